@@ -1,0 +1,140 @@
+//! Which files of a folder are traces, by content, and what their names say about ranks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+use crate::formats::{Recognised, recognise};
+use crate::source;
+
+/// Enough text to see what a file is, metadata in front included.
+const PREFIX: usize = 64 << 10;
+/// Folders nested deeper than this are not searched.
+const MAX_DEPTH: usize = 4;
+
+/// The files of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Traces, by path.
+    pub(crate) traces: Vec<Candidate>,
+    /// Other files, with what they are.
+    pub(crate) skipped: Vec<String>,
+}
+
+/// A file that looks like a trace.
+#[derive(Debug)]
+pub(crate) struct Candidate {
+    pub(crate) path: PathBuf,
+    /// Path relative to the run.
+    pub(crate) file: String,
+    pub(crate) bytes: u64,
+}
+
+/// Finds the traces of a run: the file itself, or the files of the folder; folders below only if the
+/// folder itself holds none.
+pub(crate) fn discover(run: &Path) -> Result<Found, Error> {
+    let io = |path: &Path| {
+        let path = path.to_owned();
+        move |source| Error::Io { path, source }
+    };
+    let mut found = Found::default();
+    if fs::metadata(run).map_err(io(run))?.is_file() {
+        let file = run.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let bytes = fs::metadata(run).map_err(io(run))?.len();
+        found.traces.push(Candidate { path: run.to_owned(), file, bytes });
+        return Ok(found);
+    }
+    let mut folders = vec![run.to_owned()];
+    for _ in 0..MAX_DEPTH {
+        let mut below = Vec::new();
+        for folder in &folders {
+            let mut entries: Vec<PathBuf> = fs::read_dir(folder)
+                .map_err(io(folder))?
+                .map(|entry| entry.map(|e| e.path()))
+                .collect::<Result<_, _>>()
+                .map_err(io(folder))?;
+            entries.sort();
+            for path in entries {
+                match fs::metadata(&path) {
+                    Ok(meta) if meta.is_dir() => below.push(path),
+                    Ok(meta) if meta.is_file() => look_at(run, path, meta.len(), &mut found),
+                    _ => {} // sockets, dangling links
+                }
+            }
+        }
+        if !found.traces.is_empty() || below.is_empty() {
+            break;
+        }
+        folders = below;
+    }
+    if found.traces.is_empty() {
+        return Err(Error::NoTrace { path: run.to_owned(), skipped: found.skipped });
+    }
+    Ok(found)
+}
+
+fn look_at(run: &Path, path: PathBuf, bytes: u64, found: &mut Found) {
+    let file = path.strip_prefix(run).unwrap_or(&path).to_string_lossy().into_owned();
+    let what = match source::prefix(&path, PREFIX) {
+        Err(error) => return found.skipped.push(format!("{file} (cannot be read: {error})")),
+        Ok(None) => return found.skipped.push(format!("{file} (damaged gzip)")),
+        Ok(Some(prefix)) => recognise(&prefix),
+    };
+    match what {
+        Recognised::Kineto => found.traces.push(Candidate { path, file, bytes }),
+        Recognised::Other(what) => found.skipped.push(format!("{file} ({what})")),
+        Recognised::Unknown => found.skipped.push(file),
+    }
+}
+
+/// The rank a file name states outright: `rank-3`, `rank_3`, `rank3`.
+pub(crate) fn stated_rank(file: &str) -> Option<i32> {
+    let name = file.rsplit('/').next()?.to_ascii_lowercase();
+    name.match_indices("rank").find_map(|(at, word)| {
+        let rest = name[at + word.len()..].trim_start_matches(['-', '_', '.']);
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        rest[..digits].parse().ok()
+    })
+}
+
+/// The worker of a name as TensorBoard's handler writes it, `<worker>.<time>.pt.trace.json`: files of
+/// one worker are profile cycles of one rank. Other names: the whole name.
+pub(crate) fn worker(file: &str) -> &str {
+    let stem = file.strip_suffix(".gz").unwrap_or(file);
+    let stem = stem.strip_suffix(".pt.trace.json").unwrap_or(stem);
+    match stem.rsplit_once('.') {
+        Some((worker, time)) if !time.is_empty() && time.bytes().all(|b| b.is_ascii_digit()) => {
+            worker
+        }
+        _ => stem,
+    }
+}
+
+/// The number at the end of a worker name: `node0_3` is 3. It may be a rank or a process id.
+pub(crate) fn trailing_number(worker: &str) -> Option<i32> {
+    let digits = worker.len() - worker.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    worker[worker.len() - digits..].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_in_names() {
+        assert_eq!(stated_rank("rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz"), Some(34));
+        assert_eq!(stated_rank("sub/rank0_iter16.json"), Some(0));
+        assert_eq!(stated_rank("sampled_rank-1.json.gz"), Some(1));
+        assert_eq!(stated_rank("rank_not_found.json"), None);
+        assert_eq!(stated_rank("frank.json"), None);
+    }
+
+    #[test]
+    fn workers_in_names() {
+        assert_eq!(worker("worker0.1623143089861.pt.trace.json.gz"), "worker0");
+        assert_eq!(worker("node0_3.17952.pt.trace.json"), "node0_3");
+        assert_eq!(worker("eager_trace.json"), "eager_trace.json");
+        assert_eq!(trailing_number("node0_3"), Some(3));
+        assert_eq!(trailing_number("host"), None);
+    }
+}

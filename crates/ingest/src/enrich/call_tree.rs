@@ -1,0 +1,221 @@
+//! Nesting of everything a host thread did: parent, depth, self time, and what surrounds a launch.
+
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+use trace_model::StrId;
+use trace_model::column::NULL_I64;
+
+use crate::formats::kineto::store::Columns;
+
+/// Timestamps are rounded when written, so that a child may seem to outlast its parent a little.
+const ROUNDING_NS: i64 = 1_000;
+
+/// What surrounds a runtime call on its thread, innermost of each kind.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Surroundings {
+    pub(crate) op: i64,
+    pub(crate) op_name: StrId,
+    pub(crate) annotation: StrId,
+    pub(crate) module: StrId,
+    pub(crate) python_frame: StrId,
+}
+
+impl Surroundings {
+    pub(crate) const NONE: Self = Self {
+        op: NULL_I64,
+        op_name: StrId::NULL,
+        annotation: StrId::NULL,
+        module: StrId::NULL,
+        python_frame: StrId::NULL,
+    };
+}
+
+/// The table a node of the tree lives in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Table {
+    CpuOp,
+    RuntimeCall,
+    Annotation,
+    PythonFrame,
+}
+
+/// One host event. `row` is its row in `table`.
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    ts_ns: i64,
+    end_ns: i64,
+    event_id: i64,
+    name: StrId,
+    row: u32,
+    table: Table,
+}
+
+/// What the tree says of one node.
+struct Placed {
+    table: Table,
+    row: u32,
+    parent: i64,
+    depth: i32,
+    self_dur_ns: i64,
+    around: Surroundings,
+}
+
+struct Open {
+    end_ns: i64,
+    event_id: i64,
+    placed: usize,
+    inside: Surroundings,
+}
+
+/// Fills `parent`, `depth` and `self_dur_ns` of all host tables and `op` of runtime calls. The result
+/// holds what surrounds each runtime call, by row.
+pub(crate) fn build(columns: &mut Columns) -> Vec<Surroundings> {
+    let modules: Vec<bool> =
+        columns.strings.iter().map(|(_, text)| text.starts_with("nn.Module: ")).collect();
+    let trees: Vec<Vec<Placed>> = nodes_by_thread(columns)
+        .into_par_iter()
+        .map(|mut nodes| {
+            // Outer before inner; among equals the one written first is the outer one.
+            nodes.sort_by_key(|n| (n.ts_ns, std::cmp::Reverse(n.end_ns), n.event_id));
+            place(&nodes, &modules)
+        })
+        .collect();
+
+    let mut surroundings = vec![Surroundings::NONE; columns.runtime_calls.len()];
+    for placed in trees.into_iter().flatten() {
+        let row = placed.row as usize;
+        macro_rules! fill {
+            ($table:expr) => {{
+                $table.parent.0[row] = placed.parent;
+                $table.depth.0[row] = placed.depth;
+                $table.self_dur_ns.0[row] = placed.self_dur_ns;
+            }};
+        }
+        match placed.table {
+            Table::CpuOp => fill!(columns.cpu_ops),
+            Table::Annotation => fill!(columns.annotations),
+            Table::PythonFrame => fill!(columns.python_frames),
+            Table::RuntimeCall => {
+                fill!(columns.runtime_calls);
+                surroundings[row] = placed.around;
+            }
+        }
+    }
+    by_external_id(columns, &mut surroundings);
+    for (op, around) in columns.runtime_calls.op.0.iter_mut().zip(&surroundings) {
+        *op = around.op;
+    }
+    surroundings
+}
+
+fn nodes_by_thread(columns: &Columns) -> Vec<Vec<Node>> {
+    let mut threads: Vec<Vec<Node>> = vec![Vec::new(); columns.lanes.len()];
+    macro_rules! gather {
+        ($table:ident, $kind:expr, $skip:expr) => {
+            let t = &columns.$table;
+            for row in 0..t.len() {
+                if $skip(row) {
+                    continue;
+                }
+                let ts_ns = t.ts_ns.0[row];
+                threads[t.thread.0[row] as usize].push(Node {
+                    ts_ns,
+                    end_ns: ts_ns + t.dur_ns.0[row],
+                    event_id: t.event_id.0[row],
+                    name: t.name.0[row],
+                    row: row as u32,
+                    table: $kind,
+                });
+            }
+        };
+    }
+    gather!(python_frames, Table::PythonFrame, |_| false);
+    gather!(annotations, Table::Annotation, |row: usize| columns.annotations.on_device.0[row]);
+    gather!(cpu_ops, Table::CpuOp, |_| false);
+    gather!(runtime_calls, Table::RuntimeCall, |_| false);
+    threads
+}
+
+fn place(nodes: &[Node], modules: &[bool]) -> Vec<Placed> {
+    let mut placed: Vec<Placed> = Vec::with_capacity(nodes.len());
+    let mut stack: Vec<Open> = Vec::new();
+    for node in nodes {
+        // An event without length belongs to what it touches; others only to what outlasts it.
+        let empty = node.end_ns == node.ts_ns;
+        while stack
+            .last()
+            .is_some_and(|top| top.end_ns < node.ts_ns || (top.end_ns == node.ts_ns && !empty))
+        {
+            stack.pop();
+        }
+        // What ends well before this event does is no ancestor, though it is still open.
+        let ancestor = stack.iter().rposition(|open| open.end_ns + ROUNDING_NS >= node.end_ns);
+        let (parent, around) = match ancestor.map(|i| &stack[i]) {
+            Some(open) => {
+                let inside = node.end_ns.min(open.end_ns) - node.ts_ns;
+                placed[open.placed].self_dur_ns -= inside.max(0);
+                (open.event_id, open.inside)
+            }
+            None => (NULL_I64, Surroundings::NONE),
+        };
+        let depth = ancestor.map_or(0, |i| i as i32 + 1);
+        let mut inside = around;
+        match node.table {
+            Table::CpuOp => {
+                inside.op = node.event_id;
+                inside.op_name = node.name;
+            }
+            Table::Annotation => inside.annotation = node.name,
+            Table::PythonFrame => {
+                if !node.name.is_null() && modules[node.name.index()] {
+                    inside.module = node.name;
+                } else {
+                    inside.python_frame = node.name;
+                }
+            }
+            Table::RuntimeCall => {}
+        }
+        stack.push(Open {
+            end_ns: node.end_ns,
+            event_id: node.event_id,
+            placed: placed.len(),
+            inside,
+        });
+        placed.push(Placed {
+            table: node.table,
+            row: node.row,
+            parent,
+            depth,
+            self_dur_ns: node.end_ns - node.ts_ns,
+            around,
+        });
+    }
+    placed
+}
+
+/// Calls that no operator surrounds on their own thread: by external id, if that operator was open
+/// at the time. (In torch 1.12 to 2.0 the external id of a launch is its correlation id and names an
+/// operator at random: without the check, most links would be wrong.)
+fn by_external_id(columns: &Columns, surroundings: &mut [Surroundings]) {
+    let missing = |row: usize, s: &Surroundings| {
+        s.op == NULL_I64 && columns.runtime_calls.external_id.0[row] > 0
+    };
+    if !surroundings.iter().enumerate().any(|(row, s)| missing(row, s)) {
+        return;
+    }
+    let ops = &columns.cpu_ops;
+    let by_id: FxHashMap<i64, usize> =
+        ops.external_id.0.iter().enumerate().map(|(row, &id)| (id, row)).collect();
+    for (row, around) in surroundings.iter_mut().enumerate() {
+        if !missing(row, around) {
+            continue;
+        }
+        let Some(&op) = by_id.get(&columns.runtime_calls.external_id.0[row]) else { continue };
+        let ts_ns = columns.runtime_calls.ts_ns.0[row];
+        let op_ts_ns = ops.ts_ns.0[op];
+        if (op_ts_ns..=op_ts_ns + ops.dur_ns.0[op]).contains(&ts_ns) {
+            around.op = ops.event_id.0[op];
+            around.op_name = ops.name.0[op];
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Links device activities to the calls that launched them, and orders them on their streams.
+
+use rustc_hash::FxHashMap;
+use trace_model::StrId;
+use trace_model::column::{NULL_I32, NULL_I64};
+
+use super::call_tree::Surroundings;
+use super::steps::Lookup;
+use crate::formats::kineto::store::Columns;
+use crate::warnings::Issue;
+
+/// Fills what device tables know through their launch: the call, the operator, annotation, module
+/// and frame around it, the step; and the number of activities each call caused.
+pub(crate) fn link(columns: &mut Columns, around: &[Surroundings], steps: &Lookup) {
+    let calls = &columns.runtime_calls;
+    let mut launches: FxHashMap<i64, usize> = FxHashMap::default();
+    launches.reserve(calls.len());
+    for (row, &correlation) in calls.correlation.0.iter().enumerate() {
+        // 0 is what tracers write for "none".
+        if correlation > 0 && launches.insert(correlation, row).is_some() {
+            columns.issues.add(Issue::DuplicateCorrelation);
+        }
+    }
+    let mut caused = vec![0_i32; calls.len()];
+    macro_rules! link {
+        ($($table:ident),+) => { $(
+            let t = &mut columns.$table;
+            for row in 0..t.len() {
+                let Some(&call) = launches.get(&t.correlation.0[row]) else { continue };
+                caused[call] += 1;
+                let ts_ns = calls.ts_ns.0[call];
+                t.launch.0[row] = calls.event_id.0[call];
+                t.launch_name.0[row] = calls.name.0[call];
+                t.launch_ts_ns.0[row] = ts_ns;
+                t.launch_dur_ns.0[row] = calls.dur_ns.0[call];
+                t.launch_thread.0[row] = calls.thread.0[call];
+                t.step.0[row] = steps.at(ts_ns);
+                let around = &around[call];
+                t.op.0[row] = around.op;
+                t.op_name.0[row] = around.op_name;
+                t.annotation.0[row] = around.annotation;
+                t.module.0[row] = around.module;
+                t.python_frame.0[row] = around.python_frame;
+            }
+        )+ };
+    }
+    link!(kernels, memcpys, memsets);
+    let t = &mut columns.device_syncs;
+    for row in 0..t.len() {
+        let Some(&call) = launches.get(&t.correlation.0[row]) else { continue };
+        t.launch.0[row] = calls.event_id.0[call];
+        t.launch_ts_ns.0[row] = calls.ts_ns.0[call];
+        t.step.0[row] = steps.at(calls.ts_ns.0[call]);
+    }
+    columns.runtime_calls.device_events.0 = caused;
+    by_external_id(columns);
+    queue_order(columns);
+}
+
+/// Device activities whose launch the trace does not hold may still name their operator.
+fn by_external_id(columns: &mut Columns) {
+    let unlinked = |launch: &[i64], id: &[i64]| {
+        launch.iter().zip(id).any(|(&launch, &id)| launch == NULL_I64 && id > 0)
+    };
+    if !unlinked(&columns.kernels.launch.0, &columns.kernels.external_id.0) {
+        return;
+    }
+    let ops = &columns.cpu_ops;
+    let by_id: FxHashMap<i64, usize> =
+        ops.external_id.0.iter().enumerate().map(|(row, &id)| (id, row)).collect();
+    let t = &mut columns.kernels;
+    for row in 0..t.len() {
+        if t.launch.0[row] == NULL_I64
+            && let Some(&op) = by_id.get(&t.external_id.0[row])
+            && ops.ts_ns.0[op] <= t.ts_ns.0[row]
+        {
+            t.op.0[row] = ops.event_id.0[op];
+            t.op_name.0[row] = ops.name.0[op];
+        }
+    }
+}
+
+/// One activity to be ordered: where and when it ran, and its row among all three tables.
+struct Entry {
+    device: i32,
+    stream: i32,
+    ts_ns: i64,
+    event_id: i64,
+    row: usize,
+}
+
+/// Position of each activity on its stream, over kernels, copies and fills together.
+fn queue_order(columns: &mut Columns) {
+    let mut entries = Vec::new();
+    let mut total = 0;
+    macro_rules! gather {
+        ($table:ident) => {
+            let t = &columns.$table;
+            for row in 0..t.len() {
+                if t.stream.0[row] != NULL_I32 {
+                    entries.push(Entry {
+                        device: t.device.0[row],
+                        stream: t.stream.0[row],
+                        ts_ns: t.ts_ns.0[row],
+                        event_id: t.event_id.0[row],
+                        row: total + row,
+                    });
+                }
+            }
+            total += t.len();
+        };
+    }
+    gather!(kernels);
+    gather!(memcpys);
+    gather!(memsets);
+    entries.sort_by_key(|e| (e.device, e.stream, e.ts_ns, e.event_id));
+    let mut order = vec![NULL_I64; total];
+    let mut lane = None;
+    let mut next = 0;
+    for entry in &entries {
+        if lane != Some((entry.device, entry.stream)) {
+            lane = Some((entry.device, entry.stream));
+            next = 0;
+        }
+        order[entry.row] = next;
+        next += 1;
+    }
+    let (kernels, rest) = order.split_at(columns.kernels.len());
+    let (memcpys, memsets) = rest.split_at(columns.memcpys.len());
+    columns.kernels.queue_order.0.copy_from_slice(kernels);
+    columns.memcpys.queue_order.0.copy_from_slice(memcpys);
+    columns.memsets.queue_order.0.copy_from_slice(memsets);
+}
+
+/// Whether a name is that of a runtime function of a vendor.
+pub(crate) fn vendor(columns: &Columns) -> &'static str {
+    if columns.kernels.is_empty() && columns.memcpys.is_empty() && columns.memsets.is_empty() {
+        return "cpu";
+    }
+    let starts = |prefix: &str| {
+        columns
+            .runtime_calls
+            .name
+            .0
+            .iter()
+            .any(|&name: &StrId| columns.strings.get(name).starts_with(prefix))
+    };
+    if starts("hip") {
+        "amd"
+    } else if starts("cu") {
+        "nvidia"
+    } else if starts("runFunction") {
+        "mtia"
+    } else {
+        "unknown"
+    }
+}

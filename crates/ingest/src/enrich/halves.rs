@@ -1,0 +1,80 @@
+//! Begin (`B`) and end (`E`) events become spans.
+
+use trace_model::column::NULL_I64;
+use trace_model::tables::{Annotation, Span};
+
+use crate::formats::kineto::classify::{Kind, classify};
+use crate::formats::kineto::store::{Columns, Half};
+use crate::warnings::Issue;
+
+/// Pairs begin and end events per thread, innermost first; user annotations go to their table, the
+/// rest to `spans`. What has no partner is counted.
+pub(crate) fn pair(columns: &mut Columns) {
+    let mut halves = std::mem::take(&mut columns.halves);
+    if halves.is_empty() {
+        return;
+    }
+    // At the same moment, an end comes before the begin that follows it in the file.
+    halves.sort_by_key(|h| (h.thread, h.ts_ns, h.event_id));
+    let mut open: Vec<Half> = Vec::new();
+    let mut thread = None;
+    for half in halves {
+        if thread != Some(half.thread) {
+            unmatched(columns, open.len());
+            open.clear();
+            thread = Some(half.thread);
+        }
+        if half.begin {
+            open.push(half);
+            continue;
+        }
+        match open.pop() {
+            Some(begin) => push(columns, begin, half.ts_ns),
+            None => unmatched(columns, 1),
+        }
+    }
+    unmatched(columns, open.len());
+}
+
+fn unmatched(columns: &mut Columns, count: usize) {
+    for _ in 0..count {
+        columns.issues.add(Issue::UnmatchedBeginEnd);
+    }
+}
+
+fn push(columns: &mut Columns, begin: Half, end_ns: i64) {
+    let dur_ns = end_ns - begin.ts_ns;
+    if classify(columns.strings.get(begin.category)) == Kind::Annotation {
+        columns.annotations.push(Annotation {
+            rank: 0,
+            event_id: begin.event_id,
+            name: begin.name,
+            on_device: false,
+            ts_ns: begin.ts_ns,
+            dur_ns,
+            self_dur_ns: dur_ns,
+            thread: begin.thread,
+            tid: NULL_I64,
+            parent: NULL_I64,
+            depth: 0,
+            step: NULL_I64,
+            external_id: NULL_I64,
+            input_dims: trace_model::StrId::NULL,
+            input_types: trace_model::StrId::NULL,
+            call_stack: trace_model::StrId::NULL,
+            args: begin.args,
+        });
+    } else {
+        columns.spans.push(Span {
+            rank: 0,
+            event_id: begin.event_id,
+            name: begin.name,
+            category: begin.category,
+            ts_ns: begin.ts_ns,
+            dur_ns,
+            thread: begin.thread,
+            step: NULL_I64,
+            args: begin.args,
+        });
+    }
+}

@@ -1,0 +1,7 @@
+//! What SQL says badly, computed once in Rust: call trees, steps, links from launch to device,
+//! queue order. Per file, near-linear in events.
+
+pub(crate) mod call_tree;
+pub(crate) mod device;
+pub(crate) mod halves;
+pub(crate) mod steps;

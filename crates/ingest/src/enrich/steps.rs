@@ -1,0 +1,173 @@
+//! Training steps, and which step each event belongs to.
+
+use trace_model::StrId;
+use trace_model::column::{NULL_I32, NULL_I64};
+use trace_model::tables::{Step, Steps};
+
+use crate::formats::kineto::classify::profiler_step;
+use crate::formats::kineto::store::Columns;
+
+/// Fewer optimizer steps than this do not make a series of steps.
+const MIN_OPTIMIZER_STEPS: usize = 3;
+
+/// The steps of one file, and the moments that the analysed window depends on.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) steps: Steps,
+    /// Steps marked by the profiler.
+    pub(crate) profiler_steps: usize,
+    /// Latest start of any event that marks a profiler step, if there are two steps or more. As in
+    /// HTA, the device's copy of the mark counts too.
+    pub(crate) cut_ns: Option<i64>,
+    /// End of the last profiler step.
+    pub(crate) steps_end_ns: Option<i64>,
+}
+
+#[derive(Clone, Copy)]
+struct Mark {
+    step: i64,
+    name: StrId,
+    ts_ns: i64,
+    dur_ns: i64,
+    thread: i32,
+    event_id: i64,
+}
+
+/// Finds the steps: by `ProfilerStep#n`, else from one `Optimizer.step` to the next, else the whole
+/// recording as one.
+pub(crate) fn find(columns: &mut Columns, start_ns: i64, end_ns: i64) -> Found {
+    let mut found = Found::default();
+    let numbers: Vec<Option<i64>> =
+        columns.strings.iter().map(|(_, text)| profiler_step(text)).collect();
+    let annotations = &columns.annotations;
+    let mut marks = Vec::new();
+    let mut last_start = None;
+    let mut distinct = std::collections::BTreeSet::new();
+    for row in 0..annotations.len() {
+        let name = annotations.name.0[row];
+        let Some(step) = numbers.get(name.index()).copied().flatten() else { continue };
+        let mark = mark(columns, row, step);
+        last_start = last_start.max(Some(mark.ts_ns));
+        distinct.insert(step);
+        if !annotations.on_device.0[row] {
+            marks.push(mark);
+        }
+    }
+    found.profiler_steps = marks.len();
+    found.cut_ns = last_start.filter(|_| distinct.len() >= 2);
+    found.steps_end_ns = marks.iter().map(|m| m.ts_ns + m.dur_ns).max();
+    let mut source = "profiler_step";
+    if marks.is_empty() {
+        marks = between_optimizer_steps(columns);
+        source = "optimizer";
+    }
+    if marks.is_empty() && end_ns > start_ns {
+        let name = StrId::NULL;
+        marks.push(Mark {
+            step: 0,
+            name,
+            ts_ns: start_ns,
+            dur_ns: end_ns - start_ns,
+            thread: NULL_I32,
+            event_id: NULL_I64,
+        });
+        source = "trace";
+    }
+    let source = columns.strings.intern(source);
+    marks.sort_by_key(|m| (m.ts_ns, m.event_id));
+    let last = marks.len().saturating_sub(1);
+    for (i, mark) in marks.into_iter().enumerate() {
+        found.steps.push(Step {
+            rank: 0,
+            step: mark.step,
+            name: mark.name,
+            source,
+            ts_ns: mark.ts_ns,
+            dur_ns: mark.dur_ns,
+            thread: mark.thread,
+            event_id: mark.event_id,
+            is_last: i == last,
+        });
+    }
+    found
+}
+
+fn mark(columns: &Columns, row: usize, step: i64) -> Mark {
+    let t = &columns.annotations;
+    Mark {
+        step,
+        name: t.name.0[row],
+        ts_ns: t.ts_ns.0[row],
+        dur_ns: t.dur_ns.0[row],
+        thread: t.thread.0[row],
+        event_id: t.event_id.0[row],
+    }
+}
+
+/// From the end of one `Optimizer.step` to the end of the next, on the thread that has most of them.
+fn between_optimizer_steps(columns: &Columns) -> Vec<Mark> {
+    let is_step: Vec<bool> =
+        columns.strings.iter().map(|(_, text)| text.starts_with("Optimizer.step#")).collect();
+    let t = &columns.annotations;
+    let mut ends: Vec<Vec<Mark>> = Vec::new();
+    ends.resize_with(columns.lanes.len(), Vec::new);
+    for row in 0..t.len() {
+        let name = t.name.0[row];
+        if !t.on_device.0[row] && is_step.get(name.index()).copied().unwrap_or(false) {
+            ends[t.thread.0[row] as usize].push(mark(columns, row, 0));
+        }
+    }
+    // The first thread wins a tie, so that the choice does not depend on anything else.
+    let mut busiest = ends.into_iter().rev().max_by_key(Vec::len).unwrap_or_default();
+    if busiest.len() < MIN_OPTIMIZER_STEPS {
+        return Vec::new();
+    }
+    busiest.sort_by_key(|m| m.ts_ns);
+    busiest
+        .windows(2)
+        .enumerate()
+        .map(|(i, pair)| {
+            let start = pair[0].ts_ns + pair[0].dur_ns;
+            let end = pair[1].ts_ns + pair[1].dur_ns;
+            Mark { step: i as i64, ts_ns: start, dur_ns: end - start, ..pair[1] }
+        })
+        .collect()
+}
+
+/// Looks up the step at a moment.
+pub(crate) struct Lookup {
+    /// `(start, end, step)` by start.
+    spans: Vec<(i64, i64, i64)>,
+}
+
+impl Lookup {
+    pub(crate) fn new(steps: &Steps) -> Self {
+        let spans = (0..steps.len())
+            .map(|i| (steps.ts_ns.0[i], steps.ts_ns.0[i] + steps.dur_ns.0[i], steps.step.0[i]))
+            .collect();
+        Self { spans }
+    }
+
+    /// The step that is running at `ts_ns`; the later one where two overlap.
+    pub(crate) fn at(&self, ts_ns: i64) -> i64 {
+        let after = self.spans.partition_point(|&(start, _, _)| start <= ts_ns);
+        match after.checked_sub(1).map(|i| self.spans[i]) {
+            Some((_, end, step)) if ts_ns < end => step,
+            _ => NULL_I64,
+        }
+    }
+}
+
+/// Fills `step` of everything that belongs to a step by time.
+pub(crate) fn assign(columns: &mut Columns, steps: &Lookup) {
+    macro_rules! each {
+        ($($table:ident),+) => { $(
+            let t = &mut columns.$table;
+            for (step, &ts_ns) in t.step.0.iter_mut().zip(&t.ts_ns.0) {
+                *step = steps.at(ts_ns);
+            }
+        )+ };
+    }
+    each!(cpu_ops, runtime_calls, annotations, python_frames, kernels, memcpys, memsets);
+    each!(device_syncs, collectives, memory_events, spans);
+}

@@ -1,0 +1,48 @@
+//! Why a run could not be read at all. What could be read in part is a warning instead.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A run that could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file or folder could not be opened or read.
+    #[error("cannot read {}: {source}", path.display())]
+    Io {
+        /// What was being read.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The folder holds no file that is a profiler trace.
+    #[error("{}: no profiler trace found{}", path.display(), seen(skipped))]
+    NoTrace {
+        /// Folder or file.
+        path: PathBuf,
+        /// Files that were looked at, with what they are instead.
+        skipped: Vec<String>,
+    },
+    /// All traces found are unusable.
+    #[error("{file}: {reason}")]
+    Unusable {
+        /// File, relative to the run.
+        file: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+fn seen(skipped: &[String]) -> String {
+    const SHOWN: usize = 5;
+    if skipped.is_empty() {
+        return String::new();
+    }
+    let more = skipped.len().saturating_sub(SHOWN);
+    let mut text = format!(" (looked at {}", skipped[..skipped.len().min(SHOWN)].join(", "));
+    if more > 0 {
+        text.push_str(&format!(" and {more} more"));
+    }
+    text.push(')');
+    text
+}

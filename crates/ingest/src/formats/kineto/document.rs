@@ -1,0 +1,384 @@
+//! From text to columns: finds the event list, cuts it into slices, and reads them in parallel.
+//!
+//! There is no serial pass that looks for event boundaries. The text is cut at places that *look*
+//! like the start of an event; each slice is read from there to the start of the next. A guess is
+//! right exactly if the reader of the slice before arrives at it, so every guess is checked: by
+//! induction from the start of the list, slices that pass are right, and one that does not is read
+//! again from where the slice before it really ended.
+
+use rayon::prelude::*;
+
+use super::event::Event;
+use super::store::{Columns, Filler};
+use crate::json::{LexError, Lexer};
+use crate::source::{End, Input, Stream, WINDOW};
+use crate::warnings::Issue;
+
+/// Slices are not cut smaller than this: below, starting one costs more than it gains.
+const MIN_SLICE: usize = 1 << 20;
+/// Longest single event, or metadata around the events, that is taken.
+const MAX_PIECE: usize = 256 << 20;
+
+/// A trace file, read.
+#[derive(Debug, Default)]
+pub(crate) struct Document {
+    pub(crate) columns: Columns,
+    /// Top-level entries beside the events: key and value as JSON text.
+    pub(crate) metadata: Vec<(String, Vec<u8>)>,
+    /// Bytes of JSON.
+    pub(crate) json_bytes: u64,
+}
+
+/// Why a file has no usable content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unreadable {
+    NotJson,
+    NoEvents,
+    TooLong,
+    PieceTooLong,
+}
+
+impl Unreadable {
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::NotJson => "not JSON: neither an object nor a list of events",
+            Self::NoEvents => "JSON without an event list (\"traceEvents\")",
+            Self::TooLong => {
+                "expands to far more JSON than a trace of its size would: refused as a decompression \
+                 bomb (raise the limit with --max-json-bytes if it is genuine)"
+            }
+            Self::PieceTooLong => {
+                "a single event or metadata entry is longer than 256 MiB: refused"
+            }
+        }
+    }
+}
+
+/// Reads a trace. `advance` is told how many bytes of JSON were done.
+pub(crate) fn read(input: Input, advance: &dyn Fn(u64)) -> Result<Document, Unreadable> {
+    let (text, stream) = match input {
+        Input::Whole(text) => (text, None),
+        Input::Stream(stream) => (Vec::new(), Some(stream)),
+    };
+    Reader {
+        window: text,
+        stream,
+        end: End::Complete,
+        json_bytes: 0,
+        document: Document::default(),
+    }
+    .run(advance)
+}
+
+struct Reader {
+    /// Text in hand: the unread rest of the window before, then new text.
+    window: Vec<u8>,
+    /// Where more comes from; `None` if the window is all there is.
+    stream: Option<Stream>,
+    end: End,
+    json_bytes: u64,
+    document: Document,
+}
+
+/// What the text before the events led to.
+enum Head {
+    /// The events start here.
+    Events { start: usize, in_object: bool },
+    /// A complete object without events.
+    NoEvents,
+}
+
+impl Reader {
+    fn run(mut self, advance: &dyn Fn(u64)) -> Result<Document, Unreadable> {
+        if self.stream.is_some() {
+            self.end = End::NotYet;
+        } else {
+            self.json_bytes = self.window.len() as u64;
+        }
+        let (start, in_object) = self.head()?;
+        let tail = self.events(start, advance)?;
+        if let Some(tail) = tail
+            && in_object
+        {
+            self.tail(tail)?;
+        }
+        match self.end {
+            End::Damaged => self.document.columns.issues.add(Issue::TruncatedGzip),
+            End::TooLong => return Err(Unreadable::TooLong),
+            End::NotYet | End::Complete => {}
+        }
+        self.document.json_bytes = self.json_bytes;
+        Ok(self.document)
+    }
+
+    /// Appends more text to the window; false when there is none.
+    fn more(&mut self) -> Result<bool, Unreadable> {
+        if self.window.len() > MAX_PIECE {
+            return Err(Unreadable::PieceTooLong);
+        }
+        let Some(stream) = &mut self.stream else { return Ok(false) };
+        let before = self.window.len();
+        let want = WINDOW.max(before);
+        self.end = stream.read(&mut self.window, want);
+        self.json_bytes += (self.window.len() - before) as u64;
+        if self.end == End::TooLong {
+            return Err(Unreadable::TooLong);
+        }
+        Ok(self.window.len() > before)
+    }
+
+    fn head(&mut self) -> Result<(usize, bool), Unreadable> {
+        loop {
+            self.document.metadata.clear();
+            match scan_head(&self.window, &mut self.document.metadata) {
+                Ok(Head::Events { start, in_object }) => return Ok((start, in_object)),
+                Ok(Head::NoEvents) => return Err(Unreadable::NoEvents),
+                Err(LexError::Syntax) => return Err(Unreadable::NotJson),
+                Err(LexError::End) => {
+                    if !self.more()? {
+                        let blank = self.window.iter().all(u8::is_ascii_whitespace);
+                        return Err(if blank || self.document.metadata.is_empty() {
+                            Unreadable::NotJson
+                        } else {
+                            Unreadable::NoEvents
+                        });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads events from `start` on. The result is where the text after the list starts, or `None`
+    /// if the text ended first.
+    fn events(
+        &mut self,
+        mut start: usize,
+        advance: &dyn Fn(u64),
+    ) -> Result<Option<usize>, Unreadable> {
+        loop {
+            // While this window is read, the next one is decompressed.
+            let mut next = Vec::new();
+            let (window, stream) = (&self.window, &mut self.stream);
+            let (part, end) = rayon::join(
+                || read_events(window, start),
+                || match stream {
+                    Some(stream) => stream.read(&mut next, WINDOW),
+                    None => End::Complete,
+                },
+            );
+            advance((part.at - start) as u64);
+            if self.document.columns.events == 0 {
+                self.document.columns = part.columns;
+            } else {
+                self.document.columns.append(part.columns);
+            }
+            self.json_bytes += next.len() as u64;
+            if self.stream.is_some() {
+                self.end = end;
+            }
+            if end == End::TooLong {
+                return Err(Unreadable::TooLong);
+            }
+            if part.stop == Stop::Closed {
+                self.window.extend_from_slice(&next);
+                return Ok(Some(part.at));
+            }
+            if next.is_empty() {
+                self.document.columns.issues.add(Issue::TruncatedJson);
+                return Ok(None);
+            }
+            if self.window.len() - part.at > MAX_PIECE {
+                return Err(Unreadable::PieceTooLong);
+            }
+            let mut window = Vec::with_capacity(self.window.len() - part.at + next.len());
+            window.extend_from_slice(&self.window[part.at..]);
+            window.extend_from_slice(&next);
+            self.window = window;
+            start = 0;
+        }
+    }
+
+    /// Reads the metadata after the events.
+    fn tail(&mut self, start: usize) -> Result<(), Unreadable> {
+        self.window.drain(..start);
+        while self.more()? {}
+        let mut lexer = Lexer::new(&self.window, 0);
+        let issue = match scan_members(&mut lexer, true, &mut self.document.metadata) {
+            Ok(_) => None,
+            Err(LexError::End) => Some(Issue::TruncatedJson),
+            Err(LexError::Syntax) => Some(Issue::UnreadableMetadata),
+        };
+        if let Some(issue) = issue {
+            self.document.columns.issues.add(issue);
+        }
+        Ok(())
+    }
+}
+
+fn scan_head(text: &[u8], metadata: &mut Vec<(String, Vec<u8>)>) -> Result<Head, LexError> {
+    let start = if text.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
+    let mut lexer = Lexer::new(text, start);
+    match lexer.peek()? {
+        b'[' => Ok(Head::Events { start: lexer.pos() + 1, in_object: false }),
+        b'{' => {
+            lexer.bump();
+            Ok(match scan_members(&mut lexer, false, metadata)? {
+                Some(start) => Head::Events { start, in_object: true },
+                None => Head::NoEvents,
+            })
+        }
+        _ => Err(LexError::Syntax),
+    }
+}
+
+/// Collects `"key": value` pairs until the object closes (`None`) or the event list opens (where).
+fn scan_members(
+    lexer: &mut Lexer<'_>,
+    mut after_value: bool,
+    metadata: &mut Vec<(String, Vec<u8>)>,
+) -> Result<Option<usize>, LexError> {
+    loop {
+        match lexer.peek()? {
+            b'}' => return Ok(None),
+            b',' if after_value => lexer.bump(),
+            b'"' if !after_value => {}
+            _ => return Err(LexError::Syntax),
+        }
+        let (key, _) = lexer.string()?.decode();
+        lexer.expect(b':')?;
+        if key == "traceEvents" && lexer.peek()? == b'[' {
+            return Ok(Some(lexer.pos() + 1));
+        }
+        let value = lexer.value()?;
+        metadata.push((key.into_owned(), value.to_vec()));
+        after_value = true;
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    /// At the start of an event at or past the given end.
+    Reached,
+    /// Past the bracket that closes the list.
+    Closed,
+    /// In the middle of an event: `at` is its start.
+    Cut,
+}
+
+struct Part {
+    columns: Columns,
+    at: usize,
+    stop: Stop,
+}
+
+/// Reads all complete events of `text` from `start` on, in parallel.
+fn read_events(text: &[u8], start: usize) -> Part {
+    let slices = (rayon::current_num_threads() * 2).min((text.len() - start) / MIN_SLICE).max(1);
+    let step = (text.len() - start) / slices;
+    let mut starts = vec![start];
+    for i in 1..slices {
+        if let Some(guess) = guess_event_start(text, start + i * step)
+            && guess > *starts.last().expect("not empty")
+        {
+            starts.push(guess);
+        }
+    }
+    let mut parts: Vec<Part> = starts
+        .par_iter()
+        .enumerate()
+        .map(|(i, &from)| read_slice(text, from, starts.get(i + 1).copied().unwrap_or(text.len())))
+        .collect();
+
+    // Check every guess against where the slice before it ended.
+    let mut merged: Option<Part> = None;
+    for (i, part) in parts.drain(..).enumerate() {
+        let Some(mut before) = merged.take() else {
+            merged = Some(part);
+            continue;
+        };
+        if before.stop != Stop::Reached {
+            return before;
+        }
+        let part = if before.at == starts[i] {
+            part
+        } else {
+            read_slice(text, before.at, starts.get(i + 1).copied().unwrap_or(text.len()))
+        };
+        before.columns.append(part.columns);
+        merged = Some(Part { columns: before.columns, at: part.at, stop: part.stop });
+    }
+    merged.expect("at least one slice")
+}
+
+/// Reads events that start in `from..to`. `from` is right after the list's bracket or at an event.
+fn read_slice(text: &[u8], from: usize, to: usize) -> Part {
+    let mut filler = Filler::new();
+    let mut event = Event::new();
+    let mut lexer = Lexer::new(text, from);
+    let mut at;
+    let stop = loop {
+        match lexer.peek() {
+            Err(_) => {
+                at = text.len();
+                break Stop::Cut;
+            }
+            Ok(b',') => {
+                lexer.bump();
+                continue;
+            }
+            Ok(b']') => {
+                at = lexer.pos() + 1;
+                break Stop::Closed;
+            }
+            Ok(first) => {
+                at = lexer.pos();
+                if at >= to {
+                    break Stop::Reached;
+                }
+                let result = if first == b'{' {
+                    event.read(&mut lexer).map(|()| filler.add(&event))
+                } else {
+                    lexer.value().map(|_| filler.add_issue(Issue::NotAnEvent))
+                };
+                match result {
+                    Ok(()) => {}
+                    Err(LexError::End) => break Stop::Cut,
+                    Err(LexError::Syntax) => {
+                        filler.add_issue(Issue::MalformedEvent);
+                        match guess_event_start(text, at + 1) {
+                            Some(next) => lexer = Lexer::new(text, next),
+                            None => {
+                                at = text.len();
+                                break Stop::Cut;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    Part { columns: filler.columns, at, stop }
+}
+
+/// The next place at or after `from` that looks like the start of an event: `}`, `,`, `{`, `"` with
+/// nothing but white space between.
+fn guess_event_start(text: &[u8], from: usize) -> Option<usize> {
+    let skip_blank = |mut i: usize| {
+        while text.get(i).is_some_and(u8::is_ascii_whitespace) {
+            i += 1;
+        }
+        i
+    };
+    let mut at = from;
+    loop {
+        at += memchr::memchr(b'}', text.get(at..)?)? + 1;
+        let comma = skip_blank(at);
+        if text.get(comma) != Some(&b',') {
+            continue;
+        }
+        let brace = skip_blank(comma + 1);
+        if text.get(brace) == Some(&b'{') && text.get(skip_blank(brace + 1)) == Some(&b'"') {
+            return Some(brace);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What a trace says about itself beside its events.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::number;
+
+/// The entries that mean something to us.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Metadata {
+    pub(crate) rank: Option<i32>,
+    pub(crate) world_size: Option<i32>,
+    pub(crate) backend: Option<String>,
+    pub(crate) host: Option<String>,
+    /// Absolute time, in ns since 1970, of `ts` zero.
+    pub(crate) base_time_ns: Option<i64>,
+    pub(crate) devices: Vec<DeviceProperties>,
+    /// Keys whose values could not be read.
+    pub(crate) unreadable: Vec<String>,
+}
+
+/// One entry of `deviceProperties`. AMD writes some of the numbers as strings.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct DeviceProperties {
+    pub(crate) id: i32,
+    pub(crate) name: String,
+    pub(crate) total_memory_bytes: Option<i64>,
+    pub(crate) compute_major: Option<i32>,
+    pub(crate) compute_minor: Option<i32>,
+    pub(crate) sm_count: Option<i32>,
+    pub(crate) warp_size: Option<i32>,
+    pub(crate) max_threads_per_sm: Option<i32>,
+}
+
+#[derive(Deserialize)]
+struct Properties {
+    #[serde(default)]
+    id: Value,
+    #[serde(default)]
+    name: Value,
+    #[serde(default, rename = "totalGlobalMem")]
+    total_global_mem: Value,
+    #[serde(default, rename = "computeMajor")]
+    compute_major: Value,
+    #[serde(default, rename = "computeMinor")]
+    compute_minor: Value,
+    #[serde(default, rename = "numSms")]
+    num_sms: Value,
+    #[serde(default, rename = "warpSize")]
+    warp_size: Value,
+    #[serde(default, rename = "maxThreadsPerMultiprocessor")]
+    max_threads: Value,
+}
+
+impl Metadata {
+    /// Reads the entries; one that is not what it should be is named in `unreadable` and left out.
+    pub(crate) fn parse(entries: &[(String, Vec<u8>)]) -> Self {
+        let mut metadata = Self::default();
+        for (key, text) in entries {
+            let understood = match key.as_str() {
+                "distributedInfo" => metadata.distributed_info(text),
+                "deviceProperties" => metadata.device_properties(text),
+                "baseTimeNanoseconds" => {
+                    metadata.base_time_ns = number::integer(text).filter(|&ns| in_range(ns));
+                    metadata.base_time_ns.is_some()
+                }
+                "host_name" | "hostname" => {
+                    metadata.host = serde_json::from_slice(text).ok();
+                    metadata.host.is_some()
+                }
+                _ => true,
+            };
+            if !understood {
+                metadata.unreadable.push(key.clone());
+            }
+        }
+        metadata
+    }
+
+    fn distributed_info(&mut self, text: &[u8]) -> bool {
+        let Ok(info) = serde_json::from_slice::<Value>(text) else { return false };
+        self.rank = int32(&info["rank"]).filter(|&rank| rank >= 0);
+        self.world_size = int32(&info["world_size"]);
+        self.backend = info["backend"].as_str().map(str::to_owned);
+        info.is_object()
+    }
+
+    fn device_properties(&mut self, text: &[u8]) -> bool {
+        let Ok(list) = serde_json::from_slice::<Vec<Properties>>(text) else { return false };
+        self.devices = list
+            .into_iter()
+            .enumerate()
+            .map(|(i, p)| DeviceProperties {
+                id: int32(&p.id).unwrap_or(i as i32),
+                name: p.name.as_str().unwrap_or_default().to_owned(),
+                total_memory_bytes: int64(&p.total_global_mem),
+                compute_major: int32(&p.compute_major),
+                compute_minor: int32(&p.compute_minor),
+                sm_count: int32(&p.num_sms),
+                warp_size: int32(&p.warp_size),
+                max_threads_per_sm: int32(&p.max_threads),
+            })
+            .collect();
+        true
+    }
+}
+
+/// Base times outside this range could overflow when event times are added.
+fn in_range(ns: i64) -> bool {
+    ns.unsigned_abs() < 1 << 62
+}
+
+fn int64(value: &Value) -> Option<i64> {
+    match value {
+        Value::Number(n) => n.as_i64(),
+        Value::String(s) => number::integer(s.as_bytes()),
+        _ => None,
+    }
+}
+
+fn int32(value: &Value) -> Option<i32> {
+    int64(value).and_then(|v| i32::try_from(v).ok())
+}

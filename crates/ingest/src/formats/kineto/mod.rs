@@ -1,0 +1,260 @@
+//! PyTorch Profiler (Kineto) traces: one file from text to tables.
+
+pub(crate) mod classify;
+mod document;
+mod event;
+mod metadata;
+pub(crate) mod store;
+
+use rustc_hash::FxHashMap;
+use trace_model::column::{NULL_I32, NULL_I64};
+use trace_model::tables::{Device, Devices, EventCount, EventCounts, Rank, Ranks, Thread, Threads};
+use trace_model::{StrId, TableSet, Warning};
+
+pub(crate) use document::Unreadable;
+
+use self::metadata::Metadata;
+use self::store::Columns;
+use crate::enrich::{call_tree, device, halves, steps};
+use crate::source::Input;
+
+/// Times from here on are taken as nanoseconds since 1970 (September 2001) rather than since boot.
+const EPOCH_NS: i64 = 1_000_000_000_000_000_000;
+
+/// One trace, read and enriched, on its own clock.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    columns: Columns,
+    metadata: Metadata,
+    found: steps::Found,
+    /// First event and end of the last, as written.
+    pub(crate) start_ns: i64,
+    pub(crate) end_ns: i64,
+    pub(crate) json_bytes: u64,
+    file: String,
+}
+
+/// Reads a trace.
+pub(crate) fn read(file: &str, input: Input, advance: &dyn Fn(u64)) -> Result<Trace, Unreadable> {
+    let document = document::read(input, advance)?;
+    let metadata = Metadata::parse(&document.metadata);
+    let mut columns = document.columns;
+    halves::pair(&mut columns);
+    let around = call_tree::build(&mut columns);
+    let (start_ns, end_ns) = extent(&columns);
+    let found = steps::find(&mut columns, start_ns, end_ns);
+    let lookup = steps::Lookup::new(&found.steps);
+    steps::assign(&mut columns, &lookup);
+    device::link(&mut columns, &around, &lookup);
+    let json_bytes = document.json_bytes;
+    Ok(Trace { columns, metadata, found, start_ns, end_ns, json_bytes, file: file.to_owned() })
+}
+
+/// First start and last end of what happened; markers and arrows do not count (some profilers write
+/// one far outside the recording). `(0, 0)` if nothing did.
+fn extent(columns: &Columns) -> (i64, i64) {
+    let mut extent: Option<(i64, i64)> = None;
+    macro_rules! each {
+        ($($table:ident),+) => { $(
+            for (&ts, &dur) in columns.$table.ts_ns.0.iter().zip(&columns.$table.dur_ns.0) {
+                let (start, end) = extent.get_or_insert((ts, ts + dur));
+                *start = (*start).min(ts);
+                *end = (*end).max(ts + dur);
+            }
+        )+ };
+    }
+    each!(cpu_ops, runtime_calls, annotations, python_frames, kernels, memcpys, memsets);
+    if extent.is_none() {
+        each!(device_syncs, spans);
+    }
+    extent.unwrap_or((0, 0))
+}
+
+impl Trace {
+    /// Rank as the trace says.
+    pub(crate) fn rank(&self) -> Option<i32> {
+        self.metadata.rank
+    }
+
+    /// Ranks in the job, as the trace says.
+    pub(crate) fn world_size(&self) -> Option<i32> {
+        self.metadata.world_size
+    }
+
+    /// Entries of the event list.
+    pub(crate) fn events(&self) -> u64 {
+        self.columns.events as u64
+    }
+
+    /// Steps found.
+    pub(crate) fn steps(&self) -> usize {
+        self.found.steps.len()
+    }
+
+    /// What must be added to times as written to get nanoseconds since 1970; `None` if unknown.
+    pub(crate) fn base_time_ns(&self) -> Option<i64> {
+        self.metadata.base_time_ns.or_else(|| (self.start_ns > EPOCH_NS).then_some(0))
+    }
+
+    /// What went wrong in this file.
+    pub(crate) fn warnings(&self) -> Vec<Warning> {
+        let mut warnings = self.columns.issues.warnings(&self.file);
+        for key in &self.metadata.unreadable {
+            warnings.push(Warning {
+                code: "unreadable-metadata",
+                file: self.file.clone(),
+                message: format!("the entry {key:?} is not what it should be: ignored"),
+                count: 1,
+            });
+        }
+        warnings
+    }
+
+    /// Turns the trace into Arrow batches: `shift_ns` is added to all times.
+    pub(crate) fn into_tables(
+        self,
+        tables: &mut TableSet,
+        rank: i32,
+        shift_ns: i64,
+        base_time_ns: Option<i64>,
+        clock: &str,
+    ) {
+        let Self { mut columns, metadata, mut found, start_ns, end_ns, file, .. } = self;
+        let vendor = device::vendor(&columns);
+        let mut strings = std::mem::take(&mut columns.strings);
+        let shift = |ns: i64| ns + shift_ns;
+
+        let file_id = strings.intern(&file);
+        let mut ranks = Ranks::default();
+        let opt = |strings: &mut trace_model::Strings, text: Option<&String>| {
+            text.map_or(StrId::NULL, |t| strings.intern(t))
+        };
+        ranks.push(Rank {
+            rank,
+            file: file_id,
+            world_size: metadata.world_size.unwrap_or(NULL_I32),
+            backend: opt(&mut strings, metadata.backend.as_ref()),
+            host: opt(&mut strings, metadata.host.as_ref()),
+            vendor: strings.intern(vendor),
+            start_ns: shift(start_ns),
+            end_ns: shift(end_ns),
+            base_time_ns: base_time_ns.unwrap_or(NULL_I64),
+            clock: strings.intern(clock),
+            event_count: columns.events,
+            step_count: found.profiler_steps as i32,
+            cut_ns: found.cut_ns.map_or(NULL_I64, shift),
+            steps_end_ns: found.steps_end_ns.map_or(NULL_I64, shift),
+            has_shapes: columns.has_shapes,
+            has_stacks: columns.has_stacks,
+            has_modules: columns.has_modules,
+            has_memory: !columns.memory_events.is_empty(),
+        });
+        tables.push("ranks", ranks.into_batch(&strings));
+
+        let mut devices = Devices::default();
+        for d in &metadata.devices {
+            devices.push(Device {
+                rank,
+                device: d.id,
+                name: strings.intern(&d.name),
+                total_memory_bytes: d.total_memory_bytes.unwrap_or(NULL_I64),
+                compute_major: d.compute_major.unwrap_or(NULL_I32),
+                compute_minor: d.compute_minor.unwrap_or(NULL_I32),
+                sm_count: d.sm_count.unwrap_or(NULL_I32),
+                warp_size: d.warp_size.unwrap_or(NULL_I32),
+                max_threads_per_sm: d.max_threads_per_sm.unwrap_or(NULL_I32),
+            });
+        }
+        tables.push("devices", devices.into_batch(&strings));
+        tables.push("threads", threads(&columns, rank, &mut strings).into_batch(&strings));
+        tables.push(
+            "event_counts",
+            counts(&columns, rank, file_id, &mut strings).into_batch(&strings),
+        );
+
+        columns.for_each_start(|times| times.iter_mut().for_each(|ts| *ts += shift_ns));
+        macro_rules! shift_launches {
+            ($($table:ident),+) => { $(
+                for ts in &mut columns.$table.launch_ts_ns.0 {
+                    if *ts != NULL_I64 {
+                        *ts += shift_ns;
+                    }
+                }
+            )+ };
+        }
+        shift_launches!(kernels, memcpys, memsets, device_syncs);
+        found.steps.ts_ns.0.iter_mut().for_each(|ts| *ts += shift_ns);
+        found.steps.rank.0.fill(rank);
+        tables.push("steps", found.steps.into_batch(&strings));
+        macro_rules! push {
+            ($($table:ident),+) => { $(
+                columns.$table.rank.0.fill(rank);
+                tables.push(stringify!($table), columns.$table.into_batch(&strings));
+            )+ };
+        }
+        push!(cpu_ops, runtime_calls, annotations, python_frames, kernels, memcpys, memsets);
+        push!(device_syncs, collectives, memory_events, counters, flows, instants, spans);
+    }
+}
+
+fn threads(columns: &Columns, rank: i32, strings: &mut trace_model::Strings) -> Threads {
+    let mut thread_names: FxHashMap<(StrId, StrId), StrId> = FxHashMap::default();
+    let mut process_names: FxHashMap<StrId, StrId> = FxHashMap::default();
+    for &(pid, tid, what, text) in &columns.labels {
+        match strings.get(what) {
+            "thread_name" => {
+                thread_names.insert((pid, tid), text);
+            }
+            "process_name" => {
+                process_names.insert(pid, text);
+            }
+            _ => {}
+        }
+    }
+    let mut is_device = vec![false; columns.lanes.len()];
+    macro_rules! mark {
+        ($($table:ident),+) => { $(
+            for &thread in &columns.$table.thread.0 {
+                is_device[thread as usize] = true;
+            }
+        )+ };
+    }
+    mark!(kernels, memcpys, memsets, device_syncs);
+    let mut threads = Threads::default();
+    for (lane, &(pid, tid)) in columns.lanes.iter().enumerate() {
+        threads.push(Thread {
+            rank,
+            thread: lane as i32,
+            pid,
+            tid,
+            process_name: process_names.get(&pid).copied().unwrap_or(StrId::NULL),
+            thread_name: thread_names.get(&(pid, tid)).copied().unwrap_or(StrId::NULL),
+            is_device: is_device[lane],
+        });
+    }
+    threads
+}
+
+fn counts(
+    columns: &Columns,
+    rank: i32,
+    file: StrId,
+    strings: &mut trace_model::Strings,
+) -> EventCounts {
+    let mut rows: Vec<_> = columns.counts.iter().map(|(&key, &count)| (key, count)).collect();
+    rows.sort_by(|((phase_a, cat_a, table_a), _), ((phase_b, cat_b, table_b), _)| {
+        (phase_a, strings.get(*cat_a), table_a).cmp(&(phase_b, strings.get(*cat_b), table_b))
+    });
+    let mut counts = EventCounts::default();
+    for ((phase, category, table), event_count) in rows {
+        counts.push(EventCount {
+            rank,
+            file,
+            phase: strings.intern(&(phase as char).to_string()),
+            category,
+            stored_in: table.map_or(StrId::NULL, |t| strings.intern(t)),
+            event_count,
+        });
+    }
+    counts
+}

@@ -1,0 +1,302 @@
+//! A pull lexer over JSON text: strings and values come back as slices of the input.
+//!
+//! It exists because the two things ingest needs most are what general parsers do not give: numbers
+//! as text (a decimal microsecond at 1.7e15 does not fit an `f64`), and values that are skipped or
+//! kept raw without being built. It is lenient where profilers are: bare words (`NaN`, `N/A`) pass
+//! as values, control characters pass inside strings.
+
+use std::borrow::Cow;
+
+use memchr::memchr2;
+
+/// Arrays and objects nested deeper than this are refused: no profiler writes them, and the check
+/// bounds what hostile input can cost.
+const MAX_DEPTH: u32 = 256;
+
+/// Why lexing stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LexError {
+    /// The text ends inside a value: more input may complete it.
+    End,
+    /// The text cannot be JSON from here on.
+    Syntax,
+}
+
+/// A string as it stands between its quotes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RawStr<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) escaped: bool,
+}
+
+impl<'a> RawStr<'a> {
+    /// The text with escapes resolved; invalid UTF-8 and lone surrogates become U+FFFD, and the
+    /// flag says so.
+    pub(crate) fn decode(self) -> (Cow<'a, str>, bool) {
+        let text = String::from_utf8_lossy(self.bytes);
+        let lossy = matches!(text, Cow::Owned(_));
+        if !self.escaped {
+            return (text, lossy);
+        }
+        let (text, bad_escape) = unescape(&text);
+        (Cow::Owned(text), lossy || bad_escape)
+    }
+}
+
+fn unescape(text: &str) -> (String, bool) {
+    let mut out = String::with_capacity(text.len());
+    let mut bad = false;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        if c != '\\' {
+            out.push(c);
+            continue;
+        }
+        match chars.next() {
+            Some('n') => out.push('\n'),
+            Some('t') => out.push('\t'),
+            Some('r') => out.push('\r'),
+            Some('b') => out.push('\u{8}'),
+            Some('f') => out.push('\u{c}'),
+            Some('u') => {
+                let unit = hex4(&mut chars);
+                let decoded = match unit {
+                    Some(high @ 0xD800..=0xDBFF) => {
+                        let mut ahead = chars.clone();
+                        let low = (ahead.next() == Some('\\') && ahead.next() == Some('u'))
+                            .then(|| hex4(&mut ahead))
+                            .flatten();
+                        match low {
+                            Some(low @ 0xDC00..=0xDFFF) => {
+                                chars = ahead;
+                                char::from_u32(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
+                            }
+                            _ => None,
+                        }
+                    }
+                    Some(unit) => char::from_u32(unit),
+                    None => None,
+                };
+                bad |= decoded.is_none();
+                out.push(decoded.unwrap_or(char::REPLACEMENT_CHARACTER));
+            }
+            Some(other) => out.push(other),
+            None => bad = true,
+        }
+    }
+    (out, bad)
+}
+
+fn hex4(chars: &mut std::str::Chars<'_>) -> Option<u32> {
+    let mut value = 0;
+    for _ in 0..4 {
+        value = value * 16 + chars.next()?.to_digit(16)?;
+    }
+    Some(value)
+}
+
+/// Position in a text.
+#[derive(Debug, Clone)]
+pub(crate) struct Lexer<'a> {
+    text: &'a [u8],
+    pos: usize,
+}
+
+impl<'a> Lexer<'a> {
+    pub(crate) fn new(text: &'a [u8], pos: usize) -> Self {
+        Self { text, pos }
+    }
+
+    /// Bytes consumed.
+    pub(crate) fn pos(&self) -> usize {
+        self.pos
+    }
+
+    /// The next byte that is not white space, without consuming it.
+    #[inline]
+    pub(crate) fn peek(&mut self) -> Result<u8, LexError> {
+        while let Some(&b) = self.text.get(self.pos) {
+            if b > b' ' {
+                return Ok(b);
+            }
+            self.pos += 1;
+        }
+        Err(LexError::End)
+    }
+
+    /// Consumes the byte that [`Lexer::peek`] returned.
+    #[inline]
+    pub(crate) fn bump(&mut self) {
+        self.pos += 1;
+    }
+
+    /// Consumes `byte`, after white space.
+    #[inline]
+    pub(crate) fn expect(&mut self, byte: u8) -> Result<(), LexError> {
+        if self.peek()? == byte {
+            self.pos += 1;
+            Ok(())
+        } else {
+            Err(LexError::Syntax)
+        }
+    }
+
+    /// A string, opening quote included.
+    #[inline]
+    pub(crate) fn string(&mut self) -> Result<RawStr<'a>, LexError> {
+        self.expect(b'"')?;
+        let start = self.pos;
+        let mut escaped = false;
+        loop {
+            let at = find_quote_or_backslash(&self.text[self.pos..]).ok_or(LexError::End)?;
+            self.pos += at;
+            if self.text[self.pos] == b'"' {
+                let bytes = &self.text[start..self.pos];
+                self.pos += 1;
+                return Ok(RawStr { bytes, escaped });
+            }
+            escaped = true;
+            self.pos += 2; // the escaped character cannot end the string
+            if self.pos > self.text.len() {
+                return Err(LexError::End);
+            }
+        }
+    }
+
+    /// Any value, as the text it is written in.
+    #[inline]
+    pub(crate) fn value(&mut self) -> Result<&'a [u8], LexError> {
+        let first = self.peek()?;
+        let start = self.pos;
+        match first {
+            b'"' => {
+                self.string()?;
+            }
+            b'{' | b'[' => self.skip_nested()?,
+            b',' | b'}' | b']' | b':' => return Err(LexError::Syntax),
+            _ => {
+                let rest = &self.text[start..];
+                let len = rest
+                    .iter()
+                    .position(|&b| matches!(b, b',' | b'}' | b']' | b':' | b'"') || b <= b' ')
+                    .ok_or(LexError::End)?;
+                self.pos += len;
+            }
+        }
+        Ok(&self.text[start..self.pos])
+    }
+
+    fn skip_nested(&mut self) -> Result<(), LexError> {
+        let mut depth = 0_u32;
+        loop {
+            let rest = &self.text[self.pos..];
+            let at = rest
+                .iter()
+                .position(|&b| matches!(b, b'"' | b'{' | b'[' | b'}' | b']'))
+                .ok_or(LexError::End)?;
+            self.pos += at;
+            match rest[at] {
+                b'"' => {
+                    self.string()?;
+                    continue;
+                }
+                b'{' | b'[' => {
+                    depth += 1;
+                    if depth > MAX_DEPTH {
+                        return Err(LexError::Syntax);
+                    }
+                }
+                _ => depth -= 1,
+            }
+            self.pos += 1;
+            if depth == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Offset of the first `"` or `\`. Keys are a few bytes long and call stacks a few hundred: eight
+/// bytes at a time for the former, the vector search of `memchr` for the latter.
+#[inline]
+fn find_quote_or_backslash(text: &[u8]) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGHS: u64 = 0x8080_8080_8080_8080;
+    let zero_byte = |x: u64| x.wrapping_sub(ONES) & !x & HIGHS;
+    let mut at = 0;
+    while at < 32 {
+        let Some(word) = text.get(at..at + 8) else { break };
+        let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+        let hit = zero_byte(word ^ (ONES * u64::from(b'"')))
+            | zero_byte(word ^ (ONES * u64::from(b'\\')));
+        if hit != 0 {
+            return Some(at + (hit.trailing_zeros() / 8) as usize);
+        }
+        at += 8;
+    }
+    memchr2(b'"', b'\\', &text[at..]).map(|i| at + i)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn strings_end_at_their_own_quote() {
+        let mut lexer = Lexer::new(br#"  "a\"b\\" rest"#, 0);
+        let raw = lexer.string().unwrap();
+        assert_eq!(raw.decode(), (Cow::Owned(r#"a"b\"#.to_owned()), false));
+        assert_eq!(lexer.peek(), Ok(b'r'));
+    }
+
+    #[test]
+    fn a_cut_string_asks_for_more() {
+        for text in [&br#""abc"#[..], br#""abc\"#, br#""abc\""#, b"\"", b""] {
+            assert_eq!(Lexer::new(text, 0).string().unwrap_err(), LexError::End, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn surrogates_pair_up_or_are_replaced() {
+        let raw = |s: &'static str| RawStr { bytes: s.as_bytes(), escaped: true }.decode();
+        assert_eq!(raw(r"\ud83d\ude00"), (Cow::Owned("\u{1f600}".to_owned()), false));
+        assert_eq!(raw(r"\ud83dx"), (Cow::Owned("\u{fffd}x".to_owned()), true));
+        assert_eq!(raw(r"\u00e9"), (Cow::Owned("\u{e9}".to_owned()), false));
+    }
+
+    #[test]
+    fn values_are_sliced_whole() {
+        let text = br#" [1, {"a": "]"}] , NaN}"#;
+        let mut lexer = Lexer::new(text, 0);
+        assert_eq!(lexer.value().unwrap(), br#"[1, {"a": "]"}]"#);
+        lexer.expect(b',').unwrap();
+        assert_eq!(lexer.value().unwrap(), b"NaN");
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        let deep = vec![b'['; 100_000];
+        assert_eq!(Lexer::new(&deep, 0).value(), Err(LexError::Syntax));
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_serde_on_strings(s in ".{0,80}") {
+            let json = serde_json::to_string(&s).unwrap();
+            let mut lexer = Lexer::new(json.as_bytes(), 0);
+            let (text, lossy) = lexer.string().unwrap().decode();
+            prop_assert_eq!(&*text, &s);
+            prop_assert!(!lossy);
+            prop_assert_eq!(lexer.pos(), json.len());
+        }
+
+        #[test]
+        fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut lexer = Lexer::new(&bytes, 0);
+            while lexer.value().is_ok() && lexer.peek().is_ok() {
+                lexer.bump();
+            }
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Several files become one run: ranks, profile cycles, one clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use rayon::prelude::*;
+use trace_model::{Dataset, RunInfo, Source, TableSet, Warning};
+
+use crate::discover::{self, Candidate};
+use crate::error::Error;
+use crate::formats::kineto::{self, Trace};
+use crate::source::{self, Limit};
+use crate::{Options, Progress};
+
+/// A file that was read, with the rank it was given.
+struct Member {
+    trace: Trace,
+    file: String,
+    rank: i32,
+    rank_from: &'static str,
+}
+
+/// Reads a run: a trace file, or a folder of them.
+pub(crate) fn read(
+    run: &Path,
+    options: &Options,
+    progress: &dyn Progress,
+) -> Result<Dataset, Error> {
+    let found = discover::discover(run)?;
+    progress.begin(found.traces.len(), found.traces.iter().map(|c| c.bytes).sum());
+    let limit = Limit { max_json_bytes: options.max_json_bytes };
+    let results: Vec<Result<Trace, String>> =
+        found.traces.par_iter().map(|candidate| read_file(candidate, limit, progress)).collect();
+
+    let mut warnings = Vec::new();
+    let mut traces = Vec::new();
+    for (candidate, result) in found.traces.into_iter().zip(results) {
+        match result {
+            Ok(trace) => traces.push((candidate.file, trace)),
+            Err(reason) => warnings.push(run_warning("unreadable-file", candidate.file, reason)),
+        }
+    }
+    if traces.is_empty() {
+        let first = warnings.into_iter().next();
+        return Err(first.map_or_else(
+            || Error::NoTrace { path: run.to_owned(), skipped: found.skipped.clone() },
+            |w| Error::Unusable { file: w.file, reason: w.message },
+        ));
+    }
+    if !found.skipped.is_empty() {
+        let count = found.skipped.len() as u64;
+        let mut message = format!(
+            "not traces, skipped: {}",
+            found.skipped[..found.skipped.len().min(8)].join(", ")
+        );
+        if found.skipped.len() > 8 {
+            message.push_str(", ...");
+        }
+        warnings.push(Warning { code: "skipped-file", file: String::new(), message, count });
+    }
+    let members = assign_ranks(traces, &mut warnings);
+    let members = choose_cycles(members, options.cycle, &mut warnings);
+    check_world(&members, &mut warnings);
+    Ok(assemble(run, members, warnings))
+}
+
+fn read_file(
+    candidate: &Candidate,
+    limit: Limit,
+    progress: &dyn Progress,
+) -> Result<Trace, String> {
+    let input = source::open(&candidate.path, limit).map_err(|e| format!("cannot be read: {e}"))?;
+    let trace = kineto::read(&candidate.file, input, &|bytes| progress.advance(bytes))
+        .map_err(|e| e.reason().to_owned())?;
+    progress.file_done(&candidate.file);
+    Ok(trace)
+}
+
+fn run_warning(code: &'static str, file: String, message: String) -> Warning {
+    Warning { code, file, message, count: 1 }
+}
+
+/// Rank from the trace, else from the file name, else in order of names, skipping ranks in use.
+fn assign_ranks(traces: Vec<(String, Trace)>, warnings: &mut Vec<Warning>) -> Vec<Member> {
+    let mut used: BTreeSet<i32> = BTreeSet::new();
+    let known: Vec<Option<(i32, &'static str)>> = traces
+        .iter()
+        .map(|(file, trace)| {
+            let rank = trace.rank().map(|rank| (rank, "distributedInfo"));
+            rank.or_else(|| discover::stated_rank(file).map(|rank| (rank, "file name")))
+        })
+        .collect();
+    used.extend(known.iter().flatten().map(|&(rank, _)| rank));
+
+    // Numbers at the end of worker names are ranks only if they look like it all together: process
+    // ids do too, one by one.
+    let unknown: BTreeSet<&str> = traces
+        .iter()
+        .zip(&known)
+        .filter(|(_, known)| known.is_none())
+        .map(|((file, _), _)| discover::worker(file))
+        .collect();
+    let numbers: Option<Vec<i32>> = unknown.iter().map(|w| discover::trailing_number(w)).collect();
+    let numbers = numbers.filter(|numbers| {
+        let distinct: BTreeSet<_> = numbers.iter().collect();
+        let max = numbers.iter().copied().max().unwrap_or(0) as usize;
+        distinct.len() == numbers.len()
+            && max < numbers.len() * 4
+            && numbers.iter().all(|n| !used.contains(n))
+    });
+    let by_worker: BTreeMap<String, (i32, &'static str)> = match numbers {
+        Some(numbers) => unknown
+            .iter()
+            .zip(numbers)
+            .map(|(worker, rank)| ((*worker).to_owned(), (rank, "file name")))
+            .collect(),
+        None => {
+            let mut next = 0;
+            unknown
+                .iter()
+                .map(|worker| {
+                    while used.contains(&next) {
+                        next += 1;
+                    }
+                    used.insert(next);
+                    ((*worker).to_owned(), (next, "order"))
+                })
+                .collect()
+        }
+    };
+    let guessed = by_worker.values().filter(|(_, from)| *from == "order").count();
+    if guessed > 1 {
+        warnings.push(Warning {
+            code: "guessed-rank",
+            file: String::new(),
+            message:
+                "no rank in the trace or the file name: ranks were given in order of file names"
+                    .to_owned(),
+            count: guessed as u64,
+        });
+    }
+    traces
+        .into_iter()
+        .zip(known)
+        .map(|((file, trace), known)| {
+            let (rank, rank_from) = known
+                .or_else(|| by_worker.get(discover::worker(&file)).copied())
+                .unwrap_or((0, "order"));
+            Member { trace, file, rank, rank_from }
+        })
+        .collect()
+}
+
+/// Several files of one rank: cycles if they follow each other in time (one is kept), duplicates if
+/// they overlap (the first is kept).
+fn choose_cycles(
+    members: Vec<Member>,
+    cycle: Option<usize>,
+    warnings: &mut Vec<Warning>,
+) -> Vec<Member> {
+    let mut by_rank: BTreeMap<i32, Vec<Member>> = BTreeMap::new();
+    for member in members {
+        by_rank.entry(member.rank).or_default().push(member);
+    }
+    let mut kept = Vec::new();
+    for (rank, mut files) in by_rank {
+        let time = |m: &Member| {
+            let base = m.trace.base_time_ns().unwrap_or(0);
+            (base.saturating_add(m.trace.start_ns), base.saturating_add(m.trace.end_ns))
+        };
+        files.sort_by(|a, b| (time(a), &a.file).cmp(&(time(b), &b.file)));
+        let mut cycles: Vec<Member> = Vec::new();
+        for member in files {
+            match cycles.last() {
+                Some(last) if time(&member).0 < time(last).1 || time(&member) == time(last) => {
+                    let message = format!(
+                        "also says it is rank {rank}, at the same time as {}: set aside",
+                        last.file
+                    );
+                    warnings.push(run_warning("duplicate-rank", member.file, message));
+                }
+                _ => cycles.push(member),
+            }
+        }
+        let count = cycles.len();
+        let chosen = cycle.map_or(count, |c| c.clamp(1, count)) - 1;
+        if count > 1 {
+            let file = cycles[chosen].file.clone();
+            let message = format!(
+                "rank {rank} has {count} profile cycles: cycle {} was read (--cycle chooses another)",
+                chosen + 1
+            );
+            warnings.push(run_warning("several-cycles", file, message));
+        }
+        kept.push(cycles.swap_remove(chosen));
+    }
+    kept
+}
+
+/// Says so when the traces speak of more ranks than there are files.
+fn check_world(members: &[Member], warnings: &mut Vec<Warning>) {
+    let Some(world) = members.iter().filter_map(|m| m.trace.world_size()).max() else { return };
+    let present = members.len();
+    if usize::try_from(world).is_ok_and(|world| world > present) {
+        warnings.push(Warning {
+            code: "missing-ranks",
+            file: String::new(),
+            message: format!(
+                "the job has {world} ranks, {present} of them are here: what other ranks did is not known"
+            ),
+            count: world as u64 - present as u64,
+        });
+    }
+}
+
+/// Puts all ranks on one clock and builds the tables.
+fn assemble(run: &Path, members: Vec<Member>, mut warnings: Vec<Warning>) -> Dataset {
+    let single = members.len() == 1;
+    let absolute = |m: &Member| m.trace.base_time_ns().map(|base| base + m.trace.start_ns);
+    let zero = members.iter().filter_map(absolute).min();
+    let all_absolute = members.iter().all(|m| m.trace.base_time_ns().is_some());
+    // Without absolute times, traces that overlap as written probably share a clock.
+    let first = members.iter().map(|m| m.trace.start_ns).min().unwrap_or(0);
+    let overlap = members.iter().map(|m| m.trace.start_ns).max()
+        < members.iter().map(|m| m.trace.end_ns).min();
+
+    let mut info = RunInfo { path: run.to_string_lossy().into_owned(), ..RunInfo::default() };
+    let parts: Vec<(TableSet, i64)> = {
+        for member in &members {
+            warnings.extend(member.trace.warnings());
+            info.ranks.push(member.rank);
+            info.steps = info.steps.max(member.trace.steps());
+            info.sources.push(Source {
+                file: member.file.clone(),
+                format: "kineto",
+                rank: member.rank,
+                rank_from: member.rank_from,
+                json_bytes: member.trace.json_bytes,
+                events: member.trace.events(),
+            });
+        }
+        members
+            .into_par_iter()
+            .map(|member| {
+                let trace = member.trace;
+                let (shift, base, clock) = match (trace.base_time_ns(), zero) {
+                    (Some(base), Some(zero)) => {
+                        (base - zero, Some(zero), if single { "single" } else { "absolute" })
+                    }
+                    _ if single => (-trace.start_ns, None, "single"),
+                    _ if overlap && !all_absolute && zero.is_none() => (-first, None, "relative"),
+                    _ => (-trace.start_ns, None, "relative"),
+                };
+                let end_ns = trace.end_ns + shift;
+                let mut tables = TableSet::default();
+                trace.into_tables(&mut tables, member.rank, shift, base, clock);
+                (tables, end_ns)
+            })
+            .collect()
+    };
+    if !single && !all_absolute {
+        warnings.push(run_warning(
+            "unaligned-clocks",
+            String::new(),
+            "the traces do not say when they were recorded: times of different ranks cannot be compared".to_owned(),
+        ));
+    }
+    let mut tables = TableSet::default();
+    for (part, end_ns) in parts {
+        info.wall_ns = info.wall_ns.max(end_ns);
+        for (name, batches) in part.iter() {
+            for batch in batches {
+                tables.push(name, batch.clone());
+            }
+        }
+    }
+    info.ranks.sort_unstable();
+    Dataset { tables, run: info, warnings }
+}

@@ -1,0 +1,65 @@
+//! Partial failures, counted per file: structured, never silent, never one line per event.
+
+use trace_model::Warning;
+
+macro_rules! issues {
+    ($($variant:ident = $code:literal, $message:literal;)+) => {
+        /// What can be wrong with part of a file.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Issue { $($variant,)+ }
+
+        const ISSUES: &[(&str, &str)] = &[$(($code, $message),)+];
+    };
+}
+
+issues! {
+    TruncatedGzip = "truncated-gzip",
+        "the compressed data ends early or is damaged: only what came before was read; copy or record the file again";
+    TruncatedJson = "truncated-json",
+        "the JSON ends in the middle: only the complete events were read; copy or record the file again";
+    MalformedEvent = "malformed-event", "not valid JSON: these stretches were skipped up to the next event";
+    NotAnEvent = "not-an-event", "entries of the event list that are no objects were skipped";
+    NegativeDuration = "negative-duration", "events that end before they start were set aside";
+    MissingDuration = "missing-duration", "complete events (ph X) without a duration were set aside";
+    BadTime = "bad-time", "events whose ts or dur is missing, not a number, or too large were set aside";
+    BadNumber = "bad-number", "arguments that should be numbers are not: taken as absent";
+    BadUtf8 = "bad-utf8", "names with invalid UTF-8 or broken escapes: replaced by U+FFFD";
+    UnknownPhase = "unknown-phase", "events of a phase that profilers do not use were set aside";
+    UnmatchedBeginEnd = "unmatched-begin-end", "begin (B) and end (E) events without a partner were set aside";
+    UnreadableMetadata = "unreadable-metadata", "a top-level entry beside the events is not valid JSON: ignored";
+    DuplicateCorrelation = "duplicate-correlation",
+        "several host calls share a correlation id: device work was linked to the last";
+}
+
+/// Counts by issue.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Issues {
+    counts: [u64; ISSUES.len()],
+}
+
+impl Issues {
+    pub(crate) fn add(&mut self, issue: Issue) {
+        self.counts[issue as usize] += 1;
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.counts.iter_mut().zip(other.counts) {
+            *mine += theirs;
+        }
+    }
+
+    /// One warning per issue that occurred, in order of declaration.
+    pub(crate) fn warnings(&self, file: &str) -> Vec<Warning> {
+        ISSUES
+            .iter()
+            .zip(self.counts)
+            .filter(|(_, count)| *count > 0)
+            .map(|(&(code, message), count)| Warning {
+                code,
+                file: file.to_owned(),
+                message: message.to_owned(),
+                count,
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,109 @@
+//! What ingest hands on: tables, where they came from, and what went wrong on the way.
+
+use std::collections::BTreeMap;
+
+use arrow_array::RecordBatch;
+
+use crate::tables::TABLES;
+
+/// Arrow batches by table name; one batch a rank and table. Tables without rows are present with
+/// an empty batch, so that queries over them are legal.
+#[derive(Debug, Clone)]
+pub struct TableSet {
+    batches: BTreeMap<&'static str, Vec<RecordBatch>>,
+}
+
+impl Default for TableSet {
+    fn default() -> Self {
+        Self { batches: TABLES.iter().map(|t| (t.name, Vec::new())).collect() }
+    }
+}
+
+impl TableSet {
+    /// Adds a batch to a table; empty batches are dropped.
+    ///
+    /// # Panics
+    /// If `table` is not one of [`TABLES`].
+    pub fn push(&mut self, table: &str, batch: RecordBatch) {
+        let batches = self.batches.get_mut(table).expect("a declared table");
+        if batch.num_rows() > 0 {
+            batches.push(batch);
+        }
+    }
+
+    /// The batches of one table; empty if it has no rows or does not exist.
+    pub fn get(&self, table: &str) -> &[RecordBatch] {
+        self.batches.get(table).map_or(&[], Vec::as_slice)
+    }
+
+    /// All tables with their batches, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &[RecordBatch])> {
+        self.batches.iter().map(|(name, batches)| (*name, batches.as_slice()))
+    }
+
+    /// Rows in a table.
+    pub fn rows(&self, table: &str) -> usize {
+        self.get(table).iter().map(RecordBatch::num_rows).sum()
+    }
+
+    /// Bytes that the batches hold in memory.
+    pub fn memory_bytes(&self) -> usize {
+        self.batches.values().flatten().map(RecordBatch::get_array_memory_size).sum()
+    }
+}
+
+/// A run, read.
+#[derive(Debug, Clone, Default)]
+pub struct Dataset {
+    /// The tables of all ranks.
+    pub tables: TableSet,
+    /// What was read.
+    pub run: RunInfo,
+    /// What could not be read, or only in part; each kind once a file, with a count.
+    pub warnings: Vec<Warning>,
+}
+
+/// The run as a whole.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RunInfo {
+    /// Path as the user gave it.
+    pub path: String,
+    /// Ranks present, ascending.
+    pub ranks: Vec<i32>,
+    /// Steps of the rank that has most.
+    pub steps: usize,
+    /// From the first event of the run to the end of the last one.
+    pub wall_ns: i64,
+    /// Input files in order of reading.
+    pub sources: Vec<Source>,
+}
+
+/// One input file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// Path relative to the run, or as given for a single file.
+    pub file: String,
+    /// Format it was read as: `kineto`.
+    pub format: &'static str,
+    /// Rank its events were given.
+    pub rank: i32,
+    /// Where the rank came from: `distributedInfo`, `file name`, `order`.
+    pub rank_from: &'static str,
+    /// Bytes of JSON, after decompression.
+    pub json_bytes: u64,
+    /// Events read.
+    pub events: u64,
+}
+
+/// A partial failure: something was set aside, skipped or guessed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Warning {
+    /// Stable kebab-case kind: `truncated-json`, `negative-duration`.
+    pub code: &'static str,
+    /// File concerned; empty for the run.
+    pub file: String,
+    /// One sentence, with what to do about it where something can be done.
+    pub message: String,
+    /// How often it happened.
+    pub count: u64,
+}

@@ -1,0 +1,160 @@
+//! Metrics: the numeric columns of views that are a contract. Rules speak of nothing else.
+
+use std::fmt;
+
+use crate::Unit;
+
+/// What one value of a metric is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Scope {
+    /// The run as a whole.
+    Run,
+    /// One rank.
+    Rank,
+    /// One device of one rank.
+    Device,
+    /// One step of one rank.
+    Step,
+    /// One stream of one device.
+    Stream,
+    /// One operator.
+    Operator,
+    /// One kernel name.
+    Kernel,
+    /// One collective.
+    Collective,
+}
+
+impl Scope {
+    /// All scopes.
+    pub const ALL: [Self; 8] = [
+        Self::Run,
+        Self::Rank,
+        Self::Device,
+        Self::Step,
+        Self::Stream,
+        Self::Operator,
+        Self::Kernel,
+        Self::Collective,
+    ];
+
+    /// As written in SQL headers and JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Rank => "rank",
+            Self::Device => "device",
+            Self::Step => "step",
+            Self::Stream => "stream",
+            Self::Operator => "operator",
+            Self::Kernel => "kernel",
+            Self::Collective => "collective",
+        }
+    }
+
+    /// The inverse of [`Scope::as_str`].
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|s| s.as_str() == text)
+    }
+
+    /// The columns that identify a row of this scope, in order of display.
+    pub fn keys(self) -> &'static [&'static str] {
+        match self {
+            Self::Run => &[],
+            Self::Rank => &["rank"],
+            Self::Device => &["rank", "device"],
+            Self::Step => &["rank", "step"],
+            Self::Stream => &["rank", "device", "stream"],
+            Self::Operator | Self::Kernel | Self::Collective => &["rank", "name"],
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A metric as a view's header declares it. Its public name is `view.column`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetricSpec {
+    /// View it is a column of: `gpu_utilization`.
+    pub view: String,
+    /// Column: `busy_ratio`.
+    pub column: String,
+    /// Unit of the value.
+    pub unit: Unit,
+    /// What a row is about.
+    pub scope: Scope,
+    /// One sentence.
+    pub doc: String,
+    /// All columns of the view with their units, in order: what conditions and messages may use.
+    pub columns: Vec<(String, Unit)>,
+}
+
+impl MetricSpec {
+    /// `view.column`.
+    pub fn name(&self) -> String {
+        format!("{}.{}", self.view, self.column)
+    }
+}
+
+/// The rows of one view, for rules to judge.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetricTable {
+    /// View name.
+    pub view: String,
+    /// Column names and units in order.
+    pub columns: Vec<(String, Unit)>,
+    /// Values, one per column.
+    pub rows: Vec<Vec<Value>>,
+    /// Why the view is empty or a value absent, from the view's header: a sentence for the verdict
+    /// *unknown*.
+    pub when_empty: String,
+}
+
+impl MetricTable {
+    /// Position of a column.
+    pub fn index(&self, column: &str) -> Option<usize> {
+        self.columns.iter().position(|(name, _)| name == column)
+    }
+}
+
+/// One value of a row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// Absent.
+    Null,
+    /// Truth value.
+    Bool(bool),
+    /// Integer.
+    Int(i64),
+    /// Float, never NaN.
+    Float(f64),
+    /// Text.
+    Text(String),
+}
+
+impl Value {
+    /// The number, if it is one.
+    pub fn as_f64(&self) -> Option<f64> {
+        match self {
+            Self::Int(v) => Some(*v as f64),
+            Self::Float(v) => Some(*v),
+            Self::Null | Self::Bool(_) | Self::Text(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("-"),
+            Self::Bool(v) => v.fmt(f),
+            Self::Int(v) => v.fmt(f),
+            Self::Float(v) => v.fmt(f),
+            Self::Text(v) => f.write_str(v),
+        }
+    }
+}

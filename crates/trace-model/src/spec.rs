@@ -1,0 +1,162 @@
+//! How tables and columns are described: once, in code, for people and for tests.
+
+use std::fmt;
+
+use arrow_schema::{DataType, Field, Schema};
+
+/// What a table is: its name, what one row stands for, and its columns in order.
+#[derive(Debug, Clone, Copy)]
+pub struct TableSpec {
+    /// SQL name, plural: `kernels`.
+    pub name: &'static str,
+    /// Completes "one row is ...".
+    pub row: &'static str,
+    /// Columns in schema order.
+    pub columns: &'static [ColumnSpec],
+}
+
+/// One column of a table.
+#[derive(Debug, Clone, Copy)]
+pub struct ColumnSpec {
+    /// SQL name, with the unit as suffix where there is one: `dur_ns`.
+    pub name: &'static str,
+    /// Storage type.
+    pub column_type: ColumnType,
+    /// Whether a row may have no value here.
+    pub nullable: bool,
+    /// Unit of the value.
+    pub unit: Unit,
+    /// One sentence for `advisor tables`.
+    pub doc: &'static str,
+}
+
+/// Storage types in use. Strings that repeat are dictionary-encoded; free text is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColumnType {
+    /// 64-bit integer.
+    Int64,
+    /// 32-bit integer.
+    Int32,
+    /// 64-bit float.
+    Float64,
+    /// Truth value.
+    Boolean,
+    /// Dictionary-encoded UTF-8 (names, categories).
+    Dictionary,
+    /// Plain UTF-8 (JSON leftovers).
+    Text,
+}
+
+impl ColumnType {
+    /// The Arrow type.
+    pub fn arrow(self) -> DataType {
+        match self {
+            Self::Int64 => DataType::Int64,
+            Self::Int32 => DataType::Int32,
+            Self::Float64 => DataType::Float64,
+            Self::Boolean => DataType::Boolean,
+            Self::Dictionary => {
+                DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+            }
+            Self::Text => DataType::LargeUtf8,
+        }
+    }
+
+    /// Name shown to people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Int64 => "int64",
+            Self::Int32 => "int32",
+            Self::Float64 => "float64",
+            Self::Boolean => "boolean",
+            Self::Dictionary => "string",
+            Self::Text => "text",
+        }
+    }
+}
+
+impl TableSpec {
+    /// The Arrow schema; the documentation travels as field metadata.
+    pub fn schema(&self) -> Schema {
+        let fields: Vec<Field> = self
+            .columns
+            .iter()
+            .map(|c| {
+                let metadata = [("doc", c.doc), ("unit", c.unit.as_str())]
+                    .into_iter()
+                    .filter(|(_, v)| !v.is_empty())
+                    .map(|(k, v)| (k.to_owned(), v.to_owned()))
+                    .collect();
+                Field::new(c.name, c.column_type.arrow(), c.nullable).with_metadata(metadata)
+            })
+            .collect();
+        let metadata = [
+            ("trace_advisor.table".to_owned(), self.name.to_owned()),
+            ("trace_advisor.row".to_owned(), self.row.to_owned()),
+            ("trace_advisor.schema_version".to_owned(), crate::SCHEMA_VERSION.to_string()),
+        ];
+        Schema::new_with_metadata(fields, metadata.into_iter().collect())
+    }
+}
+
+/// Units that columns and metrics carry. A column's suffix must agree with its unit
+/// ([`Unit::suffix`]); a test holds that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Unit {
+    /// No unit: a name, an identifier, a flag.
+    None,
+    /// Nanoseconds.
+    Ns,
+    /// Bytes.
+    Bytes,
+    /// Share, 0 to 1.
+    Ratio,
+    /// How many.
+    Count,
+    /// Gigabytes (10^9) a second.
+    GbPerS,
+    /// A plain number whose meaning the name gives (`blocks_per_sm`).
+    Number,
+}
+
+impl Unit {
+    /// All units.
+    pub const ALL: [Self; 7] =
+        [Self::None, Self::Ns, Self::Bytes, Self::Ratio, Self::Count, Self::GbPerS, Self::Number];
+
+    /// As written in headers of SQL files and in rule files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Ns => "ns",
+            Self::Bytes => "bytes",
+            Self::Ratio => "ratio",
+            Self::Count => "count",
+            Self::GbPerS => "gb_per_s",
+            Self::Number => "number",
+        }
+    }
+
+    /// The inverse of [`Unit::as_str`].
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|u| u.as_str() == text)
+    }
+
+    /// The suffix that a column of this unit must have.
+    pub fn suffix(self) -> Option<&'static str> {
+        match self {
+            Self::None | Self::Number => None,
+            Self::Ns => Some("_ns"),
+            Self::Bytes => Some("bytes"),
+            Self::Ratio => Some("_ratio"),
+            Self::Count => Some("_count"),
+            Self::GbPerS => Some("_gb_per_s"),
+        }
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

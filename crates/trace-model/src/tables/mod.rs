@@ -1,0 +1,171 @@
+//! Every table, declared once: columns, types, units, meaning.
+//!
+//! Conventions that hold in all tables:
+//! * `rank` says which process; every table has it.
+//! * `ts_ns`, `dur_ns`: integer nanoseconds on the run's clock, which starts at 0 with the first
+//!   event of the run (`ranks.base_time_ns` is its absolute time, where known).
+//! * `event_id` is the position of the event in its file's event list, from 0. With `rank` it
+//!   identifies an event; columns such as `parent`, `launch` and `op` hold `event_id`s.
+//! * `step` is the number of the training step the event belongs to: by time for host events, by
+//!   launching call for device events.
+//! * `args` keeps, as JSON, what the event carried and no column of its own holds.
+
+mod device;
+mod host;
+mod memory;
+mod run;
+mod timeline;
+
+pub use device::{DeviceSync, DeviceSyncs, Kernel, Kernels, Memcpy, Memcpys, Memset, Memsets};
+pub use host::{
+    Annotation, Annotations, CpuOp, CpuOps, PythonFrame, PythonFrames, RuntimeCall, RuntimeCalls,
+};
+pub use memory::{MemoryEvent, MemoryEvents};
+pub use run::{
+    Device, Devices, EventCount, EventCounts, Rank, Ranks, Step, Steps, Thread, Threads,
+};
+pub use timeline::{
+    Collective, Collectives, Counter, Counters, Flow, Flows, Instant, Instants, Span, Spans,
+};
+
+use crate::spec::TableSpec;
+
+/// All tables in documentation order.
+pub const TABLES: &[&TableSpec] = &[
+    &Ranks::SPEC,
+    &Devices::SPEC,
+    &Threads::SPEC,
+    &Steps::SPEC,
+    &CpuOps::SPEC,
+    &RuntimeCalls::SPEC,
+    &Annotations::SPEC,
+    &PythonFrames::SPEC,
+    &Kernels::SPEC,
+    &Memcpys::SPEC,
+    &Memsets::SPEC,
+    &DeviceSyncs::SPEC,
+    &Collectives::SPEC,
+    &MemoryEvents::SPEC,
+    &Counters::SPEC,
+    &Flows::SPEC,
+    &Instants::SPEC,
+    &Spans::SPEC,
+    &EventCounts::SPEC,
+];
+
+/// The spec of a table by name.
+pub fn find(name: &str) -> Option<&'static TableSpec> {
+    TABLES.iter().copied().find(|t| t.name == name)
+}
+
+/// Declares a table: its row type, its columns and its [`TableSpec`] from one list.
+macro_rules! table {
+    (
+        $table:ident / $row:ident = $name:literal, $row_is:literal;
+        $($column:ident : $kind:ident, $unit:ident, $doc:literal;)+
+    ) => {
+        #[doc = concat!("Columns of `", $name, "`: a row is ", $row_is, ".")]
+        #[derive(Debug, Default, Clone)]
+        #[expect(missing_docs, reason = "the text is in SPEC, once")]
+        pub struct $table {
+            $(pub $column: $crate::column::$kind,)+
+        }
+
+        #[doc = concat!("One row of `", $name, "`: ", $row_is, ".")]
+        #[derive(Debug, Clone)]
+        #[expect(missing_docs, reason = "the text is in SPEC, once")]
+        pub struct $row {
+            $(pub $column: <$crate::column::$kind as $crate::column::Column>::Item,)+
+        }
+
+        impl $table {
+            /// Name, meaning and columns of this table.
+            pub const SPEC: $crate::spec::TableSpec = $crate::spec::TableSpec {
+                name: $name,
+                row: $row_is,
+                columns: &[$(
+                    $crate::spec::ColumnSpec {
+                        name: stringify!($column),
+                        column_type: <$crate::column::$kind as $crate::column::Column>::TYPE,
+                        nullable: <$crate::column::$kind as $crate::column::Column>::NULLABLE,
+                        unit: $crate::spec::Unit::$unit,
+                        doc: $doc,
+                    },
+                )+],
+            };
+
+            /// Adds a row.
+            pub fn push(&mut self, row: $row) {
+                use $crate::column::Column as _;
+                $(self.$column.push(row.$column);)+
+            }
+
+            /// Moves the rows of `other` to the end; `remap` translates its string ids.
+            pub fn append(&mut self, other: Self, remap: &[$crate::strings::StrId]) {
+                use $crate::column::Column as _;
+                $(self.$column.append(other.$column, remap);)+
+            }
+
+            /// Number of rows.
+            pub fn len(&self) -> usize {
+                use $crate::column::Column as _;
+                self.rank.len()
+            }
+
+            /// Whether there are no rows.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            /// The Arrow batch. All columns must have the same length.
+            pub fn into_batch(self, strings: &$crate::strings::Strings) -> arrow_array::RecordBatch {
+                use $crate::column::Column as _;
+                let rows = self.len();
+                let columns = vec![$(self.$column.finish(strings)),+];
+                let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(rows));
+                arrow_array::RecordBatch::try_new_with_options(
+                    std::sync::Arc::new(Self::SPEC.schema()),
+                    columns,
+                    &options,
+                )
+                .expect("columns agree with the spec they were declared with")
+            }
+        }
+    };
+}
+use table;
+
+#[cfg(test)]
+mod tests {
+    use super::TABLES;
+    use crate::Unit;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique_and_every_table_has_a_rank() {
+        let names: BTreeSet<_> = TABLES.iter().map(|t| t.name).collect();
+        assert_eq!(names.len(), TABLES.len());
+        for table in TABLES {
+            assert_eq!(table.columns[0].name, "rank", "{}", table.name);
+            let columns: BTreeSet<_> = table.columns.iter().map(|c| c.name).collect();
+            assert_eq!(columns.len(), table.columns.len(), "{}", table.name);
+        }
+    }
+
+    #[test]
+    fn units_agree_with_suffixes() {
+        for table in TABLES {
+            for column in table.columns {
+                if let Some(suffix) = column.unit.suffix() {
+                    assert!(column.name.ends_with(suffix), "{}.{}", table.name, column.name);
+                }
+                for unit in [Unit::Ns, Unit::Ratio, Unit::Count, Unit::GbPerS] {
+                    if column.name.ends_with(unit.suffix().unwrap_or("?")) {
+                        assert_eq!(column.unit, unit, "{}.{}", table.name, column.name);
+                    }
+                }
+                assert!(!column.doc.is_empty(), "{}.{}", table.name, column.name);
+            }
+        }
+    }
+}

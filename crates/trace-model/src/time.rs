@@ -1,0 +1,47 @@
+//! The only conversions between nanoseconds and what people read.
+
+/// Nanoseconds in a microsecond, the unit of `ts` and `dur` in Chrome traces.
+pub const NS_PER_US: i64 = 1_000;
+/// Nanoseconds in a millisecond.
+pub const NS_PER_MS: i64 = 1_000_000;
+/// Nanoseconds in a second.
+pub const NS_PER_S: i64 = 1_000_000_000;
+
+/// Milliseconds, for printing.
+pub fn ns_to_ms(ns: f64) -> f64 {
+    ns / NS_PER_MS as f64
+}
+
+/// A duration in the unit that keeps it between 1 and 1000: `1.53 s`, `12.4 ms`, `830 us`, `12 ns`.
+pub fn human(ns: f64) -> String {
+    let magnitude = ns.abs();
+    let (value, unit) = if magnitude >= NS_PER_S as f64 {
+        (ns / NS_PER_S as f64, "s")
+    } else if magnitude >= NS_PER_MS as f64 {
+        (ns / NS_PER_MS as f64, "ms")
+    } else if magnitude >= NS_PER_US as f64 {
+        (ns / NS_PER_US as f64, "us")
+    } else {
+        (ns, "ns")
+    };
+    let digits = match value.abs() {
+        v if unit == "ns" || v >= 100.0 => 0,
+        v if v >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::human;
+
+    #[test]
+    fn picks_the_readable_unit() {
+        assert_eq!(human(12.0), "12 ns");
+        assert_eq!(human(830_400.0), "830 us");
+        assert_eq!(human(12_420_000.0), "12.4 ms");
+        assert_eq!(human(1.534e9), "1.53 s");
+        assert_eq!(human(-2_500.0), "-2.50 us");
+    }
+}
