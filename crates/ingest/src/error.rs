@@ -38,11 +38,9 @@ fn seen(skipped: &[String]) -> String {
     if skipped.is_empty() {
         return String::new();
     }
-    let more = skipped.len().saturating_sub(SHOWN);
-    let mut text = format!(" (looked at {}", skipped[..skipped.len().min(SHOWN)].join(", "));
-    if more > 0 {
-        text.push_str(&format!(" and {more} more"));
+    let shown = skipped[..skipped.len().min(SHOWN)].join(", ");
+    match skipped.len().saturating_sub(SHOWN) {
+        0 => format!(" (looked at {shown})"),
+        more => format!(" (looked at {shown} and {more} more)"),
     }
-    text.push(')');
-    text
 }

@@ -108,26 +108,21 @@ fn assign_ranks(traces: Vec<(String, Trace)>, warnings: &mut Vec<Warning>) -> Ve
             && max < numbers.len() * 4
             && numbers.iter().all(|n| !used.contains(n))
     });
-    let by_worker: BTreeMap<String, (i32, &'static str)> = match numbers {
-        Some(numbers) => unknown
-            .iter()
-            .zip(numbers)
-            .map(|(worker, rank)| ((*worker).to_owned(), (rank, "file name")))
-            .collect(),
-        None => {
-            let mut next = 0;
-            unknown
-                .iter()
-                .map(|worker| {
-                    while used.contains(&next) {
-                        next += 1;
-                    }
-                    used.insert(next);
-                    ((*worker).to_owned(), (next, "order"))
-                })
-                .collect()
-        }
-    };
+    let mut by_worker: BTreeMap<String, (i32, &'static str)> = BTreeMap::new();
+    let mut next = 0;
+    for (i, worker) in unknown.iter().enumerate() {
+        let rank = numbers.as_ref().map_or_else(
+            || {
+                while used.contains(&next) {
+                    next += 1;
+                }
+                used.insert(next);
+                (next, "order")
+            },
+            |numbers| (numbers[i], "file name"),
+        );
+        by_worker.insert((*worker).to_owned(), rank);
+    }
     let guessed = by_worker.values().filter(|(_, from)| *from == "order").count();
     if guessed > 1 {
         warnings.push(Warning {

@@ -322,10 +322,7 @@ fn read_slice(text: &[u8], from: usize, to: usize) -> Part {
                 at = text.len();
                 break Stop::Cut;
             }
-            Ok(b',') => {
-                lexer.bump();
-                continue;
-            }
+            Ok(b',') => lexer.bump(),
             Ok(b']') => {
                 at = lexer.pos() + 1;
                 break Stop::Closed;
@@ -345,13 +342,11 @@ fn read_slice(text: &[u8], from: usize, to: usize) -> Part {
                     Err(LexError::End) => break Stop::Cut,
                     Err(LexError::Syntax) => {
                         filler.add_issue(Issue::MalformedEvent);
-                        match guess_event_start(text, at + 1) {
-                            Some(next) => lexer = Lexer::new(text, next),
-                            None => {
-                                at = text.len();
-                                break Stop::Cut;
-                            }
-                        }
+                        let Some(next) = guess_event_start(text, at + 1) else {
+                            at = text.len();
+                            break Stop::Cut;
+                        };
+                        lexer = Lexer::new(text, next);
                     }
                 }
             }

@@ -83,8 +83,12 @@ impl Columns {
             .collect();
         let first = self.events;
         other.for_each_base(|event_ids, threads| {
-            event_ids.iter_mut().for_each(|id| *id += first);
-            threads.iter_mut().for_each(|t| *t = lanes[*t as usize]);
+            for id in event_ids {
+                *id += first;
+            }
+            for thread in threads {
+                *thread = lanes[*thread as usize];
+            }
         });
         for half in &mut other.halves {
             half.event_id += first;
@@ -204,7 +208,10 @@ impl<'a> Filler<'a> {
             b'i' | b'I' | b'R' | b'n' => self.instant(event, event_id, category),
             b'C' => self.counter(event, event_id),
             b'B' | b'E' => self.half(event, event_id, category),
-            b'M' => self.label(event),
+            b'M' => {
+                self.label(event);
+                Some("threads")
+            }
             _ => {
                 self.columns.issues.add(Issue::UnknownPhase);
                 None
@@ -257,20 +264,20 @@ impl<'a> Filler<'a> {
             self.collective(event, &base, kind);
         }
         Some(match kind {
-            Kind::CpuOp => self.cpu_op(event, base),
-            Kind::RuntimeCall => self.runtime_call(event, base),
-            Kind::Annotation => self.annotation(event, base, false),
-            Kind::DeviceAnnotation => self.annotation(event, base, true),
-            Kind::PythonFrame => self.python_frame(event, base),
-            Kind::Kernel => self.kernel(event, base),
-            Kind::Memcpy => self.memcpy(event, base),
-            Kind::Memset => self.memset(event, base),
-            Kind::DeviceSync => self.device_sync(event, base),
-            Kind::Span => self.span(event, base),
+            Kind::CpuOp => self.cpu_op(event, &base),
+            Kind::RuntimeCall => self.runtime_call(event, &base),
+            Kind::Annotation => self.annotation(event, &base, false),
+            Kind::DeviceAnnotation => self.annotation(event, &base, true),
+            Kind::PythonFrame => self.python_frame(event, &base),
+            Kind::Kernel => self.kernel(event, &base),
+            Kind::Memcpy => self.memcpy(event, &base),
+            Kind::Memset => self.memset(event, &base),
+            Kind::DeviceSync => self.device_sync(event, &base),
+            Kind::Span => self.span(event, &base),
         })
     }
 
-    fn cpu_op(&mut self, event: &Event<'a>, base: Base) -> &'static str {
+    fn cpu_op(&mut self, event: &Event<'a>, base: &Base) -> &'static str {
         const TAKEN: u64 = Arg::ExternalId.bit()
             | Arg::Sequence.bit()
             | Arg::FwdThread.bit()
@@ -302,7 +309,7 @@ impl<'a> Filler<'a> {
         "cpu_ops"
     }
 
-    fn runtime_call(&mut self, event: &Event<'a>, base: Base) -> &'static str {
+    fn runtime_call(&mut self, event: &Event<'a>, base: &Base) -> &'static str {
         const TAKEN: u64 = Arg::ExternalId.bit() | Arg::Correlation.bit();
         let row = RuntimeCall {
             rank: 0,
@@ -327,7 +334,7 @@ impl<'a> Filler<'a> {
         "runtime_calls"
     }
 
-    fn annotation(&mut self, event: &Event<'a>, base: Base, on_device: bool) -> &'static str {
+    fn annotation(&mut self, event: &Event<'a>, base: &Base, on_device: bool) -> &'static str {
         const TAKEN: u64 = Arg::ExternalId.bit()
             | Arg::InputDims.bit()
             | Arg::InputTypes.bit()
@@ -355,7 +362,7 @@ impl<'a> Filler<'a> {
         "annotations"
     }
 
-    fn python_frame(&mut self, event: &Event<'a>, base: Base) -> &'static str {
+    fn python_frame(&mut self, event: &Event<'a>, base: &Base) -> &'static str {
         const TAKEN: u64 =
             Arg::PythonId.bit() | Arg::PythonParentId.bit() | Arg::PythonModuleId.bit();
         let row = PythonFrame {
@@ -381,7 +388,7 @@ impl<'a> Filler<'a> {
         "python_frames"
     }
 
-    fn kernel(&mut self, event: &Event<'a>, base: Base) -> &'static str {
+    fn kernel(&mut self, event: &Event<'a>, base: &Base) -> &'static str {
         const TAKEN: u64 = DEVICE
             | Arg::Grid.bit()
             | Arg::Block.bit()
@@ -433,7 +440,7 @@ impl<'a> Filler<'a> {
         "kernels"
     }
 
-    fn memcpy(&mut self, event: &Event<'a>, base: Base) -> &'static str {
+    fn memcpy(&mut self, event: &Event<'a>, base: &Base) -> &'static str {
         const TAKEN: u64 = DEVICE | Arg::Bytes.bit() | Arg::Bandwidth.bit() | Arg::Kind.bit();
         let (device, stream) = self.placement(event);
         let written = event.args.get(Arg::Kind).map(|raw| String::from_utf8_lossy(raw));
@@ -471,7 +478,7 @@ impl<'a> Filler<'a> {
         "memcpys"
     }
 
-    fn memset(&mut self, event: &Event<'a>, base: Base) -> &'static str {
+    fn memset(&mut self, event: &Event<'a>, base: &Base) -> &'static str {
         const TAKEN: u64 = DEVICE | Arg::Bytes.bit() | Arg::Bandwidth.bit();
         let (device, stream) = self.placement(event);
         let row = Memset {
@@ -505,7 +512,7 @@ impl<'a> Filler<'a> {
         "memsets"
     }
 
-    fn device_sync(&mut self, event: &Event<'a>, base: Base) -> &'static str {
+    fn device_sync(&mut self, event: &Event<'a>, base: &Base) -> &'static str {
         const TAKEN: u64 = DEVICE | Arg::WaitOnStream.bit() | Arg::WaitOnRecord.bit();
         let (device, stream) = self.placement(event);
         let row = DeviceSync {
@@ -530,7 +537,7 @@ impl<'a> Filler<'a> {
         "device_syncs"
     }
 
-    fn span(&mut self, event: &Event<'a>, base: Base) -> &'static str {
+    fn span(&mut self, event: &Event<'a>, base: &Base) -> &'static str {
         let row = Span {
             rank: 0,
             event_id: base.event_id,
@@ -660,7 +667,7 @@ impl<'a> Filler<'a> {
         Some("spans")
     }
 
-    fn label(&mut self, event: &Event<'a>) -> Option<&'static str> {
+    fn label(&mut self, event: &Event<'a>) {
         let what = self.intern_opt(event.name);
         let text = event.args.others.iter().find(|(key, _)| *key == b"name" || *key == b"labels");
         if let Some(&(_, value)) = text {
@@ -668,7 +675,6 @@ impl<'a> Filler<'a> {
             let (pid, tid) = (self.intern_value(event.pid), self.intern_value(event.tid));
             self.columns.labels.push((pid, tid, what, text));
         }
-        Some("threads")
     }
 
     /// Start of an event without duration.
@@ -716,20 +722,18 @@ impl<'a> Filler<'a> {
         {
             return lane;
         }
-        let lane = match self.lane_numbers.get(&(pid, tid)) {
-            Some(&lane) => lane,
-            None => {
-                let key = (self.intern_value(pid), self.intern_value(tid));
-                // "7" and 7 are the same lane.
-                let lanes = &mut self.columns.lanes;
-                let lane = *self.lanes_by_text.entry(key).or_insert_with(|| {
-                    lanes.push(key);
-                    lanes.len() as i32 - 1
-                });
-                self.lane_numbers.insert((pid, tid), lane);
-                lane
-            }
-        };
+        let known = self.lane_numbers.get(&(pid, tid)).copied();
+        let lane = known.unwrap_or_else(|| {
+            // "7" and 7 are the same lane.
+            let key = (self.intern_value(pid), self.intern_value(tid));
+            let lanes = &mut self.columns.lanes;
+            let lane = *self.lanes_by_text.entry(key).or_insert_with(|| {
+                lanes.push(key);
+                lanes.len() as i32 - 1
+            });
+            self.lane_numbers.insert((pid, tid), lane);
+            lane
+        });
         self.last_lane = Some((pid, tid, lane));
         lane
     }
