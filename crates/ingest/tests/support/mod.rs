@@ -1,5 +1,5 @@
 //! Tiny traces written by hand, and columns read back.
-#![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(dead_code, clippy::unwrap_used, reason = "test helpers: each binary uses its own part")]
 
 use std::io::Write;
 use std::path::Path;
