@@ -127,7 +127,7 @@ fn duplicate_ranks_are_named() {
 #[test]
 fn a_decompression_bomb_is_refused_quickly() {
     // 600 MB of the same event from about 3 MB; the limit is 256 MiB at this ratio.
-    let chunk = format!("{},", OP).repeat(10_000);
+    let chunk = format!("{OP},").repeat(10_000);
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     encoder.write_all(br#"{"traceEvents": ["#).unwrap();
     for _ in 0..600_000_000 / chunk.len() {
