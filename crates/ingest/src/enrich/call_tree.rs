@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use trace_model::StrId;
 use trace_model::column::NULL_I64;
 
-use crate::formats::kineto::store::Columns;
+use crate::formats::kineto::columns::Columns;
 
 /// Timestamps are rounded when written, so that a child may seem to outlast its parent a little.
 const ROUNDING_NS: i64 = 1_000;

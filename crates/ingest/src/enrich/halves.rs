@@ -4,7 +4,7 @@ use trace_model::column::NULL_I64;
 use trace_model::tables::{Annotation, Span};
 
 use crate::formats::kineto::classify::{Kind, classify};
-use crate::formats::kineto::store::{Columns, Half};
+use crate::formats::kineto::columns::{Columns, Half};
 use crate::warnings::Issue;
 
 /// Pairs begin and end events per thread, innermost first; user annotations go to their table, the

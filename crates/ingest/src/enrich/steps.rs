@@ -5,7 +5,7 @@ use trace_model::column::{NULL_I32, NULL_I64};
 use trace_model::tables::{Step, Steps};
 
 use crate::formats::kineto::classify::profiler_step;
-use crate::formats::kineto::store::Columns;
+use crate::formats::kineto::columns::Columns;
 
 /// Fewer optimizer steps than this do not make a series of steps.
 const MIN_OPTIMIZER_STEPS: usize = 3;

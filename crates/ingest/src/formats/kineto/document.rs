@@ -8,14 +8,17 @@
 
 use rayon::prelude::*;
 
+use super::columns::Columns;
 use super::event::Event;
-use super::store::{Columns, Filler};
+use super::filler::Filler;
 use crate::json::{LexError, Lexer};
 use crate::source::{End, Input, Stream, WINDOW};
 use crate::warnings::Issue;
 
 /// Slices are not cut smaller than this: below, starting one costs more than it gains.
 const MIN_SLICE: usize = 1 << 20;
+/// Room in front of a window for the event that the window before broke off in.
+const HEADROOM: usize = 64 << 10;
 /// Longest single event, or metadata around the events, that is taken.
 const MAX_PIECE: usize = 256 << 20;
 
@@ -155,46 +158,44 @@ impl Reader {
         mut start: usize,
         advance: &dyn Fn(u64),
     ) -> Result<Option<usize>, Unreadable> {
+        // Two buffers take turns; the unread end of one is copied in front of the text in the other.
+        let mut spare = Vec::new();
         loop {
             // While this window is read, the next one is decompressed.
-            let mut next = Vec::new();
+            spare.clear();
+            spare.resize(HEADROOM, 0);
             let (window, stream) = (&self.window, &mut self.stream);
             let (part, end) = rayon::join(
                 || read_events(window, start),
-                || match stream {
-                    Some(stream) => stream.read(&mut next, WINDOW),
-                    None => End::Complete,
-                },
+                || stream.as_mut().map(|stream| stream.read(&mut spare, WINDOW)),
             );
             advance((part.at - start) as u64);
-            if self.document.columns.events == 0 {
-                self.document.columns = part.columns;
-            } else {
-                self.document.columns.append(part.columns);
-            }
-            self.json_bytes += next.len() as u64;
-            if self.stream.is_some() {
-                self.end = end;
-            }
-            if end == End::TooLong {
+            self.document.columns.append(part.columns);
+            self.json_bytes += (spare.len() - HEADROOM) as u64;
+            self.end = end.unwrap_or(self.end);
+            if self.end == End::TooLong {
                 return Err(Unreadable::TooLong);
             }
             if part.stop == Stop::Closed {
-                self.window.extend_from_slice(&next);
+                self.window.extend_from_slice(&spare[HEADROOM..]);
                 return Ok(Some(part.at));
             }
-            if next.is_empty() {
+            if spare.len() == HEADROOM {
                 self.document.columns.issues.add(Issue::TruncatedJson);
                 return Ok(None);
             }
-            if self.window.len() - part.at > MAX_PIECE {
+            let unread = &self.window[part.at..];
+            if unread.len() > MAX_PIECE {
                 return Err(Unreadable::PieceTooLong);
             }
-            let mut window = Vec::with_capacity(self.window.len() - part.at + next.len());
-            window.extend_from_slice(&self.window[part.at..]);
-            window.extend_from_slice(&next);
-            self.window = window;
-            start = 0;
+            if let Some(room) = HEADROOM.checked_sub(unread.len()) {
+                spare[room..HEADROOM].copy_from_slice(unread);
+                start = room;
+            } else {
+                spare.splice(..HEADROOM, unread.iter().copied());
+                start = 0;
+            }
+            std::mem::swap(&mut self.window, &mut spare);
         }
     }
 

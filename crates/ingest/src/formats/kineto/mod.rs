@@ -1,10 +1,12 @@
 //! PyTorch Profiler (Kineto) traces: one file from text to tables.
 
 pub(crate) mod classify;
+pub(crate) mod columns;
 mod document;
 mod event;
+mod filler;
 mod metadata;
-pub(crate) mod store;
+mod rows;
 
 use rustc_hash::FxHashMap;
 use trace_model::column::{NULL_I32, NULL_I64};
@@ -13,8 +15,8 @@ use trace_model::{StrId, TableSet, Warning};
 
 pub(crate) use document::Unreadable;
 
+use self::columns::Columns;
 use self::metadata::Metadata;
-use self::store::Columns;
 use crate::enrich::{call_tree, device, halves, steps};
 use crate::source::Input;
 

@@ -1,0 +1,297 @@
+//! Events become rows: one slice of the text fills its own columns. Which table an event goes to is
+//! decided here; what a row is made of, in `rows.rs`.
+
+use rustc_hash::FxHashMap;
+use trace_model::StrId;
+use trace_model::column::{NULL_I32, NULL_I64};
+
+use super::classify::{Kind, classify, is_annotation_name};
+use super::columns::Columns;
+use super::event::{Arg, Event};
+use crate::json::RawStr;
+use crate::number;
+use crate::warnings::Issue;
+
+/// Fills [`Columns`] from the events of one slice.
+pub(crate) struct Filler<'a> {
+    pub(crate) columns: Columns,
+    known: FxHashMap<&'a [u8], StrId>,
+    lane_numbers: FxHashMap<(&'a [u8], &'a [u8]), i32>,
+    lanes_by_text: FxHashMap<(StrId, StrId), i32>,
+    last_lane: Option<(&'a [u8], &'a [u8], i32)>,
+    kinds: FxHashMap<StrId, Kind>,
+    annotation_names: FxHashMap<StrId, bool>,
+    /// Scratch space for the arguments that no column takes.
+    pub(super) rest: Vec<u8>,
+}
+
+/// What all events with a time have in common.
+pub(super) struct Base {
+    pub(super) event_id: i64,
+    pub(super) name: StrId,
+    pub(super) category: StrId,
+    pub(super) ts_ns: i64,
+    pub(super) dur_ns: i64,
+    pub(super) thread: i32,
+}
+
+impl<'a> Filler<'a> {
+    pub(crate) fn new() -> Self {
+        Self {
+            columns: Columns::default(),
+            known: FxHashMap::default(),
+            lane_numbers: FxHashMap::default(),
+            lanes_by_text: FxHashMap::default(),
+            last_lane: None,
+            kinds: FxHashMap::default(),
+            annotation_names: FxHashMap::default(),
+            rest: Vec::new(),
+        }
+    }
+
+    /// Adds one event.
+    pub(crate) fn add(&mut self, event: &Event<'a>) {
+        let event_id = self.columns.events;
+        self.columns.events += 1;
+        let category = self.intern_opt(event.category);
+        let table = match event.phase {
+            b'X' => self.complete(event, event_id, category),
+            b's' | b't' | b'f' => self.flow(event, event_id, category),
+            b'i' | b'I' | b'R' | b'n' => self.instant(event, event_id, category),
+            b'C' => self.counter(event, event_id),
+            b'B' | b'E' => self.half(event, event_id, category),
+            b'M' => {
+                self.label(event);
+                Some("threads")
+            }
+            _ => {
+                self.columns.issues.add(Issue::UnknownPhase);
+                None
+            }
+        };
+        *self.columns.counts.entry((event.phase, category, table)).or_default() += 1;
+    }
+
+    /// Counts an entry of the event list that is no event.
+    pub(crate) fn add_issue(&mut self, issue: Issue) {
+        self.columns.events += 1;
+        self.columns.issues.add(issue);
+    }
+
+    pub(super) fn complete(
+        &mut self,
+        event: &Event<'a>,
+        event_id: i64,
+        category: StrId,
+    ) -> Option<&'static str> {
+        let Some(dur) = event.dur else {
+            self.columns.issues.add(Issue::MissingDuration);
+            return None;
+        };
+        let (Some(ts_ns), Some(dur_ns)) =
+            (event.ts.and_then(number::us_to_ns), number::us_to_ns(dur))
+        else {
+            self.columns.issues.add(Issue::BadTime);
+            return None;
+        };
+        if dur_ns < 0 {
+            self.columns.issues.add(Issue::NegativeDuration);
+            return None;
+        }
+        if ts_ns.checked_add(dur_ns).is_none() || out_of_range(ts_ns) {
+            self.columns.issues.add(Issue::BadTime);
+            return None;
+        }
+        let name = self.intern_opt(event.name);
+        let base = Base {
+            event_id,
+            name,
+            category,
+            ts_ns,
+            dur_ns,
+            thread: self.lane(event.pid, event.tid),
+        };
+        let kind = self.kind(category, name);
+        if event.args.get(Arg::CollectiveName).is_some() {
+            self.collective(event, &base, kind);
+        }
+        Some(match kind {
+            Kind::CpuOp => self.cpu_op(event, &base),
+            Kind::RuntimeCall => self.runtime_call(event, &base),
+            Kind::Annotation => self.annotation(event, &base, false),
+            Kind::DeviceAnnotation => self.annotation(event, &base, true),
+            Kind::PythonFrame => self.python_frame(event, &base),
+            Kind::Kernel => self.kernel(event, &base),
+            Kind::Memcpy => self.memcpy(event, &base),
+            Kind::Memset => self.memset(event, &base),
+            Kind::DeviceSync => self.device_sync(event, &base),
+            Kind::Span => self.span(event, &base),
+        })
+    }
+
+    /// Start of an event without duration.
+    pub(super) fn point(&mut self, event: &Event<'a>) -> Option<i64> {
+        let ts_ns = event.ts.and_then(number::us_to_ns).filter(|&ts| !out_of_range(ts));
+        if ts_ns.is_none() {
+            self.columns.issues.add(Issue::BadTime);
+        }
+        ts_ns
+    }
+
+    pub(super) fn kind(&mut self, category: StrId, name: StrId) -> Kind {
+        let strings = &self.columns.strings;
+        let kind = *self.kinds.entry(category).or_insert_with(|| classify(strings.get(category)));
+        if kind == Kind::CpuOp
+            && *self
+                .annotation_names
+                .entry(name)
+                .or_insert_with(|| is_annotation_name(strings.get(name)))
+        {
+            return Kind::Annotation;
+        }
+        kind
+    }
+
+    /// Device and stream: from the arguments, else from the lane (`pid` is the device and `tid` the
+    /// stream on device rows).
+    pub(super) fn placement(&mut self, event: &Event<'a>) -> (i32, i32) {
+        let device = match self.int32(event, Arg::Device) {
+            NULL_I32 => lane_number(event.pid),
+            device => device,
+        };
+        let stream = match self.int32(event, Arg::Stream) {
+            NULL_I32 => lane_number(event.tid),
+            stream => stream,
+        };
+        (device, stream)
+    }
+
+    #[inline]
+    pub(super) fn lane(&mut self, pid: &'a [u8], tid: &'a [u8]) -> i32 {
+        if let Some((last_pid, last_tid, lane)) = self.last_lane
+            && last_pid == pid
+            && last_tid == tid
+        {
+            return lane;
+        }
+        let known = self.lane_numbers.get(&(pid, tid)).copied();
+        let lane = known.unwrap_or_else(|| {
+            // "7" and 7 are the same lane.
+            let key = (self.intern_value(pid), self.intern_value(tid));
+            let lanes = &mut self.columns.lanes;
+            let lane = *self.lanes_by_text.entry(key).or_insert_with(|| {
+                lanes.push(key);
+                lanes.len() as i32 - 1
+            });
+            self.lane_numbers.insert((pid, tid), lane);
+            lane
+        });
+        self.last_lane = Some((pid, tid, lane));
+        lane
+    }
+
+    pub(super) fn int(&mut self, event: &Event<'a>, arg: Arg) -> i64 {
+        let Some(raw) = event.args.get(arg) else { return NULL_I64 };
+        match number::integer(raw) {
+            Some(value) if value != NULL_I64 => value,
+            _ => {
+                if raw != b"null" {
+                    self.columns.issues.add(Issue::BadNumber);
+                }
+                NULL_I64
+            }
+        }
+    }
+
+    pub(super) fn int32(&mut self, event: &Event<'a>, arg: Arg) -> i32 {
+        match self.int(event, arg) {
+            NULL_I64 => NULL_I32,
+            value => i32::try_from(value).unwrap_or_else(|_| {
+                self.columns.issues.add(Issue::BadNumber);
+                NULL_I32
+            }),
+        }
+    }
+
+    pub(super) fn float(&mut self, event: &Event<'a>, arg: Arg) -> f64 {
+        let Some(raw) = event.args.get(arg) else { return f64::NAN };
+        number::float(raw).unwrap_or_else(|| {
+            self.columns.issues.add(Issue::BadNumber);
+            f64::NAN
+        })
+    }
+
+    /// Product of a list of integers: blocks of a grid, threads of a block.
+    pub(super) fn product(&mut self, event: &Event<'a>, arg: Arg) -> i64 {
+        let Some(raw) = event.args.get(arg) else { return NULL_I64 };
+        let inner = raw.strip_prefix(b"\"").and_then(|r| r.strip_suffix(b"\"")).unwrap_or(raw);
+        let inner = inner.strip_prefix(b"[").and_then(|r| r.strip_suffix(b"]")).unwrap_or(inner);
+        let product = inner.split(|&b| b == b',').try_fold(1_i64, |product, part| {
+            product.checked_mul(number::integer(part.trim_ascii())?)
+        });
+        product.unwrap_or_else(|| {
+            self.columns.issues.add(Issue::BadNumber);
+            NULL_I64
+        })
+    }
+
+    pub(super) fn stack(&mut self, event: &Event<'a>) -> StrId {
+        let stack = self.text(event, Arg::CallStack);
+        if self.columns.strings.get(stack).is_empty() {
+            return StrId::NULL;
+        }
+        self.columns.has_stacks = true;
+        stack
+    }
+
+    /// A string argument; other values as their JSON text.
+    pub(super) fn text(&mut self, event: &Event<'a>, arg: Arg) -> StrId {
+        event.args.get(arg).map_or(StrId::NULL, |raw| self.intern_value(raw))
+    }
+
+    /// An argument as JSON text.
+    pub(super) fn json(&mut self, event: &Event<'a>, arg: Arg) -> StrId {
+        let Some(raw) = event.args.get(arg) else { return StrId::NULL };
+        self.intern_raw(RawStr { bytes: raw, escaped: false })
+    }
+
+    pub(super) fn intern_value(&mut self, raw: &'a [u8]) -> StrId {
+        match raw {
+            [] | b"null" => StrId::NULL,
+            [b'"', inner @ .., b'"'] => {
+                self.intern_raw(RawStr { bytes: inner, escaped: inner.contains(&b'\\') })
+            }
+            _ => self.intern_raw(RawStr { bytes: raw, escaped: false }),
+        }
+    }
+
+    pub(super) fn intern_opt(&mut self, raw: Option<RawStr<'a>>) -> StrId {
+        raw.map_or(StrId::NULL, |raw| self.intern_raw(raw))
+    }
+
+    /// Looks the raw bytes up first: decoding and UTF-8 checks are paid once a distinct string.
+    #[inline]
+    pub(super) fn intern_raw(&mut self, raw: RawStr<'a>) -> StrId {
+        if let Some(&id) = self.known.get(raw.bytes) {
+            return id;
+        }
+        let (text, bad) = raw.decode();
+        if bad {
+            self.columns.issues.add(Issue::BadUtf8);
+        }
+        let id = self.columns.strings.intern(&text);
+        self.known.insert(raw.bytes, id);
+        id
+    }
+}
+
+/// Times beyond this are refused, so that adding a base time can never overflow.
+fn out_of_range(ts_ns: i64) -> bool {
+    ts_ns.unsigned_abs() > 1 << 62
+}
+
+/// `0` or `"stream 7"`.
+fn lane_number(raw: &[u8]) -> i32 {
+    let digits = raw.strip_prefix(b"\"stream ").and_then(|r| r.strip_suffix(b"\"")).unwrap_or(raw);
+    number::integer(digits).and_then(|n| i32::try_from(n).ok()).unwrap_or(NULL_I32)
+}
