@@ -1,0 +1,160 @@
+//! Checks what a rule says about the columns of its metric's view: expressions, templates, tests.
+
+use minijinja::Environment;
+use toml::Spanned;
+use trace_model::MetricSpec;
+
+use crate::expr::{self, EXTRA_NAMES, Formula};
+use crate::grade::Severity;
+use crate::layers::{Layered, Text};
+use crate::problem::{Problems, Span, did_you_mean};
+use crate::rule::{Condition, Gain, Lower, Test};
+use crate::table::{ConditionTable, GainMethod, TestTable};
+
+/// Checks expressions and templates against the columns of the metric's view.
+pub(crate) struct Checker<'a, 'p, 'e, 's> {
+    pub(crate) env: &'e Environment<'s>,
+    pub(crate) metric: &'a MetricSpec,
+    pub(crate) problems: &'a mut Problems<'p>,
+}
+
+impl<'s> Checker<'_, '_, '_, 's> {
+    fn names(&mut self, at: &Span, names: &[String], extra: &[&str]) {
+        // The columns of a rule's own query are known only when it runs.
+        if self.metric.columns.is_empty() {
+            return;
+        }
+        let columns = || self.metric.columns.iter().map(|(c, _)| c.as_str());
+        for name in
+            names.iter().filter(|n| !columns().any(|c| c == *n) && !extra.contains(&n.as_str()))
+        {
+            let help = did_you_mean(name, columns()).unwrap_or_else(|| {
+                format!(
+                    "columns of `{}`: {}",
+                    self.metric.view,
+                    columns().collect::<Vec<_>>().join(", ")
+                )
+            });
+            let message = format!("the view `{}` has no column `{name}`", self.metric.view);
+            self.problems.add(at, message, Some(help));
+        }
+    }
+
+    pub(crate) fn expression(&mut self, text: &Text<'s>) {
+        match Formula::new(self.env, text.text) {
+            Ok(formula) => self.names(&text.span, formula.reads(), &[]),
+            Err(error) => {
+                let message = format!("the expression cannot be read: {}", expr::describe(&error));
+                self.problems.add(&text.span, message, None);
+            }
+        }
+    }
+
+    pub(crate) fn template(&mut self, text: &Text<'_>) {
+        let mistake = match expr::template_reads(self.env, text.text) {
+            Ok(names) => {
+                self.names(&text.span, &names, &EXTRA_NAMES);
+                expr::probe(self.env, text.text, &names)
+            }
+            Err(error) => Some(error),
+        };
+        if let Some(error) = mistake {
+            let message = format!("the template cannot be filled: {}", expr::describe(&error));
+            let help = "filters are pct, ms, us, dur, bytes, num, round and default".to_owned();
+            self.problems.add(&text.span, message, Some(help));
+        }
+    }
+
+    pub(crate) fn conditions(
+        &mut self,
+        stated: Option<(usize, &'s Vec<ConditionTable>)>,
+    ) -> Vec<Condition> {
+        let (file, list) = match stated {
+            Some((file, list)) => (file, list.as_slice()),
+            None => return Vec::new(),
+        };
+        for condition in list {
+            self.expression(&Text::new(file, &condition.expr));
+            self.template(&Text::new(file, &condition.reason));
+        }
+        list.iter()
+            .map(|c| Condition {
+                expr: c.expr.get_ref().clone(),
+                reason: c.reason.get_ref().clone(),
+            })
+            .collect()
+    }
+
+    pub(crate) fn lower(&mut self, layered: &'s Layered) -> Vec<Lower> {
+        let Some((file, list)) = layered.last(|t| t.lower_confidence.as_ref()) else {
+            return Vec::new();
+        };
+        for lower in list {
+            self.expression(&Text::new(file, &lower.when));
+            self.template(&Text::new(file, &lower.reason));
+        }
+        list.iter()
+            .map(|l| Lower {
+                when: l.when.get_ref().clone(),
+                reason: l.reason.get_ref().clone(),
+                to: l.to,
+            })
+            .collect()
+    }
+
+    pub(crate) fn gain(&mut self, layered: &'s Layered) -> Gain {
+        let Some((file, table)) = layered.last(|t| t.gain.as_ref()) else {
+            return Gain::default();
+        };
+        let (low, high) = (table.low.unwrap_or(0.75), table.high.unwrap_or(1.0));
+        let floor = table.floor.unwrap_or(0.0);
+        let span = match &table.of {
+            Some(of) => {
+                let text = Text::new(file, of);
+                self.expression(&text);
+                text.span
+            }
+            None => layered.span.clone(),
+        };
+        if !(0.0 <= low && low <= high && high <= 1.0 && (0.0..1.0).contains(&floor)) {
+            let message = "the gain needs 0 <= low <= high <= 1 and a floor below 1";
+            self.problems.add(&span, message, None);
+        }
+        if table.of.is_none() && table.method != GainMethod::None {
+            let message = format!("the gain of rule `{}` has no `of`", layered.name);
+            let help =
+                "an expression giving a share of step time; or `method = \"none\"`".to_owned();
+            self.problems.add(&span, message, Some(help));
+        }
+        let of = (table.method != GainMethod::None).then_some(table.of.as_ref()).flatten();
+        Gain { of: of.map(|t| t.get_ref().clone()), low, high, method: table.method, floor }
+    }
+
+    /// The rule's tests; none if a later file changes what they test.
+    pub(crate) fn tests(&mut self, layered: &Layered) -> Vec<Test> {
+        let Some(layer) = layered.layers.iter().rposition(|(_, t)| t.tests.is_some()) else {
+            return Vec::new();
+        };
+        if layered.layers[layer + 1..].iter().any(|(_, t)| t.changes_verdicts()) {
+            return Vec::new();
+        }
+        let (file, table) = &layered.layers[layer];
+        let rows = table.tests.as_deref().unwrap_or_default();
+        rows.iter().map(|row| self.test(*file, row)).collect()
+    }
+
+    fn test(&mut self, file: usize, row: &Spanned<TestTable>) -> Test {
+        let span = Span { file, bytes: row.span() };
+        let row = row.get_ref();
+        let names: Vec<String> = row.columns.keys().cloned().collect();
+        self.names(&span, &names, &[]);
+        let verdicts = Severity::WORST_FIRST.map(Severity::as_str).into_iter();
+        let mut verdicts = verdicts.chain(["pass", "unknown"]);
+        if !verdicts.clone().any(|v| v == row.expect) {
+            let help = did_you_mean(&row.expect, verdicts.by_ref())
+                .unwrap_or_else(|| "a severity, `pass` or `unknown`".to_owned());
+            self.problems.add(&span, format!("cannot expect `{}`", row.expect), Some(help));
+        }
+        Test { at: self.problems.place(&span), row: row.clone() }
+    }
+}

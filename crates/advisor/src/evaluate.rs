@@ -1,0 +1,312 @@
+//! One rule, all rows: one finding, or why there is none.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+use minijinja::Environment;
+use trace_model::time::ns_to_ms;
+use trace_model::{MetricTable, Value};
+
+use crate::expr::{self, Context};
+use crate::finding::{
+    Affected, AffectedRow, Columns, Evidence, Finding, GainEstimate, MAX_AFFECTED, MAX_EVIDENCE,
+    fingerprint, tidy,
+};
+use crate::grade::Severity;
+use crate::rule::Rule;
+use crate::ruleset::STEP_TIME_VIEW;
+use crate::verdict::{Fire, Judge, Verdict};
+
+/// What a rule says of the run.
+#[derive(Debug, Clone)]
+pub(crate) enum Outcome {
+    Passed,
+    Fired(Box<Finding>),
+    Unknown(String),
+}
+
+/// Outcome of a rule and the largest loss its formula gives over all rows, fired or not: what rules
+/// within it cannot exceed together.
+pub(crate) struct Judged {
+    pub(crate) outcome: Outcome,
+    pub(crate) ceiling: Option<f64>,
+}
+
+/// How long a step takes, by rank.
+#[derive(Debug, Default)]
+pub(crate) struct StepTimes {
+    by_rank: BTreeMap<i64, f64>,
+}
+
+impl StepTimes {
+    pub(crate) fn read(tables: &[MetricTable]) -> Self {
+        let mut by_rank = BTreeMap::new();
+        if let Some(table) = tables.iter().find(|t| t.view == STEP_TIME_VIEW)
+            && let (Some(rank), Some(mean)) = (table.index("rank"), table.index("mean_ns"))
+        {
+            for row in &table.rows {
+                if let (Some(Value::Int(rank)), Some(mean)) =
+                    (row.get(rank), row.get(mean).and_then(Value::as_f64))
+                {
+                    by_rank.insert(*rank, mean);
+                }
+            }
+        }
+        Self { by_rank }
+    }
+
+    /// Step time for a row: its own, that of its rank, that of the slowest rank.
+    fn of(&self, table: &MetricTable, row: &[Value]) -> Option<f64> {
+        let column = |name: &str| table.index(name).and_then(|i| row.get(i));
+        if let Some(step) = column("step_ns").and_then(Value::as_f64) {
+            return Some(step);
+        }
+        if let Some(Value::Int(rank)) = column("rank")
+            && let Some(&step) = self.by_rank.get(rank)
+        {
+            return Some(step);
+        }
+        self.by_rank.values().copied().max_by(f64::total_cmp)
+    }
+
+    pub(crate) fn slowest(&self) -> Option<f64> {
+        self.by_rank.values().copied().max_by(f64::total_cmp)
+    }
+}
+
+/// A row of which a rule fired.
+struct FiredRow<'t> {
+    row: &'t [Value],
+    context: Context,
+    fire: Fire,
+    ceiling: Option<f64>,
+    keys: Columns,
+}
+
+/// Judges every row of the rule's table.
+pub(crate) fn evaluate<'s>(
+    rule: &'s Rule,
+    table: Option<&MetricTable>,
+    steps: &StepTimes,
+    env: &Environment<'s>,
+) -> Judged {
+    let Some(table) = table else {
+        let reason = format!("`{}` was not computed", rule.table());
+        return Judged { outcome: Outcome::Unknown(reason), ceiling: None };
+    };
+    let judge = Judge::new(rule, env);
+    let mut fired = Vec::new();
+    let mut passed = 0;
+    let mut reasons: Vec<String> = Vec::new();
+    let mut ceiling: Option<f64> = None;
+    for row in &table.rows {
+        let context = expr::context(&table.columns, row);
+        let row_ceiling = judge.ceiling(&context);
+        ceiling = [ceiling, row_ceiling].into_iter().flatten().max_by(f64::total_cmp);
+        match judge.verdict(table, row, &context) {
+            Verdict::Pass => passed += 1,
+            Verdict::Unknown(reason) => reasons.push(reason),
+            Verdict::Fire(fire) => {
+                let keys = keys(rule, table, row);
+                fired.push(FiredRow { row, context, fire, ceiling: row_ceiling, keys });
+            }
+        }
+    }
+    let outcome = if !fired.is_empty() {
+        fired.sort_by(worse);
+        Outcome::Fired(Box::new(finding(rule, table, steps, env, &fired, passed, reasons.len())))
+    } else if let Some(reason) = reasons.first() {
+        let rows = table.rows.len();
+        Outcome::Unknown(if reasons.len() < rows {
+            format!("{reason} ({} of {rows} {}s)", reasons.len(), rule.metric.scope)
+        } else {
+            reason.clone()
+        })
+    } else if passed == 0 {
+        Outcome::Unknown(if table.when_empty.is_empty() {
+            format!("`{}` has no rows", table.view)
+        } else {
+            table.when_empty.clone()
+        })
+    } else {
+        Outcome::Passed
+    };
+    Judged { outcome, ceiling }
+}
+
+/// Worst first: severity, then margin, then what could be gained, then name.
+fn worse(a: &FiredRow<'_>, b: &FiredRow<'_>) -> Ordering {
+    b.fire
+        .severity
+        .cmp(&a.fire.severity)
+        .then_with(|| b.fire.margin.total_cmp(&a.fire.margin))
+        .then_with(|| b.ceiling.unwrap_or(0.0).total_cmp(&a.ceiling.unwrap_or(0.0)))
+        .then_with(|| label(&a.keys).cmp(&label(&b.keys)))
+}
+
+fn finding<'s>(
+    rule: &'s Rule,
+    table: &MetricTable,
+    steps: &StepTimes,
+    env: &Environment<'s>,
+    fired: &[FiredRow<'_>],
+    passed: usize,
+    unknown: usize,
+) -> Finding {
+    let worst = &fired[0];
+    let check = &rule.checks[worst.fire.check];
+    let gain = gain(rule, table, steps, fired);
+    // Rules on popular thresholds are met by good programs too; what is known to cost next to
+    // nothing is told only to those who ask.
+    let floor_pct = rule.gain.floor * 100.0;
+    let is_cheap = floor_pct > 0.0 && gain.high_pct.is_some_and(|high| high < floor_pct);
+    let severity = if is_cheap { Severity::Info } else { worst.fire.severity };
+
+    let mut context = worst.context.clone();
+    context.insert("value".to_owned(), expr::in_words(worst.fire.value, check.unit).into());
+    context.insert("threshold".to_owned(), worst.fire.threshold.text.clone().into());
+    context.insert("severity".to_owned(), severity.as_str().into());
+    let fill = |text: &str| {
+        expr::render(env, text, &context).unwrap_or_else(|error| format!("{text} [{error}]"))
+    };
+    let (confidence, caveats) = confidence(rule, env, &worst.context);
+
+    let mut key_texts: Vec<String> = fired.iter().map(|f| label(&f.keys)).collect();
+    key_texts.sort();
+    let parts = std::iter::once(rule.code.as_str()).chain(key_texts.iter().map(String::as_str));
+
+    Finding {
+        rank: 0,
+        code: rule.code.clone(),
+        name: rule.name.clone(),
+        category: rule.category.clone(),
+        severity,
+        confidence,
+        caveats,
+        title: fill(&rule.title),
+        message: fill(&rule.message),
+        metric: format!("{}.{}", rule.metric.view, check.column),
+        value: worst.fire.value,
+        unit: check.unit.as_str().to_owned(),
+        threshold: worst.fire.threshold.text.clone(),
+        threshold_at: worst.fire.threshold.at.clone(),
+        scope: rule.metric.scope.as_str().to_owned(),
+        affected: affected(fired, passed, unknown),
+        gain,
+        evidence: fired.iter().take(MAX_EVIDENCE).map(|f| evidence(table, f.row)).collect(),
+        source: Vec::new(),
+        advice: rule.advice.iter().map(|a| fill(a)).filter(|a| !a.is_empty()).collect(),
+        links: rule.links.clone(),
+        fingerprint: fingerprint(parts),
+        rank_pct: 0.0,
+        is_note: rule.is_trace_quality(),
+    }
+}
+
+/// The gain of the row that would gain most: ranks that work in step go at the pace of the slowest.
+fn gain(
+    rule: &Rule,
+    table: &MetricTable,
+    steps: &StepTimes,
+    fired: &[FiredRow<'_>],
+) -> GainEstimate {
+    let most = fired
+        .iter()
+        .filter_map(|f| Some((f.ceiling?, f.row)))
+        .max_by(|(a, _), (b, _)| a.total_cmp(b));
+    let Some((ceiling, row)) = most else {
+        return GainEstimate::default();
+    };
+    let high = ceiling * rule.gain.high;
+    GainEstimate {
+        low_pct: Some(tidy(ceiling * rule.gain.low * 100.0)),
+        high_pct: Some(tidy(high * 100.0)),
+        ms_per_step: steps.of(table, row).map(|step_ns| tidy(ns_to_ms(high * step_ns))),
+        unattributed_pct: Some(tidy(high * 100.0)),
+        method: rule.gain.method,
+        ..GainEstimate::default()
+    }
+}
+
+fn confidence<'s>(
+    rule: &'s Rule,
+    env: &Environment<'s>,
+    context: &Context,
+) -> (crate::Confidence, Vec<String>) {
+    let mut confidence = rule.confidence;
+    let mut caveats = Vec::new();
+    for lower in &rule.lower_confidence {
+        let holds =
+            expr::Formula::new(env, &lower.when).is_ok_and(|f| f.truth(context) == Ok(true));
+        if holds {
+            confidence = lower.to.map_or(confidence.lowered(), |to| confidence.min(to));
+            caveats.push(
+                expr::render(env, &lower.reason, context).unwrap_or_else(|_| lower.reason.clone()),
+            );
+        }
+    }
+    (confidence, caveats)
+}
+
+fn affected(fired: &[FiredRow<'_>], passed: usize, unknown: usize) -> Affected {
+    let ranks: BTreeSet<i64> = fired
+        .iter()
+        .flat_map(|f| &f.keys.0)
+        .filter_map(|(name, value)| match value {
+            Value::Int(rank) if name == "rank" => Some(*rank),
+            _ => None,
+        })
+        .collect();
+    let worst: Vec<AffectedRow> = fired
+        .iter()
+        .take(MAX_AFFECTED)
+        .map(|f| AffectedRow {
+            label: label(&f.keys),
+            keys: f.keys.clone(),
+            value: f.fire.value,
+            severity: f.fire.severity,
+        })
+        .collect();
+    Affected {
+        fired: fired.len(),
+        passed,
+        unknown,
+        ranks: ranks.into_iter().collect(),
+        more: fired.len() - worst.len(),
+        worst,
+    }
+}
+
+/// The columns that identify a row of the rule's scope, where the table has them.
+fn keys(rule: &Rule, table: &MetricTable, row: &[Value]) -> Columns {
+    let scope_keys = rule.metric.scope.keys().iter();
+    Columns(
+        scope_keys
+            .filter_map(|key| Some(((*key).to_owned(), row.get(table.index(key)?)?.clone())))
+            .collect(),
+    )
+}
+
+fn label(keys: &Columns) -> String {
+    if keys.0.is_empty() {
+        return "run".to_owned();
+    }
+    let parts: Vec<String> = keys.0.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    parts.join(", ")
+}
+
+fn evidence(table: &MetricTable, row: &[Value]) -> Evidence {
+    let integer = |name: &str| match table.index(name).and_then(|i| row.get(i)) {
+        Some(Value::Int(v)) => Some(*v),
+        _ => None,
+    };
+    let (ts_ns, dur_ns) = (integer("ts_ns"), integer("dur_ns"));
+    let is_range = ts_ns.is_some() && dur_ns.is_some();
+    let names = table.columns.iter().map(|(name, _)| name.clone());
+    Evidence {
+        view: table.view.clone(),
+        columns: Columns(names.zip(row.iter().cloned()).collect()),
+        ts_ns: ts_ns.filter(|_| is_range),
+        dur_ns: dur_ns.filter(|_| is_range),
+    }
+}

@@ -1,0 +1,92 @@
+//! The report in a sentence: what is found, and what fixing it could return at most.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use trace_model::time::{human, ns_to_ms};
+
+use crate::finding::{Finding, tidy};
+use crate::grade::Severity;
+use crate::rank::{Bound, Tree};
+use crate::rule::Rule;
+
+/// The report in a sentence, and the numbers in it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Headline {
+    /// The sentence.
+    pub text: String,
+    /// Findings worth acting on: neither notes about the trace nor infos.
+    pub findings: usize,
+    /// Code of the finding to start with; null if there is none.
+    pub first: Option<String>,
+    /// Percent of step time that all fixes together are sure to return.
+    pub gain_low_pct: f64,
+    /// Percent of step time that all fixes together may return: never above 100, and never above
+    /// what the tree of causes allows.
+    pub gain_high_pct: f64,
+    /// `gain_high_pct` in milliseconds a step of the slowest rank, if its length is known.
+    pub ms_per_step: Option<f64>,
+    /// How many times faster a step would be with `gain_high_pct` returned; null if all of it would.
+    pub speedup: Option<f64>,
+}
+
+/// Findings that shown gains are added up over: what is only worth knowing promises nothing.
+fn counts(finding: &Finding) -> bool {
+    finding.severity > Severity::Info && !finding.is_note
+}
+
+/// `ceilings`: largest loss by rule, percent of step time. `step_ns`: step time of the slowest rank.
+pub(crate) fn headline(
+    findings: &[Finding],
+    rules: &[Rule],
+    ceilings: &BTreeMap<String, f64>,
+    step_ns: Option<f64>,
+    unknown: usize,
+) -> Headline {
+    let counted: Vec<Finding> = findings.iter().filter(|f| counts(f)).cloned().collect();
+    let tree = Tree::new(&counted, rules);
+    let high = tidy(tree.combined(ceilings, Bound::High));
+    let low = tidy(tree.combined(ceilings, Bound::Low)).min(high);
+    let first = counted.first();
+    let speedup = (high < 100.0).then(|| tidy(1.0 / (1.0 - high / 100.0)));
+    let text = match first {
+        None if unknown > 0 => {
+            format!("Nothing to report, but {unknown} {} could not be judged.", rules_word(unknown))
+        }
+        None => "Nothing to report: every rule could be judged.".to_owned(),
+        Some(first) => {
+            let count = match counted.len() {
+                1 => "1 finding".to_owned(),
+                n => format!("{n} findings"),
+            };
+            let start = format!("start with {} {}", first.code, first.name);
+            if high < 0.05 {
+                format!("{count}, none with an estimate in step time: {start}.")
+            } else {
+                let time = step_ns
+                    .map(|ns| format!(" ({})", human(ns * high / 100.0)))
+                    .unwrap_or_default();
+                let faster = speedup
+                    .filter(|s| *s < 10.0)
+                    .map(|s| format!(", {s:.2}x faster"))
+                    .unwrap_or_default();
+                format!(
+                    "{count}: up to {high:.1} % of step time{time} can come back{faster}; {start}."
+                )
+            }
+        }
+    };
+    Headline {
+        text,
+        findings: counted.len(),
+        first: first.map(|f| f.code.clone()),
+        gain_low_pct: low,
+        gain_high_pct: high,
+        ms_per_step: step_ns.filter(|_| high > 0.0).map(|ns| tidy(ns_to_ms(ns * high / 100.0))),
+        speedup,
+    }
+}
+
+fn rules_word(count: usize) -> &'static str {
+    if count == 1 { "rule" } else { "rules" }
+}

@@ -1,0 +1,70 @@
+//! The tables that several files give for one rule: the last to state a key decides it.
+
+use toml::Spanned;
+
+use crate::problem::Span;
+use crate::table::RuleTable;
+
+/// The tables of one rule in order of loading.
+pub(crate) struct Layered {
+    pub(crate) name: String,
+    /// Where the rule's name first stands.
+    pub(crate) span: Span,
+    pub(crate) layers: Vec<(usize, RuleTable)>,
+}
+
+impl Layered {
+    /// The last layer that states something, and what.
+    pub(crate) fn last<'a, T: ?Sized>(
+        &'a self,
+        get: impl Fn(&'a RuleTable) -> Option<&'a T>,
+    ) -> Option<(usize, &'a T)> {
+        self.layers.iter().rev().find_map(|(file, table)| get(table).map(|v| (*file, v)))
+    }
+
+    pub(crate) fn last_text<'a>(
+        &'a self,
+        get: impl Fn(&'a RuleTable) -> Option<&'a Spanned<String>>,
+    ) -> Option<Text<'a>> {
+        self.last(get).map(|(file, text)| Text::new(file, text))
+    }
+
+    /// Whether any layer leaves it switched on.
+    pub(crate) fn enabled(&self) -> bool {
+        self.last(|t| t.enabled.as_ref()).is_none_or(|(_, on)| *on)
+    }
+
+    pub(crate) fn within(&self) -> Option<Text<'_>> {
+        self.last_text(|t| t.within.as_ref())
+    }
+
+    pub(crate) fn overlaps(&self) -> Vec<Text<'_>> {
+        self.texts(|t| t.overlaps.as_ref())
+    }
+
+    pub(crate) fn weakens(&self) -> Vec<Text<'_>> {
+        self.texts(|t| t.weakens.as_ref())
+    }
+
+    pub(crate) fn texts<'a>(
+        &'a self,
+        get: impl Fn(&'a RuleTable) -> Option<&'a Vec<Spanned<String>>>,
+    ) -> Vec<Text<'a>> {
+        self.last(get)
+            .map(|(file, list)| list.iter().map(|t| Text::new(file, t)).collect())
+            .unwrap_or_default()
+    }
+}
+
+/// A string with its place.
+#[derive(Debug, Clone)]
+pub(crate) struct Text<'a> {
+    pub(crate) span: Span,
+    pub(crate) text: &'a str,
+}
+
+impl<'a> Text<'a> {
+    pub(crate) fn new(file: usize, text: &'a Spanned<String>) -> Self {
+        Self { span: Span { file, bytes: text.span() }, text: text.get_ref() }
+    }
+}

@@ -1,0 +1,92 @@
+//! Threshold rules over metrics: verdicts, findings, ranking. The arrow `metrics -> findings`.
+//!
+//! Rule files (TOML, handed in as text) become a [`RuleSet`] or a list of [`Problem`]s; a rule set
+//! and the rows of the views it asks for become a [`Report`]. No I/O, nothing printed.
+//!
+//! ```
+//! use advisor::{RuleSet, RuleSource, advise};
+//! use trace_model::{MetricSpec, MetricTable, RunInfo, Scope, Unit, Value};
+//!
+//! let columns = vec![("rank".to_owned(), Unit::None), ("idle_ratio".to_owned(), Unit::Ratio)];
+//! let metric = MetricSpec {
+//!     view: "gpu".to_owned(),
+//!     column: "idle_ratio".to_owned(),
+//!     unit: Unit::Ratio,
+//!     scope: Scope::Rank,
+//!     doc: "Idle time over step time.".to_owned(),
+//!     columns: columns.clone(),
+//! };
+//! let rules = r#"
+//!     [rule.gpu-idle]
+//!     code = "XX001"
+//!     category = "gpu-util"
+//!     metric = "gpu.idle_ratio"
+//!     high = "> 30 %"
+//!     gain = { of = "idle_ratio", method = "measured" }
+//!     title = "The GPU waits"
+//!     message = "{{ idle_ratio|pct }} of a step is idle."
+//!     advice = ["Give it work."]
+//!     why = "An idle device computes nothing."
+//! "#;
+//! let source = RuleSource { name: "my.toml".to_owned(), text: rules.to_owned() };
+//! let rules = RuleSet::load(&[source], &[metric]).expect("no mistakes");
+//! let rows = MetricTable {
+//!     view: "gpu".to_owned(),
+//!     columns,
+//!     rows: vec![vec![Value::Int(0), Value::Float(0.4)]],
+//!     when_empty: "the trace has no device activity".to_owned(),
+//! };
+//! let report = advise(&rules, &[rows], &RunInfo::default(), &[]);
+//! assert_eq!(report.findings[0].message, "40 % of a step is idle.");
+//! assert_eq!(report.findings[0].threshold_at, "my.toml:6");
+//! ```
+
+mod checker;
+mod compile;
+mod evaluate;
+mod explain;
+mod expr;
+mod finding;
+mod grade;
+mod headline;
+mod layers;
+mod problem;
+mod rank;
+mod report;
+mod rule;
+mod ruleset;
+mod schema;
+mod selftest;
+mod shape;
+mod suppress;
+mod table;
+mod threshold;
+mod verdict;
+
+#[cfg(test)]
+mod tests;
+
+pub use explain::explain;
+pub use finding::{
+    Affected, AffectedRow, Columns, Evidence, Finding, GainEstimate, MAX_AFFECTED, MAX_EVIDENCE,
+};
+pub use grade::{Confidence, Severity};
+pub use headline::Headline;
+pub use problem::{Problem, RuleSource};
+pub use report::{
+    IgnoredFinding, REPORT_SCHEMA_VERSION, Report, ReportWarning, Run, RunSource, Tool,
+    UnknownRule, advise,
+};
+pub use rule::{Check, Condition, Gain, Lower, Rule, RuleQuery, TRACE_QUALITY};
+pub use ruleset::RuleSet;
+pub use schema::rule_schema_json;
+pub use selftest::{TestFailure, TestRun};
+pub use suppress::{Date, Ignore};
+pub use table::GainMethod;
+pub use threshold::Threshold;
+
+/// The shipped rules: `rules/default.toml`.
+pub const DEFAULT_RULES: &str = include_str!("../rules/default.toml");
+
+/// What [`DEFAULT_RULES`] is called in findings and problems.
+pub const DEFAULT_RULES_NAME: &str = "rules/default.toml";

@@ -1,0 +1,162 @@
+//! Mistakes in rule files, as data: all of them at once, each with its place and a way out.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde::Serialize;
+
+/// A rule file, handed in as text: this crate opens nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleSource {
+    /// How findings and problems name it: `rules/default.toml`.
+    pub name: String,
+    /// The TOML text.
+    pub text: String,
+}
+
+/// One mistake in a rule file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// [`RuleSource::name`] of the file.
+    pub file: String,
+    /// Bytes of the file it is about.
+    pub span: Range<usize>,
+    /// Line of the start of the span, from 1.
+    pub line: usize,
+    /// Column of the start of the span in characters, from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead, where that can be said.
+    pub help: Option<String>,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.message)?;
+        match &self.help {
+            Some(help) => write!(f, "\n  help: {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A place in one of the files being loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// Index into the sources.
+    pub(crate) file: usize,
+    /// Bytes.
+    pub(crate) bytes: Range<usize>,
+}
+
+/// Collects problems while files are read.
+pub(crate) struct Problems<'a> {
+    sources: &'a [RuleSource],
+    list: Vec<(Span, Problem)>,
+}
+
+impl<'a> Problems<'a> {
+    pub(crate) fn new(sources: &'a [RuleSource]) -> Self {
+        Self { sources, list: Vec::new() }
+    }
+
+    pub(crate) fn add(&mut self, span: &Span, message: impl Into<String>, help: Option<String>) {
+        let source = &self.sources[span.file];
+        let (line, column) = line_column(&source.text, span.bytes.start);
+        let problem = Problem {
+            file: source.name.clone(),
+            span: span.bytes.clone(),
+            line,
+            column,
+            message: message.into(),
+            help,
+        };
+        self.list.push((span.clone(), problem));
+    }
+
+    /// `file:line` of a place.
+    pub(crate) fn place(&self, span: &Span) -> String {
+        let source = &self.sources[span.file];
+        format!("{}:{}", source.name, line_column(&source.text, span.bytes.start).0)
+    }
+
+    /// All problems, in order of file and place; the same one once.
+    pub(crate) fn finish(mut self) -> Vec<Problem> {
+        self.list.sort_by(|(a, x), (b, y)| {
+            (a.file, a.bytes.start, &x.message).cmp(&(b.file, b.bytes.start, &y.message))
+        });
+        let mut problems: Vec<Problem> = self.list.into_iter().map(|(_, p)| p).collect();
+        problems.dedup();
+        problems
+    }
+}
+
+/// Line and column (in characters) of a byte offset, both from 1.
+fn line_column(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |i| i + 1);
+    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+}
+
+/// "did you mean `x`?" for the candidate nearest to `word`, if one is near enough.
+pub(crate) fn did_you_mean<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<String> {
+    nearest(word, candidates).map(|best| format!("did you mean `{best}`?"))
+}
+
+/// The candidate nearest to `word`, at most a third of its length away.
+pub(crate) fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    candidates
+        .into_iter()
+        .map(|c| (distance(word, c), c))
+        .filter(|&(d, c)| d <= word.len().max(c.len()).div_ceil(3))
+        .min()
+        .map(|(_, c)| c)
+}
+
+/// Levenshtein distance.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &y) in b.iter().enumerate() {
+            let substitute = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = substitute.min(row[j] + 1).min(row[j + 1] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{distance, line_column, nearest};
+
+    #[test]
+    fn distances_are_edits() {
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("same", "same"), 0);
+    }
+
+    #[test]
+    fn only_near_words_are_offered() {
+        assert_eq!(nearest("advise", ["advice", "title", "why"]), Some("advice"));
+        assert_eq!(nearest("colour", ["advice", "title", "why"]), None);
+    }
+
+    #[test]
+    fn places_count_characters_from_one() {
+        assert_eq!(line_column("ab\ncd", 0), (1, 1));
+        assert_eq!(line_column("ab\né d", 6), (2, 3));
+        assert_eq!(line_column("ab", 99), (1, 3));
+    }
+}

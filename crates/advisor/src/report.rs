@@ -1,0 +1,297 @@
+//! The report: what `--format json` prints, and all that renderers read.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use trace_model::{MetricTable, RunInfo, Warning};
+
+use crate::evaluate::{Outcome, StepTimes, evaluate};
+use crate::expr;
+use crate::finding::Finding;
+use crate::grade::{Confidence, Severity};
+use crate::headline::{Headline, headline};
+use crate::rank::rank;
+use crate::rule::Rule;
+use crate::ruleset::RuleSet;
+
+/// Version of the report's JSON. It grows when a field changes meaning or goes; not when one is
+/// added.
+pub const REPORT_SCHEMA_VERSION: u32 = 1;
+
+/// What the rules found in a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// [`REPORT_SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// Who wrote the report.
+    pub tool: Tool,
+    /// The run.
+    pub run: Run,
+    /// The report in a sentence.
+    pub headline: Headline,
+    /// Findings, most useful first; notes about the trace and infos at the end.
+    pub findings: Vec<Finding>,
+    /// Codes of rules that had something to judge and nothing to say.
+    pub passed: Vec<String>,
+    /// Rules that could not judge, with the reason.
+    pub unknown: Vec<UnknownRule>,
+    /// Findings that the rule files silence.
+    pub ignored: Vec<IgnoredFinding>,
+    /// What could not be read, and entries of rule files that no longer do anything.
+    pub warnings: Vec<ReportWarning>,
+}
+
+impl Report {
+    /// The worst severity of a finding that is advice; notes about the trace do not count.
+    pub fn worst(&self) -> Option<Severity> {
+        self.advice().map(|f| f.severity).max()
+    }
+
+    /// Findings about the program.
+    pub fn advice(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|f| !f.is_note())
+    }
+
+    /// Findings about the trace.
+    pub fn notes(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|f| f.is_note())
+    }
+}
+
+/// The program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Tool {
+    /// `trace-advisor`.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// The run as read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Run {
+    /// Path as given.
+    pub path: String,
+    /// Ranks present, ascending.
+    pub ranks: Vec<i32>,
+    /// Steps of the rank that has most.
+    pub steps: usize,
+    /// From the first event to the end of the last.
+    pub wall_ns: i64,
+    /// Input files.
+    pub sources: Vec<RunSource>,
+}
+
+/// One input file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RunSource {
+    /// Path.
+    pub file: String,
+    /// Format it was read as.
+    pub format: String,
+    /// Rank its events were given.
+    pub rank: i32,
+    /// Where the rank came from.
+    pub rank_from: String,
+    /// Bytes of JSON, after decompression.
+    pub json_bytes: u64,
+    /// Events read.
+    pub events: u64,
+}
+
+/// A rule that could not judge.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UnknownRule {
+    /// Code.
+    pub code: String,
+    /// Name.
+    pub name: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// A finding that is silenced.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct IgnoredFinding {
+    /// Code.
+    pub code: String,
+    /// Name.
+    pub name: String,
+    /// Severity it would have had.
+    pub severity: Severity,
+    /// Its title.
+    pub title: String,
+    /// The reason given for silencing it.
+    pub reason: String,
+    /// Last day it is silenced, `2027-01-01`; null for good.
+    pub until: Option<String>,
+    /// `file:line` of the entry.
+    pub at: String,
+}
+
+/// A partial failure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ReportWarning {
+    /// Stable kind: `truncated-json`, `ignore-expired`.
+    pub code: String,
+    /// File concerned; empty for the run.
+    pub file: String,
+    /// One sentence.
+    pub message: String,
+    /// How often it happened.
+    pub count: u64,
+}
+
+/// Judges a run.
+///
+/// `tables` are the rows of [`RuleSet::views`] and the results of [`RuleSet::queries`]; a rule whose
+/// table is not among them is *unknown*.
+pub fn advise(
+    rules: &RuleSet,
+    tables: &[MetricTable],
+    run: &RunInfo,
+    warnings: &[Warning],
+) -> Report {
+    let env = expr::environment();
+    let steps = StepTimes::read(tables);
+    let mut findings = Vec::new();
+    let (mut passed, mut unknown, mut ignored) = (Vec::new(), Vec::new(), Vec::new());
+    let mut ceilings = BTreeMap::new();
+    let mut warnings: Vec<ReportWarning> = warnings.iter().map(ReportWarning::from).collect();
+
+    for rule in rules.rules() {
+        let table = tables.iter().find(|t| t.view == rule.table());
+        let judged = evaluate(rule, table, &steps, &env);
+        if let Some(ceiling) = judged.ceiling {
+            ceilings.insert(rule.code.clone(), ceiling * 100.0);
+        }
+        let ignore = rules.ignores().iter().rev().find(|i| i.code == rule.code);
+        let holds = ignore.filter(|i| !i.is_expired(rules.today()));
+        if let Some(expired) = ignore.filter(|i| i.is_expired(rules.today())) {
+            warnings.push(about_ignore(
+                "ignore-expired",
+                rule,
+                &expired.at,
+                "is over",
+                expired.until,
+            ));
+        }
+        match judged.outcome {
+            Outcome::Fired(finding) => match holds {
+                Some(ignore) => ignored.push(IgnoredFinding {
+                    code: finding.code,
+                    name: finding.name,
+                    severity: finding.severity,
+                    title: finding.title,
+                    reason: ignore.reason.clone(),
+                    until: ignore.until.map(|d| d.to_string()),
+                    at: ignore.at.clone(),
+                }),
+                None => findings.push(*finding),
+            },
+            outcome => {
+                if let Some(ignore) = holds {
+                    let what = "silences nothing in this run";
+                    warnings.push(about_ignore("ignore-unused", rule, &ignore.at, what, None));
+                }
+                match outcome {
+                    Outcome::Unknown(reason) => unknown.push(UnknownRule {
+                        code: rule.code.clone(),
+                        name: rule.name.clone(),
+                        reason,
+                    }),
+                    _ => passed.push(rule.code.clone()),
+                }
+            }
+        }
+    }
+    weaken(&mut findings, rules.rules());
+    rank(&mut findings, rules.rules());
+    let headline = headline(&findings, rules.rules(), &ceilings, steps.slowest(), unknown.len());
+    Report {
+        schema_version: REPORT_SCHEMA_VERSION,
+        tool: Tool {
+            name: "trace-advisor".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        run: Run::from(run),
+        headline,
+        findings,
+        passed,
+        unknown,
+        ignored,
+        warnings,
+    }
+}
+
+/// Lowers the confidence of findings whose numbers a note about the trace puts in doubt: those of
+/// the areas it names, if they are about a rank it is about.
+fn weaken(findings: &mut [Finding], rules: &[Rule]) {
+    let notes: Vec<(&Rule, String, Vec<i64>)> = rules
+        .iter()
+        .filter(|r| !r.weakens.is_empty())
+        .filter_map(|r| {
+            let note = findings.iter().find(|f| f.code == r.code)?;
+            Some((r, note.title.clone(), note.affected.ranks.clone()))
+        })
+        .collect();
+    for finding in findings {
+        for (rule, title, ranks) in &notes {
+            let is_meant = finding.code != rule.code
+                && rule.weakens.iter().any(|prefix| finding.code.starts_with(prefix.as_str()));
+            let own = &finding.affected.ranks;
+            let meets = own.is_empty() || ranks.is_empty() || own.iter().any(|r| ranks.contains(r));
+            if is_meant && meets {
+                finding.confidence = Confidence::lowered(finding.confidence);
+                finding.caveats.push(format!("{}: {title}", rule.code));
+            }
+        }
+    }
+}
+
+fn about_ignore(
+    kind: &str,
+    rule: &Rule,
+    at: &str,
+    what: &str,
+    until: Option<crate::Date>,
+) -> ReportWarning {
+    let day = until.map(|d| format!(" ({d})")).unwrap_or_default();
+    ReportWarning {
+        code: kind.to_owned(),
+        file: at.to_owned(),
+        message: format!("the entry that ignores {} {what}{day}: remove it", rule.code),
+        count: 1,
+    }
+}
+
+impl From<&Warning> for ReportWarning {
+    fn from(warning: &Warning) -> Self {
+        Self {
+            code: warning.code.to_owned(),
+            file: warning.file.clone(),
+            message: warning.message.clone(),
+            count: warning.count,
+        }
+    }
+}
+
+impl From<&RunInfo> for Run {
+    fn from(run: &RunInfo) -> Self {
+        let sources = run.sources.iter().map(|s| RunSource {
+            file: s.file.clone(),
+            format: s.format.to_owned(),
+            rank: s.rank,
+            rank_from: s.rank_from.to_owned(),
+            json_bytes: s.json_bytes,
+            events: s.events,
+        });
+        Self {
+            path: run.path.clone(),
+            ranks: run.ranks.clone(),
+            steps: run.steps,
+            wall_ns: run.wall_ns,
+            sources: sources.collect(),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Rules bring their own tests: rows with the verdict they must get.
+
+use std::fmt;
+
+use serde::Serialize;
+use trace_model::{MetricTable, Unit, Value};
+
+use crate::evaluate::{Outcome, StepTimes, evaluate};
+use crate::expr;
+use crate::finding::Finding;
+use crate::rule::{Rule, Test};
+use crate::ruleset::RuleSet;
+use crate::table::Cell;
+
+/// Outcome of the rules' own tests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TestRun {
+    /// Tests run.
+    pub run: usize,
+    /// Rules that have none: new ones without tests, and those whose tests no longer apply because
+    /// a later file changes what they test.
+    pub untested: Vec<String>,
+    /// Tests that failed.
+    pub failures: Vec<TestFailure>,
+}
+
+/// A test that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TestFailure {
+    /// Code of the rule.
+    pub code: String,
+    /// Name of the rule.
+    pub name: String,
+    /// `file:line` of the test.
+    pub at: String,
+    /// What was expected and what came.
+    pub message: String,
+}
+
+impl fmt::Display for TestFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} {}: {}", self.at, self.code, self.name, self.message)
+    }
+}
+
+impl RuleSet {
+    /// Runs each rule's own tests.
+    pub fn test(&self) -> TestRun {
+        let mut result = TestRun { run: 0, untested: Vec::new(), failures: Vec::new() };
+        for rule in self.rules() {
+            if rule.tests.is_empty() {
+                result.untested.push(rule.code.clone());
+            }
+            for test in &rule.tests {
+                result.run += 1;
+                if let Err(message) = run(rule, test) {
+                    result.failures.push(TestFailure {
+                        code: rule.code.clone(),
+                        name: rule.name.clone(),
+                        at: test.at.clone(),
+                        message,
+                    });
+                }
+            }
+        }
+        result
+    }
+}
+
+fn run(rule: &Rule, test: &Test) -> Result<(), String> {
+    let env = expr::environment();
+    let table = table(rule, test);
+    let judged = evaluate(rule, Some(&table), &StepTimes::default(), &env);
+    let got = match &judged.outcome {
+        Outcome::Passed => "pass".to_owned(),
+        Outcome::Unknown(_) => "unknown".to_owned(),
+        Outcome::Fired(finding) => finding.severity.to_string(),
+    };
+    if got != test.row.expect {
+        let because = match &judged.outcome {
+            Outcome::Unknown(reason) => format!(" ({reason})"),
+            Outcome::Fired(finding) => format!(" ({})", finding.message),
+            Outcome::Passed => String::new(),
+        };
+        return Err(format!("expected {}, got {got}{because}", test.row.expect));
+    }
+    match judged.outcome {
+        Outcome::Fired(finding) => check_finding(rule, test, &finding),
+        _ => Ok(()),
+    }
+}
+
+fn check_finding(rule: &Rule, test: &Test, finding: &Finding) -> Result<(), String> {
+    // A text that cannot be filled is shown with the error in brackets; better found here.
+    let env = expr::environment();
+    let context = expr::context(&table(rule, test).columns, &table(rule, test).rows[0]);
+    for text in [&rule.title, &rule.message].into_iter().chain(&rule.advice) {
+        expr::render(&env, text, &context).map_err(|e| format!("`{text}`: {e}"))?;
+    }
+    if let Some(expected) = test.row.expect_gain_pct {
+        let got = [finding.gain.low_pct, finding.gain.high_pct].map(|g| g.unwrap_or(0.0));
+        if expected.iter().zip(got).any(|(e, g)| (e - g).abs() > 0.05) {
+            return Err(format!("expected a gain of {expected:?} percent, got {got:.2?}"));
+        }
+    }
+    match test.row.expect_confidence {
+        Some(expected) if expected != finding.confidence => {
+            Err(format!("expected {expected} confidence, got {}", finding.confidence))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A table of the one row; columns that the test does not give have no value.
+fn table(rule: &Rule, test: &Test) -> MetricTable {
+    let columns: Vec<(String, Unit)> = if rule.metric.columns.is_empty() {
+        test.row.columns.keys().map(|name| (name.clone(), Unit::None)).collect()
+    } else {
+        rule.metric.columns.clone()
+    };
+    let row = columns.iter().map(|(name, _)| match test.row.columns.get(name) {
+        None => Value::Null,
+        Some(Cell::Bool(v)) => Value::Bool(*v),
+        Some(Cell::Int(v)) => Value::Int(*v),
+        Some(Cell::Float(v)) => Value::Float(*v),
+        Some(Cell::Text(v)) => Value::Text(v.clone()),
+    });
+    let rows = vec![row.collect()];
+    MetricTable { view: rule.table().to_owned(), columns, rows, when_empty: String::new() }
+}

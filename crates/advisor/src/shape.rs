@@ -1,0 +1,162 @@
+//! Checks a TOML table against the JSON schema of rule files: unknown keys, wrong types, missing
+//! keys, wrong words. The schema editors use is thereby the grammar, and serde, which stops at its
+//! first error, only ever sees tables without mistakes of these kinds.
+
+use std::sync::LazyLock;
+
+use serde_json::Value as Json;
+use toml::Spanned;
+use toml::de::DeValue;
+
+use crate::problem::{Problems, Span, did_you_mean};
+
+/// The schema of a whole rule file.
+static SCHEMA: LazyLock<Json> = LazyLock::new(|| crate::schema::rule_file_schema().into());
+
+/// Where in the rule file a table stands.
+#[derive(Clone, Copy)]
+pub(crate) enum Place {
+    /// `[rule.<name>]`.
+    Rule,
+    /// `[ignore.<name>]`.
+    Ignore,
+}
+
+/// Adds what is wrong with the shape of `value`; `true` if nothing is.
+pub(crate) fn check(
+    value: &Spanned<DeValue<'_>>,
+    place: Place,
+    file: usize,
+    problems: &mut Problems<'_>,
+) -> bool {
+    let name = match place {
+        Place::Rule => "RuleTable",
+        Place::Ignore => "IgnoreTable",
+    };
+    let mut walk = Walk { file, problems, sound: true };
+    walk.value(value, &SCHEMA["$defs"][name], "the table");
+    walk.sound
+}
+
+struct Walk<'a, 'p> {
+    file: usize,
+    problems: &'a mut Problems<'p>,
+    sound: bool,
+}
+
+impl Walk<'_, '_> {
+    fn add(&mut self, bytes: std::ops::Range<usize>, message: String, help: Option<String>) {
+        self.sound = false;
+        self.problems.add(&Span { file: self.file, bytes }, message, help);
+    }
+
+    fn value(&mut self, value: &Spanned<DeValue<'_>>, schema: &'static Json, what: &str) {
+        let schema = resolve(schema);
+        let words = words(schema);
+        match value.get_ref() {
+            DeValue::Table(table) if allows(schema, "object") => {
+                let known = schema["properties"].as_object();
+                for (key, item) in table {
+                    let name: &str = key.get_ref();
+                    if let Some(schema) = known.and_then(|k| k.get(name)) {
+                        self.value(item, schema, &format!("`{name}`"));
+                    } else if schema["additionalProperties"] == Json::Bool(false) {
+                        let names = known.into_iter().flat_map(|k| k.keys().map(String::as_str));
+                        let help = did_you_mean(name, names.clone())
+                            .unwrap_or_else(|| format!("keys here are {}", list(names)));
+                        self.add(key.span(), format!("unknown key `{name}`"), Some(help));
+                    } else if schema["additionalProperties"].is_object() {
+                        self.value(item, &schema["additionalProperties"], &format!("`{name}`"));
+                    }
+                }
+                let required = schema["required"].as_array().into_iter().flatten();
+                for name in required.filter_map(Json::as_str).filter(|n| !table.contains_key(*n)) {
+                    self.add(value.span(), format!("{what} has no `{name}`"), None);
+                }
+            }
+            DeValue::Array(items) if allows(schema, "array") => {
+                for item in items {
+                    self.value(item, &schema["items"], &format!("an entry of {what}"));
+                }
+            }
+            DeValue::String(text) if !words.is_empty() => {
+                if !words.contains(&text.as_ref()) {
+                    let help = did_you_mean(text, words.iter().copied())
+                        .unwrap_or_else(|| format!("one of {}", list(words.iter().copied())));
+                    self.add(value.span(), format!("{what} cannot be `{text}`"), Some(help));
+                }
+            }
+            other if type_names(other).iter().any(|t| allows(schema, t)) => {}
+            other => {
+                let message =
+                    format!("{what} must be {}, not {}", expected(schema), other.type_str());
+                self.add(value.span(), message, None);
+            }
+        }
+    }
+}
+
+/// Follows references and takes `null`, which TOML does not have, out of alternatives.
+fn resolve(schema: &'static Json) -> &'static Json {
+    let mut schema = schema;
+    loop {
+        if let Some(name) = schema["$ref"].as_str().and_then(|r| r.strip_prefix("#/$defs/")) {
+            schema = &SCHEMA["$defs"][name];
+        } else if let Some(only) = only_alternative(schema) {
+            schema = only;
+        } else {
+            return schema;
+        }
+    }
+}
+
+fn only_alternative(schema: &Json) -> Option<&Json> {
+    let mut rest = schema["anyOf"].as_array()?.iter().filter(|s| s["type"] != "null");
+    let first = rest.next()?;
+    rest.next().is_none().then_some(first)
+}
+
+/// The words a string may be, if the schema lists them.
+fn words(schema: &Json) -> Vec<&str> {
+    let listed = schema["enum"].as_array().into_iter().flatten().filter_map(Json::as_str);
+    let documented =
+        schema["oneOf"].as_array().into_iter().flatten().filter_map(|s| s["const"].as_str());
+    listed.chain(documented).collect()
+}
+
+fn allows(schema: &Json, name: &str) -> bool {
+    match &schema["type"] {
+        Json::String(one) => one == name,
+        Json::Array(several) => several.iter().any(|t| t == name),
+        _ => schema["anyOf"].as_array().is_some_and(|any| any.iter().any(|s| allows(s, name))),
+    }
+}
+
+/// The JSON types that a TOML value can stand for; JSON has no dates.
+fn type_names(value: &DeValue<'_>) -> &'static [&'static str] {
+    match value {
+        DeValue::String(_) => &["string"],
+        DeValue::Integer(_) => &["integer", "number"],
+        DeValue::Float(_) => &["number"],
+        DeValue::Boolean(_) => &["boolean"],
+        DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => &[],
+    }
+}
+
+fn expected(schema: &Json) -> &'static str {
+    [
+        ("object", "a table"),
+        ("array", "an array"),
+        ("string", "a string"),
+        ("boolean", "true or false"),
+        ("number", "a number"),
+        ("integer", "an integer"),
+    ]
+    .into_iter()
+    .find(|(name, _)| allows(schema, name))
+    .map_or("a string", |(_, words)| words)
+}
+
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ")
+}

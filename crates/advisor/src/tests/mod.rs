@@ -1,0 +1,136 @@
+//! Tests over several modules at once, on metric rows written by hand.
+
+mod problems;
+mod report;
+mod shipped;
+
+use trace_model::{MetricSpec, MetricTable, Scope, Unit, Value};
+
+use crate::{DEFAULT_RULES, DEFAULT_RULES_NAME, RuleSet, RuleSource};
+
+/// The views that the shipped rules judge: name, scope, columns. The unit of a column is that of
+/// its suffix; `*` marks plain numbers.
+const VIEWS: &[(&str, Scope, &str)] = &[
+    (
+        "step_time_summary",
+        Scope::Rank,
+        "rank source step_count mean_ns median_ns min_ns max_ns std_ns cv_ratio",
+    ),
+    (
+        "step_phases",
+        Scope::Rank,
+        "rank step_count step_ns dataloader_ns forward_ns backward_ns optimizer_ns other_ns dataloader_ratio \
+         forward_ratio backward_ratio optimizer_ratio other_ratio dataloader_idle_ns dataloader_idle_ratio \
+         has_device dataloader_workers",
+    ),
+    (
+        "gpu_utilization",
+        Scope::Device,
+        "rank device window_ns kernel_busy_ns kernel_busy_ratio busy_ns busy_ratio idle_ns idle_ratio \
+         sm_efficiency_ratio occupancy_ratio *mean_blocks_per_sm step_count graph_launch_count unlinked_ratio",
+    ),
+    (
+        "gpu_idle_causes",
+        Scope::Device,
+        "rank device window_ns idle_ns idle_ratio dataloader_ns dataloader_ratio sync_ns sync_ratio host_ns \
+         host_ratio device_wait_ns device_wait_ratio unlinked_ns unlinked_ratio step_count graph_launch_count",
+    ),
+    (
+        "kernel_sizes",
+        Scope::Device,
+        "rank device kernel_count short_count short_ratio mean_ns busy_ratio short_gap_ns short_gap_ratio",
+    ),
+    (
+        "comm_overlap",
+        Scope::Rank,
+        "rank comm_ns overlap_ns exposed_ns overlap_ratio exposed_ratio window_ns",
+    ),
+    (
+        "comm_stragglers",
+        Scope::Rank,
+        "rank rank_count collective_count last_count last_ratio caused_wait_ns caused_wait_ratio own_wait_ns",
+    ),
+    (
+        "queue_length",
+        Scope::Stream,
+        "rank device stream sample_count *mean_length *std_length *min_length *p25_length *p50_length \
+         *p75_length *max_length full_ns full_ratio",
+    ),
+    (
+        "memory_peak",
+        Scope::Device,
+        "rank device peak_allocated_bytes peak_reserved_bytes total_memory_bytes allocated_ratio \
+         reserved_ratio busy_ratio",
+    ),
+    (
+        "trace_quality",
+        Scope::Rank,
+        "rank step_count device_count kernel_count unlinked_ratio graph_launch_count has_shapes has_stacks \
+         has_memory",
+    ),
+];
+
+fn columns(words: &str) -> Vec<(String, Unit)> {
+    let unit = |name: &str| {
+        let suffixed = [Unit::Ns, Unit::Bytes, Unit::Ratio, Unit::Count];
+        suffixed.into_iter().find(|u| name.ends_with(u.suffix().unwrap())).unwrap_or(Unit::None)
+    };
+    words
+        .split_whitespace()
+        .map(|word| match word.strip_prefix('*') {
+            Some(name) => (name.to_owned(), Unit::Number),
+            None => (word.to_owned(), unit(word)),
+        })
+        .collect()
+}
+
+/// Every column with a unit as a metric.
+fn metrics() -> Vec<MetricSpec> {
+    let mut metrics = Vec::new();
+    for (view, scope, words) in VIEWS {
+        let columns = columns(words);
+        for (column, unit) in columns.iter().filter(|(_, unit)| *unit != Unit::None) {
+            metrics.push(MetricSpec {
+                view: (*view).to_owned(),
+                column: column.clone(),
+                unit: *unit,
+                scope: *scope,
+                doc: format!("The {column} of a {scope}."),
+                columns: columns.clone(),
+            });
+        }
+    }
+    metrics
+}
+
+/// Rows of a view; columns that are not given have no value.
+fn view(name: &str, rows: &[&[(&str, Value)]]) -> MetricTable {
+    let (_, _, words) = VIEWS.iter().find(|(view, ..)| *view == name).expect(name);
+    let columns = columns(words);
+    let rows = rows
+        .iter()
+        .map(|row| {
+            let mut values = vec![Value::Null; columns.len()];
+            for (column, value) in *row {
+                values[columns.iter().position(|(c, _)| c == column).expect(column)] =
+                    value.clone();
+            }
+            values
+        })
+        .collect();
+    let when_empty = format!("the trace has nothing for {name}");
+    MetricTable { view: name.to_owned(), columns, rows, when_empty }
+}
+
+fn source(name: &str, text: &str) -> RuleSource {
+    RuleSource { name: name.to_owned(), text: text.to_owned() }
+}
+
+/// The shipped rules with further files on top.
+fn with_default(more: &[RuleSource]) -> RuleSet {
+    let mut sources = vec![source(DEFAULT_RULES_NAME, DEFAULT_RULES)];
+    sources.extend_from_slice(more);
+    RuleSet::load(&sources, &metrics()).unwrap_or_else(|problems| {
+        panic!("{}", problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    })
+}

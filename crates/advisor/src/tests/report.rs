@@ -1,0 +1,305 @@
+//! Reports from metric rows written by hand.
+
+use trace_model::{MetricTable, RunInfo, Source, Value, Warning};
+
+use super::{source, view, with_default};
+use crate::{Confidence, Date, Report, Severity, advise};
+
+const SECOND: i64 = 1_000_000_000;
+
+fn run() -> RunInfo {
+    RunInfo {
+        path: "run/".to_owned(),
+        ranks: vec![0, 1],
+        steps: 6,
+        wall_ns: SECOND,
+        sources: vec![Source {
+            file: "rank0.json.gz".to_owned(),
+            format: "kineto",
+            rank: 0,
+            rank_from: "distributedInfo",
+            json_bytes: 1_000_000,
+            events: 5_000,
+        }],
+    }
+}
+
+fn utilization(rank: i64, busy: f64) -> Vec<(&'static str, Value)> {
+    let ns = |share: f64| Value::Int((share * 1e9) as i64);
+    vec![
+        ("rank", Value::Int(rank)),
+        ("device", Value::Int(rank)),
+        ("window_ns", Value::Int(SECOND)),
+        ("kernel_busy_ratio", Value::Float(busy)),
+        ("busy_ns", ns(busy)),
+        ("busy_ratio", Value::Float(busy)),
+        ("idle_ns", ns(1.0 - busy)),
+        ("idle_ratio", Value::Float(1.0 - busy)),
+        ("mean_blocks_per_sm", Value::Float(12.0)),
+        ("step_count", Value::Int(6)),
+        ("graph_launch_count", Value::Int(0)),
+    ]
+}
+
+fn causes(rank: i64, idle: f64, host: f64, sync: f64) -> Vec<(&'static str, Value)> {
+    let ns = |share: f64| Value::Int((share * 1e9) as i64);
+    vec![
+        ("rank", Value::Int(rank)),
+        ("device", Value::Int(rank)),
+        ("window_ns", Value::Int(SECOND)),
+        ("idle_ratio", Value::Float(idle)),
+        ("host_ns", ns(host)),
+        ("host_ratio", Value::Float(host)),
+        ("sync_ns", ns(sync)),
+        ("sync_ratio", Value::Float(sync)),
+        ("graph_launch_count", Value::Int(0)),
+    ]
+}
+
+fn phases(rank: i64, loading: f64, idle: f64) -> Vec<(&'static str, Value)> {
+    let ns = |share: f64| Value::Int((share * 1e8) as i64);
+    vec![
+        ("rank", Value::Int(rank)),
+        ("step_count", Value::Int(6)),
+        ("step_ns", Value::Int(SECOND / 10)),
+        ("dataloader_ns", ns(loading)),
+        ("dataloader_ratio", Value::Float(loading)),
+        ("dataloader_idle_ns", ns(idle)),
+        ("dataloader_idle_ratio", Value::Float(idle)),
+        ("forward_ratio", Value::Float(0.36)),
+        ("backward_ratio", Value::Float(0.41)),
+        ("backward_ns", ns(0.41)),
+        ("optimizer_ratio", Value::Float(0.04)),
+        ("has_device", Value::Bool(true)),
+        ("dataloader_workers", Value::Text("single-process".to_owned())),
+    ]
+}
+
+fn rows(name: &str, rows: &[Vec<(&'static str, Value)>]) -> MetricTable {
+    view(name, &rows.iter().map(Vec::as_slice).collect::<Vec<_>>())
+}
+
+/// Two ranks: the second waits for its loader 28 % of a step and has slow launches besides.
+fn tables() -> Vec<MetricTable> {
+    let quality = |steps: i64| {
+        vec![
+            ("rank", Value::Int(1)),
+            ("step_count", Value::Int(steps)),
+            ("kernel_count", Value::Int(4000)),
+            ("unlinked_ratio", Value::Float(0.08)),
+            ("graph_launch_count", Value::Int(0)),
+        ]
+    };
+    vec![
+        rows("gpu_utilization", &[utilization(0, 0.9), utilization(1, 0.58)]),
+        rows("gpu_idle_causes", &[causes(0, 0.1, 0.02, 0.0), causes(1, 0.42, 0.11, 0.0)]),
+        rows("step_phases", &[phases(0, 0.05, 0.01), phases(1, 0.285, 0.28)]),
+        rows("trace_quality", &[quality(6)]),
+        view("memory_peak", &[]),
+    ]
+}
+
+fn codes(report: &Report) -> Vec<&str> {
+    report.findings.iter().map(|f| f.code.as_str()).collect()
+}
+
+#[test]
+fn the_json_is_a_promise() {
+    let warning = Warning {
+        code: "truncated-json",
+        file: "rank1.json.gz".to_owned(),
+        message: "The file ends in the middle of an event; what came before was read.".to_owned(),
+        count: 1,
+    };
+    let mut report = advise(&with_default(&[]), &tables(), &run(), &[warning]);
+    "[version]".clone_into(&mut report.tool.version);
+    insta::assert_snapshot!(serde_json::to_string_pretty(&report).unwrap());
+}
+
+#[test]
+fn what_a_cause_explains_is_not_counted_twice() {
+    let report = advise(&with_default(&[]), &tables(), &run(), &[]);
+    assert_eq!(codes(&report), ["IN001", "HB001", "GU001", "TQ004"]);
+    let gpu = &report.findings[2];
+    assert_eq!(gpu.gain.contains, ["HB001", "IN001"]);
+    // 42 % idle, of which the loader takes 28 and launching 9.9.
+    assert!((gpu.gain.unattributed_pct.unwrap() - 4.1).abs() < 1e-9);
+    assert_eq!(report.findings[0].gain.within, ["GU001"]);
+    assert!((report.headline.gain_high_pct - 42.0).abs() < 1e-9);
+    assert_eq!(report.worst(), Some(Severity::High));
+}
+
+#[test]
+fn causes_together_never_exceed_what_their_parent_measures() {
+    // GU001 passes at 18 % idle; its causes, measured elsewhere, add up to more.
+    let tables = [
+        rows("gpu_utilization", &[utilization(0, 0.82)]),
+        rows("gpu_idle_causes", &[causes(0, 0.18, 0.16, 0.02)]),
+        rows("step_phases", &[phases(0, 0.2, 0.15)]),
+    ];
+    let report = advise(&with_default(&[]), &tables, &run(), &[]);
+    assert_eq!(codes(&report), ["IN001", "HB001", "SY001"]);
+    assert!((report.headline.gain_high_pct - 18.0).abs() < 1e-9, "{:?}", report.headline);
+    assert!(report.findings.iter().all(|f| f.gain.within.is_empty()), "GU001 is no finding");
+}
+
+#[test]
+fn the_worst_rank_speaks_and_the_others_are_counted() {
+    let slow: Vec<_> = (0..12).map(|rank| utilization(rank, 0.6 - rank as f64 / 100.0)).collect();
+    let report = advise(&with_default(&[]), &[rows("gpu_utilization", &slow)], &run(), &[]);
+    let finding = report.findings.iter().find(|f| f.code == "GU001").unwrap();
+    assert_eq!(finding.severity, Severity::Critical);
+    assert_eq!(finding.affected.worst[0].label, "rank 11, device 11");
+    assert_eq!((finding.affected.fired, finding.affected.more), (12, 2));
+    assert_eq!(finding.affected.ranks, (0..12).collect::<Vec<i64>>());
+    assert_eq!(finding.evidence.len(), crate::MAX_EVIDENCE);
+}
+
+#[test]
+fn a_note_about_the_trace_makes_findings_less_sure_on_its_ranks() {
+    let report = advise(&with_default(&[]), &tables(), &run(), &[]);
+    let confidence = |code: &str| {
+        report.findings.iter().find(|f| f.code == code).map(|f| (f.confidence, f.caveats.len()))
+    };
+    assert_eq!(confidence("HB001"), Some((Confidence::Medium, 1)));
+    assert_eq!(confidence("IN001"), Some((Confidence::High, 0)), "TQ004 does not weaken it");
+
+    let mut other_rank = tables();
+    other_rank[3].rows[0][0] = Value::Int(0);
+    let report = advise(&with_default(&[]), &other_rank, &run(), &[]);
+    let launch = report.findings.iter().find(|f| f.code == "HB001").unwrap();
+    assert_eq!(launch.confidence, Confidence::High, "the note is about rank 0");
+}
+
+#[test]
+fn notes_and_infos_do_not_fail_a_build() {
+    let quality = [vec![("rank", Value::Int(0)), ("step_count", Value::Int(0))]];
+    let tables =
+        [rows("gpu_utilization", &[utilization(0, 0.95)]), rows("trace_quality", &quality)];
+    let report = advise(&with_default(&[]), &tables, &run(), &[]);
+    assert_eq!(codes(&report), ["TQ001"]);
+    assert_eq!(report.worst(), None);
+    assert_eq!(report.headline.findings, 0);
+}
+
+#[test]
+fn a_gain_that_cannot_be_computed_is_not_a_small_one() {
+    let mut row = phases(0, 0.3, 0.0);
+    row.retain(|(column, _)| *column != "dataloader_idle_ratio");
+    let report = advise(&with_default(&[]), &[rows("step_phases", &[row])], &run(), &[]);
+    let finding = report.findings.iter().find(|f| f.code == "IN001").unwrap();
+    assert_eq!((finding.severity, finding.gain.high_pct), (Severity::High, None));
+}
+
+#[test]
+fn missing_data_is_never_a_pass() {
+    let rules = with_default(&[]);
+    let report = advise(&rules, &[], &RunInfo::default(), &[]);
+    assert_eq!(report.unknown.len(), rules.rules().len());
+    assert!(report.passed.is_empty() && report.findings.is_empty());
+
+    let empty: Vec<MetricTable> = rules.views().iter().map(|v| view(v, &[])).collect();
+    let report = advise(&rules, &empty, &RunInfo::default(), &[]);
+    assert_eq!(report.unknown.len(), rules.rules().len());
+    assert_eq!(report.unknown[0].reason, "the trace has nothing for comm_overlap");
+}
+
+#[test]
+fn a_rank_of_which_nothing_is_known_keeps_a_rule_from_passing() {
+    let mut unknown = utilization(1, 0.95);
+    unknown[2].1 = Value::Int(0);
+    let tables = [rows("gpu_utilization", &[utilization(0, 0.95), unknown])];
+    let report = advise(&with_default(&[]), &tables, &run(), &[]);
+    let reason = report.unknown.iter().find(|u| u.code == "GU001").map(|u| u.reason.as_str());
+    assert_eq!(reason, Some("the trace has no device activity (1 of 2 devices)"));
+}
+
+#[test]
+fn silenced_rules_expire_and_are_reported_when_idle() {
+    let own = source(
+        "own.toml",
+        "[ignore.dataloader-wait]\nreason = 'ticket 1'\nuntil = '2027-01-01'\n\
+         [ignore.SY001]\nreason = 'ticket 2'\n",
+    );
+    let rules = with_default(&[own]);
+    let at = |day: &str| {
+        let rules = rules.clone().on(Date::parse(day).unwrap());
+        advise(&rules, &tables(), &run(), &[])
+    };
+    let before = at("2027-01-01");
+    assert_eq!(before.ignored.len(), 1);
+    assert_eq!(
+        (before.ignored[0].code.as_str(), before.ignored[0].at.as_str()),
+        ("IN001", "own.toml:1")
+    );
+    assert!(!codes(&before).contains(&"IN001"));
+    let warnings =
+        |report: &Report| report.warnings.iter().map(|w| w.code.clone()).collect::<Vec<_>>();
+    assert_eq!(warnings(&before), ["ignore-unused"]);
+
+    let after = at("2027-01-02");
+    assert!(after.ignored.is_empty());
+    assert_eq!(codes(&after)[0], "IN001");
+    assert_eq!(warnings(&after), ["ignore-expired", "ignore-unused"]);
+}
+
+#[test]
+fn the_fingerprint_is_that_of_rule_and_rows_only() {
+    let base = advise(&with_default(&[]), &tables(), &run(), &[]);
+    let mut other = tables();
+    other[0] = rows("gpu_utilization", &[utilization(0, 0.95), utilization(1, 0.50)]);
+    let values = advise(&with_default(&[]), &other, &run(), &[]);
+    let fingerprint = |report: &Report| {
+        report.findings.iter().find(|f| f.code == "GU001").unwrap().fingerprint.clone()
+    };
+    assert_eq!(fingerprint(&base), fingerprint(&values));
+    other[0] = rows("gpu_utilization", &[utilization(0, 0.5), utilization(1, 0.50)]);
+    assert_ne!(fingerprint(&base), fingerprint(&advise(&with_default(&[]), &other, &run(), &[])));
+}
+
+#[test]
+fn the_headline_promises_no_more_than_there_is() {
+    let rules = with_default(&[]);
+    // xorshift64: the same runs every time.
+    let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut share = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as f64 / (1_u64 << 53) as f64
+    };
+    let mut highest = 0.0_f64;
+    for _ in 0..300 {
+        let mut tables = Vec::new();
+        for name in rules.views() {
+            let mut table = view(name, &[&[], &[]]);
+            for row in &mut table.rows {
+                for ((column, unit), value) in table.columns.iter().zip(row) {
+                    *value = match unit {
+                        _ if column == "graph_launch_count" => Value::Int(0),
+                        trace_model::Unit::Ratio => Value::Float(share()),
+                        trace_model::Unit::Ns => Value::Int((share() * 1e9) as i64),
+                        _ if column == "has_device" => Value::Bool(share() > 0.2),
+                        _ => Value::Int(1 + (share() * 20.0) as i64),
+                    };
+                }
+            }
+            tables.push(table);
+        }
+        let report = advise(&rules, &tables, &run(), &[]);
+        let headline = &report.headline;
+        assert!((0.0..=100.0).contains(&headline.gain_high_pct), "{headline:?}");
+        assert!(headline.gain_low_pct <= headline.gain_high_pct, "{headline:?}");
+        highest = highest.max(headline.gain_high_pct);
+        for finding in &report.findings {
+            let gain = &finding.gain;
+            let (low, high) = (gain.low_pct.unwrap_or(0.0), gain.high_pct.unwrap_or(0.0));
+            assert!(0.0 <= low && low <= high && high <= 100.0, "{}", finding.code);
+            assert!(gain.unattributed_pct.unwrap_or(0.0) <= high, "{}", finding.code);
+            assert!(!finding.message.contains(['{', '[']), "{}", finding.message);
+        }
+        let ranks: Vec<usize> = report.findings.iter().map(|f| f.rank).collect();
+        assert_eq!(ranks, (1..=report.findings.len()).collect::<Vec<_>>());
+    }
+    assert!(highest > 99.0, "the bound was never near: {highest}");
+}

@@ -1,0 +1,137 @@
+//! The shipped rules: they load, pass their own tests, and the committed schema is that of the code.
+
+use super::{source, with_default};
+use crate::{explain, rule_schema_json};
+
+#[test]
+fn shipped_rules_pass_their_own_tests() {
+    let rules = with_default(&[]);
+    let result = rules.test();
+    let failures: Vec<String> = result.failures.iter().map(ToString::to_string).collect();
+    assert_eq!(failures, [""; 0]);
+    assert_eq!(result.untested, [""; 0]);
+}
+
+#[test]
+fn every_shipped_rule_is_tested_for_fire_pass_and_unknown() {
+    for rule in with_default(&[]).rules() {
+        let verdicts: Vec<&str> = rule.tests.iter().map(|t| t.row.expect.as_str()).collect();
+        for verdict in ["pass", "unknown"] {
+            assert!(verdicts.contains(&verdict), "{} has no test for {verdict}", rule.code);
+        }
+        for check in &rule.checks {
+            for (severity, _) in &check.thresholds {
+                assert!(
+                    verdicts.contains(&severity.as_str()),
+                    "{}: no test for {severity}",
+                    rule.code
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn codes_and_levels_are_reviewed() {
+    let lines: Vec<String> = with_default(&[])
+        .rules()
+        .iter()
+        .map(|rule| {
+            let thresholds: Vec<String> = rule
+                .checks
+                .iter()
+                .flat_map(|c| {
+                    c.thresholds.iter().map(move |(s, t)| format!("{} {s} {}", c.column, t.text))
+                })
+                .collect();
+            format!("{} {} [{}] {}", rule.code, rule.name, rule.metric.view, thresholds.join("; "))
+        })
+        .collect();
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn a_page_has_everything_a_reader_asks_for() {
+    insta::assert_snapshot!(explain(with_default(&[]).find("dataloader-wait").unwrap()));
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "UPDATE=1 is the one switch of generated files")]
+fn the_schema_is_fresh() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/rules/rules.schema.json");
+    let schema = rule_schema_json();
+    if std::env::var("UPDATE").is_ok_and(|v| v == "1") {
+        std::fs::write(path, &schema).unwrap();
+    }
+    let committed = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(committed == schema, "rules/rules.schema.json is stale: run the tests with UPDATE=1");
+}
+
+#[test]
+fn a_later_file_changes_only_what_it_states() {
+    let own = source("own.toml", "[rule.dataloader-wait]\nhigh = '> 30 %'\nmedium = 'never'\n");
+    let rules = with_default(&[own]);
+    let rule = rules.find("IN001").unwrap();
+    let thresholds: Vec<(&str, &str)> =
+        rule.checks[0].thresholds.iter().map(|(_, t)| (t.text.as_str(), t.at.as_str())).collect();
+    assert_eq!(thresholds, [("> 30 %", "own.toml:2"), ("never", "own.toml:3")]);
+    assert!(rule.at.starts_with("rules/default.toml:"));
+    let result = rules.test();
+    assert_eq!(result.untested, ["IN001"], "its tests were for the thresholds it no longer has");
+    assert!(result.failures.is_empty());
+}
+
+#[test]
+fn a_rule_is_switched_off_and_its_view_no_longer_wanted() {
+    let off = source("own.toml", "[rule.straggler-rank]\nenabled = false\n");
+    let rules = with_default(&[off]);
+    assert!(rules.find("CM003").is_none());
+    assert!(!rules.views().contains(&"comm_stragglers"));
+    assert!(with_default(&[]).views().contains(&"comm_stragglers"));
+}
+
+#[test]
+fn a_rule_may_bring_its_own_query() {
+    let own = source(
+        "own.toml",
+        r#"
+        [rule.big-copies]
+        code = "XX001"
+        category = "memory"
+        sql = "SELECT rank, max(bytes) AS largest_bytes FROM memcpys GROUP BY rank"
+        column = "largest_bytes"
+        unit = "bytes"
+        scope = "rank"
+        high = "> 1 GiB"
+        title = "A copy is very large"
+        message = "{{ largest_bytes|bytes }} at once."
+        advice = ["Split it."]
+        why = "It blocks the link."
+        tests = [
+            { largest_bytes = 2_147_483_648, expect = "high" },
+            { largest_bytes = 1024, expect = "pass" },
+            { rank = 0, expect = "unknown" },
+        ]
+        "#,
+    );
+    let rules = with_default(&[own]);
+    let queries = rules.queries();
+    assert_eq!((queries.len(), queries[0].name.as_str()), (1, "big-copies"));
+    assert!(rules.test().failures.is_empty(), "{:?}", rules.test().failures);
+    assert!(!rules.views().contains(&"big-copies"));
+}
+
+#[test]
+fn a_rule_that_misjudges_its_test_is_told() {
+    let own = source(
+        "own.toml",
+        "[rule.too-few-steps]\nlow = '< 30'\nmedium = '< 10'\ntests = [{ step_count = 9, expect = 'pass' }]\n",
+    );
+    let failures = with_default(&[own]).test().failures;
+    assert_eq!(failures.len(), 1);
+    assert!(
+        failures[0]
+            .to_string()
+            .starts_with("own.toml:4: TQ001 too-few-steps: expected pass, got medium")
+    );
+}
