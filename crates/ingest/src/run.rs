@@ -197,14 +197,10 @@ fn check_world(members: &[Member], warnings: &mut Vec<Warning>) {
     let Some(world) = members.iter().filter_map(|m| m.trace.world_size()).max() else { return };
     let present = members.len();
     if usize::try_from(world).is_ok_and(|world| world > present) {
-        warnings.push(Warning {
-            code: "missing-ranks",
-            file: String::new(),
-            message: format!(
-                "the job has {world} ranks, {present} of them are here: what other ranks did is not known"
-            ),
-            count: world as u64 - present as u64,
-        });
+        let message = format!(
+            "traces of {present} of the job's {world} ranks are here: what the others did is not known"
+        );
+        warnings.push(run_warning("missing-ranks", String::new(), message));
     }
 }
 

@@ -205,7 +205,8 @@ impl<'a> Filler<'a> {
 
     pub(super) fn int32(&mut self, event: &Event<'a>, arg: Arg) -> i32 {
         match self.int(event, arg) {
-            NULL_I64 => NULL_I32,
+            // CUPTI writes "no stream" as 2^32 - 1.
+            NULL_I64 | 0xFFFF_FFFF => NULL_I32,
             value => i32::try_from(value).unwrap_or_else(|_| {
                 self.columns.issues.add(Issue::BadNumber);
                 NULL_I32

@@ -1,0 +1,30 @@
+//! The main job end to end, `check` with the shipped rules on a 55 MB trace, beside reading alone.
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::hint::black_box;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use trace_advisor::Run;
+
+fn bench(criterion: &mut Criterion) {
+    let run = support::demo_run(1, 55_000_000);
+    let rules = trace_advisor::default_rules();
+    let check = || {
+        let report = Run::open(run.path()).and_then(|r| r.check(&rules)).expect("a whole trace");
+        report.findings.len()
+    };
+    let mut group = criterion.benchmark_group("check");
+    group.sample_size(10);
+    group.throughput(Throughput::Bytes(run.json_bytes));
+    group.bench_function("read", |b| b.iter(|| black_box(Run::open(run.path()).is_ok())));
+    group.bench_function("check", |b| b.iter(|| black_box(check())));
+    group.finish();
+    let opened = support::seconds(|| Run::open(run.path()).is_ok());
+    let checked = support::seconds(check);
+    println!("check takes {checked:.3} s, {:.2} times reading alone", checked / opened);
+}
+
+criterion_group!(benches, bench);
+criterion_main!(benches);

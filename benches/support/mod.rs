@@ -1,0 +1,49 @@
+//! Generated runs of a wanted size, and a median of a few timings.
+#![allow(dead_code, reason = "each bench uses its own part")]
+#![allow(missing_docs, reason = "not a library")]
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use advisor_cli::demo;
+
+/// A run in a folder of its own, removed at the end.
+pub(crate) struct DemoRun {
+    folder: tempfile::TempDir,
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) json_bytes: u64,
+}
+
+impl DemoRun {
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// Writes a run of `ranks` traces with about `json_bytes` of JSON in all.
+pub(crate) fn demo_run(ranks: u32, json_bytes: u64) -> DemoRun {
+    let mut options =
+        demo::Options { ranks, steps: 2, layers: 8, bottleneck: demo::Bottleneck::None, ..demo::Options::default() };
+    let sample = demo::render_rank(&options, 0, Vec::new()).expect("writing to memory").len() as u64;
+    let per_step = sample / u64::from(options.steps);
+    options.steps = u32::try_from(json_bytes / u64::from(ranks) / per_step).unwrap_or(2).max(2);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let written = demo::write_run(&options, folder.path()).expect("writing the run");
+    let json_bytes = (0..ranks)
+        .map(|rank| demo::render_rank(&options, rank, Vec::new()).expect("writing to memory").len() as u64)
+        .sum();
+    DemoRun { files: written.files, folder, json_bytes }
+}
+
+/// Median of five runs.
+pub(crate) fn seconds<T>(mut work: impl FnMut() -> T) -> f64 {
+    let mut times: Vec<f64> = (0..5)
+        .map(|_| {
+            let start = Instant::now();
+            std::hint::black_box(work());
+            start.elapsed().as_secs_f64()
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    times[2]
+}
