@@ -1,0 +1,310 @@
+//! What can be asked: the command line, declared.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use trace_advisor::advisor::Severity;
+
+use crate::demo::Bottleneck;
+use crate::output::Reader;
+
+const INPUT: &str = "Input";
+const RULES: &str = "Rules";
+const OUTPUT: &str = "Output";
+const LOGGING: &str = "Logging";
+
+/// Why is this PyTorch training run slow? Reads profiler traces and says what to fix first.
+#[derive(Debug, Parser)]
+#[command(name = "advisor", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(after_help = "Try it: advisor demo -o run/ && advisor check run/")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Judge a run and print what to fix, most useful first
+    ///
+    /// Exit code: 0 if there are no findings at or above --fail-on, 1 if there are, 2 if the run
+    /// could not be judged.
+    Check(Check),
+    /// Ask a run questions in SQL: one query, or an interactive shell
+    Sql(Sql),
+    /// Print one of the built-in analyses of a run
+    Analyze(Analyze),
+    /// Describe tables and views, or say what was read from a run
+    Tables(Tables),
+    /// Explain a rule: what it measures, why it matters, what to do
+    Explain(Explain),
+    /// List rules, run their tests, print the schema of rule files
+    Rules(Rules),
+    /// Write the traces of a simulated run with a known bottleneck
+    Demo(Demo),
+}
+
+/// How a run is read.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Reading {
+    /// Read the Nth profile cycle of each rank; by default the last
+    #[arg(long, value_name = "N", help_heading = INPUT)]
+    pub(crate) cycle: Option<usize>,
+    /// Refuse compressed files with more than this many bytes of JSON
+    #[arg(long, value_name = "BYTES", help_heading = INPUT)]
+    pub(crate) max_json_bytes: Option<u64>,
+    /// Set a parameter of the analyses, e.g. `short_kernel_us=10`
+    #[arg(long = "set", value_name = "NAME=VALUE", help_heading = INPUT)]
+    pub(crate) set: Vec<String>,
+    /// Count the last step too, although the recording may cut it off
+    #[arg(long, help_heading = INPUT)]
+    pub(crate) include_last_step: bool,
+    /// Print what each stage took to stderr
+    #[arg(long, help_heading = LOGGING)]
+    pub(crate) timings: bool,
+}
+
+/// Which rules are used.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct RuleFiles {
+    /// Rule file that changes or extends the shipped rules; may be repeated
+    #[arg(long = "rules", value_name = "FILE", help_heading = RULES)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Use only the rules of --rules
+    #[arg(long, requires = "files", help_heading = RULES)]
+    pub(crate) no_default_rules: bool,
+}
+
+/// Where rows go and how they look.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Rows {
+    /// How rows are written
+    #[arg(long, short, value_enum, default_value_t, help_heading = OUTPUT)]
+    pub(crate) format: RowFormat,
+    #[command(flatten)]
+    pub(crate) to: To,
+}
+
+/// A file to write to.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct To {
+    /// Write to FILE instead of the terminal
+    #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
+    pub(crate) output: Option<PathBuf>,
+    /// Overwrite FILE if it exists
+    #[arg(long, requires = "output", help_heading = OUTPUT)]
+    pub(crate) force: bool,
+}
+
+/// Formats of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum RowFormat {
+    /// For people: aligned columns
+    #[default]
+    Table,
+    /// Comma-separated values with a header
+    Csv,
+    /// One array of objects
+    Json,
+    /// Parquet file
+    Parquet,
+    /// Arrow IPC file
+    Arrow,
+}
+
+impl RowFormat {
+    /// Who reads it.
+    pub(crate) fn reader(self) -> Reader {
+        if self == Self::Table { Reader::Person } else { Reader::Program }
+    }
+
+    pub(crate) fn is_binary(self) -> bool {
+        matches!(self, Self::Parquet | Self::Arrow)
+    }
+}
+
+/// Formats of reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// For people
+    #[default]
+    Text,
+    /// For programs: a versioned promise
+    Json,
+}
+
+/// From which severity on findings fail the check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum FailOn {
+    Info,
+    Low,
+    #[default]
+    Medium,
+    High,
+    Critical,
+    /// Findings never fail the check
+    Never,
+}
+
+impl FailOn {
+    /// The least severity that fails.
+    pub(crate) fn severity(self) -> Option<Severity> {
+        match self {
+            Self::Info => Some(Severity::Info),
+            Self::Low => Some(Severity::Low),
+            Self::Medium => Some(Severity::Medium),
+            Self::High => Some(Severity::High),
+            Self::Critical => Some(Severity::Critical),
+            Self::Never => None,
+        }
+    }
+}
+
+/// `advisor check`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Check {
+    /// A run: a trace file, or the folder with the traces of all ranks. Several are judged one by one
+    #[arg(required = true, value_name = "PATH", help_heading = INPUT)]
+    pub(crate) paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+    #[command(flatten)]
+    pub(crate) rules: RuleFiles,
+    /// Least severity that makes the exit code 1
+    #[arg(long, value_enum, default_value_t, value_name = "SEVERITY", help_heading = OUTPUT)]
+    pub(crate) fail_on: FailOn,
+    /// How the report is written
+    #[arg(long, short, value_enum, default_value_t, help_heading = OUTPUT)]
+    pub(crate) format: ReportFormat,
+    #[command(flatten)]
+    pub(crate) to: To,
+    /// Show info findings, notes about the trace, passed rules and all evidence too
+    #[arg(long, short = 'v', visible_short_alias = 'a', help_heading = OUTPUT)]
+    pub(crate) all: bool,
+}
+
+/// `advisor sql`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Sql {
+    /// A run: a trace file, or the folder with the traces of all ranks
+    #[arg(value_name = "PATH", help_heading = INPUT)]
+    pub(crate) path: PathBuf,
+    /// The query; without, an interactive shell, or queries from stdin
+    #[arg(value_name = "QUERY", help_heading = INPUT)]
+    pub(crate) query: Option<String>,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+    #[command(flatten)]
+    pub(crate) rows: Rows,
+}
+
+/// `advisor analyze`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Analyze {
+    /// A run: a trace file, or the folder with the traces of all ranks
+    #[arg(value_name = "PATH", help_heading = INPUT)]
+    pub(crate) path: Option<PathBuf>,
+    /// The analysis; without, they are listed
+    #[arg(value_name = "NAME", help_heading = INPUT)]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+    #[command(flatten)]
+    pub(crate) rows: Rows,
+}
+
+/// `advisor tables`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Tables {
+    /// A table or view to describe, or a run to say what was read from it
+    #[arg(value_name = "NAME|PATH", help_heading = INPUT)]
+    pub(crate) what: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+    /// Describe the columns of all tables and views
+    #[arg(long, short = 'v', visible_short_alias = 'a', help_heading = OUTPUT)]
+    pub(crate) all: bool,
+}
+
+/// `advisor explain`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Explain {
+    /// Code (IN001) or name (dataloader-wait) of a rule
+    #[arg(value_name = "RULE", help_heading = INPUT)]
+    pub(crate) rule: String,
+    #[command(flatten)]
+    pub(crate) rules: RuleFiles,
+}
+
+/// `advisor rules`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Rules {
+    #[command(subcommand)]
+    pub(crate) command: RulesCommand,
+}
+
+/// What to do with rules.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RulesCommand {
+    /// List all rules with their metrics and thresholds
+    List(RuleFiles),
+    /// Run the tests that rules bring along
+    Test {
+        /// Rule files, on top of the shipped rules
+        #[arg(value_name = "FILE", help_heading = RULES)]
+        files: Vec<PathBuf>,
+        /// Use only the rules of FILE
+        #[arg(long, requires = "files", help_heading = RULES)]
+        no_default_rules: bool,
+    },
+    /// Print the JSON schema of rule files, for editors
+    Schema,
+}
+
+/// `advisor demo`.
+#[derive(Debug, ClapArgs)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
+pub(crate) struct Demo {
+    /// What slows the run down
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) bottleneck: Bottleneck,
+    /// Number of ranks; one trace each
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    pub(crate) ranks: u32,
+    /// Number of recorded steps
+    #[arg(long, default_value_t = 6, value_name = "N")]
+    pub(crate) steps: u32,
+    /// Number of transformer blocks: the size of a step
+    #[arg(long, default_value_t = 4, value_name = "N")]
+    pub(crate) layers: u32,
+    /// The same seed gives the same bytes
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Record Python stacks and modules too
+    #[arg(long)]
+    pub(crate) stacks: bool,
+    /// Compress with gzip (the default)
+    #[arg(long, conflicts_with = "json", help_heading = OUTPUT)]
+    pub(crate) gz: bool,
+    /// Do not compress
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) json: bool,
+    /// Folder to write to; it is made if it is not there
+    #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
+    pub(crate) output: PathBuf,
+    /// Write into a folder that is not empty
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) force: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::Args;
+
+    #[test]
+    fn is_consistent() {
+        Args::command().debug_assert();
+    }
+}

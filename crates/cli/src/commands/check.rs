@@ -1,0 +1,65 @@
+//! `advisor check`: judge runs, print reports, fail on findings.
+
+use trace_advisor::Report;
+
+use crate::args::{Check, ReportFormat};
+use crate::output::Reader;
+use crate::render::clean::clean_json;
+use crate::render::text;
+use crate::run::{open, print_timings, warn};
+use crate::{Console, Exit, output, rule_files};
+
+pub(crate) fn run(args: &Check, console: &mut Console) -> anyhow::Result<Exit> {
+    let rules = rule_files::load(&args.rules.files, args.rules.no_default_rules)?;
+    let mut reports = Vec::with_capacity(args.paths.len());
+    for path in &args.paths {
+        let run = open(path, &args.reading, console)?;
+        reports.push(run.check(&rules)?);
+        print_timings(&run, &args.reading, console)?;
+    }
+    print(&reports, args, console)?;
+    Ok(verdict(&reports, args))
+}
+
+fn print(reports: &[Report], args: &Check, console: &mut Console) -> anyhow::Result<()> {
+    match args.format {
+        ReportFormat::Json => {
+            let mut text = match reports {
+                // One run is one object: the promise of the format. Several are an array of them.
+                [report] => serde_json::to_string_pretty(report)?,
+                reports => serde_json::to_string_pretty(reports)?,
+            };
+            text.push('\n');
+            return output::to(&args.to, Reader::Program, console, |out, terminal| {
+                let text = if terminal { clean_json(&text) } else { text };
+                Ok(out.write_all(text.as_bytes())?)
+            });
+        }
+        ReportFormat::Text => output::to(&args.to, Reader::Person, console, |out, _| {
+            for (i, report) in reports.iter().enumerate() {
+                if i > 0 {
+                    writeln!(out)?;
+                }
+                text::report(report, args.all, out)?;
+            }
+            Ok(())
+        })?,
+    }
+    console.out.flush()?;
+    for warning in reports.iter().flat_map(|r| &r.warnings) {
+        let place =
+            if warning.file.is_empty() { String::new() } else { format!("{}: ", warning.file) };
+        let times =
+            if warning.count > 1 { format!(" ({} times)", warning.count) } else { String::new() };
+        warn(&format!("{place}{}{times}", warning.message), console)?;
+    }
+    Ok(())
+}
+
+fn verdict(reports: &[Report], args: &Check) -> Exit {
+    let worst = reports.iter().filter_map(Report::worst).max();
+    match (worst, args.fail_on.severity()) {
+        (Some(worst), Some(limit)) if worst >= limit => Exit::Findings,
+        _ => Exit::Clean,
+    }
+}

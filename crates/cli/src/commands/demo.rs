@@ -1,0 +1,38 @@
+//! `advisor demo`: traces to try the program on.
+
+use anyhow::Context as _;
+
+use crate::args::Demo;
+use crate::demo::{Options, write_run};
+use crate::failure::helped;
+use crate::{Console, Exit};
+
+pub(crate) fn run(args: &Demo, console: &mut Console) -> anyhow::Result<Exit> {
+    let directory = &args.output;
+    let holds_files = directory.read_dir().is_ok_and(|mut entries| entries.next().is_some());
+    if directory.is_file() || holds_files && !args.force {
+        return Err(helped(
+            format!("{} exists and is not an empty folder", directory.display()),
+            "--force writes into it; files of other names stay",
+        ));
+    }
+    let options = Options {
+        bottleneck: args.bottleneck,
+        ranks: args.ranks,
+        steps: args.steps,
+        layers: args.layers,
+        seed: args.seed,
+        stacks: args.stacks,
+        gzip: !args.json,
+    };
+    let written = write_run(&options, directory)
+        .with_context(|| format!("cannot write a run to {}", directory.display()))?;
+    let (count, megabytes) = (written.files.len(), written.bytes as f64 / 1e6);
+    let files = if count == 1 { "file" } else { "files" };
+    writeln!(
+        console.out,
+        "wrote {count} {files}, {megabytes:.1} MB; next: advisor check {}",
+        directory.display()
+    )?;
+    Ok(Exit::Clean)
+}

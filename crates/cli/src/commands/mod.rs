@@ -1,0 +1,28 @@
+//! The verbs, one a file.
+
+mod analyze;
+mod check;
+mod demo;
+mod explain;
+mod rules;
+#[cfg(feature = "shell")]
+mod shell;
+mod sql;
+mod statements;
+mod tables;
+
+use crate::args::Command;
+use crate::{Console, Exit};
+
+/// Does what is asked.
+pub(crate) fn run(command: &Command, console: &mut Console) -> anyhow::Result<Exit> {
+    match command {
+        Command::Check(args) => check::run(args, console),
+        Command::Sql(args) => sql::run(args, console),
+        Command::Analyze(args) => analyze::run(args, console),
+        Command::Tables(args) => tables::run(args, console),
+        Command::Explain(args) => explain::run(args, console),
+        Command::Rules(args) => rules::run(&args.command, console),
+        Command::Demo(args) => demo::run(args, console),
+    }
+}

@@ -1,0 +1,70 @@
+//! `advisor rules`: list them, test them, describe their files.
+
+use std::path::PathBuf;
+
+use trace_advisor::RuleSet;
+use trace_advisor::advisor::{Rule, rule_schema_json};
+
+use crate::args::RulesCommand;
+use crate::render::clean::clean;
+use crate::{Console, Exit, rule_files};
+
+pub(crate) fn run(command: &RulesCommand, console: &mut Console) -> anyhow::Result<Exit> {
+    match command {
+        RulesCommand::List(args) => {
+            let rules = rule_files::load(&args.files, args.no_default_rules)?;
+            list(&rules, console)
+        }
+        RulesCommand::Test { files, no_default_rules } => test(files, *no_default_rules, console),
+        RulesCommand::Schema => {
+            writeln!(console.out, "{}", rule_schema_json().trim_end())?;
+            Ok(Exit::Clean)
+        }
+    }
+}
+
+fn list(rules: &RuleSet, console: &mut Console) -> anyhow::Result<Exit> {
+    let width = |f: &dyn Fn(&Rule) -> usize| rules.rules().iter().map(f).max().unwrap_or(0);
+    let (code, name) = (width(&|r| r.code.len()), width(&|r| r.name.len()));
+    let category = width(&|r| r.category.len());
+    for rule in rules.rules() {
+        writeln!(
+            console.out,
+            "{:code$}  {:name$}  {:category$}  {}",
+            clean(&rule.code),
+            clean(&rule.name),
+            clean(&rule.category),
+            clean(&limits(rule))
+        )?;
+    }
+    for ignore in rules.ignores() {
+        let until = ignore.until.map(|d| format!(" until {d}")).unwrap_or_default();
+        let text = format!("ignored: {}{until}: {} ({})", ignore.code, ignore.reason, ignore.at);
+        writeln!(console.out, "{}", clean(&text))?;
+    }
+    Ok(Exit::Clean)
+}
+
+/// `gpu_idle.ratio: high > 30 %, medium > 15 %`.
+fn limits(rule: &Rule) -> String {
+    let checks = rule.checks.iter().map(|check| {
+        let limits: Vec<String> =
+            check.thresholds.iter().map(|(severity, t)| format!("{severity} {}", t.text)).collect();
+        format!("{}.{}: {}", rule.table(), check.column, limits.join(", "))
+    });
+    checks.collect::<Vec<_>>().join("; ")
+}
+
+fn test(files: &[PathBuf], only: bool, console: &mut Console) -> anyhow::Result<Exit> {
+    let rules = rule_files::load(files, only)?;
+    let result = rules.test();
+    for failure in &result.failures {
+        writeln!(console.out, "{}", clean(&failure.to_string()))?;
+    }
+    if !result.untested.is_empty() {
+        writeln!(console.out, "without tests: {}", clean(&result.untested.join(", ")))?;
+    }
+    let (run, failed) = (result.run, result.failures.len());
+    writeln!(console.out, "tests: {run}, failed: {failed}, rules: {}", rules.rules().len())?;
+    Ok(if failed == 0 { Exit::Clean } else { Exit::Findings })
+}

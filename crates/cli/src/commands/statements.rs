@@ -1,0 +1,90 @@
+//! SQL text to single statements.
+
+/// Statements separated by `;`, without it; empty ones are left out.
+pub(crate) fn split(text: &str) -> Vec<String> {
+    let (mut statements, rest) = take_complete(text);
+    statements.push(rest);
+    statements.retain(|s| has_words(s));
+    statements.iter().map(|s| s.trim().to_owned()).collect()
+}
+
+/// The statements that end in `;`, and what follows the last one.
+pub(crate) fn take_complete(text: &str) -> (Vec<String>, String) {
+    let mut statements = Vec::new();
+    let mut start = 0;
+    for (i, state) in walk(text) {
+        if state == State::Code && text.as_bytes()[i] == b';' {
+            statements.push(text[start..i].trim().to_owned());
+            start = i + 1;
+        }
+    }
+    (statements, text[start..].to_owned())
+}
+
+/// Whether there is more than white space and comments.
+fn has_words(text: &str) -> bool {
+    walk(text).any(|(i, state)| {
+        state == State::Quoted || state == State::Code && !text.as_bytes()[i].is_ascii_whitespace()
+    })
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Code,
+    Quoted,
+    Comment,
+}
+
+/// Each byte with what it is part of. Quotes are doubled to escape them, which ends one quoted
+/// stretch and begins the next: the same thing here.
+fn walk(text: &str) -> impl Iterator<Item = (usize, State)> {
+    let bytes = text.as_bytes();
+    let mut states = Vec::with_capacity(bytes.len());
+    while let Some(rest) = bytes.get(states.len()..).filter(|rest| !rest.is_empty()) {
+        let (state, opening, closing): (_, usize, &[u8]) = match rest {
+            [b'\'', ..] => (State::Quoted, 1, b"'"),
+            [b'"', ..] => (State::Quoted, 1, b"\""),
+            [b'-', b'-', ..] => (State::Comment, 2, b"\n"),
+            [b'/', b'*', ..] => (State::Comment, 2, b"*/"),
+            _ => {
+                states.push(State::Code);
+                continue;
+            }
+        };
+        let inside = &rest[opening..];
+        let end = inside.windows(closing.len()).position(|w| w == closing);
+        let length = end.map_or(rest.len(), |end| opening + end + closing.len());
+        states.extend(std::iter::repeat_n(state, length));
+    }
+    states.into_iter().enumerate()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{split, take_complete};
+
+    #[test]
+    fn semicolons_end_statements_only_in_code() {
+        assert_eq!(split("SELECT 1; SELECT 2 ;\n"), ["SELECT 1", "SELECT 2"]);
+        assert_eq!(
+            split("SELECT ';' AS \"a;b\", 'it''s; so'"),
+            ["SELECT ';' AS \"a;b\", 'it''s; so'"]
+        );
+        assert_eq!(
+            split("-- no; not here\nSELECT 1 /* nor; here */;"),
+            ["-- no; not here\nSELECT 1 /* nor; here */"]
+        );
+        assert!(split(" ;; -- nothing\n; /* at all */").is_empty());
+        assert_eq!(split("SELECT '/*'; SELECT '--'"), ["SELECT '/*'", "SELECT '--'"]);
+        assert_eq!(split("SELECT 1 /*/ ; */ + 1"), ["SELECT 1 /*/ ; */ + 1"]);
+    }
+
+    #[test]
+    fn what_is_not_finished_waits() {
+        assert_eq!(
+            take_complete("SELECT 1; SEL"),
+            (vec!["SELECT 1".to_owned()], " SEL".to_owned())
+        );
+        assert_eq!(take_complete("SELECT 'a;"), (vec![], "SELECT 'a;".to_owned()));
+    }
+}

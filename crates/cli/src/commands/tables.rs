@@ -1,0 +1,196 @@
+//! `advisor tables`: what tables and views mean, and what was read into them.
+
+use std::io::Write;
+use std::path::Path;
+
+use trace_advisor::Run;
+use trace_advisor::analyses::{Module, catalog};
+use trace_advisor::trace_model::tables::{self, TABLES};
+use trace_advisor::trace_model::{TableSpec, Unit};
+
+use crate::args::{RowFormat, Tables};
+use crate::failure::helped;
+use crate::render::clean::clean;
+use crate::render::rows;
+use crate::render::value::thousands;
+use crate::run::{open, print_timings, print_warnings};
+use crate::suggest::nearest;
+use crate::{Console, Exit};
+
+pub(crate) fn run(args: &Tables, console: &mut Console) -> anyhow::Result<Exit> {
+    match &args.what {
+        None if args.all => {
+            for (i, table) in TABLES.iter().enumerate() {
+                separate(i, console)?;
+                describe_table(table, &mut console.out)?;
+            }
+            for module in catalog().modules() {
+                separate(1, console)?;
+                describe_view(module, &mut console.out)?;
+            }
+        }
+        None => overview(&mut console.out)?,
+        Some(what) if what.exists() => of_run(what, args, console)?,
+        Some(what) => describe(&what.display().to_string(), &mut console.out)?,
+    }
+    Ok(Exit::Clean)
+}
+
+fn separate(i: usize, console: &mut Console) -> std::io::Result<()> {
+    if i > 0 { writeln!(console.out) } else { Ok(()) }
+}
+
+/// All tables and views with what a row is.
+pub(crate) fn overview(out: &mut dyn Write) -> anyhow::Result<()> {
+    let views = catalog().modules();
+    let names = TABLES.iter().map(|t| t.name).chain(views.iter().map(|m| m.name.as_str()));
+    let width = names.map(str::len).max().unwrap_or(0);
+    writeln!(out, "Tables")?;
+    for table in TABLES {
+        writeln!(out, "  {:width$}  {}", table.name, table.row)?;
+    }
+    writeln!(out, "\nViews")?;
+    let mut views: Vec<&Module> = views.iter().collect();
+    views.sort_by(|a, b| a.name.cmp(&b.name));
+    for module in views {
+        writeln!(out, "  {:width$}  {}", module.name, module.row)?;
+    }
+    writeln!(
+        out,
+        "\nadvisor tables NAME describes the columns; advisor tables PATH says what a run holds"
+    )?;
+    Ok(())
+}
+
+/// One table or view with its columns.
+pub(crate) fn describe(name: &str, out: &mut dyn Write) -> anyhow::Result<()> {
+    if let Some(table) = tables::find(name) {
+        return describe_table(table, out);
+    }
+    if let Some(module) = catalog().find(name) {
+        return describe_view(module, out);
+    }
+    let names =
+        TABLES.iter().map(|t| t.name).chain(catalog().modules().iter().map(|m| m.name.as_str()));
+    let help = match nearest(name, names) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "`advisor tables` lists tables and views".to_owned(),
+    };
+    Err(helped(format!("{name} is neither a table, nor a view, nor a file"), help))
+}
+
+fn describe_table(table: &TableSpec, out: &mut dyn Write) -> anyhow::Result<()> {
+    writeln!(out, "{}: one row is {}", table.name, table.row)?;
+    let columns: Vec<Line<'_>> = table
+        .columns
+        .iter()
+        .map(|c| Line {
+            name: c.name,
+            kind: if c.nullable {
+                format!("{}?", c.column_type.as_str())
+            } else {
+                c.column_type.as_str().to_owned()
+            },
+            unit: c.unit,
+            doc: c.doc,
+        })
+        .collect();
+    lines(&columns, out)
+}
+
+fn describe_view(module: &Module, out: &mut dyn Write) -> anyhow::Result<()> {
+    writeln!(out, "{}: one row is {}", module.name, module.row)?;
+    writeln!(out, "  reads {}; defined in sql/{}", module.needs.join(", "), module.path)?;
+    let columns: Vec<Line<'_>> = module
+        .columns
+        .iter()
+        .map(|c| Line {
+            name: &c.name,
+            kind: c.metric.map(|scope| format!("metric/{scope}")).unwrap_or_default(),
+            unit: c.unit,
+            doc: &c.doc,
+        })
+        .collect();
+    lines(&columns, out)?;
+    for param in &module.params {
+        writeln!(out, "  --set {}={}  {}", param.name, param.default, param.doc)?;
+    }
+    if !module.when_empty.is_empty() {
+        writeln!(out, "  no rows: {}", module.when_empty)?;
+    }
+    Ok(())
+}
+
+struct Line<'a> {
+    name: &'a str,
+    kind: String,
+    unit: Unit,
+    doc: &'a str,
+}
+
+fn lines(columns: &[Line<'_>], out: &mut dyn Write) -> anyhow::Result<()> {
+    let width = |f: &dyn Fn(&Line<'_>) -> usize| columns.iter().map(f).max().unwrap_or(0);
+    let (name, kind) = (width(&|c| c.name.len()), width(&|c| c.kind.len()));
+    let unit = width(&|c| c.unit.as_str().len());
+    for c in columns {
+        writeln!(
+            out,
+            "  {:name$}  {:kind$}  {:unit$}  {}",
+            c.name,
+            c.kind,
+            c.unit.as_str(),
+            c.doc
+        )?;
+    }
+    Ok(())
+}
+
+/// What was read from a run, and what became of it.
+fn of_run(path: &Path, args: &Tables, console: &mut Console) -> anyhow::Result<()> {
+    let run = open(path, &args.reading, console)?;
+    files(&run, &mut console.out)?;
+    writeln!(console.out, "\nRows")?;
+    let width = TABLES.iter().map(|t| t.name.len()).max().unwrap_or(0);
+    for table in TABLES {
+        let count = run.tables().rows(table.name);
+        if count > 0 || args.all {
+            writeln!(console.out, "  {:width$}  {:>12}", table.name, thousands(count as i64))?;
+        }
+    }
+    writeln!(console.out, "\nEvents by kind, all files")?;
+    let batches = run.sql(
+        "SELECT phase, category, sum(event_count) AS events, \
+                coalesce(stored_in, 'set aside') AS stored_in \
+         FROM event_counts GROUP BY phase, category, stored_in \
+         ORDER BY stored_in IS NULL, events DESC, phase, category",
+    )?;
+    rows::write(&batches, RowFormat::Table, &mut console.out, console.out_is_terminal)?;
+    console.out.flush()?;
+    print_warnings(&run, console)?;
+    print_timings(&run, &args.reading, console)?;
+    Ok(())
+}
+
+fn files(run: &Run, out: &mut dyn Write) -> anyhow::Result<()> {
+    const SHOWN: usize = 16;
+    let sources = &run.info().sources;
+    writeln!(out, "Files")?;
+    let shown = &sources[..sources.len().min(SHOWN)];
+    let width = shown.iter().map(|s| clean(&s.file).chars().count()).max().unwrap_or(0);
+    for source in shown {
+        writeln!(
+            out,
+            "  {:width$}  rank {} (from {}), {}, {} events, {:.1} MB of JSON",
+            clean(&source.file),
+            source.rank,
+            source.rank_from,
+            source.format,
+            thousands(source.events as i64),
+            source.json_bytes as f64 / 1e6
+        )?;
+    }
+    if sources.len() > SHOWN {
+        writeln!(out, "  and {} more", sources.len() - SHOWN)?;
+    }
+    Ok(())
+}

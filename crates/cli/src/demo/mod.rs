@@ -1,0 +1,228 @@
+//! Makes realistic multi-rank Kineto traces whose bottleneck is known by construction.
+//!
+//! A small GPT is trained, in simulation, on H100s under `DistributedDataParallel`: one clock for
+//! the host, one per stream of the device, collectives that end together on all ranks ([`sim`]).
+//! The result reads like a trace that `torch.profiler` recorded with shapes and memory.
+//!
+//! Shares by construction (of the time of a step, on one rank, in the steady state):
+//!
+//! | bottleneck | loader | forward | backward | optimizer | device busy | peak memory |
+//! |---|--:|--:|--:|--:|--:|--:|
+//! | none | 2.5 % | 37 % | 43 % | 6 % | > 90 % | 88 % |
+//! | data-loading | 36 % | 25 % | 29 % | 4 % | 65 %, idle while loading | 88 % |
+//! | small-kernels | 3 % | 40 % | 47 % | 6 % | < 30 %, launches are late | 88 % |
+//! | straggler | | 1.6 times the others' on the last rank | | | the others wait in all-reduce | 88 % |
+//! | sync | | a read of the device after every second layer | | | 70 %, idle after each read | 88 % |
+//! | memory | 2.5 % | 37 % | 43 % | 6 % | > 90 % | 98.6 % |
+
+mod json;
+mod model;
+mod record;
+mod rng;
+mod sim;
+#[cfg(test)]
+mod tests;
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use rayon::prelude::*;
+
+use self::json::{Section, Writer};
+use self::model::Model;
+use self::sim::{FIRST_STEP, START_NS, Sim};
+
+/// What slows the run down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Bottleneck {
+    /// Batches are made on the training thread, a third of the step.
+    #[default]
+    DataLoading,
+    /// Kernels of a few microseconds: the host cannot launch them fast enough.
+    SmallKernels,
+    /// The forward pass of the last rank takes 1.6 times as long.
+    Straggler,
+    /// A value is read back after every second layer.
+    Sync,
+    /// Activations fill the device up to 98.6 %.
+    Memory,
+    /// A healthy run.
+    None,
+}
+
+/// What to make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// What slows the run down.
+    pub bottleneck: Bottleneck,
+    /// Number of ranks; one trace each.
+    pub ranks: u32,
+    /// Recorded steps.
+    pub steps: u32,
+    /// Transformer blocks: the size of a step (a block is some 150 kB of JSON a step).
+    pub layers: u32,
+    /// The same seed gives the same bytes.
+    pub seed: u64,
+    /// Python frames and modules, as with `with_stack=True`.
+    pub stacks: bool,
+    /// gzip, as the profiler's trace handler does with `use_gzip=True`.
+    pub gzip: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            bottleneck: Bottleneck::default(),
+            ranks: 2,
+            steps: 6,
+            layers: 4,
+            seed: 0,
+            stacks: false,
+            gzip: true,
+        }
+    }
+}
+
+/// A run whose collectives are timed: ranks can be written in any order, or only some of them.
+#[derive(Debug)]
+pub struct Run {
+    options: Options,
+    model: Model,
+    /// End of each collective, by step.
+    ends: Vec<Vec<i64>>,
+}
+
+impl Run {
+    /// Simulates all ranks once, to find out when they meet.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a run without ranks, steps or layers, and for a straggler without others.
+    pub fn new(options: &Options) -> io::Result<Self> {
+        let invalid = |message: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        if options.ranks == 0 || options.steps == 0 || options.layers == 0 {
+            return invalid("a run has at least one rank, one step and one layer");
+        }
+        if options.bottleneck == Bottleneck::Straggler && options.ranks == 1 {
+            return invalid("a straggler needs other ranks that wait for it: --ranks 2 or more");
+        }
+        let model = Model::new(options.layers);
+        let ends = if options.ranks == 1 {
+            vec![Vec::new(); options.steps as usize]
+        } else {
+            collective_ends(options, &model)
+        };
+        Ok(Self { options: options.clone(), model, ends })
+    }
+
+    /// Writes the trace of one rank as JSON.
+    pub fn render<W: Write>(&self, rank: u32, out: W) -> io::Result<W> {
+        let options = &self.options;
+        let mut writer = Writer::new(out, rank, options.ranks);
+        writer.head(options.stacks);
+        let mut end = START_NS;
+        // Kineto writes host events, then memory, Python and device events. Repeating the
+        // simulation costs less than keeping a long recording in memory.
+        for section in [Section::Host, Section::Memory, Section::Python, Section::Device] {
+            if section == Section::Python && !options.stacks {
+                continue;
+            }
+            let mut sim = Sim::new(&self.model, options, rank, true);
+            for (step, ends) in (FIRST_STEP..).zip(&self.ends) {
+                sim.forward_backward(step);
+                sim.finish(step, ends);
+                writer.section(section, &sim.take_records())?;
+            }
+            sim.stop();
+            writer.section(section, &sim.take_records())?;
+            end = sim.clock();
+            if section == Section::Python {
+                writer.outer_frames(START_NS - 20_000, end + 20_000);
+            }
+        }
+        writer.tail(end)
+    }
+
+    /// File name of a rank's trace.
+    pub fn file_name(&self, rank: u32) -> String {
+        let stamp = json::absolute_ns(START_NS)
+            + i64::from(rank) * 1_737
+            + self.options.seed as i64 % 1_000;
+        let gz = if self.options.gzip { ".gz" } else { "" };
+        format!("rank-{rank}.{stamp}.pt.trace.json{gz}")
+    }
+}
+
+/// What was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// One file a rank, in rank order.
+    pub files: Vec<PathBuf>,
+    /// Bytes on disk.
+    pub bytes: u64,
+}
+
+/// Writes a whole run into `directory`, ranks in parallel. Files of the same name are replaced.
+///
+/// # Errors
+/// As [`Run::new`], and what creating or writing files can say.
+pub fn write_run(options: &Options, directory: &Path) -> io::Result<Written> {
+    let run = Run::new(options)?;
+    fs::create_dir_all(directory)?;
+    let files: Vec<(PathBuf, u64)> = (0..options.ranks)
+        .into_par_iter()
+        .map(|rank| {
+            let path = directory.join(run.file_name(rank));
+            let file = File::create(&path)?;
+            let file = if options.gzip {
+                let gzip = GzEncoder::new(BufWriter::new(file), Compression::new(6));
+                run.render(rank, gzip)?.finish()?
+            } else {
+                run.render(rank, BufWriter::new(file))?
+            };
+            let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+            Ok((path, file.metadata()?.len()))
+        })
+        .collect::<io::Result<_>>()?;
+    let bytes = files.iter().map(|(_, bytes)| bytes).sum();
+    Ok(Written { files: files.into_iter().map(|(path, _)| path).collect(), bytes })
+}
+
+/// Writes the trace of one rank of a run as JSON, uncompressed.
+///
+/// For several ranks, make a [`Run`] once.
+///
+/// # Errors
+/// As [`Run::new`], and what writing can say.
+pub fn render_rank<W: Write>(options: &Options, rank: u32, out: W) -> io::Result<W> {
+    Run::new(options)?.render(rank, out)
+}
+
+/// A collective starts when its predecessor is done and all ranks have arrived.
+fn collective_ends(options: &Options, model: &Model) -> Vec<Vec<i64>> {
+    let lengths = Sim::collectives(model);
+    let mut sims: Vec<_> = (0..options.ranks)
+        .into_par_iter()
+        .map(|rank| Sim::new(model, options, rank, false))
+        .collect();
+    let mut free = START_NS;
+    (FIRST_STEP..FIRST_STEP + options.steps)
+        .map(|step| {
+            let arrivals: Vec<Vec<i64>> =
+                sims.par_iter_mut().map(|sim| sim.forward_backward(step)).collect();
+            let ends: Vec<i64> = lengths
+                .iter()
+                .enumerate()
+                .map(|(i, length)| {
+                    let last = arrivals.iter().map(|a| a[i]).max().unwrap_or(free);
+                    free = last.max(free) + length;
+                    free
+                })
+                .collect();
+            sims.par_iter_mut().for_each(|sim| sim.finish(step, &ends));
+            ends
+        })
+        .collect()
+}

@@ -1,0 +1,155 @@
+//! What the simulation notes down: one entry per trace event, before it becomes JSON.
+
+use std::fmt;
+
+use super::model::Kernel;
+
+/// Host threads of a rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Thread {
+    /// The training loop.
+    Main,
+    /// The autograd engine's worker.
+    Autograd,
+}
+
+/// Name of a host event, put together only when it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Name {
+    Plain(&'static str),
+    Step(u32),
+    /// `autograd::engine::evaluate_function: <node>`.
+    Evaluate(&'static str),
+    /// `nn.Module: <class>_<n>`.
+    Module(&'static str, u32),
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plain(name) => f.write_str(name),
+            Self::Step(n) => write!(f, "ProfilerStep#{n}"),
+            Self::Evaluate(node) => write!(f, "autograd::engine::evaluate_function: {node}"),
+            Self::Module(class, n) => write!(f, "nn.Module: {class}_{n}"),
+        }
+    }
+}
+
+/// CUDA calls, with CUPTI's callback ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Call {
+    LaunchKernel,
+    LaunchKernelExC,
+    MemcpyAsync,
+    StreamSynchronize,
+    DeviceSynchronize,
+    EventRecord,
+    EventSynchronize,
+    StreamWaitEvent,
+}
+
+impl Call {
+    /// Name and callback id.
+    pub(super) fn describe(self) -> (&'static str, u32) {
+        match self {
+            Self::LaunchKernel => ("cudaLaunchKernel", 211),
+            Self::LaunchKernelExC => ("cudaLaunchKernelExC", 430),
+            Self::MemcpyAsync => ("cudaMemcpyAsync", 41),
+            Self::StreamSynchronize => ("cudaStreamSynchronize", 131),
+            Self::DeviceSynchronize => ("cudaDeviceSynchronize", 165),
+            Self::EventRecord => ("cudaEventRecord", 135),
+            Self::EventSynchronize => ("cudaEventSynchronize", 137),
+            Self::StreamWaitEvent => ("cudaStreamWaitEvent", 147),
+        }
+    }
+}
+
+/// What a host event is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HostKind {
+    Operator,
+    Annotation,
+    /// `record_param_comms` of an all-reduce of this many elements.
+    Collective(u64),
+}
+
+/// One trace event. Times are nanoseconds on the clock all ranks share.
+#[derive(Debug, Clone)]
+pub(super) enum Record<'m> {
+    Host {
+        kind: HostKind,
+        thread: Thread,
+        name: Name,
+        args: &'m str,
+        /// Autograd's number of the forward call.
+        sequence: Option<u64>,
+        external: u64,
+        ts: i64,
+        end: i64,
+    },
+    /// One end of a forward-to-backward arrow.
+    Gradient {
+        start: bool,
+        thread: Thread,
+        id: u64,
+        ts: i64,
+    },
+    Memory {
+        thread: Thread,
+        ts: i64,
+        bytes: i64,
+        address: i64,
+        allocated: i64,
+    },
+    Python {
+        thread: Thread,
+        name: Name,
+        id: u64,
+        parent: u64,
+        ts: i64,
+        end: i64,
+    },
+    Runtime {
+        call: Call,
+        thread: Thread,
+        ts: i64,
+        end: i64,
+        external: u64,
+        correlation: u64,
+        launches: bool,
+    },
+    Kernel {
+        kernel: &'m Kernel,
+        stream: u32,
+        ts: i64,
+        dur: i64,
+        external: u64,
+        correlation: u64,
+        elements: u64,
+    },
+    Copy {
+        to_device: bool,
+        ts: i64,
+        dur: i64,
+        bytes: i64,
+        external: u64,
+        correlation: u64,
+    },
+    DeviceAnnotation {
+        name: Name,
+        stream: u32,
+        ts: i64,
+        dur: i64,
+        external: u64,
+    },
+}
+
+impl Record<'_> {
+    /// Closes a host event or a Python frame.
+    pub(super) fn close(&mut self, at: i64) {
+        match self {
+            Self::Host { end, .. } | Self::Python { end, .. } => *end = at,
+            _ => {}
+        }
+    }
+}

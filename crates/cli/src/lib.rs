@@ -1,0 +1,60 @@
+//! The `advisor` command: why is this training run slow?
+//!
+//! A thin face over the [`trace_advisor`] library. `args` says what can be asked, `commands` has one
+//! file a verb, `render` turns results into text. Only this crate prints, and only to the
+//! [`Console`] it is given. [`demo`] makes traces to try it on.
+
+mod args;
+mod commands;
+mod console;
+pub mod demo;
+mod exit;
+mod failure;
+mod output;
+mod progress;
+mod render;
+mod rule_files;
+mod run;
+mod suggest;
+
+pub use console::Console;
+pub use exit::Exit;
+
+use std::ffi::OsString;
+use std::io;
+
+use clap::Parser as _;
+
+/// Runs the program with these arguments, the first being its name.
+pub fn run(args: impl IntoIterator<Item = OsString>, console: &mut Console) -> Exit {
+    let args = match args::Args::try_parse_from(args) {
+        Ok(args) => args,
+        Err(message) => {
+            let failed = message.use_stderr();
+            let to = if failed { &mut console.err } else { &mut console.out };
+            // A reader that went away has nothing left to be told.
+            let _ = write!(to, "{}", message.render().ansi());
+            let _ = to.flush();
+            return if failed { Exit::Failed } else { Exit::Clean };
+        }
+    };
+    let result = commands::run(&args.command, console);
+    let result = result.and_then(|exit| Ok(console.out.flush().map(|()| exit)?));
+    match result {
+        Ok(exit) => exit,
+        Err(error) if is_broken_pipe(&error) => Exit::Clean,
+        Err(error) => {
+            // What was printed so far belongs before the message.
+            let _ = console.out.flush();
+            let _ = failure::print(&error, console);
+            Exit::Failed
+        }
+    }
+}
+
+/// Whether the reader of our output went away: `advisor tables | head`.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+    })
+}

@@ -1,0 +1,17 @@
+//! The `advisor` program: arguments in, exit code out.
+
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+
+use advisor_cli::Console;
+
+fn main() -> ExitCode {
+    let mut console = Console {
+        out_is_terminal: io::stdout().is_terminal(),
+        err_is_terminal: io::stderr().is_terminal(),
+        out: Box::new(io::BufWriter::new(anstream::stdout())),
+        raw: Box::new(io::BufWriter::new(io::stdout())),
+        err: Box::new(anstream::stderr()),
+    };
+    advisor_cli::run(std::env::args_os(), &mut console).into()
+}

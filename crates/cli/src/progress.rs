@@ -1,0 +1,58 @@
+//! A progress line on stderr: only on a terminal, and only for work that lasts.
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use trace_advisor::ingest::Progress;
+
+use crate::render::clean::clean;
+
+/// How long work may take before it is worth showing.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// Shows how reading goes on.
+#[derive(Debug)]
+pub(crate) struct Bar {
+    line: ProgressBar,
+    started: Instant,
+    shown: OnceLock<()>,
+    wanted: bool,
+}
+
+impl Bar {
+    /// A bar that shows nothing unless `wanted`.
+    pub(crate) fn new(wanted: bool) -> Self {
+        let style = ProgressStyle::with_template(
+            "{spinner} reading {msg}: {bytes} of JSON, {bytes_per_sec}",
+        )
+        .unwrap_or_else(|_| ProgressStyle::default_spinner());
+        let line =
+            ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_style(style);
+        Self { line, started: Instant::now(), shown: OnceLock::new(), wanted }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.line.finish_and_clear();
+    }
+}
+
+impl Progress for Bar {
+    fn begin(&self, files: usize, _: u64) {
+        let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
+        self.line.set_message(files);
+    }
+
+    fn advance(&self, json_bytes: u64) {
+        self.line.inc(json_bytes);
+        if self.wanted && self.started.elapsed() >= QUIET {
+            self.shown.get_or_init(|| self.line.set_draw_target(ProgressDrawTarget::stderr()));
+        }
+    }
+
+    fn file_done(&self, file: &str) {
+        self.line.set_message(clean(file).into_owned());
+    }
+}

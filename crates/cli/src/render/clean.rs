@@ -1,0 +1,64 @@
+//! Names come from strangers: control characters and direction overrides never reach a terminal.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// `text` with everything that could move the cursor, change colours or reorder what is shown
+/// replaced by its code: `\u{1b}`.
+pub(crate) fn clean(text: &str) -> Cow<'_, str> {
+    replaced(text, |_| false)
+}
+
+/// As [`clean`], but line breaks and tabs stay.
+pub(crate) fn clean_lines(text: &str) -> Cow<'_, str> {
+    replaced(text, |c| matches!(c, '\n' | '\t'))
+}
+
+/// JSON text with dangerous characters escaped as JSON does, which changes none of its values.
+pub(crate) fn clean_json(text: &str) -> String {
+    // Outside of strings, JSON has no characters that would be replaced but white space.
+    text.chars()
+        .map(|c| match c {
+            '\n' | '\r' | '\t' => c.to_string(),
+            c if is_dangerous(c) => format!("\\u{:04x}", u32::from(c)),
+            c => c.to_string(),
+        })
+        .collect()
+}
+
+fn replaced(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
+    let bad = |c: char| is_dangerous(c) && !keep(c);
+    if !text.contains(bad) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if bad(c) {
+            // Writing to a String cannot fail.
+            let _ = write!(safe, "\\u{{{:x}}}", u32::from(c));
+        } else {
+            safe.push(c);
+        }
+    }
+    Cow::Owned(safe)
+}
+
+/// C0 and C1 controls, and the characters that change the direction of what follows.
+fn is_dangerous(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{clean, clean_json, clean_lines};
+
+    #[test]
+    fn escapes_are_shown_not_obeyed() {
+        assert_eq!(clean("void gemm<float>(Größe)"), "void gemm<float>(Größe)");
+        assert_eq!(clean("a\u{1b}[2Jb\u{9b}31mc"), "a\\u{1b}[2Jb\\u{9b}31mc");
+        assert_eq!(clean("x\u{202e}y\nz"), "x\\u{202e}y\\u{a}z");
+        assert_eq!(clean_json("{\n\"a\": \"\u{9b}31m\"}"), "{\n\"a\": \"\\u009b31m\"}");
+        assert_eq!(clean_lines("x\ny\r\tz"), "x\ny\\u{d}\tz");
+    }
+}

@@ -1,0 +1,137 @@
+//! Arrow batches as rows: for people, for spreadsheets, for programs.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, Schema};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use comfy_table::presets::NOTHING;
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
+use trace_advisor::{arrow, ingest};
+
+use crate::args::RowFormat;
+use crate::failure::helped;
+use crate::render::clean::{clean, clean_json, clean_lines};
+use crate::render::value::thousands;
+
+/// Rows of a table for people; more are counted, not shown.
+const MAX_ROWS: usize = 1_000;
+/// Characters of a cell for people.
+const MAX_CELL: usize = 72;
+
+/// Writes all rows of `batches`, of which there is at least one, in `format`.
+pub(crate) fn write(
+    batches: &[RecordBatch],
+    format: RowFormat,
+    out: &mut (dyn Write + Send),
+    to_terminal: bool,
+) -> anyhow::Result<()> {
+    let schema = batches.first().map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema);
+    if format.is_binary() && to_terminal {
+        return Err(helped("this format is not for terminals", "write to a file: -o FILE"));
+    }
+    match format {
+        RowFormat::Table => table(batches, &schema, out)?,
+        RowFormat::Csv if to_terminal => {
+            let mut text = Vec::new();
+            csv(batches, &mut text)?;
+            out.write_all(clean_lines(&String::from_utf8_lossy(&text)).as_bytes())?;
+        }
+        RowFormat::Csv => csv(batches, out)?,
+        RowFormat::Json if to_terminal => {
+            let mut text = Vec::new();
+            json(batches, &mut text)?;
+            out.write_all(clean_json(&String::from_utf8_lossy(&text)).as_bytes())?;
+        }
+        RowFormat::Json => json(batches, out)?,
+        RowFormat::Parquet => {
+            ingest::write_parquet(batches, &schema, out).context("cannot write Parquet")?;
+        }
+        RowFormat::Arrow => {
+            let mut writer = arrow::ipc::writer::FileWriter::try_new(out, &schema)?;
+            for batch in batches {
+                writer.write(batch)?;
+            }
+            writer.finish()?;
+        }
+    }
+    Ok(())
+}
+
+fn csv(batches: &[RecordBatch], out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut writer = arrow::csv::WriterBuilder::new().with_header(true).build(out);
+    for batch in batches {
+        writer.write(batch)?;
+    }
+    Ok(())
+}
+
+fn json(batches: &[RecordBatch], out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut writer = arrow::json::WriterBuilder::new()
+        .with_explicit_nulls(true)
+        .build::<_, arrow::json::writer::JsonArray>(&mut *out);
+    writer.write_batches(&batches.iter().collect::<Vec<_>>())?;
+    writer.finish()?;
+    writeln!(out)?;
+    Ok(())
+}
+
+fn table(batches: &[RecordBatch], schema: &Schema, out: &mut dyn Write) -> anyhow::Result<()> {
+    let total: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(schema.fields().iter().map(|f| clean(f.name()).into_owned()));
+    let options = FormatOptions::default().with_null("-");
+    let mut left = MAX_ROWS;
+    for batch in batches {
+        let columns = batch
+            .columns()
+            .iter()
+            .map(|c| ArrayFormatter::try_new(c.as_ref(), &options))
+            .collect::<Result<Vec<_>, _>>()?;
+        for row in 0..batch.num_rows().min(left) {
+            let cells = columns.iter().map(|c| c.value(row).try_to_string());
+            table.add_row(
+                cells.map(|text| text.map(|t| shortened(&t))).collect::<Result<Vec<_>, _>>()?,
+            );
+        }
+        left = left.saturating_sub(batch.num_rows());
+    }
+    for (i, field) in schema.fields().iter().enumerate() {
+        if is_number(field.data_type())
+            && let Some(column) = table.column_mut(i)
+        {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    // The first column starts at the margin.
+    if let Some(column) = table.column_mut(0) {
+        column.set_padding((0, 1));
+    }
+    for line in table.lines() {
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    if total > MAX_ROWS {
+        let more = thousands((total - MAX_ROWS) as i64);
+        writeln!(out, "... and {more} more rows: --format csv writes all of them")?;
+    }
+    if total == 0 {
+        writeln!(out, "no rows")?;
+    }
+    Ok(())
+}
+
+fn is_number(data_type: &DataType) -> bool {
+    data_type.is_numeric()
+}
+
+fn shortened(text: &str) -> Cell {
+    let text = clean(text);
+    if text.chars().count() <= MAX_CELL {
+        return Cell::new(text);
+    }
+    let start: String = text.chars().take(MAX_CELL - 3).collect();
+    Cell::new(format!("{start}..."))
+}

@@ -1,0 +1,73 @@
+//! Opening a run as the command line asks for it.
+
+use std::io;
+use std::path::Path;
+
+use trace_advisor::analyses::{Params, catalog};
+use trace_advisor::ingest::Options;
+use trace_advisor::{OpenOptions, Run};
+
+use crate::Console;
+use crate::args::Reading;
+use crate::failure::helped;
+use crate::progress::Bar;
+use crate::render::clean::clean;
+
+/// Reads the run at `path`.
+pub(crate) fn open(path: &Path, reading: &Reading, console: &Console) -> anyhow::Result<Run> {
+    let mut ingest = Options { cycle: reading.cycle, ..Options::default() };
+    if let Some(bytes) = reading.max_json_bytes {
+        ingest.max_json_bytes = bytes;
+    }
+    let options = OpenOptions { ingest, params: params(reading)? };
+    let bar = Bar::new(console.err_is_terminal);
+    Ok(Run::open_with(path, &options, &bar)?)
+}
+
+/// Parameters from `--set` and the flags that stand for one.
+fn params(reading: &Reading) -> anyhow::Result<Params> {
+    let mut params = Params::default();
+    if reading.include_last_step {
+        params.set("include_last_step", true);
+    }
+    for setting in &reading.set {
+        let Some((name, value)) = setting.split_once('=') else {
+            let known = catalog().param_names().join(", ");
+            return Err(helped(
+                format!("--set {setting}: expected NAME=VALUE"),
+                format!("there are: {known}"),
+            ));
+        };
+        params.set_text(name.trim(), value.trim()).map_err(trace_advisor::Error::from)?;
+    }
+    Ok(params)
+}
+
+/// What could not be read, on stderr.
+pub(crate) fn print_warnings(run: &Run, console: &mut Console) -> io::Result<()> {
+    for warning in run.warnings() {
+        let place =
+            if warning.file.is_empty() { String::new() } else { format!("{}: ", warning.file) };
+        let times =
+            if warning.count > 1 { format!(" ({} times)", warning.count) } else { String::new() };
+        warn(&format!("{place}{}{times}", warning.message), console)?;
+    }
+    Ok(())
+}
+
+/// One warning on stderr.
+pub(crate) fn warn(text: &str, console: &mut Console) -> io::Result<()> {
+    const WARNING: anstyle::Style = anstyle::AnsiColor::Yellow.on_default().bold();
+    writeln!(console.err, "{WARNING}warning{WARNING:#}: {}", clean(text))
+}
+
+/// What each stage took, on stderr, if asked for.
+pub(crate) fn print_timings(run: &Run, reading: &Reading, console: &mut Console) -> io::Result<()> {
+    if reading.timings {
+        for stage in run.stages() {
+            let ms = stage.elapsed.as_secs_f64() * 1e3;
+            writeln!(console.err, "{:<8} {ms:>9.1} ms", stage.name)?;
+        }
+    }
+    Ok(())
+}

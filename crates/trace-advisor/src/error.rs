@@ -1,0 +1,29 @@
+//! Why a run could not be checked.
+
+/// What can go wrong between a path and a report.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The run could not be read.
+    #[error(transparent)]
+    Ingest(#[from] ingest::Error),
+    /// A view or a query could not be planned or run.
+    #[error(transparent)]
+    Analysis(#[from] analyses::Error),
+    /// The query of a rule could not be planned or run.
+    #[error("the query of rule `{rule}`: {source}")]
+    RuleQuery {
+        /// Name of the rule.
+        rule: String,
+        /// What is wrong with it.
+        source: analyses::Error,
+    },
+    /// The query of a rule returns something that no metric can be.
+    #[error("the query of rule `{rule}`: {message}")]
+    RuleColumns {
+        /// Name of the rule.
+        rule: String,
+        /// What is wrong with it.
+        message: String,
+    },
+}

@@ -1,0 +1,27 @@
+//! Trace Advisor as a library: open a run, ask for findings.
+//!
+//! ```no_run
+//! let rules = trace_advisor::default_rules();
+//! let report = trace_advisor::Run::open("run/")?.check(&rules)?;
+//! println!("{}", report.headline.text);
+//! # Ok::<(), trace_advisor::Error>(())
+//! ```
+//!
+//! One may stop earlier and keep the result: [`Run::tables`] are Arrow batches, [`Run::sql`] and
+//! [`Run::analyze`] answer with Arrow batches too. The parts are re-exported, and so is [`arrow`],
+//! in the version they speak. Nothing is printed, and nothing is read but the run.
+
+mod error;
+mod pipeline;
+mod rules;
+
+pub use advisor;
+pub use analyses;
+pub use arrow;
+pub use ingest;
+pub use trace_model;
+
+pub use advisor::{Report, RuleSet, RuleSource};
+pub use error::Error;
+pub use pipeline::{OpenOptions, Run, Stage};
+pub use rules::{default_rules, load_rules};

@@ -1,0 +1,130 @@
+//! The one place where the parts are wired: ingest, the views that rules need, metrics, rules.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use advisor::{Report, RuleQuery, RuleSet};
+use analyses::{Params, Session};
+use ingest::{NoProgress, Progress};
+use trace_model::{MetricTable, RecordBatch, RunInfo, TableSet, Warning};
+
+use crate::error::Error;
+
+/// How to open a run.
+#[derive(Debug, Clone, Default)]
+pub struct OpenOptions {
+    /// How files are read.
+    pub ingest: ingest::Options,
+    /// Values for the parameters of views.
+    pub params: Params,
+}
+
+/// What one stage of the pipeline took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stage {
+    /// `read`, `session`, `views`, `rules`.
+    pub name: &'static str,
+    /// Wall time.
+    pub elapsed: Duration,
+}
+
+/// A run in memory, ready for questions.
+#[derive(Debug)]
+pub struct Run {
+    info: RunInfo,
+    warnings: Vec<Warning>,
+    tables: TableSet,
+    session: Session,
+    stages: Mutex<Vec<Stage>>,
+}
+
+impl Run {
+    /// Reads a run: a trace file or a folder of them.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::open_with(path, &OpenOptions::default(), &NoProgress)
+    }
+
+    /// Reads a run with options, telling `progress` how it goes.
+    pub fn open_with(
+        path: impl AsRef<Path>,
+        options: &OpenOptions,
+        progress: &dyn Progress,
+    ) -> Result<Self, Error> {
+        let start = Instant::now();
+        let dataset = ingest::read_run(path.as_ref(), &options.ingest, progress)?;
+        let read = Stage { name: "read", elapsed: start.elapsed() };
+        let start = Instant::now();
+        // Batches are shared: the copy costs a few pointers.
+        let session = Session::new(dataset.tables.clone(), options.params.clone())?;
+        let ready = Stage { name: "session", elapsed: start.elapsed() };
+        Ok(Self {
+            info: dataset.run,
+            warnings: dataset.warnings,
+            tables: dataset.tables,
+            session,
+            stages: Mutex::new(vec![read, ready]),
+        })
+    }
+
+    /// Judges the run.
+    pub fn check(&self, rules: &RuleSet) -> Result<Report, Error> {
+        let mut tables = self.timed("views", || {
+            let mut tables = self.session.metric_tables(&rules.views())?;
+            for query in rules.queries() {
+                tables.push(self.rule_query(&query)?);
+            }
+            Ok::<_, Error>(tables)
+        })?;
+        tables.sort_by(|a, b| a.view.cmp(&b.view));
+        Ok(self.timed("rules", || advisor::advise(rules, &tables, &self.info, &self.warnings)))
+    }
+
+    /// The rows of a view, in its own order.
+    pub fn analyze(&self, view: &str) -> Result<Vec<RecordBatch>, Error> {
+        Ok(self.timed("query", || self.session.analyze(view))?)
+    }
+
+    /// The rows of a query; only queries are allowed, nothing that changes anything.
+    pub fn sql(&self, query: &str) -> Result<Vec<RecordBatch>, Error> {
+        Ok(self.timed("query", || self.session.sql(query))?)
+    }
+
+    /// What was read.
+    pub fn info(&self) -> &RunInfo {
+        &self.info
+    }
+
+    /// What could not be read, or only in part.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// The tables as read.
+    pub fn tables(&self) -> &TableSet {
+        &self.tables
+    }
+
+    /// What each stage took so far, in order.
+    pub fn stages(&self) -> Vec<Stage> {
+        self.stages.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn timed<T>(&self, name: &'static str, work: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let result = work();
+        let stage = Stage { name, elapsed: start.elapsed() };
+        self.stages.lock().unwrap_or_else(PoisonError::into_inner).push(stage);
+        result
+    }
+
+    fn rule_query(&self, query: &RuleQuery) -> Result<MetricTable, Error> {
+        let rule = query.name.clone();
+        let batches = self
+            .session
+            .sql(&query.sql)
+            .map_err(|source| Error::RuleQuery { rule: rule.clone(), source })?;
+        crate::rules::metric_table(query, &batches)
+            .map_err(|message| Error::RuleColumns { rule, message })
+    }
+}

@@ -1,0 +1,131 @@
+//! Rules, checked against the metrics of the built-in views.
+
+use advisor::{DEFAULT_RULES, DEFAULT_RULES_NAME, Problem, RuleQuery, RuleSet, RuleSource};
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Float64Type, Int64Type};
+use arrow::error::ArrowError;
+use trace_model::{MetricTable, RecordBatch, Unit, Value};
+
+/// The shipped rules.
+///
+/// # Panics
+/// If they are not valid, which the tests rule out.
+pub fn default_rules() -> RuleSet {
+    load_rules(&[]).unwrap_or_else(|problems| {
+        let list: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        panic!("the shipped rules: {}", list.join("\n"))
+    })
+}
+
+/// The shipped rules, changed and extended by rule files in this order.
+///
+/// # Errors
+/// Every mistake in every file.
+pub fn load_rules(files: &[RuleSource]) -> Result<RuleSet, Vec<Problem>> {
+    let shipped =
+        RuleSource { name: DEFAULT_RULES_NAME.to_owned(), text: DEFAULT_RULES.to_owned() };
+    let mut sources = vec![shipped];
+    sources.extend_from_slice(files);
+    RuleSet::load(&sources, &analyses::catalog().metrics())
+}
+
+/// The rows of a rule's own query, as the rows of a view would be.
+pub(crate) fn metric_table(
+    query: &RuleQuery,
+    batches: &[RecordBatch],
+) -> Result<MetricTable, String> {
+    let schema = batches.first().map(RecordBatch::schema);
+    let names: Vec<String> =
+        schema.iter().flat_map(|s| s.fields()).map(|f| f.name().clone()).collect();
+    let keys = query.scope.keys().iter().copied();
+    for needed in std::iter::once(query.column.as_str()).chain(keys) {
+        if !names.iter().any(|n| n == needed) {
+            return Err(format!("it has no column `{needed}`; it returns {}", names.join(", ")));
+        }
+    }
+    let unit = |name: &str| if name == query.column { query.unit } else { unit_of(name) };
+    let columns = names.iter().map(|n| (n.clone(), unit(n))).collect();
+    let mut rows = Vec::new();
+    for batch in batches {
+        let arrays: Vec<ArrayRef> = batch
+            .columns()
+            .iter()
+            .map(simple)
+            .collect::<Result<_, ArrowError>>()
+            .map_err(|e| e.to_string())?;
+        rows.extend(
+            (0..batch.num_rows()).map(|row| arrays.iter().map(|a| value(a, row)).collect()),
+        );
+    }
+    let when_empty = "its query returned no rows".to_owned();
+    Ok(MetricTable { view: query.name.clone(), columns, rows, when_empty })
+}
+
+/// The unit that a column's name says.
+fn unit_of(name: &str) -> Unit {
+    Unit::ALL
+        .into_iter()
+        .find(|u| u.suffix().is_some_and(|suffix| name.ends_with(suffix)))
+        .unwrap_or(Unit::None)
+}
+
+/// The column as one of the types that [`value`] reads.
+fn simple(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let to = match array.data_type() {
+        DataType::Boolean => DataType::Boolean,
+        t if t.is_integer() => DataType::Int64,
+        t if t.is_floating() || matches!(t, DataType::Decimal128(..)) => DataType::Float64,
+        _ => DataType::Utf8,
+    };
+    cast(array, &to)
+}
+
+fn value(array: &ArrayRef, row: usize) -> Value {
+    if array.is_null(row) {
+        return Value::Null;
+    }
+    match array.data_type() {
+        DataType::Boolean => Value::Bool(array.as_boolean().value(row)),
+        DataType::Int64 => Value::Int(array.as_primitive::<Int64Type>().value(row)),
+        DataType::Float64 => match array.as_primitive::<Float64Type>().value(row) {
+            v if v.is_nan() => Value::Null,
+            v => Value::Float(v),
+        },
+        _ => Value::Text(array.as_string::<i32>().value(row).to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use advisor::RuleQuery;
+    use arrow::array::{ArrayRef, Float64Array, Int32Array};
+    use trace_model::{RecordBatch, Scope, Unit, Value};
+
+    use super::metric_table;
+
+    #[test]
+    fn rows_of_a_query_become_a_metric_table() {
+        let rank: ArrayRef = Arc::new(Int32Array::from(vec![0, 1]));
+        let idle: ArrayRef = Arc::new(Float64Array::from(vec![Some(0.25), None]));
+        let batch = RecordBatch::try_from_iter([("rank", rank), ("idle_ratio", idle)]).unwrap();
+        let mut query = RuleQuery {
+            name: "own".to_owned(),
+            sql: String::new(),
+            column: "idle_ratio".to_owned(),
+            unit: Unit::Ratio,
+            scope: Scope::Rank,
+        };
+        let table = metric_table(&query, std::slice::from_ref(&batch)).unwrap();
+        assert_eq!(table.view, "own");
+        assert_eq!(table.columns[1], ("idle_ratio".to_owned(), Unit::Ratio));
+        assert_eq!(table.rows[0], [Value::Int(0), Value::Float(0.25)]);
+        assert_eq!(table.rows[1], [Value::Int(1), Value::Null]);
+
+        query.scope = Scope::Device;
+        let problem = metric_table(&query, &[batch]).unwrap_err();
+        assert_eq!(problem, "it has no column `device`; it returns rank, idle_ratio");
+    }
+}

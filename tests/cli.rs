@@ -1,0 +1,400 @@
+//! Transcripts of the program: exit codes, formats, mistakes. They use rules of their own, so that
+//! a new shipped rule changes nothing here.
+
+mod support;
+
+use std::io::{Read as _, Write as _};
+use std::process::Stdio;
+
+use advisor_cli::demo::{Options, Run};
+use flate2::read::GzDecoder;
+use serde_json::Value;
+use support::Place;
+
+const RULES: &str = r#"[rule.slow-loader]
+code = "XX001"
+category = "input-pipeline"
+metric = "step_phases.dataloader_ratio"
+high = "> 30 %"
+medium = "> 10 %"
+gain = { of = "dataloader_idle_ratio", low = 0.5, high = 1.0, method = "measured" }
+title = "Steps wait for data"
+message = "{{ dataloader_ratio|pct }} of a step is spent loading."
+advice = ["Load in the background."]
+why = "Nothing runs without data."
+tests = [
+    { dataloader_ratio = 0.5, dataloader_idle_ratio = 0.4, expect = "high" },
+    { dataloader_ratio = 0.01, expect = "pass" },
+]
+"#;
+
+/// Snapshot of a transcript, in `tests/snapshots/`. Numbers with a fraction are left out: they are
+/// the business of the analyses' own tests.
+macro_rules! transcript {
+    ($name:literal, $text:expr) => {
+        insta::with_settings!({
+            snapshot_path => concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/snapshots"),
+            prepend_module_to_snapshot => false,
+            filters => vec![
+                (r"\d+\.\d+ (%|ms|us|s|MB)", "[n] $1"),
+                (r"\d+\.\d+x faster", "[n]x faster"),
+                (r"[0-9.]+ (ms|us)/step", "[n]/step"),
+                (r"0\.1\.0", "[version]"),
+                (r" {20,}saves", "  saves"),
+            ],
+        }, { insta::assert_snapshot!($name, $text) });
+    };
+}
+
+fn place() -> Place {
+    let place = Place::with_run();
+    place.write("own.toml", RULES);
+    place
+}
+
+fn own(args: &[&'static str]) -> Vec<&'static str> {
+    let mut all = vec!["check", "run", "--rules", "own.toml", "--no-default-rules"];
+    all.extend(args);
+    all
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("UTF-8")
+}
+
+#[test]
+fn check_reports_and_fails() {
+    transcript!("check", place().transcript(&own(&[])));
+}
+
+#[test]
+fn fail_on_decides_the_exit_code() {
+    let place = place();
+    for (level, code) in
+        [("never", 0), ("critical", 0), ("high", 1), ("medium", 1), ("low", 1), ("info", 1)]
+    {
+        let output = place.run(&own(&["--fail-on", level]));
+        assert_eq!(output.status.code(), Some(code), "{level}");
+    }
+}
+
+#[test]
+fn json_is_what_the_design_promises() {
+    let output = place().run(&own(&["--format", "json"]));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["schema_version"], 1);
+    assert_eq!(report["run"]["ranks"], serde_json::json!([0, 1]));
+    assert_eq!(report["run"]["steps"], 4);
+    let finding = &report["findings"][0];
+    assert_eq!(finding["code"], "XX001");
+    assert_eq!(finding["threshold_at"], "own.toml:5");
+    for key in [
+        "rank",
+        "name",
+        "category",
+        "severity",
+        "confidence",
+        "title",
+        "message",
+        "metric",
+        "value",
+        "unit",
+        "threshold",
+        "scope",
+        "affected",
+        "gain",
+        "evidence",
+        "source",
+        "advice",
+        "fingerprint",
+    ] {
+        assert!(!finding[key].is_null(), "{key}");
+    }
+    for key in ["tool", "headline", "unknown", "ignored", "warnings"] {
+        assert!(!report[key].is_null(), "{key}");
+    }
+}
+
+#[test]
+fn files_have_no_colours_and_are_not_overwritten() {
+    let place = place();
+    let args = own(&["-o", "report.txt"]);
+    assert_eq!(place.run(&args).status.code(), Some(1));
+    let report = std::fs::read_to_string(place.path("report.txt")).unwrap();
+    assert!(report.contains("[XX001 slow-loader]"));
+    assert!(!report.contains('\u{1b}'), "{report:?}");
+    assert_eq!(place.run(&args).status.code(), Some(2));
+}
+
+#[test]
+fn several_runs_are_an_array() {
+    let output = place().run(&["check", "run", "run", "--fail-on", "never", "--format", "json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let reports: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(reports.as_array().unwrap().len(), 2);
+    assert_eq!(reports[0], reports[1]);
+}
+
+#[test]
+fn the_same_run_gives_the_same_bytes() {
+    let place = place();
+    for format in ["text", "json"] {
+        let args = ["check", "run", "--format", format, "--all"];
+        assert_eq!(place.run(&args).stdout, place.run(&args).stdout);
+    }
+}
+
+#[test]
+fn what_cannot_be_checked_says_why() {
+    let place = place();
+    std::fs::create_dir(place.path("empty")).unwrap();
+    std::fs::create_dir(place.path("other")).unwrap();
+    place.write("other/notes.txt", "nothing of use").write("broken.json", "{\"traceEvents\": 7}");
+    let mut all = String::new();
+    for path in ["nowhere", "empty", "other", "broken.json"] {
+        all.push_str(&place.transcript(&["check", path]));
+    }
+    transcript!("no_trace", all);
+}
+
+#[test]
+fn mistakes_in_rule_files_are_shown_in_place() {
+    let place = place();
+    place.write("bad.toml", RULES.replace("step_phases", "step_fases").replace("why =", "wy ="));
+    transcript!(
+        "bad_rules",
+        place.transcript(&["check", "run", "--rules", "bad.toml", "--no-default-rules"])
+    );
+    transcript!("no_rules", place.transcript(&["check", "run", "--rules", "nowhere.toml"]));
+}
+
+#[test]
+fn rules_are_listed_tested_and_explained() {
+    let place = place();
+    place.write("failing.toml", RULES.replace("expect = \"pass\"", "expect = \"high\""));
+    let mut all = place.transcript(&["rules", "list", "--rules", "own.toml", "--no-default-rules"]);
+    all.push_str(&place.transcript(&["rules", "test", "own.toml", "--no-default-rules"]));
+    all.push_str(&place.transcript(&["rules", "test", "failing.toml", "--no-default-rules"]));
+    all.push_str(&place.transcript(&[
+        "explain",
+        "XX01",
+        "--rules",
+        "own.toml",
+        "--no-default-rules",
+    ]));
+    all.push_str(&place.transcript(&[
+        "explain",
+        "slow-loader",
+        "--rules",
+        "own.toml",
+        "--no-default-rules",
+    ]));
+    transcript!("rules", all);
+    let schema: Value = serde_json::from_slice(&place.run(&["rules", "schema"]).stdout).unwrap();
+    assert!(schema["$schema"].is_string());
+}
+
+#[test]
+fn shipped_rules_pass_their_tests() {
+    let output = place().run(&["rules", "test"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+}
+
+#[test]
+fn rows_come_in_every_format() {
+    let place = place();
+    let query = "SELECT rank, step, source FROM steps WHERE rank = 1 ORDER BY step LIMIT 2";
+    let mut all = place.transcript(&["sql", "run", query]);
+    all.push_str(&place.transcript(&["sql", "run", query, "-f", "csv"]));
+    all.push_str(&place.transcript(&["sql", "run", query, "-f", "json"]));
+    all.push_str(&place.transcript(&["sql", "run", "SELECT 1 AS one WHERE false"]));
+    all.push_str(&place.transcript(&["sql", "run", "SELECT 1 AS one WHERE false", "-f", "csv"]));
+    all.push_str(&place.transcript(&["sql", "run", "SELECT 1 AS one WHERE false", "-f", "json"]));
+    transcript!("formats", all);
+
+    for (format, magic) in [("parquet", b"PAR1".as_slice()), ("arrow", b"ARROW1")] {
+        let args = ["sql", "run", query, "-f", format, "-o", "out"];
+        assert_eq!(place.run(&args).status.code(), Some(0));
+        assert!(std::fs::read(place.path("out")).unwrap().starts_with(magic));
+        let refused = place.run(&args);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(text(&refused.stderr).contains("--force overwrites it"));
+        let mut forced = args.to_vec();
+        forced.push("--force");
+        assert_eq!(place.run(&forced).status.code(), Some(0));
+        std::fs::remove_file(place.path("out")).unwrap();
+    }
+}
+
+#[test]
+fn sql_only_reads() {
+    let place = place();
+    for query in [
+        "DROP TABLE kernels",
+        "CREATE TABLE x AS SELECT 1",
+        "INSERT INTO steps SELECT * FROM steps",
+        "COPY steps TO 'stolen.csv'",
+        "CREATE EXTERNAL TABLE x STORED AS CSV LOCATION '/etc/passwd'",
+        "SET datafusion.execution.batch_size = 1",
+    ] {
+        let output = place.run(&["sql", "run", query]);
+        assert_eq!(output.status.code(), Some(2), "{query}: {}", text(&output.stdout));
+    }
+    assert!(!place.path("stolen.csv").exists());
+}
+
+#[test]
+fn queries_come_from_stdin_too() {
+    let place = place();
+    let mut child = place
+        .command(&["sql", "run", "-f", "csv"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"SELECT 1 AS a; -- and\nSELECT ';' AS b\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(text(&output.stdout), "a\n1\nb\n;\n");
+}
+
+#[test]
+fn wrong_names_suggest_right_ones() {
+    let place = place();
+    let mut all = String::new();
+    for args in [
+        ["analyze", "run", "step_fases"].as_slice(),
+        &["analyze", "step_phases"],
+        &["tables", "kernles"],
+        &["sql", "run", "SELECT * FROM nowhere"],
+        &["check", "run", "--set", "nonsense"],
+        &["sql", "run", " ; "],
+        &["check"],
+    ] {
+        all.push_str(&place.transcript(args));
+    }
+    transcript!("wrong_names", all);
+}
+
+#[test]
+fn analyses_take_path_and_name_in_either_order() {
+    let place = place();
+    let one = place.run(&["analyze", "run", "step_time", "-f", "csv"]);
+    let other = place.run(&["analyze", "step_time", "run", "-f", "csv"]);
+    assert_eq!(one.status.code(), Some(0), "{}", text(&one.stderr));
+    assert_eq!(one.stdout, other.stdout);
+    assert!(text(&one.stdout).starts_with("rank,step,"));
+    assert_eq!(text(&one.stdout).lines().count(), 1 + 2 * 4);
+    let list = place.run(&["analyze"]);
+    assert!(text(&list.stdout).lines().any(|l| l.starts_with("step_time ")));
+}
+
+#[test]
+fn parameters_change_what_is_counted() {
+    let place = place();
+    let count = |args: &[&str]| {
+        let mut all = vec!["analyze", "run", "kernel_sizes", "-f", "json"];
+        all.extend(args);
+        let output = place.run(&all);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (rows[0]["kernel_count"].as_i64().unwrap(), rows[0]["short_count"].as_i64().unwrap())
+    };
+    let (all, short) = count(&[]);
+    assert!(0 < short && short < all);
+    assert_eq!(count(&["--set", "short_kernel_us=0"]), (all, 0));
+    assert!(count(&["--include-last-step"]).0 > all);
+}
+
+#[test]
+fn tables_describe_themselves_and_runs() {
+    let place = place();
+    let overview = place.run(&["tables"]);
+    assert!(text(&overview.stdout).contains("kernels "));
+    let all = place.run(&["tables", "--all"]);
+    assert!(all.stdout.len() > 3 * overview.stdout.len());
+    transcript!("tables", place.transcript(&["tables", "steps"]));
+    transcript!("tables_run", place.transcript(&["tables", "run"]));
+}
+
+#[test]
+fn demo_writes_once() {
+    let place = Place::new();
+    let args = ["demo", "-o", "new", "--layers", "1", "--steps", "1", "--ranks", "3", "--json"];
+    assert_eq!(place.run(&args).status.code(), Some(0));
+    assert_eq!(place.path("new").read_dir().unwrap().count(), 3);
+    let again = place.run(&args);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again.stderr).contains("--force"));
+    let straggler = ["demo", "-o", "x", "--ranks", "1", "--bottleneck", "straggler"];
+    assert_eq!(place.run(&straggler).status.code(), Some(2));
+}
+
+#[test]
+fn the_sample_is_what_the_generator_writes() {
+    let sample = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/run");
+    let options = Options { layers: 3, stacks: true, ..Options::default() };
+    let run = Run::new(&options).unwrap();
+    let mut bytes = 0;
+    for rank in 0..options.ranks {
+        let file = std::fs::read(sample.join(run.file_name(rank))).unwrap();
+        bytes += file.len();
+        let mut json = Vec::new();
+        GzDecoder::new(&file[..]).read_to_end(&mut json).unwrap();
+        // Not `assert_eq!`: it would print both.
+        let same = json == run.render(rank, Vec::new()).unwrap();
+        assert!(same, "advisor demo --layers 3 --stacks --force -o examples/run");
+    }
+    assert!(bytes < 300_000, "{bytes} bytes");
+}
+
+/// Names in traces are data: none of their bytes reach a terminal as a command.
+#[test]
+fn names_cannot_take_over_the_terminal() {
+    let place = Place::new();
+    place.write(
+        "evil.json",
+        r#"{"schemaVersion": 1, "traceEvents": [
+        {"ph": "X", "cat": "cpu_op", "name": "a\u001b[2J\u009b31m\u202eb", "pid": 1, "tid": 1, "ts": 1, "dur": 5, "args": {"External id": 1}},
+        {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 1, "tid": 1, "ts": 0, "dur": 9, "args": {"External id": 2}}
+        ]}"#,
+    );
+    let output = place.run(&["sql", "evil.json", "SELECT name FROM cpu_ops"]);
+    assert_eq!(text(&output.stdout), "name\na\\u{1b}[2J\\u{9b}31m\\u{202e}b\n");
+    let csv = place.run(&["sql", "evil.json", "SELECT name FROM cpu_ops", "-f", "csv"]);
+    assert_eq!(
+        text(&csv.stdout),
+        "name\na\u{1b}[2J\u{9b}31m\u{202e}b\n",
+        "data stays data in a pipe"
+    );
+    for args in [["check", "evil.json"], ["tables", "evil.json"]] {
+        let output = place.run(&args);
+        assert!(!text(&output.stdout).contains('\u{1b}'), "{}", text(&output.stdout));
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let place = place();
+    let mut child = place
+        .command(&["tables", "--all"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(text(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn help_is_grouped() {
+    let output = Place::new().run(&["check", "--help"]);
+    let help = text(&output.stdout);
+    for group in ["Input:", "Rules:", "Output:", "Logging:"] {
+        assert!(help.contains(group), "{group}");
+    }
+    assert_eq!(output.status.code(), Some(0));
+}

@@ -1,0 +1,128 @@
+//! Who may depend on whom: the table of design and ARCHITECTURE.md, held by `cargo metadata`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
+
+/// Our crates, with those of ours that they may use.
+const OURS: &[(&str, &[&str])] = &[
+    ("trace-advisor-trace-model", &[]),
+    ("trace-advisor-ingest", &["trace-advisor-trace-model"]),
+    ("trace-advisor-analyses", &["trace-advisor-trace-model"]),
+    ("trace-advisor-advisor", &["trace-advisor-trace-model"]),
+    (
+        "trace-advisor",
+        &[
+            "trace-advisor-trace-model",
+            "trace-advisor-ingest",
+            "trace-advisor-analyses",
+            "trace-advisor-advisor",
+        ],
+    ),
+    ("trace-advisor-cli", &["trace-advisor"]),
+];
+
+/// Crates of others that only some of ours may name.
+const GUARDED: &[(&str, &[&str])] = &[
+    ("datafusion", &["trace-advisor-analyses"]),
+    ("tokio", &["trace-advisor-analyses"]),
+    ("parquet", &["trace-advisor-ingest"]),
+    ("minijinja", &["trace-advisor-advisor"]),
+    ("schemars", &["trace-advisor-advisor"]),
+    ("clap", &["trace-advisor-cli"]),
+    ("anyhow", &["trace-advisor-cli"]),
+    ("anstream", &["trace-advisor-cli"]),
+    ("annotate-snippets", &["trace-advisor-cli"]),
+    ("comfy-table", &["trace-advisor-cli"]),
+    ("indicatif", &["trace-advisor-cli"]),
+    ("rustyline", &["trace-advisor-cli"]),
+];
+
+/// All that the vocabulary may be made of.
+const TRACE_MODEL: &[&str] = &["arrow-array", "arrow-buffer", "arrow-schema", "rustc-hash"];
+
+fn metadata() -> Metadata {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
+    MetadataCommand::new().manifest_path(manifest).no_deps().exec().expect("cargo metadata")
+}
+
+/// What each of our packages names as a dependency, tests aside.
+fn edges() -> BTreeMap<String, BTreeSet<String>> {
+    metadata()
+        .packages
+        .iter()
+        .map(|package| {
+            let normal = package.dependencies.iter().filter(|d| d.kind == DependencyKind::Normal);
+            (package.name.to_string(), normal.map(|d| d.name.clone()).collect())
+        })
+        .collect()
+}
+
+#[test]
+fn our_crates_use_each_other_as_declared() {
+    let edges = edges();
+    let known: BTreeSet<&str> = OURS.iter().map(|(name, _)| *name).collect();
+    let packages: BTreeSet<&str> = edges.keys().map(String::as_str).collect();
+    assert_eq!(packages, known, "a crate that is not in the table");
+    for (name, allowed) in OURS {
+        for used in edges[*name].iter().filter(|d| known.contains(d.as_str())) {
+            assert!(allowed.contains(&used.as_str()), "{name} must not use {used}");
+        }
+    }
+}
+
+#[test]
+fn heavy_crates_stay_where_they_belong() {
+    let edges = edges();
+    for (guarded, allowed) in GUARDED {
+        for (name, used) in &edges {
+            assert!(
+                !used.contains(*guarded) || allowed.contains(&name.as_str()),
+                "{name} must not use {guarded}"
+            );
+        }
+        let someone = allowed.iter().any(|name| edges[*name].contains(*guarded));
+        assert!(someone, "nobody uses {guarded}: the table is out of date");
+    }
+    let extra: Vec<_> = edges["trace-advisor-trace-model"]
+        .iter()
+        .filter(|d| !TRACE_MODEL.contains(&d.as_str()))
+        .collect();
+    assert!(extra.is_empty(), "trace-model must not use {extra:?}");
+}
+
+/// Libraries return data; only the program speaks.
+#[test]
+fn only_the_program_prints() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut seen = 0;
+    for crate_name in ["trace-model", "ingest", "analyses", "advisor", "trace-advisor"] {
+        for file in rust_files(&root.join(crate_name).join("src")) {
+            let text = std::fs::read_to_string(&file).expect("a source file");
+            let code = text.lines().filter(|l| !l.trim_start().starts_with("//"));
+            for (number, line) in code.enumerate() {
+                for word in
+                    ["println!", "eprintln!", "print!(", "std::process::exit", "io::stdout()"]
+                {
+                    assert!(!line.contains(word), "{}: {number}: {line}", file.display());
+                }
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen > 30, "looked at {seen} files only");
+}
+
+fn rust_files(folder: &Path) -> Vec<std::path::PathBuf> {
+    let mut files = Vec::new();
+    for entry in folder.read_dir().expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
