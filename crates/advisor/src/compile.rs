@@ -111,6 +111,7 @@ impl Compiler<'_, '_> {
                 .map_or(Confidence::High, |(_, c)| *c),
             lower_confidence,
             within: None,
+            refines: layered.refines(),
             overlaps: Vec::new(),
             weakens: Vec::new(),
             title: owned(title),

@@ -44,7 +44,11 @@ impl StepTimes {
         if let Some(table) = tables.iter().find(|t| t.view == STEP_TIME_VIEW)
             && let (Some(rank), Some(mean)) = (table.index("rank"), table.index("mean_ns"))
         {
-            for row in &table.rows {
+            // Where a trace has no steps the whole recording stands in for one: no step time.
+            let source = table.index("source");
+            let is_step =
+                |row: &[Value]| source.is_none_or(|i| row[i] != Value::Text("trace".to_owned()));
+            for row in table.rows.iter().filter(|row| is_step(row)) {
                 if let (Some(Value::Int(rank)), Some(mean)) =
                     (row.get(rank), row.get(mean).and_then(Value::as_f64))
                 {
@@ -58,7 +62,9 @@ impl StepTimes {
     /// Step time for a row: its own, that of its rank, that of the slowest rank.
     fn of(&self, table: &MetricTable, row: &[Value]) -> Option<f64> {
         let column = |name: &str| table.index(name).and_then(|i| row.get(i));
-        if let Some(step) = column("step_ns").and_then(Value::as_f64) {
+        if let Some(step) = column("step_ns").and_then(Value::as_f64)
+            && column("step_count") != Some(&Value::Int(0))
+        {
             return Some(step);
         }
         if let Some(Value::Int(rank)) = column("rank")

@@ -96,7 +96,8 @@ fn gain(rule: &Rule) -> String {
         let _ = write!(text, " Ranks as {rank} % of step time.");
     }
     if let Some(parent) = &rule.within {
-        let _ = write!(text, " Part of the time of {parent}.");
+        let closer = if rule.refines { "A closer look at" } else { "Part of the time of" };
+        let _ = write!(text, " {closer} {parent}.");
     }
     if !rule.overlaps.is_empty() {
         let _ = write!(text, " May be the same time as {}.", rule.overlaps.join(", "));

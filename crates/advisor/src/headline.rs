@@ -70,8 +70,9 @@ pub(crate) fn headline(
                     .filter(|s| *s < 10.0)
                     .map(|s| format!(", {s:.2}x faster"))
                     .unwrap_or_default();
+                let whole = if step_ns.is_some() { "step time" } else { "the recorded time" };
                 format!(
-                    "{count}: up to {high:.1} % of step time{time} can come back{faster}; {start}."
+                    "{count}: up to {high:.1} % of {whole}{time} can come back{faster}; {start}."
                 )
             }
         }

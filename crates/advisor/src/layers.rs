@@ -34,6 +34,11 @@ impl Layered {
         self.last(|t| t.enabled.as_ref()).is_none_or(|(_, on)| *on)
     }
 
+    /// Whether it only looks closer at the rule it lies within.
+    pub(crate) fn refines(&self) -> bool {
+        self.last(|t| t.refines.as_ref()).is_some_and(|(_, on)| *on)
+    }
+
     pub(crate) fn within(&self) -> Option<Text<'_>> {
         self.last_text(|t| t.within.as_ref())
     }

@@ -8,7 +8,7 @@ use crate::rule::Rule;
 
 /// Fills in how findings contain each other, ranks them, and sorts them.
 ///
-/// Order: advice by the recoverable percent that no contained finding explains, times confidence;
+/// Order: advice by the recoverable percent that no contained cause explains, times confidence;
 /// then notes about the trace; then what is only worth knowing. Ties go by code.
 pub(crate) fn rank(findings: &mut [Finding], rules: &[Rule]) {
     let tree = Tree::new(findings, rules);
@@ -25,8 +25,7 @@ pub(crate) fn rank(findings: &mut [Finding], rules: &[Rule]) {
         finding.gain.contains = contains.map(|(code, _)| code.clone()).collect();
         let fixed = rules.iter().find(|r| r.code == finding.code).and_then(|r| r.fixed_rank);
         if let Some(high) = finding.gain.high_pct {
-            let children: f64 = tree.children_claim(&finding.code, Bound::High);
-            let rest = tidy((high - children).max(0.0));
+            let rest = tidy((high - tree.causes_claim(&finding.code)).max(0.0));
             finding.gain.unattributed_pct = Some(rest);
             finding.rank_pct = rest.max(fixed.unwrap_or(0.0));
         } else {
@@ -90,6 +89,15 @@ impl<'a> Tree<'a> {
 
     fn children_claim(&self, code: &str, bound: Bound) -> f64 {
         self.children(code).map(|child| self.claim(child, bound)).sum()
+    }
+
+    /// What the causes within a rule claim. A rule that only looks closer at this one is none.
+    fn causes_claim(&self, code: &str) -> f64 {
+        let looks_closer = |child: &str| self.rules.iter().any(|r| r.code == child && r.refines);
+        self.children(code)
+            .filter(|child| !looks_closer(child))
+            .map(|child| self.claim(child, Bound::High))
+            .sum()
     }
 
     fn children<'s>(&'s self, code: &'s str) -> impl Iterator<Item = &'a str> + 's {

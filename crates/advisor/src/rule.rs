@@ -42,6 +42,8 @@ pub struct Rule {
     pub lower_confidence: Vec<Lower>,
     /// Code of the rule whose time contains the time of this one.
     pub within: Option<String>,
+    /// Whether it only looks closer at that rule and takes nothing from its rank.
+    pub refines: bool,
     /// Codes of rules whose time may be the same time.
     pub overlaps: Vec<String>,
     /// Beginnings of codes whose findings are less sure when this rule fires.

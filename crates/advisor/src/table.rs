@@ -96,6 +96,9 @@ pub(crate) struct RuleTable {
     /// The rule (code or name) whose time contains the time of this one: the tree of causes.
     #[schemars(with = "Option<String>")]
     pub(crate) within: Option<Spanned<String>>,
+    /// With `within`: this rule looks closer at what that one says, and is no cause of its own. That
+    /// one keeps its place in the ranking.
+    pub(crate) refines: Option<bool>,
     /// Rules (code or name) whose time may be the same time: the headline counts it once.
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) overlaps: Option<Vec<Spanned<String>>>,

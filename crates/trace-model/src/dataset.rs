@@ -70,7 +70,7 @@ pub struct RunInfo {
     pub path: String,
     /// Ranks present, ascending.
     pub ranks: Vec<i32>,
-    /// Steps of the rank that has most.
+    /// Steps of the rank that has most; 0 if no trace marks any.
     pub steps: usize,
     /// From the first event of the run to the end of the last one.
     pub wall_ns: i64,

@@ -38,7 +38,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "kernel_sizes",
         Scope::Device,
-        "rank device kernel_count short_count short_ratio mean_ns busy_ratio short_gap_ns short_gap_ratio",
+        "rank device kernel_count short_count short_ratio mean_ns busy_ratio short_gap_ns short_gap_ratio graph_launch_count",
     ),
     (
         "comm_overlap",

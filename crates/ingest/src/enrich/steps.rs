@@ -16,6 +16,8 @@ pub(crate) struct Found {
     pub(crate) steps: Steps,
     /// Steps marked by the profiler.
     pub(crate) profiler_steps: usize,
+    /// Steps marked by the profiler or the optimizer.
+    pub(crate) real_steps: usize,
     /// Latest start of any event that marks a profiler step, if there are two steps or more. As in
     /// HTA, the device's copy of the mark counts too.
     pub(crate) cut_ns: Option<i64>,
@@ -61,6 +63,7 @@ pub(crate) fn find(columns: &mut Columns, start_ns: i64, end_ns: i64) -> Found {
         marks = between_optimizer_steps(columns);
         source = "optimizer";
     }
+    found.real_steps = marks.len();
     if marks.is_empty() && end_ns > start_ns {
         let name = StrId::NULL;
         marks.push(Mark {

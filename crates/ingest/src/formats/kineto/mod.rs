@@ -88,9 +88,9 @@ impl Trace {
         self.columns.events as u64
     }
 
-    /// Steps found.
+    /// Steps found; none if the whole recording stands in for one.
     pub(crate) fn steps(&self) -> usize {
-        self.found.steps.len()
+        self.found.real_steps
     }
 
     /// What must be added to times as written to get nanoseconds since 1970; `None` if unknown.

@@ -1,0 +1,116 @@
+//! The shipped rules over every real trace of the corpus: no panic, and no finding that nobody has
+//! read. The snapshot is one line a trace; its diff is the review of a change to rules or views.
+
+mod support;
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use support::corpus;
+use trace_advisor::{Report, Run, default_rules};
+
+/// Every folder that holds a trace, by path.
+fn runs(traces: &Path) -> Vec<PathBuf> {
+    let mut runs = Vec::new();
+    let mut folders = vec![traces.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let entries: Vec<PathBuf> =
+            std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let is_trace = |path: &PathBuf| {
+            let name = path.to_string_lossy();
+            path.is_file() && (name.ends_with(".json") || name.ends_with(".json.gz"))
+        };
+        if entries.iter().any(is_trace) {
+            runs.push(folder);
+        }
+        folders.extend(entries.into_iter().filter(|path| path.is_dir()));
+    }
+    runs.sort();
+    runs
+}
+
+fn check(run: &Path) -> Result<Report, String> {
+    Run::open(run).and_then(|run| run.check(&default_rules())).map_err(|e| e.to_string())
+}
+
+fn line(run: &Path) -> String {
+    let report = match check(run) {
+        Ok(report) => report,
+        Err(error) => {
+            let name = run.to_string_lossy();
+            return format!("error: {}", error.replace(&*name, "RUN").lines().next().unwrap_or(""));
+        }
+    };
+    let findings: Vec<String> = report
+        .findings
+        .iter()
+        .map(|f| {
+            let gain = f.gain.high_pct.map(|pct| format!(" {pct:.1}%")).unwrap_or_default();
+            format!("{} {}{gain}", f.severity.as_str(), f.code)
+        })
+        .collect();
+    let unknown: Vec<&str> = report.unknown.iter().map(|u| u.code.as_str()).collect();
+    let mut line = if findings.is_empty() { "-".to_owned() } else { findings.join(", ") };
+    if !unknown.is_empty() {
+        write!(line, " | unknown {}", unknown.join(" ")).unwrap();
+    }
+    line
+}
+
+#[test]
+fn every_trace_is_judged() {
+    let Some(corpus) = corpus() else { return };
+    let traces = corpus.join("traces");
+    let mut text = String::new();
+    for run in runs(&traces) {
+        let name = run.strip_prefix(&traces).unwrap().display().to_string();
+        // Formats that are not read yet: they must not crash anything, what they give is not kept.
+        if name.starts_with("composer") || name.starts_with("determined") {
+            let _ = line(&run);
+            continue;
+        }
+        writeln!(text, "{name}: {}", line(&run)).unwrap();
+    }
+    insta::assert_snapshot!("corpus", text);
+}
+
+#[test]
+fn data_loading_comes_first_where_it_is_the_cause() {
+    let Some(corpus) = corpus() else { return };
+    let report = check(&corpus.join("traces/resnet50_workers0")).unwrap();
+    let first = &report.findings[0];
+    assert_eq!(first.code, "IN001");
+    assert_eq!(report.headline.first.as_deref(), Some("IN001"));
+    assert!((0.30..0.45).contains(&first.value), "{}", first.value);
+    assert_eq!(first.threshold, "> 20 %");
+    assert!(first.gain.high_pct.unwrap() > 25.0);
+    assert!(first.advice[0].contains("num_workers"), "{}", first.advice[0]);
+
+    let report = check(&corpus.join("traces/resnet50_workers4")).unwrap();
+    assert!(report.findings.iter().all(|f| f.code != "IN001"));
+    assert!(report.passed.contains(&"IN001".to_owned()));
+}
+
+/// The estimate against what the fix did: the same job was recorded with loader workers.
+#[test]
+fn the_predicted_step_is_the_one_measured_after_the_fix() {
+    let Some(corpus) = corpus() else { return };
+    let median = |run: &Run| {
+        let batches = run.sql("SELECT median_ns FROM step_time_summary").unwrap();
+        let column = trace_advisor::arrow::compute::cast(
+            batches[0].column(0),
+            &trace_advisor::arrow::datatypes::DataType::Float64,
+        )
+        .unwrap();
+        use trace_advisor::arrow::array::AsArray;
+        column.as_primitive::<trace_advisor::arrow::datatypes::Float64Type>().value(0) / 1e6
+    };
+    let before = Run::open(corpus.join("traces/resnet50_workers0")).unwrap();
+    let after = Run::open(corpus.join("traces/resnet50_workers4")).unwrap();
+    let report = before.check(&default_rules()).unwrap();
+    let saved = report.findings[0].gain.ms_per_step.unwrap();
+    let predicted = median(&before) - saved;
+    let measured = median(&after);
+    let error = predicted / measured - 1.0;
+    assert!(error.abs() < 0.1, "predicted {predicted:.1} ms, measured {measured:.1} ms");
+}
