@@ -13,7 +13,9 @@ fn floor(file: &Path) -> usize {
     let packed = std::fs::read(file).expect("the file was just written");
     let length = packed.last_chunk::<4>().map_or(0, |b| u32::from_le_bytes(*b) as usize);
     let mut text = vec![0; length];
-    libdeflater::Decompressor::new().gzip_decompress(&packed, &mut text).expect("gzip of one member");
+    libdeflater::Decompressor::new()
+        .gzip_decompress(&packed, &mut text)
+        .expect("gzip of one member");
     memchr::memmem::find_iter(&text, b"\"ph\"").count()
 }
 
@@ -25,7 +27,9 @@ fn read(run: &Path) -> usize {
 fn bench(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("ingest");
     group.sample_size(10);
-    for (name, ranks, json_bytes) in [("one 55 MB trace", 1, 55_000_000), ("8 ranks of 7 MB", 8, 55_000_000)] {
+    for (name, ranks, json_bytes) in
+        [("one 55 MB trace", 1, 55_000_000), ("8 ranks of 7 MB", 8, 55_000_000)]
+    {
         let run = support::demo_run(ranks, json_bytes);
         group.throughput(Throughput::Bytes(run.json_bytes));
         group.bench_with_input(BenchmarkId::new("floor", name), &run, |b, run| {

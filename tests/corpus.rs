@@ -1,6 +1,7 @@
 //! The shipped rules over every real trace of the corpus: no panic, and no finding that nobody has
 //! read. The snapshot is one line a trace; its diff is the review of a change to rules or views.
 
+#[path = "support/corpus.rs"]
 mod support;
 
 use std::fmt::Write;

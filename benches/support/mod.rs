@@ -22,15 +22,23 @@ impl DemoRun {
 
 /// Writes a run of `ranks` traces with about `json_bytes` of JSON in all.
 pub(crate) fn demo_run(ranks: u32, json_bytes: u64) -> DemoRun {
-    let mut options =
-        demo::Options { ranks, steps: 2, layers: 8, bottleneck: demo::Bottleneck::None, ..demo::Options::default() };
-    let sample = demo::render_rank(&options, 0, Vec::new()).expect("writing to memory").len() as u64;
+    let mut options = demo::Options {
+        ranks,
+        steps: 2,
+        layers: 8,
+        bottleneck: demo::Bottleneck::None,
+        ..demo::Options::default()
+    };
+    let sample =
+        demo::render_rank(&options, 0, Vec::new()).expect("writing to memory").len() as u64;
     let per_step = sample / u64::from(options.steps);
     options.steps = u32::try_from(json_bytes / u64::from(ranks) / per_step).unwrap_or(2).max(2);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let written = demo::write_run(&options, folder.path()).expect("writing the run");
     let json_bytes = (0..ranks)
-        .map(|rank| demo::render_rank(&options, rank, Vec::new()).expect("writing to memory").len() as u64)
+        .map(|rank| {
+            demo::render_rank(&options, rank, Vec::new()).expect("writing to memory").len() as u64
+        })
         .sum();
     DemoRun { files: written.files, folder, json_bytes }
 }

@@ -201,12 +201,12 @@ pub(crate) struct Sql {
 /// `advisor analyze`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Analyze {
-    /// A run: a trace file, or the folder with the traces of all ranks
-    #[arg(value_name = "PATH", help_heading = INPUT)]
-    pub(crate) path: Option<PathBuf>,
     /// The analysis; without, they are listed
     #[arg(value_name = "NAME", help_heading = INPUT)]
     pub(crate) name: Option<String>,
+    /// A run: a trace file, or the folder with the traces of all ranks
+    #[arg(value_name = "PATH", help_heading = INPUT)]
+    pub(crate) path: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: Reading,
     #[command(flatten)]

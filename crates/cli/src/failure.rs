@@ -56,13 +56,13 @@ pub(crate) fn print(error: &anyhow::Error, console: &mut Console) -> io::Result<
         writeln!(err, "{}\n", annotated(rules))?;
         return writeln!(err, "{ERROR}error{ERROR:#}: {rules}");
     }
-    writeln!(err, "{ERROR}error{ERROR:#}: {}", clean(&error.to_string()))?;
+    writeln!(err, "{ERROR}error{ERROR:#}: {}", clean(&one_line(&error.to_string())))?;
     let mut said = error.to_string();
     for cause in error.chain().skip(1) {
         let text = cause.to_string();
         // Errors that include their source in their own words need not be told twice.
         if !said.contains(&text) {
-            writeln!(err, "  because: {}", clean(&text))?;
+            writeln!(err, "  because: {}", clean(&one_line(&text)))?;
         }
         said = text;
     }
@@ -135,4 +135,9 @@ fn analysis_help(error: &trace_advisor::analyses::Error) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+/// Messages of others come with line breaks; ours stay on the line they start on.
+fn one_line(text: &str) -> String {
+    text.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }

@@ -12,18 +12,19 @@ use crate::suggest::nearest;
 use crate::{Console, Exit, output};
 
 pub(crate) fn run(args: &Analyze, console: &mut Console) -> anyhow::Result<Exit> {
-    let (path, name) = match (&args.path, &args.name) {
-        (Some(path), None) if is_view(path) => {
+    let (name, path) = match (&args.name, &args.path) {
+        // Nothing is read for a list that is the same for every run.
+        (None, _) => return list(console),
+        (Some(only), None) if is_path(only) => return list(console),
+        (Some(name), None) => {
             return Err(helped(
-                format!("{} of which run?", path.display()),
-                format!("advisor analyze PATH {}", path.display()),
+                format!("{name} of which run?"),
+                format!("advisor analyze {name} PATH"),
             ));
         }
-        // Nothing is read for a list that is the same for every run.
-        (None, _) | (Some(_), None) => return list(console),
         // The other order says as much.
-        (Some(name), Some(path)) if is_view(name) => (Path::new(path), name.display().to_string()),
-        (Some(path), Some(name)) => (path.as_path(), name.clone()),
+        (Some(path), Some(name)) if is_path(path) => (name.display().to_string(), Path::new(path)),
+        (Some(name), Some(path)) => (name.clone(), path.as_path()),
     };
     if catalog().find(&name).is_none() {
         let names = catalog().modules().iter().map(|m| m.name.as_str());
@@ -50,9 +51,9 @@ pub(crate) fn run(args: &Analyze, console: &mut Console) -> anyhow::Result<Exit>
     Ok(Exit::Clean)
 }
 
-/// Whether a first argument names a view and no file.
-fn is_view(path: &Path) -> bool {
-    path.to_str().is_some_and(|name| catalog().find(name).is_some()) && !path.exists()
+/// Whether a first argument is a file and not the name of a view.
+fn is_path(argument: &str) -> bool {
+    catalog().find(argument).is_none() && Path::new(argument).exists()
 }
 
 fn list(console: &mut Console) -> anyhow::Result<Exit> {
@@ -69,7 +70,7 @@ fn list(console: &mut Console) -> anyhow::Result<Exit> {
     }
     writeln!(
         console.out,
-        "\nadvisor analyze PATH NAME prints one; advisor tables NAME describes its columns"
+        "\nadvisor analyze NAME PATH prints one; advisor tables NAME describes its columns"
     )?;
     Ok(Exit::Clean)
 }

@@ -122,7 +122,8 @@ fn relations(finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
     if !gain.contains.is_empty() {
         let rest = gain
             .unattributed_pct
-            .filter(|pct| gain.high_pct.is_some() && *pct >= 0.05)
+            // As much as the whole: what it contains only looks closer.
+            .filter(|pct| gain.high_pct.is_some_and(|high| *pct < high) && *pct >= 0.05)
             .map(|pct| {
                 format!(", which leaves {} without a cause", value(pct / 100.0, Unit::Ratio))
             })
