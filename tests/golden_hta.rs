@@ -4,19 +4,68 @@
 //! percentages and idle times are compared to the digits it prints. What differs on purpose is listed
 //! in [`EXCEPTIONS`] with the reason; an exception that is no longer one fails too.
 
+#[path = "support/corpus.rs"]
+mod support;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use analyses::{Params, Session};
 use ingest::{NoProgress, Options, read_run};
 use serde_json::Value as Json;
+use support::corpus;
 use trace_model::{MetricTable, Value};
 
 /// HTA's relative precision, after sums of thousands of floats.
 const RELATIVE: f64 = 1e-6;
 
 /// `(trace, analysis, reason)`.
-const EXCEPTIONS: &[(&str, &str, &str)] = &[];
+const EXCEPTIONS: &[(&str, &str, &str)] = &[
+    ("b200_eager", "temporal_breakdown", TRITON),
+    ("b200_eager", "gpu_kernel_breakdown_kernels_all", TRITON),
+    ("b200_eager", "idle_time_breakdown", NEGATIVE_IDLE),
+    ("b200_eager", "queue_length_summary", LAUNCHES),
+    ("critical_path_alexnet", "temporal_breakdown", SYNCS),
+    ("critical_path_alexnet", "gpu_kernel_breakdown_types", SYNCS),
+    ("critical_path_alexnet", "gpu_kernel_breakdown_kernels_all", SYNCS),
+    ("critical_path_simple_add", "temporal_breakdown", SYNCS),
+    ("critical_path_simple_add", "gpu_kernel_breakdown_types", SYNCS),
+    ("critical_path_simple_add", "gpu_kernel_breakdown_kernels_all", SYNCS),
+    ("critical_path_simple_add", "queue_length_summary", TIES),
+    ("cuda_event_sync", "temporal_breakdown", SYNCS),
+    ("cuda_event_sync_multi_stream", "temporal_breakdown", SYNCS),
+    ("cuda_event_sync_multi_stream", "gpu_kernel_breakdown_types", SYNCS),
+    ("cuda_event_sync_multi_stream", "gpu_kernel_breakdown_kernels_all", SYNCS),
+    ("diff_control", "queue_length_summary", TIES),
+    ("diff_test", "idle_time_breakdown", NEGATIVE_IDLE),
+    ("diff_test", "queue_length_summary", TIES),
+    ("h100_qwen", "idle_time_breakdown", UNLINKED),
+    ("mi300_bert", "queue_length_summary", LAUNCHES),
+    ("mi300_qwen", "queue_length_summary", LAUNCHES),
+    ("mi300_resnet_ddp", "queue_length_summary", LAUNCHES),
+    ("mi300_torch_compile_triton", "temporal_breakdown", TRITON),
+    ("mi300_torch_compile_triton", "gpu_kernel_breakdown_types", TRITON),
+    ("mi300_torch_compile_triton", "gpu_kernel_breakdown_kernels_all", TRITON),
+    ("mi300_torch_compile_triton", "queue_length_summary", LAUNCHES),
+    ("resnet50_workers0", "queue_length_summary", TIES),
+    ("resnet50_workers4", "queue_length_summary", TIES),
+    ("sglang_decode", "queue_length_summary", LAUNCHES),
+    ("triton_example", "temporal_breakdown", TRITON),
+    ("triton_example", "gpu_kernel_breakdown_types", TRITON),
+    ("triton_example", "gpu_kernel_breakdown_kernels_all", TRITON),
+];
+
+const TRITON: &str =
+    "HTA takes the host operators of Triton kernels, which carry `stream: 0`, for device work";
+const SYNCS: &str =
+    "HTA counts synchronisations recorded on a stream as work, though the stream waits";
+const NEGATIVE_IDLE: &str =
+    "activities of one stream overlap, which HTA counts as negative idle time";
+const UNLINKED: &str =
+    "HTA takes the file's first event for the launch of some work whose launch is not in the trace";
+const LAUNCHES: &str = "HTA knows some launching functions; we count all but those of graphs";
+const TIES: &str =
+    "HTA leaves the order of a launch and a start in the same microsecond to an unstable sort";
 
 #[test]
 fn views_agree_with_hta() {
@@ -31,7 +80,7 @@ fn views_agree_with_hta() {
         let golden = Golden::open(&golden);
         for (analysis, compare) in ANALYSES {
             let Some(expected) = golden.rows(analysis) else { continue };
-            let mut found = Differences { slack_us: golden.slack_us, lines: Vec::new() };
+            let mut found = Differences::new(&golden);
             compare(&session, &expected, &mut found);
             compared += expected.len();
             if !found.lines.is_empty() {
@@ -41,8 +90,10 @@ fn views_agree_with_hta() {
     }
     assert!(compared > 500, "only {compared} rows compared: is the corpus complete?");
 
-    let excused: BTreeSet<(String, String)> =
-        EXCEPTIONS.iter().map(|&(trace, analysis, _)| (trace.to_owned(), analysis.to_owned())).collect();
+    let excused: BTreeSet<(String, String)> = EXCEPTIONS
+        .iter()
+        .map(|&(trace, analysis, _)| (trace.to_owned(), analysis.to_owned()))
+        .collect();
     let mut report = String::new();
     for ((trace, analysis), lines) in &differences {
         if !excused.contains(&(trace.clone(), analysis.clone())) {
@@ -53,18 +104,6 @@ fn views_agree_with_hta() {
         report += &format!("{} {}: agrees now, remove the exception\n", key.0, key.1);
     }
     assert!(report.is_empty(), "\n{report}");
-}
-
-/// `$ADVISOR_CORPUS`, else `../shared` beside the workspace.
-#[expect(clippy::disallowed_methods, reason = "where the corpus lies is no behaviour of the program")]
-fn corpus() -> Option<PathBuf> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let root = std::env::var_os("ADVISOR_CORPUS").map_or_else(beside, PathBuf::from);
-    if root.join("golden/hta").is_dir() {
-        return Some(root);
-    }
-    println!("skipped: no corpus at {}", root.display());
-    None
 }
 
 /// Traces with their golden folders, the unrounded one where there is one.
@@ -86,16 +125,19 @@ fn goldens(root: &Path) -> BTreeMap<String, PathBuf> {
 
 struct Golden {
     folder: PathBuf,
+    /// HTA worked on fractions of microseconds.
+    unrounded: bool,
     /// What HTA loses by holding absolute times in doubles.
     slack_us: f64,
 }
 
 impl Golden {
     fn open(folder: &Path) -> Self {
-        let mut golden = Self { folder: folder.to_owned(), slack_us: 1e-6 };
+        let mut golden = Self { folder: folder.to_owned(), unrounded: false, slack_us: 1e-6 };
         for rank in golden.rows("load_info").unwrap_or_default() {
             let start = number(&rank, "min_ts_offset");
             if rank["ts_dtype"] == "float64" && start.is_finite() {
+                golden.unrounded = true;
                 let spacing = start.log2().floor().exp2() * f64::EPSILON;
                 golden.slack_us = golden.slack_us.max(2.0 * spacing * number(&rank, "rows").sqrt());
             }
@@ -114,11 +156,16 @@ impl Golden {
 }
 
 struct Differences {
+    unrounded: bool,
     slack_us: f64,
     lines: Vec<String>,
 }
 
 impl Differences {
+    fn new(golden: &Golden) -> Self {
+        Self { unrounded: golden.unrounded, slack_us: golden.slack_us, lines: Vec::new() }
+    }
+
     fn check(&mut self, what: &str, ours: f64, theirs: f64, digits: Option<i32>) {
         let rounding = digits.map_or(0.0, |d| 0.5 * 10_f64.powi(-d));
         let allowed = rounding * 1.000_001 + self.slack_us + RELATIVE * theirs.abs();
@@ -153,7 +200,12 @@ fn temporal_breakdown(session: &Session, expected: &[Json], found: &mut Differen
             ("compute_ns", "compute_time(us)"),
             ("non_compute_ns", "non_compute_time(us)"),
         ] {
-            found.check(&format!("{} {theirs}", key(row, &["rank"])), mine[column] / 1e3, number(row, theirs), None);
+            found.check(
+                &format!("{} {theirs}", key(row, &["rank"])),
+                mine[column] / 1e3,
+                number(row, theirs),
+                None,
+            );
         }
     }
 }
@@ -162,7 +214,8 @@ fn idle_time_breakdown(session: &Session, expected: &[Json], found: &mut Differe
     let keys = ["rank", "stream", "idle_category"];
     let ours = keyed(&view(session, "gpu_idle_breakdown"), &keys);
     // HTA also lists categories without a gap; we list only what there is.
-    let some: Vec<Json> = expected.iter().filter(|row| number(row, "idle_time") != 0.0).cloned().collect();
+    let some: Vec<Json> =
+        expected.iter().filter(|row| number(row, "idle_time") != 0.0).cloned().collect();
     same_keys(&ours, &some, &keys, found);
     for row in &some {
         let Some(mine) = ours.get(&key(row, &keys)) else { continue };
@@ -171,12 +224,19 @@ fn idle_time_breakdown(session: &Session, expected: &[Json], found: &mut Differe
     }
 }
 
+/// HTA cuts each stretch to whole microseconds before it adds them up: it may miss up to one for each.
 fn kernel_types(session: &Session, expected: &[Json], found: &mut Differences) {
     let ours = keyed(&view(session, "gpu_kernel_breakdown"), &["kernel_type"]);
+    let stretches = "SELECT count(*) AS count FROM activity_segments";
+    let stretches = values(&session.sql(stretches).unwrap()).rows[0][0].as_f64().unwrap();
     for row in expected {
         let kind = key(row, &["kernel_type"]).to_lowercase();
-        let mine = ours.get(&kind).map_or(0.0, |mine| mine["sum_ns"]);
-        found.check(&kind, mine / 1e3, number(row, "sum"), None);
+        let mine = ours.get(&kind).map_or(0.0, |mine| mine["sum_ns"]) / 1e3;
+        let theirs = number(row, "sum");
+        if found.unrounded && (theirs..=theirs + stretches).contains(&mine) {
+            continue;
+        }
+        found.check(&kind, mine, theirs, None);
     }
 }
 
@@ -187,9 +247,12 @@ fn kernels(session: &Session, expected: &[Json], found: &mut Differences) {
     for row in expected {
         let name = key(row, &["rank", "name"]);
         let Some(mine) = ours.get(&name) else { continue };
-        for (column, theirs) in
-            [("sum_ns", "sum (us)"), ("max_ns", "max (us)"), ("min_ns", "min (us)"), ("mean_ns", "mean (us)")]
-        {
+        for (column, theirs) in [
+            ("sum_ns", "sum (us)"),
+            ("max_ns", "max (us)"),
+            ("min_ns", "min (us)"),
+            ("mean_ns", "mean (us)"),
+        ] {
             found.check(&format!("{name} {theirs}"), mine[column] / 1e3, number(row, theirs), None);
         }
         // HTA gives 0 where a single execution has no deviation.
@@ -237,8 +300,18 @@ fn full_queue(session: &Session, expected: &[Json], found: &mut Differences) {
     same_keys(&ours, expected, &keys, found);
     for row in expected {
         let Some(mine) = ours.get(&key(row, &keys)) else { continue };
-        found.check("full", mine["full_ns"] / 1e3, number(row, "duration_at_max_queue_length"), None);
-        found.check("full ratio", mine["full_ratio"], number(row, "relative_duration_at_max_queue_length"), None);
+        found.check(
+            "full",
+            mine["full_ns"] / 1e3,
+            number(row, "duration_at_max_queue_length"),
+            None,
+        );
+        found.check(
+            "full ratio",
+            mine["full_ratio"],
+            number(row, "relative_duration_at_max_queue_length"),
+            None,
+        );
     }
 }
 
@@ -266,10 +339,17 @@ fn launches(session: &Session, expected: &[Json], found: &mut Differences) {
         let rows = ours.get(&rank).map_or(0.0, |mine| mine["rows"]);
         found.check(&format!("{rank} rows"), rows, number(row, "rows"), None);
         let Some(mine) = ours.get(&rank) else { continue };
-        for (ours, theirs) in [("cpu", "cpu_duration"), ("gpu", "gpu_duration"), ("delay", "launch_delay")] {
+        for (ours, theirs) in
+            [("cpu", "cpu_duration"), ("gpu", "gpu_duration"), ("delay", "launch_delay")]
+        {
             for of in ["sum", "max", "min", "p50"] {
                 let theirs = format!("{theirs}.{of}");
-                found.check(&theirs, mine[&format!("{ours}_{of}")] / 1e3, number(row, &theirs), None);
+                found.check(
+                    &theirs,
+                    mine[&format!("{ours}_{of}")] / 1e3,
+                    number(row, &theirs),
+                    None,
+                );
             }
         }
         for (column, theirs) in [
@@ -296,7 +376,9 @@ fn keyed(table: &MetricTable, keys: &[&str]) -> BTreeMap<String, BTreeMap<String
     table
         .rows
         .iter()
-        .map(|row| (at.iter().map(|&i| row[i].to_string()).collect::<Vec<_>>().join(" | "), numbers(row)))
+        .map(|row| {
+            (at.iter().map(|&i| row[i].to_string()).collect::<Vec<_>>().join(" | "), numbers(row))
+        })
         .collect()
 }
 
@@ -306,12 +388,19 @@ fn values(batches: &[trace_model::RecordBatch]) -> MetricTable {
     use analyses::datafusion::arrow::datatypes::{DataType, Float64Type};
 
     let schema = batches[0].schema();
-    let columns = schema.fields().iter().map(|f| (f.name().clone(), trace_model::Unit::None)).collect();
+    let columns =
+        schema.fields().iter().map(|f| (f.name().clone(), trace_model::Unit::None)).collect();
     let mut rows = Vec::new();
     for batch in batches {
-        let arrays: Vec<_> = batch.columns().iter().map(|c| cast(c, &DataType::Float64).unwrap()).collect();
+        let arrays: Vec<_> =
+            batch.columns().iter().map(|c| cast(c, &DataType::Float64).unwrap()).collect();
         for i in 0..batch.num_rows() {
-            rows.push(arrays.iter().map(|a| Value::Float(a.as_primitive::<Float64Type>().value(i))).collect());
+            rows.push(
+                arrays
+                    .iter()
+                    .map(|a| Value::Float(a.as_primitive::<Float64Type>().value(i)))
+                    .collect(),
+            );
         }
     }
     MetricTable { view: String::new(), columns, rows, when_empty: String::new() }
@@ -329,7 +418,12 @@ fn number(row: &Json, column: &str) -> f64 {
     row[column].as_f64().unwrap_or(f64::NAN)
 }
 
-fn same_keys<T>(ours: &BTreeMap<String, T>, expected: &[Json], keys: &[&str], found: &mut Differences) {
+fn same_keys<T>(
+    ours: &BTreeMap<String, T>,
+    expected: &[Json],
+    keys: &[&str],
+    found: &mut Differences,
+) {
     let theirs: BTreeSet<String> = expected.iter().map(|row| key(row, keys)).collect();
     for name in theirs.iter().filter(|name| !ours.contains_key(*name)) {
         found.lines.push(format!("{name}: only HTA has it"));

@@ -1,0 +1,38 @@
+//! Embeds `sql/**/*.sql`, sorted by path: a new file is a new view, without any other edit.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+fn main() -> io::Result<()> {
+    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or_else(missing)?).join("sql");
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or_else(missing)?).join("sources.rs");
+    println!("cargo::rerun-if-changed=sql");
+    let mut files = Vec::new();
+    collect(&root, &mut files)?;
+    files.sort();
+    let mut code = String::from("&[\n");
+    for file in files {
+        let relative = file.strip_prefix(&root).map_err(io::Error::other)?;
+        let path = relative.to_string_lossy().replace('\\', "/");
+        let _ = writeln!(code, "    Source {{ path: {path:?}, text: include_str!({file:?}) }},");
+    }
+    code.push_str("]\n");
+    fs::write(out, code)
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(&path, files)?;
+        } else if path.extension().is_some_and(|e| e == "sql") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn missing() -> io::Error {
+    io::Error::other("run by cargo")
+}

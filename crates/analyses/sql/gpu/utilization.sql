@@ -1,0 +1,82 @@
+--! row = "one device of one rank"
+--! needs = ["device_load", "device_steps", "device_work", "runtime_calls"]
+--! order = ["rank", "device"]
+--! materialize = true
+--! when_empty = "the trace holds no device activity"
+--! [columns]
+--! rank = "rank"
+--! device = "device ordinal"
+--! window_ns = { doc = "from the start of the first complete step to the end of the last", unit = "ns", metric = "device" }
+--! kernel_busy_ns = { doc = "a kernel runs", unit = "ns", metric = "device" }
+--! kernel_busy_ratio = { doc = "share of the window in which a kernel runs", unit = "ratio", metric = "device" }
+--! busy_ns = { doc = "a kernel, copy or fill runs", unit = "ns", metric = "device" }
+--! busy_ratio = { doc = "share of the window in which anything runs", unit = "ratio", metric = "device" }
+--! idle_ns = { doc = "nothing runs", unit = "ns", metric = "device" }
+--! idle_ratio = { doc = "share of the window in which nothing runs", unit = "ratio", metric = "device" }
+--! sm_efficiency_ratio = { doc = "blocks over SMs, added up over running kernels, at most 1, averaged over the window; absent if no kernel says", unit = "ratio", metric = "device" }
+--! occupancy_ratio = { doc = "estimated achieved occupancy, weighted by duration, over kernels that have it", unit = "ratio", metric = "device" }
+--! mean_blocks_per_sm = { doc = "blocks over SMs, weighted by duration, over kernels that have it", unit = "number", metric = "device" }
+--! step_count = { doc = "complete steps in the window; 0 where the whole recording stands for one", unit = "count", metric = "device" }
+--! graph_launch_count = { doc = "launches of a captured graph by the rank", unit = "count", metric = "device" }
+--! unlinked_ratio = { doc = "share of kernel time whose launching call the trace does not hold", unit = "ratio", metric = "device" }
+WITH windows AS (
+    SELECT
+        rank, min(ts_ns) AS start_ns, max(end_ns) AS end_ns,
+        sum(CASE WHEN source = 'trace' THEN 0 ELSE 1 END) AS step_count
+    FROM device_steps
+    GROUP BY rank
+),
+load AS (
+    SELECT
+        l.rank, l.device,
+        sum(l.dur_ns) AS window_ns,
+        sum(CASE WHEN l.kernel_count > 0 THEN l.dur_ns ELSE 0 END) AS kernel_busy_ns,
+        sum(CASE WHEN l.activity_count > 0 THEN l.dur_ns ELSE 0 END) AS busy_ns,
+        sum(least(greatest(l.blocks_per_sm, 0), 1) * l.dur_ns) AS sm_busy_ns
+    FROM device_load l
+    JOIN windows w ON w.rank = l.rank
+    WHERE l.ts_ns >= w.start_ns AND l.ts_ns < w.end_ns
+    GROUP BY l.rank, l.device
+),
+clipped AS (
+    SELECT
+        k.rank, k.device, k.launch, k.occupancy_ratio,
+        CASE WHEN k.blocks_per_sm > 0 THEN k.blocks_per_sm END AS blocks_per_sm,
+        least(k.end_ns, w.end_ns) - greatest(k.ts_ns, w.start_ns) AS dur_ns
+    FROM device_work k
+    JOIN windows w ON w.rank = k.rank
+    WHERE k.category = 'kernel' AND k.ts_ns < w.end_ns AND k.end_ns > w.start_ns
+),
+means AS (
+    SELECT
+        rank, device,
+        sum(occupancy_ratio * dur_ns) / nullif(sum(CASE WHEN occupancy_ratio >= 0 THEN dur_ns END), 0) AS occupancy_ratio,
+        sum(blocks_per_sm * dur_ns) / nullif(sum(CASE WHEN blocks_per_sm > 0 THEN dur_ns END), 0) AS mean_blocks_per_sm,
+        CAST(sum(CASE WHEN launch IS NULL THEN dur_ns ELSE 0 END) AS DOUBLE) / nullif(sum(dur_ns), 0) AS unlinked_ratio
+    FROM clipped
+    GROUP BY rank, device
+),
+graphs AS (
+    SELECT rank, count(*) AS graph_launch_count
+    FROM runtime_calls
+    WHERE name LIKE '%GraphLaunch%'
+    GROUP BY rank
+)
+SELECT
+    l.rank, l.device, l.window_ns,
+    l.kernel_busy_ns,
+    CAST(l.kernel_busy_ns AS DOUBLE) / l.window_ns AS kernel_busy_ratio,
+    l.busy_ns,
+    CAST(l.busy_ns AS DOUBLE) / l.window_ns AS busy_ratio,
+    l.window_ns - l.busy_ns AS idle_ns,
+    CAST(l.window_ns - l.busy_ns AS DOUBLE) / l.window_ns AS idle_ratio,
+    CASE WHEN m.mean_blocks_per_sm IS NOT NULL THEN l.sm_busy_ns / l.window_ns END AS sm_efficiency_ratio,
+    m.occupancy_ratio,
+    m.mean_blocks_per_sm,
+    w.step_count,
+    coalesce(g.graph_launch_count, 0) AS graph_launch_count,
+    m.unlinked_ratio
+FROM load l
+JOIN windows w ON w.rank = l.rank
+LEFT JOIN means m ON m.rank = l.rank AND m.device = l.device
+LEFT JOIN graphs g ON g.rank = l.rank

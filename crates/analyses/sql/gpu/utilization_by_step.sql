@@ -1,0 +1,19 @@
+--! row = "one device in one complete step"
+--! needs = ["device_load"]
+--! order = ["rank", "device", "step"]
+--! when_empty = "the trace holds no device activity"
+--! [columns]
+--! rank = "rank"
+--! device = "device ordinal"
+--! step = "step number"
+--! step_ns = { doc = "length of the step", unit = "ns", metric = "step" }
+--! busy_ns = { doc = "a kernel, copy or fill runs", unit = "ns", metric = "step" }
+--! busy_ratio = { doc = "share of the step in which anything runs", unit = "ratio", metric = "step" }
+SELECT
+    rank, device, step,
+    sum(dur_ns) AS step_ns,
+    sum(CASE WHEN activity_count > 0 THEN dur_ns ELSE 0 END) AS busy_ns,
+    CAST(sum(CASE WHEN activity_count > 0 THEN dur_ns ELSE 0 END) AS DOUBLE) / sum(dur_ns) AS busy_ratio
+FROM device_load
+WHERE step IS NOT NULL
+GROUP BY rank, device, step

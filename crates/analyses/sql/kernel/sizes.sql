@@ -1,0 +1,53 @@
+--! row = "one device of one rank"
+--! needs = ["device_activities", "device_gaps", "device_windows", "runtime_calls"]
+--! order = ["rank", "device"]
+--! when_empty = "the trace holds no kernels"
+--! [params]
+--! short_kernel_us = { default = 100, doc = "a kernel shorter than this is short" }
+--! [columns]
+--! rank = "rank"
+--! device = "device ordinal"
+--! kernel_count = { doc = "kernels", unit = "count", metric = "device" }
+--! short_count = { doc = "short kernels", unit = "count", metric = "device" }
+--! short_ratio = { doc = "share of kernels that are short", unit = "ratio", metric = "device" }
+--! mean_ns = { doc = "mean duration of a kernel", unit = "ns", metric = "device" }
+--! busy_ratio = { doc = "share of the window in which a kernel, copy or fill runs", unit = "ratio", metric = "device" }
+--! short_gap_ns = { doc = "idle directly before a short kernel whose launch had not returned when the gap began, loading and synchronisation apart", unit = "ns", metric = "device" }
+--! short_gap_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
+--! graph_launch_count = { doc = "launches of a captured graph by the rank", unit = "count", metric = "device" }
+WITH kernels AS (
+    SELECT
+        rank, device,
+        count(*) AS kernel_count,
+        sum(CASE WHEN dur_ns < $short_kernel_us * 1000 THEN 1 ELSE 0 END) AS short_count,
+        avg(CAST(dur_ns AS DOUBLE)) AS mean_ns
+    FROM device_activities
+    WHERE category = 'kernel'
+    GROUP BY rank, device
+),
+gaps AS (
+    SELECT
+        rank, device,
+        sum(dur_ns) AS idle_ns,
+        sum(CASE WHEN next_category = 'kernel' AND next_dur_ns < $short_kernel_us * 1000 THEN host_ns ELSE 0 END) AS short_gap_ns
+    FROM device_gaps
+    GROUP BY rank, device
+),
+graphs AS (
+    SELECT rank, count(*) AS graph_launch_count
+    FROM runtime_calls
+    WHERE name LIKE '%GraphLaunch%'
+    GROUP BY rank
+)
+SELECT
+    k.rank, k.device, k.kernel_count, k.short_count,
+    CAST(k.short_count AS DOUBLE) / k.kernel_count AS short_ratio,
+    k.mean_ns,
+    1 - CAST(coalesce(g.idle_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS busy_ratio,
+    coalesce(g.short_gap_ns, 0) AS short_gap_ns,
+    CAST(coalesce(g.short_gap_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS short_gap_ratio,
+    coalesce(n.graph_launch_count, 0) AS graph_launch_count
+FROM kernels k
+JOIN device_windows w ON w.rank = k.rank AND w.device = k.device
+LEFT JOIN gaps g ON g.rank = k.rank AND g.device = k.device
+LEFT JOIN graphs n ON n.rank = k.rank

@@ -1,0 +1,47 @@
+--! row = "one kernel, copy or fill"
+--! needs = ["kernels", "memcpys", "memsets"]
+--! materialize = true
+--! [columns]
+--! rank = "rank"
+--! event_id = "event"
+--! category = "kernel, memcpy or memset"
+--! kind = "computation, communication or memory"
+--! name = "name of the kernel, copy or fill"
+--! ts_ns = { doc = "start", unit = "ns" }
+--! end_ns = { doc = "end", unit = "ns" }
+--! dur_ns = { doc = "duration", unit = "ns" }
+--! device = "device ordinal; -1 where the trace does not say"
+--! stream = "stream on the device; -1 where the trace does not say"
+--! correlation = "id shared with the launching call"
+--! launch = "launching call; absent if the trace does not hold it"
+--! launch_name = "function that launched it"
+--! launch_ts_ns = { doc = "start of the launching call", unit = "ns" }
+--! launch_end_ns = { doc = "end of the launching call", unit = "ns" }
+--! launch_thread = "lane of the launching call"
+--! step = "step of the launching call; by time where there is none"
+--! bytes = { doc = "bytes copied or filled", unit = "bytes" }
+--! blocks_per_sm = { doc = "blocks over SMs of the device", unit = "number" }
+--! occupancy_ratio = { doc = "estimated achieved occupancy", unit = "ratio" }
+SELECT
+    rank, event_id, 'kernel' AS category, kind, name,
+    ts_ns, ts_ns + dur_ns AS end_ns, dur_ns,
+    coalesce(device, -1) AS device, coalesce(stream, -1) AS stream, correlation,
+    launch, launch_name, launch_ts_ns, launch_ts_ns + launch_dur_ns AS launch_end_ns, launch_thread, step,
+    CAST(NULL AS BIGINT) AS bytes, blocks_per_sm, occupancy_ratio
+FROM kernels
+UNION ALL
+SELECT
+    rank, event_id, 'memcpy', arrow_cast('memory', 'Dictionary(Int32, Utf8)'), name,
+    ts_ns, ts_ns + dur_ns, dur_ns,
+    coalesce(device, -1), coalesce(stream, -1), correlation,
+    launch, launch_name, launch_ts_ns, launch_ts_ns + launch_dur_ns, launch_thread, step,
+    bytes, CAST(NULL AS DOUBLE), CAST(NULL AS DOUBLE)
+FROM memcpys
+UNION ALL
+SELECT
+    rank, event_id, 'memset', arrow_cast('memory', 'Dictionary(Int32, Utf8)'), name,
+    ts_ns, ts_ns + dur_ns, dur_ns,
+    coalesce(device, -1), coalesce(stream, -1), correlation,
+    launch, launch_name, launch_ts_ns, launch_ts_ns + launch_dur_ns, launch_thread, step,
+    bytes, CAST(NULL AS DOUBLE), CAST(NULL AS DOUBLE)
+FROM memsets

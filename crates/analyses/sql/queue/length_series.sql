@@ -1,0 +1,28 @@
+--! row = "one change of the number of activities that wait on a stream"
+--! needs = ["device_activities"]
+--! order = ["rank", "device", "stream", "ts_ns"]
+--! when_empty = "no device activity has its launching call in the trace"
+--! [columns]
+--! rank = "rank"
+--! device = "device ordinal"
+--! stream = "stream on the device"
+--! ts_ns = { doc = "when", unit = "ns" }
+--! queue_length = { doc = "activities launched and not yet started, from here to the next change", unit = "number" }
+-- A launch adds one when the call starts, the activity takes it off when it starts itself. Graphs are
+-- left out: one launch stands for many activities.
+WITH points AS (
+    SELECT rank, device, stream, launch_ts_ns AS ts_ns, 0 AS turn, 1 AS delta
+    FROM device_activities
+    WHERE launch IS NOT NULL AND launch_name NOT LIKE '%GraphLaunch%'
+    UNION ALL
+    SELECT rank, device, stream, ts_ns, 1, -1
+    FROM device_activities
+    WHERE launch IS NOT NULL AND launch_name NOT LIKE '%GraphLaunch%'
+)
+SELECT
+    rank, device, stream, ts_ns,
+    sum(delta) OVER (
+        PARTITION BY rank, device, stream ORDER BY ts_ns, turn
+        ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+    ) AS queue_length
+FROM points

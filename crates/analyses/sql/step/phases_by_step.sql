@@ -1,0 +1,94 @@
+--! row = "one complete step of one rank"
+--! needs = ["device_steps", "host_phases", "device_work"]
+--! order = ["rank", "step"]
+--! materialize = true
+--! when_empty = "the trace holds no complete step"
+--! [columns]
+--! rank = "rank"
+--! step = "step number"
+--! source = "what marks it: profiler_step, optimizer or trace"
+--! step_ns = { doc = "length of the step on the host", unit = "ns", metric = "step" }
+--! dataloader_ns = { doc = "inside __next__ of a DataLoader or DataPipe, on any thread", unit = "ns", metric = "step" }
+--! forward_ns = { doc = "from there to the first call of the autograd engine; absent in a step without backward", unit = "ns", metric = "step" }
+--! backward_ns = { doc = "from the first call of the autograd engine to the last; absent in a step without backward", unit = "ns", metric = "step" }
+--! optimizer_ns = { doc = "inside Optimizer.step", unit = "ns", metric = "step" }
+--! other_ns = { doc = "the rest of the step", unit = "ns", metric = "step" }
+--! dataloader_ratio = { doc = "share of the step spent loading", unit = "ratio", metric = "step" }
+--! forward_ratio = { doc = "share of the step spent in forward", unit = "ratio", metric = "step" }
+--! backward_ratio = { doc = "share of the step spent in backward", unit = "ratio", metric = "step" }
+--! optimizer_ratio = { doc = "share of the step spent in the optimizer", unit = "ratio", metric = "step" }
+--! other_ratio = { doc = "share of the step spent in none of these", unit = "ratio", metric = "step" }
+--! dataloader_idle_ns = { doc = "part of the loading time in which no device of the rank runs anything; all of it if the trace has no device activity", unit = "ns", metric = "step" }
+--! dataloader_idle_ratio = { doc = "share of the step in which loading keeps all devices waiting", unit = "ratio", metric = "step" }
+WITH phases AS (
+    SELECT
+        rank, step,
+        sum(CASE WHEN phase = 'dataloader' THEN dur_ns ELSE 0 END) AS dataloader_ns,
+        sum(CASE WHEN phase = 'forward' THEN dur_ns END) AS forward_ns,
+        sum(CASE WHEN phase = 'backward' THEN dur_ns END) AS backward_ns,
+        sum(CASE WHEN phase = 'optimizer' THEN dur_ns ELSE 0 END) AS optimizer_ns,
+        sum(CASE WHEN phase = 'other' THEN dur_ns ELSE 0 END) AS other_ns
+    FROM host_phases
+    GROUP BY rank, step
+),
+loads AS (
+    SELECT rank, step, ts_ns, ts_ns + dur_ns AS end_ns FROM host_phases WHERE phase = 'dataloader'
+),
+-- How long has anything run, up to the start and up to the end of each loading? By the running
+-- maximum of ends: what has started by now adds up to `run_ns`, less what still lies ahead.
+points AS (
+    SELECT rank, ts_ns, end_ns, CAST(NULL AS BIGINT) AS step, 0 AS sign
+    FROM device_work
+    WHERE rank IN (SELECT rank FROM loads)
+    UNION ALL
+    SELECT rank, ts_ns AS at_ns, NULL, step, -1 FROM loads
+    UNION ALL
+    SELECT rank, end_ns AS at_ns, NULL, step, 1 FROM loads
+),
+runs AS (
+    SELECT
+        rank, ts_ns, end_ns, step, sign,
+        max(end_ns) OVER (PARTITION BY rank ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS busy_until_ns
+    FROM points
+),
+totals AS (
+    SELECT
+        rank, ts_ns, step, sign, busy_until_ns,
+        sum(greatest(end_ns - greatest(ts_ns, coalesce(busy_until_ns, ts_ns)), 0))
+            OVER (PARTITION BY rank ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS run_ns
+    FROM runs
+),
+overlaps AS (
+    SELECT
+        rank, step,
+        sum(sign * (coalesce(run_ns, 0) - greatest(coalesce(busy_until_ns, ts_ns) - ts_ns, 0))) AS busy_ns
+    FROM totals
+    WHERE sign <> 0
+    GROUP BY rank, step
+),
+-- A step without backward has no forward either: where it ends is not known.
+steps AS (
+    SELECT
+        s.rank, s.step, s.source,
+        s.host_end_ns - s.host_ts_ns AS step_ns,
+        coalesce(p.dataloader_ns, 0) AS dataloader_ns,
+        CASE WHEN p.backward_ns IS NOT NULL THEN coalesce(p.forward_ns, 0) END AS forward_ns,
+        p.backward_ns,
+        coalesce(p.optimizer_ns, 0) AS optimizer_ns,
+        coalesce(p.other_ns, 0) AS other_ns,
+        coalesce(p.dataloader_ns, 0) - coalesce(o.busy_ns, 0) AS dataloader_idle_ns
+    FROM device_steps s
+    LEFT JOIN phases p ON p.rank = s.rank AND p.step = s.step
+    LEFT JOIN overlaps o ON o.rank = s.rank AND o.step = s.step
+)
+SELECT
+    rank, step, source, step_ns,
+    dataloader_ns, forward_ns, backward_ns, optimizer_ns, other_ns,
+    CAST(dataloader_ns AS DOUBLE) / nullif(step_ns, 0) AS dataloader_ratio,
+    CAST(forward_ns AS DOUBLE) / nullif(step_ns, 0) AS forward_ratio,
+    CAST(backward_ns AS DOUBLE) / nullif(step_ns, 0) AS backward_ratio,
+    CAST(optimizer_ns AS DOUBLE) / nullif(step_ns, 0) AS optimizer_ratio,
+    CAST(other_ns AS DOUBLE) / nullif(step_ns, 0) AS other_ratio,
+    dataloader_idle_ns,
+    CAST(dataloader_idle_ns AS DOUBLE) / nullif(step_ns, 0) AS dataloader_idle_ratio
+FROM steps

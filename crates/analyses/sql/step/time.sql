@@ -1,0 +1,13 @@
+--! row = "one complete step of one rank"
+--! needs = ["device_steps"]
+--! order = ["rank", "ts_ns"]
+--! when_empty = "the trace holds no complete step"
+--! [columns]
+--! rank = "rank"
+--! step = "step number"
+--! source = "what marks it: profiler_step, optimizer or trace (no steps found: the whole recording as one)"
+--! ts_ns = { doc = "start, not before the device work of earlier steps has ended", unit = "ns" }
+--! dur_ns = { doc = "until host and device are done with it", unit = "ns", metric = "step" }
+--! is_last = "the last step that was recorded"
+SELECT rank, step, source, ts_ns, dur_ns, is_last
+FROM device_steps

@@ -1,0 +1,160 @@
+//! What can go wrong between a SQL file and its rows; errors in modules name file and line.
+
+use datafusion::error::DataFusionError;
+
+/// Why a view could not be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The `--!` lines of a module are not a valid header.
+    #[error("sql/{path}:{line}: {message}")]
+    Header {
+        /// File, relative to `sql/`.
+        path: String,
+        /// Line, from 1.
+        line: usize,
+        /// What is wrong, and what is expected.
+        message: String,
+    },
+    /// A module needs something that is neither a table nor a view.
+    #[error("sql/{path}:{line}: needs `{need}`, which is neither a table nor a view{}", did_you_mean(.similar))]
+    UnknownNeed {
+        /// File, relative to `sql/`.
+        path: String,
+        /// Line, from 1.
+        line: usize,
+        /// The name as written.
+        need: String,
+        /// A name that exists and looks like it.
+        similar: Option<String>,
+    },
+    /// Modules need each other in a circle.
+    #[error("views need each other in a circle: {}", .0.join(" -> "))]
+    Cycle(Vec<String>),
+    /// Two modules produce the same name.
+    #[error("sql/{path}: the name `{name}` is taken by {by}")]
+    DuplicateName {
+        /// File, relative to `sql/`.
+        path: String,
+        /// The name both would have.
+        name: String,
+        /// What has it.
+        by: String,
+    },
+    /// There is no view of that name.
+    #[error("there is no view `{name}`{}", did_you_mean(.similar))]
+    UnknownView {
+        /// The name asked for.
+        name: String,
+        /// A name that exists and looks like it.
+        similar: Option<String>,
+    },
+    /// No module has a parameter of that name.
+    #[error("there is no parameter `{name}`; there are: {known}")]
+    UnknownParam {
+        /// The name given.
+        name: String,
+        /// All names, comma-separated.
+        known: String,
+    },
+    /// A parameter was given a value of another type than its default.
+    #[error("parameter `{name}` is {expected}, not `{got}`")]
+    ParamType {
+        /// The parameter.
+        name: String,
+        /// The type it has.
+        expected: &'static str,
+        /// The value given.
+        got: String,
+    },
+    /// A module's SQL cannot be planned or run.
+    #[error("sql/{path}:{line}: {source}")]
+    Module {
+        /// File, relative to `sql/`.
+        path: String,
+        /// Line, from 1; 1 where the engine does not say.
+        line: usize,
+        /// What the engine says.
+        source: DataFusionError,
+    },
+    /// A query given by the user cannot be planned or run.
+    #[error("{0}")]
+    Query(DataFusionError),
+    /// A query given by the user would change something.
+    #[error("only queries are allowed here (SELECT, WITH, VALUES, EXPLAIN, SHOW, DESCRIBE): {0}")]
+    NotReadOnly(String),
+    /// A view's column has a type that no metric can have.
+    #[error("{view}.{column}: a column of type {data_type} cannot be read as a metric")]
+    ColumnType {
+        /// View.
+        view: String,
+        /// Column.
+        column: String,
+        /// Arrow type.
+        data_type: String,
+    },
+    /// The threads that run queries could not be started.
+    #[error("cannot start the query threads: {0}")]
+    Runtime(#[from] std::io::Error),
+}
+
+/// The outcome of this crate's functions.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+fn did_you_mean(similar: &Option<String>) -> String {
+    similar.as_ref().map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default()
+}
+
+/// The candidate that looks most like `name`, if any looks like it at all.
+pub(crate) fn similar<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
+    candidates
+        .map(|candidate| (edits(name, candidate), candidate))
+        .min()
+        .filter(|(edits, candidate)| edits * 3 <= candidate.len().max(name.len()))
+        .map(|(_, candidate)| candidate.to_owned())
+}
+
+/// Levenshtein distance in bytes.
+fn edits(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let substituted = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// The line, from 1, that an error of the engine points to: from its spans where it has them, else
+/// from its words (`at Line: 3, Column: 14`).
+pub(crate) fn line_of(error: &DataFusionError) -> usize {
+    if let Some(span) = error.diagnostic().and_then(|d| d.span) {
+        return span.start.line as usize;
+    }
+    let text = error.to_string();
+    text.split_once("Line: ")
+        .and_then(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next())
+        .and_then(|digits| digits.parse().ok())
+        .unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{edits, similar};
+
+    #[test]
+    fn finds_the_name_that_was_meant() {
+        assert_eq!(edits("kernels", "kernel"), 1);
+        assert_eq!(edits("", "abc"), 3);
+        let names = ["gpu_kernels", "gpu_utilization", "step_time"];
+        assert_eq!(
+            similar("gpu_utilisation", names.into_iter()).as_deref(),
+            Some("gpu_utilization")
+        );
+        assert_eq!(similar("x", names.into_iter()), None);
+    }
+}

@@ -1,0 +1,146 @@
+//! The `--!` lines at the top of a SQL file: TOML that says what the view is.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, MapAccess, Visitor};
+
+use crate::error::{Error, Result};
+
+/// A header as written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Header {
+    pub(crate) row: String,
+    #[serde(default)]
+    pub(crate) needs: Vec<String>,
+    #[serde(default)]
+    pub(crate) order: Vec<String>,
+    pub(crate) when_empty: Option<String>,
+    #[serde(default)]
+    pub(crate) materialize: bool,
+    #[serde(default)]
+    pub(crate) params: Ordered<ParamHeader>,
+    pub(crate) columns: Ordered<ColumnHeader>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ParamHeader {
+    pub(crate) default: toml::Value,
+    pub(crate) doc: String,
+}
+
+/// A column: its documentation alone, or a table with unit and metric scope as well.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ColumnTable {
+    doc: String,
+    #[serde(default)]
+    unit: String,
+    metric: Option<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct ColumnHeader {
+    pub(crate) doc: String,
+    pub(crate) unit: String,
+    pub(crate) metric: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for ColumnHeader {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextOrTable;
+
+        impl<'de> Visitor<'de> for TextOrTable {
+            type Value = ColumnTable;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a sentence, or { doc = \"...\", unit = \"...\", metric = \"...\" }")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, doc: &str) -> Result<ColumnTable, E> {
+                Ok(ColumnTable { doc: doc.to_owned(), ..ColumnTable::default() })
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ColumnTable, A::Error> {
+                ColumnTable::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+
+        let ColumnTable { doc, unit, metric } = deserializer.deserialize_any(TextOrTable)?;
+        Ok(Self { doc, unit, metric })
+    }
+}
+
+/// A TOML table in the order it was written.
+#[derive(Debug)]
+pub(crate) struct Ordered<T>(pub(crate) Vec<(String, T)>);
+
+impl<T> Default for Ordered<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
+            type Value = Ordered<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Ordered<T>, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Ordered(entries))
+            }
+        }
+
+        deserializer.deserialize_map(Entries(PhantomData))
+    }
+}
+
+/// Reads the header of `text`. Line n of the header is line n of the file, so that errors can name
+/// it; the lines stay in the SQL, where they are comments.
+pub(crate) fn parse(path: &str, text: &str) -> Result<Header> {
+    let lines: Vec<&str> =
+        text.lines().map_while(|line| line.strip_prefix("--!")).map(str::trim_start).collect();
+    if lines.is_empty() {
+        return Err(error(
+            path,
+            1,
+            "a module begins with its header, in lines that start with `--!`",
+        ));
+    }
+    let toml = lines.join("\n");
+    toml::from_str(&toml).map_err(|e| {
+        let line = e.span().map_or(1, |span| toml[..span.start].matches('\n').count() + 1);
+        error(path, line, e.message())
+    })
+}
+
+/// An error at the first header line that mentions `word`.
+pub(crate) fn error_at(path: &str, text: &str, word: &str, message: impl Into<String>) -> Error {
+    error(path, line_of_word(text, word), message)
+}
+
+/// The first header line that mentions `word`, from 1.
+pub(crate) fn line_of_word(text: &str, word: &str) -> usize {
+    let mentions = |line: &str| {
+        line.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|part| part == word)
+    };
+    text.lines().take_while(|line| line.starts_with("--!")).position(mentions).map_or(1, |i| i + 1)
+}
+
+fn error(path: &str, line: usize, message: impl Into<String>) -> Error {
+    Error::Header { path: path.to_owned(), line, message: message.into() }
+}

@@ -1,0 +1,198 @@
+//! One SQL file: a view with its documentation.
+
+use datafusion::scalar::ScalarValue;
+use trace_model::{MetricSpec, Scope, Unit, tables};
+
+use crate::error::{Error, Result, similar};
+use crate::header::{self, Header};
+use crate::params::ParamValue;
+
+/// A SQL file before it is parsed.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    /// Path relative to `sql/`, with `/` between folders: `gpu/idle_causes.sql`.
+    pub path: &'a str,
+    /// Its text.
+    pub text: &'a str,
+}
+
+/// A view: one SQL file, parsed.
+#[derive(Debug, Clone)]
+pub struct Module {
+    /// View name: `<folder>_<file>`; files in `prelude/` go without the folder.
+    pub name: String,
+    /// Path relative to `sql/`.
+    pub path: String,
+    /// Completes "one row is ...".
+    pub row: String,
+    /// Tables and views that the query reads.
+    pub needs: Vec<String>,
+    /// Columns that put the rows in their order.
+    pub order: Vec<String>,
+    /// Why the view may have no rows, in one sentence.
+    pub when_empty: String,
+    /// The result is computed once a session and kept, because several views read it.
+    pub materialize: bool,
+    /// Parameters that the query reads as `$name`.
+    pub params: Vec<Param>,
+    /// Columns in order.
+    pub columns: Vec<Column>,
+    /// The file as it is: header lines are comments to SQL.
+    pub sql: String,
+}
+
+/// A parameter of a view.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Param {
+    /// Name, with its unit as suffix where there is one: `short_kernel_us`.
+    pub name: String,
+    /// Value unless one is given; its type is the parameter's type.
+    pub default: ParamValue,
+    /// One sentence.
+    pub doc: String,
+}
+
+/// A column of a view.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Name, with its unit as suffix.
+    pub name: String,
+    /// One sentence.
+    pub doc: String,
+    /// Unit of the value.
+    pub unit: Unit,
+    /// What a row is about, if rules may speak of this column.
+    pub metric: Option<Scope>,
+}
+
+impl Module {
+    /// Parses one file. `needs` is checked by the catalog, which knows the other files.
+    pub fn parse(source: Source<'_>) -> Result<Self> {
+        let Source { path, text } = source;
+        let Header { row, needs, order, when_empty, materialize, params, columns } =
+            header::parse(path, text)?;
+        let wrong = |word: &str, message: String| Err(header::error_at(path, text, word, message));
+
+        let mut parsed_columns: Vec<Column> = Vec::with_capacity(columns.0.len());
+        for (name, column) in columns.0 {
+            let Some(unit) = Unit::parse(&column.unit) else {
+                let known = Unit::ALL.map(Unit::as_str).join(", ");
+                return wrong(
+                    &name,
+                    format!("`{name}` has unit `{}`; known are{known}", column.unit),
+                );
+            };
+            if let Some(suffix) = unit.suffix()
+                && !has_suffix(&name, suffix)
+            {
+                return wrong(
+                    &name,
+                    format!("`{name}` has unit `{unit}`: its name must end in `{suffix}`"),
+                );
+            }
+            for other in [Unit::Ns, Unit::Ratio, Unit::Count, Unit::GbPerS] {
+                if other != unit && other.suffix().is_some_and(|suffix| has_suffix(&name, suffix)) {
+                    return wrong(&name, format!("`{name}` must have unit `{other}`"));
+                }
+            }
+            let metric = match column.metric {
+                None => None,
+                Some(text) => match Scope::parse(&text) {
+                    Some(scope) => Some(scope),
+                    None => return wrong(&name, format!("`{name}` has an unknown scope `{text}`")),
+                },
+            };
+            parsed_columns.push(Column { name, doc: column.doc, unit, metric });
+        }
+        for key in parsed_columns.iter().filter_map(|c| c.metric).flat_map(Scope::keys) {
+            if !parsed_columns.iter().any(|c| c.name == *key) {
+                return wrong("metric", format!("metrics of this scope need a column `{key}`"));
+            }
+        }
+        for column in &order {
+            if !parsed_columns.iter().any(|c| c.name == *column) {
+                return wrong("order", format!("order names `{column}`, which is not a column"));
+            }
+        }
+        let has_metric = parsed_columns.iter().any(|c| c.metric.is_some());
+        if has_metric && when_empty.is_none() {
+            return wrong(
+                "row",
+                "a view with metrics says in `when_empty` why it may have no rows".to_owned(),
+            );
+        }
+        let mut parsed_params = Vec::with_capacity(params.0.len());
+        for (name, param) in params.0 {
+            let Some(default) = ParamValue::from_toml(&param.default) else {
+                return wrong(
+                    &name,
+                    format!("`{name}`: a default is an integer, a float, a boolean or a string"),
+                );
+            };
+            parsed_params.push(Param { name, default, doc: param.doc });
+        }
+        Ok(Self {
+            name: view_name(path),
+            path: path.to_owned(),
+            row,
+            needs,
+            order,
+            when_empty: when_empty.unwrap_or_default(),
+            materialize,
+            params: parsed_params,
+            columns: parsed_columns,
+            sql: text.to_owned(),
+        })
+    }
+
+    /// Folder of the file: `gpu`, `comm`, `prelude`.
+    pub fn area(&self) -> &str {
+        self.path.split('/').next().unwrap_or_default()
+    }
+
+    /// The metrics among the columns.
+    pub fn metrics(&self) -> impl Iterator<Item = MetricSpec> {
+        self.columns.iter().filter_map(|column| {
+            Some(MetricSpec {
+                view: self.name.clone(),
+                column: column.name.clone(),
+                unit: column.unit,
+                scope: column.metric?,
+                doc: column.doc.clone(),
+                columns: self.units(),
+            })
+        })
+    }
+
+    /// Names and units of all columns, in order.
+    pub fn units(&self) -> Vec<(String, Unit)> {
+        self.columns.iter().map(|c| (c.name.clone(), c.unit)).collect()
+    }
+
+    pub(crate) fn unknown_need(&self, need: &str, views: &[&str]) -> Error {
+        let names = tables::TABLES.iter().map(|t| t.name).chain(views.iter().copied());
+        Error::UnknownNeed {
+            path: self.path.clone(),
+            line: header::line_of_word(&self.sql, need),
+            need: need.to_owned(),
+            similar: similar(need, names),
+        }
+    }
+}
+
+impl Param {
+    /// The value to bind when `given` says nothing.
+    pub(crate) fn scalar(&self, given: Option<&ParamValue>) -> ScalarValue {
+        given.unwrap_or(&self.default).scalar()
+    }
+}
+
+/// A name may be the suffix alone: `ratio`.
+fn has_suffix(name: &str, suffix: &str) -> bool {
+    name.ends_with(suffix) || suffix.strip_prefix('_') == Some(name)
+}
+
+fn view_name(path: &str) -> String {
+    let stem = path.strip_suffix(".sql").unwrap_or(path);
+    stem.strip_prefix("prelude/").unwrap_or(stem).replace('/', "_")
+}

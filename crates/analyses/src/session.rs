@@ -1,0 +1,191 @@
+//! A run opened for queries.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{Field, Schema as ArrowSchema};
+use datafusion::catalog::{CatalogProvider, MemTable, MemoryCatalogProvider, TableProvider};
+use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::execution::context::SQLOptions;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use tokio::runtime::{Builder, Runtime};
+use trace_model::tables::TABLES;
+use trace_model::{MetricTable, RecordBatch, TableSet, TableSpec};
+
+use crate::catalog::{Catalog, catalog};
+use crate::error::{Error, Result, line_of};
+use crate::metrics;
+use crate::module::Module;
+use crate::params::Params;
+use crate::schema::{Schema, in_order, module_of, run};
+
+/// Below this many rows, splitting one query over cores costs more than it gains: views run side by
+/// side instead.
+const ROWS_WORTH_SPLITTING: usize = 2_000_000;
+
+/// The tables of a run, with the catalog's views over them. Views are planned when first read, and
+/// those that several others read are computed once. All calls block; they may come from several
+/// threads at once, but not from inside an async runtime.
+pub struct Session {
+    context: SessionContext,
+    schema: Arc<Schema>,
+    catalog: &'static Catalog,
+    runtime: Runtime,
+}
+
+impl Session {
+    /// Opens tables for queries. Tables that the set lacks are there, without rows.
+    pub fn new(tables: TableSet, params: Params) -> Result<Self> {
+        let catalog = catalog();
+        let params = params.checked(catalog)?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let runtime =
+            Builder::new_multi_thread().worker_threads(cores).thread_name("query").build()?;
+        let rows: usize = TABLES.iter().map(|t| tables.rows(t.name)).sum();
+        let partitions = if rows < ROWS_WORTH_SPLITTING { 1 } else { cores };
+
+        let mut providers: BTreeMap<&'static str, Arc<dyn TableProvider>> = BTreeMap::new();
+        for spec in TABLES {
+            let table = memory_table(spec, tables.get(spec.name)).map_err(Error::Query)?;
+            providers.insert(spec.name, Arc::new(table));
+        }
+        let schema = Arc::new(Schema::new(catalog, providers, &params));
+        let context = context(partitions, &schema).map_err(Error::Query)?;
+        let state = context.state_weak_ref();
+        schema.set_state(Box::new(move || state.upgrade().map(|state| state.read().clone())));
+        Ok(Self { context, schema, catalog, runtime })
+    }
+
+    /// All rows of a view, in the order its header declares.
+    pub fn analyze(&self, view: &str) -> Result<Vec<RecordBatch>> {
+        let module = self.catalog.get(view)?;
+        self.block_on(rows(self.context.clone(), Arc::clone(&self.schema), module))
+            .map_err(|e| in_module(self.catalog, &module.name, e))
+    }
+
+    /// The rows of a query over tables and views. `$name` stands for the value of a parameter. Queries
+    /// that would change anything are refused. There is at least one batch, so that the schema is known.
+    pub fn sql(&self, query: &str) -> Result<Vec<RecordBatch>> {
+        let (context, schema) = (self.context.clone(), Arc::clone(&self.schema));
+        let query = query.to_owned();
+        let error = |e| match module_of(e) {
+            (Some(module), e) => in_module(self.catalog, &module, e),
+            (None, e) => Error::Query(e),
+        };
+        let plan = self.block_on(async move {
+            let plan = schema.plan(&context.state(), &query).await?;
+            Ok((plan, context))
+        });
+        let (plan, context) = plan.map_err(error)?;
+        let read_only = SQLOptions::new()
+            .with_allow_ddl(false)
+            .with_allow_dml(false)
+            .with_allow_statements(false);
+        read_only.verify_plan(&plan).map_err(|e| Error::NotReadOnly(e.strip_backtrace()))?;
+        self.block_on(async move { collect(&context, plan).await }).map_err(error)
+    }
+
+    /// The rows of views, ready for rules; in the order asked for. Views run side by side.
+    pub fn metric_tables(&self, views: &[&str]) -> Result<Vec<MetricTable>> {
+        let modules =
+            views.iter().map(|view| self.catalog.get(view)).collect::<Result<Vec<_>>>()?;
+        let tasks: Vec<_> = modules
+            .iter()
+            .map(|&module| {
+                self.runtime.spawn(rows(self.context.clone(), Arc::clone(&self.schema), module))
+            })
+            .collect();
+        let mut tables = Vec::with_capacity(modules.len());
+        for (module, task) in modules.into_iter().zip(tasks) {
+            let batches = self.runtime.block_on(task).unwrap_or_else(|e| Err(stopped(&e)));
+            let batches = batches.map_err(|e| in_module(self.catalog, &module.name, e))?;
+            tables.push(metrics::table(module, &batches)?);
+        }
+        Ok(tables)
+    }
+
+    /// Runs on the worker threads, whose number and stacks are ours, unlike the caller's.
+    fn block_on<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = PlanResult<T>> + Send + 'static,
+    ) -> PlanResult<T> {
+        let task = self.runtime.spawn(future);
+        self.runtime.block_on(task).unwrap_or_else(|e| Err(stopped(&e)))
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+/// A table of the run. Its schema is bare: the engine cannot plan a union of tables whose metadata
+/// differ, and the documentation is in [`TableSpec`] anyway.
+fn memory_table(spec: &TableSpec, batches: &[RecordBatch]) -> PlanResult<MemTable> {
+    let fields: Vec<Field> = spec
+        .columns
+        .iter()
+        .map(|c| Field::new(c.name, c.column_type.arrow(), c.nullable))
+        .collect();
+    let schema = Arc::new(ArrowSchema::new(fields));
+    let batches: Result<Vec<_>, _> = batches
+        .iter()
+        .map(|batch| RecordBatch::try_new(Arc::clone(&schema), batch.columns().to_vec()))
+        .collect();
+    MemTable::try_new(schema, vec![batches?])
+}
+
+fn context(partitions: usize, schema: &Arc<Schema>) -> PlanResult<SessionContext> {
+    let config = SessionConfig::new()
+        .with_target_partitions(partitions)
+        .with_batch_size(BATCH_ROWS)
+        .with_information_schema(true)
+        .with_create_default_catalog_and_schema(false)
+        .with_default_catalog_and_schema("run", "public")
+        .set_bool("datafusion.sql_parser.collect_spans", true)
+        .set_bool("datafusion.execution.collect_statistics", false)
+        .set_bool("datafusion.optimizer.repartition_sorts", false)
+        .set_usize("datafusion.optimizer.max_passes", 2);
+    let context = SessionContext::new_with_config_rt(config, Arc::new(RuntimeEnv::default()));
+    let catalog = Arc::new(MemoryCatalogProvider::new());
+    catalog.register_schema("public", Arc::clone(schema) as _)?;
+    context.register_catalog("run", catalog);
+    Ok(context)
+}
+
+/// Rows that flow through a query at once: large enough that the fixed cost of a batch, which windows
+/// and sorts pay several times, disappears.
+const BATCH_ROWS: usize = 32_768;
+
+async fn rows(
+    context: SessionContext,
+    schema: Arc<Schema>,
+    module: &'static Module,
+) -> PlanResult<Vec<RecordBatch>> {
+    let sql = format!("SELECT * FROM {}", module.name);
+    let plan = schema.plan(&context.state(), &sql).await?;
+    collect(&context, in_order(plan, module)?).await
+}
+
+async fn collect(context: &SessionContext, plan: LogicalPlan) -> PlanResult<Vec<RecordBatch>> {
+    let (schema, mut batches) = run(context.state(), plan).await?;
+    if batches.is_empty() {
+        batches.push(RecordBatch::new_empty(schema));
+    }
+    Ok(batches)
+}
+
+fn in_module(catalog: &Catalog, view: &str, error: DataFusionError) -> Error {
+    let (inner, source) = module_of(error);
+    let name = inner.as_deref().unwrap_or(view);
+    let path = catalog.find(name).map_or_else(|| name.to_owned(), |m| m.path.clone());
+    Error::Module { path, line: line_of(&source), source }
+}
+
+fn stopped(error: &tokio::task::JoinError) -> DataFusionError {
+    DataFusionError::Execution(format!("the query stopped: {error}"))
+}

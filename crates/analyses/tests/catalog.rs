@@ -1,0 +1,158 @@
+//! Every module: its header is true.
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use analyses::datafusion::arrow::array::RecordBatch;
+use analyses::datafusion::prelude::SessionContext;
+use analyses::{Module, Params, Session, catalog};
+use support::Run;
+use trace_model::TableSet;
+
+fn column_names(batches: &[RecordBatch]) -> Vec<String> {
+    batches[0].schema().fields().iter().map(|f| f.name().clone()).collect()
+}
+
+fn header_names(module: &Module) -> Vec<String> {
+    module.columns.iter().map(|c| c.name.clone()).collect()
+}
+
+/// A bit of everything, so that every view has rows.
+fn small_run() -> Run {
+    let mut run = Run::default();
+    for rank in 0..2 {
+        run.rank_with_cut(rank, 3, 20_000).device(rank, 1_000);
+        for step in 0..3 {
+            let start = step * 10_000;
+            run.step(rank, step, start, 9_000, step == 2)
+                .annotation(
+                    rank,
+                    "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+                    start,
+                    1_000,
+                )
+                .op(rank, "autograd::engine::evaluate_function: MmBackward0", start + 5_000, 100)
+                .annotation(rank, "Optimizer.step#SGD.step", start + 6_000, 100)
+                .kernel_in_step(rank, step, start + 2_000, 500, (start + 1_500, 100))
+                .shaped(0.5, 0.25)
+                .kernel(
+                    rank,
+                    "communication",
+                    start + 3_000,
+                    500 + i64::from(rank),
+                    Some((start + 1_700, 10)),
+                )
+                .as_collective("allreduce", "0", 16)
+                .memcpy(rank, start + 4_000, 100, 64, Some((start + 3_900, 300)));
+        }
+        run.memory(rank, 5, 100, 200);
+    }
+    run
+}
+
+#[test]
+fn header_columns_are_the_columns_of_the_view() {
+    let empty = Session::new(TableSet::default(), Params::default()).unwrap();
+    let small = small_run().open();
+    for module in catalog().modules() {
+        for (what, session) in [("no rows", &empty), ("a few rows", &small)] {
+            let batches = session.analyze(&module.name).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert_eq!(column_names(&batches), header_names(module), "{} on {what}", module.path);
+        }
+        assert!(
+            small.analyze(&module.name).unwrap()[0].num_rows() > 0 || module.name == "events",
+            "{} has no rows on a run that has a bit of everything",
+            module.path
+        );
+    }
+}
+
+#[test]
+fn views_become_metric_tables() {
+    let session = small_run().open();
+    let names: Vec<&str> = catalog().modules().iter().map(|m| m.name.as_str()).collect();
+    let tables = session.metric_tables(&names).unwrap();
+    for (table, module) in tables.iter().zip(catalog().modules()) {
+        assert_eq!(table.view, module.name);
+        assert!(table.rows.iter().all(|row| row.len() == module.columns.len()), "{}", module.name);
+    }
+}
+
+#[test]
+fn metric_rows_are_identified_by_the_keys_of_their_scope() {
+    let session = small_run().open();
+    for module in catalog().modules() {
+        let Some(scope) = module.columns.iter().find_map(|c| c.metric) else { continue };
+        assert!(
+            module.columns.iter().filter_map(|c| c.metric).all(|s| s == scope),
+            "{}: metrics of one view have one scope",
+            module.path
+        );
+        // The reasons for idleness of a stream and the devices of a step are rows of their own.
+        let mut keys = scope.keys().to_vec();
+        keys.extend(module.columns.iter().map(|c| c.name.as_str()).filter(|c| {
+            matches!(*c, "idle_category" | "kind") || (*c == "device" && !scope.keys().contains(c))
+        }));
+        let rows = support::rows(&session, &module.name, &keys);
+        let distinct: BTreeSet<&String> = rows.iter().collect();
+        assert_eq!(distinct.len(), rows.len(), "{}: {keys:?} is not a key", module.path);
+    }
+}
+
+#[test]
+fn needs_are_what_the_query_reads() {
+    let state = SessionContext::new().state();
+    let dialect = state.config().options().sql_parser.dialect;
+    for module in catalog().modules() {
+        let statement = state.sql_to_statement(&module.sql, &dialect).unwrap();
+        let read: BTreeSet<String> = state
+            .resolve_table_references(&statement)
+            .unwrap()
+            .into_iter()
+            .map(|reference| reference.table().to_owned())
+            .collect();
+        let needs: BTreeSet<String> = module.needs.iter().cloned().collect();
+        assert_eq!(needs, read, "{}", module.path);
+    }
+}
+
+#[test]
+fn params_are_what_the_query_mentions() {
+    for module in catalog().modules() {
+        let mentioned: BTreeSet<&str> = module
+            .sql
+            .lines()
+            .filter(|line| !line.starts_with("--"))
+            .flat_map(|line| line.split('$').skip(1))
+            .filter_map(|rest| rest.split(|c: char| !(c.is_alphanumeric() || c == '_')).next())
+            .collect();
+        let declared: BTreeSet<&str> = module.params.iter().map(|p| p.name.as_str()).collect();
+        assert_eq!(declared, mentioned, "{}", module.path);
+    }
+}
+
+#[test]
+fn the_contract_with_rules_holds() {
+    let metrics: BTreeSet<String> =
+        catalog().metrics().iter().map(trace_model::MetricSpec::name).collect();
+    for name in [
+        "step_time_summary.cv_ratio",
+        "step_phases.dataloader_idle_ratio",
+        "gpu_temporal_breakdown.idle_ratio",
+        "gpu_utilization.kernel_busy_ratio",
+        "gpu_utilization.sm_efficiency_ratio",
+        "gpu_idle_breakdown.idle_ratio",
+        "gpu_idle_causes.sync_ratio",
+        "gpu_kernels.ratio",
+        "kernel_sizes.short_gap_ratio",
+        "comm_overlap.exposed_ratio",
+        "comm_stragglers.caused_wait_ratio",
+        "queue_length.full_ratio",
+        "kernel_launch_summary.median_delay_ns",
+        "memory_peak.allocated_ratio",
+        "trace_quality.unlinked_ratio",
+    ] {
+        assert!(metrics.contains(name), "{name} is gone");
+    }
+}

@@ -1,0 +1,227 @@
+//! Interval algebra in SQL against the most naive model there is: an array with one cell a nanosecond.
+
+mod support;
+
+use proptest::prelude::*;
+use support::{Run, table};
+use trace_model::{MetricTable, Value};
+
+/// All that is generated lies in here.
+const END: usize = 120;
+
+#[derive(Debug, Clone)]
+struct Activity {
+    kind: &'static str,
+    ts: i64,
+    dur: i64,
+    launch: Option<(i64, i64)>,
+}
+
+#[derive(Debug, Clone)]
+struct Wait {
+    loading: bool,
+    ts: i64,
+    dur: i64,
+}
+
+/// Short and often equal, so that zero-length, touching and identical intervals are common.
+fn span() -> impl Strategy<Value = (i64, i64)> {
+    (0..100_i64, prop_oneof![Just(0), 1..4_i64, 1..20_i64])
+}
+
+fn activity() -> impl Strategy<Value = Activity> {
+    let kind = prop_oneof![Just("computation"), Just("communication"), Just("memory")];
+    (kind, span(), proptest::option::of((0..30_i64, 0..10_i64))).prop_map(
+        |(kind, (ts, dur), launch)| {
+            let launch = launch.map(|(before, length)| (ts - before, length.min(before)));
+            Activity { kind, ts, dur, launch }
+        },
+    )
+}
+
+fn wait() -> impl Strategy<Value = Wait> {
+    (any::<bool>(), span()).prop_map(|(loading, (ts, dur))| Wait { loading, ts, dur })
+}
+
+/// How many activities that `counts` run in each nanosecond.
+fn running(activities: &[Activity], counts: impl Fn(&Activity) -> bool) -> Vec<usize> {
+    let mut cells = vec![0; END];
+    for a in activities.iter().filter(|a| counts(a)) {
+        for cell in &mut cells[a.ts as usize..(a.ts + a.dur) as usize] {
+            *cell += 1;
+        }
+    }
+    cells
+}
+
+fn count(cells: &[usize], keep: impl Fn(usize) -> bool) -> i64 {
+    cells.iter().filter(|&&c| keep(c)).count() as i64
+}
+
+fn build(activities: &[Activity], waits: &[Wait]) -> Run {
+    let mut run = Run::default();
+    run.rank(0);
+    for a in activities {
+        run.kernel(0, a.kind, a.ts, a.dur, a.launch);
+    }
+    for w in waits {
+        if w.loading {
+            run.annotation(
+                0,
+                "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+                w.ts,
+                w.dur,
+            );
+        } else {
+            run.call(0, "cudaDeviceSynchronize", w.ts, w.dur);
+        }
+    }
+    run
+}
+
+fn int(table: &MetricTable, column: &str) -> i64 {
+    match table.rows.first().map(|row| &row[table.index(column).unwrap()]) {
+        Some(Value::Int(v)) => *v,
+        None => 0,
+        other => panic!("{column} is {other:?}"),
+    }
+}
+
+/// Idle nanoseconds of one device by cause, one by one.
+#[derive(Debug, Default, PartialEq)]
+struct Causes {
+    dataloader: i64,
+    sync: i64,
+    host: i64,
+    device_wait: i64,
+    unlinked: i64,
+}
+
+fn causes(activities: &[Activity], waits: &[Wait], (from, to): (i64, i64)) -> Causes {
+    let mut sums = Causes::default();
+    let mut busy_until = from;
+    for a in activities {
+        let start = busy_until;
+        busy_until = busy_until.max(a.ts + a.dur);
+        let waiting = waits.iter().any(|w| !w.loading && w.ts <= start && start <= w.ts + w.dur);
+        for t in start..a.ts.min(to) {
+            let loading = waits.iter().any(|w| w.loading && w.ts <= t && t < w.ts + w.dur);
+            *match a.launch {
+                None => &mut sums.unlinked,
+                Some((ts, dur)) if ts + dur <= start => &mut sums.device_wait,
+                Some(_) if loading => &mut sums.dataloader,
+                Some(_) if waiting => &mut sums.sync,
+                Some(_) => &mut sums.host,
+            } += 1;
+        }
+    }
+    // Nothing more is launched.
+    sums.host += (to - busy_until).max(0);
+    sums
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn unions_and_overlaps(activities in prop::collection::vec(activity(), 1..30)) {
+        let all = running(&activities, |_| true);
+        let computing = running(&activities, |a| a.kind == "computation");
+        let communicating = running(&activities, |a| a.kind == "communication");
+        let first = activities.iter().map(|a| a.ts).min().unwrap();
+        let last = activities.iter().map(|a| a.ts + a.dur).max().unwrap();
+        let both = (0..END).filter(|&t| computing[t] > 0 && communicating[t] > 0).count() as i64;
+        let busy = count(&all, |c| c > 0);
+
+        let mut run = build(&activities, &[]);
+        run.step_from("trace", 0, 0, first, last - first, true);
+        let session = run.open();
+        let temporal = table(&session, "gpu_temporal_breakdown");
+        prop_assert_eq!(int(&temporal, "kernel_time_ns"), last - first);
+        prop_assert_eq!(int(&temporal, "idle_ns"), last - first - busy);
+        prop_assert_eq!(int(&temporal, "compute_ns"), count(&computing, |c| c > 0));
+        let overlap = table(&session, "comm_overlap");
+        prop_assert_eq!(int(&overlap, "comm_ns"), count(&communicating, |c| c > 0));
+        prop_assert_eq!(int(&overlap, "overlap_ns"), both);
+        // The union by running maximum, against the one by running sums.
+        prop_assert_eq!(int(&table(&session, "gpu_idle_causes"), "idle_ns"), last - first - busy);
+        let types = table(&session, "gpu_kernel_breakdown");
+        let total: f64 = types.rows.iter().filter_map(|row| row[1].as_f64()).sum();
+        prop_assert_eq!(total as i64, busy);
+    }
+
+    #[test]
+    fn utilization_within_steps(
+        activities in prop::collection::vec(activity(), 1..20),
+        start in 0..50_i64,
+        lengths in (1..30_i64, 1..30_i64),
+    ) {
+        let mut run = build(&activities, &[]);
+        run.step(0, 0, start, lengths.0, false).step(0, 1, start + lengths.0, lengths.1, true);
+        let all = running(&activities, |_| true);
+        let (from, to) = (start as usize, (start + lengths.0 + lengths.1) as usize);
+        let session = run.open();
+        let utilization = table(&session, "gpu_utilization");
+        prop_assert_eq!(int(&utilization, "window_ns"), (to - from) as i64);
+        prop_assert_eq!(int(&utilization, "busy_ns"), count(&all[from..to], |c| c > 0));
+        let steps = table(&session, "gpu_utilization_by_step");
+        let middle = from + lengths.0 as usize;
+        prop_assert_eq!(int(&steps, "busy_ns"), count(&all[from..middle], |c| c > 0));
+    }
+
+    #[test]
+    fn causes_of_idleness(
+        activities in prop::collection::vec(activity(), 1..20),
+        waits in prop::collection::vec(wait(), 0..10),
+        from in 0..60_i64,
+        length in 1..60_i64,
+    ) {
+        // Where two activities start together, the model does not say which one ended the gap.
+        let mut activities = activities;
+        activities.sort_by_key(|a| a.ts);
+        activities.dedup_by_key(|a| a.ts);
+        let mut run = build(&activities, &waits);
+        run.step(0, 0, from, length, true);
+        let session = run.open();
+        let found = table(&session, "gpu_idle_causes");
+        let found = Causes {
+            dataloader: int(&found, "dataloader_ns"),
+            sync: int(&found, "sync_ns"),
+            host: int(&found, "host_ns"),
+            device_wait: int(&found, "device_wait_ns"),
+            unlinked: int(&found, "unlinked_ns"),
+        };
+        prop_assert_eq!(found, causes(&activities, &waits, (from, from + length)));
+    }
+
+    #[test]
+    fn phases_partition_steps(
+        marks in prop::collection::vec((0..3_usize, span()), 0..20),
+        start in 0..50_i64,
+        length in 1..60_i64,
+    ) {
+        let mut run = Run::default();
+        run.rank(0).step(0, 4, start, length, true);
+        let mut loading = vec![false; END];
+        for (kind, (ts, dur)) in marks {
+            match kind {
+                0 => {
+                    run.annotation(0, "enumerate(DataPipe)#x", ts, dur);
+                    loading[ts as usize..(ts + dur) as usize].fill(true);
+                }
+                1 => { run.annotation(0, "Optimizer.step#Adam.step", ts, dur); }
+                _ => { run.op(0, "autograd::engine::evaluate_function: x", ts, dur); }
+            }
+        }
+        let session = run.open();
+        let phases = table(&session, "host_phases");
+        let at = phases.index("dur_ns").unwrap();
+        let total: f64 = phases.rows.iter().filter_map(|row| row[at].as_f64()).sum();
+        prop_assert_eq!(total as i64, length);
+        let inside = &loading[start as usize..(start + length) as usize];
+        let expected = inside.iter().filter(|&&l| l).count() as i64;
+        let step = table(&session, "step_phases_by_step");
+        prop_assert_eq!(int(&step, "dataloader_ns"), expected);
+        prop_assert_eq!(int(&step, "dataloader_idle_ns"), expected);
+    }
+}

@@ -1,0 +1,471 @@
+//! Tiny runs written by hand: rows with sensible defaults.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    missing_docs,
+    clippy::too_many_arguments,
+    reason = "each test uses its own part"
+)]
+
+use analyses::{Params, Session};
+use trace_model::column::{NULL_I32, NULL_I64};
+use trace_model::tables::{
+    Annotation, Annotations, Collective, Collectives, CpuOp, CpuOps, Device, Devices, Kernel,
+    Kernels, Memcpy, Memcpys, MemoryEvent, MemoryEvents, Memset, Memsets, Rank, Ranks, RuntimeCall,
+    RuntimeCalls, Step, Steps,
+};
+use trace_model::{MetricTable, StrId, Strings, TableSet, Value};
+
+/// A launching call: start and duration; it runs on thread 1.
+pub type Launch = Option<(i64, i64)>;
+
+#[derive(Default)]
+pub struct Run {
+    strings: Strings,
+    ranks: Ranks,
+    steps: Steps,
+    devices: Devices,
+    cpu_ops: CpuOps,
+    runtime_calls: RuntimeCalls,
+    annotations: Annotations,
+    kernels: Kernels,
+    memcpys: Memcpys,
+    memsets: Memsets,
+    collectives: Collectives,
+    memory_events: MemoryEvents,
+    next_event: i64,
+}
+
+impl Run {
+    fn id(&mut self) -> i64 {
+        self.next_event += 1;
+        self.next_event
+    }
+
+    fn name(&mut self, text: &str) -> StrId {
+        if text.is_empty() { StrId::NULL } else { self.strings.intern(text) }
+    }
+
+    /// A rank without steps.
+    pub fn rank(&mut self, rank: i32) -> &mut Self {
+        self.rank_with_cut(rank, 0, NULL_I64)
+    }
+
+    pub fn rank_with_cut(&mut self, rank: i32, step_count: i32, cut_ns: i64) -> &mut Self {
+        let (file, vendor, clock) = (self.name("file"), self.name("nvidia"), self.name("single"));
+        self.ranks.push(Rank {
+            rank,
+            file,
+            world_size: NULL_I32,
+            backend: StrId::NULL,
+            host: StrId::NULL,
+            vendor,
+            start_ns: 0,
+            end_ns: 0,
+            base_time_ns: NULL_I64,
+            clock,
+            event_count: 0,
+            step_count,
+            cut_ns,
+            steps_end_ns: NULL_I64,
+            has_shapes: false,
+            has_stacks: false,
+            has_modules: false,
+            has_memory: false,
+        });
+        self
+    }
+
+    /// A profiler step; the last one pushed with `is_last` is the last of the rank.
+    pub fn step(
+        &mut self,
+        rank: i32,
+        step: i64,
+        ts_ns: i64,
+        dur_ns: i64,
+        is_last: bool,
+    ) -> &mut Self {
+        self.step_from("profiler_step", rank, step, ts_ns, dur_ns, is_last)
+    }
+
+    pub fn step_from(
+        &mut self,
+        source: &str,
+        rank: i32,
+        step: i64,
+        ts_ns: i64,
+        dur_ns: i64,
+        is_last: bool,
+    ) -> &mut Self {
+        let (name, source) = (self.name(&format!("ProfilerStep#{step}")), self.name(source));
+        let event_id = self.id();
+        if let Some(row) = self.ranks.rank.0.iter().position(|&r| r == rank) {
+            let end_ns = &mut self.ranks.steps_end_ns.0[row];
+            *end_ns = (*end_ns).max(ts_ns + dur_ns);
+        }
+        self.steps.push(Step {
+            rank,
+            step,
+            name,
+            source,
+            ts_ns,
+            dur_ns,
+            thread: 1,
+            event_id,
+            is_last,
+        });
+        self
+    }
+
+    /// A kernel on device 0, stream 7, of step `step` (or none: -1).
+    pub fn kernel(
+        &mut self,
+        rank: i32,
+        kind: &str,
+        ts_ns: i64,
+        dur_ns: i64,
+        launch: Launch,
+    ) -> &mut Self {
+        self.kernel_on(rank, kind, (0, 7), ts_ns, dur_ns, launch, None, kind)
+    }
+
+    pub fn kernel_in_step(
+        &mut self,
+        rank: i32,
+        step: i64,
+        ts_ns: i64,
+        dur_ns: i64,
+        launch: (i64, i64),
+    ) -> &mut Self {
+        self.kernel_on(rank, "computation", (0, 7), ts_ns, dur_ns, Some(launch), Some(step), "k")
+    }
+
+    pub fn kernel_on(
+        &mut self,
+        rank: i32,
+        kind: &str,
+        (device, stream): (i32, i32),
+        ts_ns: i64,
+        dur_ns: i64,
+        launch: Launch,
+        step: Option<i64>,
+        name: &str,
+    ) -> &mut Self {
+        let (name, kind) = (self.name(name), self.name(kind));
+        let call = launch.map(|(ts, dur)| self.call(rank, "cudaLaunchKernel", ts, dur));
+        let launch_name =
+            if launch.is_some() { self.name("cudaLaunchKernel") } else { StrId::NULL };
+        let event_id = self.id();
+        self.kernels.push(Kernel {
+            rank,
+            event_id,
+            name,
+            kind,
+            ts_ns,
+            dur_ns,
+            device,
+            stream,
+            thread: 0,
+            correlation: call.unwrap_or(NULL_I64),
+            external_id: NULL_I64,
+            launch: call.unwrap_or(NULL_I64),
+            launch_name,
+            launch_ts_ns: launch.map_or(NULL_I64, |l| l.0),
+            launch_dur_ns: launch.map_or(NULL_I64, |l| l.1),
+            launch_thread: launch.map_or(NULL_I32, |_| 1),
+            op: NULL_I64,
+            op_name: StrId::NULL,
+            annotation: StrId::NULL,
+            module: StrId::NULL,
+            python_frame: StrId::NULL,
+            step: step.unwrap_or(NULL_I64),
+            queue_order: NULL_I64,
+            blocks: NULL_I64,
+            block_threads: NULL_I64,
+            registers: NULL_I32,
+            shared_memory_bytes: NULL_I64,
+            blocks_per_sm: f64::NAN,
+            warps_per_sm: f64::NAN,
+            occupancy_ratio: f64::NAN,
+            args: String::new(),
+        });
+        self
+    }
+
+    /// Gives the last kernel what the profiler says of its shape.
+    pub fn shaped(&mut self, blocks_per_sm: f64, occupancy_ratio: f64) -> &mut Self {
+        *self.kernels.blocks_per_sm.0.last_mut().unwrap() = blocks_per_sm;
+        *self.kernels.occupancy_ratio.0.last_mut().unwrap() = occupancy_ratio;
+        self
+    }
+
+    pub fn memcpy(
+        &mut self,
+        rank: i32,
+        ts_ns: i64,
+        dur_ns: i64,
+        bytes: i64,
+        launch: Launch,
+    ) -> &mut Self {
+        let (name, kind) = (self.name("Memcpy DtoH (Device -> Pageable)"), self.name("DtoH"));
+        let call = launch.map(|(ts, dur)| self.call(rank, "cudaMemcpyAsync", ts, dur));
+        let launch_name = if launch.is_some() { self.name("cudaMemcpyAsync") } else { StrId::NULL };
+        let event_id = self.id();
+        self.memcpys.push(Memcpy {
+            rank,
+            event_id,
+            name,
+            kind,
+            ts_ns,
+            dur_ns,
+            device: 0,
+            stream: 7,
+            thread: 0,
+            correlation: call.unwrap_or(NULL_I64),
+            external_id: NULL_I64,
+            launch: call.unwrap_or(NULL_I64),
+            launch_name,
+            launch_ts_ns: launch.map_or(NULL_I64, |l| l.0),
+            launch_dur_ns: launch.map_or(NULL_I64, |l| l.1),
+            launch_thread: launch.map_or(NULL_I32, |_| 1),
+            op: NULL_I64,
+            op_name: StrId::NULL,
+            annotation: StrId::NULL,
+            module: StrId::NULL,
+            python_frame: StrId::NULL,
+            step: NULL_I64,
+            queue_order: NULL_I64,
+            bytes,
+            bandwidth_gb_per_s: f64::NAN,
+            args: String::new(),
+        });
+        self
+    }
+
+    pub fn memset(&mut self, rank: i32, ts_ns: i64, dur_ns: i64) -> &mut Self {
+        let name = self.name("Memset (Device)");
+        let event_id = self.id();
+        self.memsets.push(Memset {
+            rank,
+            event_id,
+            name,
+            ts_ns,
+            dur_ns,
+            device: 0,
+            stream: 7,
+            thread: 0,
+            correlation: NULL_I64,
+            external_id: NULL_I64,
+            launch: NULL_I64,
+            launch_name: StrId::NULL,
+            launch_ts_ns: NULL_I64,
+            launch_dur_ns: NULL_I64,
+            launch_thread: NULL_I32,
+            op: NULL_I64,
+            op_name: StrId::NULL,
+            annotation: StrId::NULL,
+            module: StrId::NULL,
+            python_frame: StrId::NULL,
+            step: NULL_I64,
+            queue_order: NULL_I64,
+            bytes: 64,
+            bandwidth_gb_per_s: f64::NAN,
+            args: String::new(),
+        });
+        self
+    }
+
+    /// A runtime call on thread 1; the result is its event id, which serves as correlation too.
+    pub fn call(&mut self, rank: i32, name: &str, ts_ns: i64, dur_ns: i64) -> i64 {
+        let (name, category) = (self.name(name), self.name("cuda_runtime"));
+        let event_id = self.id();
+        self.runtime_calls.push(RuntimeCall {
+            rank,
+            event_id,
+            name,
+            category,
+            ts_ns,
+            dur_ns,
+            self_dur_ns: dur_ns,
+            thread: 1,
+            tid: NULL_I64,
+            parent: NULL_I64,
+            depth: 0,
+            step: NULL_I64,
+            correlation: event_id,
+            external_id: NULL_I64,
+            op: NULL_I64,
+            device_events: 0,
+            args: String::new(),
+        });
+        event_id
+    }
+
+    pub fn annotation(&mut self, rank: i32, name: &str, ts_ns: i64, dur_ns: i64) -> &mut Self {
+        let name = self.name(name);
+        let event_id = self.id();
+        self.annotations.push(Annotation {
+            rank,
+            event_id,
+            name,
+            on_device: false,
+            ts_ns,
+            dur_ns,
+            self_dur_ns: dur_ns,
+            thread: 1,
+            tid: NULL_I64,
+            parent: NULL_I64,
+            depth: 0,
+            step: NULL_I64,
+            external_id: NULL_I64,
+            input_dims: StrId::NULL,
+            input_types: StrId::NULL,
+            call_stack: StrId::NULL,
+            args: String::new(),
+        });
+        self
+    }
+
+    pub fn op(&mut self, rank: i32, name: &str, ts_ns: i64, dur_ns: i64) -> &mut Self {
+        let name = self.name(name);
+        let event_id = self.id();
+        self.cpu_ops.push(CpuOp {
+            rank,
+            event_id,
+            name,
+            ts_ns,
+            dur_ns,
+            self_dur_ns: dur_ns,
+            thread: 2,
+            tid: NULL_I64,
+            parent: NULL_I64,
+            depth: 0,
+            step: NULL_I64,
+            external_id: NULL_I64,
+            sequence: NULL_I64,
+            fwd_thread: NULL_I64,
+            input_dims: StrId::NULL,
+            input_types: StrId::NULL,
+            call_stack: StrId::NULL,
+            args: String::new(),
+        });
+        self
+    }
+
+    /// Describes the last kernel as a collective of a group.
+    pub fn as_collective(&mut self, name: &str, group: &str, elements: i64) -> &mut Self {
+        let (name, group_name) = (self.name(name), self.name(group));
+        let k = &self.kernels;
+        let last = k.len() - 1;
+        self.collectives.push(Collective {
+            rank: k.rank.0[last],
+            event_id: k.event_id.0[last],
+            name,
+            on_device: true,
+            ts_ns: k.ts_ns.0[last],
+            dur_ns: k.dur_ns.0[last],
+            device: 0,
+            stream: 7,
+            group_name,
+            group_description: StrId::NULL,
+            group_size: NULL_I32,
+            group_ranks: StrId::NULL,
+            dtype: StrId::NULL,
+            input_elements: elements,
+            output_elements: NULL_I64,
+            sequence: NULL_I64,
+            correlation: NULL_I64,
+            external_id: NULL_I64,
+            step: NULL_I64,
+        });
+        self
+    }
+
+    pub fn memory(&mut self, rank: i32, ts_ns: i64, allocated: i64, reserved: i64) -> &mut Self {
+        let event_id = self.id();
+        self.memory_events.push(MemoryEvent {
+            rank,
+            event_id,
+            ts_ns,
+            thread: 1,
+            step: NULL_I64,
+            device_type: 1,
+            device: 0,
+            address: NULL_I64,
+            bytes: 1,
+            total_allocated_bytes: allocated,
+            total_reserved_bytes: reserved,
+            args: String::new(),
+        });
+        self
+    }
+
+    pub fn device(&mut self, rank: i32, total_memory_bytes: i64) -> &mut Self {
+        let name = self.name("H100");
+        self.devices.push(Device {
+            rank,
+            device: 0,
+            name,
+            total_memory_bytes,
+            compute_major: 9,
+            compute_minor: 0,
+            sm_count: 132,
+            warp_size: 32,
+            max_threads_per_sm: 2048,
+        });
+        self
+    }
+
+    pub fn tables(self) -> TableSet {
+        let mut tables = TableSet::default();
+        macro_rules! push {
+            ($($table:ident),+) => { $(tables.push(stringify!($table), self.$table.into_batch(&self.strings));)+ };
+        }
+        push!(
+            ranks,
+            steps,
+            devices,
+            cpu_ops,
+            runtime_calls,
+            annotations,
+            kernels,
+            memcpys,
+            memsets,
+            collectives,
+            memory_events
+        );
+        tables
+    }
+
+    pub fn open(self) -> Session {
+        self.open_with(Params::default())
+    }
+
+    pub fn open_with(self, params: Params) -> Session {
+        Session::new(self.tables(), params).unwrap()
+    }
+}
+
+/// The rows of `view`, only `columns`, each value as text: `7`, `0.25`, `-`.
+pub fn rows(session: &Session, view: &str, columns: &[&str]) -> Vec<String> {
+    let table = table(session, view);
+    let at: Vec<usize> =
+        columns.iter().map(|c| table.index(c).unwrap_or_else(|| panic!("no column {c}"))).collect();
+    table
+        .rows
+        .iter()
+        .map(|row| at.iter().map(|&i| text(&row[i])).collect::<Vec<_>>().join(" "))
+        .collect()
+}
+
+pub fn table(session: &Session, view: &str) -> MetricTable {
+    session.metric_tables(&[view]).unwrap_or_else(|e| panic!("{view}: {e}")).remove(0)
+}
+
+/// Floats to six digits, so that sums may be written as people write them.
+fn text(value: &Value) -> String {
+    match value {
+        Value::Float(v) => ((v * 1e6).round() / 1e6).to_string(),
+        other => other.to_string(),
+    }
+}
