@@ -29,6 +29,8 @@ pub trait Column: Default {
     /// Whether values may be absent.
     const NULLABLE: bool;
 
+    /// The value that stands for none: absent where that is possible, else zero.
+    fn absent() -> Self::Item;
     /// Adds one value.
     fn push(&mut self, item: Self::Item);
     /// Moves the rows of `other` to the end; `remap` translates its string ids.
@@ -44,7 +46,7 @@ pub trait Column: Default {
 }
 
 macro_rules! primitive_column {
-    ($(#[$doc:meta])* $name:ident, $item:ty, $array:ty, $type:ident, $nullable:expr, $is_null:expr) => {
+    ($(#[$doc:meta])* $name:ident, $item:ty, $array:ty, $type:ident, $nullable:expr, $absent:expr, $is_null:expr) => {
         $(#[$doc])*
         #[derive(Debug, Default, Clone)]
         pub struct $name(pub Vec<$item>);
@@ -53,6 +55,10 @@ macro_rules! primitive_column {
             type Item = $item;
             const TYPE: ColumnType = ColumnType::$type;
             const NULLABLE: bool = $nullable;
+
+            fn absent() -> $item {
+                $absent
+            }
 
             fn push(&mut self, item: $item) {
                 self.0.push(item);
@@ -83,23 +89,23 @@ macro_rules! primitive_column {
 
 primitive_column!(
     /// Int64, always present.
-    I64, i64, Int64Array, Int64, false, |_| false
+    I64, i64, Int64Array, Int64, false, 0, |_| false
 );
 primitive_column!(
     /// Int64; [`NULL_I64`] is absent.
-    OptI64, i64, Int64Array, Int64, true, |v| v == NULL_I64
+    OptI64, i64, Int64Array, Int64, true, NULL_I64, |v| v == NULL_I64
 );
 primitive_column!(
     /// Int32, always present.
-    I32, i32, Int32Array, Int32, false, |_| false
+    I32, i32, Int32Array, Int32, false, 0, |_| false
 );
 primitive_column!(
     /// Int32; [`NULL_I32`] is absent.
-    OptI32, i32, Int32Array, Int32, true, |v| v == NULL_I32
+    OptI32, i32, Int32Array, Int32, true, NULL_I32, |v| v == NULL_I32
 );
 primitive_column!(
     /// Float64; NaN is absent, so that no NaN ever reaches a query.
-    OptF64, f64, Float64Array, Float64, true, f64::is_nan
+    OptF64, f64, Float64Array, Float64, true, f64::NAN, f64::is_nan
 );
 
 /// Boolean, always present.
@@ -110,6 +116,10 @@ impl Column for Flag {
     type Item = bool;
     const TYPE: ColumnType = ColumnType::Boolean;
     const NULLABLE: bool = false;
+
+    fn absent() -> bool {
+        false
+    }
 
     fn push(&mut self, item: bool) {
         self.0.push(item);
@@ -136,6 +146,10 @@ impl Column for Name {
     type Item = StrId;
     const TYPE: ColumnType = ColumnType::Dictionary;
     const NULLABLE: bool = true;
+
+    fn absent() -> StrId {
+        StrId::NULL
+    }
 
     fn push(&mut self, item: StrId) {
         self.0.push(item);
@@ -212,6 +226,10 @@ impl Column for Text {
     type Item = String;
     const TYPE: ColumnType = ColumnType::Text;
     const NULLABLE: bool = true;
+
+    fn absent() -> String {
+        String::new()
+    }
 
     fn push(&mut self, item: String) {
         self.offsets.push(self.bytes.len() as i64);

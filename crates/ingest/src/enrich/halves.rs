@@ -1,6 +1,5 @@
 //! Begin (`B`) and end (`E`) events become spans.
 
-use trace_model::column::NULL_I64;
 use trace_model::tables::{Annotation, Span};
 
 use crate::formats::kineto::classify::{Kind, classify};
@@ -46,35 +45,25 @@ fn push(columns: &mut Columns, begin: Half, end_ns: i64) {
     let dur_ns = end_ns - begin.ts_ns;
     if classify(columns.strings.get(begin.category)) == Kind::Annotation {
         columns.annotations.push(Annotation {
-            rank: 0,
             event_id: begin.event_id,
             name: begin.name,
-            on_device: false,
             ts_ns: begin.ts_ns,
             dur_ns,
             self_dur_ns: dur_ns,
             thread: begin.thread,
-            tid: NULL_I64,
-            parent: NULL_I64,
-            depth: 0,
-            step: NULL_I64,
-            external_id: NULL_I64,
-            input_dims: trace_model::StrId::NULL,
-            input_types: trace_model::StrId::NULL,
-            call_stack: trace_model::StrId::NULL,
             args: begin.args,
+            ..Annotation::absent()
         });
     } else {
         columns.spans.push(Span {
-            rank: 0,
             event_id: begin.event_id,
             name: begin.name,
             category: begin.category,
             ts_ns: begin.ts_ns,
             dur_ns,
             thread: begin.thread,
-            step: NULL_I64,
             args: begin.args,
+            ..Span::absent()
         });
     }
 }

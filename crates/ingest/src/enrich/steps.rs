@@ -35,9 +35,10 @@ struct Mark {
     event_id: i64,
 }
 
-/// Finds the steps: by `ProfilerStep#n`, else from one `Optimizer.step` to the next, else the whole
-/// recording as one.
-pub(crate) fn find(columns: &mut Columns, start_ns: i64, end_ns: i64) -> Found {
+/// Finds the steps: by `ProfilerStep#n`, else from one `Optimizer.step` to the next, else `whole`, the
+/// start and end of the recording, as one.
+pub(crate) fn find(columns: &mut Columns, whole: (i64, i64)) -> Found {
+    let (start_ns, end_ns) = whole;
     let mut found = Found::default();
     let numbers: Vec<Option<i64>> =
         columns.strings.iter().map(|(_, text)| profiler_step(text)).collect();

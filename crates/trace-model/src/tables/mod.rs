@@ -78,6 +78,14 @@ macro_rules! table {
             $(pub $column: <$crate::column::$kind as $crate::column::Column>::Item,)+
         }
 
+        impl $row {
+            /// A row in which nothing is said: absent where that is possible, else zero.
+            pub fn absent() -> Self {
+                use $crate::column::Column as _;
+                Self { $($column: $crate::column::$kind::absent(),)+ }
+            }
+        }
+
         impl $table {
             /// Name, meaning and columns of this table.
             pub const SPEC: $crate::spec::TableSpec = $crate::spec::TableSpec {

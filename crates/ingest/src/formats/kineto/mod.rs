@@ -44,7 +44,10 @@ pub(crate) fn read(file: &str, input: Input, advance: &dyn Fn(u64)) -> Result<Tr
     halves::pair(&mut columns);
     let around = call_tree::build(&mut columns);
     let (start_ns, end_ns) = extent(&columns);
-    let found = steps::find(&mut columns, start_ns, end_ns);
+    // Where nothing marks steps, the operators' extent is the step, as in TensorBoard: frames of the
+    // profiler itself lie outside.
+    let whole = operator_extent(&columns).unwrap_or((start_ns, end_ns));
+    let found = steps::find(&mut columns, whole);
     let lookup = steps::Lookup::new(&found.steps);
     steps::assign(&mut columns, &lookup);
     device::link(&mut columns, &around, &lookup);
@@ -70,6 +73,14 @@ fn extent(columns: &Columns) -> (i64, i64) {
         each!(device_syncs, spans);
     }
     extent.unwrap_or((0, 0))
+}
+
+/// First start and last end of operators.
+fn operator_extent(columns: &Columns) -> Option<(i64, i64)> {
+    let t = &columns.cpu_ops;
+    let start = t.ts_ns.0.iter().min()?;
+    let end = t.ts_ns.0.iter().zip(&t.dur_ns.0).map(|(ts, dur)| ts + dur).max()?;
+    Some((*start, end))
 }
 
 impl Trace {

@@ -39,7 +39,6 @@ impl<'a> Filler<'a> {
             | Arg::InputTypes.bit()
             | Arg::CallStack.bit();
         let row = CpuOp {
-            rank: 0,
             event_id: base.event_id,
             name: base.name,
             ts_ns: base.ts_ns,
@@ -47,16 +46,13 @@ impl<'a> Filler<'a> {
             self_dur_ns: base.dur_ns,
             thread: base.thread,
             tid: number::integer(event.tid).unwrap_or(NULL_I64),
-            parent: NULL_I64,
-            depth: 0,
-            step: NULL_I64,
             external_id: self.int(event, Arg::ExternalId),
             sequence: self.int(event, Arg::Sequence),
             fwd_thread: self.int(event, Arg::FwdThread),
             input_dims: self.json(event, Arg::InputDims),
             input_types: self.json(event, Arg::InputTypes),
             call_stack: self.stack(event),
-            args: String::new(),
+            ..CpuOp::absent()
         };
         self.columns.has_shapes |= !row.input_dims.is_null();
         push_with_rest!(self, cpu_ops, row, event, TAKEN);
@@ -66,7 +62,6 @@ impl<'a> Filler<'a> {
     pub(super) fn runtime_call(&mut self, event: &Event<'a>, base: &Base) -> &'static str {
         const TAKEN: u64 = Arg::ExternalId.bit() | Arg::Correlation.bit();
         let row = RuntimeCall {
-            rank: 0,
             event_id: base.event_id,
             name: base.name,
             category: base.category,
@@ -75,14 +70,9 @@ impl<'a> Filler<'a> {
             self_dur_ns: base.dur_ns,
             thread: base.thread,
             tid: number::integer(event.tid).unwrap_or(NULL_I64),
-            parent: NULL_I64,
-            depth: 0,
-            step: NULL_I64,
             correlation: self.int(event, Arg::Correlation),
             external_id: self.int(event, Arg::ExternalId),
-            op: NULL_I64,
-            device_events: 0,
-            args: String::new(),
+            ..RuntimeCall::absent()
         };
         push_with_rest!(self, runtime_calls, row, event, TAKEN);
         "runtime_calls"
@@ -99,7 +89,6 @@ impl<'a> Filler<'a> {
             | Arg::InputTypes.bit()
             | Arg::CallStack.bit();
         let row = Annotation {
-            rank: 0,
             event_id: base.event_id,
             name: base.name,
             on_device,
@@ -108,14 +97,11 @@ impl<'a> Filler<'a> {
             self_dur_ns: base.dur_ns,
             thread: base.thread,
             tid: number::integer(event.tid).unwrap_or(NULL_I64),
-            parent: NULL_I64,
-            depth: 0,
-            step: NULL_I64,
             external_id: self.int(event, Arg::ExternalId),
             input_dims: self.json(event, Arg::InputDims),
             input_types: self.json(event, Arg::InputTypes),
             call_stack: self.stack(event),
-            args: String::new(),
+            ..Annotation::absent()
         };
         push_with_rest!(self, annotations, row, event, TAKEN);
         "annotations"
@@ -125,7 +111,6 @@ impl<'a> Filler<'a> {
         const TAKEN: u64 =
             Arg::PythonId.bit() | Arg::PythonParentId.bit() | Arg::PythonModuleId.bit();
         let row = PythonFrame {
-            rank: 0,
             event_id: base.event_id,
             name: base.name,
             ts_ns: base.ts_ns,
@@ -133,13 +118,10 @@ impl<'a> Filler<'a> {
             self_dur_ns: base.dur_ns,
             thread: base.thread,
             tid: number::integer(event.tid).unwrap_or(NULL_I64),
-            parent: NULL_I64,
-            depth: 0,
-            step: NULL_I64,
             python_id: self.int(event, Arg::PythonId),
             python_parent_id: self.int(event, Arg::PythonParentId),
             module_id: self.int(event, Arg::PythonModuleId),
-            args: String::new(),
+            ..PythonFrame::absent()
         };
         self.columns.has_stacks = true;
         self.columns.has_modules |= row.module_id != NULL_I64;
@@ -163,7 +145,6 @@ impl<'a> Filler<'a> {
             kernel_kind(self.columns.strings.get(base.name))
         };
         let row = Kernel {
-            rank: 0,
             event_id: base.event_id,
             name: base.name,
             kind: self.columns.strings.intern(kind),
@@ -174,18 +155,6 @@ impl<'a> Filler<'a> {
             thread: base.thread,
             correlation: self.int(event, Arg::Correlation),
             external_id: self.int(event, Arg::ExternalId),
-            launch: NULL_I64,
-            launch_name: StrId::NULL,
-            launch_ts_ns: NULL_I64,
-            launch_dur_ns: NULL_I64,
-            launch_thread: NULL_I32,
-            op: NULL_I64,
-            op_name: StrId::NULL,
-            annotation: StrId::NULL,
-            module: StrId::NULL,
-            python_frame: StrId::NULL,
-            step: NULL_I64,
-            queue_order: NULL_I64,
             blocks: self.product(event, Arg::Grid),
             block_threads: self.product(event, Arg::Block),
             registers: self.int32(event, Arg::Registers),
@@ -193,7 +162,7 @@ impl<'a> Filler<'a> {
             blocks_per_sm: self.float(event, Arg::BlocksPerSm),
             warps_per_sm: self.float(event, Arg::WarpsPerSm),
             occupancy_ratio: self.float(event, Arg::Occupancy) / 100.0,
-            args: String::new(),
+            ..Kernel::absent()
         };
         push_with_rest!(self, kernels, row, event, TAKEN);
         "kernels"
@@ -206,7 +175,6 @@ impl<'a> Filler<'a> {
         let written = written.as_deref().map(|text| text.trim_matches('"'));
         let kind = memcpy_kind(written, self.columns.strings.get(base.name));
         let row = Memcpy {
-            rank: 0,
             event_id: base.event_id,
             name: base.name,
             kind: self.columns.strings.intern(kind),
@@ -217,21 +185,9 @@ impl<'a> Filler<'a> {
             thread: base.thread,
             correlation: self.int(event, Arg::Correlation),
             external_id: self.int(event, Arg::ExternalId),
-            launch: NULL_I64,
-            launch_name: StrId::NULL,
-            launch_ts_ns: NULL_I64,
-            launch_dur_ns: NULL_I64,
-            launch_thread: NULL_I32,
-            op: NULL_I64,
-            op_name: StrId::NULL,
-            annotation: StrId::NULL,
-            module: StrId::NULL,
-            python_frame: StrId::NULL,
-            step: NULL_I64,
-            queue_order: NULL_I64,
             bytes: self.int(event, Arg::Bytes),
             bandwidth_gb_per_s: self.float(event, Arg::Bandwidth),
-            args: String::new(),
+            ..Memcpy::absent()
         };
         push_with_rest!(self, memcpys, row, event, TAKEN);
         "memcpys"
@@ -241,7 +197,6 @@ impl<'a> Filler<'a> {
         const TAKEN: u64 = DEVICE | Arg::Bytes.bit() | Arg::Bandwidth.bit();
         let (device, stream) = self.placement(event);
         let row = Memset {
-            rank: 0,
             event_id: base.event_id,
             name: base.name,
             ts_ns: base.ts_ns,
@@ -251,21 +206,9 @@ impl<'a> Filler<'a> {
             thread: base.thread,
             correlation: self.int(event, Arg::Correlation),
             external_id: self.int(event, Arg::ExternalId),
-            launch: NULL_I64,
-            launch_name: StrId::NULL,
-            launch_ts_ns: NULL_I64,
-            launch_dur_ns: NULL_I64,
-            launch_thread: NULL_I32,
-            op: NULL_I64,
-            op_name: StrId::NULL,
-            annotation: StrId::NULL,
-            module: StrId::NULL,
-            python_frame: StrId::NULL,
-            step: NULL_I64,
-            queue_order: NULL_I64,
             bytes: self.int(event, Arg::Bytes),
             bandwidth_gb_per_s: self.float(event, Arg::Bandwidth),
-            args: String::new(),
+            ..Memset::absent()
         };
         push_with_rest!(self, memsets, row, event, TAKEN);
         "memsets"
@@ -275,7 +218,6 @@ impl<'a> Filler<'a> {
         const TAKEN: u64 = DEVICE | Arg::WaitOnStream.bit() | Arg::WaitOnRecord.bit();
         let (device, stream) = self.placement(event);
         let row = DeviceSync {
-            rank: 0,
             event_id: base.event_id,
             name: base.name,
             ts_ns: base.ts_ns,
@@ -285,12 +227,9 @@ impl<'a> Filler<'a> {
             thread: base.thread,
             correlation: self.int(event, Arg::Correlation),
             external_id: self.int(event, Arg::ExternalId),
-            launch: NULL_I64,
-            launch_ts_ns: NULL_I64,
             wait_on_stream: self.int(event, Arg::WaitOnStream),
             wait_on_record: self.int(event, Arg::WaitOnRecord),
-            step: NULL_I64,
-            args: String::new(),
+            ..DeviceSync::absent()
         };
         push_with_rest!(self, device_syncs, row, event, TAKEN);
         "device_syncs"
@@ -298,15 +237,13 @@ impl<'a> Filler<'a> {
 
     pub(super) fn span(&mut self, event: &Event<'a>, base: &Base) -> &'static str {
         let row = Span {
-            rank: 0,
             event_id: base.event_id,
             name: base.name,
             category: base.category,
             ts_ns: base.ts_ns,
             dur_ns: base.dur_ns,
             thread: base.thread,
-            step: NULL_I64,
-            args: String::new(),
+            ..Span::absent()
         };
         push_with_rest!(self, spans, row, event, 0);
         "spans"
@@ -316,7 +253,6 @@ impl<'a> Filler<'a> {
         let on_device = kind == Kind::Kernel;
         let (device, stream) = if on_device { self.placement(event) } else { (NULL_I32, NULL_I32) };
         let row = Collective {
-            rank: 0,
             event_id: base.event_id,
             name: self.text(event, Arg::CollectiveName),
             on_device,
@@ -334,7 +270,7 @@ impl<'a> Filler<'a> {
             sequence: self.int(event, Arg::CollectiveSequence),
             correlation: self.int(event, Arg::Correlation),
             external_id: self.int(event, Arg::ExternalId),
-            step: NULL_I64,
+            ..Collective::absent()
         };
         self.columns.collectives.push(row);
     }
@@ -360,18 +296,16 @@ impl<'a> Filler<'a> {
                 return None;
             }
             let row = MemoryEvent {
-                rank: 0,
                 event_id,
                 ts_ns,
                 thread,
-                step: NULL_I64,
                 device_type: self.int32(event, Arg::DeviceType),
                 device: self.int32(event, Arg::DeviceId),
                 address: self.int(event, Arg::Address),
                 bytes,
                 total_allocated_bytes: self.int(event, Arg::TotalAllocated),
                 total_reserved_bytes: self.int(event, Arg::TotalReserved),
-                args: String::new(),
+                ..MemoryEvent::absent()
             };
             push_with_rest!(self, memory_events, row, event, TAKEN);
             return Some("memory_events");
@@ -389,7 +323,6 @@ impl<'a> Filler<'a> {
     ) -> Option<&'static str> {
         let ts_ns = self.point(event)?;
         let row = Flow {
-            rank: 0,
             event_id,
             id: event.id.and_then(number::integer).unwrap_or(NULL_I64),
             category,
@@ -400,6 +333,7 @@ impl<'a> Filler<'a> {
             }),
             ts_ns,
             thread: self.lane(event.pid, event.tid),
+            ..Flow::absent()
         };
         self.columns.flows.push(row);
         Some("flows")

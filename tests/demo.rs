@@ -1,0 +1,52 @@
+//! Runs with a known cause: the first finding must name it, and nothing else may come first.
+
+use advisor_cli::demo::{Bottleneck, Options, write_run};
+use trace_advisor::{Report, Run, default_rules};
+
+fn check(bottleneck: Bottleneck, ranks: u32, seed: u64) -> Report {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { bottleneck, ranks, steps: 8, seed, ..Options::default() };
+    write_run(&options, folder.path()).unwrap();
+    Run::open(folder.path()).unwrap().check(&default_rules()).unwrap()
+}
+
+#[test]
+fn the_cause_comes_first() {
+    for (bottleneck, ranks, code) in [
+        (Bottleneck::DataLoading, 2, "IN001"),
+        (Bottleneck::SmallKernels, 2, "HB001"),
+        (Bottleneck::Sync, 2, "SY001"),
+        (Bottleneck::Straggler, 4, "CM003"),
+        (Bottleneck::Memory, 2, "MM001"),
+    ] {
+        for seed in [0, 7] {
+            let report = check(bottleneck, ranks, seed);
+            assert_eq!(report.headline.first.as_deref(), Some(code), "{bottleneck:?}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_healthy_run_has_no_findings() {
+    for seed in [0, 7] {
+        let report = check(Bottleneck::None, 2, seed);
+        assert_eq!(report.headline.findings, 0, "{:?}", report.headline.text);
+        assert_eq!(report.unknown, [], "seed {seed}");
+    }
+}
+
+#[test]
+fn the_straggler_is_named_and_its_cost_is_that_of_the_run() {
+    let report = check(Bottleneck::Straggler, 4, 0);
+    let finding = &report.findings[0];
+    assert_eq!(finding.affected.ranks, [3]);
+    // The same work without the straggler, by the simulation itself.
+    let healthy = check(Bottleneck::None, 4, 0);
+    let step = |report: &Report| report.run.wall_ns as f64 / report.run.steps as f64;
+    let measured = 100.0 * (1.0 - step(&healthy) / step(&report));
+    let estimated = finding.gain.high_pct.unwrap();
+    assert!(
+        (estimated - measured).abs() < 6.0,
+        "estimated {estimated:.1} %, measured {measured:.1} %"
+    );
+}
