@@ -1,5 +1,6 @@
 //! The shipped rules over every real trace of the corpus: no panic, and no finding that nobody has
 //! read. The snapshot is one line a trace; its diff is the review of a change to rules or views.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "support/corpus.rs"]
 mod support;

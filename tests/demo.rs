@@ -1,4 +1,5 @@
 //! Runs with a known cause: the first finding must name it, and nothing else may come first.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use advisor_cli::demo::{Bottleneck, Options, write_run};
 use trace_advisor::{Report, Run, default_rules};

@@ -3,6 +3,7 @@
 //! Where the corpus has numbers from HTA without its rounding to microseconds, those count; its
 //! percentages and idle times are compared to the digits it prints. What differs on purpose is listed
 //! in [`EXCEPTIONS`] with the reason; an exception that is no longer one fails too.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "support/corpus.rs"]
 mod support;

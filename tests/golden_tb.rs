@@ -2,6 +2,7 @@
 //! steps extended to their device work, GPU utilization, SM efficiency and occupancy.
 //!
 //! What differs on purpose is listed in [`EXCEPTIONS`]; one that is no longer needed fails too.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "support/corpus.rs"]
 mod support;

@@ -14,6 +14,7 @@ fn main() -> io::Result<()> {
     let mut code = String::from("&[\n");
     for file in files {
         let relative = file.strip_prefix(&root).map_err(io::Error::other)?;
+        let file = file.to_string_lossy();
         let path = relative.to_string_lossy().replace('\\', "/");
         let _ = writeln!(code, "    Source {{ path: {path:?}, text: include_str!({file:?}) }},");
     }

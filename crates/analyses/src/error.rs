@@ -17,7 +17,7 @@ pub enum Error {
         message: String,
     },
     /// A module needs something that is neither a table nor a view.
-    #[error("sql/{path}:{line}: needs `{need}`, which is neither a table nor a view{}", did_you_mean(.similar))]
+    #[error("sql/{path}:{line}: needs `{need}`, which is neither a table nor a view{}", did_you_mean(.similar.as_deref()))]
     UnknownNeed {
         /// File, relative to `sql/`.
         path: String,
@@ -42,7 +42,7 @@ pub enum Error {
         by: String,
     },
     /// There is no view of that name.
-    #[error("there is no view `{name}`{}", did_you_mean(.similar))]
+    #[error("there is no view `{name}`{}", did_you_mean(.similar.as_deref()))]
     UnknownView {
         /// The name asked for.
         name: String,
@@ -101,8 +101,8 @@ pub enum Error {
 /// The outcome of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-fn did_you_mean(similar: &Option<String>) -> String {
-    similar.as_ref().map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default()
+fn did_you_mean(similar: Option<&str>) -> String {
+    similar.map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default()
 }
 
 /// The candidate that looks most like `name`, if any looks like it at all.

@@ -38,6 +38,7 @@ pub struct Session {
 
 impl Session {
     /// Opens tables for queries. Tables that the set lacks are there, without rows.
+    #[expect(clippy::needless_pass_by_value, reason = "the tables are the session's from here on")]
     pub fn new(tables: TableSet, params: Params) -> Result<Self> {
         let catalog = catalog();
         let params = params.checked(catalog)?;

@@ -80,7 +80,7 @@ fn build(activities: &[Activity], waits: &[Wait]) -> Run {
 }
 
 fn int(table: &MetricTable, column: &str) -> i64 {
-    match table.rows.first().map(|row| &row[table.index(column).unwrap()]) {
+    match table.rows.first().map(|row| &row[table.index(column).expect("a column")]) {
         Some(Value::Int(v)) => *v,
         None => 0,
         other => panic!("{column} is {other:?}"),
@@ -202,7 +202,7 @@ proptest! {
     ) {
         let mut run = Run::default();
         run.rank(0).step(0, 4, start, length, true);
-        let mut loading = vec![false; END];
+        let mut loading = [false; END];
         for (kind, (ts, dur)) in marks {
             match kind {
                 0 => {

@@ -9,7 +9,7 @@ use support::Run;
 use trace_model::TableSet;
 
 fn empty() -> Session {
-    Session::new(TableSet::default(), Params::default()).unwrap()
+    Session::new(TableSet::default(), Params::default()).expect("a session")
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_session_serves_several_threads() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                assert_eq!(session.analyze("gpu_temporal_breakdown").unwrap()[0].num_rows(), 1)
+                assert_eq!(session.analyze("gpu_temporal_breakdown").unwrap()[0].num_rows(), 1);
             });
         }
     });

@@ -23,25 +23,25 @@
 --! blocks_per_sm = { doc = "blocks over SMs of the device", unit = "number" }
 --! occupancy_ratio = { doc = "estimated achieved occupancy", unit = "ratio" }
 SELECT
-    rank, event_id, 'kernel' AS category, kind, name,
+    rank, event_id, arrow_cast('kernel', 'Dictionary(Int32, Utf8)') AS category, kind, name,
     ts_ns, ts_ns + dur_ns AS end_ns, dur_ns,
-    coalesce(device, -1) AS device, coalesce(stream, -1) AS stream, correlation,
+    coalesce(device, CAST(-1 AS INT)) AS device, coalesce(stream, CAST(-1 AS INT)) AS stream, correlation,
     launch, launch_name, launch_ts_ns, launch_ts_ns + launch_dur_ns AS launch_end_ns, launch_thread, step,
     CAST(NULL AS BIGINT) AS bytes, blocks_per_sm, occupancy_ratio
 FROM kernels
 UNION ALL
 SELECT
-    rank, event_id, 'memcpy', arrow_cast('memory', 'Dictionary(Int32, Utf8)'), name,
+    rank, event_id, arrow_cast('memcpy', 'Dictionary(Int32, Utf8)'), arrow_cast('memory', 'Dictionary(Int32, Utf8)'), name,
     ts_ns, ts_ns + dur_ns, dur_ns,
-    coalesce(device, -1), coalesce(stream, -1), correlation,
+    coalesce(device, CAST(-1 AS INT)), coalesce(stream, CAST(-1 AS INT)), correlation,
     launch, launch_name, launch_ts_ns, launch_ts_ns + launch_dur_ns, launch_thread, step,
     bytes, CAST(NULL AS DOUBLE), CAST(NULL AS DOUBLE)
 FROM memcpys
 UNION ALL
 SELECT
-    rank, event_id, 'memset', arrow_cast('memory', 'Dictionary(Int32, Utf8)'), name,
+    rank, event_id, arrow_cast('memset', 'Dictionary(Int32, Utf8)'), arrow_cast('memory', 'Dictionary(Int32, Utf8)'), name,
     ts_ns, ts_ns + dur_ns, dur_ns,
-    coalesce(device, -1), coalesce(stream, -1), correlation,
+    coalesce(device, CAST(-1 AS INT)), coalesce(stream, CAST(-1 AS INT)), correlation,
     launch, launch_name, launch_ts_ns, launch_ts_ns + launch_dur_ns, launch_thread, step,
     bytes, CAST(NULL AS DOUBLE), CAST(NULL AS DOUBLE)
 FROM memsets

@@ -194,8 +194,8 @@ impl Run {
 
     /// Gives the last kernel what the profiler says of its shape.
     pub fn shaped(&mut self, blocks_per_sm: f64, occupancy_ratio: f64) -> &mut Self {
-        *self.kernels.blocks_per_sm.0.last_mut().unwrap() = blocks_per_sm;
-        *self.kernels.occupancy_ratio.0.last_mut().unwrap() = occupancy_ratio;
+        *self.kernels.blocks_per_sm.0.last_mut().expect("a kernel") = blocks_per_sm;
+        *self.kernels.occupancy_ratio.0.last_mut().expect("a kernel") = occupancy_ratio;
         self
     }
 
@@ -442,7 +442,7 @@ impl Run {
     }
 
     pub fn open_with(self, params: Params) -> Session {
-        Session::new(self.tables(), params).unwrap()
+        Session::new(self.tables(), params).expect("a session")
     }
 }
 
