@@ -1,4 +1,6 @@
 //! The main job end to end, `check` with the shipped rules on a 55 MB trace, beside reading alone.
+#![allow(clippy::print_stdout, reason = "the ratio is the result")]
+#![allow(missing_docs, reason = "criterion's macros document nothing")]
 
 #[path = "support/mod.rs"]
 mod support;

@@ -1,5 +1,7 @@
 //! Reading, as a ratio to the floor measured in the same run: read the file, inflate it, and pass
 //! over the text once to find each event (`"ph"`, which every event has exactly once).
+#![allow(clippy::print_stdout, reason = "the ratio is the result")]
+#![allow(missing_docs, reason = "criterion's macros document nothing")]
 
 #[path = "support/mod.rs"]
 mod support;

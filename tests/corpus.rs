@@ -9,6 +9,9 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use support::corpus;
+use trace_advisor::arrow::array::AsArray;
+use trace_advisor::arrow::compute::cast;
+use trace_advisor::arrow::datatypes::{DataType, Float64Type};
 use trace_advisor::{Report, Run, default_rules};
 
 /// Every folder that holds a trace, by path.
@@ -99,13 +102,8 @@ fn the_predicted_step_is_the_one_measured_after_the_fix() {
     let Some(corpus) = corpus() else { return };
     let median = |run: &Run| {
         let batches = run.sql("SELECT median_ns FROM step_time_summary").unwrap();
-        let column = trace_advisor::arrow::compute::cast(
-            batches[0].column(0),
-            &trace_advisor::arrow::datatypes::DataType::Float64,
-        )
-        .unwrap();
-        use trace_advisor::arrow::array::AsArray;
-        column.as_primitive::<trace_advisor::arrow::datatypes::Float64Type>().value(0) / 1e6
+        let column = cast(batches[0].column(0), &DataType::Float64).unwrap();
+        column.as_primitive::<Float64Type>().value(0) / 1e6
     };
     let before = Run::open(corpus.join("traces/resnet50_workers0")).unwrap();
     let after = Run::open(corpus.join("traces/resnet50_workers4")).unwrap();

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 ///
 /// # Panics
 /// If `ADVISOR_CORPUS` is set and is no folder: a typo must not turn tests off.
+#[expect(clippy::print_stdout, reason = "why tests are skipped is part of their result")]
 pub(crate) fn corpus() -> Option<PathBuf> {
     #[expect(clippy::disallowed_methods, reason = "the one place where tests look it up")]
     let set = std::env::var("ADVISOR_CORPUS").ok();

@@ -171,6 +171,20 @@ fn every_idle_nanosecond_has_one_cause() {
 }
 
 #[test]
+fn a_call_that_returns_when_the_device_drains_waited_for_it() {
+    for (dur_ns, sync_ns) in [(99, 0), (100, 50), (300, 50)] {
+        let mut run = Run::default();
+        run.rank(0)
+            .step_from("trace", 0, 0, 0, 200, true)
+            .kernel(0, "computation", 0, 100, Some((-10, 5)))
+            .kernel(0, "computation", 150, 50, Some((140, 5)));
+        run.call(0, "hipDeviceSynchronize", 0, dur_ns);
+        let expected = format!("{sync_ns} {}", 50 - sync_ns);
+        assert_eq!(rows(&run.open(), "gpu_idle_causes", &["sync_ns", "host_ns"]), [expected]);
+    }
+}
+
+#[test]
 fn kernels_are_summed_by_name() {
     let mut run = Run::default();
     run.rank(0)
@@ -212,17 +226,19 @@ fn short_kernels_cost_the_gaps_before_them() {
         let mut run = Run::default();
         // Gaps of 1 us, before a long kernel and before a short one; both launched late.
         run.rank(0)
-            .step_from("trace", 0, 0, 0, 204_000, true)
+            .step_from("trace", 0, 0, 0, 206_000, true)
             .kernel(0, "computation", 0, 1_000, Some((-10, 5)))
             .kernel(0, "computation", 2_000, 200_000, Some((1_500, 5)))
-            .kernel(0, "computation", 203_000, 1_000, Some((202_500, 5)));
+            .kernel(0, "computation", 203_000, 1_000, Some((202_500, 5)))
+            // No kernel.
+            .memcpy(0, 205_000, 1_000, 8, Some((204_500, 5)));
         run
     };
     let columns = ["kernel_count", "short_count", "short_ratio", "short_gap_ns", "busy_ratio"];
-    assert_eq!(rows(&run().open(), "kernel_sizes", &columns), ["3 2 0.666667 1000 0.990196"]);
+    assert_eq!(rows(&run().open(), "kernel_sizes", &columns), ["3 2 0.666667 1000 0.985437"]);
     let mut params = Params::default();
     params.set("short_kernel_us", 1_000);
-    assert_eq!(rows(&run().open_with(params), "kernel_sizes", &columns), ["3 3 1 2000 0.990196"]);
+    assert_eq!(rows(&run().open_with(params), "kernel_sizes", &columns), ["3 3 1 2000 0.985437"]);
 }
 
 #[test]

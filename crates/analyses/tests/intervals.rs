@@ -197,11 +197,12 @@ proptest! {
     #[test]
     fn phases_partition_steps(
         marks in prop::collection::vec((0..3_usize, span()), 0..20),
+        activities in prop::collection::vec(activity(), 0..10),
         start in 0..50_i64,
         length in 1..60_i64,
     ) {
-        let mut run = Run::default();
-        run.rank(0).step(0, 4, start, length, true);
+        let mut run = build(&activities, &[]);
+        run.step(0, 4, start, length, true);
         let mut loading = [false; END];
         for (kind, (ts, dur)) in marks {
             match kind {
@@ -218,10 +219,12 @@ proptest! {
         let at = phases.index("dur_ns").unwrap();
         let total: f64 = phases.rows.iter().filter_map(|row| row[at].as_f64()).sum();
         prop_assert_eq!(total as i64, length);
-        let inside = &loading[start as usize..(start + length) as usize];
-        let expected = inside.iter().filter(|&&l| l).count() as i64;
+        let works = running(&activities, |_| true);
+        let step = start as usize..(start + length) as usize;
+        let loads = step.clone().filter(|&t| loading[t]).count() as i64;
+        let idles = step.filter(|&t| loading[t] && works[t] == 0).count() as i64;
         let step = table(&session, "step_phases_by_step");
-        prop_assert_eq!(int(&step, "dataloader_ns"), expected);
-        prop_assert_eq!(int(&step, "dataloader_idle_ns"), expected);
+        prop_assert_eq!(int(&step, "dataloader_ns"), loads);
+        prop_assert_eq!(int(&step, "dataloader_idle_ns"), idles);
     }
 }

@@ -143,8 +143,12 @@ fn the_rank_that_arrives_last_waits_least() {
             );
         }
         // Not everybody does this one equally often.
-        if rank == 0 {
-            run.kernel(0, "communication", 390, 10, None).as_collective("broadcast", "0", 16);
+        for i in 0..=i64::from(rank) {
+            run.kernel(rank, "communication", 500 + 100 * i, 10, None).as_collective(
+                "broadcast",
+                "0",
+                16,
+            );
         }
     }
     let columns = [
