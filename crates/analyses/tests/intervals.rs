@@ -121,7 +121,7 @@ fn causes(activities: &[Activity], waits: &[Wait], (from, to): (i64, i64)) -> Ca
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn unions_and_overlaps(activities in prop::collection::vec(activity(), 1..30)) {
