@@ -1,7 +1,7 @@
 //! Makes realistic multi-rank Kineto traces whose bottleneck is known by construction.
 //!
 //! A small GPT is trained, in simulation, on H100s under `DistributedDataParallel`: one clock for
-//! the host, one per stream of the device, collectives that end together on all ranks ([`sim`]).
+//! the host, one per stream of the device, collectives that end together on all ranks (`sim`).
 //! The result reads like a trace that `torch.profiler` recorded with shapes and memory.
 //!
 //! Shares by construction (of the time of a step, on one rank, in the steady state):
