@@ -239,7 +239,7 @@ fn assemble(run: &Path, members: Vec<Member>, mut warnings: Vec<Warning>) -> Dat
                         (base - zero, Some(zero), if single { "single" } else { "absolute" })
                     }
                     _ if single => (-trace.start_ns, None, "single"),
-                    _ if overlap && !all_absolute && zero.is_none() => (-first, None, "relative"),
+                    _ if overlap && zero.is_none() => (-first, None, "relative"),
                     _ => (-trace.start_ns, None, "relative"),
                 };
                 let end_ns = trace.end_ns + shift;

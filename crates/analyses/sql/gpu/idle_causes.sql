@@ -1,5 +1,5 @@
 --! row = "one device of one rank: its idle time, each nanosecond under one cause"
---! needs = ["device_gaps", "device_windows", "runtime_calls"]
+--! needs = ["device_gaps", "device_windows", "graph_launches"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no device activity"
 --! [columns]
@@ -31,12 +31,6 @@ WITH sums AS (
         sum(unlinked_ns) AS unlinked_ns
     FROM device_gaps
     GROUP BY rank, device
-),
-graphs AS (
-    SELECT rank, count(*) AS graph_launch_count
-    FROM runtime_calls
-    WHERE name LIKE '%GraphLaunch%'
-    GROUP BY rank
 )
 SELECT
     w.rank, w.device, w.window_ns,
@@ -53,7 +47,7 @@ SELECT
     coalesce(s.unlinked_ns, 0) AS unlinked_ns,
     CAST(coalesce(s.unlinked_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS unlinked_ratio,
     w.step_count,
-    coalesce(g.graph_launch_count, 0) AS graph_launch_count
+    g.graph_launch_count
 FROM device_windows w
 LEFT JOIN sums s ON s.rank = w.rank AND s.device = w.device
-LEFT JOIN graphs g ON g.rank = w.rank
+JOIN graph_launches g ON g.rank = w.rank

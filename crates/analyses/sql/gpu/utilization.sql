@@ -1,5 +1,5 @@
 --! row = "one device of one rank"
---! needs = ["device_load", "device_steps", "device_work", "runtime_calls"]
+--! needs = ["device_load", "device_windows", "device_work", "graph_launches"]
 --! order = ["rank", "device"]
 --! materialize = true
 --! when_empty = "the trace holds no device activity"
@@ -19,14 +19,7 @@
 --! step_count = { doc = "complete steps in the window; 0 where the whole recording stands for one", unit = "count", metric = "device" }
 --! graph_launch_count = { doc = "launches of a captured graph by the rank", unit = "count", metric = "device" }
 --! unlinked_ratio = { doc = "share of kernel time whose launching call the trace does not hold", unit = "ratio", metric = "device" }
-WITH windows AS (
-    SELECT
-        rank, min(ts_ns) AS start_ns, max(end_ns) AS end_ns,
-        sum(CASE WHEN source = 'trace' THEN 0 ELSE 1 END) AS step_count
-    FROM device_steps
-    GROUP BY rank
-),
-load AS (
+WITH load AS (
     SELECT
         l.rank, l.device,
         sum(l.dur_ns) AS window_ns,
@@ -34,7 +27,7 @@ load AS (
         sum(CASE WHEN l.activity_count > 0 THEN l.dur_ns ELSE 0 END) AS busy_ns,
         sum(least(greatest(l.blocks_per_sm, 0), 1) * l.dur_ns) AS sm_busy_ns
     FROM device_load l
-    JOIN windows w ON w.rank = l.rank
+    JOIN device_windows w ON w.rank = l.rank AND w.device = l.device
     WHERE l.ts_ns >= w.start_ns AND l.ts_ns < w.end_ns
     GROUP BY l.rank, l.device
 ),
@@ -44,7 +37,7 @@ clipped AS (
         CASE WHEN k.blocks_per_sm > 0 THEN k.blocks_per_sm END AS blocks_per_sm,
         least(k.end_ns, w.end_ns) - greatest(k.ts_ns, w.start_ns) AS dur_ns
     FROM device_work k
-    JOIN windows w ON w.rank = k.rank
+    JOIN device_windows w ON w.rank = k.rank AND w.device = k.device
     WHERE k.category = 'kernel' AND k.ts_ns < w.end_ns AND k.end_ns > w.start_ns
 ),
 means AS (
@@ -55,12 +48,6 @@ means AS (
         CAST(sum(CASE WHEN launch IS NULL THEN dur_ns ELSE 0 END) AS DOUBLE) / nullif(sum(dur_ns), 0) AS unlinked_ratio
     FROM clipped
     GROUP BY rank, device
-),
-graphs AS (
-    SELECT rank, count(*) AS graph_launch_count
-    FROM runtime_calls
-    WHERE name LIKE '%GraphLaunch%'
-    GROUP BY rank
 )
 SELECT
     l.rank, l.device, l.window_ns,
@@ -74,9 +61,9 @@ SELECT
     m.occupancy_ratio,
     m.mean_blocks_per_sm,
     w.step_count,
-    coalesce(g.graph_launch_count, 0) AS graph_launch_count,
+    g.graph_launch_count,
     m.unlinked_ratio
 FROM load l
-JOIN windows w ON w.rank = l.rank
+JOIN device_windows w ON w.rank = l.rank AND w.device = l.device
 LEFT JOIN means m ON m.rank = l.rank AND m.device = l.device
-LEFT JOIN graphs g ON g.rank = l.rank
+JOIN graph_launches g ON g.rank = l.rank

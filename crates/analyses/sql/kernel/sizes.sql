@@ -1,5 +1,5 @@
 --! row = "one device of one rank"
---! needs = ["device_activities", "device_gaps", "device_windows", "runtime_calls"]
+--! needs = ["device_activities", "device_gaps", "device_windows", "graph_launches"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no kernels"
 --! [params]
@@ -32,12 +32,6 @@ gaps AS (
         sum(CASE WHEN next_category = 'kernel' AND next_dur_ns < $short_kernel_us * 1000 THEN host_ns ELSE 0 END) AS short_gap_ns
     FROM device_gaps
     GROUP BY rank, device
-),
-graphs AS (
-    SELECT rank, count(*) AS graph_launch_count
-    FROM runtime_calls
-    WHERE name LIKE '%GraphLaunch%'
-    GROUP BY rank
 )
 SELECT
     k.rank, k.device, k.kernel_count, k.short_count,
@@ -46,8 +40,8 @@ SELECT
     1 - CAST(coalesce(g.idle_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS busy_ratio,
     coalesce(g.short_gap_ns, 0) AS short_gap_ns,
     CAST(coalesce(g.short_gap_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS short_gap_ratio,
-    coalesce(n.graph_launch_count, 0) AS graph_launch_count
+    n.graph_launch_count
 FROM kernels k
 JOIN device_windows w ON w.rank = k.rank AND w.device = k.device
 LEFT JOIN gaps g ON g.rank = k.rank AND g.device = k.device
-LEFT JOIN graphs n ON n.rank = k.rank
+JOIN graph_launches n ON n.rank = k.rank

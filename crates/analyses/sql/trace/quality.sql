@@ -1,5 +1,5 @@
 --! row = "one rank"
---! needs = ["ranks", "kernels", "runtime_calls"]
+--! needs = ["ranks", "kernels", "graph_launches"]
 --! order = ["rank"]
 --! when_empty = "no trace was read"
 --! [columns]
@@ -21,12 +21,6 @@ WITH work AS (
         sum(dur_ns) AS kernel_ns
     FROM kernels
     GROUP BY rank
-),
-graphs AS (
-    SELECT rank, count(*) AS graph_launch_count
-    FROM runtime_calls
-    WHERE name LIKE '%GraphLaunch%'
-    GROUP BY rank
 )
 SELECT
     r.rank,
@@ -34,10 +28,10 @@ SELECT
     coalesce(w.device_count, 0) AS device_count,
     coalesce(w.kernel_count, 0) AS kernel_count,
     CAST(w.unlinked_ns AS DOUBLE) / nullif(w.kernel_ns, 0) AS unlinked_ratio,
-    coalesce(g.graph_launch_count, 0) AS graph_launch_count,
+    g.graph_launch_count,
     r.has_shapes,
     r.has_stacks,
     r.has_memory
 FROM ranks r
 LEFT JOIN work w ON w.rank = r.rank
-LEFT JOIN graphs g ON g.rank = r.rank
+JOIN graph_launches g ON g.rank = r.rank
