@@ -85,15 +85,16 @@ pub struct RunInfo {
 pub struct Source {
     /// Path relative to the run, or as given for a single file.
     pub file: String,
-    /// Format it was read as: `kineto`.
+    /// Format it was read as: `kineto`, `execution trace`.
     pub format: &'static str,
     /// Rank its events were given.
     pub rank: i32,
-    /// Where the rank came from: `distributedInfo`, `file name`, `order`.
+    /// Where the rank came from: `distributedInfo`, `file name`, `order`; for what goes with a trace
+    /// also `process id`, `the only trace`.
     pub rank_from: &'static str,
     /// Bytes of JSON, after decompression.
     pub json_bytes: u64,
-    /// Events read.
+    /// Events read; nodes of an execution trace.
     pub events: u64,
 }
 
