@@ -18,6 +18,8 @@ fn header_names(module: &Module) -> Vec<String> {
     module.columns.iter().map(|c| c.name.clone()).collect()
 }
 
+const FFMA: &str = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum";
+
 /// A bit of everything, so that every view has rows.
 fn small_run() -> Run {
     let mut run = Run::default();
@@ -54,7 +56,10 @@ fn small_run() -> Run {
                 .as_collective("allreduce", "0", 16)
                 .memcpy(rank, start + 4_000, 100, 64, Some((start + 3_900, 300)));
         }
-        run.memory(rank, 5, 100, 200);
+        run.memory(rank, 5, 100, 200)
+            .op(rank, "aten::mm", 100, 10)
+            .node(5, "aten::mm(Tensor self, Tensor mat2) -> Tensor", "[[2,2],[2,2]]")
+            .measured(rank, "aten::linear", "aten::mm", &[(FFMA, 10.0)]);
     }
     run
 }
