@@ -74,6 +74,8 @@ pub struct RunInfo {
     pub steps: usize,
     /// From the first event of the run to the end of the last one.
     pub wall_ns: i64,
+    /// Which part of the run was asked for, in words; empty for all of it.
+    pub selection: String,
     /// Input files in order of reading.
     pub sources: Vec<Source>,
 }

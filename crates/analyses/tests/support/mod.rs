@@ -80,6 +80,13 @@ impl Run {
         self
     }
 
+    /// How the times of all ranks so far relate.
+    pub fn clock(&mut self, clock: &str) -> &mut Self {
+        let clock = self.name(clock);
+        self.ranks.clock.0.fill(clock);
+        self
+    }
+
     /// A profiler step; the last one pushed with `is_last` is the last of the rank.
     pub fn step(
         &mut self,
@@ -328,6 +335,28 @@ impl Run {
             call_stack: StrId::NULL,
             args: String::new(),
         });
+        self
+    }
+
+    /// Makes the last annotation the device's, on the lane of the kernels.
+    pub fn on_device(&mut self) -> &mut Self {
+        *self.annotations.on_device.0.last_mut().expect("an annotation") = true;
+        *self.annotations.thread.0.last_mut().expect("an annotation") = 0;
+        self
+    }
+
+    /// Puts the last operator into `depth` others.
+    pub fn at_depth(&mut self, depth: i32) -> &mut Self {
+        *self.cpu_ops.depth.0.last_mut().expect("an operator") = depth;
+        self
+    }
+
+    /// The last kernel is launched by the last operator.
+    pub fn launched_by_op(&mut self) -> &mut Self {
+        let ops = &self.cpu_ops;
+        let (op, name) = (ops.event_id.0.last(), ops.name.0.last());
+        *self.kernels.op.0.last_mut().expect("a kernel") = *op.expect("an operator");
+        *self.kernels.op_name.0.last_mut().expect("a kernel") = *name.expect("an operator");
         self
     }
 
