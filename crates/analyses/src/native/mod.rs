@@ -5,6 +5,8 @@
 //! program it is a view like any other: computed when first read, once a session.
 
 mod columns;
+mod hta;
+mod op;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,7 +16,12 @@ use datafusion::scalar::ScalarValue;
 use trace_model::RecordBatch;
 
 /// Every native view.
-pub(crate) const NATIVE: &[Native] = &[];
+pub(crate) const NATIVE: &[Native] = &[
+    Native { view: "hta_critical_path", reads: hta::READS, compute: hta::summary },
+    Native { view: "hta_critical_path_edges", reads: hta::READS, compute: hta::edges },
+    Native { view: "op_calls", reads: op::READS, compute: op::calls },
+    Native { view: "op_kernel_sequences", reads: op::READS, compute: op::sequences },
+];
 
 /// A view computed in Rust.
 #[derive(Debug)]
