@@ -319,6 +319,33 @@ fn tables_describe_themselves_and_runs() {
 }
 
 #[test]
+fn execution_traces_are_read_and_linked() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("job")).unwrap();
+    let node = |id: i64, name: &str, rf_id: i64| {
+        format!(
+            r#"{{"id": {id}, "name": "{name}", "parent": 1, "rf_id": {rf_id}, "op_schema": ""}}"#
+        )
+    };
+    let nodes = |extra: &str| {
+        format!(
+            r#"{{"schema": "1.0.1", "pid": 1, "start_ts": 1, "nodes": [{}, {}{extra}]}}"#,
+            node(2, "aten::mm", 3),
+            node(1, "[pytorch|profiler|execution_trace|process]", 0)
+        )
+    };
+    place
+        .write("job/et_rank0.json", nodes(""))
+        .write("job/et_rank0_again.json", nodes(&format!(", {}", node(4, "aten::add", 9))))
+        .write(
+            "job/trace.json",
+            r#"{"distributedInfo": {"rank": 0}, "traceEvents": [
+                {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2, "args": {"External id": 3}}]}"#,
+        );
+    transcript!("tables_execution_trace", place.transcript(&["tables", "job"]));
+}
+
+#[test]
 fn demo_writes_once() {
     let place = Place::new();
     let args = ["demo", "-o", "new", "--layers", "1", "--steps", "1", "--ranks", "3", "--json"];

@@ -436,7 +436,7 @@ impl Run {
     }
 
     /// A kernel measured by the range profiler, launched by operator `op` inside `top` (empty: not
-    /// known), with its counters.
+    /// known), with its counters. Launches are 1 us apart.
     pub fn measured(
         &mut self,
         rank: i32,
@@ -454,6 +454,7 @@ impl Run {
             event_id,
             name,
             position,
+            launch_ts_ns: position * 1_000,
             top_op_name,
             op_name,
             op_stack,

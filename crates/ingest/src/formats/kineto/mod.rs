@@ -225,7 +225,7 @@ impl Trace {
                 }
             )+ };
         }
-        shift_launches!(kernels, memcpys, memsets, device_syncs);
+        shift_launches!(kernels, memcpys, memsets, device_syncs, profiler_ranges);
         found.steps.ts_ns.0.iter_mut().for_each(|ts| *ts += shift_ns);
         found.steps.rank.0.fill(rank);
         tables.push("steps", found.steps.into_batch(&strings));
