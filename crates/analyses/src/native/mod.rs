@@ -6,6 +6,7 @@
 
 mod columns;
 mod critical;
+mod kernel;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,6 +21,7 @@ pub(crate) const NATIVE: &[Native] = &[
     Native { view: "critical_path", reads: critical::READS, compute: critical::path },
     Native { view: "critical_what_if", reads: critical::READS, compute: critical::what_if },
     Native { view: "critical_windows", reads: critical::READS, compute: critical::windows },
+    kernel::annotations::NATIVE,
 ];
 
 /// A view computed in Rust.
