@@ -173,7 +173,8 @@ pub(crate) fn top_kernels(run: &Run, expected: &Json, found: &mut Differences) {
         }
     }
     for name in ours.keys().filter(|name| !theirs.contains_key(*name)) {
-        let others = format!("{} -", name.rsplit_once("| ").map_or("", |(kind, _)| kind).to_owned() + "|");
+        let others =
+            format!("{} -", name.rsplit_once("| ").map_or("", |(kind, _)| kind).to_owned() + "|");
         if !theirs.contains_key(&others) {
             found.note(format!("{name}: only we have it"));
         }

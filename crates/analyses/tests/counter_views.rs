@@ -64,10 +64,11 @@ fn a_fused_multiply_add_is_two_operations() {
 #[test]
 fn operators_have_their_nodes() {
     let mut run = Run::default();
-    run.rank(0)
-        .op(0, "aten::relu", 5, 1)
-        .op(0, "aten::mm", 7, 2)
-        .node(12, "aten::mm(Tensor self, Tensor mat2) -> Tensor", "[[2,2],[2,2]]");
+    run.rank(0).op(0, "aten::relu", 5, 1).op(0, "aten::mm", 7, 2).node(
+        12,
+        "aten::mm(Tensor self, Tensor mat2) -> Tensor",
+        "[[2,2],[2,2]]",
+    );
     assert_eq!(
         rows(&run.open(), "op_execution_nodes", &["name", "ts_ns", "node_id", "input_shapes"]),
         ["aten::mm 7 12 [[2,2],[2,2]]"]
