@@ -53,8 +53,8 @@ fn a_fused_multiply_add_is_two_operations() {
     assert_eq!(
         rows(&run.open(), "cupti_flops", &columns),
         [
-            "0 aten::mul 1 60 60 0 0 0.6",
             "0 aten::addmm 2 40 0 27 13 0.4",
+            "0 aten::mul 1 60 60 0 0 0.6",
             "0 - 1 0 0 0 0 0",
             "1 aten::add 1 0 0 0 0 -",
         ]
