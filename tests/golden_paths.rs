@@ -32,8 +32,9 @@ fn views_agree_with_hta() {
     let mut compared = 0;
     let mut needed = BTreeSet::new();
     for (trace, folder) in goldens(&corpus.join("golden")) {
-        let dataset = read_run(&corpus.join("traces").join(&trace), &Options::default(), &NoProgress)
-            .unwrap_or_else(|e| panic!("{trace}: {e}"));
+        let dataset =
+            read_run(&corpus.join("traces").join(&trace), &Options::default(), &NoProgress)
+                .unwrap_or_else(|e| panic!("{trace}: {e}"));
         let golden = Golden::open(&folder);
         for (name, expected) in golden.analyses(&folder) {
             let mut found = Differences::new(&golden);
@@ -71,8 +72,9 @@ fn views_agree_with_hta() {
 fn every_trace_has_a_critical_path() {
     let Some(corpus) = corpus() else { return };
     for (trace, _) in goldens(&corpus.join("golden")) {
-        let dataset = read_run(&corpus.join("traces").join(&trace), &Options::default(), &NoProgress)
-            .unwrap_or_else(|e| panic!("{trace}: {e}"));
+        let dataset =
+            read_run(&corpus.join("traces").join(&trace), &Options::default(), &NoProgress)
+                .unwrap_or_else(|e| panic!("{trace}: {e}"));
         let session = Session::new(dataset.tables, Params::default()).unwrap();
         let summary = view(&session, "hta_critical_path");
         assert!(!summary.rows.is_empty(), "{trace}");
@@ -183,7 +185,9 @@ fn sequences(
 ) {
     let operator = name.strip_prefix("frequent_sequences__").unwrap().replace("__", "::");
     for least in [1, 3] {
-        let Some(theirs) = expected[format!("min_pattern_len={least}")].as_array() else { continue };
+        let Some(theirs) = expected[format!("min_pattern_len={least}")].as_array() else {
+            continue;
+        };
         let mut params = Params::default();
         params.set("operator", operator.clone()).set("min_pattern_len", least).set("top_k", 0);
         let session = Session::new(tables.clone(), params).unwrap();

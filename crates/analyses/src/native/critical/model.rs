@@ -171,9 +171,7 @@ impl Role {
             } else {
                 Self::DeviceSync
             }
-        } else if name.contains("Memcpy")
-            && (!name.contains("Async") || name.contains("WithStream"))
-        {
+        } else if name.contains("Memcpy") && !name.contains("Async") {
             Self::BlockingCopy
         } else if matches!(name, "cudaFree" | "cudaFreeHost" | "hipFree" | "hipHostFree") {
             Self::Free
