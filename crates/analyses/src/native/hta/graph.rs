@@ -218,7 +218,10 @@ mod tests {
     fn mistakes_weigh_nothing_and_less_than_a_microsecond_back_is_taken_off() {
         assert_eq!(nodes(&graph(&[(0, 1, 10), (1, 2, -1_000), (2, 3, 1)])), Some(vec![0, 1, 2, 3]));
         assert_eq!(nodes(&graph(&[(0, 1, 10), (1, 2, -999), (2, 3, 1)])), Some(vec![0, 1]));
-        assert_eq!(nodes(&graph(&[(0, 1, 2_000), (1, 2, -999), (2, 3, 1_000)])), Some(vec![0, 1, 2, 3]));
+        assert_eq!(
+            nodes(&graph(&[(0, 1, 2_000), (1, 2, -999), (2, 3, 1_000)])),
+            Some(vec![0, 1, 2, 3])
+        );
     }
 
     #[test]
