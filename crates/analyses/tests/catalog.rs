@@ -34,6 +34,7 @@ fn small_run() -> Run {
                 )
                 .op(rank, "autograd::engine::evaluate_function: MmBackward0", start + 5_000, 100)
                 .annotation(rank, "Optimizer.step#SGD.step", start + 6_000, 100)
+                .op_with_kernels(rank, "aten::linear", start + 7_000, 500, 3)
                 .kernel_in_step(rank, step, start + 2_000, 500, (start + 1_500, 100))
                 .shaped(0.5, 0.25)
                 .kernel(
