@@ -20,7 +20,7 @@ const MIN_SLICE: usize = 1 << 20;
 /// Room in front of a window for the event that the window before broke off in.
 const HEADROOM: usize = 64 << 10;
 /// Longest single event, or metadata around the events, that is taken.
-const MAX_PIECE: usize = 256 << 20;
+pub(super) const MAX_PIECE: usize = 256 << 20;
 
 /// A trace file, read.
 #[derive(Debug, Default)]
@@ -84,7 +84,7 @@ struct Reader {
 }
 
 /// What the text before the events led to.
-enum Head {
+pub(super) enum Head {
     /// The events start here.
     Events { start: usize, in_object: bool },
     /// A complete object without events.
@@ -216,7 +216,7 @@ impl Reader {
     }
 }
 
-fn scan_head(text: &[u8], metadata: &mut Vec<(String, Vec<u8>)>) -> Result<Head, LexError> {
+pub(super) fn scan_head(text: &[u8], metadata: &mut Vec<(String, Vec<u8>)>) -> Result<Head, LexError> {
     let start = if text.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
     let mut lexer = Lexer::new(text, start);
     match lexer.peek()? {
@@ -358,7 +358,7 @@ fn read_slice(text: &[u8], from: usize, to: usize) -> Part {
 
 /// The next place at or after `from` that looks like the start of an event: `}`, `,`, `{`, `"` with
 /// nothing but white space between.
-fn guess_event_start(text: &[u8], from: usize) -> Option<usize> {
+pub(super) fn guess_event_start(text: &[u8], from: usize) -> Option<usize> {
     let skip_blank = |mut i: usize| {
         while text.get(i).is_some_and(u8::is_ascii_whitespace) {
             i += 1;

@@ -7,6 +7,8 @@ mod event;
 mod filler;
 mod metadata;
 mod rows;
+pub(crate) mod splice;
+mod writer;
 
 use rustc_hash::FxHashMap;
 use trace_model::column::{NULL_I32, NULL_I64};
@@ -14,6 +16,7 @@ use trace_model::tables::{Device, Devices, EventCount, EventCounts, Rank, Ranks,
 use trace_model::{StrId, TableSet, Warning};
 
 pub(crate) use document::Unreadable;
+pub use writer::{CATEGORY, EventWriter, Lane};
 
 use self::columns::Columns;
 use self::metadata::Metadata;
