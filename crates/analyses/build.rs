@@ -1,15 +1,18 @@
-//! Embeds `sql/**/*.sql`, sorted by path: a new file is a new view, without any other edit.
+//! Embeds `sql/**/*.sql` and the headers `src/native/**/*.toml`, sorted by path: a new SQL file is a new
+//! view, without any other edit.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
-    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or_else(missing)?).join("sql");
+    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or_else(missing)?);
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or_else(missing)?).join("sources.rs");
-    println!("cargo::rerun-if-changed=sql");
     let mut files = Vec::new();
-    collect(&root, &mut files)?;
+    for (folder, extension) in [("sql", "sql"), ("src/native", "toml")] {
+        println!("cargo::rerun-if-changed={folder}");
+        collect(&root.join(folder), extension, &mut files)?;
+    }
     files.sort();
     let mut code = String::from("&[\n");
     for file in files {
@@ -22,12 +25,12 @@ fn main() -> io::Result<()> {
     fs::write(out, code)
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+fn collect(folder: &Path, extension: &str, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() {
-            collect(&path, files)?;
-        } else if path.extension().is_some_and(|e| e == "sql") {
+            collect(&path, extension, files)?;
+        } else if path.extension().is_some_and(|e| e == extension) {
             files.push(path);
         }
     }

@@ -46,7 +46,7 @@ impl Catalog {
                 if *default != param.default {
                     let message =
                         format!("`{}` has the default {default} in another file", param.name);
-                    return Err(header::error_at(&module.path, &module.sql, &param.name, message));
+                    return Err(header::error_at(&module.path, &module.text, &param.name, message));
                 }
             }
         }
@@ -92,8 +92,7 @@ impl Catalog {
 fn in_order(modules: Vec<Module>) -> Result<Vec<Module>> {
     let mut position: BTreeMap<&str, usize> = BTreeMap::new();
     for (i, module) in modules.iter().enumerate() {
-        let other =
-            position.insert(&module.name, i).map(|other| format!("sql/{}", modules[other].path));
+        let other = position.insert(&module.name, i).map(|other| modules[other].path.clone());
         let table = tables::find(&module.name).map(|_| "a table".to_owned());
         if let Some(by) = other.or(table) {
             return Err(Error::DuplicateName {
@@ -185,8 +184,10 @@ mod tests {
     #[test]
     fn a_need_comes_first_and_names_come_from_paths() {
         let (a, b) = (module("\"b_late\", \"kernels\""), module(""));
-        let sources =
-            [Source { path: "a/early.sql", text: &a }, Source { path: "b/late.sql", text: &b }];
+        let sources = [
+            Source { path: "sql/a/early.sql", text: &a },
+            Source { path: "sql/b/late.sql", text: &b },
+        ];
         let catalog = Catalog::new(&sources).unwrap();
         let names: Vec<&str> = catalog.modules().iter().map(|m| m.name.as_str()).collect();
         assert_eq!(names, ["b_late", "a_early"]);
@@ -196,7 +197,7 @@ mod tests {
     fn circles_are_named() {
         let (a, b) = (module("\"y_b\""), module("\"x_a\""));
         assert_eq!(
-            error(&[("x/a.sql", &a), ("y/b.sql", &b)]),
+            error(&[("sql/x/a.sql", &a), ("sql/y/b.sql", &b)]),
             "views need each other in a circle: x_a -> y_b -> x_a"
         );
     }
@@ -205,7 +206,7 @@ mod tests {
     fn unknown_needs_name_file_line_and_what_was_meant() {
         let a = module("\"kernel\"");
         assert_eq!(
-            error(&[("x/a.sql", &a)]),
+            error(&[("sql/x/a.sql", &a)]),
             "sql/x/a.sql:2: needs `kernel`, which is neither a table nor a view (did you mean `kernels`?)"
         );
     }
@@ -232,7 +233,7 @@ mod tests {
                 "says in `when_empty`",
             ),
         ] {
-            let message = error(&[("x/a.sql", text)]);
+            let message = error(&[("sql/x/a.sql", text)]);
             assert!(message.contains(expected), "{message}\n  does not contain\n{expected}");
         }
     }
@@ -240,7 +241,12 @@ mod tests {
     #[test]
     fn a_name_belongs_to_one_view() {
         let a = module("");
-        assert!(error(&[("prelude/kernels.sql", &a)]).ends_with("`kernels` is taken by a table"));
-        assert!(error(&[("a/b_c.sql", &a), ("a_b/c.sql", &a)]).ends_with("taken by sql/a/b_c.sql"));
+        assert!(
+            error(&[("sql/prelude/kernels.sql", &a)]).ends_with("`kernels` is taken by a table")
+        );
+        assert!(
+            error(&[("sql/a/b_c.sql", &a), ("sql/a_b/c.sql", &a)])
+                .ends_with("taken by sql/a/b_c.sql")
+        );
     }
 }

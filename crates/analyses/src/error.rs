@@ -7,9 +7,9 @@ use datafusion::error::DataFusionError;
 #[non_exhaustive]
 pub enum Error {
     /// The `--!` lines of a module are not a valid header.
-    #[error("sql/{path}:{line}: {message}")]
+    #[error("{path}:{line}: {message}")]
     Header {
-        /// File, relative to `sql/`.
+        /// File, relative to the crate.
         path: String,
         /// Line, from 1.
         line: usize,
@@ -17,9 +17,9 @@ pub enum Error {
         message: String,
     },
     /// A module needs something that is neither a table nor a view.
-    #[error("sql/{path}:{line}: needs `{need}`, which is neither a table nor a view{}", did_you_mean(.similar.as_deref()))]
+    #[error("{path}:{line}: needs `{need}`, which is neither a table nor a view{}", did_you_mean(.similar.as_deref()))]
     UnknownNeed {
-        /// File, relative to `sql/`.
+        /// File, relative to the crate.
         path: String,
         /// Line, from 1.
         line: usize,
@@ -32,9 +32,9 @@ pub enum Error {
     #[error("views need each other in a circle: {}", .0.join(" -> "))]
     Cycle(Vec<String>),
     /// Two modules produce the same name.
-    #[error("sql/{path}: the name `{name}` is taken by {by}")]
+    #[error("{path}: the name `{name}` is taken by {by}")]
     DuplicateName {
-        /// File, relative to `sql/`.
+        /// File, relative to the crate.
         path: String,
         /// The name both would have.
         name: String,
@@ -68,9 +68,9 @@ pub enum Error {
         got: String,
     },
     /// A module's SQL cannot be planned or run.
-    #[error("sql/{path}:{line}: {source}")]
+    #[error("{path}:{line}: {source}")]
     Module {
-        /// File, relative to `sql/`.
+        /// File, relative to the crate.
         path: String,
         /// Line, from 1; 1 where the engine does not say.
         line: usize,

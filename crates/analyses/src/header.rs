@@ -1,4 +1,4 @@
-//! The `--!` lines at the top of a SQL file: TOML that says what the view is.
+//! What a view is, in TOML: the `--!` lines at the top of a SQL file, or a file of its own.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -112,8 +112,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
 /// Reads the header of `text`. Line n of the header is line n of the file, so that errors can name
 /// it; the lines stay in the SQL, where they are comments.
 pub(crate) fn parse(path: &str, text: &str) -> Result<Header> {
-    let lines: Vec<&str> =
-        text.lines().map_while(|line| line.strip_prefix("--!")).map(str::trim_start).collect();
+    let lines: Vec<&str> = lines(path, text).collect();
     if lines.is_empty() {
         return Err(error(
             path,
@@ -130,15 +129,23 @@ pub(crate) fn parse(path: &str, text: &str) -> Result<Header> {
 
 /// An error at the first header line that mentions `word`.
 pub(crate) fn error_at(path: &str, text: &str, word: &str, message: impl Into<String>) -> Error {
-    error(path, line_of_word(text, word), message)
+    error(path, line_of_word(path, text, word), message)
 }
 
 /// The first header line that mentions `word`, from 1.
-pub(crate) fn line_of_word(text: &str, word: &str) -> usize {
+pub(crate) fn line_of_word(path: &str, text: &str, word: &str) -> usize {
     let mentions = |line: &str| {
         line.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|part| part == word)
     };
-    text.lines().take_while(|line| line.starts_with("--!")).position(mentions).map_or(1, |i| i + 1)
+    lines(path, text).position(mentions).map_or(1, |i| i + 1)
+}
+
+/// The lines of TOML at the top of a file.
+fn lines<'a>(path: &str, text: &'a str) -> impl Iterator<Item = &'a str> {
+    let whole = path.ends_with(".toml");
+    text.lines().map_while(move |line| {
+        if whole { Some(line) } else { line.strip_prefix("--!").map(str::trim_start) }
+    })
 }
 
 fn error(path: &str, line: usize, message: impl Into<String>) -> Error {

@@ -18,7 +18,10 @@
 //! # Ok::<(), analyses::Error>(())
 //! ```
 //!
-//! Views use what the engine has built in and nothing of our own, so that the same files run over
+//! What is truly an algorithm on a graph or a tree (the critical path, sequences of kernels) is Rust in
+//! `src/native/`, with the same header in a TOML file: a view to whoever reads it.
+//!
+//! SQL views use what the engine has built in and nothing of our own, so that the same files run over
 //! Parquet on a cluster. Interval algebra is done with window functions: sorted boundaries, running
 //! sums and running maxima, never a join on time ranges.
 
@@ -27,6 +30,7 @@ mod error;
 mod header;
 mod metrics;
 mod module;
+mod native;
 mod params;
 mod schema;
 mod session;

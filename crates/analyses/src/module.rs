@@ -1,27 +1,28 @@
-//! One SQL file: a view with its documentation.
+//! A view with its documentation: one SQL file, or a header and the Rust that computes it.
 
 use datafusion::scalar::ScalarValue;
 use trace_model::{MetricSpec, Scope, Unit, tables};
 
 use crate::error::{Error, Result, similar};
 use crate::header::{self, Header};
+use crate::native::Native;
 use crate::params::ParamValue;
 
-/// A SQL file before it is parsed.
+/// A file that declares a view, before it is parsed.
 #[derive(Debug, Clone, Copy)]
 pub struct Source<'a> {
-    /// Path relative to `sql/`, with `/` between folders: `gpu/idle_causes.sql`.
+    /// Path in the crate, with `/` between folders: `sql/gpu/idle_causes.sql`.
     pub path: &'a str,
     /// Its text.
     pub text: &'a str,
 }
 
-/// A view: one SQL file, parsed.
+/// A view, parsed.
 #[derive(Debug, Clone)]
 pub struct Module {
     /// View name: `<folder>_<file>`; files in `prelude/` go without the folder.
     pub name: String,
-    /// Path relative to `sql/`.
+    /// Path in the crate.
     pub path: String,
     /// Completes "one row is ...".
     pub row: String,
@@ -37,8 +38,10 @@ pub struct Module {
     pub params: Vec<Param>,
     /// Columns in order.
     pub columns: Vec<Column>,
-    /// The file as it is: header lines are comments to SQL.
-    pub sql: String,
+    /// The file as it is; in a SQL file, header lines are comments.
+    pub text: String,
+    /// What computes it, if it is not SQL.
+    pub(crate) native: Option<&'static Native>,
 }
 
 /// A parameter of a view.
@@ -72,6 +75,16 @@ impl Module {
         let Header { row, needs, order, when_empty, materialize, params, columns } =
             header::parse(path, text)?;
         let wrong = |word: &str, message: String| Err(header::error_at(path, text, word, message));
+
+        let name = view_name(path);
+        let native = if path.ends_with(".toml") {
+            let Some(native) = Native::find(&name) else {
+                return wrong("row", format!("no function computes `{name}`"));
+            };
+            Some(native)
+        } else {
+            None
+        };
 
         let mut parsed_columns: Vec<Column> = Vec::with_capacity(columns.0.len());
         for (name, column) in columns.0 {
@@ -132,7 +145,7 @@ impl Module {
             parsed_params.push(Param { name, default, doc: param.doc });
         }
         Ok(Self {
-            name: view_name(path),
+            name,
             path: path.to_owned(),
             row,
             needs,
@@ -141,13 +154,27 @@ impl Module {
             materialize,
             params: parsed_params,
             columns: parsed_columns,
-            sql: text.to_owned(),
+            text: text.to_owned(),
+            native,
         })
     }
 
     /// Folder of the file: `gpu`, `comm`, `prelude`.
     pub fn area(&self) -> &str {
-        self.path.split('/').next().unwrap_or_default()
+        self.path.rsplit('/').nth(1).unwrap_or_default()
+    }
+
+    /// Whether Rust computes it, not SQL.
+    pub fn is_native(&self) -> bool {
+        self.native.is_some()
+    }
+
+    /// The queries it consists of: its own text, or what its Rust reads.
+    pub fn queries(&self) -> Vec<&str> {
+        match self.native {
+            Some(native) => native.reads.iter().map(|(_, sql)| *sql).collect(),
+            None => vec![&self.text],
+        }
     }
 
     /// The metrics among the columns.
@@ -173,7 +200,7 @@ impl Module {
         let names = tables::TABLES.iter().map(|t| t.name).chain(views.iter().copied());
         Error::UnknownNeed {
             path: self.path.clone(),
-            line: header::line_of_word(&self.sql, need),
+            line: header::line_of_word(&self.path, &self.text, need),
             need: need.to_owned(),
             similar: similar(need, names),
         }
@@ -192,7 +219,10 @@ fn has_suffix(name: &str, suffix: &str) -> bool {
     name.ends_with(suffix) || suffix.strip_prefix('_') == Some(name)
 }
 
+/// `sql/gpu/idle.sql` is `gpu_idle`, `sql/prelude/events.sql` is `events`.
 fn view_name(path: &str) -> String {
-    let stem = path.strip_suffix(".sql").unwrap_or(path);
+    let path = path.strip_prefix("sql/").or_else(|| path.strip_prefix("src/native/"));
+    let path = path.unwrap_or_default();
+    let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
     stem.strip_prefix("prelude/").unwrap_or(stem).replace('/', "_")
 }

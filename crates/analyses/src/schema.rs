@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
+use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
 use datafusion::common::{ParamValues, plan_datafusion_err};
@@ -20,6 +21,7 @@ use trace_model::tables::TABLES;
 
 use crate::catalog::Catalog;
 use crate::module::Module;
+use crate::native::{Inputs, Native};
 use crate::params::Params;
 
 /// Gives the state that views are planned with. It holds the session weakly: the session holds this.
@@ -64,12 +66,16 @@ impl Schema {
     async fn create(&self, module: &Module) -> Result<Arc<dyn TableProvider>> {
         let state = self.state.get().and_then(|source| source());
         let state = state.ok_or_else(|| plan_datafusion_err!("the session is closed"))?;
-        let plan = self.plan(&state, &module.sql).await?;
-        if !module.materialize {
-            return Ok(Arc::new(ViewTable::new(plan, Some(module.sql.clone()))));
-        }
-        let plan = in_order(plan, module)?;
-        let (schema, batches) = run(state, plan).await?;
+        let (schema, batches) = if let Some(native) = module.native {
+            let batch = self.compute(&state, native).await?;
+            (batch.schema(), vec![batch])
+        } else {
+            let plan = self.plan(&state, &module.text).await?;
+            if !module.materialize {
+                return Ok(Arc::new(ViewTable::new(plan, Some(module.text.clone()))));
+            }
+            run(state, in_order(plan, module)?).await?
+        };
         let table = MemTable::try_new(schema, vec![batches])?;
         Ok(Arc::new(if module.order.is_empty() {
             table
@@ -77,6 +83,21 @@ impl Schema {
             table.with_sort_order(vec![order(module)])
         }))
     }
+
+    async fn compute(&self, state: &SessionState, native: &'static Native) -> Result<RecordBatch> {
+        let mut batches = BTreeMap::new();
+        for &(name, sql) in native.reads {
+            let plan = self.plan(state, sql).await?;
+            batches.insert(name, read(state.clone(), plan).await?);
+        }
+        (native.compute)(&Inputs { batches, params: &self.params })
+    }
+}
+
+/// All rows of `plan` as one batch.
+async fn read(state: SessionState, plan: LogicalPlan) -> Result<RecordBatch> {
+    let (schema, batches) = run(state, plan).await?;
+    Ok(concat_batches(&schema, &batches)?)
 }
 
 /// The rows of `plan`, and their schema. What a column may hold is known better to the physical plan

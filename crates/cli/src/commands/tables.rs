@@ -100,7 +100,7 @@ fn describe_table(table: &TableSpec, out: &mut dyn Write) -> anyhow::Result<()> 
 
 fn describe_view(module: &Module, out: &mut dyn Write) -> anyhow::Result<()> {
     writeln!(out, "{}: one row is {}", module.name, module.row)?;
-    writeln!(out, "  reads {}; defined in sql/{}", module.needs.join(", "), module.path)?;
+    writeln!(out, "  reads {}; defined in {}", module.needs.join(", "), module.path)?;
     let columns: Vec<Line<'_>> = module
         .columns
         .iter()

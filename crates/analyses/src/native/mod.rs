@@ -1,0 +1,99 @@
+//! Views that are algorithms on graphs and trees, which SQL says badly: Rust from batches to a batch.
+//!
+//! The header of such a view is `native/<area>/<name>.toml`, with the keys that a SQL file has in its
+//! `--!` lines; what it reads and the function that computes it stand in [`NATIVE`]. To the rest of the
+//! program it is a view like any other: computed when first read, once a session.
+
+mod columns;
+
+use std::collections::{BTreeMap, HashMap};
+
+use datafusion::common::exec_datafusion_err;
+use datafusion::error::Result;
+use datafusion::scalar::ScalarValue;
+use trace_model::RecordBatch;
+
+/// Every native view.
+pub(crate) const NATIVE: &[Native] = &[];
+
+/// A view computed in Rust.
+#[derive(Debug)]
+pub(crate) struct Native {
+    /// Its name; the header is the file of that name.
+    pub(crate) view: &'static str,
+    /// What it reads: names and queries, which may mention `$parameters`.
+    pub(crate) reads: &'static [(&'static str, &'static str)],
+    /// From what was read to the rows, in the order and with the columns that the header declares.
+    pub(crate) compute: fn(&Inputs<'_>) -> Result<RecordBatch>,
+}
+
+impl Native {
+    /// The native view of that name.
+    pub(crate) fn find(view: &str) -> Option<&'static Self> {
+        NATIVE.iter().find(|native| native.view == view)
+    }
+}
+
+/// What a native view is computed from.
+#[derive(Debug)]
+pub(crate) struct Inputs<'a> {
+    pub(crate) batches: BTreeMap<&'static str, RecordBatch>,
+    pub(crate) params: &'a HashMap<String, ScalarValue>,
+}
+
+impl Inputs<'_> {
+    /// All rows of a query, in its order.
+    pub(crate) fn batch(&self, name: &str) -> Result<&RecordBatch> {
+        self.batches.get(name).ok_or_else(|| exec_datafusion_err!("no query is called {name}"))
+    }
+
+    /// An integer parameter.
+    pub(crate) fn int(&self, name: &str) -> Result<i64> {
+        match self.param(name)? {
+            ScalarValue::Int64(Some(value)) => Ok(*value),
+            other => Err(exec_datafusion_err!("{name} is no integer: {other}")),
+        }
+    }
+
+    /// A parameter that is a number.
+    pub(crate) fn float(&self, name: &str) -> Result<f64> {
+        match self.param(name)? {
+            ScalarValue::Float64(Some(value)) => Ok(*value),
+            other => Err(exec_datafusion_err!("{name} is no number: {other}")),
+        }
+    }
+
+    /// A parameter that is true or false.
+    pub(crate) fn flag(&self, name: &str) -> Result<bool> {
+        match self.param(name)? {
+            ScalarValue::Boolean(Some(value)) => Ok(*value),
+            other => Err(exec_datafusion_err!("{name} is neither true nor false: {other}")),
+        }
+    }
+
+    /// A parameter that is text.
+    pub(crate) fn text(&self, name: &str) -> Result<&str> {
+        match self.param(name)? {
+            ScalarValue::Utf8(Some(value)) => Ok(value),
+            other => Err(exec_datafusion_err!("{name} is no text: {other}")),
+        }
+    }
+
+    fn param(&self, name: &str) -> Result<&ScalarValue> {
+        self.params.get(name).ok_or_else(|| exec_datafusion_err!("there is no parameter {name}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::NATIVE;
+    use crate::catalog::catalog;
+
+    #[test]
+    fn every_native_view_has_a_header() {
+        for native in NATIVE {
+            let module = catalog().find(native.view);
+            assert!(module.is_some_and(|m| m.is_native()), "{} has no header", native.view);
+        }
+    }
+}
