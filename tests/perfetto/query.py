@@ -41,7 +41,10 @@ QUERY = """
         const row = {};
         for (const name of result.columns()) {
             const value = it.get(name);
-            row[name] = typeof value === "bigint" ? Number(value) : value;
+            // Integers that a double does not hold are given as text.
+            const number = Number(value);
+            const isInteger = typeof value === "bigint";
+            row[name] = !isInteger ? value : Number.isSafeInteger(number) ? number : String(value);
         }
         rows.push(row);
     }

@@ -50,7 +50,7 @@ fn summary(added: &Added) -> String {
     .into_iter()
     .filter(|(count, ..)| *count > 0)
     .map(|(count, one, many)| {
-        format!("{} {}", thousands(count as u64), if count == 1 { one } else { many })
+        format!("{} {}", thousands(count as i64), if count == 1 { one } else { many })
     })
     .collect();
     if parts.is_empty() { "nothing to add".to_owned() } else { parts.join(", ") }

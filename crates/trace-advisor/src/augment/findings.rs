@@ -1,8 +1,8 @@
-//! Findings: marks for what was found, and the time ranges that show it.
+//! Findings: a slice over each stretch of time that shows one, and a mark where it first does.
 
 use std::io;
 
-use advisor::{Finding, Report};
+use advisor::{Evidence, Finding, Report};
 use ingest::{EventWriter, Lane};
 use trace_model::Value;
 
@@ -11,17 +11,22 @@ use super::lanes::RankLanes;
 use super::rows::Rows;
 use crate::{Error, Run};
 
-/// The findings, and where ranks start.
+/// The findings, and when steps and ranks were.
 #[derive(Debug)]
 pub(super) struct Findings<'a> {
     report: &'a Report,
     ranks: Rows,
+    steps: Rows,
 }
+
+/// A stretch of time: start and duration.
+type Range = (i64, i64);
 
 impl<'a> Findings<'a> {
     pub(super) fn read(run: &Run, report: &'a Report) -> Result<Self, Error> {
-        let ranks = Rows::query(run, "SELECT rank, start_ns FROM ranks ORDER BY rank")?;
-        Ok(Self { report, ranks })
+        let ranks = "SELECT rank, start_ns, end_ns FROM ranks ORDER BY rank";
+        let steps = "SELECT rank, step, ts_ns, dur_ns FROM steps ORDER BY rank, step";
+        Ok(Self { report, ranks: Rows::query(run, ranks)?, steps: Rows::query(run, steps)? })
     }
 
     pub(super) fn write(
@@ -30,45 +35,67 @@ impl<'a> Findings<'a> {
         out: &mut EventWriter<'_>,
         added: &mut Added,
     ) -> io::Result<()> {
-        let start_ns = self.ranks.of(lanes.rank).next();
-        let start_ns = start_ns.map_or(0, |row| self.ranks.ints("start_ns").value(row));
-        let concerned: Vec<&Finding> =
-            self.report.findings.iter().filter(|f| concerns(f, lanes.rank)).collect();
-        let mut ranges: Vec<(i64, i64, &Finding)> = concerned
-            .iter()
-            .flat_map(|finding| ranges(finding, lanes.rank).map(|(ts, dur)| (ts, dur, *finding)))
-            .collect();
-        ranges.sort_by_key(|&(ts_ns, dur_ns, _)| (ts_ns, dur_ns));
+        let mut slices: Vec<(Range, &Finding)> = Vec::new();
+        let mut marks: Vec<(i64, &Finding)> = Vec::new();
+        for finding in self.report.findings.iter().filter(|f| concerns(f, lanes.rank)) {
+            let ranges = self.ranges(finding, lanes.rank);
+            marks.extend(ranges.first().map(|&(ts_ns, _)| (ts_ns, finding)));
+            slices.extend(ranges.into_iter().map(|range| (range, finding)));
+        }
+        slices.sort_by_key(|&(range, _)| range);
 
-        // Slices of one lane must not overlap: each goes to the first that is free again.
+        // Slices of one lane must not overlap: each goes to the first lane that is free again.
         let pid = lanes.own_process();
         let mut ends: Vec<i64> = Vec::new();
-        for &(ts_ns, dur_ns, finding) in &ranges {
+        for ((ts_ns, dur_ns), finding) in slices {
             let free = ends.iter().position(|&end| end <= ts_ns);
             let tid = lanes.own_thread(1 + free.unwrap_or(ends.len()));
             let lane = Lane { pid: &pid, tid: &tid };
-            match free {
-                Some(free) => ends[free] = ts_ns + dur_ns,
-                None => {
-                    ends.push(ts_ns + dur_ns);
-                    out.thread(lane, "Findings")?;
-                }
+            if let Some(free) = free {
+                ends[free] = ts_ns + dur_ns;
+            } else {
+                ends.push(ts_ns + dur_ns);
+                out.thread(lane, "Findings")?;
             }
             out.slice(lane, &name(finding), ts_ns, dur_ns, &args(finding))?;
             added.ranges += 1;
         }
         let tid = lanes.own_thread(1);
-        let lane = Lane { pid: &pid, tid: &tid };
-        if ends.is_empty() && !concerned.is_empty() {
-            out.thread(lane, "Findings")?;
-        }
-        for finding in concerned {
-            let first = ranges.iter().find(|(.., f)| f.code == finding.code);
-            let at_ns = first.map_or(start_ns, |&(ts_ns, ..)| ts_ns);
-            out.mark(lane, &name(finding), at_ns, &args(finding))?;
+        for (ts_ns, finding) in marks {
+            out.mark(Lane { pid: &pid, tid: &tid }, &name(finding), ts_ns, &args(finding))?;
             added.findings += 1;
         }
         Ok(())
+    }
+
+    /// When a finding shows in a rank, each stretch once: as the rows say that it rests on; all of
+    /// the recording if they are about the rank as a whole.
+    fn ranges(&self, finding: &Finding, rank: i32) -> Vec<Range> {
+        let own = |e: &&Evidence| key(e, "rank").is_none_or(|r| *r == Value::Int(i64::from(rank)));
+        let mut ranges: Vec<Range> = finding
+            .evidence
+            .iter()
+            .filter(own)
+            .filter_map(|evidence| match (evidence.ts_ns, evidence.dur_ns, key(evidence, "step")) {
+                (Some(ts_ns), Some(dur_ns), _) if dur_ns >= 0 => Some((ts_ns, dur_ns)),
+                (_, _, Some(&Value::Int(step))) => self.step(rank, step),
+                _ => None,
+            })
+            .collect();
+        if ranges.is_empty() {
+            let (starts, ends) = (self.ranks.ints("start_ns"), self.ranks.ints("end_ns"));
+            ranges.extend(
+                self.ranks.of(rank).map(|r| (starts.value(r), ends.value(r) - starts.value(r))),
+            );
+        }
+        ranges.sort_unstable();
+        ranges.dedup();
+        ranges
+    }
+
+    fn step(&self, rank: i32, step: i64) -> Option<Range> {
+        let row = self.steps.of(rank).find(|&r| self.steps.ints("step").value(r) == step)?;
+        Some((self.steps.ints("ts_ns").value(row), self.steps.ints("dur_ns").value(row)))
     }
 }
 
@@ -78,21 +105,8 @@ fn concerns(finding: &Finding, rank: i32) -> bool {
     ranks.is_empty() || ranks.contains(&i64::from(rank))
 }
 
-/// The time ranges of a finding in one rank, each once.
-fn ranges(finding: &Finding, rank: i32) -> impl Iterator<Item = (i64, i64)> {
-    let mut ranges: Vec<(i64, i64)> = finding
-        .evidence
-        .iter()
-        .filter(|evidence| {
-            let of = evidence.columns.0.iter().find(|(name, _)| name == "rank");
-            of.is_none_or(|(_, value)| *value == Value::Int(i64::from(rank)))
-        })
-        .filter_map(|evidence| Some((evidence.ts_ns?, evidence.dur_ns?)))
-        .filter(|&(_, dur_ns)| dur_ns >= 0)
-        .collect();
-    ranges.sort_unstable();
-    ranges.dedup();
-    ranges.into_iter()
+fn key<'a>(evidence: &'a Evidence, name: &str) -> Option<&'a Value> {
+    evidence.columns.0.iter().find(|(column, _)| column == name).map(|(_, value)| value)
 }
 
 fn name(finding: &Finding) -> String {
