@@ -438,3 +438,20 @@ fn help_is_grouped() {
     }
     assert_eq!(output.status.code(), Some(0));
 }
+
+#[test]
+fn a_part_of_a_run_can_be_asked_about() {
+    let place = place();
+    let mut text = String::new();
+    let rows = "SELECT rank, step, count(*) AS kernels FROM kernels GROUP BY rank, step ORDER BY rank, step";
+    for part in
+        [&["--ranks", "1", "--steps", "5.."][..], &["--between", "2ms..20ms"], &["--name", "^nccl"]]
+    {
+        text += &place.transcript(&[&["sql", "run", rows], part].concat());
+    }
+    text += &place.transcript(&own(&["--ranks", "1"]));
+    for wrong in [["--ranks", "7"], ["--steps", "x"], ["--between", "1..2"], ["--name", "("]] {
+        text += &place.transcript(&[&["sql", "run", rows], &wrong[..]].concat());
+    }
+    transcript!("part", text);
+}

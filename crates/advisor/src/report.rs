@@ -78,6 +78,9 @@ pub struct Run {
     pub steps: usize,
     /// From the first event to the end of the last.
     pub wall_ns: i64,
+    /// Which part of the run was asked for; absent for all of it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub selection: String,
     /// Input files.
     pub sources: Vec<RunSource>,
 }
@@ -291,6 +294,7 @@ impl From<&RunInfo> for Run {
             ranks: run.ranks.clone(),
             steps: run.steps,
             wall_ns: run.wall_ns,
+            selection: run.selection.clone(),
             sources: sources.collect(),
         }
     }

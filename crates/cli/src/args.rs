@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use regex::Regex;
 use trace_advisor::advisor::Severity;
+use trace_advisor::analyses::{Range, Ranges};
 
 use crate::demo::Bottleneck;
 use crate::output::Reader;
 
 const INPUT: &str = "Input";
+const PART: &str = "Part of the run";
 const RULES: &str = "Rules";
 const OUTPUT: &str = "Output";
 const LOGGING: &str = "Logging";
@@ -57,6 +60,8 @@ pub(crate) struct Reading {
     /// Refuse compressed files with more than this many bytes of JSON
     #[arg(long, value_name = "BYTES", help_heading = INPUT)]
     pub(crate) max_json_bytes: Option<u64>,
+    #[command(flatten)]
+    pub(crate) part: Part,
     /// Set a parameter of the analyses, e.g. `short_kernel_us=10`
     #[arg(long = "set", value_name = "NAME=VALUE", help_heading = INPUT)]
     pub(crate) set: Vec<String>,
@@ -66,6 +71,26 @@ pub(crate) struct Reading {
     /// Print what each stage took to stderr
     #[arg(long, help_heading = LOGGING)]
     pub(crate) timings: bool,
+}
+
+/// Which part of a run is asked about.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Part {
+    /// Only these ranks: `0-3,8`
+    #[arg(long, value_name = "LIST", help_heading = PART)]
+    pub(crate) ranks: Option<Ranges>,
+    /// Only what belongs to these steps: `5`, `5-8`, `5..`
+    #[arg(long, value_name = "RANGE", help_heading = PART)]
+    pub(crate) steps: Option<Range>,
+    /// Only events in a stretch of time, counted from the first event of the run: `10ms..50ms`
+    #[arg(long, value_name = "FROM..TO", value_parser = Range::time, help_heading = PART)]
+    pub(crate) between: Option<Range>,
+    /// Only device work on these streams: `7,20-24`
+    #[arg(long, value_name = "LIST", help_heading = PART)]
+    pub(crate) streams: Option<Ranges>,
+    /// Only events whose name matches a regular expression
+    #[arg(long = "name", id = "pattern", value_name = "REGEX", help_heading = PART)]
+    pub(crate) name: Option<Regex>,
 }
 
 /// Which rules are used.

@@ -10,7 +10,8 @@ use trace_model::Warning;
 
 use crate::error::Error;
 use crate::formats::kineto::splice::{self, Failure};
-use crate::formats::kineto::{EventWriter, Unreadable};
+use crate::formats::Unreadable;
+use crate::formats::kineto::EventWriter;
 use crate::source::{self, Limit};
 
 /// Whether a copy is compressed.

@@ -12,6 +12,9 @@ pub(crate) const WHOLE_LIMIT: u64 = 96 << 20;
 /// Bytes of JSON read at a time from a stream.
 pub(crate) const WINDOW: usize = 16 << 20;
 
+/// Longest single event or entry beside the events that is taken.
+pub(crate) const MAX_PIECE: usize = 256 << 20;
+
 /// No DEFLATE stream expands further than this.
 const MAX_DEFLATE_RATIO: u64 = 1032;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];

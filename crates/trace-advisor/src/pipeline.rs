@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use advisor::{Report, RuleQuery, RuleSet};
-use analyses::{Params, Session};
+use analyses::{Params, Selection, Session};
 use ingest::{NoProgress, Progress};
 use trace_model::{MetricTable, RecordBatch, RunInfo, TableSet, Warning};
 
@@ -18,6 +18,8 @@ pub struct OpenOptions {
     pub ingest: ingest::Options,
     /// Values for the parameters of views.
     pub params: Params,
+    /// Which part of the run is asked about.
+    pub selection: Selection,
 }
 
 /// What one stage of the pipeline took.
@@ -52,7 +54,11 @@ impl Run {
         progress: &dyn Progress,
     ) -> Result<Self, Error> {
         let start = Instant::now();
-        let dataset = ingest::read_run(path.as_ref(), &options.ingest, progress)?;
+        let mut dataset = ingest::read_run(path.as_ref(), &options.ingest, progress)?;
+        if !options.selection.is_everything() {
+            dataset.tables = options.selection.apply(&dataset.tables)?;
+            options.selection.describe(&dataset.tables, &mut dataset.run);
+        }
         let read = Stage { name: "read", elapsed: start.elapsed() };
         let start = Instant::now();
         // Batches are shared: the copy costs a few pointers.

@@ -13,6 +13,7 @@ fn run() -> RunInfo {
         ranks: vec![0, 1],
         steps: 6,
         wall_ns: SECOND,
+        selection: String::new(),
         sources: vec![Source {
             file: "rank0.json.gz".to_owned(),
             format: "kineto",

@@ -5,6 +5,7 @@
 //! program it is a view like any other: computed when first read, once a session.
 
 mod columns;
+mod kernel;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,7 +15,7 @@ use datafusion::scalar::ScalarValue;
 use trace_model::RecordBatch;
 
 /// Every native view.
-pub(crate) const NATIVE: &[Native] = &[];
+pub(crate) const NATIVE: &[Native] = &[kernel::annotations::NATIVE];
 
 /// A view computed in Rust.
 #[derive(Debug)]

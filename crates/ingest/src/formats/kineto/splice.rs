@@ -4,10 +4,11 @@
 
 use std::io::{self, Write};
 
-use super::document::{Head, MAX_PIECE, Unreadable, guess_event_start, scan_head};
+use super::document::{Head, guess_event_start, scan_head};
 use super::event::Event;
+use crate::formats::Unreadable;
 use crate::json::{LexError, Lexer};
-use crate::source::{End, Stream, WINDOW};
+use crate::source::{End, MAX_PIECE, Stream, WINDOW};
 use crate::warnings::{Issue, Issues};
 
 /// Why a copy could not be made.
