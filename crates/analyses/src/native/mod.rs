@@ -5,6 +5,7 @@
 //! program it is a view like any other: computed when first read, once a session.
 
 mod columns;
+mod critical;
 mod kernel;
 
 use std::collections::{BTreeMap, HashMap};
@@ -15,7 +16,13 @@ use datafusion::scalar::ScalarValue;
 use trace_model::RecordBatch;
 
 /// Every native view.
-pub(crate) const NATIVE: &[Native] = &[kernel::annotations::NATIVE];
+pub(crate) const NATIVE: &[Native] = &[
+    Native { view: "critical_edges", reads: critical::READS, compute: critical::edges },
+    Native { view: "critical_path", reads: critical::READS, compute: critical::path },
+    Native { view: "critical_what_if", reads: critical::READS, compute: critical::what_if },
+    Native { view: "critical_windows", reads: critical::READS, compute: critical::windows },
+    kernel::annotations::NATIVE,
+];
 
 /// A view computed in Rust.
 #[derive(Debug)]

@@ -10,18 +10,18 @@ use super::lanes::RankLanes;
 use super::rows::{Rows, int, text};
 use crate::{Error, Run};
 
+/// What the path is bound by where the event of a segment is yet to begin.
+const WAITS: [&str; 3] = ["launch_delay", "kernel_kernel_delay", "other"];
+
 /// The paths of all ranks.
 #[derive(Debug)]
 pub(super) struct CriticalPath(Rows);
 
 impl CriticalPath {
     pub(super) fn read(run: &Run) -> Result<Self, Error> {
-        if analyses::catalog().find("critical_path").is_none() {
-            return Ok(Self(Rows::query(run, "SELECT rank FROM ranks WHERE false")?));
-        }
         let rows = Rows::query(
             run,
-            "SELECT rank, ts_ns, dur_ns, bound_by, what, event_id, stored_in, thread
+            "SELECT rank, ts_ns, dur_ns, bound_by, name, event_id, stored_in, thread
             FROM critical_path ORDER BY rank, position",
         )?;
         Ok(Self(rows))
@@ -39,25 +39,32 @@ impl CriticalPath {
         }
         let (starts, durs) = (self.0.ints("ts_ns"), self.0.ints("dur_ns"));
         let (events, threads) = (self.0.ints("event_id"), self.0.ints("thread"));
-        let (bounds, whats) = (self.0.texts("bound_by"), self.0.texts("what"));
+        let (bounds, names) = (self.0.texts("bound_by"), self.0.texts("name"));
         let tables = self.0.texts("stored_in");
 
         let (pid, tid) = (lanes.own_process(), lanes.own_thread(0));
         let own = Lane { pid: &pid, tid: &tid };
         out.thread(own, "Critical path")?;
-        // Where the path last ran on a lane of the trace: the lane, and a moment inside of the event.
+        // Where the path last ran along a lane of the trace: the lane, and a moment inside of the event.
         let mut before: Option<(i64, i64)> = None;
         for row in rows {
             let (ts_ns, dur_ns) = (starts.value(row), durs.value(row));
+            let (bound_by, event) = (text(bounds, row), int(events, row));
             let args = [
-                ("bound by", Value::Text(text(bounds, row).to_owned())),
-                ("event", int(events, row).map_or(Value::Null, Value::Int)),
+                ("bound by", Value::Text(bound_by.to_owned())),
+                ("event", event.map_or(Value::Null, Value::Int)),
                 ("stored in", Value::Text(text(tables, row).to_owned())),
             ];
-            out.slice(own, text(whats, row), ts_ns, dur_ns, &args)?;
+            let name = match text(names, row) {
+                "" => bound_by.to_owned(),
+                name => format!("{bound_by}: {name}"),
+            };
+            out.slice(own, &name, ts_ns, dur_ns, &args)?;
             added.segments += 1;
 
-            let Some(thread) = int(threads, row) else { continue };
+            // While an event is waited for, it does not run: there is nothing an arrow could end at.
+            let runs = event.is_some() && dur_ns > 0 && !WAITS.contains(&bound_by);
+            let Some(thread) = int(threads, row).filter(|_| runs) else { continue };
             if let Some((from, at_ns)) = before
                 && from != thread
                 && let (Some(from), Some(to)) = (lanes.get(from), lanes.get(thread))
@@ -65,7 +72,7 @@ impl CriticalPath {
                 out.arrow("critical path", added.arrows as u64, (from, at_ns), (to, ts_ns))?;
                 added.arrows += 1;
             }
-            before = Some((thread, ts_ns + (dur_ns - 1).max(0)));
+            before = Some((thread, ts_ns + dur_ns - 1));
         }
         Ok(())
     }
