@@ -170,9 +170,8 @@ pub(crate) type Numbers = BTreeMap<String, f64>;
 /// Rows of numbers by the texts of `keys`; what is no number is NaN.
 pub(crate) fn keyed(table: &MetricTable, keys: &[&str]) -> BTreeMap<String, Numbers> {
     let at: Vec<usize> = keys.iter().map(|k| table.index(k).unwrap()).collect();
-    let text = |row: &[Value]| {
-        at.iter().map(|&i| row[i].to_string()).collect::<Vec<_>>().join(" | ")
-    };
+    let text =
+        |row: &[Value]| at.iter().map(|&i| row[i].to_string()).collect::<Vec<_>>().join(" | ");
     table.rows.iter().map(|row| (text(row), numbers(table, row))).collect()
 }
 

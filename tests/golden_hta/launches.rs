@@ -138,7 +138,8 @@ pub(crate) fn op_kernels(run: &Run, expected: &Json, found: &mut Differences) {
             }
             let mine = numbers(&table, row);
             let calls = mine["call_count"];
-            let sums = ours.entry(format!("{name} | {}", text(row, "kernel_sequence"))).or_default();
+            let sums =
+                ours.entry(format!("{name} | {}", text(row, "kernel_sequence"))).or_default();
             sums[0] += calls;
             sums[1] += calls * mine["mean_launch_delay_ns"];
             sums[2] += calls * mine["mean_runtime_delay_ns"];
@@ -152,7 +153,12 @@ pub(crate) fn op_kernels(run: &Run, expected: &Json, found: &mut Differences) {
             for (sum, theirs) in
                 [(launch, "avg_aten_op_launch_delay"), (runtime, "avg_runtime_delay")]
             {
-                found.printed_time(&format!("{what} {theirs}"), sum / calls, number(row, theirs), 3);
+                found.printed_time(
+                    &format!("{what} {theirs}"),
+                    sum / calls,
+                    number(row, theirs),
+                    3,
+                );
             }
         }
     }

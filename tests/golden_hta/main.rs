@@ -94,7 +94,8 @@ const LAUNCHES: &str = "HTA knows some launching functions; we count all but tho
 const TIES: &str = "HTA leaves the order of events in the same microsecond to an unstable sort";
 const DOUBLES: &str =
     "HTA holds times since 1970 in doubles: events less than 0.25 us apart lose their order";
-const ROUNDING: &str = "the corpus has HTA's numbers for this trace only as rounded to microseconds";
+const ROUNDING: &str =
+    "the corpus has HTA's numbers for this trace only as rounded to microseconds";
 const RESIDUES: &str = "HTA counts what rounding leaves of +x and -x as a bandwidth of 1e-14";
 const SHARE: &str =
     "HTA divides by the time between first and last event; we, by that in which there are queues";

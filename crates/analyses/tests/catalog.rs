@@ -105,7 +105,8 @@ fn metric_rows_are_identified_by_the_keys_of_their_scope() {
         // The reasons for idleness of a stream and the devices of a step are rows of their own.
         let mut keys = scope.keys().to_vec();
         keys.extend(module.columns.iter().map(|c| c.name.as_str()).filter(|c| {
-            matches!(*c, "idle_category" | "kind" | "on_device") || (*c == "device" && !scope.keys().contains(c))
+            matches!(*c, "idle_category" | "kind" | "on_device")
+                || (*c == "device" && !scope.keys().contains(c))
         }));
         let rows = support::rows(&session, &module.name, &keys);
         let distinct: BTreeSet<&String> = rows.iter().collect();

@@ -160,7 +160,8 @@ fn the_others_are_executions_not_sums() {
     let run = || {
         let mut run = Run::default();
         run.rank(0);
-        for (name, dur_ns) in [("a", 400), ("a", 200), ("b", 300), ("c", 60), ("d", 30), ("d", 10)] {
+        for (name, dur_ns) in [("a", 400), ("a", 200), ("b", 300), ("c", 60), ("d", 30), ("d", 10)]
+        {
             run.kernel_on(0, "computation", (0, 7), 0, dur_ns, None, None, name);
         }
         run.kernel_on(0, "communication", (0, 7), 0, 5, None, None, "nccl");
@@ -201,7 +202,8 @@ fn intervals_count_also_where_one_activity_follows_at_once() {
         // Overlaps the one before.
         .kernel(0, "computation", 35, 10, Some((-7, 2)))
         .kernel(0, "computation", 100, 10, Some((90, 2)));
-    let columns = ["idle_category", "interval_count", "mean_ns", "std_ns", "min_ns", "p50_ns", "max_ns"];
+    let columns =
+        ["idle_category", "interval_count", "mean_ns", "std_ns", "min_ns", "p50_ns", "max_ns"];
     let session = run.open();
     assert_eq!(
         rows(&session, "gpu_idle_intervals", &columns),
@@ -227,7 +229,11 @@ fn launches_say_what_is_unusual_about_them() {
         ["category", "launch_delay_ns", "is_short", "is_runtime_outlier", "is_delay_outlier"];
     assert_eq!(
         rows(&run().open(), "kernel_launch_stats", &columns),
-        ["kernel 10 false false false", "kernel 10 true false false", "memcpy 900 true false false"]
+        [
+            "kernel 10 false false false",
+            "kernel 10 true false false",
+            "memcpy 900 true false false"
+        ]
     );
     let mut params = with("runtime_cutoff_us", 1.0);
     params.set("launch_delay_cutoff_us", 0);
@@ -351,7 +357,8 @@ fn late() -> Run {
 
 #[test]
 fn ranks_that_start_the_dominant_collective_late_are_suspects() {
-    let columns = ["rank", "is_candidate", "name", "step_count", "late_count", "late_ratio", "mean_late_ns"];
+    let columns =
+        ["rank", "is_candidate", "name", "step_count", "late_count", "late_ratio", "mean_late_ns"];
     assert_eq!(
         rows(&late().open(), "comm_potential_stragglers", &columns),
         [
@@ -367,8 +374,12 @@ fn ranks_that_start_the_dominant_collective_late_are_suspects() {
     );
     // Nothing is as long as all of a step.
     assert!(
-        rows(&late().open_with(with("long_collective_ratio", 1.0)), "comm_potential_stragglers", &columns)
-            .is_empty()
+        rows(
+            &late().open_with(with("long_collective_ratio", 1.0)),
+            "comm_potential_stragglers",
+            &columns
+        )
+        .is_empty()
     );
 }
 
@@ -408,10 +419,7 @@ fn the_last_of_several_steps_is_not_kept() {
     let mut params = Params::default();
     params.set("include_last_step", true);
     let session = run().open_with(params);
-    assert_eq!(
-        rows(&session, "step_selection", &["is_kept"]),
-        ["true", "true", "true"]
-    );
+    assert_eq!(rows(&session, "step_selection", &["is_kept"]), ["true", "true", "true"]);
     assert_eq!(
         rows(&session, "trace_window", &events),
         ["0 cpu_ops 2 2", "0 kernels 2 2", "0 runtime_calls 2 2"]

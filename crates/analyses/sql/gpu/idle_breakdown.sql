@@ -6,7 +6,7 @@
 --! rank = "rank"
 --! device = "device ordinal"
 --! stream = "stream on the device"
---! idle_category = "host_wait (the next activity was launched after the gap began), kernel_wait (launched before, and the gap is short) or other (launched before, yet the gap is long; or the launch is not in the trace)"
+--! idle_category = "reason, see stream_gaps: host_wait, kernel_wait (shorter than consecutive_kernel_delay_us) or other"
 --! idle_ns = { doc = "idle time for this reason", unit = "ns", metric = "stream" }
 --! idle_ratio = { doc = "share of the idle time of the stream", unit = "ratio", metric = "stream" }
 --! gap_count = { doc = "gaps for this reason", unit = "count", metric = "stream" }

@@ -6,7 +6,7 @@
 --! rank = "rank"
 --! device = "device ordinal"
 --! stream = "stream on the device"
---! idle_category = "host_wait (the next activity was launched after the gap began), kernel_wait (launched before, and the gap is short) or other (launched before, yet the gap is long; or the launch is not in the trace)"
+--! idle_category = "reason, see stream_gaps: host_wait, kernel_wait (shorter than consecutive_kernel_delay_us) or other"
 --! interval_count = { doc = "intervals, those of length 0 included", unit = "count", metric = "stream" }
 --! mean_ns = { doc = "mean length", unit = "ns", metric = "stream" }
 --! std_ns = { doc = "standard deviation (sample); absent for a single one", unit = "ns", metric = "stream" }

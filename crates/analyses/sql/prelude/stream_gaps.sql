@@ -8,7 +8,7 @@
 --! rank = "rank"
 --! device = "device ordinal"
 --! stream = "stream on the device"
---! idle_category = "host_wait (the next activity was launched after the gap began), kernel_wait (launched before, and the gap is short) or other (launched before, yet the gap is long; or the launch is not in the trace)"
+--! idle_category = "host_wait (the next activity was launched after the gap began), kernel_wait (launched before, and the gap is shorter than consecutive_kernel_delay_us) or other (launched before, yet the gap is long; or the launch is not in the trace)"
 --! ts_ns = { doc = "start: all work of the stream so far has ended", unit = "ns" }
 --! dur_ns = { doc = "until the next activity starts; 0 where it follows at once", unit = "ns" }
 --! next_event_id = "that activity"

@@ -6,7 +6,9 @@
 
 mod columns;
 mod critical;
+mod hta;
 mod kernel;
+mod op;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,7 +23,11 @@ pub(crate) const NATIVE: &[Native] = &[
     Native { view: "critical_path", reads: critical::READS, compute: critical::path },
     Native { view: "critical_what_if", reads: critical::READS, compute: critical::what_if },
     Native { view: "critical_windows", reads: critical::READS, compute: critical::windows },
+    Native { view: "hta_critical_path", reads: hta::READS, compute: hta::summary },
+    Native { view: "hta_critical_path_edges", reads: hta::READS, compute: hta::edges },
     kernel::annotations::NATIVE,
+    Native { view: "op_calls", reads: op::READS, compute: op::calls },
+    Native { view: "op_kernel_sequences", reads: op::READS, compute: op::sequences },
 ];
 
 /// A view computed in Rust.

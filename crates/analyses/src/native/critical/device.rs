@@ -280,14 +280,13 @@ impl Device {
             }
             let length = |call: u32| events.host[call as usize].end - events.host[call as usize].ts;
             let mut lengths: Vec<i64> = launches.iter().map(|&(call, ..)| length(call)).collect();
-            let middle = lengths.len() / 2;
-            let usual = *lengths.select_nth_unstable(middle).1;
+            let unhindered = low(&mut lengths).unwrap_or(0);
             for &(call, at, _) in &launches {
                 let Some(room) = at.checked_sub(capacity) else { continue };
                 let (end, source) = stream.ends[room];
                 let event = &events.host[call as usize];
                 let Some(timeline) = host.timeline(event.lane) else { continue };
-                if end - event.ts > usual && end <= event.end {
+                if end - event.ts > unhindered && end <= event.end {
                     host.wait(timeline, event.ts, event.end);
                     self.waiting_calls += 1;
                 } else {

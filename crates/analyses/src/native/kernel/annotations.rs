@@ -190,7 +190,9 @@ mod tests {
     fn it_is_what_the_definition_says() {
         let mut seed = 7_u64;
         let mut random = |below: i64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             ((seed >> 33) as i64) % below
         };
         for _ in 0..200 {
