@@ -345,6 +345,45 @@ fn execution_traces_are_read_and_linked() {
     transcript!("tables_execution_trace", place.transcript(&["tables", "job"]));
 }
 
+fn traces_are_augmented_once() {
+    let place = Place::with_run();
+    let augment = |more: &[&str]| {
+        let mut args = vec!["augment", "run", "-o", "out"];
+        args.extend(more);
+        place.run(&args)
+    };
+    let first = augment(&[]);
+    assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
+    let paths: Vec<&str> = text(&first.stdout).lines().collect();
+    assert_eq!(paths.len(), 2);
+    for (path, rank) in paths.iter().zip(["rank-0.", "rank-1."]) {
+        assert!(path.starts_with(&format!("out/{rank}")) && path.ends_with(".json.gz"), "{path}");
+        assert!(place.path(path).is_file());
+    }
+    let said = text(&first.stderr);
+    for part in ["rank 0: ", "counters, ", "segments of the critical path, ", "findings, "] {
+        assert!(said.contains(part), "{said}");
+    }
+
+    let again = augment(&[]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again.stderr).contains("--force"), "{}", text(&again.stderr));
+    let onto_itself = place.run(&["augment", "run", "-o", "run", "--force"]);
+    assert_eq!(onto_itself.status.code(), Some(2));
+    assert!(text(&onto_itself.stderr).contains("is the trace itself"));
+
+    // Only what is asked for, as plain JSON.
+    let some = augment(&["--only", "findings", "--json"]);
+    assert_eq!(some.status.code(), Some(0), "{}", text(&some.stderr));
+    let path = text(&some.stdout).lines().next().unwrap();
+    let trace: Value = serde_json::from_slice(&std::fs::read(place.path(path)).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let ours: Vec<&Value> = events.iter().filter(|e| e["cat"] == "trace_advisor").collect();
+    assert!(ours.iter().any(|e| e["ph"] == "X" && e["args"]["code"] == "IN001"));
+    assert!(ours.iter().all(|e| e["ph"] != "C"));
+    assert!(!text(&some.stderr).contains("critical path"), "{}", text(&some.stderr));
+}
+
 #[test]
 fn demo_writes_once() {
     let place = Place::new();

@@ -48,6 +48,10 @@ pub(crate) enum Command {
     /// Exit code: 0; 1 if the median step is slower than --fail-on-regression allows; 2 if the runs
     /// could not be compared.
     Diff(Diff),
+    /// Copy the traces of a run with tracks for trace viewers: counters, critical path, findings
+    ///
+    /// The copies open in Perfetto (ui.perfetto.dev) and chrome://tracing. Their paths go to stdout.
+    Augment(Augment),
     /// Describe tables and views, or say what was read from a run
     Tables(Tables),
     /// Explain a rule: what it measures, why it matters, what to do
@@ -371,6 +375,44 @@ pub(crate) enum DiffFormat {
     Parquet,
     /// The rows as Arrow IPC file
     Arrow,
+}
+
+/// `advisor augment`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Augment {
+    /// A run: a trace file, or the folder with the traces of all ranks
+    #[arg(value_name = "PATH", help_heading = INPUT)]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+    #[command(flatten)]
+    pub(crate) rules: RuleFiles,
+    /// Add only these
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PART", help_heading = OUTPUT)]
+    pub(crate) only: Vec<AugmentPart>,
+    /// Folder to write to, each trace under its own name; it is made if it is not there
+    #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
+    pub(crate) output: PathBuf,
+    /// Compress with gzip; by default as the traces are
+    #[arg(long, conflicts_with = "json", help_heading = OUTPUT)]
+    pub(crate) gz: bool,
+    /// Do not compress
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) json: bool,
+    /// Overwrite files in DIR; the traces themselves are never overwritten
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) force: bool,
+}
+
+/// What can be added to a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AugmentPart {
+    /// Queue length of streams, bandwidth of copies, use of devices
+    Counters,
+    /// The critical path, with arrows between the lanes it runs along
+    CriticalPath,
+    /// What `check` finds, where it shows
+    Findings,
 }
 
 /// `advisor tables`.

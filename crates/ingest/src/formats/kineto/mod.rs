@@ -7,11 +7,15 @@ mod event;
 mod filler;
 mod metadata;
 mod rows;
+pub(crate) mod splice;
+mod writer;
 
 use rustc_hash::FxHashMap;
 use trace_model::column::{NULL_I32, NULL_I64};
 use trace_model::tables::{Device, Devices, EventCount, EventCounts, Rank, Ranks, Thread, Threads};
 use trace_model::{StrId, TableSet, Warning};
+
+pub use writer::{CATEGORY, EventWriter, Lane};
 
 use self::columns::Columns;
 use self::metadata::Metadata;
