@@ -345,6 +345,7 @@ fn execution_traces_are_read_and_linked() {
     transcript!("tables_execution_trace", place.transcript(&["tables", "job"]));
 }
 
+#[test]
 fn traces_are_augmented_once() {
     let place = Place::with_run();
     let augment = |more: &[&str]| {
