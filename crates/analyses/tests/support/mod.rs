@@ -10,10 +10,10 @@
 use analyses::{Params, Session};
 use trace_model::column::{NULL_I32, NULL_I64};
 use trace_model::tables::{
-    Annotation, Annotations, Collective, Collectives, CpuOp, CpuOps, Device, Devices, ExecutionNode,
-    ExecutionNodes, Kernel, Kernels, Memcpy, Memcpys, MemoryEvent, MemoryEvents, Memset, Memsets,
-    ProfilerRange, ProfilerRanges, RangeCounter, RangeCounters, Rank, Ranks, RuntimeCall,
-    RuntimeCalls, Step, Steps,
+    Annotation, Annotations, Collective, Collectives, CpuOp, CpuOps, Device, Devices,
+    ExecutionNode, ExecutionNodes, Kernel, Kernels, Memcpy, Memcpys, MemoryEvent, MemoryEvents,
+    Memset, Memsets, ProfilerRange, ProfilerRanges, RangeCounter, RangeCounters, Rank, Ranks,
+    RuntimeCall, RuntimeCalls, Step, Steps,
 };
 use trace_model::{MetricTable, StrId, Strings, TableSet, Value};
 
