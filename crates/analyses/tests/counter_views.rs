@@ -53,8 +53,8 @@ fn a_fused_multiply_add_is_two_operations() {
     assert_eq!(
         rows(&run.open(), "cupti_flops", &columns),
         [
-            "0 aten::mul 1 60 60 0 0 0.6",
             "0 aten::addmm 2 40 0 27 13 0.4",
+            "0 aten::mul 1 60 60 0 0 0.6",
             "0 - 1 0 0 0 0 0",
             "1 aten::add 1 0 0 0 0 -",
         ]
@@ -64,10 +64,11 @@ fn a_fused_multiply_add_is_two_operations() {
 #[test]
 fn operators_have_their_nodes() {
     let mut run = Run::default();
-    run.rank(0)
-        .op(0, "aten::relu", 5, 1)
-        .op(0, "aten::mm", 7, 2)
-        .node(12, "aten::mm(Tensor self, Tensor mat2) -> Tensor", "[[2,2],[2,2]]");
+    run.rank(0).op(0, "aten::relu", 5, 1).op(0, "aten::mm", 7, 2).node(
+        12,
+        "aten::mm(Tensor self, Tensor mat2) -> Tensor",
+        "[[2,2],[2,2]]",
+    );
     assert_eq!(
         rows(&run.open(), "op_execution_nodes", &["name", "ts_ns", "node_id", "input_shapes"]),
         ["aten::mm 7 12 [[2,2],[2,2]]"]

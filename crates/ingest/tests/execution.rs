@@ -23,7 +23,7 @@ const OLD: &str = r#"{
 }"#;
 
 /// The same as torch 2.3 and later write it, in Chakra's layout, with a Triton kernel's fields.
-const NEW: &str = r###"{
+const NEW: &str = r#"{
   "schema": "1.1.1-chakra.0.0.4", "pid": 7, "time": "2025-01-01 00:00:00", "start_ts": 1,
   "nodes": [
     {
@@ -53,7 +53,7 @@ const NEW: &str = r###"{
     }
   ],
   "finish_ts": 2
-}"###;
+}"#;
 
 /// A timeline of process `pid` in which `aten::mm` runs inside `step`.
 fn timeline(rank: i32, pid: i64, mm: &str, step: &str) -> String {

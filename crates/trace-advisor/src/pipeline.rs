@@ -25,7 +25,7 @@ pub struct OpenOptions {
 /// What one stage of the pipeline took.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stage {
-    /// `read`, `session`, `views`, `rules`.
+    /// `read`, `session`, `views`, `rules`, `what-if`, `query`.
     pub name: &'static str,
     /// Wall time.
     pub elapsed: Duration,
@@ -83,7 +83,16 @@ impl Run {
             Ok::<_, Error>(tables)
         })?;
         tables.sort_by(|a, b| a.view.cmp(&b.view));
-        Ok(self.timed("rules", || advisor::advise(rules, &tables, &self.info, &self.warnings)))
+        let judge = |tables: &[MetricTable]| {
+            self.timed("rules", || advisor::advise(rules, tables, &self.info, &self.warnings))
+        };
+        let report = judge(&tables);
+        let second = rules.what_if_views(&report);
+        if second.is_empty() {
+            return Ok(report);
+        }
+        tables.extend(self.timed("what-if", || self.session.metric_tables(&second))?);
+        Ok(judge(&tables))
     }
 
     /// The rows of a view, in its own order.

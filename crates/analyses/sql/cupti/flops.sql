@@ -1,6 +1,6 @@
 --! row = "one operator: the floating-point work of the kernels it launched"
 --! needs = ["profiler_ranges", "range_counters"]
---! order = ["rank", "flop_count DESC", "name"]
+--! order = ["rank", "name"]
 --! when_empty = "no kernel has a counter smsp__sass_thread_inst_executed_op_*_pred_on.sum: record with experimental_config=_ExperimentalConfig(profiler_metrics=[...], profiler_measure_per_kernel=True)"
 --! [columns]
 --! rank = "rank"

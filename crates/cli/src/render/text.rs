@@ -71,6 +71,10 @@ fn finding(finding: &Finding, all: bool, out: &mut dyn Write) -> io::Result<()> 
     }
     wrapped(out, "  ", "  ", &finding.message)?;
     affected(finding, all, out)?;
+    if let Some(pct) = finding.gain.what_if_pct {
+        let share = value(pct / 100.0, Unit::Ratio);
+        writeln!(out, "  second opinion: without it the critical path is {share} shorter")?;
+    }
     doubts(finding, out)?;
     for source in &finding.source {
         writeln!(out, "  at: {}", clean(source))?;

@@ -1,7 +1,7 @@
 //! Links the nodes of an execution trace to the host events of a profiler trace of the same process.
 //!
-//! Both name the recorded function by its id: nodes as `rf_id`, events as `Record function id` or,
-//! before torch 2.3, as `External id`. Ids start from 1 in every process, so equal ids alone prove
+//! Both name the recorded function by its id: nodes as `rf_id`, events as `Record function id` or, in
+//! older traces, as `External id`. Ids start from 1 in every process, so equal ids alone prove
 //! nothing: a link needs the same name too, and links as a whole need most names to agree.
 
 use rustc_hash::{FxHashMap, FxHashSet};

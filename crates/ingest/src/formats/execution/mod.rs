@@ -257,3 +257,40 @@ fn skip_to_node(lexer: &mut Lexer<'_>) -> Result<(), LexError> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const TEXT: &str = r#"{"schema":"1","pid":7,"nodes":[{"id":1,"name":"a","ctrl_deps":1,
+        "inputs":{"values":[[1,"x"]],"shapes":[[2]]},"attrs":[{"name":"rf_id","value":3}]},
+        {"id":2,"parent":1,"rf_id":4,"inputs":[],"more":{}}],"finish_ts":2}"#;
+
+    fn rows(text: &[u8]) -> Option<usize> {
+        read(Input::Whole(text.to_vec()), &|_| {}).ok().map(|recording| recording.nodes.len())
+    }
+
+    proptest! {
+        #[test]
+        fn damage_never_panics_and_never_invents(
+            at in 0..TEXT.len(),
+            bytes in proptest::collection::vec(any::<u8>(), 0..4),
+        ) {
+            let mut text = TEXT.as_bytes().to_vec();
+            let end = (at + bytes.len()).min(text.len());
+            text.splice(at..end, bytes.iter().copied());
+            prop_assert!(rows(&text).is_none_or(|rows| rows <= 2));
+        }
+
+        #[test]
+        fn anything_may_be_in_the_list(tail in ".{0,200}") {
+            let _ = rows(format!("{{\"nodes\":[{tail}").as_bytes());
+        }
+    }
+
+    #[test]
+    fn what_was_damaged_above_is_whole() {
+        assert_eq!(rows(TEXT.as_bytes()), Some(2));
+    }
+}
