@@ -93,6 +93,9 @@ pub enum Error {
         /// Arrow type.
         data_type: String,
     },
+    /// Ranks or steps were asked for that a run does not have.
+    #[error("{0}")]
+    Selection(String),
     /// The threads that run queries could not be started.
     #[error("cannot start the query threads: {0}")]
     Runtime(#[from] std::io::Error),

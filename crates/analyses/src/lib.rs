@@ -26,6 +26,7 @@
 //! sums and running maxima, never a join on time ranges.
 
 mod catalog;
+pub mod diff;
 mod error;
 mod header;
 mod metrics;

@@ -152,7 +152,8 @@ impl Selection {
 const DEVICE_TABLES: [&str; 4] = ["kernels", "memcpys", "memsets", "device_syncs"];
 
 /// Tables of events whose `name` is not the name of what happened: the steps, which frame everything.
-const WITHOUT_NAMES: [&str; 1] = ["steps"];
+/// and counters of kernels, which go with their kernels.
+const WITHOUT_NAMES: [&str; 2] = ["steps", "range_counters"];
 
 /// Rows that lie in a stretch of time. The rank and a step that stands for a whole recording are
 /// cut to it instead.
@@ -163,6 +164,10 @@ fn within(table: &str, batch: &RecordBatch, stretch: Range) -> Result<RecordBatc
         let end: Int64Array = integers(batch, "end_ns")?.unary(|t: i64| t.clamp(first, last));
         let batch = replaced(batch, "start_ns", Arc::new(start))?;
         return replaced(&batch, "end_ns", Arc::new(end));
+    }
+    if table == "profiler_ranges" {
+        // The times of these kernels are made up; those of their launches are not.
+        return keep(batch, "launch_ts_ns", |start| stretch.contains(start));
     }
     if batch.column_by_name("ts_ns").is_none() {
         return Ok(batch.clone());

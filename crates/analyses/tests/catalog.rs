@@ -36,6 +36,7 @@ fn small_run() -> Run {
                 )
                 .op(rank, "autograd::engine::evaluate_function: MmBackward0", start + 5_000, 100)
                 .annotation(rank, "Optimizer.step#SGD.step", start + 6_000, 100)
+                .op_with_kernels(rank, "aten::linear", start + 7_000, 500, 3)
                 .annotation(rank, "nccl:all_reduce", start + 1_650, 100)
                 .annotation(rank, "nccl:all_reduce", start + 2_900, 700)
                 .on_device()

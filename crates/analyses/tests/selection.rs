@@ -93,6 +93,26 @@ fn streams_and_names_select_events() {
 }
 
 #[test]
+fn counters_go_with_their_kernels_and_kernels_with_their_launches() {
+    use support::rows;
+
+    let open = |selection: &Selection| {
+        let mut run = Run::default();
+        run.rank(0);
+        for value in 0..3 {
+            run.measured(0, "aten::linear", "aten::mm", &[("fma", f64::from(value))]);
+        }
+        let tables = selection.apply(&run.tables()).unwrap();
+        rows(&Session::new(tables, Params::default()).unwrap(), "cupti_counters", &["value"])
+    };
+    let between = Some(Range { first: 1_000, last: 1_500 });
+    assert_eq!(open(&Selection { between, ..Selection::default() }), ["1"]);
+    let name = |pattern: &str| Some(pattern.parse().unwrap());
+    assert_eq!(open(&Selection { name: name("k"), ..Selection::default() }), ["0", "1", "2"]);
+    assert_eq!(open(&Selection { name: name("other"), ..Selection::default() }), [""; 0]);
+}
+
+#[test]
 fn what_is_not_there_is_an_error() {
     let error = |selection: Selection| -> String {
         let error: SelectionError = selection.apply(&run()).unwrap_err();

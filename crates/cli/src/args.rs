@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use regex::Regex;
 use trace_advisor::advisor::Severity;
+use trace_advisor::analyses::diff::Steps;
 use trace_advisor::analyses::{Range, Ranges};
 
 use crate::demo::Bottleneck;
@@ -13,6 +14,7 @@ use crate::output::Reader;
 const INPUT: &str = "Input";
 const PART: &str = "Part of the run";
 const RULES: &str = "Rules";
+const COMPARISON: &str = "Comparison";
 const OUTPUT: &str = "Output";
 const LOGGING: &str = "Logging";
 
@@ -37,6 +39,19 @@ pub(crate) enum Command {
     Sql(Sql),
     /// Print one of the built-in analyses of a run
     Analyze(Analyze),
+    /// Compare two runs: what got slower or faster, what came and went, and what that did to a step
+    ///
+    /// A step is compared in two ways that each add up to it: what the host does, each moment under the
+    /// innermost range that makes progress, and what the device does. Names of kernels, calls and
+    /// operators are matched although versions and vendors rename them; such a match is marked.
+    ///
+    /// Exit code: 0; 1 if the median step is slower than --fail-on-regression allows; 2 if the runs
+    /// could not be compared.
+    Diff(Diff),
+    /// Copy the traces of a run with tracks for trace viewers: counters, critical path, findings
+    ///
+    /// The copies open in Perfetto (ui.perfetto.dev) and chrome://tracing. Their paths go to stdout.
+    Augment(Augment),
     /// Describe tables and views, or say what was read from a run
     Tables(Tables),
     /// Explain a rule: what it measures, why it matters, what to do
@@ -236,6 +251,168 @@ pub(crate) struct Analyze {
     pub(crate) reading: Reading,
     #[command(flatten)]
     pub(crate) rows: Rows,
+}
+
+/// `advisor diff`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Diff {
+    /// The run before: a trace file, or the folder with the traces of all ranks
+    #[arg(value_name = "BEFORE", help_heading = INPUT)]
+    pub(crate) before: PathBuf,
+    /// The run after
+    #[arg(value_name = "AFTER", help_heading = INPUT)]
+    pub(crate) after: PathBuf,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+    /// Steps of the run before: all, first, or numbers and ranges such as 3,5-8 or 5..; by default all
+    /// complete ones. They need not have the numbers of those after
+    #[arg(long, value_name = "STEPS", help_heading = INPUT)]
+    pub(crate) before_steps: Option<Steps>,
+    /// Steps of the run after
+    #[arg(long, value_name = "STEPS", help_heading = INPUT)]
+    pub(crate) after_steps: Option<Steps>,
+    /// Ranks of the run before, e.g. 0,3; by default those that both runs have, else all
+    #[arg(long, value_name = "RANKS", value_delimiter = ',', help_heading = INPUT)]
+    pub(crate) before_ranks: Option<Vec<i32>>,
+    /// Ranks of the run after
+    #[arg(long, value_name = "RANKS", value_delimiter = ',', help_heading = INPUT)]
+    pub(crate) after_ranks: Option<Vec<i32>>,
+    /// Only rows of this level; may be repeated
+    #[arg(long = "level", value_enum, value_name = "LEVEL", help_heading = COMPARISON)]
+    pub(crate) levels: Vec<DiffLevel>,
+    /// Times that differ by less than this many percent are unchanged
+    #[arg(long, value_name = "PCT", default_value = "5", value_parser = percent, help_heading = COMPARISON)]
+    pub(crate) tolerance: f64,
+    /// Kernels by their names without template arguments and parameters
+    #[arg(long, help_heading = COMPARISON)]
+    pub(crate) short_names: bool,
+    /// The table of HTA's TraceDiff.compare_traces instead: the first step of the first rank, names as
+    /// written, whatever their level
+    #[arg(
+        long, value_enum, value_name = "EVENTS", num_args = 0..=1, require_equals = true,
+        default_missing_value = "all", conflicts_with_all = ["levels", "fail_on_regression"],
+        help_heading = COMPARISON
+    )]
+    pub(crate) hta: Option<HtaEvents>,
+    /// Order of the rows
+    #[arg(long, value_enum, default_value_t, value_name = "KEY", help_heading = OUTPUT)]
+    pub(crate) sort: DiffSort,
+    /// At most this many rows a section (10 unless set), or in all where no person reads them
+    #[arg(long, value_name = "N", help_heading = OUTPUT)]
+    pub(crate) limit: Option<usize>,
+    /// Exit with 1 if the median step is slower by more than this many percent
+    #[arg(long, value_name = "PCT", value_parser = percent, help_heading = OUTPUT)]
+    pub(crate) fail_on_regression: Option<f64>,
+    /// How the comparison is written
+    #[arg(long, short, value_enum, default_value_t, help_heading = OUTPUT)]
+    pub(crate) format: DiffFormat,
+    #[command(flatten)]
+    pub(crate) to: To,
+}
+
+/// A number of percent, not negative.
+fn percent(text: &str) -> Result<f64, String> {
+    let value = text.trim().trim_end_matches('%').trim_end().parse::<f64>();
+    value
+        .ok()
+        .filter(|v| v.is_finite() && *v >= 0.0)
+        .ok_or_else(|| "not a number of percent".into())
+}
+
+/// What kind of thing a row of `advisor diff` is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum DiffLevel {
+    Operator,
+    Runtime,
+    Annotation,
+    Python,
+    Module,
+    Span,
+    Kernel,
+    Copy,
+    Fill,
+    Sync,
+    DeviceAnnotation,
+}
+
+/// Which events HTA's comparison counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HtaEvents {
+    /// Host and device
+    All,
+    /// Host
+    Cpu,
+    /// Device
+    Gpu,
+}
+
+/// Order of the rows of `advisor diff`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum DiffSort {
+    /// What changed the step most
+    #[default]
+    Impact,
+    /// Difference of time
+    Time,
+    /// Difference of calls
+    Count,
+    /// Name
+    Name,
+}
+
+/// Formats of `advisor diff`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum DiffFormat {
+    /// For people
+    #[default]
+    Text,
+    /// For programs: a versioned promise
+    Json,
+    /// The rows as comma-separated values with a header
+    Csv,
+    /// The rows as Parquet file
+    Parquet,
+    /// The rows as Arrow IPC file
+    Arrow,
+}
+
+/// `advisor augment`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Augment {
+    /// A run: a trace file, or the folder with the traces of all ranks
+    #[arg(value_name = "PATH", help_heading = INPUT)]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+    #[command(flatten)]
+    pub(crate) rules: RuleFiles,
+    /// Add only these
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PART", help_heading = OUTPUT)]
+    pub(crate) only: Vec<AugmentPart>,
+    /// Folder to write to, each trace under its own name; it is made if it is not there
+    #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
+    pub(crate) output: PathBuf,
+    /// Compress with gzip; by default as the traces are
+    #[arg(long, conflicts_with = "json", help_heading = OUTPUT)]
+    pub(crate) gz: bool,
+    /// Do not compress
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) json: bool,
+    /// Overwrite files in DIR; the traces themselves are never overwritten
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) force: bool,
+}
+
+/// What can be added to a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AugmentPart {
+    /// Queue length of streams, bandwidth of copies, use of devices
+    Counters,
+    /// The critical path, with arrows between the lanes it runs along
+    CriticalPath,
+    /// What `check` finds, where it shows
+    Findings,
 }
 
 /// `advisor tables`.

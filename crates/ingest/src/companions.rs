@@ -129,6 +129,7 @@ impl Companion {
             rank_from: self.rank_from,
             json_bytes: self.recording.json_bytes,
             events: self.recording.nodes.len() as u64,
+            shift_ns: 0,
         }
     }
 

@@ -11,6 +11,7 @@
 //! of the input comes back as counted [`trace_model::Warning`]s; only a run of which nothing can be
 //! used is an [`Error`].
 
+mod augment;
 mod companions;
 mod discover;
 mod enrich;
@@ -27,7 +28,9 @@ use std::path::Path;
 
 use trace_model::Dataset;
 
+pub use augment::{Copy, Packing, copy_with};
 pub use error::Error;
+pub use formats::kineto::{CATEGORY, EventWriter, Lane};
 pub use sink::write_parquet;
 
 /// How to read a run.

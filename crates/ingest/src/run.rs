@@ -238,6 +238,16 @@ fn assemble(
     let overlap = members.iter().map(|m| m.trace.start_ns).max()
         < members.iter().map(|m| m.trace.end_ns).min();
 
+    // What is added to the times of a trace, the absolute time of zero, and how sure that is.
+    let clock = |trace: &Trace| match (trace.base_time_ns(), zero) {
+        (Some(base), Some(zero)) => {
+            (base - zero, Some(zero), if single { "single" } else { "absolute" })
+        }
+        _ if single => (-trace.start_ns, None, "single"),
+        _ if overlap && zero.is_none() => (-first, None, "relative"),
+        _ => (-trace.start_ns, None, "relative"),
+    };
+
     let mut info = RunInfo { path: run.to_string_lossy().into_owned(), ..RunInfo::default() };
     let parts: Vec<(TableSet, i64)> = {
         for member in &members {
@@ -251,20 +261,14 @@ fn assemble(
                 rank_from: member.rank_from,
                 json_bytes: member.trace.json_bytes,
                 events: member.trace.events(),
+                shift_ns: clock(&member.trace).0,
             });
         }
         members
             .into_par_iter()
             .map(|member| {
                 let trace = member.trace;
-                let (shift, base, clock) = match (trace.base_time_ns(), zero) {
-                    (Some(base), Some(zero)) => {
-                        (base - zero, Some(zero), if single { "single" } else { "absolute" })
-                    }
-                    _ if single => (-trace.start_ns, None, "single"),
-                    _ if overlap && zero.is_none() => (-first, None, "relative"),
-                    _ => (-trace.start_ns, None, "relative"),
-                };
+                let (shift, base, clock) = clock(&trace);
                 let end_ns = trace.end_ns + shift;
                 let mut tables = TableSet::default();
                 trace.into_tables(&mut tables, member.rank, shift, base, clock);

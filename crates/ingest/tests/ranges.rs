@@ -45,6 +45,7 @@ fn the_nth_kernel_belongs_to_the_nth_launch() {
     assert_eq!(ranges("name"), ["second", "first"]);
     assert_eq!(ranges("position"), ["1", "0"]);
     assert_eq!(ranges("launch"), ["7", "4"]);
+    assert_eq!(ranges("launch_ts_ns"), ["72000", "10000"]);
     assert_eq!(ranges("op_name"), ["aten::relu", "aten::\"odd\""]);
     assert_eq!(ranges("top_op_name"), ["aten::relu", "aten::conv2d"]);
     assert_eq!(ranges("op_stack"), [r#"["aten::relu"]"#, r#"["aten::conv2d","aten::\"odd\""]"#]);

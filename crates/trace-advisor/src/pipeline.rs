@@ -120,6 +120,10 @@ impl Run {
         &self.tables
     }
 
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
     /// What each stage took so far, in order.
     pub fn stages(&self) -> Vec<Stage> {
         self.stages.lock().unwrap_or_else(PoisonError::into_inner).clone()

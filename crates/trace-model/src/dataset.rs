@@ -96,6 +96,8 @@ pub struct Source {
     pub json_bytes: u64,
     /// Events read; nodes of an execution trace.
     pub events: u64,
+    /// What was added to its times to put them on the run's clock.
+    pub shift_ns: i64,
 }
 
 /// A partial failure: something was set aside, skipped or guessed.

@@ -65,7 +65,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "critical_gains",
         Scope::Rank,
-        "rank window_ns data_loading_free_ratio communication_free_ratio host_2x_faster_ratio sync_free_ratio",
+        "rank window_ns data_loading_free_ratio communication_free_ratio sync_free_ratio",
     ),
     (
         "trace_quality",

@@ -21,6 +21,7 @@ fn run() -> RunInfo {
             rank_from: "distributedInfo",
             json_bytes: 1_000_000,
             events: 5_000,
+            shift_ns: 0,
         }],
     }
 }

@@ -33,7 +33,7 @@
 --! other_ratio = { doc = "that time over the window", unit = "ratio", metric = "rank" }
 --! host_ns = { doc = "operator, python, annotation, runtime_call and gap together", unit = "ns", metric = "rank" }
 --! host_ratio = { doc = "that time over the window", unit = "ratio", metric = "rank" }
---! after_sync_ns = { doc = "time on the path between a call that waited for the device and the next launch", unit = "ns", metric = "rank" }
+--! after_sync_ns = { doc = "of host_ns, time between a call that waited for the device and the next launch: what waits expose", unit = "ns", metric = "rank" }
 --! after_sync_ratio = { doc = "that time over the window", unit = "ratio", metric = "rank" }
 --! unlinked_count = { doc = "device activities whose launch is not in the trace: the more, the less the path can say", unit = "count", metric = "rank" }
 WITH sums AS (
@@ -53,7 +53,7 @@ WITH sums AS (
         sum(CASE WHEN bound_by = 'sync' THEN dur_ns ELSE 0 END) AS sync_ns,
         sum(CASE WHEN bound_by = 'other' THEN dur_ns ELSE 0 END) AS other_ns,
         sum(CASE WHEN bound_by = 'host' THEN dur_ns ELSE 0 END) AS host_ns,
-        sum(CASE WHEN after_sync IS NULL THEN 0 ELSE dur_ns END) AS after_sync_ns
+        sum(CASE WHEN bound_by = 'host' AND after_sync IS NOT NULL THEN dur_ns ELSE 0 END) AS after_sync_ns
     FROM critical_path
     GROUP BY rank
 )

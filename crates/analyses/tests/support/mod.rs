@@ -387,6 +387,25 @@ impl Run {
         self
     }
 
+    /// An operator that launches `count` kernels itself.
+    pub fn op_with_kernels(
+        &mut self,
+        rank: i32,
+        name: &str,
+        ts_ns: i64,
+        dur_ns: i64,
+        count: i64,
+    ) -> &mut Self {
+        self.op(rank, name, ts_ns, dur_ns);
+        let op = self.next_event;
+        for i in 0..count {
+            let start_ns = ts_ns + dur_ns + 10 * i;
+            self.kernel(rank, "computation", start_ns, 5, Some((ts_ns + i, 1)));
+            *self.runtime_calls.parent.0.last_mut().expect("a launch") = op;
+        }
+        self
+    }
+
     /// Describes the last kernel as a collective of a group.
     pub fn as_collective(&mut self, name: &str, group: &str, elements: i64) -> &mut Self {
         let (name, group_name) = (self.name(name), self.name(group));
@@ -436,7 +455,7 @@ impl Run {
     }
 
     /// A kernel measured by the range profiler, launched by operator `op` inside `top` (empty: not
-    /// known), with its counters.
+    /// known), with its counters. Launches are 1 us apart.
     pub fn measured(
         &mut self,
         rank: i32,
@@ -454,6 +473,7 @@ impl Run {
             event_id,
             name,
             position,
+            launch_ts_ns: position * 1_000,
             top_op_name,
             op_name,
             op_stack,

@@ -1,8 +1,10 @@
 //! The verbs, one a file.
 
 mod analyze;
+mod augment;
 mod check;
 mod demo;
+mod diff;
 mod explain;
 mod rules;
 #[cfg(feature = "shell")]
@@ -20,6 +22,8 @@ pub(crate) fn run(command: &Command, console: &mut Console) -> anyhow::Result<Ex
         Command::Check(args) => check::run(args, console),
         Command::Sql(args) => sql::run(args, console),
         Command::Analyze(args) => analyze::run(args, console),
+        Command::Diff(args) => diff::run(args, console),
+        Command::Augment(args) => augment::run(args, console),
         Command::Tables(args) => tables::run(args, console),
         Command::Explain(args) => explain::run(args, console),
         Command::Rules(args) => rules::run(&args.command, console),

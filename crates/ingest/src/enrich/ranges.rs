@@ -57,6 +57,7 @@ pub(crate) fn pair(
         let around = &around[call];
         let stack = stacks.of(around.op, &mut columns.strings);
         t.launch.0[row] = calls.event_id.0[call];
+        t.launch_ts_ns.0[row] = calls.ts_ns.0[call];
         t.op.0[row] = around.op;
         t.op_name.0[row] = around.op_name;
         t.top_op_name.0[row] = stack.top;

@@ -15,6 +15,7 @@ table! {
     thread: I32, None, "lane, see threads";
     position: I64, None, "place in the rank's order of kernels, from 0";
     launch: OptI64, None, "launching call: the one at the same place in the order of launches, if there are as many launches as kernels";
+    launch_ts_ns: OptI64, Ns, "start of the launching call";
     op: OptI64, None, "operator that launched it";
     op_name: Name, None, "name of that operator";
     top_op_name: Name, None, "outermost operator around the launch";

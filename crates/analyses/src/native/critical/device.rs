@@ -1,7 +1,8 @@
 //! Device activities: what each start had to wait for.
 
 use super::host::Host;
-use super::model::{Activity, NONE, RankEvents, Role, Table, Wait, WaitKind};
+use super::model::{Calls, RankEvents, Role, Table, Wait, WaitKind};
+use super::streams::{Launched, Streams};
 
 /// A cross-stream wait that the trace does not record is inferred where a start comes this much later
 /// than everything known explains, and this soon after an activity of another stream ended.
@@ -54,39 +55,31 @@ pub(super) struct Launch {
 }
 
 impl Device {
-    pub(super) fn new(events: &RankEvents, host: &mut Host) -> Self {
+    pub(super) fn new(events: &RankEvents, calls: &Calls, host: &mut Host) -> Self {
         let mut device = Self::default();
         let streams = Streams::new(&events.activities);
         device.previous = streams.previous(&events.activities);
-        device.submit(events, host);
-        device.recorded(events, host, &streams);
-        device.calls(events, host, &streams);
-        device.queues(events, host, &streams);
+        device.submit(events, calls, host);
+        device.recorded(events, calls, host, &streams);
+        device.waiting(events, calls, host, &streams);
+        device.queues(events, calls, host, &streams);
         device.infer(events, &streams);
         device
     }
 
     /// The moment of submission lies inside the launching call: as late as the start allows, given the
     /// least delay seen on idle streams. So a call that takes long itself is host time, not delay.
-    fn submit(&mut self, events: &RankEvents, host: &mut Host) {
-        let calls = events.launches();
+    fn submit(&mut self, events: &RankEvents, calls: &Calls, host: &mut Host) {
         let mut caused = vec![0_u32; events.host.len()];
-        let call_of: Vec<u32> = events
-            .activities
-            .iter()
-            .map(|a| {
-                let call = a.launch.and_then(|id| calls.get(id));
-                if let Some(call) = call {
-                    caused[call as usize] += 1;
-                }
-                call.unwrap_or(NONE)
-            })
-            .collect();
+        for call in (0..events.activities.len()).filter_map(|i| calls.of(i)) {
+            caused[call as usize] += 1;
+        }
+        let call = |activity: usize| Some(&events.host[calls.of(activity)? as usize]);
         let floors = [Table::Kernels, Table::Memcpys, Table::Memsets].map(|table| {
             let mut idle = Vec::new();
             let mut all = Vec::new();
             for (i, a) in events.activities.iter().enumerate().filter(|(_, a)| a.table == table) {
-                let Some(call) = events.host.get(call_of[i] as usize) else { continue };
+                let Some(call) = call(i) else { continue };
                 let delay = a.ts - call.ts;
                 if delay < 0 {
                     continue;
@@ -103,7 +96,8 @@ impl Device {
         self.floor = floors[0];
         for (i, a) in events.activities.iter().enumerate() {
             self.unlinked += usize::from(a.launch.is_none());
-            let Some(call) = events.host.get(call_of[i] as usize) else { continue };
+            let Some(at) = calls.of(i) else { continue };
+            let call = &events.host[at as usize];
             let Some(timeline) = host.timeline(call.lane) else { continue };
             if a.ts < call.ts {
                 self.early += 1;
@@ -117,7 +111,7 @@ impl Device {
             let floor = floor.unwrap_or(0);
             // A graph is submitted as a whole; a call that waits submits first.
             let waits = call.role == Role::BlockingCopy || a.may_block;
-            let at_once = caused[call_of[i] as usize] > 1 || waits;
+            let at_once = caused[at as usize] > 1 || waits;
             let ts = if at_once { call.ts } else { (a.ts - floor).clamp(call.ts, call.end) };
             host.cut(timeline, ts);
             let delay = floor.min(a.ts - ts);
@@ -126,12 +120,11 @@ impl Device {
     }
 
     /// Waits as the profiler recorded them.
-    fn recorded(&mut self, events: &RankEvents, host: &mut Host, streams: &Streams) {
+    fn recorded(&mut self, events: &RankEvents, calls: &Calls, host: &mut Host, streams: &Streams) {
         if events.waits.is_empty() {
             return;
         }
-        let calls = events.launches();
-        let launched = streams.launched(events);
+        let launched = Launched::new(events, calls);
         let ts = |id: i64| calls.get(id).map(|call| events.host[call as usize].ts);
         for wait in &events.waits {
             let Some(call) = calls.get(wait.call) else { continue };
@@ -174,14 +167,12 @@ impl Device {
 
     /// Waits that show in the times alone: a waiting call returned after the last activity that it can
     /// have waited for.
-    fn calls(&mut self, events: &RankEvents, host: &mut Host, streams: &Streams) {
+    fn waiting(&mut self, events: &RankEvents, calls: &Calls, host: &mut Host, streams: &Streams) {
         let mut known: Vec<u32> = self.host_waits.iter().map(|&(_, call)| call).collect();
         known.sort_unstable();
         let mut own: Vec<(u32, u32)> = Vec::new();
-        let calls = events.launches();
-        for (i, a) in events.activities.iter().enumerate() {
-            let Some(call) = a.launch.and_then(|id| calls.get(id)) else { continue };
-            own.push((call, i as u32));
+        for i in 0..events.activities.len() {
+            own.extend(calls.of(i).map(|call| (call, i as u32)));
         }
         own.sort_unstable();
         let mut by_thread: Vec<(i32, i64, u32)> = own
@@ -202,7 +193,8 @@ impl Device {
                 Role::DeviceSync => any(),
                 Role::EventSync => any().filter(|&s| events.activities[s as usize].end > call.ts),
                 Role::StreamSync => {
-                    let next = by_thread.partition_point(|&(l, ts, _)| (l, ts) < (call.lane, call.ts));
+                    let next =
+                        by_thread.partition_point(|&(l, ts, _)| (l, ts) < (call.lane, call.ts));
                     let last = next.checked_sub(1).map(|at| by_thread[at]);
                     let last = last.filter(|&(lane, ..)| lane == call.lane);
                     let own = last.and_then(|(.., activity)| {
@@ -260,15 +252,13 @@ impl Device {
 
     /// A stream takes a limited number of launches; the next call returns when one of them is done. Where
     /// that limit lies shows in how far the host ever gets ahead, if it often gets just as far.
-    fn queues(&mut self, events: &RankEvents, host: &mut Host, streams: &Streams) {
-        let calls = events.launches();
+    fn queues(&mut self, events: &RankEvents, calls: &Calls, host: &mut Host, streams: &Streams) {
         for stream in &streams.ends {
             let of_stream = &streams.order[stream.first..stream.first + stream.ends.len()];
             // Call, position on the stream, activities over when it returned.
             let mut launches: Vec<(u32, usize, usize)> = Vec::new();
             for (at, &i) in of_stream.iter().enumerate() {
-                let launch = events.activities[i as usize].launch;
-                let Some(call) = launch.and_then(|id| calls.get(id)) else { continue };
+                let Some(call) = calls.of(i as usize) else { continue };
                 let end = events.host[call as usize].end;
                 launches.push((call, at, stream.ends.partition_point(|&(e, _)| e <= end)));
             }
@@ -339,142 +329,4 @@ impl Device {
 fn low(delays: &mut [i64]) -> Option<i64> {
     let at = delays.len().checked_sub(1)? / 20;
     Some(*delays.select_nth_unstable(at).1)
-}
-
-/// Activities by stream, and by end.
-struct Streams {
-    /// By device, stream, start.
-    order: Vec<u32>,
-    /// Of each stream, in the order of `order`: `(end, activity)` by end.
-    ends: Vec<Ends>,
-    /// Of each device.
-    device_ends: Vec<Ends>,
-    /// Of all devices.
-    all_ends: Vec<(i64, u32)>,
-}
-
-struct Ends {
-    device: i32,
-    stream: i32,
-    /// Range in `order`.
-    first: usize,
-    ends: Vec<(i64, u32)>,
-}
-
-impl Streams {
-    fn new(activities: &[Activity]) -> Self {
-        let key = |i: &u32| {
-            let a = &activities[*i as usize];
-            (a.device, a.stream, a.ts, a.end, a.id)
-        };
-        let mut order: Vec<u32> = (0..activities.len() as u32).collect();
-        order.sort_by_key(key);
-        let by_end = |of: &[u32]| {
-            let mut ends: Vec<_> = of.iter().map(|&i| (activities[i as usize].end, i)).collect();
-            // Stable: what began first stays first.
-            ends.sort_by_key(|&(end, _)| end);
-            ends
-        };
-        let group = |same: &dyn Fn(&Activity, &Activity) -> bool, stream: bool| {
-            let mut first = 0;
-            let mut groups = Vec::new();
-            for of in order.chunk_by(|&a, &b| same(&activities[a as usize], &activities[b as usize]))
-            {
-                let a = &activities[of[0] as usize];
-                let stream = if stream { a.stream } else { 0 };
-                groups.push(Ends { device: a.device, stream, first, ends: by_end(of) });
-                first += of.len();
-            }
-            groups
-        };
-        let ends = group(&|a, b| (a.device, a.stream) == (b.device, b.stream), true);
-        let device_ends = group(&|a, b| a.device == b.device, false);
-        let all_ends = by_end(&order);
-        Self { order, ends, device_ends, all_ends }
-    }
-
-    /// For each activity, the one on its stream that ended last before it began.
-    fn previous(&self, activities: &[Activity]) -> Vec<u32> {
-        let mut previous = vec![NONE; activities.len()];
-        let mut place = vec![0_u32; activities.len()];
-        for stream in &self.ends {
-            let of_stream = &self.order[stream.first..stream.first + stream.ends.len()];
-            for (at, &i) in of_stream.iter().enumerate() {
-                place[i as usize] = at as u32;
-            }
-            let mut ended = stream.ends.iter().peekable();
-            let mut last = NONE;
-            for (at, &i) in of_stream.iter().enumerate() {
-                let ts = activities[i as usize].ts;
-                // One without length that begins at the same moment may come after this one.
-                while let Some(&(_, before)) =
-                    ended.next_if(|&&(end, b)| end <= ts && place[b as usize] < at as u32)
-                {
-                    last = before;
-                }
-                previous[i as usize] = last;
-            }
-        }
-        previous
-    }
-
-    fn last_end(&self, ts: i64) -> Option<u32> {
-        last(&self.all_ends, ts)
-    }
-
-    fn last_end_on(&self, on: &Activity, ts: i64) -> Option<u32> {
-        let key = (on.device, on.stream);
-        let at = self.ends.binary_search_by_key(&key, |e| (e.device, e.stream)).ok()?;
-        last(&self.ends[at].ends, ts)
-    }
-
-    /// On other streams of the device: what ended last before `a` began, and what was running then and
-    /// ended first. Looks past a few activities only.
-    fn ends_elsewhere(&self, activities: &[Activity], a: &Activity) -> (Option<u32>, Option<u32>) {
-        const LOOK: usize = 8;
-        let found = self.device_ends.binary_search_by_key(&a.device, |e| e.device);
-        let Ok(at) = found else { return (None, None) };
-        let ends = &self.device_ends[at].ends;
-        let (before, after) = ends.split_at(ends.partition_point(|&(end, _)| end <= a.ts));
-        let elsewhere = |i: &u32| activities[*i as usize].stream != a.stream;
-        let running = |i: &u32| activities[*i as usize].ts < a.ts;
-        (
-            before.iter().rev().take(LOOK).map(|&(_, i)| i).find(elsewhere),
-            after.iter().take(LOOK).map(|&(_, i)| i).find(|i| elsewhere(i) && running(i)),
-        )
-    }
-
-    /// Activities of each stream by the start of their launching call.
-    fn launched(&self, events: &RankEvents) -> Launched {
-        let calls = events.launches();
-        let mut all: Vec<(i32, i32, i64, u32)> = Vec::new();
-        for (a, i) in events.activities.iter().zip(0_u32..) {
-            let Some(call) = a.launch.and_then(|id| calls.get(id)) else { continue };
-            all.push((a.device, a.stream, events.host[call as usize].ts, i));
-        }
-        all.sort_unstable();
-        Launched(all)
-    }
-}
-
-fn last(ends: &[(i64, u32)], ts: i64) -> Option<u32> {
-    let next = ends.partition_point(|&(end, _)| end <= ts);
-    Some(ends[next.checked_sub(1)?].1)
-}
-
-/// `(device, stream, launch, activity)`, sorted.
-struct Launched(Vec<(i32, i32, i64, u32)>);
-
-impl Launched {
-    fn before(&self, device: i32, stream: i32, ts: i64) -> Option<u32> {
-        let next = self.0.partition_point(|&(d, s, at, _)| (d, s, at) <= (device, stream, ts));
-        let &(d, s, _, i) = self.0.get(next.checked_sub(1)?)?;
-        ((d, s) == (device, stream)).then_some(i)
-    }
-
-    fn after(&self, device: i32, stream: i32, ts: i64) -> Option<u32> {
-        let next = self.0.partition_point(|&(d, s, at, _)| (d, s, at) < (device, stream, ts));
-        let &(d, s, _, i) = self.0.get(next)?;
-        ((d, s) == (device, stream)).then_some(i)
-    }
 }

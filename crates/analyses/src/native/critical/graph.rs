@@ -6,7 +6,7 @@
 
 use super::device::Device;
 use super::host::Host;
-use super::model::{Class, NONE, RankEvents, Window};
+use super::model::{Calls, Class, NONE, RankEvents, Window};
 
 /// Why one instant cannot come before another. Where several predecessors let a node go at the same
 /// moment, the first of these kinds is taken as the one that held it.
@@ -109,8 +109,9 @@ struct Draft {
 
 impl Graph {
     pub(super) fn new(events: &RankEvents, window: Window) -> Self {
-        let mut host = Host::new(events);
-        let device = Device::new(events, &mut host);
+        let calls = Calls::new(events);
+        let mut host = Host::new(events, &calls);
+        let device = Device::new(events, &calls, &mut host);
         for step in &events.steps {
             if let Some(k) = step.lane.and_then(|lane| host.timeline(lane)) {
                 for ts in [step.ts, step.end] {
@@ -179,7 +180,8 @@ impl Graph {
                     piece += 1;
                 }
                 let piece = &timeline.pieces[piece];
-                let pause = pauses.peek().is_some_and(|&&(from, until)| from <= begin && end <= until);
+                let pause =
+                    pauses.peek().is_some_and(|&&(from, until)| from <= begin && end <= until);
                 let works = Some(k) == self.host.main || piece.busy || pause;
                 let weight = if works && end > waits_until { end - begin } else { 0 };
                 let class = if pause { Class::Gap } else { piece.class };
@@ -241,7 +243,8 @@ impl Graph {
             let (from, to) =
                 (&events.activities[source as usize], &events.activities[target as usize]);
             let (subject, kind, class) = (source, Kind::Crowded, from.class);
-            let (weight, source, rest) = (to.ts - from.ts, starts[source as usize], Class::DeviceGap);
+            let (weight, source, rest) =
+                (to.ts - from.ts, starts[source as usize], Class::DeviceGap);
             let edge = Edge { source, subject, weight, kind, class, rest };
             drafts.push(Draft { target: starts[target as usize], edge });
         }
@@ -352,7 +355,7 @@ fn nodes(events: &RankEvents, host: &Host) -> Nodes {
             subjects.push((i, true));
         }
     }
-    keys.sort_unstable();
+    keys.sort();
     let mut place = vec![0_u32; keys.len()];
     let mut nodes = Vec::with_capacity(keys.len());
     for &(ts, _, id) in &keys {

@@ -1,7 +1,7 @@
 //! Host threads: which one runs the training loop, when it waits for another, and the instants of
 //! each that the graph needs.
 
-use super::model::{Class, HostEvent, RankEvents, Role, Table};
+use super::model::{Calls, Class, HostEvent, RankEvents, Role, Table};
 use super::timeline::Timeline;
 
 /// Host time of one rank, and what other parts ask to have nodes for.
@@ -10,6 +10,9 @@ pub(super) struct Host {
     pub(super) timelines: Vec<Timeline>,
     /// The thread that runs the training loop.
     pub(super) main: Option<usize>,
+    /// Threads that the main thread waits for, or that give the device work, by timeline. Others, such as
+    /// one that polls, hold nobody and are left out.
+    takes_part: Vec<bool>,
     /// Instants that become nodes, by timeline; sorted and unique once [`Host::settle`] is called.
     pub(super) cuts: Vec<Vec<Cut>>,
     /// Stretches in which a thread only waits, by timeline.
@@ -47,38 +50,46 @@ struct Run {
 }
 
 impl Host {
-    pub(super) fn new(events: &RankEvents) -> Self {
+    pub(super) fn new(events: &RankEvents, calls: &Calls) -> Self {
         let timelines = Timeline::all(&events.host);
         let main = main_thread(events, &timelines);
         let count = timelines.len();
+        let mut takes_part = vec![false; count];
+        for call in (0..events.activities.len()).filter_map(|i| calls.of(i)) {
+            let lane = events.host[call as usize].lane;
+            if let Ok(k) = timelines.binary_search_by_key(&lane, |t: &Timeline| t.lane) {
+                takes_part[k] = true;
+            }
+        }
         let mut host = Self {
             timelines,
             main,
+            takes_part,
             cuts: vec![Vec::new(); count],
             waits: vec![Vec::new(); count],
             pauses: vec![Vec::new(); count],
             handoffs: Vec::new(),
         };
-        let mut runs: Vec<Vec<Run>> = Vec::with_capacity(count);
-        for k in 0..count {
-            if Some(k) == main {
-                host.main_cuts(k);
-                runs.push(Vec::new());
-            } else {
-                let of_thread = host.runs(k);
-                host.work_cuts(k, &of_thread);
-                runs.push(of_thread);
-            }
-        }
+        let runs: Vec<Vec<Run>> =
+            (0..count).map(|k| if Some(k) == main { Vec::new() } else { host.runs(k) }).collect();
         if let Some(main) = main {
+            host.takes_part[main] = true;
+            host.main_cuts(main);
+            host.hand_back(main, &runs);
             host.hand_over(main, &runs);
+        }
+        for (k, runs) in runs.iter().enumerate() {
+            if host.takes_part[k] {
+                host.work_cuts(k, runs);
+            }
         }
         host
     }
 
-    /// Position of a thread's timeline.
+    /// Position of a thread's timeline, if the thread takes part.
     pub(super) fn timeline(&self, lane: i32) -> Option<usize> {
-        self.timelines.binary_search_by_key(&lane, |t| t.lane).ok()
+        let k = self.timelines.binary_search_by_key(&lane, |t| t.lane).ok()?;
+        self.takes_part[k].then_some(k)
     }
 
     /// Asks for a node.
@@ -154,33 +165,17 @@ impl Host {
         }
     }
 
-    /// A burst of work of another thread was caused by the main thread's last step before it. If the main
-    /// thread did nothing that the profiler saw while others worked most of the time, it waited for them.
-    fn hand_over(&mut self, main: usize, runs: &[Vec<Run>]) {
+    /// Where the main thread did nothing that the profiler saw while others worked most of the time, it
+    /// waited for them.
+    fn hand_back(&mut self, main: usize, runs: &[Vec<Run>]) {
         // Piece of the main thread, thread, end of its work, length of that inside the piece.
         let mut inside: Vec<(usize, usize, i64, i64)> = Vec::new();
+        let line = &self.timelines[main];
         for (k, runs) in runs.iter().enumerate() {
-            let mut previous: Option<usize> = None;
-            let mut before = 0;
             for run in runs {
-                let line = &self.timelines[main];
-                let start = match run.main {
-                    Some(piece) => Some((line.span(piece).0, line.pieces[piece].class)),
-                    None if run.begin >= line.end => Some((line.end, Class::Other)),
-                    None => None,
-                };
                 if let Some((piece, end)) = waited_for(line, run) {
-                    let worked = end - run.begin.max(line.span(piece).0);
-                    inside.push((piece, k, end, worked));
+                    inside.push((piece, k, end, end - run.begin.max(line.span(piece).0)));
                 }
-                if previous.is_some() && previous == run.main {
-                    self.pauses[k].push((before, run.begin));
-                } else if let Some((ts, class)) = start {
-                    self.cut(main, ts);
-                    let (from, to) = ((main, ts), (k, run.begin));
-                    self.handoffs.push(Handoff { from, to, class });
-                }
-                (previous, before) = (run.main, run.end);
             }
         }
         inside.sort_unstable();
@@ -195,8 +190,36 @@ impl Host {
             self.wait(main, begin, end);
             for of_thread in of_piece.chunk_by(|a, b| a.1 == b.1) {
                 let &(_, k, last, _) = &of_thread[of_thread.len() - 1];
+                self.takes_part[k] = true;
                 self.cuts[k].push(Cut { ts: last, returns: true });
                 self.handoffs.push(Handoff { from: (k, last), to: (main, end), class });
+            }
+        }
+    }
+
+    /// A burst of work of another thread was caused by the main thread's last step before it.
+    fn hand_over(&mut self, main: usize, runs: &[Vec<Run>]) {
+        for (k, runs) in runs.iter().enumerate() {
+            if !self.takes_part[k] {
+                continue;
+            }
+            let mut previous: Option<usize> = None;
+            let mut before = 0;
+            for run in runs {
+                let line = &self.timelines[main];
+                let start = match run.main {
+                    Some(piece) => Some((line.span(piece).0, line.pieces[piece].class)),
+                    None if run.begin >= line.end => Some((line.end, Class::Other)),
+                    None => None,
+                };
+                if previous.is_some() && previous == run.main {
+                    self.pauses[k].push((before, run.begin));
+                } else if let Some((ts, class)) = start {
+                    self.cuts[main].push(Cut { ts, returns: false });
+                    let (from, to) = ((main, ts), (k, run.begin));
+                    self.handoffs.push(Handoff { from, to, class });
+                }
+                (previous, before) = (run.main, run.end);
             }
         }
     }
@@ -210,13 +233,16 @@ fn waited_for(main: &Timeline, run: &Run) -> Option<(usize, i64)> {
     for piece in (0..=last).rev() {
         let (begin, end) = main.span(piece);
         // Runs of a thread do not overlap: all of them together look at each piece once.
-        if end <= run.begin || (run.end - end) * 10 > run.end - run.begin {
+        if end <= run.begin || (run.end - end).saturating_mul(10) > run.end - run.begin {
             break;
         }
         let class = main.pieces[piece].class;
         let idle = matches!(class, Class::Gap | Class::Annotation | Class::Python);
         let length = end - begin;
-        if idle && (run.end - end) * 10 <= length && longest.is_none_or(|(l, ..)| l < length) {
+        if idle
+            && (run.end - end).saturating_mul(10) <= length
+            && longest.is_none_or(|(l, ..)| l < length)
+        {
             longest = Some((length, piece, run.end.min(end)));
         }
     }

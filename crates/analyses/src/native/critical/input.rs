@@ -7,8 +7,8 @@ use datafusion::common::exec_datafusion_err;
 use datafusion::error::Result;
 
 use super::model::{
-    Activity, Class, HostEvent, RankEvents, Role, Step, Table, Wait, WaitKind, Window, kernel_class,
-    may_block,
+    Activity, Class, HostEvent, RankEvents, Role, Step, Table, Wait, WaitKind, Window,
+    kernel_class, may_block,
 };
 use crate::native::Inputs;
 use crate::native::columns::{Names, ints, names};

@@ -14,6 +14,7 @@ mod input;
 mod model;
 mod output;
 mod path;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod timeline;

@@ -171,8 +171,7 @@ impl Role {
             } else {
                 Self::DeviceSync
             }
-        } else if name.contains("Memcpy") && (!name.contains("Async") || name.contains("WithStream"))
-        {
+        } else if name.contains("Memcpy") && !name.contains("Async") {
             Self::BlockingCopy
         } else if matches!(name, "cudaFree" | "cudaFreeHost" | "hipFree" | "hipHostFree") {
             Self::Free
@@ -296,15 +295,15 @@ impl RankEvents {
     /// device work counts if it was launched inside, or was still running at the start. The window
     /// ends when all of that is done.
     pub(super) fn clip(&mut self, begin: i64, end: i64) -> Window {
-        let launches = self.launches();
-        let launched = |a: &Activity| {
-            let call = a.launch.and_then(|id| launches.get(id));
-            call.map_or(a.ts, |call| self.host[call as usize].ts)
-        };
+        let calls = Calls::new(self);
         let keep: Vec<bool> = self
             .activities
             .iter()
-            .map(|a| (a.end > begin || a.ts >= begin) && launched(a) <= end)
+            .enumerate()
+            .map(|(i, a)| {
+                let launched = calls.of(i).map_or(a.ts, |call| self.host[call as usize].ts);
+                (a.end > begin || a.ts >= begin) && launched <= end
+            })
             .collect();
         let mut keep = keep.into_iter();
         self.activities.retain(|_| keep.next().unwrap_or(false));
@@ -320,24 +319,35 @@ impl RankEvents {
         let last = self.activities.iter().map(|a| a.end).max().unwrap_or(end);
         Window { begin, end: end.max(last) }
     }
-
-    /// Runtime calls by event id.
-    pub(super) fn launches(&self) -> Launches {
-        let calls = self.host.iter().zip(0..).filter(|(e, _)| e.table == Table::RuntimeCalls);
-        let mut by_id: Vec<(i64, u32)> = calls.map(|(e, i)| (e.id, i)).collect();
-        by_id.sort_unstable();
-        Launches(by_id)
-    }
 }
 
-/// Runtime calls by event id.
+/// Runtime calls by event id, and those that launched the activities.
 #[derive(Debug)]
-pub(super) struct Launches(Vec<(i64, u32)>);
+pub(super) struct Calls {
+    by_id: Vec<(i64, u32)>,
+    of_activity: Vec<u32>,
+}
 
-impl Launches {
-    /// Position of the call among the host events.
+impl Calls {
+    pub(super) fn new(events: &RankEvents) -> Self {
+        let calls = events.host.iter().zip(0..).filter(|(e, _)| e.table == Table::RuntimeCalls);
+        let mut by_id: Vec<(i64, u32)> = calls.map(|(e, i)| (e.id, i)).collect();
+        by_id.sort();
+        let mut calls = Self { by_id, of_activity: Vec::new() };
+        let launches = events.activities.iter().map(|a| a.launch.and_then(|id| calls.get(id)));
+        calls.of_activity = launches.map(|call| call.unwrap_or(NONE)).collect();
+        calls
+    }
+
+    /// Position of a call among the host events.
     pub(super) fn get(&self, id: i64) -> Option<u32> {
-        let at = self.0.binary_search_by_key(&id, |&(id, _)| id).ok()?;
-        Some(self.0[at].1)
+        let at = self.by_id.binary_search_by_key(&id, |&(id, _)| id).ok()?;
+        Some(self.by_id[at].1)
+    }
+
+    /// Position of the call that launched an activity.
+    pub(super) fn of(&self, activity: usize) -> Option<u32> {
+        let call = self.of_activity[activity];
+        (call != NONE).then_some(call)
     }
 }

@@ -22,7 +22,8 @@ pub(super) fn path<'a>(
     loaded: &'a Loaded,
     segments: &[Vec<(Segment, Option<i64>)>],
 ) -> Result<RecordBatch> {
-    let rows = || loaded.ranks.iter().zip(segments).flat_map(|(r, s)| s.iter().map(move |s| (r, s)));
+    let rows =
+        || loaded.ranks.iter().zip(segments).flat_map(|(r, s)| s.iter().map(move |s| (r, s)));
     let position = segments.iter().flat_map(|s| 0..s.len() as i64);
     let activity = |(rank, (segment, _)): (&'a Rank, &(Segment, Option<i64>))| match segment.owner {
         Owner::Activity(at) => rank.events.activities.get(at as usize),
@@ -119,16 +120,10 @@ pub(super) fn edges(loaded: &Loaded, graphs: &[Graph]) -> Result<RecordBatch> {
         ("target_ts_ns", int(&|r| r.1.nodes[r.3].ts)),
         ("source_thread", lanes(&|r| lane(r, source(r)))),
         ("target_thread", lanes(&|r| lane(r, r.3))),
-        (
-            "event_id",
-            Arc::new(rows.iter().map(|r| Some(subject(r)?.1)).collect::<Int64Array>()),
-        ),
+        ("event_id", Arc::new(rows.iter().map(|r| Some(subject(r)?.1)).collect::<Int64Array>())),
         ("stored_in", words(rows.iter().map(|r| Some(subject(r)?.0.name())))),
         ("weight_ns", int(&|r| edge(r).weight)),
-        (
-            "slack_ns",
-            int(&|r| r.1.nodes[r.3].ts - r.1.nodes[source(r)].ts - edge(r).weight),
-        ),
+        ("slack_ns", int(&|r| r.1.nodes[r.3].ts - r.1.nodes[source(r)].ts - edge(r).weight)),
         (
             "is_binding",
             Arc::new(
@@ -177,7 +172,10 @@ pub(super) fn windows(loaded: &Loaded, graphs: &[Graph]) -> Result<RecordBatch> 
         ("unlinked_count", int(&|g| g.device.unlinked as i64)),
         ("early_count", int(&|g| g.device.early as i64)),
         ("dropped_count", int(&|g| g.dropped as i64)),
-        ("launch_floor_ns", Arc::new(graphs.iter().map(|g| g.device.floor).collect::<Int64Array>())),
+        (
+            "launch_floor_ns",
+            Arc::new(graphs.iter().map(|g| g.device.floor).collect::<Int64Array>()),
+        ),
     ])
 }
 

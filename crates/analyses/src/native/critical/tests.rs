@@ -290,7 +290,10 @@ fn streams_wait_for_each_other_recorded_or_not() {
     };
     // Launched early on stream 9, started 4 us (300 us) after the kernel on stream 7 ended.
     let device = |gap: i64| {
-        vec![kernel(5, 7, 5 * US, 195 * US, Some(1)), kernel(6, 9, 200 * US + gap, 50 * US, Some(4))]
+        vec![
+            kernel(5, 7, 5 * US, 195 * US, Some(1)),
+            kernel(6, 9, 200 * US + gap, 50 * US, Some(4)),
+        ]
     };
     let classes = |events: &RankEvents| -> Vec<Class> {
         summary(events).into_iter().map(|(class, _)| class).collect()
@@ -300,7 +303,10 @@ fn streams_wait_for_each_other_recorded_or_not() {
     let not_near = run(host(), device(300 * US));
     let alone = [Class::RuntimeCall, Class::Gap];
     assert_eq!(classes(&not_near)[..2], alone);
-    assert_eq!(classes(&not_near)[classes(&not_near).len() - 2..], [Class::LaunchDelay, Class::Kernel]);
+    assert_eq!(
+        classes(&not_near)[classes(&not_near).len() - 2..],
+        [Class::LaunchDelay, Class::Kernel]
+    );
     let wait = Wait {
         kind: WaitKind::StreamOnEvent,
         call: 3,
@@ -382,10 +388,8 @@ fn a_graph_is_launched_once() {
 
 #[test]
 fn unlinked_work_floats_with_the_device() {
-    let events = run(
-        vec![],
-        vec![kernel(1, 7, 0, 100 * US, None), kernel(2, 9, 400 * US, 100 * US, None)],
-    );
+    let events =
+        run(vec![], vec![kernel(1, 7, 0, 100 * US, None), kernel(2, 9, 400 * US, 100 * US, None)]);
     let expected = [(Class::Kernel, 100 * US), (Class::Other, 300 * US), (Class::Kernel, 100 * US)];
     assert_eq!(summary(&events), expected);
     assert_eq!(gain(&events, "kernel=0.5"), 100 * US);
@@ -405,7 +409,8 @@ fn factors_are_checked() {
     }
     assert_eq!(Factors::parse(" , ").unwrap(), Factors::ONE);
     // The later one wins.
-    let (both, one) = (Factors::parse("host=0,operator=1").unwrap(), Factors::parse("host=0").unwrap());
+    let (both, one) =
+        (Factors::parse("host=0,operator=1").unwrap(), Factors::parse("host=0").unwrap());
     assert_ne!(both, one);
     for (_, factors) in SCENARIOS {
         assert!(Factors::parse(factors).is_ok());

@@ -1,5 +1,7 @@
 //! What a host thread was doing at each moment: the innermost open event.
 
+use std::cmp::Reverse;
+
 use super::model::{Class, HostEvent, NONE, Role, Table};
 
 /// A stretch of a thread's time, up to the next piece.
@@ -33,27 +35,25 @@ struct Open {
 impl Timeline {
     /// One timeline for each thread, by lane.
     pub(super) fn all(host: &[HostEvent]) -> Vec<Self> {
-        let mut order: Vec<u32> = (0..host.len() as u32).collect();
-        // Outer before inner; among equals the one written first is the outer one. Stable, because it
-        // profits from runs that are sorted already.
-        order.sort_by_key(|&i| {
-            let e = &host[i as usize];
-            (e.lane, e.ts, std::cmp::Reverse(e.end), e.id)
-        });
+        // Outer before inner; among equals the one written first is the outer one. A stable sort, because
+        // it profits from what is in order already.
+        let key = |(i, e): (u32, &HostEvent)| (e.lane, e.ts, Reverse(e.end), e.id, i);
+        let mut order: Vec<_> = (0..).zip(host).map(key).collect();
+        order.sort();
         order
-            .chunk_by(|&a, &b| host[a as usize].lane == host[b as usize].lane)
-            .map(|thread| Self::of(host, thread))
+            .chunk_by(|a, b| a.0 == b.0)
+            .map(|thread| Self::of(host, thread[0].0, thread.iter().map(|key| key.4)))
             .collect()
     }
 
     /// `order` holds the events of one thread, by start, outer first. Events that overlap without being
     /// nested are no error: the one that began last is the inner one while it lasts.
-    fn of(host: &[HostEvent], order: &[u32]) -> Self {
-        let begin = host[order[0] as usize].ts;
-        let mut timeline =
-            Self { lane: host[order[0] as usize].lane, pieces: Vec::new(), begin, end: begin };
+    fn of(host: &[HostEvent], lane: i32, order: impl Iterator<Item = u32>) -> Self {
+        let mut order = order.peekable();
+        let begin = order.peek().map_or(0, |&first| host[first as usize].ts);
+        let mut timeline = Self { lane, pieces: Vec::new(), begin, end: begin };
         let mut stack: Vec<Open> = Vec::new();
-        for &event in order {
+        for event in order {
             let e = &host[event as usize];
             while let Some(top) = stack.pop_if(|top| top.end <= e.ts) {
                 timeline.advance(top.end, Some(&top));

@@ -50,7 +50,10 @@ impl Factors {
                 }
             }
             if !known {
-                return Err(format!("what_if: there is no class `{name}`; classes are {}", classes()));
+                return Err(format!(
+                    "what_if: there is no class `{name}`; classes are {}",
+                    classes()
+                ));
             }
         }
         Ok(factors)

@@ -203,10 +203,7 @@ impl<'a> Launches<'a> {
         let mut by_stream: FxHashMap<_, Vec<_>> = FxHashMap::default();
         for (ts_ns, row, activity) in launches {
             let stream = frame.events[activity].stream;
-            by_thread
-                .entry((frame.events[row].lane, stream))
-                .or_default()
-                .push((ts_ns, activity));
+            by_thread.entry((frame.events[row].lane, stream)).or_default().push((ts_ns, activity));
             by_stream.entry((process(activity), stream)).or_default().push((ts_ns, activity));
         }
 
@@ -226,10 +223,8 @@ impl<'a> Launches<'a> {
                 before.insert(event.correlation, on[last].1);
             }
         }
-        let recorded = waits
-            .iter()
-            .filter_map(|wait| Some((wait.id, *before.get(&wait.record)?)))
-            .collect();
+        let recorded =
+            waits.iter().filter_map(|wait| Some((wait.id, *before.get(&wait.record)?))).collect();
         Self { frame, recorded, by_thread }
     }
 
@@ -249,7 +244,5 @@ impl<'a> Launches<'a> {
 
 /// What a call caused on a stream.
 fn activity(frame: &Frame, call: usize) -> Option<usize> {
-    frame
-        .partner(call)
-        .filter(|&row| frame.events[row].on_stream() && frame.linked[row] > 0)
+    frame.partner(call).filter(|&row| frame.events[row].on_stream() && frame.linked[row] > 0)
 }

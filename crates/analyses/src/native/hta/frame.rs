@@ -73,10 +73,13 @@ impl Frame {
                 .filter(|e| !e.on_device() && e.ts_ns < cut_ns)
                 .map(|e| e.correlation)
                 .collect();
-            let keep: Vec<bool> = events
-                .iter()
-                .map(|e| if e.on_device() { kept.contains(&e.correlation) } else { e.ts_ns < cut_ns })
-                .collect();
+            let keep: Vec<bool> =
+                events
+                    .iter()
+                    .map(|e| {
+                        if e.on_device() { kept.contains(&e.correlation) } else { e.ts_ns < cut_ns }
+                    })
+                    .collect();
             let mut flags = keep.iter();
             events.retain(|_| flags.next() == Some(&true));
             let mut flags = keep.iter();
@@ -138,7 +141,11 @@ fn links(events: &[Event]) -> Vec<i64> {
         .iter()
         .map(|event| match last.get(&event.correlation) {
             Some(&(Some(host), Some(device))) => {
-                if event.on_device() { host } else { device }
+                if event.on_device() {
+                    host
+                } else {
+                    device
+                }
             }
             _ => event.correlation.min(0),
         })

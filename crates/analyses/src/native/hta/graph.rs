@@ -218,7 +218,35 @@ mod tests {
     fn mistakes_weigh_nothing_and_less_than_a_microsecond_back_is_taken_off() {
         assert_eq!(nodes(&graph(&[(0, 1, 10), (1, 2, -1_000), (2, 3, 1)])), Some(vec![0, 1, 2, 3]));
         assert_eq!(nodes(&graph(&[(0, 1, 10), (1, 2, -999), (2, 3, 1)])), Some(vec![0, 1]));
-        assert_eq!(nodes(&graph(&[(0, 1, 2_000), (1, 2, -999), (2, 3, 1_000)])), Some(vec![0, 1, 2, 3]));
+        assert_eq!(
+            nodes(&graph(&[(0, 1, 2_000), (1, 2, -999), (2, 3, 1_000)])),
+            Some(vec![0, 1, 2, 3])
+        );
+    }
+
+    /// The weight of the heaviest way from a node on, by trying all.
+    fn heaviest(edges: &[(u32, u32, i64)], from: u32) -> i64 {
+        let out = edges.iter().filter(|edge| edge.0 == from);
+        out.map(|&(_, to, weight_ns)| weight_ns + heaviest(edges, to)).max().unwrap_or(0).max(0)
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_way_is_heavier(drawn in proptest::collection::vec((0_u32..8, 1_u32..4, -900_i64..2_000), 0..25)) {
+            let mut edges: Vec<(u32, u32, i64)> = Vec::new();
+            for (from, step, weight_ns) in drawn {
+                edges.retain(|&(a, b, _)| (a, b) != (from, from + step));
+                edges.push((from, from + step, weight_ns));
+            }
+            let graph = graph(&edges);
+            let path = graph.longest_path().unwrap();
+            let weight_ns: i64 = path.iter().map(|&edge| graph.edges[edge].weight_ns).sum();
+            let heaviest = (0..8).map(|node| heaviest(&edges, node)).max().unwrap_or(0);
+            proptest::prop_assert_eq!(weight_ns, heaviest);
+            for pair in path.windows(2) {
+                proptest::prop_assert_eq!(graph.edges[pair[0]].to, graph.edges[pair[1]].from);
+            }
+        }
     }
 
     #[test]

@@ -54,13 +54,7 @@ fn marks(moments: &Moments<'_>, lane: &[u32]) -> Vec<Mark> {
     for &row in lane {
         let event = &moments.frame.events[row as usize];
         let (id, length) = (event.id, event.dur_ns);
-        marks.push(Mark {
-            ts_ns: event.ts_ns,
-            is_start: true,
-            length: -length,
-            order: id,
-            row,
-        });
+        marks.push(Mark { ts_ns: event.ts_ns, is_start: true, length: -length, order: id, row });
         marks.push(Mark { ts_ns: event.end_ns(), is_start: false, length, order: -id, row });
     }
     marks.sort_unstable();

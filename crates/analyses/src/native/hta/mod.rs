@@ -19,8 +19,12 @@ use load::{Rank, load};
 use moments::Moments;
 
 /// What both views read.
-pub(super) const READS: &[(&str, &str)] =
-    &[("events", load::EVENTS), ("waits", load::WAITS), ("lanes", load::LANES), ("ranks", load::RANKS)];
+pub(super) const READS: &[(&str, &str)] = &[
+    ("events", load::EVENTS),
+    ("waits", load::WAITS),
+    ("lanes", load::LANES),
+    ("ranks", load::RANKS),
+];
 
 /// `hta_critical_path`: one row a rank.
 pub(super) fn summary(inputs: &Inputs<'_>) -> Result<RecordBatch> {

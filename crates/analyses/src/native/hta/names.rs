@@ -106,7 +106,9 @@ mod tests {
 
     #[test]
     fn communication_is_what_hta_calls_so() {
-        assert!(is_communication(&short("ncclDevKernel_AllReduce_Sum(ncclDevKernelArgsStorage<4096ul>)")));
+        assert!(is_communication(&short(
+            "ncclDevKernel_AllReduce_Sum(ncclDevKernelArgsStorage<4096ul>)"
+        )));
         assert!(is_communication(&short("void ncclKernel<int>()")));
         assert!(!is_communication("rcclKernel"));
         assert!(!is_communication("ncclAllReduce"));

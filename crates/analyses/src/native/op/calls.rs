@@ -113,8 +113,9 @@ pub(crate) fn calls(inputs: &Inputs<'_>) -> Result<RecordBatch> {
         ("kernel_dur_ns", of_below(&|below| Some(below.kernel_dur_ns))),
         ("first_kernel_ts_ns", of_below(&|below| Some(below.kernels_ns?.0))),
         ("last_kernel_end_ns", of_below(&|below| Some(below.kernels_ns?.1))),
-        ("kernel_span_ns", of_below(&|below| {
-            below.kernels_ns.map(|(first, last)| last.saturating_sub(first))
-        })),
+        (
+            "kernel_span_ns",
+            of_below(&|below| below.kernels_ns.map(|(first, last)| last.saturating_sub(first))),
+        ),
     ])?)
 }

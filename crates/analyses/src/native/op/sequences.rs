@@ -36,7 +36,9 @@ impl Wanted {
     fn group(&self, call: &Call) -> Option<u32> {
         match self {
             Self::Named(names) => (names.get(call.name as usize) == Some(&true)).then_some(0),
-            Self::All => matches!(call.kind, Kind::Operator | Kind::Annotation).then_some(call.name),
+            Self::All => {
+                matches!(call.kind, Kind::Operator | Kind::Annotation).then_some(call.name)
+            }
         }
     }
 }
@@ -115,7 +117,9 @@ pub(crate) fn sequences(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     let mut rows = Vec::new();
     for rank in &loaded.ranks {
         let found = find(rank, &wanted, min_kernels);
-        rows.extend(found.into_iter().take(most).enumerate().map(|(i, found)| (rank.rank, i, found)));
+        rows.extend(
+            found.into_iter().take(most).enumerate().map(|(i, found)| (rank.rank, i, found)),
+        );
     }
     let name = |names: &[String], id: u32| names.get(id as usize).cloned().unwrap_or_default();
     let ints = |value: &dyn Fn(&Sequence) -> i64| -> ArrayRef {

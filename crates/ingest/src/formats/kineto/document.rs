@@ -58,7 +58,7 @@ struct Reader {
 }
 
 /// What the text before the events led to.
-enum Head {
+pub(super) enum Head {
     /// The events start here.
     Events { start: usize, in_object: bool },
     /// A complete object without events.
@@ -190,7 +190,7 @@ impl Reader {
     }
 }
 
-fn scan_head(text: &[u8], metadata: &mut Vec<(String, Vec<u8>)>) -> Result<Head, LexError> {
+pub(super) fn scan_head(text: &[u8], metadata: &mut Vec<(String, Vec<u8>)>) -> Result<Head, LexError> {
     let start = if text.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
     let mut lexer = Lexer::new(text, start);
     match lexer.peek()? {
@@ -331,7 +331,7 @@ fn read_slice(text: &[u8], from: usize, to: usize) -> Part {
 }
 
 /// The next place at or after `from` that looks like the start of an event.
-fn guess_event_start(text: &[u8], from: usize) -> Option<usize> {
+pub(super) fn guess_event_start(text: &[u8], from: usize) -> Option<usize> {
     let mut lexer = Lexer::new(text, from);
     lexer.skip_to_object().ok().map(|()| lexer.pos())
 }

@@ -7,11 +7,15 @@ mod event;
 mod filler;
 mod metadata;
 mod rows;
+pub(crate) mod splice;
+mod writer;
 
 use rustc_hash::FxHashMap;
 use trace_model::column::{NULL_I32, NULL_I64};
 use trace_model::tables::{Device, Devices, EventCount, EventCounts, Rank, Ranks, Thread, Threads};
 use trace_model::{StrId, TableSet, Warning};
+
+pub use writer::{CATEGORY, EventWriter, Lane};
 
 use self::columns::Columns;
 use self::metadata::Metadata;
@@ -225,7 +229,7 @@ impl Trace {
                 }
             )+ };
         }
-        shift_launches!(kernels, memcpys, memsets, device_syncs);
+        shift_launches!(kernels, memcpys, memsets, device_syncs, profiler_ranges);
         found.steps.ts_ns.0.iter_mut().for_each(|ts| *ts += shift_ns);
         found.steps.rank.0.fill(rank);
         tables.push("steps", found.steps.into_batch(&strings));

@@ -1,0 +1,204 @@
+//! Where the time of a step goes, before and after: on the host and on the device.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::side::{Chosen, floats, ints, texts};
+use crate::error::Result;
+use crate::session::Session;
+
+/// What a category is a part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Group {
+    /// What the host does; its categories add up to the step.
+    Host,
+    /// What the devices of a rank do; its categories add up to the step.
+    Device,
+    /// Why a device is idle, from the first complete step to the end of the last, a step.
+    Idle,
+    /// Allocated memory.
+    Memory,
+}
+
+/// One part of a step, mean over steps and ranks.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Category {
+    /// What it is a part of.
+    pub group: Group,
+    /// Its name: `dataloader`, `forward`, `idle` ...
+    pub name: &'static str,
+    /// `ns` or `bytes`.
+    pub unit: &'static str,
+    /// Before.
+    pub before: f64,
+    /// After.
+    pub after: f64,
+    /// Difference over the change of the step; absent where the step hardly changed, and for what is
+    /// not time.
+    pub step_change_ratio: Option<f64>,
+}
+
+impl Category {
+    /// Difference.
+    pub fn diff(&self) -> f64 {
+        self.after - self.before
+    }
+}
+
+type Parts = BTreeMap<(Group, &'static str), f64>;
+
+/// Names of the parts in the order of the report.
+const NAMES: &[(Group, &str)] = &[
+    (Group::Host, "dataloader"),
+    (Group::Host, "forward"),
+    (Group::Host, "backward"),
+    (Group::Host, "optimizer"),
+    (Group::Host, "other"),
+    (Group::Host, TAIL),
+    (Group::Device, "computation"),
+    (Group::Device, "communication"),
+    (Group::Device, "memory"),
+    (Group::Device, "idle"),
+    (Group::Idle, "dataloader"),
+    (Group::Idle, "sync"),
+    (Group::Idle, "host"),
+    (Group::Idle, "device_wait"),
+    (Group::Idle, "unlinked"),
+    (Group::Memory, "peak_allocated"),
+    (Group::Memory, "peak_reserved"),
+];
+
+/// By how much a step reaches beyond its end on the host, on average, less what it begins later.
+pub(super) const TAIL: &str = "device_tail";
+
+/// The categories that are not zero in both runs, of the groups that both runs have.
+pub(super) fn categories(
+    before: (&Session, &Chosen),
+    after: (&Session, &Chosen),
+) -> Result<Vec<Category>> {
+    let (before, after) = (parts(before.0, before.1)?, parts(after.0, after.1)?);
+    let groups = |parts: &Parts| -> Vec<Group> { parts.keys().map(|(group, _)| *group).collect() };
+    let (in_before, in_after) = (groups(&before), groups(&after));
+    Ok(NAMES
+        .iter()
+        .filter_map(|&(group, name)| {
+            // A run without device activity says nothing about idle time: no row, not a zero.
+            if !in_before.contains(&group) || !in_after.contains(&group) {
+                return None;
+            }
+            let (b, a) = (before.get(&(group, name)).copied(), after.get(&(group, name)).copied());
+            let (before, after) = (b.unwrap_or(0.0), a.unwrap_or(0.0));
+            if before == 0.0 && after == 0.0 {
+                return None;
+            }
+            let unit = if group == Group::Memory { "bytes" } else { "ns" };
+            Some(Category { group, name, unit, before, after, step_change_ratio: None })
+        })
+        .collect())
+}
+
+fn parts(session: &Session, chosen: &Chosen) -> Result<Parts> {
+    let mut parts = Parts::new();
+    phases(session, chosen, &mut parts)?;
+    states(session, chosen, &mut parts)?;
+    // Causes are known for the window as a whole.
+    if chosen.is_everything {
+        causes(session, chosen, &mut parts)?;
+    }
+    memory(session, chosen, &mut parts)?;
+    Ok(parts)
+}
+
+fn phases(session: &Session, chosen: &Chosen, parts: &mut Parts) -> Result<()> {
+    let positions = chosen.positions();
+    let count = chosen.steps.len() as f64;
+    let names = [
+        ("dataloader", "dataloader_ns"),
+        ("forward", "forward_ns"),
+        ("backward", "backward_ns"),
+        ("optimizer", "optimizer_ns"),
+        ("other", "other_ns"),
+    ];
+    for batch in session.analyze("step_phases_by_step")? {
+        let (rank, step) = (ints(&batch, "rank")?, ints(&batch, "step")?);
+        for (name, column) in names {
+            let values = ints(&batch, column)?;
+            for (i, value) in values.iter().enumerate() {
+                let key = (rank.value(i) as i32, step.value(i));
+                if let (Some(ns), true) = (value, positions.contains_key(&key)) {
+                    *parts.entry((Group::Host, name)).or_default() += ns as f64 / count;
+                }
+            }
+        }
+    }
+    parts.insert((Group::Host, TAIL), chosen.mean(|s| s.dur_ns - s.host_ns));
+    Ok(())
+}
+
+fn states(session: &Session, chosen: &Chosen, parts: &mut Parts) -> Result<()> {
+    let positions = chosen.positions();
+    let count = chosen.steps.len() as f64;
+    for batch in session.analyze("diff_device_time")? {
+        let (rank, step) = (ints(&batch, "rank")?, ints(&batch, "step")?);
+        let (state, dur) = (texts(&batch, "state")?, ints(&batch, "dur_ns")?);
+        for i in 0..batch.num_rows() {
+            let name = NAMES.iter().find(|n| n.0 == Group::Device && n.1 == state.value(i));
+            let key = (rank.value(i) as i32, step.value(i));
+            if let (Some(&(group, name)), true) = (name, positions.contains_key(&key)) {
+                *parts.entry((group, name)).or_default() += dur.value(i) as f64 / count;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn causes(session: &Session, chosen: &Chosen, parts: &mut Parts) -> Result<()> {
+    let names = [
+        ("dataloader", "dataloader_ns"),
+        ("sync", "sync_ns"),
+        ("host", "host_ns"),
+        ("device_wait", "device_wait_ns"),
+        ("unlinked", "unlinked_ns"),
+    ];
+    let mut devices = 0.0;
+    let mut sums: Vec<(&str, f64)> = Vec::new();
+    for batch in session.analyze("gpu_idle_causes")? {
+        let rank = ints(&batch, "rank")?;
+        let steps = ints(&batch, "step_count")?;
+        let mine: Vec<bool> =
+            rank.values().iter().map(|r| chosen.ranks.contains(&(*r as i32))).collect();
+        devices += mine.iter().filter(|m| **m).count() as f64;
+        for (name, column) in names {
+            let values = floats(&batch, column)?;
+            let mine = mine.iter().enumerate().filter(|(_, m)| **m);
+            let sum: f64 = mine.map(|(i, _)| values.value(i) / steps.value(i).max(1) as f64).sum();
+            sums.push((name, sum));
+        }
+    }
+    if devices > 0.0 {
+        for (name, sum) in sums {
+            *parts.entry((Group::Idle, name)).or_default() += sum / devices;
+        }
+    }
+    Ok(())
+}
+
+/// The device that holds most.
+fn memory(session: &Session, chosen: &Chosen, parts: &mut Parts) -> Result<()> {
+    for batch in session.analyze("memory_peak")? {
+        let rank = ints(&batch, "rank")?;
+        for (name, column) in
+            [("peak_allocated", "peak_allocated_bytes"), ("peak_reserved", "peak_reserved_bytes")]
+        {
+            for (rank, bytes) in rank.values().iter().zip(&floats(&batch, column)?) {
+                if let (Some(bytes), true) = (bytes, chosen.ranks.contains(&(*rank as i32))) {
+                    let most = parts.entry((Group::Memory, name)).or_default();
+                    *most = most.max(bytes);
+                }
+            }
+        }
+    }
+    Ok(())
+}

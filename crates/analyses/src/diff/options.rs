@@ -1,0 +1,127 @@
+//! What to compare with what.
+
+use std::str::FromStr;
+
+use super::level::Level;
+
+/// Which part of a run is compared.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Ranks; by default those that both runs have, or all if they have none in common.
+    pub ranks: Option<Vec<i32>>,
+    /// Steps.
+    pub steps: Steps,
+}
+
+/// Steps by number.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Steps {
+    /// All of them.
+    #[default]
+    All,
+    /// The one with the smallest number, of each rank.
+    First,
+    /// Numbers from and to, both included; each pair must hold a step of the run.
+    Numbers(Vec<(i64, i64)>),
+}
+
+/// What to compare, and how.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DiffOptions {
+    /// Part of the run before.
+    pub before: Selection,
+    /// Part of the run after.
+    pub after: Selection,
+    /// Levels of which rows are wanted; empty for all.
+    pub levels: Vec<Level>,
+    /// Kernels by their names without template arguments, parameters and namespaces.
+    pub short_names: bool,
+    /// Times that differ by less than this share are `unchanged`.
+    pub tolerance: f64,
+    /// Order of the rows.
+    pub sort: Sort,
+}
+
+impl Default for DiffOptions {
+    fn default() -> Self {
+        Self {
+            before: Selection::default(),
+            after: Selection::default(),
+            levels: Vec::new(),
+            short_names: false,
+            tolerance: 0.05,
+            sort: Sort::Impact,
+        }
+    }
+}
+
+/// Order of rows, largest first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Sort {
+    /// What changed the step most: on the host the part of the step, on the device the time.
+    #[default]
+    Impact,
+    /// Difference of time, whatever its sign.
+    Time,
+    /// Difference of calls, whatever its sign.
+    Count,
+    /// By name, ascending.
+    Name,
+}
+
+impl Steps {
+    pub(super) fn contains(&self, step: i64) -> bool {
+        match self {
+            Self::All | Self::First => true,
+            Self::Numbers(ranges) => ranges.iter().any(|&(from, to)| (from..=to).contains(&step)),
+        }
+    }
+}
+
+impl FromStr for Steps {
+    type Err = String;
+
+    /// `all`, `first`, `7`, `5-8`, `5..`, `..8`, and lists of numbers and ranges: `3,5-8`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "all" => return Ok(Self::All),
+            "first" => return Ok(Self::First),
+            _ => {}
+        }
+        let number = |text: &str| text.trim().parse::<i64>().ok().filter(|n| *n >= 0);
+        let mut ranges = Vec::new();
+        for part in text.split(',') {
+            let range = if let Some((from, to)) = part.split_once("..") {
+                let from = if from.trim().is_empty() { Some(0) } else { number(from) };
+                let to = if to.trim().is_empty() { Some(i64::MAX) } else { number(to) };
+                from.zip(to)
+            } else if let Some((from, to)) = part.split_once('-') {
+                number(from).zip(number(to))
+            } else {
+                number(part).map(|n| (n, n))
+            };
+            match range {
+                Some((from, to)) if from <= to => ranges.push((from, to)),
+                _ => return Err(format!("`{part}` is neither a step nor a range of steps")),
+            }
+        }
+        Ok(Self::Numbers(ranges))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Steps;
+
+    #[test]
+    fn steps_are_numbers_and_ranges() {
+        assert_eq!("all".parse(), Ok(Steps::All));
+        assert_eq!("first".parse(), Ok(Steps::First));
+        assert_eq!("3,5-8".parse(), Ok(Steps::Numbers(vec![(3, 3), (5, 8)])));
+        assert_eq!("5..".parse(), Ok(Steps::Numbers(vec![(5, i64::MAX)])));
+        assert_eq!("..8".parse(), Ok(Steps::Numbers(vec![(0, 8)])));
+        for wrong in ["", "x", "3,", "8-5", "-3", "1-2-3", "99999999999999999999"] {
+            assert!(wrong.parse::<Steps>().is_err(), "{wrong}");
+        }
+    }
+}

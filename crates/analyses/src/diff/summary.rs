@@ -1,0 +1,282 @@
+//! The comparison in a few numbers and a sentence.
+
+use serde::Serialize;
+use trace_model::time::human;
+
+use super::SMALL_CHANGE;
+use super::categories::{Category, Group, TAIL};
+use super::level::Level;
+use super::names::STEP;
+use super::rows::Row;
+use super::side::Chosen;
+
+/// What is compared with what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Mean steps.
+    Step,
+    /// Whole recordings, because at least one of the runs has no steps.
+    Recording,
+}
+
+impl Unit {
+    /// `step` or `recording`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Step => "step",
+            Self::Recording => "recording",
+        }
+    }
+}
+
+/// One of the two runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Side {
+    /// Ranks compared.
+    pub ranks: Vec<i32>,
+    /// Steps compared, of the rank that has most; 0 without steps.
+    pub steps: usize,
+    /// Mean step (or recording), until host and device are done with it.
+    pub mean_ns: f64,
+    /// Median step.
+    pub median_ns: f64,
+    /// Mean step on the host.
+    pub host_ns: f64,
+}
+
+/// How much of the change of the step has a name.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Explained {
+    /// Change of the step.
+    pub change_ns: f64,
+    /// Part of it in ranges, calls and frames with a name, and in device work that outlasts the host.
+    pub named_ns: f64,
+    /// The rest: host time of the step in which nothing was recorded but the step itself.
+    pub unrecorded_ns: f64,
+    /// `named_ns` over `change_ns`; above 1 where the rest changed the other way. Absent where the
+    /// step hardly changed.
+    pub ratio: Option<f64>,
+}
+
+/// The n-th step of one run and the n-th of the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct StepPair {
+    /// Rank before.
+    pub before_rank: i32,
+    /// Its step.
+    pub before_step: i64,
+    /// How long it took.
+    pub before_ns: i64,
+    /// Rank after.
+    pub after_rank: i32,
+    /// Its step.
+    pub after_step: i64,
+    /// How long it took.
+    pub after_ns: i64,
+}
+
+/// The comparison in a few numbers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// The comparison in a sentence.
+    pub headline: String,
+    /// What is compared.
+    pub unit: Unit,
+    /// The run before.
+    pub before: Side,
+    /// The run after.
+    pub after: Side,
+    /// Change of the mean step over the step before; absent if that is 0.
+    pub change_ratio: Option<f64>,
+    /// Change of the median step over the median before; absent if that is 0.
+    pub median_change_ratio: Option<f64>,
+    /// How much of the change has a name; absent if recordings were compared with steps in only one.
+    pub explained: Option<Explained>,
+    /// Steps by order; none beyond the shorter run.
+    pub steps: Vec<StepPair>,
+    /// What one should know about the comparison.
+    pub notes: Vec<String>,
+}
+
+impl Summary {
+    /// Change of the mean step.
+    pub fn change_ns(&self) -> f64 {
+        self.after.mean_ns - self.before.mean_ns
+    }
+
+    /// That change, if it is large enough to say who has which share of it.
+    pub(super) fn change_for_shares(&self) -> Option<f64> {
+        let change = self.change_ns();
+        let large = change.abs() > SMALL_CHANGE * self.before.mean_ns && self.explained.is_some();
+        large.then_some(change)
+    }
+}
+
+/// `recordings`: the lengths to compare, where steps cannot be.
+pub(super) fn summary(
+    (before, after): (&Chosen, &Chosen),
+    unit: Unit,
+    recordings: Option<(f64, f64)>,
+    rows: &[Row],
+) -> Summary {
+    let side = |chosen: &Chosen, recording: Option<f64>| Side {
+        ranks: chosen.ranks.clone(),
+        steps: chosen.steps_per_rank(),
+        mean_ns: recording.unwrap_or_else(|| chosen.mean(|s| s.dur_ns)),
+        median_ns: recording.unwrap_or_else(|| chosen.median_ns()),
+        host_ns: recording.unwrap_or_else(|| chosen.mean(|s| s.host_ns)),
+    };
+    let b = side(before, recordings.map(|r| r.0));
+    let a = side(after, recordings.map(|r| r.1));
+    let ratio = |b: f64, a: f64| (b > 0.0).then(|| (a - b) / b);
+    let change_ns = a.mean_ns - b.mean_ns;
+    let unrecorded_ns: f64 =
+        rows.iter().filter(|r| is_unrecorded(r)).map(|r| r.after.step_ns - r.before.step_ns).sum();
+    let named_ns = change_ns - unrecorded_ns;
+    let large = change_ns.abs() > SMALL_CHANGE * b.mean_ns;
+    let explained = recordings.is_none().then(|| Explained {
+        change_ns,
+        named_ns,
+        unrecorded_ns,
+        ratio: large.then(|| named_ns / change_ns),
+    });
+    Summary {
+        headline: String::new(),
+        unit,
+        change_ratio: ratio(b.mean_ns, a.mean_ns),
+        median_change_ratio: ratio(b.median_ns, a.median_ns),
+        before: b,
+        after: a,
+        explained,
+        steps: if unit == Unit::Step { step_pairs(before, after) } else { Vec::new() },
+        notes: notes(before, after, unit),
+    }
+}
+
+/// Host time of which the trace does not say what it was.
+fn is_unrecorded(row: &Row) -> bool {
+    row.level == Level::None || row.name == STEP
+}
+
+fn step_pairs(before: &Chosen, after: &Chosen) -> Vec<StepPair> {
+    let mut pairs = Vec::new();
+    for (&b_rank, &a_rank) in before.ranks.iter().zip(&after.ranks) {
+        let b = before.steps.iter().filter(|s| s.rank == b_rank);
+        let a = after.steps.iter().filter(|s| s.rank == a_rank);
+        pairs.extend(b.zip(a).map(|(b, a)| StepPair {
+            before_rank: b.rank,
+            before_step: b.step,
+            before_ns: b.dur_ns,
+            after_rank: a.rank,
+            after_step: a.step,
+            after_ns: a.dur_ns,
+        }));
+    }
+    pairs
+}
+
+fn notes(before: &Chosen, after: &Chosen, unit: Unit) -> Vec<String> {
+    let mut notes = Vec::new();
+    if unit == Unit::Recording {
+        let which = match (before.is_marked(), after.is_marked()) {
+            (false, false) => "neither run marks steps",
+            (true, _) => "the run after marks no steps",
+            (false, true) => "the run before marks no steps",
+        };
+        notes.push(format!(
+            "{which}: whole recordings are compared, which says little unless both did the same work"
+        ));
+    }
+    if before.ranks != after.ranks {
+        notes.push(format!(
+            "the runs have other ranks ({} before, {} after): numbers are those of an average rank",
+            list(&before.ranks),
+            list(&after.ranks)
+        ));
+    }
+    for (chosen, side) in [(before, "before"), (after, "after")] {
+        if !chosen.without_steps.is_empty() {
+            let ranks = list(&chosen.without_steps);
+            notes.push(format!("{side}: left out for want of steps: rank {ranks}"));
+        }
+    }
+    notes
+}
+
+fn list(ranks: &[i32]) -> String {
+    const SHOWN: usize = 8;
+    let mut text: Vec<String> = ranks.iter().take(SHOWN).map(ToString::to_string).collect();
+    if ranks.len() > SHOWN {
+        text.push(format!("... {} in all", ranks.len()));
+    }
+    text.join(", ")
+}
+
+/// `step 178 ms -> 141 ms (-20.6 %): loading data -67.9 ms (186 % of the change); GPU idle -38.3 ms`.
+pub(super) fn headline(summary: &Summary, categories: &[Category], rows: &[Row]) -> String {
+    let (b, a) = (&summary.before, &summary.after);
+    let mut text =
+        format!("{} {} -> {}", summary.unit.as_str(), human(b.mean_ns), human(a.mean_ns));
+    let Some(ratio) = summary.change_ratio else { return text };
+    text.push_str(&format!(" ({:+.1} %)", ratio * 100.0));
+    let Some(change) = summary.change_for_shares() else {
+        if summary.explained.is_some() {
+            text.push_str(": as fast as before");
+        }
+        return text;
+    };
+    let mut clauses = Vec::new();
+    let most = |group: Group| {
+        let parts = categories.iter().filter(|c| c.group == group);
+        let parts = parts.filter(|c| c.diff() * change > 0.0);
+        parts.max_by(|x, y| x.diff().abs().total_cmp(&y.diff().abs()))
+    };
+    if let Some(host) = most(Group::Host) {
+        let share = host.diff() / change * 100.0;
+        let diff = signed(host.diff());
+        clauses.push(format!("{} {diff} ({share:.0} % of the change)", phrase(host)));
+        // A loader says by itself what to look at.
+        if host.name != "dataloader" {
+            clauses.extend(most_of_host(change, rows));
+        }
+    }
+    if let Some(device) = most(Group::Device) {
+        clauses.push(format!("{} {}", phrase(device), signed(device.diff())));
+    }
+    if !clauses.is_empty() {
+        text.push_str(&format!(": {}", clauses.join("; ")));
+    }
+    text
+}
+
+/// What the host spends most of the change on, if one name makes up a third of it or more.
+fn most_of_host(change_ns: f64, rows: &[Row]) -> Option<String> {
+    let diff = |row: &Row| row.after.step_ns - row.before.step_ns;
+    let row = rows
+        .iter()
+        .filter(|r| !r.level.is_device() && !is_unrecorded(r))
+        .max_by(|x, y| (diff(x) * change_ns).total_cmp(&(diff(y) * change_ns)))?;
+    (diff(row) / change_ns > 1.0 / 3.0).then(|| format!("{} {}", row.name, signed(diff(row))))
+}
+
+/// A part of the step in words.
+fn phrase(category: &Category) -> &'static str {
+    match (category.group, category.name) {
+        (Group::Host, "dataloader") => "loading data",
+        (Group::Host, "forward") => "forward",
+        (Group::Host, "backward") => "backward",
+        (Group::Host, "optimizer") => "optimizer",
+        (Group::Host, TAIL) => "device work after the host is done",
+        (Group::Host, _) => "the rest of the host's step",
+        (_, "computation") => "GPU computing",
+        (_, "communication") => "exposed communication",
+        (_, "memory") => "exposed copies",
+        (_, _) => "GPU idle",
+    }
+}
+
+/// `+1.20 ms`.
+fn signed(ns: f64) -> String {
+    if ns > 0.0 { format!("+{}", human(ns)) } else { human(ns) }
+}

@@ -1,0 +1,163 @@
+//! `advisor diff`: two runs compared.
+
+use serde::Serialize;
+use trace_advisor::analyses::diff::{
+    Category, DeviceType, Diff as Compared, DiffOptions, Level, Row, Selection, Sort, Steps,
+    Summary,
+};
+use trace_advisor::trace_model::RecordBatch;
+use trace_advisor::{Run, compare_traces};
+
+use crate::args::{Diff, DiffFormat, DiffLevel, DiffSort, HtaEvents, RowFormat};
+use crate::output::Reader;
+use crate::render::clean::clean_json;
+use crate::render::{diff as text, rows};
+use crate::run::{open, print_timings, print_warnings};
+use crate::{Console, Exit, output};
+
+/// Version of the JSON. It grows when a field changes meaning or goes; not when one is added.
+const SCHEMA_VERSION: u32 = 1;
+
+pub(crate) fn run(args: &Diff, console: &mut Console) -> anyhow::Result<Exit> {
+    let before = open(&args.before, &args.reading, console)?;
+    let after = open(&args.after, &args.reading, console)?;
+    for run in [&before, &after] {
+        print_warnings(run, console)?;
+    }
+    let options = options(args);
+    let exit = if let Some(events) = args.hta {
+        let batch = compare_traces(&before, &after, &options, device_type(events))?;
+        write_rows(batch, args, console)?;
+        Exit::Clean
+    } else {
+        let diff = trace_advisor::diff(&before, &after, &options)?;
+        print(&diff, &before, &after, args, console)?;
+        verdict(&diff.summary, args)
+    };
+    for run in [&before, &after] {
+        print_timings(run, &args.reading, console)?;
+    }
+    Ok(exit)
+}
+
+fn options(args: &Diff) -> DiffOptions {
+    // HTA compares the first step of the first rank unless told otherwise.
+    let default = if args.hta.is_some() { Steps::First } else { Steps::All };
+    let selection = |ranks: &Option<Vec<i32>>, steps: &Option<Steps>| Selection {
+        ranks: ranks.clone(),
+        steps: steps.clone().unwrap_or_else(|| default.clone()),
+    };
+    DiffOptions {
+        before: selection(&args.before_ranks, &args.before_steps),
+        after: selection(&args.after_ranks, &args.after_steps),
+        levels: args.levels.iter().copied().map(level).collect(),
+        short_names: args.short_names,
+        tolerance: args.tolerance / 100.0,
+        sort: match args.sort {
+            DiffSort::Impact => Sort::Impact,
+            DiffSort::Time => Sort::Time,
+            DiffSort::Count => Sort::Count,
+            DiffSort::Name => Sort::Name,
+        },
+    }
+}
+
+fn level(level: DiffLevel) -> Level {
+    match level {
+        DiffLevel::Operator => Level::Operator,
+        DiffLevel::Runtime => Level::Runtime,
+        DiffLevel::Annotation => Level::Annotation,
+        DiffLevel::Python => Level::Python,
+        DiffLevel::Module => Level::Module,
+        DiffLevel::Span => Level::Span,
+        DiffLevel::Kernel => Level::Kernel,
+        DiffLevel::Copy => Level::Copy,
+        DiffLevel::Fill => Level::Fill,
+        DiffLevel::Sync => Level::Sync,
+        DiffLevel::DeviceAnnotation => Level::DeviceAnnotation,
+    }
+}
+
+fn device_type(events: HtaEvents) -> DeviceType {
+    match events {
+        HtaEvents::All => DeviceType::All,
+        HtaEvents::Cpu => DeviceType::Cpu,
+        HtaEvents::Gpu => DeviceType::Gpu,
+    }
+}
+
+fn verdict(summary: &Summary, args: &Diff) -> Exit {
+    match (args.fail_on_regression, summary.median_change_ratio) {
+        (Some(limit), Some(change)) if change * 100.0 > limit => Exit::Findings,
+        _ => Exit::Clean,
+    }
+}
+
+fn print(
+    diff: &Compared,
+    before: &Run,
+    after: &Run,
+    args: &Diff,
+    console: &mut Console,
+) -> anyhow::Result<()> {
+    match args.format {
+        DiffFormat::Text => output::to(&args.to, Reader::Person, console, |out, _| {
+            let paths = (before.info().path.as_str(), after.info().path.as_str());
+            let only_levels = !args.levels.is_empty();
+            Ok(text::comparison(diff, paths, only_levels, args.limit, out)?)
+        }),
+        DiffFormat::Json => {
+            let json = Json {
+                schema_version: SCHEMA_VERSION,
+                tool: Tool { name: "trace-advisor", version: env!("CARGO_PKG_VERSION") },
+                before_path: &before.info().path,
+                after_path: &after.info().path,
+                summary: &diff.summary,
+                categories: &diff.categories,
+                rows: &diff.rows[..args.limit.unwrap_or(usize::MAX).min(diff.rows.len())],
+            };
+            let mut text = serde_json::to_string_pretty(&json)?;
+            text.push('\n');
+            output::to(&args.to, Reader::Program, console, |out, terminal| {
+                let text = if terminal { clean_json(&text) } else { text };
+                Ok(out.write_all(text.as_bytes())?)
+            })
+        }
+        DiffFormat::Csv | DiffFormat::Parquet | DiffFormat::Arrow => {
+            write_rows(diff.batch()?, args, console)
+        }
+    }
+}
+
+fn write_rows(batch: RecordBatch, args: &Diff, console: &mut Console) -> anyhow::Result<()> {
+    let batch = batch.slice(0, args.limit.unwrap_or(usize::MAX).min(batch.num_rows()));
+    let format = match args.format {
+        DiffFormat::Text => RowFormat::Table,
+        DiffFormat::Json => RowFormat::Json,
+        DiffFormat::Csv => RowFormat::Csv,
+        DiffFormat::Parquet => RowFormat::Parquet,
+        DiffFormat::Arrow => RowFormat::Arrow,
+    };
+    output::to(&args.to, format.reader(), console, |out, terminal| {
+        rows::write(&[batch], format, out, terminal)
+    })
+}
+
+/// What `--format json` promises.
+#[derive(Serialize)]
+struct Json<'a> {
+    schema_version: u32,
+    tool: Tool,
+    before_path: &'a str,
+    after_path: &'a str,
+    #[serde(flatten)]
+    summary: &'a Summary,
+    categories: &'a [Category],
+    rows: &'a [Row],
+}
+
+#[derive(Serialize)]
+struct Tool {
+    name: &'static str,
+    version: &'static str,
+}

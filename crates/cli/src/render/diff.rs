@@ -1,0 +1,352 @@
+//! A comparison for people.
+//!
+//! ```text
+//! step 178 ms -> 141 ms (-20.5 %): loading data -69.6 ms, 190 % of the change; GPU idle -40.1 ms
+//!
+//! where a step goes              before      after     change  of it
+//!   host    dataloader          69.6 ms    27.0 us   -69.6 ms  190 %
+//! ```
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use anstyle::{AnsiColor, Style};
+use trace_advisor::analyses::diff::{Amounts, Category, Change, Diff, Group, Level, Matched, Row};
+use trace_advisor::trace_model::Unit;
+use trace_advisor::trace_model::time::human;
+
+use crate::render::clean::clean;
+use crate::render::value::value;
+
+const BOLD: Style = Style::new().bold();
+const DIM: Style = Style::new().dimmed();
+const SLOWER: Style = AnsiColor::Red.on_default();
+const FASTER: Style = AnsiColor::Green.on_default();
+
+/// Rows of a section, unless told otherwise.
+const LIMIT: usize = 10;
+/// Characters of a name.
+const NAME: usize = 64;
+/// Rows that move less than this share of a step are not worth a line.
+const NOTABLE: f64 = 0.001;
+
+/// Writes a comparison. `only_levels`: the rows there are, by level, instead of the overview.
+pub(crate) fn comparison(
+    diff: &Diff,
+    paths: (&str, &str),
+    only_levels: bool,
+    limit: Option<usize>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let summary = &diff.summary;
+    let sides = [("before", paths.0, &summary.before), ("after ", paths.1, &summary.after)];
+    for (which, path, side) in sides {
+        let steps = match side.steps {
+            0 => "no steps".to_owned(),
+            1 => "1 step".to_owned(),
+            n => format!("{n} steps"),
+        };
+        let ranks = match side.ranks.as_slice() {
+            [rank] => format!("rank {rank}"),
+            ranks => format!("{} ranks", ranks.len()),
+        };
+        let median = match side.steps {
+            0 | 1 => String::new(),
+            _ => format!(", median {}", human(side.median_ns)),
+        };
+        writeln!(out, "{DIM}{which} {}: {ranks}, {steps}{median}{DIM:#}", clean(path))?;
+    }
+    writeln!(out, "{BOLD}{}{BOLD:#}", clean(&summary.headline))?;
+    for note in &summary.notes {
+        writeln!(out, "note: {}", clean(note))?;
+    }
+    let section = Sections {
+        unit: summary.unit.as_str(),
+        limit: limit.unwrap_or(LIMIT),
+        least_ns: NOTABLE * summary.before.mean_ns.max(summary.after.mean_ns),
+    };
+    if only_levels {
+        return section.by_level(diff, out);
+    }
+    section.categories(&diff.categories, out)?;
+    section.host(diff, out)?;
+    section.device(diff, out)?;
+    section.operators(diff, out)?;
+    section.modules(diff, out)?;
+    came_and_went(diff, out)?;
+    section.explained(diff, out)
+}
+
+struct Sections {
+    unit: &'static str,
+    limit: usize,
+    least_ns: f64,
+}
+
+/// Which of a row's times a section is about.
+type Time = fn(&Amounts) -> f64;
+
+impl Sections {
+    fn categories(&self, categories: &[Category], out: &mut dyn Write) -> io::Result<()> {
+        if categories.is_empty() {
+            return Ok(());
+        }
+        writeln!(
+            out,
+            "\n{BOLD}where a {:<18} {:>10} {:>10} {:>10}  of the change{BOLD:#}",
+            format!("{} goes", self.unit),
+            "before",
+            "after",
+            "change"
+        )?;
+        let mut last = None;
+        for category in categories {
+            let group = match category.group {
+                Group::Host => "host",
+                Group::Device => "device",
+                Group::Idle => "idle",
+                Group::Memory => "memory",
+            };
+            let label = if last == Some(category.group) { "" } else { group };
+            last = Some(category.group);
+            let unit = if category.unit == "bytes" { Unit::Bytes } else { Unit::Ns };
+            let name = category.name.replace('_', " ");
+            let (b, a, d) = (category.before, category.after, category.diff());
+            let change = format!("{}{}", if d > 0.0 { "+" } else { "" }, value(d, unit));
+            let share = share(category.step_change_ratio);
+            let style = if category.unit == "ns" { style(d, self.least_ns) } else { Style::new() };
+            let line = format!(
+                "  {label:<8}{name:<16} {:>10} {:>10} {style}{change:>10}{style:#}  {share:>6}",
+                value(b, unit),
+                value(a, unit),
+            );
+            writeln!(out, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+
+    fn host(&self, diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
+        let rows = diff.rows.iter().filter(|r| !r.level.is_device() && r.level != Level::None);
+        let title = format!("what the host does in a {} (adds up)", self.unit);
+        self.rows(&title, rows, |a| a.step_ns, true, out)
+    }
+
+    fn device(&self, diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
+        let rows = diff.rows.iter().filter(|r| r.level.is_device_work());
+        let title = format!("what runs on the device in a {} (may overlap)", self.unit);
+        self.rows(&title, rows, |a| a.dur_ns, true, out)
+    }
+
+    fn operators(&self, diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
+        let rows = diff.rows.iter().filter(|r| r.level == Level::Operator);
+        self.rows("operators by the device time they launch", rows, |a| a.device_ns, false, out)
+    }
+
+    fn modules(&self, diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
+        let rows = diff.rows.iter().filter(|r| r.level == Level::Module);
+        self.rows("modules by host time, what they call included", rows, |a| a.dur_ns, false, out)
+    }
+
+    /// Rows of each level that is there, in their own order.
+    fn by_level(&self, diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
+        let mut none = true;
+        for level in Level::ALL {
+            let rows: Vec<&Row> = diff.rows.iter().filter(|r| r.level == level).collect();
+            if rows.is_empty() {
+                continue;
+            }
+            none = false;
+            self.head(&format!("{level}, time with what runs inside"), out)?;
+            let shown = &rows[..self.limit.min(rows.len())];
+            self.lines(shown, |a| a.dur_ns, level.is_device_work(), out)?;
+            let more = rows.len() - shown.len();
+            if more > 0 {
+                writeln!(out, "  ... and {more} more: --limit N shows N, --format csv all")?;
+            }
+        }
+        if none {
+            writeln!(out, "\nno rows of these levels")?;
+        }
+        Ok(())
+    }
+
+    /// The rows whose time moves most.
+    fn rows<'a>(
+        &self,
+        title: &str,
+        rows: impl Iterator<Item = &'a Row>,
+        time: Time,
+        shares: bool,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let moved = |row: &Row| time(&row.after) - time(&row.before);
+        let mut rows: Vec<&Row> =
+            rows.filter(|r| moved(r) != 0.0 && moved(r).abs() >= self.least_ns).collect();
+        if rows.is_empty() || self.limit == 0 {
+            return Ok(());
+        }
+        rows.sort_by(|x, y| moved(y).abs().total_cmp(&moved(x).abs()));
+        let shown = &rows[..self.limit.min(rows.len())];
+        self.head(title, out)?;
+        self.lines(shown, time, shares, out)?;
+        let rest = &rows[shown.len()..];
+        if !rest.is_empty() {
+            let sum: f64 = rest.iter().map(|r| moved(r)).sum();
+            writeln!(
+                out,
+                "{:>11}  {DIM}{} more above {} together; --limit N shows N{DIM:#}",
+                signed(sum),
+                rest.len(),
+                human(self.least_ns)
+            )?;
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::unused_self, reason = "one way to write all sections")]
+    fn head(&self, title: &str, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(
+            out,
+            "\n{BOLD}{title}{BOLD:#}\n{DIM}{:>11} {:>7} {:>9} {:>9} {:>13}  name{DIM:#}",
+            "change", "of it", "before", "after", "calls"
+        )
+    }
+
+    fn lines(
+        &self,
+        rows: &[&Row],
+        time: Time,
+        shares: bool,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        for row in rows {
+            let (b, a) = (time(&row.before), time(&row.after));
+            let share = if shares { share(row.step_change_ratio) } else { String::new() };
+            let style = style(a - b, self.least_ns);
+            let mark = match row.change {
+                Change::Added => " (added)",
+                Change::Removed => " (removed)",
+                _ => "",
+            };
+            writeln!(
+                out,
+                "{style}{:>11}{style:#} {share:>7} {:>9} {:>9} {:>13}  {}{mark}",
+                signed(a - b),
+                human(b),
+                human(a),
+                calls(row),
+                name(row.level, &row.name)
+            )?;
+            if let Some(old) = &row.renamed_from {
+                let how = if row.matched == Matched::Normalised { "taken for" } else { "was" };
+                writeln!(out, "{:>54}  {DIM}{how} {}{DIM:#}", "", name(row.level, old))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn explained(&self, diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
+        let Some(explained) = &diff.summary.explained else { return Ok(()) };
+        let Some(ratio) = explained.ratio else { return Ok(()) };
+        writeln!(
+            out,
+            "\nexplained by name: {} of {} ({:.0} %); {} in which nothing was recorded but the {}",
+            signed(explained.named_ns),
+            signed(explained.change_ns),
+            ratio * 100.0,
+            signed(explained.unrecorded_ns),
+            self.unit
+        )
+    }
+}
+
+/// `3 kernels and 12 operators are new, 1 kernel is gone`.
+fn came_and_went(diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
+    let mut lines = Vec::new();
+    for (change, word) in [(Change::Added, "new"), (Change::Removed, "gone")] {
+        let mut counts: BTreeMap<Level, usize> = BTreeMap::new();
+        let rows = diff.rows.iter().filter(|r| r.change == change && r.level != Level::None);
+        for row in rows {
+            *counts.entry(row.level).or_default() += 1;
+        }
+        if !counts.is_empty() {
+            let counts: Vec<String> =
+                counts.iter().map(|(level, n)| format!("{n} {}", plural(*level, *n))).collect();
+            lines.push(format!("{word}: {}", counts.join(", ")));
+        }
+    }
+    let guesses = diff.rows.iter().filter(|r| r.matched == Matched::Normalised).count();
+    if guesses > 0 {
+        lines.push(format!("matched though renamed: {guesses}"));
+    }
+    if lines.is_empty() { Ok(()) } else { writeln!(out, "\n{}", lines.join("; ")) }
+}
+
+fn plural(level: Level, count: usize) -> String {
+    let word = match level {
+        Level::Runtime => "runtime function",
+        Level::Python => "Python function",
+        Level::DeviceAnnotation => "device annotation",
+        Level::Sync => "synchronisation",
+        level if count != 1 && level == Level::Copy => return "copies".to_owned(),
+        level => level.as_str(),
+    };
+    if count == 1 { word.to_owned() } else { format!("{word}s") }
+}
+
+/// `12`, or `12 -> 14.5`.
+fn calls(row: &Row) -> String {
+    let number = |count: f64| {
+        let digits = usize::from(count.fract() != 0.0 && count < 100.0);
+        format!("{count:.digits$}")
+    };
+    let (b, a) = (number(row.before.count), number(row.after.count));
+    if a == b { a } else { format!("{b} -> {a}") }
+}
+
+fn share(ratio: Option<f64>) -> String {
+    // Adding zero makes -0 a 0.
+    ratio.map_or_else(String::new, |r| format!("{:.0} %", (r * 100.0).round() + 0.0))
+}
+
+fn signed(ns: f64) -> String {
+    format!("{}{}", if ns > 0.0 { "+" } else { "" }, human(ns))
+}
+
+fn style(change_ns: f64, least_ns: f64) -> Style {
+    if change_ns.abs() < least_ns || change_ns == 0.0 {
+        Style::new()
+    } else if change_ns > 0.0 {
+        SLOWER
+    } else {
+        FASTER
+    }
+}
+
+/// The name of a row in the space it has.
+fn name(level: Level, name: &str) -> String {
+    match level {
+        Level::Kernel => shortened(&kernel(name)),
+        Level::Annotation if name == "ProfilerStep*" => format!("{name} (nothing recorded inside)"),
+        _ => shortened(name),
+    }
+}
+
+/// A kernel without what all of them have, so that what tells them apart is in sight.
+fn kernel(name: &str) -> String {
+    let mut name = name.strip_prefix("void ").unwrap_or(name).to_owned();
+    for noise in ["at::native::", "(anonymous namespace)::"] {
+        name = name.replace(noise, "");
+    }
+    name
+}
+
+/// Of long names, the end is cut off.
+fn shortened(name: &str) -> String {
+    let name = clean(name);
+    if name.chars().count() <= NAME {
+        return name.into_owned();
+    }
+    let start: String = name.chars().take(NAME - 3).collect();
+    format!("{start}...")
+}

@@ -1,0 +1,33 @@
+//! Two runs compared.
+
+use analyses::diff::{DeviceType, Diff, DiffOptions};
+use trace_model::RecordBatch;
+
+use crate::error::Error;
+use crate::pipeline::Run;
+
+/// Compares two runs: what was added, removed, slower or faster, and what that did to a step. See
+/// [`analyses::diff`].
+///
+/// ```no_run
+/// use trace_advisor::analyses::diff::DiffOptions;
+/// use trace_advisor::{Run, diff};
+///
+/// let diff = diff(&Run::open("before/")?, &Run::open("after/")?, &DiffOptions::default())?;
+/// println!("{}", diff.summary.headline);
+/// # Ok::<(), trace_advisor::Error>(())
+/// ```
+pub fn diff(before: &Run, after: &Run, options: &DiffOptions) -> Result<Diff, Error> {
+    Ok(analyses::diff::diff(before.session(), after.session(), options)?)
+}
+
+/// Compares calls and time by name as `TraceDiff.compare_traces` of Holistic Trace Analysis does.
+pub fn compare_traces(
+    before: &Run,
+    after: &Run,
+    options: &DiffOptions,
+    device_type: DeviceType,
+) -> Result<RecordBatch, Error> {
+    let (before, after) = (before.session(), after.session());
+    Ok(analyses::diff::compare_traces(before, after, options, device_type)?)
+}

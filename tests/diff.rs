@@ -1,0 +1,485 @@
+//! Comparisons of runs whose difference is known: made by the demo, written by hand, or recorded.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "support/corpus.rs"]
+mod real;
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use advisor_cli::demo::{Bottleneck, Options, write_run};
+use arrow::array::AsArray;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type};
+use serde_json::{Value as Json, json};
+use support::Place;
+use trace_advisor::analyses::diff::{
+    Change, Diff, DiffOptions, Group, Level, Matched, Row, Selection, Unit,
+};
+use trace_advisor::{Run, diff};
+
+fn demo(bottleneck: Bottleneck, stacks: bool) -> Run {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { bottleneck, steps: 5, layers: 2, stacks, ..Options::default() };
+    write_run(&options, folder.path()).unwrap();
+    Run::open(folder.path()).unwrap()
+}
+
+/// A run with these events, times in microseconds.
+fn run(events: &[Json]) -> Run {
+    let folder = tempfile::tempdir().unwrap();
+    write_trace(&folder.path().join("rank-0.json"), events);
+    Run::open(folder.path()).unwrap()
+}
+
+fn write_trace(path: &Path, events: &[Json]) {
+    let trace = json!({"schemaVersion": 1, "traceEvents": events});
+    std::fs::write(path, trace.to_string()).unwrap();
+}
+
+fn event(category: &str, name: &str, thread: i32, ts: i64, dur: i64) -> Json {
+    json!({"ph": "X", "cat": category, "name": name, "pid": 1, "tid": thread, "ts": ts, "dur": dur, "args": {}})
+}
+
+fn launch(name: &str, ts: i64, dur: i64, correlation: i64) -> Json {
+    let mut event = event("cuda_runtime", name, 1, ts, dur);
+    event["args"] = json!({"correlation": correlation});
+    event
+}
+
+fn kernel(name: &str, ts: i64, dur: i64, correlation: i64) -> Json {
+    let mut event = event("kernel", name, 7, ts, dur);
+    event["args"] = json!({"correlation": correlation, "stream": 7, "device": 0});
+    event
+}
+
+fn compare(before: &Run, after: &Run) -> Diff {
+    diff(before, after, &DiffOptions::default()).unwrap()
+}
+
+fn row<'a>(diff: &'a Diff, level: Level, name: &str) -> &'a Row {
+    let mut rows = diff.rows.iter().filter(|r| r.level == level && r.name == name);
+    let row = rows.next().unwrap_or_else(|| panic!("no {level} {name}"));
+    assert!(rows.next().is_none(), "{level} {name} twice");
+    row
+}
+
+/// `(rank, step)` with the sum of `dur_ns`.
+fn sums(run: &Run, query: &str) -> BTreeMap<(i64, i64), i64> {
+    let mut sums = BTreeMap::new();
+    for batch in run.sql(query).unwrap() {
+        let ints = |i: usize| {
+            let array = cast(batch.column(i), &DataType::Int64).unwrap();
+            array.as_primitive::<Int64Type>().clone()
+        };
+        let (rank, step, dur) = (ints(0), ints(1), ints(2));
+        for i in 0..batch.num_rows() {
+            *sums.entry((rank.value(i), step.value(i))).or_default() += dur.value(i);
+        }
+    }
+    sums
+}
+
+/// What the categories of a group add up to, before and after.
+fn total(diff: &Diff, group: Group) -> (f64, f64) {
+    let parts = diff.categories.iter().filter(|c| c.group == group);
+    parts.fold((0.0, 0.0), |sum, c| (sum.0 + c.before, sum.1 + c.after))
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1.0)
+}
+
+/// What must hold for any comparison.
+fn check_sums(diff: &Diff, what: &str) {
+    let summary = &diff.summary;
+    let Some(explained) = summary.explained else { return };
+    for (group, ..) in diff.categories.iter().map(|c| (c.group, ())) {
+        if matches!(group, Group::Host | Group::Device) {
+            let (before, after) = total(diff, group);
+            assert!(near(before, summary.before.mean_ns), "{what}: {group:?} adds up before");
+            assert!(near(after, summary.after.mean_ns), "{what}: {group:?} adds up after");
+        }
+    }
+    let host = |of: fn(&Row) -> f64| diff.rows.iter().map(of).sum::<f64>();
+    let (before, after) = (host(|r| r.before.step_ns), host(|r| r.after.step_ns));
+    assert!(near(before, summary.before.host_ns), "{what}: {before} {}", summary.before.host_ns);
+    assert!(near(after, summary.after.host_ns), "{what}: {after} {}", summary.after.host_ns);
+    assert!(near(explained.named_ns + explained.unrecorded_ns, explained.change_ns), "{what}");
+}
+
+#[test]
+fn a_cure_for_data_loading_is_named_first() {
+    let (slow, healthy) = (demo(Bottleneck::DataLoading, false), demo(Bottleneck::None, false));
+    let cured = compare(&slow, &healthy);
+    check_sums(&cured, "demo");
+    let headline = &cured.summary.headline;
+    assert!(headline.contains("): loading data -"), "{headline}");
+    let change = cured.summary.change_ns();
+    let loading = cured.categories.iter().find(|c| c.name == "dataloader").unwrap();
+    assert!(loading.diff() / change > 0.7, "{headline}");
+    assert_eq!(cured.rows[0].name, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__");
+    // Kernels are those of before: nothing came or went on the device.
+    let kernels = cured.rows.iter().filter(|r| r.level == Level::Kernel);
+    assert!(kernels.clone().count() > 5);
+    assert!(kernels.clone().all(|r| r.matched == Matched::Exact));
+
+    let back = compare(&healthy, &slow);
+    assert!(back.summary.headline.contains("): loading data +"), "{}", back.summary.headline);
+    assert!(near(back.summary.change_ns(), -change));
+    for r in &back.rows {
+        let there = row(&cured, r.level, &r.name);
+        assert_eq!((r.before, r.after), (there.after, there.before), "{}", r.name);
+    }
+}
+
+#[test]
+fn a_wait_for_the_device_is_named() {
+    let (healthy, waiting) = (demo(Bottleneck::None, false), demo(Bottleneck::Sync, false));
+    let diff = compare(&healthy, &waiting);
+    check_sums(&diff, "sync");
+    assert!(diff.summary.change_ns() > 0.0);
+    let idle = diff.categories.iter().find(|c| (c.group, c.name) == (Group::Idle, "sync")).unwrap();
+    let others = diff.categories.iter().filter(|c| c.group == Group::Idle);
+    assert!(others.into_iter().all(|c| c.diff() <= idle.diff()), "{:?}", diff.categories);
+    let added = diff.rows.iter().find(|r| r.change == Change::Added && r.before.count == 0.0);
+    assert!(added.is_some(), "the read of the device is new");
+}
+
+#[test]
+fn a_run_against_itself_is_unchanged() {
+    let run = demo(Bottleneck::SmallKernels, true);
+    let diff = compare(&run, &run);
+    check_sums(&diff, "itself");
+    assert!(diff.summary.headline.ends_with(": as fast as before"), "{}", diff.summary.headline);
+    assert!(diff.rows.iter().any(|r| r.level == Level::Module));
+    for row in &diff.rows {
+        assert_eq!(
+            (row.matched, row.change, row.step_change_ratio),
+            (Matched::Exact, Change::Unchanged, None),
+            "{}",
+            row.name
+        );
+    }
+}
+
+/// A step of 100 us: an annotation with two operators, the second of which seems to outlast it; then a
+/// thread of autograd works while the first one waits.
+fn one_step(extra: &[Json]) -> Vec<Json> {
+    let mut events = vec![
+        event("user_annotation", "ProfilerStep#3", 1, 1_000, 100),
+        event("user_annotation", "forward", 1, 1_010, 40),
+        event("cpu_op", "aten::mm", 1, 1_020, 10),
+        event("cpu_op", "aten::add", 1, 1_040, 11),
+        event("cpu_op", "aten::empty", 1, 1_040, 0),
+        event("user_annotation", "backward", 1, 1_060, 30),
+        event("cpu_op", "autograd::engine::evaluate_function: MmBackward0", 2, 1_065, 20),
+        event("cpu_op", "aten::mm", 2, 1_070, 5),
+    ];
+    events.extend_from_slice(extra);
+    events
+}
+
+#[test]
+fn each_moment_of_the_host_has_one_name() {
+    let run = run(&one_step(&[]));
+    let query = "SELECT name, sum(dur_ns) AS ns FROM diff_host_time GROUP BY name ORDER BY name";
+    let mut found = BTreeMap::new();
+    for batch in run.sql(query).unwrap() {
+        let name = cast(batch.column(0), &DataType::Utf8).unwrap();
+        let ns = batch.column(1).as_primitive::<Int64Type>();
+        for i in 0..batch.num_rows() {
+            found.insert(name.as_string::<i32>().value(i).to_owned(), ns.value(i) / 1_000);
+        }
+    }
+    let expected = [
+        ("ProfilerStep#3", 10 + 10 + 10),
+        ("forward", 10 + 10),
+        ("aten::mm", 10 + 5),
+        ("aten::add", 10),
+        ("backward", 5 + 5),
+        ("autograd::engine::evaluate_function: MmBackward0", 5 + 10),
+    ];
+    let expected: BTreeMap<String, i64> =
+        expected.into_iter().map(|(name, us)| (name.to_owned(), us)).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn what_was_renamed_is_found_and_marked() {
+    let before = run(&one_step(&[
+        launch("cudaLaunchKernel", 1_022, 2, 1),
+        kernel("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", 1_030, 20, 1),
+    ]));
+    // Other number of the step, newer NCCL, other vendor, a category of old.
+    let mut events = one_step(&[
+        launch("hipLaunchKernel", 1_022, 4, 1),
+        kernel(
+            "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+            1_030,
+            30,
+            1,
+        ),
+        event("cpu_op", "aten::new", 1, 1_055, 2),
+    ]);
+    events[0]["name"] = json!("ProfilerStep#900");
+    events[2]["cat"] = json!("Operator");
+    events[6]["name"] = json!("autograd::engine::evaluate_function: MmBackward");
+    let diff = compare(&before, &run(&events));
+    check_sums(&diff, "renamed");
+    let launch = row(&diff, Level::Runtime, "hipLaunchKernel");
+    assert_eq!(launch.renamed_from.as_deref(), Some("cudaLaunchKernel"));
+    assert_eq!((launch.matched, launch.change), (Matched::Normalised, Change::Slower));
+    let reduce = diff.rows.iter().find(|r| r.level == Level::Kernel).unwrap();
+    assert_eq!((reduce.matched, reduce.change), (Matched::Normalised, Change::Slower));
+    assert!(near(reduce.impact_ns(), 10_000.0));
+    let step = row(&diff, Level::Annotation, "ProfilerStep*");
+    assert_eq!((step.matched, &step.renamed_from), (Matched::Exact, &None));
+    assert_eq!(row(&diff, Level::Operator, "aten::mm").matched, Matched::Exact);
+    assert_eq!(row(&diff, Level::Operator, "aten::new").change, Change::Added);
+    assert!(diff.rows.iter().all(|r| r.change != Change::Removed));
+}
+
+#[test]
+fn steps_are_means_whatever_their_numbers() {
+    let step = |number: i64, ts: i64, dur: i64| {
+        event("user_annotation", &format!("ProfilerStep#{number}"), 1, ts, dur)
+    };
+    let before = run(&[step(1, 0, 10), step(2, 10, 20), event("cpu_op", "a", 1, 12, 6)]);
+    let after =
+        run(&[step(7, 0, 10), step(8, 10, 10), step(9, 20, 40), event("cpu_op", "a", 1, 1, 9)]);
+    let all = compare(&before, &after);
+    assert!(
+        near(all.summary.before.mean_ns, 15_000.0) && near(all.summary.after.mean_ns, 20_000.0)
+    );
+    assert!(
+        near(all.summary.before.median_ns, 15_000.0) && near(all.summary.after.median_ns, 10_000.0)
+    );
+    let a = row(&all, Level::Operator, "a");
+    assert!(near(a.before.dur_ns, 3_000.0) && near(a.after.dur_ns, 3_000.0));
+    assert_eq!(
+        (a.change, a.before.total_count, a.before.total_dur_ns),
+        (Change::FewerCalls, 1, 6_000)
+    );
+    let pairs: Vec<_> = all.summary.steps.iter().map(|p| (p.before_step, p.after_step)).collect();
+    assert_eq!(pairs, [(1, 7), (2, 8)]);
+
+    let select = |before: &str, after: &str| DiffOptions {
+        before: Selection { ranks: None, steps: before.parse().unwrap() },
+        after: Selection { ranks: None, steps: after.parse().unwrap() },
+        ..DiffOptions::default()
+    };
+    let some = diff(&before, &after, &select("2", "8..")).unwrap();
+    assert!(
+        near(some.summary.before.mean_ns, 20_000.0) && near(some.summary.after.mean_ns, 25_000.0)
+    );
+    assert_eq!(row(&some, Level::Operator, "a").change, Change::Removed);
+    let missing = diff(&before, &after, &select("3", "8..")).unwrap_err().to_string();
+    assert_eq!(missing, "the run before has no complete step 3; it has 1, 2");
+    let mut options = select("all", "all");
+    options.after.ranks = Some(vec![4]);
+    let missing = diff(&before, &after, &options).unwrap_err().to_string();
+    assert_eq!(missing, "the run after has no rank 4; it has 0");
+}
+
+#[test]
+fn recordings_without_steps_are_compared_as_a_whole() {
+    let stepless = run(&[event("cpu_op", "a", 1, 0, 10), event("cpu_op", "b", 1, 10, 5)]);
+    let longer = run(&[event("cpu_op", "a", 1, 0, 30)]);
+    let both = compare(&stepless, &longer);
+    check_sums(&both, "no steps");
+    assert_eq!((both.summary.unit, both.summary.before.steps), (Unit::Recording, 0));
+    assert!(near(both.summary.change_ns(), 15_000.0));
+    assert!(near(row(&both, Level::Operator, "a").impact_ns(), 20_000.0));
+    assert_eq!(both.summary.notes.len(), 1, "{:?}", both.summary.notes);
+
+    // Events outside of steps count too, as nothing says which are steps of the other run.
+    let mut events = one_step(&[]);
+    events.push(event("cpu_op", "a", 1, 2_000, 7));
+    let one = compare(&stepless, &run(&events));
+    assert_eq!((one.summary.unit, one.summary.explained), (Unit::Recording, None));
+    assert!(near(row(&one, Level::Operator, "a").after.dur_ns, 7_000.0));
+    assert!(one.categories.is_empty());
+    assert!(one.rows.iter().all(|r| r.step_change_ratio.is_none()));
+}
+
+#[test]
+fn the_cure_in_the_corpus_is_named_and_explained() {
+    let Some(corpus) = real::corpus() else { return };
+    let open = |name: &str| Run::open(corpus.join("traces").join(name)).unwrap();
+    let (before, after) = (open("resnet50_workers0"), open("resnet50_workers4"));
+    let diff = compare(&before, &after);
+    check_sums(&diff, "resnet50");
+    let headline = &diff.summary.headline;
+    assert!(headline.contains("(-20.6 %): loading data -67.9 ms"), "{headline}");
+    // The rest of the host got slower meanwhile; all but a little of that has a name.
+    let explained = diff.summary.explained.unwrap();
+    let ratio = explained.ratio.unwrap();
+    assert!((0.8..1.2).contains(&ratio), "{explained:?}");
+    let idle =
+        diff.categories.iter().find(|c| (c.group, c.name) == (Group::Device, "idle")).unwrap();
+    assert!((0.9..1.2).contains(&idle.step_change_ratio.unwrap()), "{idle:?}");
+    let loader = &diff.rows[0];
+    assert_eq!(
+        (loader.renamed_from.as_deref(), loader.name.as_str()),
+        (
+            Some("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"),
+            "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+        )
+    );
+}
+
+/// Across vendors, versions, with and without steps, ranks and devices: the numbers add up.
+#[test]
+fn any_two_traces_of_the_corpus_can_be_compared() {
+    let Some(corpus) = real::corpus() else { return };
+    let open = |name: &str| Run::open(corpus.join("traces").join(name)).unwrap();
+    for (a, b) in [
+        ("h100_qwen", "mi300_qwen"),
+        ("h100_bert", "mi300_bert"),
+        ("diff_control", "diff_test"),
+        ("vllm_decode_graph", "sglang_decode"),
+        ("cpu_only", "h100_bert"),
+        ("mi210_gpu_only", "mi300_bert"),
+        ("mi300_resnet_ddp", "two_ranks"),
+        ("generated/cpu_resnet_nw0", "generated/cpu_resnet_nw2"),
+        ("generated/ddp_gloo_2rank", "generated/ddp_gloo_4rank_straggler"),
+        ("generated/cpu_nosteps", "generated/synth_zero_length_step"),
+    ] {
+        let (before, after) = (open(a), open(b));
+        for run in [&before, &after] {
+            let steps = sums(run, "SELECT rank, step, dur_ns FROM steps WHERE dur_ns > 0");
+            let parts =
+                sums(run, "SELECT rank, step, sum(dur_ns) FROM diff_host_time GROUP BY rank, step");
+            if !parts.is_empty() {
+                assert_eq!(parts, steps, "{a}, {b}: the host's time adds up");
+            }
+            let steps = sums(
+                run,
+                "SELECT rank, step, dur_ns FROM device_steps WHERE dur_ns > 0 AND rank IN (SELECT rank FROM device_work)",
+            );
+            let parts = sums(
+                run,
+                "SELECT rank, step, sum(dur_ns) FROM diff_device_time GROUP BY rank, step",
+            );
+            assert_eq!(parts, steps, "{a}, {b}: the device's time adds up");
+        }
+        for (before, after) in [(&before, &after), (&after, &before)] {
+            let diff = compare(before, after);
+            check_sums(&diff, a);
+            assert!(!diff.rows.is_empty());
+            diff.batch().unwrap();
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+fn place() -> Place {
+    let place = Place::with_run();
+    let options =
+        Options { bottleneck: Bottleneck::None, steps: 4, layers: 1, ..Options::default() };
+    write_run(&options, &place.path("after")).unwrap();
+    place
+}
+
+#[test]
+fn the_command_says_what_changed() {
+    let place = place();
+    let mut all = place.transcript(&["diff", "run", "after", "--limit", "3"]);
+    all.push_str(
+        &place.transcript(&["diff", "run", "after", "--level", "copy", "--level", "module"]),
+    );
+    all.push_str(&place.transcript(&[
+        "diff",
+        "run",
+        "after",
+        "--hta=gpu",
+        "--short-names",
+        "--limit",
+        "2",
+    ]));
+    insta::with_settings!({
+        snapshot_path => concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/snapshots"),
+        prepend_module_to_snapshot => false,
+    }, { insta::assert_snapshot!("diff", all) });
+}
+
+#[test]
+fn the_command_writes_every_format() {
+    let place = place();
+    let output = place.run(&["diff", "run", "after", "-f", "json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let json: Json = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["schema_version"], 1);
+    for key in [
+        "tool",
+        "before_path",
+        "after_path",
+        "headline",
+        "before",
+        "after",
+        "explained",
+        "steps",
+        "notes",
+    ] {
+        assert!(!json[key].is_null(), "{key}");
+    }
+    assert_eq!(json["unit"], "step");
+    assert!(json["rows"][0]["before"]["step_ns"].as_f64().unwrap() > 0.0);
+    assert!(json["categories"][0]["group"].is_string());
+
+    let csv =
+        place.run(&["diff", "run", "after", "-f", "csv", "--level", "kernel", "--limit", "2"]);
+    let csv = text(&csv.stdout);
+    assert!(csv.starts_with("level,name,renamed_from,matched,change,before_count,"), "{csv}");
+    assert_eq!(csv.lines().count(), 3);
+    for (format, magic) in [("parquet", b"PAR1".as_slice()), ("arrow", b"ARROW1")] {
+        let args = ["diff", "run", "after", "-f", format, "-o", "rows"];
+        assert_eq!(place.run(&args).status.code(), Some(0));
+        assert!(std::fs::read(place.path("rows")).unwrap().starts_with(magic));
+        assert_eq!(place.run(&args).status.code(), Some(2), "nothing is overwritten");
+        std::fs::remove_file(place.path("rows")).unwrap();
+    }
+}
+
+#[test]
+fn the_exit_code_is_for_regressions() {
+    let place = place();
+    let code = |args: &[&str]| place.run(args).status.code();
+    assert_eq!(code(&["diff", "after", "run"]), Some(0));
+    assert_eq!(code(&["diff", "after", "run", "--fail-on-regression", "5"]), Some(1));
+    assert_eq!(code(&["diff", "after", "run", "--fail-on-regression", "1000%"]), Some(0));
+    assert_eq!(code(&["diff", "run", "after", "--fail-on-regression", "0"]), Some(0));
+    for wrong in [
+        ["--before-steps", "x"],
+        ["--before-steps", "77"],
+        ["--after-ranks", "9"],
+        ["--fail-on-regression", "-1"],
+        ["--tolerance", "inf"],
+    ] {
+        let output = place.run(&["diff", "run", "after", wrong[0], wrong[1]]);
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{wrong:?}");
+    }
+}
+
+#[test]
+fn names_are_data() {
+    let place = Place::new();
+    let evil = event("cpu_op", "a\u{1b}[2J\u{9b}31m\u{202e}b", 1, 1_090, 5);
+    write_trace(&place.path("before.json"), &one_step(&[]));
+    write_trace(&place.path("after.json"), &one_step(&[evil]));
+    for args in [
+        &["diff", "before.json", "after.json"][..],
+        &["diff", "before.json", "after.json", "--hta"],
+    ] {
+        let output = place.run(args);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let text = text(&output.stdout);
+        assert!(text.contains("\\u{1b}[2J") && !text.contains('\u{1b}'), "{text}");
+    }
+}
