@@ -243,8 +243,8 @@ fn launches_say_what_is_unusual_about_them() {
     );
 }
 
-/// aten::linear 0..100 holds aten::t 10..20 and aten::addmm 30..90, which launches; another call of
-/// aten::linear follows at once.
+/// `linear` 0..100 holds `t` 10..20 and `addmm` 30..90, which launches; another call of `linear` follows
+/// at once.
 fn operators() -> Run {
     let mut run = Run::default();
     run.rank(0)

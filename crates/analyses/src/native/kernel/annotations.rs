@@ -63,8 +63,11 @@ fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
 }
 
-/// Rank and lane of each row, and the time it takes.
-fn lanes_and_spans(batch: &RecordBatch) -> Result<(Vec<(i64, i64)>, Vec<Span>)> {
+/// A rank and a lane of its trace.
+type Lane = (i64, i64);
+
+/// The lane of each row, and the time it takes.
+fn lanes_and_spans(batch: &RecordBatch) -> Result<(Vec<Lane>, Vec<Span>)> {
     let [rank, thread, ts, dur]: [Int64Array; 4] = [
         ints(batch, "rank")?,
         ints(batch, "thread")?,
