@@ -94,13 +94,11 @@ fn gains(session: &Session, rank: i32) -> BTreeMap<String, f64> {
     shares(session, &query)
 }
 
-/// The question with the largest gain, among those about a cause that can be removed: that kernels or
-/// the host could be faster is true of every run.
-fn best(gains: &BTreeMap<String, f64>) -> &str {
-    let mut causes: Vec<(&String, &f64)> =
-        gains.iter().filter(|(name, _)| *name != "kernels_2x_faster").collect();
-    causes.sort_by(|a, b| b.1.total_cmp(a.1));
-    causes[0].0
+/// Whether no other question has a larger gain, among those about a cause that can be removed: that the
+/// kernels could be faster is true of every run.
+fn leads(gains: &BTreeMap<String, f64>, scenario: &str) -> bool {
+    let others = gains.iter().filter(|(name, _)| *name != "kernels_2x_faster");
+    others.fold(0.0, |most: f64, (_, &gain)| most.max(gain)) <= gains[scenario]
 }
 
 fn check_tiles(session: &Session, name: &str) {
@@ -210,10 +208,10 @@ fn free_data_loading_is_what_loader_workers_gave() {
     let measured = number(&after, "SELECT median_ns FROM step_time_summary");
     let error = predicted / measured - 1.0;
     assert!(error.abs() < 0.1, "predicted {predicted} ns, measured {measured} ns");
-    assert_eq!(best(&gains(&before, 0)), "data_loading_free");
+    assert!(leads(&gains(&before, 0), "data_loading_free"));
     assert!(gains(&after, 0)["data_loading_free"] < 0.02);
     // Twice as fast on the host is what is left to gain there.
-    assert_eq!(best(&gains(&after, 0)), "host_2x_faster");
+    assert!(leads(&gains(&after, 0), "host_2x_faster"));
 }
 
 #[test]
@@ -243,7 +241,7 @@ fn a_run_without_device_has_a_path_too() {
     for name in ["cpu_only", "generated/cpu_resnet_nw0", "rank_non_gpu"] {
         let session = session(&corpus.join("traces").join(name));
         let shares: f64 =
-            numbers(&session, "SELECT host_ratio + data_loading_ratio FROM critical_path_causes")
+            numbers(&session, "SELECT host_ratio + data_loading_ratio + communication_ratio FROM critical_path_causes")
                 .into_iter()
                 .map(|row| row[0])
                 .sum();
@@ -252,10 +250,10 @@ fn a_run_without_device_has_a_path_too() {
     // The straggler loads data, the others wait for it in gloo's all-reduce, on the host.
     let ddp = session(&corpus.join("traces/generated/ddp_gloo_4rank_straggler"));
     for rank in 0..3 {
-        assert_eq!(best(&gains(&ddp, rank)), "communication_free", "rank {rank}");
+        assert!(leads(&gains(&ddp, rank), "communication_free"), "rank {rank}");
         assert!(path_shares(&ddp, rank)["communication"] > 0.5, "rank {rank}");
     }
-    assert_eq!(best(&gains(&ddp, 3)), "data_loading_free");
+    assert!(leads(&gains(&ddp, 3), "data_loading_free"));
     assert!(path_shares(&ddp, 3)["data_loading"] > 0.4);
 }
 
@@ -345,7 +343,7 @@ fn planted_causes_are_found_and_their_gain_is_what_removing_them_gives() {
             let folder = demo(bottleneck, 4, seed);
             let slow = session(folder.path());
             let gains = gains(&slow, rank);
-            assert_eq!(best(&gains), scenario, "{bottleneck:?}, seed {seed}: {gains:?}");
+            assert!(leads(&gains, scenario), "{bottleneck:?}, seed {seed}: {gains:?}");
             let share = path_shares(&slow, rank)[cause];
             assert!(share > least, "{bottleneck:?}, seed {seed}: {share}");
             let measured = 1.0 - window(&healthy, rank) / window(&slow, rank);

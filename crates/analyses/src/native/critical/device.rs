@@ -109,9 +109,12 @@ impl Device {
                 _ => floors[0],
             };
             let floor = floor.unwrap_or(0);
-            // A graph is submitted as a whole; a call that waits submits first.
-            let waits = call.role == Role::BlockingCopy || a.may_block;
-            let at_once = caused[at as usize] > 1 || waits;
+            // A graph is submitted as a whole, and a call that waits submits first. Where the stream
+            // was busy until just before, nothing shows when in the call that was.
+            let waits = call.role == Role::BlockingCopy || (a.may_block && a.end <= call.end);
+            let before = events.activities.get(self.previous[i] as usize);
+            let busy = before.is_some_and(|b| b.end + floor >= a.ts);
+            let at_once = caused[at as usize] > 1 || waits || busy;
             let ts = if at_once { call.ts } else { (a.ts - floor).clamp(call.ts, call.end) };
             host.cut(timeline, ts);
             let delay = floor.min(a.ts - ts);

@@ -246,8 +246,8 @@ impl ByRank {
 fn instances(events: &RankEvents, names: &Names, text: &str) -> Vec<(i64, i64)> {
     let matches: Vec<bool> = names.texts.iter().map(|name| name.contains(text)).collect();
     let of_text = |e: &&HostEvent| {
-        let name = names.ids[e.row as usize] as usize;
-        e.table == Table::Annotations && matches.get(name).copied().unwrap_or(false)
+        let name = || names.ids[e.row as usize] as usize;
+        e.table == Table::Annotations && matches.get(name()).copied().unwrap_or(false)
     };
     let mut found: Vec<(i64, i64, i64)> =
         events.host.iter().filter(of_text).map(|e| (e.ts, e.id, e.end)).collect();
