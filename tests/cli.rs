@@ -380,7 +380,7 @@ fn traces_are_augmented_once() {
     let trace: Value = serde_json::from_slice(&std::fs::read(place.path(path)).unwrap()).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
     let ours: Vec<&Value> = events.iter().filter(|e| e["cat"] == "trace_advisor").collect();
-    assert!(ours.iter().any(|e| e["ph"] == "X" && e["args"]["code"] == "IN001"));
+    assert!(ours.iter().any(|e| e["ph"] == "B" && e["args"]["code"] == "IN001"));
     assert!(ours.iter().all(|e| e["ph"] != "C"));
     assert!(!text(&some.stderr).contains("critical path"), "{}", text(&some.stderr));
 }

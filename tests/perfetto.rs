@@ -6,7 +6,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use advisor_cli::demo::{Bottleneck, Options, write_run};
+use advisor_cli::demo::{Bottleneck, Options, render_rank, write_run};
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 use trace_advisor::arrow::array::AsArray;
@@ -183,6 +183,30 @@ fn augmented_traces_open_in_perfetto() {
     assert!(added.findings > 0);
     assert_eq!(after[7][0]["slices"], json!(added.ranges));
     assert_eq!(after[8], [json!({"name": "IN001 Steps wait for the DataLoader"})]);
+}
+
+/// Viewers hold times since 1970 in doubles, which lose nanoseconds: nothing may get lost with them.
+#[test]
+fn times_since_1970_lose_no_slices() {
+    let Some(python) = python() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { steps: 3, layers: 1, ranks: 1, ..Options::default() };
+    let text = String::from_utf8(render_rank(&options, 0, Vec::new()).unwrap()).unwrap();
+    let text = text.replace("\"ts\": 4395", "\"ts\": 1704395");
+    let base = text.find("\"baseTimeNanoseconds\"").unwrap();
+    let text = format!("{}\"baseTimeNanoseconds\": 0}}", &text[..base]);
+    let trace = folder.path().join("trace.json");
+    std::fs::write(&trace, text).unwrap();
+
+    let run = Run::open(&trace).unwrap();
+    assert!(run.info().sources[0].shift_ns < -1_700_000_000_000_000_000);
+    let written = augment(&run, &folder.path().join("out"));
+    let before = ask(&python, &trace, &[ORIGINAL, PROBLEMS]);
+    let path = track("Critical path");
+    let after = ask(&python, &written[0].path, &[ORIGINAL, PROBLEMS, &path]);
+    assert_eq!(after[..2], before[..]);
+    assert!(written[0].added.segments > 10);
+    assert_eq!(after[2][0]["slices"], json!(written[0].added.segments));
 }
 
 /// What no browser is needed for: valid JSON, and nothing that a reader of ours would judge otherwise.

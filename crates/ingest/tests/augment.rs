@@ -14,7 +14,7 @@ use support::{column, gzip, read, trace};
 use trace_model::{Dataset, Value};
 
 const LANE: Lane<'static> = Lane { pid: "900", tid: "901" };
-/// What `insert` adds, metadata aside.
+/// Rows that `insert` adds. It writes four events more: three of metadata, and the end of the slice.
 const ADDED: usize = 5;
 
 fn insert(out: &mut EventWriter<'_>) -> io::Result<()> {
@@ -109,7 +109,7 @@ fn same_and_more(before: &Dataset, after: &Dataset) -> Result<(), String> {
         }
     }
     let events = |d: &Dataset| d.run.sources[0].events;
-    if (added != ADDED && !is_empty) || events(after) != events(before) + ADDED as u64 + 3 {
+    if (added != ADDED && !is_empty) || events(after) != events(before) + ADDED as u64 + 4 {
         return Err(format!("{added} rows were added"));
     }
     let wanted = [("spans", "dur_ns", "2002"), ("spans", "ts_ns", "1001"), ("counters", "ts_ns", "5")];

@@ -63,7 +63,10 @@ impl<'a> EventWriter<'a> {
         self.end()
     }
 
-    /// A stretch of time.
+    /// A stretch of time. Those of one lane come in order and do not overlap.
+    ///
+    /// It is written as two events, begin and end. Viewers hold microseconds since 1970 in a double, good
+    /// to a quarter of one: with a duration, a slice would overlap the next by that, and be dropped.
     pub fn slice(
         &mut self,
         lane: Lane<'_>,
@@ -72,10 +75,12 @@ impl<'a> EventWriter<'a> {
         dur_ns: i64,
         args: &[(&str, Value)],
     ) -> io::Result<()> {
-        self.head("X", name, lane)?;
-        self.time("ts", ts_ns.saturating_sub(self.shift_ns))?;
-        self.time("dur", dur_ns)?;
+        self.head("B", name, lane)?;
+        self.time(ts_ns)?;
         self.args(args)?;
+        self.end()?;
+        self.head("E", name, lane)?;
+        self.time(ts_ns.saturating_add(dur_ns))?;
         self.end()
     }
 
@@ -88,7 +93,7 @@ impl<'a> EventWriter<'a> {
         args: &[(&str, Value)],
     ) -> io::Result<()> {
         self.head("i", name, lane)?;
-        self.time("ts", ts_ns.saturating_sub(self.shift_ns))?;
+        self.time(ts_ns)?;
         self.line.extend_from_slice(b",\"s\":\"g\"");
         self.args(args)?;
         self.end()
@@ -104,7 +109,7 @@ impl<'a> EventWriter<'a> {
         value: f64,
     ) -> io::Result<()> {
         self.head("C", name, Lane { pid, tid: "" })?;
-        self.time("ts", ts_ns.saturating_sub(self.shift_ns))?;
+        self.time(ts_ns)?;
         self.args(&[(unit, Value::Float(value))])?;
         self.end()
     }
@@ -120,7 +125,7 @@ impl<'a> EventWriter<'a> {
     ) -> io::Result<()> {
         for (phase, (lane, ts_ns)) in [("s", from), ("f", to)] {
             self.head(phase, name, lane)?;
-            self.time("ts", ts_ns.saturating_sub(self.shift_ns))?;
+            self.time(ts_ns)?;
             write!(self.line, ",\"id\":{id}")?;
             if phase == "f" {
                 self.line.extend_from_slice(b",\"bp\":\"e\"");
@@ -151,11 +156,12 @@ impl<'a> EventWriter<'a> {
         }
     }
 
-    /// Decimal microseconds with all nanoseconds.
-    fn time(&mut self, key: &str, ns: i64) -> io::Result<()> {
+    /// Decimal microseconds with all nanoseconds, on the clock of the trace.
+    fn time(&mut self, ts_ns: i64) -> io::Result<()> {
+        let ns = ts_ns.saturating_sub(self.shift_ns);
         let sign = if ns < 0 { "-" } else { "" };
         let ns = ns.unsigned_abs();
-        write!(self.line, ",\"{key}\":{sign}{}.{:03}", ns / 1000, ns % 1000)
+        write!(self.line, ",\"ts\":{sign}{}.{:03}", ns / 1000, ns % 1000)
     }
 
     fn args(&mut self, args: &[(&str, Value)]) -> io::Result<()> {
@@ -201,10 +207,12 @@ mod tests {
         let lane = Lane { pid: "7", tid: "GPU 0" };
         let shift_ns = -1_712_085_511_123_456_000;
         let text = written(|w| w.slice(lane, "a", 789, 5, &[]), shift_ns);
+        let (begin, end) = text.trim().split_once(",\n").unwrap();
         assert_eq!(
-            text.trim(),
-            r#"{"ph":"X","cat":"trace_advisor","name":"a","pid":7,"tid":"GPU 0","ts":1712085511123456.789,"dur":0.005,"args":{}}"#
+            begin,
+            r#"{"ph":"B","cat":"trace_advisor","name":"a","pid":7,"tid":"GPU 0","ts":1712085511123456.789,"args":{}}"#
         );
+        assert!(end.contains(r#""ph":"E""#) && end.ends_with(r#""ts":1712085511123456.794}"#));
         assert!(written(|w| w.mark(lane, "a", 0, &[]), 1_500).contains(r#""ts":-1.500,"#));
         assert!(written(|w| w.mark(lane, "a", 0, &[]), 500).contains(r#""ts":-0.500,"#));
     }
