@@ -319,6 +319,73 @@ fn tables_describe_themselves_and_runs() {
 }
 
 #[test]
+fn execution_traces_are_read_and_linked() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("job")).unwrap();
+    let node = |id: i64, name: &str, rf_id: i64| {
+        format!(
+            r#"{{"id": {id}, "name": "{name}", "parent": 1, "rf_id": {rf_id}, "op_schema": ""}}"#
+        )
+    };
+    let nodes = |extra: &str| {
+        format!(
+            r#"{{"schema": "1.0.1", "pid": 1, "start_ts": 1, "nodes": [{}, {}{extra}]}}"#,
+            node(2, "aten::mm", 3),
+            node(1, "[pytorch|profiler|execution_trace|process]", 0)
+        )
+    };
+    place
+        .write("job/et_rank0.json", nodes(""))
+        .write("job/et_rank0_again.json", nodes(&format!(", {}", node(4, "aten::add", 9))))
+        .write(
+            "job/trace.json",
+            r#"{"distributedInfo": {"rank": 0}, "traceEvents": [
+                {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2, "args": {"External id": 3}}]}"#,
+        );
+    transcript!("tables_execution_trace", place.transcript(&["tables", "job"]));
+}
+
+#[test]
+fn traces_are_augmented_once() {
+    let place = Place::with_run();
+    let augment = |more: &[&str]| {
+        let mut args = vec!["augment", "run", "-o", "out"];
+        args.extend(more);
+        place.run(&args)
+    };
+    let first = augment(&[]);
+    assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
+    let paths: Vec<&str> = text(&first.stdout).lines().collect();
+    assert_eq!(paths.len(), 2);
+    for (path, rank) in paths.iter().zip(["rank-0.", "rank-1."]) {
+        assert!(path.starts_with(&format!("out/{rank}")) && path.ends_with(".json.gz"), "{path}");
+        assert!(place.path(path).is_file());
+    }
+    let said = text(&first.stderr);
+    for part in ["rank 0: ", "counters, ", "segments of the critical path, ", "findings, "] {
+        assert!(said.contains(part), "{said}");
+    }
+
+    let again = augment(&[]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again.stderr).contains("--force"), "{}", text(&again.stderr));
+    let onto_itself = place.run(&["augment", "run", "-o", "run", "--force"]);
+    assert_eq!(onto_itself.status.code(), Some(2));
+    assert!(text(&onto_itself.stderr).contains("is the trace itself"));
+
+    // Only what is asked for, as plain JSON.
+    let some = augment(&["--only", "findings", "--json"]);
+    assert_eq!(some.status.code(), Some(0), "{}", text(&some.stderr));
+    let path = text(&some.stdout).lines().next().unwrap();
+    let trace: Value = serde_json::from_slice(&std::fs::read(place.path(path)).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let ours: Vec<&Value> = events.iter().filter(|e| e["cat"] == "trace_advisor").collect();
+    assert!(ours.iter().any(|e| e["ph"] == "X" && e["args"]["code"] == "IN001"));
+    assert!(ours.iter().all(|e| e["ph"] != "C"));
+    assert!(!text(&some.stderr).contains("critical path"), "{}", text(&some.stderr));
+}
+
+#[test]
 fn demo_writes_once() {
     let place = Place::new();
     let args = ["demo", "-o", "new", "--layers", "1", "--steps", "1", "--ranks", "3", "--json"];
@@ -397,4 +464,21 @@ fn help_is_grouped() {
         assert!(help.contains(group), "{group}");
     }
     assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn a_part_of_a_run_can_be_asked_about() {
+    let place = place();
+    let mut text = String::new();
+    let rows = "SELECT rank, step, count(*) AS kernels FROM kernels GROUP BY rank, step ORDER BY rank, step";
+    for part in
+        [&["--ranks", "1", "--steps", "5.."][..], &["--between", "2ms..20ms"], &["--name", "^nccl"]]
+    {
+        text += &place.transcript(&[&["sql", "run", rows], part].concat());
+    }
+    text += &place.transcript(&own(&["--ranks", "1"]));
+    for wrong in [["--ranks", "7"], ["--steps", "x"], ["--between", "1..2"], ["--name", "("]] {
+        text += &place.transcript(&[&["sql", "run", rows], &wrong[..]].concat());
+    }
+    transcript!("part", text);
 }

@@ -1,4 +1,5 @@
 //! Runs the program as a user would, and tells what it said.
+#![allow(dead_code, reason = "each test program uses its part")]
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

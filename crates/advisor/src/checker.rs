@@ -2,7 +2,7 @@
 
 use minijinja::Environment;
 use toml::Spanned;
-use trace_model::MetricSpec;
+use trace_model::{MetricSpec, Scope, Unit};
 
 use crate::expr::{self, EXTRA_NAMES, Formula};
 use crate::grade::Severity;
@@ -102,7 +102,7 @@ impl<'s> Checker<'_, '_, '_, 's> {
             .collect()
     }
 
-    pub(crate) fn gain(&mut self, layered: &'s Layered) -> Gain {
+    pub(crate) fn gain(&mut self, layered: &'s Layered, metrics: &[MetricSpec]) -> Gain {
         let Some((file, table)) = layered.last(|t| t.gain.as_ref()) else {
             return Gain::default();
         };
@@ -127,7 +127,25 @@ impl<'s> Checker<'_, '_, '_, 's> {
             self.problems.add(&span, message, Some(help));
         }
         let of = (table.method != GainMethod::None).then_some(table.of.as_ref()).flatten();
-        Gain { of: of.map(|t| t.get_ref().clone()), low, high, method: table.method, floor }
+        let what_if = table.what_if.as_ref().and_then(|name| {
+            let name = Text::new(file, name);
+            self.what_if(&name, metrics)
+        });
+        let of = of.map(|t| t.get_ref().clone());
+        Gain { of, low, high, method: table.method, floor, what_if }
+    }
+
+    fn what_if(&mut self, name: &Text<'_>, metrics: &[MetricSpec]) -> Option<MetricSpec> {
+        let fits = |m: &&MetricSpec| m.scope == Scope::Rank && m.unit == Unit::Ratio;
+        if let Some(metric) = metrics.iter().find(|m| m.name() == name.text).filter(fits) {
+            return Some(metric.clone());
+        }
+        let names: Vec<String> = metrics.iter().filter(fits).map(MetricSpec::name).collect();
+        let help = did_you_mean(name.text, names.iter().map(String::as_str))
+            .unwrap_or_else(|| "such as `critical_gains.data_loading_free_ratio`".to_owned());
+        let message = format!("`{}` is no metric that gives a share of each rank", name.text);
+        self.problems.add(&name.span, message, Some(help));
+        None
     }
 
     /// The rule's tests; none if a later file changes what they test.

@@ -85,7 +85,7 @@ impl Compiler<'_, '_> {
             checker.expression(text);
         }
         let lower_confidence = checker.lower(layered);
-        let gain = checker.gain(layered);
+        let gain = checker.gain(layered, metrics);
         let tests = checker.tests(layered);
         if advice.is_empty() {
             let message = format!("rule `{}` has no `advice`", layered.name);

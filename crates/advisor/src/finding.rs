@@ -119,6 +119,9 @@ pub struct GainEstimate {
     pub unattributed_pct: Option<f64>,
     /// Where the numbers come from.
     pub method: GainMethod,
+    /// A second, independent estimate: percent of the window that comes back when the critical path
+    /// is timed again without the cause. Null if the rule has none.
+    pub what_if_pct: Option<f64>,
     /// Codes of the findings whose time is part of this one's.
     pub contains: Vec<String>,
     /// Codes of the findings that this one's time is part of, nearest first.

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use trace_model::{MetricTable, RunInfo, Warning};
+use trace_model::{MetricTable, RunInfo, Value, Warning};
 
 use crate::evaluate::{Outcome, StepTimes, evaluate};
 use crate::expr;
-use crate::finding::Finding;
+use crate::finding::{Finding, tidy};
 use crate::grade::{Confidence, Severity};
 use crate::headline::{Headline, headline};
 use crate::rank::rank;
@@ -78,6 +78,9 @@ pub struct Run {
     pub steps: usize,
     /// From the first event to the end of the last.
     pub wall_ns: i64,
+    /// Which part of the run was asked for; absent for all of it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub selection: String,
     /// Input files.
     pub sources: Vec<RunSource>,
 }
@@ -206,6 +209,7 @@ pub fn advise(
         }
     }
     weaken(&mut findings, rules.rules());
+    second_opinions(&mut findings, rules.rules(), tables);
     rank(&mut findings, rules.rules());
     let headline = headline(&findings, rules.rules(), &ceilings, steps.slowest(), unknown.len());
     Report {
@@ -222,6 +226,37 @@ pub fn advise(
         ignored,
         warnings,
     }
+}
+
+/// Adds the second estimates of gains. One that says much less than the first makes the finding less
+/// sure: what is lost there may not be what holds the run up.
+fn second_opinions(findings: &mut [Finding], rules: &[Rule], tables: &[MetricTable]) {
+    for finding in findings {
+        let metric = rules.iter().find(|r| r.code == finding.code);
+        let Some(metric) = metric.and_then(|r| r.gain.what_if.as_ref()) else { continue };
+        let Some(table) = tables.iter().find(|t| t.view == metric.view) else { continue };
+        let Some(pct) = most_of(table, &metric.column, &finding.affected.ranks) else { continue };
+        finding.gain.what_if_pct = Some(tidy(pct));
+        if finding.gain.low_pct.is_some_and(|low| pct < low * DISAGREES && low - pct >= 1.0) {
+            finding.confidence = Confidence::lowered(finding.confidence);
+            finding.caveats.push(format!(
+                "the critical path, timed again without it, gets only {pct:.1} % shorter"
+            ));
+        }
+    }
+}
+
+/// Below this share of the first estimate's lower end, the second disagrees.
+const DISAGREES: f64 = 0.5;
+
+/// The largest value of a column, in percent, over some ranks; over all if none is named.
+fn most_of(table: &MetricTable, column: &str, ranks: &[i64]) -> Option<f64> {
+    let (rank, column) = (table.index("rank")?, table.index(column)?);
+    let values = table.rows.iter().filter_map(|row| {
+        let meant = ranks.is_empty() || matches!(row[rank], Value::Int(r) if ranks.contains(&r));
+        row[column].as_f64().filter(|_| meant)
+    });
+    values.max_by(f64::total_cmp).map(|share| share * 100.0)
 }
 
 /// Lowers the confidence of findings whose numbers a note about the trace puts in doubt: those of
@@ -291,6 +326,7 @@ impl From<&RunInfo> for Run {
             ranks: run.ranks.clone(),
             steps: run.steps,
             wall_ns: run.wall_ns,
+            selection: run.selection.clone(),
             sources: sources.collect(),
         }
     }

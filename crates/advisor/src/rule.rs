@@ -117,6 +117,8 @@ pub struct Gain {
     pub method: GainMethod,
     /// Findings whose gain at best is below this share are at most `info`; 0 for none.
     pub floor: f64,
+    /// Metric that estimates the same gain in another way.
+    pub what_if: Option<MetricSpec>,
 }
 
 /// A row with the verdict it must get, and where it is written.

@@ -10,6 +10,7 @@ use trace_model::MetricSpec;
 use crate::compile::compile;
 use crate::layers::{Layered, Text};
 use crate::problem::{Problem, Problems, RuleSource, Span, did_you_mean};
+use crate::report::Report;
 use crate::rule::{Rule, RuleQuery};
 use crate::shape::{self, Place};
 use crate::suppress::{Date, Ignore};
@@ -93,6 +94,14 @@ impl RuleSet {
         let step_time = self.has_step_time.then_some(STEP_TIME_VIEW);
         let judged = self.rules.iter().filter(|r| r.sql.is_none()).map(Rule::table);
         judged.chain(step_time).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// The views that hold second estimates for the findings of a report, sorted. They cost more than
+    /// others, and a run without findings needs none: judge first, and again with their rows.
+    pub fn what_if_views(&self, report: &Report) -> Vec<&str> {
+        let found = |rule: &&Rule| report.findings.iter().any(|f| f.code == rule.code);
+        let metrics = self.rules.iter().filter(found).filter_map(|r| r.gain.what_if.as_ref());
+        metrics.map(|m| m.view.as_str()).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// The queries that rules bring along; their results are handed to [`crate::advise`] as metric

@@ -230,6 +230,10 @@ pub(crate) struct GainTable {
     pub(crate) method: GainMethod,
     /// Findings whose gain at best is below this share of step time are at most `info`.
     pub(crate) floor: Option<f64>,
+    /// Metric of scope rank that estimates the same gain in another way, as a share: what comes back when
+    /// the critical path is timed again without the cause (`critical_gains.data_loading_free_ratio`).
+    #[schemars(with = "Option<String>")]
+    pub(crate) what_if: Option<Spanned<String>>,
 }
 
 /// Where an estimate of gain comes from.

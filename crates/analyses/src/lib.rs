@@ -34,6 +34,7 @@ mod module;
 mod native;
 mod params;
 mod schema;
+mod selection;
 mod session;
 
 pub use catalog::{Catalog, catalog};
@@ -41,4 +42,5 @@ pub use datafusion;
 pub use error::{Error, Result};
 pub use module::{Column, Module, Param, Source};
 pub use params::{ParamValue, Params};
+pub use selection::{Range, Ranges, Selection, SelectionError};
 pub use session::Session;

@@ -18,6 +18,8 @@ fn header_names(module: &Module) -> Vec<String> {
     module.columns.iter().map(|c| c.name.clone()).collect()
 }
 
+const FFMA: &str = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum";
+
 /// A bit of everything, so that every view has rows.
 fn small_run() -> Run {
     let mut run = Run::default();
@@ -34,19 +36,31 @@ fn small_run() -> Run {
                 )
                 .op(rank, "autograd::engine::evaluate_function: MmBackward0", start + 5_000, 100)
                 .annotation(rank, "Optimizer.step#SGD.step", start + 6_000, 100)
+                .op_with_kernels(rank, "aten::linear", start + 7_000, 500, 3)
+                .annotation(rank, "nccl:all_reduce", start + 1_650, 100)
+                .annotation(rank, "nccl:all_reduce", start + 2_900, 700)
+                .on_device()
+                .op(rank, "aten::mm", start + 1_400, 400)
                 .kernel_in_step(rank, step, start + 2_000, 500, (start + 1_500, 100))
+                .launched_by_op()
                 .shaped(0.5, 0.25)
-                .kernel(
+                .kernel_on(
                     rank,
                     "communication",
+                    (0, 7),
                     start + 3_000,
                     500 + i64::from(rank),
                     Some((start + 1_700, 10)),
+                    Some(step),
+                    "ncclDevKernel_AllReduce",
                 )
                 .as_collective("allreduce", "0", 16)
                 .memcpy(rank, start + 4_000, 100, 64, Some((start + 3_900, 300)));
         }
-        run.memory(rank, 5, 100, 200);
+        run.memory(rank, 5, 100, 200)
+            .op(rank, "aten::mm", 100, 10)
+            .node(5, "aten::mm(Tensor self, Tensor mat2) -> Tensor", "[[2,2],[2,2]]")
+            .measured(rank, "aten::linear", "aten::mm", &[(FFMA, 10.0)]);
     }
     run
 }
@@ -92,7 +106,8 @@ fn metric_rows_are_identified_by_the_keys_of_their_scope() {
         // The reasons for idleness of a stream and the devices of a step are rows of their own.
         let mut keys = scope.keys().to_vec();
         keys.extend(module.columns.iter().map(|c| c.name.as_str()).filter(|c| {
-            matches!(*c, "idle_category" | "kind") || (*c == "device" && !scope.keys().contains(c))
+            matches!(*c, "idle_category" | "kind" | "on_device")
+                || (*c == "device" && !scope.keys().contains(c))
         }));
         let rows = support::rows(&session, &module.name, &keys);
         let distinct: BTreeSet<&String> = rows.iter().collect();

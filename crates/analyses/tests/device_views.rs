@@ -251,8 +251,8 @@ fn queues_count_what_is_launched_and_not_started() {
         .kernel(0, "computation", 50, 5, Some((50, 2)));
     let session = run.open();
     assert_eq!(
-        rows(&session, "queue_length_series", &["ts_ns", "queue_length"]),
-        ["0 1", "5 2", "10 1", "30 0", "50 1", "50 0"]
+        rows(&session, "queue_length_series", &["ts_ns", "queue_length", "dur_ns"]),
+        ["0 1 5", "5 2 5", "10 1 20", "30 0 20", "50 1 0", "50 0 -"]
     );
     let columns = [
         "sample_count",

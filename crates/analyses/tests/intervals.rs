@@ -2,6 +2,7 @@
 
 mod support;
 
+use analyses::Params;
 use proptest::prelude::*;
 use support::{Run, table};
 use trace_model::{MetricTable, Value};
@@ -167,6 +168,37 @@ proptest! {
         let steps = table(&session, "gpu_utilization_by_step");
         let middle = from + lengths.0 as usize;
         prop_assert_eq!(int(&steps, "busy_ns"), count(&all[from..middle], |c| c > 0));
+    }
+
+    #[test]
+    fn utilization_in_stretches(
+        activities in prop::collection::vec(activity(), 1..20),
+        bucket_ns in 1..50_i64,
+        is_automatic: bool,
+    ) {
+        let mut run = build(&activities, &[]);
+        let first = activities.iter().map(|a| a.ts).min().unwrap();
+        let last = activities.iter().map(|a| a.ts + a.dur).max().unwrap();
+        run.step_from("trace", 0, 0, first, last - first, true);
+        let mut params = Params::default();
+        if !is_automatic {
+            params.set("utilization_bucket_us", bucket_ns as f64 / 1000.0);
+        }
+        let series = table(&run.open_with(params), "gpu_utilization_series");
+        let all = running(&activities, |_| true);
+        let cell = |row: &[Value], name: &str| row[series.index(name).unwrap()].as_f64().unwrap();
+        let mut at = first;
+        for row in &series.rows {
+            let [ts, dur, busy] = ["ts_ns", "dur_ns", "busy_ns"].map(|name| cell(row, name) as i64);
+            prop_assert_eq!(ts, at, "stretches follow each other");
+            at += dur;
+            let wanted = if is_automatic { 1 } else { bucket_ns };
+            prop_assert!(ts % wanted == 0 || ts == first);
+            prop_assert_eq!(ts / wanted, (at - 1) / wanted, "no stretch is longer than wanted");
+            prop_assert_eq!(busy, count(&all[ts as usize..at as usize], |c| c > 0));
+            prop_assert_eq!(cell(row, "busy_ratio"), busy as f64 / dur as f64);
+        }
+        prop_assert_eq!(at, if last > first { last } else { first });
     }
 
     #[test]

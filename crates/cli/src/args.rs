@@ -3,13 +3,16 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use regex::Regex;
 use trace_advisor::advisor::Severity;
 use trace_advisor::analyses::diff::Steps;
+use trace_advisor::analyses::{Range, Ranges};
 
 use crate::demo::Bottleneck;
 use crate::output::Reader;
 
 const INPUT: &str = "Input";
+const PART: &str = "Part of the run";
 const RULES: &str = "Rules";
 const COMPARISON: &str = "Comparison";
 const OUTPUT: &str = "Output";
@@ -45,6 +48,10 @@ pub(crate) enum Command {
     /// Exit code: 0; 1 if the median step is slower than --fail-on-regression allows; 2 if the runs
     /// could not be compared.
     Diff(Diff),
+    /// Copy the traces of a run with tracks for trace viewers: counters, critical path, findings
+    ///
+    /// The copies open in Perfetto (ui.perfetto.dev) and chrome://tracing. Their paths go to stdout.
+    Augment(Augment),
     /// Describe tables and views, or say what was read from a run
     Tables(Tables),
     /// Explain a rule: what it measures, why it matters, what to do
@@ -64,6 +71,8 @@ pub(crate) struct Reading {
     /// Refuse compressed files with more than this many bytes of JSON
     #[arg(long, value_name = "BYTES", help_heading = INPUT)]
     pub(crate) max_json_bytes: Option<u64>,
+    #[command(flatten)]
+    pub(crate) part: Part,
     /// Set a parameter of the analyses, e.g. `short_kernel_us=10`
     #[arg(long = "set", value_name = "NAME=VALUE", help_heading = INPUT)]
     pub(crate) set: Vec<String>,
@@ -73,6 +82,26 @@ pub(crate) struct Reading {
     /// Print what each stage took to stderr
     #[arg(long, help_heading = LOGGING)]
     pub(crate) timings: bool,
+}
+
+/// Which part of a run is asked about.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Part {
+    /// Only these ranks: `0-3,8`
+    #[arg(long, value_name = "LIST", help_heading = PART)]
+    pub(crate) ranks: Option<Ranges>,
+    /// Only what belongs to these steps: `5`, `5-8`, `5..`
+    #[arg(long, value_name = "RANGE", help_heading = PART)]
+    pub(crate) steps: Option<Range>,
+    /// Only events in a stretch of time, counted from the first event of the run: `10ms..50ms`
+    #[arg(long, value_name = "FROM..TO", value_parser = Range::time, help_heading = PART)]
+    pub(crate) between: Option<Range>,
+    /// Only device work on these streams: `7,20-24`
+    #[arg(long, value_name = "LIST", help_heading = PART)]
+    pub(crate) streams: Option<Ranges>,
+    /// Only events whose name matches a regular expression
+    #[arg(long = "name", id = "pattern", value_name = "REGEX", help_heading = PART)]
+    pub(crate) name: Option<Regex>,
 }
 
 /// Which rules are used.
@@ -346,6 +375,44 @@ pub(crate) enum DiffFormat {
     Parquet,
     /// The rows as Arrow IPC file
     Arrow,
+}
+
+/// `advisor augment`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Augment {
+    /// A run: a trace file, or the folder with the traces of all ranks
+    #[arg(value_name = "PATH", help_heading = INPUT)]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+    #[command(flatten)]
+    pub(crate) rules: RuleFiles,
+    /// Add only these
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PART", help_heading = OUTPUT)]
+    pub(crate) only: Vec<AugmentPart>,
+    /// Folder to write to, each trace under its own name; it is made if it is not there
+    #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
+    pub(crate) output: PathBuf,
+    /// Compress with gzip; by default as the traces are
+    #[arg(long, conflicts_with = "json", help_heading = OUTPUT)]
+    pub(crate) gz: bool,
+    /// Do not compress
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) json: bool,
+    /// Overwrite files in DIR; the traces themselves are never overwritten
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) force: bool,
+}
+
+/// What can be added to a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AugmentPart {
+    /// Queue length of streams, bandwidth of copies, use of devices
+    Counters,
+    /// The critical path, with arrows between the lanes it runs along
+    CriticalPath,
+    /// What `check` finds, where it shows
+    Findings,
 }
 
 /// `advisor tables`.

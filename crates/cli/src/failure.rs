@@ -121,6 +121,8 @@ fn ingest_help(error: &trace_advisor::ingest::Error) -> Option<String> {
              `tensorboard_trace_handler()` writes: *.json or *.json.gz"
                 .to_owned()
         }
+        Error::Exists { is_source: true, .. } => "give another folder with -o".to_owned(),
+        Error::Exists { .. } => "--force overwrites it".to_owned(),
         _ => return None,
     })
 }

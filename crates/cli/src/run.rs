@@ -3,12 +3,12 @@
 use std::io;
 use std::path::Path;
 
-use trace_advisor::analyses::{Params, catalog};
+use trace_advisor::analyses::{Params, Selection, catalog};
 use trace_advisor::ingest::Options;
 use trace_advisor::{OpenOptions, Run};
 
 use crate::Console;
-use crate::args::Reading;
+use crate::args::{Part, Reading};
 use crate::failure::helped;
 use crate::progress::Bar;
 use crate::render::clean::clean;
@@ -19,9 +19,20 @@ pub(crate) fn open(path: &Path, reading: &Reading, console: &Console) -> anyhow:
     if let Some(bytes) = reading.max_json_bytes {
         ingest.max_json_bytes = bytes;
     }
-    let options = OpenOptions { ingest, params: params(reading)? };
+    let selection = selection(&reading.part);
+    let options = OpenOptions { ingest, params: params(reading)?, selection };
     let bar = Bar::new(console.err_is_terminal);
     Ok(Run::open_with(path, &options, &bar)?)
+}
+
+fn selection(part: &Part) -> Selection {
+    Selection {
+        ranks: part.ranks.clone(),
+        steps: part.steps,
+        between: part.between,
+        streams: part.streams.clone(),
+        name: part.name.clone(),
+    }
 }
 
 /// Parameters from `--set` and the flags that stand for one.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use crate::formats::{Recognised, recognise};
+use crate::formats::{Format, Recognised, recognise};
 use crate::source;
 
 /// Enough text to see what a file is, metadata in front included.
@@ -15,7 +15,7 @@ const MAX_DEPTH: usize = 4;
 /// The files of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// Traces, by path.
+    /// Traces of all formats, by path.
     pub(crate) traces: Vec<Candidate>,
     /// Other files, with what they are.
     pub(crate) skipped: Vec<String>,
@@ -24,6 +24,7 @@ pub(crate) struct Found {
 /// A file that looks like a trace.
 #[derive(Debug)]
 pub(crate) struct Candidate {
+    pub(crate) format: Format,
     pub(crate) path: PathBuf,
     /// Path relative to the run.
     pub(crate) file: String,
@@ -31,7 +32,7 @@ pub(crate) struct Candidate {
 }
 
 /// Finds the traces of a run: the file itself, or the files of the folder; folders below only if the
-/// folder itself holds none.
+/// folder itself holds no timeline.
 pub(crate) fn discover(run: &Path) -> Result<Found, Error> {
     let io = |path: &Path| {
         let path = path.to_owned();
@@ -41,7 +42,13 @@ pub(crate) fn discover(run: &Path) -> Result<Found, Error> {
     if fs::metadata(run).map_err(io(run))?.is_file() {
         let file = run.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let bytes = fs::metadata(run).map_err(io(run))?.len();
-        found.traces.push(Candidate { path: run.to_owned(), file, bytes });
+        // A file that was named is read: if it is none of ours, the reader says why.
+        let prefix = source::prefix(run, PREFIX).map_err(io(run))?;
+        let format = match prefix.as_deref().map(recognise) {
+            Some(Recognised::Trace(format)) => format,
+            _ => Format::Kineto,
+        };
+        found.traces.push(Candidate { format, path: run.to_owned(), file, bytes });
         return Ok(found);
     }
     let mut folders = vec![run.to_owned()];
@@ -62,7 +69,8 @@ pub(crate) fn discover(run: &Path) -> Result<Found, Error> {
                 }
             }
         }
-        if !found.traces.is_empty() || below.is_empty() {
+        let has_timeline = found.traces.iter().any(|t| t.format == Format::Kineto);
+        if has_timeline || below.is_empty() {
             break;
         }
         folders = below;
@@ -81,7 +89,7 @@ fn look_at(run: &Path, path: PathBuf, bytes: u64, found: &mut Found) {
         Ok(Some(prefix)) => recognise(&prefix),
     };
     match what {
-        Recognised::Kineto => found.traces.push(Candidate { path, file, bytes }),
+        Recognised::Trace(format) => found.traces.push(Candidate { format, path, file, bytes }),
         Recognised::Other(what) => found.skipped.push(format!("{file} ({what})")),
         Recognised::Unknown => found.skipped.push(file),
     }

@@ -15,6 +15,22 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// A file could not be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// What was being written.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file to be written is there already.
+    #[error("{} {}", path.display(), if *is_source { "is the trace itself" } else { "exists" })]
+    Exists {
+        /// Where it was to be written.
+        path: PathBuf,
+        /// It is the very trace that was to be copied.
+        is_source: bool,
+    },
     /// The folder holds no file that is a profiler trace.
     #[error("{}: no profiler trace found{}", path.display(), seen(skipped))]
     NoTrace {

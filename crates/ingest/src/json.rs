@@ -186,6 +186,58 @@ impl<'a> Lexer<'a> {
         Ok(&self.text[start..self.pos])
     }
 
+    /// Reads an object: `member` is called at each value, with its key, and consumes it.
+    pub(crate) fn object(
+        &mut self,
+        mut member: impl FnMut(&mut Self, RawStr<'a>) -> Result<(), LexError>,
+    ) -> Result<(), LexError> {
+        self.expect(b'{')?;
+        if self.peek()? == b'}' {
+            self.bump();
+            return Ok(());
+        }
+        loop {
+            let key = self.string()?;
+            self.expect(b':')?;
+            member(self, key)?;
+            match self.peek()? {
+                b',' => self.bump(),
+                b'}' => {
+                    self.bump();
+                    return Ok(());
+                }
+                _ => return Err(LexError::Syntax),
+            }
+        }
+    }
+
+    /// Moves to the next place that looks like the start of an object in a list: `}`, `,`, `{`, `"`
+    /// with nothing but white space between.
+    pub(crate) fn skip_to_object(&mut self) -> Result<(), LexError> {
+        let skip_blank = |mut i: usize| {
+            while self.text.get(i).is_some_and(u8::is_ascii_whitespace) {
+                i += 1;
+            }
+            i
+        };
+        let mut at = self.pos;
+        loop {
+            let rest = self.text.get(at..).ok_or(LexError::End)?;
+            at += memchr::memchr(b'}', rest).ok_or(LexError::End)? + 1;
+            let comma = skip_blank(at);
+            if self.text.get(comma) != Some(&b',') {
+                continue;
+            }
+            let brace = skip_blank(comma + 1);
+            if self.text.get(brace) == Some(&b'{')
+                && self.text.get(skip_blank(brace + 1)) == Some(&b'"')
+            {
+                self.pos = brace;
+                return Ok(());
+            }
+        }
+    }
+
     fn skip_nested(&mut self) -> Result<(), LexError> {
         let mut depth = 0_u32;
         loop {

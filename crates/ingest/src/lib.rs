@@ -7,10 +7,12 @@
 //! ```
 //!
 //! A run is a trace file or a folder of them, `.json` or `.json.gz`; what a file is, is decided by
-//! its content. Files are read in parallel, and so are slices of one file. What is wrong with part
+//! its content. Execution traces are linked to the profiler traces they were recorded with. Files are read in parallel, and so are slices of one file. What is wrong with part
 //! of the input comes back as counted [`trace_model::Warning`]s; only a run of which nothing can be
 //! used is an [`Error`].
 
+mod augment;
+mod companions;
 mod discover;
 mod enrich;
 mod error;
@@ -26,7 +28,9 @@ use std::path::Path;
 
 use trace_model::Dataset;
 
+pub use augment::{Copy, Packing, copy_with};
 pub use error::Error;
+pub use formats::kineto::{CATEGORY, EventWriter, Lane};
 pub use sink::write_parquet;
 
 /// How to read a run.

@@ -6,18 +6,27 @@ use std::path::Path;
 use rayon::prelude::*;
 use trace_model::{Dataset, RunInfo, Source, TableSet, Warning};
 
+use crate::companions::{self, Companion};
 use crate::discover::{self, Candidate};
 use crate::error::Error;
+use crate::formats::Format;
+use crate::formats::execution::{self, Recording};
 use crate::formats::kineto::{self, Trace};
 use crate::source::{self, Limit};
 use crate::{Options, Progress};
 
-/// A file that was read, with the rank it was given.
-struct Member {
-    trace: Trace,
+/// A timeline that was read, with the rank it was given.
+pub(crate) struct Member {
+    pub(crate) trace: Trace,
     file: String,
-    rank: i32,
+    pub(crate) rank: i32,
     rank_from: &'static str,
+}
+
+/// What a file turned out to be.
+enum Content {
+    Timeline(Box<Trace>),
+    ExecutionTrace(Box<Recording>),
 }
 
 /// Reads a run: a trace file, or a folder of them.
@@ -29,18 +38,19 @@ pub(crate) fn read(
     let found = discover::discover(run)?;
     progress.begin(found.traces.len(), found.traces.iter().map(|c| c.bytes).sum());
     let limit = Limit { max_json_bytes: options.max_json_bytes };
-    let results: Vec<Result<Trace, String>> =
+    let results: Vec<Result<Content, String>> =
         found.traces.par_iter().map(|candidate| read_file(candidate, limit, progress)).collect();
 
     let mut warnings = Vec::new();
-    let mut traces = Vec::new();
+    let (mut traces, mut recordings) = (Vec::new(), Vec::new());
     for (candidate, result) in found.traces.into_iter().zip(results) {
         match result {
-            Ok(trace) => traces.push((candidate.file, trace)),
+            Ok(Content::Timeline(trace)) => traces.push((candidate.file, *trace)),
+            Ok(Content::ExecutionTrace(nodes)) => recordings.push((candidate.file, *nodes)),
             Err(reason) => warnings.push(run_warning("unreadable-file", candidate.file, reason)),
         }
     }
-    if traces.is_empty() {
+    if traces.is_empty() && recordings.is_empty() {
         let first = warnings.into_iter().next();
         return Err(first.map_or_else(
             || Error::NoTrace { path: run.to_owned(), skipped: found.skipped.clone() },
@@ -61,22 +71,29 @@ pub(crate) fn read(
     let members = assign_ranks(traces, &mut warnings);
     let members = choose_cycles(members, options.cycle, &mut warnings);
     check_world(&members, &mut warnings);
-    Ok(assemble(run, members, warnings))
+    let companions = companions::assign(recordings, &members, &mut warnings);
+    Ok(assemble(run, members, companions, warnings))
 }
 
 fn read_file(
     candidate: &Candidate,
     limit: Limit,
     progress: &dyn Progress,
-) -> Result<Trace, String> {
+) -> Result<Content, String> {
     let input = source::open(&candidate.path, limit).map_err(|e| format!("cannot be read: {e}"))?;
-    let trace = kineto::read(&candidate.file, input, &|bytes| progress.advance(bytes))
-        .map_err(|e| e.reason().to_owned())?;
+    let advance = |bytes| progress.advance(bytes);
+    let content = match candidate.format {
+        Format::Kineto => kineto::read(&candidate.file, input, &advance)
+            .map(|trace| Content::Timeline(Box::new(trace))),
+        Format::ExecutionTrace => {
+            execution::read(input, &advance).map(|nodes| Content::ExecutionTrace(Box::new(nodes)))
+        }
+    };
     progress.file_done(&candidate.file);
-    Ok(trace)
+    content.map_err(|e| e.reason().to_owned())
 }
 
-fn run_warning(code: &'static str, file: String, message: String) -> Warning {
+pub(crate) fn run_warning(code: &'static str, file: String, message: String) -> Warning {
     Warning { code, file, message, count: 1 }
 }
 
@@ -205,7 +222,13 @@ fn check_world(members: &[Member], warnings: &mut Vec<Warning>) {
 }
 
 /// Puts all ranks on one clock and builds the tables.
-fn assemble(run: &Path, members: Vec<Member>, mut warnings: Vec<Warning>) -> Dataset {
+fn assemble(
+    run: &Path,
+    members: Vec<Member>,
+    companions: Vec<Companion>,
+    mut warnings: Vec<Warning>,
+) -> Dataset {
+    let has_timeline = !members.is_empty();
     let single = members.len() == 1;
     let absolute = |m: &Member| m.trace.base_time_ns().map(|base| base + m.trace.start_ns);
     let zero = members.iter().filter_map(absolute).min();
@@ -214,6 +237,16 @@ fn assemble(run: &Path, members: Vec<Member>, mut warnings: Vec<Warning>) -> Dat
     let first = members.iter().map(|m| m.trace.start_ns).min().unwrap_or(0);
     let overlap = members.iter().map(|m| m.trace.start_ns).max()
         < members.iter().map(|m| m.trace.end_ns).min();
+
+    // What is added to the times of a trace, the absolute time of zero, and how sure that is.
+    let clock = |trace: &Trace| match (trace.base_time_ns(), zero) {
+        (Some(base), Some(zero)) => {
+            (base - zero, Some(zero), if single { "single" } else { "absolute" })
+        }
+        _ if single => (-trace.start_ns, None, "single"),
+        _ if overlap && zero.is_none() => (-first, None, "relative"),
+        _ => (-trace.start_ns, None, "relative"),
+    };
 
     let mut info = RunInfo { path: run.to_string_lossy().into_owned(), ..RunInfo::default() };
     let parts: Vec<(TableSet, i64)> = {
@@ -228,20 +261,14 @@ fn assemble(run: &Path, members: Vec<Member>, mut warnings: Vec<Warning>) -> Dat
                 rank_from: member.rank_from,
                 json_bytes: member.trace.json_bytes,
                 events: member.trace.events(),
+                shift_ns: clock(&member.trace).0,
             });
         }
         members
             .into_par_iter()
             .map(|member| {
                 let trace = member.trace;
-                let (shift, base, clock) = match (trace.base_time_ns(), zero) {
-                    (Some(base), Some(zero)) => {
-                        (base - zero, Some(zero), if single { "single" } else { "absolute" })
-                    }
-                    _ if single => (-trace.start_ns, None, "single"),
-                    _ if overlap && zero.is_none() => (-first, None, "relative"),
-                    _ => (-trace.start_ns, None, "relative"),
-                };
+                let (shift, base, clock) = clock(&trace);
                 let end_ns = trace.end_ns + shift;
                 let mut tables = TableSet::default();
                 trace.into_tables(&mut tables, member.rank, shift, base, clock);
@@ -249,7 +276,7 @@ fn assemble(run: &Path, members: Vec<Member>, mut warnings: Vec<Warning>) -> Dat
             })
             .collect()
     };
-    if !single && !all_absolute {
+    if has_timeline && !single && !all_absolute {
         warnings.push(run_warning(
             "unaligned-clocks",
             String::new(),
@@ -264,6 +291,13 @@ fn assemble(run: &Path, members: Vec<Member>, mut warnings: Vec<Warning>) -> Dat
                 tables.push(name, batch.clone());
             }
         }
+    }
+    for companion in companions {
+        info.sources.push(companion.source());
+        if !has_timeline {
+            info.ranks.push(companion.rank);
+        }
+        companion.into_tables(&mut tables, !has_timeline);
     }
     info.ranks.sort_unstable();
     Dataset { tables, run: info, warnings }

@@ -12,6 +12,9 @@ pub(crate) const WHOLE_LIMIT: u64 = 96 << 20;
 /// Bytes of JSON read at a time from a stream.
 pub(crate) const WINDOW: usize = 16 << 20;
 
+/// Longest single event or entry beside the events that is taken.
+pub(crate) const MAX_PIECE: usize = 256 << 20;
+
 /// No DEFLATE stream expands further than this.
 const MAX_DEFLATE_RATIO: u64 = 1032;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -89,30 +92,33 @@ impl Stream {
 
 /// Opens a file for reading its JSON.
 pub(crate) fn open(path: &Path, limit: Limit) -> io::Result<Input> {
-    let mut file = File::open(path)?;
-    let file_bytes = file.metadata()?.len();
+    let file_bytes = std::fs::metadata(path)?.len();
+    let whole = if is_gzip(path)? {
+        inflate_whole(path, file_bytes, limit.bytes(file_bytes))?
+    } else if file_bytes <= WHOLE_LIMIT {
+        Some(std::fs::read(path)?)
+    } else {
+        None
+    };
+    whole.map_or_else(|| stream(path, limit).map(Input::Stream), |text| Ok(Input::Whole(text)))
+}
+
+/// Opens a file for reading its JSON piece by piece, however short it is.
+pub(crate) fn stream(path: &Path, limit: Limit) -> io::Result<Stream> {
+    let file = File::open(path)?;
+    let end = End::NotYet;
+    if is_gzip(path)? {
+        let left = limit.bytes(file.metadata()?.len());
+        let reader = Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 20, file)));
+        return Ok(Stream { reader, left, end });
+    }
+    Ok(Stream { reader: Box::new(file), left: u64::MAX, end })
+}
+
+/// Whether a file begins as gzip does.
+pub(crate) fn is_gzip(path: &Path) -> io::Result<bool> {
     let mut magic = [0; 2];
-    let is_gzip = read_up_to(&mut file, &mut magic)? == 2 && magic == GZIP_MAGIC;
-    let limit = limit.bytes(file_bytes);
-    if is_gzip {
-        if let Some(text) = inflate_whole(path, file_bytes, limit)? {
-            return Ok(Input::Whole(text));
-        }
-        let reader = MultiGzDecoder::new(BufReader::with_capacity(1 << 20, File::open(path)?));
-        return Ok(Input::Stream(Stream {
-            reader: Box::new(reader),
-            left: limit,
-            end: End::NotYet,
-        }));
-    }
-    if file_bytes <= WHOLE_LIMIT {
-        return Ok(Input::Whole(std::fs::read(path)?));
-    }
-    Ok(Input::Stream(Stream {
-        reader: Box::new(File::open(path)?),
-        left: u64::MAX,
-        end: End::NotYet,
-    }))
+    Ok(read_up_to(&mut File::open(path)?, &mut magic)? == 2 && magic == GZIP_MAGIC)
 }
 
 /// The text of a gzip file of one member in one go; `None` if it is too long for that, has several

@@ -16,7 +16,7 @@ issues! {
     TruncatedGzip = "truncated-gzip",
         "the compressed data ends early or is damaged: only what came before was read; copy or record the file again";
     TruncatedJson = "truncated-json",
-        "the JSON ends in the middle: only the complete events were read; copy or record the file again";
+        "the JSON ends in the middle: only what was complete was read; copy or record the file again";
     MalformedEvent = "malformed-event", "not valid JSON: these stretches were skipped up to the next event";
     NotAnEvent = "not-an-event", "entries of the event list that are no objects were skipped";
     NegativeDuration = "negative-duration", "events that end before they start were set aside";
@@ -26,6 +26,9 @@ issues! {
     BadUtf8 = "bad-utf8", "names with invalid UTF-8 or broken escapes: replaced by U+FFFD";
     UnknownPhase = "unknown-phase", "events of a phase that profilers do not use were set aside";
     UnmatchedBeginEnd = "unmatched-begin-end", "begin (B) and end (E) events without a partner were set aside";
+    MalformedNode = "malformed-node", "not valid JSON: these stretches were skipped up to the next node";
+    NotANode = "not-a-node", "entries of the node list without a numeric id were skipped";
+    DuplicateNode = "duplicate-node", "nodes with the id of another one were set aside";
     UnreadableMetadata = "unreadable-metadata", "a top-level entry beside the events is not valid JSON: ignored";
     DuplicateCorrelation = "duplicate-correlation",
         "several host calls share a correlation id: device work was linked to the last";

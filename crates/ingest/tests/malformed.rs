@@ -237,14 +237,109 @@ fn one_bad_file_does_not_spoil_the_run() {
         ("rank0.json", good.as_bytes()),
         ("rank1.json", br#"{"schemaVersion": 1, "traceEvents": 7}"#),
         ("notes.txt", b"hello"),
-        ("et.json", br#"{"schema": "1.1", "nodes": []}"#),
+        ("graph.json", br#"{"schema": "1.1", "nodes": []}"#),
     ])
     .unwrap();
     assert_eq!(dataset.run.ranks, [0]);
     assert_eq!(warnings(&dataset), [("unreadable-file", 1), ("skipped-file", 2)]);
     assert!(
-        dataset.warnings[1].message.contains("execution trace"),
+        dataset.warnings[1].message.contains("graph.json (JSON, but not a trace)"),
         "{}",
         dataset.warnings[1].message
     );
+}
+
+fn execution_trace(nodes: &str) -> String {
+    format!(r#"{{"schema": "1.0.1", "pid": 7, "start_ts": 1, "nodes": [{nodes}], "finish_ts": 2}}"#)
+}
+
+fn node(id: i64) -> String {
+    format!(
+        r#"{{"id": {id}, "name": "aten::op{id}", "ctrl_deps": 1, "inputs": {{"values": [1], "shapes": [[]], "types": ["Int"]}},
+            "attrs": [{{"name": "rf_id", "type": "uint64", "value": {id}}}, {{"name": "scope", "type": "uint64", "value": 0}}]}}"#
+    )
+}
+
+#[test]
+fn execution_traces_cut_anywhere() {
+    let text = execution_trace(&(1..=4).map(node).collect::<Vec<_>>().join(","));
+    for end in 0..text.len() {
+        match read_text(&text[..end]) {
+            Err(error) => assert!(end < text.find('[').unwrap() + 1, "{end}: {error}"),
+            Ok(cut) => {
+                let rows = cut.tables.rows("execution_nodes");
+                assert_eq!(rows, text[..end].matches("]}").count() / 2, "cut at {end}");
+                assert!(warnings(&cut).contains(&("truncated-json", 1)), "cut at {end}");
+            }
+        }
+    }
+    let packed =
+        gzip(execution_trace(&(1..9_000).map(node).collect::<Vec<_>>().join(",")).as_bytes());
+    let cut = read_files(&[("et.json.gz", &packed[..packed.len() / 2])]).unwrap();
+    let rows = cut.tables.rows("execution_nodes");
+    assert!(rows > 1_000 && rows < 9_000, "{rows}");
+    assert_eq!(warnings(&cut)[..2], [("truncated-gzip", 1), ("truncated-json", 1)]);
+}
+
+#[test]
+fn a_broken_node_costs_only_itself() {
+    // Names are not escaped by the writer: a quote in one breaks its node.
+    let quoted = node(2).replace("aten::op2", "say \"hi\"");
+    let text = execution_trace(&[node(1), quoted, node(3), node(4)].join(",\n"));
+    let dataset = read_text(&text).unwrap();
+    assert_eq!(column(&dataset, "execution_nodes", "node_id"), ["1", "3", "4"]);
+    assert_eq!(warnings(&dataset), [("malformed-node", 1), ("no-timeline", 1)]);
+}
+
+#[test]
+fn strings_where_numbers_belong_in_nodes() {
+    let nodes = [
+        r#"{"id": "5", "name": 7, "parent": "x", "rf_id": "3", "scope": 9e9, "tid": [], "seq_id": true}"#,
+        r#"{"id": "five", "name": "a"}"#,
+        r#"{"name": "no id"}"#,
+        r#"3, null, "x", [1], {}"#,
+    ];
+    let dataset = read_text(execution_trace(&nodes.join(","))).unwrap();
+    let nodes = |name| column(&dataset, "execution_nodes", name);
+    assert_eq!(nodes("node_id"), ["5"]);
+    assert_eq!(nodes("rf_id"), ["3"]);
+    for absent in ["name", "parent", "scope", "tid", "seq_id"] {
+        assert_eq!(nodes(absent), ["-"], "{absent}");
+    }
+    assert_eq!(warnings(&dataset), [("bad-number", 3), ("not-a-node", 7), ("no-timeline", 1)]);
+}
+
+#[test]
+fn duplicate_nodes_are_set_aside() {
+    let text = execution_trace(&[node(1), node(2), node(1).replace("op1", "other")].join(","));
+    let dataset = read_text(&text).unwrap();
+    assert_eq!(column(&dataset, "execution_nodes", "name"), ["aten::op1", "aten::op2"]);
+    assert_eq!(warnings(&dataset), [("duplicate-node", 1), ("no-timeline", 1)]);
+}
+
+#[test]
+fn deep_nesting_in_nodes_is_bounded() {
+    let deep = format!(r#"{{"id": 9, "name": "a", "inputs": {}"#, "[".repeat(100_000));
+    let text = execution_trace(&[node(1), deep, node(2)].join(","));
+    let dataset = read_text(&text).unwrap();
+    assert_eq!(column(&dataset, "execution_nodes", "node_id")[0], "1");
+    assert!(warnings(&dataset).iter().any(|(code, _)| *code == "malformed-node"));
+    let header =
+        format!(r#"{{"schema": "1", "pid": {}, "rf_id": 1, "nodes": []}}"#, "[".repeat(1_000));
+    assert!(read_text(&header).unwrap_err().to_string().contains("node list"));
+}
+
+#[test]
+fn what_is_no_execution_trace_after_all() {
+    for text in [
+        r#"{"schema": "1", "nodes": 5, "start_ts": 1}"#,
+        r#"{"schema": "1", "nodes": {"rf_id": 1}}"#,
+        r#"{"schema": "1", "start_ts": 1, "nodes"#,
+    ] {
+        let error = read_text(text).unwrap_err().to_string();
+        assert!(
+            error.contains("node list") || error.contains("no profiler trace"),
+            "{text}: {error}"
+        );
+    }
 }

@@ -7,6 +7,9 @@ pub enum Error {
     /// The run could not be read.
     #[error(transparent)]
     Ingest(#[from] ingest::Error),
+    /// The part asked for is not in the run.
+    #[error(transparent)]
+    Selection(#[from] analyses::SelectionError),
     /// A view or a query could not be planned or run.
     #[error(transparent)]
     Analysis(#[from] analyses::Error),

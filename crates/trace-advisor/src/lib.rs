@@ -11,6 +11,7 @@
 //! [`Run::analyze`] answer with Arrow batches too. The parts are re-exported, and so is [`arrow`],
 //! in the version they speak. Nothing is printed, and nothing is read but the run.
 
+mod augment;
 mod diff;
 mod error;
 mod pipeline;
@@ -23,6 +24,7 @@ pub use ingest;
 pub use trace_model;
 
 pub use advisor::{Report, RuleSet, RuleSource};
+pub use augment::{Added, Augmentation, Augmented};
 pub use diff::{compare_traces, diff};
 pub use error::Error;
 pub use pipeline::{OpenOptions, Run, Stage};

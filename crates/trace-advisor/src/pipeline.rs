@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use advisor::{Report, RuleQuery, RuleSet};
-use analyses::{Params, Session};
+use analyses::{Params, Selection, Session};
 use ingest::{NoProgress, Progress};
 use trace_model::{MetricTable, RecordBatch, RunInfo, TableSet, Warning};
 
@@ -18,12 +18,14 @@ pub struct OpenOptions {
     pub ingest: ingest::Options,
     /// Values for the parameters of views.
     pub params: Params,
+    /// Which part of the run is asked about.
+    pub selection: Selection,
 }
 
 /// What one stage of the pipeline took.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stage {
-    /// `read`, `session`, `views`, `rules`.
+    /// `read`, `session`, `views`, `rules`, `what-if`, `query`.
     pub name: &'static str,
     /// Wall time.
     pub elapsed: Duration,
@@ -52,7 +54,11 @@ impl Run {
         progress: &dyn Progress,
     ) -> Result<Self, Error> {
         let start = Instant::now();
-        let dataset = ingest::read_run(path.as_ref(), &options.ingest, progress)?;
+        let mut dataset = ingest::read_run(path.as_ref(), &options.ingest, progress)?;
+        if !options.selection.is_everything() {
+            dataset.tables = options.selection.apply(&dataset.tables)?;
+            options.selection.describe(&dataset.tables, &mut dataset.run);
+        }
         let read = Stage { name: "read", elapsed: start.elapsed() };
         let start = Instant::now();
         // Batches are shared: the copy costs a few pointers.
@@ -77,7 +83,16 @@ impl Run {
             Ok::<_, Error>(tables)
         })?;
         tables.sort_by(|a, b| a.view.cmp(&b.view));
-        Ok(self.timed("rules", || advisor::advise(rules, &tables, &self.info, &self.warnings)))
+        let judge = |tables: &[MetricTable]| {
+            self.timed("rules", || advisor::advise(rules, tables, &self.info, &self.warnings))
+        };
+        let report = judge(&tables);
+        let second = rules.what_if_views(&report);
+        if second.is_empty() {
+            return Ok(report);
+        }
+        tables.extend(self.timed("what-if", || self.session.metric_tables(&second))?);
+        Ok(judge(&tables))
     }
 
     /// The rows of a view, in its own order.

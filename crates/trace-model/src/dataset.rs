@@ -74,6 +74,8 @@ pub struct RunInfo {
     pub steps: usize,
     /// From the first event of the run to the end of the last one.
     pub wall_ns: i64,
+    /// Which part of the run was asked for, in words; empty for all of it.
+    pub selection: String,
     /// Input files in order of reading.
     pub sources: Vec<Source>,
 }
@@ -83,16 +85,19 @@ pub struct RunInfo {
 pub struct Source {
     /// Path relative to the run, or as given for a single file.
     pub file: String,
-    /// Format it was read as: `kineto`.
+    /// Format it was read as: `kineto`, `execution trace`.
     pub format: &'static str,
     /// Rank its events were given.
     pub rank: i32,
-    /// Where the rank came from: `distributedInfo`, `file name`, `order`.
+    /// Where the rank came from: `distributedInfo`, `file name`, `order`; for what goes with a trace
+    /// also `process id`, `the only trace`.
     pub rank_from: &'static str,
     /// Bytes of JSON, after decompression.
     pub json_bytes: u64,
-    /// Events read.
+    /// Events read; nodes of an execution trace.
     pub events: u64,
+    /// What was added to its times to put them on the run's clock.
+    pub shift_ns: i64,
 }
 
 /// A partial failure: something was set aside, skipped or guessed.

@@ -63,6 +63,11 @@ const VIEWS: &[(&str, Scope, &str)] = &[
          reserved_ratio busy_ratio",
     ),
     (
+        "critical_gains",
+        Scope::Rank,
+        "rank window_ns data_loading_free_ratio communication_free_ratio sync_free_ratio",
+    ),
+    (
         "trace_quality",
         Scope::Rank,
         "rank step_count device_count kernel_count unlinked_ratio graph_launch_count has_shapes has_stacks \

@@ -13,6 +13,7 @@ fn run() -> RunInfo {
         ranks: vec![0, 1],
         steps: 6,
         wall_ns: SECOND,
+        selection: String::new(),
         sources: vec![Source {
             file: "rank0.json.gz".to_owned(),
             format: "kineto",
@@ -20,6 +21,7 @@ fn run() -> RunInfo {
             rank_from: "distributedInfo",
             json_bytes: 1_000_000,
             events: 5_000,
+            shift_ns: 0,
         }],
     }
 }
@@ -302,4 +304,35 @@ fn the_headline_promises_no_more_than_there_is() {
         assert_eq!(ranks, (1..=report.findings.len()).collect::<Vec<_>>());
     }
     assert!(highest > 99.0, "the bound was never near: {highest}");
+}
+
+#[test]
+fn a_second_estimate_confirms_or_doubts_the_first() {
+    let rules = with_default(&[]);
+    let first = advise(&rules, &tables(), &run(), &[]);
+    assert_eq!(rules.what_if_views(&first), ["critical_gains"]);
+    let loader =
+        |report: &Report| report.findings.iter().find(|f| f.code == "IN001").unwrap().clone();
+    assert_eq!(loader(&first).gain.what_if_pct, None);
+
+    // The loader of rank 1 fires; what rank 0 could win does not matter.
+    let with = |gain: f64| {
+        let gains = |rank: i64, gain: f64| {
+            vec![("rank", Value::Int(rank)), ("data_loading_free_ratio", Value::Float(gain))]
+        };
+        let mut tables = tables();
+        tables.push(rows("critical_gains", &[gains(0, 0.9), gains(1, gain)]));
+        loader(&advise(&rules, &tables, &run(), &[]))
+    };
+    let confirmed = with(0.25);
+    assert_eq!(confirmed.gain.what_if_pct, Some(25.0));
+    assert_eq!(confirmed.confidence, loader(&first).confidence);
+    let doubted = with(0.05);
+    assert_eq!(doubted.gain.what_if_pct, Some(5.0));
+    assert_eq!(doubted.confidence, loader(&first).confidence.lowered());
+    assert!(
+        doubted.caveats.last().unwrap().contains("only 5.0 % shorter"),
+        "{:?}",
+        doubted.caveats
+    );
 }

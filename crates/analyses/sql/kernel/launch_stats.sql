@@ -2,6 +2,9 @@
 --! needs = ["device_activities"]
 --! order = ["rank", "correlation", "ts_ns"]
 --! when_empty = "no device activity has its launching call in the trace"
+--! [params]
+--! runtime_cutoff_us = { default = 50, doc = "a launching call longer than this is an outlier" }
+--! launch_delay_cutoff_us = { default = 100, doc = "a longer delay from launch to start is an outlier" }
 --! [columns]
 --! rank = "rank"
 --! correlation = "id shared by call and activity"
@@ -12,10 +15,20 @@
 --! launch_dur_ns = { doc = "duration of the call", unit = "ns" }
 --! device_dur_ns = { doc = "duration of the activity", unit = "ns" }
 --! launch_delay_ns = { doc = "from the end of the call to the start of the activity, at least 0", unit = "ns" }
+--! event_id = "the activity"
+--! category = "kernel, memcpy or memset"
+--! name = "name of the kernel, copy or fill"
+--! is_short = "the activity is shorter than the call, and the call is no outlier"
+--! is_runtime_outlier = "the call takes longer than runtime_cutoff_us"
+--! is_delay_outlier = "the delay is longer than launch_delay_cutoff_us"
 SELECT
     rank, correlation, launch_name, device, stream, ts_ns,
     launch_end_ns - launch_ts_ns AS launch_dur_ns,
     dur_ns AS device_dur_ns,
-    greatest(ts_ns - launch_end_ns, 0) AS launch_delay_ns
+    greatest(ts_ns - launch_end_ns, 0) AS launch_delay_ns,
+    event_id, category, name,
+    launch_end_ns - launch_ts_ns <= $runtime_cutoff_us * 1000 AND dur_ns < launch_end_ns - launch_ts_ns AS is_short,
+    launch_end_ns - launch_ts_ns > $runtime_cutoff_us * 1000 AS is_runtime_outlier,
+    ts_ns - launch_end_ns > $launch_delay_cutoff_us * 1000 AND ts_ns > launch_end_ns AS is_delay_outlier
 FROM device_activities
 WHERE launch IS NOT NULL AND launch_name NOT LIKE '%GraphLaunch%'

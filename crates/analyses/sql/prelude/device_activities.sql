@@ -25,6 +25,9 @@
 --! bytes = { doc = "bytes copied or filled", unit = "bytes" }
 --! blocks_per_sm = { doc = "blocks over SMs of the device", unit = "number" }
 --! occupancy_ratio = { doc = "estimated achieved occupancy", unit = "ratio" }
+--! thread = "lane, see threads"
+--! op = "operator that launched it"
+--! op_name = "name of that operator"
 -- As in HTA: where a rank has two profiler steps or more, work launched from the start of the last
 -- one on is incomplete and left out, and so is work whose launch is not in the trace.
 SELECT w.*

@@ -22,12 +22,16 @@
 --! bytes = { doc = "bytes copied or filled", unit = "bytes" }
 --! blocks_per_sm = { doc = "blocks over SMs of the device", unit = "number" }
 --! occupancy_ratio = { doc = "estimated achieved occupancy", unit = "ratio" }
+--! thread = "lane, see threads"
+--! op = "operator that launched it"
+--! op_name = "name of that operator"
 SELECT
     rank, event_id, arrow_cast('kernel', 'Dictionary(Int32, Utf8)') AS category, kind, name,
     ts_ns, ts_ns + dur_ns AS end_ns, dur_ns,
     coalesce(device, CAST(-1 AS INT)) AS device, coalesce(stream, CAST(-1 AS INT)) AS stream, correlation,
     launch, launch_name, launch_ts_ns, launch_ts_ns + launch_dur_ns AS launch_end_ns, launch_thread, step,
-    CAST(NULL AS BIGINT) AS bytes, blocks_per_sm, occupancy_ratio
+    CAST(NULL AS BIGINT) AS bytes, blocks_per_sm, occupancy_ratio,
+    thread, op, op_name
 FROM kernels
 UNION ALL
 SELECT
@@ -35,7 +39,8 @@ SELECT
     ts_ns, ts_ns + dur_ns, dur_ns,
     coalesce(device, CAST(-1 AS INT)), coalesce(stream, CAST(-1 AS INT)), correlation,
     launch, launch_name, launch_ts_ns, launch_ts_ns + launch_dur_ns, launch_thread, step,
-    bytes, CAST(NULL AS DOUBLE), CAST(NULL AS DOUBLE)
+    bytes, CAST(NULL AS DOUBLE), CAST(NULL AS DOUBLE),
+    thread, op, op_name
 FROM memcpys
 UNION ALL
 SELECT
@@ -43,5 +48,6 @@ SELECT
     ts_ns, ts_ns + dur_ns, dur_ns,
     coalesce(device, CAST(-1 AS INT)), coalesce(stream, CAST(-1 AS INT)), correlation,
     launch, launch_name, launch_ts_ns, launch_ts_ns + launch_dur_ns, launch_thread, step,
-    bytes, CAST(NULL AS DOUBLE), CAST(NULL AS DOUBLE)
+    bytes, CAST(NULL AS DOUBLE), CAST(NULL AS DOUBLE),
+    thread, op, op_name
 FROM memsets

@@ -1,5 +1,5 @@
 --! row = "one event of the trace, whatever its kind"
---! needs = ["cpu_ops", "runtime_calls", "annotations", "python_frames", "kernels", "memcpys", "memsets", "device_syncs", "memory_events", "counters", "flows", "instants", "spans"]
+--! needs = ["cpu_ops", "runtime_calls", "annotations", "python_frames", "kernels", "memcpys", "memsets", "device_syncs", "profiler_ranges", "memory_events", "counters", "flows", "instants", "spans"]
 --! order = ["rank", "ts_ns", "event_id"]
 --! [columns]
 --! rank = "rank"
@@ -29,6 +29,8 @@ UNION ALL
 SELECT rank, event_id, 'memsets', name, ts_ns, dur_ns, thread, device, stream, step, args FROM memsets
 UNION ALL
 SELECT rank, event_id, 'device_syncs', name, ts_ns, dur_ns, thread, device, stream, step, args FROM device_syncs
+UNION ALL
+SELECT rank, event_id, 'profiler_ranges', name, ts_ns, dur_ns, thread, device, stream, step, args FROM profiler_ranges
 UNION ALL
 SELECT rank, event_id, 'memory_events', arrow_cast('[memory]', 'Dictionary(Int32, Utf8)'), ts_ns, NULL, thread, device, NULL, step, args
 FROM memory_events

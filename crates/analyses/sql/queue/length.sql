@@ -19,10 +19,8 @@
 --! full_ns = { doc = "time in which the queue is full", unit = "ns", metric = "stream" }
 --! full_ratio = { doc = "share of the time from the first change on any stream of the rank to the last", unit = "ratio", metric = "stream" }
 WITH changes AS (
-    SELECT
-        rank, device, stream, ts_ns, CAST(queue_length AS DOUBLE) AS length,
-        lead(ts_ns) OVER (PARTITION BY rank, device, stream ORDER BY ts_ns) - ts_ns AS dur_ns
-    FROM (SELECT rank, device, stream, ts_ns, queue_length FROM queue_length_series)
+    SELECT rank, device, stream, ts_ns, CAST(queue_length AS DOUBLE) AS length, dur_ns
+    FROM queue_length_series
 ),
 streams AS (
     SELECT

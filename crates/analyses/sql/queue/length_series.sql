@@ -8,6 +8,7 @@
 --! stream = "stream on the device"
 --! ts_ns = { doc = "when", unit = "ns" }
 --! queue_length = { doc = "activities launched and not yet started, from here to the next change", unit = "number" }
+--! dur_ns = { doc = "until the next change: 0 where others follow in the same moment, absent at the last", unit = "ns" }
 -- A launch adds one when the call starts, the activity takes it off when it starts itself. Graphs are
 -- left out: one launch stands for many activities.
 WITH points AS (
@@ -21,8 +22,9 @@ WITH points AS (
 )
 SELECT
     rank, device, stream, ts_ns,
-    sum(delta) OVER (
-        PARTITION BY rank, device, stream ORDER BY ts_ns, turn
-        ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-    ) AS queue_length
+    sum(delta) OVER w AS queue_length,
+    lead(ts_ns) OVER w - ts_ns AS dur_ns
 FROM points
+WINDOW w AS (
+    PARTITION BY rank, device, stream ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+)

@@ -5,6 +5,10 @@
 //! program it is a view like any other: computed when first read, once a session.
 
 mod columns;
+mod critical;
+mod hta;
+mod kernel;
+mod op;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,7 +18,17 @@ use datafusion::scalar::ScalarValue;
 use trace_model::RecordBatch;
 
 /// Every native view.
-pub(crate) const NATIVE: &[Native] = &[];
+pub(crate) const NATIVE: &[Native] = &[
+    Native { view: "critical_edges", reads: critical::READS, compute: critical::edges },
+    Native { view: "critical_path", reads: critical::READS, compute: critical::path },
+    Native { view: "critical_what_if", reads: critical::READS, compute: critical::what_if },
+    Native { view: "critical_windows", reads: critical::READS, compute: critical::windows },
+    Native { view: "hta_critical_path", reads: hta::READS, compute: hta::summary },
+    Native { view: "hta_critical_path_edges", reads: hta::READS, compute: hta::edges },
+    kernel::annotations::NATIVE,
+    Native { view: "op_calls", reads: op::READS, compute: op::calls },
+    Native { view: "op_kernel_sequences", reads: op::READS, compute: op::sequences },
+];
 
 /// A view computed in Rust.
 #[derive(Debug)]

@@ -10,9 +10,10 @@
 use analyses::{Params, Session};
 use trace_model::column::{NULL_I32, NULL_I64};
 use trace_model::tables::{
-    Annotation, Annotations, Collective, Collectives, CpuOp, CpuOps, Device, Devices, Kernel,
-    Kernels, Memcpy, Memcpys, MemoryEvent, MemoryEvents, Memset, Memsets, Rank, Ranks, RuntimeCall,
-    RuntimeCalls, Step, Steps,
+    Annotation, Annotations, Collective, Collectives, CpuOp, CpuOps, Device, Devices,
+    ExecutionNode, ExecutionNodes, Kernel, Kernels, Memcpy, Memcpys, MemoryEvent, MemoryEvents,
+    Memset, Memsets, ProfilerRange, ProfilerRanges, RangeCounter, RangeCounters, Rank, Ranks,
+    RuntimeCall, RuntimeCalls, Step, Steps,
 };
 use trace_model::{MetricTable, StrId, Strings, TableSet, Value};
 
@@ -33,6 +34,9 @@ pub struct Run {
     memsets: Memsets,
     collectives: Collectives,
     memory_events: MemoryEvents,
+    profiler_ranges: ProfilerRanges,
+    range_counters: RangeCounters,
+    execution_nodes: ExecutionNodes,
     next_event: i64,
 }
 
@@ -73,6 +77,13 @@ impl Run {
             has_modules: false,
             has_memory: false,
         });
+        self
+    }
+
+    /// How the times of all ranks so far relate.
+    pub fn clock(&mut self, clock: &str) -> &mut Self {
+        let clock = self.name(clock);
+        self.ranks.clock.0.fill(clock);
         self
     }
 
@@ -318,11 +329,34 @@ impl Run {
             depth: 0,
             step: NULL_I64,
             external_id: NULL_I64,
+            record_function_id: NULL_I64,
             input_dims: StrId::NULL,
             input_types: StrId::NULL,
             call_stack: StrId::NULL,
             args: String::new(),
         });
+        self
+    }
+
+    /// Makes the last annotation the device's, on the lane of the kernels.
+    pub fn on_device(&mut self) -> &mut Self {
+        *self.annotations.on_device.0.last_mut().expect("an annotation") = true;
+        *self.annotations.thread.0.last_mut().expect("an annotation") = 0;
+        self
+    }
+
+    /// Puts the last operator into `depth` others.
+    pub fn at_depth(&mut self, depth: i32) -> &mut Self {
+        *self.cpu_ops.depth.0.last_mut().expect("an operator") = depth;
+        self
+    }
+
+    /// The last kernel is launched by the last operator.
+    pub fn launched_by_op(&mut self) -> &mut Self {
+        let ops = &self.cpu_ops;
+        let (op, name) = (ops.event_id.0.last(), ops.name.0.last());
+        *self.kernels.op.0.last_mut().expect("a kernel") = *op.expect("an operator");
+        *self.kernels.op_name.0.last_mut().expect("a kernel") = *name.expect("an operator");
         self
     }
 
@@ -342,6 +376,7 @@ impl Run {
             depth: 0,
             step: NULL_I64,
             external_id: NULL_I64,
+            record_function_id: NULL_I64,
             sequence: NULL_I64,
             fwd_thread: NULL_I64,
             input_dims: StrId::NULL,
@@ -349,6 +384,25 @@ impl Run {
             call_stack: StrId::NULL,
             args: String::new(),
         });
+        self
+    }
+
+    /// An operator that launches `count` kernels itself.
+    pub fn op_with_kernels(
+        &mut self,
+        rank: i32,
+        name: &str,
+        ts_ns: i64,
+        dur_ns: i64,
+        count: i64,
+    ) -> &mut Self {
+        self.op(rank, name, ts_ns, dur_ns);
+        let op = self.next_event;
+        for i in 0..count {
+            let start_ns = ts_ns + dur_ns + 10 * i;
+            self.kernel(rank, "computation", start_ns, 5, Some((ts_ns + i, 1)));
+            *self.runtime_calls.parent.0.last_mut().expect("a launch") = op;
+        }
         self
     }
 
@@ -400,6 +454,55 @@ impl Run {
         self
     }
 
+    /// A kernel measured by the range profiler, launched by operator `op` inside `top` (empty: not
+    /// known), with its counters. Launches are 1 us apart.
+    pub fn measured(
+        &mut self,
+        rank: i32,
+        top: &str,
+        op: &str,
+        counters: &[(&str, f64)],
+    ) -> &mut Self {
+        let (name, top_op_name, op_name) = (self.name("k"), self.name(top), self.name(op));
+        let stack = if op.is_empty() { String::new() } else { format!("[\"{top}\",\"{op}\"]") };
+        let op_stack = self.name(&stack);
+        let event_id = self.id();
+        let position = self.profiler_ranges.len() as i64;
+        self.profiler_ranges.push(ProfilerRange {
+            rank,
+            event_id,
+            name,
+            position,
+            launch_ts_ns: position * 1_000,
+            top_op_name,
+            op_name,
+            op_stack,
+            ..ProfilerRange::absent()
+        });
+        for &(counter, value) in counters {
+            let name = self.name(counter);
+            self.range_counters.push(RangeCounter { rank, event_id, name, value });
+        }
+        self
+    }
+
+    /// The last operator's node in an execution trace.
+    pub fn node(&mut self, node_id: i64, op_schema: &str, input_shapes: &str) -> &mut Self {
+        let (op_schema, input_shapes) = (self.name(op_schema), self.name(input_shapes));
+        let ops = &self.cpu_ops;
+        let last = ops.len() - 1;
+        self.execution_nodes.push(ExecutionNode {
+            rank: ops.rank.0[last],
+            node_id,
+            name: ops.name.0[last],
+            event_id: ops.event_id.0[last],
+            op_schema,
+            input_shapes,
+            ..ExecutionNode::absent()
+        });
+        self
+    }
+
     pub fn device(&mut self, rank: i32, total_memory_bytes: i64) -> &mut Self {
         let name = self.name("H100");
         self.devices.push(Device {
@@ -432,7 +535,10 @@ impl Run {
             memcpys,
             memsets,
             collectives,
-            memory_events
+            memory_events,
+            profiler_ranges,
+            range_counters,
+            execution_nodes
         );
         tables
     }

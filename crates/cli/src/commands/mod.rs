@@ -1,6 +1,7 @@
 //! The verbs, one a file.
 
 mod analyze;
+mod augment;
 mod check;
 mod demo;
 mod diff;
@@ -22,6 +23,7 @@ pub(crate) fn run(command: &Command, console: &mut Console) -> anyhow::Result<Ex
         Command::Sql(args) => sql::run(args, console),
         Command::Analyze(args) => analyze::run(args, console),
         Command::Diff(args) => diff::run(args, console),
+        Command::Augment(args) => augment::run(args, console),
         Command::Tables(args) => tables::run(args, console),
         Command::Explain(args) => explain::run(args, console),
         Command::Rules(args) => rules::run(&args.command, console),

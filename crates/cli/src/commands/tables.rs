@@ -149,6 +149,7 @@ fn lines(columns: &[Line<'_>], out: &mut dyn Write) -> anyhow::Result<()> {
 fn of_run(path: &Path, args: &Tables, console: &mut Console) -> anyhow::Result<()> {
     let run = open(path, &args.reading, console)?;
     files(&run, &mut console.out)?;
+    links(&run, console)?;
     writeln!(console.out, "\nRows")?;
     let width = TABLES.iter().map(|t| t.name.len()).max().unwrap_or(0);
     for table in TABLES {
@@ -171,6 +172,20 @@ fn of_run(path: &Path, args: &Tables, console: &mut Console) -> anyhow::Result<(
     Ok(())
 }
 
+/// How execution traces go with the timelines of their ranks.
+fn links(run: &Run, console: &mut Console) -> anyhow::Result<()> {
+    if run.tables().rows("execution_nodes") == 0 {
+        return Ok(());
+    }
+    writeln!(console.out, "\nExecution traces, linked to host events by record-function id")?;
+    let batches = run.sql(
+        "SELECT rank, count(*) AS nodes, count(rf_id) AS with_id, count(event_id) AS linked \
+         FROM execution_nodes GROUP BY rank ORDER BY rank",
+    )?;
+    rows::write(&batches, RowFormat::Table, &mut console.out, console.out_is_terminal)?;
+    Ok(())
+}
+
 fn files(run: &Run, out: &mut dyn Write) -> anyhow::Result<()> {
     const SHOWN: usize = 16;
     let sources = &run.info().sources;
@@ -180,12 +195,13 @@ fn files(run: &Run, out: &mut dyn Write) -> anyhow::Result<()> {
     for source in shown {
         writeln!(
             out,
-            "  {:width$}  rank {} (from {}), {}, {} events, {:.1} MB of JSON",
+            "  {:width$}  rank {} (from {}), {}, {} {}, {:.1} MB of JSON",
             clean(&source.file),
             source.rank,
             source.rank_from,
             source.format,
             thousands(source.events as i64),
+            if source.format == "kineto" { "events" } else { "nodes" },
             source.json_bytes as f64 / 1e6
         )?;
     }

@@ -46,7 +46,12 @@ fn run_line(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let events: u64 = run.sources.iter().map(|s| s.events).sum();
     let wall = human(run.wall_ns as f64);
     let events = thousands(events as i64);
-    writeln!(out, "{DIM}{}: {ranks}, {steps}, {wall}, {events} events{DIM:#}", clean(&run.path))
+    let path = clean(&run.path);
+    let part = match run.selection.as_str() {
+        "" => String::new(),
+        part => format!("; only {}", clean(part)),
+    };
+    writeln!(out, "{DIM}{path}: {ranks}, {steps}, {wall}, {events} events{part}{DIM:#}")
 }
 
 fn finding(finding: &Finding, all: bool, out: &mut dyn Write) -> io::Result<()> {
@@ -66,6 +71,10 @@ fn finding(finding: &Finding, all: bool, out: &mut dyn Write) -> io::Result<()> 
     }
     wrapped(out, "  ", "  ", &finding.message)?;
     affected(finding, all, out)?;
+    if let Some(pct) = finding.gain.what_if_pct {
+        let share = value(pct / 100.0, Unit::Ratio);
+        writeln!(out, "  second opinion: without it the critical path is {share} shorter")?;
+    }
     doubts(finding, out)?;
     for source in &finding.source {
         writeln!(out, "  at: {}", clean(source))?;

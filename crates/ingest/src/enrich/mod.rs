@@ -3,5 +3,7 @@
 
 pub(crate) mod call_tree;
 pub(crate) mod device;
+pub(crate) mod execution;
 pub(crate) mod halves;
+pub(crate) mod ranges;
 pub(crate) mod steps;

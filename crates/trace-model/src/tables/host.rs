@@ -18,6 +18,7 @@ table! {
     depth: I32, None, "enclosing host events, 0 at top level";
     step: OptI64, None, "step it starts in";
     external_id: OptI64, None, "id shared with the device work it launches";
+    record_function_id: OptI64, None, "id that an execution trace recorded at the same time gives it (rf_id)";
     sequence: OptI64, None, "autograd sequence number, shared by forward and backward";
     fwd_thread: OptI64, None, "thread of the forward call, on backward operators";
     input_dims: Name, None, "input shapes, JSON";
@@ -62,6 +63,7 @@ table! {
     depth: I32, None, "enclosing host events, 0 at top level";
     step: OptI64, None, "step it starts in";
     external_id: OptI64, None, "id shared with the device work inside";
+    record_function_id: OptI64, None, "id that an execution trace recorded at the same time gives it (rf_id)";
     input_dims: Name, None, "input shapes, JSON";
     input_types: Name, None, "input types, JSON";
     call_stack: Name, None, "Python call stack, innermost last, ';' between frames (old traces)";

@@ -11,16 +11,20 @@
 //! * `args` keeps, as JSON, what the event carried and no column of its own holds.
 
 mod device;
+mod execution;
 mod host;
 mod memory;
+mod ranges;
 mod run;
 mod timeline;
 
 pub use device::{DeviceSync, DeviceSyncs, Kernel, Kernels, Memcpy, Memcpys, Memset, Memsets};
+pub use execution::{ExecutionNode, ExecutionNodes};
 pub use host::{
     Annotation, Annotations, CpuOp, CpuOps, PythonFrame, PythonFrames, RuntimeCall, RuntimeCalls,
 };
 pub use memory::{MemoryEvent, MemoryEvents};
+pub use ranges::{ProfilerRange, ProfilerRanges, RangeCounter, RangeCounters};
 pub use run::{
     Device, Devices, EventCount, EventCounts, Rank, Ranks, Step, Steps, Thread, Threads,
 };
@@ -44,12 +48,15 @@ pub const TABLES: &[&TableSpec] = &[
     &Memcpys::SPEC,
     &Memsets::SPEC,
     &DeviceSyncs::SPEC,
+    &ProfilerRanges::SPEC,
+    &RangeCounters::SPEC,
     &Collectives::SPEC,
     &MemoryEvents::SPEC,
     &Counters::SPEC,
     &Flows::SPEC,
     &Instants::SPEC,
     &Spans::SPEC,
+    &ExecutionNodes::SPEC,
     &EventCounts::SPEC,
 ];
 

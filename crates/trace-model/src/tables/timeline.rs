@@ -58,7 +58,7 @@ table! {
 }
 
 table! {
-    Spans / Span = "spans", "one event with duration of a kind that has no table of its own: profiler overhead, CUPTI ranges, unknown categories";
+    Spans / Span = "spans", "one event with duration of a kind that has no table of its own: profiler overhead, unknown categories";
     rank: I32, None, "rank";
     event_id: I64, None, "event";
     name: Name, None, "name";

@@ -12,6 +12,7 @@ pub(crate) enum Kind {
     Memcpy,
     Memset,
     DeviceSync,
+    ProfilerRange,
     Span,
 }
 
@@ -28,6 +29,7 @@ pub(crate) fn classify(category: &str) -> Kind {
         "memcpy" | "gpu_memcpy" => Kind::Memcpy,
         "memset" | "gpu_memset" => Kind::Memset,
         "cuda_sync" => Kind::DeviceSync,
+        "cuda_profiler_range" => Kind::ProfilerRange,
         "runtime" | "driver" => Kind::RuntimeCall,
         other if other.ends_with("_runtime") || other.ends_with("_driver") => Kind::RuntimeCall,
         _ => Kind::Span,

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use trace_model::tables::{
     Annotations, Collectives, Counters, CpuOps, DeviceSyncs, Flows, Instants, Kernels, Memcpys,
-    MemoryEvents, Memsets, PythonFrames, RuntimeCalls, Spans,
+    MemoryEvents, Memsets, ProfilerRanges, PythonFrames, RangeCounters, RuntimeCalls, Spans,
 };
 use trace_model::{StrId, Strings};
 
@@ -21,6 +21,8 @@ pub(crate) struct Columns {
     pub(crate) memcpys: Memcpys,
     pub(crate) memsets: Memsets,
     pub(crate) device_syncs: DeviceSyncs,
+    pub(crate) profiler_ranges: ProfilerRanges,
+    pub(crate) range_counters: RangeCounters,
     pub(crate) collectives: Collectives,
     pub(crate) memory_events: MemoryEvents,
     pub(crate) counters: Counters,
@@ -102,6 +104,8 @@ impl Columns {
         self.memcpys.append(other.memcpys, &remap);
         self.memsets.append(other.memsets, &remap);
         self.device_syncs.append(other.device_syncs, &remap);
+        self.profiler_ranges.append(other.profiler_ranges, &remap);
+        self.range_counters.append(other.range_counters, &remap);
         self.collectives.append(other.collectives, &remap);
         self.memory_events.append(other.memory_events, &remap);
         self.counters.append(other.counters, &remap);
@@ -132,7 +136,8 @@ impl Columns {
             ($($table:ident),+) => { $(f(&mut self.$table.event_id.0, &mut self.$table.thread.0);)+ };
         }
         each!(cpu_ops, runtime_calls, annotations, python_frames, kernels, memcpys, memsets);
-        each!(device_syncs, memory_events, flows, instants, spans);
+        each!(device_syncs, profiler_ranges, memory_events, flows, instants, spans);
+        f(&mut self.range_counters.event_id.0, &mut []);
         f(&mut self.collectives.event_id.0, &mut []);
         f(&mut self.counters.event_id.0, &mut []);
     }
@@ -143,6 +148,7 @@ impl Columns {
             ($($table:ident),+) => { $(f(&mut self.$table.ts_ns.0);)+ };
         }
         each!(cpu_ops, runtime_calls, annotations, python_frames, kernels, memcpys, memsets);
-        each!(device_syncs, collectives, memory_events, counters, flows, instants, spans);
+        each!(device_syncs, profiler_ranges, collectives, memory_events, counters, flows);
+        each!(instants, spans);
     }
 }

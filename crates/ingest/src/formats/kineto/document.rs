@@ -11,16 +11,15 @@ use rayon::prelude::*;
 use super::columns::Columns;
 use super::event::Event;
 use super::filler::Filler;
+use crate::formats::Unreadable;
 use crate::json::{LexError, Lexer};
-use crate::source::{End, Input, Stream, WINDOW};
+use crate::source::{End, Input, MAX_PIECE, Stream, WINDOW};
 use crate::warnings::Issue;
 
 /// Slices are not cut smaller than this: below, starting one costs more than it gains.
 const MIN_SLICE: usize = 1 << 20;
 /// Room in front of a window for the event that the window before broke off in.
 const HEADROOM: usize = 64 << 10;
-/// Longest single event, or metadata around the events, that is taken.
-const MAX_PIECE: usize = 256 << 20;
 
 /// A trace file, read.
 #[derive(Debug, Default)]
@@ -30,31 +29,6 @@ pub(crate) struct Document {
     pub(crate) metadata: Vec<(String, Vec<u8>)>,
     /// Bytes of JSON.
     pub(crate) json_bytes: u64,
-}
-
-/// Why a file has no usable content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unreadable {
-    NotJson,
-    NoEvents,
-    TooLong,
-    PieceTooLong,
-}
-
-impl Unreadable {
-    pub(crate) fn reason(self) -> &'static str {
-        match self {
-            Self::NotJson => "not JSON: neither an object nor a list of events",
-            Self::NoEvents => "JSON without an event list (\"traceEvents\")",
-            Self::TooLong => {
-                "expands to far more JSON than a trace of its size would: refused as a decompression \
-                 bomb (raise the limit with --max-json-bytes if it is genuine)"
-            }
-            Self::PieceTooLong => {
-                "a single event or metadata entry is longer than 256 MiB: refused"
-            }
-        }
-    }
 }
 
 /// Reads a trace. `advance` is told how many bytes of JSON were done.
@@ -84,7 +58,7 @@ struct Reader {
 }
 
 /// What the text before the events led to.
-enum Head {
+pub(super) enum Head {
     /// The events start here.
     Events { start: usize, in_object: bool },
     /// A complete object without events.
@@ -216,7 +190,7 @@ impl Reader {
     }
 }
 
-fn scan_head(text: &[u8], metadata: &mut Vec<(String, Vec<u8>)>) -> Result<Head, LexError> {
+pub(super) fn scan_head(text: &[u8], metadata: &mut Vec<(String, Vec<u8>)>) -> Result<Head, LexError> {
     let start = if text.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
     let mut lexer = Lexer::new(text, start);
     match lexer.peek()? {
@@ -356,25 +330,8 @@ fn read_slice(text: &[u8], from: usize, to: usize) -> Part {
     Part { columns: filler.columns, at, stop }
 }
 
-/// The next place at or after `from` that looks like the start of an event: `}`, `,`, `{`, `"` with
-/// nothing but white space between.
-fn guess_event_start(text: &[u8], from: usize) -> Option<usize> {
-    let skip_blank = |mut i: usize| {
-        while text.get(i).is_some_and(u8::is_ascii_whitespace) {
-            i += 1;
-        }
-        i
-    };
-    let mut at = from;
-    loop {
-        at += memchr::memchr(b'}', text.get(at..)?)? + 1;
-        let comma = skip_blank(at);
-        if text.get(comma) != Some(&b',') {
-            continue;
-        }
-        let brace = skip_blank(comma + 1);
-        if text.get(brace) == Some(&b'{') && text.get(skip_blank(brace + 1)) == Some(&b'"') {
-            return Some(brace);
-        }
-    }
+/// The next place at or after `from` that looks like the start of an event.
+pub(super) fn guess_event_start(text: &[u8], from: usize) -> Option<usize> {
+    let mut lexer = Lexer::new(text, from);
+    lexer.skip_to_object().ok().map(|()| lexer.pos())
 }

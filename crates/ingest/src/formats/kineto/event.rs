@@ -53,6 +53,7 @@ arg_keys! {
     CallStack: b"Call stack";
     Sequence: b"Sequence number";
     FwdThread: b"Fwd thread id";
+    RecordFunctionId: b"Record function id";
     PythonId: b"Python id";
     PythonParentId: b"Python parent id";
     PythonModuleId: b"Python module id";
@@ -100,29 +101,35 @@ impl<'a> Args<'a> {
     /// Writes as one JSON object what no column takes: arguments without a slot, and those outside
     /// `taken`. Nothing if there are none.
     pub(crate) fn write_rest(&self, taken: u64, out: &mut Vec<u8>) {
-        let mut left = self.present & !taken;
-        if left == 0 && self.others.is_empty() {
-            return;
-        }
-        out.push(b'{');
+        self.write_rest_where(taken, |_| true, out);
+    }
+
+    /// The same, of the arguments without a slot only those whose value is `wanted`. `out` is empty.
+    pub(crate) fn write_rest_where(
+        &self,
+        taken: u64,
+        wanted: impl Fn(&[u8]) -> bool,
+        out: &mut Vec<u8>,
+    ) {
         let mut member = |key: &[u8], value: &[u8]| {
-            if out.len() > 1 {
-                out.push(b',');
-            }
+            out.push(if out.is_empty() { b'{' } else { b',' });
             out.push(b'"');
             out.extend_from_slice(key);
             out.extend_from_slice(b"\":");
             out.extend_from_slice(value);
         };
+        let mut left = self.present & !taken;
         while left != 0 {
             let slot = left.trailing_zeros() as usize;
             left &= left - 1;
             member(Arg::KEYS[slot].1, self.slots[slot]);
         }
-        for (key, value) in &self.others {
+        for (key, value) in self.others.iter().filter(|(_, value)| wanted(value)) {
             member(key, value);
         }
-        out.push(b'}');
+        if !out.is_empty() {
+            out.push(b'}');
+        }
     }
 
     fn set(&mut self, arg: Arg, value: &'a [u8]) {

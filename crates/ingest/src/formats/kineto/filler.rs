@@ -125,6 +125,7 @@ impl<'a> Filler<'a> {
             Kind::Memcpy => self.memcpy(event, &base),
             Kind::Memset => self.memset(event, &base),
             Kind::DeviceSync => self.device_sync(event, &base),
+            Kind::ProfilerRange => self.profiler_range(event, &base),
             Kind::Span => self.span(event, &base),
         })
     }
@@ -152,13 +153,18 @@ impl<'a> Filler<'a> {
         kind
     }
 
+    /// Device: from the arguments, else `pid`.
+    pub(super) fn device(&mut self, event: &Event<'a>) -> i32 {
+        match self.int32(event, Arg::Device) {
+            NULL_I32 => lane_number(event.pid),
+            device => device,
+        }
+    }
+
     /// Device and stream: from the arguments, else from the lane (`pid` is the device and `tid` the
     /// stream on device rows).
     pub(super) fn placement(&mut self, event: &Event<'a>) -> (i32, i32) {
-        let device = match self.int32(event, Arg::Device) {
-            NULL_I32 => lane_number(event.pid),
-            device => device,
-        };
+        let device = self.device(event);
         let stream = match self.int32(event, Arg::Stream) {
             NULL_I32 => lane_number(event.tid),
             stream => stream,

@@ -7,17 +7,20 @@ mod event;
 mod filler;
 mod metadata;
 mod rows;
+pub(crate) mod splice;
+mod writer;
 
 use rustc_hash::FxHashMap;
 use trace_model::column::{NULL_I32, NULL_I64};
 use trace_model::tables::{Device, Devices, EventCount, EventCounts, Rank, Ranks, Thread, Threads};
 use trace_model::{StrId, TableSet, Warning};
 
-pub(crate) use document::Unreadable;
+pub use writer::{CATEGORY, EventWriter, Lane};
 
 use self::columns::Columns;
 use self::metadata::Metadata;
-use crate::enrich::{call_tree, device, halves, steps};
+use crate::enrich::{call_tree, device, halves, ranges, steps};
+use crate::formats::Unreadable;
 use crate::source::Input;
 
 /// Times from here on are taken as nanoseconds since 1970 (September 2001) rather than since boot.
@@ -29,6 +32,7 @@ pub(crate) struct Trace {
     columns: Columns,
     metadata: Metadata,
     found: steps::Found,
+    unpaired: Option<ranges::Unpaired>,
     /// First event and end of the last, as written.
     pub(crate) start_ns: i64,
     pub(crate) end_ns: i64,
@@ -51,8 +55,10 @@ pub(crate) fn read(file: &str, input: Input, advance: &dyn Fn(u64)) -> Result<Tr
     let lookup = steps::Lookup::new(&found.steps);
     steps::assign(&mut columns, &lookup);
     device::link(&mut columns, &around, &lookup);
+    let unpaired = ranges::pair(&mut columns, &around, &lookup);
     let json_bytes = document.json_bytes;
-    Ok(Trace { columns, metadata, found, start_ns, end_ns, json_bytes, file: file.to_owned() })
+    let file = file.to_owned();
+    Ok(Trace { columns, metadata, found, unpaired, start_ns, end_ns, json_bytes, file })
 }
 
 /// First start and last end of what happened; markers and arrows do not count (some profilers write
@@ -70,7 +76,7 @@ fn extent(columns: &Columns) -> (i64, i64) {
     }
     each!(cpu_ops, runtime_calls, annotations, python_frames, kernels, memcpys, memsets);
     if extent.is_none() {
-        each!(device_syncs, spans);
+        each!(device_syncs, profiler_ranges, spans);
     }
     extent.unwrap_or((0, 0))
 }
@@ -87,6 +93,20 @@ impl Trace {
     /// Rank as the trace says.
     pub(crate) fn rank(&self) -> Option<i32> {
         self.metadata.rank
+    }
+
+    /// What was read.
+    pub(crate) fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
+    /// Whether operators of this process are in the trace.
+    pub(crate) fn has_process(&self, pid: i64) -> bool {
+        let pid = pid.to_string();
+        let lanes = &self.columns.lanes;
+        let is_pid: Vec<bool> =
+            lanes.iter().map(|&(lane_pid, _)| self.columns.strings.get(lane_pid) == pid).collect();
+        self.columns.cpu_ops.thread.0.iter().any(|&thread| is_pid[thread as usize])
     }
 
     /// Ranks in the job, as the trace says.
@@ -112,13 +132,27 @@ impl Trace {
     /// What went wrong in this file.
     pub(crate) fn warnings(&self) -> Vec<Warning> {
         let mut warnings = self.columns.issues.warnings(&self.file);
+        let mut warn = |code, message, count: usize| {
+            let count = count as u64;
+            warnings.push(Warning { code, file: self.file.clone(), message, count });
+        };
         for key in &self.metadata.unreadable {
-            warnings.push(Warning {
-                code: "unreadable-metadata",
-                file: self.file.clone(),
-                message: format!("the entry {key:?} is not what it should be: ignored"),
-                count: 1,
-            });
+            let message = format!("the entry {key:?} is not what it should be: ignored");
+            warn("unreadable-metadata", message, 1);
+        }
+        let ranges = self.columns.profiler_ranges.len();
+        if ranges > 0 && self.columns.kernels.is_empty() {
+            let message = "kernels were measured by the range profiler (CUPTI), which serialises \
+                           them: the trace holds their counters (cupti_counters), but no device \
+                           timeline; record without profiler metrics to see device time";
+            warn("no-device-timeline", message.to_owned(), ranges);
+        }
+        if let Some(ranges::Unpaired { ranges, launches }) = self.unpaired {
+            let message = format!(
+                "the range profiler measured {ranges} kernels, but the trace holds {launches} \
+                 kernel launches: which launch a kernel belongs to is not known, nor its operator"
+            );
+            warn("unpaired-ranges", message, ranges);
         }
         warnings
     }
@@ -195,7 +229,7 @@ impl Trace {
                 }
             )+ };
         }
-        shift_launches!(kernels, memcpys, memsets, device_syncs);
+        shift_launches!(kernels, memcpys, memsets, device_syncs, profiler_ranges);
         found.steps.ts_ns.0.iter_mut().for_each(|ts| *ts += shift_ns);
         found.steps.rank.0.fill(rank);
         tables.push("steps", found.steps.into_batch(&strings));
@@ -206,7 +240,8 @@ impl Trace {
             )+ };
         }
         push!(cpu_ops, runtime_calls, annotations, python_frames, kernels, memcpys, memsets);
-        push!(device_syncs, collectives, memory_events, counters, flows, instants, spans);
+        push!(device_syncs, profiler_ranges, range_counters);
+        push!(collectives, memory_events, counters, flows, instants, spans);
     }
 }
 
@@ -232,7 +267,7 @@ fn threads(columns: &Columns, rank: i32, strings: &mut trace_model::Strings) -> 
             }
         )+ };
     }
-    mark!(kernels, memcpys, memsets, device_syncs);
+    mark!(kernels, memcpys, memsets, device_syncs, profiler_ranges);
     let mut threads = Threads::default();
     for (lane, &(pid, tid)) in columns.lanes.iter().enumerate() {
         threads.push(Thread {

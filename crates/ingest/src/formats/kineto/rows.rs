@@ -4,7 +4,7 @@ use trace_model::StrId;
 use trace_model::column::{NULL_I32, NULL_I64};
 use trace_model::tables::{
     Annotation, Collective, Counter, CpuOp, DeviceSync, Flow, Instant, Kernel, Memcpy, MemoryEvent,
-    Memset, PythonFrame, RuntimeCall, Span,
+    Memset, ProfilerRange, PythonFrame, RangeCounter, RuntimeCall, Span,
 };
 
 use super::classify::{Kind, kernel_kind, memcpy_kind};
@@ -33,6 +33,7 @@ macro_rules! push_with_rest {
 impl<'a> Filler<'a> {
     pub(super) fn cpu_op(&mut self, event: &Event<'a>, base: &Base) -> &'static str {
         const TAKEN: u64 = Arg::ExternalId.bit()
+            | Arg::RecordFunctionId.bit()
             | Arg::Sequence.bit()
             | Arg::FwdThread.bit()
             | Arg::InputDims.bit()
@@ -47,6 +48,7 @@ impl<'a> Filler<'a> {
             thread: base.thread,
             tid: number::integer(event.tid).unwrap_or(NULL_I64),
             external_id: self.int(event, Arg::ExternalId),
+            record_function_id: self.record_function_id(event),
             sequence: self.int(event, Arg::Sequence),
             fwd_thread: self.int(event, Arg::FwdThread),
             input_dims: self.json(event, Arg::InputDims),
@@ -85,6 +87,7 @@ impl<'a> Filler<'a> {
         on_device: bool,
     ) -> &'static str {
         const TAKEN: u64 = Arg::ExternalId.bit()
+            | Arg::RecordFunctionId.bit()
             | Arg::InputDims.bit()
             | Arg::InputTypes.bit()
             | Arg::CallStack.bit();
@@ -98,6 +101,7 @@ impl<'a> Filler<'a> {
             thread: base.thread,
             tid: number::integer(event.tid).unwrap_or(NULL_I64),
             external_id: self.int(event, Arg::ExternalId),
+            record_function_id: self.record_function_id(event),
             input_dims: self.json(event, Arg::InputDims),
             input_types: self.json(event, Arg::InputTypes),
             call_stack: self.stack(event),
@@ -233,6 +237,40 @@ impl<'a> Filler<'a> {
         };
         push_with_rest!(self, device_syncs, row, event, TAKEN);
         "device_syncs"
+    }
+
+    /// A kernel under the range profiler: its numeric arguments are the counters.
+    pub(super) fn profiler_range(&mut self, event: &Event<'a>, base: &Base) -> &'static str {
+        const TAKEN: u64 = Arg::Device.bit() | Arg::Stream.bit();
+        let row = ProfilerRange {
+            event_id: base.event_id,
+            name: base.name,
+            ts_ns: base.ts_ns,
+            dur_ns: base.dur_ns,
+            device: self.device(event),
+            stream: self.int32(event, Arg::Stream),
+            thread: base.thread,
+            ..ProfilerRange::absent()
+        };
+        for &(key, value) in &event.args.others {
+            let Some(value) = number::float(value) else { continue };
+            let name = self.intern_raw(RawStr { bytes: key, escaped: key.contains(&b'\\') });
+            let event_id = base.event_id;
+            self.columns.range_counters.push(RangeCounter { rank: 0, event_id, name, value });
+        }
+        self.columns.profiler_ranges.push(row);
+        self.rest.clear();
+        event.args.write_rest_where(TAKEN, |v| number::float(v).is_none(), &mut self.rest);
+        self.columns.profiler_ranges.args.extend_last(&String::from_utf8_lossy(&self.rest));
+        "profiler_ranges"
+    }
+
+    /// 0 is what the profiler writes while no execution trace is being recorded.
+    fn record_function_id(&mut self, event: &Event<'a>) -> i64 {
+        match self.int(event, Arg::RecordFunctionId) {
+            id if id > 0 => id,
+            _ => NULL_I64,
+        }
     }
 
     pub(super) fn span(&mut self, event: &Event<'a>, base: &Base) -> &'static str {

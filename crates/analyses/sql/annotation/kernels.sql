@@ -1,0 +1,28 @@
+--! row = "one of the device's annotations by name on one rank, and the work that it is the innermost around"
+--! needs = ["kernel_annotations"]
+--! order = ["rank", "name"]
+--! when_empty = "the trace holds no device activity"
+--! [columns]
+--! rank = "rank"
+--! name = "annotation; absent for work outside of all"
+--! kernel_count = { doc = "kernels, copies and fills", unit = "count", metric = "operator" }
+--! sum_ns = { doc = "time of all of them, overlap not merged", unit = "ns", metric = "operator" }
+--! computation_ns = { doc = "part of computing kernels", unit = "ns", metric = "operator" }
+--! communication_ns = { doc = "part of communicating kernels", unit = "ns", metric = "operator" }
+--! memory_ns = { doc = "part of copies and fills", unit = "ns", metric = "operator" }
+--! ratio = { doc = "share of the time of all device work of the rank", unit = "ratio", metric = "operator" }
+WITH sums AS (
+    SELECT
+        rank, annotation,
+        count(*) AS kernel_count,
+        sum(dur_ns) AS sum_ns,
+        sum(CASE WHEN kind = 'computation' THEN dur_ns ELSE 0 END) AS computation_ns,
+        sum(CASE WHEN kind = 'communication' THEN dur_ns ELSE 0 END) AS communication_ns,
+        sum(CASE WHEN kind = 'memory' THEN dur_ns ELSE 0 END) AS memory_ns
+    FROM kernel_annotations
+    GROUP BY rank, annotation
+)
+SELECT
+    rank, annotation AS name, kernel_count, sum_ns, computation_ns, communication_ns, memory_ns,
+    CAST(sum_ns AS DOUBLE) / nullif(sum(sum_ns) OVER (PARTITION BY rank), 0) AS ratio
+FROM sums

@@ -1,0 +1,26 @@
+--! row = "one kernel, copy or fill by name, as launched by one operator on one rank"
+--! needs = ["device_activities"]
+--! order = ["rank", "name", "op_name"]
+--! when_empty = "the trace holds no device activity"
+--! [columns]
+--! rank = "rank"
+--! kind = "computation, communication or memory"
+--! name = "name of the kernel, copy or fill"
+--! op_name = "operator that launched it: the innermost one around the launch; absent where the trace does not tell"
+--! call_count = { doc = "executions", unit = "count" }
+--! sum_ns = { doc = "time of all executions, overlap not merged", unit = "ns" }
+--! mean_ns = { doc = "mean duration", unit = "ns" }
+--! ratio = { doc = "share of the time of all executions of that name on the rank", unit = "ratio" }
+WITH pairs AS (
+    SELECT
+        rank, kind, name, op_name,
+        count(*) AS call_count,
+        sum(dur_ns) AS sum_ns,
+        avg(CAST(dur_ns AS DOUBLE)) AS mean_ns
+    FROM device_activities
+    GROUP BY rank, kind, name, op_name
+)
+SELECT
+    rank, kind, name, op_name, call_count, sum_ns, mean_ns,
+    CAST(sum_ns AS DOUBLE) / nullif(sum(sum_ns) OVER (PARTITION BY rank, kind, name), 0) AS ratio
+FROM pairs

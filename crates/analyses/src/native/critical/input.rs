@@ -1,0 +1,260 @@
+//! From tables to the events of each rank in the analysed window.
+
+use std::collections::HashMap;
+
+use datafusion::arrow::array::{Array, Int64Array};
+use datafusion::common::exec_datafusion_err;
+use datafusion::error::Result;
+
+use super::model::{
+    Activity, Class, HostEvent, RankEvents, Role, Step, Table, Wait, WaitKind, Window,
+    kernel_class, may_block,
+};
+use crate::native::Inputs;
+use crate::native::columns::{Names, ints, names};
+
+/// One rank, with something in its window.
+#[derive(Debug)]
+pub(super) struct Rank {
+    pub(super) events: RankEvents,
+    pub(super) window: Window,
+}
+
+/// All ranks, and the names of what happened there.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    pub(super) ranks: Vec<Rank>,
+    /// By table: a row of an event is a row here.
+    names: Vec<Names>,
+}
+
+impl Loaded {
+    /// The events of each rank in the window that the parameters ask for.
+    pub(super) fn new(inputs: &Inputs<'_>) -> Result<Self> {
+        let mut by_rank = ByRank::new(inputs)?;
+        let mut all_names = Vec::with_capacity(Table::ALL.len());
+        let mut correlations = HashMap::new();
+        let records_waits = inputs.batch("device_syncs")?.num_rows() > 0;
+        for table in Table::ALL {
+            let batch = inputs.batch(table.name())?;
+            let names = names(batch, "name")?;
+            let (rank, id) = (ints(batch, "rank")?, ints(batch, "event_id")?);
+            let (ts, dur) = (ints(batch, "ts_ns")?, ints(batch, "dur_ns")?);
+            let lane = ints(batch, "thread")?;
+            let span = |row: usize| {
+                let ts = ts.value(row);
+                (ts, ts.saturating_add(dur.value(row).max(0)))
+            };
+            if matches!(table, Table::Kernels | Table::Memcpys | Table::Memsets) {
+                let (device, stream) = (ints(batch, "device")?, ints(batch, "stream")?);
+                let (launch, step) = (ints(batch, "launch")?, ints(batch, "step")?);
+                let kinds = match table {
+                    Table::Kernels => Some(self::names(batch, "kind")?),
+                    _ => None,
+                };
+                let copies = table == Table::Memcpys;
+                let blocking: Vec<bool> =
+                    names.texts.iter().map(|name| copies && may_block(name)).collect();
+                for row in 0..batch.num_rows() {
+                    let (ts, end) = span(row);
+                    let class = kinds.as_ref().map_or(Class::Copy, |kinds| {
+                        kernel_class(kinds.get(row).unwrap_or_default())
+                    });
+                    let name = names.ids[row] as usize;
+                    by_rank.of(rank.value(row)).activities.push(Activity {
+                        ts,
+                        end,
+                        id: id.value(row),
+                        row: row as u32,
+                        lane: lane.value(row) as i32,
+                        device: get(&device, row).unwrap_or(-1) as i32,
+                        stream: get(&stream, row).unwrap_or(-1) as i32,
+                        table,
+                        class,
+                        launch: get(&launch, row),
+                        step: get(&step, row),
+                        may_block: blocking.get(name).copied().unwrap_or(false),
+                    });
+                }
+            } else {
+                let roles: Vec<Role> =
+                    names.texts.iter().map(|name| Role::of(table, name)).collect();
+                for row in 0..batch.num_rows() {
+                    let (ts, end) = span(row);
+                    let name = names.ids[row] as usize;
+                    by_rank.of(rank.value(row)).host.push(HostEvent {
+                        ts,
+                        end,
+                        id: id.value(row),
+                        row: row as u32,
+                        lane: lane.value(row) as i32,
+                        table,
+                        role: roles.get(name).copied().unwrap_or(Role::Plain),
+                    });
+                }
+            }
+            if table == Table::RuntimeCalls && records_waits {
+                let correlation = ints(batch, "correlation")?;
+                for row in 0..batch.num_rows() {
+                    if let Some(correlation) = get(&correlation, row) {
+                        correlations.insert((rank.value(row), correlation), id.value(row));
+                    }
+                }
+            }
+            all_names.push(names);
+        }
+        by_rank.waits(inputs, &correlations)?;
+        by_rank.steps(inputs)?;
+        let annotations = &all_names[Table::Annotations as usize];
+        let ranks = by_rank.windows(inputs, annotations)?;
+        Ok(Self { ranks, names: all_names })
+    }
+
+    /// Names of a table's rows.
+    pub(super) fn names(&self, table: Table) -> &Names {
+        &self.names[table as usize]
+    }
+}
+
+/// Events under construction, by rank.
+struct ByRank {
+    ranks: Vec<RankEvents>,
+    places: HashMap<i64, usize>,
+    last: (i64, usize),
+}
+
+impl ByRank {
+    fn new(inputs: &Inputs<'_>) -> Result<Self> {
+        let rank = ints(inputs.batch("ranks")?, "rank")?;
+        let mut all =
+            Self { ranks: Vec::new(), places: HashMap::new(), last: (i64::MIN, usize::MAX) };
+        for row in 0..rank.len() {
+            all.of(rank.value(row));
+        }
+        Ok(all)
+    }
+
+    fn of(&mut self, rank: i64) -> &mut RankEvents {
+        // Rows come rank by rank.
+        if self.last.0 != rank || self.last.1 >= self.ranks.len() {
+            let next = self.ranks.len();
+            let place = *self.places.entry(rank).or_insert(next);
+            if place == next {
+                self.ranks.push(RankEvents { rank: rank as i32, ..RankEvents::default() });
+            }
+            self.last = (rank, place);
+        }
+        &mut self.ranks[self.last.1]
+    }
+
+    fn waits(
+        &mut self,
+        inputs: &Inputs<'_>,
+        correlations: &HashMap<(i64, i64), i64>,
+    ) -> Result<()> {
+        let batch = inputs.batch("device_syncs")?;
+        let (rank, names) = (ints(batch, "rank")?, names(batch, "name")?);
+        let (device, stream) = (ints(batch, "device")?, ints(batch, "stream")?);
+        let launch = ints(batch, "launch")?;
+        let source = ints(batch, "wait_on_stream")?;
+        let record = ints(batch, "wait_on_record")?;
+        for row in 0..batch.num_rows() {
+            let kind = match names.get(row) {
+                Some("Stream Sync") => WaitKind::Stream,
+                Some("Event Sync") => WaitKind::Event,
+                Some("Stream Wait Event") => WaitKind::StreamOnEvent,
+                Some("Context Sync") => WaitKind::Context,
+                _ => continue,
+            };
+            let Some(call) = get(&launch, row) else { continue };
+            let rank = rank.value(row);
+            let record = get(&record, row);
+            self.of(rank).waits.push(Wait {
+                kind,
+                call,
+                device: get(&device, row).unwrap_or(-1) as i32,
+                stream: get(&stream, row).unwrap_or(-1) as i32,
+                source_stream: get(&source, row).unwrap_or(-1) as i32,
+                record: record.and_then(|id| correlations.get(&(rank, id)).copied()),
+            });
+        }
+        Ok(())
+    }
+
+    fn steps(&mut self, inputs: &Inputs<'_>) -> Result<()> {
+        let batch = inputs.batch("steps")?;
+        let (rank, step) = (ints(batch, "rank")?, ints(batch, "step")?);
+        let (ts, dur) = (ints(batch, "ts_ns")?, ints(batch, "dur_ns")?);
+        let lane = ints(batch, "thread")?;
+        for row in 0..batch.num_rows() {
+            let ts_ns = ts.value(row);
+            self.of(rank.value(row)).steps.push(Step {
+                step: step.value(row),
+                ts: ts_ns,
+                end: ts_ns.saturating_add(dur.value(row).max(0)),
+                lane: get(&lane, row).map(|lane| lane as i32),
+            });
+        }
+        Ok(())
+    }
+
+    /// Cuts each rank to the window that the parameters ask for. Ranks with nothing inside are left out.
+    fn windows(self, inputs: &Inputs<'_>, annotations: &Names) -> Result<Vec<Rank>> {
+        let text = inputs.text("critical_annotation")?;
+        let instance = inputs.int("critical_instance")?;
+        let mut ranks = Vec::with_capacity(self.ranks.len());
+        let mut most = 0;
+        let mut events = self.ranks;
+        events.sort_by_key(|r| r.rank);
+        for mut events in events {
+            let window = if text.is_empty() {
+                events.whole()
+            } else {
+                let mut spans = instances(&events, annotations, text);
+                most = most.max(spans.len());
+                if instance >= 0 {
+                    let at = usize::try_from(instance).unwrap_or(usize::MAX);
+                    spans = spans.get(at).copied().into_iter().collect();
+                }
+                let begin = spans.iter().map(|&(begin, _)| begin).min();
+                let end = spans.iter().map(|&(_, end)| end).max();
+                begin.zip(end).map(|(begin, end)| events.clip(begin, end))
+            };
+            if let Some(window) = window {
+                ranks.push(Rank { events, window });
+            }
+        }
+        if !text.is_empty() && instance < -1 {
+            return Err(exec_datafusion_err!(
+                "critical_instance is {instance}: give a position from 0 on, or -1 for all"
+            ));
+        }
+        if !text.is_empty() && ranks.is_empty() {
+            return Err(match most {
+                0 => exec_datafusion_err!("critical_annotation: no annotation contains `{text}`"),
+                most => exec_datafusion_err!(
+                    "critical_instance is {instance}, but `{text}` occurs {most} times: the last is {}",
+                    most - 1
+                ),
+            });
+        }
+        Ok(ranks)
+    }
+}
+
+/// Start and end of each annotation whose name contains `text`, by start.
+fn instances(events: &RankEvents, names: &Names, text: &str) -> Vec<(i64, i64)> {
+    let matches: Vec<bool> = names.texts.iter().map(|name| name.contains(text)).collect();
+    let of_text = |e: &&HostEvent| {
+        let name = || names.ids[e.row as usize] as usize;
+        e.table == Table::Annotations && matches.get(name()).copied().unwrap_or(false)
+    };
+    let mut found: Vec<(i64, i64, i64)> =
+        events.host.iter().filter(of_text).map(|e| (e.ts, e.id, e.end)).collect();
+    found.sort_unstable();
+    found.into_iter().map(|(ts, _, end)| (ts, end)).collect()
+}
+
+fn get(array: &Int64Array, row: usize) -> Option<i64> {
+    array.is_valid(row).then(|| array.value(row))
+}

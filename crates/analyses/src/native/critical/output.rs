@@ -1,0 +1,263 @@
+//! From graphs, paths and predictions to rows.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, StringBuilder,
+    StringDictionaryBuilder,
+};
+use datafusion::arrow::datatypes::Int32Type;
+use datafusion::error::Result;
+use trace_model::RecordBatch;
+
+use super::graph::{Edge, Graph, Kind};
+use super::input::{Loaded, Rank};
+use super::model::{NONE, Table};
+use super::path::{self, Owner, Segment};
+use super::what_if::Prediction;
+use crate::native::columns::Names;
+
+/// Rows of `critical_path`.
+pub(super) fn path<'a>(
+    loaded: &'a Loaded,
+    segments: &[Vec<(Segment, Option<i64>)>],
+) -> Result<RecordBatch> {
+    let rows =
+        || loaded.ranks.iter().zip(segments).flat_map(|(r, s)| s.iter().map(move |s| (r, s)));
+    let position = segments.iter().flat_map(|s| 0..s.len() as i64);
+    let activity = |(rank, (segment, _)): (&'a Rank, &(Segment, Option<i64>))| match segment.owner {
+        Owner::Activity(at) => rank.events.activities.get(at as usize),
+        _ => None,
+    };
+    let mut names = NameColumn::new(loaded);
+    let mut lanes: Vec<Option<i32>> = Vec::new();
+    let mut events: Vec<Option<i64>> = Vec::new();
+    let mut tables = StringDictionaryBuilder::<Int32Type>::new();
+    for (rank, (segment, _)) in rows() {
+        let of = match segment.owner {
+            Owner::Host(at) => {
+                let e = &rank.events.host[at as usize];
+                Some((e.table, e.row, e.id, e.lane))
+            }
+            Owner::Activity(at) => {
+                let a = &rank.events.activities[at as usize];
+                Some((a.table, a.row, a.id, a.lane))
+            }
+            Owner::Thread(_) | Owner::Nothing => None,
+        };
+        names.push(of.map(|(table, row, ..)| (table, row)));
+        tables.append_option(of.map(|(table, ..)| table.name()));
+        events.push(of.map(|(_, _, id, _)| id));
+        lanes.push(of.map(|(.., lane)| lane));
+    }
+    batch([
+        ("rank", ranks(rows().map(|(r, _)| r))),
+        ("position", Arc::new(position.collect::<Int64Array>())),
+        ("ts_ns", Arc::new(rows().map(|(_, (s, _))| s.ts).collect::<Int64Array>())),
+        ("dur_ns", Arc::new(rows().map(|(_, (s, _))| s.dur).collect::<Int64Array>())),
+        ("bound_by", words(rows().map(|(_, (s, _))| Some(s.class.bound_by())))),
+        ("host_kind", words(rows().map(|(_, (s, _))| s.class.host_kind()))),
+        ("name", names.finish()?),
+        ("event_id", Arc::new(Int64Array::from(events))),
+        ("stored_in", Arc::new(tables.finish())),
+        ("thread", Arc::new(Int32Array::from(lanes))),
+        ("device", Arc::new(rows().map(|r| Some(activity(r)?.device)).collect::<Int32Array>())),
+        ("stream", Arc::new(rows().map(|r| Some(activity(r)?.stream)).collect::<Int32Array>())),
+        ("step", Arc::new(rows().map(|(_, (_, step))| *step).collect::<Int64Array>())),
+        (
+            "after_sync",
+            Arc::new(
+                rows()
+                    .map(|(r, (s, _))| Some(r.events.host[s.after_sync? as usize].id))
+                    .collect::<Int64Array>(),
+            ),
+        ),
+    ])
+}
+
+/// Rows of `critical_edges`.
+pub(super) fn edges(loaded: &Loaded, graphs: &[Graph]) -> Result<RecordBatch> {
+    let mut rows: Vec<(&Rank, &Graph, usize, usize)> = Vec::new();
+    let mut on_path: Vec<bool> = Vec::new();
+    for (rank, graph) in loaded.ranks.iter().zip(graphs) {
+        let first = rows.len();
+        for target in 0..graph.nodes.len() {
+            rows.extend(graph.edge_range(target).map(|edge| (rank, graph, edge, target)));
+        }
+        on_path.resize(rows.len(), false);
+        for (edge, _) in path::edges(graph) {
+            on_path[first + edge as usize] = true;
+        }
+    }
+    let edge = |&(_, graph, edge, _): &(&Rank, &Graph, usize, usize)| graph.edges[edge];
+    let source = |row: &(&Rank, &Graph, usize, usize)| edge(row).source as usize;
+    let lane = |&(rank, graph, ..): &(&Rank, &Graph, usize, usize), node: usize| {
+        let node = &graph.nodes[node];
+        if node.on_device {
+            rank.events.activities[node.subject as usize].lane
+        } else {
+            graph.host.timelines[node.subject as usize].lane
+        }
+    };
+    let subject = |row: &(&Rank, &Graph, usize, usize)| {
+        let (rank, graph, ..) = *row;
+        owner(rank, graph, &edge(row), graph.nodes[source(row)].ts)
+    };
+    let int = |of: &dyn Fn(&(&Rank, &Graph, usize, usize)) -> i64| -> ArrayRef {
+        Arc::new(rows.iter().map(of).collect::<Int64Array>())
+    };
+    let lanes = |of: &dyn Fn(&(&Rank, &Graph, usize, usize)) -> i32| -> ArrayRef {
+        Arc::new(rows.iter().map(of).collect::<Int32Array>())
+    };
+    batch([
+        ("rank", ranks(rows.iter().map(|r| r.0))),
+        ("edge", int(&|r| r.2 as i64)),
+        ("kind", words(rows.iter().map(|r| Some(edge(r).kind.name())))),
+        ("bound_by", words(rows.iter().map(|r| Some(edge(r).class.bound_by())))),
+        ("source", int(&|r| source(r) as i64)),
+        ("target", int(&|r| r.3 as i64)),
+        ("source_ts_ns", int(&|r| r.1.nodes[source(r)].ts)),
+        ("target_ts_ns", int(&|r| r.1.nodes[r.3].ts)),
+        ("source_thread", lanes(&|r| lane(r, source(r)))),
+        ("target_thread", lanes(&|r| lane(r, r.3))),
+        ("event_id", Arc::new(rows.iter().map(|r| Some(subject(r)?.1)).collect::<Int64Array>())),
+        ("stored_in", words(rows.iter().map(|r| Some(subject(r)?.0.name())))),
+        ("weight_ns", int(&|r| edge(r).weight)),
+        ("slack_ns", int(&|r| r.1.nodes[r.3].ts - r.1.nodes[source(r)].ts - edge(r).weight)),
+        (
+            "is_binding",
+            Arc::new(
+                rows.iter()
+                    .map(|r| Some(r.1.nodes[r.3].held_by == r.2 as u32))
+                    .collect::<BooleanArray>(),
+            ),
+        ),
+        ("on_path", Arc::new(BooleanArray::from(on_path))),
+    ])
+}
+
+/// The event that an edge's time belongs to; on host threads the one that is open when it begins.
+fn owner(rank: &Rank, graph: &Graph, edge: &Edge, ts: i64) -> Option<(Table, i64)> {
+    let host = |at: u32| rank.events.host.get(at as usize).map(|e| (e.table, e.id));
+    match edge.kind {
+        Kind::Host | Kind::Thread => {
+            let line = &graph.host.timelines[edge.subject as usize];
+            host(line.pieces[line.at(ts)?].event)
+        }
+        Kind::Sync | Kind::QueueFull => host(edge.subject),
+        _ => rank.events.activities.get(edge.subject as usize).map(|a| (a.table, a.id)),
+    }
+}
+
+/// Rows of `critical_windows`.
+pub(super) fn windows(loaded: &Loaded, graphs: &[Graph]) -> Result<RecordBatch> {
+    let int = |of: &dyn Fn(&Graph) -> i64| -> ArrayRef {
+        Arc::new(graphs.iter().map(of).collect::<Int64Array>())
+    };
+    let main = |g: &Graph| Some(g.host.timelines[g.host.main?].lane);
+    batch([
+        ("rank", ranks(loaded.ranks.iter())),
+        ("ts_ns", int(&|g| g.window.begin)),
+        ("end_ns", int(&|g| g.window.end)),
+        ("dur_ns", int(&|g| g.window.end - g.window.begin)),
+        ("main_thread", Arc::new(graphs.iter().map(main).collect::<Int32Array>())),
+        ("node_count", int(&|g| g.nodes.len() as i64)),
+        ("edge_count", int(&|g| g.edges.len() as i64)),
+        ("waiting_call_count", int(&|g| g.device.waiting_calls as i64)),
+        ("recorded_wait_count", int(&|g| g.device.stream_waits.len() as i64)),
+        (
+            "inferred_wait_count",
+            int(&|g| (g.device.inferred.len() + g.device.crowded.len()) as i64),
+        ),
+        ("unlinked_count", int(&|g| g.device.unlinked as i64)),
+        ("early_count", int(&|g| g.device.early as i64)),
+        ("dropped_count", int(&|g| g.dropped as i64)),
+        (
+            "launch_floor_ns",
+            Arc::new(graphs.iter().map(|g| g.device.floor).collect::<Int64Array>()),
+        ),
+    ])
+}
+
+/// Rows of `critical_what_if`.
+pub(super) fn what_if(loaded: &Loaded, predictions: &[Vec<Prediction>]) -> Result<RecordBatch> {
+    let rows =
+        || loaded.ranks.iter().zip(predictions).flat_map(|(r, p)| p.iter().map(move |p| (r, p)));
+    let int = |of: &dyn Fn(&Prediction) -> Option<i64>| -> ArrayRef {
+        Arc::new(rows().map(|(_, p)| of(p)).collect::<Int64Array>())
+    };
+    let ratio = |p: &Prediction| {
+        (p.window > 0).then(|| (p.window - p.predicted_window) as f64 / p.window as f64)
+    };
+    batch([
+        ("rank", ranks(rows().map(|(r, _)| r))),
+        ("scenario", words(rows().map(|(_, p)| Some(p.scenario.as_str())))),
+        ("factors", words(rows().map(|(_, p)| Some(p.factors.as_str())))),
+        ("window_ns", int(&|p| Some(p.window))),
+        ("predicted_window_ns", int(&|p| Some(p.predicted_window))),
+        ("gain_ns", int(&|p| Some(p.window - p.predicted_window))),
+        ("gain_ratio", Arc::new(rows().map(|(_, p)| ratio(p)).collect::<Float64Array>())),
+        ("step_count", int(&|p| Some(p.steps as i64))),
+        ("step_ns", int(&|p| p.step)),
+        ("predicted_step_ns", int(&|p| p.predicted_step)),
+        ("step_gain_ns", int(&|p| Some(p.step? - p.predicted_step?))),
+    ])
+}
+
+fn batch<const N: usize>(columns: [(&str, ArrayRef); N]) -> Result<RecordBatch> {
+    // Whether a column may hold nothing must not depend on the rows of this run.
+    Ok(RecordBatch::try_from_iter_with_nullable(
+        columns.into_iter().map(|(name, array)| (name, array, true)),
+    )?)
+}
+
+fn ranks<'a>(rows: impl Iterator<Item = &'a Rank>) -> ArrayRef {
+    Arc::new(rows.map(|r| r.events.rank).collect::<Int32Array>())
+}
+
+/// A column of few distinct words.
+fn words<'a>(rows: impl Iterator<Item = Option<&'a str>>) -> ArrayRef {
+    let mut column = StringDictionaryBuilder::<Int32Type>::new();
+    rows.for_each(|word| column.append_option(word));
+    Arc::new(column.finish())
+}
+
+/// Names of events from several tables, each text of each table once.
+struct NameColumn<'a> {
+    loaded: &'a Loaded,
+    keys: Vec<Option<i32>>,
+    values: StringBuilder,
+    used: i32,
+    /// By table and name: its key, or -1.
+    known: Vec<Vec<i32>>,
+}
+
+impl<'a> NameColumn<'a> {
+    fn new(loaded: &'a Loaded) -> Self {
+        let known = Table::ALL.map(|t| vec![-1; loaded.names(t).texts.len()]).to_vec();
+        Self { loaded, keys: Vec::new(), values: StringBuilder::new(), used: 0, known }
+    }
+
+    fn push(&mut self, event: Option<(Table, u32)>) {
+        let key = event.and_then(|(table, row)| {
+            let names = self.loaded.names(table);
+            let id = names.ids[row as usize];
+            let text = (id != Names::NONE).then(|| &names.texts[id as usize])?;
+            let key = &mut self.known[table as usize][id as usize];
+            if *key < 0 {
+                self.values.append_value(text);
+                *key = self.used;
+                self.used += 1;
+            }
+            Some(*key)
+        });
+        self.keys.push(key);
+    }
+
+    fn finish(mut self) -> Result<ArrayRef> {
+        let keys = Int32Array::from(self.keys);
+        Ok(Arc::new(DictionaryArray::try_new(keys, Arc::new(self.values.finish()))?))
+    }
+}
+
+const _: () = assert!(NONE == Names::NONE);

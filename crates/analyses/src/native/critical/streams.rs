@@ -1,0 +1,142 @@
+//! Device activities in the orders that questions about them need: by stream, by end, by launch.
+
+use super::model::{Activity, Calls, NONE, RankEvents};
+
+/// Activities by stream, and by end.
+pub(super) struct Streams {
+    /// By device, stream, start.
+    pub(super) order: Vec<u32>,
+    /// Of each stream, in the order of `order`: `(end, activity)` by end.
+    pub(super) ends: Vec<Ends>,
+    /// Of each device.
+    device_ends: Vec<Ends>,
+    /// Of all devices.
+    all_ends: Vec<(i64, u32)>,
+}
+
+pub(super) struct Ends {
+    device: i32,
+    stream: i32,
+    /// Range in `order`.
+    pub(super) first: usize,
+    pub(super) ends: Vec<(i64, u32)>,
+}
+
+impl Streams {
+    pub(super) fn new(activities: &[Activity]) -> Self {
+        let key = |(i, a): (u32, &Activity)| (a.device, a.stream, a.ts, a.end, a.id, i);
+        let mut order: Vec<_> = (0..).zip(activities).map(key).collect();
+        order.sort();
+        let order: Vec<u32> = order.into_iter().map(|key| key.5).collect();
+        let by_end = |of: &[u32]| {
+            let mut ends: Vec<_> = of.iter().map(|&i| (activities[i as usize].end, i)).collect();
+            // Stable: what began first stays first.
+            ends.sort_by_key(|&(end, _)| end);
+            ends
+        };
+        let group = |same: &dyn Fn(&Activity, &Activity) -> bool, stream: bool| {
+            let mut first = 0;
+            let mut groups = Vec::new();
+            for of in
+                order.chunk_by(|&a, &b| same(&activities[a as usize], &activities[b as usize]))
+            {
+                let a = &activities[of[0] as usize];
+                let stream = if stream { a.stream } else { 0 };
+                groups.push(Ends { device: a.device, stream, first, ends: by_end(of) });
+                first += of.len();
+            }
+            groups
+        };
+        let ends = group(&|a, b| (a.device, a.stream) == (b.device, b.stream), true);
+        let device_ends = group(&|a, b| a.device == b.device, false);
+        let all_ends = by_end(&order);
+        Self { order, ends, device_ends, all_ends }
+    }
+
+    /// For each activity, the one on its stream that ended last before it began.
+    pub(super) fn previous(&self, activities: &[Activity]) -> Vec<u32> {
+        let mut previous = vec![NONE; activities.len()];
+        let mut place = vec![0_u32; activities.len()];
+        for stream in &self.ends {
+            let of_stream = &self.order[stream.first..stream.first + stream.ends.len()];
+            for (at, &i) in of_stream.iter().enumerate() {
+                place[i as usize] = at as u32;
+            }
+            let mut ended = stream.ends.iter().peekable();
+            let mut last = NONE;
+            for (at, &i) in of_stream.iter().enumerate() {
+                let ts = activities[i as usize].ts;
+                // One without length that begins at the same moment may come after this one.
+                while let Some(&(_, before)) =
+                    ended.next_if(|&&(end, b)| end <= ts && place[b as usize] < at as u32)
+                {
+                    last = before;
+                }
+                previous[i as usize] = last;
+            }
+        }
+        previous
+    }
+
+    pub(super) fn last_end(&self, ts: i64) -> Option<u32> {
+        last(&self.all_ends, ts)
+    }
+
+    pub(super) fn last_end_on(&self, on: &Activity, ts: i64) -> Option<u32> {
+        let key = (on.device, on.stream);
+        let at = self.ends.binary_search_by_key(&key, |e| (e.device, e.stream)).ok()?;
+        last(&self.ends[at].ends, ts)
+    }
+
+    /// On other streams of the device: what ended last before `a` began, and what was running then and
+    /// ended first. Looks past a few activities only.
+    pub(super) fn ends_elsewhere(
+        &self,
+        activities: &[Activity],
+        a: &Activity,
+    ) -> (Option<u32>, Option<u32>) {
+        const LOOK: usize = 8;
+        let found = self.device_ends.binary_search_by_key(&a.device, |e| e.device);
+        let Ok(at) = found else { return (None, None) };
+        let ends = &self.device_ends[at].ends;
+        let (before, after) = ends.split_at(ends.partition_point(|&(end, _)| end <= a.ts));
+        let elsewhere = |i: &u32| activities[*i as usize].stream != a.stream;
+        let running = |i: &u32| activities[*i as usize].ts < a.ts;
+        (
+            before.iter().rev().take(LOOK).map(|&(_, i)| i).find(elsewhere),
+            after.iter().take(LOOK).map(|&(_, i)| i).find(|i| elsewhere(i) && running(i)),
+        )
+    }
+}
+
+fn last(ends: &[(i64, u32)], ts: i64) -> Option<u32> {
+    let next = ends.partition_point(|&(end, _)| end <= ts);
+    Some(ends[next.checked_sub(1)?].1)
+}
+
+/// `(device, stream, launch, activity)`, sorted.
+pub(super) struct Launched(Vec<(i32, i32, i64, u32)>);
+
+impl Launched {
+    pub(super) fn new(events: &RankEvents, calls: &Calls) -> Self {
+        let mut all: Vec<(i32, i32, i64, u32)> = Vec::new();
+        for (i, a) in events.activities.iter().enumerate() {
+            let Some(call) = calls.of(i) else { continue };
+            all.push((a.device, a.stream, events.host[call as usize].ts, i as u32));
+        }
+        all.sort_unstable();
+        Self(all)
+    }
+
+    pub(super) fn before(&self, device: i32, stream: i32, ts: i64) -> Option<u32> {
+        let next = self.0.partition_point(|&(d, s, at, _)| (d, s, at) <= (device, stream, ts));
+        let &(d, s, _, i) = self.0.get(next.checked_sub(1)?)?;
+        ((d, s) == (device, stream)).then_some(i)
+    }
+
+    pub(super) fn after(&self, device: i32, stream: i32, ts: i64) -> Option<u32> {
+        let next = self.0.partition_point(|&(d, s, at, _)| (d, s, at) < (device, stream, ts));
+        let &(d, s, _, i) = self.0.get(next)?;
+        ((d, s) == (device, stream)).then_some(i)
+    }
+}

@@ -1,0 +1,153 @@
+//! The events of one rank as HTA loads them: what it keeps, and which host call it links to which
+//! device activity.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::names::Role;
+
+/// What HTA tells apart about an event beside its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// An operator or a call into the device runtime: it has nodes in the graph.
+    Call,
+    /// An annotation, a Python frame, anything else on the host: it only nests.
+    Range,
+    /// A kernel, copy or fill.
+    Activity,
+    /// A `cuda_sync` event.
+    Sync,
+}
+
+/// One event. `NONE` stands for what it does not have.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Event {
+    pub(super) id: i64,
+    pub(super) ts_ns: i64,
+    pub(super) dur_ns: i64,
+    pub(super) correlation: i64,
+    pub(super) stream: i64,
+    pub(super) name: u32,
+    /// Position of its lane when lanes are ordered by process and thread.
+    pub(super) lane: u32,
+    pub(super) kind: Kind,
+    pub(super) role: Role,
+}
+
+/// What HTA writes for no stream and no correlation.
+pub(super) const NONE: i64 = -1;
+
+impl Event {
+    pub(super) fn end_ns(&self) -> i64 {
+        self.ts_ns.saturating_add(self.dur_ns)
+    }
+
+    pub(super) fn on_stream(&self) -> bool {
+        self.stream != NONE
+    }
+
+    /// On the device side of HTA's link from calls to activities.
+    fn on_device(&self) -> bool {
+        (self.stream >= 0 && self.correlation >= 0)
+            || matches!(self.role, Role::EventSync | Role::ContextSync)
+    }
+}
+
+/// The events that HTA keeps, in order of their ids.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) events: Vec<Event>,
+    /// HTA's `index_correlation`: the id of the event at the other end of the correlation, 0 if that
+    /// is not in the trace, -1 for events without correlation. HTA takes the id 0 for "not there".
+    pub(super) linked: Vec<i64>,
+    cut: bool,
+}
+
+impl Frame {
+    /// `events` are in order of their ids. From `cut_ns` on, host events are dropped, and with them
+    /// what they launched.
+    pub(super) fn new(mut events: Vec<Event>, cut_ns: Option<i64>) -> Self {
+        let mut linked = links(&events);
+        if let Some(cut_ns) = cut_ns {
+            let kept: FxHashSet<i64> = events
+                .iter()
+                .filter(|e| !e.on_device() && e.ts_ns < cut_ns)
+                .map(|e| e.correlation)
+                .collect();
+            let keep: Vec<bool> =
+                events
+                    .iter()
+                    .map(|e| {
+                        if e.on_device() { kept.contains(&e.correlation) } else { e.ts_ns < cut_ns }
+                    })
+                    .collect();
+            let mut flags = keep.iter();
+            events.retain(|_| flags.next() == Some(&true));
+            let mut flags = keep.iter();
+            linked.retain(|_| flags.next() == Some(&true));
+        }
+        Self { events, linked, cut: cut_ns.is_some() }
+    }
+
+    pub(super) fn row(&self, id: i64) -> Option<usize> {
+        self.events.binary_search_by_key(&id, |e| e.id).ok()
+    }
+
+    /// The event that `row` is linked to, if HTA takes it for one.
+    pub(super) fn partner(&self, row: usize) -> Option<usize> {
+        (self.linked[row] > 0).then(|| self.row(self.linked[row])).flatten()
+    }
+
+    /// Start and end of an instance of the events whose names are `wanted`, in the order of HTA's
+    /// frame: where it has dropped the last step, device events come first.
+    pub(super) fn instance(&self, wanted: &[bool], instance: usize) -> Option<(i64, i64)> {
+        let named = |e: &&Event| wanted.get(e.name as usize) == Some(&true);
+        let at = |e: &Event| (e.ts_ns, e.end_ns());
+        if !self.cut {
+            return self.events.iter().filter(named).nth(instance).map(at);
+        }
+        let device = self.events.iter().filter(|e| e.on_device());
+        let host = self.events.iter().filter(|e| !e.on_device());
+        device.chain(host).filter(named).nth(instance).map(at)
+    }
+
+    /// The rows that belong to a stretch of time: host events that start in it and last, what they
+    /// launched, and every wait of a stream for an event.
+    pub(super) fn clip(&self, (from_ns, to_ns): (i64, i64)) -> Vec<bool> {
+        let mut inside = vec![false; self.events.len()];
+        for (row, event) in self.events.iter().enumerate() {
+            if event.on_stream() {
+                inside[row] |= event.role == Role::StreamWait;
+            } else if (from_ns..=to_ns).contains(&event.ts_ns) && event.dur_ns > 0 {
+                inside[row] = true;
+                let partner = self.row(self.linked[row]).filter(|&p| self.events[p].on_stream());
+                if let Some(partner) = partner {
+                    inside[partner] = true;
+                }
+            }
+        }
+        inside
+    }
+}
+
+/// Host and device events with one correlation point at each other. Where there are several, all
+/// point at the last one: of the kernels of a graph, its launch knows one.
+fn links(events: &[Event]) -> Vec<i64> {
+    let mut last: FxHashMap<i64, (Option<i64>, Option<i64>)> = FxHashMap::default();
+    for event in events.iter().filter(|e| e.correlation != NONE) {
+        let (host, device) = last.entry(event.correlation).or_default();
+        *(if event.on_device() { device } else { host }) = Some(event.id);
+    }
+    events
+        .iter()
+        .map(|event| match last.get(&event.correlation) {
+            Some(&(Some(host), Some(device))) => {
+                if event.on_device() {
+                    host
+                } else {
+                    device
+                }
+            }
+            _ => event.correlation.min(0),
+        })
+        .collect()
+}

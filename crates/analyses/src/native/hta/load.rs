@@ -1,0 +1,182 @@
+//! From tables to frames.
+
+use std::collections::BTreeMap;
+
+use datafusion::arrow::array::Array;
+use datafusion::error::Result;
+use rustc_hash::FxHashMap;
+
+use super::device::Wait;
+use super::frame::{Event, Frame, Kind};
+use super::names::Role;
+use crate::native::Inputs;
+use crate::native::columns::{Names, ints, names};
+
+/// HTA takes the host operators of Triton kernels for device work, which has no launch here: it drops
+/// them.
+pub(super) const EVENTS: &str = "
+    SELECT rank, event_id, 0 AS kind, name, ts_ns, dur_ns, thread, -1 AS stream, -1 AS correlation
+    FROM cpu_ops
+    WHERE args IS NULL OR args NOT LIKE '%\"stream\":%'
+    UNION ALL
+    SELECT rank, event_id, 0, name, ts_ns, dur_ns, thread, -1, coalesce(correlation, -1) FROM runtime_calls
+    UNION ALL
+    SELECT rank, event_id, 1, name, ts_ns, dur_ns, thread, -1, -1 FROM annotations
+    UNION ALL
+    SELECT rank, event_id, 1, name, ts_ns, dur_ns, thread, -1, -1 FROM python_frames
+    UNION ALL
+    SELECT rank, event_id, 1, name, ts_ns, dur_ns, thread, -1, -1 FROM spans WHERE category <> 'Trace'
+    UNION ALL
+    SELECT rank, event_id, 2, name, ts_ns, dur_ns, thread, coalesce(stream, -1), coalesce(correlation, -1) FROM kernels
+    UNION ALL
+    SELECT rank, event_id, 2, name, ts_ns, dur_ns, thread, coalesce(stream, -1), coalesce(correlation, -1) FROM memcpys
+    UNION ALL
+    SELECT rank, event_id, 2, name, ts_ns, dur_ns, thread, coalesce(stream, -1), coalesce(correlation, -1) FROM memsets
+    UNION ALL
+    SELECT rank, event_id, 3, name, ts_ns, dur_ns, thread, coalesce(stream, -1), coalesce(correlation, -1) FROM device_syncs";
+
+pub(super) const WAITS: &str = "
+    SELECT rank, event_id, coalesce(wait_on_stream, -1) AS stream, coalesce(wait_on_record, -1) AS record
+    FROM device_syncs
+    ORDER BY rank, event_id";
+
+pub(super) const LANES: &str = "SELECT rank, thread, pid, tid FROM threads ORDER BY rank, thread";
+
+pub(super) const RANKS: &str = "
+    SELECT
+        rank,
+        CASE
+            WHEN cut_ns IS NULL THEN NULL
+            WHEN $include_last_step THEN steps_end_ns + 1
+            ELSE cut_ns
+        END AS cut_ns
+    FROM ranks
+    ORDER BY rank";
+
+/// The input of one rank.
+#[derive(Debug)]
+pub(super) struct Rank {
+    pub(super) rank: i32,
+    pub(super) frame: Frame,
+    pub(super) waits: Vec<Wait>,
+    /// Number of the process by position of the lane.
+    pub(super) processes: Vec<u32>,
+}
+
+/// All ranks in order, and the names their events refer to.
+pub(super) fn load(inputs: &Inputs<'_>) -> Result<(Vec<Rank>, Vec<String>)> {
+    let batch = inputs.batch("events")?;
+    let [rank, id, kind, ts_ns, dur_ns, thread, stream, correlation] =
+        ["rank", "event_id", "kind", "ts_ns", "dur_ns", "thread", "stream", "correlation"]
+            .map(|column| ints(batch, column));
+    let (rank, id, kind, ts_ns) = (rank?, id?, kind?, ts_ns?);
+    let (dur_ns, thread, stream, correlation) = (dur_ns?, thread?, stream?, correlation?);
+    let names = names(batch, "name")?;
+    let roles: Vec<Role> = names.texts.iter().map(|name| Role::of(name)).collect();
+    let mut lanes = lanes(inputs)?;
+
+    let mut by_rank: BTreeMap<i64, Vec<Event>> = BTreeMap::new();
+    for row in 0..batch.num_rows() {
+        let name = names.ids[row];
+        let lane = lanes.position(rank.value(row), thread.value(row));
+        by_rank.entry(rank.value(row)).or_default().push(Event {
+            id: id.value(row),
+            ts_ns: ts_ns.value(row),
+            dur_ns: dur_ns.value(row).max(0),
+            correlation: correlation.value(row),
+            stream: stream.value(row),
+            name,
+            lane,
+            kind: match kind.value(row) {
+                0 => Kind::Call,
+                1 => Kind::Range,
+                2 => Kind::Activity,
+                _ => Kind::Sync,
+            },
+            role: roles.get(name as usize).copied().unwrap_or(Role::Plain),
+        });
+    }
+
+    let batch = inputs.batch("ranks")?;
+    let (rank, cut_ns) = (ints(batch, "rank")?, ints(batch, "cut_ns")?);
+    let cuts: BTreeMap<i64, i64> = (0..batch.num_rows())
+        .filter(|&row| !cut_ns.is_null(row))
+        .map(|row| (rank.value(row), cut_ns.value(row)))
+        .collect();
+    let mut waits = waits(inputs)?;
+    let ranks = by_rank
+        .into_iter()
+        .map(|(rank, mut events)| {
+            // Each table is in order already.
+            events.sort_by_key(|e| e.id);
+            Rank {
+                rank: rank as i32,
+                frame: Frame::new(events, cuts.get(&rank).copied()),
+                waits: waits.remove(&rank).unwrap_or_default(),
+                processes: lanes.processes.remove(&rank).unwrap_or_default(),
+            }
+        })
+        .collect();
+    Ok((ranks, names.texts))
+}
+
+/// Lanes of each rank, ordered by process and thread, numbers before words.
+#[derive(Debug, Default)]
+struct Lanes {
+    positions: FxHashMap<(i64, i64), u32>,
+    /// Number of the process by position.
+    processes: BTreeMap<i64, Vec<u32>>,
+}
+
+impl Lanes {
+    fn add(&mut self, rank: i64, thread: i64, process: u32) -> u32 {
+        let processes = self.processes.entry(rank).or_default();
+        let position = processes.len() as u32;
+        processes.push(process);
+        self.positions.insert((rank, thread), position);
+        position
+    }
+
+    /// Where a lane stands; those that the run does not describe come last.
+    fn position(&mut self, rank: i64, thread: i64) -> u32 {
+        match self.positions.get(&(rank, thread)) {
+            Some(&position) => position,
+            None => self.add(rank, thread, Names::NONE),
+        }
+    }
+}
+
+fn lanes(inputs: &Inputs<'_>) -> Result<Lanes> {
+    let batch = inputs.batch("lanes")?;
+    let (rank, thread) = (ints(batch, "rank")?, ints(batch, "thread")?);
+    let (pid, tid) = (names(batch, "pid")?, names(batch, "tid")?);
+    let key = |names: &Names, row: usize| {
+        let text = names.get(row).unwrap_or_default().to_owned();
+        let number = text.parse::<i64>();
+        (number.is_err(), number.unwrap_or(0), text)
+    };
+    let mut rows: Vec<_> = (0..batch.num_rows())
+        .map(|row| (rank.value(row), key(&pid, row), key(&tid, row), row))
+        .collect();
+    rows.sort_unstable();
+    let mut lanes = Lanes::default();
+    for (rank, _, _, row) in rows {
+        lanes.add(rank, thread.value(row), pid.ids[row]);
+    }
+    Ok(lanes)
+}
+
+fn waits(inputs: &Inputs<'_>) -> Result<BTreeMap<i64, Vec<Wait>>> {
+    let batch = inputs.batch("waits")?;
+    let (rank, id) = (ints(batch, "rank")?, ints(batch, "event_id")?);
+    let (stream, record) = (ints(batch, "stream")?, ints(batch, "record")?);
+    let mut waits: BTreeMap<i64, Vec<Wait>> = BTreeMap::new();
+    for row in 0..batch.num_rows() {
+        waits.entry(rank.value(row)).or_default().push(Wait {
+            id: id.value(row),
+            stream: stream.value(row),
+            record: record.value(row),
+        });
+    }
+    Ok(waits)
+}

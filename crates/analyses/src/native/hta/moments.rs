@@ -1,0 +1,86 @@
+//! The nodes of the graph: where calls and activities start and end.
+
+use super::frame::{Frame, Kind};
+use super::graph::{Edge, EdgeKind, Graph};
+
+/// The graph under construction, over two nodes an event.
+#[derive(Debug)]
+pub(super) struct Moments<'a> {
+    pub(super) frame: &'a Frame,
+    /// Rows of the events that have nodes; those of the event at `i` are `2 * i` and `2 * i + 1`.
+    pub(super) rows: Vec<u32>,
+    position: Vec<u32>,
+    pub(super) graph: Graph,
+}
+
+const ABSENT: u32 = u32::MAX;
+
+impl<'a> Moments<'a> {
+    pub(super) fn new(frame: &'a Frame, inside: &[bool]) -> Self {
+        let mut rows = Vec::new();
+        let mut position = vec![ABSENT; frame.events.len()];
+        for (row, event) in frame.events.iter().enumerate() {
+            let device = event.on_stream() && frame.linked[row] >= 0;
+            if inside[row] && (device || event.kind == Kind::Call) {
+                position[row] = rows.len() as u32;
+                rows.push(row as u32);
+            }
+        }
+        Self { frame, rows, position, graph: Graph::default() }
+    }
+
+    pub(super) fn start_of(&self, row: usize) -> Option<u32> {
+        let position = self.position[row];
+        (position != ABSENT).then(|| 2 * position)
+    }
+
+    pub(super) fn end_of(&self, row: usize) -> Option<u32> {
+        self.start_of(row).map(|start| start + 1)
+    }
+
+    pub(super) fn row(&self, node: u32) -> u32 {
+        self.rows[(node / 2) as usize]
+    }
+
+    pub(super) fn is_end(node: u32) -> bool {
+        node % 2 == 1
+    }
+
+    pub(super) fn ts_ns(&self, node: u32) -> i64 {
+        let event = &self.frame.events[self.row(node) as usize];
+        if Self::is_end(node) { event.end_ns() } else { event.ts_ns }
+    }
+
+    fn between(&self, from: u32, to: u32) -> i64 {
+        self.ts_ns(to).saturating_sub(self.ts_ns(from))
+    }
+
+    /// Time spent in an event on the way from one moment to the next. `around` is the event around
+    /// the first of them.
+    pub(super) fn spend(&mut self, from: u32, to: u32, around: Option<u32>, blocked: bool) {
+        let event = match (Self::is_end(from), Self::is_end(to)) {
+            (false, _) => Some(self.row(from)),
+            (true, true) => Some(self.row(to)),
+            (true, false) => around,
+        };
+        let weight_ns = if blocked { 0 } else { self.between(from, to) };
+        self.graph.add(Edge { from, to, kind: EdgeKind::Operator, weight_ns, event });
+    }
+
+    /// One thing after another, without cost.
+    pub(super) fn follow(&mut self, from: u32, to: u32, kind: EdgeKind) {
+        self.graph.add(Edge { from, to, kind, weight_ns: 0, event: None });
+    }
+
+    /// From a launching call to the start of what it launched.
+    pub(super) fn launch(&mut self, from: u32, to: u32) {
+        let weight_ns = self.between(from, to);
+        self.graph.add(Edge { from, to, kind: EdgeKind::LaunchDelay, weight_ns, event: None });
+    }
+
+    /// From the end of an activity to the start of the next one on its stream.
+    pub(super) fn next_activity(&mut self, from: u32, to: u32) {
+        let (weight_ns, event) = (self.between(from, to), Some(self.row(from)));
+        self.graph.add(Edge { from, to, kind: EdgeKind::KernelDelay, weight_ns, event });
+    }
+}

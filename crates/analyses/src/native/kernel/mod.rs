@@ -1,0 +1,3 @@
+//! Native views of kernels.
+
+pub(crate) mod annotations;

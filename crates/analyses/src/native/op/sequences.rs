@@ -1,0 +1,154 @@
+//! `op_kernel_sequences`: which kernels, in which order, an operator runs, and how often.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array, StringArray};
+use datafusion::error::Result;
+use rustc_hash::FxHashMap;
+use trace_model::RecordBatch;
+
+use super::load::{Rank, load};
+use super::tree::{Call, Kind};
+use crate::native::Inputs;
+
+/// The calls with one name that ran the same kernels in the same order.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Sequence {
+    /// Name of the call, then names of the work.
+    pub(super) names: Box<[u32]>,
+    pub(super) count: i64,
+    pub(super) device_dur_ns: i64,
+    pub(super) host_dur_ns: i64,
+}
+
+/// Which calls are asked for.
+#[derive(Debug)]
+pub(super) enum Wanted {
+    /// Those whose name, by its index, is marked: of all of them, the outermost.
+    Named(Vec<bool>),
+    /// Every operator and annotation: of each name, the outermost.
+    All,
+}
+
+impl Wanted {
+    /// Calls of one group count where they are least deep.
+    fn group(&self, call: &Call) -> Option<u32> {
+        match self {
+            Self::Named(names) => (names.get(call.name as usize) == Some(&true)).then_some(0),
+            Self::All => {
+                matches!(call.kind, Kind::Operator | Kind::Annotation).then_some(call.name)
+            }
+        }
+    }
+}
+
+/// The sequences of a rank, most frequent first, then longest on the device, then first to appear.
+pub(super) fn find(rank: &Rank, wanted: &Wanted, min_kernels: usize) -> Vec<Sequence> {
+    let Rank { tree, work, .. } = rank;
+    let mut least: FxHashMap<u32, i32> = FxHashMap::default();
+    for (call, &depth) in tree.calls.iter().zip(&tree.depths) {
+        if let Some(group) = wanted.group(call) {
+            let least = least.entry(group).or_insert(depth);
+            *least = depth.min(*least);
+        }
+    }
+    // By the call that launched it: what all calls below another one launched is one stretch.
+    let mut launched: Vec<(usize, usize)> = tree
+        .launches
+        .iter()
+        .enumerate()
+        .filter_map(|(order, &launch)| Some((launch?, order)))
+        .collect();
+    launched.sort_unstable();
+
+    let mut known: FxHashMap<Box<[u32]>, usize> = FxHashMap::default();
+    let mut found: Vec<Sequence> = Vec::new();
+    let (mut orders, mut names) = (Vec::new(), Vec::new());
+    for (position, call) in tree.calls.iter().enumerate() {
+        let group = wanted.group(call).and_then(|group| least.get(&group));
+        if group != Some(&tree.depths[position]) {
+            continue;
+        }
+        let from = launched.partition_point(|&(launch, _)| launch < position);
+        let to = launched.partition_point(|&(launch, _)| launch < tree.ends[position]);
+        if to - from < min_kernels {
+            continue;
+        }
+        orders.clear();
+        orders.extend(launched[from..to].iter().map(|&(_, order)| order));
+        // Work is in order of time, and mostly runs in the order of its launches.
+        if !orders.is_sorted() {
+            orders.sort_unstable();
+        }
+        names.clear();
+        names.push(call.name);
+        names.extend(orders.iter().map(|&order| work[order].name));
+        let at = known.get(names.as_slice()).copied().unwrap_or_else(|| {
+            let names: Box<[u32]> = names.as_slice().into();
+            known.insert(names.clone(), found.len());
+            found.push(Sequence { names, ..Sequence::default() });
+            found.len() - 1
+        });
+        let sequence = &mut found[at];
+        sequence.count += 1;
+        sequence.host_dur_ns = sequence.host_dur_ns.saturating_add(call.dur_ns);
+        for &order in &orders {
+            sequence.device_dur_ns = sequence.device_dur_ns.saturating_add(work[order].dur_ns);
+        }
+    }
+    found.sort_by_key(|sequence| Reverse((sequence.count, sequence.device_dur_ns)));
+    found
+}
+
+pub(crate) fn sequences(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+    let operator = inputs.text("operator")?;
+    let min_kernels = usize::try_from(inputs.int("min_pattern_len")?).unwrap_or(0);
+    let most = match usize::try_from(inputs.int("top_k")?) {
+        Ok(most) if most > 0 => most,
+        _ => usize::MAX,
+    };
+    let loaded = load(inputs)?;
+    let wanted = if operator.is_empty() {
+        Wanted::All
+    } else {
+        Wanted::Named(loaded.call_names.iter().map(|name| name.contains(operator)).collect())
+    };
+    let mut rows = Vec::new();
+    for rank in &loaded.ranks {
+        let found = find(rank, &wanted, min_kernels);
+        rows.extend(
+            found.into_iter().take(most).enumerate().map(|(i, found)| (rank.rank, i, found)),
+        );
+    }
+    let name = |names: &[String], id: u32| names.get(id as usize).cloned().unwrap_or_default();
+    let ints = |value: &dyn Fn(&Sequence) -> i64| -> ArrayRef {
+        Arc::new(rows.iter().map(|(_, _, found)| Some(value(found))).collect::<Int64Array>())
+    };
+    let operators: StringArray = rows
+        .iter()
+        .map(|(_, _, found)| Some(name(&loaded.call_names, *found.names.first()?)))
+        .collect();
+    let patterns: StringArray = rows
+        .iter()
+        .map(|(_, _, found)| {
+            let (root, kernels) = found.names.split_first()?;
+            let mut pattern = name(&loaded.call_names, *root);
+            for &kernel in kernels {
+                pattern.push('|');
+                pattern.push_str(loaded.work_names.get(kernel as usize).map_or("", String::as_str));
+            }
+            Some(pattern)
+        })
+        .collect();
+    Ok(RecordBatch::try_from_iter([
+        ("rank", Arc::new(rows.iter().map(|row| Some(row.0)).collect::<Int32Array>()) as ArrayRef),
+        ("position", Arc::new(rows.iter().map(|row| Some(row.1 as i64)).collect::<Int64Array>())),
+        ("operator", Arc::new(operators)),
+        ("pattern", Arc::new(patterns)),
+        ("occurrence_count", ints(&|found| found.count)),
+        ("kernel_count", ints(&|found| found.names.len() as i64 - 1)),
+        ("device_dur_ns", ints(&|found| found.device_dur_ns)),
+        ("host_dur_ns", ints(&|found| found.host_dur_ns)),
+    ])?)
+}

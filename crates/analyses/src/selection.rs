@@ -1,0 +1,474 @@
+//! Part of a run: some ranks, steps, a stretch of time, streams, names. It is taken from the tables
+//! before any view sees them, so that every analysis, query and rule means the same part.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, new_null_array,
+};
+use datafusion::arrow::compute::{cast, filter_record_batch};
+use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type};
+use datafusion::arrow::error::ArrowError;
+use regex::Regex;
+use trace_model::{RunInfo, TableSet};
+
+/// Which part of a run is asked about. What is not given selects everything.
+///
+/// * `ranks`: those ranks, in every table.
+/// * `steps`: events that belong to one of the steps (device work by the call that launched it).
+/// * `between`: events that lie in the stretch from begin to end, on the run's clock.
+/// * `streams`: device work of those streams; host events stay.
+/// * `name`: events whose name matches.
+///
+/// Who selects steps or a stretch of time means all of it: the rule that leaves the last step out
+/// does not apply then.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// Ranks to keep.
+    pub ranks: Option<Ranges>,
+    /// Step numbers to keep: one range, because a window with holes has no length.
+    pub steps: Option<Range>,
+    /// Begin and end of the stretch of time in nanoseconds.
+    pub between: Option<Range>,
+    /// Stream numbers to keep.
+    pub streams: Option<Ranges>,
+    /// Pattern that names must match, anywhere in the name.
+    pub name: Option<Regex>,
+}
+
+/// Numbers from a first to a last one, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// The smallest.
+    pub first: i64,
+    /// The largest.
+    pub last: i64,
+}
+
+/// Several ranges: `0-3,8`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ranges(Vec<Range>);
+
+/// A selection that cannot be read, or that selects nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SelectionError(String);
+
+impl Selection {
+    /// Whether it is the whole run.
+    pub fn is_everything(&self) -> bool {
+        self.ranks.is_none()
+            && self.steps.is_none()
+            && self.between.is_none()
+            && self.streams.is_none()
+            && self.name.is_none()
+    }
+
+    /// The selected rows of all tables. It is an error to select ranks, steps or streams of which the
+    /// run has none: an empty answer would read like a good one.
+    pub fn apply(&self, tables: &TableSet) -> Result<TableSet, SelectionError> {
+        self.check(tables)?;
+        let mut selected = TableSet::default();
+        for (table, batches) in tables.iter() {
+            for batch in batches {
+                let batch = self.rows(table, batch).map_err(|e| SelectionError(e.to_string()))?;
+                selected.push(table, batch);
+            }
+        }
+        Ok(selected)
+    }
+
+    /// Makes `run` speak of the selected part; `tables` are those that [`Selection::apply`] gave.
+    pub fn describe(&self, tables: &TableSet, run: &mut RunInfo) {
+        let ranks = numbers(tables, &[("ranks", "rank")]);
+        run.ranks.retain(|&rank| ranks.contains(&i64::from(rank)));
+        run.sources.retain(|source| ranks.contains(&i64::from(source.rank)));
+        let steps = tables.get("steps").iter().map(|batch| marked_steps(batch).len());
+        run.steps = steps.max().unwrap_or(0);
+        if let Some(Range { first, last }) = self.between {
+            run.wall_ns = last.min(run.wall_ns) - first.clamp(0, run.wall_ns);
+        }
+        run.selection = self.to_string();
+    }
+
+    fn check(&self, tables: &TableSet) -> Result<(), SelectionError> {
+        let wanted = [
+            ("rank", self.ranks.as_ref(), vec![("ranks", "rank")]),
+            ("stream", self.streams.as_ref(), DEVICE_TABLES.map(|t| (t, "stream")).to_vec()),
+        ];
+        for (what, ranges, columns) in wanted {
+            let Some(ranges) = ranges else { continue };
+            let there = numbers(tables, &columns);
+            if !there.iter().any(|&number| ranges.contain(number)) {
+                return Err(none_of(what, &ranges.to_string(), &there));
+            }
+        }
+        if let Some(steps) = self.steps {
+            let mut there: Vec<i64> = tables.get("steps").iter().flat_map(marked_steps).collect();
+            there.sort_unstable();
+            there.dedup();
+            if !there.iter().any(|&number| steps.contains(number)) {
+                return Err(none_of("step", &steps.to_string(), &there));
+            }
+        }
+        Ok(())
+    }
+
+    fn rows(&self, table: &str, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+        let mut batch = batch.clone();
+        if let Some(ranks) = &self.ranks {
+            batch = keep(&batch, "rank", |rank| ranks.contain(rank))?;
+        }
+        if let Some(streams) = &self.streams
+            && DEVICE_TABLES.contains(&table)
+        {
+            batch = keep(&batch, "stream", |stream| streams.contain(stream))?;
+        }
+        if let Some(steps) = self.steps
+            && batch.column_by_name("step").is_some()
+        {
+            batch = keep(&batch, "step", |step| steps.contains(step))?;
+        }
+        if let Some(stretch) = self.between {
+            batch = within(table, &batch, stretch)?;
+        }
+        if let Some(pattern) = &self.name
+            && batch.column_by_name("event_id").is_some()
+            && !WITHOUT_NAMES.contains(&table)
+        {
+            batch = named(&batch, pattern)?;
+        }
+        if table == "ranks" && (self.steps.is_some() || self.between.is_some()) {
+            let cut = new_null_array(&DataType::Int64, batch.num_rows());
+            batch = replaced(&batch, "cut_ns", cut)?;
+        }
+        Ok(batch)
+    }
+}
+
+/// Tables whose rows lie on a stream.
+const DEVICE_TABLES: [&str; 4] = ["kernels", "memcpys", "memsets", "device_syncs"];
+
+/// Tables of events whose `name` is not the name of what happened: the steps, which frame everything.
+/// and counters of kernels, which go with their kernels.
+const WITHOUT_NAMES: [&str; 2] = ["steps", "range_counters"];
+
+/// Rows that lie in a stretch of time. The rank and a step that stands for a whole recording are
+/// cut to it instead.
+fn within(table: &str, batch: &RecordBatch, stretch: Range) -> Result<RecordBatch, ArrowError> {
+    let Range { first, last } = stretch;
+    if table == "ranks" {
+        let start: Int64Array = integers(batch, "start_ns")?.unary(|t: i64| t.clamp(first, last));
+        let end: Int64Array = integers(batch, "end_ns")?.unary(|t: i64| t.clamp(first, last));
+        let batch = replaced(batch, "start_ns", Arc::new(start))?;
+        return replaced(&batch, "end_ns", Arc::new(end));
+    }
+    if table == "profiler_ranges" {
+        // The times of these kernels are made up; those of their launches are not.
+        return keep(batch, "launch_ts_ns", |start| stretch.contains(start));
+    }
+    if batch.column_by_name("ts_ns").is_none() {
+        return Ok(batch.clone());
+    }
+    let start = integers(batch, "ts_ns")?;
+    let dur = match batch.column_by_name("dur_ns") {
+        Some(_) => integers(batch, "dur_ns")?,
+        None => Int64Array::from(vec![0; batch.num_rows()]),
+    };
+    let end = |row: usize| start.value(row) + if dur.is_valid(row) { dur.value(row) } else { 0 };
+    if table == "steps" {
+        let source = texts(batch, "source")?;
+        let whole = |row: usize| source.get(row) == Some("trace");
+        let mut starts = Vec::with_capacity(batch.num_rows());
+        let mut durs = Vec::with_capacity(batch.num_rows());
+        for row in 0..batch.num_rows() {
+            let (mut from, mut to) = (start.value(row), end(row));
+            if whole(row) {
+                (from, to) = (from.clamp(first, last), to.clamp(first, last));
+            }
+            starts.push(from);
+            durs.push(to - from);
+        }
+        let keep: BooleanArray = (0..batch.num_rows())
+            .map(|row| Some(starts[row] >= first && starts[row] + durs[row] <= last))
+            .collect();
+        let batch = replaced(batch, "ts_ns", Arc::new(Int64Array::from(starts)))?;
+        let batch = replaced(&batch, "dur_ns", Arc::new(Int64Array::from(durs)))?;
+        return filter_record_batch(&batch, &keep);
+    }
+    let keep: BooleanArray = (0..batch.num_rows())
+        .map(|row| Some(start.value(row) >= first && end(row) <= last))
+        .collect();
+    filter_record_batch(batch, &keep)
+}
+
+/// Rows whose number in `column` is wanted; rows without a number are not.
+fn keep(
+    batch: &RecordBatch,
+    column: &str,
+    wanted: impl Fn(i64) -> bool,
+) -> Result<RecordBatch, ArrowError> {
+    let numbers = integers(batch, column)?;
+    let mask: BooleanArray = numbers.iter().map(|n| Some(n.is_some_and(&wanted))).collect();
+    filter_record_batch(batch, &mask)
+}
+
+/// Rows whose name matches. The pattern is tried once a distinct name.
+fn named(batch: &RecordBatch, pattern: &Regex) -> Result<RecordBatch, ArrowError> {
+    if batch.column_by_name("name").is_none() {
+        return Ok(batch.slice(0, 0));
+    }
+    let names = texts(batch, "name")?;
+    let values = names.array.values().as_string::<i32>();
+    let matching: Vec<bool> = (0..values.len())
+        .map(|i| values.is_valid(i) && pattern.is_match(values.value(i)))
+        .collect();
+    let mask: BooleanArray = names
+        .array
+        .keys()
+        .iter()
+        .map(|key| Some(key.is_some_and(|key| matching[key as usize])))
+        .collect();
+    filter_record_batch(batch, &mask)
+}
+
+fn replaced(batch: &RecordBatch, name: &str, with: ArrayRef) -> Result<RecordBatch, ArrowError> {
+    let at = batch.schema().index_of(name)?;
+    let mut columns = batch.columns().to_vec();
+    columns[at] = with;
+    RecordBatch::try_new(batch.schema(), columns)
+}
+
+fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef, ArrowError> {
+    let missing = || ArrowError::SchemaError(format!("there is no column {name}"));
+    batch.column_by_name(name).ok_or_else(missing)
+}
+
+fn integers(batch: &RecordBatch, name: &str) -> Result<Int64Array, ArrowError> {
+    Ok(cast(column(batch, name)?, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
+}
+
+struct Texts {
+    array: datafusion::arrow::array::DictionaryArray<Int32Type>,
+}
+
+impl Texts {
+    fn get(&self, row: usize) -> Option<&str> {
+        let key = self.array.key(row)?;
+        Some(self.array.values().as_string::<i32>().value(key))
+    }
+}
+
+fn texts(batch: &RecordBatch, name: &str) -> Result<Texts, ArrowError> {
+    let to = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    let array = cast(column(batch, name)?, &to)?;
+    Ok(Texts { array: array.as_dictionary::<Int32Type>().clone() })
+}
+
+/// The distinct numbers in columns of tables, ascending.
+fn numbers(tables: &TableSet, columns: &[(&str, &str)]) -> Vec<i64> {
+    let mut found: Vec<i64> = columns
+        .iter()
+        .flat_map(|(table, column)| tables.get(table).iter().map(move |b| integers(b, column)))
+        .filter_map(Result::ok)
+        .flat_map(|array| array.iter().flatten().collect::<Vec<_>>())
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// The steps that a trace marks; a recording without marks has none that could be asked for.
+fn marked_steps(batch: &RecordBatch) -> Vec<i64> {
+    let (Ok(step), Ok(source)) = (integers(batch, "step"), texts(batch, "source")) else {
+        return Vec::new();
+    };
+    let marked = |row: &usize| source.get(*row) != Some("trace");
+    (0..batch.num_rows()).filter(marked).map(|row| step.value(row)).collect()
+}
+
+fn none_of(what: &str, wanted: &str, there: &[i64]) -> SelectionError {
+    let there = match there {
+        [] => format!("the run has no {what}s"),
+        [only] => format!("the run has {what} {only}"),
+        [first, .., last] if there.len() as i64 == last - first + 1 => {
+            format!("the run has {what}s {first} to {last}")
+        }
+        many => {
+            let shown: Vec<String> = many.iter().take(20).map(i64::to_string).collect();
+            let more = if many.len() > 20 { ", ..." } else { "" };
+            format!("the run has {what}s {}{more}", shown.join(", "))
+        }
+    };
+    SelectionError(format!("no {what} is in {wanted}: {there}"))
+}
+
+impl fmt::Display for Selection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [
+            self.ranks.as_ref().map(|ranks| format!("ranks {ranks}")),
+            self.steps.map(|steps| format!("steps {steps}")),
+            self.between.map(|Range { first, last }| {
+                let first = if first == i64::MIN { String::new() } else { time(first) };
+                let last = if last == i64::MAX { String::new() } else { time(last) };
+                format!("between {first}..{last}")
+            }),
+            self.streams.as_ref().map(|streams| format!("streams {streams}")),
+            self.name.as_ref().map(|name| format!("names like {name}")),
+        ];
+        f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// In the largest unit that says it exactly.
+fn time(ns: i64) -> String {
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
+    let exact = units.into_iter().find(|(scale, _)| ns % scale == 0);
+    exact.map_or_else(String::new, |(scale, unit)| format!("{}{unit}", ns / scale))
+}
+
+impl Range {
+    fn contains(self, number: i64) -> bool {
+        (self.first..=self.last).contains(&number)
+    }
+
+    /// Reads `3`, `3-5`, `3..5`, `3..` or `..5`, with the numbers read by `number`.
+    fn parse(text: &str, number: impl Fn(&str) -> Option<i64>) -> Option<Self> {
+        let text = text.trim();
+        let read = |part: &str, open: i64| {
+            let part = part.trim();
+            if part.is_empty() { Some(open) } else { number(part) }
+        };
+        let (first, last) = if let Some((first, last)) = text.split_once("..") {
+            (read(first, i64::MIN)?, read(last, i64::MAX)?)
+        } else if let Some((first, last)) = text.split_once('-') {
+            (number(first.trim())?, number(last.trim())?)
+        } else {
+            let only = number(text)?;
+            (only, only)
+        };
+        (first <= last && text != "..").then_some(Self { first, last })
+    }
+
+    /// Reads a stretch of time: `10ms..50ms`, `1.5s..`, `..200us`.
+    pub fn time(text: &str) -> Result<Self, SelectionError> {
+        let wrong = || {
+            SelectionError(format!(
+                "`{text}` is no stretch of time; write 10ms..50ms, 1.5s.. or ..200us"
+            ))
+        };
+        if !text.contains("..") {
+            return Err(wrong());
+        }
+        Self::parse(text, nanoseconds).ok_or_else(wrong)
+    }
+}
+
+impl FromStr for Range {
+    type Err = SelectionError;
+
+    fn from_str(text: &str) -> Result<Self, SelectionError> {
+        Self::parse(text, |number| number.parse().ok()).ok_or_else(|| {
+            SelectionError(format!("`{text}` is no range; write 3, 3-5, 3.. or ..5"))
+        })
+    }
+}
+
+impl FromStr for Ranges {
+    type Err = SelectionError;
+
+    fn from_str(text: &str) -> Result<Self, SelectionError> {
+        text.split(',').map(str::parse).collect::<Result<_, _>>().map(Self).map_err(
+            |_: SelectionError| {
+                SelectionError(format!("`{text}` is no list of ranges; write 3, 0-3,8 or 5.."))
+            },
+        )
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.first, self.last) {
+            (first, last) if first == last => write!(f, "{first}"),
+            (i64::MIN, last) => write!(f, "..{last}"),
+            (first, i64::MAX) => write!(f, "{first}.."),
+            (first, last) => write!(f, "{first}-{last}"),
+        }
+    }
+}
+
+impl Ranges {
+    fn contain(&self, number: i64) -> bool {
+        self.0.iter().any(|range| range.contains(number))
+    }
+}
+
+impl fmt::Display for Ranges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, range) in self.0.iter().enumerate() {
+            write!(f, "{}{range}", if i == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+/// `10ms` in nanoseconds, exactly.
+fn nanoseconds(text: &str) -> Option<i64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let scale: i64 = match &text[digits.len()..] {
+        "ns" => 1,
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        _ => return None,
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let mut value = whole.parse::<i64>().ok().filter(|v| *v >= 0)?.checked_mul(scale)?;
+    let mut place = scale;
+    for digit in fraction.bytes() {
+        place /= 10;
+        let digit = i64::from(digit.checked_sub(b'0').filter(|d| *d < 10)?);
+        value = value.checked_add(digit * place)?;
+    }
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Range, Ranges};
+
+    fn time(text: &str) -> Option<(i64, i64)> {
+        Range::time(text).ok().map(|r| (r.first, r.last))
+    }
+
+    #[test]
+    fn ranges_are_read() {
+        let ranges: Ranges = "0-3,8".parse().unwrap();
+        let kept: Vec<i64> = (0..10).filter(|&n| ranges.contain(n)).collect();
+        assert_eq!(kept, [0, 1, 2, 3, 8]);
+        assert_eq!(ranges.to_string(), "0-3,8");
+        for (text, shown) in [("5..", "5.."), ("..5", "..5"), ("3..5", "3-5"), (" 7 ", "7")] {
+            assert_eq!(text.parse::<Range>().unwrap().to_string(), shown);
+        }
+        for text in ["", "..", "x", "5-3", "1,2", "-", "1-2-3", "1..x"] {
+            assert!(text.parse::<Range>().is_err(), "{text}");
+        }
+        for text in ["", ",", "1,,2", "a"] {
+            assert!(text.parse::<Ranges>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_read_exactly() {
+        assert_eq!(time("10ms..50ms"), Some((10_000_000, 50_000_000)));
+        assert_eq!(time("1.5s.."), Some((1_500_000_000, i64::MAX)));
+        assert_eq!(time("..0.123456789s"), Some((i64::MIN, 123_456_789)));
+        for text in
+            ["10..50", "10ms", "5ms..1ms", "..", "1m..2m", "-1ms..", "99999999999s..", "1.x2s.."]
+        {
+            assert_eq!(time(text), None, "{text}");
+        }
+    }
+}

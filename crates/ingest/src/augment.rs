@@ -1,0 +1,162 @@
+//! Copies of trace files with more events in them.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use trace_model::Warning;
+
+use crate::error::Error;
+use crate::formats::kineto::splice::{self, Failure};
+use crate::formats::Unreadable;
+use crate::formats::kineto::EventWriter;
+use crate::source::{self, Limit};
+
+/// Whether a copy is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Packing {
+    /// As the source is.
+    #[default]
+    Same,
+    /// gzip; the name ends in `.gz`.
+    Gzip,
+    /// Plain JSON; the name does not.
+    Plain,
+}
+
+/// A copy to make.
+#[derive(Debug, Clone)]
+pub struct Copy<'a> {
+    /// Path of the run as it was read.
+    pub run: &'a Path,
+    /// Which of its files.
+    pub source: &'a trace_model::Source,
+    /// Folder to write to, under the name that the source has in the run.
+    pub folder: &'a Path,
+    /// Whether it is compressed.
+    pub packing: Packing,
+    /// Whether a file that is in the way is replaced.
+    pub overwrite: bool,
+}
+
+/// Copies a trace, in bounded memory, with what `insert` adds at the end of its events. The rest of
+/// the text stays as it is, byte for byte, but for what cannot be read and is warned of. Returns
+/// where the copy is.
+///
+/// # Errors
+/// If the source has changed since it was read, or the copy cannot be written; it is complete or not
+/// there.
+pub fn copy_with(
+    copy: &Copy<'_>,
+    insert: impl FnOnce(&mut EventWriter<'_>) -> io::Result<()>,
+) -> Result<(PathBuf, Vec<Warning>), Error> {
+    let io_error = |path: &Path| {
+        let path = path.to_owned();
+        move |source| Error::Io { path, source }
+    };
+    let from = if copy.run.is_dir() { copy.run.join(&copy.source.file) } else { copy.run.to_owned() };
+    let packed = match copy.packing {
+        Packing::Same => source::is_gzip(&from).map_err(io_error(&from))?,
+        Packing::Gzip => true,
+        Packing::Plain => false,
+    };
+    let to = copy.folder.join(file_name(&copy.source.file, copy.packing));
+    refuse_overwriting(&from, &to, copy.overwrite)?;
+    // What was read fits; more would be another file.
+    let limit = Limit { max_json_bytes: copy.source.json_bytes };
+    let stream = source::stream(&from, limit).map_err(io_error(&from))?;
+
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder).map_err(write_error(folder))?;
+    }
+    // Under another name until it is whole.
+    let mut partial = to.clone().into_os_string();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let file = BufWriter::with_capacity(1 << 18, File::create(&partial).map_err(write_error(&to))?);
+    let shift_ns = copy.source.shift_ns;
+    let issues = if packed {
+        let mut out = GzEncoder::new(file, Compression::default());
+        splice(stream, &mut out, shift_ns, insert)
+            .and_then(|issues| Ok((issues, out.finish().and_then(into_file)?)))
+    } else {
+        let mut out = file;
+        splice(stream, &mut out, shift_ns, insert)
+            .and_then(|issues| Ok((issues, into_file(out)?)))
+    };
+    let done = issues.and_then(|(issues, _)| {
+        fs::rename(&partial, &to)?;
+        Ok(issues)
+    });
+    match done {
+        Ok(issues) => Ok((to, issues.warnings(&copy.source.file))),
+        Err(failure) => {
+            // The error to tell is the first one.
+            let _ = fs::remove_file(&partial);
+            Err(match failure {
+                Failure::Write(source) => Error::Write { path: to, source },
+                Failure::Unreadable(Unreadable::TooLong) => Error::Unusable {
+                    file: copy.source.file.clone(),
+                    reason: "it has grown since it was read".to_owned(),
+                },
+                Failure::Unreadable(why) => Error::Unusable {
+                    file: copy.source.file.clone(),
+                    reason: why.reason().to_owned(),
+                },
+            })
+        }
+    }
+}
+
+fn write_error(path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Write { path, source }
+}
+
+fn into_file(out: BufWriter<File>) -> io::Result<File> {
+    out.into_inner().map_err(io::IntoInnerError::into_error)
+}
+
+fn splice<W: Write>(
+    stream: source::Stream,
+    out: &mut W,
+    shift_ns: i64,
+    insert: impl FnOnce(&mut EventWriter<'_>) -> io::Result<()>,
+) -> Result<crate::warnings::Issues, Failure> {
+    splice::copy(stream, out, |out, comma| insert(&mut EventWriter::new(out, comma, shift_ns)))
+}
+
+/// The name of a copy; viewers go by the content, people by the name.
+fn file_name(file: &str, packing: Packing) -> String {
+    match (packing, file.strip_suffix(".gz")) {
+        (Packing::Plain, Some(stem)) => stem.to_owned(),
+        (Packing::Gzip, None) => format!("{file}.gz"),
+        _ => file.to_owned(),
+    }
+}
+
+/// A source is never replaced by its copy, not even by force: a second copy would have everything
+/// twice.
+fn refuse_overwriting(from: &Path, to: &Path, overwrite: bool) -> Result<(), Error> {
+    let Ok(there) = fs::canonicalize(to) else { return Ok(()) };
+    let is_source = fs::canonicalize(from).is_ok_and(|from| from == there);
+    if is_source || !overwrite {
+        return Err(Error::Exists { path: to.to_owned(), is_source });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_what_is_in_a_file() {
+        assert_eq!(file_name("a/rank0.json.gz", Packing::Same), "a/rank0.json.gz");
+        assert_eq!(file_name("rank0.json.gz", Packing::Gzip), "rank0.json.gz");
+        assert_eq!(file_name("rank0.json.gz", Packing::Plain), "rank0.json");
+        assert_eq!(file_name("rank0.json", Packing::Gzip), "rank0.json.gz");
+    }
+}

@@ -1,0 +1,128 @@
+//! Findings: a slice over each stretch of time that shows one, and a mark where it first does.
+
+use std::io;
+
+use advisor::{Evidence, Finding, Report};
+use ingest::{EventWriter, Lane};
+use trace_model::Value;
+
+use super::Added;
+use super::lanes::RankLanes;
+use super::rows::Rows;
+use crate::{Error, Run};
+
+/// The findings, and when steps and ranks were.
+#[derive(Debug)]
+pub(super) struct Findings<'a> {
+    report: &'a Report,
+    ranks: Rows,
+    steps: Rows,
+}
+
+/// A stretch of time: start and duration.
+type Range = (i64, i64);
+
+impl<'a> Findings<'a> {
+    pub(super) fn read(run: &Run, report: &'a Report) -> Result<Self, Error> {
+        let ranks = "SELECT rank, start_ns, end_ns FROM ranks ORDER BY rank";
+        let steps = "SELECT rank, step, ts_ns, dur_ns FROM steps ORDER BY rank, step";
+        Ok(Self { report, ranks: Rows::query(run, ranks)?, steps: Rows::query(run, steps)? })
+    }
+
+    pub(super) fn write(
+        &self,
+        lanes: &RankLanes<'_>,
+        out: &mut EventWriter<'_>,
+        added: &mut Added,
+    ) -> io::Result<()> {
+        let mut slices: Vec<(Range, &Finding)> = Vec::new();
+        let mut marks: Vec<(i64, &Finding)> = Vec::new();
+        for finding in self.report.findings.iter().filter(|f| concerns(f, lanes.rank)) {
+            let ranges = self.ranges(finding, lanes.rank);
+            marks.extend(ranges.first().map(|&(ts_ns, _)| (ts_ns, finding)));
+            slices.extend(ranges.into_iter().map(|range| (range, finding)));
+        }
+        slices.sort_by_key(|&(range, _)| range);
+
+        // Slices of one lane must not overlap: each goes to the first lane that is free again.
+        let pid = lanes.own_process();
+        let mut ends: Vec<i64> = Vec::new();
+        for ((ts_ns, dur_ns), finding) in slices {
+            let free = ends.iter().position(|&end| end <= ts_ns);
+            let tid = lanes.own_thread(1 + free.unwrap_or(ends.len()));
+            let lane = Lane { pid: &pid, tid: &tid };
+            if let Some(free) = free {
+                ends[free] = ts_ns + dur_ns;
+            } else {
+                ends.push(ts_ns + dur_ns);
+                out.thread(lane, "Findings")?;
+            }
+            out.slice(lane, &name(finding), ts_ns, dur_ns, &args(finding))?;
+            added.ranges += 1;
+        }
+        let tid = lanes.own_thread(1);
+        for (ts_ns, finding) in marks {
+            out.mark(Lane { pid: &pid, tid: &tid }, &name(finding), ts_ns, &args(finding))?;
+            added.findings += 1;
+        }
+        Ok(())
+    }
+
+    /// When a finding shows in a rank, each stretch once: as the rows say that it rests on; all of
+    /// the recording if they are about the rank as a whole.
+    fn ranges(&self, finding: &Finding, rank: i32) -> Vec<Range> {
+        let own = |e: &&Evidence| key(e, "rank").is_none_or(|r| *r == Value::Int(i64::from(rank)));
+        let mut ranges: Vec<Range> = finding
+            .evidence
+            .iter()
+            .filter(own)
+            .filter_map(|evidence| match (evidence.ts_ns, evidence.dur_ns, key(evidence, "step")) {
+                (Some(ts_ns), Some(dur_ns), _) if dur_ns >= 0 => Some((ts_ns, dur_ns)),
+                (_, _, Some(&Value::Int(step))) => self.step(rank, step),
+                _ => None,
+            })
+            .collect();
+        if ranges.is_empty() {
+            let (starts, ends) = (self.ranks.ints("start_ns"), self.ranks.ints("end_ns"));
+            ranges.extend(
+                self.ranks.of(rank).map(|r| (starts.value(r), ends.value(r) - starts.value(r))),
+            );
+        }
+        ranges.sort_unstable();
+        ranges.dedup();
+        ranges
+    }
+
+    fn step(&self, rank: i32, step: i64) -> Option<Range> {
+        let row = self.steps.of(rank).find(|&r| self.steps.ints("step").value(r) == step)?;
+        Some((self.steps.ints("ts_ns").value(row), self.steps.ints("dur_ns").value(row)))
+    }
+}
+
+/// Whether a finding is about a rank; one that names no ranks is about all.
+fn concerns(finding: &Finding, rank: i32) -> bool {
+    let ranks = &finding.affected.ranks;
+    ranks.is_empty() || ranks.contains(&i64::from(rank))
+}
+
+fn key<'a>(evidence: &'a Evidence, name: &str) -> Option<&'a Value> {
+    evidence.columns.0.iter().find(|(column, _)| column == name).map(|(_, value)| value)
+}
+
+fn name(finding: &Finding) -> String {
+    format!("{} {}", finding.code, finding.title)
+}
+
+fn args(finding: &Finding) -> Vec<(&'static str, Value)> {
+    let number = |value: Option<f64>| value.map_or(Value::Null, Value::Float);
+    let gain = &finding.gain;
+    vec![
+        ("code", Value::Text(finding.code.clone())),
+        ("severity", Value::Text(finding.severity.as_str().to_owned())),
+        ("message", Value::Text(finding.message.clone())),
+        ("gain low (% of step time)", number(gain.low_pct)),
+        ("gain high (% of step time)", number(gain.high_pct)),
+        ("gain (ms per step)", number(gain.ms_per_step)),
+        ("advice", Value::Text(finding.advice.join("\n"))),
+    ]
+}

@@ -1,0 +1,212 @@
+//! Augmented traces open in Perfetto: the real UI, in a real browser, asked in its own SQL. Skipped
+//! where `.ci/perfetto` has not installed them.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use advisor_cli::demo::{Bottleneck, Options, write_run};
+use flate2::read::GzDecoder;
+use serde_json::{Value, json};
+use trace_advisor::arrow::array::AsArray;
+use trace_advisor::arrow::compute::cast;
+use trace_advisor::arrow::datatypes::{DataType, Float64Type, Int64Type};
+use trace_advisor::ingest::Packing;
+use trace_advisor::{Augmentation, Augmented, Run, default_rules};
+
+/// The Python that carries the UI, or `None` with the reason printed.
+#[expect(clippy::print_stdout, reason = "why tests are skipped is part of their result")]
+fn python() -> Option<PathBuf> {
+    #[expect(clippy::disallowed_methods, reason = "the one place where this test looks it up")]
+    let set = std::env::var("ADVISOR_PERFETTO").ok();
+    if let Some(path) = set {
+        assert!(Path::new(&path).is_file(), "ADVISOR_PERFETTO={path} is no Python");
+        return Some(path.into());
+    }
+    let path = std::env::home_dir()?.join(".cache/trace-advisor/perfetto/bin/python");
+    if path.is_file() {
+        return Some(path);
+    }
+    println!("skipped: no Perfetto UI at {} (.ci/perfetto installs it)", path.display());
+    None
+}
+
+/// Loads a trace and runs queries on it; the rows of each.
+fn ask(python: &Path, trace: &Path, queries: &[&str]) -> Vec<Vec<Value>> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/perfetto/query.py");
+    let output = Command::new(python).arg(script).arg(trace).args(queries).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn demo() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let bottleneck = Bottleneck::DataLoading;
+    let options = Options { bottleneck, steps: 4, layers: 1, ..Options::default() };
+    write_run(&options, folder.path()).unwrap();
+    folder
+}
+
+fn augment(run: &Run, folder: &Path) -> Vec<Augmented> {
+    let report = run.check(&default_rules()).unwrap();
+    let wanted = Augmentation {
+        folder,
+        counters: true,
+        critical_path: true,
+        report: Some(&report),
+        packing: Packing::Same,
+        overwrite: false,
+    };
+    run.augment(&wanted).unwrap()
+}
+
+fn ints(run: &Run, query: &str) -> Vec<Vec<i64>> {
+    let batches = run.sql(query).unwrap();
+    let rows = batches.iter().flat_map(|batch| {
+        let columns: Vec<_> =
+            batch.columns().iter().map(|c| cast(c, &DataType::Int64).unwrap()).collect();
+        let row = move |row| columns.iter().map(|c| c.as_primitive::<Int64Type>().value(row)).collect();
+        (0..batch.num_rows()).map(row).collect::<Vec<_>>()
+    });
+    rows.collect()
+}
+
+fn float(run: &Run, query: &str) -> f64 {
+    let batches = run.sql(query).unwrap();
+    let column = cast(batches[0].column(0), &DataType::Float64).unwrap();
+    column.as_primitive::<Float64Type>().value(0)
+}
+
+/// All that is in a trace as Perfetto sees it, our additions aside.
+const ORIGINAL: &str = "SELECT count(*) AS slices, sum(ts) AS starts, sum(dur) AS durations,
+    sum(length(name)) AS names, count(DISTINCT track_id) AS tracks
+    FROM slice WHERE category IS NOT 'trace_advisor'";
+const PROBLEMS: &str =
+    "SELECT name, value FROM stats WHERE severity IN ('error', 'data_loss') AND value > 0";
+const FLOWS: &str = "SELECT count(*) AS n FROM flow";
+
+fn track(name: &str) -> String {
+    format!(
+        "SELECT count(*) AS slices, sum(s.dur) AS durations, min(s.ts) AS start
+        FROM slice s JOIN thread_track t ON t.id = s.track_id JOIN thread USING (utid)
+        JOIN process USING (upid)
+        WHERE thread.name = '{name}' AND process.name = 'Trace Advisor'"
+    )
+}
+
+fn value_at(counter: &str, ts: i64) -> String {
+    format!(
+        "SELECT c.value AS value FROM counter c JOIN counter_track t ON t.id = c.track_id
+        WHERE t.name = '{counter}' AND c.ts <= {ts} ORDER BY c.ts DESC LIMIT 1"
+    )
+}
+
+#[test]
+fn augmented_traces_open_in_perfetto() {
+    let Some(python) = python() else { return };
+    let folder = demo();
+    let run = Run::open(folder.path()).unwrap();
+    let out = folder.path().join("out");
+    let written = augment(&run, &out);
+    let Augmented { path, added, warnings, .. } = &written[0];
+    assert_eq!(warnings, &[]);
+
+    let source = &run.info().sources[0];
+    let before = ask(&python, &folder.path().join(&source.file), &[ORIGINAL, PROBLEMS, FLOWS]);
+
+    // A moment in the middle of the run, where two counters say something.
+    let busiest = ints(
+        &run,
+        "SELECT ts_ns + dur_ns / 2, queue_length FROM queue_length_series
+        WHERE rank = 0 AND stream = 7 AND dur_ns > 1 ORDER BY queue_length DESC, ts_ns LIMIT 1",
+    );
+    let [at_ns, length] = busiest[0][..] else { panic!("one row of two columns") };
+    let utilization = float(
+        &run,
+        &format!(
+            "SELECT 100 * busy_ratio FROM gpu_utilization_series
+            WHERE rank = 0 AND ts_ns <= {at_ns} ORDER BY ts_ns DESC LIMIT 1"
+        ),
+    );
+    let at = at_ns - source.shift_ns;
+    let findings = "SELECT DISTINCT s.name AS name FROM slice s WHERE s.category = 'trace_advisor'
+        AND s.name GLOB 'IN001 *'";
+    let counters = "SELECT count(DISTINCT t.id) AS tracks, count(*) AS samples
+        FROM counter c JOIN process_counter_track t ON t.id = c.track_id";
+    // Arrows lead from lane to lane, and never to a place where nothing runs.
+    let arrows = "SELECT count(*) AS n FROM flow f JOIN slice a ON a.id = f.slice_out
+        JOIN slice b ON b.id = f.slice_in WHERE a.track_id <> b.track_id AND b.ts >= a.ts";
+    let after = ask(
+        &python,
+        path,
+        &[
+            ORIGINAL,
+            PROBLEMS,
+            FLOWS,
+            counters,
+            &value_at("Queue length stream 7 activities", at),
+            &value_at("GPU utilization %", at),
+            &track("Critical path"),
+            &track("Findings"),
+            findings,
+            arrows,
+        ],
+    );
+
+    assert_eq!(after[0], before[0], "the original slices");
+    assert!(before[0][0]["slices"].as_i64().unwrap() > 1_000);
+    assert_eq!(after[1], before[1], "what Perfetto could not import");
+
+    assert!(added.counters >= 5, "{added:?}");
+    assert_eq!(after[3], [json!({"tracks": added.counters, "samples": added.samples})]);
+    assert!(length > 1);
+    assert_eq!(after[4], [json!({"value": length})]);
+    let shown = after[5][0]["value"].as_f64().unwrap();
+    assert!((shown - utilization).abs() < 1e-9, "{shown} {utilization}");
+
+    let path = ints(
+        &run,
+        "SELECT count(*), sum(dur_ns), min(ts_ns) FROM critical_path WHERE rank = 0",
+    );
+    let [segments, length_ns, start_ns] = path[0][..] else { panic!("one row of three columns") };
+    assert!(segments > 10);
+    let wanted = json!({"slices": segments, "durations": length_ns, "start": start_ns - source.shift_ns});
+    assert_eq!(after[6], [wanted]);
+
+    let flows = |rows: &[Vec<Value>]| rows[2][0]["n"].as_u64().unwrap() as usize;
+    assert!(added.arrows > 0);
+    assert_eq!(flows(&after) - flows(&before), added.arrows);
+    assert_eq!(after[9][0]["n"].as_u64(), Some(flows(&after) as u64));
+
+    assert!(added.findings > 0);
+    assert_eq!(after[7][0]["slices"], json!(added.ranges));
+    assert_eq!(after[8], [json!({"name": "IN001 Steps wait for the DataLoader"})]);
+}
+
+/// What no browser is needed for: valid JSON, and nothing that a reader of ours would judge otherwise.
+#[test]
+fn augmented_runs_are_judged_as_before() {
+    let folder = demo();
+    let out = folder.path().join("out");
+    let run = Run::open(folder.path()).unwrap();
+    let written = augment(&run, &out);
+    assert_eq!(written.len(), 2);
+    let after = Run::open(&out).unwrap();
+    for (trace, sources) in written.iter().zip(run.info().sources.iter().zip(&after.info().sources)) {
+        let text: Value =
+            serde_json::from_reader(GzDecoder::new(File::open(&trace.path).unwrap())).unwrap();
+        let events = text["traceEvents"].as_array().unwrap();
+        let ours = events.iter().filter(|e| e["cat"] == "trace_advisor").count() as u64;
+        assert_eq!(ours, trace.added.events);
+        assert_eq!(sources.1.events, sources.0.events + ours);
+        assert_eq!(sources.1.shift_ns, sources.0.shift_ns);
+    }
+    let findings = |run: &Run| {
+        let mut report = run.check(&default_rules()).unwrap();
+        report.findings.retain(|f| !f.is_note());
+        serde_json::to_value(report.findings).unwrap()
+    };
+    assert_eq!(findings(&after), findings(&run));
+}
