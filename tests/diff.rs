@@ -15,7 +15,7 @@ use arrow::datatypes::{DataType, Int64Type};
 use serde_json::{Value as Json, json};
 use support::Place;
 use trace_advisor::analyses::diff::{
-    Change, Diff, DiffOptions, Group, Level, Matched, Row, Selection, Unit,
+    Change, Diff, DiffOptions, Group, Level, Matched, Row, SideOptions, Unit,
 };
 use trace_advisor::{Run, diff};
 
@@ -270,8 +270,8 @@ fn steps_are_means_whatever_their_numbers() {
     assert_eq!(pairs, [(1, 7), (2, 8)]);
 
     let select = |before: &str, after: &str| DiffOptions {
-        before: Selection { ranks: None, steps: before.parse().unwrap() },
-        after: Selection { ranks: None, steps: after.parse().unwrap() },
+        before: SideOptions { ranks: None, steps: before.parse().unwrap() },
+        after: SideOptions { ranks: None, steps: after.parse().unwrap() },
         ..DiffOptions::default()
     };
     let some = diff(&before, &after, &select("2", "8..")).unwrap();

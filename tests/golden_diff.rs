@@ -13,7 +13,7 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 use serde_json::Value as Json;
 use support::corpus;
-use trace_advisor::analyses::diff::{DeviceType, DiffOptions, Selection};
+use trace_advisor::analyses::diff::{DeviceType, DiffOptions, SideOptions};
 use trace_advisor::{Run, compare_traces};
 
 /// `(golden, device type, steps, short names)`.
@@ -54,7 +54,7 @@ fn compare(
     &(name, device_type, steps, short_names): &(&str, DeviceType, &str, bool),
     golden: &Path,
 ) -> usize {
-    let selection = Selection { ranks: None, steps: steps.parse().unwrap() };
+    let selection = SideOptions { ranks: None, steps: steps.parse().unwrap() };
     let options = DiffOptions {
         before: selection.clone(),
         after: selection,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, Int64Array, StringArray};
 use trace_model::RecordBatch;
 
-use super::options::{DiffOptions, Selection, Sort, Steps};
+use super::options::{DiffOptions, SideOptions, Sort, Steps};
 use super::rows::{assemble, documented};
 use super::side::{Chosen, Reading, Which, choose, names, ranks};
 use crate::error::Result;
@@ -48,7 +48,7 @@ pub fn compare_traces(
     options: &DiffOptions,
     device_type: DeviceType,
 ) -> Result<RecordBatch> {
-    let sums = |session: &Session, side, selection: &Selection| {
+    let sums = |session: &Session, side, selection: &SideOptions| {
         let all = ranks(session)?;
         let chosen = choose(session, side, selection, &all[..all.len().min(1)], Which::Recorded)?;
         by_name(session, &chosen, options.short_names, device_type)
@@ -74,7 +74,7 @@ pub fn compare_traces(
     batch(&rows)
 }
 
-impl Selection {
+impl SideOptions {
     /// What HTA compares unless told otherwise: the first step of the first rank.
     pub fn first() -> Self {
         Self { ranks: None, steps: Steps::First }

@@ -30,7 +30,7 @@ pub use categories::{Category, Group};
 pub use hta::{DeviceType, compare_traces};
 pub use level::Level;
 pub use matching::Matched;
-pub use options::{DiffOptions, Selection, Sort, Steps};
+pub use options::{DiffOptions, SideOptions, Sort, Steps};
 pub use rows::{Amounts, Change, Row};
 pub use summary::{Explained, Side, StepPair, Summary, Unit};
 

@@ -6,7 +6,7 @@ use super::level::Level;
 
 /// Which part of a run is compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Selection {
+pub struct SideOptions {
     /// Ranks; by default those that both runs have, or all if they have none in common.
     pub ranks: Option<Vec<i32>>,
     /// Steps.
@@ -29,9 +29,9 @@ pub enum Steps {
 #[derive(Debug, Clone, PartialEq)]
 pub struct DiffOptions {
     /// Part of the run before.
-    pub before: Selection,
+    pub before: SideOptions,
     /// Part of the run after.
-    pub after: Selection,
+    pub after: SideOptions,
     /// Levels of which rows are wanted; empty for all.
     pub levels: Vec<Level>,
     /// Kernels by their names without template arguments, parameters and namespaces.
@@ -45,8 +45,8 @@ pub struct DiffOptions {
 impl Default for DiffOptions {
     fn default() -> Self {
         Self {
-            before: Selection::default(),
-            after: Selection::default(),
+            before: SideOptions::default(),
+            after: SideOptions::default(),
             levels: Vec::new(),
             short_names: false,
             tolerance: 0.05,

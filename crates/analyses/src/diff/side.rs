@@ -10,7 +10,7 @@ use trace_model::RecordBatch;
 use super::level::Level;
 use super::matching::Key;
 use super::names;
-use super::options::{Selection, Steps};
+use super::options::{SideOptions, Steps};
 use crate::error::{Error, Result};
 use crate::session::Session;
 
@@ -101,7 +101,7 @@ pub(super) fn ranks(session: &Session) -> Result<Vec<i32>> {
 pub(super) fn choose(
     session: &Session,
     side: &str,
-    selection: &Selection,
+    selection: &SideOptions,
     ranks: &[i32],
     which: Which,
 ) -> Result<Chosen> {
@@ -264,19 +264,24 @@ pub(super) fn names(
                 text = names::short(&text).into_owned().into();
             }
             let sum = sums.entry((level, text.into_owned())).or_default();
-            sum.count += count.value(i);
-            sum.dur_ns += dur.value(i);
-            sum.self_ns += own.value(i);
-            sum.step_ns += part.value(i);
-            sum.device_ns += device.value(i);
-            sum.unlinked.0 += unlinked.0.value(i);
-            sum.unlinked.1 += unlinked.1.value(i);
+            add(&mut sum.count, count.value(i));
+            add(&mut sum.dur_ns, dur.value(i));
+            add(&mut sum.self_ns, own.value(i));
+            add(&mut sum.step_ns, part.value(i));
+            add(&mut sum.device_ns, device.value(i));
+            add(&mut sum.unlinked.0, unlinked.0.value(i));
+            add(&mut sum.unlinked.1, unlinked.1.value(i));
             if dur.value(i) != 0 {
-                *sum.by_step.entry(position).or_default() += dur.value(i);
+                add(sum.by_step.entry(position).or_default(), dur.value(i));
             }
         }
     }
     Ok(sums)
+}
+
+/// Durations in a trace may be nonsense; their sum is no reason to stop.
+fn add(sum: &mut i64, value: i64) {
+    *sum = sum.saturating_add(value);
 }
 
 /// A column, as `to`.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use trace_advisor::analyses::diff::{
-    Category, DeviceType, Diff as Compared, DiffOptions, Level, Row, Selection, Sort, Steps,
+    Category, DeviceType, Diff as Compared, DiffOptions, Level, Row, SideOptions, Sort, Steps,
     Summary,
 };
 use trace_advisor::trace_model::RecordBatch;
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Diff, console: &mut Console) -> anyhow::Result<Exit> {
     let options = options(args);
     let exit = if let Some(events) = args.hta {
         let batch = compare_traces(&before, &after, &options, device_type(events))?;
-        write_rows(batch, args, console)?;
+        write_rows(&batch, args, console)?;
         Exit::Clean
     } else {
         let diff = trace_advisor::diff(&before, &after, &options)?;
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Diff, console: &mut Console) -> anyhow::Result<Exit> {
 fn options(args: &Diff) -> DiffOptions {
     // HTA compares the first step of the first rank unless told otherwise.
     let default = if args.hta.is_some() { Steps::First } else { Steps::All };
-    let selection = |ranks: &Option<Vec<i32>>, steps: &Option<Steps>| Selection {
+    let selection = |ranks: &Option<Vec<i32>>, steps: &Option<Steps>| SideOptions {
         ranks: ranks.clone(),
         steps: steps.clone().unwrap_or_else(|| default.clone()),
     };
@@ -124,12 +124,12 @@ fn print(
             })
         }
         DiffFormat::Csv | DiffFormat::Parquet | DiffFormat::Arrow => {
-            write_rows(diff.batch()?, args, console)
+            write_rows(&diff.batch()?, args, console)
         }
     }
 }
 
-fn write_rows(batch: RecordBatch, args: &Diff, console: &mut Console) -> anyhow::Result<()> {
+fn write_rows(batch: &RecordBatch, args: &Diff, console: &mut Console) -> anyhow::Result<()> {
     let batch = batch.slice(0, args.limit.unwrap_or(usize::MAX).min(batch.num_rows()));
     let format = match args.format {
         DiffFormat::Text => RowFormat::Table,
