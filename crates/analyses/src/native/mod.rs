@@ -86,12 +86,13 @@ impl Inputs<'_> {
 mod tests {
     use super::NATIVE;
     use crate::catalog::catalog;
+    use crate::module::Module;
 
     #[test]
     fn every_native_view_has_a_header() {
         for native in NATIVE {
             let module = catalog().find(native.view);
-            assert!(module.is_some_and(|m| m.is_native()), "{} has no header", native.view);
+            assert!(module.is_some_and(Module::is_native), "{} has no header", native.view);
         }
     }
 }

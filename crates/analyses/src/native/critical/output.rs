@@ -75,9 +75,12 @@ pub(super) fn path<'a>(
     ])
 }
 
+/// An edge of a rank's graph: its number, and that of its target.
+type EdgeRow<'a> = (&'a Rank, &'a Graph, usize, usize);
+
 /// Rows of `critical_edges`.
 pub(super) fn edges(loaded: &Loaded, graphs: &[Graph]) -> Result<RecordBatch> {
-    let mut rows: Vec<(&Rank, &Graph, usize, usize)> = Vec::new();
+    let mut rows: Vec<EdgeRow<'_>> = Vec::new();
     let mut on_path: Vec<bool> = Vec::new();
     for (rank, graph) in loaded.ranks.iter().zip(graphs) {
         let first = rows.len();
@@ -89,9 +92,9 @@ pub(super) fn edges(loaded: &Loaded, graphs: &[Graph]) -> Result<RecordBatch> {
             on_path[first + edge as usize] = true;
         }
     }
-    let edge = |&(_, graph, edge, _): &(&Rank, &Graph, usize, usize)| graph.edges[edge];
-    let source = |row: &(&Rank, &Graph, usize, usize)| edge(row).source as usize;
-    let lane = |&(rank, graph, ..): &(&Rank, &Graph, usize, usize), node: usize| {
+    let edge = |&(_, graph, edge, _): &EdgeRow<'_>| graph.edges[edge];
+    let source = |row: &EdgeRow<'_>| edge(row).source as usize;
+    let lane = |&(rank, graph, ..): &EdgeRow<'_>, node: usize| {
         let node = &graph.nodes[node];
         if node.on_device {
             rank.events.activities[node.subject as usize].lane
@@ -99,14 +102,14 @@ pub(super) fn edges(loaded: &Loaded, graphs: &[Graph]) -> Result<RecordBatch> {
             graph.host.timelines[node.subject as usize].lane
         }
     };
-    let subject = |row: &(&Rank, &Graph, usize, usize)| {
+    let subject = |row: &EdgeRow<'_>| {
         let (rank, graph, ..) = *row;
         owner(rank, graph, &edge(row), graph.nodes[source(row)].ts)
     };
-    let int = |of: &dyn Fn(&(&Rank, &Graph, usize, usize)) -> i64| -> ArrayRef {
+    let int = |of: &dyn Fn(&EdgeRow<'_>) -> i64| -> ArrayRef {
         Arc::new(rows.iter().map(of).collect::<Int64Array>())
     };
-    let lanes = |of: &dyn Fn(&(&Rank, &Graph, usize, usize)) -> i32| -> ArrayRef {
+    let lanes = |of: &dyn Fn(&EdgeRow<'_>) -> i32| -> ArrayRef {
         Arc::new(rows.iter().map(of).collect::<Int32Array>())
     };
     batch([
