@@ -1,0 +1,60 @@
+//! Analyses beside reading: what each costs on top, and how that grows when the trace is four times as
+//! long. A growth of 4 is linear.
+#![allow(clippy::print_stdout, reason = "the ratios are the result")]
+#![allow(missing_docs, reason = "criterion's macros document nothing")]
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::hint::black_box;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use trace_advisor::Run;
+
+/// The costly ones: sweeps, graphs, trees.
+const VIEWS: &[&str] = &[
+    "gpu_temporal_breakdown",
+    "gpu_idle_causes",
+    "op_device_time",
+    "kernel_annotations",
+    "critical_path",
+    "critical_what_if",
+    "hta_critical_path",
+    "op_calls",
+    "op_kernel_sequences",
+];
+
+fn bench(criterion: &mut Criterion) {
+    let small = support::demo_run(1, 14_000_000);
+    let large = support::demo_run(1, 56_000_000);
+    let rows = |run: &support::DemoRun, view: &str| {
+        let run = Run::open(run.path()).expect("a whole trace");
+        run.analyze(view).expect("a view").len()
+    };
+    let read = |run: &support::DemoRun| Run::open(run.path()).is_ok();
+
+    let mut group = criterion.benchmark_group("analyses");
+    group.sample_size(10);
+    group.throughput(Throughput::Bytes(large.json_bytes));
+    group.bench_function("read", |b| b.iter(|| black_box(read(&large))));
+    for view in ["critical_path", "op_kernel_sequences"] {
+        group.bench_function(view, |b| b.iter(|| black_box(rows(&large, view))));
+    }
+    group.finish();
+
+    let alone = [&small, &large].map(|run| support::seconds(|| read(run)));
+    println!("reading takes {:.1} ms", alone[1] * 1e3);
+    for view in VIEWS {
+        let with = [&small, &large].map(|run| support::seconds(|| rows(run, view)));
+        let [few, many] = [with[0] - alone[0], with[1] - alone[1]].map(|s| s.max(1e-6));
+        println!(
+            "{view:24} {:7.1} ms, {:.2} times reading; {:.1} times that of a quarter of the trace",
+            many * 1e3,
+            many / alone[1],
+            many / few
+        );
+    }
+}
+
+criterion_group!(benches, bench);
+criterion_main!(benches);
