@@ -1,5 +1,6 @@
 //! The critical path and its what-if, on real traces and on runs whose cause is known.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::float_cmp, reason = "counts and nanoseconds, exact in doubles here")]
 
 #[path = "support/corpus.rs"]
 mod support;

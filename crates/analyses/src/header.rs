@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::path::Path;
 
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
@@ -140,9 +141,14 @@ pub(crate) fn line_of_word(path: &str, text: &str, word: &str) -> usize {
     lines(path, text).position(mentions).map_or(1, |i| i + 1)
 }
 
+/// Whether a file is only a header, of a view that Rust computes.
+pub(crate) fn is_native(path: &str) -> bool {
+    Path::new(path).extension().is_some_and(|extension| extension == "toml")
+}
+
 /// The lines of TOML at the top of a file.
 fn lines<'a>(path: &str, text: &'a str) -> impl Iterator<Item = &'a str> {
-    let whole = path.ends_with(".toml");
+    let whole = is_native(path);
     text.lines().map_while(move |line| {
         if whole { Some(line) } else { line.strip_prefix("--!").map(str::trim_start) }
     })

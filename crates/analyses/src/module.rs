@@ -77,7 +77,7 @@ impl Module {
         let wrong = |word: &str, message: String| Err(header::error_at(path, text, word, message));
 
         let name = view_name(path);
-        let native = if path.ends_with(".toml") {
+        let native = if header::is_native(path) {
             let Some(native) = Native::find(&name) else {
                 return wrong("row", format!("no function computes `{name}`"));
             };

@@ -78,18 +78,19 @@ impl<T> Only<T> {
     }
 }
 
+/// What names are looked up by at one stage: a level, where it must be the same, and a text.
+type StageKey = (Option<Level>, String);
+
+/// Who has a key, before and after, by position.
+type Holders = (Only<usize>, Only<usize>);
+
 impl<'a> Matcher<'a> {
     /// Pairs names whose key at this stage nobody else has.
-    fn stage(
-        &mut self,
-        matched: Matched,
-        key_of: impl Fn(&'a Key) -> Option<(Option<Level>, String)>,
-    ) {
+    fn stage(&mut self, matched: Matched, key_of: impl Fn(&'a Key) -> Option<StageKey>) {
         if self.before.is_empty() || self.after.is_empty() {
             return;
         }
-        let mut found: BTreeMap<(Option<Level>, String), (Only<usize>, Only<usize>)> =
-            BTreeMap::new();
+        let mut found: BTreeMap<StageKey, Holders> = BTreeMap::new();
         for (at, key) in self.before.iter().enumerate() {
             if let Some(k) = key_of(key) {
                 found.entry(k).or_default().0.add(at);

@@ -1,5 +1,7 @@
 //! The comparison in a few numbers and a sentence.
 
+use std::fmt::Write as _;
+
 use serde::Serialize;
 use trace_model::time::human;
 
@@ -219,7 +221,7 @@ pub(super) fn headline(summary: &Summary, categories: &[Category], rows: &[Row])
     let mut text =
         format!("{} {} -> {}", summary.unit.as_str(), human(b.mean_ns), human(a.mean_ns));
     let Some(ratio) = summary.change_ratio else { return text };
-    text.push_str(&format!(" ({:+.1} %)", ratio * 100.0));
+    let _ = write!(text, " ({:+.1} %)", ratio * 100.0);
     let Some(change) = summary.change_for_shares() else {
         if summary.explained.is_some() {
             text.push_str(": as fast as before");
@@ -245,7 +247,7 @@ pub(super) fn headline(summary: &Summary, categories: &[Category], rows: &[Row])
         clauses.push(format!("{} {}", phrase(device), signed(device.diff())));
     }
     if !clauses.is_empty() {
-        text.push_str(&format!(": {}", clauses.join("; ")));
+        let _ = write!(text, ": {}", clauses.join("; "));
     }
     text
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type};
 use datafusion::common::exec_datafusion_err;
@@ -12,14 +12,6 @@ use trace_model::RecordBatch;
 /// An integer column of any width.
 pub(crate) fn ints(batch: &RecordBatch, name: &str) -> Result<Int64Array> {
     Ok(cast(column(batch, name)?, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
-}
-
-/// A column of truth values.
-pub(crate) fn flags(batch: &RecordBatch, name: &str) -> Result<BooleanArray> {
-    column(batch, name)?
-        .as_boolean_opt()
-        .cloned()
-        .ok_or_else(|| exec_datafusion_err!("{name} is not a column of truth values"))
 }
 
 /// A column of names, each distinct text once.

@@ -69,22 +69,6 @@ impl Inputs<'_> {
         }
     }
 
-    /// A parameter that is a number.
-    pub(crate) fn float(&self, name: &str) -> Result<f64> {
-        match self.param(name)? {
-            ScalarValue::Float64(Some(value)) => Ok(*value),
-            other => Err(exec_datafusion_err!("{name} is no number: {other}")),
-        }
-    }
-
-    /// A parameter that is true or false.
-    pub(crate) fn flag(&self, name: &str) -> Result<bool> {
-        match self.param(name)? {
-            ScalarValue::Boolean(Some(value)) => Ok(*value),
-            other => Err(exec_datafusion_err!("{name} is neither true nor false: {other}")),
-        }
-    }
-
     /// A parameter that is text.
     pub(crate) fn text(&self, name: &str) -> Result<&str> {
         match self.param(name)? {

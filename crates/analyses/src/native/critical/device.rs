@@ -60,7 +60,7 @@ impl Device {
         let streams = Streams::new(&events.activities);
         device.previous = streams.previous(&events.activities);
         device.submit(events, calls, host);
-        device.recorded(events, calls, host, &streams);
+        device.recorded(events, calls, host);
         device.waiting(events, calls, host, &streams);
         device.queues(events, calls, host, &streams);
         device.infer(events, &streams);
@@ -123,26 +123,28 @@ impl Device {
     }
 
     /// Waits as the profiler recorded them.
-    fn recorded(&mut self, events: &RankEvents, calls: &Calls, host: &mut Host, streams: &Streams) {
+    fn recorded(&mut self, events: &RankEvents, calls: &Calls, host: &mut Host) {
         if events.waits.is_empty() {
             return;
         }
         let launched = Launched::new(events, calls);
-        let ts = |id: i64| calls.get(id).map(|call| events.host[call as usize].ts);
+        // What was launched last before the event was recorded.
+        let source = |wait: &Wait| {
+            let record = &events.host[calls.get(wait.record?)? as usize];
+            launched.before(wait.device, wait.source_stream, record.ts)
+        };
         for wait in &events.waits {
             let Some(call) = calls.get(wait.call) else { continue };
             let at = events.host[call as usize].ts;
             match wait.kind {
                 WaitKind::StreamOnEvent => {
-                    let source = self.source(wait, &launched, ts, wait.source_stream);
                     let target = launched.after(wait.device, wait.stream, at);
-                    if let (Some(source), Some(target)) = (source, target) {
+                    if let (Some(source), Some(target)) = (source(wait), target) {
                         self.stream_waits.push((source, target));
                     }
                 }
                 WaitKind::Event => {
-                    let stream = wait.source_stream;
-                    if let Some(source) = self.source(wait, &launched, ts, stream) {
+                    if let Some(source) = source(wait) {
                         self.host_wait(events, host, source, call);
                     }
                 }
@@ -155,17 +157,6 @@ impl Device {
                 WaitKind::Context => {}
             }
         }
-    }
-
-    /// What was launched last before the event was recorded.
-    fn source(
-        &self,
-        wait: &Wait,
-        launched: &Launched,
-        ts: impl Fn(i64) -> Option<i64>,
-        stream: i32,
-    ) -> Option<u32> {
-        launched.before(wait.device, stream, ts(wait.record?)?)
     }
 
     /// Waits that show in the times alone: a waiting call returned after the last activity that it can
@@ -257,13 +248,13 @@ impl Device {
     /// that limit lies shows in how far the host ever gets ahead, if it often gets just as far.
     fn queues(&mut self, events: &RankEvents, calls: &Calls, host: &mut Host, streams: &Streams) {
         for stream in &streams.ends {
-            let of_stream = &streams.order[stream.first..stream.first + stream.ends.len()];
+            let of_stream = &streams.order[stream.first..stream.first + stream.by_end.len()];
             // Call, position on the stream, activities over when it returned.
             let mut launches: Vec<(u32, usize, usize)> = Vec::new();
             for (at, &i) in of_stream.iter().enumerate() {
                 let Some(call) = calls.of(i as usize) else { continue };
                 let end = events.host[call as usize].end;
-                launches.push((call, at, stream.ends.partition_point(|&(e, _)| e <= end)));
+                launches.push((call, at, stream.by_end.partition_point(|&(e, _)| e <= end)));
             }
             let lead = |&(_, at, over): &(u32, usize, usize)| (at + 1).saturating_sub(over);
             let capacity = launches.iter().map(lead).max().unwrap_or(0);
@@ -276,7 +267,7 @@ impl Device {
             let unhindered = low(&mut lengths).unwrap_or(0);
             for &(call, at, _) in &launches {
                 let Some(room) = at.checked_sub(capacity) else { continue };
-                let (end, source) = stream.ends[room];
+                let (end, source) = stream.by_end[room];
                 let event = &events.host[call as usize];
                 let Some(timeline) = host.timeline(event.lane) else { continue };
                 if end - event.ts > unhindered && end <= event.end {

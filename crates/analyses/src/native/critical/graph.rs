@@ -6,7 +6,7 @@
 
 use super::device::Device;
 use super::host::Host;
-use super::model::{Calls, Class, NONE, RankEvents, Window};
+use super::model::{Calls, Class, NONE, RankEvents, Window, sort};
 
 /// Why one instant cannot come before another. Where several predecessors let a node go at the same
 /// moment, the first of these kinds is taken as the one that held it.
@@ -308,17 +308,14 @@ impl Graph {
                 let edge = &self.edges[at];
                 (arrival(edge), std::cmp::Reverse((edge.kind, edge.source)))
             });
-            let (rest, class, held_by) = match held_by {
-                Some(at) => {
-                    let edge = &self.edges[at];
-                    (self.nodes[i].ts - arrival(edge), edge.rest, at as u32)
-                }
-                None => {
-                    let node = &self.nodes[i];
-                    let on_main = !node.on_device && Some(node.subject as usize) == main;
-                    let class = if on_main { Class::Gap } else { Class::Other };
-                    (node.ts - self.window.begin, class, NONE)
-                }
+            let node = &self.nodes[i];
+            let (rest, class, held_by) = if let Some(at) = held_by {
+                let edge = &self.edges[at];
+                (node.ts - arrival(edge), edge.rest, at as u32)
+            } else {
+                let on_main = !node.on_device && Some(node.subject as usize) == main;
+                let class = if on_main { Class::Gap } else { Class::Other };
+                (node.ts - self.window.begin, class, NONE)
             };
             let node = &mut self.nodes[i];
             (node.rest, node.rest_class, node.held_by) = (rest, class, held_by);
@@ -355,7 +352,7 @@ fn nodes(events: &RankEvents, host: &Host) -> Nodes {
             subjects.push((i, true));
         }
     }
-    keys.sort();
+    sort(&mut keys);
     let mut place = vec![0_u32; keys.len()];
     let mut nodes = Vec::with_capacity(keys.len());
     for &(ts, _, id) in &keys {

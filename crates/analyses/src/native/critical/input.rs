@@ -189,7 +189,7 @@ impl ByRank {
         for row in 0..batch.num_rows() {
             let ts_ns = ts.value(row);
             self.of(rank.value(row)).steps.push(Step {
-                step: step.value(row),
+                number: step.value(row),
                 ts: ts_ns,
                 end: ts_ns.saturating_add(dur.value(row).max(0)),
                 lane: get(&lane, row).map(|lane| lane as i32),

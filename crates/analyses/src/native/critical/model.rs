@@ -257,7 +257,7 @@ pub(super) enum WaitKind {
 /// One training step.
 #[derive(Debug, Clone)]
 pub(super) struct Step {
-    pub(super) step: i64,
+    pub(super) number: i64,
     pub(super) ts: i64,
     pub(super) end: i64,
     /// Thread that ran it; absent where the whole trace is taken as one step.
@@ -321,6 +321,11 @@ impl RankEvents {
     }
 }
 
+/// Sorts what consists of a few parts that are in order already: the stable sort profits from them.
+pub(super) fn sort<T: Ord>(items: &mut [T]) {
+    items.sort();
+}
+
 /// Runtime calls by event id, and those that launched the activities.
 #[derive(Debug)]
 pub(super) struct Calls {
@@ -332,7 +337,7 @@ impl Calls {
     pub(super) fn new(events: &RankEvents) -> Self {
         let calls = events.host.iter().zip(0..).filter(|(e, _)| e.table == Table::RuntimeCalls);
         let mut by_id: Vec<(i64, u32)> = calls.map(|(e, i)| (e.id, i)).collect();
-        by_id.sort();
+        sort(&mut by_id);
         let mut calls = Self { by_id, of_activity: Vec::new() };
         let launches = events.activities.iter().map(|a| a.launch.and_then(|id| calls.get(id)));
         calls.of_activity = launches.map(|call| call.unwrap_or(NONE)).collect();

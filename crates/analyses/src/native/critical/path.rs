@@ -140,7 +140,7 @@ pub(super) fn by_step(segments: &[Segment], steps: &[Step]) -> Vec<(Segment, Opt
     let step_at = |ts: i64| {
         let after = steps.partition_point(|s| s.ts <= ts);
         let step = &steps[after.checked_sub(1)?];
-        (ts < step.end).then_some(step.step)
+        (ts < step.end).then_some(step.number)
     };
     let mut out = Vec::with_capacity(segments.len() + borders.len());
     let mut next = 0;

@@ -1,6 +1,6 @@
 //! Device activities in the orders that questions about them need: by stream, by end, by launch.
 
-use super::model::{Activity, Calls, NONE, RankEvents};
+use super::model::{Activity, Calls, NONE, RankEvents, sort};
 
 /// Activities by stream, and by end.
 pub(super) struct Streams {
@@ -19,14 +19,14 @@ pub(super) struct Ends {
     stream: i32,
     /// Range in `order`.
     pub(super) first: usize,
-    pub(super) ends: Vec<(i64, u32)>,
+    pub(super) by_end: Vec<(i64, u32)>,
 }
 
 impl Streams {
     pub(super) fn new(activities: &[Activity]) -> Self {
         let key = |(i, a): (u32, &Activity)| (a.device, a.stream, a.ts, a.end, a.id, i);
         let mut order: Vec<_> = (0..).zip(activities).map(key).collect();
-        order.sort();
+        sort(&mut order);
         let order: Vec<u32> = order.into_iter().map(|key| key.5).collect();
         let by_end = |of: &[u32]| {
             let mut ends: Vec<_> = of.iter().map(|&i| (activities[i as usize].end, i)).collect();
@@ -42,7 +42,7 @@ impl Streams {
             {
                 let a = &activities[of[0] as usize];
                 let stream = if stream { a.stream } else { 0 };
-                groups.push(Ends { device: a.device, stream, first, ends: by_end(of) });
+                groups.push(Ends { device: a.device, stream, first, by_end: by_end(of) });
                 first += of.len();
             }
             groups
@@ -58,11 +58,11 @@ impl Streams {
         let mut previous = vec![NONE; activities.len()];
         let mut place = vec![0_u32; activities.len()];
         for stream in &self.ends {
-            let of_stream = &self.order[stream.first..stream.first + stream.ends.len()];
+            let of_stream = &self.order[stream.first..stream.first + stream.by_end.len()];
             for (at, &i) in of_stream.iter().enumerate() {
                 place[i as usize] = at as u32;
             }
-            let mut ended = stream.ends.iter().peekable();
+            let mut ended = stream.by_end.iter().peekable();
             let mut last = NONE;
             for (at, &i) in of_stream.iter().enumerate() {
                 let ts = activities[i as usize].ts;
@@ -85,7 +85,7 @@ impl Streams {
     pub(super) fn last_end_on(&self, on: &Activity, ts: i64) -> Option<u32> {
         let key = (on.device, on.stream);
         let at = self.ends.binary_search_by_key(&key, |e| (e.device, e.stream)).ok()?;
-        last(&self.ends[at].ends, ts)
+        last(&self.ends[at].by_end, ts)
     }
 
     /// On other streams of the device: what ended last before `a` began, and what was running then and
@@ -98,7 +98,7 @@ impl Streams {
         const LOOK: usize = 8;
         let found = self.device_ends.binary_search_by_key(&a.device, |e| e.device);
         let Ok(at) = found else { return (None, None) };
-        let ends = &self.device_ends[at].ends;
+        let ends = &self.device_ends[at].by_end;
         let (before, after) = ends.split_at(ends.partition_point(|&(end, _)| end <= a.ts));
         let elsewhere = |i: &u32| activities[*i as usize].stream != a.stream;
         let running = |i: &u32| activities[*i as usize].ts < a.ts;

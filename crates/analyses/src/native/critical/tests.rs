@@ -120,13 +120,13 @@ fn nasty() -> impl Strategy<Value = RankEvents> {
         for (activity, id) in activities.into_iter().zip(1_000..) {
             let ((device, stream), ts, dur, table, class, launch, may_block, step) = activity;
             let of = kernel(id, stream, ts, dur, launch);
-            events.activities.push(Activity { device, table, class, may_block, step, ..of });
+            events.activities.push(Activity { device, table, class, step, may_block, ..of });
         }
         for (kind, call, stream, source_stream, record) in waits {
             events.waits.push(Wait { kind, call, device: 0, stream, source_stream, record });
         }
-        for ((ts, dur, lane), step) in steps.into_iter().zip(0..) {
-            events.steps.push(Step { step, ts, end: ts + dur, lane });
+        for ((ts, dur, lane), number) in steps.into_iter().zip(0..) {
+            events.steps.push(Step { number, ts, end: ts + dur, lane });
         }
         events.steps.sort_by_key(|s| s.ts);
         events
@@ -158,7 +158,7 @@ proptest! {
             let inside = |s: &&Step| s.ts <= part.ts && part.ts + part.dur <= s.end;
             let overlaps = |s: &&Step| s.ts < part.ts + part.dur && part.ts < s.end;
             match step {
-                Some(step) => prop_assert!(events.steps.iter().filter(inside).any(|s| s.step == step)),
+                Some(step) => prop_assert!(events.steps.iter().filter(inside).any(|s| s.number == step)),
                 // Steps that overlap one another are told apart by their start alone.
                 None => prop_assert!(
                     events.steps.windows(2).any(|p| p[1].ts < p[0].end)

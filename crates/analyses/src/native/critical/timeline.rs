@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::model::{Class, HostEvent, NONE, Role, Table};
+use super::model::{Class, HostEvent, NONE, Role, Table, sort};
 
 /// A stretch of a thread's time, up to the next piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,11 +35,10 @@ struct Open {
 impl Timeline {
     /// One timeline for each thread, by lane.
     pub(super) fn all(host: &[HostEvent]) -> Vec<Self> {
-        // Outer before inner; among equals the one written first is the outer one. A stable sort, because
-        // it profits from what is in order already.
+        // Outer before inner; among equals the one written first is the outer one.
         let key = |(i, e): (u32, &HostEvent)| (e.lane, e.ts, Reverse(e.end), e.id, i);
         let mut order: Vec<_> = (0..).zip(host).map(key).collect();
-        order.sort();
+        sort(&mut order);
         order
             .chunk_by(|a, b| a.0 == b.0)
             .map(|thread| Self::of(host, thread[0].0, thread.iter().map(|key| key.4)))

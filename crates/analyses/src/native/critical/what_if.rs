@@ -59,9 +59,9 @@ impl Factors {
         Ok(factors)
     }
 
+    #[expect(clippy::float_cmp, reason = "times stay exact where nothing changes")]
     fn of(&self, class: Class, ns: i64) -> i64 {
         let factor = self.0[class as usize];
-        // Exact where nothing changes.
         if factor == 1.0 { ns } else { (ns as f64 * factor).round() as i64 }
     }
 
@@ -159,7 +159,7 @@ impl StepClock {
             let nodes = (host_node(step.lane, step.ts), host_node(step.lane, step.end));
             let (Some(first), Some(last)) = nodes else { continue };
             begin = begin.or(Some(first));
-            numbers.push((step.step, ends.len()));
+            numbers.push((step.number, ends.len()));
             ends.push(vec![last]);
         }
         numbers.sort_unstable();

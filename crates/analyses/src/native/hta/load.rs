@@ -55,7 +55,7 @@ pub(super) const RANKS: &str = "
 
 /// The input of one rank.
 #[derive(Debug)]
-pub(super) struct Rank {
+pub(super) struct RankFrame {
     pub(super) rank: i32,
     pub(super) frame: Frame,
     pub(super) waits: Vec<Wait>,
@@ -64,7 +64,7 @@ pub(super) struct Rank {
 }
 
 /// All ranks in order, and the names their events refer to.
-pub(super) fn load(inputs: &Inputs<'_>) -> Result<(Vec<Rank>, Vec<String>)> {
+pub(super) fn load(inputs: &Inputs<'_>) -> Result<(Vec<RankFrame>, Vec<String>)> {
     let batch = inputs.batch("events")?;
     let [rank, id, kind, ts_ns, dur_ns, thread, stream, correlation] =
         ["rank", "event_id", "kind", "ts_ns", "dur_ns", "thread", "stream", "correlation"]
@@ -109,7 +109,7 @@ pub(super) fn load(inputs: &Inputs<'_>) -> Result<(Vec<Rank>, Vec<String>)> {
         .map(|(rank, mut events)| {
             // Each table is in order already.
             events.sort_by_key(|e| e.id);
-            Rank {
+            RankFrame {
                 rank: rank as i32,
                 frame: Frame::new(events, cuts.get(&rank).copied()),
                 waits: waits.remove(&rank).unwrap_or_default(),

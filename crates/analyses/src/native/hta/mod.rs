@@ -15,7 +15,7 @@ use datafusion::error::Result;
 use trace_model::RecordBatch;
 
 use super::Inputs;
-use load::{Rank, load};
+use load::{RankFrame, load};
 use moments::Moments;
 
 /// What both views read.
@@ -58,7 +58,7 @@ fn solve(
     };
     let (ranks, names) = load(inputs)?;
     let wanted: Vec<bool> = names.iter().map(|name| name.contains(annotation)).collect();
-    for Rank { rank, frame, waits, processes } in &ranks {
+    for RankFrame { rank, frame, waits, processes } in &ranks {
         let region = if annotation.is_empty() {
             Some((i64::MIN, i64::MAX))
         } else {

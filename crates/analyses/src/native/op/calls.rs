@@ -7,7 +7,7 @@ use datafusion::arrow::datatypes::Int32Type;
 use datafusion::error::Result;
 use trace_model::RecordBatch;
 
-use super::load::{Rank, load};
+use super::load::{RankTree, load};
 use super::tree::{Kind, Tree, Work};
 use crate::native::Inputs;
 
@@ -58,7 +58,7 @@ pub(super) fn below(tree: &Tree, work: &[Work]) -> Vec<Below> {
 
 pub(crate) fn calls(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     let loaded = load(inputs)?;
-    let mut rows: Vec<(&Rank, usize)> = Vec::new();
+    let mut rows: Vec<(&RankTree, usize)> = Vec::new();
     let mut belows = Vec::new();
     for rank in &loaded.ranks {
         let start = rows.len();
@@ -71,7 +71,7 @@ pub(crate) fn calls(inputs: &Inputs<'_>) -> Result<RecordBatch> {
         belows.extend(rows[start..].iter().map(|&(_, position)| below[position]));
     }
 
-    let call = |&(rank, position): &(&'_ Rank, usize)| rank.tree.calls[position];
+    let call = |&(rank, position): &(&'_ RankTree, usize)| rank.tree.calls[position];
     let mut names = StringDictionaryBuilder::<Int32Type>::new();
     let mut kinds = StringDictionaryBuilder::<Int32Type>::new();
     for row in &rows {
@@ -89,7 +89,7 @@ pub(crate) fn calls(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     let of_below = |value: &dyn Fn(&Below) -> Option<i64>| -> ArrayRef {
         Arc::new(belows.iter().map(value).collect::<Int64Array>())
     };
-    let small = |value: &dyn Fn(&(&Rank, usize)) -> i32| -> ArrayRef {
+    let small = |value: &dyn Fn(&(&RankTree, usize)) -> i32| -> ArrayRef {
         Arc::new(rows.iter().map(|row| Some(value(row))).collect::<Int32Array>())
     };
     let parents: Int64Array = rows

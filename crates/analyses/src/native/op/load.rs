@@ -38,7 +38,7 @@ pub(super) const WORK: &str = "
 
 /// The calls and the work of one rank.
 #[derive(Debug, Default)]
-pub(super) struct Rank {
+pub(super) struct RankTree {
     pub(super) rank: i32,
     pub(super) tree: Tree,
     pub(super) work: Vec<Work>,
@@ -47,7 +47,7 @@ pub(super) struct Rank {
 /// All ranks in order.
 #[derive(Debug)]
 pub(super) struct Loaded {
-    pub(super) ranks: Vec<Rank>,
+    pub(super) ranks: Vec<RankTree>,
     /// Names of calls.
     pub(super) call_names: Vec<String>,
     /// Names of work.
@@ -85,7 +85,7 @@ pub(super) fn load(inputs: &Inputs<'_>) -> Result<Loaded> {
         .into_iter()
         .map(|(rank, calls)| {
             let work = work.remove(&rank).unwrap_or_default();
-            Rank { rank: rank as i32, tree: Tree::new(calls, &work, &marks), work }
+            RankTree { rank: rank as i32, tree: Tree::new(calls, &work, &marks), work }
         })
         .collect();
     Ok(Loaded { ranks, call_names: call_names.texts, work_names: work_names.texts })

@@ -8,7 +8,7 @@ use datafusion::error::Result;
 use rustc_hash::FxHashMap;
 use trace_model::RecordBatch;
 
-use super::load::{Rank, load};
+use super::load::{RankTree, load};
 use super::tree::{Call, Kind};
 use crate::native::Inputs;
 
@@ -44,8 +44,8 @@ impl Wanted {
 }
 
 /// The sequences of a rank, most frequent first, then longest on the device, then first to appear.
-pub(super) fn find(rank: &Rank, wanted: &Wanted, min_kernels: usize) -> Vec<Sequence> {
-    let Rank { tree, work, .. } = rank;
+pub(super) fn find(rank: &RankTree, wanted: &Wanted, min_kernels: usize) -> Vec<Sequence> {
+    let RankTree { tree, work, .. } = rank;
     let mut least: FxHashMap<u32, i32> = FxHashMap::default();
     for (call, &depth) in tree.calls.iter().zip(&tree.depths) {
         if let Some(group) = wanted.group(call) {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::calls::{Below, below};
-use super::load::Rank;
+use super::load::RankTree;
 use super::sequences::{Wanted, find};
 use super::tree::{Call, Kind, Mark, Tree, Work};
 
@@ -15,13 +15,13 @@ fn work(launch: i64, name: u32, ts_ns: i64, dur_ns: i64) -> Work {
     Work { launch, ts_ns, end_ns: ts_ns + dur_ns, dur_ns, name }
 }
 
-fn rank(calls: Vec<Call>, work: Vec<Work>, marks: &[Mark]) -> Rank {
-    Rank { rank: 0, tree: Tree::new(calls, &work, marks), work }
+fn rank(calls: Vec<Call>, work: Vec<Work>, marks: &[Mark]) -> RankTree {
+    RankTree { rank: 0, tree: Tree::new(calls, &work, marks), work }
 }
 
 /// By event id: parent, depth and what lies below.
-fn by_id(rank: &Rank) -> Vec<(i64, Option<i64>, i32, Below)> {
-    let Rank { tree, work, .. } = rank;
+fn by_id(rank: &RankTree) -> Vec<(i64, Option<i64>, i32, Below)> {
+    let RankTree { tree, work, .. } = rank;
     let below = below(tree, work);
     let mut rows: Vec<_> = (0..tree.calls.len())
         .map(|at| {
@@ -94,7 +94,7 @@ fn a_parent_that_is_cut_off_leaves_its_calls_at_the_top() {
     assert_eq!(by_id(&rank)[0].1, None);
 }
 
-fn sequences(rank: &Rank, wanted: &Wanted, least: usize) -> Vec<(Vec<u32>, i64, i64, i64)> {
+fn sequences(rank: &RankTree, wanted: &Wanted, least: usize) -> Vec<(Vec<u32>, i64, i64, i64)> {
     find(rank, wanted, least)
         .into_iter()
         .map(|s| (s.names.to_vec(), s.count, s.device_dur_ns, s.host_dur_ns))
