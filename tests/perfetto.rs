@@ -67,7 +67,8 @@ fn ints(run: &Run, query: &str) -> Vec<Vec<i64>> {
     let rows = batches.iter().flat_map(|batch| {
         let columns: Vec<_> =
             batch.columns().iter().map(|c| cast(c, &DataType::Int64).unwrap()).collect();
-        let row = move |row| columns.iter().map(|c| c.as_primitive::<Int64Type>().value(row)).collect();
+        let row =
+            move |row| columns.iter().map(|c| c.as_primitive::<Int64Type>().value(row)).collect();
         (0..batch.num_rows()).map(row).collect::<Vec<_>>()
     });
     rows.collect()
@@ -80,7 +81,8 @@ fn float(run: &Run, query: &str) -> f64 {
 }
 
 /// All that is in a trace as Perfetto sees it, our additions aside.
-const ORIGINAL: &str = "SELECT count(*) AS slices, sum(ts % 1000003) AS starts, sum(dur) AS durations,
+const ORIGINAL: &str =
+    "SELECT count(*) AS slices, sum(ts % 1000003) AS starts, sum(dur) AS durations,
     sum(length(name)) AS names, count(DISTINCT track_id) AS tracks
     FROM slice WHERE category IS NOT 'trace_advisor'";
 const PROBLEMS: &str =
@@ -166,13 +168,12 @@ fn augmented_traces_open_in_perfetto() {
     let shown = after[5][0]["value"].as_f64().unwrap();
     assert!((shown - utilization).abs() < 1e-9, "{shown} {utilization}");
 
-    let path = ints(
-        &run,
-        "SELECT count(*), sum(dur_ns), min(ts_ns) FROM critical_path WHERE rank = 0",
-    );
+    let path =
+        ints(&run, "SELECT count(*), sum(dur_ns), min(ts_ns) FROM critical_path WHERE rank = 0");
     let [segments, length_ns, start_ns] = path[0][..] else { panic!("one row of three columns") };
     assert!(segments > 10);
-    let wanted = json!({"slices": segments, "durations": length_ns, "start": start_ns - source.shift_ns});
+    let wanted =
+        json!({"slices": segments, "durations": length_ns, "start": start_ns - source.shift_ns});
     assert_eq!(after[6], [wanted]);
 
     let flows = |rows: &[Vec<Value>]| rows[2][0]["n"].as_u64().unwrap() as usize;
@@ -218,7 +219,8 @@ fn augmented_runs_are_judged_as_before() {
     let written = augment(&run, &out);
     assert_eq!(written.len(), 2);
     let after = Run::open(&out).unwrap();
-    for (trace, sources) in written.iter().zip(run.info().sources.iter().zip(&after.info().sources)) {
+    for (trace, sources) in written.iter().zip(run.info().sources.iter().zip(&after.info().sources))
+    {
         let text: Value =
             serde_json::from_reader(GzDecoder::new(File::open(&trace.path).unwrap())).unwrap();
         let events = text["traceEvents"].as_array().unwrap();

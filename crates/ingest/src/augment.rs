@@ -9,9 +9,9 @@ use flate2::write::GzEncoder;
 use trace_model::Warning;
 
 use crate::error::Error;
-use crate::formats::kineto::splice::{self, Failure};
 use crate::formats::Unreadable;
 use crate::formats::kineto::EventWriter;
+use crate::formats::kineto::splice::{self, Failure};
 use crate::source::{self, Limit};
 
 /// Whether a copy is compressed.
@@ -56,7 +56,8 @@ pub fn copy_with(
         let path = path.to_owned();
         move |source| Error::Io { path, source }
     };
-    let from = if copy.run.is_dir() { copy.run.join(&copy.source.file) } else { copy.run.to_owned() };
+    let from =
+        if copy.run.is_dir() { copy.run.join(&copy.source.file) } else { copy.run.to_owned() };
     let packed = match copy.packing {
         Packing::Same => source::is_gzip(&from).map_err(io_error(&from))?,
         Packing::Gzip => true,
@@ -83,8 +84,7 @@ pub fn copy_with(
             .and_then(|issues| Ok((issues, out.finish().and_then(into_file)?)))
     } else {
         let mut out = file;
-        splice(stream, &mut out, shift_ns, insert)
-            .and_then(|issues| Ok((issues, into_file(out)?)))
+        splice(stream, &mut out, shift_ns, insert).and_then(|issues| Ok((issues, into_file(out)?)))
     };
     let done = issues.and_then(|(issues, _)| {
         fs::rename(&partial, &to)?;

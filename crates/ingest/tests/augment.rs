@@ -1,4 +1,5 @@
 //! Copies with more events: valid JSON, every original byte, the same tables and what was added.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
 
@@ -112,7 +113,8 @@ fn same_and_more(before: &Dataset, after: &Dataset) -> Result<(), String> {
     if (added != ADDED && !is_empty) || events(after) != events(before) + ADDED as u64 + 4 {
         return Err(format!("{added} rows were added"));
     }
-    let wanted = [("spans", "dur_ns", "2002"), ("spans", "ts_ns", "1001"), ("counters", "ts_ns", "5")];
+    let wanted =
+        [("spans", "dur_ns", "2002"), ("spans", "ts_ns", "1001"), ("counters", "ts_ns", "5")];
     for (table, name, value) in wanted {
         let is_known = name == "dur_ns" || !is_empty;
         if is_known && column(after, table, name).last().map(String::as_str) != Some(value) {
@@ -180,7 +182,9 @@ fn what_profilers_write_besides_json_is_kept() {
 fn every_prefix_of_a_trace_becomes_a_whole_one() {
     let events = strict(EVENTS);
     for text in [
-        format!("{{\"schemaVersion\": 1, \"traceEvents\": [{events}\n], \"n\": [1, {{\"a\": \"]\"}}], \"s\": 12 }}"),
+        format!(
+            "{{\"schemaVersion\": 1, \"traceEvents\": [{events}\n], \"n\": [1, {{\"a\": \"]\"}}], \"s\": 12 }}"
+        ),
         format!("[{events}\n]"),
     ] {
         let first = text.find("traceEvents\": [").map_or(1, |at| at + 15);
@@ -219,7 +223,8 @@ fn damaged_archives_give_what_is_in_them() {
 
 #[test]
 fn what_cannot_be_read_is_left_out() {
-    let good = r#"{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 5, "dur": 1}"#;
+    let good =
+        r#"{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 5, "dur": 1}"#;
     for events in [
         format!(r#"{good}, {{"ph": "X" "name" 3}}, {good}"#),
         format!(r#"{{"ph" "X"}}, {good}, {good}"#),

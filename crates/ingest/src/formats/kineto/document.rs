@@ -190,7 +190,10 @@ impl Reader {
     }
 }
 
-pub(super) fn scan_head(text: &[u8], metadata: &mut Vec<(String, Vec<u8>)>) -> Result<Head, LexError> {
+pub(super) fn scan_head(
+    text: &[u8],
+    metadata: &mut Vec<(String, Vec<u8>)>,
+) -> Result<Head, LexError> {
     let start = if text.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
     let mut lexer = Lexer::new(text, start);
     match lexer.peek()? {

@@ -196,7 +196,10 @@ impl<'a> EventWriter<'a> {
 mod tests {
     use super::*;
 
-    fn written(write: impl FnOnce(&mut EventWriter<'_>) -> io::Result<()>, shift_ns: i64) -> String {
+    fn written(
+        write: impl FnOnce(&mut EventWriter<'_>) -> io::Result<()>,
+        shift_ns: i64,
+    ) -> String {
         let mut text = Vec::new();
         write(&mut EventWriter::new(&mut text, false, shift_ns)).unwrap();
         String::from_utf8(text).unwrap()
@@ -220,7 +223,8 @@ mod tests {
     #[test]
     fn names_are_data() {
         let lane = Lane { pid: "07", tid: "" };
-        let args = [("a\"b", Value::Text("\u{1b}[31m\n".to_owned())), ("x", Value::Float(f64::NAN))];
+        let args =
+            [("a\"b", Value::Text("\u{1b}[31m\n".to_owned())), ("x", Value::Float(f64::NAN))];
         let text = written(|w| w.mark(lane, "\"}],\\", 1_000, &args), 0);
         let event: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(event["name"], "\"}],\\");
