@@ -1,4 +1,5 @@
 //! Copies with more events: valid JSON, every original byte, the same tables and what was added.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
 
