@@ -1,4 +1,5 @@
 //! A selection means the same part of a run to every table and view.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
 
@@ -30,12 +31,12 @@ fn count(selection: &Selection, query: &str) -> i64 {
     session.sql(query).unwrap()[0].column(0).as_primitive::<Int64Type>().value(0)
 }
 
-fn ranks(text: &str) -> Option<Ranges> {
-    Some(text.parse().unwrap())
+fn ranges(text: &str) -> Ranges {
+    text.parse().unwrap()
 }
 
-fn steps(text: &str) -> Option<Range> {
-    Some(text.parse().unwrap())
+fn range(text: &str) -> Range {
+    text.parse().unwrap()
 }
 
 const KERNELS: &str = "SELECT count(*) FROM kernels";
@@ -54,7 +55,7 @@ fn everything_is_the_default() {
 
 #[test]
 fn ranks_select_rows_of_every_table() {
-    let one = Selection { ranks: ranks("1"), ..Selection::default() };
+    let one = Selection { ranks: Some(ranges("1")), ..Selection::default() };
     for query in [KERNELS, OPS, STEPS] {
         assert_eq!(count(&one, query), 3, "{query}");
     }
@@ -64,7 +65,7 @@ fn ranks_select_rows_of_every_table() {
 #[test]
 fn steps_select_what_belongs_to_them_the_last_one_included() {
     for (text, kept) in [("6", 1), ("6-7", 2), ("6..", 2), ("..5", 1)] {
-        let some = Selection { steps: steps(text), ..Selection::default() };
+        let some = Selection { steps: Some(range(text)), ..Selection::default() };
         for query in [KERNELS, ACTIVITIES, STEPS] {
             assert_eq!(count(&some, query), 2 * kept, "{text}: {query}");
         }
@@ -84,7 +85,7 @@ fn a_stretch_of_time_selects_what_lies_in_it() {
 
 #[test]
 fn streams_and_names_select_events() {
-    let streams = Selection { streams: ranks("7"), ..Selection::default() };
+    let streams = Selection { streams: Some(ranges("7")), ..Selection::default() };
     assert_eq!(count(&streams, KERNELS), 6);
     assert_eq!(count(&streams, OPS), 6, "host events have no stream");
     let name = Some("^aten::".parse().unwrap());
@@ -120,15 +121,15 @@ fn what_is_not_there_is_an_error() {
     };
     let everything = Selection::default;
     assert_eq!(
-        error(Selection { ranks: ranks("2-3,9"), ..everything() }),
+        error(Selection { ranks: Some(ranges("2-3,9")), ..everything() }),
         "no rank is in 2-3,9: the run has ranks 0 to 1"
     );
     assert_eq!(
-        error(Selection { steps: steps("0-4"), ..everything() }),
+        error(Selection { steps: Some(range("0-4")), ..everything() }),
         "no step is in 0-4: the run has steps 5 to 7"
     );
     assert_eq!(
-        error(Selection { streams: ranks("1"), ..everything() }),
+        error(Selection { streams: Some(ranges("1")), ..everything() }),
         "no stream is in 1: the run has stream 7"
     );
 }
@@ -136,8 +137,8 @@ fn what_is_not_there_is_an_error() {
 #[test]
 fn the_run_is_described_as_selected() {
     let selection = Selection {
-        ranks: ranks("1"),
-        steps: steps("6.."),
+        ranks: Some(ranges("1")),
+        steps: Some(range("6..")),
         between: Some(Range::time("10us..25us").unwrap()),
         ..Selection::default()
     };

@@ -50,7 +50,7 @@ pub(crate) enum Command {
     Diff(Diff),
     /// Copy the traces of a run with tracks for trace viewers: counters, critical path, findings
     ///
-    /// The copies open in Perfetto (ui.perfetto.dev) and chrome://tracing. Their paths go to stdout.
+    /// The copies open in Perfetto (ui.perfetto.dev) and in the tracing page of Chrome. Their paths go to stdout.
     Augment(Augment),
     /// Describe tables and views, or say what was read from a run
     Tables(Tables),
@@ -286,7 +286,7 @@ pub(crate) struct Diff {
     /// Kernels by their names without template arguments and parameters
     #[arg(long, help_heading = COMPARISON)]
     pub(crate) short_names: bool,
-    /// The table of HTA's TraceDiff.compare_traces instead: the first step of the first rank, names as
+    /// The table of HTA's `compare_traces` instead: the first step of the first rank, names as
     /// written, whatever their level
     #[arg(
         long, value_enum, value_name = "EVENTS", num_args = 0..=1, require_equals = true,
