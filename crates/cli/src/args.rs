@@ -257,10 +257,10 @@ pub(crate) struct Analyze {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Diff {
     /// The run before: a trace file, or the folder with the traces of all ranks
-    #[arg(value_name = "BEFORE", help_heading = INPUT)]
+    #[arg(value_name = "BEFORE", help_heading = INPUT, display_order = 1)]
     pub(crate) before: PathBuf,
     /// The run after
-    #[arg(value_name = "AFTER", help_heading = INPUT)]
+    #[arg(value_name = "AFTER", help_heading = INPUT, display_order = 2)]
     pub(crate) after: PathBuf,
     #[command(flatten)]
     pub(crate) reading: Reading,
