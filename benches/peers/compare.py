@@ -5,12 +5,8 @@
 
 Measures wall time and peak memory of whole processes, best of a few runs each, in turns; checks that
 both print the same numbers; writes a Markdown table. HTA is installed into a virtual environment in the
-<<<<<<< HEAD
 cache folder. Larger traces are made by `advisor demo`: 59 MB and 1 GB of JSON, for which HTA takes minutes and
 5 GB of memory.
-=======
-cache folder. The large trace is made by `advisor demo` (1 GB of JSON; HTA needs 8 GB of memory for it).
->>>>>>> main
 """
 
 import argparse
@@ -27,12 +23,8 @@ HERE = pathlib.Path(__file__).parent
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "trace-advisor"
 TRACES = ["h100_qwen", "mi300_resnet_ddp"]
 # One rank, healthy; some 2.94 MB of JSON a step.
-<<<<<<< HEAD
 DEMO = ["--bottleneck", "none", "--ranks", "1", "--layers", "32", "--json"]
 DEMO_STEPS = [20, 340]
-=======
-LARGE = ["--bottleneck", "none", "--ranks", "1", "--steps", "340", "--layers", "32", "--json"]
->>>>>>> main
 # The numbers of HTA, in us, and ours, in ns.
 COLUMNS = {
     "idle_time(us)": "idle_ns",
@@ -104,11 +96,7 @@ def main():
     parser.add_argument("--corpus", type=pathlib.Path, help="folder with traces/; without, only the made trace")
     parser.add_argument("--advisor", default=pathlib.Path(default) / "release" / "advisor")
     parser.add_argument("--repeat", type=int, default=3, help="runs of each, of which the best counts")
-<<<<<<< HEAD
     parser.add_argument("--small", action="store_true", help="leave out the trace of 1 GB")
-=======
-    parser.add_argument("--small", action="store_true", help="leave out the 1 GB trace")
->>>>>>> main
     args = parser.parse_args()
     python = hta_python()
     print("| trace | JSON | HTA 0.5.0 | advisor | faster | HTA memory | advisor memory | less |")
@@ -116,20 +104,12 @@ def main():
     for name in TRACES if args.corpus else []:
         for trace in sorted((args.corpus / "traces" / name).glob("*.json*")):
             compare(name, trace, python, args.advisor, args.repeat)
-<<<<<<< HEAD
     for steps in DEMO_STEPS[: 1 if args.small else None]:
         folder = pathlib.Path(tempfile.mkdtemp(dir=CACHE))
         try:
             demo = [args.advisor, "demo", *DEMO, "--steps", str(steps), "-o", folder]
             subprocess.run(demo, check=True, stdout=subprocess.DEVNULL)
             compare("`advisor demo`", next(folder.iterdir()), python, args.advisor, args.repeat)
-=======
-    if not args.small:
-        folder = pathlib.Path(tempfile.mkdtemp(dir=CACHE))
-        try:
-            subprocess.run([args.advisor, "demo", *LARGE, "-o", folder], check=True, stdout=subprocess.DEVNULL)
-            compare("made by `advisor demo`", next(folder.iterdir()), python, args.advisor, args.repeat)
->>>>>>> main
         finally:
             shutil.rmtree(folder)
 
