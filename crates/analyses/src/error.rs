@@ -77,6 +77,14 @@ pub enum Error {
         /// What the engine says.
         source: DataFusionError,
     },
+    /// A view that Rust computes refuses its parameters, or the rows it reads.
+    #[error("{view}: {message}")]
+    Native {
+        /// View.
+        view: String,
+        /// What is wrong.
+        message: String,
+    },
     /// A query given by the user cannot be planned or run.
     #[error("{0}")]
     Query(DataFusionError),

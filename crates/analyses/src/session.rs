@@ -183,6 +183,11 @@ async fn collect(context: &SessionContext, plan: LogicalPlan) -> PlanResult<Vec<
 fn in_module(catalog: &Catalog, view: &str, error: DataFusionError) -> Error {
     let (inner, source) = module_of(error);
     let name = inner.as_deref().unwrap_or(view);
+    if let DataFusionError::Execution(message) = &source
+        && catalog.find(name).is_some_and(Module::is_native)
+    {
+        return Error::Native { view: name.to_owned(), message: message.clone() };
+    }
     let path = catalog.find(name).map_or_else(|| name.to_owned(), |m| m.path.clone());
     Error::Module { path, line: line_of(&source), source }
 }

@@ -151,3 +151,14 @@ fn a_session_serves_several_threads() {
         }
     });
 }
+
+#[test]
+fn a_native_view_says_what_is_wrong_with_its_parameters() {
+    let mut params = Params::default();
+    params.set("what_if", "bogus=0.5");
+    let session = Run::default().open_with(params);
+    let error = session.analyze("critical_what_if").unwrap_err().to_string();
+    assert!(error.starts_with("critical_what_if: what_if: there is no class `bogus`"), "{error}");
+    let error = session.sql("SELECT * FROM critical_what_if").unwrap_err().to_string();
+    assert!(error.starts_with("critical_what_if: "), "{error}");
+}
