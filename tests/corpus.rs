@@ -7,35 +7,15 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rayon::prelude::*;
-use support::corpus;
+use support::{corpus, runs};
 use trace_advisor::analyses::catalog;
 use trace_advisor::arrow::array::AsArray;
 use trace_advisor::arrow::compute::cast;
 use trace_advisor::arrow::datatypes::{DataType, Float64Type};
 use trace_advisor::{Report, Run, default_rules};
-
-/// Every folder that holds a trace, by path.
-fn runs(traces: &Path) -> Vec<PathBuf> {
-    let mut runs = Vec::new();
-    let mut folders = vec![traces.to_owned()];
-    while let Some(folder) = folders.pop() {
-        let entries: Vec<PathBuf> =
-            std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-        let is_trace = |path: &PathBuf| {
-            let name = path.to_string_lossy();
-            path.is_file() && (name.ends_with(".json") || name.ends_with(".json.gz"))
-        };
-        if entries.iter().any(is_trace) {
-            runs.push(folder);
-        }
-        folders.extend(entries.into_iter().filter(|path| path.is_dir()));
-    }
-    runs.sort();
-    runs
-}
 
 fn check(run: &Path) -> Result<Report, String> {
     Run::open(run).and_then(|run| run.check(&default_rules())).map_err(|e| e.to_string())

@@ -6,34 +6,14 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use advisor_cli::demo::{Bottleneck, Options, write_run};
 use analyses::{Params, Session};
-use support::corpus;
+use support::{corpus, numbers, runs};
 use trace_advisor::arrow::array::AsArray;
 use trace_advisor::arrow::compute::cast;
 use trace_advisor::arrow::datatypes::{DataType, Float64Type};
-
-/// Every folder that holds a trace, by path.
-fn runs(traces: &Path) -> Vec<PathBuf> {
-    let mut runs = Vec::new();
-    let mut folders = vec![traces.to_owned()];
-    while let Some(folder) = folders.pop() {
-        let entries: Vec<PathBuf> =
-            std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-        let is_trace = |path: &PathBuf| {
-            let name = path.to_string_lossy();
-            path.is_file() && (name.ends_with(".json") || name.ends_with(".json.gz"))
-        };
-        if entries.iter().any(is_trace) {
-            runs.push(folder);
-        }
-        folders.extend(entries.into_iter().filter(|path| path.is_dir()));
-    }
-    runs.sort();
-    runs
-}
 
 fn open(run: &Path, params: Params) -> Option<Session> {
     let dataset = ingest::read_run(run, &ingest::Options::default(), &ingest::NoProgress).ok()?;
@@ -42,27 +22,6 @@ fn open(run: &Path, params: Params) -> Option<Session> {
 
 fn session(run: &Path) -> Session {
     open(run, Params::default()).unwrap_or_else(|| panic!("{} is no run", run.display()))
-}
-
-/// Rows of a query as numbers; absent ones are NaN.
-fn numbers(session: &Session, query: &str) -> Vec<Vec<f64>> {
-    let mut rows = Vec::new();
-    for batch in session.sql(query).unwrap() {
-        let columns: Vec<_> =
-            batch.columns().iter().map(|c| cast(c, &DataType::Float64).unwrap()).collect();
-        for row in 0..batch.num_rows() {
-            let value = |column: &std::sync::Arc<_>| {
-                let column: &dyn trace_advisor::arrow::array::Array = column;
-                if column.is_null(row) {
-                    f64::NAN
-                } else {
-                    column.as_primitive::<Float64Type>().value(row)
-                }
-            };
-            rows.push(columns.iter().map(value).collect());
-        }
-    }
-    rows
 }
 
 fn number(session: &Session, query: &str) -> f64 {

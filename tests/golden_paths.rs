@@ -12,12 +12,12 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use analyses::{Params, Session};
 use ingest::{NoProgress, Options, read_run};
 use serde_json::Value as Json;
-use support::corpus;
+use support::{corpus, goldens, numbers};
 use trace_model::{MetricTable, TableSet, Value};
 
 /// HTA's relative precision, after sums of thousands of floats.
@@ -233,7 +233,7 @@ fn call_kernels(tables: &TableSet, golden: &Golden, expected: &Json, found: &mut
          )",
         rank = golden.rank
     );
-    let totals = floats(&session, &query);
+    let totals = numbers(&session, &query);
     found.count("sum_num_kernels", totals[0][0], &expected["sum_num_kernels"]);
     found.time("sum_kernel_dur_sum", totals[0][1], &expected["sum_kernel_dur_sum"]);
 }
@@ -250,12 +250,12 @@ fn call_depths(tables: &TableSet, golden: &Golden, expected: &Json, found: &mut 
          WHERE w.rank = {rank} AND w.stream > 0",
         rank = golden.rank
     );
-    let most = floats(&session, &format!("SELECT max(depth), max(height) FROM ({query})"));
+    let most = numbers(&session, &format!("SELECT max(depth), max(height) FROM ({query})"));
     found.count("depth_max", most[0][0], &expected["depth_max"]);
     found.count("height_max", most[0][1], &expected["height_max"]);
     let depths = format!("SELECT depth, count(*) FROM ({query}) GROUP BY depth");
     let depths: BTreeMap<i64, f64> =
-        floats(&session, &depths).iter().map(|row| (row[0] as i64, row[1])).collect();
+        numbers(&session, &depths).iter().map(|row| (row[0] as i64, row[1])).collect();
     for depth in 0..=expected["depth_max"].as_i64().unwrap() {
         let ours = depths.get(&depth).copied().unwrap_or_default();
         found.count(&format!("depth {depth}"), ours, &expected["depth_hist"][depth.to_string()]);
@@ -301,23 +301,6 @@ fn sequences(
             found.lines.push(format!("{least}: only we have {short}"));
         }
     }
-}
-
-/// Traces with their golden folders, the unrounded one where there is one.
-fn goldens(root: &Path) -> BTreeMap<String, PathBuf> {
-    let mut found = BTreeMap::new();
-    for kind in ["hta", "hta_exact"] {
-        for group in ["", "generated/"] {
-            let Ok(folder) = std::fs::read_dir(root.join(kind).join(group)) else { continue };
-            for entry in folder.map(Result::unwrap) {
-                if entry.path().join("load_info.json").is_file() {
-                    let name = entry.file_name().into_string().unwrap();
-                    found.insert(format!("{group}{name}"), entry.path());
-                }
-            }
-        }
-    }
-    found
 }
 
 /// What HTA says of one trace.
@@ -410,24 +393,4 @@ fn value(table: &MetricTable, row: usize, column: &str) -> f64 {
 
 fn row_of(table: &MetricTable, rank: i64) -> Option<usize> {
     (0..table.rows.len()).find(|&row| value(table, row, "rank") == rank as f64)
-}
-
-fn floats(session: &Session, query: &str) -> Vec<Vec<f64>> {
-    use analyses::datafusion::arrow::array::{Array, AsArray};
-    use analyses::datafusion::arrow::compute::cast;
-    use analyses::datafusion::arrow::datatypes::{DataType, Float64Type};
-
-    let mut rows = Vec::new();
-    for batch in session.sql(query).unwrap() {
-        let columns: Vec<_> =
-            batch.columns().iter().map(|c| cast(c, &DataType::Float64).unwrap()).collect();
-        for row in 0..batch.num_rows() {
-            let value = |c: &dyn Array| {
-                let column = c.as_primitive::<Float64Type>();
-                if column.is_null(row) { f64::NAN } else { column.value(row) }
-            };
-            rows.push(columns.iter().map(|c| value(c.as_ref())).collect());
-        }
-    }
-    rows
 }

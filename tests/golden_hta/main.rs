@@ -14,12 +14,11 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
 
 use compare::{Differences, Golden, Run};
 use ingest::{NoProgress, Options, read_run};
 use serde_json::Value as Json;
-use support::corpus;
+use support::{corpus, goldens};
 
 /// `(trace, analysis, reason)`; a trace `*` stands for all. An analysis may name one part of the
 /// comparison: `memory_bw_summary: max`.
@@ -172,21 +171,4 @@ fn views_agree_with_hta() {
         writeln!(report, "{trace} {about}: agrees now, remove the exception").unwrap();
     }
     assert!(report.is_empty(), "\n{report}");
-}
-
-/// Traces with their golden folders, the unrounded one where there is one.
-fn goldens(root: &Path) -> BTreeMap<String, PathBuf> {
-    let mut found = BTreeMap::new();
-    for kind in ["hta", "hta_exact"] {
-        for group in ["", "generated/"] {
-            let Ok(folder) = std::fs::read_dir(root.join(kind).join(group)) else { continue };
-            for entry in folder.map(Result::unwrap) {
-                if entry.path().join("load_info.json").is_file() {
-                    let name = entry.file_name().into_string().unwrap();
-                    found.insert(format!("{group}{name}"), entry.path());
-                }
-            }
-        }
-    }
-    found
 }

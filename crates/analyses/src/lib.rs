@@ -26,6 +26,7 @@
 //! sums and running maxima, never a join on time ranges.
 
 mod catalog;
+mod columns;
 pub mod diff;
 mod error;
 mod header;

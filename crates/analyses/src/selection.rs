@@ -5,14 +5,14 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, new_null_array,
-};
-use datafusion::arrow::compute::{cast, filter_record_batch};
-use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type};
-use datafusion::arrow::error::ArrowError;
+use datafusion::arrow::array::{ArrayRef, BooleanArray, Int64Array, new_null_array};
+use datafusion::arrow::compute::filter_record_batch;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::error::Result;
 use regex::Regex;
-use trace_model::{RunInfo, TableSet};
+use trace_model::{RecordBatch, RunInfo, TableSet};
+
+use crate::columns::{Names, ints, names};
 
 /// Which part of a run is asked about. What is not given selects everything.
 ///
@@ -116,7 +116,7 @@ impl Selection {
         Ok(())
     }
 
-    fn rows(&self, table: &str, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    fn rows(&self, table: &str, batch: &RecordBatch) -> Result<RecordBatch> {
         let mut batch = batch.clone();
         if let Some(ranks) = &self.ranks {
             batch = keep(&batch, "rank", |rank| ranks.contain(rank))?;
@@ -151,17 +151,17 @@ impl Selection {
 /// Tables whose rows lie on a stream.
 const DEVICE_TABLES: [&str; 4] = ["kernels", "memcpys", "memsets", "device_syncs"];
 
-/// Tables of events whose `name` is not the name of what happened: the steps, which frame everything.
-/// and counters of kernels, which go with their kernels.
+/// Tables whose rows go by more than their own name: steps frame everything, and counters go with their
+/// kernels.
 const WITHOUT_NAMES: [&str; 2] = ["steps", "range_counters"];
 
 /// Rows that lie in a stretch of time. The rank and a step that stands for a whole recording are
 /// cut to it instead.
-fn within(table: &str, batch: &RecordBatch, stretch: Range) -> Result<RecordBatch, ArrowError> {
+fn within(table: &str, batch: &RecordBatch, stretch: Range) -> Result<RecordBatch> {
     let Range { first, last } = stretch;
     if table == "ranks" {
-        let start: Int64Array = integers(batch, "start_ns")?.unary(|t: i64| t.clamp(first, last));
-        let end: Int64Array = integers(batch, "end_ns")?.unary(|t: i64| t.clamp(first, last));
+        let start: Int64Array = ints(batch, "start_ns")?.unary(|t: i64| t.clamp(first, last));
+        let end: Int64Array = ints(batch, "end_ns")?.unary(|t: i64| t.clamp(first, last));
         let batch = replaced(batch, "start_ns", Arc::new(start))?;
         return replaced(&batch, "end_ns", Arc::new(end));
     }
@@ -172,106 +172,61 @@ fn within(table: &str, batch: &RecordBatch, stretch: Range) -> Result<RecordBatc
     if batch.column_by_name("ts_ns").is_none() {
         return Ok(batch.clone());
     }
-    let start = integers(batch, "ts_ns")?;
-    let dur = match batch.column_by_name("dur_ns") {
-        Some(_) => integers(batch, "dur_ns")?,
-        None => Int64Array::from(vec![0; batch.num_rows()]),
-    };
-    let end = |row: usize| start.value(row) + if dur.is_valid(row) { dur.value(row) } else { 0 };
-    if table == "steps" {
-        let source = texts(batch, "source")?;
-        let whole = |row: usize| source.get(row) == Some("trace");
-        let mut starts = Vec::with_capacity(batch.num_rows());
-        let mut durs = Vec::with_capacity(batch.num_rows());
-        for row in 0..batch.num_rows() {
-            let (mut from, mut to) = (start.value(row), end(row));
-            if whole(row) {
-                (from, to) = (from.clamp(first, last), to.clamp(first, last));
-            }
-            starts.push(from);
-            durs.push(to - from);
+    let start = ints(batch, "ts_ns")?;
+    let mut starts: Vec<i64> = start.values().to_vec();
+    let mut ends = starts.clone();
+    if batch.column_by_name("dur_ns").is_some() {
+        for (end, dur) in ends.iter_mut().zip(&ints(batch, "dur_ns")?) {
+            *end += dur.unwrap_or(0);
         }
-        let keep: BooleanArray = (0..batch.num_rows())
-            .map(|row| Some(starts[row] >= first && starts[row] + durs[row] <= last))
-            .collect();
-        let batch = replaced(batch, "ts_ns", Arc::new(Int64Array::from(starts)))?;
-        let batch = replaced(&batch, "dur_ns", Arc::new(Int64Array::from(durs)))?;
-        return filter_record_batch(&batch, &keep);
     }
-    let keep: BooleanArray = (0..batch.num_rows())
-        .map(|row| Some(start.value(row) >= first && end(row) <= last))
-        .collect();
-    filter_record_batch(batch, &keep)
+    let mut batch = batch.clone();
+    if table == "steps" {
+        let source = names(&batch, "source")?;
+        for row in (0..starts.len()).filter(|&row| source.get(row) == Some("trace")) {
+            starts[row] = starts[row].clamp(first, last);
+            ends[row] = ends[row].clamp(first, last);
+        }
+        let durs: Int64Array = starts.iter().zip(&ends).map(|(start, end)| end - start).collect();
+        batch = replaced(&batch, "ts_ns", Arc::new(Int64Array::from(starts.clone())))?;
+        batch = replaced(&batch, "dur_ns", Arc::new(durs))?;
+    }
+    let inside = |(&start, &end): (&i64, &i64)| Some(start >= first && end <= last);
+    let mask: BooleanArray = starts.iter().zip(&ends).map(inside).collect();
+    Ok(filter_record_batch(&batch, &mask)?)
 }
 
 /// Rows whose number in `column` is wanted; rows without a number are not.
-fn keep(
-    batch: &RecordBatch,
-    column: &str,
-    wanted: impl Fn(i64) -> bool,
-) -> Result<RecordBatch, ArrowError> {
-    let numbers = integers(batch, column)?;
+fn keep(batch: &RecordBatch, column: &str, wanted: impl Fn(i64) -> bool) -> Result<RecordBatch> {
+    let numbers = ints(batch, column)?;
     let mask: BooleanArray = numbers.iter().map(|n| Some(n.is_some_and(&wanted))).collect();
-    filter_record_batch(batch, &mask)
+    Ok(filter_record_batch(batch, &mask)?)
 }
 
 /// Rows whose name matches. The pattern is tried once a distinct name.
-fn named(batch: &RecordBatch, pattern: &Regex) -> Result<RecordBatch, ArrowError> {
+fn named(batch: &RecordBatch, pattern: &Regex) -> Result<RecordBatch> {
     if batch.column_by_name("name").is_none() {
         return Ok(batch.slice(0, 0));
     }
-    let names = texts(batch, "name")?;
-    let values = names.array.values().as_string::<i32>();
-    let matching: Vec<bool> = (0..values.len())
-        .map(|i| values.is_valid(i) && pattern.is_match(values.value(i)))
-        .collect();
-    let mask: BooleanArray = names
-        .array
-        .keys()
-        .iter()
-        .map(|key| Some(key.is_some_and(|key| matching[key as usize])))
-        .collect();
-    filter_record_batch(batch, &mask)
+    let names = names(batch, "name")?;
+    let matching: Vec<bool> = names.texts.iter().map(|text| pattern.is_match(text)).collect();
+    let is_meant = |&id: &u32| Some(id != Names::NONE && matching[id as usize]);
+    let mask: BooleanArray = names.ids.iter().map(is_meant).collect();
+    Ok(filter_record_batch(batch, &mask)?)
 }
 
-fn replaced(batch: &RecordBatch, name: &str, with: ArrayRef) -> Result<RecordBatch, ArrowError> {
+fn replaced(batch: &RecordBatch, name: &str, with: ArrayRef) -> Result<RecordBatch> {
     let at = batch.schema().index_of(name)?;
     let mut columns = batch.columns().to_vec();
     columns[at] = with;
-    RecordBatch::try_new(batch.schema(), columns)
-}
-
-fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef, ArrowError> {
-    let missing = || ArrowError::SchemaError(format!("there is no column {name}"));
-    batch.column_by_name(name).ok_or_else(missing)
-}
-
-fn integers(batch: &RecordBatch, name: &str) -> Result<Int64Array, ArrowError> {
-    Ok(cast(column(batch, name)?, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
-}
-
-struct Texts {
-    array: datafusion::arrow::array::DictionaryArray<Int32Type>,
-}
-
-impl Texts {
-    fn get(&self, row: usize) -> Option<&str> {
-        let key = self.array.key(row)?;
-        Some(self.array.values().as_string::<i32>().value(key))
-    }
-}
-
-fn texts(batch: &RecordBatch, name: &str) -> Result<Texts, ArrowError> {
-    let to = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-    let array = cast(column(batch, name)?, &to)?;
-    Ok(Texts { array: array.as_dictionary::<Int32Type>().clone() })
+    Ok(RecordBatch::try_new(batch.schema(), columns)?)
 }
 
 /// The distinct numbers in columns of tables, ascending.
 fn numbers(tables: &TableSet, columns: &[(&str, &str)]) -> Vec<i64> {
     let mut found: Vec<i64> = columns
         .iter()
-        .flat_map(|(table, column)| tables.get(table).iter().map(move |b| integers(b, column)))
+        .flat_map(|(table, column)| tables.get(table).iter().map(move |b| ints(b, column)))
         .filter_map(Result::ok)
         .flat_map(|array| array.iter().flatten().collect::<Vec<_>>())
         .collect();
@@ -282,7 +237,7 @@ fn numbers(tables: &TableSet, columns: &[(&str, &str)]) -> Vec<i64> {
 
 /// The steps that a trace marks; a recording without marks has none that could be asked for.
 fn marked_steps(batch: &RecordBatch) -> Vec<i64> {
-    let (Ok(step), Ok(source)) = (integers(batch, "step"), texts(batch, "source")) else {
+    let (Ok(step), Ok(source)) = (ints(batch, "step"), names(batch, "source")) else {
         return Vec::new();
     };
     let marked = |row: &usize| source.get(*row) != Some("trace");

@@ -4,7 +4,6 @@
 //! `--!` lines; what it reads and the function that computes it stand in [`NATIVE`]. To the rest of the
 //! program it is a view like any other: computed when first read, once a session.
 
-mod columns;
 mod critical;
 mod hta;
 mod kernel;

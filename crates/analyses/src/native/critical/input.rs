@@ -10,8 +10,8 @@ use super::model::{
     Activity, Class, HostEvent, RankEvents, Role, Step, Table, Wait, WaitKind, Window,
     kernel_class, may_block,
 };
+use crate::columns::{Names, ints, names};
 use crate::native::Inputs;
-use crate::native::columns::{Names, ints, names};
 
 /// One rank, with something in its window.
 #[derive(Debug)]

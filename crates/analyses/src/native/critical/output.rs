@@ -15,7 +15,7 @@ use super::input::{Loaded, Rank};
 use super::model::{NONE, Table};
 use super::path::{self, Owner, Segment};
 use super::what_if::Prediction;
-use crate::native::columns::Names;
+use crate::columns::Names;
 
 /// Rows of `critical_path`.
 pub(super) fn path<'a>(

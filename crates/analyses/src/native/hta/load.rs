@@ -9,8 +9,8 @@ use rustc_hash::FxHashMap;
 use super::device::Wait;
 use super::frame::{Event, Frame, Kind};
 use super::names::Role;
+use crate::columns::{Names, ints, names};
 use crate::native::Inputs;
-use crate::native::columns::{Names, ints, names};
 
 /// HTA takes the host operators of Triton kernels for device work, which has no launch here: it drops
 /// them.

@@ -12,7 +12,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::error::Result;
 use trace_model::RecordBatch;
 
-use crate::native::columns::ints;
+use crate::columns::ints;
 use crate::native::{Inputs, Native};
 
 pub(crate) const NATIVE: Native = Native {

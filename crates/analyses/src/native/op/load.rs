@@ -6,8 +6,8 @@ use datafusion::arrow::array::Array;
 use datafusion::error::Result;
 
 use super::tree::{Call, Kind, Mark, Tree, Work};
+use crate::columns::{Names, ints, names};
 use crate::native::Inputs;
-use crate::native::columns::{Names, ints, names};
 
 /// Host events of the analysed window.
 pub(super) const CALLS: &str = "

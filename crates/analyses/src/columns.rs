@@ -1,4 +1,4 @@
-//! Columns of a batch as the plain types that algorithms work on.
+//! Columns of a batch as the plain types that algorithms and selections work on.
 
 use std::collections::HashMap;
 
