@@ -26,7 +26,9 @@ const OURS: &[(&str, &[&str])] = &[
 /// Crates of others that only some of ours may name.
 const GUARDED: &[(&str, &[&str])] = &[
     ("datafusion", &["trace-advisor-analyses"]),
-    ("tokio", &["trace-advisor-analyses"]),
+    ("tokio", &["trace-advisor-analyses", "trace-advisor-cli", "trace-advisor-ingest"]),
+    ("object_store", &["trace-advisor-ingest"]),
+    ("hyper", &["trace-advisor-cli"]),
     ("parquet", &["trace-advisor-ingest"]),
     ("minijinja", &["trace-advisor-advisor"]),
     ("schemars", &["trace-advisor-advisor"]),

@@ -17,9 +17,10 @@ fn main() -> io::Result<()> {
     let mut code = String::from("&[\n");
     for file in files {
         let relative = file.strip_prefix(&root).map_err(io::Error::other)?;
-        let file = file.to_string_lossy();
         let path = relative.to_string_lossy().replace('\\', "/");
-        let _ = writeln!(code, "    Source {{ path: {path:?}, text: include_str!({file:?}) }},");
+        // The folder is named when the crate is compiled: clones that share a target folder share this file.
+        let file = format!("concat!(env!(\"CARGO_MANIFEST_DIR\"), {:?})", format!("/{path}"));
+        let _ = writeln!(code, "    Source {{ path: {path:?}, text: include_str!({file}) }},");
     }
     code.push_str("]\n");
     fs::write(out, code)
