@@ -286,8 +286,18 @@ fn analyses_take_path_and_name_in_either_order() {
     assert_eq!(one.stdout, other.stdout);
     assert!(text(&one.stdout).starts_with("rank,step,"));
     assert_eq!(text(&one.stdout).lines().count(), 1 + 2 * 4);
-    let list = place.run(&["analyze"]);
-    assert!(text(&list.stdout).lines().any(|l| l.starts_with("step_time ")));
+}
+
+#[test]
+fn analyses_are_listed_by_topic() {
+    let place = place();
+    let list = place.run(&["analyze", "--list"]);
+    assert_eq!(list.status.code(), Some(0), "{}", text(&list.stderr));
+    assert_eq!(list.stdout, place.run(&["analyze"]).stdout);
+    let lines: Vec<_> = text(&list.stdout).lines().collect();
+    let chapter = lines.iter().position(|l| l.ends_with("(TensorBoard: Overview)")).unwrap();
+    assert!(lines[chapter + 1].starts_with("  step_"), "{}", lines[chapter + 1]);
+    assert!(lines.iter().any(|l| l.starts_with("  step_time ")));
 }
 
 #[test]

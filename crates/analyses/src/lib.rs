@@ -37,6 +37,7 @@ mod params;
 mod schema;
 mod selection;
 mod session;
+mod topics;
 
 pub use catalog::{Catalog, catalog};
 pub use datafusion;
@@ -45,3 +46,4 @@ pub use module::{Column, Module, Param, Source};
 pub use params::{ParamValue, Params};
 pub use selection::{Range, Ranges, Selection, SelectionError};
 pub use session::Session;
+pub use topics::{TOPICS, Topic};

@@ -247,6 +247,9 @@ pub(crate) struct Analyze {
     /// A run: a trace file, or the folder with the traces of all ranks
     #[arg(value_name = "PATH", help_heading = INPUT)]
     pub(crate) path: Option<PathBuf>,
+    /// List the analyses by topic
+    #[arg(long)]
+    pub(crate) list: bool,
     #[command(flatten)]
     pub(crate) reading: Reading,
     #[command(flatten)]

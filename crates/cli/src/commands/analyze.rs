@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use trace_advisor::analyses::catalog;
+use trace_advisor::analyses::{TOPICS, catalog};
 
 use crate::args::Analyze;
 use crate::failure::helped;
@@ -14,6 +14,7 @@ use crate::{Console, Exit, output};
 pub(crate) fn run(args: &Analyze, console: &mut Console) -> anyhow::Result<Exit> {
     let (name, path) = match (&args.name, &args.path) {
         // Nothing is read for a list that is the same for every run.
+        _ if args.list => return list(console),
         (None, _) => return list(console),
         (Some(only), None) if is_path(only) => return list(console),
         (Some(name), None) => {
@@ -56,21 +57,23 @@ fn is_path(argument: &str) -> bool {
     catalog().find(argument).is_none() && Path::new(argument).exists()
 }
 
+/// The table of contents.
 fn list(console: &mut Console) -> anyhow::Result<Exit> {
-    let mut modules: Vec<_> =
-        catalog().modules().iter().filter(|m| m.area() != "prelude").collect();
-    modules.sort_by(|a, b| a.name.cmp(&b.name));
-    let width = modules.iter().map(|m| m.name.len()).max().unwrap_or(0);
-    for module in &modules {
-        writeln!(console.out, "{:width$}  {}", module.name, module.row)?;
-        for param in &module.params {
-            let (name, default, doc) = (&param.name, &param.default, &param.doc);
-            writeln!(console.out, "{:width$}    --set {name}={default}  {doc}", "")?;
+    let names = TOPICS.iter().flat_map(|topic| topic.modules(catalog()));
+    let width = names.map(|module| module.name.len()).max().unwrap_or(0);
+    for topic in TOPICS {
+        match topic.formerly {
+            Some(view) => writeln!(console.out, "{}  (TensorBoard: {view})", topic.title)?,
+            None => writeln!(console.out, "{}", topic.title)?,
         }
+        for module in topic.modules(catalog()) {
+            writeln!(console.out, "  {:width$}  {}", module.name, module.row)?;
+        }
+        writeln!(console.out)?;
     }
     writeln!(
         console.out,
-        "\nadvisor analyze NAME PATH prints one; advisor tables NAME describes its columns"
+        "advisor analyze NAME PATH prints one; advisor tables NAME describes its columns and parameters"
     )?;
     Ok(Exit::Clean)
 }

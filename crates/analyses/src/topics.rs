@@ -1,0 +1,100 @@
+//! The table of contents: what question each view answers, in the order in which one asks.
+
+use crate::catalog::Catalog;
+use crate::module::Module;
+
+/// A chapter of the table of contents.
+#[derive(Debug, Clone, Copy)]
+pub struct Topic {
+    /// What it is about.
+    pub title: &'static str,
+    /// What the PyTorch Profiler's TensorBoard plugin called it.
+    pub formerly: Option<&'static str>,
+    /// How the names of its views begin. The longest beginning that fits a name decides.
+    prefixes: &'static [&'static str],
+}
+
+/// All chapters. What other views are made of belongs to none.
+pub const TOPICS: &[Topic] = &[
+    Topic {
+        title: "What a step is made of",
+        formerly: Some("Overview"),
+        prefixes: &["step_", "trace_"],
+    },
+    Topic {
+        title: "Devices: in use, idle, and why",
+        formerly: Some("Overview"),
+        prefixes: &["gpu_", "queue_"],
+    },
+    Topic { title: "Operators", formerly: Some("Operator"), prefixes: &["op_"] },
+    Topic {
+        title: "Kernels, copies and launches",
+        formerly: Some("GPU Kernel"),
+        prefixes: &["kernel_", "gpu_kernel", "gpu_top_kernels", "gpu_copies", "cupti_"],
+    },
+    Topic { title: "Memory", formerly: Some("Memory"), prefixes: &["memory_"] },
+    Topic { title: "Ranks and communication", formerly: Some("Distributed"), prefixes: &["comm_"] },
+    Topic {
+        title: "Modules and ranges",
+        formerly: Some("Module, Lightning"),
+        prefixes: &["annotation_"],
+    },
+    Topic {
+        title: "What decided how long it took",
+        formerly: None,
+        prefixes: &["critical_", "hta_critical_path"],
+    },
+    Topic {
+        title: "Two runs side by side (read by advisor diff)",
+        formerly: Some("Diff"),
+        prefixes: &["diff_"],
+    },
+];
+
+impl Topic {
+    /// Its views, by name.
+    pub fn modules<'a>(&self, catalog: &'a Catalog) -> Vec<&'a Module> {
+        let mut modules: Vec<_> = catalog
+            .modules()
+            .iter()
+            .filter(|module| Self::of(module).is_some_and(|topic| topic.title == self.title))
+            .collect();
+        modules.sort_by(|a, b| a.name.cmp(&b.name));
+        modules
+    }
+
+    /// The chapter of a view; none for the views that others are made of.
+    pub fn of(module: &Module) -> Option<&'static Self> {
+        if module.area() == "prelude" {
+            return None;
+        }
+        let length = |topic: &Self| {
+            let fits = topic.prefixes.iter().filter(|prefix| module.name.starts_with(**prefix));
+            fits.map(|prefix| prefix.len()).max()
+        };
+        let best = TOPICS.iter().max_by_key(|topic| length(topic))?;
+        length(best).map(|_| best)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TOPICS, Topic};
+    use crate::catalog::catalog;
+
+    #[test]
+    fn every_view_is_in_the_table_of_contents() {
+        for module in catalog().modules() {
+            let topic = Topic::of(module).map(|topic| topic.title);
+            assert_eq!(topic.is_none(), module.area() == "prelude", "{}", module.name);
+        }
+    }
+
+    #[test]
+    fn every_beginning_is_that_of_a_view() {
+        for prefix in TOPICS.iter().flat_map(|topic| topic.prefixes) {
+            let fits = |name: &str| name.starts_with(prefix);
+            assert!(catalog().modules().iter().any(|m| fits(&m.name)), "{prefix}");
+        }
+    }
+}
