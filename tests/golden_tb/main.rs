@@ -4,6 +4,7 @@
 //! an exception that is no longer one fails too.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod diff;
 mod overview;
 #[path = "../support/corpus.rs"]
 mod support;
@@ -127,15 +128,27 @@ impl Differences {
     }
 }
 
-/// Reads a file or folder.
+/// Reads a file or folder. The plugin leaves no step out of its tables.
 fn session(path: &Path) -> Session {
     let dataset = ingest::read_run(path, &ingest::Options::default(), &ingest::NoProgress).unwrap();
-    Session::new(dataset.tables, Params::default()).unwrap()
+    let mut params = Params::default();
+    params.set("include_last_step", true);
+    Session::new(dataset.tables, params).unwrap()
 }
 
 #[test]
 fn overview() {
     compare(&overview::AREA);
+}
+
+#[test]
+fn diff() {
+    let Some(corpus) = corpus() else { return };
+    let (found, obsolete) = diff::compare(&corpus);
+    assert!(found.compared > 2000, "only {} values compared", found.compared);
+    let shown = &found.lines[..found.lines.len().min(40)];
+    assert!(found.lines.is_empty(), "{} differences: {shown:#?}", found.lines.len());
+    assert!(obsolete.is_empty(), "agree now, remove the exceptions: {obsolete:?}");
 }
 
 fn compare(area: &Area) {
