@@ -239,6 +239,11 @@ fn addresses_that_cannot_work_are_told() {
         let text = error(&place, &["check", address], &[("AWS_SKIP_SIGNATURE", "true")]);
         assert!(text.contains(words), "{address}: {text}");
     }
+    let text = error(&place, &["check", "az://files/run/"], &[("AZURE_SKIP_SIGNATURE", "true")]);
+    assert!(
+        text.contains("no account is named") && text.contains("AZURE_STORAGE_ACCOUNT_NAME"),
+        "{text}"
+    );
     // A folder of that name is a folder.
     let text = error(&place, &["check", "./s3://bucket"], &[]);
     assert!(text.contains("cannot read ./s3://bucket"), "{text}");

@@ -147,7 +147,7 @@ fn s3() {
             .with_endpoint(&url)
             .with_bucket_name("bucket")
             .with_access_key_id("AKIATEST")
-            .with_secret_access_key("SECRET")
+            .with_secret_access_key("HUSHHUSH")
             .with_allow_http(true)
             .build()
             .unwrap(),
@@ -156,7 +156,7 @@ fn s3() {
     let env = [
         ("AWS_ENDPOINT_URL", url.as_str()),
         ("AWS_ACCESS_KEY_ID", "AKIATEST"),
-        ("AWS_SECRET_ACCESS_KEY", "SECRET"),
+        ("AWS_SECRET_ACCESS_KEY", "HUSHHUSH"),
         ("AWS_ALLOW_HTTP", "true"),
     ];
     reads_a_run(&place, "s3://bucket/", &env);
@@ -179,7 +179,10 @@ fn s3() {
     for run in ["s3://bucket/deep/er/run/", "s3://bucket/deep/er/run/a.json"] {
         let text = error(&place, &["check", run], &env);
         assert!(text.contains("the store does not let us read it (InvalidAccessKeyId"), "{text}");
-        assert!(text.contains("help: set AWS_ACCESS_KEY_ID") && !text.contains("SECRET"), "{text}");
+        assert!(
+            text.contains("help: set AWS_ACCESS_KEY_ID") && !text.contains("HUSHHUSH"),
+            "{text}"
+        );
     }
 }
 

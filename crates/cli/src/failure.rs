@@ -112,6 +112,9 @@ fn help(error: &anyhow::Error) -> Option<String> {
 fn ingest_help(error: &trace_advisor::ingest::Error) -> Option<String> {
     use trace_advisor::ingest::Error;
     Some(match error {
+        Error::Io { path, .. } if path.to_string_lossy().contains("://") => {
+            "addresses of runs begin with s3://, gs://, az://, abfss:// or https://".to_owned()
+        }
         Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
             "give a trace file, or the folder with the traces of all ranks; \
              `advisor demo -o run/` makes one to try"

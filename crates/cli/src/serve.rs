@@ -64,7 +64,7 @@ impl Server {
     }
 
     /// Answers until all of the file has been fetched once; with `keep` forever.
-    pub(crate) fn run(self, served: Served, keep: bool) -> anyhow::Result<()> {
+    pub(crate) fn run(self, served: Served, keep: bool) {
         let Self { runtime, listener } = self;
         let served = Arc::new(served);
         runtime.block_on(async move {
@@ -81,7 +81,6 @@ impl Server {
             });
             fetched.recv().await;
         });
-        Ok(())
     }
 }
 

@@ -54,6 +54,8 @@ impl Location {
 
     /// The folder or file that is there. The network is used from here on.
     pub(crate) fn place(&self, timeout: Option<Duration>) -> Result<Place, Error> {
+        #[cfg(not(feature = "cloud"))]
+        let _ = timeout;
         match &self.0 {
             Inner::Local(path) => Place::local(path),
             #[cfg(feature = "cloud")]
@@ -102,13 +104,15 @@ fn address(path: &Path) -> Option<&str> {
 pub(crate) fn without_secrets(address: &str) -> String {
     let Some((scheme, rest)) = address.split_once("://") else { return address.to_owned() };
     let is_web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
-    if !is_web {
-        // `?` and `#` are letters of a key there; abfss has a container before its `@`.
-        return address.to_owned();
-    }
-    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    // Elsewhere `?` and `#` are letters of a key, unless somebody put a signature there.
+    let at = rest.find(['?', '#']).filter(|at| is_web || rest[*at..].contains("sig"));
+    let rest = &rest[..at.unwrap_or(rest.len())];
     let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    let host = match host.rsplit_once('@') {
+        // abfss has a container before its `@`.
+        Some((who, host)) if is_web || who.contains(':') => host,
+        _ => host,
+    };
     format!("{scheme}://{host}{path}")
 }
 
@@ -133,6 +137,8 @@ mod tests {
         assert_eq!(shown("https://me:pass@host?sig=2"), "https://host");
         assert_eq!(shown("https://host/a@b/c"), "https://host/a@b/c");
         assert_eq!(shown("s3://bucket/what?/#1"), "s3://bucket/what?/#1");
+        assert_eq!(shown("s3://key:secret@bucket/a"), "s3://bucket/a");
+        assert_eq!(shown("az://files/a.json?sv=1&sig=secret"), "az://files/a.json");
         assert_eq!(
             shown("abfss://files@me.dfs.core.windows.net/x"),
             "abfss://files@me.dfs.core.windows.net/x"

@@ -6,6 +6,8 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+#[cfg(unix)]
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use trace_advisor::ingest::{self, Location, Options, Packing};
@@ -21,13 +23,16 @@ use crate::{Console, Exit, rule_files};
 /// The only port of this machine from which the policy of the Perfetto UI lets it fetch.
 const PERFETTO_PORT: u16 = 9001;
 
+/// Gives the bytes of a trace from the first one on, as often as it is called.
+type Reopen = dyn Fn() -> anyhow::Result<Box<dyn Read + Send>> + Send + Sync;
+
 /// A trace to serve.
 struct Trace {
     file: String,
     /// Which rank, and which others there are; in words.
     about: String,
     bytes: u64,
-    open: Box<dyn Fn() -> anyhow::Result<Box<dyn Read + Send>> + Send + Sync>,
+    open: Box<Reopen>,
 }
 
 pub(crate) fn run(args: &Open, console: &mut Console) -> anyhow::Result<Exit> {
@@ -59,7 +64,7 @@ pub(crate) fn run(args: &Open, console: &mut Console) -> anyhow::Result<Exit> {
     }
     let until = if args.keep { "until Ctrl-C" } else { "until it has been fetched" };
     writeln!(console.err, "serving {until}")?;
-    server.run(Served { path, origin, bytes, open }, args.keep)?;
+    server.run(Served { path, origin, bytes, open }, args.keep);
     Ok(Exit::Clean)
 }
 
@@ -95,6 +100,13 @@ fn stored(args: &Open, console: &mut Console) -> anyhow::Result<Trace> {
     let options = Options { timeout: args.reading.timeout, ..Options::default() };
     let files = ingest::traces(&location, &options).map_err(trace_advisor::Error::from)?;
     let part = &args.reading.part;
+    if part.steps.is_some()
+        || part.between.is_some()
+        || part.streams.is_some()
+        || part.name.is_some()
+    {
+        warn("a trace is opened as a whole: of the selection only --ranks is heeded", console)?;
+    }
     let (location, file, about) = match files.as_slice() {
         // What rank it is makes no difference then.
         [only] if part.ranks.is_none() => (location, only.clone(), String::new()),
@@ -135,12 +147,8 @@ fn augmented(args: &Open, console: &mut Console) -> anyhow::Result<Trace> {
     let copy = run.augment_rank(rank, &wanted)?.context("the rank has no timeline")?;
     print_timings(&run, &args.reading, console)?;
     let bytes = fs::metadata(&copy.path)?.len();
-    let about = about(rank, &run);
-    let open = move || {
-        let path = folder.0.join(copy.path.strip_prefix(&folder.0)?);
-        Ok(Box::new(File::open(path)?) as _)
-    };
-    Ok(Trace { file, about, bytes, open: Box::new(open) })
+    let open = folder.release(copy.path)?;
+    Ok(Trace { file, about: about(rank, &run), bytes, open })
 }
 
 /// The rank that is shown unless another one is asked for, and its file.
@@ -174,12 +182,44 @@ impl Scratch {
         fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
         Ok(Self(path))
     }
+
+    /// Keeps one file of it open, and nothing of its name: however the program ends, nothing is left.
+    #[cfg(unix)]
+    fn release(self, path: PathBuf) -> anyhow::Result<Box<Reopen>> {
+        let file = Arc::new(File::open(path)?);
+        Ok(Box::new(move || Ok(Box::new(ReadAt { file: file.clone(), at: 0 }))))
+    }
+
+    /// Keeps the folder for as long as the file is wanted.
+    #[cfg(not(unix))]
+    fn release(self, path: PathBuf) -> anyhow::Result<Box<Reopen>> {
+        Ok(Box::new(move || {
+            let _until_then = &self;
+            Ok(Box::new(File::open(&path)?))
+        }))
+    }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
         // There is nobody left to tell.
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Reads a file from its beginning, whoever else reads it.
+#[cfg(unix)]
+struct ReadAt {
+    file: Arc<File>,
+    at: u64,
+}
+
+#[cfg(unix)]
+impl Read for ReadAt {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let got = std::os::unix::fs::FileExt::read_at(&*self.file, buffer, self.at)?;
+        self.at += got as u64;
+        Ok(got)
     }
 }
 

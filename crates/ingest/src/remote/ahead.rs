@@ -1,7 +1,7 @@
 //! Small objects are fetched before their turn, so that many of them take no longer than a large one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 use super::object::Object;
@@ -37,9 +37,21 @@ pub(crate) fn watch<T>(object: &Object, progress: &dyn Progress, work: impl FnOn
                 thread::park_timeout(TICK);
             }
         });
-        let result = work();
-        done.store(true, Ordering::Relaxed);
-        watcher.thread().unpark();
-        result
+        // Also if the work panics: the scope waits for the watcher.
+        let _end = End { done: &done, watcher: watcher.thread() };
+        work()
     })
+}
+
+/// Ends the watching when it goes.
+struct End<'a> {
+    done: &'a AtomicBool,
+    watcher: &'a Thread,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.done.store(true, Ordering::Relaxed);
+        self.watcher.unpark();
+    }
 }

@@ -87,6 +87,10 @@ impl From<object_store::Error> for StoreError {
                 StoreProblem::Forbidden,
                 "no credentials in the environment, and the machine gives none either",
             ),
+            _ if said.has("Account must be specified") => Self::new(
+                StoreProblem::Forbidden,
+                "no account is named, neither in the address nor in the environment",
+            ),
             E::NotFound { .. } => Self::new(StoreProblem::NotFound, told(NOT_FOUND)),
             E::PermissionDenied { .. } | E::Unauthenticated { .. } => {
                 Self::new(StoreProblem::Forbidden, told(FORBIDDEN))

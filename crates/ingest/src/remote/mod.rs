@@ -8,7 +8,9 @@ mod address;
 mod ahead;
 mod connect;
 mod error;
+mod fetch;
 mod object;
+mod readers;
 mod store;
 
 pub(crate) use address::Address;

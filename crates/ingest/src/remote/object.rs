@@ -1,17 +1,15 @@
-//! Objects: their first bytes, all of them, or one after the other in ranges that are fetched ahead.
+//! Objects: their first bytes, which say what they are, and where all others come from.
 
-use std::collections::VecDeque;
 use std::io::{self, Read};
-use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use futures::StreamExt as _;
-use futures::stream::BoxStream;
 use object_store::path::Path;
-use object_store::{GetOptions, GetRange, GetResult, ObjectMeta};
+use object_store::{GetOptions, GetRange};
 
 use super::error::StoreError;
+use super::fetch::{Source, Version};
+use super::readers::{Parts, Whole};
 use super::store::{Pending, Store, all};
 use crate::discover::PREFIX;
 use crate::error::StoreProblem;
@@ -19,10 +17,6 @@ use crate::storage::{Entry, File};
 
 /// Bytes asked for at a time.
 pub(super) const PART: u64 = 8 << 20;
-/// Parts on their way for one reader.
-const PARTS_AHEAD: usize = 4;
-/// How often in a row a range may bring nothing before it is given up.
-const ATTEMPTS: u32 = 3;
 
 /// An object that is read.
 #[derive(Debug)]
@@ -38,29 +32,6 @@ pub(crate) struct Object {
     is_whole_only: bool,
     /// All of it, on its way.
     ahead: Mutex<Option<Pending<Vec<u8>>>>,
-}
-
-/// What tells one version of an object from the next.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Version {
-    bytes: u64,
-    e_tag: Option<String>,
-    modified: i64,
-}
-
-impl Version {
-    fn of(meta: &ObjectMeta) -> Self {
-        Self {
-            bytes: meta.size,
-            e_tag: meta.e_tag.clone(),
-            modified: meta.last_modified.timestamp_millis(),
-        }
-    }
-
-    /// The tag that a store compares for us. Weak ones never match there.
-    fn strong_tag(&self) -> Option<String> {
-        self.e_tag.clone().filter(|tag| !tag.starts_with("W/"))
-    }
 }
 
 /// What the first request brought.
@@ -148,20 +119,9 @@ impl Object {
             return Box::new(io::Cursor::new(self.head.clone()));
         }
         if self.is_whole_only {
-            return Box::new(Whole {
-                source: self.source(),
-                stream: None,
-                at: 0,
-                piece: Vec::new(),
-            });
+            return Box::new(Whole::new(self.source()));
         }
-        Box::new(Parts {
-            source: self.source(),
-            next: 0,
-            coming: VecDeque::new(),
-            part: Vec::new(),
-            at: 0,
-        })
+        Box::new(Parts::new(self.source()))
     }
 }
 
@@ -226,144 +186,4 @@ async fn begin(store: Arc<Store>, path: Path) -> Result<Opened, StoreError> {
     head.truncate(PREFIX);
     let is_whole_only = is_whole_only && head.len() as u64 != version.bytes;
     Ok(Opened { version, head, is_whole_only })
-}
-
-/// Where the bytes of one version of an object come from.
-#[derive(Debug, Clone)]
-struct Source {
-    store: Arc<Store>,
-    path: Path,
-    version: Version,
-}
-
-impl Source {
-    /// Fetches a range; what breaks off is taken up where it did.
-    async fn fetch(self, range: Range<u64>) -> Result<Vec<u8>, StoreError> {
-        let length = (range.end - range.start) as usize;
-        let mut bytes = Vec::with_capacity(length);
-        let mut failures = 0;
-        while bytes.len() < length {
-            let before = bytes.len();
-            let from = range.start + before as u64;
-            let error = match self.fetch_some(from..range.end, &mut bytes).await {
-                Ok(()) if bytes.len() >= length => break,
-                Ok(()) => StoreError::new(StoreProblem::Unreachable, "the answer ended early"),
-                Err(error) if error.is_transient() => error,
-                Err(error) => return Err(error),
-            };
-            failures = if bytes.len() > before { 1 } else { failures + 1 };
-            if failures >= ATTEMPTS {
-                return Err(error);
-            }
-            tokio::time::sleep(Duration::from_millis(100) * 2_u32.pow(failures)).await;
-        }
-        bytes.truncate(length);
-        Ok(bytes)
-    }
-
-    async fn fetch_some(&self, range: Range<u64>, bytes: &mut Vec<u8>) -> Result<(), StoreError> {
-        let options = GetOptions {
-            if_match: self.version.strong_tag(),
-            range: Some(GetRange::Bounded(range)),
-            ..GetOptions::default()
-        };
-        let mut pieces = self.get(options).await?.into_stream();
-        while let Some(piece) = pieces.next().await {
-            let piece = piece.map_err(StoreError::from)?;
-            self.store.count(piece.len());
-            bytes.extend_from_slice(&piece);
-        }
-        Ok(())
-    }
-
-    async fn get(&self, options: GetOptions) -> Result<GetResult, StoreError> {
-        let result = self.store.objects.get_opts(&self.path, options).await;
-        let result = result.map_err(|error| match StoreError::from(error) {
-            StoreError { problem: StoreProblem::NotFound, .. } => StoreError::new(
-                StoreProblem::Changed,
-                "the object was deleted while it was being read",
-            ),
-            error => error,
-        })?;
-        if Version::of(&result.meta) != self.version {
-            return Err(StoreError::changed());
-        }
-        Ok(result)
-    }
-}
-
-/// Reads ranges, some of them ahead.
-struct Parts {
-    source: Source,
-    /// Where the next range to ask for begins.
-    next: u64,
-    coming: VecDeque<Pending<Vec<u8>>>,
-    part: Vec<u8>,
-    at: usize,
-}
-
-impl Parts {
-    /// Asks for ranges until enough are on their way.
-    fn ask(&mut self) {
-        let bytes = self.source.version.bytes;
-        while self.next < bytes && self.coming.len() < PARTS_AHEAD {
-            let range = self.next..(self.next + PART).min(bytes);
-            self.next = range.end;
-            let work = self.source.clone().fetch(range);
-            self.coming.push_back(self.source.store.start(work));
-        }
-    }
-}
-
-impl Read for Parts {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.at == self.part.len() {
-            self.ask();
-            let Some(part) = self.coming.pop_front() else { return Ok(0) };
-            self.part = part.wait()?;
-            self.at = 0;
-            self.ask();
-        }
-        let got = (&self.part[self.at..]).read(buffer)?;
-        self.at += got;
-        Ok(got)
-    }
-}
-
-/// Reads all of an object in one answer, from a server that gives no ranges.
-struct Whole {
-    source: Source,
-    stream: Option<BoxStream<'static, object_store::Result<Piece>>>,
-    piece: Vec<u8>,
-    at: usize,
-}
-
-/// What a stream of an answer consists of.
-type Piece = Vec<u8>;
-
-impl Read for Whole {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.at == self.piece.len() {
-            let (source, stream) = (self.source.clone(), self.stream.take());
-            let next = self.source.store.start(async move {
-                let mut stream = match stream {
-                    Some(stream) => stream,
-                    None => {
-                        let result = source.get(GetOptions::default()).await?;
-                        result.into_stream().map(|piece| piece.map(|p| p.to_vec())).boxed()
-                    }
-                };
-                let piece = stream.next().await.transpose()?;
-                Ok((piece, stream))
-            });
-            let (piece, stream) = next.wait()?;
-            let Some(piece) = piece else { return Ok(0) };
-            self.source.store.count(piece.len());
-            self.stream = Some(stream);
-            (self.piece, self.at) = (piece, 0);
-        }
-        let got = (&self.piece[self.at..]).read(buffer)?;
-        self.at += got;
-        Ok(got)
-    }
 }

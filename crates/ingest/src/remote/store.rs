@@ -1,7 +1,7 @@
 //! A store, asked from threads that wait for the answer.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
 use futures::StreamExt as _;
@@ -22,6 +22,8 @@ pub(crate) struct Store {
     pub(super) objects: Arc<dyn ObjectStore>,
     /// Bytes that came so far.
     received: AtomicU64,
+    /// Parts of large objects on their way.
+    pub(super) parts: AtomicUsize,
     /// There until the end.
     runtime: Option<Runtime>,
 }
@@ -49,7 +51,12 @@ impl Store {
             .enable_all()
             .build()
             .map_err(|e| StoreError::new(StoreProblem::Other, e.to_string()))?;
-        Ok(Self { objects, received: AtomicU64::new(0), runtime: Some(runtime) })
+        Ok(Self {
+            objects,
+            received: AtomicU64::new(0),
+            parts: AtomicUsize::new(0),
+            runtime: Some(runtime),
+        })
     }
 
     /// Starts work on the threads of the store.
