@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use advisor_cli::demo::{Bottleneck, Options, render_rank, write_run};
 use flate2::read::GzDecoder;
@@ -208,6 +210,34 @@ fn times_since_1970_lose_no_slices() {
     assert_eq!(after[..2], before[..]);
     assert!(written[0].added.segments > 10);
     assert_eq!(after[2][0]["slices"], json!(written[0].added.segments));
+}
+
+/// The UI fetches what `advisor open` serves, and the program ends with that.
+#[test]
+#[expect(clippy::print_stdout, reason = "why tests are skipped is part of their result")]
+fn opened_traces_reach_perfetto() {
+    let Some(python) = python() else { return };
+    let folder = demo();
+    let run = Run::open(folder.path()).unwrap();
+    let trace = folder.path().join(&run.info().sources[1].file);
+    // The policy of the UI knows one port only.
+    if let Err(error) = TcpListener::bind("127.0.0.1:9001") {
+        println!("skipped: port 9001: {error}");
+        return;
+    }
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut open = Command::new(env!("CARGO_BIN_EXE_advisor"))
+        .args(["open", "--ranks", "1", "--no-browser", "--ui", &format!("http://127.0.0.1:{port}")])
+        .arg(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut url = String::new();
+    BufReader::new(open.stdout.as_mut().unwrap()).read_line(&mut url).unwrap();
+    let queries = [ORIGINAL, PROBLEMS];
+    assert_eq!(ask(&python, Path::new(url.trim()), &queries), ask(&python, &trace, &queries));
+    assert!(open.wait().unwrap().success());
 }
 
 /// What no browser is needed for: valid JSON, and nothing that a reader of ours would judge otherwise.

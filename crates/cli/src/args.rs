@@ -1,6 +1,7 @@
 //! What can be asked: the command line, declared.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use regex::Regex;
@@ -52,6 +53,11 @@ pub(crate) enum Command {
     ///
     /// The copies open in Perfetto (ui.perfetto.dev) and in the tracing page of Chrome. Their paths go to stdout.
     Augment(Augment),
+    /// Open a trace of a run in the Perfetto UI
+    ///
+    /// A server on this machine hands the trace, and nothing else, to the page, and ends when that is done. The
+    /// page runs in the browser; the trace is sent nowhere. The address to open goes to stdout.
+    Open(Open),
     /// Describe tables and views, or say what was read from a run
     Tables(Tables),
     /// Explain a rule: what it measures, why it matters, what to do
@@ -71,6 +77,9 @@ pub(crate) struct Reading {
     /// Refuse compressed files with more than this many bytes of JSON
     #[arg(long, value_name = "BYTES", help_heading = INPUT)]
     pub(crate) max_json_bytes: Option<u64>,
+    /// Give up on a store or server that does not answer for so long (30 unless set)
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = INPUT)]
+    pub(crate) timeout: Option<Duration>,
     #[command(flatten)]
     pub(crate) part: Part,
     /// Set a parameter of the analyses, e.g. `short_kernel_us=10`
@@ -82,6 +91,13 @@ pub(crate) struct Reading {
     /// Print what each stage took to stderr
     #[arg(long, help_heading = LOGGING)]
     pub(crate) timings: bool,
+}
+
+/// A time, not zero.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let time = text.trim().trim_end_matches('s').parse::<f64>().ok();
+    let time = time.and_then(|t| Duration::try_from_secs_f64(t).ok()).filter(|t| !t.is_zero());
+    time.ok_or_else(|| "not a number of seconds".into())
 }
 
 /// Which part of a run is asked about.
@@ -203,7 +219,8 @@ impl FailOn {
 /// `advisor check`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Check {
-    /// A run: a trace file, or the folder with the traces of all ranks. Several are judged one by one
+    /// A run: a trace file, or the folder with the traces of all ranks; a path, or an address (s3://,
+    /// gs://, az://, https://). Several are judged one by one
     #[arg(required = true, value_name = "PATH", help_heading = INPUT)]
     pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]
@@ -416,6 +433,33 @@ pub(crate) enum AugmentPart {
     CriticalPath,
     /// What `check` finds, where it shows
     Findings,
+}
+
+/// `advisor open`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Open {
+    /// A run: a trace file, or the folder with the traces of all ranks, of which the first is opened
+    #[arg(value_name = "PATH", help_heading = INPUT)]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+    #[command(flatten)]
+    pub(crate) rules: RuleFiles,
+    /// Open a copy with counters, critical path and findings, as `augment` writes it
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) augment: bool,
+    /// Port of this machine; the Perfetto UI fetches from 9001 only
+    #[arg(long, value_name = "PORT", default_value_t = 9001, help_heading = OUTPUT)]
+    pub(crate) port: u16,
+    /// Address of the Perfetto UI, where it is not the public one
+    #[arg(long, value_name = "URL", default_value = "https://ui.perfetto.dev", help_heading = OUTPUT)]
+    pub(crate) ui: String,
+    /// Print the address and start no browser, for instance because it is on another machine
+    #[arg(long, visible_alias = "print-url", help_heading = OUTPUT)]
+    pub(crate) no_browser: bool,
+    /// Go on serving when the trace has been fetched
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) keep: bool,
 }
 
 /// `advisor tables`.

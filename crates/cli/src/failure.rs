@@ -6,6 +6,7 @@ use std::io;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
 use trace_advisor::advisor::{Problem, RuleSource};
+use trace_advisor::ingest::StoreProblem;
 
 use crate::Console;
 use crate::render::clean::clean;
@@ -111,6 +112,9 @@ fn help(error: &anyhow::Error) -> Option<String> {
 fn ingest_help(error: &trace_advisor::ingest::Error) -> Option<String> {
     use trace_advisor::ingest::Error;
     Some(match error {
+        Error::Io { path, .. } if path.to_string_lossy().contains("://") => {
+            "addresses of runs begin with s3://, gs://, az://, abfss:// or https://".to_owned()
+        }
         Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
             "give a trace file, or the folder with the traces of all ranks; \
              `advisor demo -o run/` makes one to try"
@@ -121,10 +125,38 @@ fn ingest_help(error: &trace_advisor::ingest::Error) -> Option<String> {
              `tensorboard_trace_handler()` writes: *.json or *.json.gz"
                 .to_owned()
         }
+        Error::Store { address, problem, .. } => return store_help(address, *problem),
         Error::Exists { is_source: true, .. } => "give another folder with -o".to_owned(),
         Error::Exists { .. } => "--force overwrites it".to_owned(),
         _ => return None,
     })
+}
+
+fn store_help(address: &str, problem: StoreProblem) -> Option<String> {
+    let scheme = address.split("://").next().unwrap_or_default().to_ascii_lowercase();
+    let is_s3 = ["s3", "s3a"].contains(&scheme.as_str()) || address.contains(".amazonaws.com");
+    let is_web = ["http", "https"].contains(&scheme.as_str());
+    let text = match problem {
+        StoreProblem::Forbidden if is_s3 => {
+            "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION; \
+             `eval \"$(aws configure export-credentials --format env)\"` sets those of a profile"
+        }
+        StoreProblem::Forbidden if scheme == "gs" => {
+            "set GOOGLE_APPLICATION_CREDENTIALS, or `gcloud auth application-default login`"
+        }
+        StoreProblem::Forbidden if is_web => "a signed address may have expired",
+        StoreProblem::Forbidden => {
+            "set AZURE_STORAGE_ACCOUNT_NAME, and AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN \
+             or AZURE_USE_AZURE_CLI=true"
+        }
+        StoreProblem::NotFound => {
+            "give the address of a trace, or of the folder with the traces of all ranks"
+        }
+        StoreProblem::TimedOut => "--timeout SECONDS waits longer",
+        StoreProblem::Changed => "read it again when it is no longer written to",
+        _ => return None,
+    };
+    Some(text.to_owned())
 }
 
 fn analysis_help(error: &trace_advisor::analyses::Error) -> Option<String> {

@@ -15,6 +15,7 @@ mod progress;
 mod render;
 mod rule_files;
 mod run;
+mod serve;
 mod suggest;
 
 pub use console::Console;

@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use anyhow::Context as _;
+use trace_advisor::ingest::Location;
 
 use crate::Console;
 use crate::args::To;
@@ -70,4 +71,13 @@ fn create(path: &Path, force: bool) -> anyhow::Result<File> {
             anyhow::Error::new(error).context(format!("cannot create {}", path.display()))
         }
     })
+}
+
+/// What is written is written on this machine.
+pub(crate) fn local(path: &Path) -> anyhow::Result<()> {
+    if Location::is_address(path) {
+        let help = "write to a folder of this machine, and copy it with the tools of the store";
+        return Err(helped(format!("cannot write to {}", path.display()), help));
+    }
+    Ok(())
 }

@@ -12,7 +12,9 @@ use crate::error::Error;
 use crate::formats::Unreadable;
 use crate::formats::kineto::EventWriter;
 use crate::formats::kineto::splice::{self, Failure};
+use crate::location::Location;
 use crate::source::{self, Limit};
+use crate::storage;
 
 /// Whether a copy is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,8 +31,8 @@ pub enum Packing {
 /// A copy to make.
 #[derive(Debug, Clone)]
 pub struct Copy<'a> {
-    /// Path of the run as it was read.
-    pub run: &'a Path,
+    /// Where the run is.
+    pub run: &'a Location,
     /// Which of its files.
     pub source: &'a trace_model::Source,
     /// Folder to write to, under the name that the source has in the run.
@@ -52,14 +54,10 @@ pub fn copy_with(
     copy: &Copy<'_>,
     insert: impl FnOnce(&mut EventWriter<'_>) -> io::Result<()>,
 ) -> Result<(PathBuf, Vec<Warning>), Error> {
-    let io_error = |path: &Path| {
-        let path = path.to_owned();
-        move |source| Error::Io { path, source }
-    };
-    let from =
-        if copy.run.is_dir() { copy.run.join(&copy.source.file) } else { copy.run.to_owned() };
+    let from = copy.run.file(&copy.source.file)?;
+    let io_error = |e| Error::read(format!("{}: {}", copy.run, copy.source.file), e);
     let packed = match copy.packing {
-        Packing::Same => source::is_gzip(&from).map_err(io_error(&from))?,
+        Packing::Same => source::is_gzip(&from).map_err(io_error)?,
         Packing::Gzip => true,
         Packing::Plain => false,
     };
@@ -67,7 +65,8 @@ pub fn copy_with(
     refuse_overwriting(&from, &to, copy.overwrite)?;
     // What was read fits; more would be another file.
     let limit = Limit { max_json_bytes: copy.source.json_bytes };
-    let stream = source::stream(&from, limit).map_err(io_error(&from))?;
+    let stream = source::stream(&from, limit).map_err(io_error)?;
+    let failure = stream.failure();
 
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder).map_err(write_error(folder))?;
@@ -86,7 +85,11 @@ pub fn copy_with(
         let mut out = file;
         splice(stream, &mut out, shift_ns, insert).and_then(|issues| Ok((issues, into_file(out)?)))
     };
+    let failed = failure.take();
     let done = issues.and_then(|(issues, _)| {
+        if failed.is_some() {
+            return Err(Failure::Unreadable(Unreadable::NoEvents));
+        }
         fs::rename(&partial, &to)?;
         Ok(issues)
     });
@@ -95,6 +98,9 @@ pub fn copy_with(
         Err(failure) => {
             // The error to tell is the first one.
             let _ = fs::remove_file(&partial);
+            if let Some(error) = failed {
+                return Err(io_error(error));
+            }
             Err(match failure {
                 Failure::Write(source) => Error::Write { path: to, source },
                 Failure::Unreadable(Unreadable::TooLong) => Error::Unusable {
@@ -139,9 +145,9 @@ fn file_name(file: &str, packing: Packing) -> String {
 
 /// A source is never replaced by its copy, not even by force: a second copy would have everything
 /// twice.
-fn refuse_overwriting(from: &Path, to: &Path, overwrite: bool) -> Result<(), Error> {
+fn refuse_overwriting(from: &storage::File, to: &Path, overwrite: bool) -> Result<(), Error> {
     let Ok(there) = fs::canonicalize(to) else { return Ok(()) };
-    let is_source = fs::canonicalize(from).is_ok_and(|from| from == there);
+    let is_source = from.path().is_some_and(|p| fs::canonicalize(p).is_ok_and(|p| p == there));
     if is_source || !overwrite {
         return Err(Error::Exists { path: to.to_owned(), is_source });
     }

@@ -1,14 +1,14 @@
 //! Which files of a folder are traces, by content, and what their names say about ranks.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::io;
 
 use crate::error::Error;
 use crate::formats::{Format, Recognised, recognise};
 use crate::source;
+use crate::storage::{self, Entry, File, Place};
 
 /// Enough text to see what a file is, metadata in front included.
-const PREFIX: usize = 64 << 10;
+pub(crate) const PREFIX: usize = 64 << 10;
 /// Folders nested deeper than this are not searched.
 const MAX_DEPTH: usize = 4;
 
@@ -19,55 +19,46 @@ pub(crate) struct Found {
     pub(crate) traces: Vec<Candidate>,
     /// Other files, with what they are.
     pub(crate) skipped: Vec<String>,
+    /// The first that could not be looked at, and why.
+    refused: Option<(String, io::Error)>,
 }
 
 /// A file that looks like a trace.
 #[derive(Debug)]
 pub(crate) struct Candidate {
     pub(crate) format: Format,
-    pub(crate) path: PathBuf,
+    pub(crate) stored: File,
     /// Path relative to the run.
     pub(crate) file: String,
     pub(crate) bytes: u64,
 }
 
 /// Finds the traces of a run: the file itself, or the files of the folder; folders below only if the
-/// folder itself holds no timeline.
-pub(crate) fn discover(run: &Path) -> Result<Found, Error> {
-    let io = |path: &Path| {
-        let path = path.to_owned();
-        move |source| Error::Io { path, source }
-    };
+/// folder itself holds no timeline. `name` is what the run is called in errors.
+pub(crate) fn discover(run: Place, name: &str) -> Result<Found, Error> {
     let mut found = Found::default();
-    if fs::metadata(run).map_err(io(run))?.is_file() {
-        let file = run.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let bytes = fs::metadata(run).map_err(io(run))?.len();
-        // A file that was named is read: if it is none of ours, the reader says why.
-        let prefix = source::prefix(run, PREFIX).map_err(io(run))?;
-        let format = match prefix.as_deref().map(recognise) {
-            Some(Recognised::Trace(format)) => format,
-            _ => Format::Kineto,
-        };
-        found.traces.push(Candidate { format, path: run.to_owned(), file, bytes });
-        return Ok(found);
-    }
-    let mut folders = vec![run.to_owned()];
+    let root = match run {
+        Place::File { file: stored, name: file } => {
+            let io = |e| Error::read(name, e);
+            let bytes = stored.bytes().map_err(io)?;
+            // A file that was named is read: if it is none of ours, the reader says why.
+            let head = source::prefix(stored.head(PREFIX).map_err(io)?, PREFIX);
+            let format = match head.as_deref().map(recognise) {
+                Some(Recognised::Trace(format)) => format,
+                _ => Format::Kineto,
+            };
+            found.traces.push(Candidate { format, stored, file, bytes });
+            return Ok(found);
+        }
+        Place::Folder(root) => root,
+    };
+    let mut folders = vec![root.clone()];
     for _ in 0..MAX_DEPTH {
         let mut below = Vec::new();
         for folder in &folders {
-            let mut entries: Vec<PathBuf> = fs::read_dir(folder)
-                .map_err(io(folder))?
-                .map(|entry| entry.map(|e| e.path()))
-                .collect::<Result<_, _>>()
-                .map_err(io(folder))?;
-            entries.sort();
-            for path in entries {
-                match fs::metadata(&path) {
-                    Ok(meta) if meta.is_dir() => below.push(path),
-                    Ok(meta) if meta.is_file() => look_at(run, path, meta.len(), &mut found),
-                    _ => {} // sockets, dangling links
-                }
-            }
+            let (files, more) = root.list(folder)?;
+            below.extend(more);
+            storage::look_into(files, PREFIX, |entry, head| look_at(entry, head, &mut found))?;
         }
         let has_timeline = found.traces.iter().any(|t| t.format == Format::Kineto);
         if has_timeline || below.is_empty() {
@@ -76,23 +67,35 @@ pub(crate) fn discover(run: &Path) -> Result<Found, Error> {
         folders = below;
     }
     if found.traces.is_empty() {
-        return Err(Error::NoTrace { path: run.to_owned(), skipped: found.skipped });
+        if let Some((file, error)) = found.refused {
+            return Err(Error::read(format!("{}/{file}", name.trim_end_matches('/')), error));
+        }
+        return Err(Error::NoTrace { path: name.into(), skipped: found.skipped });
     }
     Ok(found)
 }
 
-fn look_at(run: &Path, path: PathBuf, bytes: u64, found: &mut Found) {
-    let file = path.strip_prefix(run).unwrap_or(&path).to_string_lossy().into_owned();
-    let what = match source::prefix(&path, PREFIX) {
-        Err(error) => return found.skipped.push(format!("{file} (cannot be read: {error})")),
-        Ok(None) => return found.skipped.push(format!("{file} (damaged gzip)")),
+fn look_at(entry: Entry, head: io::Result<Vec<u8>>, found: &mut Found) -> Result<(), Error> {
+    let Entry { file: stored, name: file, bytes } = entry;
+    let what = match head.map(|head| source::prefix(head, PREFIX)) {
+        Err(error) if storage::is_outage(&error) => return Err(Error::read(file, error)),
+        Err(error) => {
+            found.skipped.push(format!("{file} (cannot be read: {error})"));
+            found.refused.get_or_insert((file, error));
+            return Ok(());
+        }
+        Ok(None) => {
+            found.skipped.push(format!("{file} (damaged gzip)"));
+            return Ok(());
+        }
         Ok(Some(prefix)) => recognise(&prefix),
     };
     match what {
-        Recognised::Trace(format) => found.traces.push(Candidate { format, path, file, bytes }),
+        Recognised::Trace(format) => found.traces.push(Candidate { format, stored, file, bytes }),
         Recognised::Other(what) => found.skipped.push(format!("{file} ({what})")),
         Recognised::Unknown => found.skipped.push(file),
     }
+    Ok(())
 }
 
 /// The rank a file name states outright: `rank-3`, `rank_3`, `rank3`.

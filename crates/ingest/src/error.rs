@@ -15,6 +15,16 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// A store or a server could not be read from.
+    #[error("cannot read {address}: {message}")]
+    Store {
+        /// What was being read, without anything secret.
+        address: String,
+        /// What kind of problem it is.
+        problem: StoreProblem,
+        /// What went wrong, in words.
+        message: String,
+    },
     /// A file could not be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
@@ -47,6 +57,38 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+}
+
+/// What can be wrong with a store, by what is to be done about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreProblem {
+    /// There is no such bucket, folder or object.
+    NotFound,
+    /// The store does not let us read.
+    Forbidden,
+    /// There is nobody at the address, or the connection breaks again and again.
+    Unreachable,
+    /// The store did not answer in time.
+    TimedOut,
+    /// The object was replaced or deleted while it was being read.
+    Changed,
+    /// The address is malformed, or asks for something that cannot be done there.
+    Unsupported,
+    /// Anything else.
+    Other,
+}
+
+impl Error {
+    /// Reading failed; errors of stores say so.
+    pub(crate) fn read(path: impl Into<PathBuf>, source: io::Error) -> Self {
+        let path = path.into();
+        #[cfg(feature = "cloud")]
+        if let Some(error) = crate::remote::StoreError::of(&source) {
+            return error.at(path.to_string_lossy().into_owned());
+        }
+        Self::Io { path, source }
+    }
 }
 
 fn seen(skipped: &[String]) -> String {

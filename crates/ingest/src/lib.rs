@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A run is a trace file or a folder of them, `.json` or `.json.gz`; what a file is, is decided by
-//! its content. Execution traces are linked to the profiler traces they were recorded with. Files are read in parallel, and so are slices of one file. What is wrong with part
+//! its content. It is on this machine or, with the feature `cloud`, in an object store or behind a web
+//! address. Execution traces are linked to the profiler traces they were recorded with. Files are read in parallel, and so are slices of one file. What is wrong with part
 //! of the input comes back as counted [`trace_model::Warning`]s; only a run of which nothing can be
 //! used is an [`Error`].
 
@@ -18,20 +19,28 @@ mod enrich;
 mod error;
 mod formats;
 mod json;
+mod location;
 mod number;
+#[cfg(feature = "cloud")]
+mod remote;
 mod run;
 mod sink;
 mod source;
+mod storage;
+mod stored;
 mod warnings;
 
 use std::path::Path;
+use std::time::Duration;
 
 use trace_model::Dataset;
 
 pub use augment::{Copy, Packing, copy_with};
-pub use error::Error;
+pub use error::{Error, StoreProblem};
 pub use formats::kineto::{CATEGORY, EventWriter, Lane};
+pub use location::Location;
 pub use sink::write_parquet;
+pub use stored::{Stored, stored, traces};
 
 /// How to read a run.
 #[derive(Debug, Clone, Default)]
@@ -41,6 +50,8 @@ pub struct Options {
     pub max_json_bytes: u64,
     /// Which profile cycle of each rank to read, from 1; the last if there are fewer, and by default.
     pub cycle: Option<usize>,
+    /// How long a store may take to answer; 30 seconds, or what the environment says, by default.
+    pub timeout: Option<Duration>,
 }
 
 /// Told how reading goes on. Called from several threads.
@@ -51,6 +62,8 @@ pub trait Progress: Sync {
     fn advance(&self, json_bytes: u64);
     /// A file is done.
     fn file_done(&self, file: &str);
+    /// So many bytes came over the network so far.
+    fn received(&self, _bytes: u64) {}
 }
 
 /// Tells nobody.
@@ -63,10 +76,22 @@ impl Progress for NoProgress {
     fn file_done(&self, _: &str) {}
 }
 
-/// Reads a run: a trace file, or a folder of them.
+/// Reads a run: a trace file, or a folder of them; a path or an address, see [`Location`].
 ///
 /// # Errors
 /// If the path cannot be read, holds no trace, or none of its traces is usable.
 pub fn read_run(path: &Path, options: &Options, progress: &dyn Progress) -> Result<Dataset, Error> {
-    run::read(path, options, progress)
+    read_location(&Location::parse(path)?, options, progress)
+}
+
+/// Reads the run at a location.
+///
+/// # Errors
+/// As [`read_run`].
+pub fn read_location(
+    run: &Location,
+    options: &Options,
+    progress: &dyn Progress,
+) -> Result<Dataset, Error> {
+    run::read(run, options, progress)
 }

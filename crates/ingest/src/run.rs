@@ -1,7 +1,7 @@
 //! Several files become one run: ranks, profile cycles, one clock.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::io;
 
 use rayon::prelude::*;
 use trace_model::{Dataset, RunInfo, Source, TableSet, Warning};
@@ -12,7 +12,9 @@ use crate::error::Error;
 use crate::formats::Format;
 use crate::formats::execution::{self, Recording};
 use crate::formats::kineto::{self, Trace};
-use crate::source::{self, Limit};
+use crate::location::Location;
+use crate::source::{self, Input, Limit};
+use crate::storage::{self, Place};
 use crate::{Options, Progress};
 
 /// A timeline that was read, with the rank it was given.
@@ -31,15 +33,17 @@ enum Content {
 
 /// Reads a run: a trace file, or a folder of them.
 pub(crate) fn read(
-    run: &Path,
+    run: &Location,
     options: &Options,
     progress: &dyn Progress,
 ) -> Result<Dataset, Error> {
-    let found = discover::discover(run)?;
+    let name = run.to_string();
+    let place = run.place(options.timeout)?;
+    let is_file = matches!(place, Place::File { .. });
+    let found = discover::discover(place, &name)?;
     progress.begin(found.traces.len(), found.traces.iter().map(|c| c.bytes).sum());
     let limit = Limit { max_json_bytes: options.max_json_bytes };
-    let results: Vec<Result<Content, String>> =
-        found.traces.par_iter().map(|candidate| read_file(candidate, limit, progress)).collect();
+    let results = read_files(&found.traces, limit, progress);
 
     let mut warnings = Vec::new();
     let (mut traces, mut recordings) = (Vec::new(), Vec::new());
@@ -47,13 +51,21 @@ pub(crate) fn read(
         match result {
             Ok(Content::Timeline(trace)) => traces.push((candidate.file, *trace)),
             Ok(Content::ExecutionTrace(nodes)) => recordings.push((candidate.file, *nodes)),
-            Err(reason) => warnings.push(run_warning("unreadable-file", candidate.file, reason)),
+            Err(Lost::Outage(error) | Lost::Unreadable(error)) if is_file => {
+                return Err(Error::read(name, error));
+            }
+            Err(Lost::Outage(error)) => {
+                return Err(Error::read(format!("{name}: {}", candidate.file), error));
+            }
+            Err(lost) => {
+                warnings.push(run_warning("unreadable-file", candidate.file, lost.reason()));
+            }
         }
     }
     if traces.is_empty() && recordings.is_empty() {
         let first = warnings.into_iter().next();
         return Err(first.map_or_else(
-            || Error::NoTrace { path: run.to_owned(), skipped: found.skipped.clone() },
+            || Error::NoTrace { path: name.clone().into(), skipped: found.skipped.clone() },
             |w| Error::Unusable { file: w.file, reason: w.message },
         ));
     }
@@ -72,15 +84,62 @@ pub(crate) fn read(
     let members = choose_cycles(members, options.cycle, &mut warnings);
     check_world(&members, &mut warnings);
     let companions = companions::assign(recordings, &members, &mut warnings);
-    Ok(assemble(run, members, companions, warnings))
+    Ok(assemble(name, members, companions, warnings))
+}
+
+/// Why a file gives nothing.
+enum Lost {
+    /// Its content is of no use.
+    Unusable(String),
+    /// It could not be read.
+    Unreadable(io::Error),
+    /// The store could not be asked: what the other files say would be half the truth.
+    Outage(io::Error),
+}
+
+impl Lost {
+    fn reason(&self) -> String {
+        match self {
+            Self::Unusable(reason) => reason.clone(),
+            Self::Unreadable(error) | Self::Outage(error) => format!("cannot be read: {error}"),
+        }
+    }
+}
+
+impl From<io::Error> for Lost {
+    fn from(error: io::Error) -> Self {
+        if storage::is_outage(&error) { Self::Outage(error) } else { Self::Unreadable(error) }
+    }
+}
+
+/// Reads files side by side, begun in their order; what each turned out to be, in their order.
+fn read_files(
+    files: &[Candidate],
+    limit: Limit,
+    progress: &dyn Progress,
+) -> Vec<Result<Content, Lost>> {
+    if !files.iter().any(|candidate| candidate.stored.is_far()) {
+        return files.par_iter().map(|candidate| read_file(candidate, limit, progress)).collect();
+    }
+    let stored: Vec<&storage::File> = files.iter().map(|candidate| &candidate.stored).collect();
+    storage::reading(&stored, progress, |begun| {
+        let mut results: Vec<(usize, Result<Content, Lost>)> =
+            begun.par_bridge().map(|at| (at, read_file(&files[at], limit, progress))).collect();
+        results.sort_unstable_by_key(|(at, _)| *at);
+        results.into_iter().map(|(_, result)| result).collect()
+    })
 }
 
 fn read_file(
     candidate: &Candidate,
     limit: Limit,
     progress: &dyn Progress,
-) -> Result<Content, String> {
-    let input = source::open(&candidate.path, limit).map_err(|e| format!("cannot be read: {e}"))?;
+) -> Result<Content, Lost> {
+    let input = source::open(&candidate.stored, limit)?;
+    let failure = match &input {
+        Input::Whole(_) => None,
+        Input::Stream(stream) => Some(stream.failure()),
+    };
     let advance = |bytes| progress.advance(bytes);
     let content = match candidate.format {
         Format::Kineto => kineto::read(&candidate.file, input, &advance)
@@ -90,7 +149,10 @@ fn read_file(
         }
     };
     progress.file_done(&candidate.file);
-    content.map_err(|e| e.reason().to_owned())
+    if let Some(error) = failure.and_then(|f| f.take()) {
+        return Err(error.into());
+    }
+    content.map_err(|e| Lost::Unusable(e.reason().to_owned()))
 }
 
 pub(crate) fn run_warning(code: &'static str, file: String, message: String) -> Warning {
@@ -223,7 +285,7 @@ fn check_world(members: &[Member], warnings: &mut Vec<Warning>) {
 
 /// Puts all ranks on one clock and builds the tables.
 fn assemble(
-    run: &Path,
+    path: String,
     members: Vec<Member>,
     companions: Vec<Companion>,
     mut warnings: Vec<Warning>,
@@ -248,7 +310,7 @@ fn assemble(
         _ => (-trace.start_ns, None, "relative"),
     };
 
-    let mut info = RunInfo { path: run.to_string_lossy().into_owned(), ..RunInfo::default() };
+    let mut info = RunInfo { path, ..RunInfo::default() };
     let parts: Vec<(TableSet, i64)> = {
         for member in &members {
             warnings.extend(member.trace.warnings());

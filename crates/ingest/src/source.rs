@@ -1,10 +1,11 @@
-//! The only file access for input: bytes of JSON, decompressed, whole or as a bounded stream.
+//! From the bytes of a file to JSON text: decompressed, whole or as a bounded stream.
 
-use std::fs::File;
-use std::io::{self, BufReader, Read};
-use std::path::Path;
+use std::io::{self, BufReader, Cursor, Read};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use flate2::bufread::MultiGzDecoder;
+
+use crate::storage::File;
 
 /// Files whose JSON is at most this long are held whole: one pass of libdeflate is several times
 /// faster than a streaming decoder. Longer ones stream, so that memory does not grow with the file.
@@ -15,6 +16,9 @@ pub(crate) const WINDOW: usize = 16 << 20;
 /// Longest single event or entry beside the events that is taken.
 pub(crate) const MAX_PIECE: usize = 256 << 20;
 
+/// Compressed files from afar that are longer than this hardly ever fit into [`WHOLE_LIMIT`]: they
+/// stream from the first byte on, so that nothing is fetched twice.
+const FAR_WHOLE_LIMIT: u64 = 12 << 20;
 /// No DEFLATE stream expands further than this.
 const MAX_DEFLATE_RATIO: u64 = 1032;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -66,9 +70,48 @@ pub(crate) struct Stream {
     reader: Box<dyn Read + Send>,
     left: u64,
     end: End,
+    failure: Failure,
+}
+
+/// Why the bytes of a file ended early, if the store or the disk is to blame and not the file.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Failure(Arc<Mutex<Option<io::Error>>>);
+
+impl Failure {
+    /// What went wrong first.
+    pub(crate) fn take(&self) -> Option<io::Error> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn set(&self, error: io::Error) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+}
+
+/// Bytes as they are stored; remembers why they ended early.
+struct Watched {
+    reader: Box<dyn Read + Send>,
+    failure: Failure,
+}
+
+impl Read for Watched {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reader.read(buffer).map_err(|error| {
+            let copy = io::Error::from(error.kind());
+            if error.kind() != io::ErrorKind::Interrupted {
+                self.failure.set(error);
+            }
+            copy
+        })
+    }
 }
 
 impl Stream {
+    /// Where to look afterwards for what cut the stream short.
+    pub(crate) fn failure(&self) -> Failure {
+        self.failure.clone()
+    }
+
     /// Appends about `want` bytes to `buffer`; fewer only at the end. Damaged data ends the stream
     /// after the bytes that could be had.
     pub(crate) fn read(&mut self, buffer: &mut Vec<u8>, want: usize) -> End {
@@ -91,77 +134,72 @@ impl Stream {
 }
 
 /// Opens a file for reading its JSON.
-pub(crate) fn open(path: &Path, limit: Limit) -> io::Result<Input> {
-    let file_bytes = std::fs::metadata(path)?.len();
-    let whole = if is_gzip(path)? {
-        inflate_whole(path, file_bytes, limit.bytes(file_bytes))?
-    } else if file_bytes <= WHOLE_LIMIT {
-        Some(std::fs::read(path)?)
-    } else {
-        None
-    };
-    whole.map_or_else(|| stream(path, limit).map(Input::Stream), |text| Ok(Input::Whole(text)))
+pub(crate) fn open(file: &File, limit: Limit) -> io::Result<Input> {
+    let file_bytes = file.bytes()?;
+    if !is_gzip(file)? {
+        return if file_bytes <= WHOLE_LIMIT {
+            file.read().map(Input::Whole)
+        } else {
+            stream(file, limit).map(Input::Stream)
+        };
+    }
+    let limit_bytes = limit.bytes(file_bytes);
+    let whole_limit = if file.is_far() { FAR_WHOLE_LIMIT } else { WHOLE_LIMIT };
+    if file_bytes > whole_limit {
+        return stream(file, limit).map(Input::Stream);
+    }
+    let packed = file.read()?;
+    if let Some(text) = inflate_whole(&packed, limit_bytes) {
+        return Ok(Input::Whole(text));
+    }
+    if file.is_far() {
+        let reader = Box::new(Cursor::new(packed));
+        return Ok(Input::Stream(inflate(reader, limit_bytes, Failure::default())));
+    }
+    stream(file, limit).map(Input::Stream)
 }
 
 /// Opens a file for reading its JSON piece by piece, however short it is.
-pub(crate) fn stream(path: &Path, limit: Limit) -> io::Result<Stream> {
-    let file = File::open(path)?;
-    let end = End::NotYet;
-    if is_gzip(path)? {
-        let left = limit.bytes(file.metadata()?.len());
-        let reader = Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 20, file)));
-        return Ok(Stream { reader, left, end });
+pub(crate) fn stream(file: &File, limit: Limit) -> io::Result<Stream> {
+    let failure = Failure::default();
+    let reader = Box::new(Watched { reader: file.reader()?, failure: failure.clone() });
+    if is_gzip(file)? {
+        return Ok(inflate(reader, limit.bytes(file.bytes()?), failure));
     }
-    Ok(Stream { reader: Box::new(file), left: u64::MAX, end })
+    Ok(Stream { reader, left: u64::MAX, end: End::NotYet, failure })
+}
+
+fn inflate(reader: Box<dyn Read + Send>, limit: u64, failure: Failure) -> Stream {
+    let reader = Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 20, reader)));
+    Stream { reader, left: limit, end: End::NotYet, failure }
 }
 
 /// Whether a file begins as gzip does.
-pub(crate) fn is_gzip(path: &Path) -> io::Result<bool> {
-    let mut magic = [0; 2];
-    Ok(read_up_to(&mut File::open(path)?, &mut magic)? == 2 && magic == GZIP_MAGIC)
+pub(crate) fn is_gzip(file: &File) -> io::Result<bool> {
+    Ok(file.head(2)? == GZIP_MAGIC)
 }
 
 /// The text of a gzip file of one member in one go; `None` if it is too long for that, has several
 /// members, or is damaged: the streaming decoder then gets what there is.
-fn inflate_whole(path: &Path, file_bytes: u64, limit: u64) -> io::Result<Option<Vec<u8>>> {
-    if file_bytes > WHOLE_LIMIT {
-        return Ok(None);
-    }
-    let packed = std::fs::read(path)?;
+fn inflate_whole(packed: &[u8], limit: u64) -> Option<Vec<u8>> {
     // The last four bytes say how long the text is, modulo 2^32, if the file is what it claims.
-    let Some(length) = packed.last_chunk::<4>().map(|b| u64::from(u32::from_le_bytes(*b))) else {
-        return Ok(None);
-    };
-    if length > WHOLE_LIMIT.min(limit) || length > file_bytes.saturating_mul(MAX_DEFLATE_RATIO) {
-        return Ok(None);
+    let length = packed.last_chunk::<4>().map(|b| u64::from(u32::from_le_bytes(*b)))?;
+    let possible = (packed.len() as u64).saturating_mul(MAX_DEFLATE_RATIO);
+    if length > WHOLE_LIMIT.min(limit) || length > possible {
+        return None;
     }
     let mut text = vec![0; length as usize];
-    let done = libdeflater::Decompressor::new().gzip_decompress(&packed, &mut text);
-    Ok((done == Ok(text.len())).then_some(text))
+    let done = libdeflater::Decompressor::new().gzip_decompress(packed, &mut text);
+    (done == Ok(text.len())).then_some(text)
 }
 
-/// The first bytes of the text of a file, for recognising its format; `None` if it cannot be
-/// decompressed at all.
-pub(crate) fn prefix(path: &Path, want: usize) -> io::Result<Option<Vec<u8>>> {
-    let mut file = File::open(path)?;
-    let mut packed = vec![0; want];
-    let got = read_up_to(&mut file, &mut packed)?;
-    packed.truncate(got);
-    if !packed.starts_with(&GZIP_MAGIC) {
-        return Ok(Some(packed));
+/// The first bytes of the text of a file, for recognising its format, from the first bytes of the
+/// file; `None` if it cannot be decompressed at all.
+pub(crate) fn prefix(head: Vec<u8>, want: usize) -> Option<Vec<u8>> {
+    if !head.starts_with(&GZIP_MAGIC) {
+        return Some(head);
     }
     let mut text = Vec::new();
-    let result = MultiGzDecoder::new(packed.as_slice()).take(want as u64).read_to_end(&mut text);
-    Ok((result.is_ok() || !text.is_empty()).then_some(text))
-}
-
-fn read_up_to(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut got = 0;
-    while got < buffer.len() {
-        match file.read(&mut buffer[got..])? {
-            0 => break,
-            n => got += n,
-        }
-    }
-    Ok(got)
+    let result = MultiGzDecoder::new(head.as_slice()).take(want as u64).read_to_end(&mut text);
+    (result.is_ok() || !text.is_empty()).then_some(text)
 }

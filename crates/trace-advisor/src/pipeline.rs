@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use advisor::{Report, RuleQuery, RuleSet};
 use analyses::{Params, Selection, Session};
-use ingest::{NoProgress, Progress};
+use ingest::{Location, NoProgress, Progress};
 use trace_model::{MetricTable, RecordBatch, RunInfo, TableSet, Warning};
 
 use crate::error::Error;
@@ -34,6 +34,7 @@ pub struct Stage {
 /// A run in memory, ready for questions.
 #[derive(Debug)]
 pub struct Run {
+    location: Location,
     info: RunInfo,
     warnings: Vec<Warning>,
     tables: TableSet,
@@ -42,7 +43,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Reads a run: a trace file or a folder of them.
+    /// Reads a run: a trace file or a folder of them; a path or an address, see [`Location`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::open_with(path, &OpenOptions::default(), &NoProgress)
     }
@@ -54,7 +55,8 @@ impl Run {
         progress: &dyn Progress,
     ) -> Result<Self, Error> {
         let start = Instant::now();
-        let mut dataset = ingest::read_run(path.as_ref(), &options.ingest, progress)?;
+        let location = Location::parse(path)?;
+        let mut dataset = ingest::read_location(&location, &options.ingest, progress)?;
         if !options.selection.is_everything() {
             dataset.tables = options.selection.apply(&dataset.tables)?;
             options.selection.describe(&dataset.tables, &mut dataset.run);
@@ -65,6 +67,7 @@ impl Run {
         let session = Session::new(dataset.tables.clone(), options.params.clone())?;
         let ready = Stage { name: "session", elapsed: start.elapsed() };
         Ok(Self {
+            location,
             info: dataset.run,
             warnings: dataset.warnings,
             tables: dataset.tables,
@@ -103,6 +106,11 @@ impl Run {
     /// The rows of a query; only queries are allowed, nothing that changes anything.
     pub fn sql(&self, query: &str) -> Result<Vec<RecordBatch>, Error> {
         Ok(self.timed("query", || self.session.sql(query))?)
+    }
+
+    /// Where it is.
+    pub fn location(&self) -> &Location {
+        &self.location
     }
 
     /// What was read.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use trace_advisor::analyses::{TOPICS, catalog};
+use trace_advisor::ingest::Location;
 
 use crate::args::Analyze;
 use crate::failure::helped;
@@ -54,7 +55,8 @@ pub(crate) fn run(args: &Analyze, console: &mut Console) -> anyhow::Result<Exit>
 
 /// Whether a first argument is a file and not the name of a view.
 fn is_path(argument: &str) -> bool {
-    catalog().find(argument).is_none() && Path::new(argument).exists()
+    let is_there = || Path::new(argument).exists() || Location::is_address(argument);
+    catalog().find(argument).is_none() && is_there()
 }
 
 /// The table of contents.

@@ -5,9 +5,10 @@ use trace_advisor::{Added, Augmentation, ingest::Packing};
 use crate::args::{Augment, AugmentPart};
 use crate::render::value::thousands;
 use crate::run::{open, print_timings, print_warnings, warn};
-use crate::{Console, Exit, rule_files};
+use crate::{Console, Exit, output, rule_files};
 
 pub(crate) fn run(args: &Augment, console: &mut Console) -> anyhow::Result<Exit> {
+    output::local(&args.output)?;
     let rules = rule_files::load(&args.rules.files, args.rules.no_default_rules)?;
     let run = open(&args.path, &args.reading, console)?;
     print_warnings(&run, console)?;

@@ -5,9 +5,10 @@ use anyhow::Context as _;
 use crate::args::Demo;
 use crate::demo::{Options, write_run};
 use crate::failure::helped;
-use crate::{Console, Exit};
+use crate::{Console, Exit, output};
 
 pub(crate) fn run(args: &Demo, console: &mut Console) -> anyhow::Result<Exit> {
+    output::local(&args.output)?;
     let directory = &args.output;
     let holds_files = directory.read_dir().is_ok_and(|mut entries| entries.next().is_some());
     if directory.is_file() || holds_files && !args.force {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use trace_advisor::Run;
 use trace_advisor::analyses::{Module, catalog};
+use trace_advisor::ingest::Location;
 use trace_advisor::trace_model::tables::{self, TABLES};
 use trace_advisor::trace_model::{TableSpec, Unit};
 
@@ -30,7 +31,7 @@ pub(crate) fn run(args: &Tables, console: &mut Console) -> anyhow::Result<Exit> 
             }
         }
         None => overview(&mut console.out)?,
-        Some(what) if what.exists() => of_run(what, args, console)?,
+        Some(what) if what.exists() || Location::is_address(what) => of_run(what, args, console)?,
         Some(what) => describe(&what.display().to_string(), &mut console.out)?,
     }
     Ok(Exit::Clean)

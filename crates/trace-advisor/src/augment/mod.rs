@@ -74,6 +74,23 @@ impl Run {
     /// Writes a copy of each trace of the run with tracks added to it. Every original event stays as
     /// it is, byte for byte.
     pub fn augment(&self, wanted: &Augmentation<'_>) -> Result<Vec<Augmented>, Error> {
+        self.augment_some(wanted, |_| true)
+    }
+
+    /// The same for the trace of one rank; nothing if it has none.
+    pub fn augment_rank(
+        &self,
+        rank: i32,
+        wanted: &Augmentation<'_>,
+    ) -> Result<Option<Augmented>, Error> {
+        Ok(self.augment_some(wanted, |source| source.rank == rank)?.pop())
+    }
+
+    fn augment_some(
+        &self,
+        wanted: &Augmentation<'_>,
+        is_wanted: impl Fn(&Source) -> bool,
+    ) -> Result<Vec<Augmented>, Error> {
         let lanes = Lanes::read(self)?;
         let counters = wanted.counters.then(|| Counters::read(self)).transpose()?;
         let path = wanted.critical_path.then(|| CriticalPath::read(self)).transpose()?;
@@ -99,7 +116,7 @@ impl Run {
                 Ok(())
             };
             let copy = Copy {
-                run: Path::new(&self.info().path),
+                run: self.location(),
                 source,
                 folder: wanted.folder,
                 packing: wanted.packing,
@@ -108,8 +125,8 @@ impl Run {
             let (path, warnings) = ingest::copy_with(&copy, insert)?;
             Ok(Augmented { rank, path, added, warnings })
         };
-        let sources: Vec<&Source> =
-            self.info().sources.iter().filter(|s| s.format == "kineto").collect();
+        let sources = self.info().sources.iter().filter(|s| s.format == "kineto" && is_wanted(s));
+        let sources: Vec<&Source> = sources.collect();
         side_by_side(&sources, |source| write(source))
     }
 }

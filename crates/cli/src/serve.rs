@@ -1,0 +1,225 @@
+//! Serves one file to one web page: on loopback, under a path that nobody can guess.
+
+use std::convert::Infallible;
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::{self, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc;
+
+/// Bytes handed on at a time, and how many such pieces wait.
+const PIECE: usize = 256 << 10;
+const PIECES: usize = 4;
+/// How long a client may take to say what it wants.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Bytes from first to last; asked for anew for every request.
+type Open = dyn Fn() -> anyhow::Result<Box<dyn Read + Send>> + Send + Sync;
+
+/// What is served, and to whom.
+pub(crate) struct Served {
+    /// Path, `/token/name`.
+    pub(crate) path: String,
+    /// The only site whose pages may read it.
+    pub(crate) origin: String,
+    /// Length.
+    pub(crate) bytes: u64,
+    pub(crate) open: Box<Open>,
+}
+
+/// A server that listens, and does not answer yet.
+#[derive(Debug)]
+pub(crate) struct Server {
+    runtime: Runtime,
+    listener: TcpListener,
+}
+
+impl Server {
+    /// Listens on a port of this machine that no other machine can reach.
+    pub(crate) fn bind(port: u16) -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let listener = runtime.block_on(TcpListener::bind(address))?;
+        Ok(Self { runtime, listener })
+    }
+
+    /// The port, where any was asked for.
+    pub(crate) fn port(&self) -> io::Result<u16> {
+        Ok(self.listener.local_addr()?.port())
+    }
+
+    /// Answers until all of the file has been fetched once; with `keep` forever.
+    pub(crate) fn run(self, served: Served, keep: bool) {
+        let Self { runtime, listener } = self;
+        let served = Arc::new(served);
+        runtime.block_on(async move {
+            let (done, mut fetched) = mpsc::channel(1);
+            tokio::spawn(async move {
+                loop {
+                    // A client that is gone before it is served is none of our business.
+                    if let Ok((stream, _)) = listener.accept().await {
+                        tokio::spawn(serve(stream, served.clone(), keep, done.clone()));
+                    } else {
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                    }
+                }
+            });
+            fetched.recv().await;
+        });
+    }
+}
+
+/// One connection. Tells `done` when all of the file has gone over it, and it is closed.
+async fn serve(stream: TcpStream, served: Arc<Served>, keep: bool, done: mpsc::Sender<()>) {
+    let (sent, mut all_sent) = mpsc::channel(1);
+    let service = service_fn(|request: Request<Incoming>| {
+        let answer = answer(&request, &served, keep, &sent);
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .serve_connection(TokioIo::new(stream), service);
+    let result = connection.await;
+    if result.is_ok() && !keep && all_sent.try_recv().is_ok() {
+        // Somebody may have been faster.
+        let _ = done.try_send(());
+    }
+}
+
+type Answer = Response<BoxBody<Bytes, io::Error>>;
+
+fn answer(
+    request: &Request<Incoming>,
+    served: &Arc<Served>,
+    keep: bool,
+    sent: &mpsc::Sender<()>,
+) -> Answer {
+    let nothing = || Empty::new().map_err(|never: Infallible| match never {}).boxed();
+    let mut response = Response::new(nothing());
+    if !is_allowed(request, served) {
+        *response.status_mut() = StatusCode::NOT_FOUND;
+        return response;
+    }
+    let headers = response.headers_mut();
+    if let Ok(origin) = HeaderValue::from_str(&served.origin) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    }
+    headers.insert(header::VARY, HeaderValue::from_static("origin"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if request.method() == Method::OPTIONS {
+        let methods = HeaderValue::from_static("GET, HEAD");
+        headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
+        // Browsers ask before a page of the internet may read from this machine.
+        let yes = HeaderValue::from_static("true");
+        headers.insert("access-control-allow-private-network", yes);
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        return response;
+    }
+    let binary = HeaderValue::from_static("application/octet-stream");
+    headers.insert(header::CONTENT_TYPE, binary);
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(served.bytes));
+    if request.method() == Method::GET {
+        if !keep {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        *response.body_mut() = content(served, sent).boxed();
+    }
+    response
+}
+
+/// Whether a request is for the file, under a name of this machine, and not from a page of another
+/// site: a name that leads here only today would let any page in.
+fn is_allowed(request: &Request<Incoming>, served: &Served) -> bool {
+    let header = |name| request.headers().get(name).map(HeaderValue::as_bytes);
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let host = hosts.next().and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let name = host.rsplit_once(':').map_or(host, |(name, port)| {
+        if port.bytes().all(|b| b.is_ascii_digit()) { name } else { host }
+    });
+    [Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method())
+        && request.uri().path() == served.path
+        && request.uri().query().is_none()
+        && matches!(name, "127.0.0.1" | "localhost")
+        && hosts.next().is_none()
+        && header(header::ORIGIN).is_none_or(|origin| origin == served.origin.as_bytes())
+}
+
+/// The file, read on a thread of its own.
+fn content(served: &Arc<Served>, sent: &mpsc::Sender<()>) -> Content {
+    let (send, receive) = mpsc::channel(PIECES);
+    let source = served.clone();
+    thread::spawn(move || {
+        let result = (source.open)().map_err(io::Error::other).and_then(|mut reader| {
+            let mut left = source.bytes;
+            while left > 0 {
+                let mut piece = Vec::with_capacity(PIECE);
+                let want = left.min(PIECE as u64);
+                let got = reader.by_ref().take(want).read_to_end(&mut piece)? as u64;
+                if got == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                left -= got;
+                if send.blocking_send(Ok(Bytes::from(piece))).is_err() {
+                    break;
+                }
+            }
+            Ok(())
+        });
+        if let Err(error) = result {
+            // The client sees an answer that is cut short.
+            let _ = send.blocking_send(Err(error));
+        }
+    });
+    Content { receive, left: served.bytes, sent: sent.clone() }
+}
+
+/// A body of known length.
+struct Content {
+    receive: mpsc::Receiver<io::Result<Bytes>>,
+    left: u64,
+    sent: mpsc::Sender<()>,
+}
+
+impl Body for Content {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let piece = std::task::ready!(self.receive.poll_recv(context));
+        if let Some(Ok(bytes)) = &piece {
+            self.left -= bytes.len() as u64;
+            if self.left == 0 {
+                let _ = self.sent.try_send(());
+            }
+        }
+        Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
