@@ -5,6 +5,8 @@ use rustc_hash::FxHashMap;
 use trace_model::StrId;
 use trace_model::column::NULL_I64;
 
+use super::forward;
+use super::source::{Frames, Line, Lines};
 use crate::formats::kineto::columns::Columns;
 
 /// Timestamps are rounded when written, so that a child may seem to outlast its parent a little.
@@ -18,6 +20,8 @@ pub(crate) struct Surroundings {
     pub(crate) annotation: StrId,
     pub(crate) module: StrId,
     pub(crate) python_frame: StrId,
+    /// Line of the program.
+    pub(crate) source: StrId,
 }
 
 impl Surroundings {
@@ -27,6 +31,7 @@ impl Surroundings {
         annotation: StrId::NULL,
         module: StrId::NULL,
         python_frame: StrId::NULL,
+        source: StrId::NULL,
     };
 }
 
@@ -46,6 +51,8 @@ struct Node {
     end_ns: i64,
     event_id: i64,
     name: StrId,
+    /// What says where in the program it is: the name of a frame, or a call stack.
+    stack: StrId,
     row: u32,
     table: Table,
 }
@@ -55,9 +62,15 @@ struct Placed {
     table: Table,
     row: u32,
     parent: i64,
+    /// Its parent among those of its thread.
+    parent_at: Option<u32>,
     depth: i32,
     self_dur_ns: i64,
     around: Surroundings,
+    /// Line of the program that this is, or is called from.
+    source: StrId,
+    /// It is a frame of the user's own code.
+    is_users: bool,
 }
 
 struct Open {
@@ -65,21 +78,32 @@ struct Open {
     event_id: i64,
     placed: usize,
     inside: Surroundings,
+    frames: Frames,
 }
 
-/// Fills `parent`, `depth` and `self_dur_ns` of all host tables and `op` of runtime calls. The result
-/// holds what surrounds each runtime call, by row.
+/// Fills `parent`, `depth` and `self_dur_ns` of all host tables, `source` of all but the frames, `op` of
+/// runtime calls and `forward_op` of operators. The result holds what surrounds each runtime call, by row.
 pub(crate) fn build(columns: &mut Columns) -> Vec<Surroundings> {
     let modules: Vec<bool> =
         columns.strings.iter().map(|(_, text)| text.starts_with("nn.Module: ")).collect();
-    let trees: Vec<Vec<Placed>> = nodes_by_thread(columns)
+    let lines = Lines::read(columns);
+    let mut trees: Vec<Vec<Placed>> = nodes_by_thread(columns)
         .into_par_iter()
         .map(|mut nodes| {
             // Outer before inner; among equals the one written first is the outer one.
             nodes.sort_by_key(|n| (n.ts_ns, std::cmp::Reverse(n.end_ns), n.event_id));
-            place(&nodes, &modules)
+            place(&nodes, &modules, &lines)
         })
         .collect();
+    let forward = forward::link(columns);
+    if columns.has_stacks && !forward.is_empty() {
+        let sources = sources_of_ops(columns.cpu_ops.len(), &trees);
+        let of_row = |row: u32| {
+            let forward = forward[row as usize]?;
+            Some(sources[forward as usize]).filter(|source| !source.is_null())
+        };
+        trees.par_iter_mut().for_each(|tree| from_forward(tree, of_row));
+    }
 
     let mut surroundings = vec![Surroundings::NONE; columns.runtime_calls.len()];
     for placed in trees.into_iter().flatten() {
@@ -92,26 +116,62 @@ pub(crate) fn build(columns: &mut Columns) -> Vec<Surroundings> {
             }};
         }
         match placed.table {
-            Table::CpuOp => fill!(columns.cpu_ops),
-            Table::Annotation => fill!(columns.annotations),
+            Table::CpuOp => {
+                fill!(columns.cpu_ops);
+                columns.cpu_ops.source.0[row] = placed.source;
+            }
+            Table::Annotation => {
+                fill!(columns.annotations);
+                columns.annotations.source.0[row] = placed.source;
+            }
             Table::PythonFrame => fill!(columns.python_frames),
             Table::RuntimeCall => {
                 fill!(columns.runtime_calls);
-                surroundings[row] = placed.around;
+                surroundings[row] = Surroundings { source: placed.source, ..placed.around };
             }
         }
     }
     by_external_id(columns, &mut surroundings);
-    for (op, around) in columns.runtime_calls.op.0.iter_mut().zip(&surroundings) {
-        *op = around.op;
+    let calls = &mut columns.runtime_calls;
+    for (row, around) in surroundings.iter().enumerate() {
+        calls.op.0[row] = around.op;
+        calls.source.0[row] = around.source;
     }
     surroundings
+}
+
+/// The source of each operator, by row.
+fn sources_of_ops(rows: usize, trees: &[Vec<Placed>]) -> Vec<StrId> {
+    let mut sources = vec![StrId::NULL; rows];
+    for placed in trees.iter().flatten().filter(|placed| placed.table == Table::CpuOp) {
+        sources[placed.row as usize] = placed.source;
+    }
+    sources
+}
+
+/// Backward operators, and what they call, get the source of their forward operator: where autograd works
+/// off its graph says nothing. What the user wrote for backward (hooks, functions) is nearer than that.
+fn from_forward(tree: &mut [Placed], of_row: impl Fn(u32) -> Option<StrId>) {
+    let mut inherited: Vec<StrId> = Vec::with_capacity(tree.len());
+    for at in 0..tree.len() {
+        let placed = &tree[at];
+        let own = (placed.table == Table::CpuOp).then(|| of_row(placed.row)).flatten();
+        let source = if placed.is_users {
+            StrId::NULL
+        } else {
+            own.or(placed.parent_at.map(|parent| inherited[parent as usize])).unwrap_or(StrId::NULL)
+        };
+        inherited.push(source);
+        if !source.is_null() {
+            tree[at].source = source;
+        }
+    }
 }
 
 fn nodes_by_thread(columns: &Columns) -> Vec<Vec<Node>> {
     let mut threads: Vec<Vec<Node>> = vec![Vec::new(); columns.lanes.len()];
     macro_rules! gather {
-        ($table:ident, $kind:expr, $skip:expr) => {
+        ($table:ident, $kind:expr, $skip:expr, $stack:expr) => {
             let t = &columns.$table;
             for row in 0..t.len() {
                 if $skip(row) {
@@ -123,20 +183,26 @@ fn nodes_by_thread(columns: &Columns) -> Vec<Vec<Node>> {
                     end_ns: ts_ns + t.dur_ns.0[row],
                     event_id: t.event_id.0[row],
                     name: t.name.0[row],
+                    stack: $stack(row),
                     row: row as u32,
                     table: $kind,
                 });
             }
         };
     }
-    gather!(python_frames, Table::PythonFrame, |_| false);
-    gather!(annotations, Table::Annotation, |row: usize| columns.annotations.on_device.0[row]);
-    gather!(cpu_ops, Table::CpuOp, |_| false);
-    gather!(runtime_calls, Table::RuntimeCall, |_| false);
+    let Columns { annotations: ranges, cpu_ops: ops, .. } = columns;
+    let stack_of_range = |row: usize| ranges.call_stack.0[row];
+    gather!(python_frames, Table::PythonFrame, |_| false, |row: usize| columns
+        .python_frames
+        .name
+        .0[row]);
+    gather!(annotations, Table::Annotation, |row: usize| ranges.on_device.0[row], stack_of_range);
+    gather!(cpu_ops, Table::CpuOp, |_| false, |row: usize| ops.call_stack.0[row]);
+    gather!(runtime_calls, Table::RuntimeCall, |_| false, |_| StrId::NULL);
     threads
 }
 
-fn place(nodes: &[Node], modules: &[bool]) -> Vec<Placed> {
+fn place(nodes: &[Node], modules: &[bool], lines: &Lines) -> Vec<Placed> {
     let mut placed: Vec<Placed> = Vec::with_capacity(nodes.len());
     let mut stack: Vec<Open> = Vec::new();
     for node in nodes {
@@ -150,14 +216,18 @@ fn place(nodes: &[Node], modules: &[bool]) -> Vec<Placed> {
         }
         // What ends well before this event does is no ancestor, though it is still open.
         let ancestor = stack.iter().rposition(|open| open.end_ns + ROUNDING_NS >= node.end_ns);
-        let (parent, around) = match ancestor.map(|i| &stack[i]) {
+        let (parent, parent_at, around, mut frames) = match ancestor.map(|i| &stack[i]) {
             Some(open) => {
                 let inside = node.end_ns.min(open.end_ns) - node.ts_ns;
                 placed[open.placed].self_dur_ns -= inside.max(0);
-                (open.event_id, open.inside)
+                (open.event_id, Some(open.placed as u32), open.inside, open.frames)
             }
-            None => (NULL_I64, Surroundings::NONE),
+            None => (NULL_I64, None, Surroundings::NONE, Frames::NONE),
         };
+        let line = lines.get(node.stack);
+        if let Some(line) = line {
+            frames.enter(line);
+        }
         let depth = ancestor.map_or(0, |i| i as i32 + 1);
         let mut inside = around;
         match node.table {
@@ -180,14 +250,18 @@ fn place(nodes: &[Node], modules: &[bool]) -> Vec<Placed> {
             event_id: node.event_id,
             placed: placed.len(),
             inside,
+            frames,
         });
         placed.push(Placed {
             table: node.table,
             row: node.row,
             parent,
+            parent_at,
             depth,
             self_dur_ns: node.end_ns - node.ts_ns,
             around,
+            source: frames.source(),
+            is_users: line.is_some_and(Line::is_users),
         });
     }
     placed
@@ -216,6 +290,9 @@ fn by_external_id(columns: &Columns, surroundings: &mut [Surroundings]) {
         if (op_ts_ns..=op_ts_ns + ops.dur_ns.0[op]).contains(&ts_ns) {
             around.op = ops.event_id.0[op];
             around.op_name = ops.name.0[op];
+            if around.source.is_null() {
+                around.source = ops.source.0[op];
+            }
         }
     }
 }

@@ -41,6 +41,7 @@ pub(crate) fn link(columns: &mut Columns, around: &[Surroundings], steps: &Looku
                 t.annotation.0[row] = around.annotation;
                 t.module.0[row] = around.module;
                 t.python_frame.0[row] = around.python_frame;
+                t.source.0[row] = around.source;
             }
         )+ };
     }
@@ -76,6 +77,7 @@ fn by_external_id(columns: &mut Columns) {
         {
             t.op.0[row] = ops.event_id.0[op];
             t.op_name.0[row] = ops.name.0[op];
+            t.source.0[row] = ops.source.0[op];
         }
     }
 }

@@ -4,6 +4,8 @@
 pub(crate) mod call_tree;
 pub(crate) mod device;
 pub(crate) mod execution;
+mod forward;
 pub(crate) mod halves;
 pub(crate) mod ranges;
+mod source;
 pub(crate) mod steps;

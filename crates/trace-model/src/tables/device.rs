@@ -28,6 +28,7 @@ table! {
     annotation: Name, None, "innermost host annotation around the launch";
     module: Name, None, "innermost nn.Module around the launch";
     python_frame: Name, None, "innermost Python frame around the launch";
+    source: Name, None, "line of the program that launched it, train.py:112: that of the launching call, see cpu_ops";
     step: OptI64, None, "step of the launching call; by time where there is none";
     queue_order: OptI64, None, "position on its stream, from 0, by start";
     blocks: OptI64, None, "blocks in the grid";
@@ -63,6 +64,7 @@ table! {
     annotation: Name, None, "innermost host annotation around the launch";
     module: Name, None, "innermost nn.Module around the launch";
     python_frame: Name, None, "innermost Python frame around the launch";
+    source: Name, None, "line of the program that launched it, train.py:112: that of the launching call, see cpu_ops";
     step: OptI64, None, "step of the launching call; by time where there is none";
     queue_order: OptI64, None, "position on its stream, from 0, by start";
     bytes: OptI64, Bytes, "bytes copied";
@@ -92,6 +94,7 @@ table! {
     annotation: Name, None, "innermost host annotation around the launch";
     module: Name, None, "innermost nn.Module around the launch";
     python_frame: Name, None, "innermost Python frame around the launch";
+    source: Name, None, "line of the program that launched it, train.py:112: that of the launching call, see cpu_ops";
     step: OptI64, None, "step of the launching call; by time where there is none";
     queue_order: OptI64, None, "position on its stream, from 0, by start";
     bytes: OptI64, Bytes, "bytes filled";

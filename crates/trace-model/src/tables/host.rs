@@ -21,9 +21,11 @@ table! {
     record_function_id: OptI64, None, "id that an execution trace recorded at the same time gives it (rf_id)";
     sequence: OptI64, None, "autograd sequence number, shared by forward and backward";
     fwd_thread: OptI64, None, "thread of the forward call, on backward operators";
+    forward_op: OptI64, None, "on backward operators, the forward operator that they undo: the last to start of those with their sequence number";
     input_dims: Name, None, "input shapes, JSON";
     input_types: Name, None, "input types, JSON";
-    call_stack: Name, None, "Python call stack, innermost last, ';' between frames (old traces)";
+    call_stack: Name, None, "Python call stack, innermost first, ';' between frames (old traces)";
+    source: Name, None, "line of the program that called it, train.py:112: of the innermost Python frame in the user's own code, else in an installed package, else in PyTorch; on backward operators that of their forward operator; where frames are events, the line is the one their function starts at; absent without stacks (with_stack=True)";
     args: Text, None, "other arguments, JSON";
 }
 
@@ -45,6 +47,7 @@ table! {
     external_id: OptI64, None, "id shared with the operator that made the call";
     op: OptI64, None, "operator that made the call: by nesting, else by external id";
     device_events: I32, None, "device activities it caused";
+    source: Name, None, "line of the program that made the call, see cpu_ops";
     args: Text, None, "other arguments, JSON";
 }
 
@@ -66,7 +69,8 @@ table! {
     record_function_id: OptI64, None, "id that an execution trace recorded at the same time gives it (rf_id)";
     input_dims: Name, None, "input shapes, JSON";
     input_types: Name, None, "input types, JSON";
-    call_stack: Name, None, "Python call stack, innermost last, ';' between frames (old traces)";
+    call_stack: Name, None, "Python call stack, innermost first, ';' between frames (old traces)";
+    source: Name, None, "line of the program around it, see cpu_ops";
     args: Text, None, "other arguments, JSON";
 }
 
