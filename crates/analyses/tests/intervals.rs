@@ -259,4 +259,68 @@ proptest! {
         prop_assert_eq!(int(&step, "dataloader_ns"), loads);
         prop_assert_eq!(int(&step, "dataloader_idle_ns"), idles);
     }
+
+    #[test]
+    fn parts_of_steps_by_priority(
+        activities in prop::collection::vec(activity(), 0..12),
+        copies in prop::collection::vec(span(), 0..4),
+        fills in prop::collection::vec(span(), 0..4),
+        ranges in prop::collection::vec((0..4_usize, span()), 0..12),
+        start in 0..40_i64,
+        lengths in (1..30_i64, 1..30_i64),
+    ) {
+        const PARTS: [&str; 8] = [
+            "kernel_ns", "memcpy_ns", "memset_ns", "communication_ns", "runtime_ns", "dataloader_ns",
+            "cpu_exec_ns", "other_ns",
+        ];
+        let mut part = [PARTS.len() - 1; END];
+        let mut mark = |of: usize, ts: i64, dur: i64| {
+            for cell in &mut part[ts as usize..(ts + dur) as usize] {
+                *cell = of.min(*cell);
+            }
+        };
+        // Launches outside the steps, so that they do not extend them.
+        let activities: Vec<Activity> =
+            activities.into_iter().map(|a| Activity { launch: None, ..a }).collect();
+        let mut run = build(&activities, &[]);
+        for a in &activities {
+            let of = ["computation", "memory", "", "communication"].iter().position(|k| *k == a.kind);
+            mark(of.unwrap(), a.ts, a.dur);
+        }
+        for (ts, dur) in copies {
+            run.memcpy(0, ts, dur, 1, None);
+            mark(1, ts, dur);
+        }
+        for (ts, dur) in fills {
+            run.memset(0, ts, dur);
+            mark(2, ts, dur);
+        }
+        for (kind, (ts, dur)) in ranges {
+            match kind {
+                0 => { run.op(0, "gloo:all_reduce", ts, dur); mark(3, ts, dur); }
+                1 => { run.call(0, "cudaDeviceSynchronize", ts, dur); mark(4, ts, dur); }
+                2 => { run.annotation(0, "enumerate(DataPipe)#x", ts, dur); mark(5, ts, dur); }
+                _ => { run.op(0, "aten::mm", ts, dur); mark(6, ts, dur); }
+            }
+        }
+        run.annotation(0, "ProfilerStep#0", start, lengths.0);
+        run.step(0, 0, start, lengths.0, false).step(0, 1, start + lengths.0, lengths.1, true);
+        let session = run.open();
+        let found = table(&session, "step_breakdown_by_step");
+        let middle = (start + lengths.0) as usize;
+        let windows = [start as usize..middle, middle..middle + lengths.1 as usize];
+        prop_assert_eq!(found.rows.len(), 2);
+        for (row, window) in found.rows.iter().zip(windows) {
+            let value = |name: &str| row[found.index(name).unwrap()].as_f64().unwrap() as i64;
+            prop_assert_eq!(value("step_ns"), window.len() as i64);
+            prop_assert_eq!(PARTS.iter().map(|p| value(p)).sum::<i64>(), value("step_ns"));
+            for (i, name) in PARTS.iter().enumerate() {
+                let expected = part[window.clone()].iter().filter(|&&p| p == i).count();
+                prop_assert_eq!(value(name), expected as i64, "{}", name);
+            }
+        }
+        let mean = table(&session, "step_breakdown");
+        let at = mean.index("step_ns").unwrap();
+        prop_assert_eq!(mean.rows[0][at].as_f64(), Some((lengths.0 + lengths.1) as f64 / 2.0));
+    }
 }

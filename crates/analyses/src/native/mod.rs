@@ -8,6 +8,7 @@ mod critical;
 mod hta;
 mod kernel;
 mod op;
+mod step;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -27,6 +28,7 @@ pub(crate) const NATIVE: &[Native] = &[
     kernel::annotations::NATIVE,
     Native { view: "op_calls", reads: op::READS, compute: op::calls },
     Native { view: "op_kernel_sequences", reads: op::READS, compute: op::sequences },
+    step::BREAKDOWN,
 ];
 
 /// A view computed in Rust.

@@ -1,0 +1,10 @@
+//! What the time of a step is spent on.
+
+mod breakdown;
+mod spans;
+
+use super::Native;
+
+/// `step_breakdown_by_step`.
+pub(super) const BREAKDOWN: Native =
+    Native { view: "step_breakdown_by_step", reads: breakdown::READS, compute: breakdown::compute };
