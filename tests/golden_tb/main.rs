@@ -4,6 +4,7 @@
 //! an exception that is no longer one fails too.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod memory;
 mod overview;
 #[path = "../support/corpus.rs"]
 mod support;
@@ -136,6 +137,11 @@ fn session(path: &Path) -> Session {
 #[test]
 fn overview() {
     compare(&overview::AREA);
+}
+
+#[test]
+fn memory() {
+    compare(&memory::AREA);
 }
 
 fn compare(area: &Area) {
