@@ -22,6 +22,11 @@ const VIEWS: &[&str] = &[
     "hta_critical_path",
     "op_calls",
     "op_kernel_sequences",
+    "memory_curve",
+    "memory_allocations",
+    "memory_by_op",
+    "memory_peak_holders",
+    "memory_growth",
 ];
 
 fn bench(criterion: &mut Criterion) {

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod diff;
+mod memory;
 mod overview;
 #[path = "../support/corpus.rs"]
 mod support;
@@ -149,6 +150,11 @@ fn diff() {
     let shown = &found.lines[..found.lines.len().min(40)];
     assert!(found.lines.is_empty(), "{} differences: {shown:#?}", found.lines.len());
     assert!(obsolete.is_empty(), "agree now, remove the exceptions: {obsolete:?}");
+}
+
+#[test]
+fn memory() {
+    compare(&memory::AREA);
 }
 
 fn compare(area: &Area) {

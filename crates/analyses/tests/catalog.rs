@@ -56,6 +56,12 @@ fn small_run() -> Run {
                 )
                 .as_collective("allreduce", "0", 16)
                 .memcpy(rank, start + 4_000, 100, 64, Some((start + 3_900, 300)));
+            // Every step keeps a piece of memory.
+            let total = (step + 2) * 100;
+            run.memory_event(rank, (1, 0), start + 1_450, 4_096 + step, 100, Some((total, 900)))
+                .in_step(step)
+                .in_op(1, "aten::mm")
+                .call(rank, "cudaMalloc", start + 200, 10);
         }
         run.memory(rank, 5, 100, 200)
             .op(rank, "aten::mm", 100, 10)

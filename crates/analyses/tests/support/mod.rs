@@ -442,16 +442,62 @@ impl Run {
             event_id,
             ts_ns,
             thread: 1,
-            step: NULL_I64,
             device_type: 1,
             device: 0,
-            address: NULL_I64,
             bytes: 1,
             total_allocated_bytes: allocated,
             total_reserved_bytes: reserved,
-            args: String::new(),
+            ..MemoryEvent::absent()
         });
         self
+    }
+
+    /// An allocation or release on thread 2, that of operators. `memory` is its device type and ordinal,
+    /// `totals` what is allocated and reserved after it.
+    pub fn memory_event(
+        &mut self,
+        rank: i32,
+        (device_type, device): (i32, i32),
+        ts_ns: i64,
+        address: i64,
+        bytes: i64,
+        totals: Option<(i64, i64)>,
+    ) -> &mut Self {
+        let event_id = self.id();
+        let (total_allocated_bytes, total_reserved_bytes) = totals.unwrap_or((NULL_I64, NULL_I64));
+        self.memory_events.push(MemoryEvent {
+            rank,
+            event_id,
+            ts_ns,
+            thread: 2,
+            device_type,
+            device,
+            address,
+            bytes,
+            total_allocated_bytes,
+            total_reserved_bytes,
+            ..MemoryEvent::absent()
+        });
+        self
+    }
+
+    /// The last memory event falls into a step.
+    pub fn in_step(&mut self, step: i64) -> &mut Self {
+        *self.memory_events.step.0.last_mut().expect("a memory event") = step;
+        self
+    }
+
+    /// The innermost operator around the last memory event is one of these: its event and name.
+    pub fn in_op(&mut self, op: i64, name: &str) -> &mut Self {
+        let name = self.name(name);
+        *self.memory_events.op.0.last_mut().expect("a memory event") = op;
+        *self.memory_events.op_name.0.last_mut().expect("a memory event") = name;
+        self
+    }
+
+    /// Event of the last operator.
+    pub fn last_op(&self) -> i64 {
+        *self.cpu_ops.event_id.0.last().expect("an operator")
     }
 
     /// A kernel measured by the range profiler, launched by operator `op` inside `top` (empty: not

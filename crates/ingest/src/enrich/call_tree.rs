@@ -1,4 +1,5 @@
-//! Nesting of everything a host thread did: parent, depth, self time, and what surrounds a launch.
+//! Nesting of everything a host thread did: parent, depth, self time, and what surrounds a launch or
+//! an allocation.
 
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -12,11 +13,13 @@ use crate::formats::kineto::columns::Columns;
 /// Timestamps are rounded when written, so that a child may seem to outlast its parent a little.
 const ROUNDING_NS: i64 = 1_000;
 
-/// What surrounds a runtime call on its thread, innermost of each kind.
+/// What surrounds a moment on a thread, innermost of each kind.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Surroundings {
     pub(crate) op: i64,
     pub(crate) op_name: StrId,
+    /// The operator around that one.
+    pub(crate) outer_op_name: StrId,
     pub(crate) annotation: StrId,
     pub(crate) module: StrId,
     pub(crate) python_frame: StrId,
@@ -28,6 +31,7 @@ impl Surroundings {
     pub(crate) const NONE: Self = Self {
         op: NULL_I64,
         op_name: StrId::NULL,
+        outer_op_name: StrId::NULL,
         annotation: StrId::NULL,
         module: StrId::NULL,
         python_frame: StrId::NULL,
@@ -73,8 +77,31 @@ struct Placed {
     is_users: bool,
 }
 
+/// A moment at which something happened. `row` is its row in its table.
+#[derive(Debug, Clone, Copy)]
+struct Moment {
+    ts_ns: i64,
+    event_id: i64,
+    row: u32,
+}
+
+/// What happened on one thread.
+#[derive(Debug, Default)]
+struct Lane {
+    nodes: Vec<Node>,
+    allocations: Vec<Moment>,
+}
+
+/// What is known of one thread. Allocations by row.
+struct Tree {
+    nodes: Vec<Placed>,
+    allocations: Vec<(u32, Surroundings)>,
+}
+
 struct Open {
     end_ns: i64,
+    /// End of the operator in `inside`, which rounding may put before the end of this event.
+    op_end_ns: i64,
     event_id: i64,
     placed: usize,
     inside: Surroundings,
@@ -82,17 +109,19 @@ struct Open {
 }
 
 /// Fills `parent`, `depth` and `self_dur_ns` of all host tables, `source` of all but the frames, `op` of
-/// runtime calls and `forward_op` of operators. The result holds what surrounds each runtime call, by row.
+/// runtime calls, `forward_op` of operators, and what surrounds each memory event. The result holds what
+/// surrounds each runtime call, by row.
 pub(crate) fn build(columns: &mut Columns) -> Vec<Surroundings> {
     let modules: Vec<bool> =
         columns.strings.iter().map(|(_, text)| text.starts_with("nn.Module: ")).collect();
     let lines = Lines::read(columns);
-    let mut trees: Vec<Vec<Placed>> = nodes_by_thread(columns)
+    let mut trees: Vec<Tree> = lanes(columns)
         .into_par_iter()
-        .map(|mut nodes| {
+        .map(|Lane { mut nodes, mut allocations }| {
             // Outer before inner; among equals the one written first is the outer one.
             nodes.sort_by_key(|n| (n.ts_ns, std::cmp::Reverse(n.end_ns), n.event_id));
-            place(&nodes, &modules, &lines)
+            allocations.sort_unstable_by_key(|m| (m.ts_ns, m.event_id));
+            place(&nodes, &allocations, &modules, &lines)
         })
         .collect();
     let forward = forward::link(columns);
@@ -102,11 +131,20 @@ pub(crate) fn build(columns: &mut Columns) -> Vec<Surroundings> {
             let forward = forward[row as usize]?;
             Some(sources[forward as usize]).filter(|source| !source.is_null())
         };
-        trees.par_iter_mut().for_each(|tree| from_forward(tree, of_row));
+        trees.par_iter_mut().for_each(|tree| from_forward(&mut tree.nodes, of_row));
     }
 
     let mut surroundings = vec![Surroundings::NONE; columns.runtime_calls.len()];
-    for placed in trees.into_iter().flatten() {
+    let memory = &mut columns.memory_events;
+    for &(row, around) in trees.iter().flat_map(|tree| &tree.allocations) {
+        let row = row as usize;
+        memory.op.0[row] = around.op;
+        memory.op_name.0[row] = around.op_name;
+        memory.outer_op_name.0[row] = around.outer_op_name;
+        memory.annotation.0[row] = around.annotation;
+        memory.module.0[row] = around.module;
+    }
+    for placed in trees.into_iter().flat_map(|tree| tree.nodes) {
         let row = placed.row as usize;
         macro_rules! fill {
             ($table:expr) => {{
@@ -141,9 +179,9 @@ pub(crate) fn build(columns: &mut Columns) -> Vec<Surroundings> {
 }
 
 /// The source of each operator, by row.
-fn sources_of_ops(rows: usize, trees: &[Vec<Placed>]) -> Vec<StrId> {
+fn sources_of_ops(rows: usize, trees: &[Tree]) -> Vec<StrId> {
     let mut sources = vec![StrId::NULL; rows];
-    for placed in trees.iter().flatten().filter(|placed| placed.table == Table::CpuOp) {
+    for placed in trees.iter().flat_map(|tree| &tree.nodes).filter(|p| p.table == Table::CpuOp) {
         sources[placed.row as usize] = placed.source;
     }
     sources
@@ -168,8 +206,9 @@ fn from_forward(tree: &mut [Placed], of_row: impl Fn(u32) -> Option<StrId>) {
     }
 }
 
-fn nodes_by_thread(columns: &Columns) -> Vec<Vec<Node>> {
-    let mut threads: Vec<Vec<Node>> = vec![Vec::new(); columns.lanes.len()];
+fn lanes(columns: &Columns) -> Vec<Lane> {
+    let mut lanes: Vec<Lane> = Vec::new();
+    lanes.resize_with(columns.lanes.len(), Lane::default);
     macro_rules! gather {
         ($table:ident, $kind:expr, $skip:expr, $stack:expr) => {
             let t = &columns.$table;
@@ -178,7 +217,7 @@ fn nodes_by_thread(columns: &Columns) -> Vec<Vec<Node>> {
                     continue;
                 }
                 let ts_ns = t.ts_ns.0[row];
-                threads[t.thread.0[row] as usize].push(Node {
+                lanes[t.thread.0[row] as usize].nodes.push(Node {
                     ts_ns,
                     end_ns: ts_ns + t.dur_ns.0[row],
                     event_id: t.event_id.0[row],
@@ -199,13 +238,23 @@ fn nodes_by_thread(columns: &Columns) -> Vec<Vec<Node>> {
     gather!(annotations, Table::Annotation, |row: usize| ranges.on_device.0[row], stack_of_range);
     gather!(cpu_ops, Table::CpuOp, |_| false, |row: usize| ops.call_stack.0[row]);
     gather!(runtime_calls, Table::RuntimeCall, |_| false, |_| StrId::NULL);
-    threads
+    let t = &columns.memory_events;
+    for (row, (&ts_ns, &event_id)) in t.ts_ns.0.iter().zip(&t.event_id.0).enumerate() {
+        let moment = Moment { ts_ns, event_id, row: row as u32 };
+        lanes[t.thread.0[row] as usize].allocations.push(moment);
+    }
+    lanes
 }
 
-fn place(nodes: &[Node], modules: &[bool], lines: &Lines) -> Vec<Placed> {
+fn place(nodes: &[Node], allocations: &[Moment], modules: &[bool], lines: &Lines) -> Tree {
     let mut placed: Vec<Placed> = Vec::with_capacity(nodes.len());
+    let mut around_allocations = Vec::with_capacity(allocations.len());
+    let mut allocations = allocations.iter().peekable();
     let mut stack: Vec<Open> = Vec::new();
     for node in nodes {
+        while let Some(moment) = allocations.next_if(|moment| moment.ts_ns < node.ts_ns) {
+            around_allocations.push((moment.row, at(&mut stack, moment.ts_ns)));
+        }
         // An event without length belongs to what it touches; others only to what outlasts it.
         let empty = node.end_ns == node.ts_ns;
         while stack
@@ -216,14 +265,16 @@ fn place(nodes: &[Node], modules: &[bool], lines: &Lines) -> Vec<Placed> {
         }
         // What ends well before this event does is no ancestor, though it is still open.
         let ancestor = stack.iter().rposition(|open| open.end_ns + ROUNDING_NS >= node.end_ns);
-        let (parent, parent_at, around, mut frames) = match ancestor.map(|i| &stack[i]) {
-            Some(open) => {
-                let inside = node.end_ns.min(open.end_ns) - node.ts_ns;
-                placed[open.placed].self_dur_ns -= inside.max(0);
-                (open.event_id, Some(open.placed as u32), open.inside, open.frames)
-            }
-            None => (NULL_I64, None, Surroundings::NONE, Frames::NONE),
-        };
+        let (parent, parent_at, around, mut op_end_ns, mut frames) =
+            match ancestor.map(|i| &stack[i]) {
+                Some(open) => {
+                    let inside = node.end_ns.min(open.end_ns) - node.ts_ns;
+                    placed[open.placed].self_dur_ns -= inside.max(0);
+                    let parent_at = Some(open.placed as u32);
+                    (open.event_id, parent_at, open.inside, open.op_end_ns, open.frames)
+                }
+                None => (NULL_I64, None, Surroundings::NONE, i64::MAX, Frames::NONE),
+            };
         let line = lines.get(node.stack);
         if let Some(line) = line {
             frames.enter(line);
@@ -232,8 +283,10 @@ fn place(nodes: &[Node], modules: &[bool], lines: &Lines) -> Vec<Placed> {
         let mut inside = around;
         match node.table {
             Table::CpuOp => {
+                inside.outer_op_name = around.op_name;
                 inside.op = node.event_id;
                 inside.op_name = node.name;
+                op_end_ns = node.end_ns;
             }
             Table::Annotation => inside.annotation = node.name,
             Table::PythonFrame => {
@@ -247,6 +300,7 @@ fn place(nodes: &[Node], modules: &[bool], lines: &Lines) -> Vec<Placed> {
         }
         stack.push(Open {
             end_ns: node.end_ns,
+            op_end_ns,
             event_id: node.event_id,
             placed: placed.len(),
             inside,
@@ -264,7 +318,27 @@ fn place(nodes: &[Node], modules: &[bool], lines: &Lines) -> Vec<Placed> {
             is_users: line.is_some_and(Line::is_users),
         });
     }
-    placed
+    for moment in allocations {
+        around_allocations.push((moment.row, at(&mut stack, moment.ts_ns)));
+    }
+    Tree { nodes: placed, allocations: around_allocations }
+}
+
+/// What surrounds a moment: what has begun and not ended. What ends by then is taken off the stack, as
+/// the next event, which starts later, would.
+fn at(stack: &mut Vec<Open>, ts_ns: i64) -> Surroundings {
+    while stack.last().is_some_and(|top| top.end_ns <= ts_ns) {
+        stack.pop();
+    }
+    let Some(top) = stack.last() else { return Surroundings::NONE };
+    let mut around = top.inside;
+    if top.op_end_ns <= ts_ns {
+        let running = stack.iter().rev().find(|open| open.op_end_ns > ts_ns);
+        let Surroundings { op, op_name, outer_op_name, .. } =
+            running.map_or(Surroundings::NONE, |open| open.inside);
+        around = Surroundings { op, op_name, outer_op_name, ..around };
+    }
+    around
 }
 
 /// Calls that no operator surrounds on their own thread: by external id, if that operator was open

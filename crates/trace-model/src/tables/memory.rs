@@ -9,6 +9,11 @@ table! {
     ts_ns: I64, Ns, "when";
     thread: I32, None, "lane, see threads";
     step: OptI64, None, "step it falls in";
+    op: OptI64, None, "innermost operator on its thread that runs at the time, whatever lies between (frames, annotations, calls)";
+    op_name: Name, None, "name of that operator";
+    outer_op_name: Name, None, "name of the operator around that operator";
+    annotation: Name, None, "innermost annotation around it";
+    module: Name, None, "innermost nn.Module around it";
     device_type: OptI32, None, "c10 device type: 0 host, 1 CUDA, 6 HIP ...";
     device: OptI32, None, "device ordinal; -1 on the host";
     address: OptI64, None, "address";
