@@ -8,7 +8,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use ingest::{Copy, Error, EventWriter, Lane, Packing, copy_with};
+use ingest::{Copy, Error, EventWriter, Lane, Location, Packing, copy_with};
 use proptest::prelude::*;
 use serde_json::Value as Json;
 use support::{column, gzip, read, trace};
@@ -56,7 +56,8 @@ impl Place {
         packing: Packing,
         overwrite: bool,
     ) -> Result<(PathBuf, Vec<&'static str>), Error> {
-        let (run, source) = (self.run(), &before.run.sources[0]);
+        let run = Location::parse(self.run()).unwrap();
+        let source = &before.run.sources[0];
         let copy = Copy { run: &run, source, folder, packing, overwrite };
         let (path, warnings) = copy_with(&copy, insert)?;
         Ok((path, warnings.iter().map(|w| w.code).collect()))
@@ -281,7 +282,7 @@ fn files_are_not_lost() {
     assert!(matches!(error, Error::Exists { is_source: true, .. }), "{error}");
 
     // A copy that fails leaves nothing behind, and what was there stays.
-    let run = place.run();
+    let run = Location::parse(place.run()).unwrap();
     let copy = Copy {
         run: &run,
         source: &before.run.sources[0],
