@@ -21,6 +21,10 @@ const VIEWS: &[&str] = &[
     "critical_what_if",
     "hta_critical_path",
     "op_calls",
+    "op_by_shape",
+    "op_by_stack",
+    "module_calls",
+    "source_lines",
     "op_kernel_sequences",
 ];
 

@@ -4,6 +4,8 @@
 //! an exception that is no longer one fails too.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod module;
+mod operator;
 mod overview;
 #[path = "../support/corpus.rs"]
 mod support;
@@ -138,6 +140,16 @@ fn overview() {
     compare(&overview::AREA);
 }
 
+#[test]
+fn operators() {
+    compare(&operator::AREA);
+}
+
+#[test]
+fn modules() {
+    compare(&module::AREA);
+}
+
 fn compare(area: &Area) {
     let Some(corpus) = corpus() else { return };
     let mut compared = 0;
@@ -148,7 +160,9 @@ fn compare(area: &Area) {
             let mut found = Differences::default();
             match compare {
                 Compare::Worker(compare) => {
-                    workers.iter().for_each(|worker| compare(worker, &mut found));
+                    for worker in &workers {
+                        compare(worker, &mut found);
+                    }
                 }
                 Compare::Run(compare) => compare(&run, &mut found),
             }
