@@ -6,6 +6,8 @@
 
 mod diff;
 mod memory;
+mod module;
+mod operator;
 mod overview;
 #[path = "../support/corpus.rs"]
 mod support;
@@ -157,6 +159,16 @@ fn memory() {
     compare(&memory::AREA);
 }
 
+#[test]
+fn operators() {
+    compare(&operator::AREA);
+}
+
+#[test]
+fn modules() {
+    compare(&module::AREA);
+}
+
 fn compare(area: &Area) {
     let Some(corpus) = corpus() else { return };
     let mut compared = 0;
@@ -167,7 +179,9 @@ fn compare(area: &Area) {
             let mut found = Differences::default();
             match compare {
                 Compare::Worker(compare) => {
-                    workers.iter().for_each(|worker| compare(worker, &mut found));
+                    for worker in &workers {
+                        compare(worker, &mut found);
+                    }
                 }
                 Compare::Run(compare) => compare(&run, &mut found),
             }

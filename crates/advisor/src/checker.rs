@@ -148,6 +148,25 @@ impl<'s> Checker<'_, '_, '_, 's> {
         None
     }
 
+    /// The metric that names lines of the program.
+    pub(crate) fn source(
+        &mut self,
+        layered: &Layered,
+        metrics: &[MetricSpec],
+    ) -> Option<MetricSpec> {
+        let name = layered.last_text(|t| t.source.as_ref())?;
+        let fits = |m: &&MetricSpec| m.scope == Scope::Line;
+        if let Some(metric) = metrics.iter().find(|m| m.name() == name.text).filter(fits) {
+            return Some(metric.clone());
+        }
+        let names: Vec<String> = metrics.iter().filter(fits).map(MetricSpec::name).collect();
+        let help = did_you_mean(name.text, names.iter().map(String::as_str))
+            .unwrap_or_else(|| "such as `source_lines.device_ns`".to_owned());
+        let message = format!("`{}` is no metric of lines of the program", name.text);
+        self.problems.add(&name.span, message, Some(help));
+        None
+    }
+
     /// The rule's tests; none if a later file changes what they test.
     pub(crate) fn tests(&mut self, layered: &Layered) -> Vec<Test> {
         let Some(layer) = layered.layers.iter().rposition(|(_, t)| t.tests.is_some()) else {

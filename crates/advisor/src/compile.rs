@@ -86,6 +86,7 @@ impl Compiler<'_, '_> {
         }
         let lower_confidence = checker.lower(layered);
         let gain = checker.gain(layered, metrics);
+        let source = checker.source(layered, metrics);
         let tests = checker.tests(layered);
         if advice.is_empty() {
             let message = format!("rule `{}` has no `advice`", layered.name);
@@ -114,6 +115,7 @@ impl Compiler<'_, '_> {
             refines: layered.refines(),
             overlaps: Vec::new(),
             weakens: Vec::new(),
+            source,
             title: owned(title),
             message: owned(message),
             advice: advice.iter().map(|t| t.text.to_owned()).collect(),

@@ -210,6 +210,7 @@ pub fn advise(
     }
     weaken(&mut findings, rules.rules());
     second_opinions(&mut findings, rules.rules(), tables);
+    sources(&mut findings, rules.rules(), tables);
     rank(&mut findings, rules.rules());
     let headline = headline(&findings, rules.rules(), &ceilings, steps.slowest(), unknown.len());
     Report {
@@ -244,6 +245,42 @@ fn second_opinions(findings: &mut [Finding], rules: &[Rule], tables: &[MetricTab
             ));
         }
     }
+}
+
+/// Adds the lines of the program that have most of what the rule names, on the ranks it fired for.
+fn sources(findings: &mut [Finding], rules: &[Rule], tables: &[MetricTable]) {
+    for finding in findings {
+        let rule = rules.iter().find(|r| r.code == finding.code);
+        let Some(metric) = rule.and_then(|r| r.source.as_ref()) else { continue };
+        let Some(table) = tables.iter().find(|t| t.view == metric.view) else { continue };
+        finding.source = lines(table, &metric.column, &finding.affected.ranks);
+    }
+}
+
+/// Lines named in a finding, and the least share of the whole that one must have.
+const MAX_LINES: usize = 3;
+const MIN_LINE_SHARE: f64 = 0.05;
+
+/// The lines with the largest values of a column, over some ranks; over all if none is named.
+fn lines(table: &MetricTable, column: &str, ranks: &[i64]) -> Vec<String> {
+    let (Some(rank), Some(source), Some(column)) =
+        (table.index("rank"), table.index("source"), table.index(column))
+    else {
+        return Vec::new();
+    };
+    let mut by_line: BTreeMap<&str, f64> = BTreeMap::new();
+    for row in &table.rows {
+        let meant = ranks.is_empty() || matches!(row[rank], Value::Int(r) if ranks.contains(&r));
+        if let (true, Value::Text(line), Some(value)) = (meant, &row[source], row[column].as_f64())
+        {
+            *by_line.entry(line).or_default() += value;
+        }
+    }
+    let least = by_line.values().sum::<f64>() * MIN_LINE_SHARE;
+    let mut lines: Vec<(&str, f64)> =
+        by_line.into_iter().filter(|(_, value)| *value > 0.0 && *value >= least).collect();
+    lines.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    lines.into_iter().take(MAX_LINES).map(|(line, _)| line.to_owned()).collect()
 }
 
 /// Below this share of the first estimate's lower end, the second disagrees.

@@ -48,6 +48,8 @@ pub struct Rule {
     pub overlaps: Vec<String>,
     /// Beginnings of codes whose findings are less sure when this rule fires.
     pub weakens: Vec<String>,
+    /// The metric that says which lines of the program a finding points to.
+    pub source: Option<MetricSpec>,
     /// Conclusion in one line (template).
     pub title: String,
     /// One sentence with the numbers (template).

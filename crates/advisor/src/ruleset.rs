@@ -104,6 +104,14 @@ impl RuleSet {
         metrics.map(|m| m.view.as_str()).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
+    /// The views that say where in the program the findings of a report come from, sorted. Only traces with
+    /// call stacks have rows there: judge first, and again with theirs.
+    pub fn source_views(&self, report: &Report) -> Vec<&str> {
+        let found = |rule: &&Rule| report.findings.iter().any(|f| f.code == rule.code);
+        let metrics = self.rules.iter().filter(found).filter_map(|r| r.source.as_ref());
+        metrics.map(|m| m.view.as_str()).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
     /// The queries that rules bring along; their results are handed to [`crate::advise`] as metric
     /// tables named after the rule.
     pub fn queries(&self) -> Vec<RuleQuery> {

@@ -54,7 +54,7 @@ pub(crate) struct RuleTable {
     #[schemars(with = "Option<String>")]
     pub(crate) unit: Option<Spanned<String>>,
     /// With `sql`: what one row is about (`run`, `rank`, `device`, `step`, `stream`, `operator`,
-    /// `kernel`, `collective`).
+    /// `kernel`, `collective`, `line`).
     #[schemars(with = "Option<String>")]
     pub(crate) scope: Option<Spanned<String>>,
 
@@ -106,6 +106,10 @@ pub(crate) struct RuleTable {
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) weakens: Option<Vec<Spanned<String>>>,
 
+    /// Metric of scope line: the lines of the program that have most of it are where the finding points,
+    /// if the trace has call stacks (`source_lines.sync_ns`).
+    #[schemars(with = "Option<String>")]
+    pub(crate) source: Option<Spanned<String>>,
     /// The conclusion in one line (template).
     #[schemars(with = "Option<String>")]
     pub(crate) title: Option<Spanned<String>>,

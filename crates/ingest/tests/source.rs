@@ -85,6 +85,7 @@ fn backward_operators_get_the_line_of_their_forward_operator() {
         op("ReluBackward0", 1, 55, 10, &sequence(4, 1)),
         op("aten::threshold_backward", 1, 56, 5, ""),
         op("AddmmBackward0", 9, 70, 10, &sequence(3, 1)),
+        op("torch::autograd::AccumulateGrad", 9, 82, 5, ""),
         frame("hook.py(3): on_grad", 90, 20),
         op("aten::norm", 1, 95, 5, ""),
         op("torch::autograd::AccumulateGrad", 1, 120, 5, ""),
@@ -92,13 +93,13 @@ fn backward_operators_get_the_line_of_their_forward_operator() {
     ];
     let dataset = read_text(trace(&events.join(","))).unwrap();
     let expected = [
-        ["model.py:10"; 6].as_slice(),
+        ["model.py:10"; 7].as_slice(),
         // a hook of the user's is nearer than the forward call
         &["hook.py:3", "train.py:35", "train.py:35"],
     ]
     .concat();
     assert_eq!(column(&dataset, "cpu_ops", "source"), expected);
-    let forward = ["-", "-", "-", "3", "-", "2", "-", "-", "-"];
+    let forward = ["-", "-", "-", "3", "-", "2", "-", "-", "-", "-"];
     assert_eq!(column(&dataset, "cpu_ops", "forward_op"), forward);
 }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use advisor::{Report, RuleQuery, RuleSet};
 use analyses::{Params, Selection, Session};
+use arrow::array::AsArray;
 use ingest::{Location, NoProgress, Progress};
 use trace_model::{MetricTable, RecordBatch, RunInfo, TableSet, Warning};
 
@@ -25,7 +26,7 @@ pub struct OpenOptions {
 /// What one stage of the pipeline took.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stage {
-    /// `read`, `session`, `views`, `rules`, `what-if`, `query`.
+    /// `read`, `session`, `views`, `rules`, `what-if`, `sources`, `query`.
     pub name: &'static str,
     /// Wall time.
     pub elapsed: Duration,
@@ -90,11 +91,17 @@ impl Run {
             self.timed("rules", || advisor::advise(rules, tables, &self.info, &self.warnings))
         };
         let report = judge(&tables);
-        let second = rules.what_if_views(&report);
-        if second.is_empty() {
+        let what_if = rules.what_if_views(&report);
+        let sources = if self.has_stacks() { rules.source_views(&report) } else { Vec::new() };
+        if what_if.is_empty() && sources.is_empty() {
             return Ok(report);
         }
-        tables.extend(self.timed("what-if", || self.session.metric_tables(&second))?);
+        if !what_if.is_empty() {
+            tables.extend(self.timed("what-if", || self.session.metric_tables(&what_if))?);
+        }
+        if !sources.is_empty() {
+            tables.extend(self.timed("sources", || self.session.metric_tables(&sources))?);
+        }
         Ok(judge(&tables))
     }
 
@@ -135,6 +142,14 @@ impl Run {
     /// What each stage took so far, in order.
     pub fn stages(&self) -> Vec<Stage> {
         self.stages.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether any rank's trace says where in the program something was called.
+    fn has_stacks(&self) -> bool {
+        self.tables.get("ranks").iter().any(|ranks| {
+            let has_stacks = ranks.column_by_name("has_stacks");
+            has_stacks.and_then(|c| c.as_boolean_opt()).is_some_and(|c| c.true_count() > 0)
+        })
     }
 
     fn timed<T>(&self, name: &'static str, work: impl FnOnce() -> T) -> T {

@@ -23,11 +23,13 @@ pub enum Scope {
     Kernel,
     /// One collective.
     Collective,
+    /// One line of the program on one rank.
+    Line,
 }
 
 impl Scope {
     /// All scopes.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Run,
         Self::Rank,
         Self::Device,
@@ -36,6 +38,7 @@ impl Scope {
         Self::Operator,
         Self::Kernel,
         Self::Collective,
+        Self::Line,
     ];
 
     /// As written in SQL headers and JSON.
@@ -49,6 +52,7 @@ impl Scope {
             Self::Operator => "operator",
             Self::Kernel => "kernel",
             Self::Collective => "collective",
+            Self::Line => "line",
         }
     }
 
@@ -66,6 +70,7 @@ impl Scope {
             Self::Step => &["rank", "step"],
             Self::Stream => &["rank", "device", "stream"],
             Self::Operator | Self::Kernel | Self::Collective => &["rank", "name"],
+            Self::Line => &["rank", "source"],
         }
     }
 }

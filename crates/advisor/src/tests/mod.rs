@@ -68,6 +68,12 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "rank window_ns data_loading_free_ratio communication_free_ratio sync_free_ratio",
     ),
     (
+        "source_lines",
+        Scope::Line,
+        "rank source operator_count operator_self_ns launch_count device_ns communication_ns copy_ns \
+         data_loading_ns sync_ns optimizer_ns",
+    ),
+    (
         "trace_quality",
         Scope::Rank,
         "rank step_count device_count kernel_count unlinked_ratio graph_launch_count has_shapes has_stacks \

@@ -336,3 +336,36 @@ fn a_second_estimate_confirms_or_doubts_the_first() {
         doubted.caveats
     );
 }
+
+#[test]
+fn a_finding_points_to_the_lines_that_have_most_of_its_metric() {
+    let rules = with_default(&[]);
+    let first = advise(&rules, &tables(), &run(), &[]);
+    assert_eq!(rules.source_views(&first), ["source_lines"]);
+    let loader =
+        |report: &Report| report.findings.iter().find(|f| f.code == "IN001").unwrap().clone();
+    assert_eq!(loader(&first).source, Vec::<String>::new());
+
+    let line = |rank: i64, source: &str, ns: i64| {
+        vec![
+            ("rank", Value::Int(rank)),
+            ("source", Value::Text(source.to_owned())),
+            ("data_loading_ns", Value::Int(ns)),
+        ]
+    };
+    let mut tables = tables();
+    tables.push(rows(
+        "source_lines",
+        &[
+            // The loader of rank 1 fires; what rank 0 waits for does not matter.
+            line(0, "other.py:1", 1_000_000),
+            line(1, "train.py:7", 300),
+            line(1, "train.py:9", 600),
+            line(1, "valid.py:3", 60),
+            line(1, "train.py:12", 0),
+            line(1, "rare.py:1", 40),
+        ],
+    ));
+    let found = loader(&advise(&rules, &tables, &run(), &[]));
+    assert_eq!(found.source, ["train.py:9", "train.py:7", "valid.py:3"]);
+}

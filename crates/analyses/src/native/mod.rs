@@ -7,6 +7,7 @@
 mod critical;
 mod hta;
 mod kernel;
+mod nesting;
 mod op;
 mod step;
 
@@ -26,6 +27,12 @@ pub(crate) const NATIVE: &[Native] = &[
     Native { view: "hta_critical_path", reads: hta::READS, compute: hta::summary },
     Native { view: "hta_critical_path_edges", reads: hta::READS, compute: hta::edges },
     kernel::annotations::NATIVE,
+    nesting::LIGHTNING_CALLS,
+    nesting::MODULE_CALLS,
+    nesting::MODULE_HIERARCHY,
+    nesting::BY_NAME,
+    nesting::BY_SHAPE,
+    nesting::BY_STACK,
     Native { view: "op_calls", reads: op::READS, compute: op::calls },
     Native { view: "op_kernel_sequences", reads: op::READS, compute: op::sequences },
     step::BREAKDOWN,

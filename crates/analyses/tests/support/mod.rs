@@ -12,8 +12,8 @@ use trace_model::column::{NULL_I32, NULL_I64};
 use trace_model::tables::{
     Annotation, Annotations, Collective, Collectives, CpuOp, CpuOps, Device, Devices,
     ExecutionNode, ExecutionNodes, Kernel, Kernels, Memcpy, Memcpys, MemoryEvent, MemoryEvents,
-    Memset, Memsets, ProfilerRange, ProfilerRanges, RangeCounter, RangeCounters, Rank, Ranks,
-    RuntimeCall, RuntimeCalls, Step, Steps,
+    Memset, Memsets, ProfilerRange, ProfilerRanges, PythonFrame, PythonFrames, RangeCounter,
+    RangeCounters, Rank, Ranks, RuntimeCall, RuntimeCalls, Step, Steps,
 };
 use trace_model::{MetricTable, StrId, Strings, TableSet, Value};
 
@@ -29,6 +29,7 @@ pub struct Run {
     cpu_ops: CpuOps,
     runtime_calls: RuntimeCalls,
     annotations: Annotations,
+    python_frames: PythonFrames,
     kernels: Kernels,
     memcpys: Memcpys,
     memsets: Memsets,
@@ -198,6 +199,7 @@ impl Run {
             blocks_per_sm: f64::NAN,
             warps_per_sm: f64::NAN,
             occupancy_ratio: f64::NAN,
+            source: StrId::NULL,
             args: String::new(),
         });
         self
@@ -248,6 +250,7 @@ impl Run {
             queue_order: NULL_I64,
             bytes,
             bandwidth_gb_per_s: f64::NAN,
+            source: StrId::NULL,
             args: String::new(),
         });
         self
@@ -281,6 +284,7 @@ impl Run {
             queue_order: NULL_I64,
             bytes: 64,
             bandwidth_gb_per_s: f64::NAN,
+            source: StrId::NULL,
             args: String::new(),
         });
         self
@@ -307,6 +311,7 @@ impl Run {
             external_id: NULL_I64,
             op: NULL_I64,
             device_events: 0,
+            source: StrId::NULL,
             args: String::new(),
         });
         event_id
@@ -333,6 +338,7 @@ impl Run {
             input_dims: StrId::NULL,
             input_types: StrId::NULL,
             call_stack: StrId::NULL,
+            source: StrId::NULL,
             args: String::new(),
         });
         self
@@ -382,6 +388,8 @@ impl Run {
             input_dims: StrId::NULL,
             input_types: StrId::NULL,
             call_stack: StrId::NULL,
+            forward_op: NULL_I64,
+            source: StrId::NULL,
             args: String::new(),
         });
         self
@@ -403,6 +411,37 @@ impl Run {
             self.kernel(rank, "computation", start_ns, 5, Some((ts_ns + i, 1)));
             *self.runtime_calls.parent.0.last_mut().expect("a launch") = op;
         }
+        self
+    }
+
+    /// Says from which line the last operator was called and the last kernel launched.
+    pub fn at_line(&mut self, frame: &str, line: &str) -> &mut Self {
+        let (stack, source) = (self.name(frame), self.name(line));
+        *self.cpu_ops.call_stack.0.last_mut().expect("an operator") = stack;
+        *self.cpu_ops.source.0.last_mut().expect("an operator") = source;
+        *self.kernels.source.0.last_mut().expect("a kernel") = source;
+        self
+    }
+
+    /// Arguments of the last operator that no column holds.
+    pub fn with_args(&mut self, args: &str) -> &mut Self {
+        self.cpu_ops.args.extend_last(args);
+        self
+    }
+
+    /// A Python frame on thread 2.
+    pub fn frame(&mut self, rank: i32, name: &str, ts_ns: i64, dur_ns: i64) -> &mut Self {
+        let name = self.name(name);
+        let event_id = self.id();
+        self.python_frames.push(PythonFrame {
+            rank,
+            event_id,
+            name,
+            ts_ns,
+            dur_ns,
+            thread: 2,
+            ..PythonFrame::absent()
+        });
         self
     }
 
@@ -577,6 +616,7 @@ impl Run {
             cpu_ops,
             runtime_calls,
             annotations,
+            python_frames,
             kernels,
             memcpys,
             memsets,

@@ -76,8 +76,8 @@ fn finding(finding: &Finding, all: bool, out: &mut dyn Write) -> io::Result<()> 
         writeln!(out, "  second opinion: without it the critical path is {share} shorter")?;
     }
     doubts(finding, out)?;
-    for source in &finding.source {
-        writeln!(out, "  at: {}", clean(source))?;
+    if !finding.source.is_empty() {
+        wrapped(out, "  at ", "     ", &finding.source.join(", "))?;
     }
     relations(finding, out)?;
     if all {

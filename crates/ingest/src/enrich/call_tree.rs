@@ -131,7 +131,14 @@ pub(crate) fn build(columns: &mut Columns) -> Vec<Surroundings> {
             let forward = forward[row as usize]?;
             Some(sources[forward as usize]).filter(|source| !source.is_null())
         };
-        trees.par_iter_mut().for_each(|tree| from_forward(&mut tree.nodes, of_row));
+        let names = &columns.cpu_ops.name.0;
+        let accumulates: Vec<bool> =
+            columns.strings.iter().map(|(_, text)| text.ends_with("AccumulateGrad")).collect();
+        let accumulates =
+            |row: u32| accumulates.get(names[row as usize].index()).copied().unwrap_or(false);
+        trees.par_iter_mut().for_each(|tree| {
+            from_forward(&mut tree.nodes, of_row, accumulates);
+        });
     }
 
     let mut surroundings = vec![Surroundings::NONE; columns.runtime_calls.len()];
@@ -189,19 +196,29 @@ fn sources_of_ops(rows: usize, trees: &[Tree]) -> Vec<StrId> {
 
 /// Backward operators, and what they call, get the source of their forward operator: where autograd works
 /// off its graph says nothing. What the user wrote for backward (hooks, functions) is nearer than that.
-fn from_forward(tree: &mut [Placed], of_row: impl Fn(u32) -> Option<StrId>) {
+/// What autograd does with a gradient once it has it belongs to the backward operator before.
+fn from_forward(
+    tree: &mut [Placed],
+    of_row: impl Fn(u32) -> Option<StrId>,
+    accumulates: impl Fn(u32) -> bool,
+) {
+    let is_silent = tree.iter().all(|placed| placed.source.is_null());
     let mut inherited: Vec<StrId> = Vec::with_capacity(tree.len());
-    for at in 0..tree.len() {
-        let placed = &tree[at];
-        let own = (placed.table == Table::CpuOp).then(|| of_row(placed.row)).flatten();
-        let source = if placed.is_users {
-            StrId::NULL
-        } else {
-            own.or(placed.parent_at.map(|parent| inherited[parent as usize])).unwrap_or(StrId::NULL)
+    let mut before = StrId::NULL;
+    for placed in tree {
+        let is_op = placed.table == Table::CpuOp;
+        let own = is_op.then(|| of_row(placed.row)).flatten();
+        before = own.unwrap_or(before);
+        let source = match (own, placed.parent_at) {
+            _ if placed.is_users => StrId::NULL,
+            (Some(own), _) => own,
+            (None, Some(parent)) => inherited[parent as usize],
+            (None, None) if is_op && (is_silent || accumulates(placed.row)) => before,
+            (None, None) => StrId::NULL,
         };
         inherited.push(source);
         if !source.is_null() {
-            tree[at].source = source;
+            placed.source = source;
         }
     }
 }

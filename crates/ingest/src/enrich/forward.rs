@@ -43,13 +43,12 @@ pub(crate) fn link(columns: &mut Columns) -> Vec<Option<u32>> {
             let found = *last.get(&(lane, sequence))?;
             (ops.ts_ns.0[found as usize] <= ops.ts_ns.0[row]).then_some(found)
         };
-        forward[row] = match translated.get(&ops.fwd_thread.0[row]) {
-            Some(&lane) => find(lane),
-            None => {
-                // Without arrows, only if no second thread has an operator of that number.
-                let mut found = lanes.iter().filter_map(|&lane| find(lane));
-                found.next().filter(|_| found.next().is_none())
-            }
+        forward[row] = if let Some(&lane) = translated.get(&ops.fwd_thread.0[row]) {
+            find(lane)
+        } else {
+            // Without arrows, only if no second thread has an operator of that number.
+            let mut found = lanes.iter().filter_map(|&lane| find(lane));
+            found.next().filter(|_| found.next().is_none())
         };
     }
     for (row, found) in forward.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! What SQL says badly, computed once in Rust: call trees, steps, links from launch to device,
-//! queue order. Per file, near-linear in events.
+//! What SQL says badly, computed once in Rust: call trees, lines of the program, steps, links from
+//! launch to device, queue order. Per file, near-linear in events.
 
 pub(crate) mod call_tree;
 pub(crate) mod device;

@@ -25,7 +25,7 @@ table! {
     input_dims: Name, None, "input shapes, JSON";
     input_types: Name, None, "input types, JSON";
     call_stack: Name, None, "Python call stack, innermost first, ';' between frames (old traces)";
-    source: Name, None, "line of the program that called it, train.py:112: of the innermost Python frame in the user's own code, else in an installed package, else in PyTorch; on backward operators that of their forward operator; where frames are events, the line is the one their function starts at; absent without stacks (with_stack=True)";
+    source: Name, None, "line of the program that called it, train.py:112: of the innermost Python frame in the user's own code, else in an installed package, else in PyTorch; on backward operators that of their forward operator, and what autograd does with a gradient after them belongs to them; where frames are events, the line is the one their function starts at; absent without stacks (with_stack=True)";
     args: Text, None, "other arguments, JSON";
 }
 

@@ -1,0 +1,31 @@
+--! row = "one module of a Lightning model on one rank, all its calls together"
+--! needs = ["lightning_calls"]
+--! order = ["rank", "path"]
+--! when_empty = "the trace holds no ranges of Lightning: record with its PyTorchProfiler (Trainer(profiler=\"pytorch\"))"
+--! [columns]
+--! rank = "rank"
+--! path = "name of the module in the model: model.layer1.conv1"
+--! parent_path = "longest dotted prefix that is a module too; absent at the top"
+--! name = "name"
+--! class = "class of the module"
+--! call_count = { doc = "calls", unit = "count" }
+--! operator_count = { doc = "operators called directly, not by an operator or a range inside", unit = "count" }
+--! host_total_ns = { doc = "duration of the calls", unit = "ns" }
+--! host_self_ns = { doc = "that less the ranges, operators and launching calls directly inside", unit = "ns" }
+--! device_total_ns = { doc = "time of the kernels, copies and fills launched inside, overlap not merged", unit = "ns" }
+--! device_self_ns = { doc = "time of those launched by its own operators and calls, not by ranges inside", unit = "ns" }
+--! backward_host_ns = { doc = "duration of the backward operators of the operators inside; absent if the trace links no backward operator with its forward operator", unit = "ns" }
+--! backward_device_ns = { doc = "time of the kernels, copies and fills that these launched", unit = "ns" }
+SELECT
+    rank, path, parent_path, name, class,
+    count(*) AS call_count,
+    sum(operator_count) AS operator_count,
+    sum(host_total_ns) AS host_total_ns,
+    sum(host_self_ns) AS host_self_ns,
+    sum(device_total_ns) AS device_total_ns,
+    sum(device_self_ns) AS device_self_ns,
+    sum(backward_host_ns) AS backward_host_ns,
+    sum(backward_device_ns) AS backward_device_ns
+FROM lightning_calls
+WHERE class <> '[hook]'
+GROUP BY rank, path, parent_path, name, class

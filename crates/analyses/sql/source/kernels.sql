@@ -1,0 +1,31 @@
+--! row = "one kernel, copy or fill by name, launched from one line of the program, on one rank"
+--! needs = ["kernels", "memcpys", "memsets"]
+--! order = ["rank", "name", "source"]
+--! when_empty = "the trace holds no device activity, or does not say which line of the program launched it: record call stacks (with_stack=True)"
+--! [columns]
+--! rank = "rank"
+--! name = "name of the kernel, copy or fill"
+--! source = "line of the program that launched it: train.py:112; see cpu_ops"
+--! call_count = { doc = "executions", unit = "count" }
+--! sum_ns = { doc = "time of all executions, overlap not merged", unit = "ns" }
+--! name_ratio = { doc = "share of the time of all executions of that name on the rank", unit = "ratio" }
+-- The whole recording. What has no line counts in the shares all the same.
+WITH work AS (
+    SELECT rank, name, source, dur_ns FROM kernels
+    UNION ALL
+    SELECT rank, name, source, dur_ns FROM memcpys
+    UNION ALL
+    SELECT rank, name, source, dur_ns FROM memsets
+),
+sums AS (
+    SELECT
+        rank, name, source, count(*) AS call_count, sum(dur_ns) AS sum_ns,
+        sum(sum(dur_ns)) OVER (PARTITION BY rank, name) AS name_ns
+    FROM work
+    GROUP BY rank, name, source
+)
+SELECT
+    rank, name, source, call_count, sum_ns,
+    CAST(sum_ns AS DOUBLE) / nullif(name_ns, 0) AS name_ratio
+FROM sums
+WHERE source IS NOT NULL
