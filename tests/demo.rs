@@ -19,6 +19,7 @@ fn the_cause_comes_first() {
         (Bottleneck::Sync, 2, "SY001"),
         (Bottleneck::Straggler, 4, "CM003"),
         (Bottleneck::Memory, 2, "MM001"),
+        (Bottleneck::MemoryLeak, 2, "MM005"),
     ] {
         for seed in [0, 7] {
             let report = check(bottleneck, ranks, seed);
@@ -34,6 +35,14 @@ fn a_healthy_run_has_no_findings() {
         assert_eq!(report.headline.findings, 0, "{:?}", report.headline.text);
         assert_eq!(report.unknown, [], "seed {seed}");
     }
+}
+
+#[test]
+fn the_leak_is_measured_and_its_operator_named() {
+    let report = check(Bottleneck::MemoryLeak, 1, 0);
+    let finding = &report.findings[0];
+    assert_eq!(finding.value, 7.0 * f64::from(160 << 20));
+    assert!(finding.message.contains("aten::clone"), "{}", finding.message);
 }
 
 #[test]

@@ -60,7 +60,24 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "memory_peak",
         Scope::Device,
         "rank device peak_allocated_bytes peak_reserved_bytes total_memory_bytes allocated_ratio \
-         reserved_ratio busy_ratio",
+         reserved_ratio busy_ratio peak_step peak_phase",
+    ),
+    (
+        "memory_thrash",
+        Scope::Rank,
+        "rank step_count steps_ns driver_call_count driver_ns driver_ratio top_name",
+    ),
+    (
+        "memory_fragmentation",
+        Scope::Device,
+        "rank memory device peak_allocated_bytes unused_at_peak_bytes fragmentation_ratio unused_ratio \
+         total_memory_bytes",
+    ),
+    (
+        "memory_growth",
+        Scope::Device,
+        "rank memory device step_count growth_bytes growth_per_step_bytes rise_ratio rise_count \
+         steps_to_full_count top_op_name top_phase top_bytes",
     ),
     (
         "critical_gains",

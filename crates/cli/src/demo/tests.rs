@@ -146,12 +146,13 @@ fn between(value: f64, low: f64, high: f64) {
     assert!((low..=high).contains(&value), "{value:.4} is not within {low}..{high}");
 }
 
-const ALL: [Bottleneck; 6] = [
+const ALL: [Bottleneck; 7] = [
     Bottleneck::DataLoading,
     Bottleneck::SmallKernels,
     Bottleneck::Straggler,
     Bottleneck::Sync,
     Bottleneck::Memory,
+    Bottleneck::MemoryLeak,
     Bottleneck::None,
 ];
 

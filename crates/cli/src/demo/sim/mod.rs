@@ -20,6 +20,9 @@ pub(super) const COMM: u32 = 24;
 pub(super) const FIRST_STEP: u32 = 3;
 /// Start of the recording on the trace's clock.
 pub(super) const START_NS: i64 = 4_395_776_108_000_000;
+/// What a step keeps that leaks, and the most that all steps keep: beyond, the device would be full.
+const LEAK_BYTES: i64 = 160 << 20;
+const MOST_LEAKED_BYTES: i64 = DEVICE_BYTES * 12 / 100;
 /// Memory of the device.
 pub(super) const DEVICE_BYTES: i64 = 85_017_493_504;
 /// Python ids of the frames that enclose the recording; `json` writes them.
@@ -51,6 +54,8 @@ pub(super) struct Sim<'m> {
     python: u64,
     frames: Vec<u64>,
     allocated: i64,
+    /// What steps have kept, of `allocated`.
+    leaked: i64,
     /// Collectives launched in this step: arrival at the device, elements, ids.
     pending: Vec<Pending>,
     step: OpenStep,
@@ -104,6 +109,7 @@ impl<'m> Sim<'m> {
             python: OUTER_FRAMES,
             frames: vec![OUTER_FRAMES],
             allocated: DEVICE_BYTES * 30 / 100,
+            leaked: 0,
             pending: Vec::new(),
             step: OpenStep::default(),
             device_starts: [None; 3],
@@ -178,6 +184,9 @@ impl<'m> Sim<'m> {
         }
         self.clock += 6_000;
         self.free_all();
+        if self.bottleneck == Bottleneck::MemoryLeak {
+            self.keep();
+        }
         self.call(Call::EventRecord, Thread::Main, 1_300, 0);
         let backward_done = self.compute_free;
         self.optimizer(step_ns * 60 / 1000);
@@ -292,8 +301,12 @@ impl<'m> Sim<'m> {
     }
 
     fn peak_bytes(&self) -> i64 {
-        let per_mille = if self.bottleneck == Bottleneck::Memory { 986 } else { 880 };
-        DEVICE_BYTES / 1000 * per_mille
+        let per_mille = match self.bottleneck {
+            Bottleneck::Memory => 986,
+            Bottleneck::MemoryLeak => 820,
+            _ => 880,
+        };
+        DEVICE_BYTES / 1000 * per_mille + self.leaked
     }
 
     fn allocate(&mut self, bytes: i64, thread: Thread) {
@@ -326,7 +339,7 @@ impl<'m> Sim<'m> {
 
     /// What is allocated before the first activation: weights, optimizer state, batch.
     fn idle_bytes(&self) -> i64 {
-        DEVICE_BYTES * 30 / 100 + 2 * self.model.batch_bytes
+        DEVICE_BYTES * 30 / 100 + 2 * self.model.batch_bytes + self.leaked
     }
 
     fn host_op(&mut self, name: &'static str, dur: i64) {

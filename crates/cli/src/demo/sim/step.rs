@@ -1,6 +1,9 @@
 //! The phases of a training step, in the order in which the host walks through them.
 
-use super::{FORWARD, KERNEL_GAP_NS, LAUNCH_LATENCY_NS, OPTIMIZER, Pending, Sim};
+use super::{
+    FORWARD, KERNEL_GAP_NS, LAUNCH_LATENCY_NS, LEAK_BYTES, MOST_LEAKED_BYTES, OPTIMIZER, Pending,
+    Sim,
+};
 use crate::demo::Bottleneck;
 use crate::demo::model::{Layer, Op};
 use crate::demo::record::{Call, HostKind, Name, Record, Thread};
@@ -219,6 +222,23 @@ impl<'m> Sim<'m> {
         self.close(slot);
         self.clock += 1_500;
         self.close(op_slot);
+    }
+
+    /// Appends a tensor to a list that nobody empties.
+    pub(super) fn keep(&mut self) {
+        if self.leaked + LEAK_BYTES > MOST_LEAKED_BYTES {
+            return;
+        }
+        let frame = self.enter("train.py(83): remember");
+        let external = self.next_external();
+        let slot =
+            self.open(Thread::Main, HostKind::Operator, Name::Plain("aten::clone"), external);
+        self.clock += 2_000;
+        self.leaked += LEAK_BYTES;
+        self.allocate(LEAK_BYTES, Thread::Main);
+        self.clock += 2_000;
+        self.close(slot);
+        self.leave(frame);
     }
 
     pub(super) fn optimizer(&mut self, budget: i64) {
