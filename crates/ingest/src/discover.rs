@@ -46,6 +46,9 @@ pub(crate) fn discover(run: &Path) -> Result<Found, Error> {
         let prefix = source::prefix(run, PREFIX).map_err(io(run))?;
         let format = match prefix.as_deref().map(recognise) {
             Some(Recognised::Trace(format)) => format,
+            Some(Recognised::Other(what)) if !what.starts_with("JSON") => {
+                return Err(Error::Unusable { file, reason: what.to_owned() });
+            }
             _ => Format::Kineto,
         };
         found.traces.push(Candidate { format, path: run.to_owned(), file, bytes });

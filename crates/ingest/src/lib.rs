@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A run is a trace file or a folder of them, `.json` or `.json.gz`; what a file is, is decided by
-//! its content. Execution traces are linked to the profiler traces they were recorded with. Files are read in parallel, and so are slices of one file. What is wrong with part
+//! its content. Execution traces are linked to the profiler traces they were recorded with; memory snapshots
+//! (`.pickle`) and memory timelines are put on their clock. Files are read in parallel, and so are slices of one file. What is wrong with part
 //! of the input comes back as counted [`trace_model::Warning`]s; only a run of which nothing can be
 //! used is an [`Error`].
 
@@ -18,6 +19,7 @@ mod enrich;
 mod error;
 mod formats;
 mod json;
+mod memory_files;
 mod number;
 mod run;
 mod sink;

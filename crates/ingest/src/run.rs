@@ -12,6 +12,8 @@ use crate::error::Error;
 use crate::formats::Format;
 use crate::formats::execution::{self, Recording};
 use crate::formats::kineto::{self, Trace};
+use crate::formats::{memory_timeline, snapshot};
+use crate::memory_files::{self, Memory, Placed};
 use crate::source::{self, Limit};
 use crate::{Options, Progress};
 
@@ -27,6 +29,7 @@ pub(crate) struct Member {
 enum Content {
     Timeline(Box<Trace>),
     ExecutionTrace(Box<Recording>),
+    Memory(Memory),
 }
 
 /// Reads a run: a trace file, or a folder of them.
@@ -42,15 +45,16 @@ pub(crate) fn read(
         found.traces.par_iter().map(|candidate| read_file(candidate, limit, progress)).collect();
 
     let mut warnings = Vec::new();
-    let (mut traces, mut recordings) = (Vec::new(), Vec::new());
+    let (mut traces, mut recordings, mut memory) = (Vec::new(), Vec::new(), Vec::new());
     for (candidate, result) in found.traces.into_iter().zip(results) {
         match result {
             Ok(Content::Timeline(trace)) => traces.push((candidate.file, *trace)),
             Ok(Content::ExecutionTrace(nodes)) => recordings.push((candidate.file, *nodes)),
+            Ok(Content::Memory(content)) => memory.push((candidate.file, content)),
             Err(reason) => warnings.push(run_warning("unreadable-file", candidate.file, reason)),
         }
     }
-    if traces.is_empty() && recordings.is_empty() {
+    if traces.is_empty() && recordings.is_empty() && memory.is_empty() {
         let first = warnings.into_iter().next();
         return Err(first.map_or_else(
             || Error::NoTrace { path: run.to_owned(), skipped: found.skipped.clone() },
@@ -72,7 +76,8 @@ pub(crate) fn read(
     let members = choose_cycles(members, options.cycle, &mut warnings);
     check_world(&members, &mut warnings);
     let companions = companions::assign(recordings, &members, &mut warnings);
-    Ok(assemble(run, members, companions, warnings))
+    let memory = memory_files::assign(memory, &members, &mut warnings);
+    Ok(assemble(run, members, companions, memory, warnings))
 }
 
 fn read_file(
@@ -87,6 +92,13 @@ fn read_file(
             .map(|trace| Content::Timeline(Box::new(trace))),
         Format::ExecutionTrace => {
             execution::read(input, &advance).map(|nodes| Content::ExecutionTrace(Box::new(nodes)))
+        }
+        Format::MemoryTimeline => memory_timeline::read(input, &advance)
+            .map(|curve| Content::Memory(Memory::Timeline(Box::new(curve)))),
+        Format::MemorySnapshot => {
+            let dump = snapshot::read(input, &advance);
+            progress.file_done(&candidate.file);
+            return dump.map(|dump| Content::Memory(Memory::Snapshot(Box::new(dump))));
         }
     };
     progress.file_done(&candidate.file);
@@ -226,6 +238,7 @@ fn assemble(
     run: &Path,
     members: Vec<Member>,
     companions: Vec<Companion>,
+    memory: Vec<Placed>,
     mut warnings: Vec<Warning>,
 ) -> Dataset {
     let has_timeline = !members.is_empty();
@@ -299,6 +312,7 @@ fn assemble(
         }
         companion.into_tables(&mut tables, !has_timeline);
     }
+    memory_files::into_tables(memory, has_timeline, zero, &mut info, &mut tables, &mut warnings);
     info.ranks.sort_unstable();
     Dataset { tables, run: info, warnings }
 }
