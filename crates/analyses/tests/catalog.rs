@@ -71,7 +71,9 @@ fn small_run() -> Run {
         run.memory(rank, 5, 100, 200)
             .op(rank, "aten::mm", 100, 10)
             .node(5, "aten::mm(Tensor self, Tensor mat2) -> Tensor", "[[2,2],[2,2]]")
-            .measured(rank, "aten::linear", "aten::mm", &[(FFMA, 10.0)]);
+            .measured(rank, "aten::linear", "aten::mm", &[(FFMA, 10.0)])
+            .snapshot(rank)
+            .timeline(rank, &[(100, 0), (100, 50)]);
     }
     run
 }

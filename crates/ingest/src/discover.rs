@@ -45,6 +45,9 @@ pub(crate) fn discover(run: Place, name: &str) -> Result<Found, Error> {
             let head = source::prefix(stored.head(PREFIX).map_err(io)?, PREFIX);
             let format = match head.as_deref().map(recognise) {
                 Some(Recognised::Trace(format)) => format,
+                Some(Recognised::Other(what)) if !what.starts_with("JSON") => {
+                    return Err(Error::Unusable { file, reason: what.to_owned() });
+                }
                 _ => Format::Kineto,
             };
             found.traces.push(Candidate { format, stored, file, bytes });

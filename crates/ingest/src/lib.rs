@@ -8,7 +8,9 @@
 //!
 //! A run is a trace file or a folder of them, `.json` or `.json.gz`; what a file is, is decided by
 //! its content. It is on this machine or, with the feature `cloud`, in an object store or behind a web
-//! address. Execution traces are linked to the profiler traces they were recorded with. Files are read in parallel, and so are slices of one file. What is wrong with part
+//! address. Execution traces are linked to the profiler traces they were recorded with; memory snapshots
+//! (`.pickle`) and memory timelines are put on their clock. Files are read in parallel, and so are slices of
+//! one file. What is wrong with part
 //! of the input comes back as counted [`trace_model::Warning`]s; only a run of which nothing can be
 //! used is an [`Error`].
 
@@ -20,6 +22,7 @@ mod error;
 mod formats;
 mod json;
 mod location;
+mod memory_files;
 mod number;
 #[cfg(feature = "cloud")]
 mod remote;

@@ -9,10 +9,12 @@ use trace_model::{Dataset, RunInfo, Source, TableSet, Warning};
 use crate::companions::{self, Companion};
 use crate::discover::{self, Candidate};
 use crate::error::Error;
-use crate::formats::Format;
 use crate::formats::execution::{self, Recording};
 use crate::formats::kineto::{self, Trace};
+use crate::formats::{Format, Unreadable};
+use crate::formats::{memory_timeline, snapshot};
 use crate::location::Location;
+use crate::memory_files::{self, Memory, Placed};
 use crate::source::{self, Input, Limit};
 use crate::storage::{self, Place};
 use crate::{Options, Progress};
@@ -29,6 +31,7 @@ pub(crate) struct Member {
 enum Content {
     Timeline(Box<Trace>),
     ExecutionTrace(Box<Recording>),
+    Memory(Memory),
 }
 
 /// Reads a run: a trace file, or a folder of them.
@@ -46,11 +49,12 @@ pub(crate) fn read(
     let results = read_files(&found.traces, limit, progress);
 
     let mut warnings = Vec::new();
-    let (mut traces, mut recordings) = (Vec::new(), Vec::new());
+    let (mut traces, mut recordings, mut memory) = (Vec::new(), Vec::new(), Vec::new());
     for (candidate, result) in found.traces.into_iter().zip(results) {
         match result {
             Ok(Content::Timeline(trace)) => traces.push((candidate.file, *trace)),
             Ok(Content::ExecutionTrace(nodes)) => recordings.push((candidate.file, *nodes)),
+            Ok(Content::Memory(content)) => memory.push((candidate.file, content)),
             Err(Lost::Outage(error) | Lost::Unreadable(error)) if is_file => {
                 return Err(Error::read(name, error));
             }
@@ -62,7 +66,7 @@ pub(crate) fn read(
             }
         }
     }
-    if traces.is_empty() && recordings.is_empty() {
+    if traces.is_empty() && recordings.is_empty() && memory.is_empty() {
         let first = warnings.into_iter().next();
         return Err(first.map_or_else(
             || Error::NoTrace { path: name.clone().into(), skipped: found.skipped.clone() },
@@ -84,7 +88,8 @@ pub(crate) fn read(
     let members = choose_cycles(members, options.cycle, &mut warnings);
     check_world(&members, &mut warnings);
     let companions = companions::assign(recordings, &members, &mut warnings);
-    Ok(assemble(name, members, companions, warnings))
+    let memory = memory_files::assign(memory, &members, &mut warnings);
+    Ok(assemble(name, members, companions, memory, warnings))
 }
 
 /// Why a file gives nothing.
@@ -141,18 +146,25 @@ fn read_file(
         Input::Stream(stream) => Some(stream.failure()),
     };
     let advance = |bytes| progress.advance(bytes);
+    let unusable = |error: Unreadable| error.reason().to_owned();
     let content = match candidate.format {
         Format::Kineto => kineto::read(&candidate.file, input, &advance)
-            .map(|trace| Content::Timeline(Box::new(trace))),
-        Format::ExecutionTrace => {
-            execution::read(input, &advance).map(|nodes| Content::ExecutionTrace(Box::new(nodes)))
-        }
+            .map(|trace| Content::Timeline(Box::new(trace)))
+            .map_err(unusable),
+        Format::ExecutionTrace => execution::read(input, &advance)
+            .map(|nodes| Content::ExecutionTrace(Box::new(nodes)))
+            .map_err(unusable),
+        Format::MemoryTimeline => memory_timeline::read(input, &advance)
+            .map(|curve| Content::Memory(Memory::Timeline(Box::new(curve))))
+            .map_err(unusable),
+        Format::MemorySnapshot => snapshot::read(input, &advance)
+            .map(|dump| Content::Memory(Memory::Snapshot(Box::new(dump)))),
     };
     progress.file_done(&candidate.file);
     if let Some(error) = failure.and_then(|f| f.take()) {
         return Err(error.into());
     }
-    content.map_err(|e| Lost::Unusable(e.reason().to_owned()))
+    content.map_err(Lost::Unusable)
 }
 
 pub(crate) fn run_warning(code: &'static str, file: String, message: String) -> Warning {
@@ -288,6 +300,7 @@ fn assemble(
     path: String,
     members: Vec<Member>,
     companions: Vec<Companion>,
+    memory: Vec<Placed>,
     mut warnings: Vec<Warning>,
 ) -> Dataset {
     let has_timeline = !members.is_empty();
@@ -361,6 +374,7 @@ fn assemble(
         }
         companion.into_tables(&mut tables, !has_timeline);
     }
+    memory_files::into_tables(memory, has_timeline, zero, &mut info, &mut tables, &mut warnings);
     info.ranks.sort_unstable();
     Dataset { tables, run: info, warnings }
 }

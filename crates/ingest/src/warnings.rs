@@ -29,6 +29,16 @@ issues! {
     MalformedNode = "malformed-node", "not valid JSON: these stretches were skipped up to the next node";
     NotANode = "not-a-node", "entries of the node list without a numeric id were skipped";
     DuplicateNode = "duplicate-node", "nodes with the id of another one were set aside";
+    SnapshotEntry = "malformed-snapshot-entry",
+        "segments, blocks or events of a memory snapshot without the entries they need were skipped";
+    SharedEntry = "shared-snapshot-entry",
+        "parts of a memory snapshot that are used in several places were read once";
+    SnapshotArgs = "long-snapshot-args",
+        "further entries of a memory snapshot were left out: nested too deeply, or far too long";
+    SnapshotContradiction = "contradicting-snapshot-event",
+        "allocations at an address that was still held: taken as released there";
+    TimelineEntry = "malformed-timeline-entry",
+        "entries of a memory timeline that are no moment, size or action were skipped";
     UnreadableMetadata = "unreadable-metadata", "a top-level entry beside the events is not valid JSON: ignored";
     DuplicateCorrelation = "duplicate-correlation",
         "several host calls share a correlation id: device work was linked to the last";

@@ -1,7 +1,7 @@
---! row = "one rank"
+--! row = "one rank with a profiler trace"
 --! needs = ["ranks", "kernels", "graph_launches"]
 --! order = ["rank"]
---! when_empty = "no trace was read"
+--! when_empty = "the run holds no profiler trace, only memory snapshots or memory timelines"
 --! [columns]
 --! rank = "rank"
 --! step_count = { doc = "steps marked by the profiler", unit = "count", metric = "rank" }
@@ -35,3 +35,4 @@ SELECT
 FROM ranks r
 LEFT JOIN work w ON w.rank = r.rank
 JOIN graph_launches g ON g.rank = r.rank
+WHERE r.vendor IS NOT NULL

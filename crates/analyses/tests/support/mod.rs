@@ -7,6 +7,8 @@
     reason = "each test uses its own part"
 )]
 
+mod memory_files;
+
 use analyses::{Params, Session};
 use trace_model::column::{NULL_I32, NULL_I64};
 use trace_model::tables::{
@@ -38,6 +40,7 @@ pub struct Run {
     profiler_ranges: ProfilerRanges,
     range_counters: RangeCounters,
     execution_nodes: ExecutionNodes,
+    files: memory_files::MemoryFiles,
     next_event: i64,
 }
 
@@ -626,6 +629,7 @@ impl Run {
             range_counters,
             execution_nodes
         );
+        self.files.push(&mut tables, &self.strings);
         tables
     }
 

@@ -196,14 +196,19 @@ fn files(run: &Run, out: &mut dyn Write) -> anyhow::Result<()> {
     for source in shown {
         writeln!(
             out,
-            "  {:width$}  rank {} (from {}), {}, {} {}, {:.1} MB of JSON",
+            "  {:width$}  rank {} (from {}), {}, {} {}, {:.1} MB of {}",
             clean(&source.file),
             source.rank,
             source.rank_from,
             source.format,
             thousands(source.events as i64),
-            if source.format == "kineto" { "events" } else { "nodes" },
-            source.json_bytes as f64 / 1e6
+            match source.format {
+                "execution trace" => "nodes",
+                "memory timeline" => "entries",
+                _ => "events",
+            },
+            source.json_bytes as f64 / 1e6,
+            if source.format == "memory snapshot" { "pickle" } else { "JSON" }
         )?;
     }
     if sources.len() > SHOWN {

@@ -2,6 +2,10 @@
 
 pub(crate) mod execution;
 pub(crate) mod kineto;
+pub(crate) mod memory_timeline;
+pub(crate) mod pickle;
+pub(crate) mod snapshot;
+mod text;
 
 /// What can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,6 +14,10 @@ pub(crate) enum Format {
     Kineto,
     /// Operators and their arguments without times, as PyTorch's `ExecutionTraceObserver` writes them.
     ExecutionTrace,
+    /// What the caching allocator holds and did, as `torch.cuda.memory._dump_snapshot` pickles it.
+    MemorySnapshot,
+    /// Bytes by category over time, as `export_memory_timeline` writes them.
+    MemoryTimeline,
 }
 
 /// What the first bytes of a file say it is.
@@ -54,6 +62,20 @@ impl Unreadable {
 const EXECUTION_TRACE_KEYS: [&str; 4] =
     ["\"start_ts\"", "\"rf_id\"", "\"op_schema\"", "\"ctrl_deps\""];
 
+/// What tells a memory snapshot from any other pickle: the first entries of its dict or of its segments.
+const SNAPSHOT_KEYS: [&str; 4] = ["segments", "device_traces", "total_size", "segment_type"];
+
+const MEMORY_TIMELINE_PICTURE: &str = "a memory timeline as a picture in HTML, without its numbers: \
+    export it again under a name that ends in .raw.json.gz or .json.gz";
+const OTHER_PICKLE: &str = "a pickle, but no memory snapshot";
+
+/// A list of lists of numbers: `[[1795290660024713, ...` or, empty, `[[], []]`. Lists of events hold objects.
+fn is_memory_timeline(text: &[u8]) -> bool {
+    let inner = text.get(1..).unwrap_or_default().trim_ascii_start();
+    let Some(inner) = inner.strip_prefix(b"[").map(<[u8]>::trim_ascii_start) else { return false };
+    matches!(inner.first(), Some(b'-' | b'0'..=b'9' | b']'))
+}
+
 /// Recognises a format by the first bytes of its text.
 pub(crate) fn recognise(prefix: &[u8]) -> Recognised {
     let text = prefix.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(prefix).trim_ascii_start();
@@ -81,6 +103,17 @@ pub(crate) fn recognise(prefix: &[u8]) -> Recognised {
             Recognised::Trace(Format::Kineto)
         }
         Some(b'[') if has("\"ph\"") => Recognised::Trace(Format::Kineto),
+        Some(b'[') if is_memory_timeline(text) => Recognised::Trace(Format::MemoryTimeline),
+        _ if has("<title>GPU Memory Timeline HTML</title>") => {
+            Recognised::Other(MEMORY_TIMELINE_PICTURE)
+        }
+        _ if pickle::is_pickle(prefix) => {
+            if SNAPSHOT_KEYS.iter().any(|key| has(key)) {
+                Recognised::Trace(Format::MemorySnapshot)
+            } else {
+                Recognised::Other(OTHER_PICKLE)
+            }
+        }
         Some(b'{' | b'[') => Recognised::Other("JSON, but not a trace"),
         _ => Recognised::Unknown,
     }
@@ -102,5 +135,17 @@ mod tests {
         assert_eq!(recognise(b"{\"a\": 1}"), Recognised::Other("JSON, but not a trace"));
         assert_eq!(recognise(b"import torch"), Recognised::Unknown);
         assert_eq!(recognise(b""), Recognised::Unknown);
+        let timeline = Recognised::Trace(Format::MemoryTimeline);
+        assert_eq!(recognise(b"[[1795290660024713, 1795290660025114], [["), timeline);
+        assert_eq!(recognise(b"[[-1, 1, 32768, 0], "), timeline);
+        assert_eq!(recognise(b"[[], []]"), timeline);
+        assert_eq!(recognise(b"[[\"a\"]]"), Recognised::Other("JSON, but not a trace"));
+        let picture = b"<html>\n<head><title>GPU Memory Timeline HTML</title></head>";
+        assert_eq!(recognise(picture), Recognised::Other(MEMORY_TIMELINE_PICTURE));
+        let snapshot = Recognised::Trace(Format::MemorySnapshot);
+        assert_eq!(recognise(b"\x80\x04\x95\x01\0\0\0\0\0\0\0}\x94(\x8c\x08segments"), snapshot);
+        assert_eq!(recognise(b"(dp0\nVsegments\np1\n(lp2"), snapshot);
+        assert_eq!(recognise(b"]q\0(}q\x01(U\x06deviceq\x02K\0U\x0atotal_size"), snapshot);
+        assert_eq!(recognise(b"\x80\x02}q\0."), Recognised::Other(OTHER_PICKLE));
     }
 }

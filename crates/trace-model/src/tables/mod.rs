@@ -16,6 +16,7 @@ mod host;
 mod memory;
 mod ranges;
 mod run;
+mod snapshot;
 mod timeline;
 
 pub use device::{DeviceSync, DeviceSyncs, Kernel, Kernels, Memcpy, Memcpys, Memset, Memsets};
@@ -27,6 +28,12 @@ pub use memory::{MemoryEvent, MemoryEvents};
 pub use ranges::{ProfilerRange, ProfilerRanges, RangeCounter, RangeCounters};
 pub use run::{
     Device, Devices, EventCount, EventCounts, Rank, Ranks, Step, Steps, Thread, Threads,
+};
+pub use snapshot::{
+    MemoryTimeline, MemoryTimelineEvent, MemoryTimelineEvents, MemoryTimelineSize,
+    MemoryTimelineSizes, MemoryTimelines, Snapshot, SnapshotAllocation, SnapshotAllocations,
+    SnapshotBlock, SnapshotBlocks, SnapshotDevice, SnapshotDevices, SnapshotEvent, SnapshotEvents,
+    SnapshotSegment, SnapshotSegments, SnapshotStack, SnapshotStacks, Snapshots,
 };
 pub use timeline::{
     Collective, Collectives, Counter, Counters, Flow, Flows, Instant, Instants, Span, Spans,
@@ -57,6 +64,16 @@ pub const TABLES: &[&TableSpec] = &[
     &Instants::SPEC,
     &Spans::SPEC,
     &ExecutionNodes::SPEC,
+    &Snapshots::SPEC,
+    &SnapshotDevices::SPEC,
+    &SnapshotSegments::SPEC,
+    &SnapshotBlocks::SPEC,
+    &SnapshotEvents::SPEC,
+    &SnapshotAllocations::SPEC,
+    &SnapshotStacks::SPEC,
+    &MemoryTimelines::SPEC,
+    &MemoryTimelineSizes::SPEC,
+    &MemoryTimelineEvents::SPEC,
     &EventCounts::SPEC,
 ];
 

@@ -9,7 +9,7 @@ table! {
     world_size: OptI32, None, "ranks in the job, as the trace says";
     backend: Name, None, "communication backend, as the trace says";
     host: Name, None, "host name, as the trace says";
-    vendor: Name, None, "dialect of the trace: nvidia, amd, mtia, or cpu when it holds no device timeline";
+    vendor: Name, None, "dialect of the trace: nvidia, amd, mtia, cpu when it holds no device timeline; absent where there is only a memory snapshot or memory timeline";
     start_ns: I64, Ns, "first event";
     end_ns: I64, Ns, "end of the last event";
     base_time_ns: OptI64, Ns, "absolute time (Unix epoch) of zero on the run's clock, where known";

@@ -2,7 +2,6 @@
 //! ran, inside what, with which arguments; no times. One file from text to rows.
 
 mod node;
-mod text;
 
 use rustc_hash::FxHashSet;
 use trace_model::column::{NULL_I32, NULL_I64};
@@ -10,8 +9,8 @@ use trace_model::tables::{ExecutionNode, ExecutionNodes};
 use trace_model::{StrId, Strings, Warning};
 
 use self::node::{Field, Node, unquoted};
-use self::text::Text;
 use crate::formats::Unreadable;
+use crate::formats::text::Text;
 use crate::json::{LexError, Lexer, RawStr};
 use crate::number;
 use crate::source::{End, Input};

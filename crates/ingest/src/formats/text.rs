@@ -5,7 +5,7 @@ use crate::json::{LexError, Lexer};
 use crate::source::{End, Input, MAX_PIECE, Stream, WINDOW};
 
 /// Text, and how far it was read.
-pub(super) struct Text<'p> {
+pub(crate) struct Text<'p> {
     /// Text in hand.
     window: Vec<u8>,
     /// Up to where it was read.
@@ -18,7 +18,7 @@ pub(super) struct Text<'p> {
 }
 
 impl<'p> Text<'p> {
-    pub(super) fn new(input: Input, advance: &'p dyn Fn(u64)) -> Result<Self, Unreadable> {
+    pub(crate) fn new(input: Input, advance: &'p dyn Fn(u64)) -> Result<Self, Unreadable> {
         let (window, stream, end) = match input {
             Input::Whole(text) => (text, None, End::Complete),
             Input::Stream(stream) => (Vec::new(), Some(stream), End::NotYet),
@@ -37,7 +37,7 @@ impl<'p> Text<'p> {
 
     /// Reads one piece. If the text in hand ends inside it, it is read again from its start with more
     /// text: `read` must have no effect unless it succeeds. An error consumes nothing.
-    pub(super) fn next<T>(
+    pub(crate) fn next<T>(
         &mut self,
         mut read: impl FnMut(&mut Lexer<'_>) -> Result<T, LexError>,
     ) -> Result<Result<T, LexError>, Unreadable> {
@@ -73,11 +73,11 @@ impl<'p> Text<'p> {
     }
 
     /// How the text came to its end.
-    pub(super) fn end(&self) -> End {
+    pub(crate) fn end(&self) -> End {
         self.end
     }
 
-    pub(super) fn json_bytes(&self) -> u64 {
+    pub(crate) fn json_bytes(&self) -> u64 {
         self.json_bytes
     }
 }

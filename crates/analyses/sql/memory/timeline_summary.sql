@@ -1,0 +1,39 @@
+--! row = "one exported memory timeline"
+--! needs = ["memory_timelines", "memory_timeline_sizes"]
+--! order = ["rank", "timeline"]
+--! when_empty = "the run holds no exported memory timeline: record with profile_memory=True, record_shapes=True, with_stack=True, and call prof.export_memory_timeline(\"memory_rank0.raw.json.gz\", device=\"cuda:0\") after it"
+--! [columns]
+--! rank = "rank"
+--! timeline = "number of the file within the rank"
+--! file = "file it was read from"
+--! form = "raw or sizes"
+--! moment_count = { doc = "moments", unit = "count" }
+--! dur_ns = { doc = "from the first moment to the last", unit = "ns" }
+--! start_bytes = { doc = "held at the first moment: what was there before, where the profiler knew of it", unit = "bytes" }
+--! peak_bytes = { doc = "most that was held at once", unit = "bytes" }
+--! peak_ts_ns = { doc = "first moment at which it was", unit = "ns" }
+--! end_bytes = { doc = "held at the last moment", unit = "bytes" }
+--! unknown_ratio = { doc = "share of the peak that PyTorch could tell no category of: high if record_shapes or with_stack was off", unit = "ratio" }
+WITH placed AS (
+    SELECT
+        rank, timeline, ts_ns, total_bytes,
+        first_value(total_bytes) OVER (PARTITION BY rank, timeline ORDER BY position) AS start_bytes,
+        first_value(total_bytes) OVER (PARTITION BY rank, timeline ORDER BY position DESC) AS end_bytes,
+        first_value(ts_ns) OVER p AS peak_ts_ns,
+        first_value(unknown_bytes) OVER p AS unknown_bytes
+    FROM memory_timeline_sizes
+    WINDOW p AS (PARTITION BY rank, timeline ORDER BY total_bytes DESC, position)
+),
+ends AS (
+    SELECT
+        rank, timeline, max(total_bytes) AS peak_bytes, max(start_bytes) AS start_bytes, max(end_bytes) AS end_bytes,
+        max(peak_ts_ns) AS peak_ts_ns, max(unknown_bytes) AS unknown_bytes
+    FROM placed
+    GROUP BY rank, timeline
+)
+SELECT
+    t.rank, t.timeline, t.file, t.form, t.moment_count, t.end_ns - t.start_ns AS dur_ns,
+    e.start_bytes, e.peak_bytes, e.peak_ts_ns, e.end_bytes,
+    CAST(e.unknown_bytes AS DOUBLE) / nullif(e.peak_bytes, 0) AS unknown_ratio
+FROM memory_timelines t
+JOIN ends e ON e.rank = t.rank AND e.timeline = t.timeline

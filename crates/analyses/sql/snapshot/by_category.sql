@@ -1,0 +1,22 @@
+--! row = "one kind of tensor, by what it held when the snapshot was taken"
+--! needs = ["snapshot_allocations"]
+--! order = ["rank", "snapshot", "device", "category"]
+--! when_empty = "no memory snapshot of the run tells kinds of tensors: those that torch.cuda.memory._dump_snapshot writes never do; torch.profiler's export_memory_timeline(\"memory_rank0.raw.json.gz\") tells them, see memory_timeline_categories"
+--! [columns]
+--! rank = "rank"
+--! snapshot = "snapshot, see snapshots"
+--! device = "device ordinal as the process counts them"
+--! category = "parameter, optimizer_state, input, temporary, activation, gradient, autograd_detail, unknown; absent where not recorded"
+--! allocated_bytes = { doc = "held when the snapshot was taken", unit = "bytes" }
+--! live_count = { doc = "allocations held then", unit = "count" }
+--! ever_allocated_bytes = { doc = "of all allocations, released ones too", unit = "bytes" }
+--! allocation_count = { doc = "all allocations", unit = "count" }
+SELECT
+    rank, snapshot, device, category,
+    sum(CASE WHEN free_position IS NULL THEN bytes ELSE 0 END) AS allocated_bytes,
+    sum(CASE WHEN free_position IS NULL THEN 1 ELSE 0 END) AS live_count,
+    sum(bytes) AS ever_allocated_bytes,
+    count(*) AS allocation_count
+FROM snapshot_allocations
+WHERE (SELECT count(category) FROM snapshot_allocations) > 0
+GROUP BY rank, snapshot, device, category

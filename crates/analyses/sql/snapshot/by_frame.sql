@@ -1,0 +1,28 @@
+--! row = "one line of the user's code that made allocations which were there when the snapshot was taken"
+--! needs = ["snapshot_by_stack"]
+--! order = ["rank", "snapshot", "device", "place"]
+--! when_empty = "the run holds no memory snapshot: call torch.cuda.memory._record_memory_history() where the job begins, and torch.cuda.memory._dump_snapshot(\"snapshot_rank0.pickle\") after what is to be seen, and put the file into the run"
+--! [columns]
+--! rank = "rank"
+--! snapshot = "snapshot, see snapshots"
+--! device = "device ordinal as the process counts them"
+--! place = "place in the order of what is held on the device, largest first, from 1"
+--! user_frame = "innermost frame outside of PyTorch, installed packages and native code, as file:line function; absent if no stack was recorded"
+--! allocated_bytes = { doc = "held by its allocations, as asked for", unit = "bytes" }
+--! pending_bytes = { doc = "of these, let go of, while a stream may still use them", unit = "bytes" }
+--! allocation_count = { doc = "allocations", unit = "count" }
+--! stack_count = { doc = "distinct call stacks", unit = "count" }
+--! largest_bytes = { doc = "largest allocation", unit = "bytes" }
+--! allocated_ratio = { doc = "share of what is held on the device", unit = "ratio" }
+SELECT
+    rank, snapshot, device,
+    row_number() OVER (PARTITION BY rank, snapshot, device ORDER BY sum(allocated_bytes) DESC, user_frame) AS place,
+    user_frame,
+    sum(allocated_bytes) AS allocated_bytes,
+    sum(pending_bytes) AS pending_bytes,
+    sum(allocation_count) AS allocation_count,
+    count(stack) AS stack_count,
+    max(largest_bytes) AS largest_bytes,
+    sum(allocated_ratio) AS allocated_ratio
+FROM snapshot_by_stack
+GROUP BY rank, snapshot, device, user_frame
