@@ -5,10 +5,12 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod diff;
+mod kernel;
 mod memory;
 mod module;
 mod operator;
 mod overview;
+mod recommendations;
 #[path = "../support/corpus.rs"]
 mod support;
 
@@ -16,7 +18,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use analyses::{Params, Session};
+use analyses::{Params, Range, Selection, Session};
 use serde_json::Value as Json;
 use support::corpus;
 
@@ -68,13 +70,14 @@ impl Run {
             .filter_map(|(name, worker)| {
                 let file = find(&self.folder, worker["trace_file"].as_str()?)?;
                 let golden = self.golden.clone();
-                let session = OnceCell::new();
+                let (session, whole) = (OnceCell::new(), OnceCell::new());
                 Some(Worker {
                     trace: self.trace.clone(),
                     name: name.clone(),
                     file,
                     golden,
                     session,
+                    whole,
                 })
             })
             .collect()
@@ -89,6 +92,7 @@ struct Worker {
     file: PathBuf,
     golden: PathBuf,
     session: OnceCell<Session>,
+    whole: OnceCell<Session>,
 }
 
 impl Worker {
@@ -101,6 +105,18 @@ impl Worker {
 
     fn session(&self) -> &Session {
         self.session.get_or_init(|| session(&self.file))
+    }
+
+    /// Without the rule that leaves the last step out: the plugin has no such rule.
+    fn whole(&self) -> &Session {
+        self.whole.get_or_init(|| {
+            let options = ingest::Options::default();
+            let dataset = ingest::read_run(&self.file, &options, &ingest::NoProgress).unwrap();
+            let everything = Range { first: i64::MIN, last: i64::MAX };
+            let selection = Selection { between: Some(everything), ..Selection::default() };
+            let tables = selection.apply(&dataset.tables).unwrap();
+            Session::new(tables, Params::default()).unwrap()
+        })
     }
 }
 
@@ -167,6 +183,16 @@ fn operators() {
 #[test]
 fn modules() {
     compare(&module::AREA);
+}
+
+#[test]
+fn kernel() {
+    compare(&kernel::AREA);
+}
+
+#[test]
+fn recommendations() {
+    compare(&recommendations::AREA);
 }
 
 fn compare(area: &Area) {

@@ -18,6 +18,10 @@ pub(crate) const AREA: Area = Area {
         ("Other", Compare::Worker(part::<7>)),
         ("Total", Compare::Worker(part::<8>)),
         ("gpu_metrics", Compare::Worker(devices)),
+        ("gpu_summary", Compare::Worker(summary)),
+        ("tensor_cores", Compare::Worker(tensor_cores)),
+        ("buckets", Compare::Worker(buckets)),
+        ("sm_series", Compare::Worker(sm_series)),
     ],
     exceptions: &[
         ("generated/synth_modern_gpu_annotation", "steps", COPIES),
@@ -25,6 +29,40 @@ pub(crate) const AREA: Area = Area {
         ("mi210_gpu_only", "steps", NO_HOST),
         ("mi210_gpu_only", "gpu_metrics", NO_HOST),
         ("ns_resolution", "gpu_metrics", DOUBLES),
+        ("b200_eager", "gpu_metrics", NO_BLOCK_FITS),
+        ("critical_path_alexnet", "gpu_metrics", NO_BLOCK_FITS),
+        ("diff_control", "gpu_metrics", NO_BLOCK_FITS),
+        ("h100_bert", "gpu_metrics", NO_BLOCK_FITS),
+        ("h100_qwen", "gpu_metrics", NO_BLOCK_FITS),
+        ("nccl_rank", "gpu_metrics", NO_BLOCK_FITS),
+        ("mi300_bert", "gpu_metrics", GRID),
+        ("mi300_qwen", "gpu_metrics", GRID),
+        ("mi300_resnet_ddp", "gpu_metrics", GRID),
+        ("mi300_torch_compile_triton", "gpu_metrics", GRID),
+        ("amd_minitoy", "tensor_cores", NOT_LISTED),
+        ("b200_eager", "tensor_cores", NOT_LISTED),
+        ("critical_path_alexnet", "tensor_cores", NOT_LISTED),
+        ("diff_control", "tensor_cores", "communicating kernels are no part of the kernel time"),
+        ("generated/synth_modern_gpu_annotation", "tensor_cores", NOT_LISTED),
+        ("generated/synth_modern_no_gpu_annotation", "tensor_cores", NOT_LISTED),
+        ("generated/synth_tc_nvjet", "tensor_cores", NOT_LISTED),
+        ("h100_bert", "tensor_cores", NOT_LISTED),
+        ("h100_qwen", "tensor_cores", NOT_LISTED),
+        ("mi210_gpu_only", "tensor_cores", NOT_LISTED),
+        ("mi300_bert", "tensor_cores", NOT_LISTED),
+        ("mi300_qwen", "tensor_cores", NOT_LISTED),
+        ("mi300_resnet_ddp", "tensor_cores", NOT_LISTED),
+        ("mi300_torch_compile_triton", "tensor_cores", NOT_LISTED),
+        ("nccl_rank", "tensor_cores", NOT_LISTED),
+        ("vllm_decode_graph", "tensor_cores", NOT_LISTED),
+        ("generated/synth_modern_gpu_annotation", "Memcpy", COPIES),
+        ("generated/synth_modern_gpu_annotation", "Memset", COPIES),
+        ("generated/synth_modern_gpu_annotation", "Communication", COPIES),
+        ("mi300_resnet_ddp", "DataLoader", COPIES),
+        ("nccl_rank", "Runtime", NCCL),
+        ("ns_resolution", "Memset", DOUBLES),
+        ("ns_resolution", "CpuOp", DOUBLES),
+        ("ns_resolution", "Other", DOUBLES),
         ("generated/synth_full_kernel", "Memcpy", SATURATED),
         ("generated/synth_full_kernel", "Runtime", SATURATED),
         ("generated/synth_full_kernel", "CpuOp", SATURATED),
@@ -93,6 +131,13 @@ const COLLECTIVES: &str = "nccl:all_to_all is not in the plugin's list of collec
 const DRIVER: &str =
     "launches through the driver (cuda_driver: Triton, cuBLAS) are no calls to the plugin";
 const B200: &str = "launches through the driver; nccl:_all_gather_base is not in the plugin's list";
+
+const NO_BLOCK_FITS: &str =
+    "an occupancy of 0 of kernels that hold more than one warp in a hundred is no number";
+const GRID: &str =
+    "AMD: SM efficiency computed from the grid, where the trace has no blocks per SM";
+const NOT_LISTED: &str =
+    "names of kernels that multiply on tensor cores and are not in the plugin's list";
 
 fn steps(worker: &Worker, found: &mut Differences) {
     let overview = worker.golden("overview.json");
@@ -178,4 +223,122 @@ fn column(session: &Session, view: &str, column: &str) -> Vec<Option<f64>> {
             value => value.as_f64(),
         })
         .collect()
+}
+
+/// Name, memory and capability as the plugin prints them.
+fn summary(worker: &Worker, found: &mut Differences) {
+    let overview = worker.golden("overview.json");
+    let Some(lines) = overview["gpu_summary"].as_array() else { return };
+    let table = worker.session().metric_tables(&["gpu_summary"]).unwrap().remove(0);
+    let cell = |row: Option<&Vec<Value>>, name: &str| {
+        row.map(|row| row[table.index(name).unwrap()].clone()).unwrap_or(Value::Null)
+    };
+    let mut row = None;
+    for line in lines {
+        let (title, theirs) = (line["title"].as_str().unwrap(), line["value"].as_str().unwrap());
+        if let Some(device) = title.strip_prefix("GPU ").and_then(|t| t.strip_suffix(':')) {
+            let at = table.index("device").unwrap();
+            row = table.rows.iter().find(|row| row[at].to_string() == device);
+            found.check(row.is_some(), || format!("no device {device}"));
+        }
+        let ours = match title {
+            "Name" => cell(row, "name").to_string(),
+            "Memory" => {
+                let bytes = cell(row, "total_memory_bytes").as_f64().unwrap_or(f64::NAN);
+                let gib = (bytes / f64::from(1 << 30) * 100.0).round() / 100.0;
+                format!("{gib:?} GB")
+            }
+            "Compute Capability" => cell(row, "compute_capability").to_string(),
+            _ => continue,
+        };
+        found.check(ours == theirs, || format!("{title}: ours {ours}, theirs {theirs}"));
+    }
+}
+
+/// Share of all kernel time: the plugin's donut, and not its summary, which counts only kernels that it could
+/// attach to an operator.
+fn tensor_cores(worker: &Worker, found: &mut Differences) {
+    let Some(theirs) = worker.golden("gpu_metrics.json")["kernel_tc_used_ratio"].as_f64() else {
+        return;
+    };
+    let session = worker.session();
+    let sum =
+        |name| -> f64 { column(session, "gpu_tensor_cores", name).into_iter().flatten().sum() };
+    let ours = sum("used_ns") / sum("kernel_ns");
+    found.close("tensor cores", Some(ours), Some(theirs), 1e-3);
+}
+
+/// The plugin's buckets start with the recording, ours at multiples of their length. So ours are a hundred
+/// times as fine, and added up.
+fn buckets(worker: &Worker, found: &mut Differences) {
+    let metrics = worker.golden("gpu_metrics.json");
+    let Some(devices) = metrics["per_gpu"].as_object() else { return };
+    let options = ingest::Options::default();
+    let tables = ingest::read_run(&worker.file, &options, &ingest::NoProgress).unwrap().tables;
+    for (device, theirs) in devices {
+        let Some(buckets) = theirs["utilization_buckets"].as_array() else { continue };
+        let at = |i: usize| buckets[i][0].as_f64().unwrap();
+        let count = buckets.len() - 1;
+        if count < 2 {
+            continue;
+        }
+        let length_us = at(1) - at(0);
+        let mut params = analyses::Params::default();
+        params.set("utilization_bucket_us", length_us / 100.0);
+        let session = Session::new(tables.clone(), params).unwrap();
+        let start_us = start_us(&session);
+        let read = |name| column(&session, "gpu_utilization_series", name);
+        let (devices, starts) = (read("device"), read("ts_ns"));
+        let busy = read("kernel_busy_ns");
+        let mut sums = vec![0.0; count];
+        for row in 0..devices.len() {
+            if devices[row].map(|d| d.to_string()).as_deref() == Some(device) {
+                let us = starts[row].unwrap() / 1e3 - start_us;
+                let bucket = ((us / length_us) as usize).min(count - 1);
+                sums[bucket] += busy[row].unwrap() / 1e3;
+            }
+        }
+        for (i, sum) in sums.iter().enumerate() {
+            let length = at(i + 1) - at(i);
+            let what = format!("device {device} bucket {i}");
+            found.close(&what, Some(sum / length), buckets[i][1].as_f64(), 0.021);
+        }
+    }
+}
+
+/// Where the plugin's buckets begin, on our clock.
+fn start_us(session: &Session) -> f64 {
+    let query = "SELECT CAST(coalesce(
+            (SELECT min(ts_ns) FROM spans WHERE name = 'PyTorch Profiler (0)'),
+            (SELECT min(ts_ns) FROM events WHERE dur_ns IS NOT NULL)
+        ) AS DOUBLE)";
+    super::support::numbers(session, query)[0][0] / 1e3
+}
+
+/// The first twenty stretches. The plugin cuts one wherever a kernel starts or ends; ours go on while the value
+/// stays.
+fn sm_series(worker: &Worker, found: &mut Differences) {
+    let metrics = worker.golden("gpu_metrics.json");
+    let Some(devices) = metrics["per_gpu"].as_object() else { return };
+    let session = worker.session();
+    let read = |name| column(session, "gpu_sm_efficiency_series", name);
+    let (ids, starts, lengths) = (read("device"), read("ts_ns"), read("dur_ns"));
+    let values = read("sm_efficiency_ratio");
+    for (device, theirs) in devices {
+        let Some(first) = theirs["sm_efficiency_first"].as_array() else { continue };
+        let mine: Vec<usize> = (0..ids.len())
+            .filter(|&row| ids[row].map(|id| id.to_string()).as_deref() == Some(device))
+            .collect();
+        let number = |value: &serde_json::Value| value.as_f64().unwrap();
+        for range in first {
+            let (from, to) = (number(&range[0]), number(&range[1]));
+            let (from, to) = (from - number(&first[0][0]), to - number(&first[0][0]));
+            let around = mine.iter().find(|&&row| {
+                let start = (starts[row].unwrap() - starts[mine[0]].unwrap()) / 1e3;
+                start <= from + SLACK_US && start + lengths[row].unwrap() / 1e3 >= to - SLACK_US
+            });
+            let ours = around.and_then(|&row| values[row]);
+            found.close(&format!("{from} to {to}"), ours, Some(number(&range[2])), 1e-6);
+        }
+    }
 }

@@ -19,7 +19,7 @@ pub const TOPICS: &[Topic] = &[
     Topic {
         title: "What a step is made of",
         formerly: Some("Overview"),
-        prefixes: &["step_", "trace_"],
+        prefixes: &["step_", "run_", "trace_"],
     },
     Topic {
         title: "Devices: in use, idle, and why",
@@ -32,12 +32,12 @@ pub const TOPICS: &[Topic] = &[
         formerly: Some("GPU Kernel"),
         prefixes: &["kernel_", "gpu_kernel", "gpu_top_kernels", "gpu_copies", "cupti_"],
     },
-    Topic { title: "Memory", formerly: Some("Memory"), prefixes: &["memory_"] },
+    Topic { title: "Memory", formerly: Some("Memory"), prefixes: &["memory_", "snapshot_"] },
     Topic { title: "Ranks and communication", formerly: Some("Distributed"), prefixes: &["comm_"] },
     Topic {
         title: "Modules and ranges",
         formerly: Some("Module, Lightning"),
-        prefixes: &["annotation_"],
+        prefixes: &["module_", "lightning_", "annotation_"],
     },
     Topic {
         title: "What decided how long it took",

@@ -46,6 +46,25 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "rank comm_ns overlap_ns exposed_ns overlap_ratio exposed_ratio window_ns",
     ),
     (
+        "comm_exposed",
+        Scope::Rank,
+        "rank measured_on comm_ns overlap_ns exposed_ns overlap_ratio exposed_ratio cost_ratio window_ns",
+    ),
+    (
+        "run_configuration",
+        Scope::Rank,
+        "rank file host rank_count *world_size device_type vendor device_count device_names backend parallelism \
+         data_parallel_count collective_count gpu_collective_count slow_collective_count step_count has_host \
+         has_device has_shapes has_stacks has_modules has_memory missing",
+    ),
+    (
+        "gpu_tensor_cores",
+        Scope::Device,
+        "rank device name has_tensor_cores has_tf32 window_ns kernel_ns used_ns unknown_ns used_ratio \
+         unknown_ratio eligible_ns eligible_ratio missed_ns missed_ratio tf32_off_ratio unclear_ns \
+         unclear_ratio",
+    ),
+    (
         "comm_stragglers",
         Scope::Rank,
         "rank rank_count collective_count last_count last_ratio caused_wait_ns caused_wait_ratio own_wait_ns",

@@ -203,7 +203,7 @@ fn missing_data_is_never_a_pass() {
     let empty: Vec<MetricTable> = rules.views().iter().map(|v| view(v, &[])).collect();
     let report = advise(&rules, &empty, &RunInfo::default(), &[]);
     assert_eq!(report.unknown.len(), rules.rules().len());
-    assert_eq!(report.unknown[0].reason, "the trace has nothing for comm_overlap");
+    assert_eq!(report.unknown[0].reason, "the trace has nothing for comm_exposed");
 }
 
 #[test]

@@ -13,11 +13,30 @@
 --! max_ns = { doc = "longest", unit = "ns", metric = "kernel" }
 --! std_ns = { doc = "standard deviation (sample); absent for a single execution", unit = "ns", metric = "kernel" }
 --! ratio = { doc = "share of the rank's kernel time", unit = "ratio", metric = "kernel" }
---! mean_blocks_per_sm = { doc = "blocks over SMs, weighted by duration, over executions that have it", unit = "number", metric = "kernel" }
+--! mean_blocks_per_sm = { doc = "blocks over SMs (compute units on AMD), weighted by duration, over executions that have it", unit = "number", metric = "kernel" }
 --! mean_occupancy_ratio = { doc = "estimated achieved occupancy, weighted by duration, over executions that have it", unit = "ratio", metric = "kernel" }
-WITH sums AS (
+--! tensor_cores = "by name: yes, no or unknown: whether it multiplies on tensor cores (matrix cores on AMD)"
+--! op_name = "operator that launched most of it; absent where the trace does not tell"
+--! op_count = { doc = "operators by name that launched it", unit = "count", metric = "kernel" }
+-- A missing value weighs nothing: an execution of which nothing is known must not pull a mean down.
+WITH launchers AS (
+    SELECT rank, name, kind, op_name, sum(dur_ns) AS sum_ns
+    FROM device_activities
+    WHERE category = 'kernel' AND op_name IS NOT NULL
+    GROUP BY rank, name, kind, op_name
+),
+ops AS (
     SELECT
         rank, name, kind,
+        first_value(op_name ORDER BY sum_ns DESC, op_name) AS op_name,
+        count(*) AS op_count
+    FROM launchers
+    GROUP BY rank, name, kind
+),
+sums AS (
+    SELECT
+        rank, name, kind,
+        min(tensor_cores) AS tensor_cores,
         count(*) AS call_count,
         sum(dur_ns) AS sum_ns,
         avg(CAST(dur_ns AS DOUBLE)) AS mean_ns,
@@ -31,7 +50,9 @@ WITH sums AS (
     GROUP BY rank, name, kind
 )
 SELECT
-    rank, name, kind, call_count, sum_ns, mean_ns, min_ns, max_ns, std_ns,
-    CAST(sum_ns AS DOUBLE) / nullif(sum(sum_ns) OVER (PARTITION BY rank), 0) AS ratio,
-    mean_blocks_per_sm, mean_occupancy_ratio
-FROM sums
+    s.rank, s.name, s.kind, s.call_count, s.sum_ns, s.mean_ns, s.min_ns, s.max_ns, s.std_ns,
+    CAST(s.sum_ns AS DOUBLE) / nullif(sum(s.sum_ns) OVER (PARTITION BY s.rank), 0) AS ratio,
+    s.mean_blocks_per_sm, s.mean_occupancy_ratio,
+    s.tensor_cores, o.op_name, coalesce(o.op_count, 0) AS op_count
+FROM sums s
+LEFT JOIN ops o ON o.rank = s.rank AND o.name = s.name AND o.kind = s.kind

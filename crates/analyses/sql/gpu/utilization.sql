@@ -13,9 +13,9 @@
 --! busy_ratio = { doc = "share of the window in which anything runs", unit = "ratio", metric = "device" }
 --! idle_ns = { doc = "nothing runs", unit = "ns", metric = "device" }
 --! idle_ratio = { doc = "share of the window in which nothing runs", unit = "ratio", metric = "device" }
---! sm_efficiency_ratio = { doc = "blocks over SMs, added up over running kernels, at most 1, averaged over the window; absent if no kernel says", unit = "ratio", metric = "device" }
+--! sm_efficiency_ratio = { doc = "blocks over SMs, added up over running kernels, at most 1, averaged over the window; absent if kernels with a tenth of their time do not say", unit = "ratio", metric = "device" }
 --! occupancy_ratio = { doc = "estimated achieved occupancy, weighted by duration, over kernels that have it", unit = "ratio", metric = "device" }
---! mean_blocks_per_sm = { doc = "blocks over SMs, weighted by duration, over kernels that have it", unit = "number", metric = "device" }
+--! mean_blocks_per_sm = { doc = "blocks over SMs, weighted by duration, over kernels that have it; absent if kernels with a tenth of the time do not", unit = "number", metric = "device" }
 --! step_count = { doc = "complete steps in the window; 0 where the whole recording stands for one", unit = "count", metric = "device" }
 --! graph_launch_count = { doc = "launches of a captured graph by the rank", unit = "count", metric = "device" }
 --! unlinked_ratio = { doc = "share of kernel time whose launching call the trace does not hold", unit = "ratio", metric = "device" }
@@ -45,6 +45,7 @@ means AS (
         rank, device,
         sum(occupancy_ratio * dur_ns) / nullif(sum(CASE WHEN occupancy_ratio >= 0 THEN dur_ns END), 0) AS occupancy_ratio,
         sum(blocks_per_sm * dur_ns) / nullif(sum(CASE WHEN blocks_per_sm > 0 THEN dur_ns END), 0) AS mean_blocks_per_sm,
+        CAST(sum(CASE WHEN blocks_per_sm > 0 THEN dur_ns END) AS DOUBLE) / nullif(sum(dur_ns), 0) AS known_ratio,
         CAST(sum(CASE WHEN launch IS NULL THEN dur_ns ELSE 0 END) AS DOUBLE) / nullif(sum(dur_ns), 0) AS unlinked_ratio
     FROM clipped
     GROUP BY rank, device
@@ -57,9 +58,9 @@ SELECT
     CAST(l.busy_ns AS DOUBLE) / l.window_ns AS busy_ratio,
     l.window_ns - l.busy_ns AS idle_ns,
     CAST(l.window_ns - l.busy_ns AS DOUBLE) / l.window_ns AS idle_ratio,
-    CASE WHEN m.mean_blocks_per_sm IS NOT NULL THEN l.sm_busy_ns / l.window_ns END AS sm_efficiency_ratio,
+    CASE WHEN m.known_ratio >= 0.9 THEN l.sm_busy_ns / l.window_ns END AS sm_efficiency_ratio,
     m.occupancy_ratio,
-    m.mean_blocks_per_sm,
+    CASE WHEN m.known_ratio >= 0.9 THEN m.mean_blocks_per_sm END AS mean_blocks_per_sm,
     w.step_count,
     g.graph_launch_count,
     m.unlinked_ratio

@@ -23,11 +23,12 @@
 --! launch_thread = "lane of the launching call"
 --! step = "step of the launching call; by time where there is none"
 --! bytes = { doc = "bytes copied or filled", unit = "bytes" }
---! blocks_per_sm = { doc = "blocks over SMs of the device", unit = "number" }
+--! blocks_per_sm = { doc = "blocks over SMs (compute units on AMD) of the device: as the profiler gives it, else from the grid", unit = "number" }
 --! occupancy_ratio = { doc = "estimated achieved occupancy", unit = "ratio" }
 --! thread = "lane, see threads"
 --! op = "operator that launched it"
 --! op_name = "name of that operator"
+--! tensor_cores = "by name: yes, no or unknown: whether the kernel multiplies on tensor cores; absent for copies and fills"
 -- As in HTA: where a rank has two profiler steps or more, work launched from the start of the last
 -- one on is incomplete and left out, and so is work whose launch is not in the trace.
 SELECT w.*

@@ -1,5 +1,5 @@
 --! row = "one kernel, copy or fill"
---! needs = ["kernels", "memcpys", "memsets"]
+--! needs = ["kernel_runs", "memcpys", "memsets"]
 --! materialize = true
 --! [columns]
 --! rank = "rank"
@@ -20,19 +20,20 @@
 --! launch_thread = "lane of the launching call"
 --! step = "step of the launching call; by time where there is none"
 --! bytes = { doc = "bytes copied or filled", unit = "bytes" }
---! blocks_per_sm = { doc = "blocks over SMs of the device", unit = "number" }
+--! blocks_per_sm = { doc = "blocks over SMs (compute units on AMD) of the device: as the profiler gives it, else from the grid", unit = "number" }
 --! occupancy_ratio = { doc = "estimated achieved occupancy", unit = "ratio" }
 --! thread = "lane, see threads"
 --! op = "operator that launched it"
 --! op_name = "name of that operator"
+--! tensor_cores = "by name: yes, no or unknown: whether the kernel multiplies on tensor cores; absent for copies and fills"
 SELECT
     rank, event_id, arrow_cast('kernel', 'Dictionary(Int32, Utf8)') AS category, kind, name,
     ts_ns, ts_ns + dur_ns AS end_ns, dur_ns,
-    coalesce(device, CAST(-1 AS INT)) AS device, coalesce(stream, CAST(-1 AS INT)) AS stream, correlation,
-    launch, launch_name, launch_ts_ns, launch_ts_ns + launch_dur_ns AS launch_end_ns, launch_thread, step,
+    device, stream, correlation,
+    launch, launch_name, launch_ts_ns, launch_end_ns, launch_thread, step,
     CAST(NULL AS BIGINT) AS bytes, blocks_per_sm, occupancy_ratio,
-    thread, op, op_name
-FROM kernels
+    thread, op, op_name, tensor_cores
+FROM kernel_runs
 UNION ALL
 SELECT
     rank, event_id, arrow_cast('memcpy', 'Dictionary(Int32, Utf8)'), arrow_cast('memory', 'Dictionary(Int32, Utf8)'), name,
@@ -40,7 +41,7 @@ SELECT
     coalesce(device, CAST(-1 AS INT)), coalesce(stream, CAST(-1 AS INT)), correlation,
     launch, launch_name, launch_ts_ns, launch_ts_ns + launch_dur_ns, launch_thread, step,
     bytes, CAST(NULL AS DOUBLE), CAST(NULL AS DOUBLE),
-    thread, op, op_name
+    thread, op, op_name, arrow_cast(NULL, 'Dictionary(Int32, Utf8)')
 FROM memcpys
 UNION ALL
 SELECT
@@ -49,5 +50,5 @@ SELECT
     coalesce(device, CAST(-1 AS INT)), coalesce(stream, CAST(-1 AS INT)), correlation,
     launch, launch_name, launch_ts_ns, launch_ts_ns + launch_dur_ns, launch_thread, step,
     bytes, CAST(NULL AS DOUBLE), CAST(NULL AS DOUBLE),
-    thread, op, op_name
+    thread, op, op_name, arrow_cast(NULL, 'Dictionary(Int32, Utf8)')
 FROM memsets

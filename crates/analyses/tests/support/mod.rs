@@ -84,6 +84,13 @@ impl Run {
         self
     }
 
+    /// The ranks so far have no device timeline.
+    pub fn without_device(&mut self) -> &mut Self {
+        let vendor = self.name("cpu");
+        self.ranks.vendor.0.fill(vendor);
+        self
+    }
+
     /// How the times of all ranks so far relate.
     pub fn clock(&mut self, clock: &str) -> &mut Self {
         let clock = self.name(clock);
@@ -195,6 +202,8 @@ impl Run {
             python_frame: StrId::NULL,
             step: step.unwrap_or(NULL_I64),
             queue_order: NULL_I64,
+            grid: StrId::NULL,
+            block: StrId::NULL,
             blocks: NULL_I64,
             block_threads: NULL_I64,
             registers: NULL_I32,
@@ -203,8 +212,23 @@ impl Run {
             warps_per_sm: f64::NAN,
             occupancy_ratio: f64::NAN,
             source: StrId::NULL,
+            tensor_cores: StrId::NULL,
             args: String::new(),
         });
+        self
+    }
+
+    /// Whether the last kernel multiplies on tensor cores: yes, no or unknown.
+    pub fn on_tensor_cores(&mut self, verdict: &str) -> &mut Self {
+        let verdict = self.name(verdict);
+        *self.kernels.tensor_cores.0.last_mut().expect("a kernel") = verdict;
+        self
+    }
+
+    /// Types of the inputs of the last operator, JSON.
+    pub fn typed(&mut self, types: &str) -> &mut Self {
+        let types = self.name(types);
+        *self.cpu_ops.input_types.0.last_mut().expect("an operator") = types;
         self
     }
 

@@ -31,13 +31,16 @@ table! {
     source: Name, None, "line of the program that launched it, train.py:112: that of the launching call, see cpu_ops";
     step: OptI64, None, "step of the launching call; by time where there is none";
     queue_order: OptI64, None, "position on its stream, from 0, by start";
-    blocks: OptI64, None, "blocks in the grid";
+    grid: Name, None, "grid in x, y and z: in blocks; in threads where hipExtModuleLaunchKernel launched it";
+    block: Name, None, "threads of a block in x, y and z";
+    blocks: OptI64, None, "size of the grid: blocks; threads where hipExtModuleLaunchKernel launched it";
     block_threads: OptI64, None, "threads in a block";
     registers: OptI32, None, "registers a thread uses";
     shared_memory_bytes: OptI64, Bytes, "shared memory a block uses";
     blocks_per_sm: OptF64, Number, "blocks over SMs of the device, as the profiler gives it";
     warps_per_sm: OptF64, Number, "warps over SMs of the device, as the profiler gives it";
     occupancy_ratio: OptF64, Ratio, "estimated achieved occupancy, as the profiler gives it";
+    tensor_cores: Name, None, "by name: yes, no or unknown: whether it multiplies on tensor cores (matrix cores on AMD)";
     args: Text, None, "other arguments, JSON";
 }
 

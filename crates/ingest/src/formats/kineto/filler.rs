@@ -8,6 +8,7 @@ use trace_model::column::{NULL_I32, NULL_I64};
 use super::classify::{Kind, classify, is_annotation_name};
 use super::columns::Columns;
 use super::event::{Arg, Event};
+use super::tensor_cores::tensor_cores;
 use crate::json::RawStr;
 use crate::number;
 use crate::warnings::Issue;
@@ -21,6 +22,8 @@ pub(crate) struct Filler<'a> {
     last_lane: Option<(&'a [u8], &'a [u8], i32)>,
     kinds: FxHashMap<StrId, Kind>,
     annotation_names: FxHashMap<StrId, bool>,
+    tensor_cores: FxHashMap<StrId, StrId>,
+    shapes: FxHashMap<&'a [u8], StrId>,
     /// Scratch space for the arguments that no column takes.
     pub(super) rest: Vec<u8>,
 }
@@ -45,6 +48,8 @@ impl<'a> Filler<'a> {
             last_lane: None,
             kinds: FxHashMap::default(),
             annotation_names: FxHashMap::default(),
+            tensor_cores: FxHashMap::default(),
+            shapes: FxHashMap::default(),
             rest: Vec::new(),
         }
     }
@@ -153,6 +158,15 @@ impl<'a> Filler<'a> {
         kind
     }
 
+    /// Judged once a name.
+    pub(super) fn tensor_cores(&mut self, name: StrId) -> StrId {
+        let strings = &mut self.columns.strings;
+        *self
+            .tensor_cores
+            .entry(name)
+            .or_insert_with(|| strings.intern(tensor_cores(strings.get(name))))
+    }
+
     /// Device: from the arguments, else `pid`.
     pub(super) fn device(&mut self, event: &Event<'a>) -> i32 {
         match self.int32(event, Arg::Device) {
@@ -239,6 +253,23 @@ impl<'a> Filler<'a> {
         product.unwrap_or_else(|| {
             self.columns.issues.add(Issue::BadNumber);
             NULL_I64
+        })
+    }
+
+    /// A list of numbers as `[8, 1, 1]`, however it was written: over several lines, as a string.
+    pub(super) fn shape(&mut self, event: &Event<'a>, arg: Arg) -> StrId {
+        let Some(raw) = event.args.get(arg) else { return StrId::NULL };
+        let strings = &mut self.columns.strings;
+        *self.shapes.entry(raw).or_insert_with(|| {
+            let numbers: Vec<String> = raw
+                .split(|b| !b.is_ascii_digit())
+                .filter(|digits| !digits.is_empty())
+                .map(|digits| String::from_utf8_lossy(digits).into_owned())
+                .collect();
+            if numbers.is_empty() {
+                return StrId::NULL;
+            }
+            strings.intern(&format!("[{}]", numbers.join(", ")))
         })
     }
 

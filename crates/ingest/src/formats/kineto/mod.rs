@@ -8,6 +8,7 @@ mod filler;
 mod metadata;
 mod rows;
 pub(crate) mod splice;
+mod tensor_cores;
 mod writer;
 
 use rustc_hash::FxHashMap;

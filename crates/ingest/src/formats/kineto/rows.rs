@@ -159,6 +159,8 @@ impl<'a> Filler<'a> {
             thread: base.thread,
             correlation: self.int(event, Arg::Correlation),
             external_id: self.int(event, Arg::ExternalId),
+            grid: self.shape(event, Arg::Grid),
+            block: self.shape(event, Arg::Block),
             blocks: self.product(event, Arg::Grid),
             block_threads: self.product(event, Arg::Block),
             registers: self.int32(event, Arg::Registers),
@@ -166,6 +168,7 @@ impl<'a> Filler<'a> {
             blocks_per_sm: self.float(event, Arg::BlocksPerSm),
             warps_per_sm: self.float(event, Arg::WarpsPerSm),
             occupancy_ratio: self.float(event, Arg::Occupancy) / 100.0,
+            tensor_cores: self.tensor_cores(base.name),
             ..Kernel::absent()
         };
         push_with_rest!(self, kernels, row, event, TAKEN);

@@ -1,0 +1,101 @@
+--! row = "one rank: what ran, and what was recorded"
+--! needs = ["ranks", "device_properties", "kernels", "annotations", "cpu_ops", "event_counts"]
+--! order = ["rank"]
+--! when_empty = "no trace was read"
+--! [columns]
+--! rank = "rank"
+--! file = "file the rank was read from"
+--! host = "host name; absent where the trace does not say"
+--! rank_count = { doc = "ranks that were read", unit = "count", metric = "rank" }
+--! world_size = { doc = "ranks in the job; absent where the trace does not say", unit = "number", metric = "rank" }
+--! device_type = "GPU, or CPU where the trace holds no device activity"
+--! vendor = "dialect of the trace: nvidia, amd, mtia, cpu or unknown"
+--! device_count = { doc = "devices on which the rank ran anything", unit = "count", metric = "rank" }
+--! device_names = "their product names, each once"
+--! backend = "communication backend: as the trace says, else by the names of collectives; absent without any"
+--! parallelism = "wrappers whose forward was seen: DataParallel, DistributedDataParallel, FullyShardedDataParallel; absent without any"
+--! data_parallel_count = { doc = "calls of DataParallel.forward", unit = "count", metric = "rank" }
+--! collective_count = { doc = "collectives on the host: nccl:, gloo:, mpi: and so on", unit = "count", metric = "rank" }
+--! gpu_collective_count = { doc = "of them, those of libraries that run on devices (nccl, rccl, hccl, xccl), and communicating kernels", unit = "count", metric = "rank" }
+--! slow_collective_count = { doc = "of them, those that run on the host: gloo: and mpi:", unit = "count", metric = "rank" }
+--! step_count = { doc = "steps the profiler marked: prof.step() was called", unit = "count", metric = "rank" }
+--! has_host = "operators were recorded (ProfilerActivity.CPU)"
+--! has_device = "device activity was recorded (ProfilerActivity.CUDA, XPU, MTIA)"
+--! has_shapes = "operators carry input shapes (record_shapes=True)"
+--! has_stacks = "Python frames or call stacks are present (with_stack=True)"
+--! has_modules = "nn.Module frames or hierarchy are present (with_stack=True or with_modules=True)"
+--! has_memory = "allocator events are present (profile_memory=True)"
+--! missing = "what was not recorded, and the profiler's option that records it"
+WITH device_lists AS (
+    SELECT
+        rank, count(*) AS device_count,
+        nullif(string_agg(DISTINCT CAST(name AS VARCHAR), ', '), '') AS device_names
+    FROM device_properties
+    GROUP BY rank
+),
+ranges AS (
+    SELECT rank, name, count(*) AS n FROM cpu_ops WHERE name LIKE '%:%' OR name LIKE '%.forward' GROUP BY rank, name
+    UNION ALL
+    SELECT rank, name, count(*) FROM annotations WHERE NOT on_device AND (name LIKE '%:%' OR name LIKE '%.forward') GROUP BY rank, name
+),
+named AS (
+    SELECT
+        rank,
+        sum(CASE WHEN name = 'DataParallel.forward' THEN n ELSE 0 END) AS data_parallel_count,
+        sum(CASE WHEN name = 'DistributedDataParallel.forward' THEN n ELSE 0 END) AS ddp_count,
+        sum(CASE WHEN name LIKE 'FullyShardedDataParallel.forward%' OR name LIKE 'FSDP::%' THEN n ELSE 0 END) AS fsdp_count,
+        sum(CASE WHEN name LIKE 'nccl:%' OR name LIKE 'rccl:%' OR name LIKE 'hccl:%' OR name LIKE 'xccl:%' THEN n ELSE 0 END) AS gpu_count,
+        sum(CASE WHEN name LIKE 'gloo:%' OR name LIKE 'mpi:%' THEN n ELSE 0 END) AS slow_count,
+        sum(CASE WHEN name LIKE 'ucc:%' THEN n ELSE 0 END) AS ucc_count,
+        string_agg(DISTINCT CASE
+            WHEN name LIKE 'nccl:%' THEN 'nccl' WHEN name LIKE 'rccl:%' THEN 'rccl' WHEN name LIKE 'hccl:%' THEN 'hccl'
+            WHEN name LIKE 'xccl:%' THEN 'xccl' WHEN name LIKE 'gloo:%' THEN 'gloo' WHEN name LIKE 'mpi:%' THEN 'mpi'
+            WHEN name LIKE 'ucc:%' THEN 'ucc'
+        END, ', ') AS libraries
+    FROM ranges
+    GROUP BY rank
+),
+communicating AS (
+    SELECT rank, count(*) AS n FROM kernels WHERE kind = 'communication' GROUP BY rank
+),
+hosts AS (
+    SELECT rank, sum(event_count) AS n FROM event_counts WHERE stored_in = 'cpu_ops' GROUP BY rank
+)
+SELECT
+    r.rank, r.file, r.host,
+    count(*) OVER () AS rank_count,
+    CAST(r.world_size AS BIGINT) AS world_size,
+    CASE WHEN d.rank IS NULL THEN 'CPU' ELSE 'GPU' END AS device_type,
+    r.vendor,
+    coalesce(d.device_count, 0) AS device_count,
+    d.device_names,
+    coalesce(nullif(CAST(r.backend AS VARCHAR), ''), nullif(n.libraries, ''), CASE WHEN c.n > 0 THEN CASE WHEN r.vendor = 'amd' THEN 'rccl' ELSE 'nccl' END END) AS backend,
+    nullif(concat_ws(
+        ', ',
+        CASE WHEN n.data_parallel_count > 0 THEN 'DataParallel' END,
+        CASE WHEN n.ddp_count > 0 THEN 'DistributedDataParallel' END,
+        CASE WHEN n.fsdp_count > 0 THEN 'FullyShardedDataParallel' END
+    ), '') AS parallelism,
+    coalesce(n.data_parallel_count, 0) AS data_parallel_count,
+    coalesce(n.gpu_count + n.slow_count + n.ucc_count, 0) AS collective_count,
+    coalesce(n.gpu_count, 0) + coalesce(c.n, 0) AS gpu_collective_count,
+    coalesce(n.slow_count, 0) AS slow_collective_count,
+    CAST(r.step_count AS BIGINT) AS step_count,
+    coalesce(h.n, 0) > 0 AS has_host,
+    d.rank IS NOT NULL AS has_device,
+    r.has_shapes, r.has_stacks, r.has_modules, r.has_memory,
+    nullif(concat_ws(
+        '; ',
+        CASE WHEN coalesce(h.n, 0) = 0 THEN 'operators (ProfilerActivity.CPU)' END,
+        CASE WHEN d.rank IS NULL THEN 'device activity (ProfilerActivity.CUDA)' END,
+        CASE WHEN r.step_count = 0 THEN 'steps (prof.step())' END,
+        CASE WHEN NOT r.has_shapes THEN 'input shapes (record_shapes=True)' END,
+        CASE WHEN NOT r.has_stacks THEN 'Python stacks (with_stack=True)' END,
+        CASE WHEN NOT r.has_modules THEN 'modules (with_modules=True)' END,
+        CASE WHEN NOT r.has_memory THEN 'allocations (profile_memory=True)' END
+    ), '') AS missing
+FROM ranks r
+LEFT JOIN device_lists d ON d.rank = r.rank
+LEFT JOIN named n ON n.rank = r.rank
+LEFT JOIN communicating c ON c.rank = r.rank
+LEFT JOIN hosts h ON h.rank = r.rank
