@@ -26,7 +26,7 @@ pub const TOPICS: &[Topic] = &[
         formerly: Some("Overview"),
         prefixes: &["gpu_", "queue_"],
     },
-    Topic { title: "Operators", formerly: Some("Operator"), prefixes: &["op_"] },
+    Topic { title: "Operators", formerly: Some("Operator"), prefixes: &["op_", "source_"] },
     Topic {
         title: "Kernels, copies and launches",
         formerly: Some("GPU Kernel"),
