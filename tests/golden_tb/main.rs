@@ -4,6 +4,7 @@
 //! an exception that is no longer one fails too.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod distributed;
 mod overview;
 #[path = "../support/corpus.rs"]
 mod support;
@@ -34,7 +35,6 @@ enum Compare {
     /// Trace by trace.
     Worker(fn(&Worker, &mut Differences)),
     /// All ranks of a run together.
-    #[expect(dead_code, reason = "comes with the distributed view")]
     Run(fn(&Run, &mut Differences)),
 }
 
@@ -79,6 +79,7 @@ impl Run {
 
 /// One trace file.
 struct Worker {
+    #[allow(dead_code, reason = "for comparisons that treat a trace apart")]
     trace: String,
     /// The plugin's name of it: `worker0|1`.
     name: String,
@@ -136,6 +137,11 @@ fn session(path: &Path) -> Session {
 #[test]
 fn overview() {
     compare(&overview::AREA);
+}
+
+#[test]
+fn distributed() {
+    compare(&distributed::AREA);
 }
 
 fn compare(area: &Area) {
