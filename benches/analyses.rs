@@ -33,15 +33,21 @@ const VIEWS: &[&str] = &[
     "memory_growth",
 ];
 
+/// Those that hold ranks against each other.
+const ACROSS_RANKS: &[&str] = &["comm_matches", "comm_stragglers", "comm_wait", "comm_clocks"];
+
+fn rows(run: &support::DemoRun, view: &str) -> usize {
+    let run = Run::open(run.path()).expect("a whole trace");
+    run.analyze(view).expect("a view").len()
+}
+
+fn read(run: &support::DemoRun) -> bool {
+    Run::open(run.path()).is_ok()
+}
+
 fn bench(criterion: &mut Criterion) {
     let small = support::demo_run(1, 14_000_000);
     let large = support::demo_run(1, 56_000_000);
-    let rows = |run: &support::DemoRun, view: &str| {
-        let run = Run::open(run.path()).expect("a whole trace");
-        run.analyze(view).expect("a view").len()
-    };
-    let read = |run: &support::DemoRun| Run::open(run.path()).is_ok();
-
     let mut group = criterion.benchmark_group("analyses");
     group.sample_size(10);
     group.throughput(Throughput::Bytes(large.json_bytes));
@@ -51,10 +57,19 @@ fn bench(criterion: &mut Criterion) {
     }
     group.finish();
 
-    let alone = [&small, &large].map(|run| support::seconds(|| read(run)));
+    print_growth(&small, &large, VIEWS);
+    // Four times the ranks, each with as many collectives.
+    let few = support::demo_run(4, 14_000_000);
+    let many = support::demo_run(16, 56_000_000);
+    print_growth(&few, &many, ACROSS_RANKS);
+}
+
+/// What views cost on top of reading, on a run and on one four times as large.
+fn print_growth(small: &support::DemoRun, large: &support::DemoRun, views: &[&str]) {
+    let alone = [small, large].map(|run| support::seconds(|| read(run)));
     println!("reading takes {:.1} ms", alone[1] * 1e3);
-    for view in VIEWS {
-        let with = [&small, &large].map(|run| support::seconds(|| rows(run, view)));
+    for view in views {
+        let with = [small, large].map(|run| support::seconds(|| rows(run, view)));
         let [few, many] = [with[0] - alone[0], with[1] - alone[1]].map(|s| s.max(1e-6));
         println!(
             "{view:24} {:7.1} ms, {:.2} times reading; {:.1} times that of a quarter of the trace",

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod diff;
+mod distributed;
 mod kernel;
 mod memory;
 mod module;
@@ -40,7 +41,6 @@ enum Compare {
     /// Trace by trace.
     Worker(fn(&Worker, &mut Differences)),
     /// All ranks of a run together.
-    #[expect(dead_code, reason = "comes with the distributed view")]
     Run(fn(&Run, &mut Differences)),
 }
 
@@ -86,6 +86,7 @@ impl Run {
 
 /// One trace file.
 struct Worker {
+    #[allow(dead_code, reason = "for comparisons that treat a trace apart")]
     trace: String,
     /// The plugin's name of it: `worker0|1`.
     name: String,
@@ -193,6 +194,11 @@ fn kernel() {
 #[test]
 fn recommendations() {
     compare(&recommendations::AREA);
+}
+
+#[test]
+fn distributed() {
+    compare(&distributed::AREA);
 }
 
 fn compare(area: &Area) {

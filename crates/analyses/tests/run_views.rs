@@ -136,7 +136,8 @@ fn the_rank_that_arrives_last_waits_least() {
             // Rank 2 is last three times, rank 0 once.
             let last = if i == 3 { 0 } else { 2 };
             let dur_ns = if rank == last { 10 } else { 50 + 10 * i64::from(rank) };
-            run.kernel(rank, "communication", i * 100, dur_ns, None).as_collective(
+            let start_ns = 100 * i + 80 - dur_ns;
+            run.kernel(rank, "communication", start_ns, dur_ns, None).as_collective(
                 "allreduce",
                 "0",
                 16,
@@ -174,7 +175,7 @@ fn collectives_of_the_host_count_where_no_device_communicates() {
         run.rank(rank).step(rank, 0, 0, 1_000, true).annotation(
             rank,
             "gloo:all_reduce",
-            100,
+            if rank == 1 { 300 } else { 100 },
             if rank == 1 { 20 } else { 220 },
         );
     }

@@ -67,7 +67,14 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "comm_stragglers",
         Scope::Rank,
-        "rank rank_count collective_count last_count last_ratio caused_wait_ns caused_wait_ratio own_wait_ns",
+        "rank rank_count collective_count last_count last_ratio cause_count cause_ratio caused_wait_ns \
+         caused_wait_ratio wait_share_ratio own_comm_ns own_wait_ns wait_ratio exposed_ratio step_count \
+         late_step_count chance_ratio lost_phase lost_ns last_by",
+    ),
+    (
+        "comm_clocks",
+        Scope::Rank,
+        "rank clock aligned_by collective_count ahead_ns offset_ns error_ns apart_ratio unaligned_ratio",
     ),
     (
         "queue_length",

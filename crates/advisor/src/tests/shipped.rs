@@ -83,7 +83,10 @@ fn a_later_file_changes_only_what_it_states() {
 
 #[test]
 fn a_rule_is_switched_off_and_its_view_no_longer_wanted() {
-    let off = source("own.toml", "[rule.straggler-rank]\nenabled = false\n");
+    let off = source(
+        "own.toml",
+        "[rule.straggler-rank]\nenabled = false\n[rule.skew-or-bandwidth]\nenabled = false\n",
+    );
     let rules = with_default(&[off]);
     assert!(rules.find("CM003").is_none());
     assert!(!rules.views().contains(&"comm_stragglers"));

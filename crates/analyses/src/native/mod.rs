@@ -4,6 +4,7 @@
 //! `--!` lines; what it reads and the function that computes it stand in [`NATIVE`]. To the rest of the
 //! program it is a view like any other: computed when first read, once a session.
 
+mod comm;
 mod critical;
 mod hta;
 mod kernel;
@@ -20,6 +21,11 @@ use trace_model::RecordBatch;
 
 /// Every native view.
 pub(crate) const NATIVE: &[Native] = &[
+    comm::collectives::NATIVE,
+    comm::stragglers::NATIVE,
+    comm::views::ARRIVALS,
+    comm::views::CLOCKS,
+    comm::views::MATCHES,
     Native { view: "critical_edges", reads: critical::READS, compute: critical::edges },
     Native { view: "critical_path", reads: critical::READS, compute: critical::path },
     Native { view: "critical_what_if", reads: critical::READS, compute: critical::what_if },
@@ -74,6 +80,14 @@ impl Inputs<'_> {
         match self.param(name)? {
             ScalarValue::Int64(Some(value)) => Ok(*value),
             other => Err(exec_datafusion_err!("{name} is no integer: {other}")),
+        }
+    }
+
+    /// A parameter that is true or false.
+    pub(crate) fn flag(&self, name: &str) -> Result<bool> {
+        match self.param(name)? {
+            ScalarValue::Boolean(Some(value)) => Ok(*value),
+            other => Err(exec_datafusion_err!("{name} is neither true nor false: {other}")),
         }
     }
 

@@ -1,0 +1,24 @@
+--! row = "one rank with collectives that have a time: its mean step"
+--! needs = ["comm_wait_by_step"]
+--! order = ["rank"]
+--! when_empty = "no collective in a step has a time: there are none, or the trace holds no kernels and the backend leaves the work to a device"
+--! [columns]
+--! rank = "rank"
+--! step_count = { doc = "steps with collectives that have a time", unit = "count", metric = "rank" }
+--! collective_count = { doc = "collectives with a time", unit = "count", metric = "rank" }
+--! matched_count = { doc = "of these, matched with those of all other ranks", unit = "count", metric = "rank" }
+--! comm_ns = { doc = "time in which any of them runs, a step", unit = "ns", metric = "rank" }
+--! transfer_ns = { doc = "time in which data moves, a step with matched collectives; absent if none is matched", unit = "ns", metric = "rank" }
+--! wait_ns = { doc = "time spent waiting for other ranks (synchronizing), a step with matched collectives; absent if none is matched", unit = "ns", metric = "rank" }
+--! wait_ratio = { doc = "share of the time of matched collectives", unit = "ratio", metric = "rank" }
+SELECT
+    rank,
+    count(*) AS step_count,
+    sum(collective_count) AS collective_count,
+    sum(matched_count) AS matched_count,
+    avg(comm_ns) AS comm_ns,
+    avg(transfer_ns) AS transfer_ns,
+    avg(wait_ns) AS wait_ns,
+    CAST(sum(wait_ns) AS DOUBLE) / nullif(sum(wait_ns + transfer_ns), 0) AS wait_ratio
+FROM comm_wait_by_step
+GROUP BY rank

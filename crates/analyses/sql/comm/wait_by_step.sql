@@ -1,0 +1,65 @@
+--! row = "one step of one rank with collectives that have a time"
+--! needs = ["comm_collectives", "comm_arrivals", "steps"]
+--! order = ["rank", "step"]
+--! materialize = true
+--! when_empty = "no collective in a step has a time: there are none, or the trace holds no kernels and the backend leaves the work to a device"
+--! [columns]
+--! rank = "rank"
+--! step = "step in which the collectives were called"
+--! collective_count = { doc = "collectives with a time", unit = "count", metric = "step" }
+--! matched_count = { doc = "of these, matched with those of all other ranks", unit = "count", metric = "step" }
+--! comm_ns = { doc = "time in which any of them runs", unit = "ns", metric = "step" }
+--! transfer_ns = { doc = "time in which data moves: the last part of each matched collective, as long as its shortest on any rank; absent if none is matched", unit = "ns", metric = "step" }
+--! wait_ns = { doc = "the rest of the time in which matched collectives run: synchronizing; absent if none is matched", unit = "ns", metric = "step" }
+--! wait_ratio = { doc = "share of the time of matched collectives", unit = "ratio", metric = "step" }
+-- Data transfer and synchronizing as in TensorBoard's plugin, from durations alone: no clock is compared.
+-- Ranges may overlap, where a rank runs several collectives at once: what a range adds is what comes
+-- after the latest end before it.
+WITH ranges AS (
+    SELECT
+        c.rank, coalesce(c.step, s.step) AS step, c.collective,
+        c.ts_ns,
+        c.ts_ns + c.dur_ns AS end_ns,
+        c.ts_ns + c.dur_ns - a.transfer_ns AS transfer_ts_ns
+    FROM comm_collectives c
+    LEFT JOIN comm_arrivals a ON a.rank = c.rank AND a.collective = c.collective
+    -- Where there are no steps the recording is one, which events do not say.
+    LEFT JOIN (SELECT rank, step FROM steps WHERE source = 'trace') s ON s.rank = c.rank
+    WHERE c.dur_ns IS NOT NULL AND coalesce(c.step, s.step) IS NOT NULL
+),
+earlier AS (
+    SELECT
+        *,
+        max(end_ns) OVER (
+            PARTITION BY rank, step
+            ORDER BY ts_ns, collective ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS until_ns,
+        max(CASE WHEN transfer_ts_ns IS NOT NULL THEN end_ns END) OVER (
+            PARTITION BY rank, step
+            ORDER BY ts_ns, collective ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS matched_until_ns,
+        max(CASE WHEN transfer_ts_ns IS NOT NULL THEN end_ns END) OVER (
+            PARTITION BY rank, step
+            ORDER BY transfer_ts_ns, collective ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS transfer_until_ns
+    FROM ranges
+),
+sums AS (
+    SELECT
+        rank, step,
+        count(*) AS collective_count,
+        count(transfer_ts_ns) AS matched_count,
+        sum(greatest(end_ns - greatest(ts_ns, coalesce(until_ns, ts_ns)), 0)) AS comm_ns,
+        sum(CASE WHEN transfer_ts_ns IS NOT NULL
+            THEN greatest(end_ns - greatest(ts_ns, coalesce(matched_until_ns, ts_ns)), 0) END) AS matched_ns,
+        sum(CASE WHEN transfer_ts_ns IS NOT NULL
+            THEN greatest(end_ns - greatest(transfer_ts_ns, coalesce(transfer_until_ns, transfer_ts_ns)), 0)
+        END) AS transfer_ns
+    FROM earlier
+    GROUP BY rank, step
+)
+SELECT
+    rank, step, collective_count, matched_count, comm_ns, transfer_ns,
+    matched_ns - transfer_ns AS wait_ns,
+    CAST(matched_ns - transfer_ns AS DOUBLE) / nullif(matched_ns, 0) AS wait_ratio
+FROM sums

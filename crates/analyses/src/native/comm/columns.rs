@@ -1,0 +1,98 @@
+//! Columns of what is read and of what is made.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, StringDictionaryBuilder,
+};
+use datafusion::arrow::datatypes::Int32Type;
+use datafusion::error::Result;
+use trace_model::RecordBatch;
+
+use crate::columns::ints;
+
+/// An integer column whose rows may be empty.
+#[derive(Debug)]
+pub(super) struct Maybe(Int64Array);
+
+impl Maybe {
+    pub(super) fn of(batch: &RecordBatch, name: &str) -> Result<Self> {
+        Ok(Self(ints(batch, name)?))
+    }
+
+    pub(super) fn get(&self, row: usize) -> Option<i64> {
+        (!self.0.is_null(row)).then(|| self.0.value(row))
+    }
+
+    /// 0 where there is none.
+    pub(super) fn or_zero(&self, row: usize) -> i64 {
+        self.get(row).unwrap_or_default()
+    }
+}
+
+/// Where the rows of each rank lie; the batch is in order of ranks.
+pub(super) fn by_rank(batch: &RecordBatch) -> Result<Vec<(i64, std::ops::Range<usize>)>> {
+    let ranks = ints(batch, "rank")?;
+    let mut found: Vec<(i64, std::ops::Range<usize>)> = Vec::new();
+    for (row, &rank) in ranks.values().iter().enumerate() {
+        match found.last_mut() {
+            Some((last, rows)) if *last == rank => rows.end = row + 1,
+            _ => found.push((rank, row..row + 1)),
+        }
+    }
+    Ok(found)
+}
+
+/// A table that is made column by column from its rows.
+#[derive(Debug)]
+pub(super) struct Output<'r, T> {
+    rows: &'r [T],
+    columns: Vec<(&'static str, ArrayRef)>,
+}
+
+impl<'r, T> Output<'r, T> {
+    pub(super) fn of(rows: &'r [T]) -> Self {
+        Self { rows, columns: Vec::new() }
+    }
+
+    pub(super) fn int(mut self, name: &'static str, value: impl Fn(&T) -> Option<i64>) -> Self {
+        let array: Int64Array = self.rows.iter().map(value).collect();
+        self.columns.push((name, Arc::new(array)));
+        self
+    }
+
+    pub(super) fn float(mut self, name: &'static str, value: impl Fn(&T) -> Option<f64>) -> Self {
+        let array: Float64Array = self.rows.iter().map(value).collect();
+        self.columns.push((name, Arc::new(array)));
+        self
+    }
+
+    pub(super) fn flag(mut self, name: &'static str, value: impl Fn(&T) -> bool) -> Self {
+        let array: BooleanArray = self.rows.iter().map(|row| Some(value(row))).collect();
+        self.columns.push((name, Arc::new(array)));
+        self
+    }
+
+    pub(super) fn text<'v>(
+        mut self,
+        name: &'static str,
+        value: impl Fn(&'r T) -> Option<&'v str>,
+    ) -> Self
+    where
+        T: 'v,
+        'r: 'v,
+    {
+        let mut array = StringDictionaryBuilder::<Int32Type>::new();
+        for row in self.rows {
+            array.append_option(value(row));
+        }
+        self.columns.push((name, Arc::new(array.finish())));
+        self
+    }
+
+    pub(super) fn finish(self) -> Result<RecordBatch> {
+        Ok(RecordBatch::try_from_iter_with_nullable(
+            self.columns.into_iter().map(|(name, array)| (name, array, true)),
+        )?)
+    }
+}

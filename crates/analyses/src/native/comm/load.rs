@@ -1,0 +1,160 @@
+//! What the views of matched collectives read, and the work they share.
+
+use std::collections::{BTreeMap, HashMap};
+
+use datafusion::error::Result;
+
+use super::columns::{Maybe, by_rank};
+use super::judge::{Clocks, Judged, judge};
+use super::matches::{Call, Kind, Match, matches};
+use super::phases::{self, Timeline};
+use super::{clocks, names};
+use crate::columns::names as texts;
+use crate::native::Inputs;
+
+pub(super) const COLLECTIVES: (&str, &str) = (
+    "collectives",
+    "SELECT rank, collective, name, group_name, group_description, group_ranks, group_size, sequence,
+        sequence_from, input_elements, message_bytes, host_ts_ns, ts_ns, dur_ns, timed_on, step, phase,
+        CAST(is_complete AS BIGINT) AS is_complete
+     FROM comm_collectives
+     ORDER BY rank, collective",
+);
+pub(super) const RANKS: (&str, &str) = ("ranks", "SELECT rank, clock FROM ranks ORDER BY rank");
+pub(super) const PHASES: (&str, &str) =
+    ("phases", "SELECT rank, phase, ts_ns, dur_ns FROM host_phases ORDER BY rank, ts_ns");
+/// Where a device computes, as stretches that do not overlap.
+pub(super) const BUSY: (&str, &str) = (
+    "busy",
+    "SELECT rank, ts_ns, dur_ns
+     FROM activity_segments
+     WHERE computation_count > 0
+     ORDER BY rank, ts_ns",
+);
+
+/// What a process group is called.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Group {
+    pub(super) name: Option<String>,
+    pub(super) description: Option<String>,
+    pub(super) ranks: Option<String>,
+    pub(super) size: Option<i64>,
+}
+
+/// Collectives of all ranks, matched.
+#[derive(Debug, Default)]
+pub(super) struct Loaded {
+    pub(super) calls: Vec<Call>,
+    pub(super) names: Vec<String>,
+    pub(super) groups: Vec<Group>,
+    pub(super) message_bytes: Vec<Option<i64>>,
+    pub(super) phases: Vec<Option<String>>,
+    pub(super) matches: Vec<Match>,
+    pub(super) clocks: Clocks,
+    /// How the trace says the clock of each rank relates to others.
+    pub(super) stated: BTreeMap<i64, String>,
+}
+
+impl Loaded {
+    pub(super) fn name(&self, call: usize) -> &str {
+        self.names.get(self.calls[call].name as usize).map_or("", String::as_str)
+    }
+
+    pub(super) fn group(&self, call: usize) -> &Group {
+        &self.groups[self.calls[call].group as usize]
+    }
+}
+
+/// Reads collectives, matches them and compares clocks.
+pub(super) fn load(inputs: &Inputs<'_>) -> Result<Loaded> {
+    let mut loaded = Loaded::default();
+    let ranks = inputs.batch("ranks")?;
+    let (rank, clock) = (Maybe::of(ranks, "rank")?, texts(ranks, "clock")?);
+    for row in 0..ranks.num_rows() {
+        loaded.stated.insert(rank.or_zero(row), clock.get(row).unwrap_or_default().to_owned());
+    }
+
+    let batch = inputs.batch("collectives")?;
+    let int = |name| Maybe::of(batch, name);
+    let text = |name| texts(batch, name);
+    let (rank, number, size) = (int("rank")?, int("collective")?, int("group_size")?);
+    let (sequence, elements, message) =
+        (int("sequence")?, int("input_elements")?, int("message_bytes")?);
+    let (host, ts, dur) = (int("host_ts_ns")?, int("ts_ns")?, int("dur_ns")?);
+    let (step, is_complete) = (int("step")?, int("is_complete")?);
+    let (name, from, timed_on) = (text("name")?, text("sequence_from")?, text("timed_on")?);
+    let (group_name, group_ranks) = (text("group_name")?, text("group_ranks")?);
+    let (description, phase) = (text("group_description")?, text("phase")?);
+    let mut groups: HashMap<(u32, u32), u32> = HashMap::new();
+    for row in 0..batch.num_rows() {
+        let next = loaded.groups.len() as u32;
+        let group = *groups.entry((group_name.ids[row], group_ranks.ids[row])).or_insert(next);
+        if group == next {
+            let own = |text: Option<&str>| text.map(str::to_owned);
+            loaded.groups.push(Group {
+                name: own(group_name.get(row)),
+                description: own(description.get(row)),
+                ranks: own(group_ranks.get(row)),
+                size: size.get(row),
+            });
+        }
+        loaded.calls.push(Call {
+            rank: rank.or_zero(row),
+            number: number.or_zero(row),
+            name: name.ids[row],
+            kind: Kind::of(name.get(row).unwrap_or_default()),
+            group,
+            has_group: group_name.get(row).is_some() || group_ranks.get(row).is_some(),
+            sequence: sequence.get(row).filter(|_| from.get(row) == Some("metadata")),
+            elements: elements.get(row),
+            step: step.get(row),
+            at_ns: host.get(row).or(ts.get(row)).unwrap_or_default(),
+            interval: ts.get(row).zip(dur.get(row)).map(|(ts, dur)| (ts, ts.saturating_add(dur))),
+            on_device: timed_on.get(row) == Some("device"),
+            is_complete: is_complete.or_zero(row) == 1,
+        });
+        loaded.message_bytes.push(message.get(row));
+        loaded.phases.push(phase.get(row).map(str::to_owned));
+    }
+    loaded.names = name.texts;
+    let listed: BTreeMap<u32, Vec<i64>> = loaded
+        .groups
+        .iter()
+        .enumerate()
+        .filter_map(|(at, group)| Some((at as u32, names::ranks(group.ranks.as_deref()?)?)))
+        .collect();
+    loaded.matches = matches(&loaded.calls, &listed);
+    loaded.clocks = Clocks {
+        found: clocks::clocks(&loaded.calls, &loaded.matches),
+        shared: loaded.stated.values().all(|clock| clock != "relative"),
+    };
+    Ok(loaded)
+}
+
+/// Who arrived last and why, of every match; needs [`PHASES`] and [`BUSY`].
+pub(super) fn judged(inputs: &Inputs<'_>, loaded: &Loaded) -> Result<Judged> {
+    let (phases, busy) = (inputs.batch("phases")?, inputs.batch("busy")?);
+    let kinds = texts(phases, "phase")?;
+    let (starts, durs) = (Maybe::of(phases, "ts_ns")?, Maybe::of(phases, "dur_ns")?);
+    let (busy_starts, busy_durs) = (Maybe::of(busy, "ts_ns")?, Maybe::of(busy, "dur_ns")?);
+    let mut of_rank: BTreeMap<i64, (Vec<_>, Vec<_>)> = BTreeMap::new();
+    for (rank, rows) in by_rank(phases)? {
+        let phases = rows.map(|row| {
+            let start = starts.or_zero(row);
+            (start, start + durs.or_zero(row), phases::kind(kinds.get(row).unwrap_or_default()))
+        });
+        of_rank.entry(rank).or_default().0 = phases.collect();
+    }
+    for (rank, rows) in by_rank(busy)? {
+        let busy = rows.map(|row| {
+            let start = busy_starts.or_zero(row);
+            (start, start + busy_durs.or_zero(row))
+        });
+        of_rank.entry(rank).or_default().1 = busy.collect();
+    }
+    let timelines: HashMap<i64, Timeline> = of_rank
+        .into_iter()
+        .map(|(rank, (phases, busy))| (rank, Timeline::new(&phases, &busy)))
+        .collect();
+    Ok(judge(&loaded.calls, &loaded.matches, &loaded.clocks, &timelines))
+}
