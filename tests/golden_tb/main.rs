@@ -86,7 +86,6 @@ impl Run {
 
 /// One trace file.
 struct Worker {
-    #[allow(dead_code, reason = "for comparisons that treat a trace apart")]
     trace: String,
     /// The plugin's name of it: `worker0|1`.
     name: String,
