@@ -41,7 +41,7 @@ fn a_healthy_run_has_no_findings() {
 fn the_leak_is_measured_and_its_operator_named() {
     let report = check(Bottleneck::MemoryLeak, 1, 0);
     let finding = &report.findings[0];
-    assert_eq!(finding.value, 7.0 * f64::from(160 << 20));
+    assert!((finding.value - 7.0 * f64::from(160 << 20)).abs() < 1.0, "{}", finding.value);
     assert!(finding.message.contains("aten::clone"), "{}", finding.message);
 }
 

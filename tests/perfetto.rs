@@ -214,7 +214,6 @@ fn times_since_1970_lose_no_slices() {
 
 /// The UI fetches what `advisor open` serves, and the program ends with that.
 #[test]
-#[expect(clippy::print_stdout, reason = "why tests are skipped is part of their result")]
 fn opened_traces_reach_perfetto() {
     let Some(python) = python() else { return };
     let folder = demo();

@@ -181,7 +181,7 @@ fn failures_that_stay_are_told() {
 #[test]
 fn silence_has_an_end() {
     let place = Place::new();
-    let web = Web::start(|_, _| Given { wait: Duration::from_secs(60), ..Given::status(200, "") });
+    let web = Web::start(|_, _| Given { wait: Duration::from_mins(1), ..Given::status(200, "") });
     let start = Instant::now();
     let text = error(&place, &["check", &web.url("/a.json"), "--timeout", "0.5"], &[]);
     assert!(text.contains("did not answer in time") && text.contains("--timeout"), "{text}");

@@ -133,7 +133,7 @@ fn answer(stream: TcpStream, handler: &Handler, log: &Mutex<Vec<Asked>>) {
         let mut text =
             format!("HTTP/1.1 {} X\r\nContent-Length: {}\r\n", given.status, given.body.len());
         for (name, value) in &given.headers {
-            text.push_str(&format!("{name}: {value}\r\n"));
+            text.extend([name, ": ", value, "\r\n"]);
         }
         text.push_str("\r\n");
         let body = &given.body[..given.cut.unwrap_or(given.body.len()).min(given.body.len())];

@@ -48,9 +48,12 @@ fn golden(worker: &Worker) -> Option<Json> {
     Some(worker.golden("memory.json")).filter(|golden| !golden.is_null())
 }
 
+/// Rows by file and view.
+type Views = BTreeMap<(PathBuf, String), Rc<Rows>>;
+
 thread_local! {
     /// Views of one run: several comparisons read the same.
-    static VIEWS: RefCell<(String, BTreeMap<(PathBuf, String), Rc<Rows>>)> = RefCell::default();
+    static VIEWS: RefCell<(String, Views)> = RefCell::default();
 }
 
 fn rows(worker: &Worker, view: &str) -> Rc<Rows> {

@@ -231,7 +231,7 @@ fn summary(worker: &Worker, found: &mut Differences) {
     let Some(lines) = overview["gpu_summary"].as_array() else { return };
     let table = worker.session().metric_tables(&["gpu_summary"]).unwrap().remove(0);
     let cell = |row: Option<&Vec<Value>>, name: &str| {
-        row.map(|row| row[table.index(name).unwrap()].clone()).unwrap_or(Value::Null)
+        row.map_or(Value::Null, |row| row[table.index(name).unwrap()].clone())
     };
     let mut row = None;
     for line in lines {

@@ -483,13 +483,7 @@ fn operators_are_what_looking_into_each_finds() {
 }
 
 /// Operators between two moments, outer ones first.
-fn nest<'a>(
-    random: &mut Random,
-    start: i64,
-    end: i64,
-    depth: usize,
-    ops: &mut Vec<(i64, i64, &'a str)>,
-) {
+fn nest(random: &mut Random, start: i64, end: i64, depth: usize, ops: &mut Vec<(i64, i64, &str)>) {
     let names = ["a", "b", "c", "d"];
     let mut at = start;
     while depth < 4 && at + 2 < end {

@@ -187,6 +187,7 @@ impl Scratch {
     #[cfg(unix)]
     fn release(self, path: PathBuf) -> anyhow::Result<Box<Reopen>> {
         let file = Arc::new(File::open(path)?);
+        drop(self);
         Ok(Box::new(move || Ok(Box::new(ReadAt { file: file.clone(), at: 0 }))))
     }
 

@@ -10,14 +10,17 @@ fn event(event_id: i64, name: &'static str, ts_ns: i64, dur_ns: i64) -> HostEven
 
 fn kernel(event_id: i64, op: Option<i64>, ts_ns: i64, dur_ns: i64) -> KernelEvent<'static> {
     let name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
-    KernelEvent { event_id, name, op, ts_ns, dur_ns, ..KernelEvent::default() }
+    KernelEvent { event_id, name, ts_ns, dur_ns, op, ..KernelEvent::default() }
 }
 
 fn said(name: &'static str, sequence: i64) -> Facts<'static> {
     Facts { name: Some(name), sequence: Some(sequence), ..Facts::default() }
 }
 
-fn summary<'a>(units: &[Unit<'a>]) -> Vec<(&'static str, u32, Option<(i64, i64)>)> {
+/// Name, kernels, and from when to when.
+type Summary = (&'static str, u32, Option<(i64, i64)>);
+
+fn summary(units: &[Unit<'_>]) -> Vec<Summary> {
     units.iter().map(|unit| (unit.name, unit.kernels, unit.interval())).collect()
 }
 
