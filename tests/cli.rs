@@ -296,7 +296,7 @@ fn analyses_are_listed_by_topic() {
     assert_eq!(list.stdout, place.run(&["analyze"]).stdout);
     let lines: Vec<_> = text(&list.stdout).lines().collect();
     let chapter = lines.iter().position(|l| l.ends_with("(TensorBoard: Overview)")).unwrap();
-    assert!(lines[chapter + 1].starts_with("  step_"), "{}", lines[chapter + 1]);
+    assert!(lines[chapter + 1].starts_with("  run_configuration "), "{}", lines[chapter + 1]);
     assert!(lines.iter().any(|l| l.starts_with("  step_time ")));
 }
 

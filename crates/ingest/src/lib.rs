@@ -10,9 +10,8 @@
 //! its content. It is on this machine or, with the feature `cloud`, in an object store or behind a web
 //! address. Execution traces are linked to the profiler traces they were recorded with; memory snapshots
 //! (`.pickle`) and memory timelines are put on their clock. Files are read in parallel, and so are slices of
-//! one file. What is wrong with part
-//! of the input comes back as counted [`trace_model::Warning`]s; only a run of which nothing can be
-//! used is an [`Error`].
+//! one file. What is wrong with part of the input comes back as counted [`trace_model::Warning`]s; only a
+//! run of which nothing can be used is an [`Error`].
 
 mod augment;
 mod companions;
