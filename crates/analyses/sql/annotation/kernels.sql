@@ -1,7 +1,7 @@
 --! row = "one of the device's annotations by name on one rank, and the work that it is the innermost around"
 --! needs = ["kernel_annotations"]
 --! order = ["rank", "name"]
---! when_empty = "the trace holds no device activity"
+--! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"
 --! name = "annotation; absent for work outside of all"

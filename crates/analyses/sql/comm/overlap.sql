@@ -1,7 +1,7 @@
 --! row = "one rank with device activity"
 --! needs = ["activity_segments", "device_activities"]
 --! order = ["rank"]
---! when_empty = "the trace holds no device activity"
+--! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"
 --! comm_ns = { doc = "a communicating kernel runs", unit = "ns", metric = "rank" }

@@ -1,7 +1,7 @@
 --! row = "what the devices of a rank do in one complete step: one state and how long it lasts"
 --! needs = ["device_steps", "device_work"]
 --! order = ["rank", "step", "state"]
---! when_empty = "the trace holds no device activity"
+--! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"
 --! step = "step number"

@@ -1,7 +1,7 @@
 --! row = "what one name accounts for of one step's time on the host"
 --! needs = ["steps", "cpu_ops", "runtime_calls", "annotations", "python_frames"]
 --! order = ["rank", "step", "level", "name"]
---! when_empty = "the trace holds no host event"
+--! when_empty = "the trace holds no host event: record the host too (activities=[ProfilerActivity.CPU, ...])"
 --! [columns]
 --! rank = "rank"
 --! step = "step number"

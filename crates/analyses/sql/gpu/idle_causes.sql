@@ -1,7 +1,7 @@
 --! row = "one device of one rank: its idle time, each nanosecond under one cause"
 --! needs = ["device_gaps", "device_windows", "graph_launches"]
 --! order = ["rank", "device"]
---! when_empty = "the trace holds no device activity"
+--! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"

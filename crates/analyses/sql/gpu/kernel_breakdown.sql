@@ -1,7 +1,7 @@
 --! row = "one combination of kinds of device activity, over all ranks"
 --! needs = ["activity_segments"]
 --! order = ["kernel_type"]
---! when_empty = "the trace holds no device activity"
+--! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! kernel_type = "computation, communication, memory, or those that overlap: 'computation overlapping memory'"
 --! sum_ns = { doc = "time in which exactly these run, added up over ranks", unit = "ns" }

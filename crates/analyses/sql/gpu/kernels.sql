@@ -1,7 +1,7 @@
 --! row = "one kernel name on one rank"
 --! needs = ["device_activities"]
 --! order = ["rank", "name"]
---! when_empty = "the trace holds no kernels"
+--! when_empty = "the trace holds no kernels: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"
 --! name = "kernel name"

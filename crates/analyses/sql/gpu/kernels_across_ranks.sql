@@ -1,7 +1,7 @@
 --! row = "one kernel, copy or fill by name, over all ranks"
 --! needs = ["device_activities"]
 --! order = ["kind", "name"]
---! when_empty = "the trace holds no device activity"
+--! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! kind = "computation, communication or memory"
 --! name = "name of the kernel, copy or fill"

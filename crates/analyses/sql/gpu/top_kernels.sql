@@ -1,7 +1,7 @@
 --! row = "one of the longest kernels of its kind on one rank, or all others together"
 --! needs = ["device_activities"]
 --! order = ["rank", "kind", "place"]
---! when_empty = "the trace holds no device activity"
+--! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [params]
 --! num_kernels = { default = 10, doc = "if a kind has more names than this, the others are put together" }
 --! duration_ratio = { default = 0.8, doc = "and no more names are listed than it takes to reach this share of the time of their kind" }

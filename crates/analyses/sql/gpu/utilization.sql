@@ -2,7 +2,7 @@
 --! needs = ["device_load", "device_windows", "device_work", "graph_launches"]
 --! order = ["rank", "device"]
 --! materialize = true
---! when_empty = "the trace holds no device activity"
+--! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"

@@ -1,7 +1,7 @@
 --! row = "one device in one complete step"
 --! needs = ["device_load"]
 --! order = ["rank", "device", "step"]
---! when_empty = "the trace holds no device activity"
+--! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"

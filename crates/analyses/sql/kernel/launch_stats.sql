@@ -1,7 +1,7 @@
 --! row = "one device activity and the call that launched it"
 --! needs = ["device_activities"]
 --! order = ["rank", "correlation", "ts_ns"]
---! when_empty = "no device activity has its launching call in the trace"
+--! when_empty = "no device activity has its launching call in the trace: record the host too (activities=[ProfilerActivity.CPU, ...])"
 --! [params]
 --! runtime_cutoff_us = { default = 50, doc = "a launching call longer than this is an outlier" }
 --! launch_delay_cutoff_us = { default = 100, doc = "a longer delay from launch to start is an outlier" }

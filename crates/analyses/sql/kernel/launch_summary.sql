@@ -1,7 +1,7 @@
 --! row = "one rank"
 --! needs = ["kernel_launch_stats"]
 --! order = ["rank"]
---! when_empty = "no device activity has its launching call in the trace"
+--! when_empty = "no device activity has its launching call in the trace: record the host too (activities=[ProfilerActivity.CPU, ...])"
 --! [columns]
 --! rank = "rank"
 --! launch_count = { doc = "activities with their launch", unit = "count", metric = "rank" }

@@ -1,7 +1,7 @@
 --! row = "one kernel, copy or fill by name, as launched by one operator on one rank"
 --! needs = ["device_activities"]
 --! order = ["rank", "name", "op_name"]
---! when_empty = "the trace holds no device activity"
+--! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"
 --! kind = "computation, communication or memory"

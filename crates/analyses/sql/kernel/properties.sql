@@ -1,7 +1,7 @@
 --! row = "one kernel as launched by one operator with one grid, block, number of registers and size of shared memory, on one rank"
 --! needs = ["kernel_runs", "product_calls", "device_properties", "ranks"]
 --! order = ["rank", "name", "op_name", "grid", "block", "registers", "shared_memory_bytes"]
---! when_empty = "the trace holds no kernels"
+--! when_empty = "the trace holds no kernels: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [params]
 --! include_last_step = { default = false, doc = "count the work of the last profiler step, though part of it may be missing" }
 --! [columns]

@@ -1,7 +1,7 @@
 --! row = "one device of one rank"
 --! needs = ["device_activities", "device_gaps", "device_windows", "graph_launches"]
 --! order = ["rank", "device"]
---! when_empty = "the trace holds no kernels"
+--! when_empty = "the trace holds no kernels: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [params]
 --! short_kernel_us = { default = 100, doc = "a kernel shorter than this is short" }
 --! [columns]

@@ -1,7 +1,7 @@
 --! row = "one operator by name on one rank, with what it launches"
 --! needs = ["cpu_ops", "ranks", "device_activities"]
 --! order = ["rank", "name"]
---! when_empty = "the trace holds no operators"
+--! when_empty = "the trace holds no operators: record the host too (activities=[ProfilerActivity.CPU, ...])"
 --! [params]
 --! include_last_step = { default = false, doc = "count the work of the last profiler step, though part of it may be missing" }
 --! [columns]

@@ -1,7 +1,7 @@
 --! row = "one change of the number of activities that wait on a stream"
 --! needs = ["device_activities"]
 --! order = ["rank", "device", "stream", "ts_ns"]
---! when_empty = "no device activity has its launching call in the trace"
+--! when_empty = "no device activity has its launching call in the trace: record the host too (activities=[ProfilerActivity.CPU, ...])"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"

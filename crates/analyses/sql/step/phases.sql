@@ -1,7 +1,7 @@
 --! row = "one rank: its mean step"
 --! needs = ["step_phases_by_step", "host_waits", "ranks"]
 --! order = ["rank"]
---! when_empty = "the trace holds no complete step"
+--! when_empty = "the trace holds no complete step: call prof.step() once a step, and record two or more"
 --! [columns]
 --! rank = "rank"
 --! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }

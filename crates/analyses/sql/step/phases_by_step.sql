@@ -2,7 +2,7 @@
 --! needs = ["device_steps", "host_phases", "device_work"]
 --! order = ["rank", "step"]
 --! materialize = true
---! when_empty = "the trace holds no complete step"
+--! when_empty = "the trace holds no complete step: call prof.step() once a step, and record two or more"
 --! [columns]
 --! rank = "rank"
 --! step = "step number"
