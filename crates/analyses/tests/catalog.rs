@@ -198,7 +198,8 @@ fn the_pages_for_users_of_other_tools_name_views_that_exist() {
         for line in text.lines().filter(|line| line.starts_with("| ")) {
             let ours = line.split('|').nth(2).unwrap();
             for code in ours.split('`').skip(1).step_by(2) {
-                let name = code.split('.').next().unwrap();
+                let name = code.strip_prefix("advisor analyze ").unwrap_or(code);
+                let name = name.split(['.', ' ']).next().unwrap();
                 let is_name =
                     name.contains('_') && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
                 if !is_name || name == "self_dur_ns" {

@@ -1,7 +1,7 @@
 --! row = "one rank: what ran, and what was recorded"
 --! needs = ["ranks", "device_properties", "kernels", "annotations", "cpu_ops", "event_counts"]
 --! order = ["rank"]
---! when_empty = "no trace was read"
+--! when_empty = "the run holds no profiler trace, only memory snapshots or memory timelines"
 --! [columns]
 --! rank = "rank"
 --! file = "file the rank was read from"
@@ -14,10 +14,10 @@
 --! device_names = "their product names, each once"
 --! backend = "communication backend: as the trace says, else by the names of collectives; absent without any"
 --! parallelism = "wrappers whose forward was seen: DataParallel, DistributedDataParallel, FullyShardedDataParallel; absent without any"
---! data_parallel_count = { doc = "calls of DataParallel.forward", unit = "count", metric = "rank" }
+--! data_parallel_count = { doc = "calls of DataParallel.forward; absent where the host was not recorded", unit = "count", metric = "rank" }
 --! collective_count = { doc = "collectives on the host: nccl:, gloo:, mpi: and so on", unit = "count", metric = "rank" }
 --! gpu_collective_count = { doc = "of them, those of libraries that run on devices (nccl, rccl, hccl, xccl), and communicating kernels", unit = "count", metric = "rank" }
---! slow_collective_count = { doc = "of them, those that run on the host: gloo: and mpi:", unit = "count", metric = "rank" }
+--! slow_collective_count = { doc = "of them, those that run on the host: gloo: and mpi:; absent where the host was not recorded", unit = "count", metric = "rank" }
 --! step_count = { doc = "steps the profiler marked: prof.step() was called", unit = "count", metric = "rank" }
 --! has_host = "operators were recorded (ProfilerActivity.CPU)"
 --! has_device = "device activity was recorded (ProfilerActivity.CUDA, XPU, MTIA)"
@@ -76,10 +76,10 @@ SELECT
         CASE WHEN n.ddp_count > 0 THEN 'DistributedDataParallel' END,
         CASE WHEN n.fsdp_count > 0 THEN 'FullyShardedDataParallel' END
     ), '') AS parallelism,
-    coalesce(n.data_parallel_count, 0) AS data_parallel_count,
+    CASE WHEN h.n > 0 THEN coalesce(n.data_parallel_count, 0) ELSE n.data_parallel_count END AS data_parallel_count,
     coalesce(n.gpu_count + n.slow_count + n.ucc_count, 0) AS collective_count,
     coalesce(n.gpu_count, 0) + coalesce(c.n, 0) AS gpu_collective_count,
-    coalesce(n.slow_count, 0) AS slow_collective_count,
+    CASE WHEN h.n > 0 THEN coalesce(n.slow_count, 0) ELSE n.slow_count END AS slow_collective_count,
     CAST(r.step_count AS BIGINT) AS step_count,
     coalesce(h.n, 0) > 0 AS has_host,
     d.rank IS NOT NULL AS has_device,
@@ -99,3 +99,4 @@ LEFT JOIN device_lists d ON d.rank = r.rank
 LEFT JOIN named n ON n.rank = r.rank
 LEFT JOIN communicating c ON c.rank = r.rank
 LEFT JOIN hosts h ON h.rank = r.rank
+WHERE r.vendor IS NOT NULL
