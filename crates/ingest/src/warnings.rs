@@ -25,7 +25,7 @@ issues! {
     BadNumber = "bad-number", "arguments that should be numbers are not: taken as absent";
     BadUtf8 = "bad-utf8", "names with invalid UTF-8 or broken escapes: replaced by U+FFFD";
     UnknownPhase = "unknown-phase", "events of a phase that profilers do not use were set aside";
-    UnmatchedBeginEnd = "unmatched-begin-end", "begin (B) and end (E) events without a partner were set aside";
+    UnmatchedBeginEnd = "unmatched-begin-end", "begin (B) and end (E) events without a partner: kept in half_events, as they have no duration";
     MalformedNode = "malformed-node", "not valid JSON: these stretches were skipped up to the next node";
     NotANode = "not-a-node", "entries of the node list without a numeric id were skipped";
     DuplicateNode = "duplicate-node", "nodes with the id of another one were set aside";

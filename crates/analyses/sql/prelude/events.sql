@@ -1,5 +1,5 @@
 --! row = "one event of the trace, whatever its kind"
---! needs = ["cpu_ops", "runtime_calls", "annotations", "python_frames", "kernels", "memcpys", "memsets", "device_syncs", "profiler_ranges", "memory_events", "counters", "flows", "instants", "spans"]
+--! needs = ["cpu_ops", "runtime_calls", "annotations", "python_frames", "kernels", "memcpys", "memsets", "device_syncs", "profiler_ranges", "memory_events", "counters", "flows", "instants", "spans", "half_events"]
 --! order = ["rank", "ts_ns", "event_id"]
 --! [columns]
 --! rank = "rank"
@@ -8,7 +8,7 @@
 --! name = "name"
 --! ts_ns = { doc = "start, or when", unit = "ns" }
 --! dur_ns = { doc = "duration, for events that have one", unit = "ns" }
---! thread = "lane, see threads; absent for counters"
+--! thread = "lane, see threads; absent for counters that an agent sampled"
 --! device = "device ordinal, for device events"
 --! stream = "stream on the device, for device events"
 --! step = "step it belongs to"
@@ -35,10 +35,12 @@ UNION ALL
 SELECT rank, event_id, 'memory_events', arrow_cast('[memory]', 'Dictionary(Int32, Utf8)'), ts_ns, NULL, thread, device, NULL, step, args
 FROM memory_events
 UNION ALL
-SELECT rank, event_id, 'counters', name, ts_ns, NULL, NULL, NULL, NULL, NULL, NULL FROM counters
+SELECT rank, event_id, 'counters', name, ts_ns, NULL, thread, NULL, NULL, NULL, NULL FROM counters
 UNION ALL
 SELECT rank, event_id, 'flows', category, ts_ns, NULL, thread, NULL, NULL, NULL, NULL FROM flows
 UNION ALL
 SELECT rank, event_id, 'instants', name, ts_ns, NULL, thread, NULL, NULL, NULL, args FROM instants
 UNION ALL
 SELECT rank, event_id, 'spans', name, ts_ns, dur_ns, thread, NULL, NULL, step, args FROM spans
+UNION ALL
+SELECT rank, event_id, 'half_events', name, ts_ns, NULL, thread, NULL, NULL, NULL, args FROM half_events

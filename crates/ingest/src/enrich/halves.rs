@@ -1,13 +1,13 @@
 //! Begin (`B`) and end (`E`) events become spans.
 
-use trace_model::tables::{Annotation, Span};
+use trace_model::tables::{Annotation, HalfEvent, Span};
 
 use crate::formats::kineto::classify::{Kind, classify};
 use crate::formats::kineto::columns::{Columns, Half};
 use crate::warnings::Issue;
 
 /// Pairs begin and end events per thread, innermost first; user annotations go to their table, the
-/// rest to `spans`. What has no partner is counted.
+/// rest to `spans`. What has no partner is counted, and kept in `half_events`.
 pub(crate) fn pair(columns: &mut Columns) {
     let mut halves = std::mem::take(&mut columns.halves);
     if halves.is_empty() {
@@ -19,8 +19,7 @@ pub(crate) fn pair(columns: &mut Columns) {
     let mut thread = None;
     for half in halves {
         if thread != Some(half.thread) {
-            unmatched(columns, open.len());
-            open.clear();
+            unmatched(columns, &mut open);
             thread = Some(half.thread);
         }
         if half.begin {
@@ -29,16 +28,25 @@ pub(crate) fn pair(columns: &mut Columns) {
         }
         match open.pop() {
             Some(begin) => push(columns, begin, half.ts_ns),
-            None => unmatched(columns, 1),
+            None => unmatched(columns, &mut vec![half]),
         }
     }
-    unmatched(columns, open.len());
+    unmatched(columns, &mut open);
 }
 
-fn unmatched(columns: &mut Columns, count: usize) {
-    for _ in 0..count {
+fn unmatched(columns: &mut Columns, halves: &mut Vec<Half>) {
+    for half in halves.drain(..) {
         columns.issues.add(Issue::UnmatchedBeginEnd);
+        keep(columns, half);
     }
+}
+
+/// Keeps a half on its own.
+fn keep(columns: &mut Columns, half: Half) {
+    let Half { begin, event_id, name, category, ts_ns, thread, args } = half;
+    let phase = columns.strings.intern(if begin { "B" } else { "E" });
+    let row = HalfEvent { rank: 0, event_id, phase, name, category, ts_ns, thread, args };
+    columns.half_events.push(row);
 }
 
 fn push(columns: &mut Columns, begin: Half, end_ns: i64) {

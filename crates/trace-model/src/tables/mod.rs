@@ -36,7 +36,8 @@ pub use snapshot::{
     SnapshotSegment, SnapshotSegments, SnapshotStack, SnapshotStacks, Snapshots,
 };
 pub use timeline::{
-    Collective, Collectives, Counter, Counters, Flow, Flows, Instant, Instants, Span, Spans,
+    Collective, Collectives, Counter, Counters, Flow, Flows, HalfEvent, HalfEvents, Instant,
+    Instants, Span, Spans,
 };
 
 use crate::spec::TableSpec;
@@ -63,6 +64,7 @@ pub const TABLES: &[&TableSpec] = &[
     &Flows::SPEC,
     &Instants::SPEC,
     &Spans::SPEC,
+    &HalfEvents::SPEC,
     &ExecutionNodes::SPEC,
     &Snapshots::SPEC,
     &SnapshotDevices::SPEC,

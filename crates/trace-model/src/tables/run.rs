@@ -9,7 +9,7 @@ table! {
     world_size: OptI32, None, "ranks in the job, as the trace says";
     backend: Name, None, "communication backend, as the trace says";
     host: Name, None, "host name, as the trace says";
-    vendor: Name, None, "dialect of the trace: nvidia, amd, mtia, cpu when it holds no device timeline; absent where there is only a memory snapshot or memory timeline";
+    vendor: Name, None, "dialect of the trace: nvidia, amd, mtia, cpu when it holds no device timeline; absent where nothing tells: only Composer's events, Determined's metrics, a memory snapshot or a memory timeline";
     start_ns: I64, Ns, "first event";
     end_ns: I64, Ns, "end of the last event";
     base_time_ns: OptI64, Ns, "absolute time (Unix epoch) of zero on the run's clock, where known";
@@ -53,7 +53,7 @@ table! {
     rank: I32, None, "rank";
     step: I64, None, "step number as the profiler gave it";
     name: Name, None, "name of the event that marks it";
-    source: Name, None, "what marks it: profiler_step (ProfilerStep#n), optimizer (from one Optimizer.step's end to the next), or trace (no steps found: the whole recording as one)";
+    source: Name, None, "what marks it: profiler_step (ProfilerStep#n), composer (from the start of the loader's call to the end of event/batch), determined (likewise, from its timings), optimizer (from one Optimizer.step's end to the next), or trace (no steps found: the whole recording as one)";
     ts_ns: I64, Ns, "start";
     dur_ns: I64, Ns, "length on the host";
     thread: OptI32, None, "host thread that ran it";

@@ -1,4 +1,4 @@
-//! The rest of the timeline: collectives, counters, flows, instants, other spans.
+//! The rest of the timeline: collectives, counters, flows, instants, other spans, halves of spans.
 
 use super::table;
 
@@ -30,9 +30,16 @@ table! {
     rank: I32, None, "rank";
     event_id: I64, None, "event";
     ts_ns: I64, Ns, "when";
-    name: Name, None, "counter";
-    series: Name, None, "series within the counter";
-    value: OptF64, Number, "value as written";
+    name: Name, None, "counter as written: memory/virtual, gpu_util";
+    series: Name, None, "series within the counter as written; absent where it has only one";
+    thread: OptI32, None, "lane, see threads; absent where an agent sampled it";
+    metric: Name, None, "what is measured, by one name whoever sampled it: cpu_util, host_memory_used, gpu_util, disk_read; absent if that is not known";
+    unit: Name, None, "unit of the value: percent, bytes, bytes/s, operations/s, samples/s, ms, count; absent if that is not known";
+    is_cumulative: Flag, None, "a count since the machine started: only differences are a measurement";
+    agent: Name, None, "machine that sampled it, as Determined calls it";
+    device: Name, None, "disk, file system, network interface, or GPU by UUID that it is about";
+    batch: OptI64, None, "training batch at that moment, where the sampler says so";
+    value: OptF64, Number, "value in `unit`; as written where that is absent";
 }
 
 table! {
@@ -67,5 +74,17 @@ table! {
     dur_ns: I64, Ns, "duration";
     thread: I32, None, "lane, see threads";
     step: OptI64, None, "step it starts in";
+    args: Text, None, "arguments, JSON";
+}
+
+table! {
+    HalfEvents / HalfEvent = "half_events", "one begin or end event without its other half: the recording began or ended in between, or only the end is written (Composer, for batches that it does not record)";
+    rank: I32, None, "rank";
+    event_id: I64, None, "event";
+    phase: Name, None, "B begin, E end";
+    name: Name, None, "name";
+    category: Name, None, "category as written";
+    ts_ns: I64, Ns, "when";
+    thread: I32, None, "lane, see threads";
     args: Text, None, "arguments, JSON";
 }

@@ -2,8 +2,9 @@
 
 use rustc_hash::FxHashMap;
 use trace_model::tables::{
-    Annotations, Collectives, Counters, CpuOps, DeviceSyncs, Flows, Instants, Kernels, Memcpys,
-    MemoryEvents, Memsets, ProfilerRanges, PythonFrames, RangeCounters, RuntimeCalls, Spans,
+    Annotations, Collectives, Counters, CpuOps, DeviceSyncs, Flows, HalfEvents, Instants, Kernels,
+    Memcpys, MemoryEvents, Memsets, ProfilerRanges, PythonFrames, RangeCounters, RuntimeCalls,
+    Spans,
 };
 use trace_model::{StrId, Strings};
 
@@ -29,6 +30,7 @@ pub(crate) struct Columns {
     pub(crate) flows: Flows,
     pub(crate) instants: Instants,
     pub(crate) spans: Spans,
+    pub(crate) half_events: HalfEvents,
     /// Begin and end events, to be paired once all are known.
     pub(crate) halves: Vec<Half>,
     /// `(pid, tid)` by lane number, in order of first appearance.
@@ -112,6 +114,7 @@ impl Columns {
         self.flows.append(other.flows, &remap);
         self.instants.append(other.instants, &remap);
         self.spans.append(other.spans, &remap);
+        self.half_events.append(other.half_events, &remap);
         self.halves.append(&mut other.halves);
         self.labels.extend(
             other
@@ -136,10 +139,10 @@ impl Columns {
             ($($table:ident),+) => { $(f(&mut self.$table.event_id.0, &mut self.$table.thread.0);)+ };
         }
         each!(cpu_ops, runtime_calls, annotations, python_frames, kernels, memcpys, memsets);
-        each!(device_syncs, profiler_ranges, memory_events, flows, instants, spans);
+        each!(device_syncs, profiler_ranges, memory_events, counters, flows, instants, spans);
+        each!(half_events);
         f(&mut self.range_counters.event_id.0, &mut []);
         f(&mut self.collectives.event_id.0, &mut []);
-        f(&mut self.counters.event_id.0, &mut []);
     }
 
     /// Calls `f` with the start times of every table.
@@ -149,6 +152,6 @@ impl Columns {
         }
         each!(cpu_ops, runtime_calls, annotations, python_frames, kernels, memcpys, memsets);
         each!(device_syncs, profiler_ranges, collectives, memory_events, counters, flows);
-        each!(instants, spans);
+        each!(instants, spans, half_events);
     }
 }

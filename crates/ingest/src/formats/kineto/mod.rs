@@ -242,7 +242,7 @@ impl Trace {
         }
         push!(cpu_ops, runtime_calls, annotations, python_frames, kernels, memcpys, memsets);
         push!(device_syncs, profiler_ranges, range_counters);
-        push!(collectives, memory_events, counters, flows, instants, spans);
+        push!(collectives, memory_events, counters, flows, instants, spans, half_events);
     }
 }
 

@@ -383,13 +383,15 @@ impl<'a> Filler<'a> {
     pub(super) fn counter(&mut self, event: &Event<'a>, event_id: i64) -> Option<&'static str> {
         let ts_ns = self.point(event)?;
         let name = self.intern_opt(event.name);
+        let thread = self.lane(event.pid, event.tid);
         for &(key, value) in &event.args.others {
             let series = self.intern_raw(RawStr { bytes: key, escaped: key.contains(&b'\\') });
             let value = number::float(value).unwrap_or_else(|| {
                 self.columns.issues.add(Issue::BadNumber);
                 f64::NAN
             });
-            self.columns.counters.push(Counter { rank: 0, event_id, ts_ns, name, series, value });
+            let row = Counter { event_id, ts_ns, name, series, thread, value, ..Counter::absent() };
+            self.columns.counters.push(row);
         }
         Some("counters")
     }
