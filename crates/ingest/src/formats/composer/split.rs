@@ -56,8 +56,9 @@ pub(super) fn by_process(columns: Columns, file: &str, warnings: &mut Vec<Warnin
     let mut parts: Vec<Part> = split
         .into_iter()
         .zip(numbers.into_keys().zip(names))
-        .map(|(columns, (rank, process))| {
+        .map(|(mut columns, (rank, process))| {
             let events = columns.row_events();
+            columns.rename_process(&rank.to_string());
             let (own, torch) = separate(columns);
             Part { rank, process, events, own, torch, sync_ns: reference }
         })
@@ -232,6 +233,7 @@ impl Processes {
             .filter(|(_, _, what, _)| strings.get(*what) == "clock_sync_timestamp_us")
             .find(|&&(pid, tid, ..)| self.rank((pid, tid)) == rank)
             .and_then(|&(.., text)| number::us_to_ns(strings.get(text).as_bytes()))
+            .filter(|sync_ns| (EPOCH_NS..1 << 62).contains(sync_ns))
     }
 }
 

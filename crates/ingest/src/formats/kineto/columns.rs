@@ -215,12 +215,7 @@ impl Columns {
             used.iter().map(|&used| if used { next.next().unwrap_or(0) } else { -1 }).collect();
         let mut kept = used.iter();
         self.lanes.retain(|_| kept.next().copied().unwrap_or(false));
-        self.for_each_base(|_, threads| {
-            threads.iter_mut().for_each(|thread| *thread = numbers[*thread as usize]);
-        });
-        for half in &mut self.halves {
-            half.thread = numbers[half.thread as usize];
-        }
+        self.renumber_lanes(&numbers);
     }
 
     /// Keeps a begin or an end without its other half.
@@ -231,11 +226,33 @@ impl Columns {
         self.half_events.push(row);
     }
 
-    /// Calls the process of all lanes by another id.
+    /// Calls the process of all lanes by another id; lanes that become one are joined.
     pub(crate) fn rename_process(&mut self, pid: &str) {
         let pid = self.strings.intern(pid);
-        self.lanes.iter_mut().for_each(|lane| lane.0 = pid);
         self.labels.iter_mut().for_each(|label| label.0 = pid);
+        let mut numbers: FxHashMap<StrId, i32> = FxHashMap::default();
+        let mut joined = Vec::new();
+        let lanes: Vec<i32> = self
+            .lanes
+            .iter()
+            .map(|&(_, tid)| {
+                *numbers.entry(tid).or_insert_with(|| {
+                    joined.push((pid, tid));
+                    joined.len() as i32 - 1
+                })
+            })
+            .collect();
+        self.lanes = joined;
+        self.renumber_lanes(&lanes);
+    }
+
+    fn renumber_lanes(&mut self, numbers: &[i32]) {
+        self.for_each_base(|_, threads| {
+            threads.iter_mut().for_each(|thread| *thread = numbers[*thread as usize]);
+        });
+        for half in &mut self.halves {
+            half.thread = numbers[half.thread as usize];
+        }
     }
 
     /// Says in which table begins and ends will be, other than `spans`.
