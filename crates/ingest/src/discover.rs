@@ -55,7 +55,8 @@ impl Wanted {
 }
 
 /// Finds the traces of a run: the file itself, or the files of the folder. Folders below are searched too:
-/// * for timelines, and what goes with them, if no folder further up holds a timeline;
+/// * for timelines, and what goes with them, if no folder further up holds a trace of PyTorch's (Composer's
+///   are spread over folders);
 /// * for Determined's metrics, if no folder further up holds metrics, but no deeper than one folder below the
 ///   timelines. People save them as `run/metrics/`, or put traces into `run/traces/` and metrics beside that
 ///   folder; what lies deeper below metrics is most likely the same once more, in another form.

@@ -125,7 +125,7 @@ fn trials(files: &[(String, Metrics)]) -> BTreeMap<i64, Seen> {
 fn recorded(members: &[Member]) -> Option<(i64, i64)> {
     let spans = || {
         members.iter().filter_map(|member| {
-            let base = member.trace.base_time_ns()?;
+            let base = member.base_time_ns()?;
             Some((
                 base.saturating_add(member.trace.start_ns),
                 base.saturating_add(member.trace.end_ns),
