@@ -23,6 +23,7 @@ mod formats;
 mod json;
 mod location;
 mod memory_files;
+mod merge;
 mod number;
 #[cfg(feature = "cloud")]
 mod remote;
@@ -42,6 +43,7 @@ pub use augment::{Copy, Packing, copy_with};
 pub use error::{Error, StoreProblem};
 pub use formats::kineto::{CATEGORY, EventWriter, Lane};
 pub use location::Location;
+pub use merge::{Merge, Merged, merge};
 pub use sink::write_parquet;
 pub use stored::{Stored, stored, traces};
 
