@@ -34,7 +34,7 @@ pub(crate) struct Candidate {
 }
 
 /// Finds the traces of a run: the file itself, or the files of the folder; folders below only if the
-/// folder itself holds no timeline. `name` is what the run is called in errors.
+/// folder itself holds no trace of PyTorch's (Composer's are spread over folders). `name` is what the run is called in errors.
 pub(crate) fn discover(run: Place, name: &str) -> Result<Found, Error> {
     let mut found = Found::default();
     let root = match run {

@@ -15,6 +15,7 @@
 
 mod augment;
 mod companions;
+mod composer_files;
 mod discover;
 mod enrich;
 mod error;

@@ -7,8 +7,10 @@ use rayon::prelude::*;
 use trace_model::{Dataset, RunInfo, Source, TableSet, Warning};
 
 use crate::companions::{self, Companion};
+use crate::composer_files;
 use crate::discover::{self, Candidate};
 use crate::error::Error;
+use crate::formats::composer;
 use crate::formats::execution::{self, Recording};
 use crate::formats::kineto::{self, Trace};
 use crate::formats::{Format, Unreadable};
@@ -22,14 +24,41 @@ use crate::{Options, Progress};
 /// A timeline that was read, with the rank it was given.
 pub(crate) struct Member {
     pub(crate) trace: Trace,
-    file: String,
+    pub(crate) file: String,
     pub(crate) rank: i32,
-    rank_from: &'static str,
+    /// The files that the trace was made of; `shift_ns` is what was added to times already.
+    pub(crate) sources: Vec<Source>,
+    /// What puts its clock on that of the lowest rank.
+    pub(crate) adjust_ns: i64,
+    /// The clock was compared with those of other ranks.
+    pub(crate) is_synchronised: bool,
+}
+
+impl Member {
+    pub(crate) fn new(trace: Trace, file: String, rank: i32, rank_from: &'static str) -> Self {
+        let source = Source {
+            file: file.clone(),
+            format: "kineto",
+            rank,
+            rank_from,
+            json_bytes: trace.json_bytes,
+            events: trace.events(),
+            shift_ns: 0,
+        };
+        Self { trace, file, rank, sources: vec![source], adjust_ns: 0, is_synchronised: false }
+    }
+
+    /// What must be added to times as written to get nanoseconds since 1970, on the clock of the lowest rank
+    /// where clocks were compared.
+    fn base_time_ns(&self) -> Option<i64> {
+        self.trace.base_time_ns().map(|base| base + self.adjust_ns)
+    }
 }
 
 /// What a file turned out to be.
 enum Content {
     Timeline(Box<Trace>),
+    Composer(Box<composer::Recording>),
     ExecutionTrace(Box<Recording>),
     Memory(Memory),
 }
@@ -46,13 +75,24 @@ pub(crate) fn read(
     let found = discover::discover(place, &name)?;
     progress.begin(found.traces.len(), found.traces.iter().map(|c| c.bytes).sum());
     let limit = Limit { max_json_bytes: options.max_json_bytes };
-    let results = read_files(&found.traces, limit, progress);
+    // PyTorch's traces beside Composer's are complete only with those: they are enriched later.
+    let is_joined = found.traces.iter().any(|candidate| candidate.format == Format::Composer);
+    let mut results = read_files(&found.traces, is_joined, limit, progress);
+    let is_composers = |result: &Result<Content, Lost>| matches!(result, Ok(Content::Composer(_)));
+    let is_late = !is_joined && results.iter().any(is_composers);
+    if is_late {
+        // Composer's files that do not look it from their start.
+        results = read_files(&found.traces, true, limit, progress);
+    }
+    let is_joined = is_joined || is_late;
 
     let mut warnings = Vec::new();
     let (mut traces, mut recordings, mut memory) = (Vec::new(), Vec::new(), Vec::new());
+    let mut composer = Vec::new();
     for (candidate, result) in found.traces.into_iter().zip(results) {
         match result {
             Ok(Content::Timeline(trace)) => traces.push((candidate.file, *trace)),
+            Ok(Content::Composer(recording)) => composer.push(*recording),
             Ok(Content::ExecutionTrace(nodes)) => recordings.push((candidate.file, *nodes)),
             Ok(Content::Memory(content)) => memory.push((candidate.file, content)),
             Err(Lost::Outage(error) | Lost::Unreadable(error)) if is_file => {
@@ -66,7 +106,7 @@ pub(crate) fn read(
             }
         }
     }
-    if traces.is_empty() && recordings.is_empty() && memory.is_empty() {
+    if traces.is_empty() && composer.is_empty() && recordings.is_empty() && memory.is_empty() {
         let first = warnings.into_iter().next();
         return Err(first.map_or_else(
             || Error::NoTrace { path: name.clone().into(), skipped: found.skipped.clone() },
@@ -85,7 +125,16 @@ pub(crate) fn read(
         warnings.push(Warning { code: "skipped-file", file: String::new(), message, count });
     }
     let members = assign_ranks(traces, &mut warnings);
-    let members = choose_cycles(members, options.cycle, &mut warnings);
+    let (joined, members) = composer_files::join(composer, members, options.cycle, &mut warnings);
+    let mut members = choose_cycles(members, options.cycle, &mut warnings);
+    if is_joined {
+        members.extend(joined);
+        members.sort_by_key(|member| member.rank);
+        members = members
+            .into_par_iter()
+            .map(|member| Member { trace: member.trace.enrich(), ..member })
+            .collect();
+    }
     check_world(&members, &mut warnings);
     let companions = companions::assign(recordings, &members, &mut warnings);
     let memory = memory_files::assign(memory, &members, &mut warnings);
@@ -120,16 +169,22 @@ impl From<io::Error> for Lost {
 /// Reads files side by side, begun in their order; what each turned out to be, in their order.
 fn read_files(
     files: &[Candidate],
+    is_joined: bool,
     limit: Limit,
     progress: &dyn Progress,
 ) -> Vec<Result<Content, Lost>> {
     if !files.iter().any(|candidate| candidate.stored.is_far()) {
-        return files.par_iter().map(|candidate| read_file(candidate, limit, progress)).collect();
+        return files
+            .par_iter()
+            .map(|candidate| read_file(candidate, is_joined, limit, progress))
+            .collect();
     }
     let stored: Vec<&storage::File> = files.iter().map(|candidate| &candidate.stored).collect();
     storage::reading(&stored, progress, |begun| {
-        let mut results: Vec<(usize, Result<Content, Lost>)> =
-            begun.par_bridge().map(|at| (at, read_file(&files[at], limit, progress))).collect();
+        let mut results: Vec<(usize, Result<Content, Lost>)> = begun
+            .par_bridge()
+            .map(|at| (at, read_file(&files[at], is_joined, limit, progress)))
+            .collect();
         results.sort_unstable_by_key(|(at, _)| *at);
         results.into_iter().map(|(_, result)| result).collect()
     })
@@ -137,6 +192,7 @@ fn read_files(
 
 fn read_file(
     candidate: &Candidate,
+    is_joined: bool,
     limit: Limit,
     progress: &dyn Progress,
 ) -> Result<Content, Lost> {
@@ -148,8 +204,18 @@ fn read_file(
     let advance = |bytes| progress.advance(bytes);
     let unusable = |error: Unreadable| error.reason().to_owned();
     let content = match candidate.format {
-        Format::Kineto => kineto::read(&candidate.file, input, &advance)
-            .map(|trace| Content::Timeline(Box::new(trace)))
+        Format::Kineto => kineto::parse(&candidate.file, input, &advance)
+            .map(|trace| match (trace.is_composers(), is_joined) {
+                (true, _) => {
+                    let recording = composer::Recording::new(&candidate.file, trace);
+                    Content::Composer(Box::new(recording))
+                }
+                (false, true) => Content::Timeline(Box::new(trace)),
+                (false, false) => Content::Timeline(Box::new(trace.enrich())),
+            })
+            .map_err(unusable),
+        Format::Composer => composer::read(&candidate.file, input, &advance)
+            .map(|recording| Content::Composer(Box::new(recording)))
             .map_err(unusable),
         Format::ExecutionTrace => execution::read(input, &advance)
             .map(|nodes| Content::ExecutionTrace(Box::new(nodes)))
@@ -177,8 +243,7 @@ fn assign_ranks(traces: Vec<(String, Trace)>, warnings: &mut Vec<Warning>) -> Ve
     let known: Vec<Option<(i32, &'static str)>> = traces
         .iter()
         .map(|(file, trace)| {
-            let rank = trace.rank().map(|rank| (rank, "distributedInfo"));
-            rank.or_else(|| discover::stated_rank(file).map(|rank| (rank, "file name")))
+            trace.rank().or_else(|| discover::stated_rank(file).map(|rank| (rank, "file name")))
         })
         .collect();
     used.extend(known.iter().flatten().map(|&(rank, _)| rank));
@@ -232,13 +297,12 @@ fn assign_ranks(traces: Vec<(String, Trace)>, warnings: &mut Vec<Warning>) -> Ve
             let (rank, rank_from) = known
                 .or_else(|| by_worker.get(discover::worker(&file)).copied())
                 .unwrap_or((0, "order"));
-            Member { trace, file, rank, rank_from }
+            Member::new(trace, file, rank, rank_from)
         })
         .collect()
 }
 
-/// Several files of one rank: cycles if they follow each other in time (one is kept), duplicates if
-/// they overlap (the first is kept).
+/// Several files of one rank: one cycle is kept.
 fn choose_cycles(
     members: Vec<Member>,
     cycle: Option<usize>,
@@ -248,39 +312,61 @@ fn choose_cycles(
     for member in members {
         by_rank.entry(member.rank).or_default().push(member);
     }
-    let mut kept = Vec::new();
-    for (rank, mut files) in by_rank {
-        let time = |m: &Member| {
-            let base = m.trace.base_time_ns().unwrap_or(0);
-            (base.saturating_add(m.trace.start_ns), base.saturating_add(m.trace.end_ns))
-        };
-        files.sort_by(|a, b| (time(a), &a.file).cmp(&(time(b), &b.file)));
-        let mut cycles: Vec<Member> = Vec::new();
-        for member in files {
-            match cycles.last() {
-                Some(last) if time(&member).0 < time(last).1 || time(&member) == time(last) => {
-                    let message = format!(
-                        "also says it is rank {rank}, at the same time as {}: set aside",
-                        last.file
-                    );
-                    warnings.push(run_warning("duplicate-rank", member.file, message));
-                }
-                _ => cycles.push(member),
+    by_rank
+        .into_iter()
+        .map(|(rank, files)| {
+            let cycles = cycles(rank, files, warnings);
+            choose_cycle(rank, cycles, cycle, warnings)
+        })
+        .collect()
+}
+
+/// The files of one rank in order of time: cycles if they follow each other, duplicates if they overlap (the
+/// first is kept).
+pub(crate) fn cycles(
+    rank: i32,
+    mut files: Vec<Member>,
+    warnings: &mut Vec<Warning>,
+) -> Vec<Member> {
+    let time = |m: &Member| {
+        let base = m.trace.base_time_ns().unwrap_or(0);
+        (base.saturating_add(m.trace.start_ns), base.saturating_add(m.trace.end_ns))
+    };
+    files.sort_by(|a, b| (time(a), &a.file).cmp(&(time(b), &b.file)));
+    let mut cycles: Vec<Member> = Vec::new();
+    for member in files {
+        match cycles.last() {
+            Some(last) if time(&member).0 < time(last).1 || time(&member) == time(last) => {
+                let message = format!(
+                    "also says it is rank {rank}, at the same time as {}: set aside",
+                    last.file
+                );
+                warnings.push(run_warning("duplicate-rank", member.file, message));
             }
+            _ => cycles.push(member),
         }
-        let count = cycles.len();
-        let chosen = cycle.map_or(count, |c| c.clamp(1, count)) - 1;
-        if count > 1 {
-            let file = cycles[chosen].file.clone();
-            let message = format!(
-                "rank {rank} has {count} profile cycles: cycle {} was read (--cycle chooses another)",
-                chosen + 1
-            );
-            warnings.push(run_warning("several-cycles", file, message));
-        }
-        kept.push(cycles.swap_remove(chosen));
     }
-    kept
+    cycles
+}
+
+/// One of the cycles of a rank, of which there is at least one: the one that was asked for, else the last.
+pub(crate) fn choose_cycle(
+    rank: i32,
+    mut cycles: Vec<Member>,
+    cycle: Option<usize>,
+    warnings: &mut Vec<Warning>,
+) -> Member {
+    let count = cycles.len();
+    let chosen = cycle.map_or(count, |c| c.clamp(1, count)) - 1;
+    if count > 1 {
+        let file = cycles[chosen].file.clone();
+        let message = format!(
+            "rank {rank} has {count} profile cycles: cycle {} was read (--cycle chooses another)",
+            chosen + 1
+        );
+        warnings.push(run_warning("several-cycles", file, message));
+    }
+    cycles.swap_remove(chosen)
 }
 
 /// Says so when the traces speak of more ranks than there are files.
@@ -305,22 +391,27 @@ fn assemble(
 ) -> Dataset {
     let has_timeline = !members.is_empty();
     let single = members.len() == 1;
-    let absolute = |m: &Member| m.trace.base_time_ns().map(|base| base + m.trace.start_ns);
+    let absolute = |m: &Member| m.base_time_ns().map(|base| base + m.trace.start_ns);
     let zero = members.iter().filter_map(absolute).min();
-    let all_absolute = members.iter().all(|m| m.trace.base_time_ns().is_some());
+    let all_absolute = members.iter().all(|m| m.base_time_ns().is_some());
     // Without absolute times, traces that overlap as written probably share a clock.
     let first = members.iter().map(|m| m.trace.start_ns).min().unwrap_or(0);
     let overlap = members.iter().map(|m| m.trace.start_ns).max()
         < members.iter().map(|m| m.trace.end_ns).min();
 
     // What is added to the times of a trace, the absolute time of zero, and how sure that is.
-    let clock = |trace: &Trace| match (trace.base_time_ns(), zero) {
+    let clock = |member: &Member| match (member.base_time_ns(), zero) {
         (Some(base), Some(zero)) => {
-            (base - zero, Some(zero), if single { "single" } else { "absolute" })
+            let clock = match (single, member.is_synchronised) {
+                (true, _) => "single",
+                (false, true) => "synchronised",
+                (false, false) => "absolute",
+            };
+            (base - zero, Some(zero), clock)
         }
-        _ if single => (-trace.start_ns, None, "single"),
+        _ if single => (-member.trace.start_ns, None, "single"),
         _ if overlap && zero.is_none() => (-first, None, "relative"),
-        _ => (-trace.start_ns, None, "relative"),
+        _ => (-member.trace.start_ns, None, "relative"),
     };
 
     let mut info = RunInfo { path, ..RunInfo::default() };
@@ -329,21 +420,17 @@ fn assemble(
             warnings.extend(member.trace.warnings());
             info.ranks.push(member.rank);
             info.steps = info.steps.max(member.trace.steps());
-            info.sources.push(Source {
-                file: member.file.clone(),
-                format: "kineto",
-                rank: member.rank,
-                rank_from: member.rank_from,
-                json_bytes: member.trace.json_bytes,
-                events: member.trace.events(),
-                shift_ns: clock(&member.trace).0,
-            });
+            let shift_ns = clock(member).0;
+            info.sources.extend(member.sources.iter().cloned().map(|source| {
+                let shift_ns = source.shift_ns + shift_ns;
+                Source { shift_ns, ..source }
+            }));
         }
         members
             .into_par_iter()
             .map(|member| {
+                let (shift, base, clock) = clock(&member);
                 let trace = member.trace;
-                let (shift, base, clock) = clock(&trace);
                 let end_ns = trace.end_ns + shift;
                 let mut tables = TableSet::default();
                 trace.into_tables(&mut tables, member.rank, shift, base, clock);

@@ -35,6 +35,9 @@ pub trait Column: Default {
     fn push(&mut self, item: Self::Item);
     /// Moves the rows of `other` to the end; `remap` translates its string ids.
     fn append(&mut self, other: Self, remap: &[StrId]);
+    /// The values of these rows, in this order.
+    #[must_use]
+    fn take(&self, rows: &[usize]) -> Self;
     /// Number of values.
     fn len(&self) -> usize;
     /// Whether there are none.
@@ -70,6 +73,10 @@ macro_rules! primitive_column {
                 } else {
                     self.0.append(&mut other.0);
                 }
+            }
+
+            fn take(&self, rows: &[usize]) -> Self {
+                Self(rows.iter().map(|&row| self.0[row]).collect())
             }
 
             fn len(&self) -> usize {
@@ -129,6 +136,10 @@ impl Column for Flag {
         self.0.append(&mut other.0);
     }
 
+    fn take(&self, rows: &[usize]) -> Self {
+        Self(rows.iter().map(|&row| self.0[row]).collect())
+    }
+
     fn len(&self) -> usize {
         self.0.len()
     }
@@ -159,6 +170,10 @@ impl Column for Name {
         self.0.extend(
             other.0.into_iter().map(|id| if id.is_null() { id } else { remap[id.index()] }),
         );
+    }
+
+    fn take(&self, rows: &[usize]) -> Self {
+        Self(rows.iter().map(|&row| self.0[row]).collect())
     }
 
     fn len(&self) -> usize {
@@ -244,6 +259,15 @@ impl Column for Text {
         let base = self.bytes.len() as i64;
         self.bytes.push_str(&other.bytes);
         self.offsets.extend(other.offsets[1..].iter().map(|end| end + base));
+    }
+
+    fn take(&self, rows: &[usize]) -> Self {
+        let mut taken = Self::default();
+        for &row in rows {
+            taken.offsets.push(taken.bytes.len() as i64);
+            taken.extend_last(self.get(row));
+        }
+        taken
     }
 
     fn len(&self) -> usize {

@@ -85,11 +85,11 @@ pub struct RunInfo {
 pub struct Source {
     /// Path relative to the run, or as given for a single file.
     pub file: String,
-    /// Format it was read as: `kineto`, `execution trace`, `memory snapshot`, `memory timeline`.
+    /// Format it was read as: `kineto`, `composer`, `execution trace`, `memory snapshot`, `memory timeline`.
     pub format: &'static str,
     /// Rank its events were given.
     pub rank: i32,
-    /// Where the rank came from: `distributedInfo`, `file name`, `order`; for what goes with a trace
+    /// Where the rank came from: `distributedInfo`, `global_rank`, `file name`, `order`; for what goes with a trace
     /// also `process id`, `the only trace`.
     pub rank_from: &'static str,
     /// Bytes of JSON, or of the pickle, after decompression.

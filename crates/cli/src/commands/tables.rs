@@ -5,6 +5,8 @@ use std::path::Path;
 
 use trace_advisor::Run;
 use trace_advisor::analyses::{Module, catalog};
+use trace_advisor::arrow::array::AsArray;
+use trace_advisor::arrow::datatypes::Int64Type;
 use trace_advisor::ingest::Location;
 use trace_advisor::trace_model::tables::{self, TABLES};
 use trace_advisor::trace_model::{TableSpec, Unit};
@@ -159,17 +161,38 @@ fn of_run(path: &Path, args: &Tables, console: &mut Console) -> anyhow::Result<(
             writeln!(console.out, "  {:width$}  {:>12}", table.name, thousands(count as i64))?;
         }
     }
-    writeln!(console.out, "\nEvents by kind, all files")?;
-    let batches = run.sql(
-        "SELECT phase, category, sum(event_count) AS events, \
-                coalesce(stored_in, 'set aside') AS stored_in \
-         FROM event_counts GROUP BY phase, category, stored_in \
-         ORDER BY stored_in IS NULL, events DESC, phase, category",
-    )?;
-    rows::write(&batches, RowFormat::Table, &mut console.out, console.out_is_terminal)?;
+    event_kinds(&run, args.all, console)?;
     console.out.flush()?;
     print_warnings(&run, console)?;
     print_timings(&run, &args.reading, console)?;
+    Ok(())
+}
+
+/// How many events of which kind there were. Composer's markers have a category each: the most frequent kinds
+/// are shown, and all that were set aside.
+fn event_kinds(run: &Run, all: bool, console: &mut Console) -> anyhow::Result<()> {
+    const SHOWN: usize = 24;
+    writeln!(console.out, "\nEvents by kind, all files")?;
+    let shown = if all { usize::MAX >> 1 } else { SHOWN };
+    let kinds = "SELECT phase, category, sum(event_count) AS events, stored_in \
+                 FROM event_counts GROUP BY phase, category, stored_in";
+    let batches = run.sql(&format!(
+        "SELECT phase, category, events, coalesce(stored_in, 'set aside') AS stored_in \
+         FROM (SELECT *, row_number() OVER ( \
+                   PARTITION BY stored_in IS NULL ORDER BY events DESC, phase, category) AS place \
+               FROM ({kinds})) \
+         WHERE place <= {shown} OR stored_in IS NULL \
+         ORDER BY stored_in = 'set aside', events DESC, phase, category",
+    ))?;
+    rows::write(&batches, RowFormat::Table, &mut console.out, console.out_is_terminal)?;
+    let count =
+        run.sql(&format!("SELECT count(*) AS kinds FROM ({kinds}) WHERE stored_in IS NOT NULL"))?;
+    let kinds =
+        count.first().map_or(0, |batch| batch.column(0).as_primitive::<Int64Type>().value(0));
+    let hidden = usize::try_from(kinds).unwrap_or(0).saturating_sub(shown);
+    if hidden > 0 {
+        writeln!(console.out, "... and {hidden} more kinds: --all shows them")?;
+    }
     Ok(())
 }
 

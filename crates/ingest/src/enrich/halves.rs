@@ -1,6 +1,6 @@
 //! Begin (`B`) and end (`E`) events become spans.
 
-use trace_model::tables::{Annotation, HalfEvent, Span};
+use trace_model::tables::{Annotation, Span};
 
 use crate::formats::kineto::classify::{Kind, classify};
 use crate::formats::kineto::columns::{Columns, Half};
@@ -37,16 +37,8 @@ pub(crate) fn pair(columns: &mut Columns) {
 fn unmatched(columns: &mut Columns, halves: &mut Vec<Half>) {
     for half in halves.drain(..) {
         columns.issues.add(Issue::UnmatchedBeginEnd);
-        keep(columns, half);
+        columns.keep_half(half);
     }
-}
-
-/// Keeps a half on its own.
-fn keep(columns: &mut Columns, half: Half) {
-    let Half { begin, event_id, name, category, ts_ns, thread, args } = half;
-    let phase = columns.strings.intern(if begin { "B" } else { "E" });
-    let row = HalfEvent { rank: 0, event_id, phase, name, category, ts_ns, thread, args };
-    columns.half_events.push(row);
 }
 
 fn push(columns: &mut Columns, begin: Half, end_ns: i64) {

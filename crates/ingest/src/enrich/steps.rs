@@ -4,6 +4,7 @@ use trace_model::StrId;
 use trace_model::column::{NULL_I32, NULL_I64};
 use trace_model::tables::{Step, Steps};
 
+use crate::formats::composer::markers::{BATCH, LOADERS, batch_number};
 use crate::formats::kineto::classify::profiler_step;
 use crate::formats::kineto::columns::Columns;
 
@@ -14,9 +15,9 @@ const MIN_OPTIMIZER_STEPS: usize = 3;
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) steps: Steps,
-    /// Steps marked by the profiler.
-    pub(crate) profiler_steps: usize,
-    /// Steps marked by the profiler or the optimizer.
+    /// Steps marked by the profiler or the trainer.
+    pub(crate) marked_steps: usize,
+    /// Steps marked by the profiler, the trainer or the optimizer.
     pub(crate) real_steps: usize,
     /// Latest start of any event that marks a profiler step, if there are two steps or more. As in
     /// HTA, the device's copy of the mark counts too.
@@ -35,8 +36,8 @@ struct Mark {
     event_id: i64,
 }
 
-/// Finds the steps: by `ProfilerStep#n`, else from one `Optimizer.step` to the next, else `whole`, the
-/// start and end of the recording, as one.
+/// Finds the steps: by `ProfilerStep#n`, else by Composer's markers, else from one `Optimizer.step` to the
+/// next, else `whole`, the start and end of the recording, as one.
 pub(crate) fn find(columns: &mut Columns, whole: (i64, i64)) -> Found {
     let (start_ns, end_ns) = whole;
     let mut found = Found::default();
@@ -56,10 +57,14 @@ pub(crate) fn find(columns: &mut Columns, whole: (i64, i64)) -> Found {
             marks.push(mark);
         }
     }
-    found.profiler_steps = marks.len();
     found.cut_ns = last_start.filter(|_| distinct.len() >= 2);
     found.steps_end_ns = marks.iter().map(|m| m.ts_ns + m.dur_ns).max();
     let mut source = "profiler_step";
+    if marks.is_empty() {
+        marks = composer_batches(columns);
+        source = "composer";
+    }
+    found.marked_steps = marks.len();
     if marks.is_empty() {
         marks = between_optimizer_steps(columns);
         source = "optimizer";
@@ -106,6 +111,36 @@ fn mark(columns: &Columns, row: usize, step: i64) -> Mark {
         thread: t.thread.0[row],
         event_id: t.event_id.0[row],
     }
+}
+
+/// From the begin of the loader's call that got a batch to the end of `event/batch`. A loader's call without
+/// a batch, at the end of an epoch, is in no step.
+fn composer_batches(columns: &Columns) -> Vec<Mark> {
+    let Some(batch) = columns.strings.find(BATCH) else { return Vec::new() };
+    let loaders = LOADERS.map(|name| columns.strings.find(name));
+    let t = &columns.annotations;
+    let mut rows: Vec<usize> = (0..t.len())
+        .filter(|&row| {
+            let name = t.name.0[row];
+            !t.on_device.0[row] && (name == batch || loaders.contains(&Some(name)))
+        })
+        .collect();
+    // In releases 0.7 and 0.8 a batch begins inside the loader's marker.
+    rows.sort_by_key(|&row| (t.thread.0[row], t.ts_ns.0[row], t.event_id.0[row]));
+    let mut loader: Option<usize> = None;
+    let mut marks = Vec::new();
+    for row in rows {
+        if t.name.0[row] != batch {
+            loader = Some(row);
+            continue;
+        }
+        let own = loader.take().filter(|&loader| t.thread.0[loader] == t.thread.0[row]);
+        let ts_ns = own.map_or(t.ts_ns.0[row], |loader| t.ts_ns.0[loader]);
+        let end_ns = t.ts_ns.0[row] + t.dur_ns.0[row];
+        let step = batch_number(t.args.get(row)).unwrap_or(marks.len() as i64);
+        marks.push(Mark { ts_ns, dur_ns: end_ns - ts_ns, ..mark(columns, row, step) });
+    }
+    marks
 }
 
 /// From the end of one `Optimizer.step` to the end of the next, on the thread that has most of them.

@@ -1,5 +1,6 @@
 //! The formats that can be read. A new one is a module here and a line in [`recognise`].
 
+pub(crate) mod composer;
 pub(crate) mod execution;
 pub(crate) mod kineto;
 pub(crate) mod memory_timeline;
@@ -12,6 +13,8 @@ mod text;
 pub(crate) enum Format {
     /// A Chrome trace as PyTorch Profiler (Kineto) writes it.
     Kineto,
+    /// A Chrome trace as Composer's profiler writes it.
+    Composer,
     /// Operators and their arguments without times, as PyTorch's `ExecutionTraceObserver` writes them.
     ExecutionTrace,
     /// What the caching allocator holds and did, as `torch.cuda.memory._dump_snapshot` pickles it.
@@ -102,6 +105,9 @@ pub(crate) fn recognise(prefix: &[u8]) -> Recognised {
         {
             Recognised::Trace(Format::Kineto)
         }
+        Some(b'[') if has("\"ph\"") && composer::KEYS.iter().any(|key| has(key)) => {
+            Recognised::Trace(Format::Composer)
+        }
         Some(b'[') if has("\"ph\"") => Recognised::Trace(Format::Kineto),
         Some(b'[') if is_memory_timeline(text) => Recognised::Trace(Format::MemoryTimeline),
         _ if has("<title>GPU Memory Timeline HTML</title>") => {
@@ -127,6 +133,8 @@ mod tests {
     fn traces_are_known_by_content() {
         assert_eq!(recognise(b" {\"schemaVersion\": 1,"), Recognised::Trace(Format::Kineto));
         assert_eq!(recognise(b"[{\"ph\": \"X\"}]"), Recognised::Trace(Format::Kineto));
+        let composer = b"[\n{\"name\": \"callback/Profiler/event/init\", \"ph\": \"E\"";
+        assert_eq!(recognise(composer), Recognised::Trace(Format::Composer));
         let header =
             b"{\"schema\": \"1.1.1-chakra.0.0.4\", \"pid\": 7, \"start_ts\": 1, \"nodes\": [";
         assert_eq!(recognise(header), Recognised::Trace(Format::ExecutionTrace));

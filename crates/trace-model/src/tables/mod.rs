@@ -140,6 +140,13 @@ macro_rules! table {
                 $(self.$column.append(other.$column, remap);)+
             }
 
+            /// These rows, in this order; ids of strings stay those of the same pool.
+            #[must_use]
+            pub fn take(&self, rows: &[usize]) -> Self {
+                use $crate::column::Column as _;
+                Self { $($column: self.$column.take(rows),)+ }
+            }
+
             /// Number of rows.
             pub fn len(&self) -> usize {
                 use $crate::column::Column as _;

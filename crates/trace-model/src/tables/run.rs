@@ -13,7 +13,7 @@ table! {
     start_ns: I64, Ns, "first event";
     end_ns: I64, Ns, "end of the last event";
     base_time_ns: OptI64, Ns, "absolute time (Unix epoch) of zero on the run's clock, where known";
-    clock: Name, None, "how this rank's times relate to the others': single, absolute (a shared wall clock, not corrected for skew), or relative (own start is zero: not comparable)";
+    clock: Name, None, "how this rank's times relate to the others': single, absolute (a shared wall clock, not corrected for skew), synchronised (put on the clock of the lowest rank by the barrier that Composer stamps), or relative (own start is zero: not comparable)";
     event_count: I64, Count, "events read";
     step_count: I32, Count, "profiler steps found, 0 if the trace has none";
     cut_ns: OptI64, Ns, "start of the last profiler step when there are two or more: work launched from here on is incomplete";

@@ -208,7 +208,10 @@ impl ByRank {
         events.sort_by_key(|r| r.rank);
         for mut events in events {
             let window = if text.is_empty() {
-                events.whole()
+                match events.longest_run() {
+                    Some((begin, end)) => Some(events.clip(begin, end)),
+                    None => events.whole(),
+                }
             } else {
                 let mut spans = instances(&events, annotations, text);
                 most = most.max(spans.len());

@@ -291,6 +291,27 @@ impl RankEvents {
         all.reduce(|a, b| Window { begin: a.begin.min(b.begin), end: a.end.max(b.end) })
     }
 
+    /// The longest stretch of steps that follow each other, if there are pauses between them: of several profile
+    /// cycles one, since what happened in between was not recorded.
+    pub(super) fn longest_run(&self) -> Option<(i64, i64)> {
+        let mut durs: Vec<i64> = self.steps.iter().map(|step| step.end - step.ts).collect();
+        durs.sort_unstable();
+        let pause = durs.get(durs.len() / 2)? / 2;
+        let mut runs: Vec<(usize, i64, i64)> = Vec::new();
+        for step in &self.steps {
+            match runs.last_mut() {
+                Some((count, _, end)) if step.ts - *end <= pause => {
+                    *count += 1;
+                    *end = (*end).max(step.end);
+                }
+                _ => runs.push((1, step.ts, step.end)),
+            }
+        }
+        let several = runs.len() > 1;
+        let (_, begin, end) = runs.into_iter().max_by_key(|&(count, begin, _)| (count, begin))?;
+        several.then_some((begin, end))
+    }
+
     /// Only what belongs to the host's time from `begin` to `end`: host events are cut at its borders;
     /// device work counts if it was launched inside, or was still running at the start. The window
     /// ends when all of that is done.

@@ -2,9 +2,9 @@
 
 use rustc_hash::FxHashMap;
 use trace_model::tables::{
-    Annotations, Collectives, Counters, CpuOps, DeviceSyncs, Flows, HalfEvents, Instants, Kernels,
-    Memcpys, MemoryEvents, Memsets, ProfilerRanges, PythonFrames, RangeCounters, RuntimeCalls,
-    Spans,
+    Annotations, Collectives, Counters, CpuOps, DeviceSyncs, Flows, HalfEvent, HalfEvents,
+    Instants, Kernels, Memcpys, MemoryEvents, Memsets, ProfilerRanges, PythonFrames, RangeCounters,
+    RuntimeCalls, Spans,
 };
 use trace_model::{StrId, Strings};
 
@@ -153,5 +153,162 @@ impl Columns {
         each!(cpu_ops, runtime_calls, annotations, python_frames, kernels, memcpys, memsets);
         each!(device_syncs, profiler_ranges, collectives, memory_events, counters, flows);
         each!(instants, spans, half_events);
+    }
+
+    /// Cuts the columns into as many as there are parts; `part_of` says by lane which part its rows go to.
+    /// What has no lane goes with its event. Counts and issues of the file stay with the first part.
+    pub(crate) fn split(mut self, part_of: &[usize], parts: usize) -> Vec<Self> {
+        let mut of_event = vec![0_usize; usize::try_from(self.events).unwrap_or(0)];
+        self.for_each_base(|event_ids, threads| {
+            for (&id, &thread) in event_ids.iter().zip(threads.iter()) {
+                of_event[id as usize] = part_of[thread as usize];
+            }
+        });
+        let mut halves: Vec<Vec<Half>> = Vec::new();
+        halves.resize_with(parts, Vec::new);
+        for half in std::mem::take(&mut self.halves) {
+            halves[part_of[half.thread as usize]].push(half);
+        }
+        let mut split: Vec<Self> = halves
+            .into_iter()
+            .map(|halves| Self {
+                strings: self.strings.clone(),
+                halves,
+                lanes: self.lanes.clone(),
+                has_shapes: self.has_shapes,
+                has_stacks: self.has_stacks,
+                has_modules: self.has_modules,
+                events: self.events,
+                ..Self::default()
+            })
+            .collect();
+        macro_rules! each {
+            ($($table:ident),+) => { $(
+                let mut rows = vec![Vec::new(); parts];
+                for (row, &event) in self.$table.event_id.0.iter().enumerate() {
+                    rows[of_event[event as usize]].push(row);
+                }
+                for (part, rows) in split.iter_mut().zip(rows) {
+                    part.$table = self.$table.take(&rows);
+                }
+            )+ };
+        }
+        each!(cpu_ops, runtime_calls, annotations, python_frames, kernels, memcpys, memsets);
+        each!(device_syncs, profiler_ranges, range_counters, collectives, memory_events);
+        each!(counters, flows, instants, spans, half_events);
+        if let Some(first) = split.first_mut() {
+            first.counts = self.counts;
+            first.issues = self.issues;
+        }
+        split.iter_mut().for_each(Self::drop_empty_lanes);
+        split
+    }
+
+    /// Forgets the lanes on which nothing happened.
+    pub(crate) fn drop_empty_lanes(&mut self) {
+        let mut used = vec![false; self.lanes.len()];
+        let mut mark = |threads: &[i32]| threads.iter().for_each(|&t| used[t as usize] = true);
+        self.for_each_base(|_, threads| mark(threads));
+        self.halves.iter().for_each(|half| mark(&[half.thread]));
+        let mut next = 0..;
+        let numbers: Vec<i32> =
+            used.iter().map(|&used| if used { next.next().unwrap_or(0) } else { -1 }).collect();
+        let mut kept = used.iter();
+        self.lanes.retain(|_| kept.next().copied().unwrap_or(false));
+        self.renumber_lanes(&numbers);
+    }
+
+    /// Keeps a begin or an end without its other half.
+    pub(crate) fn keep_half(&mut self, half: Half) {
+        let Half { begin, event_id, name, category, ts_ns, thread, args } = half;
+        let phase = self.strings.intern(if begin { "B" } else { "E" });
+        let row = HalfEvent { rank: 0, event_id, phase, name, category, ts_ns, thread, args };
+        self.half_events.push(row);
+    }
+
+    /// Calls the process of all lanes by another id; lanes that become one are joined.
+    pub(crate) fn rename_process(&mut self, pid: &str) {
+        let pid = self.strings.intern(pid);
+        self.labels.iter_mut().for_each(|label| label.0 = pid);
+        let mut numbers: FxHashMap<StrId, i32> = FxHashMap::default();
+        let mut joined = Vec::new();
+        let lanes: Vec<i32> = self
+            .lanes
+            .iter()
+            .map(|&(_, tid)| {
+                *numbers.entry(tid).or_insert_with(|| {
+                    joined.push((pid, tid));
+                    joined.len() as i32 - 1
+                })
+            })
+            .collect();
+        self.lanes = joined;
+        self.renumber_lanes(&lanes);
+    }
+
+    fn renumber_lanes(&mut self, numbers: &[i32]) {
+        self.for_each_base(|_, threads| {
+            threads.iter_mut().for_each(|thread| *thread = numbers[*thread as usize]);
+        });
+        for half in &mut self.halves {
+            half.thread = numbers[half.thread as usize];
+        }
+    }
+
+    /// Says in which table begins and ends will be, other than `spans`.
+    pub(crate) fn halves_are(&mut self, table: &'static str) {
+        let counts = std::mem::take(&mut self.counts);
+        self.counts = counts
+            .into_iter()
+            .map(|((phase, category, stored_in), count)| {
+                let is_half = matches!(phase, b'B' | b'E') && stored_in.is_some();
+                ((phase, category, if is_half { Some(table) } else { stored_in }), count)
+            })
+            .collect();
+    }
+
+    /// Says that of a file only begins, ends, instants, counters and names were used.
+    pub(crate) fn only_halves_and_points_count(&mut self) {
+        let counts = std::mem::take(&mut self.counts);
+        #[expect(clippy::iter_over_hash_type, reason = "sums do not depend on order")]
+        for ((phase, category, stored_in), count) in counts {
+            let is_used = match phase {
+                b'B' | b'E' | b'C' | b'M' => true,
+                b'i' => stored_in == Some("instants"),
+                _ => false,
+            };
+            let key = (phase, category, stored_in.filter(|_| is_used));
+            *self.counts.entry(key).or_default() += count;
+        }
+    }
+
+    /// Entries of the event list that these rows came from.
+    pub(crate) fn row_events(&self) -> u64 {
+        let mut samples = 0;
+        let mut last = None;
+        for &id in &self.counters.event_id.0 {
+            samples += usize::from(last != Some(id));
+            last = Some(id);
+        }
+        macro_rules! sum {
+            ($($table:ident),+) => { 0 $(+ self.$table.len())+ };
+        }
+        let rows = sum!(
+            cpu_ops,
+            runtime_calls,
+            annotations,
+            python_frames,
+            kernels,
+            memcpys,
+            memsets,
+            device_syncs,
+            profiler_ranges,
+            memory_events,
+            flows,
+            instants,
+            spans,
+            half_events
+        );
+        (rows + samples + self.halves.len() + self.labels.len()) as u64
     }
 }

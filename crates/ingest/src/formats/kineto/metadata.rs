@@ -8,7 +8,8 @@ use crate::number;
 /// The entries that mean something to us.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Metadata {
-    pub(crate) rank: Option<i32>,
+    /// Rank, and the entry that says so.
+    pub(crate) rank: Option<(i32, &'static str)>,
     pub(crate) world_size: Option<i32>,
     pub(crate) backend: Option<String>,
     pub(crate) host: Option<String>,
@@ -59,6 +60,13 @@ impl Metadata {
         for (key, text) in entries {
             let understood = match key.as_str() {
                 "distributedInfo" => metadata.distributed_info(text),
+                // Composer's.
+                "global_rank" => {
+                    let rank = number::integer(text).and_then(|rank| i32::try_from(rank).ok());
+                    let stated = rank.filter(|&rank| rank >= 0).map(|rank| (rank, "global_rank"));
+                    metadata.rank = metadata.rank.or(stated);
+                    rank.is_some()
+                }
                 "deviceProperties" => metadata.device_properties(text),
                 "baseTimeNanoseconds" => {
                     metadata.base_time_ns = number::integer(text).filter(|&ns| in_range(ns));
@@ -79,7 +87,8 @@ impl Metadata {
 
     fn distributed_info(&mut self, text: &[u8]) -> bool {
         let Ok(info) = serde_json::from_slice::<Value>(text) else { return false };
-        self.rank = int32(&info["rank"]).filter(|&rank| rank >= 0);
+        let stated = int32(&info["rank"]).filter(|&rank| rank >= 0);
+        self.rank = stated.map(|rank| (rank, "distributedInfo")).or(self.rank);
         self.world_size = int32(&info["world_size"]);
         self.backend = info["backend"].as_str().map(str::to_owned);
         info.is_object()

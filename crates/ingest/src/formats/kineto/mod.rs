@@ -19,13 +19,14 @@ use trace_model::{StrId, TableSet, Warning};
 pub use writer::{CATEGORY, EventWriter, Lane};
 
 use self::columns::Columns;
-use self::metadata::Metadata;
+pub(crate) use self::metadata::Metadata;
 use crate::enrich::{call_tree, device, halves, ranges, steps};
 use crate::formats::Unreadable;
 use crate::source::Input;
+use crate::warnings::Issues;
 
 /// Times from here on are taken as nanoseconds since 1970 (September 2001) rather than since boot.
-const EPOCH_NS: i64 = 1_000_000_000_000_000_000;
+pub(crate) const EPOCH_NS: i64 = 1_000_000_000_000_000_000;
 
 /// One trace, read and enriched, on its own clock.
 #[derive(Debug)]
@@ -39,27 +40,20 @@ pub(crate) struct Trace {
     pub(crate) end_ns: i64,
     pub(crate) json_bytes: u64,
     file: String,
+    /// The profiler spoke, not only the trainer: without it nothing is known of devices.
+    pub(crate) is_profiled: bool,
+    /// What came from other files: their counts of events, and what was wrong with them.
+    others: Vec<(String, OtherCounts, Issues)>,
 }
 
-/// Reads a trace.
-pub(crate) fn read(file: &str, input: Input, advance: &dyn Fn(u64)) -> Result<Trace, Unreadable> {
+/// Events by phase, category and the table that holds them.
+type OtherCounts = FxHashMap<(u8, String, Option<&'static str>), i64>;
+
+/// Reads a trace as it was written, to be enriched once it is complete.
+pub(crate) fn parse(file: &str, input: Input, advance: &dyn Fn(u64)) -> Result<Trace, Unreadable> {
     let document = document::read(input, advance)?;
     let metadata = Metadata::parse(&document.metadata);
-    let mut columns = document.columns;
-    halves::pair(&mut columns);
-    let around = call_tree::build(&mut columns);
-    let (start_ns, end_ns) = extent(&columns);
-    // Where nothing marks steps, the operators' extent is the step, as in TensorBoard: frames of the
-    // profiler itself lie outside.
-    let whole = operator_extent(&columns).unwrap_or((start_ns, end_ns));
-    let found = steps::find(&mut columns, whole);
-    let lookup = steps::Lookup::new(&found.steps);
-    steps::assign(&mut columns, &lookup);
-    device::link(&mut columns, &around, &lookup);
-    let unpaired = ranges::pair(&mut columns, &around, &lookup);
-    let json_bytes = document.json_bytes;
-    let file = file.to_owned();
-    Ok(Trace { columns, metadata, found, unpaired, start_ns, end_ns, json_bytes, file })
+    Ok(Trace::new(file, document.columns, metadata, document.json_bytes))
 }
 
 /// First start and last end of what happened; markers and arrows do not count (some profilers write
@@ -91,9 +85,88 @@ fn operator_extent(columns: &Columns) -> Option<(i64, i64)> {
 }
 
 impl Trace {
-    /// Rank as the trace says.
-    pub(crate) fn rank(&self) -> Option<i32> {
+    pub(crate) fn new(file: &str, columns: Columns, metadata: Metadata, json_bytes: u64) -> Self {
+        let (start_ns, end_ns) = extent(&columns);
+        Self {
+            columns,
+            metadata,
+            found: steps::Found::default(),
+            unpaired: None,
+            start_ns,
+            end_ns,
+            json_bytes,
+            file: file.to_owned(),
+            is_profiled: true,
+            others: Vec::new(),
+        }
+    }
+
+    /// Links the events with each other: halves of spans, the call tree, steps, launches.
+    pub(crate) fn enrich(mut self) -> Self {
+        let columns = &mut self.columns;
+        halves::pair(columns);
+        let around = call_tree::build(columns);
+        (self.start_ns, self.end_ns) = extent(columns);
+        // Where nothing marks steps, the operators' extent is the step, as in TensorBoard: frames of the
+        // profiler itself lie outside.
+        let whole = operator_extent(columns).unwrap_or((self.start_ns, self.end_ns));
+        self.found = steps::find(columns, whole);
+        let lookup = steps::Lookup::new(&self.found.steps);
+        steps::assign(columns, &lookup);
+        device::link(columns, &around, &lookup);
+        self.unpaired = ranges::pair(columns, &around, &lookup);
+        self
+    }
+
+    /// Adds what another file says of the same process, after the events read so far. Both must be on one
+    /// clock; not to be called after [`Trace::enrich`].
+    pub(crate) fn join(&mut self, file: &str, mut columns: Columns) {
+        let counts = std::mem::take(&mut columns.counts);
+        let counts = counts.into_iter().map(|((phase, category, table), count)| {
+            ((phase, columns.strings.get(category).to_owned(), table), count)
+        });
+        self.others.push((file.to_owned(), counts.collect(), std::mem::take(&mut columns.issues)));
+        self.columns.append(columns);
+        (self.start_ns, self.end_ns) = extent(&self.columns);
+    }
+
+    /// Adds so much to all times: they are nanoseconds since 1970 from now on. Not to be called after
+    /// [`Trace::enrich`].
+    pub(crate) fn make_absolute(&mut self, base_time_ns: i64) {
+        self.columns.for_each_start(|times| times.iter_mut().for_each(|ts| *ts += base_time_ns));
+        for half in &mut self.columns.halves {
+            half.ts_ns += base_time_ns;
+        }
+        self.start_ns += base_time_ns;
+        self.end_ns += base_time_ns;
+        self.metadata.base_time_ns = Some(0);
+    }
+
+    /// Whether a device did anything.
+    pub(crate) fn has_device_work(&self) -> bool {
+        let columns = &self.columns;
+        !(columns.kernels.is_empty() && columns.memcpys.is_empty() && columns.memsets.is_empty())
+    }
+
+    /// Whether a lane of the trace is of this process.
+    pub(crate) fn has_lane_of(&self, pid: &str) -> bool {
+        self.columns.lanes.iter().any(|&(lane_pid, _)| self.columns.strings.get(lane_pid) == pid)
+    }
+
+    /// Rank, and what says so.
+    pub(crate) fn rank(&self) -> Option<(i32, &'static str)> {
         self.metadata.rank
+    }
+
+    /// Whether a process of Composer describes itself here.
+    pub(crate) fn is_composers(&self) -> bool {
+        let is_sync = |what| self.columns.strings.get(what) == "clock_sync_timestamp_us";
+        self.columns.labels.iter().any(|&(_, _, what, _)| is_sync(what))
+    }
+
+    /// Gives up what was read.
+    pub(crate) fn into_columns(self) -> Columns {
+        self.columns
     }
 
     /// What was read.
@@ -133,6 +206,9 @@ impl Trace {
     /// What went wrong in this file.
     pub(crate) fn warnings(&self) -> Vec<Warning> {
         let mut warnings = self.columns.issues.warnings(&self.file);
+        for (file, _, issues) in &self.others {
+            warnings.extend(issues.warnings(file));
+        }
         let mut warn = |code, message, count: usize| {
             let count = count as u64;
             warnings.push(Warning { code, file: self.file.clone(), message, count });
@@ -167,8 +243,8 @@ impl Trace {
         base_time_ns: Option<i64>,
         clock: &str,
     ) {
-        let Self { mut columns, metadata, mut found, start_ns, end_ns, file, .. } = self;
-        let vendor = device::vendor(&columns);
+        let Self { mut columns, metadata, mut found, start_ns, end_ns, file, others, .. } = self;
+        let vendor = self.is_profiled.then(|| device::vendor(&columns));
         let mut strings = std::mem::take(&mut columns.strings);
         let shift = |ns: i64| ns + shift_ns;
 
@@ -183,13 +259,13 @@ impl Trace {
             world_size: metadata.world_size.unwrap_or(NULL_I32),
             backend: opt(&mut strings, metadata.backend.as_ref()),
             host: opt(&mut strings, metadata.host.as_ref()),
-            vendor: strings.intern(vendor),
+            vendor: vendor.map_or(StrId::NULL, |vendor| strings.intern(vendor)),
             start_ns: shift(start_ns),
             end_ns: shift(end_ns),
             base_time_ns: base_time_ns.unwrap_or(NULL_I64),
             clock: strings.intern(clock),
             event_count: columns.events,
-            step_count: found.profiler_steps as i32,
+            step_count: found.marked_steps as i32,
             cut_ns: found.cut_ns.map_or(NULL_I64, shift),
             steps_end_ns: found.steps_end_ns.map_or(NULL_I64, shift),
             has_shapes: columns.has_shapes,
@@ -215,10 +291,17 @@ impl Trace {
         }
         tables.push("devices", devices.into_batch(&strings));
         tables.push("threads", threads(&columns, rank, &mut strings).into_batch(&strings));
-        tables.push(
-            "event_counts",
-            counts(&columns, rank, file_id, &mut strings).into_batch(&strings),
-        );
+        let mut all_counts = EventCounts::default();
+        counts(&columns.counts, rank, file_id, &mut strings, &mut all_counts);
+        for (file, counts_of_file, _) in others {
+            let file_id = strings.intern(&file);
+            let ids = counts_of_file.into_iter().map(|((phase, category, table), count)| {
+                ((phase, strings.intern(&category), table), count)
+            });
+            let ids = ids.collect();
+            counts(&ids, rank, file_id, &mut strings, &mut all_counts);
+        }
+        tables.push("event_counts", all_counts.into_batch(&strings));
 
         columns.for_each_start(|times| times.iter_mut().for_each(|ts| *ts += shift_ns));
         macro_rules! shift_launches {
@@ -285,25 +368,24 @@ fn threads(columns: &Columns, rank: i32, strings: &mut trace_model::Strings) -> 
 }
 
 fn counts(
-    columns: &Columns,
+    counts: &FxHashMap<(u8, StrId, Option<&'static str>), i64>,
     rank: i32,
     file: StrId,
     strings: &mut trace_model::Strings,
-) -> EventCounts {
-    let mut rows: Vec<_> = columns.counts.iter().map(|(&key, &count)| (key, count)).collect();
+    table: &mut EventCounts,
+) {
+    let mut rows: Vec<_> = counts.iter().map(|(&key, &count)| (key, count)).collect();
     rows.sort_by(|((phase_a, cat_a, table_a), _), ((phase_b, cat_b, table_b), _)| {
         (phase_a, strings.get(*cat_a), table_a).cmp(&(phase_b, strings.get(*cat_b), table_b))
     });
-    let mut counts = EventCounts::default();
-    for ((phase, category, table), event_count) in rows {
-        counts.push(EventCount {
+    for ((phase, category, stored_in), event_count) in rows {
+        table.push(EventCount {
             rank,
             file,
             phase: strings.intern(&(phase as char).to_string()),
             category,
-            stored_in: table.map_or(StrId::NULL, |t| strings.intern(t)),
+            stored_in: stored_in.map_or(StrId::NULL, |t| strings.intern(t)),
             event_count,
         });
     }
-    counts
 }

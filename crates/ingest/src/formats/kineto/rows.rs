@@ -415,7 +415,8 @@ impl<'a> Filler<'a> {
 
     pub(super) fn label(&mut self, event: &Event<'a>) {
         let what = self.intern_opt(event.name);
-        let text = event.args.others.iter().find(|(key, _)| *key == b"name" || *key == b"labels");
+        let is_text = |key: &[u8]| matches!(key, b"name" | b"labels" | b"value");
+        let text = event.args.others.iter().find(|(key, _)| is_text(key));
         if let Some(&(_, value)) = text {
             let text = self.intern_value(value);
             let (pid, tid) = (self.intern_value(event.pid), self.intern_value(event.tid));
