@@ -79,6 +79,9 @@ pub(crate) struct Reading {
     /// Read the Nth profile cycle of each rank; by default the last
     #[arg(long, value_name = "N", help_heading = INPUT)]
     pub(crate) cycle: Option<usize>,
+    /// Read Determined's metrics of trial N; by default of the one that ran with the traces, else the newest
+    #[arg(long, value_name = "N", help_heading = INPUT)]
+    pub(crate) trial: Option<i64>,
     /// Refuse compressed files with more than this many bytes of JSON
     #[arg(long, value_name = "BYTES", help_heading = INPUT)]
     pub(crate) max_json_bytes: Option<u64>,

@@ -24,6 +24,7 @@ mod json;
 mod location;
 mod memory_files;
 mod merge;
+mod metrics_files;
 mod number;
 #[cfg(feature = "cloud")]
 mod remote;
@@ -55,6 +56,9 @@ pub struct Options {
     pub max_json_bytes: u64,
     /// Which profile cycle of each rank to read, from 1; the last if there are fewer, and by default.
     pub cycle: Option<usize>,
+    /// Which trial of Determined's metrics to read; by default the one that ran while the traces were recorded,
+    /// else the newest.
+    pub trial: Option<i64>,
     /// How long a store may take to answer; 30 seconds, or what the environment says, by default.
     pub timeout: Option<Duration>,
 }
