@@ -297,7 +297,9 @@ fn label(keys: &Columns) -> String {
     if keys.0.is_empty() {
         return "run".to_owned();
     }
-    let parts: Vec<String> = keys.0.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    // A machine's own metrics are about no device of it.
+    let known = keys.0.iter().filter(|(_, value)| *value != Value::Null);
+    let parts: Vec<String> = known.map(|(name, value)| format!("{name} {value}")).collect();
     parts.join(", ")
 }
 

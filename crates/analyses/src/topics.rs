@@ -22,6 +22,11 @@ pub const TOPICS: &[Topic] = &[
         prefixes: &["step_", "run_", "trace_"],
     },
     Topic {
+        title: "Loading data, and the marks of Composer and Determined",
+        formerly: None,
+        prefixes: &["loader_", "trainer_"],
+    },
+    Topic {
         title: "Devices: in use, idle, and why",
         formerly: Some("Overview"),
         prefixes: &["gpu_", "queue_"],
@@ -34,6 +39,11 @@ pub const TOPICS: &[Topic] = &[
     },
     Topic { title: "Memory", formerly: Some("Memory"), prefixes: &["memory_", "snapshot_"] },
     Topic { title: "Ranks and communication", formerly: Some("Distributed"), prefixes: &["comm_"] },
+    Topic {
+        title: "Machines: processors, memory, disks, networks, GPUs over time",
+        formerly: None,
+        prefixes: &["system_"],
+    },
     Topic {
         title: "Modules and ranges",
         formerly: Some("Module, Lightning"),

@@ -8,6 +8,7 @@ use analyses::datafusion::arrow::array::RecordBatch;
 use analyses::datafusion::prelude::SessionContext;
 use analyses::{Module, Params, Session, catalog};
 use support::Run;
+use support::trainers::{Series, sampled};
 use trace_model::TableSet;
 
 fn column_names(batches: &[RecordBatch]) -> Vec<String> {
@@ -75,6 +76,25 @@ fn small_run() -> Run {
             .snapshot(rank)
             .timeline(rank, &[(100, 0), (100, 50)]);
     }
+    // One rank trains with Composer, the other with Determined.
+    for batch in 0..3 {
+        let start = batch * 10_000;
+        run.composer(0, "event/dataloader", batch, (start, start + 1_000))
+            .composer(0, "event/batch", batch, (start + 1_000, start + 8_000))
+            .composer(0, "callback/Timer/event/batch_end", batch, (start + 8_000, start + 8_100))
+            .half(0, "E", "event/batch", batch, start + 9_000)
+            .determined(1, "dataloader_next", batch, (start, start + 1_000))
+            .determined(1, "train_batch", batch + 1, (start + 1_000, start + 8_000));
+        for series in [
+            sampled("cpu_util", "percent"),
+            sampled("host_memory_free", "bytes"),
+            Series { device: "GPU-1", agent: "a", ..sampled("gpu_util", "percent") },
+            Series { device: "vda", is_cumulative: true, ..sampled("disk_read", "bytes") },
+            sampled("throughput", "samples/s"),
+        ] {
+            run.sample_in_batch(1, series, start + 8_500, batch + 1, (batch * 10 + 1) as f64);
+        }
+    }
     run
 }
 
@@ -119,7 +139,7 @@ fn metric_rows_are_identified_by_the_keys_of_their_scope() {
         // The reasons for idleness of a stream and the devices of a step are rows of their own.
         let mut keys = scope.keys().to_vec();
         keys.extend(module.columns.iter().map(|c| c.name.as_str()).filter(|c| {
-            matches!(*c, "idle_category" | "kind" | "on_device")
+            matches!(*c, "idle_category" | "kind" | "on_device" | "metric")
                 || (*c == "device" && !scope.keys().contains(c))
         }));
         let rows = support::rows(&session, &module.name, &keys);

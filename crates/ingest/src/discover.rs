@@ -19,6 +19,8 @@ pub(crate) struct Found {
     pub(crate) traces: Vec<Candidate>,
     /// Other files, with what they are.
     pub(crate) skipped: Vec<String>,
+    /// Metrics below folders with metrics.
+    pub(crate) aside: Vec<String>,
     /// The first that could not be looked at, and why.
     refused: Option<(String, io::Error)>,
 }
@@ -55,8 +57,8 @@ impl Wanted {
 }
 
 /// Finds the traces of a run: the file itself, or the files of the folder. Folders below are searched too:
-/// * for timelines, and what goes with them, if no folder further up holds a trace of PyTorch's (Composer's
-///   are spread over folders);
+/// * for timelines, and what goes with them, if no folder further up holds a trace of PyTorch's (Composer's files
+///   lie in several folders side by side, and its merged traces above them);
 /// * for Determined's metrics, if no folder further up holds metrics, but no deeper than one folder below the
 ///   timelines. People save them as `run/metrics/`, or put traces into `run/traces/` and metrics beside that
 ///   folder; what lies deeper below metrics is most likely the same once more, in another form.
@@ -139,9 +141,7 @@ fn look_at(
             found.traces.push(Candidate { format, stored, file, bytes });
         }
         _ if wanted == Wanted::Metrics => {}
-        Recognised::Trace(_) => {
-            found.skipped.push(format!("{file} (metrics: those in a folder further up are read)"));
-        }
+        Recognised::Trace(_) => found.aside.push(file),
         Recognised::Other(what) => found.skipped.push(format!("{file} ({what})")),
         Recognised::Unknown => found.skipped.push(file),
     }

@@ -24,6 +24,7 @@ mod formats;
 mod json;
 mod location;
 mod memory_files;
+mod merge;
 mod metrics_files;
 mod number;
 #[cfg(feature = "cloud")]
@@ -44,6 +45,7 @@ pub use augment::{Copy, Packing, copy_with};
 pub use error::{Error, StoreProblem};
 pub use formats::kineto::{CATEGORY, EventWriter, Lane};
 pub use location::Location;
+pub use merge::{Merge, Merged, merge};
 pub use sink::write_parquet;
 pub use stored::{Stored, stored, traces};
 

@@ -91,7 +91,8 @@ pub(crate) fn read(
 
     let mut warnings = Vec::new();
     let (mut traces, mut recordings, mut memory) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut composer, mut metrics) = (Vec::new(), Vec::new());
+    let mut composer = Vec::new();
+    let mut metrics = Vec::new();
     for (candidate, result) in found.traces.into_iter().zip(results) {
         match result {
             Ok(Content::Timeline(trace)) => traces.push((candidate.file, *trace)),
@@ -130,6 +131,7 @@ pub(crate) fn read(
         }
         warnings.push(Warning { code: "skipped-file", file: String::new(), message, count });
     }
+    warnings.extend(metrics_files::aside(&found.aside));
     let members = assign_ranks(traces, &mut warnings);
     let (joined, members) = composer_files::join(composer, members, options.cycle, &mut warnings);
     let mut members = choose_cycles(members, options.cycle, &mut warnings);

@@ -25,11 +25,13 @@ pub enum Scope {
     Collective,
     /// One line of the program on one rank.
     Line,
+    /// A machine that an agent or a rank sampled, or one device of it: a GPU, a disk.
+    Agent,
 }
 
 impl Scope {
     /// All scopes.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Run,
         Self::Rank,
         Self::Device,
@@ -39,6 +41,7 @@ impl Scope {
         Self::Kernel,
         Self::Collective,
         Self::Line,
+        Self::Agent,
     ];
 
     /// As written in SQL headers and JSON.
@@ -53,6 +56,7 @@ impl Scope {
             Self::Kernel => "kernel",
             Self::Collective => "collective",
             Self::Line => "line",
+            Self::Agent => "agent",
         }
     }
 
@@ -71,6 +75,7 @@ impl Scope {
             Self::Stream => &["rank", "device", "stream"],
             Self::Operator | Self::Kernel | Self::Collective => &["rank", "name"],
             Self::Line => &["rank", "source"],
+            Self::Agent => &["rank", "agent", "device"],
         }
     }
 }

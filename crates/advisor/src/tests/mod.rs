@@ -21,7 +21,9 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         Scope::Rank,
         "rank step_count step_ns dataloader_ns forward_ns backward_ns optimizer_ns other_ns dataloader_ratio \
          forward_ratio backward_ratio optimizer_ratio other_ratio dataloader_idle_ns dataloader_idle_ratio \
-         has_device dataloader_workers",
+         has_device dataloader_workers fetch_count late_count *fetch_period worker_count worker_batch_ns \
+         delivery_ns compute_ns workers_needed_count workers_more_count workers_if_single_count \
+         fetch_median_ns usual_wait_ratio wait_without_largest_ratio cpu_util_ratio",
     ),
     (
         "gpu_utilization",
@@ -115,6 +117,19 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         Scope::Line,
         "rank source operator_count operator_self_ns launch_count device_ns communication_ns copy_ns \
          data_loading_ns sync_ns optimizer_ns",
+    ),
+    (
+        "system_gpus",
+        Scope::Agent,
+        "rank agent device sample_count gpu_util_ratio idle_ratio p95_util_ratio machine_util_ratio \
+         best_util_ratio behind_ratio gpu_count most_free_memory_bytes least_free_memory_bytes",
+    ),
+    (
+        "system_hosts",
+        Scope::Agent,
+        "rank agent device cpu_sample_count cpu_util_ratio memory_sample_count memory_span_ns \
+         memory_free_bytes memory_growth_bytes memory_slope_bytes memory_rise_ratio memory_full_ns \
+         machine_count busy_metric busy_ratio highest_busy_ratio behind_ratio",
     ),
     (
         "trace_quality",

@@ -3,18 +3,42 @@
 --! [columns]
 --! rank = "rank"
 --! thread = "lane of the thread, see threads"
---! cause = "dataloader (inside __next__ of a DataLoader or DataPipe) or sync (a call that returns when the device has caught up)"
+--! cause = "dataloader (inside __next__ of a DataLoader or DataPipe; a trainer's mark of loading on ranks without these) or sync (a call that returns when the device has caught up)"
 --! name = "name of the range or call"
 --! ts_ns = { doc = "start", unit = "ns" }
 --! end_ns = { doc = "end", unit = "ns" }
-SELECT rank, thread, 'dataloader' AS cause, name, ts_ns, ts_ns + dur_ns AS end_ns
-FROM annotations
-WHERE NOT on_device
-    AND (name LIKE 'enumerate(DataLoader)#%.\_\_next\_\_' OR name LIKE 'enumerate(DataPipe)#%')
+WITH fetches AS (
+    SELECT rank, thread, name, ts_ns, ts_ns + dur_ns AS end_ns
+    FROM annotations
+    WHERE NOT on_device
+        AND (name LIKE 'enumerate(DataLoader)#%.\_\_next\_\_' OR name LIKE 'enumerate(DataPipe)#%')
+    UNION ALL
+    SELECT rank, thread, name, ts_ns, ts_ns + dur_ns
+    FROM cpu_ops
+    WHERE name LIKE 'enumerate(DataLoader)#%.\_\_next\_\_' OR name LIKE 'enumerate(DataPipe)#%'
+),
+-- Composer's event/dataloader (dataloader/<loader> before 0.9) and Determined's dataloader_next. In 0.7 to 0.8
+-- the mark stays open while the batch is worked on: the wait ends where the batch begins.
+marks AS (
+    SELECT
+        rank, thread, name, ts_ns, ts_ns + dur_ns AS end_ns,
+        lead(name) OVER w AS next_name,
+        lead(ts_ns) OVER w AS next_ts_ns
+    FROM annotations
+    WHERE NOT on_device
+        AND (name LIKE 'dataloader/%'
+            OR name IN ('event/dataloader', 'event/batch', 'event/eval_batch')
+            OR (name = 'dataloader_next' AND args LIKE '%"trial"%'))
+    WINDOW w AS (PARTITION BY rank ORDER BY ts_ns)
+)
+SELECT rank, thread, 'dataloader' AS cause, name, ts_ns, end_ns FROM fetches
 UNION ALL
-SELECT rank, thread, 'dataloader', name, ts_ns, ts_ns + dur_ns
-FROM cpu_ops
-WHERE name LIKE 'enumerate(DataLoader)#%.\_\_next\_\_' OR name LIKE 'enumerate(DataPipe)#%'
+-- A mark holds more than the fetch (other ranks are waited for in it), so torch's own ranges go first.
+SELECT
+    rank, thread, 'dataloader', name, ts_ns,
+    CASE WHEN next_name LIKE 'event/%batch' AND next_ts_ns < end_ns THEN next_ts_ns ELSE end_ns END
+FROM marks
+WHERE name NOT LIKE 'event/%batch' AND rank NOT IN (SELECT rank FROM fetches)
 UNION ALL
 SELECT rank, thread, 'sync', name, ts_ns, ts_ns + dur_ns
 FROM runtime_calls

@@ -1,15 +1,15 @@
 --! row = "one rank: its mean step"
---! needs = ["step_phases_by_step", "host_waits", "ranks"]
+--! needs = ["step_phases_by_step", "host_waits", "ranks", "loader_fetches", "trainer_phases", "system_hosts"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no complete step: call prof.step() once a step, and record two or more"
 --! [columns]
 --! rank = "rank"
 --! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
---! step_ns = { doc = "mean length of a step on the host", unit = "ns", metric = "rank" }
---! dataloader_ns = { doc = "inside __next__ of a DataLoader or DataPipe, a step", unit = "ns", metric = "rank" }
---! forward_ns = { doc = "from there to the first call of the autograd engine, a step; absent without backward", unit = "ns", metric = "rank" }
---! backward_ns = { doc = "from the first call of the autograd engine to the last, a step; absent without backward", unit = "ns", metric = "rank" }
---! optimizer_ns = { doc = "inside Optimizer.step, a step", unit = "ns", metric = "rank" }
+--! step_ns = { doc = "mean length of a step on the host; of a trainer's steps what its marks cover: loader and batch", unit = "ns", metric = "rank" }
+--! dataloader_ns = { doc = "inside __next__ of a DataLoader or DataPipe, a step; where there is none, in a trainer's mark of loading", unit = "ns", metric = "rank" }
+--! forward_ns = { doc = "from there to the first call of the autograd engine, a step, or as the trainer marks it; absent without backward", unit = "ns", metric = "rank" }
+--! backward_ns = { doc = "from the first call of the autograd engine to the last, a step, or as the trainer marks it; absent without backward", unit = "ns", metric = "rank" }
+--! optimizer_ns = { doc = "inside Optimizer.step, less the model's work that it calls, a step; absent where only a trainer's marks are there", unit = "ns", metric = "rank" }
 --! other_ns = { doc = "the rest of a step", unit = "ns", metric = "rank" }
 --! dataloader_ratio = { doc = "share of step time spent loading", unit = "ratio", metric = "rank" }
 --! forward_ratio = { doc = "share of step time spent in forward", unit = "ratio", metric = "rank" }
@@ -18,8 +18,22 @@
 --! other_ratio = { doc = "share of step time spent in none of these", unit = "ratio", metric = "rank" }
 --! dataloader_idle_ns = { doc = "part of the loading time, a step, in which no device of the rank runs anything; all of it if the trace has no device activity", unit = "ns", metric = "rank" }
 --! dataloader_idle_ratio = { doc = "share of step time in which loading keeps all devices waiting", unit = "ratio", metric = "rank" }
---! has_device = "the trace holds device activity"
---! dataloader_workers = "single-process or multi-process, from the name of the iterator; absent if nothing is loaded or the name does not say"
+--! has_device = "the trace holds device activity; absent where only a trainer's marks are there: nobody recorded the device"
+--! dataloader_workers = "single-process or multi-process, from the name of the iterator or from late fetches that recur; absent if nothing is loaded or neither says"
+--! fetch_count = { doc = "fetches of a batch, see loader_fetches; so are the columns up to usual_wait_ratio", unit = "count" }
+--! late_count = { doc = "those that were late", unit = "count" }
+--! fetch_period = { doc = "every so many-th fetch is late", unit = "number" }
+--! worker_count = { doc = "workers of the loader, from that period", unit = "count" }
+--! worker_batch_ns = { doc = "what one worker needs for a batch", unit = "ns" }
+--! delivery_ns = { doc = "time between two batches from all workers", unit = "ns" }
+--! compute_ns = { doc = "median step without the wait", unit = "ns" }
+--! workers_needed_count = { doc = "workers that would keep up", unit = "count" }
+--! workers_more_count = { doc = "how many more that is", unit = "count" }
+--! workers_if_single_count = { doc = "workers that would keep up, where the loader runs in the process itself", unit = "count" }
+--! fetch_median_ns = { doc = "median wait for a batch", unit = "ns" }
+--! usual_wait_ratio = { doc = "share of the usual step: median wait over median wait and median batch", unit = "ratio" }
+--! wait_without_largest_ratio = { doc = "share of waits without the step of the longest", unit = "ratio" }
+--! cpu_util_ratio = { doc = "mean utilization of all cores of the machine, see system_hosts; absent if nobody sampled it", unit = "ratio" }
 WITH loaders AS (
     SELECT
         rank,
@@ -45,24 +59,71 @@ sums AS (
         CAST(sum(dataloader_idle_ns) AS DOUBLE) AS dataloader_idle_ns
     FROM step_phases_by_step
     GROUP BY rank
+),
+-- Of Determined all timings count: those of the first and the last batch too, which are no whole steps.
+timings AS (
+    SELECT
+        rank,
+        max(CASE WHEN name = 'train_batch' THEN phase_count END) AS step_count,
+        CAST(sum(CASE WHEN is_part THEN total_ns ELSE 0 END) AS DOUBLE) AS step_ns,
+        CAST(sum(CASE WHEN name = 'dataloader_next' THEN total_ns ELSE 0 END) AS DOUBLE) AS dataloader_ns
+    FROM trainer_phases
+    WHERE source = 'determined'
+        AND rank IN (SELECT rank FROM step_phases_by_step WHERE source = 'determined')
+    GROUP BY rank
+),
+totals AS (
+    SELECT
+        s.rank,
+        coalesce(t.step_count, s.step_count) AS step_count,
+        CASE WHEN t.step_count > 0 THEN t.step_count ELSE s.row_count END AS row_count,
+        CASE WHEN t.step_count > 0 THEN t.step_ns ELSE s.step_ns END AS step_ns,
+        CASE WHEN t.step_count > 0 THEN t.dataloader_ns ELSE s.dataloader_ns END AS dataloader_ns,
+        -- As in the whole steps, for all of them.
+        s.forward_ns * coalesce(CAST(t.step_count AS DOUBLE) / s.row_count, 1) AS forward_ns,
+        s.backward_ns * coalesce(CAST(t.step_count AS DOUBLE) / s.row_count, 1) AS backward_ns,
+        s.optimizer_ns * coalesce(CAST(t.step_count AS DOUBLE) / s.row_count, 1) AS optimizer_ns,
+        s.other_ns, t.step_count AS timed_count,
+        CASE WHEN t.step_count > 0 THEN greatest(t.dataloader_ns - s.dataloader_ns + s.dataloader_idle_ns, 0) ELSE s.dataloader_idle_ns END AS dataloader_idle_ns
+    FROM sums s
+    LEFT JOIN timings t ON t.rank = s.rank
+),
+means AS (
+    SELECT
+        rank, step_count,
+        step_ns / row_count AS step_ns,
+        dataloader_ns / row_count AS dataloader_ns,
+        forward_ns / row_count AS forward_ns,
+        backward_ns / row_count AS backward_ns,
+        optimizer_ns / row_count AS optimizer_ns,
+        CASE
+            WHEN timed_count > 0
+                THEN greatest(step_ns - dataloader_ns - coalesce(forward_ns, 0) - coalesce(backward_ns, 0) - coalesce(optimizer_ns, 0), 0)
+            ELSE other_ns
+        END / row_count AS other_ns,
+        dataloader_idle_ns / row_count AS dataloader_idle_ns
+    FROM totals
 )
 SELECT
-    s.rank, s.step_count,
-    s.step_ns / s.row_count AS step_ns,
-    s.dataloader_ns / s.row_count AS dataloader_ns,
-    s.forward_ns / s.row_count AS forward_ns,
-    s.backward_ns / s.row_count AS backward_ns,
-    s.optimizer_ns / s.row_count AS optimizer_ns,
-    s.other_ns / s.row_count AS other_ns,
+    s.rank, s.step_count, s.step_ns,
+    s.dataloader_ns, s.forward_ns, s.backward_ns, s.optimizer_ns, s.other_ns,
     s.dataloader_ns / nullif(s.step_ns, 0) AS dataloader_ratio,
     s.forward_ns / nullif(s.step_ns, 0) AS forward_ratio,
     s.backward_ns / nullif(s.step_ns, 0) AS backward_ratio,
     s.optimizer_ns / nullif(s.step_ns, 0) AS optimizer_ratio,
     s.other_ns / nullif(s.step_ns, 0) AS other_ratio,
-    s.dataloader_idle_ns / s.row_count AS dataloader_idle_ns,
+    s.dataloader_idle_ns,
     s.dataloader_idle_ns / nullif(s.step_ns, 0) AS dataloader_idle_ratio,
-    coalesce(r.vendor <> 'cpu', false) AS has_device,
-    l.dataloader_workers
-FROM sums s
+    CASE WHEN r.vendor IS NOT NULL THEN r.vendor <> 'cpu' END AS has_device,
+    coalesce(l.dataloader_workers, CASE WHEN f.worker_count > 1 THEN 'multi-process' END) AS dataloader_workers,
+    f.fetch_count, f.late_count, f.fetch_period, f.worker_count, f.worker_batch_ns, f.delivery_ns, f.compute_ns,
+    f.workers_needed_count, f.workers_more_count, f.workers_if_single_count,
+    f.wait_median_ns AS fetch_median_ns,
+    f.wait_median_ratio AS usual_wait_ratio,
+    f.wait_without_largest_ratio,
+    h.cpu_util_ratio
+FROM means s
 JOIN ranks r ON r.rank = s.rank
 LEFT JOIN loaders l ON l.rank = s.rank
+LEFT JOIN loader_fetches f ON f.rank = s.rank
+LEFT JOIN (SELECT rank, max(cpu_util_ratio) AS cpu_util_ratio FROM system_hosts GROUP BY rank) h ON h.rank = s.rank

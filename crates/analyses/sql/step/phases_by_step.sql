@@ -1,17 +1,17 @@
 --! row = "one complete step of one rank"
---! needs = ["device_steps", "host_phases", "device_work"]
+--! needs = ["device_steps", "host_phases", "device_work", "trainer_steps"]
 --! order = ["rank", "step"]
 --! materialize = true
 --! when_empty = "the trace holds no complete step: call prof.step() once a step, and record two or more"
 --! [columns]
 --! rank = "rank"
 --! step = "step number"
---! source = "what marks it: profiler_step, optimizer or trace"
---! step_ns = { doc = "length of the step on the host", unit = "ns", metric = "step" }
---! dataloader_ns = { doc = "inside __next__ of a DataLoader or DataPipe, on any thread", unit = "ns", metric = "step" }
---! forward_ns = { doc = "from there to the first call of the autograd engine; absent in a step without backward", unit = "ns", metric = "step" }
---! backward_ns = { doc = "from the first call of the autograd engine to the last; absent in a step without backward", unit = "ns", metric = "step" }
---! optimizer_ns = { doc = "inside Optimizer.step", unit = "ns", metric = "step" }
+--! source = "what marks it: profiler_step, composer, determined, optimizer or trace"
+--! step_ns = { doc = "length of the step on the host; of a trainer's step what its marks cover, see trainer_steps.step_ns", unit = "ns", metric = "step" }
+--! dataloader_ns = { doc = "inside __next__ of a DataLoader or DataPipe, on any thread; where there is none, in a trainer's mark of loading", unit = "ns", metric = "step" }
+--! forward_ns = { doc = "from there to the first call of the autograd engine, or as the trainer marks it; absent in a step without backward", unit = "ns", metric = "step" }
+--! backward_ns = { doc = "from the first call of the autograd engine to the last, or as the trainer marks it; absent in a step without backward", unit = "ns", metric = "step" }
+--! optimizer_ns = { doc = "inside Optimizer.step, less the model's work that it calls; absent in a trainer's step, of which torch recorded nothing", unit = "ns", metric = "step" }
 --! other_ns = { doc = "the rest of the step", unit = "ns", metric = "step" }
 --! dataloader_ratio = { doc = "share of the step spent loading", unit = "ratio", metric = "step" }
 --! forward_ratio = { doc = "share of the step spent in forward", unit = "ratio", metric = "step" }
@@ -26,8 +26,9 @@ WITH phases AS (
         sum(CASE WHEN phase = 'dataloader' THEN dur_ns ELSE 0 END) AS dataloader_ns,
         sum(CASE WHEN phase = 'forward' THEN dur_ns END) AS forward_ns,
         sum(CASE WHEN phase = 'backward' THEN dur_ns END) AS backward_ns,
-        sum(CASE WHEN phase = 'optimizer' THEN dur_ns ELSE 0 END) AS optimizer_ns,
-        sum(CASE WHEN phase = 'other' THEN dur_ns ELSE 0 END) AS other_ns
+        sum(CASE WHEN phase = 'optimizer' THEN dur_ns END) AS optimizer_ns,
+        sum(CASE WHEN phase = 'other' THEN dur_ns ELSE 0 END) AS other_ns,
+        sum(dur_ns) AS dur_ns
     FROM host_phases
     GROUP BY rank, step
 ),
@@ -66,20 +67,32 @@ overlaps AS (
     WHERE sign <> 0
     GROUP BY rank, step
 ),
--- A step without backward has no forward either: where it ends is not known.
+-- A step without backward has no forward either: where it ends is not known. A trainer's marks say when
+-- there is an optimizer only where torch recorded too. Determined's times are rounded, its durations are not.
 steps AS (
     SELECT
         s.rank, s.step, s.source,
-        s.host_end_ns - s.host_ts_ns AS step_ns,
-        coalesce(p.dataloader_ns, 0) AS dataloader_ns,
-        CASE WHEN p.backward_ns IS NOT NULL THEN coalesce(p.forward_ns, 0) END AS forward_ns,
-        p.backward_ns,
-        coalesce(p.optimizer_ns, 0) AS optimizer_ns,
-        coalesce(p.other_ns, 0) AS other_ns,
-        coalesce(p.dataloader_ns, 0) - coalesce(o.busy_ns, 0) AS dataloader_idle_ns
+        CASE
+            WHEN t.step_ns IS NOT NULL THEN t.step_ns
+            WHEN s.source = 'composer' AND p.dur_ns IS NOT NULL THEN p.dur_ns
+            ELSE s.host_end_ns - s.host_ts_ns
+        END AS step_ns,
+        coalesce(t.loader_ns, p.dataloader_ns, 0) AS dataloader_ns,
+        CASE WHEN p.backward_ns IS NOT NULL THEN coalesce(t.forward_ns, p.forward_ns, 0) END AS forward_ns,
+        coalesce(t.backward_ns, p.backward_ns) AS backward_ns,
+        CASE WHEN s.source IN ('composer', 'determined') THEN p.optimizer_ns ELSE coalesce(p.optimizer_ns, 0) END AS optimizer_ns,
+        CASE
+            WHEN t.step_ns IS NOT NULL
+                THEN t.step_ns - t.loader_ns - coalesce(t.forward_ns, 0) - coalesce(t.backward_ns, 0) - coalesce(p.optimizer_ns, 0)
+            ELSE coalesce(p.other_ns, 0)
+        END AS other_ns,
+        coalesce(t.loader_ns, p.dataloader_ns, 0) - coalesce(o.busy_ns, 0) AS dataloader_idle_ns
     FROM device_steps s
     LEFT JOIN phases p ON p.rank = s.rank AND p.step = s.step
     LEFT JOIN overlaps o ON o.rank = s.rank AND o.step = s.step
+    LEFT JOIN trainer_steps t
+        ON t.rank = s.rank AND t.ts_ns = s.host_ts_ns
+        AND t.source = 'determined' AND s.source = 'determined'
 )
 SELECT
     rank, step, source, step_ns,

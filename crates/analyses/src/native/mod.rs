@@ -8,9 +8,11 @@ mod comm;
 mod critical;
 mod hta;
 mod kernel;
+mod loader;
 mod nesting;
 mod op;
 mod step;
+mod trainer;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -33,6 +35,8 @@ pub(crate) const NATIVE: &[Native] = &[
     Native { view: "hta_critical_path", reads: hta::READS, compute: hta::summary },
     Native { view: "hta_critical_path_edges", reads: hta::READS, compute: hta::edges },
     kernel::annotations::NATIVE,
+    loader::FETCHES,
+    loader::FETCHES_BY_STEP,
     nesting::LIGHTNING_CALLS,
     nesting::MODULE_CALLS,
     nesting::MODULE_HIERARCHY,
@@ -42,6 +46,7 @@ pub(crate) const NATIVE: &[Native] = &[
     Native { view: "op_calls", reads: op::READS, compute: op::calls },
     Native { view: "op_kernel_sequences", reads: op::READS, compute: op::sequences },
     step::BREAKDOWN,
+    trainer::STEPS,
 ];
 
 /// A view computed in Rust.

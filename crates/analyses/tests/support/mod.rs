@@ -8,14 +8,16 @@
 )]
 
 mod memory_files;
+pub mod trainers;
 
 use analyses::{Params, Session};
 use trace_model::column::{NULL_I32, NULL_I64};
 use trace_model::tables::{
-    Annotation, Annotations, Collective, Collectives, CpuOp, CpuOps, Device, Devices,
-    ExecutionNode, ExecutionNodes, Kernel, Kernels, Memcpy, Memcpys, MemoryEvent, MemoryEvents,
-    Memset, Memsets, ProfilerRange, ProfilerRanges, PythonFrame, PythonFrames, RangeCounter,
-    RangeCounters, Rank, Ranks, RuntimeCall, RuntimeCalls, Step, Steps,
+    Annotation, Annotations, Collective, Collectives, Counter, Counters, CpuOp, CpuOps, Device,
+    Devices, ExecutionNode, ExecutionNodes, HalfEvent, HalfEvents, Kernel, Kernels, Memcpy,
+    Memcpys, MemoryEvent, MemoryEvents, Memset, Memsets, ProfilerRange, ProfilerRanges,
+    PythonFrame, PythonFrames, RangeCounter, RangeCounters, Rank, Ranks, RuntimeCall, RuntimeCalls,
+    Step, Steps,
 };
 use trace_model::{MetricTable, StrId, Strings, TableSet, Value};
 
@@ -40,6 +42,8 @@ pub struct Run {
     profiler_ranges: ProfilerRanges,
     range_counters: RangeCounters,
     execution_nodes: ExecutionNodes,
+    counters: Counters,
+    half_events: HalfEvents,
     files: memory_files::MemoryFiles,
     next_event: i64,
 }
@@ -651,7 +655,9 @@ impl Run {
             memory_events,
             profiler_ranges,
             range_counters,
-            execution_nodes
+            execution_nodes,
+            counters,
+            half_events
         );
         self.files.push(&mut tables, &self.strings);
         tables

@@ -1,0 +1,38 @@
+--! row = "one metric of one machine, next to the other machines of the run"
+--! needs = ["system_metrics_summary"]
+--! order = ["metric", "rank", "agent"]
+--! when_empty = "no system metrics were recorded: Composer's SystemProfiler does (sys_prof_cpu, sys_prof_memory, sys_prof_disk, sys_prof_net), and Determined's profiling"
+--! [columns]
+--! rank = "rank whose agent sampled it"
+--! agent = "machine, as Determined calls it"
+--! metric = "what is measured"
+--! unit = "unit of the values"
+--! device_count = { doc = "disks, interfaces or GPUs that were sampled", unit = "count" }
+--! mean_value = { doc = "mean over these and over time; of rates the sum over these", unit = "number" }
+--! agent_count = { doc = "machines of which this metric was recorded", unit = "count" }
+--! median_value = { doc = "median over the machines", unit = "number" }
+--! highest_value = { doc = "that of the highest machine", unit = "number" }
+--! lowest_value = { doc = "that of the lowest machine", unit = "number" }
+--! below_highest_ratio = { doc = "how much less it is here than on the highest machine, over that; absent with one machine", unit = "ratio" }
+WITH machines AS (
+    SELECT
+        rank, agent, metric, min(unit) AS unit, count(*) AS device_count,
+        CASE WHEN min(unit) LIKE '%/s' THEN sum(mean_value) ELSE avg(mean_value) END AS mean_value
+    FROM system_metrics_summary
+    WHERE sample_count > 0
+    GROUP BY rank, agent, metric
+),
+compared AS (
+    SELECT
+        *,
+        count(*) OVER w AS agent_count,
+        median(mean_value) OVER w AS median_value,
+        max(mean_value) OVER w AS highest_value,
+        min(mean_value) OVER w AS lowest_value
+    FROM machines
+    WINDOW w AS (PARTITION BY metric)
+)
+SELECT
+    rank, agent, metric, unit, device_count, mean_value, agent_count, median_value, highest_value, lowest_value,
+    CASE WHEN agent_count > 1 THEN (highest_value - mean_value) / nullif(highest_value, 0) END AS below_highest_ratio
+FROM compared
