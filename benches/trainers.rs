@@ -74,7 +74,8 @@ fn bench(criterion: &mut Criterion) {
 
     group.throughput(Throughput::Bytes(run.json_bytes));
     group.bench_function("merge 8 ranks", |b| b.iter(|| black_box(merge(run.path(), &merged))));
-    group.bench_function("read a merged trace", |b| b.iter(|| black_box(read(&merged).run.wall_ns)));
+    group
+        .bench_function("read a merged trace", |b| b.iter(|| black_box(read(&merged).run.wall_ns)));
     let floor = support::seconds(|| pass(&merged));
     let reading = support::seconds(|| read(run.path()).run.wall_ns);
     let merging = support::seconds(|| merge(run.path(), &merged));
@@ -91,7 +92,10 @@ fn bench(criterion: &mut Criterion) {
     group.bench_function("Determined's metrics", |b| b.iter(|| black_box(read(&file).run.wall_ns)));
     let floor = support::seconds(|| parse(&file));
     let reading = support::seconds(|| read(&file).run.wall_ns);
-    println!("Determined's metrics: {:.2} times parsing their JSON ({floor:.3} s)", reading / floor);
+    println!(
+        "Determined's metrics: {:.2} times parsing their JSON ({floor:.3} s)",
+        reading / floor
+    );
     group.finish();
 }
 
