@@ -532,6 +532,46 @@ fn one_trial_is_read() {
     assert!(error.contains("no metrics of trial 7, only of 101, 102"), "{error}");
 }
 
+/// D14: beside a trace samples lie on its axis, which is Unix time; events keep numbers of their own.
+#[test]
+fn samples_lie_on_the_axis_of_a_trace() {
+    let Some(traces) = traces() else { return };
+    let composer = traces.join("../composer/workers0/plain");
+    let alone = Run::open(&composer).unwrap();
+    let mut files = Vec::new();
+    let mut folders = vec![composer];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    let copied = folder(&files);
+    fs::copy(wire(&traces, 101), copied.path().join("metrics.jsonl")).unwrap();
+    let run = open(copied.path(), None).unwrap();
+    // The trace was recorded weeks before: that is said, and the axis is one all the same.
+    assert!(run.warnings().iter().any(|warning| warning.code == "metrics-of-another-time"));
+    let golden = &golden("trial101")["series"]["SYSTEM|cpu_util_simple|agent-a|"];
+    let first = "SELECT (min(c.ts_ns) + max(r.base_time_ns)) / 1e9 FROM counters c JOIN ranks r ON c.rank = r.rank \
+                 WHERE c.metric = 'cpu_util' AND c.agent IS NOT NULL";
+    assert_close(number(&run, first), golden["first_ts"].as_f64().unwrap(), 1e-15, "first sample");
+    let zero = "SELECT max(base_time_ns) FROM ranks";
+    assert_close(number(&run, zero), number(&alone, zero), 0.0, "zero");
+    let steps = "SELECT count(*) FROM steps WHERE source = 'composer'";
+    assert_close(number(&run, steps), number(&alone, steps), 0.0, "steps are the trace's");
+    assert!(number(&alone, steps) > 0.0);
+    for table in ["annotations", "counters", "half_events"] {
+        let ids = format!("SELECT count(DISTINCT event_id) FROM {table}");
+        assert!(number(&run, &ids) >= number(&alone, &ids), "{table}");
+    }
+    let shared = "SELECT count(*) FROM annotations a JOIN (SELECT event_id FROM counters UNION ALL \
+                  SELECT event_id FROM half_events UNION ALL SELECT event_id FROM instants) c \
+                  ON a.event_id = c.event_id";
+    assert_close(number(&run, shared), number(&alone, shared), 0.0, "events share numbers");
+    let lanes = "SELECT count(*) - count(DISTINCT thread) FROM threads";
+    assert_close(number(&run, lanes), 0.0, 0.0, "lanes share numbers");
+}
+
 /// D15: what a server or a shell leaves in such files.
 #[test]
 fn errors_and_odd_streams_are_reported() {

@@ -19,6 +19,8 @@ pub(crate) struct Found {
     pub(crate) traces: Vec<Candidate>,
     /// Other files, with what they are.
     pub(crate) skipped: Vec<String>,
+    /// Metrics below folders with metrics.
+    pub(crate) aside: Vec<String>,
     /// The first that could not be looked at, and why.
     refused: Option<(String, io::Error)>,
 }
@@ -139,9 +141,7 @@ fn look_at(
             found.traces.push(Candidate { format, stored, file, bytes });
         }
         _ if wanted == Wanted::Metrics => {}
-        Recognised::Trace(_) => {
-            found.skipped.push(format!("{file} (metrics: those in a folder further up are read)"));
-        }
+        Recognised::Trace(_) => found.aside.push(file),
         Recognised::Other(what) => found.skipped.push(format!("{file} ({what})")),
         Recognised::Unknown => found.skipped.push(file),
     }

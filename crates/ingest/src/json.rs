@@ -200,8 +200,9 @@ impl<'a> Lexer<'a> {
         Ok(value)
     }
 
-    /// Moves to the next line that begins with an object.
+    /// Passes over what comes next, up to the next line that begins with an object.
     pub(crate) fn skip_to_line(&mut self) -> Result<(), LexError> {
+        self.peek()?; // the break before this line is none after it
         let at = memmem::find(&self.text[self.pos..], b"\n{").ok_or(LexError::End)?;
         self.pos += at + 1;
         Ok(())

@@ -9,7 +9,8 @@
 //! A run is a trace file or a folder of them, `.json` or `.json.gz`; what a file is, is decided by
 //! its content. It is on this machine or, with the feature `cloud`, in an object store or behind a web
 //! address. Execution traces are linked to the profiler traces they were recorded with; memory snapshots
-//! (`.pickle`) and memory timelines are put on their clock. Files are read in parallel, and so are slices of
+//! (`.pickle`) and memory timelines are put on their clock, and so are metrics of Determined's profiler (JSON,
+//! CSV, `pg_dump` text), of one trial a run. Files are read in parallel, and so are slices of
 //! one file. What is wrong with part of the input comes back as counted [`trace_model::Warning`]s; only a
 //! run of which nothing can be used is an [`Error`].
 

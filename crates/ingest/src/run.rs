@@ -52,7 +52,7 @@ impl Member {
 
     /// What must be added to times as written to get nanoseconds since 1970, on the clock of the lowest rank
     /// where clocks were compared.
-    fn base_time_ns(&self) -> Option<i64> {
+    pub(crate) fn base_time_ns(&self) -> Option<i64> {
         self.trace.base_time_ns().map(|base| base + self.adjust_ns)
     }
 }
@@ -131,6 +131,7 @@ pub(crate) fn read(
         }
         warnings.push(Warning { code: "skipped-file", file: String::new(), message, count });
     }
+    warnings.extend(metrics_files::aside(&found.aside));
     let members = assign_ranks(traces, &mut warnings);
     let (joined, members) = composer_files::join(composer, members, options.cycle, &mut warnings);
     let mut members = choose_cycles(members, options.cycle, &mut warnings);

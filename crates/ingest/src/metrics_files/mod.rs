@@ -106,6 +106,21 @@ pub(crate) fn assign(
     Ok(Some(Trial { number: trial, merged, agents, files }))
 }
 
+/// Names metrics that were not read because folders above them hold some.
+pub(crate) fn aside(files: &[String]) -> Option<Warning> {
+    const SHOWN: usize = 3;
+    if files.is_empty() {
+        return None;
+    }
+    let more = if files.len() > SHOWN { ", ..." } else { "" };
+    let message = format!(
+        "metrics in folders below other metrics were not read, as they are most likely the same once more: {}{more}",
+        files[..files.len().min(SHOWN)].join(", ")
+    );
+    let warning = run_warning("metrics-below", String::new(), message);
+    Some(Warning { count: files.len() as u64, ..warning })
+}
+
 /// First and last sample of each trial.
 fn trials(files: &[(String, Metrics)]) -> BTreeMap<i64, Seen> {
     let mut trials: BTreeMap<i64, Seen> = BTreeMap::new();
@@ -125,7 +140,7 @@ fn trials(files: &[(String, Metrics)]) -> BTreeMap<i64, Seen> {
 fn recorded(members: &[Member]) -> Option<(i64, i64)> {
     let spans = || {
         members.iter().filter_map(|member| {
-            let base = member.trace.base_time_ns()?;
+            let base = member.base_time_ns()?;
             Some((
                 base.saturating_add(member.trace.start_ns),
                 base.saturating_add(member.trace.end_ns),
