@@ -2,8 +2,9 @@
 //! step of every run, from the merged file and from the folder alike.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "support/corpus.rs"]
+#[path = "../support/corpus.rs"]
 mod support;
+mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
