@@ -53,6 +53,11 @@ pub(crate) enum Command {
     ///
     /// The copies open in Perfetto (ui.perfetto.dev) and in the tracing page of Chrome. Their paths go to stdout.
     Augment(Augment),
+    /// Merge the traces of all ranks into one, for trace viewers
+    ///
+    /// As Composer merges its own, for any number of ranks and any traces: all on one clock, the rank as process.
+    /// To analyse a run, give the folder with the traces themselves: they say more.
+    Merge(Merge),
     /// Open a trace of a run in the Perfetto UI
     ///
     /// A server on this machine hands the trace, and nothing else, to the page, and ends when that is done. The
@@ -74,6 +79,9 @@ pub(crate) struct Reading {
     /// Read the Nth profile cycle of each rank; by default the last
     #[arg(long, value_name = "N", help_heading = INPUT)]
     pub(crate) cycle: Option<usize>,
+    /// Read Determined's metrics of trial N; by default of the one that ran with the traces, else the newest
+    #[arg(long, value_name = "N", help_heading = INPUT)]
+    pub(crate) trial: Option<i64>,
     /// Refuse compressed files with more than this many bytes of JSON
     #[arg(long, value_name = "BYTES", help_heading = INPUT)]
     pub(crate) max_json_bytes: Option<u64>,
@@ -420,6 +428,22 @@ pub(crate) struct Augment {
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) json: bool,
     /// Overwrite files in DIR; the traces themselves are never overwritten
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) force: bool,
+}
+
+/// `advisor merge`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Merge {
+    /// A run: a trace file, or the folder with the traces of all ranks
+    #[arg(value_name = "PATH", help_heading = INPUT)]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+    /// File to write; compressed if its name ends in `.gz`
+    #[arg(long, short, value_name = "FILE", default_value = "merged_trace.json.gz", help_heading = OUTPUT)]
+    pub(crate) output: PathBuf,
+    /// Overwrite FILE; the traces themselves are never overwritten
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) force: bool,
 }

@@ -15,8 +15,8 @@ use crate::render::clean::clean;
 
 /// Reads the run at `path`.
 pub(crate) fn open(path: &Path, reading: &Reading, console: &Console) -> anyhow::Result<Run> {
-    let (cycle, timeout) = (reading.cycle, reading.timeout);
-    let mut ingest = Options { cycle, timeout, ..Options::default() };
+    let Reading { cycle, trial, timeout, .. } = *reading;
+    let mut ingest = Options { cycle, trial, timeout, ..Options::default() };
     if let Some(bytes) = reading.max_json_bytes {
         ingest.max_json_bytes = bytes;
     }

@@ -19,6 +19,8 @@ pub(crate) struct Found {
     pub(crate) traces: Vec<Candidate>,
     /// Other files, with what they are.
     pub(crate) skipped: Vec<String>,
+    /// Metrics below folders with metrics.
+    pub(crate) aside: Vec<String>,
     /// The first that could not be looked at, and why.
     refused: Option<(String, io::Error)>,
 }
@@ -33,8 +35,35 @@ pub(crate) struct Candidate {
     pub(crate) bytes: u64,
 }
 
-/// Finds the traces of a run: the file itself, or the files of the folder; folders below only if the
-/// folder itself holds no trace of PyTorch's (Composer's are spread over folders). `name` is what the run is called in errors.
+/// What is looked for in folders at one depth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    All,
+    /// All but metrics: folders further up hold some.
+    Traces,
+    /// Metrics only: folders further up hold timelines.
+    Metrics,
+}
+
+impl Wanted {
+    fn takes(self, format: Format) -> bool {
+        let is_metrics = matches!(format, Format::Determined(_));
+        match self {
+            Self::All => true,
+            Self::Traces => !is_metrics,
+            Self::Metrics => is_metrics,
+        }
+    }
+}
+
+/// Finds the traces of a run: the file itself, or the files of the folder. Folders below are searched too:
+/// * for timelines, and what goes with them, if no folder further up holds a trace of PyTorch's (Composer's files
+///   lie in several folders side by side, and its merged traces above them);
+/// * for Determined's metrics, if no folder further up holds metrics, but no deeper than one folder below the
+///   timelines. People save them as `run/metrics/`, or put traces into `run/traces/` and metrics beside that
+///   folder; what lies deeper below metrics is most likely the same once more, in another form.
+///
+/// `name` is what the run is called in errors.
 pub(crate) fn discover(run: Place, name: &str) -> Result<Found, Error> {
     let mut found = Found::default();
     let root = match run {
@@ -56,17 +85,25 @@ pub(crate) fn discover(run: Place, name: &str) -> Result<Found, Error> {
         Place::Folder(root) => root,
     };
     let mut folders = vec![root.clone()];
+    let mut wanted = Wanted::All;
     for _ in 0..MAX_DEPTH {
         let mut below = Vec::new();
         for folder in &folders {
             let (files, more) = root.list(folder)?;
             below.extend(more);
-            storage::look_into(files, PREFIX, |entry, head| look_at(entry, head, &mut found))?;
+            storage::look_into(files, PREFIX, |entry, head| {
+                look_at(entry, head, wanted, &mut found)
+            })?;
         }
         let has_timeline = found.traces.iter().any(|t| t.format == Format::Kineto);
-        if has_timeline || below.is_empty() {
-            break;
-        }
+        let has_metrics = found.traces.iter().any(|t| Wanted::Metrics.takes(t.format));
+        wanted = match (has_timeline, has_metrics) {
+            _ if below.is_empty() || wanted == Wanted::Metrics => break,
+            (true, true) => break,
+            (true, false) => Wanted::Metrics,
+            (false, true) => Wanted::Traces,
+            (false, false) => Wanted::All,
+        };
         folders = below;
     }
     if found.traces.is_empty() {
@@ -78,10 +115,16 @@ pub(crate) fn discover(run: Place, name: &str) -> Result<Found, Error> {
     Ok(found)
 }
 
-fn look_at(entry: Entry, head: io::Result<Vec<u8>>, found: &mut Found) -> Result<(), Error> {
+fn look_at(
+    entry: Entry,
+    head: io::Result<Vec<u8>>,
+    wanted: Wanted,
+    found: &mut Found,
+) -> Result<(), Error> {
     let Entry { file: stored, name: file, bytes } = entry;
     let what = match head.map(|head| source::prefix(head, PREFIX)) {
         Err(error) if storage::is_outage(&error) => return Err(Error::read(file, error)),
+        Err(_) | Ok(None) if wanted == Wanted::Metrics => return Ok(()),
         Err(error) => {
             found.skipped.push(format!("{file} (cannot be read: {error})"));
             found.refused.get_or_insert((file, error));
@@ -94,16 +137,28 @@ fn look_at(entry: Entry, head: io::Result<Vec<u8>>, found: &mut Found) -> Result
         Ok(Some(prefix)) => recognise(&prefix),
     };
     match what {
-        Recognised::Trace(format) => found.traces.push(Candidate { format, stored, file, bytes }),
+        Recognised::Trace(format) if wanted.takes(format) => {
+            found.traces.push(Candidate { format, stored, file, bytes });
+        }
+        _ if wanted == Wanted::Metrics => {}
+        Recognised::Trace(_) => found.aside.push(file),
         Recognised::Other(what) => found.skipped.push(format!("{file} ({what})")),
         Recognised::Unknown => found.skipped.push(file),
     }
     Ok(())
 }
 
-/// The rank a file name states outright: `rank-3`, `rank_3`, `rank3`.
+/// The rank a file name states outright: `rank-3`, `rank_3`, `rank3`, or, as Determined marks what it
+/// uploads, `worker#3.1619.pt.trace.json`.
 pub(crate) fn stated_rank(file: &str) -> Option<i32> {
     let name = file.rsplit('/').next()?.to_ascii_lowercase();
+    let marked = name.rsplit_once('#').and_then(|(_, rest)| {
+        let (digits, _) = rest.split_once('.')?;
+        digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+    });
+    if marked.is_some() {
+        return marked;
+    }
     name.match_indices("rank").find_map(|(at, word)| {
         let rest = name[at + word.len()..].trim_start_matches(['-', '_', '.']);
         let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -141,6 +196,31 @@ mod tests {
         assert_eq!(stated_rank("sampled_rank-1.json.gz"), Some(1));
         assert_eq!(stated_rank("rank_not_found.json"), None);
         assert_eq!(stated_rank("frank.json"), None);
+    }
+
+    #[test]
+    fn ranks_that_determined_marks() {
+        let marked = |rank: i32| {
+            [
+                format!("host_1234#{rank}.1619499959628.pt.trace.json"),
+                format!("host_1234#{rank}.1619499959628.pt.trace.json.gz"),
+                format!("worker0#{rank}.pt.trace.json"),
+                format!("2022_05_13_15_25_41/ip-172-31-8-212#{rank}.input_pipeline.pb"),
+                format!("a/b/host_7#{rank}.trace.json.gz"),
+                format!("rank9#{rank}.json"),
+            ]
+        };
+        for rank in [0, 3] {
+            for name in marked(rank) {
+                assert_eq!(stated_rank(&name), Some(rank), "{name}");
+            }
+        }
+        assert_eq!(stated_rank("events.out.tfevents.123.host"), None);
+        assert_eq!(stated_rank("a#3/host.json"), None);
+        assert_eq!(stated_rank("issue#12"), None);
+        assert_eq!(stated_rank("a#b3.json"), None);
+        assert_eq!(stated_rank("a#.json"), None);
+        assert_eq!(stated_rank("a#99999999999.json"), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use memchr::memchr2;
+use memchr::{memchr, memchr2, memmem};
 
 /// Arrays and objects nested deeper than this are refused: no profiler writes them, and the check
 /// bounds what hostile input can cost.
@@ -186,6 +186,28 @@ impl<'a> Lexer<'a> {
         Ok(&self.text[start..self.pos])
     }
 
+    /// As [`Lexer::value`], of a value that must end on the line that it begins on.
+    pub(crate) fn value_on_line(&mut self) -> Result<&'a [u8], LexError> {
+        self.peek()?;
+        let end = memchr(b'\n', &self.text[self.pos..]).map(|at| self.pos + at);
+        let text = &self.text[..end.unwrap_or(self.text.len())];
+        let mut line = Self { text, pos: self.pos };
+        let value = line.value().map_err(|error| match end {
+            Some(_) => LexError::Syntax,
+            None => error,
+        })?;
+        self.pos = line.pos;
+        Ok(value)
+    }
+
+    /// Passes over what comes next, up to the next line that begins with an object.
+    pub(crate) fn skip_to_line(&mut self) -> Result<(), LexError> {
+        self.peek()?; // the break before this line is none after it
+        let at = memmem::find(&self.text[self.pos..], b"\n{").ok_or(LexError::End)?;
+        self.pos += at + 1;
+        Ok(())
+    }
+
     /// Reads an object: `member` is called at each value, with its key, and consumes it.
     pub(crate) fn object(
         &mut self,
@@ -223,7 +245,7 @@ impl<'a> Lexer<'a> {
         let mut at = self.pos;
         loop {
             let rest = self.text.get(at..).ok_or(LexError::End)?;
-            at += memchr::memchr(b'}', rest).ok_or(LexError::End)? + 1;
+            at += memchr(b'}', rest).ok_or(LexError::End)? + 1;
             let comma = skip_blank(at);
             if self.text.get(comma) != Some(&b',') {
                 continue;
@@ -324,6 +346,18 @@ mod tests {
         assert_eq!(lexer.value().unwrap(), br#"[1, {"a": "]"}]"#);
         lexer.expect(b',').unwrap();
         assert_eq!(lexer.value().unwrap(), b"NaN");
+    }
+
+    #[test]
+    fn a_cut_line_ends_at_its_end() {
+        let text = b"{\"a\": [1\n{\"b\": 2}\n{\"c\": ";
+        let mut lexer = Lexer::new(text, 0);
+        assert_eq!(lexer.value(), Err(LexError::End));
+        let mut lexer = Lexer::new(text, 0);
+        assert_eq!(lexer.value_on_line(), Err(LexError::Syntax));
+        lexer.skip_to_line().unwrap();
+        assert_eq!(lexer.value_on_line().unwrap(), b"{\"b\": 2}");
+        assert_eq!(lexer.value_on_line(), Err(LexError::End), "more text may complete it");
     }
 
     #[test]

@@ -9,7 +9,8 @@
 //! A run is a trace file or a folder of them, `.json` or `.json.gz`; what a file is, is decided by
 //! its content. It is on this machine or, with the feature `cloud`, in an object store or behind a web
 //! address. Execution traces are linked to the profiler traces they were recorded with; memory snapshots
-//! (`.pickle`) and memory timelines are put on their clock. Files are read in parallel, and so are slices of
+//! (`.pickle`) and memory timelines are put on their clock, and so are metrics of Determined's profiler (JSON,
+//! CSV, `pg_dump` text), of one trial a run. Files are read in parallel, and so are slices of
 //! one file. What is wrong with part of the input comes back as counted [`trace_model::Warning`]s; only a
 //! run of which nothing can be used is an [`Error`].
 
@@ -23,6 +24,8 @@ mod formats;
 mod json;
 mod location;
 mod memory_files;
+mod merge;
+mod metrics_files;
 mod number;
 #[cfg(feature = "cloud")]
 mod remote;
@@ -42,6 +45,7 @@ pub use augment::{Copy, Packing, copy_with};
 pub use error::{Error, StoreProblem};
 pub use formats::kineto::{CATEGORY, EventWriter, Lane};
 pub use location::Location;
+pub use merge::{Merge, Merged, merge};
 pub use sink::write_parquet;
 pub use stored::{Stored, stored, traces};
 
@@ -53,6 +57,9 @@ pub struct Options {
     pub max_json_bytes: u64,
     /// Which profile cycle of each rank to read, from 1; the last if there are fewer, and by default.
     pub cycle: Option<usize>,
+    /// Which trial of Determined's metrics to read; by default the one that ran while the traces were recorded,
+    /// else the newest.
+    pub trial: Option<i64>,
     /// How long a store may take to answer; 30 seconds, or what the environment says, by default.
     pub timeout: Option<Duration>,
 }

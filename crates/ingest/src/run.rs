@@ -11,12 +11,14 @@ use crate::composer_files;
 use crate::discover::{self, Candidate};
 use crate::error::Error;
 use crate::formats::composer;
+use crate::formats::determined::{self, Metrics};
 use crate::formats::execution::{self, Recording};
 use crate::formats::kineto::{self, Trace};
 use crate::formats::{Format, Unreadable};
 use crate::formats::{memory_timeline, snapshot};
 use crate::location::Location;
 use crate::memory_files::{self, Memory, Placed};
+use crate::metrics_files::{self, Trial};
 use crate::source::{self, Input, Limit};
 use crate::storage::{self, Place};
 use crate::{Options, Progress};
@@ -50,7 +52,7 @@ impl Member {
 
     /// What must be added to times as written to get nanoseconds since 1970, on the clock of the lowest rank
     /// where clocks were compared.
-    fn base_time_ns(&self) -> Option<i64> {
+    pub(crate) fn base_time_ns(&self) -> Option<i64> {
         self.trace.base_time_ns().map(|base| base + self.adjust_ns)
     }
 }
@@ -61,6 +63,7 @@ enum Content {
     Composer(Box<composer::Recording>),
     ExecutionTrace(Box<Recording>),
     Memory(Memory),
+    Metrics(Box<Metrics>),
 }
 
 /// Reads a run: a trace file, or a folder of them.
@@ -89,12 +92,14 @@ pub(crate) fn read(
     let mut warnings = Vec::new();
     let (mut traces, mut recordings, mut memory) = (Vec::new(), Vec::new(), Vec::new());
     let mut composer = Vec::new();
+    let mut metrics = Vec::new();
     for (candidate, result) in found.traces.into_iter().zip(results) {
         match result {
             Ok(Content::Timeline(trace)) => traces.push((candidate.file, *trace)),
             Ok(Content::Composer(recording)) => composer.push(*recording),
             Ok(Content::ExecutionTrace(nodes)) => recordings.push((candidate.file, *nodes)),
             Ok(Content::Memory(content)) => memory.push((candidate.file, content)),
+            Ok(Content::Metrics(content)) => metrics.push((candidate.file, *content)),
             Err(Lost::Outage(error) | Lost::Unreadable(error)) if is_file => {
                 return Err(Error::read(name, error));
             }
@@ -106,7 +111,9 @@ pub(crate) fn read(
             }
         }
     }
-    if traces.is_empty() && composer.is_empty() && recordings.is_empty() && memory.is_empty() {
+    let only_metrics =
+        traces.is_empty() && composer.is_empty() && recordings.is_empty() && memory.is_empty();
+    if only_metrics && metrics.is_empty() {
         let first = warnings.into_iter().next();
         return Err(first.map_or_else(
             || Error::NoTrace { path: name.clone().into(), skipped: found.skipped.clone() },
@@ -124,6 +131,7 @@ pub(crate) fn read(
         }
         warnings.push(Warning { code: "skipped-file", file: String::new(), message, count });
     }
+    warnings.extend(metrics_files::aside(&found.aside));
     let members = assign_ranks(traces, &mut warnings);
     let (joined, members) = composer_files::join(composer, members, options.cycle, &mut warnings);
     let mut members = choose_cycles(members, options.cycle, &mut warnings);
@@ -138,7 +146,15 @@ pub(crate) fn read(
     check_world(&members, &mut warnings);
     let companions = companions::assign(recordings, &members, &mut warnings);
     let memory = memory_files::assign(memory, &members, &mut warnings);
-    Ok(assemble(name, members, companions, memory, warnings))
+    let trial = match metrics_files::assign(metrics, &members, options.trial, &mut warnings) {
+        Ok(trial) => trial,
+        Err(nothing) if only_metrics => return Err(nothing.into()),
+        Err(nothing) => {
+            warnings.push(run_warning("no-metrics", nothing.file, nothing.reason));
+            None
+        }
+    };
+    Ok(assemble(name, members, companions, memory, trial, warnings))
 }
 
 /// Why a file gives nothing.
@@ -225,6 +241,9 @@ fn read_file(
             .map_err(unusable),
         Format::MemorySnapshot => snapshot::read(input, &advance)
             .map(|dump| Content::Memory(Memory::Snapshot(Box::new(dump)))),
+        Format::Determined(form) => determined::read(form, input, &advance)
+            .map(|metrics| Content::Metrics(Box::new(metrics)))
+            .map_err(unusable),
     };
     progress.file_done(&candidate.file);
     if let Some(error) = failure.and_then(|f| f.take()) {
@@ -387,6 +406,7 @@ fn assemble(
     members: Vec<Member>,
     companions: Vec<Companion>,
     memory: Vec<Placed>,
+    trial: Option<Trial>,
     mut warnings: Vec<Warning>,
 ) -> Dataset {
     let has_timeline = !members.is_empty();
@@ -461,7 +481,12 @@ fn assemble(
         }
         companion.into_tables(&mut tables, !has_timeline);
     }
-    memory_files::into_tables(memory, has_timeline, zero, &mut info, &mut tables, &mut warnings);
+    let has_clock = has_timeline || trial.is_some();
+    let zero = trial.map_or(zero, |trial| {
+        let (info, tables, warnings) = (&mut info, &mut tables, &mut warnings);
+        metrics_files::into_tables(&trial, has_timeline, zero, info, tables, warnings)
+    });
+    memory_files::into_tables(memory, has_clock, zero, &mut info, &mut tables, &mut warnings);
     info.ranks.sort_unstable();
     Dataset { tables, run: info, warnings }
 }

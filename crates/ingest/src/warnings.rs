@@ -39,6 +39,18 @@ issues! {
         "allocations at an address that was still held: taken as released there";
     TimelineEntry = "malformed-timeline-entry",
         "entries of a memory timeline that are no moment, size or action were skipped";
+    MetricEntry = "malformed-metric-entry",
+        "entries that are nothing Determined's profiler writes were skipped";
+    MetricValue = "bad-metric-value",
+        "values that are no finite numbers (NaN, Infinity, text): these samples are absent";
+    MetricTime = "bad-metric-time",
+        "samples were set aside whose time is not readable, out of range, or without a time zone";
+    MetricLists = "uneven-metric-lists",
+        "lists of values, times and batches of different length: read as far as all go";
+    MetricTable = "truncated-table",
+        "a table ends in the middle: only its complete rows were read; copy or export it again";
+    OtherMetrics = "other-metrics",
+        "metrics that the profiler did not report (training, validation, groups of your own) are not read";
     UnreadableMetadata = "unreadable-metadata", "a top-level entry beside the events is not valid JSON: ignored";
     DuplicateCorrelation = "duplicate-correlation",
         "several host calls share a correlation id: device work was linked to the last";

@@ -77,6 +77,17 @@ impl Run {
         })
     }
 
+    /// Writes the timelines of all ranks into one file, see [`ingest::merge`]; it is compressed if its name ends
+    /// in `.gz`.
+    ///
+    /// # Errors
+    /// If there is no timeline, a trace has changed since it was read, or the file cannot be written.
+    pub fn merge(&self, to: &Path, overwrite: bool) -> Result<ingest::Merged, Error> {
+        let (run, info, tables) = (&self.location, &self.info, &self.tables);
+        let merge = ingest::Merge { run, info, tables, to, overwrite };
+        self.timed("merge", || Ok(ingest::merge(&merge)?))
+    }
+
     /// Judges the run.
     pub fn check(&self, rules: &RuleSet) -> Result<Report, Error> {
         let mut tables = self.timed("views", || {

@@ -85,16 +85,19 @@ pub struct RunInfo {
 pub struct Source {
     /// Path relative to the run, or as given for a single file.
     pub file: String,
-    /// Format it was read as: `kineto`, `composer`, `execution trace`, `memory snapshot`, `memory timeline`.
+    /// Format it was read as: `kineto`, `composer`, `execution trace`, `memory snapshot`, `memory timeline`,
+    /// `determined metrics`.
     pub format: &'static str,
     /// Rank its events were given.
     pub rank: i32,
     /// Where the rank came from: `distributedInfo`, `global_rank`, `file name`, `order`; for what goes with a trace
-    /// also `process id`, `the only trace`.
+    /// also `process id`, `the only trace`; for Determined's metrics `agent order`, the rank being that of the
+    /// first agent in the file.
     pub rank_from: &'static str,
-    /// Bytes of JSON, or of the pickle, after decompression.
+    /// Bytes of JSON, of the pickle, or of the table, after decompression.
     pub json_bytes: u64,
-    /// Events read; nodes of an execution trace; moments or actions of a memory timeline.
+    /// Events read; nodes of an execution trace; moments or actions of a memory timeline; samples and timings of
+    /// the trial that was read.
     pub events: u64,
     /// What was added to its times to put them on the run's clock.
     pub shift_ns: i64,

@@ -1,7 +1,7 @@
 --! row = "one rank: what ran, and what was recorded"
 --! needs = ["ranks", "device_properties", "kernels", "annotations", "cpu_ops", "event_counts"]
 --! order = ["rank"]
---! when_empty = "the run holds no profiler trace, only memory snapshots or memory timelines"
+--! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"
 --! [columns]
 --! rank = "rank"
 --! file = "file the rank was read from"

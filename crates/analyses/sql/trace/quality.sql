@@ -1,7 +1,7 @@
 --! row = "one rank with a profiler trace"
 --! needs = ["ranks", "kernels", "graph_launches"]
 --! order = ["rank"]
---! when_empty = "the run holds no profiler trace, only memory snapshots or memory timelines"
+--! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"
 --! [columns]
 --! rank = "rank"
 --! step_count = { doc = "steps marked by the profiler", unit = "count", metric = "rank" }

@@ -6,6 +6,7 @@ mod check;
 mod demo;
 mod diff;
 mod explain;
+mod merge;
 mod open;
 mod rules;
 #[cfg(feature = "shell")]
@@ -25,6 +26,7 @@ pub(crate) fn run(command: &Command, console: &mut Console) -> anyhow::Result<Ex
         Command::Analyze(args) => analyze::run(args, console),
         Command::Diff(args) => diff::run(args, console),
         Command::Augment(args) => augment::run(args, console),
+        Command::Merge(args) => merge::run(args, console),
         Command::Open(args) => open::run(args, console),
         Command::Tables(args) => tables::run(args, console),
         Command::Explain(args) => explain::run(args, console),

@@ -228,10 +228,15 @@ fn files(run: &Run, out: &mut dyn Write) -> anyhow::Result<()> {
             match source.format {
                 "execution trace" => "nodes",
                 "memory timeline" => "entries",
+                "determined metrics" => "samples",
                 _ => "events",
             },
             source.json_bytes as f64 / 1e6,
-            if source.format == "memory snapshot" { "pickle" } else { "JSON" }
+            match source.format {
+                "memory snapshot" => "pickle",
+                "determined metrics" => "text",
+                _ => "JSON",
+            }
         )?;
     }
     if sources.len() > SHOWN {

@@ -1,6 +1,7 @@
 //! The formats that can be read. A new one is a module here and a line in [`recognise`].
 
 pub(crate) mod composer;
+pub(crate) mod determined;
 pub(crate) mod execution;
 pub(crate) mod kineto;
 pub(crate) mod memory_timeline;
@@ -21,6 +22,8 @@ pub(crate) enum Format {
     MemorySnapshot,
     /// Bytes by category over time, as `export_memory_timeline` writes them.
     MemoryTimeline,
+    /// What Determined's profiler measured, in one of the forms that users get it in.
+    Determined(determined::Form),
 }
 
 /// What the first bytes of a file say it is.
@@ -120,8 +123,12 @@ pub(crate) fn recognise(prefix: &[u8]) -> Recognised {
                 Recognised::Other(OTHER_PICKLE)
             }
         }
-        Some(b'{' | b'[') => Recognised::Other("JSON, but not a trace"),
-        _ => Recognised::Unknown,
+        _ => match (determined::recognise(text), determined::other(text), text.first()) {
+            (Some(form), ..) => Recognised::Trace(Format::Determined(form)),
+            (_, Some(what), _) => Recognised::Other(what),
+            (.., Some(b'{' | b'[')) => Recognised::Other("JSON, but not a trace"),
+            _ => Recognised::Unknown,
+        },
     }
 }
 

@@ -53,6 +53,11 @@ impl<'p> Text<'p> {
         }
     }
 
+    /// Whether there is nothing but white space left.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.window[self.at..].trim_ascii().is_empty()
+    }
+
     /// Appends more text to what is not read yet; false when there is none.
     fn more(&mut self) -> Result<bool, Unreadable> {
         let Some(stream) = &mut self.stream else { return Ok(false) };

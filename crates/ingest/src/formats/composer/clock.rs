@@ -30,7 +30,6 @@ pub(crate) fn repaired_base(torch: (i64, i64), composer: (i64, i64)) -> Option<i
 
 /// Puts the copied trace on Composer's clock; false if none fits, and the likeliest base was taken.
 pub(super) fn repair(torch: &mut Columns, own: &Columns) -> bool {
-    let Some(composer) = super::extent(own) else { return false };
     let mut times = (i64::MAX, i64::MIN);
     torch.for_each_start(|starts| {
         for &ts in starts.iter().filter(|&&ts| ts < EPOCH_NS) {
@@ -40,6 +39,7 @@ pub(super) fn repair(torch: &mut Columns, own: &Columns) -> bool {
     if times.0 > times.1 {
         return true;
     }
+    let Some(composer) = super::extent(own) else { return false };
     let base = repaired_base(times, composer);
     let add = base.unwrap_or_else(|| base_near(composer.1));
     torch.for_each_start(|starts| {

@@ -18,6 +18,7 @@ use crate::formats::kineto::{self, Trace};
 use crate::source::Input;
 
 pub(crate) use clock::repaired_base;
+pub(crate) use split::TORCH_INSTANTS;
 
 /// Text of which a Composer trace holds at least one piece near its start. (The start of a second cycle may
 /// be seconds of system metrics, taken while the first one was saved.)

@@ -11,7 +11,8 @@ use crate::formats::kineto::columns::Columns;
 use crate::number;
 
 /// Instants that a PyTorch trace holds beside those of Composer.
-const TORCH_INSTANTS: [&str; 2] = ["Iteration Start: PyTorch Profiler", "Record Window End"];
+pub(crate) const TORCH_INSTANTS: [&str; 2] =
+    ["Iteration Start: PyTorch Profiler", "Record Window End"];
 
 /// Cuts a file into what each process wrote.
 ///

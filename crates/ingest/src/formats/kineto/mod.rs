@@ -3,7 +3,8 @@
 pub(crate) mod classify;
 pub(crate) mod columns;
 mod document;
-mod event;
+pub(crate) mod event;
+pub(crate) mod events;
 mod filler;
 mod metadata;
 mod rows;

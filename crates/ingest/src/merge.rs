@@ -1,0 +1,429 @@
+//! One trace of all ranks of a run, as Composer merges its own: on one clock, with the rank as process id.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, Int64Type};
+use arrow_array::{Array, RecordBatch};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use rustc_hash::{FxHashMap, FxHashSet};
+use trace_model::{RunInfo, Source, TableSet, Warning};
+
+use crate::error::Error;
+use crate::formats::Unreadable;
+use crate::formats::composer::{TORCH_INSTANTS, repaired_base};
+use crate::formats::kineto::EPOCH_NS;
+use crate::formats::kineto::event::Event;
+use crate::formats::kineto::events;
+use crate::formats::kineto::splice::Failure;
+use crate::location::Location;
+use crate::number;
+use crate::source::{self, Limit};
+
+/// Where viewers put threads that Composer says nothing of: below the training loop.
+const LAST: i64 = 99_999;
+/// The first event by which the thread of autograd is known, which goes right below the training loop.
+const BACKWARD: &[u8] = b"MulBackward0";
+/// Ids of arrows are told apart by the file that they are from: the lower bits are as written.
+const ID_BITS: u32 = 32;
+
+/// A merge to make.
+#[derive(Debug, Clone)]
+pub struct Merge<'a> {
+    /// Where the run is.
+    pub run: &'a Location,
+    /// What was read from there.
+    pub info: &'a RunInfo,
+    /// Its tables.
+    pub tables: &'a TableSet,
+    /// File to write; it is compressed if its name ends in `.gz`.
+    pub to: &'a Path,
+    /// Whether a file that is in the way is replaced.
+    pub overwrite: bool,
+}
+
+/// What was merged.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Merged {
+    /// Events written, names of processes and threads included.
+    pub events: u64,
+    /// Files that were read.
+    pub files: usize,
+    /// Ranks that they are of.
+    pub ranks: usize,
+    /// What could not be read.
+    pub warnings: Vec<Warning>,
+}
+
+/// Writes the timelines of all ranks into one file, an array with one event a line, in bounded memory.
+///
+/// Times are microseconds since 1970 on the clock of the lowest rank (from the first event of the run where
+/// traces do not say when they were recorded), exact to the nanosecond; `pid` is the rank; ids of arrows get
+/// the number of their file, so that arrows of ranks do not meet. All else stays as it is. As in Composer's
+/// merge, events without a thread and the profiler's own ranges are left out.
+///
+/// # Errors
+/// If there is no timeline, a source has changed since it was read, or the file cannot be written; it is
+/// complete or not there.
+pub fn merge(merge: &Merge<'_>) -> Result<Merged, Error> {
+    let sources = &merge.info.sources;
+    let timelines = || sources.iter().filter(|s| matches!(s.format, "kineto" | "composer"));
+    if timelines().next().is_none() {
+        return Err(Error::Unusable {
+            file: merge.run.to_string(),
+            reason: "there is no timeline to merge".to_owned(),
+        });
+    }
+    if fs::exists(merge.to).unwrap_or(false) {
+        let there = fs::canonicalize(merge.to).ok();
+        let is_source = timelines().any(|source| {
+            let path = merge.run.file(&source.file).ok();
+            let path = path.as_ref().and_then(|file| file.path());
+            path.is_some_and(|path| fs::canonicalize(path).ok() == there)
+        });
+        if is_source || !merge.overwrite {
+            return Err(Error::Exists { path: merge.to.to_owned(), is_source });
+        }
+    }
+    let mut partial = merge.to.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let write_error = |source| Error::Write { path: merge.to.to_owned(), source };
+    if let Some(folder) = merge.to.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs::create_dir_all(folder).map_err(write_error)?;
+    }
+    let file = BufWriter::with_capacity(1 << 18, File::create(&partial).map_err(write_error)?);
+    let is_packed = merge.to.extension().is_some_and(|e| e.eq_ignore_ascii_case("gz"));
+    let done = if is_packed {
+        let mut out = GzEncoder::new(file, Compression::default());
+        write(merge, &mut out).and_then(|merged| {
+            out.finish().and_then(|mut file| file.flush()).map_err(write_error)?;
+            Ok(merged)
+        })
+    } else {
+        let mut out = file;
+        write(merge, &mut out).and_then(|merged| {
+            out.flush().map_err(write_error)?;
+            Ok(merged)
+        })
+    };
+    match done
+        .and_then(|merged| fs::rename(&partial, merge.to).map(|()| merged).map_err(write_error))
+    {
+        Ok(merged) => Ok(merged),
+        Err(error) => {
+            // The error to tell is the first one.
+            let _ = fs::remove_file(&partial);
+            Err(error)
+        }
+    }
+}
+
+fn write(merge: &Merge<'_>, out: &mut dyn Write) -> Result<Merged, Error> {
+    let write_error = |source| Error::Write { path: merge.to.to_owned(), source };
+    let run = RunFacts::read(merge.info, merge.tables);
+    let mut writer = Writer {
+        out,
+        run: &run,
+        merged: Merged::default(),
+        threads: FxHashSet::default(),
+        autograd: FxHashSet::default(),
+        line: Vec::new(),
+    };
+    writer.out.write_all(b"[").map_err(write_error)?;
+    let mut files: BTreeMap<&str, Vec<&Source>> = BTreeMap::new();
+    let mut order: Vec<&str> = Vec::new();
+    for source in &merge.info.sources {
+        if matches!(source.format, "kineto" | "composer") {
+            let of_file = files.entry(&source.file).or_default();
+            if of_file.is_empty() {
+                order.push(&source.file);
+            }
+            of_file.push(source);
+        }
+    }
+    let described: BTreeSet<i32> = merge
+        .info
+        .sources
+        .iter()
+        .filter(|source| source.format == "composer")
+        .map(|source| source.rank)
+        .collect();
+    writer.describe(&described).map_err(write_error)?;
+    for (number, file) in order.iter().enumerate() {
+        let sources = &files[file];
+        let stored = merge.run.file(file)?;
+        let io_error = |e| Error::read(format!("{}: {file}", merge.run), e);
+        // What was read fits; more would be another file.
+        let limit = Limit { max_json_bytes: sources[0].json_bytes };
+        let stream = source::stream(&stored, limit).map_err(io_error)?;
+        let failure = stream.failure();
+        let originals = run.has_original(sources[0].rank);
+        let issues = events::for_each(stream, |text, event| {
+            writer.add(text, event, sources, number, originals)
+        });
+        if let Some(error) = failure.take() {
+            return Err(io_error(error));
+        }
+        match issues {
+            Ok(issues) => writer.merged.warnings.extend(issues.warnings(file)),
+            Err(Failure::Write(source)) => return Err(write_error(source)),
+            Err(Failure::Unreadable(why)) => {
+                let reason = match why {
+                    Unreadable::TooLong => "it has grown since it was read",
+                    why => why.reason(),
+                };
+                return Err(Error::Unusable {
+                    file: (*file).to_owned(),
+                    reason: reason.to_owned(),
+                });
+            }
+        }
+    }
+    writer.merged.files = order.len();
+    writer.merged.ranks = run.ranks.len();
+    let merged = writer.merged;
+    out.write_all(b"\n]\n").map_err(write_error)?;
+    Ok(merged)
+}
+
+/// What must be known of the run.
+struct RunFacts {
+    ranks: Vec<i32>,
+    /// Absolute time of zero, 0 where it is not known.
+    zero_ns: i64,
+    /// The rank of a thread id, if only one has it.
+    of_thread: FxHashMap<String, Option<i32>>,
+    /// A thread of each rank.
+    thread_of: BTreeMap<i32, String>,
+    /// First and last moment.
+    wall: (i64, i64),
+    /// Ranks with traces of PyTorch's own.
+    original: BTreeSet<i32>,
+}
+
+impl RunFacts {
+    fn read(info: &RunInfo, tables: &TableSet) -> Self {
+        let mut of_thread: FxHashMap<String, Option<i32>> = FxHashMap::default();
+        let mut thread_of = BTreeMap::new();
+        for batch in tables.get("threads") {
+            let (Some(rank), Some(tid)) = (ints(batch, "rank"), texts(batch, "tid")) else {
+                continue;
+            };
+            for (row, tid) in tid.into_iter().enumerate() {
+                let rank = rank.value(row);
+                let known = of_thread.entry(tid.clone()).or_insert(Some(rank));
+                if *known != Some(rank) {
+                    *known = None;
+                }
+                thread_of.entry(rank).or_insert(tid);
+            }
+        }
+        let base = tables.get("ranks").iter().find_map(|batch| {
+            let base = batch.column_by_name("base_time_ns")?.as_primitive::<Int64Type>();
+            (0..base.len()).find(|&row| base.is_valid(row)).map(|row| base.value(row))
+        });
+        let zero_ns = base.unwrap_or(0);
+        let sources = &info.sources;
+        let original = sources.iter().filter(|s| s.format == "kineto").map(|s| s.rank).collect();
+        let day = 86_400_000_000_000;
+        let wall = (zero_ns - day, zero_ns + info.wall_ns + day);
+        Self { ranks: info.ranks.clone(), zero_ns, of_thread, thread_of, wall, original }
+    }
+
+    fn has_original(&self, rank: i32) -> bool {
+        self.original.contains(&rank)
+    }
+}
+
+fn ints<'a>(batch: &'a RecordBatch, name: &str) -> Option<&'a arrow_array::Int32Array> {
+    batch.column_by_name(name)?.as_primitive_opt::<Int32Type>()
+}
+
+fn texts(batch: &RecordBatch, name: &str) -> Option<Vec<String>> {
+    let column = batch.column_by_name(name)?.as_dictionary_opt::<Int32Type>()?;
+    let values = column.downcast_dict::<arrow_array::StringArray>()?;
+    Some(values.into_iter().map(|text| text.unwrap_or_default().to_owned()).collect())
+}
+
+struct Writer<'a> {
+    out: &'a mut dyn Write,
+    run: &'a RunFacts,
+    merged: Merged,
+    /// Threads that have their place in the order of viewers.
+    threads: FxHashSet<(i32, Vec<u8>)>,
+    /// Threads of autograd that have theirs.
+    autograd: FxHashSet<(i32, Vec<u8>)>,
+    line: Vec<u8>,
+}
+
+impl Writer<'_> {
+    /// Names the ranks that Composer does not, so that the merged trace can be read again.
+    fn describe(&mut self, described: &BTreeSet<i32>) -> io::Result<()> {
+        let ts = us(self.run.zero_ns);
+        for &rank in self.run.ranks.iter().filter(|rank| !described.contains(rank)) {
+            let Some(tid) = self.run.thread_of.get(&rank) else { continue };
+            let tid =
+                if tid.parse::<i64>().is_ok() { tid.clone() } else { serde_json::to_string(tid)? };
+            for (name, args) in [
+                ("process_name", format!(r#"{{"name": "Rank {rank} training loop process"}}"#)),
+                ("process_sort_index", format!(r#"{{"sort_index": {rank}}}"#)),
+                ("global_rank", format!(r#"{{"value": {rank}}}"#)),
+                ("clock_sync_timestamp_us", format!(r#"{{"value": {ts}}}"#)),
+            ] {
+                let line = format!(
+                    r#"{{"name": "{name}", "cat": "", "ph": "M", "ts": {ts}, "pid": {rank}, "tid": {tid}, "args": {args}}}"#
+                );
+                self.write(line.as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes one event of a file, if it is to be there.
+    fn add(
+        &mut self,
+        text: &[u8],
+        event: &Event<'_>,
+        sources: &[&Source],
+        number: usize,
+        has_original: bool,
+    ) -> io::Result<()> {
+        if event.pid.is_empty() || event.tid.is_empty() || contains(event.tid, b"PyTorch Profiler")
+        {
+            return Ok(());
+        }
+        let source = sources[0];
+        let is_composer = source.format == "composer";
+        let ts_ns = event.ts.and_then(number::us_to_ns);
+        if is_composer && has_original && is_copied(event, ts_ns) {
+            return Ok(());
+        }
+        let Some(rank) = self.rank(event, sources) else { return Ok(()) };
+        if !is_composer && event.phase == b'M' && is_name_of_process(event) {
+            return Ok(());
+        }
+        let time = ts_ns.map(|ts_ns| {
+            let copied = if is_composer && ts_ns < EPOCH_NS && self.run.zero_ns > EPOCH_NS {
+                repaired_base((ts_ns, ts_ns), self.run.wall).unwrap_or(0)
+            } else {
+                0
+            };
+            ts_ns + copied + source.shift_ns + self.run.zero_ns
+        });
+        self.place_thread(rank, event)?;
+        let mut edits: Vec<(usize, usize, String)> = Vec::with_capacity(3);
+        let mut edit = |old: &[u8], new: String| {
+            let start = old.as_ptr() as usize - text.as_ptr() as usize;
+            edits.push((start, start + old.len(), new));
+        };
+        edit(event.pid, rank.to_string());
+        if let (Some(old), Some(ns)) = (event.ts, time) {
+            edit(old, us(ns));
+        }
+        if let (Some(old), true) = (event.id, number > 0)
+            && let Some(id) = number::integer(old).filter(|id| (0..1 << ID_BITS).contains(id))
+        {
+            edit(old, ((number as i64) << ID_BITS | id).to_string());
+        }
+        edits.sort_unstable();
+        let mut line = std::mem::take(&mut self.line);
+        line.clear();
+        let mut at = 0;
+        for (start, end, new) in &edits {
+            copy_flat(&text[at..*start], &mut line);
+            line.extend_from_slice(new.as_bytes());
+            at = *end;
+        }
+        copy_flat(&text[at..], &mut line);
+        let written = self.write(&line);
+        self.line = line;
+        written
+    }
+
+    /// The rank of an event: that of its file, or in a merged file that of its thread.
+    fn rank(&self, event: &Event<'_>, sources: &[&Source]) -> Option<i32> {
+        if let [only] = sources {
+            return Some(only.rank);
+        }
+        let text = |raw: &[u8]| String::from_utf8_lossy(raw).trim_matches('"').to_owned();
+        let of_thread = self.run.of_thread.get(&text(event.tid)).copied().flatten();
+        of_thread.or_else(|| {
+            let pid = text(event.pid).parse().ok()?;
+            sources.iter().any(|source| source.rank == pid).then_some(pid)
+        })
+    }
+
+    /// Says where viewers put a thread, before its first event; the thread of autograd goes right below the
+    /// training loop.
+    fn place_thread(&mut self, rank: i32, event: &Event<'_>) -> io::Result<()> {
+        let key = || (rank, event.tid.to_vec());
+        let is_autograd = event.name.is_some_and(|name| contains(name.bytes, BACKWARD));
+        let index = if is_autograd && !self.autograd.contains(&key()) {
+            self.autograd.insert(key());
+            self.threads.insert(key());
+            1
+        } else if self.threads.insert(key()) {
+            LAST
+        } else {
+            return Ok(());
+        };
+        let mut line =
+            format!(r#"{{"name": "thread_sort_index", "ph": "M", "pid": {rank}, "tid": "#)
+                .into_bytes();
+        line.extend_from_slice(event.tid);
+        line.extend_from_slice(format!(r#", "args": {{"sort_index": {index}}}}}"#).as_bytes());
+        self.write(&line)
+    }
+
+    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        self.out.write_all(if self.merged.events == 0 { b"\n" } else { b",\n" })?;
+        self.merged.events += 1;
+        self.out.write_all(line)
+    }
+}
+
+/// Whether an event of a Composer file comes from PyTorch's trace.
+fn is_copied(event: &Event<'_>, ts_ns: Option<i64>) -> bool {
+    match event.phase {
+        b'B' | b'E' | b'C' => false,
+        b'M' => ts_ns.is_none_or(|ts| ts < EPOCH_NS),
+        b'i' => {
+            let name = event.name.map_or(&b""[..], |name| name.bytes);
+            ts_ns.is_none_or(|ts| ts < EPOCH_NS)
+                || name == b"[memory]"
+                || TORCH_INSTANTS.iter().any(|known| known.as_bytes() == name)
+        }
+        _ => true,
+    }
+}
+
+/// Names of processes hide those of ranks, now that all processes of a rank have one id.
+fn is_name_of_process(event: &Event<'_>) -> bool {
+    event.name.is_some_and(|name| name.bytes.starts_with(b"process_"))
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    memchr::memmem::find(text, part).is_some()
+}
+
+/// Microseconds as text, exact.
+fn us(ns: i64) -> String {
+    let (us, rest) = (ns.div_euclid(1000), ns.rem_euclid(1000));
+    if rest == 0 { us.to_string() } else { format!("{us}.{rest:03}") }
+}
+
+/// Copies text without its line breaks and indentation, which are outside of strings.
+fn copy_flat(text: &[u8], out: &mut Vec<u8>) {
+    let mut rest = text;
+    while let Some(at) = memchr::memchr(b'\n', rest) {
+        out.extend_from_slice(rest[..at].trim_ascii_end());
+        out.push(b' ');
+        rest = rest[at..].trim_ascii_start();
+    }
+    out.extend_from_slice(rest);
+}
