@@ -86,13 +86,6 @@ fn small_run() -> Run {
             .half(0, "E", "callback/Timer/event/before_dataloader", batch, start)
             .half(0, "E", "callback/Timer/event/batch_start", batch, start + 1_000)
             .half(0, "E", "event/batch", batch, start + 8_050)
-            .half(
-                0,
-                "E",
-                "callback/JSONTraceHandler/event/batch_end",
-                batch,
-                batch * batch * 20_000_000 + 30_000,
-            )
             .determined(1, "dataloader_next", batch, (start, start + 1_000))
             .determined(1, "train_batch", batch + 1, (start + 1_000, start + 8_000));
         for series in [
@@ -104,6 +97,16 @@ fn small_run() -> Run {
         ] {
             run.sample_in_batch(1, series, start + 8_500, batch + 1, (batch * 10 + 1) as f64);
         }
+    }
+    // The last of them writes a profile.
+    for (start, pause) in [(100_000, 100), (200_000, 100), (300_000, 20_000_000)] {
+        run.half(0, "E", "event/batch", 9, start).half(
+            0,
+            "E",
+            "callback/JSONTraceHandler/event/batch_end",
+            9,
+            start + pause,
+        );
     }
     run
 }

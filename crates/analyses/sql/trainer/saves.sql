@@ -4,7 +4,7 @@
 --! when_empty = "no profile was written between two batches: Composer's Profiler does so at the end of each cycle, and the last one of a run leaves no mark"
 --! [columns]
 --! rank = "rank"
---! batch_count = "batches done by then"
+--! batch_count = { doc = "batches done by then", unit = "count" }
 --! ts_ns = { doc = "end of event/batch", unit = "ns" }
 --! pause_ns = { doc = "from there to the end of JSONTraceHandler's batch_end: what the profile costs, merging those of all ranks included", unit = "ns" }
 --! usual_ns = { doc = "median of the same after all batches: most write nothing", unit = "ns" }
