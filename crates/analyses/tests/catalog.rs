@@ -82,7 +82,17 @@ fn small_run() -> Run {
         run.composer(0, "event/dataloader", batch, (start, start + 1_000))
             .composer(0, "event/batch", batch, (start + 1_000, start + 8_000))
             .composer(0, "callback/Timer/event/batch_end", batch, (start + 8_000, start + 8_100))
-            .half(0, "E", "event/batch", batch, start + 9_000)
+            .half(0, "E", "event/batch", batch + 10, start + 9_000)
+            .half(0, "E", "callback/Timer/event/before_dataloader", batch, start)
+            .half(0, "E", "callback/Timer/event/batch_start", batch, start + 1_000)
+            .half(0, "E", "event/batch", batch, start + 8_050)
+            .half(
+                0,
+                "E",
+                "callback/JSONTraceHandler/event/batch_end",
+                batch,
+                batch * batch * 20_000_000 + 30_000,
+            )
             .determined(1, "dataloader_next", batch, (start, start + 1_000))
             .determined(1, "train_batch", batch + 1, (start + 1_000, start + 8_000));
         for series in [
