@@ -33,7 +33,10 @@ fn a_healthy_run_has_no_findings() {
     for seed in [0, 7] {
         let report = check(Bottleneck::None, 2, seed);
         assert_eq!(report.headline.findings, 0, "{:?}", report.headline.text);
-        assert_eq!(report.unknown, [], "seed {seed}");
+        // A profiler trace says nothing of what only an agent on the machine samples.
+        let machine = ["GU006", "GU007", "IN010", "MM012", "MM013", "MM014", "VA004"];
+        let unknown: Vec<&str> = report.unknown.iter().map(|u| u.code.as_str()).collect();
+        assert_eq!(unknown, machine, "seed {seed}");
     }
 }
 

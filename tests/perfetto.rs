@@ -2,6 +2,9 @@
 //! where `.ci/perfetto` has not installed them.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "support/corpus.rs"]
+mod support;
+
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -11,6 +14,7 @@ use std::process::{Command, Stdio};
 use advisor_cli::demo::{Bottleneck, Options, render_rank, write_run};
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
+use support::corpus;
 use trace_advisor::arrow::array::AsArray;
 use trace_advisor::arrow::compute::cast;
 use trace_advisor::arrow::datatypes::{DataType, Float64Type, Int64Type};
@@ -105,6 +109,52 @@ fn value_at(counter: &str, ts: i64) -> String {
         "SELECT c.value AS value FROM counter c JOIN counter_track t ON t.id = c.track_id
         WHERE t.name = '{counter}' AND c.ts <= {ts} ORDER BY c.ts DESC LIMIT 1"
     )
+}
+
+/// Slices, counters and arrows of a run, as its traces have them, and as Perfetto sees its merged trace: the
+/// processes are the ranks.
+#[test]
+fn merged_traces_open_in_perfetto() {
+    let Some(python) = python() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { ranks: 2, steps: 3, layers: 1, ..Options::default() };
+    write_run(&options, folder.path()).unwrap();
+    let mut runs = vec![folder.path().to_owned()];
+    if let Some(corpus) = corpus() {
+        runs.push(corpus.join("traces/composer/ranks2"));
+    }
+    for path in runs {
+        let run = Run::open(&path).unwrap();
+        let to = folder.path().join("merged_trace.json");
+        run.merge(&to, true).unwrap();
+        let problems = "SELECT name, value FROM stats WHERE severity IN ('error', 'data_loss')
+            AND value > 0 AND name NOT IN ('slice_drop_overlapping_complete_event', 'misplaced_end_event')";
+        let processes = "SELECT p.pid AS rank, p.name AS name, count(*) AS slices
+            FROM slice s JOIN thread_track t ON t.id = s.track_id JOIN thread USING (utid)
+            JOIN process p USING (upid) WHERE s.dur >= 0 GROUP BY p.pid, p.name ORDER BY p.pid";
+        let span = "SELECT max(ts + dur) - min(ts) AS ns FROM slice WHERE dur >= 0";
+        let answers = ask(&python, &to, &[problems, processes, span]);
+        assert_eq!(answers[0], Vec::<Value>::new(), "{}", path.display());
+        let ours = ints(
+            &run,
+            "SELECT rank, count(*) AS slices FROM events WHERE dur_ns IS NOT NULL
+                AND stored_in <> 'spans' GROUP BY rank ORDER BY rank",
+        );
+        assert_eq!(answers[1].len(), ours.len(), "{}: {:?}", path.display(), answers[1]);
+        for (theirs, ours) in answers[1].iter().zip(&ours) {
+            assert_eq!(theirs["rank"], ours[0]);
+            let name = format!("Rank {} training loop process", ours[0]);
+            assert_eq!(theirs["name"], Value::from(name));
+            // Times are doubles there, a quarter of a microsecond apart: a few slices overlap then, and are
+            // dropped or hang open.
+            let (theirs, ours) = (theirs["slices"].as_f64().unwrap(), ours[1] as f64);
+            assert!((theirs / ours - 1.0).abs() < 0.02, "{}: {theirs} of {ours}", path.display());
+        }
+        // One axis: with the copied trace on its own, the span would be decades.
+        let wall = run.info().wall_ns as f64;
+        let span = answers[2][0]["ns"].as_f64().unwrap();
+        assert!((span / wall - 1.0).abs() < 0.2, "{}: {span} {wall}", path.display());
+    }
 }
 
 #[test]

@@ -230,7 +230,7 @@ fn the_loader_is_the_first_finding_and_says_what_is_missing() {
     {
         let report = open(&format!("determined/{run}.jsonl")).check(&rules).unwrap();
         let gpus = report.findings.iter().find(|finding| finding.code == "GU006").unwrap();
-        let places = gpus.evidence.len();
+        let places = gpus.affected.fired;
         assert_eq!(places, if run.contains("103") { 2 } else { 4 }, "{run}");
     }
 }

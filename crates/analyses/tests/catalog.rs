@@ -82,7 +82,10 @@ fn small_run() -> Run {
         run.composer(0, "event/dataloader", batch, (start, start + 1_000))
             .composer(0, "event/batch", batch, (start + 1_000, start + 8_000))
             .composer(0, "callback/Timer/event/batch_end", batch, (start + 8_000, start + 8_100))
-            .half(0, "E", "event/batch", batch, start + 9_000)
+            .half(0, "E", "event/batch", batch + 10, start + 9_000)
+            .half(0, "E", "callback/Timer/event/before_dataloader", batch, start)
+            .half(0, "E", "callback/Timer/event/batch_start", batch, start + 1_000)
+            .half(0, "E", "event/batch", batch, start + 8_050)
             .determined(1, "dataloader_next", batch, (start, start + 1_000))
             .determined(1, "train_batch", batch + 1, (start + 1_000, start + 8_000));
         for series in [
@@ -94,6 +97,16 @@ fn small_run() -> Run {
         ] {
             run.sample_in_batch(1, series, start + 8_500, batch + 1, (batch * 10 + 1) as f64);
         }
+    }
+    // The last of them writes a profile.
+    for (start, pause) in [(100_000, 100), (200_000, 100), (300_000, 20_000_000)] {
+        run.half(0, "E", "event/batch", 9, start).half(
+            0,
+            "E",
+            "callback/JSONTraceHandler/event/batch_end",
+            9,
+            start + pause,
+        );
     }
     run
 }

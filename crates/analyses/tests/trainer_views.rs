@@ -336,7 +336,12 @@ fn machines_and_their_gpus_are_told_apart() {
         )[2..],
         ["gpu_util agent-a 2 51.5 0", "gpu_util agent-b 2 51.5 0"]
     );
-    assert!(rows(&session, "system_hosts", &["rank"]).is_empty(), "no host was sampled");
+    let columns =
+        ["agent", "cpu_util_ratio", "machine_count", "busy_metric", "busy_ratio", "behind_ratio"];
+    assert_eq!(
+        rows(&session, "system_hosts", &columns),
+        ["agent-a - 2 gpu_util 0.515 0", "agent-b - 2 gpu_util 0.515 0"]
+    );
 }
 
 #[test]

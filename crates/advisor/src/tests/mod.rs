@@ -125,6 +125,12 @@ const VIEWS: &[(&str, Scope, &str)] = &[
          best_util_ratio behind_ratio gpu_count most_free_memory_bytes least_free_memory_bytes",
     ),
     (
+        "system_input_limits",
+        Scope::Agent,
+        "rank agent metric device unit *highest_value wait_ns plateau_ratio dataloader_ratio \
+         dataloader_idle_ratio",
+    ),
+    (
         "system_hosts",
         Scope::Agent,
         "rank agent device cpu_sample_count cpu_util_ratio memory_sample_count memory_span_ns \

@@ -11,7 +11,7 @@
 --! memset_ns = { doc = "a fill runs, a step", unit = "ns", metric = "rank" }
 --! communication_ns = { doc = "a kernel that communicates runs, or the host is in a collective, a step", unit = "ns", metric = "rank" }
 --! runtime_ns = { doc = "a call into the device runtime or driver, on any thread, a step", unit = "ns", metric = "rank" }
---! dataloader_ns = { doc = "inside __next__ of a DataLoader or DataPipe, on any thread, a step", unit = "ns", metric = "rank" }
+--! dataloader_ns = { doc = "inside __next__ of a DataLoader or DataPipe, on any thread, a step; where there is none, in a trainer's mark of loading", unit = "ns", metric = "rank" }
 --! cpu_exec_ns = { doc = "an operator or annotation other than step marks, on any thread, a step", unit = "ns", metric = "rank" }
 --! other_ns = { doc = "none of these, a step: Python between operators, or waiting", unit = "ns", metric = "rank" }
 --! kernel_ratio = { doc = "kernel_ns over step_ns", unit = "ratio", metric = "rank" }

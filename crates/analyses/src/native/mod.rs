@@ -12,6 +12,7 @@ mod loader;
 mod nesting;
 mod op;
 mod step;
+mod system;
 mod trainer;
 
 use std::collections::{BTreeMap, HashMap};
@@ -46,7 +47,10 @@ pub(crate) const NATIVE: &[Native] = &[
     Native { view: "op_calls", reads: op::READS, compute: op::calls },
     Native { view: "op_kernel_sequences", reads: op::READS, compute: op::sequences },
     step::BREAKDOWN,
+    system::BY_STEP,
+    system::INPUT_LIMITS,
     trainer::STEPS,
+    trainer::STEPS_REBUILT,
 ];
 
 /// A view computed in Rust.

@@ -79,9 +79,15 @@ impl Loaded {
             } else {
                 let roles: Vec<Role> =
                     names.texts.iter().map(|name| Role::of(table, name)).collect();
+                let loading = match table {
+                    Table::Annotations => Some(ints(batch, "is_loading")?),
+                    _ => None,
+                };
                 for row in 0..batch.num_rows() {
                     let (ts, end) = span(row);
                     let name = names.ids[row] as usize;
+                    let role = roles.get(name).copied().unwrap_or(Role::Plain);
+                    let loads = loading.as_ref().is_some_and(|l| l.value(row) != 0);
                     by_rank.of(rank.value(row)).host.push(HostEvent {
                         ts,
                         end,
@@ -89,7 +95,7 @@ impl Loaded {
                         row: row as u32,
                         lane: lane.value(row) as i32,
                         table,
-                        role: roles.get(name).copied().unwrap_or(Role::Plain),
+                        role: if loads { Role::Loader } else { role },
                     });
                 }
             }

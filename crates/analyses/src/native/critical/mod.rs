@@ -40,7 +40,13 @@ pub(super) const READS: &[(&str, &str)] = &[
     ),
     (
         "annotations",
-        "SELECT rank, event_id, ts_ns, dur_ns, thread, name FROM annotations WHERE NOT on_device",
+        // A trainer's mark of loading is a wait, up to where the wait ends, on ranks where torch has none.
+        "SELECT a.rank, a.event_id, a.ts_ns, coalesce(w.end_ns - a.ts_ns, a.dur_ns) AS dur_ns, a.thread, a.name,
+             w.end_ns IS NOT NULL AS is_loading
+         FROM annotations a
+         LEFT JOIN (SELECT DISTINCT rank, thread, name, ts_ns, end_ns FROM host_waits WHERE cause = 'dataloader') w
+             ON w.rank = a.rank AND w.thread = a.thread AND w.name = a.name AND w.ts_ns = a.ts_ns
+         WHERE NOT a.on_device",
     ),
     ("python_frames", "SELECT rank, event_id, ts_ns, dur_ns, thread, name FROM python_frames"),
     (

@@ -14,6 +14,8 @@ const MIN_CORRELATION: f64 = 0.5;
 /// The same, times the root of the pairs compared: how far from chance, in standard deviations. Many periods
 /// are tried.
 const MIN_DEVIATIONS: f64 = 4.0;
+/// A correlation that few pairs do not reach by chance either.
+const PERFECT: f64 = 0.95;
 /// A late fetch waits this many times as long as a quick one ...
 const LATE_TIMES: f64 = 3.0;
 /// ... and longer than that by this share of what a step computes.
@@ -141,7 +143,7 @@ fn period(fetches: &[Fetch], late: &[bool]) -> Option<usize> {
             let phi = correlation(counts);
             counts[1][1] >= MIN_RECURRENCES
                 && phi >= MIN_CORRELATION
-                && phi * pairs.sqrt() >= MIN_DEVIATIONS
+                && (phi * pairs.sqrt() >= MIN_DEVIATIONS || phi >= PERFECT)
         })
         // Late fetches in stretches are slow for a while, not in turn.
         .filter(|&p| p > 1)

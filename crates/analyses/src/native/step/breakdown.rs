@@ -15,6 +15,7 @@ use crate::native::Inputs;
 pub(super) const READS: &[(&str, &str)] = &[
     ("steps", "SELECT rank, step, source, ts_ns, end_ns FROM device_steps ORDER BY rank, ts_ns"),
     ("work", "SELECT rank, category, kind, ts_ns, end_ns FROM device_work"),
+    ("loads", "SELECT rank, ts_ns, end_ns FROM host_waits WHERE cause = 'dataloader'"),
     ("calls", "SELECT rank, ts_ns, ts_ns + dur_ns AS end_ns FROM runtime_calls"),
     (
         "ranges",
@@ -47,16 +48,15 @@ const OTHER: usize = 7;
 /// Libraries whose collectives are ranges on the host, named `<library>:<collective>`.
 const COLLECTIVES: [&str; 6] = ["nccl:", "gloo:", "mpi:", "ucc:", "hccl:", "xccl:"];
 
-/// The part that a range on the host belongs to; a step's mark to none.
+/// Composer's marks around steps.
+const AROUND_STEPS: [&str; 4] = ["event/fit", "event/epoch", "event/iteration", "event/batch"];
+
+/// The part that a range on the host belongs to; a step's mark to none. Loading goes before all of them.
 fn part_of_range(name: &str) -> Option<usize> {
-    if name.starts_with("ProfilerStep") {
+    if name.starts_with("ProfilerStep") || AROUND_STEPS.contains(&name) {
         return None;
     }
-    let is_loading = name.starts_with("enumerate(DataPipe)#")
-        || (name.starts_with("enumerate(DataLoader)#") && name.ends_with(".__next__"));
-    Some(if is_loading {
-        DATALOADER
-    } else if COLLECTIVES.iter().any(|library| name.starts_with(library)) {
+    Some(if COLLECTIVES.iter().any(|library| name.starts_with(library)) {
         COMMUNICATION
     } else {
         CPU_EXEC
@@ -156,6 +156,7 @@ fn gather(inputs: &Inputs<'_>, ranks: &mut BTreeMap<i64, Rank>) -> Result<()> {
         Some(part_of_work(category.get(row).unwrap_or_default(), kind.get(row).unwrap_or_default()))
     })?;
     add(inputs.batch("calls")?, ranks, |_| Some(RUNTIME))?;
+    add(inputs.batch("loads")?, ranks, |_| Some(DATALOADER))?;
     let ranges = inputs.batch("ranges")?;
     let name = names(ranges, "name")?;
     let parts: Vec<Option<usize>> = name.texts.iter().map(|text| part_of_range(text)).collect();
@@ -179,16 +180,16 @@ fn add(
 
 #[cfg(test)]
 mod tests {
-    use super::{COMMUNICATION, CPU_EXEC, DATALOADER, KERNEL, MEMCPY, OTHER, RUNTIME, Rank};
+    use super::{COMMUNICATION, CPU_EXEC, KERNEL, MEMCPY, OTHER, RUNTIME, Rank};
     use super::{part_of_range, part_of_work};
 
     #[test]
     fn ranges_are_told_apart_by_name() {
         for (name, part) in [
             ("ProfilerStep#3", None),
-            ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", Some(DATALOADER)),
+            ("event/batch", None),
+            ("event/forward", Some(CPU_EXEC)),
             ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__init__", Some(CPU_EXEC)),
-            ("enumerate(DataPipe)#Mapper", Some(DATALOADER)),
             ("nccl:_all_gather_base", Some(COMMUNICATION)),
             ("gloo:all_to_all", Some(COMMUNICATION)),
             ("record_param_comms", Some(CPU_EXEC)),
