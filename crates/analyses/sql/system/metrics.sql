@@ -15,7 +15,7 @@
 --! delta = { doc = "what a cumulative metric grew by since the sample before", unit = "number" }
 --! is_cumulative = "recorded as a count since the machine started"
 --! batch = "batch in training at that moment, where the sampler says so"
---! is_flawed = "not a measurement of the job: the first sample of CPU utilization (psutil has nothing to compare with, and reports 0; Determined from 0.30 on averages that into its first report), and the last report of Determined from 0.30 on if it comes early (its samples were taken back to back as profiling was switched off)"
+--! is_flawed = "not a measurement of the job: the first sample of CPU utilization (psutil has nothing to compare with, and reports 0; Determined from 0.30 on averages that into its first report), and the last report of Determined from 0.30 on if it comes more than 5 % early (its samples were taken back to back as profiling was switched off)"
 WITH samples AS (
     SELECT
         rank, CAST(agent AS VARCHAR) AS agent, CAST(metric AS VARCHAR) AS metric, CAST(device AS VARCHAR) AS device,
@@ -51,7 +51,7 @@ SELECT
     (s.metric = 'cpu_util' AND s.ordinal = 1 AND (s.recorded_value = 0 OR (s.agent IS NOT NULL AND s.batch IS NULL)))
         OR coalesce(
             s.agent IS NOT NULL AND s.batch IS NULL AND s.ordinal = s.sample_count AND s.sample_count > 2
-                AND s.since_ns < 0.9 * u.since_ns,
+                AND s.since_ns < 0.95 * u.since_ns,
             false
         ) AS is_flawed
 FROM samples s
