@@ -294,7 +294,10 @@ fn skewed_ranks_are_aligned_as_composer_does() {
             let theirs = golden["skew"][format!("merged_rank{rank}")].as_array().unwrap();
             let ours: Vec<f64> = ours.iter().map(|row| number(&row["us"])).collect();
             let theirs: Vec<f64> = theirs.iter().map(number).collect();
-            assert_eq!(ours, theirs, "{path}, rank {rank}");
+            assert_eq!(ours.len(), theirs.len(), "{path}, rank {rank}");
+            for (ours, theirs) in ours.into_iter().zip(theirs) {
+                close(ours, theirs, &format!("{path}, rank {rank}"));
+            }
         }
     }
 }
@@ -314,7 +317,7 @@ fn cut_files_give_all_complete_events() {
         for phase in ["B", "E"] {
             let alone =
                 count(&format!("SELECT count(*) AS n FROM half_events WHERE phase = '{phase}'"));
-            assert_eq!(pairs + alone, number(&theirs[phase]), "{name} {phase}");
+            close(pairs + alone, number(&theirs[phase]), &format!("{name} {phase}"));
         }
         assert!(run.warnings().iter().any(|w| w.code == "truncated-json"), "{name}");
     }

@@ -279,16 +279,15 @@ fn make_absolute(member: &mut Member, pieces: &[Piece], warnings: &mut Vec<Warni
         let composer = (extents().map(|e| e.0).min()?, extents().map(|e| e.1).max()?);
         composer::repaired_base((member.trace.start_ns, member.trace.end_ns), composer)
     });
-    match base {
-        Some(base) => {
-            member.trace.make_absolute(base);
-            member.sources.iter_mut().for_each(|source| source.shift_ns = base);
+    if let Some(base) = base {
+        member.trace.make_absolute(base);
+        for source in &mut member.sources {
+            source.shift_ns = base;
         }
-        None => {
-            let message = "does not say when it was recorded, nor does its time fit Composer's files: not on \
-                           their clock";
-            warnings.push(run_warning("unaligned-clocks", member.file.clone(), message.to_owned()));
-        }
+    } else {
+        let message = "does not say when it was recorded, nor does its time fit Composer's files: not on \
+                       their clock";
+        warnings.push(run_warning("unaligned-clocks", member.file.clone(), message.to_owned()));
     }
 }
 

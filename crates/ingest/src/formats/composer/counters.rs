@@ -18,10 +18,12 @@ struct Meaning {
     device: Option<String>,
 }
 
+/// The same with interned texts: metric, unit, factor, whether it is cumulative, device.
+type Interned = (StrId, StrId, f64, bool, StrId);
+
 /// Names metric, unit and device of all samples that are known, and converts their values.
 pub(super) fn name(columns: &mut Columns) {
-    let mut known: FxHashMap<(StrId, StrId), Option<(StrId, StrId, f64, bool, StrId)>> =
-        FxHashMap::default();
+    let mut known: FxHashMap<(StrId, StrId), Option<Interned>> = FxHashMap::default();
     let (counters, strings) = (&mut columns.counters, &mut columns.strings);
     for row in 0..counters.len() {
         let key = (counters.name.0[row], counters.series.0[row]);

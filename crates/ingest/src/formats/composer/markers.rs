@@ -35,16 +35,22 @@ pub(crate) fn pair(columns: &mut Columns) {
                 push(columns, begin, half.ts_ns);
             }
             (begin, true) => {
-                begin.into_iter().for_each(|begin| columns.keep_half(begin));
+                if let Some(begin) = begin {
+                    columns.keep_half(begin);
+                }
                 open = Some(half);
             }
             (begin, false) => {
-                begin.into_iter().for_each(|begin| columns.keep_half(begin));
+                if let Some(begin) = begin {
+                    columns.keep_half(begin);
+                }
                 columns.keep_half(half);
             }
         }
     }
-    open.into_iter().for_each(|begin| columns.keep_half(begin));
+    if let Some(begin) = open {
+        columns.keep_half(begin);
+    }
 }
 
 fn push(columns: &mut Columns, begin: Half, end_ns: i64) {

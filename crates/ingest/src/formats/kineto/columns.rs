@@ -248,7 +248,9 @@ impl Columns {
 
     fn renumber_lanes(&mut self, numbers: &[i32]) {
         self.for_each_base(|_, threads| {
-            threads.iter_mut().for_each(|thread| *thread = numbers[*thread as usize]);
+            for thread in threads {
+                *thread = numbers[*thread as usize];
+            }
         });
         for half in &mut self.halves {
             half.thread = numbers[half.thread as usize];
