@@ -530,6 +530,7 @@ fn one_trial_is_read() {
     assert_eq!(run.info().steps, 235);
     let error = open(&old, Some(7)).unwrap_err();
     assert!(error.contains("no metrics of trial 7, only of 101, 102"), "{error}");
+    assert!(error.starts_with(&old.display().to_string()), "{error}");
 }
 
 /// D14: beside a trace samples lie on its axis, which is Unix time; events keep numbers of their own.

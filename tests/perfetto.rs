@@ -131,13 +131,13 @@ fn merged_traces_open_in_perfetto() {
             AND value > 0 AND name NOT IN ('slice_drop_overlapping_complete_event', 'misplaced_end_event')";
         let processes = "SELECT p.pid AS rank, p.name AS name, count(*) AS slices
             FROM slice s JOIN thread_track t ON t.id = s.track_id JOIN thread USING (utid)
-            JOIN process p USING (upid) WHERE s.dur >= 0 GROUP BY p.pid, p.name ORDER BY p.pid";
+            JOIN process p USING (upid) WHERE s.dur > 0 GROUP BY p.pid, p.name ORDER BY p.pid";
         let span = "SELECT max(ts + dur) - min(ts) AS ns FROM slice WHERE dur >= 0";
         let answers = ask(&python, &to, &[problems, processes, span]);
         assert_eq!(answers[0], Vec::<Value>::new(), "{}", path.display());
         let ours = ints(
             &run,
-            "SELECT rank, count(*) AS slices FROM events WHERE dur_ns IS NOT NULL
+            "SELECT rank, count(*) AS slices FROM events WHERE dur_ns > 0
                 AND stored_in <> 'spans' GROUP BY rank ORDER BY rank",
         );
         assert_eq!(answers[1].len(), ours.len(), "{}: {:?}", path.display(), answers[1]);

@@ -148,9 +148,9 @@ pub(crate) fn read(
     let memory = memory_files::assign(memory, &members, &mut warnings);
     let trial = match metrics_files::assign(metrics, &members, options.trial, &mut warnings) {
         Ok(trial) => trial,
-        Err(nothing) if only_metrics => return Err(nothing.into()),
+        Err(nothing) if only_metrics => return Err(nothing.error(&name)),
         Err(nothing) => {
-            warnings.push(run_warning("no-metrics", nothing.file, nothing.reason));
+            warnings.push(nothing.warning());
             None
         }
     };

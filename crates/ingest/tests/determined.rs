@@ -329,6 +329,31 @@ fn what_the_profiler_did_not_report_is_not_read() {
 }
 
 #[test]
+fn other_requests_of_a_log_are_passed_over() {
+    let line = |path: &str, body: &str| {
+        format!(r#"{{"t":1.5,"method":"POST","path":"{path}","body":{body}}}"#)
+    };
+    let body = format!(
+        r#"{{"batches":[{{"values":[1],"batches":[2],"timestamps":["{}"],"labels":{}}}]}}"#,
+        time(0),
+        labels(5, "SYSTEM", "cpu_util_simple", "a")
+    );
+    let text = [
+        line("/api/v1/auth/login", r#"{"username":"a","password":""}"#),
+        line(
+            "/api/v1/trials/5/training_metrics",
+            r#"{"trialRunId":1,"metrics":{"avgMetrics":{"loss":1}}}"#,
+        ),
+        line("/api/v1/trials/5/progress", "0.5"),
+        line("/api/v1/trials/5/heartbeat", "null"),
+        line("/api/v1/trials/profiler/metrics?a=b", &body),
+    ];
+    let dataset = read_text(&text.join("\n")).unwrap();
+    assert_eq!(warnings(&dataset), []);
+    assert_eq!(column(&dataset, "counters", "value"), ["1"]);
+}
+
+#[test]
 fn a_metric_that_we_do_not_know_keeps_its_name() {
     let text = answer(&labels(5, "SYSTEM", "gpu_temperature", "agent-a"), &[("61.5", 0, 1)]);
     let dataset = read_text(&text).unwrap();
@@ -491,6 +516,18 @@ fn cut_tables_say_so() {
     let dataset = read_text(&text).unwrap();
     assert_eq!(warnings(&dataset), [("truncated-table", 1)]);
     assert_eq!(dataset.tables.rows("counters"), 1);
+
+    // As a stream: several members, and a damaged one.
+    let packed = [gzip(&text.as_bytes()[..60]), gzip(&text.as_bytes()[60..])].concat();
+    let dataset = read_files(&[("m.csv.gz", &packed)]).unwrap();
+    assert_eq!(warnings(&dataset), [("truncated-table", 1)]);
+    assert_eq!(dataset.tables.rows("counters"), 1);
+    let many =
+        format!("trial_id,end_time,metrics,metric_group\n{}", format!("{row}\n").repeat(5000));
+    let packed = gzip(many.as_bytes());
+    let dataset = read_files(&[("m.csv.gz", &packed[..packed.len() / 2])]).unwrap();
+    assert!(warnings(&dataset).contains(&("truncated-gzip", 1)), "{:?}", warnings(&dataset));
+    assert_eq!(dataset.tables.rows("counters"), 1, "the same sample over and over");
 
     let row = "5\t2026-11-21 10:12:52+00\t{\"a\": {\"cpu_util_simple\": 1}}\tcpu\n";
     let head =

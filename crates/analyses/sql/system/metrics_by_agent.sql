@@ -9,7 +9,7 @@
 --! unit = "unit of the values"
 --! device_count = { doc = "disks, interfaces or GPUs that were sampled", unit = "count" }
 --! mean_value = { doc = "mean over these and over time; of rates the sum over these", unit = "number" }
---! agent_count = { doc = "machines of which this metric was recorded", unit = "count" }
+--! agent_count = { doc = "machines of which this metric was recorded by the same tool", unit = "count" }
 --! median_value = { doc = "median over the machines", unit = "number" }
 --! highest_value = { doc = "that of the highest machine", unit = "number" }
 --! lowest_value = { doc = "that of the lowest machine", unit = "number" }
@@ -30,7 +30,8 @@ compared AS (
         max(mean_value) OVER w AS highest_value,
         min(mean_value) OVER w AS lowest_value
     FROM machines
-    WINDOW w AS (PARTITION BY metric)
+    -- What Composer samples names no machine: it is compared with what other ranks of its sampled.
+    WINDOW w AS (PARTITION BY metric, agent IS NULL)
 )
 SELECT
     rank, agent, metric, unit, device_count, mean_value, agent_count, median_value, highest_value, lowest_value,

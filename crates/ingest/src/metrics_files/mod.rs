@@ -63,13 +63,20 @@ struct Seen {
 
 /// Why no trial can be read.
 pub(crate) struct Nothing {
-    pub(crate) file: String,
-    pub(crate) reason: String,
+    /// The only file; absent if there are several.
+    file: Option<String>,
+    reason: String,
 }
 
-impl From<Nothing> for Error {
-    fn from(Nothing { file, reason }: Nothing) -> Self {
-        Self::Unusable { file, reason }
+impl Nothing {
+    /// As an error of a run in which there is nothing else.
+    pub(crate) fn error(self, run: &str) -> Error {
+        Error::Unusable { file: self.file.unwrap_or_else(|| run.to_owned()), reason: self.reason }
+    }
+
+    /// As a warning, where there is.
+    pub(crate) fn warning(self) -> Warning {
+        run_warning("no-metrics", self.file.unwrap_or_default(), self.reason)
     }
 }
 
@@ -84,8 +91,13 @@ pub(crate) fn assign(
     for (file, metrics) in &files {
         warnings.extend(metrics.warnings(file));
     }
-    let Some((first, _)) = files.first() else { return Ok(None) };
-    let nothing = |reason: String| Nothing { file: first.clone(), reason };
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let nothing = |reason: String| {
+        let file = if let [(only, _)] = &files[..] { Some(only.clone()) } else { None };
+        Nothing { file, reason }
+    };
     let trials = trials(&files);
     let recorded = recorded(members);
     let Some(trial) = choose(&trials, recorded, asked) else {

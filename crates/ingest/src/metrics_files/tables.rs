@@ -207,11 +207,12 @@ impl Rows<'_> {
                 [("timing", "annotations", target.timings), ("sample", "counters", target.samples)]
             {
                 if event_count > 0 {
+                    let category = format!("{category} of {}", self.trial.name());
                     counts.push(EventCount {
                         rank,
                         file,
                         phase: StrId::NULL,
-                        category: self.strings.intern(category),
+                        category: self.strings.intern(&category),
                         stored_in: self.strings.intern(stored_in),
                         event_count,
                     });

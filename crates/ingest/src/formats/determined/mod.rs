@@ -3,6 +3,7 @@
 //! each: up to 0.29 with timings and batches, from 0.30 on means over some seconds.
 
 mod entry;
+mod fields;
 mod list;
 mod recognise;
 mod rows;

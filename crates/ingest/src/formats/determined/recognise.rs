@@ -20,24 +20,24 @@ const TABLES: [&[&str]; 2] =
 const TABLE_NAMES: [&str; 2] = ["trial_profiler_metrics", "system_metrics"];
 
 /// How the JSON forms begin, without white space, if their first lists are so long that nothing else is seen.
-const BEGINNINGS: [&str; 8] = [
+const BEGINNINGS: [&str; 6] = [
     "{\"result\":{\"batch\":{",
     "{\"result\":{\"labels\":[",
     "{\"batch\":{\"values\":[",
     "{\"batches\":[{\"values\":[",
-    "{\"values\":[",
-    "{\"error\":{\"code\"",
     "{\"error\":{\"grpcCode\"",
     "{\"error\":{\"grpc_code\"",
 ];
 /// Keys and values that occur together in nothing else.
-const MARKS: [&[&str]; 6] = [
+const MARKS: [&[&str]; 8] = [
     &["\"PROFILER_METRIC_TYPE_"],
     &["\"/api/v1/trials/", "\"body\""],
     &["\"avgMetrics\"", "\"reportTime\""],
     &["\"metric_group\"", "\"end_time\"", "\"trial_id\""],
     &["\"trialId\"", "\"endTime\"", "\"metrics\""],
     &["\"values\"", "\"batches\"", "\"ts\""],
+    &["\"values\"", "\"batches\"", "\"timestamps\""],
+    &["{\"error\":{\"code\":", "\"reason\":"],
 ];
 
 const INSERTS: &str = "a database dump with INSERT statements, which are not read: dump the tables of \
@@ -139,6 +139,8 @@ mod tests {
             "[1, 2]",
             "{\"a\": [1]}",
             "{\"error\": \"no\"}",
+            "{\"error\":{\"code\":\"rate_limited\",\"message\":\"slow down\"}}",
+            "{\"values\": [1, 2]}",
             "{\"result\": 1}",
             "step,loss\n1,2\n",
             "import torch",

@@ -4,7 +4,7 @@ use std::io::{self, BufRead, Read};
 
 use csv::{ByteRecord, ReaderBuilder};
 
-use super::entry::Fields;
+use super::fields::Fields;
 use super::recognise::{columns, is_table};
 use super::{Metrics, Precision};
 use crate::formats::Unreadable;
