@@ -363,3 +363,143 @@ fn memory_of_a_machine_that_runs_out() {
         ["- 20 8100000000 1600000000 200000000 1 40500000000"]
     );
 }
+
+#[test]
+fn callbacks_and_halves_are_counted_by_name() {
+    let mut run = Run::default();
+    run.rank(0)
+        .without_profiler()
+        .composer_step(0, 0, 0, 100, 895)
+        .composer(0, "callback/SpeedMonitor/event/batch_end", 0, (1_000, 1_030))
+        .composer(0, "callback/SpeedMonitor/event/epoch_end", 0, (1_030, 1_050))
+        .composer(0, "algorithm/LabelSmoothing/event/before_loss", 0, (300, 310))
+        .half(0, "E", "event/batch", 1, 2_000)
+        .half(0, "B", "event/epoch", 1, 2_100);
+    let session = run.open();
+    let columns = ["kind", "class", "event", "total_ns", "class_total_ns", "step_ratio"];
+    assert_eq!(
+        rows(&session, "trainer_callbacks", &columns),
+        [
+            "algorithm LabelSmoothing before_loss 10 10 0.01005",
+            "callback SpeedMonitor batch_end 30 50 0.030151",
+            "callback SpeedMonitor epoch_end 20 50 0.020101",
+        ]
+    );
+    let columns = ["name", "pair_count", "orphan_end_count", "open_begin_count"];
+    assert_eq!(
+        rows(&session, "trainer_markers", &columns)[3..],
+        ["event/batch 1 1 0", "event/dataloader 1 0 0", "event/epoch 0 0 1"]
+    );
+}
+
+#[test]
+fn a_profile_that_is_written_makes_the_next_batch_wait() {
+    let mut run = Run::default();
+    run.rank(0).without_profiler();
+    for batch in 1..=5 {
+        let pause = if batch == 4 { 42 * MS } else { 100_000 };
+        run.half(0, "E", "event/batch", batch, batch * 100 * MS).half(
+            0,
+            "E",
+            "callback/JSONTraceHandler/event/batch_end",
+            batch,
+            batch * 100 * MS + pause,
+        );
+    }
+    // The last one of a run leaves no mark.
+    run.half(0, "E", "event/batch", 6, 600 * MS);
+    assert_eq!(
+        rows(&run.open(), "trainer_saves", &["batch_count", "pause_ns", "usual_ns"]),
+        ["4 42000000 100000"]
+    );
+}
+
+#[test]
+fn metrics_go_with_step_time_or_against_it() {
+    let mut run = Run::default();
+    run.rank(0).without_profiler();
+    let (cpu, gpu) = (sampled("cpu_util", "percent"), sampled("gpu_util", "percent"));
+    let mut now = 0;
+    run.sample(0, cpu, now, 1.0).sample(0, gpu, now, 1.0).sample(
+        0,
+        sampled("swap_used", "bytes"),
+        now,
+        5.0,
+    );
+    for batch in 0..9 {
+        let wait = (1 + batch * batch % 7) * MS;
+        run.composer_step(0, batch, now, wait, 10 * MS - 5);
+        now += wait + 10 * MS;
+        // The sampler looks when a step is over.
+        run.sample(0, cpu, now, wait as f64).sample(0, gpu, now, 1e9 - wait as f64).sample(
+            0,
+            sampled("swap_used", "bytes"),
+            now,
+            5.0,
+        );
+    }
+    let session = run.open();
+    assert_eq!(
+        rows(&session, "system_metrics_by_step", &["metric", "step", "step_ns", "mean_value"])[..2],
+        ["cpu_util 0 11000000 1000000", "cpu_util 1 12000000 2000000"]
+    );
+    assert_eq!(
+        rows(
+            &session,
+            "system_metrics_correlation",
+            &["metric", "step_count", "pearson", "spearman"]
+        ),
+        ["cpu_util 9 1 1", "gpu_util 9 -1 -1", "swap_used 9 - -"]
+    );
+}
+
+#[test]
+fn a_disk_at_its_limit_shows_while_the_loop_waits() {
+    let mut run = Run::default();
+    run.rank(0).without_profiler();
+    let disk = |device| Series { device, ..sampled("disk_read", "bytes/s") };
+    for batch in 0..10 {
+        let start = batch * 100 * MS;
+        run.composer_step(0, batch, start, 60 * MS, 30 * MS);
+        for (at, rate) in [(0, 1e6), (60, 200e6), (95, 1e6)] {
+            run.sample(0, disk("vda"), start + at * MS, rate).sample(
+                0,
+                disk("vdb"),
+                start + at * MS,
+                2e6,
+            );
+        }
+    }
+    assert_eq!(
+        rows(
+            &run.open(),
+            "system_input_limits",
+            &["device", "highest_value", "wait_ns", "plateau_ratio", "dataloader_ratio"]
+        ),
+        ["vda 200000000 600000000 1 0.666667", "vdb 2000000 600000000 0 0.666667"]
+    );
+}
+
+#[test]
+fn strange_values_break_nothing() {
+    let mut run = Run::default();
+    run.rank(0).without_profiler();
+    let wild = [1e300, -1e300, f64::MAX, 0.0, f64::INFINITY, 1e19];
+    for (i, &value) in wild.iter().enumerate() {
+        let at = i as i64 * 10;
+        for metric in ["host_memory_free", "gpu_memory_free", "gpu_util", "cpu_util", "throughput"]
+        {
+            run.sample_in_batch(0, sampled(metric, "bytes"), at, i64::MAX, value);
+        }
+        run.composer(0, "event/dataloader", i64::MAX, (at, at + 1))
+            .composer(0, "event/batch", i64::MAX, (at + 1, at + 2))
+            .determined(0, "train_batch", i64::MIN, (at, at + 1))
+            .half(0, "E", "event/batch", i64::MIN, at)
+            .annotation(0, "event/batch", at, 1)
+            .marked("{\"batch\":");
+    }
+    let session = run.open();
+    for module in analyses::catalog().modules() {
+        session.analyze(&module.name).unwrap_or_else(|e| panic!("{}: {e}", module.name));
+    }
+}

@@ -49,10 +49,10 @@ SELECT
     machine_util_ratio, best_util_ratio,
     CASE WHEN gpu_count > 1 THEN (best_util_ratio - gpu_util_ratio) / nullif(best_util_ratio, 0) END AS behind_ratio,
     gpu_count,
-    CAST(round(most_free) AS BIGINT) AS most_free_memory_bytes,
-    CAST(round(least_free) AS BIGINT) AS least_free_memory_bytes,
-    CAST(round(most_free - least_free) AS BIGINT) AS memory_swing_bytes,
-    CAST(round(reserved) AS BIGINT) AS peak_reserved_bytes,
-    CAST(round(allocated) AS BIGINT) AS peak_allocated_bytes,
-    CAST(round(retries) AS BIGINT) AS alloc_retry_count
+    TRY_CAST(round(most_free) AS BIGINT) AS most_free_memory_bytes,
+    TRY_CAST(round(least_free) AS BIGINT) AS least_free_memory_bytes,
+    TRY_CAST(round(most_free - least_free) AS BIGINT) AS memory_swing_bytes,
+    TRY_CAST(round(reserved) AS BIGINT) AS peak_reserved_bytes,
+    TRY_CAST(round(allocated) AS BIGINT) AS peak_allocated_bytes,
+    TRY_CAST(round(retries) AS BIGINT) AS alloc_retry_count
 FROM machines

@@ -35,7 +35,7 @@ times AS (
 rates AS (
     SELECT
         m.rank, t.batch_count,
-        CAST(round(b.samples) AS BIGINT) AS batch_sample_count,
+        TRY_CAST(round(b.samples) AS BIGINT) AS batch_sample_count,
         m.reported AS reported_samples_per_s,
         round(b.samples) * t.batch_count * 1e9 / nullif(t.accounted_ns, 0) AS samples_per_s
     FROM means m

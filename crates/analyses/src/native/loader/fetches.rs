@@ -70,7 +70,8 @@ fn composer(steps: &[Step]) -> Vec<Call> {
     let call = |step: &Step| {
         let this = (step.epoch, step.batch);
         let follows = last.is_some_and(|(epoch, batch)| {
-            epoch == step.epoch && batch.zip(step.batch).is_none_or(|(a, b)| a + 1 == b)
+            epoch == step.epoch
+                && batch.zip(step.batch).is_none_or(|(a, b)| a.checked_add(1) == Some(b))
         });
         last = Some(this);
         Call {
@@ -88,7 +89,7 @@ fn determined(marks: &[Mark], steps: &[Step]) -> Vec<Call> {
     let mut steps = steps.iter().peekable();
     let fetches = marks.iter().filter(|m| m.what == What::DataloaderNext);
     let call = |mark: &Mark| {
-        let follows = last.zip(mark.batch).is_some_and(|(a, b)| a + 1 == b);
+        let follows = last.zip(mark.batch).is_some_and(|(a, b)| a.checked_add(1) == Some(b));
         last = mark.batch;
         let step = steps.next_if(|step| step.start == mark.start);
         Call {
@@ -116,7 +117,7 @@ fn torch(marks: &[Mark]) -> Vec<Call> {
     let follows = |k: usize| {
         let Some(last) = k.checked_sub(1).map(|i| fetches[i]) else { return false };
         match last.step.zip(fetches[k].step) {
-            Some((a, b)) => a + 1 == b || a == b,
+            Some((a, b)) => a == b || a.checked_add(1) == Some(b),
             None => (fetches[k].start - last.end) as f64 <= limit,
         }
     };

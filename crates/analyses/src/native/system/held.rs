@@ -28,7 +28,7 @@ impl Series {
                 }
                 let (mut sum, mut covered) = (0.0, 0_i64);
                 for &((from, to), value) in pieces[next..].iter().take_while(|p| p.0.0 < end) {
-                    let length = (to.min(end) - from.max(start)).max(0);
+                    let length = to.min(end).saturating_sub(from.max(start)).max(0);
                     sum += value * length as f64;
                     covered += length;
                 }
@@ -46,7 +46,7 @@ impl Series {
                 next += 1;
             }
             for &((from, to), value) in pieces[next..].iter().take_while(|p| p.0.0 < end) {
-                let length = (to.min(end) - from.max(start)).max(0);
+                let length = to.min(end).saturating_sub(from.max(start)).max(0);
                 covered += length;
                 high += if value >= least { length } else { 0 };
             }

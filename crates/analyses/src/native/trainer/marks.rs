@@ -1,5 +1,6 @@
 //! The marks that Composer and Determined leave in a timeline, and the calls of torch that go with them.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use datafusion::arrow::array::{Array, Int64Array};
@@ -91,7 +92,7 @@ pub(in crate::native) struct Mark {
 
 impl Mark {
     pub(in crate::native) fn dur(&self) -> i64 {
-        self.end - self.start
+        self.end.saturating_sub(self.start)
     }
 }
 
@@ -118,7 +119,7 @@ pub(in crate::native) fn load(batch: &RecordBatch) -> Result<BTreeMap<i64, Vec<M
         });
     }
     for marks in ranks.values_mut() {
-        marks.sort_by_key(|m| (m.start, -m.end, m.what));
+        marks.sort_by_key(|m| (m.start, Reverse(m.end), m.what));
     }
     Ok(ranks)
 }

@@ -89,7 +89,7 @@ fn steps(ends: &[End]) -> Vec<Step> {
                 let at = before_batch.take();
                 if let Some(((start, loaded, loader_error), at)) = loader.take().zip(at) {
                     // An end carries the counter after the batch.
-                    let batch = end.batch.map(|batch| batch - 1);
+                    let batch = end.batch.map(|batch| batch.saturating_sub(1));
                     steps.push(Step {
                         batch,
                         start,
@@ -120,7 +120,7 @@ pub(super) fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
         let begin = begin.iter().nth(row).flatten();
         let batch = argument(args.get(row).unwrap_or_default(), "batch");
         // A pair has the arguments of its begin, where the counter is that of the batch itself.
-        let batch = batch.map(|batch| batch + i64::from(begin.is_some()));
+        let batch = batch.map(|batch| batch.saturating_add(i64::from(begin.is_some())));
         ranks.entry(rank.value(row)).or_default().push(End {
             at: at.value(row),
             what,

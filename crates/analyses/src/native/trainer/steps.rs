@@ -37,7 +37,7 @@ pub(in crate::native) struct Step {
 
 impl Step {
     pub(in crate::native) fn loader(&self) -> i64 {
-        self.loaded - self.start
+        self.loaded.saturating_sub(self.start)
     }
 }
 
@@ -133,7 +133,7 @@ fn determined(marks: &[Mark]) -> Vec<Step> {
             What::Train | What::Rest => {
                 let Some(step) = &mut open else { continue };
                 step.batch_start = step.batch_start.min(mark.start);
-                step.batch_dur += mark.dur();
+                step.batch_dur = step.batch_dur.saturating_add(mark.dur());
                 if mark.what == What::Train {
                     step.batch = mark.batch;
                     add(&mut step.train, Some(mark.dur()));
@@ -146,7 +146,7 @@ fn determined(marks: &[Mark]) -> Vec<Step> {
                 if let Some(train) = train
                     && step.backward.is_none()
                 {
-                    step.forward = Some((mark.start - train.start).max(0));
+                    step.forward = Some(mark.start.saturating_sub(train.start).max(0));
                 }
                 add(&mut step.backward, Some(mark.dur()));
             }
@@ -159,7 +159,7 @@ fn determined(marks: &[Mark]) -> Vec<Step> {
 
 fn add(sum: &mut Option<i64>, value: Option<i64>) {
     if let Some(value) = value {
-        *sum = Some(sum.unwrap_or(0) + value);
+        *sum = Some(sum.unwrap_or(0).saturating_add(value));
     }
 }
 
@@ -184,7 +184,7 @@ pub(super) fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
         ("epoch", ints(|s| s.epoch)),
         ("batch", ints(|s| s.batch)),
         ("ts_ns", ints(|s| Some(s.start))),
-        ("step_ns", ints(|s| Some(s.loader() + s.batch_dur))),
+        ("step_ns", ints(|s| Some(s.loader().saturating_add(s.batch_dur)))),
         ("loader_ns", ints(|s| Some(s.loader()))),
         ("loader_marker_ns", ints(|s| Some(s.loader_mark))),
         ("batch_ts_ns", ints(|s| Some(s.batch_start))),
@@ -193,7 +193,10 @@ pub(super) fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
         ("forward_ns", ints(|s| s.forward)),
         ("loss_ns", ints(|s| s.loss)),
         ("backward_ns", ints(|s| s.backward)),
-        ("outside_train_batch_ns", ints(|s| s.train.map(|train| s.batch_dur - train))),
+        (
+            "outside_train_batch_ns",
+            ints(|s| s.train.map(|train| s.batch_dur.saturating_sub(train))),
+        ),
         ("optimizer_ns", ints(|s| s.optimizer)),
         ("microbatch_count", ints(|s| s.microbatches)),
     ])?)
