@@ -572,7 +572,7 @@ fn hostile_content_is_bounded() {
         serde_json::from_str(&column(&dataset, "annotations", "args")[0]).unwrap();
     assert_eq!(args["agent"], column(&dataset, "threads", "thread_name")[0]);
     assert_eq!(warnings(&dataset), [("bad-utf8", 1)]);
-    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_mins(1), "{:?}", start.elapsed());
 }
 
 #[test]
@@ -592,7 +592,7 @@ fn a_million_labels_are_read() {
     let dataset = read_text(&text).unwrap();
     assert_eq!(dataset.tables.rows("counters"), 1_000_000);
     assert_eq!(dataset.tables.rows("ranks"), 1000);
-    assert!(start.elapsed() < Duration::from_secs(120), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_mins(2), "{:?}", start.elapsed());
 }
 
 #[test]
