@@ -242,10 +242,11 @@ fn a_loader_without_workers_says_how_many_it_takes() {
         ),
         ["0.8783 0.706897 0.706897"]
     );
-    assert_eq!(
-        rows(&session, "loader_fetches_by_step", &["batch", "is_outlier"])[4..6],
-        ["4 false", "5 true"]
-    );
+    for (view, flag) in
+        [("loader_fetches_by_step", "is_outlier"), ("trainer_steps", "is_loader_outlier")]
+    {
+        assert_eq!(rows(&session, view, &["batch", flag])[4..6], ["4 false", "5 true"], "{view}");
+    }
 }
 
 fn metrics(samples: &[f64], series: Series<'_>) -> Run {

@@ -1,7 +1,7 @@
 //! The loader as the training loop sees it: how long each batch lets it wait.
 
 mod fetches;
-mod pattern;
+pub(super) mod pattern;
 
 use super::Native;
 

@@ -95,11 +95,12 @@ impl Findings {
         });
         let late: Vec<bool> =
             waits.iter().map(|&wait| limit.is_some_and(|limit| wait > limit)).collect();
-        let many = sorted.len() >= MIN_FOR_OUTLIERS;
-        let most = sorted.get(index(sorted.len(), 0.9)).copied().unwrap_or(f64::INFINITY);
         let least = LATE_SHARE * compute.unwrap_or(0.0);
-        let outliers =
-            waits.iter().map(|&wait| many && wait > OUTLIER_TIMES * most && wait > least).collect();
+        let outliers = outliers(&waits)
+            .into_iter()
+            .zip(&waits)
+            .map(|(outlier, &wait)| outlier && wait > least)
+            .collect();
 
         let period = period(fetches, &late);
         let worker_batch = period.and_then(|p| {
@@ -118,6 +119,15 @@ impl Findings {
         });
         Self { late, outliers, pattern, compute, period, worker_batch }
     }
+}
+
+/// Which waits are far longer than nine in ten are.
+pub(in crate::native) fn outliers(waits: &[f64]) -> Vec<bool> {
+    let mut sorted = waits.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let most = sorted.get(index(sorted.len(), 0.9)).copied().unwrap_or(f64::INFINITY);
+    let many = waits.len() >= MIN_FOR_OUTLIERS;
+    waits.iter().map(|&wait| many && wait > OUTLIER_TIMES * most).collect()
 }
 
 /// Indices of fetches `p` apart with all those between them recorded.

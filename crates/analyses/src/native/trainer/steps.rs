@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array, StringArray};
+use datafusion::arrow::array::{ArrayRef, BooleanArray, Int32Array, Int64Array, StringArray};
 use datafusion::error::Result;
 use trace_model::RecordBatch;
 
 use super::marks::{self, Mark, What};
 use crate::native::Inputs;
+use crate::native::loader::pattern::outliers;
 
 pub(super) const READS: &[(&str, &str)] = &[marks::QUERY];
 
@@ -165,10 +166,14 @@ fn add(sum: &mut Option<i64>, value: Option<i64>) {
 
 pub(super) fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     let ranks = marks::load(inputs.batch("marks")?)?;
-    let rows: Vec<(i64, Step)> = ranks
-        .iter()
-        .flat_map(|(&rank, marks)| steps(marks).into_iter().map(move |step| (rank, step)))
-        .collect();
+    let mut rows: Vec<(i64, Step)> = Vec::new();
+    let mut slow: Vec<bool> = Vec::new();
+    for (&rank, marks) in &ranks {
+        let steps = steps(marks);
+        let waits: Vec<f64> = steps.iter().map(|step| step.loader() as f64).collect();
+        slow.extend(outliers(&waits));
+        rows.extend(steps.into_iter().map(|step| (rank, step)));
+    }
     let ints = |of: fn(&Step) -> Option<i64>| -> ArrayRef {
         Arc::new(rows.iter().map(|(_, step)| of(step)).collect::<Int64Array>())
     };
@@ -199,6 +204,7 @@ pub(super) fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
         ),
         ("optimizer_ns", ints(|s| s.optimizer)),
         ("microbatch_count", ints(|s| s.microbatches)),
+        ("is_loader_outlier", Arc::new(BooleanArray::from(slow))),
     ])?)
 }
 
