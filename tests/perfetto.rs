@@ -127,8 +127,9 @@ fn merged_traces_open_in_perfetto() {
         let run = Run::open(&path).unwrap();
         let to = folder.path().join("merged_trace.json");
         run.merge(&to, true).unwrap();
+        // Composer writes ends without begins.
         let problems = "SELECT name, value FROM stats WHERE severity IN ('error', 'data_loss')
-            AND value > 0 AND name NOT IN ('slice_drop_overlapping_complete_event', 'misplaced_end_event')";
+            AND value > 0 AND name <> 'misplaced_end_event'";
         let processes = "SELECT p.pid AS rank, p.name AS name, count(*) AS slices
             FROM slice s JOIN thread_track t ON t.id = s.track_id JOIN thread USING (utid)
             JOIN process p USING (upid) WHERE s.dur > 0 GROUP BY p.pid, p.name ORDER BY p.pid";
@@ -145,10 +146,9 @@ fn merged_traces_open_in_perfetto() {
             assert_eq!(theirs["rank"], ours[0]);
             let name = format!("Rank {} training loop process", ours[0]);
             assert_eq!(theirs["name"], Value::from(name));
-            // Times are doubles there, a quarter of a microsecond apart: a few slices overlap then, and are
-            // dropped or hang open.
+            // Composer's marks overlap the profiler's steps: those hang open, and are few.
             let (theirs, ours) = (theirs["slices"].as_f64().unwrap(), ours[1] as f64);
-            assert!((theirs / ours - 1.0).abs() < 0.02, "{}: {theirs} of {ours}", path.display());
+            assert!((theirs / ours - 1.0).abs() < 0.01, "{}: {theirs} of {ours}", path.display());
         }
         // One axis: with the copied trace on its own, the span would be decades.
         let wall = run.info().wall_ns as f64;

@@ -59,12 +59,15 @@ pub struct Merged {
     pub warnings: Vec<Warning>,
 }
 
-/// Writes the timelines of all ranks into one file, an array with one event a line, in bounded memory.
+/// Writes the timelines of all ranks into one file, one event a line, in bounded memory.
 ///
-/// Times are microseconds since 1970 on the clock of the lowest rank (from the first event of the run where
-/// traces do not say when they were recorded), exact to the nanosecond; `pid` is the rank; ids of arrows get
-/// the number of their file, so that arrows of ranks do not meet. All else stays as it is. As in Composer's
-/// merge, events without a thread and the profiler's own ranges are left out.
+/// Times are on the clock of the lowest rank, exact to the nanosecond: microseconds since 1970 in an array, as
+/// Composer writes them (from the first event of the run where traces do not say when they were recorded). Where
+/// some are finer than a microsecond, they count from the base that the file names (`baseTimeNanoseconds`, as
+/// PyTorch has it): viewers hold times in doubles, which since 1970 are good to a quarter of a microsecond, and
+/// drop what then overlaps. `pid` is the rank; ids of arrows get the number of their file, so that arrows of ranks
+/// do not meet. All else stays as it is. As in Composer's merge, events without a thread and the profiler's own
+/// ranges are left out.
 ///
 /// # Errors
 /// If there is no timeline, a source has changed since it was read, or the file cannot be written; it is
@@ -134,7 +137,13 @@ fn write(merge: &Merge<'_>, out: &mut dyn Write) -> Result<Merged, Error> {
         autograd: FxHashSet::default(),
         line: Vec::new(),
     };
-    writer.out.write_all(b"[").map_err(write_error)?;
+    let head = match run.base_ns {
+        0 => "[".to_owned(),
+        base => format!(
+            r#"{{"schemaVersion": 1, "displayTimeUnit": "ms", "baseTimeNanoseconds": {base}, "traceEvents": ["#
+        ),
+    };
+    writer.out.write_all(head.as_bytes()).map_err(write_error)?;
     let mut files: BTreeMap<&str, Vec<&Source>> = BTreeMap::new();
     let mut order: Vec<&str> = Vec::new();
     for source in &merge.info.sources {
@@ -187,7 +196,7 @@ fn write(merge: &Merge<'_>, out: &mut dyn Write) -> Result<Merged, Error> {
     writer.merged.files = order.len();
     writer.merged.ranks = run.ranks.len();
     let merged = writer.merged;
-    out.write_all(b"\n]\n").map_err(write_error)?;
+    out.write_all(if run.base_ns == 0 { b"\n]\n" } else { b"\n]}\n" }).map_err(write_error)?;
     Ok(merged)
 }
 
@@ -196,6 +205,8 @@ struct RunFacts {
     ranks: Vec<i32>,
     /// Absolute time of zero, 0 where it is not known.
     zero_ns: i64,
+    /// What written times count from.
+    base_ns: i64,
     /// The rank of a thread id, if only one has it.
     of_thread: FxHashMap<String, Option<i32>>,
     /// A thread of each rank.
@@ -232,12 +243,41 @@ impl RunFacts {
         let original = sources.iter().filter(|s| s.format == "kineto").map(|s| s.rank).collect();
         let day = 86_400_000_000_000;
         let wall = (zero_ns - day, zero_ns + info.wall_ns + day);
-        Self { ranks: info.ranks.clone(), zero_ns, of_thread, thread_of, wall, original }
+        // An hour early, since files may hold events from before the run's first one.
+        let hour = 3_600_000_000_000;
+        let base_ns = if zero_ns > EPOCH_NS && has_fine_times(tables, zero_ns) {
+            zero_ns - zero_ns % 1_000_000_000 - hour
+        } else {
+            0
+        };
+        Self { ranks: info.ranks.clone(), zero_ns, of_thread, thread_of, wall, base_ns, original }
     }
 
     fn has_original(&self, rank: i32) -> bool {
         self.original.contains(&rank)
     }
+}
+
+/// Whether a time is no whole microsecond.
+fn has_fine_times(tables: &TableSet, zero_ns: i64) -> bool {
+    const TIMED: [&str; 8] = [
+        "annotations",
+        "cpu_ops",
+        "kernels",
+        "memcpys",
+        "memsets",
+        "python_frames",
+        "runtime_calls",
+        "spans",
+    ];
+    let is_fine = |batch: &RecordBatch, column: &str, zero_ns: i64| {
+        let column = batch.column_by_name(column).and_then(|c| c.as_primitive_opt::<Int64Type>());
+        column.is_some_and(|column| column.values().iter().any(|ns| (ns + zero_ns) % 1000 != 0))
+    };
+    TIMED
+        .into_iter()
+        .flat_map(|table| tables.get(table))
+        .any(|batch| is_fine(batch, "ts_ns", zero_ns) || is_fine(batch, "dur_ns", 0))
 }
 
 fn ints<'a>(batch: &'a RecordBatch, name: &str) -> Option<&'a arrow_array::Int32Array> {
@@ -264,7 +304,8 @@ struct Writer<'a> {
 impl Writer<'_> {
     /// Names the ranks that Composer does not, so that the merged trace can be read again.
     fn describe(&mut self, described: &BTreeSet<i32>) -> io::Result<()> {
-        let ts = us(self.run.zero_ns);
+        let ts = us(self.run.zero_ns - self.run.base_ns);
+        let sync = us(self.run.zero_ns);
         for &rank in self.run.ranks.iter().filter(|rank| !described.contains(rank)) {
             let Some(tid) = self.run.thread_of.get(&rank) else { continue };
             let tid =
@@ -273,7 +314,7 @@ impl Writer<'_> {
                 ("process_name", format!(r#"{{"name": "Rank {rank} training loop process"}}"#)),
                 ("process_sort_index", format!(r#"{{"sort_index": {rank}}}"#)),
                 ("global_rank", format!(r#"{{"value": {rank}}}"#)),
-                ("clock_sync_timestamp_us", format!(r#"{{"value": {ts}}}"#)),
+                ("clock_sync_timestamp_us", format!(r#"{{"value": {sync}}}"#)),
             ] {
                 let line = format!(
                     r#"{{"name": "{name}", "cat": "", "ph": "M", "ts": {ts}, "pid": {rank}, "tid": {tid}, "args": {args}}}"#
@@ -323,7 +364,7 @@ impl Writer<'_> {
         };
         edit(event.pid, rank.to_string());
         if let (Some(old), Some(ns)) = (event.ts, time) {
-            edit(old, us(ns));
+            edit(old, us(ns - self.run.base_ns));
         }
         if let (Some(old), true) = (event.id, number > 0)
             && let Some(id) = number::integer(old).filter(|id| (0..1 << ID_BITS).contains(id))

@@ -41,15 +41,18 @@ fn ranks_become_processes_on_one_clock() {
     let merged = merge(&run, &to, false).unwrap();
     assert_eq!((merged.files, merged.ranks, merged.warnings.len()), (2, 2, 0));
     let text = std::fs::read_to_string(&to).unwrap();
-    let events: Vec<Json> = serde_json::from_str(&text).unwrap();
+    let whole: Json = serde_json::from_str(&text).unwrap();
+    // An hour before the second in which the run begins.
+    assert_eq!(whole["baseTimeNanoseconds"], 1_699_996_400_000_000_000_i64);
+    let events = whole["traceEvents"].as_array().unwrap();
     assert_eq!(events.len() as u64, merged.events);
     assert_eq!(text.lines().count(), events.len() + 2, "one event a line");
     let of = |rank: i64, name: &str| {
         let is_it = |e: &&Json| e["pid"] == rank && e["name"] == name;
         events.iter().find(is_it).unwrap_or_else(|| panic!("{name} of {rank}")).clone()
     };
-    assert!(text.contains(r#""ts": 1700000000000005.001"#), "exact");
-    assert!(text.contains(r#""ts": 1700000000000005.251"#), "on the clock that all share");
+    assert!(text.contains(r#""ts": 3600000005.001"#), "exact");
+    assert!(text.contains(r#""ts": 3600000005.251"#), "on the clock that all share");
     assert_eq!(of(1, "aten::mul\\n \"x\"")["args"]["Call stack"], "a b");
     assert_eq!(of(0, "fwdbwd")["id"], 7);
     assert_eq!(of(1, "fwdbwd")["id"], (1_i64 << 32) + 7, "arrows of ranks do not meet");
@@ -66,6 +69,23 @@ fn ranks_become_processes_on_one_clock() {
     assert_eq!(support::column(&again, "cpu_ops", "ts_ns"), ["0", "3999", "250", "4249"]);
     assert_eq!(support::column(&again, "cpu_ops", "rank"), ["0", "0", "1", "1"]);
     assert_eq!(support::warnings(&again), []);
+}
+
+#[test]
+fn whole_microseconds_are_written_as_composer_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("rank0.json");
+    let text = file(0, 1_700_000_000_000_000_000).replace("5.001", "5");
+    std::fs::write(&source, text).unwrap();
+    let to = folder.path().join("merged.json");
+    merge(&source, &to, false).unwrap();
+    let text = std::fs::read_to_string(&to).unwrap();
+    let events: Vec<Json> = serde_json::from_str(&text).unwrap();
+    assert!(
+        events.iter().any(|e| e["name"] == "MulBackward0" && e["ts"] == 1_700_000_000_000_009_i64)
+    );
+    let again = ingest::read_run(&to, &Options::default(), &NoProgress).unwrap();
+    assert_eq!(support::column(&again, "cpu_ops", "ts_ns"), ["0", "4000"]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use trace_advisor::{Added, Augmentation, ingest::Packing};
 
 use crate::args::{Augment, AugmentPart};
+use crate::failure::helped;
 use crate::render::value::thousands;
 use crate::run::{open, print_timings, print_warnings, warn};
 use crate::{Console, Exit, output, rule_files};
@@ -26,6 +27,10 @@ pub(crate) fn run(args: &Augment, console: &mut Console) -> anyhow::Result<Exit>
         },
         overwrite: args.force,
     })?;
+    if written.is_empty() {
+        let help = "`advisor merge` writes what Composer recorded as one trace";
+        return Err(helped("the run holds no trace of the PyTorch Profiler to copy", help));
+    }
     for trace in &written {
         let known = run.warnings();
         for warning in trace.warnings.iter().filter(|w| !known.contains(w)) {

@@ -68,7 +68,11 @@ pub(crate) fn read(
 
 impl Recording {
     /// Makes sense of the events of a file.
-    pub(crate) fn new(file: &str, trace: Trace) -> Self {
+    pub(crate) fn new(file: &str, mut trace: Trace) -> Self {
+        // A merge of ours may name its base.
+        if let Some(base) = trace.base_time_ns().filter(|&base| base != 0) {
+            trace.make_absolute(base);
+        }
         let json_bytes = trace.json_bytes;
         let mut warnings = Vec::new();
         let mut columns = trace.into_columns();
