@@ -2,6 +2,8 @@
 //! for counters, and its rule for linking, applied to the files themselves.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "support/rows.rs"]
+mod row;
 #[path = "support/corpus.rs"]
 mod support;
 
@@ -9,37 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::Path;
 
+use row::rows;
 use serde_json::Value as Json;
 use support::corpus;
-use trace_advisor::arrow::array::{Array, ArrayRef, AsArray};
-use trace_advisor::arrow::compute::cast;
-use trace_advisor::arrow::datatypes::{DataType, Float64Type};
 use trace_advisor::{Run, default_rules};
-
-/// The rows of a query, as JSON values by column.
-fn rows(run: &Run, query: &str) -> Vec<BTreeMap<String, Json>> {
-    let batches = run.sql(query).unwrap();
-    let mut rows = Vec::new();
-    for batch in &batches {
-        let schema = batch.schema();
-        for i in 0..batch.num_rows() {
-            let value = |column: &ArrayRef| -> Json {
-                if column.is_null(i) {
-                    return Json::Null;
-                }
-                if column.data_type().is_numeric() {
-                    let column = cast(column, &DataType::Float64).unwrap();
-                    return column.as_primitive::<Float64Type>().value(i).into();
-                }
-                let column = cast(column, &DataType::Utf8).unwrap();
-                column.as_string::<i32>().value(i).into()
-            };
-            let names = schema.fields().iter().map(|f| f.name().clone());
-            rows.push(names.zip(batch.columns().iter().map(value)).collect());
-        }
-    }
-    rows
-}
 
 /// What HTA puts where an event has no such property: columns of other kinds of events, and of a call
 /// graph that these kernels are not in. They say nothing, which the test checks.

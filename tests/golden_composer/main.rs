@@ -2,6 +2,8 @@
 //! step of every run, from the merged file and from the folder alike.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "../support/rows.rs"]
+mod row;
 #[path = "../support/corpus.rs"]
 mod support;
 mod views;
@@ -9,12 +11,10 @@ mod views;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use row::{Row, rows};
 use serde_json::Value as Json;
 use support::corpus;
 use trace_advisor::Run;
-use trace_advisor::arrow::array::{Array, ArrayRef, AsArray};
-use trace_advisor::arrow::compute::cast;
-use trace_advisor::arrow::datatypes::{DataType, Float64Type};
 
 /// Golden file, merged trace, and the folder it was made from.
 const RUNS: &[(&str, &str, &str)] = &[
@@ -48,31 +48,6 @@ const RUNS: &[(&str, &str, &str)] = &[
     // Its merged file held nothing more and was dropped.
     ("workers0_stack", "workers0/stack/composer_profiler/ep0-ba5-rank0.json.gz", "workers0/stack"),
 ];
-
-type Row = BTreeMap<String, Json>;
-
-fn rows(run: &Run, query: &str) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for batch in &run.sql(query).unwrap() {
-        let schema = batch.schema();
-        for i in 0..batch.num_rows() {
-            let value = |column: &ArrayRef| -> Json {
-                if column.is_null(i) {
-                    return Json::Null;
-                }
-                if column.data_type().is_numeric() {
-                    let column = cast(column, &DataType::Float64).unwrap();
-                    return column.as_primitive::<Float64Type>().value(i).into();
-                }
-                let column = cast(column, &DataType::Utf8).unwrap();
-                column.as_string::<i32>().value(i).into()
-            };
-            let names = schema.fields().iter().map(|f| f.name().clone());
-            rows.push(names.zip(batch.columns().iter().map(value)).collect());
-        }
-    }
-    rows
-}
 
 fn number(value: &Json) -> f64 {
     value.as_f64().unwrap_or(f64::NAN)

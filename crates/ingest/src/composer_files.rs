@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use trace_model::{Source, Warning};
 
 use crate::formats::composer::{self, Part, Recording, markers};
-use crate::formats::kineto::Trace;
 use crate::formats::kineto::columns::Columns;
+use crate::formats::kineto::{Metadata, Trace};
 use crate::run::{Member, choose_cycle, cycles, run_warning};
 
 /// Cycles follow each other; an overlap of more than this share of the shorter one is no accident.
@@ -208,8 +208,7 @@ fn one(
     if !is_original {
         for piece in &mut pieces {
             let Some(torch) = piece.part.torch.take() else { continue };
-            let trace =
-                Trace::new(&piece.file, torch, crate::formats::kineto::Metadata::default(), 0);
+            let trace = Trace::new(&piece.file, torch, Metadata::default(), 0);
             traces.push(Member::new(trace, piece.file.clone(), rank, "global_rank"));
         }
     }
@@ -253,8 +252,7 @@ fn one(
     markers::pair(&mut columns);
     match member {
         None => {
-            let mut trace =
-                Trace::new(&file, columns, crate::formats::kineto::Metadata::default(), 0);
+            let mut trace = Trace::new(&file, columns, Metadata::default(), 0);
             trace.is_profiled = false;
             let member = Member::new(trace, file, rank, "global_rank");
             Member { sources, ..member }

@@ -1,6 +1,6 @@
 //! Begin (`B`) and end (`E`) events become spans.
 
-use trace_model::tables::{Annotation, Span};
+use trace_model::tables::Span;
 
 use crate::formats::kineto::classify::{Kind, classify};
 use crate::formats::kineto::columns::{Columns, Half};
@@ -44,16 +44,7 @@ fn unmatched(columns: &mut Columns, halves: &mut Vec<Half>) {
 fn push(columns: &mut Columns, begin: Half, end_ns: i64) {
     let dur_ns = end_ns - begin.ts_ns;
     if classify(columns.strings.get(begin.category)) == Kind::Annotation {
-        columns.annotations.push(Annotation {
-            event_id: begin.event_id,
-            name: begin.name,
-            ts_ns: begin.ts_ns,
-            dur_ns,
-            self_dur_ns: dur_ns,
-            thread: begin.thread,
-            args: begin.args,
-            ..Annotation::absent()
-        });
+        columns.pair_as_annotation(begin, end_ns);
     } else {
         columns.spans.push(Span {
             event_id: begin.event_id,

@@ -1,7 +1,6 @@
 //! Markers with a duration: begins and ends become annotations.
 
 use serde::Deserialize;
-use trace_model::tables::Annotation;
 
 use crate::formats::kineto::columns::{Columns, Half};
 
@@ -32,7 +31,7 @@ pub(crate) fn pair(columns: &mut Columns) {
         let begin = open.take();
         match (begin, half.begin) {
             (Some(begin), false) if (begin.thread, begin.name) == (half.thread, half.name) => {
-                push(columns, begin, half.ts_ns);
+                columns.pair_as_annotation(begin, half.ts_ns);
             }
             (begin, true) => {
                 if let Some(begin) = begin {
@@ -51,18 +50,4 @@ pub(crate) fn pair(columns: &mut Columns) {
     if let Some(begin) = open {
         columns.keep_half(begin);
     }
-}
-
-fn push(columns: &mut Columns, begin: Half, end_ns: i64) {
-    let dur_ns = end_ns - begin.ts_ns;
-    columns.annotations.push(Annotation {
-        event_id: begin.event_id,
-        name: begin.name,
-        ts_ns: begin.ts_ns,
-        dur_ns,
-        self_dur_ns: dur_ns,
-        thread: begin.thread,
-        args: begin.args,
-        ..Annotation::absent()
-    });
 }

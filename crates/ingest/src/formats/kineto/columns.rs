@@ -2,9 +2,9 @@
 
 use rustc_hash::FxHashMap;
 use trace_model::tables::{
-    Annotations, Collectives, Counters, CpuOps, DeviceSyncs, Flows, HalfEvent, HalfEvents,
-    Instants, Kernels, Memcpys, MemoryEvents, Memsets, ProfilerRanges, PythonFrames, RangeCounters,
-    RuntimeCalls, Spans,
+    Annotation, Annotations, Collectives, Counters, CpuOps, DeviceSyncs, Flows, HalfEvent,
+    HalfEvents, Instants, Kernels, Memcpys, MemoryEvents, Memsets, ProfilerRanges, PythonFrames,
+    RangeCounters, RuntimeCalls, Spans,
 };
 use trace_model::{StrId, Strings};
 
@@ -216,6 +216,21 @@ impl Columns {
         let mut kept = used.iter();
         self.lanes.retain(|_| kept.next().copied().unwrap_or(false));
         self.renumber_lanes(&numbers);
+    }
+
+    /// A begin and its end become a range.
+    pub(crate) fn pair_as_annotation(&mut self, begin: Half, end_ns: i64) {
+        let dur_ns = end_ns - begin.ts_ns;
+        self.annotations.push(Annotation {
+            event_id: begin.event_id,
+            name: begin.name,
+            ts_ns: begin.ts_ns,
+            dur_ns,
+            self_dur_ns: dur_ns,
+            thread: begin.thread,
+            args: begin.args,
+            ..Annotation::absent()
+        });
     }
 
     /// Keeps a begin or an end without its other half.
