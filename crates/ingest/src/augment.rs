@@ -62,7 +62,7 @@ pub fn copy_with(
         Packing::Plain => false,
     };
     let to = copy.folder.join(file_name(&copy.source.file, copy.packing));
-    refuse_overwriting(&from, &to, copy.overwrite)?;
+    refuse_overwriting(std::slice::from_ref(&from), &to, copy.overwrite)?;
     // What was read fits; more would be another file.
     let limit = Limit { max_json_bytes: copy.source.json_bytes };
     let stream = source::stream(&from, limit).map_err(io_error)?;
@@ -143,11 +143,16 @@ fn file_name(file: &str, packing: Packing) -> String {
     }
 }
 
-/// A source is never replaced by its copy, not even by force: a second copy would have everything
+/// A source is never replaced by what is made of it, not even by force: a second copy would have everything
 /// twice.
-fn refuse_overwriting(from: &storage::File, to: &Path, overwrite: bool) -> Result<(), Error> {
+pub(crate) fn refuse_overwriting(
+    from: &[storage::File],
+    to: &Path,
+    overwrite: bool,
+) -> Result<(), Error> {
     let Ok(there) = fs::canonicalize(to) else { return Ok(()) };
-    let is_source = from.path().is_some_and(|p| fs::canonicalize(p).is_ok_and(|p| p == there));
+    let is_there = |p: &Path| fs::canonicalize(p).is_ok_and(|p| p == there);
+    let is_source = from.iter().filter_map(storage::File::path).any(is_there);
     if is_source || !overwrite {
         return Err(Error::Exists { path: to.to_owned(), is_source });
     }

@@ -13,6 +13,7 @@ use flate2::write::GzEncoder;
 use rustc_hash::{FxHashMap, FxHashSet};
 use trace_model::{RunInfo, Source, TableSet, Warning};
 
+use crate::augment::refuse_overwriting;
 use crate::error::Error;
 use crate::formats::Unreadable;
 use crate::formats::composer::{TORCH_INSTANTS, repaired_base};
@@ -81,17 +82,8 @@ pub fn merge(merge: &Merge<'_>) -> Result<Merged, Error> {
             reason: "there is no timeline to merge".to_owned(),
         });
     }
-    if fs::exists(merge.to).unwrap_or(false) {
-        let there = fs::canonicalize(merge.to).ok();
-        let is_source = timelines().any(|source| {
-            let path = merge.run.file(&source.file).ok();
-            let path = path.as_ref().and_then(|file| file.path());
-            path.is_some_and(|path| fs::canonicalize(path).ok() == there)
-        });
-        if is_source || !merge.overwrite {
-            return Err(Error::Exists { path: merge.to.to_owned(), is_source });
-        }
-    }
+    let files: Result<Vec<_>, Error> = timelines().map(|s| merge.run.file(&s.file)).collect();
+    refuse_overwriting(&files?, merge.to, merge.overwrite)?;
     let mut partial = merge.to.as_os_str().to_owned();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
@@ -114,16 +106,13 @@ pub fn merge(merge: &Merge<'_>) -> Result<Merged, Error> {
             Ok(merged)
         })
     };
-    match done
-        .and_then(|merged| fs::rename(&partial, merge.to).map(|()| merged).map_err(write_error))
-    {
-        Ok(merged) => Ok(merged),
-        Err(error) => {
-            // The error to tell is the first one.
-            let _ = fs::remove_file(&partial);
-            Err(error)
-        }
+    let done = done
+        .and_then(|merged| fs::rename(&partial, merge.to).map(|()| merged).map_err(write_error));
+    if done.is_err() {
+        // The error to tell is the first one.
+        let _ = fs::remove_file(&partial);
     }
+    done
 }
 
 fn write(merge: &Merge<'_>, out: &mut dyn Write) -> Result<Merged, Error> {
