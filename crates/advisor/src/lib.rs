@@ -85,8 +85,20 @@ pub use suppress::{Date, Ignore};
 pub use table::GainMethod;
 pub use threshold::Threshold;
 
-/// The shipped rules: `rules/default.toml`.
-pub const DEFAULT_RULES: &str = include_str!("../rules/default.toml");
+/// The shipped rule files: name in findings and problems, and text. `default.toml` explains the fields and
+/// stands alone; the others go with it, by area.
+const SHIPPED: [(&str, &str); 7] = [
+    ("rules/default.toml", include_str!("../rules/default.toml")),
+    ("rules/kernels.toml", include_str!("../rules/kernels.toml")),
+    ("rules/memory.toml", include_str!("../rules/memory.toml")),
+    ("rules/comm.toml", include_str!("../rules/comm.toml")),
+    ("rules/loop.toml", include_str!("../rules/loop.toml")),
+    ("rules/machines.toml", include_str!("../rules/machines.toml")),
+    ("rules/trace-quality.toml", include_str!("../rules/trace-quality.toml")),
+];
 
-/// What [`DEFAULT_RULES`] is called in findings and problems.
-pub const DEFAULT_RULES_NAME: &str = "rules/default.toml";
+/// The rules that are shipped, in the order in which they are read. A file of yours comes after them.
+pub fn shipped_rules() -> Vec<RuleSource> {
+    let source = |(name, text): (&str, &str)| RuleSource { name: name.into(), text: text.into() };
+    SHIPPED.map(source).into()
+}

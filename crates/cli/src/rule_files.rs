@@ -5,18 +5,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use trace_advisor::RuleSet;
-use trace_advisor::advisor::{DEFAULT_RULES, DEFAULT_RULES_NAME, Date, RuleSource};
+use trace_advisor::advisor::{Date, RuleSource, shipped_rules};
 use trace_advisor::analyses::catalog;
 
 use crate::failure::RuleProblems;
 
 /// The shipped rules, unless `only`, and on top of them the given files.
 pub(crate) fn load(files: &[PathBuf], only: bool) -> anyhow::Result<RuleSet> {
-    let mut sources = Vec::new();
-    if !only {
-        let (name, text) = (DEFAULT_RULES_NAME.to_owned(), DEFAULT_RULES.to_owned());
-        sources.push(RuleSource { name, text });
-    }
+    let mut sources = if only { Vec::new() } else { shipped_rules() };
     for file in files {
         sources.push(read(file)?);
     }

@@ -1,6 +1,6 @@
 //! Rules, checked against the metrics of the built-in views.
 
-use advisor::{DEFAULT_RULES, DEFAULT_RULES_NAME, Problem, RuleQuery, RuleSet, RuleSource};
+use advisor::{Problem, RuleQuery, RuleSet, RuleSource, shipped_rules};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
@@ -23,9 +23,7 @@ pub fn default_rules() -> RuleSet {
 /// # Errors
 /// Every mistake in every file.
 pub fn load_rules(files: &[RuleSource]) -> Result<RuleSet, Vec<Problem>> {
-    let shipped =
-        RuleSource { name: DEFAULT_RULES_NAME.to_owned(), text: DEFAULT_RULES.to_owned() };
-    let mut sources = vec![shipped];
+    let mut sources = shipped_rules();
     sources.extend_from_slice(files);
     RuleSet::load(&sources, &analyses::catalog().metrics())
 }

@@ -6,7 +6,7 @@ mod shipped;
 
 use trace_model::{MetricSpec, MetricTable, Scope, Unit, Value};
 
-use crate::{DEFAULT_RULES, DEFAULT_RULES_NAME, RuleSet, RuleSource};
+use crate::{RuleSet, RuleSource, shipped_rules};
 
 /// The views that the shipped rules judge: name, scope, columns. The unit of a column is that of
 /// its suffix; `*` marks plain numbers.
@@ -203,7 +203,7 @@ fn source(name: &str, text: &str) -> RuleSource {
 
 /// The shipped rules with further files on top.
 fn with_default(more: &[RuleSource]) -> RuleSet {
-    let mut sources = vec![source(DEFAULT_RULES_NAME, DEFAULT_RULES)];
+    let mut sources = shipped_rules();
     sources.extend_from_slice(more);
     RuleSet::load(&sources, &metrics()).unwrap_or_else(|problems| {
         panic!("{}", problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))

@@ -120,8 +120,8 @@ fn a_query_needs_column_unit_and_scope() {
 #[test]
 fn only_metrics_of_lines_say_where_a_finding_is() {
     let text = "[rule.dataloader-wait]\nsource = \"gpu_utilization.busy_ratio\"\n";
-    let files =
-        [source(crate::DEFAULT_RULES_NAME, crate::DEFAULT_RULES), source("mine.toml", text)];
+    let mut files = crate::shipped_rules();
+    files.push(source("mine.toml", text));
     let found = problems(&files);
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].message.contains("no metric of lines"), "{found:?}");

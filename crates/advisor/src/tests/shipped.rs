@@ -1,7 +1,9 @@
 //! The shipped rules: they load, pass their own tests, and the committed schema is that of the code.
 
-use super::{source, with_default};
-use crate::{explain, rule_schema_json};
+use std::collections::BTreeMap;
+
+use super::{metrics, source, with_default};
+use crate::{RuleSet, explain, rule_schema_json, shipped_rules};
 
 #[test]
 fn shipped_rules_pass_their_own_tests() {
@@ -65,6 +67,32 @@ fn the_schema_is_fresh() {
     }
     let committed = std::fs::read_to_string(path).unwrap_or_default();
     assert!(committed == schema, "rules/rules.schema.json is stale: run the tests with UPDATE=1");
+}
+
+#[test]
+fn the_first_file_stands_alone() {
+    let first = shipped_rules().remove(0);
+    assert_eq!(first.name, "rules/default.toml");
+    let problems = RuleSet::load(&[first], &metrics()).err().unwrap_or_default();
+    assert_eq!(problems, []);
+}
+
+/// A file is called for the areas it holds: whoever looks for a rule finds it by its code.
+#[test]
+fn every_file_keeps_to_its_areas() {
+    let areas: BTreeMap<&str, &[&str]> = BTreeMap::from([
+        ("rules/default.toml", &["GU", "IN", "HB", "SY", "CP"][..]),
+        ("rules/kernels.toml", &["KN", "PR", "IF"]),
+        ("rules/memory.toml", &["MM"]),
+        ("rules/comm.toml", &["CM"]),
+        ("rules/loop.toml", &["OP", "VA", "CF"]),
+        ("rules/machines.toml", &["GU", "VA", "MM"]),
+        ("rules/trace-quality.toml", &["TQ"]),
+    ]);
+    for rule in with_default(&[]).rules() {
+        let file = rule.at.split(':').next().unwrap();
+        assert!(areas[file].contains(&&rule.code[..2]), "{} is in {}", rule.code, rule.at);
+    }
 }
 
 #[test]
