@@ -26,8 +26,21 @@ pub struct Headline {
     pub gain_high_pct: f64,
     /// `gain_high_pct` in milliseconds a step of the slowest rank, if its length is known.
     pub ms_per_step: Option<f64>,
+    /// Mean length of a step of the slowest rank, in milliseconds; null where there are no steps.
+    pub step_ms: Option<f64>,
+    /// What a step would take with all fixes; null where there are no steps, or nothing comes back.
+    pub predicted_step_ms: Option<Predicted>,
     /// How many times faster a step would be with `gain_high_pct` returned; null if all of it would.
     pub speedup: Option<f64>,
+}
+
+/// A length of a step, from what may come back to what is sure to.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Predicted {
+    /// With `gain_high_pct` returned, in milliseconds.
+    pub low: f64,
+    /// With `gain_low_pct` returned.
+    pub high: f64,
 }
 
 /// Findings that shown gains are added up over: what is only worth knowing promises nothing.
@@ -63,20 +76,26 @@ pub(crate) fn headline(
             if high < 0.05 {
                 format!("{count}, none with an estimate in step time: {start}.")
             } else {
-                let time = step_ns
-                    .map(|ns| format!(" ({})", human(ns * high / 100.0)))
-                    .unwrap_or_default();
                 let faster = speedup
                     .filter(|s| *s < 10.0)
                     .map(|s| format!(", {s:.2}x faster"))
                     .unwrap_or_default();
-                let whole = if step_ns.is_some() { "step time" } else { "the recorded time" };
-                format!(
-                    "{count}: up to {high:.1} % of {whole}{time} can come back{faster}; {start}."
-                )
+                match step_ns {
+                    Some(ns) => {
+                        let (now, then) = (human(ns), human(ns * (1.0 - high / 100.0)));
+                        format!(
+                            "{count}: a step takes {now} and could take {then}{faster} ({high:.1} % less); {start}."
+                        )
+                    }
+                    None => format!(
+                        "{count}: up to {high:.1} % of the recorded time can come back{faster}; {start}."
+                    ),
+                }
             }
         }
     };
+    let after = |pct: f64| step_ns.map(|ns| tidy(ns_to_ms(ns * (1.0 - pct / 100.0))));
+    let predicted = after(high).zip(after(low)).filter(|_| high > 0.0);
     Headline {
         text,
         findings: counted.len(),
@@ -84,6 +103,8 @@ pub(crate) fn headline(
         gain_low_pct: low,
         gain_high_pct: high,
         ms_per_step: step_ns.filter(|_| high > 0.0).map(|ns| tidy(ns_to_ms(ns * high / 100.0))),
+        step_ms: step_ns.map(|ns| tidy(ns_to_ms(ns))),
+        predicted_step_ms: predicted.map(|(low, high)| Predicted { low, high }),
         speedup,
     }
 }

@@ -71,7 +71,7 @@ pub use finding::{
     Affected, AffectedRow, Columns, Evidence, Finding, GainEstimate, MAX_AFFECTED, MAX_EVIDENCE,
 };
 pub use grade::{Confidence, Severity};
-pub use headline::Headline;
+pub use headline::{Headline, Predicted};
 pub use problem::{Problem, RuleSource};
 pub use report::{
     IgnoredFinding, REPORT_SCHEMA_VERSION, Report, ReportWarning, Run, RunSource, Tool,

@@ -29,7 +29,7 @@ pub const TOPICS: &[Topic] = &[
     Topic {
         title: "Devices: in use, idle, and why",
         formerly: Some("Overview"),
-        prefixes: &["gpu_", "queue_"],
+        prefixes: &["gpu_", "idle_", "queue_"],
     },
     Topic { title: "Operators", formerly: Some("Operator"), prefixes: &["op_", "source_"] },
     Topic {

@@ -29,13 +29,37 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "gpu_utilization",
         Scope::Device,
         "rank device window_ns kernel_busy_ns kernel_busy_ratio busy_ns busy_ratio idle_ns idle_ratio \
-         sm_efficiency_ratio occupancy_ratio *mean_blocks_per_sm step_count graph_launch_count unlinked_ratio",
+         cannot_tell_ratio sm_efficiency_ratio occupancy_ratio *mean_blocks_per_sm step_count graph_launch_count unlinked_ratio",
     ),
     (
         "gpu_idle_causes",
         Scope::Device,
-        "rank device window_ns idle_ns idle_ratio dataloader_ns dataloader_ratio sync_ns sync_ratio host_ns \
-         host_ratio device_wait_ns device_wait_ratio unlinked_ns unlinked_ratio step_count graph_launch_count",
+        "rank device window_ns idle_ns idle_ratio dataloader_ns dataloader_ratio sync_ns sync_ratio \
+         allocation_ns allocation_ratio copy_api_ns copy_api_ratio launch_api_ns launch_api_ratio op_dispatch_ns \
+         op_dispatch_ratio python_ns python_ratio launch_latency_ns launch_latency_ratio dependency_ns \
+         dependency_ratio other_stream_ns other_stream_ratio collective_ns collective_ratio unlinked_ns \
+         unlinked_ratio graph_replay_ns graph_replay_ratio no_host_events_ns no_host_events_ratio dispatch_ns \
+         dispatch_ratio host_ns host_ratio device_wait_ns device_wait_ratio cannot_tell_ns cannot_tell_ratio \
+         gap_count sync_count top_sync_name top_sync_op_name top_python_name top_dispatch_name step_count \
+         graph_launch_count",
+    ),
+    (
+        "idle_longest",
+        Scope::Device,
+        "rank device ts_ns dur_ns step_ratio window_ratio cause cause_ns name op_name source step is_told \
+         long_count long_ns long_ratio",
+    ),
+    (
+        "idle_syncs",
+        Scope::Device,
+        "rank device window_ns idle_ratio step_count read_count *reads_per_step read_ns read_ratio read_op_name \
+         read_source copy_count copy_ns copy_ratio copy_source call_count call_ns call_ratio call_source scaler_ns \
+         wait_count launch_count *waits_per_launch d2h_count *d2h_per_step",
+    ),
+    (
+        "idle_lines",
+        Scope::Line,
+        "rank source idle_ns dataloader_ns sync_ns dispatch_ns python_ns allocation_ns",
     ),
     (
         "kernel_sizes",

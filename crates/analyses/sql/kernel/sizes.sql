@@ -1,5 +1,5 @@
 --! row = "one device of one rank"
---! needs = ["device_activities", "device_gaps", "device_windows", "graph_launches"]
+--! needs = ["device_activities", "device_windows", "graph_launches", "idle_gaps"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no kernels: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [params]
@@ -12,7 +12,7 @@
 --! short_ratio = { doc = "share of kernels that are short", unit = "ratio", metric = "device" }
 --! mean_ns = { doc = "mean duration of a kernel", unit = "ns", metric = "device" }
 --! busy_ratio = { doc = "share of the window in which a kernel, copy or fill runs", unit = "ratio", metric = "device" }
---! short_gap_ns = { doc = "idle directly before a short kernel whose launch had not returned when the gap began, loading and synchronisation apart", unit = "ns", metric = "device" }
+--! short_gap_ns = { doc = "idle directly before a short kernel because that was not launched yet: causes op_dispatch, launch_api, copy_api and launch_latency", unit = "ns", metric = "device" }
 --! short_gap_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! graph_launch_count = { doc = "launches of a captured graph by the rank", unit = "count", metric = "device" }
 WITH kernels AS (
@@ -29,8 +29,12 @@ gaps AS (
     SELECT
         rank, device,
         sum(dur_ns) AS idle_ns,
-        sum(CASE WHEN next_category = 'kernel' AND next_dur_ns < $short_kernel_us * 1000 THEN host_ns ELSE 0 END) AS short_gap_ns
-    FROM device_gaps
+        sum(CASE
+            WHEN next_category = 'kernel' AND next_dur_ns < $short_kernel_us * 1000
+                AND cause IN ('op_dispatch', 'launch_api', 'copy_api', 'launch_latency') THEN dur_ns
+            ELSE 0
+        END) AS short_gap_ns
+    FROM idle_gaps
     GROUP BY rank, device
 )
 SELECT

@@ -4,9 +4,11 @@
 //! `--!` lines; what it reads and the function that computes it stand in [`NATIVE`]. To the rest of the
 //! program it is a view like any other: computed when first read, once a session.
 
+mod columns;
 mod comm;
 mod critical;
 mod hta;
+mod idle;
 mod kernel;
 mod loader;
 mod nesting;
@@ -35,6 +37,7 @@ pub(crate) const NATIVE: &[Native] = &[
     Native { view: "critical_windows", reads: critical::READS, compute: critical::windows },
     Native { view: "hta_critical_path", reads: hta::READS, compute: hta::summary },
     Native { view: "hta_critical_path_edges", reads: hta::READS, compute: hta::edges },
+    idle::GAPS,
     kernel::annotations::NATIVE,
     loader::FETCHES,
     loader::FETCHES_BY_STEP,

@@ -426,6 +426,43 @@ impl Run {
         self
     }
 
+    /// An operator on another thread than most.
+    pub fn op_on(
+        &mut self,
+        rank: i32,
+        thread: i32,
+        name: &str,
+        ts_ns: i64,
+        dur_ns: i64,
+    ) -> &mut Self {
+        self.op(rank, name, ts_ns, dur_ns);
+        *self.cpu_ops.thread.0.last_mut().expect("an operator") = thread;
+        self
+    }
+
+    /// The last kernel is launched on another thread than most.
+    pub fn launched_on(&mut self, thread: i32) -> &mut Self {
+        *self.kernels.launch_thread.0.last_mut().expect("a kernel") = thread;
+        *self.runtime_calls.thread.0.last_mut().expect("a launch") = thread;
+        self
+    }
+
+    /// The last kernels are those of one replayed graph, launched by the call of the first.
+    pub fn launched_by_graph(&mut self, count: usize) -> &mut Self {
+        let name = self.name("cudaGraphLaunch");
+        let first = self.kernels.len() - count;
+        let launch = self.kernels.launch.0[first];
+        for row in first..self.kernels.len() {
+            self.kernels.launch.0[row] = launch;
+            self.kernels.launch_name.0[row] = name;
+        }
+        let calls = &mut self.runtime_calls;
+        let call = calls.event_id.0.iter().position(|&id| id == launch).expect("a launch");
+        calls.name.0[call] = name;
+        calls.device_events.0[call] = count as i32;
+        self
+    }
+
     /// An operator that launches `count` kernels itself.
     pub fn op_with_kernels(
         &mut self,
@@ -451,6 +488,9 @@ impl Run {
         *self.cpu_ops.call_stack.0.last_mut().expect("an operator") = stack;
         *self.cpu_ops.source.0.last_mut().expect("an operator") = source;
         *self.kernels.source.0.last_mut().expect("a kernel") = source;
+        if let Some(call) = self.runtime_calls.source.0.last_mut() {
+            *call = source;
+        }
         self
     }
 

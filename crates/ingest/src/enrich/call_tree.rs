@@ -108,7 +108,7 @@ struct Open {
     frames: Frames,
 }
 
-/// Fills `parent`, `depth` and `self_dur_ns` of all host tables, `source` of all but the frames, `op` of
+/// Fills `parent`, `depth` and `self_dur_ns` of all host tables, `source`, `op` of
 /// runtime calls, `forward_op` of operators, and what surrounds each memory event. The result holds what
 /// surrounds each runtime call, by row.
 pub(crate) fn build(columns: &mut Columns) -> Vec<Surroundings> {
@@ -169,7 +169,10 @@ pub(crate) fn build(columns: &mut Columns) -> Vec<Surroundings> {
                 fill!(columns.annotations);
                 columns.annotations.source.0[row] = placed.source;
             }
-            Table::PythonFrame => fill!(columns.python_frames),
+            Table::PythonFrame => {
+                fill!(columns.python_frames);
+                columns.python_frames.source.0[row] = placed.source;
+            }
             Table::RuntimeCall => {
                 fill!(columns.runtime_calls);
                 surroundings[row] = Surroundings { source: placed.source, ..placed.around };

@@ -90,5 +90,6 @@ table! {
     python_id: OptI64, None, "the profiler's id of this call";
     python_parent_id: OptI64, None, "the profiler's id of the caller";
     module_id: OptI64, None, "instance number, for nn.Module calls";
+    source: Name, None, "line of the program it belongs to, itself included, see cpu_ops";
     args: Text, None, "other arguments, JSON";
 }

@@ -6,10 +6,10 @@ use std::ops::Range;
 use datafusion::error::Result;
 use trace_model::RecordBatch;
 
-use super::columns::{Maybe, Output, by_rank};
 use super::names;
 use super::units::{Facts, HostEvent, KernelEvent, Unit, units};
 use crate::columns::{Names, names as texts};
+use crate::native::columns::{Maybe, Output, by_rank};
 use crate::native::{Inputs, Native};
 
 pub(crate) const NATIVE: Native = Native {

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use datafusion::error::Result;
 
-use super::columns::{Maybe, by_rank};
 use super::judge::{Clocks, Judged, judge};
 use super::matches::{Call, Kind, Match, matches};
 use super::phases::{self, Timeline};
 use super::{clocks, names};
 use crate::columns::names as texts;
 use crate::native::Inputs;
+use crate::native::columns::{Maybe, by_rank};
 
 pub(super) const COLLECTIVES: (&str, &str) = (
     "collectives",

@@ -6,7 +6,6 @@
 
 mod clocks;
 pub(crate) mod collectives;
-mod columns;
 mod judge;
 mod load;
 mod matches;

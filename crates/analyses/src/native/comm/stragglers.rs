@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use datafusion::error::Result;
 use trace_model::RecordBatch;
 
-use super::columns::{Maybe, Output};
 use super::judge::{By, Part, Verdict, most};
 use super::load::{BUSY, COLLECTIVES, Loaded, PHASES, RANKS, judged, load};
 use super::matches::Match;
 use super::phases::{NAMES, Spent};
+use crate::native::columns::{Maybe, Output};
 use crate::native::{Inputs, Native};
 
 pub(crate) const NATIVE: Native = Native {

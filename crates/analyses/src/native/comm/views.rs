@@ -3,11 +3,11 @@
 use datafusion::error::Result;
 use trace_model::RecordBatch;
 
-use super::columns::Output;
 use super::judge::{By, Part, Verdict, most};
 use super::load::{BUSY, COLLECTIVES, Loaded, PHASES, RANKS, judged, load};
 use super::matches::Match;
 use super::phases;
+use crate::native::columns::Output;
 use crate::native::{Inputs, Native};
 
 pub(crate) const MATCHES: Native =

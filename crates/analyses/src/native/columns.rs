@@ -1,4 +1,4 @@
-//! Columns of what is read and of what is made.
+//! Columns of what native views read and of what they make.
 
 use std::sync::Arc;
 
@@ -13,25 +13,25 @@ use crate::columns::ints;
 
 /// An integer column whose rows may be empty.
 #[derive(Debug)]
-pub(super) struct Maybe(Int64Array);
+pub(crate) struct Maybe(Int64Array);
 
 impl Maybe {
-    pub(super) fn of(batch: &RecordBatch, name: &str) -> Result<Self> {
+    pub(crate) fn of(batch: &RecordBatch, name: &str) -> Result<Self> {
         Ok(Self(ints(batch, name)?))
     }
 
-    pub(super) fn get(&self, row: usize) -> Option<i64> {
+    pub(crate) fn get(&self, row: usize) -> Option<i64> {
         (!self.0.is_null(row)).then(|| self.0.value(row))
     }
 
     /// 0 where there is none.
-    pub(super) fn or_zero(&self, row: usize) -> i64 {
+    pub(crate) fn or_zero(&self, row: usize) -> i64 {
         self.get(row).unwrap_or_default()
     }
 }
 
 /// Where the rows of each rank lie; the batch is in order of ranks.
-pub(super) fn by_rank(batch: &RecordBatch) -> Result<Vec<(i64, std::ops::Range<usize>)>> {
+pub(crate) fn by_rank(batch: &RecordBatch) -> Result<Vec<(i64, std::ops::Range<usize>)>> {
     let ranks = ints(batch, "rank")?;
     let mut found: Vec<(i64, std::ops::Range<usize>)> = Vec::new();
     for (row, &rank) in ranks.values().iter().enumerate() {
@@ -45,35 +45,35 @@ pub(super) fn by_rank(batch: &RecordBatch) -> Result<Vec<(i64, std::ops::Range<u
 
 /// A table that is made column by column from its rows.
 #[derive(Debug)]
-pub(super) struct Output<'r, T> {
+pub(crate) struct Output<'r, T> {
     rows: &'r [T],
     columns: Vec<(&'static str, ArrayRef)>,
 }
 
 impl<'r, T> Output<'r, T> {
-    pub(super) fn of(rows: &'r [T]) -> Self {
+    pub(crate) fn of(rows: &'r [T]) -> Self {
         Self { rows, columns: Vec::new() }
     }
 
-    pub(super) fn int(mut self, name: &'static str, value: impl Fn(&T) -> Option<i64>) -> Self {
+    pub(crate) fn int(mut self, name: &'static str, value: impl Fn(&T) -> Option<i64>) -> Self {
         let array: Int64Array = self.rows.iter().map(value).collect();
         self.columns.push((name, Arc::new(array)));
         self
     }
 
-    pub(super) fn float(mut self, name: &'static str, value: impl Fn(&T) -> Option<f64>) -> Self {
+    pub(crate) fn float(mut self, name: &'static str, value: impl Fn(&T) -> Option<f64>) -> Self {
         let array: Float64Array = self.rows.iter().map(value).collect();
         self.columns.push((name, Arc::new(array)));
         self
     }
 
-    pub(super) fn flag(mut self, name: &'static str, value: impl Fn(&T) -> bool) -> Self {
+    pub(crate) fn flag(mut self, name: &'static str, value: impl Fn(&T) -> bool) -> Self {
         let array: BooleanArray = self.rows.iter().map(|row| Some(value(row))).collect();
         self.columns.push((name, Arc::new(array)));
         self
     }
 
-    pub(super) fn text<'v>(
+    pub(crate) fn text<'v>(
         mut self,
         name: &'static str,
         value: impl Fn(&'r T) -> Option<&'v str>,
@@ -90,7 +90,7 @@ impl<'r, T> Output<'r, T> {
         self
     }
 
-    pub(super) fn finish(self) -> Result<RecordBatch> {
+    pub(crate) fn finish(self) -> Result<RecordBatch> {
         Ok(RecordBatch::try_from_iter_with_nullable(
             self.columns.into_iter().map(|(name, array)| (name, array, true)),
         )?)

@@ -1,0 +1,24 @@
+--! row = "one line of the program on one rank, with the time its devices are idle because of it"
+--! needs = ["idle_gaps"]
+--! order = ["rank", "source"]
+--! when_empty = "no idle time of a device can be put to a line: record call stacks (with_stack=True)"
+--! [columns]
+--! rank = "rank"
+--! source = "line of the program: train.py:112; see cpu_ops"
+--! idle_ns = { doc = "idle time of all devices of the rank, whatever the cause", unit = "ns", metric = "line" }
+--! dataloader_ns = { doc = "that of loading data", unit = "ns", metric = "line" }
+--! sync_ns = { doc = "that of waits for the device: the line that waits", unit = "ns", metric = "line" }
+--! dispatch_ns = { doc = "that of launching: operators and calls into the runtime", unit = "ns", metric = "line" }
+--! python_ns = { doc = "that of Python", unit = "ns", metric = "line" }
+--! allocation_ns = { doc = "that of taking memory from the driver or giving it back", unit = "ns", metric = "line" }
+SELECT
+    rank, source,
+    sum(dur_ns) AS idle_ns,
+    sum(CASE WHEN cause = 'data_loading' THEN dur_ns ELSE 0 END) AS dataloader_ns,
+    sum(CASE WHEN cause = 'synchronisation' THEN dur_ns ELSE 0 END) AS sync_ns,
+    sum(CASE WHEN cause IN ('op_dispatch', 'launch_api', 'copy_api') THEN dur_ns ELSE 0 END) AS dispatch_ns,
+    sum(CASE WHEN cause = 'python' THEN dur_ns ELSE 0 END) AS python_ns,
+    sum(CASE WHEN cause = 'allocation' THEN dur_ns ELSE 0 END) AS allocation_ns
+FROM idle_gaps
+WHERE source IS NOT NULL
+GROUP BY rank, source
