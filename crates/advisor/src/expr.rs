@@ -29,7 +29,9 @@ pub(crate) fn environment<'s>() -> Environment<'s> {
     env.add_filter("dur", |v: Jinja| number(&v, human));
     env.add_filter("bytes", |v: Jinja| number(&v, bytes));
     env.add_filter("num", |v: Jinja| number(&v, |x| decimals(x, 2)));
-    env.add_filter("round", |v: Jinja| number(&v, |x| decimals(x, 0)));
+    env.add_filter("round", |v: Jinja, digits: Option<usize>| {
+        number(&v, |x| decimals(x, digits.unwrap_or(0).min(9)))
+    });
     env.add_filter(
         "default",
         |v: Jinja, other: Jinja| {

@@ -8,8 +8,8 @@ use crate::rule::Rule;
 
 /// Fills in how findings contain each other, ranks them, and sorts them.
 ///
-/// Order: advice by the recoverable percent that no contained cause explains, times confidence;
-/// then notes about the trace; then what is only worth knowing. Ties go by code.
+/// Order: advice by the recoverable percent that no contained cause explains, times confidence; then what only
+/// looks closer at one of these; then notes about the trace; then what is only worth knowing. Ties go by code.
 pub(crate) fn rank(findings: &mut [Finding], rules: &[Rule]) {
     let tree = Tree::new(findings, rules);
     let claims: BTreeMap<String, f64> =
@@ -32,6 +32,19 @@ pub(crate) fn rank(findings: &mut [Finding], rules: &[Rule]) {
             finding.rank_pct = fixed.unwrap_or(0.0);
         }
     }
+    let details: Vec<String> = findings
+        .iter()
+        .filter(|f| {
+            let looks_closer = rules.iter().any(|r| r.code == f.code && r.refines);
+            looks_closer && !f.gain.within.is_empty()
+        })
+        .map(|f| f.code.clone())
+        .collect();
+    let tier = |f: &Finding| match f.severity {
+        Severity::Info => 3,
+        _ if f.is_note => 2,
+        _ => u8::from(details.contains(&f.code)),
+    };
     findings.sort_by(|a, b| {
         let score = |f: &Finding| f.rank_pct * f.confidence.weight();
         tier(a)
@@ -41,14 +54,6 @@ pub(crate) fn rank(findings: &mut [Finding], rules: &[Rule]) {
     });
     for (i, finding) in findings.iter_mut().enumerate() {
         finding.rank = i + 1;
-    }
-}
-
-fn tier(finding: &Finding) -> u8 {
-    match finding.severity {
-        Severity::Info => 2,
-        _ if finding.is_note => 1,
-        _ => 0,
     }
 }
 

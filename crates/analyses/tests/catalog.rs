@@ -48,6 +48,7 @@ fn small_run() -> Run {
                 .on_device()
                 .op(rank, "aten::mm", start + 1_400, 400)
                 .kernel_in_step(rank, step, start + 2_000, 500, (start + 1_500, 100))
+                .called_at("train.py:9")
                 .launched_by_op()
                 .shaped(0.5, 0.25)
                 .kernel_on(

@@ -103,6 +103,7 @@ fn causes(activities: &[Activity], waits: &[Wait], (from, to): (i64, i64)) -> Ca
     let mut busy_until = from;
     let loading = |t: i64| waits.iter().any(|w| w.loading && w.ts <= t && t < w.ts + w.dur);
     let waiting = |t: i64| waits.iter().any(|w| !w.loading && w.ts <= t && t <= w.ts + w.dur);
+    let in_wait = |t: i64| waits.iter().any(|w| !w.loading && w.ts <= t && t < w.ts + w.dur);
     for a in activities {
         let start = busy_until;
         busy_until = busy_until.max(a.ts + a.dur);
@@ -113,6 +114,7 @@ fn causes(activities: &[Activity], waits: &[Wait], (from, to): (i64, i64)) -> Ca
                 // Until the launch has returned, the thread may be loading.
                 Some((ts, dur)) if t < ts + dur && loading(t) => &mut sums.dataloader,
                 Some(_) if waiting(start) => &mut sums.sync,
+                Some((ts, dur)) if t < ts + dur && in_wait(t) => &mut sums.sync,
                 Some(_) => &mut sums.host,
             } += 1;
         }
@@ -124,7 +126,7 @@ fn causes(activities: &[Activity], waits: &[Wait], (from, to): (i64, i64)) -> Ca
         *match () {
             () if !has_calls => &mut sums.cannot_tell,
             () if loading(t) => &mut sums.dataloader,
-            () if waiting(busy_until) => &mut sums.sync,
+            () if waiting(busy_until) || in_wait(t) => &mut sums.sync,
             () => &mut sums.host,
         } += 1;
     }

@@ -40,8 +40,18 @@ const VIEWS: &[(&str, Scope, &str)] = &[
          dependency_ratio other_stream_ns other_stream_ratio collective_ns collective_ratio unlinked_ns \
          unlinked_ratio graph_replay_ns graph_replay_ratio no_host_events_ns no_host_events_ratio dispatch_ns \
          dispatch_ratio host_ns host_ratio device_wait_ns device_wait_ratio cannot_tell_ns cannot_tell_ratio \
-         gap_count sync_count top_sync_name top_sync_op_name top_python_name top_dispatch_name step_count \
+         switch_ns switch_ratio switch_count gap_count sync_count top_sync_name top_sync_op_name top_python_name top_dispatch_name step_count \
          graph_launch_count",
+    ),
+    (
+        "step_callbacks",
+        Scope::Rank,
+        "rank callback_ns callback_count steps_ns callback_ratio cost_ratio top_name top_ns has_device",
+    ),
+    (
+        "idle_holes",
+        Scope::Device,
+        "rank device window_ns hole_count hole_ns hole_idle_ns hole_idle_ratio busy_outside_ratio ts_ns dur_ns cause name",
     ),
     (
         "idle_longest",

@@ -44,6 +44,9 @@
 --! device_wait_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! cannot_tell_ns = { doc = "unlinked, graph_replay and no_host_events", unit = "ns", metric = "device" }
 --! cannot_tell_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
+--! switch_ns = { doc = "of dependency, gaps shorter than 10 us: from one kernel to the next", unit = "ns", metric = "device" }
+--! switch_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
+--! switch_count = { doc = "such gaps", unit = "count", metric = "device" }
 --! gap_count = { doc = "stretches of idle time", unit = "count", metric = "device" }
 --! sync_count = { doc = "of these, begun by a wait for the device", unit = "count", metric = "device" }
 --! top_sync_name = "the waiting call with most of that idle time"
@@ -70,6 +73,8 @@ WITH sums AS (
         sum(CASE WHEN cause = 'unlinked' THEN dur_ns ELSE 0 END) AS unlinked_ns,
         sum(CASE WHEN cause = 'graph_replay' THEN dur_ns ELSE 0 END) AS graph_replay_ns,
         sum(CASE WHEN cause = 'no_host_events' THEN dur_ns ELSE 0 END) AS no_host_events_ns,
+        sum(CASE WHEN cause = 'dependency' AND gap_end_ns - gap_ts_ns < 10000 THEN dur_ns ELSE 0 END) AS switch_ns,
+        sum(CASE WHEN cause = 'dependency' AND gap_end_ns - gap_ts_ns < 10000 THEN 1 ELSE 0 END) AS switch_count,
         count(DISTINCT gap_ts_ns) AS gap_count,
         count(DISTINCT CASE WHEN cause = 'synchronisation' THEN gap_ts_ns END) AS sync_count
     FROM idle_gaps
@@ -121,6 +126,8 @@ filled AS (
         coalesce(s.op_dispatch_ns, 0) + coalesce(s.launch_api_ns, 0) + coalesce(s.copy_api_ns, 0) + coalesce(s.launch_latency_ns, 0) + coalesce(s.python_ns, 0) + coalesce(s.allocation_ns, 0) AS host_ns,
         coalesce(s.dependency_ns, 0) + coalesce(s.other_stream_ns, 0) + coalesce(s.collective_ns, 0) AS device_wait_ns,
         coalesce(s.unlinked_ns, 0) + coalesce(s.graph_replay_ns, 0) + coalesce(s.no_host_events_ns, 0) AS cannot_tell_ns,
+        coalesce(s.switch_ns, 0) AS switch_ns,
+        coalesce(s.switch_count, 0) AS switch_count,
         coalesce(s.gap_count, 0) AS gap_count,
         coalesce(s.sync_count, 0) AS sync_count
     FROM device_windows w
@@ -147,6 +154,7 @@ SELECT
     f.host_ns, CAST(f.host_ns AS DOUBLE) / nullif(f.window_ns, 0) AS host_ratio,
     f.device_wait_ns, CAST(f.device_wait_ns AS DOUBLE) / nullif(f.window_ns, 0) AS device_wait_ratio,
     f.cannot_tell_ns, CAST(f.cannot_tell_ns AS DOUBLE) / nullif(f.window_ns, 0) AS cannot_tell_ratio,
+    f.switch_ns, CAST(f.switch_ns AS DOUBLE) / nullif(f.window_ns, 0) AS switch_ratio, f.switch_count,
     f.gap_count, f.sync_count,
     t.top_sync_name, t.top_sync_op_name, t.top_python_name, t.top_dispatch_name,
     f.step_count, g.graph_launch_count

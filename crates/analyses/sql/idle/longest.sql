@@ -1,7 +1,7 @@
---! row = "the longest stretch of time in which a device of a rank runs nothing"
+--! row = "the longest stretch of time in which a device of a rank runs nothing, between two activities"
 --! needs = ["device_gaps", "device_windows", "idle_gaps"]
 --! order = ["rank", "device"]
---! when_empty = "the trace holds no device activity, or no device that is ever idle"
+--! when_empty = "the trace holds no device activity, or no device that is ever idle between two activities"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"
@@ -25,6 +25,8 @@ WITH longest AS (
         max(dur_ns) OVER (PARTITION BY rank, device) AS max_ns,
         row_number() OVER (PARTITION BY rank, device ORDER BY dur_ns DESC, ts_ns) AS place
     FROM device_gaps g
+    -- What begins or ends with the window is as long as the recording makes it.
+    WHERE previous_event_id IS NOT NULL AND next_event_id IS NOT NULL
 ),
 sums AS (
     SELECT

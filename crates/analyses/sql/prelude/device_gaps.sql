@@ -9,6 +9,7 @@
 --! end_ns = { doc = "end of the gap: the next activity starts", unit = "ns" }
 --! dur_ns = { doc = "duration, never 0", unit = "ns" }
 --! next_event_id = "the activity that ends the gap; absent at the end of the recording"
+--! previous_event_id = "the activity whose end begins the gap; absent at the start of the window"
 --! next_category = "kernel, memcpy or memset"
 --! next_dur_ns = { doc = "how long that activity runs", unit = "ns" }
 --! launch = "call that launched it"
@@ -24,6 +25,7 @@ SELECT
     max(gap_end_ns) AS end_ns,
     sum(dur_ns) AS dur_ns,
     max(next_event_id) AS next_event_id,
+    max(previous_event_id) AS previous_event_id,
     max(next_category) AS next_category,
     max(next_dur_ns) AS next_dur_ns,
     max(launch) AS launch,

@@ -488,9 +488,13 @@ impl Run {
         *self.cpu_ops.call_stack.0.last_mut().expect("an operator") = stack;
         *self.cpu_ops.source.0.last_mut().expect("an operator") = source;
         *self.kernels.source.0.last_mut().expect("a kernel") = source;
-        if let Some(call) = self.runtime_calls.source.0.last_mut() {
-            *call = source;
-        }
+        self
+    }
+
+    /// Says from which line the last call was made.
+    pub fn called_at(&mut self, line: &str) -> &mut Self {
+        let source = self.name(line);
+        *self.runtime_calls.source.0.last_mut().expect("a call") = source;
         self
     }
 
