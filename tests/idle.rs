@@ -1,0 +1,71 @@
+//! Idle time of devices has one cause each: on every real trace the causes add up, and on those that were read by hand
+//! (docs/case-studies.md) they are what the hand found.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "support/corpus.rs"]
+mod support;
+#[path = "support/rows.rs"]
+mod table;
+
+use rayon::prelude::*;
+use support::{corpus, runs};
+use table::rows;
+use trace_advisor::Run;
+
+#[test]
+fn causes_add_up_to_idle_time_on_every_trace() {
+    let Some(corpus) = corpus() else { return };
+    let checked: usize = runs(&corpus.join("traces"))
+        .par_iter()
+        .filter_map(|path| Some((path, Run::open(path).ok()?)))
+        .map(|(path, run)| {
+            let path = path.display();
+            // Of each device: idle time by the union of its work, by cause, and by row.
+            let query = "SELECT u.rank, u.device, u.idle_ns, c.idle_ns AS sum_ns,
+                    c.dataloader_ns + c.sync_ns + c.allocation_ns + c.copy_api_ns + c.launch_api_ns + c.op_dispatch_ns
+                        + c.python_ns + c.launch_latency_ns + c.dependency_ns + c.other_stream_ns + c.collective_ns
+                        + c.unlinked_ns + c.graph_replay_ns + c.no_host_events_ns AS causes_ns
+                FROM gpu_utilization u
+                JOIN gpu_idle_causes c ON c.rank = u.rank AND c.device = u.device";
+            let devices = rows(&run, query);
+            for device in &devices {
+                assert_eq!(device["idle_ns"], device["sum_ns"], "{path}: {device:?}");
+                assert_eq!(device["idle_ns"], device["causes_ns"], "{path}: {device:?}");
+            }
+            let query = "SELECT count(*) AS wrong_count FROM (
+                    SELECT rank, device, gap_ts_ns, max(gap_end_ns) - gap_ts_ns AS gap_ns, sum(dur_ns) AS parts_ns,
+                        min(dur_ns) AS least_ns
+                    FROM idle_gaps GROUP BY rank, device, gap_ts_ns
+                ) WHERE gap_ns <> parts_ns OR least_ns <= 0";
+            assert_eq!(rows(&run, query)[0]["wrong_count"], 0.0, "{path}: parts of a gap");
+            devices.len()
+        })
+        .sum();
+    assert!(checked > 40, "{checked} devices");
+}
+
+/// Shares of the window in percent, from `low` to `high`, as docs/case-studies.md has them from the raw events.
+#[test]
+fn causes_are_what_reading_the_timeline_finds() {
+    let Some(corpus) = corpus() else { return };
+    for (run, column, low, high) in [
+        ("resnet50_workers0", "dataloader_ratio", 32.0, 34.5),
+        ("resnet50_workers0", "op_dispatch_ratio", 5.0, 7.5),
+        ("resnet50_workers4", "dataloader_ratio", 0.5, 1.2),
+        ("resnet50_workers4", "dispatch_ratio", 15.0, 22.0),
+        ("h100_bert", "python_ratio", 43.0, 47.0),
+        ("h100_bert", "op_dispatch_ratio", 32.0, 37.0),
+        ("h100_bert", "launch_api_ratio", 7.5, 9.0),
+        ("h100_bert", "launch_latency_ratio", 2.0, 2.6),
+        ("h100_qwen", "switch_ratio", 4.5, 5.2),
+        ("sglang_decode", "cannot_tell_ratio", 97.0, 98.0),
+        ("sglang_decode", "host_ratio", 0.0, 0.5),
+        ("vllm_decode_graph", "cannot_tell_ratio", 41.0, 43.0),
+        ("mi210_gpu_only", "no_host_events_ratio", 1.0, 100.0),
+    ] {
+        let run_at = Run::open(corpus.join("traces").join(run)).unwrap();
+        let rows = rows(&run_at, &format!("SELECT max({column}) * 100 AS pct FROM gpu_idle_causes"));
+        let pct = rows[0]["pct"].as_f64().unwrap();
+        assert!((low..=high).contains(&pct), "{run}: {column} is {pct:.2} %");
+    }
+}
