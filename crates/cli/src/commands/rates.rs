@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::args::{Rates, RatesFormat};
 use crate::failure::helped;
 use crate::output::Reader;
-use crate::rates::{Healthy, Named, json, markdown, runs_below, survey, text};
+use crate::rates::{Healthy, How, Named, json, markdown, runs_below, survey, text};
 use crate::render::clean::{clean_json, clean_lines};
 use crate::run::warn;
 use crate::{Console, Exit, output, rule_files};
@@ -22,7 +23,10 @@ pub(crate) fn run(args: &Rates, console: &mut Console) -> anyhow::Result<Exit> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     // Runs that are judged side by side would slow each other down.
     let jobs = args.jobs.unwrap_or(if args.no_times { cores.min(MAX_JOBS) } else { 1 });
-    let survey = survey(&runs, &rules, healthy, jobs, !args.no_times);
+    let bar = bar(runs.len(), console.err_is_terminal);
+    let how = How { jobs, with_times: !args.no_times, done: &|| bar.inc(1) };
+    let survey = survey(&runs, &rules, healthy, &how);
+    bar.finish_and_clear();
     if survey.rates().runs == 0 {
         let help = "--each takes each folder below RUN that holds traces as a run of its own";
         return Err(helped("no run could be judged", help));
@@ -45,6 +49,16 @@ pub(crate) fn run(args: &Rates, console: &mut Console) -> anyhow::Result<Exit> {
         warn(&format!("{run} is said to be healthy, but was not judged"), console)?;
     }
     Ok(Exit::Clean)
+}
+
+fn bar(runs: usize, is_wanted: bool) -> ProgressBar {
+    let target =
+        if is_wanted { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let bar = ProgressBar::with_draw_target(Some(runs as u64), target);
+    if let Ok(style) = ProgressStyle::with_template("{spinner} judged {pos} of {len} runs") {
+        bar.set_style(style);
+    }
+    bar
 }
 
 fn healthy(path: &Path) -> anyhow::Result<Healthy> {

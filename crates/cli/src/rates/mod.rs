@@ -91,14 +91,19 @@ pub(crate) struct Named {
     pub(crate) path: PathBuf,
 }
 
-/// Judges the runs, `jobs` at a time: no more than that many are in memory.
-pub(crate) fn survey(
-    runs: &[Named],
-    rules: &RuleSet,
-    healthy: Healthy,
-    jobs: usize,
-    with_times: bool,
-) -> Survey {
+/// How runs are judged.
+pub(crate) struct How<'a> {
+    /// So many at a time: no more are in memory.
+    pub(crate) jobs: usize,
+    /// Whether what rules cost is measured.
+    pub(crate) with_times: bool,
+    /// Told when a run is done.
+    pub(crate) done: &'a (dyn Fn() + Sync),
+}
+
+/// Judges runs.
+pub(crate) fn survey(runs: &[Named], rules: &RuleSet, healthy: Healthy, how: &How<'_>) -> Survey {
+    let How { jobs, with_times, done } = *how;
     let survey = Mutex::new(Survey::new(rules, healthy));
     let next = AtomicUsize::new(0);
     // Threads of our own: a job of rayon's pool that waits for parts of one run would begin the next.
@@ -121,6 +126,7 @@ pub(crate) fn survey(
                             survey.add(&run.name, Err(&error));
                         }
                     }
+                    done();
                 }
             });
         }
