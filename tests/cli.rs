@@ -197,6 +197,35 @@ fn rules_are_listed_tested_and_explained() {
 }
 
 #[test]
+fn rates_count_verdicts_over_runs() {
+    let place = place();
+    std::fs::create_dir(place.path("broken")).unwrap();
+    place.write("broken/rank0.json", "{");
+    place.write("healthy.txt", "# Nothing waits.\nother: not here\nrun: simulated\n");
+    let rates = ["rules", "rates", "--each", ".", "--rules", "own.toml", "--no-default-rules"];
+    let ask = |more: &[&'static str]| [&rates[..], more].concat();
+    let mut all = place.transcript(&ask(&["--no-times", "--healthy", "healthy.txt"]));
+    let markdown = ["--format", "markdown", "--no-times", "--healthy", "healthy.txt"];
+    all.push_str(&place.transcript(&ask(&markdown)));
+    let none = ["rules", "rates", "broken", "--rules", "own.toml", "--no-default-rules"];
+    all.push_str(&place.transcript(&none));
+    transcript!("rates", all);
+
+    let output = place.run(&ask(&["--format", "json"]));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rule = &json["rules"][0];
+    assert_eq!((&json["runs"], &rule["above_info_ratio"]), (&1.into(), &1.0.into()));
+    assert_eq!(
+        (&rule["fired"]["high"], &rule["cost"]["table"]),
+        (&1.into(), &"step_phases".into())
+    );
+    assert!(rule["cost"]["median_ms"].as_f64() > Some(0.0), "{}", rule["cost"]);
+    let one = place.run(&ask(&["--no-times", "--format", "json", "--jobs", "1"]));
+    let four = place.run(&ask(&["--no-times", "--format", "json", "--jobs", "4"]));
+    assert_eq!(one.stdout, four.stdout);
+}
+
+#[test]
 fn shipped_rules_pass_their_tests() {
     let output = place().run(&["rules", "test"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));

@@ -2,28 +2,59 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use advisor_cli::demo::{Bottleneck, Options, write_run};
+use trace_advisor::advisor::Severity;
 use trace_advisor::{Report, Run, default_rules};
 
 fn check(bottleneck: Bottleneck, ranks: u32, seed: u64) -> Report {
+    judge(&Options { bottleneck, ranks, steps: 8, seed, ..Options::default() })
+}
+
+fn judge(options: &Options) -> Report {
     let folder = tempfile::tempdir().unwrap();
-    let options = Options { bottleneck, ranks, steps: 8, seed, ..Options::default() };
-    write_run(&options, folder.path()).unwrap();
+    write_run(options, folder.path()).unwrap();
     Run::open(folder.path()).unwrap().check(&default_rules()).unwrap()
 }
 
+const CAUSES: [(Bottleneck, &str); 6] = [
+    (Bottleneck::DataLoading, "IN001"),
+    (Bottleneck::SmallKernels, "HB001"),
+    (Bottleneck::Sync, "SY001"),
+    (Bottleneck::Straggler, "CM003"),
+    (Bottleneck::Memory, "MM001"),
+    (Bottleneck::MemoryLeak, "MM005"),
+];
+
 #[test]
 fn the_cause_comes_first() {
-    for (bottleneck, ranks, code) in [
-        (Bottleneck::DataLoading, 2, "IN001"),
-        (Bottleneck::SmallKernels, 2, "HB001"),
-        (Bottleneck::Sync, 2, "SY001"),
-        (Bottleneck::Straggler, 4, "CM003"),
-        (Bottleneck::Memory, 2, "MM001"),
-        (Bottleneck::MemoryLeak, 2, "MM005"),
-    ] {
+    for (bottleneck, code) in CAUSES {
+        let ranks = if bottleneck == Bottleneck::Straggler { 4 } else { 2 };
         for seed in [0, 7] {
             let report = check(bottleneck, ranks, seed);
             assert_eq!(report.headline.first.as_deref(), Some(code), "{bottleneck:?}, seed {seed}");
+        }
+    }
+}
+
+/// From one device to eight machines full of them. Two layers: what a rank costs is what is tried here.
+#[test]
+fn the_cause_comes_first_at_any_scale() {
+    for (bottleneck, code) in CAUSES {
+        for ranks in [1, 8, 64] {
+            // A straggler needs someone who waits for it.
+            let ranks = if bottleneck == Bottleneck::Straggler { ranks.max(2) } else { ranks };
+            let small = Options { steps: 6, layers: 2, seed: 1, ..Options::default() };
+            let report = judge(&Options { bottleneck, ranks, ..small });
+            let first = report.headline.first.as_deref();
+            assert_eq!(
+                first,
+                Some(code),
+                "{bottleneck:?}, {ranks} ranks: {}",
+                report.headline.text
+            );
+            if bottleneck == Bottleneck::Straggler {
+                let ranks = i64::from(ranks);
+                assert_eq!(report.findings[0].affected.ranks, [ranks - 1], "the last is late");
+            }
         }
     }
 }
@@ -37,6 +68,20 @@ fn a_healthy_run_has_no_findings() {
         let machine = ["GU006", "GU007", "IN010", "MM012", "MM013", "MM014", "VA004"];
         let unknown: Vec<&str> = report.unknown.iter().map(|u| u.code.as_str()).collect();
         assert_eq!(unknown, machine, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_healthy_run_has_no_findings_at_any_scale() {
+    for ranks in [1, 8, 64] {
+        let report = judge(&Options { bottleneck: Bottleneck::None, ranks, ..Options::default() });
+        let said: Vec<_> = report
+            .findings
+            .iter()
+            .filter(|f| f.severity > Severity::Info)
+            .map(|f| format!("{} {}", f.code, f.message))
+            .collect();
+        assert_eq!(said, [""; 0], "{ranks} ranks");
     }
 }
 

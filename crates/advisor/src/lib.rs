@@ -52,6 +52,7 @@ mod headline;
 mod layers;
 mod problem;
 mod rank;
+mod rates;
 mod report;
 mod rule;
 mod ruleset;
@@ -73,6 +74,7 @@ pub use finding::{
 pub use grade::{Confidence, Severity};
 pub use headline::{Headline, Predicted};
 pub use problem::{Problem, RuleSource};
+pub use rates::{Rates, RuleRate};
 pub use report::{
     IgnoredFinding, REPORT_SCHEMA_VERSION, Report, ReportWarning, Run, RunSource, Tool,
     UnknownRule, advise,

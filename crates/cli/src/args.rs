@@ -530,8 +530,50 @@ pub(crate) enum RulesCommand {
         #[arg(long, requires = "files", help_heading = RULES)]
         no_default_rules: bool,
     },
+    /// Judge many runs and print how often each rule fires, and what it costs
+    Rates(Rates),
     /// Print the JSON schema of rule files, for editors
     Schema,
+}
+
+/// `advisor rules rates`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Rates {
+    /// A run: a trace file, or the folder with the traces of all ranks
+    #[arg(required = true, value_name = "RUN", help_heading = INPUT)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Each folder below RUN that holds traces is a run of its own
+    #[arg(long, help_heading = INPUT)]
+    pub(crate) each: bool,
+    /// List of runs that count as healthy: `run: reason`, one a line
+    #[arg(long, value_name = "FILE", help_heading = INPUT)]
+    pub(crate) healthy: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) rules: RuleFiles,
+    /// Judge so many runs at once, each of which is in memory; by default one if times are measured, else
+    /// as many as there are cores, at most four
+    #[arg(long, value_name = "N", help_heading = INPUT)]
+    pub(crate) jobs: Option<usize>,
+    /// Leave out what rules cost: the only thing that differs from one call to the next
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) no_times: bool,
+    /// How the rates are written
+    #[arg(long, short, value_enum, default_value_t, help_heading = OUTPUT)]
+    pub(crate) format: RatesFormat,
+    #[command(flatten)]
+    pub(crate) to: To,
+}
+
+/// Formats of `advisor rules rates`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum RatesFormat {
+    /// For people
+    #[default]
+    Text,
+    /// For programs
+    Json,
+    /// For documents
+    Markdown,
 }
 
 /// `advisor demo`.

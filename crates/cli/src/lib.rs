@@ -12,6 +12,7 @@ mod exit;
 mod failure;
 mod output;
 mod progress;
+pub mod rates;
 mod render;
 mod rule_files;
 mod run;

@@ -27,5 +27,5 @@ pub use advisor::{Report, RuleSet, RuleSource};
 pub use augment::{Added, Augmentation, Augmented};
 pub use diff::{compare_traces, diff};
 pub use error::Error;
-pub use pipeline::{OpenOptions, Run, Stage};
+pub use pipeline::{Cost, OpenOptions, Run, Stage};
 pub use rules::{default_rules, load_rules};

@@ -32,6 +32,15 @@ pub struct Stage {
     pub elapsed: Duration,
 }
 
+/// What one table that rules judge takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cost {
+    /// The view, or the rule that brings the query.
+    pub table: String,
+    /// Wall time, if it is asked for alone: with all that it is built on, nothing of which is at hand.
+    pub elapsed: Duration,
+}
+
 /// A run in memory, ready for questions.
 #[derive(Debug)]
 pub struct Run {
@@ -39,6 +48,7 @@ pub struct Run {
     info: RunInfo,
     warnings: Vec<Warning>,
     tables: TableSet,
+    params: Params,
     session: Session,
     stages: Mutex<Vec<Stage>>,
 }
@@ -66,12 +76,14 @@ impl Run {
         let start = Instant::now();
         // Batches are shared: the copy costs a few pointers.
         let session = Session::new(dataset.tables.clone(), options.params.clone())?;
+        let params = options.params.clone();
         let ready = Stage { name: "session", elapsed: start.elapsed() };
         Ok(Self {
             location,
             info: dataset.run,
             warnings: dataset.warnings,
             tables: dataset.tables,
+            params,
             session,
             stages: Mutex::new(vec![read, ready]),
         })
@@ -93,7 +105,7 @@ impl Run {
         let mut tables = self.timed("views", || {
             let mut tables = self.session.metric_tables(&rules.views())?;
             for query in rules.queries() {
-                tables.push(self.rule_query(&query)?);
+                tables.push(rule_query(&self.session, &query)?);
             }
             Ok::<_, Error>(tables)
         })?;
@@ -114,6 +126,26 @@ impl Run {
             tables.extend(self.timed("sources", || self.session.metric_tables(&sources))?);
         }
         Ok(judge(&tables))
+    }
+
+    /// What each table that the rules judge takes, one after the other. Their sum is more than what [`Run::check`]
+    /// takes, where what several are built on is computed once.
+    pub fn costs(&self, rules: &RuleSet) -> Result<Vec<Cost>, Error> {
+        let timed = |table: &str, ask: &dyn Fn(&Session) -> Result<(), Error>| {
+            let session = Session::new(self.tables.clone(), self.params.clone())?;
+            let start = Instant::now();
+            ask(&session)?;
+            Ok::<_, Error>(Cost { table: table.to_owned(), elapsed: start.elapsed() })
+        };
+        let views = rules.views();
+        let views = views
+            .iter()
+            .map(|&view| timed(view, &|session| Ok(session.metric_tables(&[view]).map(drop)?)));
+        let queries = rules.queries();
+        let queries = queries
+            .iter()
+            .map(|query| timed(&query.name, &|session| rule_query(session, query).map(drop)));
+        views.chain(queries).collect()
     }
 
     /// The rows of a view, in its own order.
@@ -170,14 +202,13 @@ impl Run {
         self.stages.lock().unwrap_or_else(PoisonError::into_inner).push(stage);
         result
     }
+}
 
-    fn rule_query(&self, query: &RuleQuery) -> Result<MetricTable, Error> {
-        let rule = query.name.clone();
-        let batches = self
-            .session
-            .sql(&query.sql)
-            .map_err(|source| Error::RuleQuery { rule: rule.clone(), source })?;
-        crate::rules::metric_table(query, &batches)
-            .map_err(|message| Error::RuleColumns { rule, message })
-    }
+fn rule_query(session: &Session, query: &RuleQuery) -> Result<MetricTable, Error> {
+    let rule = query.name.clone();
+    let batches = session
+        .sql(&query.sql)
+        .map_err(|source| Error::RuleQuery { rule: rule.clone(), source })?;
+    crate::rules::metric_table(query, &batches)
+        .map_err(|message| Error::RuleColumns { rule, message })
 }

@@ -1,6 +1,7 @@
 //! Tests over several modules at once, on metric rows written by hand.
 
 mod problems;
+mod rates;
 mod report;
 mod shipped;
 

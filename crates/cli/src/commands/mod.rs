@@ -8,6 +8,7 @@ mod diff;
 mod explain;
 mod merge;
 mod open;
+mod rates;
 mod rules;
 #[cfg(feature = "shell")]
 mod shell;

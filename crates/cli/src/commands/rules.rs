@@ -1,4 +1,4 @@
-//! `advisor rules`: list them, test them, describe their files.
+//! `advisor rules`: list them, test them, describe their files. How often they fire is `rates`.
 
 use std::path::PathBuf;
 
@@ -16,6 +16,7 @@ pub(crate) fn run(command: &RulesCommand, console: &mut Console) -> anyhow::Resu
             list(&rules, console)
         }
         RulesCommand::Test { files, no_default_rules } => test(files, *no_default_rules, console),
+        RulesCommand::Rates(args) => super::rates::run(args, console),
         RulesCommand::Schema => {
             writeln!(console.out, "{}", rule_schema_json().trim_end())?;
             Ok(Exit::Clean)
