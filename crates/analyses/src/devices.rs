@@ -129,7 +129,8 @@ struct Achievable {
 
 fn parse(text: &str) -> Result<Vec<Peaks>, Vec<DeviceMistake>> {
     let file: File = toml::from_str(text).map_err(|error| {
-        let help = "the head of the shipped table explains the fields: `advisor tables --devices`";
+        let help =
+            "the head of the shipped table explains the fields: `advisor tables --device-table`";
         vec![mistake(text, error.span().unwrap_or(0..0), error.message(), Some(help.to_owned()))]
     })?;
     let mut mistakes = Vec::new();

@@ -8,6 +8,7 @@
 --! name = "kernel"
 --! op_name = "operator that launches it; absent if the trace does not say"
 --! input_dims = "shape of each input of that operator, JSON; absent without record_shapes=True"
+--! shapes = "the same in short: 64x32, 32x16; only where op_roofline has it"
 --! call_count = { doc = "how often it runs", unit = "count", metric = "device" }
 --! kernel_ns = { doc = "its time", unit = "ns", metric = "device" }
 --! kernel_ratio = { doc = "that over the time of all kernels that compute", unit = "ratio", metric = "device" }
@@ -38,7 +39,7 @@ ranked AS (
 -- Of several masks or strides the one with most time.
 modelled AS (
     SELECT
-        rank, device, name, input_dims, input_types, kind, bound, tflops_per_s, gb_per_s,
+        rank, device, name, input_dims, input_types, shapes, kind, bound, tflops_per_s, gb_per_s,
         CASE WHEN NOT is_fault THEN efficiency_ratio END AS efficiency_ratio,
         row_number() OVER (
             PARTITION BY rank, device, name, input_dims, input_types ORDER BY kernel_ns DESC, details
@@ -46,7 +47,7 @@ modelled AS (
     FROM op_roofline
 )
 SELECT
-    r.rank, r.device, r.name, r.op_name, r.input_dims, r.call_count, r.kernel_ns,
+    r.rank, r.device, r.name, r.op_name, r.input_dims, m.shapes, r.call_count, r.kernel_ns,
     CAST(r.kernel_ns AS DOUBLE) / nullif(r.all_ns, 0) AS kernel_ratio,
     CAST(r.kernel_ns AS DOUBLE) / nullif(r.window_ns, 0) AS window_ratio,
     m.kind, m.bound, m.tflops_per_s, m.gb_per_s, m.efficiency_ratio

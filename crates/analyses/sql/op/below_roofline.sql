@@ -7,6 +7,7 @@
 --! device = "device ordinal"
 --! name = "operator"
 --! input_dims = "shape of each input, JSON"
+--! shapes = "the same in short: 64x32, 32x16"
 --! dtype = "what it multiplies"
 --! details = "strides of a convolution"
 --! call_count = { doc = "calls", unit = "count", metric = "operator" }
@@ -30,7 +31,7 @@ WITH products AS (
     WHERE kind IN ('gemm', 'convolution')
 )
 SELECT
-    rank, device, name, input_dims, dtype, details, call_count, kernel_ns,
+    rank, device, name, input_dims, shapes, dtype, details, call_count, kernel_ns,
     CAST(kernel_ns / call_count AS BIGINT) AS call_ns, window_ratio, tflops_per_s, gb_per_s, bound, peak,
     known_ratio AS efficiency_ratio, is_fault, is_aligned, loss_ns, loss_ratio,
     sum(CASE WHEN known_ratio < 0.6 AND loss_ratio >= 0.005 THEN loss_ratio ELSE 0 END)

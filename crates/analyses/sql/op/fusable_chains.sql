@@ -7,6 +7,7 @@
 --! device = "device ordinal"
 --! name = "the operators in order"
 --! input_dims = "shape of each input of the first, JSON"
+--! shapes = "the same in short: 64x32, 32x16"
 --! chain_count = { doc = "how often", unit = "count", metric = "operator" }
 --! kernel_count = { doc = "kernels of all", unit = "count", metric = "operator" }
 --! kernel_ns = { doc = "time of all", unit = "ns", metric = "operator" }
@@ -26,7 +27,7 @@ WITH gains AS (
     JOIN device_windows w ON w.rank = c.rank AND w.device = c.device
 )
 SELECT
-    rank, device, name, input_dims, chain_count, kernel_count, kernel_ns, window_ratio, moved_bytes, external_bytes,
+    rank, device, name, input_dims, shapes, chain_count, kernel_count, kernel_ns, window_ratio, moved_bytes, external_bytes,
     fused_ns, gain_ns, gain_ratio,
     sum(CASE WHEN gain_ratio >= 0.005 THEN gain_ratio ELSE 0 END) OVER (PARTITION BY rank, device) AS device_gain_ratio
 FROM gains

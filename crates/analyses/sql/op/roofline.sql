@@ -10,6 +10,7 @@
 --! kind = "gemm, convolution, attention, norm, softmax, elementwise, reduction, copy or gather"
 --! dtype = "what it multiplies, or the type of its result; absent where the kernel's name does not tell TF32 from FP32"
 --! input_dims = "shape of each input, JSON"
+--! shapes = "the same in short: 64x32, 32x16"
 --! input_types = "type of each input, JSON"
 --! details = "what shapes do not say: strides of a convolution, masks of attention"
 --! call_count = { doc = "calls", unit = "count", metric = "operator" }
@@ -35,7 +36,7 @@
 --! reason = "why there is no efficiency"
 WITH sums AS (
     SELECT
-        c.rank, c.device, c.name, c.kind, c.dtype, c.input_dims, c.input_types, c.details, c.peak,
+        c.rank, c.device, c.name, c.kind, c.dtype, c.input_dims, c.shapes, c.input_types, c.details, c.peak,
         c.peak_tflops, c.achievable_tflops, c.achievable_gb_per_s, c.is_aligned, min(w.window_ns) AS window_ns,
         count(*) AS call_count,
         sum(c.kernel_count) AS kernel_count,
@@ -44,13 +45,15 @@ WITH sums AS (
         sum(c.read_bytes + c.written_bytes) AS moved_bytes,
         sum(c.roofline_ns) AS roofline_ns,
         sum(c.limit_ns) AS limit_ns,
+        max(c.peak_gb_per_s) AS peak_gb_per_s,
+        bool_or(c.is_fast_convolution) AS is_fast,
         bool_or(c.is_compute_bound) AS is_compute_bound,
         sum(greatest(c.kernel_ns - greatest(c.roofline_ns, 2000.0), 0.0)) AS loss_ns
     FROM roofline_calls c
     JOIN device_windows w ON w.rank = c.rank AND w.device = c.device
     WHERE c.ts_ns >= w.start_ns AND c.ts_ns < w.end_ns
     GROUP BY
-        c.rank, c.device, c.name, c.kind, c.dtype, c.input_dims, c.input_types, c.details, c.peak,
+        c.rank, c.device, c.name, c.kind, c.dtype, c.input_dims, c.shapes, c.input_types, c.details, c.peak,
         c.peak_tflops, c.achievable_tflops, c.achievable_gb_per_s, c.is_aligned
 ),
 judged AS (
@@ -66,13 +69,13 @@ bounded AS (
         CASE
             WHEN roofline_ns IS NULL THEN NULL
             WHEN is_compute_bound THEN 'compute'
-            WHEN speed_ratio > 1 AND NOT is_fault THEN 'cache'
+            WHEN moved_bytes > peak_gb_per_s * kernel_ns AND NOT is_fault THEN 'cache'
             ELSE 'memory'
         END AS bound
     FROM judged
 )
 SELECT
-    rank, device, name, kind, dtype, input_dims, input_types, details,
+    rank, device, name, kind, dtype, input_dims, shapes, input_types, details,
     call_count, kernel_count, kernel_ns,
     CAST(kernel_ns AS DOUBLE) / nullif(window_ns, 0) AS window_ratio,
     flops, moved_bytes,
@@ -92,6 +95,7 @@ SELECT
     CASE
         WHEN bound = 'cache' THEN 'its tensors may lie in a cache, whose speed is in no table'
         WHEN roofline_ns IS NOT NULL THEN NULL
+        WHEN is_fast THEN 'it multiplies less than the definition (Winograd, Fourier transform)'
         WHEN peak IS NULL THEN 'the table of devices does not know this device: add it with --devices FILE'
         WHEN dtype IS NULL THEN 'the names of its kernels do not tell on which units it multiplies'
         ELSE 'the table of devices has no peak for this type'

@@ -8,7 +8,7 @@ use datafusion::error::Result;
 use trace_model::RecordBatch;
 
 use super::ordered::{Ordered, Step, elements};
-use super::rows::{batch, texts};
+use super::rows::{batch, in_words, texts};
 use crate::native::Inputs;
 
 /// More kernels are seldom fused into one.
@@ -118,12 +118,17 @@ pub(super) fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     let float = |value: &dyn Fn(&Pattern) -> Option<f64>| -> ArrayRef {
         Arc::new(patterns.values().map(value).collect::<Float64Array>())
     };
+    let shapes: Vec<Option<String>> = patterns
+        .values()
+        .map(|of| ordered.dims.texts.get(of.dims as usize).and_then(|dims| in_words(dims)))
+        .collect();
     let dims = |of: &Pattern| ordered.dims.texts.get(of.dims as usize).map(String::as_str);
     batch(vec![
         ("rank", short(&|key| key.0)),
         ("device", short(&|key| key.1)),
         ("name", texts(patterns.keys().map(|key| Some(key.2.as_str())))),
         ("input_dims", texts(patterns.values().map(dims))),
+        ("shapes", texts(shapes.iter().map(Option::as_deref))),
         ("chain_count", long(&|of| of.chain_count)),
         ("kernel_count", long(&|of| of.kernel_count)),
         ("kernel_ns", long(&|of| of.kernel_ns)),

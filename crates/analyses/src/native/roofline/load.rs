@@ -11,7 +11,7 @@ use datafusion::error::Result;
 use rustc_hash::{FxHashMap, FxHashSet};
 use trace_model::RecordBatch;
 
-use super::cost::{self, Context, Cost};
+use super::cost::{self, Context, Cost, Kind};
 use super::inputs::Arguments;
 use crate::columns::{Names, ints, names};
 use crate::native::Inputs;
@@ -33,7 +33,11 @@ pub(super) const READS: &[(&str, &str)] = &[
     (
         "work",
         "SELECT rank, event_id, device, stream, ts_ns, end_ns, op, step, tensor_cores,
-            CASE WHEN category = 'kernel' AND kind = 'computation' THEN 1 ELSE 0 END AS computes
+            CASE WHEN category = 'kernel' AND kind = 'computation' THEN 1 ELSE 0 END AS computes,
+            CASE
+                WHEN name LIKE '%inograd%' OR name LIKE '%miopenSp3AsmConv%' OR name LIKE '%fft%' OR name LIKE '%cgemm%' THEN 1
+                ELSE 0
+            END AS is_fast
          FROM device_work",
     ),
     ("modules", "SELECT rank, event_id, module FROM kernels WHERE module IS NOT NULL AND op IS NOT NULL"),
@@ -89,6 +93,8 @@ pub(super) struct Call {
     /// The device did nothing, directly before.
     pub(super) idle_before_ns: i64,
     pub(super) units: Units,
+    /// A convolution by Winograd's algorithm or Fourier transform: it multiplies less than the definition.
+    pub(super) is_fast: bool,
     pub(super) cost: Arc<Cost>,
 }
 
@@ -388,7 +394,7 @@ fn calls(
     let (stream, ts_ns, end_ns) =
         (ints(work, "stream")?, ints(work, "ts_ns")?, ints(work, "end_ns")?);
     let (op, step, computes) = (ints(work, "op")?, ints(work, "step")?, ints(work, "computes")?);
-    let units = names(work, "tensor_cores")?;
+    let (units, is_fast) = (names(work, "tensor_cores")?, ints(work, "is_fast")?);
     let mut order: Vec<usize> = (0..work.num_rows()).collect();
     order.sort_unstable_by_key(|&row| {
         (rank.value(row), device.value(row), ts_ns.value(row), id.value(row))
@@ -440,6 +446,7 @@ fn calls(
                 kernel_count: 0,
                 idle_before_ns: 0,
                 units: Units::Ordinary,
+                is_fast: false,
                 cost: Arc::clone(cost),
             });
             calls.len() - 1
@@ -449,6 +456,7 @@ fn calls(
         call.kernel_count += 1;
         call.idle_before_ns = call.idle_before_ns.saturating_add(idle_ns);
         call.units = call.units.max(unit);
+        call.is_fast |= is_fast.value(row) == 1 && cost.kind == Kind::Convolution;
     }
     Ok(calls)
 }

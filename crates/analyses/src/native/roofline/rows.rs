@@ -10,7 +10,7 @@ use datafusion::common::exec_datafusion_err;
 use datafusion::error::Result;
 use trace_model::RecordBatch;
 
-use super::cost::Cost;
+use super::json::Json;
 use super::load::{Call, Loaded, Units, load};
 use crate::columns::{Names, ints, names};
 use crate::devices::{DTYPES, Devices, Peaks};
@@ -34,6 +34,7 @@ struct Bounds {
     /// Data sheet.
     peak_tflops: Option<f64>,
     achievable_tflops: Option<f64>,
+    peak_gb_per_s: Option<f64>,
     achievable_gb_per_s: Option<f64>,
     is_compute: Option<bool>,
     /// At achievable rates.
@@ -42,7 +43,8 @@ struct Bounds {
     limit_ns: Option<f64>,
 }
 
-fn bounds(cost: &Cost, units: Units, has_tf32: bool, peaks: Option<&Peaks>) -> Bounds {
+fn bounds(call: &Call, has_tf32: bool, peaks: Option<&Peaks>) -> Bounds {
+    let (cost, units) = (&call.cost, call.units);
     let is_product = cost.kind.is_product();
     let dtype = cost.dtype.name();
     // Products of 32-bit floats: which unit, the kernels' names say.
@@ -53,8 +55,8 @@ fn bounds(cost: &Cost, units: Units, has_tf32: bool, peaks: Option<&Peaks>) -> B
     };
     let Some(peaks) = peaks else { return Bounds { dtype, ..Bounds::default() } };
     let peak = dtype.filter(|_| is_product).and_then(|dtype| peaks.tflops.get(dtype).copied());
-    if is_product && peak.is_none() {
-        return Bounds { dtype, ..Bounds::default() };
+    if (is_product && peak.is_none()) || call.is_fast {
+        return Bounds { dtype, peak_tflops: peak, ..Bounds::default() };
     }
     let achievable_tflops = peak.map(|peak| peak * peaks.achievable_tflops_ratio);
     let achievable_gb_per_s = peaks.memory_gb_per_s * peaks.achievable_memory_ratio;
@@ -67,6 +69,7 @@ fn bounds(cost: &Cost, units: Units, has_tf32: bool, peaks: Option<&Peaks>) -> B
         dtype,
         peak_tflops: peak,
         achievable_tflops,
+        peak_gb_per_s: Some(peaks.memory_gb_per_s),
         achievable_gb_per_s: Some(achievable_gb_per_s),
         is_compute: Some(by_compute > memory_ns),
         roofline_ns: Some(by_compute.max(memory_ns)),
@@ -88,10 +91,11 @@ pub(super) fn calls(inputs: &Inputs<'_>) -> Result<RecordBatch> {
         .zip(&found)
         .map(|(call, peaks)| {
             let has_tf32 = devices.get(&(call.rank, call.device)).is_some_and(|d| d.2);
-            bounds(&call.cost, call.units, has_tf32, *peaks)
+            bounds(call, has_tf32, *peaks)
         })
         .collect();
 
+    let shapes: Vec<Option<String>> = dims.texts.iter().map(|dims| in_words(dims)).collect();
     let short = |value: &dyn Fn(&Call) -> i64| -> ArrayRef {
         Arc::new(calls.iter().map(|call| Some(value(call) as i32)).collect::<Int32Array>())
     };
@@ -119,6 +123,10 @@ pub(super) fn calls(inputs: &Inputs<'_>) -> Result<RecordBatch> {
         ("kind", texts(calls.iter().map(|call| Some(call.cost.kind.name())))),
         ("dtype", texts(bounds.iter().map(|bounds| bounds.dtype))),
         ("input_dims", named(dims, &|call| dims.ids[call.row])),
+        (
+            "shapes",
+            texts(calls.iter().map(|call| shapes.get(dims.ids[call.row] as usize)?.as_deref())),
+        ),
         ("input_types", named(types, &|call| types.ids[call.row])),
         ("details", texts(calls.iter().map(|call| Some(call.cost.details.as_str())))),
         ("pass", texts(calls.iter().map(|call| Some(call.pass.name())))),
@@ -156,9 +164,14 @@ pub(super) fn calls(inputs: &Inputs<'_>) -> Result<RecordBatch> {
                 })
             })),
         ),
+        (
+            "is_fast_convolution",
+            Arc::new(calls.iter().map(|call| Some(call.is_fast)).collect::<BooleanArray>()),
+        ),
         ("peak", texts(found.iter().map(|peaks| peaks.map(|peaks| peaks.name.as_str())))),
         ("peak_tflops", bound(&|bounds| bounds.peak_tflops)),
         ("achievable_tflops", bound(&|bounds| bounds.achievable_tflops)),
+        ("peak_gb_per_s", bound(&|bounds| bounds.peak_gb_per_s)),
         ("achievable_gb_per_s", bound(&|bounds| bounds.achievable_gb_per_s)),
         (
             "is_compute_bound",
@@ -167,6 +180,18 @@ pub(super) fn calls(inputs: &Inputs<'_>) -> Result<RecordBatch> {
         ("roofline_ns", bound(&|bounds| bounds.roofline_ns)),
         ("limit_ns", bound(&|bounds| bounds.limit_ns)),
     ])
+}
+
+/// `[[64, 32], [32, 16], []]` as `64x32, 32x16`.
+pub(super) fn in_words(dims: &str) -> Option<String> {
+    let inputs = Json::first(dims)?;
+    let shape = |input: &Json| {
+        let lengths: Option<Vec<String>> =
+            input.list()?.iter().map(|length| Some(length.number()?.to_string())).collect();
+        lengths.filter(|lengths| !lengths.is_empty()).map(|lengths| lengths.join("x"))
+    };
+    let shapes: Vec<String> = inputs.list()?.iter().filter_map(shape).collect();
+    Some(shapes.join(", "))
 }
 
 pub(super) const DEVICES: &[(&str, &str)] = &[(
