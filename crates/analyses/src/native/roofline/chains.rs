@@ -53,17 +53,20 @@ impl<'a> Chain<'a> {
         if !last.is_beside(next) || !follows || kernels + next.kernel_count > MAX_KERNELS {
             return false;
         }
-        let mut is_linked = false;
+        let mut linked: Vec<usize> = Vec::new();
         for &input in inputs.iter().filter(|&&input| input > 1.0) {
-            let same = |result: &&mut (f64, f64, bool)| (result.0 - input).abs() < 0.5;
-            // The latest of that size.
-            if let Some(result) = self.results.iter_mut().rev().find(same) {
-                is_linked = true;
+            // The latest of that size; two inputs are two results.
+            let same =
+                |&at: &usize| (self.results[at].0 - input).abs() < 0.5 && !linked.contains(&at);
+            if let Some(at) = (0..self.results.len()).rev().find(same) {
+                linked.push(at);
+                let result = &mut self.results[at];
                 // Read here, and written for it once.
                 self.saved_bytes += if result.2 { result.1 } else { 2.0 * result.1 };
                 result.2 = true;
             }
         }
+        let is_linked = !linked.is_empty();
         if is_linked {
             self.steps.push(next);
             self.results.push((next.output_elements, next.written_bytes, false));
@@ -98,6 +101,10 @@ pub(super) fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     for step in &ordered.steps {
         let is_fusable = fusable.get(step.kind as usize) == Some(&true);
         let inputs = sizes.get(step.dims as usize).map_or(&[][..], Vec::as_slice);
+        // What a copy is written to is no input.
+        let is_copy =
+            ordered.names.texts.get(step.name as usize).is_some_and(|name| name == "aten::copy_");
+        let inputs = if is_copy { inputs.get(1..).unwrap_or_default() } else { inputs };
         if let Some(open) = chain.as_mut()
             && is_fusable
             && open.extend(step, inputs)
