@@ -25,6 +25,7 @@ const VIEWS: &[&str] = &[
     "op_by_stack",
     "module_calls",
     "source_lines",
+    "op_roofline",
     "op_kernel_sequences",
     "memory_curve",
     "memory_allocations",

@@ -27,6 +27,7 @@
 
 mod catalog;
 mod columns;
+mod devices;
 pub mod diff;
 mod error;
 mod header;
@@ -41,6 +42,7 @@ mod topics;
 
 pub use catalog::{Catalog, catalog};
 pub use datafusion;
+pub use devices::{DEVICES, DTYPES, DeviceMistake, check_devices};
 pub use error::{Error, Result};
 pub use module::{Column, Module, Param, Source};
 pub use params::{ParamValue, Params};

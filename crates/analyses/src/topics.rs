@@ -33,6 +33,18 @@ pub const TOPICS: &[Topic] = &[
     },
     Topic { title: "Operators", formerly: Some("Operator"), prefixes: &["op_", "source_"] },
     Topic {
+        title: "How close it comes to what the device can do",
+        formerly: None,
+        prefixes: &[
+            "roofline_",
+            "op_roofline",
+            "op_below_roofline",
+            "gpu_roofline",
+            "gpu_mfu",
+            "step_mfu",
+        ],
+    },
+    Topic {
         title: "Kernels, copies and launches",
         formerly: Some("GPU Kernel"),
         prefixes: &["kernel_", "gpu_kernel", "gpu_top_kernels", "gpu_copies", "cupti_"],

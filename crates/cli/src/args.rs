@@ -93,6 +93,9 @@ pub(crate) struct Reading {
     /// Set a parameter of the analyses, e.g. `short_kernel_us=10`
     #[arg(long = "set", value_name = "NAME=VALUE", help_heading = INPUT)]
     pub(crate) set: Vec<String>,
+    /// Table of devices with their peaks (TOML), read before the shipped one (`advisor tables --device-table`)
+    #[arg(long, value_name = "FILE", help_heading = INPUT)]
+    pub(crate) devices: Option<PathBuf>,
     /// Count the last step too, although the recording may cut it off
     #[arg(long, help_heading = INPUT)]
     pub(crate) include_last_step: bool,
@@ -497,6 +500,9 @@ pub(crate) struct Tables {
     /// Describe the columns of all tables and views
     #[arg(long, short = 'v', visible_short_alias = 'a', help_heading = OUTPUT)]
     pub(crate) all: bool,
+    /// Print the shipped table of devices and their peaks (TOML), to copy entries from
+    #[arg(long, conflicts_with_all = ["what", "all"], help_heading = OUTPUT)]
+    pub(crate) device_table: bool,
 }
 
 /// `advisor explain`.

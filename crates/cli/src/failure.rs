@@ -14,9 +14,11 @@ use crate::render::clean::clean;
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const HELP: Style = AnsiColor::Cyan.on_default().bold();
 
-/// Mistakes in rule files, with the text they are in.
+/// Mistakes in files that a user writes, with the text they are in.
 #[derive(Debug)]
 pub(crate) struct RuleProblems {
+    /// Which files: `rule files`.
+    pub(crate) kind: &'static str,
     pub(crate) sources: Vec<RuleSource>,
     pub(crate) problems: Vec<Problem>,
 }
@@ -24,7 +26,7 @@ pub(crate) struct RuleProblems {
 impl fmt::Display for RuleProblems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let n = self.problems.len();
-        write!(f, "{n} {} in rule files", if n == 1 { "mistake" } else { "mistakes" })
+        write!(f, "{n} {} in {}", if n == 1 { "mistake" } else { "mistakes" }, self.kind)
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn load(files: &[PathBuf], only: bool) -> anyhow::Result<RuleSet> {
     }
     match RuleSet::load(&sources, &catalog().metrics()) {
         Ok(rules) => Ok(rules.on(today())),
-        Err(problems) => Err(RuleProblems { sources, problems }.into()),
+        Err(problems) => Err(RuleProblems { kind: "rule files", sources, problems }.into()),
     }
 }
 

@@ -3,13 +3,15 @@
 use std::io;
 use std::path::Path;
 
-use trace_advisor::analyses::{Params, Selection, catalog};
+use anyhow::Context as _;
+use trace_advisor::advisor::{Problem, RuleSource};
+use trace_advisor::analyses::{DeviceMistake, Params, Selection, catalog, check_devices};
 use trace_advisor::ingest::Options;
 use trace_advisor::{OpenOptions, Run};
 
 use crate::Console;
 use crate::args::{Part, Reading};
-use crate::failure::helped;
+use crate::failure::{RuleProblems, helped};
 use crate::progress::Bar;
 use crate::render::clean::clean;
 
@@ -42,6 +44,9 @@ fn params(reading: &Reading) -> anyhow::Result<Params> {
     if reading.include_last_step {
         params.set("include_last_step", true);
     }
+    if let Some(file) = &reading.devices {
+        params.set("device_table", device_table(file)?);
+    }
     for setting in &reading.set {
         let Some((name, value)) = setting.split_once('=') else {
             let known = catalog().param_names().join(", ");
@@ -53,6 +58,25 @@ fn params(reading: &Reading) -> anyhow::Result<Params> {
         params.set_text(name.trim(), value.trim()).map_err(trace_advisor::Error::from)?;
     }
     Ok(params)
+}
+
+/// The text of a table of devices; its mistakes are shown like those of rule files.
+fn device_table(file: &Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("cannot read the table of devices {}", file.display()))?;
+    let Err(mistakes) = check_devices(&text) else { return Ok(text) };
+    let source = RuleSource { name: file.display().to_string(), text };
+    let name = source.name.clone();
+    let problem = |mistake: DeviceMistake| Problem {
+        file: name.clone(),
+        span: mistake.span,
+        line: mistake.line,
+        column: 1,
+        message: mistake.message,
+        help: mistake.help,
+    };
+    let problems = mistakes.into_iter().map(problem).collect();
+    Err(RuleProblems { kind: "the table of devices", sources: vec![source], problems }.into())
 }
 
 /// What could not be read, on stderr.

@@ -95,6 +95,52 @@ const VIEWS: &[(&str, Scope, &str)] = &[
          has_device has_shapes has_stacks has_modules has_memory missing",
     ),
     (
+        "kernel_hottest",
+        Scope::Device,
+        "rank device name op_name input_dims shapes call_count kernel_ns kernel_ratio window_ratio \
+         kind bound *tflops_per_s gb_per_s efficiency_ratio",
+    ),
+    (
+        "op_below_roofline",
+        Scope::Operator,
+        "rank device name input_dims shapes dtype details call_count kernel_ns call_ns window_ratio \
+         *tflops_per_s gb_per_s bound peak efficiency_ratio is_fault is_aligned loss_ns loss_ratio \
+         device_loss_ratio reason",
+    ),
+    (
+        "op_fusable_chains",
+        Scope::Operator,
+        "rank device name input_dims shapes chain_count kernel_count kernel_ns window_ratio \
+         moved_bytes external_bytes fused_ns gain_ns gain_ratio device_gain_ratio",
+    ),
+    (
+        "op_attention",
+        Scope::Device,
+        "rank device window_ns fused_ns fused_ratio efficient_32bit_ratio math_ns math_ratio \
+         written_out_count written_out_ns written_out_ratio written_out_gain_ratio scores dtype",
+    ),
+    (
+        "kernel_tail_waves",
+        Scope::Kernel,
+        "rank device name grid block call_count kernel_ns window_ratio block_count resident_count \
+         *waves tail_efficiency_ratio tail_ratio",
+    ),
+    (
+        "op_gemm_alignment",
+        Scope::Operator,
+        "rank device name shapes dtype is_aligned gemm_m gemm_n gemm_k multiple call_count kernel_ns \
+         window_ratio unaligned_ratio efficiency_ratio device_ratio",
+    ),
+    (
+        "gpu_roofline",
+        Scope::Device,
+        "rank device name peak window_ns step_count kernel_ns modelled_ns modelled_ratio product_ns \
+         product_ratio product_modelled_ratio fault_count fault_ratio *product_tflops_per_s \
+         product_efficiency_ratio low_precision_ratio single_precision_ratio unknown_precision_ratio \
+         tiny_gemm_count tiny_gemm_ratio tiny_gemm_loss_ratio norm_ratio norm_loss_ratio \
+         sync_norm_count gather_ratio gather_loss_ratio gather_op fp8_ratio fp8_gain_ratio",
+    ),
+    (
         "gpu_tensor_cores",
         Scope::Device,
         "rank device name has_tensor_cores has_tf32 window_ns kernel_ns used_ns unknown_ns used_ratio \

@@ -13,6 +13,7 @@ mod kernel;
 mod loader;
 mod nesting;
 mod op;
+mod roofline;
 mod step;
 mod system;
 mod trainer;
@@ -49,6 +50,10 @@ pub(crate) const NATIVE: &[Native] = &[
     nesting::BY_STACK,
     Native { view: "op_calls", reads: op::READS, compute: op::calls },
     Native { view: "op_kernel_sequences", reads: op::READS, compute: op::sequences },
+    roofline::ATTENTION,
+    roofline::CALLS,
+    roofline::CHAINS,
+    roofline::DEVICES,
     step::BREAKDOWN,
     system::BY_STEP,
     system::INPUT_LIMITS,

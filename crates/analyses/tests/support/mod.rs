@@ -236,6 +236,36 @@ impl Run {
         self
     }
 
+    /// Shapes of the inputs of the last operator, JSON.
+    pub fn shaped_as(&mut self, dims: &str) -> &mut Self {
+        let dims = self.name(dims);
+        *self.cpu_ops.input_dims.0.last_mut().expect("an operator") = dims;
+        self
+    }
+
+    /// Autograd's number of the last operator.
+    pub fn numbered(&mut self, sequence: i64) -> &mut Self {
+        *self.cpu_ops.sequence.0.last_mut().expect("an operator") = sequence;
+        self
+    }
+
+    /// The last kernel belongs to a step.
+    pub fn kernel_of_step(&mut self, step: i64) -> &mut Self {
+        *self.kernels.step.0.last_mut().expect("a kernel") = step;
+        self
+    }
+
+    /// All devices so far are called so.
+    pub fn device_named(&mut self, rank: i32, name: &str) -> &mut Self {
+        let name = self.name(name);
+        for (row, of) in self.devices.rank.0.iter().enumerate() {
+            if *of == rank {
+                self.devices.name.0[row] = name;
+            }
+        }
+        self
+    }
+
     /// Gives the last kernel what the profiler says of its shape.
     pub fn shaped(&mut self, blocks_per_sm: f64, occupancy_ratio: f64) -> &mut Self {
         *self.kernels.blocks_per_sm.0.last_mut().expect("a kernel") = blocks_per_sm;

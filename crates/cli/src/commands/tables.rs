@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use trace_advisor::Run;
-use trace_advisor::analyses::{Module, catalog};
+use trace_advisor::analyses::{DEVICES, Module, catalog};
 use trace_advisor::arrow::array::AsArray;
 use trace_advisor::arrow::datatypes::Int64Type;
 use trace_advisor::ingest::Location;
@@ -22,6 +22,7 @@ use crate::{Console, Exit};
 
 pub(crate) fn run(args: &Tables, console: &mut Console) -> anyhow::Result<Exit> {
     match &args.what {
+        None if args.device_table => write!(console.out, "{DEVICES}")?,
         None if args.all => {
             for (i, table) in TABLES.iter().enumerate() {
                 separate(i, console)?;

@@ -1,0 +1,71 @@
+--! row = "one device of one rank: how it computes attention"
+--! needs = ["device_windows", "device_work", "cpu_ops", "roofline_attention", "op_device_time", "op_roofline"]
+--! order = ["rank", "device"]
+--! when_empty = "the trace holds no device activity"
+--! [columns]
+--! rank = "rank"
+--! device = "device ordinal"
+--! window_ns = { doc = "from the start of the first complete step to the end of the last", unit = "ns", metric = "device" }
+--! fused_ns = { doc = "kernels of fused attention: flash, memory-efficient, cuDNN, by the operators that launch them", unit = "ns", metric = "device" }
+--! fused_ratio = { doc = "that over the window", unit = "ratio", metric = "device" }
+--! efficient_32bit_ratio = { doc = "of it, memory-efficient attention on 32-bit floats, over the window", unit = "ratio", metric = "device" }
+--! math_ns = { doc = "kernels inside aten::_scaled_dot_product_attention_math: scaled_dot_product_attention without a fused kernel", unit = "ns", metric = "device" }
+--! math_ratio = { doc = "that over the window", unit = "ratio", metric = "device" }
+--! written_out_count = { doc = "softmaxes between two products of the same scores, forward and backward", unit = "count", metric = "device" }
+--! written_out_ns = { doc = "time of those products and what runs between them", unit = "ns", metric = "device" }
+--! written_out_ratio = { doc = "that over the window; absent if no shapes were recorded", unit = "ratio", metric = "device" }
+--! written_out_gain_ratio = { doc = "what fused attention at half of the peak would save, over the window; absent if the device is in no table", unit = "ratio", metric = "device" }
+--! scores = "heads of all samples, queries and keys of those with most time"
+--! dtype = "what they multiply"
+WITH written AS (
+    SELECT
+        rank, device, count(*) AS written_out_count, sum(kernel_ns) AS written_out_ns,
+        sum(greatest(kernel_ns - fused_ns, 0.0)) AS gain_ns,
+        first_value(scores ORDER BY kernel_ns DESC, scores) AS scores,
+        first_value(dtype ORDER BY kernel_ns DESC, scores) AS dtype
+    FROM roofline_attention
+    GROUP BY rank, device
+),
+-- Totals of an operator are those of all devices of a rank; a rank has one as a rule.
+math AS (
+    SELECT rank, sum(device_total_ns) AS math_ns
+    FROM op_device_time
+    WHERE name = 'aten::_scaled_dot_product_attention_math'
+    GROUP BY rank
+),
+fused AS (
+    SELECT
+        k.rank, k.device, sum(k.dur_ns) AS fused_ns,
+        sum(CASE WHEN o.input_types LIKE '["float"%' AND k.op_name LIKE '%efficient%' THEN k.dur_ns ELSE 0 END) AS single_ns
+    FROM device_work k
+    JOIN device_windows w ON w.rank = k.rank AND w.device = k.device
+    LEFT JOIN cpu_ops o ON o.rank = k.rank AND o.event_id = k.op
+    WHERE k.category = 'kernel' AND k.ts_ns >= w.start_ns AND k.ts_ns < w.end_ns
+        AND regexp_like(
+            CAST(k.op_name AS VARCHAR),
+            '(_flash_attention_|_efficient_attention_|_cudnn_attention_|_scaled_dot_product_(flash|efficient|cudnn|fused)|^flash_attn|FlashAttn|xformers)'
+        )
+    GROUP BY k.rank, k.device
+),
+shaped AS (
+    SELECT DISTINCT rank, device FROM op_roofline
+)
+SELECT
+    w.rank, w.device, w.window_ns,
+    coalesce(f.fused_ns, 0) AS fused_ns,
+    CAST(coalesce(f.fused_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS fused_ratio,
+    CAST(coalesce(f.single_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS efficient_32bit_ratio,
+    coalesce(m.math_ns, 0) AS math_ns,
+    CAST(coalesce(m.math_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS math_ratio,
+    coalesce(a.written_out_count, 0) AS written_out_count,
+    coalesce(a.written_out_ns, 0) AS written_out_ns,
+    CASE
+        WHEN s.rank IS NOT NULL THEN CAST(coalesce(a.written_out_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0)
+    END AS written_out_ratio,
+    CASE WHEN a.rank IS NULL THEN 0 ELSE a.gain_ns / nullif(w.window_ns, 0) END AS written_out_gain_ratio,
+    a.scores, a.dtype
+FROM device_windows w
+LEFT JOIN fused f ON f.rank = w.rank AND f.device = w.device
+LEFT JOIN math m ON m.rank = w.rank
+LEFT JOIN written a ON a.rank = w.rank AND a.device = w.device
+LEFT JOIN shaped s ON s.rank = w.rank AND s.device = w.device

@@ -1,0 +1,305 @@
+//! What devices can do at best: a table in TOML that users extend. Text is handed in; nothing is read here.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::error::similar;
+
+/// The table that is shipped.
+pub const DEVICES: &str = include_str!("../devices.toml");
+
+/// Types that a device may have a peak for, as the table names them.
+pub const DTYPES: [&str; 7] = ["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"];
+
+/// A mistake in a table of devices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceMistake {
+    /// Bytes of the text that it is about.
+    pub span: Range<usize>,
+    /// Line of their start, from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead.
+    pub help: Option<String>,
+}
+
+/// Checks a table of devices.
+///
+/// # Errors
+/// Every mistake in it, in order.
+pub fn check_devices(text: &str) -> Result<(), Vec<DeviceMistake>> {
+    parse(text).map(drop)
+}
+
+/// What one kind of device can do.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Peaks {
+    pub(crate) name: String,
+    patterns: Vec<String>,
+    sm_count: Option<i64>,
+    /// Data sheet, 10^9 bytes a second.
+    pub(crate) memory_gb_per_s: f64,
+    /// Data that may come from a cache instead.
+    pub(crate) cache_bytes: f64,
+    /// Data sheet, 10^12 operations a second by type.
+    pub(crate) tflops: BTreeMap<String, f64>,
+    /// Part of the data sheet that the best programs reach.
+    pub(crate) achievable_tflops_ratio: f64,
+    pub(crate) achievable_memory_ratio: f64,
+    pub(crate) sources: Vec<String>,
+}
+
+/// Entries in the order in which they are tried.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Devices(Vec<Peaks>);
+
+static SHIPPED: LazyLock<Vec<Peaks>> = LazyLock::new(|| parse(DEVICES).unwrap_or_default());
+
+impl Devices {
+    /// The shipped table behind the given one, which may be empty.
+    pub(crate) fn with(own: &str) -> Result<Self, Vec<DeviceMistake>> {
+        let mut all = parse(own)?;
+        all.extend(SHIPPED.iter().cloned());
+        Ok(Self(all))
+    }
+
+    /// The first entry that fits.
+    pub(crate) fn find(&self, name: &str, sm_count: Option<i64>) -> Option<&Peaks> {
+        let name = name.to_lowercase();
+        self.0.iter().find(|entry| {
+            (entry.sm_count.is_none() || entry.sm_count == sm_count)
+                && entry.patterns.iter().any(|pattern| fits(pattern, &name))
+        })
+    }
+}
+
+/// Whether `name` is what `pattern` describes, in which `*` stands for anything; both in lower case.
+fn fits(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    device: Vec<Spanned<Entry>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: String,
+    #[serde(rename = "match")]
+    patterns: Spanned<Vec<String>>,
+    sm_count: Option<i64>,
+    memory_gb_per_s: Spanned<f64>,
+    cache_mib: Option<Spanned<f64>>,
+    tflops: Spanned<BTreeMap<String, f64>>,
+    achievable: Option<Spanned<Achievable>>,
+    sources: Spanned<Vec<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Achievable {
+    tflops: Option<f64>,
+    memory: Option<f64>,
+}
+
+fn parse(text: &str) -> Result<Vec<Peaks>, Vec<DeviceMistake>> {
+    let file: File = toml::from_str(text).map_err(|error| {
+        let help =
+            "the head of the shipped table explains the fields: `advisor tables --device-table`";
+        vec![mistake(text, error.span().unwrap_or(0..0), error.message(), Some(help.to_owned()))]
+    })?;
+    let mut mistakes = Vec::new();
+    let mut entries = Vec::new();
+    for entry in file.device {
+        let mut wrong = |span: Range<usize>, message: String, help: Option<String>| {
+            mistakes.push(mistake(text, span, &message, help));
+        };
+        let entry_span = entry.span();
+        let entry = entry.into_inner();
+        if entry.name.trim().is_empty() {
+            wrong(entry_span, "a device needs a name".to_owned(), None);
+        }
+        let patterns = entry.patterns.get_ref();
+        if patterns.is_empty() || patterns.iter().any(|p| p.trim_matches(['*', ' ']).is_empty()) {
+            let help =
+                "names as traces write them: `advisor sql run/ \"SELECT name FROM devices\"`";
+            wrong(
+                entry.patterns.span(),
+                "`match` must say which names this device has in traces".to_owned(),
+                Some(help.to_owned()),
+            );
+        }
+        if !is_positive(*entry.memory_gb_per_s.get_ref()) {
+            let message = "`memory_gb_per_s` must be a positive number: 10^9 bytes a second";
+            wrong(entry.memory_gb_per_s.span(), message.to_owned(), None);
+        }
+        if let Some(cache) = entry.cache_mib.as_ref().filter(|c| !(0.0..1e6).contains(c.get_ref()))
+        {
+            wrong(cache.span(), "`cache_mib` must be a number of MiB".to_owned(), None);
+        }
+        for (dtype, peak) in entry.tflops.get_ref() {
+            if !DTYPES.contains(&dtype.as_str()) {
+                let help = match similar(dtype, DTYPES.into_iter()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("there are {}", DTYPES.join(", ")),
+                };
+                wrong(entry.tflops.span(), format!("no type is called `{dtype}`"), Some(help));
+            }
+            if !is_positive(*peak) {
+                let message = format!("the peak of `{dtype}` must be a positive number");
+                let help = "leave out what the device does not take".to_owned();
+                wrong(entry.tflops.span(), message, Some(help));
+            }
+        }
+        if entry.tflops.get_ref().is_empty() {
+            let help = "tflops = { fp32 = 19.5, bf16 = 312 }".to_owned();
+            wrong(entry.tflops.span(), "`tflops` names no type".to_owned(), Some(help));
+        }
+        let achievable =
+            entry.achievable.unwrap_or_else(|| Spanned::new(0..0, Achievable::default()));
+        let span = achievable.span();
+        let achievable = achievable.into_inner();
+        let of = [achievable.tflops.unwrap_or(0.8), achievable.memory.unwrap_or(0.9)];
+        if of.iter().any(|part| !is_positive(*part) || *part > 1.0) {
+            let message = "`achievable` is a part of the data sheet: above 0, at most 1";
+            wrong(span, message.to_owned(), Some("0.8 for 80 %".to_owned()));
+        }
+        if entry.sources.get_ref().iter().all(|source| source.trim().is_empty()) {
+            let help = "a link, or who measured it and how".to_owned();
+            wrong(entry.sources.span(), "numbers need a source".to_owned(), Some(help));
+        }
+        entries.push(Peaks {
+            name: entry.name,
+            patterns: entry.patterns.get_ref().iter().map(|p| p.to_lowercase()).collect(),
+            sm_count: entry.sm_count,
+            memory_gb_per_s: entry.memory_gb_per_s.into_inner(),
+            cache_bytes: entry.cache_mib.map_or(0.0, Spanned::into_inner) * 1_048_576.0,
+            tflops: entry.tflops.into_inner(),
+            achievable_tflops_ratio: of[0],
+            achievable_memory_ratio: of[1],
+            sources: entry.sources.into_inner(),
+        });
+    }
+    if mistakes.is_empty() { Ok(entries) } else { Err(mistakes) }
+}
+
+fn is_positive(value: f64) -> bool {
+    value.is_finite() && value > 0.0
+}
+
+fn mistake(text: &str, span: Range<usize>, message: &str, help: Option<String>) -> DeviceMistake {
+    let before = text.get(..span.start).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    DeviceMistake { span, line, message: message.to_owned(), help }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DEVICES, Devices, check_devices, fits};
+
+    #[test]
+    fn the_shipped_table_is_without_mistakes() {
+        assert_eq!(check_devices(DEVICES), Ok(()));
+    }
+
+    #[test]
+    fn names_of_traces_are_found() {
+        let devices = Devices::with("").unwrap();
+        for (name, sm_count, found) in [
+            ("NVIDIA H100 80GB HBM3", 132, Some("H100 SXM")),
+            ("NVIDIA H100 PCIe", 114, Some("H100 PCIe")),
+            ("NVIDIA H100 NVL", 132, Some("H100 NVL")),
+            ("NVIDIA H200", 132, Some("H200")),
+            ("NVIDIA GH200 480GB", 132, Some("GH200 96 GB")),
+            ("NVIDIA A100-SXM4-40GB", 108, Some("A100 SXM 40 GB")),
+            ("NVIDIA A100-SXM4-80GB", 108, Some("A100 SXM 80 GB")),
+            ("NVIDIA A100 80GB PCIe", 108, Some("A100 PCIe 80 GB")),
+            ("NVIDIA A100-PG509-200", 108, Some("A100 SXM 40 GB")),
+            ("Tesla V100-DGXS-32GB", 80, Some("V100 SXM2")),
+            ("Tesla T4", 40, Some("T4")),
+            ("NVIDIA A10", 72, Some("A10")),
+            ("NVIDIA A10G", 80, Some("A10G")),
+            ("NVIDIA B200", 148, Some("B200")),
+            ("NVIDIA GB200", 152, Some("GB200")),
+            ("AMD Instinct MI300X VF", 304, Some("MI300X")),
+            ("AMD Instinct MI210", 104, Some("MI210")),
+            ("AMD Radeon Graphics", 104, Some("MI250 (one die)")),
+            ("AMD Radeon Graphics", 64, None),
+            ("NVIDIA GeForce RTX 4090", 128, Some("GeForce RTX 4090")),
+            // A slice of a device has less of everything.
+            ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", 16, None),
+            ("", 304, None),
+        ] {
+            let entry = devices.find(name, Some(sm_count)).map(|entry| entry.name.as_str());
+            assert_eq!(entry, found, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_table_of_ones_own_comes_first() {
+        let own = "[[device]]\nname = \"mine\"\nmatch = [\"*h100 80gb*\"]\nmemory_gb_per_s = 1\n\
+                   tflops = { bf16 = 1 }\nsources = [\"me\"]\n";
+        let devices = Devices::with(own).unwrap();
+        let mine = devices.find("NVIDIA H100 80GB HBM3", None).unwrap();
+        assert_eq!((mine.name.as_str(), mine.sources.len()), ("mine", 1));
+        assert!(devices.find("Tesla T4", None).is_some());
+    }
+
+    #[test]
+    fn mistakes_have_a_line_and_a_way_out() {
+        let text = "[[device]]\nname = \"x\"\nmatch = [\"*\"]\nmemory_gb_per_s = -3\n\
+                    tflops = { bf61 = 312 }\nachievable = { tflops = 80 }\nsources = []\n";
+        let mistakes = check_devices(text).unwrap_err();
+        let said: Vec<(usize, &str)> =
+            mistakes.iter().map(|m| (m.line, m.message.as_str())).collect();
+        assert_eq!(
+            said,
+            [
+                (3, "`match` must say which names this device has in traces"),
+                (4, "`memory_gb_per_s` must be a positive number: 10^9 bytes a second"),
+                (5, "no type is called `bf61`"),
+                (6, "`achievable` is a part of the data sheet: above 0, at most 1"),
+                (7, "numbers need a source"),
+            ]
+        );
+        assert_eq!(mistakes[2].help.as_deref(), Some("did you mean `bf16`?"));
+        let unknown = check_devices("[[device]]\nnam = \"x\"\n").unwrap_err();
+        assert_eq!(unknown[0].line, 2);
+        assert!(unknown[0].message.contains("unknown field `nam`"), "{}", unknown[0].message);
+        assert_eq!(check_devices("not toml").unwrap_err()[0].line, 1);
+    }
+
+    #[test]
+    fn stars_stand_for_anything() {
+        assert!(fits("*a100-sxm*-40gb", "nvidia a100-sxm4-40gb"));
+        assert!(!fits("*a100-sxm*-40gb", "nvidia a100-sxm4-80gb"));
+        assert!(fits("tesla t4", "tesla t4"));
+        assert!(!fits("nvidia l4", "nvidia l40"));
+        assert!(!fits("*h200", "nvidia h200 nvl"));
+    }
+}

@@ -1,0 +1,412 @@
+//! Matrix products, convolutions, attention.
+
+use super::cost::{Context, Cost, Gemm, Kind};
+use super::inputs::{Arguments, Dtype, Tensor};
+
+pub(super) fn of(
+    library: &str,
+    operator: &str,
+    arguments: &Arguments,
+    context: Context<'_>,
+) -> Option<Cost> {
+    match library {
+        "aten" => gemm(operator, arguments)
+            .or_else(|| convolution(operator, arguments, context))
+            .or_else(|| attention(operator, arguments)),
+        "flash_attn" => attention(operator, arguments),
+        _ => None,
+    }
+}
+
+// --- Matrix products -------------------------------------------------------------------------------------------
+
+fn gemm(operator: &str, arguments: &Arguments) -> Option<Cost> {
+    // Where the factors are, and what is added.
+    let (left, right, added) = match operator {
+        "mm" | "bmm" | "mv" | "dot" | "vdot" | "_scaled_mm" | "_int_mm" | "matmul"
+        | "_grouped_mm" => (0, 1, None),
+        "addmm" | "addmm_" | "_addmm_activation" | "baddbmm" | "baddbmm_" | "addmv" | "addmv_" => {
+            (1, 2, Some(0))
+        }
+        "linear" => return linear(arguments),
+        _ => return None,
+    };
+    let (a, b) = (arguments.matrix(left)?, arguments.matrix(right)?);
+    let (batch, m, k, n) = match (operator, a.shape.as_slice(), b.shape.as_slice()) {
+        // Each group of rows has a matrix of its own.
+        ("_grouped_mm", &[m, k], &[_, inner, n]) if k == inner => (1.0, m, k, n),
+        ("_grouped_mm", ..) => return None,
+        (_, &[k], &[inner]) if k == inner => (1.0, 1.0, k, 1.0),
+        (_, &[m, k], &[inner]) if k == inner => (1.0, m, k, 1.0),
+        (_, &[m, k], &[inner, n]) if k == inner => (1.0, m, k, n),
+        (_, &[batch, m, k], &[other, inner, n]) if k == inner && batch == other => (batch, m, k, n),
+        _ => return None,
+    };
+    let (dtype, result) = result_type(operator, a.dtype);
+    let added = added.and_then(|at| arguments.tensor(at)).map_or(0.0, Tensor::bytes);
+    let gemm = Gemm { batch, m, n, k, is_aligned: is_aligned(a, b, n, dtype) };
+    Some(Cost {
+        kind: Kind::Gemm,
+        flops: 2.0 * batch * m * n * k,
+        read_bytes: a.bytes() + b.bytes() + added,
+        written_bytes: batch * m * n * result.bytes(),
+        output_elements: batch * m * n,
+        dtype,
+        gemm: Some(gemm),
+        details: String::new(),
+    })
+}
+
+/// What is multiplied, and the type of the result: 8-bit factors give wider numbers.
+fn result_type(operator: &str, dtype: Dtype) -> (Dtype, Dtype) {
+    match (operator, dtype) {
+        ("_int_mm", _) => (Dtype::Int8, Dtype::Other(4)),
+        (_, Dtype::Fp8) => (Dtype::Fp8, Dtype::Bf16),
+        _ => (dtype, dtype),
+    }
+}
+
+/// `linear(x, weight, bias)`, where nothing inside says more.
+fn linear(arguments: &Arguments) -> Option<Cost> {
+    let (x, weight) = (arguments.matrix(0)?, arguments.matrix(1)?);
+    let (&k, &[n, inner]) = (x.shape.last()?, weight.shape.as_slice()) else { return None };
+    if k != inner || k <= 0.0 {
+        return None;
+    }
+    let m = x.elements() / k;
+    let bias = arguments.tensor(2).map_or(0.0, Tensor::bytes);
+    let is_aligned = fits_16_bytes(k, x.dtype) && fits_16_bytes(n, x.dtype);
+    Some(Cost {
+        kind: Kind::Gemm,
+        flops: 2.0 * m * n * k,
+        read_bytes: x.bytes() + weight.bytes() + bias,
+        written_bytes: m * n * x.dtype.bytes(),
+        output_elements: m * n,
+        dtype: x.dtype,
+        gemm: Some(Gemm { batch: 1.0, m, n, k, is_aligned }),
+        details: String::new(),
+    })
+}
+
+fn fits_16_bytes(length: f64, dtype: Dtype) -> bool {
+    (length * dtype.bytes()) % 16.0 < 0.5
+}
+
+/// Whether the rows that lie in memory one after another begin at multiples of 16 bytes: for each factor the dimension
+/// with a stride of 1 (the last one where strides are not known), for the result its last.
+fn is_aligned(a: &Tensor, b: &Tensor, n: f64, dtype: Dtype) -> bool {
+    let contiguous = |tensor: &Tensor| {
+        let rank = tensor.shape.len();
+        let last_two = rank.saturating_sub(2)..rank;
+        let dense = last_two.clone().rev().find(|&i| tensor.strides.get(i) == Some(&1.0));
+        dense.or_else(|| last_two.last()).map_or(0.0, |i| tensor.shape[i])
+    };
+    // A vector has no rows.
+    let is_vector = n <= 1.0 || a.shape.len() < 2;
+    is_vector || [contiguous(a), contiguous(b), n].iter().all(|&of| fits_16_bytes(of, dtype))
+}
+
+// --- Convolutions ----------------------------------------------------------------------------------------------
+
+/// Where a convolution's arguments stand.
+struct Places {
+    stride: usize,
+    padding: usize,
+    dilation: usize,
+    /// A flag, or always.
+    transposed: Transposed,
+    output_padding: usize,
+}
+
+enum Transposed {
+    No,
+    Yes,
+    At(usize),
+}
+
+fn places(operator: &str) -> Option<Places> {
+    use Transposed::{At, No, Yes};
+    let places = |stride, padding, dilation, transposed, output_padding| Places {
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+    };
+    Some(match operator {
+        "convolution" | "_convolution" | "convolution_overrideable" => places(3, 4, 5, At(6), 7),
+        "conv1d" | "conv2d" | "conv3d" | "cudnn_convolution_relu" => {
+            places(3, 4, 5, No, usize::MAX)
+        }
+        "cudnn_convolution" => places(3, 2, 4, No, usize::MAX),
+        "miopen_convolution" | "miopen_depthwise_convolution" | "mkldnn_convolution" => {
+            places(4, 3, 5, No, usize::MAX)
+        }
+        "_conv_depthwise2d" | "conv_depthwise3d" => places(4, 5, 6, No, usize::MAX),
+        "cudnn_convolution_transpose" => places(4, 2, 5, Yes, 3),
+        "miopen_convolution_transpose" => places(5, 3, 6, Yes, 4),
+        _ => return None,
+    })
+}
+
+fn convolution(operator: &str, arguments: &Arguments, context: Context<'_>) -> Option<Cost> {
+    if operator == "convolution_backward" {
+        return convolution_backward(arguments);
+    }
+    let old_backward =
+        |vendor: &str| operator.strip_prefix(vendor)?.strip_prefix("_convolution_backward_");
+    if let Some(part) = old_backward("cudnn").or_else(|| old_backward("miopen")) {
+        return old_convolution_backward(part, arguments, context);
+    }
+    let places = places(operator)?;
+    let (input, weight) = (arguments.matrix(0)?, arguments.matrix(1)?);
+    let transposed = match places.transposed {
+        Transposed::No => false,
+        Transposed::Yes => true,
+        // Not recorded: most are not.
+        Transposed::At(at) => arguments.flag(at).unwrap_or(false),
+    };
+    let output = match context.gradient {
+        Some(shape) if shape.len() == input.shape.len() => shape.to_vec(),
+        _ => output_shape(&places, transposed, input, weight, arguments)?,
+    };
+    let elements: f64 = output.iter().product();
+    let per_element: f64 = weight.shape.iter().skip(1).product();
+    let multiplied = if transposed { input.elements() } else { elements };
+    let of = |at: usize| arguments.value(at).unwrap_or("?");
+    let details = if arguments.values.is_empty() {
+        String::new()
+    } else {
+        format!(
+            "stride {}, padding {}, dilation {}{}",
+            of(places.stride),
+            of(places.padding),
+            of(places.dilation),
+            if transposed { ", transposed" } else { "" }
+        )
+    };
+    Some(Cost {
+        kind: Kind::Convolution,
+        flops: 2.0 * multiplied * per_element,
+        read_bytes: input.bytes() + weight.bytes(),
+        written_bytes: elements * input.dtype.bytes(),
+        output_elements: elements,
+        dtype: input.dtype,
+        gemm: None,
+        details,
+    })
+}
+
+fn output_shape(
+    places: &Places,
+    transposed: bool,
+    input: &Tensor,
+    weight: &Tensor,
+    arguments: &Arguments,
+) -> Option<Vec<f64>> {
+    let spatial = input.shape.len().checked_sub(2).filter(|&spatial| spatial > 0)?;
+    if weight.shape.len() != input.shape.len() {
+        return None;
+    }
+    let list = |at: usize| {
+        let numbers = arguments.numbers(at)?;
+        match numbers.len() {
+            1 => Some(vec![numbers[0]; spatial]),
+            length if length == spatial => Some(numbers),
+            _ => None,
+        }
+    };
+    let (stride, padding) = (list(places.stride)?, list(places.padding)?);
+    let dilation = list(places.dilation)?;
+    let extra = list(places.output_padding).unwrap_or_else(|| vec![0.0; spatial]);
+    let channels = if transposed {
+        // Groups are not needed: what is multiplied is counted by the input.
+        weight.shape[1]
+    } else {
+        weight.shape[0]
+    };
+    let mut shape = vec![input.shape[0], channels];
+    for i in 0..spatial {
+        let (length, kernel) = (input.shape[i + 2], weight.shape[i + 2]);
+        let reach = dilation[i] * (kernel - 1.0);
+        let out = if transposed {
+            (length - 1.0) * stride[i] - 2.0 * padding[i] + reach + extra[i] + 1.0
+        } else {
+            ((length + 2.0 * padding[i] - reach - 1.0) / stride[i]).floor() + 1.0
+        };
+        if !out.is_finite() || out < 0.0 {
+            return None;
+        }
+        shape.push(out);
+    }
+    Some(shape)
+}
+
+/// `convolution_backward(grad_output, input, weight, bias_sizes, stride, ..., transposed, ..., output_mask)`: as much
+/// as forward for each of the two gradients asked for.
+fn convolution_backward(arguments: &Arguments) -> Option<Cost> {
+    let [gradient, input, weight] =
+        [arguments.matrix(0)?, arguments.matrix(1)?, arguments.matrix(2)?];
+    let transposed = arguments.flag(7).unwrap_or(false);
+    let mask = arguments.value(10).unwrap_or("[True, True, False]");
+    let mut asked = mask.split(',').map(|flag| flag.contains("rue") || flag.contains('1'));
+    let (of_input, of_weight) = (asked.next().unwrap_or(true), asked.next().unwrap_or(true));
+    let multiplied = if transposed { input.elements() } else { gradient.elements() };
+    let one = 2.0 * multiplied * weight.shape.iter().skip(1).product::<f64>();
+    let count = f64::from(u8::from(of_input) + u8::from(of_weight));
+    let of = |asked: bool, tensor: &Tensor| if asked { tensor.bytes() } else { 0.0 };
+    let details = match (of_input, of_weight) {
+        (true, true) => "gradients of input and weight",
+        (true, false) => "gradient of input",
+        (false, true) => "gradient of weight",
+        (false, false) => "gradient of bias",
+    };
+    Some(Cost {
+        kind: Kind::Convolution,
+        flops: count * one,
+        read_bytes: gradient.bytes() + of(of_input, weight) + of(of_weight, input),
+        written_bytes: of(of_input, input) + of(of_weight, weight),
+        output_elements: if of_input { input.elements() } else { weight.elements() },
+        dtype: gradient.dtype,
+        gemm: None,
+        details: format!("{details}, stride {}", arguments.value(4).unwrap_or("?")),
+    })
+}
+
+/// PyTorch before 1.11: `backward_input(size, grad_output, weight)`, `backward_weight(size, grad_output, input)`, inside
+/// `backward(input, grad_output, weight)`.
+fn old_convolution_backward(
+    part: &str,
+    arguments: &Arguments,
+    context: Context<'_>,
+) -> Option<Cost> {
+    let gradient = arguments.matrix(1)?;
+    let around = context.around?;
+    let (input, weight) = (around.matrix(0)?, around.matrix(2)?);
+    let per_element: f64 = weight.shape.iter().skip(1).product();
+    let (read, written, details) = match part {
+        "input" => (weight, input, "gradient of input"),
+        "weight" => (input, weight, "gradient of weight"),
+        _ => return None,
+    };
+    Some(Cost {
+        kind: Kind::Convolution,
+        flops: 2.0 * gradient.elements() * per_element,
+        read_bytes: gradient.bytes() + read.bytes(),
+        written_bytes: written.bytes(),
+        output_elements: written.elements(),
+        dtype: gradient.dtype,
+        gemm: None,
+        details: details.to_owned(),
+    })
+}
+
+// --- Attention -------------------------------------------------------------------------------------------------
+
+/// Where the arguments of an attention operator stand.
+struct AttentionPlaces {
+    query: usize,
+    /// (batch, length, heads, width) and not (batch, heads, length, width).
+    length_first: bool,
+    causal: usize,
+    /// Bounds of sequences packed one after another: of queries, of keys.
+    packed: Option<(usize, usize)>,
+    /// How far back one may look; -1 or nothing for all.
+    window: Option<usize>,
+    is_backward: bool,
+}
+
+fn attention_places(operator: &str) -> Option<AttentionPlaces> {
+    let of = |query, length_first, causal, packed, window, is_backward| {
+        Some(AttentionPlaces { query, length_first, causal, packed, window, is_backward })
+    };
+    match operator {
+        "_scaled_dot_product_flash_attention" => of(0, false, 4, None, None, false),
+        "_scaled_dot_product_efficient_attention" | "_scaled_dot_product_cudnn_attention" => {
+            of(0, false, 6, None, None, false)
+        }
+        "_scaled_dot_product_fused_attention_overrideable" => of(0, false, 5, None, None, false),
+        "_flash_attention_forward" => of(0, true, 8, Some((3, 4)), Some(11), false),
+        "_efficient_attention_forward" => of(0, true, 9, Some((4, 5)), Some(13), false),
+        "_cudnn_attention_forward" => of(0, false, 10, Some((4, 5)), None, false),
+        "_flash_attn_forward" => of(0, true, 5, None, Some(6), false),
+        "_flash_attn_varlen_forward" => of(0, true, 9, Some((3, 4)), Some(10), false),
+        "_scaled_dot_product_flash_attention_backward" => {
+            of(1, false, 11, Some((6, 7)), None, true)
+        }
+        "_scaled_dot_product_efficient_attention_backward" => of(1, false, 11, None, None, true),
+        "_scaled_dot_product_cudnn_attention_backward" => of(1, false, 14, None, None, true),
+        "_flash_attention_backward" => of(1, true, 11, Some((6, 7)), Some(15), true),
+        "_efficient_attention_backward" => of(1, true, 14, Some((6, 7)), None, true),
+        "_flash_attn_backward" => of(1, true, 11, None, Some(12), true),
+        _ => None,
+    }
+}
+
+fn attention(operator: &str, arguments: &Arguments) -> Option<Cost> {
+    let places = attention_places(operator)?;
+    let tensor = |offset: usize| arguments.matrix(places.query + offset);
+    let (query, key, value) = (tensor(0)?, tensor(1)?, tensor(2)?);
+    if places.window.and_then(|at| arguments.number(at)).is_some_and(|window| window >= 0.0) {
+        return None;
+    }
+    // Of packed sequences only one alone has a length that is known.
+    let packed = |(at, _): (usize, usize)| arguments.matrix(at).map(|bounds| bounds.elements());
+    if places.packed.and_then(packed).is_some_and(|bounds| bounds > 2.0) {
+        return None;
+    }
+    let (batch, heads, length, width) = layout(&places, query)?;
+    let (_, key_heads, key_length, _) = layout(&places, key)?;
+    let (_, _, _, value_width) = layout(&places, value)?;
+    let causal = is_causal(operator, &places, arguments)?;
+    // Later queries see more: of queries and keys of one length, half of all pairs.
+    let pairs = if !causal {
+        length * key_length
+    } else if key_length >= length {
+        length * key_length - length * length / 2.0
+    } else {
+        key_length * key_length / 2.0
+    };
+    let forward = 2.0 * batch * heads * pairs * (width + value_width);
+    let output_elements = batch * heads * length * value_width;
+    let output = output_elements * query.dtype.bytes();
+    let inputs = query.bytes() + key.bytes() + value.bytes();
+    // Backward: scores again, and the gradients of values, probabilities, queries and keys: five products for two.
+    let (flops, read_bytes, written_bytes) = if places.is_backward {
+        (2.5 * forward, inputs + 2.0 * output, inputs)
+    } else {
+        (forward, inputs, output)
+    };
+    let mask = if causal { ", causal" } else { "" };
+    let shared = if key_heads < heads { format!(", {key_heads} of keys") } else { String::new() };
+    Some(Cost {
+        kind: Kind::Attention,
+        flops,
+        read_bytes,
+        written_bytes,
+        output_elements,
+        dtype: query.dtype,
+        gemm: None,
+        details: format!("{heads} heads{shared}, length {length} x {key_length}{mask}"),
+    })
+}
+
+/// Batch, heads, length and width of one of the inputs.
+fn layout(places: &AttentionPlaces, tensor: &Tensor) -> Option<(f64, f64, f64, f64)> {
+    match (tensor.shape.as_slice(), places.length_first) {
+        (&[batch, length, heads, width], true) | (&[batch, heads, length, width], false) => {
+            Some((batch, heads, length, width))
+        }
+        // Packed.
+        (&[length, heads, width], true) => Some((1.0, heads, length, width)),
+        _ => None,
+    }
+}
+
+/// Absent where it was not recorded: half of the work would be a guess.
+fn is_causal(operator: &str, places: &AttentionPlaces, arguments: &Arguments) -> Option<bool> {
+    if operator.starts_with("_efficient_attention_") {
+        return arguments.number(places.causal).map(|mask| mask > 0.0);
+    }
+    arguments.flag(places.causal)
+}
