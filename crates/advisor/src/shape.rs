@@ -20,6 +20,8 @@ pub(crate) enum Place {
     Rule,
     /// `[ignore.<name>]`.
     Ignore,
+    /// `[policy]`.
+    Policy,
 }
 
 /// Adds what is wrong with the shape of `value`; `true` if nothing is.
@@ -32,6 +34,7 @@ pub(crate) fn check(
     let name = match place {
         Place::Rule => "RuleTable",
         Place::Ignore => "IgnoreTable",
+        Place::Policy => "PolicyTable",
     };
     let mut walk = Walk { file, problems, sound: true };
     walk.value(value, &SCHEMA["$defs"][name], "the table");
@@ -90,7 +93,9 @@ impl Walk<'_, '_> {
             other => {
                 let message =
                     format!("{what} must be {}, not {}", expected(schema), other.type_str());
-                self.add(value.span(), message, None);
+                let quote = allows(schema, "string")
+                    && !matches!(other, DeValue::Array(_) | DeValue::Table(_));
+                self.add(value.span(), message, quote.then(|| "put it in quotes".to_owned()));
             }
         }
     }
