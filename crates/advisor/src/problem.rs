@@ -80,6 +80,11 @@ impl<'a> Problems<'a> {
         self.list.push((span.clone(), problem));
     }
 
+    /// Takes over the problems of another collection whose place is wanted.
+    pub(crate) fn take(&mut self, others: Self, wanted: impl Fn(&Span) -> bool) {
+        self.list.extend(others.list.into_iter().filter(|(at, _)| wanted(at)));
+    }
+
     /// `file:line` of a place.
     pub(crate) fn place(&self, span: &Span) -> String {
         let source = &self.sources[span.file];

@@ -75,12 +75,18 @@ impl RuleSet {
         let files = Files::of(sources, &mut problems);
         let names: Vec<&str> =
             files.rules.keys().chain(&files.unsound).map(String::as_str).collect();
-        let mut all: Vec<Rule> = files
-            .rules
-            .iter()
-            .filter(|(name, _)| !files.unsound.contains(*name))
-            .filter_map(|(_, layered)| compile(layered, metrics, &names, &mut problems))
-            .collect();
+        let mut all: Vec<Rule> = Vec::new();
+        for (name, layered) in &files.rules {
+            if files.unsound.contains(name) {
+                // What it seems to lack may be what could not be read.
+                let mut others = Problems::new(sources);
+                compile(layered, metrics, &names, &mut others);
+                let sql = layered.last_text(|t| t.sql.as_ref()).map(|sql| sql.span);
+                problems.take(others, |at| *at != layered.span && Some(at) != sql.as_ref());
+            } else {
+                all.extend(compile(layered, metrics, &names, &mut problems));
+            }
+        }
         all.sort_by(|a, b| (&a.code, &a.name).cmp(&(&b.code, &b.name)));
         link(&mut all, &files, &mut problems);
         let ignores = ignores(&files, &all, &mut problems);
@@ -250,9 +256,11 @@ fn nearest_on(code: Option<&str>, all: &[Rule], off: &BTreeMap<String, Off>) -> 
 #[derive(Default)]
 pub(crate) struct Files {
     pub(crate) rules: BTreeMap<String, Layered>,
-    /// Rules with a table that cannot be read: they exist, but nothing more is said about them.
+    /// Rules with a table that cannot be read in part: they exist, but what they lack is not said.
     unsound: BTreeSet<String>,
     ignores: Vec<(Span, String, IgnoreTable)>,
+    /// Entries with mistakes: only whether they mean a rule is looked at.
+    unread_ignores: Vec<(Span, String)>,
     policies: Vec<(usize, PolicyTable)>,
 }
 
@@ -281,11 +289,9 @@ impl Files {
                 "rule" => Place::Rule,
                 "ignore" => Place::Ignore,
                 "policy" => {
-                    if shape::check(&value, Place::Policy, file, problems)
-                        && let Some(table) = decode(value, &span, problems)
-                    {
-                        self.policies.push((file, table));
-                    }
+                    let (value, sound) = shape::check(value, Place::Policy, file, problems);
+                    let table = decode(value, sound, &span, problems);
+                    self.policies.extend(table.map(|table| (file, table)));
                     continue;
                 }
                 other => {
@@ -304,15 +310,15 @@ impl Files {
             for (key, value) in tables {
                 let span = Span { file, bytes: key.span() };
                 let name = key.into_inner().into_owned();
-                let sound = shape::check(&value, place, file, problems);
+                let (value, sound) = shape::check(value, place, file, problems);
                 match place {
                     Place::Rule => self.rule(name, span, value, sound, problems),
                     Place::Ignore if sound => {
-                        if let Some(table) = decode(value, &span, problems) {
+                        if let Some(table) = decode(value, sound, &span, problems) {
                             self.ignores.push((span, name, table));
                         }
                     }
-                    Place::Ignore | Place::Policy => {}
+                    Place::Ignore | Place::Policy => self.unread_ignores.push((span, name)),
                 }
             }
         }
@@ -331,35 +337,34 @@ impl Files {
             let help = "lower-case words joined by `-`: `dataloader-wait`".to_owned();
             problems.add(&span, format!("`{name}` is not a rule name"), Some(help));
         }
-        let table: Option<RuleTable> = if sound { decode(value, &span, problems) } else { None };
-        match table {
-            Some(table) => {
-                let file = span.file;
-                self.rules
-                    .entry(name.clone())
-                    .or_insert_with(|| Layered { name, span, layers: Vec::new() })
-                    .layers
-                    .push((file, table));
-            }
-            None => {
-                self.unsound.insert(name);
-            }
+        let table: Option<RuleTable> = decode(value, sound, &span, problems);
+        if !sound || table.is_none() {
+            self.unsound.insert(name.clone());
+        }
+        if let Some(table) = table {
+            let file = span.file;
+            self.rules
+                .entry(name.clone())
+                .or_insert_with(|| Layered { name, span, layers: Vec::new() })
+                .layers
+                .push((file, table));
         }
     }
 }
 
-/// A table whose shape was found sound, as a struct.
+/// A table as a struct. `sound`: nothing was found wrong with its shape; else what is left has been told already.
 fn decode<'de, T: Deserialize<'de>>(
     value: Spanned<DeValue<'de>>,
+    sound: bool,
     at: &Span,
     problems: &mut Problems<'_>,
 ) -> Option<T> {
-    T::deserialize(ValueDeserializer::from(value))
-        .map_err(|error| {
-            let bytes = error.span().unwrap_or_else(|| at.bytes.clone());
-            problems.add(&Span { file: at.file, bytes }, error.message().to_owned(), None);
-        })
-        .ok()
+    let table = T::deserialize(ValueDeserializer::from(value));
+    if let (Err(error), true) = (&table, sound) {
+        let bytes = error.span().unwrap_or_else(|| at.bytes.clone());
+        problems.add(&Span { file: at.file, bytes }, error.message().to_owned(), None);
+    }
+    table.ok()
 }
 
 /// Checks codes against each other and resolves the references between rules.
@@ -432,6 +437,9 @@ fn resolve(
 
 fn ignores(files: &Files, rules: &[Rule], problems: &mut Problems<'_>) -> Vec<Ignore> {
     let mut ignores: Vec<Ignore> = Vec::new();
+    for (span, name) in &files.unread_ignores {
+        meant(&Text { span: span.clone(), text: name }, rules, files, problems);
+    }
     for (span, name, table) in &files.ignores {
         let codes = meant(&Text { span: span.clone(), text: name }, rules, files, problems);
         if table.reason.get_ref().trim().is_empty() {

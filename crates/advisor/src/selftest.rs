@@ -48,8 +48,7 @@ impl fmt::Display for TestFailure {
 impl RuleSet {
     /// Runs each rule's own tests.
     pub fn test(&self) -> TestRun {
-        let mut result =
-            TestRun { rules: 0, run: 0, untested: Vec::new(), failures: Vec::new() };
+        let mut result = TestRun { rules: 0, run: 0, untested: Vec::new(), failures: Vec::new() };
         for rule in self.all().iter().filter(|r| self.off(r) != Some(Off::Disabled)) {
             result.rules += 1;
             if rule.tests.is_empty() {

@@ -7,9 +7,9 @@ use super::{metrics, source};
 use crate::{RuleSet, RuleSource, StatedQuery, advise, shipped_rules};
 
 /// Reads a file after the shipped ones, and uses what comes of it as far as that goes.
-fn take(text: String) {
+fn take(text: &str) {
     let mut sources: Vec<RuleSource> = shipped_rules();
-    sources.push(source("mutated.toml", &text));
+    sources.push(source("mutated.toml", text));
     let len = text.len();
     for stated in StatedQuery::of(&sources) {
         let problem = stated.problem(&sources, Some(2), "m".to_owned(), None);
@@ -93,14 +93,14 @@ proptest! {
             }
             text.replace_range(start..end, put.map_or("", |i| BITS[i]));
         }
-        take(text);
+        take(&text);
     }
 
     #[test]
     fn any_text_is_taken_or_refused(text in "\\PC{0,80}") {
-        take(text.clone());
-        take(format!("[rule.dataloader-wait]\nhigh = '{text}'\n"));
-        take(format!("[policy]\nselect = ['{text}']\nmin_gain = '{text}'\n"));
-        take(format!("[ignore.\"{text}\"]\nreason = 'x'\nuntil = '{text}'\n"));
+        take(&text);
+        take(&format!("[rule.dataloader-wait]\nhigh = '{text}'\n"));
+        take(&format!("[policy]\nselect = ['{text}']\nmin_gain = '{text}'\n"));
+        take(&format!("[ignore.\"{text}\"]\nreason = 'x'\nuntil = '{text}'\n"));
     }
 }

@@ -161,11 +161,14 @@ fn mistakes_in_a_policy_are_shown_with_the_others() {
     let problems = RuleSet::load(&sources, &metrics()).unwrap_err();
     let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(lines.join("\n"));
-    // What a policy says is looked at only once its keys are right.
-    let text = "[policy]\nselect = ['INN', 'memory']\nmin_gain = '1'\n[ignore.memmory]\nreason = 'x'\nuntil = '2027-13-01'\n";
+    // Those of its meaning are told beside those of its shape, here and in rules.
+    assert!(lines.iter().any(|l| l.contains("`INN` is neither")), "{lines:?}");
+    assert!(lines.iter().any(|l| l.contains("`memmory` is neither")), "{lines:?}");
+    let text = "[rule.dataloader-wait]\nhigh = 50\nmedium = '> 5 us'\nmessage = '{{ nothing }}'\n\
+                [rule.other]\nmetric = 'step_phases.x'\ncode = 1\nhigh = 3\n";
     sources.pop();
     sources.push(source("own.toml", text));
     let problems = RuleSet::load(&sources, &metrics()).unwrap_err();
     let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    insta::assert_snapshot!("meaning_of_a_policy", lines.join("\n"));
+    insta::assert_snapshot!("mistakes_of_meaning_beside_those_of_shape", lines.join("\n"));
 }

@@ -135,7 +135,7 @@ fn before_after(measures: &[Measure], out: &mut dyn Write) -> io::Result<()> {
         let reason = measure.reason.as_deref().map(|r| format!("  ({r})")).unwrap_or_default();
         let line = format!(
             "  {:<22} {:>14} {:>14} {style}{change:>14}{style:#}{DIM}{reason}{DIM:#}",
-            measure.name.replace('_', " "),
+            measure.name.replace("gpu", "GPU").replace('_', " "),
             number(measure.before),
             number(measure.after),
         );
