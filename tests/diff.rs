@@ -15,9 +15,9 @@ use arrow::datatypes::{DataType, Int64Type};
 use serde_json::{Value as Json, json};
 use support::Place;
 use trace_advisor::analyses::diff::{
-    Change, Diff, DiffOptions, Group, Level, Matched, Row, SideOptions, Unit,
+    Change, Diff, DiffOptions, Group, Level, Matched, Measure, Outcome, Row, SideOptions, Unit,
 };
-use trace_advisor::{Run, diff};
+use trace_advisor::{Run, default_rules, diff, judge};
 
 fn demo(bottleneck: Bottleneck, stacks: bool) -> Run {
     let folder = tempfile::tempdir().unwrap();
@@ -334,6 +334,137 @@ fn the_cure_in_the_corpus_is_named_and_explained() {
     );
 }
 
+fn measure<'a>(diff: &'a Diff, name: &str) -> &'a Measure {
+    diff.before_after.iter().find(|m| m.name == name).unwrap()
+}
+
+/// Codes of what the rules find in a comparison.
+fn found(diff: &Diff) -> Vec<String> {
+    judge(diff, &default_rules()).findings.into_iter().map(|f| f.code).collect()
+}
+
+#[test]
+fn a_regression_is_judged_and_named() {
+    let (healthy, slow) = (demo(Bottleneck::None, false), demo(Bottleneck::DataLoading, false));
+    let worse = compare(&healthy, &slow);
+    assert_eq!(worse.verdict.outcome, Outcome::Regression, "{}", worse.verdict.reason);
+    let judged = judge(&worse, &default_rules());
+    assert_eq!(found(&worse), ["RG001", "RG002"]);
+    let op = &judged.findings[1];
+    assert!(op.title.contains("enumerate(DataLoader)"), "{}", op.title);
+    assert_eq!(op.gain.within, ["RG001"]);
+    let better = compare(&slow, &healthy);
+    assert_eq!(better.verdict.outcome, Outcome::Improvement, "{}", better.verdict.reason);
+    assert_eq!(found(&better), [""; 0]);
+    let same = compare(&slow, &slow);
+    assert_eq!(same.verdict.outcome, Outcome::Unchanged);
+    assert_eq!(found(&same), [""; 0]);
+    assert_eq!(judge(&same, &default_rules()).passed, ["RG001", "RG002"]);
+}
+
+#[test]
+fn few_steps_are_no_verdict() {
+    let run = |dur: i64| {
+        let steps = (0..2)
+            .map(|i| event("user_annotation", &format!("ProfilerStep#{i}"), 1, 1_000 * i, dur));
+        run(&steps.collect::<Vec<_>>())
+    };
+    let diff = compare(&run(500), &run(900));
+    assert_eq!(diff.verdict.outcome, Outcome::Inconclusive);
+    let judged = judge(&diff, &default_rules());
+    let unknown: Vec<&str> = judged.unknown.iter().map(|u| u.code.as_str()).collect();
+    assert_eq!(unknown, ["RG001", "RG002"]);
+    assert!(judged.unknown[0].reason.contains("record at least 3 a side"), "{:?}", judged.unknown);
+}
+
+#[test]
+fn the_slowest_rank_and_no_warm_up() {
+    // Ten steps a rank, the first three times as long; rank 1 always 20 us slower.
+    let run = |slower: i64| {
+        let folder = tempfile::tempdir().unwrap();
+        for rank in 0..2_i64 {
+            let steps = (0..10_i64).map(|i| {
+                let dur = if i == 0 { 300 } else { 100 + i % 2 } + 20 * rank + slower;
+                event("user_annotation", &format!("ProfilerStep#{i}"), 1, 1_000 * i, dur)
+            });
+            let steps: Vec<Json> = steps.collect();
+            let trace = json!({"schemaVersion": 1, "distributedInfo": {"rank": rank, "world_size": 2}, "traceEvents": steps});
+            std::fs::write(folder.path().join(format!("rank-{rank}.json")), trace.to_string())
+                .unwrap();
+        }
+        Run::open(folder.path()).unwrap()
+    };
+    let diff = compare(&run(0), &run(30));
+    let sample = diff.verdict.before.as_ref().unwrap();
+    assert_eq!(sample.warm_up_steps, 1);
+    assert!((120_000.0..=121_000.0).contains(&sample.median_ns), "{sample:?}");
+    assert_eq!(diff.verdict.outcome, Outcome::Regression, "{}", diff.verdict.reason);
+    assert!(diff.summary.notes.iter().any(|n| n.contains("warm-up")), "{:?}", diff.summary.notes);
+}
+
+#[test]
+fn verdicts_on_real_pairs() {
+    let Some(corpus) = real::corpus() else { return };
+    let open = |name: &str| Run::open(corpus.join("traces").join(name)).unwrap();
+    let determined = "determined/old_generation/wire_trial";
+    for (before, after, expected) in [
+        ("resnet50_workers0", "resnet50_workers4", Outcome::Improvement),
+        ("resnet50_workers4", "resnet50_workers0", Outcome::Regression),
+        ("diff_control", "diff_test", Outcome::Regression),
+        ("composer/workers0/plain", "composer/workers2/plain", Outcome::Improvement),
+        ("composer/workers2/plain", "composer/workers0/plain", Outcome::Regression),
+        (
+            &format!("{determined}101.jsonl"),
+            &format!("{determined}102.jsonl"),
+            Outcome::Improvement,
+        ),
+        ("generated/cpu_resnet_nw0", "generated/cpu_resnet_nw2", Outcome::Inconclusive),
+        ("compare_base", "compare_test", Outcome::Inconclusive),
+        ("h100_bert", "mi300_bert", Outcome::Inconclusive),
+    ] {
+        let (before, after) = (open(before), open(after));
+        let diff = compare(&before, &after);
+        assert_eq!(diff.verdict.outcome, expected, "{}", diff.verdict.reason);
+        assert_eq!(found(&diff).contains(&"RG001".to_owned()), expected == Outcome::Regression);
+        for run in [&before, &after] {
+            let itself = compare(run, run);
+            assert_eq!(itself.verdict.outcome, Outcome::Unchanged, "{}", itself.verdict.reason);
+            assert_eq!(found(&itself), [""; 0]);
+        }
+    }
+}
+
+/// The table of a known cure: the loader's share and utilisation as `step_phases` and the device states say.
+#[test]
+fn the_table_of_a_real_cure() {
+    let Some(corpus) = real::corpus() else { return };
+    let open = |name: &str| Run::open(corpus.join("traces").join(name)).unwrap();
+    let diff = compare(&open("resnet50_workers0"), &open("resnet50_workers4"));
+    let near = |name: &str, before: f64, after: f64| {
+        let m = measure(&diff, name);
+        let (b, a) = (m.before.unwrap(), m.after.unwrap());
+        assert!(
+            (b - before).abs() < 0.01 * before && (a - after).abs() < 0.01 * after,
+            "{name}: {b} {a}"
+        );
+    };
+    // Steps: 187.948 175.153 179.733 174.564 182.172 165.983, and 182.306 126.183 127.181 123.079 163.461 124.198 ms.
+    near("step_median", 177.443e6, 126.682e6);
+    near("step_p95", 187.948e6, 182.306e6);
+    near("throughput", 1e3 / 177.592, 1e3 / 141.068);
+    near("gpu_utilization", 0.566, 0.726);
+    let memory = measure(&diff, "memory_peak");
+    assert!(
+        memory.before.is_none()
+            && memory.reason.as_deref().unwrap().contains("profile_memory=True")
+    );
+    assert!(measure(&diff, "data_loading").before.unwrap() > 0.35);
+    let paths = ["wire_trial101.jsonl", "wire_trial102.jsonl"];
+    let paths = paths.map(|p| format!("determined/old_generation/{p}"));
+    let samples = compare(&open(&paths[0]), &open(&paths[1]));
+    assert_eq!(measure(&samples, "throughput").unit, "samples/s");
+}
+
 /// Across vendors, versions, with and without steps, ranks and devices: the numbers add up.
 #[test]
 fn any_two_traces_of_the_corpus_can_be_compared() {
@@ -433,6 +564,17 @@ fn the_command_writes_every_format() {
         assert!(!json[key].is_null(), "{key}");
     }
     assert_eq!(json["unit"], "step");
+    assert_eq!(json["verdict"]["outcome"], "improvement");
+    assert!(json["verdict"]["high_ratio"].as_f64().unwrap() < 0.0);
+    let measures: Vec<&str> = json["before_after"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|m| m["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(measures[..4], ["throughput", "step_median", "step_p95", "gpu_utilization"]);
+    assert_eq!(json["findings"], json!([]));
+    assert_eq!(json["passed"], json!(["RG001", "RG002"]));
     assert!(json["rows"][0]["before"]["step_ns"].as_f64().unwrap() > 0.0);
     assert!(json["categories"][0]["group"].is_string());
 
@@ -455,6 +597,15 @@ fn the_exit_code_is_for_regressions() {
     let place = place();
     let code = |args: &[&str]| place.run(args).status.code();
     assert_eq!(code(&["diff", "after", "run"]), Some(0));
+    assert_eq!(code(&["diff", "after", "run", "--fail-on", "regression"]), Some(1));
+    assert_eq!(code(&["diff", "after", "run", "--fail-on", "inconclusive"]), Some(1));
+    assert_eq!(code(&["diff", "after", "run", "--fail-on", "never"]), Some(0));
+    assert_eq!(code(&["diff", "run", "after", "--fail-on", "regression"]), Some(0));
+    assert_eq!(code(&["diff", "run", "run", "--fail-on", "inconclusive"]), Some(0));
+    let few = ["--before-steps", "first", "--after-steps", "first"];
+    let few =
+        |fail_on| code(&[&["diff", "after", "run", "--fail-on", fail_on][..], &few[..]].concat());
+    assert_eq!((few("regression"), few("inconclusive")), (Some(0), Some(1)));
     assert_eq!(code(&["diff", "after", "run", "--fail-on-regression", "5"]), Some(1));
     assert_eq!(code(&["diff", "after", "run", "--fail-on-regression", "1000%"]), Some(0));
     assert_eq!(code(&["diff", "run", "after", "--fail-on-regression", "0"]), Some(0));
@@ -463,6 +614,7 @@ fn the_exit_code_is_for_regressions() {
         ["--before-steps", "77"],
         ["--after-ranks", "9"],
         ["--fail-on-regression", "-1"],
+        ["--fail-on", "improvement"],
         ["--tolerance", "inf"],
     ] {
         let output = place.run(&["diff", "run", "after", wrong[0], wrong[1]]);

@@ -15,12 +15,14 @@ use crate::table::{ConditionTable, GainMethod, TestTable};
 pub(crate) struct Checker<'a, 'p, 'e, 's> {
     pub(crate) env: &'e Environment<'s>,
     pub(crate) metric: &'a MetricSpec,
+    /// Where the columns are, in words: "the view `gpu_utilization`".
+    pub(crate) place: &'a str,
     pub(crate) problems: &'a mut Problems<'p>,
 }
 
 impl<'s> Checker<'_, '_, '_, 's> {
     fn names(&mut self, at: &Span, names: &[String], extra: &[&str]) {
-        // The columns of a rule's own query are known only when it runs.
+        // The columns of a rule's own query are known only once it is planned.
         if self.metric.columns.is_empty() {
             return;
         }
@@ -29,13 +31,9 @@ impl<'s> Checker<'_, '_, '_, 's> {
             names.iter().filter(|n| !columns().any(|c| c == *n) && !extra.contains(&n.as_str()))
         {
             let help = did_you_mean(name, columns()).unwrap_or_else(|| {
-                format!(
-                    "columns of `{}`: {}",
-                    self.metric.view,
-                    columns().collect::<Vec<_>>().join(", ")
-                )
+                format!("its columns: {}", columns().collect::<Vec<_>>().join(", "))
             });
-            let message = format!("the view `{}` has no column `{name}`", self.metric.view);
+            let message = format!("{} has no column `{name}`", self.place);
             self.problems.add(at, message, Some(help));
         }
     }

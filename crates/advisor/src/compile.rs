@@ -7,6 +7,7 @@ use crate::expr;
 use crate::grade::{Confidence, Severity};
 use crate::layers::{Layered, Text};
 use crate::problem::{Problems, Span, did_you_mean, nearest};
+use crate::query::RuleQuery;
 use crate::rule::{Check, Rule};
 use crate::threshold::{self, Threshold};
 
@@ -70,7 +71,9 @@ impl Compiler<'_, '_> {
         let metric = self.metric(metrics)?;
         let checks = self.checks(&metric);
         let env = expr::environment();
-        let mut checker = Checker { env: &env, metric: &metric, problems: self.problems };
+        let place = self.place(&metric);
+        let mut checker =
+            Checker { env: &env, metric: &metric, place: &place, problems: self.problems };
         for text in [&title, &message].into_iter().flatten() {
             checker.template(text);
         }
@@ -156,7 +159,7 @@ impl Compiler<'_, '_> {
                 None
             }
             (Some(name), None) => self.named_metric(&name, metrics),
-            (None, Some(sql)) => self.query_metric(&sql),
+            (None, Some(sql)) => self.query_metric(&sql, metrics),
             (None, None) => {
                 let message = format!("rule `{}` has no `metric`", layered.name);
                 let help = "`metric = \"view.column\"`; `advisor tables` lists them".to_owned();
@@ -192,7 +195,7 @@ impl Compiler<'_, '_> {
         None
     }
 
-    fn query_metric(&mut self, sql: &Text<'_>) -> Option<MetricSpec> {
+    fn query_metric(&mut self, sql: &Text<'_>, metrics: &[MetricSpec]) -> Option<MetricSpec> {
         let layered = self.layered;
         let mut need = |key: &str, text: Option<Text<'_>>| {
             if text.is_none() {
@@ -221,18 +224,30 @@ impl Compiler<'_, '_> {
                 .unwrap_or_else(|| format!("one of {}", names.join(", ")));
             self.problems.add(&scope.span, format!("unknown scope `{}`", scope.text), Some(help));
         }
-        Some(MetricSpec {
-            view: layered.name.clone(),
+        let query = RuleQuery {
+            name: layered.name.clone(),
+            sql: sql.text.to_owned(),
             column: column.text.to_owned(),
             unit: parsed_unit?,
             scope: parsed_scope?,
-            doc: "Result of the rule's own query.".to_owned(),
-            columns: Vec::new(),
-        })
+        };
+        // Known only to those who have planned the query.
+        let columns = metrics.iter().find(|m| m.view == layered.name).map(|m| m.columns.clone());
+        Some(query.metric(columns.unwrap_or_default()))
+    }
+
+    /// Where the columns of a row come from, in words.
+    fn place(&self, metric: &MetricSpec) -> String {
+        if self.layered.last(|t| t.sql.as_ref()).is_some() {
+            format!("the query of `{}`", metric.view)
+        } else {
+            format!("the view `{}`", metric.view)
+        }
     }
 
     fn checks(&mut self, metric: &MetricSpec) -> Vec<Check> {
         let layered = self.layered;
+        let place = self.place(metric);
         let stated: Vec<(Severity, Text<'_>)> = Severity::WORST_FIRST
             .into_iter()
             .enumerate()
@@ -262,7 +277,7 @@ impl Compiler<'_, '_> {
             let Some(unit) = unit else {
                 self.problems.add(
                     &column.span,
-                    format!("the view `{}` has no column `{}`", metric.view, column.text),
+                    format!("{place} has no column `{}`", column.text),
                     did_you_mean(column.text, metric.columns.iter().map(|(c, _)| c.as_str())),
                 );
                 continue;

@@ -204,6 +204,7 @@ fn finding<'s>(
         advice: rule.advice.iter().map(|a| fill(a)).filter(|a| !a.is_empty()).collect(),
         links: rule.links.clone(),
         fingerprint: fingerprint(parts),
+        baseline_state: None,
         rank_pct: 0.0,
         is_note: rule.is_trace_quality(),
     }

@@ -4,6 +4,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use trace_model::Value;
 
+use crate::baseline::BaselineState;
 use crate::grade::{Confidence, Severity};
 use crate::table::GainMethod;
 
@@ -55,6 +56,9 @@ pub struct Finding {
     /// Stable across runs as long as the same rule fires for the same ranks, devices, ...: for
     /// baselines. 16 hexadecimal digits.
     pub fingerprint: String,
+    /// What became of it since the baseline; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline_state: Option<BaselineState>,
     /// Percent of step time that this ranks as, before confidence.
     #[serde(skip)]
     pub(crate) rank_pct: f64,

@@ -41,7 +41,9 @@
 //! assert_eq!(report.findings[0].threshold_at, "my.toml:6");
 //! ```
 
+mod baseline;
 mod checker;
+mod comparison;
 mod compile;
 mod evaluate;
 mod explain;
@@ -50,7 +52,9 @@ mod finding;
 mod grade;
 mod headline;
 mod layers;
+mod policy;
 mod problem;
+mod query;
 mod rank;
 mod rates;
 mod report;
@@ -67,20 +71,26 @@ mod verdict;
 #[cfg(test)]
 mod tests;
 
+pub use baseline::{
+    AgainstBaseline, Baseline, BaselineReport, BaselineState, GoneFinding, Undecided,
+};
+pub use comparison::{Comparison, judge_comparison};
 pub use explain::explain;
 pub use finding::{
     Affected, AffectedRow, Columns, Evidence, Finding, GainEstimate, MAX_AFFECTED, MAX_EVIDENCE,
 };
 pub use grade::{Confidence, Severity};
 pub use headline::{Headline, Predicted};
+pub use policy::{FailOn, Policy, UnknownSelector};
 pub use problem::{Problem, RuleSource};
+pub use query::{RuleQuery, StatedQuery};
 pub use rates::{Rates, RuleRate};
 pub use report::{
-    IgnoredFinding, REPORT_SCHEMA_VERSION, Report, ReportWarning, Run, RunSource, Tool,
-    UnknownRule, advise,
+    HiddenFinding, IgnoredFinding, REPORT_SCHEMA_VERSION, Report, ReportWarning, Run, RunSource,
+    Tool, UnknownRule, advise,
 };
-pub use rule::{Check, Condition, Gain, Lower, Rule, RuleQuery, TRACE_QUALITY};
-pub use ruleset::RuleSet;
+pub use rule::{Check, Condition, Gain, Lower, Rule, TRACE_QUALITY};
+pub use ruleset::{Off, RuleSet};
 pub use schema::rule_schema_json;
 pub use selftest::{TestFailure, TestRun};
 pub use suppress::{Date, Ignore};
@@ -89,7 +99,7 @@ pub use threshold::Threshold;
 
 /// The shipped rule files: name in findings and problems, and text. `default.toml` explains the fields and
 /// stands alone; the others go with it, by area.
-const SHIPPED: [(&str, &str); 7] = [
+const SHIPPED: [(&str, &str); 8] = [
     ("rules/default.toml", include_str!("../rules/default.toml")),
     ("rules/kernels.toml", include_str!("../rules/kernels.toml")),
     ("rules/memory.toml", include_str!("../rules/memory.toml")),
@@ -97,6 +107,7 @@ const SHIPPED: [(&str, &str); 7] = [
     ("rules/loop.toml", include_str!("../rules/loop.toml")),
     ("rules/machines.toml", include_str!("../rules/machines.toml")),
     ("rules/trace-quality.toml", include_str!("../rules/trace-quality.toml")),
+    ("rules/regression.toml", include_str!("../rules/regression.toml")),
 ];
 
 /// The rules that are shipped, in the order in which they are read. A file of yours comes after them.

@@ -31,6 +31,19 @@ pub struct Problem {
     pub help: Option<String>,
 }
 
+impl Problem {
+    /// A mistake at some bytes of a file.
+    pub(crate) fn at(
+        source: &RuleSource,
+        span: Range<usize>,
+        message: String,
+        help: Option<String>,
+    ) -> Self {
+        let (line, column) = line_column(&source.text, span.start);
+        Self { file: source.name.clone(), span, line, column, message, help }
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.message)?;
@@ -63,16 +76,13 @@ impl<'a> Problems<'a> {
 
     pub(crate) fn add(&mut self, span: &Span, message: impl Into<String>, help: Option<String>) {
         let source = &self.sources[span.file];
-        let (line, column) = line_column(&source.text, span.bytes.start);
-        let problem = Problem {
-            file: source.name.clone(),
-            span: span.bytes.clone(),
-            line,
-            column,
-            message: message.into(),
-            help,
-        };
+        let problem = Problem::at(source, span.bytes.clone(), message.into(), help);
         self.list.push((span.clone(), problem));
+    }
+
+    /// Takes over the problems of another collection whose place is wanted.
+    pub(crate) fn take(&mut self, others: Self, wanted: impl Fn(&Span) -> bool) {
+        self.list.extend(others.list.into_iter().filter(|(at, _)| wanted(at)));
     }
 
     /// `file:line` of a place.

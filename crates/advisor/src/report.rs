@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use minijinja::Environment;
+use schemars::JsonSchema;
 use serde::Serialize;
 use trace_model::{MetricTable, RunInfo, Value, Warning};
 
+use crate::baseline::{AgainstBaseline, BaselineState};
 use crate::evaluate::{Outcome, StepTimes, evaluate};
 use crate::expr;
 use crate::finding::{Finding, tidy};
@@ -13,6 +16,7 @@ use crate::headline::{Headline, headline};
 use crate::rank::rank;
 use crate::rule::Rule;
 use crate::ruleset::RuleSet;
+use crate::suppress::{Date, Ignore};
 
 /// Version of the report's JSON. It grows when a field changes meaning or goes; not when one is
 /// added.
@@ -37,14 +41,22 @@ pub struct Report {
     pub unknown: Vec<UnknownRule>,
     /// Findings that the rule files silence.
     pub ignored: Vec<IgnoredFinding>,
+    /// Findings that could return too little to be shown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub below_min_gain: Vec<HiddenFinding>,
+    /// What became of the findings of an earlier report; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<AgainstBaseline>,
     /// What could not be read, and entries of rule files that no longer do anything.
     pub warnings: Vec<ReportWarning>,
 }
 
 impl Report {
-    /// The worst severity of a finding that is advice; notes about the trace do not count.
+    /// The worst severity of a finding that is advice; notes about the trace do not count. Against a
+    /// baseline, only what is new or worse does.
     pub fn worst(&self) -> Option<Severity> {
-        self.advice().map(|f| f.severity).max()
+        let counts = |f: &&Finding| f.baseline_state.is_none_or(BaselineState::is_regression);
+        self.advice().filter(counts).map(|f| f.severity).max()
     }
 
     /// Findings about the program.
@@ -132,6 +144,17 @@ pub struct IgnoredFinding {
     pub at: String,
 }
 
+/// A finding that could return less than the policy asks for.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct HiddenFinding {
+    /// Code.
+    pub code: String,
+    /// Name.
+    pub name: String,
+    /// Percent of step time that a fix may return.
+    pub gain_high_pct: f64,
+}
+
 /// A partial failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReportWarning {
@@ -157,60 +180,16 @@ pub fn advise(
 ) -> Report {
     let env = expr::environment();
     let steps = StepTimes::read(tables);
-    let mut findings = Vec::new();
-    let (mut passed, mut unknown, mut ignored) = (Vec::new(), Vec::new(), Vec::new());
-    let mut ceilings = BTreeMap::new();
+    let judged = judge(rules.of_runs(), rules, tables, &steps, &env);
+    let Judged { mut findings, passed, unknown, ignored, ceilings, .. } = judged;
     let mut warnings: Vec<ReportWarning> = warnings.iter().map(ReportWarning::from).collect();
+    warnings.extend(judged.warnings);
 
-    for rule in rules.rules() {
-        let table = tables.iter().find(|t| t.view == rule.table());
-        let judged = evaluate(rule, table, &steps, &env);
-        if let Some(ceiling) = judged.ceiling {
-            ceilings.insert(rule.code.clone(), ceiling * 100.0);
-        }
-        let ignore = rules.ignores().iter().rev().find(|i| i.code == rule.code);
-        let holds = ignore.filter(|i| !i.is_expired(rules.today()));
-        if let Some(expired) = ignore.filter(|i| i.is_expired(rules.today())) {
-            warnings.push(about_ignore(
-                "ignore-expired",
-                rule,
-                &expired.at,
-                "is over",
-                expired.until,
-            ));
-        }
-        match judged.outcome {
-            Outcome::Fired(finding) => match holds {
-                Some(ignore) => ignored.push(IgnoredFinding {
-                    code: finding.code,
-                    name: finding.name,
-                    severity: finding.severity,
-                    title: finding.title,
-                    reason: ignore.reason.clone(),
-                    until: ignore.until.map(|d| d.to_string()),
-                    at: ignore.at.clone(),
-                }),
-                None => findings.push(*finding),
-            },
-            outcome => {
-                if let Some(ignore) = holds {
-                    let what = "silences nothing in this run";
-                    warnings.push(about_ignore("ignore-unused", rule, &ignore.at, what, None));
-                }
-                match outcome {
-                    Outcome::Unknown(reason) => unknown.push(UnknownRule {
-                        code: rule.code.clone(),
-                        name: rule.name.clone(),
-                        reason,
-                    }),
-                    _ => passed.push(rule.code.clone()),
-                }
-            }
-        }
-    }
-    weaken(&mut findings, rules.rules());
+    let watched = judge(rules.watched().iter(), rules, tables, &steps, &env).findings;
+    weaken(&mut findings, rules.rules().iter().chain(rules.watched()), &watched);
     second_opinions(&mut findings, rules.rules(), tables);
     sources(&mut findings, rules.rules(), tables);
+    let below_min_gain = take_small(&mut findings, rules.policy().min_gain_pct);
     rank(&mut findings, rules.rules());
     let headline = headline(&findings, rules.rules(), &ceilings, steps.slowest(), unknown.len());
     Report {
@@ -225,8 +204,94 @@ pub fn advise(
         passed,
         unknown,
         ignored,
+        below_min_gain,
+        baseline: None,
         warnings,
     }
+}
+
+/// What some rules say, each on its own.
+#[derive(Default)]
+pub(crate) struct Judged {
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) passed: Vec<String>,
+    pub(crate) unknown: Vec<UnknownRule>,
+    pub(crate) ignored: Vec<IgnoredFinding>,
+    pub(crate) warnings: Vec<ReportWarning>,
+    /// Largest loss by rule, percent of step time.
+    ceilings: BTreeMap<String, f64>,
+}
+
+/// Judges with each of `judging`, rules of the set, and silences what the set ignores.
+pub(crate) fn judge<'r>(
+    judging: impl Iterator<Item = &'r Rule>,
+    rules: &'r RuleSet,
+    tables: &[MetricTable],
+    steps: &StepTimes,
+    env: &Environment<'r>,
+) -> Judged {
+    let mut all = Judged::default();
+    // Entries that mean any of these rules, with whether they silence one.
+    let mut entries: BTreeMap<usize, bool> = BTreeMap::new();
+    for rule in judging {
+        let table = tables.iter().find(|t| t.view == rule.table());
+        let judged = evaluate(rule, table, steps, env);
+        if let Some(ceiling) = judged.ceiling {
+            all.ceilings.insert(rule.code.clone(), ceiling * 100.0);
+        }
+        let meant = rules.ignores().iter().enumerate().filter(|(_, i)| i.means(&rule.code));
+        let meant: Vec<_> = meant.collect();
+        for (at, _) in &meant {
+            entries.entry(*at).or_default();
+        }
+        let holds = meant.into_iter().rev().find(|(_, i)| !i.is_expired(rules.today()));
+        match judged.outcome {
+            Outcome::Fired(finding) => match holds {
+                Some((at, ignore)) => {
+                    entries.insert(at, true);
+                    all.ignored.push(IgnoredFinding {
+                        code: finding.code,
+                        name: finding.name,
+                        severity: finding.severity,
+                        title: finding.title,
+                        reason: ignore.reason.clone(),
+                        until: ignore.until.map(|d| d.to_string()),
+                        at: ignore.at.clone(),
+                    });
+                }
+                None => all.findings.push(*finding),
+            },
+            Outcome::Unknown(reason) => all.unknown.push(UnknownRule {
+                code: rule.code.clone(),
+                name: rule.name.clone(),
+                reason,
+            }),
+            Outcome::Passed => all.passed.push(rule.code.clone()),
+        }
+    }
+    for (at, silences) in entries {
+        let ignore = &rules.ignores()[at];
+        if ignore.is_expired(rules.today()) {
+            all.warnings.push(about_ignore("ignore-expired", ignore, "is over", ignore.until));
+        } else if !silences {
+            let what = "silences nothing in this run";
+            all.warnings.push(about_ignore("ignore-unused", ignore, what, None));
+        }
+    }
+    all
+}
+
+/// Takes out what could return less than `min_pct` of step time. What has no estimate stays: nobody knows.
+fn take_small(findings: &mut Vec<Finding>, min_pct: Option<f64>) -> Vec<HiddenFinding> {
+    let Some(min_pct) = min_pct else { return Vec::new() };
+    let small = findings
+        .extract_if(.., |f| !f.is_note() && f.gain.high_pct.is_some_and(|high| high < min_pct));
+    small
+        .filter_map(|f| {
+            let gain_high_pct = f.gain.high_pct?;
+            Some(HiddenFinding { code: f.code, name: f.name, gain_high_pct })
+        })
+        .collect()
 }
 
 /// Adds the second estimates of gains. One that says much less than the first makes the finding less
@@ -297,13 +362,16 @@ fn most_of(table: &MetricTable, column: &str, ranks: &[i64]) -> Option<f64> {
 }
 
 /// Lowers the confidence of findings whose numbers a note about the trace puts in doubt: those of
-/// the areas it names, if they are about a rank it is about.
-fn weaken(findings: &mut [Finding], rules: &[Rule]) {
+/// the areas it names, if they are about a rank it is about. `watched`: notes that are not shown.
+fn weaken<'r>(
+    findings: &mut [Finding],
+    rules: impl Iterator<Item = &'r Rule>,
+    watched: &[Finding],
+) {
     let notes: Vec<(&Rule, String, Vec<i64>)> = rules
-        .iter()
         .filter(|r| !r.weakens.is_empty())
         .filter_map(|r| {
-            let note = findings.iter().find(|f| f.code == r.code)?;
+            let note = findings.iter().chain(watched).find(|f| f.code == r.code)?;
             Some((r, note.title.clone(), note.affected.ranks.clone()))
         })
         .collect();
@@ -321,18 +389,12 @@ fn weaken(findings: &mut [Finding], rules: &[Rule]) {
     }
 }
 
-fn about_ignore(
-    kind: &str,
-    rule: &Rule,
-    at: &str,
-    what: &str,
-    until: Option<crate::Date>,
-) -> ReportWarning {
+fn about_ignore(kind: &str, ignore: &Ignore, what: &str, until: Option<Date>) -> ReportWarning {
     let day = until.map(|d| format!(" ({d})")).unwrap_or_default();
     ReportWarning {
         code: kind.to_owned(),
-        file: at.to_owned(),
-        message: format!("the entry that ignores {} {what}{day}: remove it", rule.code),
+        file: ignore.at.clone(),
+        message: format!("the entry that ignores {} {what}{day}: remove it", ignore.what()),
         count: 1,
     }
 }

@@ -1,6 +1,6 @@
 //! A rule, checked: what evaluation, explanation and listing read.
 
-use trace_model::MetricSpec;
+use trace_model::{COMPARISON_VIEWS, MetricSpec};
 
 use crate::grade::{Confidence, Severity};
 use crate::table::{GainMethod, TestTable};
@@ -69,6 +69,11 @@ impl Rule {
         self.category == TRACE_QUALITY
     }
 
+    /// Whether it judges a comparison of two runs, not a run.
+    pub fn is_comparison(&self) -> bool {
+        COMPARISON_VIEWS.contains(&self.table())
+    }
+
     /// Name of the metric table it judges: the view, or the rule's name if it brings a query.
     pub fn table(&self) -> &str {
         &self.metric.view
@@ -128,20 +133,4 @@ pub struct Gain {
 pub(crate) struct Test {
     pub(crate) at: String,
     pub(crate) row: TestTable,
-}
-
-/// A query that a rule brings along. Run it, make a `MetricTable` whose `view` is `name`, and hand
-/// that in with the others.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RuleQuery {
-    /// Name of the rule, and of the metric table to make.
-    pub name: String,
-    /// The query.
-    pub sql: String,
-    /// Column that is judged; the query must return it.
-    pub column: String,
-    /// Its unit.
-    pub unit: trace_model::Unit,
-    /// What one row is about.
-    pub scope: trace_model::Scope,
 }

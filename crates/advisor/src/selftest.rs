@@ -9,12 +9,14 @@ use crate::evaluate::{Outcome, StepTimes, evaluate};
 use crate::expr;
 use crate::finding::Finding;
 use crate::rule::{Rule, Test};
-use crate::ruleset::RuleSet;
+use crate::ruleset::{Off, RuleSet};
 use crate::table::Cell;
 
 /// Outcome of the rules' own tests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TestRun {
+    /// Rules that are switched on, selected or not.
+    pub rules: usize,
     /// Tests run.
     pub run: usize,
     /// Rules that have none: new ones without tests, and those whose tests no longer apply because
@@ -46,8 +48,9 @@ impl fmt::Display for TestFailure {
 impl RuleSet {
     /// Runs each rule's own tests.
     pub fn test(&self) -> TestRun {
-        let mut result = TestRun { run: 0, untested: Vec::new(), failures: Vec::new() };
-        for rule in self.rules() {
+        let mut result = TestRun { rules: 0, run: 0, untested: Vec::new(), failures: Vec::new() };
+        for rule in self.all().iter().filter(|r| self.off(r) != Some(Off::Disabled)) {
+            result.rules += 1;
             if rule.tests.is_empty() {
                 result.untested.push(rule.code.clone());
             }

@@ -20,33 +20,53 @@ pub(crate) enum Place {
     Rule,
     /// `[ignore.<name>]`.
     Ignore,
+    /// `[policy]`.
+    Policy,
 }
 
-/// Adds what is wrong with the shape of `value`; `true` if nothing is.
-pub(crate) fn check(
-    value: &Spanned<DeValue<'_>>,
+/// Adds what is wrong with the shape of `value`. Returns what is left of it without the keys that are wrong, so that one
+/// mistake hides no other, and whether nothing is.
+pub(crate) fn check<'i>(
+    value: Spanned<DeValue<'i>>,
     place: Place,
     file: usize,
     problems: &mut Problems<'_>,
-) -> bool {
+) -> (Spanned<DeValue<'i>>, bool) {
     let name = match place {
         Place::Rule => "RuleTable",
         Place::Ignore => "IgnoreTable",
+        Place::Policy => "PolicyTable",
     };
-    let mut walk = Walk { file, problems, sound: true };
-    walk.value(value, &SCHEMA["$defs"][name], "the table");
-    walk.sound
+    let mut walk = Walk { file, problems, wrong: Vec::new() };
+    walk.value(&value, &SCHEMA["$defs"][name], "the table");
+    let wrong = walk.wrong;
+    if wrong.is_empty() {
+        return (value, true);
+    }
+    let span = value.span();
+    let rest = match value.into_inner() {
+        DeValue::Table(table) => {
+            let right = table.into_iter().filter(|(key, value)| {
+                let entry = key.span().start..value.span().end;
+                !wrong.iter().any(|at| entry.contains(at))
+            });
+            DeValue::Table(right.collect())
+        }
+        other => other,
+    };
+    (Spanned::new(span, rest), false)
 }
 
 struct Walk<'a, 'p> {
     file: usize,
     problems: &'a mut Problems<'p>,
-    sound: bool,
+    /// Where what is wrong begins.
+    wrong: Vec<usize>,
 }
 
 impl Walk<'_, '_> {
     fn add(&mut self, bytes: std::ops::Range<usize>, message: String, help: Option<String>) {
-        self.sound = false;
+        self.wrong.push(bytes.start);
         self.problems.add(&Span { file: self.file, bytes }, message, help);
     }
 
@@ -90,7 +110,9 @@ impl Walk<'_, '_> {
             other => {
                 let message =
                     format!("{what} must be {}, not {}", expected(schema), other.type_str());
-                self.add(value.span(), message, None);
+                let quote = allows(schema, "string")
+                    && !matches!(other, DeValue::Array(_) | DeValue::Table(_));
+                self.add(value.span(), message, quote.then(|| "put it in quotes".to_owned()));
             }
         }
     }

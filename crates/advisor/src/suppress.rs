@@ -58,11 +58,13 @@ impl fmt::Display for Date {
     }
 }
 
-/// An entry that silences a rule.
+/// An entry that silences rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ignore {
-    /// Code of the rule.
-    pub code: String,
+    /// As written: a code, the beginning of codes, a name or a category.
+    pub selector: String,
+    /// Codes of the rules that it means.
+    pub codes: Vec<String>,
     /// Why.
     pub reason: String,
     /// Last day it holds; for good if `None`.
@@ -72,6 +74,19 @@ pub struct Ignore {
 }
 
 impl Ignore {
+    /// Whether it means the rule with this code.
+    pub fn means(&self, code: &str) -> bool {
+        self.codes.iter().any(|c| c == code)
+    }
+
+    /// The rules it means, in words: the code if it is one.
+    pub(crate) fn what(&self) -> &str {
+        match self.codes.as_slice() {
+            [code] => code,
+            _ => &self.selector,
+        }
+    }
+
     /// Whether it no longer holds on the day `today`.
     pub fn is_expired(&self, today: Option<Date>) -> bool {
         matches!((self.until, today), (Some(until), Some(today)) if until < today)
@@ -110,7 +125,8 @@ mod tests {
     #[test]
     fn an_entry_holds_through_its_last_day() {
         let ignore = Ignore {
-            code: "IN001".to_owned(),
+            selector: "IN".to_owned(),
+            codes: vec!["IN001".to_owned()],
             reason: "known".to_owned(),
             until: Date::parse("2027-01-01"),
             at: "rules.toml:1".to_owned(),
@@ -118,5 +134,6 @@ mod tests {
         assert!(!ignore.is_expired(Date::parse("2027-01-01")));
         assert!(ignore.is_expired(Date::parse("2027-01-02")));
         assert!(!ignore.is_expired(None));
+        assert!(ignore.means("IN001") && !ignore.means("IN002"));
     }
 }

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::grade::{Confidence, Severity};
+use crate::policy::FailOn;
 
 /// A rule file.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -21,10 +22,31 @@ pub(crate) struct RuleFile {
     #[serde(default)]
     #[allow(dead_code, reason = "tables are read one by one, so that one mistake hides no other")]
     pub(crate) rule: BTreeMap<String, RuleTable>,
-    /// Rules to silence, by name or code.
+    /// Findings to silence, by code, beginning of codes, name or category.
     #[serde(default)]
     #[allow(dead_code, reason = "as above")]
     pub(crate) ignore: BTreeMap<String, IgnoreTable>,
+    /// Which rules judge at all, and what counts.
+    #[allow(dead_code, reason = "as above")]
+    pub(crate) policy: Option<PolicyTable>,
+}
+
+/// Which rules judge at all, and what counts. A later file changes only the keys it states; options of the command
+/// line go before.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PolicyTable {
+    /// Only these rules: codes, beginnings of codes, names, categories, or `ALL`. All, if empty.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub(crate) select: Option<Vec<Spanned<String>>>,
+    /// Not these, whatever is selected.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub(crate) ignore: Option<Vec<Spanned<String>>>,
+    /// Findings that could return less of the step time are hidden: `1 %`.
+    #[schemars(with = "Option<String>")]
+    pub(crate) min_gain: Option<Spanned<String>>,
+    /// Least severity that makes a check fail; `never` for none.
+    pub(crate) fail_on: Option<FailOn>,
 }
 
 /// One rule.

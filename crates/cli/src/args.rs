@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use regex::Regex;
-use trace_advisor::advisor::Severity;
+use trace_advisor::advisor;
 use trace_advisor::analyses::diff::Steps;
 use trace_advisor::analyses::{Range, Ranges};
 
@@ -34,7 +34,7 @@ pub(crate) enum Command {
     /// Judge a run and print what to fix, most useful first
     ///
     /// Exit code: 0 if there are no findings at or above --fail-on, 1 if there are, 2 if the run
-    /// could not be judged.
+    /// could not be judged. With --baseline, only new and worse findings count.
     Check(Check),
     /// Ask a run questions in SQL: one query, or an interactive shell
     Sql(Sql),
@@ -46,8 +46,10 @@ pub(crate) enum Command {
     /// innermost range that makes progress, and what the device does. Names of kernels, calls and
     /// operators are matched although versions and vendors rename them; such a match is marked.
     ///
-    /// Exit code: 0; 1 if the median step is slower than --fail-on-regression allows; 2 if the runs
-    /// could not be compared.
+    /// The change of the median step is held against how much steps vary: the verdict is regression,
+    /// improvement, unchanged or inconclusive.
+    ///
+    /// Exit code: 0; 1 if the verdict is one that --fail-on names; 2 if the runs could not be compared.
     Diff(Diff),
     /// Copy the traces of a run with tracks for trace viewers: counters, critical path, findings
     ///
@@ -69,6 +71,8 @@ pub(crate) enum Command {
     Explain(Explain),
     /// List rules, run their tests, print the schema of rule files
     Rules(Rules),
+    /// Write a rule file to start from, with comments
+    Init(Init),
     /// Write the traces of a simulated run with a known bottleneck
     Demo(Demo),
 }
@@ -142,6 +146,20 @@ pub(crate) struct RuleFiles {
     pub(crate) no_default_rules: bool,
 }
 
+/// Which rules judge.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct RuleChoice {
+    #[command(flatten)]
+    pub(crate) files: RuleFiles,
+    /// Only these rules: codes (IN001), beginnings of codes (IN), names or categories, or ALL; goes
+    /// before `select` of rule files
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = RULES)]
+    pub(crate) select: Option<Vec<String>>,
+    /// Not these rules, whatever is selected; goes before `ignore` of rule files
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = RULES)]
+    pub(crate) ignore: Option<Vec<String>>,
+}
+
 /// Where rows go and how they look.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Rows {
@@ -201,11 +219,10 @@ pub(crate) enum ReportFormat {
 }
 
 /// From which severity on findings fail the check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FailOn {
     Info,
     Low,
-    #[default]
     Medium,
     High,
     Critical,
@@ -213,16 +230,15 @@ pub(crate) enum FailOn {
     Never,
 }
 
-impl FailOn {
-    /// The least severity that fails.
-    pub(crate) fn severity(self) -> Option<Severity> {
-        match self {
-            Self::Info => Some(Severity::Info),
-            Self::Low => Some(Severity::Low),
-            Self::Medium => Some(Severity::Medium),
-            Self::High => Some(Severity::High),
-            Self::Critical => Some(Severity::Critical),
-            Self::Never => None,
+impl From<FailOn> for advisor::FailOn {
+    fn from(fail_on: FailOn) -> Self {
+        match fail_on {
+            FailOn::Info => Self::Info,
+            FailOn::Low => Self::Low,
+            FailOn::Medium => Self::Medium,
+            FailOn::High => Self::High,
+            FailOn::Critical => Self::Critical,
+            FailOn::Never => Self::Never,
         }
     }
 }
@@ -237,10 +253,20 @@ pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) reading: Reading,
     #[command(flatten)]
-    pub(crate) rules: RuleFiles,
-    /// Least severity that makes the exit code 1
-    #[arg(long, value_enum, default_value_t, value_name = "SEVERITY", help_heading = OUTPUT)]
-    pub(crate) fail_on: FailOn,
+    pub(crate) rules: RuleChoice,
+    /// Hide findings that could return less than this many percent of the step time
+    #[arg(long, value_name = "PCT", value_parser = percent, help_heading = RULES)]
+    pub(crate) min_gain: Option<f64>,
+    /// Hold the findings against an earlier report, as --format json wrote it: only new and worse ones
+    /// make the exit code 1
+    #[arg(long, value_name = "FILE", help_heading = RULES)]
+    pub(crate) baseline: Option<PathBuf>,
+    /// Least severity that makes the exit code 1 (medium, unless a rule file says otherwise)
+    #[arg(long, value_enum, value_name = "SEVERITY", help_heading = OUTPUT)]
+    pub(crate) fail_on: Option<FailOn>,
+    /// Exit with 0 whatever is found; as --fail-on never
+    #[arg(long, conflicts_with = "fail_on", help_heading = OUTPUT)]
+    pub(crate) exit_zero: bool,
     /// How the report is written
     #[arg(long, short, value_enum, default_value_t, help_heading = OUTPUT)]
     pub(crate) format: ReportFormat,
@@ -308,6 +334,8 @@ pub(crate) struct Diff {
     /// Ranks of the run after
     #[arg(long, value_name = "RANKS", value_delimiter = ',', help_heading = INPUT)]
     pub(crate) after_ranks: Option<Vec<i32>>,
+    #[command(flatten)]
+    pub(crate) rules: RuleChoice,
     /// Only rows of this level; may be repeated
     #[arg(long = "level", value_enum, value_name = "LEVEL", help_heading = COMPARISON)]
     pub(crate) levels: Vec<DiffLevel>,
@@ -321,7 +349,8 @@ pub(crate) struct Diff {
     /// written, whatever their level
     #[arg(
         long, value_enum, value_name = "EVENTS", num_args = 0..=1, require_equals = true,
-        default_missing_value = "all", conflicts_with_all = ["levels", "fail_on_regression"],
+        default_missing_value = "all",
+        conflicts_with_all = ["levels", "fail_on", "fail_on_regression", "files"],
         help_heading = COMPARISON
     )]
     pub(crate) hta: Option<HtaEvents>,
@@ -331,7 +360,10 @@ pub(crate) struct Diff {
     /// At most this many rows a section (10 unless set), or in all where no person reads them
     #[arg(long, value_name = "N", help_heading = OUTPUT)]
     pub(crate) limit: Option<usize>,
-    /// Exit with 1 if the median step is slower by more than this many percent
+    /// Verdict that makes the exit code 1
+    #[arg(long, value_enum, value_name = "VERDICT", help_heading = OUTPUT)]
+    pub(crate) fail_on: Option<DiffFailOn>,
+    /// As --fail-on regression, with another change that counts than 5 percent of the median step
     #[arg(long, value_name = "PCT", value_parser = percent, help_heading = OUTPUT)]
     pub(crate) fail_on_regression: Option<f64>,
     /// How the comparison is written
@@ -348,6 +380,17 @@ fn percent(text: &str) -> Result<f64, String> {
         .ok()
         .filter(|v| v.is_finite() && *v >= 0.0)
         .ok_or_else(|| "not a number of percent".into())
+}
+
+/// Which verdict fails a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DiffFailOn {
+    /// The step got slower
+    Regression,
+    /// The step got slower, or that cannot be told
+    Inconclusive,
+    /// None
+    Never,
 }
 
 /// What kind of thing a row of `advisor diff` is about.
@@ -417,7 +460,7 @@ pub(crate) struct Augment {
     #[command(flatten)]
     pub(crate) reading: Reading,
     #[command(flatten)]
-    pub(crate) rules: RuleFiles,
+    pub(crate) rules: RuleChoice,
     /// Add only these
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART", help_heading = OUTPUT)]
     pub(crate) only: Vec<AugmentPart>,
@@ -471,7 +514,7 @@ pub(crate) struct Open {
     #[command(flatten)]
     pub(crate) reading: Reading,
     #[command(flatten)]
-    pub(crate) rules: RuleFiles,
+    pub(crate) rules: RuleChoice,
     /// Open a copy with counters, critical path and findings, as `augment` writes it
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) augment: bool,
@@ -525,8 +568,8 @@ pub(crate) struct Rules {
 /// What to do with rules.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RulesCommand {
-    /// List all rules with their metrics and thresholds
-    List(RuleFiles),
+    /// List all rules with their metrics and thresholds; those that do not judge are marked
+    List(RuleChoice),
     /// Run the tests that rules bring along
     Test {
         /// Rule files, on top of the shipped rules
@@ -580,6 +623,17 @@ pub(crate) enum RatesFormat {
     Json,
     /// For documents
     Markdown,
+}
+
+/// `advisor init`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Init {
+    /// Folder for `advisor.toml`
+    #[arg(value_name = "DIR", default_value = ".", help_heading = OUTPUT)]
+    pub(crate) dir: PathBuf,
+    /// Overwrite `advisor.toml` if it exists
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) force: bool,
 }
 
 /// `advisor demo`.

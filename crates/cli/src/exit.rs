@@ -1,4 +1,4 @@
-//! The three ways to end.
+//! The three ways to end. The README says in one table, under "In CI", which command ends how.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 pub enum Exit {
     /// 0: nothing to complain about.
     Clean,
-    /// 1: findings at or above `--fail-on`, or failing rule tests.
+    /// 1: findings at or above `--fail-on`, a verdict that `--fail-on` names, or failing rule tests.
     Findings,
     /// 2: the question could not be answered.
     Failed,

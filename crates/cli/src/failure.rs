@@ -106,7 +106,8 @@ fn help(error: &anyhow::Error) -> Option<String> {
     }
     match error.downcast_ref::<trace_advisor::Error>()? {
         trace_advisor::Error::Ingest(error) => ingest_help(error),
-        trace_advisor::Error::Analysis(error) => analysis_help(error),
+        trace_advisor::Error::Analysis(error)
+        | trace_advisor::Error::RuleQuery { source: error, .. } => analysis_help(error),
         _ => None,
     }
 }

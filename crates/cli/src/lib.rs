@@ -5,6 +5,7 @@
 //! [`Console`] it is given. [`demo`] makes traces to try it on.
 
 mod args;
+mod baseline;
 mod commands;
 mod console;
 pub mod demo;

@@ -1,5 +1,6 @@
 //! Two runs compared.
 
+use advisor::{Comparison, RuleSet};
 use analyses::diff::{DeviceType, Diff, DiffOptions};
 use trace_model::RecordBatch;
 
@@ -19,6 +20,11 @@ use crate::pipeline::Run;
 /// ```
 pub fn diff(before: &Run, after: &Run, options: &DiffOptions) -> Result<Diff, Error> {
     Ok(analyses::diff::diff(before.session(), after.session(), options)?)
+}
+
+/// Judges a comparison with the rules about comparisons.
+pub fn judge(diff: &Diff, rules: &RuleSet) -> Comparison {
+    advisor::judge_comparison(rules, &diff.tables)
 }
 
 /// Compares calls and time by name as `TraceDiff.compare_traces` of Holistic Trace Analysis does.

@@ -25,7 +25,7 @@ pub use trace_model;
 
 pub use advisor::{Report, RuleSet, RuleSource};
 pub use augment::{Added, Augmentation, Augmented};
-pub use diff::{compare_traces, diff};
+pub use diff::{compare_traces, diff, judge};
 pub use error::Error;
 pub use pipeline::{Cost, OpenOptions, Run, Stage};
-pub use rules::{default_rules, load_rules};
+pub use rules::{default_rules, load_only, load_rules};

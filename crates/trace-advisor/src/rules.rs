@@ -1,11 +1,14 @@
 //! Rules, checked against the metrics of the built-in views.
 
-use advisor::{Problem, RuleQuery, RuleSet, RuleSource, shipped_rules};
+use std::sync::LazyLock;
+
+use advisor::{Problem, RuleQuery, RuleSet, RuleSource, StatedQuery, shipped_rules};
+use analyses::{Params, QueryMistake, Session};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use arrow::error::ArrowError;
-use trace_model::{MetricTable, RecordBatch, Unit, Value};
+use trace_model::{MetricTable, RecordBatch, TableSet, Unit, Value};
 
 /// The shipped rules.
 ///
@@ -25,7 +28,55 @@ pub fn default_rules() -> RuleSet {
 pub fn load_rules(files: &[RuleSource]) -> Result<RuleSet, Vec<Problem>> {
     let mut sources = shipped_rules();
     sources.extend_from_slice(files);
-    RuleSet::load(&sources, &analyses::catalog().metrics())
+    load_only(&sources)
+}
+
+/// The rules of these files and no others. Queries that rules bring along are planned against the tables and views
+/// there are.
+///
+/// # Errors
+/// Every mistake in every file, in order of place.
+pub fn load_only(sources: &[RuleSource]) -> Result<RuleSet, Vec<Problem>> {
+    let mut metrics = analyses::catalog().metrics();
+    metrics.extend(analyses::diff::metrics());
+    let mut problems = Vec::new();
+    for stated in StatedQuery::of(sources) {
+        match plan(&stated.query) {
+            Ok(columns) => metrics.push(stated.query.metric(columns)),
+            Err(mistake) => {
+                let QueryMistake { line, message, help } = mistake;
+                problems.push(stated.problem(sources, line, message, help));
+            }
+        }
+    }
+    match RuleSet::load(sources, &metrics) {
+        Ok(rules) if problems.is_empty() => Ok(rules),
+        Ok(_) => Err(problems),
+        Err(more) => {
+            problems.extend(more);
+            let file = |p: &Problem| sources.iter().position(|s| s.name == p.file);
+            problems.sort_by_key(|p| (file(p), p.span.start));
+            Err(problems)
+        }
+    }
+}
+
+/// The columns that a query returns, found on a run without rows.
+fn plan(query: &RuleQuery) -> Result<Vec<(String, Unit)>, QueryMistake> {
+    static EMPTY: LazyLock<Result<Session, analyses::Error>> =
+        LazyLock::new(|| Session::new(TableSet::default(), Params::default()));
+    let mistake = |message| QueryMistake { line: None, message, help: None };
+    let session = EMPTY.as_ref().map_err(|e| mistake(e.to_string()))?;
+    let batches = session.sql(&query.sql).map_err(|e| e.query_mistake())?;
+    let table = metric_table(query, &batches).map_err(mistake)?;
+    let schema = batches.first().map(RecordBatch::schema);
+    let judged = schema.and_then(|s| s.field_with_name(&query.column).ok().cloned());
+    if let Some(field) = judged.filter(|f| !f.data_type().is_numeric() && !f.data_type().is_null())
+    {
+        let message = format!("`{}` is no number, but {}", query.column, field.data_type());
+        return Err(mistake(message));
+    }
+    Ok(table.columns)
 }
 
 /// The rows of a rule's own query, as the rows of a view would be.

@@ -86,6 +86,9 @@ impl fmt::Display for Scope {
     }
 }
 
+/// The metric tables that a comparison of two runs fills. No view of a run is called so.
+pub const COMPARISON_VIEWS: [&str; 2] = ["diff_step_time", "diff_operators"];
+
 /// A metric as a view's header declares it. Its public name is `view.column`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetricSpec {

@@ -1,5 +1,8 @@
 //! Tests over several modules at once, on metric rows written by hand.
 
+mod baseline;
+mod fuzz;
+mod policy;
 mod problems;
 mod rates;
 mod report;
@@ -217,6 +220,18 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "rank agent device cpu_sample_count cpu_util_ratio memory_sample_count memory_span_ns \
          memory_free_bytes memory_growth_bytes memory_slope_bytes memory_rise_ratio memory_full_ns \
          machine_count busy_metric busy_ratio highest_busy_ratio behind_ratio",
+    ),
+    (
+        "diff_step_time",
+        Scope::Run,
+        "before_step_count after_step_count before_median_ns step_ns change_ratio low_ratio high_ratio \
+         noise_ratio slower_ratio verdict reason",
+    ),
+    (
+        "diff_operators",
+        Scope::Operator,
+        "level what name short_name change before_ns after_ns impact_ns step_impact_ratio step_ns spread_ratio verdict reason \
+         top_host top_host_ratio top_device top_device_ratio",
     ),
     (
         "trace_quality",

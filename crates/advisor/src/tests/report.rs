@@ -7,7 +7,7 @@ use crate::{Confidence, Date, Report, Severity, advise};
 
 const SECOND: i64 = 1_000_000_000;
 
-fn run() -> RunInfo {
+pub(super) fn run() -> RunInfo {
     RunInfo {
         path: "run/".to_owned(),
         ranks: vec![0, 1],
@@ -26,7 +26,7 @@ fn run() -> RunInfo {
     }
 }
 
-fn utilization(rank: i64, busy: f64) -> Vec<(&'static str, Value)> {
+pub(super) fn utilization(rank: i64, busy: f64) -> Vec<(&'static str, Value)> {
     let ns = |share: f64| Value::Int((share * 1e9) as i64);
     vec![
         ("rank", Value::Int(rank)),
@@ -59,7 +59,7 @@ fn causes(rank: i64, idle: f64, host: f64, sync: f64) -> Vec<(&'static str, Valu
     ]
 }
 
-fn phases(rank: i64, loading: f64, idle: f64) -> Vec<(&'static str, Value)> {
+pub(super) fn phases(rank: i64, loading: f64, idle: f64) -> Vec<(&'static str, Value)> {
     let ns = |share: f64| Value::Int((share * 1e8) as i64);
     vec![
         ("rank", Value::Int(rank)),
@@ -78,12 +78,12 @@ fn phases(rank: i64, loading: f64, idle: f64) -> Vec<(&'static str, Value)> {
     ]
 }
 
-fn rows(name: &str, rows: &[Vec<(&'static str, Value)>]) -> MetricTable {
+pub(super) fn rows(name: &str, rows: &[Vec<(&'static str, Value)>]) -> MetricTable {
     view(name, &rows.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
 
 /// Two ranks: the second waits for its loader 28 % of a step and has slow launches besides.
-fn tables() -> Vec<MetricTable> {
+pub(super) fn tables() -> Vec<MetricTable> {
     let quality = |steps: i64| {
         vec![
             ("rank", Value::Int(1)),
@@ -102,7 +102,7 @@ fn tables() -> Vec<MetricTable> {
     ]
 }
 
-fn codes(report: &Report) -> Vec<&str> {
+pub(super) fn codes(report: &Report) -> Vec<&str> {
     report.findings.iter().map(|f| f.code.as_str()).collect()
 }
 
@@ -198,12 +198,12 @@ fn a_gain_that_cannot_be_computed_is_not_a_small_one() {
 fn missing_data_is_never_a_pass() {
     let rules = with_default(&[]);
     let report = advise(&rules, &[], &RunInfo::default(), &[]);
-    assert_eq!(report.unknown.len(), rules.rules().len());
+    assert_eq!(report.unknown.len(), rules.of_runs().count());
     assert!(report.passed.is_empty() && report.findings.is_empty());
 
     let empty: Vec<MetricTable> = rules.views().iter().map(|v| view(v, &[])).collect();
     let report = advise(&rules, &empty, &RunInfo::default(), &[]);
-    assert_eq!(report.unknown.len(), rules.rules().len());
+    assert_eq!(report.unknown.len(), rules.of_runs().count());
     assert_eq!(report.unknown[0].reason, "the trace has nothing for comm_exposed");
 }
 

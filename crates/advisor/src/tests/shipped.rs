@@ -88,6 +88,7 @@ fn every_file_keeps_to_its_areas() {
         ("rules/loop.toml", &["OP", "VA", "CF"]),
         ("rules/machines.toml", &["GU", "VA", "MM"]),
         ("rules/trace-quality.toml", &["TQ"]),
+        ("rules/regression.toml", &["RG"]),
     ]);
     for rule in with_default(&[]).rules() {
         let file = rule.at.split(':').next().unwrap();

@@ -47,7 +47,7 @@ impl Category {
     }
 }
 
-type Parts = BTreeMap<(Group, &'static str), f64>;
+pub(super) type Parts = BTreeMap<(Group, &'static str), f64>;
 
 /// Names of the parts in the order of the report.
 const NAMES: &[(Group, &str)] = &[
@@ -74,14 +74,10 @@ const NAMES: &[(Group, &str)] = &[
 pub(super) const TAIL: &str = "device_tail";
 
 /// The categories that are not zero in both runs, of the groups that both runs have.
-pub(super) fn categories(
-    before: (&Session, &Chosen),
-    after: (&Session, &Chosen),
-) -> Result<Vec<Category>> {
-    let (before, after) = (parts(before.0, before.1)?, parts(after.0, after.1)?);
+pub(super) fn categories(before: &Parts, after: &Parts) -> Vec<Category> {
     let groups = |parts: &Parts| -> Vec<Group> { parts.keys().map(|(group, _)| *group).collect() };
-    let (in_before, in_after) = (groups(&before), groups(&after));
-    Ok(NAMES
+    let (in_before, in_after) = (groups(before), groups(after));
+    NAMES
         .iter()
         .filter_map(|&(group, name)| {
             // A run without device activity says nothing about idle time: no row, not a zero.
@@ -96,10 +92,11 @@ pub(super) fn categories(
             let unit = if group == Group::Memory { "bytes" } else { "ns" };
             Some(Category { group, name, unit, before, after, step_change_ratio: None })
         })
-        .collect())
+        .collect()
 }
 
-fn parts(session: &Session, chosen: &Chosen) -> Result<Parts> {
+/// The parts of a mean step of a run.
+pub(super) fn parts(session: &Session, chosen: &Chosen) -> Result<Parts> {
     let mut parts = Parts::new();
     phases(session, chosen, &mut parts)?;
     states(session, chosen, &mut parts)?;

@@ -13,9 +13,12 @@
 //! * **names**: calls and time of every name (view `diff_names`). On the device and for ranges around
 //!   others these overlap and add up to nothing.
 //!
+//! Whether the median step got slower is a [`Verdict`], held against how much steps vary by themselves.
+//!
 //! Names are matched by [`Matched`]: the same name first, then names that differ only in what changes
 //! with versions, vendors and installations. A match of the second kind is marked.
 
+mod before_after;
 mod categories;
 mod hta;
 mod level;
@@ -25,7 +28,10 @@ mod options;
 mod rows;
 mod side;
 mod summary;
+mod tables;
+mod verdict;
 
+pub use before_after::Measure;
 pub use categories::{Category, Group};
 pub use hta::{DeviceType, compare_traces};
 pub use level::Level;
@@ -33,8 +39,10 @@ pub use matching::Matched;
 pub use options::{DiffOptions, SideOptions, Sort, Steps};
 pub use rows::{Amounts, Change, Row};
 pub use summary::{Explained, Side, StepPair, Summary, Unit};
+pub use tables::metrics;
+pub use verdict::{Outcome, Sample, Verdict};
 
-use trace_model::RecordBatch;
+use trace_model::{MetricTable, RecordBatch};
 
 use self::side::{Chosen, Reading, Which, choose, ranks};
 use crate::error::Result;
@@ -49,6 +57,12 @@ pub struct Diff {
     pub categories: Vec<Category>,
     /// Every name of either run.
     pub rows: Vec<Row>,
+    /// Whether the step got slower.
+    pub verdict: Verdict,
+    /// What everybody asks for first.
+    pub before_after: Vec<Measure>,
+    /// What rules judge: [`metrics`].
+    pub tables: Vec<MetricTable>,
 }
 
 impl Diff {
@@ -75,8 +89,13 @@ pub fn diff(before: &Session, after: &Session, options: &DiffOptions) -> Result<
         if mixed { (b.ranks.len(), a.ranks.len()) } else { (b.steps.len(), a.steps.len()) };
     let mut rows =
         rows::rows(&pairs, (&b_names, counts.0), (&a_names, counts.1), options.tolerance);
+    let parts = if mixed {
+        None
+    } else {
+        Some((categories::parts(before, &b)?, categories::parts(after, &a)?))
+    };
     let mut categories =
-        if mixed { Vec::new() } else { categories::categories((before, &b), (after, &a))? };
+        parts.as_ref().map_or_else(Vec::new, |(b, a)| categories::categories(b, a));
     let times =
         if mixed { Some((recording_ns(before, &b)?, recording_ns(after, &a)?)) } else { None };
     let mut summary = summary::summary((&b, &a), unit, times, &rows);
@@ -90,11 +109,28 @@ pub fn diff(before: &Session, after: &Session, options: &DiffOptions) -> Result<
         }
     }
     summary.headline = summary::headline(&summary, &categories, &rows);
+    let verdict = verdict::verdict((&b, &a), unit, summary.change_ratio, options.least_change);
+    for (sample, side) in [(&verdict.before, "before"), (&verdict.after, "after")] {
+        if let Some(n) = sample.as_ref().map(|s| s.warm_up_steps).filter(|n| *n > 0) {
+            let steps =
+                if n == 1 { "the first step".to_owned() } else { format!("the first {n} steps") };
+            summary.notes.push(format!(
+                "{side}: {steps} took more than 1.5 times as long as the rest; the verdict and the first table leave that out as warm-up"
+            ));
+        }
+    }
+    let run = |session, chosen, parts| before_after::Run { session, chosen, parts };
+    let before_after = before_after::before_after(
+        run(before, &b, parts.as_ref().map(|p| &p.0)),
+        run(after, &a, parts.as_ref().map(|p| &p.1)),
+        &verdict,
+    )?;
+    let tables = tables::tables(&verdict, &summary, &rows);
     if !options.levels.is_empty() {
         rows.retain(|row| options.levels.contains(&row.level));
     }
     rows::sort(&mut rows, options.sort);
-    Ok(Diff { summary, categories, rows })
+    Ok(Diff { summary, categories, rows, verdict, before_after, tables })
 }
 
 /// The steps to compare. Where nobody says otherwise, ranks that both runs have.

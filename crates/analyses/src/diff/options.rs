@@ -38,6 +38,8 @@ pub struct DiffOptions {
     pub short_names: bool,
     /// Times that differ by less than this share are `unchanged`.
     pub tolerance: f64,
+    /// Change of the median step that counts as one, as a share: see [`super::Verdict`].
+    pub least_change: f64,
     /// Order of the rows.
     pub sort: Sort,
 }
@@ -50,6 +52,7 @@ impl Default for DiffOptions {
             levels: Vec::new(),
             short_names: false,
             tolerance: 0.05,
+            least_change: 0.05,
             sort: Sort::Impact,
         }
     }

@@ -157,7 +157,7 @@ pub(super) fn summary(
 }
 
 /// Host time of which the trace does not say what it was.
-fn is_unrecorded(row: &Row) -> bool {
+pub(super) fn is_unrecorded(row: &Row) -> bool {
     row.level == Level::None || row.name == STEP
 }
 

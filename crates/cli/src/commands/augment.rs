@@ -10,7 +10,7 @@ use crate::{Console, Exit, output, rule_files};
 
 pub(crate) fn run(args: &Augment, console: &mut Console) -> anyhow::Result<Exit> {
     output::local(&args.output)?;
-    let rules = rule_files::load(&args.rules.files, args.rules.no_default_rules)?;
+    let rules = rule_files::choose(&args.rules)?;
     let run = open(&args.path, &args.reading, console)?;
     print_warnings(&run, console)?;
     let wants = |part| args.only.is_empty() || args.only.contains(&part);

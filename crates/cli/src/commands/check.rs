@@ -1,24 +1,41 @@
 //! `advisor check`: judge runs, print reports, fail on findings.
 
 use trace_advisor::Report;
+use trace_advisor::advisor::{FailOn, Policy, Rule};
 
 use crate::args::{Check, ReportFormat};
+use crate::failure::helped;
 use crate::output::Reader;
 use crate::render::clean::clean_json;
 use crate::render::text;
 use crate::run::{open, print_timings, warn};
-use crate::{Console, Exit, output, rule_files};
+use crate::{Console, Exit, baseline, output, rule_files};
 
 pub(crate) fn run(args: &Check, console: &mut Console) -> anyhow::Result<Exit> {
-    let rules = rule_files::load(&args.rules.files, args.rules.no_default_rules)?;
+    let policy = Policy {
+        min_gain_pct: args.min_gain,
+        fail_on: args.fail_on.map(FailOn::from),
+        ..Policy::default()
+    };
+    let rules = rule_files::choose_with(&args.rules, policy)?;
+    if rules.rules().iter().all(Rule::is_comparison) {
+        let help = "`advisor rules list` marks the rules that are left out";
+        return Err(helped("no rule is left to judge a run with", help));
+    }
+    let baseline = args.baseline.as_deref().map(baseline::read).transpose()?;
     let mut reports = Vec::with_capacity(args.paths.len());
-    for path in &args.paths {
+    for (i, path) in args.paths.iter().enumerate() {
         let run = open(path, &args.reading, console)?;
-        reports.push(run.check(&rules)?);
+        let mut report = run.check(&rules)?;
+        if let Some(baseline) = &baseline {
+            baseline.hold_against(&mut report, (i, args.paths.len()), &rules)?;
+        }
+        reports.push(report);
         print_timings(&run, &args.reading, console)?;
     }
     print(&reports, args, console)?;
-    Ok(verdict(&reports, args))
+    let fail_on = rules.policy().fail_on.unwrap_or(FailOn::Medium);
+    Ok(if args.exit_zero { Exit::Clean } else { verdict(&reports, fail_on) })
 }
 
 fn print(reports: &[Report], args: &Check, console: &mut Console) -> anyhow::Result<()> {
@@ -56,9 +73,9 @@ fn print(reports: &[Report], args: &Check, console: &mut Console) -> anyhow::Res
     Ok(())
 }
 
-fn verdict(reports: &[Report], args: &Check) -> Exit {
+fn verdict(reports: &[Report], fail_on: FailOn) -> Exit {
     let worst = reports.iter().filter_map(Report::worst).max();
-    match (worst, args.fail_on.severity()) {
+    match (worst, fail_on.severity()) {
         (Some(worst), Some(limit)) if worst >= limit => Exit::Findings,
         _ => Exit::Clean,
     }

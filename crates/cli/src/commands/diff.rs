@@ -1,24 +1,29 @@
 //! `advisor diff`: two runs compared.
 
 use serde::Serialize;
+use trace_advisor::advisor::Comparison;
 use trace_advisor::analyses::diff::{
-    Category, DeviceType, Diff as Compared, DiffOptions, Level, Row, SideOptions, Sort, Steps,
-    Summary,
+    Category, DeviceType, Diff as Compared, DiffOptions, Level, Measure, Outcome, Row, SideOptions,
+    Sort, Steps, Summary, Verdict,
 };
 use trace_advisor::trace_model::RecordBatch;
 use trace_advisor::{Run, compare_traces};
 
-use crate::args::{Diff, DiffFormat, DiffLevel, DiffSort, HtaEvents, RowFormat};
+use crate::args::{Diff, DiffFailOn, DiffFormat, DiffLevel, DiffSort, HtaEvents, RowFormat};
 use crate::output::Reader;
 use crate::render::clean::clean_json;
 use crate::render::{diff as text, rows};
-use crate::run::{open, print_timings, print_warnings};
-use crate::{Console, Exit, output};
+use crate::run::{open, print_timings, print_warnings, warn};
+use crate::{Console, Exit, output, rule_files};
+
+/// Change of the median step that counts as one, unless told otherwise.
+const LEAST_CHANGE: f64 = 0.05;
 
 /// Version of the JSON. It grows when a field changes meaning or goes; not when one is added.
 const SCHEMA_VERSION: u32 = 1;
 
 pub(crate) fn run(args: &Diff, console: &mut Console) -> anyhow::Result<Exit> {
+    let rules = rule_files::choose(&args.rules)?;
     let before = open(&args.before, &args.reading, console)?;
     let after = open(&args.after, &args.reading, console)?;
     for run in [&before, &after] {
@@ -31,8 +36,12 @@ pub(crate) fn run(args: &Diff, console: &mut Console) -> anyhow::Result<Exit> {
         Exit::Clean
     } else {
         let diff = trace_advisor::diff(&before, &after, &options)?;
-        print(&diff, &before, &after, args, console)?;
-        verdict(&diff.summary, args)
+        let judged = trace_advisor::judge(&diff, &rules);
+        for warning in &judged.warnings {
+            warn(&format!("{}: {}", warning.file, warning.message), console)?;
+        }
+        print(&diff, &judged, (&before, &after), args, console)?;
+        verdict(diff.verdict.outcome, args)
     };
     for run in [&before, &after] {
         print_timings(run, &args.reading, console)?;
@@ -53,6 +62,7 @@ fn options(args: &Diff) -> DiffOptions {
         levels: args.levels.iter().copied().map(level).collect(),
         short_names: args.short_names,
         tolerance: args.tolerance / 100.0,
+        least_change: args.fail_on_regression.map_or(LEAST_CHANGE, |percent| percent / 100.0),
         sort: match args.sort {
             DiffSort::Impact => Sort::Impact,
             DiffSort::Time => Sort::Time,
@@ -86,17 +96,22 @@ fn device_type(events: HtaEvents) -> DeviceType {
     }
 }
 
-fn verdict(summary: &Summary, args: &Diff) -> Exit {
-    match (args.fail_on_regression, summary.median_change_ratio) {
-        (Some(limit), Some(change)) if change * 100.0 > limit => Exit::Findings,
-        _ => Exit::Clean,
-    }
+fn verdict(outcome: Outcome, args: &Diff) -> Exit {
+    let limit = args.fail_on.or(args.fail_on_regression.map(|_| DiffFailOn::Regression));
+    let fails = match limit {
+        None | Some(DiffFailOn::Never) => false,
+        Some(DiffFailOn::Regression) => outcome == Outcome::Regression,
+        Some(DiffFailOn::Inconclusive) => {
+            matches!(outcome, Outcome::Regression | Outcome::Inconclusive)
+        }
+    };
+    if fails { Exit::Findings } else { Exit::Clean }
 }
 
 fn print(
     diff: &Compared,
-    before: &Run,
-    after: &Run,
+    judged: &Comparison,
+    (before, after): (&Run, &Run),
     args: &Diff,
     console: &mut Console,
 ) -> anyhow::Result<()> {
@@ -104,7 +119,7 @@ fn print(
         DiffFormat::Text => output::to(&args.to, Reader::Person, console, |out, _| {
             let paths = (before.info().path.as_str(), after.info().path.as_str());
             let only_levels = !args.levels.is_empty();
-            Ok(text::comparison(diff, paths, only_levels, args.limit, out)?)
+            Ok(text::comparison(diff, judged, paths, only_levels, args.limit, out)?)
         }),
         DiffFormat::Json => {
             let json = Json {
@@ -112,6 +127,9 @@ fn print(
                 tool: Tool { name: "trace-advisor", version: env!("CARGO_PKG_VERSION") },
                 before_path: &before.info().path,
                 after_path: &after.info().path,
+                verdict: &diff.verdict,
+                before_after: &diff.before_after,
+                judged,
                 summary: &diff.summary,
                 categories: &diff.categories,
                 rows: &diff.rows[..args.limit.unwrap_or(usize::MAX).min(diff.rows.len())],
@@ -150,6 +168,10 @@ struct Json<'a> {
     tool: Tool,
     before_path: &'a str,
     after_path: &'a str,
+    verdict: &'a Verdict,
+    before_after: &'a [Measure],
+    #[serde(flatten)]
+    judged: &'a Comparison,
     #[serde(flatten)]
     summary: &'a Summary,
     categories: &'a [Category],

@@ -13,7 +13,7 @@ pub(crate) fn run(args: &Explain, console: &mut Console) -> anyhow::Result<Exit>
     let rules = rule_files::load(&args.rules.files, args.rules.no_default_rules)?;
     let wanted = args.rule.as_str();
     let found = rules
-        .rules()
+        .all()
         .iter()
         .find(|r| r.code.eq_ignore_ascii_case(wanted) || r.name.eq_ignore_ascii_case(wanted));
     let Some(rule) = found else { return Err(unknown(wanted, &rules)) };
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &Explain, console: &mut Console) -> anyhow::Result<Exit>
 }
 
 fn unknown(wanted: &str, rules: &RuleSet) -> anyhow::Error {
-    let names = rules.rules().iter().flat_map(|r| [r.code.as_str(), r.name.as_str()]);
+    let names = rules.all().iter().flat_map(|r| [r.code.as_str(), r.name.as_str()]);
     let help = match nearest(wanted, names) {
         Some(near) => format!("did you mean `{near}`? `advisor rules list` lists all rules"),
         None => "`advisor rules list` lists the rules".to_owned(),

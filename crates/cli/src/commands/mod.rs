@@ -6,6 +6,7 @@ mod check;
 mod demo;
 mod diff;
 mod explain;
+mod init;
 mod merge;
 mod open;
 mod rates;
@@ -32,6 +33,7 @@ pub(crate) fn run(command: &Command, console: &mut Console) -> anyhow::Result<Ex
         Command::Tables(args) => tables::run(args, console),
         Command::Explain(args) => explain::run(args, console),
         Command::Rules(args) => rules::run(&args.command, console),
+        Command::Init(args) => init::run(args, console),
         Command::Demo(args) => demo::run(args, console),
     }
 }

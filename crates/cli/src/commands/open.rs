@@ -130,7 +130,7 @@ fn stored(args: &Open, console: &mut Console) -> anyhow::Result<Trace> {
 
 /// A copy with counters, critical path and findings.
 fn augmented(args: &Open, console: &mut Console) -> anyhow::Result<Trace> {
-    let rules = rule_files::load(&args.rules.files, args.rules.no_default_rules)?;
+    let rules = rule_files::choose(&args.rules)?;
     let run = open(&args.path, &args.reading, console)?;
     print_warnings(&run, console)?;
     let (rank, file) = lowest(&run)?;

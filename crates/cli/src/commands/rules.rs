@@ -12,7 +12,7 @@ use crate::{Console, Exit, rule_files};
 pub(crate) fn run(command: &RulesCommand, console: &mut Console) -> anyhow::Result<Exit> {
     match command {
         RulesCommand::List(args) => {
-            let rules = rule_files::load(&args.files, args.no_default_rules)?;
+            let rules = rule_files::choose(args)?;
             list(&rules, console)
         }
         RulesCommand::Test { files, no_default_rules } => test(files, *no_default_rules, console),
@@ -25,13 +25,14 @@ pub(crate) fn run(command: &RulesCommand, console: &mut Console) -> anyhow::Resu
 }
 
 fn list(rules: &RuleSet, console: &mut Console) -> anyhow::Result<Exit> {
-    let width = |f: &dyn Fn(&Rule) -> usize| rules.rules().iter().map(f).max().unwrap_or(0);
+    let width = |f: &dyn Fn(&Rule) -> usize| rules.all().iter().map(f).max().unwrap_or(0);
     let (code, name) = (width(&|r| r.code.len()), width(&|r| r.name.len()));
     let category = width(&|r| r.category.len());
-    for rule in rules.rules() {
+    for rule in rules.all() {
+        let off = rules.off(rule).map(|off| format!(" ({})", off.as_str())).unwrap_or_default();
         writeln!(
             console.out,
-            "{:code$}  {:name$}  {:category$}  {}",
+            "{:code$}  {:name$}  {:category$}  {}{off}",
             clean(&rule.code),
             clean(&rule.name),
             clean(&rule.category),
@@ -40,7 +41,11 @@ fn list(rules: &RuleSet, console: &mut Console) -> anyhow::Result<Exit> {
     }
     for ignore in rules.ignores() {
         let until = ignore.until.map(|d| format!(" until {d}")).unwrap_or_default();
-        let text = format!("ignored: {}{until}: {} ({})", ignore.code, ignore.reason, ignore.at);
+        let what = match ignore.codes.as_slice() {
+            [code] => code.clone(),
+            codes => format!("{} ({})", ignore.selector, codes.join(", ")),
+        };
+        let text = format!("ignored: {what}{until}: {} ({})", ignore.reason, ignore.at);
         writeln!(console.out, "{}", clean(&text))?;
     }
     Ok(Exit::Clean)
@@ -66,6 +71,6 @@ fn test(files: &[PathBuf], only: bool, console: &mut Console) -> anyhow::Result<
         writeln!(console.out, "without tests: {}", clean(&result.untested.join(", ")))?;
     }
     let (run, failed) = (result.run, result.failures.len());
-    writeln!(console.out, "tests: {run}, failed: {failed}, rules: {}", rules.rules().len())?;
+    writeln!(console.out, "tests: {run}, failed: {failed}, rules: {}", result.rules)?;
     Ok(if failed == 0 { Exit::Clean } else { Exit::Findings })
 }

@@ -2,6 +2,10 @@
 //!
 //! ```text
 //! step 178 ms -> 141 ms (-20.5 %): loading data -69.6 ms, 190 % of the change; GPU idle -40.1 ms
+//! improvement: median step 177 ms -> 127 ms (-28.5 %; 95 % interval -31.1 % to -8.2 % from 6 and 6 steps): ...
+//!
+//!                             before        after       change
+//!   throughput          5.63 steps/s 7.09 steps/s      +25.9 %
 //!
 //! where a step goes              before      after     change  of it
 //!   host    dataloader          69.6 ms    27.0 us   -69.6 ms  190 %
@@ -11,11 +15,15 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
-use trace_advisor::analyses::diff::{Amounts, Category, Change, Diff, Group, Level, Matched, Row};
+use trace_advisor::advisor::{Comparison, IgnoredFinding};
+use trace_advisor::analyses::diff::{
+    Amounts, Category, Change, Diff, Group, Level, Matched, Measure, Outcome, Row,
+};
 use trace_advisor::trace_model::Unit;
 use trace_advisor::trace_model::time::human;
 
 use crate::render::clean::clean;
+use crate::render::text;
 use crate::render::value::value;
 
 const BOLD: Style = Style::new().bold();
@@ -27,12 +35,15 @@ const FASTER: Style = AnsiColor::Green.on_default();
 const LIMIT: usize = 10;
 /// Characters of a name.
 const NAME: usize = 64;
+/// A measure that moves by less than this share of itself is not coloured.
+const CLEAR: f64 = 0.05;
 /// Rows that move less than this share of a step are not worth a line.
 const NOTABLE: f64 = 0.001;
 
 /// Writes a comparison. `only_levels`: the rows there are, by level, instead of the overview.
 pub(crate) fn comparison(
     diff: &Diff,
+    judged: &Comparison,
     paths: (&str, &str),
     only_levels: bool,
     limit: Option<usize>,
@@ -57,6 +68,14 @@ pub(crate) fn comparison(
         writeln!(out, "{DIM}{which} {}: {ranks}, {steps}{median}{DIM:#}", clean(path))?;
     }
     writeln!(out, "{BOLD}{}{BOLD:#}", clean(&summary.headline))?;
+    let verdict = &diff.verdict;
+    let style = match verdict.outcome {
+        Outcome::Regression => SLOWER,
+        Outcome::Improvement => FASTER,
+        Outcome::Unchanged | Outcome::Inconclusive => Style::new(),
+    };
+    let word = verdict.outcome.as_str();
+    writeln!(out, "{style}{word}{style:#}: {}", clean(&verdict.reason))?;
     for note in &summary.notes {
         writeln!(out, "note: {}", clean(note))?;
     }
@@ -68,6 +87,15 @@ pub(crate) fn comparison(
     if only_levels {
         return section.by_level(diff, out);
     }
+    before_after(&diff.before_after, out)?;
+    for finding in &judged.findings {
+        writeln!(out)?;
+        text::finding(finding, false, out)?;
+    }
+    for ignored in &judged.ignored {
+        let IgnoredFinding { code, name, reason, at, .. } = ignored;
+        writeln!(out, "\nignored: {}", clean(&format!("{code} {name}: {reason} ({at})")))?;
+    }
     section.categories(&diff.categories, out)?;
     section.host(diff, out)?;
     section.device(diff, out)?;
@@ -75,6 +103,45 @@ pub(crate) fn comparison(
     section.modules(diff, out)?;
     came_and_went(diff, out)?;
     section.explained(diff, out)
+}
+
+/// The few numbers that everybody asks for first.
+fn before_after(measures: &[Measure], out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "\n{BOLD}{:<24} {:>14} {:>14} {:>14}{BOLD:#}", "", "before", "after", "change")?;
+    for measure in measures {
+        let number = |v: Option<f64>| match (v, measure.unit) {
+            (None, _) => "n/a".to_owned(),
+            (Some(v), "ns") => human(v),
+            (Some(v), "bytes") => value(v, Unit::Bytes),
+            (Some(v), "ratio") => value(v, Unit::Ratio),
+            (Some(v), unit) if v >= 100.0 => format!("{v:.0} {unit}"),
+            (Some(v), unit) => format!("{v:.2} {unit}"),
+        };
+        // The change of a share in percent would be read as points.
+        let change = match (measure.before, measure.after) {
+            (Some(b), Some(a)) if measure.unit == "ratio" => {
+                format!("{:+.1} points", (a - b) * 100.0 + 0.0)
+            }
+            _ => measure
+                .change_ratio
+                .map_or_else(String::new, |c| format!("{:+.1} %", c * 100.0 + 0.0)),
+        };
+        let moved = measure.change_ratio.filter(|c| c.abs() >= CLEAR);
+        let style = match moved {
+            Some(change) if (change > 0.0) == measure.more_is_better => FASTER,
+            Some(_) => SLOWER,
+            None => Style::new(),
+        };
+        let reason = measure.reason.as_deref().map(|r| format!("  ({r})")).unwrap_or_default();
+        let line = format!(
+            "  {:<22} {:>14} {:>14} {style}{change:>14}{style:#}{DIM}{reason}{DIM:#}",
+            measure.name.replace("gpu", "GPU").replace('_', " "),
+            number(measure.before),
+            number(measure.after),
+        );
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
 }
 
 struct Sections {

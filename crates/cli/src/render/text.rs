@@ -12,7 +12,7 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use trace_advisor::Report;
-use trace_advisor::advisor::{Confidence, Finding, Severity};
+use trace_advisor::advisor::{AgainstBaseline, Confidence, Finding, GoneFinding, Severity};
 use trace_advisor::trace_model::Unit;
 use trace_advisor::trace_model::time::human;
 
@@ -54,11 +54,13 @@ fn run_line(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{DIM}{path}: {ranks}, {steps}, {wall}, {events} events{part}{DIM:#}")
 }
 
-fn finding(finding: &Finding, all: bool, out: &mut dyn Write) -> io::Result<()> {
+/// Writes a finding. `all`: with its evidence.
+pub(crate) fn finding(finding: &Finding, all: bool, out: &mut dyn Write) -> io::Result<()> {
     let style = style(finding.severity);
     let label = if finding.is_note() { "note" } else { finding.severity.as_str() };
     let tag = format!("{label}[{} {}]", finding.code, finding.name);
-    let title = clean(&finding.title);
+    let state = finding.baseline_state.map(|s| format!("{} ", s.as_str())).unwrap_or_default();
+    let title = format!("{state}{}", clean(&finding.title));
     let gain = gain(finding);
     let used = tag.chars().count() + 1 + title.chars().count();
     // The gain stands at the right margin, or on its own line where the title leaves no room.
@@ -184,6 +186,9 @@ fn summary(report: &Report, all: bool, out: &mut dyn Write) -> io::Result<()> {
     if !report.ignored.is_empty() {
         parts.push(format!("{} ignored", report.ignored.len()));
     }
+    if !report.below_min_gain.is_empty() {
+        parts.push(format!("{} below the least gain", report.below_min_gain.len()));
+    }
     if !report.unknown.is_empty() {
         parts.push(format!("{} unknown", report.unknown.len()));
     }
@@ -213,7 +218,49 @@ fn summary(report: &Report, all: bool, out: &mut dyn Write) -> io::Result<()> {
     if all && !report.passed.is_empty() {
         wrapped(out, "  passed: ", "          ", &report.passed.join(", "))?;
     }
-    Ok(())
+    if all && !report.below_min_gain.is_empty() {
+        let hidden = report.below_min_gain.iter().map(|f| {
+            format!("{} {} ({})", f.code, f.name, value(f.gain_high_pct / 100.0, Unit::Ratio))
+        });
+        let hidden: Vec<String> = hidden.collect();
+        wrapped(out, "  below the least gain: ", "    ", &hidden.join(", "))?;
+    }
+    report.baseline.as_ref().map_or(Ok(()), |baseline| against(baseline, out))
+}
+
+/// What became of an earlier report's findings.
+fn against(baseline: &AgainstBaseline, out: &mut dyn Write) -> io::Result<()> {
+    let was = |old: &GoneFinding| {
+        let unit = Unit::parse(&old.unit).unwrap_or(Unit::None);
+        let number = old.value.map(|v| format!(", {}", value(v, unit))).unwrap_or_default();
+        format!("{} {} ({}{number}): {}", old.code, old.name, old.severity, old.title)
+    };
+    for gone in &baseline.gone {
+        wrapped(out, "  gone: ", "        ", &was(gone))?;
+    }
+    for undecided in &baseline.cannot_tell {
+        let text = format!("{}; now {}", was(&undecided.was), undecided.reason);
+        wrapped(out, "  cannot tell: ", "               ", &text)?;
+    }
+    for rule in &baseline.unjudged_before {
+        let text = format!("{}: {}", rule.code, rule.reason);
+        wrapped(out, "  not judged before: ", "                     ", &text)?;
+    }
+    let counts = [
+        (baseline.new, "new"),
+        (baseline.worse, "worse"),
+        (baseline.better, "better"),
+        (baseline.unchanged, "unchanged"),
+        (baseline.gone.len(), "gone"),
+        (baseline.cannot_tell.len(), "cannot be told"),
+    ];
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    let mut counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
+    if counts.is_empty() {
+        counts.push("no findings then and now".to_owned());
+    }
+    let path = clean(&baseline.path);
+    writeln!(out, "{BOLD}against {path}: {}{BOLD:#}", counts.join(", "))
 }
 
 /// Text in lines of at most [`WIDTH`] columns, cleaned; words longer than a line stay whole.

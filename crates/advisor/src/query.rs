@@ -1,0 +1,109 @@
+//! Queries that rules bring along: run by the caller, who knows the engine.
+
+use trace_model::{MetricSpec, Scope, Unit};
+
+use crate::layers::Layered;
+use crate::problem::{Problem, Problems, RuleSource, Span};
+use crate::rule::Rule;
+use crate::ruleset::Files;
+
+/// A query that a rule brings along. Run it, make a `MetricTable` whose `view` is `name`, and hand
+/// that in with the others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleQuery {
+    /// Name of the rule, and of the metric table to make.
+    pub name: String,
+    /// The query.
+    pub sql: String,
+    /// Column that is judged; the query must return it.
+    pub column: String,
+    /// Its unit.
+    pub unit: Unit,
+    /// What one row is about.
+    pub scope: Scope,
+}
+
+impl RuleQuery {
+    pub(crate) fn of(rule: &Rule) -> Option<Self> {
+        Some(Self {
+            name: rule.name.clone(),
+            sql: rule.sql.clone()?,
+            column: rule.metric.column.clone(),
+            unit: rule.metric.unit,
+            scope: rule.metric.scope,
+        })
+    }
+
+    /// The metric it is, once the columns of its result are known.
+    pub fn metric(&self, columns: Vec<(String, Unit)>) -> MetricSpec {
+        MetricSpec {
+            view: self.name.clone(),
+            column: self.column.clone(),
+            unit: self.unit,
+            scope: self.scope,
+            doc: "Result of the rule's own query.".to_owned(),
+            columns,
+        }
+    }
+}
+
+/// A query as it stands in a file, to be checked before any run is read.
+#[derive(Debug, Clone)]
+pub struct StatedQuery {
+    /// The query.
+    pub query: RuleQuery,
+    span: Span,
+}
+
+impl StatedQuery {
+    /// The queries of rule files, whatever else may be wrong with the files.
+    pub fn of(sources: &[RuleSource]) -> Vec<Self> {
+        let files = Files::of(sources, &mut Problems::new(sources));
+        files.rules.values().filter_map(Self::in_rule).collect()
+    }
+
+    fn in_rule(layered: &Layered) -> Option<Self> {
+        let sql = layered.last_text(|t| t.sql.as_ref())?;
+        let query = RuleQuery {
+            name: layered.name.clone(),
+            sql: sql.text.to_owned(),
+            column: layered.last_text(|t| t.column.as_ref())?.text.to_owned(),
+            unit: Unit::parse(layered.last_text(|t| t.unit.as_ref())?.text)?,
+            scope: Scope::parse(layered.last_text(|t| t.scope.as_ref())?.text)?,
+        };
+        Some(Self { query, span: sql.span })
+    }
+
+    /// What is wrong with it, at its place in `sources`; `line` counts in the query, from 1.
+    pub fn problem(
+        &self,
+        sources: &[RuleSource],
+        line: Option<usize>,
+        message: String,
+        help: Option<String>,
+    ) -> Problem {
+        let source = &sources[self.span.file];
+        let bytes = line.and_then(|line| line_in(&source.text, &self.span, line));
+        let bytes = bytes.unwrap_or_else(|| self.span.bytes.clone());
+        Problem::at(source, bytes, message, help)
+    }
+}
+
+/// The bytes of a line of a text in three quotes, without the space around it.
+fn line_in(text: &str, span: &Span, line: usize) -> Option<std::ops::Range<usize>> {
+    let raw = text.get(span.bytes.clone())?;
+    let body = raw.strip_prefix("\"\"\"").or_else(|| raw.strip_prefix("'''"))?;
+    // TOML leaves out a line break right after the quotes.
+    let body = body.strip_prefix("\r\n").or_else(|| body.strip_prefix('\n')).unwrap_or(body);
+    let mut start = span.bytes.start + (raw.len() - body.len());
+    for (i, content) in body.split_inclusive('\n').enumerate() {
+        if i + 1 == line {
+            let content = content.trim_end_matches(['\n', '\r', '"', '\'']);
+            let indent = content.len() - content.trim_start().len();
+            let end = start + content.trim_end().len();
+            return (start + indent < end).then_some(start + indent..end);
+        }
+        start += content.len();
+    }
+    None
+}

@@ -1,0 +1,174 @@
+//! What is selected judges, and nothing else is computed for it.
+
+use trace_model::Value;
+
+use super::report::{codes, rows, run, tables};
+use super::{metrics, source, with_default};
+use crate::{FailOn, Off, Policy, Report, RuleSet, advise};
+
+fn policy(select: &[&str], ignore: &[&str]) -> Policy {
+    let list = |words: &[&str]| Some(words.iter().map(|w| (*w).to_owned()).collect());
+    Policy { select: list(select), ignore: list(ignore), ..Policy::default() }
+}
+
+fn chosen(select: &[&str], ignore: &[&str]) -> RuleSet {
+    with_default(&[]).with_policy(&policy(select, ignore)).unwrap()
+}
+
+fn judging(rules: &RuleSet) -> Vec<&str> {
+    rules.rules().iter().map(|r| r.code.as_str()).collect()
+}
+
+fn report(rules: &RuleSet) -> Report {
+    advise(rules, &tables(), &run(), &[])
+}
+
+#[test]
+fn a_selector_is_a_code_a_prefix_a_name_or_a_category() {
+    assert_eq!(judging(&chosen(&["IN001"], &[])), ["IN001"]);
+    assert_eq!(judging(&chosen(&["dataloader-wait"], &[])), ["IN001"]);
+    let areas = chosen(&["IN", "memory"], &["IN001"]);
+    let areas = judging(&areas);
+    assert!(areas.iter().all(|c| c.starts_with("IN") || c.starts_with("MM")), "{areas:?}");
+    assert!(areas.contains(&"MM001") && !areas.contains(&"IN001"), "{areas:?}");
+    let all = with_default(&[]);
+    assert_eq!(judging(&chosen(&[], &[])), judging(&all));
+    assert_eq!(judging(&chosen(&["ALL"], &[])), judging(&all));
+    assert!(judging(&chosen(&["IN001"], &["IN"])).is_empty(), "what is ignored is not selected");
+}
+
+#[test]
+fn unknown_selectors_are_told_all_at_once() {
+    let unknown =
+        with_default(&[]).with_policy(&policy(&["in001", "memroy"], &["ZZ9"])).unwrap_err();
+    let help: Vec<&str> = unknown.iter().map(|u| u.help.as_str()).collect();
+    assert_eq!(help[..2], ["did you mean `IN001`?", "did you mean `memory`?"]);
+    assert!(help[2].starts_with("codes begin with CM, "), "{help:?}");
+    assert!(unknown[0].to_string().starts_with("`in001` is neither a code"));
+}
+
+#[test]
+fn only_the_views_of_what_judges_are_wanted() {
+    assert_eq!(chosen(&["CM001"], &["TQ"]).views(), ["comm_exposed", "step_time_summary"]);
+    let views = chosen(&["IN001"], &[]);
+    let views = views.views();
+    assert!(views.contains(&"step_phases") && views.contains(&"trace_quality"), "{views:?}");
+    assert!(!views.contains(&"gpu_utilization") && !views.contains(&"memory_peak"), "{views:?}");
+    let all = with_default(&[]);
+    assert!(!all.views().iter().any(|v| trace_model::COMPARISON_VIEWS.contains(v)));
+}
+
+#[test]
+fn what_was_not_selected_still_casts_doubt_and_what_is_ignored_does_not() {
+    let mut tables = tables();
+    let quality = |steps: i64| vec![("rank", Value::Int(1)), ("step_count", Value::Int(steps))];
+    tables[3] = rows("trace_quality", &[quality(1)]);
+    let judge = |rules: &RuleSet| advise(rules, &tables, &run(), &[]);
+    let selected = judge(&chosen(&["IN001"], &[]));
+    assert_eq!(codes(&selected), ["IN001"], "the doubt itself is not shown");
+    let caveats = selected.findings[0].caveats.join("; ");
+    assert!(caveats.contains("TQ001: The trace has only 1 step"), "{caveats}");
+    let ignored = judge(&chosen(&["IN001"], &["TQ001"]));
+    assert_eq!(ignored.findings[0].caveats, [""; 0]);
+    assert!(ignored.findings[0].confidence > selected.findings[0].confidence);
+}
+
+#[test]
+fn a_cause_whose_parent_is_left_out_counts_by_itself() {
+    let alone = report(&chosen(&["IN001"], &[]));
+    assert!(alone.findings[0].gain.within.is_empty());
+    assert!((alone.headline.gain_high_pct - 28.0).abs() < 1e-9, "{}", alone.headline.text);
+    let all = report(&with_default(&[]));
+    let loader = all.findings.iter().find(|f| f.code == "IN001").unwrap();
+    assert_eq!(loader.gain.within, ["GU001"]);
+}
+
+#[test]
+fn files_state_a_policy_and_the_command_line_goes_before() {
+    let first = source(
+        "a.toml",
+        "[policy]\nselect = ['IN', 'GU']\nignore = ['IN010']\nmin_gain = '30 %'\nfail_on = 'high'\n",
+    );
+    let second = source("b.toml", "[policy]\nselect = ['GU001', 'IN001']\n");
+    let rules = with_default(&[first, second]);
+    assert_eq!(judging(&rules), ["GU001", "IN001"]);
+    assert_eq!(rules.policy().fail_on, Some(FailOn::High));
+    let hidden = report(&rules);
+    assert_eq!(codes(&hidden), ["GU001"]);
+    assert_eq!(hidden.below_min_gain[0].code, "IN001");
+    let line = Policy { min_gain_pct: Some(0.0), ..policy(&["IN001"], &[]) };
+    let rules = rules.with_policy(&line).unwrap();
+    assert_eq!(judging(&rules), ["IN001"]);
+    assert_eq!(codes(&report(&rules)), ["IN001"]);
+}
+
+#[test]
+fn what_has_no_estimate_is_not_below_the_least_gain() {
+    let own = source(
+        "own.toml",
+        "[policy]\nmin_gain = '100 %'\n[rule.low-gpu-busy]\ngain = { method = 'none' }\n",
+    );
+    assert_eq!(codes(&report(&with_default(&[own]))), ["GU001", "TQ004"], "nor is a note");
+}
+
+#[test]
+fn rules_that_do_not_judge_say_why() {
+    let off = source("own.toml", "[rule.memory-at-limit]\nenabled = false\n");
+    let rules = with_default(&[off]).with_policy(&policy(&["MM", "IN001"], &["MM002"])).unwrap();
+    let why = |code: &str| rules.off(rules.all().iter().find(|r| r.code == code).unwrap());
+    assert_eq!(why("MM001"), Some(Off::Disabled));
+    assert_eq!(why("MM002"), Some(Off::Ignored));
+    assert_eq!(why("GU001"), Some(Off::NotSelected));
+    assert_eq!(why("IN001"), None);
+}
+
+#[test]
+fn an_entry_may_silence_an_area() {
+    let own = source(
+        "own.toml",
+        "[ignore.input-pipeline]\nreason = 'known'\n[ignore.HB]\nreason = 'idle'\nuntil = '2020-01-01'\n\
+         [ignore.CM]\nreason = 'nothing here'\n",
+    );
+    let rules = with_default(&[own]).on(crate::Date::parse("2027-01-01").unwrap());
+    assert!(rules.ignores()[0].codes.len() > 1);
+    let report = report(&rules);
+    assert!(report.ignored.iter().any(|i| i.code == "IN001" && i.reason == "known"));
+    assert!(!codes(&report).contains(&"IN001"));
+    let warnings: Vec<(&str, &str)> =
+        report.warnings.iter().map(|w| (w.code.as_str(), w.message.as_str())).collect();
+    assert!(
+        warnings.contains(&(
+            "ignore-unused",
+            "the entry that ignores CM silences nothing in this run: remove it"
+        )),
+        "{warnings:?}"
+    );
+    assert!(
+        warnings.contains(&(
+            "ignore-expired",
+            "the entry that ignores HB is over (2020-01-01): remove it"
+        )),
+        "{warnings:?}"
+    );
+}
+
+#[test]
+fn mistakes_in_a_policy_are_shown_with_the_others() {
+    let text = "[policy]\nselect = ['INN', 'memory']\nignore = 'GU'\nmin_gain = '1'\nfail_on = 'hihg'\nmax = 1\n\
+                [ignore.memmory]\nreason = 'x'\nuntil = 2027-01-01\n";
+    let mut sources = crate::shipped_rules();
+    sources.push(source("own.toml", text));
+    let problems = RuleSet::load(&sources, &metrics()).unwrap_err();
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    insta::assert_snapshot!(lines.join("\n"));
+    // Those of its meaning are told beside those of its shape, here and in rules.
+    assert!(lines.iter().any(|l| l.contains("`INN` is neither")), "{lines:?}");
+    assert!(lines.iter().any(|l| l.contains("`memmory` is neither")), "{lines:?}");
+    let text = "[rule.dataloader-wait]\nhigh = 50\nmedium = '> 5 us'\nmessage = '{{ nothing }}'\n\
+                [rule.other]\nmetric = 'step_phases.x'\ncode = 1\nhigh = 3\n";
+    sources.pop();
+    sources.push(source("own.toml", text));
+    let problems = RuleSet::load(&sources, &metrics()).unwrap_err();
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    insta::assert_snapshot!("mistakes_of_meaning_beside_those_of_shape", lines.join("\n"));
+}

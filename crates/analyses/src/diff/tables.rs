@@ -1,0 +1,216 @@
+//! The comparison as metric tables, for rules: [`trace_model::COMPARISON_VIEWS`].
+
+use std::borrow::Cow;
+
+use trace_model::{COMPARISON_VIEWS, MetricSpec, MetricTable, Scope, Unit, Value};
+
+use super::level::Level;
+use super::names;
+use super::rows::Row;
+use super::summary::{Summary, is_unrecorded};
+use super::verdict::Verdict;
+
+/// Name, unit and meaning of a column.
+type Column = (&'static str, Unit, &'static str);
+
+const STEP_TIME: &[Column] = &[
+    ("before_step_count", Unit::Count, "steps before that count"),
+    ("after_step_count", Unit::Count, "steps after that count"),
+    ("before_median_ns", Unit::Ns, "median step before, each as long as on its slowest rank"),
+    ("step_ns", Unit::Ns, "median step after"),
+    ("change_ratio", Unit::Ratio, "change of the median step over the median before"),
+    ("low_ratio", Unit::Ratio, "lower end of the 95 % interval of the change"),
+    ("high_ratio", Unit::Ratio, "upper end of the 95 % interval of the change"),
+    (
+        "noise_ratio",
+        Unit::Ratio,
+        "half the width of the interval, at least 2 %: what chance may do",
+    ),
+    (
+        "slower_ratio",
+        Unit::Ratio,
+        "the change over the step after: what comes back when it is undone",
+    ),
+    ("verdict", Unit::None, "regression, improvement, unchanged or inconclusive"),
+    ("reason", Unit::None, "why, in a sentence"),
+];
+
+const OPERATORS: &[Column] = &[
+    ("level", Unit::None, "operator, runtime, annotation, python, module, kernel, copy ..."),
+    ("what", Unit::None, "the level in words: operator, runtime call, Python function ..."),
+    ("name", Unit::None, "name, in the run after if both have it"),
+    (
+        "short_name",
+        Unit::None,
+        "of a kernel: without template arguments, parameters and namespaces",
+    ),
+    ("change", Unit::None, "added, removed, slower, faster, more_calls, fewer_calls or unchanged"),
+    (
+        "before_ns",
+        Unit::Ns,
+        "part of the mean step before: time on the device, or of the host alone",
+    ),
+    ("after_ns", Unit::Ns, "part of the mean step after"),
+    ("impact_ns", Unit::Ns, "difference of these"),
+    ("step_impact_ratio", Unit::Ratio, "that difference over the mean step before"),
+    ("step_ns", Unit::Ns, "mean step after"),
+    (
+        "spread_ratio",
+        Unit::Ratio,
+        "half the width of the 95 % interval of the change of the step; absent with fewer than three steps a side",
+    ),
+    (
+        "verdict",
+        Unit::None,
+        "what became of the step: regression, improvement, unchanged or inconclusive",
+    ),
+    ("reason", Unit::None, "why the step is judged so, in a sentence"),
+    ("top_host", Unit::None, "what on the host got slower most; absent if nothing did"),
+    ("top_host_ratio", Unit::Ratio, "its impact over the mean step before"),
+    ("top_device", Unit::None, "the kernel or copy that got slower most"),
+    ("top_device_ratio", Unit::Ratio, "its impact over the mean step before"),
+];
+
+/// What rules may say of a comparison.
+pub fn metrics() -> Vec<MetricSpec> {
+    let tables = [(STEP_TIME, Scope::Run), (OPERATORS, Scope::Operator)];
+    let mut metrics = Vec::new();
+    for (view, (columns, scope)) in COMPARISON_VIEWS.into_iter().zip(tables) {
+        for (column, unit, doc) in columns.iter().filter(|(_, unit, _)| *unit != Unit::None) {
+            metrics.push(MetricSpec {
+                view: view.to_owned(),
+                column: (*column).to_owned(),
+                unit: *unit,
+                scope,
+                doc: format!("{doc}."),
+                columns: names_of(columns),
+            });
+        }
+    }
+    metrics
+}
+
+/// The tables of a comparison.
+pub(super) fn tables(verdict: &Verdict, summary: &Summary, rows: &[Row]) -> Vec<MetricTable> {
+    let table = |at: usize, columns: &[Column], rows, when_empty: &str| MetricTable {
+        view: COMPARISON_VIEWS[at].to_owned(),
+        columns: names_of(columns),
+        rows,
+        when_empty: when_empty.to_owned(),
+    };
+    vec![
+        table(0, STEP_TIME, vec![step_time(verdict)], ""),
+        table(1, OPERATORS, operators(verdict, summary, rows), "neither run has a name to compare"),
+    ]
+}
+
+fn step_time(verdict: &Verdict) -> Vec<Value> {
+    let (b, a) = (verdict.before.as_ref(), verdict.after.as_ref());
+    vec![
+        count(b.map(|s| s.steps)),
+        count(a.map(|s| s.steps)),
+        float(b.map(|s| s.median_ns)),
+        float(a.map(|s| s.median_ns)),
+        float(verdict.change_ratio),
+        float(verdict.low_ratio),
+        float(verdict.high_ratio),
+        float(verdict.noise_ratio),
+        float(verdict.change_ratio.map(|c| c / (1.0 + c))),
+        text(verdict.outcome.as_str()),
+        text(&verdict.reason),
+    ]
+}
+
+fn operators(verdict: &Verdict, summary: &Summary, rows: &[Row]) -> Vec<Vec<Value>> {
+    let step_ns = summary.before.mean_ns;
+    let ratio = |row: &Row| (step_ns > 0.0).then(|| row.impact_ns() / step_ns);
+    // What is not in a range with a name has none to give.
+    let named: Vec<&Row> =
+        rows.iter().filter(|r| !is_unrecorded(r) && r.level != Level::None).collect();
+    let top = |on_device: bool| {
+        let side = named.iter().filter(|r| r.level.is_device_work() == on_device);
+        let most = side.max_by(|x, y| x.impact_ns().total_cmp(&y.impact_ns()));
+        most.filter(|r| r.impact_ns() > 0.0)
+    };
+    let (host, device) = (top(false), top(true));
+    let name = |row: Option<&&Row>| row.map_or(Value::Null, |r| text(&short_name(r)));
+    named
+        .iter()
+        .map(|row| {
+            let (before, after) = if row.level.is_device_work() {
+                (row.before.dur_ns, row.after.dur_ns)
+            } else {
+                (row.before.step_ns, row.after.step_ns)
+            };
+            vec![
+                text(row.level.as_str()),
+                text(what(row.level)),
+                text(&row.name),
+                text(&short_name(row)),
+                text(row.change.as_str()),
+                float(Some(before)),
+                float(Some(after)),
+                float(Some(row.impact_ns())),
+                float(ratio(row)),
+                float(Some(summary.after.mean_ns)),
+                float(verdict.spread_ratio()),
+                text(verdict.outcome.as_str()),
+                text(&verdict.reason),
+                name(host),
+                float(host.and_then(|r| ratio(r))),
+                name(device),
+                float(device.and_then(|r| ratio(r))),
+            ]
+        })
+        .collect()
+}
+
+fn short_name(row: &Row) -> Cow<'_, str> {
+    if row.level == Level::Kernel { names::short(&row.name) } else { Cow::Borrowed(&row.name) }
+}
+
+fn what(level: Level) -> &'static str {
+    match level {
+        Level::Runtime => "runtime call",
+        Level::Python => "Python function",
+        Level::Sync => "synchronisation",
+        Level::DeviceAnnotation => "range on the device",
+        level => level.as_str(),
+    }
+}
+
+fn names_of(columns: &[Column]) -> Vec<(String, Unit)> {
+    columns.iter().map(|(name, unit, _)| ((*name).to_owned(), *unit)).collect()
+}
+
+fn text(text: &str) -> Value {
+    Value::Text(text.to_owned())
+}
+
+fn count(count: Option<usize>) -> Value {
+    count.map_or(Value::Null, |n| Value::Int(n as i64))
+}
+
+fn float(value: Option<f64>) -> Value {
+    value.filter(|v| v.is_finite()).map_or(Value::Null, Value::Float)
+}
+
+#[cfg(test)]
+mod tests {
+    use trace_model::{COMPARISON_VIEWS, Unit};
+
+    use super::metrics;
+
+    #[test]
+    fn columns_end_in_their_unit_and_no_view_of_a_run_is_called_so() {
+        for metric in metrics() {
+            for (name, unit) in &metric.columns {
+                assert!(unit.suffix().is_none_or(|s| name.ends_with(s)), "{name}: {unit:?}");
+            }
+            assert_ne!(metric.unit, Unit::None);
+        }
+        for view in COMPARISON_VIEWS {
+            assert!(crate::catalog().find(view).is_none(), "{view}");
+        }
+    }
+}
