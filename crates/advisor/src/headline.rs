@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use trace_model::time::{human, ns_to_ms};
 
@@ -11,7 +12,7 @@ use crate::rank::{Bound, Tree};
 use crate::rule::Rule;
 
 /// The report in a sentence, and the numbers in it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Headline {
     /// The sentence.
     pub text: String,

@@ -38,6 +38,7 @@ mod schema;
 mod selection;
 mod session;
 mod topics;
+mod unfold;
 
 pub use catalog::{Catalog, catalog};
 pub use datafusion;
