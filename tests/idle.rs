@@ -64,7 +64,8 @@ fn causes_are_what_reading_the_timeline_finds() {
         ("mi210_gpu_only", "no_host_events_ratio", 1.0, 100.0),
     ] {
         let run_at = Run::open(corpus.join("traces").join(run)).unwrap();
-        let rows = rows(&run_at, &format!("SELECT max({column}) * 100 AS pct FROM gpu_idle_causes"));
+        let rows =
+            rows(&run_at, &format!("SELECT max({column}) * 100 AS pct FROM gpu_idle_causes"));
         let pct = rows[0]["pct"].as_f64().unwrap();
         assert!((low..=high).contains(&pct), "{run}: {column} is {pct:.2} %");
     }

@@ -5,7 +5,7 @@ use trace_model::MetricTable;
 
 use crate::evaluate::StepTimes;
 use crate::expr;
-use crate::finding::Finding;
+use crate::finding::{Finding, Queries};
 use crate::rank::rank;
 use crate::report::{IgnoredFinding, Judged, ReportWarning, UnknownRule, judge};
 use crate::ruleset::RuleSet;
@@ -36,6 +36,8 @@ pub fn judge_comparison(rules: &RuleSet, tables: &[MetricTable]) -> Comparison {
     findings.sort_by_key(|f| f.gain.within.len());
     for (i, finding) in findings.iter_mut().enumerate() {
         finding.rank = i + 1;
+        // The tables are those of this comparison: there is no run to ask.
+        finding.sql = Queries::default();
     }
     Comparison { findings, passed, unknown, ignored, warnings }
 }

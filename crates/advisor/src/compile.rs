@@ -119,6 +119,7 @@ impl Compiler<'_, '_> {
             overlaps: Vec::new(),
             weakens: Vec::new(),
             source,
+            evidence: layered.last_text(|t| t.evidence.as_ref()).map(|t| t.text.trim().to_owned()),
             title: owned(title),
             message: owned(message),
             advice: advice.iter().map(|t| t.text.to_owned()).collect(),

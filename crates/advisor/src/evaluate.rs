@@ -5,16 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use minijinja::Environment;
 use trace_model::time::ns_to_ms;
-use trace_model::{MetricTable, Value};
+use trace_model::{MetricTable, Scope, Value};
 
 use crate::expr::{self, Context};
 use crate::finding::{
     Affected, AffectedRow, Columns, Evidence, Finding, GainEstimate, MAX_AFFECTED, MAX_EVIDENCE,
-    fingerprint, tidy,
+    Queries, fingerprint, tidy,
 };
 use crate::grade::Severity;
 use crate::rule::Rule;
 use crate::ruleset::STEP_TIME_VIEW;
+use crate::sql;
 use crate::verdict::{Fire, Judge, Verdict};
 
 /// What a rule says of the run.
@@ -161,7 +162,8 @@ fn finding<'s>(
 ) -> Finding {
     let worst = &fired[0];
     let check = &rule.checks[worst.fire.check];
-    let gain = gain(rule, table, steps, fired);
+    let most = most(fired);
+    let gain = gain(rule, table, steps, most);
     // Rules on popular thresholds are met by good programs too; what is known to cost next to
     // nothing is told only to those who ask.
     let floor_pct = rule.gain.floor * 100.0;
@@ -176,6 +178,16 @@ fn finding<'s>(
         expr::render(env, text, &context).unwrap_or_else(|error| format!("{text} [{error}]"))
     };
     let (confidence, caveats) = confidence(rule, env, &worst.context);
+    let gain_of = rule.gain.of.as_deref().and_then(|of| expr::Formula::new(env, of).ok());
+    let mut shown = vec![worst.row];
+    shown.extend(most.map(|(_, row)| row).filter(|row| !std::ptr::eq(*row, worst.row)));
+    let value_sql = sql::of_rows(
+        rule,
+        table,
+        &check.column,
+        gain_of.as_ref().map(expr::Formula::reads).unwrap_or_default(),
+        &shown,
+    );
 
     let mut key_texts: Vec<String> = fired.iter().map(|f| label(&f.keys)).collect();
     key_texts.sort();
@@ -197,30 +209,33 @@ fn finding<'s>(
         threshold: worst.fire.threshold.text.clone(),
         threshold_at: worst.fire.threshold.at.clone(),
         scope: rule.metric.scope.as_str().to_owned(),
-        affected: affected(fired, passed, unknown),
+        affected: affected(rule, table, fired, passed, unknown),
         gain,
         evidence: fired.iter().take(MAX_EVIDENCE).map(|f| evidence(table, f.row)).collect(),
+        seen: None,
         source: Vec::new(),
         advice: rule.advice.iter().map(|a| fill(a)).filter(|a| !a.is_empty()).collect(),
         links: rule.links.clone(),
         fingerprint: fingerprint(parts),
         baseline_state: None,
+        sql: Queries { value: value_sql, ..Queries::default() },
         rank_pct: 0.0,
         is_note: rule.is_trace_quality(),
     }
 }
 
-/// The gain of the row that would gain most: ranks that work in step go at the pace of the slowest.
+/// The row that would gain most, and how much: ranks that work in step go at the pace of the slowest.
+fn most<'t>(fired: &[FiredRow<'t>]) -> Option<(f64, &'t [Value])> {
+    let gains = fired.iter().filter_map(|f| Some((f.ceiling?, f.row)));
+    gains.max_by(|(a, _), (b, _)| a.total_cmp(b))
+}
+
 fn gain(
     rule: &Rule,
     table: &MetricTable,
     steps: &StepTimes,
-    fired: &[FiredRow<'_>],
+    most: Option<(f64, &[Value])>,
 ) -> GainEstimate {
-    let most = fired
-        .iter()
-        .filter_map(|f| Some((f.ceiling?, f.row)))
-        .max_by(|(a, _), (b, _)| a.total_cmp(b));
     let Some((ceiling, row)) = most else {
         return GainEstimate::default();
     };
@@ -255,15 +270,24 @@ fn confidence<'s>(
     (confidence, caveats)
 }
 
-fn affected(fired: &[FiredRow<'_>], passed: usize, unknown: usize) -> Affected {
-    let ranks: BTreeSet<i64> = fired
-        .iter()
-        .flat_map(|f| &f.keys.0)
-        .filter_map(|(name, value)| match value {
-            Value::Int(rank) if name == "rank" => Some(*rank),
-            _ => None,
-        })
-        .collect();
+fn affected(
+    rule: &Rule,
+    table: &MetricTable,
+    fired: &[FiredRow<'_>],
+    passed: usize,
+    unknown: usize,
+) -> Affected {
+    let rows: Vec<&[Value]> = fired.iter().map(|f| f.row).collect();
+    let all: Vec<&[Value]> = table.rows.iter().map(Vec::as_slice).collect();
+    let by_step = rule.metric.scope == Scope::Step;
+    let by_rank = rule.metric.scope.keys().contains(&"rank");
+    let ranks = |rows| if by_rank { numbers(table, "rank", rows) } else { BTreeSet::new() };
+    let steps = |rows: &[&[Value]]| by_step.then(|| numbers(table, "step", rows).len());
+    // A row over several steps says over how many.
+    let over = || {
+        let count = fired.first()?.row.get(table.index("step_count")?)?;
+        count.as_f64().filter(|count| *count >= 1.0).map(|count| count as usize)
+    };
     let worst: Vec<AffectedRow> = fired
         .iter()
         .take(MAX_AFFECTED)
@@ -278,10 +302,23 @@ fn affected(fired: &[FiredRow<'_>], passed: usize, unknown: usize) -> Affected {
         fired: fired.len(),
         passed,
         unknown,
-        ranks: ranks.into_iter().collect(),
+        ranks: ranks(&rows).into_iter().collect(),
+        of_ranks: ranks(&all).len(),
+        steps: steps(&rows),
+        of_steps: steps(&all).or_else(over),
         more: fired.len() - worst.len(),
         worst,
     }
+}
+
+/// The integers of a column, each once.
+fn numbers(table: &MetricTable, column: &str, rows: &[&[Value]]) -> BTreeSet<i64> {
+    let Some(column) = table.index(column) else { return BTreeSet::new() };
+    let number = |row: &&[Value]| match row.get(column) {
+        Some(Value::Int(number)) => Some(*number),
+        _ => None,
+    };
+    rows.iter().filter_map(number).collect()
 }
 
 /// The columns that identify a row of the rule's scope, where the table has them.

@@ -1,128 +1,403 @@
-//! A rule as a Markdown page: the same text in `advisor explain` and in the published docs.
+//! A rule as a Markdown page: the same text in `advisor explain` and in `docs/rules/`.
 
 use std::fmt::Write as _;
 
-use crate::expr::in_words;
+use trace_model::Unit;
+
+use crate::expr::{self, in_words};
+use crate::finding::Finding;
+use crate::grade::Severity;
 use crate::rule::Rule;
+use crate::selftest;
 use crate::table::GainMethod;
 
+/// What the view of a metric says of itself. Views are another crate's business: this is handed in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ViewNotes {
+    /// Completes "one row is ...".
+    pub row: String,
+    /// Columns with what they mean.
+    pub columns: Vec<(String, String)>,
+    /// Parameters: name, value unless one is given, meaning.
+    pub params: Vec<(String, String, String)>,
+    /// Why the view may have no rows.
+    pub when_empty: String,
+    /// What it is made of, and how to have the profiler record that.
+    pub recorded_with: Vec<(String, String)>,
+}
+
+/// Name of the file with a rule's page.
+pub fn page_name(rule: &Rule) -> String {
+    format!("{}-{}.md", rule.code, rule.name)
+}
+
 /// The page of a rule.
-pub fn explain(rule: &Rule) -> String {
-    let mut page = format!("# {} {}\n\n", rule.code, rule.name);
-    // Writing to a String cannot fail.
-    let mut line = |text: String| {
-        let _ = writeln!(page, "{text}");
-    };
-    line(format!("Category: {}. Best confidence: {}.\n", rule.category, rule.confidence));
-    if rule.is_trace_quality() {
-        line("A note about the trace: it never counts as advice.\n".to_owned());
-    }
-    line("## What is measured\n".to_owned());
-    line(format!(
-        "`{}`, one value a {}: {}\n",
-        rule.metric.name(),
-        rule.metric.scope,
-        rule.metric.doc
-    ));
-    if let Some(sql) = &rule.sql {
-        line(format!("```sql\n{}\n```\n", sql.trim()));
-    }
-    for check in &rule.checks {
-        line(format!("| `{}` | severity | defined at |", check.column));
-        line("|---|---|---|".to_owned());
-        for (severity, threshold) in &check.thresholds {
-            line(format!("| {} | {severity} | {} |", threshold.text, threshold.at));
-        }
-        line(String::new());
-    }
-    if let Some(expr) = &rule.only_if {
-        line(format!("Speaks only where `{expr}`.\n"));
-    }
-    if !rule.requires.is_empty() || !rule.doubts.is_empty() {
-        line("The verdict is *unknown*\n".to_owned());
-        for c in &rule.requires {
-            line(format!("- unless `{}`: {}", c.expr, c.reason));
-        }
-        for c in &rule.doubts {
-            line(format!("- if it would fire and `{}`: {}", c.expr, c.reason));
-        }
-        line(String::new());
-    }
-    line("## What could come back\n".to_owned());
-    line(gain(rule));
-    for lower in &rule.lower_confidence {
-        let left = lower.to.map_or("one level lower".to_owned(), |to| format!("at most {to}"));
-        line(format!("- Confidence is {left} if `{}`: {}", lower.when, lower.reason));
-    }
-    if !rule.lower_confidence.is_empty() {
-        line(String::new());
-    }
-    line("## Why\n".to_owned());
-    line(format!("{}\n", rule.why));
-    line("## What to do\n".to_owned());
-    for advice in &rule.advice {
-        line(format!("- {}", as_choice(advice)));
-    }
+pub fn explain(rule: &Rule, view: &ViewNotes) -> String {
+    let examples = examples(rule);
+    let mut sections =
+        vec![head(rule), measured(rule, view), format!("## Why it costs time\n\n{}", rule.why)];
+    sections.extend(examples.first().map(example));
+    sections.push(gain(rule, view));
+    sections.extend(fixes(&examples));
+    sections.extend(false_alarms(rule));
+    sections.push(thresholds(rule, view));
+    sections.extend(recorded(view));
     if !rule.links.is_empty() {
-        line("\n## Links\n".to_owned());
-        for link in &rule.links {
-            line(format!("- <{link}>"));
+        let links: Vec<String> = rule.links.iter().map(|link| format!("- <{link}>")).collect();
+        sections.push(format!("## Links\n\n{}", links.join("\n")));
+    }
+    let mut page = sections.join("\n\n");
+    page.push('\n');
+    page
+}
+
+/// A table of contents for pages, by category in the order of codes.
+pub fn index(rules: &[Rule]) -> String {
+    let mut page = "# Rules\n\nOne page a rule, the same text as `advisor explain CODE`. A rule gives one of three \
+                    verdicts: pass, fire with a severity, or unknown with a reason. Thresholds, texts and whole rules \
+                    can be changed and added in files of your own: see the head of \
+                    [rules/default.toml](../../rules/default.toml).\n"
+        .to_owned();
+    let mut categories: Vec<&str> = Vec::new();
+    for rule in rules {
+        if !categories.contains(&rule.category.as_str()) {
+            categories.push(&rule.category);
+        }
+    }
+    for category in categories {
+        let _ =
+            write!(page, "\n## {category}\n\n| rule | what it says | fires if |\n|---|---|---|\n");
+        for rule in rules.iter().filter(|r| r.category == category) {
+            let says = examples(rule).first().map(|f| cell(&f.title)).unwrap_or_default();
+            let limits: Vec<String> = rule
+                .checks
+                .iter()
+                .flat_map(|c| {
+                    c.thresholds.last().map(|(_, t)| format!("`{}` {}", c.column, cell(&t.text)))
+                })
+                .collect();
+            let _ = writeln!(
+                page,
+                "| [{}]({}) {} | {says} | {} |",
+                rule.code,
+                page_name(rule),
+                rule.name,
+                limits.join(" or ")
+            );
         }
     }
     page
 }
 
-fn gain(rule: &Rule) -> String {
-    let mut text = match (&rule.gain.of, rule.gain.method) {
-        (None, _) | (_, GainMethod::None) => "No estimate in step time.".to_owned(),
-        (Some(of), method) => {
-            let from = match method {
-                GainMethod::Measured => "measured",
-                GainMethod::Roofline => "from a model of the hardware",
-                _ => "a rule of thumb",
-            };
-            let (low, high) = (
-                in_words(rule.gain.low, trace_model::Unit::Ratio),
-                in_words(rule.gain.high, trace_model::Unit::Ratio),
-            );
-            format!("{low} to {high} of `{}` (a share of step time; {from}).", of.trim())
-        }
-    };
-    if rule.gain.floor > 0.0 {
-        let floor = in_words(rule.gain.floor, trace_model::Unit::Ratio);
-        let _ = write!(text, " Below {floor} of step time the finding is only an info.");
+fn head(rule: &Rule) -> String {
+    let mut text = format!("# {} {}\n\nCategory: {}. ", rule.code, rule.name, rule.category);
+    if rule.is_trace_quality() {
+        text.push_str("A note about the trace: it never counts as advice.");
+    } else {
+        let _ = write!(text, "Confidence at best: {}.", rule.confidence);
     }
-    if let Some(rank) = rule.fixed_rank {
-        let _ = write!(text, " Ranks as {rank} % of step time.");
-    }
-    if let Some(parent) = &rule.within {
-        let closer = if rule.refines { "A closer look at" } else { "Part of the time of" };
-        let _ = write!(text, " {closer} {parent}.");
-    }
-    if !rule.overlaps.is_empty() {
-        let _ = write!(text, " May be the same time as {}.", rule.overlaps.join(", "));
-    }
-    text.push('\n');
     text
 }
 
-/// Advice that depends on the row, without the template's machinery: all alternatives in a row.
-fn as_choice(template: &str) -> String {
+fn measured(rule: &Rule, view: &ViewNotes) -> String {
+    let name = rule.metric.name();
+    let mut text = format!(
+        "## What it measures\n\n`{name}`, one value a {}: {}.",
+        rule.metric.scope,
+        rule.metric.doc.trim_end_matches('.')
+    );
+    for check in rule.checks.iter().skip(1) {
+        let _ = write!(text, "\n\nAlso `{}`{}.", check.column, meaning(&check.column, view));
+    }
+    if let Some(sql) = &rule.sql {
+        let _ = write!(text, "\n\n```sql\n{}\n```", sql.trim());
+    } else {
+        let table = rule.table();
+        if !view.row.is_empty() {
+            let _ = write!(text, " A row of `{table}` is {}.", view.row);
+        }
+        let _ = write!(
+            text,
+            "\n\n`advisor analyze {table} RUN` prints the rows, `advisor tables {table} --sql` the query they come from."
+        );
+    }
+    if let Some(expr) = &rule.only_if {
+        let _ = write!(text, "\n\nIt speaks only of rows where `{expr}`.");
+    }
+    text
+}
+
+/// `: what the column means`, where the view says so.
+fn meaning(column: &str, view: &ViewNotes) -> String {
+    let doc = view.columns.iter().find(|(name, _)| name == column);
+    doc.map(|(_, doc)| format!(": {doc}")).unwrap_or_default()
+}
+
+/// The rows of the rule's own tests for which it fires, as findings: the one that says most first.
+fn examples(rule: &Rule) -> Vec<Finding> {
+    let fired = rule.tests.iter().filter_map(|test| {
+        let finding = selftest::finding(rule, test)?;
+        Some((finding.severity > Severity::Info, test.row.columns.len(), finding))
+    });
+    let mut fired: Vec<_> = fired.collect();
+    // Stable: of those that say as much, the first.
+    fired.sort_by_key(|&(counts, columns, _)| std::cmp::Reverse((counts, columns)));
+    fired.into_iter().map(|(_, _, finding)| finding).collect()
+}
+
+fn example(finding: &Finding) -> String {
+    let label = if finding.is_note() { "note" } else { finding.severity.as_str() };
+    let mut text = format!("{label}[{} {}]: {}\n", finding.code, finding.name, finding.title);
+    wrap(&mut text, "   | ", &finding.message);
+    let unit = Unit::parse(&finding.unit).unwrap_or(Unit::None);
+    let limit = format!(
+        "{} is {}; the limit is {}",
+        finding.metric,
+        in_words(finding.value, unit),
+        finding.threshold
+    );
+    wrap(&mut text, "   = ", &limit);
+    if let Some(high) = finding.gain.high_pct.filter(|high| *high >= 0.05) {
+        let low = finding.gain.low_pct.unwrap_or(0.0);
+        let _ = writeln!(text, "   = saves {low:.1} to {high:.1} % of step time");
+    }
+    format!("## Example\n\n```text\n{text}```")
+}
+
+/// Words in lines of at most 100 columns, each behind `before`.
+fn wrap(out: &mut String, before: &str, text: &str) {
+    let mut line = before.to_owned();
+    for word in text.split_whitespace() {
+        if line.len() > before.len() && line.chars().count() + word.chars().count() > 99 {
+            let _ = writeln!(out, "{}", line.trim_end());
+            before.clone_into(&mut line);
+        }
+        line.push_str(word);
+        line.push(' ');
+    }
+    let _ = writeln!(out, "{}", line.trim_end());
+}
+
+fn gain(rule: &Rule, view: &ViewNotes) -> String {
+    let mut text = "## How the gain is computed\n\n".to_owned();
+    match (&rule.gain.of, rule.gain.method) {
+        (None, _) | (_, GainMethod::None) => text.push_str("There is no estimate in step time."),
+        (Some(of), method) => {
+            let from = match method {
+                GainMethod::Measured => "The time was measured: a fix returns it",
+                GainMethod::Roofline => {
+                    "It is modelled: what the hardware could do, against what it did"
+                }
+                _ => "It is a rule of thumb",
+            };
+            let of = of.trim();
+            let (low, high) = (percent(rule.gain.low), percent(rule.gain.high));
+            let _ = write!(text, "{low} to {high} of `{of}`, a share of step time");
+            let env = expr::environment();
+            let formula = expr::Formula::new(&env, of);
+            let reads: Vec<&String> = formula.iter().flat_map(|f| f.reads()).collect();
+            if let [only] = reads.as_slice()
+                && only.as_str() == of
+            {
+                text.push_str(&meaning(only, view));
+            }
+            text.push_str(". ");
+            text.push_str(from);
+            text.push_str(
+                ". Of several rows the largest gain counts: the slowest rank sets the pace.",
+            );
+            let others = reads.iter().filter(|name| name.as_str() != of);
+            let docs: Vec<String> = others
+                .map(|name| (name, meaning(name, view)))
+                .filter(|(_, doc)| !doc.is_empty())
+                .map(|(name, doc)| format!("- `{name}`{doc}"))
+                .collect();
+            if !docs.is_empty() {
+                let _ = write!(text, "\n\n{}\n", docs.join("\n"));
+            }
+        }
+    }
+    if rule.gain.floor > 0.0 {
+        let floor = percent(rule.gain.floor);
+        let _ = write!(text, "\n\nBelow {floor} of step time the finding is only an info.");
+    }
+    if let Some(what_if) = &rule.gain.what_if {
+        let _ = write!(
+            text,
+            "\n\nA second estimate is `{}`: how much shorter the critical path is, timed again without the \
+             cause. Where it says much less, the finding is less sure.",
+            what_if.name()
+        );
+    }
+    if let Some(rank) = rule.fixed_rank {
+        let _ = write!(
+            text,
+            "\n\nThe harm is not time: among findings it ranks as {rank} % of step time."
+        );
+    }
+    if let Some(parent) = &rule.within {
+        let closer =
+            if rule.refines { "It looks closer at what" } else { "Its time is part of that of" };
+        let says = if rule.refines { " says" } else { "" };
+        let _ = write!(text, "\n\n{closer} {parent}{says}: it is counted once.");
+    }
+    if !rule.overlaps.is_empty() {
+        let _ = write!(
+            text,
+            "\n\nIt may be the same time as that of {}: the headline counts it once.",
+            rule.overlaps.join(", ")
+        );
+    }
+    text
+}
+
+fn percent(share: f64) -> String {
+    in_words(share, Unit::Ratio)
+}
+
+/// What to do in the example, and what else the rule says in the other rows of its tests.
+fn fixes(examples: &[Finding]) -> Option<String> {
+    let first = examples.first()?;
+    let list = |advice: &[&String]| -> String {
+        advice.iter().map(|a| format!("- {a}")).collect::<Vec<_>>().join("\n")
+    };
+    let own: Vec<&String> = first.advice.iter().collect();
+    let mut text = format!("## How to fix it\n\nIn the example:\n\n{}", list(&own));
+    let mut others: Vec<&String> = Vec::new();
+    for advice in examples.iter().skip(1).flat_map(|f| &f.advice) {
+        if !own.contains(&advice) && !others.contains(&advice) && !has_gap(advice) {
+            others.push(advice);
+        }
+    }
+    if !others.is_empty() {
+        let _ = write!(text, "\n\nIn other cases:\n\n{}", list(&others));
+    }
+    Some(text)
+}
+
+/// Whether a text speaks of a value that its row does not have.
+fn has_gap(text: &str) -> bool {
+    let mut words = text.split(|c: char| c.is_whitespace() || "=`(),.;:".contains(c));
+    words.any(|word| matches!(word, "-" | "none"))
+}
+
+fn false_alarms(rule: &Rule) -> Option<String> {
+    let mut text = String::new();
+    if !rule.requires.is_empty() || !rule.doubts.is_empty() {
+        text.push_str("The verdict is *unknown*\n\n");
+        for c in &rule.requires {
+            let _ = writeln!(text, "- unless `{}`: {}", c.expr, in_general(&c.reason));
+        }
+        for c in &rule.doubts {
+            let _ =
+                writeln!(text, "- if it would fire and `{}`: {}", c.expr, in_general(&c.reason));
+        }
+    }
+    if !rule.lower_confidence.is_empty() {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str("It is less sure\n\n");
+        for lower in &rule.lower_confidence {
+            let left = lower.to.map_or("one level".to_owned(), |to| format!("{to} at most"));
+            let _ = writeln!(text, "- ({left}) if `{}`: {}", lower.when, in_general(&lower.reason));
+        }
+    }
+    let text = text.trim_end();
+    (!text.is_empty()).then(|| format!("## When it may be a false alarm\n\n{text}"))
+}
+
+fn thresholds(rule: &Rule, view: &ViewNotes) -> String {
+    let mut text = "## Thresholds\n".to_owned();
+    for check in &rule.checks {
+        let _ = write!(text, "\n| `{}` | severity | stated in |\n|---|---|---|\n", check.column);
+        for (severity, threshold) in &check.thresholds {
+            // The line would make the page stale whenever a rule before it changes.
+            let file = threshold.at.rsplit_once(':').map_or("", |(file, _)| file);
+            let _ = writeln!(text, "| {} | {severity} | {file} |", cell(&threshold.text));
+        }
+    }
+    let first = rule.checks.first().and_then(|c| c.thresholds.first());
+    let change = first.map(|(s, t)| format!("{s} = \"{}\"", t.text)).unwrap_or_default();
+    let _ = write!(
+        text,
+        "\nTo change them, or to silence the rule for a while, in a file given with `--rules`:\n\n\
+         ```toml\n[rule.{0}]\n{change}    # what is not stated stays\n\n\
+         [ignore.{0}]\nreason = \"known; ticket 812\"\nuntil  = \"2027-01-01\"\n```",
+        rule.name
+    );
+    for (name, default, doc) in &view.params {
+        let _ = write!(text, "\n\n`--set {name}={default}` changes what is counted: {doc}.");
+    }
+    text
+}
+
+fn recorded(view: &ViewNotes) -> Option<String> {
+    if view.recorded_with.is_empty() && view.when_empty.is_empty() {
+        return None;
+    }
+    let mut text = "## What must be recorded\n".to_owned();
+    if !view.when_empty.is_empty() {
+        let _ = write!(
+            text,
+            "\nWithout rows the verdict is *unknown*: {}.\n",
+            view.when_empty.trim_end_matches('.')
+        );
+    }
+    if !view.recorded_with.is_empty() {
+        text.push_str("\n| the numbers come from | recorded with |\n|---|---|\n");
+        for (what, how) in &view.recorded_with {
+            let _ = writeln!(text, "| {what} | {how} |");
+        }
+    }
+    Some(text.trim_end().to_owned())
+}
+
+/// A text that depends on the row, without the template's machinery: names in place of values, all
+/// alternatives in a row.
+fn in_general(template: &str) -> String {
     let mut text = String::new();
     let mut rest = template;
-    while let Some(start) = rest.find("{%") {
+    while let Some(start) = rest.find('{') {
         text.push_str(&rest[..start]);
-        let Some(end) = rest[start..].find("%}") else { break };
-        let block = rest[start + 2..start + end].trim();
-        if let Some(condition) = block.strip_prefix("if ") {
-            let _ = write!(text, "(if `{}`) ", condition.trim());
-        } else if let Some(condition) = block.strip_prefix("elif ") {
-            let _ = write!(text, " (if `{}`) ", condition.trim());
-        } else if block == "else" {
-            text.push_str(" (else) ");
-        }
-        rest = &rest[start + end + 2..];
+        let tail = &rest[start..];
+        let (end, shown) = if let Some(inner) = tail.strip_prefix("{{") {
+            let end = inner.find("}}").map(|end| end + 4);
+            let name = inner.split(['|', '}']).next().unwrap_or_default().trim();
+            (end, format!("`{name}`"))
+        } else if let Some(inner) = tail.strip_prefix("{%") {
+            let end = inner.find("%}").map(|end| end + 4);
+            let block = inner.split("%}").next().unwrap_or_default().trim();
+            (end, if block.starts_with("el") { " / ".to_owned() } else { String::new() })
+        } else {
+            (Some(1), "{".to_owned())
+        };
+        text.push_str(&shown);
+        rest = end.and_then(|end| tail.get(end..)).unwrap_or_default();
     }
     text.push_str(rest);
     text.trim().to_owned()
+}
+
+/// Text in a cell of a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('<', "&lt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{has_gap, in_general};
+
+    #[test]
+    fn templates_read_without_a_row() {
+        assert_eq!(
+            in_general("only {{ n_count }} steps, {{ x_ns|dur }}"),
+            "only `n_count` steps, `x_ns`"
+        );
+        assert_eq!(in_general("{% if a %}one{% else %}two{% endif %} {c}"), "one / two {c}");
+        assert!(
+            has_gap("a batch takes - to load") && has_gap("`num_workers=none`") && has_gap("(-)")
+        );
+        assert!(!has_gap("re-use two-fold"));
+    }
 }

@@ -1,5 +1,8 @@
 //! Findings: the data of a report. Fields may be added; none changes meaning within a version.
 
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use trace_model::Value;
@@ -9,7 +12,7 @@ use crate::grade::{Confidence, Severity};
 use crate::table::GainMethod;
 
 /// What one rule found in the run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Finding {
     /// Position in the report, from 1.
     pub rank: usize,
@@ -47,6 +50,9 @@ pub struct Finding {
     pub gain: GainEstimate,
     /// The rows that show it, worst first.
     pub evidence: Vec<Evidence>,
+    /// When it shows, if the rule says where to look.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Seen>,
     /// Lines of the user's program; empty if the trace has no stacks.
     pub source: Vec<String>,
     /// What to do, one thing an entry.
@@ -59,6 +65,8 @@ pub struct Finding {
     /// What became of it since the baseline; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline_state: Option<BaselineState>,
+    /// The queries that give the numbers; `advisor sql RUN "..."` answers them.
+    pub sql: Queries,
     /// Percent of step time that this ranks as, before confidence.
     #[serde(skip)]
     pub(crate) rank_pct: f64,
@@ -75,7 +83,7 @@ impl Finding {
 }
 
 /// Who is affected by a finding.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Affected {
     /// Rows of which the rule fired.
     pub fired: usize,
@@ -85,6 +93,12 @@ pub struct Affected {
     pub unknown: usize,
     /// Ranks of which the rule fired, ascending.
     pub ranks: Vec<i64>,
+    /// How many ranks the rule looked at.
+    pub of_ranks: usize,
+    /// Steps of which the rule fired; null if it does not judge steps one by one.
+    pub steps: Option<usize>,
+    /// How many steps the rule looked at; null as above, or the steps that its worst row is over.
+    pub of_steps: Option<usize>,
     /// The worst rows, worst first; at most [`MAX_AFFECTED`].
     pub worst: Vec<AffectedRow>,
     /// How many more rows fired than are listed.
@@ -98,7 +112,7 @@ pub const MAX_AFFECTED: usize = 10;
 pub const MAX_EVIDENCE: usize = 3;
 
 /// One rank, device, step, ... that a rule fired for.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct AffectedRow {
     /// In words: `rank 3, device 0`; `run` for the run as a whole.
     pub label: String,
@@ -111,7 +125,7 @@ pub struct AffectedRow {
 }
 
 /// Step time that a fix could return. Ceilings, not promises.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct GainEstimate {
     /// Percent of step time that a fix is sure to return; null without estimate.
     pub low_pct: Option<f64>,
@@ -133,7 +147,7 @@ pub struct GainEstimate {
 }
 
 /// A row of a metric table.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Evidence {
     /// The view it is from: `advisor analyze <view>` shows all rows.
     pub view: String,
@@ -145,6 +159,44 @@ pub struct Evidence {
     /// Length of the range.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dur_ns: Option<i64>,
+}
+
+/// The moments in which a finding shows.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Seen {
+    /// How many there are, on the ranks of which the rule fired.
+    pub count: usize,
+    /// How long they are together; they may overlap.
+    pub sum_ns: i64,
+    /// The longest, longest first.
+    pub longest: Vec<Moment>,
+}
+
+/// A stretch of time that shows a finding.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Moment {
+    /// Its start, in ns of trace time.
+    pub ts_ns: i64,
+    /// Its length.
+    pub dur_ns: i64,
+    /// What is known of it: the rank, and what the rule's query says.
+    pub columns: Columns,
+}
+
+/// The SQL behind the numbers of a finding.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Queries {
+    /// Gives `value`, what `gain` is computed from, and the numbers of the texts.
+    pub value: String,
+    /// Gives `gain.what_if_pct`, as a share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub what_if: Option<String>,
+    /// Gives `source`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Gives `seen`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seen: Option<String>,
 }
 
 /// Columns of a row in order; an object in JSON.
@@ -164,6 +216,23 @@ impl Serialize for Columns {
             }
         }
         map.end()
+    }
+}
+
+impl JsonSchema for Columns {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Columns".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "additionalProperties": { "type": ["null", "boolean", "integer", "number", "string"] },
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use trace_model::time::{human, ns_to_ms};
 
@@ -11,7 +12,7 @@ use crate::rank::{Bound, Tree};
 use crate::rule::Rule;
 
 /// The report in a sentence, and the numbers in it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Headline {
     /// The sentence.
     pub text: String,
@@ -35,7 +36,7 @@ pub struct Headline {
 }
 
 /// A length of a step, from what may come back to what is sure to.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Predicted {
     /// With `gain_high_pct` returned, in milliseconds.
     pub low: f64,

@@ -63,6 +63,7 @@ mod ruleset;
 mod schema;
 mod selftest;
 mod shape;
+mod sql;
 mod suppress;
 mod table;
 mod threshold;
@@ -75,9 +76,10 @@ pub use baseline::{
     AgainstBaseline, Baseline, BaselineReport, BaselineState, GoneFinding, Undecided,
 };
 pub use comparison::{Comparison, judge_comparison};
-pub use explain::explain;
+pub use explain::{ViewNotes, explain, index, page_name};
 pub use finding::{
     Affected, AffectedRow, Columns, Evidence, Finding, GainEstimate, MAX_AFFECTED, MAX_EVIDENCE,
+    Moment, Queries, Seen,
 };
 pub use grade::{Confidence, Severity};
 pub use headline::{Headline, Predicted};
@@ -89,9 +91,9 @@ pub use report::{
     HiddenFinding, IgnoredFinding, REPORT_SCHEMA_VERSION, Report, ReportWarning, Run, RunSource,
     Tool, UnknownRule, advise,
 };
-pub use rule::{Check, Condition, Gain, Lower, Rule, TRACE_QUALITY};
+pub use rule::{Check, Condition, EvidenceQuery, Gain, Lower, Rule, TRACE_QUALITY};
 pub use ruleset::{Off, RuleSet};
-pub use schema::rule_schema_json;
+pub use schema::{report_schema_json, rule_schema_json};
 pub use selftest::{TestFailure, TestRun};
 pub use suppress::{Date, Ignore};
 pub use table::GainMethod;

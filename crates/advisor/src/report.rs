@@ -10,12 +10,13 @@ use trace_model::{MetricTable, RunInfo, Value, Warning};
 use crate::baseline::{AgainstBaseline, BaselineState};
 use crate::evaluate::{Outcome, StepTimes, evaluate};
 use crate::expr;
-use crate::finding::{Finding, tidy};
+use crate::finding::{Columns, Finding, MAX_EVIDENCE, Moment, Seen, tidy};
 use crate::grade::{Confidence, Severity};
 use crate::headline::{Headline, headline};
 use crate::rank::rank;
 use crate::rule::Rule;
-use crate::ruleset::RuleSet;
+use crate::ruleset::{RuleSet, evidence_table};
+use crate::sql;
 use crate::suppress::{Date, Ignore};
 
 /// Version of the report's JSON. It grows when a field changes meaning or goes; not when one is
@@ -23,7 +24,7 @@ use crate::suppress::{Date, Ignore};
 pub const REPORT_SCHEMA_VERSION: u32 = 1;
 
 /// What the rules found in a run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Report {
     /// [`REPORT_SCHEMA_VERSION`].
     pub schema_version: u32,
@@ -71,7 +72,7 @@ impl Report {
 }
 
 /// The program.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Tool {
     /// `trace-advisor`.
     pub name: String,
@@ -80,7 +81,7 @@ pub struct Tool {
 }
 
 /// The run as read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Run {
     /// Path as given.
     pub path: String,
@@ -98,7 +99,7 @@ pub struct Run {
 }
 
 /// One input file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RunSource {
     /// Path.
     pub file: String,
@@ -115,7 +116,7 @@ pub struct RunSource {
 }
 
 /// A rule that could not judge.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct UnknownRule {
     /// Code.
     pub code: String,
@@ -126,7 +127,7 @@ pub struct UnknownRule {
 }
 
 /// A finding that is silenced.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct IgnoredFinding {
     /// Code.
     pub code: String,
@@ -136,6 +137,10 @@ pub struct IgnoredFinding {
     pub severity: Severity,
     /// Its title.
     pub title: String,
+    /// One sentence with the numbers.
+    pub message: String,
+    /// As that of a finding.
+    pub fingerprint: String,
     /// The reason given for silencing it.
     pub reason: String,
     /// Last day it is silenced, `2027-01-01`; null for good.
@@ -156,7 +161,7 @@ pub struct HiddenFinding {
 }
 
 /// A partial failure.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReportWarning {
     /// Stable kind: `truncated-json`, `ignore-expired`.
     pub code: String,
@@ -189,6 +194,7 @@ pub fn advise(
     weaken(&mut findings, rules.rules().iter().chain(rules.watched()), &watched);
     second_opinions(&mut findings, rules.rules(), tables);
     sources(&mut findings, rules.rules(), tables);
+    moments(&mut findings, rules.rules(), tables);
     let below_min_gain = take_small(&mut findings, rules.policy().min_gain_pct);
     rank(&mut findings, rules.rules());
     let headline = headline(&findings, rules.rules(), &ceilings, steps.slowest(), unknown.len());
@@ -254,6 +260,8 @@ pub(crate) fn judge<'r>(
                         name: finding.name,
                         severity: finding.severity,
                         title: finding.title,
+                        message: finding.message,
+                        fingerprint: finding.fingerprint,
                         reason: ignore.reason.clone(),
                         until: ignore.until.map(|d| d.to_string()),
                         at: ignore.at.clone(),
@@ -303,6 +311,8 @@ fn second_opinions(findings: &mut [Finding], rules: &[Rule], tables: &[MetricTab
         let Some(table) = tables.iter().find(|t| t.view == metric.view) else { continue };
         let Some(pct) = most_of(table, &metric.column, &finding.affected.ranks) else { continue };
         finding.gain.what_if_pct = Some(tidy(pct));
+        let ranks = &finding.affected.ranks;
+        finding.sql.what_if = Some(sql::largest(&metric.view, &metric.column, ranks));
         if finding.gain.low_pct.is_some_and(|low| pct < low * DISAGREES && low - pct >= 1.0) {
             finding.confidence = Confidence::lowered(finding.confidence);
             finding.caveats.push(format!(
@@ -318,8 +328,63 @@ fn sources(findings: &mut [Finding], rules: &[Rule], tables: &[MetricTable]) {
         let rule = rules.iter().find(|r| r.code == finding.code);
         let Some(metric) = rule.and_then(|r| r.source.as_ref()) else { continue };
         let Some(table) = tables.iter().find(|t| t.view == metric.view) else { continue };
-        finding.source = lines(table, &metric.column, &finding.affected.ranks);
+        let ranks = &finding.affected.ranks;
+        finding.source = lines(table, &metric.column, ranks);
+        finding.sql.source = Some(sql::lines(&metric.view, &metric.column, ranks, MAX_LINES));
     }
+}
+
+/// Adds the moments that show a finding, if the rule says how to find them and they were looked for; what to
+/// ask for them in any case. Where nothing else says which lines of the program it comes from, they do.
+fn moments(findings: &mut [Finding], rules: &[Rule], tables: &[MetricTable]) {
+    for finding in findings {
+        let rule = rules.iter().find(|r| r.code == finding.code);
+        let Some(query) = rule.and_then(|r| r.evidence.as_ref()) else { continue };
+        finding.sql.seen = Some(sql::moments(query, &finding.affected.ranks, MAX_EVIDENCE));
+        let name = evidence_table(&finding.code);
+        let Some(table) = tables.iter().find(|t| t.view == name) else { continue };
+        finding.seen = seen(table);
+        if finding.source.is_empty() {
+            finding.source = sources_of(table);
+        }
+    }
+}
+
+/// The moments in the rows that [`sql::moments`] asks for.
+fn seen(table: &MetricTable) -> Option<Seen> {
+    let integer = |row: &[Value], name: &str| match row.get(table.index(name)?)? {
+        Value::Int(number) => Some(*number),
+        _ => None,
+    };
+    let first = table.rows.first()?;
+    let count = usize::try_from(integer(first, sql::MOMENT_COUNT)?).ok()?;
+    let sum_ns = integer(first, sql::MOMENTS_NS)?;
+    let own = ["ts_ns", "dur_ns", sql::MOMENT_COUNT, sql::MOMENTS_NS];
+    let moment = |row: &Vec<Value>| {
+        let columns =
+            table.columns.iter().zip(row).filter(|((name, _), value)| {
+                !own.contains(&name.as_str()) && **value != Value::Null
+            });
+        Some(Moment {
+            ts_ns: integer(row, "ts_ns")?,
+            dur_ns: integer(row, "dur_ns")?,
+            columns: Columns(columns.map(|((name, _), v)| (name.clone(), v.clone())).collect()),
+        })
+    };
+    Some(Seen { count, sum_ns, longest: table.rows.iter().filter_map(moment).collect() })
+}
+
+/// The lines of the program that rows name, each once.
+fn sources_of(table: &MetricTable) -> Vec<String> {
+    let mut lines = Vec::new();
+    for row in &table.rows {
+        if let Some(Value::Text(line)) = table.index("source").and_then(|i| row.get(i))
+            && !lines.contains(line)
+        {
+            lines.push(line.clone());
+        }
+    }
+    lines
 }
 
 /// Lines named in a finding, and the least share of the whole that one must have.

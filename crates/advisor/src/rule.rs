@@ -50,6 +50,8 @@ pub struct Rule {
     pub weakens: Vec<String>,
     /// The metric that says which lines of the program a finding points to.
     pub source: Option<MetricSpec>,
+    /// A query for the moments that show it, with `rank`, `ts_ns` and `dur_ns`.
+    pub evidence: Option<String>,
     /// Conclusion in one line (template).
     pub title: String,
     /// One sentence with the numbers (template).
@@ -133,4 +135,16 @@ pub struct Gain {
 pub(crate) struct Test {
     pub(crate) at: String,
     pub(crate) row: TestTable,
+}
+
+/// A query for the moments that show a finding. Run it, make a `MetricTable` whose `view` is `name`, and
+/// hand that in with the others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EvidenceQuery {
+    /// Name of the metric table to make.
+    pub name: String,
+    /// Name of the rule.
+    pub rule: String,
+    /// The query: it returns `rank`, `ts_ns` and `dur_ns`.
+    pub sql: String,
 }

@@ -13,7 +13,7 @@ use crate::policy::{self, Policy, UnknownSelector};
 use crate::problem::{Problem, Problems, RuleSource, Span, did_you_mean};
 use crate::query::RuleQuery;
 use crate::report::Report;
-use crate::rule::Rule;
+use crate::rule::{EvidenceQuery, Rule};
 use crate::shape::{self, Place};
 use crate::suppress::{Date, Ignore};
 use crate::table::{IgnoreTable, PolicyTable, RuleTable};
@@ -21,6 +21,11 @@ use crate::table::{IgnoreTable, PolicyTable, RuleTable};
 /// View that says how long a step takes, read even if no rule judges it: gains are also given in
 /// milliseconds a step.
 pub(crate) const STEP_TIME_VIEW: &str = "step_time_summary";
+
+/// Name of the metric table with the moments that show what a rule found.
+pub(crate) fn evidence_table(code: &str) -> String {
+    format!("evidence of {code}")
+}
 
 /// Rules, merged and checked.
 #[derive(Debug, Clone)]
@@ -234,6 +239,15 @@ impl RuleSet {
         let found = |rule: &&Rule| report.findings.iter().any(|f| f.code == rule.code);
         let metrics = self.rules.iter().filter(found).filter_map(|r| r.source.as_ref());
         metrics.map(|m| m.view.as_str()).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// The queries for the moments that show the findings of a report. Judge first, and again with their rows.
+    pub fn evidence_queries(&self, report: &Report) -> Vec<EvidenceQuery> {
+        let queries = report.findings.iter().filter_map(|finding| {
+            let (name, rule) = (evidence_table(&finding.code), finding.name.clone());
+            Some(EvidenceQuery { name, rule, sql: finding.sql.seen.clone()? })
+        });
+        queries.collect()
     }
 
     /// The queries that judging rules bring along; their results are handed to [`crate::advise`] as

@@ -1,7 +1,10 @@
-//! The JSON schema of rule files, for editors: `rules/rules.schema.json`.
+//! JSON schemas: of rule files, for editors (`rules/rules.schema.json`), and of reports
+//! (`docs/report.schema.json`).
 
+use schemars::generate::SchemaSettings;
 use schemars::{Schema, schema_for};
 
+use crate::report::Report;
 use crate::table::RuleFile;
 
 /// The schema as a value.
@@ -11,7 +14,18 @@ pub(crate) fn rule_file_schema() -> Schema {
 
 /// The JSON schema of rule files: pretty-printed, with a newline at the end.
 pub fn rule_schema_json() -> String {
-    let mut text = format!("{:#}", serde_json::Value::from(rule_file_schema()));
+    pretty(rule_file_schema())
+}
+
+/// The JSON schema of a [`Report`] as JSON: pretty-printed, with a newline at the end. Fields may be added
+/// within a version; what it says of those it names holds.
+pub fn report_schema_json() -> String {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    pretty(settings.into_generator().into_root_schema_for::<Report>())
+}
+
+fn pretty(schema: Schema) -> String {
+    let mut text = format!("{:#}", serde_json::Value::from(schema));
     text.push('\n');
     text
 }

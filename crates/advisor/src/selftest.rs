@@ -93,6 +93,15 @@ fn run(rule: &Rule, test: &Test) -> Result<(), String> {
     }
 }
 
+/// What the rule finds in the row of one of its tests.
+pub(crate) fn finding(rule: &Rule, test: &Test) -> Option<Finding> {
+    let (env, table) = (expr::environment(), table(rule, test));
+    match evaluate(rule, Some(&table), &StepTimes::default(), &env).outcome {
+        Outcome::Fired(finding) => Some(*finding),
+        _ => None,
+    }
+}
+
 fn check_finding(rule: &Rule, test: &Test, finding: &Finding) -> Result<(), String> {
     // A text that cannot be filled is shown with the error in brackets; better found here.
     let env = expr::environment();

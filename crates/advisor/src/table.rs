@@ -132,6 +132,10 @@ pub(crate) struct RuleTable {
     /// if the trace has call stacks (`source_lines.sync_ns`).
     #[schemars(with = "Option<String>")]
     pub(crate) source: Option<Spanned<String>>,
+    /// A query for the moments that show it: rows with `rank`, `ts_ns` and `dur_ns`, and more columns that
+    /// say what happens there. Asked only if the rule fires; the longest are shown.
+    #[schemars(with = "Option<String>")]
+    pub(crate) evidence: Option<Spanned<String>>,
     /// The conclusion in one line (template).
     #[schemars(with = "Option<String>")]
     pub(crate) title: Option<Spanned<String>>,

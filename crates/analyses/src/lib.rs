@@ -40,6 +40,7 @@ mod schema;
 mod selection;
 mod session;
 mod topics;
+mod unfold;
 
 pub use catalog::{Catalog, catalog};
 pub use datafusion;

@@ -69,10 +69,12 @@ pub(crate) enum Command {
     Tables(Tables),
     /// Explain a rule: what it measures, why it matters, what to do
     Explain(Explain),
-    /// List rules, run their tests, print the schema of rule files
+    /// List rules, run their tests, write their pages, print the schema of rule files
     Rules(Rules),
     /// Write a rule file to start from, with comments
     Init(Init),
+    /// Print the JSON schema of reports or of rule files
+    Schema(Schema),
     /// Write the traces of a simulated run with a known bottleneck
     Demo(Demo),
 }
@@ -214,8 +216,32 @@ pub(crate) enum ReportFormat {
     /// For people
     #[default]
     Text,
-    /// For programs: a versioned promise
+    /// For programs: a versioned promise, see `advisor schema report`
     Json,
+    /// JSON lines: one finding a line, with its run
+    Jsonl,
+    /// For comments on pull requests
+    Markdown,
+    /// SARIF 2.1.0, for code scanning
+    Sarif,
+    /// Annotations of GitHub Actions
+    Github,
+    /// JUnit XML: one test case a rule
+    Junit,
+    /// Comma-separated values: one finding a row
+    Csv,
+}
+
+impl ReportFormat {
+    /// Who reads it.
+    pub(crate) fn reader(self) -> Reader {
+        if self == Self::Text { Reader::Person } else { Reader::Program }
+    }
+
+    /// Whether it leaves out what could not be read, so that it is to be told beside it.
+    pub(crate) fn has_no_warnings(self) -> bool {
+        !matches!(self, Self::Json | Self::Sarif)
+    }
 }
 
 /// From which severity on findings fail the check.
@@ -275,6 +301,10 @@ pub(crate) struct Check {
     /// Show info findings, notes about the trace, passed rules and all evidence too
     #[arg(long, short = 'v', visible_short_alias = 'a', help_heading = OUTPUT)]
     pub(crate) all: bool,
+    /// Say after each finding which queries give its numbers, as commands to run (text and Markdown; JSON
+    /// always has them)
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) explain: bool,
 }
 
 /// `advisor sql`.
@@ -546,6 +576,9 @@ pub(crate) struct Tables {
     /// Print the shipped table of devices and their peaks (TOML), to copy entries from
     #[arg(long, conflicts_with_all = ["what", "all"], help_heading = OUTPUT)]
     pub(crate) device_table: bool,
+    /// Print the query that a view is, with all views it needs, down to the tables
+    #[arg(long, requires = "what", conflicts_with = "all", help_heading = OUTPUT)]
+    pub(crate) sql: bool,
 }
 
 /// `advisor explain`.
@@ -560,9 +593,30 @@ pub(crate) struct Explain {
 
 /// `advisor rules`.
 #[derive(Debug, ClapArgs)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 pub(crate) struct Rules {
     #[command(subcommand)]
-    pub(crate) command: RulesCommand,
+    pub(crate) command: Option<RulesCommand>,
+    /// Print the JSON schema of rule files, for editors
+    #[arg(long)]
+    pub(crate) schema: bool,
+}
+
+/// `advisor schema`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Schema {
+    /// Of what
+    #[arg(value_enum, value_name = "WHAT")]
+    pub(crate) what: SchemaOf,
+}
+
+/// What has a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SchemaOf {
+    /// What `advisor check --format json` prints for one run
+    Report,
+    /// Rule files
+    Rules,
 }
 
 /// What to do with rules.
@@ -583,6 +637,16 @@ pub(crate) enum RulesCommand {
     Rates(Rates),
     /// Print the JSON schema of rule files, for editors
     Schema,
+    /// Write a page for each rule, the text of `advisor explain`, and a table of contents
+    ///
+    /// Files of that name are overwritten; pages of rules that are no more are named.
+    Docs {
+        #[command(flatten)]
+        rules: RuleFiles,
+        /// Folder to write to; it is made if it is not there
+        #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
+        to: PathBuf,
+    },
 }
 
 /// `advisor rules rates`.

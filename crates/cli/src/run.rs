@@ -28,6 +28,32 @@ pub(crate) fn open(path: &Path, reading: &Reading, console: &Console) -> anyhow:
     Ok(Run::open_with(path, &options, &bar)?)
 }
 
+/// The options of a reading as they are given, for commands that are to read the same.
+pub(crate) fn options(reading: &Reading) -> Vec<String> {
+    let Reading { cycle, trial, max_json_bytes, timeout, part, set, include_last_step, .. } =
+        reading;
+    let between = Selection { between: part.between, ..Selection::default() }.to_string();
+    let values = [
+        ("--cycle", cycle.map(|v| v.to_string())),
+        ("--trial", trial.map(|v| v.to_string())),
+        ("--max-json-bytes", max_json_bytes.map(|v| v.to_string())),
+        ("--timeout", timeout.map(|v| v.as_secs_f64().to_string())),
+        ("--ranks", part.ranks.as_ref().map(ToString::to_string)),
+        ("--steps", part.steps.map(|v| v.to_string())),
+        ("--between", between.strip_prefix("between ").map(str::to_owned)),
+        ("--streams", part.streams.as_ref().map(ToString::to_string)),
+        ("--name", part.name.as_ref().map(ToString::to_string)),
+    ];
+    let set = set.iter().map(|setting| ("--set", Some(setting.clone())));
+    let values = values.into_iter().chain(set);
+    let mut options: Vec<String> =
+        values.filter_map(|(name, value)| Some([name.to_owned(), value?])).flatten().collect();
+    if *include_last_step {
+        options.push("--include-last-step".to_owned());
+    }
+    options
+}
+
 fn selection(part: &Part) -> Selection {
     Selection {
         ranks: part.ranks.clone(),

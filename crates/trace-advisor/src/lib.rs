@@ -14,6 +14,7 @@
 mod augment;
 mod diff;
 mod error;
+mod pages;
 mod pipeline;
 mod rules;
 
@@ -27,5 +28,6 @@ pub use advisor::{Report, RuleSet, RuleSource};
 pub use augment::{Added, Augmentation, Augmented};
 pub use diff::{compare_traces, diff, judge};
 pub use error::Error;
+pub use pages::{explain, rule_pages};
 pub use pipeline::{Cost, OpenOptions, Run, Stage};
 pub use rules::{default_rules, load_only, load_rules};

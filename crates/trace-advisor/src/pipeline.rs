@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use advisor::{Report, RuleQuery, RuleSet};
+use advisor::{EvidenceQuery, Report, RuleQuery, RuleSet};
 use analyses::{Params, Selection, Session};
 use arrow::array::AsArray;
 use ingest::{Location, NoProgress, Progress};
@@ -26,7 +26,7 @@ pub struct OpenOptions {
 /// What one stage of the pipeline took.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stage {
-    /// `read`, `session`, `views`, `rules`, `what-if`, `sources`, `query`.
+    /// `read`, `session`, `views`, `rules`, `what-if`, `sources`, `evidence`, `query`.
     pub name: &'static str,
     /// Wall time.
     pub elapsed: Duration,
@@ -116,7 +116,8 @@ impl Run {
         let report = judge(&tables);
         let what_if = rules.what_if_views(&report);
         let sources = if self.has_stacks() { rules.source_views(&report) } else { Vec::new() };
-        if what_if.is_empty() && sources.is_empty() {
+        let evidence = rules.evidence_queries(&report);
+        if what_if.is_empty() && sources.is_empty() && evidence.is_empty() {
             return Ok(report);
         }
         if !what_if.is_empty() {
@@ -124,6 +125,12 @@ impl Run {
         }
         if !sources.is_empty() {
             tables.extend(self.timed("sources", || self.session.metric_tables(&sources))?);
+        }
+        if !evidence.is_empty() {
+            let rows = || {
+                evidence.iter().map(|q| moments(&self.session, q)).collect::<Result<Vec<_>, _>>()
+            };
+            tables.extend(self.timed("evidence", rows)?);
         }
         Ok(judge(&tables))
     }
@@ -205,10 +212,18 @@ impl Run {
 }
 
 fn rule_query(session: &Session, query: &RuleQuery) -> Result<MetricTable, Error> {
-    let rule = query.name.clone();
-    let batches = session
-        .sql(&query.sql)
-        .map_err(|source| Error::RuleQuery { rule: rule.clone(), source })?;
-    crate::rules::metric_table(query, &batches)
-        .map_err(|message| Error::RuleColumns { rule, message })
+    let batches = sql_of(session, &query.name, &query.sql)?;
+    let table = crate::rules::metric_table(query, &batches);
+    table.map_err(|message| Error::RuleColumns { rule: query.name.clone(), message })
+}
+
+fn moments(session: &Session, query: &EvidenceQuery) -> Result<MetricTable, Error> {
+    let batches = sql_of(session, &query.rule, &query.sql)?;
+    let table = crate::rules::evidence_table(query, &batches);
+    table.map_err(|message| Error::RuleColumns { rule: query.rule.clone(), message })
+}
+
+fn sql_of(session: &Session, rule: &str, sql: &str) -> Result<Vec<RecordBatch>, Error> {
+    let error = |source| Error::RuleQuery { rule: rule.to_owned(), source };
+    session.sql(sql).map_err(error)
 }

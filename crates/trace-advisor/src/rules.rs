@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use advisor::{Problem, RuleQuery, RuleSet, RuleSource, StatedQuery, shipped_rules};
+use advisor::{EvidenceQuery, Problem, RuleQuery, RuleSet, RuleSource, StatedQuery, shipped_rules};
 use analyses::{Params, QueryMistake, Session};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
@@ -84,16 +84,32 @@ pub(crate) fn metric_table(
     query: &RuleQuery,
     batches: &[RecordBatch],
 ) -> Result<MetricTable, String> {
+    let keys = query.scope.keys().iter().copied();
+    let needed: Vec<&str> = std::iter::once(query.column.as_str()).chain(keys).collect();
+    let unit = |name: &str| if name == query.column { query.unit } else { unit_of(name) };
+    table(&query.name, &needed, unit, batches)
+}
+
+/// The moments that a rule's query finds.
+pub(crate) fn evidence_table(
+    query: &EvidenceQuery,
+    batches: &[RecordBatch],
+) -> Result<MetricTable, String> {
+    table(&query.name, &["rank", "ts_ns", "dur_ns"], unit_of, batches)
+}
+
+fn table(
+    name: &str,
+    needed: &[&str],
+    unit: impl Fn(&str) -> Unit,
+    batches: &[RecordBatch],
+) -> Result<MetricTable, String> {
     let schema = batches.first().map(RecordBatch::schema);
     let names: Vec<String> =
         schema.iter().flat_map(|s| s.fields()).map(|f| f.name().clone()).collect();
-    let keys = query.scope.keys().iter().copied();
-    for needed in std::iter::once(query.column.as_str()).chain(keys) {
-        if !names.iter().any(|n| n == needed) {
-            return Err(format!("it has no column `{needed}`; it returns {}", names.join(", ")));
-        }
+    if let Some(missing) = needed.iter().find(|needed| !names.iter().any(|n| n == *needed)) {
+        return Err(format!("it has no column `{missing}`; it returns {}", names.join(", ")));
     }
-    let unit = |name: &str| if name == query.column { query.unit } else { unit_of(name) };
     let columns = names.iter().map(|n| (n.clone(), unit(n))).collect();
     let mut rows = Vec::new();
     for batch in batches {
@@ -108,7 +124,7 @@ pub(crate) fn metric_table(
         );
     }
     let when_empty = "its query returned no rows".to_owned();
-    Ok(MetricTable { view: query.name.clone(), columns, rows, when_empty })
+    Ok(MetricTable { view: name.to_owned(), columns, rows, when_empty })
 }
 
 /// The unit that a column's name says.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{metrics, source, with_default};
-use crate::{RuleSet, explain, rule_schema_json, shipped_rules};
+use crate::{RuleSet, ViewNotes, explain, report_schema_json, rule_schema_json, shipped_rules};
 
 #[test]
 fn shipped_rules_pass_their_own_tests() {
@@ -54,19 +54,31 @@ fn codes_and_levels_are_reviewed() {
 
 #[test]
 fn a_page_has_everything_a_reader_asks_for() {
-    insta::assert_snapshot!(explain(with_default(&[]).find("dataloader-wait").unwrap()));
+    let view = ViewNotes {
+        row: "one rank: its mean step".to_owned(),
+        columns: vec![("dataloader_idle_ratio".to_owned(), "share of step time".to_owned())],
+        params: vec![("slow_us".to_owned(), "10".to_owned(), "what is slow".to_owned())],
+        when_empty: "there are no steps".to_owned(),
+        recorded_with: vec![("steps".to_owned(), "`prof.step()`".to_owned())],
+    };
+    insta::assert_snapshot!(explain(with_default(&[]).find("dataloader-wait").unwrap(), &view));
 }
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "UPDATE=1 is the one switch of generated files")]
-fn the_schema_is_fresh() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/rules/rules.schema.json");
-    let schema = rule_schema_json();
-    if std::env::var("UPDATE").is_ok_and(|v| v == "1") {
-        std::fs::write(path, &schema).unwrap();
+fn the_schemas_are_fresh() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    for (file, schema) in [
+        ("rules/rules.schema.json", rule_schema_json()),
+        ("docs/report.schema.json", report_schema_json()),
+    ] {
+        let path = format!("{folder}/{file}");
+        if std::env::var("UPDATE").is_ok_and(|v| v == "1") {
+            std::fs::write(&path, &schema).unwrap();
+        }
+        let committed = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(committed == schema, "{file} is stale: run the tests with UPDATE=1");
     }
-    let committed = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(committed == schema, "rules/rules.schema.json is stale: run the tests with UPDATE=1");
 }
 
 #[test]

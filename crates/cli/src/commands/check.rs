@@ -3,12 +3,10 @@
 use trace_advisor::Report;
 use trace_advisor::advisor::{FailOn, Policy, Rule};
 
-use crate::args::{Check, ReportFormat};
+use crate::args::Check;
 use crate::failure::helped;
-use crate::output::Reader;
-use crate::render::clean::clean_json;
-use crate::render::text;
-use crate::run::{open, print_timings, warn};
+use crate::render::report::{self, Checked};
+use crate::run::{open, options, print_timings, warn};
 use crate::{Console, Exit, baseline, output, rule_files};
 
 pub(crate) fn run(args: &Check, console: &mut Console) -> anyhow::Result<Exit> {
@@ -33,36 +31,26 @@ pub(crate) fn run(args: &Check, console: &mut Console) -> anyhow::Result<Exit> {
         reports.push(report);
         print_timings(&run, &args.reading, console)?;
     }
-    print(&reports, args, console)?;
     let fail_on = rules.policy().fail_on.unwrap_or(FailOn::Medium);
+    let checked = Checked {
+        reports: &reports,
+        rules: &rules,
+        all: args.all,
+        fail_on: fail_on.severity(),
+        explain: args.explain.then(|| options(&args.reading)),
+    };
+    output::to(&args.to, args.format.reader(), console, |out, _| {
+        report::write(&checked, args.format, out)
+    })?;
+    console.out.flush()?;
+    if args.format.has_no_warnings() {
+        warnings(&reports, console)?;
+    }
     Ok(if args.exit_zero { Exit::Clean } else { verdict(&reports, fail_on) })
 }
 
-fn print(reports: &[Report], args: &Check, console: &mut Console) -> anyhow::Result<()> {
-    match args.format {
-        ReportFormat::Json => {
-            let mut text = match reports {
-                // One run is one object: the promise of the format. Several are an array of them.
-                [report] => serde_json::to_string_pretty(report)?,
-                reports => serde_json::to_string_pretty(reports)?,
-            };
-            text.push('\n');
-            return output::to(&args.to, Reader::Program, console, |out, terminal| {
-                let text = if terminal { clean_json(&text) } else { text };
-                Ok(out.write_all(text.as_bytes())?)
-            });
-        }
-        ReportFormat::Text => output::to(&args.to, Reader::Person, console, |out, _| {
-            for (i, report) in reports.iter().enumerate() {
-                if i > 0 {
-                    writeln!(out)?;
-                }
-                text::report(report, args.all, out)?;
-            }
-            Ok(())
-        })?,
-    }
-    console.out.flush()?;
+/// What could not be read, on stderr.
+fn warnings(reports: &[Report], console: &mut Console) -> anyhow::Result<()> {
     for warning in reports.iter().flat_map(|r| &r.warnings) {
         let place =
             if warning.file.is_empty() { String::new() } else { format!("{}: ", warning.file) };

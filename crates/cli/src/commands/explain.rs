@@ -1,7 +1,6 @@
 //! `advisor explain`: a rule's page.
 
-use trace_advisor::RuleSet;
-use trace_advisor::advisor::explain;
+use trace_advisor::{RuleSet, explain};
 
 use crate::args::Explain;
 use crate::failure::helped;

@@ -11,6 +11,7 @@ mod merge;
 mod open;
 mod rates;
 mod rules;
+mod schema;
 #[cfg(feature = "shell")]
 mod shell;
 mod sql;
@@ -32,8 +33,9 @@ pub(crate) fn run(command: &Command, console: &mut Console) -> anyhow::Result<Ex
         Command::Open(args) => open::run(args, console),
         Command::Tables(args) => tables::run(args, console),
         Command::Explain(args) => explain::run(args, console),
-        Command::Rules(args) => rules::run(&args.command, console),
+        Command::Rules(args) => rules::run(args, console),
         Command::Init(args) => init::run(args, console),
+        Command::Schema(args) => schema::run(args, console),
         Command::Demo(args) => demo::run(args, console),
     }
 }

@@ -1,16 +1,20 @@
-//! `advisor rules`: list them, test them, describe their files. How often they fire is `rates`.
+//! `advisor rules`: list them, test them, write their pages, describe their files. How often they fire is `rates`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use trace_advisor::RuleSet;
 use trace_advisor::advisor::{Rule, rule_schema_json};
+use trace_advisor::rule_pages;
 
-use crate::args::RulesCommand;
+use crate::args::{Rules, RulesCommand};
 use crate::render::clean::clean;
-use crate::{Console, Exit, rule_files};
+use crate::run::warn;
+use crate::{Console, Exit, output, rule_files};
 
-pub(crate) fn run(command: &RulesCommand, console: &mut Console) -> anyhow::Result<Exit> {
-    match command {
+pub(crate) fn run(args: &Rules, console: &mut Console) -> anyhow::Result<Exit> {
+    // `rules --schema` is `rules schema`; without either, clap prints the help.
+    match args.command.as_ref().unwrap_or(&RulesCommand::Schema) {
         RulesCommand::List(args) => {
             let rules = rule_files::choose(args)?;
             list(&rules, console)
@@ -18,8 +22,11 @@ pub(crate) fn run(command: &RulesCommand, console: &mut Console) -> anyhow::Resu
         RulesCommand::Test { files, no_default_rules } => test(files, *no_default_rules, console),
         RulesCommand::Rates(args) => super::rates::run(args, console),
         RulesCommand::Schema => {
-            writeln!(console.out, "{}", rule_schema_json().trim_end())?;
+            write!(console.out, "{}", rule_schema_json())?;
             Ok(Exit::Clean)
+        }
+        RulesCommand::Docs { rules, to } => {
+            docs(&rule_files::load(&rules.files, rules.no_default_rules)?, to, console)
         }
     }
 }
@@ -59,6 +66,28 @@ fn limits(rule: &Rule) -> String {
         format!("{}.{}: {}", rule.table(), check.column, limits.join(", "))
     });
     checks.collect::<Vec<_>>().join("; ")
+}
+
+/// Writes the pages of rules. What is there and no longer that of a rule is named, not removed.
+fn docs(rules: &RuleSet, to: &Path, console: &mut Console) -> anyhow::Result<Exit> {
+    output::local(to)?;
+    let pages = rule_pages(rules);
+    std::fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
+    for (name, text) in &pages {
+        let path = to.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let entries = to.read_dir().with_context(|| format!("cannot read {}", to.display()))?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut stale: Vec<String> = names
+        .filter(|name| name.ends_with(".md") && !pages.iter().any(|(page, _)| page == name))
+        .collect();
+    stale.sort();
+    for name in stale {
+        warn(&format!("{}: no rule has this page", to.join(name).display()), console)?;
+    }
+    writeln!(console.out, "{} pages in {}", pages.len(), clean(&to.display().to_string()))?;
+    Ok(Exit::Clean)
 }
 
 fn test(files: &[PathBuf], only: bool, console: &mut Console) -> anyhow::Result<Exit> {

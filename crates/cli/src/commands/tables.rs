@@ -23,6 +23,7 @@ use crate::{Console, Exit};
 pub(crate) fn run(args: &Tables, console: &mut Console) -> anyhow::Result<Exit> {
     match &args.what {
         None if args.device_table => write!(console.out, "{DEVICES}")?,
+        Some(what) if args.sql => query(&what.display().to_string(), &mut console.out)?,
         None if args.all => {
             for (i, table) in TABLES.iter().enumerate() {
                 separate(i, console)?;
@@ -64,6 +65,19 @@ pub(crate) fn overview(out: &mut dyn Write) -> anyhow::Result<()> {
         "\nadvisor tables NAME describes the columns; advisor tables PATH says what a run holds"
     )?;
     Ok(())
+}
+
+/// The query that a view is.
+fn query(name: &str, out: &mut dyn Write) -> anyhow::Result<()> {
+    if tables::find(name).is_some() {
+        let help = format!("`advisor tables {name}` describes it");
+        return Err(helped(format!("{name} is a table: it is read from the traces"), help));
+    }
+    if catalog().find(name).is_none() {
+        return describe(name, out);
+    }
+    let text = catalog().unfolded(name).map_err(trace_advisor::Error::from)?;
+    Ok(write!(out, "{text}")?)
 }
 
 /// One table or view with its columns.

@@ -23,7 +23,7 @@ use trace_advisor::trace_model::Unit;
 use trace_advisor::trace_model::time::human;
 
 use crate::render::clean::clean;
-use crate::render::text;
+use crate::render::report;
 use crate::render::value::value;
 
 const BOLD: Style = Style::new().bold();
@@ -90,7 +90,7 @@ pub(crate) fn comparison(
     before_after(&diff.before_after, out)?;
     for finding in &judged.findings {
         writeln!(out)?;
-        text::finding(finding, false, out)?;
+        report::finding(finding, false, out)?;
     }
     for ignored in &judged.ignored {
         let IgnoredFinding { code, name, reason, at, .. } = ignored;

@@ -2,6 +2,6 @@
 
 pub(crate) mod clean;
 pub(crate) mod diff;
+pub(crate) mod report;
 pub(crate) mod rows;
-pub(crate) mod text;
 pub(crate) mod value;

@@ -1,0 +1,68 @@
+//! Annotations of GitHub Actions: workflow commands, one a line.
+
+use trace_advisor::advisor::{Finding, Severity};
+
+use super::{Checked, words};
+use crate::render::clean::clean;
+
+/// A line for each finding that people are shown, at its line of the program if one is known, and one with
+/// the headline of each run.
+pub(super) fn annotations(checked: &Checked<'_>) -> String {
+    let mut text = String::new();
+    for report in checked.reports {
+        for finding in checked.shown(report) {
+            text.push_str(&annotation(finding));
+        }
+        let title = property(&format!("Trace Advisor: {}", report.run.path));
+        text.push_str(&format!("::notice title={title}::{}\n", data(&report.headline.text)));
+    }
+    text
+}
+
+fn annotation(finding: &Finding) -> String {
+    let command = match finding.severity {
+        _ if finding.is_note() => "notice",
+        Severity::Critical | Severity::High => "error",
+        Severity::Medium => "warning",
+        Severity::Low | Severity::Info => "notice",
+    };
+    let mut properties = Vec::new();
+    if let Some(source) = finding.source.first() {
+        let (file, line) = words::place(source);
+        properties.push(format!("file={}", property(file)));
+        properties.extend(line.map(|line| format!("line={line}")));
+    }
+    properties.push(format!(
+        "title={}",
+        property(&format!("{}: {}", words::tag(finding), finding.title))
+    ));
+    let mut lines = vec![finding.message.clone(), words::affected(finding, 3)];
+    let gain = words::gain(finding);
+    if !gain.is_empty() {
+        lines.push(format!("saves {gain}"));
+    }
+    lines.extend(finding.advice.iter().map(|advice| format!("help: {advice}")));
+    let lines: Vec<String> = lines.iter().map(|line| data(line)).collect();
+    format!("::{command} {}::{}\n", properties.join(","), lines.join("%0A"))
+}
+
+/// Text of a message: on one line, and no escape but ours.
+fn data(text: &str) -> String {
+    clean(text).replace('%', "%25")
+}
+
+/// The value of a property: nothing ends it early.
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{data, property};
+
+    #[test]
+    fn nothing_ends_a_command_early() {
+        assert_eq!(data("50 %\n::error::x"), "50 %25\\u{a}::error::x");
+        assert_eq!(property("a,b: 1 %"), "a%2Cb%3A 1 %25");
+    }
+}

@@ -1,0 +1,237 @@
+//! Markdown for comments on pull requests. Names are data: they link to nobody and close no tag.
+
+use std::fmt::Write as _;
+
+use trace_advisor::Report;
+use trace_advisor::advisor::{Finding, Severity};
+
+use super::{Checked, words};
+use crate::render::clean::{clean, clean_lines};
+
+/// Findings told in full; comments have a largest size.
+const IN_FULL: usize = 25;
+
+/// All runs, one below the other.
+pub(super) fn comment(checked: &Checked<'_>) -> String {
+    let sections: Vec<String> = checked.reports.iter().map(|r| section(r, checked)).collect();
+    sections.join("\n---\n\n")
+}
+
+fn section(report: &Report, checked: &Checked<'_>) -> String {
+    let mut text = format!(
+        "### Trace Advisor: {}\n\n{}: {}\n",
+        prose(&report.headline.text),
+        code(&report.run.path),
+        prose(&words::extent(report))
+    );
+    let shown: Vec<&Finding> = checked.shown(report).collect();
+    if !shown.is_empty() {
+        text.push_str("\n| severity | finding | | saves | where |\n|---|---|---|---|---|\n");
+        for finding in &shown {
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} |",
+                words::level(finding),
+                link(finding, checked),
+                prose(&finding.title),
+                prose(&words::gain(finding)),
+                finding.source.first().map(|s| code(s)).unwrap_or_default()
+            );
+        }
+    }
+    for finding in shown.iter().take(IN_FULL) {
+        text.push('\n');
+        text.push_str(&details(report, finding, checked));
+    }
+    if shown.len() > IN_FULL {
+        let _ = write!(text, "\nDetails of the first {IN_FULL}; `advisor check` tells all.\n");
+    }
+    text.push('\n');
+    text.push_str(&rest(report, checked));
+    text
+}
+
+/// The code of a finding, with a link to the page of a shipped rule.
+fn link(finding: &Finding, checked: &Checked<'_>) -> String {
+    let url = words::rule_of(checked.rules, &finding.code).and_then(words::docs_url);
+    match url {
+        Some(url) => format!("[{}]({url})", prose(&finding.code)),
+        None => prose(&finding.code),
+    }
+}
+
+fn details(report: &Report, finding: &Finding, checked: &Checked<'_>) -> String {
+    let mut text = format!(
+        "<details><summary><b>{}</b> {}</summary>\n\n{}\n\n",
+        prose(&words::tag(finding)),
+        prose(&finding.title),
+        prose(&finding.message)
+    );
+    let mut item = |what: &str, said: &str| {
+        let _ = writeln!(text, "- **{what}**: {}", prose(said));
+    };
+    item("where", &words::affected(finding, 3));
+    item("limit", &words::limit(finding));
+    if !finding.source.is_empty() {
+        let lines: Vec<String> = finding.source.iter().map(|line| format!("`{line}`")).collect();
+        item("lines", &lines.join(", "));
+    }
+    if let Some(seen) = words::seen(finding) {
+        item("seen", &seen);
+    }
+    let notes = [words::second_opinion(finding), words::doubts(finding), words::relations(finding)];
+    for note in notes.into_iter().flatten() {
+        item("note", &note);
+    }
+    if !finding.advice.is_empty() {
+        text.push_str("\nWhat to do:\n\n");
+        for advice in &finding.advice {
+            let _ = writeln!(text, "1. {}", prose(advice));
+        }
+    }
+    for (what, command) in checked
+        .explain
+        .as_ref()
+        .map(|options| words::commands(report, finding, options))
+        .unwrap_or_default()
+    {
+        let _ = write!(text, "\nGives the {what}:\n\n{}", block(&command));
+    }
+    text.push_str("\n</details>\n");
+    text
+}
+
+/// What there is besides findings.
+fn rest(report: &Report, checked: &Checked<'_>) -> String {
+    let mut text = format!("{}\n", prose(&words::counts(report, checked.all)));
+    for ignored in &report.ignored {
+        let _ = write!(
+            text,
+            "\n- ignored {}: {} ({})",
+            prose(&ignored.code),
+            prose(&ignored.reason),
+            prose(&ignored.at)
+        );
+    }
+    if !report.ignored.is_empty() {
+        text.push('\n');
+    }
+    let infos = |f: &&Finding| f.is_note() || f.severity == Severity::Info;
+    let hidden: Vec<&Finding> =
+        report.findings.iter().filter(infos).filter(|_| !checked.all).collect();
+    if !hidden.is_empty() {
+        text.push_str("\n<details><summary>Worth knowing</summary>\n\n");
+        for finding in hidden {
+            let (tag, title) = (prose(&words::tag(finding)), prose(&finding.title));
+            let _ = writeln!(text, "- {tag}: {title}");
+        }
+        text.push_str("\n</details>\n");
+    }
+    let unknown = words::unknown(report);
+    if !unknown.is_empty() {
+        text.push_str("\n<details><summary>What could not be judged</summary>\n\n");
+        for (codes, reason) in unknown {
+            let _ = writeln!(text, "- {}: {}", prose(&codes), prose(reason));
+        }
+        text.push_str("\n</details>\n");
+    }
+    text
+}
+
+/// Text outside of code. What stands between backticks becomes code; all else means only itself.
+fn prose(text: &str) -> String {
+    let text = clean(text);
+    let parts: Vec<&str> = text.split('`').collect();
+    let mut safe = String::new();
+    for (i, part) in parts.iter().enumerate() {
+        // The last part, if its backtick is never closed, is prose like the others.
+        let is_code = i % 2 == 1 && i + 1 < parts.len();
+        if is_code {
+            safe.push_str(&code(part));
+        } else {
+            if i % 2 == 1 {
+                safe.push_str("&#96;");
+            }
+            escape(part, &mut safe);
+        }
+    }
+    safe
+}
+
+/// A name as code.
+fn code(text: &str) -> String {
+    let mut safe = "<code>".to_owned();
+    escape(&clean(text), &mut safe);
+    safe.push_str("</code>");
+    safe
+}
+
+/// Characters that Markdown or HTML could read, by number; those that make links of what follows are also
+/// parted from it by a space without width. What stands inside of words is mostly harmless, and stays.
+fn escape(text: &str, safe: &mut String) {
+    let mut chars = text.chars().peekable();
+    let mut before = ' ';
+    while let Some(c) = chars.next() {
+        let next = chars.peek().copied().unwrap_or(' ');
+        let is_marker = match c {
+            '<' => {
+                safe.push_str("&lt;");
+                before = c;
+                continue;
+            }
+            '>' => {
+                safe.push_str("&gt;");
+                before = c;
+                continue;
+            }
+            // Addresses, and `:emoji:`.
+            ':' => !(next == ' ' || next.is_ascii_digit()),
+            '_' => !(before.is_alphanumeric() && next.is_alphanumeric()),
+            // Addresses without a scheme.
+            '.' => before.eq_ignore_ascii_case(&'w'),
+            // Lists and rules, at the start.
+            '-' | '=' | '+' => safe.is_empty(),
+            c => c.is_ascii_punctuation() && !",;()%/'?".contains(c),
+        };
+        if is_marker {
+            let _ = write!(safe, "&#{};", u32::from(c));
+        } else {
+            safe.push(c);
+        }
+        if matches!(c, '@' | '#') && next.is_alphanumeric() {
+            safe.push('\u{200b}');
+        }
+        before = c;
+    }
+}
+
+/// Text as a block of code: behind a fence longer than any run of backticks in it.
+fn block(text: &str) -> String {
+    let text = clean_lines(text);
+    let mut longest = 0;
+    let mut run = 0;
+    for c in text.chars() {
+        run = if c == '`' { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}sh\n{text}\n{fence}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{block, code, prose};
+
+    #[test]
+    fn names_are_only_names() {
+        assert_eq!(prose("a `num_workers=4` b"), "a <code>num_workers=4</code> b");
+        assert_eq!(prose("<b>|*x*"), "&lt;b&gt;&#124;&#42;x&#42;");
+        assert_eq!(prose("half `open"), "half &#96;open");
+        assert_eq!(prose("@team #12"), "&#64;\u{200b}team &#35;\u{200b}12");
+        assert_eq!(prose("https://x.y www.z"), "https&#58;//x.y www&#46;z");
+        assert_eq!(prose("one: aten::mm __x__"), "one: aten&#58;&#58;mm &#95;&#95;x&#95;&#95;");
+        assert_eq!(code("a`b"), "<code>a&#96;b</code>");
+        assert_eq!(prose("33.1 %, 2.35 ms/step (1)"), "33.1 %, 2.35 ms/step (1)");
+        assert!(block("a ``` b").starts_with("````sh\n"));
+    }
+}

@@ -1,0 +1,159 @@
+//! One finding with hostile names, in every format: names are data.
+
+use trace_advisor::advisor::{RuleSource, advise};
+use trace_advisor::trace_model::{MetricSpec, MetricTable, RunInfo, Scope, Unit, Value, Warning};
+use trace_advisor::{Report, RuleSet};
+
+use super::{Checked, write};
+use crate::args::ReportFormat;
+
+const HOSTILE: &str = "=x\u{1b}[2J\u{9b}31m\u{202e}]]>::error::\n::warning::|`<script>alert(1)</script>\
+                       @team #1 https://evil.example ,\"'%0A&\u{0}\u{fffe}";
+
+const RULE: &str = r#"
+[rule.own]
+code = "XX001"
+category = "kernels"
+metric = "shares.share_ratio"
+high = "> 10 %"
+gain = { of = "share_ratio", method = "measured" }
+source = "lines.device_ns"
+title = "{{ name }}"
+message = "{{ name }} takes {{ share_ratio|pct }}"
+advice = ["{{ name }}"]
+why = "It does."
+"#;
+
+fn metric(view: &str, column: &str, unit: Unit, scope: Scope, keys: &[&str]) -> MetricSpec {
+    let mut columns: Vec<(String, Unit)> =
+        keys.iter().map(|key| ((*key).to_owned(), Unit::None)).collect();
+    columns.push((column.to_owned(), unit));
+    MetricSpec { view: view.into(), column: column.into(), unit, scope, doc: "x".into(), columns }
+}
+
+fn judged() -> (RuleSet, Vec<Report>) {
+    let shares = metric("shares", "share_ratio", Unit::Ratio, Scope::Kernel, &["rank", "name"]);
+    let lines = metric("lines", "device_ns", Unit::Ns, Scope::Line, &["rank", "source"]);
+    let source = RuleSource { name: "own.toml".to_owned(), text: RULE.to_owned() };
+    let rules = RuleSet::load(&[source], &[shares.clone(), lines.clone()]).unwrap();
+    let table = |spec: &MetricSpec, text: String, value: Value| MetricTable {
+        view: spec.view.clone(),
+        columns: spec.columns.clone(),
+        rows: vec![vec![Value::Int(0), Value::Text(text), value]],
+        when_empty: String::new(),
+    };
+    let tables = [
+        table(&shares, HOSTILE.to_owned(), Value::Float(0.5)),
+        table(&lines, format!("{HOSTILE}.py:7"), Value::Int(1_000)),
+    ];
+    let run = RunInfo { path: HOSTILE.to_owned(), ranks: vec![0], ..RunInfo::default() };
+    let warning =
+        Warning { code: "odd", file: HOSTILE.to_owned(), message: HOSTILE.to_owned(), count: 1 };
+    let report = advise(&rules, &tables, &run, &[warning]);
+    assert_eq!(report.findings[0].source, [format!("{HOSTILE}.py:7")]);
+    (rules, vec![report])
+}
+
+fn written(format: ReportFormat) -> String {
+    let (rules, reports) = judged();
+    let checked = Checked {
+        reports: &reports,
+        rules: &rules,
+        all: true,
+        fail_on: Some(trace_advisor::advisor::Severity::Low),
+        explain: Some(vec![HOSTILE.to_owned()]),
+    };
+    let mut out = Vec::new();
+    write(&checked, format, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    for (i, c) in text.char_indices() {
+        // The only escapes are the styles of text.
+        let is_style =
+            c == '\u{1b}' && format == ReportFormat::Text && !text[i..].starts_with("\u{1b}[2J");
+        let is_bad = (c.is_control() && c != '\n') || c == '\u{202e}';
+        assert!(!is_bad || is_style, "{format:?}: {c:?} in {text}");
+    }
+    text
+}
+
+#[test]
+fn text_shows_escapes() {
+    let text = written(ReportFormat::Text);
+    assert!(text.contains("\\u{1b}[2J\\u{9b}31m\\u{202e}]]>::error::\\u{a}::warning::"), "{text}");
+}
+
+#[test]
+fn json_keeps_every_character() {
+    let report: serde_json::Value = serde_json::from_str(&written(ReportFormat::Json)).unwrap();
+    assert_eq!(report["findings"][0]["title"], HOSTILE.trim());
+    let lines = written(ReportFormat::Jsonl);
+    assert_eq!(lines.lines().count(), 1);
+    let line: serde_json::Value = serde_json::from_str(&lines).unwrap();
+    assert_eq!((line["run"].as_str(), line["code"].as_str()), (Some(HOSTILE), Some("XX001")));
+}
+
+#[test]
+fn sarif_holds_uris() {
+    let log: serde_json::Value = serde_json::from_str(&written(ReportFormat::Sarif)).unwrap();
+    let result = &log["runs"][0]["results"][0];
+    assert!(result["message"]["text"].as_str().unwrap().starts_with(HOSTILE.trim()));
+    let place = &result["locations"][0]["physicalLocation"];
+    let uri = place["artifactLocation"]["uri"].as_str().unwrap();
+    assert!(uri.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~/%".contains(&b)), "{uri}");
+    assert_eq!(place["region"]["startLine"], 7);
+}
+
+#[test]
+fn annotations_are_one_line_each() {
+    let text = written(ReportFormat::Github);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 2, "{text}");
+    assert!(
+        lines[0].starts_with("::error file=%3D") || lines[0].starts_with("::error file=="),
+        "{text}"
+    );
+    let properties = lines[0].strip_prefix("::error ").unwrap().split("::").next().unwrap();
+    assert_eq!(properties.matches(',').count(), 2, "file, line and title: {properties}");
+    assert!(properties.contains(",line=7,"), "{properties}");
+}
+
+#[test]
+fn junit_is_xml() {
+    let text = written(ReportFormat::Junit);
+    assert!(!text.contains("]]>") && !text.contains("<script"), "{text}");
+    let mut reader = quick_xml::Reader::from_str(&text);
+    let mut cases = 0;
+    loop {
+        match reader.read_event().unwrap() {
+            quick_xml::events::Event::Start(tag) => {
+                let attributes: Result<Vec<_>, _> = tag.attributes().collect();
+                assert!(attributes.is_ok());
+                cases += usize::from(tag.name().as_ref() == b"testcase");
+            }
+            quick_xml::events::Event::Eof => break,
+            _ => {}
+        }
+    }
+    assert_eq!(cases, 1);
+}
+
+#[test]
+fn markdown_links_to_nobody() {
+    let text = written(ReportFormat::Markdown);
+    let prose = text.split("```").step_by(2).collect::<String>();
+    // Links to the pages of rules are ours; this rule has none.
+    for bad in ["<script", "@team", " #1", "https://", "`"] {
+        assert!(!prose.contains(bad), "{bad} in {prose}");
+    }
+    let row = text.lines().find(|line| line.starts_with("| high")).unwrap();
+    assert_eq!(row.matches('|').count(), 6, "{row}");
+}
+
+#[test]
+fn csv_is_a_row_and_no_formula() {
+    let text = written(ReportFormat::Csv);
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 1);
+    assert!(rows[0].iter().all(|field| !field.starts_with(['=', '+', '-', '@'])), "{text}");
+}
