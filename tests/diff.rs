@@ -434,6 +434,32 @@ fn verdicts_on_real_pairs() {
     }
 }
 
+/// One half of a run against the other: the same program, so nothing may be told.
+#[test]
+fn halves_of_a_run_are_no_regression() {
+    let Some(corpus) = real::corpus() else { return };
+    for (name, first, second) in [
+        ("diff_control", "1009-1011", "1012-1014"),
+        ("resnet50_workers0", "8-10", "5-7"),
+        ("resnet50_workers4", "5-7", "8-10"),
+        ("composer/workers2/plain", "0-9", "12-30"),
+        ("determined/old_generation/wire_trial101.jsonl", "0-100", "101-235"),
+    ] {
+        let run = Run::open(corpus.join("traces").join(name)).unwrap();
+        let side = |steps: &str| SideOptions { ranks: None, steps: steps.parse().unwrap() };
+        let (before, after) = (side(first), side(second));
+        let halves =
+            diff(&run, &run, &DiffOptions { before, after, ..DiffOptions::default() }).unwrap();
+        let outcome = halves.verdict.outcome;
+        assert!(
+            matches!(outcome, Outcome::Unchanged | Outcome::Inconclusive),
+            "{name}: {}",
+            halves.verdict.reason
+        );
+        assert_eq!(found(&halves), [""; 0], "{name}");
+    }
+}
+
 /// The table of a known cure: the loader's share and utilisation as `step_phases` and the device states say.
 #[test]
 fn the_table_of_a_real_cure() {

@@ -24,17 +24,18 @@ pub(crate) fn load(files: &[PathBuf], only: bool) -> anyhow::Result<RuleSet> {
 
 /// The rules that the command line asks for.
 pub(crate) fn choose(choice: &RuleChoice) -> anyhow::Result<RuleSet> {
-    choose_with(choice, Policy::default())
+    choose_with(choice, &Policy::default())
 }
 
 /// The same, with more of a policy.
-pub(crate) fn choose_with(choice: &RuleChoice, policy: Policy) -> anyhow::Result<RuleSet> {
+pub(crate) fn choose_with(choice: &RuleChoice, policy: &Policy) -> anyhow::Result<RuleSet> {
     // An empty word says that nothing is selected, or nothing ignored: what a file says no longer holds.
     let words = |list: &Option<Vec<String>>| {
         let list = list.as_ref()?.iter().map(|word| word.trim().to_owned());
         Some(list.filter(|word| !word.is_empty()).collect())
     };
-    let policy = Policy { select: words(&choice.select), ignore: words(&choice.ignore), ..policy };
+    let (select, ignore) = (words(&choice.select), words(&choice.ignore));
+    let policy = Policy { select, ignore, ..policy.clone() };
     let rules = load(&choice.files.files, choice.files.no_default_rules)?;
     rules.with_policy(&policy).map_err(|unknown| {
         let messages: Vec<String> = unknown.iter().map(ToString::to_string).collect();

@@ -230,7 +230,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "diff_operators",
         Scope::Operator,
-        "level what name short_name change before_ns after_ns impact_ns step_impact_ratio step_ns spread_ratio verdict reason \
+        "level what name short_name change before_ns after_ns impact_ns noise_ns step_impact_ratio step_ns spread_ratio verdict reason \
          top_host top_host_ratio top_device top_device_ratio",
     ),
     (

@@ -70,6 +70,8 @@ pub struct Amounts {
     pub dur_ns: f64,
     /// Median of that over the steps.
     pub median_ns: f64,
+    /// Standard error of the mean duration: how far chance may take it.
+    pub error_ns: f64,
     /// Duration a step less that of direct children.
     pub self_ns: f64,
     /// Part of a step in which the host does just that (view `diff_host_time`); 0 on the device.
@@ -89,6 +91,7 @@ impl Amounts {
             count: mean(sums.count),
             dur_ns: mean(sums.dur_ns),
             median_ns: sums.median_ns(steps),
+            error_ns: sums.error_ns(steps),
             self_ns: mean(sums.self_ns),
             step_ns: mean(sums.step_ns),
             device_ns: mean(sums.device_ns),

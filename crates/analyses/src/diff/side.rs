@@ -216,6 +216,19 @@ impl Sums {
         values.resize(steps.max(values.len()), 0);
         median(&mut values)
     }
+
+    /// Standard error of the mean duration over `steps` steps, those without it counting as zero; 0 for one.
+    pub(super) fn error_ns(&self, steps: usize) -> f64 {
+        let count = steps.max(self.by_step.len()) as f64;
+        if count < 2.0 {
+            return 0.0;
+        }
+        let values = || self.by_step.values().map(|ns| *ns as f64);
+        let mean = values().sum::<f64>() / count;
+        let without = (count - self.by_step.len() as f64) * mean * mean;
+        let squares = values().map(|ns| (ns - mean).powi(2)).sum::<f64>() + without;
+        (squares / (count - 1.0) / count).sqrt()
+    }
 }
 
 /// How names are read.

@@ -10,6 +10,9 @@ use super::rows::Row;
 use super::summary::{Summary, is_unrecorded};
 use super::verdict::Verdict;
 
+/// Standard errors that a difference must exceed: hundreds of names are looked at, and steps are few.
+const ERRORS: f64 = 3.0;
+
 /// Name, unit and meaning of a column.
 type Column = (&'static str, Unit, &'static str);
 
@@ -52,6 +55,11 @@ const OPERATORS: &[Column] = &[
     ),
     ("after_ns", Unit::Ns, "part of the mean step after"),
     ("impact_ns", Unit::Ns, "difference of these"),
+    (
+        "noise_ns",
+        Unit::Ns,
+        "three standard errors of the difference, of the durations of single steps",
+    ),
     ("step_impact_ratio", Unit::Ratio, "that difference over the mean step before"),
     ("step_ns", Unit::Ns, "mean step after"),
     (
@@ -151,6 +159,7 @@ fn operators(verdict: &Verdict, summary: &Summary, rows: &[Row]) -> Vec<Vec<Valu
                 float(Some(before)),
                 float(Some(after)),
                 float(Some(row.impact_ns())),
+                float(Some(ERRORS * row.before.error_ns.hypot(row.after.error_ns))),
                 float(ratio(row)),
                 float(Some(summary.after.mean_ns)),
                 float(verdict.spread_ratio()),

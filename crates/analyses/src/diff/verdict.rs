@@ -194,11 +194,11 @@ impl Sample {
             let slowest = by_step.entry(step.step).or_default();
             *slowest = step.dur_ns.max(*slowest);
         }
-        Self::from_times(by_step.into_values().collect())
+        Self::from_times(&by_step.into_values().collect::<Vec<_>>())
     }
 
-    fn from_times(times: Vec<i64>) -> Self {
-        let warm_up_steps = warm_up(&times);
+    fn from_times(times: &[i64]) -> Self {
+        let warm_up_steps = warm_up(times);
         let times = times[warm_up_steps..].to_vec();
         let mut sorted = times.clone();
         let median_ns = median(&mut sorted);
@@ -283,7 +283,8 @@ mod tests {
     const MS: i64 = 1_000_000;
 
     fn compare(before: &[i64], after: &[i64]) -> Verdict {
-        let sample = |times: &[i64]| Sample::from_times(times.iter().map(|t| t * MS).collect());
+        let sample =
+            |times: &[i64]| Sample::from_times(&times.iter().map(|t| t * MS).collect::<Vec<_>>());
         let blank = Verdict {
             outcome: Outcome::Inconclusive,
             reason: String::new(),
@@ -339,7 +340,7 @@ mod tests {
         assert_eq!(warm_up(&[140, 100, 101, 99]), 0, "not that slow");
         assert_eq!(warm_up(&[400, 100, 100]), 0, "three must remain");
         assert_eq!(warm_up(&[100, 100, 100, 400]), 0, "only the first ones");
-        let sample = Sample::from_times(vec![400, 100, 101, 99, 102]);
+        let sample = Sample::from_times(&[400, 100, 101, 99, 102]);
         assert_eq!((sample.steps, sample.warm_up_steps), (4, 1));
         assert!((sample.median_ns - 100.5).abs() < 1e-9 && (sample.p95_ns - 102.0).abs() < 1e-9);
     }

@@ -15,7 +15,7 @@ pub(crate) fn run(args: &Check, console: &mut Console) -> anyhow::Result<Exit> {
         fail_on: args.fail_on.map(FailOn::from),
         ..Policy::default()
     };
-    let rules = rule_files::choose_with(&args.rules, policy)?;
+    let rules = rule_files::choose_with(&args.rules, &policy)?;
     if rules.rules().iter().all(Rule::is_comparison) {
         let help = "`advisor rules list` marks the rules that are left out";
         return Err(helped("no rule is left to judge a run with", help));
