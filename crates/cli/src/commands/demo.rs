@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 
 use crate::args::Demo;
-use crate::demo::{Options, write_run};
+use crate::demo::{Bottleneck, Options, write_run};
 use crate::failure::helped;
 use crate::{Console, Exit, output};
 
@@ -20,7 +20,7 @@ pub(crate) fn run(args: &Demo, console: &mut Console) -> anyhow::Result<Exit> {
     let options = Options {
         bottleneck: args.bottleneck,
         ranks: args.ranks,
-        steps: args.steps,
+        steps: args.steps.unwrap_or(steps(args.bottleneck)),
         layers: args.layers,
         seed: args.seed,
         stacks: args.stacks,
@@ -36,4 +36,12 @@ pub(crate) fn run(args: &Demo, console: &mut Console) -> anyhow::Result<Exit> {
         directory.display()
     )?;
     Ok(Exit::Clean)
+}
+
+/// Steps that show what is slow: who is late among two ranks must be so six times, and the last step does not count.
+fn steps(bottleneck: Bottleneck) -> u32 {
+    match bottleneck {
+        Bottleneck::Straggler => 8,
+        _ => Options::default().steps,
+    }
 }
