@@ -262,17 +262,21 @@ fn fixes(examples: &[Finding]) -> Option<String> {
         advice.iter().map(|a| format!("- {a}")).collect::<Vec<_>>().join("\n")
     };
     let own: Vec<&String> = first.advice.iter().collect();
-    let mut text = format!("## How to fix it\n\nIn the example:\n\n{}", list(&own));
     let mut others: Vec<&String> = Vec::new();
     for advice in examples.iter().skip(1).flat_map(|f| &f.advice) {
         if !own.contains(&advice) && !others.contains(&advice) && !has_gap(advice) {
             others.push(advice);
         }
     }
-    if !others.is_empty() {
-        let _ = write!(text, "\n\nIn other cases:\n\n{}", list(&others));
-    }
-    Some(text)
+    let fixes = match (own.is_empty(), others.is_empty()) {
+        (true, true) => return None,
+        (false, true) => list(&own),
+        (true, false) => list(&others),
+        (false, false) => {
+            format!("In the example:\n\n{}\n\nIn other cases:\n\n{}", list(&own), list(&others))
+        }
+    };
+    Some(format!("## How to fix it\n\n{fixes}"))
 }
 
 /// Whether a text speaks of a value that its row does not have.

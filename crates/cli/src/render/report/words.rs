@@ -242,7 +242,7 @@ pub(super) fn commands(
         ("numbers", Some(&sql.value)),
         ("second opinion", sql.what_if.as_ref()),
         ("lines", sql.source.as_ref()),
-        ("seen", sql.seen.as_ref()),
+        ("moments", sql.seen.as_ref()),
     ];
     let command = |query: &String| {
         let words = ["advisor", "sql", report.run.path.as_str(), query.as_str()];
