@@ -72,7 +72,7 @@ pub fn index(rules: &[Rule]) -> String {
             let limits: Vec<String> = rule
                 .checks
                 .iter()
-                .flat_map(|c| {
+                .filter_map(|c| {
                     c.thresholds.last().map(|(_, t)| format!("`{}` {}", c.column, cell(&t.text)))
                 })
                 .collect();
@@ -120,6 +120,10 @@ fn measured(rule: &Rule, view: &ViewNotes) -> String {
             text,
             "\n\n`advisor analyze {table} RUN` prints the rows, `advisor tables {table} --sql` the query they come from."
         );
+    }
+    if let Some(sql) = &rule.evidence {
+        let _ =
+            write!(text, "\n\nThe moments that show it are the longest of\n\n```sql\n{sql}\n```");
     }
     if let Some(expr) = &rule.only_if {
         let _ = write!(text, "\n\nIt speaks only of rows where `{expr}`.");
@@ -195,7 +199,7 @@ fn gain(rule: &Rule, view: &ViewNotes) -> String {
             let _ = write!(text, "{low} to {high} of `{of}`, a share of step time");
             let env = expr::environment();
             let formula = expr::Formula::new(&env, of);
-            let reads: Vec<&String> = formula.iter().flat_map(|f| f.reads()).collect();
+            let reads: Vec<&String> = formula.iter().flat_map(expr::Formula::reads).collect();
             if let [only] = reads.as_slice()
                 && only.as_str() == of
             {

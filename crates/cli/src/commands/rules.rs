@@ -74,7 +74,8 @@ fn docs(rules: &RuleSet, to: &Path, console: &mut Console) -> anyhow::Result<Exi
     let entries = to.read_dir().with_context(|| format!("cannot read {}", to.display()))?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut stale: Vec<String> = names
-        .filter(|name| name.ends_with(".md") && !pages.iter().any(|(page, _)| page == name))
+        .filter(|name| Path::new(name).extension().is_some_and(|e| e == "md"))
+        .filter(|name| !pages.iter().any(|(page, _)| page == name))
         .collect();
     stale.sort();
     for name in stale {
