@@ -52,6 +52,16 @@ fn pages_are_what_explain_prints() {
 
 /// What README shows is what its first command prints, up to the second thing to do.
 #[test]
+fn other_files_are_not_overwritten() {
+    let place = place();
+    std::fs::create_dir(place.path("mine")).unwrap();
+    place.write("mine/README.md", "my own");
+    let output = place.run(&["rules", "docs", "--to", "mine"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(std::fs::read_to_string(place.path("mine/README.md")).unwrap(), "my own");
+}
+
+#[test]
 #[expect(clippy::disallowed_methods, reason = "as above")]
 fn the_sample_in_readme_is_true() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

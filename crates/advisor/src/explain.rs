@@ -72,7 +72,7 @@ pub fn index(rules: &[Rule]) -> String {
             let limits: Vec<String> = rule
                 .checks
                 .iter()
-                .flat_map(|c| {
+                .filter_map(|c| {
                     c.thresholds.last().map(|(_, t)| format!("`{}` {}", c.column, cell(&t.text)))
                 })
                 .collect();
@@ -120,6 +120,10 @@ fn measured(rule: &Rule, view: &ViewNotes) -> String {
             text,
             "\n\n`advisor analyze {table} RUN` prints the rows, `advisor tables {table} --sql` the query they come from."
         );
+    }
+    if let Some(sql) = &rule.evidence {
+        let _ =
+            write!(text, "\n\nThe moments that show it are the longest of\n\n```sql\n{sql}\n```");
     }
     if let Some(expr) = &rule.only_if {
         let _ = write!(text, "\n\nIt speaks only of rows where `{expr}`.");
@@ -195,7 +199,7 @@ fn gain(rule: &Rule, view: &ViewNotes) -> String {
             let _ = write!(text, "{low} to {high} of `{of}`, a share of step time");
             let env = expr::environment();
             let formula = expr::Formula::new(&env, of);
-            let reads: Vec<&String> = formula.iter().flat_map(|f| f.reads()).collect();
+            let reads: Vec<&String> = formula.iter().flat_map(expr::Formula::reads).collect();
             if let [only] = reads.as_slice()
                 && only.as_str() == of
             {
@@ -262,17 +266,21 @@ fn fixes(examples: &[Finding]) -> Option<String> {
         advice.iter().map(|a| format!("- {a}")).collect::<Vec<_>>().join("\n")
     };
     let own: Vec<&String> = first.advice.iter().collect();
-    let mut text = format!("## How to fix it\n\nIn the example:\n\n{}", list(&own));
     let mut others: Vec<&String> = Vec::new();
     for advice in examples.iter().skip(1).flat_map(|f| &f.advice) {
         if !own.contains(&advice) && !others.contains(&advice) && !has_gap(advice) {
             others.push(advice);
         }
     }
-    if !others.is_empty() {
-        let _ = write!(text, "\n\nIn other cases:\n\n{}", list(&others));
-    }
-    Some(text)
+    let fixes = match (own.is_empty(), others.is_empty()) {
+        (true, true) => return None,
+        (false, true) => list(&own),
+        (true, false) => list(&others),
+        (false, false) => {
+            format!("In the example:\n\n{}\n\nIn other cases:\n\n{}", list(&own), list(&others))
+        }
+    };
+    Some(format!("## How to fix it\n\n{fixes}"))
 }
 
 /// Whether a text speaks of a value that its row does not have.

@@ -639,7 +639,7 @@ pub(crate) enum RulesCommand {
     Schema,
     /// Write a page for each rule, the text of `advisor explain`, and a table of contents
     ///
-    /// Files of that name are overwritten; pages of rules that are no more are named.
+    /// Pages are overwritten, other files are not; pages of rules that are no more are named.
     Docs {
         #[command(flatten)]
         rules: RuleFiles,

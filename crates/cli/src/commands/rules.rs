@@ -8,6 +8,7 @@ use trace_advisor::advisor::{Rule, rule_schema_json};
 use trace_advisor::rule_pages;
 
 use crate::args::{Rules, RulesCommand};
+use crate::failure::helped;
 use crate::render::clean::clean;
 use crate::run::warn;
 use crate::{Console, Exit, output, rule_files};
@@ -68,6 +69,14 @@ fn limits(rule: &Rule) -> String {
     checks.collect::<Vec<_>>().join("; ")
 }
 
+/// Whether a file may be written anew: it is not there, or was made by us.
+fn is_page(path: &Path) -> bool {
+    match std::fs::read_to_string(path) {
+        Ok(text) => text.contains("<!-- Made by `advisor rules docs "),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    }
+}
+
 /// Writes the pages of rules. What is there and no longer that of a rule is named, not removed.
 fn docs(rules: &RuleSet, to: &Path, console: &mut Console) -> anyhow::Result<Exit> {
     output::local(to)?;
@@ -75,12 +84,17 @@ fn docs(rules: &RuleSet, to: &Path, console: &mut Console) -> anyhow::Result<Exi
     std::fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
     for (name, text) in &pages {
         let path = to.join(name);
+        if !is_page(&path) {
+            let help = "it is no page of a rule: give another folder with --to";
+            return Err(helped(format!("{} exists", path.display()), help));
+        }
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let entries = to.read_dir().with_context(|| format!("cannot read {}", to.display()))?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut stale: Vec<String> = names
-        .filter(|name| name.ends_with(".md") && !pages.iter().any(|(page, _)| page == name))
+        .filter(|name| Path::new(name).extension().is_some_and(|e| e == "md"))
+        .filter(|name| !pages.iter().any(|(page, _)| page == name))
         .collect();
     stale.sort();
     for name in stale {

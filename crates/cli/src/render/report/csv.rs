@@ -3,7 +3,7 @@
 use trace_advisor::Report;
 use trace_advisor::advisor::Finding;
 
-use super::{Checked, words};
+use super::Checked;
 use crate::render::clean::clean;
 
 const COLUMNS: [&str; 30] = [
@@ -69,7 +69,7 @@ fn row(report: &Report, finding: &Finding) -> [String; COLUMNS.len()] {
         text(&finding.code),
         text(&finding.name),
         text(&finding.category),
-        words::level(finding).to_owned(),
+        finding.severity.to_string(),
         finding.confidence.to_string(),
         text(&finding.title),
         text(&finding.message),

@@ -1,5 +1,7 @@
 //! Annotations of GitHub Actions: workflow commands, one a line.
 
+use std::fmt::Write as _;
+
 use trace_advisor::advisor::{Finding, Severity};
 
 use super::{Checked, words};
@@ -14,7 +16,7 @@ pub(super) fn annotations(checked: &Checked<'_>) -> String {
             text.push_str(&annotation(finding));
         }
         let title = property(&format!("Trace Advisor: {}", report.run.path));
-        text.push_str(&format!("::notice title={title}::{}\n", data(&report.headline.text)));
+        let _ = writeln!(text, "::notice title={title}::{}", data(&report.headline.text));
     }
     text
 }

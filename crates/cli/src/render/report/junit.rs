@@ -59,7 +59,7 @@ fn suite(report: &Report, checked: &Checked<'_>) -> Suite {
         )
     });
     cases.extend(ignored);
-    cases.sort_by(|(a, _), (b, _)| a.cmp(b));
+    cases.sort_by_key(|(code, _)| *code);
     let count = |is: fn(&Verdict<'_>) -> bool| cases.iter().filter(|(_, v)| is(v)).count();
     Suite {
         name: attribute(&report.run.path),

@@ -89,7 +89,7 @@ fn level(severity: Severity) -> &'static str {
 fn descriptor(rule: &Rule) -> Value {
     let mut descriptor = short_descriptor(rule);
     let page = explain(rule);
-    let worst = rule.checks.iter().flat_map(|c| c.thresholds.first()).map(|(s, _)| *s).max();
+    let worst = rule.checks.iter().filter_map(|c| c.thresholds.first()).map(|(s, _)| *s).max();
     descriptor["help"] = json!({ "text": page, "markdown": page });
     descriptor["defaultConfiguration"] = json!({ "level": worst.map_or("warning", level) });
     descriptor["properties"] = json!({

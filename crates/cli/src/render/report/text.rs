@@ -85,7 +85,8 @@ impl Page<'_> {
             listed("ignored", &text, all, out)?;
         }
         let unknown = words::unknown(report);
-        let shown = if all { unknown.len() } else { REASONS.min(unknown.len()) };
+        let fits = all || unknown.len() <= REASONS + 1;
+        let shown = if fits { unknown.len() } else { REASONS };
         for (codes, reason) in &unknown[..shown] {
             listed("unknown", &format!("{codes}: {reason}"), all, out)?;
         }

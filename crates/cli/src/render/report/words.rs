@@ -1,12 +1,13 @@
 //! What several formats say of a finding, in the same words.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use trace_advisor::advisor::{
-    AgainstBaseline, Confidence, Finding, GoneFinding, Rule, page_name, shipped_rules,
+    AgainstBaseline, Confidence, Finding, GoneFinding, Rule, Severity, page_name, shipped_rules,
 };
-use trace_advisor::trace_model::Unit;
 use trace_advisor::trace_model::time::human;
+use trace_advisor::trace_model::{Unit, Value};
 use trace_advisor::{Report, RuleSet};
 
 use crate::render::value::{cell, thousands, value};
@@ -69,7 +70,7 @@ pub(super) fn affected(finding: &Finding, named: usize) -> String {
     }
     let more = affected.fired.saturating_sub(rows.len());
     if more > 0 {
-        text.push_str(&format!(" and {} more", thousands(more as i64)));
+        let _ = write!(text, " and {} more", thousands(more as i64));
     }
     let mut counts = Vec::new();
     if affected.of_ranks > 1 {
@@ -98,7 +99,8 @@ pub(super) fn seen(finding: &Finding) -> Option<String> {
         let first = seen.longest.first()?;
         let of = |name: &str| first.columns.0.iter().find(|(column, _)| column == name);
         let rank = of("rank").map(|(_, rank)| format!(" on rank {rank}")).unwrap_or_default();
-        let what = of("name").map(|(_, name)| format!(" in `{name}`")).unwrap_or_default();
+        let step = of("step").map(|(_, step)| format!(" in step {step}"));
+        let what = of("name").map(|(_, name)| format!(" in `{name}`")).or(step).unwrap_or_default();
         let more = match seen.count {
             0 | 1 => String::new(),
             count => format!(
@@ -109,8 +111,8 @@ pub(super) fn seen(finding: &Finding) -> Option<String> {
         };
         return Some(format!("{}{rank}{what}{more}", range(first.ts_ns, first.dur_ns)));
     }
-    let moments = finding.evidence.iter().filter_map(|e| Some((e.ts_ns?, e.dur_ns?)));
-    let (ts_ns, dur_ns) = moments.clone().next()?;
+    let mut moments = finding.evidence.iter().filter_map(|e| Some((e.ts_ns?, e.dur_ns?)));
+    let (ts_ns, dur_ns) = moments.next()?;
     let more = match finding.affected.fired {
         0 | 1 => String::new(),
         fired => format!(" (+{} more)", thousands(fired as i64 - 1)),
@@ -173,7 +175,7 @@ pub(super) fn relations(finding: &Finding) -> Option<String> {
 
 /// Rows that show it: `gpu_utilization: rank 0, busy_ratio 45 %`.
 pub(super) fn evidence(finding: &Finding) -> Vec<String> {
-    let row = |view: &str, columns: &[(String, trace_advisor::trace_model::Value)]| {
+    let row = |view: &str, columns: &[(String, Value)]| {
         let cells: Vec<String> =
             columns.iter().map(|(name, v)| format!("{name} {}", cell(name, v))).collect();
         format!("{view}: {}", cells.join(", "))
@@ -199,9 +201,9 @@ pub(super) fn unknown(report: &Report) -> Vec<(String, &str)> {
 
 /// Counts of findings and verdicts: `1 high, 2 info hidden, 15 unknown, 14 passed`.
 pub(super) fn counts(report: &Report, all: bool) -> String {
-    let mut parts: Vec<String> = trace_advisor::advisor::Severity::WORST_FIRST
+    let mut parts: Vec<String> = Severity::WORST_FIRST
         .into_iter()
-        .filter(|s| *s > trace_advisor::advisor::Severity::Info)
+        .filter(|s| *s > Severity::Info)
         .filter_map(|severity| {
             let count = report.advice().filter(|f| f.severity == severity).count();
             (count > 0).then(|| format!("{count} {severity}"))
@@ -210,8 +212,7 @@ pub(super) fn counts(report: &Report, all: bool) -> String {
     if parts.is_empty() {
         parts.push("no findings".to_owned());
     }
-    let infos =
-        report.advice().filter(|f| f.severity == trace_advisor::advisor::Severity::Info).count();
+    let infos = report.advice().filter(|f| f.severity == Severity::Info).count();
     let notes = report.notes().count();
     let mut hidden = Vec::new();
     if infos > 0 {
@@ -288,7 +289,7 @@ pub(super) fn commands(
         ("numbers", Some(&sql.value)),
         ("second opinion", sql.what_if.as_ref()),
         ("lines", sql.source.as_ref()),
-        ("seen", sql.seen.as_ref()),
+        ("moments", sql.seen.as_ref()),
     ];
     let command = |query: &String| {
         let words = ["advisor", "sql", report.run.path.as_str(), query.as_str()];
