@@ -34,7 +34,14 @@ impl Call for Run {
 const BF16: &str = r#"["c10::BFloat16", "c10::BFloat16"]"#;
 const FP32: &str = r#"["float", "float"]"#;
 
+/// A device, and no steps: the whole recording stands for one.
 fn run() -> Run {
+    let mut run = stepless();
+    run.step_from("trace", 0, 0, 0, 10_000_000_000, true);
+    run
+}
+
+fn stepless() -> Run {
     let mut run = Run::default();
     run.rank(0).device(0, 1 << 36);
     run
@@ -178,7 +185,7 @@ fn an_operator_around_counts_where_nothing_inside_does() {
 #[test]
 fn what_is_computed_again_is_no_model_work() {
     let dims = "[[100, 100], [100, 100]]";
-    let mut run = run();
+    let mut run = stepless();
     run.step(0, 1, 0, 1_000_000, true);
     // Forward: numbered by autograd.
     let run = run.call("aten::mm", 10, dims, BF16, 100);
@@ -206,7 +213,7 @@ fn in_step(mut run: Run) -> Run {
 #[test]
 fn utilization_is_the_models_operations_over_the_peak() {
     let dims = "[[1000, 1000], [1000, 1000]]";
-    let mut run = run();
+    let mut run = stepless();
     run.step(0, 1, 0, 20_000_000, true);
     let run = in_step(run.call("aten::mm", 10, dims, BF16, 8_000_000));
     let session = run.open_with(params());
@@ -225,7 +232,7 @@ fn utilization_is_the_models_operations_over_the_peak() {
 
 #[test]
 fn utilization_is_not_guessed() {
-    let mut run = run();
+    let mut run = stepless();
     run.step(0, 1, 0, 20_000_000, true);
     let mut run =
         in_step(run.call("aten::mm", 10, "[[1000, 1000], [1000, 1000]]", BF16, 8_000_000));
