@@ -94,10 +94,10 @@ fn faster_than_possible_is_a_fault_and_in_no_gain() {
         .open_with(params());
     assert_eq!(
         rows(&session, "op_roofline", &["name", "efficiency_ratio", "is_fault", "loss_ns"]),
-        ["aten::mm 4 true -", "aten::bmm 1 false 1000000"]
+        ["aten::mm 4 true -", "aten::bmm 1 false 0"]
     );
     assert_eq!(
-        rows(&session, "op_below_roofline", &["name", "efficiency_ratio"]),
+        rows(&session, "op_below_roofline", &["op_name", "efficiency_ratio"]),
         ["aten::mm -", "aten::bmm 1"]
     );
     let columns = ["fault_count", "fault_ratio", "product_modelled_ratio"];
@@ -303,6 +303,40 @@ fn attention_that_is_written_out_is_found() {
         rows(&session, "roofline_attention", &columns),
         ["forward 8 x 128 x 128 bf16 230000 200000 4 33554432 67108.864"]
     );
+}
+
+#[test]
+fn attention_that_falls_back_is_measured() {
+    let mut run = run();
+    run.op(0, "aten::_scaled_dot_product_attention_math", 1_000, 1_000);
+    // Launched inside on the thread of operators, inside on another thread, and after.
+    for (launch_ns, dur_ns, thread) in [(1_500, 30, 2), (1_600, 500, 1), (2_500, 700, 2)] {
+        run.kernel(0, "computation", launch_ns + 100, dur_ns, Some((launch_ns, 1)));
+        run.launched_on(thread);
+    }
+    let columns = ["math_ns", "fused_ns", "written_out_ratio"];
+    assert_eq!(rows(&run.open_with(params()), "op_attention", &columns), ["30 0 -"]);
+}
+
+#[test]
+fn a_tail_is_what_the_last_wave_leaves_empty() {
+    // 132 multiprocessors of 2048 threads, 65,536 registers: 8 warps of 64 registers a thread take 16,384: 4 at once.
+    let mut run = run();
+    run.kernel(0, "computation", 0, 1_000, Some((0, 1))).sized(
+        "[660, 1, 1]",
+        "[256, 1, 1]",
+        64,
+        5.0,
+    );
+    // One wave: nobody's tail.
+    run.kernel(0, "computation", 2_000, 1_000, Some((0, 1))).sized(
+        "[132, 1, 1]",
+        "[256, 1, 1]",
+        64,
+        1.0,
+    );
+    let columns = ["block_count", "resident_count", "waves", "tail_efficiency_ratio"];
+    assert_eq!(rows(&run.open(), "kernel_tail_waves", &columns), ["660 4 1.25 0.625"]);
 }
 
 #[test]
