@@ -79,7 +79,9 @@ fn small_run() -> Run {
     for rank in 0..2 {
         // Attention written out, and two operators on the same data; the last kernel needs more than one wave.
         let scores = "[[2, 4, 4], [2, 4, 4]]";
-        for (i, name) in ["bmm", "mul", "_softmax", "baddbmm", "add", "mul_"].into_iter().enumerate() {
+        for (i, name) in
+            ["bmm", "mul", "_softmax", "baddbmm", "add", "mul_"].into_iter().enumerate()
+        {
             let start = 18_000 + 100 * i as i64;
             let dims = if name == "baddbmm" { "[[2, 4, 4], [2, 4, 4], [2, 4, 4]]" } else { scores };
             run.op(rank, &format!("aten::{name}"), start, 50)

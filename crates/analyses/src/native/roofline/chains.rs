@@ -148,11 +148,7 @@ pub(super) fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     ])
 }
 
-fn add(
-    patterns: &mut BTreeMap<Key, Pattern>,
-    ordered: &Ordered,
-    chain: Option<Chain<'_>>,
-) {
+fn add(patterns: &mut BTreeMap<Key, Pattern>, ordered: &Ordered, chain: Option<Chain<'_>>) {
     let Some(chain) = chain.filter(|chain| chain.steps.len() > 1) else { return };
     let first = chain.steps[0];
     let names = chain.steps.iter().filter_map(|step| ordered.names.texts.get(step.name as usize));

@@ -58,7 +58,9 @@ fn sizes(operator: &str, one: &[f64], other: &[f64]) -> Option<Gemm> {
         (_, &[k], &[inner]) => (inner, gemm(1.0, 1.0, 1.0, k)),
         (_, &[m, k], &[inner]) => (inner, gemm(1.0, m, 1.0, k)),
         (_, &[m, k], &[inner, n]) => (inner, gemm(1.0, m, n, k)),
-        (_, &[batch, m, k], &[same, inner, n]) if is_same(batch, same) => (inner, gemm(batch, m, n, k)),
+        (_, &[batch, m, k], &[same, inner, n]) if is_same(batch, same) => {
+            (inner, gemm(batch, m, n, k))
+        }
         _ => return None,
     };
     is_same(inner, found.k).then_some(found)

@@ -90,7 +90,8 @@ pub(super) fn calls(inputs: &Inputs<'_>) -> Result<RecordBatch> {
         .iter()
         .zip(&found)
         .map(|(call, peaks)| {
-            let has_tf32 = devices.get(&(call.rank, call.device)).is_some_and(|product| product.has_tf32);
+            let has_tf32 =
+                devices.get(&(call.rank, call.device)).is_some_and(|product| product.has_tf32);
             bounds(call, has_tf32, *peaks)
         })
         .collect();
