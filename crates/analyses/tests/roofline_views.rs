@@ -98,7 +98,7 @@ fn faster_than_possible_is_a_fault_and_in_no_gain() {
     );
     assert_eq!(
         rows(&session, "op_below_roofline", &["op_name", "efficiency_ratio"]),
-        ["aten::mm -", "aten::bmm 1"]
+        ["aten::bmm 1", "aten::mm -"]
     );
     let columns = ["fault_count", "fault_ratio", "product_modelled_ratio"];
     assert_eq!(rows(&session, "gpu_roofline", &columns), ["1 0.25 0.75"]);
