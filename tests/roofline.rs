@@ -12,6 +12,9 @@ use row::rows;
 use support::{corpus, runs};
 use trace_advisor::Run;
 
+/// Images of a step of `resnet50_*`.
+const BATCH: f64 = 32.0;
+
 fn open(corpus: &Path, name: &str) -> Run {
     Run::open(corpus.join("traces").join(name)).unwrap()
 }
@@ -25,12 +28,11 @@ fn near(found: f64, expected: f64, tolerance: f64, what: &str) {
     assert!((found / expected - 1.0).abs() <= tolerance, "{what}: {found} is not {expected}");
 }
 
-/// He et al. 2016 say 3.8, torchvision's page of ResNet-50 4.09 * 10^9 multiplications and additions an image; backward
-/// is twice as much, less the gradient of the images: the first convolution's 0.236 * 10^9 operations.
+// He et al. 2016 say 3.8, torchvision's page of ResNet-50 4.09 * 10^9 multiplications and additions an image; backward
+// is twice as much, less the gradient of the images: the first convolution's 0.236 * 10^9 operations.
 #[test]
 fn resnet50_computes_what_is_published() {
     let Some(corpus) = corpus() else { return };
-    const BATCH: f64 = 32.0;
     for name in ["resnet50_workers0", "resnet50_workers4"] {
         let run = open(&corpus, name);
         let flops = |pass: &str| {
@@ -52,7 +54,7 @@ fn resnet50_computes_what_is_published() {
     }
 }
 
-/// ResNet-18: 1.81 * 10^9 multiplications and additions an image (torchvision), 10 images, blocks computed again.
+// ResNet-18: 1.81 * 10^9 multiplications and additions an image (torchvision), 10 images, blocks computed again.
 #[test]
 fn checkpointing_is_seen_and_is_no_model_work() {
     let Some(corpus) = corpus() else { return };
@@ -79,7 +81,7 @@ fn checkpointing_is_seen_and_is_no_model_work() {
     }
 }
 
-/// Linear layers compute two operations a parameter and token.
+// Linear layers compute two operations a parameter and token.
 #[test]
 fn language_models_compute_two_operations_a_parameter_and_token() {
     let Some(corpus) = corpus() else { return };
@@ -106,7 +108,7 @@ fn language_models_compute_two_operations_a_parameter_and_token() {
     }
 }
 
-/// No call of any real trace is faster than the data sheet of its device allows, and none is counted twice.
+// No call of any real trace is faster than the data sheet of its device allows, and none is counted twice.
 #[test]
 fn nothing_is_faster_than_possible() {
     let Some(corpus) = corpus() else { return };
@@ -139,7 +141,7 @@ fn nothing_is_faster_than_possible() {
     assert!(modelled >= 8, "{modelled}");
 }
 
-/// What runs without tensor cores in 32 bit is the same time to the rule on precision and to the roofline.
+// What runs without tensor cores in 32 bit is the same time to the rule on precision and to the roofline.
 #[test]
 fn precision_agrees_with_the_units_that_kernels_use() {
     let Some(corpus) = corpus() else { return };

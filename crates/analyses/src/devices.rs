@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn mistakes_have_a_line_and_a_way_out() {
         let text = "[[device]]\nname = \"x\"\nmatch = [\"*\"]\nmemory_gb_per_s = -3\n\
-                    tflops = { bf61 = 312 }\nachievable = { tflops = 80 }\nsources = []\n";
+                    tflops = { bf15 = 312 }\nachievable = { tflops = 80 }\nsources = []\n";
         let mistakes = check_devices(text).unwrap_err();
         let said: Vec<(usize, &str)> =
             mistakes.iter().map(|m| (m.line, m.message.as_str())).collect();
@@ -282,7 +282,7 @@ mod tests {
             [
                 (3, "`match` must say which names this device has in traces"),
                 (4, "`memory_gb_per_s` must be a positive number: 10^9 bytes a second"),
-                (5, "no type is called `bf61`"),
+                (5, "no type is called `bf15`"),
                 (6, "`achievable` is a part of the data sheet: above 0, at most 1"),
                 (7, "numbers need a source"),
             ]

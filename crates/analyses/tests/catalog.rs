@@ -77,6 +77,22 @@ fn small_run() -> Run {
             .snapshot(rank)
             .timeline(rank, &[(100, 0), (100, 50)]);
     }
+    for rank in 0..2 {
+        // Attention written out, and two operators on the same data; the last kernel needs more than one wave.
+        let scores = "[[2, 4, 4], [2, 4, 4]]";
+        for (i, name) in
+            ["bmm", "mul", "_softmax", "baddbmm", "add", "mul_"].into_iter().enumerate()
+        {
+            let start = 18_000 + 100 * i as i64;
+            let dims = if name == "baddbmm" { "[[2, 4, 4], [2, 4, 4], [2, 4, 4]]" } else { scores };
+            run.op(rank, &format!("aten::{name}"), start, 50)
+                .shaped_as(dims)
+                .typed(r#"["float", "float", "float"]"#)
+                .kernel_in_step(rank, 1, start + 20, 50, (start + 5, 10))
+                .launched_by_op()
+                .sized("[660, 1, 1]", "[256, 1, 1]", 64, 5.0);
+        }
+    }
     // One rank trains with Composer, the other with Determined.
     for batch in 0..3 {
         let start = batch * 10_000;

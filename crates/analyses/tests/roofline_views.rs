@@ -34,7 +34,14 @@ impl Call for Run {
 const BF16: &str = r#"["c10::BFloat16", "c10::BFloat16"]"#;
 const FP32: &str = r#"["float", "float"]"#;
 
+/// A device, and no steps: the whole recording stands for one.
 fn run() -> Run {
+    let mut run = stepless();
+    run.step_from("trace", 0, 0, 0, 10_000_000_000, true);
+    run
+}
+
+fn stepless() -> Run {
     let mut run = Run::default();
     run.rank(0).device(0, 1 << 36);
     run
@@ -87,11 +94,11 @@ fn faster_than_possible_is_a_fault_and_in_no_gain() {
         .open_with(params());
     assert_eq!(
         rows(&session, "op_roofline", &["name", "efficiency_ratio", "is_fault", "loss_ns"]),
-        ["aten::mm 4 true -", "aten::bmm 1 false 1000000"]
+        ["aten::mm 4 true -", "aten::bmm 1 false 0"]
     );
     assert_eq!(
-        rows(&session, "op_below_roofline", &["name", "efficiency_ratio"]),
-        ["aten::mm -", "aten::bmm 1"]
+        rows(&session, "op_below_roofline", &["op_name", "efficiency_ratio"]),
+        ["aten::bmm 1", "aten::mm -"]
     );
     let columns = ["fault_count", "fault_ratio", "product_modelled_ratio"];
     assert_eq!(rows(&session, "gpu_roofline", &columns), ["1 0.25 0.75"]);
@@ -178,7 +185,7 @@ fn an_operator_around_counts_where_nothing_inside_does() {
 #[test]
 fn what_is_computed_again_is_no_model_work() {
     let dims = "[[100, 100], [100, 100]]";
-    let mut run = run();
+    let mut run = stepless();
     run.step(0, 1, 0, 1_000_000, true);
     // Forward: numbered by autograd.
     let run = run.call("aten::mm", 10, dims, BF16, 100);
@@ -206,7 +213,7 @@ fn in_step(mut run: Run) -> Run {
 #[test]
 fn utilization_is_the_models_operations_over_the_peak() {
     let dims = "[[1000, 1000], [1000, 1000]]";
-    let mut run = run();
+    let mut run = stepless();
     run.step(0, 1, 0, 20_000_000, true);
     let run = in_step(run.call("aten::mm", 10, dims, BF16, 8_000_000));
     let session = run.open_with(params());
@@ -225,7 +232,7 @@ fn utilization_is_the_models_operations_over_the_peak() {
 
 #[test]
 fn utilization_is_not_guessed() {
-    let mut run = run();
+    let mut run = stepless();
     run.step(0, 1, 0, 20_000_000, true);
     let mut run =
         in_step(run.call("aten::mm", 10, "[[1000, 1000], [1000, 1000]]", BF16, 8_000_000));
@@ -296,6 +303,40 @@ fn attention_that_is_written_out_is_found() {
         rows(&session, "roofline_attention", &columns),
         ["forward 8 x 128 x 128 bf16 230000 200000 4 33554432 67108.864"]
     );
+}
+
+#[test]
+fn attention_that_falls_back_is_measured() {
+    let mut run = run();
+    run.op(0, "aten::_scaled_dot_product_attention_math", 1_000, 1_000);
+    // Launched inside on the thread of operators, inside on another thread, and after.
+    for (launch_ns, dur_ns, thread) in [(1_500, 30, 2), (1_600, 500, 1), (2_500, 700, 2)] {
+        run.kernel(0, "computation", launch_ns + 100, dur_ns, Some((launch_ns, 1)));
+        run.launched_on(thread);
+    }
+    let columns = ["math_ns", "fused_ns", "written_out_ratio"];
+    assert_eq!(rows(&run.open_with(params()), "op_attention", &columns), ["30 0 -"]);
+}
+
+#[test]
+fn a_tail_is_what_the_last_wave_leaves_empty() {
+    // 132 multiprocessors of 2048 threads, 65,536 registers: 8 warps of 64 registers a thread take 16,384: 4 at once.
+    let mut run = run();
+    run.kernel(0, "computation", 0, 1_000, Some((0, 1))).sized(
+        "[660, 1, 1]",
+        "[256, 1, 1]",
+        64,
+        5.0,
+    );
+    // One wave: nobody's tail.
+    run.kernel(0, "computation", 2_000, 1_000, Some((0, 1))).sized(
+        "[132, 1, 1]",
+        "[256, 1, 1]",
+        64,
+        1.0,
+    );
+    let columns = ["block_count", "resident_count", "waves", "tail_efficiency_ratio"];
+    assert_eq!(rows(&run.open(), "kernel_tail_waves", &columns), ["660 4 1.25 0.625"]);
 }
 
 #[test]

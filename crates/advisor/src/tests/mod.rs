@@ -101,19 +101,19 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "kernel_hottest",
         Scope::Device,
         "rank device name op_name input_dims shapes call_count kernel_ns kernel_ratio window_ratio \
-         kind bound *tflops_per_s gb_per_s efficiency_ratio",
+         kind bound *tflops_per_s *gb_per_s efficiency_ratio",
     ),
     (
         "op_below_roofline",
         Scope::Operator,
-        "rank device name input_dims shapes dtype details call_count kernel_ns call_ns window_ratio \
-         *tflops_per_s gb_per_s bound peak efficiency_ratio is_fault is_aligned loss_ns loss_ratio \
-         device_loss_ratio reason",
+        "rank device name op_name input_dims shapes dtype details call_count kernel_ns call_ns \
+         window_ratio *tflops_per_s *gb_per_s bound peak efficiency_ratio is_fault is_aligned loss_ns \
+         loss_ratio device_loss_ratio reason",
     ),
     (
         "op_fusable_chains",
         Scope::Operator,
-        "rank device name input_dims shapes chain_count kernel_count kernel_ns window_ratio \
+        "rank device name chain input_dims shapes chain_count kernel_count kernel_ns window_ratio \
          moved_bytes external_bytes fused_ns gain_ns gain_ratio device_gain_ratio",
     ),
     (
@@ -125,14 +125,14 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "kernel_tail_waves",
         Scope::Kernel,
-        "rank device name grid block call_count kernel_ns window_ratio block_count resident_count \
-         *waves tail_efficiency_ratio tail_ratio",
+        "rank device name kernel_name grid block call_count kernel_ns window_ratio block_count \
+         resident_count *waves tail_efficiency_ratio tail_ratio",
     ),
     (
         "op_gemm_alignment",
         Scope::Operator,
-        "rank device name shapes dtype is_aligned gemm_m gemm_n gemm_k multiple call_count kernel_ns \
-         window_ratio unaligned_ratio efficiency_ratio device_ratio",
+        "rank device name op_name shapes dtype is_aligned gemm_m gemm_n gemm_k multiple call_count \
+         kernel_ns window_ratio unaligned_ratio efficiency_ratio device_ratio",
     ),
     (
         "gpu_roofline",

@@ -5,7 +5,8 @@
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"
---! name = "kernel"
+--! name = "the kernel with its grid: what a row is about"
+--! kernel_name = "kernel"
 --! grid = "grid in x, y and z"
 --! block = "threads of a block in x, y and z"
 --! call_count = { doc = "how often it runs", unit = "count", metric = "kernel" }
@@ -78,13 +79,14 @@ resident AS (
             END
         ) AS resident_count
     FROM threads
+    WHERE warps > 0
 ),
 waves AS (
     SELECT *, block_count / nullif(sm_count * resident_count, 0) AS waves
     FROM resident
 )
 SELECT
-    rank, device, name, grid, block, call_count, kernel_ns,
+    rank, device, concat(name, ', grid ', grid) AS name, name AS kernel_name, grid, block, call_count, kernel_ns,
     CAST(kernel_ns AS DOUBLE) / nullif(window_ns, 0) AS window_ratio,
     block_count, CAST(resident_count AS BIGINT) AS resident_count, waves,
     waves / ceil(waves) AS tail_efficiency_ratio,

@@ -1,5 +1,5 @@
 --! row = "one device of one rank: how it computes attention"
---! needs = ["device_windows", "device_work", "cpu_ops", "roofline_attention", "op_device_time", "op_roofline"]
+--! needs = ["device_windows", "device_work", "cpu_ops", "roofline_attention", "op_roofline"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no device activity"
 --! [columns]
@@ -20,18 +20,40 @@
 WITH written AS (
     SELECT
         rank, device, count(*) AS written_out_count, sum(kernel_ns) AS written_out_ns,
-        sum(greatest(kernel_ns - fused_ns, 0.0)) AS gain_ns,
+        sum(kernel_ns - fused_ns) AS gain_ns,
         first_value(scores ORDER BY kernel_ns DESC, scores) AS scores,
         first_value(dtype ORDER BY kernel_ns DESC, scores) AS dtype
     FROM roofline_attention
     GROUP BY rank, device
 ),
--- Totals of an operator are those of all devices of a rank; a rank has one as a rule.
-math AS (
-    SELECT rank, sum(device_total_ns) AS math_ns
-    FROM op_device_time
+-- What is launched while such an operator is open on the launching thread.
+points AS (
+    SELECT rank, thread, ts_ns, 1 AS turn, 1 AS opened, CAST(NULL AS INT) AS device, 0 AS dur_ns
+    FROM cpu_ops
     WHERE name = 'aten::_scaled_dot_product_attention_math'
-    GROUP BY rank
+    UNION ALL
+    SELECT rank, thread, ts_ns + dur_ns, 0, -1, NULL, 0
+    FROM cpu_ops
+    WHERE name = 'aten::_scaled_dot_product_attention_math'
+    UNION ALL
+    SELECT k.rank, k.launch_thread, k.launch_ts_ns, 2, 0, k.device, k.dur_ns
+    FROM device_work k
+    JOIN device_windows w ON w.rank = k.rank AND w.device = k.device
+    WHERE k.category = 'kernel' AND k.launch_ts_ns IS NOT NULL AND k.ts_ns >= w.start_ns AND k.ts_ns < w.end_ns
+),
+running AS (
+    SELECT
+        rank, device, dur_ns,
+        sum(opened) OVER (
+            PARTITION BY rank, thread ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        ) AS open_count
+    FROM points
+),
+math AS (
+    SELECT rank, device, sum(dur_ns) AS math_ns
+    FROM running
+    WHERE device IS NOT NULL AND open_count > 0
+    GROUP BY rank, device
 ),
 fused AS (
     SELECT
@@ -66,6 +88,6 @@ SELECT
     a.scores, a.dtype
 FROM device_windows w
 LEFT JOIN fused f ON f.rank = w.rank AND f.device = w.device
-LEFT JOIN math m ON m.rank = w.rank
+LEFT JOIN math m ON m.rank = w.rank AND m.device = w.device
 LEFT JOIN written a ON a.rank = w.rank AND a.device = w.device
 LEFT JOIN shaped s ON s.rank = w.rank AND s.device = w.device

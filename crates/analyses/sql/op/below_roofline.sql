@@ -5,7 +5,8 @@
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"
---! name = "operator"
+--! name = "the operator with shapes, type and strides: what a row is about"
+--! op_name = "operator"
 --! input_dims = "shape of each input, JSON"
 --! shapes = "the same in short: 64x32, 32x16"
 --! dtype = "what it multiplies"
@@ -31,7 +32,9 @@ WITH products AS (
     WHERE kind IN ('gemm', 'convolution')
 )
 SELECT
-    rank, device, name, input_dims, shapes, dtype, details, call_count, kernel_ns,
+    rank, device,
+    concat(name, ' on ', shapes, ' (', coalesce(dtype, 'unknown type'), CASE WHEN details IS NOT NULL THEN concat('; ', details) ELSE '' END, ')') AS name,
+    name AS op_name, input_dims, shapes, dtype, details, call_count, kernel_ns,
     CAST(kernel_ns / call_count AS BIGINT) AS call_ns, window_ratio, tflops_per_s, gb_per_s, bound, peak,
     known_ratio AS efficiency_ratio, is_fault, is_aligned, loss_ns, loss_ratio,
     sum(CASE WHEN known_ratio < 0.6 AND loss_ratio >= 0.005 THEN loss_ratio ELSE 0 END)

@@ -5,7 +5,8 @@
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"
---! name = "the operators in order"
+--! name = "the operators in order, and the shapes of the first: what a row is about"
+--! chain = "the operators in order"
 --! input_dims = "shape of each input of the first, JSON"
 --! shapes = "the same in short: 64x32, 32x16"
 --! chain_count = { doc = "how often", unit = "count", metric = "operator" }
@@ -21,13 +22,13 @@
 WITH gains AS (
     SELECT
         c.*, CAST(c.kernel_ns AS DOUBLE) / nullif(w.window_ns, 0) AS window_ratio,
-        greatest(c.kernel_ns - c.fused_ns, 0.0) AS gain_ns,
-        greatest(c.kernel_ns - c.fused_ns, 0.0) / nullif(w.window_ns, 0) AS gain_ratio
+        c.kernel_ns - c.fused_ns AS gain_ns,
+        (c.kernel_ns - c.fused_ns) / nullif(w.window_ns, 0) AS gain_ratio
     FROM roofline_chains c
     JOIN device_windows w ON w.rank = c.rank AND w.device = c.device
 )
 SELECT
-    rank, device, name, input_dims, shapes, chain_count, kernel_count, kernel_ns, window_ratio, moved_bytes, external_bytes,
+    rank, device, concat(name, ' on ', shapes) AS name, name AS chain, input_dims, shapes, chain_count, kernel_count, kernel_ns, window_ratio, moved_bytes, external_bytes,
     fused_ns, gain_ns, gain_ratio,
     sum(CASE WHEN gain_ratio >= 0.005 THEN gain_ratio ELSE 0 END) OVER (PARTITION BY rank, device) AS device_gain_ratio
 FROM gains

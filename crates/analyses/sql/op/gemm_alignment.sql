@@ -5,7 +5,8 @@
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"
---! name = "operator"
+--! name = "the operator with shapes and type: what a row is about"
+--! op_name = "operator"
 --! shapes = "shapes of its inputs: 64x32, 32x16"
 --! dtype = "what it multiplies"
 --! is_aligned = "the contiguous dimensions of factors and result are multiples of 16 bytes"
@@ -30,12 +31,13 @@ WITH groups AS (
     GROUP BY c.rank, c.device, c.name, c.shapes, c.dtype, c.is_aligned, c.gemm_m, c.gemm_n, c.gemm_k
 )
 SELECT
-    rank, device, name, shapes, dtype, is_aligned, gemm_m, gemm_n, gemm_k,
+    rank, device, concat(name, ' on ', shapes, ' (', coalesce(dtype, 'unknown type'), ')') AS name,
+    name AS op_name, shapes, dtype, is_aligned, gemm_m, gemm_n, gemm_k,
     CASE WHEN dtype IN ('fp8', 'int8') THEN 16 ELSE 8 END AS multiple,
     call_count, kernel_ns,
     CAST(kernel_ns AS DOUBLE) / nullif(window_ns, 0) AS window_ratio,
     CASE WHEN is_aligned OR coalesce(dtype NOT IN ('fp16', 'bf16', 'fp8', 'int8'), true) THEN 0.0 ELSE CAST(kernel_ns AS DOUBLE) / nullif(window_ns, 0) END AS unaligned_ratio,
-    least(roofline_ns / nullif(kernel_ns, 0), 1.0) AS efficiency_ratio,
+    CASE WHEN roofline_ns > kernel_ns THEN 1.0 ELSE roofline_ns / nullif(kernel_ns, 0) END AS efficiency_ratio,
     sum(CASE WHEN is_aligned OR coalesce(dtype NOT IN ('fp16', 'bf16', 'fp8', 'int8'), true) THEN 0.0 ELSE CAST(kernel_ns AS DOUBLE) / nullif(window_ns, 0) END)
         OVER (PARTITION BY rank, device) AS device_ratio
 FROM groups

@@ -13,25 +13,25 @@
 --! shapes = "the same in short: 64x32, 32x16"
 --! input_types = "type of each input, JSON"
 --! details = "what shapes do not say: strides of a convolution, masks of attention"
---! call_count = { doc = "calls", unit = "count", metric = "operator" }
---! kernel_count = { doc = "kernels that they launched", unit = "count", metric = "operator" }
---! kernel_ns = { doc = "time of those kernels, overlap not merged", unit = "ns", metric = "operator" }
---! window_ratio = { doc = "that time over the analysed window", unit = "ratio", metric = "operator" }
---! flops = { doc = "operations of the definition, of all calls", metric = "operator" }
---! moved_bytes = { doc = "bytes of inputs and results, each moved once, of all calls", unit = "bytes", metric = "operator" }
---! tflops_per_s = { doc = "flops over time, 10^12 a second", metric = "operator" }
---! gb_per_s = { doc = "moved_bytes over time, 10^9 a second", unit = "gb_per_s", metric = "operator" }
---! flop_per_byte = { doc = "flops over moved_bytes: arithmetic intensity", metric = "operator" }
+--! call_count = { doc = "calls", unit = "count" }
+--! kernel_count = { doc = "kernels that they launched", unit = "count" }
+--! kernel_ns = { doc = "time of those kernels, overlap not merged", unit = "ns" }
+--! window_ratio = { doc = "that time over the analysed window", unit = "ratio" }
+--! flops = "operations of the definition, of all calls"
+--! moved_bytes = { doc = "bytes of inputs and results, each moved once, of all calls", unit = "bytes" }
+--! tflops_per_s = "flops over time, 10^12 a second"
+--! gb_per_s = { doc = "moved_bytes over time, 10^9 a second", unit = "gb_per_s" }
+--! flop_per_byte = "flops over moved_bytes: arithmetic intensity"
 --! bound = "what limits it at achievable rates: compute or memory; cache where memory could not have been so fast but caches may"
 --! peak = "entry of the table of devices that it is measured against"
---! peak_tflops = { doc = "data sheet for that type; only for products", metric = "operator" }
---! achievable_tflops = { doc = "what the best known programs reach of it", metric = "operator" }
---! achievable_gb_per_s = { doc = "what the best known programs reach of the memory's bandwidth", unit = "gb_per_s", metric = "operator" }
---! roofline_ns = { doc = "shortest time at achievable rates", unit = "ns", metric = "operator" }
---! efficiency_ratio = { doc = "roofline_ns over kernel_ns; 1 where it was faster than the table calls achievable but not than the data sheet; above 1 only where is_fault; absent where bound is cache, and without a peak", unit = "ratio", metric = "operator" }
+--! peak_tflops = "data sheet for that type; only for products"
+--! achievable_tflops = "what the best known programs reach of it"
+--! achievable_gb_per_s = { doc = "what the best known programs reach of the memory's bandwidth", unit = "gb_per_s" }
+--! roofline_ns = { doc = "shortest time at achievable rates", unit = "ns" }
+--! efficiency_ratio = { doc = "roofline_ns over kernel_ns; 1 where it was faster than the table calls achievable but not than the data sheet; above 1 only where is_fault; absent where bound is cache, and without a peak", unit = "ratio" }
 --! is_fault = "it took less time than the data sheet allows: times, shapes or the table of devices are wrong, and the row is in no gain and no utilization"
---! loss_ns = { doc = "kernel_ns less roofline_ns, a kernel taking 2 us at least", unit = "ns", metric = "operator" }
---! loss_ratio = { doc = "that over the analysed window", unit = "ratio", metric = "operator" }
+--! loss_ns = { doc = "kernel_ns less roofline_ns, a kernel taking 2 us at least", unit = "ns" }
+--! loss_ratio = { doc = "that over the analysed window", unit = "ratio" }
 --! is_aligned = "of a matrix product: rows of factors and result begin at multiples of 16 bytes"
 --! reason = "why there is no efficiency"
 WITH sums AS (
@@ -48,7 +48,8 @@ WITH sums AS (
         max(c.peak_gb_per_s) AS peak_gb_per_s,
         bool_or(c.is_fast_convolution) AS is_fast,
         bool_or(c.is_compute_bound) AS is_compute_bound,
-        sum(greatest(c.kernel_ns - greatest(c.roofline_ns, 2000.0), 0.0)) AS loss_ns
+        -- `greatest` passes over what is absent.
+        sum(CASE WHEN c.roofline_ns IS NOT NULL THEN greatest(c.kernel_ns - greatest(c.roofline_ns, 2000.0), 0.0) END) AS loss_ns
     FROM roofline_calls c
     JOIN device_windows w ON w.rank = c.rank AND w.device = c.device
     WHERE c.ts_ns >= w.start_ns AND c.ts_ns < w.end_ns
@@ -85,8 +86,8 @@ SELECT
     bound, peak, peak_tflops, achievable_tflops, achievable_gb_per_s, roofline_ns,
     CASE
         WHEN bound = 'cache' THEN NULL
-        WHEN is_fault THEN speed_ratio
-        ELSE least(speed_ratio, 1.0)
+        WHEN speed_ratio > 1 AND NOT is_fault THEN 1.0
+        ELSE speed_ratio
     END AS efficiency_ratio,
     is_fault,
     CASE WHEN NOT is_fault THEN loss_ns END AS loss_ns,

@@ -255,6 +255,23 @@ impl Run {
         self
     }
 
+    /// The last kernel was launched by this thread.
+    pub fn launched_on(&mut self, thread: i32) -> &mut Self {
+        *self.kernels.launch_thread.0.last_mut().expect("a kernel") = thread;
+        self
+    }
+
+    /// Grid, block, registers and blocks a multiprocessor of the last kernel.
+    pub fn sized(&mut self, grid: &str, block: &str, registers: i32, per_sm: f64) -> &mut Self {
+        let (grid, block) = (self.name(grid), self.name(block));
+        let kernels = &mut self.kernels;
+        *kernels.grid.0.last_mut().expect("a kernel") = grid;
+        *kernels.block.0.last_mut().expect("a kernel") = block;
+        *kernels.registers.0.last_mut().expect("a kernel") = registers;
+        *kernels.blocks_per_sm.0.last_mut().expect("a kernel") = per_sm;
+        self
+    }
+
     /// All devices so far are called so.
     pub fn device_named(&mut self, rank: i32, name: &str) -> &mut Self {
         let name = self.name(name);

@@ -105,9 +105,9 @@ fn find(ordered: &Ordered) -> Vec<Found<'_>> {
         let flops: f64 = product.clone().map(|step| step.flops).sum();
         let factor = if is_backward { BACKWARD_FACTOR } else { 1.0 };
         let kernel_ns: i64 = steps.iter().map(|step| step.kernel_ns).sum();
-        let peak = product.clone().filter_map(|step| step.peak_tflops).next();
+        let peak = product.clone().find_map(|step| step.peak_tflops);
         let scores_are_result = (batch * m * n - size).abs() < 0.5;
-        let row = steps.iter().position(|step| touches(step)).map_or(at, |i| at - back + i);
+        let row = steps.iter().position(touches).map_or(at, |i| at - back + i);
         found.push(Found {
             softmax,
             is_backward,

@@ -18,6 +18,9 @@ const FUSED_RATIO: f64 = 0.85;
 /// The shortest kernel.
 const KERNEL_NS: f64 = 2_000.0;
 
+/// Rank, device, operators, and shapes of the first.
+type Key = (i64, i64, String, u32);
+
 /// Chains of the same operators on inputs of the same shapes.
 #[derive(Debug, Clone, Default)]
 struct Pattern {
@@ -96,7 +99,7 @@ pub(super) fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
         })
         .collect();
     let sizes: Vec<Vec<f64>> = ordered.dims.texts.iter().map(|dims| elements(dims)).collect();
-    let mut patterns: BTreeMap<(i64, i64, String, u32), Pattern> = BTreeMap::new();
+    let mut patterns: BTreeMap<Key, Pattern> = BTreeMap::new();
     let mut chain: Option<Chain<'_>> = None;
     for step in &ordered.steps {
         let is_fusable = fusable.get(step.kind as usize) == Some(&true);
@@ -116,7 +119,7 @@ pub(super) fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     }
     add(&mut patterns, &ordered, chain);
 
-    let short = |value: &dyn Fn(&(i64, i64, String, u32)) -> i64| -> ArrayRef {
+    let short = |value: &dyn Fn(&Key) -> i64| -> ArrayRef {
         Arc::new(patterns.keys().map(|key| Some(value(key) as i32)).collect::<Int32Array>())
     };
     let long = |value: &dyn Fn(&Pattern) -> i64| -> ArrayRef {
@@ -145,11 +148,7 @@ pub(super) fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     ])
 }
 
-fn add(
-    patterns: &mut BTreeMap<(i64, i64, String, u32), Pattern>,
-    ordered: &Ordered,
-    chain: Option<Chain<'_>>,
-) {
+fn add(patterns: &mut BTreeMap<Key, Pattern>, ordered: &Ordered, chain: Option<Chain<'_>>) {
     let Some(chain) = chain.filter(|chain| chain.steps.len() > 1) else { return };
     let first = chain.steps[0];
     let names = chain.steps.iter().filter_map(|step| ordered.names.texts.get(step.name as usize));

@@ -98,6 +98,13 @@ pub(super) struct Call {
     pub(super) cost: Arc<Cost>,
 }
 
+/// A device as the trace describes it.
+pub(super) struct Product {
+    pub(super) name: String,
+    pub(super) sm_count: Option<i64>,
+    pub(super) has_tf32: bool,
+}
+
 /// What was read.
 pub(super) struct Loaded {
     /// By rank, device and start.
@@ -106,8 +113,8 @@ pub(super) struct Loaded {
     pub(super) dims: Names,
     pub(super) types: Names,
     pub(super) modules: Names,
-    /// Name, multiprocessors and TF32 by rank and device.
-    pub(super) devices: BTreeMap<(i64, i64), (String, Option<i64>, bool)>,
+    /// By rank and device.
+    pub(super) devices: BTreeMap<(i64, i64), Product>,
 }
 
 pub(super) fn load(inputs: &Inputs<'_>) -> Result<Loaded> {
@@ -470,16 +477,16 @@ fn by_event<T>(
     Ok((0..batch.num_rows()).map(|row| ((rank.value(row), id.value(row)), value(row))).collect())
 }
 
-fn devices(batch: &RecordBatch) -> Result<BTreeMap<(i64, i64), (String, Option<i64>, bool)>> {
+fn devices(batch: &RecordBatch) -> Result<BTreeMap<(i64, i64), Product>> {
     let (rank, device) = (ints(batch, "rank")?, ints(batch, "device")?);
     let (sm_count, product) = (ints(batch, "sm_count")?, names(batch, "name")?);
     let tf32 = ints(batch, "has_tf32")?;
     Ok((0..batch.num_rows())
         .map(|row| {
-            let count = (!sm_count.is_null(row)).then(|| sm_count.value(row));
+            let sm_count = (!sm_count.is_null(row)).then(|| sm_count.value(row));
             let has_tf32 = !tf32.is_null(row) && tf32.value(row) != 0;
             let name = product.get(row).unwrap_or_default().to_owned();
-            ((rank.value(row), device.value(row)), (name, count, has_tf32))
+            ((rank.value(row), device.value(row)), Product { name, sm_count, has_tf32 })
         })
         .collect())
 }

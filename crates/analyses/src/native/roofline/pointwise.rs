@@ -191,8 +191,7 @@ fn arity(operator: &str) -> Option<(usize, Output)> {
         | "bitwise_and"
         | "bitwise_or"
         | "bitwise_xor" => (2, Like),
-        "addcmul" | "addcdiv" | "lerp" | "mse_loss_backward" => (3, Like),
-        "where" => (3, Like),
+        "addcmul" | "addcdiv" | "lerp" | "mse_loss_backward" | "where" => (3, Like),
         "native_dropout" | "_fused_dropout" => (1, WithMask),
         "eq" | "ne" | "lt" | "le" | "gt" | "ge" | "logical_and" | "logical_or" | "logical_xor" => {
             (2, Bool)

@@ -31,30 +31,44 @@ fn gemm(operator: &str, arguments: &Arguments) -> Option<Cost> {
         "linear" => return linear(arguments),
         _ => return None,
     };
-    let (a, b) = (arguments.matrix(left)?, arguments.matrix(right)?);
-    let (batch, m, k, n) = match (operator, a.shape.as_slice(), b.shape.as_slice()) {
-        // Each group of rows has a matrix of its own.
-        ("_grouped_mm", &[m, k], &[_, inner, n]) if k == inner => (1.0, m, k, n),
-        ("_grouped_mm", ..) => return None,
-        (_, &[k], &[inner]) if k == inner => (1.0, 1.0, k, 1.0),
-        (_, &[m, k], &[inner]) if k == inner => (1.0, m, k, 1.0),
-        (_, &[m, k], &[inner, n]) if k == inner => (1.0, m, k, n),
-        (_, &[batch, m, k], &[other, inner, n]) if k == inner && batch == other => (batch, m, k, n),
-        _ => return None,
-    };
-    let (dtype, result) = result_type(operator, a.dtype);
+    let (one, other) = (arguments.matrix(left)?, arguments.matrix(right)?);
+    let gemm = sizes(operator, &one.shape, &other.shape)?;
+    let (dtype, result) = result_type(operator, one.dtype);
     let added = added.and_then(|at| arguments.tensor(at)).map_or(0.0, Tensor::bytes);
-    let gemm = Gemm { batch, m, n, k, is_aligned: is_aligned(a, b, n, dtype) };
+    let elements = gemm.batch * gemm.m * gemm.n;
     Some(Cost {
         kind: Kind::Gemm,
-        flops: 2.0 * batch * m * n * k,
-        read_bytes: a.bytes() + b.bytes() + added,
-        written_bytes: batch * m * n * result.bytes(),
-        output_elements: batch * m * n,
+        flops: 2.0 * elements * gemm.k,
+        read_bytes: one.bytes() + other.bytes() + added,
+        written_bytes: elements * result.bytes(),
+        output_elements: elements,
         dtype,
-        gemm: Some(gemm),
+        gemm: Some(Gemm { is_aligned: is_aligned(one, other, gemm.n, dtype), ..gemm }),
         details: String::new(),
     })
+}
+
+/// The sizes of a product, if the shapes go together.
+fn sizes(operator: &str, one: &[f64], other: &[f64]) -> Option<Gemm> {
+    let gemm = |batch, m, n, k| Gemm { batch, m, n, k, is_aligned: true };
+    let (inner, found) = match (operator, one, other) {
+        // Each group of rows has a matrix of its own.
+        ("_grouped_mm", &[m, k], &[_, inner, n]) => (inner, gemm(1.0, m, n, k)),
+        ("_grouped_mm", ..) => return None,
+        (_, &[k], &[inner]) => (inner, gemm(1.0, 1.0, 1.0, k)),
+        (_, &[m, k], &[inner]) => (inner, gemm(1.0, m, 1.0, k)),
+        (_, &[m, k], &[inner, n]) => (inner, gemm(1.0, m, n, k)),
+        (_, &[batch, m, k], &[same, inner, n]) if is_same(batch, same) => {
+            (inner, gemm(batch, m, n, k))
+        }
+        _ => return None,
+    };
+    is_same(inner, found.k).then_some(found)
+}
+
+/// Lengths are whole numbers.
+fn is_same(length: f64, other: f64) -> bool {
+    (length - other).abs() < 0.5
 }
 
 /// What is multiplied, and the type of the result: 8-bit factors give wider numbers.
@@ -70,7 +84,7 @@ fn result_type(operator: &str, dtype: Dtype) -> (Dtype, Dtype) {
 fn linear(arguments: &Arguments) -> Option<Cost> {
     let (x, weight) = (arguments.matrix(0)?, arguments.matrix(1)?);
     let (&k, &[n, inner]) = (x.shape.last()?, weight.shape.as_slice()) else { return None };
-    if k != inner || k <= 0.0 {
+    if !is_same(k, inner) || k <= 0.0 {
         return None;
     }
     let m = x.elements() / k;
@@ -94,7 +108,7 @@ fn fits_16_bytes(length: f64, dtype: Dtype) -> bool {
 
 /// Whether the rows that lie in memory one after another begin at multiples of 16 bytes: for each factor the dimension
 /// with a stride of 1 (the last one where strides are not known), for the result its last.
-fn is_aligned(a: &Tensor, b: &Tensor, n: f64, dtype: Dtype) -> bool {
+fn is_aligned(one: &Tensor, other: &Tensor, n: f64, dtype: Dtype) -> bool {
     let contiguous = |tensor: &Tensor| {
         let rank = tensor.shape.len();
         let last_two = rank.saturating_sub(2)..rank;
@@ -102,8 +116,8 @@ fn is_aligned(a: &Tensor, b: &Tensor, n: f64, dtype: Dtype) -> bool {
         dense.or_else(|| last_two.last()).map_or(0.0, |i| tensor.shape[i])
     };
     // A vector has no rows.
-    let is_vector = n <= 1.0 || a.shape.len() < 2;
-    is_vector || [contiguous(a), contiguous(b), n].iter().all(|&of| fits_16_bytes(of, dtype))
+    let is_vector = n <= 1.0 || one.shape.len() < 2;
+    is_vector || [contiguous(one), contiguous(other), n].iter().all(|&of| fits_16_bytes(of, dtype))
 }
 
 // --- Convolutions ----------------------------------------------------------------------------------------------
@@ -226,13 +240,13 @@ fn output_shape(
         weight.shape[0]
     };
     let mut shape = vec![input.shape[0], channels];
-    for i in 0..spatial {
+    for (i, &step) in stride.iter().enumerate() {
         let (length, kernel) = (input.shape[i + 2], weight.shape[i + 2]);
         let reach = dilation[i] * (kernel - 1.0);
         let out = if transposed {
-            (length - 1.0) * stride[i] - 2.0 * padding[i] + reach + extra[i] + 1.0
+            (length - 1.0) * step - 2.0 * padding[i] + reach + extra[i] + 1.0
         } else {
-            ((length + 2.0 * padding[i] - reach - 1.0) / stride[i]).floor() + 1.0
+            ((length + 2.0 * padding[i] - reach - 1.0) / step).floor() + 1.0
         };
         if !out.is_finite() || out < 0.0 {
             return None;
@@ -351,7 +365,7 @@ fn attention(operator: &str, arguments: &Arguments) -> Option<Cost> {
         return None;
     }
     // Of packed sequences only one alone has a length that is known.
-    let packed = |(at, _): (usize, usize)| arguments.matrix(at).map(|bounds| bounds.elements());
+    let packed = |(at, _): (usize, usize)| arguments.matrix(at).map(Tensor::elements);
     if places.packed.and_then(packed).is_some_and(|bounds| bounds > 2.0) {
         return None;
     }

@@ -82,15 +82,16 @@ pub(super) fn calls(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     let loaded = load(inputs)?;
     let Loaded { calls, op_names, dims, types, modules, devices } = &loaded;
     let peaks = |call: &Call| {
-        let (name, sm_count, _) = devices.get(&(call.rank, call.device))?;
-        table.find(name, *sm_count)
+        let product = devices.get(&(call.rank, call.device))?;
+        table.find(&product.name, product.sm_count)
     };
     let found: Vec<Option<&Peaks>> = calls.iter().map(peaks).collect();
     let bounds: Vec<Bounds> = calls
         .iter()
         .zip(&found)
         .map(|(call, peaks)| {
-            let has_tf32 = devices.get(&(call.rank, call.device)).is_some_and(|d| d.2);
+            let has_tf32 =
+                devices.get(&(call.rank, call.device)).is_some_and(|product| product.has_tf32);
             bounds(call, has_tf32, *peaks)
         })
         .collect();
