@@ -150,8 +150,8 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "gpu_eager",
         Scope::Device,
-        "rank device window_ns has_host host_ratio chain_ratio eager_ratio compiled_count \
-         graph_launch_count decode_count",
+        "rank device window_ns has_host kernel_count host_ratio chain_ratio eager_ratio \
+         compiled_count graph_launch_count decode_count",
     ),
     (
         "kernel_families",

@@ -1,12 +1,13 @@
 --! row = "one device of one rank: what compiling the model would act on"
---! needs = ["gpu_idle_causes", "kernel_families", "run_warmup", "annotations"]
+--! needs = ["gpu_idle_causes", "kernel_families", "run_warmup", "annotations", "cpu_ops"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"
 --! window_ns = { doc = "from the start of the first complete step to the end of the last, see device_windows", unit = "ns", metric = "device" }
---! has_host = "operators or calls of the device's runtime were recorded (ProfilerActivity.CPU)"
+--! has_host = "operators were recorded (ProfilerActivity.CPU)"
+--! kernel_count = { doc = "kernels in the window", unit = "count", metric = "device" }
 --! host_ratio = { doc = "share of the window in which the device is idle because the next launch had not returned, or never came, see gpu_idle_causes", unit = "ratio", metric = "device" }
 --! chain_ratio = { doc = "share of the window in element-wise and reducing kernels directly after another one, see kernel_families", unit = "ratio", metric = "device" }
 --! eager_ratio = { doc = "both together", unit = "ratio", metric = "device" }
@@ -18,9 +19,15 @@ WITH decodes AS (
     FROM annotations
     WHERE NOT on_device AND (name LIKE 'step[DECODE%' OR regexp_like(CAST(name AS VARCHAR), '^execute_.*generation_[1-9]'))
     GROUP BY rank
+),
+hosts AS (
+    SELECT DISTINCT rank FROM cpu_ops
 )
 SELECT
-    g.rank, g.device, g.window_ns, w.has_host, g.host_ratio,
+    g.rank, g.device, g.window_ns,
+    h.rank IS NOT NULL AS has_host,
+    coalesce(f.kernel_count, 0) AS kernel_count,
+    g.host_ratio,
     coalesce(f.chain_window_ratio, 0) AS chain_ratio,
     g.host_ratio + coalesce(f.chain_window_ratio, 0) AS eager_ratio,
     coalesce(f.compiled_count, 0) + w.region_count + w.graph_launch_count AS compiled_count,
@@ -30,3 +37,4 @@ FROM gpu_idle_causes g
 JOIN run_warmup w ON w.rank = g.rank
 LEFT JOIN kernel_families f ON f.rank = g.rank AND f.device = g.device
 LEFT JOIN decodes d ON d.rank = g.rank
+LEFT JOIN hosts h ON h.rank = g.rank

@@ -1,5 +1,5 @@
 --! row = "one rank: what operators are called with, and in which order"
---! needs = ["cpu_ops", "kernels", "memcpys", "device_steps", "device_windows", "ranks", "run_warmup"]
+--! needs = ["cpu_ops", "kernels", "memcpys", "device_steps", "ranks", "run_warmup"]
 --! order = ["rank"]
 --! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"
 --! [columns]
