@@ -21,6 +21,7 @@ use crate::memory_files::{self, Memory, Placed};
 use crate::metrics_files::{self, Trial};
 use crate::source::{self, Input, Limit};
 use crate::storage::{self, Place};
+use crate::warnings;
 use crate::{Options, Progress};
 
 /// A timeline that was read, with the rank it was given.
@@ -488,5 +489,6 @@ fn assemble(
     });
     memory_files::into_tables(memory, has_clock, zero, &mut info, &mut tables, &mut warnings);
     info.ranks.sort_unstable();
+    tables.push("reading_warnings", warnings::table(&warnings, &info.sources));
     Dataset { tables, run: info, warnings }
 }

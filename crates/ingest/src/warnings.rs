@@ -1,6 +1,8 @@
 //! Partial failures, counted per file: structured, never silent, never one line per event.
 
-use trace_model::Warning;
+use trace_model::column::NULL_I32;
+use trace_model::tables::{ReadingWarning, ReadingWarnings};
+use trace_model::{RecordBatch, Source, StrId, Strings, Warning};
 
 macro_rules! issues {
     ($($variant:ident = $code:literal, $message:literal;)+) => {
@@ -54,6 +56,26 @@ issues! {
     UnreadableMetadata = "unreadable-metadata", "a top-level entry beside the events is not valid JSON: ignored";
     DuplicateCorrelation = "duplicate-correlation",
         "several host calls share a correlation id: device work was linked to the last";
+}
+
+/// The warnings of a run as rows of `reading_warnings`.
+pub(crate) fn table(warnings: &[Warning], sources: &[Source]) -> RecordBatch {
+    let mut strings = Strings::default();
+    let mut rows = ReadingWarnings::default();
+    for warning in warnings {
+        let source = sources.iter().find(|source| source.file == warning.file);
+        rows.push(ReadingWarning {
+            rank: source.map_or(NULL_I32, |source| source.rank),
+            file: match warning.file.as_str() {
+                "" => StrId::NULL,
+                file => strings.intern(file),
+            },
+            code: strings.intern(warning.code),
+            message: warning.message.clone(),
+            warning_count: i64::try_from(warning.count).unwrap_or(i64::MAX),
+        });
+    }
+    rows.into_batch(&strings)
 }
 
 /// Counts by issue.

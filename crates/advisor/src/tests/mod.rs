@@ -95,7 +95,8 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         Scope::Rank,
         "rank file host rank_count *world_size device_type vendor device_count device_names backend parallelism \
          data_parallel_count collective_count gpu_collective_count slow_collective_count step_count has_host \
-         has_device has_shapes has_stacks has_modules has_memory missing",
+         has_device has_shapes has_stacks has_modules has_memory missing missing_count \
+         has_collective_metadata has_device_properties",
     ),
     (
         "kernel_hottest",
@@ -234,6 +235,138 @@ const VIEWS: &[(&str, Scope, &str)] = &[
          top_host top_host_ratio top_device top_device_ratio",
     ),
     (
+        "gpu_transfers",
+        Scope::Device,
+        "rank device window_ns step_count h2d_count h2d_bytes h2d_ns h2d_exposed_ns \
+         h2d_exposed_ratio h2d_per_step_count h2d_mean_bytes small_gap_ns small_gap_ratio \
+         typed_count pageable_count pageable_bytes pageable_exposed_ns pageable_exposed_ratio \
+         pageable_gb_per_s pinned_gb_per_s pageable_loss_ratio d2h_count d2h_bytes d2h_exposed_ns \
+         d2h_exposed_ratio graph_launch_count",
+    ),
+    (
+        "gpu_eager",
+        Scope::Device,
+        "rank device window_ns has_host kernel_count host_ratio chain_ratio eager_ratio \
+         compiled_count graph_launch_count decode_count",
+    ),
+    (
+        "kernel_families",
+        Scope::Device,
+        "rank device window_ns busy_ratio work_ns kernel_count kernel_ns typed_ratio copy_ns \
+         copy_count copy_ratio copy_window_ratio cast_ns cast_count cast_ratio cast_window_ratio \
+         cast_types conv_ns conv_window_ratio slow_conv_ns slow_conv_ratio layout_ns layout_count \
+         layout_conv_ratio layout_window_ratio fp64_ns fp64_count fp64_ratio fp64_window_ratio \
+         fp64_name attention_ns cache_ns cache_ratio cache_window_ratio pointwise_ns \
+         pointwise_window_ratio compiled_count low_occupancy_ns chain_ns chain_window_ratio \
+         sm_use_ratio sm_spare_window_ratio low_occupancy_ratio",
+    ),
+    (
+        "kernel_variation",
+        Scope::Device,
+        "rank device window_ns step_count kernel_ns drift_ns drift_ratio drift_excess_ns \
+         drift_excess_ratio drift_slower_ratio varying_count varying_name varying_cv_ratio \
+         varying_mean_ns varying_p25_ns varying_share_ratio varying_excess_ratio erratic_count \
+         overlapped_ns slowed_ns slowed_ratio slowdown_ns slowdown_ratio slowed_name shaped_ratio",
+    ),
+    (
+        "run_warmup",
+        Scope::Rank,
+        "rank has_host step_count steps_ns first_step_ns usual_step_ns first_step_ratio warmup_ns \
+         warmup_ratio warmup_name compile_count compile_ns steady_ns steady_compile_ns \
+         steady_compile_ratio steady_idle_ns steady_idle_ratio steady_step_count steady_name \
+         region_count graph_launch_count",
+    ),
+    (
+        "run_habits",
+        Scope::Rank,
+        "rank has_host has_stacks steps_ns step_count ungraded_count ungraded_ratio print_count \
+         print_ns print_ratio debug_count clip_count clip_ns clip_ratio restart_count restart_ns \
+         restart_ratio unused_count unused_ns unused_ratio scaler_count scaler_bubble_ns \
+         scaler_bubble_ratio",
+    ),
+    (
+        "loader_jitter",
+        Scope::Rank,
+        "rank fetch_count wait_median_ns wait_p95_ns *jitter wait_ratio excess_ratio \
+         idle_excess_ratio pattern *fetch_period worker_count",
+    ),
+    (
+        "step_optimizer",
+        Scope::Rank,
+        "rank has_device optimizer optimizer_count step_count host_ns host_ratio kernel_count \
+         kernel_per_step_count kernel_ns kernel_ratio gap_ns gap_ratio foreach_count fused_count \
+         single_count zero_kernel_count zero_ns zero_gap_ns zero_ratio",
+    ),
+    (
+        "step_outliers",
+        Scope::Rank,
+        "rank step_count median_ns limit_ns outlier_count excess_ns excess_ratio worst_step \
+         worst_ns worst_is_first worst_phase worst_phase_excess_ns ts_ns dur_ns *period \
+         period_count period_excess_ratio period_phase",
+    ),
+    (
+        "comm_sizes",
+        Scope::Rank,
+        "rank call_count sum_ns sized_ratio small_count small_mean_bytes small_ns small_ratio \
+         small_per_step_count mergeable_count latency_ns merge_gain_ratio exposed_ratio \
+         large_count large_transfer_ns bus_gb_per_s *group_size host_count device_name \
+         link_gb_per_s link_ratio large_exposed_ratio",
+    ),
+    (
+        "comm_habits",
+        Scope::Rank,
+        "rank comm_ns shared_ns shared_ratio exposed_ratio sync_count sync_bubble_ns \
+         sync_bubble_ratio forward_count update_count *accumulation reduction_count \
+         redundant_ratio",
+    ),
+    (
+        "comm_balance",
+        Scope::Rank,
+        "rank rank_count exchange_count exchange_bytes exchange_mean_bytes *imbalance has_most \
+         exchange_exposed_ratio kernel_count kernel_median_count divergence_ratio different_count \
+         unordered_count",
+    ),
+    (
+        "memory_recompute",
+        Scope::Rank,
+        "rank has_stacks kernel_ns recompute_ns recompute_count recompute_ratio \
+         recompute_window_ratio reserved_ratio needless_ratio",
+    ),
+    (
+        "memory_balance",
+        Scope::Device,
+        "rank device rank_count peak_allocated_bytes median_peak_bytes above_ratio reserved_ratio",
+    ),
+    (
+        "op_loops",
+        Scope::Rank,
+        "rank has_host loop_count select_count longest_count loop_ns idle_ns idle_ratio source",
+    ),
+    (
+        "op_call_sites",
+        Scope::Rank,
+        "rank has_shapes step_count shape_count shape_site compile_step_count biased_count \
+         init_copy_count init_copy_bytes init_copy_ns init_copy_ratio",
+    ),
+    (
+        "trace_completeness",
+        Scope::Rank,
+        "rank file flaw_count is_cut damaged_count damage rank_count *world_size \
+         missing_rank_count step_count common_step_count",
+    ),
+    (
+        "trace_timing",
+        Scope::Rank,
+        "rank work_count work_ns early_count early_ratio earliest_ns overlap_count overlap_ns \
+         overlap_ratio erratic_count impossible_ratio",
+    ),
+    (
+        "trace_overhead",
+        Scope::Rank,
+        "rank overhead_count overhead_ns window_ns overhead_ratio top_name host_event_count \
+         frame_count frame_per_step_count has_stacks has_shapes has_memory",
+    ),
+    (
         "trace_quality",
         Scope::Rank,
         "rank step_count device_count kernel_count unlinked_ratio graph_launch_count has_shapes has_stacks \
@@ -243,7 +376,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
 
 fn columns(words: &str) -> Vec<(String, Unit)> {
     let unit = |name: &str| {
-        let suffixed = [Unit::Ns, Unit::Bytes, Unit::Ratio, Unit::Count];
+        let suffixed = [Unit::Ns, Unit::Bytes, Unit::Ratio, Unit::Count, Unit::GbPerS];
         suffixed.into_iter().find(|u| name.ends_with(u.suffix().unwrap())).unwrap_or(Unit::None)
     };
     words

@@ -108,6 +108,26 @@ fn every_file_keeps_to_its_areas() {
     }
 }
 
+/// TQ006 says which rules a missing signal silences: no code of a rule that is not there, and ranges that begin and
+/// end with one.
+#[test]
+fn the_rules_that_a_missing_signal_silences_exist() {
+    let rules = with_default(&[]);
+    let rule = rules.find("TQ006").unwrap();
+    let words =
+        rule.advice.iter().flat_map(|text| text.split(|c: char| !c.is_ascii_alphanumeric()));
+    let is_code = |word: &&str| {
+        word.len() == 5
+            && word[..2].chars().all(|c| c.is_ascii_uppercase())
+            && word[2..].chars().all(|c| c.is_ascii_digit())
+    };
+    let codes: Vec<&str> = words.filter(is_code).collect();
+    assert!(codes.len() > 30, "{codes:?}");
+    for code in codes {
+        assert!(rules.find(code).is_some(), "{code}");
+    }
+}
+
 #[test]
 fn a_later_file_changes_only_what_it_states() {
     let own = source("own.toml", "[rule.dataloader-wait]\nhigh = '> 30 %'\nmedium = 'never'\n");

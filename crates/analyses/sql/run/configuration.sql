@@ -1,5 +1,5 @@
 --! row = "one rank: what ran, and what was recorded"
---! needs = ["ranks", "device_properties", "kernels", "annotations", "cpu_ops", "event_counts"]
+--! needs = ["ranks", "device_properties", "kernels", "annotations", "cpu_ops", "event_counts", "devices", "collectives"]
 --! order = ["rank"]
 --! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"
 --! [columns]
@@ -26,6 +26,9 @@
 --! has_modules = "nn.Module frames or hierarchy are present (with_stack=True or with_modules=True)"
 --! has_memory = "allocator events are present (profile_memory=True)"
 --! missing = "what was not recorded, and the profiler's option that records it"
+--! missing_count = { doc = "how many things that is, what collectives and devices do not say included", unit = "count", metric = "rank" }
+--! has_collective_metadata = "collectives say their group and size; absent where there are none"
+--! has_device_properties = "the trace describes its devices"
 WITH device_lists AS (
     SELECT
         rank, count(*) AS device_count,
@@ -60,7 +63,14 @@ communicating AS (
 ),
 hosts AS (
     SELECT rank, sum(event_count) AS n FROM event_counts WHERE stored_in = 'cpu_ops' GROUP BY rank
-)
+),
+described AS (
+    SELECT DISTINCT rank FROM devices
+),
+grouped AS (
+    SELECT rank, bool_or(group_size IS NOT NULL) AS has_metadata FROM collectives GROUP BY rank
+),
+configurations AS (
 SELECT
     r.rank, r.file, r.host,
     count(*) OVER () AS rank_count,
@@ -93,10 +103,30 @@ SELECT
         CASE WHEN NOT r.has_stacks THEN 'Python stacks (with_stack=True)' END,
         CASE WHEN NOT r.has_modules THEN 'modules (with_modules=True)' END,
         CASE WHEN NOT r.has_memory THEN 'allocations (profile_memory=True)' END
-    ), '') AS missing
+    ), '') AS missing,
+    CASE WHEN coalesce(c.n, 0) + coalesce(n.gpu_count + n.slow_count + n.ucc_count, 0) > 0 THEN coalesce(g.has_metadata, false) END AS has_collective_metadata,
+    p.rank IS NOT NULL AS has_device_properties
 FROM ranks r
 LEFT JOIN device_lists d ON d.rank = r.rank
 LEFT JOIN named n ON n.rank = r.rank
 LEFT JOIN communicating c ON c.rank = r.rank
 LEFT JOIN hosts h ON h.rank = r.rank
+LEFT JOIN described p ON p.rank = r.rank
+LEFT JOIN grouped g ON g.rank = r.rank
 WHERE r.vendor IS NOT NULL
+)
+SELECT
+    rank, file, host, rank_count, world_size, device_type, vendor, device_count, device_names, backend, parallelism,
+    data_parallel_count, collective_count, gpu_collective_count, slow_collective_count, step_count,
+    has_host, has_device, has_shapes, has_stacks, has_modules, has_memory,
+    nullif(concat_ws(
+        '; ', missing,
+        CASE WHEN NOT has_collective_metadata THEN 'groups and sizes of collectives (torch 2.4 and later)' END,
+        CASE WHEN has_device AND NOT has_device_properties THEN 'properties of its devices' END
+    ), '') AS missing,
+    CASE WHEN has_host THEN 0 ELSE 1 END + CASE WHEN has_device THEN 0 ELSE 1 END + CASE WHEN step_count = 0 THEN 1 ELSE 0 END
+        + CASE WHEN has_shapes THEN 0 ELSE 1 END + CASE WHEN has_stacks THEN 0 ELSE 1 END + CASE WHEN has_modules THEN 0 ELSE 1 END
+        + CASE WHEN has_memory THEN 0 ELSE 1 END + CASE WHEN has_collective_metadata = false THEN 1 ELSE 0 END
+        + CASE WHEN has_device AND NOT has_device_properties THEN 1 ELSE 0 END AS missing_count,
+    has_collective_metadata, has_device_properties
+FROM configurations

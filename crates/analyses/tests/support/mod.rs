@@ -7,6 +7,7 @@
     reason = "each test uses its own part"
 )]
 
+mod details;
 mod memory_files;
 pub mod trainers;
 
@@ -16,8 +17,8 @@ use trace_model::tables::{
     Annotation, Annotations, Collective, Collectives, Counter, Counters, CpuOp, CpuOps, Device,
     Devices, ExecutionNode, ExecutionNodes, HalfEvent, HalfEvents, Kernel, Kernels, Memcpy,
     Memcpys, MemoryEvent, MemoryEvents, Memset, Memsets, ProfilerRange, ProfilerRanges,
-    PythonFrame, PythonFrames, RangeCounter, RangeCounters, Rank, Ranks, RuntimeCall, RuntimeCalls,
-    Step, Steps,
+    PythonFrame, PythonFrames, RangeCounter, RangeCounters, Rank, Ranks, ReadingWarnings,
+    RuntimeCall, RuntimeCalls, Spans, Step, Steps,
 };
 use trace_model::{MetricTable, StrId, Strings, TableSet, Value};
 
@@ -44,6 +45,8 @@ pub struct Run {
     execution_nodes: ExecutionNodes,
     counters: Counters,
     half_events: HalfEvents,
+    spans: Spans,
+    reading_warnings: ReadingWarnings,
     files: memory_files::MemoryFiles,
     next_event: i64,
 }
@@ -748,7 +751,9 @@ impl Run {
             range_counters,
             execution_nodes,
             counters,
-            half_events
+            half_events,
+            spans,
+            reading_warnings
         );
         self.files.push(&mut tables, &self.strings);
         tables

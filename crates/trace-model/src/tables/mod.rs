@@ -27,7 +27,8 @@ pub use host::{
 pub use memory::{MemoryEvent, MemoryEvents};
 pub use ranges::{ProfilerRange, ProfilerRanges, RangeCounter, RangeCounters};
 pub use run::{
-    Device, Devices, EventCount, EventCounts, Rank, Ranks, Step, Steps, Thread, Threads,
+    Device, Devices, EventCount, EventCounts, Rank, Ranks, ReadingWarning, ReadingWarnings, Step,
+    Steps, Thread, Threads,
 };
 pub use snapshot::{
     MemoryTimeline, MemoryTimelineEvent, MemoryTimelineEvents, MemoryTimelineSize,
@@ -77,6 +78,7 @@ pub const TABLES: &[&TableSpec] = &[
     &MemoryTimelineSizes::SPEC,
     &MemoryTimelineEvents::SPEC,
     &EventCounts::SPEC,
+    &ReadingWarnings::SPEC,
 ];
 
 /// The spec of a table by name.

@@ -70,3 +70,12 @@ table! {
     stored_in: Name, None, "table that holds these events; absent if they were set aside";
     event_count: I64, Count, "events of this kind";
 }
+
+table! {
+    ReadingWarnings / ReadingWarning = "reading_warnings", "one kind of thing in one file that could not be read, was read only in part, or had to be guessed";
+    rank: OptI32, None, "rank of the file; absent where it concerns the run";
+    file: Name, None, "input file; absent where it concerns the run";
+    code: Name, None, "kind: truncated-json, missing-ranks, negative-duration ...";
+    message: Text, None, "what happened, and what can be done about it";
+    warning_count: I64, Count, "how often";
+}

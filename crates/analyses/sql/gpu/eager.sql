@@ -1,0 +1,40 @@
+--! row = "one device of one rank: what compiling the model would act on"
+--! needs = ["gpu_idle_causes", "kernel_families", "run_warmup", "annotations", "cpu_ops"]
+--! order = ["rank", "device"]
+--! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
+--! [columns]
+--! rank = "rank"
+--! device = "device ordinal"
+--! window_ns = { doc = "from the start of the first complete step to the end of the last, see device_windows", unit = "ns", metric = "device" }
+--! has_host = "operators were recorded (ProfilerActivity.CPU)"
+--! kernel_count = { doc = "kernels in the window", unit = "count", metric = "device" }
+--! host_ratio = { doc = "share of the window in which the device is idle because the next launch had not returned, or never came, see gpu_idle_causes", unit = "ratio", metric = "device" }
+--! chain_ratio = { doc = "share of the window in element-wise and reducing kernels directly after another one, see kernel_families", unit = "ratio", metric = "device" }
+--! eager_ratio = { doc = "both together", unit = "ratio", metric = "device" }
+--! compiled_count = { doc = "signs of compiling: kernels of Triton, regions of torch.compile, launches of captured graphs", unit = "count", metric = "device" }
+--! graph_launch_count = { doc = "launches of a captured graph by the rank", unit = "count", metric = "device" }
+--! decode_count = { doc = "steps of generation that an inference server marks (vLLM's execute_..._generation_n, SGLang's step[DECODE ...])", unit = "count", metric = "device" }
+WITH decodes AS (
+    SELECT rank, count(*) AS decode_count
+    FROM annotations
+    WHERE NOT on_device AND (name LIKE 'step[DECODE%' OR regexp_like(CAST(name AS VARCHAR), '^execute_.*generation_[1-9]'))
+    GROUP BY rank
+),
+hosts AS (
+    SELECT DISTINCT rank FROM cpu_ops
+)
+SELECT
+    g.rank, g.device, g.window_ns,
+    h.rank IS NOT NULL AS has_host,
+    coalesce(f.kernel_count, 0) AS kernel_count,
+    g.host_ratio,
+    coalesce(f.chain_window_ratio, 0) AS chain_ratio,
+    g.host_ratio + coalesce(f.chain_window_ratio, 0) AS eager_ratio,
+    coalesce(f.compiled_count, 0) + w.region_count + w.graph_launch_count AS compiled_count,
+    w.graph_launch_count,
+    coalesce(d.decode_count, 0) AS decode_count
+FROM gpu_idle_causes g
+JOIN run_warmup w ON w.rank = g.rank
+LEFT JOIN kernel_families f ON f.rank = g.rank AND f.device = g.device
+LEFT JOIN decodes d ON d.rank = g.rank
+LEFT JOIN hosts h ON h.rank = g.rank

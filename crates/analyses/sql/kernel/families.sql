@@ -1,0 +1,192 @@
+--! row = "one device of one rank: what its time is spent on, by families of kernels"
+--! needs = ["device_work", "device_windows", "cpu_ops", "gpu_utilization"]
+--! order = ["rank", "device"]
+--! materialize = true
+--! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
+--! [columns]
+--! rank = "rank"
+--! device = "device ordinal"
+--! window_ns = { doc = "from the start of the first complete step to the end of the last, see device_windows", unit = "ns", metric = "device" }
+--! busy_ratio = { doc = "share of the window in which a kernel, copy or fill runs", unit = "ratio", metric = "device" }
+--! work_ns = { doc = "durations of the kernels, copies and fills that start in the window, added up; so are all that follow", unit = "ns", metric = "device" }
+--! kernel_count = { doc = "kernels", unit = "count", metric = "device" }
+--! kernel_ns = { doc = "kernels", unit = "ns", metric = "device" }
+--! typed_ratio = { doc = "share of kernel time under operators that say the types of their inputs (record_shapes=True)", unit = "ratio", metric = "device" }
+--! copy_ns = { doc = "tensors copied on the device without a change of type: kernels of aten::copy_, clone, contiguous and the like, and copies from device to device", unit = "ns", metric = "device" }
+--! copy_count = { doc = "such kernels and copies", unit = "count", metric = "device" }
+--! copy_ratio = { doc = "share of work_ns", unit = "ratio", metric = "device" }
+--! copy_window_ratio = { doc = "over the window", unit = "ratio", metric = "device" }
+--! cast_ns = { doc = "kernels of aten::copy_ between tensors of different types; absent if no copy says its types", unit = "ns", metric = "device" }
+--! cast_count = { doc = "such kernels; absent if no copy says its types", unit = "count", metric = "device" }
+--! cast_ratio = { doc = "share of work_ns; absent if no copy says its types", unit = "ratio", metric = "device" }
+--! cast_window_ratio = { doc = "over the window; absent if no copy says its types", unit = "ratio", metric = "device" }
+--! cast_types = "the change of types that takes most time"
+--! conv_ns = { doc = "kernels of convolutions, transposes of their layout apart", unit = "ns", metric = "device" }
+--! conv_window_ratio = { doc = "over the window", unit = "ratio", metric = "device" }
+--! slow_conv_ns = { doc = "of these, by algorithms that cuDNN falls back on: implicit_convolve_sgemm, dgrad_engine, wgrad_alg0 and the like", unit = "ns", metric = "device" }
+--! slow_conv_ratio = { doc = "share of conv_ns; absent without convolutions", unit = "ratio", metric = "device" }
+--! layout_ns = { doc = "kernels that turn NCHW into NHWC or back: nchwToNhwc, nhwcToNchw, batched_transpose and the like", unit = "ns", metric = "device" }
+--! layout_count = { doc = "such kernels", unit = "count", metric = "device" }
+--! layout_conv_ratio = { doc = "their time over that of convolutions; absent without convolutions", unit = "ratio", metric = "device" }
+--! layout_window_ratio = { doc = "over the window", unit = "ratio", metric = "device" }
+--! fp64_ns = { doc = "kernels on 64-bit floats: with double among the types in their name, or dgemm, under an operator with an input of type double where types are known", unit = "ns", metric = "device" }
+--! fp64_count = { doc = "such kernels", unit = "count", metric = "device" }
+--! fp64_ratio = { doc = "share of kernel_ns; absent without kernels", unit = "ratio", metric = "device" }
+--! fp64_window_ratio = { doc = "over the window", unit = "ratio", metric = "device" }
+--! fp64_name = "such a kernel, the one that takes most time"
+--! attention_ns = { doc = "kernels of attention, by name", unit = "ns", metric = "device" }
+--! cache_ns = { doc = "kernels that write keys and values to a paged cache (reshape_and_cache and the like)", unit = "ns", metric = "device" }
+--! cache_ratio = { doc = "their time over that of attention; absent without attention", unit = "ratio", metric = "device" }
+--! cache_window_ratio = { doc = "over the window", unit = "ratio", metric = "device" }
+--! pointwise_ns = { doc = "element-wise and reducing kernels of PyTorch (elementwise_kernel, reduce_kernel, softmax and norm kernels)", unit = "ns", metric = "device" }
+--! pointwise_window_ratio = { doc = "over the window", unit = "ratio", metric = "device" }
+--! compiled_count = { doc = "kernels that a compiler made: triton_*", unit = "count", metric = "device" }
+--! low_occupancy_ns = { doc = "element-wise, reducing and copying kernels, which move data rather than compute, with an estimated achieved occupancy below 25 %", unit = "ns", metric = "device" }
+--! chain_ns = { doc = "element-wise and reducing kernels directly after another one on their stream, those on lists of tensors (multi_tensor_apply) apart: a compiler could fuse them", unit = "ns", metric = "device" }
+--! chain_window_ratio = { doc = "over the window", unit = "ratio", metric = "device" }
+--! sm_use_ratio = { doc = "blocks over SMs, at most 1, averaged over the time of computing kernels; absent if kernels with a tenth of that time do not say", unit = "ratio", metric = "device" }
+--! sm_spare_window_ratio = { doc = "what is missing to 1, added up over computing kernels, over the window; absent as before", unit = "ratio", metric = "device" }
+--! low_occupancy_ratio = { doc = "share of kernel_ns; absent if no such kernel says its occupancy", unit = "ratio", metric = "device" }
+-- Names repeat: each is looked at once.
+WITH names AS (
+    SELECT
+        name,
+        regexp_like(plain, '(?i)nchw_?to_?nhwc|nhwc_?to_?nchw|nhwc_?2_?nchw|nchw_?2_?nhwc|batched_transpose|SubTensorOpWithTransform') AS is_layout,
+        regexp_like(plain, '(?i)conv|implicit_?gemm|winograd|igemm|[dw]grad|fprop|miopen|Im2(d2)?Col|Col2Im') AS is_conv,
+        regexp_like(plain, 'implicit_convolve_sgemm|explicit_convolve_sgemm|dgrad_engine|dgrad2d|wgrad_alg0|wgrad2d|convolve_common_engine|precomputed_convolve_sgemm') AS is_slow_conv,
+        regexp_like(plain, '(?i)dgemm|d884|<double|, ?double>') AND NOT regexp_like(plain, '(?i)distribution|range|linspace|normal|uniform') AS is_double,
+        regexp_like(plain, '(?i)flash|fmha|attention|attn|mla_') AND NOT regexp_like(plain, '(?i)cache_kernel|reshape_and_cache|concat_and_cache') AS is_attention,
+        regexp_like(plain, '(?i)reshape_and_cache|concat_and_cache|store_kv_?cache|set_kv_buffer|append_?paged_?kv') AS is_cache,
+        regexp_like(plain, '(?i)elementwise_kernel|reduce_kernel|softmax|layer_norm|LayerNorm|RowwiseMoments|batch_norm|multi_tensor_apply|CatArray|index_elementwise') AS is_pointwise,
+        plain LIKE 'triton\_%' AS is_compiled
+    FROM (SELECT name, CAST(name AS VARCHAR) AS plain FROM (SELECT DISTINCT name FROM device_work WHERE category = 'kernel'))
+),
+typed AS (
+    SELECT
+        rank, event_id,
+        coalesce(input_types, '') <> '' AS is_typed,
+        input_types LIKE '%"double"%' AS is_double,
+        CASE WHEN name = 'aten::copy_' THEN nullif(split_part(CAST(input_types AS VARCHAR), '"', 2), '') END AS to_type,
+        CASE WHEN name = 'aten::copy_' THEN nullif(split_part(CAST(input_types AS VARCHAR), '"', 4), '') END AS from_type
+    FROM cpu_ops
+    WHERE coalesce(input_types, '') <> ''
+),
+work AS (
+    SELECT
+        k.rank, k.device, k.category, k.name, k.dur_ns, k.occupancy_ratio, t.to_type, t.from_type,
+        k.category = 'kernel' AS is_kernel,
+        coalesce(t.is_typed, false) AS is_typed,
+        k.category = 'kernel' AND k.op_name = 'aten::copy_' AS is_copy_kernel,
+        k.category = 'kernel' AND k.op_name IN ('aten::clone', 'aten::contiguous', 'aten::_to_copy', 'aten::to', 'aten::_foreach_copy_') AS is_other_copy,
+        k.category = 'memcpy' AND k.name LIKE '%DtoD%' AS is_device_copy,
+        coalesce(n.is_layout, false) AS is_layout,
+        NOT coalesce(n.is_layout, false) AND k.category = 'kernel'
+            AND (coalesce(n.is_conv, false) OR k.op_name LIKE '%conv%') AS is_conv,
+        coalesce(n.is_slow_conv, false) AS is_slow_conv,
+        coalesce(n.is_double, false) AND (t.is_typed IS NULL OR t.is_double) AS is_double,
+        coalesce(n.is_attention, false) AS is_attention,
+        coalesce(n.is_cache, false) AS is_cache,
+        coalesce(n.is_pointwise, false) AND k.kind = 'computation' AS is_pointwise,
+        coalesce(n.is_compiled, false) AS is_compiled,
+        k.kind = 'computation' AS is_computing,
+        CASE WHEN k.blocks_per_sm > 0 THEN least(k.blocks_per_sm, 1.0) END AS sm_use_ratio,
+        coalesce(n.is_pointwise, false) AND k.kind = 'computation' AND k.name NOT LIKE '%multi\_tensor%' AS is_fusable,
+        lag(coalesce(n.is_pointwise, false) AND k.kind = 'computation' AND k.name NOT LIKE '%multi\_tensor%')
+            OVER (PARTITION BY k.rank, k.device, k.stream ORDER BY k.ts_ns, k.event_id) AS follows_fusable
+    FROM device_work k
+    JOIN device_windows w ON w.rank = k.rank AND w.device = k.device
+    LEFT JOIN names n ON n.name = k.name
+    LEFT JOIN typed t ON t.rank = k.rank AND t.event_id = k.op
+    WHERE k.ts_ns >= w.start_ns AND k.ts_ns < w.end_ns
+),
+sums AS (
+    SELECT
+        rank, device,
+        sum(dur_ns) AS work_ns,
+        sum(CASE WHEN is_kernel THEN 1 ELSE 0 END) AS kernel_count,
+        sum(CASE WHEN is_kernel THEN dur_ns ELSE 0 END) AS kernel_ns,
+        sum(CASE WHEN is_kernel AND is_typed THEN dur_ns ELSE 0 END) AS typed_ns,
+        sum(CASE WHEN is_device_copy OR is_other_copy OR (is_copy_kernel AND coalesce(to_type = from_type, true)) THEN dur_ns ELSE 0 END) AS copy_ns,
+        sum(CASE WHEN is_device_copy OR is_other_copy OR (is_copy_kernel AND coalesce(to_type = from_type, true)) THEN 1 ELSE 0 END) AS copy_count,
+        sum(CASE WHEN is_copy_kernel THEN 1 ELSE 0 END) AS copy_kernel_count,
+        sum(CASE WHEN is_copy_kernel AND from_type IS NOT NULL THEN 1 ELSE 0 END) AS typed_copy_count,
+        sum(CASE WHEN is_copy_kernel AND to_type <> from_type THEN dur_ns ELSE 0 END) AS cast_ns,
+        sum(CASE WHEN is_copy_kernel AND to_type <> from_type THEN 1 ELSE 0 END) AS cast_count,
+        sum(CASE WHEN is_conv THEN dur_ns ELSE 0 END) AS conv_ns,
+        sum(CASE WHEN is_conv AND is_slow_conv THEN dur_ns ELSE 0 END) AS slow_conv_ns,
+        sum(CASE WHEN is_layout THEN dur_ns ELSE 0 END) AS layout_ns,
+        sum(CASE WHEN is_layout THEN 1 ELSE 0 END) AS layout_count,
+        sum(CASE WHEN is_kernel AND is_double THEN dur_ns ELSE 0 END) AS fp64_ns,
+        sum(CASE WHEN is_kernel AND is_double THEN 1 ELSE 0 END) AS fp64_count,
+        sum(CASE WHEN is_attention THEN dur_ns ELSE 0 END) AS attention_ns,
+        sum(CASE WHEN is_cache THEN dur_ns ELSE 0 END) AS cache_ns,
+        sum(CASE WHEN is_pointwise THEN dur_ns ELSE 0 END) AS pointwise_ns,
+        sum(CASE WHEN is_compiled THEN 1 ELSE 0 END) AS compiled_count,
+        sum(CASE WHEN is_fusable AND follows_fusable THEN dur_ns ELSE 0 END) AS chain_ns,
+        sum(CASE WHEN is_computing THEN dur_ns ELSE 0 END) AS computing_ns,
+        sum(CASE WHEN is_computing AND sm_use_ratio IS NOT NULL THEN dur_ns ELSE 0 END) AS sm_known_ns,
+        sum(CASE WHEN is_computing THEN sm_use_ratio * dur_ns END) AS sm_use_ns,
+        sum(CASE WHEN (is_pointwise OR is_copy_kernel) AND occupancy_ratio < 0.25 THEN dur_ns ELSE 0 END) AS low_occupancy_ns,
+        count(CASE WHEN is_pointwise OR is_copy_kernel THEN occupancy_ratio END) AS occupancy_count
+    FROM work
+    GROUP BY rank, device
+),
+tops AS (
+    SELECT
+        rank, device,
+        first_value(types ORDER BY cast_ns DESC, types) AS cast_types
+    FROM (
+        SELECT rank, device, concat(from_type, ' to ', to_type) AS types, sum(dur_ns) AS cast_ns
+        FROM work
+        WHERE is_copy_kernel AND to_type <> from_type
+        GROUP BY rank, device, from_type, to_type
+    )
+    GROUP BY rank, device
+),
+doubles AS (
+    SELECT rank, device, first_value(name ORDER BY fp64_ns DESC, name) AS fp64_name
+    FROM (
+        SELECT rank, device, name, sum(dur_ns) AS fp64_ns FROM work WHERE is_kernel AND is_double GROUP BY rank, device, name
+    )
+    GROUP BY rank, device
+)
+SELECT
+    w.rank, w.device, w.window_ns, u.busy_ratio,
+    s.work_ns, s.kernel_count, s.kernel_ns,
+    CAST(s.typed_ns AS DOUBLE) / nullif(s.kernel_ns, 0) AS typed_ratio,
+    s.copy_ns, s.copy_count,
+    CAST(s.copy_ns AS DOUBLE) / nullif(s.work_ns, 0) AS copy_ratio,
+    CAST(s.copy_ns AS DOUBLE) / nullif(w.window_ns, 0) AS copy_window_ratio,
+    CASE WHEN s.typed_copy_count > 0 OR s.copy_kernel_count = 0 THEN s.cast_ns END AS cast_ns,
+    CASE WHEN s.typed_copy_count > 0 OR s.copy_kernel_count = 0 THEN s.cast_count END AS cast_count,
+    CASE WHEN s.typed_copy_count > 0 OR s.copy_kernel_count = 0 THEN CAST(s.cast_ns AS DOUBLE) / nullif(s.work_ns, 0) END AS cast_ratio,
+    CASE WHEN s.typed_copy_count > 0 OR s.copy_kernel_count = 0 THEN CAST(s.cast_ns AS DOUBLE) / nullif(w.window_ns, 0) END AS cast_window_ratio,
+    t.cast_types,
+    s.conv_ns,
+    CAST(s.conv_ns AS DOUBLE) / nullif(w.window_ns, 0) AS conv_window_ratio,
+    s.slow_conv_ns,
+    CAST(s.slow_conv_ns AS DOUBLE) / nullif(s.conv_ns, 0) AS slow_conv_ratio,
+    s.layout_ns, s.layout_count,
+    CAST(s.layout_ns AS DOUBLE) / nullif(s.conv_ns, 0) AS layout_conv_ratio,
+    CAST(s.layout_ns AS DOUBLE) / nullif(w.window_ns, 0) AS layout_window_ratio,
+    s.fp64_ns, s.fp64_count,
+    CAST(s.fp64_ns AS DOUBLE) / nullif(s.kernel_ns, 0) AS fp64_ratio,
+    CAST(s.fp64_ns AS DOUBLE) / nullif(w.window_ns, 0) AS fp64_window_ratio,
+    d.fp64_name,
+    s.attention_ns, s.cache_ns,
+    CAST(s.cache_ns AS DOUBLE) / nullif(s.attention_ns, 0) AS cache_ratio,
+    CAST(s.cache_ns AS DOUBLE) / nullif(w.window_ns, 0) AS cache_window_ratio,
+    s.pointwise_ns,
+    CAST(s.pointwise_ns AS DOUBLE) / nullif(w.window_ns, 0) AS pointwise_window_ratio,
+    s.compiled_count,
+    s.low_occupancy_ns,
+    s.chain_ns,
+    CAST(s.chain_ns AS DOUBLE) / nullif(w.window_ns, 0) AS chain_window_ratio,
+    CASE WHEN s.sm_known_ns >= 0.9 * s.computing_ns THEN s.sm_use_ns / nullif(s.sm_known_ns, 0) END AS sm_use_ratio,
+    CASE WHEN s.sm_known_ns >= 0.9 * s.computing_ns THEN (s.sm_known_ns - s.sm_use_ns) / nullif(w.window_ns, 0) END AS sm_spare_window_ratio,
+    CASE WHEN s.occupancy_count > 0 THEN CAST(s.low_occupancy_ns AS DOUBLE) / nullif(s.kernel_ns, 0) END AS low_occupancy_ratio
+FROM device_windows w
+JOIN sums s ON s.rank = w.rank AND s.device = w.device
+LEFT JOIN gpu_utilization u ON u.rank = w.rank AND u.device = w.device
+LEFT JOIN tops t ON t.rank = w.rank AND t.device = w.device
+LEFT JOIN doubles d ON d.rank = w.rank AND d.device = w.device

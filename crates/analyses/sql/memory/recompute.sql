@@ -1,0 +1,81 @@
+--! row = "one rank: forward passes that activation checkpointing does again in the backward pass"
+--! needs = ["kernels", "cpu_ops", "python_frames", "device_windows", "memory_peak"]
+--! order = ["rank"]
+--! when_empty = "the trace holds no kernels: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
+--! [columns]
+--! rank = "rank"
+--! has_stacks = "Python frames were recorded (with_stack=True)"
+--! kernel_ns = { doc = "durations of computing kernels in the window, added up", unit = "ns", metric = "rank" }
+--! recompute_ns = { doc = "of these, launched where checkpointing runs a forward pass again: in recompute_fn, or in CheckpointFunctionBackward before its own backward pass begins", unit = "ns", metric = "rank" }
+--! recompute_count = { doc = "such kernels", unit = "count", metric = "rank" }
+--! recompute_ratio = { doc = "share of kernel_ns", unit = "ratio", metric = "rank" }
+--! recompute_window_ratio = { doc = "over the analysed window of the device", unit = "ratio", metric = "rank" }
+--! reserved_ratio = { doc = "peak reservation over memory on the device, the largest of the rank's devices; absent where the trace does not say", unit = "ratio", metric = "rank" }
+--! needless_ratio = { doc = "recompute_window_ratio times the share of recomputing that free memory up to 90 % of the device could hold instead: (0.9 - reserved_ratio) / 0.9", unit = "ratio", metric = "rank" }
+WITH marks AS (
+    SELECT rank, thread, ts_ns, ts_ns + dur_ns AS end_ns, 1 AS checkpoint, 0 AS engine FROM python_frames
+    WHERE name LIKE 'torch/utils/checkpoint.py(%: recompute\_fn'
+    UNION ALL
+    SELECT rank, thread, ts_ns, ts_ns + dur_ns, CASE WHEN name = 'CheckpointFunctionBackward' THEN 1 ELSE 0 END, CASE WHEN name = 'CheckpointFunctionBackward' THEN 0 ELSE 1 END
+    FROM cpu_ops
+    WHERE name = 'CheckpointFunctionBackward' OR name LIKE 'autograd::engine::evaluate\_function%'
+),
+ranked AS (
+    SELECT DISTINCT rank FROM marks WHERE checkpoint = 1
+),
+work AS (
+    SELECT k.rank, k.event_id, k.dur_ns, k.launch_thread AS thread, k.launch_ts_ns
+    FROM kernels k
+    JOIN device_windows w ON w.rank = k.rank AND w.device = coalesce(k.device, CAST(-1 AS INT))
+    WHERE k.kind = 'computation' AND k.ts_ns >= w.start_ns AND k.ts_ns < w.end_ns
+),
+points AS (
+    SELECT m.rank, m.thread, m.ts_ns, 0 AS turn, m.checkpoint, m.engine, 0 AS dur_ns FROM marks m JOIN ranked r ON r.rank = m.rank
+    UNION ALL
+    SELECT m.rank, m.thread, m.end_ns, 2, -m.checkpoint, -m.engine, 0 FROM marks m JOIN ranked r ON r.rank = m.rank
+    UNION ALL
+    SELECT w.rank, w.thread, w.launch_ts_ns, 1, 0, 0, w.dur_ns FROM work w JOIN ranked r ON r.rank = w.rank WHERE w.launch_ts_ns IS NOT NULL
+),
+open AS (
+    SELECT
+        rank, turn, dur_ns,
+        sum(checkpoint) OVER w AS checkpoints,
+        sum(engine) OVER w AS engines
+    FROM points
+    WINDOW w AS (PARTITION BY rank, thread ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+),
+again AS (
+    SELECT rank, count(*) AS recompute_count, sum(dur_ns) AS recompute_ns
+    FROM open
+    WHERE turn = 1 AND checkpoints > 0 AND engines <= 1
+    GROUP BY rank
+),
+totals AS (
+    SELECT rank, sum(dur_ns) AS kernel_ns FROM work GROUP BY rank
+),
+spans_of AS (
+    SELECT rank, sum(window_ns) AS window_ns FROM device_windows GROUP BY rank
+),
+peaks AS (
+    SELECT rank, max(reserved_ratio) AS reserved_ratio FROM memory_peak GROUP BY rank
+),
+stacked AS (
+    SELECT DISTINCT rank FROM python_frames
+)
+SELECT
+    t.rank,
+    f.rank IS NOT NULL AS has_stacks,
+    t.kernel_ns,
+    coalesce(a.recompute_ns, 0) AS recompute_ns,
+    coalesce(a.recompute_count, 0) AS recompute_count,
+    CAST(coalesce(a.recompute_ns, 0) AS DOUBLE) / nullif(t.kernel_ns, 0) AS recompute_ratio,
+    CAST(coalesce(a.recompute_ns, 0) AS DOUBLE) / nullif(s.window_ns, 0) AS recompute_window_ratio,
+    p.reserved_ratio,
+    CASE WHEN p.reserved_ratio IS NOT NULL THEN
+        CAST(coalesce(a.recompute_ns, 0) AS DOUBLE) / nullif(s.window_ns, 0) * greatest(0.9 - p.reserved_ratio, 0) / 0.9
+    END AS needless_ratio
+FROM totals t
+JOIN spans_of s ON s.rank = t.rank
+LEFT JOIN again a ON a.rank = t.rank
+LEFT JOIN peaks p ON p.rank = t.rank
+LEFT JOIN stacked f ON f.rank = t.rank

@@ -1,0 +1,57 @@
+--! row = "one rank: times that cannot be"
+--! needs = ["device_work", "kernel_variation"]
+--! order = ["rank"]
+--! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
+--! [columns]
+--! rank = "rank"
+--! work_count = { doc = "kernels, copies and fills", unit = "count", metric = "rank" }
+--! work_ns = { doc = "their durations, added up", unit = "ns", metric = "rank" }
+--! early_count = { doc = "of these, work that starts before the call that launched it", unit = "count", metric = "rank" }
+--! early_ratio = { doc = "share of the work whose launch is known", unit = "ratio", metric = "rank" }
+--! earliest_ns = { doc = "how long before, at most; 0 if none", unit = "ns", metric = "rank" }
+--! overlap_count = { doc = "kernels that start before the one ahead of them on the same stream has ended", unit = "count", metric = "rank" }
+--! overlap_ns = { doc = "for how long, added up", unit = "ns", metric = "rank" }
+--! overlap_ratio = { doc = "share of work_ns", unit = "ratio", metric = "rank" }
+--! erratic_count = { doc = "kernels with the same name and grid whose executions differ more than they last (standard deviation over mean above 1, more than 10 executions, 5 % of kernel time or more)", unit = "count", metric = "rank" }
+--! impossible_ratio = { doc = "the larger of early_ratio and overlap_ratio", unit = "ratio", metric = "rank" }
+-- A stream runs one thing after the other. With programmatic dependent launch (Hopper and later) the start of a
+-- kernel may lie a few microseconds before the end of the one before it.
+WITH queue AS (
+    SELECT
+        rank, category, ts_ns, end_ns, dur_ns, launch_ts_ns,
+        CASE WHEN stream >= 0 THEN
+            max(end_ns) OVER (
+                PARTITION BY rank, device, stream ORDER BY ts_ns, event_id
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            )
+        END AS until_ns
+    FROM device_work
+),
+sums AS (
+    SELECT
+        rank,
+        count(*) AS work_count,
+        sum(dur_ns) AS work_ns,
+        count(launch_ts_ns) AS launched_count,
+        sum(CASE WHEN ts_ns < launch_ts_ns THEN 1 ELSE 0 END) AS early_count,
+        max(CASE WHEN ts_ns < launch_ts_ns THEN launch_ts_ns - ts_ns ELSE 0 END) AS earliest_ns,
+        sum(CASE WHEN category = 'kernel' AND ts_ns < until_ns THEN 1 ELSE 0 END) AS overlap_count,
+        sum(CASE WHEN category = 'kernel' AND ts_ns < until_ns THEN least(until_ns, end_ns) - ts_ns ELSE 0 END) AS overlap_ns
+    FROM queue
+    GROUP BY rank
+),
+erratic AS (
+    SELECT rank, sum(erratic_count) AS erratic_count FROM kernel_variation GROUP BY rank
+)
+SELECT
+    s.rank, s.work_count, s.work_ns, s.early_count,
+    CAST(s.early_count AS DOUBLE) / nullif(s.launched_count, 0) AS early_ratio,
+    s.earliest_ns, s.overlap_count, s.overlap_ns,
+    CAST(s.overlap_ns AS DOUBLE) / nullif(s.work_ns, 0) AS overlap_ratio,
+    coalesce(e.erratic_count, 0) AS erratic_count,
+    greatest(
+        coalesce(CAST(s.early_count AS DOUBLE) / nullif(s.launched_count, 0), 0),
+        coalesce(CAST(s.overlap_ns AS DOUBLE) / nullif(s.work_ns, 0), 0)
+    ) AS impossible_ratio
+FROM sums s
+LEFT JOIN erratic e ON e.rank = s.rank
