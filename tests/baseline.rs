@@ -44,7 +44,7 @@ fn the_same_run_has_nothing_new() {
     assert_eq!(same["baseline"]["new"], 0);
     let shown = place.run(&["check", "run", "--baseline", "slow.json"]);
     let shown = text(&shown.stdout);
-    assert!(shown.contains("IN001 dataloader-wait] unchanged Steps wait"), "{shown}");
+    assert!(shown.contains("IN001 dataloader-wait] unchanged: Steps wait"), "{shown}");
     assert!(shown.lines().last().unwrap().starts_with("against slow.json: "), "{shown}");
 }
 

@@ -61,7 +61,8 @@ fn causes_are_what_reading_the_timeline_finds() {
         ("sglang_decode", "cannot_tell_ratio", 97.0, 98.0),
         ("sglang_decode", "host_ratio", 0.0, 0.5),
         ("vllm_decode_graph", "cannot_tell_ratio", 41.0, 43.0),
-        ("mi210_gpu_only", "no_host_events_ratio", 1.0, 100.0),
+        ("mi210_gpu_only", "python_ratio", 0.0, 0.0),
+        ("mi210_gpu_only", "op_dispatch_ratio", 0.0, 0.0),
     ] {
         let run_at = Run::open(corpus.join("traces").join(run)).unwrap();
         let rows =

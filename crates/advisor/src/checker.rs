@@ -58,7 +58,8 @@ impl<'s> Checker<'_, '_, '_, 's> {
         };
         if let Some(error) = mistake {
             let message = format!("the template cannot be filled: {}", expr::describe(&error));
-            let help = "filters are pct, ms, us, dur, bytes, num, round and default".to_owned();
+            let help =
+                "filters are pct, ms, us, dur, bytes, num, short, round and default".to_owned();
             self.problems.add(&text.span, message, Some(help));
         }
     }

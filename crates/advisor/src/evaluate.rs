@@ -337,7 +337,8 @@ fn label(keys: &Columns) -> String {
     }
     // A machine's own metrics are about no device of it.
     let known = keys.0.iter().filter(|(_, value)| *value != Value::Null);
-    let parts: Vec<String> = known.map(|(name, value)| format!("{name} {value}")).collect();
+    let parts: Vec<String> =
+        known.map(|(name, value)| format!("{name} {}", expr::short(&value.to_string()))).collect();
     parts.join(", ")
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Rule files come from strangers: there are no loops to speak of (fuel), no includes, no globals.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use minijinja::value::ValueKind;
@@ -32,6 +33,7 @@ pub(crate) fn environment<'s>() -> Environment<'s> {
     env.add_filter("round", |v: Jinja, digits: Option<usize>| {
         number(&v, |x| decimals(x, digits.unwrap_or(0).min(9)))
     });
+    env.add_filter("short", |v: Jinja| short(&v.to_string()).into_owned());
     env.add_filter(
         "default",
         |v: Jinja, other: Jinja| {
@@ -41,6 +43,15 @@ pub(crate) fn environment<'s>() -> Environment<'s> {
     env.add_test("none", |v: Jinja| v.is_none());
     env.add_test("number", |v: Jinja| v.is_number());
     env
+}
+
+/// Names of kernels may fill a page: their beginning tells them apart.
+pub(crate) fn short(text: &str) -> Cow<'_, str> {
+    const MOST: usize = 80;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => Cow::Owned(format!("{}...", &text[..end])),
+        None => Cow::Borrowed(text),
+    }
 }
 
 /// A number in words; `-` where there is none.

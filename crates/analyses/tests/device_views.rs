@@ -138,6 +138,7 @@ fn every_idle_nanosecond_has_one_cause() {
     let mut run = Run::default();
     run.rank(0)
         .step(0, 0, 0, 1_000, true)
+        .op(0, "aten::add", 0, 0)
         // 0..100 is idle: loading until 60, then the host.
         .annotation(0, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 0, 60)
         .kernel(0, "computation", 100, 100, Some((90, 5)))
@@ -176,6 +177,7 @@ fn a_call_that_returns_when_the_device_drains_waited_for_it() {
         let mut run = Run::default();
         run.rank(0)
             .step_from("trace", 0, 0, 0, 200, true)
+            .op(0, "aten::add", 0, 0)
             .kernel(0, "computation", 0, 100, Some((-10, 5)))
             .kernel(0, "computation", 150, 50, Some((140, 5)));
         run.call(0, "hipDeviceSynchronize", 0, dur_ns);

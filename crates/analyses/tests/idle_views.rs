@@ -84,7 +84,7 @@ fn a_thread_that_does_nothing_leaves_it_to_the_one_that_runs_the_loop() {
         .op_on(0, 1, "aten::ones_like", 100, 40)
         .op_on(0, 5, "autograd::engine::evaluate_function: MmBackward0", 150, 100)
         .kernel(0, "computation", 240, 760, Some((220, 10)));
-    run.launched_on(5);
+    run.called_on(5);
     let columns = ["cause", "dur_ns", "thread", "name"];
     assert_eq!(
         rows(&run.open(), "idle_gaps", &columns),
@@ -120,6 +120,7 @@ fn replays_that_hide_work_are_not_explained() {
     let mut run = Run::default();
     run.rank(0)
         .step(0, 0, 0, 1_000, true)
+        .op_on(0, 9, "aten::add", 0, 10)
         .kernel(0, "computation", 0, 100, Some((-20, 10)))
         .kernel(0, "computation", 800, 200, Some((700, 50)));
     run.call(0, "cudaGraphLaunch", 300, 40);
@@ -134,7 +135,7 @@ fn replays_that_hide_work_are_not_explained() {
 
     // A replay of which a tenth runs by what is recorded.
     let mut run = Run::default();
-    run.rank(0).step(0, 0, 0, 1_000, true);
+    run.rank(0).step(0, 0, 0, 1_000, true).op_on(0, 9, "aten::add", 0, 10);
     for ts in [100, 550, 950] {
         run.kernel(0, "computation", ts, 30, Some((50, 20)));
     }
@@ -160,6 +161,19 @@ fn without_launches_nothing_is_explained() {
     run.rank(0).step_from("trace", 0, 0, 0, 200, true).kernel(0, "computation", 50, 150, None);
     run.call(0, "cudaLaunchKernel", 0, 5);
     assert_eq!(parts(run), ["0 unlinked - 50"]);
+    // Calls without operators: what is in no call may have been in an operator.
+    let mut run = Run::default();
+    run.rank(0).step_from("trace", 0, 0, 0, 200, true).kernel(
+        0,
+        "computation",
+        50,
+        150,
+        Some((30, 10)),
+    );
+    assert_eq!(
+        parts(run),
+        ["0 no_host_events - 30", "0 launch_api launch_api 10", "0 launch_latency - 10"]
+    );
 }
 
 #[test]

@@ -13,6 +13,7 @@ fn copies_count_while_no_kernel_runs() {
     let mut run = Run::default();
     run.rank(0)
         .step(0, 1, 0, 1_000, true)
+        .op(0, "aten::to", 0, 0)
         .memcpy(0, 100, 100, MIB, Some((50, 150)))
         .copied("Memcpy HtoD (Pageable -> Device)", "HtoD")
         .kernel_in_step(0, 1, 150, 250, (120, 5))
@@ -134,7 +135,12 @@ fn compiling_after_the_first_step_is_told_from_warm_up() {
 #[test]
 fn optimizers_are_told_by_their_kernels() {
     let mut run = Run::default();
-    run.rank(0).step(0, 1, 0, 1_000, true).annotation(0, "Optimizer.step#SGD.step", 400, 300);
+    run.rank(0).step(0, 1, 0, 1_000, true).op(0, "aten::mul", 0, 0).annotation(
+        0,
+        "Optimizer.step#SGD.step",
+        400,
+        300,
+    );
     let kernels = [
         ("elementwise_kernel", "Optimizer.step#SGD.step", 500),
         ("multi_tensor_apply_kernel<BinaryOp>", "Optimizer.step#SGD.step", 600),
@@ -202,7 +208,7 @@ fn slow_steps_stand_out_and_may_recur() {
     assert_eq!(rows(&run.open(), "step_outliers", &columns), ["1 80 0.117647 4 - 0"]);
 }
 
-/// Two ranks, each with one large all_reduce and two small broadcasts a step.
+/// Two ranks, each with one large `all_reduce` and two small broadcasts a step.
 #[test]
 fn collectives_are_weighed_by_size() {
     let mut run = Run::default();

@@ -34,7 +34,7 @@
 --! unlinked_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! graph_replay_ns = { doc = "idle, cause graph_replay: a replayed graph may have run work that is not recorded", unit = "ns", metric = "device" }
 --! graph_replay_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
---! no_host_events_ns = { doc = "idle, cause no_host_events: the rank has no host events", unit = "ns", metric = "device" }
+--! no_host_events_ns = { doc = "idle, cause no_host_events: the rank has no calls, or no operators and the thread was in no call", unit = "ns", metric = "device" }
 --! no_host_events_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! dispatch_ns = { doc = "launching work: op_dispatch, launch_api, copy_api and launch_latency", unit = "ns", metric = "device" }
 --! dispatch_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }

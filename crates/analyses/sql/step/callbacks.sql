@@ -1,5 +1,5 @@
 --! row = "one rank: the time its loop spends in callbacks, loggers and checkpoints"
---! needs = ["annotations", "idle_gaps", "device_windows", "step_phases"]
+--! needs = ["annotations", "idle_gaps", "device_windows", "step_time_summary"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no complete step: call prof.step() once a step, and record two or more"
 --! [columns]
@@ -52,7 +52,11 @@ most AS (
     SELECT rank, max(idle_ratio) AS idle_ratio FROM idle GROUP BY rank
 ),
 steps AS (
-    SELECT rank, step_ns * greatest(step_count, 1) AS steps_ns, has_device FROM step_phases
+    SELECT
+        t.rank, CAST(t.mean_ns * greatest(t.step_count, 1) AS BIGINT) AS steps_ns,
+        d.rank IS NOT NULL AS has_device
+    FROM step_time_summary t
+    LEFT JOIN (SELECT DISTINCT rank FROM device_windows) d ON d.rank = t.rank
 ),
 filled AS (
     SELECT
@@ -66,7 +70,10 @@ filled AS (
 )
 SELECT
     f.rank, f.callback_ns, f.callback_count, f.steps_ns,
-    least(CAST(f.callback_ns AS DOUBLE) / nullif(f.steps_ns, 0), 1.0) AS callback_ratio,
+    -- least() passes over what is absent.
+    CASE
+        WHEN f.callback_ns IS NOT NULL THEN least(CAST(f.callback_ns AS DOUBLE) / nullif(f.steps_ns, 0), 1.0)
+    END AS callback_ratio,
     CASE
         WHEN f.callback_ns IS NULL THEN NULL
         WHEN f.has_device THEN coalesce(i.idle_ratio, 0.0)

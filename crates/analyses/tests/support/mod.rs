@@ -490,8 +490,8 @@ impl Run {
         self
     }
 
-    /// The last kernel is launched on another thread than most.
-    pub fn launched_on(&mut self, thread: i32) -> &mut Self {
+    /// The last kernel and its call are of another thread than most.
+    pub fn called_on(&mut self, thread: i32) -> &mut Self {
         *self.kernels.launch_thread.0.last_mut().expect("a kernel") = thread;
         *self.runtime_calls.thread.0.last_mut().expect("a launch") = thread;
         self

@@ -214,7 +214,8 @@ impl Walk<'_> {
         let place = Place::of(&wait, thread);
         for piece in &mut pieces[first..] {
             if !matches!(piece.cause, Cause::DataLoading | Cause::GraphReplay) {
-                piece.state = Some(piece.cause);
+                let known = piece.cause != Cause::NoHostEvents;
+                piece.state = known.then_some(piece.cause);
                 piece.cause = Cause::Synchronisation;
                 piece.place = place;
             }
@@ -224,23 +225,34 @@ impl Walk<'_> {
     /// What the first of `threads` is in; where it is in nothing, the next one.
     fn thread_side(&self, threads: &[i64], from: i64, to: i64, pieces: &mut Vec<Piece>) {
         let Some((&lane, others)) = threads.split_first() else {
-            let place = Place::NOWHERE;
-            push(pieces, Cause::Python, Some(Cause::Python), place, from, to);
+            self.in_nothing(pieces, Place::NOWHERE, from, to);
             return;
         };
         let nothing = Thread::default();
         let thread = self.loaded.threads.get(&(self.device.rank, lane)).unwrap_or(&nothing);
         for (start, end, inside) in thread.between(from, to) {
             match inside.state {
+                Some(Cause::Python) => {
+                    self.in_nothing(pieces, Place::of(&inside, lane), start, end);
+                }
                 Some(state) => {
                     push(pieces, state, Some(state), Place::of(&inside, lane), start, end);
                 }
                 None if others.is_empty() => {
                     let place = Place { thread: Some(lane), ..Place::NOWHERE };
-                    push(pieces, Cause::Python, Some(Cause::Python), place, start, end);
+                    self.in_nothing(pieces, place, start, end);
                 }
                 None => self.thread_side(others, start, end, pieces),
             }
+        }
+    }
+
+    /// No operator, no call: Python, if operators were recorded.
+    fn in_nothing(&self, pieces: &mut Vec<Piece>, place: Place, from: i64, to: i64) {
+        if self.host.has_ops {
+            push(pieces, Cause::Python, Some(Cause::Python), place, from, to);
+        } else {
+            push(pieces, Cause::NoHostEvents, None, place, from, to);
         }
     }
 

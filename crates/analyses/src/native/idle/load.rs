@@ -72,7 +72,7 @@ pub(super) struct Gap {
 #[derive(Debug)]
 pub(super) struct Device {
     pub(super) rank: i64,
-    pub(super) device: i64,
+    pub(super) ordinal: i64,
     pub(super) work: Vec<Work>,
     pub(super) gaps: Vec<Gap>,
 }
@@ -111,6 +111,8 @@ pub(super) struct Host {
     pub(super) loop_thread: Option<i64>,
     /// Whether any call into the runtime was recorded.
     pub(super) has_calls: bool,
+    /// Whether any operator was: without, Python and dispatch cannot be told apart.
+    pub(super) has_ops: bool,
     /// Whether a captured graph is replayed.
     pub(super) has_graphs: bool,
     /// Starts of replays of which no activity was recorded, ascending.
@@ -249,6 +251,14 @@ fn hosts(inputs: &Inputs<'_>) -> Result<BTreeMap<i64, Host>> {
     for row in 0..loops.num_rows() {
         hosts.entry(rank.value(row)).or_default().loop_thread = get(&thread, row);
     }
+    let ops = ints(inputs.batch("ops")?, "rank")?;
+    let mut last = None;
+    for &rank in ops.values() {
+        // Rows come rank by rank.
+        if last.replace(rank) != Some(rank) {
+            hosts.entry(rank).or_default().has_ops = true;
+        }
+    }
     let calls = inputs.batch("calls")?;
     let (rank, ts) = (ints(calls, "rank")?, ints(calls, "ts_ns")?);
     let (name, caused) = (names(calls, "name")?, ints(calls, "device_events")?);
@@ -276,7 +286,7 @@ fn devices(inputs: &Inputs<'_>) -> Result<Vec<Device>> {
     for row in 0..windows.num_rows() {
         let (rank, device) = (rank.value(row), device.value(row));
         places.insert((rank, device), devices.len());
-        devices.push(Device { rank, device, work: Vec::new(), gaps: Vec::new() });
+        devices.push(Device { rank, ordinal: device, work: Vec::new(), gaps: Vec::new() });
     }
     let batch = inputs.batch("work")?;
     let (rank, device) = (ints(batch, "rank")?, ints(batch, "device")?);

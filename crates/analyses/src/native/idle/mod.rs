@@ -43,7 +43,7 @@ fn idle_gaps(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     let text = |id: u32| loaded.texts.get(id).filter(|text| !text.is_empty());
     Output::of(&parts)
         .int("rank", |p| Some(device(p).rank))
-        .int("device", |p| Some(device(p).device))
+        .int("device", |p| Some(device(p).ordinal))
         .int("gap_ts_ns", |p| Some(gap(p).ts))
         .int("gap_end_ns", |p| Some(gap(p).end))
         .text("cause", |p| Some(p.cause.as_str()))

@@ -152,15 +152,15 @@ pub(crate) fn finding(finding: &Finding, all: bool, out: &mut dyn Write) -> io::
 fn head(finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
     let style = style(finding.severity);
     let tag = format!("{}[{}]", words::level(finding), clean(&words::tag(finding)));
-    let state = finding.baseline_state.map(|s| format!("{}: ", s.as_str())).unwrap_or_default();
-    let title = format!("{state}{}", clean(&finding.title));
+    let state = finding.baseline_state.map(|s| format!(" {}", s.as_str())).unwrap_or_default();
+    let title = clean(&finding.title);
     let gain = match words::gain(finding) {
         gain if gain.is_empty() => gain,
         gain => format!("saves {gain}"),
     };
-    let used = tag.chars().count() + 2 + title.chars().count();
+    let used = tag.chars().count() + state.len() + 2 + title.chars().count();
     let room = WIDTH.saturating_sub(used);
-    write!(out, "{style}{tag}{style:#}{BOLD}: {title}{BOLD:#}")?;
+    write!(out, "{style}{tag}{style:#}{state}{BOLD}: {title}{BOLD:#}")?;
     match gain.chars().count() {
         0 => writeln!(out),
         length if length + 2 <= room => writeln!(out, "{gain:>room$}"),
