@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type};
+use datafusion::arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type};
 use datafusion::common::exec_datafusion_err;
 use datafusion::error::Result;
 use trace_model::RecordBatch;
@@ -12,6 +12,16 @@ use trace_model::RecordBatch;
 /// An integer column of any width.
 pub(crate) fn ints(batch: &RecordBatch, name: &str) -> Result<Int64Array> {
     Ok(cast(column(batch, name)?, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
+}
+
+/// A column of numbers of any kind.
+pub(crate) fn floats(batch: &RecordBatch, name: &str) -> Result<Float64Array> {
+    Ok(cast(column(batch, name)?, &DataType::Float64)?.as_primitive::<Float64Type>().clone())
+}
+
+/// The number in a row, if there is one.
+pub(crate) fn get(array: &Int64Array, row: usize) -> Option<i64> {
+    array.is_valid(row).then(|| array.value(row))
 }
 
 /// A column of names, each distinct text once.

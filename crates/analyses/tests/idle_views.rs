@@ -46,6 +46,27 @@ fn a_late_launch_is_put_to_what_its_thread_did() {
     );
 }
 
+/// The list of calls that take memory is that of `memory_driver_calls`.
+#[test]
+fn calls_that_take_memory_are_allocations() {
+    for (name, cause) in [
+        ("cudaMalloc", "allocation"),
+        ("cuMemMap", "allocation"),
+        ("hipMemAddressReserve", "allocation"),
+        ("cuMemGetInfo", "launch_api"),
+    ] {
+        let mut run = Run::default();
+        run.rank(0)
+            .step(0, 0, 0, 100, true)
+            .op_on(0, 9, "aten::add", 0, 10)
+            .kernel(0, "computation", 0, 10, Some((-20, 10)))
+            .kernel(0, "computation", 60, 40, Some((50, 10)));
+        run.call(0, name, 10, 40);
+        let found = rows(&run.open(), "idle_gaps", &["cause", "name", "dur_ns"]);
+        assert!(found[0].starts_with(cause), "{name}: {found:?}");
+    }
+}
+
 #[test]
 fn a_wait_for_the_device_has_all_that_follows_it_but_loading() {
     let mut run = Run::default();

@@ -1,5 +1,5 @@
 --! row = "one device of one rank: the idle time that waits for it cost, by what waits"
---! needs = ["idle_gaps", "device_windows", "host_waits", "memcpys", "device_work"]
+--! needs = ["idle_gaps", "idle_waits", "device_windows", "host_waits", "memcpys", "device_work"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
@@ -28,43 +28,30 @@
 --! waits_per_launch = { doc = "one over the other", unit = "number", metric = "device" }
 --! d2h_count = { doc = "copies from the device to the host in the window", unit = "count", metric = "device" }
 --! d2h_per_step = { doc = "these, for each step; over the whole recording where there are none", unit = "number", metric = "device" }
--- What a read is: operators that need a value or a size on the host.
-WITH syncs AS (
-    SELECT
-        rank, device, gap_ts_ns, dur_ns, op_name, source,
-        CASE
-            WHEN op_name IN ('aten::item', 'aten::_local_scalar_dense', 'aten::is_nonzero', 'aten::nonzero', 'aten::masked_select',
-                'aten::unique', 'aten::_unique2', 'aten::unique_consecutive', 'aten::bincount', 'aten::equal', 'aten::repeat_interleave') THEN 'read'
-            WHEN name LIKE '%Memcpy%' THEN 'copy'
-            ELSE 'call'
-        END AS what
-    FROM idle_gaps
-    WHERE cause = 'synchronisation'
-),
-sums AS (
+WITH sums AS (
     SELECT
         rank, device,
-        count(DISTINCT CASE WHEN what = 'read' THEN gap_ts_ns END) AS read_count,
-        sum(CASE WHEN what = 'read' THEN dur_ns ELSE 0 END) AS read_ns,
-        count(DISTINCT CASE WHEN what = 'copy' THEN gap_ts_ns END) AS copy_count,
-        sum(CASE WHEN what = 'copy' THEN dur_ns ELSE 0 END) AS copy_ns,
-        count(DISTINCT CASE WHEN what = 'call' THEN gap_ts_ns END) AS call_count,
-        sum(CASE WHEN what = 'call' THEN dur_ns ELSE 0 END) AS call_ns
-    FROM syncs
+        count(DISTINCT CASE WHEN kind = 'read' THEN gap_ts_ns END) AS read_count,
+        sum(CASE WHEN kind = 'read' THEN dur_ns ELSE 0 END) AS read_ns,
+        count(DISTINCT CASE WHEN kind = 'copy' THEN gap_ts_ns END) AS copy_count,
+        sum(CASE WHEN kind = 'copy' THEN dur_ns ELSE 0 END) AS copy_ns,
+        count(DISTINCT CASE WHEN kind = 'call' THEN gap_ts_ns END) AS call_count,
+        sum(CASE WHEN kind = 'call' THEN dur_ns ELSE 0 END) AS call_ns
+    FROM idle_waits
     GROUP BY rank, device
 ),
 places AS (
-    SELECT rank, device, what, op_name, source, sum(dur_ns) AS dur_ns
-    FROM syncs
-    GROUP BY rank, device, what, op_name, source
+    SELECT rank, device, kind, op_name, source, sum(dur_ns) AS dur_ns
+    FROM idle_waits
+    GROUP BY rank, device, kind, op_name, source
 ),
 tops AS (
     SELECT
         rank, device,
-        first_value(op_name ORDER BY dur_ns DESC, op_name) FILTER (WHERE what = 'read') AS read_op_name,
-        first_value(source ORDER BY dur_ns DESC, source) FILTER (WHERE what = 'read') AS read_source,
-        first_value(source ORDER BY dur_ns DESC, source) FILTER (WHERE what = 'copy') AS copy_source,
-        first_value(source ORDER BY dur_ns DESC, source) FILTER (WHERE what = 'call') AS call_source
+        first_value(op_name ORDER BY dur_ns DESC, op_name) FILTER (WHERE kind = 'read') AS read_op_name,
+        first_value(source ORDER BY dur_ns DESC, source) FILTER (WHERE kind = 'read') AS read_source,
+        first_value(source ORDER BY dur_ns DESC, source) FILTER (WHERE kind = 'copy') AS copy_source,
+        first_value(source ORDER BY dur_ns DESC, source) FILTER (WHERE kind = 'call') AS call_source
     FROM places
     GROUP BY rank, device
 ),

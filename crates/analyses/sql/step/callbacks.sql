@@ -42,10 +42,7 @@ idle AS (
     SELECT i.rank, i.device, CAST(sum(i.dur_ns) AS DOUBLE) / max(nullif(w.window_ns, 0)) AS idle_ratio
     FROM idle_gaps i
     JOIN device_windows w ON w.rank = i.rank AND w.device = i.device
-    WHERE i.side = 'host' AND i.cause <> 'data_loading'
-        AND (i.range_name LIKE 'callback/%' OR i.range_name LIKE '[pl]%[Callback]%' OR i.range_name LIKE '[pl]%save_checkpoint%'
-            OR i.range_name LIKE '[pl]%logger%')
-        AND i.range_name NOT LIKE 'callback/%Profiler/%' AND i.range_name NOT LIKE 'callback/JSONTraceHandler/%'
+    WHERE i.side = 'host' AND i.cause <> 'data_loading' AND i.range_name IN (SELECT name FROM counted)
     GROUP BY i.rank, i.device
 ),
 most AS (

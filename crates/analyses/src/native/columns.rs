@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, StringDictionaryBuilder,
+    ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, StringDictionaryBuilder,
 };
 use datafusion::arrow::datatypes::Int32Type;
 use datafusion::error::Result;
 use trace_model::RecordBatch;
 
-use crate::columns::ints;
+use crate::columns::{get, ints};
 
 /// An integer column whose rows may be empty.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ impl Maybe {
     }
 
     pub(crate) fn get(&self, row: usize) -> Option<i64> {
-        (!self.0.is_null(row)).then(|| self.0.value(row))
+        get(&self.0, row)
     }
 
     /// 0 where there is none.
@@ -67,8 +67,19 @@ impl<'r, T> Output<'r, T> {
         self
     }
 
-    pub(crate) fn flag(mut self, name: &'static str, value: impl Fn(&T) -> bool) -> Self {
-        let array: BooleanArray = self.rows.iter().map(|row| Some(value(row))).collect();
+    /// Ranks and ordinals, which tables have in 32 bits.
+    pub(crate) fn short(mut self, name: &'static str, value: impl Fn(&T) -> i64) -> Self {
+        let array: Int32Array = self.rows.iter().map(|row| Some(value(row) as i32)).collect();
+        self.columns.push((name, Arc::new(array)));
+        self
+    }
+
+    pub(crate) fn flag<B: Into<Option<bool>>>(
+        mut self,
+        name: &'static str,
+        value: impl Fn(&T) -> B,
+    ) -> Self {
+        let array: BooleanArray = self.rows.iter().map(|row| value(row).into()).collect();
         self.columns.push((name, Arc::new(array)));
         self
     }

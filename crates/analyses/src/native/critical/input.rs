@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use datafusion::arrow::array::{Array, Int64Array};
 use datafusion::common::exec_datafusion_err;
 use datafusion::error::Result;
 
@@ -10,7 +9,7 @@ use super::model::{
     Activity, Class, HostEvent, RankEvents, Role, Step, Table, Wait, WaitKind, Window,
     kernel_class, may_block,
 };
-use crate::columns::{Names, ints, names};
+use crate::columns::{Names, get, ints, names};
 use crate::native::Inputs;
 
 /// One rank, with something in its window.
@@ -262,8 +261,4 @@ fn instances(events: &RankEvents, names: &Names, text: &str) -> Vec<(i64, i64)> 
         events.host.iter().filter(of_text).map(|e| (e.ts, e.id, e.end)).collect();
     found.sort_unstable();
     found.into_iter().map(|(ts, _, end)| (ts, end)).collect()
-}
-
-fn get(array: &Int64Array, row: usize) -> Option<i64> {
-    array.is_valid(row).then(|| array.value(row))
 }

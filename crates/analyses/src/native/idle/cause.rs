@@ -58,40 +58,12 @@ impl Cause {
         }
     }
 
-    /// What a call into the runtime or driver does, but for waiting, which `host_waits` knows.
+    /// What a call into the runtime or driver does, but for waiting, which `host_waits` knows, and for taking
+    /// memory, which `memory_driver_calls` does.
     pub(super) fn of_call(name: &str) -> Self {
-        if is_allocation(name) {
-            Self::Allocation
-        } else if ["Memcpy", "Memset"].iter().any(|part| name.contains(part)) {
-            Self::CopyApi
-        } else {
-            Self::LaunchApi
-        }
+        let copies = ["Memcpy", "Memset"].iter().any(|part| name.contains(part));
+        if copies { Self::CopyApi } else { Self::LaunchApi }
     }
-}
-
-/// Memory is taken from the driver or given back: the calls of `memory_driver_calls`.
-fn is_allocation(name: &str) -> bool {
-    const BEGINNINGS: [&str; 12] = [
-        "cudaMalloc",
-        "cudaFree",
-        "cudaHostAlloc",
-        "hipMalloc",
-        "hipFree",
-        "hipHostMalloc",
-        "hipHostFree",
-        "hipExtMalloc",
-        "hipHostAlloc",
-        "cuMemAlloc",
-        "cuMemFree",
-        "cuMemAddress",
-    ];
-    const VIRTUAL: [&str; 5] = ["Create", "Release", "Map", "Unmap", "SetAccess"];
-    let is_virtual = ["cuMem", "hipMem"]
-        .iter()
-        .filter_map(|library| name.strip_prefix(library))
-        .any(|call| VIRTUAL.contains(&call) || call.starts_with("Address"));
-    is_virtual || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
 }
 
 /// Whether a call replays a captured graph.
@@ -110,9 +82,6 @@ mod tests {
             ("hipGraphLaunch", Cause::LaunchApi),
             ("cudaMemcpyAsync", Cause::CopyApi),
             ("hipMemsetAsync", Cause::CopyApi),
-            ("cudaMalloc", Cause::Allocation),
-            ("cuMemMap", Cause::Allocation),
-            ("hipMemAddressReserve", Cause::Allocation),
             ("cuMemGetInfo", Cause::LaunchApi),
             ("cudaFuncGetAttributes", Cause::LaunchApi),
         ] {

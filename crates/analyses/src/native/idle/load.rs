@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use datafusion::arrow::array::{Array, Int64Array};
+use datafusion::arrow::array::Array;
 use datafusion::error::Result;
 
 use super::cause::Cause;
 use super::thread::{Event, Kind, NONE, Thread};
-use crate::columns::{Names, ints, names};
+use crate::columns::{Names, get, ints, names};
 use crate::native::Inputs;
 
 pub(super) const READS: &[(&str, &str)] = &[
@@ -20,6 +20,7 @@ pub(super) const READS: &[(&str, &str)] = &[
     ),
     ("loops", "SELECT rank, max(thread) AS thread FROM steps WHERE thread IS NOT NULL GROUP BY rank"),
     ("waits", "SELECT rank, thread, cause, name, ts_ns, end_ns FROM host_waits"),
+    ("allocations", "SELECT DISTINCT name FROM memory_driver_calls"),
     (
         "calls",
         "SELECT rank, thread, name, source, ts_ns, ts_ns + dur_ns AS end_ns, device_events FROM runtime_calls",
@@ -180,7 +181,14 @@ fn gather(
     let sources = source.as_ref().map(|source| texts.add(source)).unwrap_or_default();
     let causes: Vec<Kind> = match of {
         Of::One(kind) => vec![kind; name.texts.len()],
-        Of::Call => name.texts.iter().map(|n| Kind::Cause(Cause::of_call(n))).collect(),
+        Of::Call => {
+            let allocations = names(inputs.batch("allocations")?, "name")?.texts;
+            let of_call = |name: &String| {
+                let allocates = allocations.contains(name);
+                if allocates { Cause::Allocation } else { Cause::of_call(name) }
+            };
+            name.texts.iter().map(|name| Kind::Cause(of_call(name))).collect()
+        }
         Of::Wait => Vec::new(),
     };
     let cause = if matches!(of, Of::Wait) { Some(names(batch, "cause")?) } else { None };
@@ -340,8 +348,4 @@ fn gaps(work: &[Work], start: i64, end: i64) -> Vec<Gap> {
         gaps.push(Gap { ts: busy_until, end, next: None, previous });
     }
     gaps
-}
-
-pub(super) fn get(array: &Int64Array, row: usize) -> Option<i64> {
-    array.is_valid(row).then(|| array.value(row))
 }

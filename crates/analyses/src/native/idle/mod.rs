@@ -18,8 +18,8 @@ use datafusion::error::Result;
 use trace_model::RecordBatch;
 
 use self::attribute::Part;
-use self::load::{Loaded, get};
-use crate::columns::{ints, names};
+use self::load::Loaded;
+use crate::columns::{get, ints, names};
 use crate::native::columns::Output;
 use crate::native::{Inputs, Native};
 

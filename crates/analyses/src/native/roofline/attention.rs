@@ -1,14 +1,12 @@
 //! `roofline_attention`: attention written out as products around a softmax.
 
-use std::sync::Arc;
-
-use datafusion::arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array};
 use datafusion::error::Result;
 use trace_model::RecordBatch;
 
 use super::ordered::{Ordered, Step, elements};
-use super::rows::{batch, texts};
+use super::rows::told;
 use crate::native::Inputs;
+use crate::native::columns::Output;
 
 /// How many calls away from the softmax its products may be: scaling, masks, casts and dropout lie between.
 const REACH: usize = 12;
@@ -33,34 +31,25 @@ struct Found<'a> {
 pub(super) fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     let ordered = Ordered::read(inputs)?;
     let found = find(&ordered);
-    let short = |value: &dyn Fn(&Found<'_>) -> i64| -> ArrayRef {
-        Arc::new(found.iter().map(|of| Some(value(of) as i32)).collect::<Int32Array>())
-    };
-    let long = |value: &dyn Fn(&Found<'_>) -> i64| -> ArrayRef {
-        Arc::new(found.iter().map(|of| Some(value(of))).collect::<Int64Array>())
-    };
-    let float = |value: &dyn Fn(&Found<'_>) -> Option<f64>| -> ArrayRef {
-        Arc::new(found.iter().map(value).collect::<Float64Array>())
-    };
-    let scores: Vec<String> = found
-        .iter()
-        .map(|of| format!("{} x {} x {}", of.scores[0], of.scores[1], of.scores[2]))
+    let rows: Vec<(Found<'_>, String)> = found
+        .into_iter()
+        .map(|of| {
+            let [batch, m, n] = of.scores;
+            (of, format!("{batch} x {m} x {n}"))
+        })
         .collect();
-    batch(vec![
-        ("rank", short(&|of| of.softmax.rank)),
-        ("device", short(&|of| of.softmax.device)),
-        (
-            "pass",
-            texts(found.iter().map(|of| Some(if of.is_backward { "backward" } else { "forward" }))),
-        ),
-        ("scores", texts(scores.iter().map(|scores| Some(scores.as_str())))),
-        ("dtype", texts(found.iter().map(|of| of.dtype))),
-        ("kernel_ns", long(&|of| of.kernel_ns)),
-        ("product_ns", long(&|of| of.product_ns)),
-        ("kernel_count", long(&|of| of.kernel_count)),
-        ("flops", float(&|of| Some(of.flops))),
-        ("fused_ns", float(&|of| of.fused_ns)),
-    ])
+    Output::of(&rows)
+        .short("rank", |(of, _)| of.softmax.rank)
+        .short("device", |(of, _)| of.softmax.device)
+        .text("pass", |(of, _)| Some(if of.is_backward { "backward" } else { "forward" }))
+        .text("scores", |(_, scores)| Some(scores.as_str()))
+        .text("dtype", |(of, _)| told(of.dtype))
+        .int("kernel_ns", |(of, _)| Some(of.kernel_ns))
+        .int("product_ns", |(of, _)| Some(of.product_ns))
+        .int("kernel_count", |(of, _)| Some(of.kernel_count))
+        .float("flops", |(of, _)| Some(of.flops))
+        .float("fused_ns", |(of, _)| of.fused_ns)
+        .finish()
 }
 
 fn find(ordered: &Ordered) -> Vec<Found<'_>> {

@@ -1,15 +1,14 @@
 //! `roofline_chains`: operators that move the same data one after another, and could be one kernel.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array};
 use datafusion::error::Result;
 use trace_model::RecordBatch;
 
 use super::ordered::{Ordered, Step, elements};
-use super::rows::{batch, in_words, texts};
+use super::rows::{in_words, told};
 use crate::native::Inputs;
+use crate::native::columns::Output;
 
 /// More kernels are seldom fused into one.
 const MAX_KERNELS: i64 = 15;
@@ -119,33 +118,27 @@ pub(super) fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     }
     add(&mut patterns, &ordered, chain);
 
-    let short = |value: &dyn Fn(&Key) -> i64| -> ArrayRef {
-        Arc::new(patterns.keys().map(|key| Some(value(key) as i32)).collect::<Int32Array>())
-    };
-    let long = |value: &dyn Fn(&Pattern) -> i64| -> ArrayRef {
-        Arc::new(patterns.values().map(|of| Some(value(of))).collect::<Int64Array>())
-    };
-    let float = |value: &dyn Fn(&Pattern) -> Option<f64>| -> ArrayRef {
-        Arc::new(patterns.values().map(value).collect::<Float64Array>())
-    };
-    let shapes: Vec<Option<String>> = patterns
-        .values()
-        .map(|of| ordered.dims.texts.get(of.dims as usize).and_then(|dims| in_words(dims)))
-        .collect();
     let dims = |of: &Pattern| ordered.dims.texts.get(of.dims as usize).map(String::as_str);
-    batch(vec![
-        ("rank", short(&|key| key.0)),
-        ("device", short(&|key| key.1)),
-        ("name", texts(patterns.keys().map(|key| Some(key.2.as_str())))),
-        ("input_dims", texts(patterns.values().map(dims))),
-        ("shapes", texts(shapes.iter().map(Option::as_deref))),
-        ("chain_count", long(&|of| of.chain_count)),
-        ("kernel_count", long(&|of| of.kernel_count)),
-        ("kernel_ns", long(&|of| of.kernel_ns)),
-        ("moved_bytes", float(&|of| Some(of.bytes))),
-        ("external_bytes", float(&|of| Some(of.external_bytes))),
-        ("fused_ns", float(&|of| of.fused_ns)),
-    ])
+    let rows: Vec<(Key, Pattern, Option<String>)> = patterns
+        .into_iter()
+        .map(|(key, of)| {
+            let shapes = dims(&of).and_then(in_words);
+            (key, of, shapes)
+        })
+        .collect();
+    Output::of(&rows)
+        .short("rank", |(key, ..)| key.0)
+        .short("device", |(key, ..)| key.1)
+        .text("name", |(key, ..)| told(Some(key.2.as_str())))
+        .text("input_dims", |(_, of, _)| told(dims(of)))
+        .text("shapes", |(.., shapes)| told(shapes.as_deref()))
+        .int("chain_count", |(_, of, _)| Some(of.chain_count))
+        .int("kernel_count", |(_, of, _)| Some(of.kernel_count))
+        .int("kernel_ns", |(_, of, _)| Some(of.kernel_ns))
+        .float("moved_bytes", |(_, of, _)| Some(of.bytes))
+        .float("external_bytes", |(_, of, _)| Some(of.external_bytes))
+        .float("fused_ns", |(_, of, _)| of.fused_ns)
+        .finish()
 }
 
 fn add(patterns: &mut BTreeMap<Key, Pattern>, ordered: &Ordered, chain: Option<Chain<'_>>) {

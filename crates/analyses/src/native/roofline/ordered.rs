@@ -1,14 +1,10 @@
 //! Calls in the order in which they run on each stream, for views on what stands beside what.
 
-use datafusion::arrow::array::{Array, AsArray, Float64Array};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Float64Type};
-use datafusion::common::exec_datafusion_err;
+use datafusion::arrow::array::{Array, Float64Array};
 use datafusion::error::Result;
-use trace_model::RecordBatch;
 
 use super::json::Json;
-use crate::columns::{Names, ints, names};
+use crate::columns::{Names, floats, get, ints, names};
 use crate::native::Inputs;
 
 /// Calls of the analysed window.
@@ -103,7 +99,7 @@ impl Ordered {
                 kind: kinds.ids[row],
                 dims: dims.ids[row],
                 module: modules.ids[row],
-                part: (passes.ids[row], (!step.is_null(row)).then(|| step.value(row))),
+                part: (passes.ids[row], get(&step, row)),
                 queue_order: queue_order.value(row),
                 kernel_ns: kernel_ns.value(row),
                 kernel_count: kernel_count.value(row),
@@ -133,10 +129,4 @@ pub(super) fn elements(dims: &str) -> Vec<f64> {
             .map(|s| s.iter().product())
     };
     inputs.iter().filter_map(shape).collect()
-}
-
-fn floats(batch: &RecordBatch, name: &str) -> Result<Float64Array> {
-    let column = batch.column_by_name(name);
-    let column = column.ok_or_else(|| exec_datafusion_err!("there is no column {name}"))?;
-    Ok(cast(column, &DataType::Float64)?.as_primitive::<Float64Type>().clone())
 }

@@ -1,20 +1,18 @@
 //! `roofline_calls` and `roofline_devices`: calls and devices as rows.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
-use datafusion::arrow::array::{
-    Array, ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, StringDictionaryBuilder,
-};
-use datafusion::arrow::datatypes::Int32Type;
 use datafusion::common::exec_datafusion_err;
 use datafusion::error::Result;
 use trace_model::RecordBatch;
 
+use super::cost::Gemm;
 use super::json::Json;
 use super::load::{Call, Loaded, Units, load};
-use crate::columns::{Names, ints, names};
+use crate::columns::{get, ints, names};
 use crate::devices::{DTYPES, Devices, Peaks};
 use crate::native::Inputs;
+use crate::native::columns::Output;
 
 /// The table of the user before the shipped one.
 fn table(inputs: &Inputs<'_>) -> Result<Devices> {
@@ -85,102 +83,82 @@ pub(super) fn calls(inputs: &Inputs<'_>) -> Result<RecordBatch> {
         let product = devices.get(&(call.rank, call.device))?;
         table.find(&product.name, product.sm_count)
     };
-    let found: Vec<Option<&Peaks>> = calls.iter().map(peaks).collect();
-    let bounds: Vec<Bounds> = calls
+    let rows: Vec<Row<'_>> = calls
         .iter()
-        .zip(&found)
-        .map(|(call, peaks)| {
-            let has_tf32 =
-                devices.get(&(call.rank, call.device)).is_some_and(|product| product.has_tf32);
-            bounds(call, has_tf32, *peaks)
+        .map(|call| {
+            let peaks = peaks(call);
+            let product = devices.get(&(call.rank, call.device));
+            let has_tf32 = product.is_some_and(|product| product.has_tf32);
+            let shapes =
+                dims.texts.get(dims.ids[call.row] as usize).and_then(|dims| in_words(dims));
+            Row { call, bounds: bounds(call, has_tf32, peaks), peaks, shapes }
         })
         .collect();
+    Output::of(&rows)
+        .short("rank", |r| r.call.rank)
+        .short("device", |r| r.call.device)
+        .short("stream", |r| r.call.stream)
+        .int("op", |r| Some(r.call.op))
+        .text("name", |r| told(op_names.get(r.call.row)))
+        .text("kind", |r| Some(r.call.cost.kind.name()))
+        .text("dtype", |r| r.bounds.dtype)
+        .text("input_dims", |r| told(dims.get(r.call.row)))
+        .text("shapes", |r| told(r.shapes.as_deref()))
+        .text("input_types", |r| told(types.get(r.call.row)))
+        .text("details", |r| told(Some(r.call.cost.details.as_str())))
+        .text("pass", |r| Some(r.call.pass.name()))
+        .int("step", |r| r.call.step)
+        .text("module", |r| told(modules.texts.get(r.call.module as usize).map(String::as_str)))
+        .int("queue_order", |r| Some(r.call.queue_order))
+        .int("ts_ns", |r| Some(r.call.ts_ns))
+        .int("kernel_ns", |r| Some(r.call.kernel_ns))
+        .int("kernel_count", |r| Some(r.call.kernel_count))
+        .int("idle_before_ns", |r| Some(r.call.idle_before_ns))
+        .float("flops", |r| Some(r.call.cost.flops))
+        .float("read_bytes", |r| Some(r.call.cost.read_bytes))
+        .float("written_bytes", |r| Some(r.call.cost.written_bytes))
+        .float("output_elements", |r| Some(r.call.cost.output_elements))
+        .float("gemm_batch", |r| Some(r.gemm()?.batch))
+        .float("gemm_m", |r| Some(r.gemm()?.m))
+        .float("gemm_n", |r| Some(r.gemm()?.n))
+        .float("gemm_k", |r| Some(r.gemm()?.k))
+        .flag("is_aligned", |r| Some(r.gemm()?.is_aligned))
+        .text("tensor_cores", |r| {
+            Some(match r.call.units {
+                Units::Matrix => "yes",
+                Units::Ordinary => "no",
+                Units::Unknown => "unknown",
+            })
+        })
+        .flag("is_fast_convolution", |r| r.call.is_fast)
+        .text("peak", |r| told(r.peaks.map(|peaks| peaks.name.as_str())))
+        .float("peak_tflops", |r| r.bounds.peak_tflops)
+        .float("achievable_tflops", |r| r.bounds.achievable_tflops)
+        .float("peak_gb_per_s", |r| r.bounds.peak_gb_per_s)
+        .float("achievable_gb_per_s", |r| r.bounds.achievable_gb_per_s)
+        .flag("is_compute_bound", |r| r.bounds.is_compute)
+        .float("roofline_ns", |r| r.bounds.roofline_ns)
+        .float("limit_ns", |r| r.bounds.limit_ns)
+        .finish()
+}
 
-    let shapes: Vec<Option<String>> = dims.texts.iter().map(|dims| in_words(dims)).collect();
-    let short = |value: &dyn Fn(&Call) -> i64| -> ArrayRef {
-        Arc::new(calls.iter().map(|call| Some(value(call) as i32)).collect::<Int32Array>())
-    };
-    let long = |value: &dyn Fn(&Call) -> Option<i64>| -> ArrayRef {
-        Arc::new(calls.iter().map(value).collect::<Int64Array>())
-    };
-    let float = |value: &dyn Fn(&Call) -> Option<f64>| -> ArrayRef {
-        Arc::new(calls.iter().map(value).collect::<Float64Array>())
-    };
-    let bound = |value: &dyn Fn(&Bounds) -> Option<f64>| -> ArrayRef {
-        Arc::new(bounds.iter().map(value).collect::<Float64Array>())
-    };
-    let named = |names: &Names, id: &dyn Fn(&Call) -> u32| {
-        texts(calls.iter().map(|call| names.texts.get(id(call) as usize).map(String::as_str)))
-    };
-    let gemm = |value: &dyn Fn(&super::cost::Gemm) -> f64| {
-        float(&|call| call.cost.gemm.as_ref().map(value))
-    };
-    batch(vec![
-        ("rank", short(&|call| call.rank)),
-        ("device", short(&|call| call.device)),
-        ("stream", short(&|call| call.stream)),
-        ("op", long(&|call| Some(call.op))),
-        ("name", named(op_names, &|call| op_names.ids[call.row])),
-        ("kind", texts(calls.iter().map(|call| Some(call.cost.kind.name())))),
-        ("dtype", texts(bounds.iter().map(|bounds| bounds.dtype))),
-        ("input_dims", named(dims, &|call| dims.ids[call.row])),
-        (
-            "shapes",
-            texts(calls.iter().map(|call| shapes.get(dims.ids[call.row] as usize)?.as_deref())),
-        ),
-        ("input_types", named(types, &|call| types.ids[call.row])),
-        ("details", texts(calls.iter().map(|call| Some(call.cost.details.as_str())))),
-        ("pass", texts(calls.iter().map(|call| Some(call.pass.name())))),
-        ("step", long(&|call| call.step)),
-        ("module", named(modules, &|call| call.module)),
-        ("queue_order", long(&|call| Some(call.queue_order))),
-        ("ts_ns", long(&|call| Some(call.ts_ns))),
-        ("kernel_ns", long(&|call| Some(call.kernel_ns))),
-        ("kernel_count", long(&|call| Some(call.kernel_count))),
-        ("idle_before_ns", long(&|call| Some(call.idle_before_ns))),
-        ("flops", float(&|call| Some(call.cost.flops))),
-        ("read_bytes", float(&|call| Some(call.cost.read_bytes))),
-        ("written_bytes", float(&|call| Some(call.cost.written_bytes))),
-        ("output_elements", float(&|call| Some(call.cost.output_elements))),
-        ("gemm_batch", gemm(&|gemm| gemm.batch)),
-        ("gemm_m", gemm(&|gemm| gemm.m)),
-        ("gemm_n", gemm(&|gemm| gemm.n)),
-        ("gemm_k", gemm(&|gemm| gemm.k)),
-        (
-            "is_aligned",
-            Arc::new(
-                calls
-                    .iter()
-                    .map(|call| call.cost.gemm.as_ref().map(|gemm| gemm.is_aligned))
-                    .collect::<BooleanArray>(),
-            ),
-        ),
-        (
-            "tensor_cores",
-            texts(calls.iter().map(|call| {
-                Some(match call.units {
-                    Units::Matrix => "yes",
-                    Units::Ordinary => "no",
-                    Units::Unknown => "unknown",
-                })
-            })),
-        ),
-        (
-            "is_fast_convolution",
-            Arc::new(calls.iter().map(|call| Some(call.is_fast)).collect::<BooleanArray>()),
-        ),
-        ("peak", texts(found.iter().map(|peaks| peaks.map(|peaks| peaks.name.as_str())))),
-        ("peak_tflops", bound(&|bounds| bounds.peak_tflops)),
-        ("achievable_tflops", bound(&|bounds| bounds.achievable_tflops)),
-        ("peak_gb_per_s", bound(&|bounds| bounds.peak_gb_per_s)),
-        ("achievable_gb_per_s", bound(&|bounds| bounds.achievable_gb_per_s)),
-        (
-            "is_compute_bound",
-            Arc::new(bounds.iter().map(|bounds| bounds.is_compute).collect::<BooleanArray>()),
-        ),
-        ("roofline_ns", bound(&|bounds| bounds.roofline_ns)),
-        ("limit_ns", bound(&|bounds| bounds.limit_ns)),
-    ])
+/// A call and what it is measured against.
+struct Row<'a> {
+    call: &'a Call,
+    bounds: Bounds,
+    peaks: Option<&'a Peaks>,
+    shapes: Option<String>,
+}
+
+impl Row<'_> {
+    fn gemm(&self) -> Option<&Gemm> {
+        self.call.cost.gemm.as_ref()
+    }
+}
+
+/// A text that says something.
+pub(super) fn told(text: Option<&str>) -> Option<&str> {
+    text.filter(|text| !text.is_empty())
 }
 
 /// `[[64, 32], [32, 16], []]` as `64x32, 32x16`.
@@ -206,10 +184,7 @@ pub(super) fn devices(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     let used = inputs.batch("devices")?;
     let (rank, device) = (ints(used, "rank")?, ints(used, "device")?);
     let (sm_count, product) = (ints(used, "sm_count")?, names(used, "name")?);
-    let known = |row: usize| {
-        let count = (!sm_count.is_null(row)).then(|| sm_count.value(row));
-        table.find(product.get(row)?, count)
-    };
+    let known = |row: usize| table.find(product.get(row)?, get(&sm_count, row));
     let rows: Vec<(usize, Option<&Peaks>, Option<&str>)> = (0..used.num_rows())
         .flat_map(|row| {
             let peaks = known(row);
@@ -221,47 +196,28 @@ pub(super) fn devices(inputs: &Inputs<'_>) -> Result<RecordBatch> {
             dtypes.into_iter().map(move |dtype| (row, peaks, dtype))
         })
         .collect();
-    let float = |value: &dyn Fn(&Peaks, Option<&str>) -> Option<f64>| -> ArrayRef {
-        let values = rows.iter().map(|&(_, peaks, dtype)| value(peaks?, dtype));
-        Arc::new(values.collect::<Float64Array>())
-    };
+    let sources: BTreeMap<&str, String> = rows
+        .iter()
+        .filter_map(|(_, peaks, _)| peaks.map(|p| (p.name.as_str(), p.sources.join(", "))))
+        .collect();
     let tflops = |peaks: &Peaks, dtype: Option<&str>| peaks.tflops.get(dtype?).copied();
-    let short = |values: &Int64Array| -> ArrayRef {
-        Arc::new(rows.iter().map(|row| Some(values.value(row.0) as i32)).collect::<Int32Array>())
-    };
-    let sources: Vec<Option<String>> =
-        rows.iter().map(|(_, peaks, _)| Some(peaks.as_ref()?.sources.join(", "))).collect();
-    batch(vec![
-        ("rank", short(&rank)),
-        ("device", short(&device)),
-        ("name", texts(rows.iter().map(|row| product.get(row.0)))),
-        ("peak", texts(rows.iter().map(|row| row.1.map(|peaks| peaks.name.as_str())))),
-        ("dtype", texts(rows.iter().map(|row| row.2))),
-        ("peak_tflops", float(&tflops)),
-        (
-            "achievable_tflops",
-            float(&|peaks, dtype| Some(tflops(peaks, dtype)? * peaks.achievable_tflops_ratio)),
-        ),
-        ("peak_gb_per_s", float(&|peaks, _| Some(peaks.memory_gb_per_s))),
-        (
-            "achievable_gb_per_s",
-            float(&|peaks, _| Some(peaks.memory_gb_per_s * peaks.achievable_memory_ratio)),
-        ),
-        ("cache_bytes", float(&|peaks, _| Some(peaks.cache_bytes))),
-        ("sources", texts(sources.iter().map(Option::as_deref))),
-    ])
-}
-
-pub(super) fn texts<'t>(values: impl Iterator<Item = Option<&'t str>>) -> ArrayRef {
-    let mut texts = StringDictionaryBuilder::<Int32Type>::new();
-    for value in values {
-        texts.append_option(value.filter(|value| !value.is_empty()));
-    }
-    Arc::new(texts.finish())
-}
-
-pub(super) fn batch(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {
-    Ok(RecordBatch::try_from_iter_with_nullable(
-        columns.into_iter().map(|(name, array)| (name, array, true)),
-    )?)
+    Output::of(&rows)
+        .short("rank", |r| rank.value(r.0))
+        .short("device", |r| device.value(r.0))
+        .text("name", |r| told(product.get(r.0)))
+        .text("peak", |r| told(r.1.map(|peaks| peaks.name.as_str())))
+        .text("dtype", |r| r.2)
+        .float("peak_tflops", |r| tflops(r.1?, r.2))
+        .float("achievable_tflops", |r| {
+            let peaks = r.1?;
+            Some(tflops(peaks, r.2)? * peaks.achievable_tflops_ratio)
+        })
+        .float("peak_gb_per_s", |r| Some(r.1?.memory_gb_per_s))
+        .float("achievable_gb_per_s", |r| {
+            let peaks = r.1?;
+            Some(peaks.memory_gb_per_s * peaks.achievable_memory_ratio)
+        })
+        .float("cache_bytes", |r| Some(r.1?.cache_bytes))
+        .text("sources", |r| told(Some(sources.get(r.1?.name.as_str())?)))
+        .finish()
 }

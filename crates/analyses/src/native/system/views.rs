@@ -5,16 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, Float64Array, Int32Array, Int64Array, StringArray,
+    Array, ArrayRef, Float64Array, Int32Array, Int64Array, StringArray,
 };
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Float64Type};
-use datafusion::common::exec_datafusion_err;
 use datafusion::error::Result;
 use trace_model::RecordBatch;
 
 use super::held::{Series, Span};
-use crate::columns::{Names, ints, names};
+use crate::columns::{Names, floats, ints, names};
 use crate::native::Inputs;
 
 const SAMPLES: &str = "SELECT rank, agent, metric, device, unit, ts_ns, value FROM system_metrics
@@ -81,12 +78,6 @@ fn samples(batch: &RecordBatch) -> Result<Vec<Sampled>> {
         }
     }
     Ok(all)
-}
-
-fn floats(batch: &RecordBatch, name: &str) -> Result<Float64Array> {
-    let column = batch.column_by_name(name);
-    let column = column.ok_or_else(|| exec_datafusion_err!("there is no column {name}"))?;
-    Ok(cast(column, &DataType::Float64)?.as_primitive::<Float64Type>().clone())
 }
 
 /// `system_metrics_by_step`.
