@@ -36,6 +36,7 @@ mod mistake;
 mod module;
 mod native;
 mod params;
+mod planning;
 mod schema;
 mod selection;
 mod session;

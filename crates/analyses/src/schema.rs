@@ -2,7 +2,9 @@
 //! query reads it.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock, Weak};
 
 use async_trait::async_trait;
 use datafusion::arrow::compute::concat_batches;
@@ -24,16 +26,37 @@ use crate::module::Module;
 use crate::native::{Inputs, Native};
 use crate::params::Params;
 
-/// Gives the state that views are planned with. It holds the session weakly: the session holds this.
-pub(crate) type StateSource = Box<dyn Fn() -> Option<SessionState> + Send + Sync>;
-
 /// The one schema of a session.
 pub(crate) struct Schema {
     catalog: &'static Catalog,
     tables: BTreeMap<&'static str, Arc<dyn TableProvider>>,
-    views: BTreeMap<&'static str, OnceCell<Arc<dyn TableProvider>>>,
+    views: BTreeMap<&'static str, Slot>,
     params: HashMap<String, ScalarValue>,
-    state: OnceLock<StateSource>,
+    /// What views are planned with. It holds this schema.
+    state: OnceLock<Weak<SessionState>>,
+}
+
+/// A view, once a query has read it.
+#[derive(Default)]
+struct Slot {
+    view: OnceCell<View>,
+    /// Several queries are going to read it: the rows are kept.
+    is_shared: AtomicBool,
+}
+
+/// What stands for a view in queries.
+enum View {
+    /// Its query.
+    Query(Arc<ViewTable>),
+    /// Its rows.
+    Rows(Rows),
+}
+
+/// The rows of a view in their order.
+#[derive(Clone)]
+pub(crate) struct Rows {
+    pub(crate) schema: SchemaRef,
+    pub(crate) batches: Vec<RecordBatch>,
 }
 
 impl Schema {
@@ -42,7 +65,7 @@ impl Schema {
         tables: BTreeMap<&'static str, Arc<dyn TableProvider>>,
         params: &Params,
     ) -> Self {
-        let views = catalog.modules().iter().map(|m| (m.name.as_str(), OnceCell::new())).collect();
+        let views = catalog.modules().iter().map(|m| (m.name.as_str(), Slot::default())).collect();
         let params = catalog
             .modules()
             .iter()
@@ -53,8 +76,8 @@ impl Schema {
     }
 
     /// Must be called once, before the first query.
-    pub(crate) fn set_state(&self, source: StateSource) {
-        let _ = self.state.set(source);
+    pub(crate) fn set_state(&self, state: &Arc<SessionState>) {
+        let _ = self.state.set(Arc::downgrade(state));
     }
 
     /// Plans a query; placeholders become the values of parameters.
@@ -63,53 +86,95 @@ impl Schema {
         plan.with_param_values(ParamValues::from(self.params.clone()))
     }
 
-    async fn create(&self, module: &Module) -> Result<Arc<dyn TableProvider>> {
-        let state = self.state.get().and_then(|source| source());
-        let state = state.ok_or_else(|| plan_datafusion_err!("the session is closed"))?;
-        let (schema, batches) = if let Some(native) = module.native {
-            let batch = self.compute(&state, native).await?;
-            (batch.schema(), vec![batch])
-        } else {
-            let plan = self.plan(&state, &module.text).await?;
-            if !module.materialize {
-                return Ok(Arc::new(ViewTable::new(plan, Some(module.text.clone()))));
+    /// Says that the rows of these views are asked for. What two or more of them are built on is computed once.
+    pub(crate) fn share(&self, wanted: &[&'static Module]) {
+        let mut readers: HashMap<&str, usize> = HashMap::new();
+        let mut stack = Vec::new();
+        let mut read = |module: &'static Module, stack: &mut Vec<&'static Module>| {
+            let count = readers.entry(&module.name).or_default();
+            *count += 1;
+            match *count {
+                1 => stack.push(module),
+                2 => self.views[module.name.as_str()].is_shared.store(true, Relaxed),
+                _ => {}
             }
-            run(state, in_order(plan, module)?).await?
         };
-        let table = MemTable::try_new(schema, vec![batches])?;
-        Ok(Arc::new(if module.order.is_empty() {
-            table
-        } else {
-            table.with_sort_order(vec![order(module)])
-        }))
+        for module in wanted {
+            read(module, &mut stack);
+            while let Some(module) = stack.pop() {
+                for need in module.needs.iter().filter_map(|need| self.catalog.find(need)) {
+                    read(need, &mut stack);
+                }
+            }
+        }
+    }
+
+    /// The rows of a view, from where they are kept if they are.
+    pub(crate) async fn rows(&self, module: &'static Module) -> Result<Rows> {
+        if self.is_kept(module)
+            && let View::Rows(rows) = self.view(module).await?
+        {
+            return Ok(rows.clone());
+        }
+        self.execute(module).await.map_err(|e| in_module(module, e))
+    }
+
+    fn is_kept(&self, module: &Module) -> bool {
+        let slot = &self.views[module.name.as_str()];
+        module.materialize || module.is_native() || slot.is_shared.load(Relaxed)
+    }
+
+    async fn view(&self, module: &Module) -> Result<&View> {
+        let slot = &self.views[module.name.as_str()];
+        let create = || async {
+            if self.is_kept(module) {
+                return Ok(View::Rows(self.execute(module).await?));
+            }
+            let state = self.state()?;
+            let plan = self.plan(&state, &module.text).await?;
+            Ok(View::Query(Arc::new(ViewTable::new(plan, Some(module.text.clone())))))
+        };
+        slot.view.get_or_try_init(create).await.map_err(|e| in_module(module, e))
+    }
+
+    async fn execute(&self, module: &Module) -> Result<Rows> {
+        let state = self.state()?;
+        if let Some(native) = module.native {
+            let batch = self.compute(&state, native).await?;
+            return Ok(Rows { schema: batch.schema(), batches: vec![batch] });
+        }
+        let plan = self.plan(&state, &module.text).await?;
+        run(&state, in_order(plan, module)?).await
+    }
+
+    fn state(&self) -> Result<Arc<SessionState>> {
+        let state = self.state.get().and_then(Weak::upgrade);
+        state.ok_or_else(|| plan_datafusion_err!("the session is closed"))
     }
 
     async fn compute(&self, state: &SessionState, native: &'static Native) -> Result<RecordBatch> {
         let mut batches = BTreeMap::new();
         for &(name, sql) in native.reads {
             let plan = self.plan(state, sql).await?;
-            batches.insert(name, read(state.clone(), plan).await?);
+            batches.insert(name, read(state, plan).await?);
         }
         (native.compute)(&Inputs { batches, params: &self.params })
     }
 }
 
 /// All rows of `plan` as one batch.
-async fn read(state: SessionState, plan: LogicalPlan) -> Result<RecordBatch> {
-    let (schema, batches) = run(state, plan).await?;
+async fn read(state: &SessionState, plan: LogicalPlan) -> Result<RecordBatch> {
+    let Rows { schema, batches } = run(state, plan).await?;
     Ok(concat_batches(&schema, &batches)?)
 }
 
 /// The rows of `plan`, and their schema. What a column may hold is known better to the physical plan
 /// than to the logical one.
-pub(crate) async fn run(
-    state: SessionState,
-    plan: LogicalPlan,
-) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+pub(crate) async fn run(state: &SessionState, plan: LogicalPlan) -> Result<Rows> {
     let context = state.task_ctx();
     let plan = state.create_physical_plan(&plan).await?;
     let schema = plan.schema();
-    Ok((schema, collect(plan, context).await?))
+    Ok(Rows { schema, batches: collect(plan, context).await? })
 }
 
 /// `plan` with its rows in the order that the module declares.
@@ -141,15 +206,18 @@ impl SchemaProvider for Schema {
         if let Some(table) = self.tables.get(name) {
             return Ok(Some(Arc::clone(table)));
         }
-        let (Some(cell), Some(module)) = (self.views.get(name), self.catalog.find(name)) else {
-            return Ok(None);
-        };
-        // The error names the innermost module: the one whose text is wrong.
-        let view = cell.get_or_try_init(|| self.create(module)).await.map_err(|e| match &e {
-            DataFusionError::Context(context, _) if context.starts_with(IN_MODULE) => e,
-            _ => e.context(format!("{IN_MODULE}{name}")),
-        })?;
-        Ok(Some(Arc::clone(view)))
+        let Some(module) = self.catalog.find(name) else { return Ok(None) };
+        Ok(Some(match self.view(module).await? {
+            View::Query(query) => Arc::clone(query) as _,
+            View::Rows(Rows { schema, batches }) => {
+                let table = MemTable::try_new(Arc::clone(schema), vec![batches.clone()])?;
+                Arc::new(if module.order.is_empty() {
+                    table
+                } else {
+                    table.with_sort_order(vec![order(module)])
+                })
+            }
+        }))
     }
 
     async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
@@ -166,6 +234,14 @@ impl SchemaProvider for Schema {
 
 /// Prefix of the context that an error in a module's SQL carries.
 const IN_MODULE: &str = "view ";
+
+/// The error names the innermost module: the one whose text is wrong.
+fn in_module(module: &Module, error: DataFusionError) -> DataFusionError {
+    match &error {
+        DataFusionError::Context(context, _) if context.starts_with(IN_MODULE) => error,
+        _ => error.context(format!("{IN_MODULE}{}", module.name)),
+    }
+}
 
 /// The module whose SQL an error comes from, and the error itself.
 pub(crate) fn module_of(error: DataFusionError) -> (Option<String>, DataFusionError) {

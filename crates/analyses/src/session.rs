@@ -7,9 +7,9 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{Field, Schema as ArrowSchema};
 use datafusion::catalog::{CatalogProvider, MemTable, MemoryCatalogProvider, TableProvider};
 use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::execution::SessionState;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::runtime_env::RuntimeEnv;
-use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use tokio::runtime::{Builder, Runtime};
 use trace_model::tables::TABLES;
@@ -20,7 +20,8 @@ use crate::error::{Error, Result, line_of};
 use crate::metrics;
 use crate::module::Module;
 use crate::params::Params;
-use crate::schema::{Schema, in_order, module_of, run};
+use crate::planning;
+use crate::schema::{Rows, Schema, module_of, run};
 
 /// Below this many rows, splitting one query over cores costs more than it gains: views run side by
 /// side instead.
@@ -30,7 +31,10 @@ const ROWS_WORTH_SPLITTING: usize = 2_000_000;
 /// those that several others read are computed once. All calls block; they may come from several
 /// threads at once, but not from inside an async runtime.
 pub struct Session {
+    /// For what users ask.
     context: SessionContext,
+    /// For views; the schema has it from here.
+    _views: Arc<SessionState>,
     schema: Arc<Schema>,
     catalog: &'static Catalog,
     runtime: Runtime,
@@ -55,15 +59,15 @@ impl Session {
         }
         let schema = Arc::new(Schema::new(catalog, providers, &params));
         let context = context(partitions, &schema).map_err(Error::Query)?;
-        let state = context.state_weak_ref();
-        schema.set_state(Box::new(move || state.upgrade().map(|state| state.read().clone())));
-        Ok(Self { context, schema, catalog, runtime })
+        let views = Arc::new(planning::for_views(&context.state()));
+        schema.set_state(&views);
+        Ok(Self { context, _views: views, schema, catalog, runtime })
     }
 
     /// All rows of a view, in the order its header declares.
     pub fn analyze(&self, view: &str) -> Result<Vec<RecordBatch>> {
         let module = self.catalog.get(view)?;
-        self.block_on(rows(self.context.clone(), Arc::clone(&self.schema), module))
+        self.block_on(rows(Arc::clone(&self.schema), module))
             .map_err(|e| in_module(self.catalog, &module.name, e))
     }
 
@@ -86,19 +90,17 @@ impl Session {
             .with_allow_dml(false)
             .with_allow_statements(false);
         read_only.verify_plan(&plan).map_err(|e| Error::NotReadOnly(e.strip_backtrace()))?;
-        self.block_on(async move { collect(&context, plan).await }).map_err(error)
+        self.block_on(async move { Ok(with_schema(run(&context.state(), plan).await?)) })
+            .map_err(error)
     }
 
     /// The rows of views, ready for rules; in the order asked for. Views run side by side.
     pub fn metric_tables(&self, views: &[&str]) -> Result<Vec<MetricTable>> {
         let modules =
             views.iter().map(|view| self.catalog.get(view)).collect::<Result<Vec<_>>>()?;
-        let tasks: Vec<_> = modules
-            .iter()
-            .map(|&module| {
-                self.runtime.spawn(rows(self.context.clone(), Arc::clone(&self.schema), module))
-            })
-            .collect();
+        self.schema.share(&modules);
+        let task = |&module| self.runtime.spawn(rows(Arc::clone(&self.schema), module));
+        let tasks: Vec<_> = modules.iter().map(task).collect();
         let mut tables = Vec::with_capacity(modules.len());
         for (module, task) in modules.into_iter().zip(tasks) {
             let batches = self.runtime.block_on(task).unwrap_or_else(|e| Err(stopped(&e)));
@@ -162,22 +164,17 @@ fn context(partitions: usize, schema: &Arc<Schema>) -> PlanResult<SessionContext
 /// and sorts pay several times, disappears.
 const BATCH_ROWS: usize = 32_768;
 
-async fn rows(
-    context: SessionContext,
-    schema: Arc<Schema>,
-    module: &'static Module,
-) -> PlanResult<Vec<RecordBatch>> {
-    let sql = format!("SELECT * FROM {}", module.name);
-    let plan = schema.plan(&context.state(), &sql).await?;
-    collect(&context, in_order(plan, module)?).await
+async fn rows(schema: Arc<Schema>, module: &'static Module) -> PlanResult<Vec<RecordBatch>> {
+    Ok(with_schema(schema.rows(module).await?))
 }
 
-async fn collect(context: &SessionContext, plan: LogicalPlan) -> PlanResult<Vec<RecordBatch>> {
-    let (schema, mut batches) = run(context.state(), plan).await?;
+/// At least one batch, so that the schema is known.
+fn with_schema(rows: Rows) -> Vec<RecordBatch> {
+    let Rows { schema, mut batches } = rows;
     if batches.is_empty() {
         batches.push(RecordBatch::new_empty(schema));
     }
-    Ok(batches)
+    batches
 }
 
 fn in_module(catalog: &Catalog, view: &str, error: DataFusionError) -> Error {

@@ -1,0 +1,157 @@
+//! How views are planned. Their SQL is ours and hundreds of queries are asked of every run, most over a few
+//! thousand rows: what an optimizer does to find its way in strange queries costs more than it gains. So views
+//! get the rules that their SQL needs, once, and one pass of our own in place of DataFusion's search for
+//! orders and partitions. What users ask keeps all of DataFusion's rules.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::execution::SessionState;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::physical_expr::{Distribution, LexOrdering};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::{
+    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode,
+};
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::{
+    ExecutionPlan, ExecutionPlanProperties, replace_children_if_necessary,
+};
+
+/// Rules that no view needs: for forms of SQL that views do not use, and rewrites that make little difference
+/// over tables in memory.
+const NOT_FOR_VIEWS: [&str; 15] = [
+    "rewrite_set_comparison",
+    "optimize_unions",
+    "unions_to_filter",
+    "eliminate_join",
+    "decorrelate_lateral_join",
+    "eliminate_duplicated_expr",
+    "eliminate_filter",
+    "eliminate_limit",
+    "filter_null_join_keys",
+    "eliminate_outer_join",
+    "eliminate_group_by_constant",
+    "extract_leaf_expressions",
+    "push_down_leaf_projections",
+    "propagate_empty_relation",
+    "common_sub_expression_eliminate",
+];
+
+/// Physical rules that plans of one stream need besides [`OneStream`].
+const PHYSICAL: [&str; 4] =
+    ["CombinePartialFinalAggregate", "OptimizeAggregateOrder", "LimitPushdown", "SanityCheckPlan"];
+
+/// `full` with what views need only.
+pub(crate) fn for_views(full: &SessionState) -> SessionState {
+    let rules = full.optimizers().iter().filter(|r| !NOT_FOR_VIEWS.contains(&r.name())).cloned();
+    let mut config = full.config().clone();
+    config.options_mut().optimizer.max_passes = 1;
+    let builder = SessionStateBuilder::new_from_existing(full.clone())
+        .with_config(config)
+        .with_optimizer_rules(rules.collect());
+    if full.config().target_partitions() > 1 {
+        return builder.build();
+    }
+    let mut physical: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = vec![Arc::new(OneStream)];
+    let kept = full.physical_optimizers().iter().filter(|r| PHYSICAL.contains(&r.name()));
+    physical.extend(kept.cloned());
+    builder.with_physical_optimizer_rules(physical).build()
+}
+
+/// Makes a plan for one core executable, from its leaves up: merges streams and sorts where an operator asks for
+/// it, and builds hash tables of the side that is likely to be shorter.
+#[derive(Debug)]
+struct OneStream;
+
+impl PhysicalOptimizerRule for OneStream {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(settle(plan)?.0)
+    }
+
+    fn name(&self) -> &'static str {
+        "one_stream"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The plan, executable, and how many rows it may give.
+fn settle(plan: Arc<dyn ExecutionPlan>) -> Result<(Arc<dyn ExecutionPlan>, f64)> {
+    let mut children = Vec::with_capacity(plan.children().len());
+    let mut rows = Vec::with_capacity(plan.children().len());
+    for child in plan.children() {
+        let (child, count) = settle(Arc::clone(child))?;
+        children.push(child);
+        rows.push(count);
+    }
+    let estimate = estimate(plan.as_ref(), &rows)?;
+    let wants = plan.input_distribution_requirements().into_per_child();
+    let orders = plan.required_input_ordering();
+    let swaps = plan.downcast_ref::<HashJoinExec>().is_some_and(|join| {
+        join.join_type().supports_swap() && !join.null_aware && rows[0] > rows[1]
+    });
+    for (i, (wanted, order)) in wants.into_iter().zip(orders).enumerate() {
+        if swaps || !matches!(wanted, Distribution::UnspecifiedDistribution) {
+            merge(&mut children[i]);
+        }
+        let Some(order) = order.map(|order| order.first().clone()) else { continue };
+        if !children[i].equivalence_properties().ordering_satisfy_requirement(order.clone())? {
+            let child = Arc::clone(&children[i]);
+            let is_split = child.output_partitioning().partition_count() > 1;
+            let sort = SortExec::new(LexOrdering::from(order), child);
+            children[i] = Arc::new(sort.with_preserve_partitioning(is_split));
+        }
+    }
+    let plan = replace_children_if_necessary(plan, children)?;
+    if let Some(sort) = plan.downcast_ref::<SortExec>()
+        && sort.fetch().is_none()
+        && sort.input().equivalence_properties().ordering_satisfy(sort.expr().clone())?
+    {
+        return Ok((Arc::clone(sort.input()), estimate));
+    }
+    match plan.downcast_ref::<HashJoinExec>() {
+        Some(join) if swaps => Ok((join.swap_inputs(PartitionMode::CollectLeft)?, estimate)),
+        _ => Ok((plan, estimate)),
+    }
+}
+
+fn merge(plan: &mut Arc<dyn ExecutionPlan>) {
+    if plan.output_partitioning().partition_count() > 1 {
+        *plan = Arc::new(CoalescePartitionsExec::new(Arc::clone(plan)));
+    }
+}
+
+/// Rows that `plan` may give if its inputs give `rows`: a guess, good enough to tell long from short.
+fn estimate(plan: &dyn ExecutionPlan, rows: &[f64]) -> Result<f64> {
+    if rows.is_empty() {
+        let statistics = StatisticsContext::new().compute(plan, &StatisticsArgs::new())?;
+        return Ok(statistics.num_rows.get_value().map_or(1.0, |&rows| rows as f64));
+    }
+    let sum: f64 = rows.iter().sum();
+    let longest = rows.iter().copied().fold(0.0, f64::max);
+    Ok(if plan.downcast_ref::<FilterExec>().is_some() {
+        sum / 5.0
+    } else if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+        if aggregate.group_expr().is_empty() { 1.0 } else { sum / 2.0 }
+    } else if plan.downcast_ref::<HashJoinExec>().is_some() {
+        longest
+    } else if plan.downcast_ref::<CrossJoinExec>().is_some()
+        || plan.downcast_ref::<NestedLoopJoinExec>().is_some()
+    {
+        rows.iter().product()
+    } else {
+        plan.fetch().map_or(sum, |fetch| sum.min(fetch as f64))
+    })
+}
