@@ -10,7 +10,8 @@ use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result;
 use regex::Regex;
-use trace_model::{RecordBatch, RunInfo, TableSet};
+use trace_model::tables::find;
+use trace_model::{Batches, RecordBatch, RunInfo, ScanError, TableSet, TableSource};
 
 use crate::columns::{Names, ints, names};
 
@@ -80,6 +81,39 @@ impl Selection {
         Ok(selected)
     }
 
+    /// The same of tables that are not in memory: rows are selected as they are read. `head` are those that are in
+    /// memory all the same; they come back with what [`Selection::describe`] needs.
+    pub fn over(
+        &self,
+        source: Arc<dyn TableSource>,
+        head: &TableSet,
+    ) -> Result<(Arc<dyn TableSource>, TableSet), SelectionError> {
+        const STEPS: (&str, &[&str]) = ("steps", &["step", "source"]);
+        let error = |e: ScanError| SelectionError(e.to_string());
+        let mut there = head.clone();
+        let mut needed = vec![STEPS];
+        if self.streams.is_some() {
+            needed.extend(DEVICE_TABLES.map(|table| (table, ["stream"].as_slice())));
+        }
+        for (table, columns) in needed {
+            for batch in read(source.as_ref(), table, columns) {
+                there.push(table, batch.map_err(error)?);
+            }
+        }
+        self.check(&there)?;
+        let source: Arc<dyn TableSource> = Arc::new(Selected { source, selection: self.clone() });
+        let mut selected = TableSet::default();
+        for (table, batch) in
+            head.iter().flat_map(|(t, batches)| batches.iter().map(move |b| (t, b)))
+        {
+            selected.push(table, self.rows(table, batch).map_err(|e| error(e.into()))?);
+        }
+        for batch in read(source.as_ref(), STEPS.0, STEPS.1) {
+            selected.push(STEPS.0, batch.map_err(error)?);
+        }
+        Ok((source, selected))
+    }
+
     /// Makes `run` speak of the selected part; `tables` are those that [`Selection::apply`] gave.
     pub fn describe(&self, tables: &TableSet, run: &mut RunInfo) {
         let ranks = numbers(tables, &[("ranks", "rank")]);
@@ -146,6 +180,49 @@ impl Selection {
         }
         Ok(batch)
     }
+}
+
+/// The selected rows of a source.
+#[derive(Debug)]
+struct Selected {
+    source: Arc<dyn TableSource>,
+    selection: Selection,
+}
+
+impl TableSource for Selected {
+    fn partitions(&self, table: &str) -> Vec<usize> {
+        self.source.partitions(table)
+    }
+
+    fn scan(&self, table: &str, partition: usize, columns: &[usize]) -> Result<Batches, ScanError> {
+        // What is selected may depend on any column.
+        let all: Vec<usize> =
+            find(table).map_or_else(Vec::new, |spec| (0..spec.columns.len()).collect());
+        let batches = self.source.scan(table, partition, &all)?;
+        let (selection, columns) = (self.selection.clone(), columns.to_vec());
+        let table = table.to_owned();
+        Ok(Box::new(
+            batches.map(move |batch| Ok(selection.rows(&table, &batch?)?.project(&columns)?)),
+        ))
+    }
+}
+
+/// Columns of a table of a source, by their names.
+fn read<'a>(
+    source: &'a dyn TableSource,
+    table: &'a str,
+    columns: &[&str],
+) -> impl Iterator<Item = Result<RecordBatch, ScanError>> + 'a {
+    let spec = find(table).map_or(&[][..], |spec| spec.columns);
+    let columns: Vec<usize> =
+        (0..spec.len()).filter(|&at| columns.contains(&spec[at].name)).collect();
+    (0..source.partitions(table).len()).flat_map(move |partition| {
+        let batches: Batches = match source.scan(table, partition, &columns) {
+            Ok(batches) => batches,
+            Err(error) => Box::new(std::iter::once(Err(error))),
+        };
+        batches
+    })
 }
 
 /// Tables whose rows lie on a stream.

@@ -9,11 +9,12 @@ use datafusion::catalog::{CatalogProvider, MemTable, MemoryCatalogProvider, Tabl
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::SessionState;
 use datafusion::execution::context::SQLOptions;
-use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::memory_pool::{FairSpillPool, GreedyMemoryPool, MemoryPool};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use tokio::runtime::{Builder, Runtime};
 use trace_model::tables::TABLES;
-use trace_model::{MetricTable, RecordBatch, TableSet, TableSpec};
+use trace_model::{MetricTable, RecordBatch, TableSet, TableSource, TableSpec};
 
 use crate::catalog::{Catalog, catalog};
 use crate::error::{Error, Result, line_of};
@@ -21,11 +22,24 @@ use crate::metrics;
 use crate::module::Module;
 use crate::params::Params;
 use crate::planning;
+use crate::scan::ScannedTable;
 use crate::schema::{Rows, Schema, module_of, run};
 
 /// Below this many rows, splitting one query over cores costs more than it gains: views run side by
 /// side instead.
 const ROWS_WORTH_SPLITTING: usize = 2_000_000;
+
+/// What queries get at least, whatever the limit: with less, sorts cannot even begin to spill.
+const LEAST_POOL_BYTES: usize = 256 << 20;
+
+/// The tables that a session is about.
+#[derive(Debug, Clone)]
+pub enum Tables {
+    /// They are in memory.
+    Loaded(TableSet),
+    /// They are read while they are asked about.
+    Scanned(Arc<dyn TableSource>),
+}
 
 /// The tables of a run, with the catalog's views over them. Views are planned when first read, and
 /// those that several others read are computed once. All calls block; they may come from several
@@ -38,12 +52,21 @@ pub struct Session {
     schema: Arc<Schema>,
     catalog: &'static Catalog,
     runtime: Runtime,
+    /// How many views are computed side by side: one where memory is short.
+    views_at_once: usize,
 }
 
 impl Session {
     /// Opens tables for queries. Tables that the set lacks are there, without rows.
-    #[expect(clippy::needless_pass_by_value, reason = "the tables are the session's from here on")]
     pub fn new(tables: TableSet, params: Params) -> Result<Self> {
+        Self::open(Tables::Loaded(tables), None, params)
+    }
+
+    /// Opens tables for queries that may use so much memory, tables included: what sorts and joins hold beyond it
+    /// goes to files in the folder for temporary ones, or, if they cannot do with less, fails the query. The limit does
+    /// not hold for what native views read, nor for the rows of views that others read.
+    #[expect(clippy::needless_pass_by_value, reason = "the tables are the session's from here on")]
+    pub fn open(tables: Tables, memory_bytes: Option<u64>, params: Params) -> Result<Self> {
         let catalog = catalog();
         let params = params.checked(catalog)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -53,15 +76,16 @@ impl Session {
         let partitions = if rows < ROWS_WORTH_SPLITTING { 1 } else { cores };
 
         let mut providers: BTreeMap<&'static str, Arc<dyn TableProvider>> = BTreeMap::new();
-        for spec in TABLES {
-            let table = memory_table(spec, tables.get(spec.name)).map_err(Error::Query)?;
-            providers.insert(spec.name, Arc::new(table));
+        for &spec in TABLES {
+            providers.insert(spec.name, tables.provider(spec, partitions).map_err(Error::Query)?);
         }
         let schema = Arc::new(Schema::new(catalog, providers, &params));
-        let context = context(partitions, &schema).map_err(Error::Query)?;
+        let environment = environment(&tables, memory_bytes).map_err(Error::Query)?;
+        let context = context(partitions, environment, &schema).map_err(Error::Query)?;
         let views = Arc::new(planning::for_views(&context.state()));
         schema.set_state(&views);
-        Ok(Self { context, _views: views, schema, catalog, runtime })
+        let views_at_once = if matches!(tables, Tables::Loaded(_)) { usize::MAX } else { 1 };
+        Ok(Self { context, _views: views, schema, catalog, runtime, views_at_once })
     }
 
     /// All rows of a view, in the order its header declares.
@@ -98,14 +122,18 @@ impl Session {
     pub fn metric_tables(&self, views: &[&str]) -> Result<Vec<MetricTable>> {
         let modules =
             views.iter().map(|view| self.catalog.get(view)).collect::<Result<Vec<_>>>()?;
-        self.schema.share(&modules);
-        let task = |&module| self.runtime.spawn(rows(Arc::clone(&self.schema), module));
-        let tasks: Vec<_> = modules.iter().map(task).collect();
+        if self.views_at_once > 1 {
+            self.schema.share(&modules);
+        }
         let mut tables = Vec::with_capacity(modules.len());
-        for (module, task) in modules.into_iter().zip(tasks) {
-            let batches = self.runtime.block_on(task).unwrap_or_else(|e| Err(stopped(&e)));
-            let batches = batches.map_err(|e| in_module(self.catalog, &module.name, e))?;
-            tables.push(metrics::table(module, &batches)?);
+        for modules in modules.chunks(self.views_at_once) {
+            let task = |&module| self.runtime.spawn(rows(Arc::clone(&self.schema), module));
+            let tasks: Vec<_> = modules.iter().map(task).collect();
+            for (module, task) in modules.iter().zip(tasks) {
+                let batches = self.runtime.block_on(task).unwrap_or_else(|e| Err(stopped(&e)));
+                let batches = batches.map_err(|e| in_module(self.catalog, &module.name, e))?;
+                tables.push(metrics::table(module, &batches)?);
+            }
         }
         Ok(tables)
     }
@@ -126,23 +154,62 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// A table of the run. Its schema is bare: the engine cannot plan a union of tables whose metadata
-/// differ, and the documentation is in [`TableSpec`] anyway.
-fn memory_table(spec: &TableSpec, batches: &[RecordBatch]) -> PlanResult<MemTable> {
-    let fields: Vec<Field> = spec
-        .columns
-        .iter()
-        .map(|c| Field::new(c.name, c.column_type.arrow(), c.nullable))
-        .collect();
-    let schema = Arc::new(ArrowSchema::new(fields));
-    let batches: Result<Vec<_>, _> = batches
-        .iter()
-        .map(|batch| RecordBatch::try_new(Arc::clone(&schema), batch.columns().to_vec()))
-        .collect();
-    MemTable::try_new(schema, vec![batches?])
+impl Tables {
+    fn rows(&self, table: &str) -> usize {
+        match self {
+            Self::Loaded(tables) => tables.rows(table),
+            Self::Scanned(source) => source.partitions(table).iter().sum(),
+        }
+    }
+
+    /// A table of the run. Its schema is bare: the engine cannot plan a union of tables whose metadata
+    /// differ, and the documentation is in [`TableSpec`] anyway.
+    fn provider(
+        &self,
+        spec: &'static TableSpec,
+        streams: usize,
+    ) -> PlanResult<Arc<dyn TableProvider>> {
+        let fields: Vec<Field> = spec
+            .columns
+            .iter()
+            .map(|c| Field::new(c.name, c.column_type.arrow(), c.nullable))
+            .collect();
+        let schema = Arc::new(ArrowSchema::new(fields));
+        let tables = match self {
+            Self::Loaded(tables) => tables,
+            Self::Scanned(source) => {
+                return Ok(Arc::new(ScannedTable::new(Arc::clone(source), spec, schema, streams)));
+            }
+        };
+        let batches: Result<Vec<_>, _> = tables
+            .get(spec.name)
+            .iter()
+            .map(|batch| RecordBatch::try_new(Arc::clone(&schema), batch.columns().to_vec()))
+            .collect();
+        Ok(Arc::new(MemTable::try_new(schema, vec![batches?])?))
+    }
 }
 
-fn context(partitions: usize, schema: &Arc<Schema>) -> PlanResult<SessionContext> {
+/// Where queries have their memory from. Tables that are in memory leave room for what is asked of them: it goes to
+/// who comes first. Else operators that can spill get equal shares, so that none of them starves the others.
+fn environment(tables: &Tables, memory_bytes: Option<u64>) -> PlanResult<Arc<RuntimeEnv>> {
+    let Some(bytes) = memory_bytes else { return Ok(Arc::new(RuntimeEnv::default())) };
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let pool: Arc<dyn MemoryPool> = match tables {
+        Tables::Loaded(tables) => {
+            let left = bytes.saturating_sub(tables.memory_bytes()).max(LEAST_POOL_BYTES);
+            Arc::new(GreedyMemoryPool::new(left))
+        }
+        Tables::Scanned(_) => Arc::new(FairSpillPool::new(bytes.max(LEAST_POOL_BYTES))),
+    };
+    RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()
+}
+
+fn context(
+    partitions: usize,
+    environment: Arc<RuntimeEnv>,
+    schema: &Arc<Schema>,
+) -> PlanResult<SessionContext> {
     let config = SessionConfig::new()
         .with_target_partitions(partitions)
         .with_batch_size(BATCH_ROWS)
@@ -153,7 +220,7 @@ fn context(partitions: usize, schema: &Arc<Schema>) -> PlanResult<SessionContext
         .set_bool("datafusion.execution.collect_statistics", false)
         .set_bool("datafusion.optimizer.repartition_sorts", false)
         .set_usize("datafusion.optimizer.max_passes", 2);
-    let context = SessionContext::new_with_config_rt(config, Arc::new(RuntimeEnv::default()));
+    let context = SessionContext::new_with_config_rt(config, environment);
     let catalog = Arc::new(MemoryCatalogProvider::new());
     catalog.register_schema("public", Arc::clone(schema) as _)?;
     context.register_catalog("run", catalog);

@@ -10,6 +10,7 @@ use trace_advisor::analyses::diff::Steps;
 use trace_advisor::analyses::{Range, Ranges};
 
 use crate::demo::Bottleneck;
+use crate::memory;
 use crate::output::Reader;
 
 const INPUT: &str = "Input";
@@ -60,6 +61,11 @@ pub(crate) enum Command {
     /// As Composer merges its own, for any number of ranks and any traces: all on one clock, the rank as process.
     /// To analyse a run, give the folder with the traces themselves: they say more.
     Merge(Merge),
+    /// Convert a run to Parquet, of any size, rank by rank
+    ///
+    /// The folder is a run: `check`, `sql`, `analyze`, `diff` and `tables` read it in place of the traces, and much
+    /// faster. Other programs read its tables: DIR/kernels/*.parquet. See docs/export.md.
+    Export(Export),
     /// Open a trace of a run in the Perfetto UI
     ///
     /// A server on this machine hands the trace, and nothing else, to the page, and ends when that is done. The
@@ -79,9 +85,9 @@ pub(crate) enum Command {
     Demo(Demo),
 }
 
-/// How a run is read.
+/// How files are read.
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Reading {
+pub(crate) struct Files {
     /// Read the Nth profile cycle of each rank; by default the last
     #[arg(long, value_name = "N", help_heading = INPUT)]
     pub(crate) cycle: Option<usize>,
@@ -94,6 +100,18 @@ pub(crate) struct Reading {
     /// Give up on a store or server that does not answer for so long (30 unless set)
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = INPUT)]
     pub(crate) timeout: Option<Duration>,
+}
+
+/// How a run is read.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Reading {
+    #[command(flatten)]
+    pub(crate) files: Files,
+    /// Memory for tables and queries, e.g. 4GiB or 512MB (half of what the machine has unless set). The tables of a
+    /// larger run are read from Parquet while they are asked about; traces are converted first, in the folder for
+    /// temporary files
+    #[arg(long, value_name = "SIZE", value_parser = memory::bytes, help_heading = INPUT)]
+    pub(crate) memory_limit: Option<u64>,
     #[command(flatten)]
     pub(crate) part: Part,
     /// Set a parameter of the analyses, e.g. `short_kernel_us=10`
@@ -533,6 +551,25 @@ pub(crate) enum AugmentPart {
     CriticalPath,
     /// What `check` finds, where it shows
     Findings,
+}
+
+/// `advisor export`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Export {
+    /// A run: a trace file, or the folder with the traces of all ranks
+    #[arg(value_name = "PATH", help_heading = INPUT)]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) files: Files,
+    /// Folder to write to; it is made if it is not there
+    #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
+    pub(crate) to: PathBuf,
+    /// Replace DIR if it is an export; anything else is never replaced
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) force: bool,
+    /// Print what each stage took to stderr
+    #[arg(long, help_heading = LOGGING)]
+    pub(crate) timings: bool,
 }
 
 /// `advisor open`.

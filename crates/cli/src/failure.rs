@@ -129,6 +129,10 @@ fn ingest_help(error: &trace_advisor::ingest::Error) -> Option<String> {
                 .to_owned()
         }
         Error::Store { address, problem, .. } => return store_help(address, *problem),
+        Error::Export { reason, .. } if reason.contains("version") => {
+            "export the traces again, with this version".to_owned()
+        }
+        Error::Occupied { .. } => "give a folder that is empty or not there yet".to_owned(),
         Error::Exists { is_source: true, .. } => "give another folder with -o".to_owned(),
         Error::Exists { .. } => "--force overwrites it".to_owned(),
         _ => return None,

@@ -11,6 +11,7 @@ mod console;
 pub mod demo;
 mod exit;
 mod failure;
+mod memory;
 mod output;
 mod progress;
 pub mod rates;

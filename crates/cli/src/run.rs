@@ -7,37 +7,69 @@ use anyhow::Context as _;
 use trace_advisor::advisor::{Problem, RuleSource};
 use trace_advisor::analyses::{DeviceMistake, Params, Selection, catalog, check_devices};
 use trace_advisor::ingest::Options;
+use trace_advisor::trace_model::Warning;
 use trace_advisor::{OpenOptions, Run};
 
 use crate::Console;
-use crate::args::{Part, Reading};
+use crate::args::{Files, Part, Reading};
 use crate::failure::{RuleProblems, helped};
+use crate::memory;
 use crate::progress::Bar;
 use crate::render::clean::clean;
 
-/// Reads the run at `path`.
-pub(crate) fn open(path: &Path, reading: &Reading, console: &Console) -> anyhow::Result<Run> {
-    let Reading { cycle, trial, timeout, .. } = *reading;
-    let mut ingest = Options { cycle, trial, timeout, ..Options::default() };
-    if let Some(bytes) = reading.max_json_bytes {
-        ingest.max_json_bytes = bytes;
+/// Opens the run at `path`.
+pub(crate) fn open(path: &Path, reading: &Reading, console: &mut Console) -> anyhow::Result<Run> {
+    let limit = reading.memory_limit.or_else(memory::half);
+    let run = open_within(limit, path, reading, console)?;
+    if run.was_exported() {
+        let limit = limit.unwrap_or_default();
+        writeln!(
+            console.err,
+            "{} is larger than the memory limit ({:.1} GiB): it was converted to Parquet in {}, which `advisor \
+             export` keeps",
+            clean(&run.location().to_string()),
+            limit as f64 / f64::from(1 << 30),
+            std::env::temp_dir().display(),
+        )?;
     }
+    Ok(run)
+}
+
+/// Opens the run at `path` with all its tables in memory.
+pub(crate) fn open_whole(path: &Path, reading: &Reading, console: &Console) -> anyhow::Result<Run> {
+    open_within(None, path, reading, console)
+}
+
+fn open_within(
+    memory_bytes: Option<u64>,
+    path: &Path,
+    reading: &Reading,
+    console: &Console,
+) -> anyhow::Result<Run> {
+    let ingest = ingest_options(&reading.files);
     let selection = selection(&reading.part);
-    let options = OpenOptions { ingest, params: params(reading)?, selection };
+    let options = OpenOptions { ingest, params: params(reading)?, selection, memory_bytes };
     let bar = Bar::new(console.err_is_terminal);
     Ok(Run::open_with(path, &options, &bar)?)
 }
 
+/// How files are read.
+pub(crate) fn ingest_options(files: &Files) -> Options {
+    let Files { cycle, trial, max_json_bytes, timeout } = *files;
+    Options { cycle, trial, timeout, max_json_bytes: max_json_bytes.unwrap_or_default() }
+}
+
 /// The options of a reading as they are given, for commands that are to read the same.
 pub(crate) fn options(reading: &Reading) -> Vec<String> {
-    let Reading { cycle, trial, max_json_bytes, timeout, part, set, include_last_step, .. } =
-        reading;
+    let Reading { files, memory_limit, part, set, include_last_step, .. } = reading;
+    let Files { cycle, trial, max_json_bytes, timeout } = files;
     let between = Selection { between: part.between, ..Selection::default() }.to_string();
     let values = [
         ("--cycle", cycle.map(|v| v.to_string())),
         ("--trial", trial.map(|v| v.to_string())),
         ("--max-json-bytes", max_json_bytes.map(|v| v.to_string())),
         ("--timeout", timeout.map(|v| v.as_secs_f64().to_string())),
+        ("--memory-limit", memory_limit.map(|v| v.to_string())),
         ("--ranks", part.ranks.as_ref().map(ToString::to_string)),
         ("--steps", part.steps.map(|v| v.to_string())),
         ("--between", between.strip_prefix("between ").map(str::to_owned)),
@@ -107,7 +139,12 @@ fn device_table(file: &Path) -> anyhow::Result<String> {
 
 /// What could not be read, on stderr.
 pub(crate) fn print_warnings(run: &Run, console: &mut Console) -> io::Result<()> {
-    for warning in run.warnings() {
+    warn_of(run.warnings(), console)
+}
+
+/// Warnings, on stderr.
+pub(crate) fn warn_of(warnings: &[Warning], console: &mut Console) -> io::Result<()> {
+    for warning in warnings {
         let place =
             if warning.file.is_empty() { String::new() } else { format!("{}: ", warning.file) };
         let times =

@@ -3,9 +3,10 @@
 use std::io;
 
 use crate::error::Error;
+use crate::export::manifest;
 use crate::formats::{Format, Recognised, recognise};
 use crate::source;
-use crate::storage::{self, Entry, File, Place};
+use crate::storage::{self, Entry, File, Folder, Place};
 
 /// Enough text to see what a file is, metadata in front included.
 pub(crate) const PREFIX: usize = 64 << 10;
@@ -21,6 +22,9 @@ pub(crate) struct Found {
     pub(crate) skipped: Vec<String>,
     /// Metrics below folders with metrics.
     pub(crate) aside: Vec<String>,
+    /// The folder and its manifest, if it is an export: then there is nothing else.
+    pub(crate) export: Option<(Folder, File)>,
+    manifest: Option<File>,
     /// The first that could not be looked at, and why.
     refused: Option<(String, io::Error)>,
 }
@@ -33,6 +37,8 @@ pub(crate) struct Candidate {
     /// Path relative to the run.
     pub(crate) file: String,
     pub(crate) bytes: u64,
+    /// Bytes of its text, about.
+    pub(crate) json_bytes: u64,
 }
 
 /// What is looked for in folders at one depth.
@@ -71,7 +77,9 @@ pub(crate) fn discover(run: Place, name: &str) -> Result<Found, Error> {
             let io = |e| Error::read(name, e);
             let bytes = stored.bytes().map_err(io)?;
             // A file that was named is read: if it is none of ours, the reader says why.
-            let head = source::prefix(stored.head(PREFIX).map_err(io)?, PREFIX);
+            let head = stored.head(PREFIX).map_err(io)?;
+            let json_bytes = source::text_bytes(&stored, bytes, &head);
+            let head = source::prefix(head, PREFIX);
             let format = match head.as_deref().map(recognise) {
                 Some(Recognised::Trace(format)) => format,
                 Some(Recognised::Other(what)) if !what.starts_with("JSON") => {
@@ -79,7 +87,7 @@ pub(crate) fn discover(run: Place, name: &str) -> Result<Found, Error> {
                 }
                 _ => Format::Kineto,
             };
-            found.traces.push(Candidate { format, stored, file, bytes });
+            found.traces.push(Candidate { format, stored, file, bytes, json_bytes });
             return Ok(found);
         }
         Place::Folder(root) => root,
@@ -94,6 +102,10 @@ pub(crate) fn discover(run: Place, name: &str) -> Result<Found, Error> {
             storage::look_into(files, PREFIX, |entry, head| {
                 look_at(entry, head, wanted, &mut found)
             })?;
+        }
+        if let Some(manifest) = found.manifest.take() {
+            found.export = Some((root, manifest));
+            return Ok(found);
         }
         let has_timeline = found.traces.iter().any(|t| t.format == Format::Kineto);
         let has_metrics = found.traces.iter().any(|t| Wanted::Metrics.takes(t.format));
@@ -122,6 +134,14 @@ fn look_at(
     found: &mut Found,
 ) -> Result<(), Error> {
     let Entry { file: stored, name: file, bytes } = entry;
+    if let Ok(head) = &head
+        && manifest::is_manifest(&file, head)
+    {
+        found.manifest = Some(stored);
+        return Ok(());
+    }
+    let text_bytes = |head: &[u8]| source::text_bytes(&stored, bytes, head);
+    let json_bytes = head.as_deref().map_or(bytes, text_bytes);
     let what = match head.map(|head| source::prefix(head, PREFIX)) {
         Err(error) if storage::is_outage(&error) => return Err(Error::read(file, error)),
         Err(_) | Ok(None) if wanted == Wanted::Metrics => return Ok(()),
@@ -138,7 +158,7 @@ fn look_at(
     };
     match what {
         Recognised::Trace(format) if wanted.takes(format) => {
-            found.traces.push(Candidate { format, stored, file, bytes });
+            found.traces.push(Candidate { format, stored, file, bytes, json_bytes });
         }
         _ if wanted == Wanted::Metrics => {}
         Recognised::Trace(_) => found.aside.push(file),

@@ -41,6 +41,20 @@ pub enum Error {
         /// It is the very trace that was to be copied.
         is_source: bool,
     },
+    /// The folder to write to is no folder, or holds something that is no export.
+    #[error("{} is there and is no export", path.display())]
+    Occupied {
+        /// Where the export was to be written.
+        path: PathBuf,
+    },
+    /// An export, or part of it, is of no use.
+    #[error("the export {path}: {reason}")]
+    Export {
+        /// The export, without anything secret.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The folder holds no file that is a profiler trace.
     #[error("{}: no profiler trace found{}", path.display(), seen(skipped))]
     NoTrace {
@@ -80,6 +94,18 @@ pub enum StoreProblem {
 }
 
 impl Error {
+    /// An export cannot take the place of the traces it was made from.
+    pub fn only_tables(path: String) -> Self {
+        let reason =
+            "it holds tables, not the traces themselves: give the folder that it was made from";
+        Self::Export { path, reason: reason.to_owned() }
+    }
+
+    /// Writing failed.
+    pub(crate) fn write(path: impl Into<PathBuf>, source: io::Error) -> Self {
+        Self::Write { path: path.into(), source }
+    }
+
     /// Reading failed; errors of stores say so.
     pub(crate) fn read(path: impl Into<PathBuf>, source: io::Error) -> Self {
         let path = path.into();

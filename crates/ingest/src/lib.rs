@@ -11,7 +11,7 @@
 //! address. Execution traces are linked to the profiler traces they were recorded with; memory snapshots
 //! (`.pickle`) and memory timelines are put on their clock, and so are metrics of Determined's profiler (JSON,
 //! CSV, `pg_dump` text), of one trial a run. Files are read in parallel, and so are slices of
-//! one file. What is wrong with part of the input comes back as counted [`trace_model::Warning`]s; only a
+//! one file. [`export`] makes a folder of Parquet of a run of any size, which is read as a run too. What is wrong with part of the input comes back as counted [`trace_model::Warning`]s; only a
 //! run of which nothing can be used is an [`Error`].
 
 mod augment;
@@ -20,6 +20,7 @@ mod composer_files;
 mod discover;
 mod enrich;
 mod error;
+mod export;
 mod formats;
 mod json;
 mod location;
@@ -27,6 +28,7 @@ mod memory_files;
 mod merge;
 mod metrics_files;
 mod number;
+mod opened;
 #[cfg(feature = "cloud")]
 mod remote;
 mod run;
@@ -34,6 +36,7 @@ mod sink;
 mod source;
 mod storage;
 mod stored;
+mod timeline;
 mod warnings;
 
 use std::path::Path;
@@ -43,9 +46,11 @@ use trace_model::Dataset;
 
 pub use augment::{Copy, Packing, copy_with};
 pub use error::{Error, StoreProblem};
+pub use export::{Export, Exported, export, export_dataset};
 pub use formats::kineto::{CATEGORY, EventWriter, Lane};
 pub use location::Location;
 pub use merge::{Merge, Merged, merge};
+pub use opened::{Opened, open};
 pub use sink::write_parquet;
 pub use stored::{Stored, stored, traces};
 
@@ -86,7 +91,7 @@ impl Progress for NoProgress {
     fn file_done(&self, _: &str) {}
 }
 
-/// Reads a run: a trace file, or a folder of them; a path or an address, see [`Location`].
+/// Reads a run: a trace file, a folder of them, or an [`Export`]; a path or an address, see [`Location`].
 ///
 /// # Errors
 /// If the path cannot be read, holds no trace, or none of its traces is usable.
@@ -103,5 +108,5 @@ pub fn read_location(
     options: &Options,
     progress: &dyn Progress,
 ) -> Result<Dataset, Error> {
-    run::read(run, options, progress)
+    open(run, options)?.read(options, progress)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::error::Error;
 #[cfg(feature = "cloud")]
 use crate::remote::Address;
-use crate::storage::{Folder, Place};
+use crate::storage::Place;
 
 /// Schemes of addresses, `scheme://...`; any other text is a path.
 const SCHEMES: [&str; 10] =
@@ -67,11 +67,7 @@ impl Location {
     pub(crate) fn file(&self, name: &str) -> Result<crate::storage::File, Error> {
         match self.place(None)? {
             Place::File { file, .. } => Ok(file),
-            Place::Folder(folder) => match folder {
-                Folder::Local(path) => Ok(crate::storage::File::Local(path.join(name))),
-                #[cfg(feature = "cloud")]
-                Folder::Remote(folder) => Ok(crate::storage::File::Remote(folder.object(name)?)),
-            },
+            Place::Folder(folder) => folder.file(name),
         }
     }
 }

@@ -40,9 +40,9 @@ impl Memory {
 }
 
 /// Gives each file its rank: as its name says, else that of the only trace, else the first one.
-pub(crate) fn assign(
+pub(crate) fn assign<T>(
     files: Vec<(String, Memory)>,
-    members: &[Member],
+    members: &[Member<T>],
     warnings: &mut Vec<Warning>,
 ) -> Vec<Placed> {
     let only = match members {

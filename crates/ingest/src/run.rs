@@ -8,7 +8,7 @@ use trace_model::{Dataset, RunInfo, Source, TableSet, Warning};
 
 use crate::companions::{self, Companion};
 use crate::composer_files;
-use crate::discover::{self, Candidate};
+use crate::discover::{self, Candidate, Found};
 use crate::error::Error;
 use crate::formats::composer;
 use crate::formats::determined::{self, Metrics};
@@ -21,12 +21,43 @@ use crate::memory_files::{self, Memory, Placed};
 use crate::metrics_files::{self, Trial};
 use crate::source::{self, Input, Limit};
 use crate::storage::{self, Place};
+use crate::timeline::{self, Placement, Timeline};
 use crate::warnings;
 use crate::{Options, Progress};
 
+/// The files of a run, found but not read.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// As the user gave it.
+    pub(crate) name: String,
+    pub(crate) found: Found,
+    /// It is one file, not a folder.
+    pub(crate) is_file: bool,
+}
+
+/// Finds the files of a run.
+pub(crate) fn find(run: &Location, options: &Options) -> Result<Run, Error> {
+    let name = run.to_string();
+    let place = run.place(options.timeout)?;
+    let is_file = matches!(place, Place::File { .. });
+    let found = discover::discover(place, &name)?;
+    Ok(Run { name, found, is_file })
+}
+
+impl Run {
+    fn begin(&self, progress: &dyn Progress) {
+        let traces = &self.found.traces;
+        progress.begin(traces.len(), traces.iter().map(|candidate| candidate.bytes).sum());
+    }
+
+    fn has(&self, format: Format) -> bool {
+        self.found.traces.iter().any(|candidate| candidate.format == format)
+    }
+}
+
 /// A timeline that was read, with the rank it was given.
-pub(crate) struct Member {
-    pub(crate) trace: Trace,
+pub(crate) struct Member<T = Trace> {
+    pub(crate) trace: T,
     pub(crate) file: String,
     pub(crate) rank: i32,
     /// The files that the trace was made of; `shift_ns` is what was added to times already.
@@ -37,14 +68,14 @@ pub(crate) struct Member {
     pub(crate) is_synchronised: bool,
 }
 
-impl Member {
-    pub(crate) fn new(trace: Trace, file: String, rank: i32, rank_from: &'static str) -> Self {
+impl<T: Timeline> Member<T> {
+    pub(crate) fn new(trace: T, file: String, rank: i32, rank_from: &'static str) -> Self {
         let source = Source {
             file: file.clone(),
             format: "kineto",
             rank,
             rank_from,
-            json_bytes: trace.json_bytes,
+            json_bytes: trace.json_bytes(),
             events: trace.events(),
             shift_ns: 0,
         };
@@ -59,48 +90,188 @@ impl Member {
 }
 
 /// What a file turned out to be.
-enum Content {
-    Timeline(Box<Trace>),
+pub(crate) enum Content<T = Trace> {
+    Timeline(Box<T>),
     Composer(Box<composer::Recording>),
     ExecutionTrace(Box<Recording>),
     Memory(Memory),
     Metrics(Box<Metrics>),
 }
 
-/// Reads a run: a trace file, or a folder of them.
-pub(crate) fn read(
-    run: &Location,
-    options: &Options,
-    progress: &dyn Progress,
-) -> Result<Dataset, Error> {
-    let name = run.to_string();
-    let place = run.place(options.timeout)?;
-    let is_file = matches!(place, Place::File { .. });
-    let found = discover::discover(place, &name)?;
-    progress.begin(found.traces.len(), found.traces.iter().map(|c| c.bytes).sum());
-    let limit = Limit { max_json_bytes: options.max_json_bytes };
+/// The files of a run, by what they are.
+pub(crate) struct Files<T = Trace> {
+    traces: Vec<(String, T)>,
+    composer: Vec<composer::Recording>,
+    recordings: Vec<(String, Recording)>,
+    memory: Vec<(String, Memory)>,
+    metrics: Vec<(String, Metrics)>,
+    /// There is nothing but metrics.
+    only_metrics: bool,
+    warnings: Vec<Warning>,
+}
+
+/// Reads the traces of a run, all of them at once.
+pub(crate) fn read(run: Run, options: &Options, progress: &dyn Progress) -> Result<Dataset, Error> {
+    run.begin(progress);
     // PyTorch's traces beside Composer's are complete only with those: they are enriched later.
-    let is_joined = found.traces.iter().any(|candidate| candidate.format == Format::Composer);
-    let mut results = read_files(&found.traces, is_joined, limit, progress);
+    let is_joined = run.has(Format::Composer);
+    let limit = Limit { max_json_bytes: options.max_json_bytes };
+    let read = |is_joined| {
+        read_files(&run.found.traces, progress, |candidate| {
+            read_file(candidate, is_joined, limit, progress)
+        })
+    };
+    let mut results = read(is_joined);
     let is_composers = |result: &Result<Content, Lost>| matches!(result, Ok(Content::Composer(_)));
     let is_late = !is_joined && results.iter().any(is_composers);
     if is_late {
         // Composer's files that do not look it from their start.
-        results = read_files(&found.traces, true, limit, progress);
+        results = read(true);
     }
     let is_joined = is_joined || is_late;
 
-    let mut warnings = Vec::new();
-    let (mut traces, mut recordings, mut memory) = (Vec::new(), Vec::new(), Vec::new());
-    let mut composer = Vec::new();
-    let mut metrics = Vec::new();
+    let name = run.name.clone();
+    let mut files = sort(run, results)?;
+    let warnings = &mut files.warnings;
+    let members = assign_ranks(files.traces, warnings);
+    let (joined, members) = composer_files::join(files.composer, members, options.cycle, warnings);
+    let mut members = choose_cycles(members, options.cycle, warnings);
+    if is_joined {
+        members.extend(joined);
+        members.sort_by_key(|member| member.rank);
+        members = members
+            .into_par_iter()
+            .map(|member| Member { trace: member.trace.enrich(), ..member })
+            .collect();
+    }
+    check_world(&members, warnings);
+    let companions = companions::assign(files.recordings, &members, warnings);
+    let memory = memory_files::assign(files.memory, &members, warnings);
+    let trial = match metrics_files::assign(files.metrics, &members, options.trial, warnings) {
+        Ok(trial) => trial,
+        Err(nothing) if files.only_metrics => return Err(nothing.error(&name)),
+        Err(nothing) => {
+            warnings.push(nothing.warning());
+            None
+        }
+    };
+    let beside = Beside { companions, memory, trial };
+    let place = |members: Vec<(Trace, Placement)>| {
+        let parts: Vec<TableSet> = members
+            .into_par_iter()
+            .map(|(trace, placement)| timeline::tables(trace, placement))
+            .collect();
+        let mut tables = TableSet::default();
+        for (name, batch) in parts
+            .iter()
+            .flat_map(|part| part.iter())
+            .flat_map(|(name, batches)| batches.iter().map(move |batch| (name, batch)))
+        {
+            tables.push(name, batch.clone());
+        }
+        tables
+    };
+    Ok(assemble(name, members, place, beside, files.warnings))
+}
+
+/// Whether timelines of these formats can be read one after the other, none of them needing another.
+pub(crate) fn is_separable(run: &Run) -> bool {
+    run.found.traces.iter().all(|candidate| {
+        matches!(candidate.format, Format::Kineto | Format::MemorySnapshot | Format::MemoryTimeline)
+    })
+}
+
+/// Reads the traces of a run one after the other; each is handed to `put_away` as soon as it is read, and what that
+/// makes of it to `place` at the end. `None` if they turn out to need each other. See [`is_separable`].
+pub(crate) fn read_apart<T: Timeline>(
+    run: Run,
+    options: &Options,
+    progress: &dyn Progress,
+    put_away: impl Fn(usize, &str, Trace) -> Result<T, Error> + Sync,
+    place: impl FnOnce(Vec<(T, Placement)>) -> TableSet,
+) -> Result<Option<Dataset>, Error> {
+    run.begin(progress);
+    let limit = Limit { max_json_bytes: options.max_json_bytes };
+    let read = |at: usize| {
+        let candidate = &run.found.traces[at];
+        Ok(match read_file(candidate, false, limit, progress)? {
+            Content::Timeline(trace) => {
+                let away = put_away(at, &candidate.file, *trace).map_err(Lost::Fatal)?;
+                Content::Timeline(Box::new(away))
+            }
+            Content::Memory(memory) => Content::Memory(memory),
+            Content::Composer(_) | Content::ExecutionTrace(_) | Content::Metrics(_) => {
+                return Err(Lost::Entangled);
+            }
+        })
+    };
+    let stored: Vec<&storage::File> = run.found.traces.iter().map(|c| &c.stored).collect();
+    let results = storage::reading(&stored, progress, |begun| {
+        let mut begun = begun.peekable();
+        let mut results: Vec<Result<Content<T>, Lost>> = Vec::with_capacity(stored.len());
+        loop {
+            let some = next_few(&mut begun, |at| run.found.traces[at].json_bytes);
+            if some.is_empty() {
+                return results;
+            }
+            results.par_extend(some.into_par_iter().map(&read));
+            if results.iter().any(|r| matches!(r, Err(Lost::Fatal(_) | Lost::Entangled))) {
+                return results;
+            }
+        }
+    });
+    if results.iter().any(|result| matches!(result, Err(Lost::Entangled))) {
+        return Ok(None);
+    }
+    let name = run.name.clone();
+    let mut files = sort(run, results)?;
+    let warnings = &mut files.warnings;
+    let members = assign_ranks(files.traces, warnings);
+    let members = choose_cycles(members, options.cycle, warnings);
+    check_world(&members, warnings);
+    let memory = memory_files::assign(files.memory, &members, warnings);
+    let beside = Beside { companions: Vec::new(), memory, trial: None };
+    Ok(Some(assemble(name, members, place, beside, files.warnings)))
+}
+
+/// Files to read side by side: many small ones or one large one, so that what is in memory at a time is bounded.
+fn next_few(
+    begun: &mut std::iter::Peekable<impl Iterator<Item = usize>>,
+    json_bytes: impl Fn(usize) -> u64,
+) -> Vec<usize> {
+    const JSON_AT_ONCE: u64 = 96 << 20;
+    let mut some = Vec::new();
+    let mut sum = 0;
+    while let Some(&at) = begun.peek() {
+        sum += json_bytes(at);
+        if !some.is_empty() && sum > JSON_AT_ONCE {
+            break;
+        }
+        some.extend(begun.next());
+    }
+    some
+}
+
+/// Sorts what was read by what it is; errors if that is nothing.
+fn sort<T>(run: Run, results: Vec<Result<Content<T>, Lost>>) -> Result<Files<T>, Error> {
+    let Run { name, found, is_file } = run;
+    let mut files = Files {
+        traces: Vec::new(),
+        composer: Vec::new(),
+        recordings: Vec::new(),
+        memory: Vec::new(),
+        metrics: Vec::new(),
+        only_metrics: false,
+        warnings: Vec::new(),
+    };
     for (candidate, result) in found.traces.into_iter().zip(results) {
         match result {
-            Ok(Content::Timeline(trace)) => traces.push((candidate.file, *trace)),
-            Ok(Content::Composer(recording)) => composer.push(*recording),
-            Ok(Content::ExecutionTrace(nodes)) => recordings.push((candidate.file, *nodes)),
-            Ok(Content::Memory(content)) => memory.push((candidate.file, content)),
-            Ok(Content::Metrics(content)) => metrics.push((candidate.file, *content)),
+            Ok(Content::Timeline(trace)) => files.traces.push((candidate.file, *trace)),
+            Ok(Content::Composer(recording)) => files.composer.push(*recording),
+            Ok(Content::ExecutionTrace(nodes)) => files.recordings.push((candidate.file, *nodes)),
+            Ok(Content::Memory(content)) => files.memory.push((candidate.file, content)),
+            Ok(Content::Metrics(content)) => files.metrics.push((candidate.file, *content)),
+            Err(Lost::Fatal(error)) => return Err(error),
             Err(Lost::Outage(error) | Lost::Unreadable(error)) if is_file => {
                 return Err(Error::read(name, error));
             }
@@ -108,16 +279,19 @@ pub(crate) fn read(
                 return Err(Error::read(format!("{name}: {}", candidate.file), error));
             }
             Err(lost) => {
-                warnings.push(run_warning("unreadable-file", candidate.file, lost.reason()));
+                let reason = lost.reason();
+                files.warnings.push(run_warning("unreadable-file", candidate.file, reason));
             }
         }
     }
-    let only_metrics =
-        traces.is_empty() && composer.is_empty() && recordings.is_empty() && memory.is_empty();
-    if only_metrics && metrics.is_empty() {
-        let first = warnings.into_iter().next();
+    files.only_metrics = files.traces.is_empty()
+        && files.composer.is_empty()
+        && files.recordings.is_empty()
+        && files.memory.is_empty();
+    if files.only_metrics && files.metrics.is_empty() {
+        let first = files.warnings.into_iter().next();
         return Err(first.map_or_else(
-            || Error::NoTrace { path: name.clone().into(), skipped: found.skipped.clone() },
+            || Error::NoTrace { path: name.into(), skipped: found.skipped.clone() },
             |w| Error::Unusable { file: w.file, reason: w.message },
         ));
     }
@@ -130,42 +304,24 @@ pub(crate) fn read(
         if found.skipped.len() > 8 {
             message.push_str(", ...");
         }
-        warnings.push(Warning { code: "skipped-file", file: String::new(), message, count });
+        files.warnings.push(Warning { code: "skipped-file", file: String::new(), message, count });
     }
-    warnings.extend(metrics_files::aside(&found.aside));
-    let members = assign_ranks(traces, &mut warnings);
-    let (joined, members) = composer_files::join(composer, members, options.cycle, &mut warnings);
-    let mut members = choose_cycles(members, options.cycle, &mut warnings);
-    if is_joined {
-        members.extend(joined);
-        members.sort_by_key(|member| member.rank);
-        members = members
-            .into_par_iter()
-            .map(|member| Member { trace: member.trace.enrich(), ..member })
-            .collect();
-    }
-    check_world(&members, &mut warnings);
-    let companions = companions::assign(recordings, &members, &mut warnings);
-    let memory = memory_files::assign(memory, &members, &mut warnings);
-    let trial = match metrics_files::assign(metrics, &members, options.trial, &mut warnings) {
-        Ok(trial) => trial,
-        Err(nothing) if only_metrics => return Err(nothing.error(&name)),
-        Err(nothing) => {
-            warnings.push(nothing.warning());
-            None
-        }
-    };
-    Ok(assemble(name, members, companions, memory, trial, warnings))
+    files.warnings.extend(metrics_files::aside(&found.aside));
+    Ok(files)
 }
 
 /// Why a file gives nothing.
-enum Lost {
+pub(crate) enum Lost {
     /// Its content is of no use.
     Unusable(String),
     /// It could not be read.
     Unreadable(io::Error),
     /// The store could not be asked: what the other files say would be half the truth.
     Outage(io::Error),
+    /// Something else than the file: there is no point in going on.
+    Fatal(Error),
+    /// It can only be read together with others.
+    Entangled,
 }
 
 impl Lost {
@@ -173,6 +329,8 @@ impl Lost {
         match self {
             Self::Unusable(reason) => reason.clone(),
             Self::Unreadable(error) | Self::Outage(error) => format!("cannot be read: {error}"),
+            Self::Fatal(error) => error.to_string(),
+            Self::Entangled => "belongs to other files".to_owned(),
         }
     }
 }
@@ -186,22 +344,16 @@ impl From<io::Error> for Lost {
 /// Reads files side by side, begun in their order; what each turned out to be, in their order.
 fn read_files(
     files: &[Candidate],
-    is_joined: bool,
-    limit: Limit,
     progress: &dyn Progress,
+    read: impl Fn(&Candidate) -> Result<Content, Lost> + Sync + Send,
 ) -> Vec<Result<Content, Lost>> {
     if !files.iter().any(|candidate| candidate.stored.is_far()) {
-        return files
-            .par_iter()
-            .map(|candidate| read_file(candidate, is_joined, limit, progress))
-            .collect();
+        return files.par_iter().map(read).collect();
     }
     let stored: Vec<&storage::File> = files.iter().map(|candidate| &candidate.stored).collect();
     storage::reading(&stored, progress, |begun| {
-        let mut results: Vec<(usize, Result<Content, Lost>)> = begun
-            .par_bridge()
-            .map(|at| (at, read_file(&files[at], is_joined, limit, progress)))
-            .collect();
+        let mut results: Vec<(usize, Result<Content, Lost>)> =
+            begun.par_bridge().map(|at| (at, read(&files[at]))).collect();
         results.sort_unstable_by_key(|(at, _)| *at);
         results.into_iter().map(|(_, result)| result).collect()
     })
@@ -258,7 +410,10 @@ pub(crate) fn run_warning(code: &'static str, file: String, message: String) -> 
 }
 
 /// Rank from the trace, else from the file name, else in order of names, skipping ranks in use.
-fn assign_ranks(traces: Vec<(String, Trace)>, warnings: &mut Vec<Warning>) -> Vec<Member> {
+fn assign_ranks<T: Timeline>(
+    traces: Vec<(String, T)>,
+    warnings: &mut Vec<Warning>,
+) -> Vec<Member<T>> {
     let mut used: BTreeSet<i32> = BTreeSet::new();
     let known: Vec<Option<(i32, &'static str)>> = traces
         .iter()
@@ -323,12 +478,12 @@ fn assign_ranks(traces: Vec<(String, Trace)>, warnings: &mut Vec<Warning>) -> Ve
 }
 
 /// Several files of one rank: one cycle is kept.
-fn choose_cycles(
-    members: Vec<Member>,
+fn choose_cycles<T: Timeline>(
+    members: Vec<Member<T>>,
     cycle: Option<usize>,
     warnings: &mut Vec<Warning>,
-) -> Vec<Member> {
-    let mut by_rank: BTreeMap<i32, Vec<Member>> = BTreeMap::new();
+) -> Vec<Member<T>> {
+    let mut by_rank: BTreeMap<i32, Vec<Member<T>>> = BTreeMap::new();
     for member in members {
         by_rank.entry(member.rank).or_default().push(member);
     }
@@ -343,17 +498,18 @@ fn choose_cycles(
 
 /// The files of one rank in order of time: cycles if they follow each other, duplicates if they overlap (the
 /// first is kept).
-pub(crate) fn cycles(
+pub(crate) fn cycles<T: Timeline>(
     rank: i32,
-    mut files: Vec<Member>,
+    mut files: Vec<Member<T>>,
     warnings: &mut Vec<Warning>,
-) -> Vec<Member> {
-    let time = |m: &Member| {
+) -> Vec<Member<T>> {
+    let time = |m: &Member<T>| {
         let base = m.trace.base_time_ns().unwrap_or(0);
-        (base.saturating_add(m.trace.start_ns), base.saturating_add(m.trace.end_ns))
+        let (start, end) = m.trace.extent();
+        (base.saturating_add(start), base.saturating_add(end))
     };
     files.sort_by(|a, b| (time(a), &a.file).cmp(&(time(b), &b.file)));
-    let mut cycles: Vec<Member> = Vec::new();
+    let mut cycles: Vec<Member<T>> = Vec::new();
     for member in files {
         match cycles.last() {
             Some(last) if time(&member).0 < time(last).1 || time(&member) == time(last) => {
@@ -370,12 +526,12 @@ pub(crate) fn cycles(
 }
 
 /// One of the cycles of a rank, of which there is at least one: the one that was asked for, else the last.
-pub(crate) fn choose_cycle(
+pub(crate) fn choose_cycle<T: Timeline>(
     rank: i32,
-    mut cycles: Vec<Member>,
+    mut cycles: Vec<Member<T>>,
     cycle: Option<usize>,
     warnings: &mut Vec<Warning>,
-) -> Member {
+) -> Member<T> {
     let count = cycles.len();
     let chosen = cycle.map_or(count, |c| c.clamp(1, count)) - 1;
     if count > 1 {
@@ -390,7 +546,7 @@ pub(crate) fn choose_cycle(
 }
 
 /// Says so when the traces speak of more ranks than there are files.
-fn check_world(members: &[Member], warnings: &mut Vec<Warning>) {
+fn check_world<T: Timeline>(members: &[Member<T>], warnings: &mut Vec<Warning>) {
     let Some(world) = members.iter().filter_map(|m| m.trace.world_size()).max() else { return };
     let present = members.len();
     if usize::try_from(world).is_ok_and(|world| world > present) {
@@ -401,64 +557,69 @@ fn check_world(members: &[Member], warnings: &mut Vec<Warning>) {
     }
 }
 
-/// Puts all ranks on one clock and builds the tables.
-fn assemble(
-    path: String,
-    members: Vec<Member>,
+/// What a run has beside its timelines.
+struct Beside {
     companions: Vec<Companion>,
     memory: Vec<Placed>,
     trial: Option<Trial>,
+}
+
+/// Puts all ranks on one clock and builds the tables; those of the timelines are what `place` makes of them.
+fn assemble<T: Timeline>(
+    path: String,
+    members: Vec<Member<T>>,
+    place: impl FnOnce(Vec<(T, Placement)>) -> TableSet,
+    beside: Beside,
     mut warnings: Vec<Warning>,
 ) -> Dataset {
     let has_timeline = !members.is_empty();
     let single = members.len() == 1;
-    let absolute = |m: &Member| m.base_time_ns().map(|base| base + m.trace.start_ns);
+    let start = |m: &Member<T>| m.trace.extent().0;
+    let absolute = |m: &Member<T>| m.base_time_ns().map(|base| base + start(m));
     let zero = members.iter().filter_map(absolute).min();
     let all_absolute = members.iter().all(|m| m.base_time_ns().is_some());
     // Without absolute times, traces that overlap as written probably share a clock.
-    let first = members.iter().map(|m| m.trace.start_ns).min().unwrap_or(0);
-    let overlap = members.iter().map(|m| m.trace.start_ns).max()
-        < members.iter().map(|m| m.trace.end_ns).min();
+    let first = members.iter().map(start).min().unwrap_or(0);
+    let overlap =
+        members.iter().map(start).max() < members.iter().map(|m| m.trace.extent().1).min();
 
-    // What is added to the times of a trace, the absolute time of zero, and how sure that is.
-    let clock = |member: &Member| match (member.base_time_ns(), zero) {
-        (Some(base), Some(zero)) => {
-            let clock = match (single, member.is_synchronised) {
-                (true, _) => "single",
-                (false, true) => "synchronised",
-                (false, false) => "absolute",
-            };
-            (base - zero, Some(zero), clock)
-        }
-        _ if single => (-member.trace.start_ns, None, "single"),
-        _ if overlap && zero.is_none() => (-first, None, "relative"),
-        _ => (-member.trace.start_ns, None, "relative"),
+    let placement = |member: &Member<T>| {
+        let (shift_ns, base_time_ns, clock) = match (member.base_time_ns(), zero) {
+            (Some(base), Some(zero)) => {
+                let clock = match (single, member.is_synchronised) {
+                    (true, _) => "single",
+                    (false, true) => "synchronised",
+                    (false, false) => "absolute",
+                };
+                (base - zero, Some(zero), clock)
+            }
+            _ if single => (-start(member), None, "single"),
+            _ if overlap && zero.is_none() => (-first, None, "relative"),
+            _ => (-start(member), None, "relative"),
+        };
+        Placement { rank: member.rank, shift_ns, base_time_ns, clock }
     };
 
     let mut info = RunInfo { path, ..RunInfo::default() };
-    let parts: Vec<(TableSet, i64)> = {
-        for member in &members {
-            warnings.extend(member.trace.warnings());
-            info.ranks.push(member.rank);
-            info.steps = info.steps.max(member.trace.steps());
-            let shift_ns = clock(member).0;
-            info.sources.extend(member.sources.iter().cloned().map(|source| {
-                let shift_ns = source.shift_ns + shift_ns;
-                Source { shift_ns, ..source }
-            }));
-        }
-        members
-            .into_par_iter()
-            .map(|member| {
-                let (shift, base, clock) = clock(&member);
-                let trace = member.trace;
-                let end_ns = trace.end_ns + shift;
-                let mut tables = TableSet::default();
-                trace.into_tables(&mut tables, member.rank, shift, base, clock);
-                (tables, end_ns)
-            })
-            .collect()
-    };
+    for member in &members {
+        warnings.extend(member.trace.warnings());
+        info.ranks.push(member.rank);
+        info.steps = info.steps.max(member.trace.steps());
+        let shift_ns = placement(member).shift_ns;
+        info.wall_ns = info.wall_ns.max(member.trace.extent().1 + shift_ns);
+        info.sources.extend(member.sources.iter().cloned().map(|source| {
+            let shift_ns = source.shift_ns + shift_ns;
+            Source { shift_ns, ..source }
+        }));
+    }
+    let members: Vec<(T, Placement)> = members
+        .into_iter()
+        .map(|member| {
+            let placement = placement(&member);
+            (member.trace, placement)
+        })
+        .collect();
+    let mut tables = place(members);
     if has_timeline && !single && !all_absolute {
         warnings.push(run_warning(
             "unaligned-clocks",
@@ -466,15 +627,7 @@ fn assemble(
             "the traces do not say when they were recorded: times of different ranks cannot be compared".to_owned(),
         ));
     }
-    let mut tables = TableSet::default();
-    for (part, end_ns) in parts {
-        info.wall_ns = info.wall_ns.max(end_ns);
-        for (name, batches) in part.iter() {
-            for batch in batches {
-                tables.push(name, batch.clone());
-            }
-        }
-    }
+    let Beside { companions, memory, trial } = beside;
     for companion in companions {
         info.sources.push(companion.source());
         if !has_timeline {

@@ -179,6 +179,21 @@ pub(crate) fn is_gzip(file: &File) -> io::Result<bool> {
     Ok(file.head(2)? == GZIP_MAGIC)
 }
 
+/// How long the text of a file is, about; `head` is how it begins.
+pub(crate) fn text_bytes(file: &File, bytes: u64, head: &[u8]) -> u64 {
+    /// What traces compress to, about.
+    const USUAL_RATIO: u64 = 16;
+    if !head.starts_with(&GZIP_MAGIC) {
+        return bytes;
+    }
+    let usual = bytes.saturating_mul(USUAL_RATIO);
+    // The last four bytes of a member say how long its text is, modulo 2^32.
+    match file.tail() {
+        Some(tail) if usual < 1 << 32 => u64::from(u32::from_le_bytes(tail)).max(bytes),
+        _ => usual,
+    }
+}
+
 /// The text of a gzip file of one member in one go; `None` if it is too long for that, has several
 /// members, or is damaged: the streaming decoder then gets what there is.
 fn inflate_whole(packed: &[u8], limit: u64) -> Option<Vec<u8>> {

@@ -1,7 +1,7 @@
 //! The only access to input: files and folders, on this machine or in a store.
 
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use crate::Progress;
@@ -24,6 +24,7 @@ pub(crate) enum Place {
 }
 
 /// A folder.
+#[derive(Debug)]
 pub(crate) enum Folder {
     Local(PathBuf),
     #[cfg(feature = "cloud")]
@@ -71,6 +72,17 @@ impl Folder {
             }
             #[cfg(feature = "cloud")]
             _ => Ok((Vec::new(), Vec::new())),
+        }
+    }
+}
+
+impl Folder {
+    /// One of its files, by its name in the folder, with `/`.
+    pub(crate) fn file(&self, name: &str) -> Result<File, Error> {
+        match self {
+            Self::Local(path) => Ok(File::Local(path.join(name))),
+            #[cfg(feature = "cloud")]
+            Self::Remote(folder) => Ok(File::Remote(folder.object(name)?)),
         }
     }
 }
@@ -145,6 +157,16 @@ impl File {
             #[cfg(feature = "cloud")]
             Self::Remote(object) => Ok(object.head(want)),
         }
+    }
+
+    /// Its last four bytes, where they are cheap to have.
+    pub(crate) fn tail(&self) -> Option<[u8; 4]> {
+        let Self::Local(path) = self else { return None };
+        let mut tail = [0; 4];
+        let mut file = fs::File::open(path).ok()?;
+        file.seek(SeekFrom::End(-4)).ok()?;
+        file.read_exact(&mut tail).ok()?;
+        Some(tail)
     }
 
     /// Where it is, if it is on this machine.

@@ -29,6 +29,9 @@ impl fmt::Debug for Stored {
 /// If the location cannot be read, or holds no trace.
 pub fn traces(run: &Location, options: &Options) -> Result<Vec<String>, Error> {
     let found = discover::discover(run.place(options.timeout)?, &run.to_string())?;
+    if found.export.is_some() {
+        return Err(Error::only_tables(run.to_string()));
+    }
     let is_timeline = |format| matches!(format, Format::Kineto | Format::Composer);
     let timelines = found.traces.into_iter().filter(|t| is_timeline(t.format));
     Ok(timelines.map(|trace| trace.file).collect())

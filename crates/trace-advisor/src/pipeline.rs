@@ -1,14 +1,15 @@
 //! The one place where the parts are wired: ingest, the views that rules need, metrics, rules.
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use advisor::{EvidenceQuery, Report, RuleQuery, RuleSet};
-use analyses::{Params, Selection, Session};
+use analyses::{Params, Selection, Session, Tables};
 use arrow::array::AsArray;
 use ingest::{Location, NoProgress, Progress};
-use trace_model::{MetricTable, RecordBatch, RunInfo, TableSet, Warning};
+use tempfile::TempDir;
+use trace_model::{Dataset, MetricTable, RecordBatch, RunInfo, TableSet, TableSource, Warning};
 
 use crate::error::Error;
 
@@ -21,6 +22,10 @@ pub struct OpenOptions {
     pub params: Params,
     /// Which part of the run is asked about.
     pub selection: Selection,
+    /// Bytes of memory that tables and queries may take, see [`Session::open`]; no limit by default. The tables of a
+    /// larger run are read from an export while they are asked about; if it is not one, it is exported first, to a
+    /// folder for temporary files that goes with the [`Run`].
+    pub memory_bytes: Option<u64>,
 }
 
 /// What one stage of the pipeline took.
@@ -41,16 +46,30 @@ pub struct Cost {
     pub elapsed: Duration,
 }
 
-/// A run in memory, ready for questions.
+/// A run, ready for questions.
 #[derive(Debug)]
 pub struct Run {
     location: Location,
     info: RunInfo,
     warnings: Vec<Warning>,
+    /// Of a run that is not in memory, only the table `ranks` and what is about the run as a whole.
     tables: TableSet,
+    source: Option<Arc<dyn TableSource>>,
+    is_export: bool,
     params: Params,
+    memory_bytes: Option<u64>,
     session: Session,
     stages: Mutex<Vec<Stage>>,
+    /// What was exported on the way; removed after everything that reads it is gone.
+    scratch: Option<TempDir>,
+}
+
+/// The tables of a run, or where they come from.
+struct Contents {
+    dataset: Dataset,
+    source: Option<Arc<dyn TableSource>>,
+    is_export: bool,
+    scratch: Option<TempDir>,
 }
 
 impl Run {
@@ -67,26 +86,27 @@ impl Run {
     ) -> Result<Self, Error> {
         let start = Instant::now();
         let location = Location::parse(path)?;
-        let mut dataset = ingest::read_location(&location, &options.ingest, progress)?;
-        if !options.selection.is_everything() {
-            dataset.tables = options.selection.apply(&dataset.tables)?;
-            options.selection.describe(&dataset.tables, &mut dataset.run);
-        }
+        let contents = Contents::read(&location, options, progress)?;
+        let Contents { dataset, source, is_export, scratch } = contents;
         let read = Stage { name: "read", elapsed: start.elapsed() };
         let start = Instant::now();
-        // Batches are shared: the copy costs a few pointers.
-        let session = Session::new(dataset.tables.clone(), options.params.clone())?;
-        let params = options.params.clone();
-        let ready = Stage { name: "session", elapsed: start.elapsed() };
-        Ok(Self {
+        let mut run = Self {
             location,
             info: dataset.run,
             warnings: dataset.warnings,
             tables: dataset.tables,
-            params,
-            session,
-            stages: Mutex::new(vec![read, ready]),
-        })
+            source,
+            is_export,
+            params: options.params.clone(),
+            memory_bytes: options.memory_bytes,
+            session: Session::new(TableSet::default(), options.params.clone())?,
+            stages: Mutex::default(),
+            scratch,
+        };
+        run.session = run.new_session()?;
+        let ready = Stage { name: "session", elapsed: start.elapsed() };
+        run.stages = Mutex::new(vec![read, ready]);
+        Ok(run)
     }
 
     /// Writes the timelines of all ranks into one file, see [`ingest::merge`]; it is compressed if its name ends
@@ -95,6 +115,7 @@ impl Run {
     /// # Errors
     /// If there is no timeline, a trace has changed since it was read, or the file cannot be written.
     pub fn merge(&self, to: &Path, overwrite: bool) -> Result<ingest::Merged, Error> {
+        self.needs_traces()?;
         let (run, info, tables) = (&self.location, &self.info, &self.tables);
         let merge = ingest::Merge { run, info, tables, to, overwrite };
         self.timed("merge", || Ok(ingest::merge(&merge)?))
@@ -139,7 +160,7 @@ impl Run {
     /// takes, where what several are built on is computed once.
     pub fn costs(&self, rules: &RuleSet) -> Result<Vec<Cost>, Error> {
         let timed = |table: &str, ask: &dyn Fn(&Session) -> Result<(), Error>| {
-            let session = Session::new(self.tables.clone(), self.params.clone())?;
+            let session = self.new_session()?;
             let start = Instant::now();
             ask(&session)?;
             Ok::<_, Error>(Cost { table: table.to_owned(), elapsed: start.elapsed() })
@@ -180,9 +201,44 @@ impl Run {
         &self.warnings
     }
 
-    /// The tables as read.
+    /// The tables as read; those of a run that is not in memory are read when they are asked about, and have no rows
+    /// here.
     pub fn tables(&self) -> &TableSet {
         &self.tables
+    }
+
+    /// Rows of a table.
+    pub fn rows(&self, table: &str) -> usize {
+        self.source
+            .as_ref()
+            .map_or_else(|| self.tables.rows(table), |source| source.partitions(table).iter().sum())
+    }
+
+    /// Whether the tables are in memory.
+    pub fn is_in_memory(&self) -> bool {
+        self.source.is_none()
+    }
+
+    /// Whether the run had to be exported to be read, because it is larger than the limit.
+    pub fn was_exported(&self) -> bool {
+        self.scratch.is_some()
+    }
+
+    /// That there are traces, and not only their tables.
+    pub(crate) fn needs_traces(&self) -> Result<(), Error> {
+        if self.is_export {
+            return Err(ingest::Error::only_tables(self.location.to_string()).into());
+        }
+        Ok(())
+    }
+
+    fn new_session(&self) -> Result<Session, Error> {
+        // Batches are shared: the copy costs a few pointers.
+        let tables = match &self.source {
+            Some(source) => Tables::Scanned(Arc::clone(source)),
+            None => Tables::Loaded(self.tables.clone()),
+        };
+        Ok(Session::open(tables, self.memory_bytes, self.params.clone())?)
     }
 
     pub(crate) fn session(&self) -> &Session {
@@ -208,6 +264,49 @@ impl Run {
         let stage = Stage { name, elapsed: start.elapsed() };
         self.stages.lock().unwrap_or_else(PoisonError::into_inner).push(stage);
         result
+    }
+}
+
+impl Contents {
+    fn read(
+        location: &Location,
+        options: &OpenOptions,
+        progress: &dyn Progress,
+    ) -> Result<Self, Error> {
+        let opened = ingest::open(location, &options.ingest)?;
+        let is_export = opened.export().is_some();
+        let selection = &options.selection;
+        if options.memory_bytes.is_none_or(|limit| opened.table_bytes() <= limit) {
+            let mut dataset = opened.read(&options.ingest, progress)?;
+            if !selection.is_everything() {
+                dataset.tables = selection.apply(&dataset.tables)?;
+                selection.describe(&dataset.tables, &mut dataset.run);
+            }
+            return Ok(Self { dataset, source: None, is_export, scratch: None });
+        }
+        let mut scratch = None;
+        let export = match opened.export() {
+            Some(export) => Arc::clone(export),
+            None => {
+                let folder = TempDir::new().map_err(|source| ingest::Error::Write {
+                    path: std::env::temp_dir(),
+                    source,
+                })?;
+                let to = folder.path().join("run");
+                ingest::export(location, &options.ingest, &to, false, progress)?;
+                scratch = Some(folder);
+                ingest::Export::open(&to)?
+            }
+        };
+        let mut dataset = export.read_head()?;
+        dataset.run.path = location.to_string();
+        let mut source: Arc<dyn TableSource> = export;
+        if !selection.is_everything() {
+            (source, dataset.tables) = selection.over(source, &dataset.tables)?;
+            selection.describe(&dataset.tables, &mut dataset.run);
+            dataset.tables.take("steps");
+        }
+        Ok(Self { dataset, source: Some(source), is_export, scratch })
     }
 }
 

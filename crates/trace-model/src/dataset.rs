@@ -6,8 +6,8 @@ use arrow_array::RecordBatch;
 
 use crate::tables::TABLES;
 
-/// Arrow batches by table name; one batch a rank and table. Tables without rows are present with
-/// an empty batch, so that queries over them are legal.
+/// Arrow batches by table name: what the timelines of ranks say, rank by rank, each in one batch or several, then
+/// what other files say.
 #[derive(Debug, Clone)]
 pub struct TableSet {
     batches: BTreeMap<&'static str, Vec<RecordBatch>>,
@@ -29,6 +29,11 @@ impl TableSet {
         if batch.num_rows() > 0 {
             batches.push(batch);
         }
+    }
+
+    /// Takes the batches of one table out of the set.
+    pub fn take(&mut self, table: &str) -> Vec<RecordBatch> {
+        self.batches.get_mut(table).map(std::mem::take).unwrap_or_default()
     }
 
     /// The batches of one table; empty if it has no rows or does not exist.

@@ -16,6 +16,7 @@ pub mod dataset;
 pub mod metric;
 mod spec;
 pub mod strings;
+mod table_source;
 pub mod tables;
 pub mod time;
 
@@ -25,6 +26,7 @@ pub use dataset::{Dataset, RunInfo, Source, TableSet, Warning};
 pub use metric::{COMPARISON_VIEWS, MetricSpec, MetricTable, Scope, Value};
 pub use spec::{ColumnSpec, ColumnType, TableSpec, Unit};
 pub use strings::{StrId, Strings};
+pub use table_source::{Batches, ScanError, TableSource};
 
 /// Version of the table schema, written into Parquet metadata. It grows when a column is renamed,
 /// removed or changes meaning; not when one is added.

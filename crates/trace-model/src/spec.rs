@@ -47,6 +47,14 @@ pub enum ColumnType {
     Text,
 }
 
+impl ColumnSpec {
+    /// Whether the value is a moment on the run's clock: it moves with the clock, lengths of time do not, nor does
+    /// the absolute time of zero.
+    pub fn is_moment(&self) -> bool {
+        self.unit == Unit::Ns && !self.name.ends_with("dur_ns") && self.name != "base_time_ns"
+    }
+}
+
 impl ColumnType {
     /// The Arrow type.
     pub fn arrow(self) -> DataType {

@@ -4,12 +4,12 @@ use trace_advisor::ingest::Merged;
 
 use crate::args::Merge;
 use crate::render::value::thousands;
-use crate::run::{open, print_timings, print_warnings, warn};
+use crate::run::{open_whole, print_timings, print_warnings, warn};
 use crate::{Console, Exit, output};
 
 pub(crate) fn run(args: &Merge, console: &mut Console) -> anyhow::Result<Exit> {
     output::local(&args.output)?;
-    let run = open(&args.path, &args.reading, console)?;
+    let run = open_whole(&args.path, &args.reading, console)?;
     print_warnings(&run, console)?;
     let Merged { events, files, ranks, warnings } = run.merge(&args.output, args.force)?;
     let known = run.warnings();

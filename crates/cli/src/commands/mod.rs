@@ -6,6 +6,7 @@ mod check;
 mod demo;
 mod diff;
 mod explain;
+mod export;
 mod init;
 mod merge;
 mod open;
@@ -30,6 +31,7 @@ pub(crate) fn run(command: &Command, console: &mut Console) -> anyhow::Result<Ex
         Command::Diff(args) => diff::run(args, console),
         Command::Augment(args) => augment::run(args, console),
         Command::Merge(args) => merge::run(args, console),
+        Command::Export(args) => export::run(args, console),
         Command::Open(args) => open::run(args, console),
         Command::Tables(args) => tables::run(args, console),
         Command::Explain(args) => explain::run(args, console),

@@ -97,7 +97,7 @@ fn origin(ui: &str) -> anyhow::Result<String> {
 /// The trace as it is stored.
 fn stored(args: &Open, console: &mut Console) -> anyhow::Result<Trace> {
     let location = Location::parse(&args.path).map_err(trace_advisor::Error::from)?;
-    let options = Options { timeout: args.reading.timeout, ..Options::default() };
+    let options = Options { timeout: args.reading.files.timeout, ..Options::default() };
     let files = ingest::traces(&location, &options).map_err(trace_advisor::Error::from)?;
     let part = &args.reading.part;
     if part.steps.is_some()

@@ -171,7 +171,7 @@ fn of_run(path: &Path, args: &Tables, console: &mut Console) -> anyhow::Result<(
     writeln!(console.out, "\nRows")?;
     let width = TABLES.iter().map(|t| t.name.len()).max().unwrap_or(0);
     for table in TABLES {
-        let count = run.tables().rows(table.name);
+        let count = run.rows(table.name);
         if count > 0 || args.all {
             writeln!(console.out, "  {:width$}  {:>12}", table.name, thousands(count as i64))?;
         }
@@ -213,7 +213,7 @@ fn event_kinds(run: &Run, all: bool, console: &mut Console) -> anyhow::Result<()
 
 /// How execution traces go with the timelines of their ranks.
 fn links(run: &Run, console: &mut Console) -> anyhow::Result<()> {
-    if run.tables().rows("execution_nodes") == 0 {
+    if run.rows("execution_nodes") == 0 {
         return Ok(());
     }
     writeln!(console.out, "\nExecution traces, linked to host events by record-function id")?;

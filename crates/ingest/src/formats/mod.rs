@@ -73,6 +73,7 @@ const SNAPSHOT_KEYS: [&str; 4] = ["segments", "device_traces", "total_size", "se
 
 const MEMORY_TIMELINE_PICTURE: &str = "a memory timeline as a picture in HTML, without its numbers: \
     export it again under a name that ends in .raw.json.gz or .json.gz";
+const PARTITION: &str = "Parquet: an export is read as a folder, with its run.json";
 const OTHER_PICKLE: &str = "a pickle, but no memory snapshot";
 
 /// A list of lists of numbers: `[[1795290660024713, ...` or, empty, `[[], []]`. Lists of events hold objects.
@@ -113,6 +114,7 @@ pub(crate) fn recognise(prefix: &[u8]) -> Recognised {
         }
         Some(b'[') if has("\"ph\"") => Recognised::Trace(Format::Kineto),
         Some(b'[') if is_memory_timeline(text) => Recognised::Trace(Format::MemoryTimeline),
+        _ if text.starts_with(b"PAR1") => Recognised::Other(PARTITION),
         _ if has("<title>GPU Memory Timeline HTML</title>") => {
             Recognised::Other(MEMORY_TIMELINE_PICTURE)
         }

@@ -91,6 +91,7 @@ impl Run {
         wanted: &Augmentation<'_>,
         is_wanted: impl Fn(&Source) -> bool,
     ) -> Result<Vec<Augmented>, Error> {
+        self.needs_traces()?;
         let lanes = Lanes::read(self)?;
         let counters = wanted.counters.then(|| Counters::read(self)).transpose()?;
         let path = wanted.critical_path.then(|| CriticalPath::read(self)).transpose()?;

@@ -86,6 +86,28 @@ pub fn find(name: &str) -> Option<&'static TableSpec> {
     TABLES.iter().copied().find(|t| t.name == name)
 }
 
+/// A number that changes whenever a table or a column is added, removed, renamed, moved or gets another type: rows
+/// that were stored under another number are not rows of these tables. See also [`crate::SCHEMA_VERSION`].
+pub fn fingerprint() -> u64 {
+    // FNV-1a: defined once for all, unlike the hashes of the standard library.
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut add = |text: &str| {
+        for byte in text.bytes().chain([0]) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    add(&crate::SCHEMA_VERSION.to_string());
+    for table in TABLES {
+        add(table.name);
+        for column in table.columns {
+            add(column.name);
+            add(column.column_type.as_str());
+            add(if column.nullable { "?" } else { "" });
+        }
+    }
+    hash
+}
+
 /// Declares a table: its row type, its columns and its [`TableSpec`] from one list.
 macro_rules! table {
     (
@@ -193,6 +215,31 @@ mod tests {
             let columns: BTreeSet<_> = table.columns.iter().map(|c| c.name).collect();
             assert_eq!(columns.len(), table.columns.len(), "{}", table.name);
         }
+    }
+
+    #[test]
+    fn moments_are_told_from_lengths_of_time() {
+        let named = |is_moment: bool| -> BTreeSet<&str> {
+            let columns = TABLES.iter().flat_map(|t| t.columns);
+            let times = columns.filter(|c| c.unit == Unit::Ns && c.is_moment() == is_moment);
+            times.map(|c| c.name).collect()
+        };
+        let lengths = ["base_time_ns", "dur_ns", "launch_dur_ns", "self_dur_ns"];
+        assert_eq!(named(false), lengths.into());
+        let moments = [
+            "alloc_ts_ns",
+            "cut_ns",
+            "end_ns",
+            "end_ts_ns",
+            "free_ts_ns",
+            "launch_ts_ns",
+            "peak_ts_ns",
+            "start_ns",
+            "start_ts_ns",
+            "steps_end_ns",
+            "ts_ns",
+        ];
+        assert_eq!(named(true), moments.into());
     }
 
     #[test]

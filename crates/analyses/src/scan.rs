@@ -1,0 +1,245 @@
+//! Tables that are read while a query runs, instead of being in memory.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::array::RecordBatchOptions;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Statistics, exec_datafusion_err};
+use datafusion::datasource::TableType;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::Expr;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+};
+use trace_model::{RecordBatch, TableSource, TableSpec};
+
+/// Batches that are read ahead of the query.
+const AHEAD: usize = 2;
+
+/// A table of a source.
+#[derive(Debug)]
+pub(crate) struct ScannedTable {
+    source: Arc<dyn TableSource>,
+    spec: &'static TableSpec,
+    schema: SchemaRef,
+    /// Into how many streams it is split at most.
+    streams: usize,
+}
+
+impl ScannedTable {
+    pub(crate) fn new(
+        source: Arc<dyn TableSource>,
+        spec: &'static TableSpec,
+        schema: SchemaRef,
+        streams: usize,
+    ) -> Self {
+        Self { source, spec, schema, streams }
+    }
+}
+
+#[async_trait]
+impl TableProvider for ScannedTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        _: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _: &[Expr],
+        _: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let all = || (0..self.schema.fields().len()).collect();
+        let columns = projection.cloned().unwrap_or_else(all);
+        let schema = Arc::new(self.schema.project(&columns)?);
+        let streams = streams(&self.source.partitions(self.spec.name), self.streams);
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(streams.len()),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        Ok(Arc::new(Scan {
+            source: Arc::clone(&self.source),
+            table: self.spec.name,
+            columns,
+            streams,
+            properties: Arc::new(properties),
+        }))
+    }
+}
+
+/// Partitions that follow each other, and their rows.
+#[derive(Debug, Clone, Default)]
+struct Stream {
+    partitions: Vec<usize>,
+    rows: usize,
+}
+
+/// Splits partitions into at most `wanted` streams of about the same length, without changing their order.
+fn streams(rows: &[usize], wanted: usize) -> Vec<Stream> {
+    let each = rows.iter().sum::<usize>().div_ceil(wanted.max(1));
+    let mut streams = vec![Stream::default()];
+    for (partition, &rows) in rows.iter().enumerate() {
+        let count = streams.len();
+        if let Some(last) = streams.last_mut() {
+            if last.rows == 0 || last.rows + rows / 2 <= each || count == wanted {
+                last.partitions.push(partition);
+                last.rows += rows;
+            } else {
+                streams.push(Stream { partitions: vec![partition], rows });
+            }
+        }
+    }
+    streams
+}
+
+/// Reads columns of a table.
+struct Scan {
+    source: Arc<dyn TableSource>,
+    table: &'static str,
+    columns: Vec<usize>,
+    streams: Vec<Stream>,
+    properties: Arc<PlanProperties>,
+}
+
+impl Scan {
+    /// Reads partitions one after the other, until nobody wants more.
+    fn read(
+        &self,
+        stream: usize,
+    ) -> impl FnOnce(&dyn Fn(RecordBatch) -> bool) -> Result<()> + Send + 'static {
+        let (source, table) = (Arc::clone(&self.source), self.table);
+        let (partitions, schema) = (self.streams[stream].partitions.clone(), self.schema());
+        // A source gives columns in the order of the table, a query may want them in another.
+        let mut columns = self.columns.clone();
+        columns.sort_unstable();
+        columns.dedup();
+        let place = |column| columns.binary_search(column).unwrap_or_default();
+        let order: Vec<usize> = self.columns.iter().map(place).collect();
+        move |send| {
+            for partition in partitions {
+                let batches = source.scan(table, partition, &columns);
+                for batch in batches.map_err(DataFusionError::External)? {
+                    let batch = batch.map_err(DataFusionError::External)?;
+                    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+                    let columns = order.iter().map(|&at| Arc::clone(batch.column(at))).collect();
+                    let schema = Arc::clone(&schema);
+                    let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
+                    if !send(batch) {
+                        return Ok(());
+                    }
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+impl ExecutionPlan for Scan {
+    fn name(&self) -> &'static str {
+        "Scan"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        if partition >= self.streams.len() {
+            return Err(exec_datafusion_err!("{} has no stream {partition}", self.table));
+        }
+        let read = self.read(partition);
+        let mut stream = RecordBatchReceiverStreamBuilder::new(self.schema(), AHEAD);
+        let to = stream.tx();
+        stream.spawn_blocking(move || read(&|batch| to.blocking_send(Ok(batch)).is_ok()));
+        Ok(stream.build())
+    }
+
+    /// Joins are planned by the number of rows: the smaller side is held in memory.
+    fn statistics_from_inputs(
+        &self,
+        _: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let rows = match args.partition() {
+            Some(stream) => self.streams.get(stream).map_or(0, |stream| stream.rows),
+            None => self.streams.iter().map(|stream| stream.rows).sum(),
+        };
+        let unknown = Statistics::new_unknown(&self.schema());
+        // A selection leaves some out.
+        Ok(Arc::new(Statistics { num_rows: Precision::Inexact(rows), ..unknown }))
+    }
+}
+
+impl DisplayAs for Scan {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Scan: {}, streams={}", self.table, self.streams.len())
+    }
+}
+
+impl fmt::Debug for Scan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scan").field("table", &self.table).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::streams;
+
+    #[test]
+    fn streams_keep_the_order_and_leave_nothing_out() {
+        for (rows, wanted) in [
+            (vec![], 4),
+            (vec![10], 4),
+            (vec![1; 100], 4),
+            (vec![1000, 1, 1, 1], 2),
+            (vec![1, 1, 1, 1000], 2),
+            (vec![5, 0, 7, 3, 9], 3),
+        ] {
+            let made = streams(&rows, wanted);
+            let partitions: Vec<usize> = made.iter().flat_map(|s| s.partitions.clone()).collect();
+            assert_eq!(partitions, (0..rows.len()).collect::<Vec<_>>());
+            assert!(!made.is_empty() && made.len() <= wanted, "{rows:?}");
+            for stream in &made {
+                assert_eq!(stream.rows, stream.partitions.iter().map(|&p| rows[p]).sum::<usize>());
+            }
+        }
+        let even: Vec<usize> = streams(&[1; 100], 4).iter().map(|s| s.rows).collect();
+        assert_eq!(even, [25, 25, 25, 25]);
+    }
+}
