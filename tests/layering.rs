@@ -42,7 +42,8 @@ const GUARDED: &[(&str, &[&str])] = &[
 ];
 
 /// All that the vocabulary may be made of.
-const TRACE_MODEL: &[&str] = &["arrow-array", "arrow-buffer", "arrow-schema", "rustc-hash"];
+const TRACE_MODEL: &[&str] =
+    &["arrow-array", "arrow-buffer", "arrow-schema", "rustc-hash", "serde"];
 
 fn metadata() -> Metadata {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");

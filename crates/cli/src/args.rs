@@ -102,6 +102,18 @@ pub(crate) struct Files {
     pub(crate) timeout: Option<Duration>,
 }
 
+/// What is kept of a run for the next time.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct CacheChoice {
+    /// Keep what is found out about runs in DIR for the next time, at most 10 GiB (by default in the user's folder for
+    /// caches; the environment variable `ADVISOR_CACHE_DIR` names another, or none if it is empty)
+    #[arg(long, value_name = "DIR", help_heading = INPUT)]
+    pub(crate) cache_dir: Option<PathBuf>,
+    /// Neither use nor keep what was found out before
+    #[arg(long, conflicts_with = "cache_dir", help_heading = INPUT)]
+    pub(crate) no_cache: bool,
+}
+
 /// How a run is read.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Reading {
@@ -112,6 +124,8 @@ pub(crate) struct Reading {
     /// temporary files
     #[arg(long, value_name = "SIZE", value_parser = memory::bytes, help_heading = INPUT)]
     pub(crate) memory_limit: Option<u64>,
+    #[command(flatten)]
+    pub(crate) cache: CacheChoice,
     #[command(flatten)]
     pub(crate) part: Part,
     /// Set a parameter of the analyses, e.g. `short_kernel_us=10`

@@ -6,12 +6,12 @@ use std::path::Path;
 use anyhow::Context as _;
 use trace_advisor::advisor::{Problem, RuleSource};
 use trace_advisor::analyses::{DeviceMistake, Params, Selection, catalog, check_devices};
-use trace_advisor::ingest::Options;
+use trace_advisor::ingest::{Cache, Options};
 use trace_advisor::trace_model::Warning;
-use trace_advisor::{OpenOptions, Run};
+use trace_advisor::{Checked, OpenOptions, RuleSet, Run, Stage};
 
 use crate::Console;
-use crate::args::{Files, Part, Reading};
+use crate::args::{CacheChoice, Files, Part, Reading};
 use crate::failure::{RuleProblems, helped};
 use crate::memory;
 use crate::progress::Bar;
@@ -19,10 +19,39 @@ use crate::render::clean::clean;
 
 /// Opens the run at `path`.
 pub(crate) fn open(path: &Path, reading: &Reading, console: &mut Console) -> anyhow::Result<Run> {
-    let limit = reading.memory_limit.or_else(memory::half);
-    let run = open_within(limit, path, reading, console)?;
+    let options = open_options(limit(reading), reading)?;
+    let run = Run::open_with(path, &options, &Bar::new(console.err_is_terminal))?;
+    tell_if_exported(&run, reading, console)?;
+    Ok(run)
+}
+
+/// Judges the run at `path`.
+pub(crate) fn check(
+    path: &Path,
+    reading: &Reading,
+    rules: &RuleSet,
+    console: &mut Console,
+) -> anyhow::Result<Checked> {
+    let options = open_options(limit(reading), reading)?;
+    let checked = trace_advisor::check(path, &options, rules, &Bar::new(console.err_is_terminal))?;
+    if let Some(run) = &checked.run {
+        tell_if_exported(run, reading, console)?;
+    }
+    if let Some(error) = &checked.not_kept {
+        let folder = options.cache.map(|cache| cache.folder).unwrap_or_default();
+        let folder = folder.display();
+        warn(&format!("nothing could be kept for the next time in {folder}: {error}"), console)?;
+    }
+    Ok(checked)
+}
+
+fn limit(reading: &Reading) -> Option<u64> {
+    reading.memory_limit.or_else(memory::half)
+}
+
+fn tell_if_exported(run: &Run, reading: &Reading, console: &mut Console) -> io::Result<()> {
     if run.was_exported() {
-        let limit = limit.unwrap_or_default();
+        let limit = limit(reading).unwrap_or_default();
         writeln!(
             console.err,
             "{} is larger than the memory limit ({:.1} GiB): it was converted to Parquet in {}, which `advisor \
@@ -32,26 +61,39 @@ pub(crate) fn open(path: &Path, reading: &Reading, console: &mut Console) -> any
             std::env::temp_dir().display(),
         )?;
     }
-    Ok(run)
+    Ok(())
 }
 
 /// Opens the run at `path` with all its tables in memory.
 pub(crate) fn open_whole(path: &Path, reading: &Reading, console: &Console) -> anyhow::Result<Run> {
-    open_within(None, path, reading, console)
+    let options = open_options(None, reading)?;
+    Ok(Run::open_with(path, &options, &Bar::new(console.err_is_terminal))?)
 }
 
-fn open_within(
-    memory_bytes: Option<u64>,
-    path: &Path,
-    reading: &Reading,
-    console: &Console,
-) -> anyhow::Result<Run> {
-    let ingest = ingest_options(&reading.files);
-    let selection = selection(&reading.part);
-    let options = OpenOptions { ingest, params: params(reading)?, selection, memory_bytes };
-    let bar = Bar::new(console.err_is_terminal);
-    Ok(Run::open_with(path, &options, &bar)?)
+fn open_options(memory_bytes: Option<u64>, reading: &Reading) -> anyhow::Result<OpenOptions> {
+    Ok(OpenOptions {
+        ingest: ingest_options(&reading.files),
+        params: params(reading)?,
+        selection: selection(&reading.part),
+        memory_bytes,
+        cache: cache(&reading.cache),
+    })
 }
+
+/// Where things are kept for the next time; nowhere if nobody says where, and the system neither.
+fn cache(choice: &CacheChoice) -> Option<Cache> {
+    let folder = match (choice.no_cache, &choice.cache_dir, std::env::var_os(CACHE_DIR)) {
+        (true, ..) => return None,
+        (_, Some(folder), _) => folder.clone(),
+        (_, _, Some(folder)) if folder.is_empty() => return None,
+        (_, _, Some(folder)) => folder.into(),
+        (_, _, None) => dirs::cache_dir()?.join("trace-advisor").join("runs"),
+    };
+    Some(Cache { folder, max_bytes: Cache::MAX_BYTES })
+}
+
+/// The environment variable that names the folder of the cache.
+const CACHE_DIR: &str = "ADVISOR_CACHE_DIR";
 
 /// How files are read.
 pub(crate) fn ingest_options(files: &Files) -> Options {
@@ -161,9 +203,13 @@ pub(crate) fn warn(text: &str, console: &mut Console) -> io::Result<()> {
 }
 
 /// What each stage took, on stderr, if asked for.
-pub(crate) fn print_timings(run: &Run, reading: &Reading, console: &mut Console) -> io::Result<()> {
+pub(crate) fn print_timings(
+    stages: &[Stage],
+    reading: &Reading,
+    console: &mut Console,
+) -> io::Result<()> {
     if reading.timings {
-        for stage in run.stages() {
+        for stage in stages {
             let ms = stage.elapsed.as_secs_f64() * 1e3;
             writeln!(console.err, "{:<8} {ms:>9.1} ms", stage.name)?;
         }

@@ -15,6 +15,7 @@
 //! run of which nothing can be used is an [`Error`].
 
 mod augment;
+mod cache;
 mod companions;
 mod composer_files;
 mod discover;
@@ -45,6 +46,7 @@ use std::time::Duration;
 use trace_model::Dataset;
 
 pub use augment::{Copy, Packing, copy_with};
+pub use cache::{Cache, CacheEntry};
 pub use error::{Error, StoreProblem};
 pub use export::{Export, Exported, export, export_dataset};
 pub use formats::kineto::{CATEGORY, EventWriter, Lane};

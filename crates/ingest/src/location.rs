@@ -52,6 +52,11 @@ impl Location {
         address(path.as_ref()).is_some()
     }
 
+    /// Whether it is on this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self.0, Inner::Local(_))
+    }
+
     /// The folder or file that is there. The network is used from here on.
     pub(crate) fn place(&self, timeout: Option<Duration>) -> Result<Place, Error> {
         #[cfg(not(feature = "cloud"))]

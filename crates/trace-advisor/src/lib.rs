@@ -12,6 +12,7 @@
 //! in the version they speak. Nothing is printed, and nothing is read but the run.
 
 mod augment;
+mod check;
 mod diff;
 mod error;
 mod pages;
@@ -26,6 +27,7 @@ pub use trace_model;
 
 pub use advisor::{Report, RuleSet, RuleSource};
 pub use augment::{Added, Augmentation, Augmented};
+pub use check::{Checked, check};
 pub use diff::{compare_traces, diff, judge};
 pub use error::Error;
 pub use pages::{explain, rule_pages};

@@ -11,6 +11,7 @@ use ingest::{Location, NoProgress, Progress};
 use tempfile::TempDir;
 use trace_model::{Dataset, MetricTable, RecordBatch, RunInfo, TableSet, TableSource, Warning};
 
+use crate::check::{Answers, Facts, judge};
 use crate::error::Error;
 
 /// How to open a run.
@@ -26,12 +27,14 @@ pub struct OpenOptions {
     /// larger run are read from an export while they are asked about; if it is not one, it is exported first, to a
     /// folder for temporary files that goes with the [`Run`].
     pub memory_bytes: Option<u64>,
+    /// Where what is found out about the run is kept for the next time; nowhere by default.
+    pub cache: Option<ingest::Cache>,
 }
 
 /// What one stage of the pipeline took.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stage {
-    /// `read`, `session`, `views`, `rules`, `what-if`, `sources`, `evidence`, `query`.
+    /// `cache`, `read`, `session`, `views`, `rules`, `what-if`, `sources`, `evidence`, `query`.
     pub name: &'static str,
     /// Wall time.
     pub elapsed: Duration,
@@ -50,8 +53,7 @@ pub struct Cost {
 #[derive(Debug)]
 pub struct Run {
     location: Location,
-    info: RunInfo,
-    warnings: Vec<Warning>,
+    facts: Facts,
     /// Of a run that is not in memory, only the table `ranks` and what is about the run as a whole.
     tables: TableSet,
     source: Option<Arc<dyn TableSource>>,
@@ -84,16 +86,26 @@ impl Run {
         options: &OpenOptions,
         progress: &dyn Progress,
     ) -> Result<Self, Error> {
+        Self::open_at(Location::parse(path)?, options, progress)
+    }
+
+    pub(crate) fn open_at(
+        location: Location,
+        options: &OpenOptions,
+        progress: &dyn Progress,
+    ) -> Result<Self, Error> {
         let start = Instant::now();
-        let location = Location::parse(path)?;
         let contents = Contents::read(&location, options, progress)?;
         let Contents { dataset, source, is_export, scratch } = contents;
         let read = Stage { name: "read", elapsed: start.elapsed() };
         let start = Instant::now();
         let mut run = Self {
             location,
-            info: dataset.run,
-            warnings: dataset.warnings,
+            facts: Facts {
+                info: dataset.run,
+                warnings: dataset.warnings,
+                has_stacks: has_stacks(&dataset.tables),
+            },
             tables: dataset.tables,
             source,
             is_export,
@@ -116,44 +128,14 @@ impl Run {
     /// If there is no timeline, a trace has changed since it was read, or the file cannot be written.
     pub fn merge(&self, to: &Path, overwrite: bool) -> Result<ingest::Merged, Error> {
         self.needs_traces()?;
-        let (run, info, tables) = (&self.location, &self.info, &self.tables);
+        let (run, info, tables) = (&self.location, &self.facts.info, &self.tables);
         let merge = ingest::Merge { run, info, tables, to, overwrite };
         self.timed("merge", || Ok(ingest::merge(&merge)?))
     }
 
     /// Judges the run.
     pub fn check(&self, rules: &RuleSet) -> Result<Report, Error> {
-        let mut tables = self.timed("views", || {
-            let mut tables = self.session.metric_tables(&rules.views())?;
-            for query in rules.queries() {
-                tables.push(rule_query(&self.session, &query)?);
-            }
-            Ok::<_, Error>(tables)
-        })?;
-        tables.sort_by(|a, b| a.view.cmp(&b.view));
-        let judge = |tables: &[MetricTable]| {
-            self.timed("rules", || advisor::advise(rules, tables, &self.info, &self.warnings))
-        };
-        let report = judge(&tables);
-        let what_if = rules.what_if_views(&report);
-        let sources = if self.has_stacks() { rules.source_views(&report) } else { Vec::new() };
-        let evidence = rules.evidence_queries(&report);
-        if what_if.is_empty() && sources.is_empty() && evidence.is_empty() {
-            return Ok(report);
-        }
-        if !what_if.is_empty() {
-            tables.extend(self.timed("what-if", || self.session.metric_tables(&what_if))?);
-        }
-        if !sources.is_empty() {
-            tables.extend(self.timed("sources", || self.session.metric_tables(&sources))?);
-        }
-        if !evidence.is_empty() {
-            let rows = || {
-                evidence.iter().map(|q| moments(&self.session, q)).collect::<Result<Vec<_>, _>>()
-            };
-            tables.extend(self.timed("evidence", rows)?);
-        }
-        Ok(judge(&tables))
+        judge(rules, &mut &*self, |stage| self.push(stage))
     }
 
     /// What each table that the rules judge takes, one after the other. Their sum is more than what [`Run::check`]
@@ -193,12 +175,12 @@ impl Run {
 
     /// What was read.
     pub fn info(&self) -> &RunInfo {
-        &self.info
+        &self.facts.info
     }
 
     /// What could not be read, or only in part.
     pub fn warnings(&self) -> &[Warning] {
-        &self.warnings
+        &self.facts.warnings
     }
 
     /// The tables as read; those of a run that is not in memory are read when they are asked about, and have no rows
@@ -250,19 +232,14 @@ impl Run {
         self.stages.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether any rank's trace says where in the program something was called.
-    fn has_stacks(&self) -> bool {
-        self.tables.get("ranks").iter().any(|ranks| {
-            let has_stacks = ranks.column_by_name("has_stacks");
-            has_stacks.and_then(|c| c.as_boolean_opt()).is_some_and(|c| c.true_count() > 0)
-        })
+    fn push(&self, stage: Stage) {
+        self.stages.lock().unwrap_or_else(PoisonError::into_inner).push(stage);
     }
 
     fn timed<T>(&self, name: &'static str, work: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let result = work();
-        let stage = Stage { name, elapsed: start.elapsed() };
-        self.stages.lock().unwrap_or_else(PoisonError::into_inner).push(stage);
+        self.push(Stage { name, elapsed: start.elapsed() });
         result
     }
 }
@@ -308,6 +285,32 @@ impl Contents {
         }
         Ok(Self { dataset, source: Some(source), is_export, scratch })
     }
+}
+
+impl Answers for &Run {
+    fn facts(&mut self) -> Result<&Facts, Error> {
+        Ok(&self.facts)
+    }
+
+    fn views(&mut self, views: &[&str]) -> Result<Vec<MetricTable>, Error> {
+        Ok(self.session.metric_tables(views)?)
+    }
+
+    fn query(&mut self, query: &RuleQuery) -> Result<MetricTable, Error> {
+        rule_query(&self.session, query)
+    }
+
+    fn moments(&mut self, query: &EvidenceQuery) -> Result<MetricTable, Error> {
+        moments(&self.session, query)
+    }
+}
+
+/// Whether any rank's trace says where in the program something was called.
+fn has_stacks(tables: &TableSet) -> bool {
+    tables.get("ranks").iter().any(|ranks| {
+        let has_stacks = ranks.column_by_name("has_stacks");
+        has_stacks.and_then(|c| c.as_boolean_opt()).is_some_and(|c| c.true_count() > 0)
+    })
 }
 
 fn rule_query(session: &Session, query: &RuleQuery) -> Result<MetricTable, Error> {

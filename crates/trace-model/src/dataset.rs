@@ -1,8 +1,11 @@
 //! What ingest hands on: tables, where they came from, and what went wrong on the way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 
 use arrow_array::RecordBatch;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::tables::TABLES;
 
@@ -69,7 +72,7 @@ pub struct Dataset {
 }
 
 /// The run as a whole.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunInfo {
     /// Path as the user gave it.
     pub path: String,
@@ -85,20 +88,25 @@ pub struct RunInfo {
     pub sources: Vec<Source>,
 }
 
+/// A name of ours. (Under a name of its own, or serde would borrow it from what is read.)
+pub type Word = &'static str;
+
 /// One input file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     /// Path relative to the run, or as given for a single file.
     pub file: String,
     /// Format it was read as: `kineto`, `composer`, `execution trace`, `memory snapshot`, `memory timeline`,
     /// `determined metrics`.
-    pub format: &'static str,
+    #[serde(deserialize_with = "lasting")]
+    pub format: Word,
     /// Rank its events were given.
     pub rank: i32,
     /// Where the rank came from: `distributedInfo`, `global_rank`, `file name`, `order`; for what goes with a trace
     /// also `process id`, `the only trace`; for Determined's metrics `agent order`, the rank being that of the
     /// first agent in the file.
-    pub rank_from: &'static str,
+    #[serde(deserialize_with = "lasting")]
+    pub rank_from: Word,
     /// Bytes of JSON, of the pickle, or of the table, after decompression.
     pub json_bytes: u64,
     /// Events read; nodes of an execution trace; moments or actions of a memory timeline; samples and timings of
@@ -109,14 +117,32 @@ pub struct Source {
 }
 
 /// A partial failure: something was set aside, skipped or guessed.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Warning {
     /// Stable kebab-case kind: `truncated-json`, `negative-duration`.
-    pub code: &'static str,
+    #[serde(deserialize_with = "lasting")]
+    pub code: Word,
     /// File concerned; empty for the run.
     pub file: String,
     /// One sentence, with what to do about it where something can be done.
     pub message: String,
     /// How often it happened.
     pub count: u64,
+}
+
+/// A word for as long as the program runs. There are few of them, names of formats and kinds of warnings: each is
+/// kept once, and what is too long to be one is refused.
+fn lasting<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static str, D::Error> {
+    static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let word = String::deserialize(deserializer)?;
+    if word.len() > 64 {
+        return Err(D::Error::custom("a name of a format or a kind of warning is not that long"));
+    }
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(&word) = known.get(word.as_str()) {
+        return Ok(word);
+    }
+    let word: &'static str = Box::leak(word.into_boxed_str());
+    known.insert(word);
+    Ok(word)
 }

@@ -22,7 +22,7 @@ pub mod time;
 
 pub use arrow_array::RecordBatch;
 pub use arrow_schema::Schema;
-pub use dataset::{Dataset, RunInfo, Source, TableSet, Warning};
+pub use dataset::{Dataset, RunInfo, Source, TableSet, Warning, Word};
 pub use metric::{COMPARISON_VIEWS, MetricSpec, MetricTable, Scope, Value};
 pub use spec::{ColumnSpec, ColumnType, TableSpec, Unit};
 pub use strings::{StrId, Strings};

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Unit;
 
 /// What one value of a metric is about.
@@ -114,7 +116,7 @@ impl MetricSpec {
 }
 
 /// The rows of one view, for rules to judge.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricTable {
     /// View name.
     pub view: String,
@@ -135,7 +137,7 @@ impl MetricTable {
 }
 
 /// One value of a row.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Value {
     /// Absent.
     Null,

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use arrow_schema::{DataType, Field, Schema};
+use serde::{Deserialize, Serialize};
 
 /// What a table is: its name, what one row stands for, and its columns in order.
 #[derive(Debug, Clone, Copy)]
@@ -109,7 +110,7 @@ impl TableSpec {
 
 /// Units that columns and metrics carry. A column's suffix must agree with its unit
 /// ([`Unit::suffix`]); a test holds that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Unit {
     /// No unit: a name, an identifier, a flag.
     None,

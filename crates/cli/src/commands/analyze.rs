@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Analyze, console: &mut Console) -> anyhow::Result<Exit>
         console.out.flush()?;
         writeln!(console.err, "no rows: {}", module.when_empty)?;
     }
-    print_timings(&run, &args.reading, console)?;
+    print_timings(&run.stages(), &args.reading, console)?;
     Ok(Exit::Clean)
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Augment, console: &mut Console) -> anyhow::Result<Exit>
         console.out.flush()?;
         writeln!(console.err, "rank {}: {}", trace.rank, summary(&trace.added))?;
     }
-    print_timings(&run, &args.reading, console)?;
+    print_timings(&run.stages(), &args.reading, console)?;
     Ok(Exit::Clean)
 }
 

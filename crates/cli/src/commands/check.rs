@@ -1,12 +1,12 @@
 //! `advisor check`: judge runs, print reports, fail on findings.
 
-use trace_advisor::Report;
 use trace_advisor::advisor::{FailOn, Policy, Rule};
+use trace_advisor::{Checked, Report};
 
 use crate::args::Check;
 use crate::failure::helped;
-use crate::render::report::{self, Checked};
-use crate::run::{open, options, print_timings, warn};
+use crate::render::report;
+use crate::run::{self, options, print_timings, warn};
 use crate::{Console, Exit, baseline, output, rule_files};
 
 pub(crate) fn run(args: &Check, console: &mut Console) -> anyhow::Result<Exit> {
@@ -23,16 +23,15 @@ pub(crate) fn run(args: &Check, console: &mut Console) -> anyhow::Result<Exit> {
     let baseline = args.baseline.as_deref().map(baseline::read).transpose()?;
     let mut reports = Vec::with_capacity(args.paths.len());
     for (i, path) in args.paths.iter().enumerate() {
-        let run = open(path, &args.reading, console)?;
-        let mut report = run.check(&rules)?;
+        let Checked { mut report, stages, .. } = run::check(path, &args.reading, &rules, console)?;
         if let Some(baseline) = &baseline {
             baseline.hold_against(&mut report, (i, args.paths.len()), &rules)?;
         }
         reports.push(report);
-        print_timings(&run, &args.reading, console)?;
+        print_timings(&stages, &args.reading, console)?;
     }
     let fail_on = rules.policy().fail_on.unwrap_or(FailOn::Medium);
-    let checked = Checked {
+    let checked = report::Checked {
         reports: &reports,
         rules: &rules,
         all: args.all,

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Diff, console: &mut Console) -> anyhow::Result<Exit> {
         verdict(diff.verdict.outcome, args)
     };
     for run in [&before, &after] {
-        print_timings(run, &args.reading, console)?;
+        print_timings(&run.stages(), &args.reading, console)?;
     }
     Ok(exit)
 }

@@ -22,6 +22,6 @@ pub(crate) fn run(args: &Merge, console: &mut Console) -> anyhow::Result<Exit> {
         |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
     let (files, ranks) = (plural(files, "file"), plural(ranks, "rank"));
     writeln!(console.err, "{} events of {ranks} from {files}", thousands(events as i64))?;
-    print_timings(&run, &args.reading, console)?;
+    print_timings(&run.stages(), &args.reading, console)?;
     Ok(Exit::Clean)
 }

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Sql, console: &mut Console) -> anyhow::Result<Exit> {
     for query in &queries {
         print(&run, query, &args.rows, console)?;
     }
-    print_timings(&run, &args.reading, console)?;
+    print_timings(&run.stages(), &args.reading, console)?;
     Ok(Exit::Clean)
 }
 

@@ -179,7 +179,7 @@ fn of_run(path: &Path, args: &Tables, console: &mut Console) -> anyhow::Result<(
     event_kinds(&run, args.all, console)?;
     console.out.flush()?;
     print_warnings(&run, console)?;
-    print_timings(&run, &args.reading, console)?;
+    print_timings(&run.stages(), &args.reading, console)?;
     Ok(())
 }
 

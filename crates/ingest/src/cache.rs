@@ -1,0 +1,214 @@
+//! What was found out about runs, kept in a folder of the user's until the runs change.
+//!
+//! ```text
+//! DIR/<key>/<name>     what was kept of one run: its identity, the content, a checksum
+//! ```
+//!
+//! The identity of a run is that of its files, as the file system knows it: names, lengths, and when each was
+//! last changed, which no program can set. Reading hundreds of gigabytes to find out that nothing has changed
+//! would cost more than what is kept is worth. The program is part of it: another build may see other things.
+
+use std::fmt::Write as _;
+use std::fs::{self, Metadata};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use flate2::Crc;
+use trace_model::tables;
+
+use crate::Options;
+use crate::location::Location;
+use crate::storage::{Folder, Place};
+
+/// What marks a file of a cache, and its layout.
+const MAGIC: &[u8; 8] = b"tacache1";
+/// Files changed so recently may be changed again without the file system's clock telling.
+const TOO_FRESH: Duration = Duration::from_millis(100);
+/// What was used so recently is not removed: somebody may be reading it.
+const IN_USE: Duration = Duration::from_hours(1);
+/// Folders nested deeper are not looked at for traces either.
+const MAX_DEPTH: usize = 5;
+
+/// A folder that remembers runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cache {
+    /// Where it is; it is made when something is kept. Nothing else should be in it.
+    pub folder: PathBuf,
+    /// Bytes that it may hold; what was used longest ago is removed.
+    pub max_bytes: u64,
+}
+
+impl Cache {
+    /// 10 GiB.
+    pub const MAX_BYTES: u64 = 10 << 30;
+
+    /// The place of a run as it is now. `None` if it is not known whether the run has changed since: it is not on
+    /// this machine, cannot be looked at, or was written in this very moment.
+    pub fn entry(&self, run: &Location, options: &Options) -> Option<CacheEntry> {
+        let identity = if run.is_local() { identity(run, options)? } else { return None };
+        let mut hasher = DefaultHasher::new();
+        identity.hash(&mut hasher);
+        let folder = self.folder.join(format!("{:016x}", hasher.finish()));
+        Some(CacheEntry { cache: self.clone(), folder, identity })
+    }
+
+    /// Removes what was used longest ago until the rest fits.
+    fn shrink(&self) -> io::Result<()> {
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let path = entry?.path();
+            let Ok((bytes, used)) = size(&path) else { continue };
+            entries.push((used, bytes, path));
+        }
+        entries.sort();
+        let mut total: u64 = entries.iter().map(|(_, bytes, _)| bytes).sum();
+        let now = SystemTime::now();
+        for (used, bytes, path) in entries {
+            if total <= self.max_bytes || now.duration_since(used).is_ok_and(|age| age < IN_USE) {
+                break;
+            }
+            fs::remove_dir_all(&path)?;
+            total -= bytes;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes in a folder, and when something in it was last used.
+fn size(folder: &Path) -> io::Result<(u64, SystemTime)> {
+    let (mut bytes, mut used) = (0, fs::metadata(folder)?.modified()?);
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let meta = entry.metadata()?;
+        if meta.is_dir() {
+            let below = size(&entry.path())?;
+            bytes += below.0;
+            used = used.max(below.1);
+        } else {
+            bytes += meta.len();
+            used = used.max(meta.modified()?);
+        }
+    }
+    Ok((bytes, used))
+}
+
+/// What a cache holds of one run as it was at one time.
+#[derive(Debug)]
+pub struct CacheEntry {
+    cache: Cache,
+    folder: PathBuf,
+    identity: String,
+}
+
+impl CacheEntry {
+    /// What was kept under a name; `None` if nothing was, or if it is damaged.
+    pub fn load(&self, name: &str) -> Option<Vec<u8>> {
+        let path = self.folder.join(name);
+        let mut bytes = fs::read(&path).ok()?;
+        let (rest, sum) = bytes.split_last_chunk::<4>()?;
+        if checksum(rest) != u32::from_le_bytes(*sum) {
+            return None;
+        }
+        let rest = rest.strip_prefix(MAGIC.as_slice())?;
+        let (length, rest) = rest.split_first_chunk::<8>()?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+        if rest.get(..length)? != self.identity.as_bytes() {
+            return None;
+        }
+        // When it was used last, for those who make room.
+        if let Ok(file) = fs::File::open(&path) {
+            let _ = file.set_modified(SystemTime::now());
+        }
+        let end = bytes.len() - 4;
+        bytes.truncate(end);
+        bytes.drain(..MAGIC.len() + 8 + length);
+        Some(bytes)
+    }
+
+    /// Keeps `content` under a name in place of what was there. Others see the old content or the new, never a part.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn store(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let is_new = !self.folder.exists();
+        fs::create_dir_all(&self.folder)?;
+        let length = (self.identity.len() as u64).to_le_bytes();
+        let parts = [MAGIC, &length, self.identity.as_bytes(), content];
+        let mut bytes = parts.concat();
+        bytes.extend(checksum(&bytes).to_le_bytes());
+        let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
+        file.write_all(&bytes)?;
+        file.persist(self.folder.join(name))?;
+        if is_new { self.cache.shrink() } else { Ok(()) }
+    }
+}
+
+fn checksum(bytes: &[u8]) -> u32 {
+    let mut crc = Crc::new();
+    crc.update(bytes);
+    crc.sum()
+}
+
+/// What a run is, as far as anybody can tell without reading it.
+fn identity(run: &Location, options: &Options) -> Option<String> {
+    let mut text = String::new();
+    let program = fs::metadata(std::env::current_exe().ok()?).ok()?;
+    let version = env!("CARGO_PKG_VERSION");
+    let Options { max_json_bytes, cycle, trial, timeout: _ } = options;
+    let _ = write!(
+        text,
+        "{version} {:016x} {max_json_bytes} {cycle:?} {trial:?}\n- ",
+        tables::fingerprint()
+    );
+    let mut newest = SystemTime::UNIX_EPOCH;
+    describe(&mut text, &program, &mut newest)?;
+    newest = SystemTime::UNIX_EPOCH;
+    match run.place(None).ok()? {
+        Place::File { file, name } => {
+            let _ = write!(text, "{name:?} ");
+            describe(&mut text, &fs::metadata(file.path()?).ok()?, &mut newest)?;
+        }
+        Place::Folder(root) => files(&root, &root, MAX_DEPTH, &mut text, &mut newest)?,
+    }
+    let age = SystemTime::now().duration_since(newest).ok()?;
+    (age >= TOO_FRESH).then_some(text)
+}
+
+fn files(
+    root: &Folder,
+    folder: &Folder,
+    depth: usize,
+    text: &mut String,
+    newest: &mut SystemTime,
+) -> Option<()> {
+    if depth == 0 {
+        return Some(());
+    }
+    let (files, below) = root.list(folder).ok()?;
+    for entry in files {
+        let _ = write!(text, "{:?} ", entry.name);
+        describe(text, &fs::metadata(entry.file.path()?).ok()?, newest)?;
+    }
+    below.iter().try_for_each(|folder| self::files(root, folder, depth - 1, text, newest))
+}
+
+/// Length of a file, where it lies, when it was last changed.
+fn describe(text: &mut String, meta: &Metadata, newest: &mut SystemTime) -> Option<()> {
+    let modified = meta.modified().ok()?;
+    *newest = (*newest).max(modified);
+    let since = modified.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    let _ = write!(text, "{} {}", meta.len(), since.as_nanos());
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        // Unlike the time of modification, the time of change cannot be set back.
+        let (seconds, nanos) = (meta.ctime(), meta.ctime_nsec());
+        let _ = write!(text, " {seconds}.{nanos:09} {} {}", meta.dev(), meta.ino());
+        let changed = Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanos).ok()?);
+        *newest = (*newest).max(SystemTime::UNIX_EPOCH + changed);
+    }
+    text.push('\n');
+    Some(())
+}

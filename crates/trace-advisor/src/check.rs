@@ -1,0 +1,232 @@
+//! Judging a run: what the rules ask, and who answers: the run, or what is remembered of it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+use std::time::Instant;
+
+use advisor::{EvidenceQuery, Report, RuleQuery, RuleSet};
+use ingest::{CacheEntry, Location, Progress};
+use serde::{Deserialize, Serialize};
+use trace_model::{MetricTable, RunInfo, Warning};
+
+use crate::error::Error;
+use crate::pipeline::{OpenOptions, Run, Stage};
+
+/// A run, judged.
+#[derive(Debug)]
+pub struct Checked {
+    /// The findings.
+    pub report: Report,
+    /// What each stage took, in order.
+    pub stages: Vec<Stage>,
+    /// The run, if it had to be opened.
+    pub run: Option<Run>,
+    /// Why nothing could be kept for the next time.
+    pub not_kept: Option<std::io::Error>,
+}
+
+/// Judges the run at `path`. With a cache, what was asked of the run before is not computed again: if all of it was,
+/// the run is not even read.
+///
+/// # Errors
+/// If the run cannot be read, or a query of a rule fails.
+pub fn check(
+    path: impl AsRef<Path>,
+    options: &OpenOptions,
+    rules: &RuleSet,
+    progress: &dyn Progress,
+) -> Result<Checked, Error> {
+    let start = Instant::now();
+    let location = Location::parse(path)?;
+    let entry = options.cache.as_ref().and_then(|cache| cache.entry(&location, &options.ingest));
+    let Some(entry) = entry else {
+        let run = Run::open_at(location, options, progress)?;
+        let report = run.check(rules)?;
+        return Ok(Checked { report, stages: run.stages(), run: Some(run), not_kept: None });
+    };
+    let name = name(options);
+    let known = Known::load(&entry, &name, &location);
+    let mut stages = vec![Stage { name: "cache", elapsed: start.elapsed() }];
+    let mut memory = Memory { location, options, progress, known, run: None, has_news: false };
+    let report = judge(rules, &mut memory, |stage| stages.push(stage))?;
+    let not_kept = if memory.has_news { memory.known.store(&entry, &name).err() } else { None };
+    let run = memory.run;
+    if let Some(run) = &run {
+        stages.splice(1..1, run.stages());
+    }
+    Ok(Checked { report, stages, run, not_kept })
+}
+
+/// Whoever can say what rules want to know of a run.
+pub(crate) trait Answers {
+    fn facts(&mut self) -> Result<&Facts, Error>;
+    fn views(&mut self, views: &[&str]) -> Result<Vec<MetricTable>, Error>;
+    fn query(&mut self, query: &RuleQuery) -> Result<MetricTable, Error>;
+    fn moments(&mut self, query: &EvidenceQuery) -> Result<MetricTable, Error>;
+}
+
+/// What is known of a run beside its tables.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Facts {
+    pub(crate) info: RunInfo,
+    pub(crate) warnings: Vec<Warning>,
+    /// Any rank's trace says where in the program something was called.
+    pub(crate) has_stacks: bool,
+}
+
+/// Judges what `run` answers; `timed` is told what each stage took.
+pub(crate) fn judge(
+    rules: &RuleSet,
+    run: &mut impl Answers,
+    mut timed: impl FnMut(Stage),
+) -> Result<Report, Error> {
+    let mut stage = |name, start: Instant| timed(Stage { name, elapsed: start.elapsed() });
+    let start = Instant::now();
+    let facts = run.facts()?.clone();
+    let mut tables = run.views(&rules.views())?;
+    for query in rules.queries() {
+        tables.push(run.query(&query)?);
+    }
+    tables.sort_by(|a, b| a.view.cmp(&b.view));
+    stage("views", start);
+    let start = Instant::now();
+    let report = advisor::advise(rules, &tables, &facts.info, &facts.warnings);
+    stage("rules", start);
+    let what_if = rules.what_if_views(&report);
+    let sources = if facts.has_stacks { rules.source_views(&report) } else { Vec::new() };
+    let evidence = rules.evidence_queries(&report);
+    if what_if.is_empty() && sources.is_empty() && evidence.is_empty() {
+        return Ok(report);
+    }
+    for (name, views) in [("what-if", what_if), ("sources", sources)] {
+        if !views.is_empty() {
+            let start = Instant::now();
+            tables.extend(run.views(&views)?);
+            stage(name, start);
+        }
+    }
+    if !evidence.is_empty() {
+        let start = Instant::now();
+        for query in &evidence {
+            tables.push(run.moments(query)?);
+        }
+        stage("evidence", start);
+    }
+    let start = Instant::now();
+    let report = advisor::advise(rules, &tables, &facts.info, &facts.warnings);
+    stage("rules", start);
+    Ok(report)
+}
+
+/// What is remembered of a run: answers by question.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Known {
+    facts: Option<Facts>,
+    answers: BTreeMap<String, MetricTable>,
+}
+
+impl Known {
+    /// Questions that are remembered at most: rules that are being written ask ever new ones.
+    const MOST: usize = 2_000;
+
+    fn load(entry: &CacheEntry, name: &str, location: &Location) -> Self {
+        let bytes = entry.load(name).unwrap_or_default();
+        let mut known: Self = postcard::from_bytes(&bytes).unwrap_or_default();
+        if let Some(facts) = &mut known.facts {
+            facts.info.path = location.to_string();
+        }
+        known
+    }
+
+    fn store(&self, entry: &CacheEntry, name: &str) -> std::io::Result<()> {
+        let bytes = postcard::to_stdvec(self).map_err(std::io::Error::other)?;
+        entry.store(name, &bytes)
+    }
+}
+
+/// The file of the answers: they depend on the part of the run and on the parameters.
+fn name(options: &OpenOptions) -> String {
+    let mut hasher = DefaultHasher::new();
+    let mut text = String::new();
+    let _ = write!(text, "{:?} {:?}", options.params, options.selection);
+    text.hash(&mut hasher);
+    format!("answers-{:016x}", hasher.finish())
+}
+
+/// A run that is read when it is asked something new.
+struct Memory<'a> {
+    location: Location,
+    options: &'a OpenOptions,
+    progress: &'a dyn Progress,
+    known: Known,
+    run: Option<Run>,
+    has_news: bool,
+}
+
+impl Memory<'_> {
+    fn run(&mut self) -> Result<&Run, Error> {
+        if self.run.is_none() {
+            let location = self.location.clone();
+            self.run = Some(Run::open_at(location, self.options, self.progress)?);
+        }
+        Ok(self.run.as_ref().expect("it was just opened"))
+    }
+
+    fn learn(&mut self, question: String, answer: MetricTable) {
+        if self.known.answers.len() >= Known::MOST {
+            self.known.answers.clear();
+        }
+        self.known.answers.insert(question, answer);
+        self.has_news = true;
+    }
+
+    /// What is remembered, or what the run says.
+    fn ask(
+        &mut self,
+        question: String,
+        ask: impl FnOnce(&mut &Run) -> Result<MetricTable, Error>,
+    ) -> Result<MetricTable, Error> {
+        if let Some(answer) = self.known.answers.get(&question) {
+            return Ok(answer.clone());
+        }
+        let answer = ask(&mut self.run()?)?;
+        self.learn(question, answer.clone());
+        Ok(answer)
+    }
+}
+
+impl Answers for Memory<'_> {
+    fn facts(&mut self) -> Result<&Facts, Error> {
+        if self.known.facts.is_none() {
+            self.known.facts = Some((&mut self.run()?).facts()?.clone());
+            self.has_news = true;
+        }
+        Ok(self.known.facts.as_ref().expect("they were just found out"))
+    }
+
+    fn views(&mut self, views: &[&str]) -> Result<Vec<MetricTable>, Error> {
+        let question = |view: &str| format!("view {view}");
+        let is_new = |view: &&&str| !self.known.answers.contains_key(&question(view));
+        let new: Vec<&str> = views.iter().filter(is_new).copied().collect();
+        if !new.is_empty() {
+            let answers = (&mut self.run()?).views(&new)?;
+            for (view, answer) in new.into_iter().zip(answers) {
+                self.learn(question(view), answer);
+            }
+        }
+        Ok(views
+            .iter()
+            .filter_map(|view| self.known.answers.get(&question(view)).cloned())
+            .collect())
+    }
+
+    fn query(&mut self, query: &RuleQuery) -> Result<MetricTable, Error> {
+        self.ask(format!("{query:?}"), |run| run.query(query))
+    }
+
+    fn moments(&mut self, query: &EvidenceQuery) -> Result<MetricTable, Error> {
+        self.ask(format!("{query:?}"), |run| run.moments(query))
+    }
+}
