@@ -106,7 +106,9 @@ impl<'a> Problems<'a> {
 fn line_column(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |i| i + 1);
-    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+    // By bytes: many times faster, and asked of every rule.
+    let lines = before.bytes().filter(|&byte| byte == b'\n').count();
+    (lines + 1, before[line_start..].chars().count() + 1)
 }
 
 /// "did you mean `x`?" for the candidate nearest to `word`, if one is near enough.
