@@ -1,8 +1,8 @@
-"""Holistic Trace Analysis, from nothing to the temporal breakdown of one trace, as its users call it.
+"""Holistic Trace Analysis, from nothing to the temporal breakdown, as its users call it.
 
-    python hta_temporal.py TRACE
+    python hta_temporal.py TRACE ...
 
-Prints the breakdown of the rank as JSON, times in us.
+One trace a rank, ranks in order. Prints the breakdown of each as JSON, times in us.
 """
 
 import json
@@ -13,7 +13,8 @@ logging.disable(logging.CRITICAL)
 
 from hta.trace_analysis import TraceAnalysis  # noqa: E402
 
-analysis = TraceAnalysis(trace_files={0: sys.argv[1]})
+analysis = TraceAnalysis(trace_files=dict(enumerate(sys.argv[1:])))
 table = analysis.get_temporal_breakdown(visualize=False)
-row = table.iloc[0]
-json.dump({name: float(row[name]) for name in table.columns if name != "rank"}, sys.stdout)
+names = {name: name.replace("time(us)", "us") for name in table.columns if name.endswith("(us)")}
+rows = table[["rank", *names]].rename(columns=names).astype(float)
+json.dump(rows.to_dict("records"), sys.stdout)

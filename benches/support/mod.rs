@@ -43,6 +43,13 @@ pub(crate) fn demo_run(ranks: u32, json_bytes: u64) -> DemoRun {
     DemoRun { files: written.files, folder, json_bytes }
 }
 
+/// Writes a run that is not compressed.
+pub(crate) fn write_demo(options: &demo::Options) -> DemoRun {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let written = demo::write_run(options, folder.path()).expect("writing the run");
+    DemoRun { files: written.files, folder, json_bytes: written.bytes }
+}
+
 /// Median of five runs.
 pub(crate) fn seconds<T>(mut work: impl FnMut() -> T) -> f64 {
     let mut times: Vec<f64> = (0..5)

@@ -55,7 +55,7 @@ launches AS (
 after AS (
     SELECT
         rank, ts_ns, end_ns, is_sync,
-        ts_ns - last_value(CASE WHEN is_sync = 0 THEN ts_ns END) IGNORE NULLS OVER (
+        ts_ns - max(CASE WHEN is_sync = 0 THEN ts_ns END) OVER (
             PARTITION BY rank, thread ORDER BY ts_ns, is_sync ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
         ) AS since_ns
     FROM launches

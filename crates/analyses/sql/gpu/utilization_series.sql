@@ -48,15 +48,24 @@ points AS (
     UNION ALL
     SELECT rank, device, end_ns, 2, 0, 0, 0 FROM extents
 ),
-cut AS (
+-- Each point of the load opens a group that the cuts after it belong to: IGNORE NULLS would look through all
+-- points before each.
+numbered AS (
     SELECT
-        rank, device, ts_ns,
+        *,
         lead(ts_ns) OVER w - ts_ns AS dur_ns,
-        last_value(busy) IGNORE NULLS OVER w AS busy,
-        last_value(kernel_busy) IGNORE NULLS OVER w AS kernel_busy,
-        last_value(sm) IGNORE NULLS OVER w AS sm
+        count(busy) OVER w AS load_number
     FROM points
     WINDOW w AS (PARTITION BY rank, device ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+),
+cut AS (
+    SELECT
+        rank, device, ts_ns, dur_ns,
+        max(busy) OVER w AS busy,
+        max(kernel_busy) OVER w AS kernel_busy,
+        max(sm) OVER w AS sm
+    FROM numbered
+    WINDOW w AS (PARTITION BY rank, device, load_number)
 ),
 sums AS (
     SELECT

@@ -39,23 +39,27 @@ points AS (
     FROM steps s
     JOIN memories m ON m.rank = s.rank
 ),
+-- Positions grow with time: the last event that says a level is the greatest of them so far. (IGNORE NULLS would
+-- look through all events before each.)
 levels AS (
     SELECT
         rank, memory, step_ts_ns, sign,
-        last_value(allocated_bytes) IGNORE NULLS OVER w AS allocated_bytes,
-        coalesce(last_value(change_bytes) IGNORE NULLS OVER w, 0) AS change_bytes
+        max(CASE WHEN allocated_bytes IS NOT NULL THEN position END) OVER w AS allocated_position,
+        max(CASE WHEN change_bytes IS NOT NULL THEN position END) OVER w AS change_position
     FROM points
     WINDOW w AS (PARTITION BY rank, memory ORDER BY ts_ns, turn, position ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
 ),
 bounds AS (
     SELECT
-        rank, memory, step_ts_ns,
-        max(CASE WHEN sign = -1 THEN allocated_bytes END) AS start_bytes,
-        max(CASE WHEN sign = 1 THEN allocated_bytes END) AS end_bytes,
-        max(CASE WHEN sign = 1 THEN change_bytes END) AS end_change_bytes
-    FROM levels
-    WHERE sign <> 0
-    GROUP BY rank, memory, step_ts_ns
+        l.rank, l.memory, l.step_ts_ns,
+        max(CASE WHEN l.sign = -1 THEN a.allocated_bytes END) AS start_bytes,
+        max(CASE WHEN l.sign = 1 THEN a.allocated_bytes END) AS end_bytes,
+        max(CASE WHEN l.sign = 1 THEN coalesce(c.change_bytes, 0) END) AS end_change_bytes
+    FROM levels l
+    LEFT JOIN memory_log a ON a.rank = l.rank AND a.memory = l.memory AND a.position = l.allocated_position
+    LEFT JOIN memory_log c ON c.rank = l.rank AND c.memory = l.memory AND c.position = l.change_position
+    WHERE l.sign <> 0
+    GROUP BY l.rank, l.memory, l.step_ts_ns
 ),
 inside AS (
     SELECT

@@ -25,38 +25,53 @@
 -- Mapped memory is reported as that of the host, but is not in its total: there the total is 0, and what
 -- is reserved is the size of the mapping, or 0 when it goes. An allocation of the heap leaves more than 0;
 -- a release leaves 0 if it takes all that was left, which the last total above 0 tells.
+-- What came last is found by running maxima and counts: IGNORE NULLS would look through all events before each.
 WITH points AS (
     SELECT
-        rank, ts_ns, 0 AS turn, phase, ts_ns + dur_ns AS end_ns,
+        rank, ts_ns, 0 AS turn,
         CAST(NULL AS INT) AS device_type, CAST(NULL AS INT) AS device, CAST(NULL AS BIGINT) AS event_id,
         CAST(NULL AS INT) AS thread, CAST(NULL AS BIGINT) AS step, CAST(NULL AS BIGINT) AS address,
         CAST(NULL AS BIGINT) AS bytes, CAST(NULL AS BIGINT) AS allocated, CAST(NULL AS BIGINT) AS reserved
     FROM host_phases
     UNION ALL
     SELECT
-        rank, ts_ns, 1, NULL, NULL, device_type, device, event_id, thread, step, address, bytes,
+        rank, ts_ns, 1, device_type, device, event_id, thread, step, address, bytes,
         total_allocated_bytes, total_reserved_bytes
     FROM memory_events
 ),
 phased AS (
     SELECT
         *,
-        last_value(phase) IGNORE NULLS OVER w AS phase_begun,
-        last_value(end_ns) IGNORE NULLS OVER w AS phase_end_ns,
-        last_value(CASE WHEN allocated <> 0 THEN allocated END) IGNORE NULLS OVER (
-            PARTITION BY rank, device_type, device ORDER BY ts_ns, event_id
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS last_total
+        max(CASE WHEN turn = 0 THEN ts_ns END) OVER (
+            PARTITION BY rank ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        ) AS phase_ts_ns
     FROM points
-    WINDOW w AS (PARTITION BY rank ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+),
+-- A total above 0 opens a group, in which the totals of 0 that come after it are.
+totals AS (
+    SELECT
+        *,
+        count(CASE WHEN allocated <> 0 THEN 1 END) OVER (
+            PARTITION BY rank, device_type, device ORDER BY ts_ns, event_id
+            ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        ) AS total_number
+    FROM phased
+    WHERE turn = 1
+),
+carried AS (
+    SELECT
+        *,
+        max(CASE WHEN allocated <> 0 THEN allocated END) OVER (
+            PARTITION BY rank, device_type, device, total_number
+        ) AS last_total
+    FROM totals
 ),
 kinds AS (
     SELECT
         *,
         device_type = 0 AND allocated = 0
             AND (bytes > 0 OR (coalesce(reserved, 0) = 0 AND coalesce(last_total + bytes <> 0, true))) AS is_mapped
-    FROM phased
-    WHERE turn = 1
+    FROM carried
 )
 SELECT
     k.rank,
@@ -74,7 +89,7 @@ SELECT
     CASE WHEN k.device_type = 0 THEN -1 ELSE k.device END AS device,
     CAST(row_number() OVER w AS BIGINT) AS position,
     k.event_id, k.ts_ns, k.thread, k.step,
-    CASE WHEN k.ts_ns < k.phase_end_ns THEN k.phase_begun ELSE 'other' END AS phase,
+    CASE WHEN k.ts_ns < p.ts_ns + p.dur_ns THEN p.phase ELSE 'other' END AS phase,
     k.address, k.bytes,
     CASE WHEN NOT coalesce(k.is_mapped, false) THEN k.allocated END AS allocated_bytes,
     CASE WHEN k.device_type <> 0 THEN k.reserved END AS reserved_bytes,
@@ -82,4 +97,5 @@ SELECT
     e.op, e.op_name, e.outer_op_name, e.annotation, e.module
 FROM kinds k
 JOIN memory_events e ON e.rank = k.rank AND e.event_id = k.event_id
+LEFT JOIN host_phases p ON p.rank = k.rank AND p.ts_ns = k.phase_ts_ns
 WINDOW w AS (PARTITION BY k.rank, k.device_type, k.device, coalesce(k.is_mapped, false) ORDER BY k.ts_ns, k.event_id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
