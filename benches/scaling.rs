@@ -55,7 +55,7 @@ impl Axis {
                 .map(|times: u32| Options { ranks: 2, layers: 8, steps: 16 * times, ..run.clone() })
                 .collect(),
             Self::Ranks => doublings(6, 8)
-                .map(|ranks| Options { ranks, layers: 1, steps: 4, ..run.clone() })
+                .map(|ranks| Options { ranks, layers: 2, steps: 8, ..run.clone() })
                 .collect(),
         }
     }
