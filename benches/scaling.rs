@@ -52,10 +52,10 @@ impl Axis {
         let doublings = |few, many| (0..=if full { many } else { few }).map(|i| 1 << i);
         match self {
             Self::Events => doublings(4, 7)
-                .map(|times: u32| Options { ranks: 2, layers: 8, steps: 10 * times, ..run.clone() })
+                .map(|times: u32| Options { ranks: 2, layers: 8, steps: 16 * times, ..run.clone() })
                 .collect(),
             Self::Ranks => doublings(6, 8)
-                .map(|ranks| Options { ranks, layers: 1, steps: 4, ..run.clone() })
+                .map(|ranks| Options { ranks, layers: 2, steps: 8, ..run.clone() })
                 .collect(),
         }
     }
@@ -109,10 +109,10 @@ impl Work<'_> {
     }
 }
 
-/// The best of up to five runs, within half a second; making what is used up is not counted.
+/// The best of three runs, or fewer if they take more than half a second; making what is used up is not counted.
 fn best<S, T>(make: impl Fn() -> S, work: impl Fn(&S) -> T) -> f64 {
     let mut times = Vec::new();
-    while times.len() < 5 && times.iter().sum::<f64>() < 0.5 {
+    while times.len() < 3 && times.iter().sum::<f64>() < 0.5 {
         let used = make();
         let start = Instant::now();
         black_box(work(&used));

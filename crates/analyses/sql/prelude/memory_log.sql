@@ -47,7 +47,7 @@ phased AS (
         ) AS phase_ts_ns
     FROM points
 ),
--- A total above 0 opens a group, in which the totals of 0 that come after it are.
+-- A total other than 0 opens a group, in which the totals of 0 that come after it are.
 totals AS (
     SELECT
         *,
