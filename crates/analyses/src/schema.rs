@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use datafusion::arrow::compute::concat_batches;
@@ -34,6 +35,8 @@ pub(crate) struct Schema {
     params: HashMap<String, ScalarValue>,
     /// What views are planned with. It holds this schema.
     state: OnceLock<Weak<SessionState>>,
+    /// What computing the rows of views took, without what they are built on.
+    times: Mutex<Vec<(&'static str, Duration)>>,
 }
 
 /// A view, once a query has read it.
@@ -72,7 +75,7 @@ impl Schema {
             .flat_map(|m| &m.params)
             .map(|p| (p.name.clone(), p.scalar(params.get(&p.name))))
             .collect();
-        Self { catalog, tables, views, params, state: OnceLock::new() }
+        Self { catalog, tables, views, params, state: OnceLock::new(), times: Mutex::default() }
     }
 
     /// Must be called once, before the first query.
@@ -124,7 +127,7 @@ impl Schema {
         module.materialize || module.is_native() || slot.is_shared.load(Relaxed)
     }
 
-    async fn view(&self, module: &Module) -> Result<&View> {
+    async fn view(&self, module: &'static Module) -> Result<&View> {
         let slot = &self.views[module.name.as_str()];
         let create = || async {
             if self.is_kept(module) {
@@ -137,14 +140,31 @@ impl Schema {
         slot.view.get_or_try_init(create).await.map_err(|e| in_module(module, e))
     }
 
-    async fn execute(&self, module: &Module) -> Result<Rows> {
+    async fn execute(&self, module: &'static Module) -> Result<Rows> {
         let state = self.state()?;
         if let Some(native) = module.native {
-            let batch = self.compute(&state, native).await?;
+            let inputs = self.inputs(&state, native).await?;
+            let start = Instant::now();
+            let batch = (native.compute)(&inputs)?;
+            self.took(module, start);
             return Ok(Rows { schema: batch.schema(), batches: vec![batch] });
         }
         let plan = self.plan(&state, &module.text).await?;
-        run(&state, in_order(plan, module)?).await
+        let start = Instant::now();
+        let rows = run(&state, in_order(plan, module)?).await?;
+        self.took(module, start);
+        Ok(rows)
+    }
+
+    fn took(&self, module: &'static Module, start: Instant) {
+        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        times.push((&module.name, start.elapsed()));
+    }
+
+    /// What computing the rows of each view took so far, without what it is built on; those that are only part of
+    /// other queries are not in here.
+    pub(crate) fn times(&self) -> Vec<(&'static str, Duration)> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn state(&self) -> Result<Arc<SessionState>> {
@@ -152,13 +172,13 @@ impl Schema {
         state.ok_or_else(|| plan_datafusion_err!("the session is closed"))
     }
 
-    async fn compute(&self, state: &SessionState, native: &'static Native) -> Result<RecordBatch> {
+    async fn inputs(&self, state: &SessionState, native: &'static Native) -> Result<Inputs<'_>> {
         let mut batches = BTreeMap::new();
         for &(name, sql) in native.reads {
             let plan = self.plan(state, sql).await?;
             batches.insert(name, read(state, plan).await?);
         }
-        (native.compute)(&Inputs { batches, params: &self.params })
+        Ok(Inputs { batches, params: &self.params })
     }
 }
 

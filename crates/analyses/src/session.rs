@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::arrow::datatypes::{Field, Schema as ArrowSchema};
 use datafusion::catalog::{CatalogProvider, MemTable, MemoryCatalogProvider, TableProvider};
@@ -136,6 +137,12 @@ impl Session {
             }
         }
         Ok(tables)
+    }
+
+    /// What the rows of each view took so far: planning and computing, without the views it is built on. Views run
+    /// side by side, so the sum may be more than the time that passed.
+    pub fn view_times(&self) -> Vec<(&'static str, Duration)> {
+        self.schema.times()
     }
 
     /// Runs on the worker threads, whose number and stacks are ours, unlike the caller's.

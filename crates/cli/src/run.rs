@@ -1,7 +1,9 @@
 //! Opening a run as the command line asks for it.
 
+use std::cmp::Reverse;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use trace_advisor::advisor::{Problem, RuleSource};
@@ -38,9 +40,7 @@ pub(crate) fn check(
         tell_if_exported(run, reading, console)?;
     }
     if let Some(error) = &checked.not_kept {
-        let folder = options.cache.map(|cache| cache.folder).unwrap_or_default();
-        let folder = folder.display();
-        warn(&format!("nothing could be kept for the next time in {folder}: {error}"), console)?;
+        not_kept(error, reading, console)?;
     }
     Ok(checked)
 }
@@ -202,17 +202,62 @@ pub(crate) fn warn(text: &str, console: &mut Console) -> io::Result<()> {
     writeln!(console.err, "{WARNING}warning{WARNING:#}: {}", clean(text))
 }
 
-/// What each stage took, on stderr, if asked for.
+/// Once the result is out: where the time went, if that was asked for, and the tables for the next time.
+pub(crate) fn finish(run: &Run, reading: &Reading, console: &mut Console) -> anyhow::Result<()> {
+    print_timings(&run.stages(), Some(run), reading, console)?;
+    keep(run, reading, console)
+}
+
+/// Keeps the tables of a run for the next time, once the result is out.
+pub(crate) fn keep(run: &Run, reading: &Reading, console: &mut Console) -> anyhow::Result<()> {
+    console.out.flush()?;
+    console.raw.flush()?;
+    match run.keep() {
+        Ok(()) => Ok(()),
+        Err(error) => not_kept(&error, reading, console),
+    }
+}
+
+fn not_kept(
+    error: &dyn std::fmt::Display,
+    reading: &Reading,
+    console: &mut Console,
+) -> anyhow::Result<()> {
+    let folder = cache(&reading.cache).map(|cache| cache.folder).unwrap_or_default();
+    let folder = folder.display();
+    Ok(warn(&format!("nothing could be kept for the next time in {folder}: {error}"), console)?)
+}
+
+/// Where a run's time went, on stderr, if that was asked for.
 pub(crate) fn print_timings(
     stages: &[Stage],
+    run: Option<&Run>,
     reading: &Reading,
     console: &mut Console,
 ) -> io::Result<()> {
-    if reading.timings {
-        for stage in stages {
-            let ms = stage.elapsed.as_secs_f64() * 1e3;
-            writeln!(console.err, "{:<8} {ms:>9.1} ms", stage.name)?;
+    if !reading.timings {
+        return Ok(());
+    }
+    let line = |name: &str, elapsed: Duration, console: &mut Console| {
+        writeln!(console.err, "{name:<24} {:>9.1} ms", elapsed.as_secs_f64() * 1e3)
+    };
+    for stage in stages {
+        line(stage.name, stage.elapsed, console)?;
+    }
+    let mut views = run.map(Run::view_times).unwrap_or_default();
+    views.sort_by_key(|&(name, elapsed)| (Reverse(elapsed), name));
+    if views.len() > 1 {
+        writeln!(
+            console.err,
+            "of the {} views that were computed, some side by side:",
+            views.len()
+        )?;
+        for (name, elapsed) in views.into_iter().take(SLOWEST) {
+            line(&format!("  {name}"), elapsed, console)?;
         }
     }
     Ok(())
 }
+
+/// Views that are named among the timings.
+const SLOWEST: usize = 10;

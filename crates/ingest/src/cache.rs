@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! DIR/<key>/<name>     what was kept of one run: its identity, the content, a checksum
+//! DIR/<key>/tables/    its tables, as an export
 //! ```
 //!
 //! The identity of a run is that of its files, as the file system knows it: names, lengths, and when each was
@@ -13,14 +14,17 @@ use std::fs::{self, Metadata};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use flate2::Crc;
-use trace_model::tables;
+use trace_model::{Dataset, tables};
 
-use crate::Options;
+use crate::error::Error;
+use crate::export::{Export, export, export_dataset};
 use crate::location::Location;
 use crate::storage::{Folder, Place};
+use crate::{Options, Progress};
 
 /// What marks a file of a cache, and its layout.
 const MAGIC: &[u8; 8] = b"tacache1";
@@ -132,7 +136,7 @@ impl CacheEntry {
     /// # Errors
     /// If it cannot be written.
     pub fn store(&self, name: &str, content: &[u8]) -> io::Result<()> {
-        let is_new = !self.folder.exists();
+        let is_first = !self.folder.join(name).exists();
         fs::create_dir_all(&self.folder)?;
         let length = (self.identity.len() as u64).to_le_bytes();
         let parts = [MAGIC, &length, self.identity.as_bytes(), content];
@@ -141,7 +145,53 @@ impl CacheEntry {
         let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
         file.write_all(&bytes)?;
         file.persist(self.folder.join(name))?;
-        if is_new { self.cache.shrink() } else { Ok(()) }
+        if is_first { self.cache.shrink() } else { Ok(()) }
+    }
+}
+
+/// The folder of the tables in an entry, and what says of which run they are.
+const TABLES: &str = "tables";
+const TABLES_OF: &str = "tables-of";
+
+impl CacheEntry {
+    /// The tables of the run, if they were kept.
+    pub fn tables(&self) -> Option<Arc<Export>> {
+        self.load(TABLES_OF)?;
+        Export::open(&self.folder.join(TABLES)).ok()
+    }
+
+    /// Keeps the tables of the run.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn store_tables(&self, tables: &Dataset) -> Result<(), Error> {
+        export_dataset(tables, &self.begin_tables()?, true)?;
+        self.store(TABLES_OF, b"").map_err(|e| Error::write(&self.folder, e))
+    }
+
+    /// Converts the run to tables that are kept, see [`export`].
+    ///
+    /// # Errors
+    /// As [`export`].
+    pub fn export_tables(
+        &self,
+        run: &Location,
+        options: &Options,
+        progress: &dyn Progress,
+    ) -> Result<Arc<Export>, Error> {
+        let folder = self.begin_tables()?;
+        export(run, options, &folder, true, progress)?;
+        self.store(TABLES_OF, b"").map_err(|e| Error::write(&self.folder, e))?;
+        Export::open(&folder)
+    }
+
+    /// Where the tables go. What is there and is none of ours would be in the way of every later try.
+    fn begin_tables(&self) -> Result<PathBuf, Error> {
+        let folder = self.folder.join(TABLES);
+        if folder.exists() && Export::open(&folder).is_err() {
+            fs::remove_dir_all(&folder).map_err(|e| Error::write(&folder, e))?;
+        }
+        Ok(folder)
     }
 }
 

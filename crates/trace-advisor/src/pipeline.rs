@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use advisor::{EvidenceQuery, Report, RuleQuery, RuleSet};
 use analyses::{Params, Selection, Session, Tables};
 use arrow::array::AsArray;
-use ingest::{Location, NoProgress, Progress};
+use ingest::{CacheEntry, Export, Location, NoProgress, Progress};
 use tempfile::TempDir;
 use trace_model::{Dataset, MetricTable, RecordBatch, RunInfo, TableSet, TableSource, Warning};
 
@@ -64,6 +64,8 @@ pub struct Run {
     stages: Mutex<Vec<Stage>>,
     /// What was exported on the way; removed after everything that reads it is gone.
     scratch: Option<TempDir>,
+    /// Where the tables may be kept for the next time.
+    to_keep: Option<CacheEntry>,
 }
 
 /// The tables of a run, or where they come from.
@@ -72,6 +74,8 @@ struct Contents {
     source: Option<Arc<dyn TableSource>>,
     is_export: bool,
     scratch: Option<TempDir>,
+    /// Where the tables may be kept.
+    to_keep: Option<CacheEntry>,
 }
 
 impl Run {
@@ -95,11 +99,15 @@ impl Run {
         progress: &dyn Progress,
     ) -> Result<Self, Error> {
         let start = Instant::now();
-        let contents = Contents::read(&location, options, progress)?;
-        let Contents { dataset, source, is_export, scratch } = contents;
+        let entry = options.cache.as_ref().and_then(|c| c.entry(&location, &options.ingest));
+        let contents = Contents::read(&location, entry, options, progress)?;
+        let Contents { dataset, source, is_export, scratch, to_keep } = contents;
         let read = Stage { name: "read", elapsed: start.elapsed() };
         let start = Instant::now();
-        let mut run = Self {
+        let (params, memory_bytes) = (options.params.clone(), options.memory_bytes);
+        let session = new_session(&dataset.tables, source.as_ref(), memory_bytes, &params)?;
+        let ready = Stage { name: "session", elapsed: start.elapsed() };
+        Ok(Self {
             location,
             facts: Facts {
                 info: dataset.run,
@@ -109,16 +117,26 @@ impl Run {
             tables: dataset.tables,
             source,
             is_export,
-            params: options.params.clone(),
-            memory_bytes: options.memory_bytes,
-            session: Session::new(TableSet::default(), options.params.clone())?,
-            stages: Mutex::default(),
+            params,
+            memory_bytes,
+            session,
+            stages: Mutex::new(vec![read, ready]),
             scratch,
-        };
-        run.session = run.new_session()?;
-        let ready = Stage { name: "session", elapsed: start.elapsed() };
-        run.stages = Mutex::new(vec![read, ready]);
-        Ok(run)
+            to_keep,
+        })
+    }
+
+    /// Keeps the tables for the next time the run is opened, if there is a cache, reading them was work, and they are
+    /// all of the run.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn keep(&self) -> Result<(), Error> {
+        let Some(entry) = &self.to_keep else { return Ok(()) };
+        let Facts { info, warnings, .. } = &self.facts;
+        let dataset =
+            Dataset { tables: self.tables.clone(), run: info.clone(), warnings: warnings.clone() };
+        Ok(entry.store_tables(&dataset)?)
     }
 
     /// Writes the timelines of all ranks into one file, see [`ingest::merge`]; it is compressed if its name ends
@@ -142,7 +160,8 @@ impl Run {
     /// takes, where what several are built on is computed once.
     pub fn costs(&self, rules: &RuleSet) -> Result<Vec<Cost>, Error> {
         let timed = |table: &str, ask: &dyn Fn(&Session) -> Result<(), Error>| {
-            let session = self.new_session()?;
+            let session =
+                new_session(&self.tables, self.source.as_ref(), self.memory_bytes, &self.params)?;
             let start = Instant::now();
             ask(&session)?;
             Ok::<_, Error>(Cost { table: table.to_owned(), elapsed: start.elapsed() })
@@ -214,13 +233,9 @@ impl Run {
         Ok(())
     }
 
-    fn new_session(&self) -> Result<Session, Error> {
-        // Batches are shared: the copy costs a few pointers.
-        let tables = match &self.source {
-            Some(source) => Tables::Scanned(Arc::clone(source)),
-            None => Tables::Loaded(self.tables.clone()),
-        };
-        Ok(Session::open(tables, self.memory_bytes, self.params.clone())?)
+    /// What the rows of each view took so far, see [`Session::view_times`].
+    pub fn view_times(&self) -> Vec<(&'static str, Duration)> {
+        self.session.view_times()
     }
 
     pub(crate) fn session(&self) -> &Session {
@@ -244,37 +259,61 @@ impl Run {
     }
 }
 
+/// Runs with less text than this are read as fast as their tables would be.
+const WORTH_KEEPING: u64 = 32 << 20;
+
 impl Contents {
     fn read(
         location: &Location,
+        entry: Option<CacheEntry>,
         options: &OpenOptions,
         progress: &dyn Progress,
     ) -> Result<Self, Error> {
-        let opened = ingest::open(location, &options.ingest)?;
-        let is_export = opened.export().is_some();
-        let selection = &options.selection;
-        if options.memory_bytes.is_none_or(|limit| opened.table_bytes() <= limit) {
-            let mut dataset = opened.read(&options.ingest, progress)?;
-            if !selection.is_everything() {
-                dataset.tables = selection.apply(&dataset.tables)?;
-                selection.describe(&dataset.tables, &mut dataset.run);
-            }
-            return Ok(Self { dataset, source: None, is_export, scratch: None });
+        let kept = entry.as_ref().and_then(CacheEntry::tables);
+        // Kept tables that cannot be read are as good as none.
+        if let Some(export) = kept
+            && let Ok(contents) = Self::of_export(export, location, options)
+        {
+            return Ok(contents);
         }
-        let mut scratch = None;
-        let export = match opened.export() {
-            Some(export) => Arc::clone(export),
-            None => {
-                let folder = TempDir::new().map_err(|source| ingest::Error::Write {
-                    path: std::env::temp_dir(),
-                    source,
-                })?;
-                let to = folder.path().join("run");
-                ingest::export(location, &options.ingest, &to, false, progress)?;
-                scratch = Some(folder);
-                ingest::Export::open(&to)?
-            }
-        };
+        let opened = ingest::open(location, &options.ingest)?;
+        if let Some(export) = opened.export() {
+            let contents = Self::of_export(Arc::clone(export), location, options)?;
+            return Ok(Self { is_export: true, ..contents });
+        }
+        if options.memory_bytes.is_none_or(|limit| opened.table_bytes() <= limit) {
+            let dataset = opened.read(&options.ingest, progress)?;
+            let json_bytes: u64 = dataset.run.sources.iter().map(|s| s.json_bytes).sum();
+            let is_worth_it = options.selection.is_everything() && json_bytes >= WORTH_KEEPING;
+            let to_keep = entry.filter(|_| is_worth_it);
+            return Ok(Self { to_keep, ..Self::in_memory(dataset, &options.selection)? });
+        }
+        // What has to be converted anyhow is converted where it stays.
+        if let Some(entry) = entry
+            && let Ok(export) = entry.export_tables(location, &options.ingest, progress)
+        {
+            return Self::of_export(export, location, options);
+        }
+        let folder = TempDir::new()
+            .map_err(|source| ingest::Error::Write { path: std::env::temp_dir(), source })?;
+        let to = folder.path().join("run");
+        ingest::export(location, &options.ingest, &to, false, progress)?;
+        let contents = Self::of_export(ingest::Export::open(&to)?, location, options)?;
+        Ok(Self { scratch: Some(folder), ..contents })
+    }
+
+    /// The tables of an export: in memory if they fit, else where they are.
+    fn of_export(
+        export: Arc<Export>,
+        location: &Location,
+        options: &OpenOptions,
+    ) -> Result<Self, Error> {
+        let selection = &options.selection;
+        if options.memory_bytes.is_none_or(|limit| export.table_bytes() <= limit) {
+            let mut dataset = export.read()?;
+            dataset.run.path = location.to_string();
+            return Self::in_memory(dataset, selection);
+        }
         let mut dataset = export.read_head()?;
         dataset.run.path = location.to_string();
         let mut source: Arc<dyn TableSource> = export;
@@ -283,8 +322,30 @@ impl Contents {
             selection.describe(&dataset.tables, &mut dataset.run);
             dataset.tables.take("steps");
         }
-        Ok(Self { dataset, source: Some(source), is_export, scratch })
+        Ok(Self { dataset, source: Some(source), is_export: false, scratch: None, to_keep: None })
     }
+
+    fn in_memory(mut dataset: Dataset, selection: &Selection) -> Result<Self, Error> {
+        if !selection.is_everything() {
+            dataset.tables = selection.apply(&dataset.tables)?;
+            selection.describe(&dataset.tables, &mut dataset.run);
+        }
+        Ok(Self { dataset, source: None, is_export: false, scratch: None, to_keep: None })
+    }
+}
+
+fn new_session(
+    tables: &TableSet,
+    source: Option<&Arc<dyn TableSource>>,
+    memory_bytes: Option<u64>,
+    params: &Params,
+) -> Result<Session, Error> {
+    // Batches are shared: the copy costs a few pointers.
+    let tables = match source {
+        Some(source) => Tables::Scanned(Arc::clone(source)),
+        None => Tables::Loaded(tables.clone()),
+    };
+    Ok(Session::open(tables, memory_bytes, params.clone())?)
 }
 
 impl Answers for &Run {

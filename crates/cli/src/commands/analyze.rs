@@ -8,7 +8,7 @@ use trace_advisor::ingest::Location;
 use crate::args::Analyze;
 use crate::failure::helped;
 use crate::render::rows;
-use crate::run::{open, print_timings, print_warnings};
+use crate::run::{finish, open, print_warnings};
 use crate::suggest::nearest;
 use crate::{Console, Exit, output};
 
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Analyze, console: &mut Console) -> anyhow::Result<Exit>
         console.out.flush()?;
         writeln!(console.err, "no rows: {}", module.when_empty)?;
     }
-    print_timings(&run.stages(), &args.reading, console)?;
+    finish(&run, &args.reading, console)?;
     Ok(Exit::Clean)
 }
 

@@ -5,7 +5,7 @@ use trace_advisor::{Added, Augmentation, ingest::Packing};
 use crate::args::{Augment, AugmentPart};
 use crate::failure::helped;
 use crate::render::value::thousands;
-use crate::run::{open, print_timings, print_warnings, warn};
+use crate::run::{finish, open, print_warnings, warn};
 use crate::{Console, Exit, output, rule_files};
 
 pub(crate) fn run(args: &Augment, console: &mut Console) -> anyhow::Result<Exit> {
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Augment, console: &mut Console) -> anyhow::Result<Exit>
         console.out.flush()?;
         writeln!(console.err, "rank {}: {}", trace.rank, summary(&trace.added))?;
     }
-    print_timings(&run.stages(), &args.reading, console)?;
+    finish(&run, &args.reading, console)?;
     Ok(Exit::Clean)
 }
 

@@ -6,7 +6,7 @@ use trace_advisor::{Checked, Report};
 use crate::args::Check;
 use crate::failure::helped;
 use crate::render::report;
-use crate::run::{self, options, print_timings, warn};
+use crate::run::{self, keep, options, print_timings, warn};
 use crate::{Console, Exit, baseline, output, rule_files};
 
 pub(crate) fn run(args: &Check, console: &mut Console) -> anyhow::Result<Exit> {
@@ -22,13 +22,19 @@ pub(crate) fn run(args: &Check, console: &mut Console) -> anyhow::Result<Exit> {
     }
     let baseline = args.baseline.as_deref().map(baseline::read).transpose()?;
     let mut reports = Vec::with_capacity(args.paths.len());
+    let mut last = None;
     for (i, path) in args.paths.iter().enumerate() {
-        let Checked { mut report, stages, .. } = run::check(path, &args.reading, &rules, console)?;
+        let Checked { mut report, stages, run: opened, .. } =
+            run::check(path, &args.reading, &rules, console)?;
         if let Some(baseline) = &baseline {
             baseline.hold_against(&mut report, (i, args.paths.len()), &rules)?;
         }
         reports.push(report);
-        print_timings(&stages, &args.reading, console)?;
+        print_timings(&stages, opened.as_ref(), &args.reading, console)?;
+        // One by one: a run in memory is enough. The last one waits until the report is out.
+        if let Some(before) = std::mem::replace(&mut last, opened) {
+            keep(&before, &args.reading, console)?;
+        }
     }
     let fail_on = rules.policy().fail_on.unwrap_or(FailOn::Medium);
     let checked = report::Checked {
@@ -44,6 +50,9 @@ pub(crate) fn run(args: &Check, console: &mut Console) -> anyhow::Result<Exit> {
     console.out.flush()?;
     if args.format.has_no_warnings() {
         warnings(&reports, console)?;
+    }
+    if let Some(run) = &last {
+        keep(run, &args.reading, console)?;
     }
     Ok(if args.exit_zero { Exit::Clean } else { verdict(&reports, fail_on) })
 }

@@ -13,7 +13,7 @@ use crate::args::{Diff, DiffFailOn, DiffFormat, DiffLevel, DiffSort, HtaEvents, 
 use crate::output::Reader;
 use crate::render::clean::clean_json;
 use crate::render::{diff as text, rows};
-use crate::run::{open, print_timings, print_warnings, warn};
+use crate::run::{finish, open, print_warnings, warn};
 use crate::{Console, Exit, output, rule_files};
 
 /// Change of the median step that counts as one, unless told otherwise.
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Diff, console: &mut Console) -> anyhow::Result<Exit> {
         verdict(diff.verdict.outcome, args)
     };
     for run in [&before, &after] {
-        print_timings(&run.stages(), &args.reading, console)?;
+        finish(run, &args.reading, console)?;
     }
     Ok(exit)
 }

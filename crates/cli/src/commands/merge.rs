@@ -4,7 +4,7 @@ use trace_advisor::ingest::Merged;
 
 use crate::args::Merge;
 use crate::render::value::thousands;
-use crate::run::{open_whole, print_timings, print_warnings, warn};
+use crate::run::{finish, open_whole, print_warnings, warn};
 use crate::{Console, Exit, output};
 
 pub(crate) fn run(args: &Merge, console: &mut Console) -> anyhow::Result<Exit> {
@@ -22,6 +22,6 @@ pub(crate) fn run(args: &Merge, console: &mut Console) -> anyhow::Result<Exit> {
         |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
     let (files, ranks) = (plural(files, "file"), plural(ranks, "rank"));
     writeln!(console.err, "{} events of {ranks} from {files}", thousands(events as i64))?;
-    print_timings(&run.stages(), &args.reading, console)?;
+    finish(&run, &args.reading, console)?;
     Ok(Exit::Clean)
 }

@@ -16,7 +16,7 @@ use trace_advisor::{Augmentation, Run};
 use crate::args::Open;
 use crate::failure::helped;
 use crate::render::clean::clean;
-use crate::run::{open, print_timings, print_warnings, warn};
+use crate::run::{finish, open, print_warnings, warn};
 use crate::serve::{Served, Server};
 use crate::{Console, Exit, rule_files};
 
@@ -115,7 +115,7 @@ fn stored(args: &Open, console: &mut Console) -> anyhow::Result<Trace> {
             print_warnings(&run, console)?;
             let (rank, file) = lowest(&run)?;
             let about = about(rank, &run);
-            print_timings(&run.stages(), &args.reading, console)?;
+            finish(&run, &args.reading, console)?;
             (run.location().clone(), file, about)
         }
     };
@@ -145,7 +145,7 @@ fn augmented(args: &Open, console: &mut Console) -> anyhow::Result<Trace> {
         overwrite: false,
     };
     let copy = run.augment_rank(rank, &wanted)?.context("the rank has no timeline")?;
-    print_timings(&run.stages(), &args.reading, console)?;
+    finish(&run, &args.reading, console)?;
     let bytes = fs::metadata(&copy.path)?.len();
     let open = folder.release(copy.path)?;
     Ok(Trace { file, about: about(rank, &run), bytes, open })

@@ -8,7 +8,7 @@ use crate::args::{Rows, Sql};
 use crate::commands::statements;
 use crate::failure::helped;
 use crate::render::rows;
-use crate::run::{open, print_timings, print_warnings};
+use crate::run::{finish, open, print_warnings};
 use crate::{Console, Exit, output};
 
 pub(crate) fn run(args: &Sql, console: &mut Console) -> anyhow::Result<Exit> {
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Sql, console: &mut Console) -> anyhow::Result<Exit> {
     for query in &queries {
         print(&run, query, &args.rows, console)?;
     }
-    print_timings(&run.stages(), &args.reading, console)?;
+    finish(&run, &args.reading, console)?;
     Ok(Exit::Clean)
 }
 

@@ -16,7 +16,7 @@ use crate::failure::helped;
 use crate::render::clean::clean;
 use crate::render::rows;
 use crate::render::value::thousands;
-use crate::run::{open, print_timings, print_warnings};
+use crate::run::{finish, open, print_warnings};
 use crate::suggest::nearest;
 use crate::{Console, Exit};
 
@@ -179,7 +179,7 @@ fn of_run(path: &Path, args: &Tables, console: &mut Console) -> anyhow::Result<(
     event_kinds(&run, args.all, console)?;
     console.out.flush()?;
     print_warnings(&run, console)?;
-    print_timings(&run.stages(), &args.reading, console)?;
+    finish(&run, &args.reading, console)?;
     Ok(())
 }
 
