@@ -25,11 +25,21 @@ fn in_memory(run: &Path, selection: &Selection) -> Result<Run, trace_advisor::Er
     Run::open_with(run, &options, &NoProgress)
 }
 
-/// The report as JSON, without where the run is.
-fn report(run: &Run) -> String {
+/// The report as JSON, line by line, without where the run is.
+fn report(run: &Run) -> Vec<String> {
     let mut report = run.check(&default_rules()).unwrap();
     report.run.path = String::new();
-    serde_json::to_string_pretty(&report).unwrap()
+    let text = serde_json::to_string_pretty(&report).unwrap();
+    text.lines().map(rounded).collect()
+}
+
+/// A line that ends in a fraction, without the digits in which sums differ that were added up in another order.
+fn rounded(line: &str) -> String {
+    let (start, value) = line.rsplit_once(' ').unwrap_or(("", line));
+    match value.trim_end_matches(',').parse::<f64>() {
+        Ok(number) if value.contains('.') => format!("{start} {number:.9e}"),
+        _ => line.to_owned(),
+    }
 }
 
 /// Rows as text, in order of that text: where a view declares no order, it has none.
@@ -43,7 +53,8 @@ fn rows(batches: &[RecordBatch]) -> Vec<String> {
             .map(|column| ArrayFormatter::try_new(column, &options).unwrap())
             .collect();
         rows.extend((0..batch.num_rows()).map(|row| {
-            columns.iter().map(|c| c.value(row).to_string()).collect::<Vec<_>>().join("|")
+            let values = columns.iter().map(|c| rounded(&c.value(row).to_string()));
+            values.collect::<Vec<_>>().join("|")
         }));
     }
     rows.sort_unstable();

@@ -73,6 +73,11 @@ impl Export {
         self.manifest.warnings()
     }
 
+    /// Bytes of its partitions.
+    pub fn bytes(&self) -> u64 {
+        self.manifest.partitions.iter().map(|partition| partition.bytes).sum()
+    }
+
     /// Bytes that all tables take in memory.
     pub fn table_bytes(&self) -> u64 {
         self.manifest.partitions.iter().map(|partition| partition.memory_bytes).sum()
