@@ -82,7 +82,7 @@ fn bench(criterion: &mut Criterion) {
         }
         let written = ingest::Export::open(&to).expect("an export");
         let bytes = written.bytes() as f64 / run.json_bytes as f64;
-        println!("{name}: {:.3} bytes of Parquet per byte of JSON", bytes);
+        println!("{name}: {bytes:.3} bytes of Parquet per byte of JSON");
     }
     group.finish();
 }

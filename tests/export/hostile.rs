@@ -106,8 +106,7 @@ fn a_forged_partition_is_refused_and_no_panic() {
         head.to_owned() + &tail.replacen("\"rows\":", "\"rows\":9", 1),
     )
     .unwrap();
-    let said = read(&export).unwrap_err().to_string();
-    assert!(said.contains("rows, not 9"), "{said}");
+    assert_refused(&export, "rows, not 9");
 
     let forged = manifest.replace("\"table\":\"memcpys\"", "\"table\":\"?\"");
     let forged = forged.replace("\"table\":\"kernels\"", "\"table\":\"memcpys\"");
