@@ -17,8 +17,11 @@ use trace_advisor::{OpenOptions, Run};
 const JSON_BYTES: u64 = 55_000_000;
 const GROUPED: &str = "SELECT name, count(*), sum(dur_ns) FROM kernels GROUP BY name";
 
+/// Work on a run and its export.
+type Work = fn(&Path, &Path);
+
 /// What is measured, by its name on the command line of a process of its own.
-const WORK: [(&str, fn(&Path, &Path)); 4] =
+const WORK: [(&str, Work); 4] =
     [("read JSON", read), ("export", export), ("read Parquet", read_export), ("stream", stream)];
 
 fn read(run: &Path, _: &Path) {

@@ -16,7 +16,7 @@ use trace_advisor::arrow::compute::{cast, concat};
 use trace_advisor::arrow::datatypes::DataType;
 use trace_advisor::ingest::{self, Exported, Location, NoProgress, Options};
 use trace_advisor::trace_model::tables::TABLES;
-use trace_advisor::trace_model::{Dataset, RunInfo};
+use trace_advisor::trace_model::{Dataset, RecordBatch, RunInfo};
 
 /// Reads a run.
 fn read(path: &Path) -> Result<Dataset, ingest::Error> {
@@ -36,7 +36,7 @@ fn export_over(run: &Path, to: &Path, overwrite: bool) -> Result<Exported, inges
 /// dictionaries have their texts, says nothing.
 fn columns(dataset: &Dataset, table: &str) -> Vec<ArrayRef> {
     let batches = dataset.tables.get(table);
-    let count = batches.first().map_or(0, |batch| batch.num_columns());
+    let count = batches.first().map_or(0, RecordBatch::num_columns);
     let column = |at: usize| {
         let plain: Vec<ArrayRef> = batches
             .iter()
@@ -45,7 +45,7 @@ fn columns(dataset: &Dataset, table: &str) -> Vec<ArrayRef> {
                 _ => batch.column(at).clone(),
             })
             .collect();
-        let plain: Vec<&dyn Array> = plain.iter().map(|array| array.as_ref()).collect();
+        let plain: Vec<&dyn Array> = plain.iter().map(AsRef::as_ref).collect();
         concat(&plain).unwrap()
     };
     (0..count).map(column).collect()

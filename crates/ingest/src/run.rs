@@ -162,12 +162,10 @@ pub(crate) fn read(run: Run, options: &Options, progress: &dyn Progress) -> Resu
             .map(|(trace, placement)| timeline::tables(trace, placement))
             .collect();
         let mut tables = TableSet::default();
-        for (name, batch) in parts
-            .iter()
-            .flat_map(|part| part.iter())
-            .flat_map(|(name, batches)| batches.iter().map(move |batch| (name, batch)))
-        {
-            tables.push(name, batch.clone());
+        for (name, batches) in parts.iter().flat_map(TableSet::iter) {
+            for batch in batches {
+                tables.push(name, batch.clone());
+            }
         }
         tables
     };

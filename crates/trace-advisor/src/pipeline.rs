@@ -285,18 +285,15 @@ impl Contents {
             return Ok(Self { dataset, source: None, is_export, scratch: None });
         }
         let mut scratch = None;
-        let export = match opened.export() {
-            Some(export) => Arc::clone(export),
-            None => {
-                let folder = TempDir::new().map_err(|source| ingest::Error::Write {
-                    path: std::env::temp_dir(),
-                    source,
-                })?;
-                let to = folder.path().join("run");
-                ingest::export(location, &options.ingest, &to, false, progress)?;
-                scratch = Some(folder);
-                ingest::Export::open(&to)?
-            }
+        let export = if let Some(export) = opened.export() {
+            Arc::clone(export)
+        } else {
+            let folder = TempDir::new()
+                .map_err(|source| ingest::Error::Write { path: std::env::temp_dir(), source })?;
+            let to = folder.path().join("run");
+            ingest::export(location, &options.ingest, &to, false, progress)?;
+            scratch = Some(folder);
+            ingest::Export::open(&to)?
         };
         let mut dataset = export.read_head()?;
         dataset.run.path = location.to_string();

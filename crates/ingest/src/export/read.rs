@@ -15,6 +15,7 @@ use parquet::arrow::arrow_reader::{
     ParquetRecordBatchReaderBuilder,
 };
 use parquet::errors::ParquetError;
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::ChunkReader;
 use rayon::prelude::*;
 use trace_model::{
@@ -229,7 +230,8 @@ impl Content {
             let message = format!("its columns are not those of {}", spec.name);
             return Err(ParquetError::General(message));
         }
-        let longest = metadata.metadata().row_groups().iter().map(|group| group.num_rows()).max();
+        let groups = metadata.metadata().row_groups();
+        let longest = groups.iter().map(RowGroupMetaData::num_rows).max();
         if longest.is_some_and(|rows| rows > ROWS_A_GROUP as i64) {
             let message = "its row groups are longer than those that are written".to_owned();
             return Err(ParquetError::General(message));
