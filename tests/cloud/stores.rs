@@ -13,7 +13,7 @@ use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 
 use crate::support::Place;
-use crate::{error, report};
+use crate::{command, error, report, stdout};
 
 /// Where the servers are, or `None` with the reason printed.
 #[expect(clippy::print_stdout, reason = "why tests are skipped is part of their result")]
@@ -102,12 +102,16 @@ fn moto(folder: &Path) -> Server {
     })
 }
 
-/// Puts the files of a folder into a store.
+/// Puts the files of a folder, and of those in it, into a store.
 fn upload(store: &Arc<dyn ObjectStore>, folder: &Path, prefix: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for entry in folder.read_dir().unwrap() {
         let path = entry.unwrap().path();
         let key = format!("{prefix}{}", path.file_name().unwrap().to_string_lossy());
+        if path.is_dir() {
+            upload(store, &path, &format!("{key}/"));
+            continue;
+        }
         let bytes = std::fs::read(&path).unwrap();
         runtime.block_on(store.put(&key.as_str().into(), bytes.into())).unwrap();
     }
@@ -135,6 +139,27 @@ fn reads_a_run(place: &Place, root: &str, env: &[(&str, &str)]) {
     assert!(text.contains("there is neither an object nor a folder of this name"), "{text}");
 }
 
+/// What holds for the export of the small run in a store.
+fn reads_an_export(place: &Place, store: &Arc<dyn ObjectStore>, root: &str, env: &[(&str, &str)]) {
+    assert!(place.run(&["export", "run", "--to", "export"]).status.success());
+    upload(store, &place.path("export"), "export/");
+    let export = format!("{root}export/");
+    assert_eq!(report(place, &export, env), report(place, "run", &[]));
+    // Tables that are read while they are asked about.
+    let query = "SELECT rank, name, sum(dur_ns) FROM kernels GROUP BY ALL ORDER BY ALL";
+    let ask = |run: &str, more: &[&str], env: &[(&str, &str)]| {
+        let args = [&["sql", run, query], more].concat();
+        stdout(&command(place, &args).envs(env.iter().copied()).output().unwrap())
+    };
+    let streamed = ask(&export, &["--memory-limit", "1KB"], env);
+    assert!(streamed.lines().count() > 5, "{streamed}");
+    assert_eq!(streamed, ask("run", &[], &[]));
+
+    upload(store, &place.path("export/memcpys"), "export/kernels/");
+    let text = error(place, &["check", &export], env);
+    assert!(text.contains("the export "), "{text}");
+}
+
 #[test]
 fn s3() {
     let Some(folder) = installed() else { return };
@@ -160,6 +185,7 @@ fn s3() {
         ("AWS_ALLOW_HTTP", "true"),
     ];
     reads_a_run(&place, "s3://bucket/", &env);
+    reads_an_export(&place, &store, "s3://bucket/", &env);
     let anonymous = [
         ("AWS_ENDPOINT", url.as_str()),
         ("AWS_SKIP_SIGNATURE", "true"),

@@ -90,7 +90,7 @@ impl<T: Timeline> Member<T> {
 }
 
 /// What a file turned out to be.
-pub(crate) enum Content<T = Trace> {
+enum Content<T = Trace> {
     Timeline(Box<T>),
     Composer(Box<composer::Recording>),
     ExecutionTrace(Box<Recording>),
@@ -99,7 +99,7 @@ pub(crate) enum Content<T = Trace> {
 }
 
 /// The files of a run, by what they are.
-pub(crate) struct Files<T = Trace> {
+struct Files<T> {
     traces: Vec<(String, T)>,
     composer: Vec<composer::Recording>,
     recordings: Vec<(String, Recording)>,
@@ -162,12 +162,10 @@ pub(crate) fn read(run: Run, options: &Options, progress: &dyn Progress) -> Resu
             .map(|(trace, placement)| timeline::tables(trace, placement))
             .collect();
         let mut tables = TableSet::default();
-        for (name, batch) in parts
-            .iter()
-            .flat_map(|part| part.iter())
-            .flat_map(|(name, batches)| batches.iter().map(move |batch| (name, batch)))
-        {
-            tables.push(name, batch.clone());
+        for (name, batches) in parts.iter().flat_map(TableSet::iter) {
+            for batch in batches {
+                tables.push(name, batch.clone());
+            }
         }
         tables
     };
@@ -311,7 +309,7 @@ fn sort<T>(run: Run, results: Vec<Result<Content<T>, Lost>>) -> Result<Files<T>,
 }
 
 /// Why a file gives nothing.
-pub(crate) enum Lost {
+enum Lost {
     /// Its content is of no use.
     Unusable(String),
     /// It could not be read.

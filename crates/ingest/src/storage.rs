@@ -161,9 +161,8 @@ impl File {
 
     /// Its last four bytes, where they are cheap to have.
     pub(crate) fn tail(&self) -> Option<[u8; 4]> {
-        let Self::Local(path) = self else { return None };
         let mut tail = [0; 4];
-        let mut file = fs::File::open(path).ok()?;
+        let mut file = fs::File::open(self.path()?).ok()?;
         file.seek(SeekFrom::End(-4)).ok()?;
         file.read_exact(&mut tail).ok()?;
         Some(tail)

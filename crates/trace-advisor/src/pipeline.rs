@@ -208,7 +208,7 @@ impl Run {
         &self.tables
     }
 
-    /// Rows of a table.
+    /// Rows of a table; at most so many, if it is part of a run that is not in memory.
     pub fn rows(&self, table: &str) -> usize {
         self.source
             .as_ref()

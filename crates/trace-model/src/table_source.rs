@@ -13,8 +13,8 @@ pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ScanError>> + Sen
 
 /// The tables of a run that are read while they are asked about, instead of before.
 pub trait TableSource: fmt::Debug + Send + Sync {
-    /// Rows of each partition of a table; one after the other they are the table. Empty if it has no rows or does
-    /// not exist.
+    /// Rows of each partition of a table, at most; one after the other they are the table. Empty if it has no rows or
+    /// does not exist.
     fn partitions(&self, table: &str) -> Vec<usize>;
 
     /// Begins to read a partition: these columns, by their position in the table's spec, in ascending order.

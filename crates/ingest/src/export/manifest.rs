@@ -71,12 +71,12 @@ struct Run {
     ranks: Vec<i32>,
     steps: usize,
     wall_ns: i64,
-    sources: Vec<File>,
+    sources: Vec<Input>,
 }
 
 /// [`Source`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct File {
+struct Input {
     file: String,
     format: String,
     rank: i32,
@@ -97,7 +97,7 @@ struct Note {
 
 impl Manifest {
     pub(crate) fn new(run: &RunInfo, warnings: &[Warning], partitions: Vec<Partition>) -> Self {
-        let file = |source: &Source| File {
+        let file = |source: &Source| Input {
             file: source.file.clone(),
             format: source.format.to_owned(),
             rank: source.rank,
@@ -178,7 +178,7 @@ impl Manifest {
 
     /// What was read, as the user now calls it.
     pub(crate) fn run(&self, path: &str) -> RunInfo {
-        let source = |file: &File| Source {
+        let source = |file: &Input| Source {
             file: file.file.clone(),
             format: lasting(&file.format),
             rank: file.rank,

@@ -64,7 +64,9 @@ impl Change {
         let column = &spec.columns[column];
         if column.is_moment() && self.shift_ns != 0 {
             let array = array.as_primitive_opt::<Int64Type>()?;
-            return Some(Arc::new(array.unary::<_, Int64Type>(|ns| ns + self.shift_ns)));
+            return Some(Arc::new(
+                array.unary::<_, Int64Type>(|ns| ns.wrapping_add(self.shift_ns)),
+            ));
         }
         let rank = self.rank.filter(|_| column.name == "rank")?;
         Some(Arc::new(Int32Array::from(vec![rank; array.len()])))

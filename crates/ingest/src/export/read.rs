@@ -15,6 +15,7 @@ use parquet::arrow::arrow_reader::{
     ParquetRecordBatchReaderBuilder,
 };
 use parquet::errors::ParquetError;
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::ChunkReader;
 use rayon::prelude::*;
 use trace_model::{
@@ -24,6 +25,7 @@ use trace_model::{
 use super::manifest::{self, Manifest, Partition};
 use super::{RUN_TABLES, partition_path};
 use crate::error::Error;
+use crate::sink::ROWS_A_GROUP;
 use crate::storage::{File, Folder};
 
 /// Rows that a scan hands out at a time.
@@ -71,6 +73,11 @@ impl Export {
     /// What could not be read when it was written.
     pub fn warnings(&self) -> Vec<Warning> {
         self.manifest.warnings()
+    }
+
+    /// Bytes of its partitions.
+    pub fn bytes(&self) -> u64 {
+        self.manifest.partitions.iter().map(|partition| partition.bytes).sum()
     }
 
     /// Bytes that all tables take in memory.
@@ -144,13 +151,7 @@ impl Export {
                 }
             })
             .collect();
-        let batches = batches.map_err(|e| self.broken(partition, e.to_string()))?;
-        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-        if rows as u64 != partition.rows {
-            let reason = format!("it has {rows} rows, not {}", partition.rows);
-            return Err(self.broken(partition, reason));
-        }
-        Ok(batches)
+        batches.map_err(|e| self.broken(partition, e.to_string()))
     }
 
     /// Opens a partition, and makes sure that it is what was written.
@@ -181,6 +182,10 @@ impl Export {
             self.checked[number].store(true, Ordering::Relaxed);
         }
         let content = Content::new(input, spec).map_err(|e| broken(e.to_string()))?;
+        let rows = content.metadata.metadata().file_metadata().num_rows();
+        if u64::try_from(rows) != Ok(partition.rows) {
+            return Err(broken(format!("it has {rows} rows, not {}", partition.rows)));
+        }
         Ok((spec, content))
     }
 
@@ -223,6 +228,12 @@ impl Content {
         }?;
         if !is_of(metadata.schema(), spec) {
             let message = format!("its columns are not those of {}", spec.name);
+            return Err(ParquetError::General(message));
+        }
+        let groups = metadata.metadata().row_groups();
+        let longest = groups.iter().map(RowGroupMetaData::num_rows).max();
+        if longest.is_some_and(|rows| rows > ROWS_A_GROUP as i64) {
+            let message = "its row groups are longer than those that are written".to_owned();
             return Err(ParquetError::General(message));
         }
         Ok(Self { input, metadata })

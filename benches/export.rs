@@ -1,0 +1,107 @@
+//! Exporting a run, and reading the export, as ratios to reading its JSON in the same run; and the memory that each
+//! takes at most, as a ratio to the bytes of JSON, in a process of its own: for one rank and for eight of that size.
+#![allow(clippy::print_stdout, reason = "the ratio is the result")]
+#![allow(missing_docs, reason = "criterion's macros document nothing")]
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::hint::black_box;
+use std::path::Path;
+use std::process::Command;
+
+use criterion::{Criterion, Throughput, criterion_group};
+use ingest::{Location, NoProgress, Options};
+use trace_advisor::{OpenOptions, Run};
+
+const JSON_BYTES: u64 = 55_000_000;
+const GROUPED: &str = "SELECT name, count(*), sum(dur_ns) FROM kernels GROUP BY name";
+
+/// Work on a run and its export.
+type Work = fn(&Path, &Path);
+
+/// What is measured, by its name on the command line of a process of its own.
+const WORK: [(&str, Work); 4] =
+    [("read JSON", read), ("export", export), ("read Parquet", read_export), ("stream", stream)];
+
+fn read(run: &Path, _: &Path) {
+    black_box(ingest::read_run(run, &Options::default(), &NoProgress).expect("a whole run"));
+}
+
+fn export(run: &Path, to: &Path) {
+    let location = Location::parse(run).expect("a path");
+    ingest::export(&location, &Options::default(), to, true, &NoProgress).expect("an export");
+}
+
+fn read_export(_: &Path, to: &Path) {
+    read(to, to);
+}
+
+/// A query over tables that are not in memory.
+fn stream(_: &Path, to: &Path) {
+    let options = OpenOptions { memory_bytes: Some(1), ..OpenOptions::default() };
+    let run = Run::open_with(to, &options, &NoProgress).expect("an export");
+    black_box(run.sql(GROUPED).expect("a query"));
+}
+
+/// The most memory that this process had, where the system says it.
+fn peak_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+}
+
+/// The most memory that a process takes for one thing.
+fn peak_of(work: &str, run: &Path, to: &Path) -> Option<u64> {
+    let me = std::env::current_exe().ok()?;
+    let output = Command::new(me).arg("--peak-of").arg(work).arg(run).arg(to).output().ok()?;
+    String::from_utf8(output.stdout).ok()?.trim().parse().ok()
+}
+
+fn bench(criterion: &mut Criterion) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let to = folder.path().join("export");
+    let mut group = criterion.benchmark_group("export");
+    group.sample_size(10);
+    for ranks in [1, 8] {
+        let run = support::demo_run(ranks, JSON_BYTES * u64::from(ranks));
+        let name = format!("{ranks} of 55 MB");
+        if ranks == 1 {
+            group.throughput(Throughput::Bytes(run.json_bytes));
+            for (what, work) in WORK {
+                group.bench_function(what, |b| b.iter(|| work(run.path(), &to)));
+            }
+        }
+        let seconds = WORK.map(|(_, work)| support::seconds(|| work(run.path(), &to)));
+        for ((what, _), took) in WORK.iter().zip(seconds) {
+            let ratio = took / seconds[0];
+            let memory = peak_of(what, run.path(), &to).map_or("?".to_owned(), |bytes| {
+                format!("{:.2}", bytes as f64 / run.json_bytes as f64)
+            });
+            println!(
+                "{name}: {what} takes {ratio:.2} times reading JSON ({took:.3} s), and {memory} bytes of memory per \
+                 byte of JSON"
+            );
+        }
+        let written = ingest::Export::open(&to).expect("an export");
+        let bytes = written.bytes() as f64 / run.json_bytes as f64;
+        println!("{name}: {bytes:.3} bytes of Parquet per byte of JSON");
+    }
+    group.finish();
+}
+
+criterion_group!(benches, bench);
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [option, work, run, to] = args.as_slice()
+        && option == "--peak-of"
+    {
+        let (_, work) = WORK.iter().find(|(name, _)| name == work).expect("one of those");
+        work(Path::new(run), Path::new(to));
+        println!("{}", peak_bytes().map_or_else(String::new, |bytes| bytes.to_string()));
+        return;
+    }
+    benches();
+    Criterion::default().configure_from_args().final_summary();
+}
