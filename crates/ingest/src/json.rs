@@ -112,6 +112,18 @@ impl<'a> Lexer<'a> {
         self.pos
     }
 
+    /// The text from here on.
+    #[inline]
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        &self.text[self.pos..]
+    }
+
+    /// Consumes bytes that are known to be there.
+    #[inline]
+    pub(crate) fn skip(&mut self, bytes: usize) {
+        self.pos += bytes;
+    }
+
     /// The next byte that is not white space, without consuming it.
     #[inline]
     pub(crate) fn peek(&mut self) -> Result<u8, LexError> {
@@ -166,24 +178,22 @@ impl<'a> Lexer<'a> {
     /// Any value, as the text it is written in.
     #[inline]
     pub(crate) fn value(&mut self) -> Result<&'a [u8], LexError> {
+        self.value_or_string().map(|(text, _)| text)
+    }
+
+    /// The same; of a string also whether something in it is escaped.
+    #[inline]
+    pub(crate) fn value_or_string(&mut self) -> Result<(&'a [u8], bool), LexError> {
         let first = self.peek()?;
         let start = self.pos;
+        let mut escaped = false;
         match first {
-            b'"' => {
-                self.string()?;
-            }
+            b'"' => escaped = self.string()?.escaped,
             b'{' | b'[' => self.skip_nested()?,
             b',' | b'}' | b']' | b':' => return Err(LexError::Syntax),
-            _ => {
-                let rest = &self.text[start..];
-                let len = rest
-                    .iter()
-                    .position(|&b| matches!(b, b',' | b'}' | b']' | b':' | b'"') || b <= b' ')
-                    .ok_or(LexError::End)?;
-                self.pos += len;
-            }
+            _ => self.pos += word_len(&self.text[start..]).ok_or(LexError::End)?,
         }
-        Ok(&self.text[start..self.pos])
+        Ok((&self.text[start..self.pos], escaped))
     }
 
     /// As [`Lexer::value`], of a value that must end on the line that it begins on.
@@ -263,13 +273,9 @@ impl<'a> Lexer<'a> {
     fn skip_nested(&mut self) -> Result<(), LexError> {
         let mut depth = 0_u32;
         loop {
-            let rest = &self.text[self.pos..];
-            let at = rest
-                .iter()
-                .position(|&b| matches!(b, b'"' | b'{' | b'[' | b'}' | b']'))
-                .ok_or(LexError::End)?;
+            let at = find_structure(&self.text[self.pos..]).ok_or(LexError::End)?;
             self.pos += at;
-            match rest[at] {
+            match self.text[self.pos] {
                 b'"' => {
                     self.string()?;
                     continue;
@@ -290,25 +296,82 @@ impl<'a> Lexer<'a> {
     }
 }
 
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGHS: u64 = 0x8080_8080_8080_8080;
+
+/// The high bit of each byte of `word` that is `byte`; bits above the first may be wrong.
+#[inline]
+fn equal(word: u64, byte: u8) -> u64 {
+    let x = word ^ (ONES * u64::from(byte));
+    x.wrapping_sub(ONES) & !x & HIGHS
+}
+
+/// Offset of the first byte in eight whose high bit is set.
+#[inline]
+fn first(hits: u64) -> usize {
+    (hits.trailing_zeros() / 8) as usize
+}
+
+/// Length of a number or another bare word: up to what ends it.
+#[inline]
+fn word_len(text: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    // Digits, points and signs are passed eight at a time.
+    while let Some(word) = text.get(at..).and_then(|rest| rest.first_chunk()) {
+        let others = not_numeric(u64::from_le_bytes(*word));
+        if others == 0 {
+            at += 8;
+            continue;
+        }
+        at += first(others);
+        break;
+    }
+    let is_end = |b: u8| matches!(b, b',' | b'}' | b']' | b':' | b'"') || b <= b' ';
+    text[at..].iter().position(|&b| is_end(b)).map(|len| at + len)
+}
+
+/// The high bit of each byte of `word` that is not one of `-./0123456789`.
+#[inline]
+fn not_numeric(word: u64) -> u64 {
+    let low = word & !HIGHS;
+    let above = low + ONES * u64::from(0x7f - b'9');
+    let not_below = (low | HIGHS) - ONES * u64::from(b'-');
+    (above | !not_below | word) & HIGHS
+}
+
 /// Offset of the first `"` or `\`. Keys are a few bytes long and call stacks a few hundred: eight
 /// bytes at a time for the former, the vector search of `memchr` for the latter.
 #[inline]
 fn find_quote_or_backslash(text: &[u8]) -> Option<usize> {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGHS: u64 = 0x8080_8080_8080_8080;
-    let zero_byte = |x: u64| x.wrapping_sub(ONES) & !x & HIGHS;
     let mut at = 0;
     while at < 32 {
-        let Some(word) = text.get(at..at + 8) else { break };
-        let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
-        let hit = zero_byte(word ^ (ONES * u64::from(b'"')))
-            | zero_byte(word ^ (ONES * u64::from(b'\\')));
-        if hit != 0 {
-            return Some(at + (hit.trailing_zeros() / 8) as usize);
+        let Some(word) = text.get(at..).and_then(|rest| rest.first_chunk()) else { break };
+        let word = u64::from_le_bytes(*word);
+        let hits = equal(word, b'"') | equal(word, b'\\');
+        if hits != 0 {
+            return Some(at + first(hits));
         }
         at += 8;
     }
     memchr2(b'"', b'\\', &text[at..]).map(|i| at + i)
+}
+
+/// Offset of the first quote, bracket or brace.
+#[inline]
+fn find_structure(text: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    while let Some(word) = text.get(at..).and_then(|rest| rest.first_chunk()) {
+        let word = u64::from_le_bytes(*word);
+        // Brackets are braces without this bit, and nothing else is.
+        let folded = word | ONES * 0x20;
+        let hits = equal(word, b'"') | equal(folded, b'{') | equal(folded, b'}');
+        if hits != 0 {
+            return Some(at + first(hits));
+        }
+        at += 8;
+    }
+    let is_structure = |&b: &u8| matches!(b, b'"' | b'{' | b'[' | b'}' | b']');
+    text[at..].iter().position(is_structure).map(|i| at + i)
 }
 
 #[cfg(test)]
