@@ -191,10 +191,14 @@ impl<'a> Event<'a> {
             if next == Next::End {
                 return Ok(());
             }
+            if let Next::Other { back, len } = next {
+                let key = lexer.before(back as usize, len as usize);
+                self.args.others.push((key, lexer.value()?));
+                continue;
+            }
             let (value, escaped) = lexer.value_or_string()?;
             match next {
                 Next::Arg(arg) => self.args.set(arg, value),
-                Next::Other(key) => self.args.others.push((key, value)),
                 Next::Field(Field::Phase) => {
                     self.phase = if value.len() == 3 { value[1] } else { 0 };
                 }
@@ -205,7 +209,7 @@ impl<'a> Event<'a> {
                 Next::Field(Field::Ts) => self.ts = Some(value),
                 Next::Field(Field::Dur) => self.dur = Some(value),
                 Next::Field(Field::Id) => self.id = Some(value),
-                Next::Field(Field::Unused) | Next::End => {}
+                Next::Field(Field::NoArgs | Field::Unused) | Next::Other { .. } | Next::End => {}
             }
         }
     }

@@ -107,11 +107,16 @@ impl Filler {
         self.count((event.phase, category, table));
     }
 
-    /// Of these there are few: a look through all is faster than a hash.
-    fn count(&mut self, key: CountKey) {
-        match self.counts.iter_mut().find(|(known, _)| *known == key) {
+    /// Of these there are few: a look through all is faster than a hash. Tables are told by where their name
+    /// lies; should one lie in two places, its counts are added up in the end.
+    fn count(&mut self, (phase, category, table): CountKey) {
+        let address = |table: Option<&'static str>| table.map(str::as_ptr);
+        let is_it = |(known, _): &&mut (CountKey, i64)| {
+            known.0 == phase && known.1 == category && address(known.2) == address(table)
+        };
+        match self.counts.iter_mut().find(is_it) {
             Some((_, count)) => *count += 1,
-            None => self.counts.push((key, 1)),
+            None => self.counts.push(((phase, category, table), 1)),
         }
     }
 

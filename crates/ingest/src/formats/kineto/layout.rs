@@ -18,13 +18,14 @@ const HEAD: usize = 16;
 
 /// What comes next in an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next<'a> {
+pub(super) enum Next {
     /// The value of this key of the event.
     Field(Field),
     /// The value of an argument.
     Arg(Arg),
-    /// The value of an argument that has no use of its own, by key.
-    Other(&'a [u8]),
+    /// The value of an argument that has no use of its own; where its key stands, counted back from the end
+    /// of what was passed.
+    Other { back: u32, len: u32 },
     /// Nothing: the event is over.
     End,
 }
@@ -40,6 +41,8 @@ pub(super) enum Field {
     Ts,
     Dur,
     Id,
+    /// Arguments that are no object. What stands before them may stand before an object too: it tells nothing.
+    NoArgs,
     /// `bp`, `s`, `tts`, `tdur`, `cname` ...: how to draw the event, not what happened.
     Unused,
 }
@@ -55,6 +58,7 @@ impl Field {
             b"ts" => Self::Ts,
             b"dur" => Self::Dur,
             b"id" => Self::Id,
+            b"args" => Self::NoArgs,
             _ => Self::Unused,
         }
     }
@@ -71,22 +75,13 @@ enum Place {
     InArgs,
 }
 
-/// What a text leads to; of an argument without a use, where its key stands in the text.
-#[derive(Debug, Clone, Copy)]
-enum Found {
-    Field(Field),
-    Arg(Arg),
-    Other { from: usize, to: usize },
-    End,
-}
-
 #[derive(Debug)]
 struct Edge {
     /// The first bytes, and which of them there are.
     head: u128,
     mask: u128,
     text: Box<[u8]>,
-    found: Found,
+    next: Next,
     /// The node behind it.
     to: usize,
 }
@@ -128,7 +123,7 @@ impl Layout {
         &mut self,
         lexer: &mut Lexer<'a>,
         position: &mut Position,
-    ) -> Result<Next<'a>, LexError> {
+    ) -> Result<Next, LexError> {
         let rest = lexer.rest();
         if let Some(node) = self.nodes.get(position.node)
             && let Some(head) = rest.first_chunk::<HEAD>()
@@ -141,7 +136,7 @@ impl Layout {
                 {
                     lexer.skip(len);
                     position.node = edge.to;
-                    return Ok(edge.found.within(rest));
+                    return Ok(edge.next);
                 }
             }
         }
@@ -153,14 +148,15 @@ impl Layout {
         &mut self,
         lexer: &mut Lexer<'a>,
         position: &mut Position,
-    ) -> Result<Next<'a>, LexError> {
+    ) -> Result<Next, LexError> {
         let rest = lexer.rest();
         let start = lexer.pos();
         let known = self.nodes.get(position.node);
         let place = known.map_or(position.place, |node| node.place);
-        let (found, place) = read(lexer, place, start)?;
+        let (next, place) = read(lexer, place)?;
         let len = lexer.pos() - start;
         let is_kept = known.is_some_and(|node| node.edges.len() < MAX_EDGES)
+            && next != Next::Field(Field::NoArgs)
             && self.nodes.len() < MAX_NODES
             && len <= MAX_TEXT;
         let to = if is_kept { self.nodes.len() } else { Position::UNKNOWN };
@@ -175,32 +171,19 @@ impl Layout {
                 head: u128::from_le_bytes(head),
                 mask: u128::from_le_bytes(mask),
                 text: text.into(),
-                found,
+                next,
                 to,
             };
             self.nodes[position.node].edges.push(edge);
             self.nodes.push(Node { place, edges: Vec::new() });
         }
         *position = Position { place, node: to };
-        Ok(found.within(rest))
+        Ok(next)
     }
 }
 
-impl Found {
-    #[inline]
-    fn within(self, text: &[u8]) -> Next<'_> {
-        match self {
-            Self::Field(field) => Next::Field(field),
-            Self::Arg(arg) => Next::Arg(arg),
-            Self::Other { from, to } => Next::Other(&text[from..to]),
-            Self::End => Next::End,
-        }
-    }
-}
-
-/// Reads token by token up to the next value; the white space before it is left. `start` is where the text
-/// begins that keys are placed in.
-fn read(lexer: &mut Lexer<'_>, mut place: Place, start: usize) -> Result<(Found, Place), LexError> {
+/// Reads token by token up to the next value.
+fn read(lexer: &mut Lexer<'_>, mut place: Place) -> Result<(Next, Place), LexError> {
     loop {
         let first = lexer.peek()?;
         lexer.bump();
@@ -208,54 +191,61 @@ fn read(lexer: &mut Lexer<'_>, mut place: Place, start: usize) -> Result<(Found,
             (Place::Start, b'{') => {
                 if lexer.peek()? == b'}' {
                     lexer.bump();
-                    return Ok((Found::End, Place::InEvent));
+                    return Ok((Next::End, Place::InEvent));
                 }
             }
-            (Place::InEvent, b'}') => return Ok((Found::End, Place::InEvent)),
+            (Place::InEvent, b'}') => return Ok((Next::End, Place::InEvent)),
             (Place::InEvent, b',') => {}
             (Place::InArgs, b'}') => {
                 place = Place::InEvent;
                 continue;
             }
-            (Place::InArgs, b',') => return argument(lexer, start),
+            (Place::InArgs, b',') => return argument(lexer),
             _ => return Err(LexError::Syntax),
         }
         let key = lexer.string()?.bytes;
         lexer.expect(b':')?;
-        if key != b"args" || lexer.peek()? != b'{' {
-            return Ok((Found::Field(Field::from_key(key)), Place::InEvent));
+        if lexer.peek()? != b'{' || key != b"args" {
+            return Ok((Next::Field(Field::from_key(key)), Place::InEvent));
         }
         lexer.bump();
         if lexer.peek()? != b'}' {
-            return argument(lexer, start);
+            return argument(lexer);
         }
         lexer.bump();
         place = Place::InEvent;
     }
 }
 
-fn argument(lexer: &mut Lexer<'_>, start: usize) -> Result<(Found, Place), LexError> {
+fn argument(lexer: &mut Lexer<'_>) -> Result<(Next, Place), LexError> {
     let key = lexer.string()?.bytes;
-    let to = lexer.pos() - 1 - start;
+    let key_end = lexer.pos() - 1;
     lexer.expect(b':')?;
-    let found = match Arg::from_key(key) {
-        Some(arg) => Found::Arg(arg),
-        None => Found::Other { from: to - key.len(), to },
+    lexer.peek()?;
+    let back = lexer.pos() - key_end + key.len();
+    let next = match (Arg::from_key(key), u32::try_from(back)) {
+        (Some(arg), _) => Next::Arg(arg),
+        (None, Ok(back)) => Next::Other { back, len: key.len() as u32 },
+        (None, Err(_)) => return Err(LexError::Syntax),
     };
-    Ok((found, Place::InArgs))
+    Ok((next, Place::InArgs))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn nexts<'a>(layout: &mut Layout, text: &'a [u8]) -> Result<Vec<Next<'a>>, LexError> {
+    fn nexts(layout: &mut Layout, text: &[u8]) -> Result<Vec<(Next, String)>, LexError> {
         let mut lexer = Lexer::new(text, 0);
         let mut position = Position::START;
         let mut nexts = Vec::new();
         loop {
             let next = layout.advance(&mut lexer, &mut position)?;
-            nexts.push(next);
+            let key = match next {
+                Next::Other { back, len } => lexer.before(back as usize, len as usize),
+                _ => b"",
+            };
+            nexts.push((next, String::from_utf8_lossy(key).into_owned()));
             if next == Next::End {
                 return Ok(nexts);
             }
@@ -265,9 +255,10 @@ mod tests {
 
     #[test]
     fn what_is_known_reads_as_what_is_not() {
-        let events: [&[u8]; 5] = [
+        let events: [&[u8]; 6] = [
             br#"{"ph": "X", "name": "a", "args": {"stream": 7, "x": [1]}, "ts": 12.5}"#,
             br#"{"ph": "X", "name": "a", "args": {"stream": 7, "y": [1]}, "ts":   12.5  }"#,
+            br#"{"ph":"X","name":"a","args":5,"ts":12.5}"#,
             br#"{"ph":"X","name":"a","args":{},"ts":12.5}"#,
             br#"{ "args": 5, "dur": 1 }                "#,
             br#"{}                                     "#,
@@ -279,7 +270,9 @@ mod tests {
                 assert_eq!(&nexts(&mut layout, event), expected);
             }
         }
-        assert_eq!(first[0].as_ref().unwrap()[2..4], [Next::Arg(Arg::Stream), Next::Other(b"x")]);
+        let first = first[0].as_ref().unwrap();
+        assert_eq!(first[2].0, Next::Arg(Arg::Stream));
+        assert_eq!(first[3].1, "x");
     }
 
     #[test]
