@@ -2,8 +2,7 @@
 
 use std::hash::BuildHasher;
 
-use hashbrown::HashTable;
-use rustc_hash::FxBuildHasher;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 /// Id of an interned string within one [`Strings`] pool. [`StrId::NULL`] is "no value".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,10 +25,14 @@ impl StrId {
     }
 }
 
-/// A pool of distinct strings: their texts one behind the other, and where each ends.
+/// A pool of distinct strings: their texts one behind the other, and where each ends. Ids are found by the hash
+/// of a text, so that no text is held twice.
 #[derive(Debug, Default, Clone)]
 pub struct Strings {
-    ids: HashTable<u32>,
+    /// The last string of each hash.
+    last: FxHashMap<u64, StrId>,
+    /// By string: the one before it of the same hash.
+    before: Vec<StrId>,
     texts: String,
     ends: Vec<usize>,
 }
@@ -39,44 +42,47 @@ fn hash(text: &[u8]) -> u64 {
     FxBuildHasher.hash_one(text)
 }
 
-/// The text of `id`.
-#[inline]
-fn text<'a>(texts: &'a str, ends: &[usize], id: u32) -> &'a str {
-    let at = id as usize;
-    let start = if at == 0 { 0 } else { ends[at - 1] };
-    &texts[start..ends[at]]
-}
-
 impl Strings {
     /// The id of `text`, new or known.
     ///
     /// # Panics
     /// If the pool would hold more than 2^32 - 1 strings, which no address space here allows.
     pub fn intern(&mut self, text: &str) -> StrId {
-        if let Some(id) = self.find(text.as_bytes()) {
+        if let Some(id) = self.find(text) {
             return id;
         }
         let id = u32::try_from(self.ends.len()).expect("fewer than 2^32 strings");
+        let id = StrId(id);
         self.texts.push_str(text);
         self.ends.push(self.texts.len());
-        let Self { ids, texts, ends } = self;
-        let rehash = |&id: &u32| hash(self::text(texts, ends, id).as_bytes());
-        ids.insert_unique(hash(text.as_bytes()), id, rehash);
-        StrId(id)
+        let before = self.last.insert(hash(text.as_bytes()), id);
+        self.before.push(before.unwrap_or(StrId::NULL));
+        id
     }
 
     /// The id of `text` if it is known; what is no UTF-8 never is.
     #[inline]
     pub fn find(&self, text: impl AsRef<[u8]>) -> Option<StrId> {
         let text = text.as_ref();
-        let is_it = |&id: &u32| self::text(&self.texts, &self.ends, id).as_bytes() == text;
-        self.ids.find(hash(text), is_it).map(|&id| StrId(id))
+        let mut id = *self.last.get(&hash(text))?;
+        while self.get(id).as_bytes() != text {
+            id = self.before[id.index()];
+            if id.is_null() {
+                return None;
+            }
+        }
+        Some(id)
     }
 
     /// The text of `id`; empty for [`StrId::NULL`].
     #[inline]
     pub fn get(&self, id: StrId) -> &str {
-        if id.is_null() { "" } else { text(&self.texts, &self.ends, id.0) }
+        if id.is_null() {
+            return "";
+        }
+        let at = id.index();
+        let start = if at == 0 { 0 } else { self.ends[at - 1] };
+        &self.texts[start..self.ends[at]]
     }
 
     /// Number of strings.
@@ -104,5 +110,35 @@ impl Strings {
         for id in known.len()..other.len() {
             known.push(self.intern(other.get(StrId(id as u32))));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_has_one_id() {
+        let mut strings = Strings::default();
+        let texts: Vec<String> = (0..10_000).map(|i| format!("aten::op_{}", i % 5000)).collect();
+        let ids: Vec<StrId> = texts.iter().map(|text| strings.intern(text)).collect();
+        assert_eq!(strings.len(), 5000);
+        for (text, &id) in texts.iter().zip(&ids) {
+            assert_eq!((strings.get(id), strings.find(text)), (text.as_str(), Some(id)));
+        }
+        assert_eq!(strings.find("aten::"), None);
+        assert_eq!(strings.find(b"\xff"), None);
+        assert_eq!(strings.intern(""), StrId(5000));
+        assert_eq!(strings.find(""), Some(StrId(5000)));
+    }
+
+    #[test]
+    fn strings_of_one_hash_are_told_apart() {
+        let mut strings = Strings::default();
+        let (first, second) = (strings.intern("first"), strings.intern("second"));
+        // As if both had the hash of the second.
+        strings.before[second.index()] = first;
+        strings.last.insert(hash(b"first"), second);
+        assert_eq!((strings.find("first"), strings.find("second")), (Some(first), Some(second)));
     }
 }
