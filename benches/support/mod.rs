@@ -22,7 +22,13 @@ impl DemoRun {
 
 /// Writes a run of `ranks` traces with about `json_bytes` of JSON in all.
 pub(crate) fn demo_run(ranks: u32, json_bytes: u64) -> DemoRun {
+    demo_run_as(ranks, json_bytes, true)
+}
+
+/// The same, as gzip or as plain JSON.
+pub(crate) fn demo_run_as(ranks: u32, json_bytes: u64, gzip: bool) -> DemoRun {
     let mut options = demo::Options {
+        gzip,
         ranks,
         steps: 2,
         layers: 8,

@@ -11,8 +11,59 @@ fn unquote(text: &[u8]) -> &[u8] {
 /// Whole nanoseconds from decimal microseconds, exactly: no `f64` on the way, since microseconds
 /// since 1970 leave an `f64` no more than a quarter of a microsecond. Digits past the nanosecond are
 /// rounded half away from zero. `None` if it is no finite number or does not fit 64 bits.
+#[inline]
 pub(crate) fn us_to_ns(text: &[u8]) -> Option<i64> {
-    scaled(unquote(text), 3)
+    plain_us_to_ns(text).or_else(|| scaled(unquote(text), 3))
+}
+
+/// As nearly all times are written: few enough digits for 64 bits, at most three of them behind a point.
+#[inline]
+fn plain_us_to_ns(text: &[u8]) -> Option<i64> {
+    if text.is_empty() || text.len() > 18 {
+        return None;
+    }
+    let mut value = 0_i64;
+    let mut decimals = None;
+    let mut at = 0;
+    while let Some(&b) = text.get(at) {
+        if let Some(eight) = eight_digits(&text[at..]) {
+            value = value * 100_000_000 + eight;
+            at += 8;
+            continue;
+        }
+        let digit = b.wrapping_sub(b'0');
+        at += 1;
+        if digit <= 9 {
+            value = value * 10 + i64::from(digit);
+        } else if b == b'.' && decimals.is_none() {
+            decimals = Some(text.len() - at);
+        } else {
+            return None;
+        }
+    }
+    match decimals {
+        None => value.checked_mul(1000),
+        Some(decimals @ 1..=3) if text.len() > decimals + 1 => {
+            value.checked_mul([1000, 100, 10, 1][decimals])
+        }
+        Some(_) => None,
+    }
+}
+
+/// The number that the first eight bytes write, if they are all digits.
+#[inline]
+fn eight_digits(text: &[u8]) -> Option<i64> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let word = u64::from_le_bytes(*text.first_chunk()?).wrapping_sub(ONES * u64::from(b'0'));
+    // No byte is past nine, or was below zero.
+    if (word.wrapping_add(ONES * (0x7f - 9)) | word) & (ONES << 7) != 0 {
+        return None;
+    }
+    // Pairs, then fours, then all: the first digit is in the lowest byte.
+    let pairs = word.wrapping_mul(10).wrapping_add(word >> 8) & 0x00ff_00ff_00ff_00ff;
+    let fours = pairs.wrapping_mul(100).wrapping_add(pairs >> 16) & 0x0000_ffff_0000_ffff;
+    let all = (fours & 0xffff_ffff) * 10_000 + (fours >> 32);
+    Some(all as i64)
 }
 
 /// An integer; a decimal with nothing but zeros behind the point counts as one.

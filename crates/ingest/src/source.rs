@@ -7,20 +7,14 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::storage::File;
 
-/// Files whose JSON is at most this long are held whole: one pass of libdeflate is several times
-/// faster than a streaming decoder. Longer ones stream, so that memory does not grow with the file.
-pub(crate) const WHOLE_LIMIT: u64 = 96 << 20;
 /// Bytes of JSON read at a time from a stream.
 pub(crate) const WINDOW: usize = 16 << 20;
 
 /// Longest single event or entry beside the events that is taken.
 pub(crate) const MAX_PIECE: usize = 256 << 20;
 
-/// Compressed files from afar that are longer than this hardly ever fit into [`WHOLE_LIMIT`]: they
-/// stream from the first byte on, so that nothing is fetched twice.
+/// Files from afar that are longer than this stream from the first byte on; shorter ones are fetched whole.
 const FAR_WHOLE_LIMIT: u64 = 12 << 20;
-/// No DEFLATE stream expands further than this.
-const MAX_DEFLATE_RATIO: u64 = 1032;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// What may come out of a file.
@@ -112,6 +106,28 @@ impl Stream {
         self.failure.clone()
     }
 
+    /// Fills `buffer`; the result is how many bytes of it are text: fewer than there is room only at the end.
+    /// Damaged data ends the stream after the bytes that could be had.
+    pub(crate) fn fill(&mut self, buffer: &mut [u8]) -> (usize, End) {
+        let mut filled = 0;
+        while self.end == End::NotYet && filled < buffer.len() {
+            // One byte more than is allowed shows that there is more.
+            let room = (buffer.len() - filled) as u64;
+            let room = room.min(self.left.saturating_add(1)) as usize;
+            match self.reader.read(&mut buffer[filled..filled + room]) {
+                Ok(0) => self.end = End::Complete,
+                Ok(got) if got as u64 > self.left => self.end = End::TooLong,
+                Ok(got) => {
+                    filled += got;
+                    self.left -= got as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => self.end = End::Damaged,
+            }
+        }
+        (filled, self.end)
+    }
+
     /// Appends about `want` bytes to `buffer`; fewer only at the end. Damaged data ends the stream
     /// after the bytes that could be had.
     pub(crate) fn read(&mut self, buffer: &mut Vec<u8>, want: usize) -> End {
@@ -133,30 +149,19 @@ impl Stream {
     }
 }
 
-/// Opens a file for reading its JSON.
+/// Opens a file for reading its JSON. Files here stream, however short: text that is inflated into the cache of
+/// the processor is read faster than text that is inflated whole, by whatever decoder.
 pub(crate) fn open(file: &File, limit: Limit) -> io::Result<Input> {
     let file_bytes = file.bytes()?;
-    if !is_gzip(file)? {
-        return if file_bytes <= WHOLE_LIMIT {
-            file.read().map(Input::Whole)
-        } else {
-            stream(file, limit).map(Input::Stream)
-        };
-    }
-    let limit_bytes = limit.bytes(file_bytes);
-    let whole_limit = if file.is_far() { FAR_WHOLE_LIMIT } else { WHOLE_LIMIT };
-    if file_bytes > whole_limit {
+    if !file.is_far() || file_bytes > FAR_WHOLE_LIMIT {
         return stream(file, limit).map(Input::Stream);
     }
-    let packed = file.read()?;
-    if let Some(text) = inflate_whole(&packed, limit_bytes) {
-        return Ok(Input::Whole(text));
+    let bytes = file.read()?;
+    if bytes.starts_with(&GZIP_MAGIC) {
+        let reader = Box::new(Cursor::new(bytes));
+        return Ok(Input::Stream(inflate(reader, limit.bytes(file_bytes), Failure::default())));
     }
-    if file.is_far() {
-        let reader = Box::new(Cursor::new(packed));
-        return Ok(Input::Stream(inflate(reader, limit_bytes, Failure::default())));
-    }
-    stream(file, limit).map(Input::Stream)
+    Ok(Input::Whole(bytes))
 }
 
 /// Opens a file for reading its JSON piece by piece, however short it is.
@@ -192,20 +197,6 @@ pub(crate) fn text_bytes(file: &File, bytes: u64, head: &[u8]) -> u64 {
         Some(tail) if usual < 1 << 32 => u64::from(u32::from_le_bytes(tail)).max(bytes),
         _ => usual,
     }
-}
-
-/// The text of a gzip file of one member in one go; `None` if it is too long for that, has several
-/// members, or is damaged: the streaming decoder then gets what there is.
-fn inflate_whole(packed: &[u8], limit: u64) -> Option<Vec<u8>> {
-    // The last four bytes say how long the text is, modulo 2^32, if the file is what it claims.
-    let length = packed.last_chunk::<4>().map(|b| u64::from(u32::from_le_bytes(*b)))?;
-    let possible = (packed.len() as u64).saturating_mul(MAX_DEFLATE_RATIO);
-    if length > WHOLE_LIMIT.min(limit) || length > possible {
-        return None;
-    }
-    let mut text = vec![0; length as usize];
-    let done = libdeflater::Decompressor::new().gzip_decompress(packed, &mut text);
-    (done == Ok(text.len())).then_some(text)
 }
 
 /// The first bytes of the text of a file, for recognising its format, from the first bytes of the

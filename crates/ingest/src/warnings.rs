@@ -89,11 +89,6 @@ impl Issues {
         self.counts[issue as usize] += 1;
     }
 
-    /// Whether nothing was counted.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.counts.iter().all(|&count| count == 0)
-    }
-
     pub(crate) fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.counts.iter_mut().zip(other.counts) {
             *mine += theirs;

@@ -2,6 +2,9 @@
 //!
 //! Absent values are sentinels while a column grows (one word a row, no bitmap to maintain) and a
 //! validity bitmap in the Arrow array. The sentinels are values that ingest never accepts.
+//!
+//! Rows past the end of a column that may be absent are absent: what nothing was put into takes no
+//! memory while a table is filled ([`Column::put`]), and next to none in the Arrow array.
 
 use std::sync::Arc;
 
@@ -10,7 +13,7 @@ use arrow_array::{
     ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array,
     LargeStringArray, StringArray, types::Int32Type,
 };
-use arrow_buffer::{Buffer, OffsetBuffer};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer};
 
 use crate::spec::ColumnType;
 use crate::strings::{StrId, Strings};
@@ -33,26 +36,80 @@ pub trait Column: Default {
     fn absent() -> Self::Item;
     /// Adds one value.
     fn push(&mut self, item: Self::Item);
-    /// Moves the rows of `other` to the end; `remap` translates its string ids.
-    fn append(&mut self, other: Self, remap: &[StrId]);
+    /// Adds the value of row `row`, unless it is absent: the rows up to there are absent.
+    fn put(&mut self, row: usize, item: Self::Item);
+    /// Moves the rows of `other` behind the first `rows`; `remap` translates its string ids. `other` keeps
+    /// its memory for the rows to come.
+    fn drain(&mut self, rows: usize, other: &mut Self, remap: &[StrId]);
     /// The values of these rows, in this order.
     #[must_use]
     fn take(&self, rows: &[usize]) -> Self;
-    /// Number of values.
+    /// Number of values held.
     fn len(&self) -> usize;
-    /// Whether there are none.
+    /// Whether none are held.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// The Arrow array.
-    fn finish(self, strings: &Strings) -> ArrayRef;
+    /// The Arrow array of so many rows.
+    fn finish(self, rows: usize, strings: &Strings) -> ArrayRef;
+}
+
+/// What columns that hold a vector of values have in common.
+macro_rules! vector_column {
+    ($name:ident, $item:ty, $type:ident, $nullable:expr, $absent:expr, $is_absent:expr) => {
+        impl $name {
+            /// The value of row `row`.
+            #[inline]
+            pub fn get(&self, row: usize) -> $item {
+                self.0.get(row).copied().unwrap_or($absent)
+            }
+
+            /// Sets the value of row `row`.
+            #[inline]
+            pub fn set(&mut self, row: usize, item: $item) {
+                if row >= self.0.len() {
+                    if $is_absent(item) {
+                        return;
+                    }
+                    self.0.resize(row + 1, $absent);
+                }
+                self.0[row] = item;
+            }
+
+            /// Holds so many rows from now on, in no more memory than they need: before many are set.
+            pub fn pad(&mut self, rows: usize) {
+                self.0.reserve_exact(rows.saturating_sub(self.0.len()));
+                self.0.resize(rows, $absent);
+            }
+
+            #[inline]
+            fn put_at(&mut self, row: usize, item: $item) {
+                if $nullable && $is_absent(item) {
+                    return;
+                }
+                if self.0.len() < row {
+                    self.0.resize(row, $absent);
+                }
+                self.0.push(item);
+            }
+        }
+    };
+}
+
+/// Which of the values are there; nothing if all are.
+fn nulls<T: Copy>(values: &[T], is_absent: impl Fn(T) -> bool) -> Option<NullBuffer> {
+    values.iter().any(|&value| is_absent(value)).then(|| {
+        NullBuffer::new(BooleanBuffer::collect_bool(values.len(), |row| !is_absent(values[row])))
+    })
 }
 
 macro_rules! primitive_column {
-    ($(#[$doc:meta])* $name:ident, $item:ty, $array:ty, $type:ident, $nullable:expr, $absent:expr, $is_null:expr) => {
+    ($(#[$doc:meta])* $name:ident, $item:ty, $array:ty, $type:ident, $nullable:expr, $absent:expr, $is_absent:expr) => {
         $(#[$doc])*
         #[derive(Debug, Default, Clone)]
         pub struct $name(pub Vec<$item>);
+
+        vector_column!($name, $item, $type, $nullable, $absent, $is_absent);
 
         impl Column for $name {
             type Item = $item;
@@ -63,31 +120,43 @@ macro_rules! primitive_column {
                 $absent
             }
 
+            #[inline]
             fn push(&mut self, item: $item) {
                 self.0.push(item);
             }
 
-            fn append(&mut self, mut other: Self, _: &[StrId]) {
-                if self.0.is_empty() {
-                    self.0 = other.0;
-                } else {
+            #[inline]
+            fn put(&mut self, row: usize, item: $item) {
+                self.put_at(row, item);
+            }
+
+            fn drain(&mut self, rows: usize, other: &mut Self, _: &[StrId]) {
+                if !other.0.is_empty() {
+                    self.0.resize(rows, $absent);
                     self.0.append(&mut other.0);
                 }
             }
 
             fn take(&self, rows: &[usize]) -> Self {
-                Self(rows.iter().map(|&row| self.0[row]).collect())
+                if self.0.is_empty() {
+                    return Self::default();
+                }
+                Self(rows.iter().map(|&row| self.get(row)).collect())
             }
 
             fn len(&self) -> usize {
                 self.0.len()
             }
 
-            fn finish(mut self, _: &Strings) -> ArrayRef {
+            fn finish(mut self, rows: usize, _: &Strings) -> ArrayRef {
+                if self.0.is_empty() && $nullable {
+                    // Zeros that nobody wrote take no memory.
+                    let nulls = Some(NullBuffer::new_null(rows));
+                    return Arc::new(<$array>::new(vec![<$item>::default(); rows].into(), nulls));
+                }
+                self.pad(rows);
                 self.0.shrink_to_fit();
-                let is_null: fn($item) -> bool = $is_null;
-                let nulls = ($nullable && self.0.iter().any(|&v| is_null(v)))
-                    .then(|| self.0.iter().map(|&v| !is_null(v)).collect::<Vec<bool>>().into());
+                let nulls = if $nullable { nulls(&self.0, $is_absent) } else { None };
                 Arc::new(<$array>::new(self.0.into(), nulls))
             }
         }
@@ -96,28 +165,30 @@ macro_rules! primitive_column {
 
 primitive_column!(
     /// Int64, always present.
-    I64, i64, Int64Array, Int64, false, 0, |_| false
+    I64, i64, Int64Array, Int64, false, 0, |value: i64| value == 0
 );
 primitive_column!(
     /// Int64; [`NULL_I64`] is absent.
-    OptI64, i64, Int64Array, Int64, true, NULL_I64, |v| v == NULL_I64
+    OptI64, i64, Int64Array, Int64, true, NULL_I64, |value: i64| value == NULL_I64
 );
 primitive_column!(
     /// Int32, always present.
-    I32, i32, Int32Array, Int32, false, 0, |_| false
+    I32, i32, Int32Array, Int32, false, 0, |value: i32| value == 0
 );
 primitive_column!(
     /// Int32; [`NULL_I32`] is absent.
-    OptI32, i32, Int32Array, Int32, true, NULL_I32, |v| v == NULL_I32
+    OptI32, i32, Int32Array, Int32, true, NULL_I32, |value: i32| value == NULL_I32
 );
 primitive_column!(
     /// Float64; NaN is absent, so that no NaN ever reaches a query.
-    OptF64, f64, Float64Array, Float64, true, f64::NAN, f64::is_nan
+    OptF64, f64, Float64Array, Float64, true, f64::NAN, |value: f64| value.is_nan()
 );
 
 /// Boolean, always present.
 #[derive(Debug, Default, Clone)]
 pub struct Flag(pub Vec<bool>);
+
+vector_column!(Flag, bool, Boolean, false, false, |value: bool| !value);
 
 impl Column for Flag {
     type Item = bool;
@@ -128,23 +199,30 @@ impl Column for Flag {
         false
     }
 
+    #[inline]
     fn push(&mut self, item: bool) {
         self.0.push(item);
     }
 
-    fn append(&mut self, mut other: Self, _: &[StrId]) {
+    #[inline]
+    fn put(&mut self, row: usize, item: bool) {
+        self.put_at(row, item);
+    }
+
+    fn drain(&mut self, _: usize, other: &mut Self, _: &[StrId]) {
         self.0.append(&mut other.0);
     }
 
     fn take(&self, rows: &[usize]) -> Self {
-        Self(rows.iter().map(|&row| self.0[row]).collect())
+        Self(rows.iter().map(|&row| self.get(row)).collect())
     }
 
     fn len(&self) -> usize {
         self.0.len()
     }
 
-    fn finish(self, _: &Strings) -> ArrayRef {
+    fn finish(mut self, rows: usize, _: &Strings) -> ArrayRef {
+        self.pad(rows);
         Arc::new(BooleanArray::from(self.0))
     }
 }
@@ -152,6 +230,8 @@ impl Column for Flag {
 /// Dictionary-encoded strings; [`StrId::NULL`] is absent.
 #[derive(Debug, Default, Clone)]
 pub struct Name(pub Vec<StrId>);
+
+vector_column!(Name, StrId, Dictionary, true, StrId::NULL, StrId::is_null);
 
 impl Column for Name {
     type Item = StrId;
@@ -162,18 +242,29 @@ impl Column for Name {
         StrId::NULL
     }
 
+    #[inline]
     fn push(&mut self, item: StrId) {
         self.0.push(item);
     }
 
-    fn append(&mut self, other: Self, remap: &[StrId]) {
-        self.0.extend(
-            other.0.into_iter().map(|id| if id.is_null() { id } else { remap[id.index()] }),
-        );
+    #[inline]
+    fn put(&mut self, row: usize, item: StrId) {
+        self.put_at(row, item);
+    }
+
+    fn drain(&mut self, rows: usize, other: &mut Self, remap: &[StrId]) {
+        if !other.0.is_empty() {
+            self.0.resize(rows, StrId::NULL);
+            let mapped = |id: StrId| if id.is_null() { id } else { remap[id.index()] };
+            self.0.extend(other.0.drain(..).map(mapped));
+        }
     }
 
     fn take(&self, rows: &[usize]) -> Self {
-        Self(rows.iter().map(|&row| self.0[row]).collect())
+        if self.0.is_empty() {
+            return Self::default();
+        }
+        Self(rows.iter().map(|&row| self.get(row)).collect())
     }
 
     fn len(&self) -> usize {
@@ -182,16 +273,19 @@ impl Column for Name {
 
     /// The dictionary holds only the strings of this column, in order of first use: filters such as
     /// `LIKE` run over the dictionary, which must not carry the strings of other columns.
-    fn finish(self, strings: &Strings) -> ArrayRef {
-        let mut local = vec![-1_i32; strings.len()];
+    fn finish(mut self, rows: usize, strings: &Strings) -> ArrayRef {
         let mut values = StringBuilder::new();
-        let mut used = 0;
-        let keys: Int32Array = self
-            .0
-            .into_iter()
-            .map(|id| {
+        let keys = if self.0.is_empty() {
+            Int32Array::new(vec![0; rows].into(), Some(NullBuffer::new_null(rows)))
+        } else {
+            self.pad(rows);
+            self.0.shrink_to_fit();
+            let nulls = nulls(&self.0, StrId::is_null);
+            let mut local = vec![-1_i32; strings.len()];
+            let mut used = 0;
+            let mut key = |id: StrId| {
                 if id.is_null() {
-                    return None;
+                    return 0;
                 }
                 let slot = &mut local[id.index()];
                 if *slot < 0 {
@@ -199,9 +293,12 @@ impl Column for Name {
                     *slot = used;
                     used += 1;
                 }
-                Some(*slot)
-            })
-            .collect();
+                *slot
+            };
+            // In place: ids and keys are of one size.
+            let keys: Vec<i32> = self.0.into_iter().map(&mut key).collect();
+            Int32Array::new(keys.into(), nulls)
+        };
         let values: StringArray = values.finish();
         Arc::new(DictionaryArray::<Int32Type>::new(keys, Arc::new(values)))
     }
@@ -210,30 +307,46 @@ impl Column for Name {
 /// Free text, one piece of one shared buffer a row; absent where empty.
 ///
 /// 64-bit offsets: the leftovers of one large trace pass 2 GiB.
-#[derive(Debug, Clone)]
+#[derive(Debug, Default, Clone)]
 pub struct Text {
-    offsets: Vec<i64>,
-    bytes: String,
-}
-
-impl Default for Text {
-    fn default() -> Self {
-        Self { offsets: vec![0], bytes: String::new() }
-    }
+    /// Where the text of each row ends.
+    ends: Vec<i64>,
+    bytes: Vec<u8>,
 }
 
 impl Text {
-    /// The text of row `i`; empty where absent.
-    pub fn get(&self, i: usize) -> &str {
-        &self.bytes[self.offsets[i] as usize..self.offsets[i + 1] as usize]
+    /// The text of row `row`; empty where absent.
+    pub fn get(&self, row: usize) -> &str {
+        let Some(&end) = self.ends.get(row) else { return "" };
+        let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);
+        std::str::from_utf8(&self.bytes[start as usize..end as usize]).unwrap_or_default()
     }
 
     /// Adds `text` to the value of the last row, without an owned string.
     pub fn extend_last(&mut self, text: &str) {
-        self.bytes.push_str(text);
-        if let [_, .., last] = self.offsets.as_mut_slice() {
-            *last = self.bytes.len() as i64;
+        self.bytes.extend_from_slice(text.as_bytes());
+        if let Some(end) = self.ends.last_mut() {
+            *end = self.bytes.len() as i64;
         }
+    }
+
+    /// Adds what `write` appends as the text of row `row`: the rows up to there that have none are absent.
+    /// Bytes that are no UTF-8 become U+FFFD.
+    #[inline]
+    pub fn put_with(&mut self, row: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.bytes.len();
+        write(&mut self.bytes);
+        let text = &self.bytes[start..];
+        if text.is_empty() {
+            return;
+        }
+        if !text.is_ascii() && std::str::from_utf8(text).is_err() {
+            let text = String::from_utf8_lossy(text).into_owned();
+            self.bytes.truncate(start);
+            self.bytes.extend_from_slice(text.as_bytes());
+        }
+        self.ends.resize(row, start as i64);
+        self.ends.push(self.bytes.len() as i64);
     }
 }
 
@@ -247,39 +360,51 @@ impl Column for Text {
     }
 
     fn push(&mut self, item: String) {
-        self.offsets.push(self.bytes.len() as i64);
-        self.extend_last(&item);
+        self.bytes.extend_from_slice(item.as_bytes());
+        self.ends.push(self.bytes.len() as i64);
     }
 
-    fn append(&mut self, other: Self, _: &[StrId]) {
-        if self.is_empty() {
-            *self = other;
+    #[inline]
+    fn put(&mut self, row: usize, item: String) {
+        self.put_with(row, |bytes| bytes.extend_from_slice(item.as_bytes()));
+    }
+
+    fn drain(&mut self, rows: usize, other: &mut Self, _: &[StrId]) {
+        if other.ends.is_empty() {
             return;
         }
         let base = self.bytes.len() as i64;
-        self.bytes.push_str(&other.bytes);
-        self.offsets.extend(other.offsets[1..].iter().map(|end| end + base));
+        self.ends.resize(rows, base);
+        self.ends.extend(other.ends.drain(..).map(|end| end + base));
+        self.bytes.append(&mut other.bytes);
     }
 
     fn take(&self, rows: &[usize]) -> Self {
         let mut taken = Self::default();
         for &row in rows {
-            taken.offsets.push(taken.bytes.len() as i64);
-            taken.extend_last(self.get(row));
+            taken.bytes.extend_from_slice(self.get(row).as_bytes());
+            taken.ends.push(taken.bytes.len() as i64);
         }
         taken
     }
 
     fn len(&self) -> usize {
-        self.offsets.len() - 1
+        self.ends.len()
     }
 
-    fn finish(self, _: &Strings) -> ArrayRef {
-        let nulls: Vec<bool> = self.offsets.windows(2).map(|w| w[0] != w[1]).collect();
+    fn finish(mut self, rows: usize, _: &Strings) -> ArrayRef {
+        self.ends.resize(rows, self.bytes.len() as i64);
+        self.bytes.shrink_to_fit();
+        let start = |row: usize| if row == 0 { 0 } else { self.ends[row - 1] };
+        let nulls = BooleanBuffer::collect_bool(rows, |row| start(row) != self.ends[row]);
+        let nulls = Some(NullBuffer::new(nulls)).filter(|nulls| nulls.null_count() > 0);
+        let mut offsets = self.ends;
+        offsets.reserve_exact(1);
+        offsets.insert(0, 0);
         Arc::new(LargeStringArray::new(
-            OffsetBuffer::new(self.offsets.into()),
-            Buffer::from_vec(self.bytes.into_bytes()),
-            Some(nulls.into()),
+            OffsetBuffer::new(offsets.into()),
+            Buffer::from_vec(self.bytes),
+            nulls,
         ))
     }
 }

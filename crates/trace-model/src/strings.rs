@@ -1,6 +1,8 @@
 //! Interning: names repeat by the hundred thousand, so tables hold ids and the pool holds the text.
 
-use rustc_hash::FxHashMap;
+use std::hash::BuildHasher;
+
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 /// Id of an interned string within one [`Strings`] pool. [`StrId::NULL`] is "no value".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -11,21 +13,33 @@ impl StrId {
     pub const NULL: Self = Self(u32::MAX);
 
     /// Whether there is no value.
+    #[inline]
     pub fn is_null(self) -> bool {
         self == Self::NULL
     }
 
     /// Position in the pool.
+    #[inline]
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A pool of distinct strings.
+/// A pool of distinct strings: their texts one behind the other, and where each ends. Ids are found by the hash
+/// of a text, so that no text is held twice.
 #[derive(Debug, Default, Clone)]
 pub struct Strings {
-    ids: FxHashMap<Box<str>, u32>,
-    texts: Vec<Box<str>>,
+    /// The last string of each hash.
+    last: FxHashMap<u64, StrId>,
+    /// By string: the one before it of the same hash.
+    before: Vec<StrId>,
+    texts: String,
+    ends: Vec<usize>,
+}
+
+#[inline]
+fn hash(text: &[u8]) -> u64 {
+    FxBuildHasher.hash_one(text)
 }
 
 impl Strings {
@@ -34,42 +48,97 @@ impl Strings {
     /// # Panics
     /// If the pool would hold more than 2^32 - 1 strings, which no address space here allows.
     pub fn intern(&mut self, text: &str) -> StrId {
-        if let Some(&id) = self.ids.get(text) {
-            return StrId(id);
+        if let Some(id) = self.find(text) {
+            return id;
         }
-        let id = u32::try_from(self.texts.len()).expect("fewer than 2^32 strings");
-        self.ids.insert(text.into(), id);
-        self.texts.push(text.into());
-        StrId(id)
+        let id = u32::try_from(self.ends.len()).expect("fewer than 2^32 strings");
+        let id = StrId(id);
+        self.texts.push_str(text);
+        self.ends.push(self.texts.len());
+        let before = self.last.insert(hash(text.as_bytes()), id);
+        self.before.push(before.unwrap_or(StrId::NULL));
+        id
     }
 
-    /// The id of `text` if it is known.
-    pub fn find(&self, text: &str) -> Option<StrId> {
-        self.ids.get(text).map(|&id| StrId(id))
+    /// The id of `text` if it is known; what is no UTF-8 never is.
+    #[inline]
+    pub fn find(&self, text: impl AsRef<[u8]>) -> Option<StrId> {
+        let text = text.as_ref();
+        let mut id = *self.last.get(&hash(text))?;
+        while self.get(id).as_bytes() != text {
+            id = self.before[id.index()];
+            if id.is_null() {
+                return None;
+            }
+        }
+        Some(id)
     }
 
     /// The text of `id`; empty for [`StrId::NULL`].
+    #[inline]
     pub fn get(&self, id: StrId) -> &str {
-        if id.is_null() { "" } else { &self.texts[id.index()] }
+        if id.is_null() {
+            return "";
+        }
+        let at = id.index();
+        let start = if at == 0 { 0 } else { self.ends[at - 1] };
+        &self.texts[start..self.ends[at]]
     }
 
     /// Number of strings.
     pub fn len(&self) -> usize {
-        self.texts.len()
+        self.ends.len()
     }
 
     /// Whether the pool is empty.
     pub fn is_empty(&self) -> bool {
-        self.texts.is_empty()
+        self.ends.is_empty()
+    }
+
+    /// Bytes of text that the pool holds.
+    pub fn bytes(&self) -> usize {
+        self.texts.len()
     }
 
     /// All strings in id order.
     pub fn iter(&self) -> impl Iterator<Item = (StrId, &str)> {
-        self.texts.iter().enumerate().map(|(i, t)| (StrId(i as u32), &**t))
+        (0..self.ends.len() as u32).map(|id| (StrId(id), self.get(StrId(id))))
     }
 
-    /// Takes in all strings of `other`; the result maps its ids to ids here.
-    pub fn absorb(&mut self, other: &Self) -> Vec<StrId> {
-        other.texts.iter().map(|t| self.intern(t)).collect()
+    /// Takes in the strings of `other` that `known`, which maps its ids to ids here, does not hold yet.
+    pub fn absorb(&mut self, other: &Self, known: &mut Vec<StrId>) {
+        for id in known.len()..other.len() {
+            known.push(self.intern(other.get(StrId(id as u32))));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_has_one_id() {
+        let mut strings = Strings::default();
+        let texts: Vec<String> = (0..10_000).map(|i| format!("aten::op_{}", i % 5000)).collect();
+        let ids: Vec<StrId> = texts.iter().map(|text| strings.intern(text)).collect();
+        assert_eq!(strings.len(), 5000);
+        for (text, &id) in texts.iter().zip(&ids) {
+            assert_eq!((strings.get(id), strings.find(text)), (text.as_str(), Some(id)));
+        }
+        assert_eq!(strings.find("aten::"), None);
+        assert_eq!(strings.find(b"\xff"), None);
+        assert_eq!(strings.intern(""), StrId(5000));
+        assert_eq!(strings.find(""), Some(StrId(5000)));
+    }
+
+    #[test]
+    fn strings_of_one_hash_are_told_apart() {
+        let mut strings = Strings::default();
+        let (first, second) = (strings.intern("first"), strings.intern("second"));
+        // As if both had the hash of the second.
+        strings.before[second.index()] = first;
+        strings.last.insert(hash(b"first"), second);
+        assert_eq!((strings.find("first"), strings.find("second")), (Some(first), Some(second)));
     }
 }

@@ -1,6 +1,9 @@
 //! Nesting of everything a host thread did: parent, depth, self time, and what surrounds a launch or
 //! an allocation.
 
+use std::cmp::Ordering;
+use std::num::NonZero;
+
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use trace_model::StrId;
@@ -48,33 +51,71 @@ enum Table {
     PythonFrame,
 }
 
-/// One host event. `row` is its row in `table`.
+/// One host event. `row` is its row in `table`, which has what else is to know.
 #[derive(Debug, Clone, Copy)]
 struct Node {
     ts_ns: i64,
     end_ns: i64,
-    event_id: i64,
-    name: StrId,
-    /// What says where in the program it is: the name of a frame, or a call stack.
-    stack: StrId,
     row: u32,
     table: Table,
 }
 
+impl Node {
+    fn event_id(&self, columns: &Columns) -> i64 {
+        let row = self.row as usize;
+        match self.table {
+            Table::CpuOp => columns.cpu_ops.event_id.get(row),
+            Table::RuntimeCall => columns.runtime_calls.event_id.get(row),
+            Table::Annotation => columns.annotations.event_id.get(row),
+            Table::PythonFrame => columns.python_frames.event_id.get(row),
+        }
+    }
+
+    fn name(&self, columns: &Columns) -> StrId {
+        let row = self.row as usize;
+        match self.table {
+            Table::CpuOp => columns.cpu_ops.name.get(row),
+            Table::RuntimeCall => columns.runtime_calls.name.get(row),
+            Table::Annotation => columns.annotations.name.get(row),
+            Table::PythonFrame => columns.python_frames.name.get(row),
+        }
+    }
+
+    /// What says where in the program it is: the name of a frame, or a call stack.
+    fn stack(&self, columns: &Columns) -> StrId {
+        let row = self.row as usize;
+        match self.table {
+            Table::CpuOp => columns.cpu_ops.call_stack.get(row),
+            Table::RuntimeCall => StrId::NULL,
+            Table::Annotation => columns.annotations.call_stack.get(row),
+            Table::PythonFrame => columns.python_frames.name.get(row),
+        }
+    }
+
+    /// Outer before inner; among equals the one written first is the outer one.
+    fn compare(&self, other: &Self, columns: &Columns) -> Ordering {
+        let by_time = self.ts_ns.cmp(&other.ts_ns).then(other.end_ns.cmp(&self.end_ns));
+        by_time.then_with(|| self.event_id(columns).cmp(&other.event_id(columns)))
+    }
+}
+
 /// What the tree says of one node.
 struct Placed {
-    table: Table,
-    row: u32,
-    parent: i64,
-    /// Its parent among those of its thread.
-    parent_at: Option<u32>,
-    depth: i32,
     self_dur_ns: i64,
-    around: Surroundings,
+    /// Its parent among those of its thread.
+    parent: Option<NonZero<u32>>,
+    depth: i32,
     /// Line of the program that this is, or is called from.
     source: StrId,
     /// It is a frame of the user's own code.
     is_users: bool,
+}
+
+impl Placed {
+    /// Its parent, by position.
+    fn parent_at(&self) -> Option<usize> {
+        self.parent.map(|number| number.get() as usize - 1)
+    }
 }
 
 /// A moment at which something happened. `row` is its row in its table.
@@ -92,17 +133,18 @@ struct Lane {
     allocations: Vec<Moment>,
 }
 
-/// What is known of one thread. Allocations by row.
+/// What is known of one thread: of each node, and what surrounds allocations and calls, by row.
 struct Tree {
-    nodes: Vec<Placed>,
+    nodes: Vec<Node>,
+    placed: Vec<Placed>,
     allocations: Vec<(u32, Surroundings)>,
+    calls: Vec<(u32, Surroundings)>,
 }
 
 struct Open {
     end_ns: i64,
     /// End of the operator in `inside`, which rounding may put before the end of this event.
     op_end_ns: i64,
-    event_id: i64,
     placed: usize,
     inside: Surroundings,
     frames: Frames,
@@ -115,13 +157,13 @@ pub(crate) fn build(columns: &mut Columns) -> Vec<Surroundings> {
     let modules: Vec<bool> =
         columns.strings.iter().map(|(_, text)| text.starts_with("nn.Module: ")).collect();
     let lines = Lines::read(columns);
-    let mut trees: Vec<Tree> = lanes(columns)
+    let (lanes, columns_read) = (lanes(columns), &*columns);
+    let mut trees: Vec<Tree> = lanes
         .into_par_iter()
         .map(|Lane { mut nodes, mut allocations }| {
-            // Outer before inner; among equals the one written first is the outer one.
-            nodes.sort_by_key(|n| (n.ts_ns, std::cmp::Reverse(n.end_ns), n.event_id));
+            nodes.sort_by(|a, b| a.compare(b, columns_read));
             allocations.sort_unstable_by_key(|m| (m.ts_ns, m.event_id));
-            place(&nodes, &allocations, &modules, &lines)
+            place(columns_read, nodes, &allocations, &modules, &lines)
         })
         .collect();
     let forward = forward::link(columns);
@@ -131,13 +173,13 @@ pub(crate) fn build(columns: &mut Columns) -> Vec<Surroundings> {
             let forward = forward[row as usize]?;
             Some(sources[forward as usize]).filter(|source| !source.is_null())
         };
-        let names = &columns.cpu_ops.name.0;
+        let names = &columns.cpu_ops.name;
         let accumulates: Vec<bool> =
             columns.strings.iter().map(|(_, text)| text.ends_with("AccumulateGrad")).collect();
         let accumulates =
-            |row: u32| accumulates.get(names[row as usize].index()).copied().unwrap_or(false);
+            |row: u32| accumulates.get(names.get(row as usize).index()).copied().unwrap_or(false);
         trees.par_iter_mut().for_each(|tree| {
-            from_forward(&mut tree.nodes, of_row, accumulates);
+            from_forward(tree, of_row, accumulates);
         });
     }
 
@@ -145,45 +187,52 @@ pub(crate) fn build(columns: &mut Columns) -> Vec<Surroundings> {
     let memory = &mut columns.memory_events;
     for &(row, around) in trees.iter().flat_map(|tree| &tree.allocations) {
         let row = row as usize;
-        memory.op.0[row] = around.op;
-        memory.op_name.0[row] = around.op_name;
-        memory.outer_op_name.0[row] = around.outer_op_name;
-        memory.annotation.0[row] = around.annotation;
-        memory.module.0[row] = around.module;
+        memory.op.set(row, around.op);
+        memory.op_name.set(row, around.op_name);
+        memory.outer_op_name.set(row, around.outer_op_name);
+        memory.annotation.set(row, around.annotation);
+        memory.module.set(row, around.module);
     }
-    for placed in trees.into_iter().flat_map(|tree| tree.nodes) {
-        let row = placed.row as usize;
-        macro_rules! fill {
-            ($table:expr) => {{
-                $table.parent.0[row] = placed.parent;
-                $table.depth.0[row] = placed.depth;
-                $table.self_dur_ns.0[row] = placed.self_dur_ns;
-            }};
+    macro_rules! pad {
+        ($($table:ident),+) => { $(
+            let rows = columns.$table.len();
+            columns.$table.parent.pad(rows);
+            if columns.has_stacks {
+                columns.$table.source.pad(rows);
+            }
+        )+ };
+    }
+    pad!(cpu_ops, annotations, python_frames, runtime_calls);
+    for Tree { nodes, placed, calls, .. } in trees {
+        for (node, placed) in nodes.iter().zip(&placed) {
+            let row = node.row as usize;
+            let parent = placed.parent_at().map_or(NULL_I64, |at| nodes[at].event_id(columns));
+            macro_rules! fill {
+                ($table:ident) => {{
+                    let table = &mut columns.$table;
+                    table.parent.set(row, parent);
+                    table.depth.set(row, placed.depth);
+                    table.self_dur_ns.set(row, placed.self_dur_ns);
+                    table.source.set(row, placed.source);
+                }};
+            }
+            match node.table {
+                Table::CpuOp => fill!(cpu_ops),
+                Table::Annotation => fill!(annotations),
+                Table::PythonFrame => fill!(python_frames),
+                Table::RuntimeCall => fill!(runtime_calls),
+            }
         }
-        match placed.table {
-            Table::CpuOp => {
-                fill!(columns.cpu_ops);
-                columns.cpu_ops.source.0[row] = placed.source;
-            }
-            Table::Annotation => {
-                fill!(columns.annotations);
-                columns.annotations.source.0[row] = placed.source;
-            }
-            Table::PythonFrame => {
-                fill!(columns.python_frames);
-                columns.python_frames.source.0[row] = placed.source;
-            }
-            Table::RuntimeCall => {
-                fill!(columns.runtime_calls);
-                surroundings[row] = Surroundings { source: placed.source, ..placed.around };
-            }
+        for (row, around) in calls {
+            let source = columns.runtime_calls.source.get(row as usize);
+            surroundings[row as usize] = Surroundings { source, ..around };
         }
     }
     by_external_id(columns, &mut surroundings);
     let calls = &mut columns.runtime_calls;
+    calls.op.0 = surroundings.iter().map(|around| around.op).collect();
     for (row, around) in surroundings.iter().enumerate() {
-        calls.op.0[row] = around.op;
-        calls.source.0[row] = around.source;
+        calls.source.set(row, around.source);
     }
     surroundings
 }
@@ -191,8 +240,10 @@ pub(crate) fn build(columns: &mut Columns) -> Vec<Surroundings> {
 /// The source of each operator, by row.
 fn sources_of_ops(rows: usize, trees: &[Tree]) -> Vec<StrId> {
     let mut sources = vec![StrId::NULL; rows];
-    for placed in trees.iter().flat_map(|tree| &tree.nodes).filter(|p| p.table == Table::CpuOp) {
-        sources[placed.row as usize] = placed.source;
+    for (node, placed) in trees.iter().flat_map(|tree| tree.nodes.iter().zip(&tree.placed)) {
+        if node.table == Table::CpuOp {
+            sources[node.row as usize] = placed.source;
+        }
     }
     sources
 }
@@ -201,22 +252,22 @@ fn sources_of_ops(rows: usize, trees: &[Tree]) -> Vec<StrId> {
 /// off its graph says nothing. What the user wrote for backward (hooks, functions) is nearer than that.
 /// What autograd does with a gradient once it has it belongs to the backward operator before.
 fn from_forward(
-    tree: &mut [Placed],
+    tree: &mut Tree,
     of_row: impl Fn(u32) -> Option<StrId>,
     accumulates: impl Fn(u32) -> bool,
 ) {
-    let is_silent = tree.iter().all(|placed| placed.source.is_null());
-    let mut inherited: Vec<StrId> = Vec::with_capacity(tree.len());
+    let is_silent = tree.placed.iter().all(|placed| placed.source.is_null());
+    let mut inherited: Vec<StrId> = Vec::with_capacity(tree.nodes.len());
     let mut before = StrId::NULL;
-    for placed in tree {
-        let is_op = placed.table == Table::CpuOp;
-        let own = is_op.then(|| of_row(placed.row)).flatten();
+    for (node, placed) in tree.nodes.iter().zip(&mut tree.placed) {
+        let is_op = node.table == Table::CpuOp;
+        let own = is_op.then(|| of_row(node.row)).flatten();
         before = own.unwrap_or(before);
-        let source = match (own, placed.parent_at) {
+        let source = match (own, placed.parent_at()) {
             _ if placed.is_users => StrId::NULL,
             (Some(own), _) => own,
-            (None, Some(parent)) => inherited[parent as usize],
-            (None, None) if is_op && (is_silent || accumulates(placed.row)) => before,
+            (None, Some(parent)) => inherited[parent],
+            (None, None) if is_op && (is_silent || accumulates(node.row)) => before,
             (None, None) => StrId::NULL,
         };
         inherited.push(source);
@@ -229,49 +280,57 @@ fn from_forward(
 fn lanes(columns: &Columns) -> Vec<Lane> {
     let mut lanes: Vec<Lane> = Vec::new();
     lanes.resize_with(columns.lanes.len(), Lane::default);
-    macro_rules! gather {
-        ($table:ident, $kind:expr, $skip:expr, $stack:expr) => {
-            let t = &columns.$table;
-            for row in 0..t.len() {
-                if $skip(row) {
-                    continue;
-                }
-                let ts_ns = t.ts_ns.0[row];
-                lanes[t.thread.0[row] as usize].nodes.push(Node {
-                    ts_ns,
-                    end_ns: ts_ns + t.dur_ns.0[row],
-                    event_id: t.event_id.0[row],
-                    name: t.name.0[row],
-                    stack: $stack(row),
-                    row: row as u32,
-                    table: $kind,
-                });
+    // In as much memory as they need.
+    let mut counts = vec![0_usize; lanes.len()];
+    macro_rules! each {
+        ($($table:ident, $kind:expr, $skip:expr;)+) => {
+            $(for &thread in &columns.$table.thread.0 {
+                counts[thread as usize] += 1;
+            })+
+            for (lane, &count) in lanes.iter_mut().zip(&counts) {
+                lane.nodes.reserve_exact(count);
             }
+            $(
+                let t = &columns.$table;
+                for (row, (&ts_ns, &dur_ns)) in t.ts_ns.0.iter().zip(&t.dur_ns.0).enumerate() {
+                    if $skip(row) {
+                        continue;
+                    }
+                    let (end_ns, row) = (ts_ns + dur_ns, row as u32);
+                    let node = Node { ts_ns, end_ns, row, table: $kind };
+                    lanes[t.thread.0[row as usize] as usize].nodes.push(node);
+                }
+            )+
         };
     }
-    let Columns { annotations: ranges, cpu_ops: ops, .. } = columns;
-    let stack_of_range = |row: usize| ranges.call_stack.0[row];
-    gather!(python_frames, Table::PythonFrame, |_| false, |row: usize| columns
-        .python_frames
-        .name
-        .0[row]);
-    gather!(annotations, Table::Annotation, |row: usize| ranges.on_device.0[row], stack_of_range);
-    gather!(cpu_ops, Table::CpuOp, |_| false, |row: usize| ops.call_stack.0[row]);
-    gather!(runtime_calls, Table::RuntimeCall, |_| false, |_| StrId::NULL);
+    let ranges = &columns.annotations;
+    each! {
+        python_frames, Table::PythonFrame, |_| false;
+        annotations, Table::Annotation, |row: usize| ranges.on_device.get(row);
+        cpu_ops, Table::CpuOp, |_| false;
+        runtime_calls, Table::RuntimeCall, |_| false;
+    }
     let t = &columns.memory_events;
     for (row, (&ts_ns, &event_id)) in t.ts_ns.0.iter().zip(&t.event_id.0).enumerate() {
         let moment = Moment { ts_ns, event_id, row: row as u32 };
-        lanes[t.thread.0[row] as usize].allocations.push(moment);
+        lanes[t.thread.get(row) as usize].allocations.push(moment);
     }
     lanes
 }
 
-fn place(nodes: &[Node], allocations: &[Moment], modules: &[bool], lines: &Lines) -> Tree {
+fn place(
+    columns: &Columns,
+    nodes: Vec<Node>,
+    allocations: &[Moment],
+    modules: &[bool],
+    lines: &Lines,
+) -> Tree {
     let mut placed: Vec<Placed> = Vec::with_capacity(nodes.len());
+    let mut calls = Vec::new();
     let mut around_allocations = Vec::with_capacity(allocations.len());
     let mut allocations = allocations.iter().peekable();
     let mut stack: Vec<Open> = Vec::new();
-    for node in nodes {
+    for node in &nodes {
         while let Some(moment) = allocations.next_if(|moment| moment.ts_ns < node.ts_ns) {
             around_allocations.push((moment.row, at(&mut stack, moment.ts_ns)));
         }
@@ -285,17 +344,16 @@ fn place(nodes: &[Node], allocations: &[Moment], modules: &[bool], lines: &Lines
         }
         // What ends well before this event does is no ancestor, though it is still open.
         let ancestor = stack.iter().rposition(|open| open.end_ns + ROUNDING_NS >= node.end_ns);
-        let (parent, parent_at, around, mut op_end_ns, mut frames) =
-            match ancestor.map(|i| &stack[i]) {
-                Some(open) => {
-                    let inside = node.end_ns.min(open.end_ns) - node.ts_ns;
-                    placed[open.placed].self_dur_ns -= inside.max(0);
-                    let parent_at = Some(open.placed as u32);
-                    (open.event_id, parent_at, open.inside, open.op_end_ns, open.frames)
-                }
-                None => (NULL_I64, None, Surroundings::NONE, i64::MAX, Frames::NONE),
-            };
-        let line = lines.get(node.stack);
+        let (parent, around, mut op_end_ns, mut frames) = match ancestor.map(|i| &stack[i]) {
+            Some(open) => {
+                let inside = node.end_ns.min(open.end_ns) - node.ts_ns;
+                placed[open.placed].self_dur_ns -= inside.max(0);
+                let parent = NonZero::new(open.placed as u32 + 1);
+                (parent, open.inside, open.op_end_ns, open.frames)
+            }
+            None => (None, Surroundings::NONE, i64::MAX, Frames::NONE),
+        };
+        let line = lines.get(node.stack(columns));
         if let Some(line) = line {
             frames.enter(line);
         }
@@ -304,36 +362,26 @@ fn place(nodes: &[Node], allocations: &[Moment], modules: &[bool], lines: &Lines
         match node.table {
             Table::CpuOp => {
                 inside.outer_op_name = around.op_name;
-                inside.op = node.event_id;
-                inside.op_name = node.name;
+                inside.op = node.event_id(columns);
+                inside.op_name = node.name(columns);
                 op_end_ns = node.end_ns;
             }
-            Table::Annotation => inside.annotation = node.name,
+            Table::Annotation => inside.annotation = node.name(columns),
             Table::PythonFrame => {
-                if !node.name.is_null() && modules[node.name.index()] {
-                    inside.module = node.name;
+                let name = node.name(columns);
+                if !name.is_null() && modules[name.index()] {
+                    inside.module = name;
                 } else {
-                    inside.python_frame = node.name;
+                    inside.python_frame = name;
                 }
             }
-            Table::RuntimeCall => {}
+            Table::RuntimeCall => calls.push((node.row, around)),
         }
-        stack.push(Open {
-            end_ns: node.end_ns,
-            op_end_ns,
-            event_id: node.event_id,
-            placed: placed.len(),
-            inside,
-            frames,
-        });
+        stack.push(Open { end_ns: node.end_ns, op_end_ns, placed: placed.len(), inside, frames });
         placed.push(Placed {
-            table: node.table,
-            row: node.row,
             parent,
-            parent_at,
             depth,
             self_dur_ns: node.end_ns - node.ts_ns,
-            around,
             source: frames.source(),
             is_users: line.is_some_and(Line::is_users),
         });
@@ -341,7 +389,7 @@ fn place(nodes: &[Node], allocations: &[Moment], modules: &[bool], lines: &Lines
     for moment in allocations {
         around_allocations.push((moment.row, at(&mut stack, moment.ts_ns)));
     }
-    Tree { nodes: placed, allocations: around_allocations }
+    Tree { nodes, placed, allocations: around_allocations, calls }
 }
 
 /// What surrounds a moment: what has begun and not ended. What ends by then is taken off the stack, as
@@ -366,7 +414,7 @@ fn at(stack: &mut Vec<Open>, ts_ns: i64) -> Surroundings {
 /// operator at random: without the check, most links would be wrong.)
 fn by_external_id(columns: &Columns, surroundings: &mut [Surroundings]) {
     let missing = |row: usize, s: &Surroundings| {
-        s.op == NULL_I64 && columns.runtime_calls.external_id.0[row] > 0
+        s.op == NULL_I64 && columns.runtime_calls.external_id.get(row) > 0
     };
     if !surroundings.iter().enumerate().any(|(row, s)| missing(row, s)) {
         return;
@@ -378,14 +426,14 @@ fn by_external_id(columns: &Columns, surroundings: &mut [Surroundings]) {
         if !missing(row, around) {
             continue;
         }
-        let Some(&op) = by_id.get(&columns.runtime_calls.external_id.0[row]) else { continue };
-        let ts_ns = columns.runtime_calls.ts_ns.0[row];
-        let op_ts_ns = ops.ts_ns.0[op];
-        if (op_ts_ns..=op_ts_ns + ops.dur_ns.0[op]).contains(&ts_ns) {
-            around.op = ops.event_id.0[op];
-            around.op_name = ops.name.0[op];
+        let Some(&op) = by_id.get(&columns.runtime_calls.external_id.get(row)) else { continue };
+        let ts_ns = columns.runtime_calls.ts_ns.get(row);
+        let op_ts_ns = ops.ts_ns.get(op);
+        if (op_ts_ns..=op_ts_ns + ops.dur_ns.get(op)).contains(&ts_ns) {
+            around.op = ops.event_id.get(op);
+            around.op_name = ops.name.get(op);
             if around.source.is_null() {
-                around.source = ops.source.0[op];
+                around.source = ops.source.get(op);
             }
         }
     }

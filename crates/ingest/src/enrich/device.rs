@@ -25,33 +25,41 @@ pub(crate) fn link(columns: &mut Columns, around: &[Surroundings], steps: &Looku
     macro_rules! link {
         ($($table:ident),+) => { $(
             let t = &mut columns.$table;
-            for row in 0..t.len() {
-                let Some(&call) = launches.get(&t.correlation.0[row]) else { continue };
+            let rows = t.len();
+            t.launch.pad(rows);
+            t.launch_name.pad(rows);
+            t.launch_ts_ns.pad(rows);
+            t.launch_dur_ns.pad(rows);
+            t.launch_thread.pad(rows);
+            t.op.pad(rows);
+            t.op_name.pad(rows);
+            for row in 0..rows {
+                let Some(&call) = launches.get(&t.correlation.get(row)) else { continue };
                 caused[call] += 1;
-                let ts_ns = calls.ts_ns.0[call];
-                t.launch.0[row] = calls.event_id.0[call];
-                t.launch_name.0[row] = calls.name.0[call];
-                t.launch_ts_ns.0[row] = ts_ns;
-                t.launch_dur_ns.0[row] = calls.dur_ns.0[call];
-                t.launch_thread.0[row] = calls.thread.0[call];
-                t.step.0[row] = steps.at(ts_ns);
+                let ts_ns = calls.ts_ns.get(call);
+                t.launch.set(row, calls.event_id.get(call));
+                t.launch_name.set(row, calls.name.get(call));
+                t.launch_ts_ns.set(row, ts_ns);
+                t.launch_dur_ns.set(row, calls.dur_ns.get(call));
+                t.launch_thread.set(row, calls.thread.get(call));
+                t.step.set(row, steps.at(ts_ns));
                 let around = &around[call];
-                t.op.0[row] = around.op;
-                t.op_name.0[row] = around.op_name;
-                t.annotation.0[row] = around.annotation;
-                t.module.0[row] = around.module;
-                t.python_frame.0[row] = around.python_frame;
-                t.source.0[row] = around.source;
+                t.op.set(row, around.op);
+                t.op_name.set(row, around.op_name);
+                t.annotation.set(row, around.annotation);
+                t.module.set(row, around.module);
+                t.python_frame.set(row, around.python_frame);
+                t.source.set(row, around.source);
             }
         )+ };
     }
     link!(kernels, memcpys, memsets);
     let t = &mut columns.device_syncs;
     for row in 0..t.len() {
-        let Some(&call) = launches.get(&t.correlation.0[row]) else { continue };
-        t.launch.0[row] = calls.event_id.0[call];
-        t.launch_ts_ns.0[row] = calls.ts_ns.0[call];
-        t.step.0[row] = steps.at(calls.ts_ns.0[call]);
+        let Some(&call) = launches.get(&t.correlation.get(row)) else { continue };
+        t.launch.set(row, calls.event_id.get(call));
+        t.launch_ts_ns.set(row, calls.ts_ns.get(call));
+        t.step.set(row, steps.at(calls.ts_ns.get(call)));
     }
     columns.runtime_calls.device_events.0 = caused;
     by_external_id(columns);
@@ -60,10 +68,9 @@ pub(crate) fn link(columns: &mut Columns, around: &[Surroundings], steps: &Looku
 
 /// Device activities whose launch the trace does not hold may still name their operator.
 fn by_external_id(columns: &mut Columns) {
-    let unlinked = |launch: &[i64], id: &[i64]| {
-        launch.iter().zip(id).any(|(&launch, &id)| launch == NULL_I64 && id > 0)
-    };
-    if !unlinked(&columns.kernels.launch.0, &columns.kernels.external_id.0) {
+    let t = &columns.kernels;
+    let is_unlinked = |row| t.launch.get(row) == NULL_I64 && t.external_id.get(row) > 0;
+    if !(0..t.len()).any(is_unlinked) {
         return;
     }
     let ops = &columns.cpu_ops;
@@ -71,13 +78,13 @@ fn by_external_id(columns: &mut Columns) {
         ops.external_id.0.iter().enumerate().map(|(row, &id)| (id, row)).collect();
     let t = &mut columns.kernels;
     for row in 0..t.len() {
-        if t.launch.0[row] == NULL_I64
-            && let Some(&op) = by_id.get(&t.external_id.0[row])
-            && ops.ts_ns.0[op] <= t.ts_ns.0[row]
+        if t.launch.get(row) == NULL_I64
+            && let Some(&op) = by_id.get(&t.external_id.get(row))
+            && ops.ts_ns.get(op) <= t.ts_ns.get(row)
         {
-            t.op.0[row] = ops.event_id.0[op];
-            t.op_name.0[row] = ops.name.0[op];
-            t.source.0[row] = ops.source.0[op];
+            t.op.set(row, ops.event_id.get(op));
+            t.op_name.set(row, ops.name.get(op));
+            t.source.set(row, ops.source.get(op));
         }
     }
 }
@@ -99,12 +106,12 @@ fn queue_order(columns: &mut Columns) {
         ($table:ident) => {
             let t = &columns.$table;
             for row in 0..t.len() {
-                if t.stream.0[row] != NULL_I32 {
+                if t.stream.get(row) != NULL_I32 {
                     entries.push(Entry {
-                        device: t.device.0[row],
-                        stream: t.stream.0[row],
-                        ts_ns: t.ts_ns.0[row],
-                        event_id: t.event_id.0[row],
+                        device: t.device.get(row),
+                        stream: t.stream.get(row),
+                        ts_ns: t.ts_ns.get(row),
+                        event_id: t.event_id.get(row),
                         row: total + row,
                     });
                 }
@@ -129,9 +136,9 @@ fn queue_order(columns: &mut Columns) {
     }
     let (kernels, rest) = order.split_at(columns.kernels.len());
     let (memcpys, memsets) = rest.split_at(columns.memcpys.len());
-    columns.kernels.queue_order.0.copy_from_slice(kernels);
-    columns.memcpys.queue_order.0.copy_from_slice(memcpys);
-    columns.memsets.queue_order.0.copy_from_slice(memsets);
+    columns.kernels.queue_order.0 = kernels.to_vec();
+    columns.memcpys.queue_order.0 = memcpys.to_vec();
+    columns.memsets.queue_order.0 = memsets.to_vec();
 }
 
 /// Whether a name is that of a runtime function of a vendor.

@@ -43,26 +43,28 @@ impl<'a> HostEvents<'a> {
         let recorded = ops.record_function_id.0.iter().chain(&ranges.record_function_id.0);
         let tables = if recorded.copied().any(|id| id != NULL_I64) {
             [
-                (&ops.record_function_id.0, &ops.name.0, &ops.event_id.0),
-                (&ranges.record_function_id.0, &ranges.name.0, &ranges.event_id.0),
+                (&ops.record_function_id.0, &ops.name, &ops.event_id),
+                (&ranges.record_function_id.0, &ranges.name, &ranges.event_id),
             ]
         } else {
             [
-                (&ops.external_id.0, &ops.name.0, &ops.event_id.0),
-                (&ranges.external_id.0, &ranges.name.0, &ranges.event_id.0),
+                (&ops.external_id.0, &ops.name, &ops.event_id),
+                (&ranges.external_id.0, &ranges.name, &ranges.event_id),
             ]
         };
         let mut host = Self::default();
         for (i, (ids, names, events)) in tables.into_iter().enumerate() {
             for (row, &id) in ids.iter().enumerate() {
                 // The device's copy of an annotation is no call.
-                if id <= 0 || (i == 1 && ranges.on_device.0[row]) {
+                if id <= 0 || (i == 1 && ranges.on_device.get(row)) {
                     continue;
                 }
                 host.ids.insert(id);
-                let event =
-                    host.events.entry((id, columns.strings.get(names[row]))).or_insert(events[row]);
-                *event = (*event).min(events[row]);
+                let event = host
+                    .events
+                    .entry((id, columns.strings.get(names.get(row))))
+                    .or_insert(events.get(row));
+                *event = (*event).min(events.get(row));
             }
         }
         host
@@ -82,10 +84,10 @@ pub(crate) fn link(recording: &mut Recording, host: &HostEvents<'_>) -> Links {
     if links.believable() {
         let mut taken = FxHashSet::default();
         for (row, &id) in nodes.rf_id.0.iter().enumerate() {
-            if let Some(event) = event(id, nodes.name.0[row])
+            if let Some(event) = event(id, nodes.name.get(row))
                 && taken.insert(event)
             {
-                nodes.event_id.0[row] = event;
+                nodes.event_id.set(row, event);
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::formats::kineto::columns::Columns;
 /// nothing if the trace links none.
 pub(crate) fn link(columns: &mut Columns) -> Vec<Option<u32>> {
     let ops = &columns.cpu_ops;
-    let is_backward = |row: usize| ops.fwd_thread.0[row] > 0 && ops.sequence.0[row] >= 0;
+    let is_backward = |row: usize| ops.fwd_thread.get(row) > 0 && ops.sequence.get(row) >= 0;
     if !(0..ops.len()).any(is_backward) {
         return Vec::new();
     }
@@ -22,15 +22,15 @@ pub(crate) fn link(columns: &mut Columns) -> Vec<Option<u32>> {
     let mut last: FxHashMap<(i32, i64), u32> = FxHashMap::default();
     let mut lanes: Vec<i32> = Vec::new();
     for row in 0..ops.len() {
-        let (thread, sequence) = (ops.thread.0[row], ops.sequence.0[row]);
-        if sequence < 0 || ops.fwd_thread.0[row] > 0 {
+        let (thread, sequence) = (ops.thread.get(row), ops.sequence.get(row));
+        if sequence < 0 || ops.fwd_thread.get(row) > 0 {
             continue;
         }
         if !lanes.contains(&thread) {
             lanes.push(thread);
         }
         let known = last.entry((thread, sequence)).or_insert(row as u32);
-        let start = |row: u32| (ops.ts_ns.0[row as usize], ops.event_id.0[row as usize]);
+        let start = |row: u32| (ops.ts_ns.get(row as usize), ops.event_id.get(row as usize));
         if start(row as u32) > start(*known) {
             *known = row as u32;
         }
@@ -38,12 +38,12 @@ pub(crate) fn link(columns: &mut Columns) -> Vec<Option<u32>> {
     let translated = if lanes.len() > 1 { translate(columns) } else { FxHashMap::default() };
     let mut forward = vec![None; ops.len()];
     for row in (0..ops.len()).filter(|&row| is_backward(row)) {
-        let sequence = ops.sequence.0[row];
+        let sequence = ops.sequence.get(row);
         let find = |lane: i32| {
             let found = *last.get(&(lane, sequence))?;
-            (ops.ts_ns.0[found as usize] <= ops.ts_ns.0[row]).then_some(found)
+            (ops.ts_ns.get(found as usize) <= ops.ts_ns.get(row)).then_some(found)
         };
-        forward[row] = if let Some(&lane) = translated.get(&ops.fwd_thread.0[row]) {
+        forward[row] = if let Some(&lane) = translated.get(&ops.fwd_thread.get(row)) {
             find(lane)
         } else {
             // Without arrows, only if no second thread has an operator of that number.
@@ -51,9 +51,10 @@ pub(crate) fn link(columns: &mut Columns) -> Vec<Option<u32>> {
             found.next().filter(|_| found.next().is_none())
         };
     }
+    columns.cpu_ops.forward_op.pad(forward.len());
     for (row, found) in forward.iter().enumerate() {
-        columns.cpu_ops.forward_op.0[row] =
-            found.map_or(NULL_I64, |found| columns.cpu_ops.event_id.0[found as usize]);
+        let ops = &mut columns.cpu_ops;
+        ops.forward_op.set(row, found.map_or(NULL_I64, |found| ops.event_id.get(found as usize)));
     }
     forward
 }
@@ -62,25 +63,25 @@ pub(crate) fn link(columns: &mut Columns) -> Vec<Option<u32>> {
 fn translate(columns: &Columns) -> FxHashMap<i64, i32> {
     let (flows, ops) = (&columns.flows, &columns.cpu_ops);
     let is = |row: usize, phase: &str| {
-        let category = columns.strings.get(flows.category.0[row]);
+        let category = columns.strings.get(flows.category.get(row));
         matches!(category, "fwdbwd" | "forward_backward")
-            && columns.strings.get(flows.phase.0[row]) == phase
+            && columns.strings.get(flows.phase.get(row)) == phase
     };
     let starts: FxHashMap<i64, i32> = (0..flows.len())
         .filter(|&row| is(row, "s"))
-        .map(|row| (flows.id.0[row], flows.thread.0[row]))
+        .map(|row| (flows.id.get(row), flows.thread.get(row)))
         .collect();
     let mut ends: FxHashMap<(i32, i64), i32> = FxHashMap::default();
     for row in (0..flows.len()).filter(|&row| is(row, "f")) {
-        if let Some(&lane) = starts.get(&flows.id.0[row]) {
-            ends.insert((flows.thread.0[row], flows.ts_ns.0[row]), lane);
+        if let Some(&lane) = starts.get(&flows.id.get(row)) {
+            ends.insert((flows.thread.get(row), flows.ts_ns.get(row)), lane);
         }
     }
     let mut translated = FxHashMap::default();
     for row in 0..ops.len() {
-        let id = ops.fwd_thread.0[row];
+        let id = ops.fwd_thread.get(row);
         if id > 0
-            && let Some(&lane) = ends.get(&(ops.thread.0[row], ops.ts_ns.0[row]))
+            && let Some(&lane) = ends.get(&(ops.thread.get(row), ops.ts_ns.get(row)))
         {
             translated.entry(id).or_insert(lane);
         }

@@ -46,7 +46,7 @@ fn push(columns: &mut Columns, begin: Half, end_ns: i64) {
     if classify(columns.strings.get(begin.category)) == Kind::Annotation {
         columns.pair_as_annotation(begin, end_ns);
     } else {
-        columns.spans.push(Span {
+        columns.spans.put(Span {
             event_id: begin.event_id,
             name: begin.name,
             category: begin.category,

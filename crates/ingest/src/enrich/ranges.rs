@@ -39,9 +39,9 @@ pub(crate) fn pair(
         return None;
     }
     let mut ranges: Vec<usize> = (0..t.len()).collect();
-    ranges.sort_by_key(|&row| (t.ts_ns.0[row], t.event_id.0[row]));
+    ranges.sort_by_key(|&row| (t.ts_ns.get(row), t.event_id.get(row)));
     for (position, &row) in ranges.iter().enumerate() {
-        columns.profiler_ranges.position.0[row] = position as i64;
+        columns.profiler_ranges.position.set(row, position as i64);
     }
     let mut launches = launch_rows(columns, &RUNTIME);
     if launches.len() != ranges.len() {
@@ -56,16 +56,16 @@ pub(crate) fn pair(
     for (&row, &call) in ranges.iter().zip(&launches) {
         let around = &around[call];
         let stack = stacks.of(around.op, &mut columns.strings);
-        t.launch.0[row] = calls.event_id.0[call];
-        t.launch_ts_ns.0[row] = calls.ts_ns.0[call];
-        t.op.0[row] = around.op;
-        t.op_name.0[row] = around.op_name;
-        t.top_op_name.0[row] = stack.top;
-        t.op_stack.0[row] = stack.json;
-        t.annotation.0[row] = around.annotation;
-        t.module.0[row] = around.module;
-        t.python_frame.0[row] = around.python_frame;
-        t.step.0[row] = steps.at(calls.ts_ns.0[call]);
+        t.launch.set(row, calls.event_id.get(call));
+        t.launch_ts_ns.set(row, calls.ts_ns.get(call));
+        t.op.set(row, around.op);
+        t.op_name.set(row, around.op_name);
+        t.top_op_name.set(row, stack.top);
+        t.op_stack.set(row, stack.json);
+        t.annotation.set(row, around.annotation);
+        t.module.set(row, around.module);
+        t.python_frame.set(row, around.python_frame);
+        t.step.set(row, steps.at(calls.ts_ns.get(call)));
     }
     None
 }
@@ -79,9 +79,9 @@ fn launch_rows(columns: &Columns, prefixes: &[&str]) -> Vec<usize> {
         .collect();
     let t = &columns.runtime_calls;
     let mut rows: Vec<usize> = (0..t.len())
-        .filter(|&row| is_launch.get(t.name.0[row].index()).copied().unwrap_or(false))
+        .filter(|&row| is_launch.get(t.name.get(row).index()).copied().unwrap_or(false))
         .collect();
-    rows.sort_by_key(|&row| (t.ts_ns.0[row], t.event_id.0[row]));
+    rows.sort_by_key(|&row| (t.ts_ns.get(row), t.event_id.get(row)));
     rows
 }
 
@@ -108,7 +108,7 @@ impl Stacks {
             ($table:ident, $name:expr) => {
                 let t = &columns.$table;
                 for row in 0..t.len() {
-                    events.insert(t.event_id.0[row], (t.parent.0[row], $name(t.name.0[row])));
+                    events.insert(t.event_id.get(row), (t.parent.get(row), $name(t.name.get(row))));
                 }
             };
         }

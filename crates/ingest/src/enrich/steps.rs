@@ -48,12 +48,12 @@ pub(crate) fn find(columns: &mut Columns, whole: (i64, i64)) -> Found {
     let mut last_start = None;
     let mut distinct = std::collections::BTreeSet::new();
     for row in 0..annotations.len() {
-        let name = annotations.name.0[row];
+        let name = annotations.name.get(row);
         let Some(step) = numbers.get(name.index()).copied().flatten() else { continue };
         let mark = mark(columns, row, step);
         last_start = last_start.max(Some(mark.ts_ns));
         distinct.insert(step);
-        if !annotations.on_device.0[row] {
+        if !annotations.on_device.get(row) {
             marks.push(mark);
         }
     }
@@ -105,11 +105,11 @@ fn mark(columns: &Columns, row: usize, step: i64) -> Mark {
     let t = &columns.annotations;
     Mark {
         step,
-        name: t.name.0[row],
-        ts_ns: t.ts_ns.0[row],
-        dur_ns: t.dur_ns.0[row],
-        thread: t.thread.0[row],
-        event_id: t.event_id.0[row],
+        name: t.name.get(row),
+        ts_ns: t.ts_ns.get(row),
+        dur_ns: t.dur_ns.get(row),
+        thread: t.thread.get(row),
+        event_id: t.event_id.get(row),
     }
 }
 
@@ -121,22 +121,22 @@ fn composer_batches(columns: &Columns) -> Vec<Mark> {
     let t = &columns.annotations;
     let mut rows: Vec<usize> = (0..t.len())
         .filter(|&row| {
-            let name = t.name.0[row];
-            !t.on_device.0[row] && (name == batch || loaders.contains(&Some(name)))
+            let name = t.name.get(row);
+            !t.on_device.get(row) && (name == batch || loaders.contains(&Some(name)))
         })
         .collect();
     // In releases 0.7 and 0.8 a batch begins inside the loader's marker.
-    rows.sort_by_key(|&row| (t.thread.0[row], t.ts_ns.0[row], t.event_id.0[row]));
+    rows.sort_by_key(|&row| (t.thread.get(row), t.ts_ns.get(row), t.event_id.get(row)));
     let mut loader: Option<usize> = None;
     let mut marks = Vec::new();
     for row in rows {
-        if t.name.0[row] != batch {
+        if t.name.get(row) != batch {
             loader = Some(row);
             continue;
         }
-        let own = loader.take().filter(|&loader| t.thread.0[loader] == t.thread.0[row]);
-        let ts_ns = own.map_or(t.ts_ns.0[row], |loader| t.ts_ns.0[loader]);
-        let end_ns = t.ts_ns.0[row] + t.dur_ns.0[row];
+        let own = loader.take().filter(|&loader| t.thread.get(loader) == t.thread.get(row));
+        let ts_ns = own.map_or(t.ts_ns.get(row), |loader| t.ts_ns.get(loader));
+        let end_ns = t.ts_ns.get(row) + t.dur_ns.get(row);
         let step = batch_number(t.args.get(row)).unwrap_or(marks.len() as i64);
         marks.push(Mark { ts_ns, dur_ns: end_ns - ts_ns, ..mark(columns, row, step) });
     }
@@ -151,9 +151,9 @@ fn between_optimizer_steps(columns: &Columns) -> Vec<Mark> {
     let mut ends: Vec<Vec<Mark>> = Vec::new();
     ends.resize_with(columns.lanes.len(), Vec::new);
     for row in 0..t.len() {
-        let name = t.name.0[row];
-        if !t.on_device.0[row] && is_step.get(name.index()).copied().unwrap_or(false) {
-            ends[t.thread.0[row] as usize].push(mark(columns, row, 0));
+        let name = t.name.get(row);
+        if !t.on_device.get(row) && is_step.get(name.index()).copied().unwrap_or(false) {
+            ends[t.thread.get(row) as usize].push(mark(columns, row, 0));
         }
     }
     // The first thread wins a tie, so that the choice does not depend on anything else.
@@ -182,19 +182,49 @@ pub(crate) struct Lookup {
 impl Lookup {
     pub(crate) fn new(steps: &Steps) -> Self {
         let spans = (0..steps.len())
-            .map(|i| (steps.ts_ns.0[i], steps.ts_ns.0[i] + steps.dur_ns.0[i], steps.step.0[i]))
+            .map(|i| {
+                (steps.ts_ns.get(i), steps.ts_ns.get(i) + steps.dur_ns.get(i), steps.step.get(i))
+            })
             .collect();
         Self { spans }
     }
 
     /// The step that is running at `ts_ns`; the later one where two overlap.
     pub(crate) fn at(&self, ts_ns: i64) -> i64 {
+        self.span(ts_ns).step
+    }
+
+    /// The same; `around` is what was found last, which often holds the next moment too.
+    fn step(&self, ts_ns: i64, around: &mut Span) -> i64 {
+        if !(around.start_ns..around.end_ns).contains(&ts_ns) {
+            *around = self.span(ts_ns);
+        }
+        around.step
+    }
+
+    /// A stretch of time around `ts_ns` that is all in one step, or in none.
+    fn span(&self, ts_ns: i64) -> Span {
         let after = self.spans.partition_point(|&(start, _, _)| start <= ts_ns);
+        let next_ns = self.spans.get(after).map_or(i64::MAX, |&(start, ..)| start);
         match after.checked_sub(1).map(|i| self.spans[i]) {
-            Some((_, end, step)) if ts_ns < end => step,
-            _ => NULL_I64,
+            Some((start_ns, end_ns, step)) if ts_ns < end_ns => {
+                Span { start_ns, end_ns: end_ns.min(next_ns), step }
+            }
+            Some((_, end_ns, _)) => Span { start_ns: end_ns, end_ns: next_ns, step: NULL_I64 },
+            None => Span { start_ns: i64::MIN, end_ns: next_ns, step: NULL_I64 },
         }
     }
+}
+
+/// From `start_ns` up to `end_ns`, exclusive, `step` runs.
+struct Span {
+    start_ns: i64,
+    end_ns: i64,
+    step: i64,
+}
+
+impl Span {
+    const NONE: Self = Self { start_ns: 0, end_ns: 0, step: NULL_I64 };
 }
 
 /// Fills `step` of everything that belongs to a step by time.
@@ -202,9 +232,8 @@ pub(crate) fn assign(columns: &mut Columns, steps: &Lookup) {
     macro_rules! each {
         ($($table:ident),+) => { $(
             let t = &mut columns.$table;
-            for (step, &ts_ns) in t.step.0.iter_mut().zip(&t.ts_ns.0) {
-                *step = steps.at(ts_ns);
-            }
+            let mut around = Span::NONE;
+            t.step.0 = t.ts_ns.0.iter().map(|&ts_ns| steps.step(ts_ns, &mut around)).collect();
         )+ };
     }
     each!(cpu_ops, runtime_calls, annotations, python_frames, kernels, memcpys, memsets);

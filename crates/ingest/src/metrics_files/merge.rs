@@ -81,7 +81,8 @@ impl Merged {
     }
 
     fn add(&mut self, metrics: &Metrics, trial: i64) {
-        let remap = self.strings.absorb(&metrics.strings);
+        let mut remap = Vec::new();
+        self.strings.absorb(&metrics.strings, &mut remap);
         let re = |id: StrId| if id.is_null() { id } else { remap[id.index()] };
         let mut numbers: Vec<Option<(u32, Scale)>> = Vec::with_capacity(metrics.series.len());
         for series in &metrics.series {

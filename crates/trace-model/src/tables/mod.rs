@@ -118,6 +118,7 @@ macro_rules! table {
         #[derive(Debug, Default, Clone)]
         #[expect(missing_docs, reason = "the text is in SPEC, once")]
         pub struct $table {
+            rows: usize,
             $(pub $column: $crate::column::$kind,)+
         }
 
@@ -156,25 +157,35 @@ macro_rules! table {
             pub fn push(&mut self, row: $row) {
                 use $crate::column::Column as _;
                 $(self.$column.push(row.$column);)+
+                self.rows += 1;
             }
 
-            /// Moves the rows of `other` to the end; `remap` translates its string ids.
-            pub fn append(&mut self, other: Self, remap: &[$crate::strings::StrId]) {
+            /// Adds a row; columns that have nothing to say stay behind (see [`crate::column`]).
+            #[inline]
+            pub fn put(&mut self, row: $row) {
                 use $crate::column::Column as _;
-                $(self.$column.append(other.$column, remap);)+
+                $(self.$column.put(self.rows, row.$column);)+
+                self.rows += 1;
+            }
+
+            /// Moves the rows of `other` to the end; `remap` translates its string ids. `other` keeps its
+            /// memory for the rows to come.
+            pub fn drain(&mut self, other: &mut Self, remap: &[$crate::strings::StrId]) {
+                use $crate::column::Column as _;
+                $(self.$column.drain(self.rows, &mut other.$column, remap);)+
+                self.rows += std::mem::take(&mut other.rows);
             }
 
             /// These rows, in this order; ids of strings stay those of the same pool.
             #[must_use]
             pub fn take(&self, rows: &[usize]) -> Self {
                 use $crate::column::Column as _;
-                Self { $($column: self.$column.take(rows),)+ }
+                Self { rows: rows.len(), $($column: self.$column.take(rows),)+ }
             }
 
             /// Number of rows.
             pub fn len(&self) -> usize {
-                use $crate::column::Column as _;
-                self.rank.len()
+                self.rows
             }
 
             /// Whether there are no rows.
@@ -182,11 +193,11 @@ macro_rules! table {
                 self.len() == 0
             }
 
-            /// The Arrow batch. All columns must have the same length.
+            /// The Arrow batch.
             pub fn into_batch(self, strings: &$crate::strings::Strings) -> arrow_array::RecordBatch {
                 use $crate::column::Column as _;
-                let rows = self.len();
-                let columns = vec![$(self.$column.finish(strings)),+];
+                let rows = self.rows;
+                let columns = vec![$(self.$column.finish(rows, strings)),+];
                 let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(rows));
                 arrow_array::RecordBatch::try_new_with_options(
                     std::sync::Arc::new(Self::SPEC.schema()),

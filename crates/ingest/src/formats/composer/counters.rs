@@ -26,7 +26,7 @@ pub(super) fn name(columns: &mut Columns) {
     let mut known: FxHashMap<(StrId, StrId), Option<Interned>> = FxHashMap::default();
     let (counters, strings) = (&mut columns.counters, &mut columns.strings);
     for row in 0..counters.len() {
-        let key = (counters.name.0[row], counters.series.0[row]);
+        let key = (counters.name.get(row), counters.series.get(row));
         let meaning = *known.entry(key).or_insert_with(|| {
             let meaning = meaning(strings.get(key.0), strings.get(key.1))?;
             let device = meaning.device.map_or(StrId::NULL, |device| strings.intern(&device));
@@ -39,11 +39,11 @@ pub(super) fn name(columns: &mut Columns) {
             ))
         });
         let Some((metric, unit, factor, is_cumulative, device)) = meaning else { continue };
-        counters.metric.0[row] = metric;
-        counters.unit.0[row] = unit;
-        counters.value.0[row] *= factor;
-        counters.is_cumulative.0[row] = is_cumulative;
-        counters.device.0[row] = device;
+        counters.metric.set(row, metric);
+        counters.unit.set(row, unit);
+        counters.value.set(row, counters.value.get(row) * factor);
+        counters.is_cumulative.set(row, is_cumulative);
+        counters.device.set(row, device);
     }
 }
 

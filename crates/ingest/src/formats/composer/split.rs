@@ -75,7 +75,8 @@ pub(super) fn by_process(columns: Columns, file: &str, warnings: &mut Vec<Warnin
 fn separate(mut columns: Columns) -> (Columns, Option<Columns>) {
     let t = &columns.instants;
     let is_torch = |row: &usize| {
-        t.ts_ns.0[*row] < EPOCH_NS || TORCH_INSTANTS.contains(&columns.strings.get(t.name.0[*row]))
+        t.ts_ns.get(*row) < EPOCH_NS
+            || TORCH_INSTANTS.contains(&columns.strings.get(t.name.get(*row)))
     };
     let (theirs, ours): (Vec<usize>, Vec<usize>) = (0..t.len()).partition(is_torch);
     let (theirs, ours) = (t.take(&theirs), t.take(&ours));
@@ -186,8 +187,8 @@ impl Processes {
         let halves = columns.halves.iter().filter(|half| wrong(half.thread)).count();
         let t = &columns.counters;
         let samples: FxHashSet<i64> = (0..t.len())
-            .filter(|&row| wrong(t.thread.0[row]))
-            .map(|row| t.event_id.0[row])
+            .filter(|&row| wrong(t.thread.get(row)))
+            .map(|row| t.event_id.get(row))
             .collect();
         (halves + samples.len()) as u64
     }

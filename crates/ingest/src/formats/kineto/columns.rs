@@ -59,29 +59,39 @@ pub(crate) struct Half {
     pub(crate) args: String,
 }
 
+/// What the strings and lanes of a slice are called in the whole.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    strings: Vec<StrId>,
+    lanes: Vec<i32>,
+}
+
 impl Columns {
-    /// Adds the rows of the slice that follows in the file.
+    /// Adds the rows of what follows.
     pub(crate) fn append(&mut self, mut other: Self) {
-        if self.events == 0 && self.issues.is_empty() {
-            *self = other;
-            return;
-        }
-        let remap = self.strings.absorb(&other.strings);
+        self.drain(&mut other, &mut Known::default());
+    }
+
+    /// Moves the rows of the slice that follows in the file here. `other` keeps its strings and lanes, which
+    /// `known` is told of, and its memory.
+    pub(crate) fn drain(&mut self, other: &mut Self, known: &mut Known) {
+        self.strings.absorb(&other.strings, &mut known.strings);
+        let remap = known.strings.as_slice();
         let re = |id: StrId| if id.is_null() { id } else { remap[id.index()] };
 
-        let mut numbers: FxHashMap<(StrId, StrId), i32> =
-            self.lanes.iter().enumerate().map(|(i, &lane)| (lane, i as i32)).collect();
-        let lanes: Vec<i32> = other
-            .lanes
-            .iter()
-            .map(|&(pid, tid)| {
+        let new = &other.lanes[known.lanes.len()..];
+        if !new.is_empty() {
+            let mut numbers: FxHashMap<(StrId, StrId), i32> =
+                self.lanes.iter().enumerate().map(|(i, &lane)| (lane, i as i32)).collect();
+            known.lanes.extend(new.iter().map(|&(pid, tid)| {
                 let lane = (re(pid), re(tid));
                 *numbers.entry(lane).or_insert_with(|| {
                     self.lanes.push(lane);
                     self.lanes.len() as i32 - 1
                 })
-            })
-            .collect();
+            }));
+        }
+        let lanes = known.lanes.as_slice();
         let first = self.events;
         other.for_each_base(|event_ids, threads| {
             for id in event_ids {
@@ -98,36 +108,33 @@ impl Columns {
             half.thread = lanes[half.thread as usize];
         }
 
-        self.cpu_ops.append(other.cpu_ops, &remap);
-        self.runtime_calls.append(other.runtime_calls, &remap);
-        self.annotations.append(other.annotations, &remap);
-        self.python_frames.append(other.python_frames, &remap);
-        self.kernels.append(other.kernels, &remap);
-        self.memcpys.append(other.memcpys, &remap);
-        self.memsets.append(other.memsets, &remap);
-        self.device_syncs.append(other.device_syncs, &remap);
-        self.profiler_ranges.append(other.profiler_ranges, &remap);
-        self.range_counters.append(other.range_counters, &remap);
-        self.collectives.append(other.collectives, &remap);
-        self.memory_events.append(other.memory_events, &remap);
-        self.counters.append(other.counters, &remap);
-        self.flows.append(other.flows, &remap);
-        self.instants.append(other.instants, &remap);
-        self.spans.append(other.spans, &remap);
-        self.half_events.append(other.half_events, &remap);
+        self.cpu_ops.drain(&mut other.cpu_ops, remap);
+        self.runtime_calls.drain(&mut other.runtime_calls, remap);
+        self.annotations.drain(&mut other.annotations, remap);
+        self.python_frames.drain(&mut other.python_frames, remap);
+        self.kernels.drain(&mut other.kernels, remap);
+        self.memcpys.drain(&mut other.memcpys, remap);
+        self.memsets.drain(&mut other.memsets, remap);
+        self.device_syncs.drain(&mut other.device_syncs, remap);
+        self.profiler_ranges.drain(&mut other.profiler_ranges, remap);
+        self.range_counters.drain(&mut other.range_counters, remap);
+        self.collectives.drain(&mut other.collectives, remap);
+        self.memory_events.drain(&mut other.memory_events, remap);
+        self.counters.drain(&mut other.counters, remap);
+        self.flows.drain(&mut other.flows, remap);
+        self.instants.drain(&mut other.instants, remap);
+        self.spans.drain(&mut other.spans, remap);
+        self.half_events.drain(&mut other.half_events, remap);
         self.halves.append(&mut other.halves);
-        self.labels.extend(
-            other
-                .labels
-                .iter()
-                .map(|&(pid, tid, what, text)| (re(pid), re(tid), re(what), re(text))),
-        );
+        let labels = other.labels.drain(..);
+        self.labels
+            .extend(labels.map(|(pid, tid, what, text)| (re(pid), re(tid), re(what), re(text))));
         #[expect(clippy::iter_over_hash_type, reason = "sums do not depend on order")]
-        for ((phase, category, table), count) in other.counts {
+        for ((phase, category, table), count) in other.counts.drain() {
             *self.counts.entry((phase, re(category), table)).or_default() += count;
         }
-        self.issues.merge(&other.issues);
-        self.events += other.events;
+        self.issues.merge(&std::mem::take(&mut other.issues));
+        self.events += std::mem::take(&mut other.events);
         self.has_shapes |= other.has_shapes;
         self.has_stacks |= other.has_stacks;
         self.has_modules |= other.has_modules;
@@ -221,7 +228,7 @@ impl Columns {
     /// A begin and its end become a range.
     pub(crate) fn pair_as_annotation(&mut self, begin: Half, end_ns: i64) {
         let dur_ns = end_ns - begin.ts_ns;
-        self.annotations.push(Annotation {
+        self.annotations.put(Annotation {
             event_id: begin.event_id,
             name: begin.name,
             ts_ns: begin.ts_ns,
@@ -238,7 +245,7 @@ impl Columns {
         let Half { begin, event_id, name, category, ts_ns, thread, args } = half;
         let phase = self.strings.intern(if begin { "B" } else { "E" });
         let row = HalfEvent { rank: 0, event_id, phase, name, category, ts_ns, thread, args };
-        self.half_events.push(row);
+        self.half_events.put(row);
     }
 
     /// Calls the process of all lanes by another id; lanes that become one are joined.

@@ -8,16 +8,21 @@
 
 use rayon::prelude::*;
 
-use super::columns::Columns;
+use super::columns::{Columns, Known};
 use super::event::Event;
 use super::filler::Filler;
+use super::layout::Layout;
 use crate::formats::Unreadable;
 use crate::json::{LexError, Lexer};
-use crate::source::{End, Input, MAX_PIECE, Stream, WINDOW};
+use crate::source::{End, Input, MAX_PIECE, Stream};
 use crate::warnings::Issue;
 
-/// Slices are not cut smaller than this: below, starting one costs more than it gains.
-const MIN_SLICE: usize = 1 << 20;
+/// Text that one thread reads at a time: it and the rows it becomes stay in the cache of the processor.
+const SLICE: usize = 512 << 10;
+/// Slices of a window at most.
+const MAX_SLICES: usize = 32;
+/// A slice whose strings grow past this forgets them: they are all in the columns of the file.
+const MAX_STRINGS: usize = 4 << 20;
 /// Room in front of a window for the event that the window before broke off in.
 const HEADROOM: usize = 64 << 10;
 
@@ -42,6 +47,7 @@ pub(crate) fn read(input: Input, advance: &dyn Fn(u64)) -> Result<Document, Unre
         stream,
         end: End::Complete,
         json_bytes: 0,
+        slices: Vec::new(),
         document: Document::default(),
     }
     .run(advance)
@@ -54,6 +60,7 @@ struct Reader {
     stream: Option<Stream>,
     end: End,
     json_bytes: u64,
+    slices: Vec<Slice>,
     document: Document,
 }
 
@@ -95,7 +102,7 @@ impl Reader {
         }
         let Some(stream) = &mut self.stream else { return Ok(false) };
         let before = self.window.len();
-        let want = WINDOW.max(before);
+        let want = window_bytes().max(before);
         self.end = stream.read(&mut self.window, want);
         self.json_bytes += (self.window.len() - before) as u64;
         if self.end == End::TooLong {
@@ -136,29 +143,32 @@ impl Reader {
         let mut spare = Vec::new();
         loop {
             // While this window is read, the next one is decompressed.
-            spare.clear();
-            spare.resize(HEADROOM, 0);
-            let (window, stream) = (&self.window, &mut self.stream);
-            let (part, end) = rayon::join(
-                || read_events(window, start),
-                || stream.as_mut().map(|stream| stream.read(&mut spare, WINDOW)),
+            let is_more = self.stream.is_some() && self.end == End::NotYet;
+            spare.resize(HEADROOM + if is_more { window_bytes() } else { 0 }, 0);
+            let (window, stream, slices) = (&self.window, &mut self.stream, &mut self.slices);
+            let columns = &mut self.document.columns;
+            let ((at, stop), (filled, end)) = rayon::join(
+                || read_events(window, start, slices, columns),
+                || stream.as_mut().map_or((0, End::Complete), |s| s.fill(&mut spare[HEADROOM..])),
             );
-            advance((part.at - start) as u64);
-            self.document.columns.append(part.columns);
-            self.json_bytes += (spare.len() - HEADROOM) as u64;
-            self.end = end.unwrap_or(self.end);
+            advance((at - start) as u64);
+            self.json_bytes += filled as u64;
+            if self.stream.is_some() {
+                self.end = end;
+            }
             if self.end == End::TooLong {
                 return Err(Unreadable::TooLong);
             }
-            if part.stop == Stop::Closed {
+            spare.truncate(HEADROOM + filled);
+            if stop == Stop::Closed {
                 self.window.extend_from_slice(&spare[HEADROOM..]);
-                return Ok(Some(part.at));
+                return Ok(Some(at));
             }
-            if spare.len() == HEADROOM {
+            if filled == 0 {
                 self.document.columns.issues.add(Issue::TruncatedJson);
                 return Ok(None);
             }
-            let unread = &self.window[part.at..];
+            let unread = &self.window[at..];
             if unread.len() > MAX_PIECE {
                 return Err(Unreadable::PieceTooLong);
             }
@@ -243,94 +253,139 @@ enum Stop {
     Cut,
 }
 
-struct Part {
-    columns: Columns,
+/// One of the slices that windows are cut into, window after window.
+struct Slice {
+    filler: Filler,
+    layout: Layout,
+    known: Known,
+    /// Where its reader ended, and why.
     at: usize,
     stop: Stop,
 }
 
-/// Reads all complete events of `text` from `start` on, in parallel.
-fn read_events(text: &[u8], start: usize) -> Part {
-    let slices = (rayon::current_num_threads() * 2).min((text.len() - start) / MIN_SLICE).max(1);
-    let step = (text.len() - start) / slices;
+impl Slice {
+    fn new() -> Self {
+        Self {
+            filler: Filler::new(),
+            layout: Layout::new(),
+            known: Known::default(),
+            at: 0,
+            stop: Stop::Cut,
+        }
+    }
+}
+
+/// Slices that a window is cut into. A single thread needs no more than one.
+fn slices() -> usize {
+    match rayon::current_num_threads() {
+        1 => 1,
+        threads => (threads * 2).min(MAX_SLICES),
+    }
+}
+
+/// Text that is read at a time.
+fn window_bytes() -> usize {
+    SLICE * slices()
+}
+
+/// Reads all complete events of `text` from `start` on, in parallel; where they end, and why.
+fn read_events(
+    text: &[u8],
+    start: usize,
+    slices: &mut Vec<Slice>,
+    columns: &mut Columns,
+) -> (usize, Stop) {
+    let count = self::slices().min((text.len() - start) / SLICE).max(1);
+    let step = (text.len() - start) / count;
     let mut starts = vec![start];
-    for i in 1..slices {
+    for i in 1..count {
         if let Some(guess) = guess_event_start(text, start + i * step)
             && guess > *starts.last().expect("not empty")
         {
             starts.push(guess);
         }
     }
-    let mut parts: Vec<Part> = starts
-        .par_iter()
+    if slices.len() < starts.len() {
+        slices.resize_with(starts.len(), Slice::new);
+    }
+    let end = |i: usize| starts.get(i + 1).copied().unwrap_or(text.len());
+    slices
+        .par_iter_mut()
+        .zip(&starts)
         .enumerate()
-        .map(|(i, &from)| read_slice(text, from, starts.get(i + 1).copied().unwrap_or(text.len())))
-        .collect();
+        .for_each(|(i, (slice, &from))| slice.read(text, from, end(i)));
 
     // Check every guess against where the slice before it ended.
-    let mut merged: Option<Part> = None;
-    for (i, part) in parts.drain(..).enumerate() {
-        let Some(mut before) = merged.take() else {
-            merged = Some(part);
+    let (mut at, mut stop) = (start, Stop::Reached);
+    for (i, slice) in slices.iter_mut().take(starts.len()).enumerate() {
+        if stop != Stop::Reached {
+            slice.forget();
             continue;
-        };
-        if before.stop != Stop::Reached {
-            return before;
         }
-        let part = if before.at == starts[i] {
-            part
-        } else {
-            read_slice(text, before.at, starts.get(i + 1).copied().unwrap_or(text.len()))
-        };
-        before.columns.append(part.columns);
-        merged = Some(Part { columns: before.columns, at: part.at, stop: part.stop });
+        if at != starts[i] {
+            slice.forget();
+            slice.read(text, at, end(i));
+        }
+        (at, stop) = (slice.at, slice.stop);
+        columns.drain(&mut slice.filler.columns, &mut slice.known);
+        if slice.filler.columns.strings.bytes() > MAX_STRINGS {
+            slice.forget();
+        }
     }
-    merged.expect("at least one slice")
+    (at, stop)
 }
 
-/// Reads events that start in `from..to`. `from` is right after the list's bracket or at an event.
-fn read_slice(text: &[u8], from: usize, to: usize) -> Part {
-    let mut filler = Filler::new();
-    let mut event = Event::new();
-    let mut lexer = Lexer::new(text, from);
-    let mut at;
-    let stop = loop {
-        match lexer.peek() {
-            Err(_) => {
-                at = text.len();
-                break Stop::Cut;
-            }
-            Ok(b',') => lexer.bump(),
-            Ok(b']') => {
-                at = lexer.pos() + 1;
-                break Stop::Closed;
-            }
-            Ok(first) => {
-                at = lexer.pos();
-                if at >= to {
-                    break Stop::Reached;
+impl Slice {
+    /// Forgets what was read, and all names.
+    fn forget(&mut self) {
+        (self.filler, self.known) = (Filler::new(), Known::default());
+    }
+
+    /// Reads events that start in `from..to`. `from` is right after the list's bracket or at an event.
+    fn read(&mut self, text: &[u8], from: usize, to: usize) {
+        let filler = &mut self.filler;
+        let mut event = Event::new();
+        let mut lexer = Lexer::new(text, from);
+        let mut at;
+        self.stop = loop {
+            match lexer.peek() {
+                Err(_) => {
+                    at = text.len();
+                    break Stop::Cut;
                 }
-                let result = if first == b'{' {
-                    event.read(&mut lexer).map(|()| filler.add(&event))
-                } else {
-                    lexer.value().map(|_| filler.add_issue(Issue::NotAnEvent))
-                };
-                match result {
-                    Ok(()) => {}
-                    Err(LexError::End) => break Stop::Cut,
-                    Err(LexError::Syntax) => {
-                        filler.add_issue(Issue::MalformedEvent);
-                        let Some(next) = guess_event_start(text, at + 1) else {
-                            at = text.len();
-                            break Stop::Cut;
-                        };
-                        lexer = Lexer::new(text, next);
+                Ok(b',') => lexer.bump(),
+                Ok(b']') => {
+                    at = lexer.pos() + 1;
+                    break Stop::Closed;
+                }
+                Ok(first) => {
+                    at = lexer.pos();
+                    if at >= to {
+                        break Stop::Reached;
+                    }
+                    let result = if first == b'{' {
+                        event.read(&mut lexer, &mut self.layout).map(|()| filler.add(&event))
+                    } else {
+                        lexer.value().map(|_| filler.add_issue(Issue::NotAnEvent))
+                    };
+                    match result {
+                        Ok(()) => {}
+                        Err(LexError::End) => break Stop::Cut,
+                        Err(LexError::Syntax) => {
+                            filler.add_issue(Issue::MalformedEvent);
+                            let Some(next) = guess_event_start(text, at + 1) else {
+                                at = text.len();
+                                break Stop::Cut;
+                            };
+                            lexer = Lexer::new(text, next);
+                        }
                     }
                 }
             }
-        }
-    };
-    Part { columns: filler.columns, at, stop }
+        };
+        self.at = at;
+        filler.finish_slice();
+    }
 }
 
 /// The next place at or after `from` that looks like the start of an event.

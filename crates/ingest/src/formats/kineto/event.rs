@@ -1,5 +1,6 @@
 //! One Chrome trace event as slices of the text: what was written, not yet what it means.
 
+use super::layout::{Field, Layout, Next, Position};
 use crate::json::{LexError, Lexer, RawStr};
 
 /// Declares the argument names that have a use of their own. Several spellings may share a slot:
@@ -22,8 +23,8 @@ macro_rules! arg_keys {
                 1 << (self as u8)
             }
 
-            #[inline]
-            fn from_key(key: &[u8]) -> Option<Self> {
+            /// The argument of this name.
+            pub(super) fn from_key(key: &[u8]) -> Option<Self> {
                 match key {
                     $($($text)|+ => Some(Self::$key),)+
                     _ => None,
@@ -100,20 +101,22 @@ impl<'a> Args<'a> {
 
     /// Writes as one JSON object what no column takes: arguments without a slot, and those outside
     /// `taken`. Nothing if there are none.
+    #[inline]
     pub(crate) fn write_rest(&self, taken: u64, out: &mut Vec<u8>) {
         self.write_rest_where(taken, |_| true, out);
     }
 
-    /// The same, of the arguments without a slot only those whose value is `wanted`. `out` is empty.
+    /// The same, of the arguments without a slot only those whose value is `wanted`.
+    #[inline]
     pub(crate) fn write_rest_where(
         &self,
         taken: u64,
         wanted: impl Fn(&[u8]) -> bool,
         out: &mut Vec<u8>,
     ) {
+        let mut before: &[u8] = b"{\"";
         let mut member = |key: &[u8], value: &[u8]| {
-            out.push(if out.is_empty() { b'{' } else { b',' });
-            out.push(b'"');
+            out.extend_from_slice(std::mem::replace(&mut before, b",\""));
             out.extend_from_slice(key);
             out.extend_from_slice(b"\":");
             out.extend_from_slice(value);
@@ -127,7 +130,7 @@ impl<'a> Args<'a> {
         for (key, value) in self.others.iter().filter(|(_, value)| wanted(value)) {
             member(key, value);
         }
-        if !out.is_empty() {
+        if before == b",\"" {
             out.push(b'}');
         }
     }
@@ -168,7 +171,11 @@ impl<'a> Event<'a> {
     }
 
     /// Reads the event object at the lexer's position into `self`. Keys may come in any order.
-    pub(crate) fn read(&mut self, lexer: &mut Lexer<'a>) -> Result<(), LexError> {
+    pub(crate) fn read(
+        &mut self,
+        lexer: &mut Lexer<'a>,
+        layout: &mut Layout,
+    ) -> Result<(), LexError> {
         self.phase = 0;
         self.category = None;
         self.name = None;
@@ -178,68 +185,31 @@ impl<'a> Event<'a> {
         self.dur = None;
         self.id = None;
         self.args.clear();
-        lexer.expect(b'{')?;
-        if lexer.peek()? == b'}' {
-            lexer.bump();
-            return Ok(());
-        }
+        let mut position = Position::START;
         loop {
-            let key = lexer.string()?;
-            lexer.expect(b':')?;
-            match key.bytes {
-                b"ph" => {
-                    let value = lexer.value()?;
+            let next = layout.advance(lexer, &mut position)?;
+            if next == Next::End {
+                return Ok(());
+            }
+            if let Next::Other { back, len } = next {
+                let key = lexer.before(back as usize, len as usize);
+                self.args.others.push((key, lexer.value()?));
+                continue;
+            }
+            let (value, escaped) = lexer.value_or_string()?;
+            match next {
+                Next::Arg(arg) => self.args.set(arg, value),
+                Next::Field(Field::Phase) => {
                     self.phase = if value.len() == 3 { value[1] } else { 0 };
                 }
-                b"cat" => self.category = string_value(lexer)?,
-                b"name" => self.name = string_value(lexer)?,
-                b"pid" => self.pid = lexer.value()?,
-                b"tid" => self.tid = lexer.value()?,
-                b"ts" => self.ts = Some(lexer.value()?),
-                b"dur" => self.dur = Some(lexer.value()?),
-                b"id" => self.id = Some(lexer.value()?),
-                b"args" => self.read_args(lexer)?,
-                // bp, s, tts, tdur, cname ...: how to draw the event, not what happened
-                _ => {
-                    lexer.value()?;
-                }
-            }
-            match lexer.peek()? {
-                b',' => lexer.bump(),
-                b'}' => {
-                    lexer.bump();
-                    return Ok(());
-                }
-                _ => return Err(LexError::Syntax),
-            }
-        }
-    }
-
-    fn read_args(&mut self, lexer: &mut Lexer<'a>) -> Result<(), LexError> {
-        if lexer.peek()? != b'{' {
-            lexer.value()?;
-            return Ok(());
-        }
-        lexer.bump();
-        if lexer.peek()? == b'}' {
-            lexer.bump();
-            return Ok(());
-        }
-        loop {
-            let key = lexer.string()?;
-            lexer.expect(b':')?;
-            let value = lexer.value()?;
-            match Arg::from_key(key.bytes) {
-                Some(arg) => self.args.set(arg, value),
-                None => self.args.others.push((key.bytes, value)),
-            }
-            match lexer.peek()? {
-                b',' => lexer.bump(),
-                b'}' => {
-                    lexer.bump();
-                    return Ok(());
-                }
-                _ => return Err(LexError::Syntax),
+                Next::Field(Field::Category) => self.category = string(value, escaped),
+                Next::Field(Field::Name) => self.name = string(value, escaped),
+                Next::Field(Field::Pid) => self.pid = value,
+                Next::Field(Field::Tid) => self.tid = value,
+                Next::Field(Field::Ts) => self.ts = Some(value),
+                Next::Field(Field::Dur) => self.dur = Some(value),
+                Next::Field(Field::Id) => self.id = Some(value),
+                Next::Field(Field::NoArgs | Field::Unused) | Next::Other { .. } | Next::End => {}
             }
         }
     }
@@ -247,11 +217,9 @@ impl<'a> Event<'a> {
 
 /// A string; any other value counts as absent.
 #[inline]
-fn string_value<'a>(lexer: &mut Lexer<'a>) -> Result<Option<RawStr<'a>>, LexError> {
-    if lexer.peek()? == b'"' {
-        lexer.string().map(Some)
-    } else {
-        lexer.value()?;
-        Ok(None)
+fn string(value: &[u8], escaped: bool) -> Option<RawStr<'_>> {
+    match value {
+        [b'"', bytes @ .., b'"'] => Some(RawStr { bytes, escaped }),
+        _ => None,
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 
 use super::document::{Head, guess_event_start, scan_head};
 use super::event::Event;
+use super::layout::Layout;
 use super::splice::Failure;
 use crate::formats::Unreadable;
 use crate::json::{LexError, Lexer};
@@ -72,6 +73,7 @@ fn walk(
     each: &mut impl FnMut(&[u8], &Event<'_>) -> io::Result<()>,
 ) -> io::Result<(usize, Stop)> {
     let mut event = Event::new();
+    let mut layout = Layout::new();
     let mut lexer = Lexer::new(text, 0);
     let mut at = 0;
     loop {
@@ -82,7 +84,7 @@ fn walk(
             Ok(first) => {
                 let start = lexer.pos();
                 let read = match first {
-                    b'{' => event.read(&mut lexer),
+                    b'{' => event.read(&mut lexer, &mut layout),
                     _ => lexer.value().map(|_| issues.add(Issue::NotAnEvent)),
                 };
                 match read {

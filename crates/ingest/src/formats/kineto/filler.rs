@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use trace_model::StrId;
 use trace_model::column::{NULL_I32, NULL_I64};
 
-use super::classify::{Kind, classify, is_annotation_name};
+use super::classify::{Kind, classify, is_annotation_name, kernel_kind};
 use super::columns::Columns;
 use super::event::{Arg, Event};
 use super::tensor_cores::tensor_cores;
@@ -13,19 +13,43 @@ use crate::json::RawStr;
 use crate::number;
 use crate::warnings::Issue;
 
-/// Fills [`Columns`] from the events of one slice.
-pub(crate) struct Filler<'a> {
+/// Fills [`Columns`] from the events of a slice, then of the same slice of the next window: what it learned of
+/// names and threads stays.
+pub(crate) struct Filler {
     pub(crate) columns: Columns,
-    known: FxHashMap<&'a [u8], StrId>,
-    lane_numbers: FxHashMap<(&'a [u8], &'a [u8]), i32>,
-    lanes_by_text: FxHashMap<(StrId, StrId), i32>,
-    last_lane: Option<(&'a [u8], &'a [u8], i32)>,
+    /// Strings whose text is not what was written (escapes, invalid UTF-8): unescaped ones first.
+    odd: [FxHashMap<Box<[u8]>, StrId>; 2],
+    lanes: FxHashMap<(StrId, StrId), i32>,
+    last_lane: Option<LastLane>,
     kinds: FxHashMap<StrId, Kind>,
     annotation_names: FxHashMap<StrId, bool>,
-    tensor_cores: FxHashMap<StrId, StrId>,
-    shapes: FxHashMap<&'a [u8], StrId>,
-    /// Scratch space for the arguments that no column takes.
-    pub(super) rest: Vec<u8>,
+    kernels: FxHashMap<StrId, KernelName>,
+    extents: FxHashMap<Box<[u8]>, Extent>,
+    counts: Vec<(CountKey, i64)>,
+}
+
+/// Phase, category and table of events that are counted together.
+type CountKey = (u8, StrId, Option<&'static str>);
+
+/// What the name of a kernel says.
+#[derive(Clone, Copy)]
+pub(super) struct KernelName {
+    pub(super) kind: StrId,
+    pub(super) tensor_cores: StrId,
+}
+
+/// A grid or a block: its numbers as text, and their product.
+#[derive(Clone, Copy)]
+pub(super) struct Extent {
+    pub(super) shape: StrId,
+    pub(super) product: i64,
+}
+
+/// Process and thread of the event before, as written, and their lane.
+struct LastLane {
+    pid: Vec<u8>,
+    tid: Vec<u8>,
+    lane: i32,
 }
 
 /// What all events with a time have in common.
@@ -38,24 +62,30 @@ pub(super) struct Base {
     pub(super) thread: i32,
 }
 
-impl<'a> Filler<'a> {
+impl Filler {
     pub(crate) fn new() -> Self {
         Self {
             columns: Columns::default(),
-            known: FxHashMap::default(),
-            lane_numbers: FxHashMap::default(),
-            lanes_by_text: FxHashMap::default(),
+            odd: Default::default(),
+            lanes: FxHashMap::default(),
             last_lane: None,
             kinds: FxHashMap::default(),
             annotation_names: FxHashMap::default(),
-            tensor_cores: FxHashMap::default(),
-            shapes: FxHashMap::default(),
-            rest: Vec::new(),
+            kernels: FxHashMap::default(),
+            extents: FxHashMap::default(),
+            counts: Vec::new(),
+        }
+    }
+
+    /// To be called after the last event of a slice.
+    pub(crate) fn finish_slice(&mut self) {
+        for (key, count) in self.counts.drain(..) {
+            *self.columns.counts.entry(key).or_default() += count;
         }
     }
 
     /// Adds one event.
-    pub(crate) fn add(&mut self, event: &Event<'a>) {
+    pub(crate) fn add(&mut self, event: &Event<'_>) {
         let event_id = self.columns.events;
         self.columns.events += 1;
         let category = self.intern_opt(event.category);
@@ -74,7 +104,20 @@ impl<'a> Filler<'a> {
                 None
             }
         };
-        *self.columns.counts.entry((event.phase, category, table)).or_default() += 1;
+        self.count((event.phase, category, table));
+    }
+
+    /// Of these there are few: a look through all is faster than a hash. Tables are told by where their name
+    /// lies; should one lie in two places, its counts are added up in the end.
+    fn count(&mut self, (phase, category, table): CountKey) {
+        let address = |table: Option<&'static str>| table.map(str::as_ptr);
+        let is_it = |(known, _): &&mut (CountKey, i64)| {
+            known.0 == phase && known.1 == category && address(known.2) == address(table)
+        };
+        match self.counts.iter_mut().find(is_it) {
+            Some((_, count)) => *count += 1,
+            None => self.counts.push(((phase, category, table), 1)),
+        }
     }
 
     /// Counts an entry of the event list that is no event.
@@ -85,7 +128,7 @@ impl<'a> Filler<'a> {
 
     pub(super) fn complete(
         &mut self,
-        event: &Event<'a>,
+        event: &Event<'_>,
         event_id: i64,
         category: StrId,
     ) -> Option<&'static str> {
@@ -136,7 +179,7 @@ impl<'a> Filler<'a> {
     }
 
     /// Start of an event without duration.
-    pub(super) fn point(&mut self, event: &Event<'a>) -> Option<i64> {
+    pub(super) fn point(&mut self, event: &Event<'_>) -> Option<i64> {
         let ts_ns = event.ts.and_then(number::us_to_ns).filter(|&ts| !out_of_range(ts));
         if ts_ns.is_none() {
             self.columns.issues.add(Issue::BadTime);
@@ -159,16 +202,16 @@ impl<'a> Filler<'a> {
     }
 
     /// Judged once a name.
-    pub(super) fn tensor_cores(&mut self, name: StrId) -> StrId {
+    pub(super) fn kernel_name(&mut self, name: StrId) -> KernelName {
         let strings = &mut self.columns.strings;
-        *self
-            .tensor_cores
-            .entry(name)
-            .or_insert_with(|| strings.intern(tensor_cores(strings.get(name))))
+        *self.kernels.entry(name).or_insert_with(|| KernelName {
+            kind: strings.intern(kernel_kind(strings.get(name))),
+            tensor_cores: strings.intern(tensor_cores(strings.get(name))),
+        })
     }
 
     /// Device: from the arguments, else `pid`.
-    pub(super) fn device(&mut self, event: &Event<'a>) -> i32 {
+    pub(super) fn device(&mut self, event: &Event<'_>) -> i32 {
         match self.int32(event, Arg::Device) {
             NULL_I32 => lane_number(event.pid),
             device => device,
@@ -177,7 +220,7 @@ impl<'a> Filler<'a> {
 
     /// Device and stream: from the arguments, else from the lane (`pid` is the device and `tid` the
     /// stream on device rows).
-    pub(super) fn placement(&mut self, event: &Event<'a>) -> (i32, i32) {
+    pub(super) fn placement(&mut self, event: &Event<'_>) -> (i32, i32) {
         let device = self.device(event);
         let stream = match self.int32(event, Arg::Stream) {
             NULL_I32 => lane_number(event.tid),
@@ -187,30 +230,31 @@ impl<'a> Filler<'a> {
     }
 
     #[inline]
-    pub(super) fn lane(&mut self, pid: &'a [u8], tid: &'a [u8]) -> i32 {
-        if let Some((last_pid, last_tid, lane)) = self.last_lane
-            && last_pid == pid
-            && last_tid == tid
+    pub(super) fn lane(&mut self, pid: &[u8], tid: &[u8]) -> i32 {
+        if let Some(last) = &self.last_lane
+            && last.pid == pid
+            && last.tid == tid
         {
-            return lane;
+            return last.lane;
         }
-        let known = self.lane_numbers.get(&(pid, tid)).copied();
-        let lane = known.unwrap_or_else(|| {
-            // "7" and 7 are the same lane.
-            let key = (self.intern_value(pid), self.intern_value(tid));
-            let lanes = &mut self.columns.lanes;
-            let lane = *self.lanes_by_text.entry(key).or_insert_with(|| {
-                lanes.push(key);
-                lanes.len() as i32 - 1
-            });
-            self.lane_numbers.insert((pid, tid), lane);
-            lane
+        // "7" and 7 are the same lane.
+        let key = (self.intern_value(pid), self.intern_value(tid));
+        let lanes = &mut self.columns.lanes;
+        let lane = *self.lanes.entry(key).or_insert_with(|| {
+            lanes.push(key);
+            lanes.len() as i32 - 1
         });
-        self.last_lane = Some((pid, tid, lane));
+        let last =
+            self.last_lane.get_or_insert(LastLane { pid: Vec::new(), tid: Vec::new(), lane });
+        last.pid.clear();
+        last.pid.extend_from_slice(pid);
+        last.tid.clear();
+        last.tid.extend_from_slice(tid);
+        last.lane = lane;
         lane
     }
 
-    pub(super) fn int(&mut self, event: &Event<'a>, arg: Arg) -> i64 {
+    pub(super) fn int(&mut self, event: &Event<'_>, arg: Arg) -> i64 {
         let Some(raw) = event.args.get(arg) else { return NULL_I64 };
         match number::integer(raw) {
             Some(value) if value != NULL_I64 => value,
@@ -223,7 +267,7 @@ impl<'a> Filler<'a> {
         }
     }
 
-    pub(super) fn int32(&mut self, event: &Event<'a>, arg: Arg) -> i32 {
+    pub(super) fn int32(&mut self, event: &Event<'_>, arg: Arg) -> i32 {
         match self.int(event, arg) {
             // CUPTI writes "no stream" as 2^32 - 1.
             NULL_I64 | 0xFFFF_FFFF => NULL_I32,
@@ -234,7 +278,7 @@ impl<'a> Filler<'a> {
         }
     }
 
-    pub(super) fn float(&mut self, event: &Event<'a>, arg: Arg) -> f64 {
+    pub(super) fn float(&mut self, event: &Event<'_>, arg: Arg) -> f64 {
         let Some(raw) = event.args.get(arg) else { return f64::NAN };
         number::float(raw).unwrap_or_else(|| {
             self.columns.issues.add(Issue::BadNumber);
@@ -242,38 +286,26 @@ impl<'a> Filler<'a> {
         })
     }
 
-    /// Product of a list of integers: blocks of a grid, threads of a block.
-    pub(super) fn product(&mut self, event: &Event<'a>, arg: Arg) -> i64 {
-        let Some(raw) = event.args.get(arg) else { return NULL_I64 };
-        let inner = raw.strip_prefix(b"\"").and_then(|r| r.strip_suffix(b"\"")).unwrap_or(raw);
-        let inner = inner.strip_prefix(b"[").and_then(|r| r.strip_suffix(b"]")).unwrap_or(inner);
-        let product = inner.split(|&b| b == b',').try_fold(1_i64, |product, part| {
-            product.checked_mul(number::integer(part.trim_ascii())?)
-        });
-        product.unwrap_or_else(|| {
+    /// A grid or a block, worked out once for each that is written.
+    pub(super) fn extent(&mut self, event: &Event<'_>, arg: Arg) -> Extent {
+        let Some(raw) = event.args.get(arg) else {
+            return Extent { shape: StrId::NULL, product: NULL_I64 };
+        };
+        let extent = if let Some(&known) = self.extents.get(raw) {
+            known
+        } else {
+            let shape = shape(raw).map_or(StrId::NULL, |text| self.columns.strings.intern(&text));
+            let new = Extent { shape, product: product(raw).unwrap_or(NULL_I64) };
+            self.extents.insert(raw.into(), new);
+            new
+        };
+        if extent.product == NULL_I64 {
             self.columns.issues.add(Issue::BadNumber);
-            NULL_I64
-        })
+        }
+        extent
     }
 
-    /// A list of numbers as `[8, 1, 1]`, however it was written: over several lines, as a string.
-    pub(super) fn shape(&mut self, event: &Event<'a>, arg: Arg) -> StrId {
-        let Some(raw) = event.args.get(arg) else { return StrId::NULL };
-        let strings = &mut self.columns.strings;
-        *self.shapes.entry(raw).or_insert_with(|| {
-            let numbers: Vec<String> = raw
-                .split(|b| !b.is_ascii_digit())
-                .filter(|digits| !digits.is_empty())
-                .map(|digits| String::from_utf8_lossy(digits).into_owned())
-                .collect();
-            if numbers.is_empty() {
-                return StrId::NULL;
-            }
-            strings.intern(&format!("[{}]", numbers.join(", ")))
-        })
-    }
-
-    pub(super) fn stack(&mut self, event: &Event<'a>) -> StrId {
+    pub(super) fn stack(&mut self, event: &Event<'_>) -> StrId {
         let stack = self.text(event, Arg::CallStack);
         if self.columns.strings.get(stack).is_empty() {
             return StrId::NULL;
@@ -283,17 +315,17 @@ impl<'a> Filler<'a> {
     }
 
     /// A string argument; other values as their JSON text.
-    pub(super) fn text(&mut self, event: &Event<'a>, arg: Arg) -> StrId {
+    pub(super) fn text(&mut self, event: &Event<'_>, arg: Arg) -> StrId {
         event.args.get(arg).map_or(StrId::NULL, |raw| self.intern_value(raw))
     }
 
     /// An argument as JSON text.
-    pub(super) fn json(&mut self, event: &Event<'a>, arg: Arg) -> StrId {
+    pub(super) fn json(&mut self, event: &Event<'_>, arg: Arg) -> StrId {
         let Some(raw) = event.args.get(arg) else { return StrId::NULL };
         self.intern_raw(RawStr { bytes: raw, escaped: false })
     }
 
-    pub(super) fn intern_value(&mut self, raw: &'a [u8]) -> StrId {
+    pub(super) fn intern_value(&mut self, raw: &[u8]) -> StrId {
         match raw {
             [] | b"null" => StrId::NULL,
             [b'"', inner @ .., b'"'] => {
@@ -303,14 +335,24 @@ impl<'a> Filler<'a> {
         }
     }
 
-    pub(super) fn intern_opt(&mut self, raw: Option<RawStr<'a>>) -> StrId {
+    pub(super) fn intern_opt(&mut self, raw: Option<RawStr<'_>>) -> StrId {
         raw.map_or(StrId::NULL, |raw| self.intern_raw(raw))
     }
 
     /// Looks the raw bytes up first: decoding and UTF-8 checks are paid once a distinct string.
     #[inline]
-    pub(super) fn intern_raw(&mut self, raw: RawStr<'a>) -> StrId {
-        if let Some(&id) = self.known.get(raw.bytes) {
+    pub(super) fn intern_raw(&mut self, raw: RawStr<'_>) -> StrId {
+        if !raw.escaped
+            && let Some(id) = self.columns.strings.find(raw.bytes)
+        {
+            return id;
+        }
+        self.intern_new(raw)
+    }
+
+    fn intern_new(&mut self, raw: RawStr<'_>) -> StrId {
+        let odd = &mut self.odd[usize::from(raw.escaped)];
+        if let Some(&id) = odd.get(raw.bytes) {
             return id;
         }
         let (text, bad) = raw.decode();
@@ -318,9 +360,30 @@ impl<'a> Filler<'a> {
             self.columns.issues.add(Issue::BadUtf8);
         }
         let id = self.columns.strings.intern(&text);
-        self.known.insert(raw.bytes, id);
+        if bad || raw.escaped {
+            odd.insert(raw.bytes.into(), id);
+        }
         id
     }
+}
+
+/// Product of a list of integers: blocks of a grid, threads of a block.
+fn product(raw: &[u8]) -> Option<i64> {
+    let inner = raw.strip_prefix(b"\"").and_then(|r| r.strip_suffix(b"\"")).unwrap_or(raw);
+    let inner = inner.strip_prefix(b"[").and_then(|r| r.strip_suffix(b"]")).unwrap_or(inner);
+    inner
+        .split(|&b| b == b',')
+        .try_fold(1_i64, |product, part| product.checked_mul(number::integer(part.trim_ascii())?))
+}
+
+/// A list of numbers as `[8, 1, 1]`, however it was written: over several lines, as a string.
+fn shape(raw: &[u8]) -> Option<String> {
+    let numbers: Vec<String> = raw
+        .split(|b| !b.is_ascii_digit())
+        .filter(|digits| !digits.is_empty())
+        .map(|digits| String::from_utf8_lossy(digits).into_owned())
+        .collect();
+    (!numbers.is_empty()).then(|| format!("[{}]", numbers.join(", ")))
 }
 
 /// Times beyond this are refused, so that adding a base time can never overflow.

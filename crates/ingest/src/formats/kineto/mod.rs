@@ -6,6 +6,7 @@ mod document;
 pub(crate) mod event;
 pub(crate) mod events;
 mod filler;
+mod layout;
 mod metadata;
 mod rows;
 pub(crate) mod splice;

@@ -7,7 +7,7 @@ use trace_model::tables::{
     Memset, ProfilerRange, PythonFrame, RangeCounter, RuntimeCall, Span,
 };
 
-use super::classify::{Kind, kernel_kind, memcpy_kind};
+use super::classify::{Kind, memcpy_kind};
 use super::columns::Half;
 use super::event::{Arg, Event};
 use super::filler::{Base, Filler};
@@ -23,15 +23,15 @@ const DEVICE: u64 =
 /// with an empty `args`, which allocates nothing.
 macro_rules! push_with_rest {
     ($self:ident, $table:ident, $row:ident, $event:ident, $taken:expr) => {
-        $self.columns.$table.push($row);
-        $self.rest.clear();
-        $event.args.write_rest($taken, &mut $self.rest);
-        $self.columns.$table.args.extend_last(&String::from_utf8_lossy(&$self.rest));
+        let table = &mut $self.columns.$table;
+        let row = table.len();
+        table.put($row);
+        table.args.put_with(row, |out| $event.args.write_rest($taken, out));
     };
 }
 
-impl<'a> Filler<'a> {
-    pub(super) fn cpu_op(&mut self, event: &Event<'a>, base: &Base) -> &'static str {
+impl Filler {
+    pub(super) fn cpu_op(&mut self, event: &Event<'_>, base: &Base) -> &'static str {
         const TAKEN: u64 = Arg::ExternalId.bit()
             | Arg::RecordFunctionId.bit()
             | Arg::Sequence.bit()
@@ -61,7 +61,7 @@ impl<'a> Filler<'a> {
         "cpu_ops"
     }
 
-    pub(super) fn runtime_call(&mut self, event: &Event<'a>, base: &Base) -> &'static str {
+    pub(super) fn runtime_call(&mut self, event: &Event<'_>, base: &Base) -> &'static str {
         const TAKEN: u64 = Arg::ExternalId.bit() | Arg::Correlation.bit();
         let row = RuntimeCall {
             event_id: base.event_id,
@@ -82,7 +82,7 @@ impl<'a> Filler<'a> {
 
     pub(super) fn annotation(
         &mut self,
-        event: &Event<'a>,
+        event: &Event<'_>,
         base: &Base,
         on_device: bool,
     ) -> &'static str {
@@ -111,7 +111,7 @@ impl<'a> Filler<'a> {
         "annotations"
     }
 
-    pub(super) fn python_frame(&mut self, event: &Event<'a>, base: &Base) -> &'static str {
+    pub(super) fn python_frame(&mut self, event: &Event<'_>, base: &Base) -> &'static str {
         const TAKEN: u64 =
             Arg::PythonId.bit() | Arg::PythonParentId.bit() | Arg::PythonModuleId.bit();
         let row = PythonFrame {
@@ -133,7 +133,7 @@ impl<'a> Filler<'a> {
         "python_frames"
     }
 
-    pub(super) fn kernel(&mut self, event: &Event<'a>, base: &Base) -> &'static str {
+    pub(super) fn kernel(&mut self, event: &Event<'_>, base: &Base) -> &'static str {
         const TAKEN: u64 = DEVICE
             | Arg::Grid.bit()
             | Arg::Block.bit()
@@ -143,15 +143,16 @@ impl<'a> Filler<'a> {
             | Arg::WarpsPerSm.bit()
             | Arg::Occupancy.bit();
         let (device, stream) = self.placement(event);
-        let kind = if event.args.get(Arg::CollectiveName).is_some() {
-            "communication"
-        } else {
-            kernel_kind(self.columns.strings.get(base.name))
+        let name = self.kernel_name(base.name);
+        let kind = match event.args.get(Arg::CollectiveName) {
+            Some(_) => self.columns.strings.intern("communication"),
+            None => name.kind,
         };
+        let (grid, block) = (self.extent(event, Arg::Grid), self.extent(event, Arg::Block));
         let row = Kernel {
             event_id: base.event_id,
             name: base.name,
-            kind: self.columns.strings.intern(kind),
+            kind,
             ts_ns: base.ts_ns,
             dur_ns: base.dur_ns,
             device,
@@ -159,23 +160,23 @@ impl<'a> Filler<'a> {
             thread: base.thread,
             correlation: self.int(event, Arg::Correlation),
             external_id: self.int(event, Arg::ExternalId),
-            grid: self.shape(event, Arg::Grid),
-            block: self.shape(event, Arg::Block),
-            blocks: self.product(event, Arg::Grid),
-            block_threads: self.product(event, Arg::Block),
+            grid: grid.shape,
+            block: block.shape,
+            blocks: grid.product,
+            block_threads: block.product,
             registers: self.int32(event, Arg::Registers),
             shared_memory_bytes: self.int(event, Arg::SharedMemory),
             blocks_per_sm: self.float(event, Arg::BlocksPerSm),
             warps_per_sm: self.float(event, Arg::WarpsPerSm),
             occupancy_ratio: self.float(event, Arg::Occupancy) / 100.0,
-            tensor_cores: self.tensor_cores(base.name),
+            tensor_cores: name.tensor_cores,
             ..Kernel::absent()
         };
         push_with_rest!(self, kernels, row, event, TAKEN);
         "kernels"
     }
 
-    pub(super) fn memcpy(&mut self, event: &Event<'a>, base: &Base) -> &'static str {
+    pub(super) fn memcpy(&mut self, event: &Event<'_>, base: &Base) -> &'static str {
         const TAKEN: u64 = DEVICE | Arg::Bytes.bit() | Arg::Bandwidth.bit() | Arg::Kind.bit();
         let (device, stream) = self.placement(event);
         let written = event.args.get(Arg::Kind).map(|raw| String::from_utf8_lossy(raw));
@@ -200,7 +201,7 @@ impl<'a> Filler<'a> {
         "memcpys"
     }
 
-    pub(super) fn memset(&mut self, event: &Event<'a>, base: &Base) -> &'static str {
+    pub(super) fn memset(&mut self, event: &Event<'_>, base: &Base) -> &'static str {
         const TAKEN: u64 = DEVICE | Arg::Bytes.bit() | Arg::Bandwidth.bit();
         let (device, stream) = self.placement(event);
         let row = Memset {
@@ -221,7 +222,7 @@ impl<'a> Filler<'a> {
         "memsets"
     }
 
-    pub(super) fn device_sync(&mut self, event: &Event<'a>, base: &Base) -> &'static str {
+    pub(super) fn device_sync(&mut self, event: &Event<'_>, base: &Base) -> &'static str {
         const TAKEN: u64 = DEVICE | Arg::WaitOnStream.bit() | Arg::WaitOnRecord.bit();
         let (device, stream) = self.placement(event);
         let row = DeviceSync {
@@ -243,7 +244,7 @@ impl<'a> Filler<'a> {
     }
 
     /// A kernel under the range profiler: its numeric arguments are the counters.
-    pub(super) fn profiler_range(&mut self, event: &Event<'a>, base: &Base) -> &'static str {
+    pub(super) fn profiler_range(&mut self, event: &Event<'_>, base: &Base) -> &'static str {
         const TAKEN: u64 = Arg::Device.bit() | Arg::Stream.bit();
         let row = ProfilerRange {
             event_id: base.event_id,
@@ -259,24 +260,26 @@ impl<'a> Filler<'a> {
             let Some(value) = number::float(value) else { continue };
             let name = self.intern_raw(RawStr { bytes: key, escaped: key.contains(&b'\\') });
             let event_id = base.event_id;
-            self.columns.range_counters.push(RangeCounter { rank: 0, event_id, name, value });
+            self.columns.range_counters.put(RangeCounter { rank: 0, event_id, name, value });
         }
-        self.columns.profiler_ranges.push(row);
-        self.rest.clear();
-        event.args.write_rest_where(TAKEN, |v| number::float(v).is_none(), &mut self.rest);
-        self.columns.profiler_ranges.args.extend_last(&String::from_utf8_lossy(&self.rest));
+        let table = &mut self.columns.profiler_ranges;
+        let at = table.len();
+        table.put(row);
+        table.args.put_with(at, |out| {
+            event.args.write_rest_where(TAKEN, |value| number::float(value).is_none(), out);
+        });
         "profiler_ranges"
     }
 
     /// 0 is what the profiler writes while no execution trace is being recorded.
-    fn record_function_id(&mut self, event: &Event<'a>) -> i64 {
+    fn record_function_id(&mut self, event: &Event<'_>) -> i64 {
         match self.int(event, Arg::RecordFunctionId) {
             id if id > 0 => id,
             _ => NULL_I64,
         }
     }
 
-    pub(super) fn span(&mut self, event: &Event<'a>, base: &Base) -> &'static str {
+    pub(super) fn span(&mut self, event: &Event<'_>, base: &Base) -> &'static str {
         let row = Span {
             event_id: base.event_id,
             name: base.name,
@@ -290,7 +293,7 @@ impl<'a> Filler<'a> {
         "spans"
     }
 
-    pub(super) fn collective(&mut self, event: &Event<'a>, base: &Base, kind: Kind) {
+    pub(super) fn collective(&mut self, event: &Event<'_>, base: &Base, kind: Kind) {
         let on_device = kind == Kind::Kernel;
         let (device, stream) = if on_device { self.placement(event) } else { (NULL_I32, NULL_I32) };
         let row = Collective {
@@ -313,12 +316,12 @@ impl<'a> Filler<'a> {
             external_id: self.int(event, Arg::ExternalId),
             ..Collective::absent()
         };
-        self.columns.collectives.push(row);
+        self.columns.collectives.put(row);
     }
 
     pub(super) fn instant(
         &mut self,
-        event: &Event<'a>,
+        event: &Event<'_>,
         event_id: i64,
         category: StrId,
     ) -> Option<&'static str> {
@@ -358,7 +361,7 @@ impl<'a> Filler<'a> {
 
     pub(super) fn flow(
         &mut self,
-        event: &Event<'a>,
+        event: &Event<'_>,
         event_id: i64,
         category: StrId,
     ) -> Option<&'static str> {
@@ -376,11 +379,11 @@ impl<'a> Filler<'a> {
             thread: self.lane(event.pid, event.tid),
             ..Flow::absent()
         };
-        self.columns.flows.push(row);
+        self.columns.flows.put(row);
         Some("flows")
     }
 
-    pub(super) fn counter(&mut self, event: &Event<'a>, event_id: i64) -> Option<&'static str> {
+    pub(super) fn counter(&mut self, event: &Event<'_>, event_id: i64) -> Option<&'static str> {
         let ts_ns = self.point(event)?;
         let name = self.intern_opt(event.name);
         let thread = self.lane(event.pid, event.tid);
@@ -391,29 +394,29 @@ impl<'a> Filler<'a> {
                 f64::NAN
             });
             let row = Counter { event_id, ts_ns, name, series, thread, value, ..Counter::absent() };
-            self.columns.counters.push(row);
+            self.columns.counters.put(row);
         }
         Some("counters")
     }
 
     pub(super) fn half(
         &mut self,
-        event: &Event<'a>,
+        event: &Event<'_>,
         event_id: i64,
         category: StrId,
     ) -> Option<&'static str> {
         let ts_ns = self.point(event)?;
         let name = self.intern_opt(event.name);
         let thread = self.lane(event.pid, event.tid);
-        self.rest.clear();
-        event.args.write_rest(0, &mut self.rest);
-        let args = String::from_utf8_lossy(&self.rest).into_owned();
+        let mut args = Vec::new();
+        event.args.write_rest(0, &mut args);
+        let args = String::from_utf8_lossy(&args).into_owned();
         let begin = event.phase == b'B';
         self.columns.halves.push(Half { begin, event_id, name, category, ts_ns, thread, args });
         Some("spans")
     }
 
-    pub(super) fn label(&mut self, event: &Event<'a>) {
+    pub(super) fn label(&mut self, event: &Event<'_>) {
         let what = self.intern_opt(event.name);
         let is_text = |key: &[u8]| matches!(key, b"name" | b"labels" | b"value");
         let text = event.args.others.iter().find(|(key, _)| is_text(key));

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 
 use super::document::{Head, guess_event_start, scan_head};
 use super::event::Event;
+use super::layout::Layout;
 use crate::formats::Unreadable;
 use crate::json::{LexError, Lexer};
 use crate::source::{End, MAX_PIECE, Stream, WINDOW};
@@ -199,6 +200,7 @@ impl<W: Write> Copier<'_, W> {
 /// Walks over the events of a window as the reader does.
 fn reach(text: &[u8], mut comma: bool) -> Reach {
     let mut event = Event::new();
+    let mut layout = Layout::new();
     let mut lexer = Lexer::new(text, 0);
     let mut at = 0;
     let stop = loop {
@@ -212,7 +214,7 @@ fn reach(text: &[u8], mut comma: bool) -> Reach {
             Ok(first) => {
                 let start = lexer.pos();
                 let read = match first {
-                    b'{' => event.read(&mut lexer),
+                    b'{' => event.read(&mut lexer, &mut layout),
                     _ => lexer.value().map(|_| ()),
                 };
                 match read {
