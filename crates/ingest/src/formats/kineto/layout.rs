@@ -119,9 +119,9 @@ impl Layout {
 
     /// Moves from one value, or from the start of the event, to the next value.
     #[inline]
-    pub(super) fn advance<'a>(
+    pub(super) fn advance(
         &mut self,
-        lexer: &mut Lexer<'a>,
+        lexer: &mut Lexer<'_>,
         position: &mut Position,
     ) -> Result<Next, LexError> {
         let rest = lexer.rest();
@@ -144,11 +144,7 @@ impl Layout {
     }
 
     #[cold]
-    fn read<'a>(
-        &mut self,
-        lexer: &mut Lexer<'a>,
-        position: &mut Position,
-    ) -> Result<Next, LexError> {
+    fn read(&mut self, lexer: &mut Lexer<'_>, position: &mut Position) -> Result<Next, LexError> {
         let rest = lexer.rest();
         let start = lexer.pos();
         let known = self.nodes.get(position.node);
