@@ -1,4 +1,5 @@
 //! What is kept of runs: used when it holds, never when it does not.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
 
@@ -149,7 +150,10 @@ fn a_cache_that_cannot_be_written_is_a_warning() {
     let output = place.run(&["check", "run", "--exit-zero", "--cache-dir", "taken"]);
     assert!(output.status.success());
     let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(errors.contains("warning: nothing could be kept for the next time in taken"), "{errors}");
+    assert!(
+        errors.contains("warning: nothing could be kept for the next time in taken"),
+        "{errors}"
+    );
     let (plain, _) = check(&place, &["--no-cache", "--format", "text"]);
     assert_eq!(String::from_utf8(output.stdout).unwrap(), plain);
 }
@@ -159,8 +163,7 @@ fn many_at_once_agree() {
     let place = place();
     let (expected, _) = check(&place, &["--no-cache"]);
     std::thread::scope(|scope| {
-        let checks: Vec<_> =
-            (0..4).map(|_| scope.spawn(|| check(&place, &CACHE).0)).collect();
+        let checks: Vec<_> = (0..4).map(|_| scope.spawn(|| check(&place, &CACHE).0)).collect();
         for report in checks {
             assert_eq!(report.join().unwrap(), expected);
         }

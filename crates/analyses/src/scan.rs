@@ -98,7 +98,7 @@ fn streams(rows: &[usize], wanted: usize) -> Vec<Stream> {
     for (partition, &rows) in rows.iter().enumerate() {
         let count = streams.len();
         if let Some(last) = streams.last_mut() {
-            if last.rows == 0 || last.rows + rows / 2 <= each || count == wanted {
+            if last.rows == 0 || last.rows + rows.div_ceil(2) <= each || count == wanted {
                 last.partitions.push(partition);
                 last.rows += rows;
             } else {

@@ -16,7 +16,7 @@ pub struct Opened(Inner);
 
 #[derive(Debug)]
 enum Inner {
-    Traces(Run),
+    Traces(Box<Run>),
     Export(Arc<Export>),
 }
 
@@ -30,7 +30,7 @@ pub fn open(run: &Location, options: &Options) -> Result<Opened, Error> {
         Some((folder, manifest)) => {
             Inner::Export(Arc::new(Export::at(folder, &manifest, &run.name)?))
         }
-        None => Inner::Traces(run),
+        None => Inner::Traces(Box::new(run)),
     }))
 }
 
@@ -60,7 +60,7 @@ impl Opened {
     /// As [`crate::read_run`].
     pub fn read(self, options: &Options, progress: &dyn Progress) -> Result<Dataset, Error> {
         match self.0 {
-            Inner::Traces(run) => run::read(run, options, progress),
+            Inner::Traces(run) => run::read(*run, options, progress),
             Inner::Export(export) => export.read(),
         }
     }

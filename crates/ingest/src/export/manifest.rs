@@ -1,11 +1,10 @@
 //! `run.json`: what an export holds. A folder without it is none.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use trace_model::tables::{self, TABLES};
-use trace_model::{RunInfo, Source, Warning};
+use trace_model::{RunInfo, Warning};
 
 /// Its name.
 pub(crate) const FILE: &str = "run.json";
@@ -43,8 +42,8 @@ pub(crate) struct Manifest {
     schema_version: u32,
     /// Version of the program that wrote it.
     program: String,
-    run: Run,
-    warnings: Vec<Note>,
+    run: RunInfo,
+    warnings: Vec<Warning>,
     /// In the order of their rows in the tables.
     pub(crate) partitions: Vec<Partition>,
 }
@@ -64,68 +63,16 @@ pub(crate) struct Partition {
     pub(crate) crc32: u32,
 }
 
-/// [`RunInfo`].
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Run {
-    path: String,
-    ranks: Vec<i32>,
-    steps: usize,
-    wall_ns: i64,
-    sources: Vec<Input>,
-}
-
-/// [`Source`].
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Input {
-    file: String,
-    format: String,
-    rank: i32,
-    rank_from: String,
-    json_bytes: u64,
-    events: u64,
-    shift_ns: i64,
-}
-
-/// [`Warning`].
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Note {
-    code: String,
-    file: String,
-    message: String,
-    count: u64,
-}
-
 impl Manifest {
     pub(crate) fn new(run: &RunInfo, warnings: &[Warning], partitions: Vec<Partition>) -> Self {
-        let file = |source: &Source| Input {
-            file: source.file.clone(),
-            format: source.format.to_owned(),
-            rank: source.rank,
-            rank_from: source.rank_from.to_owned(),
-            json_bytes: source.json_bytes,
-            events: source.events,
-            shift_ns: source.shift_ns,
-        };
-        let note = |warning: &Warning| Note {
-            code: warning.code.to_owned(),
-            file: warning.file.clone(),
-            message: warning.message.clone(),
-            count: warning.count,
-        };
         Self {
             format: FORMAT.to_owned(),
             version: VERSION,
             tables: format!("{:016x}", tables::fingerprint()),
             schema_version: trace_model::SCHEMA_VERSION,
             program: env!("CARGO_PKG_VERSION").to_owned(),
-            run: Run {
-                path: run.path.clone(),
-                ranks: run.ranks.clone(),
-                steps: run.steps,
-                wall_ns: run.wall_ns,
-                sources: run.sources.iter().map(file).collect(),
-            },
-            warnings: warnings.iter().map(note).collect(),
+            run: run.clone(),
+            warnings: warnings.to_vec(),
             partitions,
         }
     }
@@ -168,57 +115,18 @@ impl Manifest {
                 return Err(format!("{table} has a partition twice"));
             }
         }
-        let words = self.run.sources.iter().flat_map(|file| [&file.format, &file.rank_from]);
-        let mut words = words.chain(self.warnings.iter().map(|note| &note.code));
-        match words.find(|word| word.len() > 64) {
-            Some(word) => Err(format!("{:?}... is no word of ours", &word.get(..40))),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// What was read, as the user now calls it.
     pub(crate) fn run(&self, path: &str) -> RunInfo {
-        let source = |file: &Input| Source {
-            file: file.file.clone(),
-            format: lasting(&file.format),
-            rank: file.rank,
-            rank_from: lasting(&file.rank_from),
-            json_bytes: file.json_bytes,
-            events: file.events,
-            shift_ns: file.shift_ns,
-        };
-        RunInfo {
-            path: path.to_owned(),
-            ranks: self.run.ranks.clone(),
-            steps: self.run.steps,
-            wall_ns: self.run.wall_ns,
-            selection: String::new(),
-            sources: self.run.sources.iter().map(source).collect(),
-        }
+        RunInfo { path: path.to_owned(), ..self.run.clone() }
     }
 
     /// What could not be read from the traces.
     pub(crate) fn warnings(&self) -> Vec<Warning> {
-        let warning = |note: &Note| Warning {
-            code: lasting(&note.code),
-            file: note.file.clone(),
-            message: note.message.clone(),
-            count: note.count,
-        };
-        self.warnings.iter().map(warning).collect()
+        self.warnings.clone()
     }
-}
-
-/// A word for as long as the program runs. There are few of them: they are names of formats and kinds of warnings.
-fn lasting(word: &str) -> &'static str {
-    static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(&word) = known.get(word) {
-        return word;
-    }
-    let word: &'static str = Box::leak(word.to_owned().into_boxed_str());
-    known.insert(word);
-    word
 }
 
 #[cfg(test)]

@@ -257,7 +257,7 @@ mod tests {
             br#"{"ph":"X","name":"a","args":5,"ts":12.5}"#,
             br#"{"ph":"X","name":"a","args":{},"ts":12.5}"#,
             br#"{ "args": 5, "dur": 1 }                "#,
-            br#"{}                                     "#,
+            br"{}                                     ",
         ];
         let mut layout = Layout::new();
         let first: Vec<_> = events.map(|event| nexts(&mut Layout::new(), event)).into();
@@ -276,7 +276,7 @@ mod tests {
         let mut layout = Layout::new();
         for _ in 0..2 {
             for text in
-                [&br#"{"a": 1 "b": 2}"#[..], br#"{"a" 1}"#, br#"{,}"#, br#"{"args": {"a": 1]"#]
+                [&br#"{"a": 1 "b": 2}"#[..], br#"{"a" 1}"#, br"{,}", br#"{"args": {"a": 1]"#]
             {
                 assert_eq!(nexts(&mut layout, text), Err(LexError::Syntax), "{text:?}");
             }
