@@ -200,6 +200,8 @@ def main():
     args = parser.parse_args()
     if "perfetto" in args.peers and python_with_perfetto() is None:
         print("left out: Perfetto, which `.ci/perfetto` installs", file=sys.stderr)
+    # HTA takes no relative paths.
+    args.corpus = args.corpus and args.corpus.resolve()
     if "real" in args.sizes and args.corpus is None:
         print("left out: real traces, which --corpus gives", file=sys.stderr)
     CACHE.mkdir(parents=True, exist_ok=True)

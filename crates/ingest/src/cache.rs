@@ -28,8 +28,9 @@ use crate::{Options, Progress};
 
 /// What marks a file of a cache, and its layout.
 const MAGIC: &[u8; 8] = b"tacache1";
-/// Files changed so recently may be changed again without the file system's clock telling.
-const TOO_FRESH: Duration = Duration::from_millis(100);
+/// Files changed so recently may be changed again without the file system's clock telling: it goes in steps, of 10 ms at
+/// most where systems are not very old.
+const TOO_FRESH: Duration = Duration::from_millis(20);
 /// What was used so recently is not removed: somebody may be reading it.
 const IN_USE: Duration = Duration::from_hours(1);
 /// Folders nested deeper are not looked at for traces either.
@@ -49,9 +50,19 @@ impl Cache {
     pub const MAX_BYTES: u64 = 10 << 30;
 
     /// The place of a run as it is now. `None` if it is not known whether the run has changed since: it is not on
-    /// this machine, cannot be looked at, or was written in this very moment.
+    /// this machine, cannot be looked at, or is being written.
     pub fn entry(&self, run: &Location, options: &Options) -> Option<CacheEntry> {
-        let identity = if run.is_local() { identity(run, options)? } else { return None };
+        if !run.is_local() {
+            return None;
+        }
+        let (mut identity, mut age) = identity(run, options)?;
+        if age < TOO_FRESH {
+            std::thread::sleep(TOO_FRESH);
+            (identity, age) = self::identity(run, options)?;
+        }
+        if age < TOO_FRESH {
+            return None;
+        }
         let mut hasher = DefaultHasher::new();
         identity.hash(&mut hasher);
         let folder = self.folder.join(format!("{:016x}", hasher.finish()));
@@ -201,8 +212,8 @@ fn checksum(bytes: &[u8]) -> u32 {
     crc.sum()
 }
 
-/// What a run is, as far as anybody can tell without reading it.
-fn identity(run: &Location, options: &Options) -> Option<String> {
+/// What a run is, as far as anybody can tell without reading it, and how long ago it was changed.
+fn identity(run: &Location, options: &Options) -> Option<(String, Duration)> {
     let mut text = String::new();
     let program = fs::metadata(std::env::current_exe().ok()?).ok()?;
     let version = env!("CARGO_PKG_VERSION");
@@ -223,7 +234,7 @@ fn identity(run: &Location, options: &Options) -> Option<String> {
         Place::Folder(root) => files(&root, &root, MAX_DEPTH, &mut text, &mut newest)?,
     }
     let age = SystemTime::now().duration_since(newest).ok()?;
-    (age >= TOO_FRESH).then_some(text)
+    Some((text, age))
 }
 
 fn files(
