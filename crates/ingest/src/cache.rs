@@ -69,11 +69,15 @@ impl Cache {
         Some(CacheEntry { cache: self.clone(), folder, identity })
     }
 
-    /// Removes what was used longest ago until the rest fits.
+    /// Removes what was used longest ago until the rest fits. Only what is called as entries are is touched: the folder
+    /// is whatever the user said.
     fn shrink(&self) -> io::Result<()> {
         let mut entries = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
             let path = entry?.path();
+            if !is_key(&path) {
+                continue;
+            }
             let Ok((bytes, used)) = size(&path) else { continue };
             entries.push((used, bytes, path));
         }
@@ -89,6 +93,12 @@ impl Cache {
         }
         Ok(())
     }
+}
+
+/// Whether a folder is called as an entry is.
+fn is_key(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.len() == 16 && name.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
 /// Bytes in a folder, and when something in it was last used.
@@ -272,4 +282,34 @@ fn describe(text: &mut String, meta: &Metadata, newest: &mut SystemTime) -> Opti
     }
     text.push('\n');
     Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_made_by_what_was_used_longest_ago_and_nothing_else() {
+        let place = tempfile::tempdir().unwrap();
+        let long_ago = SystemTime::now() - 2 * IN_USE;
+        let make = |name: &str, used: SystemTime| {
+            let folder = place.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("answers"), [0; 600]).unwrap();
+            for path in [folder.join("answers"), folder.clone()] {
+                fs::File::open(path).unwrap().set_modified(used).unwrap();
+            }
+            folder
+        };
+        let oldest = make("0000000000000001", long_ago - IN_USE);
+        let old = make("0000000000000002", long_ago);
+        let used = make("0000000000000003", SystemTime::now());
+        let foreign = make("photographs", long_ago - 2 * IN_USE);
+        let cache = Cache { folder: place.path().to_owned(), max_bytes: 1300 };
+        cache.shrink().unwrap();
+        assert_eq!([&oldest, &old, &used, &foreign].map(|p| p.exists()), [false, true, true, true]);
+        // What is in use stays, however little may be kept.
+        Cache { max_bytes: 0, ..cache }.shrink().unwrap();
+        assert_eq!([&old, &used, &foreign].map(|p| p.exists()), [false, true, true]);
+    }
 }
