@@ -1,8 +1,8 @@
 //! What was found out about runs, kept in a folder of the user's until the runs change.
 //!
 //! ```text
-//! DIR/<key>/<name>     what was kept of one run: its identity, the content, a checksum
-//! DIR/<key>/tables/    its tables, as an export
+//! DIR/<run>/<kind>-<question>   what was kept of one run: its identity, the content, a checksum
+//! DIR/<run>/tables/             its tables, as an export
 //! ```
 //!
 //! The identity of a run is that of its files, as the file system knows it: names, lengths, and when each was
@@ -17,11 +17,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use flate2::Crc;
 use trace_model::{Dataset, tables};
 
 use crate::error::Error;
-use crate::export::{Export, export, export_dataset};
+use crate::export::{Export, crc32, export, export_dataset};
 use crate::location::Location;
 use crate::storage::{Folder, Place};
 use crate::{Options, Progress};
@@ -63,9 +62,7 @@ impl Cache {
         if age < TOO_FRESH {
             return None;
         }
-        let mut hasher = DefaultHasher::new();
-        identity.hash(&mut hasher);
-        let folder = self.folder.join(format!("{:016x}", hasher.finish()));
+        let folder = self.folder.join(key(&identity));
         Some(CacheEntry { cache: self.clone(), folder, identity })
     }
 
@@ -95,6 +92,13 @@ impl Cache {
     }
 }
 
+/// A name for a text. That it is the same text is checked where it matters: names of two may be the same.
+fn key(text: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
 /// Whether a folder is called as an entry is.
 fn is_key(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -120,7 +124,7 @@ fn size(folder: &Path) -> io::Result<(u64, SystemTime)> {
 }
 
 /// What a cache holds of one run as it was at one time.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct CacheEntry {
     cache: Cache,
     folder: PathBuf,
@@ -128,18 +132,18 @@ pub struct CacheEntry {
 }
 
 impl CacheEntry {
-    /// What was kept under a name; `None` if nothing was, or if it is damaged.
-    pub fn load(&self, name: &str) -> Option<Vec<u8>> {
-        let path = self.folder.join(name);
+    /// What was kept of a kind for a question, any text; `None` if nothing was, or if it is damaged.
+    pub fn load(&self, kind: &str, question: &str) -> Option<Vec<u8>> {
+        let (path, identity) = self.place(kind, question);
         let mut bytes = fs::read(&path).ok()?;
         let (rest, sum) = bytes.split_last_chunk::<4>()?;
-        if checksum(rest) != u32::from_le_bytes(*sum) {
+        if crc32(rest) != u32::from_le_bytes(*sum) {
             return None;
         }
         let rest = rest.strip_prefix(MAGIC.as_slice())?;
         let (length, rest) = rest.split_first_chunk::<8>()?;
         let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
-        if rest.get(..length)? != self.identity.as_bytes() {
+        if rest.get(..length)? != identity.as_bytes() {
             return None;
         }
         // When it was used last, for those who make room.
@@ -152,32 +156,38 @@ impl CacheEntry {
         Some(bytes)
     }
 
-    /// Keeps `content` under a name in place of what was there. Others see the old content or the new, never a part.
+    /// Keeps `content` in place of what was there. Others see the old content or the new, never a part.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn store(&self, name: &str, content: &[u8]) -> io::Result<()> {
-        let is_first = !self.folder.join(name).exists();
+    pub fn store(&self, kind: &str, question: &str, content: &[u8]) -> io::Result<()> {
+        let (path, identity) = self.place(kind, question);
+        let is_first = !path.exists();
         fs::create_dir_all(&self.folder)?;
-        let length = (self.identity.len() as u64).to_le_bytes();
-        let parts = [MAGIC, &length, self.identity.as_bytes(), content];
+        let length = (identity.len() as u64).to_le_bytes();
+        let parts = [MAGIC, &length, identity.as_bytes(), content];
         let mut bytes = parts.concat();
-        bytes.extend(checksum(&bytes).to_le_bytes());
+        bytes.extend(crc32(&bytes).to_le_bytes());
         let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
         file.write_all(&bytes)?;
-        file.persist(self.folder.join(name))?;
+        file.persist(path)?;
         if is_first { self.cache.shrink() } else { Ok(()) }
+    }
+
+    /// Where it is kept, and what must be written there.
+    fn place(&self, kind: &str, question: &str) -> (PathBuf, String) {
+        let path = self.folder.join(format!("{kind}-{}", key(question)));
+        (path, format!("{}{question}", self.identity))
     }
 }
 
-/// The folder of the tables in an entry, and what says of which run they are.
+/// The folder of the tables in an entry, and the kind of what says of which run they are.
 const TABLES: &str = "tables";
-const TABLES_OF: &str = "tables-of";
 
 impl CacheEntry {
     /// The tables of the run, if they were kept.
     pub fn tables(&self) -> Option<Arc<Export>> {
-        self.load(TABLES_OF)?;
+        self.load(TABLES, "")?;
         Export::open(&self.folder.join(TABLES)).ok()
     }
 
@@ -187,7 +197,7 @@ impl CacheEntry {
     /// If they cannot be written.
     pub fn store_tables(&self, tables: &Dataset) -> Result<(), Error> {
         export_dataset(tables, &self.begin_tables()?, true)?;
-        self.store(TABLES_OF, b"").map_err(|e| Error::write(&self.folder, e))
+        self.store(TABLES, "", b"").map_err(|e| Error::write(&self.folder, e))
     }
 
     /// Converts the run to tables that are kept, see [`export`].
@@ -202,7 +212,7 @@ impl CacheEntry {
     ) -> Result<Arc<Export>, Error> {
         let folder = self.begin_tables()?;
         export(run, options, &folder, true, progress)?;
-        self.store(TABLES_OF, b"").map_err(|e| Error::write(&self.folder, e))?;
+        self.store(TABLES, "", b"").map_err(|e| Error::write(&self.folder, e))?;
         Export::open(&folder)
     }
 
@@ -214,12 +224,6 @@ impl CacheEntry {
         }
         Ok(folder)
     }
-}
-
-fn checksum(bytes: &[u8]) -> u32 {
-    let mut crc = Crc::new();
-    crc.update(bytes);
-    crc.sum()
 }
 
 /// What a run is, as far as anybody can tell without reading it, and how long ago it was changed.

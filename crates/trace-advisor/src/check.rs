@@ -1,8 +1,7 @@
 //! Judging a run: what the rules ask, and who answers: the run, or what is remembered of it.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
 use std::path::Path;
 use std::time::Instant;
 
@@ -24,7 +23,7 @@ pub struct Checked {
     /// The run, if it had to be opened.
     pub run: Option<Run>,
     /// Why nothing could be kept for the next time.
-    pub not_kept: Option<std::io::Error>,
+    pub not_kept: Option<io::Error>,
 }
 
 /// Judges the run at `path`. With a cache, what was asked of the run before is not computed again: if all of it was,
@@ -42,16 +41,16 @@ pub fn check(
     let location = Location::parse(path)?;
     let entry = options.cache.as_ref().and_then(|cache| cache.entry(&location, &options.ingest));
     let Some(entry) = entry else {
-        let run = Run::open_at(location, options, progress)?;
+        let run = Run::open_at(location, None, options, progress)?;
         let report = run.check(rules)?;
         return Ok(Checked { report, stages: run.stages(), run: Some(run), not_kept: None });
     };
-    let name = name(options);
-    let known = Known::load(&entry, &name, &location);
+    let known = Known::load(&entry, options, &location);
     let mut stages = vec![Stage { name: "cache", elapsed: start.elapsed() }];
-    let mut memory = Memory { location, options, progress, known, run: None, has_news: false };
+    let (run, has_news) = (None, false);
+    let mut memory = Memory { location, entry, options, progress, known, run, has_news };
     let report = judge(rules, &mut memory, |stage| stages.push(stage))?;
-    let not_kept = if memory.has_news { memory.known.store(&entry, &name).err() } else { None };
+    let not_kept = if memory.has_news { memory.keep().err() } else { None };
     let run = memory.run;
     if let Some(run) = &run {
         stages.splice(1..1, run.stages());
@@ -131,33 +130,31 @@ impl Known {
     /// Questions that are remembered at most: rules that are being written ask ever new ones.
     const MOST: usize = 2_000;
 
-    fn load(entry: &CacheEntry, name: &str, location: &Location) -> Self {
-        let bytes = entry.load(name).unwrap_or_default();
+    fn load(entry: &CacheEntry, options: &OpenOptions, location: &Location) -> Self {
+        let bytes = entry.load(ANSWERS, &part(options)).unwrap_or_default();
         let mut known: Self = postcard::from_bytes(&bytes).unwrap_or_default();
+        if known.answers.len() > Self::MOST {
+            known.answers.clear();
+        }
         if let Some(facts) = &mut known.facts {
             facts.info.path = location.to_string();
         }
         known
     }
-
-    fn store(&self, entry: &CacheEntry, name: &str) -> std::io::Result<()> {
-        let bytes = postcard::to_stdvec(self).map_err(std::io::Error::other)?;
-        entry.store(name, &bytes)
-    }
 }
 
-/// The file of the answers: they depend on the part of the run and on the parameters.
-fn name(options: &OpenOptions) -> String {
-    let mut hasher = DefaultHasher::new();
-    let mut text = String::new();
-    let _ = write!(text, "{:?} {:?}", options.params, options.selection);
-    text.hash(&mut hasher);
-    format!("answers-{:016x}", hasher.finish())
+/// What is kept in the cache here.
+const ANSWERS: &str = "answers";
+
+/// What all answers depend on: the part of the run, and the parameters.
+fn part(options: &OpenOptions) -> String {
+    format!("{:?} {:?}", options.params, options.selection)
 }
 
 /// A run that is read when it is asked something new.
 struct Memory<'a> {
     location: Location,
+    entry: CacheEntry,
     options: &'a OpenOptions,
     progress: &'a dyn Progress,
     known: Known,
@@ -168,16 +165,19 @@ struct Memory<'a> {
 impl Memory<'_> {
     fn run(&mut self) -> Result<&Run, Error> {
         if self.run.is_none() {
-            let location = self.location.clone();
-            self.run = Some(Run::open_at(location, self.options, self.progress)?);
+            let (location, entry) = (self.location.clone(), self.entry.clone());
+            self.run = Some(Run::open_at(location, Some(entry), self.options, self.progress)?);
         }
         Ok(self.run.as_ref().expect("it was just opened"))
     }
 
+    /// Keeps what is known for the next time.
+    fn keep(&self) -> io::Result<()> {
+        let bytes = postcard::to_stdvec(&self.known).map_err(io::Error::other)?;
+        self.entry.store(ANSWERS, &part(self.options), &bytes)
+    }
+
     fn learn(&mut self, question: String, answer: MetricTable) {
-        if self.known.answers.len() >= Known::MOST {
-            self.known.answers.clear();
-        }
         self.known.answers.insert(question, answer);
         self.has_news = true;
     }

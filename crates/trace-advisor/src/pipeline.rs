@@ -90,16 +90,19 @@ impl Run {
         options: &OpenOptions,
         progress: &dyn Progress,
     ) -> Result<Self, Error> {
-        Self::open_at(Location::parse(path)?, options, progress)
+        let location = Location::parse(path)?;
+        let entry = options.cache.as_ref().and_then(|c| c.entry(&location, &options.ingest));
+        Self::open_at(location, entry, options, progress)
     }
 
+    /// Opens the run at a location, whose place in the cache is known.
     pub(crate) fn open_at(
         location: Location,
+        entry: Option<CacheEntry>,
         options: &OpenOptions,
         progress: &dyn Progress,
     ) -> Result<Self, Error> {
         let start = Instant::now();
-        let entry = options.cache.as_ref().and_then(|c| c.entry(&location, &options.ingest));
         let contents = Contents::read(&location, entry, options, progress)?;
         let Contents { dataset, source, is_export, scratch, to_keep } = contents;
         let read = Stage { name: "read", elapsed: start.elapsed() };

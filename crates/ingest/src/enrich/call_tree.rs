@@ -409,6 +409,12 @@ fn at(stack: &mut Vec<Open>, ts_ns: i64) -> Surroundings {
     around
 }
 
+/// Rows of operators by external id; of those that share one, the last. What has none names nothing.
+pub(super) fn ops_by_external_id(columns: &Columns) -> FxHashMap<i64, usize> {
+    let ids = columns.cpu_ops.external_id.0.iter().enumerate();
+    ids.filter(|&(_, &id)| id > 0).map(|(row, &id)| (id, row)).collect()
+}
+
 /// Calls that no operator surrounds on their own thread: by external id, if that operator was open
 /// at the time. (In torch 1.12 to 2.0 the external id of a launch is its correlation id and names an
 /// operator at random: without the check, most links would be wrong.)
@@ -420,8 +426,7 @@ fn by_external_id(columns: &Columns, surroundings: &mut [Surroundings]) {
         return;
     }
     let ops = &columns.cpu_ops;
-    let by_id: FxHashMap<i64, usize> =
-        ops.external_id.0.iter().enumerate().map(|(row, &id)| (id, row)).collect();
+    let by_id = ops_by_external_id(columns);
     for (row, around) in surroundings.iter_mut().enumerate() {
         if !missing(row, around) {
             continue;

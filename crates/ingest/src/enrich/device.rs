@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 use trace_model::StrId;
 use trace_model::column::{NULL_I32, NULL_I64};
 
-use super::call_tree::Surroundings;
+use super::call_tree::{Surroundings, ops_by_external_id};
 use super::steps::Lookup;
 use crate::formats::kineto::columns::Columns;
 use crate::warnings::Issue;
@@ -74,8 +74,7 @@ fn by_external_id(columns: &mut Columns) {
         return;
     }
     let ops = &columns.cpu_ops;
-    let by_id: FxHashMap<i64, usize> =
-        ops.external_id.0.iter().enumerate().map(|(row, &id)| (id, row)).collect();
+    let by_id = ops_by_external_id(columns);
     let t = &mut columns.kernels;
     for row in 0..t.len() {
         if t.launch.get(row) == NULL_I64

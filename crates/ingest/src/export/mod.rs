@@ -16,6 +16,7 @@ mod read;
 mod write;
 
 pub use read::Export;
+pub(crate) use read::crc32;
 pub use write::{Exported, export, export_dataset};
 
 /// The folder of a table, and the file in it, below the folder of the export.

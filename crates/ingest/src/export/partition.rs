@@ -61,15 +61,16 @@ impl Change {
         column: usize,
         array: &ArrayRef,
     ) -> Option<ArrayRef> {
-        let column = &spec.columns[column];
-        if column.is_moment() && self.shift_ns != 0 {
+        if !self.concerns(spec, column) {
+            return None;
+        }
+        if spec.columns[column].is_moment() {
             let array = array.as_primitive_opt::<Int64Type>()?;
             return Some(Arc::new(
                 array.unary::<_, Int64Type>(|ns| ns.wrapping_add(self.shift_ns)),
             ));
         }
-        let rank = self.rank.filter(|_| column.name == "rank")?;
-        Some(Arc::new(Int32Array::from(vec![rank; array.len()])))
+        Some(Arc::new(Int32Array::from(vec![self.rank?; array.len()])))
     }
 
     fn concerns(self, spec: &TableSpec, column: usize) -> bool {

@@ -287,6 +287,13 @@ fn is_of(schema: &Schema, spec: &TableSpec) -> bool {
         })
 }
 
+/// The checksum of some bytes.
+pub(crate) fn crc32(bytes: &[u8]) -> u32 {
+    let mut crc = Crc::new();
+    crc.update(bytes);
+    crc.sum()
+}
+
 /// The bytes of a partition: on the disk, or fetched from a store.
 enum Input {
     Local(PathBuf),
@@ -303,11 +310,7 @@ impl Input {
 
     fn crc32(&self) -> io::Result<u32> {
         match self {
-            Self::Fetched(bytes) => {
-                let mut crc = Crc::new();
-                crc.update(bytes);
-                Ok(crc.sum())
-            }
+            Self::Fetched(bytes) => Ok(crc32(bytes)),
             Self::Local(path) => {
                 let file = io::BufReader::with_capacity(1 << 18, fs::File::open(path)?);
                 let mut file = CrcReader::new(file);

@@ -52,7 +52,7 @@ pub fn export(
     progress: &dyn Progress,
 ) -> Result<Exported, Error> {
     let folder = Folder::create(to, overwrite)?;
-    let found = run::find(run, options)?;
+    let mut found = run::find(run, options)?;
     if found.found.export.is_some() {
         let reason = "it is one already: copy its folder instead".to_owned();
         return Err(Error::Export { path: found.name, reason });
@@ -82,8 +82,9 @@ pub fn export(
             partitions.extend(write_rest(&folder, dataset.tables, true)?);
             return complete(folder, &dataset.run, dataset.warnings, partitions, overwrite);
         }
+        found = run::find(run, options)?;
     }
-    let dataset = run::read(run::find(run, options)?, options, progress)?;
+    let dataset = run::read(found, options, progress)?;
     let partitions = write_rest(&folder, dataset.tables, false)?;
     complete(folder, &dataset.run, dataset.warnings, partitions, overwrite)
 }
