@@ -44,18 +44,10 @@ fn stream(_: &Path, to: &Path) {
     black_box(run.sql(GROUPED).expect("a query"));
 }
 
-/// The most memory that this process had, where the system says it.
-fn peak_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
-}
-
 /// The most memory that a process takes for one thing.
 fn peak_of(work: &str, run: &Path, to: &Path) -> Option<u64> {
-    let me = std::env::current_exe().ok()?;
-    let output = Command::new(me).arg("--peak-of").arg(work).arg(run).arg(to).output().ok()?;
-    String::from_utf8(output.stdout).ok()?.trim().parse().ok()
+    let mut me = Command::new(std::env::current_exe().ok()?);
+    support::peak_of(me.arg("--peak-of").arg(work).arg(run).arg(to))
 }
 
 fn bench(criterion: &mut Criterion) {
@@ -99,7 +91,7 @@ fn main() {
     {
         let (_, work) = WORK.iter().find(|(name, _)| name == work).expect("one of those");
         work(Path::new(run), Path::new(to));
-        println!("{}", peak_bytes().map_or_else(String::new, |bytes| bytes.to_string()));
+        support::print_peak();
         return;
     }
     benches();

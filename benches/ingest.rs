@@ -78,14 +78,7 @@ fn read(run: &Path) -> usize {
 fn peak_bytes(run: &Path, threads: usize) -> Option<u64> {
     let mut child = Command::new(std::env::current_exe().ok()?);
     child.env(READ_ALONE, run).env("RAYON_NUM_THREADS", threads.to_string());
-    String::from_utf8(child.output().ok()?.stdout).ok()?.trim().parse().ok()
-}
-
-/// `VmHWM` of this process, where the system says it.
-fn high_water_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
+    support::peak_of(&mut child)
 }
 
 fn bench(criterion: &mut Criterion) {
@@ -143,7 +136,7 @@ criterion_group!(benches, bench);
 fn main() {
     if let Some(run) = std::env::var_os(READ_ALONE) {
         read(Path::new(&run));
-        println!("{}", high_water_bytes().unwrap_or_default());
+        support::print_peak();
         return;
     }
     benches();

@@ -1,8 +1,9 @@
-//! Generated runs of a wanted size, and a median of a few timings.
+//! Generated runs of a wanted size, a median of a few timings, and the peak of a process.
 #![allow(dead_code, reason = "each bench uses its own part")]
 #![allow(missing_docs, reason = "not a library")]
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Instant;
 
 use advisor_cli::demo;
@@ -54,6 +55,23 @@ pub(crate) fn write_demo(options: &demo::Options) -> DemoRun {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let written = demo::write_run(options, folder.path()).expect("writing the run");
     DemoRun { files: written.files, folder, json_bytes: written.bytes }
+}
+
+/// The most memory that this process had, where the system says it.
+pub(crate) fn peak_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+}
+
+/// For a process of its own: says what its peak was, to who started it with [`peak_of`].
+pub(crate) fn print_peak() {
+    println!("{}", peak_bytes().map_or_else(String::new, |bytes| bytes.to_string()));
+}
+
+/// The peak of a process that ends with [`print_peak`].
+pub(crate) fn peak_of(process: &mut Command) -> Option<u64> {
+    String::from_utf8(process.output().ok()?.stdout).ok()?.trim().parse().ok()
 }
 
 /// Median of five runs.

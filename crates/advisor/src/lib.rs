@@ -92,7 +92,7 @@ pub use report::{
     Tool, UnknownRule, advise,
 };
 pub use rule::{Check, Condition, EvidenceQuery, Gain, Lower, Rule, TRACE_QUALITY};
-pub use ruleset::{Off, RuleSet};
+pub use ruleset::{Off, RuleFiles, RuleSet};
 pub use schema::{report_schema_json, rule_schema_json};
 pub use selftest::{TestFailure, TestRun};
 pub use suppress::{Date, Ignore};

@@ -3,9 +3,8 @@
 use trace_model::{MetricSpec, Scope, Unit};
 
 use crate::layers::Layered;
-use crate::problem::{Problem, Problems, RuleSource, Span};
+use crate::problem::{Problem, RuleSource, Span};
 use crate::rule::Rule;
-use crate::ruleset::Files;
 
 /// A query that a rule brings along. Run it, make a `MetricTable` whose `view` is `name`, and hand
 /// that in with the others.
@@ -56,17 +55,7 @@ pub struct StatedQuery {
 }
 
 impl StatedQuery {
-    /// The queries of rule files, whatever else may be wrong with the files.
-    pub fn of(sources: &[RuleSource]) -> Vec<Self> {
-        // Few files bring one, and to read all of them twice is a tenth of the program's start.
-        if !sources.iter().any(|source| sets_sql(&source.text)) {
-            return Vec::new();
-        }
-        let files = Files::of(sources, &mut Problems::new(sources));
-        files.rules.values().filter_map(Self::in_rule).collect()
-    }
-
-    fn in_rule(layered: &Layered) -> Option<Self> {
+    pub(crate) fn in_rule(layered: &Layered) -> Option<Self> {
         let sql = layered.last_text(|t| t.sql.as_ref())?;
         let query = RuleQuery {
             name: layered.name.clone(),
@@ -91,14 +80,6 @@ impl StatedQuery {
         let bytes = bytes.unwrap_or_else(|| self.span.bytes.clone());
         Problem::at(source, bytes, message, help)
     }
-}
-
-/// Whether a text may have a key `sql`.
-fn sets_sql(text: &str) -> bool {
-    text.match_indices("sql").any(|(at, key)| {
-        let rest = text[at + key.len()..].trim_start_matches(['"', '\'']);
-        rest.trim_start().starts_with('=')
-    })
 }
 
 /// The bytes of a line of a text in three quotes, without the space around it.

@@ -11,7 +11,7 @@ use crate::compile::compile;
 use crate::layers::{Layered, Text};
 use crate::policy::{self, Policy, UnknownSelector};
 use crate::problem::{Problem, Problems, RuleSource, Span, did_you_mean};
-use crate::query::RuleQuery;
+use crate::query::{RuleQuery, StatedQuery};
 use crate::report::Report;
 use crate::rule::{EvidenceQuery, Rule};
 use crate::shape::{self, Place};
@@ -76,8 +76,11 @@ impl RuleSet {
     /// # Errors
     /// Every mistake in every file, in order of place.
     pub fn load(sources: &[RuleSource], metrics: &[MetricSpec]) -> Result<Self, Vec<Problem>> {
-        let mut problems = Problems::new(sources);
-        let files = Files::of(sources, &mut problems);
+        RuleFiles::read(sources).load(metrics)
+    }
+
+    fn of(files: RuleFiles<'_>, metrics: &[MetricSpec]) -> Result<Self, Vec<Problem>> {
+        let RuleFiles { sources, files, mut problems } = files;
         let names: Vec<&str> =
             files.rules.keys().chain(&files.unsound).map(String::as_str).collect();
         let mut all: Vec<Rule> = Vec::new();
@@ -266,10 +269,48 @@ fn nearest_on(code: Option<&str>, all: &[Rule], off: &BTreeMap<String, Off>) -> 
     Some(code.to_owned())
 }
 
+/// Rule files that were read, before they are checked: the queries in them say which metrics there are.
+pub struct RuleFiles<'a> {
+    sources: &'a [RuleSource],
+    files: Files,
+    problems: Problems<'a>,
+}
+
+impl<'a> RuleFiles<'a> {
+    /// Reads rule files; what is wrong with them is told when they are checked.
+    pub fn read(sources: &'a [RuleSource]) -> Self {
+        let mut problems = Problems::new(sources);
+        let mut files = Files::default();
+        for (file, source) in sources.iter().enumerate() {
+            files.read(file, &source.text, &mut problems);
+        }
+        Self { sources, files, problems }
+    }
+
+    /// The queries that rules bring along, whatever else may be wrong with the files.
+    pub fn queries(&self) -> Vec<StatedQuery> {
+        self.files.rules.values().filter_map(StatedQuery::in_rule).collect()
+    }
+
+    /// Checks the files, see [`RuleSet::load`].
+    ///
+    /// # Errors
+    /// Every mistake in every file, in order of place.
+    pub fn load(self, metrics: &[MetricSpec]) -> Result<RuleSet, Vec<Problem>> {
+        RuleSet::of(self, metrics)
+    }
+}
+
+impl std::fmt::Debug for RuleFiles<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RuleFiles").field("rules", &self.files.rules.keys()).finish_non_exhaustive()
+    }
+}
+
 /// What the files say, before it is checked rule by rule.
 #[derive(Default)]
-pub(crate) struct Files {
-    pub(crate) rules: BTreeMap<String, Layered>,
+struct Files {
+    rules: BTreeMap<String, Layered>,
     /// Rules with a table that cannot be read in part: they exist, but what they lack is not said.
     unsound: BTreeSet<String>,
     ignores: Vec<(Span, String, IgnoreTable)>,
@@ -279,14 +320,6 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    pub(crate) fn of(sources: &[RuleSource], problems: &mut Problems<'_>) -> Self {
-        let mut files = Self::default();
-        for (file, source) in sources.iter().enumerate() {
-            files.read(file, &source.text, problems);
-        }
-        files
-    }
-
     fn read(&mut self, file: usize, text: &str, problems: &mut Problems<'_>) {
         let (root, errors) = DeTable::parse_recoverable(text);
         for error in &errors {

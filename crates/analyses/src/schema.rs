@@ -35,7 +35,7 @@ pub(crate) struct Schema {
     params: HashMap<String, ScalarValue>,
     /// What views are planned with. It holds this schema.
     state: OnceLock<Weak<SessionState>>,
-    /// What computing the rows of views took, without what they are built on.
+    /// What the queries of views took, or their Rust, without what they read.
     times: Mutex<Vec<(&'static str, Duration)>>,
 }
 
@@ -161,8 +161,8 @@ impl Schema {
         times.push((&module.name, start.elapsed()));
     }
 
-    /// What computing the rows of each view took so far, without what it is built on; those that are only part of
-    /// other queries are not in here.
+    /// What the query of each view took so far, or its Rust, without the rows of other views that it reads; views that
+    /// are only part of other queries are not in here.
     pub(crate) fn times(&self) -> Vec<(&'static str, Duration)> {
         self.times.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -198,7 +198,7 @@ pub(crate) async fn run(state: &SessionState, plan: LogicalPlan) -> Result<Rows>
 }
 
 /// `plan` with its rows in the order that the module declares.
-pub(crate) fn in_order(plan: LogicalPlan, module: &Module) -> Result<LogicalPlan> {
+fn in_order(plan: LogicalPlan, module: &Module) -> Result<LogicalPlan> {
     if module.order.is_empty() {
         return Ok(plan);
     }

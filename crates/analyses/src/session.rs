@@ -139,7 +139,7 @@ impl Session {
         Ok(tables)
     }
 
-    /// What the rows of each view took so far: planning and computing, without the views it is built on. Views run
+    /// What the query of each view took so far, or its Rust, without the rows of other views that it reads. Views run
     /// side by side, so the sum may be more than the time that passed.
     pub fn view_times(&self) -> Vec<(&'static str, Duration)> {
         self.schema.times()

@@ -187,13 +187,21 @@ pub(crate) fn print_warnings(run: &Run, console: &mut Console) -> io::Result<()>
 /// Warnings, on stderr.
 pub(crate) fn warn_of(warnings: &[Warning], console: &mut Console) -> io::Result<()> {
     for warning in warnings {
-        let place =
-            if warning.file.is_empty() { String::new() } else { format!("{}: ", warning.file) };
-        let times =
-            if warning.count > 1 { format!(" ({} times)", warning.count) } else { String::new() };
-        warn(&format!("{place}{}{times}", warning.message), console)?;
+        warn_about(&warning.file, &warning.message, warning.count, console)?;
     }
     Ok(())
+}
+
+/// What is wrong with a file, or with the run where it has no name, and how often.
+pub(crate) fn warn_about(
+    file: &str,
+    message: &str,
+    count: u64,
+    console: &mut Console,
+) -> io::Result<()> {
+    let place = if file.is_empty() { String::new() } else { format!("{file}: ") };
+    let times = if count > 1 { format!(" ({count} times)") } else { String::new() };
+    warn(&format!("{place}{message}{times}"), console)
 }
 
 /// One warning on stderr.
@@ -238,11 +246,8 @@ pub(crate) fn print_timings(
     if !reading.timings {
         return Ok(());
     }
-    let line = |name: &str, elapsed: Duration, console: &mut Console| {
-        writeln!(console.err, "{name:<24} {:>9.1} ms", elapsed.as_secs_f64() * 1e3)
-    };
     for stage in stages {
-        line(stage.name, stage.elapsed, console)?;
+        print_timing(stage.name, stage.elapsed, console)?;
     }
     let mut views = run.map(Run::view_times).unwrap_or_default();
     views.sort_by_key(|&(name, elapsed)| (Reverse(elapsed), name));
@@ -253,10 +258,15 @@ pub(crate) fn print_timings(
             views.len()
         )?;
         for (name, elapsed) in views.into_iter().take(SLOWEST) {
-            line(&format!("  {name}"), elapsed, console)?;
+            print_timing(&format!("  {name}"), elapsed, console)?;
         }
     }
     Ok(())
+}
+
+/// What one thing took.
+pub(crate) fn print_timing(name: &str, elapsed: Duration, console: &mut Console) -> io::Result<()> {
+    writeln!(console.err, "{name:<24} {:>9.1} ms", elapsed.as_secs_f64() * 1e3)
 }
 
 /// Views that are named among the timings.

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use advisor::{EvidenceQuery, Problem, RuleQuery, RuleSet, RuleSource, StatedQuery, shipped_rules};
+use advisor::{EvidenceQuery, Problem, RuleFiles, RuleQuery, RuleSet, RuleSource, shipped_rules};
 use analyses::{Params, QueryMistake, Session};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
@@ -40,7 +40,8 @@ pub fn load_only(sources: &[RuleSource]) -> Result<RuleSet, Vec<Problem>> {
     let mut metrics = analyses::catalog().metrics();
     metrics.extend(analyses::diff::metrics());
     let mut problems = Vec::new();
-    for stated in StatedQuery::of(sources) {
+    let files = RuleFiles::read(sources);
+    for stated in files.queries() {
         match plan(&stated.query) {
             Ok(columns) => metrics.push(stated.query.metric(columns)),
             Err(mistake) => {
@@ -49,7 +50,7 @@ pub fn load_only(sources: &[RuleSource]) -> Result<RuleSet, Vec<Problem>> {
             }
         }
     }
-    match RuleSet::load(sources, &metrics) {
+    match files.load(&metrics) {
         Ok(rules) if problems.is_empty() => Ok(rules),
         Ok(_) => Err(problems),
         Err(more) => {

@@ -4,14 +4,14 @@ use proptest::prelude::*;
 
 use super::report::{run, tables};
 use super::{metrics, source};
-use crate::{RuleSet, RuleSource, StatedQuery, advise, shipped_rules};
+use crate::{RuleFiles, RuleSet, RuleSource, advise, shipped_rules};
 
 /// Reads a file after the shipped ones, and uses what comes of it as far as that goes.
 fn take(text: &str) {
     let mut sources: Vec<RuleSource> = shipped_rules();
     sources.push(source("mutated.toml", text));
     let len = text.len();
-    for stated in StatedQuery::of(&sources) {
+    for stated in RuleFiles::read(&sources).queries() {
         let problem = stated.problem(&sources, Some(2), "m".to_owned(), None);
         assert!(problem.span.end <= sources.iter().map(|s| s.text.len()).max().unwrap());
     }

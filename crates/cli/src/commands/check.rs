@@ -6,7 +6,7 @@ use trace_advisor::{Checked, Report};
 use crate::args::Check;
 use crate::failure::helped;
 use crate::render::report;
-use crate::run::{self, keep, options, print_timings, warn};
+use crate::run::{self, keep, options, print_timings, warn_about};
 use crate::{Console, Exit, baseline, output, rule_files};
 
 pub(crate) fn run(args: &Check, console: &mut Console) -> anyhow::Result<Exit> {
@@ -60,11 +60,7 @@ pub(crate) fn run(args: &Check, console: &mut Console) -> anyhow::Result<Exit> {
 /// What could not be read, on stderr.
 fn warnings(reports: &[Report], console: &mut Console) -> anyhow::Result<()> {
     for warning in reports.iter().flat_map(|r| &r.warnings) {
-        let place =
-            if warning.file.is_empty() { String::new() } else { format!("{}: ", warning.file) };
-        let times =
-            if warning.count > 1 { format!(" ({} times)", warning.count) } else { String::new() };
-        warn(&format!("{place}{}{times}", warning.message), console)?;
+        warn_about(&warning.file, &warning.message, warning.count, console)?;
     }
     Ok(())
 }

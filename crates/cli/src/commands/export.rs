@@ -7,7 +7,7 @@ use trace_advisor::ingest::{self, Location};
 use crate::args::Export;
 use crate::progress::Bar;
 use crate::render::value::thousands;
-use crate::run::{ingest_options, warn_of};
+use crate::run::{ingest_options, print_timing, warn_of};
 use crate::{Console, Exit, output};
 
 pub(crate) fn run(args: &Export, console: &mut Console) -> anyhow::Result<Exit> {
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Export, console: &mut Console) -> anyhow::Result<Exit> 
         exported.json_bytes as f64 / 1e6,
     )?;
     if args.timings {
-        writeln!(console.err, "{:<8} {:>9.1} ms", "export", start.elapsed().as_secs_f64() * 1e3)?;
+        print_timing("export", start.elapsed(), console)?;
     }
     Ok(Exit::Clean)
 }
