@@ -27,6 +27,7 @@
 
 mod catalog;
 mod columns;
+mod ctes;
 mod devices;
 pub mod diff;
 mod error;
@@ -43,6 +44,7 @@ mod selection;
 mod session;
 mod topics;
 mod unfold;
+mod windows;
 
 pub use catalog::{Catalog, catalog};
 pub use datafusion;

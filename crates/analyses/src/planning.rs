@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{TransformedResult, TreeNode};
 use datafusion::execution::SessionState;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_expr::{Distribution, LexOrdering};
@@ -22,6 +23,8 @@ use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, replace_children_if_necessary,
 };
+
+use crate::windows;
 
 /// Rules that no view needs: for forms of SQL that views do not use, and rewrites that make little difference
 /// over tables in memory.
@@ -47,21 +50,48 @@ const NOT_FOR_VIEWS: [&str; 15] = [
 const PHYSICAL: [&str; 4] =
     ["CombinePartialFinalAggregate", "OptimizeAggregateOrder", "LimitPushdown", "SanityCheckPlan"];
 
-/// `full` with what views need only.
-pub(crate) fn for_views(full: &SessionState) -> SessionState {
+/// `full` with what views need only. Where memory is no matter, window functions are computed [by column](windows).
+pub(crate) fn for_views(full: &SessionState, is_in_memory: bool) -> SessionState {
     let rules = full.optimizers().iter().filter(|r| !NOT_FOR_VIEWS.contains(&r.name())).cloned();
     let mut config = full.config().clone();
     config.options_mut().optimizer.max_passes = 1;
     let builder = SessionStateBuilder::new_from_existing(full.clone())
         .with_config(config)
         .with_optimizer_rules(rules.collect());
+    let all = full.physical_optimizers();
+    let mut physical: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = Vec::new();
     if full.config().target_partitions() > 1 {
-        return builder.build();
+        physical.extend(all.iter().cloned());
+    } else {
+        physical.push(Arc::new(OneStream));
+        physical.extend(all.iter().filter(|r| PHYSICAL.contains(&r.name())).cloned());
     }
-    let mut physical: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = vec![Arc::new(OneStream)];
-    let kept = full.physical_optimizers().iter().filter(|r| PHYSICAL.contains(&r.name()));
-    physical.extend(kept.cloned());
+    if is_in_memory {
+        physical.push(Arc::new(ByColumn));
+    }
     builder.with_physical_optimizer_rules(physical).build()
+}
+
+/// Computes window functions by column.
+#[derive(Debug)]
+struct ByColumn;
+
+impl PhysicalOptimizerRule for ByColumn {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(windows::by_column).data()
+    }
+
+    fn name(&self) -> &'static str {
+        "by_column"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
 }
 
 /// Makes a plan for one core executable, from its leaves up: merges streams and sorts where an operator asks for

@@ -2,9 +2,11 @@
 //! query reads it.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::AtomicBool;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -18,13 +20,15 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, SortExpr, ident};
 use datafusion::physical_plan::collect;
 use datafusion::scalar::ScalarValue;
+use datafusion::sql::parser::Statement;
 use tokio::sync::OnceCell;
 use trace_model::RecordBatch;
 use trace_model::tables::TABLES;
 
 use crate::catalog::Catalog;
+use crate::ctes;
 use crate::module::Module;
-use crate::native::{Inputs, Native};
+use crate::native::Inputs;
 use crate::params::Params;
 
 /// The one schema of a session.
@@ -33,9 +37,15 @@ pub(crate) struct Schema {
     tables: BTreeMap<&'static str, Arc<dyn TableProvider>>,
     views: BTreeMap<&'static str, Slot>,
     params: HashMap<String, ScalarValue>,
+    /// What queries of views read more than once is held in memory.
+    holds_parts: bool,
+    /// What queries hold at the moment.
+    parts: Mutex<HashMap<String, Arc<MemTable>>>,
+    /// How many queries were split.
+    splits: AtomicUsize,
     /// What views are planned with. It holds this schema.
     state: OnceLock<Weak<SessionState>>,
-    /// What the queries of views took, or their Rust, without what they read.
+    /// How long a core worked for each view, without what it reads.
     times: Mutex<Vec<(&'static str, Duration)>>,
 }
 
@@ -67,6 +77,7 @@ impl Schema {
         catalog: &'static Catalog,
         tables: BTreeMap<&'static str, Arc<dyn TableProvider>>,
         params: &Params,
+        holds_parts: bool,
     ) -> Self {
         let views = catalog.modules().iter().map(|m| (m.name.as_str(), Slot::default())).collect();
         let params = catalog
@@ -75,7 +86,17 @@ impl Schema {
             .flat_map(|m| &m.params)
             .map(|p| (p.name.clone(), p.scalar(params.get(&p.name))))
             .collect();
-        Self { catalog, tables, views, params, state: OnceLock::new(), times: Mutex::default() }
+        Self {
+            catalog,
+            tables,
+            views,
+            params,
+            holds_parts,
+            parts: Mutex::default(),
+            splits: AtomicUsize::new(0),
+            state: OnceLock::new(),
+            times: Mutex::default(),
+        }
     }
 
     /// Must be called once, before the first query.
@@ -85,7 +106,11 @@ impl Schema {
 
     /// Plans a query; placeholders become the values of parameters.
     pub(crate) async fn plan(&self, state: &SessionState, sql: &str) -> Result<LogicalPlan> {
-        let plan = state.create_logical_plan(sql).await?;
+        self.plan_parsed(state, parse(state, sql)?).await
+    }
+
+    async fn plan_parsed(&self, state: &SessionState, query: Statement) -> Result<LogicalPlan> {
+        let plan = state.statement_to_plan(query).await?;
         plan.with_param_values(ParamValues::from(self.params.clone()))
     }
 
@@ -134,7 +159,11 @@ impl Schema {
                 return Ok(View::Rows(self.execute(module).await?));
             }
             let state = self.state()?;
-            let plan = self.plan(&state, &module.text).await?;
+            let query = parse(&state, &module.text)?;
+            if self.holds_parts && ctes::repeats(&query) {
+                return Ok(View::Rows(self.execute(module).await?));
+            }
+            let plan = self.plan_parsed(&state, query).await?;
             Ok(View::Query(Arc::new(ViewTable::new(plan, Some(module.text.clone())))))
         };
         slot.view.get_or_try_init(create).await.map_err(|e| in_module(module, e))
@@ -143,70 +172,133 @@ impl Schema {
     async fn execute(&self, module: &'static Module) -> Result<Rows> {
         let state = self.state()?;
         if let Some(native) = module.native {
-            let inputs = self.inputs(&state, native).await?;
+            let mut worked = Duration::ZERO;
+            let mut batches = BTreeMap::new();
+            for &(name, sql) in native.reads {
+                let Rows { schema, batches: rows } =
+                    self.compute(&state, sql, &[], &mut worked).await?;
+                batches.insert(name, concat_batches(&schema, &rows)?);
+            }
             let start = Instant::now();
-            let batch = (native.compute)(&inputs)?;
-            self.took(module, start);
+            let batch = (native.compute)(&Inputs { batches, params: &self.params })?;
+            self.worked(module, worked + start.elapsed());
             return Ok(Rows { schema: batch.schema(), batches: vec![batch] });
         }
-        let plan = self.plan(&state, &module.text).await?;
-        let start = Instant::now();
-        let rows = run(&state, in_order(plan, module)?).await?;
-        self.took(module, start);
+        let mut worked = Duration::ZERO;
+        let rows = self.compute(&state, &module.text, &module.order, &mut worked).await?;
+        self.worked(module, worked);
         Ok(rows)
     }
 
-    fn took(&self, module: &'static Module, start: Instant) {
-        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
-        times.push((&module.name, start.elapsed()));
+    /// The rows of a query of ours, by these columns. What it reads more than once is computed once, where memory
+    /// allows that.
+    async fn compute(
+        &self,
+        state: &SessionState,
+        sql: &str,
+        order: &[String],
+        worked: &mut Duration,
+    ) -> Result<Rows> {
+        let mut query = parse(state, sql)?;
+        let mut held = Vec::new();
+        if self.holds_parts && ctes::repeats(&query) {
+            let prefix = format!("#{}", self.splits.fetch_add(1, Relaxed));
+            let split = ctes::split(query, &prefix);
+            query = split.rest;
+            for (name, part) in split.parts {
+                let plan = self.plan_parsed(state, part).await?;
+                let table = run(state, plan, worked).await?.into_table()?;
+                held.push(Held::new(self, name, table));
+            }
+        }
+        let plan = self.plan_parsed(state, query).await?;
+        run(state, in_order(plan, order)?, worked).await
     }
 
-    /// What the query of each view took so far, or its Rust, without the rows of other views that it reads; views that
-    /// are only part of other queries are not in here.
+    fn worked(&self, module: &'static Module, time: Duration) {
+        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        times.push((&module.name, time));
+    }
+
+    /// How long a core worked for each view so far, without the views that it reads; those that are only part of other
+    /// queries are not in here.
     pub(crate) fn times(&self) -> Vec<(&'static str, Duration)> {
         self.times.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashMap<String, Arc<MemTable>>> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> Result<Arc<SessionState>> {
         let state = self.state.get().and_then(Weak::upgrade);
         state.ok_or_else(|| plan_datafusion_err!("the session is closed"))
     }
-
-    async fn inputs(&self, state: &SessionState, native: &'static Native) -> Result<Inputs<'_>> {
-        let mut batches = BTreeMap::new();
-        for &(name, sql) in native.reads {
-            let plan = self.plan(state, sql).await?;
-            batches.insert(name, read(state, plan).await?);
-        }
-        Ok(Inputs { batches, params: &self.params })
-    }
 }
 
-/// All rows of `plan` as one batch.
-async fn read(state: &SessionState, plan: LogicalPlan) -> Result<RecordBatch> {
-    let Rows { schema, batches } = run(state, plan).await?;
-    Ok(concat_batches(&schema, &batches)?)
+fn parse(state: &SessionState, sql: &str) -> Result<Statement> {
+    state.sql_to_statement(sql, &state.config_options().sql_parser.dialect)
 }
 
 /// The rows of `plan`, and their schema. What a column may hold is known better to the physical plan
-/// than to the logical one.
-pub(crate) async fn run(state: &SessionState, plan: LogicalPlan) -> Result<Rows> {
+/// than to the logical one. What a core works for that is added to `worked`, without the time in which it does
+/// something else.
+pub(crate) async fn run(
+    state: &SessionState,
+    plan: LogicalPlan,
+    worked: &mut Duration,
+) -> Result<Rows> {
     let context = state.task_ctx();
-    let plan = state.create_physical_plan(&plan).await?;
-    let schema = plan.schema();
-    Ok(Rows { schema, batches: collect(plan, context).await? })
+    let rows = async {
+        let plan = state.create_physical_plan(&plan).await?;
+        let schema = plan.schema();
+        Ok(Rows { schema, batches: collect(plan, context).await? })
+    };
+    let mut rows = pin!(rows);
+    poll_fn(|context| {
+        let start = Instant::now();
+        let polled = rows.as_mut().poll(context);
+        *worked += start.elapsed();
+        polled
+    })
+    .await
 }
 
-/// `plan` with its rows in the order that the module declares.
-fn in_order(plan: LogicalPlan, module: &Module) -> Result<LogicalPlan> {
-    if module.order.is_empty() {
+/// `plan` with its rows by these columns.
+fn in_order(plan: LogicalPlan, order: &[String]) -> Result<LogicalPlan> {
+    if order.is_empty() {
         return Ok(plan);
     }
-    LogicalPlanBuilder::from(plan).sort(order(module))?.build()
+    LogicalPlanBuilder::from(plan).sort(sorts(order))?.build()
 }
 
-fn order(module: &Module) -> Vec<SortExpr> {
-    module.order.iter().map(|column| ident(column).sort(true, false)).collect()
+fn sorts(order: &[String]) -> Vec<SortExpr> {
+    order.iter().map(|column| ident(column).sort(true, false)).collect()
+}
+
+impl Rows {
+    fn into_table(self) -> Result<MemTable> {
+        MemTable::try_new(self.schema, vec![self.batches])
+    }
+}
+
+/// A table that a query holds until it ends.
+struct Held<'a> {
+    schema: &'a Schema,
+    name: String,
+}
+
+impl<'a> Held<'a> {
+    fn new(schema: &'a Schema, name: String, table: MemTable) -> Self {
+        schema.held().insert(name.clone(), Arc::new(table));
+        Self { schema, name }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.schema.held().remove(&self.name);
+    }
 }
 
 impl std::fmt::Debug for Schema {
@@ -226,15 +318,17 @@ impl SchemaProvider for Schema {
         if let Some(table) = self.tables.get(name) {
             return Ok(Some(Arc::clone(table)));
         }
-        let Some(module) = self.catalog.find(name) else { return Ok(None) };
+        let Some(module) = self.catalog.find(name) else {
+            return Ok(self.held().get(name).map(|table| Arc::clone(table) as _));
+        };
         Ok(Some(match self.view(module).await? {
             View::Query(query) => Arc::clone(query) as _,
-            View::Rows(Rows { schema, batches }) => {
-                let table = MemTable::try_new(Arc::clone(schema), vec![batches.clone()])?;
+            View::Rows(rows) => {
+                let table = rows.clone().into_table()?;
                 Arc::new(if module.order.is_empty() {
                     table
                 } else {
-                    table.with_sort_order(vec![order(module)])
+                    table.with_sort_order(vec![sorts(&module.order)])
                 })
             }
         }))
@@ -248,7 +342,9 @@ impl SchemaProvider for Schema {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.tables.contains_key(name) || self.views.contains_key(name)
+        self.tables.contains_key(name)
+            || self.views.contains_key(name)
+            || self.held().contains_key(name)
     }
 }
 

@@ -76,16 +76,17 @@ impl Session {
         let rows: usize = TABLES.iter().map(|t| tables.rows(t.name)).sum();
         let partitions = if rows < ROWS_WORTH_SPLITTING { 1 } else { cores };
 
+        let is_loaded = matches!(tables, Tables::Loaded(_));
         let mut providers: BTreeMap<&'static str, Arc<dyn TableProvider>> = BTreeMap::new();
         for &spec in TABLES {
             providers.insert(spec.name, tables.provider(spec, partitions).map_err(Error::Query)?);
         }
-        let schema = Arc::new(Schema::new(catalog, providers, &params));
+        let schema = Arc::new(Schema::new(catalog, providers, &params, is_loaded));
         let environment = environment(&tables, memory_bytes).map_err(Error::Query)?;
         let context = context(partitions, environment, &schema).map_err(Error::Query)?;
-        let views = Arc::new(planning::for_views(&context.state()));
+        let views = Arc::new(planning::for_views(&context.state(), is_loaded));
         schema.set_state(&views);
-        let views_at_once = if matches!(tables, Tables::Loaded(_)) { usize::MAX } else { 1 };
+        let views_at_once = if is_loaded { usize::MAX } else { 1 };
         Ok(Self { context, _views: views, schema, catalog, runtime, views_at_once })
     }
 
@@ -115,8 +116,11 @@ impl Session {
             .with_allow_dml(false)
             .with_allow_statements(false);
         read_only.verify_plan(&plan).map_err(|e| Error::NotReadOnly(e.strip_backtrace()))?;
-        self.block_on(async move { Ok(with_schema(run(&context.state(), plan).await?)) })
-            .map_err(error)
+        let rows = async move {
+            let mut worked = Duration::ZERO;
+            run(&context.state(), plan, &mut worked).await.map(with_schema)
+        };
+        self.block_on(rows).map_err(error)
     }
 
     /// The rows of views, ready for rules; in the order asked for. Views run side by side.
@@ -139,8 +143,7 @@ impl Session {
         Ok(tables)
     }
 
-    /// What the query of each view took so far, or its Rust, without the rows of other views that it reads. Views run
-    /// side by side, so the sum may be more than the time that passed.
+    /// How long a core worked for each view so far, without the views that it reads.
     pub fn view_times(&self) -> Vec<(&'static str, Duration)> {
         self.schema.times()
     }
