@@ -31,7 +31,8 @@
 --! shaped_ratio = { doc = "share of kernel_ns whose operators say the shapes of their inputs (record_shapes=True)", unit = "ratio", metric = "device" }
 -- Kernels with the same name, grid, block and input shapes do the same work, most of the time: not where the work
 -- depends on the data (sorting, attention over lengths). Grids alone do not tell products of different depth apart, so
--- that variation is judged only where shapes are known. Communication is left out, as it waits for others.
+-- that variation is judged only where shapes are known. Communication is left out, as it waits for others. What starts
+-- at the moment at which communication starts or ends runs beside it.
 WITH points AS (
     SELECT rank, device, ts_ns, 0 AS turn, CASE WHEN kind = 'communication' THEN 1 ELSE 0 END AS delta, CASE WHEN kind = 'computation' THEN event_id END AS event_id
     FROM device_work
@@ -42,7 +43,7 @@ WITH points AS (
 beside AS (
     SELECT
         rank, event_id,
-        sum(delta) OVER (PARTITION BY rank, device ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) > 0 AS is_beside
+        sum(delta) OVER (PARTITION BY rank, device ORDER BY ts_ns, turn, delta DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) > 0 AS is_beside
     FROM points
 ),
 runs AS (

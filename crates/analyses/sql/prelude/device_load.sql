@@ -12,7 +12,8 @@
 --! activity_count = { doc = "kernels, copies and fills that run", unit = "count" }
 --! blocks_per_sm = { doc = "blocks over SMs, added up over the kernels that run", unit = "number" }
 -- The whole recording, unlike device_activities: as in TensorBoard's plugin, its windows come from
--- the complete steps. Steps do not overlap, so that a running sum of step numbers is the step.
+-- the complete steps. Steps do not overlap, so that a running sum of step numbers is the step. Blocks are
+-- floats: what happens at one moment is added in one order.
 WITH work AS (
     SELECT
         rank, device, ts_ns, end_ns,
@@ -43,7 +44,7 @@ running AS (
         sum(activities) OVER w AS activity_count,
         sum(blocks_per_sm) OVER w AS blocks_per_sm
     FROM points
-    WINDOW w AS (PARTITION BY rank, device ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    WINDOW w AS (PARTITION BY rank, device ORDER BY ts_ns, activities, kernels, blocks_per_sm ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
 )
 SELECT
     rank, device, ts_ns, dur_ns,
