@@ -136,7 +136,7 @@ impl<'s> Checker<'_, '_, '_, 's> {
 
     fn what_if(&mut self, name: &Text<'_>, metrics: &[MetricSpec]) -> Option<MetricSpec> {
         let fits = |m: &&MetricSpec| m.scope == Scope::Rank && m.unit == Unit::Ratio;
-        if let Some(metric) = metrics.iter().find(|m| m.name() == name.text).filter(fits) {
+        if let Some(metric) = metrics.iter().find(|m| m.is_named(name.text)).filter(fits) {
             return Some(metric.clone());
         }
         let names: Vec<String> = metrics.iter().filter(fits).map(MetricSpec::name).collect();
@@ -155,7 +155,7 @@ impl<'s> Checker<'_, '_, '_, 's> {
     ) -> Option<MetricSpec> {
         let name = layered.last_text(|t| t.source.as_ref())?;
         let fits = |m: &&MetricSpec| m.scope == Scope::Line;
-        if let Some(metric) = metrics.iter().find(|m| m.name() == name.text).filter(fits) {
+        if let Some(metric) = metrics.iter().find(|m| m.is_named(name.text)).filter(fits) {
             return Some(metric.clone());
         }
         let names: Vec<String> = metrics.iter().filter(fits).map(MetricSpec::name).collect();

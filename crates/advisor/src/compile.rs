@@ -171,7 +171,7 @@ impl Compiler<'_, '_> {
     }
 
     fn named_metric(&mut self, name: &Text<'_>, metrics: &[MetricSpec]) -> Option<MetricSpec> {
-        if let Some(spec) = metrics.iter().find(|m| m.name() == name.text) {
+        if let Some(spec) = metrics.iter().find(|m| m.is_named(name.text)) {
             return Some(spec.clone());
         }
         let names: Vec<String> = metrics.iter().map(MetricSpec::name).collect();

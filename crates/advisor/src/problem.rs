@@ -106,8 +106,8 @@ impl<'a> Problems<'a> {
 fn line_column(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |i| i + 1);
-    // By bytes: many times faster, and asked of every rule.
-    let lines = before.bytes().filter(|&byte| byte == b'\n').count();
+    // Asked of every rule and every test in it.
+    let lines = memchr::memchr_iter(b'\n', before.as_bytes()).count();
     (lines + 1, before[line_start..].chars().count() + 1)
 }
 

@@ -113,6 +113,11 @@ impl MetricSpec {
     pub fn name(&self) -> String {
         format!("{}.{}", self.view, self.column)
     }
+
+    /// Whether it is `view.column` that `name` says.
+    pub fn is_named(&self, name: &str) -> bool {
+        name.split_once('.') == Some((&self.view, &self.column))
+    }
 }
 
 /// The rows of one view, for rules to judge.
