@@ -1,5 +1,5 @@
 //! What a query names in `WITH` and reads more than once. DataFusion puts the text of a common table expression in
-//! place of each mention, plans it anew and computes it anew; for views it is computed once, as in PostgreSQL.
+//! place of each mention, plans it anew and computes it anew; for views it is computed once, as in `PostgreSQL`.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -158,7 +158,6 @@ fn plain(name: &ObjectName) -> Option<&Ident> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use datafusion::sql::parser::DFParser;
 

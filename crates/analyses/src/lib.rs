@@ -44,7 +44,7 @@ mod selection;
 mod session;
 mod topics;
 mod unfold;
-mod windows;
+mod whole;
 
 pub use catalog::{Catalog, catalog};
 pub use datafusion;

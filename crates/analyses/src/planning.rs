@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{TransformedResult, TreeNode};
 use datafusion::execution::SessionState;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_expr::{Distribution, LexOrdering};
@@ -24,7 +23,7 @@ use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, replace_children_if_necessary,
 };
 
-use crate::windows;
+use crate::whole::whole;
 
 /// Rules that no view needs: for forms of SQL that views do not use, and rewrites that make little difference
 /// over tables in memory.
@@ -46,58 +45,43 @@ const NOT_FOR_VIEWS: [&str; 15] = [
     "common_sub_expression_eliminate",
 ];
 
-/// Physical rules that plans of one stream need besides [`OneStream`].
-const PHYSICAL: [&str; 4] =
-    ["CombinePartialFinalAggregate", "OptimizeAggregateOrder", "LimitPushdown", "SanityCheckPlan"];
+/// Physical rules that plans of one stream need besides [`OneStream`]. That a plan is sound is looked at where tests run,
+/// which plan every view.
+const PHYSICAL: &[&str] = if cfg!(debug_assertions) {
+    &["CombinePartialFinalAggregate", "SanityCheckPlan"]
+} else {
+    &["CombinePartialFinalAggregate"]
+};
 
-/// `full` with what views need only. Where memory is no matter, window functions are computed [by column](windows).
+/// `full` with what views need only. Where all is in memory, views run side by side rather than split over cores, and
+/// operators work on all of their rows.
 pub(crate) fn for_views(full: &SessionState, is_in_memory: bool) -> SessionState {
     let rules = full.optimizers().iter().filter(|r| !NOT_FOR_VIEWS.contains(&r.name())).cloned();
     let mut config = full.config().clone();
     config.options_mut().optimizer.max_passes = 1;
+    if is_in_memory {
+        config.options_mut().execution.target_partitions = 1;
+    }
+    let is_split = config.target_partitions() > 1;
     let builder = SessionStateBuilder::new_from_existing(full.clone())
         .with_config(config)
         .with_optimizer_rules(rules.collect());
-    let all = full.physical_optimizers();
-    let mut physical: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = Vec::new();
-    if full.config().target_partitions() > 1 {
-        physical.extend(all.iter().cloned());
-    } else {
-        physical.push(Arc::new(OneStream));
-        physical.extend(all.iter().filter(|r| PHYSICAL.contains(&r.name())).cloned());
+    if is_split {
+        return builder.build();
     }
-    if is_in_memory {
-        physical.push(Arc::new(ByColumn));
-    }
+    let mut physical: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> =
+        vec![Arc::new(OneStream { is_in_memory })];
+    let kept = full.physical_optimizers().iter().filter(|r| PHYSICAL.contains(&r.name()));
+    physical.extend(kept.cloned());
     builder.with_physical_optimizer_rules(physical).build()
-}
-
-/// Computes window functions by column.
-#[derive(Debug)]
-struct ByColumn;
-
-impl PhysicalOptimizerRule for ByColumn {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(windows::by_column).data()
-    }
-
-    fn name(&self) -> &'static str {
-        "by_column"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
 }
 
 /// Makes a plan for one core executable, from its leaves up: merges streams and sorts where an operator asks for
 /// it, and builds hash tables of the side that is likely to be shorter.
 #[derive(Debug)]
-struct OneStream;
+struct OneStream {
+    is_in_memory: bool,
+}
 
 impl PhysicalOptimizerRule for OneStream {
     fn optimize(
@@ -105,7 +89,7 @@ impl PhysicalOptimizerRule for OneStream {
         plan: Arc<dyn ExecutionPlan>,
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(settle(plan)?.0)
+        Ok(self.settle(plan)?.0)
     }
 
     fn name(&self) -> &'static str {
@@ -117,43 +101,50 @@ impl PhysicalOptimizerRule for OneStream {
     }
 }
 
-/// The plan, executable, and how many rows it may give.
-fn settle(plan: Arc<dyn ExecutionPlan>) -> Result<(Arc<dyn ExecutionPlan>, f64)> {
-    let mut children = Vec::with_capacity(plan.children().len());
-    let mut rows = Vec::with_capacity(plan.children().len());
-    for child in plan.children() {
-        let (child, count) = settle(Arc::clone(child))?;
-        children.push(child);
-        rows.push(count);
-    }
-    let estimate = estimate(plan.as_ref(), &rows)?;
-    let wants = plan.input_distribution_requirements().into_per_child();
-    let orders = plan.required_input_ordering();
-    let swaps = plan.downcast_ref::<HashJoinExec>().is_some_and(|join| {
-        join.join_type().supports_swap() && !join.null_aware && rows[0] > rows[1]
-    });
-    for (i, (wanted, order)) in wants.into_iter().zip(orders).enumerate() {
-        if swaps || !matches!(wanted, Distribution::UnspecifiedDistribution) {
-            merge(&mut children[i]);
+impl OneStream {
+    /// The plan, executable, and how many rows it may give.
+    fn settle(&self, plan: Arc<dyn ExecutionPlan>) -> Result<(Arc<dyn ExecutionPlan>, f64)> {
+        let mut children = Vec::with_capacity(plan.children().len());
+        let mut rows = Vec::with_capacity(plan.children().len());
+        for child in plan.children() {
+            let (child, count) = self.settle(Arc::clone(child))?;
+            children.push(child);
+            rows.push(count);
         }
-        let Some(order) = order.map(|order| order.first().clone()) else { continue };
-        if !children[i].equivalence_properties().ordering_satisfy_requirement(order.clone())? {
-            let child = Arc::clone(&children[i]);
-            let is_split = child.output_partitioning().partition_count() > 1;
-            let sort = SortExec::new(LexOrdering::from(order), child);
-            children[i] = Arc::new(sort.with_preserve_partitioning(is_split));
+        let estimate = estimate(plan.as_ref(), &rows)?;
+        let wants = plan.input_distribution_requirements().into_per_child();
+        let orders = plan.required_input_ordering();
+        let swaps = plan.downcast_ref::<HashJoinExec>().is_some_and(|join| {
+            join.join_type().supports_swap() && !join.null_aware && rows[0] > rows[1]
+        });
+        for (i, (wanted, order)) in wants.into_iter().zip(orders).enumerate() {
+            if swaps || !matches!(wanted, Distribution::UnspecifiedDistribution) {
+                merge(&mut children[i]);
+            }
+            let Some(order) = order.map(|order| order.first().clone()) else { continue };
+            if !children[i].equivalence_properties().ordering_satisfy_requirement(order.clone())? {
+                let child = Arc::clone(&children[i]);
+                let is_split = child.output_partitioning().partition_count() > 1;
+                let sort = SortExec::new(LexOrdering::from(order), child);
+                children[i] = self.whole(Arc::new(sort.with_preserve_partitioning(is_split)));
+            }
+        }
+        let plan = replace_children_if_necessary(plan, children)?;
+        if let Some(sort) = plan.downcast_ref::<SortExec>()
+            && sort.fetch().is_none()
+            && sort.input().equivalence_properties().ordering_satisfy(sort.expr().clone())?
+        {
+            return Ok((Arc::clone(sort.input()), estimate));
+        }
+        match plan.downcast_ref::<HashJoinExec>() {
+            Some(join) if swaps => Ok((join.swap_inputs(PartitionMode::CollectLeft)?, estimate)),
+            _ => Ok((self.whole(plan), estimate)),
         }
     }
-    let plan = replace_children_if_necessary(plan, children)?;
-    if let Some(sort) = plan.downcast_ref::<SortExec>()
-        && sort.fetch().is_none()
-        && sort.input().equivalence_properties().ordering_satisfy(sort.expr().clone())?
-    {
-        return Ok((Arc::clone(sort.input()), estimate));
-    }
-    match plan.downcast_ref::<HashJoinExec>() {
-        Some(join) if swaps => Ok((join.swap_inputs(PartitionMode::CollectLeft)?, estimate)),
-        _ => Ok((plan, estimate)),
+
+    /// What stands in for an operator that may have all of its rows at once.
+    fn whole(&self, plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        if self.is_in_memory { whole(plan) } else { plan }
     }
 }
 

@@ -106,11 +106,21 @@ impl Schema {
 
     /// Plans a query; placeholders become the values of parameters.
     pub(crate) async fn plan(&self, state: &SessionState, sql: &str) -> Result<LogicalPlan> {
-        self.plan_parsed(state, parse(state, sql)?).await
+        self.plan_parsed(state, parse(state, sql)?, sql).await
     }
 
-    async fn plan_parsed(&self, state: &SessionState, query: Statement) -> Result<LogicalPlan> {
+    /// Plans a query, or a part of it; `sql` is all of its text.
+    async fn plan_parsed(
+        &self,
+        state: &SessionState,
+        query: Statement,
+        sql: &str,
+    ) -> Result<LogicalPlan> {
         let plan = state.statement_to_plan(query).await?;
+        // Looking for placeholders takes as long as parsing, and few views have any.
+        if !sql.contains('$') {
+            return Ok(plan);
+        }
         plan.with_param_values(ParamValues::from(self.params.clone()))
     }
 
@@ -163,7 +173,7 @@ impl Schema {
             if self.holds_parts && ctes::repeats(&query) {
                 return Ok(View::Rows(self.execute(module).await?));
             }
-            let plan = self.plan_parsed(&state, query).await?;
+            let plan = self.plan_parsed(&state, query, &module.text).await?;
             Ok(View::Query(Arc::new(ViewTable::new(plan, Some(module.text.clone())))))
         };
         slot.view.get_or_try_init(create).await.map_err(|e| in_module(module, e))
@@ -206,12 +216,12 @@ impl Schema {
             let split = ctes::split(query, &prefix);
             query = split.rest;
             for (name, part) in split.parts {
-                let plan = self.plan_parsed(state, part).await?;
+                let plan = self.plan_parsed(state, part, sql).await?;
                 let table = run(state, plan, worked).await?.into_table()?;
                 held.push(Held::new(self, name, table));
             }
         }
-        let plan = self.plan_parsed(state, query).await?;
+        let plan = self.plan_parsed(state, query, sql).await?;
         run(state, in_order(plan, order)?, worked).await
     }
 

@@ -26,8 +26,7 @@ use crate::planning;
 use crate::scan::ScannedTable;
 use crate::schema::{Rows, Schema, module_of, run};
 
-/// Below this many rows, splitting one query over cores costs more than it gains: views run side by
-/// side instead.
+/// Below this many rows, splitting one query over cores costs more than it gains.
 const ROWS_WORTH_SPLITTING: usize = 2_000_000;
 
 /// What queries get at least, whatever the limit: with less, sorts cannot even begin to spill.
@@ -65,7 +64,8 @@ impl Session {
 
     /// Opens tables for queries that may use so much memory, tables included: what sorts and joins hold beyond it
     /// goes to files in the folder for temporary ones, or, if they cannot do with less, fails the query. The limit does
-    /// not hold for what native views read, nor for the rows of views that others read.
+    /// not hold for what native views read, nor for the rows of views that others read; nor, over tables that are loaded, for
+    /// what window functions and sorts of views hold.
     #[expect(clippy::needless_pass_by_value, reason = "the tables are the session's from here on")]
     pub fn open(tables: Tables, memory_bytes: Option<u64>, params: Params) -> Result<Self> {
         let catalog = catalog();

@@ -30,7 +30,7 @@ SELECT
     max(next_dur_ns) AS next_dur_ns,
     max(launch) AS launch,
     max(step) AS step,
-    first_value(cause ORDER BY dur_ns DESC, ts_ns) AS cause,
+    first_value(CAST(cause AS VARCHAR) ORDER BY dur_ns DESC, ts_ns) AS cause,
     sum(CASE WHEN cause = 'data_loading' THEN dur_ns ELSE 0 END) AS dataloader_ns,
     sum(CASE WHEN cause = 'synchronisation' THEN dur_ns ELSE 0 END) AS sync_ns,
     sum(CASE WHEN cause NOT IN ('data_loading', 'synchronisation') AND side IN ('host', 'launch') THEN dur_ns ELSE 0 END) AS host_ns,

@@ -21,14 +21,20 @@ pub(super) const COLLECTIVES: (&str, &str) = (
      ORDER BY rank, collective",
 );
 pub(super) const RANKS: (&str, &str) = ("ranks", "SELECT rank, clock FROM ranks ORDER BY rank");
-pub(super) const PHASES: (&str, &str) =
-    ("phases", "SELECT rank, phase, ts_ns, dur_ns FROM host_phases ORDER BY rank, ts_ns");
+/// What hosts are at. A rank alone is late for nobody.
+pub(super) const PHASES: (&str, &str) = (
+    "phases",
+    "SELECT rank, phase, ts_ns, dur_ns
+     FROM host_phases
+     WHERE (SELECT count(*) FROM ranks) > 1
+     ORDER BY rank, ts_ns",
+);
 /// Where a device computes, as stretches that do not overlap.
 pub(super) const BUSY: (&str, &str) = (
     "busy",
     "SELECT rank, ts_ns, dur_ns
      FROM activity_segments
-     WHERE computation_count > 0
+     WHERE computation_count > 0 AND (SELECT count(*) FROM ranks) > 1
      ORDER BY rank, ts_ns",
 );
 

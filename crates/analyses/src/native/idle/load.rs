@@ -163,6 +163,33 @@ enum Of {
     Wait,
 }
 
+/// Where events that come mostly in order of time are among the stretches of their thread.
+struct Place<'a> {
+    lane: Option<(i64, i64)>,
+    spans: &'a [(i64, i64)],
+    /// The first stretch that ends after the event starts: a wait that ends where a gap begins belongs to it.
+    first: usize,
+}
+
+impl<'a> Place<'a> {
+    fn go_to(
+        &mut self,
+        lane: (i64, i64),
+        ts: i64,
+        asked: &'a HashMap<(i64, i64), Vec<(i64, i64)>>,
+    ) {
+        let is_behind = self.first > 0 && self.spans[self.first - 1].1 > ts;
+        if self.lane != Some(lane) || is_behind {
+            self.lane = Some(lane);
+            self.spans = asked.get(&lane).map_or(&[], Vec::as_slice);
+            self.first = self.spans.partition_point(|span| span.1 <= ts);
+        }
+        while self.spans.get(self.first).is_some_and(|span| span.1 <= ts) {
+            self.first += 1;
+        }
+    }
+}
+
 /// Adds the events of a table that lie in a gap on a thread that is asked about it.
 fn gather(
     inputs: &Inputs<'_>,
@@ -192,16 +219,15 @@ fn gather(
         Of::Wait => Vec::new(),
     };
     let cause = if matches!(of, Of::Wait) { Some(names(batch, "cause")?) } else { None };
+    let mut at = Place { lane: None, spans: &[], first: 0 };
     for row in 0..batch.num_rows() {
         if thread.is_null(row) {
             continue;
         }
         let lane = (rank.value(row), thread.value(row));
         let (ts, end) = (ts.value(row), end.value(row));
-        let Some(spans) = asked.get(&lane) else { continue };
-        // A wait that ends where a gap begins belongs to it.
-        let first = spans.partition_point(|span| span.1 <= ts);
-        if spans.get(first).is_none_or(|span| span.0 > end) {
+        at.go_to(lane, ts, asked);
+        if at.spans.get(at.first).is_none_or(|span| span.0 > end) {
             continue;
         }
         let id = name.ids[row] as usize;

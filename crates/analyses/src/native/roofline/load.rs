@@ -15,6 +15,7 @@ use super::cost::{self, Context, Cost, Kind};
 use super::inputs::Arguments;
 use crate::columns::{Names, ints, names};
 use crate::native::Inputs;
+use crate::native::columns::EventRows;
 
 pub(super) const READS: &[(&str, &str)] = &[
     (
@@ -121,9 +122,13 @@ pub(super) fn load(inputs: &Inputs<'_>) -> Result<Loaded> {
     let ops = Ops::read(inputs)?;
     let modules_batch = inputs.batch("modules")?;
     let modules = names(modules_batch, "module")?;
-    let of_kernel = by_event(modules_batch, |row| modules.ids[row])?;
+    let of_kernel =
+        EventRows::new(&ints(modules_batch, "rank")?, &ints(modules_batch, "event_id")?);
+    let module = |rank, event| {
+        of_kernel.get(rank, event).map_or(Names::NONE, |row| modules.ids[row as usize])
+    };
     let costs = ops.costs(inputs)?;
-    let calls = calls(inputs.batch("work")?, &ops, &costs, &of_kernel)?;
+    let calls = calls(inputs.batch("work")?, &ops, &costs, module)?;
     let Ops { names: op_names, dims, types, .. } = ops;
     let devices = devices(inputs.batch("devices")?)?;
     Ok(Loaded { calls, op_names, dims, types, modules, devices })
@@ -136,8 +141,7 @@ struct Ops {
     names: Names,
     dims: Names,
     types: Names,
-    /// Row by rank and event.
-    rows: FxHashMap<(i64, i64), u32>,
+    rows: EventRows,
     ranks: Int64Array,
     /// Row of the operator around.
     parents: Vec<Option<u32>>,
@@ -154,29 +158,29 @@ impl Ops {
         let op_names = names(batch, "name")?;
         let is_node: Vec<bool> = op_names.texts.iter().map(|name| is_autograd_node(name)).collect();
         let count = batch.num_rows();
-        let mut order: Vec<u32> = (0..count as u32).collect();
         let end_ns = |row: usize| ts_ns.value(row).saturating_add(dur_ns.value(row));
-        order.sort_unstable_by_key(|&row| {
-            let row = row as usize;
-            (
-                ranks.value(row),
-                threads.value(row),
-                ts_ns.value(row),
-                Reverse(end_ns(row)),
-                ids.value(row),
-            )
-        });
         let mut parents = vec![None; count];
         let mut passes = vec![Pass::Forward; count];
         let mut open: Vec<u32> = Vec::new();
-        let mut lane = None;
-        for &row in &order {
-            let at = row as usize;
-            let here = Some((ranks.value(at), threads.value(at)));
-            if lane != here {
+        let mut lanes: BTreeMap<(i64, i64), Vec<u32>> = BTreeMap::new();
+        for row in 0..count {
+            lanes.entry((ranks.value(row), threads.value(row))).or_default().push(row as u32);
+        }
+        // Mostly in order already: the sort is one that finds that out.
+        for lane in lanes.values_mut() {
+            lane.sort_by_key(|&row| {
+                let row = row as usize;
+                (ts_ns.value(row), Reverse(end_ns(row)), ids.value(row))
+            });
+        }
+        let mut last = None;
+        for (lane, &row) in
+            lanes.iter().flat_map(|(lane, rows)| rows.iter().map(move |r| (lane, r)))
+        {
+            if last.replace(lane) != Some(lane) {
                 open.clear();
-                lane = here;
             }
+            let at = row as usize;
             while open.last().is_some_and(|&top| end_ns(top as usize) <= ts_ns.value(at)) {
                 open.pop();
             }
@@ -194,7 +198,7 @@ impl Ops {
             };
             open.push(row);
         }
-        let rows = (0..count).map(|row| ((ranks.value(row), ids.value(row)), row as u32)).collect();
+        let rows = EventRows::new(&ranks, &ids);
         Ok(Self {
             forward_op: ints(batch, "forward_op")?,
             names: op_names,
@@ -222,8 +226,8 @@ impl Ops {
             if !named || self.forward_op.is_null(row) {
                 continue;
             }
-            let forward = (self.ranks.value(row), self.forward_op.value(row));
-            if let Some(&forward) = self.rows.get(&forward)
+            let forward = self.rows.get(self.ranks.value(row), self.forward_op.value(row));
+            if let Some(forward) = forward
                 && let Some(arguments) = self.arguments(row, None)
                 && let Some(gradient) = arguments.matrix(0)
             {
@@ -240,7 +244,7 @@ impl Ops {
             (ints(work, "rank")?, ints(work, "op")?, ints(work, "computes")?);
         let launchers: FxHashSet<u32> = (0..work.num_rows())
             .filter(|&row| computes.value(row) == 1 && !of.is_null(row))
-            .filter_map(|row| self.rows.get(&(ranks.value(row), of.value(row))).copied())
+            .filter_map(|row| self.rows.get(ranks.value(row), of.value(row)))
             .collect();
         let args_batch = inputs.batch("args")?;
         let texts = match args_batch.column_by_name("args") {
@@ -248,14 +252,13 @@ impl Ops {
             None => return Ok(FxHashMap::default()),
         };
         let texts = texts.as_string::<i32>();
-        let args = by_event(args_batch, |row| row as u32)?;
+        let args = EventRows::new(&ints(args_batch, "rank")?, &ints(args_batch, "event_id")?);
         let mut models = Models {
             ops: self,
             gradients: self.gradients(),
             args: |row: u32| {
-                let at =
-                    args.get(&(self.ranks.value(row as usize), self.ids.value(row as usize)))?;
-                Some(texts.value(*at as usize))
+                let at = args.get(self.ranks.value(row as usize), self.ids.value(row as usize))?;
+                Some(texts.value(at as usize))
             },
             known: FxHashMap::default(),
             parsed: FxHashMap::default(),
@@ -395,7 +398,7 @@ fn calls(
     work: &RecordBatch,
     ops: &Ops,
     costs: &FxHashMap<u32, (u32, Arc<Cost>)>,
-    modules: &FxHashMap<(i64, i64), u32>,
+    module: impl Fn(i64, i64) -> u32,
 ) -> Result<Vec<Call>> {
     let (rank, id, device) = (ints(work, "rank")?, ints(work, "event_id")?, ints(work, "device")?);
     let (stream, ts_ns, end_ns) =
@@ -403,9 +406,7 @@ fn calls(
     let (op, step, computes) = (ints(work, "op")?, ints(work, "step")?, ints(work, "computes")?);
     let (units, is_fast) = (names(work, "tensor_cores")?, ints(work, "is_fast")?);
     let mut order: Vec<usize> = (0..work.num_rows()).collect();
-    order.sort_unstable_by_key(|&row| {
-        (rank.value(row), device.value(row), ts_ns.value(row), id.value(row))
-    });
+    order.sort_by_key(|&row| (rank.value(row), device.value(row), ts_ns.value(row), id.value(row)));
     let mut calls: Vec<Call> = Vec::new();
     // The call of an operator on a device.
     let mut index: FxHashMap<(u32, i64), usize> = FxHashMap::default();
@@ -426,8 +427,8 @@ fn calls(
         if computes.value(row) != 1 || op.is_null(row) {
             continue;
         }
-        let launcher = ops.rows.get(&(rank.value(row), op.value(row)));
-        let Some((at, cost)) = launcher.and_then(|launcher| costs.get(launcher)) else { continue };
+        let launcher = ops.rows.get(rank.value(row), op.value(row));
+        let Some((at, cost)) = launcher.and_then(|launcher| costs.get(&launcher)) else { continue };
         let unit = match units.get(row) {
             Some("yes") => Units::Matrix,
             Some("no") => Units::Ordinary,
@@ -442,10 +443,7 @@ fn calls(
                 row: *at as usize,
                 op: ops.ids.value(*at as usize),
                 step: (!step.is_null(row)).then(|| step.value(row)),
-                module: modules
-                    .get(&(rank.value(row), id.value(row)))
-                    .copied()
-                    .unwrap_or(Names::NONE),
+                module: module(rank.value(row), id.value(row)),
                 pass: ops.passes[*at as usize],
                 queue_order,
                 ts_ns: ts_ns.value(row),
@@ -466,15 +464,6 @@ fn calls(
         call.is_fast |= is_fast.value(row) == 1 && cost.kind == Kind::Convolution;
     }
     Ok(calls)
-}
-
-/// A value of each row, by rank and event.
-fn by_event<T>(
-    batch: &RecordBatch,
-    value: impl Fn(usize) -> T,
-) -> Result<FxHashMap<(i64, i64), T>> {
-    let (rank, id) = (ints(batch, "rank")?, ints(batch, "event_id")?);
-    Ok((0..batch.num_rows()).map(|row| ((rank.value(row), id.value(row)), value(row))).collect())
 }
 
 fn devices(batch: &RecordBatch) -> Result<BTreeMap<(i64, i64), Product>> {

@@ -83,14 +83,22 @@ pub(super) fn calls(inputs: &Inputs<'_>) -> Result<RecordBatch> {
         let product = devices.get(&(call.rank, call.device))?;
         table.find(&product.name, product.sm_count)
     };
+    // Shapes repeat: each is put into words once.
+    let mut shapes: Vec<Option<Option<String>>> = vec![None; dims.texts.len()];
+    for call in calls {
+        let id = dims.ids[call.row] as usize;
+        if let Some(shapes) = shapes.get_mut(id) {
+            shapes.get_or_insert_with(|| in_words(&dims.texts[id]));
+        }
+    }
     let rows: Vec<Row<'_>> = calls
         .iter()
         .map(|call| {
             let peaks = peaks(call);
             let product = devices.get(&(call.rank, call.device));
             let has_tf32 = product.is_some_and(|product| product.has_tf32);
-            let shapes =
-                dims.texts.get(dims.ids[call.row] as usize).and_then(|dims| in_words(dims));
+            let shapes = shapes.get(dims.ids[call.row] as usize);
+            let shapes = shapes.and_then(|shapes| shapes.as_ref()?.as_deref());
             Row { call, bounds: bounds(call, has_tf32, peaks), peaks, shapes }
         })
         .collect();
@@ -103,7 +111,7 @@ pub(super) fn calls(inputs: &Inputs<'_>) -> Result<RecordBatch> {
         .text("kind", |r| Some(r.call.cost.kind.name()))
         .text("dtype", |r| r.bounds.dtype)
         .text("input_dims", |r| told(dims.get(r.call.row)))
-        .text("shapes", |r| told(r.shapes.as_deref()))
+        .text("shapes", |r| told(r.shapes))
         .text("input_types", |r| told(types.get(r.call.row)))
         .text("details", |r| told(Some(r.call.cost.details.as_str())))
         .text("pass", |r| Some(r.call.pass.name()))
@@ -147,7 +155,7 @@ struct Row<'a> {
     call: &'a Call,
     bounds: Bounds,
     peaks: Option<&'a Peaks>,
-    shapes: Option<String>,
+    shapes: Option<&'a str>,
 }
 
 impl Row<'_> {
