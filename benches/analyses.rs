@@ -37,6 +37,16 @@ const VIEWS: &[&str] = &[
 /// Those that hold ranks against each other.
 const ACROSS_RANKS: &[&str] = &["comm_matches", "comm_stragglers", "comm_wait", "comm_clocks"];
 
+/// Views of SQL alone: with joins, texts that are read more than once, running sums.
+const IN_SQL: &[&str] = &[
+    "gpu_utilization",
+    "kernel_families",
+    "kernel_variation",
+    "run_warmup",
+    "memory_log",
+    "step_outliers",
+];
+
 fn rows(run: &support::DemoRun, view: &str) -> usize {
     let run = Run::open(run.path()).expect("a whole trace");
     run.analyze(view).expect("a view").len()
@@ -58,11 +68,29 @@ fn bench(criterion: &mut Criterion) {
     }
     group.finish();
 
+    print_planned(&large);
     print_growth(&small, &large, VIEWS);
     // Four times the ranks, each with as many collectives.
     let few = support::demo_run(4, 14_000_000);
     let many = support::demo_run(16, 56_000_000);
     print_growth(&few, &many, ACROSS_RANKS);
+}
+
+/// What views cost on top of reading, and what the same SQL does as a user's query: as DataFusion plans and runs it.
+fn print_planned(run: &support::DemoRun) {
+    let alone = support::seconds(|| read(run));
+    for view in IN_SQL {
+        let text = trace_advisor::analyses::catalog().unfolded(view).expect("a view");
+        let asked =
+            || Run::open(run.path()).expect("a whole trace").sql(&text).expect("a query").len();
+        let [view_s, query_s] = [support::seconds(|| rows(run, view)), support::seconds(asked)]
+            .map(|s| (s - alone).max(1e-6));
+        println!(
+            "{view:24} {:7.1} ms; as a query, its text takes {:.1} times as long",
+            view_s * 1e3,
+            query_s / view_s
+        );
+    }
 }
 
 /// What views cost on top of reading, on a run and on one four times as large.

@@ -250,15 +250,12 @@ pub(crate) fn print_timings(
         print_timing(stage.name, stage.elapsed, console)?;
     }
     let mut views = run.map(Run::view_times).unwrap_or_default();
-    views.sort_by_key(|&(name, elapsed)| (Reverse(elapsed), name));
+    views.sort_by_key(|&(name, worked)| (Reverse(worked), name));
     if views.len() > 1 {
-        writeln!(
-            console.err,
-            "of the {} views that were computed, some side by side:",
-            views.len()
-        )?;
-        for (name, elapsed) in views.into_iter().take(SLOWEST) {
-            print_timing(&format!("  {name}"), elapsed, console)?;
+        let all = views.iter().map(|&(_, worked)| worked).sum();
+        print_timing(&format!("work for {} views", views.len()), all, console)?;
+        for (name, worked) in views.into_iter().take(SLOWEST) {
+            print_timing(&format!("  {name}"), worked, console)?;
         }
     }
     Ok(())
