@@ -54,13 +54,8 @@ pub(crate) fn split(statement: Parsed, prefix: &str) -> Split {
 
 /// Whether a text in `WITH` is read more than once.
 pub(crate) fn repeats(statement: &Parsed) -> bool {
-    match statement {
-        Parsed::Statement(statement) => match statement.as_ref() {
-            Statement::Query(query) => !repeated(query).is_empty(),
-            _ => false,
-        },
-        _ => false,
-    }
+    let Parsed::Statement(statement) = statement else { return false };
+    matches!(statement.as_ref(), Statement::Query(query) if !repeated(query).is_empty())
 }
 
 fn parsed(query: Box<Query>) -> Parsed {

@@ -41,7 +41,7 @@ pub(crate) struct Schema {
     holds_parts: bool,
     /// What queries hold at the moment.
     parts: Mutex<HashMap<String, Arc<MemTable>>>,
-    /// How many queries were split.
+    /// How many queries were looked at for that.
     splits: AtomicUsize,
     /// What views are planned with. It holds this schema.
     state: OnceLock<Weak<SessionState>>,
@@ -181,8 +181,8 @@ impl Schema {
 
     async fn execute(&self, module: &'static Module) -> Result<Rows> {
         let state = self.state()?;
+        let mut worked = Duration::ZERO;
         if let Some(native) = module.native {
-            let mut worked = Duration::ZERO;
             let mut batches = BTreeMap::new();
             for &(name, sql) in native.reads {
                 let Rows { schema, batches: rows } =
@@ -194,7 +194,6 @@ impl Schema {
             self.worked(module, worked + start.elapsed());
             return Ok(Rows { schema: batch.schema(), batches: vec![batch] });
         }
-        let mut worked = Duration::ZERO;
         let rows = self.compute(&state, &module.text, &module.order, &mut worked).await?;
         self.worked(module, worked);
         Ok(rows)
@@ -211,7 +210,7 @@ impl Schema {
     ) -> Result<Rows> {
         let mut query = parse(state, sql)?;
         let mut held = Vec::new();
-        if self.holds_parts && ctes::repeats(&query) {
+        if self.holds_parts {
             let prefix = format!("#{}", self.splits.fetch_add(1, Relaxed));
             let split = ctes::split(query, &prefix);
             query = split.rest;

@@ -57,7 +57,12 @@ impl EventRows {
     /// Numbers are looked up directly up to so many times the rows.
     const SPREAD: usize = 64;
 
-    pub(crate) fn new(ranks: &Int64Array, events: &Int64Array) -> Self {
+    /// Of a batch with columns `rank` and `event_id`.
+    pub(crate) fn of(batch: &RecordBatch) -> Result<Self> {
+        Ok(Self::new(&ints(batch, "rank")?, &ints(batch, "event_id")?))
+    }
+
+    fn new(ranks: &Int64Array, events: &Int64Array) -> Self {
         let mut found = Self { of_rank: FxHashMap::default(), far: FxHashMap::default() };
         for (row, (&rank, &event)) in ranks.values().iter().zip(events.values()).enumerate() {
             let near = usize::try_from(event).ok().filter(|&at| at < Self::SPREAD * ranks.len());

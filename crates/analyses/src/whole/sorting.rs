@@ -67,8 +67,8 @@ impl Work for Sort {
         let compare = |a: &(u64, u32), b: &(u64, u32)| {
             let (at, other) = (a.1 as usize, b.1 as usize);
             a.0.cmp(&b.0).then_with(|| {
-                let unequal = rest.iter().map(|key| key[at].cmp(&key[other]));
-                unequal.into_iter().find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
+                let mut rest = rest.iter().map(|key| key[at].cmp(&key[other]));
+                rest.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
             })
         };
         let mut order: Vec<(u64, u32)> = first.iter().copied().zip(0..).collect();

@@ -32,12 +32,15 @@ pub(super) fn work(plan: &dyn ExecutionPlan) -> Option<Arc<dyn Work>> {
     } else {
         plan.downcast_ref::<WindowAggExec>()?.window_expr()
     };
+    // Those of one operator have the same partitions.
+    let partition_by = functions.first()?.partition_by().to_vec();
     let functions: Option<_> = functions.iter().map(|f| Function::new(f.as_ref())).collect();
-    Some(Arc::new(Windows { functions: functions? }))
+    Some(Arc::new(Windows { partition_by, functions: functions? }))
 }
 
 #[derive(Debug)]
 struct Windows {
+    partition_by: Vec<Arc<dyn PhysicalExpr>>,
     functions: Vec<Function>,
 }
 
@@ -48,7 +51,7 @@ impl Work for Windows {
 
     /// The rows with a column more for each function.
     fn rows(&self, input: RecordBatch, schema: SchemaRef) -> Result<RecordBatch> {
-        let keys = columns(&self.functions[0].partition_by, &input)?;
+        let keys = columns(&self.partition_by, &input)?;
         let partitions = match input.num_rows() {
             0 => Vec::new(),
             count if keys.is_empty() => std::iter::once(0..count).collect(),
@@ -67,7 +70,6 @@ impl Work for Windows {
 struct Function {
     kind: Kind,
     args: Vec<Arc<dyn PhysicalExpr>>,
-    partition_by: Vec<Arc<dyn PhysicalExpr>>,
     frame: Frame,
 }
 
@@ -97,10 +99,7 @@ impl Function {
         if function.name().contains("FILTER (") || function.name().contains("IGNORE NULLS") {
             return None;
         }
-        let known = |kind, args, frame| {
-            let partition_by = function.partition_by().to_vec();
-            Some(Self { kind, args, partition_by, frame })
-        };
+        let known = |kind, args, frame| Some(Self { kind, args, frame });
         let frame = frame(function.get_window_frame(), function.order_by().is_empty());
         if let Some(standard) = function.as_any().downcast_ref::<StandardWindowExpr>() {
             let of = standard.get_standard_func_expr().as_any().downcast_ref::<WindowUDFExpr>()?;
@@ -159,20 +158,9 @@ impl Function {
     fn counts(&self, of: &dyn Array, partitions: &[Range<usize>]) -> Int64Array {
         let nulls = of.logical_nulls();
         let is_counted = |row| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
-        let mut counts = Vec::with_capacity(of.len());
-        for rows in partitions {
-            let mut count = 0;
-            let start = counts.len();
-            for row in rows.clone() {
-                let before = count;
-                count += i64::from(is_counted(row));
-                counts.push(if self.frame == Frame::BeforeThis { before } else { count });
-            }
-            if self.frame == Frame::All {
-                counts[start..].fill(count);
-            }
-        }
-        Int64Array::from(counts)
+        Int64Array::from(
+            self.values(0, partitions, |so_far, row| so_far + i64::from(is_counted(row))),
+        )
     }
 
     fn sums<T: ArrowPrimitiveType>(
@@ -212,22 +200,32 @@ impl Function {
         partitions: &[Range<usize>],
         next: impl Fn(Option<T::Native>, T::Native) -> T::Native,
     ) -> ArrayRef {
-        let mut values: Vec<Option<T::Native>> = Vec::with_capacity(of.len());
+        let values = self.values(None, partitions, |so_far, row| {
+            if of.is_valid(row) { Some(next(so_far, of.value(row))) } else { so_far }
+        });
+        Arc::new(PrimitiveArray::<T>::from_iter(values))
+    }
+
+    /// What each row has of a value that starts anew in each partition and goes from row to row.
+    fn values<V: Copy>(
+        &self,
+        start: V,
+        partitions: &[Range<usize>],
+        next: impl Fn(V, usize) -> V,
+    ) -> Vec<V> {
+        let mut values = Vec::with_capacity(partitions.last().map_or(0, |rows| rows.end));
         for rows in partitions {
-            let mut so_far = None;
-            let start = values.len();
+            let mut so_far = start;
             for row in rows.clone() {
                 let before = so_far;
-                if of.is_valid(row) {
-                    so_far = Some(next(so_far, of.value(row)));
-                }
+                so_far = next(so_far, row);
                 values.push(if self.frame == Frame::BeforeThis { before } else { so_far });
             }
             if self.frame == Frame::All {
-                values[start..].fill(so_far);
+                values[rows.clone()].fill(so_far);
             }
         }
-        Arc::new(PrimitiveArray::<T>::from_iter(values))
+        values
     }
 }
 

@@ -164,14 +164,14 @@ enum Of {
 }
 
 /// Where events that come mostly in order of time are among the stretches of their thread.
-struct Place<'a> {
+struct Cursor<'a> {
     lane: Option<(i64, i64)>,
     spans: &'a [(i64, i64)],
     /// The first stretch that ends after the event starts: a wait that ends where a gap begins belongs to it.
     first: usize,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Cursor<'a> {
     fn go_to(
         &mut self,
         lane: (i64, i64),
@@ -219,7 +219,7 @@ fn gather(
         Of::Wait => Vec::new(),
     };
     let cause = if matches!(of, Of::Wait) { Some(names(batch, "cause")?) } else { None };
-    let mut at = Place { lane: None, spans: &[], first: 0 };
+    let mut at = Cursor { lane: None, spans: &[], first: 0 };
     for row in 0..batch.num_rows() {
         if thread.is_null(row) {
             continue;

@@ -122,8 +122,7 @@ pub(super) fn load(inputs: &Inputs<'_>) -> Result<Loaded> {
     let ops = Ops::read(inputs)?;
     let modules_batch = inputs.batch("modules")?;
     let modules = names(modules_batch, "module")?;
-    let of_kernel =
-        EventRows::new(&ints(modules_batch, "rank")?, &ints(modules_batch, "event_id")?);
+    let of_kernel = EventRows::of(modules_batch)?;
     let module = |rank, event| {
         of_kernel.get(rank, event).map_or(Names::NONE, |row| modules.ids[row as usize])
     };
@@ -166,39 +165,34 @@ impl Ops {
         for row in 0..count {
             lanes.entry((ranks.value(row), threads.value(row))).or_default().push(row as u32);
         }
-        // Mostly in order already: the sort is one that finds that out.
         for lane in lanes.values_mut() {
+            // Mostly in order already: the sort is one that finds that out.
             lane.sort_by_key(|&row| {
                 let row = row as usize;
                 (ts_ns.value(row), Reverse(end_ns(row)), ids.value(row))
             });
-        }
-        let mut last = None;
-        for (lane, &row) in
-            lanes.iter().flat_map(|(lane, rows)| rows.iter().map(move |r| (lane, r)))
-        {
-            if last.replace(lane) != Some(lane) {
-                open.clear();
+            open.clear();
+            for &row in &*lane {
+                let at = row as usize;
+                while open.last().is_some_and(|&top| end_ns(top as usize) <= ts_ns.value(at)) {
+                    open.pop();
+                }
+                let around = open.last().copied();
+                let outer = around.map_or(Pass::Forward, |around| passes[around as usize]);
+                let node = is_node.get(op_names.ids[at] as usize).copied().unwrap_or(false);
+                // Only what runs with gradients on gets a number of its own; inside backward that is forward once more.
+                let is_numbered =
+                    !sequence.is_null(at) && (fwd_thread.is_null(at) || fwd_thread.value(at) == 0);
+                parents[at] = around;
+                passes[at] = match outer {
+                    _ if node => Pass::Backward,
+                    Pass::Backward if is_numbered => Pass::Recompute,
+                    outer => outer,
+                };
+                open.push(row);
             }
-            let at = row as usize;
-            while open.last().is_some_and(|&top| end_ns(top as usize) <= ts_ns.value(at)) {
-                open.pop();
-            }
-            let around = open.last().copied();
-            let outer = around.map_or(Pass::Forward, |around| passes[around as usize]);
-            let node = is_node.get(op_names.ids[at] as usize).copied().unwrap_or(false);
-            // Only what runs with gradients on gets a number of its own; inside backward that is forward once more.
-            let is_numbered =
-                !sequence.is_null(at) && (fwd_thread.is_null(at) || fwd_thread.value(at) == 0);
-            parents[at] = around;
-            passes[at] = match outer {
-                _ if node => Pass::Backward,
-                Pass::Backward if is_numbered => Pass::Recompute,
-                outer => outer,
-            };
-            open.push(row);
         }
-        let rows = EventRows::new(&ranks, &ids);
+        let rows = EventRows::of(batch)?;
         Ok(Self {
             forward_op: ints(batch, "forward_op")?,
             names: op_names,
@@ -252,7 +246,7 @@ impl Ops {
             None => return Ok(FxHashMap::default()),
         };
         let texts = texts.as_string::<i32>();
-        let args = EventRows::new(&ints(args_batch, "rank")?, &ints(args_batch, "event_id")?);
+        let args = EventRows::of(args_batch)?;
         let mut models = Models {
             ops: self,
             gradients: self.gradients(),

@@ -84,11 +84,11 @@ pub(super) fn calls(inputs: &Inputs<'_>) -> Result<RecordBatch> {
         table.find(&product.name, product.sm_count)
     };
     // Shapes repeat: each is put into words once.
-    let mut shapes: Vec<Option<Option<String>>> = vec![None; dims.texts.len()];
+    let mut shapes: Vec<Option<String>> = vec![None; dims.texts.len()];
     for call in calls {
         let id = dims.ids[call.row] as usize;
         if let Some(shapes) = shapes.get_mut(id) {
-            shapes.get_or_insert_with(|| in_words(&dims.texts[id]));
+            shapes.get_or_insert_with(|| in_words(&dims.texts[id]).unwrap_or_default());
         }
     }
     let rows: Vec<Row<'_>> = calls
@@ -98,7 +98,7 @@ pub(super) fn calls(inputs: &Inputs<'_>) -> Result<RecordBatch> {
             let product = devices.get(&(call.rank, call.device));
             let has_tf32 = product.is_some_and(|product| product.has_tf32);
             let shapes = shapes.get(dims.ids[call.row] as usize);
-            let shapes = shapes.and_then(|shapes| shapes.as_ref()?.as_deref());
+            let shapes = shapes.and_then(Option::as_deref);
             Row { call, bounds: bounds(call, has_tf32, peaks), peaks, shapes }
         })
         .collect();
