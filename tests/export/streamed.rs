@@ -1,13 +1,15 @@
 //! Tables that are read while they are asked about give the answers that tables in memory give.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use advisor_cli::demo::{self, Bottleneck};
 use rayon::prelude::*;
-use trace_advisor::analyses::{Selection, catalog};
+use trace_advisor::analyses::{Selection, catalog, fits_by_rank};
 use trace_advisor::arrow::util::display::{ArrayFormatter, FormatOptions};
-use trace_advisor::ingest::NoProgress;
-use trace_advisor::trace_model::RecordBatch;
+use trace_advisor::ingest::{self, NoProgress};
+use trace_advisor::trace_model::tables::TABLES;
+use trace_advisor::trace_model::{RecordBatch, TableSource};
 use trace_advisor::{OpenOptions, Run, default_rules};
 
 use crate::export;
@@ -15,9 +17,31 @@ use crate::support::corpus;
 
 /// Opens a run that is to take no memory: its tables are read while it is asked.
 fn streamed(run: &Path, selection: &Selection) -> Result<Run, trace_advisor::Error> {
+    limited(run, selection, 1)
+}
+
+fn limited(
+    run: &Path,
+    selection: &Selection,
+    memory_bytes: u64,
+) -> Result<Run, trace_advisor::Error> {
     let selection = selection.clone();
-    let options = OpenOptions { memory_bytes: Some(1), selection, ..OpenOptions::default() };
+    let options =
+        OpenOptions { memory_bytes: Some(memory_bytes), selection, ..OpenOptions::default() };
     Run::open_with(run, &options, &NoProgress)
+}
+
+/// What has to be there for the largest rank of an export alone: less than for any two.
+fn one_rank_bytes(export: &Path) -> u64 {
+    let export = ingest::Export::open(export).unwrap();
+    let mut of: BTreeMap<Option<i32>, u64> = BTreeMap::new();
+    for partition in TABLES.iter().flat_map(|table| export.partitions(table.name)) {
+        *of.entry(partition.rank).or_default() += partition.bytes;
+    }
+    let of_run = of.remove(&None).unwrap_or(0);
+    let least = of_run + of.values().copied().max().unwrap();
+    let needed = (1..).map(|times| least * times).find(|&b| fits_by_rank(export.as_ref(), b));
+    needed.unwrap()
 }
 
 fn in_memory(run: &Path, selection: &Selection) -> Result<Run, trace_advisor::Error> {
@@ -91,6 +115,9 @@ fn reports_are_the_same_from_traces_from_parquet_and_streamed() {
         assert!(!read.is_in_memory());
         assert!(!read.was_exported());
         assert_eq!(report(&read), expected, "{} streamed", run.display());
+        let read = limited(&to, &whole, one_rank_bytes(&to)).unwrap();
+        assert!(!read.is_in_memory() || traces.info().ranks.len() == 1);
+        assert_eq!(report(&read), expected, "{} rank by rank", run.display());
     });
 }
 
@@ -99,17 +126,29 @@ fn every_view_answers_the_same_while_its_tables_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let mut of = vec![demo_run(folder.path())];
     if let Some(corpus) = corpus() {
-        let names = ["two_ranks", "mi300_resnet_ddp", "composer/ranks2"];
+        let names = [
+            "two_ranks",
+            "mi300_resnet_ddp",
+            "composer/ranks2",
+            "generated/ddp_gloo_4rank_straggler",
+            "generated/synth_nccl_mismatch",
+        ];
         of.extend(names.map(|name| corpus.join("traces").join(name)));
     }
     let whole = Selection::default();
     for run in &of {
         let (memory, streamed) = (in_memory(run, &whole).unwrap(), streamed(run, &whole).unwrap());
         assert!(streamed.was_exported());
+        let scratch = tempfile::tempdir().unwrap();
+        let to = scratch.path().join("export");
+        export(run, &to).unwrap();
+        let by_rank = limited(&to, &whole, one_rank_bytes(&to)).unwrap();
         catalog().modules().par_iter().for_each(|module| {
             let name = &module.name;
             let answer = |run: &Run| rows(&run.analyze(name).unwrap());
-            assert_eq!(answer(&memory), answer(&streamed), "{name} of {}", run.display());
+            let expected = answer(&memory);
+            assert_eq!(expected, answer(&streamed), "{name} of {}", run.display());
+            assert_eq!(expected, answer(&by_rank), "{name} of {}, rank by rank", run.display());
         });
     }
 }

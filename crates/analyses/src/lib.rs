@@ -25,6 +25,7 @@
 //! Parquet on a cluster. Interval algebra is done with window functions: sorted boundaries, running
 //! sums and running maxima, never a join on time ranges.
 
+mod by_rank;
 mod catalog;
 mod columns;
 mod ctes;
@@ -46,6 +47,7 @@ mod topics;
 mod unfold;
 mod whole;
 
+pub use by_rank::{fits, fits_by_rank};
 pub use catalog::{Catalog, catalog};
 pub use datafusion;
 pub use devices::{DEVICES, DTYPES, DeviceMistake, check_devices};

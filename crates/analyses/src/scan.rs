@@ -21,16 +21,16 @@ use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
 };
-use trace_model::{RecordBatch, TableSource, TableSpec};
+use trace_model::{RecordBatch, TableSource};
 
 /// Batches that are read ahead of the query.
 const AHEAD: usize = 2;
 
-/// A table of a source.
+/// A table of a source; or rows of a view that are kept in a file.
 #[derive(Debug)]
 pub(crate) struct ScannedTable {
     source: Arc<dyn TableSource>,
-    spec: &'static TableSpec,
+    table: Arc<str>,
     schema: SchemaRef,
     /// Into how many streams it is split at most.
     streams: usize,
@@ -39,11 +39,11 @@ pub(crate) struct ScannedTable {
 impl ScannedTable {
     pub(crate) fn new(
         source: Arc<dyn TableSource>,
-        spec: &'static TableSpec,
+        table: &str,
         schema: SchemaRef,
         streams: usize,
     ) -> Self {
-        Self { source, spec, schema, streams }
+        Self { source, table: table.into(), schema, streams }
     }
 }
 
@@ -67,7 +67,8 @@ impl TableProvider for ScannedTable {
         let all = || (0..self.schema.fields().len()).collect();
         let columns = projection.cloned().unwrap_or_else(all);
         let schema = Arc::new(self.schema.project(&columns)?);
-        let streams = streams(&self.source.partitions(self.spec.name), self.streams);
+        let rows: Vec<usize> = self.source.partitions(&self.table).iter().map(|p| p.rows).collect();
+        let streams = streams(&rows, self.streams);
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),
             Partitioning::UnknownPartitioning(streams.len()),
@@ -76,7 +77,7 @@ impl TableProvider for ScannedTable {
         );
         Ok(Arc::new(Scan {
             source: Arc::clone(&self.source),
-            table: self.spec.name,
+            table: Arc::clone(&self.table),
             columns,
             streams,
             properties: Arc::new(properties),
@@ -112,7 +113,7 @@ fn streams(rows: &[usize], wanted: usize) -> Vec<Stream> {
 /// Reads columns of a table.
 struct Scan {
     source: Arc<dyn TableSource>,
-    table: &'static str,
+    table: Arc<str>,
     columns: Vec<usize>,
     streams: Vec<Stream>,
     properties: Arc<PlanProperties>,
@@ -124,7 +125,7 @@ impl Scan {
         &self,
         stream: usize,
     ) -> impl FnOnce(&dyn Fn(RecordBatch) -> bool) -> Result<()> + Send + 'static {
-        let (source, table) = (Arc::clone(&self.source), self.table);
+        let (source, table) = (Arc::clone(&self.source), Arc::clone(&self.table));
         let (partitions, schema) = (self.streams[stream].partitions.clone(), self.schema());
         // A source gives columns in the order of the table, a query may want them in another.
         let mut columns = self.columns.clone();
@@ -134,7 +135,7 @@ impl Scan {
         let order: Vec<usize> = self.columns.iter().map(place).collect();
         move |send| {
             for partition in partitions {
-                let batches = source.scan(table, partition, &columns);
+                let batches = source.scan(&table, partition, &columns);
                 for batch in batches.map_err(DataFusionError::External)? {
                     let batch = batch.map_err(DataFusionError::External)?;
                     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));

@@ -2,7 +2,7 @@
 //! query reads it.
 
 use std::collections::{BTreeMap, HashMap};
-use std::future::{Future, poll_fn};
+use std::future::{Future, poll_fn, ready};
 use std::pin::pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -11,25 +11,27 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use datafusion::arrow::compute::concat_batches;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{Field, Schema as ArrowSchema, SchemaRef};
 use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
 use datafusion::common::{ParamValues, plan_datafusion_err};
-use datafusion::datasource::{TableType, ViewTable};
+use datafusion::datasource::{TableType, ViewTable, provider_as_source};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, SortExpr, ident};
 use datafusion::physical_plan::collect;
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::Statement;
+use futures::future::BoxFuture;
 use tokio::sync::OnceCell;
-use trace_model::RecordBatch;
 use trace_model::tables::TABLES;
+use trace_model::{ColumnSpec, RecordBatch, TableSpec};
 
+use crate::by_rank::{ByRank, Kept};
 use crate::catalog::Catalog;
 use crate::ctes;
 use crate::module::Module;
 use crate::native::Inputs;
-use crate::params::Params;
+use crate::scan::ScannedTable;
 
 /// The one schema of a session.
 pub(crate) struct Schema {
@@ -37,6 +39,8 @@ pub(crate) struct Schema {
     tables: BTreeMap<&'static str, Arc<dyn TableProvider>>,
     views: BTreeMap<&'static str, Slot>,
     params: HashMap<String, ScalarValue>,
+    /// Computes views of ranks one after the other, where not all ranks fit into memory.
+    by_rank: Option<ByRank>,
     /// What queries of views read more than once is held in memory.
     holds_parts: bool,
     /// What queries hold at the moment.
@@ -63,6 +67,8 @@ enum View {
     Query(Arc<ViewTable>),
     /// Its rows.
     Rows(Rows),
+    /// Its rows, in a file.
+    Kept(Arc<Kept>),
 }
 
 /// The rows of a view in their order.
@@ -76,27 +82,27 @@ impl Schema {
     pub(crate) fn new(
         catalog: &'static Catalog,
         tables: BTreeMap<&'static str, Arc<dyn TableProvider>>,
-        params: &Params,
+        params: HashMap<String, ScalarValue>,
         holds_parts: bool,
     ) -> Self {
         let views = catalog.modules().iter().map(|m| (m.name.as_str(), Slot::default())).collect();
-        let params = catalog
-            .modules()
-            .iter()
-            .flat_map(|m| &m.params)
-            .map(|p| (p.name.clone(), p.scalar(params.get(&p.name))))
-            .collect();
         Self {
             catalog,
             tables,
             views,
             params,
+            by_rank: None,
             holds_parts,
             parts: Mutex::default(),
             splits: AtomicUsize::new(0),
             state: OnceLock::new(),
             times: Mutex::default(),
         }
+    }
+
+    /// With views computed rank by rank.
+    pub(crate) fn with_ranks(self, by_rank: ByRank) -> Self {
+        Self { by_rank: Some(by_rank), ..self }
     }
 
     /// Must be called once, before the first query.
@@ -147,23 +153,67 @@ impl Schema {
         }
     }
 
+    /// Computes what these views need of each rank, if that is done rank by rank: all of it in one go.
+    pub(crate) fn prepare<'a>(
+        &'a self,
+        wanted: &'a [&'static Module],
+    ) -> BoxFuture<'a, Result<()>> {
+        let is_new = |module: &&'static Module| !self.slot(module).view.initialized();
+        let Some(by_rank) = self.by_rank.as_ref().filter(|_| wanted.iter().any(is_new)) else {
+            return Box::pin(ready(Ok(())));
+        };
+        Box::pin(async move {
+            let mut needed = by_rank.needed(wanted).await?;
+            needed.retain(is_new);
+            if needed.is_empty() {
+                return Ok(());
+            }
+            let (kept, times) = by_rank.compute(&needed).await?;
+            for (module, kept) in needed.iter().zip(kept) {
+                // Who asked for the same at the same time computed the same.
+                let _ = self.slot(module).view.set(View::Kept(Arc::new(kept)));
+            }
+            self.times.lock().unwrap_or_else(PoisonError::into_inner).extend(times);
+            Ok(())
+        })
+    }
+
+    fn slot(&self, module: &Module) -> &Slot {
+        &self.views[module.name.as_str()]
+    }
+
     /// The rows of a view, from where they are kept if they are.
     pub(crate) async fn rows(&self, module: &'static Module) -> Result<Rows> {
-        if self.is_kept(module)
-            && let View::Rows(rows) = self.view(module).await?
-        {
-            return Ok(rows.clone());
+        self.prepare(&[module]).await?;
+        let slot = self.slot(module);
+        if self.is_kept(module) || slot.view.initialized() {
+            match self.view(module).await? {
+                View::Rows(rows) => return Ok(rows.clone()),
+                View::Kept(kept) => return self.read(module, kept).await,
+                View::Query(_) => {}
+            }
         }
         self.execute(module).await.map_err(|e| in_module(module, e))
     }
 
+    /// All rows of a view that is in a file, in their order.
+    async fn read(&self, module: &Module, kept: &Arc<Kept>) -> Result<Rows> {
+        let table = provider_as_source(kept_table(kept));
+        let plan = LogicalPlanBuilder::scan(&module.name, table, None)?.build()?;
+        let mut worked = Duration::ZERO;
+        run(&*self.state()?, in_order(plan, &module.order)?, &mut worked).await
+    }
+
     fn is_kept(&self, module: &Module) -> bool {
-        let slot = &self.views[module.name.as_str()];
+        let slot = self.slot(module);
         module.materialize || module.is_native() || slot.is_shared.load(Relaxed)
     }
 
     async fn view(&self, module: &'static Module) -> Result<&View> {
-        let slot = &self.views[module.name.as_str()];
+        let slot = self.slot(module);
+        if self.is_kept(module) {
+            self.prepare(&[module]).await?;
+        }
         let create = || async {
             if self.is_kept(module) {
                 return Ok(View::Rows(self.execute(module).await?));
@@ -245,6 +295,13 @@ impl Schema {
     }
 }
 
+/// The schema of a table as the engine sees it: the engine cannot plan a union of tables whose metadata differ, and
+/// the documentation is in [`TableSpec`] anyway.
+pub(crate) fn bare(spec: &TableSpec) -> SchemaRef {
+    let field = |c: &ColumnSpec| Field::new(c.name, c.column_type.arrow(), c.nullable);
+    Arc::new(ArrowSchema::new(spec.columns.iter().map(field).collect::<Vec<_>>()))
+}
+
 fn parse(state: &SessionState, sql: &str) -> Result<Statement> {
     state.sql_to_statement(sql, &state.config_options().sql_parser.dialect)
 }
@@ -291,6 +348,11 @@ impl Rows {
     }
 }
 
+/// One stream: views that compare ranks have few rows of each.
+fn kept_table(kept: &Arc<Kept>) -> Arc<dyn TableProvider> {
+    Arc::new(ScannedTable::new(Arc::clone(kept) as _, "", kept.schema(), 1))
+}
+
 /// A table that a query holds until it ends.
 struct Held<'a> {
     schema: &'a Schema,
@@ -332,6 +394,7 @@ impl SchemaProvider for Schema {
         };
         Ok(Some(match self.view(module).await? {
             View::Query(query) => Arc::clone(query) as _,
+            View::Kept(kept) => kept_table(kept),
             View::Rows(rows) => {
                 let table = rows.clone().into_table()?;
                 Arc::new(if module.order.is_empty() {

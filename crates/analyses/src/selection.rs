@@ -11,7 +11,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result;
 use regex::Regex;
 use trace_model::tables::find;
-use trace_model::{Batches, RecordBatch, RunInfo, ScanError, TableSet, TableSource};
+use trace_model::{Batches, Partition, RecordBatch, RunInfo, ScanError, TableSet, TableSource};
 
 use crate::columns::{Names, ints, names};
 
@@ -190,7 +190,7 @@ struct Selected {
 }
 
 impl TableSource for Selected {
-    fn partitions(&self, table: &str) -> Vec<usize> {
+    fn partitions(&self, table: &str) -> Vec<Partition> {
         self.source.partitions(table)
     }
 

@@ -1,22 +1,25 @@
 //! A run opened for queries.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::arrow::datatypes::{Field, Schema as ArrowSchema};
-use datafusion::catalog::{CatalogProvider, MemTable, MemoryCatalogProvider, TableProvider};
+use datafusion::catalog::{
+    CatalogProvider, MemTable, MemoryCatalogProvider, SchemaProvider, TableProvider,
+};
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::SessionState;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::memory_pool::{FairSpillPool, GreedyMemoryPool, MemoryPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::scalar::ScalarValue;
 use tokio::runtime::{Builder, Runtime};
 use trace_model::tables::TABLES;
 use trace_model::{MetricTable, RecordBatch, TableSet, TableSource, TableSpec};
 
+use crate::by_rank::ByRank;
 use crate::catalog::{Catalog, catalog};
 use crate::error::{Error, Result, line_of};
 use crate::metrics;
@@ -24,7 +27,7 @@ use crate::module::Module;
 use crate::params::Params;
 use crate::planning;
 use crate::scan::ScannedTable;
-use crate::schema::{Rows, Schema, module_of, run};
+use crate::schema::{Rows, Schema, bare, module_of, run};
 
 /// Below this many rows, splitting one query over cores costs more than it gains.
 const ROWS_WORTH_SPLITTING: usize = 2_000_000;
@@ -54,6 +57,8 @@ pub struct Session {
     runtime: Runtime,
     /// How many views are computed side by side: one where memory is short.
     views_at_once: usize,
+    /// What several views read is computed once: not where even one rank is more than fits into memory.
+    shares_views: bool,
 }
 
 impl Session {
@@ -81,13 +86,26 @@ impl Session {
         for &spec in TABLES {
             providers.insert(spec.name, tables.provider(spec, partitions).map_err(Error::Query)?);
         }
-        let schema = Arc::new(Schema::new(catalog, providers, &params, is_loaded));
+        let params = values(catalog, &params);
+        let by_rank = match (&tables, memory_bytes) {
+            (Tables::Scanned(source), Some(bytes)) => {
+                ByRank::new(source, bytes, catalog, params.clone()).map_err(Error::Query)?
+            }
+            _ => None,
+        };
+        let shares_views = is_loaded || by_rank.is_some();
+        let schema = Schema::new(catalog, providers, params, is_loaded);
+        let schema = Arc::new(match by_rank {
+            Some(by_rank) => schema.with_ranks(by_rank),
+            None => schema,
+        });
         let environment = environment(&tables, memory_bytes).map_err(Error::Query)?;
-        let context = context(partitions, environment, &schema).map_err(Error::Query)?;
+        let context =
+            context(partitions, environment, Arc::clone(&schema) as _).map_err(Error::Query)?;
         let views = Arc::new(planning::for_views(&context.state(), is_loaded));
         schema.set_state(&views);
         let views_at_once = if is_loaded { usize::MAX } else { 1 };
-        Ok(Self { context, _views: views, schema, catalog, runtime, views_at_once })
+        Ok(Self { context, _views: views, schema, catalog, runtime, views_at_once, shares_views })
     }
 
     /// All rows of a view, in the order its header declares.
@@ -127,9 +145,15 @@ impl Session {
     pub fn metric_tables(&self, views: &[&str]) -> Result<Vec<MetricTable>> {
         let modules =
             views.iter().map(|view| self.catalog.get(view)).collect::<Result<Vec<_>>>()?;
-        if self.views_at_once > 1 {
+        if self.shares_views {
             self.schema.share(&modules);
         }
+        let (schema, wanted) = (Arc::clone(&self.schema), modules.clone());
+        let prepared = self.block_on(async move { schema.prepare(&wanted).await });
+        prepared.map_err(|e| match module_of(e) {
+            (Some(module), e) => in_module(self.catalog, &module, e),
+            (None, e) => Error::Query(e),
+        })?;
         let mut tables = Vec::with_capacity(modules.len());
         for modules in modules.chunks(self.views_at_once) {
             let task = |&module| self.runtime.spawn(rows(Arc::clone(&self.schema), module));
@@ -168,27 +192,22 @@ impl Tables {
     fn rows(&self, table: &str) -> usize {
         match self {
             Self::Loaded(tables) => tables.rows(table),
-            Self::Scanned(source) => source.partitions(table).iter().sum(),
+            Self::Scanned(source) => source.partitions(table).iter().map(|p| p.rows).sum(),
         }
     }
 
-    /// A table of the run. Its schema is bare: the engine cannot plan a union of tables whose metadata
-    /// differ, and the documentation is in [`TableSpec`] anyway.
-    fn provider(
+    /// A table of the run.
+    pub(crate) fn provider(
         &self,
         spec: &'static TableSpec,
         streams: usize,
     ) -> PlanResult<Arc<dyn TableProvider>> {
-        let fields: Vec<Field> = spec
-            .columns
-            .iter()
-            .map(|c| Field::new(c.name, c.column_type.arrow(), c.nullable))
-            .collect();
-        let schema = Arc::new(ArrowSchema::new(fields));
+        let schema = bare(spec);
         let tables = match self {
             Self::Loaded(tables) => tables,
             Self::Scanned(source) => {
-                return Ok(Arc::new(ScannedTable::new(Arc::clone(source), spec, schema, streams)));
+                let source = Arc::clone(source);
+                return Ok(Arc::new(ScannedTable::new(source, spec.name, schema, streams)));
             }
         };
         let batches: Result<Vec<_>, _> = tables
@@ -200,9 +219,18 @@ impl Tables {
     }
 }
 
+/// The values of all parameters of views.
+fn values(catalog: &Catalog, given: &Params) -> HashMap<String, ScalarValue> {
+    let params = catalog.modules().iter().flat_map(|module| &module.params);
+    params.map(|p| (p.name.clone(), p.scalar(given.get(&p.name)))).collect()
+}
+
 /// Where queries have their memory from. Tables that are in memory leave room for what is asked of them: it goes to
 /// who comes first. Else operators that can spill get equal shares, so that none of them starves the others.
-fn environment(tables: &Tables, memory_bytes: Option<u64>) -> PlanResult<Arc<RuntimeEnv>> {
+pub(crate) fn environment(
+    tables: &Tables,
+    memory_bytes: Option<u64>,
+) -> PlanResult<Arc<RuntimeEnv>> {
     let Some(bytes) = memory_bytes else { return Ok(Arc::new(RuntimeEnv::default())) };
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     let pool: Arc<dyn MemoryPool> = match tables {
@@ -215,10 +243,10 @@ fn environment(tables: &Tables, memory_bytes: Option<u64>) -> PlanResult<Arc<Run
     RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()
 }
 
-fn context(
+pub(crate) fn context(
     partitions: usize,
     environment: Arc<RuntimeEnv>,
-    schema: &Arc<Schema>,
+    schema: Arc<dyn SchemaProvider>,
 ) -> PlanResult<SessionContext> {
     let config = SessionConfig::new()
         .with_target_partitions(partitions)
@@ -232,7 +260,7 @@ fn context(
         .set_usize("datafusion.optimizer.max_passes", 2);
     let context = SessionContext::new_with_config_rt(config, environment);
     let catalog = Arc::new(MemoryCatalogProvider::new());
-    catalog.register_schema("public", Arc::clone(schema) as _)?;
+    catalog.register_schema("public", schema)?;
     context.register_catalog("run", catalog);
     Ok(context)
 }

@@ -54,6 +54,11 @@ impl Opened {
         }
     }
 
+    /// Whether it is one trace alone, of one rank then.
+    pub fn is_one_trace(&self) -> bool {
+        matches!(&self.0, Inner::Traces(run) if run.found.traces.len() == 1)
+    }
+
     /// Reads all of it.
     ///
     /// # Errors

@@ -213,9 +213,10 @@ impl Run {
 
     /// Rows of a table; at most so many, if it is part of a run that is not in memory.
     pub fn rows(&self, table: &str) -> usize {
-        self.source
-            .as_ref()
-            .map_or_else(|| self.tables.rows(table), |source| source.partitions(table).iter().sum())
+        match &self.source {
+            Some(source) => source.partitions(table).iter().map(|partition| partition.rows).sum(),
+            None => self.tables.rows(table),
+        }
     }
 
     /// Whether the tables are in memory.
@@ -284,7 +285,12 @@ impl Contents {
             let contents = Self::of_export(Arc::clone(export), location, options)?;
             return Ok(Self { is_export: true, ..contents });
         }
-        if options.memory_bytes.is_none_or(|limit| opened.table_bytes() <= limit) {
+        // One rank is not computed in pieces: it is better off in memory as long as there is any room beside its tables.
+        let fits = |limit| {
+            let bytes = opened.table_bytes();
+            analyses::fits(bytes, limit) || (bytes <= limit && opened.is_one_trace())
+        };
+        if options.memory_bytes.is_none_or(fits) {
             let dataset = opened.read(&options.ingest, progress)?;
             let json_bytes: u64 = dataset.run.sources.iter().map(|s| s.json_bytes).sum();
             let is_worth_it = options.selection.is_everything() && json_bytes >= WORTH_KEEPING;
@@ -312,7 +318,12 @@ impl Contents {
         options: &OpenOptions,
     ) -> Result<Self, Error> {
         let selection = &options.selection;
-        if options.memory_bytes.is_none_or(|limit| export.table_bytes() <= limit) {
+        let fits = |limit| {
+            let bytes = export.table_bytes();
+            let is_divisible = || analyses::fits_by_rank(export.as_ref(), limit);
+            analyses::fits(bytes, limit) || (bytes <= limit && !is_divisible())
+        };
+        if options.memory_bytes.is_none_or(fits) {
             let mut dataset = export.read()?;
             dataset.run.path = location.to_string();
             return Self::in_memory(dataset, selection);

@@ -26,7 +26,7 @@ pub use dataset::{Dataset, RunInfo, Source, TableSet, Warning, Word};
 pub use metric::{COMPARISON_VIEWS, MetricSpec, MetricTable, Scope, Value};
 pub use spec::{ColumnSpec, ColumnType, TableSpec, Unit};
 pub use strings::{StrId, Strings};
-pub use table_source::{Batches, ScanError, TableSource};
+pub use table_source::{Batches, Partition, ScanError, TableSource};
 
 /// Version of the table schema, written into Parquet metadata. It grows when a column is renamed,
 /// removed or changes meaning; not when one is added.

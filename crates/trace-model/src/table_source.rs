@@ -11,11 +11,21 @@ pub type ScanError = Box<dyn Error + Send + Sync>;
 /// Rows of a table, piece by piece.
 pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ScanError>> + Send>;
 
+/// Rows of a table that are stored together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Partition {
+    /// The rank that all of them are of, if that is known.
+    pub rank: Option<i32>,
+    /// How many they are, at most.
+    pub rows: usize,
+    /// Bytes that they take in memory, at most.
+    pub bytes: u64,
+}
+
 /// The tables of a run that are read while they are asked about, instead of before.
 pub trait TableSource: fmt::Debug + Send + Sync {
-    /// Rows of each partition of a table, at most; one after the other they are the table. Empty if it has no rows or
-    /// does not exist.
-    fn partitions(&self, table: &str) -> Vec<usize>;
+    /// The partitions of a table; one after the other they are the table. None if it has no rows or does not exist.
+    fn partitions(&self, table: &str) -> Vec<Partition>;
 
     /// Begins to read a partition: these columns, by their position in the table's spec, in ascending order.
     ///

@@ -43,22 +43,25 @@ WITH kernels_in AS (
     LEFT JOIN product_calls p ON p.rank = k.rank AND p.op = k.op
     WHERE k.category = 'kernel' AND k.kind = 'computation' AND k.ts_ns >= w.start_ns AND k.ts_ns < w.end_ns
 ),
--- Patterns are matched once a name.
+-- Patterns are matched once a rank and name.
 kernel_names AS (
     SELECT
-        name,
+        rank, name,
         regexp_like(text, '(gemm|xmma|cutlass|Cijk_|implicit_conv|scudnn|wgrad|dgrad|winograd|convolve|igemm|flash_|fmha|attn_fwd|attn_bwd|paged_attention|unified_attention|gemv|splitKreduce|_matmul|nvjet)') AS is_product,
         regexp_like(text, '(layer_?norm|LayerNorm|batch_?norm|BatchNorm|rms_?norm|RMSNorm|Rmsnorm|rmsnorm|group_?norm|GroupNorm|bn_fw|bn_bw|GammaBeta)') AS is_norm,
         regexp_like(text, '(gather|scatter|Scatter|indexSelect|index_elementwise|indexing_backward|RadixSort|radixSort|bitonicSort|embedding|EmbeddingBag)') AS is_gather
-    FROM (SELECT name, CAST(name AS VARCHAR) AS text FROM (SELECT DISTINCT name FROM kernels_in))
+    FROM (SELECT rank, name, CAST(name AS VARCHAR) AS text FROM (SELECT DISTINCT rank, name FROM kernels_in))
 ),
 op_names AS (
     SELECT
-        op_name,
+        rank, op_name,
         regexp_like(text, '(batch_norm|layer_norm|group_norm|instance_norm|rms_norm)') AS is_norm,
         regexp_like(text, '^aten::(index|_index_put_impl_|gather|scatter|sort|argsort|topk|embedding|_embedding_bag|masked_select|nonzero|take|unique|searchsorted|bincount)')
             OR regexp_like(text, '(split_embedding|SplitLookupFunction|embedding_bag)') AS is_gather
-    FROM (SELECT op_name, CAST(op_name AS VARCHAR) AS text FROM (SELECT DISTINCT op_name FROM kernels_in WHERE op_name IS NOT NULL))
+    FROM (
+        SELECT rank, op_name, CAST(op_name AS VARCHAR) AS text
+        FROM (SELECT DISTINCT rank, op_name FROM kernels_in WHERE op_name IS NOT NULL)
+    )
 ),
 sorted AS (
     SELECT
@@ -69,8 +72,8 @@ sorted AS (
         -- Copies and communication of gathered tensors are named after them too.
         n.is_gather OR coalesce(o.is_gather, false) AS is_gather
     FROM kernels_in k
-    JOIN kernel_names n ON n.name = k.name
-    LEFT JOIN op_names o ON o.op_name = k.op_name
+    JOIN kernel_names n ON n.rank = k.rank AND n.name = k.name
+    LEFT JOIN op_names o ON o.rank = k.rank AND o.op_name = k.op_name
 ),
 totals AS (
     SELECT

@@ -47,10 +47,10 @@
 --! sm_use_ratio = { doc = "blocks over SMs, at most 1, averaged over the time of computing kernels; absent if kernels with a tenth of that time do not say", unit = "ratio", metric = "device" }
 --! sm_spare_window_ratio = { doc = "what is missing to 1, added up over computing kernels, over the window; absent as before", unit = "ratio", metric = "device" }
 --! low_occupancy_ratio = { doc = "share of kernel_ns; absent if no such kernel says its occupancy", unit = "ratio", metric = "device" }
--- Names repeat: each is looked at once.
+-- Names repeat: each is looked at once a rank.
 WITH names AS (
     SELECT
-        name,
+        rank, name,
         regexp_like(plain, '(?i)nchw_?to_?nhwc|nhwc_?to_?nchw|nhwc_?2_?nchw|nchw_?2_?nhwc|batched_transpose|SubTensorOpWithTransform') AS is_layout,
         regexp_like(plain, '(?i)conv|implicit_?gemm|winograd|igemm|[dw]grad|fprop|miopen|Im2(d2)?Col|Col2Im') AS is_conv,
         regexp_like(plain, 'implicit_convolve_sgemm|explicit_convolve_sgemm|dgrad_engine|dgrad2d|wgrad_alg0|wgrad2d|convolve_common_engine|precomputed_convolve_sgemm') AS is_slow_conv,
@@ -59,7 +59,10 @@ WITH names AS (
         regexp_like(plain, '(?i)reshape_and_cache|concat_and_cache|store_kv_?cache|set_kv_buffer|append_?paged_?kv') AS is_cache,
         regexp_like(plain, '(?i)elementwise_kernel|reduce_kernel|softmax|layer_norm|LayerNorm|RowwiseMoments|batch_norm|multi_tensor_apply|CatArray|index_elementwise') AS is_pointwise,
         plain LIKE 'triton\_%' AS is_compiled
-    FROM (SELECT name, CAST(name AS VARCHAR) AS plain FROM (SELECT DISTINCT name FROM device_work WHERE category = 'kernel'))
+    FROM (
+        SELECT rank, name, CAST(name AS VARCHAR) AS plain
+        FROM (SELECT DISTINCT rank, name FROM device_work WHERE category = 'kernel')
+    )
 ),
 typed AS (
     SELECT
@@ -95,7 +98,7 @@ work AS (
             OVER (PARTITION BY k.rank, k.device, k.stream ORDER BY k.ts_ns, k.event_id) AS follows_fusable
     FROM device_work k
     JOIN device_windows w ON w.rank = k.rank AND w.device = k.device
-    LEFT JOIN names n ON n.name = k.name
+    LEFT JOIN names n ON n.rank = k.rank AND n.name = k.name
     LEFT JOIN typed t ON t.rank = k.rank AND t.event_id = k.op
     WHERE k.ts_ns >= w.start_ns AND k.ts_ns < w.end_ns
 ),

@@ -56,20 +56,20 @@ groups AS (
         AND k.ts_ns >= w.start_ns AND k.ts_ns < w.end_ns
     GROUP BY k.rank, k.device, k.name, k.grid, k.block, k.registers, k.shared_memory_bytes
 ),
--- Shapes of blocks repeat: each is looked at once.
+-- Shapes of blocks repeat: each is looked at once a rank.
 blocks AS (
     SELECT
-        block,
+        rank, block,
         ceil(coalesce(CAST(shape[1] AS DOUBLE), 0) * coalesce(CAST(shape[2] AS DOUBLE), 0) * coalesce(CAST(shape[3] AS DOUBLE), 0) / 32) AS warps
     FROM (
-        SELECT block, regexp_match(CAST(block AS VARCHAR), '(\d+)\D+(\d+)\D+(\d+)') AS shape
-        FROM (SELECT DISTINCT block FROM groups)
+        SELECT rank, block, regexp_match(CAST(block AS VARCHAR), '(\d+)\D+(\d+)\D+(\d+)') AS shape
+        FROM (SELECT DISTINCT rank, block FROM groups)
     )
 ),
 threads AS (
     SELECT g.*, b.warps
     FROM groups g
-    JOIN blocks b ON b.block = g.block
+    JOIN blocks b ON b.rank = g.rank AND b.block = g.block
 ),
 resident AS (
     SELECT

@@ -11,10 +11,10 @@ WITH callers AS (
     SELECT DISTINCT rank, op, op_name FROM kernel_runs WHERE op IS NOT NULL
 ),
 names AS (
-    SELECT op_name, CAST(op_name AS VARCHAR) AS name FROM (SELECT DISTINCT op_name FROM callers)
+    SELECT rank, op_name, CAST(op_name AS VARCHAR) AS name FROM (SELECT DISTINCT rank, op_name FROM callers)
 ),
 products AS (
-    SELECT op_name
+    SELECT rank, op_name
     FROM names
     WHERE regexp_like(name, '^aten::(_convolution|convolution|slow_conv|thnn_conv|conv[123]d|conv_tbc|conv_transpose|cudnn_convolution|miopen_(depthwise_)?convolution|mkldnn_convolution|_?conv_depthwise)')
         OR regexp_like(name, '^aten::(mm|addmm_?|_addmm_activation|bmm|baddbmm_?|addbmm_?|matmul|linear|mv|addmv_?|addr_?|dot|vdot|einsum|chain_matmul|linalg_multi_dot)\z')
@@ -35,5 +35,5 @@ SELECT
         WHEN o.input_types LIKE '%int%' OR o.input_types LIKE '%long%' THEN 'integer'
     END AS input_type
 FROM callers c
-JOIN products p ON p.op_name = c.op_name
+JOIN products p ON p.rank = c.rank AND p.op_name = c.op_name
 LEFT JOIN cpu_ops o ON o.rank = c.rank AND o.event_id = c.op

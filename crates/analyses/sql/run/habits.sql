@@ -35,9 +35,10 @@ WITH windows AS (
     GROUP BY rank
 ),
 names AS (
-    SELECT name,
+    SELECT
+        rank, name,
         plain LIKE 'autograd::engine%' OR plain LIKE '%Backward' OR plain LIKE '%Backward_' OR plain LIKE 'torch::autograd::%' AS is_backward
-    FROM (SELECT name, CAST(name AS VARCHAR) AS plain FROM (SELECT DISTINCT name FROM cpu_ops))
+    FROM (SELECT rank, name, CAST(name AS VARCHAR) AS plain FROM (SELECT DISTINCT rank, name FROM cpu_ops))
 ),
 graphs AS (
     SELECT
@@ -46,7 +47,7 @@ graphs AS (
         count(DISTINCT o.sequence) AS recorded_count,
         sum(CASE WHEN n.is_backward THEN 1 ELSE 0 END) AS backward_count
     FROM cpu_ops o
-    JOIN names n ON n.name = o.name
+    JOIN names n ON n.rank = o.rank AND n.name = o.name
     JOIN windows w ON w.rank = o.rank
     GROUP BY o.rank, CASE WHEN w.step_count = 0 THEN 0 ELSE o.step END
 ),
@@ -59,14 +60,14 @@ ungraded AS (
 ),
 frame_kinds AS (
     SELECT
-        name,
+        rank, name,
         CASE
             WHEN plain = '<built-in function print>' THEN 'print'
             WHEN plain LIKE 'torch/autograd/anomaly\_mode.py%' THEN 'debug'
             WHEN plain LIKE '%clip\_grad.py%: clip\_grad\_norm\_' THEN 'clip'
             WHEN plain LIKE 'torch/utils/data/dataloader.py(%: \_get\_iterator' THEN 'restart'
         END AS kind
-    FROM (SELECT name, CAST(name AS VARCHAR) AS plain FROM (SELECT DISTINCT name FROM python_frames))
+    FROM (SELECT rank, name, CAST(name AS VARCHAR) AS plain FROM (SELECT DISTINCT rank, name FROM python_frames))
 ),
 frames AS (
     SELECT
@@ -79,7 +80,7 @@ frames AS (
         sum(CASE WHEN k.kind = 'restart' AND f.ts_ns >= w.first_end_ns THEN 1 ELSE 0 END) AS restart_count,
         sum(CASE WHEN k.kind = 'restart' AND f.ts_ns >= w.first_end_ns THEN f.dur_ns ELSE 0 END) AS restart_ns
     FROM python_frames f
-    JOIN frame_kinds k ON k.name = f.name
+    JOIN frame_kinds k ON k.rank = f.rank AND k.name = f.name
     JOIN windows w ON w.rank = f.rank
     WHERE k.kind IS NOT NULL AND f.ts_ns >= w.start_ns AND f.ts_ns < w.end_ns
     GROUP BY f.rank

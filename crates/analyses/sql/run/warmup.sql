@@ -25,21 +25,21 @@
 --! region_count = { doc = "calls of regions that torch.compile made, within the recording", unit = "count", metric = "rank" }
 --! graph_launch_count = { doc = "launches of a captured graph", unit = "count", metric = "rank" }
 -- Dynamo, AOTAutograd and Inductor mark what they do with `(dynamo_timed)`; stacks name the functions of older
--- versions and of Triton. Names repeat: each is looked at once.
+-- versions and of Triton. Names repeat: each is looked at once a rank.
 WITH names AS (
-    SELECT DISTINCT name FROM cpu_ops
+    SELECT DISTINCT rank, name FROM cpu_ops
     UNION
-    SELECT DISTINCT name FROM annotations WHERE NOT on_device
+    SELECT DISTINCT rank, name FROM annotations WHERE NOT on_device
     UNION
-    SELECT DISTINCT name FROM python_frames
+    SELECT DISTINCT rank, name FROM python_frames
     UNION
-    SELECT DISTINCT name FROM runtime_calls
+    SELECT DISTINCT rank, name FROM runtime_calls
     UNION
-    SELECT DISTINCT name FROM spans
+    SELECT DISTINCT rank, name FROM spans
 ),
 kinds AS (
     SELECT
-        name,
+        rank, name,
         CASE
             WHEN plain LIKE '%(dynamo\_timed)'
                 OR regexp_like(plain, '(torch/_dynamo/convert_frame\.py\(\d+\): (_compile|compile_inner)|torch/_inductor/compile_fx\.py\(\d+\): compile_fx|triton/compiler/compiler\.py\(\d+\): compile|triton/runtime/autotuner\.py\(\d+\): (_bench|benchmark)|triton_heuristics\.py\(\d+\): (benchmark_all_configs|autotune_to_one_config)|torch/utils/cpp_extension\.py\(\d+\): _jit_compile)\z')
@@ -50,7 +50,7 @@ kinds AS (
                 AND NOT plain LIKE '%Async%'
                 THEN 'memory'
         END AS kind
-    FROM (SELECT name, CAST(name AS VARCHAR) AS plain FROM names)
+    FROM (SELECT rank, name, CAST(name AS VARCHAR) AS plain FROM names)
 ),
 steps AS (
     SELECT
@@ -71,7 +71,7 @@ events AS (
         UNION ALL
         SELECT rank, name, ts_ns, dur_ns FROM spans
     ) e
-    JOIN kinds k ON k.name = e.name
+    JOIN kinds k ON k.rank = e.rank AND k.name = e.name
     WHERE k.kind IS NOT NULL
 ),
 device_counts AS (

@@ -42,7 +42,8 @@ idle AS (
     SELECT i.rank, i.device, CAST(sum(i.dur_ns) AS DOUBLE) / max(nullif(w.window_ns, 0)) AS idle_ratio
     FROM idle_gaps i
     JOIN device_windows w ON w.rank = i.rank AND w.device = i.device
-    WHERE i.side = 'host' AND i.cause <> 'data_loading' AND i.range_name IN (SELECT name FROM counted)
+    JOIN counted c ON c.rank = i.rank AND c.name = i.range_name
+    WHERE i.side = 'host' AND i.cause <> 'data_loading'
     GROUP BY i.rank, i.device
 ),
 most AS (

@@ -32,12 +32,12 @@ pub(crate) const NATIVE: &[Native] = &[
     comm::views::ARRIVALS,
     comm::views::CLOCKS,
     comm::views::MATCHES,
-    Native { view: "critical_edges", reads: critical::READS, compute: critical::edges },
-    Native { view: "critical_path", reads: critical::READS, compute: critical::path },
-    Native { view: "critical_what_if", reads: critical::READS, compute: critical::what_if },
-    Native { view: "critical_windows", reads: critical::READS, compute: critical::windows },
-    Native { view: "hta_critical_path", reads: hta::READS, compute: hta::summary },
-    Native { view: "hta_critical_path_edges", reads: hta::READS, compute: hta::edges },
+    Native::by_rank("critical_edges", critical::READS, critical::edges),
+    Native::by_rank("critical_path", critical::READS, critical::path),
+    Native::by_rank("critical_what_if", critical::READS, critical::what_if),
+    Native::by_rank("critical_windows", critical::READS, critical::windows),
+    Native::by_rank("hta_critical_path", hta::READS, hta::summary),
+    Native::by_rank("hta_critical_path_edges", hta::READS, hta::edges),
     idle::GAPS,
     kernel::annotations::NATIVE,
     loader::FETCHES,
@@ -48,8 +48,8 @@ pub(crate) const NATIVE: &[Native] = &[
     nesting::BY_NAME,
     nesting::BY_SHAPE,
     nesting::BY_STACK,
-    Native { view: "op_calls", reads: op::READS, compute: op::calls },
-    Native { view: "op_kernel_sequences", reads: op::READS, compute: op::sequences },
+    Native::by_rank("op_calls", op::READS, op::calls),
+    Native::by_rank("op_kernel_sequences", op::READS, op::sequences),
     roofline::ATTENTION,
     roofline::CALLS,
     roofline::CHAINS,
@@ -67,12 +67,29 @@ pub(crate) struct Native {
     /// Its name; the header is the file of that name.
     pub(crate) view: &'static str,
     /// What it reads: names and queries, which may mention `$parameters`.
-    pub(crate) reads: &'static [(&'static str, &'static str)],
+    pub(crate) reads: Reads,
+    /// The rows of a rank come from what was read of that rank alone; a column `rank` says which it is.
+    pub(crate) is_by_rank: bool,
     /// From what was read to the rows, in the order and with the columns that the header declares.
-    pub(crate) compute: fn(&Inputs<'_>) -> Result<RecordBatch>,
+    pub(crate) compute: Compute,
 }
 
+/// Names and queries.
+type Reads = &'static [(&'static str, &'static str)];
+
+type Compute = fn(&Inputs<'_>) -> Result<RecordBatch>;
+
 impl Native {
+    /// One that goes through ranks and compares nothing between them.
+    const fn by_rank(view: &'static str, reads: Reads, compute: Compute) -> Self {
+        Self { view, reads, is_by_rank: true, compute }
+    }
+
+    /// One whose rows may come from several ranks.
+    const fn across_ranks(view: &'static str, reads: Reads, compute: Compute) -> Self {
+        Self { view, reads, is_by_rank: false, compute }
+    }
+
     /// The native view of that name.
     pub(crate) fn find(view: &str) -> Option<&'static Self> {
         NATIVE.iter().find(|native| native.view == view)

@@ -200,8 +200,13 @@ impl Export {
 }
 
 impl TableSource for Export {
-    fn partitions(&self, table: &str) -> Vec<usize> {
-        self.of(table).map(|(_, partition)| partition.rows as usize).collect()
+    fn partitions(&self, table: &str) -> Vec<trace_model::Partition> {
+        let known = |(_, partition): (_, &Partition)| trace_model::Partition {
+            rank: partition.rank,
+            rows: partition.rows as usize,
+            bytes: partition.memory_bytes,
+        };
+        self.of(table).map(known).collect()
     }
 
     fn scan(&self, table: &str, partition: usize, columns: &[usize]) -> Result<Batches, ScanError> {

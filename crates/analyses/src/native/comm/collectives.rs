@@ -12,9 +12,9 @@ use crate::columns::{Names, names as texts};
 use crate::native::columns::{Maybe, Output, by_rank};
 use crate::native::{Inputs, Native};
 
-pub(crate) const NATIVE: Native = Native {
-    view: "comm_collectives",
-    reads: &[
+pub(crate) const NATIVE: Native = Native::by_rank(
+    "comm_collectives",
+    &[
         ("host", HOST),
         (
             "kernels",
@@ -34,7 +34,7 @@ pub(crate) const NATIVE: Native = Native {
         ("phases", "SELECT rank, phase, ts_ns, dur_ns FROM host_phases ORDER BY rank, ts_ns"),
     ],
     compute,
-};
+);
 
 /// Names that backends give their ranges, and what torch calls around them.
 const HOST: &str = r"

@@ -12,9 +12,9 @@ use super::phases::{NAMES, Spent};
 use crate::native::columns::{Maybe, Output};
 use crate::native::{Inputs, Native};
 
-pub(crate) const NATIVE: Native = Native {
-    view: "comm_stragglers",
-    reads: &[
+pub(crate) const NATIVE: Native = Native::across_ranks(
+    "comm_stragglers",
+    &[
         COLLECTIVES,
         RANKS,
         PHASES,
@@ -26,7 +26,7 @@ pub(crate) const NATIVE: Native = Native {
         ),
     ],
     compute,
-};
+);
 
 #[derive(Debug, Default, Clone)]
 struct Sums {

@@ -11,11 +11,11 @@ use crate::native::columns::Output;
 use crate::native::{Inputs, Native};
 
 pub(crate) const MATCHES: Native =
-    Native { view: "comm_matches", reads: &[COLLECTIVES, RANKS, PHASES, BUSY], compute: matches };
+    Native::across_ranks("comm_matches", &[COLLECTIVES, RANKS, PHASES, BUSY], matches);
 pub(crate) const ARRIVALS: Native =
-    Native { view: "comm_arrivals", reads: &[COLLECTIVES, RANKS, PHASES, BUSY], compute: arrivals };
+    Native::across_ranks("comm_arrivals", &[COLLECTIVES, RANKS, PHASES, BUSY], arrivals);
 pub(crate) const CLOCKS: Native =
-    Native { view: "comm_clocks", reads: &[COLLECTIVES, RANKS], compute: clocks };
+    Native::across_ranks("comm_clocks", &[COLLECTIVES, RANKS], clocks);
 
 struct MatchRow<'a> {
     number: i64,

@@ -20,7 +20,7 @@ pub(super) const READS: &[(&str, &str)] = &[
     ),
     ("loops", "SELECT rank, max(thread) AS thread FROM steps WHERE thread IS NOT NULL GROUP BY rank"),
     ("waits", "SELECT rank, thread, cause, name, ts_ns, end_ns FROM host_waits"),
-    ("allocations", "SELECT DISTINCT name FROM memory_driver_calls"),
+    ("allocations", "SELECT name FROM memory_driver_calls"),
     (
         "calls",
         "SELECT rank, thread, name, source, ts_ns, ts_ns + dur_ns AS end_ns, device_events FROM runtime_calls",

@@ -24,8 +24,7 @@ use crate::native::columns::Output;
 use crate::native::{Inputs, Native};
 
 /// `idle_gaps`.
-pub(super) const GAPS: Native =
-    Native { view: "idle_gaps", reads: load::READS, compute: idle_gaps };
+pub(super) const GAPS: Native = Native::by_rank("idle_gaps", load::READS, idle_gaps);
 
 fn idle_gaps(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     let loaded = Loaded::new(inputs)?;

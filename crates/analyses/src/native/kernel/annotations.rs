@@ -15,9 +15,9 @@ use trace_model::RecordBatch;
 use crate::columns::ints;
 use crate::native::{Inputs, Native};
 
-pub(crate) const NATIVE: Native = Native {
-    view: "kernel_annotations",
-    reads: &[
+pub(crate) const NATIVE: Native = Native::by_rank(
+    "kernel_annotations",
+    &[
         (
             "work",
             "SELECT rank, event_id, category, kind, name, ts_ns, dur_ns, device, stream, thread
@@ -35,7 +35,7 @@ pub(crate) const NATIVE: Native = Native {
         ),
     ],
     compute,
-};
+);
 
 fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     let (work, ranges) = (inputs.batch("work")?, inputs.batch("ranges")?);

@@ -7,7 +7,7 @@ use super::Native;
 
 /// `loader_fetches`.
 pub(super) const FETCHES: Native =
-    Native { view: "loader_fetches", reads: fetches::READS, compute: fetches::by_rank };
+    Native::by_rank("loader_fetches", fetches::READS, fetches::by_rank);
 /// `loader_fetches_by_step`.
 pub(super) const FETCHES_BY_STEP: Native =
-    Native { view: "loader_fetches_by_step", reads: fetches::READS, compute: fetches::by_step };
+    Native::by_rank("loader_fetches_by_step", fetches::READS, fetches::by_step);

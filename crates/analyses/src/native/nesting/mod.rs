@@ -10,18 +10,17 @@ mod stacks;
 
 use super::Native;
 
-pub(super) const BY_NAME: Native =
-    Native { view: "op_by_name", reads: load::READS, compute: operators::by_name };
+pub(super) const BY_NAME: Native = Native::by_rank("op_by_name", load::READS, operators::by_name);
 pub(super) const BY_SHAPE: Native =
-    Native { view: "op_by_shape", reads: load::READS, compute: operators::by_shape };
+    Native::by_rank("op_by_shape", load::READS, operators::by_shape);
 pub(super) const BY_STACK: Native =
-    Native { view: "op_by_stack", reads: load::READS, compute: operators::by_stack };
+    Native::by_rank("op_by_stack", load::READS, operators::by_stack);
 pub(super) const MODULE_CALLS: Native =
-    Native { view: "module_calls", reads: load::READS, compute: modules::calls };
+    Native::by_rank("module_calls", load::READS, modules::calls);
 pub(super) const MODULE_HIERARCHY: Native =
-    Native { view: "module_hierarchy", reads: load::READS_WITH_NAMED, compute: hierarchy::compute };
+    Native::by_rank("module_hierarchy", load::READS_WITH_NAMED, hierarchy::compute);
 pub(super) const LIGHTNING_CALLS: Native =
-    Native { view: "lightning_calls", reads: load::READS, compute: modules::lightning };
+    Native::by_rank("lightning_calls", load::READS, modules::lightning);
 
 #[cfg(test)]
 mod tests;

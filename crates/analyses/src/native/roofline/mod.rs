@@ -14,15 +14,14 @@ mod rows;
 
 use super::Native;
 
-pub(super) const CALLS: Native =
-    Native { view: "roofline_calls", reads: load::READS, compute: rows::calls };
+pub(super) const CALLS: Native = Native::by_rank("roofline_calls", load::READS, rows::calls);
 pub(super) const DEVICES: Native =
-    Native { view: "roofline_devices", reads: rows::DEVICES, compute: rows::devices };
+    Native::by_rank("roofline_devices", rows::DEVICES, rows::devices);
 pub(super) const CHAINS: Native =
-    Native { view: "roofline_chains", reads: ordered::READS, compute: chains::compute };
+    Native::by_rank("roofline_chains", ordered::READS, chains::compute);
 
 pub(super) const ATTENTION: Native =
-    Native { view: "roofline_attention", reads: ordered::READS, compute: attention::compute };
+    Native::by_rank("roofline_attention", ordered::READS, attention::compute);
 
 #[cfg(test)]
 mod tests;

@@ -7,4 +7,4 @@ use super::Native;
 
 /// `step_breakdown_by_step`.
 pub(super) const BREAKDOWN: Native =
-    Native { view: "step_breakdown_by_step", reads: breakdown::READS, compute: breakdown::compute };
+    Native::by_rank("step_breakdown_by_step", breakdown::READS, breakdown::compute);

@@ -7,8 +7,7 @@ pub(super) mod steps;
 use super::Native;
 
 /// `trainer_steps`.
-pub(super) const STEPS: Native =
-    Native { view: "trainer_steps", reads: steps::READS, compute: steps::compute };
+pub(super) const STEPS: Native = Native::by_rank("trainer_steps", steps::READS, steps::compute);
 /// `trainer_steps_rebuilt`.
 pub(super) const STEPS_REBUILT: Native =
-    Native { view: "trainer_steps_rebuilt", reads: rebuilt::READS, compute: rebuilt::compute };
+    Native::by_rank("trainer_steps_rebuilt", rebuilt::READS, rebuilt::compute);

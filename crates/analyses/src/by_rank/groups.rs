@@ -1,0 +1,155 @@
+//! Which ranks are in memory together, and reading them.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{AsArray, BooleanArray};
+use datafusion::arrow::compute::filter_record_batch;
+use datafusion::arrow::datatypes::Int32Type;
+use datafusion::common::exec_datafusion_err;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::error::{DataFusionError, Result};
+use futures::stream::{self, StreamExt, TryStreamExt};
+use trace_model::tables::TABLES;
+use trace_model::{RecordBatch, ScanError, TableSet, TableSource, TableSpec};
+
+/// What tables take with all that is computed from them at a time, in bytes a byte of them.
+const WORKING_BYTES: u64 = 4;
+
+/// Whether tables of so many bytes leave room, within a limit, for what is computed from them.
+pub fn fits(table_bytes: u64, memory_bytes: u64) -> bool {
+    table_bytes.saturating_mul(WORKING_BYTES) <= memory_bytes
+}
+
+/// Whether the tables of each rank do, a few ranks at a time.
+pub fn fits_by_rank(source: &dyn TableSource, memory_bytes: u64) -> bool {
+    groups(source, memory_bytes).is_some()
+}
+
+/// Splits all ranks into stretches whose tables fit into memory. None if those of one rank do not: such a run is not split.
+pub(super) fn groups(
+    source: &dyn TableSource,
+    memory_bytes: u64,
+) -> Option<Vec<RangeInclusive<i32>>> {
+    let mut ranks: BTreeMap<i32, u64> = BTreeMap::new();
+    let mut of_all = 0;
+    for partition in TABLES.iter().flat_map(|spec| source.partitions(spec.name)) {
+        let bytes = partition.rank.map_or(&mut of_all, |rank| ranks.entry(rank).or_default());
+        *bytes += partition.bytes;
+    }
+    let mut groups: Vec<RangeInclusive<i32>> = Vec::new();
+    let mut held = u64::MAX;
+    for (rank, bytes) in ranks {
+        held = held.saturating_add(bytes);
+        if !fits(held, memory_bytes) {
+            held = bytes + of_all;
+            if !fits(held, memory_bytes) {
+                return None;
+            }
+            groups.push(rank..=rank);
+        } else if let Some(group) = groups.last_mut() {
+            *group = *group.start()..=rank;
+        }
+    }
+    // No row is left out, whatever rank it is of.
+    for at in 0..groups.len() {
+        let first = if at == 0 { i32::MIN } else { *groups[at].start() };
+        let last = groups.get(at + 1).map_or(i32::MAX, |next| next.start() - 1);
+        groups[at] = first..=last;
+    }
+    Some(groups).filter(|groups| !groups.is_empty())
+}
+
+/// The rows of some ranks in these tables.
+pub(super) async fn load(
+    source: &Arc<dyn TableSource>,
+    tables: &[&'static TableSpec],
+    ranks: &RangeInclusive<i32>,
+) -> Result<TableSet> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut pieces = Vec::new();
+    for &spec in tables {
+        for (number, partition) in source.partitions(spec.name).into_iter().enumerate() {
+            if partition.rank.is_none_or(|rank| ranks.contains(&rank)) {
+                pieces.push((spec, number, partition.rank.is_some()));
+            }
+        }
+    }
+    // Begun when its turn comes.
+    let read = |(spec, number, is_one): (&'static TableSpec, usize, bool)| {
+        let (source, ranks) = (Arc::clone(source), ranks.clone());
+        let read = move || {
+            let all: Vec<usize> = (0..spec.columns.len()).collect();
+            let batches = source.scan(spec.name, number, &all)?;
+            batches
+                .map(|batch| if is_one { batch } else { of_ranks(&batch?, &ranks) })
+                .collect::<Result<Vec<RecordBatch>, ScanError>>()
+        };
+        async move {
+            let batches = SpawnedTask::spawn_blocking(read).join().await;
+            let batches = batches.map_err(|e| exec_datafusion_err!("{e}"))?;
+            Ok::<_, DataFusionError>((spec.name, batches.map_err(DataFusionError::External)?))
+        }
+    };
+    let pieces: Vec<_> = pieces.into_iter().map(read).collect();
+    let pieces: Vec<_> = stream::iter(pieces).buffered(cores).try_collect().await?;
+    let mut tables = TableSet::default();
+    for (table, batches) in pieces {
+        for batch in batches {
+            tables.push(table, batch);
+        }
+    }
+    Ok(tables)
+}
+
+fn of_ranks(batch: &RecordBatch, ranks: &RangeInclusive<i32>) -> Result<RecordBatch, ScanError> {
+    let rank = batch.column(0).as_primitive::<Int32Type>();
+    let wanted: BooleanArray =
+        rank.iter().map(|rank| rank.map(|rank| ranks.contains(&rank))).collect();
+    Ok(filter_record_batch(batch, &wanted)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use trace_model::{Batches, Partition};
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Ranks(Vec<(i32, u64)>);
+
+    impl TableSource for Ranks {
+        fn partitions(&self, table: &str) -> Vec<Partition> {
+            let of_rank = |&(rank, bytes): &_| Partition { rank: Some(rank), rows: 1, bytes };
+            let of_run = Partition { rank: None, rows: 1, bytes: 1 };
+            match table {
+                "kernels" => self.0.iter().map(of_rank).collect(),
+                "ranks" => vec![of_run],
+                _ => Vec::new(),
+            }
+        }
+
+        fn scan(&self, _: &str, _: usize, _: &[usize]) -> Result<Batches, ScanError> {
+            unreachable!("nothing is read")
+        }
+    }
+
+    fn split(ranks: &[(i32, u64)]) -> Option<Vec<RangeInclusive<i32>>> {
+        groups(&Ranks(ranks.to_vec()), 11 * WORKING_BYTES)
+    }
+
+    #[test]
+    fn groups_are_as_large_as_memory_allows_and_leave_no_rank_out() {
+        let even: Vec<(i32, u64)> = (0..5).map(|rank| (rank, 4)).collect();
+        assert_eq!(split(&even), Some(vec![i32::MIN..=1, 2..=3, 4..=i32::MAX]));
+        assert_eq!(split(&[(7, 10), (9, 1), (12, 2)]), Some(vec![i32::MIN..=8, 9..=i32::MAX]));
+        assert_eq!(split(&[(3, 10)]), Some(vec![i32::MIN..=i32::MAX]));
+    }
+
+    #[test]
+    fn a_rank_that_does_not_fit_and_a_run_without_any_are_not_split() {
+        assert_eq!(split(&[(0, 1), (1, 11)]), None);
+        assert_eq!(split(&[]), None);
+    }
+}
