@@ -225,22 +225,26 @@ fn values(catalog: &Catalog, given: &Params) -> HashMap<String, ScalarValue> {
     params.map(|p| (p.name.clone(), p.scalar(given.get(&p.name)))).collect()
 }
 
-/// Where queries have their memory from. Tables that are in memory leave room for what is asked of them: it goes to
-/// who comes first. Else operators that can spill get equal shares, so that none of them starves the others.
-pub(crate) fn environment(
-    tables: &Tables,
-    memory_bytes: Option<u64>,
-) -> PlanResult<Arc<RuntimeEnv>> {
-    let Some(bytes) = memory_bytes else { return Ok(Arc::new(RuntimeEnv::default())) };
-    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-    let pool: Arc<dyn MemoryPool> = match tables {
-        Tables::Loaded(tables) => {
-            let left = bytes.saturating_sub(tables.memory_bytes()).max(LEAST_POOL_BYTES);
-            Arc::new(GreedyMemoryPool::new(left))
-        }
-        Tables::Scanned(_) => Arc::new(FairSpillPool::new(bytes.max(LEAST_POOL_BYTES))),
-    };
-    RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()
+/// Where queries have their memory from.
+fn environment(tables: &Tables, memory_bytes: Option<u64>) -> PlanResult<Arc<RuntimeEnv>> {
+    match (tables, memory_bytes) {
+        (_, None) => Ok(Arc::new(RuntimeEnv::default())),
+        (Tables::Loaded(tables), Some(bytes)) => beside(tables.memory_bytes(), bytes),
+        // Operators that can spill get equal shares, so that none of them starves the others.
+        (Tables::Scanned(_), Some(bytes)) => pooled(FairSpillPool::new(
+            usize::try_from(bytes).unwrap_or(usize::MAX).max(LEAST_POOL_BYTES),
+        )),
+    }
+}
+
+/// What tables that are in memory leave of the limit: it goes to who comes first.
+pub(crate) fn beside(table_bytes: usize, memory_bytes: u64) -> PlanResult<Arc<RuntimeEnv>> {
+    let bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
+    pooled(GreedyMemoryPool::new(bytes.saturating_sub(table_bytes).max(LEAST_POOL_BYTES)))
+}
+
+fn pooled(pool: impl MemoryPool + 'static) -> PlanResult<Arc<RuntimeEnv>> {
+    RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool)).build_arc()
 }
 
 pub(crate) fn context(

@@ -14,14 +14,26 @@ use trace_model::RecordBatch;
 /// Rows of a row group: what a reader has in memory at least, and the smallest stretch that it can leave out.
 pub(crate) const ROWS_A_GROUP: usize = 256 << 10;
 
-/// How all files are written: zstd, statistics of each row group, numbers as differences, names as dictionaries.
+/// Shorter files are compressed with LZ4, which needs no context: making one of zstd's for each column, written or read, takes
+/// longer than the rest. Runs of a thousand ranks have such files by the ten thousands.
+const ROWS_WORTH_ZSTD: usize = 16 << 10;
+
+/// How files of so many rows are written: zstd or LZ4, statistics of each row group, numbers as differences, names as dictionaries.
 /// `sorted_by` is the column whose values ascend from the first row to the last, if there is one.
-pub(crate) fn properties(schema: &Schema, sorted_by: Option<usize>) -> WriterProperties {
+pub(crate) fn properties(
+    schema: &Schema,
+    sorted_by: Option<usize>,
+    rows: usize,
+) -> WriterProperties {
+    let compression = match rows {
+        0..ROWS_WORTH_ZSTD => Compression::LZ4_RAW,
+        _ => Compression::ZSTD(ZstdLevel::default()),
+    };
     let sorted_by = sorted_by.map(|column| {
         vec![SortingColumn { column_idx: column as i32, descending: false, nulls_first: false }]
     });
     let mut properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_compression(compression)
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_max_row_group_row_count(Some(ROWS_A_GROUP))
         .set_offset_index_disabled(true)
@@ -39,7 +51,7 @@ pub(crate) fn properties(schema: &Schema, sorted_by: Option<usize>) -> WriterPro
     properties.build()
 }
 
-/// Writes batches of one schema as one Parquet file (zstd, statistics, dictionaries). The batches'
+/// Writes batches of one schema as one Parquet file (zstd or, if it is short, LZ4; statistics, dictionaries). The batches'
 /// schema metadata, with the documentation of tables and columns, is kept.
 ///
 /// # Errors
@@ -59,7 +71,8 @@ pub(crate) fn write_sorted<W: Write + Send>(
     sorted_by: Option<usize>,
     writer: W,
 ) -> Result<(), ParquetError> {
-    let properties = properties(schema, sorted_by);
+    let rows = batches.iter().map(RecordBatch::num_rows).sum();
+    let properties = properties(schema, sorted_by, rows);
     let mut file = ArrowWriter::try_new(writer, schema.clone(), Some(properties))?;
     for batch in batches {
         file.write(batch)?;

@@ -6,13 +6,16 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{AsArray, BooleanArray};
 use datafusion::arrow::compute::filter_record_batch;
-use datafusion::arrow::datatypes::Int32Type;
+use datafusion::arrow::datatypes::{Int32Type, SchemaRef};
 use datafusion::common::exec_datafusion_err;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use trace_model::tables::TABLES;
-use trace_model::{RecordBatch, ScanError, TableSet, TableSource, TableSpec};
+use trace_model::{RecordBatch, ScanError, TableSource};
+
+use super::outline::Columns;
+use crate::schema::bare;
 
 /// What tables take with all that is computed from them at a time, in bytes a byte of them.
 const WORKING_BYTES: u64 = 4;
@@ -61,46 +64,74 @@ pub(super) fn groups(
     Some(groups).filter(|groups| !groups.is_empty())
 }
 
-/// The rows of some ranks in these tables.
+/// Tables in memory: some columns of them.
+pub(super) type Loaded = BTreeMap<&'static str, (SchemaRef, Vec<RecordBatch>)>;
+
+/// The rows of some ranks, in these columns.
 pub(super) async fn load(
     source: &Arc<dyn TableSource>,
-    tables: &[&'static TableSpec],
+    columns: &Columns,
     ranks: &RangeInclusive<i32>,
-) -> Result<TableSet> {
+) -> Result<Loaded> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut loaded = Loaded::new();
     let mut pieces = Vec::new();
-    for &spec in tables {
+    for spec in TABLES {
+        let Some(columns) = columns.get(spec.name) else { continue };
+        let columns: Arc<[usize]> = columns.iter().copied().collect();
+        loaded.insert(spec.name, (Arc::new(bare(spec).project(&columns)?), Vec::new()));
         for (number, partition) in source.partitions(spec.name).into_iter().enumerate() {
             if partition.rank.is_none_or(|rank| ranks.contains(&rank)) {
-                pieces.push((spec, number, partition.rank.is_some()));
+                let is_of_one = partition.rank.is_some();
+                pieces.push(Piece {
+                    table: spec.name,
+                    columns: columns.clone(),
+                    number,
+                    is_of_one,
+                });
             }
         }
     }
     // Begun when its turn comes.
-    let read = |(spec, number, is_one): (&'static TableSpec, usize, bool)| {
-        let (source, ranks) = (Arc::clone(source), ranks.clone());
-        let read = move || {
-            let all: Vec<usize> = (0..spec.columns.len()).collect();
-            let batches = source.scan(spec.name, number, &all)?;
-            batches
-                .map(|batch| if is_one { batch } else { of_ranks(&batch?, &ranks) })
-                .collect::<Result<Vec<RecordBatch>, ScanError>>()
-        };
+    let read = |piece: Piece| {
+        let (source, ranks, table) = (Arc::clone(source), ranks.clone(), piece.table);
         async move {
-            let batches = SpawnedTask::spawn_blocking(read).join().await;
-            let batches = batches.map_err(|e| exec_datafusion_err!("{e}"))?;
-            Ok::<_, DataFusionError>((spec.name, batches.map_err(DataFusionError::External)?))
+            let read = SpawnedTask::spawn_blocking(move || piece.read(source.as_ref(), &ranks));
+            let batches = read.join().await.map_err(|e| exec_datafusion_err!("{e}"))?;
+            Ok::<_, DataFusionError>((table, batches.map_err(DataFusionError::External)?))
         }
     };
     let pieces: Vec<_> = pieces.into_iter().map(read).collect();
-    let pieces: Vec<_> = stream::iter(pieces).buffered(cores).try_collect().await?;
-    let mut tables = TableSet::default();
-    for (table, batches) in pieces {
+    let mut pieces = stream::iter(pieces).buffered(cores);
+    while let Some((table, batches)) = pieces.try_next().await? {
+        let Some((schema, rows)) = loaded.get_mut(table) else { continue };
         for batch in batches {
-            tables.push(table, batch);
+            rows.push(RecordBatch::try_new(Arc::clone(schema), batch.columns().to_vec())?);
         }
     }
-    Ok(tables)
+    Ok(loaded)
+}
+
+/// A partition.
+struct Piece {
+    table: &'static str,
+    columns: Arc<[usize]>,
+    number: usize,
+    is_of_one: bool,
+}
+
+impl Piece {
+    fn read(
+        &self,
+        source: &dyn TableSource,
+        ranks: &RangeInclusive<i32>,
+    ) -> Result<Vec<RecordBatch>, ScanError> {
+        let batches = source.scan(self.table, self.number, &self.columns)?;
+        if self.is_of_one {
+            return batches.collect();
+        }
+        batches.map(|batch| of_ranks(&batch?, ranks)).collect()
+    }
 }
 
 fn of_ranks(batch: &RecordBatch, ranks: &RangeInclusive<i32>) -> Result<RecordBatch, ScanError> {

@@ -14,14 +14,13 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::catalog::TableProvider;
+use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::common::exec_datafusion_err;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::scalar::ScalarValue;
-use trace_model::tables::TABLES;
-use trace_model::{TableSet, TableSource, TableSpec};
+use trace_model::{RecordBatch, TableSource};
 
 pub use groups::{fits, fits_by_rank};
 pub(crate) use kept::Kept;
@@ -30,8 +29,9 @@ use crate::catalog::Catalog;
 use crate::module::Module;
 use crate::planning;
 use crate::schema::Schema;
-use crate::session::{Tables, context, environment};
-use outline::Outline;
+use crate::session::{beside, context};
+use groups::Loaded;
+use outline::{Columns, Outline};
 use reach::Reach;
 
 /// A run of which a few ranks fit into memory.
@@ -70,8 +70,8 @@ impl ByRank {
     /// compare ranks read.
     pub(crate) async fn needed(&self, wanted: &[&'static Module]) -> Result<Vec<&'static Module>> {
         let all = self.built_on(wanted);
-        let reaches = self.outline.reaches(&self.state, &all, &self.params).await?;
-        let is_by_rank = |module: &Module| reaches[module.name.as_str()] != Reach::Run;
+        let known = self.outline.learn(&self.state, &all, &self.params).await?;
+        let is_by_rank = |module: &Module| known[module.name.as_str()].reach != Reach::Run;
         let mut needed: BTreeSet<&str> = wanted.iter().map(|module| module.name.as_str()).collect();
         for module in all.iter().filter(|module| !is_by_rank(module)) {
             needed.extend(module.needs.iter().map(String::as_str));
@@ -96,12 +96,15 @@ impl ByRank {
     /// Computes views whose rows of a rank come from its own tables, in the order asked for.
     pub(crate) async fn compute(&self, views: &[&'static Module]) -> Result<(Vec<Kept>, Times)> {
         let all = self.built_on(views);
-        let reads = |spec: &&TableSpec| all.iter().any(|m| m.needs.iter().any(|n| n == spec.name));
-        let tables: Vec<&'static TableSpec> = TABLES.iter().copied().filter(reads).collect();
+        let known = self.outline.learn(&self.state, &all, &self.params).await?;
+        let mut columns = Columns::new();
+        for (&table, read) in known.values().flat_map(|known| &known.columns) {
+            columns.entry(table).or_default().extend(read);
+        }
         let mut files: Vec<Option<kept::Writer>> = views.iter().map(|_| None).collect();
         let mut times: BTreeMap<&'static str, Duration> = BTreeMap::new();
         for ranks in &self.groups {
-            let tables = groups::load(&self.source, &tables, ranks).await?;
+            let tables = groups::load(&self.source, &columns, ranks).await?;
             let (schema, _state) = self.schema(tables)?;
             schema.share(views);
             let rows = |&module: &&'static Module| {
@@ -128,14 +131,15 @@ impl ByRank {
     }
 
     /// These tables and the views over them, and what must live as long.
-    fn schema(&self, tables: TableSet) -> Result<(Arc<Schema>, Arc<SessionState>)> {
-        let tables = Tables::Loaded(tables);
+    fn schema(&self, tables: Loaded) -> Result<(Arc<Schema>, Arc<SessionState>)> {
+        let batches = tables.values().flat_map(|(_, batches)| batches);
+        let bytes = batches.map(RecordBatch::get_array_memory_size).sum();
         let mut providers: BTreeMap<&'static str, Arc<dyn TableProvider>> = BTreeMap::new();
-        for &spec in TABLES {
-            providers.insert(spec.name, tables.provider(spec, 1)?);
+        for (table, (schema, batches)) in tables {
+            providers.insert(table, Arc::new(MemTable::try_new(schema, vec![batches])?));
         }
         let schema = Arc::new(Schema::new(self.catalog, providers, self.params.clone(), true));
-        let environment = environment(&tables, Some(self.memory_bytes))?;
+        let environment = beside(bytes, self.memory_bytes)?;
         let context = context(1, environment, Arc::clone(&schema) as _)?;
         let state = Arc::new(planning::for_views(&context.state(), true));
         schema.set_state(&state);

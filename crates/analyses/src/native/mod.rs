@@ -28,6 +28,7 @@ use trace_model::RecordBatch;
 /// Every native view.
 pub(crate) const NATIVE: &[Native] = &[
     comm::collectives::NATIVE,
+    comm::spent::NATIVE,
     comm::stragglers::NATIVE,
     comm::views::ARRIVALS,
     comm::views::CLOCKS,

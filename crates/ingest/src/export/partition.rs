@@ -110,7 +110,8 @@ fn rewrite(
     let descriptor = written.file_metadata().schema_descr();
     let sorted_by = written.row_groups().first().and_then(|group| group.sorting_columns());
     let sorted_by = sorted_by.and_then(|columns| Some(columns.first()?.column_idx as usize));
-    let properties = sink::properties(&schema, sorted_by)
+    let rows = written.file_metadata().num_rows() as usize;
+    let properties = sink::properties(&schema, sorted_by, rows)
         .into_builder()
         .set_key_value_metadata(written.file_metadata().key_value_metadata().cloned())
         .build();

@@ -1,5 +1,6 @@
 //! Reading an export: all of it, or only what is asked for.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,8 @@ pub struct Export {
     folder: Folder,
     name: String,
     manifest: Manifest,
+    /// The numbers of the partitions of each table, in the order of its rows.
+    of_table: BTreeMap<String, Vec<usize>>,
     /// Which partitions are known to be what was written.
     checked: Vec<AtomicBool>,
 }
@@ -62,7 +65,11 @@ impl Export {
         let text = manifest.read().map_err(read_error)?;
         let manifest = Manifest::parse(&text).map_err(broken)?;
         let checked = manifest.partitions.iter().map(|_| AtomicBool::new(false)).collect();
-        Ok(Self { folder, name: name.to_owned(), manifest, checked })
+        let mut of_table: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (number, partition) in manifest.partitions.iter().enumerate() {
+            of_table.entry(partition.table.clone()).or_default().push(number);
+        }
+        Ok(Self { folder, name: name.to_owned(), manifest, of_table, checked })
     }
 
     /// What was read when it was written, under the path that it has now.
@@ -87,7 +94,7 @@ impl Export {
 
     /// Rows of a table.
     pub fn rows(&self, table: &str) -> u64 {
-        self.of(table).map(|(_, partition)| partition.rows).sum()
+        self.of(table).iter().map(|&number| self.manifest.partitions[number].rows).sum()
     }
 
     /// Reads all tables.
@@ -123,10 +130,9 @@ impl Export {
         Ok(Dataset { tables, run: self.run(), warnings: self.warnings() })
     }
 
-    /// The partitions of a table with their numbers, in the order of its rows.
-    fn of(&self, table: &str) -> impl Iterator<Item = (usize, &Partition)> {
-        let partitions = self.manifest.partitions.iter().enumerate();
-        partitions.filter(move |(_, partition)| partition.table == table)
+    /// The partitions of a table, by their numbers, in the order of its rows.
+    fn of(&self, table: &str) -> &[usize] {
+        self.of_table.get(table).map_or(&[], Vec::as_slice)
     }
 
     /// Its batches, one a row group.
@@ -201,18 +207,17 @@ impl Export {
 
 impl TableSource for Export {
     fn partitions(&self, table: &str) -> Vec<trace_model::Partition> {
-        let known = |(_, partition): (_, &Partition)| trace_model::Partition {
-            rank: partition.rank,
-            rows: partition.rows as usize,
-            bytes: partition.memory_bytes,
+        let known = |&number: &usize| {
+            let Partition { rank, rows, memory_bytes: bytes, .. } =
+                self.manifest.partitions[number];
+            trace_model::Partition { rank, rows: rows as usize, bytes }
         };
-        self.of(table).map(known).collect()
+        self.of(table).iter().map(known).collect()
     }
 
     fn scan(&self, table: &str, partition: usize, columns: &[usize]) -> Result<Batches, ScanError> {
-        let (number, partition) =
-            self.of(table).nth(partition).ok_or("there is no such partition")?;
-        let (_, content) = self.content(number, partition)?;
+        let &number = self.of(table).get(partition).ok_or("there is no such partition")?;
+        let (_, content) = self.content(number, &self.manifest.partitions[number])?;
         let rows = content.rows(columns, None)?;
         Ok(Box::new(rows.map(|batch| batch.map_err(ScanError::from))))
     }

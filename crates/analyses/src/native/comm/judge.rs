@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::clocks::{Clock, median};
 use super::matches::{Call, Match, Status};
-use super::phases::{KINDS, Spent, Timeline};
+use super::phases::{AtCall, KINDS, Spent, difference};
 
 /// How the last to arrive was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,12 +86,13 @@ impl Clocks {
 /// For each match, what it came to, and each rank's part in it.
 pub(super) type Judged = (Vec<Option<Verdict>>, Vec<Vec<Part>>);
 
-/// Judges all matches whose ranks all have a time. `None` for others.
+/// Judges all matches whose ranks all have a time. `None` for others. `spent` is what the rank of each call had spent its
+/// time on by then.
 pub(super) fn judge(
     calls: &[Call],
     matches: &[Match],
     clocks: &Clocks,
-    timelines: &HashMap<i64, Timeline>,
+    spent: &[AtCall],
 ) -> Judged {
     let mut parts: Vec<Vec<Part>> =
         matches.iter().map(|found| vec![Part::default(); found.calls.len()]).collect();
@@ -106,7 +107,7 @@ pub(super) fn judge(
     for &at in &order {
         let before = previous[at];
         if let Some(before) = before {
-            losses(calls, &matches[at], &matches[before], timelines, &mut parts[at]);
+            losses(calls, &matches[at], &matches[before], spent, &mut parts[at]);
         }
         let inherited = before.and_then(|before| verdicts[before]).map(|verdict| verdict.cause);
         if let Some(verdict) = &mut verdicts[at] {
@@ -217,13 +218,7 @@ fn previous(calls: &[Call], matches: &[Match], order: &[usize]) -> Vec<Option<us
 }
 
 /// What each rank did since the collective before, held against the others.
-fn losses(
-    calls: &[Call],
-    found: &Match,
-    before: &Match,
-    timelines: &HashMap<i64, Timeline>,
-    parts: &mut [Part],
-) {
+fn losses(calls: &[Call], found: &Match, before: &Match, spent: &[AtCall], parts: &mut [Part]) {
     let gaps: Vec<(i64, i64)> = found
         .calls
         .iter()
@@ -234,14 +229,11 @@ fn losses(
         return;
     }
     let lengths: Vec<i64> = gaps.iter().map(|(from, to)| to - from).collect();
-    let empty = Timeline::default();
     let spent: Vec<Spent> = found
         .calls
         .iter()
-        .zip(&gaps)
-        .map(|(&at, &(from, to))| {
-            timelines.get(&calls[at].rank).unwrap_or(&empty).between(from, to)
-        })
+        .zip(&before.calls)
+        .map(|(&now, &then)| difference(&spent[now].start, &spent[then].end))
         .collect();
     let more = more_than_others(&lengths);
     for (part, (&gap, &more)) in parts.iter_mut().zip(lengths.iter().zip(&more)) {
@@ -336,7 +328,8 @@ mod tests {
     fn judged(calls: &[Call], shared: bool) -> (Vec<Match>, Vec<Option<Verdict>>, Vec<Vec<Part>>) {
         let found = matches(calls, &BTreeMap::new());
         let clocks = Clocks { found: super::super::clocks::clocks(calls, &found), shared };
-        let (verdicts, parts) = judge(calls, &found, &clocks, &HashMap::new());
+        let (verdicts, parts) =
+            judge(calls, &found, &clocks, &vec![AtCall::default(); calls.len()]);
         (found, verdicts, parts)
     }
 

@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use datafusion::common::exec_datafusion_err;
 use datafusion::error::Result;
 
 use super::judge::{Clocks, Judged, judge};
 use super::matches::{Call, Kind, Match, matches};
-use super::phases::{self, Timeline};
+use super::spent;
 use super::{clocks, names};
 use crate::columns::names as texts;
 use crate::native::Inputs;
-use crate::native::columns::{Maybe, by_rank};
+use crate::native::columns::Maybe;
 
 pub(super) const COLLECTIVES: (&str, &str) = (
     "collectives",
@@ -21,22 +22,9 @@ pub(super) const COLLECTIVES: (&str, &str) = (
      ORDER BY rank, collective",
 );
 pub(super) const RANKS: (&str, &str) = ("ranks", "SELECT rank, clock FROM ranks ORDER BY rank");
-/// What hosts are at. A rank alone is late for nobody.
-pub(super) const PHASES: (&str, &str) = (
-    "phases",
-    "SELECT rank, phase, ts_ns, dur_ns
-     FROM host_phases
-     WHERE (SELECT count(*) FROM ranks) > 1
-     ORDER BY rank, ts_ns",
-);
-/// Where a device computes, as stretches that do not overlap.
-pub(super) const BUSY: (&str, &str) = (
-    "busy",
-    "SELECT rank, ts_ns, dur_ns
-     FROM activity_segments
-     WHERE computation_count > 0 AND (SELECT count(*) FROM ranks) > 1
-     ORDER BY rank, ts_ns",
-);
+/// What ranks spent their time on until their collectives began and ended, in the order of [`COLLECTIVES`].
+pub(super) const SPENT: (&str, &str) =
+    ("spent", "SELECT * FROM comm_spent ORDER BY rank, collective");
 
 /// What a process group is called.
 #[derive(Debug, Default, Clone)]
@@ -137,30 +125,11 @@ pub(super) fn load(inputs: &Inputs<'_>) -> Result<Loaded> {
     Ok(loaded)
 }
 
-/// Who arrived last and why, of every match; needs [`PHASES`] and [`BUSY`].
+/// Who arrived last and why, of every match; needs [`SPENT`].
 pub(super) fn judged(inputs: &Inputs<'_>, loaded: &Loaded) -> Result<Judged> {
-    let (phases, busy) = (inputs.batch("phases")?, inputs.batch("busy")?);
-    let kinds = texts(phases, "phase")?;
-    let (starts, durs) = (Maybe::of(phases, "ts_ns")?, Maybe::of(phases, "dur_ns")?);
-    let (busy_starts, busy_durs) = (Maybe::of(busy, "ts_ns")?, Maybe::of(busy, "dur_ns")?);
-    let mut of_rank: BTreeMap<i64, (Vec<_>, Vec<_>)> = BTreeMap::new();
-    for (rank, rows) in by_rank(phases)? {
-        let phases = rows.map(|row| {
-            let start = starts.or_zero(row);
-            (start, start + durs.or_zero(row), phases::kind(kinds.get(row).unwrap_or_default()))
-        });
-        of_rank.entry(rank).or_default().0 = phases.collect();
+    let spent = spent::read(inputs.batch("spent")?)?;
+    if spent.len() != loaded.calls.len() {
+        return Err(exec_datafusion_err!("comm_spent is not about the same collectives"));
     }
-    for (rank, rows) in by_rank(busy)? {
-        let busy = rows.map(|row| {
-            let start = busy_starts.or_zero(row);
-            (start, start + busy_durs.or_zero(row))
-        });
-        of_rank.entry(rank).or_default().1 = busy.collect();
-    }
-    let timelines: HashMap<i64, Timeline> = of_rank
-        .into_iter()
-        .map(|(rank, (phases, busy))| (rank, Timeline::new(&phases, &busy)))
-        .collect();
-    Ok(judge(&loaded.calls, &loaded.matches, &loaded.clocks, &timelines))
+    Ok(judge(&loaded.calls, &loaded.matches, &loaded.clocks, &spent))
 }

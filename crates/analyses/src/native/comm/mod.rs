@@ -1,7 +1,7 @@
 //! Collectives: one entry each per rank, matched across ranks, with who waited for whom.
 //!
 //! `units` makes one collective of all that a trace says about it, `matches` finds its counterparts on
-//! other ranks, `clocks` compares their ends, `judge` says who was late and `phases` where the time went.
+//! other ranks, `clocks` compares their ends, `judge` says who was late, `phases` and `spent` where the time went.
 //! All of it is linear in ranks times collectives, sorting aside.
 
 mod clocks;
@@ -11,6 +11,7 @@ mod load;
 mod matches;
 mod names;
 mod phases;
+pub(crate) mod spent;
 pub(crate) mod stragglers;
 mod units;
 pub(crate) mod views;

@@ -10,6 +10,18 @@ const OTHER: usize = KINDS - 1;
 /// Time by kind.
 pub(super) type Spent = [i64; KINDS];
 
+/// What a rank had spent its time on when a collective began, and when it ended.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct AtCall {
+    pub(super) start: Spent,
+    pub(super) end: Spent,
+}
+
+/// What was spent between two moments, from what was spent until each of them.
+pub(super) fn difference(until: &Spent, before: &Spent) -> Spent {
+    std::array::from_fn(|kind| until[kind] - before[kind])
+}
+
 /// The number of a phase of the host.
 pub(super) fn kind(phase: &str) -> usize {
     NAMES.iter().position(|&name| name == phase).filter(|&kind| kind != DEVICE).unwrap_or(OTHER)
@@ -60,14 +72,8 @@ impl Timeline {
         Self { cuts }
     }
 
-    /// What was spent between two moments.
-    pub(super) fn between(&self, start: i64, end: i64) -> Spent {
-        let (before, until) = (self.before(start), self.before(end));
-        std::array::from_fn(|kind| until[kind] - before[kind])
-    }
-
     /// What was spent up to a moment, counted from the first cut; negative before it.
-    fn before(&self, at: i64) -> Spent {
+    pub(super) fn before(&self, at: i64) -> Spent {
         let row = self.cuts.partition_point(|&(start, _, _)| start <= at);
         let mut spent = Spent::default();
         match row.checked_sub(1).map(|row| self.cuts[row]) {
@@ -86,14 +92,18 @@ mod tests {
     use super::super::tests::Random;
     use super::*;
 
+    fn between(time: &Timeline, start: i64, end: i64) -> Spent {
+        difference(&time.before(end), &time.before(start))
+    }
+
     #[test]
     fn the_device_comes_before_the_host() {
         let phases = [(10, 20, kind("dataloader")), (20, 60, kind("forward"))];
         let time = Timeline::new(&phases, &[(15, 30), (50, 80)]);
-        assert_eq!(time.between(0, 100), [45, 5, 20, 0, 0, 30]);
-        assert_eq!(time.between(12, 18), [3, 3, 0, 0, 0, 0]);
-        assert_eq!(time.between(90, 95), [0, 0, 0, 0, 0, 5]);
-        assert_eq!(Timeline::default().between(3, 8), [0, 0, 0, 0, 0, 5]);
+        assert_eq!(between(&time, 0, 100), [45, 5, 20, 0, 0, 30]);
+        assert_eq!(between(&time, 12, 18), [3, 3, 0, 0, 0, 0]);
+        assert_eq!(between(&time, 90, 95), [0, 0, 0, 0, 0, 5]);
+        assert_eq!(between(&Timeline::default(), 3, 8), [0, 0, 0, 0, 0, 5]);
     }
 
     #[test]
@@ -125,7 +135,7 @@ mod tests {
                 };
                 expected[kind] += 1;
             }
-            assert_eq!(Timeline::new(&phases, &busy).between(start, end), expected);
+            assert_eq!(between(&Timeline::new(&phases, &busy), start, end), expected);
         }
     }
 }

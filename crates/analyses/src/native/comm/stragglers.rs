@@ -6,7 +6,7 @@ use datafusion::error::Result;
 use trace_model::RecordBatch;
 
 use super::judge::{By, Part, Verdict, most};
-use super::load::{BUSY, COLLECTIVES, Loaded, PHASES, RANKS, judged, load};
+use super::load::{COLLECTIVES, Loaded, RANKS, SPENT, judged, load};
 use super::matches::Match;
 use super::phases::{NAMES, Spent};
 use crate::native::columns::{Maybe, Output};
@@ -17,8 +17,7 @@ pub(crate) const NATIVE: Native = Native::across_ranks(
     &[
         COLLECTIVES,
         RANKS,
-        PHASES,
-        BUSY,
+        SPENT,
         ("overlap", "SELECT rank, exposed_ns, window_ns FROM comm_overlap ORDER BY rank"),
         (
             "windows",

@@ -4,16 +4,16 @@ use datafusion::error::Result;
 use trace_model::RecordBatch;
 
 use super::judge::{By, Part, Verdict, most};
-use super::load::{BUSY, COLLECTIVES, Loaded, PHASES, RANKS, judged, load};
+use super::load::{COLLECTIVES, Loaded, RANKS, SPENT, judged, load};
 use super::matches::Match;
 use super::phases;
 use crate::native::columns::Output;
 use crate::native::{Inputs, Native};
 
 pub(crate) const MATCHES: Native =
-    Native::across_ranks("comm_matches", &[COLLECTIVES, RANKS, PHASES, BUSY], matches);
+    Native::across_ranks("comm_matches", &[COLLECTIVES, RANKS, SPENT], matches);
 pub(crate) const ARRIVALS: Native =
-    Native::across_ranks("comm_arrivals", &[COLLECTIVES, RANKS, PHASES, BUSY], arrivals);
+    Native::across_ranks("comm_arrivals", &[COLLECTIVES, RANKS, SPENT], arrivals);
 pub(crate) const CLOCKS: Native =
     Native::across_ranks("comm_clocks", &[COLLECTIVES, RANKS], clocks);
 
