@@ -7,7 +7,6 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::datatypes::Int32Type;
 use datafusion::error::Result;
-use rustc_hash::FxHashMap;
 use trace_model::RecordBatch;
 
 use crate::columns::{get, ints};
@@ -42,47 +41,6 @@ pub(crate) fn by_rank(batch: &RecordBatch) -> Result<Vec<(i64, std::ops::Range<u
         }
     }
     Ok(found)
-}
-
-/// Rows by rank and event. The events of a rank are numbered from 0: looking one up is an index, unless numbers are
-/// far apart.
-#[derive(Debug)]
-pub(crate) struct EventRows {
-    of_rank: FxHashMap<i64, Vec<u32>>,
-    far: FxHashMap<(i64, i64), u32>,
-}
-
-impl EventRows {
-    const NONE: u32 = u32::MAX;
-    /// Numbers are looked up directly up to so many times the rows.
-    const SPREAD: usize = 64;
-
-    /// Of a batch with columns `rank` and `event_id`.
-    pub(crate) fn of(batch: &RecordBatch) -> Result<Self> {
-        Ok(Self::new(&ints(batch, "rank")?, &ints(batch, "event_id")?))
-    }
-
-    fn new(ranks: &Int64Array, events: &Int64Array) -> Self {
-        let mut found = Self { of_rank: FxHashMap::default(), far: FxHashMap::default() };
-        for (row, (&rank, &event)) in ranks.values().iter().zip(events.values()).enumerate() {
-            let near = usize::try_from(event).ok().filter(|&at| at < Self::SPREAD * ranks.len());
-            let Some(at) = near else {
-                found.far.insert((rank, event), row as u32);
-                continue;
-            };
-            let rows = found.of_rank.entry(rank).or_default();
-            if rows.len() <= at {
-                rows.resize(at + 1, Self::NONE);
-            }
-            rows[at] = row as u32;
-        }
-        found
-    }
-
-    pub(crate) fn get(&self, rank: i64, event: i64) -> Option<u32> {
-        let near = || self.of_rank.get(&rank)?.get(usize::try_from(event).ok()?).copied();
-        near().filter(|&row| row != Self::NONE).or_else(|| self.far.get(&(rank, event)).copied())
-    }
 }
 
 /// A table that is made column by column from its rows.
@@ -147,20 +105,5 @@ impl<'r, T> Output<'r, T> {
         Ok(RecordBatch::try_from_iter_with_nullable(
             self.columns.into_iter().map(|(name, array)| (name, array, true)),
         )?)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_are_found_by_rank_and_event() {
-        let ranks = Int64Array::from(vec![0, 0, 1, 1, 1]);
-        let events = Int64Array::from(vec![7, 0, 7, i64::MAX, -1]);
-        let rows = EventRows::new(&ranks, &events);
-        let found = [(0, 7), (0, 0), (1, 7), (1, i64::MAX), (1, -1)];
-        assert_eq!(found.map(|(rank, event)| rows.get(rank, event)), [0, 1, 2, 3, 4].map(Some));
-        assert_eq!([(0, 1), (0, -1), (2, 7)].map(|(rank, event)| rows.get(rank, event)), [None; 3]);
     }
 }

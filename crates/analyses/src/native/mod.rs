@@ -13,6 +13,7 @@ mod kernel;
 mod loader;
 mod nesting;
 mod op;
+mod places;
 mod roofline;
 mod step;
 mod system;

@@ -1,9 +1,8 @@
 //! From tables to the events of each rank in the analysed window.
 
-use std::collections::HashMap;
-
 use datafusion::common::exec_datafusion_err;
 use datafusion::error::Result;
+use rustc_hash::FxHashMap;
 
 use super::model::{
     Activity, Class, HostEvent, RankEvents, Role, Step, Table, Wait, WaitKind, Window,
@@ -32,7 +31,7 @@ impl Loaded {
     pub(super) fn new(inputs: &Inputs<'_>) -> Result<Self> {
         let mut by_rank = ByRank::new(inputs)?;
         let mut all_names = Vec::with_capacity(Table::ALL.len());
-        let mut correlations = HashMap::new();
+        let mut correlations = FxHashMap::default();
         let records_waits = inputs.batch("device_syncs")?.num_rows() > 0;
         for table in Table::ALL {
             let batch = inputs.batch(table.name())?;
@@ -124,7 +123,7 @@ impl Loaded {
 /// Events under construction, by rank.
 struct ByRank {
     ranks: Vec<RankEvents>,
-    places: HashMap<i64, usize>,
+    places: FxHashMap<i64, usize>,
     last: (i64, usize),
 }
 
@@ -132,7 +131,7 @@ impl ByRank {
     fn new(inputs: &Inputs<'_>) -> Result<Self> {
         let rank = ints(inputs.batch("ranks")?, "rank")?;
         let mut all =
-            Self { ranks: Vec::new(), places: HashMap::new(), last: (i64::MIN, usize::MAX) };
+            Self { ranks: Vec::new(), places: FxHashMap::default(), last: (i64::MIN, usize::MAX) };
         for row in 0..rank.len() {
             all.of(rank.value(row));
         }
@@ -155,7 +154,7 @@ impl ByRank {
     fn waits(
         &mut self,
         inputs: &Inputs<'_>,
-        correlations: &HashMap<(i64, i64), i64>,
+        correlations: &FxHashMap<(i64, i64), i64>,
     ) -> Result<()> {
         let batch = inputs.batch("device_syncs")?;
         let (rank, names) = (ints(batch, "rank")?, names(batch, "name")?);

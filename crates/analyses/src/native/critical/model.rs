@@ -1,5 +1,7 @@
 //! What the graph is made of: the events of one rank, and the classes of time.
 
+use crate::native::places::Places;
+
 /// No event.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -350,15 +352,14 @@ pub(super) fn sort<T: Ord>(items: &mut [T]) {
 /// Runtime calls by event id, and those that launched the activities.
 #[derive(Debug)]
 pub(super) struct Calls {
-    by_id: Vec<(i64, u32)>,
+    by_id: Places,
     of_activity: Vec<u32>,
 }
 
 impl Calls {
     pub(super) fn new(events: &RankEvents) -> Self {
         let calls = events.host.iter().zip(0..).filter(|(e, _)| e.table == Table::RuntimeCalls);
-        let mut by_id: Vec<(i64, u32)> = calls.map(|(e, i)| (e.id, i)).collect();
-        sort(&mut by_id);
+        let by_id = Places::of(calls.map(|(e, i)| (e.id, i)));
         let mut calls = Self { by_id, of_activity: Vec::new() };
         let launches = events.activities.iter().map(|a| a.launch.and_then(|id| calls.get(id)));
         calls.of_activity = launches.map(|call| call.unwrap_or(NONE)).collect();
@@ -367,8 +368,7 @@ impl Calls {
 
     /// Position of a call among the host events.
     pub(super) fn get(&self, id: i64) -> Option<u32> {
-        let at = self.by_id.binary_search_by_key(&id, |&(id, _)| id).ok()?;
-        Some(self.by_id[at].1)
+        self.by_id.get(id)
     }
 
     /// Position of the call that launched an activity.

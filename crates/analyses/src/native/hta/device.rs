@@ -6,6 +6,7 @@ use super::frame::{Event, Frame, Kind};
 use super::graph::EdgeKind;
 use super::moments::Moments;
 use super::names::Role;
+use crate::native::places::Places;
 
 /// What a `cuda_sync` event waits for.
 #[derive(Debug, Clone, Copy)]
@@ -160,13 +161,12 @@ impl Streams {
 /// For each launch and each activity the number of activities that wait on the stream from then on.
 /// A launch counts before what starts at the same time.
 fn queue_lengths(frame: &Frame) -> Vec<Option<i64>> {
-    let launches: FxHashMap<i64, usize> = (0..frame.events.len())
-        .filter(|&row| frame.events[row].role.launches() && frame.linked[row] > 0)
-        .map(|row| (frame.events[row].correlation, row))
-        .collect();
-    let mut points = Vec::with_capacity(2 * launches.len());
+    let launches = frame.events.iter().zip(0..);
+    let launches = launches.filter(|&(e, row)| e.role.launches() && frame.linked[row as usize] > 0);
+    let launches = Places::of(launches.map(|(event, row)| (event.correlation, row)));
+    let mut points = Vec::new();
     for (row, event) in frame.events.iter().enumerate().filter(|(_, e)| e.on_stream()) {
-        if let Some(&launch) = launches.get(&event.correlation) {
+        if let Some(launch) = launches.get(event.correlation).map(|launch| launch as usize) {
             points.push((frame.events[launch].ts_ns, false, launch, event.stream));
             points.push((event.ts_ns, true, row, event.stream));
         }

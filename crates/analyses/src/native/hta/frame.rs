@@ -1,9 +1,8 @@
 //! The events of one rank as HTA loads them: what it keeps, and which host call it links to which
 //! device activity.
 
-use rustc_hash::{FxHashMap, FxHashSet};
-
 use super::names::Role;
+use crate::native::places::Places;
 
 /// What HTA tells apart about an event beside its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +58,7 @@ pub(super) struct Frame {
     /// HTA's `index_correlation`: the id of the event at the other end of the correlation, 0 if that
     /// is not in the trace, -1 for events without correlation. HTA takes the id 0 for "not there".
     pub(super) linked: Vec<i64>,
+    rows: Places,
     cut: bool,
 }
 
@@ -68,28 +68,25 @@ impl Frame {
     pub(super) fn new(mut events: Vec<Event>, cut_ns: Option<i64>) -> Self {
         let mut linked = links(&events);
         if let Some(cut_ns) = cut_ns {
-            let kept: FxHashSet<i64> = events
+            let kept = events.iter().filter(|e| !e.on_device() && e.ts_ns < cut_ns);
+            let kept = Places::of_each(kept.map(|e| e.correlation));
+            let keep: Vec<bool> = events
                 .iter()
-                .filter(|e| !e.on_device() && e.ts_ns < cut_ns)
-                .map(|e| e.correlation)
+                .map(|e| {
+                    if e.on_device() { kept.get(e.correlation).is_some() } else { e.ts_ns < cut_ns }
+                })
                 .collect();
-            let keep: Vec<bool> =
-                events
-                    .iter()
-                    .map(|e| {
-                        if e.on_device() { kept.contains(&e.correlation) } else { e.ts_ns < cut_ns }
-                    })
-                    .collect();
             let mut flags = keep.iter();
             events.retain(|_| flags.next() == Some(&true));
             let mut flags = keep.iter();
             linked.retain(|_| flags.next() == Some(&true));
         }
-        Self { events, linked, cut: cut_ns.is_some() }
+        let rows = Places::of_each(events.iter().map(|e| e.id));
+        Self { events, linked, rows, cut: cut_ns.is_some() }
     }
 
     pub(super) fn row(&self, id: i64) -> Option<usize> {
-        self.events.binary_search_by_key(&id, |e| e.id).ok()
+        self.rows.get(id).map(|row| row as usize)
     }
 
     /// The event that `row` is linked to, if HTA takes it for one.
@@ -132,22 +129,19 @@ impl Frame {
 /// Host and device events with one correlation point at each other. Where there are several, all
 /// point at the last one: of the kernels of a graph, its launch knows one.
 fn links(events: &[Event]) -> Vec<i64> {
-    let mut last: FxHashMap<i64, (Option<i64>, Option<i64>)> = FxHashMap::default();
-    for event in events.iter().filter(|e| e.correlation != NONE) {
-        let (host, device) = last.entry(event.correlation).or_default();
-        *(if event.on_device() { device } else { host }) = Some(event.id);
-    }
-    events
-        .iter()
-        .map(|event| match last.get(&event.correlation) {
-            Some(&(Some(host), Some(device))) => {
-                if event.on_device() {
-                    host
-                } else {
-                    device
-                }
-            }
-            _ => event.correlation.min(0),
-        })
-        .collect()
+    let rows = events.iter().zip(0..).filter(|(event, _)| event.correlation != NONE);
+    let last = |on_device: bool| {
+        let of_side = rows.clone().filter(move |(event, _)| event.on_device() == on_device);
+        Places::of(of_side.map(|(event, row)| (event.correlation, row)))
+    };
+    let (host, device) = (last(false), last(true));
+    let id = |row: u32| events[row as usize].id;
+    let link = |event: &Event| match event.correlation {
+        NONE => NONE,
+        both => match (host.get(both), device.get(both)) {
+            (Some(host), Some(device)) => id(if event.on_device() { host } else { device }),
+            _ => both.min(0),
+        },
+    };
+    events.iter().map(link).collect()
 }

@@ -1,7 +1,5 @@
 //! A directed graph with at most one edge between two nodes, and its longest path.
 
-use rustc_hash::FxHashMap;
-
 /// What an edge stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EdgeKind {
@@ -43,22 +41,38 @@ pub(super) struct Edge {
 #[derive(Debug, Default)]
 pub(super) struct Graph {
     pub(super) edges: Vec<Edge>,
-    known: FxHashMap<(u32, u32), u32>,
 }
 
 /// A microsecond back in time or more is a mistake in the trace; HTA takes it for no time at all.
 const MISTAKE_NS: i64 = -1_000;
 
 impl Graph {
-    /// Adds an edge. It takes the place of an earlier one between the same nodes.
+    /// Adds an edge.
     pub(super) fn add(&mut self, edge: Edge) {
-        let next = self.edges.len() as u32;
-        let at = *self.known.entry((edge.from, edge.to)).or_insert(next);
-        if at == next {
-            self.edges.push(edge);
-        } else {
-            self.edges[at as usize] = edge;
+        self.edges.push(edge);
+    }
+
+    /// Leaves one edge between two nodes: the last one, in the place of the first.
+    pub(super) fn settle(&mut self) {
+        let nodes = self.edges.iter().map(|edge| edge.from as usize + 1).max().unwrap_or(0);
+        let of = Lists::new(nodes, self.edges.iter().map(|edge| edge.from as usize));
+        let mut is_left = vec![true; self.edges.len()];
+        let mut same: Vec<(u32, usize)> = Vec::new();
+        for node in 0..nodes {
+            same.clear();
+            same.extend(of.of(node).iter().map(|&at| (self.edges[at].to, at)));
+            // Edges to one node stay in the order in which they were added.
+            same.sort_unstable();
+            for edges in same.chunk_by(|a, b| a.0 == b.0) {
+                let (first, last) = (edges[0].1, edges[edges.len() - 1].1);
+                self.edges[first] = self.edges[last];
+                for &(_, later) in &edges[1..] {
+                    is_left[later] = false;
+                }
+            }
         }
+        let mut is_left = is_left.into_iter();
+        self.edges.retain(|_| is_left.next() == Some(true));
     }
 
     /// The edges of the longest path, by position; none if the graph has a cycle. Ties are decided as in networkx:
@@ -109,14 +123,20 @@ struct Numbered {
 
 impl Numbered {
     fn new(edges: &[Edge]) -> Self {
-        let mut numbers: FxHashMap<u32, usize> = FxHashMap::default();
-        let mut number = |node| {
-            let next = numbers.len();
-            *numbers.entry(node).or_insert(next)
+        const NONE: usize = usize::MAX;
+        let most = edges.iter().map(|e| e.from.max(e.to) as usize + 1).max().unwrap_or(0);
+        let mut numbers = vec![NONE; most];
+        let mut nodes = 0;
+        let mut number = |node: u32| {
+            let number = &mut numbers[node as usize];
+            if *number == NONE {
+                *number = nodes;
+                nodes += 1;
+            }
+            *number
         };
         let ends: Vec<(usize, usize)> =
             edges.iter().map(|e| (number(e.from), number(e.to))).collect();
-        let nodes = numbers.len();
         let into = Lists::new(nodes, ends.iter().map(|&(_, to)| to));
         let out_of = Lists::new(nodes, ends.iter().map(|&(from, _)| from));
         Self { ends, into, out_of }
@@ -184,6 +204,7 @@ mod tests {
         for &(from, to, weight_ns) in edges {
             graph.add(Edge { from, to, kind: EdgeKind::Operator, weight_ns, event: None });
         }
+        graph.settle();
         graph
     }
 
@@ -209,9 +230,9 @@ mod tests {
 
     #[test]
     fn a_later_edge_takes_the_place_of_an_earlier_one() {
-        let graph = graph(&[(0, 1, 5), (1, 2, 1), (0, 1, 9)]);
-        assert_eq!(graph.edges.len(), 2);
-        assert_eq!((graph.edges[0].from, graph.edges[0].weight_ns), (0, 9));
+        let graph = graph(&[(0, 1, 5), (1, 2, 1), (0, 1, 9), (0, 2, 3), (0, 1, 7)]);
+        let edges: Vec<_> = graph.edges.iter().map(|e| (e.from, e.to, e.weight_ns)).collect();
+        assert_eq!(edges, [(0, 1, 7), (1, 2, 1), (0, 2, 3)]);
     }
 
     #[test]

@@ -69,6 +69,7 @@ fn solve(
         let mut moments = Moments::new(frame, &inside);
         host::connect(&mut moments, &inside);
         device::connect(&mut moments, &inside, waits, processes);
+        moments.graph.settle();
         let path = moments.graph.longest_path();
         found(*rank, &moments, path.as_deref(), &names);
     }

@@ -7,7 +7,6 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::datatypes::Int32Type;
 use datafusion::error::Result;
-use rustc_hash::FxHashSet;
 use trace_model::RecordBatch;
 
 use super::frame::NONE;
@@ -104,10 +103,10 @@ impl Summaries {
         );
         if let Some(path) = path {
             let path = || path.iter().map(|&edge| &edges[edge]);
-            let nodes: FxHashSet<u32> = path().flat_map(|e| [e.from, e.to]).collect();
-            let events: FxHashSet<u32> = nodes.iter().map(|&node| moments.row(node)).collect();
-            row[10] = Some(nodes.len() as i64);
-            row[11] = Some(events.len() as i64);
+            let mut nodes: Vec<u32> = path().flat_map(|e| [e.from, e.to]).collect();
+            row[10] = Some(distinct(&mut nodes));
+            let mut events: Vec<u32> = nodes.iter().map(|&node| moments.row(node)).collect();
+            row[11] = Some(distinct(&mut events));
             for (value, (count, _)) in row[12..17].iter_mut().zip(by_kind(path())) {
                 *value = Some(count);
             }
@@ -132,6 +131,13 @@ impl Summaries {
         }
         Ok(RecordBatch::try_from_iter(columns)?)
     }
+}
+
+/// How many they are, each counted once; the others are taken out.
+fn distinct(values: &mut Vec<u32>) -> i64 {
+    values.sort_unstable();
+    values.dedup();
+    values.len() as i64
 }
 
 /// Number and weight of the edges of each kind.

@@ -1,6 +1,6 @@
 //! What host events and the work they launched amount to along their nesting.
 
-use rustc_hash::FxHashMap;
+use crate::native::places::Places;
 
 /// What an event is to the forest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,14 +74,13 @@ impl Forest {
     pub(super) fn new(mut events: Vec<Event>, work: &[Work]) -> Self {
         // As in the call tree of the tables: parents start before their children, or end after them.
         events.sort_unstable_by_key(|e| (e.ts_ns, std::cmp::Reverse(e.end_ns), e.id));
-        let at: FxHashMap<i64, u32> =
-            events.iter().enumerate().map(|(i, event)| (event.id, i as u32)).collect();
+        let at = Places::of_each(events.iter().map(|event| event.id));
         let mut forest = Self { parents: Vec::with_capacity(events.len()), ..Self::default() };
         let mut sums: Vec<Sums> = Vec::with_capacity(events.len());
         // A launch inside a launch is part of it.
         let mut in_launch = vec![false; events.len()];
         for (i, event) in events.iter().enumerate() {
-            let parent = event.parent.and_then(|id| at.get(&id).copied());
+            let parent = event.parent.and_then(|id| at.get(id));
             // Rounded times could put a child before its parent; such a child is at the top.
             let parent = parent.filter(|&parent| (parent as usize) < i);
             let around = parent.and_then(|parent| {
@@ -104,7 +103,7 @@ impl Forest {
         }
         for work in work {
             let node = |id: Option<i64>| {
-                let found = *at.get(&id?)?;
+                let found = at.get(id?)?;
                 let is_node = events[found as usize].kind.is_node();
                 if is_node { Some(found) } else { forest.around[found as usize] }
             };
@@ -155,8 +154,8 @@ impl Forest {
     }
 
     /// Positions by event.
-    pub(super) fn positions(&self) -> FxHashMap<i64, u32> {
-        self.events.iter().enumerate().map(|(i, event)| (event.id, i as u32)).collect()
+    pub(super) fn positions(&self) -> Places {
+        Places::of_each(self.events.iter().map(|event| event.id))
     }
 
     /// The nearest event of one kind around each event, itself included.

@@ -99,7 +99,7 @@ fn backward(
         let call = match facts.forward_op {
             Some(forward) => {
                 is_known = true;
-                positions.get(&forward).and_then(|&at| call_of(at))
+                positions.get(forward).and_then(&call_of)
             }
             None if facts.accumulates => before.get(&facts.thread).copied().flatten(),
             None => continue,

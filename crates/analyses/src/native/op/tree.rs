@@ -2,6 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::native::places::Places;
+
 /// Which table a call comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -85,10 +87,9 @@ impl Tree {
     /// Calls whose parent is not among them are at the top. `marks` are by name.
     pub(super) fn new(mut calls: Vec<Call>, work: &[Work], marks: &[Mark]) -> Self {
         calls.sort_unstable_by_key(|c| (c.ts_ns, std::cmp::Reverse(c.dur_ns), c.id));
-        let rows: FxHashMap<i64, usize> =
-            calls.iter().enumerate().map(|(row, call)| (call.id, row)).collect();
-        let mut parents: Vec<Option<usize>> =
-            calls.iter().map(|call| rows.get(&call.parent?).copied()).collect();
+        let rows = Places::of_each(calls.iter().map(|call| call.id));
+        let row = |id: i64| rows.get(id).map(|row| row as usize);
+        let mut parents: Vec<Option<usize>> = calls.iter().map(|call| row(call.parent?)).collect();
         adopt(&calls, &mut parents, marks);
 
         // Children of a call, or of none, in order: the first one, then each one's next.
@@ -123,10 +124,8 @@ impl Tree {
                 break;
             }
         }
-        tree.launches = work
-            .iter()
-            .map(|work| rows.get(&work.launch).and_then(|&row| positions[row]))
-            .collect();
+        tree.launches =
+            work.iter().map(|work| row(work.launch).and_then(|row| positions[row])).collect();
         tree
     }
 }

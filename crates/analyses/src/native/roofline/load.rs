@@ -15,7 +15,7 @@ use super::cost::{self, Context, Cost, Kind};
 use super::inputs::Arguments;
 use crate::columns::{Names, ints, names};
 use crate::native::Inputs;
-use crate::native::columns::EventRows;
+use crate::native::places::EventRows;
 
 pub(super) const READS: &[(&str, &str)] = &[
     (
