@@ -138,6 +138,39 @@ fn several_runs_are_an_array() {
 }
 
 #[test]
+fn what_the_run_is_comes_before_it_is_judged() {
+    let place = place();
+    place.write("fails.toml", FAILS);
+    let failed = place.run(&["check", "run", "--rules", "fails.toml"]);
+    assert_eq!(failed.status.code(), Some(2));
+    assert!(text(&failed.stderr).contains("fails-late"), "{}", text(&failed.stderr));
+    let begun = text(&failed.stdout);
+    assert!(begun.starts_with("run: ") && begun.lines().count() == 1, "{begun}");
+
+    let whole = place.run(&["check", "run", "run", "--exit-zero"]);
+    let written = place.run(&["check", "run", "run", "--exit-zero", "-o", "report.txt"]);
+    assert!(written.status.success());
+    assert!(text(&whole.stdout).starts_with(begun));
+    assert_eq!(text(&whole.stdout), std::fs::read_to_string(place.path("report.txt")).unwrap());
+}
+
+/// A query that can be planned, but not run.
+const FAILS: &str = r#"
+[rule.fails-late]
+code = "XX001"
+category = "own"
+sql = "SELECT rank, max(CAST(CAST(name AS VARCHAR) AS BIGINT)) AS most_bytes FROM cpu_ops GROUP BY rank"
+column = "most_bytes"
+unit = "bytes"
+scope = "rank"
+high = "> 1 GiB"
+title = "Names are no numbers"
+message = "{{ most_bytes|bytes }}"
+advice = ["Count something else."]
+why = "It ends with an error when it is run."
+"#;
+
+#[test]
 fn the_same_run_gives_the_same_bytes() {
     let place = place();
     for format in ["text", "json"] {

@@ -40,7 +40,7 @@ fn one_rank_bytes(export: &Path) -> u64 {
     }
     let of_run = of.remove(&None).unwrap_or(0);
     let least = of_run + of.values().copied().max().unwrap();
-    let needed = (1..).map(|times| least * times).find(|&b| fits_by_rank(export.as_ref(), b));
+    let needed = (1..100).map(|times| least * times).find(|&b| fits_by_rank(export.as_ref(), b));
     needed.unwrap()
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use rayon::prelude::*;
 use trace_model::{MetricSpec, tables};
 
 use crate::error::{Error, Result, similar};
@@ -33,11 +34,8 @@ pub struct Catalog {
 impl Catalog {
     /// Parses and orders modules.
     pub fn new(sources: &[Source<'_>]) -> Result<Self> {
-        let mut modules = Vec::with_capacity(sources.len());
-        for source in sources {
-            modules.push(Module::parse(*source)?);
-        }
-        let modules = in_order(modules)?;
+        let parsed: Vec<Result<Module>> = sources.par_iter().map(|s| Module::parse(*s)).collect();
+        let modules = in_order(parsed.into_iter().collect::<Result<_>>()?)?;
         let mut params: BTreeMap<String, ParamValue> = BTreeMap::new();
         for module in &modules {
             for param in &module.params {

@@ -69,11 +69,36 @@ pub(crate) fn for_views(full: &SessionState, is_in_memory: bool) -> SessionState
     if is_split {
         return builder.build();
     }
-    let mut physical: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> =
+    builder.with_physical_optimizer_rules(one_stream(full, is_in_memory)).build()
+}
+
+/// For a query of which a join passed the limit of memory: hash tables stay in memory, sorted rows may go to disk. In
+/// one stream, since what waits to be divided among several does not go there either.
+pub(crate) fn with_sorted_joins(state: &SessionState) -> SessionState {
+    // The planner joins like that where there are several streams only. Merging what was spilled takes a batch of each
+    // piece, and must begin while the other side holds all it can.
+    let config = state
+        .config()
+        .clone()
+        .with_target_partitions(2)
+        .with_batch_size(4096)
+        .with_sort_spill_reservation_bytes(1 << 20)
+        .set_bool("datafusion.optimizer.prefer_hash_join", false);
+    SessionStateBuilder::new_from_existing(state.clone())
+        .with_config(config)
+        .with_physical_optimizer_rules(one_stream(state, false))
+        .build()
+}
+
+fn one_stream(
+    state: &SessionState,
+    is_in_memory: bool,
+) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> =
         vec![Arc::new(OneStream { is_in_memory })];
-    let kept = full.physical_optimizers().iter().filter(|r| PHYSICAL.contains(&r.name()));
-    physical.extend(kept.cloned());
-    builder.with_physical_optimizer_rules(physical).build()
+    let kept = state.physical_optimizers().iter().filter(|r| PHYSICAL.contains(&r.name()));
+    rules.extend(kept.cloned());
+    rules
 }
 
 /// Makes a plan for one core executable, from its leaves up: merges streams and sorts where an operator asks for
@@ -175,4 +200,48 @@ fn estimate(plan: &dyn ExecutionPlan, rows: &[f64]) -> Result<f64> {
     } else {
         plan.fetch().map_or(sum, |fetch| sum.min(fetch as f64))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use datafusion::arrow::array::AsArray;
+    use datafusion::arrow::datatypes::Int64Type;
+    use datafusion::catalog::MemorySchemaProvider;
+    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+    use datafusion::physical_plan::displayable;
+
+    use super::*;
+    use crate::schema::run;
+    use crate::session::context;
+
+    /// Its hash table takes some 60 MB.
+    const JOIN: &str = "SELECT count(*) FROM (SELECT unnest(range(0, 2000000)) AS i) a
+        JOIN (SELECT unnest(range(0, 2000000)) AS i) b ON a.i = b.i WHERE a.i % 3 <> b.i % 2 + 7";
+
+    fn state(memory_bytes: usize) -> SessionState {
+        let builder = RuntimeEnvBuilder::new().with_memory_limit(memory_bytes, 1.0);
+        let schema = Arc::new(MemorySchemaProvider::new());
+        context(1, builder.build_arc().unwrap(), schema).unwrap().state()
+    }
+
+    #[test]
+    fn a_join_that_does_not_fit_sorts_both_sides() {
+        let answer = async {
+            let state = state(32 << 20);
+            let plan = state.create_logical_plan(JOIN).await.unwrap();
+            let text =
+                |plan: Arc<dyn ExecutionPlan>| displayable(plan.as_ref()).indent(false).to_string();
+            let hashed = text(state.create_physical_plan(&plan).await.unwrap());
+            assert!(hashed.contains("HashJoinExec"), "{hashed}");
+            let sorted = with_sorted_joins(&state).create_physical_plan(&plan).await.unwrap();
+            let sorted = text(sorted);
+            assert!(sorted.contains("SortMergeJoin") && !sorted.contains("HashJoin"), "{sorted}");
+            run(&state, plan, &mut Duration::default()).await.unwrap()
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
+        let rows = runtime.block_on(runtime.spawn(answer)).unwrap();
+        assert_eq!(rows.batches[0].column(0).as_primitive::<Int64Type>().value(0), 2_000_000);
+    }
 }

@@ -31,6 +31,7 @@ use crate::catalog::Catalog;
 use crate::ctes;
 use crate::module::Module;
 use crate::native::Inputs;
+use crate::planning;
 use crate::scan::ScannedTable;
 
 /// The one schema of a session.
@@ -306,17 +307,26 @@ fn parse(state: &SessionState, sql: &str) -> Result<Statement> {
     state.sql_to_statement(sql, &state.config_options().sql_parser.dialect)
 }
 
-/// The rows of `plan`, and their schema. What a column may hold is known better to the physical plan
-/// than to the logical one. What a core works for that is added to `worked`, without the time in which it does
-/// something else.
+/// The rows of `plan`, and their schema. What a core works for that is added to `worked`, without the time in which it
+/// does something else.
 pub(crate) async fn run(
     state: &SessionState,
     plan: LogicalPlan,
     worked: &mut Duration,
 ) -> Result<Rows> {
+    match run_with(state, &plan, worked).await {
+        Err(e) if matches!(e.find_root(), DataFusionError::ResourcesExhausted(_)) => {
+            run_with(&planning::with_sorted_joins(state), &plan, worked).await
+        }
+        done => done,
+    }
+}
+
+/// What a column may hold is known better to the physical plan than to the logical one.
+async fn run_with(state: &SessionState, plan: &LogicalPlan, worked: &mut Duration) -> Result<Rows> {
     let context = state.task_ctx();
     let rows = async {
-        let plan = state.create_physical_plan(&plan).await?;
+        let plan = state.create_physical_plan(plan).await?;
         let schema = plan.schema();
         Ok(Rows { schema, batches: collect(plan, context).await? })
     };

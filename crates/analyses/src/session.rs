@@ -67,10 +67,11 @@ impl Session {
         Self::open(Tables::Loaded(tables), None, params)
     }
 
-    /// Opens tables for queries that may use so much memory, tables included: what sorts and joins hold beyond it
-    /// goes to files in the folder for temporary ones, or, if they cannot do with less, fails the query. The limit does
-    /// not hold for what native views read, nor for the rows of views that others read; nor, over tables that are loaded, for
-    /// what window functions and sorts of views hold.
+    /// Opens tables for queries that may use so much memory, tables included. Views over scanned tables are computed a few
+    /// ranks at a time, as many as fit, see [`crate::fits_by_rank`]; what else sorts and joins hold beyond the limit goes to files
+    /// in the folder for temporary ones, or, if they cannot do with less, fails the query. Where not even one rank fits, the
+    /// limit does not hold for what native views read; nor, over tables that are loaded, for rows of views that others read and
+    /// for what window functions and sorts of views hold.
     #[expect(clippy::needless_pass_by_value, reason = "the tables are the session's from here on")]
     pub fn open(tables: Tables, memory_bytes: Option<u64>, params: Params) -> Result<Self> {
         let catalog = catalog();

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use trace_advisor::ingest::Progress;
+use trace_advisor::trace_model::RunInfo;
 
 use crate::render::clean::clean;
 
@@ -13,17 +14,20 @@ use crate::render::clean::clean;
 const QUIET: Duration = Duration::from_secs(1);
 
 /// Shows how reading goes on.
-#[derive(Debug)]
-pub(crate) struct Bar {
+pub(crate) struct Bar<'a> {
     line: ProgressBar,
     started: Instant,
     shown: OnceLock<()>,
     wanted: bool,
     /// Bytes of all files as they are stored.
     file_bytes: AtomicU64,
+    /// What is done as soon as it is known what the run is.
+    on_opened: Option<OnOpened<'a>>,
 }
 
-impl Bar {
+type OnOpened<'a> = Box<dyn Fn(&RunInfo) + Sync + 'a>;
+
+impl<'a> Bar<'a> {
     /// A bar that shows nothing unless `wanted`.
     pub(crate) fn new(wanted: bool) -> Self {
         let style = ProgressStyle::with_template(
@@ -33,17 +37,24 @@ impl Bar {
         let line =
             ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_style(style);
         let file_bytes = AtomicU64::new(0);
-        Self { line, started: Instant::now(), shown: OnceLock::new(), wanted, file_bytes }
+        let (started, shown) = (Instant::now(), OnceLock::new());
+        Self { line, started, shown, wanted, file_bytes, on_opened: None }
+    }
+
+    /// Calls `then` as soon as it is known what the run is; nothing is shown any more.
+    pub(crate) fn until_opened(mut self, then: impl Fn(&RunInfo) + Sync + 'a) -> Self {
+        self.on_opened = Some(Box::new(then));
+        self
     }
 }
 
-impl Drop for Bar {
+impl Drop for Bar<'_> {
     fn drop(&mut self) {
         self.line.finish_and_clear();
     }
 }
 
-impl Progress for Bar {
+impl Progress for Bar<'_> {
     fn begin(&self, files: usize, file_bytes: u64) {
         self.file_bytes.store(file_bytes, Ordering::Relaxed);
         let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
@@ -67,5 +78,12 @@ impl Progress for Bar {
         let text = format!("; {} of {} received", HumanBytes(bytes.min(of)), HumanBytes(of));
         self.line.set_prefix(text);
         self.advance(0);
+    }
+
+    fn opened(&self, run: &RunInfo) {
+        if let Some(then) = &self.on_opened {
+            self.line.finish_and_clear();
+            then(run);
+        }
     }
 }

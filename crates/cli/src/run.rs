@@ -1,15 +1,16 @@
 //! Opening a run as the command line asks for it.
 
 use std::cmp::Reverse;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use trace_advisor::advisor::{Problem, RuleSource};
 use trace_advisor::analyses::{DeviceMistake, Params, Selection, catalog, check_devices};
 use trace_advisor::ingest::{Cache, Options};
-use trace_advisor::trace_model::Warning;
+use trace_advisor::trace_model::{RunInfo, Warning};
 use trace_advisor::{Checked, OpenOptions, RuleSet, Run, Stage};
 
 use crate::Console;
@@ -27,15 +28,32 @@ pub(crate) fn open(path: &Path, reading: &Reading, console: &mut Console) -> any
     Ok(run)
 }
 
-/// Judges the run at `path`.
+/// Writes what is known as soon as a run is opened.
+pub(crate) type Begin<'a> = dyn Fn(&RunInfo, &mut dyn Write) -> io::Result<()> + Sync + 'a;
+
+/// Judges the run at `path`; `begin` writes to standard output before.
 pub(crate) fn check(
     path: &Path,
     reading: &Reading,
     rules: &RuleSet,
+    begin: Option<&Begin<'_>>,
     console: &mut Console,
 ) -> anyhow::Result<Checked> {
     let options = open_options(limit(reading), reading)?;
-    let checked = trace_advisor::check(path, &options, rules, &Bar::new(console.err_is_terminal))?;
+    let bar = Bar::new(console.err_is_terminal);
+    let checked = if let Some(begin) = begin {
+        let out = Mutex::new((&mut console.out, Ok(())));
+        let bar = bar.until_opened(|run| {
+            let (out, begun) = &mut *out.lock().unwrap_or_else(PoisonError::into_inner);
+            *begun = begin(run, out).and_then(|()| out.flush());
+        });
+        let checked = trace_advisor::check(path, &options, rules, &bar)?;
+        drop(bar);
+        out.into_inner().unwrap_or_else(PoisonError::into_inner).1?;
+        checked
+    } else {
+        trace_advisor::check(path, &options, rules, &bar)?
+    };
     if let Some(run) = &checked.run {
         tell_if_exported(run, reading, console)?;
     }

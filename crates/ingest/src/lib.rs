@@ -43,7 +43,7 @@ mod warnings;
 use std::path::Path;
 use std::time::Duration;
 
-use trace_model::Dataset;
+use trace_model::{Dataset, RunInfo};
 
 pub use augment::{Copy, Packing, copy_with};
 pub use cache::{Cache, CacheEntry};
@@ -81,6 +81,8 @@ pub trait Progress: Sync {
     fn file_done(&self, file: &str);
     /// So many bytes came over the network so far.
     fn received(&self, _bytes: u64) {}
+    /// Whoever opened the run knows what it is; nothing has been asked of it yet.
+    fn opened(&self, _run: &RunInfo) {}
 }
 
 /// Tells nobody.

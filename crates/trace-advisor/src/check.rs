@@ -26,7 +26,7 @@ pub struct Checked {
     pub not_kept: Option<io::Error>,
 }
 
-/// Judges the run at `path`. With a cache, what was asked of the run before is not computed again: if all of it was,
+/// Judges the run at `path`; `progress` is told as soon as it is known what it is. With a cache, what was asked of the run before is not computed again: if all of it was,
 /// the run is not even read.
 ///
 /// # Errors
@@ -42,6 +42,7 @@ pub fn check(
     let entry = options.cache.as_ref().and_then(|cache| cache.entry(&location, &options.ingest));
     let Some(entry) = entry else {
         let run = Run::open_at(location, None, options, progress)?;
+        progress.opened(run.info());
         let report = run.check(rules)?;
         return Ok(Checked { report, stages: run.stages(), run: Some(run), not_kept: None });
     };
@@ -49,6 +50,7 @@ pub fn check(
     let mut stages = vec![Stage { name: "cache", elapsed: start.elapsed() }];
     let (run, has_news) = (None, false);
     let mut memory = Memory { location, entry, options, progress, known, run, has_news };
+    progress.opened(&memory.facts()?.info);
     let report = judge(rules, &mut memory, |stage| stages.push(stage))?;
     let not_kept = if memory.has_news { memory.keep().err() } else { None };
     let run = memory.run;

@@ -101,7 +101,7 @@ pub(crate) fn reach(plan: &LogicalPlan, of_table: &dyn Fn(&str) -> Reach) -> Res
     })
 }
 
-fn positions<T: PartialEq>(among: &[T], wanted: T) -> Vec<usize> {
+fn positions<T: PartialEq + Copy>(among: &[T], wanted: T) -> Vec<usize> {
     (0..among.len()).filter(|&at| among[at] == wanted).collect()
 }
 

@@ -124,5 +124,33 @@ fn few_views_compare_ranks() {
         .filter(|(_, known)| known.reach == Reach::Run)
         .map(|(&view, _)| view)
         .collect();
-    assert_eq!(across, ["comm_arrivals",]);
+    assert_eq!(
+        across,
+        [
+            "comm_arrivals",
+            "comm_balance",
+            "comm_clocks",
+            "comm_exposed",
+            "comm_habits",
+            "comm_matches",
+            "comm_potential_stragglers",
+            "comm_sizes",
+            "comm_stragglers",
+            "comm_table",
+            "comm_wait",
+            "comm_wait_by_step",
+            "gpu_kernel_breakdown",
+            "gpu_kernels_across_ranks",
+            "gpu_utilization_series",
+            "loader_jitter",
+            "memory_balance",
+            "run_configuration",
+            "snapshot_by_category",
+            "step_phases",
+            "system_hosts",
+            "system_input_limits",
+            "system_metrics_by_agent",
+            "trace_completeness"
+        ]
+    );
 }

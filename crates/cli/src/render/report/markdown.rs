@@ -22,7 +22,7 @@ fn section(report: &Report, checked: &Checked<'_>) -> String {
         "### Trace Advisor: {}\n\n{}: {}\n",
         prose(&report.headline.text),
         code(&report.run.path),
-        prose(&words::extent(report))
+        prose(&words::extent(&report.run))
     );
     let shown: Vec<&Finding> = checked.shown(report).collect();
     if !shown.is_empty() {

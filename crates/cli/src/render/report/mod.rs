@@ -19,7 +19,7 @@ use trace_advisor::{Report, RuleSet};
 
 use crate::args::ReportFormat;
 
-pub(crate) use text::finding;
+pub(crate) use text::{finding, run};
 
 /// What was checked, and how it is to be told.
 pub(crate) struct Checked<'a> {
@@ -33,6 +33,8 @@ pub(crate) struct Checked<'a> {
     pub(crate) fail_on: Option<Severity>,
     /// For people: the queries behind the numbers, as commands with these options.
     pub(crate) explain: Option<Vec<String>>,
+    /// Of the reports for people, what the run is stands there already, see [`run`].
+    pub(crate) is_begun: bool,
 }
 
 impl Checked<'_> {

@@ -61,6 +61,7 @@ fn written(format: ReportFormat) -> String {
         rules: &rules,
         all: true,
         fail_on: Some(trace_advisor::advisor::Severity::Low),
+        is_begun: false,
         explain: Some(vec![HOSTILE.to_owned()]),
     };
     let mut out = Vec::new();

@@ -14,7 +14,7 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use trace_advisor::Report;
-use trace_advisor::advisor::{Finding, Severity};
+use trace_advisor::advisor::{Finding, Run, Severity};
 
 use super::{Checked, words};
 use crate::render::clean::{clean, clean_lines};
@@ -50,8 +50,9 @@ struct Page<'a> {
 impl Page<'_> {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let report = self.report;
-        let (path, extent) = (clean(&report.run.path), words::extent(report));
-        writeln!(out, "{DIM}{path}: {}{DIM:#}", clean(&extent))?;
+        if !self.checked.is_begun {
+            run(&report.run, out)?;
+        }
         writeln!(out, "{BOLD}{}{BOLD:#}", clean(&report.headline.text))?;
         for finding in self.checked.shown(report) {
             writeln!(out)?;
@@ -109,6 +110,12 @@ impl Page<'_> {
         }
         Ok(())
     }
+}
+
+/// Writes the first line of a report: what the run is.
+pub(crate) fn run(run: &Run, out: &mut dyn Write) -> io::Result<()> {
+    let (path, extent) = (clean(&run.path), words::extent(run));
+    writeln!(out, "{DIM}{path}: {}{DIM:#}", clean(&extent))
 }
 
 /// Writes a finding. `all`: with its evidence.

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use trace_advisor::advisor::{
-    AgainstBaseline, Confidence, Finding, GoneFinding, Rule, Severity, page_name, shipped_rules,
+    AgainstBaseline, Confidence, Finding, GoneFinding, Rule, Run, Severity, page_name,
+    shipped_rules,
 };
 use trace_advisor::trace_model::time::human;
 use trace_advisor::trace_model::{Unit, Value};
@@ -32,8 +33,7 @@ pub(super) fn level(finding: &Finding) -> &'static str {
 }
 
 /// `2 ranks, 6 steps, 43.0 ms, 13,918 events; only ranks 0`.
-pub(super) fn extent(report: &Report) -> String {
-    let run = &report.run;
+pub(super) fn extent(run: &Run) -> String {
     let ranks = plural(run.ranks.len(), "rank");
     let steps = if run.steps == 0 { "no steps".to_owned() } else { plural(run.steps, "step") };
     let wall = human(run.wall_ns as f64);
