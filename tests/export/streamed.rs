@@ -1,11 +1,16 @@
 //! Tables that are read while they are asked about give the answers that tables in memory give.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use advisor_cli::demo::{self, Bottleneck};
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 use rayon::prelude::*;
-use trace_advisor::analyses::{Selection, catalog, fits_by_rank};
+use trace_advisor::analyses::{Params, Selection, catalog, fits_by_rank};
 use trace_advisor::arrow::util::display::{ArrayFormatter, FormatOptions};
 use trace_advisor::ingest::{self, NoProgress};
 use trace_advisor::trace_model::tables::TABLES;
@@ -66,8 +71,15 @@ fn rounded(line: &str) -> String {
     }
 }
 
-/// Rows as text, in order of that text: where a view declares no order, it has none.
+/// Rows as text, in order of that text: where no order is declared, there is none.
 fn rows(batches: &[RecordBatch]) -> Vec<String> {
+    let mut rows = ordered(batches);
+    rows.sort_unstable();
+    rows
+}
+
+/// Rows as text.
+fn ordered(batches: &[RecordBatch]) -> Vec<String> {
     let options = FormatOptions::default();
     let mut rows = Vec::new();
     for batch in batches {
@@ -81,7 +93,6 @@ fn rows(batches: &[RecordBatch]) -> Vec<String> {
             values.collect::<Vec<_>>().join("|")
         }));
     }
-    rows.sort_unstable();
     rows
 }
 
@@ -145,7 +156,10 @@ fn every_view_answers_the_same_while_its_tables_are_read() {
         let by_rank = limited(&to, &whole, one_rank_bytes(&to)).unwrap();
         catalog().modules().par_iter().for_each(|module| {
             let name = &module.name;
-            let answer = |run: &Run| rows(&run.analyze(name).unwrap());
+            let answer = |run: &Run| {
+                let batches = run.analyze(name).unwrap();
+                if module.order.is_empty() { rows(&batches) } else { ordered(&batches) }
+            };
             let expected = answer(&memory);
             assert_eq!(expected, answer(&streamed), "{name} of {}", run.display());
             assert_eq!(expected, answer(&by_rank), "{name} of {}, rank by rank", run.display());
@@ -184,4 +198,46 @@ fn parts_of_a_run_are_the_same_while_its_tables_are_read() {
         in_memory(&run, &none).unwrap_err().to_string(),
         streamed(&to, &none).unwrap_err().to_string()
     );
+}
+
+#[test]
+fn what_some_ranks_lack_is_missed_only_if_all_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = demo_run(folder.path());
+    // Only the last rank has it.
+    let last = fs::read_dir(&run).unwrap().map(|entry| entry.unwrap().path()).max().unwrap();
+    let mut text = String::new();
+    GzDecoder::new(fs::File::open(&last).unwrap()).read_to_string(&mut text).unwrap();
+    let marked = text.replace("Optimizer.step#AdamW.step", "Optimizer.step#Own.step");
+    assert_ne!(text, marked);
+    let mut file = GzEncoder::new(fs::File::create(&last).unwrap(), Compression::fast());
+    file.write_all(marked.as_bytes()).unwrap();
+    file.finish().unwrap();
+    let to = folder.path().join("export");
+    export(&run, &to).unwrap();
+
+    let limit = one_rank_bytes(&to);
+    let ask = |memory_bytes, annotation: &str, instance: i64| {
+        let mut params = Params::default();
+        params.set("critical_annotation", annotation);
+        params.set("critical_instance", instance);
+        let options = OpenOptions { memory_bytes, params, ..OpenOptions::default() };
+        let run = Run::open_with(&to, &options, &NoProgress).unwrap();
+        let rows = run.analyze("critical_path").map(|batches| rows(&batches));
+        rows.map_err(|e| e.to_string())
+    };
+    for (annotation, instance) in [("#Own.", -1), ("#Own.", 2), ("#Adam", -1)] {
+        let answer = ask(None, annotation, instance).unwrap();
+        assert!(!answer.is_empty());
+        assert_eq!(ask(Some(limit), annotation, instance).unwrap(), answer, "{annotation}");
+    }
+    assert_eq!(ask(Some(limit), "nowhere", -1), ask(None, "nowhere", -1));
+    let told = ask(Some(limit), "#Own.", 1000).unwrap_err();
+    assert!(told.contains("on no rank do more than 1000 annotations contain `#Own.`"), "{told}");
+    let run = limited(&to, &Selection::default(), limit).unwrap();
+    // Asked in the middle of queries, a view is still computed rank by rank.
+    let query = "SELECT count(*) FROM op_device_time";
+    let first = rows(&run.sql(query).unwrap());
+    run.analyze("op_device_time").unwrap();
+    assert_eq!(rows(&run.sql(query).unwrap()), first);
 }

@@ -10,7 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use datafusion::arrow::compute::concat_batches;
+use datafusion::arrow::array::UInt64Array;
+use datafusion::arrow::compute::{
+    LexicographicalComparator, SortColumn, SortOptions, concat_batches, take_record_batch,
+};
 use datafusion::arrow::datatypes::{Field, Schema as ArrowSchema, SchemaRef};
 use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
 use datafusion::common::{ParamValues, plan_datafusion_err};
@@ -42,6 +45,8 @@ pub(crate) struct Schema {
     params: HashMap<String, ScalarValue>,
     /// Computes views of ranks one after the other, where not all ranks fit into memory.
     by_rank: Option<ByRank>,
+    /// The tables are those of some ranks only.
+    is_part: bool,
     /// What queries of views read more than once is held in memory.
     holds_parts: bool,
     /// What queries hold at the moment.
@@ -58,6 +63,8 @@ pub(crate) struct Schema {
 #[derive(Default)]
 struct Slot {
     view: OnceCell<View>,
+    /// Its rows in a file, if they were computed rank by rank; they go before `view`.
+    kept: OnceCell<Arc<Kept>>,
     /// Several queries are going to read it: the rows are kept.
     is_shared: AtomicBool,
 }
@@ -68,8 +75,6 @@ enum View {
     Query(Arc<ViewTable>),
     /// Its rows.
     Rows(Rows),
-    /// Its rows, in a file.
-    Kept(Arc<Kept>),
 }
 
 /// The rows of a view in their order.
@@ -93,6 +98,7 @@ impl Schema {
             views,
             params,
             by_rank: None,
+            is_part: false,
             holds_parts,
             parts: Mutex::default(),
             splits: AtomicUsize::new(0),
@@ -104,6 +110,11 @@ impl Schema {
     /// With views computed rank by rank.
     pub(crate) fn with_ranks(self, by_rank: ByRank) -> Self {
         Self { by_rank: Some(by_rank), ..self }
+    }
+
+    /// Over the tables of some ranks only.
+    pub(crate) fn of_some_ranks(self) -> Self {
+        Self { is_part: true, ..self }
     }
 
     /// Must be called once, before the first query.
@@ -159,11 +170,13 @@ impl Schema {
         &'a self,
         wanted: &'a [&'static Module],
     ) -> BoxFuture<'a, Result<()>> {
-        let is_new = |module: &&'static Module| !self.slot(module).view.initialized();
+        let is_new = |module: &&'static Module| !self.slot(module).kept.initialized();
         let Some(by_rank) = self.by_rank.as_ref().filter(|_| wanted.iter().any(is_new)) else {
             return Box::pin(ready(Ok(())));
         };
         Box::pin(async move {
+            // One after the other: each takes as much memory as there may be.
+            let _turn = by_rank.turn().await;
             let mut needed = by_rank.needed(wanted).await?;
             needed.retain(is_new);
             if needed.is_empty() {
@@ -171,8 +184,7 @@ impl Schema {
             }
             let (kept, times) = by_rank.compute(&needed).await?;
             for (module, kept) in needed.iter().zip(kept) {
-                // Who asked for the same at the same time computed the same.
-                let _ = self.slot(module).view.set(View::Kept(Arc::new(kept)));
+                let _ = self.slot(module).kept.set(Arc::new(kept));
             }
             self.times.lock().unwrap_or_else(PoisonError::into_inner).extend(times);
             Ok(())
@@ -186,13 +198,13 @@ impl Schema {
     /// The rows of a view, from where they are kept if they are.
     pub(crate) async fn rows(&self, module: &'static Module) -> Result<Rows> {
         self.prepare(&[module]).await?;
-        let slot = self.slot(module);
-        if self.is_kept(module) || slot.view.initialized() {
-            match self.view(module).await? {
-                View::Rows(rows) => return Ok(rows.clone()),
-                View::Kept(kept) => return self.read(module, kept).await,
-                View::Query(_) => {}
-            }
+        if let Some(kept) = self.slot(module).kept.get() {
+            return self.read(module, kept).await;
+        }
+        if self.is_kept(module)
+            && let View::Rows(rows) = self.view(module).await?
+        {
+            return Ok(rows.clone());
         }
         self.execute(module).await.map_err(|e| in_module(module, e))
     }
@@ -212,9 +224,6 @@ impl Schema {
 
     async fn view(&self, module: &'static Module) -> Result<&View> {
         let slot = self.slot(module);
-        if self.is_kept(module) {
-            self.prepare(&[module]).await?;
-        }
         let create = || async {
             if self.is_kept(module) {
                 return Ok(View::Rows(self.execute(module).await?));
@@ -241,7 +250,9 @@ impl Schema {
                 batches.insert(name, concat_batches(&schema, &rows)?);
             }
             let start = Instant::now();
-            let batch = (native.compute)(&Inputs { batches, params: &self.params })?;
+            let is_part = self.is_part;
+            let batch = (native.compute)(&Inputs { batches, params: &self.params, is_part })?;
+            let batch = sorted(batch, &module.order)?;
             self.worked(module, worked + start.elapsed());
             return Ok(Rows { schema: batch.schema(), batches: vec![batch] });
         }
@@ -340,6 +351,29 @@ async fn run_with(state: &SessionState, plan: &LogicalPlan, worked: &mut Duratio
     .await
 }
 
+/// Rows by these columns, as [`in_order`] has them.
+fn sorted(batch: RecordBatch, order: &[String]) -> Result<RecordBatch> {
+    let columns: Vec<SortColumn> = order
+        .iter()
+        .filter_map(|name| batch.column_by_name(name))
+        .map(|values| SortColumn {
+            values: Arc::clone(values),
+            options: Some(SortOptions { descending: false, nulls_first: false }),
+        })
+        .collect();
+    if columns.is_empty() || batch.num_rows() < 2 {
+        return Ok(batch);
+    }
+    let by = LexicographicalComparator::try_new(&columns)?;
+    let mut rows: Vec<usize> = (0..batch.num_rows()).collect();
+    if rows.is_sorted_by(|&a, &b| by.compare(a, b).is_le()) {
+        return Ok(batch);
+    }
+    rows.sort_by(|&a, &b| by.compare(a, b));
+    let rows: UInt64Array = rows.into_iter().map(|row| Some(row as u64)).collect();
+    Ok(take_record_batch(&batch, &rows)?)
+}
+
 /// `plan` with its rows by these columns.
 fn in_order(plan: LogicalPlan, order: &[String]) -> Result<LogicalPlan> {
     if order.is_empty() {
@@ -402,9 +436,14 @@ impl SchemaProvider for Schema {
         let Some(module) = self.catalog.find(name) else {
             return Ok(self.held().get(name).map(|table| Arc::clone(table) as _));
         };
+        if self.is_kept(module) {
+            self.prepare(&[module]).await?;
+        }
+        if let Some(kept) = self.slot(module).kept.get() {
+            return Ok(Some(kept_table(kept)));
+        }
         Ok(Some(match self.view(module).await? {
             View::Query(query) => Arc::clone(query) as _,
-            View::Kept(kept) => kept_table(kept),
             View::Rows(rows) => {
                 let table = rows.clone().into_table()?;
                 Arc::new(if module.order.is_empty() {
@@ -434,7 +473,7 @@ impl SchemaProvider for Schema {
 const IN_MODULE: &str = "view ";
 
 /// The error names the innermost module: the one whose text is wrong.
-fn in_module(module: &Module, error: DataFusionError) -> DataFusionError {
+pub(crate) fn in_module(module: &Module, error: DataFusionError) -> DataFusionError {
     match &error {
         DataFusionError::Context(context, _) if context.starts_with(IN_MODULE) => error,
         _ => error.context(format!("{IN_MODULE}{}", module.name)),

@@ -54,6 +54,10 @@ impl Writer {
 }
 
 impl Kept {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.partition.rows == 0
+    }
+
     pub(crate) fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }

@@ -20,6 +20,7 @@ use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::scalar::ScalarValue;
+use tokio::sync::{Mutex, MutexGuard};
 use trace_model::{RecordBatch, TableSource};
 
 pub use groups::{fits, fits_by_rank};
@@ -28,7 +29,7 @@ pub(crate) use kept::Kept;
 use crate::catalog::Catalog;
 use crate::module::Module;
 use crate::planning;
-use crate::schema::Schema;
+use crate::schema::{Schema, in_module};
 use crate::session::{beside, context};
 use groups::Loaded;
 use outline::{Columns, Outline};
@@ -45,6 +46,7 @@ pub(crate) struct ByRank {
     outline: Arc<Outline>,
     /// Plans over the outline.
     state: SessionState,
+    turn: Mutex<()>,
 }
 
 /// How long a core worked for views.
@@ -63,7 +65,13 @@ impl ByRank {
         let context = context(1, Arc::default(), Arc::clone(&outline) as _)?;
         let state = planning::for_views(&context.state(), true);
         let source = Arc::clone(source);
-        Ok(Some(Self { source, groups, memory_bytes, catalog, params, outline, state }))
+        let turn = Mutex::default();
+        Ok(Some(Self { source, groups, memory_bytes, catalog, params, outline, state, turn }))
+    }
+
+    /// Waits until nobody else computes.
+    pub(crate) async fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().await
     }
 
     /// Of all that `wanted` are built on, what has to be computed rank by rank for them: themselves, and what views that
@@ -71,7 +79,8 @@ impl ByRank {
     pub(crate) async fn needed(&self, wanted: &[&'static Module]) -> Result<Vec<&'static Module>> {
         let all = self.built_on(wanted);
         let known = self.outline.learn(&self.state, &all, &self.params).await?;
-        let is_by_rank = |module: &Module| known[module.name.as_str()].reach != Reach::Run;
+        let is_by_rank =
+            |module: &Module| matches!(known[module.name.as_str()].reach, Reach::Rank(_));
         let mut needed: BTreeSet<&str> = wanted.iter().map(|module| module.name.as_str()).collect();
         for module in all.iter().filter(|module| !is_by_rank(module)) {
             needed.extend(module.needs.iter().map(String::as_str));
@@ -126,7 +135,15 @@ impl ByRank {
                 *times.entry(view).or_default() += time;
             }
         }
-        let kept = files.into_iter().flatten().map(kept::Writer::finish).collect::<Result<_>>()?;
+        let kept: Vec<Kept> =
+            files.into_iter().flatten().map(kept::Writer::finish).collect::<Result<_>>()?;
+        for (module, kept) in views.iter().zip(&kept) {
+            if let Some(native) = module.native.filter(|_| kept.is_empty()) {
+                // What no group has is missed now, if the view asks for it.
+                let missed = self.outline.native(&self.state, native, &self.params, false).await;
+                missed.map_err(|e| in_module(module, e))?;
+            }
+        }
         Ok((kept, times.into_iter().collect()))
     }
 
@@ -138,7 +155,8 @@ impl ByRank {
         for (table, (schema, batches)) in tables {
             providers.insert(table, Arc::new(MemTable::try_new(schema, vec![batches])?));
         }
-        let schema = Arc::new(Schema::new(self.catalog, providers, self.params.clone(), true));
+        let schema = Schema::new(self.catalog, providers, self.params.clone(), true);
+        let schema = Arc::new(schema.of_some_ranks());
         let environment = beside(bytes, self.memory_bytes)?;
         let context = context(1, environment, Arc::clone(&schema) as _)?;
         let state = Arc::new(planning::for_views(&context.state(), true));

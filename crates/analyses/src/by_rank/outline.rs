@@ -19,7 +19,7 @@ use trace_model::tables::{TABLES, find};
 use super::reach::{Reach, reach};
 use crate::module::Module;
 use crate::native::{Inputs, Native};
-use crate::schema::bare;
+use crate::schema::{bare, in_module};
 
 /// The views known so far, each as a table without rows.
 #[derive(Debug, Default)]
@@ -49,11 +49,14 @@ impl Outline {
     ) -> Result<BTreeMap<&'static str, Known>> {
         let mut all = BTreeMap::new();
         for &module in modules {
+            let in_view = |e| in_module(module, e);
             let known = self.views().get(module.name.as_str()).cloned();
             let known = match (known, module.native) {
                 (Some(known), _) => known,
-                (None, Some(native)) => self.native(state, native, params).await?,
-                (None, None) => self.query(state, &module.text, params).await?,
+                (None, Some(native)) => {
+                    self.native(state, native, params, true).await.map_err(in_view)?
+                }
+                (None, None) => self.query(state, &module.text, params).await.map_err(in_view)?,
             };
             self.views().insert(&module.name, known.clone());
             all.insert(module.name.as_str(), known);
@@ -93,11 +96,13 @@ impl Outline {
         Ok(Known { schema, reach, columns })
     }
 
-    async fn native(
+    /// Of a native view of a run without ranks, or of a part of one.
+    pub(super) async fn native(
         &self,
         state: &SessionState,
         native: &'static Native,
         params: &HashMap<String, ScalarValue>,
+        is_part: bool,
     ) -> Result<Known> {
         let mut batches = BTreeMap::new();
         let mut is_by_rank = native.is_by_rank;
@@ -110,7 +115,7 @@ impl Outline {
             }
             batches.insert(name, RecordBatch::new_empty(schema));
         }
-        let schema = (native.compute)(&Inputs { batches, params })?.schema();
+        let schema = (native.compute)(&Inputs { batches, params, is_part })?.schema();
         let reach = if is_by_rank {
             Reach::Rank(schema.index_of("rank").into_iter().collect())
         } else {

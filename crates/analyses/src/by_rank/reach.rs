@@ -115,7 +115,8 @@ fn column(expr: &Expr, schema: &DFSchema) -> Option<usize> {
     match expr {
         Expr::Column(column) => schema.maybe_index_of_column(column),
         Expr::Alias(alias) => column(&alias.expr, schema),
-        Expr::Cast(cast) => column(&cast.expr, schema),
+        // Ranks stay apart.
+        Expr::Cast(cast) if cast.field.data_type().is_numeric() => column(&cast.expr, schema),
         _ => None,
     }
 }

@@ -103,6 +103,8 @@ impl Native {
 pub(crate) struct Inputs<'a> {
     pub(crate) batches: BTreeMap<&'static str, RecordBatch>,
     pub(crate) params: &'a HashMap<String, ScalarValue>,
+    /// These are some ranks of a run, or none: what they lack, others may have.
+    pub(crate) is_part: bool,
 }
 
 impl Inputs<'_> {

@@ -206,6 +206,7 @@ impl ByRank {
     fn windows(self, inputs: &Inputs<'_>, annotations: &Names) -> Result<Vec<Rank>> {
         let text = inputs.text("critical_annotation")?;
         let instance = inputs.int("critical_instance")?;
+        let is_without_ranks = self.ranks.is_empty();
         let mut ranks = Vec::with_capacity(self.ranks.len());
         let mut most = 0;
         let mut events = self.ranks;
@@ -236,8 +237,11 @@ impl ByRank {
                 "critical_instance is {instance}: give a position from 0 on, or -1 for all"
             ));
         }
-        if !text.is_empty() && ranks.is_empty() {
+        if !text.is_empty() && ranks.is_empty() && !inputs.is_part {
             return Err(match most {
+                0 if is_without_ranks && instance > 0 => exec_datafusion_err!(
+                    "critical_annotation: on no rank do more than {instance} annotations contain `{text}`"
+                ),
                 0 => exec_datafusion_err!("critical_annotation: no annotation contains `{text}`"),
                 most => exec_datafusion_err!(
                     "critical_instance is {instance}, but `{text}` occurs {most} times: the last is {}",

@@ -20,6 +20,7 @@ pub(super) const READS: &[(&str, &str)] = &[
     ),
     ("loops", "SELECT rank, max(thread) AS thread FROM steps WHERE thread IS NOT NULL GROUP BY rank"),
     ("waits", "SELECT rank, thread, cause, name, ts_ns, end_ns FROM host_waits"),
+    // A matter of the name alone, whoever called it.
     ("allocations", "SELECT name FROM memory_driver_calls"),
     (
         "calls",
