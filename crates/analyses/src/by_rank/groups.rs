@@ -20,6 +20,9 @@ use crate::schema::bare;
 /// What tables take with all that is computed from them at a time, in bytes a byte of them.
 const WORKING_BYTES: u64 = 4;
 
+/// What a group of several ranks may take: more makes nothing faster, the system only hands out more memory anew.
+const MOST_BYTES: u64 = 2 << 30;
+
 /// Whether tables of so many bytes leave room, within a limit, for what is computed from them.
 pub fn fits(table_bytes: u64, memory_bytes: u64) -> bool {
     table_bytes.saturating_mul(WORKING_BYTES) <= memory_bytes
@@ -45,7 +48,7 @@ pub(super) fn groups(
     let mut held = u64::MAX;
     for (rank, bytes) in ranks {
         held = held.saturating_add(bytes);
-        if !fits(held, memory_bytes) {
+        if !fits(held, memory_bytes.min(MOST_BYTES)) {
             held = bytes + of_all;
             if !fits(held, memory_bytes) {
                 return None;

@@ -72,7 +72,7 @@ pub(crate) struct Native {
     pub(crate) reads: Reads,
     /// The rows of a rank come from what was read of that rank alone; a column `rank` says which it is.
     pub(crate) is_by_rank: bool,
-    /// From what was read to the rows, in the order and with the columns that the header declares.
+    /// From what was read to the rows, with the columns that the header declares; they are put in its order.
     pub(crate) compute: Compute,
 }
 
