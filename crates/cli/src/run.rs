@@ -72,7 +72,7 @@ fn tell_if_exported(run: &Run, reading: &Reading, console: &mut Console) -> io::
         let limit = limit(reading).unwrap_or_default();
         writeln!(
             console.err,
-            "{} is larger than the memory limit ({:.1} GiB): it was converted to Parquet in {}, which `advisor \
+            "{} may take more memory than the limit ({:.1} GiB): it was converted to Parquet in {}, which `advisor \
              export` keeps",
             clean(&run.location().to_string()),
             limit as f64 / f64::from(1 << 30),
