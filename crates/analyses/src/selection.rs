@@ -274,7 +274,11 @@ fn within(table: &str, batch: &RecordBatch, stretch: Range) -> Result<RecordBatc
 }
 
 /// Rows whose number in `column` is wanted; rows without a number are not.
-fn keep(batch: &RecordBatch, column: &str, wanted: impl Fn(i64) -> bool) -> Result<RecordBatch> {
+pub(crate) fn keep(
+    batch: &RecordBatch,
+    column: &str,
+    wanted: impl Fn(i64) -> bool,
+) -> Result<RecordBatch> {
     let numbers = ints(batch, column)?;
     let mask: BooleanArray = numbers.iter().map(|n| Some(n.is_some_and(&wanted))).collect();
     Ok(filter_record_batch(batch, &mask)?)

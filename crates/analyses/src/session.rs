@@ -121,10 +121,7 @@ impl Session {
     pub fn sql(&self, query: &str) -> Result<Vec<RecordBatch>> {
         let (context, schema) = (self.context.clone(), Arc::clone(&self.schema));
         let query = query.to_owned();
-        let error = |e| match module_of(e) {
-            (Some(module), e) => in_module(self.catalog, &module, e),
-            (None, e) => Error::Query(e),
-        };
+        let error = |e| failed(self.catalog, e);
         let plan = self.block_on(async move {
             let plan = schema.plan(&context.state(), &query).await?;
             Ok((plan, context))
@@ -151,10 +148,7 @@ impl Session {
         }
         let (schema, wanted) = (Arc::clone(&self.schema), modules.clone());
         let prepared = self.block_on(async move { schema.prepare(&wanted).await });
-        prepared.map_err(|e| match module_of(e) {
-            (Some(module), e) => in_module(self.catalog, &module, e),
-            (None, e) => Error::Query(e),
-        })?;
+        prepared.map_err(|e| failed(self.catalog, e))?;
         let mut tables = Vec::with_capacity(modules.len());
         for modules in modules.chunks(self.views_at_once) {
             let task = |&module| self.runtime.spawn(rows(Arc::clone(&self.schema), module));
@@ -285,6 +279,14 @@ fn with_schema(rows: Rows) -> Vec<RecordBatch> {
         batches.push(RecordBatch::new_empty(schema));
     }
     batches
+}
+
+/// The error of a query, or of the view whose text is wrong.
+fn failed(catalog: &Catalog, error: DataFusionError) -> Error {
+    match module_of(error) {
+        (Some(module), error) => in_module(catalog, &module, error),
+        (None, error) => Error::Query(error),
+    }
 }
 
 fn in_module(catalog: &Catalog, view: &str, error: DataFusionError) -> Error {

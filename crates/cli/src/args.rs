@@ -119,8 +119,8 @@ pub(crate) struct CacheChoice {
 pub(crate) struct Reading {
     #[command(flatten)]
     pub(crate) files: Files,
-    /// Memory for tables and queries, e.g. 4GiB or 512MB (half of what the machine has unless set). The tables of a
-    /// larger run are read from Parquet while they are asked about; traces are converted first, in the cache or
+    /// Memory for tables and queries, e.g. 4GiB or 512MB (half of what the machine has unless set). A run that may
+    /// take more is computed a few ranks at a time, from Parquet; traces are converted first, in the cache or
     /// in the folder for temporary files
     #[arg(long, value_name = "SIZE", value_parser = memory::bytes, help_heading = INPUT)]
     pub(crate) memory_limit: Option<u64>,

@@ -40,20 +40,17 @@ pub(crate) fn check(
     console: &mut Console,
 ) -> anyhow::Result<Checked> {
     let options = open_options(limit(reading), reading)?;
-    let bar = Bar::new(console.err_is_terminal);
-    let checked = if let Some(begin) = begin {
-        let out = Mutex::new((&mut console.out, Ok(())));
-        let bar = bar.until_opened(|run| {
+    let out = Mutex::new((&mut console.out, Ok(())));
+    let mut bar = Bar::new(console.err_is_terminal);
+    if let Some(begin) = begin {
+        bar = bar.until_opened(|run| {
             let (out, begun) = &mut *out.lock().unwrap_or_else(PoisonError::into_inner);
             *begun = begin(run, out).and_then(|()| out.flush());
         });
-        let checked = trace_advisor::check(path, &options, rules, &bar)?;
-        drop(bar);
-        out.into_inner().unwrap_or_else(PoisonError::into_inner).1?;
-        checked
-    } else {
-        trace_advisor::check(path, &options, rules, &bar)?
-    };
+    }
+    let checked = trace_advisor::check(path, &options, rules, &bar)?;
+    drop(bar);
+    out.into_inner().unwrap_or_else(PoisonError::into_inner).1?;
     if let Some(run) = &checked.run {
         tell_if_exported(run, reading, console)?;
     }

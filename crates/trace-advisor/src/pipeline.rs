@@ -23,8 +23,8 @@ pub struct OpenOptions {
     pub params: Params,
     /// Which part of the run is asked about.
     pub selection: Selection,
-    /// Bytes of memory that tables and queries may take, see [`Session::open`]; no limit by default. The tables of a
-    /// larger run are read from an export while they are asked about; if it is not one, it is exported first, to a
+    /// Bytes of memory that tables and queries may take, see [`Session::open`]; no limit by default. A run that may take
+    /// more is computed a few ranks at a time, from an export; if it is not one, it is exported first, to the cache or a
     /// folder for temporary files that goes with the [`Run`].
     pub memory_bytes: Option<u64>,
     /// Where what is found out about the run is kept for the next time; nowhere by default.

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{AsArray, BooleanArray};
-use datafusion::arrow::compute::filter_record_batch;
-use datafusion::arrow::datatypes::{Int32Type, SchemaRef};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::exec_datafusion_err;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
@@ -16,6 +14,7 @@ use trace_model::{RecordBatch, ScanError, TableSource};
 
 use super::outline::Columns;
 use crate::schema::bare;
+use crate::selection::keep;
 
 /// What tables take with all that is computed from them at a time, in bytes a byte of them.
 const WORKING_BYTES: u64 = 4;
@@ -133,15 +132,9 @@ impl Piece {
         if self.is_of_one {
             return batches.collect();
         }
-        batches.map(|batch| of_ranks(&batch?, ranks)).collect()
+        let is_wanted = |rank| i32::try_from(rank).is_ok_and(|rank| ranks.contains(&rank));
+        batches.map(|batch| Ok(keep(&batch?, "rank", is_wanted)?)).collect()
     }
-}
-
-fn of_ranks(batch: &RecordBatch, ranks: &RangeInclusive<i32>) -> Result<RecordBatch, ScanError> {
-    let rank = batch.column(0).as_primitive::<Int32Type>();
-    let wanted: BooleanArray =
-        rank.iter().map(|rank| rank.map(|rank| ranks.contains(&rank))).collect();
-    Ok(filter_record_batch(batch, &wanted)?)
 }
 
 #[cfg(test)]
