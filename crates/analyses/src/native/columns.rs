@@ -1,12 +1,13 @@
 //! Columns of what native views read and of what they make.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, StringDictionaryBuilder,
+    ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray,
 };
-use datafusion::arrow::datatypes::Int32Type;
 use datafusion::error::Result;
+use rustc_hash::FxHashMap;
 use trace_model::RecordBatch;
 
 use crate::columns::{get, ints};
@@ -41,6 +42,42 @@ pub(crate) fn by_rank(batch: &RecordBatch) -> Result<Vec<(i64, std::ops::Range<u
         }
     }
     Ok(found)
+}
+
+/// What is made of the rows of each rank, in the order of the rows.
+pub(crate) fn of_each_rank<T>(
+    ranks: &Int64Array,
+    mut made: impl FnMut(usize) -> T,
+) -> BTreeMap<i64, Vec<T>> {
+    let mut found: BTreeMap<i64, Vec<T>> = BTreeMap::new();
+    let mut rows = 0..ranks.len();
+    // Rows of a rank mostly stand together.
+    for same in ranks.values().chunk_by(|a, b| a == b) {
+        let of_rank = found.entry(same[0]).or_default();
+        of_rank.extend(rows.by_ref().take(same.len()).map(&mut made));
+    }
+    found
+}
+
+/// A column of texts, each distinct one once.
+pub(crate) fn texts<'v>(values: impl Iterator<Item = Option<&'v str>>) -> ArrayRef {
+    let mut distinct: Vec<&str> = Vec::new();
+    let mut known: FxHashMap<&str, i32> = FxHashMap::default();
+    // Most rows name a text that others name too, in the same place: where it lies is hashed faster than what it says.
+    let mut by_place: FxHashMap<(*const u8, usize), i32> = FxHashMap::default();
+    let keys: Int32Array = values
+        .map(|text| {
+            let text = text?;
+            let key = by_place.entry((text.as_ptr(), text.len())).or_insert_with(|| {
+                *known.entry(text).or_insert_with(|| {
+                    distinct.push(text);
+                    distinct.len() as i32 - 1
+                })
+            });
+            Some(*key)
+        })
+        .collect();
+    Arc::new(DictionaryArray::new(keys, Arc::new(StringArray::from(distinct))))
 }
 
 /// A table that is made column by column from its rows.
@@ -93,11 +130,7 @@ impl<'r, T> Output<'r, T> {
         T: 'v,
         'r: 'v,
     {
-        let mut array = StringDictionaryBuilder::<Int32Type>::new();
-        for row in self.rows {
-            array.append_option(value(row));
-        }
-        self.columns.push((name, Arc::new(array.finish())));
+        self.columns.push((name, texts(self.rows.iter().map(value))));
         self
     }
 

@@ -2,20 +2,16 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
-    ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, StringBuilder,
-    StringDictionaryBuilder,
-};
-use datafusion::arrow::datatypes::Int32Type;
+use datafusion::arrow::array::{ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array};
 use datafusion::error::Result;
 use trace_model::RecordBatch;
 
 use super::graph::{Edge, Graph, Kind};
 use super::input::{Loaded, Rank};
-use super::model::{NONE, Table};
+use super::model::Table;
 use super::path::{self, Owner, Segment};
 use super::what_if::Prediction;
-use crate::columns::Names;
+use crate::native::columns::texts;
 
 /// Rows of `critical_path`.
 pub(super) fn path<'a>(
@@ -29,10 +25,10 @@ pub(super) fn path<'a>(
         Owner::Activity(at) => rank.events.activities.get(at as usize),
         _ => None,
     };
-    let mut names = NameColumn::new(loaded);
+    let mut names: Vec<Option<&str>> = Vec::new();
     let mut lanes: Vec<Option<i32>> = Vec::new();
     let mut events: Vec<Option<i64>> = Vec::new();
-    let mut tables = StringDictionaryBuilder::<Int32Type>::new();
+    let mut tables: Vec<Option<&str>> = Vec::new();
     for (rank, (segment, _)) in rows() {
         let of = match segment.owner {
             Owner::Host(at) => {
@@ -45,8 +41,8 @@ pub(super) fn path<'a>(
             }
             Owner::Thread(_) | Owner::Nothing => None,
         };
-        names.push(of.map(|(table, row, ..)| (table, row)));
-        tables.append_option(of.map(|(table, ..)| table.name()));
+        names.push(of.and_then(|(table, row, ..)| loaded.names(table).get(row as usize)));
+        tables.push(of.map(|(table, ..)| table.name()));
         events.push(of.map(|(_, _, id, _)| id));
         lanes.push(of.map(|(.., lane)| lane));
     }
@@ -55,11 +51,11 @@ pub(super) fn path<'a>(
         ("position", Arc::new(position.collect::<Int64Array>())),
         ("ts_ns", Arc::new(rows().map(|(_, (s, _))| s.ts).collect::<Int64Array>())),
         ("dur_ns", Arc::new(rows().map(|(_, (s, _))| s.dur).collect::<Int64Array>())),
-        ("bound_by", words(rows().map(|(_, (s, _))| Some(s.class.bound_by())))),
-        ("host_kind", words(rows().map(|(_, (s, _))| s.class.host_kind()))),
-        ("name", names.finish()?),
+        ("bound_by", texts(rows().map(|(_, (s, _))| Some(s.class.bound_by())))),
+        ("host_kind", texts(rows().map(|(_, (s, _))| s.class.host_kind()))),
+        ("name", texts(names.into_iter())),
         ("event_id", Arc::new(Int64Array::from(events))),
-        ("stored_in", Arc::new(tables.finish())),
+        ("stored_in", texts(tables.into_iter())),
         ("thread", Arc::new(Int32Array::from(lanes))),
         ("device", Arc::new(rows().map(|r| Some(activity(r)?.device)).collect::<Int32Array>())),
         ("stream", Arc::new(rows().map(|r| Some(activity(r)?.stream)).collect::<Int32Array>())),
@@ -115,8 +111,8 @@ pub(super) fn edges(loaded: &Loaded, graphs: &[Graph]) -> Result<RecordBatch> {
     batch([
         ("rank", ranks(rows.iter().map(|r| r.0))),
         ("edge", int(&|r| r.2 as i64)),
-        ("kind", words(rows.iter().map(|r| Some(edge(r).kind.name())))),
-        ("bound_by", words(rows.iter().map(|r| Some(edge(r).class.bound_by())))),
+        ("kind", texts(rows.iter().map(|r| Some(edge(r).kind.name())))),
+        ("bound_by", texts(rows.iter().map(|r| Some(edge(r).class.bound_by())))),
         ("source", int(&|r| source(r) as i64)),
         ("target", int(&|r| r.3 as i64)),
         ("source_ts_ns", int(&|r| r.1.nodes[source(r)].ts)),
@@ -124,7 +120,7 @@ pub(super) fn edges(loaded: &Loaded, graphs: &[Graph]) -> Result<RecordBatch> {
         ("source_thread", lanes(&|r| lane(r, source(r)))),
         ("target_thread", lanes(&|r| lane(r, r.3))),
         ("event_id", Arc::new(rows.iter().map(|r| Some(subject(r)?.1)).collect::<Int64Array>())),
-        ("stored_in", words(rows.iter().map(|r| Some(subject(r)?.0.name())))),
+        ("stored_in", texts(rows.iter().map(|r| Some(subject(r)?.0.name())))),
         ("weight_ns", int(&|r| edge(r).weight)),
         ("slack_ns", int(&|r| r.1.nodes[r.3].ts - r.1.nodes[source(r)].ts - edge(r).weight)),
         (
@@ -194,8 +190,8 @@ pub(super) fn what_if(loaded: &Loaded, predictions: &[Vec<Prediction>]) -> Resul
     };
     batch([
         ("rank", ranks(rows().map(|(r, _)| r))),
-        ("scenario", words(rows().map(|(_, p)| Some(p.scenario.as_str())))),
-        ("factors", words(rows().map(|(_, p)| Some(p.factors.as_str())))),
+        ("scenario", texts(rows().map(|(_, p)| Some(p.scenario.as_str())))),
+        ("factors", texts(rows().map(|(_, p)| Some(p.factors.as_str())))),
         ("window_ns", int(&|p| Some(p.window))),
         ("predicted_window_ns", int(&|p| Some(p.predicted_window))),
         ("gain_ns", int(&|p| Some(p.window - p.predicted_window))),
@@ -217,50 +213,3 @@ fn batch<const N: usize>(columns: [(&str, ArrayRef); N]) -> Result<RecordBatch> 
 fn ranks<'a>(rows: impl Iterator<Item = &'a Rank>) -> ArrayRef {
     Arc::new(rows.map(|r| r.events.rank).collect::<Int32Array>())
 }
-
-/// A column of few distinct words.
-fn words<'a>(rows: impl Iterator<Item = Option<&'a str>>) -> ArrayRef {
-    let mut column = StringDictionaryBuilder::<Int32Type>::new();
-    rows.for_each(|word| column.append_option(word));
-    Arc::new(column.finish())
-}
-
-/// Names of events from several tables, each text of each table once.
-struct NameColumn<'a> {
-    loaded: &'a Loaded,
-    keys: Vec<Option<i32>>,
-    values: StringBuilder,
-    used: i32,
-    /// By table and name: its key, or -1.
-    known: Vec<Vec<i32>>,
-}
-
-impl<'a> NameColumn<'a> {
-    fn new(loaded: &'a Loaded) -> Self {
-        let known = Table::ALL.map(|t| vec![-1; loaded.names(t).texts.len()]).to_vec();
-        Self { loaded, keys: Vec::new(), values: StringBuilder::new(), used: 0, known }
-    }
-
-    fn push(&mut self, event: Option<(Table, u32)>) {
-        let key = event.and_then(|(table, row)| {
-            let names = self.loaded.names(table);
-            let id = names.ids[row as usize];
-            let text = (id != Names::NONE).then(|| &names.texts[id as usize])?;
-            let key = &mut self.known[table as usize][id as usize];
-            if *key < 0 {
-                self.values.append_value(text);
-                *key = self.used;
-                self.used += 1;
-            }
-            Some(*key)
-        });
-        self.keys.push(key);
-    }
-
-    fn finish(mut self) -> Result<ArrayRef> {
-        let keys = Int32Array::from(self.keys);
-        Ok(Arc::new(DictionaryArray::try_new(keys, Arc::new(self.values.finish()))?))
-    }
-}
-
-const _: () = assert!(NONE == Names::NONE);

@@ -1,5 +1,8 @@
 //! A directed graph with at most one edge between two nodes, and its longest path.
 
+use std::cmp::Reverse;
+use std::mem::replace;
+
 /// What an edge stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EdgeKind {
@@ -54,20 +57,19 @@ impl Graph {
 
     /// Leaves one edge between two nodes: the last one, in the place of the first.
     pub(super) fn settle(&mut self) {
-        let nodes = self.edges.iter().map(|edge| edge.from as usize + 1).max().unwrap_or(0);
-        let of = Lists::new(nodes, self.edges.iter().map(|edge| edge.from as usize));
+        let leaving = Leaving::new(&self.edges);
         let mut is_left = vec![true; self.edges.len()];
-        let mut same: Vec<(u32, usize)> = Vec::new();
-        for node in 0..nodes {
+        let mut same: Vec<(u32, u32)> = Vec::new();
+        for node in 0..leaving.nodes() {
             same.clear();
-            same.extend(of.of(node).iter().map(|&at| (self.edges[at].to, at)));
+            same.extend(leaving.edges(node).iter().map(|&at| (self.edges[at as usize].to, at)));
             // Edges to one node stay in the order in which they were added.
             same.sort_unstable();
-            for edges in same.chunk_by(|a, b| a.0 == b.0) {
+            for edges in same.chunk_by(|a, b| a.0 == b.0).filter(|edges| edges.len() > 1) {
                 let (first, last) = (edges[0].1, edges[edges.len() - 1].1);
-                self.edges[first] = self.edges[last];
+                self.edges[first as usize] = self.edges[last as usize];
                 for &(_, later) in &edges[1..] {
-                    is_left[later] = false;
+                    is_left[later as usize] = false;
                 }
             }
         }
@@ -78,120 +80,116 @@ impl Graph {
     /// The edges of the longest path, by position; none if the graph has a cycle. Ties are decided as in networkx:
     /// nodes count in the order in which edges first name them, the first of equals wins.
     pub(super) fn longest_path(&self) -> Option<Vec<usize>> {
-        let numbered = Numbered::new(&self.edges);
-        let order = numbered.topological()?;
-        let mut length = vec![0_i64; order.len()];
-        let mut via = vec![None; order.len()];
-        for &node in &order {
-            let mut best: Option<(i64, usize)> = None;
-            for &edge in numbered.into.of(node) {
-                let weight_ns = self.edges[edge].weight_ns;
-                let weight_ns = if weight_ns <= MISTAKE_NS { 0 } else { weight_ns };
-                let total = length[numbered.ends[edge].0].saturating_add(weight_ns);
-                if best.is_none_or(|(longest, _)| total > longest) {
-                    best = Some((total, edge));
+        let leaving = Leaving::new(&self.edges);
+        let mut ways = vec![Way::default(); leaving.nodes()];
+        for edge in &self.edges {
+            ways[edge.to as usize].waits_for += 1;
+        }
+        // Kahn's order.
+        let mut order = self.sources(&ways);
+        let mut last: Option<(i64, u32)> = None;
+        let mut done = 0;
+        while let Some(&node) = order.get(done) {
+            done += 1;
+            let way = &mut ways[node as usize];
+            if way.length_ns < 0 {
+                (way.length_ns, way.via) = (0, NO_EDGE);
+            }
+            let length_ns = way.length_ns;
+            if last.is_none_or(|(longest_ns, _)| length_ns > longest_ns) {
+                last = Some((length_ns, node));
+            }
+            for &at in leaving.edges(node as usize) {
+                let edge = &self.edges[at as usize];
+                let weight_ns = if edge.weight_ns <= MISTAKE_NS { 0 } else { edge.weight_ns };
+                let total_ns = length_ns.saturating_add(weight_ns);
+                let to = &mut ways[edge.to as usize];
+                let is_first = to.via == NO_EDGE;
+                if is_first || (total_ns, Reverse(at)) > (to.length_ns, Reverse(to.via)) {
+                    (to.length_ns, to.via) = (total_ns, at);
+                }
+                to.waits_for -= 1;
+                if to.waits_for == 0 {
+                    order.push(edge.to);
                 }
             }
-            if let Some((total, edge)) = best.filter(|&(total, _)| total >= 0) {
-                length[node] = total;
-                via[node] = Some(edge);
-            }
         }
-        let Some(&(mut last)) = order.first() else { return Some(Vec::new()) };
-        for &node in &order {
-            if length[node] > length[last] {
-                last = node;
-            }
+        if ways.iter().any(|way| way.waits_for > 0) {
+            return None;
         }
         let mut path = Vec::new();
-        while let Some(edge) = via[last] {
-            path.push(edge);
-            last = numbered.ends[edge].0;
+        let mut node = last.map(|(_, node)| node);
+        while let Some(way) = node.map(|node| ways[node as usize]).filter(|w| w.via != NO_EDGE) {
+            path.push(way.via as usize);
+            node = Some(self.edges[way.via as usize].from);
         }
         path.reverse();
         Some(path)
     }
+
+    /// Nodes that wait for nothing, in the order in which edges name them.
+    fn sources(&self, ways: &[Way]) -> Vec<u32> {
+        let mut is_named = vec![false; ways.len()];
+        let ends = self.edges.iter().flat_map(|edge| [edge.from, edge.to]);
+        ends.filter(|&node| {
+            ways[node as usize].waits_for == 0 && !replace(&mut is_named[node as usize], true)
+        })
+        .collect()
+    }
 }
 
-/// Nodes numbered in the order in which edges name them.
-struct Numbered {
-    /// Both ends of each edge.
-    ends: Vec<(usize, usize)>,
-    into: Lists,
-    out_of: Lists,
+/// No edge leads here.
+const NO_EDGE: u32 = u32::MAX;
+
+/// The longest way to a node so far.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    length_ns: i64,
+    /// Its last edge.
+    via: u32,
+    /// Edges that are still to come.
+    waits_for: u32,
 }
 
-impl Numbered {
+impl Default for Way {
+    fn default() -> Self {
+        Self { length_ns: 0, via: NO_EDGE, waits_for: 0 }
+    }
+}
+
+/// For each node the edges that leave it, in their order.
+struct Leaving {
+    starts: Vec<u32>,
+    edges: Vec<u32>,
+}
+
+impl Leaving {
     fn new(edges: &[Edge]) -> Self {
-        const NONE: usize = usize::MAX;
-        let most = edges.iter().map(|e| e.from.max(e.to) as usize + 1).max().unwrap_or(0);
-        let mut numbers = vec![NONE; most];
-        let mut nodes = 0;
-        let mut number = |node: u32| {
-            let number = &mut numbers[node as usize];
-            if *number == NONE {
-                *number = nodes;
-                nodes += 1;
-            }
-            *number
-        };
-        let ends: Vec<(usize, usize)> =
-            edges.iter().map(|e| (number(e.from), number(e.to))).collect();
-        let into = Lists::new(nodes, ends.iter().map(|&(_, to)| to));
-        let out_of = Lists::new(nodes, ends.iter().map(|&(from, _)| from));
-        Self { ends, into, out_of }
+        let nodes = edges.iter().map(|e| e.from.max(e.to) as usize + 1).max().unwrap_or(0);
+        // Those of a node begin at `starts[node + 1]` until they are in place, which moves that to their end.
+        let mut starts = vec![0; nodes + 2];
+        for edge in edges {
+            starts[edge.from as usize + 2] += 1;
+        }
+        for node in 2..starts.len() {
+            starts[node] += starts[node - 1];
+        }
+        let mut of = vec![0; edges.len()];
+        for (edge, at) in edges.iter().zip(0..) {
+            let next = &mut starts[edge.from as usize + 1];
+            of[*next as usize] = at;
+            *next += 1;
+        }
+        starts.pop();
+        Self { starts, edges: of }
     }
 
-    /// Kahn's order; none if there is a cycle.
-    fn topological(&self) -> Option<Vec<usize>> {
-        let nodes = self.into.len();
-        let mut waiting: Vec<usize> = (0..nodes).map(|node| self.into.of(node).len()).collect();
-        let mut order: Vec<usize> = (0..nodes).filter(|&node| waiting[node] == 0).collect();
-        let mut done = 0;
-        while done < order.len() {
-            for &edge in self.out_of.of(order[done]) {
-                let to = self.ends[edge].1;
-                waiting[to] -= 1;
-                if waiting[to] == 0 {
-                    order.push(to);
-                }
-            }
-            done += 1;
-        }
-        (order.len() == nodes).then_some(order)
-    }
-}
-
-/// For each node the edges that belong to it, in their order.
-struct Lists {
-    starts: Vec<usize>,
-    edges: Vec<usize>,
-}
-
-impl Lists {
-    fn new(nodes: usize, owners: impl Iterator<Item = usize> + Clone) -> Self {
-        let mut starts = vec![0; nodes + 1];
-        for owner in owners.clone() {
-            starts[owner + 1] += 1;
-        }
-        for node in 0..nodes {
-            starts[node + 1] += starts[node];
-        }
-        let mut next = starts.clone();
-        let mut edges = vec![0; starts[nodes]];
-        for (edge, owner) in owners.enumerate() {
-            edges[next[owner]] = edge;
-            next[owner] += 1;
-        }
-        Self { starts, edges }
-    }
-
-    fn len(&self) -> usize {
+    fn nodes(&self) -> usize {
         self.starts.len() - 1
     }
 
-    fn of(&self, node: usize) -> &[usize] {
-        &self.edges[self.starts[node]..self.starts[node + 1]]
+    fn edges(&self, node: usize) -> &[u32] {
+        &self.edges[self.starts[node] as usize..self.starts[node + 1] as usize]
     }
 }
 

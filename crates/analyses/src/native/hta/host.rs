@@ -1,34 +1,33 @@
 //! Edges along host threads.
 
+use std::cmp::Reverse;
+
 use super::graph::EdgeKind;
 use super::moments::Moments;
 
-/// A start or an end, as threads are sorted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Mark {
-    ts_ns: i64,
-    /// Ends come before starts at the same time: everything here lasts.
-    is_start: bool,
-    /// Of starts the longest event comes first, of ends the shortest.
-    length: i64,
-    /// Of equals the one written first is the outer one.
-    order: i64,
-    row: u32,
-}
-
 /// Walks the call tree of each thread. A gap between two top-level operators costs nothing.
 pub(super) fn connect(moments: &mut Moments<'_>, inside: &[bool]) {
-    for lane in lanes(moments, inside) {
+    let frame = moments.frame;
+    let event = |row: u32| &frame.events[row as usize];
+    for mut starts in lanes(moments, inside) {
+        // Of starts at the same time the longest event comes first, of equals the one written first: it is the outer one.
+        starts.sort_by_key(|&row| (event(row).ts_ns, Reverse(event(row).dur_ns), event(row).id));
+        // Of ends only the time counts: what ends is what was opened last. HTA does not look which event that is.
+        let mut ends: Vec<i64> = starts.iter().map(|&row| event(row).end_ns()).collect();
+        ends.sort_unstable();
+        let mut ends = ends.into_iter().peekable();
         let mut walk = Walk::default();
         let mut open: Vec<u32> = Vec::new();
-        for mark in marks(moments, &lane) {
-            if mark.is_start {
-                walk.enter(moments, mark.row, open.last().copied());
-                open.push(mark.row);
-            } else if let Some(row) = open.pop() {
-                // Whatever was opened last: HTA does not look which event ends.
-                walk.leave(moments, row, open.last().copied());
+        for row in starts {
+            // Ends come before starts at the same time: everything here lasts.
+            while ends.next_if(|&end_ns| end_ns <= event(row).ts_ns).is_some() {
+                walk.leave(moments, &mut open);
             }
+            walk.enter(moments, row, open.last().copied());
+            open.push(row);
+        }
+        for _ in ends {
+            walk.leave(moments, &mut open);
         }
     }
 }
@@ -47,18 +46,6 @@ fn lanes(moments: &Moments<'_>, inside: &[bool]) -> Vec<Vec<u32>> {
         lane.clear();
     }
     lanes
-}
-
-fn marks(moments: &Moments<'_>, lane: &[u32]) -> Vec<Mark> {
-    let mut marks = Vec::with_capacity(2 * lane.len());
-    for &row in lane {
-        let event = &moments.frame.events[row as usize];
-        let (id, length) = (event.id, event.dur_ns);
-        marks.push(Mark { ts_ns: event.ts_ns, is_start: true, length: -length, order: id, row });
-        marks.push(Mark { ts_ns: event.end_ns(), is_start: false, length, order: -id, row });
-    }
-    marks.sort_unstable();
-    marks
 }
 
 #[derive(Debug, Default)]
@@ -87,7 +74,9 @@ impl Walk {
         self.around = around;
     }
 
-    fn leave(&mut self, moments: &mut Moments<'_>, row: u32, around: Option<u32>) {
+    fn leave(&mut self, moments: &mut Moments<'_>, open: &mut Vec<u32>) {
+        let Some(row) = open.pop() else { return };
+        let around = open.last().copied();
         let Some(end) = moments.end_of(row as usize) else { return };
         self.depth = self.depth.saturating_sub(1);
         if let Some(last) = self.last {

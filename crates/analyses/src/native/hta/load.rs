@@ -11,6 +11,7 @@ use super::frame::{Event, Frame, Kind};
 use super::names::Role;
 use crate::columns::{Names, ints, names};
 use crate::native::Inputs;
+use crate::native::columns::of_each_rank;
 
 /// HTA takes the host operators of Triton kernels for device work, which has no launch here: it drops
 /// them.
@@ -75,18 +76,16 @@ pub(super) fn load(inputs: &Inputs<'_>) -> Result<(Vec<RankFrame>, Vec<String>)>
     let roles: Vec<Role> = names.texts.iter().map(|name| Role::of(name)).collect();
     let mut lanes = lanes(inputs)?;
 
-    let mut by_rank: BTreeMap<i64, Vec<Event>> = BTreeMap::new();
-    for row in 0..batch.num_rows() {
+    let event = |row: usize| {
         let name = names.ids[row];
-        let lane = lanes.position(rank.value(row), thread.value(row));
-        by_rank.entry(rank.value(row)).or_default().push(Event {
+        Event {
             id: id.value(row),
             ts_ns: ts_ns.value(row),
             dur_ns: dur_ns.value(row).max(0),
             correlation: correlation.value(row),
             stream: stream.value(row),
             name,
-            lane,
+            lane: lanes.position(rank.value(row), thread.value(row)),
             kind: match kind.value(row) {
                 0 => Kind::Call,
                 1 => Kind::Range,
@@ -94,8 +93,9 @@ pub(super) fn load(inputs: &Inputs<'_>) -> Result<(Vec<RankFrame>, Vec<String>)>
                 _ => Kind::Sync,
             },
             role: roles.get(name as usize).copied().unwrap_or(Role::Plain),
-        });
-    }
+        }
+    };
+    let by_rank = of_each_rank(&rank, event);
 
     let batch = inputs.batch("ranks")?;
     let (rank, cut_ns) = (ints(batch, "rank")?, ints(batch, "cut_ns")?);
@@ -170,13 +170,9 @@ fn waits(inputs: &Inputs<'_>) -> Result<BTreeMap<i64, Vec<Wait>>> {
     let batch = inputs.batch("waits")?;
     let (rank, id) = (ints(batch, "rank")?, ints(batch, "event_id")?);
     let (stream, record) = (ints(batch, "stream")?, ints(batch, "record")?);
-    let mut waits: BTreeMap<i64, Vec<Wait>> = BTreeMap::new();
-    for row in 0..batch.num_rows() {
-        waits.entry(rank.value(row)).or_default().push(Wait {
-            id: id.value(row),
-            stream: stream.value(row),
-            record: record.value(row),
-        });
-    }
-    Ok(waits)
+    Ok(of_each_rank(&rank, |row| Wait {
+        id: id.value(row),
+        stream: stream.value(row),
+        record: record.value(row),
+    }))
 }

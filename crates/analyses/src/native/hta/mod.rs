@@ -17,6 +17,7 @@ use trace_model::RecordBatch;
 use super::Inputs;
 use load::{RankFrame, load};
 use moments::Moments;
+use names::Short;
 
 /// What both views read.
 pub(super) const READS: &[(&str, &str)] = &[
@@ -45,10 +46,10 @@ pub(super) fn edges(inputs: &Inputs<'_>) -> Result<RecordBatch> {
 }
 
 /// Calls `found` for each rank that has the asked region, with the graph, the edges of the path (none if
-/// the graph has a cycle), and all names.
+/// the graph has a cycle), and all names in their short form.
 fn solve(
     inputs: &Inputs<'_>,
-    mut found: impl FnMut(i32, &Moments<'_>, Option<&[usize]>, &[String]),
+    mut found: impl FnMut(i32, &Moments<'_>, Option<&[usize]>, &[Short]),
 ) -> Result<()> {
     let annotation = inputs.text("hta_annotation")?;
     // HTA's None is the first one.
@@ -57,6 +58,7 @@ fn solve(
         instance => usize::try_from(instance).ok(),
     };
     let (ranks, names) = load(inputs)?;
+    let shorts: Vec<Short> = names.iter().map(|name| Short::of(name)).collect();
     let wanted: Vec<bool> = names.iter().map(|name| name.contains(annotation)).collect();
     for RankFrame { rank, frame, waits, processes } in &ranks {
         let region = if annotation.is_empty() {
@@ -71,7 +73,7 @@ fn solve(
         device::connect(&mut moments, &inside, waits, processes);
         moments.graph.settle();
         let path = moments.graph.longest_path();
-        found(*rank, &moments, path.as_deref(), &names);
+        found(*rank, &moments, path.as_deref(), &shorts);
     }
     Ok(())
 }

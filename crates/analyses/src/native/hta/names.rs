@@ -56,8 +56,22 @@ impl Role {
     }
 }
 
+/// A name as HTA prints it.
+#[derive(Debug)]
+pub(super) struct Short {
+    pub(super) text: String,
+    pub(super) is_communication: bool,
+}
+
+impl Short {
+    pub(super) fn of(name: &str) -> Self {
+        let text = short(name);
+        Self { is_communication: is_communication(&text), text }
+    }
+}
+
 /// HTA's short form of a name: without return type, template and call arguments.
-pub(super) fn short(name: &str) -> String {
+fn short(name: &str) -> String {
     let copy = ["Memcpy", "Memset", "dma"].iter().any(|prefix| name.starts_with(prefix));
     if copy || !name.contains(['<', '(']) {
         return name.to_owned();
@@ -79,7 +93,7 @@ pub(super) fn short(name: &str) -> String {
 }
 
 /// HTA's communication kernels: `^nccl.*Kernel` on the short name.
-pub(super) fn is_communication(short: &str) -> bool {
+fn is_communication(short: &str) -> bool {
     short.strip_prefix("nccl").is_some_and(|rest| rest.contains("Kernel"))
 }
 

@@ -12,7 +12,7 @@ use trace_model::RecordBatch;
 use super::frame::NONE;
 use super::graph::{Edge, EdgeKind};
 use super::moments::Moments;
-use super::names::{is_communication, short};
+use super::names::Short;
 
 /// HTA's classes of what bounds an edge; dependencies have none.
 const BOUNDS: [&str; 5] = [
@@ -24,17 +24,17 @@ const BOUNDS: [&str; 5] = [
 ];
 
 /// Index of a class.
-fn bound_by(moments: &Moments<'_>, edge: &Edge, names: &[String]) -> Option<usize> {
+fn bound_by(moments: &Moments<'_>, edge: &Edge, names: &[Short]) -> Option<usize> {
     match edge.kind {
         EdgeKind::KernelDelay => Some(3),
         EdgeKind::LaunchDelay => Some(4),
         EdgeKind::Dependency | EdgeKind::Sync => None,
         EdgeKind::Operator => {
             let event = edge.event.map(|row| &moments.frame.events[row as usize])?;
-            let name = names.get(event.name as usize).map_or("", String::as_str);
+            let name = names.get(event.name as usize);
             Some(match event.stream {
                 NONE => 0,
-                _ if is_communication(&short(name)) => 2,
+                _ if name.is_some_and(|name| name.is_communication) => 2,
                 _ => 1,
             })
         }
@@ -81,7 +81,7 @@ impl Summaries {
         rank: i32,
         moments: &Moments<'_>,
         path: Option<&[usize]>,
-        names: &[String],
+        names: &[Short],
     ) {
         let edges = &moments.graph.edges;
         let [operators, dependencies, launches, kernels, syncs] = by_kind(edges.iter());
@@ -175,7 +175,7 @@ impl Edges {
         position: usize,
         moments: &Moments<'_>,
         edge: usize,
-        names: &[String],
+        names: &[Short],
     ) {
         let edge = &moments.graph.edges[edge];
         let event = |row: u32| &moments.frame.events[row as usize];
@@ -192,7 +192,7 @@ impl Edges {
         self.events.push(spent_in.map(|e| e.id));
         self.bounds.append_option(bound_by(moments, edge, names).map(|at| BOUNDS[at]));
         let name = spent_in.and_then(|e| names.get(e.name as usize));
-        self.short_names.append_option(name.map(|name| short(name)));
+        self.short_names.append_option(name.map(|name| name.text.as_str()));
     }
 
     pub(super) fn finish(mut self) -> Result<RecordBatch> {

@@ -9,6 +9,7 @@ use trace_model::RecordBatch;
 use super::forest::{Event, Forest, Kind, Work};
 use crate::columns::{Names, ints, names};
 use crate::native::Inputs;
+use crate::native::columns::of_each_rank;
 
 /// What all of these views read: the whole recording.
 pub(super) const READS: &[(&str, &str)] = &[OPS, LAUNCHES, RANGES, FRAMES, WORK];
@@ -150,15 +151,11 @@ fn add(
 fn work(batch: &RecordBatch) -> Result<BTreeMap<i64, Vec<Work>>> {
     let (rank, dur_ns) = (ints(batch, "rank")?, ints(batch, "dur_ns")?);
     let (launch, op) = (ints(batch, "launch")?, ints(batch, "op")?);
-    let mut work: BTreeMap<i64, Vec<Work>> = BTreeMap::new();
-    for row in 0..batch.num_rows() {
-        work.entry(rank.value(row)).or_default().push(Work {
-            launch: value(&launch, row),
-            op: value(&op, row),
-            dur_ns: dur_ns.value(row),
-        });
-    }
-    Ok(work)
+    Ok(of_each_rank(&rank, |row| Work {
+        launch: value(&launch, row),
+        op: value(&op, row),
+        dur_ns: dur_ns.value(row),
+    }))
 }
 
 /// The value in a row, if there is one.

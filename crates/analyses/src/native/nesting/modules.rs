@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array, StringDictionaryBuilder};
-use datafusion::arrow::datatypes::Int32Type;
+use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array};
 use datafusion::error::Result;
 use rustc_hash::{FxHashMap, FxHashSet};
 use trace_model::RecordBatch;
@@ -12,6 +11,7 @@ use super::forest::{Event, Forest, Kind};
 use super::load::{MODULE_PREFIX, Modules, Tables, load, value};
 use crate::columns::ints;
 use crate::native::Inputs;
+use crate::native::columns::texts;
 
 /// A call of a module.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -259,13 +259,6 @@ fn facts<'a>(tables: &'a Tables<'_>) -> Result<impl Fn(&Event) -> OpFacts + use<
 }
 
 fn batch(rows: &[Row<'_>]) -> Result<RecordBatch> {
-    let texts = |value: &dyn Fn(&Row<'_>) -> Option<String>| -> ArrayRef {
-        let mut texts = StringDictionaryBuilder::<Int32Type>::new();
-        for row in rows {
-            texts.append_option(value(row));
-        }
-        Arc::new(texts.finish())
-    };
     let long = |value: &dyn Fn(&Row<'_>) -> Option<i64>| -> ArrayRef {
         Arc::new(rows.iter().map(value).collect::<Int64Array>())
     };
@@ -277,10 +270,10 @@ fn batch(rows: &[Row<'_>]) -> Result<RecordBatch> {
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("rank", short(&|row| row.rank as i32)),
         ("event_id", long(&|row| Some(event(row).id))),
-        ("name", texts(&|row| Some(row.name.clone()))),
-        ("class", texts(&|row| Some(row.class.clone()))),
-        ("path", texts(&|row| Some(row.path.clone()))),
-        ("parent_path", texts(&|row| row.parent_path.clone())),
+        ("name", texts(rows.iter().map(|row| Some(row.name.as_str())))),
+        ("class", texts(rows.iter().map(|row| Some(row.class.as_str())))),
+        ("path", texts(rows.iter().map(|row| Some(row.path.as_str())))),
+        ("parent_path", texts(rows.iter().map(|row| row.parent_path.as_deref()))),
         ("depth", short(&|row| row.call.depth)),
         ("thread", short(&|row| row.thread as i32)),
         ("step", long(&|row| row.step)),

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array, StringDictionaryBuilder};
-use datafusion::arrow::datatypes::Int32Type;
+use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array};
 use datafusion::error::Result;
 use rustc_hash::FxHashMap;
 use trace_model::RecordBatch;
@@ -13,6 +12,7 @@ use super::load::{MODULE_PREFIX, Modules, Tables, load};
 use super::stacks::{Frame, Stacks};
 use crate::columns::{Names, names};
 use crate::native::Inputs;
+use crate::native::columns::texts;
 
 /// The calls of one row.
 #[derive(Debug, Clone, Copy, Default)]
@@ -116,18 +116,11 @@ fn batch(
     let rows =
         || found.iter().flat_map(|(rank, rows)| rows.rows.iter().map(move |row| (*rank, row)));
     let ranks: Int32Array = rows().map(|(rank, _)| Some(rank as i32)).collect();
-    let mut names = StringDictionaryBuilder::<Int32Type>::new();
-    for (_, row) in rows() {
-        names.append_option(tables.op_names.texts.get(row.name as usize));
-    }
-    let mut columns: Vec<(&str, ArrayRef)> =
-        vec![("rank", Arc::new(ranks)), ("name", Arc::new(names.finish()))];
-    if let Some((column, texts)) = detail {
-        let mut values = StringDictionaryBuilder::<Int32Type>::new();
-        for (_, row) in rows() {
-            values.append_option(texts.get(row.detail as usize).copied().flatten());
-        }
-        columns.push((column, Arc::new(values.finish())));
+    let names = texts(rows().map(|(_, row)| text(&tables.op_names.texts, row.name)));
+    let mut columns: Vec<(&str, ArrayRef)> = vec![("rank", Arc::new(ranks)), ("name", names)];
+    if let Some((column, details)) = detail {
+        let of_row = |row: &Row| details.get(row.detail as usize).copied().flatten();
+        columns.push((column, texts(rows().map(|(_, row)| of_row(row)))));
     }
     let ints = |value: fn(&Row) -> i64| -> ArrayRef {
         Arc::new(rows().map(|(_, row)| Some(value(row))).collect::<Int64Array>())
@@ -140,14 +133,15 @@ fn batch(
         ("device_self_ns", ints(|row| row.device_self_ns)),
         ("launch_count", ints(|row| row.launch_count)),
     ]);
-    let mut lines = StringDictionaryBuilder::<Int32Type>::new();
-    for source in found.iter().flat_map(|(_, rows)| &rows.sources) {
-        lines.append_option(sources.texts.get(*source as usize));
-    }
-    columns.push(("source", Arc::new(lines.finish())));
+    let lines = found.iter().flat_map(|(_, rows)| &rows.sources);
+    columns.push(("source", texts(lines.map(|&source| text(&sources.texts, source)))));
     Ok(RecordBatch::try_from_iter_with_nullable(
         columns.into_iter().map(|(name, array)| (name, array, true)),
     )?)
+}
+
+fn text(texts: &[String], at: u32) -> Option<&str> {
+    texts.get(at as usize).map(String::as_str)
 }
 
 pub(super) fn by_name(inputs: &Inputs<'_>) -> Result<RecordBatch> {

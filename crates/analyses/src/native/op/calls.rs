@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array, StringDictionaryBuilder};
-use datafusion::arrow::datatypes::Int32Type;
+use datafusion::arrow::array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, StringArray};
 use datafusion::error::Result;
 use trace_model::RecordBatch;
 
-use super::load::{RankTree, load};
+use super::load::load;
 use super::tree::{Kind, Tree, Work};
 use crate::native::Inputs;
 
@@ -39,7 +38,7 @@ pub(super) fn below(tree: &Tree, work: &[Work]) -> Vec<Below> {
     let mut below = vec![Below { height: 1, ..Below::default() }; tree.calls.len()];
     for (work, launch) in work.iter().zip(&tree.launches) {
         let Some(launch) = *launch else { continue };
-        below[launch].add(&Below {
+        below[launch as usize].add(&Below {
             kernel_count: 1,
             kernel_dur_ns: work.dur_ns,
             kernels_ns: Some((work.ts_ns, work.end_ns)),
@@ -50,7 +49,7 @@ pub(super) fn below(tree: &Tree, work: &[Work]) -> Vec<Below> {
     for position in (0..tree.calls.len()).rev() {
         if let Some(parent) = tree.parents[position] {
             let child = below[position];
-            below[parent].add(&child);
+            below[parent as usize].add(&child);
         }
     }
     below
@@ -58,64 +57,89 @@ pub(super) fn below(tree: &Tree, work: &[Work]) -> Vec<Below> {
 
 pub(crate) fn calls(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     let loaded = load(inputs)?;
-    let mut rows: Vec<(&RankTree, usize)> = Vec::new();
-    let mut belows = Vec::new();
+    let mut rows = Rows::default();
     for rank in &loaded.ranks {
-        let start = rows.len();
-        rows.extend((0..rank.tree.calls.len()).map(|position| (rank, position)));
-        rows[start..].sort_by_key(|&(rank, position)| {
-            let call = &rank.tree.calls[position];
+        let tree = &rank.tree;
+        let below = below(tree, &rank.work);
+        // A call that was adopted by another thread's does not come in order of time.
+        let mut order: Vec<u32> = (0..tree.calls.len() as u32).collect();
+        order.sort_by_key(|&at| {
+            let call = &tree.calls[at as usize];
             (call.ts_ns, call.id)
         });
-        let below = below(&rank.tree, &rank.work);
-        belows.extend(rows[start..].iter().map(|&(_, position)| below[position]));
+        for at in order {
+            rows.push(rank.rank, tree, at as usize, &below[at as usize]);
+        }
+    }
+    rows.finish(loaded.call_names)
+}
+
+/// The view, column by column.
+#[derive(Default)]
+struct Rows {
+    ranks: Vec<i32>,
+    events: Vec<i64>,
+    kinds: Vec<i32>,
+    names: Vec<Option<i32>>,
+    threads: Vec<i32>,
+    starts: Vec<i64>,
+    durs: Vec<i64>,
+    self_durs: Vec<i64>,
+    parents: Vec<Option<i64>>,
+    depths: Vec<i32>,
+    heights: Vec<i32>,
+    kernel_counts: Vec<i64>,
+    kernel_durs: Vec<i64>,
+    first_kernels: Vec<Option<i64>>,
+    last_kernels: Vec<Option<i64>>,
+}
+
+impl Rows {
+    fn push(&mut self, rank: i32, tree: &Tree, at: usize, below: &Below) {
+        let call = &tree.calls[at];
+        self.ranks.push(rank);
+        self.events.push(call.id);
+        self.kinds.push(call.kind as i32);
+        self.names.push(i32::try_from(call.name).ok());
+        self.threads.push(call.thread as i32);
+        self.starts.push(call.ts_ns);
+        self.durs.push(call.dur_ns);
+        self.self_durs.push(call.self_dur_ns);
+        self.parents.push(tree.parents[at].map(|parent| tree.calls[parent as usize].id));
+        self.depths.push(tree.depths[at]);
+        self.heights.push(below.height);
+        self.kernel_counts.push(below.kernel_count);
+        self.kernel_durs.push(below.kernel_dur_ns);
+        self.first_kernels.push(below.kernels_ns.map(|(first, _)| first));
+        self.last_kernels.push(below.kernels_ns.map(|(_, last)| last));
     }
 
-    let call = |&(rank, position): &(&'_ RankTree, usize)| rank.tree.calls[position];
-    let mut names = StringDictionaryBuilder::<Int32Type>::new();
-    let mut kinds = StringDictionaryBuilder::<Int32Type>::new();
-    for row in &rows {
-        names.append_option(loaded.call_names.get(call(row).name as usize));
-        kinds.append_value(match call(row).kind {
-            Kind::Operator => "operator",
-            Kind::RuntimeCall => "runtime_call",
-            Kind::Annotation => "annotation",
-            Kind::PythonFrame => "python_frame",
-        });
+    fn finish(self, names: Vec<String>) -> Result<RecordBatch> {
+        let kinds = StringArray::from(Kind::NAMES.to_vec());
+        let kinds = DictionaryArray::try_new(Int32Array::from(self.kinds), Arc::new(kinds))?;
+        let names = Arc::new(StringArray::from(names));
+        let names = DictionaryArray::try_new(Int32Array::from(self.names), names)?;
+        let spans = self.first_kernels.iter().zip(&self.last_kernels);
+        let spans = spans.map(|(first, last)| Some((*last)?.saturating_sub((*first)?)));
+        let spans: Int64Array = spans.collect();
+        let columns: [(&str, ArrayRef); 16] = [
+            ("rank", Arc::new(Int32Array::from(self.ranks))),
+            ("event_id", Arc::new(Int64Array::from(self.events))),
+            ("kind", Arc::new(kinds)),
+            ("name", Arc::new(names)),
+            ("thread", Arc::new(Int32Array::from(self.threads))),
+            ("ts_ns", Arc::new(Int64Array::from(self.starts))),
+            ("dur_ns", Arc::new(Int64Array::from(self.durs))),
+            ("self_dur_ns", Arc::new(Int64Array::from(self.self_durs))),
+            ("parent", Arc::new(Int64Array::from(self.parents))),
+            ("depth", Arc::new(Int32Array::from(self.depths))),
+            ("height", Arc::new(Int32Array::from(self.heights))),
+            ("kernel_count", Arc::new(Int64Array::from(self.kernel_counts))),
+            ("kernel_dur_ns", Arc::new(Int64Array::from(self.kernel_durs))),
+            ("first_kernel_ts_ns", Arc::new(Int64Array::from(self.first_kernels))),
+            ("last_kernel_end_ns", Arc::new(Int64Array::from(self.last_kernels))),
+            ("kernel_span_ns", Arc::new(spans)),
+        ];
+        Ok(RecordBatch::try_from_iter(columns)?)
     }
-    let of_call = |value: &dyn Fn(super::tree::Call) -> i64| -> ArrayRef {
-        Arc::new(rows.iter().map(|row| Some(value(call(row)))).collect::<Int64Array>())
-    };
-    let of_below = |value: &dyn Fn(&Below) -> Option<i64>| -> ArrayRef {
-        Arc::new(belows.iter().map(value).collect::<Int64Array>())
-    };
-    let small = |value: &dyn Fn(&(&RankTree, usize)) -> i32| -> ArrayRef {
-        Arc::new(rows.iter().map(|row| Some(value(row))).collect::<Int32Array>())
-    };
-    let parents: Int64Array = rows
-        .iter()
-        .map(|(rank, position)| rank.tree.parents[*position].map(|p| rank.tree.calls[p].id))
-        .collect();
-    let heights: Int32Array = belows.iter().map(|below| Some(below.height)).collect();
-    Ok(RecordBatch::try_from_iter([
-        ("rank", small(&|(rank, _)| rank.rank)),
-        ("event_id", of_call(&|call| call.id)),
-        ("kind", Arc::new(kinds.finish()) as ArrayRef),
-        ("name", Arc::new(names.finish())),
-        ("thread", small(&|row| call(row).thread as i32)),
-        ("ts_ns", of_call(&|call| call.ts_ns)),
-        ("dur_ns", of_call(&|call| call.dur_ns)),
-        ("self_dur_ns", of_call(&|call| call.self_dur_ns)),
-        ("parent", Arc::new(parents)),
-        ("depth", small(&|(rank, position)| rank.tree.depths[*position])),
-        ("height", Arc::new(heights)),
-        ("kernel_count", of_below(&|below| Some(below.kernel_count))),
-        ("kernel_dur_ns", of_below(&|below| Some(below.kernel_dur_ns))),
-        ("first_kernel_ts_ns", of_below(&|below| Some(below.kernels_ns?.0))),
-        ("last_kernel_end_ns", of_below(&|below| Some(below.kernels_ns?.1))),
-        (
-            "kernel_span_ns",
-            of_below(&|below| below.kernels_ns.map(|(first, last)| last.saturating_sub(first))),
-        ),
-    ])?)
 }

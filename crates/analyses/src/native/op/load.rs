@@ -8,6 +8,7 @@ use datafusion::error::Result;
 use super::tree::{Call, Kind, Mark, Tree, Work};
 use crate::columns::{Names, ints, names};
 use crate::native::Inputs;
+use crate::native::columns::of_each_rank;
 
 /// Host events of the analysed window.
 pub(super) const CALLS: &str = "
@@ -61,24 +62,22 @@ pub(super) fn load(inputs: &Inputs<'_>) -> Result<Loaded> {
     let (self_dur_ns, thread) = (ints(batch, "self_dur_ns")?, ints(batch, "thread")?);
     let parent = ints(batch, "parent")?;
     let call_names = names(batch, "name")?;
-    let mut calls: BTreeMap<i64, Vec<Call>> = BTreeMap::new();
-    for row in 0..batch.num_rows() {
-        calls.entry(rank.value(row)).or_default().push(Call {
-            id: id.value(row),
-            parent: (!parent.is_null(row)).then(|| parent.value(row)),
-            thread: thread.value(row),
-            ts_ns: ts_ns.value(row),
-            dur_ns: dur_ns.value(row),
-            self_dur_ns: self_dur_ns.value(row),
-            name: call_names.ids[row],
-            kind: match kind.value(row) {
-                0 => Kind::Operator,
-                1 => Kind::RuntimeCall,
-                2 => Kind::Annotation,
-                _ => Kind::PythonFrame,
-            },
-        });
-    }
+    let call = |row: usize| Call {
+        id: id.value(row),
+        parent: (!parent.is_null(row)).then(|| parent.value(row)),
+        thread: thread.value(row),
+        ts_ns: ts_ns.value(row),
+        dur_ns: dur_ns.value(row),
+        self_dur_ns: self_dur_ns.value(row),
+        name: call_names.ids[row],
+        kind: match kind.value(row) {
+            0 => Kind::Operator,
+            1 => Kind::RuntimeCall,
+            2 => Kind::Annotation,
+            _ => Kind::PythonFrame,
+        },
+    };
+    let calls = of_each_rank(&rank, call);
     let (mut work, work_names) = work(inputs)?;
     let marks: Vec<Mark> = call_names.texts.iter().map(|name| Mark::of(name)).collect();
     let ranks = calls
@@ -97,15 +96,12 @@ fn work(inputs: &Inputs<'_>) -> Result<(BTreeMap<i64, Vec<Work>>, Names)> {
     let (ts_ns, end_ns) = (ints(batch, "ts_ns")?, ints(batch, "end_ns")?);
     let dur_ns = ints(batch, "dur_ns")?;
     let names = names(batch, "name")?;
-    let mut work: BTreeMap<i64, Vec<Work>> = BTreeMap::new();
-    for row in 0..batch.num_rows() {
-        work.entry(rank.value(row)).or_default().push(Work {
-            launch: launch.value(row),
-            ts_ns: ts_ns.value(row),
-            end_ns: end_ns.value(row),
-            dur_ns: dur_ns.value(row),
-            name: names.ids[row],
-        });
-    }
+    let work = of_each_rank(&rank, |row| Work {
+        launch: launch.value(row),
+        ts_ns: ts_ns.value(row),
+        end_ns: end_ns.value(row),
+        dur_ns: dur_ns.value(row),
+        name: names.ids[row],
+    });
     Ok((work, names))
 }

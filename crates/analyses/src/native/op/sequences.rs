@@ -54,7 +54,7 @@ pub(super) fn find(rank: &RankTree, wanted: &Wanted, min_kernels: usize) -> Vec<
         }
     }
     // By the call that launched it: what all calls below another one launched is one stretch.
-    let mut launched: Vec<(usize, usize)> = tree
+    let mut launched: Vec<(u32, usize)> = tree
         .launches
         .iter()
         .enumerate()
@@ -65,13 +65,14 @@ pub(super) fn find(rank: &RankTree, wanted: &Wanted, min_kernels: usize) -> Vec<
     let mut known: FxHashMap<Box<[u32]>, usize> = FxHashMap::default();
     let mut found: Vec<Sequence> = Vec::new();
     let (mut orders, mut names) = (Vec::new(), Vec::new());
-    for (position, call) in tree.calls.iter().enumerate() {
+    for (position, call) in (0_u32..).zip(&tree.calls) {
+        let (depth, end) = (tree.depths[position as usize], tree.ends[position as usize]);
         let group = wanted.group(call).and_then(|group| least.get(&group));
-        if group != Some(&tree.depths[position]) {
+        if group != Some(&depth) {
             continue;
         }
         let from = launched.partition_point(|&(launch, _)| launch < position);
-        let to = launched.partition_point(|&(launch, _)| launch < tree.ends[position]);
+        let to = launched.partition_point(|&(launch, _)| launch < end);
         if to - from < min_kernels {
             continue;
         }

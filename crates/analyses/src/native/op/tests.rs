@@ -25,7 +25,7 @@ fn by_id(rank: &RankTree) -> Vec<(i64, Option<i64>, i32, Below)> {
     let below = below(tree, work);
     let mut rows: Vec<_> = (0..tree.calls.len())
         .map(|at| {
-            let parent = tree.parents[at].map(|parent| tree.calls[parent].id);
+            let parent = tree.parents[at].map(|parent| tree.calls[parent as usize].id);
             (tree.calls[at].id, parent, tree.depths[at], below[at])
         })
         .collect();

@@ -13,6 +13,11 @@ pub(super) enum Kind {
     PythonFrame,
 }
 
+impl Kind {
+    /// What rows say, in the order of the kinds.
+    pub(super) const NAMES: [&str; 4] = ["operator", "runtime_call", "annotation", "python_frame"];
+}
+
 /// One host event.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call {
@@ -48,12 +53,12 @@ pub(super) struct Tree {
     /// In preorder.
     pub(super) calls: Vec<Call>,
     /// Position of the parent.
-    pub(super) parents: Vec<Option<usize>>,
+    pub(super) parents: Vec<Option<u32>>,
     pub(super) depths: Vec<i32>,
     /// Position behind the last call below.
-    pub(super) ends: Vec<usize>,
+    pub(super) ends: Vec<u32>,
     /// Position of the call that launched each piece of work.
-    pub(super) launches: Vec<Option<usize>>,
+    pub(super) launches: Vec<Option<u32>>,
 }
 
 /// What names mean for the link from backward to forward threads.
@@ -88,51 +93,57 @@ impl Tree {
     pub(super) fn new(mut calls: Vec<Call>, work: &[Work], marks: &[Mark]) -> Self {
         calls.sort_unstable_by_key(|c| (c.ts_ns, std::cmp::Reverse(c.dur_ns), c.id));
         let rows = Places::of_each(calls.iter().map(|call| call.id));
-        let row = |id: i64| rows.get(id).map(|row| row as usize);
-        let mut parents: Vec<Option<usize>> = calls.iter().map(|call| row(call.parent?)).collect();
+        let mut parents: Vec<Option<u32>> =
+            calls.iter().map(|call| rows.get(call.parent?)).collect();
         adopt(&calls, &mut parents, marks);
 
         // Children of a call, or of none, in order: the first one, then each one's next.
-        let mut first: Vec<Option<usize>> = vec![None; calls.len()];
-        let mut next: Vec<Option<usize>> = vec![None; calls.len()];
+        let mut first: Vec<Option<u32>> = vec![None; calls.len()];
+        let mut next: Vec<Option<u32>> = vec![None; calls.len()];
         let mut first_root = None;
         for row in (0..calls.len()).rev() {
-            let head = parents[row].map_or(&mut first_root, |parent| &mut first[parent]);
-            next[row] = head.replace(row);
+            let head = parents[row].map_or(&mut first_root, |parent| &mut first[parent as usize]);
+            next[row] = head.replace(row as u32);
         }
 
-        let mut tree = Self::default();
-        let mut positions = vec![None; calls.len()];
-        let mut open: Vec<usize> = Vec::new();
+        let mut tree = Self {
+            calls: Vec::with_capacity(calls.len()),
+            parents: Vec::with_capacity(calls.len()),
+            depths: Vec::with_capacity(calls.len()),
+            ends: Vec::with_capacity(calls.len()),
+            launches: Vec::new(),
+        };
+        let mut positions: Vec<Option<u32>> = vec![None; calls.len()];
+        let mut open: Vec<u32> = Vec::new();
         let mut at = first_root;
         loop {
             if let Some(row) = at {
-                let position = tree.calls.len();
-                positions[row] = Some(position);
-                tree.calls.push(calls[row]);
-                tree.parents.push(open.last().and_then(|&parent| positions[parent]));
+                let position = tree.calls.len() as u32;
+                positions[row as usize] = Some(position);
+                tree.calls.push(calls[row as usize]);
+                tree.parents.push(open.last().and_then(|&parent| positions[parent as usize]));
                 tree.depths.push(open.len() as i32);
                 tree.ends.push(position + 1);
                 open.push(row);
-                at = first[row];
+                at = first[row as usize];
             } else if let Some(row) = open.pop() {
-                if let Some(position) = positions[row] {
-                    tree.ends[position] = tree.calls.len();
+                if let Some(position) = positions[row as usize] {
+                    tree.ends[position as usize] = tree.calls.len() as u32;
                 }
-                at = next[row];
+                at = next[row as usize];
             } else {
                 break;
             }
         }
-        tree.launches =
-            work.iter().map(|work| row(work.launch).and_then(|row| positions[row])).collect();
+        let position = |id: i64| positions[rows.get(id)? as usize];
+        tree.launches = work.iter().map(|work| position(work.launch)).collect();
         tree
     }
 }
 
 /// As in HTA: if one thread has the steps and one other the autograd engine, what is at the top of the
 /// latter is below the backward annotation of the former that encloses it, else below the step.
-fn adopt(calls: &[Call], parents: &mut [Option<usize>], marks: &[Mark]) {
+fn adopt(calls: &[Call], parents: &mut [Option<u32>], marks: &[Mark]) {
     let mark = |call: &Call| marks.get(call.name as usize).copied().unwrap_or_default();
     let mut threads: FxHashMap<i64, Mark> = FxHashMap::default();
     for call in calls {
@@ -148,9 +159,9 @@ fn adopt(calls: &[Call], parents: &mut [Option<usize>], marks: &[Mark]) {
         found.next().filter(|_| found.next().is_none())
     };
     let (Some(main), Some(backward)) = (only(Mark::Step), only(Mark::Autograd)) else { return };
-    let marked = |wanted| -> Vec<usize> {
+    let marked = |wanted| -> Vec<u32> {
         let on_main = |call: &Call| call.thread == main && mark(call) == wanted;
-        (0..calls.len()).filter(|&row| on_main(&calls[row])).collect()
+        (0..).zip(calls).filter(|(_, call)| on_main(call)).map(|(row, _)| row).collect()
     };
     let mut around = marked(Mark::Backward);
     if around.is_empty() {
@@ -159,9 +170,10 @@ fn adopt(calls: &[Call], parents: &mut [Option<usize>], marks: &[Mark]) {
     for row in 0..calls.len() {
         let call = &calls[row];
         if call.thread == backward && parents[row].is_none() {
-            let begun = around.partition_point(|&mark| calls[mark].ts_ns <= call.ts_ns);
+            let mark = |row: u32| &calls[row as usize];
+            let begun = around.partition_point(|&row| mark(row).ts_ns <= call.ts_ns);
             let latest = begun.checked_sub(1).map(|i| around[i]);
-            parents[row] = latest.filter(|&mark| call.end_ns() <= calls[mark].end_ns());
+            parents[row] = latest.filter(|&row| call.end_ns() <= mark(row).end_ns());
         }
     }
 }

@@ -8,7 +8,7 @@ use datafusion::arrow::array::{Array, AsArray, Int64Array};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use trace_model::RecordBatch;
 
 use super::cost::{self, Context, Cost, Kind};
@@ -231,19 +231,21 @@ impl Ops {
         found
     }
 
-    /// What each operator that launches kernels costs, itself or as part of one around it; by row.
-    fn costs(&self, inputs: &Inputs<'_>) -> Result<FxHashMap<u32, (u32, Arc<Cost>)>> {
+    /// What each operator that launches kernels costs, itself or as part of one around it.
+    fn costs(&self, inputs: &Inputs<'_>) -> Result<Costs> {
         let work = inputs.batch("work")?;
         let (ranks, of, computes) =
             (ints(work, "rank")?, ints(work, "op")?, ints(work, "computes")?);
-        let launchers: FxHashSet<u32> = (0..work.num_rows())
+        let mut launchers: Vec<u32> = (0..work.num_rows())
             .filter(|&row| computes.value(row) == 1 && !of.is_null(row))
             .filter_map(|row| self.rows.get(ranks.value(row), of.value(row)))
             .collect();
+        launchers.sort_unstable();
+        launchers.dedup();
         let args_batch = inputs.batch("args")?;
         let texts = match args_batch.column_by_name("args") {
             Some(column) => cast(column, &DataType::Utf8)?,
-            None => return Ok(FxHashMap::default()),
+            None => return Ok(Costs::new(0)),
         };
         let texts = texts.as_string::<i32>();
         let args = EventRows::of(args_batch)?;
@@ -254,16 +256,14 @@ impl Ops {
                 let at = args.get(self.ranks.value(row as usize), self.ids.value(row as usize))?;
                 Some(texts.value(at as usize))
             },
-            known: FxHashMap::default(),
+            known: ByRow::new(self.parents.len()),
             parsed: FxHashMap::default(),
         };
 
-        let mut found: FxHashMap<u32, (u32, Arc<Cost>)> = FxHashMap::default();
+        let mut found = Costs::new(self.parents.len());
         let mut others = Vec::new();
-        let mut taken: FxHashMap<u32, bool> = FxHashMap::default();
-        let mut sorted: Vec<u32> = launchers.into_iter().collect();
-        sorted.sort_unstable();
-        for row in sorted {
+        let mut taken: Vec<Option<bool>> = vec![None; self.parents.len()];
+        for row in launchers {
             match models.cost(row) {
                 Some(cost) => {
                     self.take(row, &cost, &mut taken);
@@ -288,7 +288,7 @@ impl Ops {
             self.take(*around, cost, &mut taken);
         }
         for (row, around, cost) in candidates {
-            let inside = taken.get(&around).copied();
+            let inside = taken[around as usize];
             let is_counted = match inside {
                 Some(is_product) => is_product || !cost.kind.is_product(),
                 None => false,
@@ -301,36 +301,60 @@ impl Ops {
     }
 
     /// Marks the operators around `row` as having something inside that is counted: a product or not.
-    fn take(&self, row: u32, cost: &Cost, taken: &mut FxHashMap<u32, bool>) {
+    fn take(&self, row: u32, cost: &Cost, taken: &mut [Option<bool>]) {
         let is_product = cost.kind.is_product();
         let mut next = self.parents[row as usize];
         while let Some(around) = next {
-            match taken.get_mut(&around) {
-                Some(known) if *known || !is_product => break,
-                Some(known) => *known = true,
-                None => {
-                    taken.insert(around, is_product);
-                }
+            let known = &mut taken[around as usize];
+            if known.is_some_and(|known| known || !is_product) {
+                break;
             }
+            *known = Some(is_product);
             next = self.parents[around as usize];
         }
     }
 }
+
+/// Values of some rows.
+struct ByRow<T> {
+    /// Position of the value, from 1 on; 0 where there is none.
+    places: Vec<u32>,
+    values: Vec<T>,
+}
+
+impl<T> ByRow<T> {
+    fn new(rows: usize) -> Self {
+        Self { places: vec![0; rows], values: Vec::new() }
+    }
+
+    fn insert(&mut self, row: u32, value: T) {
+        self.values.push(value);
+        self.places[row as usize] = self.values.len() as u32;
+    }
+
+    fn get(&self, row: u32) -> Option<&T> {
+        let place = self.places.get(row as usize)?;
+        self.values.get(place.checked_sub(1)? as usize)
+    }
+}
+
+/// Which operator's cost an operator's kernels count for, itself or one around it, and that cost.
+type Costs = ByRow<(u32, Arc<Cost>)>;
 
 /// Costs of operators; calls that look alike are worked out once.
 struct Models<'a, A: Fn(u32) -> Option<&'a str>> {
     ops: &'a Ops,
     gradients: FxHashMap<u32, Vec<f64>>,
     args: A,
-    /// By row.
-    known: FxHashMap<u32, Option<Arc<Cost>>>,
+    /// What was asked for.
+    known: ByRow<Option<Arc<Cost>>>,
     /// By name, shapes, types, and strides and values as written.
     parsed: FxHashMap<(u32, u32, u32, &'a str), Option<Arc<Cost>>>,
 }
 
 impl<'a, A: Fn(u32) -> Option<&'a str>> Models<'a, A> {
     fn cost(&mut self, row: u32) -> Option<Arc<Cost>> {
-        if let Some(known) = self.known.get(&row) {
+        if let Some(known) = self.known.get(row) {
             return known.clone();
         }
         let cost = self.compute(row);
@@ -391,7 +415,7 @@ fn is_autograd_node(name: &str) -> bool {
 fn calls(
     work: &RecordBatch,
     ops: &Ops,
-    costs: &FxHashMap<u32, (u32, Arc<Cost>)>,
+    costs: &Costs,
     module: impl Fn(i64, i64) -> u32,
 ) -> Result<Vec<Call>> {
     let (rank, id, device) = (ints(work, "rank")?, ints(work, "event_id")?, ints(work, "device")?);
@@ -422,7 +446,7 @@ fn calls(
             continue;
         }
         let launcher = ops.rows.get(rank.value(row), op.value(row));
-        let Some((at, cost)) = launcher.and_then(|launcher| costs.get(&launcher)) else { continue };
+        let Some((at, cost)) = launcher.and_then(|launcher| costs.get(launcher)) else { continue };
         let unit = match units.get(row) {
             Some("yes") => Units::Matrix,
             Some("no") => Units::Ordinary,

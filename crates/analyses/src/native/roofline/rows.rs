@@ -79,10 +79,12 @@ pub(super) fn calls(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     let table = table(inputs)?;
     let loaded = load(inputs)?;
     let Loaded { calls, op_names, dims, types, modules, devices } = &loaded;
-    let peaks = |call: &Call| {
-        let product = devices.get(&(call.rank, call.device))?;
-        table.find(&product.name, product.sm_count)
-    };
+    let devices: BTreeMap<(i64, i64), (bool, Option<&Peaks>)> = devices
+        .iter()
+        .map(|(&place, product)| {
+            (place, (product.has_tf32, table.find(&product.name, product.sm_count)))
+        })
+        .collect();
     // Shapes repeat: each is put into words once.
     let mut shapes: Vec<Option<String>> = vec![None; dims.texts.len()];
     for call in calls {
@@ -94,9 +96,8 @@ pub(super) fn calls(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     let rows: Vec<Row<'_>> = calls
         .iter()
         .map(|call| {
-            let peaks = peaks(call);
-            let product = devices.get(&(call.rank, call.device));
-            let has_tf32 = product.is_some_and(|product| product.has_tf32);
+            let device = devices.get(&(call.rank, call.device));
+            let (has_tf32, peaks) = device.copied().unwrap_or_default();
             let shapes = shapes.get(dims.ids[call.row] as usize);
             let shapes = shapes.and_then(Option::as_deref);
             Row { call, bounds: bounds(call, has_tf32, peaks), peaks, shapes }
