@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::device::Wait;
 use super::frame::{Event, Frame, Kind};
-use super::names::Role;
+use super::names::{Role, Short};
 use crate::columns::{Names, ints, names};
 use crate::native::Inputs;
 use crate::native::columns::of_each_rank;
@@ -64,8 +64,17 @@ pub(super) struct RankFrame {
     pub(super) processes: Vec<u32>,
 }
 
-/// All ranks in order, and the names their events refer to.
-pub(super) fn load(inputs: &Inputs<'_>) -> Result<(Vec<RankFrame>, Vec<String>)> {
+/// What was read.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    /// In order.
+    pub(super) ranks: Vec<RankFrame>,
+    /// What their events refer to, and how HTA prints that.
+    pub(super) names: Vec<String>,
+    pub(super) shorts: Vec<Short>,
+}
+
+pub(super) fn load(inputs: &Inputs<'_>) -> Result<Loaded> {
     let batch = inputs.batch("events")?;
     let [rank, id, kind, ts_ns, dur_ns, thread, stream, correlation] =
         ["rank", "event_id", "kind", "ts_ns", "dur_ns", "thread", "stream", "correlation"]
@@ -117,7 +126,8 @@ pub(super) fn load(inputs: &Inputs<'_>) -> Result<(Vec<RankFrame>, Vec<String>)>
             }
         })
         .collect();
-    Ok((ranks, names.texts))
+    let shorts = names.texts.iter().map(|name| Short::of(name)).collect();
+    Ok(Loaded { ranks, names: names.texts, shorts })
 }
 
 /// Lanes of each rank, ordered by process and thread, numbers before words.

@@ -15,9 +15,9 @@ use datafusion::error::Result;
 use trace_model::RecordBatch;
 
 use super::Inputs;
-use load::{RankFrame, load};
+use load::{Loaded, RankFrame, load};
 use moments::Moments;
-use names::Short;
+use rows::PathEdge;
 
 /// What both views read.
 pub(super) const READS: &[(&str, &str)] = &[
@@ -30,52 +30,57 @@ pub(super) const READS: &[(&str, &str)] = &[
 /// `hta_critical_path`: one row a rank.
 pub(super) fn summary(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     let mut rows = rows::Summaries::default();
-    solve(inputs, |rank, moments, path, names| rows.push(rank, moments, path, names))?;
+    let loaded = load(inputs)?;
+    loaded.solve(inputs, |rank, moments, path| rows.push(rank, moments, path, &loaded.shorts))?;
     rows.finish()
 }
 
 /// `hta_critical_path_edges`: one row an edge of the path.
 pub(super) fn edges(inputs: &Inputs<'_>) -> Result<RecordBatch> {
-    let mut rows = rows::Edges::default();
-    solve(inputs, |rank, moments, path, names| {
-        for (position, &edge) in path.unwrap_or_default().iter().enumerate() {
-            rows.push(rank, position, moments, edge, names);
-        }
+    let mut rows: Vec<PathEdge<'_>> = Vec::new();
+    let loaded = load(inputs)?;
+    loaded.solve(inputs, |rank, moments, path| {
+        let edges = path.unwrap_or_default().iter().enumerate();
+        rows.extend(edges.map(|(position, &edge)| {
+            let edge = &moments.graph.edges[edge];
+            PathEdge::new(rank, position, moments, edge, &loaded.shorts)
+        }));
     })?;
-    rows.finish()
+    PathEdge::batch(&rows)
 }
 
-/// Calls `found` for each rank that has the asked region, with the graph, the edges of the path (none if
-/// the graph has a cycle), and all names in their short form.
-fn solve(
-    inputs: &Inputs<'_>,
-    mut found: impl FnMut(i32, &Moments<'_>, Option<&[usize]>, &[Short]),
-) -> Result<()> {
-    let annotation = inputs.text("hta_annotation")?;
-    // HTA's None is the first one.
-    let instance = match inputs.int("hta_instance")? {
-        -1 => Some(0),
-        instance => usize::try_from(instance).ok(),
-    };
-    let (ranks, names) = load(inputs)?;
-    let shorts: Vec<Short> = names.iter().map(|name| Short::of(name)).collect();
-    let wanted: Vec<bool> = names.iter().map(|name| name.contains(annotation)).collect();
-    for RankFrame { rank, frame, waits, processes } in &ranks {
-        let region = if annotation.is_empty() {
-            Some((i64::MIN, i64::MAX))
-        } else {
-            instance.and_then(|instance| frame.instance(&wanted, instance))
+impl Loaded {
+    /// Calls `found` for each rank that has the asked region, with the graph and the edges of the path; none if
+    /// the graph has a cycle.
+    fn solve(
+        &self,
+        inputs: &Inputs<'_>,
+        mut found: impl FnMut(i32, &Moments<'_>, Option<&[usize]>),
+    ) -> Result<()> {
+        let annotation = inputs.text("hta_annotation")?;
+        // HTA's None is the first one.
+        let instance = match inputs.int("hta_instance")? {
+            -1 => Some(0),
+            instance => usize::try_from(instance).ok(),
         };
-        let Some(region) = region else { continue };
-        let inside = frame.clip(region);
-        let mut moments = Moments::new(frame, &inside);
-        host::connect(&mut moments, &inside);
-        device::connect(&mut moments, &inside, waits, processes);
-        moments.graph.settle();
-        let path = moments.graph.longest_path();
-        found(*rank, &moments, path.as_deref(), &shorts);
+        let wanted: Vec<bool> = self.names.iter().map(|name| name.contains(annotation)).collect();
+        for RankFrame { rank, frame, waits, processes } in &self.ranks {
+            let region = if annotation.is_empty() {
+                Some((i64::MIN, i64::MAX))
+            } else {
+                instance.and_then(|instance| frame.instance(&wanted, instance))
+            };
+            let Some(region) = region else { continue };
+            let inside = frame.clip(region);
+            let mut moments = Moments::new(frame, &inside);
+            host::connect(&mut moments, &inside);
+            device::connect(&mut moments, &inside, waits, processes);
+            moments.graph.settle();
+            let path = moments.graph.longest_path();
+            found(*rank, &moments, path.as_deref());
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -26,7 +26,9 @@ impl<'a> Moments<'a> {
                 rows.push(row as u32);
             }
         }
-        Self { frame, rows, position, graph: Graph::default() }
+        // Most have one edge to their start and one to their end.
+        let edges = Vec::with_capacity(2 * rows.len());
+        Self { frame, rows, position, graph: Graph { edges } }
     }
 
     pub(super) fn start_of(&self, row: usize) -> Option<u32> {

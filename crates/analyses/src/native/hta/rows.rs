@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
-    ArrayRef, BooleanArray, Int32Array, Int64Array, StringDictionaryBuilder,
-};
-use datafusion::arrow::datatypes::Int32Type;
+use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array};
 use datafusion::error::Result;
 use trace_model::RecordBatch;
 
@@ -13,6 +10,7 @@ use super::frame::NONE;
 use super::graph::{Edge, EdgeKind};
 use super::moments::Moments;
 use super::names::Short;
+use crate::native::columns::Output;
 
 /// HTA's classes of what bounds an edge; dependencies have none.
 const BOUNDS: [&str; 5] = [
@@ -151,65 +149,64 @@ fn by_kind<'a>(edges: impl Iterator<Item = &'a Edge>) -> [(i64, i64); EdgeKind::
     found
 }
 
-/// Rows of `hta_critical_path_edges`.
-#[derive(Default)]
-pub(super) struct Edges {
-    ranks: Vec<i32>,
-    positions: Vec<i64>,
-    from_events: Vec<i64>,
-    from_ends: Vec<bool>,
-    to_events: Vec<i64>,
-    to_ends: Vec<bool>,
-    kinds: StringDictionaryBuilder<Int32Type>,
-    starts: Vec<i64>,
-    weights: Vec<i64>,
-    events: Vec<Option<i64>>,
-    bounds: StringDictionaryBuilder<Int32Type>,
-    short_names: StringDictionaryBuilder<Int32Type>,
+/// An edge of the path, as a row of `hta_critical_path_edges`.
+#[derive(Debug)]
+pub(super) struct PathEdge<'n> {
+    rank: i32,
+    position: i64,
+    from_event: i64,
+    from_end: bool,
+    to_event: i64,
+    to_end: bool,
+    kind: EdgeKind,
+    ts_ns: i64,
+    weight_ns: i64,
+    event: Option<i64>,
+    bound_by: Option<&'static str>,
+    short_name: Option<&'n str>,
 }
 
-impl Edges {
-    pub(super) fn push(
-        &mut self,
+impl<'n> PathEdge<'n> {
+    pub(super) fn new(
         rank: i32,
         position: usize,
         moments: &Moments<'_>,
-        edge: usize,
-        names: &[Short],
-    ) {
-        let edge = &moments.graph.edges[edge];
+        edge: &Edge,
+        names: &'n [Short],
+    ) -> Self {
         let event = |row: u32| &moments.frame.events[row as usize];
-        self.ranks.push(rank);
-        self.positions.push(position as i64);
-        self.from_events.push(event(moments.row(edge.from)).id);
-        self.from_ends.push(Moments::is_end(edge.from));
-        self.to_events.push(event(moments.row(edge.to)).id);
-        self.to_ends.push(Moments::is_end(edge.to));
-        self.kinds.append_value(edge.kind.name());
-        self.starts.push(moments.ts_ns(edge.from));
-        self.weights.push(edge.weight_ns);
         let spent_in = edge.event.map(event);
-        self.events.push(spent_in.map(|e| e.id));
-        self.bounds.append_option(bound_by(moments, edge, names).map(|at| BOUNDS[at]));
-        let name = spent_in.and_then(|e| names.get(e.name as usize));
-        self.short_names.append_option(name.map(|name| name.text.as_str()));
+        let name = spent_in.and_then(|event| names.get(event.name as usize));
+        Self {
+            rank,
+            position: position as i64,
+            from_event: event(moments.row(edge.from)).id,
+            from_end: Moments::is_end(edge.from),
+            to_event: event(moments.row(edge.to)).id,
+            to_end: Moments::is_end(edge.to),
+            kind: edge.kind,
+            ts_ns: moments.ts_ns(edge.from),
+            weight_ns: edge.weight_ns,
+            event: spent_in.map(|event| event.id),
+            bound_by: bound_by(moments, edge, names).map(|at| BOUNDS[at]),
+            short_name: name.map(|name| name.text.as_str()),
+        }
     }
 
-    pub(super) fn finish(mut self) -> Result<RecordBatch> {
-        let columns: [(&str, ArrayRef); 12] = [
-            ("rank", Arc::new(Int32Array::from(self.ranks))),
-            ("position", Arc::new(Int64Array::from(self.positions))),
-            ("from_event", Arc::new(Int64Array::from(self.from_events))),
-            ("from_end", Arc::new(BooleanArray::from(self.from_ends))),
-            ("to_event", Arc::new(Int64Array::from(self.to_events))),
-            ("to_end", Arc::new(BooleanArray::from(self.to_ends))),
-            ("type", Arc::new(self.kinds.finish())),
-            ("ts_ns", Arc::new(Int64Array::from(self.starts))),
-            ("weight_ns", Arc::new(Int64Array::from(self.weights))),
-            ("event_id", Arc::new(Int64Array::from(self.events))),
-            ("bound_by", Arc::new(self.bounds.finish())),
-            ("short_name", Arc::new(self.short_names.finish())),
-        ];
-        Ok(RecordBatch::try_from_iter(columns)?)
+    pub(super) fn batch(rows: &[Self]) -> Result<RecordBatch> {
+        Output::of(rows)
+            .short("rank", |row| row.rank.into())
+            .int("position", |row| Some(row.position))
+            .int("from_event", |row| Some(row.from_event))
+            .flag("from_end", |row| row.from_end)
+            .int("to_event", |row| Some(row.to_event))
+            .flag("to_end", |row| row.to_end)
+            .text("type", |row| Some(row.kind.name()))
+            .int("ts_ns", |row| Some(row.ts_ns))
+            .int("weight_ns", |row| Some(row.weight_ns))
+            .int("event_id", |row| row.event)
+            .text("bound_by", |row| row.bound_by)
+            .text("short_name", |row| row.short_name)
+            .finish()
     }
 }
