@@ -194,6 +194,21 @@ fn needs_are_what_the_query_reads() {
     }
 }
 
+/// A row meets each equal one of the other side: with a row a step there, work grows with the square of the run.
+#[test]
+fn what_a_query_looks_up_it_names_once() {
+    let lists = |module: &'static Module| module.text.match_indices(" IN (SELECT ");
+    let all: Vec<(&str, &str)> = catalog()
+        .modules()
+        .iter()
+        .flat_map(|m| lists(m).map(|(at, _)| (m.path.as_str(), &m.text[at..])))
+        .collect();
+    assert!(all.len() > 5, "{all:?}");
+    for (path, text) in all {
+        assert!(text.starts_with(" IN (SELECT DISTINCT "), "{path}: {text:.60}");
+    }
+}
+
 #[test]
 fn params_are_what_the_query_mentions() {
     for module in catalog().modules().iter().filter(|m| !m.is_native()) {

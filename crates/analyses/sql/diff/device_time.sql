@@ -18,9 +18,9 @@ points AS (
     UNION ALL
     SELECT rank, end_ns, kind, -1, 0 FROM device_work
     UNION ALL
-    SELECT rank, ts_ns, NULL, 0, ordinal FROM numbered WHERE rank IN (SELECT rank FROM device_work)
+    SELECT rank, ts_ns, NULL, 0, ordinal FROM numbered WHERE rank IN (SELECT DISTINCT rank FROM device_work)
     UNION ALL
-    SELECT rank, end_ns AS at_ns, NULL, 0, -ordinal FROM numbered WHERE rank IN (SELECT rank FROM device_work)
+    SELECT rank, end_ns AS at_ns, NULL, 0, -ordinal FROM numbered WHERE rank IN (SELECT DISTINCT rank FROM device_work)
 ),
 running AS (
     SELECT

@@ -48,9 +48,9 @@ points AS (
     UNION ALL
     SELECT rank, end_ns, -1, 0 FROM loops
     UNION ALL
-    SELECT rank, ts_ns, 0, 1 FROM device_gaps WHERE rank IN (SELECT rank FROM loops)
+    SELECT rank, ts_ns, 0, 1 FROM device_gaps WHERE rank IN (SELECT DISTINCT rank FROM loops)
     UNION ALL
-    SELECT rank, end_ns, 0, -1 FROM device_gaps WHERE rank IN (SELECT rank FROM loops)
+    SELECT rank, end_ns, 0, -1 FROM device_gaps WHERE rank IN (SELECT DISTINCT rank FROM loops)
 ),
 running AS (
     SELECT

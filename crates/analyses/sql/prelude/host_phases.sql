@@ -43,7 +43,7 @@ WITH marks AS (
             + CASE WHEN name = 'event/batch' THEN 1 ELSE 0 END
     FROM annotations
     WHERE NOT on_device
-        AND rank IN (SELECT rank FROM device_steps WHERE source IN ('composer', 'determined'))
+        AND rank IN (SELECT DISTINCT rank FROM device_steps WHERE source IN ('composer', 'determined'))
         AND (name IN ('event/batch', 'event/train_batch', 'event/forward', 'event/backward')
             OR (name IN ('to_device', 'train_batch', 'train_batch.backward', 'step_lr_schedulers', 'from_device', 'reduce_metrics')
                 AND args LIKE '%"trial"%'))

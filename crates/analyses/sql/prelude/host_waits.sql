@@ -38,7 +38,7 @@ SELECT
     rank, thread, 'dataloader', name, ts_ns,
     CASE WHEN next_name LIKE 'event/%batch' AND next_ts_ns < end_ns THEN next_ts_ns ELSE end_ns END
 FROM marks
-WHERE name NOT LIKE 'event/%batch' AND rank NOT IN (SELECT rank FROM fetches)
+WHERE name NOT LIKE 'event/%batch' AND rank NOT IN (SELECT DISTINCT rank FROM fetches)
 UNION ALL
 SELECT rank, thread, 'sync', name, ts_ns, ts_ns + dur_ns
 FROM runtime_calls

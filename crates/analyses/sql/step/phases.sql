@@ -69,7 +69,7 @@ timings AS (
         CAST(sum(CASE WHEN name = 'dataloader_next' THEN total_ns ELSE 0 END) AS DOUBLE) AS dataloader_ns
     FROM trainer_phases
     WHERE source = 'determined'
-        AND rank IN (SELECT rank FROM step_phases_by_step WHERE source = 'determined')
+        AND rank IN (SELECT DISTINCT rank FROM step_phases_by_step WHERE source = 'determined')
     GROUP BY rank
 ),
 totals AS (

@@ -40,7 +40,7 @@ loads AS (
 points AS (
     SELECT rank, ts_ns, end_ns, CAST(NULL AS BIGINT) AS step, 0 AS sign
     FROM device_work
-    WHERE rank IN (SELECT rank FROM loads)
+    WHERE rank IN (SELECT DISTINCT rank FROM loads)
     UNION ALL
     SELECT rank, ts_ns AS at_ns, NULL, step, -1 FROM loads
     UNION ALL
