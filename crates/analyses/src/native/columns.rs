@@ -140,3 +140,31 @@ impl<'r, T> Output<'r, T> {
         )?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::AsArray;
+    use datafusion::arrow::datatypes::Int32Type;
+
+    use super::*;
+
+    #[test]
+    fn a_text_is_one_wherever_it_lies() {
+        let (here, there) = ("aten::mm".to_owned(), "aten::mm".to_owned());
+        let values =
+            [Some(here.as_str()), None, Some(""), Some(&there), Some(&here[..4]), Some(&here)];
+        let column = texts(values.into_iter());
+        let column = column.as_dictionary::<Int32Type>();
+        let distinct: Vec<_> = column.values().as_string::<i32>().iter().flatten().collect();
+        assert_eq!(distinct, ["aten::mm", "", "aten"]);
+        let keys: Vec<_> = column.keys().iter().collect();
+        assert_eq!(keys, [Some(0), None, Some(1), Some(0), Some(2), Some(0)]);
+    }
+
+    #[test]
+    fn rows_of_a_rank_need_not_stand_together() {
+        let ranks = Int64Array::from(vec![1, 1, 0, 1]);
+        let found = of_each_rank(&ranks, |row| row);
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), [(0, vec![2]), (1, vec![0, 1, 3])]);
+    }
+}
