@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use trace_model::RecordBatch;
 
 use crate::columns::ints;
+use crate::native::columns::of_each_rank;
 
 /// A place for each of some numbers.
 #[derive(Debug)]
@@ -68,10 +69,7 @@ impl EventRows {
     }
 
     fn new(ranks: &Int64Array, events: &Int64Array) -> Self {
-        let mut of_rank: FxHashMap<i64, Vec<(i64, u32)>> = FxHashMap::default();
-        for (row, (&rank, &event)) in ranks.values().iter().zip(events.values()).enumerate() {
-            of_rank.entry(rank).or_default().push((event, row as u32));
-        }
+        let of_rank = of_each_rank(ranks, |row| (events.value(row), row as u32));
         let places = |(rank, rows): (i64, Vec<_>)| (rank, Places::of(rows.into_iter()));
         Self(of_rank.into_iter().map(places).collect())
     }
