@@ -62,9 +62,11 @@ fn workers_take_the_loader_off_the_training_thread() {
     let after = findings(&corpus.join("traces/resnet50_workers4"));
     assert_eq!(finding(&before, "IN002").severity, Severity::Medium);
     assert!(!after.iter().any(|f| f.code == "IN002"));
-    // Both update one parameter after the other, and fill gradients with zeros.
+    // Both update one parameter after the other, and fill gradients with zeros. Without workers the device still works
+    // off its queue during the update: there it costs nothing.
+    assert_eq!(finding(&before, "OP002").severity, Severity::Info);
+    assert_eq!(finding(&after, "OP002").severity, Severity::Medium);
     for findings in [&before, &after] {
-        assert_eq!(finding(findings, "OP002").severity, Severity::Medium);
         assert_eq!(finding(findings, "MM006").severity, Severity::Low);
     }
 }

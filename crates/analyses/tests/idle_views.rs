@@ -95,6 +95,17 @@ fn a_wait_for_the_device_has_all_that_follows_it_but_loading() {
     assert_eq!(rows(&session, "idle_syncs", &columns), ["1 180 aten::item 0 0 1"]);
 }
 
+#[test]
+fn launches_that_return_after_their_kernel_are_blocked() {
+    let mut run = Run::default();
+    run.rank(0)
+        .step(0, 0, 0, 1_000, true)
+        .kernel(0, "computation", 100, 100, Some((50, 150)))
+        .kernel(0, "computation", 300, 100, Some((250, 149)))
+        .kernel(0, "computation", 500, 100, None);
+    assert_eq!(rows(&run.open(), "idle_syncs", &["blocked_ratio", "wait_count"]), ["0.5 0"]);
+}
+
 /// Autograd launches on a thread of its own: while that does nothing, the loop's thread tells.
 #[test]
 fn a_thread_that_does_nothing_leaves_it_to_the_one_that_runs_the_loop() {

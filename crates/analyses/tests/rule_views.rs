@@ -357,7 +357,6 @@ fn habits_show_in_names() {
     run.op(0, "autograd::engine::evaluate_function: MmBackward0", 500, 10).recorded(0, 0);
     run.annotation(0, "torch.distributed.ddp.reducer::search_unused_parameters", 300, 40)
         .frame(0, "<built-in function print>", 600, 100)
-        .frame(0, "torch/autograd/anomaly_mode.py(81): __enter__", 0, 1)
         .frame(0, "torch/nn/utils/clip_grad.py(170): clip_grad_norm_", 700, 50)
         .frame(0, "torch/utils/data/dataloader.py(480): _get_iterator", 1_000, 200);
     let columns = [
@@ -371,7 +370,70 @@ fn habits_show_in_names() {
         "unused_count",
         "unused_ratio",
     ];
-    assert_eq!(rows(&run.open(), "run_habits", &columns), ["1 0.5 0.05 1 0.025 1 0.1 1 0.02"]);
+    assert_eq!(rows(&run.open(), "run_habits", &columns), ["1 0.5 0.05 0 0.025 1 0.1 1 0.02"]);
+}
+
+#[test]
+fn anomaly_mode_searches_gradients_for_nan() {
+    let mut run = Run::default();
+    run.rank(0).step(0, 0, 0, 1_000, true);
+    run.op(0, "autograd::engine::evaluate_function: MmBackward0", 100, 300);
+    let engine = run.last_op();
+    run.op(0, "MmBackward0", 110, 100).called_by(engine);
+    let node = run.last_op();
+    for (name, ts_ns, dur_ns) in
+        [("aten::isnan", 220, 20), ("aten::_is_any_true", 250, 30), ("aten::item", 290, 100)]
+    {
+        run.op(0, name, ts_ns, dur_ns).called_by(engine);
+    }
+    // A formula of a gradient, and a program, may ask for NaN on their own account.
+    run.op(0, "aten::isnan", 120, 20).called_by(node).op(0, "aten::isnan", 600, 20);
+    let columns = ["debug_count", "debug_ns", "debug_ratio"];
+    assert_eq!(rows(&run.open(), "run_habits", &columns), ["1 150 0.15"]);
+}
+
+/// As PyTorch calls them: under autocast a convolution calls itself, cuDNN adds the bias by an operator of its own, and a
+/// batch norm in training counts its batches first.
+#[test]
+fn biases_that_batch_norm_takes_off_cost_kernels() {
+    let mut run = Run::default();
+    run.rank(0).with_shapes().step(0, 0, 0, 1_000, true);
+    let biased = "[[1, 3, 8, 8], [4, 3, 3, 3], [4], []]";
+    run.op(0, "aten::conv2d", 10, 90).with_dims(biased);
+    run.op(0, "aten::conv2d", 20, 70).with_dims(biased);
+    run.op(0, "aten::_convolution", 30, 50);
+    let convolution = run.last_op();
+    run.op(0, "aten::add_", 60, 10)
+        .with_dims("[[1, 4, 8, 8], [1, 4, 1, 1], []]")
+        .called_by(convolution);
+    run.kernel(0, "computation", 70, 40, Some((65, 1))).launched_by_op();
+    run.op(0, "aten::add_", 110, 5).with_dims("[[], [], []]");
+    run.op(0, "aten::batch_norm", 120, 10);
+    // This one is followed by something else: half of the biases are of use.
+    run.op(0, "aten::conv2d", 200, 50).with_dims(biased).op(0, "aten::relu", 260, 10);
+    run.op(0, "aten::convolution_backward", 400, 50);
+    let backward = run.last_op();
+    run.op(0, "aten::sum", 420, 10).called_by(backward);
+    run.kernel(0, "computation", 430, 60, Some((425, 1))).launched_by_op();
+    // A sum that is none of a bias.
+    run.op(0, "aten::sum", 500, 10)
+        .kernel(0, "computation", 520, 60, Some((505, 1)))
+        .launched_by_op();
+    let columns = ["biased_count", "bias_ns", "bias_ratio"];
+    assert_eq!(rows(&run.open(), "op_call_sites", &columns), ["1 50 0.05"]);
+}
+
+/// The call of a blocking copy also waits for all that the device has to do before it.
+#[test]
+fn tensors_made_on_the_host_cost_the_fill_and_the_copy() {
+    let mut run = Run::default();
+    run.rank(0).with_shapes().step(0, 0, 0, 1_000, true);
+    run.op(0, "aten::fill_", 10, 30).with_dims("[[64], []]");
+    run.op(0, "aten::copy_", 50, 800).with_dims("[[64], [64], []]");
+    let op = run.last_op();
+    run.memcpy(0, 800, 20, 256, Some((60, 780))).uploaded_by(op);
+    let columns = ["init_copy_count", "init_copy_bytes", "init_copy_ns", "init_copy_ratio"];
+    assert_eq!(rows(&run.open(), "op_call_sites", &columns), ["1 256 50 0.05"]);
 }
 
 #[test]
@@ -419,4 +481,24 @@ fn recomputed_forward_passes_are_found() {
     run.kernel_in_step(0, 1, 150, 100, (120, 5)).kernel_in_step(0, 1, 400, 300, (300, 5));
     let columns = ["kernel_ns", "recompute_ns", "recompute_ratio", "needless_ratio"];
     assert_eq!(rows(&run.open(), "memory_recompute", &columns), ["400 100 0.25 -"]);
+}
+
+/// `use_reentrant=False`: layers run again inside a backward node, numbered as in a forward pass.
+#[test]
+fn recomputed_layers_are_found_without_stacks() {
+    let mut run = Run::default();
+    run.rank(0).step(0, 1, 0, 2_000, true);
+    for (start, layer) in [(100, "aten::linear"), (1_000, "aten::mm")] {
+        run.op_on(0, 1, "autograd::engine::evaluate_function: MmBackward0", start, 500);
+        let engine = run.last_op();
+        run.op_on(0, 1, "MmBackward0", start + 10, 480).called_by(engine);
+        let node = run.last_op();
+        // A gradient that is differentiated again (create_graph=True) has numbered operators too, but no layers.
+        run.op_on(0, 1, layer, start + 20, 100).recorded(1, 7).called_by(node);
+        run.kernel_in_step(0, 1, start + 40, 50, (start + 30, 5));
+        run.op_on(0, 1, "aten::mm", start + 200, 100).called_by(node);
+        run.kernel_in_step(0, 1, start + 220, 150, (start + 210, 5));
+    }
+    let columns = ["has_host", "kernel_ns", "recompute_ns", "recompute_count"];
+    assert_eq!(rows(&run.open(), "memory_recompute", &columns), ["true 400 50 1"]);
 }

@@ -226,14 +226,29 @@ fn quality_says_what_is_missing() {
         "step_count",
         "device_count",
         "kernel_count",
+        "early_ratio",
         "unlinked_ratio",
         "graph_launch_count",
         "has_shapes",
     ];
     assert_eq!(
         rows(&run.open(), "trace_quality", &columns),
-        ["0 3 1 2 0.25 1 false", "1 0 0 0 - 0 false"]
+        ["0 3 1 2 0 0.25 1 false", "1 0 0 0 - - 0 false"]
     );
+}
+
+/// On each stream, what comes ahead of the first known launch was launched before the recording; a stream without any
+/// known launch tells nothing.
+#[test]
+fn kernels_from_before_the_recording_are_not_unlinked() {
+    let mut run = Run::default();
+    run.rank(0)
+        .kernel(0, "computation", 0, 20, None)
+        .kernel(0, "computation", 30, 30, Some((10, 1)))
+        .kernel(0, "computation", 70, 40, None)
+        .kernel_on(0, "computation", (0, 9), 0, 10, None, None, "other");
+    let columns = ["early_ratio", "unlinked_ratio"];
+    assert_eq!(rows(&run.open(), "trace_quality", &columns), ["0.2 0.5"]);
 }
 
 #[test]

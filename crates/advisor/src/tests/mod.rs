@@ -68,7 +68,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         Scope::Device,
         "rank device window_ns idle_ratio step_count read_count *reads_per_step read_ns read_ratio read_op_name \
          read_source copy_count copy_ns copy_ratio copy_source call_count call_ns call_ratio call_source scaler_ns \
-         wait_count launch_count *waits_per_launch d2h_count *d2h_per_step",
+         wait_count launch_count *waits_per_launch blocked_ratio d2h_count *d2h_per_step",
     ),
     (
         "idle_lines",
@@ -120,7 +120,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "op_attention",
         Scope::Device,
-        "rank device window_ns fused_ns fused_ratio efficient_32bit_ratio math_ns math_ratio \
+        "rank device window_ns fused_ns fused_ratio efficient_32bit_ratio math_ns math_ratio math_gain_ratio \
          written_out_count written_out_ns written_out_ratio written_out_gain_ratio scores dtype",
     ),
     (
@@ -133,7 +133,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "op_gemm_alignment",
         Scope::Operator,
         "rank device name op_name shapes dtype is_aligned gemm_m gemm_n gemm_k multiple call_count \
-         kernel_ns window_ratio unaligned_ratio efficiency_ratio device_ratio",
+         kernel_ns window_ratio unaligned_ratio efficiency_ratio device_ratio device_gain_ratio",
     ),
     (
         "gpu_roofline",
@@ -148,7 +148,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "gpu_tensor_cores",
         Scope::Device,
         "rank device name has_tensor_cores has_tf32 window_ns kernel_ns used_ns unknown_ns used_ratio \
-         unknown_ratio eligible_ns eligible_ratio missed_ns missed_ratio tf32_off_ratio unclear_ns \
+         unknown_ratio eligible_ns eligible_ratio missed_ns missed_ratio missed_gain_ratio tf32_gain_ratio tf32_off_ratio unclear_ns \
          unclear_ratio",
     ),
     (
@@ -178,7 +178,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "memory_thrash",
         Scope::Rank,
-        "rank step_count steps_ns driver_call_count driver_ns driver_ratio top_name",
+        "rank step_count steps_ns driver_call_count driver_ns driver_ratio idle_ratio top_name",
     ),
     (
         "memory_fragmentation",
@@ -280,7 +280,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "run_habits",
         Scope::Rank,
         "rank has_host has_stacks steps_ns step_count ungraded_count ungraded_ratio print_count \
-         print_ns print_ratio debug_count clip_count clip_ns clip_ratio restart_count restart_ns \
+         print_ns print_ratio debug_count debug_ns debug_ratio clip_count clip_ns clip_ratio restart_count restart_ns \
          restart_ratio unused_count unused_ns unused_ratio scaler_count scaler_bubble_ns \
          scaler_bubble_ratio",
     ),
@@ -329,7 +329,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "memory_recompute",
         Scope::Rank,
-        "rank has_stacks kernel_ns recompute_ns recompute_count recompute_ratio \
+        "rank has_host kernel_ns recompute_ns recompute_count recompute_ratio \
          recompute_window_ratio reserved_ratio needless_ratio",
     ),
     (
@@ -345,7 +345,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "op_call_sites",
         Scope::Rank,
-        "rank has_shapes step_count shape_count shape_site compile_step_count biased_count \
+        "rank has_shapes step_count shape_count shape_site compile_step_count biased_count bias_ns bias_ratio \
          init_copy_count init_copy_bytes init_copy_ns init_copy_ratio",
     ),
     (
@@ -369,7 +369,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "trace_quality",
         Scope::Rank,
-        "rank step_count device_count kernel_count unlinked_ratio graph_launch_count has_shapes has_stacks \
+        "rank step_count device_count kernel_count early_ratio unlinked_ratio graph_launch_count has_shapes has_stacks \
          has_memory",
     ),
 ];

@@ -1,5 +1,5 @@
 --! row = "one device of one rank: what it multiplies, and on which units"
---! needs = ["device_work", "device_windows", "device_properties", "product_calls"]
+--! needs = ["device_work", "device_windows", "device_properties", "product_calls", "roofline_calls", "roofline_devices"]
 --! order = ["rank", "device"]
 --! materialize = true
 --! when_empty = "the trace holds no kernels that compute"
@@ -19,6 +19,8 @@
 --! eligible_ratio = { doc = "eligible_ns over kernel_ns; absent if no kernel is linked to an operator", unit = "ratio", metric = "device" }
 --! missed_ns = { doc = "of kernel_ns, products of 32-bit floats that run on the ordinary units of a device that has tensor cores", unit = "ns", metric = "device" }
 --! missed_ratio = { doc = "missed_ns over window_ns", unit = "ratio", metric = "device" }
+--! missed_gain_ratio = { doc = "of it, what is beyond the shortest time of these products in 16 bit, at achievable rates; half of what has no such time", unit = "ratio", metric = "device" }
+--! tf32_gain_ratio = { doc = "the same for TF32, where the device could multiply so, else 0", unit = "ratio", metric = "device" }
 --! tf32_off_ratio = { doc = "missed_ratio where the device could multiply as TF32, else 0; absent where the trace does not tell", unit = "ratio", metric = "device" }
 --! unclear_ns = { doc = "of kernel_ns, possible products of 32-bit floats: the type of the inputs, or the units used, are not known", unit = "ns", metric = "device" }
 --! unclear_ratio = { doc = "unclear_ns over window_ns", unit = "ratio", metric = "device" }
@@ -73,6 +75,35 @@ judged AS (
     FROM typed t
     LEFT JOIN device_properties d ON d.rank = t.rank AND d.device = t.device
 ),
+-- The shortest time at achievable rates, were operands rounded: operations, or half of the bytes (in TF32 all).
+rates AS (
+    SELECT
+        rank, device, max(achievable_gb_per_s) AS gb_per_s,
+        max(CASE WHEN dtype IN ('fp16', 'bf16') THEN achievable_tflops END) AS low_tflops,
+        max(CASE WHEN dtype = 'tf32' THEN achievable_tflops END) AS tf32_tflops
+    FROM roofline_devices
+    GROUP BY rank, device
+),
+better AS (
+    SELECT
+        c.rank, c.op,
+        max(greatest(c.flops / (r.low_tflops * 1000.0), (c.read_bytes + c.written_bytes) * 0.5 / r.gb_per_s)) AS low_ns,
+        max(greatest(c.flops / (r.tf32_tflops * 1000.0), (c.read_bytes + c.written_bytes) / r.gb_per_s)) AS tf32_ns
+    FROM roofline_calls c
+    JOIN rates r ON r.rank = c.rank AND r.device = c.device
+    WHERE c.dtype = 'fp32' AND r.low_tflops IS NOT NULL
+    GROUP BY c.rank, c.op
+),
+gains AS (
+    SELECT
+        j.rank, j.device,
+        sum(j.missed_ns - least(j.missed_ns, coalesce(b.low_ns, j.missed_ns * 0.5))) AS missed_gain_ns,
+        sum(j.missed_ns - least(j.missed_ns, coalesce(b.tf32_ns, j.missed_ns * 0.5))) AS tf32_gain_ns
+    FROM judged j
+    LEFT JOIN better b ON b.rank = j.rank AND b.op = j.op
+    WHERE j.missed_ns > 0
+    GROUP BY j.rank, j.device
+),
 sums AS (
     SELECT
         rank, device, count(op) AS linked_count,
@@ -95,9 +126,12 @@ SELECT
     CASE WHEN s.linked_count > 0 THEN s.eligible_ns / nullif(s.kernel_ns, 0) END AS eligible_ratio,
     CAST(s.missed_ns AS BIGINT) AS missed_ns,
     s.missed_ns / nullif(w.window_ns, 0) AS missed_ratio,
+    coalesce(g.missed_gain_ns, 0.0) / nullif(w.window_ns, 0) AS missed_gain_ratio,
+    CASE d.has_tf32 WHEN true THEN coalesce(g.tf32_gain_ns, 0.0) / nullif(w.window_ns, 0) WHEN false THEN 0.0 END AS tf32_gain_ratio,
     CASE d.has_tf32 WHEN true THEN s.missed_ns / nullif(w.window_ns, 0) WHEN false THEN 0 END AS tf32_off_ratio,
     CAST(s.unclear_ns AS BIGINT) AS unclear_ns,
     s.unclear_ns / nullif(w.window_ns, 0) AS unclear_ratio
 FROM sums s
 JOIN device_windows w ON w.rank = s.rank AND w.device = s.device
 LEFT JOIN device_properties d ON d.rank = s.rank AND d.device = s.device
+LEFT JOIN gains g ON g.rank = s.rank AND g.device = s.device

@@ -26,6 +26,7 @@
 --! wait_count = { doc = "calls of the rank that wait for the device", unit = "count", metric = "device" }
 --! launch_count = { doc = "kernels, copies and fills launched on the device", unit = "count", metric = "device" }
 --! waits_per_launch = { doc = "one over the other", unit = "number", metric = "device" }
+--! blocked_ratio = { doc = "of the kernels whose launching call is known, those whose call returned only when they had ended (CUDA_LAUNCH_BLOCKING=1)", unit = "ratio", metric = "device" }
 --! d2h_count = { doc = "copies from the device to the host in the window", unit = "count", metric = "device" }
 --! d2h_per_step = { doc = "these, for each step; over the whole recording where there are none", unit = "number", metric = "device" }
 WITH sums AS (
@@ -66,7 +67,10 @@ waits AS (
     SELECT rank, count(*) AS wait_count FROM host_waits WHERE cause = 'sync' GROUP BY rank
 ),
 work AS (
-    SELECT k.rank, k.device, count(*) AS launch_count
+    SELECT
+        k.rank, k.device, count(*) AS launch_count,
+        sum(CASE WHEN k.category = 'kernel' AND k.launch_end_ns IS NOT NULL THEN 1 ELSE 0 END) AS known_count,
+        sum(CASE WHEN k.category = 'kernel' AND k.launch_end_ns >= k.end_ns THEN 1 ELSE 0 END) AS blocked_count
     FROM device_work k
     JOIN device_windows w ON w.rank = k.rank AND w.device = k.device
     WHERE k.ts_ns < w.end_ns AND k.end_ns > w.start_ns
@@ -100,6 +104,7 @@ SELECT
     coalesce(h.wait_count, 0) AS wait_count,
     k.launch_count,
     CAST(coalesce(h.wait_count, 0) AS DOUBLE) / nullif(k.launch_count, 0) AS waits_per_launch,
+    CAST(k.blocked_count AS DOUBLE) / nullif(k.known_count, 0) AS blocked_ratio,
     coalesce(c.d2h_count, 0) AS d2h_count,
     CAST(coalesce(c.d2h_count, 0) AS DOUBLE) / greatest(w.step_count, 1) AS d2h_per_step
 FROM device_windows w

@@ -4,17 +4,34 @@
 --! when_empty = "the trace holds no kernels: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"
---! has_stacks = "Python frames were recorded (with_stack=True)"
+--! has_host = "operators were recorded with the numbers that autograd gives them (ProfilerActivity.CPU)"
 --! kernel_ns = { doc = "durations of computing kernels in the window, added up", unit = "ns", metric = "rank" }
---! recompute_ns = { doc = "of these, launched where checkpointing runs a forward pass again: in recompute_fn, or in CheckpointFunctionBackward before its own backward pass begins", unit = "ns", metric = "rank" }
+--! recompute_ns = { doc = "of these, launched where checkpointing runs a forward pass again: in recompute_fn, in CheckpointFunctionBackward before its own backward pass begins, or in layers that autograd numbers inside a backward node", unit = "ns", metric = "rank" }
 --! recompute_count = { doc = "such kernels", unit = "count", metric = "rank" }
 --! recompute_ratio = { doc = "share of kernel_ns", unit = "ratio", metric = "rank" }
 --! recompute_window_ratio = { doc = "over the analysed window of the device", unit = "ratio", metric = "rank" }
 --! reserved_ratio = { doc = "peak reservation over memory on the device, the largest of the rank's devices; absent where the trace does not say", unit = "ratio", metric = "rank" }
 --! needless_ratio = { doc = "recompute_window_ratio times the share of recomputing that free memory up to 90 % of the device could hold instead: (0.9 - reserved_ratio) / 0.9", unit = "ratio", metric = "rank" }
-WITH marks AS (
+-- Checkpointing that is not reentrant runs the forward pass where a backward node first asks for what it saved. Only
+-- what runs with gradients on gets a number, and formulas of gradients call no layers: that tells it from a gradient
+-- that is itself differentiated (create_graph=True).
+WITH again_nodes AS (
+    SELECT DISTINCT o.rank, o.parent
+    FROM cpu_ops o
+    JOIN cpu_ops p ON p.rank = o.rank AND p.event_id = o.parent
+    WHERE o.name IN ('aten::linear', 'aten::conv1d', 'aten::conv2d', 'aten::conv3d', 'aten::layer_norm', 'aten::batch_norm', 'aten::group_norm', 'aten::rms_norm',
+        'aten::scaled_dot_product_attention', 'aten::embedding', 'aten::dropout', 'aten::gelu', 'aten::silu', 'aten::relu', 'aten::softmax')
+        AND o.sequence IS NOT NULL AND coalesce(o.fwd_thread, 0) = 0
+        AND p.name LIKE '%Backward%'
+),
+marks AS (
     SELECT rank, thread, ts_ns, ts_ns + dur_ns AS end_ns, 1 AS checkpoint, 0 AS engine FROM python_frames
     WHERE name LIKE 'torch/utils/checkpoint.py(%: recompute\_fn'
+    UNION ALL
+    SELECT o.rank, o.thread, o.ts_ns, o.ts_ns + o.dur_ns, 1, 0
+    FROM cpu_ops o
+    JOIN again_nodes n ON n.rank = o.rank AND n.parent = o.parent
+    WHERE o.sequence IS NOT NULL AND coalesce(o.fwd_thread, 0) = 0
     UNION ALL
     SELECT rank, thread, ts_ns, ts_ns + dur_ns, CASE WHEN name = 'CheckpointFunctionBackward' THEN 1 ELSE 0 END, CASE WHEN name = 'CheckpointFunctionBackward' THEN 0 ELSE 1 END
     FROM cpu_ops
@@ -59,12 +76,12 @@ spans_of AS (
 peaks AS (
     SELECT rank, max(reserved_ratio) AS reserved_ratio FROM memory_peak GROUP BY rank
 ),
-stacked AS (
-    SELECT DISTINCT rank FROM python_frames
+hosts AS (
+    SELECT DISTINCT rank FROM cpu_ops WHERE sequence IS NOT NULL
 )
 SELECT
     t.rank,
-    f.rank IS NOT NULL AS has_stacks,
+    h.rank IS NOT NULL AS has_host,
     t.kernel_ns,
     coalesce(a.recompute_ns, 0) AS recompute_ns,
     coalesce(a.recompute_count, 0) AS recompute_count,
@@ -78,4 +95,4 @@ FROM totals t
 JOIN spans_of s ON s.rank = t.rank
 LEFT JOIN again a ON a.rank = t.rank
 LEFT JOIN peaks p ON p.rank = t.rank
-LEFT JOIN stacked f ON f.rank = t.rank
+LEFT JOIN hosts h ON h.rank = t.rank

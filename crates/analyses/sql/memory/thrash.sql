@@ -1,5 +1,5 @@
 --! row = "one rank: time that steps after the first spend on taking memory from the driver and giving it back"
---! needs = ["memory_driver_calls", "steps", "runtime_calls"]
+--! needs = ["memory_driver_calls", "steps", "runtime_calls", "gpu_idle_causes"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no calls into the device runtime, or fewer than two steps"
 --! [columns]
@@ -9,6 +9,7 @@
 --! driver_call_count = { doc = "calls in them that take memory from the driver or give it back", unit = "count", metric = "rank" }
 --! driver_ns = { doc = "time of these calls on the host", unit = "ns", metric = "rank" }
 --! driver_ratio = { doc = "that time over the time of these steps", unit = "ratio", metric = "rank" }
+--! idle_ratio = { doc = "share of the analysed window in which a device is idle under such a call of the thread that launches, see gpu_idle_causes: the device with most; absent without a device", unit = "ratio", metric = "rank" }
 --! top_name = "function that takes most of it"
 WITH firsts AS (
     SELECT rank, min(ts_ns) AS first_ns FROM steps WHERE source <> 'trace' GROUP BY rank
@@ -19,6 +20,9 @@ later AS (
     JOIN firsts f ON f.rank = s.rank
     WHERE s.ts_ns > f.first_ns
     GROUP BY s.rank
+),
+idle AS (
+    SELECT rank, max(allocation_ratio) AS idle_ratio FROM gpu_idle_causes GROUP BY rank
 ),
 called AS (
     SELECT DISTINCT rank FROM runtime_calls
@@ -38,7 +42,9 @@ SELECT
     coalesce(c.driver_call_count, 0) AS driver_call_count,
     coalesce(c.driver_ns, 0) AS driver_ns,
     CAST(coalesce(c.driver_ns, 0) AS DOUBLE) / nullif(l.steps_ns, 0) AS driver_ratio,
+    i.idle_ratio,
     c.top_name
 FROM later l
 JOIN called r ON r.rank = l.rank
 LEFT JOIN calls c ON c.rank = l.rank
+LEFT JOIN idle i ON i.rank = l.rank

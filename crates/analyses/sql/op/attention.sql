@@ -9,51 +9,86 @@
 --! fused_ns = { doc = "kernels of fused attention: flash, memory-efficient, cuDNN, by the operators that launch them", unit = "ns", metric = "device" }
 --! fused_ratio = { doc = "that over the window", unit = "ratio", metric = "device" }
 --! efficient_32bit_ratio = { doc = "of it, memory-efficient attention on 32-bit floats, over the window", unit = "ratio", metric = "device" }
---! math_ns = { doc = "kernels inside aten::_scaled_dot_product_attention_math: scaled_dot_product_attention without a fused kernel", unit = "ns", metric = "device" }
+--! math_ns = { doc = "kernels inside aten::_scaled_dot_product_attention_math: scaled_dot_product_attention without a fused kernel; with shapes, those of its backward pass too", unit = "ns", metric = "device" }
 --! math_ratio = { doc = "that over the window", unit = "ratio", metric = "device" }
---! written_out_count = { doc = "softmaxes between two products of the same scores, forward and backward", unit = "count", metric = "device" }
+--! math_gain_ratio = { doc = "what fused attention at half of the peak would save of it, over the window; without shapes or peak, three quarters of it", unit = "ratio", metric = "device" }
+--! written_out_count = { doc = "softmaxes between two products of the same scores, forward and backward, outside scaled_dot_product_attention", unit = "count", metric = "device" }
 --! written_out_ns = { doc = "time of those products and what runs between them", unit = "ns", metric = "device" }
 --! written_out_ratio = { doc = "that over the window; absent if no shapes were recorded", unit = "ratio", metric = "device" }
 --! written_out_gain_ratio = { doc = "what fused attention at half of the peak would save, over the window; absent if the device is in no table", unit = "ratio", metric = "device" }
 --! scores = "heads of all samples, queries and keys of those with most time"
 --! dtype = "what they multiply"
-WITH written AS (
+-- What is launched, and which softmaxes are called, while such an operator is open on the thread.
+WITH points AS (
     SELECT
-        rank, device, count(*) AS written_out_count, sum(kernel_ns) AS written_out_ns,
-        sum(kernel_ns - fused_ns) AS gain_ns,
-        first_value(scores ORDER BY kernel_ns DESC, scores) AS scores,
-        first_value(dtype ORDER BY kernel_ns DESC, scores) AS dtype
-    FROM roofline_attention
-    GROUP BY rank, device
-),
--- What is launched while such an operator is open on the launching thread.
-points AS (
-    SELECT rank, thread, ts_ns, 1 AS turn, 1 AS opened, CAST(NULL AS INT) AS device, 0 AS dur_ns
+        rank, thread, ts_ns, 1 AS turn, 1 AS opened, CAST(NULL AS INT) AS device, 0 AS dur_ns,
+        CAST(NULL AS VARCHAR) AS scores
     FROM cpu_ops
     WHERE name = 'aten::_scaled_dot_product_attention_math'
     UNION ALL
-    SELECT rank, thread, ts_ns + dur_ns, 0, -1, NULL, 0
+    SELECT rank, thread, ts_ns + dur_ns, 0, -1, NULL, 0, NULL
     FROM cpu_ops
     WHERE name = 'aten::_scaled_dot_product_attention_math'
     UNION ALL
-    SELECT k.rank, k.launch_thread, k.launch_ts_ns, 2, 0, k.device, k.dur_ns
+    SELECT a.rank, o.thread, o.ts_ns, 2, 0, a.device, 0, a.scores
+    FROM roofline_attention a
+    JOIN cpu_ops o ON o.rank = a.rank AND o.event_id = a.op
+    UNION ALL
+    SELECT k.rank, k.launch_thread, k.launch_ts_ns, 2, 0, k.device, k.dur_ns, NULL
     FROM device_work k
     JOIN device_windows w ON w.rank = k.rank AND w.device = k.device
     WHERE k.category = 'kernel' AND k.launch_ts_ns IS NOT NULL AND k.ts_ns >= w.start_ns AND k.ts_ns < w.end_ns
 ),
 running AS (
     SELECT
-        rank, device, dur_ns,
+        rank, device, dur_ns, scores,
         sum(opened) OVER (
             PARTITION BY rank, thread ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
         ) AS open_count
     FROM points
 ),
-math AS (
-    SELECT rank, device, sum(dur_ns) AS math_ns
+-- Backward has no such operator around it: there the scores tell.
+math_scores AS (
+    SELECT DISTINCT rank, device, scores FROM running WHERE scores IS NOT NULL AND open_count > 0
+),
+attention AS (
+    SELECT a.*, s.rank IS NOT NULL AS is_math
+    FROM roofline_attention a
+    LEFT JOIN math_scores s ON s.rank = a.rank AND s.device = a.device AND s.scores = a.scores
+),
+written AS (
+    SELECT
+        rank, device, count(*) AS written_out_count, sum(kernel_ns) AS written_out_ns,
+        sum(kernel_ns - fused_ns) AS gain_ns,
+        first_value(scores ORDER BY kernel_ns DESC, scores) AS scores,
+        first_value(dtype ORDER BY kernel_ns DESC, scores) AS dtype
+    FROM attention
+    WHERE NOT is_math
+    GROUP BY rank, device
+),
+math_found AS (
+    SELECT
+        rank, device, sum(fused_ns) AS fused_ns,
+        sum(CASE WHEN pass = 'backward' THEN kernel_ns ELSE 0 END) AS backward_ns
+    FROM attention
+    WHERE is_math
+    GROUP BY rank, device
+),
+math_inside AS (
+    SELECT rank, device, sum(dur_ns) AS inside_ns
     FROM running
     WHERE device IS NOT NULL AND open_count > 0
     GROUP BY rank, device
+),
+math AS (
+    SELECT
+        i.rank, i.device, i.inside_ns + coalesce(f.backward_ns, 0) AS math_ns,
+        CASE
+            WHEN f.fused_ns IS NULL THEN 0.75 * (i.inside_ns + coalesce(f.backward_ns, 0))
+            ELSE greatest(i.inside_ns + f.backward_ns - f.fused_ns, 0)
+        END AS gain_ns
+    FROM math_inside i
+    LEFT JOIN math_found f ON f.rank = i.rank AND f.device = i.device
 ),
 fused AS (
     SELECT
@@ -79,6 +114,7 @@ SELECT
     CAST(coalesce(f.single_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS efficient_32bit_ratio,
     coalesce(m.math_ns, 0) AS math_ns,
     CAST(coalesce(m.math_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS math_ratio,
+    coalesce(m.gain_ns, 0.0) / nullif(w.window_ns, 0) AS math_gain_ratio,
     coalesce(a.written_out_count, 0) AS written_out_count,
     coalesce(a.written_out_ns, 0) AS written_out_ns,
     CASE

@@ -10,9 +10,11 @@
 --! shape_site = "that call site"
 --! compile_step_count = { doc = "steps after the first in which something is compiled, see run_warmup", unit = "count", metric = "rank" }
 --! biased_count = { doc = "convolutions with a bias directly before a batch norm, which takes the mean off again; absent without shapes", unit = "count", metric = "rank" }
+--! bias_ns = { doc = "kernels that add the biases of convolutions and sum up their gradients, times the part of these convolutions that biased_count counts; absent without shapes", unit = "ns", metric = "rank" }
+--! bias_ratio = { doc = "share of complete steps; absent without shapes", unit = "ratio", metric = "rank" }
 --! init_copy_count = { doc = "tensors filled on the host (zeros, ones, random numbers) and copied to the device by the next copy of that shape; absent without shapes", unit = "count", metric = "rank" }
 --! init_copy_bytes = { doc = "bytes of these copies; absent without shapes", unit = "bytes", metric = "rank" }
---! init_copy_ns = { doc = "time of filling and copying on the host; absent without shapes", unit = "ns", metric = "rank" }
+--! init_copy_ns = { doc = "time of filling them on the host and of the copies on the device; absent without shapes", unit = "ns", metric = "rank" }
 --! init_copy_ratio = { doc = "share of complete steps; absent without shapes", unit = "ratio", metric = "rank" }
 WITH windows AS (
     SELECT
@@ -42,29 +44,52 @@ busiest AS (
     FROM sites
     GROUP BY rank
 ),
-layers AS (
+-- Some convolutions add their bias by an operator of their own, inside: that is not the next layer.
+layer_calls AS (
     SELECT
-        rank, name,
+        rank, event_id, thread, ts_ns, name,
         regexp_like(CAST(input_dims AS VARCHAR), '^\[\[[^\]]*\], \[[^\]]*\], \[\d+\]') AS has_bias,
-        lead(name) OVER (PARTITION BY rank, thread ORDER BY ts_ns) AS next_name
+        max(ts_ns + dur_ns) OVER (PARTITION BY rank, thread ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS until_ns
     FROM cpu_ops
     WHERE name IN ('aten::conv1d', 'aten::conv2d', 'aten::conv3d', 'aten::batch_norm', 'aten::relu', 'aten::relu_', 'aten::linear', 'aten::max_pool2d',
         'aten::group_norm', 'aten::layer_norm', 'aten::silu', 'aten::silu_', 'aten::gelu', 'aten::leaky_relu', 'aten::leaky_relu_', 'aten::cat', 'aten::dropout', 'aten::sigmoid', 'aten::add', 'aten::add_')
+        -- In training, batch norm first counts its batch, in a tensor without dimensions.
+        AND NOT (name = 'aten::add_' AND coalesce(input_dims, '') LIKE '[[]%')
+),
+layers AS (
+    SELECT rank, name, has_bias, lead(name) OVER (PARTITION BY rank, thread ORDER BY ts_ns) AS next_name
+    FROM layer_calls
+    WHERE coalesce(ts_ns >= until_ns, true)
 ),
 biased AS (
-    SELECT rank, sum(CASE WHEN name LIKE 'aten::conv_d' AND has_bias AND next_name = 'aten::batch_norm' THEN 1 ELSE 0 END) AS biased_count
+    SELECT
+        rank,
+        sum(CASE WHEN name LIKE 'aten::conv_d' AND has_bias AND next_name = 'aten::batch_norm' THEN 1 ELSE 0 END) AS biased_count,
+        sum(CASE WHEN name LIKE 'aten::conv_d' AND has_bias THEN 1 ELSE 0 END) AS bias_count
     FROM layers
     GROUP BY rank
+),
+bias_work AS (
+    SELECT k.rank, sum(k.dur_ns) AS bias_ns
+    FROM kernels k
+    JOIN cpu_ops o ON o.rank = k.rank AND o.event_id = k.op
+    JOIN cpu_ops p ON p.rank = o.rank AND p.event_id = o.parent
+    JOIN windows w ON w.rank = k.rank
+    WHERE o.ts_ns >= w.start_ns AND o.ts_ns < w.end_ns AND (
+        (o.name = 'aten::add_' AND p.name IN ('aten::_convolution', 'aten::convolution'))
+        OR (o.name = 'aten::sum' AND p.name = 'aten::convolution_backward')
+    )
+    GROUP BY k.rank
 ),
 launching AS (
     SELECT DISTINCT rank, op FROM kernels WHERE op IS NOT NULL
 ),
 copying AS (
-    SELECT rank, op, sum(bytes) AS bytes FROM memcpys WHERE kind = 'HtoD' AND op IS NOT NULL GROUP BY rank, op
+    SELECT rank, op, sum(bytes) AS bytes, sum(dur_ns) AS copy_ns FROM memcpys WHERE kind = 'HtoD' AND op IS NOT NULL GROUP BY rank, op
 ),
 moves AS (
     SELECT
-        o.rank, o.thread, o.ts_ns, o.name, o.dur_ns, c.bytes, c.op IS NOT NULL AS is_copy, l.op IS NULL AS is_host,
+        o.rank, o.thread, o.ts_ns, o.name, o.dur_ns, c.bytes, c.copy_ns, c.op IS NOT NULL AS is_copy, l.op IS NULL AS is_host,
         split_part(split_part(CAST(o.input_dims AS VARCHAR), ']', 1), '[[', 2) AS shape
     FROM cpu_ops o
     LEFT JOIN launching l ON l.rank = o.rank AND l.op = o.event_id
@@ -73,15 +98,16 @@ moves AS (
 ),
 pairs AS (
     SELECT
-        rank, ts_ns, is_copy, bytes, dur_ns, shape,
+        rank, ts_ns, is_copy, bytes, copy_ns, shape,
         lag(NOT is_copy AND is_host) OVER w AS follows_init,
         lag(shape) OVER w AS init_shape,
         lag(dur_ns) OVER w AS init_ns
     FROM moves
     WINDOW w AS (PARTITION BY rank, thread ORDER BY ts_ns)
 ),
+-- The call of a copy also waits for all that the device has to do before it: that time is not lost.
 init_copies AS (
-    SELECT p.rank, count(*) AS init_copy_count, sum(p.bytes) AS init_copy_bytes, sum(p.dur_ns + p.init_ns) AS init_copy_ns
+    SELECT p.rank, count(*) AS init_copy_count, sum(p.bytes) AS init_copy_bytes, sum(p.copy_ns + p.init_ns) AS init_copy_ns
     FROM pairs p
     JOIN windows w ON w.rank = p.rank
     WHERE p.is_copy AND p.follows_init AND p.shape <> '' AND p.shape = p.init_shape AND p.ts_ns >= w.start_ns AND p.ts_ns < w.end_ns
@@ -94,6 +120,8 @@ SELECT
     b.shape_site,
     u.steady_step_count AS compile_step_count,
     CASE WHEN r.has_shapes THEN coalesce(l.biased_count, 0) END AS biased_count,
+    CASE WHEN r.has_shapes THEN CAST(coalesce(v.bias_ns * l.biased_count / nullif(l.bias_count, 0), 0) AS BIGINT) END AS bias_ns,
+    CASE WHEN r.has_shapes THEN coalesce(CAST(v.bias_ns AS DOUBLE) * l.biased_count / nullif(l.bias_count, 0) / nullif(w.steps_ns, 0), 0) END AS bias_ratio,
     CASE WHEN r.has_shapes THEN coalesce(i.init_copy_count, 0) END AS init_copy_count,
     CASE WHEN r.has_shapes THEN coalesce(i.init_copy_bytes, 0) END AS init_copy_bytes,
     CASE WHEN r.has_shapes THEN coalesce(i.init_copy_ns, 0) END AS init_copy_ns,
@@ -102,6 +130,7 @@ FROM ranks r
 LEFT JOIN windows w ON w.rank = r.rank
 LEFT JOIN busiest b ON b.rank = r.rank
 LEFT JOIN biased l ON l.rank = r.rank
+LEFT JOIN bias_work v ON v.rank = r.rank
 LEFT JOIN init_copies i ON i.rank = r.rank
 LEFT JOIN run_warmup u ON u.rank = r.rank
 WHERE r.vendor IS NOT NULL

@@ -20,6 +20,7 @@
 --! unaligned_ratio = { doc = "the same for numbers of 16 or 8 bit where not is_aligned, else 0", unit = "ratio", metric = "operator" }
 --! efficiency_ratio = { doc = "shortest time at achievable rates over kernel_ns; absent without a peak", unit = "ratio", metric = "operator" }
 --! device_ratio = { doc = "sum of unaligned_ratio over the rows of the device", unit = "ratio", metric = "operator" }
+--! device_gain_ratio = { doc = "of it, what is beyond the shortest time at achievable rates; half of what has none", unit = "ratio", metric = "operator" }
 WITH groups AS (
     SELECT
         c.rank, c.device, c.name, c.shapes, c.dtype, c.is_aligned, c.gemm_m, c.gemm_n, c.gemm_k,
@@ -29,15 +30,20 @@ WITH groups AS (
     JOIN device_windows w ON w.rank = c.rank AND w.device = c.device
     WHERE c.kind = 'gemm' AND c.ts_ns >= w.start_ns AND c.ts_ns < w.end_ns
     GROUP BY c.rank, c.device, c.name, c.shapes, c.dtype, c.is_aligned, c.gemm_m, c.gemm_n, c.gemm_k
+),
+judged AS (
+    SELECT
+        *,
+        CAST(kernel_ns AS DOUBLE) / nullif(window_ns, 0) AS window_ratio,
+        CASE WHEN is_aligned OR coalesce(dtype NOT IN ('fp16', 'bf16', 'fp8', 'int8'), true) THEN 0.0 ELSE CAST(kernel_ns AS DOUBLE) / nullif(window_ns, 0) END AS unaligned_ratio,
+        CASE WHEN roofline_ns > kernel_ns THEN 1.0 ELSE roofline_ns / nullif(kernel_ns, 0) END AS efficiency_ratio
+    FROM groups
 )
 SELECT
     rank, device, concat(name, ' on ', shapes, ' (', coalesce(dtype, 'unknown type'), ')') AS name,
     name AS op_name, shapes, dtype, is_aligned, gemm_m, gemm_n, gemm_k,
     CASE WHEN dtype IN ('fp8', 'int8') THEN 16 ELSE 8 END AS multiple,
-    call_count, kernel_ns,
-    CAST(kernel_ns AS DOUBLE) / nullif(window_ns, 0) AS window_ratio,
-    CASE WHEN is_aligned OR coalesce(dtype NOT IN ('fp16', 'bf16', 'fp8', 'int8'), true) THEN 0.0 ELSE CAST(kernel_ns AS DOUBLE) / nullif(window_ns, 0) END AS unaligned_ratio,
-    CASE WHEN roofline_ns > kernel_ns THEN 1.0 ELSE roofline_ns / nullif(kernel_ns, 0) END AS efficiency_ratio,
-    sum(CASE WHEN is_aligned OR coalesce(dtype NOT IN ('fp16', 'bf16', 'fp8', 'int8'), true) THEN 0.0 ELSE CAST(kernel_ns AS DOUBLE) / nullif(window_ns, 0) END)
-        OVER (PARTITION BY rank, device) AS device_ratio
-FROM groups
+    call_count, kernel_ns, window_ratio, unaligned_ratio, efficiency_ratio,
+    sum(unaligned_ratio) OVER (PARTITION BY rank, device) AS device_ratio,
+    sum(unaligned_ratio * (1.0 - coalesce(efficiency_ratio, 0.5))) OVER (PARTITION BY rank, device) AS device_gain_ratio
+FROM judged

@@ -13,7 +13,9 @@
 --! print_count = { doc = "calls of print; absent without stacks", unit = "count", metric = "rank" }
 --! print_ns = { doc = "their time; absent without stacks", unit = "ns", metric = "rank" }
 --! print_ratio = { doc = "share of steps_ns; absent without stacks", unit = "ratio", metric = "rank" }
---! debug_count = { doc = "functions of PyTorch's anomaly mode, and stacks formatted for it; absent without stacks", unit = "count", metric = "rank" }
+--! debug_count = { doc = "gradients that autograd searches for NaN (anomaly mode): aten::isnan directly inside a function of its engine", unit = "count", metric = "rank" }
+--! debug_ns = { doc = "time of these searches on the host, the read of the answer included, which waits for the device", unit = "ns", metric = "rank" }
+--! debug_ratio = { doc = "share of steps_ns", unit = "ratio", metric = "rank" }
 --! clip_count = { doc = "calls of clip_grad_norm_; absent without stacks", unit = "count", metric = "rank" }
 --! clip_ns = { doc = "their time on the host; absent without stacks", unit = "ns", metric = "rank" }
 --! clip_ratio = { doc = "share of steps_ns; absent without stacks", unit = "ratio", metric = "rank" }
@@ -63,7 +65,6 @@ frame_kinds AS (
         rank, name,
         CASE
             WHEN plain = '<built-in function print>' THEN 'print'
-            WHEN plain LIKE 'torch/autograd/anomaly\_mode.py%' THEN 'debug'
             WHEN plain LIKE '%clip\_grad.py%: clip\_grad\_norm\_' THEN 'clip'
             WHEN plain LIKE 'torch/utils/data/dataloader.py(%: \_get\_iterator' THEN 'restart'
         END AS kind
@@ -74,7 +75,6 @@ frames AS (
         f.rank,
         sum(CASE WHEN k.kind = 'print' THEN 1 ELSE 0 END) AS print_count,
         sum(CASE WHEN k.kind = 'print' THEN f.dur_ns ELSE 0 END) AS print_ns,
-        sum(CASE WHEN k.kind = 'debug' THEN 1 ELSE 0 END) AS debug_count,
         sum(CASE WHEN k.kind = 'clip' THEN 1 ELSE 0 END) AS clip_count,
         sum(CASE WHEN k.kind = 'clip' THEN f.dur_ns ELSE 0 END) AS clip_ns,
         sum(CASE WHEN k.kind = 'restart' AND f.ts_ns >= w.first_end_ns THEN 1 ELSE 0 END) AS restart_count,
@@ -95,6 +95,21 @@ searches AS (
     JOIN windows w ON w.rank = s.rank
     WHERE s.name LIKE '%reducer::search\_unused\_parameters%' AND s.ts_ns >= w.start_ns AND s.ts_ns < w.end_ns
     GROUP BY s.rank
+),
+engine_calls AS (
+    SELECT o.rank, o.parent, o.name, o.dur_ns
+    FROM cpu_ops o
+    JOIN windows w ON w.rank = o.rank
+    WHERE o.name IN ('aten::isnan', 'aten::_is_any_true', 'aten::any', 'aten::item', 'aten::is_nonzero')
+        AND o.parent IS NOT NULL AND o.ts_ns >= w.start_ns AND o.ts_ns < w.end_ns
+),
+nan_searches AS (
+    SELECT c.rank, sum(CASE WHEN c.name = 'aten::isnan' THEN 1 ELSE 0 END) AS debug_count, sum(c.dur_ns) AS debug_ns
+    FROM engine_calls c
+    JOIN cpu_ops p ON p.rank = c.rank AND p.event_id = c.parent
+    WHERE p.name LIKE 'autograd::engine::evaluate\_function%'
+    GROUP BY c.rank
+    HAVING sum(CASE WHEN c.name = 'aten::isnan' THEN 1 ELSE 0 END) > 0
 ),
 checks AS (
     SELECT
@@ -143,7 +158,9 @@ SELECT
     CASE WHEN t.rank IS NOT NULL THEN coalesce(f.print_count, 0) END AS print_count,
     CASE WHEN t.rank IS NOT NULL THEN coalesce(f.print_ns, 0) END AS print_ns,
     CASE WHEN t.rank IS NOT NULL THEN CAST(coalesce(f.print_ns, 0) AS DOUBLE) / nullif(w.steps_ns, 0) END AS print_ratio,
-    CASE WHEN t.rank IS NOT NULL THEN coalesce(f.debug_count, 0) END AS debug_count,
+    coalesce(n.debug_count, 0) AS debug_count,
+    coalesce(n.debug_ns, 0) AS debug_ns,
+    CAST(coalesce(n.debug_ns, 0) AS DOUBLE) / nullif(w.steps_ns, 0) AS debug_ratio,
     CASE WHEN t.rank IS NOT NULL THEN coalesce(f.clip_count, 0) END AS clip_count,
     CASE WHEN t.rank IS NOT NULL THEN coalesce(f.clip_ns, 0) END AS clip_ns,
     CASE WHEN t.rank IS NOT NULL THEN CAST(coalesce(f.clip_ns, 0) AS DOUBLE) / nullif(w.steps_ns, 0) END AS clip_ratio,
@@ -161,6 +178,7 @@ LEFT JOIN windows w ON w.rank = r.rank
 LEFT JOIN ungraded u ON u.rank = r.rank
 LEFT JOIN frames f ON f.rank = r.rank
 LEFT JOIN searches s ON s.rank = r.rank
+LEFT JOIN nan_searches n ON n.rank = r.rank
 LEFT JOIN scalers c ON c.rank = r.rank
 LEFT JOIN bubbles b ON b.rank = r.rank
 LEFT JOIN devices_of d ON d.rank = r.rank

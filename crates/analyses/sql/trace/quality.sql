@@ -7,26 +7,36 @@
 --! step_count = { doc = "steps marked by the profiler", unit = "count", metric = "rank" }
 --! device_count = { doc = "devices that ran a kernel", unit = "count", metric = "rank" }
 --! kernel_count = { doc = "kernels recorded", unit = "count", metric = "rank" }
---! unlinked_ratio = { doc = "share of kernel time whose launching call the trace does not hold", unit = "ratio", metric = "rank" }
+--! early_ratio = { doc = "share of kernel time launched before the recording began: ahead of the first kernel of its stream whose launching call the trace holds", unit = "ratio", metric = "rank" }
+--! unlinked_ratio = { doc = "share of kernel time, beyond early_ratio, whose launching call the trace does not hold", unit = "ratio", metric = "rank" }
 --! graph_launch_count = { doc = "launches of a captured graph", unit = "count", metric = "rank" }
 --! has_shapes = "operators carry input shapes (record_shapes)"
 --! has_stacks = "Python frames or call stacks are present (with_stack)"
 --! has_memory = "allocator events are present (profile_memory)"
-WITH work AS (
-    SELECT
-        rank,
-        count(DISTINCT coalesce(device, -1)) AS device_count,
-        count(*) AS kernel_count,
-        sum(CASE WHEN launch IS NULL THEN dur_ns ELSE 0 END) AS unlinked_ns,
-        sum(dur_ns) AS kernel_ns
+-- A stream works in the order of launches: what comes ahead of the first known launch was launched earlier.
+WITH streams AS (
+    SELECT rank, device, stream, min(CASE WHEN launch IS NOT NULL THEN ts_ns END) AS first_ns
     FROM kernels
-    GROUP BY rank
+    GROUP BY rank, device, stream
+),
+work AS (
+    SELECT
+        k.rank,
+        count(DISTINCT coalesce(k.device, -1)) AS device_count,
+        count(*) AS kernel_count,
+        sum(CASE WHEN k.launch IS NULL AND k.ts_ns < s.first_ns THEN k.dur_ns ELSE 0 END) AS early_ns,
+        sum(CASE WHEN k.launch IS NULL AND coalesce(k.ts_ns >= s.first_ns, true) THEN k.dur_ns ELSE 0 END) AS unlinked_ns,
+        sum(k.dur_ns) AS kernel_ns
+    FROM kernels k
+    JOIN streams s ON s.rank = k.rank AND (s.device IS NOT DISTINCT FROM k.device) AND (s.stream IS NOT DISTINCT FROM k.stream)
+    GROUP BY k.rank
 )
 SELECT
     r.rank,
     CAST(r.step_count AS BIGINT) AS step_count,
     coalesce(w.device_count, 0) AS device_count,
     coalesce(w.kernel_count, 0) AS kernel_count,
+    CAST(w.early_ns AS DOUBLE) / nullif(w.kernel_ns, 0) AS early_ratio,
     CAST(w.unlinked_ns AS DOUBLE) / nullif(w.kernel_ns, 0) AS unlinked_ratio,
     g.graph_launch_count,
     r.has_shapes,

@@ -35,6 +35,20 @@ impl Run {
         self
     }
 
+    /// The last copy is one to the device, by this operator.
+    pub fn uploaded_by(&mut self, op: i64) -> &mut Self {
+        let kind = self.name("HtoD");
+        *self.memcpys.kind.0.last_mut().expect("a copy") = kind;
+        *self.memcpys.op.0.last_mut().expect("a copy") = op;
+        self
+    }
+
+    /// The last operator was called by this one.
+    pub fn called_by(&mut self, op: i64) -> &mut Self {
+        *self.cpu_ops.parent.0.last_mut().expect("an operator") = op;
+        self
+    }
+
     /// The last Python frame is on the thread that launches.
     pub fn on_launch_thread(&mut self) -> &mut Self {
         *self.python_frames.thread.0.last_mut().expect("a frame") = 1;

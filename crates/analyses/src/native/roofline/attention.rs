@@ -44,6 +44,7 @@ pub(super) fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
         .text("pass", |(of, _)| Some(if of.is_backward { "backward" } else { "forward" }))
         .text("scores", |(_, scores)| Some(scores.as_str()))
         .text("dtype", |(of, _)| told(of.dtype))
+        .int("op", |(of, _)| Some(of.softmax.op))
         .int("kernel_ns", |(of, _)| Some(of.kernel_ns))
         .int("product_ns", |(of, _)| Some(of.product_ns))
         .int("kernel_count", |(of, _)| Some(of.kernel_count))

@@ -11,7 +11,7 @@ use crate::native::Inputs;
 pub(super) const READS: &[(&str, &str)] = &[(
     "calls",
     "SELECT
-        c.rank, c.device, c.stream, c.name, c.kind, c.dtype, c.input_dims, c.pass, c.step, c.module, c.queue_order,
+        c.rank, c.device, c.stream, c.op, c.name, c.kind, c.dtype, c.input_dims, c.pass, c.step, c.module, c.queue_order,
         c.kernel_ns, c.kernel_count, c.flops, c.read_bytes, c.written_bytes, c.output_elements,
         c.gemm_batch, c.gemm_m, c.gemm_n, c.gemm_k, c.peak_tflops, c.achievable_gb_per_s
      FROM roofline_calls c
@@ -26,6 +26,8 @@ pub(super) struct Step {
     pub(super) rank: i64,
     pub(super) device: i64,
     pub(super) stream: i64,
+    /// The call.
+    pub(super) op: i64,
     pub(super) name: u32,
     pub(super) kind: u32,
     pub(super) dims: u32,
@@ -65,10 +67,11 @@ pub(super) struct Ordered {
 impl Ordered {
     pub(super) fn read(inputs: &Inputs<'_>) -> Result<Self> {
         let batch = inputs.batch("calls")?;
-        let [rank, device, stream, step, queue_order, kernel_ns, kernel_count] = [
+        let [rank, device, stream, op, step, queue_order, kernel_ns, kernel_count] = [
             ints(batch, "rank")?,
             ints(batch, "device")?,
             ints(batch, "stream")?,
+            ints(batch, "op")?,
             ints(batch, "step")?,
             ints(batch, "queue_order")?,
             ints(batch, "kernel_ns")?,
@@ -95,6 +98,7 @@ impl Ordered {
                 rank: rank.value(row),
                 device: device.value(row),
                 stream: stream.value(row),
+                op: op.value(row),
                 name: op_names.ids[row],
                 kind: kinds.ids[row],
                 dims: dims.ids[row],
