@@ -33,6 +33,7 @@ mod devices;
 pub mod diff;
 mod error;
 mod header;
+mod in_order;
 mod metrics;
 mod mistake;
 mod module;

@@ -12,7 +12,6 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_expr::{Distribution, LexOrdering};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode,
@@ -23,6 +22,7 @@ use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, replace_children_if_necessary,
 };
 
+use crate::in_order::{MergeInOrder, merged};
 use crate::whole::whole;
 
 /// Rules that no view needs: for forms of SQL that views do not use, and rewrites that make little difference
@@ -90,6 +90,16 @@ pub(crate) fn with_sorted_joins(state: &SessionState) -> SessionState {
         .build()
 }
 
+/// `full` for what users ask of tables in memory: in one stream, so that the same query gives the same rows in the same
+/// order each time.
+pub(crate) fn in_order(full: &SessionState) -> SessionState {
+    let config = full.config().clone().with_target_partitions(1);
+    SessionStateBuilder::new_from_existing(full.clone())
+        .with_config(config)
+        .with_physical_optimizer_rule(Arc::new(MergeInOrder))
+        .build()
+}
+
 fn one_stream(
     state: &SessionState,
     is_in_memory: bool,
@@ -114,7 +124,7 @@ impl PhysicalOptimizerRule for OneStream {
         plan: Arc<dyn ExecutionPlan>,
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self.settle(plan)?.0)
+        Ok(merged(self.settle(plan)?.0))
     }
 
     fn name(&self) -> &'static str {
@@ -144,7 +154,7 @@ impl OneStream {
         });
         for (i, (wanted, order)) in wants.into_iter().zip(orders).enumerate() {
             if swaps || !matches!(wanted, Distribution::UnspecifiedDistribution) {
-                merge(&mut children[i]);
+                children[i] = merged(Arc::clone(&children[i]));
             }
             let Some(order) = order.map(|order| order.first().clone()) else { continue };
             if !children[i].equivalence_properties().ordering_satisfy_requirement(order.clone())? {
@@ -170,12 +180,6 @@ impl OneStream {
     /// What stands in for an operator that may have all of its rows at once.
     fn whole(&self, plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
         if self.is_in_memory { whole(plan) } else { plan }
-    }
-}
-
-fn merge(plan: &mut Arc<dyn ExecutionPlan>) {
-    if plan.output_partitioning().partition_count() > 1 {
-        *plan = Arc::new(CoalescePartitionsExec::new(Arc::clone(plan)));
     }
 }
 

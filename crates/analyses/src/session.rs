@@ -103,7 +103,10 @@ impl Session {
         let environment = environment(&tables, memory_bytes).map_err(Error::Query)?;
         let context =
             context(partitions, environment, Arc::clone(&schema) as _).map_err(Error::Query)?;
-        let views = Arc::new(planning::for_views(&context.state(), is_loaded));
+        let full = context.state();
+        let views = Arc::new(planning::for_views(&full, is_loaded));
+        let users = if is_loaded { planning::in_order(&full) } else { full };
+        let context = SessionContext::new_with_state(users);
         schema.set_state(&views);
         let views_at_once = if is_loaded { usize::MAX } else { 1 };
         Ok(Self { context, _views: views, schema, catalog, runtime, views_at_once, shares_views })
