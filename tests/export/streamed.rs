@@ -132,6 +132,37 @@ fn reports_are_the_same_from_traces_from_parquet_and_streamed() {
     });
 }
 
+/// Where it is known what is going to be asked, the tables that it needs are read, and no others.
+#[test]
+fn a_question_reads_what_it_needs() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = demo_run(folder.path());
+    let to = folder.path().join("export");
+    export(&run, &to).unwrap();
+    let for_question = |question: &str| {
+        let options = OpenOptions { question: Some(question.to_owned()), ..OpenOptions::default() };
+        Run::open_with(&to, &options, &NoProgress).unwrap()
+    };
+    let whole = in_memory(&to, &Selection::default()).unwrap();
+    catalog().modules().par_iter().for_each(|module| {
+        let asked = for_question(&module.name).analyze(&module.name).unwrap();
+        assert_eq!(
+            ordered(&asked),
+            ordered(&whole.analyze(&module.name).unwrap()),
+            "{}",
+            module.name
+        );
+    });
+    let query =
+        "SELECT count(*) FROM Kernels k JOIN cpu_ops o ON o.rank = k.rank AND o.event_id = k.op";
+    assert_eq!(
+        ordered(&for_question(query).sql(query).unwrap()),
+        ordered(&whole.sql(query).unwrap())
+    );
+    let unread = for_question("SELECT count(*) FROM kernels").sql("SELECT count(*) FROM cpu_ops");
+    assert_eq!(ordered(&unread.unwrap()), ["0"]);
+}
+
 #[test]
 fn every_view_answers_the_same_while_its_tables_are_read() {
     let folder = tempfile::tempdir().unwrap();

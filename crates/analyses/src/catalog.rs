@@ -1,6 +1,6 @@
 //! All modules, in an order in which each comes after what it needs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use rayon::prelude::*;
@@ -68,6 +68,25 @@ impl Catalog {
             name: view.to_owned(),
             similar: similar(view, self.by_name.keys().map(String::as_str)),
         })
+    }
+
+    /// The tables that a query may read: those that it names, and those that the views need which it names. Words are looked
+    /// at, not SQL, so a name in a text counts as well.
+    pub fn tables_read_by(&self, query: &str) -> BTreeSet<&'static str> {
+        let query = query.to_lowercase();
+        let mut names: Vec<&str> =
+            query.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        let (mut tables, mut views) = (BTreeSet::new(), BTreeSet::new());
+        while let Some(name) = names.pop() {
+            if let Some(table) = tables::find(name) {
+                tables.insert(table.name);
+            } else if let Some(view) = self.find(name)
+                && views.insert(name)
+            {
+                names.extend(view.needs.iter().map(String::as_str));
+            }
+        }
+        tables
     }
 
     /// All metrics, in order of their views.
@@ -189,6 +208,28 @@ mod tests {
         let catalog = Catalog::new(&sources).unwrap();
         let names: Vec<&str> = catalog.modules().iter().map(|m| m.name.as_str()).collect();
         assert_eq!(names, ["b_late", "a_early"]);
+    }
+
+    #[test]
+    fn a_query_reads_the_tables_of_all_that_its_views_need() {
+        let (a, b) = (module("\"b_late\", \"kernels\""), module("\"steps\""));
+        let sources = [
+            Source { path: "sql/a/early.sql", text: &a },
+            Source { path: "sql/b/late.sql", text: &b },
+        ];
+        let catalog = Catalog::new(&sources).unwrap();
+        for (query, tables) in [
+            ("SELECT 1", &[][..]),
+            ("SELECT count(*) FROM Ranks r", &["ranks"]),
+            ("SELECT * FROM \"a_early\", ranks", &["kernels", "ranks", "steps"]),
+            ("WITH x AS (SELECT * FROM b_late) SELECT 'memcpys' FROM x", &["memcpys", "steps"]),
+            ("SELECT * FROM my_kernels", &[]),
+        ] {
+            assert!(
+                catalog.tables_read_by(query).into_iter().eq(tables.iter().copied()),
+                "{query}"
+            );
+        }
     }
 
     #[test]

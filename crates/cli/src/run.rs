@@ -22,7 +22,17 @@ use crate::render::clean::clean;
 
 /// Opens the run at `path`.
 pub(crate) fn open(path: &Path, reading: &Reading, console: &mut Console) -> anyhow::Result<Run> {
-    let options = open_options(limit(reading), reading)?;
+    open_for(None, path, reading, console)
+}
+
+/// The same, for nothing but these queries or this view, if they are known.
+pub(crate) fn open_for(
+    question: Option<String>,
+    path: &Path,
+    reading: &Reading,
+    console: &mut Console,
+) -> anyhow::Result<Run> {
+    let options = OpenOptions { question, ..open_options(limit(reading), reading)? };
     let run = Run::open_with(path, &options, &Bar::new(console.err_is_terminal))?;
     tell_if_exported(&run, reading, console)?;
     Ok(run)
@@ -90,6 +100,7 @@ fn open_options(memory_bytes: Option<u64>, reading: &Reading) -> anyhow::Result<
         ingest: ingest_options(&reading.files),
         params: params(reading)?,
         selection: selection(&reading.part),
+        question: None,
         memory_bytes,
         cache: cache(&reading.cache),
     })

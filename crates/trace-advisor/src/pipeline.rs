@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use advisor::{EvidenceQuery, Report, RuleQuery, RuleSet};
-use analyses::{Params, Selection, Session, Tables};
+use analyses::{Params, Selection, Session, Tables, catalog};
 use arrow::array::AsArray;
 use ingest::{CacheEntry, Export, Location, NoProgress, Progress};
 use tempfile::TempDir;
@@ -23,6 +23,10 @@ pub struct OpenOptions {
     pub params: Params,
     /// Which part of the run is asked about.
     pub selection: Selection,
+    /// All that is going to be asked, if that is known: a query, or the name of a view. Of a run that is kept as tables (an
+    /// export, or one in the cache) only what it may read is read then, and the other tables have no rows. Has no effect on a
+    /// part of a run.
+    pub question: Option<String>,
     /// Bytes of memory that tables and queries may take, see [`Session::open`]; no limit by default. A run that may take
     /// more is computed a few ranks at a time, from an export; if it is not one, it is exported first, to the cache or a
     /// folder for temporary files that goes with the [`Run`].
@@ -324,7 +328,11 @@ impl Contents {
             analyses::fits(bytes, limit) || (bytes <= limit && !is_divisible())
         };
         if options.memory_bytes.is_none_or(fits) {
-            let mut dataset = export.read()?;
+            let question = options.question.as_ref().filter(|_| selection.is_everything());
+            let mut dataset = match question {
+                Some(text) => export.read_tables(&catalog().tables_read_by(text))?,
+                None => export.read()?,
+            };
             dataset.run.path = location.to_string();
             return Self::in_memory(dataset, selection);
         }

@@ -8,7 +8,7 @@ use trace_advisor::ingest::Location;
 use crate::args::Analyze;
 use crate::failure::helped;
 use crate::render::rows;
-use crate::run::{finish, open, print_warnings};
+use crate::run::{finish, open_for, print_warnings};
 use crate::suggest::nearest;
 use crate::{Console, Exit, output};
 
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Analyze, console: &mut Console) -> anyhow::Result<Exit>
         };
         return Err(helped(format!("there is no analysis `{name}`"), help));
     }
-    let run = open(path, &args.reading, console)?;
+    let run = open_for(Some(name.clone()), path, &args.reading, console)?;
     print_warnings(&run, console)?;
     let batches = run.analyze(&name)?;
     output::to(&args.rows.to, args.rows.format.reader(), console, |out, terminal| {

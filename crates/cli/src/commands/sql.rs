@@ -8,7 +8,7 @@ use crate::args::{Rows, Sql};
 use crate::commands::statements;
 use crate::failure::helped;
 use crate::render::rows;
-use crate::run::{finish, open, print_warnings};
+use crate::run::{finish, open_for, print_warnings};
 use crate::{Console, Exit, output};
 
 pub(crate) fn run(args: &Sql, console: &mut Console) -> anyhow::Result<Exit> {
@@ -31,7 +31,8 @@ pub(crate) fn run(args: &Sql, console: &mut Console) -> anyhow::Result<Exit> {
     if args.rows.to.output.is_some() && queries.len() > 1 {
         return Err(helped("several queries, but one file", "give one query with -o"));
     }
-    let run = open(&args.path, &args.reading, console)?;
+    let question = (!is_shell).then(|| queries.join("\n"));
+    let run = open_for(question, &args.path, &args.reading, console)?;
     print_warnings(&run, console)?;
     if is_shell {
         return shell(&run, &args.rows, console);

@@ -1,6 +1,6 @@
 //! Reading an export: all of it, or only what is asked for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -103,6 +103,14 @@ impl Export {
     /// If a partition is missing, or is not what was written.
     pub fn read(&self) -> Result<Dataset, Error> {
         self.read_some(|_| true)
+    }
+
+    /// Reads these tables, and what is known of the run as a whole; the other tables have no rows then.
+    ///
+    /// # Errors
+    /// As [`Export::read`].
+    pub fn read_tables(&self, tables: &BTreeSet<&str>) -> Result<Dataset, Error> {
+        self.read_some(|table| RUN_TABLES.contains(&table) || tables.contains(table))
     }
 
     /// Reads what is known of the run as a whole: `ranks` and `reading_warnings`; the other tables have no rows then.
