@@ -1,6 +1,7 @@
 //! What rules promise against what was measured: runs on an H100 with one thing wrong, and the same runs with it
-//! mended. The traces, the times without the profiler and the script that recorded them are in
-//! `tests/fixtures/h100`; `docs/measured-gains.md` is the table.
+//! mended (`tests/fixtures/h100`); and one program that follows the report from stage to stage (`tests/fixtures/gpt2`).
+//! The traces, the times without the profiler and the scripts that recorded them are there; `docs/measured-gains.md`
+//! has the tables.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
@@ -16,8 +17,6 @@ use trace_advisor::arrow::datatypes::{DataType, Int64Type};
 use trace_advisor::{Report, Run, default_rules};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/measured-gains.md");
-/// Generated between these lines.
-const MARKS: [&str; 2] = ["<!-- measured -->\n", "<!-- /measured -->\n"];
 
 #[derive(Deserialize)]
 struct Recorded {
@@ -38,11 +37,19 @@ struct Pair {
     mended_step_ns: i64,
 }
 
-impl Pair {
-    /// Part of a step's time that mending saves, in percent.
-    fn saved_pct(&self) -> f64 {
-        100.0 * (1.0 - self.mended_step_ns as f64 / self.slow_step_ns as f64)
-    }
+/// A program on its way.
+#[derive(Deserialize)]
+struct Stage {
+    run: String,
+    step_ns: i64,
+    /// The rule whose advice is followed next, and what is done.
+    code: Option<String>,
+    done: Option<String>,
+}
+
+/// Part of a step's time that is saved, in percent.
+fn saved_pct(before_ns: i64, after_ns: i64) -> f64 {
+    100.0 * (1.0 - after_ns as f64 / before_ns as f64)
 }
 
 /// What PyTorch's allocator says it held at most.
@@ -52,23 +59,29 @@ struct Held {
     reserved_bytes: i64,
 }
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/h100")
+fn fixture(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures").join(path)
 }
 
 fn recorded() -> Recorded {
-    serde_json::from_slice(&std::fs::read(folder().join("pairs.json")).unwrap()).unwrap()
+    serde_json::from_slice(&std::fs::read(fixture("h100/pairs.json")).unwrap()).unwrap()
+}
+
+fn stages() -> Vec<Stage> {
+    serde_json::from_slice(&std::fs::read(fixture("gpt2/stages.json")).unwrap()).unwrap()
 }
 
 fn open(name: &str) -> Run {
-    Run::open(folder().join(format!("{name}.json.gz"))).unwrap()
+    let at = |folder| fixture(&format!("{folder}/{name}.json.gz"));
+    let path = Some(at("h100")).filter(|path| path.exists()).unwrap_or_else(|| at("gpt2"));
+    Run::open(path).unwrap()
 }
 
 /// Reports of all runs, by name.
 fn reports() -> &'static BTreeMap<String, Report> {
     static REPORTS: OnceLock<BTreeMap<String, Report>> = OnceLock::new();
     REPORTS.get_or_init(|| {
-        let names = recorded().runs.into_keys();
+        let names = recorded().runs.into_keys().chain(stages().into_iter().map(|stage| stage.run));
         names.map(|name| (name.clone(), open(&name).check(&default_rules()).unwrap())).collect()
     })
 }
@@ -77,10 +90,9 @@ fn finding<'r>(run: &str, code: &str) -> Option<&'r Finding> {
     reports()[run].findings.iter().find(|finding| finding.code == code)
 }
 
-/// The finding of the first rule of a pair, and its gain in percent.
-fn promised(pair: &Pair) -> (&'static Finding, f64, f64) {
-    let found = finding(&pair.slow, &pair.codes[0]);
-    let found = found.unwrap_or_else(|| panic!("{}: no {}", pair.slow, pair.codes[0]));
+/// What a rule finds in a run, and its gain in percent.
+fn promised(run: &str, code: &str) -> (&'static Finding, f64, f64) {
+    let found = finding(run, code).unwrap_or_else(|| panic!("{run}: no {code}"));
     (found, found.gain.low_pct.unwrap(), found.gain.high_pct.unwrap())
 }
 
@@ -97,14 +109,32 @@ fn what_is_wrong_is_named() {
 /// may take other time with it (a faster type also moves fewer bytes); it is never off by more than this.
 #[test]
 fn mending_brings_what_was_promised() {
-    for pair in recorded().pairs {
-        let (found, low, high) = promised(&pair);
-        let saved = pair.saved_pct();
-        let what =
-            format!("{}: {} says {low} to {high} %, measured {saved:.1} %", pair.slow, found.code);
+    let keeps = |run: &str, code: &str, saved: f64| {
+        let (_, low, high) = promised(run, code);
+        let what = format!("{run}: {code} says {low} to {high} %, measured {saved:.1} %");
         assert!(saved >= low - 1.0, "{what}");
         assert!(saved <= 2.5 * high + 1.0, "{what}");
+    };
+    for pair in recorded().pairs {
+        let saved = saved_pct(pair.slow_step_ns, pair.mended_step_ns);
+        keeps(&pair.slow, &pair.codes[0], saved);
     }
+    for two in stages().windows(2) {
+        let saved = saved_pct(two[0].step_ns, two[1].step_ns);
+        keeps(&two[0].run, two[0].code.as_deref().unwrap(), saved);
+    }
+}
+
+/// What the first report says that a step could take is what it takes once its advice was followed, but for what a
+/// compiler adds.
+#[test]
+fn the_first_report_knows_how_far_it_goes() {
+    let stages = stages();
+    let headline = &reports()[&stages[0].run].headline;
+    let predicted = headline.predicted_step_ms.as_ref().unwrap();
+    let reached = &stages[stages.len() - 2];
+    let reached_ms = reached.step_ns as f64 / 1e6;
+    assert!((0.8..1.2).contains(&(predicted.low / reached_ms)), "{predicted:?}, {reached_ms} ms");
 }
 
 /// A rule that still fires on the mended run asks for less there.
@@ -154,7 +184,7 @@ fn peaks_are_those_of_the_allocator() {
 #[test]
 fn the_snapshot_adds_up_to_what_the_allocator_says() {
     let said = recorded().snapshot;
-    let run = Run::open(folder().join("snapshot.pickle.gz")).unwrap();
+    let run = Run::open(fixture("h100/snapshot.pickle.gz")).unwrap();
     let query = "SELECT sum(segment_count), sum(reserved_bytes), sum(allocated_bytes) FROM snapshot_fragmentation";
     let of = |key: &str| said[key];
     assert_eq!(
@@ -180,7 +210,7 @@ fn table() -> String {
         recorded.device, recorded.torch
     );
     for pair in &recorded.pairs {
-        let (found, low, high) = promised(pair);
+        let (found, low, high) = promised(&pair.slow, &pair.codes[0]);
         writeln!(
             text,
             "| {} | {} | {:.2} ms | {:.2} ms | {:.1} % | {} {} | {low:.1} to {high:.1} % |",
@@ -188,7 +218,7 @@ fn table() -> String {
             pair.mended,
             pair.slow_step_ns as f64 / 1e6,
             pair.mended_step_ns as f64 / 1e6,
-            pair.saved_pct(),
+            saved_pct(pair.slow_step_ns, pair.mended_step_ns),
             found.code,
             found.name
         )
@@ -197,14 +227,43 @@ fn table() -> String {
     text
 }
 
-/// `UPDATE=1` rewrites the table.
+/// From stage to stage, with what each report says: how long a step could take, and what the advice followed next brings.
+fn journey() -> String {
+    let mut text =
+        "| a step takes | it could take | done next | saves | rule | says |\n".to_owned();
+    text.push_str("|--:|--:|---|--:|---|--:|\n");
+    let stages = stages();
+    for (place, stage) in stages.iter().enumerate() {
+        let could = reports()[&stage.run].headline.predicted_step_ms.as_ref().unwrap();
+        write!(text, "| {:.1} ms | {:.1} ms |", stage.step_ns as f64 / 1e6, could.low).unwrap();
+        match stage.code.as_deref().zip(stage.done.as_deref()).zip(stages.get(place + 1)) {
+            Some(((code, done), after)) => {
+                let (found, low, high) = promised(&stage.run, code);
+                let saved = saved_pct(stage.step_ns, after.step_ns);
+                let rule = format!("{code} {}", found.name);
+                writeln!(text, " {done} | {saved:.1} % | {rule} | {low:.1} to {high:.1} % |")
+            }
+            None => writeln!(text, " | | | |"),
+        }
+        .unwrap();
+    }
+    text
+}
+
+/// `page` with this text between the marks of that name.
+fn with(page: &str, name: &str, text: &str) -> String {
+    let marks = [format!("<!-- {name} -->\n"), format!("<!-- /{name} -->\n")];
+    let (before, rest) = page.split_once(&marks[0]).unwrap();
+    let (_, after) = rest.split_once(&marks[1]).unwrap();
+    format!("{before}{}{text}{}{after}", marks[0], marks[1])
+}
+
+/// `UPDATE=1` rewrites the tables.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "UPDATE=1 is the one switch of generated files")]
-fn the_table_is_fresh() {
+fn the_tables_are_fresh() {
     let page = std::fs::read_to_string(DOCUMENT).unwrap();
-    let (before, rest) = page.split_once(MARKS[0]).unwrap();
-    let (_, after) = rest.split_once(MARKS[1]).unwrap();
-    let fresh = format!("{before}{}{}{}{after}", MARKS[0], table(), MARKS[1]);
+    let fresh = with(&with(&page, "measured", &table()), "journey", &journey());
     if std::env::var("UPDATE").is_ok_and(|v| v == "1") {
         std::fs::write(DOCUMENT, fresh).unwrap();
         return;
