@@ -103,7 +103,8 @@ fn launches_that_return_after_their_kernel_are_blocked() {
         .kernel(0, "computation", 100, 100, Some((50, 150)))
         .kernel(0, "computation", 300, 100, Some((250, 149)))
         .kernel(0, "computation", 500, 100, None);
-    assert_eq!(rows(&run.open(), "idle_syncs", &["blocked_ratio", "wait_count"]), ["0.5 0"]);
+    let columns = ["known_count", "blocked_ratio", "wait_count"];
+    assert_eq!(rows(&run.open(), "idle_syncs", &columns), ["2 0.5 0"]);
 }
 
 /// Autograd launches on a thread of its own: while that does nothing, the loop's thread tells.

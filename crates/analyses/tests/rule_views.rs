@@ -377,19 +377,27 @@ fn habits_show_in_names() {
 fn anomaly_mode_searches_gradients_for_nan() {
     let mut run = Run::default();
     run.rank(0).step(0, 0, 0, 1_000, true);
-    run.op(0, "autograd::engine::evaluate_function: MmBackward0", 100, 300);
+    run.op_on(0, 1, "autograd::engine::evaluate_function: MmBackward0", 100, 300);
     let engine = run.last_op();
-    run.op(0, "MmBackward0", 110, 100).called_by(engine);
+    run.op_on(0, 1, "MmBackward0", 110, 100).called_by(engine);
     let node = run.last_op();
     for (name, ts_ns, dur_ns) in
-        [("aten::isnan", 220, 20), ("aten::_is_any_true", 250, 30), ("aten::item", 290, 100)]
+        [("aten::isnan", 220, 20), ("aten::_is_any_true", 242, 5), ("aten::item", 248, 110)]
     {
-        run.op(0, name, ts_ns, dur_ns).called_by(engine);
+        run.op_on(0, 1, name, ts_ns, dur_ns).called_by(engine);
     }
-    // A formula of a gradient, and a program, may ask for NaN on their own account.
-    run.op(0, "aten::isnan", 120, 20).called_by(node).op(0, "aten::isnan", 600, 20);
+    // A formula of a gradient, a program, and a hook that reads no answer may ask for NaN on their own account.
+    run.op_on(0, 1, "aten::isnan", 120, 20).called_by(node).op_on(0, 1, "aten::isnan", 600, 20);
+    run.op_on(0, 1, "autograd::engine::evaluate_function: AddBackward0", 700, 50);
+    let other = run.last_op();
+    run.op_on(0, 1, "aten::isnan", 710, 20).called_by(other);
+    // The gradient, its search, and what comes once the answer was read: the device idles from 280 on.
+    run.kernel(0, "computation", 0, 200, Some((-20, 2)));
+    run.kernel(0, "computation", 240, 40, Some((230, 5)));
+    run.kernel(0, "computation", 500, 500, Some((450, 5)));
+    run.call(0, "cudaStreamSynchronize", 250, 100);
     let columns = ["debug_count", "debug_ns", "debug_ratio"];
-    assert_eq!(rows(&run.open(), "run_habits", &columns), ["1 150 0.15"]);
+    assert_eq!(rows(&run.open(), "run_habits", &columns), ["1 260 0.26"]);
 }
 
 /// As PyTorch calls them: under autocast a convolution calls itself, cuDNN adds the bias by an operator of its own, and a

@@ -247,8 +247,8 @@ fn kernels_from_before_the_recording_are_not_unlinked() {
         .kernel(0, "computation", 30, 30, Some((10, 1)))
         .kernel(0, "computation", 70, 40, None)
         .kernel_on(0, "computation", (0, 9), 0, 10, None, None, "other");
-    let columns = ["early_ratio", "unlinked_ratio"];
-    assert_eq!(rows(&run.open(), "trace_quality", &columns), ["0.2 0.5"]);
+    let columns = ["early_ratio", "unlinked_ratio", "no_launch_ratio"];
+    assert_eq!(rows(&run.open(), "trace_quality", &columns), ["0.2 0.5 0.7"]);
 }
 
 #[test]

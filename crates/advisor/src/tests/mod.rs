@@ -68,7 +68,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         Scope::Device,
         "rank device window_ns idle_ratio step_count read_count *reads_per_step read_ns read_ratio read_op_name \
          read_source copy_count copy_ns copy_ratio copy_source call_count call_ns call_ratio call_source scaler_ns \
-         wait_count launch_count *waits_per_launch blocked_ratio d2h_count *d2h_per_step",
+         wait_count launch_count *waits_per_launch known_count blocked_ratio host_idle_ratio d2h_count *d2h_per_step",
     ),
     (
         "idle_lines",
@@ -369,7 +369,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "trace_quality",
         Scope::Rank,
-        "rank step_count device_count kernel_count early_ratio unlinked_ratio graph_launch_count has_shapes has_stacks \
+        "rank step_count device_count kernel_count early_ratio unlinked_ratio no_launch_ratio graph_launch_count has_shapes has_stacks \
          has_memory",
     ),
 ];

@@ -90,6 +90,7 @@ pub(super) fn tables() -> Vec<MetricTable> {
             ("step_count", Value::Int(steps)),
             ("kernel_count", Value::Int(4000)),
             ("unlinked_ratio", Value::Float(0.08)),
+            ("no_launch_ratio", Value::Float(0.08)),
             ("graph_launch_count", Value::Int(0)),
         ]
     };

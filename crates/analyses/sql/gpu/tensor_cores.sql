@@ -87,11 +87,12 @@ rates AS (
 better AS (
     SELECT
         c.rank, c.op,
-        max(greatest(c.flops / (r.low_tflops * 1000.0), (c.read_bytes + c.written_bytes) * 0.5 / r.gb_per_s)) AS low_ns,
-        max(greatest(c.flops / (r.tf32_tflops * 1000.0), (c.read_bytes + c.written_bytes) / r.gb_per_s)) AS tf32_ns
+        -- `greatest` passes over what is absent.
+        max(CASE WHEN r.low_tflops IS NOT NULL THEN greatest(c.flops / (r.low_tflops * 1000.0), (c.read_bytes + c.written_bytes) * 0.5 / r.gb_per_s) END) AS low_ns,
+        max(CASE WHEN r.tf32_tflops IS NOT NULL THEN greatest(c.flops / (r.tf32_tflops * 1000.0), (c.read_bytes + c.written_bytes) / r.gb_per_s) END) AS tf32_ns
     FROM roofline_calls c
     JOIN rates r ON r.rank = c.rank AND r.device = c.device
-    WHERE c.dtype = 'fp32' AND r.low_tflops IS NOT NULL
+    WHERE c.dtype = 'fp32'
     GROUP BY c.rank, c.op
 ),
 gains AS (

@@ -6,7 +6,7 @@
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"
---! window_ns = { doc = "from the start of the first complete step to the end of the last", unit = "ns", metric = "device" }
+--! window_ns = { doc = "from the start of the first complete step to the end of the last, see device_windows", unit = "ns", metric = "device" }
 --! kernel_busy_ns = { doc = "a kernel runs", unit = "ns", metric = "device" }
 --! kernel_busy_ratio = { doc = "share of the window in which a kernel runs", unit = "ratio", metric = "device" }
 --! busy_ns = { doc = "a kernel, copy or fill runs", unit = "ns", metric = "device" }

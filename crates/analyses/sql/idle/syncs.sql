@@ -1,5 +1,5 @@
 --! row = "one device of one rank: the idle time that waits for it cost, by what waits"
---! needs = ["idle_gaps", "idle_waits", "device_windows", "host_waits", "memcpys", "device_work"]
+--! needs = ["idle_gaps", "idle_waits", "device_windows", "host_waits", "memcpys", "device_work", "gpu_idle_causes"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
@@ -26,7 +26,9 @@
 --! wait_count = { doc = "calls of the rank that wait for the device", unit = "count", metric = "device" }
 --! launch_count = { doc = "kernels, copies and fills launched on the device", unit = "count", metric = "device" }
 --! waits_per_launch = { doc = "one over the other", unit = "number", metric = "device" }
---! blocked_ratio = { doc = "of the kernels whose launching call is known, those whose call returned only when they had ended (CUDA_LAUNCH_BLOCKING=1)", unit = "ratio", metric = "device" }
+--! known_count = { doc = "kernels whose launching call is known and launches nothing else (no replayed graph)", unit = "count", metric = "device" }
+--! blocked_ratio = { doc = "of these, those whose call returned only when they had ended (CUDA_LAUNCH_BLOCKING=1)", unit = "ratio", metric = "device" }
+--! host_idle_ratio = { doc = "share of the window in which the device is idle because the host launches, runs Python or waits, see gpu_idle_causes", unit = "ratio", metric = "device" }
 --! d2h_count = { doc = "copies from the device to the host in the window", unit = "count", metric = "device" }
 --! d2h_per_step = { doc = "these, for each step; over the whole recording where there are none", unit = "number", metric = "device" }
 WITH sums AS (
@@ -69,8 +71,8 @@ waits AS (
 work AS (
     SELECT
         k.rank, k.device, count(*) AS launch_count,
-        sum(CASE WHEN k.category = 'kernel' AND k.launch_end_ns IS NOT NULL THEN 1 ELSE 0 END) AS known_count,
-        sum(CASE WHEN k.category = 'kernel' AND k.launch_end_ns >= k.end_ns THEN 1 ELSE 0 END) AS blocked_count
+        sum(CASE WHEN k.category = 'kernel' AND k.launch_name NOT LIKE '%GraphLaunch%' THEN 1 ELSE 0 END) AS known_count,
+        sum(CASE WHEN k.category = 'kernel' AND k.launch_name NOT LIKE '%GraphLaunch%' AND k.launch_end_ns >= k.end_ns THEN 1 ELSE 0 END) AS blocked_count
     FROM device_work k
     JOIN device_windows w ON w.rank = k.rank AND w.device = k.device
     WHERE k.ts_ns < w.end_ns AND k.end_ns > w.start_ns
@@ -104,7 +106,9 @@ SELECT
     coalesce(h.wait_count, 0) AS wait_count,
     k.launch_count,
     CAST(coalesce(h.wait_count, 0) AS DOUBLE) / nullif(k.launch_count, 0) AS waits_per_launch,
+    k.known_count,
     CAST(k.blocked_count AS DOUBLE) / nullif(k.known_count, 0) AS blocked_ratio,
+    g.host_ratio + g.sync_ratio AS host_idle_ratio,
     coalesce(c.d2h_count, 0) AS d2h_count,
     CAST(coalesce(c.d2h_count, 0) AS DOUBLE) / greatest(w.step_count, 1) AS d2h_per_step
 FROM device_windows w
@@ -113,4 +117,5 @@ LEFT JOIN sums s ON s.rank = w.rank AND s.device = w.device
 LEFT JOIN tops t ON t.rank = w.rank AND t.device = w.device
 LEFT JOIN idle i ON i.rank = w.rank AND i.device = w.device
 LEFT JOIN waits h ON h.rank = w.rank
+LEFT JOIN gpu_idle_causes g ON g.rank = w.rank AND g.device = w.device
 LEFT JOIN copies c ON c.rank = w.rank AND c.device = w.device

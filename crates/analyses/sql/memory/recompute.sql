@@ -4,7 +4,7 @@
 --! when_empty = "the trace holds no kernels: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"
---! has_host = "operators were recorded with the numbers that autograd gives them (ProfilerActivity.CPU)"
+--! has_host = "operators were recorded (ProfilerActivity.CPU)"
 --! kernel_ns = { doc = "durations of computing kernels in the window, added up", unit = "ns", metric = "rank" }
 --! recompute_ns = { doc = "of these, launched where checkpointing runs a forward pass again: in recompute_fn, in CheckpointFunctionBackward before its own backward pass begins, or in layers that autograd numbers inside a backward node", unit = "ns", metric = "rank" }
 --! recompute_count = { doc = "such kernels", unit = "count", metric = "rank" }
@@ -77,7 +77,7 @@ peaks AS (
     SELECT rank, max(reserved_ratio) AS reserved_ratio FROM memory_peak GROUP BY rank
 ),
 hosts AS (
-    SELECT DISTINCT rank FROM cpu_ops WHERE sequence IS NOT NULL
+    SELECT DISTINCT rank FROM cpu_ops
 )
 SELECT
     t.rank,

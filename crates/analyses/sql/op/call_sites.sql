@@ -47,25 +47,25 @@ busiest AS (
 -- Some convolutions add their bias by an operator of their own, inside: that is not the next layer.
 layer_calls AS (
     SELECT
-        rank, event_id, thread, ts_ns, name,
+        rank, event_id, thread, ts_ns, dur_ns, name,
         regexp_like(CAST(input_dims AS VARCHAR), '^\[\[[^\]]*\], \[[^\]]*\], \[\d+\]') AS has_bias,
-        max(ts_ns + dur_ns) OVER (PARTITION BY rank, thread ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS until_ns
+        max(ts_ns + dur_ns) OVER (PARTITION BY rank, thread ORDER BY ts_ns, dur_ns DESC, event_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS until_ns
     FROM cpu_ops
-    WHERE name IN ('aten::conv1d', 'aten::conv2d', 'aten::conv3d', 'aten::batch_norm', 'aten::relu', 'aten::relu_', 'aten::linear', 'aten::max_pool2d',
+    WHERE name IN ('aten::conv1d', 'aten::conv2d', 'aten::conv3d', 'aten::conv_transpose1d', 'aten::conv_transpose2d', 'aten::conv_transpose3d', 'aten::batch_norm', 'aten::relu', 'aten::relu_', 'aten::linear', 'aten::max_pool2d',
         'aten::group_norm', 'aten::layer_norm', 'aten::silu', 'aten::silu_', 'aten::gelu', 'aten::leaky_relu', 'aten::leaky_relu_', 'aten::cat', 'aten::dropout', 'aten::sigmoid', 'aten::add', 'aten::add_')
         -- In training, batch norm first counts its batch, in a tensor without dimensions.
         AND NOT (name = 'aten::add_' AND coalesce(input_dims, '') LIKE '[[]%')
 ),
 layers AS (
-    SELECT rank, name, has_bias, lead(name) OVER (PARTITION BY rank, thread ORDER BY ts_ns) AS next_name
+    SELECT rank, name, has_bias, lead(name) OVER (PARTITION BY rank, thread ORDER BY ts_ns, dur_ns DESC, event_id) AS next_name
     FROM layer_calls
     WHERE coalesce(ts_ns >= until_ns, true)
 ),
 biased AS (
     SELECT
         rank,
-        sum(CASE WHEN name LIKE 'aten::conv_d' AND has_bias AND next_name = 'aten::batch_norm' THEN 1 ELSE 0 END) AS biased_count,
-        sum(CASE WHEN name LIKE 'aten::conv_d' AND has_bias THEN 1 ELSE 0 END) AS bias_count
+        sum(CASE WHEN name LIKE 'aten::conv%' AND has_bias AND next_name = 'aten::batch_norm' THEN 1 ELSE 0 END) AS biased_count,
+        sum(CASE WHEN name LIKE 'aten::conv%' AND has_bias THEN 1 ELSE 0 END) AS bias_count
     FROM layers
     GROUP BY rank
 ),

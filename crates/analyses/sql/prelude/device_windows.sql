@@ -5,7 +5,7 @@
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"
---! start_ns = { doc = "start of the first complete step", unit = "ns" }
+--! start_ns = { doc = "start of the first complete step, or where the device has done what was launched before it", unit = "ns" }
 --! end_ns = { doc = "end of the last complete step, the device work it launched included", unit = "ns" }
 --! window_ns = { doc = "from start to end", unit = "ns" }
 --! step_count = { doc = "complete steps in the window; 0 where the whole recording stands for one", unit = "count" }

@@ -1,5 +1,5 @@
 --! row = "one rank: habits of the program that cost time without computing anything"
---! needs = ["ranks", "cpu_ops", "annotations", "python_frames", "device_steps", "device_gaps", "device_windows"]
+--! needs = ["ranks", "cpu_ops", "annotations", "python_frames", "device_steps", "device_gaps", "device_windows", "kernels"]
 --! order = ["rank"]
 --! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"
 --! [columns]
@@ -13,9 +13,9 @@
 --! print_count = { doc = "calls of print; absent without stacks", unit = "count", metric = "rank" }
 --! print_ns = { doc = "their time; absent without stacks", unit = "ns", metric = "rank" }
 --! print_ratio = { doc = "share of steps_ns; absent without stacks", unit = "ratio", metric = "rank" }
---! debug_count = { doc = "gradients that autograd searches for NaN (anomaly mode): aten::isnan directly inside a function of its engine", unit = "count", metric = "rank" }
---! debug_ns = { doc = "time of these searches on the host, the read of the answer included, which waits for the device", unit = "ns", metric = "rank" }
---! debug_ratio = { doc = "share of steps_ns", unit = "ratio", metric = "rank" }
+--! debug_count = { doc = "functions of autograd's engine that search gradients for NaN and read the answer (anomaly mode)", unit = "count", metric = "rank" }
+--! debug_ns = { doc = "kernels that these searches launch, and idle from where the device drained under their reads to its next start", unit = "ns", metric = "rank" }
+--! debug_ratio = { doc = "over the analysed window of the device; without a device 0", unit = "ratio", metric = "rank" }
 --! clip_count = { doc = "calls of clip_grad_norm_; absent without stacks", unit = "count", metric = "rank" }
 --! clip_ns = { doc = "their time on the host; absent without stacks", unit = "ns", metric = "rank" }
 --! clip_ratio = { doc = "share of steps_ns; absent without stacks", unit = "ratio", metric = "rank" }
@@ -96,20 +96,63 @@ searches AS (
     WHERE s.name LIKE '%reducer::search\_unused\_parameters%' AND s.ts_ns >= w.start_ns AND s.ts_ns < w.end_ns
     GROUP BY s.rank
 ),
+-- A hook of the program may ask for NaN in the same place, but does not read the answer.
 engine_calls AS (
-    SELECT o.rank, o.parent, o.name, o.dur_ns
+    SELECT o.rank, o.thread, o.parent, min(o.ts_ns) AS start_ns, max(o.ts_ns + o.dur_ns) AS end_ns
     FROM cpu_ops o
     JOIN windows w ON w.rank = o.rank
     WHERE o.name IN ('aten::isnan', 'aten::_is_any_true', 'aten::any', 'aten::item', 'aten::is_nonzero')
         AND o.parent IS NOT NULL AND o.ts_ns >= w.start_ns AND o.ts_ns < w.end_ns
+    GROUP BY o.rank, o.thread, o.parent
+    HAVING bool_or(o.name = 'aten::isnan') AND bool_or(o.name IN ('aten::item', 'aten::is_nonzero'))
 ),
-nan_searches AS (
-    SELECT c.rank, sum(CASE WHEN c.name = 'aten::isnan' THEN 1 ELSE 0 END) AS debug_count, sum(c.dur_ns) AS debug_ns
+searching AS (
+    SELECT c.rank, c.thread, c.start_ns, c.end_ns
     FROM engine_calls c
     JOIN cpu_ops p ON p.rank = c.rank AND p.event_id = c.parent
     WHERE p.name LIKE 'autograd::engine::evaluate\_function%'
-    GROUP BY c.rank
-    HAVING sum(CASE WHEN c.name = 'aten::isnan' THEN 1 ELSE 0 END) > 0
+),
+searching_ranks AS (
+    SELECT rank, count(*) AS debug_count FROM searching GROUP BY rank
+),
+search_points AS (
+    SELECT rank, thread, start_ns AS ts_ns, 0 AS turn, 1 AS delta, 0 AS lost_ns FROM searching
+    UNION ALL
+    SELECT rank, thread, end_ns, 2, -1, 0 FROM searching
+    UNION ALL
+    SELECT k.rank, k.launch_thread, k.launch_ts_ns, 1, 0, k.dur_ns
+    FROM kernels k
+    JOIN searching_ranks s ON s.rank = k.rank
+    WHERE k.launch_ts_ns IS NOT NULL
+),
+search_open AS (
+    SELECT
+        rank, lost_ns,
+        sum(delta) OVER (PARTITION BY rank, thread ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS searching
+    FROM search_points
+),
+search_kernels AS (
+    SELECT rank, sum(CASE WHEN searching > 0 THEN lost_ns ELSE 0 END) AS kernel_ns FROM search_open GROUP BY rank
+),
+search_waits AS (
+    SELECT rank, sum(CASE WHEN reading > 0 THEN sync_ns ELSE 0 END) AS idle_ns
+    FROM (
+        SELECT rank, sync_ns, sum(delta) OVER (PARTITION BY rank ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS reading
+        FROM (
+            SELECT rank, start_ns AS ts_ns, 0 AS turn, 1 AS delta, 0 AS sync_ns FROM searching
+            UNION ALL
+            SELECT rank, end_ns, 2, -1, 0 FROM searching
+            UNION ALL
+            SELECT rank, ts_ns, 1, 0, sync_ns FROM device_gaps WHERE sync_ns > 0
+        )
+    )
+    GROUP BY rank
+),
+nan_searches AS (
+    SELECT s.rank, s.debug_count, coalesce(k.kernel_ns, 0) + coalesce(w.idle_ns, 0) AS debug_ns
+    FROM searching_ranks s
+    LEFT JOIN search_kernels k ON k.rank = s.rank
+    LEFT JOIN search_waits w ON w.rank = s.rank
 ),
 checks AS (
     SELECT
@@ -160,7 +203,7 @@ SELECT
     CASE WHEN t.rank IS NOT NULL THEN CAST(coalesce(f.print_ns, 0) AS DOUBLE) / nullif(w.steps_ns, 0) END AS print_ratio,
     coalesce(n.debug_count, 0) AS debug_count,
     coalesce(n.debug_ns, 0) AS debug_ns,
-    CAST(coalesce(n.debug_ns, 0) AS DOUBLE) / nullif(w.steps_ns, 0) AS debug_ratio,
+    coalesce(CAST(n.debug_ns AS DOUBLE) / nullif(d.window_ns, 0), 0) AS debug_ratio,
     CASE WHEN t.rank IS NOT NULL THEN coalesce(f.clip_count, 0) END AS clip_count,
     CASE WHEN t.rank IS NOT NULL THEN coalesce(f.clip_ns, 0) END AS clip_ns,
     CASE WHEN t.rank IS NOT NULL THEN CAST(coalesce(f.clip_ns, 0) AS DOUBLE) / nullif(w.steps_ns, 0) END AS clip_ratio,

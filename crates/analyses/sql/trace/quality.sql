@@ -9,6 +9,7 @@
 --! kernel_count = { doc = "kernels recorded", unit = "count", metric = "rank" }
 --! early_ratio = { doc = "share of kernel time launched before the recording began: ahead of the first kernel of its stream whose launching call the trace holds", unit = "ratio", metric = "rank" }
 --! unlinked_ratio = { doc = "share of kernel time, beyond early_ratio, whose launching call the trace does not hold", unit = "ratio", metric = "rank" }
+--! no_launch_ratio = { doc = "both together", unit = "ratio", metric = "rank" }
 --! graph_launch_count = { doc = "launches of a captured graph", unit = "count", metric = "rank" }
 --! has_shapes = "operators carry input shapes (record_shapes)"
 --! has_stacks = "Python frames or call stacks are present (with_stack)"
@@ -38,6 +39,7 @@ SELECT
     coalesce(w.kernel_count, 0) AS kernel_count,
     CAST(w.early_ns AS DOUBLE) / nullif(w.kernel_ns, 0) AS early_ratio,
     CAST(w.unlinked_ns AS DOUBLE) / nullif(w.kernel_ns, 0) AS unlinked_ratio,
+    CAST(w.early_ns + w.unlinked_ns AS DOUBLE) / nullif(w.kernel_ns, 0) AS no_launch_ratio,
     g.graph_launch_count,
     r.has_shapes,
     r.has_stacks,
