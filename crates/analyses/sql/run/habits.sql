@@ -134,26 +134,6 @@ search_open AS (
 search_kernels AS (
     SELECT rank, sum(CASE WHEN searching > 0 THEN lost_ns ELSE 0 END) AS kernel_ns FROM search_open GROUP BY rank
 ),
-search_waits AS (
-    SELECT rank, sum(CASE WHEN reading > 0 THEN sync_ns ELSE 0 END) AS idle_ns
-    FROM (
-        SELECT rank, sync_ns, sum(delta) OVER (PARTITION BY rank ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS reading
-        FROM (
-            SELECT rank, start_ns AS ts_ns, 0 AS turn, 1 AS delta, 0 AS sync_ns FROM searching
-            UNION ALL
-            SELECT rank, end_ns, 2, -1, 0 FROM searching
-            UNION ALL
-            SELECT rank, ts_ns, 1, 0, sync_ns FROM device_gaps WHERE sync_ns > 0
-        )
-    )
-    GROUP BY rank
-),
-nan_searches AS (
-    SELECT s.rank, s.debug_count, coalesce(k.kernel_ns, 0) + coalesce(w.idle_ns, 0) AS debug_ns
-    FROM searching_ranks s
-    LEFT JOIN search_kernels k ON k.rank = s.rank
-    LEFT JOIN search_waits w ON w.rank = s.rank
-),
 checks AS (
     SELECT
         rank, thread, name, ts_ns, ts_ns + dur_ns AS end_ns,
@@ -164,19 +144,36 @@ checks AS (
 reads AS (
     SELECT rank, ts_ns, end_ns FROM checks WHERE name = 'aten::item' AND before_name = 'aten::_amp_foreach_non_finite_check_and_unscale_'
 ),
+asked AS (
+    SELECT rank, ts_ns, end_ns, 1 AS scaler, 0 AS search FROM reads
+    UNION ALL
+    SELECT rank, start_ns, end_ns, 0, 1 FROM searching
+),
 points AS (
-    SELECT rank, ts_ns, 0 AS turn, 1 AS delta, 0 AS sync_ns FROM reads
+    SELECT rank, ts_ns, 0 AS turn, scaler, search, 0 AS sync_ns FROM asked
     UNION ALL
-    SELECT rank, end_ns, 2, -1, 0 FROM reads
+    SELECT rank, end_ns, 2, -scaler, -search, 0 FROM asked
     UNION ALL
-    SELECT rank, ts_ns, 1, 0, sync_ns FROM device_gaps WHERE sync_ns > 0
+    SELECT rank, ts_ns, 1, 0, 0, sync_ns FROM device_gaps WHERE sync_ns > 0
 ),
 open AS (
-    SELECT rank, sync_ns, sum(delta) OVER (PARTITION BY rank ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS reading
+    SELECT rank, sync_ns, sum(scaler) OVER w AS scalers, sum(search) OVER w AS searches
     FROM points
+    WINDOW w AS (PARTITION BY rank ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
 ),
 bubbles AS (
-    SELECT rank, sum(CASE WHEN reading > 0 THEN sync_ns ELSE 0 END) AS scaler_bubble_ns FROM open GROUP BY rank
+    SELECT
+        rank,
+        sum(CASE WHEN scalers > 0 THEN sync_ns ELSE 0 END) AS scaler_bubble_ns,
+        sum(CASE WHEN searches > 0 THEN sync_ns ELSE 0 END) AS search_bubble_ns
+    FROM open
+    GROUP BY rank
+),
+nan_searches AS (
+    SELECT s.rank, s.debug_count, coalesce(k.kernel_ns, 0) + coalesce(b.search_bubble_ns, 0) AS debug_ns
+    FROM searching_ranks s
+    LEFT JOIN search_kernels k ON k.rank = s.rank
+    LEFT JOIN bubbles b ON b.rank = s.rank
 ),
 scalers AS (
     SELECT rank, count(*) AS scaler_count FROM checks WHERE name <> 'aten::item' GROUP BY rank
