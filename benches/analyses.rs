@@ -80,7 +80,7 @@ fn bench(criterion: &mut Criterion) {
 fn print_planned(run: &support::DemoRun) {
     let alone = support::seconds(|| read(run));
     for view in IN_SQL {
-        let text = trace_advisor::analyses::catalog().unfolded(view).expect("a view");
+        let text = trace_advisor::analyses::catalog().inlined_sql(view).expect("a view");
         let asked =
             || Run::open(run.path()).expect("a whole trace").sql(&text).expect("a query").len();
         let [view_s, query_s] = [support::seconds(|| rows(run, view)), support::seconds(asked)]

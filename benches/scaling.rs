@@ -17,8 +17,9 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use advisor_cli::demo::{Bottleneck, Options};
-use analyses::{Params, Session, catalog};
+use analyses::catalog;
+use cli::demo::{Bottleneck, Options};
+use query::{Params, Session};
 use trace_advisor::{RuleSet, Run, default_rules};
 use trace_model::TableSet;
 
@@ -72,7 +73,7 @@ enum Work<'a> {
 
 impl Work<'_> {
     fn all<'a>(rules: &'a RuleSet, wanted: &[String]) -> BTreeMap<&'a str, Work<'a>> {
-        let views = catalog().modules().iter().map(|m| (m.name.as_str(), Work::View(&m.name)));
+        let views = catalog().views().iter().map(|m| (m.name.as_str(), Work::View(&m.name)));
         let whole = [
             ("(reading)", Work::Read),
             ("(check)", Work::Check(rules)),
@@ -96,7 +97,10 @@ impl Work<'_> {
 
     /// Seconds without reading; the best of a few.
     fn seconds_of_views(&self, tables: &TableSet) -> f64 {
-        let session = || Session::new(tables.clone(), Params::default()).expect("a session");
+        let session = || {
+            Session::new(analyses::catalog(), tables.clone(), &Params::default())
+                .expect("a session")
+        };
         match self {
             Self::Read => 0.0,
             Self::Check(rules) | Self::OfRules(rules) => {

@@ -3,7 +3,7 @@
 
 mod support;
 
-use advisor_cli::demo::{Bottleneck, Options, write_run};
+use cli::demo::{Bottleneck, Options, write_run};
 use serde_json::Value;
 use support::Place;
 

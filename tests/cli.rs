@@ -6,7 +6,7 @@ mod support;
 use std::io::{Read as _, Write as _};
 use std::process::Stdio;
 
-use advisor_cli::demo::{Options, Run};
+use cli::demo::{Options, Run};
 use flate2::read::GzDecoder;
 use serde_json::Value;
 use support::Place;

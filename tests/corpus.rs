@@ -18,7 +18,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use advisor_cli::rates::runs_below;
+use cli::rates::runs_below;
 use rayon::prelude::*;
 use support::{corpus, runs};
 use trace_advisor::analyses::catalog;
@@ -105,7 +105,7 @@ fn every_analysis_answers_on_every_trace() {
         .par_iter()
         .filter_map(|path| Some((path, Run::open(path).ok()?)))
         .flat_map_iter(|(path, run)| {
-            catalog().modules().iter().filter_map(move |module| {
+            catalog().views().iter().filter_map(move |module| {
                 let name = &module.name;
                 let rows = run.analyze(name);
                 let rows = rows.unwrap_or_else(|e| panic!("{name} on {}: {e}", path.display()));

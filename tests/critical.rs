@@ -8,8 +8,8 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use advisor_cli::demo::{Bottleneck, Options, write_run};
-use analyses::{Params, Session};
+use cli::demo::{Bottleneck, Options, write_run};
+use query::{Params, Session};
 use support::{corpus, numbers, runs};
 use trace_advisor::arrow::array::AsArray;
 use trace_advisor::arrow::compute::cast;
@@ -17,7 +17,7 @@ use trace_advisor::arrow::datatypes::{DataType, Float64Type};
 
 fn open(run: &Path, params: Params) -> Option<Session> {
     let dataset = ingest::read_run(run, &ingest::Options::default(), &ingest::NoProgress).ok()?;
-    Some(Session::new(dataset.tables, params).unwrap())
+    Some(Session::new(analyses::catalog(), dataset.tables, &params).unwrap())
 }
 
 fn session(run: &Path) -> Session {

@@ -1,7 +1,7 @@
 //! Runs with a known cause: the first finding must name it, and nothing else may come first.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use advisor_cli::demo::{Bottleneck, Options, write_run};
+use cli::demo::{Bottleneck, Options, write_run};
 use trace_advisor::advisor::Severity;
 use trace_advisor::{Report, Run, default_rules};
 

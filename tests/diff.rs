@@ -8,13 +8,13 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use advisor_cli::demo::{Bottleneck, Options, write_run};
 use arrow::array::AsArray;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
+use cli::demo::{Bottleneck, Options, write_run};
 use serde_json::{Value as Json, json};
 use support::Place;
-use trace_advisor::analyses::diff::{
+use trace_advisor::compare::{
     Change, Diff, DiffOptions, Group, Level, Matched, Measure, Outcome, Row, SideOptions, Unit,
 };
 use trace_advisor::{Run, default_rules, diff, judge};

@@ -13,7 +13,7 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 use serde_json::Value as Json;
 use support::corpus;
-use trace_advisor::analyses::diff::{DeviceType, DiffOptions, SideOptions};
+use trace_advisor::compare::{DeviceType, DiffOptions, SideOptions};
 use trace_advisor::{Run, compare_traces};
 
 /// `(golden, device type, steps, short names)`.

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
-use analyses::{Params, Session};
 use ingest::{NoProgress, Options, read_run};
+use query::{Params, Session};
 use serde_json::Value as Json;
 use support::{corpus, goldens, numbers};
 use trace_model::{MetricTable, TableSet, Value};
@@ -148,7 +148,8 @@ fn every_trace_has_a_critical_path() {
         let dataset =
             read_run(&corpus.join("traces").join(&trace), &Options::default(), &NoProgress)
                 .unwrap_or_else(|e| panic!("{trace}: {e}"));
-        let session = Session::new(dataset.tables, Params::default()).unwrap();
+        let session =
+            Session::new(analyses::catalog(), dataset.tables, &Params::default()).unwrap();
         let summary = view(&session, "hta_critical_path");
         assert!(!summary.rows.is_empty(), "{trace}");
         for row in 0..summary.rows.len() {
@@ -162,7 +163,7 @@ fn critical_path(tables: &TableSet, golden: &Golden, expected: &Json, found: &mu
     let mut params = Params::default();
     params.set("hta_annotation", expected["annotation"].as_str().unwrap().to_owned());
     params.set("hta_instance", expected["instance"].as_i64().unwrap_or(-1));
-    let session = Session::new(tables.clone(), params).unwrap();
+    let session = Session::new(analyses::catalog(), tables.clone(), &params).unwrap();
     let summary = view(&session, "hta_critical_path");
     let Some(row) = row_of(&summary, golden.rank) else {
         found.lines.push("only HTA has a path".to_owned());
@@ -223,7 +224,7 @@ const CALL_DEPTHS: &str = "call_graph_depths";
 
 /// HTA's sums are over host calls and the kernels attached to them.
 fn call_kernels(tables: &TableSet, golden: &Golden, expected: &Json, found: &mut Differences) {
-    let session = Session::new(tables.clone(), Params::default()).unwrap();
+    let session = Session::new(analyses::catalog(), tables.clone(), &Params::default()).unwrap();
     let query = format!(
         "SELECT sum(kernel_count), CAST(sum(kernel_dur_ns) AS DOUBLE)
          FROM (
@@ -240,7 +241,7 @@ fn call_kernels(tables: &TableSet, golden: &Golden, expected: &Json, found: &mut
 
 /// How many calls, and kernels attached to calls, lie how deep. HTA attaches none on stream 0.
 fn call_depths(tables: &TableSet, golden: &Golden, expected: &Json, found: &mut Differences) {
-    let session = Session::new(tables.clone(), Params::default()).unwrap();
+    let session = Session::new(analyses::catalog(), tables.clone(), &Params::default()).unwrap();
     let query = format!(
         "SELECT depth, height FROM op_calls WHERE rank = {rank}
          UNION ALL
@@ -276,7 +277,7 @@ fn sequences(
         };
         let mut params = Params::default();
         params.set("operator", operator.clone()).set("min_pattern_len", least).set("top_k", 0);
-        let session = Session::new(tables.clone(), params).unwrap();
+        let session = Session::new(analyses::catalog(), tables.clone(), &params).unwrap();
         let sequences = view(&session, "op_kernel_sequences");
         let mut ours = BTreeMap::new();
         for row in 0..sequences.rows.len() {

@@ -11,7 +11,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use advisor_cli::demo::{Bottleneck, Options, render_rank, write_run};
+use cli::demo::{Bottleneck, Options, render_rank, write_run};
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 use support::corpus;

@@ -6,7 +6,7 @@ mod support;
 
 use std::path::Path;
 
-use advisor_cli::demo::{Bottleneck, Options, write_run};
+use cli::demo::{Bottleneck, Options, write_run};
 use support::corpus;
 use trace_advisor::advisor::{Finding, Severity};
 use trace_advisor::arrow::array::AsArray;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use advisor_cli::demo;
+use cli::demo;
 
 /// A run in a folder of its own, removed at the end.
 pub(crate) struct DemoRun {

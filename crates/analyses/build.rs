@@ -1,5 +1,5 @@
-//! Embeds `sql/**/*.sql` and the headers `src/native/**/*.toml`, sorted by path: a new SQL file is a new
-//! view, without any other edit.
+//! Embeds the views, `src/<topic>/*.sql` and the headers `src/<topic>/*.toml`, sorted by path: a new SQL file is a new
+//! view without any other edit.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,9 @@ fn main() -> io::Result<()> {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or_else(missing)?);
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or_else(missing)?).join("sources.rs");
     let mut files = Vec::new();
-    for (folder, extension) in [("sql", "sql"), ("src/native", "toml")] {
-        println!("cargo::rerun-if-changed={folder}");
-        collect(&root.join(folder), extension, &mut files)?;
+    println!("cargo::rerun-if-changed=src");
+    for extension in ["sql", "toml"] {
+        collect(&root.join("src"), extension, &mut files)?;
     }
     files.sort();
     let mut code = String::from("&[\n");
@@ -20,7 +20,7 @@ fn main() -> io::Result<()> {
         let path = relative.to_string_lossy().replace('\\', "/");
         // The folder is named when the crate is compiled: clones that share a target folder share this file.
         let file = format!("concat!(env!(\"CARGO_MANIFEST_DIR\"), {:?})", format!("/{path}"));
-        let _ = writeln!(code, "    Source {{ path: {path:?}, text: include_str!({file}) }},");
+        let _ = writeln!(code, "    ViewSource {{ path: {path:?}, text: include_str!({file}) }},");
     }
     code.push_str("]\n");
     fs::write(out, code)

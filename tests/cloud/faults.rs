@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use advisor_cli::demo::{Options, render_rank};
+use cli::demo::{Options, render_rank};
 
 use crate::support::Place;
 use crate::web::{Given, Web};

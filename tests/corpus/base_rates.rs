@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use advisor_cli::demo::{Bottleneck, Options, write_run};
-use advisor_cli::rates::{COSTS, Healthy, Survey, markdown};
+use cli::demo::{Bottleneck, Options, write_run};
+use cli::rates::{COSTS, Healthy, Survey, markdown};
 use trace_advisor::{Report, Run, default_rules};
 
 use super::reports;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use advisor_cli::demo::{Bottleneck, Options, write_run};
+use cli::demo::{Bottleneck, Options, write_run};
 use rayon::prelude::*;
 use trace_advisor::{Report, Run, default_rules};
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use advisor_cli::demo::{Bottleneck, Options, write_run};
+use cli::demo::{Bottleneck, Options, write_run};
 use trace_advisor::advisor::{Confidence, Finding};
 use trace_advisor::arrow::array::AsArray;
 use trace_advisor::arrow::compute::cast;

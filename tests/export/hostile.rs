@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use advisor_cli::demo;
+use cli::demo;
 use tempfile::TempDir;
 use trace_advisor::ingest::Export;
 use trace_advisor::trace_model::TableSource;

@@ -5,14 +5,15 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use advisor_cli::demo::{self, Bottleneck};
+use cli::demo::{self, Bottleneck};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use rayon::prelude::*;
-use trace_advisor::analyses::{Params, Selection, catalog, fits_by_rank};
+use trace_advisor::analyses::catalog;
 use trace_advisor::arrow::util::display::{ArrayFormatter, FormatOptions};
 use trace_advisor::ingest::{self, NoProgress};
+use trace_advisor::query::{Params, Selection, fits_rank_by_rank};
 use trace_advisor::trace_model::tables::TABLES;
 use trace_advisor::trace_model::{RecordBatch, TableSource};
 use trace_advisor::{OpenOptions, Run, default_rules};
@@ -144,7 +145,7 @@ fn a_question_reads_what_it_needs() {
         Run::open_with(&to, &options, &NoProgress).unwrap()
     };
     let whole = in_memory(&to, &Selection::default()).unwrap();
-    catalog().modules().par_iter().for_each(|module| {
+    catalog().views().par_iter().for_each(|module| {
         let asked = for_question(&module.name).analyze(&module.name).unwrap();
         assert_eq!(
             ordered(&asked),
@@ -185,7 +186,7 @@ fn every_view_answers_the_same_while_its_tables_are_read() {
         let to = scratch.path().join("export");
         export(run, &to).unwrap();
         let by_rank = limited(&to, &whole, one_rank_bytes(&to)).unwrap();
-        catalog().modules().par_iter().for_each(|module| {
+        catalog().views().par_iter().for_each(|module| {
             let name = &module.name;
             // All rows, and by which values they are in order: among equals, any may come first.
             let answer = |run: &Run| {
@@ -268,8 +269,9 @@ fn what_some_ranks_lack_is_missed_only_if_all_do() {
         assert_eq!(ask(Some(limit), annotation, instance).unwrap(), answer, "{annotation}");
     }
     assert_eq!(ask(Some(limit), "nowhere", -1), ask(None, "nowhere", -1));
-    let told = ask(Some(limit), "#Own.", 1000).unwrap_err();
-    assert!(told.contains("on no rank do more than 1000 annotations contain `#Own.`"), "{told}");
+    let message = ask(Some(limit), "#Own.", 1000).unwrap_err();
+    assert!(message.contains("critical_instance is 1000, but `#Own.` occurs"), "{message}");
+    assert_eq!(Err(message), ask(None, "#Own.", 1000));
     let run = limited(&to, &Selection::default(), limit).unwrap();
     // Asked in the middle of queries, a view is still computed rank by rank.
     let query = "SELECT count(*) FROM op_device_time";

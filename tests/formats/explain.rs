@@ -147,13 +147,13 @@ fn a_view_is_the_query_that_is_printed() {
     // Those that rules judge: all of them take a minute to plan.
     let rules = trace_advisor::default_rules();
     let judged: Vec<_> = rules.views().into_iter().filter_map(|view| catalog.find(view)).collect();
-    for module in judged.into_iter().filter(|m| !m.is_native()) {
-        let query = catalog.unfolded(&module.name).unwrap();
+    for module in judged.into_iter().filter(|m| !m.rust.is_some()) {
+        let query = catalog.inlined_sql(&module.name).unwrap();
         let rows = run.sql(&query).unwrap_or_else(|e| panic!("{}: {e}\n{query}", module.name));
         assert_eq!(sorted(&rows), sorted(&run.analyze(&module.name).unwrap()), "{}", module.name);
     }
     let printed = said(&place, &["tables", "gpu_utilization", "--sql"]);
-    assert_eq!(printed, catalog.unfolded("gpu_utilization").unwrap());
+    assert_eq!(printed, catalog.inlined_sql("gpu_utilization").unwrap());
     for wrong in ["kernels", "gpu_utilisation"] {
         assert_eq!(place.run(&["tables", wrong, "--sql"]).status.code(), Some(2), "{wrong}");
     }

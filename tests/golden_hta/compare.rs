@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use analyses::{Params, Session};
+use query::{Params, Session};
 use serde_json::Value as Json;
 use trace_model::{MetricTable, TableSet, Value};
 
@@ -53,7 +53,8 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn new(tables: TableSet) -> Self {
-        let session = Session::new(tables.clone(), Params::default()).unwrap();
+        let session =
+            Session::new(analyses::catalog(), tables.clone(), &Params::default()).unwrap();
         Self { tables, session }
     }
 
@@ -64,9 +65,10 @@ impl Run {
     pub(crate) fn view_with(&self, params: &[(&str, f64)], view: &str) -> MetricTable {
         let mut given = Params::default();
         for &(name, value) in params {
-            given.set_text(name, &value.to_string()).unwrap();
+            let value = analyses::catalog().parse_param(name, &value.to_string());
+            given.set(name.as_str(), value.unwrap());
         }
-        table(&Session::new(self.tables.clone(), given).unwrap(), view)
+        table(&Session::new(analyses::catalog(), self.tables.clone(), &given).unwrap(), view)
     }
 }
 

@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use analyses::Session;
-use analyses::datafusion::arrow::array::{Array, AsArray};
-use analyses::datafusion::arrow::compute::cast;
-use analyses::datafusion::arrow::datatypes::{DataType, Float64Type};
+use query::Session;
 use serde_json::Value as Json;
+use trace_advisor::arrow::array::{Array, AsArray};
+use trace_advisor::arrow::compute::cast;
+use trace_advisor::arrow::datatypes::{DataType, Float64Type};
 
 use super::{Differences, RELATIVE, SLACK_US, find, session};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use analyses::{Params, Session};
+use query::{Params, Session};
 use serde_json::Value as Json;
 use trace_model::Value;
 
@@ -92,7 +92,7 @@ fn both(run: &Run) -> Option<Both> {
             ranks.insert(worker.name.split('|').next()?.to_owned(), i64::from(source.rank));
         }
     }
-    let session = Session::new(dataset.tables, Params::default()).unwrap();
+    let session = Session::new(analyses::catalog(), dataset.tables, &Params::default()).unwrap();
     Some(Both { session, theirs, ranks })
 }
 

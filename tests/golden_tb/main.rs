@@ -19,7 +19,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use analyses::{Params, Range, Selection, Session};
+use query::{Params, Range, Selection, Session};
 use serde_json::Value as Json;
 use support::corpus;
 
@@ -115,7 +115,7 @@ impl Worker {
             let everything = Range { first: i64::MIN, last: i64::MAX };
             let selection = Selection { between: Some(everything), ..Selection::default() };
             let tables = selection.apply(&dataset.tables).unwrap();
-            Session::new(tables, Params::default()).unwrap()
+            Session::new(analyses::catalog(), tables, &Params::default()).unwrap()
         })
     }
 }
@@ -152,7 +152,7 @@ fn session(path: &Path) -> Session {
     let dataset = ingest::read_run(path, &ingest::Options::default(), &ingest::NoProgress).unwrap();
     let mut params = Params::default();
     params.set("include_last_step", true);
-    Session::new(dataset.tables, params).unwrap()
+    Session::new(analyses::catalog(), dataset.tables, &params).unwrap()
 }
 
 #[test]

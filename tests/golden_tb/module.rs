@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use analyses::datafusion::arrow::array::{Array, AsArray};
-use analyses::datafusion::arrow::compute::cast;
-use analyses::datafusion::arrow::datatypes::{DataType, Float64Type};
 use serde_json::Value as Json;
+use trace_advisor::arrow::array::{Array, AsArray};
+use trace_advisor::arrow::compute::cast;
+use trace_advisor::arrow::datatypes::{DataType, Float64Type};
 
 use super::support::numbers;
 use super::{Area, Compare, Differences, RELATIVE, SLACK_US, Worker};

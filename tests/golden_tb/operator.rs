@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use analyses::Session;
-use analyses::datafusion::arrow::array::{Array, ArrayRef, AsArray};
-use analyses::datafusion::arrow::compute::cast;
-use analyses::datafusion::arrow::datatypes::{DataType, Int64Type};
+use query::Session;
 use serde_json::Value as Json;
+use trace_advisor::arrow::array::{Array, ArrayRef, AsArray};
+use trace_advisor::arrow::compute::cast;
+use trace_advisor::arrow::datatypes::{DataType, Int64Type};
 
 use super::{Area, Compare, Differences, RELATIVE, SLACK_US, Worker};
 

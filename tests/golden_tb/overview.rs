@@ -1,6 +1,6 @@
 //! Overview: steps extended to their device work, GPU utilization, SM efficiency and occupancy.
 
-use analyses::Session;
+use query::Session;
 use trace_model::Value;
 
 use super::{Area, Compare, Differences, RELATIVE, SLACK_US, Worker};
@@ -285,9 +285,9 @@ fn buckets(worker: &Worker, found: &mut Differences) {
             continue;
         }
         let length_us = at(1) - at(0);
-        let mut params = analyses::Params::default();
+        let mut params = query::Params::default();
         params.set("utilization_bucket_us", length_us / 100.0);
-        let session = Session::new(tables.clone(), params).unwrap();
+        let session = Session::new(analyses::catalog(), tables.clone(), &params).unwrap();
         let start_us = start_us(&session);
         let read = |name| column(&session, "gpu_utilization_series", name);
         let (devices, starts) = (read("device"), read("ts_ns"));

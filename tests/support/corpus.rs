@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use analyses::Session;
-use analyses::datafusion::arrow::array::{Array, ArrayRef, AsArray};
-use analyses::datafusion::arrow::compute::cast;
-use analyses::datafusion::arrow::datatypes::{DataType, Float64Type};
+use query::Session;
+use trace_advisor::arrow::array::{Array, ArrayRef, AsArray};
+use trace_advisor::arrow::compute::cast;
+use trace_advisor::arrow::datatypes::{DataType, Float64Type};
 
 /// The corpus of real traces and reference numbers, or `None` with the reason printed.
 ///

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-use advisor_cli::demo::{Bottleneck, Options, write_run};
+use cli::demo::{Bottleneck, Options, write_run};
 use tempfile::TempDir;
 
 /// A folder to run the program in.

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::error::similar;
+use query::similar;
 
 /// The table that is shipped.
 pub const DEVICES: &str = include_str!("../devices.toml");
@@ -17,7 +17,7 @@ pub const DTYPES: [&str; 7] = ["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "i
 
 /// A mistake in a table of devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeviceMistake {
+pub struct DeviceTableError {
     /// Bytes of the text that it is about.
     pub span: Range<usize>,
     /// Line of their start, from 1.
@@ -32,7 +32,7 @@ pub struct DeviceMistake {
 ///
 /// # Errors
 /// Every mistake in it, in order.
-pub fn check_devices(text: &str) -> Result<(), Vec<DeviceMistake>> {
+pub fn check_devices(text: &str) -> Result<(), Vec<DeviceTableError>> {
     parse(text).map(drop)
 }
 
@@ -62,7 +62,7 @@ static SHIPPED: LazyLock<Vec<Peaks>> = LazyLock::new(|| parse(DEVICES).unwrap_or
 
 impl Devices {
     /// The shipped table behind the given one, which may be empty.
-    pub(crate) fn with(own: &str) -> Result<Self, Vec<DeviceMistake>> {
+    pub(crate) fn with(own: &str) -> Result<Self, Vec<DeviceTableError>> {
         let mut all = parse(own)?;
         all.extend(SHIPPED.iter().cloned());
         Ok(Self(all))
@@ -127,7 +127,7 @@ struct Achievable {
     memory: Option<f64>,
 }
 
-fn parse(text: &str) -> Result<Vec<Peaks>, Vec<DeviceMistake>> {
+fn parse(text: &str) -> Result<Vec<Peaks>, Vec<DeviceTableError>> {
     let file: File = toml::from_str(text).map_err(|error| {
         let help =
             "the head of the shipped table explains the fields: `advisor tables --device-table`";
@@ -212,10 +212,15 @@ fn is_positive(value: f64) -> bool {
     value.is_finite() && value > 0.0
 }
 
-fn mistake(text: &str, span: Range<usize>, message: &str, help: Option<String>) -> DeviceMistake {
+fn mistake(
+    text: &str,
+    span: Range<usize>,
+    message: &str,
+    help: Option<String>,
+) -> DeviceTableError {
     let before = text.get(..span.start).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
-    DeviceMistake { span, line, message: message.to_owned(), help }
+    DeviceTableError { span, line, message: message.to_owned(), help }
 }
 
 #[cfg(test)]

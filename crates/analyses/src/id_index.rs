@@ -1,17 +1,17 @@
-//! Places by number: where an event or a correlation stands. Profilers number from somewhere on with few holes, so that
+//! IdIndex by number: where an event or a correlation stands. Profilers number from somewhere on with few holes, so that
 //! looking one up is an index; a map from number to place outgrows the caches of the processor.
 
-use datafusion::arrow::array::Int64Array;
-use datafusion::error::Result;
+use arrow::array::Int64Array;
+use query::rust_view::Result;
 use rustc_hash::FxHashMap;
 use trace_model::RecordBatch;
 
-use crate::columns::ints;
-use crate::native::columns::of_each_rank;
+use query::columns::ints;
+use query::columns::rows_by_rank;
 
 /// A place for each of some numbers.
 #[derive(Debug)]
-pub(crate) enum Places {
+pub(crate) enum IdIndex {
     /// By what numbers are more than the first.
     Near { first: i64, places: Vec<u32> },
     /// Of numbers that are far apart.
@@ -23,7 +23,7 @@ const NONE: u32 = u32::MAX;
 /// Numbers that spread over so many times their count are far apart.
 const SPREAD: u64 = 64;
 
-impl Places {
+impl IdIndex {
     /// Of numbers in any order; the last place counts where a number comes again.
     pub(crate) fn of(numbered: impl Iterator<Item = (i64, u32)> + Clone) -> Self {
         let (mut first, mut last, mut count) = (i64::MAX, i64::MIN, 0_u64);
@@ -60,17 +60,17 @@ impl Places {
 
 /// Rows of a batch by rank and event.
 #[derive(Debug)]
-pub(crate) struct EventRows(FxHashMap<i64, Places>);
+pub(crate) struct EventIndex(FxHashMap<i64, IdIndex>);
 
-impl EventRows {
+impl EventIndex {
     /// Of a batch with columns `rank` and `event_id`.
     pub(crate) fn of(batch: &RecordBatch) -> Result<Self> {
         Ok(Self::new(&ints(batch, "rank")?, &ints(batch, "event_id")?))
     }
 
     fn new(ranks: &Int64Array, events: &Int64Array) -> Self {
-        let of_rank = of_each_rank(ranks, |row| (events.value(row), row as u32));
-        let places = |(rank, rows): (i64, Vec<_>)| (rank, Places::of(rows.into_iter()));
+        let of_rank = rows_by_rank(ranks, |row| (events.value(row), row as u32));
+        let places = |(rank, rows): (i64, Vec<_>)| (rank, IdIndex::of(rows.into_iter()));
         Self(of_rank.into_iter().map(places).collect())
     }
 
@@ -101,7 +101,7 @@ mod tests {
         ];
         for numbers in some {
             let map: FxHashMap<i64, u32> = pairs(numbers).into_iter().collect();
-            let places = Places::of(pairs(numbers).into_iter());
+            let places = IdIndex::of(pairs(numbers).into_iter());
             let around =
                 numbers.iter().flat_map(|&n| [n.saturating_sub(1), n, n.saturating_add(1)]);
             for number in around.chain([i64::MIN, -1, 0, 1, i64::MAX]) {
@@ -117,17 +117,17 @@ mod tests {
     #[test]
     fn numbers_with_few_holes_are_near_and_others_take_no_more_room_than_a_map() {
         assert!(matches!(
-            Places::of_each([50_000_000, 50_000_010].into_iter()),
-            Places::Near { .. }
+            IdIndex::of_each([50_000_000, 50_000_010].into_iter()),
+            IdIndex::Near { .. }
         ));
-        assert!(matches!(Places::of_each([0, 128].into_iter()), Places::Far(_)));
+        assert!(matches!(IdIndex::of_each([0, 128].into_iter()), IdIndex::Far(_)));
     }
 
     #[test]
     fn rows_are_found_by_rank_and_event() {
         let ranks = Int64Array::from(vec![0, 0, 1, 1, 1]);
         let events = Int64Array::from(vec![7, 0, 7, i64::MAX, -1]);
-        let rows = EventRows::new(&ranks, &events);
+        let rows = EventIndex::new(&ranks, &events);
         let found = [(0, 7), (0, 0), (1, 7), (1, i64::MAX), (1, -1)];
         assert_eq!(found.map(|(rank, event)| rows.get(rank, event)), [0, 1, 2, 3, 4].map(Some));
         assert_eq!([(0, 1), (0, -1), (2, 7)].map(|(rank, event)| rows.get(rank, event)), [None; 3]);

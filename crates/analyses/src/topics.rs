@@ -1,7 +1,7 @@
 //! The table of contents: what question each view answers, in the order in which one asks.
 
-use crate::catalog::Catalog;
-use crate::module::Module;
+use query::Catalog;
+use query::ViewDef;
 
 /// A chapter of the table of contents.
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +58,7 @@ pub const TOPICS: &[Topic] = &[
     },
     Topic {
         title: "Modules and ranges",
-        formerly: Some("Module, Lightning"),
+        formerly: Some("ViewDef, Lightning"),
         prefixes: &["module_", "lightning_", "annotation_"],
     },
     Topic {
@@ -75,23 +75,23 @@ pub const TOPICS: &[Topic] = &[
 
 impl Topic {
     /// Its views, by name.
-    pub fn modules<'a>(&self, catalog: &'a Catalog) -> Vec<&'a Module> {
-        let mut modules: Vec<_> = catalog
-            .modules()
+    pub fn views<'a>(&self, catalog: &'a Catalog) -> Vec<&'a ViewDef> {
+        let mut views: Vec<_> = catalog
+            .views()
             .iter()
-            .filter(|module| Self::of(module).is_some_and(|topic| topic.title == self.title))
+            .filter(|view| Self::of(view).is_some_and(|topic| topic.title == self.title))
             .collect();
-        modules.sort_by(|a, b| a.name.cmp(&b.name));
-        modules
+        views.sort_by(|a, b| a.name.cmp(&b.name));
+        views
     }
 
     /// The chapter of a view; none for the views that others are made of.
-    pub fn of(module: &Module) -> Option<&'static Self> {
-        if module.area() == "prelude" {
+    pub fn of(view: &ViewDef) -> Option<&'static Self> {
+        if view.topic() == "base" {
             return None;
         }
         let length = |topic: &Self| {
-            let fits = topic.prefixes.iter().filter(|prefix| module.name.starts_with(**prefix));
+            let fits = topic.prefixes.iter().filter(|prefix| view.name.starts_with(**prefix));
             fits.map(|prefix| prefix.len()).max()
         };
         let best = TOPICS.iter().max_by_key(|topic| length(topic))?;
@@ -102,13 +102,13 @@ impl Topic {
 #[cfg(test)]
 mod tests {
     use super::{TOPICS, Topic};
-    use crate::catalog::catalog;
+    use crate::catalog;
 
     #[test]
     fn every_view_is_in_the_table_of_contents() {
-        for module in catalog().modules() {
-            let topic = Topic::of(module).map(|topic| topic.title);
-            assert_eq!(topic.is_none(), module.area() == "prelude", "{}", module.name);
+        for view in catalog().views() {
+            let topic = Topic::of(view).map(|topic| topic.title);
+            assert_eq!(topic.is_none(), view.topic() == "base", "{}", view.name);
         }
     }
 
@@ -116,7 +116,7 @@ mod tests {
     fn every_beginning_is_that_of_a_view() {
         for prefix in TOPICS.iter().flat_map(|topic| topic.prefixes) {
             let fits = |name: &str| name.starts_with(prefix);
-            assert!(catalog().modules().iter().any(|m| fits(&m.name)), "{prefix}");
+            assert!(catalog().views().iter().any(|m| fits(&m.name)), "{prefix}");
         }
     }
 }

@@ -4,18 +4,17 @@ mod support;
 
 use std::collections::BTreeSet;
 
-use analyses::datafusion::arrow::array::RecordBatch;
-use analyses::datafusion::prelude::SessionContext;
-use analyses::{Module, Params, Session, catalog};
+use analyses::catalog;
+use query::{Params, Session, ViewDef};
 use support::Run;
 use support::trainers::{Series, sampled};
-use trace_model::TableSet;
+use trace_model::{RecordBatch, TableSet};
 
 fn column_names(batches: &[RecordBatch]) -> Vec<String> {
     batches[0].schema().fields().iter().map(|f| f.name().clone()).collect()
 }
 
-fn header_names(module: &Module) -> Vec<String> {
+fn header_names(module: &ViewDef) -> Vec<String> {
     module.columns.iter().map(|c| c.name.clone()).collect()
 }
 
@@ -130,9 +129,9 @@ fn small_run() -> Run {
 
 #[test]
 fn header_columns_are_the_columns_of_the_view() {
-    let empty = Session::new(TableSet::default(), Params::default()).unwrap();
+    let empty = Session::new(analyses::catalog(), TableSet::default(), &Params::default()).unwrap();
     let small = small_run().open();
-    for module in catalog().modules() {
+    for module in catalog().views() {
         for (what, session) in [("no rows", &empty), ("a few rows", &small)] {
             let batches = session.analyze(&module.name).unwrap_or_else(|e| panic!("{what}: {e}"));
             assert_eq!(column_names(&batches), header_names(module), "{} on {what}", module.path);
@@ -148,9 +147,9 @@ fn header_columns_are_the_columns_of_the_view() {
 #[test]
 fn views_become_metric_tables() {
     let session = small_run().open();
-    let names: Vec<&str> = catalog().modules().iter().map(|m| m.name.as_str()).collect();
+    let names: Vec<&str> = catalog().views().iter().map(|m| m.name.as_str()).collect();
     let tables = session.metric_tables(&names).unwrap();
-    for (table, module) in tables.iter().zip(catalog().modules()) {
+    for (table, module) in tables.iter().zip(catalog().views()) {
         assert_eq!(table.view, module.name);
         assert!(table.rows.iter().all(|row| row.len() == module.columns.len()), "{}", module.name);
     }
@@ -159,7 +158,7 @@ fn views_become_metric_tables() {
 #[test]
 fn metric_rows_are_identified_by_the_keys_of_their_scope() {
     let session = small_run().open();
-    for module in catalog().modules() {
+    for module in catalog().views() {
         let Some(scope) = module.columns.iter().find_map(|c| c.metric) else { continue };
         assert!(
             module.columns.iter().filter_map(|c| c.metric).all(|s| s == scope),
@@ -180,15 +179,8 @@ fn metric_rows_are_identified_by_the_keys_of_their_scope() {
 
 #[test]
 fn needs_are_what_the_query_reads() {
-    let state = SessionContext::new().state();
-    let dialect = state.config().options().sql_parser.dialect;
-    for module in catalog().modules() {
-        let mut read: BTreeSet<String> = BTreeSet::new();
-        for query in module.queries() {
-            let statement = state.sql_to_statement(query, &dialect).unwrap();
-            let references = state.resolve_table_references(&statement).unwrap();
-            read.extend(references.into_iter().map(|reference| reference.table().to_owned()));
-        }
+    for module in catalog().views() {
+        let read = module.relations_read().unwrap();
         let needs: BTreeSet<String> = module.needs.iter().cloned().collect();
         assert_eq!(needs, read, "{}", module.path);
     }
@@ -197,9 +189,9 @@ fn needs_are_what_the_query_reads() {
 /// A row meets each equal one of the other side: with a row a step there, work grows with the square of the run.
 #[test]
 fn what_a_query_looks_up_it_names_once() {
-    let lists = |module: &'static Module| module.text.match_indices(" IN (SELECT ");
+    let lists = |module: &'static ViewDef| module.text.match_indices(" IN (SELECT ");
     let all: Vec<(&str, &str)> = catalog()
-        .modules()
+        .views()
         .iter()
         .flat_map(|m| lists(m).map(|(at, _)| (m.path.as_str(), &m.text[at..])))
         .collect();
@@ -211,7 +203,7 @@ fn what_a_query_looks_up_it_names_once() {
 
 #[test]
 fn params_are_what_the_query_mentions() {
-    for module in catalog().modules().iter().filter(|m| !m.is_native()) {
+    for module in catalog().views().iter().filter(|m| !m.rust.is_some()) {
         let mentioned: BTreeSet<&str> = module
             .text
             .lines()

@@ -2,7 +2,7 @@
 
 mod support;
 
-use analyses::Params;
+use query::Params;
 use support::{Run, rows};
 
 /// Rank 0: compute 0..100 and 50..120 on two streams, comm 100..160, copy 200..220.

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 mod support;
 
-use analyses::Params;
+use query::Params;
 use support::{Run, rows};
 
 const DURATIONS: [&str; 7] =
@@ -10,7 +10,7 @@ const DURATIONS: [&str; 7] =
 
 fn with(name: &str, value: f64) -> Params {
     let mut params = Params::default();
-    params.set_text(name, &value.to_string()).unwrap();
+    params.set(name, analyses::catalog().parse_param(name, &value.to_string()).unwrap());
     params
 }
 

@@ -2,8 +2,8 @@
 
 mod support;
 
-use analyses::Params;
 use proptest::prelude::*;
+use query::Params;
 use support::{Run, table};
 use trace_model::{MetricTable, Value};
 

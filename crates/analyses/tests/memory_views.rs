@@ -5,7 +5,7 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use analyses::{Params, Session};
+use query::{Params, Session};
 use support::{Run, rows, table};
 use trace_model::Value;
 use trace_model::column::NULL_I64;

@@ -3,7 +3,7 @@
 
 mod support;
 
-use analyses::Params;
+use query::Params;
 use support::{Run, rows};
 
 /// A device that computes 1 TFLOP/s in 16 bit and moves 100 GB/s, of which 50 % and all can be had.

@@ -3,7 +3,7 @@
 
 mod support;
 
-use analyses::{Params, Range, Ranges, Selection, SelectionError, Session};
+use query::{Params, Range, Ranges, Selection, SelectionError, Session};
 use support::Run;
 use trace_model::{RunInfo, TableSet};
 
@@ -23,11 +23,11 @@ fn run() -> TableSet {
 }
 
 fn count(selection: &Selection, query: &str) -> i64 {
-    use analyses::datafusion::arrow::array::AsArray;
-    use analyses::datafusion::arrow::datatypes::Int64Type;
+    use arrow::array::AsArray;
+    use arrow::datatypes::Int64Type;
 
     let tables = selection.apply(&run()).unwrap();
-    let session = Session::new(tables, Params::default()).unwrap();
+    let session = Session::new(analyses::catalog(), tables, &Params::default()).unwrap();
     session.sql(query).unwrap()[0].column(0).as_primitive::<Int64Type>().value(0)
 }
 
@@ -104,7 +104,11 @@ fn counters_go_with_their_kernels_and_kernels_with_their_launches() {
             run.measured(0, "aten::linear", "aten::mm", &[("fma", f64::from(value))]);
         }
         let tables = selection.apply(&run.tables()).unwrap();
-        rows(&Session::new(tables, Params::default()).unwrap(), "cupti_counters", &["value"])
+        rows(
+            &Session::new(analyses::catalog(), tables, &Params::default()).unwrap(),
+            "cupti_counters",
+            &["value"],
+        )
     };
     let between = Some(Range { first: 1_000, last: 1_500 });
     assert_eq!(open(&Selection { between, ..Selection::default() }), ["1"]);

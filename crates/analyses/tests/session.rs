@@ -2,21 +2,27 @@
 
 mod support;
 
-use analyses::datafusion::arrow::array::AsArray;
-use analyses::datafusion::arrow::datatypes::Int64Type;
-use analyses::{Error, Params, Session, catalog};
+use analyses::catalog;
+use arrow::array::AsArray;
+use arrow::datatypes::Int64Type;
+use query::{Error, Params, Session};
 use support::Run;
 use trace_model::TableSet;
 
 fn empty() -> Session {
-    Session::new(TableSet::default(), Params::default()).expect("a session")
+    Session::new(analyses::catalog(), TableSet::default(), &Params::default()).expect("a session")
 }
 
 #[test]
 fn unknown_and_mistyped_parameters_are_refused() {
     let open = |name: &str, text: &str| {
         let mut params = Params::default();
-        params.set_text(name, text).map(|_| ()).map_err(|e| e.to_string())
+        catalog()
+            .parse_param(name, text)
+            .map(|value| {
+                params.set(name, value);
+            })
+            .map_err(|e| e.to_string())
     };
     assert_eq!(open("short_kernel_us", "10"), Ok(()));
     assert_eq!(
@@ -36,10 +42,16 @@ fn unknown_and_mistyped_parameters_are_refused() {
 
     let mut params = Params::default();
     params.set("short_kernel_us", true);
-    assert!(matches!(Session::new(TableSet::default(), params), Err(Error::ParamType { .. })));
+    assert!(matches!(
+        Session::new(analyses::catalog(), TableSet::default(), &params),
+        Err(Error::ParamType { .. })
+    ));
     let mut params = Params::default();
     params.set("colour", "red");
-    assert!(matches!(Session::new(TableSet::default(), params), Err(Error::UnknownParam { .. })));
+    assert!(matches!(
+        Session::new(analyses::catalog(), TableSet::default(), &params),
+        Err(Error::UnknownParam { .. })
+    ));
 }
 
 #[test]
@@ -100,7 +112,7 @@ fn tables_and_views_are_listed() {
         .sql("SELECT table_name FROM information_schema.tables WHERE table_type = 'VIEW'")
         .unwrap();
     let listed: usize = batches.iter().map(trace_model::RecordBatch::num_rows).sum();
-    assert!(listed >= catalog().modules().len());
+    assert!(listed >= catalog().views().len());
 }
 
 #[test]
@@ -130,7 +142,7 @@ fn rows_come_in_the_declared_order_from_concurrent_views() {
         );
     }
     let session = run.open();
-    let views: Vec<&str> = catalog().modules().iter().map(|m| m.name.as_str()).collect();
+    let views: Vec<&str> = catalog().views().iter().map(|m| m.name.as_str()).collect();
     let together = session.metric_tables(&views).unwrap();
     for (view, table) in views.iter().zip(&together) {
         assert_eq!(&session.metric_tables(&[view]).unwrap()[0], table, "{view}");

@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use regex::Regex;
 use trace_advisor::advisor;
-use trace_advisor::analyses::diff::Steps;
-use trace_advisor::analyses::{Range, Ranges};
+use trace_advisor::compare::Steps;
+use trace_advisor::query::{Range, Ranges};
 
 use crate::demo::Bottleneck;
 use crate::memory;

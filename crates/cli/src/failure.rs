@@ -166,8 +166,8 @@ fn store_help(address: &str, problem: StoreProblem) -> Option<String> {
     Some(text.to_owned())
 }
 
-fn analysis_help(error: &trace_advisor::analyses::Error) -> Option<String> {
-    use trace_advisor::analyses::Error;
+fn analysis_help(error: &trace_advisor::query::Error) -> Option<String> {
+    use trace_advisor::query::Error;
     Some(match error {
         Error::UnknownView { .. } => "`advisor analyze` lists the analyses".to_owned(),
         Error::Query(_) => {

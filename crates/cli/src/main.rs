@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use advisor_cli::Console;
+use cli::Console;
 
 fn main() -> ExitCode {
     let mut console = Console {
@@ -13,5 +13,5 @@ fn main() -> ExitCode {
         raw: Box::new(io::BufWriter::new(io::stdout())),
         err: Box::new(anstream::stderr()),
     };
-    advisor_cli::run(std::env::args_os(), &mut console).into()
+    cli::run(std::env::args_os(), &mut console).into()
 }

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use trace_advisor::advisor::{Problem, RuleSource};
-use trace_advisor::analyses::{DeviceMistake, Params, Selection, catalog, check_devices};
+use trace_advisor::analyses::{DeviceTableError, catalog, check_devices};
 use trace_advisor::ingest::{Cache, Options};
+use trace_advisor::query::{Params, Selection};
 use trace_advisor::trace_model::{RunInfo, Warning};
 use trace_advisor::{Checked, OpenOptions, RuleSet, Run, Stage};
 
@@ -181,7 +182,9 @@ fn params(reading: &Reading) -> anyhow::Result<Params> {
                 format!("there are: {known}"),
             ));
         };
-        params.set_text(name.trim(), value.trim()).map_err(trace_advisor::Error::from)?;
+        let name = name.trim();
+        let value = catalog().parse_param(name, value.trim());
+        params.set(name, value.map_err(trace_advisor::Error::from)?);
     }
     Ok(params)
 }
@@ -193,7 +196,7 @@ fn device_table(file: &Path) -> anyhow::Result<String> {
     let Err(mistakes) = check_devices(&text) else { return Ok(text) };
     let source = RuleSource { name: file.display().to_string(), text };
     let name = source.name.clone();
-    let problem = |mistake: DeviceMistake| Problem {
+    let problem = |mistake: DeviceTableError| Problem {
         file: name.clone(),
         span: mistake.span,
         line: mistake.line,

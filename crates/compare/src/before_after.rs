@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use super::categories::{Group, Parts};
-use super::side::{Chosen, floats, ints};
-use super::verdict::{Sample, Verdict};
-use crate::error::Result;
-use crate::session::Session;
+use crate::categories::{Group, Parts};
+use crate::side::{Chosen, floats, ints};
+use crate::verdict::{Sample, Verdict};
+use query::Result;
+use query::Session;
 
 /// One measure, before and after.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::side::{Chosen, floats, ints, texts};
-use crate::error::Result;
-use crate::session::Session;
+use crate::side::{Chosen, floats, ints, texts};
+use query::Result;
+use query::Session;
 
 /// What a category is a part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

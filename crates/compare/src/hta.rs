@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int64Array, StringArray};
+use arrow::array::{ArrayRef, Int64Array, StringArray};
 use trace_model::RecordBatch;
 
-use super::options::{DiffOptions, SideOptions, Sort, Steps};
-use super::rows::{assemble, documented};
-use super::side::{Chosen, Reading, Which, choose, names, ranks};
-use crate::error::Result;
-use crate::session::Session;
+use crate::options::{DiffOptions, SideOptions, Sort, Steps};
+use crate::rows::{assemble, documented};
+use crate::side::{Chosen, Reading, Which, choose, names, ranks};
+use query::Result;
+use query::Session;
 
 /// Which events HTA's comparison counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -45,8 +45,8 @@ pub use verdict::{Outcome, Sample, Verdict};
 use trace_model::{MetricTable, RecordBatch};
 
 use self::side::{Chosen, Reading, Which, choose, ranks};
-use crate::error::Result;
-use crate::session::Session;
+use query::Result;
+use query::Session;
 
 /// Two runs compared.
 #[derive(Debug, Clone, PartialEq)]

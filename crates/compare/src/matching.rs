@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::level::Level;
-use super::names::keys;
+use crate::level::Level;
+use crate::names::keys;
 
 /// How a name found its partner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::level::Level;
+use crate::level::Level;
 
 /// The name without what differs from call to call: `ProfilerStep*`, `<built-in method to of Tensor
 /// object>`.

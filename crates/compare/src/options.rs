@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::level::Level;
+use crate::level::Level;
 
 /// Which part of a run is compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array, StringArray};
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use arrow::array::{ArrayRef, Float64Array, Int64Array, StringArray};
+use arrow::datatypes::{DataType, Field, Schema};
 use serde::Serialize;
 use trace_model::RecordBatch;
 
-use super::level::Level;
-use super::matching::{Key, Matched, Pair};
-use super::options::Sort;
-use super::side::Sums;
-use crate::error::{Error, Result};
+use crate::level::Level;
+use crate::matching::{Key, Matched, Pair};
+use crate::options::Sort;
+use crate::side::Sums;
+use query::{Error, Result};
 
 /// What became of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, StringArray};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use trace_model::RecordBatch;
 
-use super::level::Level;
-use super::matching::Key;
-use super::names;
-use super::options::{SideOptions, Steps};
-use crate::error::{Error, Result};
-use crate::session::Session;
+use crate::level::Level;
+use crate::matching::Key;
+use crate::names;
+use crate::options::{SideOptions, Steps};
+use query::Session;
+use query::{Error, Result};
 
 /// A step of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -300,7 +300,7 @@ fn add(sum: &mut i64, value: i64) {
 /// A column, as `to`.
 fn column(batch: &RecordBatch, name: &str, to: &DataType) -> Result<ArrayRef> {
     let array = batch.column_by_name(name).ok_or_else(|| {
-        Error::Query(datafusion::common::plan_datafusion_err!("the result has no column `{name}`"))
+        Error::Query(query::view_error!("the result has no column `{name}`").into())
     })?;
     cast(array, to).map_err(|e| Error::Query(e.into()))
 }

@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use trace_model::time::human;
 
-use super::SMALL_CHANGE;
-use super::categories::{Category, Group, TAIL};
-use super::level::Level;
-use super::names::STEP;
-use super::rows::Row;
-use super::side::Chosen;
+use crate::SMALL_CHANGE;
+use crate::categories::{Category, Group, TAIL};
+use crate::level::Level;
+use crate::names::STEP;
+use crate::rows::Row;
+use crate::side::Chosen;
 
 /// What is compared with what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use trace_model::{COMPARISON_VIEWS, MetricSpec, MetricTable, Scope, Unit, Value};
 
-use super::level::Level;
-use super::names;
-use super::rows::Row;
-use super::summary::{Summary, is_unrecorded};
-use super::verdict::Verdict;
+use crate::level::Level;
+use crate::names;
+use crate::rows::Row;
+use crate::summary::{Summary, is_unrecorded};
+use crate::verdict::Verdict;
 
 /// Standard errors that a difference must exceed: hundreds of names are looked at, and steps are few.
 const ERRORS: f64 = 3.0;
@@ -208,7 +208,7 @@ fn float(value: Option<f64>) -> Value {
 mod tests {
     use trace_model::{COMPARISON_VIEWS, Unit};
 
-    use super::metrics;
+    use crate::metrics;
 
     #[test]
     fn columns_end_in_their_unit_and_no_view_of_a_run_is_called_so() {

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use trace_model::time::human;
 
-use super::side::{Chosen, median};
-use super::summary::Unit;
+use crate::side::{Chosen, median};
+use crate::summary::Unit;
 
 /// Draws of the bootstrap.
 const RESAMPLES: usize = 2000;

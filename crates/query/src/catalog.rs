@@ -1,97 +1,121 @@
-//! All modules, in an order in which each comes after what it needs.
+//! The views of a session in dependency order.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rayon::prelude::*;
 use trace_model::{MetricSpec, tables};
 
 use crate::error::{Error, Result, similar};
 use crate::header;
-use crate::module::{Module, Source};
-use crate::params::ParamValue;
-
-const SOURCES: &[Source<'static>] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
-
-/// The views that come with the program.
-///
-/// # Panics
-/// If an embedded file is not a valid module, which the tests of this crate rule out.
-pub fn catalog() -> &'static Catalog {
-    static CATALOG: LazyLock<Catalog> =
-        LazyLock::new(|| Catalog::new(SOURCES).unwrap_or_else(|e| panic!("embedded SQL: {e}")));
-    &CATALOG
-}
+use crate::params::{ParamValue, Params};
+use crate::plan::references::References;
+use crate::rust_view::RustView;
+use crate::view::{ViewDef, ViewScope, ViewSource};
 
 /// A set of views whose needs are all met.
 #[derive(Debug, Clone)]
 pub struct Catalog {
-    modules: Vec<Module>,
+    views: Vec<ViewDef>,
     by_name: BTreeMap<String, usize>,
     params: BTreeMap<String, ParamValue>,
 }
 
 impl Catalog {
-    /// Parses and orders modules.
-    pub fn new(sources: &[Source<'_>]) -> Result<Self> {
-        let parsed: Vec<Result<Module>> = sources.par_iter().map(|s| Module::parse(*s)).collect();
-        let modules = in_order(parsed.into_iter().collect::<Result<_>>()?)?;
+    /// Parses and orders views. `rust_views` are the implementations of the sources that are only a header.
+    ///
+    /// # Errors
+    /// The first view, in the order of the sources, whose header is wrong; names that two views share; unknown or
+    /// circular needs; a view of single ranks that needs a view of the whole run.
+    pub fn new(sources: &[ViewSource<'_>], rust_views: &'static [RustView]) -> Result<Self> {
+        let parsed: Vec<Result<ViewDef>> =
+            sources.par_iter().map(|source| ViewDef::parse(*source, rust_views)).collect();
+        let views = topological_sort(parsed.into_iter().collect::<Result<_>>()?)?;
         let mut params: BTreeMap<String, ParamValue> = BTreeMap::new();
-        for module in &modules {
-            for param in &module.params {
+        for view in &views {
+            for param in &view.params {
                 let default =
                     params.entry(param.name.clone()).or_insert_with(|| param.default.clone());
                 if *default != param.default {
                     let message =
                         format!("`{}` has the default {default} in another file", param.name);
-                    return Err(header::error_at(&module.path, &module.text, &param.name, message));
+                    return Err(header::error_at(&view.path, &view.text, &param.name, message));
                 }
             }
         }
-        let by_name = modules.iter().enumerate().map(|(i, m)| (m.name.clone(), i)).collect();
-        Ok(Self { modules, by_name, params })
+        let by_name: BTreeMap<String, usize> =
+            views.iter().enumerate().map(|(i, view)| (view.name.clone(), i)).collect();
+        for view in views.iter().filter(|view| view.scope == ViewScope::Rank) {
+            let is_of_run = |need: &&String| {
+                by_name.get(*need).is_some_and(|&i| views[i].scope == ViewScope::Run)
+            };
+            if let Some(need) = view.needs.iter().find(is_of_run) {
+                let message = format!(
+                    "needs `{need}`, which compares ranks: the header must say `scope = \"run\"`"
+                );
+                return Err(header::error_at(&view.path, &view.text, need, message));
+            }
+        }
+        Ok(Self { views, by_name, params })
     }
 
-    /// All modules; each comes after those it needs.
-    pub fn modules(&self) -> &[Module] {
-        &self.modules
+    /// All views; each comes after those it needs.
+    pub fn views(&self) -> &[ViewDef] {
+        &self.views
     }
 
-    /// The module of a view.
-    pub fn find(&self, view: &str) -> Option<&Module> {
-        self.by_name.get(view).map(|&i| &self.modules[i])
+    /// The view of that name.
+    pub fn find(&self, view: &str) -> Option<&ViewDef> {
+        self.by_name.get(view).map(|&i| &self.views[i])
     }
 
-    /// The module of a view, or an error that suggests another name.
-    pub fn get(&self, view: &str) -> Result<&Module> {
+    /// The view of that name, or an error that suggests another name.
+    pub fn get(&self, view: &str) -> Result<&ViewDef> {
         self.find(view).ok_or_else(|| Error::UnknownView {
             name: view.to_owned(),
             similar: similar(view, self.by_name.keys().map(String::as_str)),
         })
     }
 
-    /// The tables that a query may read: those that it names, and those that the views need which it names. Words are looked
-    /// at, not SQL, so a name in a text counts as well.
-    pub fn tables_read_by(&self, query: &str) -> BTreeSet<&'static str> {
-        let query = query.to_lowercase();
-        let mut names: Vec<&str> =
-            query.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
-        let (mut tables, mut views) = (BTreeSet::new(), BTreeSet::new());
-        while let Some(name) = names.pop() {
-            if let Some(table) = tables::find(name) {
-                tables.insert(table.name);
-            } else if let Some(view) = self.find(name)
-                && views.insert(name)
-            {
+    /// These views and all views that they are built on, each after what it needs.
+    pub(crate) fn dependency_closure<'a>(&'a self, views: &[&ViewDef]) -> Vec<&'a ViewDef> {
+        let mut names: BTreeSet<&str> = views.iter().map(|view| view.name.as_str()).collect();
+        let mut closure: Vec<&ViewDef> = Vec::new();
+        for view in self.views.iter().rev() {
+            if names.contains(view.name.as_str()) {
                 names.extend(view.needs.iter().map(String::as_str));
+                closure.push(view);
             }
         }
-        tables
+        closure.reverse();
+        closure
+    }
+
+    /// The base tables that a query reads, directly or through views. `query` is SQL or the name of a view. `None` if it
+    /// cannot be parsed.
+    pub fn tables_read_by(&self, query: &str) -> Option<BTreeSet<&'static str>> {
+        let mut names: Vec<String> = match self.find(query) {
+            Some(view) => vec![view.name.clone()],
+            None => {
+                let references = References::parse(query).ok()?;
+                references.relations().map(|(name, _)| name.to_owned()).collect()
+            }
+        };
+        let (mut tables, mut views) = (BTreeSet::new(), BTreeSet::new());
+        while let Some(name) = names.pop() {
+            if let Some(table) = tables::find(&name) {
+                tables.insert(table.name);
+            } else if let Some(view) = self.find(&name)
+                && views.insert(name)
+            {
+                names.extend(view.needs.iter().cloned());
+            }
+        }
+        Some(tables)
     }
 
     /// All metrics, in order of their views.
     pub fn metrics(&self) -> Vec<MetricSpec> {
-        self.modules.iter().flat_map(Module::metrics).collect()
+        self.views.iter().flat_map(ViewDef::metrics).collect()
     }
 
     /// Default of a parameter.
@@ -103,46 +127,85 @@ impl Catalog {
     pub fn param_names(&self) -> Vec<&str> {
         self.params.keys().map(String::as_str).collect()
     }
+
+    /// A value for a parameter given as text, as on a command line (`short_kernel_us=10`). Its type is that of
+    /// the parameter's default.
+    ///
+    /// # Errors
+    /// If no view has the parameter, or the text is not of its type.
+    pub fn parse_param(&self, name: &str, text: &str) -> Result<ParamValue> {
+        let default = self.param(name).ok_or_else(|| self.unknown_param(name))?;
+        default.parse_as_same_type(text).ok_or_else(|| wrong_type(name, default, text))
+    }
+
+    /// The values of all parameters: those given, else the defaults. Integers become floats where the default is
+    /// a float.
+    ///
+    /// # Errors
+    /// If no view has a parameter, or a value is of another type than the default.
+    pub(crate) fn resolve_params(&self, given: &Params) -> Result<HashMap<String, ParamValue>> {
+        let mut values: HashMap<String, ParamValue> =
+            self.params.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        for (name, value) in given.iter() {
+            let Some(default) = values.get_mut(name) else { return Err(self.unknown_param(name)) };
+            *default = match (&*default, value) {
+                (ParamValue::Float(_), &ParamValue::Int(v)) => ParamValue::Float(v as f64),
+                (default, value)
+                    if std::mem::discriminant(default) == std::mem::discriminant(value) =>
+                {
+                    value.clone()
+                }
+                (default, value) => return Err(wrong_type(name, default, &value.to_string())),
+            };
+        }
+        Ok(values)
+    }
+
+    fn unknown_param(&self, name: &str) -> Error {
+        Error::UnknownParam { name: name.to_owned(), known: self.param_names().join(", ") }
+    }
+}
+
+fn wrong_type(name: &str, default: &ParamValue, got: &str) -> Error {
+    Error::ParamType { name: name.to_owned(), expected: default.type_name(), got: got.to_owned() }
 }
 
 /// Topological order by `needs`; ties keep the order of paths.
-fn in_order(modules: Vec<Module>) -> Result<Vec<Module>> {
+fn topological_sort(views: Vec<ViewDef>) -> Result<Vec<ViewDef>> {
     let mut position: BTreeMap<&str, usize> = BTreeMap::new();
-    for (i, module) in modules.iter().enumerate() {
-        let other = position.insert(&module.name, i).map(|other| modules[other].path.clone());
-        let table = tables::find(&module.name).map(|_| "a table".to_owned());
+    for (i, view) in views.iter().enumerate() {
+        let other = position.insert(&view.name, i).map(|other| views[other].path.clone());
+        let table = tables::find(&view.name).map(|_| "a table".to_owned());
         if let Some(by) = other.or(table) {
             return Err(Error::DuplicateName {
-                path: module.path.clone(),
-                name: module.name.clone(),
+                path: view.path.clone(),
+                name: view.name.clone(),
                 by,
             });
         }
     }
     let names: Vec<&str> = position.keys().copied().collect();
-    let mut needs: Vec<Vec<usize>> = Vec::with_capacity(modules.len());
-    for module in &modules {
-        let mut views = Vec::new();
-        for need in &module.needs {
+    let mut needs: Vec<Vec<usize>> = Vec::with_capacity(views.len());
+    for view in &views {
+        let mut needed = Vec::new();
+        for need in &view.needs {
             match position.get(need.as_str()) {
-                Some(&view) => views.push(view),
+                Some(&view) => needed.push(view),
                 None if tables::find(need).is_some() => {}
-                None => return Err(module.unknown_need(need, &names)),
+                None => return Err(view.unknown_need(need, &names)),
             }
         }
-        needs.push(views);
+        needs.push(needed);
     }
-    let mut order = Vec::with_capacity(modules.len());
-    let mut marks = vec![Mark::New; modules.len()];
-    for start in 0..modules.len() {
+    let mut order = Vec::with_capacity(views.len());
+    let mut marks = vec![Mark::New; views.len()];
+    for start in 0..views.len() {
         let mut path = Vec::new();
         if let Err(circle) = visit(start, &needs, &mut marks, &mut path, &mut order) {
-            return Err(Error::Cycle(
-                circle.into_iter().map(|i| modules[i].name.clone()).collect(),
-            ));
+            return Err(Error::Cycle(circle.into_iter().map(|i| views[i].name.clone()).collect()));
         }
     }
-    let mut slots: Vec<Option<Module>> = modules.into_iter().map(Some).collect();
+    let mut slots: Vec<Option<ViewDef>> = views.into_iter().map(Some).collect();
     Ok(order.into_iter().filter_map(|i| slots[i].take()).collect())
 }
 
@@ -184,7 +247,7 @@ fn visit(
 
 #[cfg(test)]
 mod tests {
-    use super::{Catalog, Source};
+    use super::{Catalog, ViewSource};
 
     fn module(needs: &str) -> String {
         format!(
@@ -193,20 +256,20 @@ mod tests {
     }
 
     fn error(sources: &[(&str, &str)]) -> String {
-        let sources: Vec<Source<'_>> =
-            sources.iter().map(|&(path, text)| Source { path, text }).collect();
-        Catalog::new(&sources).unwrap_err().to_string()
+        let sources: Vec<ViewSource<'_>> =
+            sources.iter().map(|&(path, text)| ViewSource { path, text }).collect();
+        Catalog::new(&sources, &[]).unwrap_err().to_string()
     }
 
     #[test]
     fn a_need_comes_first_and_names_come_from_paths() {
         let (a, b) = (module("\"b_late\", \"kernels\""), module(""));
         let sources = [
-            Source { path: "sql/a/early.sql", text: &a },
-            Source { path: "sql/b/late.sql", text: &b },
+            ViewSource { path: "src/a/early.sql", text: &a },
+            ViewSource { path: "src/b/late.sql", text: &b },
         ];
-        let catalog = Catalog::new(&sources).unwrap();
-        let names: Vec<&str> = catalog.modules().iter().map(|m| m.name.as_str()).collect();
+        let catalog = Catalog::new(&sources, &[]).unwrap();
+        let names: Vec<&str> = catalog.views().iter().map(|m| m.name.as_str()).collect();
         assert_eq!(names, ["b_late", "a_early"]);
     }
 
@@ -214,30 +277,30 @@ mod tests {
     fn a_query_reads_the_tables_of_all_that_its_views_need() {
         let (a, b) = (module("\"b_late\", \"kernels\""), module("\"steps\""));
         let sources = [
-            Source { path: "sql/a/early.sql", text: &a },
-            Source { path: "sql/b/late.sql", text: &b },
+            ViewSource { path: "src/a/early.sql", text: &a },
+            ViewSource { path: "src/b/late.sql", text: &b },
         ];
-        let catalog = Catalog::new(&sources).unwrap();
+        let catalog = Catalog::new(&sources, &[]).unwrap();
         for (query, tables) in [
             ("SELECT 1", &[][..]),
             ("SELECT count(*) FROM Ranks r", &["ranks"]),
             ("SELECT * FROM \"a_early\", ranks", &["kernels", "ranks", "steps"]),
-            ("WITH x AS (SELECT * FROM b_late) SELECT 'memcpys' FROM x", &["memcpys", "steps"]),
+            ("WITH x AS (SELECT * FROM b_late) SELECT 'memcpys' FROM x", &["steps"]),
             ("SELECT * FROM my_kernels", &[]),
         ] {
             assert!(
-                catalog.tables_read_by(query).into_iter().eq(tables.iter().copied()),
+                catalog.tables_read_by(query).unwrap().into_iter().eq(tables.iter().copied()),
                 "{query}"
             );
         }
     }
 
     #[test]
-    fn circles_are_named() {
+    fn new_names_the_views_of_a_cycle() {
         let (a, b) = (module("\"y_b\""), module("\"x_a\""));
         assert_eq!(
-            error(&[("sql/x/a.sql", &a), ("sql/y/b.sql", &b)]),
-            "views need each other in a circle: x_a -> y_b -> x_a"
+            error(&[("src/x/a.sql", &a), ("src/y/b.sql", &b)]),
+            "views need each other in a cycle: x_a -> y_b -> x_a"
         );
     }
 
@@ -245,8 +308,8 @@ mod tests {
     fn unknown_needs_name_file_line_and_what_was_meant() {
         let a = module("\"kernel\"");
         assert_eq!(
-            error(&[("sql/x/a.sql", &a)]),
-            "sql/x/a.sql:2: needs `kernel`, which is neither a table nor a view (did you mean `kernels`?)"
+            error(&[("src/x/a.sql", &a)]),
+            "src/x/a.sql:2: needs `kernel`, which is neither a table nor a view (did you mean `kernels`?)"
         );
     }
 
@@ -254,25 +317,25 @@ mod tests {
     fn mistakes_in_headers_name_file_and_line() {
         let ok = "--! row = \"x\"\n--! [columns]\n";
         for (text, expected) in [
-            ("SELECT 1", "sql/x/a.sql:1: a module begins with its header"),
-            ("--! row = \"x\"\n--! colour = 1\n", "sql/x/a.sql:2: unknown field `colour`"),
+            ("SELECT 1", "src/x/a.sql:1: a view begins with its header"),
+            ("--! row = \"x\"\n--! colour = 1\n", "src/x/a.sql:2: unknown field `colour`"),
             (
                 &format!("{ok}--! time = {{ doc = \"t\", unit = \"ns\" }}"),
-                "sql/x/a.sql:3: `time` has unit `ns`",
+                "src/x/a.sql:3: `time` has unit `ns`",
             ),
-            (&format!("{ok}--! time_ns = \"t\""), "sql/x/a.sql:3: `time_ns` must have unit `ns`"),
+            (&format!("{ok}--! time_ns = \"t\""), "src/x/a.sql:3: `time_ns` must have unit `ns`"),
             (
                 &format!("{ok}--! a = {{ doc = \"t\", metric = \"galaxy\" }}"),
-                "sql/x/a.sql:3: `a` has an unknown scope",
+                "src/x/a.sql:3: `a` has an unknown scope",
             ),
             (&format!("{ok}--! a = {{ doc = \"t\", metric = \"rank\" }}"), "need a column `rank`"),
-            (&format!("--! order = [\"b\"]\n{ok}--! a = \"t\""), "sql/x/a.sql:1: order names `b`"),
+            (&format!("--! order = [\"b\"]\n{ok}--! a = \"t\""), "src/x/a.sql:1: order names `b`"),
             (
                 &format!("{ok}--! rank = {{ doc = \"t\", metric = \"rank\" }}"),
-                "says in `when_empty`",
+                "must say in `when_empty`",
             ),
         ] {
-            let message = error(&[("sql/x/a.sql", text)]);
+            let message = error(&[("src/x/a.sql", text)]);
             assert!(message.contains(expected), "{message}\n  does not contain\n{expected}");
         }
     }
@@ -280,12 +343,10 @@ mod tests {
     #[test]
     fn a_name_belongs_to_one_view() {
         let a = module("");
+        assert!(error(&[("src/base/kernels.sql", &a)]).ends_with("`kernels` is taken by a table"));
         assert!(
-            error(&[("sql/prelude/kernels.sql", &a)]).ends_with("`kernels` is taken by a table")
-        );
-        assert!(
-            error(&[("sql/a/b_c.sql", &a), ("sql/a_b/c.sql", &a)])
-                .ends_with("taken by sql/a/b_c.sql")
+            error(&[("src/a/b_c.sql", &a), ("src/a_b/c.sql", &a)])
+                .ends_with("taken by src/a/b_c.sql")
         );
     }
 }

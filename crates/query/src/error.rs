@@ -1,12 +1,14 @@
-//! What can go wrong between a SQL file and its rows; errors in modules name file and line.
+//! Errors of views and queries. Errors in the file of a view name the file and the line.
 
 use datafusion::error::DataFusionError;
 
-/// Why a view could not be had.
+use crate::rust_view::ViewError;
+
+/// The reason why a view or a query has no rows.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The `--!` lines of a module are not a valid header.
+    /// The `--!` lines of a view are not a valid header.
     #[error("{path}:{line}: {message}")]
     Header {
         /// File, relative to the crate.
@@ -16,7 +18,7 @@ pub enum Error {
         /// What is wrong, and what is expected.
         message: String,
     },
-    /// A module needs something that is neither a table nor a view.
+    /// A view needs something that is neither a table nor a view.
     #[error("{path}:{line}: needs `{need}`, which is neither a table nor a view{}", did_you_mean(.similar.as_deref()))]
     UnknownNeed {
         /// File, relative to the crate.
@@ -28,17 +30,17 @@ pub enum Error {
         /// A name that exists and looks like it.
         similar: Option<String>,
     },
-    /// Modules need each other in a circle.
-    #[error("views need each other in a circle: {}", .0.join(" -> "))]
+    /// Views need each other in a cycle.
+    #[error("views need each other in a cycle: {}", .0.join(" -> "))]
     Cycle(Vec<String>),
-    /// Two modules produce the same name.
+    /// Two views have the same name.
     #[error("{path}: the name `{name}` is taken by {by}")]
     DuplicateName {
         /// File, relative to the crate.
         path: String,
         /// The name both would have.
         name: String,
-        /// What has it.
+        /// The other owner of the name.
         by: String,
     },
     /// There is no view of that name.
@@ -49,7 +51,7 @@ pub enum Error {
         /// A name that exists and looks like it.
         similar: Option<String>,
     },
-    /// No module has a parameter of that name.
+    /// No view has a parameter of that name.
     #[error("there is no parameter `{name}`; there are: {known}")]
     UnknownParam {
         /// The name given.
@@ -67,9 +69,9 @@ pub enum Error {
         /// The value given.
         got: String,
     },
-    /// A module's SQL cannot be planned or run.
+    /// The SQL of a view cannot be planned or run.
     #[error("{path}:{line}: {source}")]
-    Module {
+    View {
         /// File, relative to the crate.
         path: String,
         /// Line, from 1; 1 where the engine does not say.
@@ -77,13 +79,13 @@ pub enum Error {
         /// What the engine says.
         source: DataFusionError,
     },
-    /// A view that Rust computes refuses its parameters, or the rows it reads.
-    #[error("{view}: {message}")]
-    Native {
+    /// A view in Rust rejects its parameters or its inputs.
+    #[error("{view}: {source}")]
+    RustView {
         /// View.
         view: String,
         /// What is wrong.
-        message: String,
+        source: ViewError,
     },
     /// A query given by the user cannot be planned or run.
     #[error("{0}")]
@@ -112,12 +114,39 @@ pub enum Error {
 /// The outcome of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// The view whose query or code failed. Travels through DataFusion as an external error.
+#[derive(Debug, thiserror::Error)]
+#[error("{view}: {source}")]
+pub(crate) struct ViewFailure {
+    pub(crate) view: String,
+    pub(crate) source: DataFusionError,
+}
+
+/// A query reads a name that is neither a table nor a view.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no table or view `{name}`")]
+pub(crate) struct UnknownRelation {
+    pub(crate) name: String,
+    /// Line of the query, from 1, if known.
+    pub(crate) line: Option<usize>,
+}
+
+/// The number of candidates if a view in Rust found nothing that its parameters select.
+pub(crate) fn no_match_candidates(error: &DataFusionError) -> Option<usize> {
+    let DataFusionError::External(inner) = error else { return None };
+    match (inner.downcast_ref::<ViewFailure>(), inner.downcast_ref::<ViewError>()) {
+        (Some(failure), _) => no_match_candidates(&failure.source),
+        (_, Some(&ViewError::NoMatch { candidates, .. })) => Some(candidates),
+        _ => None,
+    }
+}
+
 fn did_you_mean(similar: Option<&str>) -> String {
     similar.map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default()
 }
 
 /// The candidate that looks most like `name`, if any looks like it at all.
-pub(crate) fn similar<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
+pub fn similar<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
     candidates
         .map(|candidate| (edits(name, candidate), candidate))
         .min()

@@ -1,4 +1,4 @@
-//! What a view is, in TOML: the `--!` lines at the top of a SQL file, or a file of its own.
+//! Documentation of a view in TOML: the `--!` lines at the top of a SQL file, or a file of its own for a view in Rust.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,6 +9,17 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
 use crate::error::{Error, Result};
+
+/// The ranks that a row of a view depends on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ViewScope {
+    /// One: rows of a rank derive from the tables of that rank.
+    #[default]
+    Rank,
+    /// Several: the view compares or aggregates ranks.
+    Run,
+}
 
 /// A header as written.
 #[derive(Debug, Deserialize)]
@@ -21,7 +32,7 @@ pub(crate) struct Header {
     pub(crate) order: Vec<String>,
     pub(crate) when_empty: Option<String>,
     #[serde(default)]
-    pub(crate) materialize: bool,
+    pub(crate) scope: ViewScope,
     #[serde(default)]
     pub(crate) params: Ordered<ParamHeader>,
     pub(crate) columns: Ordered<ColumnHeader>,
@@ -118,7 +129,7 @@ pub(crate) fn parse(path: &str, text: &str) -> Result<Header> {
         return Err(error(
             path,
             1,
-            "a module begins with its header, in lines that start with `--!`",
+            "a view begins with its header, in lines that start with `--!`",
         ));
     }
     let toml = lines.join("\n");
@@ -142,13 +153,13 @@ pub(crate) fn line_of_word(path: &str, text: &str, word: &str) -> usize {
 }
 
 /// Whether a file is only a header, of a view that Rust computes.
-pub(crate) fn is_native(path: &str) -> bool {
+pub(crate) fn is_rust_view(path: &str) -> bool {
     Path::new(path).extension().is_some_and(|extension| extension == "toml")
 }
 
 /// The lines of TOML at the top of a file.
 fn lines<'a>(path: &str, text: &'a str) -> impl Iterator<Item = &'a str> {
-    let whole = is_native(path);
+    let whole = is_rust_view(path);
     text.lines().map_while(move |line| {
         if whole { Some(line) } else { line.strip_prefix("--!").map(str::trim_start) }
     })

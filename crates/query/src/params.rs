@@ -5,9 +5,6 @@ use std::fmt;
 
 use datafusion::scalar::ScalarValue;
 
-use crate::catalog::{Catalog, catalog};
-use crate::error::{Error, Result};
-
 /// Values that replace defaults. All views of a session see the same value of a parameter.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Params(BTreeMap<String, ParamValue>);
@@ -19,35 +16,18 @@ pub enum ParamValue {
     Int(i64),
     /// 64-bit float.
     Float(f64),
-    /// Truth value.
+    /// Boolean.
     Bool(bool),
     /// Text.
     Text(String),
 }
 
 impl Params {
-    /// Sets a value. Name and type are checked when the session is made.
+    /// Sets a value. A session checks names and types when it is opened; `Catalog::parse_param` makes values of
+    /// texts.
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<ParamValue>) -> &mut Self {
         self.0.insert(name.into(), value.into());
         self
-    }
-
-    /// Sets a value given as text, as on a command line (`short_kernel_us=10`); the type is that of
-    /// the parameter's default in the built-in catalog.
-    pub fn set_text(&mut self, name: &str, text: &str) -> Result<&mut Self> {
-        let Some(default) = catalog().param(name) else { return Err(unknown(catalog(), name)) };
-        let value = match default {
-            ParamValue::Int(_) => text.parse().ok().map(ParamValue::Int),
-            ParamValue::Float(_) => {
-                text.parse().ok().filter(|v: &f64| v.is_finite()).map(ParamValue::Float)
-            }
-            ParamValue::Bool(_) => text.parse().ok().map(ParamValue::Bool),
-            ParamValue::Text(_) => Some(ParamValue::Text(text.to_owned())),
-        };
-        match value {
-            Some(value) => Ok(self.set(name, value)),
-            None => Err(wrong_type(name, default, text)),
-        }
     }
 
     /// The value given for `name`.
@@ -55,19 +35,9 @@ impl Params {
         self.0.get(name)
     }
 
-    /// Refuses names that no module has and values of the wrong type; integers become floats where a
-    /// float is meant.
-    pub(crate) fn checked(mut self, catalog: &Catalog) -> Result<Self> {
-        for (name, value) in &mut self.0 {
-            let Some(default) = catalog.param(name) else { return Err(unknown(catalog, name)) };
-            if let (ParamValue::Float(_), &mut ParamValue::Int(v)) = (default, &mut *value) {
-                *value = ParamValue::Float(v as f64);
-            }
-            if std::mem::discriminant(default) != std::mem::discriminant(value) {
-                return Err(wrong_type(name, default, &value.to_string()));
-            }
-        }
-        Ok(self)
+    /// Names and values, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&String, &ParamValue)> {
+        self.0.iter()
     }
 }
 
@@ -88,6 +58,16 @@ impl ParamValue {
             Self::Float(v) => ScalarValue::Float64(Some(*v)),
             Self::Bool(v) => ScalarValue::Boolean(Some(*v)),
             Self::Text(v) => ScalarValue::Utf8(Some(v.clone())),
+        }
+    }
+
+    /// A value of the same type, read from a text. `None` if the text is not of that type.
+    pub(crate) fn parse_as_same_type(&self, text: &str) -> Option<Self> {
+        match self {
+            Self::Int(_) => text.parse().ok().map(Self::Int),
+            Self::Float(_) => text.parse().ok().filter(|v: &f64| v.is_finite()).map(Self::Float),
+            Self::Bool(_) => text.parse().ok().map(Self::Bool),
+            Self::Text(_) => Some(Self::Text(text.to_owned())),
         }
     }
 
@@ -123,11 +103,3 @@ macro_rules! from {
     )+ };
 }
 from!(i64 => Int, i32 => Int, f64 => Float, bool => Bool, String => Text, &str => Text);
-
-fn unknown(catalog: &Catalog, name: &str) -> Error {
-    Error::UnknownParam { name: name.to_owned(), known: catalog.param_names().join(", ") }
-}
-
-fn wrong_type(name: &str, default: &ParamValue, got: &str) -> Error {
-    Error::ParamType { name: name.to_owned(), expected: default.type_name(), got: got.to_owned() }
-}

@@ -1,55 +1,237 @@
-//! Which ranks are in memory together, and reading them.
+//! A run as groups of ranks. Most views derive the rows of a rank from its own tables. If the tables of a run do
+//! not fit in memory, such views are computed group after group, each group in memory, and their rows are
+//! spilled; views that compare ranks (`scope = "run"`) read the spilled rows of all groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Duration;
 
-use datafusion::arrow::datatypes::SchemaRef;
+use arrow::datatypes::SchemaRef;
+use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::common::exec_datafusion_err;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionState;
 use futures::stream::{self, StreamExt, TryStreamExt};
+use tokio::sync::Mutex;
 use trace_model::tables::TABLES;
 use trace_model::{RecordBatch, ScanError, TableSource};
 
-use super::outline::Columns;
-use crate::schema::bare;
-use crate::selection::keep;
+use crate::catalog::Catalog;
+use crate::context::{pool_for_remaining_memory, session_context};
+use crate::error::no_match_candidates;
+use crate::execution::TableStorage;
+use crate::params::ParamValue;
+use crate::plan::optimizer;
+use crate::plan::references::{References, TableColumns};
+use crate::provider::{CpuTimes, ViewSchemaProvider, schema_without_metadata};
+use crate::selection::filter_rows;
+use crate::stored_rows::{SpillWriter, StoredRows};
+use crate::view::{ViewDef, ViewScope, in_view};
 
-/// What tables take with all that is computed from them at a time, in bytes a byte of them.
+/// Memory that tables and everything computed from them take at a time, in bytes per byte of the tables.
 const WORKING_BYTES: u64 = 4;
 
-/// What a group of several ranks may take: more makes nothing faster, the system only hands out more memory anew.
-const MOST_BYTES: u64 = 2 << 30;
+/// Size limit of a group of several ranks: larger groups are not faster, because the system only hands out more
+/// memory anew.
+const MAX_GROUP_BYTES: u64 = 2 << 30;
 
-/// Whether tables of so many bytes leave room, within a limit, for what is computed from them.
-pub fn fits(table_bytes: u64, memory_bytes: u64) -> bool {
+/// Whether tables of this size leave room, within a limit, for what is computed from them.
+pub fn fits_in_memory(table_bytes: u64, memory_bytes: u64) -> bool {
     table_bytes.saturating_mul(WORKING_BYTES) <= memory_bytes
 }
 
-/// Whether the tables of each rank do, a few ranks at a time.
-pub fn fits_by_rank(source: &dyn TableSource, memory_bytes: u64) -> bool {
-    groups(source, memory_bytes).is_some()
+/// Whether the tables of each single rank fit in memory in the sense of [`fits_in_memory`].
+pub fn fits_rank_by_rank(source: &dyn TableSource, memory_bytes: u64) -> bool {
+    partition_ranks(source, memory_bytes).is_some()
 }
 
-/// Splits all ranks into stretches whose tables fit into memory. None if those of one rank do not: such a run is not split.
-pub(super) fn groups(
+/// The rank groups of a run.
+#[derive(Debug)]
+pub(crate) struct RankGroups {
+    catalog: &'static Catalog,
+    params: HashMap<String, ParamValue>,
+    groups: Vec<RankGroup>,
+    /// One computation at a time, because each may use all memory.
+    compute_lock: Mutex<()>,
+}
+
+#[derive(Debug)]
+enum RankGroup {
+    /// The whole run, whose views are computed in place.
+    Open,
+    /// Tables of some ranks that are loaded for a while.
+    Loadable { source: Arc<dyn TableSource>, ranks: RangeInclusive<i32>, memory_bytes: u64 },
+}
+
+impl RankGroups {
+    /// A run of one group: its views are computed over its own tables.
+    pub(crate) fn single(catalog: &'static Catalog) -> Self {
+        let groups = vec![RankGroup::Open];
+        Self { catalog, params: HashMap::new(), groups, compute_lock: Mutex::default() }
+    }
+
+    /// Groups of as many ranks as fit in memory; a single one if not even one rank fits.
+    pub(crate) fn within(
+        memory_bytes: u64,
+        source: &Arc<dyn TableSource>,
+        catalog: &'static Catalog,
+        params: HashMap<String, ParamValue>,
+    ) -> Self {
+        let Some(ranges) = partition_ranks(source.as_ref(), memory_bytes) else {
+            return Self::single(catalog);
+        };
+        let load = |ranks| RankGroup::Loadable { source: Arc::clone(source), ranks, memory_bytes };
+        let groups = ranges.into_iter().map(load).collect();
+        Self { catalog, params, groups, compute_lock: Mutex::default() }
+    }
+
+    /// Computes, group after group, what a query of `views` reads of single ranks, and hands the rows to `run`.
+    /// Does nothing for views that are computed already, or in place.
+    pub(crate) async fn compute_missing(
+        &self,
+        views: &[&'static ViewDef],
+        run: &ViewSchemaProvider,
+    ) -> Result<()> {
+        if matches!(self.groups[..], [RankGroup::Open]) {
+            return Ok(());
+        }
+        let _one_at_a_time = self.compute_lock.lock().await;
+        let mut missing = self.rank_views_read_by(views);
+        missing.retain(|view| !run.is_computed(view));
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let (rows, cpu_times) = self.compute(&missing).await?;
+        for (view, rows) in missing.iter().zip(rows) {
+            run.set_rows(view, rows);
+        }
+        run.add_cpu_times(cpu_times);
+        Ok(())
+    }
+
+    /// The views of single ranks that a query of `views` reads: those among `views`, and those that views of the
+    /// whole run read.
+    fn rank_views_read_by(&self, views: &[&'static ViewDef]) -> Vec<&'static ViewDef> {
+        let all = self.catalog.dependency_closure(views);
+        let mut read: BTreeSet<&str> = views.iter().map(|view| view.name.as_str()).collect();
+        for view in all.iter().filter(|view| view.scope == ViewScope::Run) {
+            read.extend(view.needs.iter().map(String::as_str));
+        }
+        let is_read =
+            |view: &&ViewDef| view.scope == ViewScope::Rank && read.contains(view.name.as_str());
+        all.into_iter().filter(is_read).collect()
+    }
+
+    /// The rows of views of single ranks, in the order given.
+    async fn compute(&self, views: &[&'static ViewDef]) -> Result<(Vec<StoredRows>, CpuTimes)> {
+        let columns = self.columns_read_by(views)?;
+        let mut writers: Vec<Option<SpillWriter>> = views.iter().map(|_| None).collect();
+        let mut no_match: Vec<Option<(usize, DataFusionError)>> =
+            views.iter().map(|_| None).collect();
+        let mut cpu_times: BTreeMap<&'static str, Duration> = BTreeMap::new();
+        for group in &self.groups {
+            let RankGroup::Loadable { source, ranks, memory_bytes } = group else { continue };
+            let tables = load(source, &columns, ranks).await?;
+            let (provider, _state) = self.open(tables, *memory_bytes)?;
+            provider.announce_reads(views);
+            let rows = |&view: &&'static ViewDef| {
+                let provider = Arc::clone(&provider);
+                SpawnedTask::spawn(async move { provider.rows(view).await })
+            };
+            let tasks: Vec<_> = views.iter().map(rows).collect();
+            for (at, task) in tasks.into_iter().enumerate() {
+                let rows = match task.join().await.map_err(|e| exec_datafusion_err!("{e}"))? {
+                    Err(error) => {
+                        let Some(candidates) = no_match_candidates(&error) else {
+                            return Err(error);
+                        };
+                        if no_match[at].as_ref().is_none_or(|(most, _)| candidates > *most) {
+                            no_match[at] = Some((candidates, error));
+                        }
+                        continue;
+                    }
+                    Ok(rows) => rows,
+                };
+                let writer = match &mut writers[at] {
+                    Some(writer) => writer,
+                    None => writers[at].insert(SpillWriter::new(&rows.schema)?),
+                };
+                rows.batches.iter().try_for_each(|batch| writer.write(batch))?;
+            }
+            for (view, time) in provider.cpu_times() {
+                *cpu_times.entry(view).or_default() += time;
+            }
+        }
+        let mut stored = Vec::with_capacity(views.len());
+        for ((view, writer), error) in views.iter().zip(writers).zip(no_match) {
+            stored.push(match (writer, error) {
+                (Some(writer), _) => writer.finish()?,
+                (None, Some((_, error))) => return Err(error),
+                (None, None) => {
+                    return Err(in_view(view, exec_datafusion_err!("the run has no ranks")));
+                }
+            });
+        }
+        Ok((stored, cpu_times.into_iter().collect()))
+    }
+
+    /// The columns of tables that these views and everything they are built on read.
+    fn columns_read_by(&self, views: &[&'static ViewDef]) -> Result<TableColumns> {
+        let mut columns = TableColumns::new();
+        for view in self.catalog.dependency_closure(views) {
+            for query in view.queries() {
+                let references = References::parse(query).map_err(|e| in_view(view, e))?;
+                for (table, read) in references.table_columns() {
+                    columns.entry(table).or_default().extend(read);
+                }
+            }
+        }
+        Ok(columns)
+    }
+
+    /// Tables in memory with the views over them, and the state that must live as long.
+    fn open(
+        &self,
+        tables: LoadedTables,
+        memory_bytes: u64,
+    ) -> Result<(Arc<ViewSchemaProvider>, Arc<SessionState>)> {
+        let batches = tables.values().flat_map(|(_, batches)| batches);
+        let bytes = batches.map(RecordBatch::get_array_memory_size).sum();
+        let mut providers: BTreeMap<&'static str, Arc<dyn TableProvider>> = BTreeMap::new();
+        for (table, (schema, batches)) in tables {
+            providers.insert(table, Arc::new(MemTable::try_new(schema, vec![batches])?));
+        }
+        let storage = TableStorage::Memory;
+        let params = self.params.clone();
+        let provider = Arc::new(ViewSchemaProvider::new(self.catalog, storage, providers, params));
+        let environment = pool_for_remaining_memory(bytes, memory_bytes)?;
+        let context = session_context(1, environment, Arc::clone(&provider) as _)?;
+        let state = Arc::new(optimizer::view_session_state(&context.state(), storage));
+        provider.set_state(&state);
+        Ok((provider, state))
+    }
+}
+
+/// Splits all ranks into ranges whose tables fit in memory. `None` if those of one rank do not.
+fn partition_ranks(
     source: &dyn TableSource,
     memory_bytes: u64,
 ) -> Option<Vec<RangeInclusive<i32>>> {
     let mut ranks: BTreeMap<i32, u64> = BTreeMap::new();
-    let mut of_all = 0;
+    let mut shared_bytes = 0;
     for partition in TABLES.iter().flat_map(|spec| source.partitions(spec.name)) {
-        let bytes = partition.rank.map_or(&mut of_all, |rank| ranks.entry(rank).or_default());
+        let bytes = partition.rank.map_or(&mut shared_bytes, |rank| ranks.entry(rank).or_default());
         *bytes += partition.bytes;
     }
     let mut groups: Vec<RangeInclusive<i32>> = Vec::new();
-    let mut held = u64::MAX;
+    let mut group_bytes = u64::MAX;
     for (rank, bytes) in ranks {
-        held = held.saturating_add(bytes);
-        if !fits(held, memory_bytes.min(MOST_BYTES)) {
-            held = bytes + of_all;
-            if !fits(held, memory_bytes) {
+        group_bytes = group_bytes.saturating_add(bytes);
+        if !fits_in_memory(group_bytes, memory_bytes.min(MAX_GROUP_BYTES)) {
+            group_bytes = bytes + shared_bytes;
+            if !fits_in_memory(group_bytes, memory_bytes) {
                 return None;
             }
             groups.push(rank..=rank);
@@ -57,7 +239,7 @@ pub(super) fn groups(
             *group = *group.start()..=rank;
         }
     }
-    // No row is left out, whatever rank it is of.
+    // Together the ranges cover all numbers, so that no row is left out.
     for at in 0..groups.len() {
         let first = if at == 0 { i32::MIN } else { *groups[at].start() };
         let last = groups.get(at + 1).map_or(i32::MAX, |next| next.start() - 1);
@@ -66,46 +248,43 @@ pub(super) fn groups(
     Some(groups).filter(|groups| !groups.is_empty())
 }
 
-/// Tables in memory: some columns of them.
-pub(super) type Loaded = BTreeMap<&'static str, (SchemaRef, Vec<RecordBatch>)>;
+/// Some columns of tables, in memory.
+type LoadedTables = BTreeMap<&'static str, (SchemaRef, Vec<RecordBatch>)>;
 
-/// The rows of some ranks, in these columns.
-pub(super) async fn load(
+/// Reads the rows of some ranks, in these columns.
+async fn load(
     source: &Arc<dyn TableSource>,
-    columns: &Columns,
+    columns: &TableColumns,
     ranks: &RangeInclusive<i32>,
-) -> Result<Loaded> {
+) -> Result<LoadedTables> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut loaded = Loaded::new();
-    let mut pieces = Vec::new();
+    let mut loaded = LoadedTables::new();
+    let mut tasks = Vec::new();
     for spec in TABLES {
         let Some(columns) = columns.get(spec.name) else { continue };
         let columns: Arc<[usize]> = columns.iter().copied().collect();
-        loaded.insert(spec.name, (Arc::new(bare(spec).project(&columns)?), Vec::new()));
+        let schema = Arc::new(schema_without_metadata(spec).project(&columns)?);
+        loaded.insert(spec.name, (schema, Vec::new()));
         for (number, partition) in source.partitions(spec.name).into_iter().enumerate() {
             if partition.rank.is_none_or(|rank| ranks.contains(&rank)) {
-                let is_of_one = partition.rank.is_some();
-                pieces.push(Piece {
-                    table: spec.name,
-                    columns: columns.clone(),
-                    number,
-                    is_of_one,
-                });
+                let has_one_rank = partition.rank.is_some();
+                let columns = columns.clone();
+                tasks.push(ReadTask { table: spec.name, columns, number, has_one_rank });
             }
         }
     }
-    // Begun when its turn comes.
-    let read = |piece: Piece| {
-        let (source, ranks, table) = (Arc::clone(source), ranks.clone(), piece.table);
+    // A task begins when its turn comes.
+    let read = |task: ReadTask| {
+        let (source, ranks, table) = (Arc::clone(source), ranks.clone(), task.table);
         async move {
-            let read = SpawnedTask::spawn_blocking(move || piece.read(source.as_ref(), &ranks));
+            let read = SpawnedTask::spawn_blocking(move || task.read(source.as_ref(), &ranks));
             let batches = read.join().await.map_err(|e| exec_datafusion_err!("{e}"))?;
             Ok::<_, DataFusionError>((table, batches.map_err(DataFusionError::External)?))
         }
     };
-    let pieces: Vec<_> = pieces.into_iter().map(read).collect();
-    let mut pieces = stream::iter(pieces).buffered(cores);
-    while let Some((table, batches)) = pieces.try_next().await? {
+    let tasks: Vec<_> = tasks.into_iter().map(read).collect();
+    let mut batches_by_table = stream::iter(tasks).buffered(cores);
+    while let Some((table, batches)) = batches_by_table.try_next().await? {
         let Some((schema, rows)) = loaded.get_mut(table) else { continue };
         for batch in batches {
             rows.push(RecordBatch::try_new(Arc::clone(schema), batch.columns().to_vec())?);
@@ -114,26 +293,26 @@ pub(super) async fn load(
     Ok(loaded)
 }
 
-/// A partition.
-struct Piece {
+/// Reads one partition of a table.
+struct ReadTask {
     table: &'static str,
     columns: Arc<[usize]>,
     number: usize,
-    is_of_one: bool,
+    has_one_rank: bool,
 }
 
-impl Piece {
+impl ReadTask {
     fn read(
         &self,
         source: &dyn TableSource,
         ranks: &RangeInclusive<i32>,
     ) -> Result<Vec<RecordBatch>, ScanError> {
         let batches = source.scan(self.table, self.number, &self.columns)?;
-        if self.is_of_one {
+        if self.has_one_rank {
             return batches.collect();
         }
         let is_wanted = |rank| i32::try_from(rank).is_ok_and(|rank| ranks.contains(&rank));
-        batches.map(|batch| Ok(keep(&batch?, "rank", is_wanted)?)).collect()
+        batches.map(|batch| Ok(filter_rows(&batch?, "rank", is_wanted)?)).collect()
     }
 }
 
@@ -163,7 +342,7 @@ mod tests {
     }
 
     fn split(ranks: &[(i32, u64)]) -> Option<Vec<RangeInclusive<i32>>> {
-        groups(&Ranks(ranks.to_vec()), 11 * WORKING_BYTES)
+        partition_ranks(&Ranks(ranks.to_vec()), 11 * WORKING_BYTES)
     }
 
     #[test]
@@ -175,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_that_does_not_fit_and_a_run_without_any_are_not_split() {
+    fn groups_are_none_if_a_rank_does_not_fit_or_there_is_none() {
         assert_eq!(split(&[(0, 1), (1, 11)]), None);
         assert_eq!(split(&[]), None);
     }

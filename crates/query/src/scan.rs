@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use arrow::array::RecordBatchOptions;
+use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
-use datafusion::arrow::array::RecordBatchOptions;
-use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;

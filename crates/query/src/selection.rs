@@ -5,15 +5,15 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, BooleanArray, Int64Array, new_null_array};
-use datafusion::arrow::compute::filter_record_batch;
-use datafusion::arrow::datatypes::DataType;
-use datafusion::error::Result;
+use arrow::array::{ArrayRef, BooleanArray, Int64Array, new_null_array};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::DataType;
 use regex::Regex;
 use trace_model::tables::find;
 use trace_model::{Batches, Partition, RecordBatch, RunInfo, ScanError, TableSet, TableSource};
 
 use crate::columns::{Names, ints, names};
+use crate::rust_view::Result;
 
 /// Which part of a run is asked about. What is not given selects everything.
 ///
@@ -153,17 +153,17 @@ impl Selection {
     fn rows(&self, table: &str, batch: &RecordBatch) -> Result<RecordBatch> {
         let mut batch = batch.clone();
         if let Some(ranks) = &self.ranks {
-            batch = keep(&batch, "rank", |rank| ranks.contain(rank))?;
+            batch = filter_rows(&batch, "rank", |rank| ranks.contain(rank))?;
         }
         if let Some(streams) = &self.streams
             && DEVICE_TABLES.contains(&table)
         {
-            batch = keep(&batch, "stream", |stream| streams.contain(stream))?;
+            batch = filter_rows(&batch, "stream", |stream| streams.contain(stream))?;
         }
         if let Some(steps) = self.steps
             && batch.column_by_name("step").is_some()
         {
-            batch = keep(&batch, "step", |step| steps.contains(step))?;
+            batch = filter_rows(&batch, "step", |step| steps.contains(step))?;
         }
         if let Some(stretch) = self.between {
             batch = within(table, &batch, stretch)?;
@@ -244,7 +244,7 @@ fn within(table: &str, batch: &RecordBatch, stretch: Range) -> Result<RecordBatc
     }
     if table == "profiler_ranges" {
         // The times of these kernels are made up; those of their launches are not.
-        return keep(batch, "launch_ts_ns", |start| stretch.contains(start));
+        return filter_rows(batch, "launch_ts_ns", |start| stretch.contains(start));
     }
     if batch.column_by_name("ts_ns").is_none() {
         return Ok(batch.clone());
@@ -274,7 +274,7 @@ fn within(table: &str, batch: &RecordBatch, stretch: Range) -> Result<RecordBatc
 }
 
 /// Rows whose number in `column` is wanted; rows without a number are not.
-pub(crate) fn keep(
+pub(crate) fn filter_rows(
     batch: &RecordBatch,
     column: &str,
     wanted: impl Fn(i64) -> bool,

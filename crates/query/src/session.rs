@@ -5,172 +5,185 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::catalog::{
-    CatalogProvider, MemTable, MemoryCatalogProvider, SchemaProvider, TableProvider,
-};
+use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::SessionState;
 use datafusion::execution::context::SQLOptions;
-use datafusion::execution::memory_pool::{FairSpillPool, GreedyMemoryPool, MemoryPool};
-use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion::scalar::ScalarValue;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::prelude::SessionContext;
 use tokio::runtime::{Builder, Runtime};
-use trace_model::tables::TABLES;
+use trace_model::tables::{TABLES, find};
 use trace_model::{MetricTable, RecordBatch, TableSet, TableSource, TableSpec};
 
-use crate::by_rank::ByRank;
-use crate::catalog::{Catalog, catalog};
-use crate::error::{Error, Result, line_of};
-use crate::metrics;
-use crate::module::Module;
-use crate::params::Params;
-use crate::planning;
+use crate::catalog::Catalog;
+use crate::context::{pool_for_remaining_memory, session_context, spilling_pool};
+use crate::error::{Error, Result, UnknownRelation, ViewFailure, line_of};
+use crate::execution::{TableStorage, collect_rows};
+use crate::metric_table;
+use crate::params::{ParamValue, Params};
+use crate::plan::optimizer;
+use crate::plan::references::References;
+use crate::provider::{ViewSchemaProvider, parse, schema_without_metadata};
+use crate::rank_groups::RankGroups;
+use crate::rust_view::ViewError;
 use crate::scan::ScannedTable;
-use crate::schema::{Rows, Schema, bare, module_of, run};
+use crate::stored_rows::Rows;
+use crate::view::ViewDef;
 
-/// Below this many rows, splitting one query over cores costs more than it gains.
-const ROWS_WORTH_SPLITTING: usize = 2_000_000;
+/// Below this number of rows, splitting one query over cores costs more than it gains.
+const MIN_ROWS_FOR_PARALLEL_SCAN: usize = 2_000_000;
 
-/// What queries get at least, whatever the limit: with less, sorts cannot even begin to spill.
-const LEAST_POOL_BYTES: usize = 256 << 20;
-
-/// The tables that a session is about.
+/// The tables of a session.
 #[derive(Debug, Clone)]
 pub enum Tables {
-    /// They are in memory.
+    /// Tables in memory.
     Loaded(TableSet),
-    /// They are read while they are asked about.
+    /// Tables that are read while queries run.
     Scanned(Arc<dyn TableSource>),
 }
 
-/// The tables of a run, with the catalog's views over them. Views are planned when first read, and
-/// those that several others read are computed once. All calls block; they may come from several
-/// threads at once, but not from inside an async runtime.
+/// The tables of a run with the views of a catalog over them. Views are planned when first read, and views that
+/// several queries read are computed once. All calls block; they may come from several threads at once, but not
+/// from inside an async runtime.
 pub struct Session {
-    /// For what users ask.
-    context: SessionContext,
-    /// For views; the schema has it from here.
-    _views: Arc<SessionState>,
-    schema: Arc<Schema>,
+    engine: Arc<Engine>,
     catalog: &'static Catalog,
     runtime: Runtime,
-    /// How many views are computed side by side: one where memory is short.
-    views_at_once: usize,
-    /// What several views read is computed once: not where even one rank is more than fits into memory.
-    shares_views: bool,
+    /// Number of views computed at the same time.
+    concurrent_views: usize,
+}
+
+/// The part of a session that queries hold while they run.
+struct Engine {
+    /// Plans queries of users.
+    user_context: SessionContext,
+    run: Arc<ViewSchemaProvider>,
+    groups: RankGroups,
+    /// Plans views. Owned here because the provider only has a weak reference.
+    _view_state: Arc<SessionState>,
 }
 
 impl Session {
-    /// Opens tables for queries. Tables that the set lacks are there, without rows.
-    pub fn new(tables: TableSet, params: Params) -> Result<Self> {
-        Self::open(Tables::Loaded(tables), None, params)
+    /// Opens tables in memory for queries. Tables that the set lacks are empty.
+    ///
+    /// # Errors
+    /// If no view has one of the parameters, or its value has the wrong type.
+    pub fn new(catalog: &'static Catalog, tables: TableSet, params: &Params) -> Result<Self> {
+        Self::open(catalog, Tables::Loaded(tables), None, params)
     }
 
-    /// Opens tables for queries that may use so much memory, tables included. Views over scanned tables are computed a few
-    /// ranks at a time, as many as fit, see [`crate::fits_by_rank`]; what else sorts and joins hold beyond the limit goes to files
-    /// in the folder for temporary ones, or, if they cannot do with less, fails the query. Where not even one rank fits, the
-    /// limit does not hold for what native views read; nor, over tables that are loaded, for rows of views that others read and
-    /// for what window functions and sorts of views hold.
-    #[expect(clippy::needless_pass_by_value, reason = "the tables are the session's from here on")]
-    pub fn open(tables: Tables, memory_bytes: Option<u64>, params: Params) -> Result<Self> {
-        let catalog = catalog();
-        let params = params.checked(catalog)?;
+    /// Opens tables for queries within a memory limit that includes the tables.
+    ///
+    /// * Tables in memory: the limit does not cover the rows of views that other views read, nor what window functions
+    ///   and sorts of views hold.
+    /// * Scanned tables: views of single ranks are computed in groups of as many ranks as fit, see
+    ///   [`crate::fits_rank_by_rank`]. Beyond the limit, sorts and joins spill to the temporary directory, or, if they
+    ///   cannot, the query fails. If not even one rank fits, the limit does not cover the inputs of views in Rust.
+    ///
+    /// # Errors
+    /// As [`Session::new`].
+    pub fn open(
+        catalog: &'static Catalog,
+        tables: Tables,
+        memory_bytes: Option<u64>,
+        params: &Params,
+    ) -> Result<Self> {
+        let params = catalog.resolve_params(params)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let runtime =
             Builder::new_multi_thread().worker_threads(cores).thread_name("query").build()?;
-        let rows: usize = TABLES.iter().map(|t| tables.rows(t.name)).sum();
-        let partitions = if rows < ROWS_WORTH_SPLITTING { 1 } else { cores };
-
-        let is_loaded = matches!(tables, Tables::Loaded(_));
-        let mut providers: BTreeMap<&'static str, Arc<dyn TableProvider>> = BTreeMap::new();
-        for &spec in TABLES {
-            providers.insert(spec.name, tables.provider(spec, partitions).map_err(Error::Query)?);
-        }
-        let params = values(catalog, &params);
-        let by_rank = match (&tables, memory_bytes) {
-            (Tables::Scanned(source), Some(bytes)) => {
-                ByRank::new(source, bytes, catalog, params.clone()).map_err(Error::Query)?
-            }
-            _ => None,
+        let engine = Engine::open(catalog, &tables, memory_bytes, params, cores);
+        let engine = Arc::new(engine.map_err(Error::Query)?);
+        let concurrent_views = match tables.storage() {
+            TableStorage::Memory => usize::MAX,
+            // Each may use all memory.
+            TableStorage::Streamed => 1,
         };
-        let shares_views = is_loaded || by_rank.is_some();
-        let schema = Schema::new(catalog, providers, params, is_loaded);
-        let schema = Arc::new(match by_rank {
-            Some(by_rank) => schema.with_ranks(by_rank),
-            None => schema,
-        });
-        let environment = environment(&tables, memory_bytes).map_err(Error::Query)?;
-        let context =
-            context(partitions, environment, Arc::clone(&schema) as _).map_err(Error::Query)?;
-        let full = context.state();
-        let views = Arc::new(planning::for_views(&full, is_loaded));
-        let users = if is_loaded { planning::in_order(&full) } else { full };
-        let context = SessionContext::new_with_state(users);
-        schema.set_state(&views);
-        let views_at_once = if is_loaded { usize::MAX } else { 1 };
-        Ok(Self { context, _views: views, schema, catalog, runtime, views_at_once, shares_views })
+        Ok(Self { engine, catalog, runtime, concurrent_views })
     }
 
-    /// All rows of a view, in the order its header declares.
+    /// The views that queries may read.
+    pub fn catalog(&self) -> &'static Catalog {
+        self.catalog
+    }
+
+    /// All rows of a view, in the order that its header declares. There is at least one batch, so that the schema is
+    /// known.
     pub fn analyze(&self, view: &str) -> Result<Vec<RecordBatch>> {
-        let module = self.catalog.get(view)?;
-        self.block_on(rows(Arc::clone(&self.schema), module))
-            .map_err(|e| in_module(self.catalog, &module.name, e))
+        let view = self.catalog.get(view)?;
+        let engine = Arc::clone(&self.engine);
+        let rows = self.block_on(async move {
+            engine.prepare(&[view]).await?;
+            engine.rows(view).await
+        });
+        rows.map_err(|e| self.error(e))
     }
 
     /// The rows of a query over tables and views. `$name` stands for the value of a parameter. Queries
     /// that would change anything are refused. There is at least one batch, so that the schema is known.
     pub fn sql(&self, query: &str) -> Result<Vec<RecordBatch>> {
-        let (context, schema) = (self.context.clone(), Arc::clone(&self.schema));
-        let query = query.to_owned();
-        let error = |e| failed(self.catalog, e);
+        let (engine, sql) = (Arc::clone(&self.engine), query.to_owned());
+        let catalog = self.catalog;
         let plan = self.block_on(async move {
-            let plan = schema.plan(&context.state(), &query).await?;
-            Ok((plan, context))
+            let state = engine.user_context.state();
+            let statement = parse(&state, &sql)?;
+            let references = References::of(&statement);
+            let views: Vec<&'static ViewDef> = references
+                .relations()
+                .filter_map(|(name, count)| Some(std::iter::repeat_n(catalog.find(name)?, count)))
+                .flatten()
+                .collect();
+            let exists = |name: &str| catalog.find(name).is_some() || find(name).is_some();
+            if let Some((name, line)) = references.find_unknown(exists) {
+                let unknown = UnknownRelation { name: name.to_owned(), line };
+                return Err(DataFusionError::External(Box::new(unknown)));
+            }
+            engine.prepare(&views).await?;
+            engine.run.plan(&state, statement, &sql).await
         });
-        let (plan, context) = plan.map_err(error)?;
+        let plan = plan.map_err(|e| self.error(e))?;
         let read_only = SQLOptions::new()
             .with_allow_ddl(false)
             .with_allow_dml(false)
             .with_allow_statements(false);
         read_only.verify_plan(&plan).map_err(|e| Error::NotReadOnly(e.strip_backtrace()))?;
-        let rows = async move {
-            let mut worked = Duration::ZERO;
-            run(&context.state(), plan, &mut worked).await.map(with_schema)
-        };
-        self.block_on(rows).map_err(error)
+        let engine = Arc::clone(&self.engine);
+        let rows = self.block_on(async move {
+            let state = engine.user_context.state();
+            let mut cpu_time = Duration::ZERO;
+            collect_rows(&state, &plan, &mut cpu_time).await.map(non_empty)
+        });
+        rows.map_err(|e| self.error(e))
     }
 
-    /// The rows of views, ready for rules; in the order asked for. Views run side by side.
+    /// The rows of views as values that rules compare, in the order given. Views are computed concurrently.
     pub fn metric_tables(&self, views: &[&str]) -> Result<Vec<MetricTable>> {
-        let modules =
-            views.iter().map(|view| self.catalog.get(view)).collect::<Result<Vec<_>>>()?;
-        if self.shares_views {
-            self.schema.share(&modules);
-        }
-        let (schema, wanted) = (Arc::clone(&self.schema), modules.clone());
-        let prepared = self.block_on(async move { schema.prepare(&wanted).await });
-        prepared.map_err(|e| failed(self.catalog, e))?;
-        let mut tables = Vec::with_capacity(modules.len());
-        for modules in modules.chunks(self.views_at_once) {
-            let task = |&module| self.runtime.spawn(rows(Arc::clone(&self.schema), module));
-            let tasks: Vec<_> = modules.iter().map(task).collect();
-            for (module, task) in modules.iter().zip(tasks) {
+        let views = views.iter().map(|view| self.catalog.get(view)).collect::<Result<Vec<_>>>()?;
+        let (engine, wanted) = (Arc::clone(&self.engine), views.clone());
+        let prepared = self.block_on(async move { engine.prepare(&wanted).await });
+        prepared.map_err(|e| self.error(e))?;
+        let mut tables = Vec::with_capacity(views.len());
+        for views in views.chunks(self.concurrent_views) {
+            let task = |&view: &&'static ViewDef| {
+                let engine = Arc::clone(&self.engine);
+                self.runtime.spawn(async move { engine.rows(view).await })
+            };
+            let tasks: Vec<_> = views.iter().map(task).collect();
+            for (view, task) in views.iter().zip(tasks) {
                 let batches = self.runtime.block_on(task).unwrap_or_else(|e| Err(stopped(&e)));
-                let batches = batches.map_err(|e| in_module(self.catalog, &module.name, e))?;
-                tables.push(metrics::table(module, &batches)?);
+                let batches = batches.map_err(|e| self.error(e))?;
+                tables.push(metric_table::from_batches(view, &batches)?);
             }
         }
         Ok(tables)
     }
 
-    /// How long a core worked for each view so far, without the views that it reads.
+    /// CPU time of each view computed so far, without the views that it reads.
     pub fn view_times(&self) -> Vec<(&'static str, Duration)> {
-        self.schema.times()
+        self.engine.run.cpu_times()
     }
 
-    /// Runs on the worker threads, whose number and stacks are ours, unlike the caller's.
+    /// Runs on the worker threads, whose number and stack size are ours, unlike the caller's.
     fn block_on<T: Send + 'static>(
         &self,
         future: impl Future<Output = PlanResult<T>> + Send + 'static,
@@ -178,15 +191,91 @@ impl Session {
         let task = self.runtime.spawn(future);
         self.runtime.block_on(task).unwrap_or_else(|e| Err(stopped(&e)))
     }
+
+    /// The error of a query, or of the view that failed.
+    fn error(&self, error: DataFusionError) -> Error {
+        let failure = match error {
+            DataFusionError::External(inner) => match inner.downcast::<ViewFailure>() {
+                Ok(failure) => *failure,
+                Err(inner) => return Error::Query(DataFusionError::External(inner)),
+            },
+            error => return Error::Query(error),
+        };
+        let ViewFailure { view, source } = failure;
+        let source = match source {
+            DataFusionError::External(inner) => match inner.downcast::<ViewError>() {
+                Ok(source) => return Error::RustView { view, source: *source },
+                Err(inner) => DataFusionError::External(inner),
+            },
+            source => source,
+        };
+        let path = self.catalog.find(&view).map_or(view, |view| view.path.clone());
+        Error::View { path, line: line_of(&source), source }
+    }
 }
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session").field("schema", &self.schema).finish_non_exhaustive()
+        f.debug_struct("Session").field("run", &self.engine.run).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    fn open(
+        catalog: &'static Catalog,
+        tables: &Tables,
+        memory_bytes: Option<u64>,
+        params: HashMap<String, ParamValue>,
+        cores: usize,
+    ) -> PlanResult<Self> {
+        let rows: usize = TABLES.iter().map(|t| tables.rows(t.name)).sum();
+        let partitions = if rows < MIN_ROWS_FOR_PARALLEL_SCAN { 1 } else { cores };
+        let mut providers: BTreeMap<&'static str, Arc<dyn TableProvider>> = BTreeMap::new();
+        for &spec in TABLES {
+            providers.insert(spec.name, tables.provider(spec, partitions)?);
+        }
+        let groups = match (tables, memory_bytes) {
+            (Tables::Scanned(source), Some(bytes)) => {
+                RankGroups::within(bytes, source, catalog, params.clone())
+            }
+            _ => RankGroups::single(catalog),
+        };
+        let storage = tables.storage();
+        let run = Arc::new(ViewSchemaProvider::new(catalog, storage, providers, params));
+        let environment = match (tables, memory_bytes) {
+            (_, None) => Arc::new(RuntimeEnv::default()),
+            (Tables::Loaded(tables), Some(bytes)) => {
+                pool_for_remaining_memory(tables.memory_bytes(), bytes)?
+            }
+            (Tables::Scanned(_), Some(bytes)) => spilling_pool(bytes)?,
+        };
+        let full = session_context(partitions, environment, Arc::clone(&run) as _)?.state();
+        let view_state = Arc::new(optimizer::view_session_state(&full, storage));
+        run.set_state(&view_state);
+        let user_state = optimizer::user_session_state(full, storage);
+        let user_context = SessionContext::new_with_state(user_state);
+        Ok(Self { user_context, run, groups, _view_state: view_state })
+    }
+
+    /// Makes views ready to be read, each as often as it is listed.
+    async fn prepare(&self, views: &[&'static ViewDef]) -> PlanResult<()> {
+        self.run.announce_reads(views);
+        self.groups.compute_missing(views, &self.run).await
+    }
+
+    async fn rows(&self, view: &'static ViewDef) -> PlanResult<Vec<RecordBatch>> {
+        Ok(non_empty(self.run.rows(view).await?))
     }
 }
 
 impl Tables {
+    fn storage(&self) -> TableStorage {
+        match self {
+            Self::Loaded(_) => TableStorage::Memory,
+            Self::Scanned(_) => TableStorage::Streamed,
+        }
+    }
+
     fn rows(&self, table: &str) -> usize {
         match self {
             Self::Loaded(tables) => tables.rows(table),
@@ -194,18 +283,17 @@ impl Tables {
         }
     }
 
-    /// A table of the run.
-    pub(crate) fn provider(
+    fn provider(
         &self,
         spec: &'static TableSpec,
-        streams: usize,
+        partitions: usize,
     ) -> PlanResult<Arc<dyn TableProvider>> {
-        let schema = bare(spec);
+        let schema = schema_without_metadata(spec);
         let tables = match self {
             Self::Loaded(tables) => tables,
             Self::Scanned(source) => {
                 let source = Arc::clone(source);
-                return Ok(Arc::new(ScannedTable::new(source, spec.name, schema, streams)));
+                return Ok(Arc::new(ScannedTable::new(source, spec.name, schema, partitions)));
             }
         };
         let batches: Result<Vec<_>, _> = tables
@@ -217,91 +305,13 @@ impl Tables {
     }
 }
 
-/// The values of all parameters of views.
-fn values(catalog: &Catalog, given: &Params) -> HashMap<String, ScalarValue> {
-    let params = catalog.modules().iter().flat_map(|module| &module.params);
-    params.map(|p| (p.name.clone(), p.scalar(given.get(&p.name)))).collect()
-}
-
-/// Where queries have their memory from.
-fn environment(tables: &Tables, memory_bytes: Option<u64>) -> PlanResult<Arc<RuntimeEnv>> {
-    match (tables, memory_bytes) {
-        (_, None) => Ok(Arc::new(RuntimeEnv::default())),
-        (Tables::Loaded(tables), Some(bytes)) => beside(tables.memory_bytes(), bytes),
-        // Operators that can spill get equal shares, so that none of them starves the others.
-        (Tables::Scanned(_), Some(bytes)) => pooled(FairSpillPool::new(
-            usize::try_from(bytes).unwrap_or(usize::MAX).max(LEAST_POOL_BYTES),
-        )),
-    }
-}
-
-/// What tables that are in memory leave of the limit: it goes to who comes first.
-pub(crate) fn beside(table_bytes: usize, memory_bytes: u64) -> PlanResult<Arc<RuntimeEnv>> {
-    let bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
-    pooled(GreedyMemoryPool::new(bytes.saturating_sub(table_bytes).max(LEAST_POOL_BYTES)))
-}
-
-fn pooled(pool: impl MemoryPool + 'static) -> PlanResult<Arc<RuntimeEnv>> {
-    RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool)).build_arc()
-}
-
-pub(crate) fn context(
-    partitions: usize,
-    environment: Arc<RuntimeEnv>,
-    schema: Arc<dyn SchemaProvider>,
-) -> PlanResult<SessionContext> {
-    let config = SessionConfig::new()
-        .with_target_partitions(partitions)
-        .with_batch_size(BATCH_ROWS)
-        .with_information_schema(true)
-        .with_create_default_catalog_and_schema(false)
-        .with_default_catalog_and_schema("run", "public")
-        .set_bool("datafusion.sql_parser.collect_spans", true)
-        .set_bool("datafusion.execution.collect_statistics", false)
-        .set_bool("datafusion.optimizer.repartition_sorts", false)
-        .set_usize("datafusion.optimizer.max_passes", 2);
-    let context = SessionContext::new_with_config_rt(config, environment);
-    let catalog = Arc::new(MemoryCatalogProvider::new());
-    catalog.register_schema("public", schema)?;
-    context.register_catalog("run", catalog);
-    Ok(context)
-}
-
-/// Rows that flow through a query at once: large enough that the fixed cost of a batch, which windows
-/// and sorts pay several times, disappears.
-const BATCH_ROWS: usize = 32_768;
-
-async fn rows(schema: Arc<Schema>, module: &'static Module) -> PlanResult<Vec<RecordBatch>> {
-    Ok(with_schema(schema.rows(module).await?))
-}
-
 /// At least one batch, so that the schema is known.
-fn with_schema(rows: Rows) -> Vec<RecordBatch> {
+fn non_empty(rows: Rows) -> Vec<RecordBatch> {
     let Rows { schema, mut batches } = rows;
     if batches.is_empty() {
         batches.push(RecordBatch::new_empty(schema));
     }
     batches
-}
-
-/// The error of a query, or of the view whose text is wrong.
-fn failed(catalog: &Catalog, error: DataFusionError) -> Error {
-    match module_of(error) {
-        (Some(module), error) => in_module(catalog, &module, error),
-        (None, error) => Error::Query(error),
-    }
-}
-
-fn in_module(catalog: &Catalog, view: &str, error: DataFusionError) -> Error {
-    let (inner, source) = module_of(error);
-    let name = inner.as_deref().unwrap_or(view);
-    if let DataFusionError::Execution(message) = &source
-        && catalog.find(name).is_some_and(Module::is_native)
-    {
-        return Error::Native { view: name.to_owned(), message: message.clone() };
-    }
-    let path = catalog.find(name).map_or_else(|| name.to_owned(), |m| m.path.clone());
-    Error::Module { path, line: line_of(&source), source }
 }
 
 fn stopped(error: &tokio::task::JoinError) -> DataFusionError {

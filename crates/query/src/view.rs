@@ -1,26 +1,31 @@
-//! A view with its documentation: one SQL file, or a header and the Rust that computes it.
+//! Definition of a view: its documentation, and the SQL or Rust that computes it.
 
-use datafusion::scalar::ScalarValue;
+use datafusion::error::DataFusionError;
+use std::collections::BTreeSet;
+
 use trace_model::{MetricSpec, Scope, Unit, tables};
 
-use crate::error::{Error, Result, similar};
+use crate::error::{Error, Result, ViewFailure, similar};
+
+pub use crate::header::ViewScope;
 use crate::header::{self, Header};
-use crate::native::Native;
 use crate::params::ParamValue;
+use crate::plan::references::References;
+use crate::rust_view::RustView;
 
 /// A file that declares a view, before it is parsed.
 #[derive(Debug, Clone, Copy)]
-pub struct Source<'a> {
+pub struct ViewSource<'a> {
     /// Path in the crate, with `/` between folders: `sql/gpu/idle_causes.sql`.
     pub path: &'a str,
     /// Its text.
     pub text: &'a str,
 }
 
-/// A view, parsed.
+/// The definition of a view.
 #[derive(Debug, Clone)]
-pub struct Module {
-    /// View name: `<folder>_<file>`; files in `prelude/` go without the folder.
+pub struct ViewDef {
+    /// View name: `<folder>_<file>`; files in `base/` go without the folder.
     pub name: String,
     /// Path in the crate.
     pub path: String,
@@ -32,16 +37,16 @@ pub struct Module {
     pub order: Vec<String>,
     /// Why the view may have no rows, in one sentence.
     pub when_empty: String,
-    /// The result is computed once a session and kept, because several views read it.
-    pub materialize: bool,
+    /// Whether a row depends on one rank or on several.
+    pub scope: ViewScope,
     /// Parameters that the query reads as `$name`.
     pub params: Vec<Param>,
     /// Columns in order.
     pub columns: Vec<Column>,
     /// The file as it is; in a SQL file, header lines are comments.
     pub text: String,
-    /// What computes it, if it is not SQL.
-    pub(crate) native: Option<&'static Native>,
+    /// The Rust that computes it, if it is not SQL.
+    pub rust: Option<&'static RustView>,
 }
 
 /// A parameter of a view.
@@ -68,20 +73,20 @@ pub struct Column {
     pub metric: Option<Scope>,
 }
 
-impl Module {
-    /// Parses one file. `needs` is checked by the catalog, which knows the other files.
-    pub fn parse(source: Source<'_>) -> Result<Self> {
-        let Source { path, text } = source;
-        let Header { row, needs, order, when_empty, materialize, params, columns } =
+impl ViewDef {
+    /// Parses one file. The catalog checks `needs`, because it knows the other files.
+    pub fn parse(source: ViewSource<'_>, rust_views: &'static [RustView]) -> Result<Self> {
+        let ViewSource { path, text } = source;
+        let Header { row, needs, order, when_empty, scope, params, columns } =
             header::parse(path, text)?;
         let wrong = |word: &str, message: String| Err(header::error_at(path, text, word, message));
 
         let name = view_name(path);
-        let native = if header::is_native(path) {
-            let Some(native) = Native::find(&name) else {
-                return wrong("row", format!("no function computes `{name}`"));
+        let rust = if header::is_rust_view(path) {
+            let Some(rust) = rust_views.iter().find(|view| view.name == name) else {
+                return wrong("row", format!("no Rust view is called `{name}`"));
             };
-            Some(native)
+            Some(rust)
         } else {
             None
         };
@@ -131,7 +136,7 @@ impl Module {
         if has_metric && when_empty.is_none() {
             return wrong(
                 "row",
-                "a view with metrics says in `when_empty` why it may have no rows".to_owned(),
+                "a view with metrics must say in `when_empty` why it may have no rows".to_owned(),
             );
         }
         let mut parsed_params = Vec::with_capacity(params.0.len());
@@ -151,30 +156,38 @@ impl Module {
             needs,
             order,
             when_empty: when_empty.unwrap_or_default(),
-            materialize,
+            scope,
             params: parsed_params,
             columns: parsed_columns,
             text: text.to_owned(),
-            native,
+            rust,
         })
     }
 
-    /// Folder of the file: `gpu`, `comm`, `prelude`.
-    pub fn area(&self) -> &str {
+    /// Folder of the file: `gpu`, `comm`, `base`.
+    pub fn topic(&self) -> &str {
         self.path.rsplit('/').nth(1).unwrap_or_default()
     }
 
-    /// Whether Rust computes it, not SQL.
-    pub fn is_native(&self) -> bool {
-        self.native.is_some()
-    }
-
-    /// The queries it consists of: its own text, or what its Rust reads.
+    /// The queries it consists of: its own text, or the inputs of its Rust.
     pub fn queries(&self) -> Vec<&str> {
-        match self.native {
-            Some(native) => native.reads.iter().map(|(_, sql)| *sql).collect(),
+        match self.rust {
+            Some(rust) => rust.inputs.iter().map(|(_, sql)| *sql).collect(),
             None => vec![&self.text],
         }
+    }
+
+    /// Names of the tables and views that its queries read.
+    ///
+    /// # Errors
+    /// If a query cannot be parsed.
+    pub fn relations_read(&self) -> Result<BTreeSet<String>> {
+        let mut names = BTreeSet::new();
+        for query in self.queries() {
+            let references = References::parse(query).map_err(Error::Query)?;
+            names.extend(references.unqualified_relations().map(str::to_owned));
+        }
+        Ok(names)
     }
 
     /// The metrics among the columns.
@@ -207,22 +220,27 @@ impl Module {
     }
 }
 
-impl Param {
-    /// The value to bind when `given` says nothing.
-    pub(crate) fn scalar(&self, given: Option<&ParamValue>) -> ScalarValue {
-        given.unwrap_or(&self.default).scalar()
-    }
-}
-
 /// A name may be the suffix alone: `ratio`.
 fn has_suffix(name: &str, suffix: &str) -> bool {
     name.ends_with(suffix) || suffix.strip_prefix('_') == Some(name)
 }
 
-/// `sql/gpu/idle.sql` is `gpu_idle`, `sql/prelude/events.sql` is `events`.
+/// `src/gpu/idle_causes.sql` is `gpu_idle_causes`, `src/base/events.sql` is `events`.
 fn view_name(path: &str) -> String {
-    let path = path.strip_prefix("sql/").or_else(|| path.strip_prefix("src/native/"));
-    let path = path.unwrap_or_default();
+    let path = path.strip_prefix("src/").unwrap_or(path);
     let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
-    stem.strip_prefix("prelude/").unwrap_or(stem).replace('/', "_")
+    stem.strip_prefix("base/").unwrap_or(stem).replace('/', "_")
+}
+
+/// Adds the name of the view whose query or code failed. The innermost view is the one to name.
+pub(crate) fn in_view(view: &ViewDef, error: DataFusionError) -> DataFusionError {
+    match error {
+        DataFusionError::External(inner) if inner.is::<ViewFailure>() => {
+            DataFusionError::External(inner)
+        }
+        source => {
+            let view = view.name.clone();
+            DataFusionError::External(Box::new(ViewFailure { view, source }))
+        }
+    }
 }

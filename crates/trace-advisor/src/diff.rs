@@ -1,17 +1,17 @@
 //! Two runs compared.
 
 use advisor::{Comparison, RuleSet};
-use analyses::diff::{DeviceType, Diff, DiffOptions};
+use compare::{DeviceType, Diff, DiffOptions};
 use trace_model::RecordBatch;
 
 use crate::error::Error;
 use crate::pipeline::Run;
 
 /// Compares two runs: what was added, removed, slower or faster, and what that did to a step. See
-/// [`analyses::diff`].
+/// [`compare`].
 ///
 /// ```no_run
-/// use trace_advisor::analyses::diff::DiffOptions;
+/// use trace_advisor::compare::DiffOptions;
 /// use trace_advisor::{Run, diff};
 ///
 /// let diff = diff(&Run::open("before/")?, &Run::open("after/")?, &DiffOptions::default())?;
@@ -19,7 +19,7 @@ use crate::pipeline::Run;
 /// # Ok::<(), trace_advisor::Error>(())
 /// ```
 pub fn diff(before: &Run, after: &Run, options: &DiffOptions) -> Result<Diff, Error> {
-    Ok(analyses::diff::diff(before.session(), after.session(), options)?)
+    Ok(compare::diff(before.session(), after.session(), options)?)
 }
 
 /// Judges a comparison with the rules about comparisons.
@@ -35,5 +35,5 @@ pub fn compare_traces(
     device_type: DeviceType,
 ) -> Result<RecordBatch, Error> {
     let (before, after) = (before.session(), after.session());
-    Ok(analyses::diff::compare_traces(before, after, options, device_type)?)
+    Ok(compare::compare_traces(before, after, options, device_type)?)
 }

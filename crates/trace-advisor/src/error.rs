@@ -9,17 +9,17 @@ pub enum Error {
     Ingest(#[from] ingest::Error),
     /// The part asked for is not in the run.
     #[error(transparent)]
-    Selection(#[from] analyses::SelectionError),
+    Selection(#[from] query::SelectionError),
     /// A view or a query could not be planned or run.
     #[error(transparent)]
-    Analysis(#[from] analyses::Error),
+    Analysis(#[from] query::Error),
     /// The query of a rule could not be planned or run.
     #[error("the query of rule `{rule}`: {source}")]
     RuleQuery {
         /// Name of the rule.
         rule: String,
         /// What is wrong with it.
-        source: analyses::Error,
+        source: query::Error,
     },
     /// The query of a rule returns something that no metric can be.
     #[error("the query of rule `{rule}`: {message}")]

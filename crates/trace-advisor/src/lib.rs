@@ -22,7 +22,9 @@ mod rules;
 pub use advisor;
 pub use analyses;
 pub use arrow;
+pub use compare;
 pub use ingest;
+pub use query;
 pub use trace_model;
 
 pub use advisor::{Report, RuleSet, RuleSource};

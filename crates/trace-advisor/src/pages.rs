@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use advisor::{Rule, RuleSet, ViewNotes, index, page_name};
-use analyses::{Module, catalog};
+use analyses::catalog;
+use query::ViewDef;
 
 /// The page of a rule, in Markdown: what `advisor explain` prints.
 pub fn explain(rule: &Rule) -> String {
@@ -48,7 +49,7 @@ fn notes(rule: &Rule) -> ViewNotes {
 
 /// Everything that the rows of a rule's view are made of.
 struct Parts {
-    modules: Vec<&'static Module>,
+    modules: Vec<&'static ViewDef>,
     /// Words of all queries: names of tables and columns are among them.
     words: BTreeSet<String>,
 }

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use advisor::{EvidenceQuery, Report, RuleQuery, RuleSet};
-use analyses::{Params, Selection, Session, Tables, catalog};
+use analyses::catalog;
 use arrow::array::AsArray;
 use ingest::{CacheEntry, Export, Location, NoProgress, Progress};
+use query::{Params, Selection, Session, Tables};
 use tempfile::TempDir;
 use trace_model::{Dataset, MetricTable, RecordBatch, RunInfo, TableSet, TableSource, Warning};
 
@@ -292,7 +293,7 @@ impl Contents {
         // One rank is not computed in pieces: it is better off in memory as long as there is any room beside its tables.
         let fits = |limit| {
             let bytes = opened.table_bytes();
-            analyses::fits(bytes, limit) || (bytes <= limit && opened.is_one_trace())
+            query::fits_in_memory(bytes, limit) || (bytes <= limit && opened.is_one_trace())
         };
         if options.memory_bytes.is_none_or(fits) {
             let dataset = opened.read(&options.ingest, progress)?;
@@ -324,13 +325,14 @@ impl Contents {
         let selection = &options.selection;
         let fits = |limit| {
             let bytes = export.table_bytes();
-            let is_divisible = || analyses::fits_by_rank(export.as_ref(), limit);
-            analyses::fits(bytes, limit) || (bytes <= limit && !is_divisible())
+            let is_divisible = || query::fits_rank_by_rank(export.as_ref(), limit);
+            query::fits_in_memory(bytes, limit) || (bytes <= limit && !is_divisible())
         };
         if options.memory_bytes.is_none_or(fits) {
             let question = options.question.as_ref().filter(|_| selection.is_everything());
-            let mut dataset = match question {
-                Some(text) => export.read_tables(&catalog().tables_read_by(text))?,
+            let needed = question.and_then(|text| catalog().tables_read_by(text));
+            let mut dataset = match needed {
+                Some(tables) => export.read_tables(&tables)?,
                 None => export.read()?,
             };
             dataset.run.path = location.to_string();
@@ -367,7 +369,7 @@ fn new_session(
         Some(source) => Tables::Scanned(Arc::clone(source)),
         None => Tables::Loaded(tables.clone()),
     };
-    Ok(Session::open(tables, memory_bytes, params.clone())?)
+    Ok(Session::open(catalog(), tables, memory_bytes, params)?)
 }
 
 impl Answers for &Run {

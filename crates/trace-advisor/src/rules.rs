@@ -3,11 +3,11 @@
 use std::sync::LazyLock;
 
 use advisor::{EvidenceQuery, Problem, RuleFiles, RuleQuery, RuleSet, RuleSource, shipped_rules};
-use analyses::{Params, QueryMistake, Session};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use arrow::error::ArrowError;
+use query::{Params, QueryDiagnostic, Session};
 use trace_model::{MetricTable, RecordBatch, TableSet, Unit, Value};
 
 /// The shipped rules.
@@ -40,13 +40,13 @@ pub fn load_only(sources: &[RuleSource]) -> Result<RuleSet, Vec<Problem>> {
     // Rules and views are a quarter of a megabyte of TOML each: whoever starts the program waits for both.
     let (files, mut metrics) =
         rayon::join(|| RuleFiles::read(sources), || analyses::catalog().metrics());
-    metrics.extend(analyses::diff::metrics());
+    metrics.extend(compare::metrics());
     let mut problems = Vec::new();
     for stated in files.queries() {
         match plan(&stated.query) {
             Ok(columns) => metrics.push(stated.query.metric(columns)),
             Err(mistake) => {
-                let QueryMistake { line, message, help } = mistake;
+                let QueryDiagnostic { line, message, help } = mistake;
                 problems.push(stated.problem(sources, line, message, help));
             }
         }
@@ -64,12 +64,13 @@ pub fn load_only(sources: &[RuleSource]) -> Result<RuleSet, Vec<Problem>> {
 }
 
 /// The columns that a query returns, found on a run without rows.
-fn plan(query: &RuleQuery) -> Result<Vec<(String, Unit)>, QueryMistake> {
-    static EMPTY: LazyLock<Result<Session, analyses::Error>> =
-        LazyLock::new(|| Session::new(TableSet::default(), Params::default()));
-    let mistake = |message| QueryMistake { line: None, message, help: None };
+fn plan(query: &RuleQuery) -> Result<Vec<(String, Unit)>, QueryDiagnostic> {
+    static EMPTY: LazyLock<Result<Session, query::Error>> = LazyLock::new(|| {
+        Session::new(analyses::catalog(), TableSet::default(), &Params::default())
+    });
+    let mistake = |message| QueryDiagnostic { line: None, message, help: None };
     let session = EMPTY.as_ref().map_err(|e| mistake(e.to_string()))?;
-    let batches = session.sql(&query.sql).map_err(|e| e.query_mistake())?;
+    let batches = session.sql(&query.sql).map_err(|e| e.diagnostic(analyses::catalog()))?;
     let table = metric_table(query, &batches).map_err(mistake)?;
     let schema = batches.first().map(RecordBatch::schema);
     let judged = schema.and_then(|s| s.field_with_name(&query.column).ok().cloned());

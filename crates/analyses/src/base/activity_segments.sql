@@ -1,7 +1,6 @@
 --! row = "a stretch of one rank's time in which the same device activities run"
 --! needs = ["device_activities"]
 --! order = ["rank", "ts_ns"]
---! materialize = true
 --! [columns]
 --! rank = "rank"
 --! ts_ns = { doc = "start", unit = "ns" }

@@ -1,7 +1,6 @@
 --! row = "one kernel, copy or fill in the analysed window"
 --! needs = ["device_work", "ranks"]
 --! order = ["rank", "device", "ts_ns", "event_id"]
---! materialize = true
 --! [params]
 --! include_last_step = { default = false, doc = "count the work of the last profiler step, though part of it may be missing" }
 --! [columns]

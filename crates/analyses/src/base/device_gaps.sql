@@ -1,7 +1,6 @@
 --! row = "a stretch of time in which a device runs nothing, and what it waits for"
 --! needs = ["idle_gaps"]
 --! order = ["rank", "device", "ts_ns"]
---! materialize = true
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"

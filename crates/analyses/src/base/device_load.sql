@@ -1,7 +1,6 @@
 --! row = "a stretch of one device's time in which the same activities run and the step is the same"
 --! needs = ["device_work", "device_steps"]
 --! order = ["rank", "device", "ts_ns"]
---! materialize = true
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"

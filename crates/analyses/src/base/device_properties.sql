@@ -1,7 +1,6 @@
 --! row = "one device that a rank used, with what the trace says of it"
 --! needs = ["kernels", "memcpys", "memsets", "devices", "ranks"]
 --! order = ["rank", "device"]
---! materialize = true
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal; -1 where the trace does not say"

@@ -1,7 +1,6 @@
 --! row = "one complete step of one rank, extended to the device work it launched"
 --! needs = ["steps", "device_work"]
 --! order = ["rank", "ts_ns"]
---! materialize = true
 --! [columns]
 --! rank = "rank"
 --! step = "step number"

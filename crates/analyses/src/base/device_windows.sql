@@ -1,7 +1,6 @@
 --! row = "one device of one rank, with the stretch of time that idle shares refer to"
 --! needs = ["device_steps", "device_work"]
 --! order = ["rank", "device"]
---! materialize = true
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"

@@ -1,6 +1,5 @@
 --! row = "one kernel, copy or fill"
 --! needs = ["kernel_runs", "memcpys", "memsets"]
---! materialize = true
 --! [columns]
 --! rank = "rank"
 --! event_id = "event"

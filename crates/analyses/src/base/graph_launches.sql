@@ -1,7 +1,6 @@
 --! row = "one rank"
 --! needs = ["ranks", "runtime_calls"]
 --! order = ["rank"]
---! materialize = true
 --! [columns]
 --! rank = "rank"
 --! graph_launch_count = { doc = "launches of a captured CUDA or HIP graph", unit = "count" }

@@ -1,7 +1,6 @@
 --! row = "a stretch of one step's host time spent in one phase"
 --! needs = ["device_steps", "host_waits", "annotations", "cpu_ops"]
 --! order = ["rank", "ts_ns"]
---! materialize = true
 --! [columns]
 --! rank = "rank"
 --! step = "step number"

@@ -1,7 +1,6 @@
 --! row = "one allocation or release, in order, on one memory of one rank"
 --! needs = ["memory_events", "host_phases"]
 --! order = ["rank", "memory", "position"]
---! materialize = true
 --! [columns]
 --! rank = "rank"
 --! memory = "which memory: cuda:0, hip:0 (AMD), xpu:0 ..., cpu, or cpu mapped (files mapped into the address space, such as the shared memory of loader workers)"

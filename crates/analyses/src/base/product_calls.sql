@@ -1,6 +1,5 @@
 --! row = "one operator call that launches kernels and multiplies matrices: products, convolutions, attention"
 --! needs = ["kernel_runs", "cpu_ops"]
---! materialize = true
 --! [columns]
 --! rank = "rank"
 --! op = "the call"

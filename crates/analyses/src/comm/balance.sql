@@ -1,4 +1,5 @@
 --! row = "one rank: its part in the work and the communication of all"
+--! scope = "run"
 --! needs = ["comm_arrivals", "comm_collectives", "comm_matches", "comm_exposed", "kernels", "ranks"]
 --! order = ["rank"]
 --! when_empty = "no trace was read"

@@ -3,16 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
-use datafusion::error::Result;
+use query::rust_view::Result;
 use trace_model::RecordBatch;
 
 use super::names;
 use super::units::{Facts, HostEvent, KernelEvent, Unit, units};
-use crate::columns::{Names, names as texts};
-use crate::native::columns::{Maybe, Output, by_rank};
-use crate::native::{Inputs, Native};
+use query::BatchBuilder;
+use query::columns::{Names, names as texts};
+use query::columns::{OptIntColumn, rank_ranges};
+use query::rust_view::{RustView, ViewInputs};
 
-pub(crate) const NATIVE: Native = Native::by_rank(
+pub(crate) const VIEW: RustView = RustView::new(
     "comm_collectives",
     &[
         ("host", HOST),
@@ -72,15 +73,15 @@ struct Row<'a> {
     is_complete: bool,
 }
 
-fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let (host, kernels) = (inputs.batch("host")?, inputs.batch("kernels")?);
     let read_host = HostColumns::of(host)?;
     let read_kernels = KernelColumns::of(kernels)?;
     let read_facts = FactColumns::of(inputs.batch("facts")?)?;
-    let host_rows: BTreeMap<i64, Range<usize>> = by_rank(host)?.into_iter().collect();
-    let kernel_rows: BTreeMap<i64, Range<usize>> = by_rank(kernels)?.into_iter().collect();
+    let host_rows: BTreeMap<i64, Range<usize>> = rank_ranges(host)?.into_iter().collect();
+    let kernel_rows: BTreeMap<i64, Range<usize>> = rank_ranges(kernels)?.into_iter().collect();
     let fact_rows: BTreeMap<i64, Range<usize>> =
-        by_rank(inputs.batch("facts")?)?.into_iter().collect();
+        rank_ranges(inputs.batch("facts")?)?.into_iter().collect();
     let phases = Phases::of(inputs.batch("phases")?)?;
     let ranks = Ranks::of(inputs.batch("ranks")?)?;
     let include_last = inputs.flag("include_last_step")?;
@@ -157,7 +158,7 @@ fn output(rows: &[Row<'_>]) -> Result<RecordBatch> {
     let timed_on = |row: &Row<'_>| {
         row.unit.interval().map(|_| if row.unit.on_device.is_some() { "device" } else { "host" })
     };
-    Output::of(rows)
+    BatchBuilder::of(rows)
         .int("rank", |r| Some(r.rank))
         .int("collective", |r| Some(r.number))
         .int("event_id", |r| Some(r.unit.event_id))
@@ -200,12 +201,12 @@ struct HostColumns {
     names: Names,
     dims: Names,
     types: Names,
-    event_id: Maybe,
-    thread: Maybe,
-    ts_ns: Maybe,
-    dur_ns: Maybe,
-    external_id: Maybe,
-    step: Maybe,
+    event_id: OptIntColumn,
+    thread: OptIntColumn,
+    ts_ns: OptIntColumn,
+    dur_ns: OptIntColumn,
+    external_id: OptIntColumn,
+    step: OptIntColumn,
 }
 
 impl HostColumns {
@@ -214,22 +215,22 @@ impl HostColumns {
             names: texts(batch, "name")?,
             dims: texts(batch, "input_dims")?,
             types: texts(batch, "input_types")?,
-            event_id: Maybe::of(batch, "event_id")?,
-            thread: Maybe::of(batch, "thread")?,
-            ts_ns: Maybe::of(batch, "ts_ns")?,
-            dur_ns: Maybe::of(batch, "dur_ns")?,
-            external_id: Maybe::of(batch, "external_id")?,
-            step: Maybe::of(batch, "step")?,
+            event_id: OptIntColumn::of(batch, "event_id")?,
+            thread: OptIntColumn::of(batch, "thread")?,
+            ts_ns: OptIntColumn::of(batch, "ts_ns")?,
+            dur_ns: OptIntColumn::of(batch, "dur_ns")?,
+            external_id: OptIntColumn::of(batch, "external_id")?,
+            step: OptIntColumn::of(batch, "step")?,
         })
     }
 
     fn get(&self, row: usize) -> HostEvent<'_> {
         HostEvent {
-            event_id: self.event_id.or_zero(row),
+            event_id: self.event_id.value_or_0(row),
             name: self.names.get(row).unwrap_or_default(),
-            thread: self.thread.or_zero(row),
-            ts_ns: self.ts_ns.or_zero(row),
-            dur_ns: self.dur_ns.or_zero(row),
+            thread: self.thread.value_or_0(row),
+            ts_ns: self.ts_ns.value_or_0(row),
+            dur_ns: self.dur_ns.value_or_0(row),
             external_id: self.external_id.get(row),
             step: self.step.get(row),
             dims: self.dims.get(row).unwrap_or_default(),
@@ -240,39 +241,39 @@ impl HostColumns {
 
 struct KernelColumns {
     names: Names,
-    event_id: Maybe,
-    ts_ns: Maybe,
-    dur_ns: Maybe,
-    device: Maybe,
-    stream: Maybe,
-    external_id: Maybe,
-    op: Maybe,
-    launch_ts_ns: Maybe,
-    step: Maybe,
+    event_id: OptIntColumn,
+    ts_ns: OptIntColumn,
+    dur_ns: OptIntColumn,
+    device: OptIntColumn,
+    stream: OptIntColumn,
+    external_id: OptIntColumn,
+    op: OptIntColumn,
+    launch_ts_ns: OptIntColumn,
+    step: OptIntColumn,
 }
 
 impl KernelColumns {
     fn of(batch: &RecordBatch) -> Result<Self> {
         Ok(Self {
             names: texts(batch, "name")?,
-            event_id: Maybe::of(batch, "event_id")?,
-            ts_ns: Maybe::of(batch, "ts_ns")?,
-            dur_ns: Maybe::of(batch, "dur_ns")?,
-            device: Maybe::of(batch, "device")?,
-            stream: Maybe::of(batch, "stream")?,
-            external_id: Maybe::of(batch, "external_id")?,
-            op: Maybe::of(batch, "op")?,
-            launch_ts_ns: Maybe::of(batch, "launch_ts_ns")?,
-            step: Maybe::of(batch, "step")?,
+            event_id: OptIntColumn::of(batch, "event_id")?,
+            ts_ns: OptIntColumn::of(batch, "ts_ns")?,
+            dur_ns: OptIntColumn::of(batch, "dur_ns")?,
+            device: OptIntColumn::of(batch, "device")?,
+            stream: OptIntColumn::of(batch, "stream")?,
+            external_id: OptIntColumn::of(batch, "external_id")?,
+            op: OptIntColumn::of(batch, "op")?,
+            launch_ts_ns: OptIntColumn::of(batch, "launch_ts_ns")?,
+            step: OptIntColumn::of(batch, "step")?,
         })
     }
 
     fn get(&self, row: usize) -> KernelEvent<'_> {
         KernelEvent {
-            event_id: self.event_id.or_zero(row),
+            event_id: self.event_id.value_or_0(row),
             name: self.names.get(row).unwrap_or_default(),
-            ts_ns: self.ts_ns.or_zero(row),
-            dur_ns: self.dur_ns.or_zero(row),
+            ts_ns: self.ts_ns.value_or_0(row),
+            dur_ns: self.dur_ns.value_or_0(row),
             device: self.device.get(row),
             stream: self.stream.get(row),
             external_id: self.external_id.get(row),
@@ -285,13 +286,13 @@ impl KernelColumns {
 
 struct FactColumns {
     names: [Names; 5],
-    numbers: [Maybe; 5],
+    numbers: [OptIntColumn; 5],
 }
 
 impl FactColumns {
     fn of(batch: &RecordBatch) -> Result<Self> {
         let text = |name| texts(batch, name);
-        let number = |name| Maybe::of(batch, name);
+        let number = |name| OptIntColumn::of(batch, name);
         Ok(Self {
             names: [
                 text("name")?,
@@ -343,10 +344,11 @@ struct Ranks {
 
 impl Ranks {
     fn of(batch: &RecordBatch) -> Result<Self> {
-        let rank = Maybe::of(batch, "rank")?;
-        let (cut, end) = (Maybe::of(batch, "cut_ns")?, Maybe::of(batch, "steps_end_ns")?);
+        let rank = OptIntColumn::of(batch, "rank")?;
+        let (cut, end) =
+            (OptIntColumn::of(batch, "cut_ns")?, OptIntColumn::of(batch, "steps_end_ns")?);
         let about = |row| AboutRank { row, cut_ns: cut.get(row), steps_end_ns: end.get(row) };
-        let rows = (0..batch.num_rows()).map(|row| (rank.or_zero(row), about(row))).collect();
+        let rows = (0..batch.num_rows()).map(|row| (rank.value_or_0(row), about(row))).collect();
         Ok(Self { names: texts(batch, "backend")?, rows })
     }
 }
@@ -354,8 +356,8 @@ impl Ranks {
 /// Which phase of a step the host is in.
 struct Phases {
     names: Names,
-    starts: Maybe,
-    durs: Maybe,
+    starts: OptIntColumn,
+    durs: OptIntColumn,
     rows: BTreeMap<i64, Range<usize>>,
 }
 
@@ -363,9 +365,9 @@ impl Phases {
     fn of(batch: &RecordBatch) -> Result<Self> {
         Ok(Self {
             names: texts(batch, "phase")?,
-            starts: Maybe::of(batch, "ts_ns")?,
-            durs: Maybe::of(batch, "dur_ns")?,
-            rows: by_rank(batch)?.into_iter().collect(),
+            starts: OptIntColumn::of(batch, "ts_ns")?,
+            durs: OptIntColumn::of(batch, "dur_ns")?,
+            rows: rank_ranges(batch)?.into_iter().collect(),
         })
     }
 
@@ -374,10 +376,10 @@ impl Phases {
         let (mut low, mut high) = (rows.start, rows.end);
         while low < high {
             let middle = low.midpoint(high);
-            if self.starts.or_zero(middle) <= ts_ns { low = middle + 1 } else { high = middle }
+            if self.starts.value_or_0(middle) <= ts_ns { low = middle + 1 } else { high = middle }
         }
         let row = low.checked_sub(1).filter(|row| rows.contains(row))?;
-        let end = self.starts.or_zero(row).saturating_add(self.durs.or_zero(row));
+        let end = self.starts.value_or_0(row).saturating_add(self.durs.value_or_0(row));
         if ts_ns < end { self.names.get(row) } else { None }
     }
 }

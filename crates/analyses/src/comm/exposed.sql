@@ -1,4 +1,5 @@
 --! row = "one rank: communication that nothing hides"
+--! scope = "run"
 --! needs = ["comm_overlap", "ranks", "device_steps", "cpu_ops", "annotations"]
 --! order = ["rank"]
 --! when_empty = "the trace holds neither device activity nor a complete step"

@@ -1,4 +1,5 @@
 --! row = "one rank with communication on its devices: how the program calls it"
+--! scope = "run"
 --! needs = ["device_work", "device_windows", "device_gaps", "comm_collectives", "comm_exposed", "runtime_calls", "annotations", "cpu_ops", "device_steps"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no communicating kernel"

@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use datafusion::common::exec_datafusion_err;
-use datafusion::error::Result;
+use query::rust_view::Result;
+use query::view_error;
 
 use super::judge::{Clocks, Judged, judge};
 use super::matches::{Call, Kind, Match, matches};
 use super::spent;
 use super::{clocks, names};
-use crate::columns::names as texts;
-use crate::native::Inputs;
-use crate::native::columns::Maybe;
+use query::columns::OptIntColumn;
+use query::columns::names as texts;
+use query::rust_view::ViewInputs;
 
 pub(super) const COLLECTIVES: (&str, &str) = (
     "collectives",
@@ -60,16 +60,16 @@ impl Loaded {
 }
 
 /// Reads collectives, matches them and compares clocks.
-pub(super) fn load(inputs: &Inputs<'_>) -> Result<Loaded> {
+pub(super) fn load(inputs: &ViewInputs<'_>) -> Result<Loaded> {
     let mut loaded = Loaded::default();
     let ranks = inputs.batch("ranks")?;
-    let (rank, clock) = (Maybe::of(ranks, "rank")?, texts(ranks, "clock")?);
+    let (rank, clock) = (OptIntColumn::of(ranks, "rank")?, texts(ranks, "clock")?);
     for row in 0..ranks.num_rows() {
-        loaded.stated.insert(rank.or_zero(row), clock.get(row).unwrap_or_default().to_owned());
+        loaded.stated.insert(rank.value_or_0(row), clock.get(row).unwrap_or_default().to_owned());
     }
 
     let batch = inputs.batch("collectives")?;
-    let int = |name| Maybe::of(batch, name);
+    let int = |name| OptIntColumn::of(batch, name);
     let text = |name| texts(batch, name);
     let (rank, number, size) = (int("rank")?, int("collective")?, int("group_size")?);
     let (sequence, elements, message) =
@@ -93,8 +93,8 @@ pub(super) fn load(inputs: &Inputs<'_>) -> Result<Loaded> {
             });
         }
         loaded.calls.push(Call {
-            rank: rank.or_zero(row),
-            number: number.or_zero(row),
+            rank: rank.value_or_0(row),
+            number: number.value_or_0(row),
             name: name.ids[row],
             kind: Kind::of(name.get(row).unwrap_or_default()),
             group,
@@ -105,7 +105,7 @@ pub(super) fn load(inputs: &Inputs<'_>) -> Result<Loaded> {
             at_ns: host.get(row).or(ts.get(row)).unwrap_or_default(),
             interval: ts.get(row).zip(dur.get(row)).map(|(ts, dur)| (ts, ts.saturating_add(dur))),
             on_device: timed_on.get(row) == Some("device"),
-            is_complete: is_complete.or_zero(row) == 1,
+            is_complete: is_complete.value_or_0(row) == 1,
         });
         loaded.message_bytes.push(message.get(row));
         loaded.phases.push(phase.get(row).map(str::to_owned));
@@ -126,10 +126,10 @@ pub(super) fn load(inputs: &Inputs<'_>) -> Result<Loaded> {
 }
 
 /// Who arrived last and why, of every match; needs [`SPENT`].
-pub(super) fn judged(inputs: &Inputs<'_>, loaded: &Loaded) -> Result<Judged> {
+pub(super) fn judged(inputs: &ViewInputs<'_>, loaded: &Loaded) -> Result<Judged> {
     let spent = spent::read(inputs.batch("spent")?)?;
     if spent.len() != loaded.calls.len() {
-        return Err(exec_datafusion_err!("comm_spent is not about the same collectives"));
+        return Err(view_error!("comm_spent is not about the same collectives"));
     }
     Ok(judge(&loaded.calls, &loaded.matches, &loaded.clocks, &spent))
 }

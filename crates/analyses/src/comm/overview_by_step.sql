@@ -1,7 +1,6 @@
 --! row = "one complete step of one rank that communicates"
 --! needs = ["device_steps", "device_work", "comm_collectives", "cpu_ops", "annotations"]
 --! order = ["rank", "step"]
---! materialize = true
 --! when_empty = "the trace holds no complete step, or no communication in it: neither a kernel of a communication library nor a collective that the host runs (gloo, MPI)"
 --! [columns]
 --! rank = "rank"

@@ -1,4 +1,5 @@
 --! row = "one rank, and how often it is among the last to start the collective whose duration differs most between ranks"
+--! scope = "run"
 --! needs = ["device_activities", "step_selection", "ranks"]
 --! order = ["place"]
 --! when_empty = "fewer than two ranks run the same collective for long in a step, or their clocks cannot be compared (ranks.clock)"

@@ -1,4 +1,5 @@
 --! row = "one rank: its collectives by size, and how fast the large ones move data"
+--! scope = "run"
 --! needs = ["comm_collectives", "comm_arrivals", "comm_exposed", "device_properties", "ranks", "steps"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no collective: neither a kernel of a communication library, nor record_param_comms, c10d:: or nccl:/gloo: ranges (torch.profiler records them where torch.distributed communicates)"

@@ -3,15 +3,16 @@
 
 use std::collections::HashMap;
 
-use datafusion::error::Result;
+use query::rust_view::Result;
 use trace_model::RecordBatch;
 
 use super::phases::{self, AtCall, KINDS, Spent, Timeline};
-use crate::columns::names as texts;
-use crate::native::columns::{Maybe, Output, by_rank};
-use crate::native::{Inputs, Native};
+use query::BatchBuilder;
+use query::columns::names as texts;
+use query::columns::{OptIntColumn, rank_ranges};
+use query::rust_view::{RustView, ViewInputs};
 
-pub(crate) const NATIVE: Native = Native::by_rank(
+pub(crate) const VIEW: RustView = RustView::new(
     "comm_spent",
     &[
         (
@@ -51,11 +52,11 @@ struct Row {
     spent: Option<AtCall>,
 }
 
-fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let batch = inputs.batch("collectives")?;
-    let (number, ts) = (Maybe::of(batch, "collective")?, Maybe::of(batch, "ts_ns")?);
-    let dur = Maybe::of(batch, "dur_ns")?;
-    let (collectives, mut timelines) = (by_rank(batch)?, timelines(inputs)?);
+    let (number, ts) = (OptIntColumn::of(batch, "collective")?, OptIntColumn::of(batch, "ts_ns")?);
+    let dur = OptIntColumn::of(batch, "dur_ns")?;
+    let (collectives, mut timelines) = (rank_ranges(batch)?, timelines(inputs)?);
     let mut rows = Vec::with_capacity(batch.num_rows());
     for (rank, of_rank) in collectives {
         let timeline = timelines.remove(&rank).unwrap_or_default();
@@ -65,11 +66,12 @@ fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
                 start: timeline.before(ts),
                 end: timeline.before(ts.saturating_add(dur)),
             });
-            Row { rank, collective: number.or_zero(row), spent }
+            Row { rank, collective: number.value_or_0(row), spent }
         }));
     }
-    let mut output =
-        Output::of(&rows).int("rank", |r| Some(r.rank)).int("collective", |r| Some(r.collective));
+    let mut output = BatchBuilder::of(&rows)
+        .int("rank", |r| Some(r.rank))
+        .int("collective", |r| Some(r.collective));
     for (kind, name) in AT_START.into_iter().enumerate() {
         output = output.int(name, |r| Some(r.spent?.start[kind]));
     }
@@ -79,23 +81,24 @@ fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     output.finish()
 }
 
-fn timelines(inputs: &Inputs<'_>) -> Result<HashMap<i64, Timeline>> {
+fn timelines(inputs: &ViewInputs<'_>) -> Result<HashMap<i64, Timeline>> {
     let (phases, busy) = (inputs.batch("phases")?, inputs.batch("busy")?);
     let kinds = texts(phases, "phase")?;
-    let (starts, durs) = (Maybe::of(phases, "ts_ns")?, Maybe::of(phases, "dur_ns")?);
-    let (busy_starts, busy_durs) = (Maybe::of(busy, "ts_ns")?, Maybe::of(busy, "dur_ns")?);
+    let (starts, durs) = (OptIntColumn::of(phases, "ts_ns")?, OptIntColumn::of(phases, "dur_ns")?);
+    let (busy_starts, busy_durs) =
+        (OptIntColumn::of(busy, "ts_ns")?, OptIntColumn::of(busy, "dur_ns")?);
     let mut of_rank: HashMap<i64, (Vec<_>, Vec<_>)> = HashMap::new();
-    for (rank, rows) in by_rank(phases)? {
+    for (rank, rows) in rank_ranges(phases)? {
         let phases = rows.map(|row| {
-            let start = starts.or_zero(row);
-            (start, start + durs.or_zero(row), phases::kind(kinds.get(row).unwrap_or_default()))
+            let start = starts.value_or_0(row);
+            (start, start + durs.value_or_0(row), phases::kind(kinds.get(row).unwrap_or_default()))
         });
         of_rank.entry(rank).or_default().0 = phases.collect();
     }
-    for (rank, rows) in by_rank(busy)? {
+    for (rank, rows) in rank_ranges(busy)? {
         let busy = rows.map(|row| {
-            let start = busy_starts.or_zero(row);
-            (start, start + busy_durs.or_zero(row))
+            let start = busy_starts.value_or_0(row);
+            (start, start + busy_durs.value_or_0(row))
         });
         of_rank.entry(rank).or_default().1 = busy.collect();
     }
@@ -109,12 +112,12 @@ pub(super) fn read(batch: &RecordBatch) -> Result<Vec<AtCall>> {
     let mut spent = vec![AtCall::default(); batch.num_rows()];
     let mut fill = |names: [&str; KINDS], part: fn(&mut AtCall) -> &mut Spent| {
         for (kind, name) in names.into_iter().enumerate() {
-            let column = Maybe::of(batch, name)?;
+            let column = OptIntColumn::of(batch, name)?;
             for (row, at) in spent.iter_mut().enumerate() {
-                part(at)[kind] = column.or_zero(row);
+                part(at)[kind] = column.value_or_0(row);
             }
         }
-        Ok::<_, datafusion::error::DataFusionError>(())
+        Ok::<_, query::ViewError>(())
     };
     fill(AT_START, |at| &mut at.start)?;
     fill(AT_END, |at| &mut at.end)?;

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use datafusion::error::Result;
+use query::rust_view::Result;
 use trace_model::RecordBatch;
 
 use super::judge::{By, Part, Verdict, most};
 use super::load::{COLLECTIVES, Loaded, RANKS, SPENT, judged, load};
 use super::matches::Match;
 use super::phases::{NAMES, Spent};
-use crate::native::columns::{Maybe, Output};
-use crate::native::{Inputs, Native};
+use query::BatchBuilder;
+use query::columns::OptIntColumn;
+use query::rust_view::{RustView, ViewInputs};
 
-pub(crate) const NATIVE: Native = Native::across_ranks(
+pub(crate) const VIEW: RustView = RustView::new(
     "comm_stragglers",
     &[
         COLLECTIVES,
@@ -41,7 +42,7 @@ struct Sums {
     by_duration: bool,
 }
 
-fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let loaded = load(inputs)?;
     let (verdicts, parts) = judged(inputs, &loaded)?;
     let (sums, step_count) = sum_up(&loaded, &verdicts, &parts);
@@ -50,7 +51,7 @@ fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     let windows = Windows::read(inputs)?;
     let rows: Vec<(i64, Sums)> = sums.into_iter().collect();
     let ratio = |part: i64, of: i64| (of > 0).then(|| part as f64 / of as f64);
-    Output::of(&rows)
+    BatchBuilder::of(&rows)
         .int("rank", |(rank, _)| Some(*rank))
         .int("rank_count", |_| Some(ranks))
         .int("collective_count", |(_, s)| Some(s.collectives))
@@ -177,17 +178,20 @@ struct Windows {
 }
 
 impl Windows {
-    fn read(inputs: &Inputs<'_>) -> Result<Self> {
+    fn read(inputs: &ViewInputs<'_>) -> Result<Self> {
         let overlap = inputs.batch("overlap")?;
-        let (rank, exposed) = (Maybe::of(overlap, "rank")?, Maybe::of(overlap, "exposed_ns")?);
-        let window = Maybe::of(overlap, "window_ns")?;
+        let (rank, exposed) =
+            (OptIntColumn::of(overlap, "rank")?, OptIntColumn::of(overlap, "exposed_ns")?);
+        let window = OptIntColumn::of(overlap, "window_ns")?;
         let exposed: BTreeMap<i64, (i64, i64)> = (0..overlap.num_rows())
-            .map(|row| (rank.or_zero(row), (exposed.or_zero(row), window.or_zero(row))))
+            .map(|row| (rank.value_or_0(row), (exposed.value_or_0(row), window.value_or_0(row))))
             .collect();
         let windows = inputs.batch("windows")?;
-        let (rank, window) = (Maybe::of(windows, "rank")?, Maybe::of(windows, "window_ns")?);
-        let host =
-            (0..windows.num_rows()).map(|row| (rank.or_zero(row), window.or_zero(row))).collect();
+        let (rank, window) =
+            (OptIntColumn::of(windows, "rank")?, OptIntColumn::of(windows, "window_ns")?);
+        let host = (0..windows.num_rows())
+            .map(|row| (rank.value_or_0(row), window.value_or_0(row)))
+            .collect();
         let exposed_sum = exposed.values().map(|&(exposed, _)| exposed as f64).sum();
         Ok(Self { exposed, host, exposed_sum })
     }

@@ -1,4 +1,5 @@
 --! row = "one kind of collective on one rank"
+--! scope = "run"
 --! needs = ["comm_collectives", "comm_arrivals"]
 --! order = ["rank", "name", "backend"]
 --! when_empty = "the trace holds no collective: neither a kernel of a communication library, nor record_param_comms, c10d:: or nccl:/gloo: ranges (torch.profiler records them where torch.distributed communicates)"

@@ -1,21 +1,20 @@
 //! `comm_matches`, `comm_arrivals` and `comm_clocks`: what was found, as tables.
 
-use datafusion::error::Result;
+use query::rust_view::Result;
 use trace_model::RecordBatch;
 
 use super::judge::{By, Part, Verdict, most};
 use super::load::{COLLECTIVES, Loaded, RANKS, SPENT, judged, load};
 use super::matches::Match;
 use super::phases;
-use crate::native::columns::Output;
-use crate::native::{Inputs, Native};
+use query::BatchBuilder;
+use query::rust_view::{RustView, ViewInputs};
 
-pub(crate) const MATCHES: Native =
-    Native::across_ranks("comm_matches", &[COLLECTIVES, RANKS, SPENT], matches);
-pub(crate) const ARRIVALS: Native =
-    Native::across_ranks("comm_arrivals", &[COLLECTIVES, RANKS, SPENT], arrivals);
-pub(crate) const CLOCKS: Native =
-    Native::across_ranks("comm_clocks", &[COLLECTIVES, RANKS], clocks);
+pub(crate) const MATCHES: RustView =
+    RustView::new("comm_matches", &[COLLECTIVES, RANKS, SPENT], matches);
+pub(crate) const ARRIVALS: RustView =
+    RustView::new("comm_arrivals", &[COLLECTIVES, RANKS, SPENT], arrivals);
+pub(crate) const CLOCKS: RustView = RustView::new("comm_clocks", &[COLLECTIVES, RANKS], clocks);
 
 struct MatchRow<'a> {
     number: i64,
@@ -27,7 +26,7 @@ struct MatchRow<'a> {
     last_rank: Option<i64>,
 }
 
-fn matches(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+fn matches(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let loaded = load(inputs)?;
     let (verdicts, _) = judged(inputs, &loaded)?;
     let rows: Vec<MatchRow<'_>> = loaded
@@ -46,7 +45,7 @@ fn matches(inputs: &Inputs<'_>) -> Result<RecordBatch> {
         })
         .collect();
     let group = |row: &MatchRow<'_>| loaded.group(row.first);
-    Output::of(&rows)
+    BatchBuilder::of(&rows)
         .int("match", |r| Some(r.number))
         .text("name", |r| Some(loaded.name(r.first)))
         .text("group_name", |r| loaded.group(r.first).name.as_deref())
@@ -104,7 +103,7 @@ struct ArrivalRow<'a> {
     is_complete: bool,
 }
 
-fn arrivals(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+fn arrivals(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let loaded = load(inputs)?;
     let (verdicts, parts) = judged(inputs, &loaded)?;
     let mut rows: Vec<ArrivalRow<'_>> = Vec::new();
@@ -120,7 +119,7 @@ fn arrivals(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     }
     let call = |row: &ArrivalRow<'_>| &loaded.calls[row.call];
     let interval = |row: &ArrivalRow<'_>| call(row).interval;
-    Output::of(&rows)
+    BatchBuilder::of(&rows)
         .int("rank", |r| Some(call(r).rank))
         .int("collective", |r| Some(call(r).number))
         .int("match", |r| Some(r.number))
@@ -153,7 +152,7 @@ struct ClockRow<'a> {
     stated: &'a str,
 }
 
-fn clocks(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+fn clocks(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let loaded = load(inputs)?;
     // Without a second rank there is nothing to compare.
     let rows: Vec<ClockRow<'_>> = loaded
@@ -165,7 +164,7 @@ fn clocks(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     let clocks = &loaded.clocks;
     let found = |row: &ClockRow<'_>| clocks.found.get(&row.rank).filter(|clock| clock.count > 0);
     let share = |part: usize, of: usize| (of > 0).then(|| part as f64 / of as f64);
-    Output::of(&rows)
+    BatchBuilder::of(&rows)
         .int("rank", |r| Some(r.rank))
         .text("clock", |r| Some(r.stated))
         .text("aligned_by", |r| {

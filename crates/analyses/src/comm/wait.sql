@@ -1,4 +1,5 @@
 --! row = "one rank with collectives that have a time: its mean step"
+--! scope = "run"
 --! needs = ["comm_wait_by_step"]
 --! order = ["rank"]
 --! when_empty = "no collective in a step has a time: there are none, or the trace holds no kernels and the backend leaves the work to a device"

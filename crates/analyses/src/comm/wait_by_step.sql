@@ -1,7 +1,7 @@
 --! row = "one step of one rank with collectives that have a time"
+--! scope = "run"
 --! needs = ["comm_collectives", "comm_arrivals", "steps"]
 --! order = ["rank", "step"]
---! materialize = true
 --! when_empty = "no collective in a step has a time: there are none, or the trace holds no kernels and the backend leaves the work to a device"
 --! [columns]
 --! rank = "rank"

@@ -1,15 +1,15 @@
 //! From tables to the events of each rank in the analysed window.
 
-use datafusion::common::exec_datafusion_err;
-use datafusion::error::Result;
+use query::rust_view::Result;
+use query::{ViewError, view_error};
 use rustc_hash::FxHashMap;
 
 use super::model::{
     Activity, Class, HostEvent, RankEvents, Role, Step, Table, Wait, WaitKind, Window,
     kernel_class, may_block,
 };
-use crate::columns::{Names, get, ints, names};
-use crate::native::Inputs;
+use query::columns::{Names, get, ints, names};
+use query::rust_view::ViewInputs;
 
 /// One rank, with something in its window.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(super) struct Loaded {
 
 impl Loaded {
     /// The events of each rank in the window that the parameters ask for.
-    pub(super) fn new(inputs: &Inputs<'_>) -> Result<Self> {
+    pub(super) fn new(inputs: &ViewInputs<'_>) -> Result<Self> {
         let mut by_rank = ByRank::new(inputs)?;
         let mut all_names = Vec::with_capacity(Table::ALL.len());
         let mut correlations = FxHashMap::default();
@@ -128,7 +128,7 @@ struct ByRank {
 }
 
 impl ByRank {
-    fn new(inputs: &Inputs<'_>) -> Result<Self> {
+    fn new(inputs: &ViewInputs<'_>) -> Result<Self> {
         let rank = ints(inputs.batch("ranks")?, "rank")?;
         let mut all =
             Self { ranks: Vec::new(), places: FxHashMap::default(), last: (i64::MIN, usize::MAX) };
@@ -153,7 +153,7 @@ impl ByRank {
 
     fn waits(
         &mut self,
-        inputs: &Inputs<'_>,
+        inputs: &ViewInputs<'_>,
         correlations: &FxHashMap<(i64, i64), i64>,
     ) -> Result<()> {
         let batch = inputs.batch("device_syncs")?;
@@ -185,7 +185,7 @@ impl ByRank {
         Ok(())
     }
 
-    fn steps(&mut self, inputs: &Inputs<'_>) -> Result<()> {
+    fn steps(&mut self, inputs: &ViewInputs<'_>) -> Result<()> {
         let batch = inputs.batch("steps")?;
         let (rank, step) = (ints(batch, "rank")?, ints(batch, "step")?);
         let (ts, dur) = (ints(batch, "ts_ns")?, ints(batch, "dur_ns")?);
@@ -203,10 +203,9 @@ impl ByRank {
     }
 
     /// Cuts each rank to the window that the parameters ask for. Ranks with nothing inside are left out.
-    fn windows(self, inputs: &Inputs<'_>, annotations: &Names) -> Result<Vec<Rank>> {
+    fn windows(self, inputs: &ViewInputs<'_>, annotations: &Names) -> Result<Vec<Rank>> {
         let text = inputs.text("critical_annotation")?;
         let instance = inputs.int("critical_instance")?;
-        let is_without_ranks = self.ranks.is_empty();
         let mut ranks = Vec::with_capacity(self.ranks.len());
         let mut most = 0;
         let mut events = self.ranks;
@@ -233,21 +232,19 @@ impl ByRank {
             }
         }
         if !text.is_empty() && instance < -1 {
-            return Err(exec_datafusion_err!(
+            return Err(view_error!(
                 "critical_instance is {instance}: give a position from 0 on, or -1 for all"
             ));
         }
-        if !text.is_empty() && ranks.is_empty() && !inputs.is_part {
-            return Err(match most {
-                0 if is_without_ranks && instance > 0 => exec_datafusion_err!(
-                    "critical_annotation: on no rank do more than {instance} annotations contain `{text}`"
-                ),
-                0 => exec_datafusion_err!("critical_annotation: no annotation contains `{text}`"),
-                most => exec_datafusion_err!(
+        if !text.is_empty() && ranks.is_empty() {
+            let message = match most {
+                0 => format!("critical_annotation: no annotation contains `{text}`"),
+                most => format!(
                     "critical_instance is {instance}, but `{text}` occurs {most} times: the last is {}",
                     most - 1
                 ),
-            });
+            };
+            return Err(ViewError::NoMatch { message, candidates: most });
         }
         Ok(ranks)
     }

@@ -22,13 +22,13 @@ mod what_if;
 
 use std::thread;
 
-use datafusion::common::exec_datafusion_err;
-use datafusion::error::Result;
+use query::rust_view::Result;
+use query::view_error;
 use trace_model::RecordBatch;
 
 use self::graph::Graph;
 use self::input::{Loaded, Rank};
-use super::Inputs;
+use query::rust_view::ViewInputs;
 
 /// What all views of this area read.
 pub(super) const READS: &[(&str, &str)] = &[
@@ -69,7 +69,7 @@ pub(super) const READS: &[(&str, &str)] = &[
 ];
 
 /// `critical_path`: the segments.
-pub(super) fn path(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+pub(super) fn path(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let loaded = Loaded::new(inputs)?;
     let segments = per_rank(&loaded.ranks, |rank| {
         path::by_step(&path::segments(&rank.graph()), &rank.events.steps)
@@ -78,21 +78,21 @@ pub(super) fn path(inputs: &Inputs<'_>) -> Result<RecordBatch> {
 }
 
 /// `critical_edges`: the graph.
-pub(super) fn edges(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+pub(super) fn edges(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let loaded = Loaded::new(inputs)?;
     let graphs = per_rank(&loaded.ranks, Rank::graph)?;
     output::edges(&loaded, &graphs)
 }
 
 /// `critical_windows`: what the graph of each rank is made of.
-pub(super) fn windows(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+pub(super) fn windows(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let loaded = Loaded::new(inputs)?;
     let graphs = per_rank(&loaded.ranks, Rank::graph)?;
     output::windows(&loaded, &graphs)
 }
 
 /// `critical_what_if`: predictions.
-pub(super) fn what_if(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+pub(super) fn what_if(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let custom = inputs.text("what_if")?;
     let mut scenarios: Vec<(&str, &str)> = what_if::SCENARIOS.to_vec();
     if !custom.trim().is_empty() {
@@ -101,7 +101,7 @@ pub(super) fn what_if(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     let scenarios: Result<Vec<_>> = scenarios
         .into_iter()
         .map(|(name, text)| {
-            let factors = what_if::Factors::parse(text).map_err(|e| exec_datafusion_err!("{e}"))?;
+            let factors = what_if::Factors::parse(text).map_err(|e| view_error!("{e}"))?;
             Ok((name, text, factors))
         })
         .collect();
@@ -138,6 +138,6 @@ fn per_rank<T: Send>(ranks: &[Rank], of: impl Fn(&Rank) -> T + Sync) -> Result<V
             .collect();
         workers.into_iter().map(thread::ScopedJoinHandle::join).collect::<Result<Vec<_>, _>>()
     });
-    let results = results.map_err(|_| exec_datafusion_err!("a worker thread failed"))?;
+    let results = results.map_err(|_| view_error!("a worker thread failed"))?;
     Ok(results.into_iter().flatten().collect())
 }

@@ -1,6 +1,6 @@
 //! What the graph is made of: the events of one rank, and the classes of time.
 
-use crate::native::places::Places;
+use crate::id_index::IdIndex;
 
 /// No event.
 pub(super) const NONE: u32 = u32::MAX;
@@ -352,14 +352,14 @@ pub(super) fn sort<T: Ord>(items: &mut [T]) {
 /// Runtime calls by event id, and those that launched the activities.
 #[derive(Debug)]
 pub(super) struct Calls {
-    by_id: Places,
+    by_id: IdIndex,
     of_activity: Vec<u32>,
 }
 
 impl Calls {
     pub(super) fn new(events: &RankEvents) -> Self {
         let calls = events.host.iter().zip(0..).filter(|(e, _)| e.table == Table::RuntimeCalls);
-        let by_id = Places::of(calls.map(|(e, i)| (e.id, i)));
+        let by_id = IdIndex::of(calls.map(|(e, i)| (e.id, i)));
         let mut calls = Self { by_id, of_activity: Vec::new() };
         let launches = events.activities.iter().map(|a| a.launch.and_then(|id| calls.get(id)));
         calls.of_activity = launches.map(|call| call.unwrap_or(NONE)).collect();

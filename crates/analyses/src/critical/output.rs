@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array};
-use datafusion::error::Result;
+use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array};
+use query::rust_view::Result;
 use trace_model::RecordBatch;
 
 use super::graph::{Edge, Graph, Kind};
@@ -11,7 +11,7 @@ use super::input::{Loaded, Rank};
 use super::model::Table;
 use super::path::{self, Owner, Segment};
 use super::what_if::Prediction;
-use crate::native::columns::texts;
+use query::dictionary_array;
 
 /// Rows of `critical_path`.
 pub(super) fn path<'a>(
@@ -51,11 +51,11 @@ pub(super) fn path<'a>(
         ("position", Arc::new(position.collect::<Int64Array>())),
         ("ts_ns", Arc::new(rows().map(|(_, (s, _))| s.ts).collect::<Int64Array>())),
         ("dur_ns", Arc::new(rows().map(|(_, (s, _))| s.dur).collect::<Int64Array>())),
-        ("bound_by", texts(rows().map(|(_, (s, _))| Some(s.class.bound_by())))),
-        ("host_kind", texts(rows().map(|(_, (s, _))| s.class.host_kind()))),
-        ("name", texts(names.into_iter())),
+        ("bound_by", dictionary_array(rows().map(|(_, (s, _))| Some(s.class.bound_by())))),
+        ("host_kind", dictionary_array(rows().map(|(_, (s, _))| s.class.host_kind()))),
+        ("name", dictionary_array(names.into_iter())),
         ("event_id", Arc::new(Int64Array::from(events))),
-        ("stored_in", texts(tables.into_iter())),
+        ("stored_in", dictionary_array(tables.into_iter())),
         ("thread", Arc::new(Int32Array::from(lanes))),
         ("device", Arc::new(rows().map(|r| Some(activity(r)?.device)).collect::<Int32Array>())),
         ("stream", Arc::new(rows().map(|r| Some(activity(r)?.stream)).collect::<Int32Array>())),
@@ -111,8 +111,8 @@ pub(super) fn edges(loaded: &Loaded, graphs: &[Graph]) -> Result<RecordBatch> {
     batch([
         ("rank", ranks(rows.iter().map(|r| r.0))),
         ("edge", int(&|r| r.2 as i64)),
-        ("kind", texts(rows.iter().map(|r| Some(edge(r).kind.name())))),
-        ("bound_by", texts(rows.iter().map(|r| Some(edge(r).class.bound_by())))),
+        ("kind", dictionary_array(rows.iter().map(|r| Some(edge(r).kind.name())))),
+        ("bound_by", dictionary_array(rows.iter().map(|r| Some(edge(r).class.bound_by())))),
         ("source", int(&|r| source(r) as i64)),
         ("target", int(&|r| r.3 as i64)),
         ("source_ts_ns", int(&|r| r.1.nodes[source(r)].ts)),
@@ -120,7 +120,7 @@ pub(super) fn edges(loaded: &Loaded, graphs: &[Graph]) -> Result<RecordBatch> {
         ("source_thread", lanes(&|r| lane(r, source(r)))),
         ("target_thread", lanes(&|r| lane(r, r.3))),
         ("event_id", Arc::new(rows.iter().map(|r| Some(subject(r)?.1)).collect::<Int64Array>())),
-        ("stored_in", texts(rows.iter().map(|r| Some(subject(r)?.0.name())))),
+        ("stored_in", dictionary_array(rows.iter().map(|r| Some(subject(r)?.0.name())))),
         ("weight_ns", int(&|r| edge(r).weight)),
         ("slack_ns", int(&|r| r.1.nodes[r.3].ts - r.1.nodes[source(r)].ts - edge(r).weight)),
         (
@@ -190,8 +190,8 @@ pub(super) fn what_if(loaded: &Loaded, predictions: &[Vec<Prediction>]) -> Resul
     };
     batch([
         ("rank", ranks(rows().map(|(r, _)| r))),
-        ("scenario", texts(rows().map(|(_, p)| Some(p.scenario.as_str())))),
-        ("factors", texts(rows().map(|(_, p)| Some(p.factors.as_str())))),
+        ("scenario", dictionary_array(rows().map(|(_, p)| Some(p.scenario.as_str())))),
+        ("factors", dictionary_array(rows().map(|(_, p)| Some(p.factors.as_str())))),
         ("window_ns", int(&|p| Some(p.window))),
         ("predicted_window_ns", int(&|p| Some(p.predicted_window))),
         ("gain_ns", int(&|p| Some(p.window - p.predicted_window))),

@@ -1,4 +1,5 @@
 --! row = "one combination of kinds of device activity, over all ranks"
+--! scope = "run"
 --! needs = ["activity_segments"]
 --! order = ["kernel_type"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"

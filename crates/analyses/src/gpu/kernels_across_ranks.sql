@@ -1,4 +1,5 @@
 --! row = "one kernel, copy or fill by name, over all ranks"
+--! scope = "run"
 --! needs = ["device_activities"]
 --! order = ["kind", "name"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"

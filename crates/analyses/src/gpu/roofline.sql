@@ -1,7 +1,6 @@
 --! row = "one device of one rank: how much of its kernel time is modelled, what it is spent on, and how it compares with what the device achieves"
 --! needs = ["device_work", "device_windows", "product_calls", "roofline_calls", "op_roofline", "roofline_devices", "cpu_ops"]
 --! order = ["rank", "device"]
---! materialize = true
 --! when_empty = "the trace holds no kernels that compute"
 --! [columns]
 --! rank = "rank"

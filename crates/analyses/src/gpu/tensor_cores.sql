@@ -1,7 +1,6 @@
 --! row = "one device of one rank: what it multiplies, and on which units"
 --! needs = ["device_work", "device_windows", "device_properties", "product_calls", "roofline_calls", "roofline_devices"]
 --! order = ["rank", "device"]
---! materialize = true
 --! when_empty = "the trace holds no kernels that compute"
 --! [columns]
 --! rank = "rank"

@@ -1,7 +1,6 @@
 --! row = "one device of one rank"
 --! needs = ["device_load", "device_windows", "device_work", "graph_launches", "idle_gaps"]
 --! order = ["rank", "device"]
---! materialize = true
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"

@@ -1,4 +1,5 @@
 --! row = "one device in one stretch of time of a fixed length"
+--! scope = "run"
 --! needs = ["device_load"]
 --! order = ["rank", "device", "ts_ns"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"

@@ -6,7 +6,7 @@ use super::frame::{Event, Frame, Kind};
 use super::graph::EdgeKind;
 use super::moments::Moments;
 use super::names::Role;
-use crate::native::places::Places;
+use crate::id_index::IdIndex;
 
 /// What a `cuda_sync` event waits for.
 #[derive(Debug, Clone, Copy)]
@@ -163,7 +163,7 @@ impl Streams {
 fn queue_lengths(frame: &Frame) -> Vec<Option<i64>> {
     let launches = frame.events.iter().zip(0..);
     let launches = launches.filter(|&(e, row)| e.role.launches() && frame.linked[row as usize] > 0);
-    let launches = Places::of(launches.map(|(event, row)| (event.correlation, row)));
+    let launches = IdIndex::of(launches.map(|(event, row)| (event.correlation, row)));
     let mut points = Vec::new();
     for (row, event) in frame.events.iter().enumerate().filter(|(_, e)| e.on_stream()) {
         if let Some(launch) = launches.get(event.correlation).map(|launch| launch as usize) {

@@ -2,7 +2,7 @@
 //! device activity.
 
 use super::names::Role;
-use crate::native::places::Places;
+use crate::id_index::IdIndex;
 
 /// What HTA tells apart about an event beside its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(super) struct Frame {
     /// HTA's `index_correlation`: the id of the event at the other end of the correlation, 0 if that
     /// is not in the trace, -1 for events without correlation. HTA takes the id 0 for "not there".
     pub(super) linked: Vec<i64>,
-    rows: Places,
+    rows: IdIndex,
     cut: bool,
 }
 
@@ -69,7 +69,7 @@ impl Frame {
         let mut linked = links(&events);
         if let Some(cut_ns) = cut_ns {
             let kept = events.iter().filter(|e| !e.on_device() && e.ts_ns < cut_ns);
-            let kept = Places::of_each(kept.map(|e| e.correlation));
+            let kept = IdIndex::of_each(kept.map(|e| e.correlation));
             let keep: Vec<bool> = events
                 .iter()
                 .map(|e| {
@@ -81,7 +81,7 @@ impl Frame {
             let mut flags = keep.iter();
             linked.retain(|_| flags.next() == Some(&true));
         }
-        let rows = Places::of_each(events.iter().map(|e| e.id));
+        let rows = IdIndex::of_each(events.iter().map(|e| e.id));
         Self { events, linked, rows, cut: cut_ns.is_some() }
     }
 
@@ -132,7 +132,7 @@ fn links(events: &[Event]) -> Vec<i64> {
     let rows = events.iter().zip(0..).filter(|(event, _)| event.correlation != NONE);
     let last = |on_device: bool| {
         let of_side = rows.clone().filter(move |(event, _)| event.on_device() == on_device);
-        Places::of(of_side.map(|(event, row)| (event.correlation, row)))
+        IdIndex::of(of_side.map(|(event, row)| (event.correlation, row)))
     };
     let (host, device) = (last(false), last(true));
     let id = |row: u32| events[row as usize].id;

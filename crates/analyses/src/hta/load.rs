@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use datafusion::arrow::array::Array;
-use datafusion::error::Result;
+use arrow::array::Array;
+use query::rust_view::Result;
 use rustc_hash::FxHashMap;
 
 use super::device::Wait;
 use super::frame::{Event, Frame, Kind};
 use super::names::{Role, Short};
-use crate::columns::{Names, ints, names};
-use crate::native::Inputs;
-use crate::native::columns::of_each_rank;
+use query::columns::rows_by_rank;
+use query::columns::{Names, ints, names};
+use query::rust_view::ViewInputs;
 
 /// HTA takes the host operators of Triton kernels for device work, which has no launch here: it drops
 /// them.
@@ -74,7 +74,7 @@ pub(super) struct Loaded {
     pub(super) shorts: Vec<Short>,
 }
 
-pub(super) fn load(inputs: &Inputs<'_>) -> Result<Loaded> {
+pub(super) fn load(inputs: &ViewInputs<'_>) -> Result<Loaded> {
     let batch = inputs.batch("events")?;
     let [rank, id, kind, ts_ns, dur_ns, thread, stream, correlation] =
         ["rank", "event_id", "kind", "ts_ns", "dur_ns", "thread", "stream", "correlation"]
@@ -104,7 +104,7 @@ pub(super) fn load(inputs: &Inputs<'_>) -> Result<Loaded> {
             role: roles.get(name as usize).copied().unwrap_or(Role::Plain),
         }
     };
-    let by_rank = of_each_rank(&rank, event);
+    let by_rank = rows_by_rank(&rank, event);
 
     let batch = inputs.batch("ranks")?;
     let (rank, cut_ns) = (ints(batch, "rank")?, ints(batch, "cut_ns")?);
@@ -156,7 +156,7 @@ impl Lanes {
     }
 }
 
-fn lanes(inputs: &Inputs<'_>) -> Result<Lanes> {
+fn lanes(inputs: &ViewInputs<'_>) -> Result<Lanes> {
     let batch = inputs.batch("lanes")?;
     let (rank, thread) = (ints(batch, "rank")?, ints(batch, "thread")?);
     let (pid, tid) = (names(batch, "pid")?, names(batch, "tid")?);
@@ -176,11 +176,11 @@ fn lanes(inputs: &Inputs<'_>) -> Result<Lanes> {
     Ok(lanes)
 }
 
-fn waits(inputs: &Inputs<'_>) -> Result<BTreeMap<i64, Vec<Wait>>> {
+fn waits(inputs: &ViewInputs<'_>) -> Result<BTreeMap<i64, Vec<Wait>>> {
     let batch = inputs.batch("waits")?;
     let (rank, id) = (ints(batch, "rank")?, ints(batch, "event_id")?);
     let (stream, record) = (ints(batch, "stream")?, ints(batch, "record")?);
-    Ok(of_each_rank(&rank, |row| Wait {
+    Ok(rows_by_rank(&rank, |row| Wait {
         id: id.value(row),
         stream: stream.value(row),
         record: record.value(row),

@@ -11,12 +11,12 @@ mod moments;
 mod names;
 mod rows;
 
-use datafusion::error::Result;
+use query::rust_view::Result;
 use trace_model::RecordBatch;
 
-use super::Inputs;
 use load::{Loaded, RankFrame, load};
 use moments::Moments;
+use query::rust_view::ViewInputs;
 use rows::PathEdge;
 
 /// What both views read.
@@ -28,7 +28,7 @@ pub(super) const READS: &[(&str, &str)] = &[
 ];
 
 /// `hta_critical_path`: one row a rank.
-pub(super) fn summary(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+pub(super) fn summary(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let mut rows = rows::Summaries::default();
     let loaded = load(inputs)?;
     loaded.solve(inputs, |rank, moments, path| rows.push(rank, moments, path, &loaded.shorts))?;
@@ -36,7 +36,7 @@ pub(super) fn summary(inputs: &Inputs<'_>) -> Result<RecordBatch> {
 }
 
 /// `hta_critical_path_edges`: one row an edge of the path.
-pub(super) fn edges(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+pub(super) fn edges(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let mut rows: Vec<PathEdge<'_>> = Vec::new();
     let loaded = load(inputs)?;
     loaded.solve(inputs, |rank, moments, path| {
@@ -54,7 +54,7 @@ impl Loaded {
     /// the graph has a cycle.
     fn solve(
         &self,
-        inputs: &Inputs<'_>,
+        inputs: &ViewInputs<'_>,
         mut found: impl FnMut(i32, &Moments<'_>, Option<&[usize]>),
     ) -> Result<()> {
         let annotation = inputs.text("hta_annotation")?;

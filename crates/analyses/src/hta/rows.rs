@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array};
-use datafusion::error::Result;
+use arrow::array::{ArrayRef, Int32Array, Int64Array};
+use query::rust_view::Result;
 use trace_model::RecordBatch;
 
 use super::frame::NONE;
 use super::graph::{Edge, EdgeKind};
 use super::moments::Moments;
 use super::names::Short;
-use crate::native::columns::Output;
+use query::BatchBuilder;
 
 /// HTA's classes of what bounds an edge; dependencies have none.
 const BOUNDS: [&str; 5] = [
@@ -194,8 +194,8 @@ impl<'n> PathEdge<'n> {
     }
 
     pub(super) fn batch(rows: &[Self]) -> Result<RecordBatch> {
-        Output::of(rows)
-            .short("rank", |row| row.rank.into())
+        BatchBuilder::of(rows)
+            .int32("rank", |row| row.rank.into())
             .int("position", |row| Some(row.position))
             .int("from_event", |row| Some(row.from_event))
             .flag("from_end", |row| row.from_end)

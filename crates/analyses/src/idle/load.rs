@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use datafusion::arrow::array::Array;
-use datafusion::error::Result;
+use arrow::array::Array;
+use query::rust_view::Result;
 
 use super::cause::Cause;
 use super::thread::{Event, Kind, NONE, Thread};
-use crate::columns::{Names, get, ints, names};
-use crate::native::Inputs;
+use query::columns::{Names, get, ints, names};
+use query::rust_view::ViewInputs;
 
 pub(super) const READS: &[(&str, &str)] = &[
     ("windows", "SELECT rank, device, start_ns, end_ns FROM device_windows ORDER BY rank, device"),
@@ -131,7 +131,7 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
-    pub(super) fn new(inputs: &Inputs<'_>) -> Result<Self> {
+    pub(super) fn new(inputs: &ViewInputs<'_>) -> Result<Self> {
         let devices = devices(inputs)?;
         let mut hosts = hosts(inputs)?;
         let asked = asked(&devices, &hosts);
@@ -193,7 +193,7 @@ impl<'a> Cursor<'a> {
 
 /// Adds the events of a table that lie in a gap on a thread that is asked about it.
 fn gather(
-    inputs: &Inputs<'_>,
+    inputs: &ViewInputs<'_>,
     table: &str,
     of: Of,
     asked: &HashMap<(i64, i64), Vec<(i64, i64)>>,
@@ -279,7 +279,7 @@ fn asked(devices: &[Device], hosts: &BTreeMap<i64, Host>) -> HashMap<(i64, i64),
     spans
 }
 
-fn hosts(inputs: &Inputs<'_>) -> Result<BTreeMap<i64, Host>> {
+fn hosts(inputs: &ViewInputs<'_>) -> Result<BTreeMap<i64, Host>> {
     let mut hosts: BTreeMap<i64, Host> = BTreeMap::new();
     let loops = inputs.batch("loops")?;
     let (rank, thread) = (ints(loops, "rank")?, ints(loops, "thread")?);
@@ -312,7 +312,7 @@ fn hosts(inputs: &Inputs<'_>) -> Result<BTreeMap<i64, Host>> {
 }
 
 /// The work of each device, and the gaps in it that lie in its window.
-fn devices(inputs: &Inputs<'_>) -> Result<Vec<Device>> {
+fn devices(inputs: &ViewInputs<'_>) -> Result<Vec<Device>> {
     let windows = inputs.batch("windows")?;
     let (rank, device) = (ints(windows, "rank")?, ints(windows, "device")?);
     let (start, end) = (ints(windows, "start_ns")?, ints(windows, "end_ns")?);

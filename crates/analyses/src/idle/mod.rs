@@ -14,19 +14,19 @@ mod cause;
 mod load;
 mod thread;
 
-use datafusion::error::Result;
+use query::rust_view::Result;
 use trace_model::RecordBatch;
 
 use self::attribute::Part;
 use self::load::Loaded;
-use crate::columns::{get, ints, names};
-use crate::native::columns::Output;
-use crate::native::{Inputs, Native};
+use query::BatchBuilder;
+use query::columns::{get, ints, names};
+use query::rust_view::{RustView, ViewInputs};
 
 /// `idle_gaps`.
-pub(super) const GAPS: Native = Native::by_rank("idle_gaps", load::READS, idle_gaps);
+pub(super) const GAPS: RustView = RustView::new("idle_gaps", load::READS, idle_gaps);
 
-fn idle_gaps(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+fn idle_gaps(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let loaded = Loaded::new(inputs)?;
     let mut parts: Vec<Part> = Vec::new();
     for device in 0..loaded.devices.len() {
@@ -40,7 +40,7 @@ fn idle_gaps(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     let next = |part: &Part| Some(&device(part).work[gap(part).next?]);
     let previous = |part: &Part| Some(&device(part).work[gap(part).previous?]);
     let text = |id: u32| loaded.texts.get(id).filter(|text| !text.is_empty());
-    Output::of(&parts)
+    BatchBuilder::of(&parts)
         .int("rank", |p| Some(device(p).rank))
         .int("device", |p| Some(device(p).ordinal))
         .int("gap_ts_ns", |p| Some(gap(p).ts))

@@ -6,16 +6,16 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, Int64Array, UInt32Array};
-use datafusion::arrow::compute::take;
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
-use datafusion::error::Result;
+use arrow::array::{Array, ArrayRef, Int64Array, UInt32Array};
+use arrow::compute::take;
+use arrow::datatypes::{DataType, Field, Schema};
+use query::rust_view::Result;
 use trace_model::RecordBatch;
 
-use crate::columns::ints;
-use crate::native::{Inputs, Native};
+use query::columns::ints;
+use query::rust_view::{RustView, ViewInputs};
 
-pub(crate) const NATIVE: Native = Native::by_rank(
+pub(crate) const VIEW: RustView = RustView::new(
     "kernel_annotations",
     &[
         (
@@ -37,7 +37,7 @@ pub(crate) const NATIVE: Native = Native::by_rank(
     compute,
 );
 
-fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let (work, ranges) = (inputs.batch("work")?, inputs.batch("ranges")?);
     let (lanes, spans) = lanes_and_spans(work)?;
     let (range_lanes, range_spans) = lanes_and_spans(ranges)?;

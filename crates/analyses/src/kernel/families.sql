@@ -1,7 +1,6 @@
 --! row = "one device of one rank: what its time is spent on, by families of kernels"
 --! needs = ["device_work", "device_windows", "cpu_ops", "gpu_utilization"]
 --! order = ["rank", "device"]
---! materialize = true
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"

@@ -1,7 +1,6 @@
 --! row = "one device of one rank: how much executions of the same kernel differ, and why"
 --! needs = ["device_work", "device_windows", "kernel_runs", "cpu_ops"]
 --! order = ["rank", "device"]
---! materialize = true
 --! when_empty = "the trace holds no kernels: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"

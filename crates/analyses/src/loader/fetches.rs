@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
-    ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, StringArray,
-};
-use datafusion::error::Result;
+use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, StringArray};
+use query::rust_view::Result;
 use trace_model::RecordBatch;
 
 use super::pattern::{Fetch, Findings, Pattern, median};
-use crate::native::Inputs;
-use crate::native::trainer::marks::{self, Mark, What};
-use crate::native::trainer::steps::{Step, steps};
+use crate::trainer::marks::{self, Mark, What};
+use crate::trainer::steps::{Step, steps};
+use query::rust_view::ViewInputs;
 
 pub(super) const READS: &[(&str, &str)] = &[marks::QUERY];
 
@@ -38,7 +36,7 @@ struct Rank {
     found: Findings,
 }
 
-fn read(inputs: &Inputs<'_>) -> Result<Vec<Rank>> {
+fn read(inputs: &ViewInputs<'_>) -> Result<Vec<Rank>> {
     let ranks = marks::load(inputs.batch("marks")?)?;
     let rank = |(number, marks): (i64, Vec<Mark>)| {
         let (source, calls) = calls(&marks);
@@ -134,7 +132,7 @@ fn torch(marks: &[Mark]) -> Vec<Call> {
 }
 
 /// `loader_fetches_by_step`.
-pub(super) fn by_step(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+pub(super) fn by_step(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let ranks = read(inputs)?;
     let rows: Vec<(&Rank, usize)> =
         ranks.iter().flat_map(|r| (0..r.calls.len()).map(move |i| (r, i))).collect();
@@ -219,7 +217,7 @@ fn needed(load: f64, compute: f64) -> Option<i64> {
 }
 
 /// `loader_fetches`.
-pub(super) fn by_rank(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+pub(super) fn by_rank(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let ranks = read(inputs)?;
     let sums: Vec<Summary> = ranks.iter().map(|r| Summary::of(&r.calls)).collect();
     let rows: Vec<(&Rank, &Summary)> = ranks.iter().zip(&sums).collect();

@@ -1,4 +1,5 @@
 --! row = "one rank: how much its fetches of batches differ"
+--! scope = "run"
 --! needs = ["loader_fetches", "step_phases"]
 --! order = ["rank"]
 --! when_empty = "no fetch of a batch was recorded: use torch's DataLoader with the CPU recorded (ProfilerActivity.CPU), Composer's Profiler, or Determined's timings (0.16 to 0.29)"

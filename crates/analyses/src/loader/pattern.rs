@@ -122,7 +122,7 @@ impl Findings {
 }
 
 /// Which waits are far longer than nine in ten are.
-pub(in crate::native) fn outliers(waits: &[f64]) -> Vec<bool> {
+pub(crate) fn outliers(waits: &[f64]) -> Vec<bool> {
     let mut sorted = waits.to_vec();
     sorted.sort_by(f64::total_cmp);
     let most = sorted.get(index(sorted.len(), 0.9)).copied().unwrap_or(f64::INFINITY);

@@ -1,7 +1,6 @@
 --! row = "one piece of memory: its allocation with its release, or one of the two if the other is not in the recording"
 --! needs = ["memory_log"]
 --! order = ["rank", "memory", "position"]
---! materialize = true
 --! when_empty = "the trace holds no allocator events: record with profile_memory=True"
 --! [columns]
 --! rank = "rank"

@@ -1,4 +1,5 @@
 --! row = "one device of one rank: its peak memory beside that of the other ranks"
+--! scope = "run"
 --! needs = ["memory_peak"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no allocator events with totals (profile_memory was off, or the profiler is older than torch 1.10)"

@@ -1,7 +1,6 @@
 --! row = "a moment at which the bandwidth of one kind of copy changes on one device"
 --! needs = ["device_activities", "memcpys", "memsets"]
 --! order = ["rank", "device", "kind", "ts_ns"]
---! materialize = true
 --! when_empty = "the trace holds no copies or fills, or tells neither their bandwidth nor their bytes"
 --! [columns]
 --! rank = "rank"

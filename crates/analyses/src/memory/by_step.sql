@@ -1,7 +1,6 @@
 --! row = "one memory of one rank in one step"
 --! needs = ["memory_log", "steps"]
 --! order = ["rank", "memory", "ts_ns"]
---! materialize = true
 --! when_empty = "the trace holds no allocator events: record with profile_memory=True"
 --! [columns]
 --! rank = "rank"

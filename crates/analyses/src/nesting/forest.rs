@@ -1,6 +1,6 @@
 //! What host events and the work they launched amount to along their nesting.
 
-use crate::native::places::Places;
+use crate::id_index::IdIndex;
 
 /// What an event is to the forest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Forest {
     pub(super) fn new(mut events: Vec<Event>, work: &[Work]) -> Self {
         // As in the call tree of the tables: parents start before their children, or end after them.
         events.sort_unstable_by_key(|e| (e.ts_ns, std::cmp::Reverse(e.end_ns), e.id));
-        let at = Places::of_each(events.iter().map(|event| event.id));
+        let at = IdIndex::of_each(events.iter().map(|event| event.id));
         let mut forest = Self { parents: Vec::with_capacity(events.len()), ..Self::default() };
         let mut sums: Vec<Sums> = Vec::with_capacity(events.len());
         // A launch inside a launch is part of it.
@@ -154,8 +154,8 @@ impl Forest {
     }
 
     /// Positions by event.
-    pub(super) fn positions(&self) -> Places {
-        Places::of_each(self.events.iter().map(|event| event.id))
+    pub(super) fn positions(&self) -> IdIndex {
+        IdIndex::of_each(self.events.iter().map(|event| event.id))
     }
 
     /// The nearest event of one kind around each event, itself included.

@@ -6,18 +6,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int64Array, StringArray};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::DataType;
-use datafusion::common::exec_datafusion_err;
-use datafusion::error::Result;
+use arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int64Array, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
+use query::rust_view::Result;
+use query::view_error;
 use rustc_hash::FxHashMap;
 use trace_model::RecordBatch;
 
 use super::forest::{Forest, Kind};
 use super::load::{Modules, load};
-use crate::columns::ints;
-use crate::native::Inputs;
+use query::columns::ints;
+use query::rust_view::ViewInputs;
 
 /// What the operators of a module, and of modules inside it, amount to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -85,10 +85,10 @@ fn hierarchy(args: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
-pub(super) fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+pub(super) fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let batch = inputs.batch("named")?;
     let (rank, id) = (ints(batch, "rank")?, ints(batch, "event_id")?);
-    let args = batch.column_by_name("args").ok_or_else(|| exec_datafusion_err!("no args"))?;
+    let args = batch.column_by_name("args").ok_or_else(|| view_error!("no args"))?;
     let args = cast(args, &DataType::LargeUtf8)?;
     let args = args.as_string::<i64>();
     let mut paths: BTreeMap<i64, FxHashMap<i64, String>> = BTreeMap::new();
@@ -131,7 +131,7 @@ mod tests {
     use rustc_hash::FxHashMap;
 
     use super::{Sum, hierarchy, prefixes, sums};
-    use crate::native::nesting::forest::{Event, Forest, Kind, Work};
+    use crate::nesting::forest::{Event, Forest, Kind, Work};
 
     #[test]
     fn a_path_begins_with_those_around() {

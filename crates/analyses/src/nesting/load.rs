@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use datafusion::arrow::array::{Array, Int64Array};
-use datafusion::error::Result;
+use arrow::array::{Array, Int64Array};
+use query::rust_view::Result;
 use trace_model::RecordBatch;
 
 use super::forest::{Event, Forest, Kind, Work};
-use crate::columns::{Names, ints, names};
-use crate::native::Inputs;
-use crate::native::columns::of_each_rank;
+use query::columns::rows_by_rank;
+use query::columns::{Names, ints, names};
+use query::rust_view::ViewInputs;
 
 /// What all of these views read: the whole recording.
 pub(super) const READS: &[(&str, &str)] = &[OPS, LAUNCHES, RANGES, FRAMES, WORK];
@@ -100,7 +100,7 @@ impl Modules {
 }
 
 /// Reads the tables; events become a forest a rank.
-pub(super) fn load<'a>(inputs: &'a Inputs<'_>, modules: Modules) -> Result<Tables<'a>> {
+pub(super) fn load<'a>(inputs: &'a ViewInputs<'_>, modules: Modules) -> Result<Tables<'a>> {
     let (ops, launches) = (inputs.batch("ops")?, inputs.batch("launches")?);
     let (ranges, frames) = (inputs.batch("ranges")?, inputs.batch("frames")?);
     let op_names = names(ops, "name")?;
@@ -151,7 +151,7 @@ fn add(
 fn work(batch: &RecordBatch) -> Result<BTreeMap<i64, Vec<Work>>> {
     let (rank, dur_ns) = (ints(batch, "rank")?, ints(batch, "dur_ns")?);
     let (launch, op) = (ints(batch, "launch")?, ints(batch, "op")?);
-    Ok(of_each_rank(&rank, |row| Work {
+    Ok(rows_by_rank(&rank, |row| Work {
         launch: value(&launch, row),
         op: value(&op, row),
         dur_ns: dur_ns.value(row),

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array};
-use datafusion::error::Result;
+use arrow::array::{ArrayRef, Int32Array, Int64Array};
+use query::rust_view::Result;
 use rustc_hash::{FxHashMap, FxHashSet};
 use trace_model::RecordBatch;
 
 use super::forest::{Event, Forest, Kind};
 use super::load::{MODULE_PREFIX, Modules, Tables, load, value};
-use crate::columns::ints;
-use crate::native::Inputs;
-use crate::native::columns::texts;
+use query::columns::ints;
+use query::dictionary_array;
+use query::rust_view::ViewInputs;
 
 /// A call of a module.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -139,7 +139,7 @@ struct Row<'a> {
     step: Option<i64>,
 }
 
-pub(super) fn calls(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+pub(super) fn calls(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let tables = load(inputs, Modules::Frames)?;
     let (threads, steps) = (ints(tables.frames, "thread")?, ints(tables.frames, "step")?);
     let mut rows: Vec<Row<'_>> = Vec::new();
@@ -179,7 +179,7 @@ fn join(parent: Option<&str>, name: &str) -> String {
     parent.map_or_else(|| name.to_owned(), |parent| format!("{parent}/{name}"))
 }
 
-pub(super) fn lightning(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+pub(super) fn lightning(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let tables = load(inputs, Modules::Lightning)?;
     let (threads, steps) = (ints(tables.ranges, "thread")?, ints(tables.ranges, "step")?);
     let mut rows: Vec<Row<'_>> = Vec::new();
@@ -270,10 +270,10 @@ fn batch(rows: &[Row<'_>]) -> Result<RecordBatch> {
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("rank", short(&|row| row.rank as i32)),
         ("event_id", long(&|row| Some(event(row).id))),
-        ("name", texts(rows.iter().map(|row| Some(row.name.as_str())))),
-        ("class", texts(rows.iter().map(|row| Some(row.class.as_str())))),
-        ("path", texts(rows.iter().map(|row| Some(row.path.as_str())))),
-        ("parent_path", texts(rows.iter().map(|row| row.parent_path.as_deref()))),
+        ("name", dictionary_array(rows.iter().map(|row| Some(row.name.as_str())))),
+        ("class", dictionary_array(rows.iter().map(|row| Some(row.class.as_str())))),
+        ("path", dictionary_array(rows.iter().map(|row| Some(row.path.as_str())))),
+        ("parent_path", dictionary_array(rows.iter().map(|row| row.parent_path.as_deref()))),
         ("depth", short(&|row| row.call.depth)),
         ("thread", short(&|row| row.thread as i32)),
         ("step", long(&|row| row.step)),

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array};
-use datafusion::error::Result;
+use arrow::array::{ArrayRef, Int32Array, Int64Array};
+use query::rust_view::Result;
 use rustc_hash::FxHashMap;
 use trace_model::RecordBatch;
 
 use super::forest::{Forest, Kind};
 use super::load::{MODULE_PREFIX, Modules, Tables, load};
 use super::stacks::{Frame, Stacks};
-use crate::columns::{Names, names};
-use crate::native::Inputs;
-use crate::native::columns::texts;
+use query::columns::{Names, names};
+use query::dictionary_array;
+use query::rust_view::ViewInputs;
 
 /// The calls of one row.
 #[derive(Debug, Clone, Copy, Default)]
@@ -116,11 +116,11 @@ fn batch(
     let rows =
         || found.iter().flat_map(|(rank, rows)| rows.rows.iter().map(move |row| (*rank, row)));
     let ranks: Int32Array = rows().map(|(rank, _)| Some(rank as i32)).collect();
-    let names = texts(rows().map(|(_, row)| text(&tables.op_names.texts, row.name)));
+    let names = dictionary_array(rows().map(|(_, row)| text(&tables.op_names.texts, row.name)));
     let mut columns: Vec<(&str, ArrayRef)> = vec![("rank", Arc::new(ranks)), ("name", names)];
     if let Some((column, details)) = detail {
         let of_row = |row: &Row| details.get(row.detail as usize).copied().flatten();
-        columns.push((column, texts(rows().map(|(_, row)| of_row(row)))));
+        columns.push((column, dictionary_array(rows().map(|(_, row)| of_row(row)))));
     }
     let ints = |value: fn(&Row) -> i64| -> ArrayRef {
         Arc::new(rows().map(|(_, row)| Some(value(row))).collect::<Int64Array>())
@@ -134,7 +134,7 @@ fn batch(
         ("launch_count", ints(|row| row.launch_count)),
     ]);
     let lines = found.iter().flat_map(|(_, rows)| &rows.sources);
-    columns.push(("source", texts(lines.map(|&source| text(&sources.texts, source)))));
+    columns.push(("source", dictionary_array(lines.map(|&source| text(&sources.texts, source)))));
     Ok(RecordBatch::try_from_iter_with_nullable(
         columns.into_iter().map(|(name, array)| (name, array, true)),
     )?)
@@ -144,7 +144,7 @@ fn text(texts: &[String], at: u32) -> Option<&str> {
     texts.get(at as usize).map(String::as_str)
 }
 
-pub(super) fn by_name(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+pub(super) fn by_name(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let tables = load(inputs, Modules::Frames)?;
     let sources = names(tables.ops, "source")?;
     let found: Vec<(i64, Rows)> = tables
@@ -155,7 +155,7 @@ pub(super) fn by_name(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     batch(&tables, &sources, &found, None)
 }
 
-pub(super) fn by_shape(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+pub(super) fn by_shape(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let tables = load(inputs, Modules::Frames)?;
     let sources = names(tables.ops, "source")?;
     let shapes = names(tables.ops, "input_dims")?;
@@ -168,7 +168,7 @@ pub(super) fn by_shape(inputs: &Inputs<'_>) -> Result<RecordBatch> {
     batch(&tables, &sources, &found, Some(("input_dims", texts)))
 }
 
-pub(super) fn by_stack(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+pub(super) fn by_stack(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let tables = load(inputs, Modules::Frames)?;
     let sources = names(tables.ops, "source")?;
     let written = names(tables.ops, "call_stack")?;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, StringArray};
-use datafusion::error::Result;
+use arrow::array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, StringArray};
+use query::rust_view::Result;
 use trace_model::RecordBatch;
 
 use super::load::load;
 use super::tree::{Kind, Tree, Work};
-use crate::native::Inputs;
+use query::rust_view::ViewInputs;
 
 /// What a call launched, itself or through the calls below it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub(super) fn below(tree: &Tree, work: &[Work]) -> Vec<Below> {
     below
 }
 
-pub(crate) fn calls(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+pub(crate) fn calls(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let loaded = load(inputs)?;
     let mut rows = Rows::default();
     for rank in &loaded.ranks {

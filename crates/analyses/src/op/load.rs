@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use datafusion::arrow::array::Array;
-use datafusion::error::Result;
+use arrow::array::Array;
+use query::rust_view::Result;
 
 use super::tree::{Call, Kind, Mark, Tree, Work};
-use crate::columns::{Names, ints, names};
-use crate::native::Inputs;
-use crate::native::columns::of_each_rank;
+use query::columns::rows_by_rank;
+use query::columns::{Names, ints, names};
+use query::rust_view::ViewInputs;
 
 /// Host events of the analysed window.
 pub(super) const CALLS: &str = "
@@ -55,7 +55,7 @@ pub(super) struct Loaded {
     pub(super) work_names: Vec<String>,
 }
 
-pub(super) fn load(inputs: &Inputs<'_>) -> Result<Loaded> {
+pub(super) fn load(inputs: &ViewInputs<'_>) -> Result<Loaded> {
     let batch = inputs.batch("calls")?;
     let (rank, kind, id) = (ints(batch, "rank")?, ints(batch, "kind")?, ints(batch, "event_id")?);
     let (ts_ns, dur_ns) = (ints(batch, "ts_ns")?, ints(batch, "dur_ns")?);
@@ -77,7 +77,7 @@ pub(super) fn load(inputs: &Inputs<'_>) -> Result<Loaded> {
             _ => Kind::PythonFrame,
         },
     };
-    let calls = of_each_rank(&rank, call);
+    let calls = rows_by_rank(&rank, call);
     let (mut work, work_names) = work(inputs)?;
     let marks: Vec<Mark> = call_names.texts.iter().map(|name| Mark::of(name)).collect();
     let ranks = calls
@@ -90,13 +90,13 @@ pub(super) fn load(inputs: &Inputs<'_>) -> Result<Loaded> {
     Ok(Loaded { ranks, call_names: call_names.texts, work_names: work_names.texts })
 }
 
-fn work(inputs: &Inputs<'_>) -> Result<(BTreeMap<i64, Vec<Work>>, Names)> {
+fn work(inputs: &ViewInputs<'_>) -> Result<(BTreeMap<i64, Vec<Work>>, Names)> {
     let batch = inputs.batch("work")?;
     let (rank, launch) = (ints(batch, "rank")?, ints(batch, "launch")?);
     let (ts_ns, end_ns) = (ints(batch, "ts_ns")?, ints(batch, "end_ns")?);
     let dur_ns = ints(batch, "dur_ns")?;
     let names = names(batch, "name")?;
-    let work = of_each_rank(&rank, |row| Work {
+    let work = rows_by_rank(&rank, |row| Work {
         launch: launch.value(row),
         ts_ns: ts_ns.value(row),
         end_ns: end_ns.value(row),

@@ -1,7 +1,6 @@
 --! row = "one operator on one device with inputs of one kind (shapes, types, strides, masks), in the analysed window"
 --! needs = ["roofline_calls", "device_windows"]
 --! order = ["rank", "device", "kernel_ns", "name", "input_dims", "input_types"]
---! materialize = true
 --! when_empty = "no call of an operator that launched kernels has recorded shapes: record them with record_shapes=True (kernels in replayed graphs and compiled kernels have none)"
 --! [columns]
 --! rank = "rank"

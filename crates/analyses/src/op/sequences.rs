@@ -3,14 +3,14 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array, StringArray};
-use datafusion::error::Result;
+use arrow::array::{ArrayRef, Int32Array, Int64Array, StringArray};
+use query::rust_view::Result;
 use rustc_hash::FxHashMap;
 use trace_model::RecordBatch;
 
 use super::load::{RankTree, load};
 use super::tree::{Call, Kind};
-use crate::native::Inputs;
+use query::rust_view::ViewInputs;
 
 /// The calls with one name that ran the same kernels in the same order.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -102,7 +102,7 @@ pub(super) fn find(rank: &RankTree, wanted: &Wanted, min_kernels: usize) -> Vec<
     found
 }
 
-pub(crate) fn sequences(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+pub(crate) fn sequences(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let operator = inputs.text("operator")?;
     let min_kernels = usize::try_from(inputs.int("min_pattern_len")?).unwrap_or(0);
     let most = match usize::try_from(inputs.int("top_k")?) {

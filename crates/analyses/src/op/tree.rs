@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::native::places::Places;
+use crate::id_index::IdIndex;
 
 /// Which table a call comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Tree {
     /// Calls whose parent is not among them are at the top. `marks` are by name.
     pub(super) fn new(mut calls: Vec<Call>, work: &[Work], marks: &[Mark]) -> Self {
         calls.sort_unstable_by_key(|c| (c.ts_ns, std::cmp::Reverse(c.dur_ns), c.id));
-        let rows = Places::of_each(calls.iter().map(|call| call.id));
+        let rows = IdIndex::of_each(calls.iter().map(|call| call.id));
         let mut parents: Vec<Option<u32>> =
             calls.iter().map(|call| rows.get(call.parent?)).collect();
         adopt(&calls, &mut parents, marks);

@@ -1,12 +1,12 @@
 //! `roofline_attention`: attention written out as products around a softmax.
 
-use datafusion::error::Result;
+use query::rust_view::Result;
 use trace_model::RecordBatch;
 
 use super::ordered::{Ordered, Step, elements};
 use super::rows::told;
-use crate::native::Inputs;
-use crate::native::columns::Output;
+use query::BatchBuilder;
+use query::rust_view::ViewInputs;
 
 /// How many calls away from the softmax its products may be: scaling, masks, casts and dropout lie between.
 const REACH: usize = 12;
@@ -28,7 +28,7 @@ struct Found<'a> {
     dtype: Option<&'a str>,
 }
 
-pub(super) fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+pub(super) fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let ordered = Ordered::read(inputs)?;
     let found = find(&ordered);
     let rows: Vec<(Found<'_>, String)> = found
@@ -38,9 +38,9 @@ pub(super) fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
             (of, format!("{batch} x {m} x {n}"))
         })
         .collect();
-    Output::of(&rows)
-        .short("rank", |(of, _)| of.softmax.rank)
-        .short("device", |(of, _)| of.softmax.device)
+    BatchBuilder::of(&rows)
+        .int32("rank", |(of, _)| of.softmax.rank)
+        .int32("device", |(of, _)| of.softmax.device)
         .text("pass", |(of, _)| Some(if of.is_backward { "backward" } else { "forward" }))
         .text("scores", |(_, scores)| Some(scores.as_str()))
         .text("dtype", |(of, _)| told(of.dtype))

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use datafusion::error::Result;
+use query::rust_view::Result;
 use trace_model::RecordBatch;
 
 use super::ordered::{Ordered, Step, elements};
 use super::rows::{in_words, told};
-use crate::native::Inputs;
-use crate::native::columns::Output;
+use query::BatchBuilder;
+use query::rust_view::ViewInputs;
 
 /// More kernels are seldom fused into one.
 const MAX_KERNELS: i64 = 15;
@@ -87,7 +87,7 @@ impl<'a> Chain<'a> {
     }
 }
 
-pub(super) fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+pub(super) fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let ordered = Ordered::read(inputs)?;
     let fusable: Vec<bool> = ordered
         .kinds
@@ -126,9 +126,9 @@ pub(super) fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
             (key, of, shapes)
         })
         .collect();
-    Output::of(&rows)
-        .short("rank", |(key, ..)| key.0)
-        .short("device", |(key, ..)| key.1)
+    BatchBuilder::of(&rows)
+        .int32("rank", |(key, ..)| key.0)
+        .int32("device", |(key, ..)| key.1)
         .text("name", |(key, ..)| told(Some(key.2.as_str())))
         .text("input_dims", |(_, of, _)| told(dims(of)))
         .text("shapes", |(.., shapes)| told(shapes.as_deref()))

@@ -4,18 +4,18 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, AsArray, Int64Array};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::DataType;
-use datafusion::error::Result;
+use arrow::array::{Array, AsArray, Int64Array};
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
+use query::rust_view::Result;
 use rustc_hash::FxHashMap;
 use trace_model::RecordBatch;
 
 use super::cost::{self, Context, Cost, Kind};
 use super::inputs::Arguments;
-use crate::columns::{Names, ints, names};
-use crate::native::Inputs;
-use crate::native::places::EventRows;
+use crate::id_index::EventIndex;
+use query::columns::{Names, ints, names};
+use query::rust_view::ViewInputs;
 
 pub(super) const READS: &[(&str, &str)] = &[
     (
@@ -118,11 +118,11 @@ pub(super) struct Loaded {
     pub(super) devices: BTreeMap<(i64, i64), Product>,
 }
 
-pub(super) fn load(inputs: &Inputs<'_>) -> Result<Loaded> {
+pub(super) fn load(inputs: &ViewInputs<'_>) -> Result<Loaded> {
     let ops = Ops::read(inputs)?;
     let modules_batch = inputs.batch("modules")?;
     let modules = names(modules_batch, "module")?;
-    let of_kernel = EventRows::of(modules_batch)?;
+    let of_kernel = EventIndex::of(modules_batch)?;
     let module = |rank, event| {
         of_kernel.get(rank, event).map_or(Names::NONE, |row| modules.ids[row as usize])
     };
@@ -140,7 +140,7 @@ struct Ops {
     names: Names,
     dims: Names,
     types: Names,
-    rows: EventRows,
+    rows: EventIndex,
     ranks: Int64Array,
     /// Row of the operator around.
     parents: Vec<Option<u32>>,
@@ -148,7 +148,7 @@ struct Ops {
 }
 
 impl Ops {
-    fn read(inputs: &Inputs<'_>) -> Result<Self> {
+    fn read(inputs: &ViewInputs<'_>) -> Result<Self> {
         let batch = inputs.batch("ops")?;
         let (ranks, ids) = (ints(batch, "rank")?, ints(batch, "event_id")?);
         let (ts_ns, dur_ns) = (ints(batch, "ts_ns")?, ints(batch, "dur_ns")?);
@@ -192,7 +192,7 @@ impl Ops {
                 open.push(row);
             }
         }
-        let rows = EventRows::of(batch)?;
+        let rows = EventIndex::of(batch)?;
         Ok(Self {
             forward_op: ints(batch, "forward_op")?,
             names: op_names,
@@ -232,7 +232,7 @@ impl Ops {
     }
 
     /// What each operator that launches kernels costs, itself or as part of one around it.
-    fn costs(&self, inputs: &Inputs<'_>) -> Result<Costs> {
+    fn costs(&self, inputs: &ViewInputs<'_>) -> Result<Costs> {
         let work = inputs.batch("work")?;
         let (ranks, of, computes) =
             (ints(work, "rank")?, ints(work, "op")?, ints(work, "computes")?);
@@ -248,7 +248,7 @@ impl Ops {
             None => return Ok(Costs::new(0)),
         };
         let texts = texts.as_string::<i32>();
-        let args = EventRows::of(args_batch)?;
+        let args = EventIndex::of(args_batch)?;
         let mut models = Models {
             ops: self,
             gradients: self.gradients(),

@@ -12,16 +12,16 @@ mod pointwise;
 mod products;
 mod rows;
 
-use super::Native;
+use query::rust_view::RustView;
 
-pub(super) const CALLS: Native = Native::by_rank("roofline_calls", load::READS, rows::calls);
-pub(super) const DEVICES: Native =
-    Native::by_rank("roofline_devices", rows::DEVICES, rows::devices);
-pub(super) const CHAINS: Native =
-    Native::by_rank("roofline_chains", ordered::READS, chains::compute);
+pub(super) const CALLS: RustView = RustView::new("roofline_calls", load::READS, rows::calls);
+pub(super) const DEVICES: RustView =
+    RustView::new("roofline_devices", rows::DEVICES, rows::devices);
+pub(super) const CHAINS: RustView =
+    RustView::new("roofline_chains", ordered::READS, chains::compute);
 
-pub(super) const ATTENTION: Native =
-    Native::by_rank("roofline_attention", ordered::READS, attention::compute);
+pub(super) const ATTENTION: RustView =
+    RustView::new("roofline_attention", ordered::READS, attention::compute);
 
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,11 @@
 //! Calls in the order in which they run on each stream, for views on what stands beside what.
 
-use datafusion::arrow::array::{Array, Float64Array};
-use datafusion::error::Result;
+use arrow::array::{Array, Float64Array};
+use query::rust_view::Result;
 
 use super::json::Json;
-use crate::columns::{Names, floats, get, ints, names};
-use crate::native::Inputs;
+use query::columns::{Names, floats, get, ints, names};
+use query::rust_view::ViewInputs;
 
 /// Calls of the analysed window.
 pub(super) const READS: &[(&str, &str)] = &[(
@@ -65,7 +65,7 @@ pub(super) struct Ordered {
 }
 
 impl Ordered {
-    pub(super) fn read(inputs: &Inputs<'_>) -> Result<Self> {
+    pub(super) fn read(inputs: &ViewInputs<'_>) -> Result<Self> {
         let batch = inputs.batch("calls")?;
         let [rank, device, stream, op, step, queue_order, kernel_ns, kernel_count] = [
             ints(batch, "rank")?,

@@ -155,8 +155,8 @@ fn gathered(elements: f64, dtype: Dtype, index: &Tensor) -> Cost {
 // --- Element by element ----------------------------------------------------------------------------------------
 
 /// How many inputs are read, and what comes out of it.
-fn arity(operator: &str) -> Option<(usize, Output)> {
-    use Output::{Bool, Like, WithMask};
+fn arity(operator: &str) -> Option<(usize, BatchBuilder)> {
+    use BatchBuilder::{Bool, Like, WithMask};
     Some(match operator {
         "neg" | "abs" | "exp" | "log" | "sqrt" | "rsqrt" | "reciprocal" | "sin" | "cos"
         | "tanh" | "sigmoid" | "relu" | "gelu" | "silu" | "mish" | "softplus" | "elu"
@@ -202,7 +202,7 @@ fn arity(operator: &str) -> Option<(usize, Output)> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Output {
+enum BatchBuilder {
     /// The type of the inputs.
     Like,
     Bool,
@@ -224,14 +224,14 @@ fn elementwise(operator: &str, arguments: &Arguments) -> Option<Cost> {
     }
     let result = match output {
         _ if in_place => arguments.tensor(0)?.dtype,
-        Output::Bool => Dtype::Other(1),
+        BatchBuilder::Bool => Dtype::Other(1),
         // What is chosen, not what chooses.
         _ if name == "where" => arguments.tensor(1).or_else(|| arguments.tensor(2))?.dtype,
-        Output::Like | Output::WithMask => arguments.promoted(count)?,
+        BatchBuilder::Like | BatchBuilder::WithMask => arguments.promoted(count)?,
     };
     let read: f64 = inputs().map(Tensor::bytes).sum();
     let mut cost = cost(Kind::Elementwise, elements, read, elements, result);
-    if output == Output::WithMask {
+    if output == BatchBuilder::WithMask {
         cost.written_bytes += elements;
     }
     Some(cost)

@@ -123,7 +123,7 @@ fn is_aligned(one: &Tensor, other: &Tensor, n: f64, dtype: Dtype) -> bool {
 // --- Convolutions ----------------------------------------------------------------------------------------------
 
 /// Where a convolution's arguments stand.
-struct Places {
+struct IdIndex {
     stride: usize,
     padding: usize,
     dilation: usize,
@@ -138,9 +138,9 @@ enum Transposed {
     At(usize),
 }
 
-fn places(operator: &str) -> Option<Places> {
+fn places(operator: &str) -> Option<IdIndex> {
     use Transposed::{At, No, Yes};
-    let places = |stride, padding, dilation, transposed, output_padding| Places {
+    let places = |stride, padding, dilation, transposed, output_padding| IdIndex {
         stride,
         padding,
         dilation,
@@ -212,7 +212,7 @@ fn convolution(operator: &str, arguments: &Arguments, context: Context<'_>) -> O
 }
 
 fn output_shape(
-    places: &Places,
+    places: &IdIndex,
     transposed: bool,
     input: &Tensor,
     weight: &Tensor,

@@ -2,26 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use datafusion::common::exec_datafusion_err;
-use datafusion::error::Result;
+use query::rust_view::Result;
+use query::view_error;
 use trace_model::RecordBatch;
 
 use super::cost::Gemm;
 use super::json::Json;
 use super::load::{Call, Loaded, Units, load};
-use crate::columns::{get, ints, names};
 use crate::devices::{DTYPES, Devices, Peaks};
-use crate::native::Inputs;
-use crate::native::columns::Output;
+use query::BatchBuilder;
+use query::columns::{get, ints, names};
+use query::rust_view::ViewInputs;
 
 /// The table of the user before the shipped one.
-fn table(inputs: &Inputs<'_>) -> Result<Devices> {
+fn table(inputs: &ViewInputs<'_>) -> Result<Devices> {
     Devices::with(inputs.text("device_table")?).map_err(|mistakes| {
         let words: Vec<String> = mistakes
             .iter()
             .map(|mistake| format!("line {}: {}", mistake.line, mistake.message))
             .collect();
-        exec_datafusion_err!("the table of devices: {}", words.join("; "))
+        view_error!("the table of devices: {}", words.join("; "))
     })
 }
 
@@ -75,7 +75,7 @@ fn bounds(call: &Call, has_tf32: bool, peaks: Option<&Peaks>) -> Bounds {
     }
 }
 
-pub(super) fn calls(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+pub(super) fn calls(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let table = table(inputs)?;
     let loaded = load(inputs)?;
     let Loaded { calls, op_names, dims, types, modules, devices } = &loaded;
@@ -103,10 +103,10 @@ pub(super) fn calls(inputs: &Inputs<'_>) -> Result<RecordBatch> {
             Row { call, bounds: bounds(call, has_tf32, peaks), peaks, shapes }
         })
         .collect();
-    Output::of(&rows)
-        .short("rank", |r| r.call.rank)
-        .short("device", |r| r.call.device)
-        .short("stream", |r| r.call.stream)
+    BatchBuilder::of(&rows)
+        .int32("rank", |r| r.call.rank)
+        .int32("device", |r| r.call.device)
+        .int32("stream", |r| r.call.stream)
         .int("op", |r| Some(r.call.op))
         .text("name", |r| told(op_names.get(r.call.row)))
         .text("kind", |r| Some(r.call.cost.kind.name()))
@@ -188,7 +188,7 @@ pub(super) const DEVICES: &[(&str, &str)] = &[(
 )];
 
 /// One row a device and type.
-pub(super) fn devices(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+pub(super) fn devices(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let table = table(inputs)?;
     let used = inputs.batch("devices")?;
     let (rank, device) = (ints(used, "rank")?, ints(used, "device")?);
@@ -210,9 +210,9 @@ pub(super) fn devices(inputs: &Inputs<'_>) -> Result<RecordBatch> {
         .filter_map(|(_, peaks, _)| peaks.map(|p| (p.name.as_str(), p.sources.join(", "))))
         .collect();
     let tflops = |peaks: &Peaks, dtype: Option<&str>| peaks.tflops.get(dtype?).copied();
-    Output::of(&rows)
-        .short("rank", |r| rank.value(r.0))
-        .short("device", |r| device.value(r.0))
+    BatchBuilder::of(&rows)
+        .int32("rank", |r| rank.value(r.0))
+        .int32("device", |r| device.value(r.0))
         .text("name", |r| told(product.get(r.0)))
         .text("peak", |r| told(r.1.map(|peaks| peaks.name.as_str())))
         .text("dtype", |r| r.2)

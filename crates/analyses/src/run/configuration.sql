@@ -1,4 +1,5 @@
 --! row = "one rank: what ran, and what was recorded"
+--! scope = "run"
 --! needs = ["ranks", "device_properties", "kernels", "annotations", "cpu_ops", "event_counts", "devices", "collectives"]
 --! order = ["rank"]
 --! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array, StringArray};
-use datafusion::error::Result;
+use arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array, StringArray};
+use query::rust_view::Result;
 use trace_model::RecordBatch;
 
 use super::spans::{Span, minus, plus, union, within};
-use crate::columns::{ints, names};
-use crate::native::Inputs;
+use query::columns::{ints, names};
+use query::rust_view::ViewInputs;
 
 pub(super) const READS: &[(&str, &str)] = &[
     ("steps", "SELECT rank, step, source, ts_ns, end_ns FROM device_steps ORDER BY rank, ts_ns"),
@@ -112,7 +112,7 @@ impl Rank {
     }
 }
 
-pub(super) fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+pub(super) fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let steps = inputs.batch("steps")?;
     let (rank, number) = (ints(steps, "rank")?, ints(steps, "step")?);
     let (start, end) = (ints(steps, "ts_ns")?, ints(steps, "end_ns")?);
@@ -149,7 +149,7 @@ pub(super) fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
 }
 
 /// What goes on in each rank that has steps.
-fn gather(inputs: &Inputs<'_>, ranks: &mut BTreeMap<i64, Rank>) -> Result<()> {
+fn gather(inputs: &ViewInputs<'_>, ranks: &mut BTreeMap<i64, Rank>) -> Result<()> {
     let work = inputs.batch("work")?;
     let (category, kind) = (names(work, "category")?, names(work, "kind")?);
     add(work, ranks, |row| {

@@ -3,8 +3,8 @@
 mod breakdown;
 mod spans;
 
-use super::Native;
+use query::rust_view::RustView;
 
 /// `step_breakdown_by_step`.
-pub(super) const BREAKDOWN: Native =
-    Native::by_rank("step_breakdown_by_step", breakdown::READS, breakdown::compute);
+pub(super) const BREAKDOWN: RustView =
+    RustView::new("step_breakdown_by_step", breakdown::READS, breakdown::compute);

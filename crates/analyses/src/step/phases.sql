@@ -1,4 +1,5 @@
 --! row = "one rank: its mean step"
+--! scope = "run"
 --! needs = ["step_phases_by_step", "host_waits", "ranks", "loader_fetches", "trainer_phases", "system_hosts"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no complete step: call prof.step() once a step, and record two or more"

@@ -1,7 +1,6 @@
 --! row = "one complete step of one rank"
 --! needs = ["device_steps", "host_phases", "device_work", "trainer_steps"]
 --! order = ["rank", "step"]
---! materialize = true
 --! when_empty = "the trace holds no complete step: call prof.step() once a step, and record two or more"
 --! [columns]
 --! rank = "rank"

@@ -1,4 +1,5 @@
 --! row = "one machine: its processors and its memory, and how busy it is next to the other machines"
+--! scope = "run"
 --! needs = ["system_metrics", "system_metrics_by_agent"]
 --! order = ["rank", "agent"]
 --! when_empty = "no system metrics were recorded: Composer's SystemProfiler does (sys_prof_cpu, sys_prof_memory), and Determined's profiling"

@@ -1,7 +1,6 @@
 --! row = "one sample of one metric of a machine or of a part of it"
 --! needs = ["counters"]
 --! order = ["rank", "agent", "metric", "device", "ts_ns"]
---! materialize = true
 --! when_empty = "no system metrics were recorded: Composer's SystemProfiler does (sys_prof_cpu, sys_prof_memory, sys_prof_disk, sys_prof_net), and Determined's profiling"
 --! [columns]
 --! rank = "rank that sampled it, or whose agent did"

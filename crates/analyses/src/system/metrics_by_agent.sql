@@ -1,4 +1,5 @@
 --! row = "one metric of one machine, next to the other machines of the run"
+--! scope = "run"
 --! needs = ["system_metrics_summary"]
 --! order = ["metric", "rank", "agent"]
 --! when_empty = "no system metrics were recorded: Composer's SystemProfiler does (sys_prof_cpu, sys_prof_memory, sys_prof_disk, sys_prof_net), and Determined's profiling"

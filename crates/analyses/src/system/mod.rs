@@ -3,11 +3,11 @@
 mod held;
 mod views;
 
-use super::Native;
+use query::rust_view::RustView;
 
 /// `system_metrics_by_step`.
-pub(super) const BY_STEP: Native =
-    Native::by_rank("system_metrics_by_step", views::BY_STEP_READS, views::by_step);
+pub(super) const BY_STEP: RustView =
+    RustView::new("system_metrics_by_step", views::BY_STEP_READS, views::by_step);
 /// `system_input_limits`.
-pub(super) const INPUT_LIMITS: Native =
-    Native::by_rank("system_input_limits", views::LIMITS_READS, views::limits);
+pub(super) const INPUT_LIMITS: RustView =
+    RustView::new("system_input_limits", views::LIMITS_READS, views::limits);

@@ -4,15 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
-    Array, ArrayRef, Float64Array, Int32Array, Int64Array, StringArray,
-};
-use datafusion::error::Result;
+use arrow::array::{Array, ArrayRef, Float64Array, Int32Array, Int64Array, StringArray};
+use query::rust_view::Result;
 use trace_model::RecordBatch;
 
 use super::held::{Series, Span};
-use crate::columns::{Names, floats, ints, names};
-use crate::native::Inputs;
+use query::columns::{Names, floats, ints, names};
+use query::rust_view::ViewInputs;
 
 const SAMPLES: &str = "SELECT rank, agent, metric, device, unit, ts_ns, value FROM system_metrics
      WHERE value IS NOT NULL AND NOT is_flawed
@@ -81,7 +79,7 @@ fn samples(batch: &RecordBatch) -> Result<Vec<Sampled>> {
 }
 
 /// `system_metrics_by_step`.
-pub(super) fn by_step(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+pub(super) fn by_step(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let steps = inputs.batch("steps")?;
     let (rank, number) = (ints(steps, "rank")?, ints(steps, "step")?);
     let (ts, dur) = (ints(steps, "ts_ns")?, ints(steps, "dur_ns")?);
@@ -122,7 +120,7 @@ pub(super) fn by_step(inputs: &Inputs<'_>) -> Result<RecordBatch> {
 }
 
 /// `system_input_limits`.
-pub(super) fn limits(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+pub(super) fn limits(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let waits = inputs.batch("waits")?;
     let (rank, ts, end) = (ints(waits, "rank")?, ints(waits, "ts_ns")?, ints(waits, "end_ns")?);
     let mut by_rank: BTreeMap<i64, Vec<Span>> = BTreeMap::new();

@@ -1,4 +1,5 @@
 --! row = "one rank: what of its recording is missing or broken"
+--! scope = "run"
 --! needs = ["ranks", "reading_warnings", "steps"]
 --! order = ["rank"]
 --! when_empty = "no trace was read"

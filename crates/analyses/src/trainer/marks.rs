@@ -3,14 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use datafusion::arrow::array::{Array, Int64Array};
-use datafusion::error::Result;
+use arrow::array::{Array, Int64Array};
+use query::rust_view::Result;
 use trace_model::RecordBatch;
 
-use crate::columns::{ints, names};
+use query::columns::{ints, names};
 
 /// What [`load`] reads, for the list of a native view.
-pub(in crate::native) const QUERY: (&str, &str) = (
+pub(crate) const QUERY: (&str, &str) = (
     "marks",
     "SELECT rank, name, step, ts_ns, ts_ns + dur_ns AS end_ns, args
      FROM annotations
@@ -27,7 +27,7 @@ pub(in crate::native) const QUERY: (&str, &str) = (
 
 /// What a mark stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::native) enum What {
+pub(crate) enum What {
     /// Composer fetches a training batch.
     Loader,
     /// Composer's `event/batch`: a step without its loading.
@@ -81,23 +81,23 @@ impl What {
 
 /// One mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::native) struct Mark {
-    pub(in crate::native) what: What,
-    pub(in crate::native) start: i64,
-    pub(in crate::native) end: i64,
-    pub(in crate::native) epoch: Option<i64>,
-    pub(in crate::native) batch: Option<i64>,
-    pub(in crate::native) step: Option<i64>,
+pub(crate) struct Mark {
+    pub(crate) what: What,
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    pub(crate) epoch: Option<i64>,
+    pub(crate) batch: Option<i64>,
+    pub(crate) step: Option<i64>,
 }
 
 impl Mark {
-    pub(in crate::native) fn dur(&self) -> i64 {
+    pub(crate) fn dur(&self) -> i64 {
         self.end.saturating_sub(self.start)
     }
 }
 
 /// The marks of each rank, by time; of those that begin together the longest first.
-pub(in crate::native) fn load(batch: &RecordBatch) -> Result<BTreeMap<i64, Vec<Mark>>> {
+pub(crate) fn load(batch: &RecordBatch) -> Result<BTreeMap<i64, Vec<Mark>>> {
     let rank = ints(batch, "rank")?;
     let (start, end) = (ints(batch, "ts_ns")?, ints(batch, "end_ns")?);
     let step = ints(batch, "step")?;
@@ -125,7 +125,7 @@ pub(in crate::native) fn load(batch: &RecordBatch) -> Result<BTreeMap<i64, Vec<M
 }
 
 /// An integer among the arguments of an event, which are a flat JSON object: `{"epoch":0,"batch":2}`.
-pub(in crate::native) fn argument(args: &str, key: &str) -> Option<i64> {
+pub(crate) fn argument(args: &str, key: &str) -> Option<i64> {
     let mut rest = args;
     while let Some(at) = rest.find(key) {
         let (before, after) = (&rest[..at], &rest[at + key.len()..]);

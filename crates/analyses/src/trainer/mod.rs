@@ -4,10 +4,10 @@ pub(super) mod marks;
 mod rebuilt;
 pub(super) mod steps;
 
-use super::Native;
+use query::rust_view::RustView;
 
 /// `trainer_steps`.
-pub(super) const STEPS: Native = Native::by_rank("trainer_steps", steps::READS, steps::compute);
+pub(super) const STEPS: RustView = RustView::new("trainer_steps", steps::READS, steps::compute);
 /// `trainer_steps_rebuilt`.
-pub(super) const STEPS_REBUILT: Native =
-    Native::by_rank("trainer_steps_rebuilt", rebuilt::READS, rebuilt::compute);
+pub(super) const STEPS_REBUILT: RustView =
+    RustView::new("trainer_steps_rebuilt", rebuilt::READS, rebuilt::compute);

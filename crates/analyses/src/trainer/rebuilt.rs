@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, BooleanArray, Int32Array, Int64Array};
-use datafusion::error::Result;
+use arrow::array::{ArrayRef, BooleanArray, Int32Array, Int64Array};
+use query::rust_view::Result;
 use trace_model::RecordBatch;
 
 use super::marks::argument;
-use crate::columns::{ints, names};
-use crate::native::Inputs;
+use query::columns::{ints, names};
+use query::rust_view::ViewInputs;
 
 pub(super) const READS: &[(&str, &str)] = &[(
     "marks",
@@ -109,7 +109,7 @@ fn steps(ends: &[End]) -> Vec<Step> {
     steps
 }
 
-pub(super) fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+pub(super) fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let marks = inputs.batch("marks")?;
     let rank = ints(marks, "rank")?;
     let (begin, at) = (ints(marks, "begin_ns")?, ints(marks, "end_ns")?);

@@ -2,48 +2,48 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, BooleanArray, Int32Array, Int64Array, StringArray};
-use datafusion::error::Result;
+use arrow::array::{ArrayRef, BooleanArray, Int32Array, Int64Array, StringArray};
+use query::rust_view::Result;
 use trace_model::RecordBatch;
 
 use super::marks::{self, Mark, What};
-use crate::native::Inputs;
-use crate::native::loader::pattern::outliers;
+use crate::loader::pattern::outliers;
+use query::rust_view::ViewInputs;
 
 pub(super) const READS: &[(&str, &str)] = &[marks::QUERY];
 
 /// A step: the call of the loader that fetched its batch, and the batch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(in crate::native) struct Step {
-    pub(in crate::native) is_determined: bool,
-    pub(in crate::native) epoch: Option<i64>,
-    pub(in crate::native) batch: Option<i64>,
+pub(crate) struct Step {
+    pub(crate) is_determined: bool,
+    pub(crate) epoch: Option<i64>,
+    pub(crate) batch: Option<i64>,
     /// Start of the loader's call.
-    pub(in crate::native) start: i64,
+    pub(crate) start: i64,
     /// End of the wait for the loader.
-    pub(in crate::native) loaded: i64,
+    pub(crate) loaded: i64,
     /// Length of the loader's mark, which in some releases of Composer goes on to the end of the batch.
-    pub(in crate::native) loader_mark: i64,
+    pub(crate) loader_mark: i64,
     /// Start of the batch.
-    pub(in crate::native) batch_start: i64,
+    pub(crate) batch_start: i64,
     /// What the batch takes: without the moments between marks.
-    pub(in crate::native) batch_dur: i64,
-    pub(in crate::native) train: Option<i64>,
-    pub(in crate::native) forward: Option<i64>,
-    pub(in crate::native) loss: Option<i64>,
-    pub(in crate::native) backward: Option<i64>,
-    pub(in crate::native) optimizer: Option<i64>,
-    pub(in crate::native) microbatches: Option<i64>,
+    pub(crate) batch_dur: i64,
+    pub(crate) train: Option<i64>,
+    pub(crate) forward: Option<i64>,
+    pub(crate) loss: Option<i64>,
+    pub(crate) backward: Option<i64>,
+    pub(crate) optimizer: Option<i64>,
+    pub(crate) microbatches: Option<i64>,
 }
 
 impl Step {
-    pub(in crate::native) fn loader(&self) -> i64 {
+    pub(crate) fn loader(&self) -> i64 {
         self.loaded.saturating_sub(self.start)
     }
 }
 
 /// The steps of one rank, by time.
-pub(in crate::native) fn steps(marks: &[Mark]) -> Vec<Step> {
+pub(crate) fn steps(marks: &[Mark]) -> Vec<Step> {
     let mut steps = composer(marks);
     if steps.is_empty() {
         steps = determined(marks);
@@ -164,7 +164,7 @@ fn add(sum: &mut Option<i64>, value: Option<i64>) {
     }
 }
 
-pub(super) fn compute(inputs: &Inputs<'_>) -> Result<RecordBatch> {
+pub(super) fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let ranks = marks::load(inputs.batch("marks")?)?;
     let mut rows: Vec<(i64, Step)> = Vec::new();
     let mut slow: Vec<bool> = Vec::new();

@@ -11,7 +11,7 @@ mod details;
 mod memory_files;
 pub mod trainers;
 
-use analyses::{Params, Session};
+use query::{Params, Session};
 use trace_model::column::{NULL_I32, NULL_I64};
 use trace_model::tables::{
     Annotation, Annotations, Collective, Collectives, Counter, Counters, CpuOp, CpuOps, Device,
@@ -764,7 +764,7 @@ impl Run {
     }
 
     pub fn open_with(self, params: Params) -> Session {
-        Session::new(self.tables(), params).expect("a session")
+        Session::new(analyses::catalog(), self.tables(), &params).expect("a session")
     }
 }
 

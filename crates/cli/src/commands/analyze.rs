@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Analyze, console: &mut Console) -> anyhow::Result<Exit>
         (Some(name), Some(path)) => (name.clone(), path.as_path()),
     };
     if catalog().find(&name).is_none() {
-        let names = catalog().modules().iter().map(|m| m.name.as_str());
+        let names = catalog().views().iter().map(|m| m.name.as_str());
         let help = match nearest(&name, names) {
             Some(near) => format!("did you mean `{near}`? `advisor analyze` lists all analyses"),
             None => "`advisor analyze` lists the analyses".to_owned(),
@@ -61,14 +61,14 @@ fn is_path(argument: &str) -> bool {
 
 /// The table of contents.
 fn list(console: &mut Console) -> anyhow::Result<Exit> {
-    let names = TOPICS.iter().flat_map(|topic| topic.modules(catalog()));
+    let names = TOPICS.iter().flat_map(|topic| topic.views(catalog()));
     let width = names.map(|module| module.name.len()).max().unwrap_or(0);
     for topic in TOPICS {
         match topic.formerly {
             Some(view) => writeln!(console.out, "{}  (TensorBoard: {view})", topic.title)?,
             None => writeln!(console.out, "{}", topic.title)?,
         }
-        for module in topic.modules(catalog()) {
+        for module in topic.views(catalog()) {
             writeln!(console.out, "  {:width$}  {}", module.name, module.row)?;
         }
         writeln!(console.out)?;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use trace_advisor::advisor::Comparison;
-use trace_advisor::analyses::diff::{
+use trace_advisor::compare::{
     Category, DeviceType, Diff as Compared, DiffOptions, Level, Measure, Outcome, Row, SideOptions,
     Sort, Steps, Summary, Verdict,
 };

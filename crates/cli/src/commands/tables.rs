@@ -4,10 +4,11 @@ use std::io::Write;
 use std::path::Path;
 
 use trace_advisor::Run;
-use trace_advisor::analyses::{DEVICES, Module, catalog};
+use trace_advisor::analyses::{DEVICES, catalog};
 use trace_advisor::arrow::array::AsArray;
 use trace_advisor::arrow::datatypes::Int64Type;
 use trace_advisor::ingest::Location;
+use trace_advisor::query::ViewDef;
 use trace_advisor::trace_model::tables::{self, TABLES};
 use trace_advisor::trace_model::{TableSpec, Unit};
 
@@ -29,7 +30,7 @@ pub(crate) fn run(args: &Tables, console: &mut Console) -> anyhow::Result<Exit> 
                 separate(i, console)?;
                 describe_table(table, &mut console.out)?;
             }
-            for module in catalog().modules() {
+            for module in catalog().views() {
                 separate(1, console)?;
                 describe_view(module, &mut console.out)?;
             }
@@ -47,7 +48,7 @@ fn separate(i: usize, console: &mut Console) -> std::io::Result<()> {
 
 /// All tables and views with what a row is.
 pub(crate) fn overview(out: &mut dyn Write) -> anyhow::Result<()> {
-    let views = catalog().modules();
+    let views = catalog().views();
     let names = TABLES.iter().map(|t| t.name).chain(views.iter().map(|m| m.name.as_str()));
     let width = names.map(str::len).max().unwrap_or(0);
     writeln!(out, "Tables")?;
@@ -55,7 +56,7 @@ pub(crate) fn overview(out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "  {:width$}  {}", table.name, table.row)?;
     }
     writeln!(out, "\nViews")?;
-    let mut views: Vec<&Module> = views.iter().collect();
+    let mut views: Vec<&ViewDef> = views.iter().collect();
     views.sort_by(|a, b| a.name.cmp(&b.name));
     for module in views {
         writeln!(out, "  {:width$}  {}", module.name, module.row)?;
@@ -76,7 +77,7 @@ fn query(name: &str, out: &mut dyn Write) -> anyhow::Result<()> {
     if catalog().find(name).is_none() {
         return describe(name, out);
     }
-    let text = catalog().unfolded(name).map_err(trace_advisor::Error::from)?;
+    let text = catalog().inlined_sql(name).map_err(trace_advisor::Error::from)?;
     Ok(write!(out, "{text}")?)
 }
 
@@ -89,7 +90,7 @@ pub(crate) fn describe(name: &str, out: &mut dyn Write) -> anyhow::Result<()> {
         return describe_view(module, out);
     }
     let names =
-        TABLES.iter().map(|t| t.name).chain(catalog().modules().iter().map(|m| m.name.as_str()));
+        TABLES.iter().map(|t| t.name).chain(catalog().views().iter().map(|m| m.name.as_str()));
     let help = match nearest(name, names) {
         Some(near) => format!("did you mean `{near}`?"),
         None => "`advisor tables` lists tables and views".to_owned(),
@@ -116,7 +117,7 @@ fn describe_table(table: &TableSpec, out: &mut dyn Write) -> anyhow::Result<()> 
     lines(&columns, out)
 }
 
-fn describe_view(module: &Module, out: &mut dyn Write) -> anyhow::Result<()> {
+fn describe_view(module: &ViewDef, out: &mut dyn Write) -> anyhow::Result<()> {
     writeln!(out, "{}: one row is {}", module.name, module.row)?;
     writeln!(out, "  reads {}; defined in {}", module.needs.join(", "), module.path)?;
     let columns: Vec<Line<'_>> = module

@@ -16,7 +16,7 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use trace_advisor::advisor::{Comparison, IgnoredFinding};
-use trace_advisor::analyses::diff::{
+use trace_advisor::compare::{
     Amounts, Category, Change, Diff, Group, Level, Matched, Measure, Outcome, Row,
 };
 use trace_advisor::trace_model::Unit;

@@ -1,16 +1,15 @@
-//! Operators that have all their rows before they begin, as views over tables in memory may. They stand in for
-//! DataFusion's, which work on what comes in batch by batch and pay for it.
+//! Window and sort operators that buffer their whole input. They replace DataFusion's streaming operators in views over
+//! tables in memory, where they are about twice as fast.
 
-mod sorting;
-#[cfg(test)]
-mod tests;
-mod windows;
+pub(crate) mod sequential_merge;
+mod sort;
+mod window;
 
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::compute::concat_batches;
-use datafusion::arrow::datatypes::SchemaRef;
+use arrow::compute::concat_batches;
+use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -24,38 +23,38 @@ use datafusion::physical_plan::{
 use futures::{TryStreamExt, stream};
 use trace_model::RecordBatch;
 
-/// What an operator does to its rows. There are as many afterwards.
-trait Work: fmt::Debug + Send + Sync {
+/// A function from all input rows to as many output rows.
+trait BatchOperator: fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
 
-    fn rows(&self, input: RecordBatch, schema: SchemaRef) -> Result<RecordBatch>;
+    fn evaluate(&self, input: RecordBatch, schema: SchemaRef) -> Result<RecordBatch>;
 }
 
-/// `plan`, or what stands in for it.
-pub(crate) fn whole(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-    let work = windows::work(plan.as_ref()).or_else(|| sorting::work(plan.as_ref()));
-    match work {
-        Some(work) => Arc::new(Whole { plan, work }),
+/// `plan`, or the operator that replaces it.
+pub(crate) fn replace_operator(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    let operator = window::operator(plan.as_ref()).or_else(|| sort::operator(plan.as_ref()));
+    match operator {
+        Some(operator) => Arc::new(WholeInputExec { plan, operator }),
         None => plan,
     }
 }
 
-/// An operator. What it needs of its input and what is known of its rows is as the plan says that it stands in for.
+/// An operator with the requirements and properties of the plan that it replaces.
 #[derive(Debug)]
-struct Whole {
+struct WholeInputExec {
     plan: Arc<dyn ExecutionPlan>,
-    work: Arc<dyn Work>,
+    operator: Arc<dyn BatchOperator>,
 }
 
-impl DisplayAs for Whole {
+impl DisplayAs for WholeInputExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} for {}", self.work.name(), self.plan.name())
+        write!(f, "{} for {}", self.operator.name(), self.plan.name())
     }
 }
 
-impl ExecutionPlan for Whole {
+impl ExecutionPlan for WholeInputExec {
     fn name(&self) -> &'static str {
-        self.work.name()
+        self.operator.name()
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
@@ -90,7 +89,7 @@ impl ExecutionPlan for Whole {
         children: Vec<Arc<dyn ExecutionPlan>>,
         options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(whole(Arc::clone(&self.plan).replace_children(children, options)?))
+        Ok(replace_operator(Arc::clone(&self.plan).replace_children(children, options)?))
     }
 
     fn with_new_children(
@@ -109,13 +108,13 @@ impl ExecutionPlan for Whole {
         let batch_rows = context.session_config().batch_size();
         let input = self.plan.children()[0].execute(partition, context)?;
         let schema = self.schema();
-        let (work, of_rows) = (Arc::clone(&self.work), Arc::clone(&schema));
+        let (operator, output_schema) = (Arc::clone(&self.operator), Arc::clone(&schema));
         let batches = stream::once(async move {
             let input_schema = input.schema();
             let batches: Vec<RecordBatch> = input.try_collect().await?;
             let rows = concat_batches(&input_schema, &batches)?;
             drop(batches);
-            let rows = work.rows(rows, of_rows)?;
+            let rows = operator.evaluate(rows, output_schema)?;
             let starts = (0..rows.num_rows()).step_by(batch_rows);
             let batch = move |start| rows.slice(start, batch_rows.min(rows.num_rows() - start));
             Ok::<_, DataFusionError>(stream::iter(starts.map(batch).map(Ok)))

@@ -1,5 +1,5 @@
-//! Streams one after the other, where DataFusion takes batches as they come: a query gives the same rows in the same
-//! order each time, and sums of floats the same last digit.
+//! Merges partitions one after the other, where DataFusion takes batches as they come: a query always gives the same
+//! rows in the same order, and sums of floats the same last digit.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,20 +19,20 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt, stream};
 
-/// `plan` as one stream.
-pub(crate) fn merged(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+/// `plan` in one partition.
+pub(crate) fn single_partition(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     if plan.output_partitioning().partition_count() > 1 {
-        Arc::new(InOrder { merge: Arc::new(CoalescePartitionsExec::new(plan)) })
+        Arc::new(SequentialMergeExec { merge: Arc::new(CoalescePartitionsExec::new(plan)) })
     } else {
         plan
     }
 }
 
-/// Puts all merges of a plan in order, and gives it one stream.
+/// Replaces all merges of a plan by sequential ones, and gives it one partition.
 #[derive(Debug)]
-pub(crate) struct MergeInOrder;
+pub(crate) struct SequentialMergeRule;
 
-impl PhysicalOptimizerRule for MergeInOrder {
+impl PhysicalOptimizerRule for SequentialMergeRule {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,
@@ -42,17 +42,17 @@ impl PhysicalOptimizerRule for MergeInOrder {
             let Some(merge) = plan.downcast_ref::<CoalescePartitionsExec>() else {
                 return Ok(Transformed::no(plan));
             };
-            let ordered = merged(Arc::clone(merge.input()));
+            let ordered = single_partition(Arc::clone(merge.input()));
             Ok(Transformed::yes(match merge.fetch() {
                 Some(rows) => Arc::new(GlobalLimitExec::new(ordered, 0, Some(rows))),
                 None => ordered,
             }))
         });
-        Ok(merged(plan.data()?))
+        Ok(single_partition(plan.data()?))
     }
 
     fn name(&self) -> &'static str {
-        "merge_in_order"
+        "sequential_merge"
     }
 
     fn schema_check(&self) -> bool {
@@ -60,21 +60,21 @@ impl PhysicalOptimizerRule for MergeInOrder {
     }
 }
 
-/// What is known of its rows is as the merge says that it stands in for.
+/// Has the properties of the merge that it replaces.
 #[derive(Debug)]
-struct InOrder {
+struct SequentialMergeExec {
     merge: Arc<dyn ExecutionPlan>,
 }
 
-impl DisplayAs for InOrder {
+impl DisplayAs for SequentialMergeExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl ExecutionPlan for InOrder {
+impl ExecutionPlan for SequentialMergeExec {
     fn name(&self) -> &'static str {
-        "InOrder"
+        "SequentialMergeExec"
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
@@ -124,67 +124,5 @@ impl ExecutionPlan for InOrder {
             .map(move |partition| input.execute(partition, Arc::clone(&context)))
             .try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), streams)))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use datafusion::arrow::array::AsArray;
-    use datafusion::arrow::datatypes::Int64Type;
-    use datafusion::catalog::MemorySchemaProvider;
-    use datafusion::execution::SessionState;
-    use datafusion::execution::runtime_env::RuntimeEnv;
-    use datafusion::physical_plan::displayable;
-
-    use super::*;
-    use crate::planning;
-    use crate::schema::run;
-    use crate::session::context;
-
-    /// As many streams as branches, the first of which takes longest.
-    const BRANCHES: &str =
-        "SELECT count(*) AS n FROM (SELECT unnest(range(0, 200000)) AS i) WHERE i % 2 = 0
-        UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4";
-
-    fn state() -> SessionState {
-        let full =
-            context(4, Arc::new(RuntimeEnv::default()), Arc::new(MemorySchemaProvider::new()));
-        planning::in_order(&full.unwrap().state())
-    }
-
-    fn answer(query: &str) -> Vec<i64> {
-        let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
-        let query = query.to_owned();
-        let rows = async move {
-            let state = state();
-            let plan = state.create_logical_plan(&query).await.unwrap();
-            let physical = state.create_physical_plan(&plan).await.unwrap();
-            let text = displayable(physical.as_ref()).indent(false).to_string();
-            assert!(text.contains("InOrder") && !text.contains("Coalesce"), "{text}");
-            run(&state, plan, &mut Duration::default()).await.unwrap()
-        };
-        let rows = runtime.block_on(rows);
-        let of = |batch: &_| -> Vec<i64> {
-            let batch: &trace_model::RecordBatch = batch;
-            batch.column(0).as_primitive::<Int64Type>().values().to_vec()
-        };
-        rows.batches.iter().flat_map(of).collect()
-    }
-
-    #[test]
-    fn streams_come_one_after_the_other() {
-        assert_eq!(answer(BRANCHES), [100_000, 2, 3, 4]);
-    }
-
-    #[test]
-    fn a_limit_takes_the_first() {
-        assert_eq!(answer(&format!("SELECT n FROM ({BRANCHES}) LIMIT 2")), [100_000, 2]);
-    }
-
-    #[test]
-    fn what_works_on_all_rows_gets_them_in_order() {
-        assert_eq!(answer(&format!("SELECT last_value(n) FROM ({BRANCHES})")), [4]);
     }
 }

@@ -1,25 +1,23 @@
-//! Sorting for views. Their rows are sorted by ranks, times and names, and mostly in order already, or a union of what
-//! is. So keys become integers, and the sort finds runs and keeps the order of equals; DataFusion's sorts batch by
-//! batch, merges, and asks a comparator of each column in turn.
+//! A stable sort by integer keys. Rows of views are sorted by ranks, times and names, and are mostly in order already, or a
+//! union of sorted parts, which a sort that detects runs exploits. DataFusion sorts batch by batch, merges, and calls a
+//! comparator per column.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
-use datafusion::arrow::compute::{SortOptions, cast, rank, take_record_batch};
-use datafusion::arrow::datatypes::{
-    DataType, Float64Type, Int32Type, Int64Type, SchemaRef, UInt64Type,
-};
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
+use arrow::compute::{SortOptions, cast, rank, take_record_batch};
+use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, SchemaRef, UInt64Type};
 use datafusion::common::Result;
 use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use trace_model::RecordBatch;
 
-use super::Work;
+use super::BatchOperator;
 
-/// The work of a sort of whole inputs whose keys are numbers, texts or flags.
-pub(super) fn work(plan: &dyn ExecutionPlan) -> Option<Arc<dyn Work>> {
+/// Replaces a sort without limit whose keys are numbers, texts or Booleans.
+pub(super) fn operator(plan: &dyn ExecutionPlan) -> Option<Arc<dyn BatchOperator>> {
     let sort = plan.downcast_ref::<SortExec>()?;
     let schema = sort.input().schema();
     let is_known = |key: &PhysicalSortExpr| {
@@ -33,8 +31,8 @@ pub(super) fn work(plan: &dyn ExecutionPlan) -> Option<Arc<dyn Work>> {
             other => is_text(&other),
         })
     };
-    let is_work = sort.fetch().is_none() && sort.expr().iter().all(is_known);
-    is_work.then(|| Arc::new(Sort { by: sort.expr().clone() }) as _)
+    let is_supported = sort.fetch().is_none() && sort.expr().iter().all(is_known);
+    is_supported.then(|| Arc::new(SortBatch { by: sort.expr().clone() }) as _)
 }
 
 fn is_text(data_type: &DataType) -> bool {
@@ -42,22 +40,22 @@ fn is_text(data_type: &DataType) -> bool {
 }
 
 #[derive(Debug)]
-struct Sort {
+struct SortBatch {
     by: LexOrdering,
 }
 
-impl Work for Sort {
+impl BatchOperator for SortBatch {
     fn name(&self) -> &'static str {
-        "SortWhole"
+        "SortBatchExec"
     }
 
-    fn rows(&self, input: RecordBatch, _: SchemaRef) -> Result<RecordBatch> {
+    fn evaluate(&self, input: RecordBatch, _: SchemaRef) -> Result<RecordBatch> {
         let count = input.num_rows();
         let mut keys: Vec<Vec<u64>> = Vec::with_capacity(self.by.len());
         for by in &self.by {
             let column = by.expr.evaluate(&input)?.into_array(count)?;
             for key in integers(&column, by.options)? {
-                // A rank of a run with one rank tells nothing apart.
+                // A constant key, such as the rank of a run with one rank, has no effect.
                 if key.iter().any(|&value| value != key[0]) {
                     keys.push(key);
                 }

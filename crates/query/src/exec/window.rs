@@ -1,16 +1,16 @@
-//! Window functions of views, a column at a time. Interval algebra is made of running sums and maxima, each of which
-//! is one loop over a column; DataFusion's operators go through an accumulator and a scalar for each row.
+//! Window functions computed column by column. Interval algebra consists of running sums and maxima, each of which is one
+//! loop over a column; DataFusion's operators use an accumulator and a scalar per row.
 
 use std::iter::repeat_n;
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
+use arrow::array::{
     Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, Int64Array, PrimitiveArray,
     UInt64Array,
 };
-use datafusion::arrow::compute::{partition, sum, take};
-use datafusion::arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, SchemaRef};
+use arrow::compute::{partition, sum, take};
+use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, SchemaRef};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};
 use datafusion::physical_expr::PhysicalExpr;
@@ -20,10 +20,10 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, Wi
 use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 use trace_model::RecordBatch;
 
-use super::Work;
+use super::BatchOperator;
 
-/// The work of an operator for window functions, if this knows all of them.
-pub(super) fn work(plan: &dyn ExecutionPlan) -> Option<Arc<dyn Work>> {
+/// Replaces a window operator if all of its functions are supported here.
+pub(super) fn operator(plan: &dyn ExecutionPlan) -> Option<Arc<dyn BatchOperator>> {
     let functions = if let Some(bounded) = plan.downcast_ref::<BoundedWindowAggExec>() {
         if bounded.input_order_mode != InputOrderMode::Sorted {
             return None;
@@ -32,25 +32,25 @@ pub(super) fn work(plan: &dyn ExecutionPlan) -> Option<Arc<dyn Work>> {
     } else {
         plan.downcast_ref::<WindowAggExec>()?.window_expr()
     };
-    // Those of one operator have the same partitions.
+    // All functions of one operator have the same partitions.
     let partition_by = functions.first()?.partition_by().to_vec();
     let functions: Option<_> = functions.iter().map(|f| Function::new(f.as_ref())).collect();
-    Some(Arc::new(Windows { partition_by, functions: functions? }))
+    Some(Arc::new(ColumnarWindow { partition_by, functions: functions? }))
 }
 
 #[derive(Debug)]
-struct Windows {
+struct ColumnarWindow {
     partition_by: Vec<Arc<dyn PhysicalExpr>>,
     functions: Vec<Function>,
 }
 
-impl Work for Windows {
+impl BatchOperator for ColumnarWindow {
     fn name(&self) -> &'static str {
-        "WindowsByColumn"
+        "ColumnarWindowExec"
     }
 
     /// The rows with a column more for each function.
-    fn rows(&self, input: RecordBatch, schema: SchemaRef) -> Result<RecordBatch> {
+    fn evaluate(&self, input: RecordBatch, schema: SchemaRef) -> Result<RecordBatch> {
         let keys = columns(&self.partition_by, &input)?;
         let partitions = match input.num_rows() {
             0 => Vec::new(),
@@ -77,7 +77,7 @@ struct Function {
 enum Kind {
     RowNumber,
     /// The value so many rows later, or earlier if negative.
-    Shifted(i64),
+    Offset(i64),
     First,
     Count,
     Sum,
@@ -89,12 +89,13 @@ enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Frame {
     All,
-    UpToThis,
-    BeforeThis,
+    RunningInclusive,
+    RunningExclusive,
 }
 
 impl Function {
-    /// None if it is not known here. FILTER and IGNORE NULLS are told by the name only.
+    /// `None` if the function is not supported here. DataFusion 55 keeps FILTER and IGNORE NULLS in private fields, so that only the
+    /// display name shows them; a test holds the names.
     fn new(function: &dyn WindowExpr) -> Option<Self> {
         if function.name().contains("FILTER (") || function.name().contains("IGNORE NULLS") {
             return None;
@@ -105,10 +106,10 @@ impl Function {
             let of = standard.get_standard_func_expr().as_any().downcast_ref::<WindowUDFExpr>()?;
             let args = of.args();
             return match of.fun().name() {
-                "row_number" => known(Kind::RowNumber, Vec::new(), Frame::UpToThis),
-                "lead" => known(Kind::Shifted(offset(args)?), args[..1].to_vec(), Frame::All),
-                "lag" => known(Kind::Shifted(-offset(args)?), args[..1].to_vec(), Frame::All),
-                "first_value" if matches!(frame?, Frame::All | Frame::UpToThis) => {
+                "row_number" => known(Kind::RowNumber, Vec::new(), Frame::RunningInclusive),
+                "lead" => known(Kind::Offset(offset(args)?), args[..1].to_vec(), Frame::All),
+                "lag" => known(Kind::Offset(-offset(args)?), args[..1].to_vec(), Frame::All),
+                "first_value" if matches!(frame?, Frame::All | Frame::RunningInclusive) => {
                     known(Kind::First, args.to_vec(), Frame::All)
                 }
                 _ => None,
@@ -138,7 +139,7 @@ impl Function {
                 let numbers = partitions.iter().flat_map(|p| 1..=p.len() as u64);
                 Ok(Arc::new(UInt64Array::from_iter_values(numbers)))
             }
-            Kind::Shifted(by) => picked(partitions.iter().flat_map(|p| shifted(p, by)).collect()),
+            Kind::Offset(by) => picked(partitions.iter().flat_map(|p| shifted(p, by)).collect()),
             Kind::First => {
                 let firsts = partitions.iter().flat_map(|p| repeat_n(p.start as u64, p.len()));
                 picked(UInt64Array::from_iter_values(firsts))
@@ -219,7 +220,7 @@ impl Function {
             for row in rows.clone() {
                 let before = so_far;
                 so_far = next(so_far, row);
-                values.push(if self.frame == Frame::BeforeThis { before } else { so_far });
+                values.push(if self.frame == Frame::RunningExclusive { before } else { so_far });
             }
             if self.frame == Frame::All {
                 values[rows.clone()].fill(so_far);
@@ -252,9 +253,9 @@ fn frame(frame: &WindowFrame, is_unordered: bool) -> Option<Frame> {
     match (&frame.units, &frame.end_bound) {
         (_, end) if is_unbounded(end) => Some(Frame::All),
         (WindowFrameUnits::Range, WindowFrameBound::CurrentRow) if is_unordered => Some(Frame::All),
-        (WindowFrameUnits::Rows, WindowFrameBound::CurrentRow) => Some(Frame::UpToThis),
+        (WindowFrameUnits::Rows, WindowFrameBound::CurrentRow) => Some(Frame::RunningInclusive),
         (WindowFrameUnits::Rows, WindowFrameBound::Preceding(ScalarValue::UInt64(Some(1)))) => {
-            Some(Frame::BeforeThis)
+            Some(Frame::RunningExclusive)
         }
         _ => None,
     }

@@ -1,7 +1,8 @@
-//! How views are planned. Their SQL is ours and hundreds of queries are asked of every run, most over a few
-//! thousand rows: what an optimizer does to find its way in strange queries costs more than it gains. So views
-//! get the rules that their SQL needs, once, and one pass of our own in place of DataFusion's search for
-//! orders and partitions. What users ask keeps all of DataFusion's rules.
+//! Optimizer rules for views and for queries of users.
+//!
+//! `check` plans some hundred queries that we wrote, most over a few thousand rows, so planning would cost more than it
+//! gains. Views get one pass of the rules that their SQL needs, and one rule of ours in place of DataFusion's search for
+//! orders and partitions. Queries of users keep all of DataFusion's rules.
 
 use std::sync::Arc;
 
@@ -22,12 +23,13 @@ use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, replace_children_if_necessary,
 };
 
-use crate::in_order::{MergeInOrder, merged};
-use crate::whole::whole;
+use crate::exec::replace_operator;
+use crate::exec::sequential_merge::{SequentialMergeRule, single_partition};
+use crate::execution::TableStorage;
 
-/// Rules that no view needs: for forms of SQL that views do not use, and rewrites that make little difference
-/// over tables in memory.
-const NOT_FOR_VIEWS: [&str; 15] = [
+/// Logical rules that views do without: rules for forms of SQL that views do not use, and rewrites that make little
+/// difference over tables in memory. A test checks that DataFusion has rules of these names.
+pub(super) const DISABLED_LOGICAL_RULES: [&str; 15] = [
     "rewrite_set_comparison",
     "optimize_unions",
     "unions_to_filter",
@@ -45,21 +47,22 @@ const NOT_FOR_VIEWS: [&str; 15] = [
     "common_sub_expression_eliminate",
 ];
 
-/// Physical rules that plans of one stream need besides [`OneStream`]. That a plan is sound is looked at where tests run,
-/// which plan every view.
-const PHYSICAL: &[&str] = if cfg!(debug_assertions) {
+/// Physical rules that plans of one partition need besides [`SinglePartitionRule`]. Debug builds, and so the tests, which plan
+/// every view, also check that plans are valid.
+const KEPT_PHYSICAL_RULES: &[&str] = if cfg!(debug_assertions) {
     &["CombinePartialFinalAggregate", "SanityCheckPlan"]
 } else {
     &["CombinePartialFinalAggregate"]
 };
 
-/// `full` with what views need only. Where all is in memory, views run side by side rather than split over cores, and
-/// operators work on all of their rows.
-pub(crate) fn for_views(full: &SessionState, is_in_memory: bool) -> SessionState {
-    let rules = full.optimizers().iter().filter(|r| !NOT_FOR_VIEWS.contains(&r.name())).cloned();
+/// The state that plans views. Over tables in memory a view is one partition, because views run concurrently, and
+/// operators see all of their rows at once.
+pub(crate) fn view_session_state(full: &SessionState, storage: TableStorage) -> SessionState {
+    let is_enabled = |name: &str| !DISABLED_LOGICAL_RULES.contains(&name);
+    let rules = full.optimizers().iter().filter(|rule| is_enabled(rule.name())).cloned();
     let mut config = full.config().clone();
     config.options_mut().optimizer.max_passes = 1;
-    if is_in_memory {
+    if storage == TableStorage::Memory {
         config.options_mut().execution.target_partitions = 1;
     }
     let is_split = config.target_partitions() > 1;
@@ -69,14 +72,14 @@ pub(crate) fn for_views(full: &SessionState, is_in_memory: bool) -> SessionState
     if is_split {
         return builder.build();
     }
-    builder.with_physical_optimizer_rules(one_stream(full, is_in_memory)).build()
+    builder.with_physical_optimizer_rules(single_partition_rules(full, storage)).build()
 }
 
-/// For a query of which a join passed the limit of memory: hash tables stay in memory, sorted rows may go to disk. In
-/// one stream, since what waits to be divided among several does not go there either.
-pub(crate) fn with_sorted_joins(state: &SessionState) -> SessionState {
-    // The planner joins like that where there are several streams only. Merging what was spilled takes a batch of each
-    // piece, and must begin while the other side holds all it can.
+/// The state for a query of which a hash join exceeded the memory limit: sorted rows can spill, hash tables cannot. It
+/// uses one partition, because rows that wait to be repartitioned cannot spill either.
+pub(crate) fn sorted_join_state(state: &SessionState) -> SessionState {
+    // The planner uses sort-merge joins only with several partitions. Merging spilled runs takes one batch per run, and
+    // must begin while the other side uses all the memory it may.
     let config = state
         .config()
         .clone()
@@ -86,49 +89,53 @@ pub(crate) fn with_sorted_joins(state: &SessionState) -> SessionState {
         .set_bool("datafusion.optimizer.prefer_hash_join", false);
     SessionStateBuilder::new_from_existing(state.clone())
         .with_config(config)
-        .with_physical_optimizer_rules(one_stream(state, false))
+        .with_physical_optimizer_rules(single_partition_rules(state, TableStorage::Streamed))
         .build()
 }
 
-/// `full` for what users ask of tables in memory: in one stream, so that the same query gives the same rows in the same
-/// order each time.
-pub(crate) fn in_order(full: &SessionState) -> SessionState {
+/// The state that plans queries of users. Over tables in memory they run in one partition, so that the same query always
+/// gives the same rows in the same order.
+pub(crate) fn user_session_state(full: SessionState, storage: TableStorage) -> SessionState {
+    if storage == TableStorage::Streamed {
+        return full;
+    }
     let config = full.config().clone().with_target_partitions(1);
-    SessionStateBuilder::new_from_existing(full.clone())
+    SessionStateBuilder::new_from_existing(full)
         .with_config(config)
-        .with_physical_optimizer_rule(Arc::new(MergeInOrder))
+        .with_physical_optimizer_rule(Arc::new(SequentialMergeRule))
         .build()
 }
 
-fn one_stream(
+fn single_partition_rules(
     state: &SessionState,
-    is_in_memory: bool,
+    storage: TableStorage,
 ) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> =
-        vec![Arc::new(OneStream { is_in_memory })];
-    let kept = state.physical_optimizers().iter().filter(|r| PHYSICAL.contains(&r.name()));
+        vec![Arc::new(SinglePartitionRule { storage })];
+    let kept =
+        state.physical_optimizers().iter().filter(|r| KEPT_PHYSICAL_RULES.contains(&r.name()));
     rules.extend(kept.cloned());
     rules
 }
 
-/// Makes a plan for one core executable, from its leaves up: merges streams and sorts where an operator asks for
-/// it, and builds hash tables of the side that is likely to be shorter.
+/// Makes a plan of one partition executable, from its leaves up: merges partitions and sorts where an operator requires
+/// it, and builds hash tables from the side that is likely to be smaller.
 #[derive(Debug)]
-struct OneStream {
-    is_in_memory: bool,
+struct SinglePartitionRule {
+    storage: TableStorage,
 }
 
-impl PhysicalOptimizerRule for OneStream {
+impl PhysicalOptimizerRule for SinglePartitionRule {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(merged(self.settle(plan)?.0))
+        Ok(single_partition(self.enforce_requirements(plan)?.0))
     }
 
     fn name(&self) -> &'static str {
-        "one_stream"
+        "single_partition"
     }
 
     fn schema_check(&self) -> bool {
@@ -136,13 +143,16 @@ impl PhysicalOptimizerRule for OneStream {
     }
 }
 
-impl OneStream {
-    /// The plan, executable, and how many rows it may give.
-    fn settle(&self, plan: Arc<dyn ExecutionPlan>) -> Result<(Arc<dyn ExecutionPlan>, f64)> {
+impl SinglePartitionRule {
+    /// The executable plan, and an estimate of its number of rows.
+    fn enforce_requirements(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+    ) -> Result<(Arc<dyn ExecutionPlan>, f64)> {
         let mut children = Vec::with_capacity(plan.children().len());
         let mut rows = Vec::with_capacity(plan.children().len());
         for child in plan.children() {
-            let (child, count) = self.settle(Arc::clone(child))?;
+            let (child, count) = self.enforce_requirements(Arc::clone(child))?;
             children.push(child);
             rows.push(count);
         }
@@ -154,14 +164,15 @@ impl OneStream {
         });
         for (i, (wanted, order)) in wants.into_iter().zip(orders).enumerate() {
             if swaps || !matches!(wanted, Distribution::UnspecifiedDistribution) {
-                children[i] = merged(Arc::clone(&children[i]));
+                children[i] = single_partition(Arc::clone(&children[i]));
             }
             let Some(order) = order.map(|order| order.first().clone()) else { continue };
             if !children[i].equivalence_properties().ordering_satisfy_requirement(order.clone())? {
                 let child = Arc::clone(&children[i]);
                 let is_split = child.output_partitioning().partition_count() > 1;
                 let sort = SortExec::new(LexOrdering::from(order), child);
-                children[i] = self.whole(Arc::new(sort.with_preserve_partitioning(is_split)));
+                children[i] =
+                    self.replace_operator(Arc::new(sort.with_preserve_partitioning(is_split)));
             }
         }
         let plan = replace_children_if_necessary(plan, children)?;
@@ -173,17 +184,20 @@ impl OneStream {
         }
         match plan.downcast_ref::<HashJoinExec>() {
             Some(join) if swaps => Ok((join.swap_inputs(PartitionMode::CollectLeft)?, estimate)),
-            _ => Ok((self.whole(plan), estimate)),
+            _ => Ok((self.replace_operator(plan), estimate)),
         }
     }
 
-    /// What stands in for an operator that may have all of its rows at once.
-    fn whole(&self, plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-        if self.is_in_memory { whole(plan) } else { plan }
+    /// Replaces an operator by one that works on its whole input, where the input is in memory.
+    fn replace_operator(&self, plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        match self.storage {
+            TableStorage::Memory => replace_operator(plan),
+            TableStorage::Streamed => plan,
+        }
     }
 }
 
-/// Rows that `plan` may give if its inputs give `rows`: a guess, good enough to tell long from short.
+/// Estimated rows of `plan`, given those of its inputs: a guess that is good enough to tell large inputs from small ones.
 fn estimate(plan: &dyn ExecutionPlan, rows: &[f64]) -> Result<f64> {
     if rows.is_empty() {
         let statistics = StatisticsContext::new().compute(plan, &StatisticsArgs::new())?;
@@ -204,48 +218,4 @@ fn estimate(plan: &dyn ExecutionPlan, rows: &[f64]) -> Result<f64> {
     } else {
         plan.fetch().map_or(sum, |fetch| sum.min(fetch as f64))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use datafusion::arrow::array::AsArray;
-    use datafusion::arrow::datatypes::Int64Type;
-    use datafusion::catalog::MemorySchemaProvider;
-    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-    use datafusion::physical_plan::displayable;
-
-    use super::*;
-    use crate::schema::run;
-    use crate::session::context;
-
-    /// Its hash table takes some 60 MB.
-    const JOIN: &str = "SELECT count(*) FROM (SELECT unnest(range(0, 2000000)) AS i) a
-        JOIN (SELECT unnest(range(0, 2000000)) AS i) b ON a.i = b.i WHERE a.i % 3 <> b.i % 2 + 7";
-
-    fn state(memory_bytes: usize) -> SessionState {
-        let builder = RuntimeEnvBuilder::new().with_memory_limit(memory_bytes, 1.0);
-        let schema = Arc::new(MemorySchemaProvider::new());
-        context(1, builder.build_arc().unwrap(), schema).unwrap().state()
-    }
-
-    #[test]
-    fn a_join_that_does_not_fit_sorts_both_sides() {
-        let answer = async {
-            let state = state(32 << 20);
-            let plan = state.create_logical_plan(JOIN).await.unwrap();
-            let text =
-                |plan: Arc<dyn ExecutionPlan>| displayable(plan.as_ref()).indent(false).to_string();
-            let hashed = text(state.create_physical_plan(&plan).await.unwrap());
-            assert!(hashed.contains("HashJoinExec"), "{hashed}");
-            let sorted = with_sorted_joins(&state).create_physical_plan(&plan).await.unwrap();
-            let sorted = text(sorted);
-            assert!(sorted.contains("SortMergeJoin") && !sorted.contains("HashJoin"), "{sorted}");
-            run(&state, plan, &mut Duration::default()).await.unwrap()
-        };
-        let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
-        let rows = runtime.block_on(runtime.spawn(answer)).unwrap();
-        assert_eq!(rows.batches[0].column(0).as_primitive::<Int64Type>().value(0), 2_000_000);
-    }
 }

@@ -1,5 +1,5 @@
-//! What a query names in `WITH` and reads more than once. DataFusion puts the text of a common table expression in
-//! place of each mention, plans it anew and computes it anew; for views it is computed once, as in `PostgreSQL`.
+//! Common table expressions that a query reads more than once. DataFusion inlines each mention, and plans and computes it
+//! again; views compute them once, as `PostgreSQL` does.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -11,31 +11,30 @@ use datafusion::sql::sqlparser::ast::{
     VisitorMut, With,
 };
 
-/// A query in the order in which it is computed.
-pub(crate) struct Split {
-    /// Its expressions that are read more than once: the table to make of each, and its query. Later ones read earlier
-    /// ones.
-    pub(crate) parts: Vec<(String, Parsed)>,
-    /// What remains, which reads those tables.
-    pub(crate) rest: Parsed,
+/// A query split at its repeated common table expressions, in the order of computation.
+pub(crate) struct MaterializedCtes {
+    /// Names and queries of temporary tables for the repeated expressions. Later ones read earlier ones.
+    pub(crate) tables: Vec<(String, Parsed)>,
+    /// The remaining query, which reads those tables.
+    pub(crate) query: Parsed,
 }
 
-/// Splits a statement; `prefix` tells the tables of different queries apart. One whose names would have to be told
-/// apart first (`WITH` inside of `WITH`, recursion, renamed columns) stays whole.
-pub(crate) fn split(statement: Parsed, prefix: &str) -> Split {
+/// Splits a statement; `prefix` distinguishes the tables of different queries. Statements whose names would have to be
+/// resolved first (nested `WITH`, recursion, renamed columns) are not split.
+pub(crate) fn split(statement: Parsed, prefix: &str) -> MaterializedCtes {
     let Parsed::Statement(statement) = statement else {
-        return Split { parts: Vec::new(), rest: statement };
+        return MaterializedCtes { tables: Vec::new(), query: statement };
     };
     let Statement::Query(mut query) = *statement else {
-        return Split { parts: Vec::new(), rest: Parsed::Statement(statement) };
+        return MaterializedCtes { tables: Vec::new(), query: Parsed::Statement(statement) };
     };
     let repeated = repeated(&query);
     let Some(with) = query.with.take_if(|_| !repeated.is_empty()) else {
-        return Split { parts: Vec::new(), rest: parsed(query) };
+        return MaterializedCtes { tables: Vec::new(), query: parsed(query) };
     };
 
     let mut rename = Rename::default();
-    let mut parts = Vec::with_capacity(repeated.len());
+    let mut tables = Vec::with_capacity(repeated.len());
     let mut inlined: Vec<Cte> = Vec::new();
     for mut cte in with.cte_tables {
         let _ = VisitMut::visit(&mut cte.query, &mut rename);
@@ -43,17 +42,17 @@ pub(crate) fn split(statement: Parsed, prefix: &str) -> Split {
         if repeated.contains(name) {
             let table = format!("{prefix}.{name}");
             rename.tables.insert(name.clone(), table.clone());
-            parts.push((table, parsed(with_needed(&with.with_token, &inlined, cte.query))));
+            tables.push((table, parsed(with_needed(&with.with_token, &inlined, cte.query))));
         } else {
             inlined.push(cte);
         }
     }
     let _ = VisitMut::visit(&mut query, &mut rename);
-    Split { parts, rest: parsed(with_needed(&with.with_token, &inlined, query)) }
+    MaterializedCtes { tables, query: parsed(with_needed(&with.with_token, &inlined, query)) }
 }
 
-/// Whether a text in `WITH` is read more than once.
-pub(crate) fn repeats(statement: &Parsed) -> bool {
+/// Whether a common table expression is read more than once.
+pub(crate) fn has_repeated_ctes(statement: &Parsed) -> bool {
     let Parsed::Statement(statement) = statement else { return false };
     matches!(statement.as_ref(), Statement::Query(query) if !repeated(query).is_empty())
 }
@@ -62,7 +61,7 @@ fn parsed(query: Box<Query>) -> Parsed {
     Parsed::Statement(Box::new(Statement::Query(query)))
 }
 
-/// The names in `WITH` that are mentioned more than once.
+/// Names of common table expressions that are mentioned more than once.
 fn repeated(query: &Query) -> HashSet<String> {
     let Some(with) = query.with.as_ref().filter(|with| !with.recursive) else {
         return HashSet::new();
@@ -76,7 +75,7 @@ fn repeated(query: &Query) -> HashSet<String> {
     names.filter(|name| mentions.counts.get(*name).is_some_and(|&n| n > 1)).cloned().collect()
 }
 
-/// `query` after those of `ctes` that it reads, and that they read.
+/// `query` with those of `ctes` that it needs.
 fn with_needed(token: &AttachedToken, ctes: &[Cte], query: Box<Query>) -> Box<Query> {
     let mut mentions = Mentions::default();
     let _ = query.visit(&mut mentions);
@@ -95,7 +94,7 @@ fn with_needed(token: &AttachedToken, ctes: &[Cte], query: Box<Query>) -> Box<Qu
     Box::new(Query { with: Some(with), ..*query })
 }
 
-/// How often a query mentions each plain name of a table. Breaks off at `WITH` inside of it.
+/// Number of mentions of each unqualified table name. Stops at a nested `WITH`.
 #[derive(Default)]
 struct Mentions {
     counts: HashMap<String, usize>,
@@ -118,7 +117,7 @@ impl Visitor for Mentions {
     }
 }
 
-/// Puts tables in place of names, which stay as aliases.
+/// Replaces names by tables; the names become aliases.
 #[derive(Default)]
 struct Rename {
     tables: HashMap<String, String>,
@@ -144,7 +143,7 @@ impl VisitorMut for Rename {
     }
 }
 
-/// A name of one part.
+/// An unqualified name.
 fn plain(name: &ObjectName) -> Option<&Ident> {
     match name.0.as_slice() {
         [part] => part.as_ident(),
@@ -156,19 +155,19 @@ fn plain(name: &ObjectName) -> Option<&Ident> {
 mod tests {
     use datafusion::sql::parser::DFParser;
 
-    use super::{repeats, split};
+    use super::{has_repeated_ctes, split};
 
     fn lines(sql: &str) -> Vec<String> {
         let statement = DFParser::parse_sql(sql).unwrap().pop_front().unwrap();
-        let splits = repeats(&statement);
+        let has_repeated = has_repeated_ctes(&statement);
         let split = split(statement, "#1");
-        assert_eq!(splits, !split.parts.is_empty());
-        let parts = split.parts.iter().map(|(name, query)| format!("{name}: {query}"));
-        parts.chain([split.rest.to_string()]).collect()
+        assert_eq!(has_repeated, !split.tables.is_empty());
+        let parts = split.tables.iter().map(|(name, query)| format!("{name}: {query}"));
+        parts.chain([split.query.to_string()]).collect()
     }
 
     #[test]
-    fn what_is_read_twice_becomes_a_table_and_takes_along_what_it_reads() {
+    fn split_hoists_repeated_ctes_with_their_dependencies() {
         let lines = lines(
             "WITH a AS (SELECT x FROM t), b AS (SELECT x FROM a), c AS (SELECT x FROM b), \
              unread AS (SELECT 1), d AS (SELECT c.x FROM c JOIN b ON b.x = c.x) \
@@ -186,13 +185,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_its_own_table_is_the_table() {
+    fn split_reads_the_table_where_a_cte_has_its_name() {
         let lines = lines("WITH t AS (SELECT x FROM t) SELECT * FROM t AS a, t AS b");
         assert_eq!(lines, ["#1.t: SELECT x FROM t", "SELECT * FROM \"#1.t\" AS a, \"#1.t\" AS b"]);
     }
 
     #[test]
-    fn what_would_change_its_meaning_stays_whole() {
+    fn split_leaves_queries_alone_whose_meaning_would_change() {
         for sql in [
             "SELECT 1",
             "SHOW TABLES",

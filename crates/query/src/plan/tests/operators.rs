@@ -1,25 +1,26 @@
-//! Rows are those of DataFusion's operators, and the operators are ours.
+//! The operators give the rows of DataFusion's operators, and are the ones in use.
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
+use arrow::array::{
     AsArray, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray,
 };
-use datafusion::arrow::datatypes::{Int32Type, Int64Type};
-use datafusion::arrow::util::pretty::pretty_format_batches;
+use arrow::datatypes::{Int32Type, Int64Type};
+use arrow::util::pretty::pretty_format_batches;
 use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use proptest::prelude::*;
 use trace_model::RecordBatch;
 
-use crate::planning;
+use crate::execution::TableStorage;
+use crate::plan::optimizer::view_session_state;
 
 type Row = (i64, i64, Option<i64>, Option<i32>, Option<f64>, Option<u8>);
 
 fn rows() -> impl Strategy<Value = Vec<Row>> {
     let int = proptest::option::of(prop_oneof![Just(i64::MAX), -9..9_i64]);
     let small = proptest::option::of(-9..9_i32);
-    // Their sums are exact: in which order they are added is nobody's promise.
+    // Their sums are exact: in which order they are added is unspecified.
     let fraction = (-1024..1024).prop_map(|n| f64::from(n) / 1024.0);
     let float = proptest::option::of(prop_oneof![Just(-0.0), Just(2_f64.powi(996)), fraction]);
     let name = proptest::option::of(0..3_u8);
@@ -51,7 +52,7 @@ fn table(rows: &[Row]) -> RecordBatch {
     .unwrap()
 }
 
-/// Rows of a query, and the plan that made them.
+/// Rows of a query, and its plan.
 struct Answer {
     batches: Vec<RecordBatch>,
     plan: String,
@@ -63,12 +64,12 @@ impl Answer {
     }
 }
 
-/// What views get and what DataFusion says.
+/// The answers of our operators and of DataFusion's.
 fn both(rows: &[Row], query: &str) -> [Answer; 2] {
     let config = SessionConfig::new().with_target_partitions(1).with_batch_size(7);
     let context = SessionContext::new_with_config(config);
     let theirs = context.state();
-    let ours = planning::for_views(&theirs, true);
+    let ours = view_session_state(&theirs, TableStorage::Memory);
     context.register_batch("t", table(rows)).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     [ours, theirs].map(|state| {
@@ -97,7 +98,7 @@ const WINDOWS: [&str; 12] = [
     "first_value(name) OVER (PARTITION BY rank ORDER BY ts, number ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)",
 ];
 
-/// What is not.
+/// Window functions that are left to DataFusion.
 const LEFT: [&str; 8] = [
     "sum(long) OVER (PARTITION BY rank ORDER BY ts)",
     "sum(long) OVER (ORDER BY number ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)",
@@ -109,7 +110,7 @@ const LEFT: [&str; 8] = [
     "ntile(3) OVER (ORDER BY number)",
 ];
 
-/// Orders that are found here, in which no two rows are equal.
+/// Orders that are computed here, in which no two rows are equal.
 const ORDERS: [&str; 7] = [
     "float DESC NULLS LAST, number",
     "number DESC",
@@ -120,7 +121,7 @@ const ORDERS: [&str; 7] = [
     "upper(name), flag DESC NULLS LAST, short DESC, number DESC",
 ];
 
-/// Orders that are not.
+/// Orders that are left to DataFusion.
 const LEFT_ORDERS: [&str; 2] = ["CAST(short AS DECIMAL(9, 2)), number", "number LIMIT 1"];
 
 proptest! {
@@ -130,18 +131,18 @@ proptest! {
     fn rows_are_those_of_datafusion(rows in rows()) {
         for window in WINDOWS {
             let [ours, theirs] = both(&rows, &format!("SELECT number, {window} FROM t ORDER BY number"));
-            prop_assert!(ours.plan.contains("WindowsByColumn"), "{}", window);
+            prop_assert!(ours.plan.contains("ColumnarWindowExec"), "{}", window);
             prop_assert_eq!(ours.text(), theirs.text(), "{}", window);
         }
         for order in ORDERS {
             let [ours, theirs] = both(&rows, &format!("SELECT * FROM t ORDER BY {order}"));
-            prop_assert!(ours.plan.contains("SortWhole"), "{}", order);
+            prop_assert!(ours.plan.contains("SortBatchExec"), "{}", order);
             prop_assert_eq!(ours.text(), theirs.text(), "{}", order);
         }
     }
 
     #[test]
-    fn equals_keep_their_order(rows in rows()) {
+    fn sort_is_stable(rows in rows()) {
         let [ours, _] = both(&rows, "SELECT rank, number FROM t ORDER BY rank");
         let mut expected: Vec<(i64, i64)> = rows.iter().map(|r| r.0).zip(0..).collect();
         expected.sort_by_key(|&(rank, _)| rank);
@@ -154,16 +155,16 @@ proptest! {
 }
 
 #[test]
-fn what_is_not_known_here_is_left_to_datafusion() {
+fn unsupported_functions_are_left_to_datafusion() {
     let rows = [(0, 1, Some(1), Some(2), Some(0.5), None), (0, 2, None, None, None, Some(1))];
     for window in LEFT {
         let [ours, theirs] = both(&rows, &format!("SELECT {window} FROM t"));
-        assert!(!ours.plan.contains("WindowsByColumn"), "{window}");
+        assert!(!ours.plan.contains("ColumnarWindowExec"), "{window}");
         assert_eq!(ours.text(), theirs.text(), "{window}");
     }
     for order in LEFT_ORDERS {
         let [ours, theirs] = both(&rows, &format!("SELECT * FROM t ORDER BY {order}"));
-        assert!(!ours.plan.contains("SortWhole"), "{order}");
+        assert!(!ours.plan.contains("SortBatchExec"), "{order}");
         assert_eq!(ours.text(), theirs.text(), "{order}");
     }
 }

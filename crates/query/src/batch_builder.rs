@@ -1,0 +1,116 @@
+//! Builds record batches column by column from rows.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray,
+};
+use rustc_hash::FxHashMap;
+use trace_model::RecordBatch;
+
+use crate::rust_view::Result;
+
+/// A dictionary-encoded text column; each distinct text occurs once in the dictionary.
+pub fn dictionary_array<'v>(values: impl Iterator<Item = Option<&'v str>>) -> ArrayRef {
+    let mut distinct: Vec<&str> = Vec::new();
+    let mut known: FxHashMap<&str, i32> = FxHashMap::default();
+    // Most texts occur repeatedly at the same address, and hashing an address is faster than hashing a text.
+    let mut by_address: FxHashMap<(*const u8, usize), i32> = FxHashMap::default();
+    let keys: Int32Array = values
+        .map(|text| {
+            let text = text?;
+            let key = by_address.entry((text.as_ptr(), text.len())).or_insert_with(|| {
+                *known.entry(text).or_insert_with(|| {
+                    distinct.push(text);
+                    distinct.len() as i32 - 1
+                })
+            });
+            Some(*key)
+        })
+        .collect();
+    Arc::new(DictionaryArray::new(keys, Arc::new(StringArray::from(distinct))))
+}
+
+/// Builds a batch from a slice of rows, one column after the other.
+#[derive(Debug)]
+pub struct BatchBuilder<'r, T> {
+    rows: &'r [T],
+    columns: Vec<(&'static str, ArrayRef)>,
+}
+
+impl<'r, T> BatchBuilder<'r, T> {
+    /// A batch of these rows, without columns yet.
+    pub fn of(rows: &'r [T]) -> Self {
+        Self { rows, columns: Vec::new() }
+    }
+
+    /// Adds a column of 64-bit integers.
+    pub fn int(mut self, name: &'static str, value: impl Fn(&T) -> Option<i64>) -> Self {
+        let array: Int64Array = self.rows.iter().map(value).collect();
+        self.columns.push((name, Arc::new(array)));
+        self
+    }
+
+    /// Adds a column of 64-bit floats.
+    pub fn float(mut self, name: &'static str, value: impl Fn(&T) -> Option<f64>) -> Self {
+        let array: Float64Array = self.rows.iter().map(value).collect();
+        self.columns.push((name, Arc::new(array)));
+        self
+    }
+
+    /// Adds a column of 32-bit integers: ranks and ordinals.
+    pub fn int32(mut self, name: &'static str, value: impl Fn(&T) -> i64) -> Self {
+        let array: Int32Array = self.rows.iter().map(|row| Some(value(row) as i32)).collect();
+        self.columns.push((name, Arc::new(array)));
+        self
+    }
+
+    /// Adds a Boolean column.
+    pub fn flag<B: Into<Option<bool>>>(
+        mut self,
+        name: &'static str,
+        value: impl Fn(&T) -> B,
+    ) -> Self {
+        let array: BooleanArray = self.rows.iter().map(|row| value(row).into()).collect();
+        self.columns.push((name, Arc::new(array)));
+        self
+    }
+
+    /// Adds a dictionary-encoded text column.
+    pub fn text<'v>(mut self, name: &'static str, value: impl Fn(&'r T) -> Option<&'v str>) -> Self
+    where
+        T: 'v,
+        'r: 'v,
+    {
+        self.columns.push((name, dictionary_array(self.rows.iter().map(value))));
+        self
+    }
+
+    /// The batch; all columns are nullable.
+    pub fn finish(self) -> Result<RecordBatch> {
+        Ok(RecordBatch::try_from_iter_with_nullable(
+            self.columns.into_iter().map(|(name, array)| (name, array, true)),
+        )?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::AsArray;
+    use arrow::datatypes::Int32Type;
+
+    use super::*;
+
+    #[test]
+    fn dictionary_array_holds_equal_texts_once() {
+        let (here, there) = ("aten::mm".to_owned(), "aten::mm".to_owned());
+        let values =
+            [Some(here.as_str()), None, Some(""), Some(&there), Some(&here[..4]), Some(&here)];
+        let column = dictionary_array(values.into_iter());
+        let column = column.as_dictionary::<Int32Type>();
+        let distinct: Vec<_> = column.values().as_string::<i32>().iter().flatten().collect();
+        assert_eq!(distinct, ["aten::mm", "", "aten"]);
+        let keys: Vec<_> = column.keys().iter().collect();
+        assert_eq!(keys, [Some(0), None, Some(1), Some(0), Some(2), Some(0)]);
+    }
+}

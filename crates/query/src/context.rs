@@ -1,0 +1,59 @@
+//! DataFusion's settings and memory pools.
+
+use std::sync::Arc;
+
+use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider};
+use datafusion::error::Result;
+use datafusion::execution::memory_pool::{FairSpillPool, GreedyMemoryPool, MemoryPool};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::prelude::{SessionConfig, SessionContext};
+
+/// Pool size for queries, whatever the limit: with less, sorts cannot even begin to spill.
+const MIN_POOL_BYTES: usize = 256 << 20;
+
+/// Rows per batch: large enough that the fixed cost of a batch, which windows and sorts pay several times,
+/// disappears.
+const BATCH_ROWS: usize = 32_768;
+
+/// Memory pool for queries over tables in memory: the limit minus the tables, first come, first served.
+pub(crate) fn pool_for_remaining_memory(
+    table_bytes: usize,
+    memory_bytes: u64,
+) -> Result<Arc<RuntimeEnv>> {
+    let bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
+    pooled(GreedyMemoryPool::new(bytes.saturating_sub(table_bytes).max(MIN_POOL_BYTES)))
+}
+
+/// Memory pool for queries that stream their tables: operators that can spill get equal shares, so that
+/// none of them starves the others.
+pub(crate) fn spilling_pool(memory_bytes: u64) -> Result<Arc<RuntimeEnv>> {
+    let bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
+    pooled(FairSpillPool::new(bytes.max(MIN_POOL_BYTES)))
+}
+
+fn pooled(pool: impl MemoryPool + 'static) -> Result<Arc<RuntimeEnv>> {
+    RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool)).build_arc()
+}
+
+/// A context whose only schema, `run.public`, is `schema`.
+pub(crate) fn session_context(
+    partitions: usize,
+    environment: Arc<RuntimeEnv>,
+    schema: Arc<dyn SchemaProvider>,
+) -> Result<SessionContext> {
+    let config = SessionConfig::new()
+        .with_target_partitions(partitions)
+        .with_batch_size(BATCH_ROWS)
+        .with_information_schema(true)
+        .with_create_default_catalog_and_schema(false)
+        .with_default_catalog_and_schema("run", "public")
+        .set_bool("datafusion.sql_parser.collect_spans", true)
+        .set_bool("datafusion.execution.collect_statistics", false)
+        .set_bool("datafusion.optimizer.repartition_sorts", false)
+        .set_usize("datafusion.optimizer.max_passes", 2);
+    let context = SessionContext::new_with_config_rt(config, environment);
+    let catalog = Arc::new(MemoryCatalogProvider::new());
+    catalog.register_schema("public", schema)?;
+    context.register_catalog("run", catalog);
+    Ok(context)
+}

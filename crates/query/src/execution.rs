@@ -1,0 +1,123 @@
+//! Runs planned queries.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::array::UInt64Array;
+use arrow::compute::{LexicographicalComparator, SortColumn, SortOptions, take_record_batch};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
+use datafusion::physical_plan::{collect, execute_stream};
+use futures::TryStreamExt as _;
+use trace_model::RecordBatch;
+
+use crate::plan::optimizer;
+use crate::stored_rows::{Rows, SpillWriter, StoredRows, ascending};
+
+/// Where the base tables are. Decides how views over them are computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TableStorage {
+    /// In memory: operators see all rows at once, and shared rows stay in memory.
+    Memory,
+    /// Streamed while queries run, because they do not fit: shared rows are spilled.
+    Streamed,
+}
+
+/// The rows of `plan`. Adds to `cpu_time` the time for which this thread worked on them.
+pub(crate) async fn collect_rows(
+    state: &SessionState,
+    plan: &LogicalPlan,
+    cpu_time: &mut Duration,
+) -> Result<Rows> {
+    match timed(collect_with(state, plan), cpu_time).await {
+        Err(error) if is_out_of_memory(&error) => {
+            timed(collect_with(&optimizer::sorted_join_state(state), plan), cpu_time).await
+        }
+        outcome => outcome,
+    }
+}
+
+/// As [`collect_rows`], to be read several times.
+pub(crate) async fn store_rows(
+    state: &SessionState,
+    plan: &LogicalPlan,
+    storage: TableStorage,
+    cpu_time: &mut Duration,
+) -> Result<StoredRows> {
+    if storage == TableStorage::Memory {
+        return Ok(StoredRows::Memory(collect_rows(state, plan, cpu_time).await?));
+    }
+    match timed(spill_with(state, plan), cpu_time).await {
+        Err(error) if is_out_of_memory(&error) => {
+            timed(spill_with(&optimizer::sorted_join_state(state), plan), cpu_time).await
+        }
+        outcome => outcome,
+    }
+}
+
+async fn collect_with(state: &SessionState, plan: &LogicalPlan) -> Result<Rows> {
+    let plan = state.create_physical_plan(plan).await?;
+    // The physical plan knows types and nullability better than the logical one.
+    let schema = plan.schema();
+    Ok(Rows { schema, batches: collect(plan, state.task_ctx()).await? })
+}
+
+async fn spill_with(state: &SessionState, plan: &LogicalPlan) -> Result<StoredRows> {
+    let plan = state.create_physical_plan(plan).await?;
+    let mut writer = SpillWriter::new(&plan.schema())?;
+    let mut batches = execute_stream(Arc::clone(&plan), state.task_ctx())?;
+    while let Some(batch) = batches.try_next().await? {
+        writer.write(&batch)?;
+    }
+    writer.finish()
+}
+
+fn is_out_of_memory(error: &DataFusionError) -> bool {
+    matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
+}
+
+/// Awaits `future` and adds the time spent in its polls to `cpu_time`.
+async fn timed<T>(future: impl Future<Output = T>, cpu_time: &mut Duration) -> T {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        let start = Instant::now();
+        let polled = future.as_mut().poll(context);
+        *cpu_time += start.elapsed();
+        polled
+    })
+    .await
+}
+
+/// `plan` sorted by these columns.
+pub(crate) fn sort_plan(plan: LogicalPlan, order: &[String]) -> Result<LogicalPlan> {
+    if order.is_empty() {
+        return Ok(plan);
+    }
+    LogicalPlanBuilder::from(plan).sort(ascending(order))?.build()
+}
+
+/// Rows sorted by these columns as [`sort_plan`] sorts them.
+pub(crate) fn sort_batch(batch: RecordBatch, order: &[String]) -> Result<RecordBatch> {
+    let columns: Vec<SortColumn> = order
+        .iter()
+        .filter_map(|name| batch.column_by_name(name))
+        .map(|values| SortColumn {
+            values: Arc::clone(values),
+            options: Some(SortOptions { descending: false, nulls_first: false }),
+        })
+        .collect();
+    if columns.is_empty() || batch.num_rows() < 2 {
+        return Ok(batch);
+    }
+    let by = LexicographicalComparator::try_new(&columns)?;
+    let mut rows: Vec<usize> = (0..batch.num_rows()).collect();
+    if rows.is_sorted_by(|&a, &b| by.compare(a, b).is_le()) {
+        return Ok(batch);
+    }
+    rows.sort_by(|&a, &b| by.compare(a, b));
+    let rows: UInt64Array = rows.into_iter().map(|row| Some(row as u64)).collect();
+    Ok(take_record_batch(&batch, &rows)?)
+}

@@ -1,0 +1,5 @@
+//! Optimizer rules and operators against DataFusion's own.
+
+mod operators;
+mod optimizer;
+mod sequential_merge;
