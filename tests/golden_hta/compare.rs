@@ -66,7 +66,7 @@ impl Run {
         let mut given = Params::default();
         for &(name, value) in params {
             let value = analyses::catalog().parse_param(name, &value.to_string());
-            given.set(name.as_str(), value.unwrap());
+            given.set(&**name, value.unwrap());
         }
         table(&Session::new(analyses::catalog(), self.tables.clone(), &given).unwrap(), view)
     }

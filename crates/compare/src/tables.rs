@@ -219,7 +219,7 @@ mod tests {
             assert_ne!(metric.unit, Unit::None);
         }
         for view in COMPARISON_VIEWS {
-            assert!(crate::catalog().find(view).is_none(), "{view}");
+            assert!(analyses::catalog().find(view).is_none(), "{view}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use datafusion::error::Result;
 use datafusion::sql::parser::{DFParser, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, Query, Select, SelectItem, Statement, TableFactor, Visit, Visitor,
+    Expr, Ident, ObjectName, Query, Select, SelectItem, TableFactor, Visit, Visitor,
 };
 use trace_model::tables;
 
@@ -138,14 +138,6 @@ impl Visitor for References {
             Expr::Identifier(name) => self.add_column(name),
             Expr::CompoundIdentifier(names) => names.iter().for_each(|name| self.add_column(name)),
             _ => {}
-        }
-        ControlFlow::Continue(())
-    }
-
-    /// `DESCRIBE view`.
-    fn pre_visit_statement(&mut self, statement: &Statement) -> ControlFlow<()> {
-        if let Statement::ExplainTable { table_name, .. } = statement {
-            return self.pre_visit_relation(table_name);
         }
         ControlFlow::Continue(())
     }
