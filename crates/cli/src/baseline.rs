@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use trace_advisor::advisor::Baseline;
 use trace_advisor::{Report, RuleSet};
 
-use crate::failure::helped;
+use crate::diagnostics::with_help;
 
 /// A file of earlier reports.
 pub(crate) struct BaselineFile {
@@ -21,7 +21,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<BaselineFile> {
         .with_context(|| format!("cannot read the baseline {shown}"))?;
     let baseline = Baseline::parse(&text).map_err(|why| {
         let help = "`advisor check run/ --format json -o baseline.json` writes one";
-        helped(format!("{shown} is no baseline: {why}"), help)
+        with_help(format!("{shown} is no baseline: {why}"), help)
     })?;
     Ok(BaselineFile { path: shown, baseline })
 }
@@ -35,7 +35,7 @@ impl BaselineFile {
         rules: &RuleSet,
     ) -> anyhow::Result<()> {
         let Some(old) = self.baseline.of(&report.run.path, index, count) else {
-            return Err(helped(
+            return Err(with_help(
                 format!("{} holds no report of {}", self.path, report.run.path),
                 "runs are found by path; or give as many runs as the baseline has, in its order",
             ));

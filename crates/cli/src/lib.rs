@@ -9,8 +9,8 @@ mod baseline;
 mod commands;
 mod console;
 pub mod demo;
+mod diagnostics;
 mod exit;
-mod failure;
 mod memory;
 mod output;
 mod progress;
@@ -50,7 +50,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, console: &mut Console) -> E
         Err(error) => {
             // What was printed so far belongs before the message.
             let _ = console.out.flush();
-            let _ = failure::print(&error, console);
+            let _ = diagnostics::print_error(&error, console);
             Exit::Failed
         }
     }

@@ -9,7 +9,7 @@ use trace_advisor::ingest::Location;
 
 use crate::Console;
 use crate::args::To;
-use crate::failure::helped;
+use crate::diagnostics::with_help;
 
 /// Who reads a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ fn create(path: &Path, force: bool) -> anyhow::Result<File> {
     }
     options.open(path).map_err(|error| {
         if error.kind() == io::ErrorKind::AlreadyExists {
-            helped(format!("{} exists", path.display()), "--force overwrites it")
+            with_help(format!("{} exists", path.display()), "--force overwrites it")
         } else {
             anyhow::Error::new(error).context(format!("cannot create {}", path.display()))
         }
@@ -77,7 +77,7 @@ fn create(path: &Path, force: bool) -> anyhow::Result<File> {
 pub(crate) fn local(path: &Path) -> anyhow::Result<()> {
     if Location::is_address(path) {
         let help = "write to a folder of this machine, and copy it with the tools of the store";
-        return Err(helped(format!("cannot write to {}", path.display()), help));
+        return Err(with_help(format!("cannot write to {}", path.display()), help));
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use trace_advisor::ingest::Progress;
 use trace_advisor::trace_model::RunInfo;
 
-use crate::render::clean::clean;
+use crate::render::sanitize::sanitize;
 
 /// How long work may take before it is worth showing.
 const QUIET: Duration = Duration::from_secs(1);
@@ -69,7 +69,7 @@ impl Progress for Bar<'_> {
     }
 
     fn file_done(&self, file: &str) {
-        self.line.set_message(clean(file).into_owned());
+        self.line.set_message(sanitize(file).into_owned());
     }
 
     fn received(&self, bytes: u64) {

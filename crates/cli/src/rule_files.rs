@@ -8,7 +8,7 @@ use trace_advisor::advisor::{Date, Policy, RuleSource, shipped_rules};
 use trace_advisor::{RuleSet, load_only};
 
 use crate::args::RuleChoice;
-use crate::failure::{RuleProblems, helped};
+use crate::diagnostics::{RuleProblems, with_help};
 
 /// The shipped rules, unless `only`, and on top of them the given files.
 pub(crate) fn load(files: &[PathBuf], only: bool) -> anyhow::Result<RuleSet> {
@@ -41,7 +41,7 @@ pub(crate) fn choose_with(choice: &RuleChoice, policy: &Policy) -> anyhow::Resul
         let messages: Vec<String> = unknown.iter().map(ToString::to_string).collect();
         let mut help: Vec<&str> = unknown.iter().map(|u| u.help.as_str()).collect();
         help.dedup();
-        helped(messages.join("; "), help.join("; "))
+        with_help(messages.join("; "), help.join("; "))
     })
 }
 

@@ -15,10 +15,10 @@ use trace_advisor::{Checked, OpenOptions, RuleSet, Run, Stage};
 
 use crate::Console;
 use crate::args::{CacheChoice, Files, Part, Reading};
-use crate::failure::{RuleProblems, helped};
+use crate::diagnostics::{RuleProblems, with_help};
 use crate::memory;
 use crate::progress::Bar;
-use crate::render::clean::clean;
+use crate::render::sanitize::sanitize;
 
 /// Opens the run at `path`.
 pub(crate) fn open(path: &Path, reading: &Reading, console: &mut Console) -> anyhow::Result<Run> {
@@ -81,7 +81,7 @@ fn tell_if_exported(run: &Run, reading: &Reading, console: &mut Console) -> io::
             console.err,
             "{} may take more memory than the limit ({:.1} GiB): it was converted to Parquet in {}, which `advisor \
              export` keeps",
-            clean(&run.location().to_string()),
+            sanitize(&run.location().to_string()),
             limit as f64 / f64::from(1 << 30),
             std::env::temp_dir().display(),
         )?;
@@ -176,7 +176,7 @@ fn params(reading: &Reading) -> anyhow::Result<Params> {
     for setting in &reading.set {
         let Some((name, value)) = setting.split_once('=') else {
             let known = catalog().param_names().join(", ");
-            return Err(helped(
+            return Err(with_help(
                 format!("--set {setting}: expected NAME=VALUE"),
                 format!("there are: {known}"),
             ));
@@ -233,7 +233,7 @@ pub(crate) fn warn_about(
 /// One warning on stderr.
 pub(crate) fn warn(text: &str, console: &mut Console) -> io::Result<()> {
     const WARNING: anstyle::Style = anstyle::AnsiColor::Yellow.on_default().bold();
-    writeln!(console.err, "{WARNING}warning{WARNING:#}: {}", clean(text))
+    writeln!(console.err, "{WARNING}warning{WARNING:#}: {}", sanitize(text))
 }
 
 /// Once the result is out: where the time went, if that was asked for, and the tables for the next time.

@@ -6,7 +6,7 @@ use trace_advisor::analyses::{TOPICS, catalog};
 use trace_advisor::ingest::Location;
 
 use crate::args::Analyze;
-use crate::failure::helped;
+use crate::diagnostics::with_help;
 use crate::render::rows;
 use crate::run::{finish, open_for, print_warnings};
 use crate::suggest::nearest;
@@ -19,7 +19,7 @@ pub(crate) fn run(args: &Analyze, console: &mut Console) -> anyhow::Result<Exit>
         (None, _) => return list(console),
         (Some(only), None) if is_path(only) => return list(console),
         (Some(name), None) => {
-            return Err(helped(
+            return Err(with_help(
                 format!("{name} of which run?"),
                 format!("advisor analyze {name} PATH"),
             ));
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Analyze, console: &mut Console) -> anyhow::Result<Exit>
             Some(near) => format!("did you mean `{near}`? `advisor analyze` lists all analyses"),
             None => "`advisor analyze` lists the analyses".to_owned(),
         };
-        return Err(helped(format!("there is no analysis `{name}`"), help));
+        return Err(with_help(format!("there is no analysis `{name}`"), help));
     }
     let run = open_for(Some(name.clone()), path, &args.reading, console)?;
     print_warnings(&run, console)?;

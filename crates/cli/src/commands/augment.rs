@@ -3,7 +3,7 @@
 use trace_advisor::{Added, Augmentation, ingest::Packing};
 
 use crate::args::{Augment, AugmentPart};
-use crate::failure::helped;
+use crate::diagnostics::with_help;
 use crate::render::value::thousands;
 use crate::run::{finish, open, print_warnings, warn};
 use crate::{Console, Exit, output, rule_files};
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Augment, console: &mut Console) -> anyhow::Result<Exit>
     })?;
     if written.is_empty() {
         let help = "`advisor merge` writes what Composer recorded as one trace";
-        return Err(helped("the run holds no trace of the PyTorch Profiler to copy", help));
+        return Err(with_help("the run holds no trace of the PyTorch Profiler to copy", help));
     }
     for trace in &written {
         let known = run.warnings();

@@ -7,7 +7,7 @@ use trace_advisor::trace_model::RunInfo;
 use trace_advisor::{Checked, Report, RuleSet};
 
 use crate::args::{Check, ReportFormat};
-use crate::failure::helped;
+use crate::diagnostics::with_help;
 use crate::render::report;
 use crate::run::{self, keep, options, print_timings, warn_about};
 use crate::{Console, Exit, baseline, output, rule_files};
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &Check, console: &mut Console) -> anyhow::Result<Exit> {
     let rules = rule_files::choose_with(&args.rules, &policy)?;
     if rules.rules().iter().all(Rule::is_comparison) {
         let help = "`advisor rules list` marks the rules that are left out";
-        return Err(helped("no rule is left to judge a run with", help));
+        return Err(with_help("no rule is left to judge a run with", help));
     }
     let baseline = args.baseline.as_deref().map(baseline::read).transpose()?;
     // Whoever looks on sees what was read while it is judged, and each report as soon as it is there.

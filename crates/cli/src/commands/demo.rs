@@ -4,7 +4,7 @@ use anyhow::Context as _;
 
 use crate::args::Demo;
 use crate::demo::{Bottleneck, Options, write_run};
-use crate::failure::helped;
+use crate::diagnostics::with_help;
 use crate::{Console, Exit, output};
 
 pub(crate) fn run(args: &Demo, console: &mut Console) -> anyhow::Result<Exit> {
@@ -12,7 +12,7 @@ pub(crate) fn run(args: &Demo, console: &mut Console) -> anyhow::Result<Exit> {
     let directory = &args.output;
     let holds_files = directory.read_dir().is_ok_and(|mut entries| entries.next().is_some());
     if directory.is_file() || holds_files && !args.force {
-        return Err(helped(
+        return Err(with_help(
             format!("{} exists and is not an empty folder", directory.display()),
             "--force writes into it; files of other names stay",
         ));

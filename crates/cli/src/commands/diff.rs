@@ -11,7 +11,7 @@ use trace_advisor::{Run, compare_traces};
 
 use crate::args::{Diff, DiffFailOn, DiffFormat, DiffLevel, DiffSort, HtaEvents, RowFormat};
 use crate::output::Reader;
-use crate::render::clean::clean_json;
+use crate::render::sanitize::sanitize_json;
 use crate::render::{diff as text, rows};
 use crate::run::{finish, open, print_warnings, warn};
 use crate::{Console, Exit, output, rule_files};
@@ -137,7 +137,7 @@ fn print(
             let mut text = serde_json::to_string_pretty(&json)?;
             text.push('\n');
             output::to(&args.to, Reader::Program, console, |out, terminal| {
-                let text = if terminal { clean_json(&text) } else { text };
+                let text = if terminal { sanitize_json(&text) } else { text };
                 Ok(out.write_all(text.as_bytes())?)
             })
         }

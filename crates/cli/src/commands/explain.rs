@@ -3,8 +3,8 @@
 use trace_advisor::{RuleSet, explain};
 
 use crate::args::Explain;
-use crate::failure::helped;
-use crate::render::clean::clean_lines;
+use crate::diagnostics::with_help;
+use crate::render::sanitize::sanitize_lines;
 use crate::suggest::nearest;
 use crate::{Console, Exit, rule_files};
 
@@ -16,7 +16,7 @@ pub(crate) fn run(args: &Explain, console: &mut Console) -> anyhow::Result<Exit>
         .iter()
         .find(|r| r.code.eq_ignore_ascii_case(wanted) || r.name.eq_ignore_ascii_case(wanted));
     let Some(rule) = found else { return Err(unknown(wanted, &rules)) };
-    write!(console.out, "{}", clean_lines(&explain(rule)))?;
+    write!(console.out, "{}", sanitize_lines(&explain(rule)))?;
     Ok(Exit::Clean)
 }
 
@@ -26,5 +26,5 @@ fn unknown(wanted: &str, rules: &RuleSet) -> anyhow::Error {
         Some(near) => format!("did you mean `{near}`? `advisor rules list` lists all rules"),
         None => "`advisor rules list` lists the rules".to_owned(),
     };
-    helped(format!("there is no rule `{wanted}`"), help)
+    with_help(format!("there is no rule `{wanted}`"), help)
 }

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 
 use crate::args::{Init, To};
 use crate::output::{Reader, local};
-use crate::render::clean::clean;
+use crate::render::sanitize::sanitize;
 use crate::{Console, Exit, output};
 
 /// What is written: it passes its own tests.
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Init, console: &mut Console) -> anyhow::Result<Exit> {
     let to = To { output: Some(path.clone()), force: args.force };
     output::to(&to, Reader::Program, console, |out, _| Ok(out.write_all(STARTER.as_bytes())?))?;
     let path = path.display().to_string();
-    let path = clean(&path);
+    let path = sanitize(&path);
     writeln!(console.out, "{path}")?;
     writeln!(console.err, "next: advisor rules test {path}; advisor check run/ --rules {path}")?;
     Ok(Exit::Clean)

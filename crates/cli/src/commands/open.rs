@@ -14,8 +14,8 @@ use trace_advisor::ingest::{self, Location, Options, Packing};
 use trace_advisor::{Augmentation, Run};
 
 use crate::args::Open;
-use crate::failure::helped;
-use crate::render::clean::clean;
+use crate::diagnostics::with_help;
+use crate::render::sanitize::sanitize;
 use crate::run::{finish, open, print_warnings, warn};
 use crate::serve::{Served, Server};
 use crate::{Console, Exit, rule_files};
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Open, console: &mut Console) -> anyhow::Result<Exit> {
     let url = format!("{}/#!/?url=http://127.0.0.1:{port}{path}", args.ui.trim_end_matches('/'));
     let Trace { file, about, bytes, open } = trace;
     let size = bytes as f64 / 1e6;
-    writeln!(console.err, "serving {} ({size:.1} MB){about}", clean(&file))?;
+    writeln!(console.err, "serving {} ({size:.1} MB){about}", sanitize(&file))?;
     if port != PERFETTO_PORT {
         let text =
             format!("the Perfetto UI fetches from port {PERFETTO_PORT} only, this is {port}");
@@ -76,7 +76,7 @@ fn cannot_listen(port: u16, error: io::Error) -> anyhow::Error {
         } else {
             "choose another one with --port"
         };
-        return helped(format!("port {port} of this machine is taken"), help);
+        return with_help(format!("port {port} of this machine is taken"), help);
     }
     anyhow::Error::new(error).context(format!("cannot listen on port {port} of this machine"))
 }
@@ -91,7 +91,8 @@ fn origin(ui: &str) -> anyhow::Result<String> {
         let known = ["http", "https"].contains(&scheme) && is_plain(host);
         known.then(|| format!("{scheme}://{host}"))
     });
-    origin.ok_or_else(|| helped(format!("--ui {ui} is no web address"), "https://ui.perfetto.dev"))
+    origin
+        .ok_or_else(|| with_help(format!("--ui {ui} is no web address"), "https://ui.perfetto.dev"))
 }
 
 /// The trace as it is stored.

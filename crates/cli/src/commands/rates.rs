@@ -6,10 +6,10 @@ use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::args::{Rates, RatesFormat};
-use crate::failure::helped;
+use crate::diagnostics::with_help;
 use crate::output::Reader;
 use crate::rates::{Healthy, How, Named, json, markdown, runs_below, survey, text};
-use crate::render::clean::{clean_json, clean_lines};
+use crate::render::sanitize::{sanitize_json, sanitize_lines};
 use crate::run::warn;
 use crate::{Console, Exit, output, rule_files};
 
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Rates, console: &mut Console) -> anyhow::Result<Exit> {
     bar.finish_and_clear();
     if survey.rates().runs == 0 {
         let help = "--each takes each folder below RUN that holds traces as a run of its own";
-        return Err(helped("no run could be judged", help));
+        return Err(with_help("no run could be judged", help));
     }
     let (reader, result) = match args.format {
         RatesFormat::Text => (Reader::Person, text(&survey)),
@@ -38,10 +38,10 @@ pub(crate) fn run(args: &Rates, console: &mut Console) -> anyhow::Result<Exit> {
     };
     output::to(&args.to, reader, console, |out, terminal| {
         let result = match args.format {
-            RatesFormat::Json if terminal => clean_json(&result),
+            RatesFormat::Json if terminal => sanitize_json(&result),
             RatesFormat::Markdown if !terminal => result,
             RatesFormat::Json => result,
-            _ => clean_lines(&result).into_owned(),
+            _ => sanitize_lines(&result).into_owned(),
         };
         Ok(out.write_all(result.as_bytes())?)
     })?;
@@ -65,7 +65,7 @@ fn healthy(path: &Path) -> anyhow::Result<Healthy> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     Healthy::parse(&text)
-        .map_err(|e| helped(format!("{}: {e}", path.display()), "one run a line, with a reason"))
+        .map_err(|e| with_help(format!("{}: {e}", path.display()), "one run a line, with a reason"))
 }
 
 fn runs(args: &Rates) -> anyhow::Result<Vec<Named>> {

@@ -8,8 +8,8 @@ use trace_advisor::advisor::{Rule, rule_schema_json};
 use trace_advisor::rule_pages;
 
 use crate::args::{Rules, RulesCommand};
-use crate::failure::helped;
-use crate::render::clean::clean;
+use crate::diagnostics::with_help;
+use crate::render::sanitize::sanitize;
 use crate::run::warn;
 use crate::{Console, Exit, output, rule_files};
 
@@ -41,10 +41,10 @@ fn list(rules: &RuleSet, console: &mut Console) -> anyhow::Result<Exit> {
         writeln!(
             console.out,
             "{:code$}  {:name$}  {:category$}  {}{off}",
-            clean(&rule.code),
-            clean(&rule.name),
-            clean(&rule.category),
-            clean(&limits(rule))
+            sanitize(&rule.code),
+            sanitize(&rule.name),
+            sanitize(&rule.category),
+            sanitize(&limits(rule))
         )?;
     }
     for ignore in rules.ignores() {
@@ -54,7 +54,7 @@ fn list(rules: &RuleSet, console: &mut Console) -> anyhow::Result<Exit> {
             codes => format!("{} ({})", ignore.selector, codes.join(", ")),
         };
         let text = format!("ignored: {what}{until}: {} ({})", ignore.reason, ignore.at);
-        writeln!(console.out, "{}", clean(&text))?;
+        writeln!(console.out, "{}", sanitize(&text))?;
     }
     Ok(Exit::Clean)
 }
@@ -86,7 +86,7 @@ fn docs(rules: &RuleSet, to: &Path, console: &mut Console) -> anyhow::Result<Exi
         let path = to.join(name);
         if !is_page(&path) {
             let help = "it is no page of a rule: give another folder with --to";
-            return Err(helped(format!("{} exists", path.display()), help));
+            return Err(with_help(format!("{} exists", path.display()), help));
         }
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
@@ -100,7 +100,7 @@ fn docs(rules: &RuleSet, to: &Path, console: &mut Console) -> anyhow::Result<Exi
     for name in stale {
         warn(&format!("{}: no rule has this page", to.join(name).display()), console)?;
     }
-    writeln!(console.out, "{} pages in {}", pages.len(), clean(&to.display().to_string()))?;
+    writeln!(console.out, "{} pages in {}", pages.len(), sanitize(&to.display().to_string()))?;
     Ok(Exit::Clean)
 }
 
@@ -108,10 +108,10 @@ fn test(files: &[PathBuf], only: bool, console: &mut Console) -> anyhow::Result<
     let rules = rule_files::load(files, only)?;
     let result = rules.test();
     for failure in &result.failures {
-        writeln!(console.out, "{}", clean(&failure.to_string()))?;
+        writeln!(console.out, "{}", sanitize(&failure.to_string()))?;
     }
     if !result.untested.is_empty() {
-        writeln!(console.out, "without tests: {}", clean(&result.untested.join(", ")))?;
+        writeln!(console.out, "without tests: {}", sanitize(&result.untested.join(", ")))?;
     }
     let (run, failed) = (result.run, result.failures.len());
     writeln!(console.out, "tests: {run}, failed: {failed}, rules: {}", result.rules)?;

@@ -8,7 +8,7 @@ use trace_advisor::Run;
 
 use crate::args::Rows;
 use crate::commands::{sql, statements, tables};
-use crate::{Console, Exit, failure};
+use crate::{Console, Exit, diagnostics};
 
 const HELP: &str = "  \\d         list tables and views
   \\d NAME    describe one
@@ -50,7 +50,7 @@ pub(crate) fn run(run: &Run, args: &Rows, console: &mut Console) -> anyhow::Resu
             // A mistake in a query is no reason to leave.
             if let Err(error) = sql::print(run, query, args, console) {
                 console.out.flush()?;
-                failure::print(&error, console)?;
+                diagnostics::print_error(&error, console)?;
             }
         }
     }
@@ -64,7 +64,7 @@ fn command(line: &str, console: &mut Console) -> anyhow::Result<bool> {
         ("\\d" | "\\dt", "") => tables::overview(&mut console.out)?,
         ("\\d", name) => {
             if let Err(error) = tables::describe(name, &mut console.out) {
-                failure::print(&error, console)?;
+                diagnostics::print_error(&error, console)?;
             }
         }
         ("\\h" | "\\?" | "\\help", _) => writeln!(console.out, "{HELP}")?,

@@ -6,7 +6,7 @@ use trace_advisor::Run;
 
 use crate::args::{Rows, Sql};
 use crate::commands::statements;
-use crate::failure::helped;
+use crate::diagnostics::with_help;
 use crate::render::rows;
 use crate::run::{finish, open_for, print_warnings};
 use crate::{Console, Exit, output};
@@ -14,7 +14,10 @@ use crate::{Console, Exit, output};
 pub(crate) fn run(args: &Sql, console: &mut Console) -> anyhow::Result<Exit> {
     let is_shell = args.query.is_none() && io::stdin().is_terminal();
     if is_shell && args.rows.to.output.is_some() {
-        return Err(helped("a file to write to, but no query", "advisor sql PATH QUERY -o FILE"));
+        return Err(with_help(
+            "a file to write to, but no query",
+            "advisor sql PATH QUERY -o FILE",
+        ));
     }
     let queries = match &args.query {
         _ if is_shell => Vec::new(),
@@ -26,10 +29,10 @@ pub(crate) fn run(args: &Sql, console: &mut Console) -> anyhow::Result<Exit> {
         }
     };
     if !is_shell && queries.is_empty() {
-        return Err(helped("there is no query", "advisor sql PATH \"SELECT * FROM ranks\""));
+        return Err(with_help("there is no query", "advisor sql PATH \"SELECT * FROM ranks\""));
     }
     if args.rows.to.output.is_some() && queries.len() > 1 {
-        return Err(helped("several queries, but one file", "give one query with -o"));
+        return Err(with_help("several queries, but one file", "give one query with -o"));
     }
     let question = (!is_shell).then(|| queries.join("\n"));
     let run = open_for(question, &args.path, &args.reading, console)?;
@@ -64,5 +67,5 @@ fn shell(run: &Run, args: &Rows, console: &mut Console) -> anyhow::Result<Exit> 
 
 #[cfg(not(feature = "shell"))]
 fn shell(_: &Run, _: &Rows, _: &mut Console) -> anyhow::Result<Exit> {
-    Err(helped("this program was built without the interactive shell", "advisor sql PATH QUERY"))
+    Err(with_help("this program was built without the interactive shell", "advisor sql PATH QUERY"))
 }

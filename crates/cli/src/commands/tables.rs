@@ -12,9 +12,9 @@ use trace_advisor::trace_model::tables::{self, TABLES};
 use trace_advisor::trace_model::{TableSpec, Unit};
 
 use crate::args::{RowFormat, Tables};
-use crate::failure::helped;
-use crate::render::clean::clean;
+use crate::diagnostics::with_help;
 use crate::render::rows;
+use crate::render::sanitize::sanitize;
 use crate::render::value::thousands;
 use crate::run::{finish, open, print_warnings};
 use crate::suggest::nearest;
@@ -71,7 +71,7 @@ pub(crate) fn overview(out: &mut dyn Write) -> anyhow::Result<()> {
 fn query(name: &str, out: &mut dyn Write) -> anyhow::Result<()> {
     if tables::find(name).is_some() {
         let help = format!("`advisor tables {name}` describes it");
-        return Err(helped(format!("{name} is a table: it is read from the traces"), help));
+        return Err(with_help(format!("{name} is a table: it is read from the traces"), help));
     }
     if catalog().find(name).is_none() {
         return describe(name, out);
@@ -94,7 +94,7 @@ pub(crate) fn describe(name: &str, out: &mut dyn Write) -> anyhow::Result<()> {
         Some(near) => format!("did you mean `{near}`?"),
         None => "`advisor tables` lists tables and views".to_owned(),
     };
-    Err(helped(format!("{name} is neither a table, nor a view, nor a file"), help))
+    Err(with_help(format!("{name} is neither a table, nor a view, nor a file"), help))
 }
 
 fn describe_table(table: &TableSpec, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -230,12 +230,12 @@ fn files(run: &Run, out: &mut dyn Write) -> anyhow::Result<()> {
     let sources = &run.info().sources;
     writeln!(out, "Files")?;
     let shown = &sources[..sources.len().min(SHOWN)];
-    let width = shown.iter().map(|s| clean(&s.file).chars().count()).max().unwrap_or(0);
+    let width = shown.iter().map(|s| sanitize(&s.file).chars().count()).max().unwrap_or(0);
     for source in shown {
         writeln!(
             out,
             "  {:width$}  rank {} (from {}), {}, {} {}, {:.1} MB of {}",
-            clean(&source.file),
+            sanitize(&source.file),
             source.rank,
             source.rank_from,
             source.format,

@@ -22,8 +22,8 @@ use trace_advisor::analyses::diff::{
 use trace_advisor::trace_model::Unit;
 use trace_advisor::trace_model::time::human;
 
-use crate::render::clean::clean;
 use crate::render::report;
+use crate::render::sanitize::sanitize;
 use crate::render::value::value;
 
 const BOLD: Style = Style::new().bold();
@@ -65,9 +65,9 @@ pub(crate) fn comparison(
             0 | 1 => String::new(),
             _ => format!(", median {}", human(side.median_ns)),
         };
-        writeln!(out, "{DIM}{which} {}: {ranks}, {steps}{median}{DIM:#}", clean(path))?;
+        writeln!(out, "{DIM}{which} {}: {ranks}, {steps}{median}{DIM:#}", sanitize(path))?;
     }
-    writeln!(out, "{BOLD}{}{BOLD:#}", clean(&summary.headline))?;
+    writeln!(out, "{BOLD}{}{BOLD:#}", sanitize(&summary.headline))?;
     let verdict = &diff.verdict;
     let style = match verdict.outcome {
         Outcome::Regression => SLOWER,
@@ -75,9 +75,9 @@ pub(crate) fn comparison(
         Outcome::Unchanged | Outcome::Inconclusive => Style::new(),
     };
     let word = verdict.outcome.as_str();
-    writeln!(out, "{style}{word}{style:#}: {}", clean(&verdict.reason))?;
+    writeln!(out, "{style}{word}{style:#}: {}", sanitize(&verdict.reason))?;
     for note in &summary.notes {
-        writeln!(out, "note: {}", clean(note))?;
+        writeln!(out, "note: {}", sanitize(note))?;
     }
     let section = Sections {
         unit: summary.unit.as_str(),
@@ -94,7 +94,7 @@ pub(crate) fn comparison(
     }
     for ignored in &judged.ignored {
         let IgnoredFinding { code, name, reason, at, .. } = ignored;
-        writeln!(out, "\nignored: {}", clean(&format!("{code} {name}: {reason} ({at})")))?;
+        writeln!(out, "\nignored: {}", sanitize(&format!("{code} {name}: {reason} ({at})")))?;
     }
     section.categories(&diff.categories, out)?;
     section.host(diff, out)?;
@@ -410,7 +410,7 @@ fn kernel(name: &str) -> String {
 
 /// Of long names, the end is cut off.
 fn shortened(name: &str) -> String {
-    let name = clean(name);
+    let name = sanitize(name);
     if name.chars().count() <= NAME {
         return name.into_owned();
     }

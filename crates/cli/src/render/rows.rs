@@ -12,8 +12,8 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use trace_advisor::{arrow, ingest};
 
 use crate::args::RowFormat;
-use crate::failure::helped;
-use crate::render::clean::{clean, clean_json, clean_lines};
+use crate::diagnostics::with_help;
+use crate::render::sanitize::{sanitize, sanitize_json, sanitize_lines};
 use crate::render::value::thousands;
 
 /// Rows of a table for people; more are counted, not shown.
@@ -30,20 +30,20 @@ pub(crate) fn write(
 ) -> anyhow::Result<()> {
     let schema = batches.first().map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema);
     if format.is_binary() && to_terminal {
-        return Err(helped("this format is not for terminals", "write to a file: -o FILE"));
+        return Err(with_help("this format is not for terminals", "write to a file: -o FILE"));
     }
     match format {
         RowFormat::Table => table(batches, &schema, out)?,
         RowFormat::Csv if to_terminal => {
             let mut text = Vec::new();
             csv(batches, &mut text)?;
-            out.write_all(clean_lines(&String::from_utf8_lossy(&text)).as_bytes())?;
+            out.write_all(sanitize_lines(&String::from_utf8_lossy(&text)).as_bytes())?;
         }
         RowFormat::Csv => csv(batches, out)?,
         RowFormat::Json if to_terminal => {
             let mut text = Vec::new();
             json(batches, &mut text)?;
-            out.write_all(clean_json(&String::from_utf8_lossy(&text)).as_bytes())?;
+            out.write_all(sanitize_json(&String::from_utf8_lossy(&text)).as_bytes())?;
         }
         RowFormat::Json => json(batches, out)?,
         RowFormat::Parquet => {
@@ -82,7 +82,7 @@ fn table(batches: &[RecordBatch], schema: &Schema, out: &mut dyn Write) -> anyho
     let total: usize = batches.iter().map(RecordBatch::num_rows).sum();
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(schema.fields().iter().map(|f| clean(f.name()).into_owned()));
+    table.set_header(schema.fields().iter().map(|f| sanitize(f.name()).into_owned()));
     let options = FormatOptions::default().with_null("-");
     let mut left = MAX_ROWS;
     for batch in batches {
@@ -128,7 +128,7 @@ fn is_number(data_type: &DataType) -> bool {
 }
 
 fn shortened(text: &str) -> Cell {
-    let text = clean(text);
+    let text = sanitize(text);
     if text.chars().count() <= MAX_CELL {
         return Cell::new(text);
     }

@@ -4,7 +4,7 @@ use trace_advisor::Report;
 use trace_advisor::advisor::Finding;
 
 use super::Checked;
-use crate::render::clean::clean;
+use crate::render::sanitize::sanitize;
 
 const COLUMNS: [&str; 30] = [
     "run",
@@ -99,7 +99,7 @@ fn row(report: &Report, finding: &Finding) -> [String; COLUMNS.len()] {
 
 /// A text that no spreadsheet takes for a formula, and no terminal for a command.
 fn text(text: &str) -> String {
-    let text = clean(text);
+    let text = sanitize(text);
     let is_formula = text.starts_with(['=', '+', '-', '@']);
     if is_formula { format!("'{text}") } else { text.into_owned() }
 }

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use trace_advisor::advisor::{Finding, Severity};
 
-use super::{Checked, words};
-use crate::render::clean::clean;
+use super::{Checked, phrases};
+use crate::render::sanitize::sanitize;
 
 /// A line for each finding that people are shown, at its line of the program if one is known, and one with
 /// the headline of each run.
@@ -30,16 +30,16 @@ fn annotation(finding: &Finding) -> String {
     };
     let mut properties = Vec::new();
     if let Some(source) = finding.source.first() {
-        let (file, line) = words::place(source);
+        let (file, line) = phrases::place(source);
         properties.push(format!("file={}", property(file)));
         properties.extend(line.map(|line| format!("line={line}")));
     }
     properties.push(format!(
         "title={}",
-        property(&format!("{}: {}", words::tag(finding), finding.title))
+        property(&format!("{}: {}", phrases::tag(finding), finding.title))
     ));
-    let mut lines = vec![finding.message.clone(), words::affected(finding, 3)];
-    let gain = words::gain(finding);
+    let mut lines = vec![finding.message.clone(), phrases::affected(finding, 3)];
+    let gain = phrases::gain(finding);
     if !gain.is_empty() {
         lines.push(format!("saves {gain}"));
     }
@@ -50,7 +50,7 @@ fn annotation(finding: &Finding) -> String {
 
 /// Text of a message: on one line, and no escape but ours.
 fn data(text: &str) -> String {
-    clean(text).replace('%', "%25")
+    sanitize(text).replace('%', "%25")
 }
 
 /// The value of a property: nothing ends it early.

@@ -4,7 +4,7 @@ use serde::Serialize;
 use trace_advisor::advisor::Finding;
 
 use super::Checked;
-use crate::render::clean::clean_json;
+use crate::render::sanitize::sanitize_json;
 
 /// One run is one object: the promise of the format. Several are an array of them.
 pub(super) fn document(checked: &Checked<'_>) -> serde_json::Result<String> {
@@ -12,7 +12,7 @@ pub(super) fn document(checked: &Checked<'_>) -> serde_json::Result<String> {
         [report] => serde_json::to_string_pretty(report)?,
         reports => serde_json::to_string_pretty(reports)?,
     };
-    Ok(clean_json(&text) + "\n")
+    Ok(sanitize_json(&text) + "\n")
 }
 
 /// A finding with the run it is of.
@@ -29,7 +29,7 @@ pub(super) fn lines(checked: &Checked<'_>) -> serde_json::Result<String> {
     for report in checked.reports {
         for finding in &report.findings {
             let line = Line { run: &report.run.path, finding };
-            text.push_str(&clean_json(&serde_json::to_string(&line)?));
+            text.push_str(&sanitize_json(&serde_json::to_string(&line)?));
             text.push('\n');
         }
     }

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use trace_advisor::Report;
 use trace_advisor::advisor::Finding;
 
-use super::{Checked, words};
-use crate::render::clean::{clean, clean_lines};
+use super::{Checked, phrases};
+use crate::render::sanitize::{sanitize, sanitize_lines};
 
 /// All runs.
 pub(super) fn suites(checked: &Checked<'_>) -> String {
@@ -79,7 +79,7 @@ enum Verdict<'a> {
 }
 
 fn case(code: &str, verdict: &Verdict<'_>, checked: &Checked<'_>) -> String {
-    let rule = words::rule_of(checked.rules, code);
+    let rule = phrases::rule_of(checked.rules, code);
     let class = attribute(rule.map(|r| r.category.as_str()).unwrap_or_default());
     let name = rule.map_or_else(|| code.to_owned(), |r| format!("{code} {}", r.name));
     let head = format!("    <testcase classname=\"{class}\" name=\"{}\"", attribute(&name));
@@ -105,27 +105,31 @@ fn case(code: &str, verdict: &Verdict<'_>, checked: &Checked<'_>) -> String {
 }
 
 fn body(finding: &Finding) -> String {
-    let mut lines = vec![format!("{}: {}", words::level(finding), finding.title)];
+    let mut lines = vec![format!("{}: {}", phrases::level(finding), finding.title)];
     lines.extend(finding.source.iter().map(|source| format!("at {source}")));
     lines.push(finding.message.clone());
-    lines.push(format!("where: {}; limit {}", words::affected(finding, 3), words::limit(finding)));
-    lines.extend(words::seen(finding).map(|seen| format!("seen: {seen}")));
-    let gain = words::gain(finding);
+    lines.push(format!(
+        "where: {}; limit {}",
+        phrases::affected(finding, 3),
+        phrases::limit(finding)
+    ));
+    lines.extend(phrases::seen(finding).map(|seen| format!("seen: {seen}")));
+    let gain = phrases::gain(finding);
     if !gain.is_empty() {
         lines.push(format!("saves {gain}"));
     }
     lines.extend(finding.advice.iter().map(|advice| format!("help: {advice}")));
-    lines.iter().map(|line| clean(line)).collect::<Vec<_>>().join("\n")
+    lines.iter().map(|line| sanitize(line)).collect::<Vec<_>>().join("\n")
 }
 
 /// A value between quotes.
 fn attribute(text: &str) -> String {
-    escaped(&clean(text))
+    escaped(&sanitize(text))
 }
 
 /// Text between tags.
 fn content(text: &str) -> String {
-    escaped(&clean_lines(text))
+    escaped(&sanitize_lines(text))
 }
 
 /// What XML would read, escaped; characters that no XML may hold, replaced. Control characters are gone by

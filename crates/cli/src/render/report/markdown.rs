@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use trace_advisor::Report;
 use trace_advisor::advisor::{Finding, Severity};
 
-use super::{Checked, words};
-use crate::render::clean::{clean, clean_lines};
+use super::{Checked, phrases};
+use crate::render::sanitize::{sanitize, sanitize_lines};
 
 /// Findings told in full; comments have a largest size.
 const IN_FULL: usize = 25;
@@ -22,7 +22,7 @@ fn section(report: &Report, checked: &Checked<'_>) -> String {
         "### Trace Advisor: {}\n\n{}: {}\n",
         prose(&report.headline.text),
         code(&report.run.path),
-        prose(&words::extent(&report.run))
+        prose(&phrases::extent(&report.run))
     );
     let shown: Vec<&Finding> = checked.shown(report).collect();
     if !shown.is_empty() {
@@ -31,10 +31,10 @@ fn section(report: &Report, checked: &Checked<'_>) -> String {
             let _ = writeln!(
                 text,
                 "| {} | {} | {} | {} | {} |",
-                words::level(finding),
+                phrases::level(finding),
                 link(finding, checked),
                 prose(&finding.title),
-                prose(&words::gain(finding)),
+                prose(&phrases::gain(finding)),
                 finding.source.first().map(|s| code(s)).unwrap_or_default()
             );
         }
@@ -53,7 +53,7 @@ fn section(report: &Report, checked: &Checked<'_>) -> String {
 
 /// The code of a finding, with a link to the page of a shipped rule.
 fn link(finding: &Finding, checked: &Checked<'_>) -> String {
-    let url = words::rule_of(checked.rules, &finding.code).and_then(words::docs_url);
+    let url = phrases::rule_of(checked.rules, &finding.code).and_then(phrases::docs_url);
     match url {
         Some(url) => format!("[{}]({url})", prose(&finding.code)),
         None => prose(&finding.code),
@@ -63,23 +63,24 @@ fn link(finding: &Finding, checked: &Checked<'_>) -> String {
 fn details(report: &Report, finding: &Finding, checked: &Checked<'_>) -> String {
     let mut text = format!(
         "<details><summary><b>{}</b> {}</summary>\n\n{}\n\n",
-        prose(&words::tag(finding)),
+        prose(&phrases::tag(finding)),
         prose(&finding.title),
         prose(&finding.message)
     );
     let mut item = |what: &str, said: &str| {
         let _ = writeln!(text, "- **{what}**: {}", prose(said));
     };
-    item("where", &words::affected(finding, 3));
-    item("limit", &words::limit(finding));
+    item("where", &phrases::affected(finding, 3));
+    item("limit", &phrases::limit(finding));
     if !finding.source.is_empty() {
         let lines: Vec<String> = finding.source.iter().map(|line| format!("`{line}`")).collect();
         item("lines", &lines.join(", "));
     }
-    if let Some(seen) = words::seen(finding) {
+    if let Some(seen) = phrases::seen(finding) {
         item("seen", &seen);
     }
-    let notes = [words::second_opinion(finding), words::doubts(finding), words::relations(finding)];
+    let notes =
+        [phrases::second_opinion(finding), phrases::doubts(finding), phrases::relations(finding)];
     for note in notes.into_iter().flatten() {
         item("note", &note);
     }
@@ -92,7 +93,7 @@ fn details(report: &Report, finding: &Finding, checked: &Checked<'_>) -> String 
     for (what, command) in checked
         .explain
         .as_ref()
-        .map(|options| words::commands(report, finding, options))
+        .map(|options| phrases::commands(report, finding, options))
         .unwrap_or_default()
     {
         let _ = write!(text, "\nGives the {what}:\n\n{}", block(&command));
@@ -103,7 +104,7 @@ fn details(report: &Report, finding: &Finding, checked: &Checked<'_>) -> String 
 
 /// What there is besides findings.
 fn rest(report: &Report, checked: &Checked<'_>) -> String {
-    let mut text = format!("{}\n", prose(&words::counts(report, checked.all)));
+    let mut text = format!("{}\n", prose(&phrases::counts(report, checked.all)));
     for ignored in &report.ignored {
         let _ = write!(
             text,
@@ -122,12 +123,12 @@ fn rest(report: &Report, checked: &Checked<'_>) -> String {
     if !hidden.is_empty() {
         text.push_str("\n<details><summary>Worth knowing</summary>\n\n");
         for finding in hidden {
-            let (tag, title) = (prose(&words::tag(finding)), prose(&finding.title));
+            let (tag, title) = (prose(&phrases::tag(finding)), prose(&finding.title));
             let _ = writeln!(text, "- {tag}: {title}");
         }
         text.push_str("\n</details>\n");
     }
-    let unknown = words::unknown(report);
+    let unknown = phrases::unknown(report);
     if !unknown.is_empty() {
         text.push_str("\n<details><summary>What could not be judged</summary>\n\n");
         for (codes, reason) in unknown {
@@ -140,7 +141,7 @@ fn rest(report: &Report, checked: &Checked<'_>) -> String {
 
 /// Text outside of code. What stands between backticks becomes code; all else means only itself.
 fn prose(text: &str) -> String {
-    let text = clean(text);
+    let text = sanitize(text);
     let parts: Vec<&str> = text.split('`').collect();
     let mut safe = String::new();
     for (i, part) in parts.iter().enumerate() {
@@ -161,7 +162,7 @@ fn prose(text: &str) -> String {
 /// A name as code.
 fn code(text: &str) -> String {
     let mut safe = "<code>".to_owned();
-    escape(&clean(text), &mut safe);
+    escape(&sanitize(text), &mut safe);
     safe.push_str("</code>");
     safe
 }
@@ -207,7 +208,7 @@ fn escape(text: &str, safe: &mut String) {
 
 /// Text as a block of code: behind a fence longer than any run of backticks in it.
 fn block(text: &str) -> String {
-    let text = clean_lines(text);
+    let text = sanitize_lines(text);
     let mut longest = 0;
     let mut run = 0;
     for c in text.chars() {

@@ -5,9 +5,9 @@ mod github;
 mod json;
 mod junit;
 mod markdown;
+mod phrases;
 mod sarif;
 mod text;
-mod words;
 
 #[cfg(test)]
 mod tests;

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use trace_advisor::advisor::{BaselineState, Finding, IgnoredFinding, Rule, Severity};
 use trace_advisor::{Report, explain};
 
-use super::{Checked, words};
-use crate::render::clean::{clean, clean_json};
+use super::{Checked, phrases};
+use crate::render::sanitize::{sanitize, sanitize_json};
 
 const SCHEMA: &str =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
@@ -18,7 +18,7 @@ pub(super) fn log(checked: &Checked<'_>) -> serde_json::Result<String> {
     let runs = checked.reports.iter().map(|report| run(report, checked));
     let runs = runs.collect::<Result<Vec<_>, _>>()?;
     let log = json!({ "$schema": SCHEMA, "version": "2.1.0", "runs": runs });
-    Ok(clean_json(&serde_json::to_string_pretty(&log)?) + "\n")
+    Ok(sanitize_json(&serde_json::to_string_pretty(&log)?) + "\n")
 }
 
 fn run(report: &Report, checked: &Checked<'_>) -> serde_json::Result<Value> {
@@ -40,10 +40,11 @@ fn run(report: &Report, checked: &Checked<'_>) -> serde_json::Result<Value> {
     notes.sort_unstable();
     notes.dedup();
     let rule = |code: &&str| {
-        words::rule_of(checked.rules, code).map_or_else(|| json!({ "id": code }), descriptor)
+        phrases::rule_of(checked.rules, code).map_or_else(|| json!({ "id": code }), descriptor)
     };
     let short = |code: &&str| {
-        words::rule_of(checked.rules, code).map_or_else(|| json!({ "id": code }), short_descriptor)
+        phrases::rule_of(checked.rules, code)
+            .map_or_else(|| json!({ "id": code }), short_descriptor)
     };
     let repository = env!("CARGO_PKG_REPOSITORY");
     let artifacts = report.run.sources.iter().map(|source| {
@@ -62,7 +63,7 @@ fn run(report: &Report, checked: &Checked<'_>) -> serde_json::Result<Value> {
             "rules": codes.iter().map(rule).collect::<Vec<_>>(),
             "notifications": notes.iter().map(short).collect::<Vec<_>>(),
         } },
-        "automationDetails": { "id": format!("trace-advisor/{}/", clean(&report.run.path)) },
+        "automationDetails": { "id": format!("trace-advisor/{}/", sanitize(&report.run.path)) },
         "invocations": [{
             "executionSuccessful": true,
             "toolExecutionNotifications": notifications(report),
@@ -110,7 +111,7 @@ fn short_descriptor(rule: &Rule) -> Value {
         "shortDescription": { "text": format!("{}: {}", rule.metric.name(), rule.metric.doc) },
         "fullDescription": { "text": first },
     });
-    if let Some(url) = words::docs_url(rule) {
+    if let Some(url) = phrases::docs_url(rule) {
         descriptor["helpUri"] = json!(url);
     }
     descriptor
@@ -118,7 +119,7 @@ fn short_descriptor(rule: &Rule) -> Value {
 
 fn result(finding: &Finding, index: Option<usize>) -> serde_json::Result<Value> {
     let mut message = format!("{}. {}", finding.title.trim_end_matches('.'), finding.message);
-    let gain = words::gain(finding);
+    let gain = phrases::gain(finding);
     if !gain.is_empty() {
         let _ = write!(message, " Saves {gain}.");
     }
@@ -230,7 +231,7 @@ fn logical(finding: &Finding) -> Vec<Value> {
 }
 
 fn physical(source: &str) -> Value {
-    let (file, line) = words::place(source);
+    let (file, line) = phrases::place(source);
     let mut location = json!({ "artifactLocation": { "uri": uri(file) } });
     if let Some(line) = line {
         location["region"] = json!({ "startLine": line });

@@ -16,8 +16,8 @@ use anstyle::{AnsiColor, Style};
 use trace_advisor::Report;
 use trace_advisor::advisor::{Finding, Run, Severity};
 
-use super::{Checked, words};
-use crate::render::clean::{clean, clean_lines};
+use super::{Checked, phrases};
+use crate::render::sanitize::{sanitize, sanitize_lines};
 
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
@@ -53,7 +53,7 @@ impl Page<'_> {
         if !self.checked.is_begun {
             run(&report.run, out)?;
         }
-        writeln!(out, "{BOLD}{}{BOLD:#}", clean(&report.headline.text))?;
+        writeln!(out, "{BOLD}{}{BOLD:#}", sanitize(&report.headline.text))?;
         for finding in self.checked.shown(report) {
             writeln!(out)?;
             self.finding(finding, out)?;
@@ -65,10 +65,10 @@ impl Page<'_> {
     fn finding(&self, finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
         self::finding(finding, self.checked.all, out)?;
         if let Some(options) = &self.checked.explain {
-            for (what, command) in words::commands(self.report, finding, options) {
+            for (what, command) in phrases::commands(self.report, finding, options) {
                 // As it is to be typed: on one line, or on those of the query.
                 writeln!(out, "   {MARGIN}={MARGIN:#} {BOLD}sql{BOLD:#}:   {what}")?;
-                writeln!(out, "{}", clean_lines(&command))?;
+                writeln!(out, "{}", sanitize_lines(&command))?;
             }
         }
         Ok(())
@@ -76,7 +76,7 @@ impl Page<'_> {
 
     fn summary(&self, out: &mut dyn Write) -> io::Result<()> {
         let (report, all) = (self.report, self.checked.all);
-        writeln!(out, "{BOLD}{}{BOLD:#}", words::counts(report, all))?;
+        writeln!(out, "{BOLD}{}{BOLD:#}", phrases::counts(report, all))?;
         for ignored in &report.ignored {
             let until = ignored.until.as_deref().map(|d| format!(" until {d}")).unwrap_or_default();
             let text = format!(
@@ -85,7 +85,7 @@ impl Page<'_> {
             );
             listed("ignored", &text, all, out)?;
         }
-        let unknown = words::unknown(report);
+        let unknown = phrases::unknown(report);
         let fits = all || unknown.len() <= REASONS + 1;
         let shown = if fits { unknown.len() } else { REASONS };
         for (codes, reason) in &unknown[..shown] {
@@ -99,14 +99,14 @@ impl Page<'_> {
             listed("passed", &report.passed.join(", "), all, out)?;
         }
         if all && !report.below_min_gain.is_empty() {
-            let hidden = words::below_min_gain(report).join(", ");
+            let hidden = phrases::below_min_gain(report).join(", ");
             listed("below the least gain", &hidden, all, out)?;
         }
         if let Some(baseline) = &report.baseline {
-            for (label, text) in words::against(baseline) {
+            for (label, text) in phrases::against(baseline) {
                 listed(label, &text, true, out)?;
             }
-            writeln!(out, "{BOLD}{}{BOLD:#}", clean(&words::against_counts(baseline)))?;
+            writeln!(out, "{BOLD}{}{BOLD:#}", sanitize(&phrases::against_counts(baseline)))?;
         }
         Ok(())
     }
@@ -114,8 +114,8 @@ impl Page<'_> {
 
 /// Writes the first line of a report: what the run is.
 pub(crate) fn run(run: &Run, out: &mut dyn Write) -> io::Result<()> {
-    let (path, extent) = (clean(&run.path), words::extent(run));
-    writeln!(out, "{DIM}{path}: {}{DIM:#}", clean(&extent))
+    let (path, extent) = (sanitize(&run.path), phrases::extent(run));
+    writeln!(out, "{DIM}{path}: {}{DIM:#}", sanitize(&extent))
 }
 
 /// Writes a finding. `all`: with its evidence.
@@ -134,17 +134,18 @@ pub(crate) fn finding(finding: &Finding, all: bool, out: &mut dyn Write) -> io::
         writeln!(out, "   {MARGIN}|{MARGIN:#} {line}")?;
     }
     let named = if all { usize::MAX } else { NAMED };
-    entry("where", &words::affected(finding, named), out)?;
-    entry("limit", &words::limit(finding), out)?;
-    if let Some(seen) = words::seen(finding) {
+    entry("where", &phrases::affected(finding, named), out)?;
+    entry("limit", &phrases::limit(finding), out)?;
+    if let Some(seen) = phrases::seen(finding) {
         entry("seen", &seen, out)?;
     }
-    let notes = [words::second_opinion(finding), words::doubts(finding), words::relations(finding)];
+    let notes =
+        [phrases::second_opinion(finding), phrases::doubts(finding), phrases::relations(finding)];
     for note in notes.into_iter().flatten() {
         entry("note", &note, out)?;
     }
     if all {
-        for row in words::evidence(finding) {
+        for row in phrases::evidence(finding) {
             entry("row", &row, out)?;
         }
     }
@@ -158,10 +159,10 @@ pub(crate) fn finding(finding: &Finding, all: bool, out: &mut dyn Write) -> io::
 /// the title leaves no room.
 fn head(finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
     let style = style(finding.severity);
-    let tag = format!("{}[{}]", words::level(finding), clean(&words::tag(finding)));
+    let tag = format!("{}[{}]", phrases::level(finding), sanitize(&phrases::tag(finding)));
     let state = finding.baseline_state.map(|s| format!(" {}", s.as_str())).unwrap_or_default();
-    let title = clean(&finding.title);
-    let gain = match words::gain(finding) {
+    let title = sanitize(&finding.title);
+    let gain = match phrases::gain(finding) {
         gain if gain.is_empty() => gain,
         gain => format!("saves {gain}"),
     };
@@ -206,7 +207,7 @@ fn listed(label: &str, text: &str, all: bool, out: &mut dyn Write) -> io::Result
 /// Text in lines of at most `width` columns, cleaned. What stands between backticks is kept on one line if it
 /// fits on one; words longer than a line stay whole.
 fn filled(text: &str, width: usize) -> Vec<String> {
-    let text = clean(text);
+    let text = sanitize(text);
     let mut words: Vec<String> = Vec::new();
     let mut in_code = false;
     for word in text.split(' ') {

@@ -5,17 +5,17 @@ use std::fmt::Write as _;
 
 /// `text` with everything that could move the cursor, change colours or reorder what is shown
 /// replaced by its code: `\u{1b}`.
-pub(crate) fn clean(text: &str) -> Cow<'_, str> {
+pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
     replaced(text, |_| false)
 }
 
-/// As [`clean`], but line breaks and tabs stay.
-pub(crate) fn clean_lines(text: &str) -> Cow<'_, str> {
+/// As [`sanitize`], but line breaks and tabs stay.
+pub(crate) fn sanitize_lines(text: &str) -> Cow<'_, str> {
     replaced(text, |c| matches!(c, '\n' | '\t'))
 }
 
 /// JSON text with dangerous characters escaped as JSON does, which changes none of its values.
-pub(crate) fn clean_json(text: &str) -> String {
+pub(crate) fn sanitize_json(text: &str) -> String {
     // Outside of strings, JSON has no characters that would be replaced but white space.
     text.chars()
         .map(|c| match c {
@@ -51,14 +51,14 @@ fn is_dangerous(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{clean, clean_json, clean_lines};
+    use super::{sanitize, sanitize_json, sanitize_lines};
 
     #[test]
     fn escapes_are_shown_not_obeyed() {
-        assert_eq!(clean("void gemm<float>(Größe)"), "void gemm<float>(Größe)");
-        assert_eq!(clean("a\u{1b}[2Jb\u{9b}31mc"), "a\\u{1b}[2Jb\\u{9b}31mc");
-        assert_eq!(clean("x\u{202e}y\nz"), "x\\u{202e}y\\u{a}z");
-        assert_eq!(clean_json("{\n\"a\": \"\u{9b}31m\"}"), "{\n\"a\": \"\\u009b31m\"}");
-        assert_eq!(clean_lines("x\ny\r\tz"), "x\ny\\u{d}\tz");
+        assert_eq!(sanitize("void gemm<float>(Größe)"), "void gemm<float>(Größe)");
+        assert_eq!(sanitize("a\u{1b}[2Jb\u{9b}31mc"), "a\\u{1b}[2Jb\\u{9b}31mc");
+        assert_eq!(sanitize("x\u{202e}y\nz"), "x\\u{202e}y\\u{a}z");
+        assert_eq!(sanitize_json("{\n\"a\": \"\u{9b}31m\"}"), "{\n\"a\": \"\\u009b31m\"}");
+        assert_eq!(sanitize_lines("x\ny\r\tz"), "x\ny\\u{d}\tz");
     }
 }

@@ -9,7 +9,7 @@ use trace_advisor::advisor::{Problem, RuleSource};
 use trace_advisor::ingest::StoreProblem;
 
 use crate::Console;
-use crate::render::clean::clean;
+use crate::render::sanitize::sanitize;
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const HELP: Style = AnsiColor::Cyan.on_default().bold();
@@ -34,22 +34,22 @@ impl std::error::Error for RuleProblems {}
 
 /// An error with a way out.
 #[derive(Debug)]
-pub(crate) struct Helped {
+pub(crate) struct WithHelp {
     pub(crate) message: String,
     pub(crate) help: String,
 }
 
-impl fmt::Display for Helped {
+impl fmt::Display for WithHelp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Helped {}
+impl std::error::Error for WithHelp {}
 
 /// An error with a help line.
-pub(crate) fn helped(message: impl Into<String>, help: impl Into<String>) -> anyhow::Error {
-    Helped { message: message.into(), help: help.into() }.into()
+pub(crate) fn with_help(message: impl Into<String>, help: impl Into<String>) -> anyhow::Error {
+    WithHelp { message: message.into(), help: help.into() }.into()
 }
 
 /// Prints an error to the error stream.
@@ -59,18 +59,18 @@ pub(crate) fn print(error: &anyhow::Error, console: &mut Console) -> io::Result<
         writeln!(err, "{}\n", annotated(rules))?;
         return writeln!(err, "{ERROR}error{ERROR:#}: {rules}");
     }
-    writeln!(err, "{ERROR}error{ERROR:#}: {}", clean(&one_line(&error.to_string())))?;
+    writeln!(err, "{ERROR}error{ERROR:#}: {}", sanitize(&one_line(&error.to_string())))?;
     let mut said = error.to_string();
     for cause in error.chain().skip(1) {
         let text = cause.to_string();
         // Errors that include their source in their own words need not be told twice.
         if !said.contains(&text) {
-            writeln!(err, "  because: {}", clean(&one_line(&text)))?;
+            writeln!(err, "  because: {}", sanitize(&one_line(&text)))?;
         }
         said = text;
     }
     match help(error) {
-        Some(help) => writeln!(err, "{HELP}help{HELP:#}: {}", clean(&help)),
+        Some(help) => writeln!(err, "{HELP}help{HELP:#}: {}", sanitize(&help)),
         None => Ok(()),
     }
 }
@@ -88,9 +88,9 @@ fn annotated(rules: &RuleProblems) -> String {
             let snippet = Snippet::source(text)
                 .path(problem.file.as_str())
                 .annotation(AnnotationKind::Primary.span(span));
-            let message = clean(&problem.message);
+            let message = sanitize(&problem.message);
             let mut group = Level::ERROR.primary_title(message.as_ref()).element(snippet);
-            let help = problem.help.as_deref().map(clean);
+            let help = problem.help.as_deref().map(sanitize);
             if let Some(help) = &help {
                 group = group.element(Level::HELP.message(help.as_ref()));
             }
@@ -101,7 +101,7 @@ fn annotated(rules: &RuleProblems) -> String {
 }
 
 fn help(error: &anyhow::Error) -> Option<String> {
-    if let Some(helped) = error.downcast_ref::<Helped>() {
+    if let Some(helped) = error.downcast_ref::<WithHelp>() {
         return Some(helped.help.clone());
     }
     match error.downcast_ref::<trace_advisor::Error>()? {
