@@ -144,7 +144,7 @@ fn a_cache_that_cannot_be_written_is_a_warning() {
     assert!(output.status.success());
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(
-        errors.contains("warning: nothing could be kept for the next time in taken"),
+        errors.contains("warning: cannot write to the cache directory taken"),
         "{errors}"
     );
     let plain = place.run(&["check", "run", "--exit-zero", "--no-cache"]);

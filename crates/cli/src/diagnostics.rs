@@ -1,4 +1,5 @@
-//! Errors as people read them: what went wrong, why, and what to do about it.
+//! Errors as users see them: what went wrong, why, and what to do about it. The help follows from the variant of the
+//! error, never from its text.
 
 use std::fmt;
 use std::io;
@@ -6,33 +7,34 @@ use std::io;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
 use trace_advisor::advisor::{Problem, RuleSource};
-use trace_advisor::ingest::StoreProblem;
+use trace_advisor::ingest::{ExportProblem, StoreKind, StoreProblem};
+use trace_advisor::{analyses, ingest};
 
-use crate::Console;
+use crate::console::Console;
 use crate::render::sanitize::sanitize;
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const HELP: Style = AnsiColor::Cyan.on_default().bold();
 
-/// Mistakes in files that a user writes, with the text they are in.
+/// Mistakes in files that users write, with the text of the files.
 #[derive(Debug)]
-pub(crate) struct RuleProblems {
-    /// Which files: `rule files`.
+pub(crate) struct FileProblems {
+    /// The kind of files: `rule files`.
     pub(crate) kind: &'static str,
     pub(crate) sources: Vec<RuleSource>,
     pub(crate) problems: Vec<Problem>,
 }
 
-impl fmt::Display for RuleProblems {
+impl fmt::Display for FileProblems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let n = self.problems.len();
         write!(f, "{n} {} in {}", if n == 1 { "mistake" } else { "mistakes" }, self.kind)
     }
 }
 
-impl std::error::Error for RuleProblems {}
+impl std::error::Error for FileProblems {}
 
-/// An error with a way out.
+/// An error with a suggestion.
 #[derive(Debug)]
 pub(crate) struct WithHelp {
     pub(crate) message: String,
@@ -47,42 +49,49 @@ impl fmt::Display for WithHelp {
 
 impl std::error::Error for WithHelp {}
 
-/// An error with a help line.
+/// An error with a suggestion.
 pub(crate) fn with_help(message: impl Into<String>, help: impl Into<String>) -> anyhow::Error {
     WithHelp { message: message.into(), help: help.into() }.into()
 }
 
-/// Prints an error to the error stream.
-pub(crate) fn print(error: &anyhow::Error, console: &mut Console) -> io::Result<()> {
+/// Prints an error to stderr.
+pub(crate) fn print_error(error: &anyhow::Error, console: &mut Console) -> io::Result<()> {
     let err = &mut console.err;
-    if let Some(rules) = error.downcast_ref::<RuleProblems>() {
-        writeln!(err, "{}\n", annotated(rules))?;
-        return writeln!(err, "{ERROR}error{ERROR:#}: {rules}");
+    if let Some(problems) = error.downcast_ref::<FileProblems>() {
+        writeln!(err, "{}\n", annotated(problems))?;
+        return writeln!(err, "{ERROR}error{ERROR:#}: {problems}");
     }
-    writeln!(err, "{ERROR}error{ERROR:#}: {}", sanitize(&one_line(&error.to_string())))?;
-    let mut said = error.to_string();
-    for cause in error.chain().skip(1) {
-        let text = cause.to_string();
-        // Errors that include their source in their own words need not be told twice.
-        if !said.contains(&text) {
-            writeln!(err, "  because: {}", sanitize(&one_line(&text)))?;
-        }
-        said = text;
-    }
+    writeln!(err, "{ERROR}error{ERROR:#}: {}", sanitize(&on_one_line(&message(error))))?;
     match help(error) {
         Some(help) => writeln!(err, "{HELP}help{HELP:#}: {}", sanitize(&help)),
         None => Ok(()),
     }
 }
 
-fn annotated(rules: &RuleProblems) -> String {
+/// The message of an error and its causes, joined by colons.
+fn message(error: &anyhow::Error) -> String {
+    let mut message = error.to_string();
+    let mut last = message.clone();
+    for cause in error.chain().skip(1) {
+        let text = cause.to_string();
+        // Many errors include the text of their cause.
+        if !last.contains(&text) {
+            message.push_str(": ");
+            message.push_str(&text);
+        }
+        last = text;
+    }
+    message
+}
+
+fn annotated(file_problems: &FileProblems) -> String {
     let renderer = Renderer::styled();
-    let texts: Vec<String> = rules
+    let texts: Vec<String> = file_problems
         .problems
         .iter()
         .map(|problem| {
-            let text = rules.sources.iter().find(|s| s.name == problem.file).map(|s| &*s.text);
-            let text = text.unwrap_or_default();
+            let text = file_problems.sources.iter().find(|s| s.name == problem.file);
+            let text = text.map(|s| &*s.text).unwrap_or_default();
             let end = problem.span.end.min(text.len());
             let span = problem.span.start.min(end)..end;
             let snippet = Snippet::source(text)
@@ -101,84 +110,94 @@ fn annotated(rules: &RuleProblems) -> String {
 }
 
 fn help(error: &anyhow::Error) -> Option<String> {
-    if let Some(helped) = error.downcast_ref::<WithHelp>() {
-        return Some(helped.help.clone());
+    if let Some(error) = error.downcast_ref::<WithHelp>() {
+        return Some(error.help.clone());
     }
-    match error.downcast_ref::<trace_advisor::Error>()? {
-        trace_advisor::Error::Ingest(error) => ingest_help(error),
+    let help = match error.downcast_ref::<trace_advisor::Error>()? {
+        trace_advisor::Error::Ingest(error) => ingest_help(error)?,
         trace_advisor::Error::Analysis(error)
-        | trace_advisor::Error::RuleQuery { source: error, .. } => analysis_help(error),
+        | trace_advisor::Error::RuleQuery { source: error, .. } => analysis_help(error)?,
+        _ => return None,
+    };
+    Some(help.to_owned())
+}
+
+fn ingest_help(error: &ingest::Error) -> Option<&'static str> {
+    use ingest::Error;
+    Some(match error {
+        Error::UnknownScheme { .. } => {
+            "addresses begin with s3://, gs://, az://, abfss:// or https://"
+        }
+        Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+            "pass a trace file, or a directory with the traces of all ranks; \
+             `advisor demo -o run/` creates one to try"
+        }
+        Error::NoTrace { .. } => {
+            "traces are the *.json or *.json.gz files that \
+             `torch.profiler.profile(...).export_chrome_trace()` or `tensorboard_trace_handler()` writes"
+        }
+        Error::Store { store, problem, .. } => return store_help(*store, *problem),
+        Error::Export { problem, .. } => return export_help(problem),
+        Error::Occupied { .. } => "choose a directory that is empty or does not exist yet",
+        Error::Exists { is_source: true, .. } => "choose another directory with -o",
+        Error::Exists { .. } => "use --force to overwrite it",
+        _ => return None,
+    })
+}
+
+fn export_help(problem: &ExportProblem) -> Option<&'static str> {
+    match problem {
+        ExportProblem::OtherVersion { .. } => {
+            Some("export the traces again with this version of advisor")
+        }
+        ExportProblem::NoTraces => Some("pass the directory that it was exported from"),
+        ExportProblem::AlreadyExport => Some("copy its directory instead"),
         _ => None,
     }
 }
 
-fn ingest_help(error: &trace_advisor::ingest::Error) -> Option<String> {
-    use trace_advisor::ingest::Error;
-    Some(match error {
-        Error::Io { path, .. } if path.to_string_lossy().contains("://") => {
-            "addresses of runs begin with s3://, gs://, az://, abfss:// or https://".to_owned()
-        }
-        Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-            "give a trace file, or the folder with the traces of all ranks; \
-             `advisor demo -o run/` makes one to try"
-                .to_owned()
-        }
-        Error::NoTrace { .. } => {
-            "traces are what `torch.profiler.profile(...).export_chrome_trace()` or \
-             `tensorboard_trace_handler()` writes: *.json or *.json.gz"
-                .to_owned()
-        }
-        Error::Store { address, problem, .. } => return store_help(address, *problem),
-        Error::Export { reason, .. } if reason.contains("version") => {
-            "export the traces again, with this version".to_owned()
-        }
-        Error::Occupied { .. } => "give a folder that is empty or not there yet".to_owned(),
-        Error::Exists { is_source: true, .. } => "give another folder with -o".to_owned(),
-        Error::Exists { .. } => "--force overwrites it".to_owned(),
-        _ => return None,
-    })
-}
-
-fn store_help(address: &str, problem: StoreProblem) -> Option<String> {
-    let scheme = address.split("://").next().unwrap_or_default().to_ascii_lowercase();
-    let is_s3 = ["s3", "s3a"].contains(&scheme.as_str()) || address.contains(".amazonaws.com");
-    let is_web = ["http", "https"].contains(&scheme.as_str());
-    let text = match problem {
-        StoreProblem::Forbidden if is_s3 => {
-            "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION; \
-             `eval \"$(aws configure export-credentials --format env)\"` sets those of a profile"
-        }
-        StoreProblem::Forbidden if scheme == "gs" => {
-            "set GOOGLE_APPLICATION_CREDENTIALS, or `gcloud auth application-default login`"
-        }
-        StoreProblem::Forbidden if is_web => "a signed address may have expired",
-        StoreProblem::Forbidden => {
-            "set AZURE_STORAGE_ACCOUNT_NAME, and AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN \
-             or AZURE_USE_AZURE_CLI=true"
-        }
+fn store_help(store: StoreKind, problem: StoreProblem) -> Option<&'static str> {
+    match problem {
+        StoreProblem::Forbidden => credentials_help(store),
         StoreProblem::NotFound => {
-            "give the address of a trace, or of the folder with the traces of all ranks"
+            Some("pass the address of a trace, or of a directory with the traces of all ranks")
         }
-        StoreProblem::TimedOut => "--timeout SECONDS waits longer",
-        StoreProblem::Changed => "read it again when it is no longer written to",
-        _ => return None,
-    };
-    Some(text.to_owned())
+        StoreProblem::TimedOut => Some("use --timeout SECONDS to wait longer"),
+        StoreProblem::Changed => Some("try again when nothing writes to it any more"),
+        _ => None,
+    }
 }
 
-fn analysis_help(error: &trace_advisor::analyses::Error) -> Option<String> {
-    use trace_advisor::analyses::Error;
-    Some(match error {
-        Error::UnknownView { .. } => "`advisor analyze` lists the analyses".to_owned(),
-        Error::Query(_) => {
-            "`advisor tables` lists tables and views, `advisor tables NAME` their columns"
-                .to_owned()
-        }
-        _ => return None,
-    })
+fn credentials_help(store: StoreKind) -> Option<&'static str> {
+    match store {
+        StoreKind::S3 => Some(
+            "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION; \
+             `eval \"$(aws configure export-credentials --format env)\"` sets those of a profile",
+        ),
+        StoreKind::Google => Some(
+            "set GOOGLE_APPLICATION_CREDENTIALS, or run `gcloud auth application-default login`",
+        ),
+        StoreKind::Azure => Some(
+            "set AZURE_STORAGE_ACCOUNT_NAME, and AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN \
+             or AZURE_USE_AZURE_CLI=true",
+        ),
+        StoreKind::Web => Some("the signature of the address may have expired"),
+        _ => None,
+    }
 }
 
-/// Messages of others come with line breaks; ours stay on the line they start on.
-fn one_line(text: &str) -> String {
+fn analysis_help(error: &analyses::Error) -> Option<&'static str> {
+    use analyses::Error;
+    match error {
+        Error::UnknownView { .. } => Some("`advisor analyze` lists the analyses"),
+        Error::Query(_) => Some(
+            "`advisor tables` lists tables and views, `advisor tables NAME` describes the columns",
+        ),
+        _ => None,
+    }
+}
+
+/// Messages of libraries may contain line breaks; an error is printed on one line.
+fn on_one_line(text: &str) -> String {
     text.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }

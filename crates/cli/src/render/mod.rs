@@ -1,4 +1,4 @@
-//! Results as text: reports, rows, and what keeps names from taking over the terminal.
+//! Results as text: reports, comparisons, rows, and the sanitizing of untrusted names.
 
 pub(crate) mod diff;
 pub(crate) mod report;

@@ -1,22 +1,21 @@
-//! Names come from strangers: control characters and direction overrides never reach a terminal.
+//! Names in traces are untrusted: control characters and direction overrides never reach a terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// `text` with everything that could move the cursor, change colours or reorder what is shown
-/// replaced by its code: `\u{1b}`.
+/// Replaces every character that could move the cursor, change colors or reorder text by its code: `\u{1b}`.
 pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
     replaced(text, |_| false)
 }
 
-/// As [`sanitize`], but line breaks and tabs stay.
+/// Like [`sanitize`], but keeps line breaks and tabs.
 pub(crate) fn sanitize_lines(text: &str) -> Cow<'_, str> {
     replaced(text, |c| matches!(c, '\n' | '\t'))
 }
 
-/// JSON text with dangerous characters escaped as JSON does, which changes none of its values.
+/// Replaces dangerous characters in JSON text by JSON escapes, which changes none of its values.
 pub(crate) fn sanitize_json(text: &str) -> String {
-    // Outside of strings, JSON has no characters that would be replaced but white space.
+    // Outside of strings, white space is the only JSON text that would be replaced.
     text.chars()
         .map(|c| match c {
             '\n' | '\r' | '\t' => c.to_string(),
@@ -43,7 +42,7 @@ fn replaced(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// C0 and C1 controls, and the characters that change the direction of what follows.
+/// C0 and C1 control characters, and characters that change the direction of the text after them.
 fn is_dangerous(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -54,7 +53,7 @@ mod tests {
     use super::{sanitize, sanitize_json, sanitize_lines};
 
     #[test]
-    fn escapes_are_shown_not_obeyed() {
+    fn sanitize_shows_escapes_as_text() {
         assert_eq!(sanitize("void gemm<float>(Größe)"), "void gemm<float>(Größe)");
         assert_eq!(sanitize("a\u{1b}[2Jb\u{9b}31mc"), "a\\u{1b}[2Jb\\u{9b}31mc");
         assert_eq!(sanitize("x\u{202e}y\nz"), "x\\u{202e}y\\u{a}z");
