@@ -1,8 +1,8 @@
 //! The `advisor` command: why is this training run slow?
 //!
-//! A thin layer over the [`trace_advisor`] library. `args` declares the command line, `commands` has one file per
-//! command, `render` turns results into text. Only this crate prints, and only to the [`Console`] it is given. [`demo`]
-//! generates traces to try it on.
+//! A thin layer over the [`trace_advisor`] library. `args` declares the command line, `commands` has one file
+//! per command, `render` turns results into text. Only this crate prints, and only to the [`Console`] it is
+//! given. [`demo`] generates traces to try it on.
 
 mod args;
 mod baseline;

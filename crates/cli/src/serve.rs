@@ -145,8 +145,9 @@ fn answer(
     response
 }
 
-/// Whether a request asks for the file, with a host name of this machine, and not from a page of another site. Other host
-/// names are refused because of DNS rebinding: any page could make its own name point to this machine.
+/// Whether a request asks for the file, with a host name of this machine, and not from a page of another site.
+/// Other host names are refused because of DNS rebinding: any page could make its own name point to this
+/// machine.
 fn is_allowed(request: &Request<Incoming>, served: &Served) -> bool {
     let header = |name| request.headers().get(name).map(HeaderValue::as_bytes);
     let mut hosts = request.headers().get_all(header::HOST).iter();

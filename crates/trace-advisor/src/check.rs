@@ -35,8 +35,8 @@ pub struct PendingCheck<'a> {
 
 /// What answers the questions of the rules.
 enum CheckInput<'a> {
-    Opened(Run),
-    Cached(Memory<'a>),
+    Opened(Box<Run>),
+    Cached(Box<Memory<'a>>),
 }
 
 /// Opens the run at `path` to check it. With a cache, a run of which enough is remembered is not read at all, or only
@@ -55,14 +55,18 @@ pub fn open_check<'a>(
     let Some(entry) = entry else {
         let run = Run::open_at(location, None, options, progress)?;
         let info = run.info().clone();
-        return Ok(PendingCheck { info, input: CheckInput::Opened(run), stages: Vec::new() });
+        return Ok(PendingCheck {
+            info,
+            input: CheckInput::Opened(Box::new(run)),
+            stages: Vec::new(),
+        });
     };
     let known = Known::load(&entry, options, &location);
     let stages = vec![Stage { name: "cache", elapsed: start.elapsed() }];
     let (run, has_news) = (None, false);
     let mut memory = Memory { location, entry, options, progress, known, run, has_news };
     let info = memory.facts()?.info.clone();
-    Ok(PendingCheck { info, input: CheckInput::Cached(memory), stages })
+    Ok(PendingCheck { info, input: CheckInput::Cached(Box::new(memory)), stages })
 }
 
 impl PendingCheck<'_> {
@@ -80,14 +84,10 @@ impl PendingCheck<'_> {
         let mut memory = match input {
             CheckInput::Opened(run) => {
                 let report = run.check(rules)?;
-                return Ok(Checked {
-                    report,
-                    stages: run.stages(),
-                    run: Some(run),
-                    not_kept: None,
-                });
+                let stages = run.stages();
+                return Ok(Checked { report, stages, run: Some(*run), not_kept: None });
             }
-            CheckInput::Cached(memory) => memory,
+            CheckInput::Cached(memory) => *memory,
         };
         let report = judge(rules, &mut memory, |stage| stages.push(stage))?;
         let not_kept = if memory.has_news { memory.keep().err() } else { None };

@@ -21,7 +21,7 @@ pub(crate) struct RunPathArg {
     pub(crate) path: PathBuf,
 }
 
-/// How files are read.
+/// Options for reading files.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct InputArgs {
     /// Read the Nth profile cycle of each rank [default: the last one]
@@ -38,7 +38,7 @@ pub(crate) struct InputArgs {
     pub(crate) timeout: Option<Duration>,
 }
 
-/// Where results are cached.
+/// Options of the cache.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct CacheArgs {
     /// Cache directory, at most 10 GiB [env: ADVISOR_CACHE_DIR] [default: in the user's cache directory]
@@ -51,7 +51,7 @@ pub(crate) struct CacheArgs {
     pub(crate) no_cache: bool,
 }
 
-/// How a run is read.
+/// Options for reading a run.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ReadArgs {
     #[command(flatten)]
@@ -125,7 +125,7 @@ pub(crate) struct RuleArgs {
     pub(crate) ignore: Option<Vec<String>>,
 }
 
-/// Where rows go, and in which format.
+/// Format and destination of rows.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RowOutputArgs {
     /// Output format

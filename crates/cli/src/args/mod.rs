@@ -38,8 +38,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Check a run and list what to fix, most useful first
     ///
-    /// Exit code: 0 without findings at or above --fail-on, 1 with such findings, 2 if the run cannot be checked. With
-    /// --baseline, only new and worse findings count.
+    /// Exit code: 0 without findings at or above --fail-on, 1 with such findings, 2 if the run cannot be
+    /// checked. With --baseline, only new and worse findings count.
     Check(CheckArgs),
     /// Query a run with SQL: run a single query, or start an interactive shell
     Sql(SqlArgs),
@@ -51,8 +51,8 @@ pub(crate) enum Command {
     /// counts for the innermost range that makes progress, and by what the GPU does. Kernels, runtime calls and
     /// operators are matched even if a version or vendor renamed them; such matches are marked.
     ///
-    /// The verdict compares the change of the median step with how much steps vary: regression, improvement, unchanged
-    /// or inconclusive.
+    /// The verdict compares the change of the median step with how much steps vary: regression, improvement,
+    /// unchanged or inconclusive.
     ///
     /// Exit code: 0, or 1 if the verdict is one that --fail-on names, or 2 if the runs cannot be compared.
     Diff(DiffArgs),

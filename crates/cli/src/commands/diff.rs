@@ -41,11 +41,11 @@ pub(crate) fn run(args: &DiffArgs, console: &mut Console) -> anyhow::Result<Exit
         Exit::Clean
     } else {
         let diff = trace_advisor::diff(&before, &after, &options)?;
-        let judged = trace_advisor::judge(&diff, &rules);
-        for warning in &judged.warnings {
+        let comparison = trace_advisor::judge(&diff, &rules);
+        for warning in &comparison.warnings {
             warn(&format!("{}: {}", warning.file, warning.message), console)?;
         }
-        print(&diff, &judged, (&before, &after), args, console)?;
+        print(&diff, &comparison, (&before, &after), args, console)?;
         exit_code(diff.verdict.outcome, args)
     };
     for run in [&before, &after] {
@@ -117,7 +117,7 @@ fn exit_code(outcome: Outcome, args: &DiffArgs) -> Exit {
 
 fn print(
     diff: &Compared,
-    judged: &Comparison,
+    comparison: &Comparison,
     (before, after): (&Run, &Run),
     args: &DiffArgs,
     console: &mut Console,
@@ -126,7 +126,7 @@ fn print(
         DiffFormat::Text => write_output(&args.output, Audience::Human, console, |out, _| {
             let paths = (before.info().path.as_str(), after.info().path.as_str());
             let only_levels = !args.levels.is_empty();
-            Ok(text::comparison(diff, judged, paths, only_levels, args.limit, out)?)
+            Ok(text::write_comparison(diff, comparison, paths, only_levels, args.limit, out)?)
         }),
         DiffFormat::Json => {
             let json = Json {
@@ -136,7 +136,7 @@ fn print(
                 after_path: &after.info().path,
                 verdict: &diff.verdict,
                 before_after: &diff.before_after,
-                judged,
+                comparison,
                 summary: &diff.summary,
                 categories: &diff.categories,
                 rows: &diff.rows[..args.limit.unwrap_or(usize::MAX).min(diff.rows.len())],
@@ -178,7 +178,7 @@ struct Json<'a> {
     verdict: &'a Verdict,
     before_after: &'a [Measure],
     #[serde(flatten)]
-    judged: &'a Comparison,
+    comparison: &'a Comparison,
     #[serde(flatten)]
     summary: &'a Summary,
     categories: &'a [Category],

@@ -1,5 +1,5 @@
-//! `advisor open`: opens a trace in the Perfetto UI. The page comes from the internet, the trace from a local server that
-//! serves nothing else, so the trace never leaves the machine.
+//! `advisor open`: opens a trace in the Perfetto UI. The page comes from the internet, the trace from a local
+//! server that serves nothing else, so the trace never leaves the machine.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -117,7 +117,7 @@ fn stored_trace(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Trace>
         warn("a trace is always opened as a whole: only --ranks is used to select it", console)?;
     }
     let (location, file, description) = match files.as_slice() {
-        // Which rank it is makes no difference.
+        // The number of the rank makes no difference.
         [only] if selection.ranks.is_none() => (location, only.clone(), String::new()),
         _ => {
             let run = open(&args.run.path, &args.read, console)?;
@@ -144,9 +144,9 @@ fn augmented_trace(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Tra
     print_warnings(run.warnings(), console)?;
     let (rank, file) = lowest_rank(&run)?;
     let report = run.check(&rules)?;
-    let folder = TempFolder::new()?;
+    let directory = TempDirectory::new()?;
     let wanted = Augmentation {
-        folder: &folder.0,
+        folder: &directory.0,
         counters: true,
         critical_path: true,
         report: Some(&report),
@@ -156,7 +156,7 @@ fn augmented_trace(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Tra
     let copy = run.augment_rank(rank, &wanted)?.context("the rank has no timeline")?;
     finish(&run, &args.read, console)?;
     let bytes = fs::metadata(&copy.path)?.len();
-    let open = folder.release(copy.path)?;
+    let open = directory.release(copy.path)?;
     Ok(Trace { file, description: describe(rank, &run), bytes, open })
 }
 
@@ -183,9 +183,9 @@ fn describe(rank: i32, run: &Run) -> String {
 }
 
 /// A temporary directory that is removed when dropped.
-struct TempFolder(PathBuf);
+struct TempDirectory(PathBuf);
 
-impl TempFolder {
+impl TempDirectory {
     fn new() -> anyhow::Result<Self> {
         let path = std::env::temp_dir().join(format!("advisor-{}", token()?));
         fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
@@ -210,7 +210,7 @@ impl TempFolder {
     }
 }
 
-impl Drop for TempFolder {
+impl Drop for TempDirectory {
     fn drop(&mut self) {
         // A failure cannot be reported here.
         let _ = fs::remove_dir_all(&self.0);

@@ -35,8 +35,8 @@ enum State {
     Comment,
 }
 
-/// Each byte with what it is part of. A doubled quote, which escapes it in SQL, ends one quoted text and begins the next,
-/// with the same result.
+/// Each byte with what it is part of. A doubled quote, which escapes it in SQL, ends one quoted text and begins
+/// the next, with the same result.
 fn walk(text: &str) -> impl Iterator<Item = (usize, State)> {
     let bytes = text.as_bytes();
     let mut states = Vec::with_capacity(bytes.len());

@@ -185,8 +185,8 @@ fn show_run(path: &Path, args: &TablesArgs, console: &mut Console) -> anyhow::Re
     Ok(())
 }
 
-/// Shows the number of events of each kind. Each of Composer's markers has a category of its own, so only the most frequent
-/// kinds are shown, and all kinds that were skipped.
+/// Shows the number of events of each kind. Each of Composer's markers has a category of its own, so only the
+/// most frequent kinds are shown, and all kinds that were skipped.
 fn event_kinds(run: &Run, all: bool, console: &mut Console) -> anyhow::Result<()> {
     const SHOWN: usize = 24;
     writeln!(console.out, "\nEvents by kind, all files")?;

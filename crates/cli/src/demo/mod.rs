@@ -1,8 +1,8 @@
 //! Generates realistic multi-rank Kineto traces whose bottleneck is known by construction.
 //!
-//! The simulation trains a small GPT on H100s under `DistributedDataParallel`, with one clock for the host, one clock per
-//! GPU stream, and collectives that end at the same time on all ranks (`sim`). The result looks like a trace that
-//! `torch.profiler` recorded with shapes and memory.
+//! The simulation trains a small GPT on H100s under `DistributedDataParallel`, with one clock for the host, one
+//! clock per GPU stream, and collectives that end at the same time on all ranks (`sim`). The result looks like a
+//! trace that `torch.profiler` recorded with shapes and memory.
 //!
 //! Shares of the step time by construction, on one rank in the steady state:
 //!
@@ -155,7 +155,8 @@ pub fn render_rank<W: Write>(options: &Options, rank: u32, out: W) -> io::Result
     Run::new(options)?.render(rank, out)
 }
 
-/// End times of all collectives, by step. A collective starts when the previous one is done and all ranks have arrived.
+/// End times of all collectives, by step. A collective starts when the previous one is done and all ranks have
+/// arrived.
 fn collective_ends(options: &Options, model: &Model) -> Vec<Vec<i64>> {
     let lengths = Sim::collectives(model);
     let mut sims: Vec<_> = (0..options.ranks)

@@ -1,4 +1,4 @@
-//! How often rules fire over many runs, and what each rule costs: the output of `advisor rules rates`.
+//! Base rates: how often rules fire over many runs and what each rule costs, for `advisor rules rates`.
 
 mod healthy;
 mod render;

@@ -85,7 +85,7 @@ pub(crate) struct NamedRun {
     pub(crate) path: PathBuf,
 }
 
-/// How runs are checked.
+/// Options of a survey.
 pub(crate) struct SurveyOptions<'a> {
     /// Number of runs checked at once, all of which are in memory.
     pub(crate) jobs: usize,

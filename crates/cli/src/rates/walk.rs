@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 /// Directories that trainers create inside the directory of a run, one per kind of file.
 const RUN_PARTS: [&str; 2] = ["composer_profiler", "torch_profiler"];
 
-/// The directories from `root` down that are a run, ordered by path. A run contains traces, or the directories into which a
-/// trainer sorts them; everything below a run is part of it.
+/// The directories from `root` down that are a run, ordered by path. A run contains traces, or the directories
+/// into which a trainer sorts them; everything below a run is part of it.
 pub fn runs_below(root: &Path) -> io::Result<Vec<PathBuf>> {
     let mut runs = Vec::new();
     let mut folders = vec![root.to_owned()];

@@ -40,10 +40,10 @@ const MIN_COLORED_RATIO: f64 = 0.05;
 /// Change, as a share of a step, below which a row is not shown.
 const MIN_SHOWN_RATIO: f64 = 0.001;
 
-/// Writes a comparison: the overview or, if `by_level`, only the rows of each level.
-pub(crate) fn comparison(
+/// Writes a comparison, either the overview or, if `by_level`, the rows of each level.
+pub(crate) fn write_comparison(
     diff: &Diff,
-    judged: &Comparison,
+    comparison: &Comparison,
     paths: (&str, &str),
     by_level: bool,
     limit: Option<usize>,
@@ -88,11 +88,11 @@ pub(crate) fn comparison(
         return section.by_level(diff, out);
     }
     before_after(&diff.before_after, out)?;
-    for finding in &judged.findings {
+    for finding in &comparison.findings {
         writeln!(out)?;
         report::write_finding(finding, false, out)?;
     }
-    for ignored in &judged.ignored {
+    for ignored in &comparison.ignored {
         let IgnoredFinding { code, name, reason, at, .. } = ignored;
         writeln!(out, "\nignored: {}", sanitize(&format!("{code} {name}: {reason} ({at})")))?;
     }

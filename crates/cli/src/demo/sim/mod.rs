@@ -1,8 +1,8 @@
 //! The simulation of one rank: a host clock, and a clock per stream of its device.
 //!
-//! The host runs the training loop and spends the time that each operator costs. A launch queues a kernel on a stream, which
-//! runs it once it is launched and the previous kernel is done. Where the host has to wait for the device, its clock moves
-//! forward. Nothing else makes the device idle, so the cause of each gap is known.
+//! The host runs the training loop and spends the time that each operator costs. A launch queues a kernel on a
+//! stream, which runs it once it is launched and the previous kernel is done. Where the host has to wait for the
+//! device, its clock moves forward. Nothing else makes the device idle, so the cause of each gap is known.
 
 mod step;
 
@@ -128,8 +128,8 @@ impl<'m> Sim<'m> {
 
     /// Collectives of one step, in order, with their nominal length.
     pub(super) fn collectives(model: &Model) -> Vec<i64> {
-        // The first and the last bucket are small. With many ranks, one of them is always slightly late, and the time of
-        // the last collective adds to that.
+        // The first and the last bucket are small. With many ranks, one of them is always slightly late, and the
+        // time of the last collective adds to that.
         let edge = model.all_reduce.dur_ns * 2 / 10;
         let mut all = vec![edge];
         all.extend((0..model.blocks).map(|_| model.all_reduce.dur_ns));
@@ -137,8 +137,8 @@ impl<'m> Sim<'m> {
         all
     }
 
-    /// Runs the first part of a step, until the last collective is launched. Returns when each collective could start on this
-    /// rank, regardless of earlier collectives.
+    /// Runs the first part of a step, until the last collective is launched. Returns when each collective could
+    /// start on this rank, regardless of earlier collectives.
     pub(super) fn forward_backward(&mut self, number: u32) -> Vec<i64> {
         // A healthy step takes the forward kernels' time / 0.35; shares below are per mille of it.
         let step_ns = self.model.forward_ns() * 1000 / 350;

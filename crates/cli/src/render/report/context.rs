@@ -1,9 +1,9 @@
-//! What the renderers of all formats need besides the reports.
+//! Rules and options that the renderers need besides the reports.
 
 use trace_advisor::advisor::{BaselineState, Finding, Severity};
 use trace_advisor::{Report, RuleSet};
 
-/// How reports are shown.
+/// Rules and options for rendering reports.
 pub(crate) struct ReportContext<'a> {
     /// The rules that were evaluated.
     pub(crate) rules: &'a RuleSet,

@@ -9,8 +9,8 @@ use super::context::ReportContext;
 use super::phrases;
 use crate::render::sanitize::sanitize;
 
-/// One annotation per finding that formats for people show, at its source line if that is known, and one with the headline
-/// of each run.
+/// One annotation per finding that formats for people show, at its source line if that is known, and one with
+/// the headline of each run.
 pub(super) fn annotations(reports: &[Report], context: &ReportContext<'_>) -> String {
     let mut text = String::new();
     for report in reports {

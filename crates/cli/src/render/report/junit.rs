@@ -1,5 +1,5 @@
-//! JUnit XML: a run is a test suite, a rule is a test case. A finding that fails the check is a failure, a rule whose verdict
-//! is unknown is skipped.
+//! JUnit XML: a run is a test suite, a rule is a test case. A finding that fails the check is a failure, a rule
+//! whose verdict is unknown is skipped.
 
 use std::fmt::Write as _;
 

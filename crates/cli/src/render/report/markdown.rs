@@ -174,8 +174,9 @@ fn code(text: &str) -> String {
     safe
 }
 
-/// Replaces characters that Markdown or HTML could interpret by their numbers. Characters that turn what follows into a link
-/// are also separated from it by a zero-width space. Most punctuation inside of words is harmless and kept.
+/// Replaces characters that Markdown or HTML could interpret by their numbers. Characters that turn what follows
+/// into a link are also separated from it by a zero-width space. Most punctuation inside of words is harmless
+/// and kept.
 fn escape(text: &str, safe: &mut String) {
     let mut chars = text.chars().peekable();
     let mut before = ' ';

@@ -22,7 +22,8 @@ use crate::args::ReportFormat;
 pub(crate) use context::ReportContext;
 pub(crate) use text::{write_body, write_finding, write_header};
 
-/// Writes the reports. Formats for programs contain no control characters, even if they are not written to a terminal.
+/// Writes the reports. Formats for programs contain no control characters, even if they are not written to a
+/// terminal.
 pub(crate) fn write(
     reports: &[Report],
     context: &ReportContext<'_>,

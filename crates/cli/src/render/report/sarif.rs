@@ -1,5 +1,5 @@
-//! SARIF 2.1.0 for code scanning: a run is a `run`, a finding is a `result`. Notes about the trace and rules with an unknown
-//! verdict are notifications of the tool.
+//! SARIF 2.1.0 for code scanning: a run is a `run`, a finding is a `result`. Notes about the trace and rules
+//! with an unknown verdict are notifications of the tool.
 
 use std::fmt::Write as _;
 
@@ -240,8 +240,8 @@ fn physical(source: &str) -> Value {
     location
 }
 
-/// A path as a URI: relative paths stay relative, absolute paths get the scheme `file`, addresses keep theirs. Characters that
-/// are not allowed in a URI are percent-encoded.
+/// A path as a URI: relative paths stay relative, absolute paths get the scheme `file`, addresses keep theirs.
+/// Characters that are not allowed in a URI are percent-encoded.
 fn uri(path: &str) -> String {
     let path = path.replace('\\', "/");
     let is_address = path.split_once("://").is_some_and(|(scheme, _)| {

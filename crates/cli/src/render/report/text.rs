@@ -169,7 +169,8 @@ pub(crate) fn write_finding(
     entry("docs", &format!("advisor explain {}", finding.code), out)
 }
 
-/// Writes the first line: the title, and the gain at the right margin or, if the title leaves no room, on a line of its own.
+/// Writes the first line: the title, and the gain at the right margin or, if the title leaves no room, on a line
+/// of its own.
 fn head(finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
     let style = style(finding.severity);
     let tag = format!("{}[{}]", phrases::severity_label(finding), sanitize(&phrases::tag(finding)));
@@ -217,8 +218,8 @@ fn listed(label: &str, text: &str, all: bool, out: &mut dyn Write) -> io::Result
     Ok(())
 }
 
-/// Sanitizes text and wraps it to lines of at most `width` columns. Code between backticks is kept on one line if it fits;
-/// words longer than a line are not broken.
+/// Sanitizes text and wraps it to lines of at most `width` columns. Code between backticks is kept on one line
+/// if it fits; words longer than a line are not broken.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let text = sanitize(text);
     let mut words: Vec<String> = Vec::new();
