@@ -93,7 +93,7 @@ fn several_runs_have_their_own_reports() {
     let output = place.run(&["check", "moved", "--baseline", "both.json"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
-        text(&output.stderr).contains("both.json holds no report of moved"),
+        text(&output.stderr).contains("both.json has no report of moved"),
         "{}",
         text(&output.stderr)
     );
@@ -108,7 +108,7 @@ fn other_files_are_refused() {
     newer["schema_version"] = 2.into();
     place.write("newer.json", newer.to_string());
     for (file, message) in [
-        ("text.txt", "text.txt is no baseline: it is not JSON"),
+        ("text.txt", "text.txt is not a baseline: it is not JSON"),
         ("diff.json", "it holds something else than reports"),
         ("newer.json", "it has version 2 of the format, and 1 can be read"),
         ("nowhere.json", "cannot read the baseline nowhere.json"),

@@ -186,7 +186,7 @@ fn what_cannot_be_checked_says_why() {
     std::fs::create_dir(place.path("other")).unwrap();
     place.write("other/notes.txt", "nothing of use").write("broken.json", "{\"traceEvents\": 7}");
     let mut all = String::new();
-    for path in ["nowhere", "empty", "other", "broken.json"] {
+    for path in ["nowhere", "hdfs://cluster/run", "empty", "other", "broken.json"] {
         all.push_str(&place.transcript(&["check", path]));
     }
     transcript!("no_trace", all);
@@ -282,7 +282,7 @@ fn rows_come_in_every_format() {
         assert!(std::fs::read(place.path("out")).unwrap().starts_with(magic));
         let refused = place.run(&args);
         assert_eq!(refused.status.code(), Some(2));
-        assert!(text(&refused.stderr).contains("--force overwrites it"));
+        assert!(text(&refused.stderr).contains("use --force to overwrite it"));
         let mut forced = args.to_vec();
         forced.push("--force");
         assert_eq!(place.run(&forced).status.code(), Some(0));

@@ -95,7 +95,7 @@ fn serves_the_trace_and_ends() {
     assert!(head.contains(&format!("content-length: {}\r\n", bytes.len())), "{head}");
     assert!(!head.contains("content-encoding"), "{head}");
     let said = serving.end();
-    assert!(said.contains("rank 0; --ranks N opens another one: 1"), "{said}");
+    assert!(said.contains("rank 0; use --ranks N to open another one: 1"), "{said}");
     assert!(said.contains("ssh -L 9001:127.0.0.1:"), "{said}");
     assert!(said.contains("fetches from port 9001 only"), "{said}");
 }

@@ -107,7 +107,7 @@ fn small_gains_are_hidden_and_counted() {
     let output = place.run(&["check", "run", "--select", "IN001,GU001", "--min-gain", "99"]);
     assert_eq!(output.status.code(), Some(0));
     assert!(
-        text(&output.stdout).contains("no findings, 2 below the least gain"),
+        text(&output.stdout).contains("no findings, 2 below minimum gain"),
         "{}",
         text(&output.stdout)
     );
@@ -143,7 +143,7 @@ fn the_starter_passes_its_own_tests_and_judges() {
     assert_eq!(text(&made.stdout).trim(), "project/advisor.toml");
     let again = place.run(&["init", "project"]);
     assert_eq!(again.status.code(), Some(2));
-    assert!(text(&again.stderr).contains("--force overwrites it"), "{}", text(&again.stderr));
+    assert!(text(&again.stderr).contains("use --force to overwrite it"), "{}", text(&again.stderr));
     assert_eq!(code(&place, &["init", "project", "--force"]), Some(0));
     let file = "project/advisor.toml";
     let tested = place.run(&["rules", "test", file]);

@@ -46,7 +46,8 @@ fn pages_are_what_explain_prints() {
     place.write("pages/ZZ001-gone.md", "");
     let again = place.run(&["rules", "docs", "--to", "pages"]);
     assert!(
-        String::from_utf8_lossy(&again.stderr).contains("ZZ001-gone.md: no rule has this page")
+        String::from_utf8_lossy(&again.stderr)
+            .contains("ZZ001-gone.md: there is no rule for this page")
     );
 }
 

@@ -1,4 +1,4 @@
-//! An earlier report from disk, to hold new ones against.
+//! Earlier reports from disk, to compare new ones with.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use trace_advisor::advisor::Baseline;
 use trace_advisor::{Report, RuleSet};
 
-use crate::failure::helped;
+use crate::diagnostics::with_help;
 
 /// A file of earlier reports.
 pub(crate) struct BaselineFile {
@@ -14,30 +14,30 @@ pub(crate) struct BaselineFile {
     baseline: Baseline,
 }
 
-/// Reads what `advisor check --format json` wrote.
+/// Reads a file that `advisor check --format json` wrote.
 pub(crate) fn read(path: &Path) -> anyhow::Result<BaselineFile> {
     let shown = path.display().to_string();
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the baseline {shown}"))?;
-    let baseline = Baseline::parse(&text).map_err(|why| {
-        let help = "`advisor check run/ --format json -o baseline.json` writes one";
-        helped(format!("{shown} is no baseline: {why}"), help)
+    let baseline = Baseline::parse(&text).map_err(|reason| {
+        let help = "`advisor check run/ --format json -o baseline.json` writes a baseline";
+        with_help(format!("{shown} is not a baseline: {reason}"), help)
     })?;
     Ok(BaselineFile { path: shown, baseline })
 }
 
 impl BaselineFile {
-    /// Holds report `index` of `count` against its own of the file.
-    pub(crate) fn hold_against(
+    /// Compares report `index` of `count` with the report of the same run in the file.
+    pub(crate) fn apply(
         &self,
         report: &mut Report,
         (index, count): (usize, usize),
         rules: &RuleSet,
     ) -> anyhow::Result<()> {
         let Some(old) = self.baseline.of(&report.run.path, index, count) else {
-            return Err(helped(
-                format!("{} holds no report of {}", self.path, report.run.path),
-                "runs are found by path; or give as many runs as the baseline has, in its order",
+            return Err(with_help(
+                format!("{} has no report of {}", self.path, report.run.path),
+                "runs are found by path; or pass as many runs as the baseline has, in the same order",
             ));
         };
         report.hold_against(old, &self.path, rules);

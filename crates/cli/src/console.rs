@@ -1,20 +1,19 @@
-//! Where the program speaks to: the result on one side, everything else on the other.
+//! The streams that the program writes to: results on one side, everything else on the other.
 
 use std::fmt;
 use std::io::Write;
 
-/// Output and error streams. Colours are written as escapes; the streams drop them where they are
-/// not wanted.
+/// Output and error streams. Colors are written as escapes, which the streams drop where they are not wanted.
 pub struct Console {
-    /// The result as text.
+    /// Results as text.
     pub out: Box<dyn Write + Send>,
-    /// The same place for results that programs read: not a byte is changed on the way.
+    /// The same destination for results that programs read: no byte is changed on the way.
     pub raw: Box<dyn Write + Send>,
     /// Warnings, errors, timings.
     pub err: Box<dyn Write + Send>,
-    /// Whether a person looks at the result directly.
+    /// Whether `out` is a terminal.
     pub out_is_terminal: bool,
-    /// Whether a person looks at the errors directly.
+    /// Whether `err` is a terminal.
     pub err_is_terminal: bool,
 }
 

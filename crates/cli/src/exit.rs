@@ -1,15 +1,15 @@
-//! The three ways to end. The README says in one table, under "In CI", which command ends how.
+//! Exit codes. The README lists under "In CI" which command exits with which code.
 
 use std::process::ExitCode;
 
 /// Exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
-    /// 0: nothing to complain about.
+    /// 0: success, and nothing that fails a check.
     Clean,
     /// 1: findings at or above `--fail-on`, a verdict that `--fail-on` names, or failing rule tests.
     Findings,
-    /// 2: the question could not be answered.
+    /// 2: an error.
     Failed,
 }
 

@@ -1,17 +1,18 @@
 //! The `advisor` command: why is this training run slow?
 //!
-//! A thin face over the [`trace_advisor`] library. `args` says what can be asked, `commands` has one
-//! file a verb, `render` turns results into text. Only this crate prints, and only to the
-//! [`Console`] it is given. [`demo`] makes traces to try it on.
+//! A thin layer over the [`trace_advisor`] library. `args` declares the command line, `commands` has one file
+//! per command, `render` turns results into text. Only this crate prints, and only to the [`Console`] it is
+//! given. [`demo`] generates traces to try it on.
 
 mod args;
 mod baseline;
 mod commands;
 mod console;
 pub mod demo;
+mod diagnostics;
 mod exit;
-mod failure;
 mod memory;
+mod messages;
 mod output;
 mod progress;
 pub mod rates;
@@ -29,14 +30,14 @@ use std::io;
 
 use clap::Parser as _;
 
-/// Runs the program with these arguments, the first being its name.
+/// Runs the program with these arguments, of which the first is its name.
 pub fn run(args: impl IntoIterator<Item = OsString>, console: &mut Console) -> Exit {
     let args = match args::Args::try_parse_from(args) {
         Ok(args) => args,
         Err(message) => {
             let failed = message.use_stderr();
             let to = if failed { &mut console.err } else { &mut console.out };
-            // A reader that went away has nothing left to be told.
+            // The message is lost if the reader is gone.
             let _ = write!(to, "{}", message.render().ansi());
             let _ = to.flush();
             return if failed { Exit::Failed } else { Exit::Clean };
@@ -48,15 +49,15 @@ pub fn run(args: impl IntoIterator<Item = OsString>, console: &mut Console) -> E
         Ok(exit) => exit,
         Err(error) if is_broken_pipe(&error) => Exit::Clean,
         Err(error) => {
-            // What was printed so far belongs before the message.
+            // Output comes before the message.
             let _ = console.out.flush();
-            let _ = failure::print(&error, console);
+            let _ = diagnostics::print_error(&error, console);
             Exit::Failed
         }
     }
 }
 
-/// Whether the reader of our output went away: `advisor tables | head`.
+/// Whether the reader of the output closed it: `advisor tables | head`.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)

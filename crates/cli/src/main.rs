@@ -1,4 +1,4 @@
-//! The `advisor` program: arguments in, exit code out.
+//! The `advisor` program: passes the arguments on and returns the exit code.
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! A progress line on stderr: only on a terminal, and only for work that lasts.
+//! A progress line on stderr: only on a terminal, and only for work that takes more than a second.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,30 +6,25 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use trace_advisor::ingest::Progress;
-use trace_advisor::trace_model::RunInfo;
 
-use crate::render::clean::clean;
+use crate::render::sanitize::sanitize;
 
-/// How long work may take before it is worth showing.
-const QUIET: Duration = Duration::from_secs(1);
+/// Time that passes before progress is shown.
+const DELAY: Duration = Duration::from_secs(1);
 
-/// Shows how reading goes on.
-pub(crate) struct Bar<'a> {
+/// Shows the progress of reading a run.
+pub(crate) struct ReadProgress {
     line: ProgressBar,
     started: Instant,
     shown: OnceLock<()>,
-    wanted: bool,
-    /// Bytes of all files as they are stored.
+    is_enabled: bool,
+    /// Size of all files as stored.
     file_bytes: AtomicU64,
-    /// What is done as soon as it is known what the run is.
-    on_opened: Option<OnOpened<'a>>,
 }
 
-type OnOpened<'a> = Box<dyn Fn(&RunInfo) + Sync + 'a>;
-
-impl<'a> Bar<'a> {
-    /// A bar that shows nothing unless `wanted`.
-    pub(crate) fn new(wanted: bool) -> Self {
+impl ReadProgress {
+    /// A progress line that stays hidden unless `is_enabled`.
+    pub(crate) fn new(is_enabled: bool) -> Self {
         let style = ProgressStyle::with_template(
             "{spinner} reading {msg}: {bytes} of JSON, {bytes_per_sec}{prefix}",
         )
@@ -37,24 +32,22 @@ impl<'a> Bar<'a> {
         let line =
             ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_style(style);
         let file_bytes = AtomicU64::new(0);
-        let (started, shown) = (Instant::now(), OnceLock::new());
-        Self { line, started, shown, wanted, file_bytes, on_opened: None }
+        Self { line, started: Instant::now(), shown: OnceLock::new(), is_enabled, file_bytes }
     }
 
-    /// Calls `then` as soon as it is known what the run is; nothing is shown any more.
-    pub(crate) fn until_opened(mut self, then: impl Fn(&RunInfo) + Sync + 'a) -> Self {
-        self.on_opened = Some(Box::new(then));
-        self
-    }
-}
-
-impl Drop for Bar<'_> {
-    fn drop(&mut self) {
+    /// Removes the line for good, so that other output can follow.
+    pub(crate) fn clear(&self) {
         self.line.finish_and_clear();
     }
 }
 
-impl Progress for Bar<'_> {
+impl Drop for ReadProgress {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl Progress for ReadProgress {
     fn begin(&self, files: usize, file_bytes: u64) {
         self.file_bytes.store(file_bytes, Ordering::Relaxed);
         let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
@@ -63,27 +56,20 @@ impl Progress for Bar<'_> {
 
     fn advance(&self, json_bytes: u64) {
         self.line.inc(json_bytes);
-        if self.wanted && self.started.elapsed() >= QUIET {
+        if self.is_enabled && self.started.elapsed() >= DELAY {
             self.shown.get_or_init(|| self.line.set_draw_target(ProgressDrawTarget::stderr()));
         }
     }
 
     fn file_done(&self, file: &str) {
-        self.line.set_message(clean(file).into_owned());
+        self.line.set_message(sanitize(file).into_owned());
     }
 
     fn received(&self, bytes: u64) {
         let of = self.file_bytes.load(Ordering::Relaxed);
-        // Beginnings are looked at before the whole, so there may be a little more.
-        let text = format!("; {} of {} received", HumanBytes(bytes.min(of)), HumanBytes(of));
+        // The start of each file is read before the whole file, so slightly more may arrive.
+        let text = format!("; {} of {} downloaded", HumanBytes(bytes.min(of)), HumanBytes(of));
         self.line.set_prefix(text);
         self.advance(0);
-    }
-
-    fn opened(&self, run: &RunInfo) {
-        if let Some(then) = &self.on_opened {
-            self.line.finish_and_clear();
-            then(run);
-        }
     }
 }

@@ -1,115 +1,79 @@
-//! Opening a run as the command line asks for it.
+//! Opening a run with the options of the command line.
 
-use std::cmp::Reverse;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use anyhow::Context as _;
 use trace_advisor::advisor::{Problem, RuleSource};
 use trace_advisor::analyses::{DeviceTableError, catalog, check_devices};
 use trace_advisor::ingest::{Cache, Options};
-use trace_advisor::query::{Params, Selection};
-use trace_advisor::trace_model::{RunInfo, Warning};
-use trace_advisor::{Checked, OpenOptions, RuleSet, Run, Stage};
+use trace_advisor::query::{Params, Range, Selection};
+use trace_advisor::{OpenOptions, Run};
 
-use crate::Console;
-use crate::args::{CacheChoice, Files, Part, Reading};
-use crate::failure::{RuleProblems, helped};
+use crate::args::{CacheArgs, InputArgs, ReadArgs, SelectionArgs};
+use crate::console::Console;
+use crate::diagnostics::{FileProblems, with_help};
 use crate::memory;
-use crate::progress::Bar;
-use crate::render::clean::clean;
+use crate::messages::{print_timings, warn};
+use crate::progress::ReadProgress;
+use crate::render::sanitize::sanitize;
+
+/// The environment variable that names the cache directory.
+const CACHE_DIR_VARIABLE: &str = "ADVISOR_CACHE_DIR";
 
 /// Opens the run at `path`.
-pub(crate) fn open(path: &Path, reading: &Reading, console: &mut Console) -> anyhow::Result<Run> {
-    open_for(None, path, reading, console)
+pub(crate) fn open(path: &Path, args: &ReadArgs, console: &mut Console) -> anyhow::Result<Run> {
+    open_for_query(None, path, args, console)
 }
 
-/// The same, for nothing but these queries or this view, if they are known.
-pub(crate) fn open_for(
-    question: Option<String>,
+/// Opens the run at `path` to answer only these queries or this view, if given: other tables need not be read.
+pub(crate) fn open_for_query(
+    query: Option<String>,
     path: &Path,
-    reading: &Reading,
+    args: &ReadArgs,
     console: &mut Console,
 ) -> anyhow::Result<Run> {
-    let options = OpenOptions { question, ..open_options(limit(reading), reading)? };
-    let run = Run::open_with(path, &options, &Bar::new(console.err_is_terminal))?;
-    tell_if_exported(&run, reading, console)?;
+    let options = OpenOptions { question: query, ..open_options(args)? };
+    let run = Run::open_with(path, &options, &ReadProgress::new(console.err_is_terminal))?;
+    note_if_exported(&run, args, console)?;
     Ok(run)
 }
 
-/// Writes what is known as soon as a run is opened.
-pub(crate) type Begin<'a> = dyn Fn(&RunInfo, &mut dyn Write) -> io::Result<()> + Sync + 'a;
-
-/// Judges the run at `path`; `begin` writes to standard output before.
-pub(crate) fn check(
+/// Opens the run at `path` with all tables in memory, whatever their size.
+pub(crate) fn open_in_memory(
     path: &Path,
-    reading: &Reading,
-    rules: &RuleSet,
-    begin: Option<&Begin<'_>>,
-    console: &mut Console,
-) -> anyhow::Result<Checked> {
-    let options = open_options(limit(reading), reading)?;
-    let out = Mutex::new((&mut console.out, Ok(())));
-    let mut bar = Bar::new(console.err_is_terminal);
-    if let Some(begin) = begin {
-        bar = bar.until_opened(|run| {
-            let (out, begun) = &mut *out.lock().unwrap_or_else(PoisonError::into_inner);
-            *begun = begin(run, out).and_then(|()| out.flush());
-        });
-    }
-    let checked = trace_advisor::check(path, &options, rules, &bar)?;
-    drop(bar);
-    out.into_inner().unwrap_or_else(PoisonError::into_inner).1?;
-    if let Some(run) = &checked.run {
-        tell_if_exported(run, reading, console)?;
-    }
-    if let Some(error) = &checked.not_kept {
-        not_kept(error, reading, console)?;
-    }
-    Ok(checked)
+    args: &ReadArgs,
+    console: &Console,
+) -> anyhow::Result<Run> {
+    let options = OpenOptions { memory_bytes: None, ..open_options(args)? };
+    Ok(Run::open_with(path, &options, &ReadProgress::new(console.err_is_terminal))?)
 }
 
-fn limit(reading: &Reading) -> Option<u64> {
-    reading.memory_limit.or_else(memory::half)
-}
-
-fn tell_if_exported(run: &Run, reading: &Reading, console: &mut Console) -> io::Result<()> {
-    if run.was_exported() {
-        let limit = limit(reading).unwrap_or_default();
-        writeln!(
-            console.err,
-            "{} may take more memory than the limit ({:.1} GiB): it was converted to Parquet in {}, which `advisor \
-             export` keeps",
-            clean(&run.location().to_string()),
-            limit as f64 / f64::from(1 << 30),
-            std::env::temp_dir().display(),
-        )?;
-    }
-    Ok(())
-}
-
-/// Opens the run at `path` with all its tables in memory.
-pub(crate) fn open_whole(path: &Path, reading: &Reading, console: &Console) -> anyhow::Result<Run> {
-    let options = open_options(None, reading)?;
-    Ok(Run::open_with(path, &options, &Bar::new(console.err_is_terminal))?)
-}
-
-fn open_options(memory_bytes: Option<u64>, reading: &Reading) -> anyhow::Result<OpenOptions> {
+/// The options to open a run with.
+pub(crate) fn open_options(args: &ReadArgs) -> anyhow::Result<OpenOptions> {
     Ok(OpenOptions {
-        ingest: ingest_options(&reading.files),
-        params: params(reading)?,
-        selection: selection(&reading.part),
+        ingest: ingest_options(&args.input),
+        params: params(args)?,
+        selection: selection(&args.selection),
         question: None,
-        memory_bytes,
-        cache: cache(&reading.cache),
+        memory_bytes: memory_limit_bytes(args),
+        cache: cache(&args.cache),
     })
 }
 
-/// Where things are kept for the next time; nowhere if nobody says where, and the system neither.
-fn cache(choice: &CacheChoice) -> Option<Cache> {
-    let folder = match (choice.no_cache, &choice.cache_dir, std::env::var_os(CACHE_DIR)) {
+/// The options to read files with.
+pub(crate) fn ingest_options(args: &InputArgs) -> Options {
+    let InputArgs { cycle, trial, max_json_bytes, timeout } = *args;
+    Options { cycle, trial, timeout, max_json_bytes: max_json_bytes.unwrap_or_default() }
+}
+
+fn memory_limit_bytes(args: &ReadArgs) -> Option<u64> {
+    args.memory_limit.or_else(memory::half_of_available_bytes)
+}
+
+/// The cache; `None` if it is disabled, or neither the user nor the system names a directory.
+fn cache(args: &CacheArgs) -> Option<Cache> {
+    let folder = match (args.no_cache, &args.cache_dir, std::env::var_os(CACHE_DIR_VARIABLE)) {
         (true, ..) => return None,
         (_, Some(folder), _) => folder.clone(),
         (_, _, Some(folder)) if folder.is_empty() => return None,
@@ -119,67 +83,31 @@ fn cache(choice: &CacheChoice) -> Option<Cache> {
     Some(Cache { folder, max_bytes: Cache::MAX_BYTES })
 }
 
-/// The environment variable that names the folder of the cache.
-const CACHE_DIR: &str = "ADVISOR_CACHE_DIR";
-
-/// How files are read.
-pub(crate) fn ingest_options(files: &Files) -> Options {
-    let Files { cycle, trial, max_json_bytes, timeout } = *files;
-    Options { cycle, trial, timeout, max_json_bytes: max_json_bytes.unwrap_or_default() }
-}
-
-/// The options of a reading as they are given, for commands that are to read the same.
-pub(crate) fn options(reading: &Reading) -> Vec<String> {
-    let Reading { files, memory_limit, part, set, include_last_step, .. } = reading;
-    let Files { cycle, trial, max_json_bytes, timeout } = files;
-    let between = Selection { between: part.between, ..Selection::default() }.to_string();
-    let values = [
-        ("--cycle", cycle.map(|v| v.to_string())),
-        ("--trial", trial.map(|v| v.to_string())),
-        ("--max-json-bytes", max_json_bytes.map(|v| v.to_string())),
-        ("--timeout", timeout.map(|v| v.as_secs_f64().to_string())),
-        ("--memory-limit", memory_limit.map(|v| v.to_string())),
-        ("--ranks", part.ranks.as_ref().map(ToString::to_string)),
-        ("--steps", part.steps.map(|v| v.to_string())),
-        ("--between", between.strip_prefix("between ").map(str::to_owned)),
-        ("--streams", part.streams.as_ref().map(ToString::to_string)),
-        ("--name", part.name.as_ref().map(ToString::to_string)),
-    ];
-    let set = set.iter().map(|setting| ("--set", Some(setting.clone())));
-    let values = values.into_iter().chain(set);
-    let mut options: Vec<String> =
-        values.filter_map(|(name, value)| Some([name.to_owned(), value?])).flatten().collect();
-    if *include_last_step {
-        options.push("--include-last-step".to_owned());
-    }
-    options
-}
-
-fn selection(part: &Part) -> Selection {
+fn selection(args: &SelectionArgs) -> Selection {
     Selection {
-        ranks: part.ranks.clone(),
-        steps: part.steps,
-        between: part.between,
-        streams: part.streams.clone(),
-        name: part.name.clone(),
+        ranks: args.ranks.clone(),
+        steps: args.steps,
+        between: args.between,
+        streams: args.streams.clone(),
+        name: args.name.clone(),
     }
 }
 
-/// Parameters from `--set` and the flags that stand for one.
-fn params(reading: &Reading) -> anyhow::Result<Params> {
+/// Parameters from `--set`, and from the options that stand for one.
+fn params(args: &ReadArgs) -> anyhow::Result<Params> {
     let mut params = Params::default();
-    if reading.include_last_step {
+    if args.include_last_step {
         params.set("include_last_step", true);
     }
-    if let Some(file) = &reading.devices {
+    if let Some(file) = &args.devices {
         params.set("device_table", device_table(file)?);
     }
-    for setting in &reading.set {
+    for setting in &args.set {
         let Some((name, value)) = setting.split_once('=') else {
             let known = catalog().param_names().join(", ");
-            return Err(helped(
+            return Err(with_help(
                 format!("--set {setting}: expected NAME=VALUE"),
-                format!("there are: {known}"),
+                format!("the parameters are: {known}"),
             ));
         };
         let name = name.trim();
@@ -189,10 +117,10 @@ fn params(reading: &Reading) -> anyhow::Result<Params> {
     Ok(params)
 }
 
-/// The text of a table of devices; its mistakes are shown like those of rule files.
+/// The text of a device table; its mistakes are shown like those of rule files.
 fn device_table(file: &Path) -> anyhow::Result<String> {
     let text = std::fs::read_to_string(file)
-        .with_context(|| format!("cannot read the table of devices {}", file.display()))?;
+        .with_context(|| format!("cannot read the device table {}", file.display()))?;
     let Err(mistakes) = check_devices(&text) else { return Ok(text) };
     let source = RuleSource { name: file.display().to_string(), text };
     let name = source.name.clone();
@@ -205,95 +133,83 @@ fn device_table(file: &Path) -> anyhow::Result<String> {
         help: mistake.help,
     };
     let problems = mistakes.into_iter().map(problem).collect();
-    Err(RuleProblems { kind: "the table of devices", sources: vec![source], problems }.into())
+    Err(FileProblems { kind: "the device table", sources: vec![source], problems }.into())
 }
 
-/// What could not be read, on stderr.
-pub(crate) fn print_warnings(run: &Run, console: &mut Console) -> io::Result<()> {
-    warn_of(run.warnings(), console)
-}
-
-/// Warnings, on stderr.
-pub(crate) fn warn_of(warnings: &[Warning], console: &mut Console) -> io::Result<()> {
-    for warning in warnings {
-        warn_about(&warning.file, &warning.message, warning.count, console)?;
+/// The options that reproduce a reading, for commands that are printed for the user to run.
+pub(crate) fn command_line_options(args: &ReadArgs) -> Vec<String> {
+    let ReadArgs { input, memory_limit, selection, set, include_last_step, .. } = args;
+    let values = [
+        ("--cycle", input.cycle.map(|v| v.to_string())),
+        ("--trial", input.trial.map(|v| v.to_string())),
+        ("--max-json-bytes", input.max_json_bytes.map(|v| v.to_string())),
+        ("--timeout", input.timeout.map(|v| v.as_secs_f64().to_string())),
+        ("--memory-limit", memory_limit.map(|v| v.to_string())),
+        ("--ranks", selection.ranks.as_ref().map(ToString::to_string)),
+        ("--steps", selection.steps.map(|v| v.to_string())),
+        ("--between", selection.between.map(Range::time_text)),
+        ("--streams", selection.streams.as_ref().map(ToString::to_string)),
+        ("--name", selection.name.as_ref().map(ToString::to_string)),
+    ];
+    let set = set.iter().map(|setting| ("--set", Some(setting.clone())));
+    let values = values.into_iter().chain(set);
+    let mut options: Vec<String> =
+        values.filter_map(|(name, value)| Some([name.to_owned(), value?])).flatten().collect();
+    if *include_last_step {
+        options.push("--include-last-step".to_owned());
     }
-    Ok(())
+    options
 }
 
-/// What is wrong with a file, or with the run where it has no name, and how often.
-pub(crate) fn warn_about(
-    file: &str,
-    message: &str,
-    count: u64,
+/// Notes on stderr that a run larger than the memory limit was converted to a temporary export.
+pub(crate) fn note_if_exported(
+    run: &Run,
+    args: &ReadArgs,
     console: &mut Console,
 ) -> io::Result<()> {
-    let place = if file.is_empty() { String::new() } else { format!("{file}: ") };
-    let times = if count > 1 { format!(" ({count} times)") } else { String::new() };
-    warn(&format!("{place}{message}{times}"), console)
+    if !run.was_exported() {
+        return Ok(());
+    }
+    let limit = memory_limit_bytes(args).unwrap_or_default();
+    writeln!(
+        console.err,
+        "{} may need more memory than the limit ({:.1} GiB), so it was converted to Parquet in {}; use `advisor \
+         export` to keep the result",
+        sanitize(&run.location().to_string()),
+        limit as f64 / f64::from(1 << 30),
+        std::env::temp_dir().display(),
+    )
 }
 
-/// One warning on stderr.
-pub(crate) fn warn(text: &str, console: &mut Console) -> io::Result<()> {
-    const WARNING: anstyle::Style = anstyle::AnsiColor::Yellow.on_default().bold();
-    writeln!(console.err, "{WARNING}warning{WARNING:#}: {}", clean(text))
+/// Does what is left once the result is printed: prints timings with `--timings`, and caches the tables.
+pub(crate) fn finish(run: &Run, args: &ReadArgs, console: &mut Console) -> anyhow::Result<()> {
+    if args.timings {
+        print_timings(&run.stages(), Some(run), console)?;
+    }
+    store_in_cache(run, args, console)
 }
 
-/// Once the result is out: where the time went, if that was asked for, and the tables for the next time.
-pub(crate) fn finish(run: &Run, reading: &Reading, console: &mut Console) -> anyhow::Result<()> {
-    print_timings(&run.stages(), Some(run), reading, console)?;
-    keep(run, reading, console)
-}
-
-/// Keeps the tables of a run for the next time, once the result is out.
-pub(crate) fn keep(run: &Run, reading: &Reading, console: &mut Console) -> anyhow::Result<()> {
+/// Caches the tables of a run after printing the result. A failure is only a warning.
+pub(crate) fn store_in_cache(
+    run: &Run,
+    args: &ReadArgs,
+    console: &mut Console,
+) -> anyhow::Result<()> {
     console.out.flush()?;
     console.raw.flush()?;
     match run.keep() {
         Ok(()) => Ok(()),
-        Err(error) => not_kept(&error, reading, console),
+        Err(error) => warn_not_cached(&error, args, console),
     }
 }
 
-fn not_kept(
+/// Warns that the cache could not be written.
+pub(crate) fn warn_not_cached(
     error: &dyn std::fmt::Display,
-    reading: &Reading,
+    args: &ReadArgs,
     console: &mut Console,
 ) -> anyhow::Result<()> {
-    let folder = cache(&reading.cache).map(|cache| cache.folder).unwrap_or_default();
+    let folder = cache(&args.cache).map(|cache| cache.folder).unwrap_or_default();
     let folder = folder.display();
-    Ok(warn(&format!("nothing could be kept for the next time in {folder}: {error}"), console)?)
+    Ok(warn(&format!("cannot write to the cache directory {folder}: {error}"), console)?)
 }
-
-/// Where a run's time went, on stderr, if that was asked for.
-pub(crate) fn print_timings(
-    stages: &[Stage],
-    run: Option<&Run>,
-    reading: &Reading,
-    console: &mut Console,
-) -> io::Result<()> {
-    if !reading.timings {
-        return Ok(());
-    }
-    for stage in stages {
-        print_timing(stage.name, stage.elapsed, console)?;
-    }
-    let mut views = run.map(Run::view_times).unwrap_or_default();
-    views.sort_by_key(|&(name, worked)| (Reverse(worked), name));
-    if views.len() > 1 {
-        let all = views.iter().map(|&(_, worked)| worked).sum();
-        print_timing(&format!("work for {} views", views.len()), all, console)?;
-        for (name, worked) in views.into_iter().take(SLOWEST) {
-            print_timing(&format!("  {name}"), worked, console)?;
-        }
-    }
-    Ok(())
-}
-
-/// What one thing took.
-pub(crate) fn print_timing(name: &str, elapsed: Duration, console: &mut Console) -> io::Result<()> {
-    writeln!(console.err, "{name:<24} {:>9.1} ms", elapsed.as_secs_f64() * 1e3)
-}
-
-/// Views that are named among the timings.
-const SLOWEST: usize = 10;

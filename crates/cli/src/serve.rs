@@ -1,4 +1,4 @@
-//! Serves one file to one web page: on loopback, under a path that nobody can guess.
+//! Serves one file to one web page: on the loopback interface, under a path that cannot be guessed.
 
 use std::convert::Infallible;
 use std::io::{self, Read};
@@ -22,27 +22,28 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 
-/// Bytes handed on at a time, and how many such pieces wait.
-const PIECE: usize = 256 << 10;
-const PIECES: usize = 4;
-/// How long a client may take to say what it wants.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes sent at a time.
+const CHUNK_BYTES: usize = 256 << 10;
+/// Chunks read ahead of the client.
+const CHUNKS_AHEAD: usize = 4;
+/// Time that a client may take to send the headers of a request.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Bytes from first to last; asked for anew for every request.
+/// Returns a reader of the whole file; called once per request.
 type Open = dyn Fn() -> anyhow::Result<Box<dyn Read + Send>> + Send + Sync;
 
-/// What is served, and to whom.
+/// The file to serve, and the site that may read it.
 pub(crate) struct Served {
     /// Path, `/token/name`.
     pub(crate) path: String,
     /// The only site whose pages may read it.
     pub(crate) origin: String,
-    /// Length.
+    /// Length of the file.
     pub(crate) bytes: u64,
     pub(crate) open: Box<Open>,
 }
 
-/// A server that listens, and does not answer yet.
+/// A server that listens but does not answer yet.
 #[derive(Debug)]
 pub(crate) struct Server {
     runtime: Runtime,
@@ -50,7 +51,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Listens on a port of this machine that no other machine can reach.
+    /// Listens on a port of the loopback interface, which other machines cannot reach.
     pub(crate) fn bind(port: u16) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -58,12 +59,12 @@ impl Server {
         Ok(Self { runtime, listener })
     }
 
-    /// The port, where any was asked for.
+    /// The port, also if the system chose it (port 0).
     pub(crate) fn port(&self) -> io::Result<u16> {
         Ok(self.listener.local_addr()?.port())
     }
 
-    /// Answers until all of the file has been fetched once; with `keep` forever.
+    /// Answers requests until the file has been downloaded once; with `keep`, forever.
     pub(crate) fn run(self, served: Served, keep: bool) {
         let Self { runtime, listener } = self;
         let served = Arc::new(served);
@@ -71,7 +72,7 @@ impl Server {
             let (done, mut fetched) = mpsc::channel(1);
             tokio::spawn(async move {
                 loop {
-                    // A client that is gone before it is served is none of our business.
+                    // Errors here concern clients that are gone already.
                     if let Ok((stream, _)) = listener.accept().await {
                         tokio::spawn(serve(stream, served.clone(), keep, done.clone()));
                     } else {
@@ -84,7 +85,7 @@ impl Server {
     }
 }
 
-/// One connection. Tells `done` when all of the file has gone over it, and it is closed.
+/// Serves one connection. Signals `done` once the whole file has been sent and the connection is closed.
 async fn serve(stream: TcpStream, served: Arc<Served>, keep: bool, done: mpsc::Sender<()>) {
     let (sent, mut all_sent) = mpsc::channel(1);
     let service = service_fn(|request: Request<Incoming>| {
@@ -93,11 +94,11 @@ async fn serve(stream: TcpStream, served: Arc<Served>, keep: bool, done: mpsc::S
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
+        .header_read_timeout(HEADER_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service);
     let result = connection.await;
     if result.is_ok() && !keep && all_sent.try_recv().is_ok() {
-        // Somebody may have been faster.
+        // Another connection may have signaled already.
         let _ = done.try_send(());
     }
 }
@@ -125,7 +126,7 @@ fn answer(
     if request.method() == Method::OPTIONS {
         let methods = HeaderValue::from_static("GET, HEAD");
         headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
-        // Browsers ask before a page of the internet may read from this machine.
+        // Browsers require this before a page from the internet may read from this machine.
         let yes = HeaderValue::from_static("true");
         headers.insert("access-control-allow-private-network", yes);
         *response.status_mut() = StatusCode::NO_CONTENT;
@@ -144,8 +145,9 @@ fn answer(
     response
 }
 
-/// Whether a request is for the file, under a name of this machine, and not from a page of another
-/// site: a name that leads here only today would let any page in.
+/// Whether a request asks for the file, with a host name of this machine, and not from a page of another site.
+/// Other host names are refused because of DNS rebinding: any page could make its own name point to this
+/// machine.
 fn is_allowed(request: &Request<Incoming>, served: &Served) -> bool {
     let header = |name| request.headers().get(name).map(HeaderValue::as_bytes);
     let mut hosts = request.headers().get_all(header::HOST).iter();
@@ -161,29 +163,29 @@ fn is_allowed(request: &Request<Incoming>, served: &Served) -> bool {
         && header(header::ORIGIN).is_none_or(|origin| origin == served.origin.as_bytes())
 }
 
-/// The file, read on a thread of its own.
+/// The file, read on a separate thread.
 fn content(served: &Arc<Served>, sent: &mpsc::Sender<()>) -> Content {
-    let (send, receive) = mpsc::channel(PIECES);
+    let (send, receive) = mpsc::channel(CHUNKS_AHEAD);
     let source = served.clone();
     thread::spawn(move || {
         let result = (source.open)().map_err(io::Error::other).and_then(|mut reader| {
             let mut left = source.bytes;
             while left > 0 {
-                let mut piece = Vec::with_capacity(PIECE);
-                let want = left.min(PIECE as u64);
-                let got = reader.by_ref().take(want).read_to_end(&mut piece)? as u64;
+                let mut chunk = Vec::with_capacity(CHUNK_BYTES);
+                let want = left.min(CHUNK_BYTES as u64);
+                let got = reader.by_ref().take(want).read_to_end(&mut chunk)? as u64;
                 if got == 0 {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
                 left -= got;
-                if send.blocking_send(Ok(Bytes::from(piece))).is_err() {
+                if send.blocking_send(Ok(Bytes::from(chunk))).is_err() {
                     break;
                 }
             }
             Ok(())
         });
         if let Err(error) = result {
-            // The client sees an answer that is cut short.
+            // The client sees a truncated response.
             let _ = send.blocking_send(Err(error));
         }
     });
@@ -205,14 +207,14 @@ impl Body for Content {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let piece = std::task::ready!(self.receive.poll_recv(context));
-        if let Some(Ok(bytes)) = &piece {
+        let chunk = std::task::ready!(self.receive.poll_recv(context));
+        if let Some(Ok(bytes)) = &chunk {
             self.left -= bytes.len() as u64;
             if self.left == 0 {
                 let _ = self.sent.try_send(());
             }
         }
-        Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
+        Poll::Ready(chunk.map(|chunk| chunk.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -20,10 +20,20 @@ pub enum Error {
     Store {
         /// What was being read, without anything secret.
         address: String,
+        /// The kind of store.
+        store: StoreKind,
         /// What kind of problem it is.
         problem: StoreProblem,
         /// What went wrong, in words.
         message: String,
+    },
+    /// The path looks like an address, but names no store that can be read.
+    #[error("cannot read {address}: unknown scheme `{scheme}`")]
+    UnknownScheme {
+        /// The address, without anything secret.
+        address: String,
+        /// What stands before `://`.
+        scheme: String,
     },
     /// A file could not be written.
     #[error("cannot write {}: {source}", path.display())]
@@ -41,19 +51,19 @@ pub enum Error {
         /// It is the very trace that was to be copied.
         is_source: bool,
     },
-    /// The folder to write to is no folder, or holds something that is no export.
-    #[error("{} is there and is no export", path.display())]
+    /// The output path is a file, or a folder that holds something other than an export.
+    #[error("{} exists and is not an export", path.display())]
     Occupied {
         /// Where the export was to be written.
         path: PathBuf,
     },
-    /// An export, or part of it, is of no use.
-    #[error("the export {path}: {reason}")]
+    /// An export, or part of it, cannot be used.
+    #[error("the export {path}: {problem}")]
     Export {
         /// The export, without anything secret.
         path: String,
-        /// What is wrong with it.
-        reason: String,
+        /// Why it cannot be used.
+        problem: ExportProblem,
     },
     /// The folder holds no file that is a profiler trace.
     #[error("{}: no profiler trace found{}", path.display(), seen(skipped))]
@@ -93,12 +103,85 @@ pub enum StoreProblem {
     Other,
 }
 
+/// The kinds of stores that runs are read from, each with its own credentials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreKind {
+    /// Amazon S3, or a store with its API.
+    S3,
+    /// Google Cloud Storage.
+    Google,
+    /// Azure Blob Storage or Data Lake Storage.
+    Azure,
+    /// A web server.
+    Web,
+}
+
+/// Schemes of addresses, with the store that each names.
+const SCHEMES: [(&str, StoreKind); 10] = [
+    ("s3", StoreKind::S3),
+    ("s3a", StoreKind::S3),
+    ("gs", StoreKind::Google),
+    ("az", StoreKind::Azure),
+    ("azure", StoreKind::Azure),
+    ("adl", StoreKind::Azure),
+    ("abfs", StoreKind::Azure),
+    ("abfss", StoreKind::Azure),
+    ("http", StoreKind::Web),
+    ("https", StoreKind::Web),
+];
+
+impl StoreKind {
+    /// The store that the scheme of an address names.
+    pub(crate) fn of_scheme(scheme: &str) -> Option<Self> {
+        SCHEMES.iter().find(|(known, _)| scheme.eq_ignore_ascii_case(known)).map(|(_, kind)| *kind)
+    }
+
+    /// The store that an address is in. S3 also has https addresses, on hosts of its own.
+    pub(crate) fn of_address(address: &str) -> Self {
+        let (scheme, rest) = address.split_once("://").unwrap_or_default();
+        let host = rest.split(['/', '?', '#', ':']).next().unwrap_or_default();
+        match Self::of_scheme(scheme) {
+            Some(Self::Web) if host.ends_with(".amazonaws.com") => Self::S3,
+            kind => kind.unwrap_or(Self::Web),
+        }
+    }
+}
+
+/// Why an export cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExportProblem {
+    /// Another version of the program wrote it, with other tables.
+    #[error(
+        "it was written by another version ({program}, layout {layout}), whose tables differ from those of this one \
+         ({this_program}, layout {this_layout})"
+    )]
+    OtherVersion {
+        /// Version of the program that wrote it; `?` if the export does not say.
+        program: String,
+        /// Version of its layout.
+        layout: u32,
+        /// Version of this program.
+        this_program: &'static str,
+        /// Version of the layout that this program reads.
+        this_layout: u32,
+    },
+    /// It is to be read as traces, but holds their tables only.
+    #[error("it holds tables, not the traces themselves")]
+    NoTraces,
+    /// It is to be exported again.
+    #[error("it is already an export")]
+    AlreadyExport,
+    /// A file of it is not what was written.
+    #[error("{0}")]
+    Damaged(String),
+}
+
 impl Error {
-    /// An export cannot take the place of the traces it was made from.
+    /// An export cannot stand in for the traces it was made from.
     pub fn only_tables(path: String) -> Self {
-        let reason =
-            "it holds tables, not the traces themselves: give the folder that it was made from";
-        Self::Export { path, reason: reason.to_owned() }
+        Self::Export { path, problem: ExportProblem::NoTraces }
     }
 
     /// Writing failed.
@@ -126,5 +209,23 @@ fn seen(skipped: &[String]) -> String {
     match skipped.len().saturating_sub(SHOWN) {
         0 => format!(" (looked at {shown})"),
         more => format!(" (looked at {shown} and {more} more)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::StoreKind;
+
+    #[test]
+    fn store_kind_follows_scheme_and_host() {
+        for (address, kind) in [
+            ("S3://bucket/run", StoreKind::S3),
+            ("gs://bucket", StoreKind::Google),
+            ("abfss://files@me.dfs.core.windows.net/x", StoreKind::Azure),
+            ("https://bucket.s3.us-east-1.amazonaws.com/a?X-Amz-Signature=1", StoreKind::S3),
+            ("https://host/.amazonaws.com", StoreKind::Web),
+        ] {
+            assert_eq!(StoreKind::of_address(address), kind, "{address}");
+        }
     }
 }

@@ -47,7 +47,7 @@ use trace_model::{Dataset, RunInfo};
 
 pub use augment::{Copy, Packing, copy_with};
 pub use cache::{Cache, CacheEntry};
-pub use error::{Error, StoreProblem};
+pub use error::{Error, ExportProblem, StoreKind, StoreProblem};
 pub use export::{Export, Exported, export, export_dataset};
 pub use formats::kineto::{CATEGORY, EventWriter, Lane};
 pub use location::Location;

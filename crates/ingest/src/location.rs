@@ -4,14 +4,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::error::Error;
+use crate::error::{Error, StoreKind};
 #[cfg(feature = "cloud")]
 use crate::remote::Address;
 use crate::storage::Place;
-
-/// Schemes of addresses, `scheme://...`; any other text is a path.
-const SCHEMES: [&str; 10] =
-    ["s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss", "http", "https"];
 
 /// Where a run is: a path, or the address of a folder or an object in a store.
 ///
@@ -42,6 +38,7 @@ impl Location {
         #[cfg(not(feature = "cloud"))]
         Err(Error::Store {
             address: without_secrets(text),
+            store: StoreKind::of_address(text),
             problem: crate::error::StoreProblem::Unsupported,
             message: "this program was built without object stores (feature `cloud`)".to_owned(),
         })
@@ -62,7 +59,13 @@ impl Location {
         #[cfg(not(feature = "cloud"))]
         let _ = timeout;
         match &self.0 {
-            Inner::Local(path) => Place::local(path),
+            Inner::Local(path) => match (Place::local(path), unknown_scheme(path)) {
+                (Err(Error::Io { .. }), Some(scheme)) => Err(Error::UnknownScheme {
+                    address: without_secrets(&path.to_string_lossy()),
+                    scheme: scheme.to_owned(),
+                }),
+                (place, _) => place,
+            },
             #[cfg(feature = "cloud")]
             Inner::Remote(address) => address.place(timeout),
         }
@@ -98,7 +101,17 @@ impl fmt::Debug for Location {
 fn address(path: &Path) -> Option<&str> {
     let text = path.to_str()?;
     let (scheme, _) = text.split_once("://")?;
-    SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)).then_some(text)
+    StoreKind::of_scheme(scheme).map(|_| text)
+}
+
+/// The scheme of a path that is written like an address, `hdfs://cluster/run`, but of no known store.
+fn unknown_scheme(path: &Path) -> Option<&str> {
+    let (scheme, _) = path.to_str()?.split_once("://")?;
+    // One letter is a drive.
+    let is_scheme = scheme.len() > 1
+        && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
+    (is_scheme && StoreKind::of_scheme(scheme).is_none()).then_some(scheme)
 }
 
 /// An address without what may be secret in it: query, fragment, and who logs in.
@@ -128,6 +141,14 @@ mod tests {
         }
         for path in ["run/", "C:\\run", "./s3://bucket", "/s3://x", "s3:", "s3:/bucket", "file"] {
             assert!(!Location::is_address(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn unknown_scheme_ignores_paths_and_known_stores() {
+        assert_eq!(unknown_scheme(Path::new("hdfs://cluster/run")), Some("hdfs"));
+        for path in ["s3://bucket", "./hdfs://x", "C:\\run", "C://run", "run/", "://x"] {
+            assert_eq!(unknown_scheme(Path::new(path)), None, "{path}");
         }
     }
 

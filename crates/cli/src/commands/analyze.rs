@@ -5,26 +5,29 @@ use std::path::Path;
 use trace_advisor::analyses::{TOPICS, catalog};
 use trace_advisor::ingest::Location;
 
-use crate::args::Analyze;
-use crate::failure::helped;
+use crate::args::AnalyzeArgs;
+use crate::console::Console;
+use crate::diagnostics::with_help;
+use crate::exit::Exit;
+use crate::messages::print_warnings;
+use crate::output::write_output;
 use crate::render::rows;
-use crate::run::{finish, open_for, print_warnings};
+use crate::run::{finish, open_for_query};
 use crate::suggest::nearest;
-use crate::{Console, Exit, output};
 
-pub(crate) fn run(args: &Analyze, console: &mut Console) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &AnalyzeArgs, console: &mut Console) -> anyhow::Result<Exit> {
     let (name, path) = match (&args.name, &args.path) {
-        // Nothing is read for a list that is the same for every run.
+        // The list is the same for every run, so nothing is read.
         _ if args.list => return list(console),
         (None, _) => return list(console),
         (Some(only), None) if is_path(only) => return list(console),
         (Some(name), None) => {
-            return Err(helped(
-                format!("{name} of which run?"),
+            return Err(with_help(
+                format!("missing PATH: the run to analyze with {name}"),
                 format!("advisor analyze {name} PATH"),
             ));
         }
-        // The other order says as much.
+        // Both orders are accepted.
         (Some(path), Some(name)) if is_path(path) => (name.display().to_string(), Path::new(path)),
         (Some(name), Some(path)) => (name.clone(), path.as_path()),
     };
@@ -32,15 +35,16 @@ pub(crate) fn run(args: &Analyze, console: &mut Console) -> anyhow::Result<Exit>
         let names = catalog().views().iter().map(|m| m.name.as_str());
         let help = match nearest(&name, names) {
             Some(near) => format!("did you mean `{near}`? `advisor analyze` lists all analyses"),
-            None => "`advisor analyze` lists the analyses".to_owned(),
+            None => "`advisor analyze` lists all analyses".to_owned(),
         };
-        return Err(helped(format!("there is no analysis `{name}`"), help));
+        return Err(with_help(format!("unknown analysis `{name}`"), help));
     }
-    let run = open_for(Some(name.clone()), path, &args.reading, console)?;
-    print_warnings(&run, console)?;
+    let run = open_for_query(Some(name.clone()), path, &args.read, console)?;
+    print_warnings(run.warnings(), console)?;
     let batches = run.analyze(&name)?;
-    output::to(&args.rows.to, args.rows.format.reader(), console, |out, terminal| {
-        rows::write(&batches, args.rows.format, out, terminal)
+    let format = args.rows.format;
+    write_output(&args.rows.output, format.audience(), console, |out, is_terminal| {
+        rows::write(&batches, format, out, is_terminal)
     })?;
     if let Some(module) = catalog().find(&name)
         && !module.when_empty.is_empty()
@@ -49,17 +53,17 @@ pub(crate) fn run(args: &Analyze, console: &mut Console) -> anyhow::Result<Exit>
         console.out.flush()?;
         writeln!(console.err, "no rows: {}", module.when_empty)?;
     }
-    finish(&run, &args.reading, console)?;
+    finish(&run, &args.read, console)?;
     Ok(Exit::Clean)
 }
 
-/// Whether a first argument is a file and not the name of a view.
+/// Whether an argument names a run, not a view.
 fn is_path(argument: &str) -> bool {
-    let is_there = || Path::new(argument).exists() || Location::is_address(argument);
-    catalog().find(argument).is_none() && is_there()
+    let exists = || Path::new(argument).exists() || Location::is_address(argument);
+    catalog().find(argument).is_none() && exists()
 }
 
-/// The table of contents.
+/// Prints all analyses by topic.
 fn list(console: &mut Console) -> anyhow::Result<Exit> {
     let names = TOPICS.iter().flat_map(|topic| topic.views(catalog()));
     let width = names.map(|module| module.name.len()).max().unwrap_or(0);
@@ -75,7 +79,7 @@ fn list(console: &mut Console) -> anyhow::Result<Exit> {
     }
     writeln!(
         console.out,
-        "advisor analyze NAME PATH prints one; advisor tables NAME describes its columns and parameters"
+        "`advisor analyze NAME PATH` prints an analysis, `advisor tables NAME` describes its columns and parameters."
     )?;
     Ok(Exit::Clean)
 }

@@ -1,35 +1,35 @@
-//! `advisor augment`: the traces of a run with what was found out about them, for trace viewers.
+//! `advisor augment`: copies of the traces with counters, critical path and findings, for trace viewers.
 
-use trace_advisor::{Added, Augmentation, ingest::Packing};
+use trace_advisor::{Added, Augmentation};
 
-use crate::args::{Augment, AugmentPart};
-use crate::failure::helped;
+use crate::args::{AugmentArgs, AugmentTrack};
+use crate::console::Console;
+use crate::diagnostics::with_help;
+use crate::exit::Exit;
+use crate::messages::{print_warnings, warn};
+use crate::output::require_local_path;
 use crate::render::value::thousands;
-use crate::run::{finish, open, print_warnings, warn};
-use crate::{Console, Exit, output, rule_files};
+use crate::rule_files;
+use crate::run::{finish, open};
 
-pub(crate) fn run(args: &Augment, console: &mut Console) -> anyhow::Result<Exit> {
-    output::local(&args.output)?;
-    let rules = rule_files::choose(&args.rules)?;
-    let run = open(&args.path, &args.reading, console)?;
-    print_warnings(&run, console)?;
-    let wants = |part| args.only.is_empty() || args.only.contains(&part);
-    let report = wants(AugmentPart::Findings).then(|| run.check(&rules)).transpose()?;
+pub(crate) fn run(args: &AugmentArgs, console: &mut Console) -> anyhow::Result<Exit> {
+    require_local_path(&args.output.directory)?;
+    let rules = rule_files::load_selected(&args.rules)?;
+    let run = open(&args.run.path, &args.read, console)?;
+    print_warnings(run.warnings(), console)?;
+    let wants = |track| args.only.is_empty() || args.only.contains(&track);
+    let report = wants(AugmentTrack::Findings).then(|| run.check(&rules)).transpose()?;
     let written = run.augment(&Augmentation {
-        folder: &args.output,
-        counters: wants(AugmentPart::Counters),
-        critical_path: wants(AugmentPart::CriticalPath),
+        folder: &args.output.directory,
+        counters: wants(AugmentTrack::Counters),
+        critical_path: wants(AugmentTrack::CriticalPath),
         report: report.as_ref(),
-        packing: match (args.gz, args.json) {
-            (true, _) => Packing::Gzip,
-            (_, true) => Packing::Plain,
-            _ => Packing::Same,
-        },
-        overwrite: args.force,
+        packing: args.output.packing(),
+        overwrite: args.output.force,
     })?;
     if written.is_empty() {
         let help = "`advisor merge` writes what Composer recorded as one trace";
-        return Err(helped("the run holds no trace of the PyTorch Profiler to copy", help));
+        return Err(with_help("the run has no PyTorch Profiler trace to copy", help));
     }
     for trace in &written {
         let known = run.warnings();
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Augment, console: &mut Console) -> anyhow::Result<Exit>
         console.out.flush()?;
         writeln!(console.err, "rank {}: {}", trace.rank, summary(&trace.added))?;
     }
-    finish(&run, &args.reading, console)?;
+    finish(&run, &args.read, console)?;
     Ok(Exit::Clean)
 }
 

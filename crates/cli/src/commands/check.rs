@@ -1,101 +1,115 @@
-//! `advisor check`: judge runs, print reports, fail on findings.
+//! `advisor check`: checks runs, prints reports, fails on findings.
 
-use std::io::Write;
+use trace_advisor::advisor::{self, FailOn, Policy, Rule};
+use trace_advisor::{Checked, PendingCheck, Report, RuleSet};
 
-use trace_advisor::advisor::{FailOn, Policy, Rule, Run};
-use trace_advisor::trace_model::RunInfo;
-use trace_advisor::{Checked, Report, RuleSet};
+use crate::args::{CheckArgs, ReportFormat};
+use crate::baseline;
+use crate::console::Console;
+use crate::diagnostics::with_help;
+use crate::exit::Exit;
+use crate::messages::{print_timings, warn_about_file};
+use crate::output::write_output;
+use crate::progress::ReadProgress;
+use crate::render::report::{self, ReportContext};
+use crate::rule_files;
+use crate::run::{
+    command_line_options, note_if_exported, open_options, store_in_cache, warn_not_cached,
+};
 
-use crate::args::{Check, ReportFormat};
-use crate::failure::helped;
-use crate::render::report;
-use crate::run::{self, keep, options, print_timings, warn_about};
-use crate::{Console, Exit, baseline, output, rule_files};
-
-pub(crate) fn run(args: &Check, console: &mut Console) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exit> {
     let policy = Policy {
         min_gain_pct: args.min_gain,
         fail_on: args.fail_on.map(FailOn::from),
         ..Policy::default()
     };
-    let rules = rule_files::choose_with(&args.rules, &policy)?;
+    let rules = rule_files::load_with_policy(&args.rules, &policy)?;
     if rules.rules().iter().all(Rule::is_comparison) {
         let help = "`advisor rules list` marks the rules that are left out";
-        return Err(helped("no rule is left to judge a run with", help));
+        return Err(with_help("no rule is left to check a run with", help));
     }
     let baseline = args.baseline.as_deref().map(baseline::read).transpose()?;
-    // Whoever looks on sees what was read while it is judged, and each report as soon as it is there.
-    let at_once = args.format == ReportFormat::Text && args.to.output.is_none();
+    let context = context(args, &rules);
+    let options = open_options(&args.read)?;
+    // Text on stdout is printed as it becomes known: the header once the run is open, the rest once it is checked.
+    let is_streamed = args.format == ReportFormat::Text && args.output.file.is_none();
     let mut reports = Vec::with_capacity(args.paths.len());
-    let mut last = None;
+    let mut last_run = None;
     for (i, path) in args.paths.iter().enumerate() {
-        let begin = |run: &RunInfo, out: &mut dyn Write| {
-            out.write_all(if i > 0 { b"\n" } else { b"" })?;
-            report::run(&Run::from(run), out)
-        };
-        let begin: Option<&run::Begin<'_>> = if at_once { Some(&begin) } else { None };
-        let Checked { mut report, stages, run: opened, .. } =
-            run::check(path, &args.reading, &rules, begin, console)?;
-        if let Some(baseline) = &baseline {
-            baseline.hold_against(&mut report, (i, args.paths.len()), &rules)?;
+        let progress = ReadProgress::new(console.err_is_terminal);
+        let pending = trace_advisor::open_check(path, &options, &progress)?;
+        if is_streamed {
+            progress.clear();
+            print_header(&pending, i == 0, console)?;
         }
-        if at_once {
-            let reports = std::slice::from_ref(&report);
-            let checked = self::checked(reports, &rules, args, true);
-            report::write(&checked, args.format, &mut console.out)?;
+        let Checked { mut report, stages, run, not_kept } = pending.evaluate(&rules)?;
+        drop(progress);
+        if let Some(run) = &run {
+            note_if_exported(run, &args.read, console)?;
+        }
+        if let Some(error) = &not_kept {
+            warn_not_cached(error, &args.read, console)?;
+        }
+        if let Some(baseline) = &baseline {
+            baseline.apply(&mut report, (i, args.paths.len()), &rules)?;
+        }
+        if is_streamed {
+            report::write_body(&report, &context, &mut console.out)?;
             console.out.flush()?;
         }
         reports.push(report);
-        print_timings(&stages, opened.as_ref(), &args.reading, console)?;
-        // One by one: a run in memory is enough. The last one waits until the report is out.
-        if let Some(before) = std::mem::replace(&mut last, opened) {
-            keep(&before, &args.reading, console)?;
+        if args.read.timings {
+            print_timings(&stages, run.as_ref(), console)?;
+        }
+        // One run in memory at a time. The last one is cached when the report is out.
+        if let Some(previous) = std::mem::replace(&mut last_run, run) {
+            store_in_cache(&previous, &args.read, console)?;
         }
     }
-    if !at_once {
-        output::to(&args.to, args.format.reader(), console, |out, _| {
-            report::write(&checked(&reports, &rules, args, false), args.format, out)
+    if !is_streamed {
+        write_output(&args.output, args.format.audience(), console, |out, _| {
+            report::write(&reports, &context, args.format, out)
         })?;
         console.out.flush()?;
     }
-    if args.format.has_no_warnings() {
-        warnings(&reports, console)?;
+    if !args.format.includes_warnings() {
+        for warning in reports.iter().flat_map(|report| &report.warnings) {
+            warn_about_file(&warning.file, &warning.message, warning.count, console)?;
+        }
     }
-    if let Some(run) = &last {
-        keep(run, &args.reading, console)?;
+    if let Some(run) = &last_run {
+        store_in_cache(run, &args.read, console)?;
     }
-    Ok(if args.exit_zero { Exit::Clean } else { verdict(&reports, fail_on(&rules)) })
+    Ok(if args.exit_zero { Exit::Clean } else { exit_code(&reports, fail_on(&rules)) })
+}
+
+/// Prints the first line of a report, after an empty line between reports.
+fn print_header(
+    pending: &PendingCheck<'_>,
+    is_first: bool,
+    console: &mut Console,
+) -> anyhow::Result<()> {
+    if !is_first {
+        writeln!(console.out)?;
+    }
+    report::write_header(&advisor::Run::from(pending.info()), &mut console.out)?;
+    Ok(console.out.flush()?)
+}
+
+fn context<'a>(args: &CheckArgs, rules: &'a RuleSet) -> ReportContext<'a> {
+    ReportContext {
+        rules,
+        show_all: args.all,
+        fail_on: fail_on(rules).severity(),
+        query_options: args.explain.then(|| command_line_options(&args.read)),
+    }
 }
 
 fn fail_on(rules: &RuleSet) -> FailOn {
     rules.policy().fail_on.unwrap_or(FailOn::Medium)
 }
 
-fn checked<'a>(
-    reports: &'a [Report],
-    rules: &'a RuleSet,
-    args: &Check,
-    is_begun: bool,
-) -> report::Checked<'a> {
-    report::Checked {
-        reports,
-        rules,
-        all: args.all,
-        fail_on: fail_on(rules).severity(),
-        explain: args.explain.then(|| options(&args.reading)),
-        is_begun,
-    }
-}
-
-/// What could not be read, on stderr.
-fn warnings(reports: &[Report], console: &mut Console) -> anyhow::Result<()> {
-    for warning in reports.iter().flat_map(|r| &r.warnings) {
-        warn_about(&warning.file, &warning.message, warning.count, console)?;
-    }
-    Ok(())
-}
-
-fn verdict(reports: &[Report], fail_on: FailOn) -> Exit {
+fn exit_code(reports: &[Report], fail_on: FailOn) -> Exit {
     let worst = reports.iter().filter_map(Report::worst).max();
     match (worst, fail_on.severity()) {
         (Some(worst), Some(limit)) if worst >= limit => Exit::Findings,

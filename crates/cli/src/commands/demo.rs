@@ -2,44 +2,48 @@
 
 use anyhow::Context as _;
 
-use crate::args::Demo;
+use crate::args::DemoArgs;
+use crate::console::Console;
 use crate::demo::{Bottleneck, Options, write_run};
-use crate::failure::helped;
-use crate::{Console, Exit, output};
+use crate::diagnostics::with_help;
+use crate::exit::Exit;
+use crate::output::require_local_path;
+use crate::render::value::plural;
 
-pub(crate) fn run(args: &Demo, console: &mut Console) -> anyhow::Result<Exit> {
-    output::local(&args.output)?;
-    let directory = &args.output;
-    let holds_files = directory.read_dir().is_ok_and(|mut entries| entries.next().is_some());
-    if directory.is_file() || holds_files && !args.force {
-        return Err(helped(
-            format!("{} exists and is not an empty folder", directory.display()),
-            "--force writes into it; files of other names stay",
+pub(crate) fn run(args: &DemoArgs, console: &mut Console) -> anyhow::Result<Exit> {
+    let directory = &args.output.directory;
+    require_local_path(directory)?;
+    let has_entries = directory.read_dir().is_ok_and(|mut entries| entries.next().is_some());
+    if directory.is_file() || has_entries && !args.output.force {
+        return Err(with_help(
+            format!("{} exists and is not an empty directory", directory.display()),
+            "use --force to write into it; files with other names are kept",
         ));
     }
     let options = Options {
         bottleneck: args.bottleneck,
         ranks: args.ranks,
-        steps: args.steps.unwrap_or(steps(args.bottleneck)),
+        steps: args.steps.unwrap_or(default_steps(args.bottleneck)),
         layers: args.layers,
         seed: args.seed,
         stacks: args.stacks,
-        gzip: !args.json,
+        gzip: !args.output.json,
     };
     let written = write_run(&options, directory)
         .with_context(|| format!("cannot write a run to {}", directory.display()))?;
-    let (count, megabytes) = (written.files.len(), written.bytes as f64 / 1e6);
-    let files = if count == 1 { "file" } else { "files" };
+    let files = plural(written.files.len(), "file");
     writeln!(
         console.out,
-        "wrote {count} {files}, {megabytes:.1} MB; next: advisor check {}",
+        "wrote {files}, {:.1} MB; next: advisor check {}",
+        written.bytes as f64 / 1e6,
         directory.display()
     )?;
     Ok(Exit::Clean)
 }
 
-/// Steps that show what is slow: who is late among two ranks must be so six times, and the last step does not count.
-fn steps(bottleneck: Bottleneck) -> u32 {
+/// The number of steps that shows the bottleneck. A straggler among two ranks must be late in six steps, and the last
+/// step does not count.
+fn default_steps(bottleneck: Bottleneck) -> u32 {
     match bottleneck {
         Bottleneck::Straggler => 8,
         _ => Options::default().steps,

@@ -1,4 +1,4 @@
-//! `advisor diff`: two runs compared.
+//! `advisor diff`: a comparison of two runs.
 
 use serde::Serialize;
 use trace_advisor::advisor::Comparison;
@@ -9,25 +9,30 @@ use trace_advisor::compare::{
 use trace_advisor::trace_model::RecordBatch;
 use trace_advisor::{Run, compare_traces};
 
-use crate::args::{Diff, DiffFailOn, DiffFormat, DiffLevel, DiffSort, HtaEvents, RowFormat};
-use crate::output::Reader;
-use crate::render::clean::clean_json;
+use crate::args::{
+    Audience, DiffArgs, DiffFailOn, DiffFormat, DiffLevel, DiffSort, HtaEvents, RowFormat,
+};
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::messages::{print_warnings, warn};
+use crate::output::write_output;
+use crate::render::sanitize::sanitize_json;
 use crate::render::{diff as text, rows};
-use crate::run::{finish, open, print_warnings, warn};
-use crate::{Console, Exit, output, rule_files};
+use crate::rule_files;
+use crate::run::{finish, open};
 
-/// Change of the median step that counts as one, unless told otherwise.
-const LEAST_CHANGE: f64 = 0.05;
+/// Default change of the median step, as a ratio, that counts as a regression or improvement.
+const DEFAULT_LEAST_CHANGE: f64 = 0.05;
 
-/// Version of the JSON. It grows when a field changes meaning or goes; not when one is added.
+/// Version of the JSON. It is raised when a field changes meaning or is removed, not when one is added.
 const SCHEMA_VERSION: u32 = 1;
 
-pub(crate) fn run(args: &Diff, console: &mut Console) -> anyhow::Result<Exit> {
-    let rules = rule_files::choose(&args.rules)?;
-    let before = open(&args.before, &args.reading, console)?;
-    let after = open(&args.after, &args.reading, console)?;
+pub(crate) fn run(args: &DiffArgs, console: &mut Console) -> anyhow::Result<Exit> {
+    let rules = rule_files::load_selected(&args.rules)?;
+    let before = open(&args.before, &args.read, console)?;
+    let after = open(&args.after, &args.read, console)?;
     for run in [&before, &after] {
-        print_warnings(run, console)?;
+        print_warnings(run.warnings(), console)?;
     }
     let options = options(args);
     let exit = if let Some(events) = args.hta {
@@ -36,21 +41,21 @@ pub(crate) fn run(args: &Diff, console: &mut Console) -> anyhow::Result<Exit> {
         Exit::Clean
     } else {
         let diff = trace_advisor::diff(&before, &after, &options)?;
-        let judged = trace_advisor::judge(&diff, &rules);
-        for warning in &judged.warnings {
+        let comparison = trace_advisor::judge(&diff, &rules);
+        for warning in &comparison.warnings {
             warn(&format!("{}: {}", warning.file, warning.message), console)?;
         }
-        print(&diff, &judged, (&before, &after), args, console)?;
-        verdict(diff.verdict.outcome, args)
+        print(&diff, &comparison, (&before, &after), args, console)?;
+        exit_code(diff.verdict.outcome, args)
     };
     for run in [&before, &after] {
-        finish(run, &args.reading, console)?;
+        finish(run, &args.read, console)?;
     }
     Ok(exit)
 }
 
-fn options(args: &Diff) -> DiffOptions {
-    // HTA compares the first step of the first rank unless told otherwise.
+fn options(args: &DiffArgs) -> DiffOptions {
+    // HTA compares the first step of the first rank by default.
     let default = if args.hta.is_some() { Steps::First } else { Steps::All };
     let selection = |ranks: &Option<Vec<i32>>, steps: &Option<Steps>| SideOptions {
         ranks: ranks.clone(),
@@ -62,7 +67,9 @@ fn options(args: &Diff) -> DiffOptions {
         levels: args.levels.iter().copied().map(level).collect(),
         short_names: args.short_names,
         tolerance: args.tolerance / 100.0,
-        least_change: args.fail_on_regression.map_or(LEAST_CHANGE, |percent| percent / 100.0),
+        least_change: args
+            .fail_on_regression
+            .map_or(DEFAULT_LEAST_CHANGE, |percent| percent / 100.0),
         sort: match args.sort {
             DiffSort::Impact => Sort::Impact,
             DiffSort::Time => Sort::Time,
@@ -96,7 +103,7 @@ fn device_type(events: HtaEvents) -> DeviceType {
     }
 }
 
-fn verdict(outcome: Outcome, args: &Diff) -> Exit {
+fn exit_code(outcome: Outcome, args: &DiffArgs) -> Exit {
     let limit = args.fail_on.or(args.fail_on_regression.map(|_| DiffFailOn::Regression));
     let fails = match limit {
         None | Some(DiffFailOn::Never) => false,
@@ -110,16 +117,16 @@ fn verdict(outcome: Outcome, args: &Diff) -> Exit {
 
 fn print(
     diff: &Compared,
-    judged: &Comparison,
+    comparison: &Comparison,
     (before, after): (&Run, &Run),
-    args: &Diff,
+    args: &DiffArgs,
     console: &mut Console,
 ) -> anyhow::Result<()> {
     match args.format {
-        DiffFormat::Text => output::to(&args.to, Reader::Person, console, |out, _| {
+        DiffFormat::Text => write_output(&args.output, Audience::Human, console, |out, _| {
             let paths = (before.info().path.as_str(), after.info().path.as_str());
             let only_levels = !args.levels.is_empty();
-            Ok(text::comparison(diff, judged, paths, only_levels, args.limit, out)?)
+            Ok(text::write_comparison(diff, comparison, paths, only_levels, args.limit, out)?)
         }),
         DiffFormat::Json => {
             let json = Json {
@@ -129,15 +136,15 @@ fn print(
                 after_path: &after.info().path,
                 verdict: &diff.verdict,
                 before_after: &diff.before_after,
-                judged,
+                comparison,
                 summary: &diff.summary,
                 categories: &diff.categories,
                 rows: &diff.rows[..args.limit.unwrap_or(usize::MAX).min(diff.rows.len())],
             };
             let mut text = serde_json::to_string_pretty(&json)?;
             text.push('\n');
-            output::to(&args.to, Reader::Program, console, |out, terminal| {
-                let text = if terminal { clean_json(&text) } else { text };
+            write_output(&args.output, Audience::Machine, console, |out, is_terminal| {
+                let text = if is_terminal { sanitize_json(&text) } else { text };
                 Ok(out.write_all(text.as_bytes())?)
             })
         }
@@ -147,7 +154,7 @@ fn print(
     }
 }
 
-fn write_rows(batch: &RecordBatch, args: &Diff, console: &mut Console) -> anyhow::Result<()> {
+fn write_rows(batch: &RecordBatch, args: &DiffArgs, console: &mut Console) -> anyhow::Result<()> {
     let batch = batch.slice(0, args.limit.unwrap_or(usize::MAX).min(batch.num_rows()));
     let format = match args.format {
         DiffFormat::Text => RowFormat::Table,
@@ -156,12 +163,12 @@ fn write_rows(batch: &RecordBatch, args: &Diff, console: &mut Console) -> anyhow
         DiffFormat::Parquet => RowFormat::Parquet,
         DiffFormat::Arrow => RowFormat::Arrow,
     };
-    output::to(&args.to, format.reader(), console, |out, terminal| {
-        rows::write(&[batch], format, out, terminal)
+    write_output(&args.output, format.audience(), console, |out, is_terminal| {
+        rows::write(&[batch], format, out, is_terminal)
     })
 }
 
-/// What `--format json` promises.
+/// The document that `--format json` prints; its fields are stable within a schema version.
 #[derive(Serialize)]
 struct Json<'a> {
     schema_version: u32,
@@ -171,7 +178,7 @@ struct Json<'a> {
     verdict: &'a Verdict,
     before_after: &'a [Measure],
     #[serde(flatten)]
-    judged: &'a Comparison,
+    comparison: &'a Comparison,
     #[serde(flatten)]
     summary: &'a Summary,
     categories: &'a [Category],

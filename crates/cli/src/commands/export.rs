@@ -1,33 +1,35 @@
-//! `advisor export`: a run of any size as a folder of Parquet.
+//! `advisor export`: a run of any size as a directory of Parquet files.
 
 use std::time::Instant;
 
 use trace_advisor::ingest::{self, Location};
 
-use crate::args::Export;
-use crate::progress::Bar;
-use crate::render::value::thousands;
-use crate::run::{ingest_options, print_timing, warn_of};
-use crate::{Console, Exit, output};
+use crate::args::ExportArgs;
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::messages::{print_timing, print_warnings};
+use crate::output::require_local_path;
+use crate::progress::ReadProgress;
+use crate::render::value::{plural, thousands};
+use crate::run::ingest_options;
 
-pub(crate) fn run(args: &Export, console: &mut Console) -> anyhow::Result<Exit> {
-    output::local(&args.to)?;
+pub(crate) fn run(args: &ExportArgs, console: &mut Console) -> anyhow::Result<Exit> {
+    require_local_path(&args.to)?;
     let start = Instant::now();
-    let location = Location::parse(&args.path).map_err(trace_advisor::Error::from)?;
-    let bar = Bar::new(console.err_is_terminal);
-    let options = ingest_options(&args.files);
-    let exported = ingest::export(&location, &options, &args.to, args.force, &bar);
-    drop(bar);
+    let location = Location::parse(&args.run.path).map_err(trace_advisor::Error::from)?;
+    let progress = ReadProgress::new(console.err_is_terminal);
+    let options = ingest_options(&args.input);
+    let exported = ingest::export(&location, &options, &args.to, args.force, &progress);
+    drop(progress);
     let exported = exported.map_err(trace_advisor::Error::from)?;
-    warn_of(&exported.warnings, console)?;
+    print_warnings(&exported.warnings, console)?;
     writeln!(console.out, "{}", args.to.display())?;
     console.out.flush()?;
     writeln!(
         console.err,
-        "{} rows of {} {}: {:.1} MB of Parquet from {:.1} MB",
+        "{} rows of {}: {:.1} MB of Parquet from {:.1} MB",
         thousands(exported.rows as i64),
-        exported.ranks,
-        if exported.ranks == 1 { "rank" } else { "ranks" },
+        plural(exported.ranks, "rank"),
         exported.bytes as f64 / 1e6,
         exported.json_bytes as f64 / 1e6,
     )?;

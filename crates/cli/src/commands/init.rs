@@ -4,26 +4,27 @@ use std::fs;
 
 use anyhow::Context as _;
 
-use crate::args::{Init, To};
-use crate::output::{Reader, local};
-use crate::render::clean::clean;
-use crate::{Console, Exit, output};
+use crate::args::{Audience, InitArgs, OutputArgs};
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::output::{require_local_path, write_output};
+use crate::render::sanitize::sanitize;
 
-/// What is written: it passes its own tests.
-const STARTER: &str = include_str!("init.toml");
+/// The text of the file. It passes its own tests.
+const TEMPLATE: &str = include_str!("init.toml");
+const FILE_NAME: &str = "advisor.toml";
 
-/// Its name.
-const NAME: &str = "advisor.toml";
-
-pub(crate) fn run(args: &Init, console: &mut Console) -> anyhow::Result<Exit> {
-    local(&args.dir)?;
+pub(crate) fn run(args: &InitArgs, console: &mut Console) -> anyhow::Result<Exit> {
+    require_local_path(&args.dir)?;
     fs::create_dir_all(&args.dir)
-        .with_context(|| format!("cannot make the folder {}", args.dir.display()))?;
-    let path = args.dir.join(NAME);
-    let to = To { output: Some(path.clone()), force: args.force };
-    output::to(&to, Reader::Program, console, |out, _| Ok(out.write_all(STARTER.as_bytes())?))?;
+        .with_context(|| format!("cannot create the directory {}", args.dir.display()))?;
+    let path = args.dir.join(FILE_NAME);
+    let output = OutputArgs { file: Some(path.clone()), force: args.force };
+    write_output(&output, Audience::Machine, console, |out, _| {
+        Ok(out.write_all(TEMPLATE.as_bytes())?)
+    })?;
     let path = path.display().to_string();
-    let path = clean(&path);
+    let path = sanitize(&path);
     writeln!(console.out, "{path}")?;
     writeln!(console.err, "next: advisor rules test {path}; advisor check run/ --rules {path}")?;
     Ok(Exit::Clean)

@@ -2,15 +2,18 @@
 
 use trace_advisor::ingest::Merged;
 
-use crate::args::Merge;
-use crate::render::value::thousands;
-use crate::run::{finish, open_whole, print_warnings, warn};
-use crate::{Console, Exit, output};
+use crate::args::MergeArgs;
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::messages::{print_warnings, warn};
+use crate::output::require_local_path;
+use crate::render::value::{plural, thousands};
+use crate::run::{finish, open_in_memory};
 
-pub(crate) fn run(args: &Merge, console: &mut Console) -> anyhow::Result<Exit> {
-    output::local(&args.output)?;
-    let run = open_whole(&args.path, &args.reading, console)?;
-    print_warnings(&run, console)?;
+pub(crate) fn run(args: &MergeArgs, console: &mut Console) -> anyhow::Result<Exit> {
+    require_local_path(&args.output)?;
+    let run = open_in_memory(&args.run.path, &args.read, console)?;
+    print_warnings(run.warnings(), console)?;
     let Merged { events, files, ranks, warnings } = run.merge(&args.output, args.force)?;
     let known = run.warnings();
     for warning in warnings.iter().filter(|w| !known.contains(w)) {
@@ -18,10 +21,8 @@ pub(crate) fn run(args: &Merge, console: &mut Console) -> anyhow::Result<Exit> {
     }
     writeln!(console.out, "{}", args.output.display())?;
     console.out.flush()?;
-    let plural =
-        |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
     let (files, ranks) = (plural(files, "file"), plural(ranks, "rank"));
     writeln!(console.err, "{} events of {ranks} from {files}", thousands(events as i64))?;
-    finish(&run, &args.reading, console)?;
+    finish(&run, &args.read, console)?;
     Ok(Exit::Clean)
 }

@@ -1,4 +1,4 @@
-//! The verbs, one a file.
+//! The commands, one file each.
 
 mod analyze;
 mod augment;
@@ -10,6 +10,7 @@ mod export;
 mod init;
 mod merge;
 mod open;
+mod query;
 mod rates;
 mod rules;
 mod schema;
@@ -20,9 +21,10 @@ mod statements;
 mod tables;
 
 use crate::args::Command;
-use crate::{Console, Exit};
+use crate::console::Console;
+use crate::exit::Exit;
 
-/// Does what is asked.
+/// Runs a command.
 pub(crate) fn run(command: &Command, console: &mut Console) -> anyhow::Result<Exit> {
     match command {
         Command::Check(args) => check::run(args, console),

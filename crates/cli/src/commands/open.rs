@@ -1,5 +1,5 @@
-//! `advisor open`: a trace in the Perfetto UI. The page comes from the internet, the trace from a server
-//! on this machine that serves it and nothing else; it never leaves the machine.
+//! `advisor open`: opens a trace in the Perfetto UI. The page comes from the internet, the trace from a local
+//! server that serves nothing else, so the trace never leaves the machine.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -13,43 +13,47 @@ use anyhow::Context as _;
 use trace_advisor::ingest::{self, Location, Options, Packing};
 use trace_advisor::{Augmentation, Run};
 
-use crate::args::Open;
-use crate::failure::helped;
-use crate::render::clean::clean;
-use crate::run::{finish, open, print_warnings, warn};
+use crate::args::OpenArgs;
+use crate::console::Console;
+use crate::diagnostics::with_help;
+use crate::exit::Exit;
+use crate::messages::{print_warnings, warn};
+use crate::render::sanitize::sanitize;
+use crate::rule_files;
+use crate::run::{finish, open};
 use crate::serve::{Served, Server};
-use crate::{Console, Exit, rule_files};
 
-/// The only port of this machine from which the policy of the Perfetto UI lets it fetch.
+/// The only local port that the content security policy of the Perfetto UI lets it fetch from.
 const PERFETTO_PORT: u16 = 9001;
 
-/// Gives the bytes of a trace from the first one on, as often as it is called.
+/// Returns a reader of the whole trace each time it is called.
 type Reopen = dyn Fn() -> anyhow::Result<Box<dyn Read + Send>> + Send + Sync;
 
 /// A trace to serve.
 struct Trace {
     file: String,
-    /// Which rank, and which others there are; in words.
-    about: String,
+    /// The rank, and the other ranks of the run, as text.
+    description: String,
     bytes: u64,
     open: Box<Reopen>,
 }
 
-pub(crate) fn run(args: &Open, console: &mut Console) -> anyhow::Result<Exit> {
-    // Before any work: nothing is more likely to be in the way.
+pub(crate) fn run(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Exit> {
+    // Before any work: a port that is in use is the most likely failure.
     let server = Server::bind(args.port).map_err(|error| cannot_listen(args.port, error))?;
     let port = server.port()?;
     let origin = origin(&args.ui)?;
-    let trace = if args.augment { augmented(args, console)? } else { stored(args, console)? };
+    let trace =
+        if args.augment { augmented_trace(args, console)? } else { stored_trace(args, console)? };
 
     let path = format!("/{}/{}", token()?, plain_name(&trace.file));
     let url = format!("{}/#!/?url=http://127.0.0.1:{port}{path}", args.ui.trim_end_matches('/'));
-    let Trace { file, about, bytes, open } = trace;
+    let Trace { file, description, bytes, open } = trace;
     let size = bytes as f64 / 1e6;
-    writeln!(console.err, "serving {} ({size:.1} MB){about}", clean(&file))?;
+    writeln!(console.err, "serving {} ({size:.1} MB){description}", sanitize(&file))?;
     if port != PERFETTO_PORT {
         let text =
-            format!("the Perfetto UI fetches from port {PERFETTO_PORT} only, this is {port}");
+            format!("the Perfetto UI fetches from port {PERFETTO_PORT} only, not from {port}");
         warn(&text, console)?;
     }
     writeln!(console.out, "{url}")?;
@@ -57,12 +61,12 @@ pub(crate) fn run(args: &Open, console: &mut Console) -> anyhow::Result<Exit> {
     if args.no_browser {
         writeln!(
             console.err,
-            "if the browser is on another machine: ssh -L {PERFETTO_PORT}:127.0.0.1:{port} THIS_MACHINE"
+            "if the browser is on another machine, run there: ssh -L {PERFETTO_PORT}:127.0.0.1:{port} THIS_MACHINE"
         )?;
     } else if let Err(error) = open_browser(&url) {
-        warn(&format!("no browser could be started ({error}): open the address above"), console)?;
+        warn(&format!("cannot start a browser ({error}): open the address above"), console)?;
     }
-    let until = if args.keep { "until Ctrl-C" } else { "until it has been fetched" };
+    let until = if args.keep { "until Ctrl-C" } else { "until the trace has been downloaded" };
     writeln!(console.err, "serving {until}")?;
     server.run(Served { path, origin, bytes, open }, args.keep);
     Ok(Exit::Clean)
@@ -71,17 +75,17 @@ pub(crate) fn run(args: &Open, console: &mut Console) -> anyhow::Result<Exit> {
 fn cannot_listen(port: u16, error: io::Error) -> anyhow::Error {
     if error.kind() == io::ErrorKind::AddrInUse {
         let help = if port == PERFETTO_PORT {
-            "the Perfetto UI fetches from this port only: stop what listens there, another \
-             `advisor open` perhaps"
+            "the Perfetto UI fetches from this port only: stop the program that uses it, perhaps \
+             another `advisor open`"
         } else {
-            "choose another one with --port"
+            "choose another port with --port"
         };
-        return helped(format!("port {port} of this machine is taken"), help);
+        return with_help(format!("port {port} is already in use"), help);
     }
-    anyhow::Error::new(error).context(format!("cannot listen on port {port} of this machine"))
+    anyhow::Error::new(error).context(format!("cannot listen on port {port}"))
 }
 
-/// The site that a page belongs to: scheme, host and port.
+/// The origin of a page: scheme, host and port.
 fn origin(ui: &str) -> anyhow::Result<String> {
     let is_plain = |host: &str| {
         !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.:[]".contains(&b))
@@ -91,32 +95,37 @@ fn origin(ui: &str) -> anyhow::Result<String> {
         let known = ["http", "https"].contains(&scheme) && is_plain(host);
         known.then(|| format!("{scheme}://{host}"))
     });
-    origin.ok_or_else(|| helped(format!("--ui {ui} is no web address"), "https://ui.perfetto.dev"))
+    origin.ok_or_else(|| {
+        with_help(
+            format!("--ui {ui} is not a web address"),
+            "an example is https://ui.perfetto.dev",
+        )
+    })
 }
 
 /// The trace as it is stored.
-fn stored(args: &Open, console: &mut Console) -> anyhow::Result<Trace> {
-    let location = Location::parse(&args.path).map_err(trace_advisor::Error::from)?;
-    let options = Options { timeout: args.reading.files.timeout, ..Options::default() };
+fn stored_trace(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Trace> {
+    let location = Location::parse(&args.run.path).map_err(trace_advisor::Error::from)?;
+    let options = Options { timeout: args.read.input.timeout, ..Options::default() };
     let files = ingest::traces(&location, &options).map_err(trace_advisor::Error::from)?;
-    let part = &args.reading.part;
-    if part.steps.is_some()
-        || part.between.is_some()
-        || part.streams.is_some()
-        || part.name.is_some()
+    let selection = &args.read.selection;
+    if selection.steps.is_some()
+        || selection.between.is_some()
+        || selection.streams.is_some()
+        || selection.name.is_some()
     {
-        warn("a trace is opened as a whole: of the selection only --ranks is heeded", console)?;
+        warn("a trace is always opened as a whole: only --ranks is used to select it", console)?;
     }
-    let (location, file, about) = match files.as_slice() {
-        // What rank it is makes no difference then.
-        [only] if part.ranks.is_none() => (location, only.clone(), String::new()),
+    let (location, file, description) = match files.as_slice() {
+        // The number of the rank makes no difference.
+        [only] if selection.ranks.is_none() => (location, only.clone(), String::new()),
         _ => {
-            let run = open(&args.path, &args.reading, console)?;
-            print_warnings(&run, console)?;
-            let (rank, file) = lowest(&run)?;
-            let about = about(rank, &run);
-            finish(&run, &args.reading, console)?;
-            (run.location().clone(), file, about)
+            let run = open(&args.run.path, &args.read, console)?;
+            print_warnings(run.warnings(), console)?;
+            let (rank, file) = lowest_rank(&run)?;
+            let description = describe(rank, &run);
+            finish(&run, &args.read, console)?;
+            (run.location().clone(), file, description)
         }
     };
     let first = ingest::stored(&location, &file).map_err(trace_advisor::Error::from)?;
@@ -125,19 +134,19 @@ fn stored(args: &Open, console: &mut Console) -> anyhow::Result<Trace> {
         let stored = ingest::stored(&location, &name).map_err(trace_advisor::Error::from)?;
         Ok(stored.reader)
     };
-    Ok(Trace { file, about, bytes, open: Box::new(open) })
+    Ok(Trace { file, description, bytes, open: Box::new(open) })
 }
 
 /// A copy with counters, critical path and findings.
-fn augmented(args: &Open, console: &mut Console) -> anyhow::Result<Trace> {
-    let rules = rule_files::choose(&args.rules)?;
-    let run = open(&args.path, &args.reading, console)?;
-    print_warnings(&run, console)?;
-    let (rank, file) = lowest(&run)?;
+fn augmented_trace(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Trace> {
+    let rules = rule_files::load_selected(&args.rules)?;
+    let run = open(&args.run.path, &args.read, console)?;
+    print_warnings(run.warnings(), console)?;
+    let (rank, file) = lowest_rank(&run)?;
     let report = run.check(&rules)?;
-    let folder = Scratch::new()?;
+    let directory = TempDirectory::new()?;
     let wanted = Augmentation {
-        folder: &folder.0,
+        folder: &directory.0,
         counters: true,
         critical_path: true,
         report: Some(&report),
@@ -145,14 +154,14 @@ fn augmented(args: &Open, console: &mut Console) -> anyhow::Result<Trace> {
         overwrite: false,
     };
     let copy = run.augment_rank(rank, &wanted)?.context("the rank has no timeline")?;
-    finish(&run, &args.reading, console)?;
+    finish(&run, &args.read, console)?;
     let bytes = fs::metadata(&copy.path)?.len();
-    let open = folder.release(copy.path)?;
-    Ok(Trace { file, about: about(rank, &run), bytes, open })
+    let open = directory.release(copy.path)?;
+    Ok(Trace { file, description: describe(rank, &run), bytes, open })
 }
 
-/// The rank that is shown unless another one is asked for, and its file.
-fn lowest(run: &Run) -> anyhow::Result<(i32, String)> {
+/// The lowest selected rank that has a timeline, and its file.
+fn lowest_rank(run: &Run) -> anyhow::Result<(i32, String)> {
     let timelines = run.info().sources.iter().filter(|source| source.format == "kineto");
     timelines
         .min_by_key(|source| source.rank)
@@ -160,7 +169,7 @@ fn lowest(run: &Run) -> anyhow::Result<(i32, String)> {
         .context("the run has no timeline to open")
 }
 
-fn about(rank: i32, run: &Run) -> String {
+fn describe(rank: i32, run: &Run) -> String {
     const SHOWN: usize = 8;
     let others: Vec<_> = run.info().ranks.iter().filter(|other| **other != rank).collect();
     let mut text = format!(", rank {rank}");
@@ -169,21 +178,21 @@ fn about(rank: i32, run: &Run) -> String {
     }
     let list: Vec<String> = others.iter().take(SHOWN).map(ToString::to_string).collect();
     let more = if others.len() > SHOWN { ", ..." } else { "" };
-    let _ = write!(text, "; --ranks N opens another one: {}{more}", list.join(", "));
+    let _ = write!(text, "; use --ranks N to open another one: {}{more}", list.join(", "));
     text
 }
 
-/// A folder that is gone in the end.
-struct Scratch(PathBuf);
+/// A temporary directory that is removed when dropped.
+struct TempDirectory(PathBuf);
 
-impl Scratch {
+impl TempDirectory {
     fn new() -> anyhow::Result<Self> {
         let path = std::env::temp_dir().join(format!("advisor-{}", token()?));
         fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
         Ok(Self(path))
     }
 
-    /// Keeps one file of it open, and nothing of its name: however the program ends, nothing is left.
+    /// Opens one file and removes the directory: however the program ends, nothing is left on disk.
     #[cfg(unix)]
     fn release(self, path: PathBuf) -> anyhow::Result<Box<Reopen>> {
         let file = Arc::new(File::open(path)?);
@@ -191,7 +200,7 @@ impl Scratch {
         Ok(Box::new(move || Ok(Box::new(ReadAt { file: file.clone(), at: 0 }))))
     }
 
-    /// Keeps the folder for as long as the file is wanted.
+    /// Keeps the directory as long as the file is needed.
     #[cfg(not(unix))]
     fn release(self, path: PathBuf) -> anyhow::Result<Box<Reopen>> {
         Ok(Box::new(move || {
@@ -201,14 +210,14 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TempDirectory {
     fn drop(&mut self) {
-        // There is nobody left to tell.
+        // A failure cannot be reported here.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// Reads a file from its beginning, whoever else reads it.
+/// Reads a file from its beginning, independently of other readers of the same handle.
 #[cfg(unix)]
 struct ReadAt {
     file: Arc<File>,
@@ -224,7 +233,7 @@ impl Read for ReadAt {
     }
 }
 
-/// 128 bits that nobody can guess.
+/// 128 random bits.
 fn token() -> anyhow::Result<String> {
     let mut random = [0_u8; 16];
     getrandom::fill(&mut random).map_err(|e| anyhow::anyhow!("no random numbers: {e}"))?;
@@ -234,14 +243,14 @@ fn token() -> anyhow::Result<String> {
     }))
 }
 
-/// The name of a file, of letters that mean nothing in an address.
+/// The name of a file, with only characters that have no meaning in an address.
 fn plain_name(file: &str) -> String {
     let name = Path::new(file).file_name().map(|n| n.to_string_lossy()).unwrap_or_default();
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
     name.chars().map(plain).collect()
 }
 
-/// Hands an address to the browser; no shell reads it on the way.
+/// Opens an address in the browser, without passing it through a shell.
 fn open_browser(url: &str) -> io::Result<()> {
     let mut command = if cfg!(target_os = "macos") {
         Command::new("open")
@@ -253,7 +262,7 @@ fn open_browser(url: &str) -> io::Result<()> {
         Command::new("xdg-open")
     };
     command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // It may run as long as the browser does.
+    // The command may run as long as the browser does, so it is not waited for.
     command.spawn().map(drop)
 }
 
@@ -262,14 +271,14 @@ mod tests {
     use super::{origin, plain_name, token};
 
     #[test]
-    fn names_are_safe_in_addresses() {
+    fn plain_name_is_safe_in_addresses() {
         assert_eq!(plain_name("a/rank 0&x=<1>.json.gz"), "rank_0_x__1_.json.gz");
         assert_eq!(token().unwrap().len(), 32);
         assert_ne!(token().unwrap(), token().unwrap());
     }
 
     #[test]
-    fn pages_belong_to_sites() {
+    fn origin_is_scheme_host_and_port() {
         assert_eq!(origin("https://ui.perfetto.dev/v1/").unwrap(), "https://ui.perfetto.dev");
         assert_eq!(origin("http://127.0.0.1:80#x").unwrap(), "http://127.0.0.1:80");
         for bad in ["ui.perfetto.dev", "file:///x", "https://", "https://a\r\nb", "*"] {

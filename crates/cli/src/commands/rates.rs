@@ -5,57 +5,60 @@ use std::path::Path;
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::args::{Rates, RatesFormat};
-use crate::failure::helped;
-use crate::output::Reader;
-use crate::rates::{Healthy, How, Named, json, markdown, runs_below, survey, text};
-use crate::render::clean::{clean_json, clean_lines};
-use crate::run::warn;
-use crate::{Console, Exit, output, rule_files};
+use crate::args::{Audience, RatesArgs, RatesFormat};
+use crate::console::Console;
+use crate::diagnostics::with_help;
+use crate::exit::Exit;
+use crate::messages::warn;
+use crate::output::write_output;
+use crate::rates::{Healthy, NamedRun, SurveyOptions, json, markdown, runs_below, survey, text};
+use crate::render::sanitize::{sanitize_json, sanitize_lines};
+use crate::rule_files;
 
-/// Runs in memory at once, unless more are asked for: each may be large.
+/// Default limit of runs in memory at once, each of which may be large.
 const MAX_JOBS: usize = 4;
 
-pub(crate) fn run(args: &Rates, console: &mut Console) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &RatesArgs, console: &mut Console) -> anyhow::Result<Exit> {
     let rules = rule_files::load(&args.rules.files, args.rules.no_default_rules)?;
     let healthy = args.healthy.as_deref().map(healthy).transpose()?.unwrap_or_default();
     let runs = runs(args)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    // Runs that are judged side by side would slow each other down.
+    // Runs that are checked at the same time would slow each other down.
     let jobs = args.jobs.unwrap_or(if args.no_times { cores.min(MAX_JOBS) } else { 1 });
     let bar = bar(runs.len(), console.err_is_terminal);
-    let how = How { jobs, with_times: !args.no_times, done: &|| bar.inc(1) };
-    let survey = survey(&runs, &rules, healthy, &how);
+    let on_run_done = || bar.inc(1);
+    let options = SurveyOptions { jobs, with_times: !args.no_times, on_run_done: &on_run_done };
+    let survey = survey(&runs, &rules, healthy, &options);
     bar.finish_and_clear();
     if survey.rates().runs == 0 {
-        let help = "--each takes each folder below RUN that holds traces as a run of its own";
-        return Err(helped("no run could be judged", help));
+        let help = "with --each, each directory below RUN that holds traces is a run of its own";
+        return Err(with_help("no run could be checked", help));
     }
-    let (reader, result) = match args.format {
-        RatesFormat::Text => (Reader::Person, text(&survey)),
-        RatesFormat::Markdown => (Reader::Program, markdown(&survey)),
-        RatesFormat::Json => (Reader::Program, json(&survey)),
+    let (audience, result) = match args.format {
+        RatesFormat::Text => (Audience::Human, text(&survey)),
+        RatesFormat::Markdown => (Audience::Machine, markdown(&survey)),
+        RatesFormat::Json => (Audience::Machine, json(&survey)),
     };
-    output::to(&args.to, reader, console, |out, terminal| {
+    write_output(&args.output, audience, console, |out, is_terminal| {
         let result = match args.format {
-            RatesFormat::Json if terminal => clean_json(&result),
-            RatesFormat::Markdown if !terminal => result,
+            RatesFormat::Json if is_terminal => sanitize_json(&result),
+            RatesFormat::Markdown if !is_terminal => result,
             RatesFormat::Json => result,
-            _ => clean_lines(&result).into_owned(),
+            _ => sanitize_lines(&result).into_owned(),
         };
         Ok(out.write_all(result.as_bytes())?)
     })?;
     for run in survey.missing() {
-        warn(&format!("{run} is said to be healthy, but was not judged"), console)?;
+        warn(&format!("{run} is listed as healthy, but was not checked"), console)?;
     }
     Ok(Exit::Clean)
 }
 
-fn bar(runs: usize, is_wanted: bool) -> ProgressBar {
+fn bar(runs: usize, is_enabled: bool) -> ProgressBar {
     let target =
-        if is_wanted { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        if is_enabled { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let bar = ProgressBar::with_draw_target(Some(runs as u64), target);
-    if let Ok(style) = ProgressStyle::with_template("{spinner} judged {pos} of {len} runs") {
+    if let Ok(style) = ProgressStyle::with_template("{spinner} checked {pos} of {len} runs") {
         bar.set_style(style);
     }
     bar
@@ -64,22 +67,23 @@ fn bar(runs: usize, is_wanted: bool) -> ProgressBar {
 fn healthy(path: &Path) -> anyhow::Result<Healthy> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    Healthy::parse(&text)
-        .map_err(|e| helped(format!("{}: {e}", path.display()), "one run a line, with a reason"))
+    Healthy::parse(&text).map_err(|e| {
+        with_help(format!("{}: {e}", path.display()), "write one run per line, with a reason")
+    })
 }
 
-fn runs(args: &Rates) -> anyhow::Result<Vec<Named>> {
+fn runs(args: &RatesArgs) -> anyhow::Result<Vec<NamedRun>> {
     let mut runs = Vec::new();
     for root in &args.paths {
         if !args.each {
-            runs.push(Named { name: root.display().to_string(), path: root.clone() });
+            runs.push(NamedRun { name: root.display().to_string(), path: root.clone() });
             continue;
         }
         let below = runs_below(root).with_context(|| format!("cannot list {}", root.display()))?;
         runs.extend(below.into_iter().map(|path| {
             let name = path.strip_prefix(root).unwrap_or(&path);
             let name = if name.as_os_str().is_empty() { root } else { name };
-            Named { name: name.display().to_string(), path: path.clone() }
+            NamedRun { name: name.display().to_string(), path: path.clone() }
         }));
     }
     Ok(runs)

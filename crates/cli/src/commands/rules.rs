@@ -1,4 +1,4 @@
-//! `advisor rules`: list them, test them, write their pages, describe their files. How often they fire is `rates`.
+//! `advisor rules`: lists and tests rules, and writes their pages and schema. `advisor rules rates` is in `rates`.
 
 use std::path::{Path, PathBuf};
 
@@ -7,21 +7,25 @@ use trace_advisor::RuleSet;
 use trace_advisor::advisor::{Rule, rule_schema_json};
 use trace_advisor::rule_pages;
 
-use crate::args::{Rules, RulesCommand};
-use crate::failure::helped;
-use crate::render::clean::clean;
-use crate::run::warn;
-use crate::{Console, Exit, output, rule_files};
+use crate::args::{RulesArgs, RulesCommand};
+use crate::commands::rates;
+use crate::console::Console;
+use crate::diagnostics::with_help;
+use crate::exit::Exit;
+use crate::messages::warn;
+use crate::output::require_local_path;
+use crate::render::sanitize::sanitize;
+use crate::rule_files;
 
-pub(crate) fn run(args: &Rules, console: &mut Console) -> anyhow::Result<Exit> {
-    // `rules --schema` is `rules schema`; without either, clap prints the help.
+pub(crate) fn run(args: &RulesArgs, console: &mut Console) -> anyhow::Result<Exit> {
+    // `rules --schema` is `rules schema`. Without either, clap prints the help.
     match args.command.as_ref().unwrap_or(&RulesCommand::Schema) {
         RulesCommand::List(args) => {
-            let rules = rule_files::choose(args)?;
+            let rules = rule_files::load_selected(args)?;
             list(&rules, console)
         }
         RulesCommand::Test { files, no_default_rules } => test(files, *no_default_rules, console),
-        RulesCommand::Rates(args) => super::rates::run(args, console),
+        RulesCommand::Rates(args) => rates::run(args, console),
         RulesCommand::Schema => {
             write!(console.out, "{}", rule_schema_json())?;
             Ok(Exit::Clean)
@@ -41,10 +45,10 @@ fn list(rules: &RuleSet, console: &mut Console) -> anyhow::Result<Exit> {
         writeln!(
             console.out,
             "{:code$}  {:name$}  {:category$}  {}{off}",
-            clean(&rule.code),
-            clean(&rule.name),
-            clean(&rule.category),
-            clean(&limits(rule))
+            sanitize(&rule.code),
+            sanitize(&rule.name),
+            sanitize(&rule.category),
+            sanitize(&limits(rule))
         )?;
     }
     for ignore in rules.ignores() {
@@ -54,7 +58,7 @@ fn list(rules: &RuleSet, console: &mut Console) -> anyhow::Result<Exit> {
             codes => format!("{} ({})", ignore.selector, codes.join(", ")),
         };
         let text = format!("ignored: {what}{until}: {} ({})", ignore.reason, ignore.at);
-        writeln!(console.out, "{}", clean(&text))?;
+        writeln!(console.out, "{}", sanitize(&text))?;
     }
     Ok(Exit::Clean)
 }
@@ -69,24 +73,24 @@ fn limits(rule: &Rule) -> String {
     checks.collect::<Vec<_>>().join("; ")
 }
 
-/// Whether a file may be written anew: it is not there, or was made by us.
-fn is_page(path: &Path) -> bool {
+/// Whether a file may be overwritten: it does not exist, or is a page of a rule.
+fn may_overwrite(path: &Path) -> bool {
     match std::fs::read_to_string(path) {
         Ok(text) => text.contains("<!-- Made by `advisor rules docs "),
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     }
 }
 
-/// Writes the pages of rules. What is there and no longer that of a rule is named, not removed.
+/// Writes the pages of rules. Pages of rules that no longer exist are reported, not removed.
 fn docs(rules: &RuleSet, to: &Path, console: &mut Console) -> anyhow::Result<Exit> {
-    output::local(to)?;
+    require_local_path(to)?;
     let pages = rule_pages(rules);
     std::fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
     for (name, text) in &pages {
         let path = to.join(name);
-        if !is_page(&path) {
-            let help = "it is no page of a rule: give another folder with --to";
-            return Err(helped(format!("{} exists", path.display()), help));
+        if !may_overwrite(&path) {
+            let help = "it is not the page of a rule: choose another directory with --to";
+            return Err(with_help(format!("{} already exists", path.display()), help));
         }
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
@@ -98,20 +102,20 @@ fn docs(rules: &RuleSet, to: &Path, console: &mut Console) -> anyhow::Result<Exi
         .collect();
     stale.sort();
     for name in stale {
-        warn(&format!("{}: no rule has this page", to.join(name).display()), console)?;
+        warn(&format!("{}: there is no rule for this page", to.join(name).display()), console)?;
     }
-    writeln!(console.out, "{} pages in {}", pages.len(), clean(&to.display().to_string()))?;
+    writeln!(console.out, "{} pages in {}", pages.len(), sanitize(&to.display().to_string()))?;
     Ok(Exit::Clean)
 }
 
-fn test(files: &[PathBuf], only: bool, console: &mut Console) -> anyhow::Result<Exit> {
-    let rules = rule_files::load(files, only)?;
+fn test(files: &[PathBuf], only_files: bool, console: &mut Console) -> anyhow::Result<Exit> {
+    let rules = rule_files::load(files, only_files)?;
     let result = rules.test();
     for failure in &result.failures {
-        writeln!(console.out, "{}", clean(&failure.to_string()))?;
+        writeln!(console.out, "{}", sanitize(&failure.to_string()))?;
     }
     if !result.untested.is_empty() {
-        writeln!(console.out, "without tests: {}", clean(&result.untested.join(", ")))?;
+        writeln!(console.out, "without tests: {}", sanitize(&result.untested.join(", ")))?;
     }
     let (run, failed) = (result.run, result.failures.len());
     writeln!(console.out, "tests: {run}, failed: {failed}, rules: {}", result.rules)?;

@@ -1,14 +1,15 @@
-//! `advisor schema`: the JSON schemas of what programs read and write.
+//! `advisor schema`: the JSON schemas of reports and rule files.
 
 use trace_advisor::advisor::{report_schema_json, rule_schema_json};
 
-use crate::args::{Schema, SchemaOf};
-use crate::{Console, Exit};
+use crate::args::{SchemaArgs, SchemaDocument};
+use crate::console::Console;
+use crate::exit::Exit;
 
-pub(crate) fn run(args: &Schema, console: &mut Console) -> anyhow::Result<Exit> {
-    let schema = match args.what {
-        SchemaOf::Report => report_schema_json(),
-        SchemaOf::Rules => rule_schema_json(),
+pub(crate) fn run(args: &SchemaArgs, console: &mut Console) -> anyhow::Result<Exit> {
+    let schema = match args.document {
+        SchemaDocument::Report => report_schema_json(),
+        SchemaDocument::Rules => rule_schema_json(),
     };
     write!(console.out, "{schema}")?;
     Ok(Exit::Clean)

@@ -1,4 +1,4 @@
-//! The interactive SQL shell. History lives as long as the shell does.
+//! The interactive SQL shell. Its history is not saved.
 
 use rustyline::Config;
 use rustyline::Editor;
@@ -6,21 +6,24 @@ use rustyline::error::ReadlineError;
 use rustyline::history::MemHistory;
 use trace_advisor::Run;
 
-use crate::args::Rows;
-use crate::commands::{sql, statements, tables};
-use crate::{Console, Exit, failure};
+use crate::args::RowOutputArgs;
+use crate::commands::query::print_query;
+use crate::commands::{statements, tables};
+use crate::console::Console;
+use crate::diagnostics::print_error;
+use crate::exit::Exit;
 
 const HELP: &str = "  \\d         list tables and views
-  \\d NAME    describe one
-  \\h         this help
-  \\q         leave
-  anything else is SQL; a query ends with `;` and may span lines";
+  \\d NAME    describe a table or view
+  \\h         show this help
+  \\q         quit
+Anything else is SQL: a query ends with `;` and may span several lines.";
 
-pub(crate) fn run(run: &Run, args: &Rows, console: &mut Console) -> anyhow::Result<Exit> {
+pub(crate) fn run(run: &Run, args: &RowOutputArgs, console: &mut Console) -> anyhow::Result<Exit> {
     let mut editor: Editor<(), MemHistory> =
         Editor::with_history(Config::default(), MemHistory::new())?;
     let info = run.info();
-    writeln!(console.out, "{} ranks, {} steps. \\h for help.", info.ranks.len(), info.steps)?;
+    writeln!(console.out, "{} ranks, {} steps. Type \\h for help.", info.ranks.len(), info.steps)?;
     let mut pending = String::new();
     loop {
         console.out.flush()?;
@@ -36,7 +39,7 @@ pub(crate) fn run(run: &Run, args: &Rows, console: &mut Console) -> anyhow::Resu
         };
         if pending.trim().is_empty() && line.trim_start().starts_with('\\') {
             editor.add_history_entry(line.trim())?;
-            if !command(line.trim(), console)? {
+            if !run_backslash_command(line.trim(), console)? {
                 return Ok(Exit::Clean);
             }
             continue;
@@ -47,28 +50,28 @@ pub(crate) fn run(run: &Run, args: &Rows, console: &mut Console) -> anyhow::Resu
         pending = rest;
         for query in complete.iter().filter(|q| !q.is_empty()) {
             editor.add_history_entry(format!("{query};"))?;
-            // A mistake in a query is no reason to leave.
-            if let Err(error) = sql::print(run, query, args, console) {
+            // The shell goes on after a query that fails.
+            if let Err(error) = print_query(run, query, args, console) {
                 console.out.flush()?;
-                failure::print(&error, console)?;
+                print_error(&error, console)?;
             }
         }
     }
 }
 
-/// Runs a backslash command; false if it is time to leave.
-fn command(line: &str, console: &mut Console) -> anyhow::Result<bool> {
+/// Runs a backslash command. Returns false to quit.
+fn run_backslash_command(line: &str, console: &mut Console) -> anyhow::Result<bool> {
     let (verb, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     match (verb, argument.trim()) {
         ("\\q" | "\\quit" | "\\exit", _) => return Ok(false),
         ("\\d" | "\\dt", "") => tables::overview(&mut console.out)?,
         ("\\d", name) => {
             if let Err(error) = tables::describe(name, &mut console.out) {
-                failure::print(&error, console)?;
+                print_error(&error, console)?;
             }
         }
         ("\\h" | "\\?" | "\\help", _) => writeln!(console.out, "{HELP}")?,
-        (other, _) => writeln!(console.err, "there is no command {other}; \\h lists them")?,
+        (other, _) => writeln!(console.err, "unknown command {other}; \\h lists the commands")?,
     }
     Ok(true)
 }

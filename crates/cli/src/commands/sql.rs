@@ -4,17 +4,20 @@ use std::io::{self, IsTerminal, Read as _};
 
 use trace_advisor::Run;
 
-use crate::args::{Rows, Sql};
+use crate::args::{RowOutputArgs, SqlArgs};
+use crate::commands::query::print_query;
 use crate::commands::statements;
-use crate::failure::helped;
-use crate::render::rows;
-use crate::run::{finish, open_for, print_warnings};
-use crate::{Console, Exit, output};
+use crate::console::Console;
+use crate::diagnostics::with_help;
+use crate::exit::Exit;
+use crate::messages::print_warnings;
+use crate::run::{finish, open_for_query};
 
-pub(crate) fn run(args: &Sql, console: &mut Console) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &SqlArgs, console: &mut Console) -> anyhow::Result<Exit> {
     let is_shell = args.query.is_none() && io::stdin().is_terminal();
-    if is_shell && args.rows.to.output.is_some() {
-        return Err(helped("a file to write to, but no query", "advisor sql PATH QUERY -o FILE"));
+    let has_file = args.rows.output.file.is_some();
+    if is_shell && has_file {
+        return Err(with_help("-o FILE needs a query", "advisor sql PATH QUERY -o FILE"));
     }
     let queries = match &args.query {
         _ if is_shell => Vec::new(),
@@ -26,43 +29,33 @@ pub(crate) fn run(args: &Sql, console: &mut Console) -> anyhow::Result<Exit> {
         }
     };
     if !is_shell && queries.is_empty() {
-        return Err(helped("there is no query", "advisor sql PATH \"SELECT * FROM ranks\""));
+        return Err(with_help("the query is empty", "advisor sql PATH \"SELECT * FROM ranks\""));
     }
-    if args.rows.to.output.is_some() && queries.len() > 1 {
-        return Err(helped("several queries, but one file", "give one query with -o"));
+    if has_file && queries.len() > 1 {
+        return Err(with_help(
+            "-o FILE takes the rows of one query, but there are several",
+            "run the queries one by one",
+        ));
     }
-    let question = (!is_shell).then(|| queries.join("\n"));
-    let run = open_for(question, &args.path, &args.reading, console)?;
-    print_warnings(&run, console)?;
+    let hint = (!is_shell).then(|| queries.join("\n"));
+    let run = open_for_query(hint, &args.run.path, &args.read, console)?;
+    print_warnings(run.warnings(), console)?;
     if is_shell {
         return shell(&run, &args.rows, console);
     }
     for query in &queries {
-        print(&run, query, &args.rows, console)?;
+        print_query(&run, query, &args.rows, console)?;
     }
-    finish(&run, &args.reading, console)?;
+    finish(&run, &args.read, console)?;
     Ok(Exit::Clean)
 }
 
-/// Runs one query and writes its rows.
-pub(crate) fn print(
-    run: &Run,
-    query: &str,
-    args: &Rows,
-    console: &mut Console,
-) -> anyhow::Result<()> {
-    let batches = run.sql(query)?;
-    output::to(&args.to, args.format.reader(), console, |out, terminal| {
-        rows::write(&batches, args.format, out, terminal)
-    })
-}
-
 #[cfg(feature = "shell")]
-fn shell(run: &Run, args: &Rows, console: &mut Console) -> anyhow::Result<Exit> {
+fn shell(run: &Run, args: &RowOutputArgs, console: &mut Console) -> anyhow::Result<Exit> {
     crate::commands::shell::run(run, args, console)
 }
 
 #[cfg(not(feature = "shell"))]
-fn shell(_: &Run, _: &Rows, _: &mut Console) -> anyhow::Result<Exit> {
-    Err(helped("this program was built without the interactive shell", "advisor sql PATH QUERY"))
+fn shell(_: &Run, _: &RowOutputArgs, _: &mut Console) -> anyhow::Result<Exit> {
+    Err(with_help("this build has no interactive shell", "advisor sql PATH QUERY"))
 }

@@ -1,14 +1,14 @@
-//! SQL text to single statements.
+//! Splits SQL text into statements.
 
-/// Statements separated by `;`, without it; empty ones are left out.
+/// The statements of a text, without the `;` that ends them. Empty statements are left out.
 pub(crate) fn split(text: &str) -> Vec<String> {
     let (mut statements, rest) = take_complete(text);
     statements.push(rest);
-    statements.retain(|s| has_words(s));
+    statements.retain(|s| has_code(s));
     statements.iter().map(|s| s.trim().to_owned()).collect()
 }
 
-/// The statements that end in `;`, and what follows the last one.
+/// The statements that end in `;`, and the text after the last of them.
 pub(crate) fn take_complete(text: &str) -> (Vec<String>, String) {
     let mut statements = Vec::new();
     let mut start = 0;
@@ -21,8 +21,8 @@ pub(crate) fn take_complete(text: &str) -> (Vec<String>, String) {
     (statements, text[start..].to_owned())
 }
 
-/// Whether there is more than white space and comments.
-fn has_words(text: &str) -> bool {
+/// Whether a text contains more than white space and comments.
+fn has_code(text: &str) -> bool {
     walk(text).any(|(i, state)| {
         state == State::Quoted || state == State::Code && !text.as_bytes()[i].is_ascii_whitespace()
     })
@@ -35,8 +35,8 @@ enum State {
     Comment,
 }
 
-/// Each byte with what it is part of. Quotes are doubled to escape them, which ends one quoted
-/// stretch and begins the next: the same thing here.
+/// Each byte with what it is part of. A doubled quote, which escapes it in SQL, ends one quoted text and begins
+/// the next, with the same result.
 fn walk(text: &str) -> impl Iterator<Item = (usize, State)> {
     let bytes = text.as_bytes();
     let mut states = Vec::with_capacity(bytes.len());
@@ -64,7 +64,7 @@ mod tests {
     use super::{split, take_complete};
 
     #[test]
-    fn semicolons_end_statements_only_in_code() {
+    fn split_ignores_semicolons_in_quotes_and_comments() {
         assert_eq!(split("SELECT 1; SELECT 2 ;\n"), ["SELECT 1", "SELECT 2"]);
         assert_eq!(
             split("SELECT ';' AS \"a;b\", 'it''s; so'"),
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finished_waits() {
+    fn take_complete_leaves_the_unfinished_statement() {
         assert_eq!(
             take_complete("SELECT 1; SEL"),
             (vec!["SELECT 1".to_owned()], " SEL".to_owned())

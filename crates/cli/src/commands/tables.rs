@@ -1,4 +1,4 @@
-//! `advisor tables`: what tables and views mean, and what was read into them.
+//! `advisor tables`: descriptions of tables and views, and what was read from a run.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,19 +12,21 @@ use trace_advisor::query::ViewDef;
 use trace_advisor::trace_model::tables::{self, TABLES};
 use trace_advisor::trace_model::{TableSpec, Unit};
 
-use crate::args::{RowFormat, Tables};
-use crate::failure::helped;
-use crate::render::clean::clean;
+use crate::args::{RowFormat, TablesArgs};
+use crate::console::Console;
+use crate::diagnostics::with_help;
+use crate::exit::Exit;
+use crate::messages::print_warnings;
 use crate::render::rows;
+use crate::render::sanitize::sanitize;
 use crate::render::value::thousands;
-use crate::run::{finish, open, print_warnings};
+use crate::run::{finish, open};
 use crate::suggest::nearest;
-use crate::{Console, Exit};
 
-pub(crate) fn run(args: &Tables, console: &mut Console) -> anyhow::Result<Exit> {
-    match &args.what {
+pub(crate) fn run(args: &TablesArgs, console: &mut Console) -> anyhow::Result<Exit> {
+    match &args.subject {
         None if args.device_table => write!(console.out, "{DEVICES}")?,
-        Some(what) if args.sql => query(&what.display().to_string(), &mut console.out)?,
+        Some(view) if args.sql => print_sql(&view.display().to_string(), &mut console.out)?,
         None if args.all => {
             for (i, table) in TABLES.iter().enumerate() {
                 separate(i, console)?;
@@ -36,8 +38,8 @@ pub(crate) fn run(args: &Tables, console: &mut Console) -> anyhow::Result<Exit> 
             }
         }
         None => overview(&mut console.out)?,
-        Some(what) if what.exists() || Location::is_address(what) => of_run(what, args, console)?,
-        Some(what) => describe(&what.display().to_string(), &mut console.out)?,
+        Some(path) if path.exists() || Location::is_address(path) => show_run(path, args, console)?,
+        Some(name) => describe(&name.display().to_string(), &mut console.out)?,
     }
     Ok(Exit::Clean)
 }
@@ -46,7 +48,7 @@ fn separate(i: usize, console: &mut Console) -> std::io::Result<()> {
     if i > 0 { writeln!(console.out) } else { Ok(()) }
 }
 
-/// All tables and views with what a row is.
+/// Lists all tables and views with what one row of each is.
 pub(crate) fn overview(out: &mut dyn Write) -> anyhow::Result<()> {
     let views = catalog().views();
     let names = TABLES.iter().map(|t| t.name).chain(views.iter().map(|m| m.name.as_str()));
@@ -63,16 +65,16 @@ pub(crate) fn overview(out: &mut dyn Write) -> anyhow::Result<()> {
     }
     writeln!(
         out,
-        "\nadvisor tables NAME describes the columns; advisor tables PATH says what a run holds"
+        "\n`advisor tables NAME` describes the columns, `advisor tables PATH` shows what was read from a run."
     )?;
     Ok(())
 }
 
-/// The query that a view is.
-fn query(name: &str, out: &mut dyn Write) -> anyhow::Result<()> {
+/// Prints the SQL of a view.
+fn print_sql(name: &str, out: &mut dyn Write) -> anyhow::Result<()> {
     if tables::find(name).is_some() {
         let help = format!("`advisor tables {name}` describes it");
-        return Err(helped(format!("{name} is a table: it is read from the traces"), help));
+        return Err(with_help(format!("{name} is a table read from the traces, not a view"), help));
     }
     if catalog().find(name).is_none() {
         return describe(name, out);
@@ -81,7 +83,7 @@ fn query(name: &str, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(write!(out, "{text}")?)
 }
 
-/// One table or view with its columns.
+/// Describes one table or view with its columns.
 pub(crate) fn describe(name: &str, out: &mut dyn Write) -> anyhow::Result<()> {
     if let Some(table) = tables::find(name) {
         return describe_table(table, out);
@@ -95,7 +97,7 @@ pub(crate) fn describe(name: &str, out: &mut dyn Write) -> anyhow::Result<()> {
         Some(near) => format!("did you mean `{near}`?"),
         None => "`advisor tables` lists tables and views".to_owned(),
     };
-    Err(helped(format!("{name} is neither a table, nor a view, nor a file"), help))
+    Err(with_help(format!("there is no table, view or file `{name}`"), help))
 }
 
 fn describe_table(table: &TableSpec, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -164,9 +166,9 @@ fn lines(columns: &[Line<'_>], out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What was read from a run, and what became of it.
-fn of_run(path: &Path, args: &Tables, console: &mut Console) -> anyhow::Result<()> {
-    let run = open(path, &args.reading, console)?;
+/// Shows what was read from a run, and where it went.
+fn show_run(path: &Path, args: &TablesArgs, console: &mut Console) -> anyhow::Result<()> {
+    let run = open(path, &args.read, console)?;
     files(&run, &mut console.out)?;
     links(&run, console)?;
     writeln!(console.out, "\nRows")?;
@@ -179,13 +181,13 @@ fn of_run(path: &Path, args: &Tables, console: &mut Console) -> anyhow::Result<(
     }
     event_kinds(&run, args.all, console)?;
     console.out.flush()?;
-    print_warnings(&run, console)?;
-    finish(&run, &args.reading, console)?;
+    print_warnings(run.warnings(), console)?;
+    finish(&run, &args.read, console)?;
     Ok(())
 }
 
-/// How many events of which kind there were. Composer's markers have a category each: the most frequent kinds
-/// are shown, and all that were set aside.
+/// Shows the number of events of each kind. Each of Composer's markers has a category of its own, so only the
+/// most frequent kinds are shown, and all kinds that were skipped.
 fn event_kinds(run: &Run, all: bool, console: &mut Console) -> anyhow::Result<()> {
     const SHOWN: usize = 24;
     writeln!(console.out, "\nEvents by kind, all files")?;
@@ -193,12 +195,12 @@ fn event_kinds(run: &Run, all: bool, console: &mut Console) -> anyhow::Result<()
     let kinds = "SELECT phase, category, sum(event_count) AS events, stored_in \
                  FROM event_counts GROUP BY phase, category, stored_in";
     let batches = run.sql(&format!(
-        "SELECT phase, category, events, coalesce(stored_in, 'set aside') AS stored_in \
+        "SELECT phase, category, events, coalesce(stored_in, 'skipped') AS stored_in \
          FROM (SELECT *, row_number() OVER ( \
                    PARTITION BY stored_in IS NULL ORDER BY events DESC, phase, category) AS place \
                FROM ({kinds})) \
          WHERE place <= {shown} OR stored_in IS NULL \
-         ORDER BY stored_in = 'set aside', events DESC, phase, category",
+         ORDER BY stored_in = 'skipped', events DESC, phase, category",
     ))?;
     rows::write(&batches, RowFormat::Table, &mut console.out, console.out_is_terminal)?;
     let count =
@@ -207,12 +209,12 @@ fn event_kinds(run: &Run, all: bool, console: &mut Console) -> anyhow::Result<()
         count.first().map_or(0, |batch| batch.column(0).as_primitive::<Int64Type>().value(0));
     let hidden = usize::try_from(kinds).unwrap_or(0).saturating_sub(shown);
     if hidden > 0 {
-        writeln!(console.out, "... and {hidden} more kinds: --all shows them")?;
+        writeln!(console.out, "... and {hidden} more kinds (--all shows them)")?;
     }
     Ok(())
 }
 
-/// How execution traces go with the timelines of their ranks.
+/// Shows how many nodes of execution traces were linked to the timelines of their ranks.
 fn links(run: &Run, console: &mut Console) -> anyhow::Result<()> {
     if run.rows("execution_nodes") == 0 {
         return Ok(());
@@ -231,12 +233,12 @@ fn files(run: &Run, out: &mut dyn Write) -> anyhow::Result<()> {
     let sources = &run.info().sources;
     writeln!(out, "Files")?;
     let shown = &sources[..sources.len().min(SHOWN)];
-    let width = shown.iter().map(|s| clean(&s.file).chars().count()).max().unwrap_or(0);
+    let width = shown.iter().map(|s| sanitize(&s.file).chars().count()).max().unwrap_or(0);
     for source in shown {
         writeln!(
             out,
             "  {:width$}  rank {} (from {}), {}, {} {}, {:.1} MB of {}",
-            clean(&source.file),
+            sanitize(&source.file),
             source.rank,
             source.rank_from,
             source.format,

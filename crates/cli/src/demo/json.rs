@@ -1,4 +1,4 @@
-//! Records to the text that Kineto writes: the same keys in the same order, one event after another.
+//! Writes records as Kineto does: the same keys in the same order, one event after another.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use super::record::{HostKind, Name, Record, Thread};
 use super::sim::{COMM, COMPUTE, DEVICE_BYTES, START_NS};
 
-/// Bytes collected before they are handed to the output.
+/// Bytes collected before they are written to the output.
 const CHUNK: usize = 1 << 16;
 /// Absolute time of zero on the trace's clock.
 const BASE_NS: i64 = 1_759_000_000_000_000_000;
@@ -16,7 +16,7 @@ pub(super) fn absolute_ns(ts: i64) -> i64 {
     BASE_NS + ts
 }
 
-/// Which events a pass over the simulation writes; Kineto writes them in this order.
+/// The events that one pass over the simulation writes. Kineto writes the sections in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Section {
     Host,
@@ -25,7 +25,7 @@ pub(super) enum Section {
     Device,
 }
 
-/// Writes one rank's trace.
+/// Writes the trace of one rank.
 #[derive(Debug)]
 pub(super) struct Writer<W> {
     out: W,
@@ -91,7 +91,7 @@ impl<W: Write> Writer<W> {
         );
     }
 
-    /// Writes those of `records` that belong to `section`.
+    /// Writes the records that belong to `section`.
     pub(super) fn section(&mut self, section: Section, records: &[Record<'_>]) -> io::Result<()> {
         for record in records {
             match (section, record) {
@@ -128,7 +128,7 @@ impl<W: Write> Writer<W> {
         );
     }
 
-    /// Metadata events and everything after the last event; hands all text to the output.
+    /// Writes metadata events and everything after the last event, and flushes all text.
     pub(super) fn tail(mut self, end: i64) -> io::Result<W> {
         let (pid, host_tids) = (self.pid(), [Thread::Main, Thread::Autograd].map(|t| self.tid(t)));
         self.process(&pid.to_string(), "python3", "CPU", u64::from(pid));
@@ -182,7 +182,7 @@ impl<W: Write> Writer<W> {
         Ok(self.out)
     }
 
-    /// Hands the text to the output once there are at least `bytes` of it.
+    /// Writes the collected text to the output if it is longer than `bytes`.
     pub(super) fn flush(&mut self, bytes: usize) -> io::Result<()> {
         if self.text.len() > bytes {
             self.out.write_all(self.text.as_bytes())?;
@@ -280,7 +280,7 @@ impl<W: Write> Writer<W> {
              \"pid\": {pid}, \"tid\": {tid},\n    \"ts\": "
         );
         self.us(ts);
-        // The caching allocator holds 2 MiB pages: a little more than is in use, never given back.
+        // The caching allocator reserves 2 MiB pages, slightly more than is in use, and never returns them.
         let reserved = (DEVICE_BYTES * 9 / 10).max(allocated + (160 << 20)) >> 21 << 21;
         let index = self.next_index();
         let _ = write!(
@@ -414,7 +414,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// `[0, 1, 2]`; as Kineto does, long lists are cut.
+/// `[0, 1, 2]`. Long lists are shortened as Kineto does.
 fn all_ranks(ranks: u32) -> String {
     const SHOWN: u32 = 30;
     let mut text = String::from("[");

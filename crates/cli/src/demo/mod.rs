@@ -1,23 +1,24 @@
-//! Makes realistic multi-rank Kineto traces whose bottleneck is known by construction.
+//! Generates realistic multi-rank Kineto traces whose bottleneck is known by construction.
 //!
-//! A small GPT is trained, in simulation, on H100s under `DistributedDataParallel`: one clock for
-//! the host, one per stream of the device, collectives that end together on all ranks (`sim`).
-//! The result reads like a trace that `torch.profiler` recorded with shapes and memory.
+//! The simulation trains a small GPT on H100s under `DistributedDataParallel`, with one clock for the host, one
+//! clock per GPU stream, and collectives that end at the same time on all ranks (`sim`). The result looks like a
+//! trace that `torch.profiler` recorded with shapes and memory.
 //!
-//! Shares by construction (of the time of a step, on one rank, in the steady state):
+//! Shares of the step time by construction, on one rank in the steady state:
 //!
 //! | bottleneck | loader | forward | backward | optimizer | device busy | peak memory |
 //! |---|--:|--:|--:|--:|--:|--:|
 //! | none | 2.5 % | 37 % | 43 % | 6 % | > 90 % | 88 % |
 //! | data-loading | 36 % | 25 % | 29 % | 4 % | 65 %, idle while loading | 88 % |
 //! | small-kernels | 3 % | 40 % | 47 % | 6 % | < 30 %, launches are late | 88 % |
-//! | straggler | | 1.6 times the others' on the last rank | | | the others wait in all-reduce | 88 % |
+//! | straggler | | on the last rank, 1.6 times that of the others | | | the others wait in all-reduce | 88 % |
 //! | sync | | a read of the device after every second layer | | | 70 %, idle after each read | 88 % |
 //! | memory | 2.5 % | 37 % | 43 % | 6 % | > 90 % | 98.6 % |
 //! | memory-leak | 2.5 % | 37 % | 43 % | 6 % | > 90 % | 82 %, 168 MB more in each step |
 
 mod json;
 mod model;
+mod options;
 mod record;
 mod rng;
 mod sim;
@@ -34,62 +35,11 @@ use rayon::prelude::*;
 
 use self::json::{Section, Writer};
 use self::model::Model;
+pub use self::options::{Bottleneck, Options};
 use self::sim::{FIRST_STEP, START_NS, Sim};
 
-/// What slows the run down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum Bottleneck {
-    /// Batches are made on the training thread, a third of the step.
-    #[default]
-    DataLoading,
-    /// Kernels of a few microseconds: the host cannot launch them fast enough.
-    SmallKernels,
-    /// The forward pass of the last rank takes 1.6 times as long.
-    Straggler,
-    /// A value is read back after every second layer.
-    Sync,
-    /// Activations fill the device up to 98.6 %.
-    Memory,
-    /// Every step keeps a tensor of 168 MB.
-    MemoryLeak,
-    /// A healthy run.
-    None,
-}
-
-/// What to make.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
-    /// What slows the run down.
-    pub bottleneck: Bottleneck,
-    /// Number of ranks; one trace each.
-    pub ranks: u32,
-    /// Recorded steps.
-    pub steps: u32,
-    /// Transformer blocks: the size of a step (a block is some 150 kB of JSON a step).
-    pub layers: u32,
-    /// The same seed gives the same bytes.
-    pub seed: u64,
-    /// Python frames and modules, as with `with_stack=True`.
-    pub stacks: bool,
-    /// gzip, as the profiler's trace handler does with `use_gzip=True`.
-    pub gzip: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            bottleneck: Bottleneck::default(),
-            ranks: 2,
-            steps: 6,
-            layers: 4,
-            seed: 0,
-            stacks: false,
-            gzip: true,
-        }
-    }
-}
-
-/// A run whose collectives are timed: ranks can be written in any order, or only some of them.
+/// A simulated run. The end times of its collectives are known, so ranks can be written in any order, or only some of
+/// them.
 #[derive(Debug)]
 pub struct Run {
     options: Options,
@@ -99,17 +49,19 @@ pub struct Run {
 }
 
 impl Run {
-    /// Simulates all ranks once, to find out when they meet.
+    /// Simulates all ranks once to compute when their collectives end.
     ///
     /// # Errors
-    /// `InvalidInput` for a run without ranks, steps or layers, and for a straggler without others.
+    /// `InvalidInput` for a run without ranks, steps or layers, and for a straggler without other ranks.
     pub fn new(options: &Options) -> io::Result<Self> {
         let invalid = |message: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         if options.ranks == 0 || options.steps == 0 || options.layers == 0 {
-            return invalid("a run has at least one rank, one step and one layer");
+            return invalid("a run needs at least one rank, one step and one layer");
         }
         if options.bottleneck == Bottleneck::Straggler && options.ranks == 1 {
-            return invalid("a straggler needs other ranks that wait for it: --ranks 2 or more");
+            return invalid(
+                "a straggler needs other ranks that wait for it: use --ranks 2 or more",
+            );
         }
         let model = Model::new(options.layers);
         let ends = if options.ranks == 1 {
@@ -148,7 +100,7 @@ impl Run {
         writer.tail(end)
     }
 
-    /// File name of a rank's trace.
+    /// File name of the trace of a rank.
     pub fn file_name(&self, rank: u32) -> String {
         let stamp = json::absolute_ns(START_NS)
             + i64::from(rank) * 1_737
@@ -158,19 +110,19 @@ impl Run {
     }
 }
 
-/// What was written.
+/// The files of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// One file a rank, in rank order.
+    /// One file per rank, in rank order.
     pub files: Vec<PathBuf>,
     /// Bytes on disk.
     pub bytes: u64,
 }
 
-/// Writes a whole run into `directory`, ranks in parallel. Files of the same name are replaced.
+/// Writes all ranks of a run to `directory`, in parallel. Files with the same names are replaced.
 ///
 /// # Errors
-/// As [`Run::new`], and what creating or writing files can say.
+/// As [`Run::new`]; if files cannot be created or written.
 pub fn write_run(options: &Options, directory: &Path) -> io::Result<Written> {
     let run = Run::new(options)?;
     fs::create_dir_all(directory)?;
@@ -195,15 +147,16 @@ pub fn write_run(options: &Options, directory: &Path) -> io::Result<Written> {
 
 /// Writes the trace of one rank of a run as JSON, uncompressed.
 ///
-/// For several ranks, make a [`Run`] once.
+/// For several ranks, create a [`Run`] once.
 ///
 /// # Errors
-/// As [`Run::new`], and what writing can say.
+/// As [`Run::new`]; if writing fails.
 pub fn render_rank<W: Write>(options: &Options, rank: u32, out: W) -> io::Result<W> {
     Run::new(options)?.render(rank, out)
 }
 
-/// A collective starts when its predecessor is done and all ranks have arrived.
+/// End times of all collectives, by step. A collective starts when the previous one is done and all ranks have
+/// arrived.
 fn collective_ends(options: &Options, model: &Model) -> Vec<Vec<i64>> {
     let lengths = Sim::collectives(model);
     let mut sims: Vec<_> = (0..options.ranks)

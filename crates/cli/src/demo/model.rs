@@ -15,11 +15,11 @@ pub(super) struct Kernel {
     pub(super) occupancy_pct: u32,
 }
 
-/// One operator: what the host calls, and what that launches.
+/// One operator: the calls of the host, and the kernels they launch.
 #[derive(Debug, Clone)]
 pub(super) struct Op {
     pub(super) name: &'static str,
-    /// Share of the host time of the whole operator that is its own.
+    /// Share of the host time of the operator tree that the operator itself takes.
     pub(super) weight: i64,
     /// JSON fragment with the inputs, as `record_shapes` writes it.
     pub(super) args: String,
@@ -43,7 +43,7 @@ impl Op {
         self
     }
 
-    /// Device time of everything it launches, nominal.
+    /// Nominal device time of all kernels that it launches.
     pub(super) fn device_ns(&self) -> i64 {
         self.kernels.iter().map(|k| k.dur_ns).sum::<i64>()
             + self.children.iter().map(Self::device_ns).sum::<i64>()
@@ -80,7 +80,7 @@ impl Layer {
 pub(super) struct Model {
     /// Embeddings.
     pub(super) stem: Vec<Layer>,
-    /// One transformer block; all blocks are alike.
+    /// One transformer block; all blocks are the same.
     pub(super) block: Vec<Layer>,
     /// Final norm, vocabulary projection, loss.
     pub(super) head: Vec<Layer>,

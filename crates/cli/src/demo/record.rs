@@ -1,4 +1,4 @@
-//! What the simulation notes down: one entry per trace event, before it becomes JSON.
+//! The records of the simulation: one per trace event, before it becomes JSON.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub(super) enum Thread {
     Autograd,
 }
 
-/// Name of a host event, put together only when it is written.
+/// Name of a host event, formatted only when it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Name {
     Plain(&'static str),
@@ -64,7 +64,7 @@ impl Call {
     }
 }
 
-/// What a host event is.
+/// The kind of a host event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HostKind {
     Operator,
@@ -81,7 +81,7 @@ pub(super) enum Record<'m> {
         thread: Thread,
         name: Name,
         args: &'m str,
-        /// Autograd's number of the forward call.
+        /// Sequence number of the forward call in autograd.
         sequence: Option<u64>,
         external: u64,
         ts: i64,
@@ -145,7 +145,7 @@ pub(super) enum Record<'m> {
 }
 
 impl Record<'_> {
-    /// Closes a host event or a Python frame.
+    /// Sets the end of a host event or a Python frame.
     pub(super) fn close(&mut self, at: i64) {
         match self {
             Self::Host { end, .. } | Self::Python { end, .. } => *end = at,

@@ -1,4 +1,4 @@
-//! A small seeded generator (`SplitMix64`), so that a seed means the same bytes on every machine.
+//! A small seeded random generator (`SplitMix64`): a seed gives the same bytes on every machine.
 
 /// State of the generator.
 #[derive(Debug, Clone)]
@@ -21,8 +21,8 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// `ns`, up to `per_mille` thousandths more or less. Integers only: floats could round
-    /// differently elsewhere.
+    /// `ns` plus or minus up to `per_mille` thousandths. Uses integers only, because floats could round
+    /// differently on other machines.
     pub(super) fn jitter(&mut self, ns: i64, per_mille: i64) -> i64 {
         let spread = (self.next() % (2 * per_mille as u64 + 1)) as i64 - per_mille;
         ns + ns * spread / 1000

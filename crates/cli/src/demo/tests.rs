@@ -1,5 +1,4 @@
-//! The traces are what the module says they are: deterministic, well-formed, physically possible,
-//! and slow for the stated reason.
+//! The traces are deterministic, well-formed, physically possible, and slow for the stated reason.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +36,7 @@ fn ns(text: &str) -> i64 {
 
 fn trace(options: &Options, rank: u32) -> Trace {
     let bytes = render_rank(options, rank, Vec::new()).unwrap();
-    // Exact times: `serde_json` keeps floats as f64, so they are taken from the text before.
+    // `serde_json` keeps floats as f64, so exact times are taken from the text.
     let text = String::from_utf8(bytes).unwrap();
     let exact: Vec<(i64, Option<i64>)> = text
         .split("\"ts\": ")
@@ -79,7 +78,7 @@ impl Trace {
         self.of("user_annotation").filter(|s| s.name.starts_with("ProfilerStep#")).collect()
     }
 
-    /// From the second step's start to the last one's: the steady state.
+    /// The steady state: from the start of the second step to the start of the last one.
     fn window(&self) -> (i64, i64) {
         let steps = self.steps();
         (steps[1].ts, steps[steps.len() - 1].ts)
@@ -157,7 +156,7 @@ const ALL: [Bottleneck; 7] = [
 ];
 
 #[test]
-fn same_seed_same_bytes() {
+fn render_is_deterministic_for_a_seed() {
     for bottleneck in ALL {
         let one = render_rank(&options(bottleneck), 1, Vec::new()).unwrap();
         assert_eq!(one, render_rank(&options(bottleneck), 1, Vec::new()).unwrap());
@@ -167,7 +166,7 @@ fn same_seed_same_bytes() {
 }
 
 #[test]
-fn files_do_not_depend_on_threads() {
+fn write_run_is_independent_of_threads() {
     let first = tempfile::tempdir().unwrap();
     let second = tempfile::tempdir().unwrap();
     let options = Options { ranks: 3, steps: 2, layers: 1, ..Options::default() };
@@ -182,7 +181,7 @@ fn files_do_not_depend_on_threads() {
 }
 
 #[test]
-fn host_events_nest_and_device_work_is_possible() {
+fn host_events_nest_and_device_work_follows_its_launch() {
     for bottleneck in ALL {
         let options = Options { stacks: true, ..options(bottleneck) };
         let trace = trace(&options, 0);
@@ -230,7 +229,7 @@ fn host_events_nest_and_device_work_is_possible() {
 }
 
 #[test]
-fn arrows_have_two_ends() {
+fn flows_have_two_ends() {
     let trace = trace(&options(Bottleneck::None), 0);
     let mut ends: BTreeMap<(String, i64), Vec<String>> = BTreeMap::new();
     for event in trace.events.iter().filter(|e| matches!(e["ph"].as_str(), Some("s" | "f"))) {
@@ -245,7 +244,7 @@ fn arrows_have_two_ends() {
 }
 
 #[test]
-fn collectives_end_together() {
+fn collectives_end_at_the_same_time_on_all_ranks() {
     let options = Options { ranks: 3, ..options(Bottleneck::Straggler) };
     let run = Run::new(&options).unwrap();
     let ends = |rank| {
@@ -273,7 +272,7 @@ fn collectives_end_together() {
 }
 
 #[test]
-fn metadata_is_kinetos() {
+fn metadata_matches_kineto() {
     let options = options(Bottleneck::None);
     let trace = trace(&options, 1);
     assert_eq!(trace.root["schemaVersion"], 1);
@@ -286,7 +285,7 @@ fn metadata_is_kinetos() {
 }
 
 #[test]
-fn a_healthy_run_is_healthy() {
+fn healthy_run_has_the_documented_shares() {
     let trace = trace(&options(Bottleneck::None), 0);
     between(trace.share(&trace.busy()), 0.93, 1.0);
     let (forward, backward) = trace.forward_backward();
@@ -298,7 +297,7 @@ fn a_healthy_run_is_healthy() {
 }
 
 #[test]
-fn data_loading_starves_the_device() {
+fn data_loading_leaves_the_device_idle() {
     let trace = trace(&options(Bottleneck::DataLoading), 0);
     let loader: Vec<_> = union(
         trace.of("user_annotation").filter(|s| s.name.contains("_SingleProcessDataLoaderIter")),
@@ -306,7 +305,7 @@ fn data_loading_starves_the_device() {
     between(trace.share(&loader), 0.33, 0.39);
     let busy = trace.share(&trace.busy());
     between(busy, 0.60, 0.70);
-    // Nearly all idle time lies within loading.
+    // Nearly all idle time is within loading.
     let both: Vec<_> = union(trace.spans.iter().filter(|s| {
         matches!(&*s.category, "kernel" | "gpu_memcpy") || s.name.contains("DataLoader")
     }));
@@ -314,7 +313,7 @@ fn data_loading_starves_the_device() {
 }
 
 #[test]
-fn small_kernels_starve_the_device() {
+fn small_kernels_leave_the_device_idle() {
     let trace = trace(&options(Bottleneck::SmallKernels), 0);
     between(trace.share(&trace.busy()), 0.10, 0.35);
     let compute: Vec<i64> =
@@ -324,7 +323,7 @@ fn small_kernels_starve_the_device() {
 }
 
 #[test]
-fn a_straggler_keeps_the_others_waiting() {
+fn straggler_makes_other_ranks_wait() {
     let options = Options { ranks: 4, ..options(Bottleneck::Straggler) };
     let nccl: Vec<f64> =
         (0..4).map(|r| trace(&options, r).share_of("kernel", "ncclDevKernel_AllReduce")).collect();
@@ -336,7 +335,7 @@ fn a_straggler_keeps_the_others_waiting() {
 }
 
 #[test]
-fn reads_of_the_device_drain_it() {
+fn sync_leaves_the_device_idle_after_each_read() {
     let trace = trace(&options(Bottleneck::Sync), 0);
     between(1.0 - trace.share(&trace.busy()), 0.12, 0.30);
     let items = trace.of("cpu_op").filter(|s| s.name == "aten::item").count();
@@ -348,14 +347,14 @@ fn reads_of_the_device_drain_it() {
 }
 
 #[test]
-fn memory_fills_the_device() {
+fn memory_bottleneck_fills_the_device() {
     let trace = trace(&options(Bottleneck::Memory), 0);
     between(trace.peak_ratio(), 0.984, 0.9865);
     between(trace.share(&trace.busy()), 0.93, 1.0);
 }
 
 #[test]
-fn one_rank_has_no_collectives() {
+fn single_rank_has_no_collectives() {
     let one = Options { ranks: 1, ..options(Bottleneck::None) };
     let trace = trace(&one, 0);
     assert!(trace.root["distributedInfo"].is_null());

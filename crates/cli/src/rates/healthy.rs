@@ -1,5 +1,4 @@
-//! Which runs count as healthy, and why: one a line, `run: reason`. Lines that begin with `#` say what is
-//! meant by it.
+//! The list of healthy runs: one `run: reason` per line. Lines that begin with `#` describe what healthy means.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +10,7 @@ pub struct Healthy {
 }
 
 impl Healthy {
-    /// Reads a list.
+    /// Parses a list.
     ///
     /// # Errors
     /// The first line that gives no reason.
@@ -31,12 +30,12 @@ impl Healthy {
         Ok(healthy)
     }
 
-    /// What is meant by it.
+    /// The description of what healthy means.
     pub fn about(&self) -> &str {
         self.about.trim_end()
     }
 
-    /// Names of the runs, in order.
+    /// Names of the runs, sorted.
     pub fn runs(&self) -> impl Iterator<Item = &str> {
         self.runs.keys().map(String::as_str)
     }
@@ -56,7 +55,7 @@ mod tests {
     use super::Healthy;
 
     #[test]
-    fn reads_runs_with_reasons() {
+    fn parse_reads_runs_with_reasons() {
         let healthy = Healthy::parse("# Busy.\n# Or so.\n\na/b: 98 % busy: really\n").unwrap();
         assert_eq!(healthy.about(), "Busy.\nOr so.");
         assert!(healthy.contains("a/b") && !healthy.contains("a"));

@@ -1,4 +1,4 @@
-//! A survey as text, Markdown or JSON.
+//! Renders a survey as text, Markdown or JSON.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -6,33 +6,33 @@ use std::time::Duration;
 use serde_json::json;
 use trace_advisor::advisor::{RuleRate, Severity};
 
-use super::Survey;
+use super::survey::Survey;
 
-/// Title of the part with times: what is above it is the same for the same runs and rules.
-pub const COSTS: &str = "What each rule costs";
+/// Title of the section with times. Everything above it is the same for the same runs and rules.
+pub const COSTS: &str = "Cost of each rule";
 
-/// For people at a terminal.
+/// The survey as text for a terminal.
 pub fn text(survey: &Survey) -> String {
     let mut text = format!("{}\n\n", counted(survey));
     padded(&rate_table(survey), &mut text);
     for (run, error) in &survey.unreadable {
-        let _ = writeln!(text, "\nnot read: {run}: {error}");
+        let _ = writeln!(text, "\nnot checked: {run}: {error}");
     }
     if let Some(table) = cost_table(survey) {
-        let _ = writeln!(text, "\n{COSTS}\n{}\n", together(survey));
+        let _ = writeln!(text, "\n{COSTS}\n{}\n", total_cost(survey));
         padded(&table, &mut text);
     }
     text
 }
 
-/// For documents.
+/// The survey as a Markdown document.
 pub fn markdown(survey: &Survey) -> String {
     let mut text = format!(
         "# Base rates\n\n\
          How often each rule fires. {} Written by `advisor rules rates --format markdown`.\n\n\
-         A column a severity counts the runs on which a rule fires with it; *unknown* those that it cannot judge. \
-         *Above info* is the share of the runs that it judges on which it fires with more than an info, *healthy* the \
-         same of the runs that count as healthy: a rule that fires on most of these says nothing.\n\n",
+         One column per severity counts the runs on which a rule fires with that severity; *unknown* counts the runs \
+         that lack the data it needs. *Above info* is the share of the runs with a verdict on which it fires above info, \
+         *healthy* is the same for the runs that count as healthy: a rule that fires on most of those is not useful.\n\n",
         counted(survey)
     );
     piped(&rate_table(survey), &mut text);
@@ -40,12 +40,13 @@ pub fn markdown(survey: &Survey) -> String {
     if !survey.healthy.about().is_empty() {
         let _ = writeln!(text, "{}\n", survey.healthy.about());
     }
-    let head = vec!["Run".to_owned(), "Why".to_owned()];
-    let reasons = survey.healthy.reasons().filter(|(run, _)| survey.seen.iter().any(|s| s == run));
+    let head = vec!["Run".to_owned(), "Reason".to_owned()];
+    let reasons =
+        survey.healthy.reasons().filter(|(run, _)| survey.checked_healthy.iter().any(|s| s == run));
     let rows = reasons.map(|(run, why)| vec![format!("`{run}`"), why.to_owned()]);
     piped(&std::iter::once(head).chain(rows).collect::<Vec<_>>(), &mut text);
     if !survey.unreadable.is_empty() {
-        text.push_str("\n## Runs that were not read\n\n");
+        text.push_str("\n## Runs that could not be checked\n\n");
         for (run, error) in &survey.unreadable {
             let _ = writeln!(text, "* `{run}`: {error}");
         }
@@ -54,17 +55,17 @@ pub fn markdown(survey: &Survey) -> String {
         let _ = writeln!(
             text,
             "\n## {COSTS}\n\n\
-             Milliseconds a run for the view that a rule judges, asked for alone, with all that it is built on. A view \
-             that several rules judge is charged to each, and they are named. Second estimates and lines of the program \
-             are computed only for rules that fire, and are not in here. {}\n",
-            together(survey)
+             Milliseconds per run to compute the view that a rule evaluates, alone and with everything it is built on. A \
+             view that several rules share is charged to each of them. Cross-checks and source lines are computed only \
+             for rules that fire, and are not included. {}\n",
+            total_cost(survey)
         );
         piped(&table, &mut text);
     }
     text
 }
 
-/// For programs. Fields may be added; none changes meaning within a version.
+/// The survey as JSON. Fields may be added, but none changes meaning within a schema version.
 pub fn json(survey: &Survey) -> String {
     let rules: Vec<_> = survey
         .rates
@@ -103,7 +104,7 @@ pub fn json(survey: &Survey) -> String {
     let document = json!({
         "schema_version": 1,
         "runs": survey.rates.runs,
-        "healthy_runs": survey.seen,
+        "healthy_runs": survey.checked_healthy,
         "unreadable": unreadable,
         "rules": rules,
     });
@@ -114,10 +115,10 @@ fn counted(survey: &Survey) -> String {
     let count = |n: usize| if n == 1 { "1 run".to_owned() } else { format!("{n} runs") };
     let failed = match survey.unreadable.len() {
         0 => String::new(),
-        n => format!(", {n} not read"),
+        n => format!(", {n} not checked"),
     };
     let rates = &survey.rates;
-    format!("{} judged ({} healthy){failed}.", count(rates.runs), rates.healthy_runs)
+    format!("{} checked ({} healthy){failed}.", count(rates.runs), rates.healthy_runs)
 }
 
 fn rate_table(survey: &Survey) -> Vec<Vec<String>> {
@@ -144,12 +145,12 @@ fn rate_row(rule: &RuleRate) -> Vec<String> {
     row
 }
 
-/// `None` if nothing was timed.
+/// `None` if costs were not measured.
 fn cost_table(survey: &Survey) -> Option<Vec<Vec<String>>> {
     if survey.costs.is_empty() {
         return None;
     }
-    let head = ["Rule", "View", "median ms", "max ms", "Judged too by"].map(str::to_owned).to_vec();
+    let head = ["Rule", "View", "median ms", "max ms", "Shared with"].map(str::to_owned).to_vec();
     let rows = survey.tables.iter().filter_map(|(code, _)| {
         let Cost { table, median_ms, max_ms, shared_with } = cost(survey, code)?;
         let times = [median_ms, max_ms].map(|ms| format!("{ms:.1}"));
@@ -173,9 +174,9 @@ fn cost(survey: &Survey, code: &str) -> Option<Cost> {
     Some(Cost { table: table.clone(), median_ms, max_ms, shared_with })
 }
 
-fn together(survey: &Survey) -> String {
-    let Some((median, max)) = median_and_max(&survey.together) else { return String::new() };
-    format!("All views of a run together take {median:.1} ms (median) to {max:.1} ms.")
+fn total_cost(survey: &Survey) -> String {
+    let Some((median, max)) = median_and_max(&survey.total_costs) else { return String::new() };
+    format!("All views of a run together take {median:.1} ms (median), at most {max:.1} ms.")
 }
 
 fn median_and_max(times: &[Duration]) -> Option<(f64, f64)> {
@@ -185,7 +186,7 @@ fn median_and_max(times: &[Duration]) -> Option<(f64, f64)> {
     Some((ms(times.get(times.len() / 2)?), ms(times.last()?)))
 }
 
-/// Columns aligned with spaces.
+/// Writes a table whose columns are aligned with spaces.
 fn padded(rows: &[Vec<String>], text: &mut String) {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
@@ -201,6 +202,7 @@ fn padded(rows: &[Vec<String>], text: &mut String) {
     }
 }
 
+/// Writes a Markdown table.
 fn piped(rows: &[Vec<String>], text: &mut String) {
     for (i, row) in rows.iter().enumerate() {
         let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
@@ -213,7 +215,7 @@ fn piped(rows: &[Vec<String>], text: &mut String) {
     }
 }
 
-/// Whether every cell below the heading is a count, a share, a time, or `-` for none.
+/// Whether every cell below the heading is a number or `-`.
 fn are_numbers(rows: &[Vec<String>], column: usize) -> bool {
     let mut cells = rows.iter().skip(1).map(|row| &row[column]);
     cells.all(|cell| cell.starts_with(|c: char| c.is_ascii_digit() || c == '-'))

@@ -1,13 +1,13 @@
-//! The runs below a folder.
+//! Finds the runs below a directory.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Folders that trainers make inside that of a run, one a kind of file.
-const PARTS: [&str; 2] = ["composer_profiler", "torch_profiler"];
+/// Directories that trainers create inside the directory of a run, one per kind of file.
+const RUN_PARTS: [&str; 2] = ["composer_profiler", "torch_profiler"];
 
-/// The folders from `root` down that are a run: with traces in them, or with the folders into which a trainer
-/// sorts them. What is below a run is part of it. Ordered by path.
+/// The directories from `root` down that are a run, ordered by path. A run contains traces, or the directories
+/// into which a trainer sorts them; everything below a run is part of it.
 pub fn runs_below(root: &Path) -> io::Result<Vec<PathBuf>> {
     let mut runs = Vec::new();
     let mut folders = vec![root.to_owned()];
@@ -18,7 +18,7 @@ pub fn runs_below(root: &Path) -> io::Result<Vec<PathBuf>> {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             if path.is_dir() {
-                is_run |= PARTS.contains(&&*name);
+                is_run |= RUN_PARTS.contains(&&*name);
                 below.push(path);
             } else {
                 is_run |= [".json", ".json.gz", ".jsonl"].iter().any(|end| name.ends_with(end));
@@ -41,7 +41,7 @@ mod tests {
     use super::runs_below;
 
     #[test]
-    fn a_run_is_a_folder_with_traces_and_what_is_below() {
+    fn runs_below_stops_at_directories_with_traces() {
         let root = tempfile::tempdir().unwrap();
         for file in [
             "a/rank0.json.gz",

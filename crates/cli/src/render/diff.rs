@@ -1,4 +1,4 @@
-//! A comparison for people.
+//! A comparison of two runs as human-readable text.
 //!
 //! ```text
 //! step 178 ms -> 141 ms (-20.5 %): loading data -69.6 ms, 190 % of the change; GPU idle -40.1 ms
@@ -7,7 +7,7 @@
 //!                             before        after       change
 //!   throughput          5.63 steps/s 7.09 steps/s      +25.9 %
 //!
-//! where a step goes              before      after     change  of it
+//! breakdown of a step            before      after     change  of the change
 //!   host    dataloader          69.6 ms    27.0 us   -69.6 ms  190 %
 //! ```
 
@@ -22,8 +22,8 @@ use trace_advisor::compare::{
 use trace_advisor::trace_model::Unit;
 use trace_advisor::trace_model::time::human;
 
-use crate::render::clean::clean;
 use crate::render::report;
+use crate::render::sanitize::sanitize;
 use crate::render::value::value;
 
 const BOLD: Style = Style::new().bold();
@@ -31,21 +31,21 @@ const DIM: Style = Style::new().dimmed();
 const SLOWER: Style = AnsiColor::Red.on_default();
 const FASTER: Style = AnsiColor::Green.on_default();
 
-/// Rows of a section, unless told otherwise.
-const LIMIT: usize = 10;
-/// Characters of a name.
-const NAME: usize = 64;
-/// A measure that moves by less than this share of itself is not coloured.
-const CLEAR: f64 = 0.05;
-/// Rows that move less than this share of a step are not worth a line.
-const NOTABLE: f64 = 0.001;
+/// Default number of rows per section.
+const DEFAULT_LIMIT: usize = 10;
+/// Maximum number of characters of a name.
+const MAX_NAME: usize = 64;
+/// Relative change below which a measure is not colored.
+const MIN_COLORED_RATIO: f64 = 0.05;
+/// Change, as a share of a step, below which a row is not shown.
+const MIN_SHOWN_RATIO: f64 = 0.001;
 
-/// Writes a comparison. `only_levels`: the rows there are, by level, instead of the overview.
-pub(crate) fn comparison(
+/// Writes a comparison, either the overview or, if `by_level`, the rows of each level.
+pub(crate) fn write_comparison(
     diff: &Diff,
-    judged: &Comparison,
+    comparison: &Comparison,
     paths: (&str, &str),
-    only_levels: bool,
+    by_level: bool,
     limit: Option<usize>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -65,9 +65,9 @@ pub(crate) fn comparison(
             0 | 1 => String::new(),
             _ => format!(", median {}", human(side.median_ns)),
         };
-        writeln!(out, "{DIM}{which} {}: {ranks}, {steps}{median}{DIM:#}", clean(path))?;
+        writeln!(out, "{DIM}{which} {}: {ranks}, {steps}{median}{DIM:#}", sanitize(path))?;
     }
-    writeln!(out, "{BOLD}{}{BOLD:#}", clean(&summary.headline))?;
+    writeln!(out, "{BOLD}{}{BOLD:#}", sanitize(&summary.headline))?;
     let verdict = &diff.verdict;
     let style = match verdict.outcome {
         Outcome::Regression => SLOWER,
@@ -75,37 +75,37 @@ pub(crate) fn comparison(
         Outcome::Unchanged | Outcome::Inconclusive => Style::new(),
     };
     let word = verdict.outcome.as_str();
-    writeln!(out, "{style}{word}{style:#}: {}", clean(&verdict.reason))?;
+    writeln!(out, "{style}{word}{style:#}: {}", sanitize(&verdict.reason))?;
     for note in &summary.notes {
-        writeln!(out, "note: {}", clean(note))?;
+        writeln!(out, "note: {}", sanitize(note))?;
     }
     let section = Sections {
         unit: summary.unit.as_str(),
-        limit: limit.unwrap_or(LIMIT),
-        least_ns: NOTABLE * summary.before.mean_ns.max(summary.after.mean_ns),
+        limit: limit.unwrap_or(DEFAULT_LIMIT),
+        least_ns: MIN_SHOWN_RATIO * summary.before.mean_ns.max(summary.after.mean_ns),
     };
-    if only_levels {
+    if by_level {
         return section.by_level(diff, out);
     }
     before_after(&diff.before_after, out)?;
-    for finding in &judged.findings {
+    for finding in &comparison.findings {
         writeln!(out)?;
-        report::finding(finding, false, out)?;
+        report::write_finding(finding, false, out)?;
     }
-    for ignored in &judged.ignored {
+    for ignored in &comparison.ignored {
         let IgnoredFinding { code, name, reason, at, .. } = ignored;
-        writeln!(out, "\nignored: {}", clean(&format!("{code} {name}: {reason} ({at})")))?;
+        writeln!(out, "\nignored: {}", sanitize(&format!("{code} {name}: {reason} ({at})")))?;
     }
     section.categories(&diff.categories, out)?;
     section.host(diff, out)?;
     section.device(diff, out)?;
     section.operators(diff, out)?;
     section.modules(diff, out)?;
-    came_and_went(diff, out)?;
+    added_and_removed(diff, out)?;
     section.explained(diff, out)
 }
 
-/// The few numbers that everybody asks for first.
+/// The headline measures of both runs.
 fn before_after(measures: &[Measure], out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\n{BOLD}{:<24} {:>14} {:>14} {:>14}{BOLD:#}", "", "before", "after", "change")?;
     for measure in measures {
@@ -117,7 +117,7 @@ fn before_after(measures: &[Measure], out: &mut dyn Write) -> io::Result<()> {
             (Some(v), unit) if v >= 100.0 => format!("{v:.0} {unit}"),
             (Some(v), unit) => format!("{v:.2} {unit}"),
         };
-        // The change of a share in percent would be read as points.
+        // A relative change of a percentage would be mistaken for percentage points.
         let change = match (measure.before, measure.after) {
             (Some(b), Some(a)) if measure.unit == "ratio" => {
                 format!("{:+.1} points", (a - b) * 100.0 + 0.0)
@@ -126,7 +126,7 @@ fn before_after(measures: &[Measure], out: &mut dyn Write) -> io::Result<()> {
                 .change_ratio
                 .map_or_else(String::new, |c| format!("{:+.1} %", c * 100.0 + 0.0)),
         };
-        let moved = measure.change_ratio.filter(|c| c.abs() >= CLEAR);
+        let moved = measure.change_ratio.filter(|c| c.abs() >= MIN_COLORED_RATIO);
         let style = match moved {
             Some(change) if (change > 0.0) == measure.more_is_better => FASTER,
             Some(_) => SLOWER,
@@ -150,8 +150,8 @@ struct Sections {
     least_ns: f64,
 }
 
-/// Which of a row's times a section is about.
-type Time = fn(&Amounts) -> f64;
+/// Selects the time of a row that a section shows.
+type TimeOf = fn(&Amounts) -> f64;
 
 impl Sections {
     fn categories(&self, categories: &[Category], out: &mut dyn Write) -> io::Result<()> {
@@ -160,11 +160,8 @@ impl Sections {
         }
         writeln!(
             out,
-            "\n{BOLD}where a {:<18} {:>10} {:>10} {:>10}  of the change{BOLD:#}",
-            format!("{} goes", self.unit),
-            "before",
-            "after",
-            "change"
+            "\n{BOLD}breakdown of a {:<12}{:>10} {:>10} {:>10}  of the change{BOLD:#}",
+            self.unit, "before", "after", "change"
         )?;
         let mut last = None;
         for category in categories {
@@ -194,27 +191,27 @@ impl Sections {
 
     fn host(&self, diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
         let rows = diff.rows.iter().filter(|r| !r.level.is_device() && r.level != Level::None);
-        let title = format!("what the host does in a {} (adds up)", self.unit);
+        let title = format!("host time in a {} (adds up)", self.unit);
         self.rows(&title, rows, |a| a.step_ns, true, out)
     }
 
     fn device(&self, diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
         let rows = diff.rows.iter().filter(|r| r.level.is_device_work());
-        let title = format!("what runs on the device in a {} (may overlap)", self.unit);
+        let title = format!("GPU time in a {} (may overlap)", self.unit);
         self.rows(&title, rows, |a| a.dur_ns, true, out)
     }
 
     fn operators(&self, diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
         let rows = diff.rows.iter().filter(|r| r.level == Level::Operator);
-        self.rows("operators by the device time they launch", rows, |a| a.device_ns, false, out)
+        self.rows("operators by the GPU time they launch", rows, |a| a.device_ns, false, out)
     }
 
     fn modules(&self, diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
         let rows = diff.rows.iter().filter(|r| r.level == Level::Module);
-        self.rows("modules by host time, what they call included", rows, |a| a.dur_ns, false, out)
+        self.rows("modules by host time, including what they call", rows, |a| a.dur_ns, false, out)
     }
 
-    /// Rows of each level that is there, in their own order.
+    /// The rows of each level that has any, in the order of the comparison.
     fn by_level(&self, diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
         let mut none = true;
         for level in Level::ALL {
@@ -223,26 +220,26 @@ impl Sections {
                 continue;
             }
             none = false;
-            self.head(&format!("{level}, time with what runs inside"), out)?;
+            self.head(&format!("{level}, inclusive time"), out)?;
             let shown = &rows[..self.limit.min(rows.len())];
             self.lines(shown, |a| a.dur_ns, level.is_device_work(), out)?;
             let more = rows.len() - shown.len();
             if more > 0 {
-                writeln!(out, "  ... and {more} more: --limit N shows N, --format csv all")?;
+                writeln!(out, "  ... and {more} more (--limit N shows N, --format csv all)")?;
             }
         }
         if none {
-            writeln!(out, "\nno rows of these levels")?;
+            writeln!(out, "\nno rows at these levels")?;
         }
         Ok(())
     }
 
-    /// The rows whose time moves most.
+    /// The rows whose time changes most.
     fn rows<'a>(
         &self,
         title: &str,
         rows: impl Iterator<Item = &'a Row>,
-        time: Time,
+        time: TimeOf,
         shares: bool,
         out: &mut dyn Write,
     ) -> io::Result<()> {
@@ -261,7 +258,7 @@ impl Sections {
             let sum: f64 = rest.iter().map(|r| moved(r)).sum();
             writeln!(
                 out,
-                "{:>11}  {DIM}{} more above {} together; --limit N shows N{DIM:#}",
+                "{:>11}  {DIM}{} more above {} in total (--limit N shows N){DIM:#}",
                 signed(sum),
                 rest.len(),
                 human(self.least_ns)
@@ -270,19 +267,19 @@ impl Sections {
         Ok(())
     }
 
-    #[expect(clippy::unused_self, reason = "one way to write all sections")]
+    #[expect(clippy::unused_self, reason = "all sections are written by methods")]
     fn head(&self, title: &str, out: &mut dyn Write) -> io::Result<()> {
         writeln!(
             out,
             "\n{BOLD}{title}{BOLD:#}\n{DIM}{:>11} {:>7} {:>9} {:>9} {:>13}  name{DIM:#}",
-            "change", "of it", "before", "after", "calls"
+            "change", "share", "before", "after", "calls"
         )
     }
 
     fn lines(
         &self,
         rows: &[&Row],
-        time: Time,
+        time: TimeOf,
         shares: bool,
         out: &mut dyn Write,
     ) -> io::Result<()> {
@@ -305,7 +302,7 @@ impl Sections {
                 name(row.level, &row.name)
             )?;
             if let Some(old) = &row.renamed_from {
-                let how = if row.matched == Matched::Normalised { "taken for" } else { "was" };
+                let how = if row.matched == Matched::Normalised { "matched with" } else { "was" };
                 writeln!(out, "{:>54}  {DIM}{how} {}{DIM:#}", "", name(row.level, old))?;
             }
         }
@@ -317,7 +314,7 @@ impl Sections {
         let Some(ratio) = explained.ratio else { return Ok(()) };
         writeln!(
             out,
-            "\nexplained by name: {} of {} ({:.0} %); {} in which nothing was recorded but the {}",
+            "\nexplained by named rows: {} of {} ({:.0} %); {} with nothing recorded inside the {}",
             signed(explained.named_ns),
             signed(explained.change_ns),
             ratio * 100.0,
@@ -327,10 +324,10 @@ impl Sections {
     }
 }
 
-/// `3 kernels and 12 operators are new, 1 kernel is gone`.
-fn came_and_went(diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
+/// `added: 3 kernels, 12 operators; removed: 1 kernel`.
+fn added_and_removed(diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
     let mut lines = Vec::new();
-    for (change, word) in [(Change::Added, "new"), (Change::Removed, "gone")] {
+    for (change, word) in [(Change::Added, "added"), (Change::Removed, "removed")] {
         let mut counts: BTreeMap<Level, usize> = BTreeMap::new();
         let rows = diff.rows.iter().filter(|r| r.change == change && r.level != Level::None);
         for row in rows {
@@ -344,7 +341,7 @@ fn came_and_went(diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
     }
     let guesses = diff.rows.iter().filter(|r| r.matched == Matched::Normalised).count();
     if guesses > 0 {
-        lines.push(format!("matched though renamed: {guesses}"));
+        lines.push(format!("matched under another name: {guesses}"));
     }
     if lines.is_empty() { Ok(()) } else { writeln!(out, "\n{}", lines.join("; ")) }
 }
@@ -354,7 +351,7 @@ fn plural(level: Level, count: usize) -> String {
         Level::Runtime => "runtime function",
         Level::Python => "Python function",
         Level::DeviceAnnotation => "device annotation",
-        Level::Sync => "synchronisation",
+        Level::Sync => "synchronization",
         level if count != 1 && level == Level::Copy => return "copies".to_owned(),
         level => level.as_str(),
     };
@@ -390,7 +387,7 @@ fn style(change_ns: f64, least_ns: f64) -> Style {
     }
 }
 
-/// The name of a row in the space it has.
+/// The name of a row, shortened to the space it has.
 fn name(level: Level, name: &str) -> String {
     match level {
         Level::Kernel => shortened(&kernel(name)),
@@ -399,7 +396,7 @@ fn name(level: Level, name: &str) -> String {
     }
 }
 
-/// A kernel without what all of them have, so that what tells them apart is in sight.
+/// The name of a kernel without common parts, so that the distinctive part is visible.
 fn kernel(name: &str) -> String {
     let mut name = name.strip_prefix("void ").unwrap_or(name).to_owned();
     for noise in ["at::native::", "(anonymous namespace)::"] {
@@ -408,12 +405,12 @@ fn kernel(name: &str) -> String {
     name
 }
 
-/// Of long names, the end is cut off.
+/// Cuts off the end of long names.
 fn shortened(name: &str) -> String {
-    let name = clean(name);
-    if name.chars().count() <= NAME {
+    let name = sanitize(name);
+    if name.chars().count() <= MAX_NAME {
         return name.into_owned();
     }
-    let start: String = name.chars().take(NAME - 3).collect();
+    let start: String = name.chars().take(MAX_NAME - 3).collect();
     format!("{start}...")
 }

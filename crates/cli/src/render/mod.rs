@@ -1,7 +1,7 @@
-//! Results as text: reports, rows, and what keeps names from taking over the terminal.
+//! Results as text: reports, comparisons, rows, and the sanitizing of untrusted names.
 
-pub(crate) mod clean;
 pub(crate) mod diff;
 pub(crate) mod report;
 pub(crate) mod rows;
+pub(crate) mod sanitize;
 pub(crate) mod value;

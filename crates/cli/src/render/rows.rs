@@ -1,4 +1,4 @@
-//! Arrow batches as rows: for people, for spreadsheets, for programs.
+//! Arrow batches as rows, in formats for people, spreadsheets and programs.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -12,38 +12,41 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use trace_advisor::{arrow, ingest};
 
 use crate::args::RowFormat;
-use crate::failure::helped;
-use crate::render::clean::{clean, clean_json, clean_lines};
+use crate::diagnostics::with_help;
+use crate::render::sanitize::{sanitize, sanitize_json, sanitize_lines};
 use crate::render::value::thousands;
 
-/// Rows of a table for people; more are counted, not shown.
+/// Maximum number of rows of an aligned table; the rest is counted.
 const MAX_ROWS: usize = 1_000;
-/// Characters of a cell for people.
+/// Maximum number of characters of a cell of an aligned table.
 const MAX_CELL: usize = 72;
 
-/// Writes all rows of `batches`, of which there is at least one, in `format`.
+/// Writes the rows of `batches`, at least one batch, in `format`.
 pub(crate) fn write(
     batches: &[RecordBatch],
     format: RowFormat,
     out: &mut (dyn Write + Send),
-    to_terminal: bool,
+    is_terminal: bool,
 ) -> anyhow::Result<()> {
     let schema = batches.first().map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema);
-    if format.is_binary() && to_terminal {
-        return Err(helped("this format is not for terminals", "write to a file: -o FILE"));
+    if format.is_binary() && is_terminal {
+        return Err(with_help(
+            "refusing to write binary data to a terminal",
+            "write to a file with -o FILE",
+        ));
     }
     match format {
         RowFormat::Table => table(batches, &schema, out)?,
-        RowFormat::Csv if to_terminal => {
+        RowFormat::Csv if is_terminal => {
             let mut text = Vec::new();
             csv(batches, &mut text)?;
-            out.write_all(clean_lines(&String::from_utf8_lossy(&text)).as_bytes())?;
+            out.write_all(sanitize_lines(&String::from_utf8_lossy(&text)).as_bytes())?;
         }
         RowFormat::Csv => csv(batches, out)?,
-        RowFormat::Json if to_terminal => {
+        RowFormat::Json if is_terminal => {
             let mut text = Vec::new();
             json(batches, &mut text)?;
-            out.write_all(clean_json(&String::from_utf8_lossy(&text)).as_bytes())?;
+            out.write_all(sanitize_json(&String::from_utf8_lossy(&text)).as_bytes())?;
         }
         RowFormat::Json => json(batches, out)?,
         RowFormat::Parquet => {
@@ -82,7 +85,7 @@ fn table(batches: &[RecordBatch], schema: &Schema, out: &mut dyn Write) -> anyho
     let total: usize = batches.iter().map(RecordBatch::num_rows).sum();
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(schema.fields().iter().map(|f| clean(f.name()).into_owned()));
+    table.set_header(schema.fields().iter().map(|f| sanitize(f.name()).into_owned()));
     let options = FormatOptions::default().with_null("-");
     let mut left = MAX_ROWS;
     for batch in batches {
@@ -106,7 +109,7 @@ fn table(batches: &[RecordBatch], schema: &Schema, out: &mut dyn Write) -> anyho
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    // The first column starts at the margin.
+    // The first column has no left padding.
     if let Some(column) = table.column_mut(0) {
         column.set_padding((0, 1));
     }
@@ -115,7 +118,7 @@ fn table(batches: &[RecordBatch], schema: &Schema, out: &mut dyn Write) -> anyho
     }
     if total > MAX_ROWS {
         let more = thousands((total - MAX_ROWS) as i64);
-        writeln!(out, "... and {more} more rows: --format csv writes all of them")?;
+        writeln!(out, "... and {more} more rows (--format csv writes all rows)")?;
     }
     if total == 0 {
         writeln!(out, "no rows")?;
@@ -128,7 +131,7 @@ fn is_number(data_type: &DataType) -> bool {
 }
 
 fn shortened(text: &str) -> Cell {
-    let text = clean(text);
+    let text = sanitize(text);
     if text.chars().count() <= MAX_CELL {
         return Cell::new(text);
     }

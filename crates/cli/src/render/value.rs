@@ -1,9 +1,9 @@
-//! Numbers with their units, for people.
+//! Numbers with their units, as text for people.
 
 use trace_advisor::trace_model::time::human;
 use trace_advisor::trace_model::{Unit, Value};
 
-/// A value of a metric.
+/// The value of a metric.
 pub(crate) fn value(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Ratio => format!("{} %", short(value * 100.0)),
@@ -15,7 +15,7 @@ pub(crate) fn value(value: f64, unit: Unit) -> String {
     }
 }
 
-/// A value of a row, by the unit that its column's name says.
+/// The value of a cell, with the unit that the suffix of its column's name gives.
 pub(crate) fn cell(column: &str, cell: &Value) -> String {
     let unit = Unit::ALL.into_iter().find(|u| u.suffix().is_some_and(|s| column.ends_with(s)));
     match (cell.as_f64(), unit) {
@@ -23,6 +23,12 @@ pub(crate) fn cell(column: &str, cell: &Value) -> String {
         (Some(number), None) if matches!(cell, Value::Float(_)) => short(number),
         _ => cell.to_string(),
     }
+}
+
+/// `1 step`, `2 steps`.
+pub(crate) fn plural(count: usize, noun: &str) -> String {
+    let number = thousands(count as i64);
+    if count == 1 { format!("{number} {noun}") } else { format!("{number} {noun}s") }
 }
 
 /// `12,345,678`.
@@ -55,7 +61,7 @@ fn bytes(value: f64) -> String {
     format!("{} TiB", short(value))
 }
 
-/// Three significant digits, more only before the point.
+/// Three significant digits, or all digits before the decimal point.
 fn short(value: f64) -> String {
     let digits = match value.abs() {
         v if v >= 99.95 || v == 0.0 => 0,
@@ -72,7 +78,7 @@ mod tests {
     use super::{cell, thousands, value};
 
     #[test]
-    fn numbers_read_well() {
+    fn values_have_three_digits_and_a_unit() {
         assert_eq!(value(0.3312, Unit::Ratio), "33.1 %");
         assert_eq!(value(1.0, Unit::Ratio), "100 %");
         assert_eq!(value(0.0, Unit::Ratio), "0 %");

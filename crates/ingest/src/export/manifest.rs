@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use trace_model::tables::{self, TABLES};
 use trace_model::{RunInfo, Warning};
 
+use crate::error::ExportProblem;
+
 /// Its name.
 pub(crate) const FILE: &str = "run.json";
 /// What the entry `format` says.
@@ -82,25 +84,26 @@ impl Manifest {
         serde_json::to_string(self).map(|text| text + "\n").map_err(|e| e.to_string())
     }
 
-    /// Reads `run.json`; the reason if it is not what this version writes.
-    pub(crate) fn parse(text: &[u8]) -> Result<Self, String> {
-        let broken = |e: serde_json::Error| format!("{FILE} is damaged: {e}");
+    /// Reads `run.json`; the problem if it is not what this version writes.
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, ExportProblem> {
+        let damaged = |what: String| ExportProblem::Damaged(format!("{FILE} is damaged: {what}"));
+        let broken = |e: serde_json::Error| damaged(e.to_string());
         let header: Header = serde_json::from_slice(text).map_err(broken)?;
         if header.format != FORMAT {
-            return Err(format!("{FILE} is none of ours"));
+            return Err(ExportProblem::Damaged(format!("{FILE} is not the manifest of an export")));
         }
         let expected = format!("{:016x}", tables::fingerprint());
         if header.version != VERSION || header.tables != expected {
-            let by = if header.program.is_empty() { "?" } else { &header.program };
-            return Err(format!(
-                "it was written by another version ({by}, layout {}), whose tables are not those of this one ({}, \
-                 layout {VERSION})",
-                header.version,
-                env!("CARGO_PKG_VERSION"),
-            ));
+            let program = if header.program.is_empty() { "?".to_owned() } else { header.program };
+            return Err(ExportProblem::OtherVersion {
+                program,
+                layout: header.version,
+                this_program: env!("CARGO_PKG_VERSION"),
+                this_layout: VERSION,
+            });
         }
         let manifest: Self = serde_json::from_slice(text).map_err(broken)?;
-        manifest.check().map_err(|what| format!("{FILE} is damaged: {what}"))?;
+        manifest.check().map_err(damaged)?;
         Ok(manifest)
     }
 
@@ -166,13 +169,13 @@ mod tests {
             (expected.as_str(), "0123456789abcdef", "another version (0.1.0, layout 1)"),
             ("\"version\":1", "\"version\":2", "another version (0.1.0, layout 2)"),
             ("\"kernels\"", "\"../../etc\"", "no table \"../../etc\""),
-            ("trace-advisor export", "something else", "none of ours"),
+            ("trace-advisor export", "something else", "not the manifest of an export"),
             ("\"rows\":1", "\"rows\":-1", "damaged"),
             ("}\n", "", "damaged"),
         ] {
             let changed = text.replace(from, to);
             assert_ne!(changed, text, "{from}");
-            let why = Manifest::parse(changed.as_bytes()).unwrap_err();
+            let why = Manifest::parse(changed.as_bytes()).unwrap_err().to_string();
             assert!(why.contains(reason), "{from}: {why}");
         }
     }

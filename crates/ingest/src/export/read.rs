@@ -25,7 +25,7 @@ use trace_model::{
 
 use super::manifest::{self, Manifest, Partition};
 use super::{RUN_TABLES, partition_path};
-use crate::error::Error;
+use crate::error::{Error, ExportProblem};
 use crate::sink::ROWS_A_GROUP;
 use crate::storage::{File, Folder};
 
@@ -57,10 +57,11 @@ impl Export {
     }
 
     pub(crate) fn at(folder: Folder, manifest: &File, name: &str) -> Result<Self, Error> {
-        let broken = |reason| Error::Export { path: name.to_owned(), reason };
+        let broken = |problem| Error::Export { path: name.to_owned(), problem };
         let read_error = |e| Error::read(format!("{name}: {}", manifest::FILE), e);
         if manifest.bytes().map_err(read_error)? > manifest::MAX_BYTES {
-            return Err(broken(format!("{} is far too long", manifest::FILE)));
+            let problem = ExportProblem::Damaged(format!("{} is far too long", manifest::FILE));
+            return Err(broken(problem));
         }
         let text = manifest.read().map_err(read_error)?;
         let manifest = Manifest::parse(&text).map_err(broken)?;
@@ -209,7 +210,7 @@ impl Export {
             self.name.trim_end_matches('/'),
             partition_path(&partition.table, partition.rank)
         );
-        Error::Export { path, reason }
+        Error::Export { path, problem: ExportProblem::Damaged(reason) }
     }
 }
 

@@ -13,7 +13,7 @@ use super::manifest::{Manifest, Partition};
 use super::partition::{self, Change};
 use super::{RUN_TABLES, partition_path};
 use crate::discover;
-use crate::error::Error;
+use crate::error::{Error, ExportProblem};
 use crate::formats::kineto::Trace;
 use crate::location::Location;
 use crate::run;
@@ -54,8 +54,7 @@ pub fn export(
     let folder = Folder::create(to, overwrite)?;
     let mut found = run::find(run, options)?;
     if found.found.export.is_some() {
-        let reason = "it is one already: copy its folder instead".to_owned();
-        return Err(Error::Export { path: found.name, reason });
+        return Err(Error::Export { path: found.name, problem: ExportProblem::AlreadyExport });
     }
     if run::is_separable(&found) {
         let away = folder.path().join(AWAY);

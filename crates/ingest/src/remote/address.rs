@@ -9,6 +9,7 @@ use object_store::path::Path;
 use url::Url;
 
 use super::connect::{self, Kind};
+use super::error::StoreError;
 use super::object::Object;
 use super::store::{Folder, Store};
 use crate::error::{Error, StoreProblem};
@@ -39,9 +40,8 @@ impl fmt::Display for Address {
 impl Address {
     pub(crate) fn parse(text: &str) -> Result<Self, Error> {
         let shown = without_secrets(text);
-        let bad =
-            |problem, message: String| Error::Store { address: shown.clone(), problem, message };
-        let malformed = |message: String| bad(StoreProblem::Unsupported, message);
+        let malformed =
+            |message: String| StoreError::new(StoreProblem::Unsupported, message).at(shown.clone());
         let (scheme, rest) = text.split_once("://").unwrap_or_default();
         let scheme = scheme.to_ascii_lowercase();
         if scheme == "http" || scheme == "https" {

@@ -5,7 +5,7 @@ use std::{fmt, io};
 
 use object_store::client::{HttpError, HttpErrorKind};
 
-use crate::error::{Error, StoreProblem};
+use crate::error::{Error, StoreKind, StoreProblem};
 
 /// Longest stretch of a store's own words that is told.
 const MAX_WORDS: usize = 300;
@@ -57,7 +57,8 @@ impl StoreError {
 
     /// As an error about what is at an address.
     pub(crate) fn at(&self, address: String) -> Error {
-        Error::Store { address, problem: self.problem, message: self.message.clone() }
+        let store = StoreKind::of_address(&address);
+        Error::Store { address, store, problem: self.problem, message: self.message.clone() }
     }
 
     /// Whether the store could not be asked at all.

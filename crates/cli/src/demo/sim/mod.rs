@@ -1,16 +1,15 @@
 //! The simulation of one rank: a host clock, and a clock per stream of its device.
 //!
-//! The host walks through the training loop and spends the time an operator costs; a launch hands
-//! a kernel to a stream, which runs it once it is launched and its predecessor is done. Where the
-//! host has to wait for the device, its clock moves forward. Nothing else makes the device idle, so
-//! the cause of each gap is known.
+//! The host runs the training loop and spends the time that each operator costs. A launch queues a kernel on a
+//! stream, which runs it once it is launched and the previous kernel is done. Where the host has to wait for the
+//! device, its clock moves forward. Nothing else makes the device idle, so the cause of each gap is known.
 
 mod step;
 
 use super::model::{Kernel, Model, Op};
+use super::options::{Bottleneck, Options};
 use super::record::{Call, HostKind, Name, Record, Thread};
 use super::rng::Rng;
-use super::{Bottleneck, Options};
 
 /// Compute stream, as `PyTorch` numbers it under CUPTI.
 pub(super) const COMPUTE: u32 = 7;
@@ -20,8 +19,9 @@ pub(super) const COMM: u32 = 24;
 pub(super) const FIRST_STEP: u32 = 3;
 /// Start of the recording on the trace's clock.
 pub(super) const START_NS: i64 = 4_395_776_108_000_000;
-/// What a step keeps that leaks, and the most that all steps keep: beyond, the device would be full.
+/// Bytes that each step leaks.
 const LEAK_BYTES: i64 = 160 << 20;
+/// Maximum of all leaked bytes: with more, the device would be full.
 const MOST_LEAKED_BYTES: i64 = DEVICE_BYTES * 12 / 100;
 /// Memory of the device.
 pub(super) const DEVICE_BYTES: i64 = 85_017_493_504;
@@ -33,7 +33,7 @@ const LAUNCH_LATENCY_NS: i64 = 2_300;
 /// Between two kernels on a stream.
 const KERNEL_GAP_NS: i64 = 350;
 
-/// One rank, between two steps.
+/// The state of one rank between two steps.
 #[derive(Debug)]
 pub(super) struct Sim<'m> {
     model: &'m Model,
@@ -54,7 +54,7 @@ pub(super) struct Sim<'m> {
     python: u64,
     frames: Vec<u64>,
     allocated: i64,
-    /// What steps have kept, of `allocated`.
+    /// The part of `allocated` that steps have leaked.
     leaked: i64,
     /// Collectives launched in this step: arrival at the device, elements, ids.
     pending: Vec<Pending>,
@@ -68,7 +68,7 @@ const STEP: usize = 0;
 const FORWARD: usize = 1;
 const OPTIMIZER: usize = 2;
 
-/// The step under way: its annotation and its Python frame.
+/// The current step: its annotation and its Python frame.
 #[derive(Debug, Clone, Copy, Default)]
 struct OpenStep {
     annotation: usize,
@@ -116,20 +116,20 @@ impl<'m> Sim<'m> {
         }
     }
 
-    /// Where the host is.
+    /// The current time of the host.
     pub(super) fn clock(&self) -> i64 {
         self.clock
     }
 
-    /// What happened since the last call.
+    /// The records since the last call.
     pub(super) fn take_records(&mut self) -> Vec<Record<'m>> {
         std::mem::take(&mut self.records)
     }
 
     /// Collectives of one step, in order, with their nominal length.
     pub(super) fn collectives(model: &Model) -> Vec<i64> {
-        // The first and the last bucket are small; with many ranks someone is always a little late, and
-        // what the last one takes is on top of that.
+        // The first and the last bucket are small. With many ranks, one of them is always slightly late, and the
+        // time of the last collective adds to that.
         let edge = model.all_reduce.dur_ns * 2 / 10;
         let mut all = vec![edge];
         all.extend((0..model.blocks).map(|_| model.all_reduce.dur_ns));
@@ -137,8 +137,8 @@ impl<'m> Sim<'m> {
         all
     }
 
-    /// The first part of a step, up to the last collective being launched. Returns when each
-    /// collective could start on this rank, its predecessors aside.
+    /// Runs the first part of a step, until the last collective is launched. Returns when each collective could
+    /// start on this rank, regardless of earlier collectives.
     pub(super) fn forward_backward(&mut self, number: u32) -> Vec<i64> {
         // A healthy step takes the forward kernels' time / 0.35; shares below are per mille of it.
         let step_ns = self.model.forward_ns() * 1000 / 350;
@@ -161,7 +161,7 @@ impl<'m> Sim<'m> {
         self.pending.iter().map(|p| p.arrival).collect()
     }
 
-    /// The rest of the step, once it is known when each collective ends.
+    /// Runs the rest of the step, given the end of each collective.
     pub(super) fn finish(&mut self, number: u32, ends: &[i64]) {
         let step_ns = self.model.forward_ns() * 1000 / 350;
         for (pending, &end) in std::mem::take(&mut self.pending).into_iter().zip(ends) {
@@ -192,7 +192,7 @@ impl<'m> Sim<'m> {
         self.call(Call::EventRecord, Thread::Main, 1_300, 0);
         let backward_done = self.compute_free;
         self.optimizer(step_ns * 60 / 1000);
-        // The loop keeps the host at most one optimizer step ahead of the device.
+        // The training loop lets the host run at most one optimizer step ahead of the device.
         let ts = self.clock;
         self.clock = self.clock.max(backward_done) + 2_500;
         self.runtime(Call::EventSynchronize, Thread::Main, ts, 0, false);
@@ -205,14 +205,14 @@ impl<'m> Sim<'m> {
         self.clock += 1_500;
     }
 
-    /// The profiler stops: it waits for the device.
+    /// Stops the profiler, which waits for the device.
     pub(super) fn stop(&mut self) {
         let ts = self.clock + 15_000;
         self.clock = ts.max(self.compute_free).max(self.comm_free) + 5_000;
         self.runtime(Call::DeviceSynchronize, Thread::Main, ts, 0, false);
     }
 
-    /// Runs an operator tree; kernels take `slow` per cent of their time.
+    /// Runs an operator tree; kernels take `slow` percent of their nominal time.
     fn op(&mut self, op: &'m Op, budget: i64, thread: Thread, sequence: Option<u64>, slow: i64) {
         let external = self.next_external();
         let ts = self.clock;
@@ -274,7 +274,7 @@ impl<'m> Sim<'m> {
         let ts = self.clock;
         self.clock += self.rng.jitter(7_000, 100);
         let correlation = self.runtime(Call::MemcpyAsync, Thread::Main, ts, external, true);
-        // 25 GB/s over PCIe, and a fixed cost.
+        // 25 GB/s over PCIe, plus a fixed cost.
         let dur = 1_400 + bytes / 25;
         let ts = self.occupy_compute(dur);
         self.push(Record::Copy { to_device, ts, dur, bytes, external, correlation });
@@ -287,7 +287,7 @@ impl<'m> Sim<'m> {
         self.runtime(call, thread, ts, external, false);
     }
 
-    /// Notes down a CUDA call from `ts` to now.
+    /// Records a CUDA call from `ts` until now.
     fn runtime(
         &mut self,
         call: Call,
@@ -339,7 +339,7 @@ impl<'m> Sim<'m> {
         self.push(Record::Memory { thread, ts, bytes: -bytes, address, allocated });
     }
 
-    /// What is allocated before the first activation: weights, optimizer state, batch.
+    /// Bytes allocated before the first activation: weights, optimizer state, batch.
     fn idle_bytes(&self) -> i64 {
         DEVICE_BYTES * 30 / 100 + 2 * self.model.batch_bytes + self.leaked
     }
@@ -379,7 +379,7 @@ impl<'m> Sim<'m> {
         self.enter_frame(Name::Module(class, number))
     }
 
-    /// Opens a Python frame on the main thread; 0 where stacks are off.
+    /// Opens a Python frame on the main thread. Returns 0 if stacks are not recorded.
     fn enter_frame(&mut self, name: Name) -> usize {
         if !self.stacks {
             return 0;
@@ -398,7 +398,7 @@ impl<'m> Sim<'m> {
         }
     }
 
-    /// The device's side of an annotation: from the first activity launched in it to the last.
+    /// Records the annotation on the device: from the first activity launched in it to the last.
     fn annotate_compute(&mut self, name: Name, which: usize, external: u64) {
         if let Some(ts) = self.device_starts[which] {
             let dur = self.compute_free - ts;
@@ -406,7 +406,7 @@ impl<'m> Sim<'m> {
         }
     }
 
-    /// Puts `dur` of work on the compute stream; returns when it starts.
+    /// Queues work of length `dur` on the compute stream. Returns its start.
     fn occupy_compute(&mut self, dur: i64) -> i64 {
         let ts = (self.clock + LAUNCH_LATENCY_NS).max(self.compute_free + KERNEL_GAP_NS);
         self.compute_free = ts + dur;

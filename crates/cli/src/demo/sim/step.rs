@@ -1,11 +1,11 @@
-//! The phases of a training step, in the order in which the host walks through them.
+//! The phases of a training step, in the order in which the host runs them.
 
 use super::{
     FORWARD, KERNEL_GAP_NS, LAUNCH_LATENCY_NS, LEAK_BYTES, MOST_LEAKED_BYTES, OPTIMIZER, Pending,
     Sim,
 };
-use crate::demo::Bottleneck;
 use crate::demo::model::{Layer, Op};
+use crate::demo::options::Bottleneck;
 use crate::demo::record::{Call, HostKind, Name, Record, Thread};
 
 impl<'m> Sim<'m> {
@@ -186,7 +186,7 @@ impl<'m> Sim<'m> {
         }
     }
 
-    /// Launches the reduction of one bucket of gradients.
+    /// Launches the all-reduce of one bucket of gradients.
     fn all_reduce(&mut self, whole_block: bool) {
         if self.ranks == 1 {
             return;
@@ -213,7 +213,7 @@ impl<'m> Sim<'m> {
         let ts = self.clock;
         self.clock += self.rng.jitter(6_500, 100);
         let correlation = self.runtime(Call::LaunchKernelExC, thread, ts, external, true);
-        // The collective reads the gradients that the kernels queued so far produce.
+        // The collective reads the gradients that the kernels queued so far compute.
         let arrival = (self.clock + LAUNCH_LATENCY_NS).max(self.compute_free + KERNEL_GAP_NS);
         self.pending.push(Pending { arrival, elements, external, annotation, correlation });
         self.clock += 1_500;
@@ -224,7 +224,7 @@ impl<'m> Sim<'m> {
         self.close(op_slot);
     }
 
-    /// Appends a tensor to a list that nobody empties.
+    /// Leaks a tensor: appends it to a list that is never emptied.
     pub(super) fn keep(&mut self) {
         if self.leaked + LEAK_BYTES > MOST_LEAKED_BYTES {
             return;
@@ -263,7 +263,7 @@ impl<'m> Sim<'m> {
         self.annotate_compute(name, OPTIMIZER, external);
     }
 
-    /// Reads a value of the device on the host: waits until the stream has nothing left to do.
+    /// Reads a value from the device, which waits until the stream has finished all work.
     fn item(&mut self) {
         let item = self.next_external();
         let item_slot =

@@ -1,10 +1,9 @@
-//! CSV: one finding a row, for spreadsheets.
+//! CSV: one finding per row, for spreadsheets.
 
 use trace_advisor::Report;
 use trace_advisor::advisor::Finding;
 
-use super::Checked;
-use crate::render::clean::clean;
+use crate::render::sanitize::sanitize;
 
 const COLUMNS: [&str; 30] = [
     "run",
@@ -39,11 +38,11 @@ const COLUMNS: [&str; 30] = [
     "sql",
 ];
 
-/// All findings of all runs.
-pub(super) fn rows(checked: &Checked<'_>) -> anyhow::Result<String> {
+/// The findings of all runs.
+pub(super) fn rows(reports: &[Report]) -> anyhow::Result<String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(COLUMNS)?;
-    for report in checked.reports {
+    for report in reports {
         for finding in &report.findings {
             writer.write_record(row(report, finding))?;
         }
@@ -97,9 +96,9 @@ fn row(report: &Report, finding: &Finding) -> [String; COLUMNS.len()] {
     ]
 }
 
-/// A text that no spreadsheet takes for a formula, and no terminal for a command.
+/// A text that neither a spreadsheet evaluates as a formula nor a terminal obeys as a command.
 fn text(text: &str) -> String {
-    let text = clean(text);
+    let text = sanitize(text);
     let is_formula = text.starts_with(['=', '+', '-', '@']);
     if is_formula { format!("'{text}") } else { text.into_owned() }
 }

@@ -1,18 +1,20 @@
-//! Annotations of GitHub Actions: workflow commands, one a line.
+//! Annotations for GitHub Actions: workflow commands, one per line.
 
 use std::fmt::Write as _;
 
+use trace_advisor::Report;
 use trace_advisor::advisor::{Finding, Severity};
 
-use super::{Checked, words};
-use crate::render::clean::clean;
+use super::context::ReportContext;
+use super::phrases;
+use crate::render::sanitize::sanitize;
 
-/// A line for each finding that people are shown, at its line of the program if one is known, and one with
+/// One annotation per finding that formats for people show, at its source line if that is known, and one with
 /// the headline of each run.
-pub(super) fn annotations(checked: &Checked<'_>) -> String {
+pub(super) fn annotations(reports: &[Report], context: &ReportContext<'_>) -> String {
     let mut text = String::new();
-    for report in checked.reports {
-        for finding in checked.shown(report) {
+    for report in reports {
+        for finding in context.shown(report) {
             text.push_str(&annotation(finding));
         }
         let title = property(&format!("Trace Advisor: {}", report.run.path));
@@ -30,16 +32,16 @@ fn annotation(finding: &Finding) -> String {
     };
     let mut properties = Vec::new();
     if let Some(source) = finding.source.first() {
-        let (file, line) = words::place(source);
+        let (file, line) = phrases::split_location(source);
         properties.push(format!("file={}", property(file)));
         properties.extend(line.map(|line| format!("line={line}")));
     }
     properties.push(format!(
         "title={}",
-        property(&format!("{}: {}", words::tag(finding), finding.title))
+        property(&format!("{}: {}", phrases::tag(finding), finding.title))
     ));
-    let mut lines = vec![finding.message.clone(), words::affected(finding, 3)];
-    let gain = words::gain(finding);
+    let mut lines = vec![finding.message.clone(), phrases::affected(finding, 3)];
+    let gain = phrases::gain(finding);
     if !gain.is_empty() {
         lines.push(format!("saves {gain}"));
     }
@@ -48,12 +50,12 @@ fn annotation(finding: &Finding) -> String {
     format!("::{command} {}::{}\n", properties.join(","), lines.join("%0A"))
 }
 
-/// Text of a message: on one line, and no escape but ours.
+/// The text of a message: on one line, and without escapes other than ours.
 fn data(text: &str) -> String {
-    clean(text).replace('%', "%25")
+    sanitize(text).replace('%', "%25")
 }
 
-/// The value of a property: nothing ends it early.
+/// The value of a property, in which the characters that would end it are escaped.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }
@@ -63,7 +65,7 @@ mod tests {
     use super::{data, property};
 
     #[test]
-    fn nothing_ends_a_command_early() {
+    fn data_and_property_escape_what_ends_a_command() {
         assert_eq!(data("50 %\n::error::x"), "50 %25\\u{a}::error::x");
         assert_eq!(property("a,b: 1 %"), "a%2Cb%3A 1 %25");
     }

@@ -1,21 +1,21 @@
-//! JSON and JSON lines: the report as it is. `docs/report.schema.json` describes it.
+//! JSON and JSON Lines: the report as it is, described by `docs/report.schema.json`.
 
 use serde::Serialize;
+use trace_advisor::Report;
 use trace_advisor::advisor::Finding;
 
-use super::Checked;
-use crate::render::clean::clean_json;
+use crate::render::sanitize::sanitize_json;
 
-/// One run is one object: the promise of the format. Several are an array of them.
-pub(super) fn document(checked: &Checked<'_>) -> serde_json::Result<String> {
-    let text = match checked.reports {
+/// The report of one run is an object, as the format promises. Several reports are an array of such objects.
+pub(super) fn document(reports: &[Report]) -> serde_json::Result<String> {
+    let text = match reports {
         [report] => serde_json::to_string_pretty(report)?,
         reports => serde_json::to_string_pretty(reports)?,
     };
-    Ok(clean_json(&text) + "\n")
+    Ok(sanitize_json(&text) + "\n")
 }
 
-/// A finding with the run it is of.
+/// A finding with its run.
 #[derive(Serialize)]
 struct Line<'a> {
     run: &'a str,
@@ -23,13 +23,13 @@ struct Line<'a> {
     finding: &'a Finding,
 }
 
-/// One finding a line.
-pub(super) fn lines(checked: &Checked<'_>) -> serde_json::Result<String> {
+/// One finding per line.
+pub(super) fn lines(reports: &[Report]) -> serde_json::Result<String> {
     let mut text = String::new();
-    for report in checked.reports {
+    for report in reports {
         for finding in &report.findings {
             let line = Line { run: &report.run.path, finding };
-            text.push_str(&clean_json(&serde_json::to_string(&line)?));
+            text.push_str(&sanitize_json(&serde_json::to_string(&line)?));
             text.push('\n');
         }
     }

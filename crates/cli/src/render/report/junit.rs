@@ -1,17 +1,18 @@
-//! JUnit XML: a run is a test suite, a rule a test case. A finding that fails the check is a failure, a rule
-//! that could not judge is skipped.
+//! JUnit XML: a run is a test suite, a rule is a test case. A finding that fails the check is a failure, a rule
+//! whose verdict is unknown is skipped.
 
 use std::fmt::Write as _;
 
 use trace_advisor::Report;
 use trace_advisor::advisor::Finding;
 
-use super::{Checked, words};
-use crate::render::clean::{clean, clean_lines};
+use super::context::ReportContext;
+use super::phrases;
+use crate::render::sanitize::{sanitize, sanitize_lines};
 
-/// All runs.
-pub(super) fn suites(checked: &Checked<'_>) -> String {
-    let suites: Vec<Suite> = checked.reports.iter().map(|r| suite(r, checked)).collect();
+/// The test suites of all runs.
+pub(super) fn suites(reports: &[Report], context: &ReportContext<'_>) -> String {
+    let suites: Vec<Suite> = reports.iter().map(|r| suite(r, context)).collect();
     let sum = |count: fn(&Suite) -> usize| suites.iter().map(count).sum::<usize>();
     let mut text = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
@@ -41,12 +42,15 @@ struct Suite {
     cases: String,
 }
 
-/// The cases of a run, by code, whatever became of the rule.
-fn suite(report: &Report, checked: &Checked<'_>) -> Suite {
+/// The test cases of a run: all rules, in order of their codes.
+fn suite(report: &Report, context: &ReportContext<'_>) -> Suite {
     let mut cases: Vec<(&str, Verdict<'_>)> = Vec::new();
     for finding in &report.findings {
-        let verdict =
-            if checked.fails(finding) { Verdict::Failed(finding) } else { Verdict::Told(finding) };
+        let verdict = if context.fails(finding) {
+            Verdict::Failed(finding)
+        } else {
+            Verdict::Reported(finding)
+        };
         cases.push((&finding.code, verdict));
     }
     cases.extend(report.passed.iter().map(|code| (code.as_str(), Verdict::Passed)));
@@ -66,20 +70,20 @@ fn suite(report: &Report, checked: &Checked<'_>) -> Suite {
         tests: cases.len(),
         failures: count(|v| matches!(v, Verdict::Failed(_))),
         skipped: count(|v| matches!(v, Verdict::Skipped(_))),
-        cases: cases.iter().map(|(code, verdict)| case(code, verdict, checked)).collect(),
+        cases: cases.iter().map(|(code, verdict)| case(code, verdict, context)).collect(),
     }
 }
 
 enum Verdict<'a> {
     Passed,
-    /// It fired, below what fails the check.
-    Told(&'a Finding),
+    /// The rule fired, below the severity that fails the check.
+    Reported(&'a Finding),
     Failed(&'a Finding),
     Skipped(String),
 }
 
-fn case(code: &str, verdict: &Verdict<'_>, checked: &Checked<'_>) -> String {
-    let rule = words::rule_of(checked.rules, code);
+fn case(code: &str, verdict: &Verdict<'_>, context: &ReportContext<'_>) -> String {
+    let rule = phrases::find_rule(context.rules, code);
     let class = attribute(rule.map(|r| r.category.as_str()).unwrap_or_default());
     let name = rule.map_or_else(|| code.to_owned(), |r| format!("{code} {}", r.name));
     let head = format!("    <testcase classname=\"{class}\" name=\"{}\"", attribute(&name));
@@ -91,7 +95,7 @@ fn case(code: &str, verdict: &Verdict<'_>, checked: &Checked<'_>) -> String {
                 attribute(reason)
             )
         }
-        Verdict::Told(finding) => format!(
+        Verdict::Reported(finding) => format!(
             "{head}>\n      <system-out>{}</system-out>\n    </testcase>\n",
             content(&body(finding))
         ),
@@ -105,31 +109,34 @@ fn case(code: &str, verdict: &Verdict<'_>, checked: &Checked<'_>) -> String {
 }
 
 fn body(finding: &Finding) -> String {
-    let mut lines = vec![format!("{}: {}", words::level(finding), finding.title)];
+    let mut lines = vec![format!("{}: {}", phrases::severity_label(finding), finding.title)];
     lines.extend(finding.source.iter().map(|source| format!("at {source}")));
     lines.push(finding.message.clone());
-    lines.push(format!("where: {}; limit {}", words::affected(finding, 3), words::limit(finding)));
-    lines.extend(words::seen(finding).map(|seen| format!("seen: {seen}")));
-    let gain = words::gain(finding);
+    lines.push(format!(
+        "where: {}; limit {}",
+        phrases::affected(finding, 3),
+        phrases::threshold(finding)
+    ));
+    lines.extend(phrases::occurrences(finding).map(|seen| format!("seen: {seen}")));
+    let gain = phrases::gain(finding);
     if !gain.is_empty() {
         lines.push(format!("saves {gain}"));
     }
     lines.extend(finding.advice.iter().map(|advice| format!("help: {advice}")));
-    lines.iter().map(|line| clean(line)).collect::<Vec<_>>().join("\n")
+    lines.iter().map(|line| sanitize(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// A value between quotes.
+/// The value of an attribute.
 fn attribute(text: &str) -> String {
-    escaped(&clean(text))
+    escaped(&sanitize(text))
 }
 
 /// Text between tags.
 fn content(text: &str) -> String {
-    escaped(&clean_lines(text))
+    escaped(&sanitize_lines(text))
 }
 
-/// What XML would read, escaped; characters that no XML may hold, replaced. Control characters are gone by
-/// now.
+/// Escapes XML markup and replaces characters that are not allowed in XML. Control characters were removed before.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

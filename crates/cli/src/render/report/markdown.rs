@@ -1,85 +1,93 @@
-//! Markdown for comments on pull requests. Names are data: they link to nobody and close no tag.
+//! Markdown for pull request comments. Names are escaped: they cannot create links, mentions or markup.
 
 use std::fmt::Write as _;
 
 use trace_advisor::Report;
 use trace_advisor::advisor::{Finding, Severity};
 
-use super::{Checked, words};
-use crate::render::clean::{clean, clean_lines};
+use super::context::ReportContext;
+use super::phrases;
+use crate::render::sanitize::{sanitize, sanitize_lines};
 
-/// Findings told in full; comments have a largest size.
-const IN_FULL: usize = 25;
+/// Number of findings shown with details; the size of a comment is limited.
+const MAX_DETAILED: usize = 25;
 
-/// All runs, one below the other.
-pub(super) fn comment(checked: &Checked<'_>) -> String {
-    let sections: Vec<String> = checked.reports.iter().map(|r| section(r, checked)).collect();
+/// The sections of all runs.
+pub(super) fn comment(reports: &[Report], context: &ReportContext<'_>) -> String {
+    let sections: Vec<String> = reports.iter().map(|r| section(r, context)).collect();
     sections.join("\n---\n\n")
 }
 
-fn section(report: &Report, checked: &Checked<'_>) -> String {
+fn section(report: &Report, context: &ReportContext<'_>) -> String {
     let mut text = format!(
         "### Trace Advisor: {}\n\n{}: {}\n",
         prose(&report.headline.text),
         code(&report.run.path),
-        prose(&words::extent(&report.run))
+        prose(&phrases::run_summary(&report.run))
     );
-    let shown: Vec<&Finding> = checked.shown(report).collect();
+    let shown: Vec<&Finding> = context.shown(report).collect();
     if !shown.is_empty() {
         text.push_str("\n| severity | finding | | saves | where |\n|---|---|---|---|---|\n");
         for finding in &shown {
             let _ = writeln!(
                 text,
                 "| {} | {} | {} | {} | {} |",
-                words::level(finding),
-                link(finding, checked),
+                phrases::severity_label(finding),
+                link(finding, context),
                 prose(&finding.title),
-                prose(&words::gain(finding)),
+                prose(&phrases::gain(finding)),
                 finding.source.first().map(|s| code(s)).unwrap_or_default()
             );
         }
     }
-    for finding in shown.iter().take(IN_FULL) {
+    for finding in shown.iter().take(MAX_DETAILED) {
         text.push('\n');
-        text.push_str(&details(report, finding, checked));
+        text.push_str(&details(report, finding, context));
     }
-    if shown.len() > IN_FULL {
-        let _ = write!(text, "\nDetails of the first {IN_FULL}; `advisor check` tells all.\n");
+    if shown.len() > MAX_DETAILED {
+        let _ = write!(
+            text,
+            "\nDetails of the first {MAX_DETAILED} findings only; `advisor check` prints all.\n"
+        );
     }
     text.push('\n');
-    text.push_str(&rest(report, checked));
+    text.push_str(&rest(report, context));
     text
 }
 
-/// The code of a finding, with a link to the page of a shipped rule.
-fn link(finding: &Finding, checked: &Checked<'_>) -> String {
-    let url = words::rule_of(checked.rules, &finding.code).and_then(words::docs_url);
+/// The code of a finding, with a link to the page of a built-in rule.
+fn link(finding: &Finding, context: &ReportContext<'_>) -> String {
+    let url = phrases::find_rule(context.rules, &finding.code).and_then(phrases::docs_url);
     match url {
         Some(url) => format!("[{}]({url})", prose(&finding.code)),
         None => prose(&finding.code),
     }
 }
 
-fn details(report: &Report, finding: &Finding, checked: &Checked<'_>) -> String {
+fn details(report: &Report, finding: &Finding, context: &ReportContext<'_>) -> String {
     let mut text = format!(
         "<details><summary><b>{}</b> {}</summary>\n\n{}\n\n",
-        prose(&words::tag(finding)),
+        prose(&phrases::tag(finding)),
         prose(&finding.title),
         prose(&finding.message)
     );
-    let mut item = |what: &str, said: &str| {
-        let _ = writeln!(text, "- **{what}**: {}", prose(said));
+    let mut item = |label: &str, value: &str| {
+        let _ = writeln!(text, "- **{label}**: {}", prose(value));
     };
-    item("where", &words::affected(finding, 3));
-    item("limit", &words::limit(finding));
+    item("where", &phrases::affected(finding, 3));
+    item("limit", &phrases::threshold(finding));
     if !finding.source.is_empty() {
         let lines: Vec<String> = finding.source.iter().map(|line| format!("`{line}`")).collect();
-        item("lines", &lines.join(", "));
+        item("source", &lines.join(", "));
     }
-    if let Some(seen) = words::seen(finding) {
+    if let Some(seen) = phrases::occurrences(finding) {
         item("seen", &seen);
     }
-    let notes = [words::second_opinion(finding), words::doubts(finding), words::relations(finding)];
+    let notes = [
+        phrases::cross_check(finding),
+        phrases::confidence_note(finding),
+        phrases::related_findings(finding),
+    ];
     for note in notes.into_iter().flatten() {
         item("note", &note);
     }
@@ -89,21 +97,21 @@ fn details(report: &Report, finding: &Finding, checked: &Checked<'_>) -> String 
             let _ = writeln!(text, "1. {}", prose(advice));
         }
     }
-    for (what, command) in checked
-        .explain
+    for (subject, command) in context
+        .query_options
         .as_ref()
-        .map(|options| words::commands(report, finding, options))
+        .map(|options| phrases::query_commands(report, finding, options))
         .unwrap_or_default()
     {
-        let _ = write!(text, "\nGives the {what}:\n\n{}", block(&command));
+        let _ = write!(text, "\nQuery for the {subject}:\n\n{}", block(&command));
     }
     text.push_str("\n</details>\n");
     text
 }
 
-/// What there is besides findings.
-fn rest(report: &Report, checked: &Checked<'_>) -> String {
-    let mut text = format!("{}\n", prose(&words::counts(report, checked.all)));
+/// The part after the findings: counts, ignored and hidden findings, rules with an unknown verdict.
+fn rest(report: &Report, context: &ReportContext<'_>) -> String {
+    let mut text = format!("{}\n", prose(&phrases::counts(report, context.show_all)));
     for ignored in &report.ignored {
         let _ = write!(
             text,
@@ -118,18 +126,18 @@ fn rest(report: &Report, checked: &Checked<'_>) -> String {
     }
     let infos = |f: &&Finding| f.is_note() || f.severity == Severity::Info;
     let hidden: Vec<&Finding> =
-        report.findings.iter().filter(infos).filter(|_| !checked.all).collect();
+        report.findings.iter().filter(infos).filter(|_| !context.show_all).collect();
     if !hidden.is_empty() {
-        text.push_str("\n<details><summary>Worth knowing</summary>\n\n");
+        text.push_str("\n<details><summary>Info findings and notes</summary>\n\n");
         for finding in hidden {
-            let (tag, title) = (prose(&words::tag(finding)), prose(&finding.title));
+            let (tag, title) = (prose(&phrases::tag(finding)), prose(&finding.title));
             let _ = writeln!(text, "- {tag}: {title}");
         }
         text.push_str("\n</details>\n");
     }
-    let unknown = words::unknown(report);
+    let unknown = phrases::unknown_by_reason(report);
     if !unknown.is_empty() {
-        text.push_str("\n<details><summary>What could not be judged</summary>\n\n");
+        text.push_str("\n<details><summary>Rules with an unknown verdict</summary>\n\n");
         for (codes, reason) in unknown {
             let _ = writeln!(text, "- {}: {}", prose(&codes), prose(reason));
         }
@@ -138,13 +146,13 @@ fn rest(report: &Report, checked: &Checked<'_>) -> String {
     text
 }
 
-/// Text outside of code. What stands between backticks becomes code; all else means only itself.
+/// Text outside of code. Text between backticks becomes code; everything else is escaped.
 fn prose(text: &str) -> String {
-    let text = clean(text);
+    let text = sanitize(text);
     let parts: Vec<&str> = text.split('`').collect();
     let mut safe = String::new();
     for (i, part) in parts.iter().enumerate() {
-        // The last part, if its backtick is never closed, is prose like the others.
+        // The last part is prose even if its backtick is never closed.
         let is_code = i % 2 == 1 && i + 1 < parts.len();
         if is_code {
             safe.push_str(&code(part));
@@ -161,13 +169,14 @@ fn prose(text: &str) -> String {
 /// A name as code.
 fn code(text: &str) -> String {
     let mut safe = "<code>".to_owned();
-    escape(&clean(text), &mut safe);
+    escape(&sanitize(text), &mut safe);
     safe.push_str("</code>");
     safe
 }
 
-/// Characters that Markdown or HTML could read, by number; those that make links of what follows are also
-/// parted from it by a space without width. What stands inside of words is mostly harmless, and stays.
+/// Replaces characters that Markdown or HTML could interpret by their numbers. Characters that turn what follows
+/// into a link are also separated from it by a zero-width space. Most punctuation inside of words is harmless
+/// and kept.
 fn escape(text: &str, safe: &mut String) {
     let mut chars = text.chars().peekable();
     let mut before = ' ';
@@ -184,12 +193,12 @@ fn escape(text: &str, safe: &mut String) {
                 before = c;
                 continue;
             }
-            // Addresses, and `:emoji:`.
+            // Addresses and `:emoji:`.
             ':' => !(next == ' ' || next.is_ascii_digit()),
             '_' => !(before.is_alphanumeric() && next.is_alphanumeric()),
             // Addresses without a scheme.
             '.' => before.eq_ignore_ascii_case(&'w'),
-            // Lists and rules, at the start.
+            // Lists and horizontal rules, at the start.
             '-' | '=' | '+' => safe.is_empty(),
             c => c.is_ascii_punctuation() && !",;()%/'?".contains(c),
         };
@@ -205,9 +214,9 @@ fn escape(text: &str, safe: &mut String) {
     }
 }
 
-/// Text as a block of code: behind a fence longer than any run of backticks in it.
+/// Text as a code block, with a fence longer than any run of backticks in the text.
 fn block(text: &str) -> String {
-    let text = clean_lines(text);
+    let text = sanitize_lines(text);
     let mut longest = 0;
     let mut run = 0;
     for c in text.chars() {
@@ -223,7 +232,7 @@ mod tests {
     use super::{block, code, prose};
 
     #[test]
-    fn names_are_only_names() {
+    fn prose_and_code_escape_markup() {
         assert_eq!(prose("a `num_workers=4` b"), "a <code>num_workers=4</code> b");
         assert_eq!(prose("<b>|*x*"), "&lt;b&gt;&#124;&#42;x&#42;");
         assert_eq!(prose("half `open"), "half &#96;open");

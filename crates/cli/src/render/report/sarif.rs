@@ -1,5 +1,5 @@
-//! SARIF 2.1.0, for code scanning: a run is a `run`, a finding a `result`. What rules say of the trace itself
-//! and what they could not judge are notifications of the tool.
+//! SARIF 2.1.0 for code scanning: a run is a `run`, a finding is a `result`. Notes about the trace and rules
+//! with an unknown verdict are notifications of the tool.
 
 use std::fmt::Write as _;
 
@@ -7,21 +7,22 @@ use serde_json::{Map, Value, json};
 use trace_advisor::advisor::{BaselineState, Finding, IgnoredFinding, Rule, Severity};
 use trace_advisor::{Report, explain};
 
-use super::{Checked, words};
-use crate::render::clean::{clean, clean_json};
+use super::context::ReportContext;
+use super::phrases;
+use crate::render::sanitize::{sanitize, sanitize_json};
 
 const SCHEMA: &str =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 
-/// All runs.
-pub(super) fn log(checked: &Checked<'_>) -> serde_json::Result<String> {
-    let runs = checked.reports.iter().map(|report| run(report, checked));
+/// The log of all runs.
+pub(super) fn log(reports: &[Report], context: &ReportContext<'_>) -> serde_json::Result<String> {
+    let runs = reports.iter().map(|report| run(report, context));
     let runs = runs.collect::<Result<Vec<_>, _>>()?;
     let log = json!({ "$schema": SCHEMA, "version": "2.1.0", "runs": runs });
-    Ok(clean_json(&serde_json::to_string_pretty(&log)?) + "\n")
+    Ok(sanitize_json(&serde_json::to_string_pretty(&log)?) + "\n")
 }
 
-fn run(report: &Report, checked: &Checked<'_>) -> serde_json::Result<Value> {
+fn run(report: &Report, context: &ReportContext<'_>) -> serde_json::Result<Value> {
     let advice: Vec<&Finding> = report.advice().collect();
     let codes = advice.iter().map(|f| f.code.as_str());
     let mut codes: Vec<&str> =
@@ -40,10 +41,11 @@ fn run(report: &Report, checked: &Checked<'_>) -> serde_json::Result<Value> {
     notes.sort_unstable();
     notes.dedup();
     let rule = |code: &&str| {
-        words::rule_of(checked.rules, code).map_or_else(|| json!({ "id": code }), descriptor)
+        phrases::find_rule(context.rules, code).map_or_else(|| json!({ "id": code }), descriptor)
     };
     let short = |code: &&str| {
-        words::rule_of(checked.rules, code).map_or_else(|| json!({ "id": code }), short_descriptor)
+        phrases::find_rule(context.rules, code)
+            .map_or_else(|| json!({ "id": code }), short_descriptor)
     };
     let repository = env!("CARGO_PKG_REPOSITORY");
     let artifacts = report.run.sources.iter().map(|source| {
@@ -62,7 +64,7 @@ fn run(report: &Report, checked: &Checked<'_>) -> serde_json::Result<Value> {
             "rules": codes.iter().map(rule).collect::<Vec<_>>(),
             "notifications": notes.iter().map(short).collect::<Vec<_>>(),
         } },
-        "automationDetails": { "id": format!("trace-advisor/{}/", clean(&report.run.path)) },
+        "automationDetails": { "id": format!("trace-advisor/{}/", sanitize(&report.run.path)) },
         "invocations": [{
             "executionSuccessful": true,
             "toolExecutionNotifications": notifications(report),
@@ -110,7 +112,7 @@ fn short_descriptor(rule: &Rule) -> Value {
         "shortDescription": { "text": format!("{}: {}", rule.metric.name(), rule.metric.doc) },
         "fullDescription": { "text": first },
     });
-    if let Some(url) = words::docs_url(rule) {
+    if let Some(url) = phrases::docs_url(rule) {
         descriptor["helpUri"] = json!(url);
     }
     descriptor
@@ -118,7 +120,7 @@ fn short_descriptor(rule: &Rule) -> Value {
 
 fn result(finding: &Finding, index: Option<usize>) -> serde_json::Result<Value> {
     let mut message = format!("{}. {}", finding.title.trim_end_matches('.'), finding.message);
-    let gain = words::gain(finding);
+    let gain = phrases::gain(finding);
     if !gain.is_empty() {
         let _ = write!(message, " Saves {gain}.");
     }
@@ -166,7 +168,7 @@ fn result(finding: &Finding, index: Option<usize>) -> serde_json::Result<Value> 
     Ok(Value::Object(result))
 }
 
-/// A finding that a rule file silences.
+/// A finding that an ignore entry of a rule file suppresses.
 fn suppressed(ignored: &IgnoredFinding, index: Option<usize>) -> Value {
     let mut result = json!({
         "ruleId": ignored.code,
@@ -187,7 +189,7 @@ fn suppressed(ignored: &IgnoredFinding, index: Option<usize>) -> Value {
     result
 }
 
-/// What the tool has to say of the trace and of itself.
+/// Notifications: notes about the trace, unknown verdicts and warnings.
 fn notifications(report: &Report) -> Vec<Value> {
     let mut all = Vec::new();
     for note in report.notes() {
@@ -217,7 +219,7 @@ fn notification(id: &str, level: &str, text: &str) -> Value {
     json!({ "descriptor": { "id": id }, "level": level, "message": { "text": text } })
 }
 
-/// The rows that are affected: `rank 1, device 0`.
+/// The affected rows as logical locations: `rank 1, device 0`.
 fn logical(finding: &Finding) -> Vec<Value> {
     let rows = finding.affected.worst.iter().map(
         |row| json!({ "name": row.label, "fullyQualifiedName": row.label, "kind": finding.scope }),
@@ -230,7 +232,7 @@ fn logical(finding: &Finding) -> Vec<Value> {
 }
 
 fn physical(source: &str) -> Value {
-    let (file, line) = words::place(source);
+    let (file, line) = phrases::split_location(source);
     let mut location = json!({ "artifactLocation": { "uri": uri(file) } });
     if let Some(line) = line {
         location["region"] = json!({ "startLine": line });
@@ -238,8 +240,8 @@ fn physical(source: &str) -> Value {
     location
 }
 
-/// A path as a URI: relative if it is, else of the scheme `file`; addresses stay. Whatever no URI may hold is
-/// percent-encoded.
+/// A path as a URI: relative paths stay relative, absolute paths get the scheme `file`, addresses keep theirs.
+/// Characters that are not allowed in a URI are percent-encoded.
 fn uri(path: &str) -> String {
     let path = path.replace('\\', "/");
     let is_address = path.split_once("://").is_some_and(|(scheme, _)| {
@@ -271,7 +273,7 @@ mod tests {
     use super::uri;
 
     #[test]
-    fn paths_become_uris() {
+    fn uri_of_paths_and_addresses() {
         for (path, expected) in [
             ("train.py", "train.py"),
             ("src/my train.py", "src/my%20train.py"),

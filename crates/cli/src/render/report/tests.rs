@@ -1,10 +1,10 @@
-//! One finding with hostile names, in every format: names are data.
+//! One finding with hostile names in every format: names must stay data.
 
 use trace_advisor::advisor::{RuleSource, advise};
 use trace_advisor::trace_model::{MetricSpec, MetricTable, RunInfo, Scope, Unit, Value, Warning};
 use trace_advisor::{Report, RuleSet};
 
-use super::{Checked, write};
+use super::{ReportContext, write};
 use crate::args::ReportFormat;
 
 const HOSTILE: &str = "=x\u{1b}[2J\u{9b}31m\u{202e}]]>::error::\n::warning::|`<script>alert(1)</script>\
@@ -56,19 +56,17 @@ fn judged() -> (RuleSet, Vec<Report>) {
 
 fn written(format: ReportFormat) -> String {
     let (rules, reports) = judged();
-    let checked = Checked {
-        reports: &reports,
+    let context = ReportContext {
         rules: &rules,
-        all: true,
+        show_all: true,
         fail_on: Some(trace_advisor::advisor::Severity::Low),
-        is_begun: false,
-        explain: Some(vec![HOSTILE.to_owned()]),
+        query_options: Some(vec![HOSTILE.to_owned()]),
     };
     let mut out = Vec::new();
-    write(&checked, format, &mut out).unwrap();
+    write(&reports, &context, format, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     for (i, c) in text.char_indices() {
-        // The only escapes are the styles of text.
+        // The only escapes allowed are the styles of the text format.
         let is_style =
             c == '\u{1b}' && format == ReportFormat::Text && !text[i..].starts_with("\u{1b}[2J");
         let is_bad = (c.is_control() && c != '\n') || c == '\u{202e}';
@@ -78,7 +76,7 @@ fn written(format: ReportFormat) -> String {
 }
 
 #[test]
-fn text_shows_escapes() {
+fn text_shows_escapes_as_text() {
     let text = written(ReportFormat::Text);
     assert!(text.contains("\\u{1b}[2J\\u{9b}31m\\u{202e}]]>::error::\\u{a}::warning::"), "{text}");
 }
@@ -94,7 +92,7 @@ fn json_keeps_every_character() {
 }
 
 #[test]
-fn sarif_holds_uris() {
+fn sarif_locations_are_valid_uris() {
     let log: serde_json::Value = serde_json::from_str(&written(ReportFormat::Sarif)).unwrap();
     let result = &log["runs"][0]["results"][0];
     assert!(result["message"]["text"].as_str().unwrap().starts_with(HOSTILE.trim()));
@@ -105,7 +103,7 @@ fn sarif_holds_uris() {
 }
 
 #[test]
-fn annotations_are_one_line_each() {
+fn github_annotations_are_one_line_each() {
     let text = written(ReportFormat::Github);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 2, "{text}");
@@ -119,7 +117,7 @@ fn annotations_are_one_line_each() {
 }
 
 #[test]
-fn junit_is_xml() {
+fn junit_is_well_formed_xml() {
     let text = written(ReportFormat::Junit);
     assert!(!text.contains("]]>") && !text.contains("<script"), "{text}");
     let mut reader = quick_xml::Reader::from_str(&text);
@@ -139,10 +137,10 @@ fn junit_is_xml() {
 }
 
 #[test]
-fn markdown_links_to_nobody() {
+fn markdown_has_no_links_or_mentions() {
     let text = written(ReportFormat::Markdown);
     let prose = text.split("```").step_by(2).collect::<String>();
-    // Links to the pages of rules are ours; this rule has none.
+    // Only rule pages are linked, and this rule has none.
     for bad in ["<script", "@team", " #1", "https://", "`"] {
         assert!(!prose.contains(bad), "{bad} in {prose}");
     }
@@ -151,7 +149,7 @@ fn markdown_links_to_nobody() {
 }
 
 #[test]
-fn csv_is_a_row_and_no_formula() {
+fn csv_has_one_row_without_formulas() {
     let text = written(ReportFormat::Csv);
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();

@@ -1,4 +1,4 @@
-//! A report for people.
+//! A report as human-readable text.
 //!
 //! ```text
 //! high[IN001 dataloader-wait]: Steps wait for the DataLoader    saves up to 33.1 %, 2.35 ms/step
@@ -16,67 +16,80 @@ use anstyle::{AnsiColor, Style};
 use trace_advisor::Report;
 use trace_advisor::advisor::{Finding, Run, Severity};
 
-use super::{Checked, words};
-use crate::render::clean::{clean, clean_lines};
+use super::context::ReportContext;
+use super::phrases;
+use crate::render::sanitize::{sanitize, sanitize_lines};
 
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
-/// What stands at the margin: arrows, bars.
+/// Arrows and bars in the margin.
 const MARGIN: Style = AnsiColor::Blue.on_default().bold();
-/// Columns that lines are laid out for.
+/// Width of the text in columns.
 const WIDTH: usize = 100;
-/// Affected rows named before the rest is counted.
-const NAMED: usize = 3;
-/// Reasons why rules could not judge, before the rest is counted.
-const REASONS: usize = 8;
+/// Number of affected rows listed before the rest is counted.
+const MAX_ROWS: usize = 3;
+/// Number of reasons for unknown verdicts listed before the rest is counted.
+const MAX_REASONS: usize = 8;
 
-/// Writes all reports, one below the other.
-pub(super) fn write(checked: &Checked<'_>, out: &mut dyn Write) -> io::Result<()> {
-    for (i, report) in checked.reports.iter().enumerate() {
+/// Writes all reports, separated by empty lines.
+pub(super) fn write(
+    reports: &[Report],
+    context: &ReportContext<'_>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    for (i, report) in reports.iter().enumerate() {
         if i > 0 {
             writeln!(out)?;
         }
-        let page = Page { report, checked };
-        page.write(out)?;
+        write_header(&report.run, out)?;
+        write_body(report, context, out)?;
     }
     Ok(())
 }
 
-struct Page<'a> {
-    report: &'a Report,
-    checked: &'a Checked<'a>,
+/// Writes the first line of a report, which describes the run.
+pub(crate) fn write_header(run: &Run, out: &mut dyn Write) -> io::Result<()> {
+    let (path, summary) = (sanitize(&run.path), phrases::run_summary(run));
+    writeln!(out, "{DIM}{path}: {}{DIM:#}", sanitize(&summary))
 }
 
-impl Page<'_> {
-    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        let report = self.report;
-        if !self.checked.is_begun {
-            run(&report.run, out)?;
-        }
-        writeln!(out, "{BOLD}{}{BOLD:#}", clean(&report.headline.text))?;
-        for finding in self.checked.shown(report) {
-            writeln!(out)?;
-            self.finding(finding, out)?;
-        }
+/// Writes a report without its first line: headline, findings, summary.
+pub(crate) fn write_body(
+    report: &Report,
+    context: &ReportContext<'_>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let body = Body { report, context };
+    writeln!(out, "{BOLD}{}{BOLD:#}", sanitize(&report.headline.text))?;
+    for finding in context.shown(report) {
         writeln!(out)?;
-        self.summary(out)
+        body.finding(finding, out)?;
     }
+    writeln!(out)?;
+    body.summary(out)
+}
 
+struct Body<'a> {
+    report: &'a Report,
+    context: &'a ReportContext<'a>,
+}
+
+impl Body<'_> {
     fn finding(&self, finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
-        self::finding(finding, self.checked.all, out)?;
-        if let Some(options) = &self.checked.explain {
-            for (what, command) in words::commands(self.report, finding, options) {
-                // As it is to be typed: on one line, or on those of the query.
-                writeln!(out, "   {MARGIN}={MARGIN:#} {BOLD}sql{BOLD:#}:   {what}")?;
-                writeln!(out, "{}", clean_lines(&command))?;
+        write_finding(finding, self.context.show_all, out)?;
+        if let Some(options) = &self.context.query_options {
+            for (subject, command) in phrases::query_commands(self.report, finding, options) {
+                // Not wrapped, so that it can be copied.
+                writeln!(out, "   {MARGIN}={MARGIN:#} {BOLD}sql{BOLD:#}:   {subject}")?;
+                writeln!(out, "{}", sanitize_lines(&command))?;
             }
         }
         Ok(())
     }
 
     fn summary(&self, out: &mut dyn Write) -> io::Result<()> {
-        let (report, all) = (self.report, self.checked.all);
-        writeln!(out, "{BOLD}{}{BOLD:#}", words::counts(report, all))?;
+        let (report, all) = (self.report, self.context.show_all);
+        writeln!(out, "{BOLD}{}{BOLD:#}", phrases::counts(report, all))?;
         for ignored in &report.ignored {
             let until = ignored.until.as_deref().map(|d| format!(" until {d}")).unwrap_or_default();
             let text = format!(
@@ -85,66 +98,68 @@ impl Page<'_> {
             );
             listed("ignored", &text, all, out)?;
         }
-        let unknown = words::unknown(report);
-        let fits = all || unknown.len() <= REASONS + 1;
-        let shown = if fits { unknown.len() } else { REASONS };
+        let unknown = phrases::unknown_by_reason(report);
+        let fits = all || unknown.len() <= MAX_REASONS + 1;
+        let shown = if fits { unknown.len() } else { MAX_REASONS };
         for (codes, reason) in &unknown[..shown] {
             listed("unknown", &format!("{codes}: {reason}"), all, out)?;
         }
         if unknown.len() > shown {
             let more = unknown.len() - shown;
-            listed("unknown", &format!("{more} more reasons (--all tells them)"), all, out)?;
+            listed("unknown", &format!("{more} more reasons (--all shows them)"), all, out)?;
         }
         if all && !report.passed.is_empty() {
             listed("passed", &report.passed.join(", "), all, out)?;
         }
         if all && !report.below_min_gain.is_empty() {
-            let hidden = words::below_min_gain(report).join(", ");
-            listed("below the least gain", &hidden, all, out)?;
+            let hidden = phrases::below_min_gain(report).join(", ");
+            listed("below minimum gain", &hidden, all, out)?;
         }
         if let Some(baseline) = &report.baseline {
-            for (label, text) in words::against(baseline) {
+            for (label, text) in phrases::baseline_changes(baseline) {
                 listed(label, &text, true, out)?;
             }
-            writeln!(out, "{BOLD}{}{BOLD:#}", clean(&words::against_counts(baseline)))?;
+            writeln!(out, "{BOLD}{}{BOLD:#}", sanitize(&phrases::baseline_counts(baseline)))?;
         }
         Ok(())
     }
 }
 
-/// Writes the first line of a report: what the run is.
-pub(crate) fn run(run: &Run, out: &mut dyn Write) -> io::Result<()> {
-    let (path, extent) = (clean(&run.path), words::extent(run));
-    writeln!(out, "{DIM}{path}: {}{DIM:#}", clean(&extent))
-}
-
-/// Writes a finding. `all`: with its evidence.
-pub(crate) fn finding(finding: &Finding, all: bool, out: &mut dyn Write) -> io::Result<()> {
+/// Writes a finding, with all affected rows and its evidence if `show_all`.
+pub(crate) fn write_finding(
+    finding: &Finding,
+    show_all: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     head(finding, out)?;
     if let Some((first, rest)) = finding.source.split_first() {
         let more =
             if rest.is_empty() { String::new() } else { format!(", then {}", rest.join(", ")) };
-        let lines = filled(&format!("{first}{more}"), WIDTH - 6);
+        let lines = wrapped(&format!("{first}{more}"), WIDTH - 6);
         for (i, line) in lines.iter().enumerate() {
             let arrow = if i == 0 { "-->" } else { "   " };
             writeln!(out, "  {MARGIN}{arrow}{MARGIN:#} {line}")?;
         }
     }
-    for line in filled(&finding.message, WIDTH - 5) {
+    for line in wrapped(&finding.message, WIDTH - 5) {
         writeln!(out, "   {MARGIN}|{MARGIN:#} {line}")?;
     }
-    let named = if all { usize::MAX } else { NAMED };
-    entry("where", &words::affected(finding, named), out)?;
-    entry("limit", &words::limit(finding), out)?;
-    if let Some(seen) = words::seen(finding) {
+    let rows = if show_all { usize::MAX } else { MAX_ROWS };
+    entry("where", &phrases::affected(finding, rows), out)?;
+    entry("limit", &phrases::threshold(finding), out)?;
+    if let Some(seen) = phrases::occurrences(finding) {
         entry("seen", &seen, out)?;
     }
-    let notes = [words::second_opinion(finding), words::doubts(finding), words::relations(finding)];
+    let notes = [
+        phrases::cross_check(finding),
+        phrases::confidence_note(finding),
+        phrases::related_findings(finding),
+    ];
     for note in notes.into_iter().flatten() {
         entry("note", &note, out)?;
     }
-    if all {
-        for row in words::evidence(finding) {
+    if show_all {
+        for row in phrases::evidence_rows(finding) {
             entry("row", &row, out)?;
         }
     }
@@ -154,14 +169,14 @@ pub(crate) fn finding(finding: &Finding, all: bool, out: &mut dyn Write) -> io::
     entry("docs", &format!("advisor explain {}", finding.code), out)
 }
 
-/// The first line: what, and what it would bring. The gain stands at the right margin, or on its own line where
-/// the title leaves no room.
+/// Writes the first line: the title, and the gain at the right margin or, if the title leaves no room, on a line
+/// of its own.
 fn head(finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
     let style = style(finding.severity);
-    let tag = format!("{}[{}]", words::level(finding), clean(&words::tag(finding)));
+    let tag = format!("{}[{}]", phrases::severity_label(finding), sanitize(&phrases::tag(finding)));
     let state = finding.baseline_state.map(|s| format!(" {}", s.as_str())).unwrap_or_default();
-    let title = clean(&finding.title);
-    let gain = match words::gain(finding) {
+    let title = sanitize(&finding.title);
+    let gain = match phrases::gain(finding) {
         gain if gain.is_empty() => gain,
         gain => format!("saves {gain}"),
     };
@@ -175,10 +190,10 @@ fn head(finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
     }
 }
 
-/// `   = help:  text`, its lines below each other.
+/// Writes `   = help:  text`, with the lines of the text aligned.
 fn entry(label: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
     let label = format!("{label}:");
-    for (i, line) in filled(text, WIDTH - 12).iter().enumerate() {
+    for (i, line) in wrapped(text, WIDTH - 12).iter().enumerate() {
         if i == 0 {
             writeln!(out, "   {MARGIN}={MARGIN:#} {BOLD}{label:6}{BOLD:#} {line}")?;
         } else {
@@ -188,10 +203,10 @@ fn entry(label: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A line of the summary; cut to one unless all of it is asked for.
+/// Writes a line of the summary, cut to one line unless `all`.
 fn listed(label: &str, text: &str, all: bool, out: &mut dyn Write) -> io::Result<()> {
     let indent = label.len() + 4;
-    let lines = filled(text, WIDTH - indent - 4);
+    let lines = wrapped(text, WIDTH - indent - 4);
     for (i, line) in lines.iter().enumerate() {
         match (i, all) {
             (0, false) if lines.len() > 1 => writeln!(out, "  {label}: {line} ...")?,
@@ -203,10 +218,10 @@ fn listed(label: &str, text: &str, all: bool, out: &mut dyn Write) -> io::Result
     Ok(())
 }
 
-/// Text in lines of at most `width` columns, cleaned. What stands between backticks is kept on one line if it
-/// fits on one; words longer than a line stay whole.
-fn filled(text: &str, width: usize) -> Vec<String> {
-    let text = clean(text);
+/// Sanitizes text and wraps it to lines of at most `width` columns. Code between backticks is kept on one line
+/// if it fits; words longer than a line are not broken.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let text = sanitize(text);
     let mut words: Vec<String> = Vec::new();
     let mut in_code = false;
     for word in text.split(' ') {
@@ -256,15 +271,15 @@ fn style(severity: Severity) -> Style {
 
 #[cfg(test)]
 mod tests {
-    use super::filled;
+    use super::wrapped;
 
     #[test]
-    fn lines_keep_code_together() {
-        assert_eq!(filled("aa bb cc", 5), ["aa bb", "cc"]);
-        assert_eq!(filled("do `f(a, b)` now", 11), ["do", "`f(a, b)`", "now"]);
-        assert_eq!(filled("do `f(a, b, c)` now", 8), ["do `f(a,", "b, c)`", "now"]);
-        assert_eq!(filled("a `open b c", 20), ["a `open b c"]);
-        assert_eq!(filled("longerthanaline x", 4), ["longerthanaline", "x"]);
-        assert_eq!(filled("", 4), [""]);
+    fn wrapped_keeps_code_on_one_line() {
+        assert_eq!(wrapped("aa bb cc", 5), ["aa bb", "cc"]);
+        assert_eq!(wrapped("do `f(a, b)` now", 11), ["do", "`f(a, b)`", "now"]);
+        assert_eq!(wrapped("do `f(a, b, c)` now", 8), ["do `f(a,", "b, c)`", "now"]);
+        assert_eq!(wrapped("a `open b c", 20), ["a `open b c"]);
+        assert_eq!(wrapped("longerthanaline x", 4), ["longerthanaline", "x"]);
+        assert_eq!(wrapped("", 4), [""]);
     }
 }

@@ -1,4 +1,4 @@
-//! What several formats say of a finding, in the same words.
+//! Phrases about findings and reports that several formats share.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -11,15 +11,18 @@ use trace_advisor::trace_model::time::human;
 use trace_advisor::trace_model::{Unit, Value};
 use trace_advisor::{Report, RuleSet};
 
-use crate::render::value::{cell, thousands, value};
+use crate::render::value::{cell, plural, thousands, value};
 
-/// Where the pages of shipped rules are.
-const PAGES: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/rules/");
+/// Address of the pages of built-in rules.
+const RULE_PAGES: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/rules/");
 
-/// The page of a shipped rule.
+/// The address of the page of a rule, if it is a built-in rule.
 pub(super) fn docs_url(rule: &Rule) -> Option<String> {
     let file = rule.at.rsplit_once(':').map_or("", |(file, _)| file);
-    shipped_rules().iter().any(|s| s.name == file).then(|| format!("{PAGES}{}", page_name(rule)))
+    shipped_rules()
+        .iter()
+        .any(|s| s.name == file)
+        .then(|| format!("{RULE_PAGES}{}", page_name(rule)))
 }
 
 /// `IN001 dataloader-wait`.
@@ -27,25 +30,25 @@ pub(super) fn tag(finding: &Finding) -> String {
     format!("{} {}", finding.code, finding.name)
 }
 
-/// The severity; `note` for findings about the trace.
-pub(super) fn level(finding: &Finding) -> &'static str {
+/// The severity, or `note` for findings about the trace.
+pub(super) fn severity_label(finding: &Finding) -> &'static str {
     if finding.is_note() { "note" } else { finding.severity.as_str() }
 }
 
 /// `2 ranks, 6 steps, 43.0 ms, 13,918 events; only ranks 0`.
-pub(super) fn extent(run: &Run) -> String {
+pub(super) fn run_summary(run: &Run) -> String {
     let ranks = plural(run.ranks.len(), "rank");
     let steps = if run.steps == 0 { "no steps".to_owned() } else { plural(run.steps, "step") };
     let wall = human(run.wall_ns as f64);
     let events = thousands(run.sources.iter().map(|s| s.events).sum::<u64>() as i64);
-    let part = match run.selection.as_str() {
+    let selection = match run.selection.as_str() {
         "" => String::new(),
-        part => format!("; only {part}"),
+        selection => format!("; only {selection}"),
     };
-    format!("{ranks}, {steps}, {wall}, {events} events{part}")
+    format!("{ranks}, {steps}, {wall}, {events} events{selection}")
 }
 
-/// `up to 33.1 %, 2.35 ms/step`; empty without an estimate.
+/// The gain, `up to 33.1 %, 2.35 ms/step`; empty without an estimate.
 pub(super) fn gain(finding: &Finding) -> String {
     let Some(high) = finding.gain.high_pct.filter(|pct| *pct >= 0.05) else { return String::new() };
     let share = value(high / 100.0, Unit::Ratio);
@@ -55,11 +58,11 @@ pub(super) fn gain(finding: &Finding) -> String {
     }
 }
 
-/// `rank 1 (36.0 %); rank 0 (35.7 %): 2 of 2 ranks, over 5 steps`: the worst rows, and how many there are.
-pub(super) fn affected(finding: &Finding, named: usize) -> String {
+/// The worst rows, at most `max_rows`, and counts: `rank 1 (36.0 %); rank 0 (35.7 %): 2 of 2 ranks, over 5 steps`.
+pub(super) fn affected(finding: &Finding, max_rows: usize) -> String {
     let affected = &finding.affected;
     let unit = Unit::parse(&finding.unit).unwrap_or(Unit::None);
-    let rows = &affected.worst[..named.min(affected.worst.len())];
+    let rows = &affected.worst[..max_rows.min(affected.worst.len())];
     let mut text = rows
         .iter()
         .map(|row| format!("{} ({})", row.label, value(row.value, unit)))
@@ -88,40 +91,41 @@ pub(super) fn affected(finding: &Finding, named: usize) -> String {
     text
 }
 
-/// `> 20 % (rules/default.toml:114)`.
-pub(super) fn limit(finding: &Finding) -> String {
+/// The threshold and where it is defined: `> 20 % (rules/default.toml:114)`.
+pub(super) fn threshold(finding: &Finding) -> String {
     format!("{} ({})", finding.threshold, finding.threshold_at)
 }
 
-/// `310..361 ms on rank 0 (+11 more, 283 ms together)`: the longest moment that shows it.
-pub(super) fn seen(finding: &Finding) -> Option<String> {
+/// The longest time range that shows the finding: `310..361 ms on rank 0 (+11 more, 283 ms in total)`.
+pub(super) fn occurrences(finding: &Finding) -> Option<String> {
     if let Some(seen) = &finding.seen {
         let first = seen.longest.first()?;
         let of = |name: &str| first.columns.0.iter().find(|(column, _)| column == name);
         let rank = of("rank").map(|(_, rank)| format!(" on rank {rank}")).unwrap_or_default();
         let step = of("step").map(|(_, step)| format!(" in step {step}"));
-        let what = of("name").map(|(_, name)| format!(" in `{name}`")).or(step).unwrap_or_default();
+        let name = of("name").map(|(_, name)| format!(" in `{name}`"));
+        let place = name.or(step).unwrap_or_default();
         let more = match seen.count {
             0 | 1 => String::new(),
             count => format!(
-                " (+{} more, {} together)",
+                " (+{} more, {} in total)",
                 thousands(count as i64 - 1),
                 human(seen.sum_ns as f64)
             ),
         };
-        return Some(format!("{}{rank}{what}{more}", range(first.ts_ns, first.dur_ns)));
+        return Some(format!("{}{rank}{place}{more}", time_range(first.ts_ns, first.dur_ns)));
     }
-    let mut moments = finding.evidence.iter().filter_map(|e| Some((e.ts_ns?, e.dur_ns?)));
-    let (ts_ns, dur_ns) = moments.next()?;
+    let mut ranges = finding.evidence.iter().filter_map(|e| Some((e.ts_ns?, e.dur_ns?)));
+    let (ts_ns, dur_ns) = ranges.next()?;
     let more = match finding.affected.fired {
         0 | 1 => String::new(),
         fired => format!(" (+{} more)", thousands(fired as i64 - 1)),
     };
-    Some(format!("{}{more}", range(ts_ns, dur_ns)))
+    Some(format!("{}{more}", time_range(ts_ns, dur_ns)))
 }
 
-/// `310..361 ms`: with as many digits as show the length.
-pub(super) fn range(ts_ns: i64, dur_ns: i64) -> String {
+/// `310..361 ms`, with enough digits to show the length of the range.
+pub(super) fn time_range(ts_ns: i64, dur_ns: i64) -> String {
     let end_ns = ts_ns.saturating_add(dur_ns);
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
     let fits = units.into_iter().find(|(scale, _)| end_ns.unsigned_abs() >= *scale);
@@ -138,8 +142,8 @@ pub(super) fn range(ts_ns: i64, dur_ns: i64) -> String {
     format!("{}..{} {unit}", time(ts_ns), time(end_ns))
 }
 
-/// `medium confidence: the trace has few steps`; `None` where nothing speaks against it.
-pub(super) fn doubts(finding: &Finding) -> Option<String> {
+/// The confidence and its caveats, `medium confidence: the trace has few steps`; `None` if it is high and has none.
+pub(super) fn confidence_note(finding: &Finding) -> Option<String> {
     if finding.confidence == Confidence::High && finding.caveats.is_empty() {
         return None;
     }
@@ -151,30 +155,30 @@ pub(super) fn doubts(finding: &Finding) -> Option<String> {
     Some(text)
 }
 
-/// What the second estimate of the gain says.
-pub(super) fn second_opinion(finding: &Finding) -> Option<String> {
+/// The second estimate of the gain, from the critical path.
+pub(super) fn cross_check(finding: &Finding) -> Option<String> {
     let pct = finding.gain.what_if_pct?;
     let share = value(pct / 100.0, Unit::Ratio);
-    Some(format!("second opinion: without it the critical path is {share} shorter"))
+    Some(format!("cross-check: removing it shortens the critical path by {share}"))
 }
 
-/// How its time goes with that of other findings.
-pub(super) fn relations(finding: &Finding) -> Option<String> {
+/// The findings whose time includes that of this one, or is included in it.
+pub(super) fn related_findings(finding: &Finding) -> Option<String> {
     let gain = &finding.gain;
     if gain.contains.is_empty() {
         return gain.within.first().map(|parent| format!("part of {parent}"));
     }
     let rest = gain
         .unattributed_pct
-        // As much as the whole: what it contains only looks closer.
+        // If all of the gain is unattributed, the findings it includes only describe it more closely.
         .filter(|pct| gain.high_pct.is_some_and(|high| *pct < high) && *pct >= 0.05)
-        .map(|pct| format!(", which leaves {} without a cause", value(pct / 100.0, Unit::Ratio)))
+        .map(|pct| format!("; {} unexplained", value(pct / 100.0, Unit::Ratio)))
         .unwrap_or_default();
-    Some(format!("contains {}{rest}", gain.contains.join(", ")))
+    Some(format!("includes {}{rest}", gain.contains.join(", ")))
 }
 
-/// Rows that show it: `gpu_utilization: rank 0, busy_ratio 45 %`.
-pub(super) fn evidence(finding: &Finding) -> Vec<String> {
+/// The rows that are evidence of the finding: `gpu_utilization: rank 0, busy_ratio 45 %`.
+pub(super) fn evidence_rows(finding: &Finding) -> Vec<String> {
     let row = |view: &str, columns: &[(String, Value)]| {
         let cells: Vec<String> =
             columns.iter().map(|(name, v)| format!("{name} {}", cell(name, v))).collect();
@@ -182,13 +186,13 @@ pub(super) fn evidence(finding: &Finding) -> Vec<String> {
     };
     let mut rows: Vec<String> =
         finding.evidence.iter().map(|e| row(&e.view, &e.columns.0)).collect();
-    let moments = finding.seen.iter().flat_map(|seen| &seen.longest);
-    rows.extend(moments.map(|m| row(&range(m.ts_ns, m.dur_ns), &m.columns.0)));
+    let longest = finding.seen.iter().flat_map(|seen| &seen.longest);
+    rows.extend(longest.map(|m| row(&time_range(m.ts_ns, m.dur_ns), &m.columns.0)));
     rows
 }
 
-/// Rules that could not judge: those with the same reason together.
-pub(super) fn unknown(report: &Report) -> Vec<(String, &str)> {
+/// The codes of rules with an unknown verdict, grouped by reason.
+pub(super) fn unknown_by_reason(report: &Report) -> Vec<(String, &str)> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for unknown in &report.unknown {
         match reasons.iter_mut().find(|(reason, _)| *reason == unknown.reason) {
@@ -200,7 +204,7 @@ pub(super) fn unknown(report: &Report) -> Vec<(String, &str)> {
 }
 
 /// Counts of findings and verdicts: `1 high, 2 info hidden, 15 unknown, 14 passed`.
-pub(super) fn counts(report: &Report, all: bool) -> String {
+pub(super) fn counts(report: &Report, show_all: bool) -> String {
     let mut parts: Vec<String> = Severity::WORST_FIRST
         .into_iter()
         .filter(|s| *s > Severity::Info)
@@ -222,20 +226,20 @@ pub(super) fn counts(report: &Report, all: bool) -> String {
         hidden.push(plural(notes, "note"));
     }
     if !hidden.is_empty() {
-        let how = if all { "" } else { " hidden (--all shows them)" };
-        parts.push(format!("{}{how}", hidden.join(" and ")));
+        let state = if show_all { "" } else { " hidden (--all shows them)" };
+        parts.push(format!("{}{state}", hidden.join(" and ")));
     }
     let rest = [
         (report.ignored.len(), "ignored"),
-        (report.below_min_gain.len(), "below the least gain"),
+        (report.below_min_gain.len(), "below minimum gain"),
         (report.unknown.len(), "unknown"),
         (report.passed.len(), "passed"),
     ];
-    parts.extend(rest.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")));
+    parts.extend(rest.iter().filter(|(n, _)| *n > 0).map(|(n, state)| format!("{n} {state}")));
     parts.join(", ")
 }
 
-/// Findings that the policy hides for what they would bring: each, and that.
+/// The findings hidden by the minimum gain of the policy, each with its gain.
 pub(super) fn below_min_gain(report: &Report) -> Vec<String> {
     let hidden = report.below_min_gain.iter();
     hidden
@@ -243,8 +247,8 @@ pub(super) fn below_min_gain(report: &Report) -> Vec<String> {
         .collect()
 }
 
-/// What became of an earlier report's findings: a label and a text each.
-pub(super) fn against(baseline: &AgainstBaseline) -> Vec<(&'static str, String)> {
+/// The findings and rules of the baseline that have no counterpart in this report, each as a label and a text.
+pub(super) fn baseline_changes(baseline: &AgainstBaseline) -> Vec<(&'static str, String)> {
     let was = |old: &GoneFinding| {
         let unit = Unit::parse(&old.unit).unwrap_or(Unit::None);
         let number = old.value.map(|v| format!(", {}", value(v, unit))).unwrap_or_default();
@@ -253,33 +257,33 @@ pub(super) fn against(baseline: &AgainstBaseline) -> Vec<(&'static str, String)>
     let gone = baseline.gone.iter().map(|gone| ("gone", was(gone)));
     let undecided = baseline.cannot_tell.iter();
     let undecided =
-        undecided.map(|u| ("cannot tell", format!("{}; now {}", was(&u.was), u.reason)));
+        undecided.map(|u| ("undetermined", format!("{}; now {}", was(&u.was), u.reason)));
     let before = baseline.unjudged_before.iter();
     let before =
-        before.map(|rule| ("not judged before", format!("{}: {}", rule.code, rule.reason)));
+        before.map(|rule| ("not evaluated before", format!("{}: {}", rule.code, rule.reason)));
     gone.chain(undecided).chain(before).collect()
 }
 
-/// How many findings are new, worse, ... since the baseline.
-pub(super) fn against_counts(baseline: &AgainstBaseline) -> String {
+/// The numbers of new, worse, ... findings compared with the baseline.
+pub(super) fn baseline_counts(baseline: &AgainstBaseline) -> String {
     let counts = [
         (baseline.new, "new"),
         (baseline.worse, "worse"),
         (baseline.better, "better"),
         (baseline.unchanged, "unchanged"),
         (baseline.gone.len(), "gone"),
-        (baseline.cannot_tell.len(), "cannot be told"),
+        (baseline.cannot_tell.len(), "undetermined"),
     ];
     let counts = counts.into_iter().filter(|(count, _)| *count > 0);
     let mut counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
     if counts.is_empty() {
-        counts.push("no findings then and now".to_owned());
+        counts.push("no findings before or now".to_owned());
     }
-    format!("against {}: {}", baseline.path, counts.join(", "))
+    format!("compared with {}: {}", baseline.path, counts.join(", "))
 }
 
-/// The queries behind the numbers of a finding, as commands: what each gives, and how to ask.
-pub(super) fn commands(
+/// The queries behind the numbers of a finding: what each returns, and the command that runs it.
+pub(super) fn query_commands(
     report: &Report,
     finding: &Finding,
     options: &[String],
@@ -287,20 +291,20 @@ pub(super) fn commands(
     let sql = &finding.sql;
     let queries = [
         ("numbers", Some(&sql.value)),
-        ("second opinion", sql.what_if.as_ref()),
-        ("lines", sql.source.as_ref()),
-        ("moments", sql.seen.as_ref()),
+        ("cross-check", sql.what_if.as_ref()),
+        ("source lines", sql.source.as_ref()),
+        ("time ranges", sql.seen.as_ref()),
     ];
     let command = |query: &String| {
-        let words = ["advisor", "sql", report.run.path.as_str(), query.as_str()];
-        let words = words.into_iter().chain(options.iter().map(String::as_str));
-        words.map(quoted).collect::<Vec<_>>().join(" ")
+        let arguments = ["advisor", "sql", report.run.path.as_str(), query.as_str()];
+        let arguments = arguments.into_iter().chain(options.iter().map(String::as_str));
+        arguments.map(shell_quoted).collect::<Vec<_>>().join(" ")
     };
-    queries.into_iter().filter_map(|(what, query)| Some((what, command(query?)))).collect()
+    queries.into_iter().filter_map(|(subject, query)| Some((subject, command(query?)))).collect()
 }
 
-/// A word as a shell reads it.
-fn quoted(word: &str) -> Cow<'_, str> {
+/// An argument, quoted for a shell if necessary.
+fn shell_quoted(word: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         Cow::Borrowed(word)
@@ -311,8 +315,8 @@ fn quoted(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// `train.py:112` in file and line.
-pub(super) fn place(source: &str) -> (&str, Option<u64>) {
+/// Splits `train.py:112` into file and line.
+pub(super) fn split_location(source: &str) -> (&str, Option<u64>) {
     let parts = source.rsplit_once(':');
     match parts.and_then(|(file, line)| Some((file, line.parse::<u64>().ok()?))) {
         Some((file, line)) if !file.is_empty() && line > 0 => (file, Some(line)),
@@ -320,46 +324,40 @@ pub(super) fn place(source: &str) -> (&str, Option<u64>) {
     }
 }
 
-/// The rule of a finding.
-pub(super) fn rule_of<'r>(rules: &'r RuleSet, code: &str) -> Option<&'r Rule> {
+/// The rule with a code.
+pub(super) fn find_rule<'r>(rules: &'r RuleSet, code: &str) -> Option<&'r Rule> {
     rules.rules().iter().find(|r| r.code == code)
-}
-
-/// `1 step`, `2 steps`.
-pub(super) fn plural(count: usize, word: &str) -> String {
-    let count_text = thousands(count as i64);
-    if count == 1 { format!("{count_text} {word}") } else { format!("{count_text} {word}s") }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{place, quoted, range};
+    use super::{shell_quoted, split_location, time_range};
 
     #[test]
-    fn ranges_have_the_digits_that_show_their_length() {
-        assert_eq!(range(310_000_000, 51_000_000), "310..361 ms");
-        assert_eq!(range(3_100_000_000, 61_000_000), "3.100..3.161 s");
-        assert_eq!(range(1_500, 20), "1.500..1.520 us");
-        assert_eq!(range(0, 7), "0..7 ns");
-        assert_eq!(range(2_000_000, 0), "2.000000 ms");
-        assert_eq!(range(i64::MAX, i64::MAX).split(' ').next_back(), Some("s"));
+    fn time_range_has_digits_that_show_its_length() {
+        assert_eq!(time_range(310_000_000, 51_000_000), "310..361 ms");
+        assert_eq!(time_range(3_100_000_000, 61_000_000), "3.100..3.161 s");
+        assert_eq!(time_range(1_500, 20), "1.500..1.520 us");
+        assert_eq!(time_range(0, 7), "0..7 ns");
+        assert_eq!(time_range(2_000_000, 0), "2.000000 ms");
+        assert_eq!(time_range(i64::MAX, i64::MAX).split(' ').next_back(), Some("s"));
     }
 
     #[test]
-    fn words_reach_the_program_as_they_are() {
-        assert_eq!(quoted("runs/a-1"), "runs/a-1");
-        assert_eq!(quoted("my run"), "\"my run\"");
-        assert_eq!(quoted("WHERE name = 'a'"), "\"WHERE name = 'a'\"");
-        assert_eq!(quoted("name = '$(rm)'"), r"'name = '\''$(rm)'\'''");
-        assert_eq!(quoted(""), "\"\"");
-        assert_eq!(quoted("a;b"), "\"a;b\"");
+    fn shell_quoted_keeps_arguments_intact() {
+        assert_eq!(shell_quoted("runs/a-1"), "runs/a-1");
+        assert_eq!(shell_quoted("my run"), "\"my run\"");
+        assert_eq!(shell_quoted("WHERE name = 'a'"), "\"WHERE name = 'a'\"");
+        assert_eq!(shell_quoted("name = '$(rm)'"), r"'name = '\''$(rm)'\'''");
+        assert_eq!(shell_quoted(""), "\"\"");
+        assert_eq!(shell_quoted("a;b"), "\"a;b\"");
     }
 
     #[test]
-    fn sources_are_taken_apart() {
-        assert_eq!(place("train.py:112"), ("train.py", Some(112)));
-        assert_eq!(place(r"C:\x\train.py:3"), (r"C:\x\train.py", Some(3)));
-        assert_eq!(place("<string>"), ("<string>", None));
-        assert_eq!(place("C:0"), ("C:0", None));
+    fn split_location_separates_file_and_line() {
+        assert_eq!(split_location("train.py:112"), ("train.py", Some(112)));
+        assert_eq!(split_location(r"C:\x\train.py:3"), (r"C:\x\train.py", Some(3)));
+        assert_eq!(split_location("<string>"), ("<string>", None));
+        assert_eq!(split_location("C:0"), ("C:0", None));
     }
 }

@@ -1,0 +1,105 @@
+//! `advisor check`.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, ValueEnum};
+use trace_advisor::advisor;
+
+use super::groups::{Audience, OutputArgs, ReadArgs, RuleArgs};
+use super::headings::{OUTPUT, RULES};
+use super::values::percent;
+
+/// `advisor check`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct CheckArgs {
+    /// Runs: trace files, or directories with the traces of all ranks; several runs are checked separately
+    ///
+    /// Paths, or addresses such as s3://bucket/run/ (also gs://, az://, abfss:// and https://).
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Output format
+    #[arg(long, short, value_enum, default_value_t, help_heading = OUTPUT)]
+    pub(crate) format: ReportFormat,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    /// Also show info findings, notes about the trace, passed rules and all evidence
+    #[arg(long, short = 'v', visible_short_alias = 'a', help_heading = OUTPUT)]
+    pub(crate) all: bool,
+    /// Show the queries behind each finding as commands to run (text and Markdown; JSON always includes them)
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) explain: bool,
+    /// Exit with code 1 for findings of this severity or higher [default: as in rule files, else medium]
+    #[arg(long, value_enum, value_name = "SEVERITY", help_heading = OUTPUT)]
+    pub(crate) fail_on: Option<FailOn>,
+    /// Exit with code 0 even if there are findings; same as --fail-on never
+    #[arg(long, conflicts_with = "fail_on", help_heading = OUTPUT)]
+    pub(crate) exit_zero: bool,
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
+    /// Hide findings whose gain is below this percentage of the step time
+    #[arg(long, value_name = "PCT", value_parser = percent, help_heading = RULES)]
+    pub(crate) min_gain: Option<f64>,
+    /// Compare with an earlier JSON report: only new and worse findings affect the exit code
+    #[arg(long, value_name = "FILE", help_heading = RULES)]
+    pub(crate) baseline: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+}
+
+/// Formats of reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// Human-readable text
+    #[default]
+    Text,
+    /// JSON with a stable, versioned schema (see `advisor schema report`)
+    Json,
+    /// JSON Lines: one finding per line, with its run
+    Jsonl,
+    /// Markdown for pull request comments
+    Markdown,
+    /// SARIF 2.1.0 for code scanning
+    Sarif,
+    /// Annotations for GitHub Actions
+    Github,
+    /// JUnit XML: one test case per rule
+    Junit,
+    /// Comma-separated values: one finding per row
+    Csv,
+}
+
+impl ReportFormat {
+    pub(crate) fn audience(self) -> Audience {
+        if self == Self::Text { Audience::Human } else { Audience::Machine }
+    }
+
+    /// Whether the format includes the warnings about the input; otherwise they go to stderr.
+    pub(crate) fn includes_warnings(self) -> bool {
+        matches!(self, Self::Json | Self::Sarif)
+    }
+}
+
+/// The lowest severity that fails the check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOn {
+    Info,
+    Low,
+    Medium,
+    High,
+    Critical,
+    /// Findings never fail the check
+    Never,
+}
+
+impl From<FailOn> for advisor::FailOn {
+    fn from(fail_on: FailOn) -> Self {
+        match fail_on {
+            FailOn::Info => Self::Info,
+            FailOn::Low => Self::Low,
+            FailOn::Medium => Self::Medium,
+            FailOn::High => Self::High,
+            FailOn::Critical => Self::Critical,
+            FailOn::Never => Self::Never,
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Groups of options that several commands share.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, ValueEnum};
+use regex::Regex;
+use trace_advisor::ingest::Packing;
+use trace_advisor::query::{Range, Ranges};
+
+use super::headings::{INPUT, LOGGING, OUTPUT, RULES, SELECTION};
+use super::values::{bytes, seconds};
+
+/// The run that a command reads.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct RunPathArg {
+    /// Run: a trace file, or a directory with the traces of all ranks
+    ///
+    /// A path, or an address such as s3://bucket/run/ (also gs://, az://, abfss:// and https://).
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+}
+
+/// Options for reading files.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct InputArgs {
+    /// Read the Nth profile cycle of each rank [default: the last one]
+    #[arg(long, value_name = "N", help_heading = INPUT)]
+    pub(crate) cycle: Option<usize>,
+    /// Read Determined metrics of trial N [default: the trial that ran with the traces, else the newest]
+    #[arg(long, value_name = "N", help_heading = INPUT)]
+    pub(crate) trial: Option<i64>,
+    /// Refuse compressed files that contain more than this many bytes of JSON
+    #[arg(long, value_name = "BYTES", help_heading = INPUT)]
+    pub(crate) max_json_bytes: Option<u64>,
+    /// Network timeout in seconds [default: 30]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = INPUT)]
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// Options of the cache.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct CacheArgs {
+    /// Cache directory, at most 10 GiB [env: ADVISOR_CACHE_DIR] [default: in the user's cache directory]
+    ///
+    /// An empty ADVISOR_CACHE_DIR disables the cache.
+    #[arg(long, value_name = "DIR", help_heading = INPUT)]
+    pub(crate) cache_dir: Option<PathBuf>,
+    /// Do not read or write the cache
+    #[arg(long, conflicts_with = "cache_dir", help_heading = INPUT)]
+    pub(crate) no_cache: bool,
+}
+
+/// Options for reading a run.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ReadArgs {
+    #[command(flatten)]
+    pub(crate) selection: SelectionArgs,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Memory limit for tables and queries, such as 4GiB or 512MB [default: half of the machine's memory]
+    ///
+    /// A run that may need more is computed from Parquet, a few ranks at a time. Traces are converted first, in the
+    /// cache or in the temporary directory.
+    #[arg(long, value_name = "SIZE", value_parser = bytes, help_heading = INPUT)]
+    pub(crate) memory_limit: Option<u64>,
+    #[command(flatten)]
+    pub(crate) cache: CacheArgs,
+    /// Set a parameter of the analyses, such as `short_kernel_us=10`
+    #[arg(long = "set", value_name = "NAME=VALUE", help_heading = INPUT)]
+    pub(crate) set: Vec<String>,
+    /// Device table with peak rates (TOML), used before the built-in one (see `advisor tables --device-table`)
+    #[arg(long, value_name = "FILE", help_heading = INPUT)]
+    pub(crate) devices: Option<PathBuf>,
+    /// Count the last step too, although the recording may cut it off
+    #[arg(long, help_heading = INPUT)]
+    pub(crate) include_last_step: bool,
+    /// Print the time that each stage takes to stderr
+    #[arg(long, help_heading = LOGGING)]
+    pub(crate) timings: bool,
+}
+
+/// The part of a run to read.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct SelectionArgs {
+    /// Only these ranks, such as `0-3,8`
+    #[arg(long, value_name = "LIST", help_heading = SELECTION)]
+    pub(crate) ranks: Option<Ranges>,
+    /// Only events that belong to these steps, such as `5`, `5-8` or `5..`
+    #[arg(long, value_name = "RANGE", help_heading = SELECTION)]
+    pub(crate) steps: Option<Range>,
+    /// Only events in this time range, counted from the first event of the run: `10ms..50ms`
+    #[arg(long, value_name = "FROM..TO", value_parser = Range::time, help_heading = SELECTION)]
+    pub(crate) between: Option<Range>,
+    /// Only GPU activities on these streams, such as `7,20-24`
+    #[arg(long, value_name = "LIST", help_heading = SELECTION)]
+    pub(crate) streams: Option<Ranges>,
+    /// Only events whose name matches this regular expression
+    #[arg(long = "name", id = "pattern", value_name = "REGEX", help_heading = SELECTION)]
+    pub(crate) name: Option<Regex>,
+}
+
+/// The rule files to load.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct RuleFileArgs {
+    /// Rule file that changes or extends the built-in rules; may be repeated
+    #[arg(long = "rules", value_name = "FILE", help_heading = RULES)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Use only the rules from --rules, not the built-in ones
+    #[arg(long, requires = "files", help_heading = RULES)]
+    pub(crate) no_default_rules: bool,
+}
+
+/// The rules to evaluate.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct RuleArgs {
+    #[command(flatten)]
+    pub(crate) files: RuleFileArgs,
+    /// Evaluate only these rules: codes (IN001), code prefixes (IN), names, categories, or ALL; overrides `select`
+    /// in rule files
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = RULES)]
+    pub(crate) select: Option<Vec<String>>,
+    /// Leave out these rules, even if selected; overrides `ignore` in rule files
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = RULES)]
+    pub(crate) ignore: Option<Vec<String>>,
+}
+
+/// Format and destination of rows.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct RowOutputArgs {
+    /// Output format
+    #[arg(long, short, value_enum, default_value_t, help_heading = OUTPUT)]
+    pub(crate) format: RowFormat,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// The file that a result is written to.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct OutputArgs {
+    /// Write to FILE instead of stdout
+    #[arg(id = "output", long = "output", short = 'o', value_name = "FILE", help_heading = OUTPUT)]
+    pub(crate) file: Option<PathBuf>,
+    /// Overwrite FILE if it exists
+    #[arg(long, requires = "output", help_heading = OUTPUT)]
+    pub(crate) force: bool,
+}
+
+/// The directory that traces are written to, and how they are compressed.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct TraceOutputArgs {
+    /// Directory to write to; created if it does not exist
+    #[arg(id = "output", long = "output", short = 'o', value_name = "DIR", help_heading = OUTPUT)]
+    pub(crate) directory: PathBuf,
+    /// Compress the traces with gzip
+    #[arg(long, conflicts_with = "json", help_heading = OUTPUT)]
+    pub(crate) gz: bool,
+    /// Write uncompressed JSON
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) json: bool,
+    /// Overwrite existing files in DIR
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) force: bool,
+}
+
+impl TraceOutputArgs {
+    /// The compression of traces that are copied.
+    pub(crate) fn packing(&self) -> Packing {
+        match (self.gz, self.json) {
+            (true, _) => Packing::Gzip,
+            (_, true) => Packing::Plain,
+            _ => Packing::Same,
+        }
+    }
+}
+
+/// The reader of a format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// People: colors where the terminal shows them.
+    Human,
+    /// Programs: every byte as it is.
+    Machine,
+}
+
+/// Formats of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum RowFormat {
+    /// Aligned columns
+    #[default]
+    Table,
+    /// Comma-separated values with a header
+    Csv,
+    /// One JSON array of objects
+    Json,
+    /// Parquet file
+    Parquet,
+    /// Arrow IPC file
+    Arrow,
+}
+
+impl RowFormat {
+    pub(crate) fn audience(self) -> Audience {
+        if self == Self::Table { Audience::Human } else { Audience::Machine }
+    }
+
+    pub(crate) fn is_binary(self) -> bool {
+        matches!(self, Self::Parquet | Self::Arrow)
+    }
+}

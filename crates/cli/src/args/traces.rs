@@ -1,0 +1,122 @@
+//! Commands that write or serve traces: `augment`, `merge`, `export`, `open` and `demo`.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, ValueEnum};
+
+use super::groups::{InputArgs, ReadArgs, RuleArgs, RunPathArg, TraceOutputArgs};
+use super::headings::{LOGGING, OUTPUT};
+use crate::demo::Bottleneck;
+
+/// `advisor augment`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct AugmentArgs {
+    #[command(flatten)]
+    pub(crate) run: RunPathArg,
+    #[command(flatten)]
+    pub(crate) output: TraceOutputArgs,
+    /// Add only these tracks
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "TRACK", help_heading = OUTPUT)]
+    pub(crate) only: Vec<AugmentTrack>,
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+}
+
+/// The tracks that can be added to a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AugmentTrack {
+    /// Queue length of streams, bandwidth of copies, GPU utilization
+    Counters,
+    /// Critical path, with arrows between the lanes that it passes through
+    CriticalPath,
+    /// Findings of `check`, at the times where they occur
+    Findings,
+}
+
+/// `advisor merge`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct MergeArgs {
+    #[command(flatten)]
+    pub(crate) run: RunPathArg,
+    /// File to write; compressed if its name ends in `.gz`
+    #[arg(long, short, value_name = "FILE", default_value = "merged_trace.json.gz", help_heading = OUTPUT)]
+    pub(crate) output: PathBuf,
+    /// Overwrite FILE if it exists
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+}
+
+/// `advisor export`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    pub(crate) run: RunPathArg,
+    /// Directory to write to; created if it does not exist
+    #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
+    pub(crate) to: PathBuf,
+    /// Replace DIR if it is an export; other directories are never replaced
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Print the time that the export takes to stderr
+    #[arg(long, help_heading = LOGGING)]
+    pub(crate) timings: bool,
+}
+
+/// `advisor open`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct OpenArgs {
+    #[command(flatten)]
+    pub(crate) run: RunPathArg,
+    /// Open a copy with counters, critical path and findings, as `advisor augment` writes it
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) augment: bool,
+    /// Local port; the public Perfetto UI fetches from port 9001 only
+    #[arg(long, value_name = "PORT", default_value_t = 9001, help_heading = OUTPUT)]
+    pub(crate) port: u16,
+    /// Address of the Perfetto UI
+    #[arg(long, value_name = "URL", default_value = "https://ui.perfetto.dev", help_heading = OUTPUT)]
+    pub(crate) ui: String,
+    /// Print the address without starting a browser, for example to open it on another machine
+    #[arg(long, visible_alias = "print-url", help_heading = OUTPUT)]
+    pub(crate) no_browser: bool,
+    /// Keep serving after the trace has been downloaded
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) keep: bool,
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+}
+
+/// `advisor demo`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct DemoArgs {
+    /// Bottleneck to simulate
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) bottleneck: Bottleneck,
+    /// Number of ranks, with one trace each
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    pub(crate) ranks: u32,
+    /// Number of recorded steps [default: 6, with a straggler 8]
+    ///
+    /// With two ranks, fewer than 8 steps are too few to distinguish a straggler from chance.
+    #[arg(long, value_name = "N")]
+    pub(crate) steps: Option<u32>,
+    /// Number of transformer blocks, which sets the size of a step
+    #[arg(long, default_value_t = 4, value_name = "N")]
+    pub(crate) layers: u32,
+    /// Random seed; the same seed gives the same bytes
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Record Python stacks and modules too
+    #[arg(long)]
+    pub(crate) stacks: bool,
+    #[command(flatten)]
+    pub(crate) output: TraceOutputArgs,
+}

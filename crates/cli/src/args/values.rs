@@ -1,0 +1,60 @@
+//! Parsers of option values.
+
+use std::time::Duration;
+
+/// Parses a duration in seconds, greater than zero: `30`, `2.5s`.
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+    let time = text.trim().trim_end_matches('s').parse::<f64>().ok();
+    let time = time.and_then(|t| Duration::try_from_secs_f64(t).ok()).filter(|t| !t.is_zero());
+    time.ok_or_else(|| "not a duration in seconds".into())
+}
+
+/// Parses a percentage, zero or greater: `5`, `0.5%`.
+pub(super) fn percent(text: &str) -> Result<f64, String> {
+    let value = text.trim().trim_end_matches('%').trim_end().parse::<f64>();
+    value.ok().filter(|v| v.is_finite() && *v >= 0.0).ok_or_else(|| "not a percentage".into())
+}
+
+/// Parses a size in bytes: `4GiB`, `512MB`, `1000000`.
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim_end();
+    let unit = text[digits.len()..].trim_start().to_ascii_lowercase();
+    let (base, unit) = match unit.strip_suffix("ib") {
+        Some(unit) => (1024_f64, unit),
+        None => (1000_f64, unit.strip_suffix('b').unwrap_or(&unit)),
+    };
+    let power = match unit {
+        "" => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
+        _ => return Err("not a size: write 4GiB or 512MB".to_owned()),
+    };
+    let number = digits.parse::<f64>().ok().filter(|n| n.is_finite() && *n > 0.0);
+    let number = number.ok_or("not a size: write 4GiB or 512MB")?;
+    Ok((number * base.powi(power)) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes;
+
+    #[test]
+    fn bytes_reads_sizes_with_and_without_unit() {
+        for (text, expected) in [
+            ("4GiB", 4 << 30),
+            ("512MB", 512_000_000),
+            ("1.5 g", 1_500_000_000),
+            ("16kib", 16 << 10),
+            ("1000000", 1_000_000),
+            ("7b", 7),
+        ] {
+            assert_eq!(bytes(text), Ok(expected), "{text}");
+        }
+        for text in ["", "GiB", "-1GB", "1XB", "0", "nan", "infMB", "1 2GB"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The options of a simulated run.
+
+/// The bottleneck of a simulated run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Bottleneck {
+    /// Batches are loaded on the training thread, which takes a third of the step.
+    #[default]
+    DataLoading,
+    /// Kernels take a few microseconds, so the host cannot launch them fast enough.
+    SmallKernels,
+    /// The forward pass of the last rank takes 1.6 times as long.
+    Straggler,
+    /// The host reads a value from the GPU after every second layer.
+    Sync,
+    /// Activations fill the GPU memory to 98.6 %.
+    Memory,
+    /// Every step leaks a tensor of 168 MB.
+    MemoryLeak,
+    /// A healthy run without a bottleneck.
+    None,
+}
+
+/// The run to generate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// What slows the run down.
+    pub bottleneck: Bottleneck,
+    /// Number of ranks, with one trace each.
+    pub ranks: u32,
+    /// Number of recorded steps.
+    pub steps: u32,
+    /// Number of transformer blocks, which sets the size of a step (some 150 kB of JSON per block and step).
+    pub layers: u32,
+    /// Random seed; the same seed gives the same bytes.
+    pub seed: u64,
+    /// Whether to record Python frames and modules, as `with_stack=True` does.
+    pub stacks: bool,
+    /// Whether to compress with gzip, as the trace handler of the profiler does with `use_gzip=True`.
+    pub gzip: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            bottleneck: Bottleneck::default(),
+            ranks: 2,
+            steps: 6,
+            layers: 4,
+            seed: 0,
+            stacks: false,
+            gzip: true,
+        }
+    }
+}
