@@ -1,30 +1,36 @@
-//! Where the real traces and reference numbers are.
-#![allow(dead_code, reason = "each test program uses its part")]
+//! Finds the corpus of real traces and reference numbers.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use query::Session;
-use trace_advisor::arrow::array::{Array, ArrayRef, AsArray};
-use trace_advisor::arrow::compute::cast;
-use trace_advisor::arrow::datatypes::{DataType, Float64Type};
-
-/// The corpus of real traces and reference numbers, or `None` with the reason printed.
+/// The folder of the corpus: `ADVISOR_CORPUS`, or `shared` beside the repository. `None` if neither exists.
 ///
 /// # Panics
-/// If `ADVISOR_CORPUS` is set and is no folder: a typo must not turn tests off.
-#[expect(clippy::print_stdout, reason = "why tests are skipped is part of their result")]
-pub(crate) fn corpus() -> Option<PathBuf> {
-    #[expect(clippy::disallowed_methods, reason = "the one place where tests look it up")]
+/// If `ADVISOR_CORPUS` is set and does not hold traces: a typo must not turn tests off.
+pub(crate) fn find() -> Option<PathBuf> {
+    #[expect(clippy::disallowed_methods, reason = "the one place where tests read it")]
     let set = std::env::var("ADVISOR_CORPUS").ok();
-    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let path = set.as_ref().map_or(default, PathBuf::from);
+    let path = set.as_ref().map_or_else(default_folder, PathBuf::from);
     if path.join("traces").is_dir() {
         return Some(path);
     }
-    assert!(set.is_none(), "ADVISOR_CORPUS={} holds no traces", path.display());
-    println!("skipped: no corpus at {} (set ADVISOR_CORPUS)", path.display());
+    assert!(set.is_none(), "ADVISOR_CORPUS={} does not hold traces", path.display());
     None
+}
+
+/// The folder of the corpus.
+///
+/// # Panics
+/// If there is no corpus.
+pub(crate) fn corpus() -> PathBuf {
+    find().unwrap_or_else(|| {
+        let path = default_folder();
+        panic!("there is no corpus at {}: set ADVISOR_CORPUS to its folder", path.display())
+    })
+}
+
+fn default_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared")
 }
 
 /// Every folder that holds a trace, by path.
@@ -47,8 +53,8 @@ pub(crate) fn runs(traces: &Path) -> Vec<PathBuf> {
     runs
 }
 
-/// Traces with the folders of what Holistic Trace Analysis says of them, the unrounded one where there is
-/// one.
+/// Traces with the folders of what Holistic Trace Analysis computed on them, the unrounded one where
+/// there is one.
 pub(crate) fn goldens(root: &Path) -> BTreeMap<String, PathBuf> {
     let mut found = BTreeMap::new();
     for kind in ["hta", "hta_exact"] {
@@ -63,21 +69,4 @@ pub(crate) fn goldens(root: &Path) -> BTreeMap<String, PathBuf> {
         }
     }
     found
-}
-
-/// Rows of a query as numbers; absent ones are NaN.
-pub(crate) fn numbers(session: &Session, query: &str) -> Vec<Vec<f64>> {
-    let mut rows = Vec::new();
-    for batch in session.sql(query).unwrap() {
-        let columns: Vec<_> =
-            batch.columns().iter().map(|c| cast(c, &DataType::Float64).unwrap()).collect();
-        for row in 0..batch.num_rows() {
-            let value = |column: &ArrayRef| {
-                let column = column.as_primitive::<Float64Type>();
-                if column.is_null(row) { f64::NAN } else { column.value(row) }
-            };
-            rows.push(columns.iter().map(value).collect());
-        }
-    }
-    rows
 }

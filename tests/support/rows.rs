@@ -1,10 +1,10 @@
-//! The rows of a query, for tests that compare them with JSON.
+//! Rows of queries as values that tests compare.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 use trace_advisor::Run;
-use trace_advisor::arrow::array::{Array, ArrayRef, AsArray};
+use trace_advisor::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use trace_advisor::arrow::compute::cast;
 use trace_advisor::arrow::datatypes::{DataType, Float64Type};
 
@@ -33,4 +33,45 @@ pub(crate) fn rows(run: &Run, query: &str) -> Vec<Row> {
         }
     }
     rows
+}
+
+/// Rows as numbers; nulls are NaN.
+pub(crate) fn numbers(batches: &[RecordBatch]) -> Vec<Vec<f64>> {
+    let mut rows = Vec::new();
+    for batch in batches {
+        let columns: Vec<_> =
+            batch.columns().iter().map(|c| cast(c, &DataType::Float64).unwrap()).collect();
+        for row in 0..batch.num_rows() {
+            let value = |column: &ArrayRef| {
+                let column = column.as_primitive::<Float64Type>();
+                if column.is_null(row) { f64::NAN } else { column.value(row) }
+            };
+            rows.push(columns.iter().map(value).collect());
+        }
+    }
+    rows
+}
+
+/// The first value of the only column; NaN if it is null.
+pub(crate) fn number(batches: &[RecordBatch]) -> f64 {
+    let rows = numbers(batches);
+    assert_eq!((rows.len(), rows[0].len()), (1, 1), "one value");
+    rows[0][0]
+}
+
+/// Rows as text: one line per row, cells separated by spaces, nulls as `-`.
+pub(crate) fn lines(batches: &[RecordBatch]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for batch in batches {
+        let columns: Vec<_> =
+            batch.columns().iter().map(|c| cast(c, &DataType::Utf8).unwrap()).collect();
+        for row in 0..batch.num_rows() {
+            let cells = columns.iter().map(|c| {
+                let c = c.as_string::<i32>();
+                if c.is_null(row) { "-" } else { c.value(row) }
+            });
+            lines.push(cells.collect::<Vec<_>>().join(" "));
+        }
+    }
+    lines
 }

@@ -1,0 +1,272 @@
+//! Every view: its header matches its query.
+
+use std::collections::BTreeSet;
+
+use crate::support::Run;
+use crate::support::trainers::{Series, sampled};
+use analyses::catalog;
+use arrow::array::RecordBatch;
+use query::{Params, Session, ViewDef};
+use trace_model::TableSet;
+
+fn column_names(batches: &[RecordBatch]) -> Vec<String> {
+    batches[0].schema().fields().iter().map(|f| f.name().clone()).collect()
+}
+
+fn header_names(module: &ViewDef) -> Vec<String> {
+    module.columns.iter().map(|c| c.name.clone()).collect()
+}
+
+const FFMA: &str = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum";
+
+/// Rows of every kind, so that every view has rows.
+fn small_run() -> Run {
+    let mut run = Run::default();
+    for rank in 0..2 {
+        run.rank_with_cut(rank, 3, 20_000).device(rank, 1_000);
+        for step in 0..3 {
+            let start = step * 10_000;
+            run.step(rank, step, start, 9_000, step == 2)
+                .annotation(
+                    rank,
+                    "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+                    start,
+                    1_000,
+                )
+                .op(rank, "autograd::engine::evaluate_function: MmBackward0", start + 5_000, 100)
+                .annotation(rank, "Optimizer.step#SGD.step", start + 6_000, 100)
+                .python_frame(rank, "nn.Module: Linear_0", start + 6_900, 700)
+                .op_with_kernels(rank, "aten::linear", start + 7_000, 500, 3)
+                .at_source_line("train.py(7): step", "train.py:7")
+                .with_args(r#"{"Module Hierarchy":"TOP(Net)::forward"}"#)
+                .annotation(rank, "[pl][module]torch.nn.Linear: fc", start + 6_900, 700)
+                .annotation(rank, "[pl][profile]run_training_batch", start + 1_000, 7_000)
+                .annotation(rank, "nccl:all_reduce", start + 1_650, 100)
+                .annotation(rank, "nccl:all_reduce", start + 2_900, 700)
+                .as_device_annotation()
+                .op(rank, "aten::mm", start + 1_400, 400)
+                .kernel_in_step(rank, step, start + 2_000, 500, (start + 1_500, 100))
+                .call_at_source_line("train.py:9")
+                .launched_by_op()
+                .with_occupancy(0.5, 0.25)
+                .kernel_on(
+                    rank,
+                    "communication",
+                    (0, 7),
+                    start + 3_000,
+                    500 + i64::from(rank),
+                    Some((start + 1_700, 10)),
+                    Some(step),
+                    "ncclDevKernel_AllReduce",
+                )
+                .as_collective("allreduce", "0", 16)
+                .memcpy(rank, start + 4_000, 100, 64, Some((start + 3_900, 300)));
+            // Every step keeps a piece of memory.
+            let total = (step + 2) * 100;
+            run.memory_event(rank, (1, 0), start + 1_450, 4_096 + step, 100, Some((total, 900)))
+                .memory_in_step(step)
+                .memory_in_op(1, "aten::mm")
+                .call(rank, "cudaMalloc", start + 200, 10);
+        }
+        run.memory_totals(rank, 5, 100, 200)
+            .op(rank, "aten::mm", 100, 10)
+            .execution_node(5, "aten::mm(Tensor self, Tensor mat2) -> Tensor", "[[2,2],[2,2]]")
+            .measured_kernel(rank, "aten::linear", "aten::mm", &[(FFMA, 10.0)])
+            .snapshot(rank)
+            .timeline(rank, &[(100, 0), (100, 50)]);
+    }
+    for rank in 0..2 {
+        // Attention written out, and two operators on the same data; the last kernel needs more than one wave.
+        let scores = "[[2, 4, 4], [2, 4, 4]]";
+        for (i, name) in
+            ["bmm", "mul", "_softmax", "baddbmm", "add", "mul_"].into_iter().enumerate()
+        {
+            let start = 18_000 + 100 * i as i64;
+            let dims = if name == "baddbmm" { "[[2, 4, 4], [2, 4, 4], [2, 4, 4]]" } else { scores };
+            run.op(rank, &format!("aten::{name}"), start, 50)
+                .with_input_dims(dims)
+                .with_input_types(r#"["float", "float", "float"]"#)
+                .kernel_in_step(rank, 1, start + 20, 50, (start + 5, 10))
+                .launched_by_op()
+                .with_launch_shape("[660, 1, 1]", "[256, 1, 1]", 64, 5.0);
+        }
+    }
+    // One rank trains with Composer, the other with Determined.
+    for batch in 0..3 {
+        let start = batch * 10_000;
+        run.composer(0, "event/dataloader", batch, (start, start + 1_000))
+            .composer(0, "event/batch", batch, (start + 1_000, start + 8_000))
+            .composer(0, "callback/Timer/event/batch_end", batch, (start + 8_000, start + 8_100))
+            .half_event(0, "E", "event/batch", batch + 10, start + 9_000)
+            .half_event(0, "E", "callback/Timer/event/before_dataloader", batch, start)
+            .half_event(0, "E", "callback/Timer/event/batch_start", batch, start + 1_000)
+            .half_event(0, "E", "event/batch", batch, start + 8_050)
+            .determined(1, "dataloader_next", batch, (start, start + 1_000))
+            .determined(1, "train_batch", batch + 1, (start + 1_000, start + 8_000));
+        for series in [
+            sampled("cpu_util", "percent"),
+            sampled("host_memory_free", "bytes"),
+            Series { device: "GPU-1", agent: "a", ..sampled("gpu_util", "percent") },
+            Series { device: "vda", is_cumulative: true, ..sampled("disk_read", "bytes") },
+            sampled("throughput", "samples/s"),
+        ] {
+            run.sample_in_batch(1, series, start + 8_500, batch + 1, (batch * 10 + 1) as f64);
+        }
+    }
+    // The last of them writes a profile.
+    for (start, pause) in [(100_000, 100), (200_000, 100), (300_000, 20_000_000)] {
+        run.half_event(0, "E", "event/batch", 9, start).half_event(
+            0,
+            "E",
+            "callback/JSONTraceHandler/event/batch_end",
+            9,
+            start + pause,
+        );
+    }
+    run
+}
+
+#[test]
+fn header_columns_are_the_columns_of_the_view() {
+    let empty = Session::new(analyses::catalog(), TableSet::default(), &Params::default()).unwrap();
+    let small = small_run().open();
+    for module in catalog().views() {
+        for (what, session) in [("no rows", &empty), ("a few rows", &small)] {
+            let batches = session.analyze(&module.name).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert_eq!(column_names(&batches), header_names(module), "{} on {what}", module.path);
+        }
+        assert!(
+            small.analyze(&module.name).unwrap()[0].num_rows() > 0 || module.name == "events",
+            "{} has no rows on a run that has a bit of everything",
+            module.path
+        );
+    }
+}
+
+#[test]
+fn views_become_metric_tables() {
+    let session = small_run().open();
+    let names: Vec<&str> = catalog().views().iter().map(|m| m.name.as_str()).collect();
+    let tables = session.metric_tables(&names).unwrap();
+    for (table, module) in tables.iter().zip(catalog().views()) {
+        assert_eq!(table.view, module.name);
+        assert!(table.rows.iter().all(|row| row.len() == module.columns.len()), "{}", module.name);
+    }
+}
+
+#[test]
+fn metric_rows_are_identified_by_the_keys_of_their_scope() {
+    let session = small_run().open();
+    for module in catalog().views() {
+        let Some(scope) = module.columns.iter().find_map(|c| c.metric) else { continue };
+        assert!(
+            module.columns.iter().filter_map(|c| c.metric).all(|s| s == scope),
+            "{}: metrics of one view have one scope",
+            module.path
+        );
+        // The reasons for idleness of a stream and the devices of a step are rows of their own.
+        let mut keys = scope.keys().to_vec();
+        keys.extend(module.columns.iter().map(|c| c.name.as_str()).filter(|c| {
+            matches!(*c, "idle_category" | "kind" | "on_device" | "metric")
+                || (*c == "device" && !scope.keys().contains(c))
+        }));
+        let rows = crate::support::rows(&session, &module.name, &keys);
+        let distinct: BTreeSet<&String> = rows.iter().collect();
+        assert_eq!(distinct.len(), rows.len(), "{}: {keys:?} is not a key", module.path);
+    }
+}
+
+#[test]
+fn needs_are_what_the_query_reads() {
+    for module in catalog().views() {
+        let read = module.relations_read().unwrap();
+        let needs: BTreeSet<String> = module.needs.iter().cloned().collect();
+        assert_eq!(needs, read, "{}", module.path);
+    }
+}
+
+/// A row meets each equal row of the other side: with one row per step there, work grows with the square of the run.
+#[test]
+fn in_subqueries_are_distinct() {
+    let lists = |module: &'static ViewDef| module.text.match_indices(" IN (SELECT ");
+    let all: Vec<(&str, &str)> = catalog()
+        .views()
+        .iter()
+        .flat_map(|m| lists(m).map(|(at, _)| (m.path.as_str(), &m.text[at..])))
+        .collect();
+    assert!(all.len() > 5, "{all:?}");
+    for (path, text) in all {
+        assert!(text.starts_with(" IN (SELECT DISTINCT "), "{path}: {text:.60}");
+    }
+}
+
+#[test]
+fn params_are_what_the_query_mentions() {
+    for module in catalog().views().iter().filter(|m| !m.rust.is_some()) {
+        let mentioned: BTreeSet<&str> = module
+            .text
+            .lines()
+            .filter(|line| !line.starts_with("--"))
+            .flat_map(|line| line.split('$').skip(1))
+            .filter_map(|rest| rest.split(|c: char| !(c.is_alphanumeric() || c == '_')).next())
+            .collect();
+        let declared: BTreeSet<&str> = module.params.iter().map(|p| p.name.as_str()).collect();
+        assert_eq!(declared, mentioned, "{}", module.path);
+    }
+}
+
+#[test]
+fn metrics_named_in_rules_exist() {
+    let metrics: BTreeSet<String> =
+        catalog().metrics().iter().map(trace_model::MetricSpec::name).collect();
+    for name in [
+        "step_time_summary.cv_ratio",
+        "step_phases.dataloader_idle_ratio",
+        "gpu_temporal_breakdown.idle_ratio",
+        "gpu_utilization.kernel_busy_ratio",
+        "gpu_utilization.sm_efficiency_ratio",
+        "gpu_idle_breakdown.idle_ratio",
+        "gpu_idle_causes.sync_ratio",
+        "gpu_kernels.ratio",
+        "kernel_sizes.short_gap_ratio",
+        "comm_overlap.exposed_ratio",
+        "comm_exposed.exposed_ratio",
+        "step_breakdown.communication_ratio",
+        "gpu_tensor_cores.missed_ratio",
+        "run_configuration.data_parallel_count",
+        "comm_stragglers.caused_wait_ratio",
+        "queue_length.full_ratio",
+        "kernel_launch_summary.median_delay_ns",
+        "memory_peak.allocated_ratio",
+        "trace_quality.unlinked_ratio",
+    ] {
+        assert!(metrics.contains(name), "{name} is gone");
+    }
+}
+
+/// The pages for users of other tools name views that exist.
+#[test]
+fn migration_pages_name_existing_views() {
+    for (page, at_least) in [("from-hta.md", 30), ("from-tensorboard.md", 60)] {
+        let path = format!("{}/../../docs/{page}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).unwrap();
+        let mut named = 0;
+        for line in text.lines().filter(|line| line.starts_with("| ")) {
+            let ours = line.split('|').nth(2).unwrap();
+            for code in ours.split('`').skip(1).step_by(2) {
+                let name = code.strip_prefix("advisor analyze ").unwrap_or(code);
+                let name = name.split(['.', ' ']).next().unwrap();
+                let is_name =
+                    name.contains('_') && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+                if !is_name || name == "self_dur_ns" {
+                    continue;
+                }
+                let exists =
+                    catalog().find(name).is_some() || trace_model::tables::find(name).is_some();
+                assert!(exists, "{page}: {name} is neither a view nor a table");
+                named += 1;
+            }
+        }
+        assert!(named >= at_least, "{page}: only {named} names found");
+    }
+}

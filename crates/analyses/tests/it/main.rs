@@ -1,0 +1,20 @@
+//! Views on tiny runs written by hand, with expected values worked out on paper; the catalog and the session.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod catalog;
+mod counter_views;
+mod device_views;
+mod hta_views;
+mod idle_views;
+mod intervals;
+mod memory_file_views;
+mod memory_views;
+mod overview_views;
+mod roofline_views;
+mod rule_views;
+mod run_views;
+mod selection;
+mod session;
+mod source_views;
+mod support;
+mod trainer_views;

@@ -1,0 +1,520 @@
+//! Views that rules judge, on tiny runs, with expectations worked out by hand.
+
+use crate::support::{Run, rows};
+
+const MIB: i64 = 1 << 20;
+
+/// Copies of one step of 1000: 100 ns from pageable memory, half of it under a kernel; 50 ns from pinned memory
+/// under one; a small one that the device waits for.
+#[test]
+fn transfers_are_exposed_while_no_kernel_runs() {
+    let mut run = Run::default();
+    run.rank(0)
+        .step(0, 1, 0, 1_000, true)
+        .op(0, "aten::to", 0, 0)
+        .memcpy(0, 100, 100, MIB, Some((50, 150)))
+        .with_direction("Memcpy HtoD (Pageable -> Device)", "HtoD")
+        .kernel_in_step(0, 1, 150, 250, (120, 5))
+        .memcpy(0, 300, 50, MIB, Some((210, 5)))
+        .with_direction("Memcpy HtoD (Pinned -> Device)", "HtoD")
+        .memcpy(0, 500, 10, 1_024, Some((480, 5)))
+        .with_direction("Memcpy HtoD (Pageable -> Device)", "HtoD")
+        .memcpy(0, 600, 20, 8, Some((590, 5)));
+    let session = run.open();
+    let columns = [
+        "window_ns",
+        "h2d_count",
+        "h2d_bytes",
+        "h2d_ns",
+        "h2d_exposed_ns",
+        "h2d_per_step_count",
+        "small_gap_ns",
+        "typed_count",
+        "pageable_count",
+        "pageable_exposed_ns",
+        "d2h_count",
+        "d2h_exposed_ns",
+    ];
+    // The gap of 100 ns before the small copy: its launch returned at 485, after the gap began at 400.
+    assert_eq!(
+        rows(&session, "gpu_transfers", &columns),
+        ["1000 3 2098176 160 60 3 100 3 1 50 1 20"]
+    );
+    // 1 MiB in 100 ns against 1 MiB in 50 ns: pinned copies would save half of the exposed 50 of 1000 ns.
+    let columns = ["pageable_gb_per_s", "pinned_gb_per_s", "pageable_loss_ratio"];
+    assert_eq!(rows(&session, "gpu_transfers", &columns), ["10485.76 20971.52 0.025"]);
+}
+
+#[test]
+fn kernel_families_by_name_and_type() {
+    let mut run = Run::default();
+    run.rank(0).step(0, 1, 0, 1_000, true);
+    let kernels: [(&str, &str, &str, i64); 7] = [
+        ("void direct_copy_kernel_cuda", "aten::copy_", r#"["float", "float", ""]"#, 100),
+        ("void direct_copy_kernel_cuda", "aten::copy_", r#"["float", "c10::BFloat16", ""]"#, 60),
+        ("nchwToNhwcKernel<float>", "aten::cudnn_convolution", r#"["float"]"#, 20),
+        ("implicit_convolve_sgemm<float>", "aten::cudnn_convolution", r#"["float"]"#, 80),
+        ("elementwise_kernel<AddFunctor<double>>", "aten::add", r#"["double", "double"]"#, 40),
+        ("elementwise_kernel<AddFunctor<double>>", "aten::add", r#"["float", "Scalar"]"#, 30),
+        ("triton_poi_fused_0", "aten::add", "", 10),
+    ];
+    for (i, (name, op, types, dur_ns)) in kernels.into_iter().enumerate() {
+        let start = 100 * i as i64;
+        run.op(0, op, start, 10).with_input_types(types);
+        run.kernel_on(
+            0,
+            "computation",
+            (0, 7),
+            start + 20,
+            dur_ns.min(80),
+            Some((start, 5)),
+            Some(1),
+            name,
+        );
+        run.launched_by_op().with_occupancy(if i == 0 { 0.5 } else { 4.0 }, 0.5);
+    }
+    let session = run.open();
+    let columns = [
+        "work_ns",
+        "copy_ns",
+        "cast_ns",
+        "cast_types",
+        "conv_ns",
+        "slow_conv_ns",
+        "layout_ns",
+        "layout_conv_ratio",
+        "fp64_ns",
+        "pointwise_ns",
+        "chain_ns",
+        "compiled_count",
+    ];
+    // Durations: 80 60 20 80 40 30 10. Of the two consecutive element-wise kernels, the second could be fused.
+    assert_eq!(
+        rows(&session, "kernel_families", &columns),
+        ["320 80 60 c10::BFloat16 to float 80 80 20 0.25 40 70 30 1"]
+    );
+    // 80 of 320 ns at half of the multiprocessors.
+    let columns = ["sm_use_ratio", "sm_spare_window_ratio", "cast_ratio"];
+    assert_eq!(rows(&session, "kernel_families", &columns), ["0.875 0.04 0.1875"]);
+}
+
+#[test]
+fn compilation_after_the_first_step_is_not_warm_up() {
+    let mut run = Run::default();
+    run.rank(0)
+        .step(0, 1, 0, 300, false)
+        .step(0, 2, 300, 100, false)
+        .step(0, 3, 400, 100, true)
+        .kernel_in_step(0, 1, 10, 90, (5, 1))
+        .kernel_in_step(0, 2, 310, 10, (305, 1))
+        .kernel_in_step(0, 3, 410, 80, (405, 1))
+        .annotation(0, "_compile.compile_inner (dynamo_timed)", 50, 100)
+        .annotation(0, "_compile.compile_inner (dynamo_timed)", 330, 40)
+        .annotation(0, "entire_frame_compile (dynamo_timed)", 335, 20);
+    run.call(0, "cudaMalloc", 200, 30);
+    let session = run.open();
+    let columns = [
+        "step_count",
+        "first_step_ns",
+        "usual_step_ns",
+        "first_step_ratio",
+        "warmup_ns",
+        "compile_count",
+    ];
+    assert_eq!(rows(&session, "run_warmup", &columns), ["3 300 100 2 170 3"]);
+    let columns =
+        ["steady_ns", "steady_compile_ns", "steady_idle_ns", "steady_step_count", "steady_name"];
+    assert_eq!(
+        rows(&session, "run_warmup", &columns),
+        ["200 40 40 1 _compile.compile_inner (dynamo_timed)"]
+    );
+}
+
+#[test]
+fn optimizers_are_recognized_by_their_kernels() {
+    let mut run = Run::default();
+    run.rank(0).step(0, 1, 0, 1_000, true).op(0, "aten::mul", 0, 0).annotation(
+        0,
+        "Optimizer.step#SGD.step",
+        400,
+        300,
+    );
+    let kernels = [
+        ("elementwise_kernel", "Optimizer.step#SGD.step", 500),
+        ("multi_tensor_apply_kernel<BinaryOp>", "Optimizer.step#SGD.step", 600),
+        ("multi_tensor_apply_kernel<FusedSgdMathFunctor>", "Optimizer.step#SGD.step", 650),
+        ("FillFunctor", "Optimizer.zero_grad#SGD.zero_grad", 800),
+    ];
+    for (name, annotation, ts_ns) in kernels {
+        let launch = Some((ts_ns - 10, 5));
+        run.kernel_on(0, "computation", (0, 7), ts_ns, 20, launch, Some(1), name)
+            .in_annotation(annotation);
+    }
+    let session = run.open();
+    let columns = [
+        "optimizer",
+        "step_count",
+        "host_ratio",
+        "kernel_count",
+        "kernel_ns",
+        "gap_ns",
+        "foreach_count",
+        "fused_count",
+        "zero_kernel_count",
+        "zero_ns",
+        "zero_gap_ns",
+    ];
+    // Idle before the kernels of the step: 500, 80 and 30 ns; before the fill 130 ns.
+    assert_eq!(rows(&session, "step_optimizer", &columns), ["SGD 1 0.3 3 60 610 1 1 1 20 130"]);
+}
+
+#[test]
+fn slow_steps_stand_out_and_may_recur() {
+    let mut run = Run::default();
+    run.rank(0);
+    let mut start = 0;
+    for i in 0..9 {
+        let dur_ns = if i % 3 == 2 { 150 } else { 100 };
+        run.step(0, i, start, dur_ns, i == 8);
+        start += dur_ns;
+    }
+    let columns = [
+        "step_count",
+        "median_ns",
+        "outlier_count",
+        "excess_ns",
+        "worst_step",
+        "worst_ns",
+        "period",
+        "period_count",
+    ];
+    assert_eq!(rows(&run.open(), "step_outliers", &columns), ["9 100 3 150 2 150 3 3"]);
+
+    let mut run = Run::default();
+    run.rank(0);
+    for (i, dur_ns) in [100, 101, 99, 100, 180, 100].into_iter().enumerate() {
+        run.step(0, i as i64, i as i64 * 1_000, dur_ns, i == 5);
+    }
+    let columns = [
+        "outlier_count",
+        "excess_ns",
+        "excess_ratio",
+        "worst_step",
+        "period",
+        "period_excess_ratio",
+    ];
+    assert_eq!(rows(&run.open(), "step_outliers", &columns), ["1 80 0.117647 4 - 0"]);
+}
+
+/// Two ranks, each with one large `all_reduce` and two small broadcasts a step.
+#[test]
+fn collectives_are_weighted_by_size() {
+    let mut run = Run::default();
+    for rank in 0..2 {
+        run.rank(rank).step(rank, 1, 0, 100_000, false).step(rank, 2, 100_000, 10, true);
+        let late = i64::from(rank) * 1_000;
+        let kernels = [
+            ("ncclDevKernel_AllReduce", "allreduce", 1_000 + late, 20_000 - late, 16 * MIB),
+            ("ncclDevKernel_Broadcast", "broadcast", 40_000, 500, 64),
+            ("ncclDevKernel_Broadcast", "broadcast", 50_000, 600, 64),
+        ];
+        for (name, collective, ts_ns, dur_ns, elements) in kernels {
+            let launch = Some((ts_ns - 500, 5));
+            run.kernel_on(rank, "communication", (0, 20), ts_ns, dur_ns, launch, Some(1), name)
+                .as_collective(collective, "0", elements)
+                .in_group(2, "Float");
+        }
+    }
+    let session = run.open();
+    let columns = [
+        "rank",
+        "call_count",
+        "small_count",
+        "small_ns",
+        "mergeable_count",
+        "latency_ns",
+        "large_count",
+    ];
+    assert_eq!(
+        rows(&session, "comm_sizes", &columns),
+        ["0 3 2 1100 1 500 1", "1 3 2 1100 1 500 1"]
+    );
+    // 64 MiB in the 19 us of the later rank, times 2 (n - 1) / n = 1; no link is known for an unnamed device.
+    let columns = ["bus_gb_per_s", "group_size", "link_gb_per_s", "link_ratio"];
+    assert_eq!(rows(&session, "comm_sizes", &columns), ["3532.045474 2 - -", "3532.045474 2 - -"]);
+}
+
+#[test]
+fn trace_quality_counts_missing_and_broken_data() {
+    let mut run = Run::default();
+    run.rank(0)
+        .rank(1)
+        .with_world_size(4)
+        .step(0, 1, 0, 100, true)
+        .step(1, 2, 0, 100, true)
+        .warning(0, "truncated-json", 1)
+        .warning(1, "negative-duration", 7)
+        .warning(-1, "missing-ranks", 1);
+    let columns = [
+        "rank",
+        "flaw_count",
+        "is_cut",
+        "damaged_count",
+        "damage",
+        "missing_rank_count",
+        "common_step_count",
+    ];
+    assert_eq!(
+        rows(&run.open(), "trace_completeness", &columns),
+        ["0 3 true 1 truncated-json 2 0", "1 3 false 7 negative-duration 2 0"]
+    );
+}
+
+#[test]
+fn trace_quality_counts_impossible_work() {
+    let mut run = Run::default();
+    run.rank(0)
+        .step(0, 1, 0, 1_000, true)
+        .kernel_in_step(0, 1, 100, 50, (130, 5))
+        .kernel_in_step(0, 1, 140, 60, (20, 5))
+        .kernel_in_step(0, 1, 300, 90, (30, 5));
+    let columns = [
+        "work_count",
+        "early_count",
+        "earliest_ns",
+        "overlap_count",
+        "overlap_ns",
+        "overlap_ratio",
+    ];
+    assert_eq!(rows(&run.open(), "trace_timing", &columns), ["3 1 30 1 10 0.05"]);
+}
+
+#[test]
+fn profiler_overhead_counts_once() {
+    let mut run = Run::default();
+    run.rank(0)
+        .step(0, 1, 0, 1_000, true)
+        .overhead(0, "Buffer Flush", 100, 100)
+        .overhead(0, "Instrumentation", 150, 100)
+        .overhead(0, "Buffer Flush", 950, 100)
+        .python_frame(0, "train.py(1): main", 0, 500);
+    let columns =
+        ["overhead_count", "overhead_ns", "overhead_ratio", "top_name", "frame_per_step_count"];
+    assert_eq!(rows(&run.open(), "trace_overhead", &columns), ["3 200 0.2 Buffer Flush 1"]);
+}
+
+#[test]
+fn kernel_slowdown_by_drift_and_communication() {
+    let mut run = Run::default();
+    run.rank(0);
+    for i in 0..6 {
+        let start = i * 1_000;
+        run.step(0, i, start, 1_000, i == 5);
+        for k in 0..4 {
+            let ts_ns = start + 100 + k * 200;
+            // The last two steps are a tenth slower; under the collective, kernels take twice as long.
+            let usual = if i >= 4 { 110 } else { 100 };
+            let dur_ns = if k == 3 { 2 * usual } else { usual };
+            run.kernel_on(0, "computation", (0, 7), ts_ns, dur_ns, Some((start, 1)), Some(i), "k");
+        }
+        run.kernel_on(
+            0,
+            "communication",
+            (0, 20),
+            start + 650,
+            300,
+            Some((start, 1)),
+            Some(i),
+            "nccl",
+        );
+    }
+    let columns = [
+        "step_count",
+        "kernel_ns",
+        "drift_ns",
+        "drift_excess_ns",
+        "overlapped_ns",
+        "slowed_ns",
+        "slowdown_ns",
+    ];
+    // First third: 8 kernels of 125 on average, so 16 later ones take 2000 at that pace, and took 2100. Beside the
+    // collective: 4 of 200 and 2 of 220, against 18 of 103.333 alone.
+    assert_eq!(rows(&run.open(), "kernel_variation", &columns), ["6 3100 3100 100 1240 1240 620"]);
+}
+
+#[test]
+fn antipatterns_are_found_by_names() {
+    let mut run = Run::default();
+    run.rank(0).with_shapes();
+    for step in 0..2 {
+        run.step(0, step, step * 1_000, 1_000, step == 1);
+        for i in 0..10 {
+            run.op(0, "aten::mm", step * 1_000 + i * 10, 5)
+                .in_step_with_sequence(step, 100 * step + i);
+        }
+    }
+    run.op(0, "autograd::engine::evaluate_function: MmBackward0", 500, 10)
+        .in_step_with_sequence(0, 0);
+    run.annotation(0, "torch.distributed.ddp.reducer::search_unused_parameters", 300, 40)
+        .python_frame(0, "<built-in function print>", 600, 100)
+        .python_frame(0, "torch/nn/utils/clip_grad.py(170): clip_grad_norm_", 700, 50)
+        .python_frame(0, "torch/utils/data/dataloader.py(480): _get_iterator", 1_000, 200);
+    let columns = [
+        "ungraded_count",
+        "ungraded_ratio",
+        "print_ratio",
+        "debug_count",
+        "clip_ratio",
+        "restart_count",
+        "restart_ratio",
+        "unused_count",
+        "unused_ratio",
+    ];
+    assert_eq!(rows(&run.open(), "run_habits", &columns), ["1 0.5 0.05 0 0.025 1 0.1 1 0.02"]);
+}
+
+#[test]
+fn anomaly_mode_searches_gradients_for_nan() {
+    let mut run = Run::default();
+    run.rank(0).step(0, 0, 0, 1_000, true);
+    run.op_on(0, 1, "autograd::engine::evaluate_function: MmBackward0", 100, 300);
+    let engine = run.last_op();
+    run.op_on(0, 1, "MmBackward0", 110, 100).with_parent_op(engine);
+    let node = run.last_op();
+    for (name, ts_ns, dur_ns) in
+        [("aten::isnan", 220, 20), ("aten::_is_any_true", 242, 5), ("aten::item", 248, 110)]
+    {
+        run.op_on(0, 1, name, ts_ns, dur_ns).with_parent_op(engine);
+    }
+    // A formula of a gradient, a program, and a hook that reads no answer may ask for NaN on their own account.
+    run.op_on(0, 1, "aten::isnan", 120, 20).with_parent_op(node).op_on(
+        0,
+        1,
+        "aten::isnan",
+        600,
+        20,
+    );
+    run.op_on(0, 1, "autograd::engine::evaluate_function: AddBackward0", 700, 50);
+    let other = run.last_op();
+    run.op_on(0, 1, "aten::isnan", 710, 20).with_parent_op(other);
+    // The gradient, its search, and what comes once the answer was read: the device idles from 280 on.
+    run.kernel(0, "computation", 0, 200, Some((-20, 2)));
+    run.kernel(0, "computation", 240, 40, Some((230, 5)));
+    run.kernel(0, "computation", 500, 500, Some((450, 5)));
+    run.call(0, "cudaStreamSynchronize", 250, 100);
+    let columns = ["debug_count", "debug_ns", "debug_ratio"];
+    assert_eq!(rows(&run.open(), "run_habits", &columns), ["1 260 0.26"]);
+}
+
+/// As PyTorch calls them: under autocast a convolution calls itself, cuDNN adds the bias by an operator of its own, and a
+/// batch norm in training counts its batches first.
+#[test]
+fn biases_before_batch_norm_cost_kernels() {
+    let mut run = Run::default();
+    run.rank(0).with_shapes().step(0, 0, 0, 1_000, true);
+    let biased = "[[1, 3, 8, 8], [4, 3, 3, 3], [4], []]";
+    run.op(0, "aten::conv2d", 10, 90).with_input_dims(biased);
+    run.op(0, "aten::conv2d", 20, 70).with_input_dims(biased);
+    run.op(0, "aten::_convolution", 30, 50);
+    let convolution = run.last_op();
+    run.op(0, "aten::add_", 60, 10)
+        .with_input_dims("[[1, 4, 8, 8], [1, 4, 1, 1], []]")
+        .with_parent_op(convolution);
+    run.kernel(0, "computation", 70, 40, Some((65, 1))).launched_by_op();
+    run.op(0, "aten::add_", 110, 5).with_input_dims("[[], [], []]");
+    run.op(0, "aten::batch_norm", 120, 10);
+    // This one is followed by something else: half of the biases are of use.
+    run.op(0, "aten::conv2d", 200, 50).with_input_dims(biased).op(0, "aten::relu", 260, 10);
+    run.op(0, "aten::convolution_backward", 400, 50);
+    let backward = run.last_op();
+    run.op(0, "aten::sum", 420, 10).with_parent_op(backward);
+    run.kernel(0, "computation", 430, 60, Some((425, 1))).launched_by_op();
+    // A sum that is none of a bias.
+    run.op(0, "aten::sum", 500, 10)
+        .kernel(0, "computation", 520, 60, Some((505, 1)))
+        .launched_by_op();
+    let columns = ["biased_count", "bias_ns", "bias_ratio"];
+    assert_eq!(rows(&run.open(), "op_call_sites", &columns), ["1 50 0.05"]);
+}
+
+/// The call of a blocking copy also waits for all that the device has to do before it.
+#[test]
+fn tensors_made_on_the_host_cost_the_fill_and_the_copy() {
+    let mut run = Run::default();
+    run.rank(0).with_shapes().step(0, 0, 0, 1_000, true);
+    run.op(0, "aten::fill_", 10, 30).with_input_dims("[[64], []]");
+    run.op(0, "aten::copy_", 50, 800).with_input_dims("[[64], [64], []]");
+    let op = run.last_op();
+    run.memcpy(0, 800, 20, 256, Some((60, 780))).upload_of_op(op);
+    let columns = ["init_copy_count", "init_copy_bytes", "init_copy_ns", "init_copy_ratio"];
+    assert_eq!(rows(&run.open(), "op_call_sites", &columns), ["1 256 50 0.05"]);
+}
+
+#[test]
+fn call_sites_list_shapes_biases_and_host_tensors() {
+    let mut run = Run::default();
+    run.rank(0).with_shapes();
+    for step in 0..3 {
+        let start = step * 1_000;
+        run.step(0, step, start, 1_000, step == 2);
+        run.op(0, "aten::linear", start, 10)
+            .with_input_dims(&format!("[[{step}, 8], [8, 8]]"))
+            .in_step_with_sequence(step, 0);
+        run.op(0, "aten::conv2d", start + 20, 10)
+            .with_input_dims("[[1, 3, 8, 8], [4, 3, 3, 3], [4], []]");
+        run.op(0, "aten::batch_norm", start + 40, 10);
+        run.op(0, "aten::conv2d", start + 60, 10)
+            .with_input_dims("[[1, 3, 8, 8], [4, 3, 3, 3], [], []]");
+        run.op(0, "aten::batch_norm", start + 80, 10);
+    }
+    let columns = ["step_count", "shape_count", "shape_site", "biased_count", "init_copy_count"];
+    assert_eq!(
+        rows(&run.open(), "op_call_sites", &columns),
+        ["3 3 aten::linear no. 1 of a step 3 0"]
+    );
+}
+
+#[test]
+fn element_loops_are_runs_of_select() {
+    let mut run = Run::default();
+    run.rank(0).step(0, 1, 0, 100_000, true).kernel_in_step(0, 1, 1_000, 1_000, (0, 5));
+    for i in 0..12 {
+        run.op(0, "aten::select", 1_500 + i * 100, 50);
+    }
+    run.op(0, "aten::select", 500_000, 50);
+    run.kernel_in_step(0, 1, 90_000, 10_000, (89_000, 5));
+    // From 1500 to 2650, of which the device is idle from 2000 on.
+    let columns = ["loop_count", "select_count", "longest_count", "loop_ns", "idle_ns"];
+    assert_eq!(rows(&run.open(), "op_loops", &columns), ["1 12 12 1150 650"]);
+}
+
+#[test]
+fn recomputed_forward_passes_are_found() {
+    let mut run = Run::default();
+    run.rank(0).step(0, 1, 0, 1_000, true);
+    run.python_frame(0, "torch/utils/checkpoint.py(1500): recompute_fn", 100, 100)
+        .on_launch_thread();
+    run.kernel_in_step(0, 1, 150, 100, (120, 5)).kernel_in_step(0, 1, 400, 300, (300, 5));
+    let columns = ["kernel_ns", "recompute_ns", "recompute_ratio", "needless_ratio"];
+    assert_eq!(rows(&run.open(), "memory_recompute", &columns), ["400 100 0.25 -"]);
+}
+
+/// `use_reentrant=False`: layers run again inside a backward node, numbered as in a forward pass.
+#[test]
+fn recomputed_layers_are_found_without_stacks() {
+    let mut run = Run::default();
+    run.rank(0).step(0, 1, 0, 2_000, true);
+    for (start, layer) in [(100, "aten::linear"), (1_000, "aten::mm")] {
+        run.op_on(0, 1, "autograd::engine::evaluate_function: MmBackward0", start, 500);
+        let engine = run.last_op();
+        run.op_on(0, 1, "MmBackward0", start + 10, 480).with_parent_op(engine);
+        let node = run.last_op();
+        // A gradient that is differentiated again (create_graph=True) has numbered operators too, but no layers.
+        run.op_on(0, 1, layer, start + 20, 100).in_step_with_sequence(1, 7).with_parent_op(node);
+        run.kernel_in_step(0, 1, start + 40, 50, (start + 30, 5));
+        run.op_on(0, 1, "aten::mm", start + 200, 100).with_parent_op(node);
+        run.kernel_in_step(0, 1, start + 220, 150, (start + 210, 5));
+    }
+    let columns = ["has_host", "kernel_ns", "recompute_ns", "recompute_count"];
+    assert_eq!(rows(&run.open(), "memory_recompute", &columns), ["true 400 50 1"]);
+}

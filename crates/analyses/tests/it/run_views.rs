@@ -1,0 +1,263 @@
+//! Views of steps, ranks and memory on tiny runs, with expectations worked out by hand.
+
+use crate::support::{Run, rows};
+
+#[test]
+fn step_time_extends_to_launched_work() {
+    let mut run = Run::default();
+    run.rank(0)
+        .step(0, 1, 0, 100, false)
+        .step(0, 2, 110, 90, false)
+        .step(0, 3, 210, 90, true)
+        .kernel_in_step(0, 1, 50, 100, (10, 5))
+        .kernel_in_step(0, 2, 160, 20, (120, 5))
+        .kernel_in_step(0, 3, 230, 100, (220, 5))
+        // Its launch straddles the end of the step: it belongs to none.
+        .kernel_in_step(0, 3, 500, 100, (295, 10));
+    assert_eq!(
+        rows(&run.open(), "step_time", &["step", "source", "ts_ns", "dur_ns", "is_last"]),
+        [
+            "1 profiler_step 0 150 false",
+            "2 profiler_step 150 50 false",
+            "3 profiler_step 210 120 true"
+        ]
+    );
+}
+
+/// One step a count, each with that many kernels.
+fn with_counts(counts: &[i64]) -> Run {
+    let mut run = Run::default();
+    run.rank(0);
+    for (i, &count) in counts.iter().enumerate() {
+        let (step, start) = (i as i64, i as i64 * 1_000);
+        run.step(0, step, start, 900, i + 1 == counts.len());
+        for k in 0..count {
+            run.kernel_in_step(0, step, start + 10 * k + 5, 1, (start + 10 * k, 1));
+        }
+    }
+    run
+}
+
+#[test]
+fn step_time_drops_an_incomplete_last_step() {
+    for (counts, kept) in [
+        (&[10, 10, 8][..], 3),
+        (&[10, 10, 7], 2),
+        (&[10, 9, 0], 2),
+        (&[10, 0, 9], 3),
+        (&[10, 0, 0], 1),
+        (&[0, 0], 2),
+        (&[3], 1),
+    ] {
+        assert_eq!(
+            rows(&with_counts(counts).open(), "step_time", &["step"]).len(),
+            kept,
+            "{counts:?}"
+        );
+    }
+}
+
+#[test]
+fn step_time_summary_has_mean_median_and_outliers() {
+    let mut run = Run::default();
+    run.rank(0).rank(1);
+    for (i, dur_ns) in [100, 100, 110, 90, 100, 400].into_iter().enumerate() {
+        run.step(0, i as i64, i as i64 * 1_000, dur_ns, i == 5);
+    }
+    run.step_from("trace", 1, 0, 0, 70, true);
+    let columns = ["rank", "step_count", "mean_ns", "median_ns", "min_ns", "max_ns"];
+    let session = run.open();
+    assert_eq!(
+        rows(&session, "step_time_summary", &columns),
+        ["0 6 150 100 90 400", "1 0 70 70 70 70"]
+    );
+    // Deviations from 100: 0 0 10 10 0 300; their median 5; limit 22.239; 300 of 900 ns stand out.
+    let columns = ["std_ns", "cv_ratio", "outlier_excess_ratio"];
+    assert_eq!(
+        rows(&session, "step_time_summary", &columns),
+        ["122.637678 0.817585 0.333333", "- - -"]
+    );
+}
+
+#[test]
+fn step_phases_partition_a_step() {
+    let mut run = Run::default();
+    run.rank(0)
+        .step(0, 0, 0, 1_000, false)
+        .annotation(0, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, 100)
+        .op(0, "aten::mm", 200, 50)
+        .op(0, "autograd::engine::evaluate_function: MmBackward0", 400, 100)
+        .op(0, "MmBackward0", 410, 80)
+        .op(0, "autograd::engine::evaluate_function: AccumulateGrad", 550, 50)
+        .annotation(0, "Optimizer.step#SGD.step", 700, 200)
+        // A step that only infers.
+        .step(0, 1, 2_000, 500, true)
+        .annotation(0, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 1_900, 200)
+        // Runs under half of the first loading.
+        .kernel(0, "computation", 0, 50, None);
+    let columns = [
+        "step",
+        "step_ns",
+        "dataloader_ns",
+        "forward_ns",
+        "backward_ns",
+        "optimizer_ns",
+        "other_ns",
+        "dataloader_idle_ns",
+    ];
+    let session = run.open();
+    assert_eq!(
+        rows(&session, "step_phases_by_step", &columns),
+        ["0 1000 100 300 200 200 200 50", "1 500 100 - - 0 400 100"]
+    );
+    let columns = [
+        "step_count",
+        "step_ns",
+        "dataloader_ratio",
+        "optimizer_ratio",
+        "dataloader_idle_ratio",
+        "has_device",
+        "dataloader_workers",
+    ];
+    assert_eq!(
+        rows(&session, "step_phases", &columns),
+        ["2 750 0.133333 0.133333 0.1 true single-process"]
+    );
+}
+
+#[test]
+fn rank_that_waits_least_arrives_last() {
+    let mut run = Run::default();
+    for rank in 0..3 {
+        run.rank(rank);
+        for i in 0..4_i64 {
+            // Rank 2 is last three times, rank 0 once.
+            let last = if i == 3 { 0 } else { 2 };
+            let dur_ns = if rank == last { 10 } else { 50 + 10 * i64::from(rank) };
+            let start_ns = 100 * i + 80 - dur_ns;
+            run.kernel(rank, "communication", start_ns, dur_ns, None).as_collective(
+                "allreduce",
+                "0",
+                16,
+            );
+        }
+        // Not everybody does this one equally often.
+        for i in 0..=i64::from(rank) {
+            run.kernel(rank, "communication", 500 + 100 * i, 10, None).as_collective(
+                "broadcast",
+                "0",
+                16,
+            );
+        }
+    }
+    let columns = [
+        "rank",
+        "rank_count",
+        "collective_count",
+        "last_count",
+        "last_ratio",
+        "caused_wait_ns",
+        "own_wait_ns",
+    ];
+    // With rank 2 last, the others wait 40 and 50: 45 on average. With rank 0 last: 50 and 60.
+    assert_eq!(
+        rows(&run.open(), "comm_stragglers", &columns),
+        ["0 3 4 1 0.25 55 120", "1 3 4 0 0 0 200", "2 3 4 3 0.75 135 60"]
+    );
+}
+
+#[test]
+fn host_collectives_count_without_device_communication() {
+    let mut run = Run::default();
+    for rank in 0..2 {
+        run.rank(rank).step(rank, 0, 0, 1_000, true).annotation(
+            rank,
+            "gloo:all_reduce",
+            if rank == 1 { 300 } else { 100 },
+            if rank == 1 { 20 } else { 220 },
+        );
+    }
+    assert_eq!(
+        rows(
+            &run.open(),
+            "comm_stragglers",
+            &["rank", "last_ratio", "caused_wait_ns", "caused_wait_ratio"]
+        ),
+        ["0 0 0 0", "1 1 200 0.2"]
+    );
+}
+
+#[test]
+fn memory_peak_is_relative_to_device_memory() {
+    let mut run = Run::default();
+    run.rank(0)
+        .device(0, 1_000)
+        .memory_totals(0, 1, 100, 500)
+        .memory_totals(0, 2, 400, 600)
+        .memory_totals(0, 3, 50, 600)
+        .step(0, 0, 0, 100, true)
+        .kernel(0, "computation", 0, 25, None);
+    let columns = [
+        "device",
+        "peak_allocated_bytes",
+        "peak_reserved_bytes",
+        "allocated_ratio",
+        "reserved_ratio",
+        "busy_ratio",
+    ];
+    assert_eq!(rows(&run.open(), "memory_peak", &columns), ["0 400 600 0.4 0.6 0.25"]);
+}
+
+#[test]
+fn trace_quality_lists_missing_data() {
+    let mut run = Run::default();
+    run.rank_with_cut(0, 3, 0).rank(1).kernel(0, "computation", 0, 30, Some((0, 1))).kernel(
+        0,
+        "computation",
+        50,
+        10,
+        None,
+    );
+    run.call(0, "cudaGraphLaunch", 5, 1);
+    let columns = [
+        "rank",
+        "step_count",
+        "device_count",
+        "kernel_count",
+        "early_ratio",
+        "unlinked_ratio",
+        "graph_launch_count",
+        "has_shapes",
+    ];
+    assert_eq!(
+        rows(&run.open(), "trace_quality", &columns),
+        ["0 3 1 2 0 0.25 1 false", "1 0 0 0 - - 0 false"]
+    );
+}
+
+/// On each stream, what comes ahead of the first known launch was launched before the recording; a stream without any
+/// known launch tells nothing.
+#[test]
+fn kernels_launched_before_the_recording_are_not_unlinked() {
+    let mut run = Run::default();
+    run.rank(0)
+        .kernel(0, "computation", 0, 20, None)
+        .kernel(0, "computation", 30, 30, Some((10, 1)))
+        .kernel(0, "computation", 70, 40, None)
+        .kernel_on(0, "computation", (0, 9), 0, 10, None, None, "other");
+    let columns = ["early_ratio", "unlinked_ratio", "no_launch_ratio"];
+    assert_eq!(rows(&run.open(), "trace_quality", &columns), ["0.2 0.5 0.7"]);
+}
+
+#[test]
+fn events_view_has_rows_of_all_tables() {
+    let mut run = Run::default();
+    run.rank(0)
+        .op(0, "aten::mm", 0, 5)
+        .kernel(0, "computation", 3, 4, None)
+        .memory_totals(0, 1, 1, 1);
+    assert_eq!(
+        rows(&run.open(), "events", &["stored_in", "name", "ts_ns", "dur_ns", "device"]),
+        ["cpu_ops aten::mm 0 5 -", "memory_events [memory] 1 - 0", "kernels computation 3 4 0"]
+    );
+}

@@ -1,0 +1,210 @@
+//! Tiny runs written by hand: a builder that fills the columns a test does not name.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    missing_docs,
+    clippy::too_many_arguments,
+    reason = "each test uses its own part"
+)]
+
+/// Sets a column of the last row of a table.
+macro_rules! set_last {
+    ($table:expr, $column:ident, $value:expr) => {
+        *$table.$column.0.last_mut().expect(concat!("a row with ", stringify!($column))) = $value
+    };
+}
+
+mod details;
+mod device;
+mod host;
+mod memory;
+mod memory_files;
+pub mod trainers;
+
+use query::{Params, Session};
+use trace_model::column::NULL_I64;
+use trace_model::tables::{
+    Annotations, Collectives, Counter, Counters, CpuOps, Devices, ExecutionNodes, HalfEvent,
+    HalfEvents, Kernels, Memcpys, MemoryEvents, Memsets, ProfilerRanges, PythonFrames,
+    RangeCounters, Rank, Ranks, ReadingWarnings, RuntimeCalls, Spans, Step, Steps,
+};
+use trace_model::{MetricTable, StrId, Strings, TableSet, Value};
+
+/// A launching call: start and duration; it runs on thread 1.
+pub type Launch = Option<(i64, i64)>;
+
+#[derive(Default)]
+pub struct Run {
+    strings: Strings,
+    ranks: Ranks,
+    steps: Steps,
+    devices: Devices,
+    cpu_ops: CpuOps,
+    runtime_calls: RuntimeCalls,
+    annotations: Annotations,
+    python_frames: PythonFrames,
+    kernels: Kernels,
+    memcpys: Memcpys,
+    memsets: Memsets,
+    collectives: Collectives,
+    memory_events: MemoryEvents,
+    profiler_ranges: ProfilerRanges,
+    range_counters: RangeCounters,
+    execution_nodes: ExecutionNodes,
+    counters: Counters,
+    half_events: HalfEvents,
+    spans: Spans,
+    reading_warnings: ReadingWarnings,
+    files: memory_files::MemoryFiles,
+    next_event: i64,
+}
+
+impl Run {
+    fn id(&mut self) -> i64 {
+        self.next_event += 1;
+        self.next_event
+    }
+
+    fn name(&mut self, text: &str) -> StrId {
+        if text.is_empty() { StrId::NULL } else { self.strings.intern(text) }
+    }
+
+    /// A rank without steps.
+    pub fn rank(&mut self, rank: i32) -> &mut Self {
+        self.rank_with_cut(rank, 0, NULL_I64)
+    }
+
+    pub fn rank_with_cut(&mut self, rank: i32, step_count: i32, cut_ns: i64) -> &mut Self {
+        let (file, vendor, clock) = (self.name("file"), self.name("nvidia"), self.name("single"));
+        self.ranks.push(Rank {
+            rank,
+            file,
+            vendor,
+            start_ns: 0,
+            end_ns: 0,
+            clock,
+            event_count: 0,
+            step_count,
+            cut_ns,
+            ..Rank::absent()
+        });
+        self
+    }
+
+    /// The ranks so far have no device timeline.
+    pub fn without_device(&mut self) -> &mut Self {
+        let vendor = self.name("cpu");
+        self.ranks.vendor.0.fill(vendor);
+        self
+    }
+
+    /// The relation between the clocks of all ranks so far.
+    pub fn clock(&mut self, clock: &str) -> &mut Self {
+        let clock = self.name(clock);
+        self.ranks.clock.0.fill(clock);
+        self
+    }
+
+    /// A profiler step; the last one pushed with `is_last` is the last of the rank.
+    pub fn step(
+        &mut self,
+        rank: i32,
+        step: i64,
+        ts_ns: i64,
+        dur_ns: i64,
+        is_last: bool,
+    ) -> &mut Self {
+        self.step_from("profiler_step", rank, step, ts_ns, dur_ns, is_last)
+    }
+
+    pub fn step_from(
+        &mut self,
+        source: &str,
+        rank: i32,
+        step: i64,
+        ts_ns: i64,
+        dur_ns: i64,
+        is_last: bool,
+    ) -> &mut Self {
+        let (name, source) = (self.name(&format!("ProfilerStep#{step}")), self.name(source));
+        let event_id = self.id();
+        if let Some(row) = self.ranks.rank.0.iter().position(|&r| r == rank) {
+            let end_ns = &mut self.ranks.steps_end_ns.0[row];
+            *end_ns = (*end_ns).max(ts_ns + dur_ns);
+        }
+        self.steps.push(Step {
+            rank,
+            step,
+            name,
+            source,
+            ts_ns,
+            dur_ns,
+            thread: 1,
+            event_id,
+            is_last,
+        });
+        self
+    }
+
+    pub fn tables(self) -> TableSet {
+        let mut tables = TableSet::default();
+        macro_rules! push {
+            ($($table:ident),+) => { $(tables.push(stringify!($table), self.$table.into_batch(&self.strings));)+ };
+        }
+        push!(
+            ranks,
+            steps,
+            devices,
+            cpu_ops,
+            runtime_calls,
+            annotations,
+            python_frames,
+            kernels,
+            memcpys,
+            memsets,
+            collectives,
+            memory_events,
+            profiler_ranges,
+            range_counters,
+            execution_nodes,
+            counters,
+            half_events,
+            spans,
+            reading_warnings
+        );
+        self.files.push(&mut tables, &self.strings);
+        tables
+    }
+
+    pub fn open(self) -> Session {
+        self.open_with(Params::default())
+    }
+
+    pub fn open_with(self, params: Params) -> Session {
+        Session::new(analyses::catalog(), self.tables(), &params).expect("a session")
+    }
+}
+
+/// The rows of `view`, only `columns`, each value as text: `7`, `0.25`, `-`.
+pub fn rows(session: &Session, view: &str, columns: &[&str]) -> Vec<String> {
+    let table = table(session, view);
+    let at: Vec<usize> =
+        columns.iter().map(|c| table.index(c).unwrap_or_else(|| panic!("no column {c}"))).collect();
+    table
+        .rows
+        .iter()
+        .map(|row| at.iter().map(|&i| text(&row[i])).collect::<Vec<_>>().join(" "))
+        .collect()
+}
+
+pub fn table(session: &Session, view: &str) -> MetricTable {
+    session.metric_tables(&[view]).unwrap_or_else(|e| panic!("{view}: {e}")).remove(0)
+}
+
+/// Floats to six digits, so that sums may be written as people write them.
+fn text(value: &Value) -> String {
+    match value {
+        Value::Float(v) => ((v * 1e6).round() / 1e6).to_string(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,236 @@
+//! The critical path and its what-if scenarios on real traces.
+#![allow(clippy::float_cmp, reason = "counts and nanoseconds, exact in doubles here")]
+
+use std::path::Path;
+
+use trace_advisor::Run;
+
+use crate::harness::{self, Case, functions};
+use crate::runs::{self, Params};
+use crate::support::corpus;
+use crate::support::critical::{gains, leads, path_shares};
+use crate::support::rows;
+
+const TRACES: &str = "critical: traces";
+
+/// One test per trace, and tests of single traces.
+pub(crate) fn cases() -> Vec<Case> {
+    harness::require(TRACES, 51);
+    let mut cases = Vec::new();
+    for path in corpus::runs(&runs::traces()) {
+        let trace = runs::name(&path);
+        let test = move || path_tiles_the_recording(&path);
+        cases.push(Case::of_trace(&trace, "path_tiles_the_recording", test));
+    }
+    for trace in ["h100_qwen", "mi300_qwen", "mi300_resnet_ddp", "ns_resolution"] {
+        let test = move || {
+            let share = device_share(&runs::open(trace).run);
+            assert!(share > 0.85, "{share}");
+        };
+        cases.push(Case::of_trace(trace, "device_dominates_the_path", test));
+    }
+    for trace in ["h100_bert", "mi300_bert", "b200_eager", "resnet50_workers4"] {
+        let test = move || {
+            let share = device_share(&runs::open(trace).run);
+            assert!(share < 0.15, "{share}");
+        };
+        cases.push(Case::of_trace(trace, "host_dominates_the_path", test));
+    }
+    for trace in ["cpu_only", "generated/cpu_resnet_nw0", "rank_non_gpu"] {
+        let test = move || {
+            let query = "SELECT host_ratio + data_loading_ratio + communication_ratio FROM critical_path_causes";
+            let shares: f64 =
+                numbers(&runs::open(trace).run, query).into_iter().map(|row| row[0]).sum();
+            assert!((shares - 1.0).abs() < 1e-9, "{shares}");
+        };
+        cases.push(Case::of_trace(trace, "path_without_device_is_host_time", test));
+    }
+    cases.extend(functions![
+        predicted_step_without_data_loading_is_measured_with_workers,
+        full_launch_queue_makes_launches_follow_kernels,
+        gloo_ranks_wait_for_the_straggler,
+        graph_replays_and_unlinked_work_are_launch_delay,
+        window_is_that_of_the_selected_annotation,
+    ]);
+    cases
+}
+
+fn numbers(run: &Run, query: &str) -> Vec<Vec<f64>> {
+    rows::numbers(&run.sql(query).unwrap())
+}
+
+fn number(run: &Run, query: &str) -> f64 {
+    rows::number(&run.sql(query).unwrap())
+}
+
+fn check_tiles(run: &Run) {
+    // No holes, no overlaps, from the start of the window to its end.
+    let broken = numbers(
+        run,
+        "SELECT count(*) FROM (
+            SELECT ts_ns, dur_ns,
+                lag(ts_ns + dur_ns) OVER (PARTITION BY rank ORDER BY position) AS before
+            FROM critical_path
+        ) WHERE dur_ns <= 0 OR ts_ns <> before",
+    );
+    assert_eq!(broken, [[0.0]]);
+    let windows = numbers(
+        run,
+        "SELECT w.ts_ns, w.end_ns, p.first, p.last, p.total FROM critical_windows w
+         LEFT JOIN (
+            SELECT rank, min(ts_ns) AS first, max(ts_ns + dur_ns) AS last, sum(dur_ns) AS total
+            FROM critical_path GROUP BY rank
+         ) p ON p.rank = w.rank",
+    );
+    for row in &windows {
+        let [begin, end, first, last, total] = row[..] else { panic!("{row:?}") };
+        if end > begin {
+            assert_eq!((first, last, total), (begin, end, end - begin));
+        }
+    }
+    // The whole recording: no event of a host or device lies outside.
+    let all = numbers(
+        run,
+        "SELECT min(ts_ns), max(end_ns) FROM (
+            SELECT ts_ns, ts_ns + dur_ns AS end_ns FROM cpu_ops
+            UNION ALL SELECT ts_ns, ts_ns + dur_ns FROM runtime_calls
+            UNION ALL SELECT ts_ns, ts_ns + dur_ns FROM annotations WHERE NOT on_device
+            UNION ALL SELECT ts_ns, ts_ns + dur_ns FROM python_frames
+            UNION ALL SELECT ts_ns, ts_ns + dur_ns FROM kernels
+            UNION ALL SELECT ts_ns, ts_ns + dur_ns FROM memcpys
+            UNION ALL SELECT ts_ns, ts_ns + dur_ns FROM memsets
+        )",
+    );
+    let begin = windows.iter().map(|w| w[0]).fold(f64::NAN, f64::min);
+    let end = windows.iter().map(|w| w[1]).fold(f64::NAN, f64::max);
+    // Where a trainer records in cycles, the window is the longest run of steps.
+    let trainer = "SELECT count(*) FROM trainer_phases";
+    if numbers(run, trainer)[0][0] > 0.0 {
+        assert!(all[0][0] <= begin && begin <= end && end <= all[0][1]);
+    } else {
+        assert_eq!(format!("{:?}", [begin, end]), format!("{:?}", &all[0][..]));
+    }
+    // Steps inside the window are tiled as well, if they do not overlap.
+    let steps = numbers(
+        run,
+        "SELECT s.dur_ns, p.dur_ns FROM (
+            SELECT rank, step, ts_ns, dur_ns,
+                lead(ts_ns) OVER (PARTITION BY rank ORDER BY ts_ns, step) AS next,
+                max(ts_ns + dur_ns) OVER (PARTITION BY rank ORDER BY ts_ns, step
+                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before,
+                count(*) OVER (PARTITION BY rank, step) AS same
+            FROM steps
+         ) s
+         JOIN critical_windows w ON w.rank = s.rank
+            AND w.ts_ns <= s.ts_ns AND s.ts_ns + s.dur_ns <= w.end_ns
+         LEFT JOIN (
+            SELECT rank, step, sum(dur_ns) AS dur_ns FROM critical_path_by_step GROUP BY rank, step
+         ) p ON p.rank = s.rank AND p.step = s.step
+         WHERE s.dur_ns > 0 AND s.same = 1
+            AND coalesce(s.next >= s.ts_ns + s.dur_ns, true)
+            AND coalesce(s.before <= s.ts_ns, true)",
+    );
+    for row in steps {
+        assert_eq!(row[0], row[1], "a step");
+    }
+}
+
+fn path_tiles_the_recording(path: &Path) {
+    let shared = runs::open_path(path);
+    let run = &shared.run;
+    check_tiles(run);
+    let worse = number(
+        run,
+        "SELECT count(*) FROM critical_what_if WHERE gain_ns < 0 OR gain_ns > window_ns",
+    );
+    assert_eq!(worse, 0.0);
+    // Edges are dropped only in cycles at one moment, which are rare.
+    let dropped = numbers(run, "SELECT sum(dropped_count), sum(edge_count) FROM critical_windows");
+    if let [dropped, edges] = dropped[0][..]
+        && edges > 1_000.0
+    {
+        assert!(dropped <= edges / 100.0, "{dropped} of {edges}");
+    }
+    harness::count(TRACES, 1);
+}
+
+/// The same job was recorded with loader workers: that is the free data loading that was predicted.
+fn predicted_step_without_data_loading_is_measured_with_workers() {
+    let before = runs::open("resnet50_workers0");
+    let after = runs::open("resnet50_workers4");
+    let predicted = number(
+        &before.run,
+        "SELECT predicted_step_ns FROM critical_what_if WHERE scenario = 'data_loading_free'",
+    );
+    let measured = number(&after.run, "SELECT median_ns FROM step_time_summary");
+    let error = predicted / measured - 1.0;
+    assert!(error.abs() < 0.1, "predicted {predicted} ns, measured {measured} ns");
+    assert!(leads(&gains(&before.run, 0), "data_loading_free"));
+    let after = gains(&after.run, 0);
+    assert!(after["data_loading_free"] < 0.02);
+    // A host that is twice as fast is the gain that is left there.
+    assert!(leads(&after, "host_2x_faster"));
+}
+
+/// The share of the path that is device work, and what device work waits for.
+fn device_share(run: &Run) -> f64 {
+    let shares = path_shares(run, 0);
+    let of = |what: &str| shares.get(what).copied().unwrap_or(0.0);
+    of("kernel") + of("communication") + of("copy") + of("kernel_kernel_delay")
+}
+
+/// Launches block on a full queue: they get faster with the kernels.
+fn full_launch_queue_makes_launches_follow_kernels() {
+    let full = runs::open("ns_resolution");
+    assert!(gains(&full.run, 0)["kernels_2x_faster"] > 0.4);
+    let queue = "SELECT count(*) FROM critical_edges WHERE kind = 'queue_full' AND is_binding";
+    assert!(number(&full.run, queue) > 1_000.0);
+}
+
+/// The straggler loads data, the others wait for it in gloo's all-reduce, on the host.
+fn gloo_ranks_wait_for_the_straggler() {
+    let shared = runs::open("generated/ddp_gloo_4rank_straggler");
+    let ddp = &shared.run;
+    for rank in 0..3 {
+        assert!(leads(&gains(ddp, rank), "communication_free"), "rank {rank}");
+        assert!(path_shares(ddp, rank)["communication"] > 0.5, "rank {rank}");
+    }
+    assert!(leads(&gains(ddp, 3), "data_loading_free"));
+    assert!(path_shares(ddp, 3)["data_loading"] > 0.4);
+}
+
+/// Replayed graphs hide what their kernels wait for: the path calls that launch delay and guesses no cause.
+fn graph_replays_and_unlinked_work_are_launch_delay() {
+    let sglang = runs::open("sglang_decode");
+    // The first kernels start 463 ms after their launch, and nothing in the trace says why.
+    assert!(path_shares(&sglang.run, 0)["launch_delay"] > 0.9);
+    let vllm = path_shares(&runs::open("vllm_decode_graph").run, 0);
+    assert!(vllm["kernel"] + vllm["launch_delay"] > 0.9, "{vllm:?}");
+    let alone = runs::open("compare_base");
+    let unlinked = number(&alone.run, "SELECT unlinked_count FROM critical_windows");
+    assert_eq!(unlinked, 16.0);
+}
+
+fn window_is_that_of_the_selected_annotation() {
+    let shared = runs::open("h100_qwen");
+    let open_at = |text: &str, instance: i64| {
+        let mut params = Params::default();
+        params.set("critical_annotation", text).set("critical_instance", instance);
+        shared.views_with(params)
+    };
+    let step = open_at("ProfilerStep", 0);
+    let window = rows::numbers(&step.sql("SELECT ts_ns, end_ns FROM critical_windows"));
+    let of_step = rows::numbers(&step.sql(
+        "SELECT s.ts_ns, greatest(s.ts_ns + s.dur_ns, max(k.ts_ns + k.dur_ns))
+         FROM steps s CROSS JOIN kernels k GROUP BY s.ts_ns, s.dur_ns",
+    ));
+    assert_eq!(window, of_step);
+    let total = rows::number(&step.sql("SELECT sum(dur_ns) FROM critical_path"));
+    assert_eq!(total, window[0][1] - window[0][0]);
+    let message = |text: &str, instance: i64| {
+        open_at(text, instance).session.analyze("critical_path").unwrap_err().to_string()
+    };
+    assert!(message("ProfilerStep", 7).contains("occurs 1 times: the last is 0"));
+    assert!(message("NoSuchThing", -1).contains("no annotation contains `NoSuchThing`"));
+    assert!(message("ProfilerStep", -2).contains("a position from 0 on"));
+}

@@ -1,0 +1,73 @@
+//! Idle time of devices has one cause each: on every real trace the causes add up, and on those that a person read
+//! (docs/case-studies.md) they are what that person found.
+
+use std::path::Path;
+
+use crate::harness::{self, Case};
+use crate::runs;
+use crate::support::corpus;
+use crate::support::rows::rows;
+
+const DEVICES: &str = "idle: devices";
+
+/// Runs that a person read: a column of `gpu_idle_causes`, and its share of the window in percent, from low to high,
+/// as docs/case-studies.md has it from the raw events.
+const READINGS: [(&str, &str, f64, f64); 14] = [
+    ("resnet50_workers0", "dataloader_ratio", 32.0, 34.5),
+    ("resnet50_workers0", "op_dispatch_ratio", 5.0, 7.5),
+    ("resnet50_workers4", "dataloader_ratio", 0.5, 1.2),
+    ("resnet50_workers4", "dispatch_ratio", 15.0, 22.0),
+    ("h100_bert", "python_ratio", 43.0, 47.0),
+    ("h100_bert", "op_dispatch_ratio", 32.0, 37.0),
+    ("h100_bert", "launch_api_ratio", 7.5, 9.0),
+    ("h100_bert", "launch_latency_ratio", 2.0, 2.6),
+    ("h100_qwen", "switch_ratio", 4.5, 5.2),
+    ("sglang_decode", "cannot_tell_ratio", 97.0, 98.0),
+    ("sglang_decode", "host_ratio", 0.0, 0.5),
+    ("vllm_decode_graph", "cannot_tell_ratio", 41.0, 43.0),
+    ("mi210_gpu_only", "python_ratio", 0.0, 0.0),
+    ("mi210_gpu_only", "op_dispatch_ratio", 0.0, 0.0),
+];
+
+/// One test per trace, and one per number that a person read.
+pub(crate) fn cases() -> Vec<Case> {
+    harness::require(DEVICES, 41);
+    let mut cases = Vec::new();
+    for path in corpus::runs(&runs::traces()) {
+        let trace = runs::name(&path);
+        cases.push(Case::of_trace(&trace, "causes_add_up", move || causes_add_up(&path)));
+    }
+    for (trace, column, low, high) in READINGS {
+        let test = move || {
+            let query = format!("SELECT max({column}) * 100 AS pct FROM gpu_idle_causes");
+            let pct = rows(&runs::open(trace).run, &query)[0]["pct"].as_f64().unwrap();
+            assert!((low..=high).contains(&pct), "{pct:.2} %, expected {low} to {high} %");
+        };
+        cases.push(Case::of_trace(trace, column, test));
+    }
+    cases
+}
+
+/// Idle time by the union of the work of a device, by cause, and by row.
+fn causes_add_up(path: &Path) {
+    let shared = runs::open_path(path);
+    let run = &shared.run;
+    let query = "SELECT u.rank, u.device, u.idle_ns, c.idle_ns AS sum_ns,
+            c.dataloader_ns + c.sync_ns + c.allocation_ns + c.copy_api_ns + c.launch_api_ns + c.op_dispatch_ns
+                + c.python_ns + c.launch_latency_ns + c.dependency_ns + c.other_stream_ns + c.collective_ns
+                + c.unlinked_ns + c.graph_replay_ns + c.no_host_events_ns AS causes_ns
+        FROM gpu_utilization u
+        JOIN gpu_idle_causes c ON c.rank = u.rank AND c.device = u.device";
+    let devices = rows(run, query);
+    for device in &devices {
+        assert_eq!(device["idle_ns"], device["sum_ns"], "{device:?}");
+        assert_eq!(device["idle_ns"], device["causes_ns"], "{device:?}");
+    }
+    let query = "SELECT count(*) AS wrong_count FROM (
+            SELECT rank, device, gap_ts_ns, max(gap_end_ns) - gap_ts_ns AS gap_ns, sum(dur_ns) AS parts_ns,
+                min(dur_ns) AS least_ns
+            FROM idle_gaps GROUP BY rank, device, gap_ts_ns
+        ) WHERE gap_ns <> parts_ns OR least_ns <= 0";
+    assert_eq!(rows(run, query)[0]["wrong_count"], 0.0, "parts of a gap");
+    harness::count(DEVICES, devices.len());
+}

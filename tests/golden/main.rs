@@ -1,0 +1,58 @@
+//! Our numbers on real traces against numbers computed by other means: Holistic Trace Analysis, the
+//! TensorBoard plugin, scripts of the corpus, published operation counts, measured runs.
+//!
+//! One test per trace and analysis, so that a filter selects one comparison and a failure prints only its own
+//! differences:
+//!
+//! ```text
+//! cargo test -p trace-advisor-cli --test golden -- hta::resnet50_workers0::temporal_breakdown
+//! ```
+//!
+//! The tests come from the folders of the corpus. Tests of one trace follow each other and share it, see
+//! [`runs`]. Without a corpus each suite that needs one is a single ignored test.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod composer;
+mod critical;
+mod cupti;
+mod determined;
+mod distributed;
+mod export;
+mod harness;
+mod hta;
+mod hta_diff;
+mod hta_paths;
+mod idle;
+mod measured_gains;
+mod roofline;
+mod rules;
+mod runs;
+#[path = "../support/mod.rs"]
+mod support;
+mod tensorboard;
+
+use std::process::ExitCode;
+
+use harness::{Input, Suite};
+
+/// All suites by name.
+const SUITES: &[Suite] = &[
+    Suite { name: "composer", input: Input::Corpus, cases: composer::cases },
+    Suite { name: "critical", input: Input::Corpus, cases: critical::cases },
+    Suite { name: "cupti", input: Input::Corpus, cases: cupti::cases },
+    Suite { name: "determined", input: Input::Corpus, cases: determined::cases },
+    Suite { name: "distributed", input: Input::Corpus, cases: distributed::cases },
+    Suite { name: "export", input: Input::Corpus, cases: export::cases },
+    Suite { name: "hta", input: Input::Corpus, cases: hta::cases },
+    Suite { name: "hta_diff", input: Input::Corpus, cases: hta_diff::cases },
+    Suite { name: "hta_paths", input: Input::Corpus, cases: hta_paths::cases },
+    Suite { name: "idle", input: Input::Corpus, cases: idle::cases },
+    Suite { name: "measured_gains", input: Input::Repository, cases: measured_gains::cases },
+    Suite { name: "roofline", input: Input::Corpus, cases: roofline::cases },
+    Suite { name: "rules", input: Input::Corpus, cases: rules::cases },
+    Suite { name: "tensorboard", input: Input::Corpus, cases: tensorboard::cases },
+];
+
+fn main() -> ExitCode {
+    harness::run(SUITES)
+}

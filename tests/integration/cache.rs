@@ -1,0 +1,168 @@
+//! The cache of runs and answers: used while it is valid, and never after.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::support::sandbox::Sandbox;
+
+/// A run whose tables are worth keeping is too long for a test: what rules ask is kept of any.
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new();
+    let made = sandbox.run(&["demo", "-o", "run", "--bottleneck", "data-loading", "--steps", "6"]);
+    assert!(made.status.success());
+    sandbox
+}
+
+/// The report, and the stages that made it.
+fn check(sandbox: &Sandbox, more: &[&str]) -> (String, Vec<String>) {
+    let mut args = vec!["check", "run", "--exit-zero", "--timings", "--format", "json"];
+    args.extend_from_slice(more);
+    let output = sandbox.run(&args);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{errors}");
+    let stages = errors.lines().filter(|l| l.ends_with(" ms") && !l.starts_with(' '));
+    let stages = stages.filter_map(|l| l.split_whitespace().next()).map(str::to_owned);
+    (String::from_utf8(output.stdout).unwrap(), stages.collect())
+}
+
+fn is_from_cache(stages: &[String]) -> bool {
+    stages.iter().any(|s| s == "cache") && !stages.iter().any(|s| s == "read")
+}
+
+const CACHE: [&str; 2] = ["--cache-dir", "cache"];
+
+/// The files of answers in the cache.
+fn answers(sandbox: &Sandbox) -> Vec<PathBuf> {
+    let entries = fs::read_dir(sandbox.path("cache")).unwrap();
+    let folders = entries.map(|e| e.unwrap().path());
+    let files = folders.flat_map(|folder| fs::read_dir(folder).unwrap());
+    files.map(|e| e.unwrap().path()).filter(|p| is_answers(p)).collect()
+}
+
+fn is_answers(path: &Path) -> bool {
+    path.file_name().unwrap().to_string_lossy().starts_with("answers-")
+}
+
+#[test]
+fn cache_answers_the_second_check_without_reading() {
+    let sandbox = sandbox();
+    let (plain, stages) = check(&sandbox, &["--no-cache"]);
+    assert!(!stages.iter().any(|s| s == "cache"), "{stages:?}");
+    let (first, stages) = check(&sandbox, &CACHE);
+    assert!(!is_from_cache(&stages), "{stages:?}");
+    let (second, stages) = check(&sandbox, &CACHE);
+    assert!(is_from_cache(&stages), "{stages:?}");
+    assert_eq!(plain, first);
+    assert_eq!(first, second);
+    // The path in a report is the one that was given.
+    let dotted = sandbox.run(&["check", "./run", "--exit-zero", "--cache-dir", "cache"]);
+    let text = String::from_utf8(dotted.stdout).unwrap();
+    assert!(text.contains("./run"), "{text}");
+}
+
+#[test]
+fn cache_distinguishes_selections_and_parameters() {
+    let sandbox = sandbox();
+    let (all, _) = check(&sandbox, &CACHE);
+    let steps = ["--cache-dir", "cache", "--steps", "1..3"];
+    let (part, stages) = check(&sandbox, &steps);
+    assert!(!is_from_cache(&stages), "{stages:?}");
+    assert_ne!(all, part);
+    let set = ["--cache-dir", "cache", "--set", "short_kernel_us=1000"];
+    assert!(!is_from_cache(&check(&sandbox, &set).1));
+    assert!(is_from_cache(&check(&sandbox, &steps).1));
+    // Rules are judged anew: only what they have not asked yet is asked of the run.
+    let (fewer, stages) = check(&sandbox, &["--cache-dir", "cache", "--select", "IN"]);
+    assert!(is_from_cache(&stages), "{stages:?}");
+    assert_ne!(all, fewer);
+}
+
+#[test]
+fn cache_is_invalid_after_the_run_changes() {
+    let sandbox = sandbox();
+    let (before, _) = check(&sandbox, &CACHE);
+    let run = fs::read_dir(sandbox.path("run")).unwrap();
+    let trace = run.map(|e| e.unwrap().path()).find(|p| p.to_string_lossy().contains("rank-0"));
+    let trace = trace.unwrap();
+    // Same name, same length, same time of modification: the file system knows all the same.
+    let modified = fs::metadata(&trace).unwrap().modified().unwrap();
+    let mut bytes = fs::read(&trace).unwrap();
+    let at = bytes.len() / 2;
+    bytes[at] ^= 1;
+    fs::write(&trace, &bytes).unwrap();
+    fs::File::options().write(true).open(&trace).unwrap().set_modified(modified).unwrap();
+    let output = sandbox.run(&["check", "run", "--exit-zero", "--timings", "--cache-dir", "cache"]);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("\nread "), "{errors}");
+    // And back: another change, whatever it says.
+    bytes[at] ^= 1;
+    fs::write(&trace, &bytes).unwrap();
+    let (after, stages) = check(&sandbox, &CACHE);
+    assert!(!is_from_cache(&stages), "{stages:?}");
+    assert_eq!(before, after);
+    // A file that came to the run.
+    fs::write(sandbox.path("run").join("notes.txt"), "nothing").unwrap();
+    assert!(!is_from_cache(&check(&sandbox, &CACHE).1));
+}
+
+#[test]
+fn cache_that_is_damaged_is_ignored_and_repaired() {
+    let sandbox = sandbox();
+    let (sound, _) = check(&sandbox, &CACHE);
+    let files = answers(&sandbox);
+    let [file] = files.as_slice() else { panic!("{files:?}") };
+    let bytes = fs::read(file).unwrap();
+    let mut flipped = bytes.clone();
+    let at = flipped.len() * 3 / 4;
+    flipped[at] ^= 0x10;
+    let mut foreign = bytes.clone();
+    foreign[20] ^= 1;
+    for (what, damaged) in [
+        ("cut", bytes[..bytes.len() / 2].to_vec()),
+        ("empty", Vec::new()),
+        ("three bytes", b"tac".to_vec()),
+        ("a bit flipped", flipped),
+        ("of another run", foreign),
+        ("text", b"not a cache at all, but long enough to look at".to_vec()),
+    ] {
+        fs::write(file, damaged).unwrap();
+        let (report, stages) = check(&sandbox, &CACHE);
+        assert!(!is_from_cache(&stages), "{what}: {stages:?}");
+        assert_eq!(report, sound, "{what}");
+        assert!(is_from_cache(&check(&sandbox, &CACHE).1), "{what}: not mended");
+    }
+}
+
+#[test]
+fn cache_that_cannot_be_written_is_a_warning() {
+    let sandbox = sandbox();
+    fs::write(sandbox.path("taken"), "a file where the folder should be").unwrap();
+    let output = sandbox.run(&["check", "run", "--exit-zero", "--cache-dir", "taken"]);
+    assert!(output.status.success());
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("warning: cannot write to the cache directory taken"), "{errors}");
+    let plain = sandbox.run(&["check", "run", "--exit-zero", "--no-cache"]);
+    assert_eq!(output.stdout, plain.stdout);
+}
+
+#[test]
+fn cache_serves_concurrent_checks() {
+    let sandbox = sandbox();
+    let (expected, _) = check(&sandbox, &["--no-cache"]);
+    std::thread::scope(|scope| {
+        let checks: Vec<_> = (0..4).map(|_| scope.spawn(|| check(&sandbox, &CACHE).0)).collect();
+        for report in checks {
+            assert_eq!(report.join().unwrap(), expected);
+        }
+    });
+    let (report, stages) = check(&sandbox, &CACHE);
+    assert!(is_from_cache(&stages), "{stages:?}");
+    assert_eq!(report, expected);
+    // Nothing half written is left.
+    for entry in fs::read_dir(sandbox.path("cache")).unwrap() {
+        for file in fs::read_dir(entry.unwrap().path()).unwrap() {
+            let path = file.unwrap().path();
+            assert!(is_answers(&path), "{}", path.display());
+        }
+    }
+}

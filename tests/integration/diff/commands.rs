@@ -1,0 +1,138 @@
+//! `advisor diff`: transcripts, formats, exit codes.
+
+use cli::demo::{Bottleneck, Options, write_run};
+use serde_json::{Value as Json, json};
+
+use super::{event, one_step, write_trace};
+use crate::support::sandbox::Sandbox;
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::with_run();
+    let options =
+        Options { bottleneck: Bottleneck::None, steps: 4, layers: 1, ..Options::default() };
+    write_run(&options, &sandbox.path("after")).unwrap();
+    sandbox
+}
+
+#[test]
+fn diff_prints_what_changed() {
+    let sandbox = sandbox();
+    let mut all = sandbox.transcript(&["diff", "run", "after", "--limit", "3"]);
+    all.push_str(
+        &sandbox.transcript(&["diff", "run", "after", "--level", "copy", "--level", "module"]),
+    );
+    all.push_str(&sandbox.transcript(&[
+        "diff",
+        "run",
+        "after",
+        "--hta=gpu",
+        "--short-names",
+        "--limit",
+        "2",
+    ]));
+    insta::with_settings!({
+        snapshot_path => concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/snapshots"),
+        prepend_module_to_snapshot => false,
+    }, { insta::assert_snapshot!("diff", all) });
+}
+
+#[test]
+fn diff_writes_every_format() {
+    let sandbox = sandbox();
+    let output = sandbox.run(&["diff", "run", "after", "-f", "json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let json: Json = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["schema_version"], 1);
+    for key in [
+        "tool",
+        "before_path",
+        "after_path",
+        "headline",
+        "before",
+        "after",
+        "explained",
+        "steps",
+        "notes",
+    ] {
+        assert!(!json[key].is_null(), "{key}");
+    }
+    assert_eq!(json["unit"], "step");
+    assert_eq!(json["verdict"]["outcome"], "improvement");
+    assert!(json["verdict"]["high_ratio"].as_f64().unwrap() < 0.0);
+    let measures: Vec<&str> = json["before_after"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|m| m["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(measures[..4], ["throughput", "step_median", "step_p95", "gpu_utilization"]);
+    assert_eq!(json["findings"], json!([]));
+    assert_eq!(json["passed"], json!(["RG001", "RG002"]));
+    assert!(json["rows"][0]["before"]["step_ns"].as_f64().unwrap() > 0.0);
+    assert!(json["categories"][0]["group"].is_string());
+
+    let csv =
+        sandbox.run(&["diff", "run", "after", "-f", "csv", "--level", "kernel", "--limit", "2"]);
+    let csv = text(&csv.stdout);
+    assert!(csv.starts_with("level,name,renamed_from,matched,change,before_count,"), "{csv}");
+    assert_eq!(csv.lines().count(), 3);
+    for (format, magic) in [("parquet", b"PAR1".as_slice()), ("arrow", b"ARROW1")] {
+        let args = ["diff", "run", "after", "-f", format, "-o", "rows"];
+        assert_eq!(sandbox.run(&args).status.code(), Some(0));
+        assert!(std::fs::read(sandbox.path("rows")).unwrap().starts_with(magic));
+        assert_eq!(sandbox.run(&args).status.code(), Some(2), "nothing is overwritten");
+        std::fs::remove_file(sandbox.path("rows")).unwrap();
+    }
+}
+
+#[test]
+fn diff_exit_code_reports_regressions() {
+    let sandbox = sandbox();
+    let code = |args: &[&str]| sandbox.run(args).status.code();
+    assert_eq!(code(&["diff", "after", "run"]), Some(0));
+    assert_eq!(code(&["diff", "after", "run", "--fail-on", "regression"]), Some(1));
+    assert_eq!(code(&["diff", "after", "run", "--fail-on", "inconclusive"]), Some(1));
+    assert_eq!(code(&["diff", "after", "run", "--fail-on", "never"]), Some(0));
+    assert_eq!(code(&["diff", "run", "after", "--fail-on", "regression"]), Some(0));
+    assert_eq!(code(&["diff", "run", "run", "--fail-on", "inconclusive"]), Some(0));
+    let few = ["--before-steps", "first", "--after-steps", "first"];
+    let few =
+        |fail_on| code(&[&["diff", "after", "run", "--fail-on", fail_on][..], &few[..]].concat());
+    assert_eq!((few("regression"), few("inconclusive")), (Some(0), Some(1)));
+    assert_eq!(code(&["diff", "after", "run", "--fail-on-regression", "5"]), Some(1));
+    assert_eq!(code(&["diff", "after", "run", "--fail-on-regression", "1000%"]), Some(0));
+    assert_eq!(code(&["diff", "run", "after", "--fail-on-regression", "0"]), Some(0));
+    for wrong in [
+        ["--before-steps", "x"],
+        ["--before-steps", "77"],
+        ["--after-ranks", "9"],
+        ["--fail-on-regression", "-1"],
+        ["--fail-on", "improvement"],
+        ["--tolerance", "inf"],
+    ] {
+        let output = sandbox.run(&["diff", "run", "after", wrong[0], wrong[1]]);
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{wrong:?}");
+    }
+}
+
+#[test]
+fn diff_escapes_names() {
+    let sandbox = Sandbox::new();
+    let evil = event("cpu_op", "a\u{1b}[2J\u{9b}31m\u{202e}b", 1, 1_090, 5);
+    write_trace(&sandbox.path("before.json"), &one_step(&[]));
+    write_trace(&sandbox.path("after.json"), &one_step(&[evil]));
+    for args in [
+        &["diff", "before.json", "after.json"][..],
+        &["diff", "before.json", "after.json", "--hta"],
+    ] {
+        let output = sandbox.run(args);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let text = text(&output.stdout);
+        assert!(text.contains("\\u{1b}[2J") && !text.contains('\u{1b}'), "{text}");
+    }
+}

@@ -1,0 +1,26 @@
+//! The program and the facade from outside: transcripts of commands, formats, the cache, exports, runs in object
+//! stores, comparisons, and the rules that the source itself has to keep.
+//!
+//! Tests that need more than this repository are ignored with the reason; `-- --include-ignored` runs them, and they
+//! fail if what they need is missing.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod baseline;
+mod cache;
+mod cli;
+#[cfg(feature = "cloud")]
+mod cloud;
+mod critical;
+mod demo;
+mod diff;
+mod distributed;
+mod export;
+mod formats;
+mod import_cycles;
+mod layering;
+mod memory_snapshots;
+mod open;
+mod perfetto;
+mod policy;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,235 @@
+//! `advisor open`: a server on this machine that gives one trace to one page.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use crate::support::sandbox::Sandbox;
+
+const UI: &str = "https://ui.perfetto.dev";
+
+/// The program, serving.
+struct Serving {
+    process: Child,
+    url: String,
+    port: u16,
+    path: String,
+}
+
+impl Serving {
+    fn start(sandbox: &Sandbox, args: &[&str]) -> Self {
+        let mut all = vec!["open", "--no-browser", "--port", "0"];
+        all.extend(args);
+        let mut command = sandbox.command(&all);
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut url = String::new();
+        BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut url).unwrap();
+        let url = url.trim().to_owned();
+        let rest = url.strip_prefix(&format!("{UI}/#!/?url=http://127.0.0.1:")).expect(&url);
+        let (port, path) = rest.split_once('/').unwrap();
+        let (port, path) = (port.parse().unwrap(), format!("/{path}"));
+        Self { process, url, port, path }
+    }
+
+    /// An answer: its head in small letters, and its body.
+    fn ask(&self, request: &str) -> (String, Vec<u8>) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let end = answer.windows(4).position(|w| w == b"\r\n\r\n").expect("a head") + 4;
+        let head = String::from_utf8(answer[..end].to_vec()).unwrap().to_ascii_lowercase();
+        (head, answer[end..].to_vec())
+    }
+
+    fn request(&self, method: &str, path: &str, more: &str) -> (String, Vec<u8>) {
+        let host = format!("127.0.0.1:{}", self.port);
+        self.ask(&format!(
+            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{more}\r\n"
+        ))
+    }
+
+    /// Waits for its end; what it said on the way.
+    fn end(mut self) -> String {
+        let mut text = String::new();
+        self.process.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        assert!(self.process.wait().unwrap().success(), "{text}");
+        text
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It is gone already, or goes now.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn files(sandbox: &Sandbox) -> Vec<std::path::PathBuf> {
+    let mut files: Vec<_> =
+        sandbox.path("run").read_dir().unwrap().map(|e| e.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+fn status(answer: &(String, Vec<u8>)) -> u16 {
+    answer.0.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn open_serves_the_trace_and_ends() {
+    let sandbox = Sandbox::with_run();
+    let serving = Serving::start(&sandbox, &["run"]);
+    let (head, body) = serving.request("GET", &serving.path, &format!("Origin: {UI}\r\n"));
+    assert!(head.starts_with("http/1.1 200"), "{head}");
+    assert!(head.contains(&format!("access-control-allow-origin: {UI}\r\n")), "{head}");
+    // As it is stored: the viewer unpacks it, the browser must not.
+    let bytes = std::fs::read(&files(&sandbox)[0]).unwrap();
+    assert_eq!(body, bytes);
+    assert!(head.contains(&format!("content-length: {}\r\n", bytes.len())), "{head}");
+    assert!(!head.contains("content-encoding"), "{head}");
+    let said = serving.end();
+    assert!(said.contains("rank 0; use --ranks N to open another one: 1"), "{said}");
+    assert!(said.contains("ssh -L 9001:127.0.0.1:"), "{said}");
+    assert!(said.contains("fetches from port 9001 only"), "{said}");
+}
+
+#[test]
+fn open_serves_the_selected_rank() {
+    let sandbox = Sandbox::with_run();
+    let serving = Serving::start(&sandbox, &["run", "--ranks", "1"]);
+    let (_, body) = serving.request("GET", &serving.path, "");
+    assert_eq!(body, std::fs::read(&files(&sandbox)[1]).unwrap());
+    assert!(serving.end().contains(", rank 1"));
+}
+
+#[test]
+fn open_refuses_other_paths_methods_and_origins() {
+    let sandbox = Sandbox::with_run();
+    let serving = Serving::start(&sandbox, &["run", "--keep"]);
+    let path = serving.path.clone();
+    let name = path.rsplit('/').next().unwrap();
+    let token = path.split('/').nth(1).unwrap();
+    assert_eq!(token.len(), 32);
+    let paths = [
+        "/".to_owned(),
+        format!("/{name}"),
+        format!("/{token}"),
+        format!("/{token}/"),
+        format!("/{token}/../{token}/{name}"),
+        format!("/{token}/..%2f..%2fetc/passwd"),
+        format!("/{token}//{name}"),
+        format!("{path}/"),
+        format!("{path}?x"),
+        format!("/{}/{name}", "0".repeat(32)),
+        format!("/{}/{name}", token.to_uppercase()),
+        "/../../../../etc/passwd".to_owned(),
+        format!("{path}%00"),
+    ];
+    for other in paths.iter().filter(|other| **other != path) {
+        let answer = serving.request("GET", other, "");
+        assert_eq!((status(&answer), answer.1.len()), (404, 0), "{other}");
+        assert!(!answer.0.contains("access-control"), "{other}");
+    }
+    for method in ["POST", "PUT", "DELETE", "TRACE", "CONNECT", "PROPFIND"] {
+        let answer = serving.request(method, &path, "");
+        assert!(matches!(status(&answer), 400 | 404), "{method}: {}", answer.0);
+    }
+    // Pages of others, and names that lead here only today.
+    for more in ["Origin: https://evil.example\r\n", "Origin: null\r\n", "Host: evil.example\r\n"] {
+        assert_eq!(status(&serving.request("GET", &path, more)), 404, "{more}");
+    }
+    for host in [
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example:9001",
+        "127.0.0.1:80:x",
+        "",
+    ] {
+        let answer = serving
+            .ask(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"));
+        assert_eq!(status(&answer), 404, "{host}");
+    }
+    assert_eq!(status(&serving.ask(&format!("GET {path} HTTP/1.0\r\n\r\n"))), 404);
+    for host in ["127.0.0.1", "localhost:9001"] {
+        let answer = serving
+            .ask(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"));
+        assert_eq!(status(&answer), 200, "{host}");
+    }
+    let asks = "Origin: https://ui.perfetto.dev\r\nAccess-Control-Request-Method: GET\r\nAccess-Control-Request-Private-Network: true\r\n";
+    let (head, body) = serving.request("OPTIONS", &path, asks);
+    assert!(head.starts_with("http/1.1 204") && body.is_empty(), "{head}");
+    assert!(head.contains("access-control-allow-private-network: true"), "{head}");
+    let (head, body) = serving.request("HEAD", &path, "");
+    let length = std::fs::metadata(&files(&sandbox)[0]).unwrap().len();
+    assert!(head.contains(&format!("content-length: {length}\r\n")) && body.is_empty(), "{head}");
+}
+
+/// Only who got all of it has fetched it.
+#[test]
+fn open_ends_only_after_a_complete_fetch() {
+    let sandbox = Sandbox::with_run();
+    let serving = Serving::start(&sandbox, &["run"]);
+    serving.request("HEAD", &serving.path, "");
+    serving.request("OPTIONS", &serving.path, "");
+    serving.request("GET", "/", "");
+    let mut stream = TcpStream::connect(("127.0.0.1", serving.port)).unwrap();
+    write!(stream, "GET {} HTTP/1.1\r\n", serving.path).unwrap();
+    drop(stream);
+    let (_, body) = serving.request("GET", &serving.path, "");
+    assert!(!body.is_empty());
+    serving.end();
+}
+
+#[test]
+fn open_augment_serves_a_copy_and_removes_it() {
+    let sandbox = Sandbox::with_run();
+    let scratch = sandbox.path("scratch");
+    std::fs::create_dir(&scratch).unwrap();
+    let mut command = sandbox.command(&["open", "run", "--augment", "--no-browser", "--port", "0"]);
+    command.env("TMPDIR", &scratch).env("TMP", &scratch).env("TEMP", &scratch);
+    let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut url = String::new();
+    BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut url).unwrap();
+    let rest = url.trim().rsplit_once("127.0.0.1:").unwrap().1;
+    let (port, path) = rest.split_once('/').unwrap();
+    let serving = Serving {
+        process,
+        url: url.clone(),
+        port: port.parse().unwrap(),
+        path: format!("/{path}"),
+    };
+    let (_, body) = serving.request("GET", &serving.path, "");
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(body.as_slice()).read_to_string(&mut text).unwrap();
+    assert!(
+        text.contains("\"cat\": \"trace_advisor\"") || text.contains("\"cat\":\"trace_advisor\"")
+    );
+    serving.end();
+    assert_eq!(scratch.read_dir().unwrap().count(), 0);
+}
+
+#[test]
+fn open_reports_a_taken_port_and_a_missing_run() {
+    let sandbox = Sandbox::with_run();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let output = sandbox.run(&["open", "run", "--no-browser", "--port", &port]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains(&format!("port {port} of this machine is taken")), "{text}");
+    let output = sandbox.run(&["open", "nothing", "--no-browser", "--port", "0"]);
+    assert!(String::from_utf8(output.stderr).unwrap().contains("cannot read nothing"));
+}
+
+#[test]
+fn open_url_differs_each_time() {
+    let sandbox = Sandbox::with_run();
+    let first = Serving::start(&sandbox, &["run"]);
+    let second = Serving::start(&sandbox, &["run"]);
+    assert_ne!(first.path, second.path);
+    assert!(first.url.starts_with(UI));
+}

@@ -1,0 +1,213 @@
+//! Selecting rules on the command line and in rule files, and the starter file.
+
+use crate::support::sandbox::Sandbox;
+use serde_json::Value;
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// Codes of the findings, and the report.
+fn check(sandbox: &Sandbox, args: &[&str]) -> (Vec<String>, Value) {
+    let mut all = vec!["check", "run", "--format", "json"];
+    all.extend(args);
+    let output = sandbox.run(&all);
+    assert_ne!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = report["findings"].as_array().unwrap();
+    (findings.iter().map(|f| f["code"].as_str().unwrap().to_owned()).collect(), report)
+}
+
+fn code(sandbox: &Sandbox, args: &[&str]) -> Option<i32> {
+    sandbox.run(args).status.code()
+}
+
+#[test]
+fn select_and_ignore_choose_rules() {
+    let sandbox = Sandbox::with_run();
+    let (all, _) = check(&sandbox, &[]);
+    assert!(all.contains(&"IN001".to_owned()) && all.contains(&"GU001".to_owned()), "{all:?}");
+    assert_eq!(check(&sandbox, &["--select", "dataloader-wait"]).0, ["IN001"]);
+    let (area, report) = check(&sandbox, &["--select", "gpu-util,IN", "--ignore", "IN001"]);
+    assert!(area.contains(&"GU001".to_owned()) && !area.contains(&"IN001".to_owned()), "{area:?}");
+    let judged = |list: &str| report[list].as_array().unwrap().clone();
+    let unknown = judged("unknown").into_iter().map(|u| u["code"].clone());
+    for code in judged("passed").into_iter().chain(unknown) {
+        let code = code.as_str().unwrap();
+        assert!(code.starts_with("GU") || code.starts_with("IN"), "{code} was not selected");
+    }
+    let wrong = sandbox.run(&["check", "run", "--select", "IN01,memroy", "--ignore", "XX"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    let message = text(&wrong.stderr);
+    assert!(
+        message.contains("`memroy` is neither") && message.contains("did you mean `memory`?"),
+        "{message}"
+    );
+    assert!(message.contains("`XX` is neither"), "all at once: {message}");
+    let none = sandbox.run(&["check", "run", "--select", "IN001", "--ignore", "IN"]);
+    assert_eq!(none.status.code(), Some(2), "nothing judged is not a pass");
+    assert!(text(&none.stderr).contains("no rule is left"), "{}", text(&none.stderr));
+    // Rules about comparisons do not judge runs.
+    assert_eq!(code(&sandbox, &["check", "run", "--select", "RG"]), Some(2));
+}
+
+#[test]
+fn select_computes_only_the_needed_views() {
+    let sandbox = Sandbox::with_run();
+    let views = |args: &[&str]| {
+        let mut all = vec!["check", "run", "--timings", "--fail-on", "never"];
+        all.extend(args);
+        let output = sandbox.run(&all);
+        let line =
+            text(&output.stderr).lines().find(|l| l.starts_with("views")).unwrap().to_owned();
+        line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap()
+    };
+    let (all, one) = (views(&[]), views(&["--select", "TQ001"]));
+    assert!(one < all / 2.0, "{one} ms of {all} ms");
+}
+
+#[test]
+fn exit_codes_follow_findings_and_policy() {
+    let sandbox = Sandbox::with_run();
+    sandbox.write("high.toml", "[policy]\nfail_on = \"critical\"\nselect = [\"IN001\"]\n");
+    assert_eq!(code(&sandbox, &["check", "run"]), Some(1));
+    assert_eq!(code(&sandbox, &["check", "run", "--exit-zero"]), Some(0));
+    assert_eq!(code(&sandbox, &["check", "nowhere", "--exit-zero"]), Some(2));
+    assert_eq!(code(&sandbox, &["check", "run", "--rules", "high.toml"]), Some(0));
+    assert_eq!(
+        code(&sandbox, &["check", "run", "--rules", "high.toml", "--fail-on", "high"]),
+        Some(1)
+    );
+    assert_eq!(
+        code(&sandbox, &["check", "run", "--select", "MM"]),
+        Some(0),
+        "unknown is no finding"
+    );
+    assert_eq!(code(&sandbox, &["check", "run", "--exit-zero", "--fail-on", "low"]), Some(2));
+    assert_eq!(code(&sandbox, &["rules", "test"]), Some(0));
+    sandbox.write("wrong.toml", "[policy]\nfail = 1\n");
+    assert_eq!(code(&sandbox, &["rules", "test", "wrong.toml"]), Some(2));
+    sandbox.write(
+        "failing.toml",
+        "[rule.too-few-steps]\ntests = [{ step_count = 9, expect = \"low\" }]\n",
+    );
+    assert_eq!(code(&sandbox, &["rules", "test", "failing.toml"]), Some(1));
+    for other in [&["tables"][..], &["rules", "list"], &["explain", "RG001"], &["analyze"]] {
+        assert_eq!(code(&sandbox, other), Some(0), "{other:?}");
+    }
+}
+
+#[test]
+fn min_gain_hides_and_counts_findings() {
+    let sandbox = Sandbox::with_run();
+    let (all, _) = check(&sandbox, &["--select", "IN001,GU001"]);
+    assert_eq!(all.len(), 2);
+    let (few, report) = check(&sandbox, &["--select", "IN001,GU001", "--min-gain", "99%"]);
+    assert!(few.is_empty());
+    assert_eq!(report["below_min_gain"].as_array().unwrap().len(), 2);
+    let output = sandbox.run(&["check", "run", "--select", "IN001,GU001", "--min-gain", "99"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(
+        text(&output.stdout).contains("no findings, 2 below minimum gain"),
+        "{}",
+        text(&output.stdout)
+    );
+}
+
+#[test]
+fn rules_list_marks_rules_that_are_off() {
+    let sandbox = Sandbox::with_run();
+    sandbox.write(
+        "own.toml",
+        "[rule.step-jitter]\nenabled = false\n[ignore.HB]\nreason = \"known\"\n",
+    );
+    let list = sandbox
+        .run(&["rules", "list", "--rules", "own.toml", "--ignore", "MM001,VA", "--select", "ALL"]);
+    let list = text(&list.stdout);
+    let line = |code: &str| list.lines().find(|l| l.starts_with(code)).unwrap();
+    assert!(line("MM001").ends_with("(ignored by policy)"), "{list}");
+    assert!(line("VA001").ends_with("(switched off)"), "{list}");
+    assert!(line("RG001").contains("diff_step_time.change_ratio"), "{list}");
+    assert!(list.contains("ignored: HB (HB"), "{list}");
+    let page = sandbox.run(&["explain", "VA001", "--rules", "own.toml"]);
+    assert!(
+        text(&page.stdout).starts_with("# VA001"),
+        "a rule that is off has its page all the same"
+    );
+}
+
+#[test]
+fn init_writes_a_rule_file_that_works() {
+    let sandbox = Sandbox::with_run();
+    let made = sandbox.run(&["init", "project"]);
+    assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
+    assert_eq!(text(&made.stdout).trim(), "project/advisor.toml");
+    let again = sandbox.run(&["init", "project"]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again.stderr).contains("use --force to overwrite it"), "{}", text(&again.stderr));
+    assert_eq!(code(&sandbox, &["init", "project", "--force"]), Some(0));
+    let file = "project/advisor.toml";
+    let tested = sandbox.run(&["rules", "test", file]);
+    assert_eq!(tested.status.code(), Some(0), "{}{}", text(&tested.stdout), text(&tested.stderr));
+    let own =
+        sandbox.run(&["check", "run", "--rules", file, "--select", "MY", "--ignore", "", "--all"]);
+    assert_eq!(own.status.code(), Some(0), "{}{}", text(&own.stdout), text(&own.stderr));
+    assert_eq!(
+        code(&sandbox, &["check", "run", "--rules", file]),
+        Some(1),
+        "the loader is too slow there"
+    );
+    let (_, report) = check(&sandbox, &["--rules", file]);
+    let passed = report["passed"].as_array().unwrap();
+    assert!(
+        passed.iter().any(|c| c == "MY001") && passed.iter().any(|c| c == "MY002"),
+        "{passed:?}"
+    );
+}
+
+#[test]
+fn rule_queries_are_planned_before_the_run_is_read() {
+    let sandbox = Sandbox::with_run();
+    let rule = |name: &str, code: &str, sql: &str, message: &str| {
+        format!(
+            "[rule.{name}]\ncode = \"{code}\"\ncategory = \"own\"\nsql = {sql}\ncolumn = \"most_bytes\"\nunit = \"bytes\"\n\
+             scope = \"rank\"\nhigh = \"> 1 GiB\"\ntitle = \"T\"\nmessage = \"{message}\"\nadvice = [\"a\"]\nwhy = \"w\"\n"
+        )
+    };
+    let fine = "\"\"\"\nSELECT rank, max(bytes) AS most_bytes, count(*) AS copies\nFROM memcpys GROUP BY rank\"\"\"";
+    sandbox.write(
+        "own.toml",
+        [
+            rule("fine", "XX001", fine, "{{ most_bytes|bytes }} in {{ copies }}"),
+            rule("table", "XX002", &fine.replace("memcpys", "memcpies"), "x"),
+            rule("column", "XX003", &fine.replace("(bytes)", "(byte)"), "x"),
+            rule("template", "XX004", fine, "{{ most_byte|bytes }}"),
+            rule("result", "XX005", "\"SELECT rank, 1 AS other FROM ranks\"", "x"),
+            rule("words", "XX006", "\"SELECT rank, name AS most_bytes FROM memcpys\"", "x"),
+            rule("write", "XX007", "\"DROP TABLE memcpys\"", "x"),
+            rule("key", "XX008", fine, "x").replace("rank, max", "max"),
+        ]
+        .concat(),
+    );
+    for args in [&["rules", "test", "own.toml"][..], &["check", "nowhere", "--rules", "own.toml"]] {
+        let output = sandbox.run(args);
+        assert_eq!(output.status.code(), Some(2));
+        let told = text(&output.stderr);
+        for message in [
+            "there is no table or view `memcpies`",
+            "did you mean `memcpys`?",
+            "No field named byte",
+            "the query of `template` has no column `most_byte`",
+            "did you mean `most_bytes`?",
+            "it has no column `most_bytes`; it returns rank, other",
+            "`most_bytes` is no number",
+            "only queries are allowed here",
+            "it has no column `rank`; it returns most_bytes, copies",
+            "7 mistakes in rule files",
+        ] {
+            assert!(told.contains(message), "{message}:\n{told}");
+        }
+        // The line of the query, not of its first quote.
+        assert!(told.contains("own.toml:20:1"), "{told}");
+    }
+}
