@@ -223,7 +223,7 @@ fn what_is_in_the_way_is_told() {
     let output = place.run(&["open", "run", "--no-browser", "--port", &port]);
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(text.contains(&format!("port {port} of this machine is taken")), "{text}");
+    assert!(text.contains(&format!("port {port} is already in use")), "{text}");
     let output = place.run(&["open", "nothing", "--no-browser", "--port", "0"]);
     assert!(String::from_utf8(output.stderr).unwrap().contains("cannot read nothing"));
 }
