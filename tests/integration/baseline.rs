@@ -42,7 +42,7 @@ fn baseline_of_the_same_run_has_nothing_new() {
     let shown = sandbox.run(&["check", "run", "--baseline", "slow.json"]);
     let shown = text(&shown.stdout);
     assert!(shown.contains("IN001 dataloader-wait] unchanged: Steps wait"), "{shown}");
-    assert!(shown.lines().last().unwrap().starts_with("against slow.json: "), "{shown}");
+    assert!(shown.lines().last().unwrap().starts_with("compared with slow.json: "), "{shown}");
 }
 
 #[test]

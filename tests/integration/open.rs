@@ -220,7 +220,7 @@ fn open_reports_a_taken_port_and_a_missing_run() {
     let output = sandbox.run(&["open", "run", "--no-browser", "--port", &port]);
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(text.contains(&format!("port {port} of this machine is taken")), "{text}");
+    assert!(text.contains(&format!("port {port} is already in use")), "{text}");
     let output = sandbox.run(&["open", "nothing", "--no-browser", "--port", "0"]);
     assert!(String::from_utf8(output.stderr).unwrap().contains("cannot read nothing"));
 }

@@ -44,7 +44,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A file to be written is there already.
-    #[error("{} {}", path.display(), if *is_source { "is the trace itself" } else { "exists" })]
+    #[error("{} {}", path.display(), if *is_source { "is the trace itself" } else { "already exists" })]
     Exists {
         /// Where it was to be written.
         path: PathBuf,
@@ -171,7 +171,7 @@ pub enum ExportProblem {
     #[error("it holds tables, not the traces themselves")]
     NoTraces,
     /// It is to be exported again.
-    #[error("it is already an export")]
+    #[error("it cannot be exported again")]
     AlreadyExport,
     /// A file of it is not what was written.
     #[error("{0}")]

@@ -157,5 +157,5 @@ fn overwrite_replaces_only_exports() {
         assert!(matches!(error, Error::Occupied { .. }), "{taken}: {error}");
     }
     let again = export(&to, &path("again")).unwrap_err();
-    assert!(again.to_string().contains("it is already an export"), "{again}");
+    assert!(again.to_string().contains("it cannot be exported again"), "{again}");
 }

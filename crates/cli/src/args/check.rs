@@ -14,7 +14,7 @@ use super::values::percent;
 pub(crate) struct CheckArgs {
     /// Runs: trace files, or directories with the traces of all ranks; several runs are checked separately
     ///
-    /// Paths, or addresses such as s3://bucket/run/ (also gs://, az://, abfss:// and https://).
+    /// Paths, or addresses such as `s3://bucket/run/` (also `gs://`, `az://`, `abfss://` and `https://`).
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
     /// Output format

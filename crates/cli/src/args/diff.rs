@@ -82,7 +82,7 @@ pub(crate) enum DiffFailOn {
     Regression,
     /// The step got slower, or the comparison is inconclusive
     Inconclusive,
-    /// No verdict
+    /// No verdict fails the comparison
     Never,
 }
 

@@ -16,7 +16,7 @@ use super::values::{bytes, seconds};
 pub(crate) struct RunPathArg {
     /// Run: a trace file, or a directory with the traces of all ranks
     ///
-    /// A path, or an address such as s3://bucket/run/ (also gs://, az://, abfss:// and https://).
+    /// A path, or an address such as `s3://bucket/run/` (also `gs://`, `az://`, `abfss://` and `https://`).
     #[arg(value_name = "PATH")]
     pub(crate) path: PathBuf,
 }
@@ -41,9 +41,9 @@ pub(crate) struct InputArgs {
 /// Options of the cache.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct CacheArgs {
-    /// Cache directory, at most 10 GiB [env: ADVISOR_CACHE_DIR] [default: in the user's cache directory]
+    /// Cache directory, of at most 10 GiB [default: `ADVISOR_CACHE_DIR`, else in the user's cache directory]
     ///
-    /// An empty ADVISOR_CACHE_DIR disables the cache.
+    /// Setting `ADVISOR_CACHE_DIR` to an empty value disables the cache.
     #[arg(long, value_name = "DIR", help_heading = INPUT)]
     pub(crate) cache_dir: Option<PathBuf>,
     /// Do not read or write the cache

@@ -45,7 +45,7 @@ pub(crate) enum Command {
     Sql(SqlArgs),
     /// Print one of the built-in analyses of a run
     Analyze(AnalyzeArgs),
-    /// Compare two runs: what got slower or faster, what was added or removed, and how that changed the step time
+    /// Compare two runs: what got slower or faster, what was added or removed
     ///
     /// A step is broken down in two ways, each of which adds up to the step: by what the host does, where each moment
     /// counts for the innermost range that makes progress, and by what the GPU does. Kernels, runtime calls and
@@ -56,9 +56,9 @@ pub(crate) enum Command {
     ///
     /// Exit code: 0, or 1 if the verdict is one that --fail-on names, or 2 if the runs cannot be compared.
     Diff(DiffArgs),
-    /// Write copies of the traces of a run with counters, critical path and findings as extra tracks
+    /// Add counters, critical path and findings to copies of the traces
     ///
-    /// The copies open in Perfetto (ui.perfetto.dev) and in chrome://tracing. Their paths are printed to stdout. They
+    /// The copies open in Perfetto (ui.perfetto.dev) and in `chrome://tracing`. Their paths are printed to stdout. They
     /// are compressed like the originals unless --gz or --json is given. The originals are never overwritten.
     Augment(AugmentArgs),
     /// Merge the traces of all ranks into one file for trace viewers

@@ -6,7 +6,7 @@
 //!    | 33.1 % of a step ...
 //!    = where: rank 1 (33.1 %); rank 0 (32.9 %): 2 of 2 ranks, over 6 steps
 //!    = limit: > 20 % (rules/default.toml:12)
-//!    = seen:  310..361 ms on rank 0 (+11 more, 283 ms together)
+//!    = seen:  310..361 ms on rank 0 (+11 more, 283 ms in total)
 //!    = help:  raise num_workers
 //! ```
 
@@ -63,10 +63,10 @@ pub(crate) fn write_body(
     writeln!(out, "{BOLD}{}{BOLD:#}", sanitize(&report.headline.text))?;
     for finding in context.shown(report) {
         writeln!(out)?;
-        body.finding(finding, out)?;
+        body.write_finding(finding, out)?;
     }
     writeln!(out)?;
-    body.summary(out)
+    body.write_summary(out)
 }
 
 struct Body<'a> {
@@ -75,8 +75,8 @@ struct Body<'a> {
 }
 
 impl Body<'_> {
-    fn finding(&self, finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
-        write_finding(finding, self.context.show_all, out)?;
+    fn write_finding(&self, finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
+        self::write_finding(finding, self.context.show_all, out)?;
         if let Some(options) = &self.context.query_options {
             for (subject, command) in phrases::query_commands(self.report, finding, options) {
                 // Not wrapped, so that it can be copied.
@@ -87,7 +87,7 @@ impl Body<'_> {
         Ok(())
     }
 
-    fn summary(&self, out: &mut dyn Write) -> io::Result<()> {
+    fn write_summary(&self, out: &mut dyn Write) -> io::Result<()> {
         let (report, all) = (self.report, self.context.show_all);
         writeln!(out, "{BOLD}{}{BOLD:#}", phrases::counts(report, all))?;
         for ignored in &report.ignored {
@@ -96,28 +96,28 @@ impl Body<'_> {
                 "{} {}{until}: {} ({})",
                 ignored.code, ignored.name, ignored.reason, ignored.at
             );
-            listed("ignored", &text, all, out)?;
+            write_listed("ignored", &text, all, out)?;
         }
         let unknown = phrases::unknown_by_reason(report);
         let fits = all || unknown.len() <= MAX_REASONS + 1;
         let shown = if fits { unknown.len() } else { MAX_REASONS };
         for (codes, reason) in &unknown[..shown] {
-            listed("unknown", &format!("{codes}: {reason}"), all, out)?;
+            write_listed("unknown", &format!("{codes}: {reason}"), all, out)?;
         }
         if unknown.len() > shown {
             let more = unknown.len() - shown;
-            listed("unknown", &format!("{more} more reasons (--all shows them)"), all, out)?;
+            write_listed("unknown", &format!("{more} more reasons (--all shows them)"), all, out)?;
         }
         if all && !report.passed.is_empty() {
-            listed("passed", &report.passed.join(", "), all, out)?;
+            write_listed("passed", &report.passed.join(", "), all, out)?;
         }
         if all && !report.below_min_gain.is_empty() {
             let hidden = phrases::below_min_gain(report).join(", ");
-            listed("below minimum gain", &hidden, all, out)?;
+            write_listed("below minimum gain", &hidden, all, out)?;
         }
         if let Some(baseline) = &report.baseline {
             for (label, text) in phrases::baseline_changes(baseline) {
-                listed(label, &text, true, out)?;
+                write_listed(label, &text, true, out)?;
             }
             writeln!(out, "{BOLD}{}{BOLD:#}", sanitize(&phrases::baseline_counts(baseline)))?;
         }
@@ -131,7 +131,7 @@ pub(crate) fn write_finding(
     show_all: bool,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    head(finding, out)?;
+    write_title(finding, out)?;
     if let Some((first, rest)) = finding.source.split_first() {
         let more =
             if rest.is_empty() { String::new() } else { format!(", then {}", rest.join(", ")) };
@@ -145,10 +145,10 @@ pub(crate) fn write_finding(
         writeln!(out, "   {MARGIN}|{MARGIN:#} {line}")?;
     }
     let rows = if show_all { usize::MAX } else { MAX_ROWS };
-    entry("where", &phrases::affected(finding, rows), out)?;
-    entry("limit", &phrases::threshold(finding), out)?;
+    write_entry("where", &phrases::affected(finding, rows), out)?;
+    write_entry("limit", &phrases::threshold(finding), out)?;
     if let Some(seen) = phrases::occurrences(finding) {
-        entry("seen", &seen, out)?;
+        write_entry("seen", &seen, out)?;
     }
     let notes = [
         phrases::cross_check(finding),
@@ -156,23 +156,23 @@ pub(crate) fn write_finding(
         phrases::related_findings(finding),
     ];
     for note in notes.into_iter().flatten() {
-        entry("note", &note, out)?;
+        write_entry("note", &note, out)?;
     }
     if show_all {
         for row in phrases::evidence_rows(finding) {
-            entry("row", &row, out)?;
+            write_entry("row", &row, out)?;
         }
     }
     for advice in &finding.advice {
-        entry("help", advice, out)?;
+        write_entry("help", advice, out)?;
     }
-    entry("docs", &format!("advisor explain {}", finding.code), out)
+    write_entry("docs", &format!("advisor explain {}", finding.code), out)
 }
 
 /// Writes the first line: the title, and the gain at the right margin or, if the title leaves no room, on a line
 /// of its own.
-fn head(finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
-    let style = style(finding.severity);
+fn write_title(finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
+    let style = severity_style(finding.severity);
     let tag = format!("{}[{}]", phrases::severity_label(finding), sanitize(&phrases::tag(finding)));
     let state = finding.baseline_state.map(|s| format!(" {}", s.as_str())).unwrap_or_default();
     let title = sanitize(&finding.title);
@@ -191,7 +191,7 @@ fn head(finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Writes `   = help:  text`, with the lines of the text aligned.
-fn entry(label: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
+fn write_entry(label: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
     let label = format!("{label}:");
     for (i, line) in wrapped(text, WIDTH - 12).iter().enumerate() {
         if i == 0 {
@@ -204,7 +204,7 @@ fn entry(label: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Writes a line of the summary, cut to one line unless `all`.
-fn listed(label: &str, text: &str, all: bool, out: &mut dyn Write) -> io::Result<()> {
+fn write_listed(label: &str, text: &str, all: bool, out: &mut dyn Write) -> io::Result<()> {
     let indent = label.len() + 4;
     let lines = wrapped(text, WIDTH - indent - 4);
     for (i, line) in lines.iter().enumerate() {
@@ -259,7 +259,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-fn style(severity: Severity) -> Style {
+fn severity_style(severity: Severity) -> Style {
     match severity {
         Severity::Critical => AnsiColor::Magenta.on_default().bold(),
         Severity::High => AnsiColor::Red.on_default().bold(),
