@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::Run;
-use crate::support::trainers::{Series, sampled};
 use analyses::datafusion::arrow::array::RecordBatch;
 use analyses::datafusion::prelude::SessionContext;
 use analyses::{Module, Params, Session, catalog};
 use trace_model::TableSet;
+
+use crate::support::Run;
+use crate::support::trainers::{Series, sampled};
 
 fn column_names(batches: &[RecordBatch]) -> Vec<String> {
     batches[0].schema().fields().iter().map(|f| f.name().clone()).collect()

@@ -1,10 +1,11 @@
 //! The contract of a session: parameters, read-only queries, errors with a position.
 
-use crate::support::Run;
 use analyses::datafusion::arrow::array::AsArray;
 use analyses::datafusion::arrow::datatypes::Int64Type;
 use analyses::{Error, Params, Session, catalog};
 use trace_model::TableSet;
+
+use crate::support::Run;
 
 fn empty() -> Session {
     Session::new(TableSet::default(), Params::default()).expect("a session")
