@@ -9,7 +9,7 @@ pub(crate) fn cases() -> Vec<Case> {
     let (straggler, chance) = ("generated/ddp_gloo_4rank_straggler", "generated/ddp_gloo_2rank");
     vec![
         Case::of_trace(straggler, "sleeping_rank_is_named", move || {
-            sleeping_rank_is_named(straggler)
+            sleeping_rank_is_named(straggler);
         }),
         Case::of_trace(chance, "late_by_chance_is_not_a_finding", move || {
             let report = runs::report(&runs::traces().join(chance));

@@ -1,6 +1,7 @@
 //! Turns suites into tests of `libtest-mimic`, which takes the arguments that `cargo test` passes.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
@@ -95,10 +96,12 @@ const SHOWN: usize = 20;
 
 /// The first of several differences, one per line.
 pub(crate) fn first_lines(lines: &[String]) -> String {
-    let mut text =
-        lines.iter().take(SHOWN).fold(String::new(), |text, line| text + "  " + line + "\n");
+    let mut text = String::new();
+    for line in lines.iter().take(SHOWN) {
+        writeln!(text, "  {line}").unwrap();
+    }
     if lines.len() > SHOWN {
-        text += &format!("  and {} more\n", lines.len() - SHOWN);
+        writeln!(text, "  and {} more", lines.len() - SHOWN).unwrap();
     }
     text
 }

@@ -1,8 +1,11 @@
 //! A run held against an earlier report of it.
 
-use crate::support::sandbox::Sandbox;
+use std::sync::OnceLock;
+
 use cli::demo::{Bottleneck, Options, write_run};
 use serde_json::Value;
+
+use crate::support::sandbox::Sandbox;
 
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
@@ -10,13 +13,17 @@ fn text(bytes: &[u8]) -> &str {
 
 /// The starved run, its report, and a healthy one of the same program.
 fn sandbox() -> Sandbox {
+    static REPORTS: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
     let sandbox = Sandbox::with_run();
     let healthy =
         Options { bottleneck: Bottleneck::None, steps: 4, layers: 1, ..Options::default() };
     write_run(&healthy, &sandbox.path("healthy")).unwrap();
-    let saved = sandbox.run(&["check", "run", "-f", "json", "-o", "slow.json"]);
-    assert_eq!(saved.status.code(), Some(1), "{}", text(&saved.stderr));
-    sandbox.run(&["check", "healthy", "-f", "json", "-o", "good.json"]);
+    let [slow, good] = REPORTS.get_or_init(|| {
+        let slow = sandbox.run(&["check", "run", "-f", "json"]);
+        assert_eq!(slow.status.code(), Some(1), "{}", text(&slow.stderr));
+        [slow.stdout, sandbox.run(&["check", "healthy", "-f", "json"]).stdout]
+    });
+    sandbox.write("slow.json", slow).write("good.json", good);
     sandbox
 }
 

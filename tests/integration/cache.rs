@@ -31,6 +31,9 @@ fn is_from_cache(stages: &[String]) -> bool {
 
 const CACHE: [&str; 2] = ["--cache-dir", "cache"];
 
+/// The cache, and few rules: what makes the cache invalid does not depend on the rules.
+const CACHE_OF_FEW_RULES: [&str; 4] = ["--cache-dir", "cache", "--select", "IN"];
+
 /// The files of answers in the cache.
 fn answers(sandbox: &Sandbox) -> Vec<PathBuf> {
     let entries = fs::read_dir(sandbox.path("cache")).unwrap();
@@ -80,7 +83,7 @@ fn cache_distinguishes_selections_and_parameters() {
 #[test]
 fn cache_is_invalid_after_the_run_changes() {
     let sandbox = sandbox();
-    let (before, _) = check(&sandbox, &CACHE);
+    let (before, _) = check(&sandbox, &CACHE_OF_FEW_RULES);
     let run = fs::read_dir(sandbox.path("run")).unwrap();
     let trace = run.map(|e| e.unwrap().path()).find(|p| p.to_string_lossy().contains("rank-0"));
     let trace = trace.unwrap();
@@ -91,24 +94,25 @@ fn cache_is_invalid_after_the_run_changes() {
     bytes[at] ^= 1;
     fs::write(&trace, &bytes).unwrap();
     fs::File::options().write(true).open(&trace).unwrap().set_modified(modified).unwrap();
-    let output = sandbox.run(&["check", "run", "--exit-zero", "--timings", "--cache-dir", "cache"]);
+    let args = ["check", "run", "--exit-zero", "--timings"];
+    let output = sandbox.run(&[&args[..], &CACHE_OF_FEW_RULES].concat());
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(errors.contains("\nread "), "{errors}");
     // And back: another change, whatever it says.
     bytes[at] ^= 1;
     fs::write(&trace, &bytes).unwrap();
-    let (after, stages) = check(&sandbox, &CACHE);
+    let (after, stages) = check(&sandbox, &CACHE_OF_FEW_RULES);
     assert!(!is_from_cache(&stages), "{stages:?}");
     assert_eq!(before, after);
     // A file that came to the run.
     fs::write(sandbox.path("run").join("notes.txt"), "nothing").unwrap();
-    assert!(!is_from_cache(&check(&sandbox, &CACHE).1));
+    assert!(!is_from_cache(&check(&sandbox, &CACHE_OF_FEW_RULES).1));
 }
 
 #[test]
 fn cache_that_is_damaged_is_ignored_and_repaired() {
     let sandbox = sandbox();
-    let (sound, _) = check(&sandbox, &CACHE);
+    let (sound, _) = check(&sandbox, &CACHE_OF_FEW_RULES);
     let files = answers(&sandbox);
     let [file] = files.as_slice() else { panic!("{files:?}") };
     let bytes = fs::read(file).unwrap();
@@ -126,10 +130,10 @@ fn cache_that_is_damaged_is_ignored_and_repaired() {
         ("text", b"not a cache at all, but long enough to look at".to_vec()),
     ] {
         fs::write(file, damaged).unwrap();
-        let (report, stages) = check(&sandbox, &CACHE);
+        let (report, stages) = check(&sandbox, &CACHE_OF_FEW_RULES);
         assert!(!is_from_cache(&stages), "{what}: {stages:?}");
         assert_eq!(report, sound, "{what}");
-        assert!(is_from_cache(&check(&sandbox, &CACHE).1), "{what}: not mended");
+        assert!(is_from_cache(&check(&sandbox, &CACHE_OF_FEW_RULES).1), "{what}: not mended");
     }
 }
 
@@ -148,14 +152,15 @@ fn cache_that_cannot_be_written_is_a_warning() {
 #[test]
 fn cache_serves_concurrent_checks() {
     let sandbox = sandbox();
-    let (expected, _) = check(&sandbox, &["--no-cache"]);
+    let (expected, _) = check(&sandbox, &["--no-cache", "--select", "IN"]);
     std::thread::scope(|scope| {
-        let checks: Vec<_> = (0..4).map(|_| scope.spawn(|| check(&sandbox, &CACHE).0)).collect();
+        let checks: Vec<_> =
+            (0..4).map(|_| scope.spawn(|| check(&sandbox, &CACHE_OF_FEW_RULES).0)).collect();
         for report in checks {
             assert_eq!(report.join().unwrap(), expected);
         }
     });
-    let (report, stages) = check(&sandbox, &CACHE);
+    let (report, stages) = check(&sandbox, &CACHE_OF_FEW_RULES);
     assert!(is_from_cache(&stages), "{stages:?}");
     assert_eq!(report, expected);
     // Nothing half written is left.

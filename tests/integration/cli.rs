@@ -4,10 +4,11 @@
 use std::io::{Read as _, Write as _};
 use std::process::Stdio;
 
-use crate::support::sandbox::Sandbox;
 use cli::demo::{Options, Run};
 use flate2::read::GzDecoder;
 use serde_json::Value;
+
+use crate::support::sandbox::Sandbox;
 
 const RULES: &str = r#"[rule.slow-loader]
 code = "XX001"

@@ -1,19 +1,47 @@
 //! Runs with a known cause: the first finding must name it, and nothing else may come first.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock};
+
 use cli::demo::{Bottleneck, Options, write_run};
 use trace_advisor::advisor::{Finding, Severity};
 use trace_advisor::{Report, Run, default_rules};
 
 use crate::support::rows;
 
-fn check(bottleneck: Bottleneck, ranks: u32, seed: u64) -> Report {
-    judge(&Options { bottleneck, ranks, steps: 8, seed, ..Options::default() })
+/// A report, with the median step of the slowest rank.
+struct Judged {
+    report: Report,
+    median_ms: f64,
 }
 
-fn judge(options: &Options) -> Report {
+impl Judged {
+    fn finding(&self, code: &str) -> Option<&Finding> {
+        self.report.findings.iter().find(|f| f.code == code)
+    }
+
+    /// The step time saved if the cause that `code` found is removed.
+    fn saves_ms(&self, code: &str) -> f64 {
+        self.finding(code).and_then(|f| f.gain.ms_per_step).unwrap_or(0.0)
+    }
+}
+
+/// Simulates a run of eight steps and judges it. Several tests read the same runs: each is judged once.
+fn check(bottleneck: Bottleneck, ranks: u32, seed: u64) -> Arc<Judged> {
+    type Slot = Arc<OnceLock<Arc<Judged>>>;
+    static JUDGED: Mutex<BTreeMap<String, Slot>> = Mutex::new(BTreeMap::new());
+    let options = Options { bottleneck, ranks, steps: 8, seed, ..Options::default() };
+    let slot = Arc::clone(JUDGED.lock().unwrap().entry(format!("{options:?}")).or_default());
+    Arc::clone(slot.get_or_init(|| Arc::new(judge(&options))))
+}
+
+fn judge(options: &Options) -> Judged {
     let folder = tempfile::tempdir().unwrap();
     write_run(options, folder.path()).unwrap();
-    Run::open(folder.path()).unwrap().check(&default_rules()).unwrap()
+    let run = Run::open(folder.path()).unwrap();
+    let query = "SELECT max(median_ns) FROM step_time_summary";
+    let median_ms = rows::number(&run.sql(query).unwrap()) / 1e6;
+    Judged { report: run.check(&default_rules()).unwrap(), median_ms }
 }
 
 const CAUSES: [(Bottleneck, &str); 6] = [
@@ -31,6 +59,7 @@ fn cause_comes_first() {
         let ranks = if bottleneck == Bottleneck::Straggler { 4 } else { 2 };
         for seed in [0, 7] {
             let report = check(bottleneck, ranks, seed);
+            let report = &report.report;
             assert_eq!(report.headline.first.as_deref(), Some(code), "{bottleneck:?}, seed {seed}");
         }
     }
@@ -45,7 +74,7 @@ fn cause_comes_first_at_any_scale() {
             let straggles = bottleneck == Bottleneck::Straggler;
             let (ranks, steps) = if straggles { (ranks.max(2), 8) } else { (ranks, 6) };
             let small = Options { layers: 2, seed: 1, ..Options::default() };
-            let report = judge(&Options { bottleneck, ranks, steps, ..small });
+            let Judged { report, .. } = judge(&Options { bottleneck, ranks, steps, ..small });
             let first = report.headline.first.as_deref();
             assert_eq!(
                 first,
@@ -65,6 +94,7 @@ fn cause_comes_first_at_any_scale() {
 fn healthy_run_has_no_findings() {
     for seed in [0, 7] {
         let report = check(Bottleneck::None, 2, seed);
+        let report = &report.report;
         assert_eq!(report.headline.findings, 0, "{:?}", report.headline.text);
         // A profiler trace says nothing of what only an agent on the machine samples; this one has no stacks, no
         // collective of 64 MiB, no all_to_all, no marks of a trainer, and no overhead of the profiler either. Its
@@ -81,7 +111,8 @@ fn healthy_run_has_no_findings() {
 #[test]
 fn healthy_run_has_no_findings_at_any_scale() {
     for ranks in [1, 2, 8, 64] {
-        let report = judge(&Options { bottleneck: Bottleneck::None, ranks, ..Options::default() });
+        let Judged { report, .. } =
+            judge(&Options { bottleneck: Bottleneck::None, ranks, ..Options::default() });
         let said: Vec<_> = report
             .findings
             .iter()
@@ -95,6 +126,7 @@ fn healthy_run_has_no_findings_at_any_scale() {
 #[test]
 fn memory_leak_is_measured_with_its_operator() {
     let report = check(Bottleneck::MemoryLeak, 1, 0);
+    let report = &report.report;
     let finding = &report.findings[0];
     assert!((finding.value - 7.0 * f64::from(160 << 20)).abs() < 1.0, "{}", finding.value);
     assert!(finding.message.contains("aten::clone"), "{}", finding.message);
@@ -103,34 +135,19 @@ fn memory_leak_is_measured_with_its_operator() {
 #[test]
 fn straggler_is_named_with_its_cost() {
     let report = check(Bottleneck::Straggler, 4, 0);
+    let report = &report.report;
     let finding = &report.findings[0];
     assert_eq!(finding.affected.ranks, [3]);
     // The same work without the straggler, by the simulation itself.
     let healthy = check(Bottleneck::None, 4, 0);
+    let healthy = &healthy.report;
     let step = |report: &Report| report.run.wall_ns as f64 / report.run.steps as f64;
-    let measured = 100.0 * (1.0 - step(&healthy) / step(&report));
+    let measured = 100.0 * (1.0 - step(healthy) / step(report));
     let estimated = finding.gain.high_pct.unwrap();
     assert!(
         (estimated - measured).abs() < 6.0,
         "estimated {estimated:.1} %, measured {measured:.1} %"
     );
-}
-
-/// A report, with the median step of the slowest rank.
-struct Judged {
-    report: Report,
-    median_ms: f64,
-}
-
-impl Judged {
-    fn finding(&self, code: &str) -> Option<&Finding> {
-        self.report.findings.iter().find(|f| f.code == code)
-    }
-
-    /// The step time saved if the cause that `code` found is removed.
-    fn saves_ms(&self, code: &str) -> f64 {
-        self.finding(code).and_then(|f| f.gain.ms_per_step).unwrap_or(0.0)
-    }
 }
 
 /// `measured` and the prediction for it, at most `tolerance` apart.
@@ -146,15 +163,7 @@ fn close(name: &str, predicted: f64, measured: f64, tolerance: f64) {
 /// The simulation with and without a bottleneck does the same work otherwise.
 #[test]
 fn removed_bottleneck_saves_what_was_predicted() {
-    let run = |bottleneck, ranks| {
-        let folder = tempfile::tempdir().unwrap();
-        let options = Options { bottleneck, ranks, steps: 8, ..Options::default() };
-        write_run(&options, folder.path()).unwrap();
-        let run = Run::open(folder.path()).unwrap();
-        let query = "SELECT max(median_ns) FROM step_time_summary";
-        let median_ms = rows::number(&run.sql(query).unwrap()) / 1e6;
-        Judged { report: run.check(&default_rules()).unwrap(), median_ms }
-    };
+    let run = |bottleneck, ranks| check(bottleneck, ranks, Options::default().seed);
     for ranks in [1, 4] {
         let healthy = run(Bottleneck::None, ranks);
         for (bottleneck, code) in [

@@ -1,7 +1,8 @@
 //! Selecting rules on the command line and in rule files, and the starter file.
 
-use crate::support::sandbox::Sandbox;
 use serde_json::Value;
+
+use crate::support::sandbox::Sandbox;
 
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()

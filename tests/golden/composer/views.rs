@@ -130,10 +130,7 @@ pub(super) fn callbacks(what: &str, run: &Run, golden: &Json) {
 }
 
 pub(super) fn machine_metrics(what: &str, run: &Run, golden: &Json) {
-    if what.starts_with("ranks2") {
-        return; // two processes sample the same machine
-    }
-    let Some(cpu) = golden["cpu_percent"].as_object() else { return };
+    let cpu = golden["cpu_percent"].as_object().unwrap();
     let summary = rows(run, "SELECT * FROM system_metrics_summary");
     let of = |metric: &str, device: &str| {
         let is_it = |row: &&BTreeMap<String, Json>| {
@@ -160,9 +157,6 @@ pub(super) fn machine_metrics(what: &str, run: &Run, golden: &Json) {
 
 pub(super) fn optimizer(what: &str, run: &Run, golden: &Json) {
     let theirs = &golden["torch"]["optimizer_self_us"];
-    if theirs["n"].as_f64().is_none() || what.contains("ranks2") {
-        return;
-    }
     let ours = rows(
         run,
         "SELECT count(optimizer_ns) AS n, sum(optimizer_ns) / 1000.0 AS sum FROM trainer_steps",

@@ -222,7 +222,7 @@ fn compare(run: &Run, area: &Area) {
         let is_excused = area.exceptions.iter().any(|(t, n, _)| t == trace && n == name);
         match (found.lines.len(), is_excused) {
             (0, true) => {
-                writeln!(report, "{trace} {name} agrees now: remove the exception").unwrap()
+                writeln!(report, "{trace} {name} agrees now: remove the exception").unwrap();
             }
             (0, false) | (_, true) => {}
             (count, false) => {

@@ -7,8 +7,9 @@ mod web;
 
 use std::process::{Command, Output};
 
-use crate::support::sandbox::Sandbox;
 use serde_json::Value;
+
+use crate::support::sandbox::Sandbox;
 
 /// The program, with nothing in its environment that speaks of stores.
 fn command(sandbox: &Sandbox, args: &[&str]) -> Command {

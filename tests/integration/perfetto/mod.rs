@@ -7,7 +7,6 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::support::corpus::corpus;
 use cli::demo::{Bottleneck, Options, render_rank, write_run};
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
@@ -16,6 +15,8 @@ use trace_advisor::arrow::compute::cast;
 use trace_advisor::arrow::datatypes::{DataType, Float64Type, Int64Type};
 use trace_advisor::ingest::Packing;
 use trace_advisor::{Augmentation, Augmented, Run, default_rules};
+
+use crate::support::corpus::corpus;
 
 /// The Python that drives the UI: `ADVISOR_PERFETTO`, or where `.ci/perfetto` puts it.
 fn python() -> PathBuf {

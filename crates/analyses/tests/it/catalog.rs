@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::Run;
-use crate::support::trainers::{Series, sampled};
 use analyses::catalog;
 use arrow::array::RecordBatch;
 use query::{Params, Session, ViewDef};
 use trace_model::TableSet;
+
+use crate::support::Run;
+use crate::support::trainers::{Series, sampled};
 
 fn column_names(batches: &[RecordBatch]) -> Vec<String> {
     batches[0].schema().fields().iter().map(|f| f.name().clone()).collect()

@@ -1,7 +1,8 @@
 //! Views of device activity on tiny runs, with expectations worked out by hand.
 
-use crate::support::{Run, rows};
 use query::Params;
+
+use crate::support::{Run, rows};
 
 /// Rank 0: compute 0..100 and 50..120 on two streams, comm 100..160, copy 200..220.
 fn mixed() -> Run {

@@ -1,6 +1,8 @@
 //! Views that HTA has too, on tiny runs, with expectations worked out by hand.
-use crate::support::{Run, rows};
+
 use query::Params;
+
+use crate::support::{Run, rows};
 
 const DURATIONS: [&str; 7] =
     ["name", "call_count", "sum_ns", "mean_ns", "min_ns", "max_ns", "std_ns"];

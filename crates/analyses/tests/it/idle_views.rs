@@ -1,4 +1,5 @@
 //! Idle time of devices: each case that has a cause of its own, written out by hand.
+
 use crate::support::{Run, rows};
 
 const PARTS: [&str; 4] = ["gap_ts_ns", "cause", "state", "dur_ns"];

@@ -1,9 +1,10 @@
 //! Interval algebra in SQL against the most naive model there is: an array with one cell a nanosecond.
 
-use crate::support::{Run, table};
 use proptest::prelude::*;
 use query::Params;
 use trace_model::{MetricTable, Value};
+
+use crate::support::{Run, table};
 
 /// All that is generated lies in here.
 const END: usize = 120;

@@ -1,10 +1,12 @@
 //! Memory views on tiny runs: expectations worked out by hand, and a naive model on random ones.
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::support::{Run, rows, table};
 use query::{Params, Session};
 use trace_model::Value;
 use trace_model::column::NULL_I64;
+
+use crate::support::{Run, rows, table};
 
 const CUDA: (i32, i32) = (1, 0);
 const HIP: (i32, i32) = (6, 0);

@@ -1,4 +1,5 @@
 //! Overview and tensor cores on runs small enough to count by hand.
+
 use crate::support::{Run, rows};
 
 const FLOAT: &str = r#"["float","float"]"#;

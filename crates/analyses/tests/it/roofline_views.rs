@@ -1,6 +1,8 @@
 //! Views on what devices could do, on tables written by hand; every number is worked out in the comments.
-use crate::support::{Run, rows};
+
 use query::Params;
+
+use crate::support::{Run, rows};
 
 /// A device that computes 1 TFLOP/s in 16 bit and moves 100 GB/s, of which 50 % and all can be had.
 const TABLE: &str = "[[device]]\nname = \"Test\"\nmatch = [\"H100\"]\nmemory_gb_per_s = 100\n\

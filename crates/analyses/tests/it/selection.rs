@@ -1,7 +1,9 @@
 //! A selection means the same part of a run to every table and view.
-use crate::support::Run;
+
 use query::{Params, Range, Ranges, Selection, SelectionError, Session};
 use trace_model::{RunInfo, TableSet};
+
+use crate::support::Run;
 
 /// Two ranks, steps 5 to 7 of 10 us; in each one operator and one kernel of 1 us, on stream 7 or 8.
 fn run() -> TableSet {

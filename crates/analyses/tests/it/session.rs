@@ -1,11 +1,12 @@
 //! The contract of a session: parameters, read-only queries, errors with a position.
 
-use crate::support::Run;
 use analyses::catalog;
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use query::{Error, Params, Session};
 use trace_model::TableSet;
+
+use crate::support::Run;
 
 fn empty() -> Session {
     Session::new(analyses::catalog(), TableSet::default(), &Params::default()).expect("a session")

@@ -1,4 +1,5 @@
 //! Markers of Composer and Determined: steps, phases, data loading, and metrics of the machine.
+
 use crate::support::trainers::{Series, sampled};
 use crate::support::{Run, rows};
 
