@@ -73,8 +73,10 @@ fn what_was_cured_is_gone() {
     assert!(loader["gain_high_pct"].as_f64().unwrap() > 10.0, "{loader}");
     // A rule that was not asked is no cure.
     let (_, other) = report(&place, &["healthy", "--baseline", "slow.json", "--select", "GU"]);
-    let told = other["baseline"]["cannot_tell"].as_array().unwrap();
-    assert!(told.iter().any(|u| u["code"] == "IN001" && u["reason"] == "the rule was not asked"));
+    let told = other["baseline"]["still_unknown"].as_array().unwrap();
+    assert!(
+        told.iter().any(|u| u["code"] == "IN001" && u["reason"] == "the rule was not evaluated")
+    );
     let shown = place.run(&["check", "healthy", "--baseline", "slow.json"]);
     let shown = text(&shown.stdout);
     assert!(shown.contains("  gone: IN001 dataloader-wait (high, "), "{shown}");
@@ -105,12 +107,12 @@ fn other_files_are_refused() {
     place.write("text.txt", "hello").write("diff.json", r#"{"schema_version":1,"rows":[]}"#);
     let mut newer: Value =
         serde_json::from_str(&std::fs::read_to_string(place.path("slow.json")).unwrap()).unwrap();
-    newer["schema_version"] = 2.into();
+    newer["schema_version"] = 3.into();
     place.write("newer.json", newer.to_string());
     for (file, message) in [
         ("text.txt", "text.txt is no baseline: it is not JSON"),
-        ("diff.json", "it holds something else than reports"),
-        ("newer.json", "it has version 2 of the format, and 1 can be read"),
+        ("diff.json", "it does not contain reports"),
+        ("newer.json", "it has schema_version 3, and this program reads versions 1 to 2"),
         ("nowhere.json", "cannot read the baseline nowhere.json"),
     ] {
         let output = place.run(&["check", "run", "--baseline", file]);

@@ -235,12 +235,12 @@ fn rates_count_verdicts_over_runs() {
     std::fs::create_dir(place.path("broken")).unwrap();
     place.write("broken/rank0.json", "{");
     place.write("healthy.txt", "# Nothing waits.\nother: not here\nrun: simulated\n");
-    let rates = ["rules", "rates", "--each", ".", "--rules", "own.toml", "--no-default-rules"];
+    let rates = ["rules", "stats", "--each", ".", "--rules", "own.toml", "--no-default-rules"];
     let ask = |more: &[&'static str]| [&rates[..], more].concat();
     let mut all = place.transcript(&ask(&["--no-times", "--healthy", "healthy.txt"]));
     let markdown = ["--format", "markdown", "--no-times", "--healthy", "healthy.txt"];
     all.push_str(&place.transcript(&ask(&markdown)));
-    let none = ["rules", "rates", "broken", "--rules", "own.toml", "--no-default-rules"];
+    let none = ["rules", "stats", "broken", "--rules", "own.toml", "--no-default-rules"];
     all.push_str(&place.transcript(&none));
     transcript!("rates", all);
 

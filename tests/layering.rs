@@ -32,7 +32,8 @@ const GUARDED: &[(&str, &[&str])] = &[
     ("parquet", &["trace-advisor-ingest"]),
     ("minijinja", &["trace-advisor-advisor"]),
     ("schemars", &["trace-advisor-advisor"]),
-    ("clap", &["trace-advisor-cli"]),
+    // `advisor`: optional, derives `ValueEnum` for options of the command line.
+    ("clap", &["trace-advisor-advisor", "trace-advisor-cli"]),
     ("anyhow", &["trace-advisor-cli"]),
     ("anstream", &["trace-advisor-cli"]),
     ("annotate-snippets", &["trace-advisor-cli"]),

@@ -43,10 +43,10 @@ fn the_command_line_selects_rules() {
     assert_eq!(wrong.status.code(), Some(2));
     let message = text(&wrong.stderr);
     assert!(
-        message.contains("`memroy` is neither") && message.contains("did you mean `memory`?"),
+        message.contains("`memroy` is not a code") && message.contains("did you mean `memory`?"),
         "{message}"
     );
-    assert!(message.contains("`XX` is neither"), "all at once: {message}");
+    assert!(message.contains("`XX` is not a code"), "all at once: {message}");
     let none = place.run(&["check", "run", "--select", "IN001", "--ignore", "IN"]);
     assert_eq!(none.status.code(), Some(2), "nothing judged is not a pass");
     assert!(text(&none.stderr).contains("no rule is left"), "{}", text(&none.stderr));

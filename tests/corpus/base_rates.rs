@@ -19,7 +19,7 @@ fn survey() -> Option<Survey> {
     Some(survey)
 }
 
-/// `UPDATE=1` rewrites the counts; times stay as measured last. `advisor rules rates` writes all of it.
+/// `UPDATE=1` rewrites the counts; times stay as measured last. `advisor rules stats` writes all of it.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "UPDATE=1 is the one switch of generated files")]
 fn base_rates_are_fresh() {

@@ -2,19 +2,19 @@
 
 use trace_model::{MetricSpec, Scope, Unit};
 
-use crate::checker::Checker;
 use crate::expr;
-use crate::grade::{Confidence, Severity};
-use crate::layers::{Layered, Text};
+use crate::merge::{MergedRule, SpannedStr};
 use crate::problem::{Problems, Span, did_you_mean, nearest};
 use crate::query::RuleQuery;
 use crate::rule::{Check, Rule};
+use crate::rule_check::RuleChecker;
+use crate::severity::{Confidence, Severity};
 use crate::threshold::{self, Threshold};
 
 /// The rule that the layers add up to; `None` if a mistake leaves no rule to speak of. `within`,
 /// `overlaps` and `weakens` are left to the caller, who sees all rules.
 pub(crate) fn compile(
-    layered: &Layered,
+    layered: &MergedRule,
     metrics: &[MetricSpec],
     known_names: &[&str],
     problems: &mut Problems<'_>,
@@ -24,14 +24,14 @@ pub(crate) fn compile(
 }
 
 struct Compiler<'a, 'p> {
-    layered: &'a Layered,
+    layered: &'a MergedRule,
     problems: &'a mut Problems<'p>,
 }
 
 impl Compiler<'_, '_> {
     fn rule(&mut self, metrics: &[MetricSpec], known_names: &[&str]) -> Option<Rule> {
         let layered = self.layered;
-        let required: [(&str, Option<Text<'_>>); 5] = [
+        let required: [(&str, Option<SpannedStr<'_>>); 5] = [
             ("code", layered.last_text(|t| t.code.as_ref())),
             ("category", layered.last_text(|t| t.category.as_ref())),
             ("title", layered.last_text(|t| t.title.as_ref())),
@@ -73,7 +73,7 @@ impl Compiler<'_, '_> {
         let env = expr::environment();
         let place = self.place(&metric);
         let mut checker =
-            Checker { env: &env, metric: &metric, place: &place, problems: self.problems };
+            RuleChecker { env: &env, metric: &metric, place: &place, problems: self.problems };
         for text in [&title, &message].into_iter().flatten() {
             checker.template(text);
         }
@@ -96,7 +96,8 @@ impl Compiler<'_, '_> {
             self.problems.add(&layered.span, message, None);
         }
 
-        let owned = |t: Option<Text<'_>>| t.map(|t| t.text.trim().to_owned()).unwrap_or_default();
+        let owned =
+            |t: Option<SpannedStr<'_>>| t.map(|t| t.text.trim().to_owned()).unwrap_or_default();
         Some(Rule {
             code: owned(code),
             name: layered.name.clone(),
@@ -109,7 +110,7 @@ impl Compiler<'_, '_> {
             only_if: only_if.map(|t| t.text.to_owned()),
             doubts,
             gain,
-            fixed_rank: self.fixed_rank(),
+            fixed_priority_pct: self.fixed_priority_pct(),
             confidence: layered
                 .last(|t| t.confidence.as_ref())
                 .map_or(Confidence::High, |(_, c)| *c),
@@ -129,7 +130,7 @@ impl Compiler<'_, '_> {
         })
     }
 
-    fn check_code(&mut self, code: &Text<'_>) {
+    fn check_code(&mut self, code: &SpannedStr<'_>) {
         let letters = code.text.bytes().take_while(u8::is_ascii_uppercase).count();
         let digits = &code.text[letters..];
         if letters < 2 || digits.len() != 3 || !digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -141,11 +142,11 @@ impl Compiler<'_, '_> {
         }
     }
 
-    fn fixed_rank(&mut self) -> Option<f64> {
-        let (file, rank) = self.layered.last(|t| t.fixed_rank.as_ref())?;
+    fn fixed_priority_pct(&mut self) -> Option<f64> {
+        let (file, rank) = self.layered.last(|t| t.fixed_priority_pct.as_ref())?;
         if !(0.0..=100.0).contains(rank.get_ref()) {
             let span = Span { file, bytes: rank.span() };
-            self.problems.add(&span, "`fixed_rank` is a percent, 0 to 100", None);
+            self.problems.add(&span, "`fixed_priority_pct` is a percent, 0 to 100", None);
         }
         Some(*rank.get_ref())
     }
@@ -170,7 +171,11 @@ impl Compiler<'_, '_> {
         }
     }
 
-    fn named_metric(&mut self, name: &Text<'_>, metrics: &[MetricSpec]) -> Option<MetricSpec> {
+    fn named_metric(
+        &mut self,
+        name: &SpannedStr<'_>,
+        metrics: &[MetricSpec],
+    ) -> Option<MetricSpec> {
         if let Some(spec) = metrics.iter().find(|m| m.is_named(name.text)) {
             return Some(spec.clone());
         }
@@ -196,9 +201,9 @@ impl Compiler<'_, '_> {
         None
     }
 
-    fn query_metric(&mut self, sql: &Text<'_>, metrics: &[MetricSpec]) -> Option<MetricSpec> {
+    fn query_metric(&mut self, sql: &SpannedStr<'_>, metrics: &[MetricSpec]) -> Option<MetricSpec> {
         let layered = self.layered;
-        let mut need = |key: &str, text: Option<Text<'_>>| {
+        let mut need = |key: &str, text: Option<SpannedStr<'_>>| {
             if text.is_none() {
                 let message = format!("a rule with `sql` needs `{key}`");
                 self.problems.add(&sql.span, message, None);
@@ -249,7 +254,7 @@ impl Compiler<'_, '_> {
     fn checks(&mut self, metric: &MetricSpec) -> Vec<Check> {
         let layered = self.layered;
         let place = self.place(metric);
-        let stated: Vec<(Severity, Text<'_>)> = Severity::WORST_FIRST
+        let stated: Vec<(Severity, SpannedStr<'_>)> = Severity::WORST_FIRST
             .into_iter()
             .enumerate()
             .filter_map(|(i, s)| layered.last_text(|t| t.thresholds()[i].1).map(|t| (s, t)))
@@ -269,7 +274,7 @@ impl Compiler<'_, '_> {
             None => (0, [].as_slice()),
         };
         for entry in also {
-            let column = Text::new(file, &entry.column);
+            let column = SpannedStr::new(file, &entry.column);
             let unit = if metric.columns.is_empty() {
                 Some(metric.unit)
             } else {
@@ -283,10 +288,10 @@ impl Compiler<'_, '_> {
                 );
                 continue;
             };
-            let stated: Vec<(Severity, Text<'_>)> = entry
+            let stated: Vec<(Severity, SpannedStr<'_>)> = entry
                 .thresholds()
                 .into_iter()
-                .filter_map(|(s, t)| t.map(|t| (s, Text::new(file, t))))
+                .filter_map(|(s, t)| t.map(|t| (s, SpannedStr::new(file, t))))
                 .collect();
             if stated.is_empty() {
                 self.problems.add(&column.span, "no threshold for this column", None);
@@ -302,7 +307,7 @@ impl Compiler<'_, '_> {
 
     fn thresholds(
         &mut self,
-        stated: &[(Severity, Text<'_>)],
+        stated: &[(Severity, SpannedStr<'_>)],
         unit: Unit,
     ) -> Vec<(Severity, Threshold)> {
         let mut thresholds: Vec<(Severity, Threshold)> = Vec::new();

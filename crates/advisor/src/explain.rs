@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use trace_model::Unit;
 
 use crate::expr::{self, in_words};
+
 use crate::finding::Finding;
-use crate::grade::Severity;
 use crate::rule::Rule;
 use crate::selftest;
-use crate::table::GainMethod;
+use crate::severity::{GainMethod, Severity};
 
 /// What the view of a metric says of itself. Views are another crate's business: this is handed in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -233,7 +233,7 @@ fn gain(rule: &Rule, view: &ViewNotes) -> String {
             what_if.name()
         );
     }
-    if let Some(rank) = rule.fixed_rank {
+    if let Some(rank) = rule.fixed_priority_pct {
         let _ = write!(
             text,
             "\n\nThe harm is not time: among findings it ranks as {rank} % of step time."

@@ -6,13 +6,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use trace_model::time::{human, ns_to_ms};
 
-use crate::finding::{Finding, tidy};
-use crate::grade::Severity;
-use crate::rank::{Bound, Tree};
+use crate::finding::{Finding, round4};
+use crate::prioritize::{Bound, Tree};
 use crate::rule::Rule;
+use crate::severity::Severity;
 
 /// The report in a sentence, and the numbers in it.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Headline {
     /// The sentence.
     pub text: String,
@@ -59,10 +59,10 @@ pub(crate) fn headline(
 ) -> Headline {
     let counted: Vec<Finding> = findings.iter().filter(|f| counts(f)).cloned().collect();
     let tree = Tree::new(&counted, rules);
-    let high = tidy(tree.combined(ceilings, Bound::High));
-    let low = tidy(tree.combined(ceilings, Bound::Low)).min(high);
+    let high = round4(tree.combined(ceilings, Bound::High));
+    let low = round4(tree.combined(ceilings, Bound::Low)).min(high);
     let first = counted.first();
-    let speedup = (high < 100.0).then(|| tidy(1.0 / (1.0 - high / 100.0)));
+    let speedup = (high < 100.0).then(|| round4(1.0 / (1.0 - high / 100.0)));
     let text = match first {
         None if unknown > 0 => {
             format!("Nothing to report, but {unknown} {} could not be judged.", rules_word(unknown))
@@ -95,7 +95,7 @@ pub(crate) fn headline(
             }
         }
     };
-    let after = |pct: f64| step_ns.map(|ns| tidy(ns_to_ms(ns * (1.0 - pct / 100.0))));
+    let after = |pct: f64| step_ns.map(|ns| round4(ns_to_ms(ns * (1.0 - pct / 100.0))));
     let predicted = after(high).zip(after(low)).filter(|_| high > 0.0);
     Headline {
         text,
@@ -103,8 +103,8 @@ pub(crate) fn headline(
         first: first.map(|f| f.code.clone()),
         gain_low_pct: low,
         gain_high_pct: high,
-        ms_per_step: step_ns.filter(|_| high > 0.0).map(|ns| tidy(ns_to_ms(ns * high / 100.0))),
-        step_ms: step_ns.map(|ns| tidy(ns_to_ms(ns))),
+        ms_per_step: step_ns.filter(|_| high > 0.0).map(|ns| round4(ns_to_ms(ns * high / 100.0))),
+        step_ms: step_ns.map(|ns| round4(ns_to_ms(ns))),
         predicted_step_ms: predicted.map(|(low, high)| Predicted { low, high }),
         speedup,
     }

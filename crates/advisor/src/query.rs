@@ -2,7 +2,7 @@
 
 use trace_model::{MetricSpec, Scope, Unit};
 
-use crate::layers::Layered;
+use crate::merge::MergedRule;
 use crate::problem::{Problem, RuleSource, Span};
 use crate::rule::Rule;
 
@@ -55,7 +55,7 @@ pub struct StatedQuery {
 }
 
 impl StatedQuery {
-    pub(crate) fn in_rule(layered: &Layered) -> Option<Self> {
+    pub(crate) fn in_rule(layered: &MergedRule) -> Option<Self> {
         let sql = layered.last_text(|t| t.sql.as_ref())?;
         let query = RuleQuery {
             name: layered.name.clone(),

@@ -5,12 +5,12 @@ use std::fmt;
 use serde::Serialize;
 use trace_model::{MetricTable, Unit, Value};
 
-use crate::evaluate::{Outcome, StepTimes, evaluate};
+use crate::evaluate_rule::{RuleVerdict, StepTimes, evaluate_rule};
 use crate::expr;
+use crate::file_schema::Cell;
 use crate::finding::Finding;
 use crate::rule::{Rule, Test};
-use crate::ruleset::{Off, RuleSet};
-use crate::table::Cell;
+use crate::ruleset::{Inactive, RuleSet};
 
 /// Outcome of the rules' own tests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -49,7 +49,7 @@ impl RuleSet {
     /// Runs each rule's own tests.
     pub fn test(&self) -> TestRun {
         let mut result = TestRun { rules: 0, run: 0, untested: Vec::new(), failures: Vec::new() };
-        for rule in self.all().iter().filter(|r| self.off(r) != Some(Off::Disabled)) {
+        for rule in self.all().iter().filter(|r| self.inactive(r) != Some(Inactive::Disabled)) {
             result.rules += 1;
             if rule.tests.is_empty() {
                 result.untested.push(rule.code.clone());
@@ -73,22 +73,22 @@ impl RuleSet {
 fn run(rule: &Rule, test: &Test) -> Result<(), String> {
     let env = expr::environment();
     let table = table(rule, test);
-    let judged = evaluate(rule, Some(&table), &StepTimes::default(), &env);
-    let got = match &judged.outcome {
-        Outcome::Passed => "pass".to_owned(),
-        Outcome::Unknown(_) => "unknown".to_owned(),
-        Outcome::Fired(finding) => finding.severity.to_string(),
+    let outcome = evaluate_rule(rule, Some(&table), &StepTimes::default(), &env);
+    let got = match &outcome.verdict {
+        RuleVerdict::Passed => "pass".to_owned(),
+        RuleVerdict::Unknown(_) => "unknown".to_owned(),
+        RuleVerdict::Fired(finding) => finding.severity.to_string(),
     };
     if got != test.row.expect {
-        let because = match &judged.outcome {
-            Outcome::Unknown(reason) => format!(" ({reason})"),
-            Outcome::Fired(finding) => format!(" ({})", finding.message),
-            Outcome::Passed => String::new(),
+        let because = match &outcome.verdict {
+            RuleVerdict::Unknown(reason) => format!(" ({reason})"),
+            RuleVerdict::Fired(finding) => format!(" ({})", finding.message),
+            RuleVerdict::Passed => String::new(),
         };
         return Err(format!("expected {}, got {got}{because}", test.row.expect));
     }
-    match judged.outcome {
-        Outcome::Fired(finding) => check_finding(rule, test, &finding),
+    match outcome.verdict {
+        RuleVerdict::Fired(finding) => check_finding(rule, test, &finding),
         _ => Ok(()),
     }
 }
@@ -96,8 +96,8 @@ fn run(rule: &Rule, test: &Test) -> Result<(), String> {
 /// What the rule finds in the row of one of its tests.
 pub(crate) fn finding(rule: &Rule, test: &Test) -> Option<Finding> {
     let (env, table) = (expr::environment(), table(rule, test));
-    match evaluate(rule, Some(&table), &StepTimes::default(), &env).outcome {
-        Outcome::Fired(finding) => Some(*finding),
+    match evaluate_rule(rule, Some(&table), &StepTimes::default(), &env).verdict {
+        RuleVerdict::Fired(finding) => Some(*finding),
         _ => None,
     }
 }

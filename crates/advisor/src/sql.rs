@@ -61,19 +61,19 @@ pub(crate) fn lines(view: &str, column: &str, ranks: &[i64], limit: usize) -> St
     )
 }
 
-/// The longest of the moments that a query finds, over some ranks, with how many there are.
-pub(crate) fn moments(query: &str, ranks: &[i64], limit: usize) -> String {
+/// The longest time ranges of a query, over some ranks, with the number of all ranges and their sum.
+pub(crate) fn longest_ranges(query: &str, ranks: &[i64], limit: usize) -> String {
     format!(
-        "SELECT *, count(*) OVER () AS {MOMENT_COUNT}, sum(dur_ns) OVER () AS {MOMENTS_NS} \
+        "SELECT *, count(*) OVER () AS {RANGE_COUNT}, sum(dur_ns) OVER () AS {RANGES_NS} \
          FROM {}{} ORDER BY dur_ns DESC, ts_ns, rank LIMIT {limit}",
         nested(query),
         of_ranks(ranks)
     )
 }
 
-/// Columns that [`moments`] adds to each row: how many moments there are, and how long together.
-pub(crate) const MOMENT_COUNT: &str = "moment_count";
-pub(crate) const MOMENTS_NS: &str = "moments_ns";
+/// Columns that [`longest_ranges`] adds to each row: the number of time ranges, and their sum.
+pub(crate) const RANGE_COUNT: &str = "range_count";
+pub(crate) const RANGES_NS: &str = "ranges_ns";
 
 fn of_ranks(ranks: &[i64]) -> String {
     if ranks.is_empty() {
@@ -172,7 +172,7 @@ fn literal(value: &Value) -> String {
 mod tests {
     use trace_model::Value;
 
-    use super::{literal, moments, name};
+    use super::{literal, longest_ranges, name};
 
     #[test]
     fn names_and_values_cannot_break_out() {
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn queries_inside_of_others_may_end_in_anything() {
-        let query = moments("SELECT 1 AS rank -- one\n;", &[0, 2], 3);
+        let query = longest_ranges("SELECT 1 AS rank -- one\n;", &[0, 2], 3);
         assert!(
             query.contains("FROM (\nSELECT 1 AS rank -- one\n) WHERE rank IN (0, 2) ORDER BY"),
             "{query}"

@@ -53,6 +53,7 @@ pub use catalog::{Catalog, catalog};
 pub use datafusion;
 pub use devices::{DEVICES, DTYPES, DeviceMistake, check_devices};
 pub use error::{Error, Result};
+pub use metrics::rows_to_values;
 pub use mistake::QueryMistake;
 pub use module::{Column, Module, Param, Source};
 pub use params::{ParamValue, Params};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use regex::Regex;
-use trace_advisor::advisor;
+use trace_advisor::advisor::FailOn;
 use trace_advisor::analyses::diff::Steps;
 use trace_advisor::analyses::{Range, Ranges};
 
@@ -273,31 +273,6 @@ impl ReportFormat {
     /// Whether it leaves out what could not be read, so that it is to be told beside it.
     pub(crate) fn has_no_warnings(self) -> bool {
         !matches!(self, Self::Json | Self::Sarif)
-    }
-}
-
-/// From which severity on findings fail the check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FailOn {
-    Info,
-    Low,
-    Medium,
-    High,
-    Critical,
-    /// Findings never fail the check
-    Never,
-}
-
-impl From<FailOn> for advisor::FailOn {
-    fn from(fail_on: FailOn) -> Self {
-        match fail_on {
-            FailOn::Info => Self::Info,
-            FailOn::Low => Self::Low,
-            FailOn::Medium => Self::Medium,
-            FailOn::High => Self::High,
-            FailOn::Critical => Self::Critical,
-            FailOn::Never => Self::Never,
-        }
     }
 }
 
@@ -685,7 +660,7 @@ pub(crate) enum RulesCommand {
         no_default_rules: bool,
     },
     /// Judge many runs and print how often each rule fires, and what it costs
-    Rates(Rates),
+    Stats(Stats),
     /// Print the JSON schema of rule files, for editors
     Schema,
     /// Write a page for each rule, the text of `advisor explain`, and a table of contents
@@ -700,9 +675,9 @@ pub(crate) enum RulesCommand {
     },
 }
 
-/// `advisor rules rates`.
+/// `advisor rules stats`.
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Rates {
+pub(crate) struct Stats {
     /// A run: a trace file, or the folder with the traces of all ranks
     #[arg(required = true, value_name = "RUN", help_heading = INPUT)]
     pub(crate) paths: Vec<PathBuf>,
@@ -723,14 +698,14 @@ pub(crate) struct Rates {
     pub(crate) no_times: bool,
     /// How the rates are written
     #[arg(long, short, value_enum, default_value_t, help_heading = OUTPUT)]
-    pub(crate) format: RatesFormat,
+    pub(crate) format: StatsFormat,
     #[command(flatten)]
     pub(crate) to: To,
 }
 
-/// Formats of `advisor rules rates`.
+/// Formats of `advisor rules stats`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum RatesFormat {
+pub(crate) enum StatsFormat {
     /// For people
     #[default]
     Text,

@@ -40,7 +40,7 @@ impl BaselineFile {
                 "runs are found by path; or give as many runs as the baseline has, in its order",
             ));
         };
-        report.hold_against(old, &self.path, rules);
+        report.apply_baseline(old, &self.path, rules);
         Ok(())
     }
 }

@@ -17,7 +17,7 @@ pub(crate) fn load(files: &[PathBuf], only: bool) -> anyhow::Result<RuleSet> {
         sources.push(read(file)?);
     }
     match load_only(&sources) {
-        Ok(rules) => Ok(rules.on(today())),
+        Ok(rules) => Ok(rules.with_date(today())),
         Err(problems) => Err(RuleProblems { kind: "rule files", sources, problems }.into()),
     }
 }

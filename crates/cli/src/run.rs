@@ -27,12 +27,12 @@ pub(crate) fn open(path: &Path, reading: &Reading, console: &mut Console) -> any
 
 /// The same, for nothing but these queries or this view, if they are known.
 pub(crate) fn open_for(
-    question: Option<String>,
+    query_hint: Option<String>,
     path: &Path,
     reading: &Reading,
     console: &mut Console,
 ) -> anyhow::Result<Run> {
-    let options = OpenOptions { question, ..open_options(limit(reading), reading)? };
+    let options = OpenOptions { query_hint, ..open_options(limit(reading), reading)? };
     let run = Run::open_with(path, &options, &Bar::new(console.err_is_terminal))?;
     tell_if_exported(&run, reading, console)?;
     Ok(run)
@@ -64,7 +64,7 @@ pub(crate) fn check(
     if let Some(run) = &checked.run {
         tell_if_exported(run, reading, console)?;
     }
-    if let Some(error) = &checked.not_kept {
+    if let Some(error) = &checked.cache_error {
         not_kept(error, reading, console)?;
     }
     Ok(checked)
@@ -100,7 +100,7 @@ fn open_options(memory_bytes: Option<u64>, reading: &Reading) -> anyhow::Result<
         ingest: ingest_options(&reading.files),
         params: params(reading)?,
         selection: selection(&reading.part),
-        question: None,
+        query_hint: None,
         memory_bytes,
         cache: cache(&reading.cache),
     })
@@ -246,7 +246,7 @@ pub(crate) fn finish(run: &Run, reading: &Reading, console: &mut Console) -> any
 pub(crate) fn keep(run: &Run, reading: &Reading, console: &mut Console) -> anyhow::Result<()> {
     console.out.flush()?;
     console.raw.flush()?;
-    match run.keep() {
+    match run.store_in_cache() {
         Ok(()) => Ok(()),
         Err(error) => not_kept(&error, reading, console),
     }

@@ -1,16 +1,16 @@
-//! Pages of rules: what a rule says of itself, with what its view says of the numbers.
+//! Pages of rules: the description of a rule, with the columns of its view.
 
 use std::collections::BTreeSet;
 
 use advisor::{Rule, RuleSet, ViewNotes, index, page_name};
 use analyses::{Module, catalog};
 
-/// The page of a rule, in Markdown: what `advisor explain` prints.
+/// The page of a rule in Markdown, as `advisor explain` prints it.
 pub fn explain(rule: &Rule) -> String {
     advisor::explain(rule, &notes(rule))
 }
 
-/// Pages of all rules and their table of contents: names of files, and texts.
+/// File names and texts of the pages of all rules, and of their table of contents.
 pub fn rule_pages(rules: &RuleSet) -> Vec<(String, String)> {
     let made = |source: &str| {
         format!(
@@ -26,13 +26,13 @@ pub fn rule_pages(rules: &RuleSet) -> Vec<(String, String)> {
 }
 
 fn notes(rule: &Rule) -> ViewNotes {
-    let parts = Parts::of(rule);
-    let recorded_with = parts.recorded_with(rule);
+    let dependencies = Dependencies::of(rule);
+    let recorded_with = dependencies.recorded_with(rule);
     let Some(module) = catalog().find(rule.table()).filter(|_| rule.sql.is_none()) else {
         return ViewNotes { recorded_with, ..ViewNotes::default() };
     };
     let columns = module.columns.iter().map(|c| (c.name.clone(), c.doc.clone()));
-    let params = parts.modules.iter().flat_map(|m| &m.params);
+    let params = dependencies.modules.iter().flat_map(|m| &m.params);
     let mut params: Vec<_> =
         params.map(|p| (p.name.clone(), p.default.to_string(), p.doc.clone())).collect();
     params.sort();
@@ -46,24 +46,24 @@ fn notes(rule: &Rule) -> ViewNotes {
     }
 }
 
-/// Everything that the rows of a rule's view are made of.
-struct Parts {
+/// The views, tables and columns that a rule depends on.
+struct Dependencies {
     modules: Vec<&'static Module>,
-    /// Words of all queries: names of tables and columns are among them.
+    /// Identifiers of all queries, among them the names of tables and columns.
     words: BTreeSet<String>,
 }
 
-impl Parts {
+impl Dependencies {
     fn of(rule: &Rule) -> Self {
-        let mut parts = Self { modules: Vec::new(), words: BTreeSet::new() };
+        let mut dependencies = Self { modules: Vec::new(), words: BTreeSet::new() };
         match &rule.sql {
-            Some(sql) => parts.read(sql),
-            None => parts.add(rule.table()),
+            Some(sql) => dependencies.read(sql),
+            None => dependencies.add(rule.table()),
         }
         if let Some(source) = &rule.source {
-            parts.words.insert(source.view.clone());
+            dependencies.words.insert(source.view.clone());
         }
-        parts
+        dependencies
     }
 
     fn add(&mut self, view: &str) {
@@ -87,7 +87,7 @@ impl Parts {
         }
     }
 
-    /// What these parts are, and how to have them recorded.
+    /// The recorded data that the rule depends on, and how to record it.
     fn recorded_with(&self, rule: &Rule) -> Vec<(String, String)> {
         let mut found: Vec<(String, String)> = RECORDED
             .iter()
@@ -102,7 +102,7 @@ impl Parts {
     }
 }
 
-/// Tables and columns, what they hold, and what has it recorded.
+/// Tables and columns, their content, and how to record it.
 const RECORDED: &[(&[&str], &str, &str)] = &[
     (
         &["kernels", "memcpys", "memsets", "device_syncs"],
@@ -150,7 +150,7 @@ mod tests {
     use super::{explain, rule_pages};
 
     #[test]
-    fn pages_say_what_to_record() {
+    fn explain_lists_what_to_record() {
         let rules = crate::default_rules();
         let page = explain(rules.find("IN001").unwrap());
         assert!(page.contains("`prof.step()` once a step"), "{page}");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rule_has_a_page_and_a_line_in_the_index() {
+    fn rule_pages_has_a_page_and_an_index_entry_for_each_rule() {
         let rules = crate::default_rules();
         let pages = rule_pages(&rules);
         assert_eq!(pages.len(), 1 + rules.rules().len());

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::report::{run, tables};
 use super::{metrics, source};
-use crate::{RuleFiles, RuleSet, RuleSource, advise, shipped_rules};
+use crate::{RuleFiles, RuleSet, RuleSource, evaluate, shipped_rules};
 
 /// Reads a file after the shipped ones, and uses what comes of it as far as that goes.
 fn take(text: &str) {
@@ -18,7 +18,7 @@ fn take(text: &str) {
     match RuleSet::load(&sources, &metrics()) {
         Ok(rules) => {
             rules.test();
-            advise(&rules, &tables(), &run(), &[]);
+            evaluate(&rules, &tables(), &run(), &[]);
         }
         Err(problems) => {
             assert!(!problems.is_empty());

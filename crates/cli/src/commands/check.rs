@@ -13,11 +13,7 @@ use crate::run::{self, keep, options, print_timings, warn_about};
 use crate::{Console, Exit, baseline, output, rule_files};
 
 pub(crate) fn run(args: &Check, console: &mut Console) -> anyhow::Result<Exit> {
-    let policy = Policy {
-        min_gain_pct: args.min_gain,
-        fail_on: args.fail_on.map(FailOn::from),
-        ..Policy::default()
-    };
+    let policy = Policy { min_gain_pct: args.min_gain, fail_on: args.fail_on, ..Policy::default() };
     let rules = rule_files::choose_with(&args.rules, &policy)?;
     if rules.rules().iter().all(Rule::is_comparison) {
         let help = "`advisor rules list` marks the rules that are left out";

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Diff, console: &mut Console) -> anyhow::Result<Exit> {
         Exit::Clean
     } else {
         let diff = trace_advisor::diff(&before, &after, &options)?;
-        let judged = trace_advisor::judge(&diff, &rules);
+        let judged = trace_advisor::evaluate_diff(&diff, &rules);
         for warning in &judged.warnings {
             warn(&format!("{}: {}", warning.file, warning.message), console)?;
         }

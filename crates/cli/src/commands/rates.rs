@@ -1,11 +1,11 @@
-//! `advisor rules rates`: how often each rule fires over many runs, and what it costs.
+//! `advisor rules stats`: how often each rule fires over many runs, and what it costs.
 
 use std::path::Path;
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::args::{Rates, RatesFormat};
+use crate::args::{Stats, StatsFormat};
 use crate::failure::helped;
 use crate::output::Reader;
 use crate::rates::{Healthy, How, Named, json, markdown, runs_below, survey, text};
@@ -16,7 +16,7 @@ use crate::{Console, Exit, output, rule_files};
 /// Runs in memory at once, unless more are asked for: each may be large.
 const MAX_JOBS: usize = 4;
 
-pub(crate) fn run(args: &Rates, console: &mut Console) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Stats, console: &mut Console) -> anyhow::Result<Exit> {
     let rules = rule_files::load(&args.rules.files, args.rules.no_default_rules)?;
     let healthy = args.healthy.as_deref().map(healthy).transpose()?.unwrap_or_default();
     let runs = runs(args)?;
@@ -32,15 +32,15 @@ pub(crate) fn run(args: &Rates, console: &mut Console) -> anyhow::Result<Exit> {
         return Err(helped("no run could be judged", help));
     }
     let (reader, result) = match args.format {
-        RatesFormat::Text => (Reader::Person, text(&survey)),
-        RatesFormat::Markdown => (Reader::Program, markdown(&survey)),
-        RatesFormat::Json => (Reader::Program, json(&survey)),
+        StatsFormat::Text => (Reader::Person, text(&survey)),
+        StatsFormat::Markdown => (Reader::Program, markdown(&survey)),
+        StatsFormat::Json => (Reader::Program, json(&survey)),
     };
     output::to(&args.to, reader, console, |out, terminal| {
         let result = match args.format {
-            RatesFormat::Json if terminal => clean_json(&result),
-            RatesFormat::Markdown if !terminal => result,
-            RatesFormat::Json => result,
+            StatsFormat::Json if terminal => clean_json(&result),
+            StatsFormat::Markdown if !terminal => result,
+            StatsFormat::Json => result,
             _ => clean_lines(&result).into_owned(),
         };
         Ok(out.write_all(result.as_bytes())?)
@@ -68,7 +68,7 @@ fn healthy(path: &Path) -> anyhow::Result<Healthy> {
         .map_err(|e| helped(format!("{}: {e}", path.display()), "one run a line, with a reason"))
 }
 
-fn runs(args: &Rates) -> anyhow::Result<Vec<Named>> {
+fn runs(args: &Stats) -> anyhow::Result<Vec<Named>> {
     let mut runs = Vec::new();
     for root in &args.paths {
         if !args.each {

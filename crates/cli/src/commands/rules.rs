@@ -1,4 +1,4 @@
-//! `advisor rules`: list them, test them, write their pages, describe their files. How often they fire is `rates`.
+//! `advisor rules`: list them, test them, write their pages, describe their files. Their firing rates are in `rates`.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &Rules, console: &mut Console) -> anyhow::Result<Exit> {
             list(&rules, console)
         }
         RulesCommand::Test { files, no_default_rules } => test(files, *no_default_rules, console),
-        RulesCommand::Rates(args) => super::rates::run(args, console),
+        RulesCommand::Stats(args) => super::rates::run(args, console),
         RulesCommand::Schema => {
             write!(console.out, "{}", rule_schema_json())?;
             Ok(Exit::Clean)
@@ -37,7 +37,8 @@ fn list(rules: &RuleSet, console: &mut Console) -> anyhow::Result<Exit> {
     let (code, name) = (width(&|r| r.code.len()), width(&|r| r.name.len()));
     let category = width(&|r| r.category.len());
     for rule in rules.all() {
-        let off = rules.off(rule).map(|off| format!(" ({})", off.as_str())).unwrap_or_default();
+        let off =
+            rules.inactive(rule).map(|off| format!(" ({})", off.as_str())).unwrap_or_default();
         writeln!(
             console.out,
             "{:code$}  {:name$}  {:category$}  {}{off}",

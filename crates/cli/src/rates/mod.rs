@@ -1,4 +1,4 @@
-//! How often rules fire over many runs, and what each costs: what `advisor rules rates` shows.
+//! How often rules fire over many runs, and what each costs: what `advisor rules stats` shows.
 
 mod healthy;
 mod render;
@@ -14,13 +14,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use trace_advisor::advisor::Rates;
+use trace_advisor::advisor::FiringRates;
 use trace_advisor::{Cost, Report, RuleSet, Run};
 
 /// What many runs say about the rules.
 #[derive(Debug, Clone)]
 pub struct Survey {
-    rates: Rates,
+    rates: FiringRates,
     /// Code of a rule, and the table it judges.
     tables: Vec<(String, String)>,
     healthy: Healthy,
@@ -38,7 +38,7 @@ impl Survey {
     pub fn new(rules: &RuleSet, healthy: Healthy) -> Self {
         let tables = rules.rules().iter().map(|r| (r.code.clone(), r.table().to_owned())).collect();
         Self {
-            rates: Rates::new(rules),
+            rates: FiringRates::new(rules),
             tables,
             healthy,
             seen: Vec::new(),
@@ -67,7 +67,7 @@ impl Survey {
     }
 
     /// The counts.
-    pub fn rates(&self) -> &Rates {
+    pub fn rates(&self) -> &FiringRates {
         &self.rates
     }
 

@@ -29,7 +29,7 @@ pub fn text(survey: &Survey) -> String {
 pub fn markdown(survey: &Survey) -> String {
     let mut text = format!(
         "# Base rates\n\n\
-         How often each rule fires. {} Written by `advisor rules rates --format markdown`.\n\n\
+         How often each rule fires. {} Written by `advisor rules stats --format markdown`.\n\n\
          A column a severity counts the runs on which a rule fires with it; *unknown* those that it cannot judge. \
          *Above info* is the share of the runs that it judges on which it fires with more than an info, *healthy* the \
          same of the runs that count as healthy: a rule that fires on most of these says nothing.\n\n",
@@ -86,7 +86,7 @@ pub fn json(survey: &Survey) -> String {
                 "passed": rule.passed,
                 "unknown": rule.unknown,
                 "ignored": rule.ignored,
-                "judged": rule.judged(),
+                "judged": rule.evaluated(),
                 "above_info": rule.above_info(),
                 "above_info_ratio": rule.share(),
                 "healthy_judged": rule.healthy,
@@ -139,7 +139,7 @@ fn rate_row(rule: &RuleRate) -> Vec<String> {
     let fired = |severity| rule.fired.get(&severity).copied().unwrap_or_default();
     row.extend(Severity::WORST_FIRST.map(|severity| count(fired(severity))));
     row.extend([rule.passed, rule.unknown, rule.ignored].map(count));
-    row.push(of(rule.above_info(), rule.judged()));
+    row.push(of(rule.above_info(), rule.evaluated()));
     row.push(of(rule.healthy_fired, rule.healthy));
     row
 }

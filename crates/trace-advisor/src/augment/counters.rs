@@ -5,10 +5,11 @@ use std::io;
 use arrow::array::Array;
 use ingest::EventWriter;
 
-use super::Added;
+use super::added::Added;
 use super::lanes::RankLanes;
 use super::rows::{Rows, int, text};
-use crate::{Error, Run};
+use crate::error::Error;
+use crate::pipeline::Run;
 
 /// The counters of all ranks.
 #[derive(Debug)]

@@ -5,10 +5,11 @@ use std::io;
 use ingest::{EventWriter, Lane};
 use trace_model::Value;
 
-use super::Added;
+use super::added::Added;
 use super::lanes::RankLanes;
 use super::rows::{Rows, int, text};
-use crate::{Error, Run};
+use crate::error::Error;
+use crate::pipeline::Run;
 
 /// What the path is bound by where the event of a segment is yet to begin.
 const WAITS: [&str; 3] = ["launch_delay", "kernel_kernel_delay", "other"];

@@ -6,10 +6,11 @@ use advisor::{Evidence, Finding, Report};
 use ingest::{EventWriter, Lane};
 use trace_model::Value;
 
-use super::Added;
+use super::added::Added;
 use super::lanes::RankLanes;
 use super::rows::Rows;
-use crate::{Error, Run};
+use crate::error::Error;
+use crate::pipeline::Run;
 
 /// The findings, and when steps and ranks were.
 #[derive(Debug)]

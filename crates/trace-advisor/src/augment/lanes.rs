@@ -3,7 +3,8 @@
 use ingest::Lane;
 
 use super::rows::{Rows, int, text};
-use crate::{Error, Run};
+use crate::error::Error;
+use crate::pipeline::Run;
 
 /// Ids kept free for our own lanes.
 const ROOM: i64 = 1_000;

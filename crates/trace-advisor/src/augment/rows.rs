@@ -7,7 +7,8 @@ use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
 use std::sync::Arc;
 
-use crate::{Error, Run};
+use crate::error::Error;
+use crate::pipeline::Run;
 
 /// Rows of all ranks.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use trace_advisor::advisor::{
-    AgainstBaseline, Confidence, Finding, GoneFinding, Rule, Run, Severity, page_name,
+    BaselineComparison, Confidence, Finding, GoneFinding, Rule, Run, Severity, page_name,
     shipped_rules,
 };
 use trace_advisor::trace_model::time::human;
@@ -95,7 +95,7 @@ pub(super) fn limit(finding: &Finding) -> String {
 
 /// `310..361 ms on rank 0 (+11 more, 283 ms together)`: the longest moment that shows it.
 pub(super) fn seen(finding: &Finding) -> Option<String> {
-    if let Some(seen) = &finding.seen {
+    if let Some(seen) = &finding.occurrences {
         let first = seen.longest.first()?;
         let of = |name: &str| first.columns.0.iter().find(|(column, _)| column == name);
         let rank = of("rank").map(|(_, rank)| format!(" on rank {rank}")).unwrap_or_default();
@@ -182,7 +182,7 @@ pub(super) fn evidence(finding: &Finding) -> Vec<String> {
     };
     let mut rows: Vec<String> =
         finding.evidence.iter().map(|e| row(&e.view, &e.columns.0)).collect();
-    let moments = finding.seen.iter().flat_map(|seen| &seen.longest);
+    let moments = finding.occurrences.iter().flat_map(|seen| &seen.longest);
     rows.extend(moments.map(|m| row(&range(m.ts_ns, m.dur_ns), &m.columns.0)));
     rows
 }
@@ -244,31 +244,31 @@ pub(super) fn below_min_gain(report: &Report) -> Vec<String> {
 }
 
 /// What became of an earlier report's findings: a label and a text each.
-pub(super) fn against(baseline: &AgainstBaseline) -> Vec<(&'static str, String)> {
+pub(super) fn against(baseline: &BaselineComparison) -> Vec<(&'static str, String)> {
     let was = |old: &GoneFinding| {
         let unit = Unit::parse(&old.unit).unwrap_or(Unit::None);
         let number = old.value.map(|v| format!(", {}", value(v, unit))).unwrap_or_default();
         format!("{} {} ({}{number}): {}", old.code, old.name, old.severity, old.title)
     };
     let gone = baseline.gone.iter().map(|gone| ("gone", was(gone)));
-    let undecided = baseline.cannot_tell.iter();
+    let undecided = baseline.still_unknown.iter();
     let undecided =
         undecided.map(|u| ("cannot tell", format!("{}; now {}", was(&u.was), u.reason)));
-    let before = baseline.unjudged_before.iter();
+    let before = baseline.unknown_before.iter();
     let before =
         before.map(|rule| ("not judged before", format!("{}: {}", rule.code, rule.reason)));
     gone.chain(undecided).chain(before).collect()
 }
 
 /// How many findings are new, worse, ... since the baseline.
-pub(super) fn against_counts(baseline: &AgainstBaseline) -> String {
+pub(super) fn against_counts(baseline: &BaselineComparison) -> String {
     let counts = [
         (baseline.new, "new"),
         (baseline.worse, "worse"),
         (baseline.better, "better"),
         (baseline.unchanged, "unchanged"),
         (baseline.gone.len(), "gone"),
-        (baseline.cannot_tell.len(), "cannot be told"),
+        (baseline.still_unknown.len(), "cannot be told"),
     ];
     let counts = counts.into_iter().filter(|(count, _)| *count > 0);
     let mut counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
@@ -289,7 +289,7 @@ pub(super) fn commands(
         ("numbers", Some(&sql.value)),
         ("second opinion", sql.what_if.as_ref()),
         ("lines", sql.source.as_ref()),
-        ("moments", sql.seen.as_ref()),
+        ("moments", sql.occurrences.as_ref()),
     ];
     let command = |query: &String| {
         let words = ["advisor", "sql", report.run.path.as_str(), query.as_str()];

@@ -15,7 +15,7 @@ static SCHEMA: LazyLock<Json> = LazyLock::new(|| crate::schema::rule_file_schema
 
 /// Where in the rule file a table stands.
 #[derive(Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum TableKind {
     /// `[rule.<name>]`.
     Rule,
     /// `[ignore.<name>]`.
@@ -28,14 +28,14 @@ pub(crate) enum Place {
 /// mistake hides no other, and whether nothing is.
 pub(crate) fn check<'i>(
     value: Spanned<DeValue<'i>>,
-    place: Place,
+    place: TableKind,
     file: usize,
     problems: &mut Problems<'_>,
 ) -> (Spanned<DeValue<'i>>, bool) {
     let name = match place {
-        Place::Rule => "RuleTable",
-        Place::Ignore => "IgnoreTable",
-        Place::Policy => "PolicyTable",
+        TableKind::Rule => "RuleTable",
+        TableKind::Ignore => "IgnoreTable",
+        TableKind::Policy => "PolicyTable",
     };
     let mut walk = Walk { file, problems, wrong: Vec::new() };
     walk.value(&value, &SCHEMA["$defs"][name], "the table");

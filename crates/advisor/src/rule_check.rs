@@ -5,14 +5,15 @@ use toml::Spanned;
 use trace_model::{MetricSpec, Scope, Unit};
 
 use crate::expr::{self, EXTRA_NAMES, Formula};
-use crate::grade::Severity;
-use crate::layers::{Layered, Text};
+use crate::file_schema::{ConditionTable, TestTable};
+
+use crate::merge::{MergedRule, SpannedStr};
 use crate::problem::{Problems, Span, did_you_mean};
-use crate::rule::{Condition, Gain, Lower, Test};
-use crate::table::{ConditionTable, GainMethod, TestTable};
+use crate::rule::{Caveat, Condition, Gain, Test};
+use crate::severity::{GainMethod, Severity};
 
 /// Checks expressions and templates against the columns of the metric's view.
-pub(crate) struct Checker<'a, 'p, 'e, 's> {
+pub(crate) struct RuleChecker<'a, 'p, 'e, 's> {
     pub(crate) env: &'e Environment<'s>,
     pub(crate) metric: &'a MetricSpec,
     /// Where the columns are, in words: "the view `gpu_utilization`".
@@ -20,7 +21,7 @@ pub(crate) struct Checker<'a, 'p, 'e, 's> {
     pub(crate) problems: &'a mut Problems<'p>,
 }
 
-impl<'s> Checker<'_, '_, '_, 's> {
+impl<'s> RuleChecker<'_, '_, '_, 's> {
     fn names(&mut self, at: &Span, names: &[String], extra: &[&str]) {
         // The columns of a rule's own query are known only once it is planned.
         if self.metric.columns.is_empty() {
@@ -38,7 +39,7 @@ impl<'s> Checker<'_, '_, '_, 's> {
         }
     }
 
-    pub(crate) fn expression(&mut self, text: &Text<'s>) {
+    pub(crate) fn expression(&mut self, text: &SpannedStr<'s>) {
         match Formula::new(self.env, text.text) {
             Ok(formula) => self.names(&text.span, formula.reads(), &[]),
             Err(error) => {
@@ -48,7 +49,7 @@ impl<'s> Checker<'_, '_, '_, 's> {
         }
     }
 
-    pub(crate) fn template(&mut self, text: &Text<'_>) {
+    pub(crate) fn template(&mut self, text: &SpannedStr<'_>) {
         let mistake = match expr::template_reads(self.env, text.text) {
             Ok(names) => {
                 self.names(&text.span, &names, &EXTRA_NAMES);
@@ -73,8 +74,8 @@ impl<'s> Checker<'_, '_, '_, 's> {
             None => return Vec::new(),
         };
         for condition in list {
-            self.expression(&Text::new(file, &condition.expr));
-            self.template(&Text::new(file, &condition.reason));
+            self.expression(&SpannedStr::new(file, &condition.expr));
+            self.template(&SpannedStr::new(file, &condition.reason));
         }
         list.iter()
             .map(|c| Condition {
@@ -84,16 +85,16 @@ impl<'s> Checker<'_, '_, '_, 's> {
             .collect()
     }
 
-    pub(crate) fn lower(&mut self, layered: &'s Layered) -> Vec<Lower> {
+    pub(crate) fn lower(&mut self, layered: &'s MergedRule) -> Vec<Caveat> {
         let Some((file, list)) = layered.last(|t| t.lower_confidence.as_ref()) else {
             return Vec::new();
         };
         for lower in list {
-            self.expression(&Text::new(file, &lower.when));
-            self.template(&Text::new(file, &lower.reason));
+            self.expression(&SpannedStr::new(file, &lower.when));
+            self.template(&SpannedStr::new(file, &lower.reason));
         }
         list.iter()
-            .map(|l| Lower {
+            .map(|l| Caveat {
                 when: l.when.get_ref().clone(),
                 reason: l.reason.get_ref().clone(),
                 to: l.to,
@@ -101,7 +102,7 @@ impl<'s> Checker<'_, '_, '_, 's> {
             .collect()
     }
 
-    pub(crate) fn gain(&mut self, layered: &'s Layered, metrics: &[MetricSpec]) -> Gain {
+    pub(crate) fn gain(&mut self, layered: &'s MergedRule, metrics: &[MetricSpec]) -> Gain {
         let Some((file, table)) = layered.last(|t| t.gain.as_ref()) else {
             return Gain::default();
         };
@@ -109,7 +110,7 @@ impl<'s> Checker<'_, '_, '_, 's> {
         let floor = table.floor.unwrap_or(0.0);
         let span = match &table.of {
             Some(of) => {
-                let text = Text::new(file, of);
+                let text = SpannedStr::new(file, of);
                 self.expression(&text);
                 text.span
             }
@@ -127,14 +128,14 @@ impl<'s> Checker<'_, '_, '_, 's> {
         }
         let of = (table.method != GainMethod::None).then_some(table.of.as_ref()).flatten();
         let what_if = table.what_if.as_ref().and_then(|name| {
-            let name = Text::new(file, name);
+            let name = SpannedStr::new(file, name);
             self.what_if(&name, metrics)
         });
         let of = of.map(|t| t.get_ref().clone());
         Gain { of, low, high, method: table.method, floor, what_if }
     }
 
-    fn what_if(&mut self, name: &Text<'_>, metrics: &[MetricSpec]) -> Option<MetricSpec> {
+    fn what_if(&mut self, name: &SpannedStr<'_>, metrics: &[MetricSpec]) -> Option<MetricSpec> {
         let fits = |m: &&MetricSpec| m.scope == Scope::Rank && m.unit == Unit::Ratio;
         if let Some(metric) = metrics.iter().find(|m| m.is_named(name.text)).filter(fits) {
             return Some(metric.clone());
@@ -150,7 +151,7 @@ impl<'s> Checker<'_, '_, '_, 's> {
     /// The metric that names lines of the program.
     pub(crate) fn source(
         &mut self,
-        layered: &Layered,
+        layered: &MergedRule,
         metrics: &[MetricSpec],
     ) -> Option<MetricSpec> {
         let name = layered.last_text(|t| t.source.as_ref())?;
@@ -167,7 +168,7 @@ impl<'s> Checker<'_, '_, '_, 's> {
     }
 
     /// The rule's tests; none if a later file changes what they test.
-    pub(crate) fn tests(&mut self, layered: &Layered) -> Vec<Test> {
+    pub(crate) fn tests(&mut self, layered: &MergedRule) -> Vec<Test> {
         let Some(layer) = layered.layers.iter().rposition(|(_, t)| t.tests.is_some()) else {
             return Vec::new();
         };
