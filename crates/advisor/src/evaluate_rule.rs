@@ -181,9 +181,6 @@ fn finding<'s>(
     context.insert("value".to_owned(), expr::in_words(worst.violation.value, check.unit).into());
     context.insert("threshold".to_owned(), worst.violation.threshold.text.clone().into());
     context.insert("severity".to_owned(), severity.as_str().into());
-    let fill = |text: &str| {
-        expr::render(env, text, &context).unwrap_or_else(|error| format!("{text} [{error}]"))
-    };
     let (confidence, caveats) = confidence(rule, env, &worst.context);
     let gain_of = rule.gain.of.as_deref().and_then(|of| expr::Formula::new(env, of).ok());
     let mut shown = vec![worst.row];
@@ -205,6 +202,7 @@ fn finding<'s>(
     let occurrences =
         evidence_query.map(|query| sql::longest_ranges(query, &affected.ranks, MAX_EVIDENCE));
 
+    let advice = rule.advice.iter().map(|part| part.render_or_source(env, &context));
     Finding {
         position: 0,
         code: rule.code.clone(),
@@ -213,8 +211,8 @@ fn finding<'s>(
         severity,
         confidence,
         caveats,
-        title: fill(&rule.title),
-        message: fill(&rule.message),
+        title: rule.title.render_or_source(env, &context),
+        message: rule.message.render_or_source(env, &context),
         metric: format!("{}.{}", rule.metric.view, check.column),
         value: worst.violation.value,
         unit: check.unit.as_str().to_owned(),
@@ -226,7 +224,7 @@ fn finding<'s>(
         evidence: fired.iter().take(MAX_EVIDENCE).map(|f| evidence(table, f.row)).collect(),
         occurrences: None,
         source: Vec::new(),
-        advice: rule.advice.iter().map(|a| fill(a)).filter(|a| !a.is_empty()).collect(),
+        advice: advice.filter(|text| !text.is_empty()).collect(),
         links: rule.links.clone(),
         fingerprint: fingerprint(parts),
         baseline_state: None,
@@ -274,9 +272,8 @@ fn confidence<'s>(
             expr::Formula::new(env, &lower.when).is_ok_and(|f| f.truth(context) == Ok(true));
         if holds {
             confidence = lower.to.map_or(confidence.lowered(), |to| confidence.min(to));
-            caveats.push(
-                expr::render(env, &lower.reason, context).unwrap_or_else(|_| lower.reason.clone()),
-            );
+            let reason = &lower.reason;
+            caveats.push(reason.render(env, context).unwrap_or_else(|_| reason.source()));
         }
     }
     (confidence, caveats)

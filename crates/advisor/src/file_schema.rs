@@ -10,6 +10,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::severity::{Confidence, FailOn, GainMethod, Severity};
+use crate::text_schema::{TextPartValue, TextValue};
 
 /// A rule file.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -135,16 +136,16 @@ pub(crate) struct RuleTable {
     /// columns that describe them. Runs only if the rule fires; the longest ranges are shown.
     #[schemars(with = "Option<String>")]
     pub(crate) evidence: Option<Spanned<String>>,
-    /// The conclusion in one line (template).
-    #[schemars(with = "Option<String>")]
-    pub(crate) title: Option<Spanned<String>>,
-    /// One sentence with the numbers (template).
-    #[schemars(with = "Option<String>")]
-    pub(crate) message: Option<Spanned<String>>,
-    /// What to do, one thing an entry (templates; an entry that renders empty is left out).
-    #[schemars(with = "Option<Vec<String>>")]
-    pub(crate) advice: Option<Vec<Spanned<String>>>,
-    /// Why it costs time, how it is measured, when it is a false alarm (Markdown).
+    /// The conclusion in one line: a template, or a list of parts.
+    #[schemars(with = "Option<TextValue>")]
+    pub(crate) title: Option<Spanned<TextValue>>,
+    /// The facts with their numbers: a template, or a list of sentences.
+    #[schemars(with = "Option<TextValue>")]
+    pub(crate) message: Option<Spanned<TextValue>>,
+    /// Recommended actions, one per entry. An entry that does not apply or renders empty is left out.
+    #[schemars(with = "Option<Vec<TextPartValue>>")]
+    pub(crate) advice: Option<Vec<Spanned<TextPartValue>>>,
+    /// Explanation in Markdown: why it costs time, how it is measured, when it is a false alarm.
     #[schemars(with = "Option<String>")]
     pub(crate) why: Option<Spanned<String>>,
     /// Further reading.
@@ -225,9 +226,9 @@ pub(crate) struct ConditionTable {
     /// Expression: `step_count >= 5`.
     #[schemars(with = "String")]
     pub(crate) expr: Spanned<String>,
-    /// Shown with the verdict *unknown* (template).
-    #[schemars(with = "String")]
-    pub(crate) reason: Spanned<String>,
+    /// Shown with the verdict *unknown*: a template, or a list of parts.
+    #[schemars(with = "TextValue")]
+    pub(crate) reason: Spanned<TextValue>,
 }
 
 /// A condition that lowers the confidence of a finding.
@@ -237,9 +238,9 @@ pub(crate) struct CaveatTable {
     /// Expression over the columns of the worst row.
     #[schemars(with = "String")]
     pub(crate) when: Spanned<String>,
-    /// Shown with the finding (template).
-    #[schemars(with = "String")]
-    pub(crate) reason: Spanned<String>,
+    /// Shown with the finding: a template, or a list of parts.
+    #[schemars(with = "TextValue")]
+    pub(crate) reason: Spanned<TextValue>,
     /// Upper limit of the confidence; one level down if not stated.
     pub(crate) to: Option<Confidence>,
 }

@@ -1,4 +1,4 @@
-//! The report in a sentence: what is found, and what fixing it could return at most.
+//! The report in one sentence: the findings, and the largest gain of fixing them.
 
 use std::collections::BTreeMap;
 
@@ -11,40 +11,40 @@ use crate::prioritize::{Bound, Tree};
 use crate::rule::Rule;
 use crate::severity::Severity;
 
-/// The report in a sentence, and the numbers in it.
+/// The report in one sentence, and its numbers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Headline {
     /// The sentence.
     pub text: String,
-    /// Findings worth acting on: neither notes about the trace nor infos.
+    /// Number of findings, without notes about the trace and infos.
     pub findings: usize,
     /// Code of the finding to start with; null if there is none.
     pub first: Option<String>,
-    /// Percent of step time that all fixes together are sure to return.
+    /// Percent of step time that all fixes together save for certain.
     pub gain_low_pct: f64,
-    /// Percent of step time that all fixes together may return: never above 100, and never above
-    /// what the tree of causes allows.
+    /// Percent of step time that all fixes together may save: never above 100, and never above the limit of
+    /// the tree of causes.
     pub gain_high_pct: f64,
-    /// `gain_high_pct` in milliseconds a step of the slowest rank, if its length is known.
+    /// `gain_high_pct` in milliseconds per step of the slowest rank, if its step time is known.
     pub ms_per_step: Option<f64>,
-    /// Mean length of a step of the slowest rank, in milliseconds; null where there are no steps.
+    /// Mean step time of the slowest rank, in milliseconds; null without steps.
     pub step_ms: Option<f64>,
-    /// What a step would take with all fixes; null where there are no steps, or nothing comes back.
+    /// Step time with all fixes; null without steps, or if nothing is saved.
     pub predicted_step_ms: Option<Predicted>,
-    /// How many times faster a step would be with `gain_high_pct` returned; null if all of it would.
+    /// Speedup of a step if `gain_high_pct` is saved; null if that is all of it.
     pub speedup: Option<f64>,
 }
 
-/// A length of a step, from what may come back to what is sure to.
+/// A range of step times.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Predicted {
-    /// With `gain_high_pct` returned, in milliseconds.
+    /// If `gain_high_pct` is saved, in milliseconds.
     pub low: f64,
-    /// With `gain_low_pct` returned.
+    /// If `gain_low_pct` is saved, in milliseconds.
     pub high: f64,
 }
 
-/// Findings that shown gains are added up over: what is only worth knowing promises nothing.
+/// Whether the finding counts in the sum of gains: infos and notes do not.
 fn counts(finding: &Finding) -> bool {
     finding.severity > Severity::Info && !finding.is_note
 }

@@ -35,7 +35,7 @@
 //!     view: "gpu".to_owned(),
 //!     columns,
 //!     rows: vec![vec![Value::Int(0), Value::Float(0.4)]],
-//!     when_empty: "the trace has no device activity".to_owned(),
+//!     when_empty: "the trace has no GPU activity".to_owned(),
 //! };
 //! let report = evaluate(&rules, &[rows], &RunInfo::default(), &[]);
 //! assert_eq!(report.findings[0].message, "40 % of a step is idle.");
@@ -72,6 +72,8 @@ mod schema_check;
 mod selftest;
 mod severity;
 mod sql;
+mod text;
+mod text_schema;
 mod threshold;
 mod verdict;
 
@@ -104,6 +106,7 @@ pub use ruleset::{Inactive, RuleSet};
 pub use schema::rule_schema_json;
 pub use selftest::{TestFailure, TestRun};
 pub use severity::{Confidence, FailOn, GainMethod, Severity};
+pub use text::{Text, TextBody, TextPart};
 pub use threshold::Threshold;
 
 /// The shipped rule files: name in findings and problems, and text. `default.toml` explains the fields and

@@ -16,19 +16,19 @@ pub(crate) fn link(rules: &mut [Rule], files: &ParsedFiles, problems: &mut Probl
     let mut codes: BTreeMap<&str, &str> = BTreeMap::new();
     for rule in rules.iter() {
         if let Some(first) = codes.insert(&rule.code, &rule.name) {
-            let layered = &files.rules[&rule.name];
+            let merged = &files.rules[&rule.name];
             let message = format!("the code `{}` belongs to rule `{first}`", rule.code);
-            problems.add(&layered.span, message, None);
+            problems.add(&merged.span, message, None);
         }
     }
     let known: Vec<(String, String)> =
         rules.iter().map(|r| (r.code.clone(), r.name.clone())).collect();
     for rule in rules.iter_mut() {
-        let layered = &files.rules[&rule.name];
-        rule.within = layered.within().and_then(|t| resolve(&t, &known, files, problems));
+        let merged = &files.rules[&rule.name];
+        rule.within = merged.within().and_then(|t| resolve(&t, &known, files, problems));
         rule.overlaps =
-            layered.overlaps().iter().filter_map(|t| resolve(t, &known, files, problems)).collect();
-        for prefix in layered.weakens() {
+            merged.overlaps().iter().filter_map(|t| resolve(t, &known, files, problems)).collect();
+        for prefix in merged.weakens() {
             if known.iter().any(|(code, _)| code.starts_with(prefix.text)) {
                 rule.weakens.push(prefix.text.to_owned());
             } else {

@@ -1,4 +1,4 @@
-//! The tables that several files give for one rule: the last to state a key decides it.
+//! Merges the tables of several files for one rule: the last file that states a key decides.
 
 use toml::Spanned;
 
@@ -8,13 +8,13 @@ use crate::problem::Span;
 /// The tables of one rule in order of loading.
 pub(crate) struct MergedRule {
     pub(crate) name: String,
-    /// Where the rule's name first stands.
+    /// First occurrence of the rule's name.
     pub(crate) span: Span,
     pub(crate) layers: Vec<(usize, RuleTable)>,
 }
 
 impl MergedRule {
-    /// The last layer that states something, and what.
+    /// The value in the last layer that states it, with the file.
     pub(crate) fn last<'a, T: ?Sized>(
         &'a self,
         get: impl Fn(&'a RuleTable) -> Option<&'a T>,
@@ -29,12 +29,12 @@ impl MergedRule {
         self.last(get).map(|(file, text)| SpannedStr::new(file, text))
     }
 
-    /// Whether any layer leaves it switched on.
+    /// Whether the rule is enabled.
     pub(crate) fn enabled(&self) -> bool {
         self.last(|t| t.enabled.as_ref()).is_none_or(|(_, on)| *on)
     }
 
-    /// Whether it only looks closer at the rule it lies within.
+    /// Whether it only details the rule that contains it.
     pub(crate) fn refines(&self) -> bool {
         self.last(|t| t.refines.as_ref()).is_some_and(|(_, on)| *on)
     }
@@ -61,7 +61,7 @@ impl MergedRule {
     }
 }
 
-/// A string with its place.
+/// A string with its place in a file.
 #[derive(Debug, Clone)]
 pub(crate) struct SpannedStr<'a> {
     pub(crate) span: Span,

@@ -4,6 +4,7 @@ use trace_model::{COMPARISON_VIEWS, MetricSpec};
 
 use crate::file_schema::TestTable;
 use crate::severity::{Confidence, GainMethod, Severity};
+use crate::text::{Text, TextPart};
 use crate::threshold::Threshold;
 
 /// The view with the step times. It is read even if no rule is evaluated on it: gains are also given in
@@ -56,12 +57,12 @@ pub struct Rule {
     pub source: Option<MetricSpec>,
     /// A query for the time ranges in which the finding occurs, with `rank`, `ts_ns` and `dur_ns`.
     pub evidence: Option<String>,
-    /// Conclusion in one line (template).
-    pub title: String,
-    /// One sentence with the numbers (template).
-    pub message: String,
-    /// Recommended actions (templates).
-    pub advice: Vec<String>,
+    /// Conclusion in one line.
+    pub title: Text,
+    /// The facts with their numbers.
+    pub message: Text,
+    /// Recommended actions.
+    pub advice: Vec<TextPart>,
     /// Markdown.
     pub why: String,
     /// Further reading.
@@ -102,8 +103,8 @@ pub struct Check {
 pub struct Condition {
     /// Expression over the columns of a row.
     pub expr: String,
-    /// Template.
-    pub reason: String,
+    /// Shown when the expression decides.
+    pub reason: Text,
 }
 
 /// A condition that lowers the confidence of a finding.
@@ -111,8 +112,8 @@ pub struct Condition {
 pub struct Caveat {
     /// Expression over the columns of a row.
     pub when: String,
-    /// Template.
-    pub reason: String,
+    /// Shown when the expression decides.
+    pub reason: Text,
     /// Upper limit of the confidence; one level down if `None`.
     pub to: Option<Confidence>,
 }

@@ -3,9 +3,10 @@
 use minijinja::Environment;
 use trace_model::{MetricTable, Value};
 
-use crate::expr::{self, Context, Formula, NoValue};
+use crate::expr::{Context, Formula, NoValue};
 use crate::rule::Rule;
 use crate::severity::Severity;
+use crate::text::Text;
 use crate::threshold::Threshold;
 
 /// The verdict of a rule on a row.
@@ -15,7 +16,7 @@ pub(crate) enum RowVerdict {
     Pass,
     /// A threshold is met.
     Violation(Violation),
-    /// There is no verdict, for this reason.
+    /// No verdict, for this reason.
     Unknown(String),
 }
 
@@ -24,7 +25,7 @@ pub(crate) enum RowVerdict {
 pub(crate) struct Violation {
     /// The worst severity whose threshold is met.
     pub(crate) severity: Severity,
-    /// How far the value is beyond that threshold, relative to it.
+    /// Distance of the value beyond that threshold, relative to it.
     pub(crate) margin: f64,
     /// The value.
     pub(crate) value: f64,
@@ -38,9 +39,9 @@ pub(crate) struct Violation {
 pub(crate) struct RuleEvaluator<'e, 's> {
     rule: &'s Rule,
     env: &'e Environment<'s>,
-    requires: Vec<(Formula<'e, 's>, &'s str)>,
+    requires: Vec<(Formula<'e, 's>, &'s Text)>,
     only_if: Option<Formula<'e, 's>>,
-    doubts: Vec<(Formula<'e, 's>, &'s str)>,
+    doubts: Vec<(Formula<'e, 's>, &'s Text)>,
     gain: Option<Formula<'e, 's>>,
 }
 
@@ -49,9 +50,7 @@ impl<'e, 's> RuleEvaluator<'e, 's> {
     pub(crate) fn new(rule: &'s Rule, env: &'e Environment<'s>) -> Self {
         let compile = |text: &'s str| Formula::new(env, text).ok();
         let all = |list: &'s [crate::rule::Condition]| {
-            list.iter()
-                .filter_map(|c| Some((compile(&c.expr)?, c.reason.as_str())))
-                .collect::<Vec<_>>()
+            list.iter().filter_map(|c| Some((compile(&c.expr)?, &c.reason))).collect::<Vec<_>>()
         };
         Self {
             rule,
@@ -125,7 +124,7 @@ impl<'e, 's> RuleEvaluator<'e, 's> {
         self.gain.as_ref()?.number(context).ok().map(|share| share.clamp(0.0, 1.0))
     }
 
-    fn reason(&self, template: &str, context: &Context) -> String {
-        expr::render(self.env, template, context).unwrap_or_else(|_| template.to_owned())
+    fn reason(&self, text: &Text, context: &Context) -> String {
+        text.render(self.env, context).unwrap_or_else(|_| text.source())
     }
 }

@@ -95,7 +95,7 @@ impl Dependencies {
             .map(|(_, what, how)| ((*what).to_owned(), (*how).to_owned()))
             .collect();
         if rule.source.is_some() {
-            let what = "lines of the program to point to, if there are any";
+            let what = "source lines in findings";
             found.push((what.to_owned(), "`with_stack=True`".to_owned()));
         }
         found
@@ -106,18 +106,18 @@ impl Dependencies {
 const RECORDED: &[(&[&str], &str, &str)] = &[
     (
         &["kernels", "memcpys", "memsets", "device_syncs"],
-        "kernels, copies and waits of the device",
+        "kernels, copies and waits of the GPU",
         "`activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]`",
     ),
     (
         &["cpu_ops", "runtime_calls", "annotations"],
-        "operators, calls and ranges on the host",
+        "operators, runtime calls and ranges on the host",
         "`activities=[ProfilerActivity.CPU, ...]`",
     ),
     (
         &["steps"],
         "steps",
-        "`schedule=torch.profiler.schedule(wait=1, warmup=2, active=6)` and `prof.step()` once a step",
+        "`schedule=torch.profiler.schedule(wait=1, warmup=2, active=6)` and `prof.step()` once per step",
     ),
     (&["input_dims", "input_types"], "shapes and types of inputs", "`record_shapes=True`"),
     (&["memory_events"], "allocations", "`profile_memory=True`"),
@@ -153,7 +153,7 @@ mod tests {
     fn explain_lists_what_to_record() {
         let rules = crate::default_rules();
         let page = explain(rules.find("IN001").unwrap());
-        assert!(page.contains("`prof.step()` once a step"), "{page}");
+        assert!(page.contains("`prof.step()` once per step"), "{page}");
         assert!(page.contains("share of step time spent loading"), "{page}");
         let page = explain(rules.find("MM001").unwrap());
         assert!(page.contains("`profile_memory=True`"), "{page}");

@@ -1,4 +1,4 @@
-//! A report held against an earlier one.
+//! Comparison of a report with a baseline.
 
 use trace_model::MetricTable;
 
@@ -43,7 +43,7 @@ fn loading(ratio: f64) -> Vec<MetricTable> {
 }
 
 #[test]
-fn the_same_run_is_unchanged() {
+fn apply_baseline_marks_the_same_run_unchanged() {
     let same = held(&tables(), &tables());
     assert!(same.findings.iter().all(|f| f.baseline_state == Some(BaselineState::Unchanged)));
     assert_eq!(same.worst(), None, "nothing new or worse");
@@ -54,7 +54,7 @@ fn the_same_run_is_unchanged() {
 }
 
 #[test]
-fn a_value_must_move_beyond_the_noise() {
+fn apply_baseline_ignores_changes_within_noise() {
     for (then, now, expected) in [
         (0.285, 0.30, BaselineState::Unchanged), // 5 % of itself
         (0.285, 0.40, BaselineState::Worse),
@@ -70,7 +70,7 @@ fn a_value_must_move_beyond_the_noise() {
 }
 
 #[test]
-fn less_of_a_good_thing_is_worse() {
+fn apply_baseline_compares_in_the_direction_of_the_threshold() {
     let busy = |share: f64| {
         with(
             "gpu_utilization",
@@ -83,7 +83,7 @@ fn less_of_a_good_thing_is_worse() {
 }
 
 #[test]
-fn what_is_gone_is_told_from_what_cannot_be_told() {
+fn apply_baseline_distinguishes_gone_from_still_unknown() {
     let cured = held(&loading(0.01), &tables());
     let against = cured.baseline.as_ref().unwrap();
     assert_eq!(against.gone.len(), 1);
@@ -114,7 +114,7 @@ fn what_is_gone_is_told_from_what_cannot_be_told() {
 }
 
 #[test]
-fn what_is_new_says_whether_it_could_have_been_known() {
+fn apply_baseline_lists_new_findings_that_were_unknown_before() {
     let new = held(&tables(), &loading(0.01));
     assert_eq!(state(&new, "IN001"), BaselineState::New);
     assert_eq!(new.worst(), Some(Severity::High));
@@ -126,7 +126,7 @@ fn what_is_new_says_whether_it_could_have_been_known() {
 }
 
 #[test]
-fn other_ranks_are_the_same_finding_of_other_rows() {
+fn apply_baseline_matches_a_finding_on_other_ranks() {
     let both = rows("step_phases", &[phases(0, 0.285, 0.28), phases(1, 0.285, 0.28)]);
     let report = held(&with("step_phases", both), &tables());
     assert_eq!(state(&report, "IN001"), BaselineState::Unchanged);
@@ -138,7 +138,7 @@ fn other_ranks_are_the_same_finding_of_other_rows() {
 }
 
 #[test]
-fn runs_are_found_by_path_then_by_place() {
+fn baseline_of_finds_runs_by_path_then_by_index() {
     let rules = with_default(&[]);
     let mut other = report(&rules, &tables());
     other.run.path = "other/".to_owned();

@@ -1,4 +1,4 @@
-//! Verdicts are counted once a run, and shares are of the runs that could be judged.
+//! Counting of verdicts over runs.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ const RULE: &str = r#"
 "#;
 
 #[test]
-fn shares_are_of_judged_runs() {
+fn share_is_of_evaluated_runs() {
     let rules = RuleSet::load(&[source("own.toml", RULE)], &metrics()).unwrap();
     let report = |value: Value| {
         let columns = vec![("value".to_owned(), trace_model::Unit::Number)];

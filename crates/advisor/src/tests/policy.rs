@@ -1,4 +1,4 @@
-//! What is selected judges, and nothing else is computed for it.
+//! Selection of rules by policy.
 
 use trace_model::Value;
 
@@ -24,7 +24,7 @@ fn report(rules: &RuleSet) -> Report {
 }
 
 #[test]
-fn a_selector_is_a_code_a_prefix_a_name_or_a_category() {
+fn selector_matches_code_prefix_name_or_category() {
     assert_eq!(judging(&chosen(&["IN001"], &[])), ["IN001"]);
     assert_eq!(judging(&chosen(&["dataloader-wait"], &[])), ["IN001"]);
     let areas = chosen(&["IN", "memory"], &["IN001"]);
@@ -39,7 +39,7 @@ fn a_selector_is_a_code_a_prefix_a_name_or_a_category() {
 }
 
 #[test]
-fn unknown_selectors_are_told_all_at_once() {
+fn with_policy_reports_all_unknown_selectors() {
     let unknown =
         with_default(&[]).with_policy(&policy(&["in001", "memroy"], &["ZZ9"])).unwrap_err();
     let help: Vec<&str> = unknown.iter().map(|u| u.help.as_str()).collect();
@@ -49,7 +49,7 @@ fn unknown_selectors_are_told_all_at_once() {
 }
 
 #[test]
-fn only_the_views_of_what_judges_are_wanted() {
+fn views_are_those_of_active_rules() {
     assert_eq!(chosen(&["CM001"], &["TQ"]).views(), ["comm_exposed", "step_time_summary"]);
     let views = chosen(&["IN001"], &[]);
     let views = views.views();
@@ -60,7 +60,7 @@ fn only_the_views_of_what_judges_are_wanted() {
 }
 
 #[test]
-fn what_was_not_selected_still_casts_doubt_and_what_is_ignored_does_not() {
+fn caveats_of_deselected_rules_stay_and_of_ignored_rules_do_not() {
     let mut tables = tables();
     let quality = |steps: i64| vec![("rank", Value::Int(1)), ("step_count", Value::Int(steps))];
     tables[3] = rows("trace_quality", &[quality(1)]);
@@ -75,7 +75,7 @@ fn what_was_not_selected_still_casts_doubt_and_what_is_ignored_does_not() {
 }
 
 #[test]
-fn a_cause_whose_parent_is_left_out_counts_by_itself() {
+fn cause_without_active_parent_counts_by_itself() {
     let alone = report(&chosen(&["IN001"], &[]));
     assert!(alone.findings[0].gain.within.is_empty());
     assert!((alone.headline.gain_high_pct - 28.0).abs() < 1e-9, "{}", alone.headline.text);
@@ -85,7 +85,7 @@ fn a_cause_whose_parent_is_left_out_counts_by_itself() {
 }
 
 #[test]
-fn files_state_a_policy_and_the_command_line_goes_before() {
+fn policy_of_files_is_overridden_by_the_command_line() {
     let first = source(
         "a.toml",
         "[policy]\nselect = ['IN', 'GU']\nignore = ['IN010']\nmin_gain = '30 %'\nfail_on = 'high'\n",
@@ -104,7 +104,7 @@ fn files_state_a_policy_and_the_command_line_goes_before() {
 }
 
 #[test]
-fn what_has_no_estimate_is_not_below_the_least_gain() {
+fn min_gain_keeps_findings_without_estimate() {
     let own = source(
         "own.toml",
         "[policy]\nmin_gain = '100 %'\n[rule.low-gpu-busy]\ngain = { method = 'none' }\n",
@@ -113,7 +113,7 @@ fn what_has_no_estimate_is_not_below_the_least_gain() {
 }
 
 #[test]
-fn rules_that_do_not_judge_say_why() {
+fn inactive_gives_the_reason() {
     let off = source("own.toml", "[rule.memory-at-limit]\nenabled = false\n");
     let rules = with_default(&[off]).with_policy(&policy(&["MM", "IN001"], &["MM002"])).unwrap();
     let why = |code: &str| rules.inactive(rules.all().iter().find(|r| r.code == code).unwrap());
@@ -124,7 +124,7 @@ fn rules_that_do_not_judge_say_why() {
 }
 
 #[test]
-fn an_entry_may_silence_an_area() {
+fn ignore_entry_matches_an_area() {
     let own = source(
         "own.toml",
         "[ignore.input-pipeline]\nreason = 'known'\n[ignore.HB]\nreason = 'idle'\nuntil = '2020-01-01'\n\
@@ -154,7 +154,7 @@ fn an_entry_may_silence_an_area() {
 }
 
 #[test]
-fn mistakes_in_a_policy_are_shown_with_the_others() {
+fn policy_mistakes_are_reported_with_all_others() {
     let text = "[policy]\nselect = ['INN', 'memory']\nignore = 'GU'\nmin_gain = '1'\nfail_on = 'hihg'\nmax = 1\n\
                 [ignore.memmory]\nreason = 'x'\nuntil = 2027-01-01\n";
     let mut sources = crate::shipped_rules();

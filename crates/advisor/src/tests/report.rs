@@ -108,7 +108,7 @@ pub(super) fn codes(report: &Report) -> Vec<&str> {
 }
 
 #[test]
-fn the_json_is_a_promise() {
+fn report_json_is_stable() {
     let warning = Warning {
         code: "truncated-json",
         file: "rank1.json.gz".to_owned(),
@@ -121,7 +121,7 @@ fn the_json_is_a_promise() {
 }
 
 #[test]
-fn what_a_cause_explains_is_not_counted_twice() {
+fn gain_of_a_cause_is_not_counted_twice() {
     let report = evaluate(&with_default(&[]), &tables(), &run(), &[]);
     assert_eq!(codes(&report), ["IN001", "HB001", "GU001", "IN002", "TQ004"]);
     let gpu = &report.findings[2];
@@ -134,7 +134,7 @@ fn what_a_cause_explains_is_not_counted_twice() {
 }
 
 #[test]
-fn causes_together_never_exceed_what_their_parent_measures() {
+fn headline_limits_causes_to_the_loss_of_their_parent() {
     // GU001 passes at 18 % idle; its causes, measured elsewhere, add up to more.
     let tables = [
         rows("gpu_utilization", &[utilization(0, 0.82)]),
@@ -149,7 +149,7 @@ fn causes_together_never_exceed_what_their_parent_measures() {
 }
 
 #[test]
-fn the_worst_rank_speaks_and_the_others_are_counted() {
+fn finding_shows_the_worst_rank_and_counts_the_others() {
     let slow: Vec<_> = (0..12).map(|rank| utilization(rank, 0.6 - rank as f64 / 100.0)).collect();
     let report = evaluate(&with_default(&[]), &[rows("gpu_utilization", &slow)], &run(), &[]);
     let finding = report.findings.iter().find(|f| f.code == "GU001").unwrap();
@@ -161,7 +161,7 @@ fn the_worst_rank_speaks_and_the_others_are_counted() {
 }
 
 #[test]
-fn a_note_about_the_trace_makes_findings_less_sure_on_its_ranks() {
+fn trace_note_lowers_confidence_on_its_ranks() {
     let report = evaluate(&with_default(&[]), &tables(), &run(), &[]);
     let confidence = |code: &str| {
         report.findings.iter().find(|f| f.code == code).map(|f| (f.confidence, f.caveats.len()))
@@ -177,7 +177,7 @@ fn a_note_about_the_trace_makes_findings_less_sure_on_its_ranks() {
 }
 
 #[test]
-fn notes_and_infos_do_not_fail_a_build() {
+fn worst_excludes_notes_and_infos() {
     let quality = [vec![("rank", Value::Int(0)), ("step_count", Value::Int(0))]];
     let tables =
         [rows("gpu_utilization", &[utilization(0, 0.95)]), rows("trace_quality", &quality)];
@@ -188,7 +188,7 @@ fn notes_and_infos_do_not_fail_a_build() {
 }
 
 #[test]
-fn a_gain_that_cannot_be_computed_is_not_a_small_one() {
+fn gain_without_value_does_not_lower_severity() {
     let mut row = phases(0, 0.3, 0.0);
     row.retain(|(column, _)| *column != "dataloader_idle_ratio");
     let report = evaluate(&with_default(&[]), &[rows("step_phases", &[row])], &run(), &[]);
@@ -197,7 +197,7 @@ fn a_gain_that_cannot_be_computed_is_not_a_small_one() {
 }
 
 #[test]
-fn missing_data_is_never_a_pass() {
+fn missing_data_is_unknown() {
     let rules = with_default(&[]);
     let report = evaluate(&rules, &[], &RunInfo::default(), &[]);
     assert_eq!(report.unknown.len(), rules.run_rules().count());
@@ -210,17 +210,17 @@ fn missing_data_is_never_a_pass() {
 }
 
 #[test]
-fn a_rank_of_which_nothing_is_known_keeps_a_rule_from_passing() {
+fn rank_without_data_makes_a_rule_unknown() {
     let mut unknown = utilization(1, 0.95);
     unknown[2].1 = Value::Int(0);
     let tables = [rows("gpu_utilization", &[utilization(0, 0.95), unknown])];
     let report = evaluate(&with_default(&[]), &tables, &run(), &[]);
     let reason = report.unknown.iter().find(|u| u.code == "GU001").map(|u| u.reason.as_str());
-    assert_eq!(reason, Some("the trace has no device activity (1 of 2 devices)"));
+    assert_eq!(reason, Some("the trace has no GPU activity (1 of 2 devices)"));
 }
 
 #[test]
-fn silenced_rules_expire_and_are_reported_when_idle() {
+fn ignore_entries_expire_and_are_reported_when_unused() {
     let own = source(
         "own.toml",
         "[ignore.dataloader-wait]\nreason = 'ticket 1'\nuntil = '2027-01-01'\n\
@@ -249,7 +249,7 @@ fn silenced_rules_expire_and_are_reported_when_idle() {
 }
 
 #[test]
-fn the_fingerprint_is_that_of_rule_and_rows_only() {
+fn fingerprint_depends_on_rule_and_rows_only() {
     let base = evaluate(&with_default(&[]), &tables(), &run(), &[]);
     let mut other = tables();
     other[0] = rows("gpu_utilization", &[utilization(0, 0.95), utilization(1, 0.50)]);
@@ -263,7 +263,7 @@ fn the_fingerprint_is_that_of_rule_and_rows_only() {
 }
 
 #[test]
-fn the_headline_promises_no_more_than_there_is() {
+fn headline_gain_is_between_0_and_100() {
     let rules = with_default(&[]);
     // xorshift64: the same runs every time.
     let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -310,7 +310,7 @@ fn the_headline_promises_no_more_than_there_is() {
 }
 
 #[test]
-fn a_second_estimate_confirms_or_doubts_the_first() {
+fn what_if_confirms_or_lowers_confidence() {
     let rules = with_default(&[]);
     let first = evaluate(&rules, &tables(), &run(), &[]);
     assert_eq!(first.follow_ups(&rules).what_if_views, ["critical_gains"]);
@@ -343,7 +343,7 @@ fn a_second_estimate_confirms_or_doubts_the_first() {
 }
 
 #[test]
-fn a_finding_points_to_the_lines_that_have_most_of_its_metric() {
+fn source_lists_the_lines_with_most_of_the_metric() {
     let rules = with_default(&[]);
     let first = evaluate(&rules, &tables(), &run(), &[]);
     assert_eq!(first.follow_ups(&rules).source_views, ["idle_lines", "source_lines"]);

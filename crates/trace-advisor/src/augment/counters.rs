@@ -1,4 +1,4 @@
-//! Counters: each a track that says how much, from one moment to the next.
+//! Counter tracks: values over time.
 
 use std::io;
 
@@ -24,7 +24,7 @@ struct Series {
     rows: Rows,
 }
 
-/// What is being written.
+/// State of the track being written.
 struct Track<'a> {
     device: i64,
     part: &'a str,
@@ -40,7 +40,7 @@ impl Counters {
             Ok::<_, Error>(Series { name, unit, rows: Rows::query(run, sql)? })
         };
         Ok(Self(vec![
-            // Of several changes in one moment, the last stays.
+            // Of several changes at one time, the last counts.
             series(
                 "Queue length",
                 "activities",
@@ -120,7 +120,7 @@ impl Series {
         self.close(track, out, added)
     }
 
-    /// A value that holds for a stretch of time is followed by zero.
+    /// A value with an end is followed by zero.
     fn close(
         &self,
         track: Option<Track<'_>>,

@@ -51,7 +51,7 @@ impl Rows {
     }
 }
 
-/// Integers of 64 bits, floats of 64 bits, and text for all else.
+/// Converts to 64-bit integers, 64-bit floats, or text for all other types.
 fn plain(batch: &RecordBatch) -> RecordBatch {
     let (fields, columns): (Vec<Field>, Vec<_>) = batch
         .schema()
