@@ -182,6 +182,7 @@ impl RuleTable {
     }
 }
 
+// The thresholds stand in both tables: `#[serde(flatten)]` buffers values, which loses their spans.
 /// A further column with thresholds of its own.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

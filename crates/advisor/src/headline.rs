@@ -65,9 +65,9 @@ pub(crate) fn headline(
     let speedup = (high < 100.0).then(|| round4(1.0 / (1.0 - high / 100.0)));
     let text = match first {
         None if unknown > 0 => {
-            format!("Nothing to report, but {unknown} {} could not be judged.", rules_word(unknown))
+            format!("Nothing to report, but {unknown} {} no verdict.", rules_have(unknown))
         }
-        None => "Nothing to report: every rule could be judged.".to_owned(),
+        None => "Nothing to report: every rule has a verdict.".to_owned(),
         Some(first) => {
             let count = match counted.len() {
                 1 => "1 finding".to_owned(),
@@ -89,7 +89,7 @@ pub(crate) fn headline(
                         )
                     }
                     None => format!(
-                        "{count}: up to {high:.1} % of the recorded time can come back{faster}; {start}."
+                        "{count}: up to {high:.1} % of the recorded time can be saved{faster}; {start}."
                     ),
                 }
             }
@@ -110,6 +110,6 @@ pub(crate) fn headline(
     }
 }
 
-fn rules_word(count: usize) -> &'static str {
-    if count == 1 { "rule" } else { "rules" }
+fn rules_have(count: usize) -> &'static str {
+    if count == 1 { "rule has" } else { "rules have" }
 }

@@ -102,7 +102,7 @@ impl ParsedFiles {
                         }
                     }
                     TableKind::Ignore | TableKind::Policy => {
-                        self.malformed_ignores.push((span, name))
+                        self.malformed_ignores.push((span, name));
                     }
                 }
             }
