@@ -84,14 +84,14 @@ fn json_is_what_the_design_promises() {
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["schema_version"], 1);
+    assert_eq!(report["schema_version"], 2);
     assert_eq!(report["run"]["ranks"], serde_json::json!([0, 1]));
     assert_eq!(report["run"]["steps"], 4);
     let finding = &report["findings"][0];
     assert_eq!(finding["code"], "XX001");
     assert_eq!(finding["threshold_at"], "own.toml:5");
     for key in [
-        "rank",
+        "position",
         "name",
         "category",
         "severity",

@@ -199,7 +199,7 @@ fn queries_are_planned_before_a_run_is_read() {
             "the query of `template` has no column `most_byte`",
             "did you mean `most_bytes`?",
             "it has no column `most_bytes`; it returns rank, other",
-            "`most_bytes` is no number",
+            "`most_bytes` is not a number",
             "only queries are allowed here",
             "it has no column `rank`; it returns most_bytes, copies",
             "7 mistakes in rule files",

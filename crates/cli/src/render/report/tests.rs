@@ -49,7 +49,8 @@ fn judged() -> (RuleSet, Vec<Report>) {
     let run = RunInfo { path: HOSTILE.to_owned(), ranks: vec![0], ..RunInfo::default() };
     let warning =
         Warning { code: "odd", file: HOSTILE.to_owned(), message: HOSTILE.to_owned(), count: 1 };
-    let report = evaluate(&rules, &tables, &run, &[warning]);
+    let mut report = evaluate(&rules, &tables, &run, &[warning]);
+    report.attach(&rules, &tables);
     assert_eq!(report.findings[0].source, [format!("{HOSTILE}.py:7")]);
     (rules, vec![report])
 }
