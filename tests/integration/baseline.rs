@@ -77,8 +77,8 @@ fn baseline_lists_findings_that_are_gone() {
     assert!(loader["gain_high_pct"].as_f64().unwrap() > 10.0, "{loader}");
     // A finding whose rule was not selected is not gone.
     let (_, other) = report(&sandbox, &["healthy", "--baseline", "slow.json", "--select", "GU"]);
-    let told = other["baseline"]["cannot_tell"].as_array().unwrap();
-    assert!(told.iter().any(|u| u["code"] == "IN001" && u["reason"] == "the rule was not asked"));
+    let told = other["baseline"]["still_unknown"].as_array().unwrap();
+    assert!(told.iter().any(|u| u["code"] == "IN001" && u["reason"] == "the rule was not evaluated"));
     let shown = sandbox.run(&["check", "healthy", "--baseline", "slow.json"]);
     let shown = text(&shown.stdout);
     assert!(shown.contains("  gone: IN001 dataloader-wait (high, "), "{shown}");
@@ -113,8 +113,8 @@ fn baseline_refuses_other_files() {
     sandbox.write("newer.json", newer.to_string());
     for (file, message) in [
         ("text.txt", "text.txt is not a baseline: it is not JSON"),
-        ("diff.json", "it holds something else than reports"),
-        ("newer.json", "it has version 2 of the format, and 1 can be read"),
+        ("diff.json", "it does not contain reports"),
+        ("newer.json", "it has schema_version 3, and this program reads versions 1 to 2"),
         ("nowhere.json", "cannot read the baseline nowhere.json"),
     ] {
         let output = sandbox.run(&["check", "run", "--baseline", file]);

@@ -83,14 +83,14 @@ fn json_report_has_the_promised_fields() {
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["schema_version"], 1);
+    assert_eq!(report["schema_version"], 2);
     assert_eq!(report["run"]["ranks"], serde_json::json!([0, 1]));
     assert_eq!(report["run"]["steps"], 4);
     let finding = &report["findings"][0];
     assert_eq!(finding["code"], "XX001");
     assert_eq!(finding["threshold_at"], "own.toml:5");
     for key in [
-        "rank",
+        "position",
         "name",
         "category",
         "severity",
@@ -235,12 +235,12 @@ fn rates_count_verdicts_over_runs() {
     std::fs::create_dir(sandbox.path("broken")).unwrap();
     sandbox.write("broken/rank0.json", "{");
     sandbox.write("healthy.txt", "# Nothing waits.\nother: not here\nrun: simulated\n");
-    let rates = ["rules", "rates", "--each", ".", "--rules", "own.toml", "--no-default-rules"];
+    let rates = ["rules", "stats", "--each", ".", "--rules", "own.toml", "--no-default-rules"];
     let ask = |more: &[&'static str]| [&rates[..], more].concat();
     let mut all = sandbox.transcript(&ask(&["--no-times", "--healthy", "healthy.txt"]));
     let markdown = ["--format", "markdown", "--no-times", "--healthy", "healthy.txt"];
     all.push_str(&sandbox.transcript(&ask(&markdown)));
-    let none = ["rules", "rates", "broken", "--rules", "own.toml", "--no-default-rules"];
+    let none = ["rules", "stats", "broken", "--rules", "own.toml", "--no-default-rules"];
     all.push_str(&sandbox.transcript(&none));
     transcript!("rates", all);
 

@@ -27,7 +27,8 @@ const GUARDED: &[(&str, &[&str])] = &[
     ("parquet", &["ingest"]),
     ("minijinja", &["advisor"]),
     ("schemars", &["advisor"]),
-    ("clap", &["cli"]),
+    // `advisor`: optional, derives `ValueEnum` for options of the command line.
+    ("clap", &["advisor", "cli"]),
     ("anyhow", &["cli"]),
     ("anstream", &["cli"]),
     ("annotate-snippets", &["cli"]),

@@ -41,10 +41,10 @@ fn select_and_ignore_choose_rules() {
     assert_eq!(wrong.status.code(), Some(2));
     let message = text(&wrong.stderr);
     assert!(
-        message.contains("`memroy` is neither") && message.contains("did you mean `memory`?"),
+        message.contains("`memroy` is not a code") && message.contains("did you mean `memory`?"),
         "{message}"
     );
-    assert!(message.contains("`XX` is neither"), "all at once: {message}");
+    assert!(message.contains("`XX` is not a code"), "all at once: {message}");
     let none = sandbox.run(&["check", "run", "--select", "IN001", "--ignore", "IN"]);
     assert_eq!(none.status.code(), Some(2), "nothing judged is not a pass");
     assert!(text(&none.stderr).contains("no rule is left"), "{}", text(&none.stderr));
@@ -201,7 +201,7 @@ fn rule_queries_are_planned_before_the_run_is_read() {
             "the query of `template` has no column `most_byte`",
             "did you mean `most_bytes`?",
             "it has no column `most_bytes`; it returns rank, other",
-            "`most_bytes` is no number",
+            "`most_bytes` is not a number",
             "only queries are allowed here",
             "it has no column `rank`; it returns most_bytes, copies",
             "7 mistakes in rule files",

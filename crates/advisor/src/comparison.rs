@@ -1,42 +1,43 @@
-//! A comparison of two runs, judged by the rules about comparisons.
+//! Evaluates the rules about comparisons on a comparison of two runs.
 
 use serde::Serialize;
 use trace_model::MetricTable;
 
-use crate::evaluate::StepTimes;
+use crate::evaluate::{EvaluatedRules, evaluate_rules};
+use crate::evaluate_rule::StepTimes;
 use crate::expr;
 use crate::finding::{Finding, Queries};
-use crate::rank::rank;
-use crate::report::{IgnoredFinding, Judged, ReportWarning, UnknownRule, judge};
+use crate::prioritize::prioritize;
+use crate::report::{IgnoredFinding, ReportWarning, UnknownRule};
 use crate::ruleset::RuleSet;
 
-/// What the rules found in a comparison. The fields are those of a report.
+/// The findings of the rules in a comparison. The fields are those of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Findings: what contains others first, then the most useful.
+    /// Findings: those that contain others first, then the most useful.
     pub findings: Vec<Finding>,
-    /// Codes of rules that had something to judge and nothing to say.
+    /// Codes of rules that passed.
     pub passed: Vec<String>,
-    /// Rules that could not judge, with the reason.
+    /// Rules without a verdict, with the reason.
     pub unknown: Vec<UnknownRule>,
-    /// Findings that the rule files silence.
+    /// Findings that the rule files ignore.
     pub ignored: Vec<IgnoredFinding>,
-    /// Entries of rule files that no longer do anything.
+    /// Ignore entries that no longer have an effect.
     pub warnings: Vec<ReportWarning>,
 }
 
-/// Judges a comparison. `tables`: [`trace_model::COMPARISON_VIEWS`].
-pub fn judge_comparison(rules: &RuleSet, tables: &[MetricTable]) -> Comparison {
+/// Evaluates the rules about comparisons. `tables`: [`trace_model::COMPARISON_VIEWS`].
+pub fn evaluate_comparison(rules: &RuleSet, tables: &[MetricTable]) -> Comparison {
     let env = expr::environment();
     let steps = StepTimes::default();
-    let judged = judge(rules.of_comparisons(), rules, tables, &steps, &env);
-    let Judged { mut findings, passed, unknown, ignored, warnings, .. } = judged;
-    rank(&mut findings, rules.rules());
-    // First that it got slower, then what did.
+    let evaluated = evaluate_rules(rules.comparison_rules(), rules, tables, &steps, &env);
+    let EvaluatedRules { mut findings, passed, unknown, ignored, warnings, .. } = evaluated;
+    prioritize(&mut findings, rules.rules());
+    // First that the step got slower, then the operators that did.
     findings.sort_by_key(|f| f.gain.within.len());
     for (i, finding) in findings.iter_mut().enumerate() {
-        finding.rank = i + 1;
-        // The tables are those of this comparison: there is no run to ask.
+        finding.position = i + 1;
+        // The tables exist in this comparison only: no run can answer the queries.
         finding.sql = Queries::default();
     }
     Comparison { findings, passed, unknown, ignored, warnings }

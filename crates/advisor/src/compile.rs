@@ -1,54 +1,57 @@
-//! Merged tables -> rules: everything a complete rule needs, checked, all mistakes collected.
+//! Turns merged tables into rules: checks that a rule is complete and collects all mistakes.
 
 use trace_model::{MetricSpec, Scope, Unit};
 
-use crate::checker::Checker;
 use crate::expr;
-use crate::grade::{Confidence, Severity};
-use crate::layers::{Layered, Text};
+use crate::merge::{MergedRule, SpannedStr};
 use crate::problem::{Problems, Span, did_you_mean, nearest};
 use crate::query::RuleQuery;
 use crate::rule::{Check, Rule};
+use crate::rule_check::RuleChecker;
+use crate::severity::{Confidence, Severity};
+use crate::text::TextPart;
 use crate::threshold::{self, Threshold};
 
-/// The rule that the layers add up to; `None` if a mistake leaves no rule to speak of. `within`,
-/// `overlaps` and `weakens` are left to the caller, who sees all rules.
+/// The rule of merged tables; `None` if a mistake leaves no rule. The caller, who has all rules, fills in
+/// `within`, `overlaps` and `weakens`.
 pub(crate) fn compile(
-    layered: &Layered,
+    merged: &MergedRule,
     metrics: &[MetricSpec],
     known_names: &[&str],
     problems: &mut Problems<'_>,
 ) -> Option<Rule> {
-    let mut compiler = Compiler { layered, problems };
+    let mut compiler = Compiler { merged, problems };
     compiler.rule(metrics, known_names)
 }
 
 struct Compiler<'a, 'p> {
-    layered: &'a Layered,
+    merged: &'a MergedRule,
     problems: &'a mut Problems<'p>,
 }
 
 impl Compiler<'_, '_> {
     fn rule(&mut self, metrics: &[MetricSpec], known_names: &[&str]) -> Option<Rule> {
-        let layered = self.layered;
-        let required: [(&str, Option<Text<'_>>); 5] = [
-            ("code", layered.last_text(|t| t.code.as_ref())),
-            ("category", layered.last_text(|t| t.category.as_ref())),
-            ("title", layered.last_text(|t| t.title.as_ref())),
-            ("message", layered.last_text(|t| t.message.as_ref())),
-            ("why", layered.last_text(|t| t.why.as_ref())),
+        let merged = self.merged;
+        let required: [(&str, Option<SpannedStr<'_>>); 3] = [
+            ("code", merged.last_text(|t| t.code.as_ref())),
+            ("category", merged.last_text(|t| t.category.as_ref())),
+            ("why", merged.last_text(|t| t.why.as_ref())),
+        ];
+        let texts = [
+            ("title", merged.last(|t| t.title.as_ref())),
+            ("message", merged.last(|t| t.message.as_ref())),
         ];
         // A table with neither code nor metric was meant to change another file's rule.
-        let judged = layered.last(|t| t.metric.as_ref().or(t.sql.as_ref())).is_some();
+        let judged = merged.last(|t| t.metric.as_ref().or(t.sql.as_ref())).is_some();
         if required[0].1.is_none() && !judged {
-            let others = known_names.iter().copied().filter(|n| *n != layered.name);
-            let help = did_you_mean(&layered.name, others).unwrap_or_else(|| {
+            let others = known_names.iter().copied().filter(|n| *n != merged.name);
+            let help = did_you_mean(&merged.name, others).unwrap_or_else(|| {
                 "to change a rule, name one that an earlier file defines; \
                  a new rule needs at least `code`, `metric` and a threshold"
                     .to_owned()
             });
-            let message = format!("there is no rule `{}` to change", layered.name);
-            self.problems.add(&layered.span, message, Some(help));
+            let message = format!("there is no rule `{}` to change", merged.name);
+            self.problems.add(&merged.span, message, Some(help));
             return None;
         }
         for (key, text) in &required {
@@ -57,13 +60,20 @@ impl Compiler<'_, '_> {
                     self.problems.add(&t.span, format!("`{key}` is empty"), None);
                 }
                 Some(_) => {}
-                None => {
-                    let message = format!("rule `{}` has no `{key}`", layered.name);
-                    self.problems.add(&layered.span, message, None);
-                }
+                None => self.missing_key(key),
             }
         }
-        let [code, category, title, message, why] = required.map(|(_, t)| t);
+        for (key, text) in texts {
+            match text {
+                Some((file, text)) if text.get_ref().is_empty() => {
+                    let span = Span { file, bytes: text.span() };
+                    self.problems.add(&span, format!("`{key}` is empty"), None);
+                }
+                Some(_) => {}
+                None => self.missing_key(key),
+            }
+        }
+        let [code, category, why] = required.map(|(_, t)| t);
         if let Some(code) = &code {
             self.check_code(code);
         }
@@ -73,63 +83,67 @@ impl Compiler<'_, '_> {
         let env = expr::environment();
         let place = self.place(&metric);
         let mut checker =
-            Checker { env: &env, metric: &metric, place: &place, problems: self.problems };
-        for text in [&title, &message].into_iter().flatten() {
-            checker.template(text);
-        }
-        let advice = layered.texts(|t| t.advice.as_ref());
-        for text in &advice {
-            checker.template(text);
-        }
-        let requires = checker.conditions(layered.last(|t| t.requires.as_ref()));
-        let doubts = checker.conditions(layered.last(|t| t.doubts.as_ref()));
-        let only_if = layered.last_text(|t| t.only_if.as_ref());
+            RuleChecker { env: &env, metric: &metric, place: &place, problems: self.problems };
+        let [title, message] = texts.map(|(_, text)| checker.text(text));
+        let (file, advice) = merged
+            .last(|t| t.advice.as_ref())
+            .map_or((0, [].as_slice()), |(file, advice)| (file, advice.as_slice()));
+        let advice: Vec<TextPart> =
+            advice.iter().map(|part| checker.text_part(file, part)).collect();
+        let requires = checker.conditions(merged.last(|t| t.requires.as_ref()));
+        let doubts = checker.conditions(merged.last(|t| t.doubts.as_ref()));
+        let only_if = merged.last_text(|t| t.only_if.as_ref());
         if let Some(text) = &only_if {
             checker.expression(text);
         }
-        let lower_confidence = checker.lower(layered);
-        let gain = checker.gain(layered, metrics);
-        let source = checker.source(layered, metrics);
-        let tests = checker.tests(layered);
+        let lower_confidence = checker.caveats(merged);
+        let gain = checker.gain(merged, metrics);
+        let source = checker.source(merged, metrics);
+        let tests = checker.tests(merged);
         if advice.is_empty() {
-            let message = format!("rule `{}` has no `advice`", layered.name);
-            self.problems.add(&layered.span, message, None);
+            self.missing_key("advice");
         }
 
-        let owned = |t: Option<Text<'_>>| t.map(|t| t.text.trim().to_owned()).unwrap_or_default();
+        let owned =
+            |t: Option<SpannedStr<'_>>| t.map(|t| t.text.trim().to_owned()).unwrap_or_default();
         Some(Rule {
             code: owned(code),
-            name: layered.name.clone(),
+            name: merged.name.clone(),
             category: owned(category),
-            at: self.problems.place(&layered.span),
-            sql: layered.last_text(|t| t.sql.as_ref()).map(|t| t.text.to_owned()),
+            at: self.problems.place(&merged.span),
+            sql: merged.last_text(|t| t.sql.as_ref()).map(|t| t.text.to_owned()),
             metric,
             checks,
             requires,
             only_if: only_if.map(|t| t.text.to_owned()),
             doubts,
             gain,
-            fixed_rank: self.fixed_rank(),
-            confidence: layered
+            fixed_priority_pct: self.fixed_priority_pct(),
+            confidence: merged
                 .last(|t| t.confidence.as_ref())
                 .map_or(Confidence::High, |(_, c)| *c),
             lower_confidence,
             within: None,
-            refines: layered.refines(),
+            refines: merged.refines(),
             overlaps: Vec::new(),
             weakens: Vec::new(),
             source,
-            evidence: layered.last_text(|t| t.evidence.as_ref()).map(|t| t.text.trim().to_owned()),
-            title: owned(title),
-            message: owned(message),
-            advice: advice.iter().map(|t| t.text.to_owned()).collect(),
+            evidence: merged.last_text(|t| t.evidence.as_ref()).map(|t| t.text.trim().to_owned()),
+            title,
+            message,
+            advice,
             why: owned(why),
-            links: layered.last(|t| t.links.as_ref()).map(|(_, l)| l.clone()).unwrap_or_default(),
+            links: merged.last(|t| t.links.as_ref()).map(|(_, l)| l.clone()).unwrap_or_default(),
             tests,
         })
     }
 
-    fn check_code(&mut self, code: &Text<'_>) {
+    fn missing_key(&mut self, key: &str) {
+        let message = format!("rule `{}` has no `{key}`", self.merged.name);
+        self.problems.add(&self.merged.span, message, None);
+    }
+
+    fn check_code(&mut self, code: &SpannedStr<'_>) {
         let letters = code.text.bytes().take_while(u8::is_ascii_uppercase).count();
         let digits = &code.text[letters..];
         if letters < 2 || digits.len() != 3 || !digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -141,19 +155,19 @@ impl Compiler<'_, '_> {
         }
     }
 
-    fn fixed_rank(&mut self) -> Option<f64> {
-        let (file, rank) = self.layered.last(|t| t.fixed_rank.as_ref())?;
+    fn fixed_priority_pct(&mut self) -> Option<f64> {
+        let (file, rank) = self.merged.last(|t| t.fixed_priority_pct.as_ref())?;
         if !(0.0..=100.0).contains(rank.get_ref()) {
             let span = Span { file, bytes: rank.span() };
-            self.problems.add(&span, "`fixed_rank` is a percent, 0 to 100", None);
+            self.problems.add(&span, "`fixed_priority_pct` is a percentage, 0 to 100", None);
         }
         Some(*rank.get_ref())
     }
 
     fn metric(&mut self, metrics: &[MetricSpec]) -> Option<MetricSpec> {
-        let layered = self.layered;
-        let metric = layered.last_text(|t| t.metric.as_ref());
-        let sql = layered.last_text(|t| t.sql.as_ref());
+        let merged = self.merged;
+        let metric = merged.last_text(|t| t.metric.as_ref());
+        let sql = merged.last_text(|t| t.sql.as_ref());
         match (metric, sql) {
             (Some(_), Some(sql)) => {
                 self.problems.add(&sql.span, "a rule has either `metric` or `sql`, not both", None);
@@ -162,15 +176,19 @@ impl Compiler<'_, '_> {
             (Some(name), None) => self.named_metric(&name, metrics),
             (None, Some(sql)) => self.query_metric(&sql, metrics),
             (None, None) => {
-                let message = format!("rule `{}` has no `metric`", layered.name);
+                let message = format!("rule `{}` has no `metric`", merged.name);
                 let help = "`metric = \"view.column\"`; `advisor tables` lists them".to_owned();
-                self.problems.add(&layered.span, message, Some(help));
+                self.problems.add(&merged.span, message, Some(help));
                 None
             }
         }
     }
 
-    fn named_metric(&mut self, name: &Text<'_>, metrics: &[MetricSpec]) -> Option<MetricSpec> {
+    fn named_metric(
+        &mut self,
+        name: &SpannedStr<'_>,
+        metrics: &[MetricSpec],
+    ) -> Option<MetricSpec> {
         if let Some(spec) = metrics.iter().find(|m| m.is_named(name.text)) {
             return Some(spec.clone());
         }
@@ -196,17 +214,17 @@ impl Compiler<'_, '_> {
         None
     }
 
-    fn query_metric(&mut self, sql: &Text<'_>, metrics: &[MetricSpec]) -> Option<MetricSpec> {
-        let layered = self.layered;
-        let mut need = |key: &str, text: Option<Text<'_>>| {
+    fn query_metric(&mut self, sql: &SpannedStr<'_>, metrics: &[MetricSpec]) -> Option<MetricSpec> {
+        let merged = self.merged;
+        let mut need = |key: &str, text: Option<SpannedStr<'_>>| {
             if text.is_none() {
                 let message = format!("a rule with `sql` needs `{key}`");
                 self.problems.add(&sql.span, message, None);
             }
         };
-        let column = layered.last_text(|t| t.column.as_ref());
-        let unit = layered.last_text(|t| t.unit.as_ref());
-        let scope = layered.last_text(|t| t.scope.as_ref());
+        let column = merged.last_text(|t| t.column.as_ref());
+        let unit = merged.last_text(|t| t.unit.as_ref());
+        let scope = merged.last_text(|t| t.scope.as_ref());
         need("column", column.clone());
         need("unit", unit.clone());
         need("scope", scope.clone());
@@ -226,20 +244,20 @@ impl Compiler<'_, '_> {
             self.problems.add(&scope.span, format!("unknown scope `{}`", scope.text), Some(help));
         }
         let query = RuleQuery {
-            name: layered.name.clone(),
+            name: merged.name.clone(),
             sql: sql.text.to_owned(),
             column: column.text.to_owned(),
             unit: parsed_unit?,
             scope: parsed_scope?,
         };
-        // Known only to those who have planned the query.
-        let columns = metrics.iter().find(|m| m.view == layered.name).map(|m| m.columns.clone());
+        // Known once the query is planned.
+        let columns = metrics.iter().find(|m| m.view == merged.name).map(|m| m.columns.clone());
         Some(query.metric(columns.unwrap_or_default()))
     }
 
-    /// Where the columns of a row come from, in words.
+    /// The source of the columns, for messages.
     fn place(&self, metric: &MetricSpec) -> String {
-        if self.layered.last(|t| t.sql.as_ref()).is_some() {
+        if self.merged.last(|t| t.sql.as_ref()).is_some() {
             format!("the query of `{}`", metric.view)
         } else {
             format!("the view `{}`", metric.view)
@@ -247,29 +265,29 @@ impl Compiler<'_, '_> {
     }
 
     fn checks(&mut self, metric: &MetricSpec) -> Vec<Check> {
-        let layered = self.layered;
+        let merged = self.merged;
         let place = self.place(metric);
-        let stated: Vec<(Severity, Text<'_>)> = Severity::WORST_FIRST
+        let stated: Vec<(Severity, SpannedStr<'_>)> = Severity::WORST_FIRST
             .into_iter()
             .enumerate()
-            .filter_map(|(i, s)| layered.last_text(|t| t.thresholds()[i].1).map(|t| (s, t)))
+            .filter_map(|(i, s)| merged.last_text(|t| t.thresholds()[i].1).map(|t| (s, t)))
             .collect();
         if stated.is_empty() {
-            let message = format!("rule `{}` has no threshold", layered.name);
+            let message = format!("rule `{}` has no threshold", merged.name);
             let help = "for example `medium = \"> 10 %\"`".to_owned();
-            self.problems.add(&layered.span, message, Some(help));
+            self.problems.add(&merged.span, message, Some(help));
         }
         let mut checks = vec![Check {
             column: metric.column.clone(),
             unit: metric.unit,
             thresholds: self.thresholds(&stated, metric.unit),
         }];
-        let (file, also) = match layered.last(|t| t.also.as_ref()) {
+        let (file, also) = match merged.last(|t| t.also.as_ref()) {
             Some((file, also)) => (file, also.as_slice()),
             None => (0, [].as_slice()),
         };
         for entry in also {
-            let column = Text::new(file, &entry.column);
+            let column = SpannedStr::new(file, &entry.column);
             let unit = if metric.columns.is_empty() {
                 Some(metric.unit)
             } else {
@@ -283,10 +301,10 @@ impl Compiler<'_, '_> {
                 );
                 continue;
             };
-            let stated: Vec<(Severity, Text<'_>)> = entry
+            let stated: Vec<(Severity, SpannedStr<'_>)> = entry
                 .thresholds()
                 .into_iter()
-                .filter_map(|(s, t)| t.map(|t| (s, Text::new(file, t))))
+                .filter_map(|(s, t)| t.map(|t| (s, SpannedStr::new(file, t))))
                 .collect();
             if stated.is_empty() {
                 self.problems.add(&column.span, "no threshold for this column", None);
@@ -302,20 +320,20 @@ impl Compiler<'_, '_> {
 
     fn thresholds(
         &mut self,
-        stated: &[(Severity, Text<'_>)],
+        stated: &[(Severity, SpannedStr<'_>)],
         unit: Unit,
     ) -> Vec<(Severity, Threshold)> {
         let mut thresholds: Vec<(Severity, Threshold)> = Vec::new();
         for (severity, text) in stated {
-            let shape = match threshold::parse(text.text, unit) {
-                Ok(shape) => shape,
+            let limit = match threshold::parse(text.text, unit) {
+                Ok(limit) => limit,
                 Err(mistake) => {
                     self.problems.add(&text.span, mistake.message, Some(mistake.help));
                     continue;
                 }
             };
             if let Some((worse, _)) =
-                thresholds.iter().find(|(_, t)| !t.shape.is_stricter_than(shape))
+                thresholds.iter().find(|(_, t)| !t.limit.is_stricter_than(limit))
             {
                 self.problems.add(
                     &text.span,
@@ -325,7 +343,7 @@ impl Compiler<'_, '_> {
             }
             let at = self.problems.place(&text.span);
             thresholds
-                .push((*severity, Threshold { text: text.text.trim().to_owned(), at, shape }));
+                .push((*severity, Threshold { text: text.text.trim().to_owned(), at, limit }));
         }
         thresholds
     }

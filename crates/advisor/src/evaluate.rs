@@ -1,359 +1,169 @@
-//! One rule, all rows: one finding, or why there is none.
+//! Evaluates all rules on one run and builds the report.
 
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use minijinja::Environment;
-use trace_model::time::ns_to_ms;
-use trace_model::{MetricTable, Scope, Value};
+use trace_model::{MetricTable, RunInfo, Warning};
 
-use crate::expr::{self, Context};
-use crate::finding::{
-    Affected, AffectedRow, Columns, Evidence, Finding, GainEstimate, MAX_AFFECTED, MAX_EVIDENCE,
-    Queries, fingerprint, tidy,
-};
-use crate::grade::Severity;
+use crate::evaluate_rule::{RuleVerdict, StepTimes, evaluate_rule};
+use crate::expr;
+use crate::finding::Finding;
+use crate::ignore::{Date, Ignore};
+use crate::report::{HiddenFinding, IgnoredFinding, Report, ReportWarning, RunTotals, UnknownRule};
 use crate::rule::Rule;
-use crate::ruleset::STEP_TIME_VIEW;
-use crate::sql;
-use crate::verdict::{Fire, Judge, Verdict};
+use crate::ruleset::RuleSet;
+use crate::severity::Confidence;
 
-/// What a rule says of the run.
-#[derive(Debug, Clone)]
-pub(crate) enum Outcome {
-    Passed,
-    Fired(Box<Finding>),
-    Unknown(String),
+/// Evaluates the rules on a run.
+///
+/// `tables` are the rows of [`RuleSet::views`] and the results of [`RuleSet::queries`]; a rule whose
+/// table is missing is *unknown*. [`Report::follow_ups`] names the rows that the findings need
+/// besides, [`Report::attach`] adds them.
+pub fn evaluate(
+    rules: &RuleSet,
+    tables: &[MetricTable],
+    run: &RunInfo,
+    warnings: &[Warning],
+) -> Report {
+    let env = expr::environment();
+    let steps = StepTimes::read(tables);
+    let evaluated = evaluate_rules(rules.run_rules(), rules, tables, &steps, &env);
+    let EvaluatedRules { mut findings, passed, unknown, ignored, ceilings, .. } = evaluated;
+    let mut warnings: Vec<ReportWarning> = warnings.iter().map(ReportWarning::from).collect();
+    warnings.extend(evaluated.warnings);
+
+    let caveat_rules = rules.caveat_rules();
+    let hidden_notes = evaluate_rules(caveat_rules.iter(), rules, tables, &steps, &env).findings;
+    apply_caveats(&mut findings, rules.rules().iter().chain(caveat_rules), &hidden_notes);
+    let below_min_gain = drop_below_min_gain(&mut findings, rules.policy().min_gain_pct);
+    let totals = RunTotals { ceilings_pct: ceilings, slowest_step_ns: steps.slowest() };
+    let mut report = Report::new(run, totals);
+    report.findings = findings;
+    report.passed = passed;
+    report.unknown = unknown;
+    report.ignored = ignored;
+    report.below_min_gain = below_min_gain;
+    report.warnings = warnings;
+    report.prioritize(rules);
+    report
 }
 
-/// Outcome of a rule and the largest loss its formula gives over all rows, fired or not: what rules
-/// within it cannot exceed together.
-pub(crate) struct Judged {
-    pub(crate) outcome: Outcome,
-    pub(crate) ceiling: Option<f64>,
+/// Outcomes of several rules, each evaluated on its own.
+#[derive(Default)]
+pub(crate) struct EvaluatedRules {
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) passed: Vec<String>,
+    pub(crate) unknown: Vec<UnknownRule>,
+    pub(crate) ignored: Vec<IgnoredFinding>,
+    pub(crate) warnings: Vec<ReportWarning>,
+    /// Largest loss by rule, percent of step time.
+    ceilings: BTreeMap<String, f64>,
 }
 
-/// How long a step takes, by rank.
-#[derive(Debug, Default)]
-pub(crate) struct StepTimes {
-    by_rank: BTreeMap<i64, f64>,
-}
-
-impl StepTimes {
-    pub(crate) fn read(tables: &[MetricTable]) -> Self {
-        let mut by_rank = BTreeMap::new();
-        if let Some(table) = tables.iter().find(|t| t.view == STEP_TIME_VIEW)
-            && let (Some(rank), Some(mean)) = (table.index("rank"), table.index("mean_ns"))
-        {
-            // Where a trace has no steps the whole recording stands in for one: no step time.
-            let source = table.index("source");
-            let is_step =
-                |row: &[Value]| source.is_none_or(|i| row[i] != Value::Text("trace".to_owned()));
-            for row in table.rows.iter().filter(|row| is_step(row)) {
-                if let (Some(Value::Int(rank)), Some(mean)) =
-                    (row.get(rank), row.get(mean).and_then(Value::as_f64))
-                {
-                    by_rank.insert(*rank, mean);
+/// Evaluates `selected`, rules of the set, and moves findings that the set ignores to `ignored`.
+pub(crate) fn evaluate_rules<'r>(
+    selected: impl Iterator<Item = &'r Rule>,
+    rules: &'r RuleSet,
+    tables: &[MetricTable],
+    steps: &StepTimes,
+    env: &Environment<'r>,
+) -> EvaluatedRules {
+    let mut all = EvaluatedRules::default();
+    // Ignore entries that match any of these rules, with whether they suppress a finding.
+    let mut entries: BTreeMap<usize, bool> = BTreeMap::new();
+    for rule in selected {
+        let table = tables.iter().find(|t| t.view == rule.table());
+        let outcome = evaluate_rule(rule, table, steps, env);
+        if let Some(ceiling) = outcome.ceiling {
+            all.ceilings.insert(rule.code.clone(), ceiling * 100.0);
+        }
+        let matching: Vec<_> =
+            rules.ignores().iter().enumerate().filter(|(_, i)| i.matches(&rule.code)).collect();
+        for (at, _) in &matching {
+            entries.entry(*at).or_default();
+        }
+        let active = matching.into_iter().rev().find(|(_, i)| !i.is_expired(rules.today()));
+        match outcome.verdict {
+            RuleVerdict::Fired(finding) => match active {
+                Some((at, ignore)) => {
+                    entries.insert(at, true);
+                    all.ignored.push(IgnoredFinding::new(*finding, ignore));
                 }
-            }
+                None => all.findings.push(*finding),
+            },
+            RuleVerdict::Unknown(reason) => all.unknown.push(UnknownRule {
+                code: rule.code.clone(),
+                name: rule.name.clone(),
+                reason,
+            }),
+            RuleVerdict::Passed => all.passed.push(rule.code.clone()),
         }
-        Self { by_rank }
     }
-
-    /// Step time for a row: its own, that of its rank, that of the slowest rank.
-    fn of(&self, table: &MetricTable, row: &[Value]) -> Option<f64> {
-        let column = |name: &str| table.index(name).and_then(|i| row.get(i));
-        if let Some(step) = column("step_ns").and_then(Value::as_f64)
-            && column("step_count") != Some(&Value::Int(0))
-        {
-            return Some(step);
+    for (at, is_used) in entries {
+        let ignore = &rules.ignores()[at];
+        if ignore.is_expired(rules.today()) {
+            all.warnings.push(ignore_warning(
+                "ignore-expired",
+                ignore,
+                "has expired",
+                ignore.until,
+            ));
+        } else if !is_used {
+            let what = "matches no finding in this run";
+            all.warnings.push(ignore_warning("ignore-unused", ignore, what, None));
         }
-        if let Some(Value::Int(rank)) = column("rank")
-            && let Some(&step) = self.by_rank.get(rank)
-        {
-            return Some(step);
-        }
-        self.by_rank.values().copied().max_by(f64::total_cmp)
     }
-
-    pub(crate) fn slowest(&self) -> Option<f64> {
-        self.by_rank.values().copied().max_by(f64::total_cmp)
-    }
+    all
 }
 
-/// A row of which a rule fired.
-struct FiredRow<'t> {
-    row: &'t [Value],
-    context: Context,
-    fire: Fire,
-    ceiling: Option<f64>,
-    keys: Columns,
-}
-
-/// Judges every row of the rule's table.
-pub(crate) fn evaluate<'s>(
-    rule: &'s Rule,
-    table: Option<&MetricTable>,
-    steps: &StepTimes,
-    env: &Environment<'s>,
-) -> Judged {
-    let Some(table) = table else {
-        let reason = format!("`{}` was not computed", rule.table());
-        return Judged { outcome: Outcome::Unknown(reason), ceiling: None };
-    };
-    let judge = Judge::new(rule, env);
-    let mut fired = Vec::new();
-    let mut passed = 0;
-    let mut reasons: Vec<String> = Vec::new();
-    let mut ceiling: Option<f64> = None;
-    for row in &table.rows {
-        let context = expr::context(&table.columns, row);
-        let row_ceiling = judge.ceiling(&context);
-        ceiling = [ceiling, row_ceiling].into_iter().flatten().max_by(f64::total_cmp);
-        match judge.verdict(table, row, &context) {
-            Verdict::Pass => passed += 1,
-            Verdict::Unknown(reason) => reasons.push(reason),
-            Verdict::Fire(fire) => {
-                let keys = keys(rule, table, row);
-                fired.push(FiredRow { row, context, fire, ceiling: row_ceiling, keys });
-            }
-        }
-    }
-    let outcome = if !fired.is_empty() {
-        fired.sort_by(worse);
-        Outcome::Fired(Box::new(finding(rule, table, steps, env, &fired, passed, reasons.len())))
-    } else if let Some(reason) = reasons.first() {
-        let rows = table.rows.len();
-        Outcome::Unknown(if reasons.len() < rows {
-            format!("{reason} ({} of {rows} {}s)", reasons.len(), rule.metric.scope)
-        } else {
-            reason.clone()
+/// Removes findings whose gain is below `min_pct` of step time; findings without an estimate are kept.
+fn drop_below_min_gain(findings: &mut Vec<Finding>, min_pct: Option<f64>) -> Vec<HiddenFinding> {
+    let Some(min_pct) = min_pct else { return Vec::new() };
+    let small = findings
+        .extract_if(.., |f| !f.is_note() && f.gain.high_pct.is_some_and(|high| high < min_pct));
+    small
+        .filter_map(|f| {
+            let gain_high_pct = f.gain.high_pct?;
+            Some(HiddenFinding { code: f.code, name: f.name, gain_high_pct })
         })
-    } else if passed == 0 {
-        Outcome::Unknown(if table.when_empty.is_empty() {
-            format!("`{}` has no rows", table.view)
-        } else {
-            table.when_empty.clone()
-        })
-    } else {
-        Outcome::Passed
-    };
-    Judged { outcome, ceiling }
+        .collect()
 }
 
-/// Worst first: severity, then margin, then what could be gained, then name.
-fn worse(a: &FiredRow<'_>, b: &FiredRow<'_>) -> Ordering {
-    b.fire
-        .severity
-        .cmp(&a.fire.severity)
-        .then_with(|| b.fire.margin.total_cmp(&a.fire.margin))
-        .then_with(|| b.ceiling.unwrap_or(0.0).total_cmp(&a.ceiling.unwrap_or(0.0)))
-        .then_with(|| label(&a.keys).cmp(&label(&b.keys)))
-}
-
-fn finding<'s>(
-    rule: &'s Rule,
-    table: &MetricTable,
-    steps: &StepTimes,
-    env: &Environment<'s>,
-    fired: &[FiredRow<'_>],
-    passed: usize,
-    unknown: usize,
-) -> Finding {
-    let worst = &fired[0];
-    let check = &rule.checks[worst.fire.check];
-    let most = most(fired);
-    let gain = gain(rule, table, steps, most);
-    // Rules on popular thresholds are met by good programs too; what is known to cost next to
-    // nothing is told only to those who ask.
-    let floor_pct = rule.gain.floor * 100.0;
-    let is_cheap = floor_pct > 0.0 && gain.high_pct.is_some_and(|high| high < floor_pct);
-    let severity = if is_cheap { Severity::Info } else { worst.fire.severity };
-
-    let mut context = worst.context.clone();
-    context.insert("value".to_owned(), expr::in_words(worst.fire.value, check.unit).into());
-    context.insert("threshold".to_owned(), worst.fire.threshold.text.clone().into());
-    context.insert("severity".to_owned(), severity.as_str().into());
-    let fill = |text: &str| {
-        expr::render(env, text, &context).unwrap_or_else(|error| format!("{text} [{error}]"))
-    };
-    let (confidence, caveats) = confidence(rule, env, &worst.context);
-    let gain_of = rule.gain.of.as_deref().and_then(|of| expr::Formula::new(env, of).ok());
-    let mut shown = vec![worst.row];
-    shown.extend(most.map(|(_, row)| row).filter(|row| !std::ptr::eq(*row, worst.row)));
-    let value_sql = sql::of_rows(
-        rule,
-        table,
-        &check.column,
-        gain_of.as_ref().map(expr::Formula::reads).unwrap_or_default(),
-        &shown,
-    );
-
-    let mut key_texts: Vec<String> = fired.iter().map(|f| label(&f.keys)).collect();
-    key_texts.sort();
-    let parts = std::iter::once(rule.code.as_str()).chain(key_texts.iter().map(String::as_str));
-
-    Finding {
-        rank: 0,
-        code: rule.code.clone(),
-        name: rule.name.clone(),
-        category: rule.category.clone(),
-        severity,
-        confidence,
-        caveats,
-        title: fill(&rule.title),
-        message: fill(&rule.message),
-        metric: format!("{}.{}", rule.metric.view, check.column),
-        value: worst.fire.value,
-        unit: check.unit.as_str().to_owned(),
-        threshold: worst.fire.threshold.text.clone(),
-        threshold_at: worst.fire.threshold.at.clone(),
-        scope: rule.metric.scope.as_str().to_owned(),
-        affected: affected(rule, table, fired, passed, unknown),
-        gain,
-        evidence: fired.iter().take(MAX_EVIDENCE).map(|f| evidence(table, f.row)).collect(),
-        seen: None,
-        source: Vec::new(),
-        advice: rule.advice.iter().map(|a| fill(a)).filter(|a| !a.is_empty()).collect(),
-        links: rule.links.clone(),
-        fingerprint: fingerprint(parts),
-        baseline_state: None,
-        sql: Queries { value: value_sql, ..Queries::default() },
-        rank_pct: 0.0,
-        is_note: rule.is_trace_quality(),
-    }
-}
-
-/// The row that would gain most, and how much: ranks that work in step go at the pace of the slowest.
-fn most<'t>(fired: &[FiredRow<'t>]) -> Option<(f64, &'t [Value])> {
-    let gains = fired.iter().filter_map(|f| Some((f.ceiling?, f.row)));
-    gains.max_by(|(a, _), (b, _)| a.total_cmp(b))
-}
-
-fn gain(
-    rule: &Rule,
-    table: &MetricTable,
-    steps: &StepTimes,
-    most: Option<(f64, &[Value])>,
-) -> GainEstimate {
-    let Some((ceiling, row)) = most else {
-        return GainEstimate::default();
-    };
-    let high = ceiling * rule.gain.high;
-    GainEstimate {
-        low_pct: Some(tidy(ceiling * rule.gain.low * 100.0)),
-        high_pct: Some(tidy(high * 100.0)),
-        ms_per_step: steps.of(table, row).map(|step_ns| tidy(ns_to_ms(high * step_ns))),
-        unattributed_pct: Some(tidy(high * 100.0)),
-        method: rule.gain.method,
-        ..GainEstimate::default()
-    }
-}
-
-fn confidence<'s>(
-    rule: &'s Rule,
-    env: &Environment<'s>,
-    context: &Context,
-) -> (crate::Confidence, Vec<String>) {
-    let mut confidence = rule.confidence;
-    let mut caveats = Vec::new();
-    for lower in &rule.lower_confidence {
-        let holds =
-            expr::Formula::new(env, &lower.when).is_ok_and(|f| f.truth(context) == Ok(true));
-        if holds {
-            confidence = lower.to.map_or(confidence.lowered(), |to| confidence.min(to));
-            caveats.push(
-                expr::render(env, &lower.reason, context).unwrap_or_else(|_| lower.reason.clone()),
-            );
-        }
-    }
-    (confidence, caveats)
-}
-
-fn affected(
-    rule: &Rule,
-    table: &MetricTable,
-    fired: &[FiredRow<'_>],
-    passed: usize,
-    unknown: usize,
-) -> Affected {
-    let rows: Vec<&[Value]> = fired.iter().map(|f| f.row).collect();
-    let all: Vec<&[Value]> = table.rows.iter().map(Vec::as_slice).collect();
-    let by_step = rule.metric.scope == Scope::Step;
-    let by_rank = rule.metric.scope.keys().contains(&"rank");
-    let ranks = |rows| if by_rank { numbers(table, "rank", rows) } else { BTreeSet::new() };
-    let steps = |rows: &[&[Value]]| by_step.then(|| numbers(table, "step", rows).len());
-    // A row over several steps says over how many.
-    let over = || {
-        let count = fired.first()?.row.get(table.index("step_count")?)?;
-        count.as_f64().filter(|count| *count >= 1.0).map(|count| count as usize)
-    };
-    let worst: Vec<AffectedRow> = fired
-        .iter()
-        .take(MAX_AFFECTED)
-        .map(|f| AffectedRow {
-            label: label(&f.keys),
-            keys: f.keys.clone(),
-            value: f.fire.value,
-            severity: f.fire.severity,
+/// Lowers the confidence of findings that a note about the trace casts doubt on: findings of the
+/// areas in its `weakens` that share a rank with the note. `hidden_notes` are not in the report.
+fn apply_caveats<'r>(
+    findings: &mut [Finding],
+    rules: impl Iterator<Item = &'r Rule>,
+    hidden_notes: &[Finding],
+) {
+    let notes: Vec<(&Rule, String, Vec<i64>)> = rules
+        .filter(|r| !r.weakens.is_empty())
+        .filter_map(|r| {
+            let note = findings.iter().chain(hidden_notes).find(|f| f.code == r.code)?;
+            Some((r, note.title.clone(), note.affected.ranks.clone()))
         })
         .collect();
-    Affected {
-        fired: fired.len(),
-        passed,
-        unknown,
-        ranks: ranks(&rows).into_iter().collect(),
-        of_ranks: ranks(&all).len(),
-        steps: steps(&rows),
-        of_steps: steps(&all).or_else(over),
-        more: fired.len() - worst.len(),
-        worst,
+    for finding in findings {
+        for (rule, title, ranks) in &notes {
+            let is_weakened = finding.code != rule.code
+                && rule.weakens.iter().any(|prefix| finding.code.starts_with(prefix.as_str()));
+            let own = &finding.affected.ranks;
+            let shares_rank =
+                own.is_empty() || ranks.is_empty() || own.iter().any(|r| ranks.contains(r));
+            if is_weakened && shares_rank {
+                finding.confidence = Confidence::lowered(finding.confidence);
+                finding.caveats.push(format!("{}: {title}", rule.code));
+            }
+        }
     }
 }
 
-/// The integers of a column, each once.
-fn numbers(table: &MetricTable, column: &str, rows: &[&[Value]]) -> BTreeSet<i64> {
-    let Some(column) = table.index(column) else { return BTreeSet::new() };
-    let number = |row: &&[Value]| match row.get(column) {
-        Some(Value::Int(number)) => Some(*number),
-        _ => None,
-    };
-    rows.iter().filter_map(number).collect()
-}
-
-/// The columns that identify a row of the rule's scope, where the table has them.
-fn keys(rule: &Rule, table: &MetricTable, row: &[Value]) -> Columns {
-    let scope_keys = rule.metric.scope.keys().iter();
-    Columns(
-        scope_keys
-            .filter_map(|key| Some(((*key).to_owned(), row.get(table.index(key)?)?.clone())))
-            .collect(),
-    )
-}
-
-fn label(keys: &Columns) -> String {
-    if keys.0.is_empty() {
-        return "run".to_owned();
-    }
-    // A machine's own metrics are about no device of it.
-    let known = keys.0.iter().filter(|(_, value)| *value != Value::Null);
-    let parts: Vec<String> =
-        known.map(|(name, value)| format!("{name} {}", expr::short(&value.to_string()))).collect();
-    parts.join(", ")
-}
-
-fn evidence(table: &MetricTable, row: &[Value]) -> Evidence {
-    let integer = |name: &str| match table.index(name).and_then(|i| row.get(i)) {
-        Some(Value::Int(v)) => Some(*v),
-        _ => None,
-    };
-    let (ts_ns, dur_ns) = (integer("ts_ns"), integer("dur_ns"));
-    let is_range = ts_ns.is_some() && dur_ns.is_some();
-    let names = table.columns.iter().map(|(name, _)| name.clone());
-    Evidence {
-        view: table.view.clone(),
-        columns: Columns(names.zip(row.iter().cloned()).collect()),
-        ts_ns: ts_ns.filter(|_| is_range),
-        dur_ns: dur_ns.filter(|_| is_range),
+fn ignore_warning(kind: &str, ignore: &Ignore, what: &str, until: Option<Date>) -> ReportWarning {
+    let day = until.map(|d| format!(" ({d})")).unwrap_or_default();
+    ReportWarning {
+        code: kind.to_owned(),
+        file: ignore.at.clone(),
+        message: format!("the entry that ignores {} {what}{day}: remove it", ignore.label()),
+        count: 1,
     }
 }

@@ -1,28 +1,29 @@
-//! A rule as a Markdown page: the same text in `advisor explain` and in `docs/rules/`.
+//! Renders a rule as a Markdown page, for `advisor explain` and `docs/rules/`.
 
 use std::fmt::Write as _;
 
 use trace_model::Unit;
 
 use crate::expr::{self, in_words};
+
 use crate::finding::Finding;
-use crate::grade::Severity;
 use crate::rule::Rule;
 use crate::selftest;
-use crate::table::GainMethod;
+use crate::severity::{GainMethod, Severity};
+use crate::text::Text;
 
-/// What the view of a metric says of itself. Views are another crate's business: this is handed in.
+/// The description of a metric's view. The caller provides it, since this crate does not know views.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ViewNotes {
     /// Completes "one row is ...".
     pub row: String,
-    /// Columns with what they mean.
+    /// Columns with their meaning.
     pub columns: Vec<(String, String)>,
-    /// Parameters: name, value unless one is given, meaning.
+    /// Parameters: name, default value, meaning.
     pub params: Vec<(String, String, String)>,
-    /// Why the view may have no rows.
+    /// Reason why the view may have no rows.
     pub when_empty: String,
-    /// What it is made of, and how to have the profiler record that.
+    /// Recorded data that the view depends on, with the profiler options that record it.
     pub recorded_with: Vec<(String, String)>,
 }
 
@@ -53,9 +54,9 @@ pub fn explain(rule: &Rule, view: &ViewNotes) -> String {
 
 /// A table of contents for pages, by category in the order of codes.
 pub fn index(rules: &[Rule]) -> String {
-    let mut page = "# Rules\n\nOne page a rule, the same text as `advisor explain CODE`. A rule gives one of three \
-                    verdicts: pass, fire with a severity, or unknown with a reason. Thresholds, texts and whole rules \
-                    can be changed and added in files of your own: see the head of \
+    let mut page = "# Rules\n\nOne page per rule, the same text as `advisor explain CODE`. A rule has one of three \
+                    verdicts: pass, fire with a severity, or unknown with a reason. Your own files can change \
+                    thresholds and texts, and add rules: see the head of \
                     [rules/default.toml](../../rules/default.toml).\n"
         .to_owned();
     let mut categories: Vec<&str> = Vec::new();
@@ -65,10 +66,9 @@ pub fn index(rules: &[Rule]) -> String {
         }
     }
     for category in categories {
-        let _ =
-            write!(page, "\n## {category}\n\n| rule | what it says | fires if |\n|---|---|---|\n");
+        let _ = write!(page, "\n## {category}\n\n| rule | example | fires if |\n|---|---|---|\n");
         for rule in rules.iter().filter(|r| r.category == category) {
-            let says = examples(rule).first().map(|f| cell(&f.title)).unwrap_or_default();
+            let title = examples(rule).first().map(|f| cell(&f.title)).unwrap_or_default();
             let limits: Vec<String> = rule
                 .checks
                 .iter()
@@ -78,7 +78,7 @@ pub fn index(rules: &[Rule]) -> String {
                 .collect();
             let _ = writeln!(
                 page,
-                "| [{}]({}) {} | {says} | {} |",
+                "| [{}]({}) {} | {title} | {} |",
                 rule.code,
                 page_name(rule),
                 rule.name,
@@ -92,7 +92,7 @@ pub fn index(rules: &[Rule]) -> String {
 fn head(rule: &Rule) -> String {
     let mut text = format!("# {} {}\n\nCategory: {}. ", rule.code, rule.name, rule.category);
     if rule.is_trace_quality() {
-        text.push_str("A note about the trace: it never counts as advice.");
+        text.push_str("A note about the trace, not advice about the program.");
     } else {
         let _ = write!(text, "Confidence at best: {}.", rule.confidence);
     }
@@ -102,7 +102,7 @@ fn head(rule: &Rule) -> String {
 fn measured(rule: &Rule, view: &ViewNotes) -> String {
     let name = rule.metric.name();
     let mut text = format!(
-        "## What it measures\n\n`{name}`, one value a {}: {}.",
+        "## What it measures\n\n`{name}`, one value per {}: {}.",
         rule.metric.scope,
         rule.metric.doc.trim_end_matches('.')
     );
@@ -114,37 +114,36 @@ fn measured(rule: &Rule, view: &ViewNotes) -> String {
     } else {
         let table = rule.table();
         if !view.row.is_empty() {
-            let _ = write!(text, " A row of `{table}` is {}.", view.row);
+            let _ = write!(text, " One row of `{table}` is {}.", view.row);
         }
         let _ = write!(
             text,
-            "\n\n`advisor analyze {table} RUN` prints the rows, `advisor tables {table} --sql` the query they come from."
+            "\n\n`advisor analyze {table} RUN` prints the rows, `advisor tables {table} --sql` their query."
         );
     }
     if let Some(sql) = &rule.evidence {
-        let _ =
-            write!(text, "\n\nThe moments that show it are the longest of\n\n```sql\n{sql}\n```");
+        let _ = write!(text, "\n\nIt lists the longest time ranges of\n\n```sql\n{sql}\n```");
     }
     if let Some(expr) = &rule.only_if {
-        let _ = write!(text, "\n\nIt speaks only of rows where `{expr}`.");
+        let _ = write!(text, "\n\nIt applies only to rows where `{expr}`.");
     }
     text
 }
 
-/// `: what the column means`, where the view says so.
+/// `: meaning of the column`, if the view has one.
 fn meaning(column: &str, view: &ViewNotes) -> String {
     let doc = view.columns.iter().find(|(name, _)| name == column);
     doc.map(|(_, doc)| format!(": {doc}")).unwrap_or_default()
 }
 
-/// The rows of the rule's own tests for which it fires, as findings: the one that says most first.
+/// The findings of the rule's own tests: the one with the most columns first.
 fn examples(rule: &Rule) -> Vec<Finding> {
     let fired = rule.tests.iter().filter_map(|test| {
         let finding = selftest::finding(rule, test)?;
         Some((finding.severity > Severity::Info, test.row.columns.len(), finding))
     });
     let mut fired: Vec<_> = fired.collect();
-    // Stable: of those that say as much, the first.
+    // Stable: the first of those with equally many columns.
     fired.sort_by_key(|&(counts, columns, _)| std::cmp::Reverse((counts, columns)));
     fired.into_iter().map(|(_, _, finding)| finding).collect()
 }
@@ -168,7 +167,7 @@ fn example(finding: &Finding) -> String {
     format!("## Example\n\n```text\n{text}```")
 }
 
-/// Words in lines of at most 100 columns, each behind `before`.
+/// Wraps words into lines of at most 100 columns, each prefixed with `before`.
 fn wrap(out: &mut String, before: &str, text: &str) {
     let mut line = before.to_owned();
     for word in text.split_whitespace() {
@@ -185,12 +184,12 @@ fn wrap(out: &mut String, before: &str, text: &str) {
 fn gain(rule: &Rule, view: &ViewNotes) -> String {
     let mut text = "## How the gain is computed\n\n".to_owned();
     match (&rule.gain.of, rule.gain.method) {
-        (None, _) | (_, GainMethod::None) => text.push_str("There is no estimate in step time."),
+        (None, _) | (_, GainMethod::None) => text.push_str("No gain in step time is estimated."),
         (Some(of), method) => {
             let from = match method {
-                GainMethod::Measured => "The time was measured: a fix returns it",
+                GainMethod::Measured => "The time is measured: a fix saves it",
                 GainMethod::Roofline => {
-                    "It is modelled: what the hardware could do, against what it did"
+                    "It is modeled: the limit of the hardware compared with the measured time"
                 }
                 _ => "It is a rule of thumb",
             };
@@ -207,9 +206,7 @@ fn gain(rule: &Rule, view: &ViewNotes) -> String {
             }
             text.push_str(". ");
             text.push_str(from);
-            text.push_str(
-                ". Of several rows the largest gain counts: the slowest rank sets the pace.",
-            );
+            text.push_str(". The largest gain of all rows counts: the slowest rank sets the pace.");
             let others = reads.iter().filter(|name| name.as_str() != of);
             let docs: Vec<String> = others
                 .map(|name| (name, meaning(name, view)))
@@ -228,27 +225,23 @@ fn gain(rule: &Rule, view: &ViewNotes) -> String {
     if let Some(what_if) = &rule.gain.what_if {
         let _ = write!(
             text,
-            "\n\nA second estimate is `{}`: how much shorter the critical path is, timed again without the \
-             cause. Where it says much less, the finding is less sure.",
+            "\n\nA second estimate is `{}`: the time saved when the critical path is timed again without the \
+             cause. If it is much smaller, the finding has less confidence.",
             what_if.name()
         );
     }
-    if let Some(rank) = rule.fixed_rank {
-        let _ = write!(
-            text,
-            "\n\nThe harm is not time: among findings it ranks as {rank} % of step time."
-        );
+    if let Some(pct) = rule.fixed_priority_pct {
+        let _ =
+            write!(text, "\n\nThe harm is not time: it is prioritized as {pct} % of step time.");
     }
     if let Some(parent) = &rule.within {
-        let closer =
-            if rule.refines { "It looks closer at what" } else { "Its time is part of that of" };
-        let says = if rule.refines { " says" } else { "" };
-        let _ = write!(text, "\n\n{closer} {parent}{says}: it is counted once.");
+        let relation = if rule.refines { "It details" } else { "Its time is part of that of" };
+        let _ = write!(text, "\n\n{relation} {parent}: the time counts once.");
     }
     if !rule.overlaps.is_empty() {
         let _ = write!(
             text,
-            "\n\nIt may be the same time as that of {}: the headline counts it once.",
+            "\n\nIts time may overlap with that of {}: the headline counts it once.",
             rule.overlaps.join(", ")
         );
     }
@@ -259,7 +252,7 @@ fn percent(share: f64) -> String {
     in_words(share, Unit::Ratio)
 }
 
-/// What to do in the example, and what else the rule says in the other rows of its tests.
+/// The advice of the example, and further advice of the other tests.
 fn fixes(examples: &[Finding]) -> Option<String> {
     let first = examples.first()?;
     let list = |advice: &[&String]| -> String {
@@ -283,7 +276,7 @@ fn fixes(examples: &[Finding]) -> Option<String> {
     Some(format!("## How to fix it\n\n{fixes}"))
 }
 
-/// Whether a text speaks of a value that its row does not have.
+/// Whether a text contains a value that its row does not have.
 fn has_gap(text: &str) -> bool {
     let mut words = text.split(|c: char| c.is_whitespace() || "=`(),.;:".contains(c));
     words.any(|word| matches!(word, "-" | "none"))
@@ -294,21 +287,30 @@ fn false_alarms(rule: &Rule) -> Option<String> {
     if !rule.requires.is_empty() || !rule.doubts.is_empty() {
         text.push_str("The verdict is *unknown*\n\n");
         for c in &rule.requires {
-            let _ = writeln!(text, "- unless `{}`: {}", c.expr, in_general(&c.reason));
+            let _ = writeln!(text, "- unless `{}`: {}", c.expr, in_general_text(&c.reason));
         }
         for c in &rule.doubts {
-            let _ =
-                writeln!(text, "- if it would fire and `{}`: {}", c.expr, in_general(&c.reason));
+            let _ = writeln!(
+                text,
+                "- if it would fire and `{}`: {}",
+                c.expr,
+                in_general_text(&c.reason)
+            );
         }
     }
     if !rule.lower_confidence.is_empty() {
         if !text.is_empty() {
             text.push('\n');
         }
-        text.push_str("It is less sure\n\n");
+        text.push_str("The confidence is lower\n\n");
         for lower in &rule.lower_confidence {
-            let left = lower.to.map_or("one level".to_owned(), |to| format!("{to} at most"));
-            let _ = writeln!(text, "- ({left}) if `{}`: {}", lower.when, in_general(&lower.reason));
+            let left = lower.to.map_or("one level".to_owned(), |to| format!("at most {to}"));
+            let _ = writeln!(
+                text,
+                "- ({left}) if `{}`: {}",
+                lower.when,
+                in_general_text(&lower.reason)
+            );
         }
     }
     let text = text.trim_end();
@@ -320,7 +322,7 @@ fn thresholds(rule: &Rule, view: &ViewNotes) -> String {
     for check in &rule.checks {
         let _ = write!(text, "\n| `{}` | severity | stated in |\n|---|---|---|\n", check.column);
         for (severity, threshold) in &check.thresholds {
-            // The line would make the page stale whenever a rule before it changes.
+            // With the line number the page would change whenever a rule above changes.
             let file = threshold.at.rsplit_once(':').map_or("", |(file, _)| file);
             let _ = writeln!(text, "| {} | {severity} | {file} |", cell(&threshold.text));
         }
@@ -329,13 +331,13 @@ fn thresholds(rule: &Rule, view: &ViewNotes) -> String {
     let change = first.map(|(s, t)| format!("{s} = \"{}\"", t.text)).unwrap_or_default();
     let _ = write!(
         text,
-        "\nTo change them, or to silence the rule for a while, in a file given with `--rules`:\n\n\
-         ```toml\n[rule.{0}]\n{change}    # what is not stated stays\n\n\
+        "\nTo change them, or to ignore the rule for a while, write into a file for `--rules`:\n\n\
+         ```toml\n[rule.{0}]\n{change}    # other keys stay\n\n\
          [ignore.{0}]\nreason = \"known; ticket 812\"\nuntil  = \"2027-01-01\"\n```",
         rule.name
     );
     for (name, default, doc) in &view.params {
-        let _ = write!(text, "\n\n`--set {name}={default}` changes what is counted: {doc}.");
+        let _ = write!(text, "\n\n`--set {name}={default}` changes a parameter: {doc}.");
     }
     text
 }
@@ -353,7 +355,7 @@ fn recorded(view: &ViewNotes) -> Option<String> {
         );
     }
     if !view.recorded_with.is_empty() {
-        text.push_str("\n| the numbers come from | recorded with |\n|---|---|\n");
+        text.push_str("\n| data | recorded with |\n|---|---|\n");
         for (what, how) in &view.recorded_with {
             let _ = writeln!(text, "| {what} | {how} |");
         }
@@ -361,8 +363,12 @@ fn recorded(view: &ViewNotes) -> Option<String> {
     Some(text.trim_end().to_owned())
 }
 
-/// A text that depends on the row, without the template's machinery: names in place of values, all
-/// alternatives in a row.
+/// A text without a row: names in place of values, alternatives separated by slashes.
+fn in_general_text(text: &Text) -> String {
+    in_general(&text.source())
+}
+
+/// A template without a row, see [`in_general_text`].
 fn in_general(template: &str) -> String {
     let mut text = String::new();
     let mut rest = template;
@@ -397,7 +403,7 @@ mod tests {
     use super::{has_gap, in_general};
 
     #[test]
-    fn templates_read_without_a_row() {
+    fn in_general_shows_names_and_alternatives() {
         assert_eq!(
             in_general("only {{ n_count }} steps, {{ x_ns|dur }}"),
             "only `n_count` steps, `x_ns`"

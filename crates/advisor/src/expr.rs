@@ -1,6 +1,6 @@
 //! Expressions and templates over the columns of a row (minijinja with a closed set of filters).
 //!
-//! Rule files come from strangers: there are no loops to speak of (fuel), no includes, no globals.
+//! Rule files are untrusted: loops are limited (fuel), and there are no includes and no globals.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ const FUEL: u64 = 20_000;
 /// Names that messages may use besides the columns of their row.
 pub(crate) const EXTRA_NAMES: [&str; 3] = ["value", "threshold", "severity"];
 
-/// An environment with our filters only.
+/// An environment with the filters of rules only.
 pub(crate) fn environment<'s>() -> Environment<'s> {
     let mut env = Environment::empty();
     env.set_fuel(Some(FUEL));
@@ -33,6 +33,8 @@ pub(crate) fn environment<'s>() -> Environment<'s> {
     env.add_filter("round", |v: Jinja, digits: Option<usize>| {
         number(&v, |x| decimals(x, digits.unwrap_or(0).min(9)))
     });
+    env.add_filter("ordinal", |v: Jinja| number(&v, ordinal));
+    env.add_filter("plural", |v: Jinja, one: String, many: Option<String>| plural(&v, &one, many));
     env.add_filter("short", |v: Jinja| short(&v.to_string()).into_owned());
     env.add_filter(
         "default",
@@ -45,7 +47,7 @@ pub(crate) fn environment<'s>() -> Environment<'s> {
     env
 }
 
-/// Names of kernels may fill a page: their beginning tells them apart.
+/// Shortens a name: names of kernels may fill a page, and their beginning distinguishes them.
 pub(crate) fn short(text: &str) -> Cow<'_, str> {
     const MOST: usize = 80;
     match text.char_indices().nth(MOST) {
@@ -54,7 +56,7 @@ pub(crate) fn short(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A number in words; `-` where there is none.
+/// A formatted number; `-` if the value is not a number.
 fn number(value: &Jinja, write: impl Fn(f64) -> String) -> String {
     match value.kind() {
         ValueKind::Number => f64::try_from(value.clone()).map_or_else(|_| "-".to_owned(), write),
@@ -62,7 +64,31 @@ fn number(value: &Jinja, write: impl Fn(f64) -> String) -> String {
     }
 }
 
-/// At most `digits` decimals, none of them a trailing zero.
+/// `1st`, `2nd`, `11th`.
+fn ordinal(value: f64) -> String {
+    let n = value.round() as i64;
+    let suffix = match (n.abs() % 10, n.abs() % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{n}{suffix}")
+}
+
+/// `1 hole`, `6 holes`: a number, also one that a filter has formatted, with its noun.
+fn plural(value: &Jinja, one: &str, many: Option<String>) -> String {
+    let text = value.to_string();
+    let word = match many {
+        _ if text.parse() == Ok(1.0) => one.to_owned(),
+        Some(many) => many,
+        None => format!("{one}s"),
+    };
+    format!("{text} {word}")
+}
+
+/// At most `digits` decimals, without trailing zeros.
 fn decimals(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$}");
     let text =
@@ -81,7 +107,7 @@ fn bytes(value: f64) -> String {
     format!("{} TiB", decimals(value, 1))
 }
 
-/// A metric's value as a person reads it.
+/// The formatted value of a metric.
 pub(crate) fn in_words(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Ratio => format!("{} %", decimals(value * 100.0, 1)),
@@ -118,19 +144,19 @@ pub(crate) fn context(columns: &[(String, Unit)], row: &[Value]) -> Context {
         .collect()
 }
 
-/// A compiled expression that knows which columns it reads.
+/// A compiled expression and the columns that it reads.
 pub(crate) struct Formula<'e, 's> {
     expression: Expression<'e, 's>,
     reads: Vec<String>,
     handles_null: bool,
 }
 
-/// Why an expression has no value.
+/// Reason why an expression has no value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NoValue {
     /// The row has no value in this column.
     Null(String),
-    /// It could not be computed.
+    /// The evaluation failed.
     Failed(String),
 }
 
@@ -158,8 +184,8 @@ impl<'e, 's> Formula<'e, 's> {
         &self.reads
     }
 
-    /// Its value. Reading a column without a value gives none, unless the expression provides for
-    /// it (`is none`, `default`): a comparison with nothing must not pass for an answer.
+    /// Its value. An expression that reads a column without a value has none, unless it handles that
+    /// (`is none`, `default`): a comparison with a missing value must not decide anything.
     fn eval(&self, context: &Context) -> Result<Jinja, NoValue> {
         if !self.handles_null {
             let null = self.reads.iter().find(|n| context.get(*n).is_none_or(Jinja::is_none));
@@ -184,7 +210,7 @@ impl<'e, 's> Formula<'e, 's> {
     }
 }
 
-/// Fills a template; surrounding white space goes.
+/// Renders a template and trims it.
 pub(crate) fn render(
     env: &Environment<'_>,
     text: &str,
@@ -193,8 +219,8 @@ pub(crate) fn render(
     env.render_str(text, values(context)).map(|s| s.trim().to_owned()).map_err(|e| describe(&e))
 }
 
-/// The mistake in a template that shows only when it is filled, such as an unknown filter: tried
-/// with a number under each of `names`.
+/// Finds mistakes that show only when a template is rendered, such as an unknown filter. Renders it with a
+/// number under each of `names`.
 pub(crate) fn probe(env: &Environment<'_>, text: &str, names: &[String]) -> Option<Error> {
     let context: Context = names.iter().map(|n| (n.clone(), 1.5.into())).collect();
     env.render_str(text, values(&context)).err().filter(is_mistake)
@@ -251,13 +277,18 @@ mod tests {
     }
 
     #[test]
-    fn filters_speak_in_units() {
+    fn filters_format_units() {
         for (text, expected) in [
             ("{{ share_ratio|pct }}", "28.5 %"),
             ("{{ dur_ns|dur }} {{ dur_ns|ms }} {{ dur_ns|us }}", "28.5 ms 28.5 ms 28500 us"),
             ("{{ used_bytes|bytes }}", "3 GiB"),
             ("{{ 0.5|pct }} {{ 2.0|num }} {{ 2.345|num }}", "50 % 2 2.35"),
             ("{{ absent|pct }} {{ name|ms }} {{ absent|default('?') }}", "- - ?"),
+            ("{{ 2|ordinal }} {{ 13|ordinal }} {{ 21|ordinal }}", "2nd 13th 21st"),
+            (
+                "{{ 1|plural('batch', 'batches') }} {{ 25.2|round|plural('copy', 'copies') }}",
+                "1 batch 25 copies",
+            ),
             ("{% if absent is none %}a{% else %}b{% endif %}", "a"),
         ] {
             assert_eq!(render(&environment(), text, &row()).as_deref(), Ok(expected), "{text}");
@@ -265,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_compared_is_no_answer() {
+    fn formula_with_a_missing_value_has_no_result() {
         let env = environment();
         let formula = Formula::new(&env, "absent < 1").unwrap();
         assert_eq!(formula.truth(&row()), Err(NoValue::Null("absent".to_owned())));
@@ -276,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_template_ends() {
+    fn render_stops_endless_templates() {
         let nested = "{% for a in [1]*90 %}{% for b in [1]*90 %}{% for c in [1]*90 %}x\
                       {% endfor %}{% endfor %}{% endfor %}";
         assert!(render(&environment(), nested, &row()).unwrap_err().contains("fuel"));

@@ -1,4 +1,4 @@
-//! Findings: the data of a report. Fields may be added; none changes meaning within a version.
+//! Findings: the data of a report. Fields may be added; none changes its meaning within a schema version.
 
 use std::borrow::Cow;
 
@@ -7,32 +7,30 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use trace_model::Value;
 
-use crate::baseline::BaselineState;
-use crate::grade::{Confidence, Severity};
-use crate::table::GainMethod;
+use crate::severity::{Confidence, GainMethod, Severity};
 
-/// What one rule found in the run.
+/// The finding of one rule in the run.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Finding {
     /// Position in the report, from 1.
-    pub rank: usize,
+    pub position: usize,
     /// Code of the rule: `IN001`.
     pub code: String,
     /// Name of the rule: `dataloader-wait`.
     pub name: String,
     /// Area: `input-pipeline`; findings of `trace-quality` are notes about the trace.
     pub category: String,
-    /// How bad.
+    /// Severity.
     pub severity: Severity,
-    /// How sure.
+    /// Confidence.
     pub confidence: Confidence,
-    /// What makes it less sure than it could be.
+    /// Reasons that lower the confidence.
     pub caveats: Vec<String>,
     /// The conclusion in one line.
     pub title: String,
     /// One sentence with the numbers.
     pub message: String,
-    /// Name of the metric that decided: `view.column`.
+    /// Name of the deciding metric: `view.column`.
     pub metric: String,
     /// Its value in the worst row, in `unit`.
     pub value: f64,
@@ -40,36 +38,36 @@ pub struct Finding {
     pub unit: String,
     /// The threshold that was met, as written.
     pub threshold: String,
-    /// `file:line` where it is written.
+    /// `file:line` of the threshold.
     pub threshold_at: String,
-    /// What one row is about: `rank`, `device`, ...
+    /// Scope of one row: `rank`, `device`, ...
     pub scope: String,
-    /// Which ranks, devices, steps.
+    /// Affected ranks, devices, steps.
     pub affected: Affected,
-    /// Step time that a fix could return.
+    /// Step time that a fix could save.
     pub gain: GainEstimate,
-    /// The rows that show it, worst first.
+    /// The rows that it is based on, worst first.
     pub evidence: Vec<Evidence>,
-    /// When it shows, if the rule says where to look.
+    /// The time ranges in which it occurs, if the rule has a query for them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub seen: Option<Seen>,
+    pub occurrences: Option<Occurrences>,
     /// Lines of the user's program; empty if the trace has no stacks.
     pub source: Vec<String>,
-    /// What to do, one thing an entry.
+    /// Recommended actions, one per entry.
     pub advice: Vec<String>,
     /// Further reading.
     pub links: Vec<String>,
-    /// Stable across runs as long as the same rule fires for the same ranks, devices, ...: for
-    /// baselines. 16 hexadecimal digits.
+    /// 16 hexadecimal digits that stay the same as long as the same rule fires for the same ranks, devices,
+    /// ...: for baselines.
     pub fingerprint: String,
-    /// What became of it since the baseline; absent without one.
+    /// Change since the baseline; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline_state: Option<BaselineState>,
     /// The queries that give the numbers; `advisor sql RUN "..."` answers them.
     pub sql: Queries,
-    /// Percent of step time that this ranks as, before confidence.
+    /// Percent of step time that it is prioritized as, before confidence.
     #[serde(skip)]
-    pub(crate) rank_pct: f64,
+    pub(crate) priority_pct: f64,
     /// Whether it is a note about the trace.
     #[serde(skip)]
     pub(crate) is_note: bool,
@@ -82,26 +80,27 @@ impl Finding {
     }
 }
 
-/// Who is affected by a finding.
+/// The rows that a rule fired for, in counts and examples.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Affected {
-    /// Rows of which the rule fired.
+    /// Rows that the rule fired for.
     pub fired: usize,
     /// Rows that passed.
     pub passed: usize,
-    /// Rows of which nothing can be said.
+    /// Rows without a verdict.
     pub unknown: usize,
-    /// Ranks of which the rule fired, ascending.
+    /// Ranks that the rule fired for, ascending.
     pub ranks: Vec<i64>,
-    /// How many ranks the rule looked at.
+    /// Number of ranks that the rule was evaluated on.
     pub of_ranks: usize,
-    /// Steps of which the rule fired; null if it does not judge steps one by one.
+    /// Number of steps that the rule fired for; null if its rows are not steps.
     pub steps: Option<usize>,
-    /// How many steps the rule looked at; null as above, or the steps that its worst row is over.
+    /// Number of steps that the rule was evaluated on; if its rows are not steps, the number of steps that the
+    /// worst row spans, or null.
     pub of_steps: Option<usize>,
     /// The worst rows, worst first; at most [`MAX_AFFECTED`].
     pub worst: Vec<AffectedRow>,
-    /// How many more rows fired than are listed.
+    /// Number of further rows that are not listed.
     pub more: usize,
 }
 
@@ -114,31 +113,31 @@ pub const MAX_EVIDENCE: usize = 3;
 /// One rank, device, step, ... that a rule fired for.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct AffectedRow {
-    /// In words: `rank 3, device 0`; `run` for the run as a whole.
+    /// As text: `rank 3, device 0`; `run` for the run as a whole.
     pub label: String,
-    /// What identifies it: `{"rank": 3, "device": 0}`.
+    /// Identifying columns: `{"rank": 3, "device": 0}`.
     pub keys: Columns,
     /// The value.
     pub value: f64,
-    /// How bad, here.
+    /// Severity of this row.
     pub severity: Severity,
 }
 
-/// Step time that a fix could return. Ceilings, not promises.
+/// Step time that a fix could save. Upper limits, not predictions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct GainEstimate {
-    /// Percent of step time that a fix is sure to return; null without estimate.
+    /// Percent of step time that a fix saves for certain; null without an estimate.
     pub low_pct: Option<f64>,
-    /// Percent of step time that a fix may return.
+    /// Percent of step time that a fix may save.
     pub high_pct: Option<f64>,
-    /// `high_pct` in milliseconds a step, if the length of a step is known.
+    /// `high_pct` in milliseconds per step, if the step time is known.
     pub ms_per_step: Option<f64>,
     /// The part of `high_pct` that no finding in `contains` explains.
     pub unattributed_pct: Option<f64>,
-    /// Where the numbers come from.
+    /// Source of the numbers.
     pub method: GainMethod,
-    /// A second, independent estimate: percent of the window that comes back when the critical path
-    /// is timed again without the cause. Null if the rule has none.
+    /// A second, independent estimate: percent of the window that is saved when the critical path is timed
+    /// again without the cause. Null if the rule has none.
     pub what_if_pct: Option<f64>,
     /// Codes of the findings whose time is part of this one's.
     pub contains: Vec<String>,
@@ -153,7 +152,7 @@ pub struct Evidence {
     pub view: String,
     /// Column names and values; units are in the names.
     pub columns: Columns,
-    /// Time range to open in a trace viewer, if the row is about one: start, in ns of trace time.
+    /// Start of the time range to open in a trace viewer, in ns of trace time; absent if the row has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ts_ns: Option<i64>,
     /// Length of the range.
@@ -161,42 +160,73 @@ pub struct Evidence {
     pub dur_ns: Option<i64>,
 }
 
-/// The moments in which a finding shows.
+/// The time ranges in which a finding occurs.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Seen {
-    /// How many there are, on the ranks of which the rule fired.
+pub struct Occurrences {
+    /// Number of time ranges, on the ranks that the rule fired for.
     pub count: usize,
-    /// How long they are together; they may overlap.
+    /// Sum of their durations; they may overlap.
     pub sum_ns: i64,
-    /// The longest, longest first.
-    pub longest: Vec<Moment>,
+    /// The longest time ranges, longest first.
+    pub longest: Vec<TimeRange>,
 }
 
-/// A stretch of time that shows a finding.
+/// A time range in which a finding occurs.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Moment {
-    /// Its start, in ns of trace time.
+pub struct TimeRange {
+    /// Start, in ns of trace time.
     pub ts_ns: i64,
-    /// Its length.
+    /// Duration.
     pub dur_ns: i64,
-    /// What is known of it: the rank, and what the rule's query says.
+    /// The rank, and the other columns of the rule's query.
     pub columns: Columns,
 }
 
 /// The SQL behind the numbers of a finding.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Queries {
-    /// Gives `value`, what `gain` is computed from, and the numbers of the texts.
+    /// Returns `value`, the inputs of `gain`, and the numbers of the texts.
     pub value: String,
-    /// Gives `gain.what_if_pct`, as a share.
+    /// Returns `gain.what_if_pct`, as a share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub what_if: Option<String>,
-    /// Gives `source`.
+    /// Returns `source`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Gives `seen`.
+    /// Returns `occurrences`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub seen: Option<String>,
+    pub occurrences: Option<String>,
+}
+
+/// Change of a finding since the baseline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum BaselineState {
+    /// Not in the baseline.
+    New,
+    /// The same, or not clearly different.
+    Unchanged,
+    /// Its value improved by more than 10 %, and its gain by more than one percentage point of step time.
+    Better,
+    /// Its value got worse by more than 10 %, and its gain by more than one percentage point of step time.
+    Worse,
+}
+
+impl BaselineState {
+    /// As written in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Unchanged => "unchanged",
+            Self::Better => "better",
+            Self::Worse => "worse",
+        }
+    }
+
+    /// Whether it is new or worse.
+    pub fn is_regression(self) -> bool {
+        matches!(self, Self::New | Self::Worse)
+    }
 }
 
 /// Columns of a row in order; an object in JSON.
@@ -236,8 +266,8 @@ impl JsonSchema for Columns {
     }
 }
 
-/// Rounded to four decimals: percents and milliseconds without the dust of binary fractions.
-pub(crate) fn tidy(value: f64) -> f64 {
+/// Rounds to four decimals: removes the noise of binary fractions from percentages and milliseconds.
+pub(crate) fn round4(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }
 
@@ -258,7 +288,7 @@ mod tests {
     use super::fingerprint;
 
     #[test]
-    fn fingerprints_keep_parts_apart() {
+    fn fingerprint_separates_parts() {
         assert_eq!(fingerprint([]), "cbf29ce484222325", "the offset basis of FNV-1a");
         assert_eq!(fingerprint(["IN001", "rank 0"]), fingerprint(["IN001", "rank 0"]));
         assert_ne!(fingerprint(["ab", "c"]), fingerprint(["a", "bc"]));

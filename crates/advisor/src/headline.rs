@@ -1,4 +1,4 @@
-//! The report in a sentence: what is found, and what fixing it could return at most.
+//! The report in one sentence: the findings, and the largest gain of fixing them.
 
 use std::collections::BTreeMap;
 
@@ -6,45 +6,45 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use trace_model::time::{human, ns_to_ms};
 
-use crate::finding::{Finding, tidy};
-use crate::grade::Severity;
-use crate::rank::{Bound, Tree};
+use crate::finding::{Finding, round4};
+use crate::prioritize::{Bound, Tree};
 use crate::rule::Rule;
+use crate::severity::Severity;
 
-/// The report in a sentence, and the numbers in it.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+/// The report in one sentence, and its numbers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Headline {
     /// The sentence.
     pub text: String,
-    /// Findings worth acting on: neither notes about the trace nor infos.
+    /// Number of findings, without notes about the trace and infos.
     pub findings: usize,
     /// Code of the finding to start with; null if there is none.
     pub first: Option<String>,
-    /// Percent of step time that all fixes together are sure to return.
+    /// Percent of step time that all fixes together save for certain.
     pub gain_low_pct: f64,
-    /// Percent of step time that all fixes together may return: never above 100, and never above
-    /// what the tree of causes allows.
+    /// Percent of step time that all fixes together may save: never above 100, and never above the limit of
+    /// the tree of causes.
     pub gain_high_pct: f64,
-    /// `gain_high_pct` in milliseconds a step of the slowest rank, if its length is known.
+    /// `gain_high_pct` in milliseconds per step of the slowest rank, if its step time is known.
     pub ms_per_step: Option<f64>,
-    /// Mean length of a step of the slowest rank, in milliseconds; null where there are no steps.
+    /// Mean step time of the slowest rank, in milliseconds; null without steps.
     pub step_ms: Option<f64>,
-    /// What a step would take with all fixes; null where there are no steps, or nothing comes back.
+    /// Step time with all fixes; null without steps, or if nothing is saved.
     pub predicted_step_ms: Option<Predicted>,
-    /// How many times faster a step would be with `gain_high_pct` returned; null if all of it would.
+    /// Speedup of a step if `gain_high_pct` is saved; null if that is all of it.
     pub speedup: Option<f64>,
 }
 
-/// A length of a step, from what may come back to what is sure to.
+/// A range of step times.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Predicted {
-    /// With `gain_high_pct` returned, in milliseconds.
+    /// If `gain_high_pct` is saved, in milliseconds.
     pub low: f64,
-    /// With `gain_low_pct` returned.
+    /// If `gain_low_pct` is saved, in milliseconds.
     pub high: f64,
 }
 
-/// Findings that shown gains are added up over: what is only worth knowing promises nothing.
+/// Whether the finding counts in the sum of gains: infos and notes do not.
 fn counts(finding: &Finding) -> bool {
     finding.severity > Severity::Info && !finding.is_note
 }
@@ -59,15 +59,15 @@ pub(crate) fn headline(
 ) -> Headline {
     let counted: Vec<Finding> = findings.iter().filter(|f| counts(f)).cloned().collect();
     let tree = Tree::new(&counted, rules);
-    let high = tidy(tree.combined(ceilings, Bound::High));
-    let low = tidy(tree.combined(ceilings, Bound::Low)).min(high);
+    let high = round4(tree.combined(ceilings, Bound::High));
+    let low = round4(tree.combined(ceilings, Bound::Low)).min(high);
     let first = counted.first();
-    let speedup = (high < 100.0).then(|| tidy(1.0 / (1.0 - high / 100.0)));
+    let speedup = (high < 100.0).then(|| round4(1.0 / (1.0 - high / 100.0)));
     let text = match first {
         None if unknown > 0 => {
-            format!("Nothing to report, but {unknown} {} could not be judged.", rules_word(unknown))
+            format!("Nothing to report, but {unknown} {} no verdict.", rules_have(unknown))
         }
-        None => "Nothing to report: every rule could be judged.".to_owned(),
+        None => "Nothing to report: every rule has a verdict.".to_owned(),
         Some(first) => {
             let count = match counted.len() {
                 1 => "1 finding".to_owned(),
@@ -89,13 +89,13 @@ pub(crate) fn headline(
                         )
                     }
                     None => format!(
-                        "{count}: up to {high:.1} % of the recorded time can come back{faster}; {start}."
+                        "{count}: up to {high:.1} % of the recorded time can be saved{faster}; {start}."
                     ),
                 }
             }
         }
     };
-    let after = |pct: f64| step_ns.map(|ns| tidy(ns_to_ms(ns * (1.0 - pct / 100.0))));
+    let after = |pct: f64| step_ns.map(|ns| round4(ns_to_ms(ns * (1.0 - pct / 100.0))));
     let predicted = after(high).zip(after(low)).filter(|_| high > 0.0);
     Headline {
         text,
@@ -103,13 +103,13 @@ pub(crate) fn headline(
         first: first.map(|f| f.code.clone()),
         gain_low_pct: low,
         gain_high_pct: high,
-        ms_per_step: step_ns.filter(|_| high > 0.0).map(|ns| tidy(ns_to_ms(ns * high / 100.0))),
-        step_ms: step_ns.map(|ns| tidy(ns_to_ms(ns))),
+        ms_per_step: step_ns.filter(|_| high > 0.0).map(|ns| round4(ns_to_ms(ns * high / 100.0))),
+        step_ms: step_ns.map(|ns| round4(ns_to_ms(ns))),
         predicted_step_ms: predicted.map(|(low, high)| Predicted { low, high }),
         speedup,
     }
 }
 
-fn rules_word(count: usize) -> &'static str {
-    if count == 1 { "rule" } else { "rules" }
+fn rules_have(count: usize) -> &'static str {
+    if count == 1 { "rule has" } else { "rules have" }
 }

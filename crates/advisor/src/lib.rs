@@ -1,10 +1,11 @@
-//! Threshold rules over metrics: verdicts, findings, ranking. The arrow `metrics -> findings`.
+//! Threshold rules over metrics: verdicts, findings, priorities. The stage `metrics -> findings`.
 //!
-//! Rule files (TOML, handed in as text) become a [`RuleSet`] or a list of [`Problem`]s; a rule set
-//! and the rows of the views it asks for become a [`Report`]. No I/O, nothing printed.
+//! Rule files (TOML text) become a [`RuleSet`] or a list of [`Problem`]s. [`evaluate`] turns a rule set
+//! and the rows of its views into a [`Report`]; [`Report::follow_ups`] names the rows that the findings
+//! need besides, and [`Report::attach`] adds them. The crate does no I/O and prints nothing.
 //!
 //! ```
-//! use advisor::{RuleSet, RuleSource, advise};
+//! use advisor::{RuleSet, RuleSource, evaluate};
 //! use trace_model::{MetricSpec, MetricTable, RunInfo, Scope, Unit, Value};
 //!
 //! let columns = vec![("rank".to_owned(), Unit::None), ("idle_ratio".to_owned(), Unit::Ratio)];
@@ -34,73 +35,82 @@
 //!     view: "gpu".to_owned(),
 //!     columns,
 //!     rows: vec![vec![Value::Int(0), Value::Float(0.4)]],
-//!     when_empty: "the trace has no device activity".to_owned(),
+//!     when_empty: "the trace has no GPU activity".to_owned(),
 //! };
-//! let report = advise(&rules, &[rows], &RunInfo::default(), &[]);
+//! let report = evaluate(&rules, &[rows], &RunInfo::default(), &[]);
 //! assert_eq!(report.findings[0].message, "40 % of a step is idle.");
 //! assert_eq!(report.findings[0].threshold_at, "my.toml:6");
 //! ```
 
 mod baseline;
-mod checker;
+mod baseline_comparison;
 mod comparison;
 mod compile;
 mod evaluate;
+mod evaluate_rule;
 mod explain;
 mod expr;
+mod file_schema;
 mod finding;
-mod grade;
+mod firing_rates;
+mod follow_up;
 mod headline;
-mod layers;
+mod ignore;
+mod link;
+mod merge;
 mod policy;
+mod prioritize;
 mod problem;
 mod query;
-mod rank;
-mod rates;
 mod report;
 mod rule;
+mod rule_check;
+mod rule_files;
 mod ruleset;
 mod schema;
+mod schema_check;
 mod selftest;
-mod shape;
+mod severity;
 mod sql;
-mod suppress;
-mod table;
+mod text;
+mod text_schema;
 mod threshold;
 mod verdict;
 
 #[cfg(test)]
 mod tests;
 
-pub use baseline::{
-    AgainstBaseline, Baseline, BaselineReport, BaselineState, GoneFinding, Undecided,
-};
-pub use comparison::{Comparison, judge_comparison};
+pub use baseline::{Baseline, BaselineReport};
+pub use baseline_comparison::{BaselineComparison, GoneFinding, StillUnknown, UnknownReason};
+pub use comparison::{Comparison, evaluate_comparison};
+pub use evaluate::evaluate;
 pub use explain::{ViewNotes, explain, index, page_name};
 pub use finding::{
-    Affected, AffectedRow, Columns, Evidence, Finding, GainEstimate, MAX_AFFECTED, MAX_EVIDENCE,
-    Moment, Queries, Seen,
+    Affected, AffectedRow, BaselineState, Columns, Evidence, Finding, GainEstimate, MAX_AFFECTED,
+    MAX_EVIDENCE, Occurrences, Queries, TimeRange,
 };
-pub use grade::{Confidence, Severity};
+pub use firing_rates::{FiringRates, RuleRate};
+pub use follow_up::FollowUps;
 pub use headline::{Headline, Predicted};
-pub use policy::{FailOn, Policy, UnknownSelector};
+pub use ignore::{Date, Ignore};
+pub use policy::{Policy, UnknownSelector};
 pub use problem::{Problem, RuleSource};
 pub use query::{RuleQuery, StatedQuery};
-pub use rates::{Rates, RuleRate};
 pub use report::{
     HiddenFinding, IgnoredFinding, REPORT_SCHEMA_VERSION, Report, ReportWarning, Run, RunSource,
-    Tool, UnknownRule, advise,
+    Tool, UnknownRule, report_schema_json,
 };
-pub use rule::{Check, Condition, EvidenceQuery, Gain, Lower, Rule, TRACE_QUALITY};
-pub use ruleset::{Off, RuleFiles, RuleSet};
-pub use schema::{report_schema_json, rule_schema_json};
+pub use rule::{Caveat, Check, Condition, EvidenceQuery, Gain, Rule, TRACE_QUALITY};
+pub use rule_files::RuleFiles;
+pub use ruleset::{Inactive, RuleSet};
+pub use schema::rule_schema_json;
 pub use selftest::{TestFailure, TestRun};
-pub use suppress::{Date, Ignore};
-pub use table::GainMethod;
+pub use severity::{Confidence, FailOn, GainMethod, Severity};
+pub use text::{Text, TextBody, TextPart};
 pub use threshold::Threshold;
 
 /// The shipped rule files: name in findings and problems, and text. `default.toml` explains the fields and
-/// stands alone; the others go with it, by area.
+/// is complete on its own; the other files hold one area each.
 const SHIPPED: [(&str, &str); 8] = [
     ("rules/default.toml", include_str!("../rules/default.toml")),
     ("rules/kernels.toml", include_str!("../rules/kernels.toml")),
@@ -112,7 +122,7 @@ const SHIPPED: [(&str, &str); 8] = [
     ("rules/regression.toml", include_str!("../rules/regression.toml")),
 ];
 
-/// The rules that are shipped, in the order in which they are read. A file of yours comes after them.
+/// The shipped rule files, in loading order. Your own files come after them.
 pub fn shipped_rules() -> Vec<RuleSource> {
     let source = |(name, text): (&str, &str)| RuleSource { name: name.into(), text: text.into() };
     SHIPPED.map(source).into()

@@ -1,100 +1,61 @@
-//! Which rules judge and which findings count: `[policy]` of rule files, and the command line on top of it.
+//! The policy selects rules and the findings that count: `[policy]` of rule files, overridden by the command line.
 
 use std::fmt;
 
-use schemars::JsonSchema;
-use serde::Deserialize;
-
-use crate::grade::Severity;
 use crate::problem::nearest;
 use crate::rule::Rule;
+use crate::severity::FailOn;
 
 /// The selector of every rule.
 pub(crate) const ALL: &str = "ALL";
 
-/// What is selected, and what counts. `None`: not said here.
+/// Selected rules, and the findings that count. `None`: not stated.
 ///
-/// A selector is a code (`IN001`), the beginning of codes (`IN`), the name of a rule, a category, or `ALL`: the first
-/// of these that it can be.
+/// A selector is a code (`IN001`), a prefix of codes (`IN`), the name of a rule, a category, or `ALL`: the first
+/// of these that matches a rule.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Policy {
-    /// Only these rules judge; empty for all.
+    /// Only these rules are evaluated; empty for all.
     pub select: Option<Vec<String>>,
-    /// These do not, whatever is selected.
+    /// These are not evaluated, even if they are selected.
     pub ignore: Option<Vec<String>>,
     /// Findings whose gain is known and below this percent of step time are hidden.
     pub min_gain_pct: Option<f64>,
-    /// Least severity that fails a check.
+    /// Lowest severity that fails a check.
     pub fail_on: Option<FailOn>,
 }
 
 impl Policy {
-    /// This policy, and that of `below` where this one says nothing.
+    /// This policy, completed by `fallback` where it states nothing.
     #[must_use]
-    pub fn over(&self, below: &Self) -> Self {
+    pub fn or(&self, fallback: &Self) -> Self {
         Self {
-            select: self.select.clone().or_else(|| below.select.clone()),
-            ignore: self.ignore.clone().or_else(|| below.ignore.clone()),
-            min_gain_pct: self.min_gain_pct.or(below.min_gain_pct),
-            fail_on: self.fail_on.or(below.fail_on),
+            select: self.select.clone().or_else(|| fallback.select.clone()),
+            ignore: self.ignore.clone().or_else(|| fallback.ignore.clone()),
+            min_gain_pct: self.min_gain_pct.or(fallback.min_gain_pct),
+            fail_on: self.fail_on.or(fallback.fail_on),
         }
     }
 }
 
-/// From which severity on findings fail a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum FailOn {
-    /// All findings.
-    Info,
-    /// Low and worse.
-    Low,
-    /// Medium and worse.
-    Medium,
-    /// High and critical.
-    High,
-    /// Critical only.
-    Critical,
-    /// None.
-    Never,
-}
-
-impl FailOn {
-    /// The least severity that fails.
-    pub fn severity(self) -> Option<Severity> {
-        match self {
-            Self::Info => Some(Severity::Info),
-            Self::Low => Some(Severity::Low),
-            Self::Medium => Some(Severity::Medium),
-            Self::High => Some(Severity::High),
-            Self::Critical => Some(Severity::Critical),
-            Self::Never => None,
-        }
-    }
-}
-
-/// A selector that means no rule.
+/// A selector that matches no rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownSelector {
     /// As written.
     pub selector: String,
-    /// What may have been meant.
+    /// A suggestion.
     pub help: String,
 }
 
 impl fmt::Display for UnknownSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "`{}` is neither a code, nor the beginning of one, nor a rule, nor a category",
-            self.selector
-        )
+        write!(f, "`{}` is not a code, a prefix of codes, a rule name or a category", self.selector)
     }
 }
 
-/// What a selector may be, in the order in which that is tried.
+/// Kinds of selectors, in the order in which they are tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Meaning {
+enum SelectorKind {
     All,
     Code,
     Prefix,
@@ -102,19 +63,28 @@ enum Meaning {
     Category,
 }
 
-/// The codes of the rules that a selector means.
-pub(crate) fn meant(selector: &str, rules: &[Rule]) -> Result<Vec<String>, UnknownSelector> {
-    let is = |meaning: Meaning, rule: &Rule| match meaning {
-        Meaning::All => selector == ALL,
-        Meaning::Code => rule.code == selector,
-        Meaning::Prefix => !selector.is_empty() && rule.code.starts_with(selector),
-        Meaning::Name => rule.name == selector,
-        Meaning::Category => rule.category == selector,
+/// The codes of the rules that a selector matches.
+pub(crate) fn resolve_selector(
+    selector: &str,
+    rules: &[Rule],
+) -> Result<Vec<String>, UnknownSelector> {
+    let matches = |kind: SelectorKind, rule: &Rule| match kind {
+        SelectorKind::All => selector == ALL,
+        SelectorKind::Code => rule.code == selector,
+        SelectorKind::Prefix => !selector.is_empty() && rule.code.starts_with(selector),
+        SelectorKind::Name => rule.name == selector,
+        SelectorKind::Category => rule.category == selector,
     };
-    let order = [Meaning::All, Meaning::Code, Meaning::Prefix, Meaning::Name, Meaning::Category];
-    let meaning = order.into_iter().find(|m| rules.iter().any(|r| is(*m, r)));
-    let Some(meaning) = meaning else { return Err(unknown(selector, rules)) };
-    Ok(rules.iter().filter(|r| is(meaning, r)).map(|r| r.code.clone()).collect())
+    let order = [
+        SelectorKind::All,
+        SelectorKind::Code,
+        SelectorKind::Prefix,
+        SelectorKind::Name,
+        SelectorKind::Category,
+    ];
+    let kind = order.into_iter().find(|k| rules.iter().any(|r| matches(*k, r)));
+    let Some(kind) = kind else { return Err(unknown(selector, rules)) };
+    Ok(rules.iter().filter(|r| matches(kind, r)).map(|r| r.code.clone()).collect())
 }
 
 fn unknown(selector: &str, rules: &[Rule]) -> UnknownSelector {
@@ -127,14 +97,14 @@ fn unknown(selector: &str, rules: &[Rule]) -> UnknownSelector {
     let words = rules.iter().flat_map(|r| [r.code.as_str(), r.name.as_str()]);
     let words: Vec<&str> =
         words.chain(areas.iter().map(String::as_str)).chain(categories.iter().copied()).collect();
-    // `in001` is as near to `IN001` as can be.
+    // `in001` is `IN001` in the wrong case.
     let upper = selector.to_uppercase();
     let help = match words.iter().find(|w| ***w == upper).copied() {
         Some(word) => format!("did you mean `{word}`?"),
         None => nearest(selector, words.iter().copied()).map_or_else(
             || {
                 format!(
-                    "codes begin with {}; categories are {}",
+                    "code prefixes: {}; categories: {}",
                     areas.join(", "),
                     categories.join(", ")
                 )
@@ -145,7 +115,7 @@ fn unknown(selector: &str, rules: &[Rule]) -> UnknownSelector {
     UnknownSelector { selector: selector.to_owned(), help }
 }
 
-/// A percent, as `min_gain` and limits on the command line are written: `1 %`, `0.5%`.
+/// A percentage, as `min_gain` and limits on the command line are written: `1 %`, `0.5%`.
 pub(crate) fn percent(text: &str) -> Option<f64> {
     let number = text.trim().strip_suffix('%')?.trim_end();
     number.parse().ok().filter(|p: &f64| (0.0..=100.0).contains(p))
@@ -156,7 +126,7 @@ mod tests {
     use super::percent;
 
     #[test]
-    fn a_percent_has_its_sign() {
+    fn percent_requires_the_sign() {
         assert_eq!(percent("1 %"), Some(1.0));
         assert_eq!(percent(" 0.5% "), Some(0.5));
         for wrong in ["1", "%", "-1 %", "101 %", "NaN %", "inf %", "1 ms", ""] {

@@ -1,4 +1,4 @@
-//! Mistakes in rule files, as data: all of them at once, each with its place and a way out.
+//! Mistakes in rule files as data: all of them at once, each with its place and a suggestion.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use serde::Serialize;
 /// A rule file, handed in as text: this crate opens nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleSource {
-    /// How findings and problems name it: `rules/default.toml`.
+    /// Name in findings and problems: `rules/default.toml`.
     pub name: String,
     /// The TOML text.
     pub text: String,
@@ -19,15 +19,15 @@ pub struct RuleSource {
 pub struct Problem {
     /// [`RuleSource::name`] of the file.
     pub file: String,
-    /// Bytes of the file it is about.
+    /// Byte range in the file.
     pub span: Range<usize>,
     /// Line of the start of the span, from 1.
     pub line: usize,
     /// Column of the start of the span in characters, from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The mistake.
     pub message: String,
-    /// What to write instead, where that can be said.
+    /// What to write instead, if known.
     pub help: Option<String>,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Problems<'a> {
         self.list.push((span.clone(), problem));
     }
 
-    /// Takes over the problems of another collection whose place is wanted.
+    /// Adds the problems of another collection whose place is `wanted`.
     pub(crate) fn take(&mut self, others: Self, wanted: impl Fn(&Span) -> bool) {
         self.list.extend(others.list.into_iter().filter(|(at, _)| wanted(at)));
     }
@@ -106,7 +106,7 @@ impl<'a> Problems<'a> {
 fn line_column(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |i| i + 1);
-    // Asked of every rule and every test in it.
+    // Called for every rule and every test in it.
     let lines = memchr::memchr_iter(b'\n', before.as_bytes()).count();
     (lines + 1, before[line_start..].chars().count() + 1)
 }
@@ -153,20 +153,20 @@ mod tests {
     use super::{distance, line_column, nearest};
 
     #[test]
-    fn distances_are_edits() {
+    fn distance_counts_edits() {
         assert_eq!(distance("kitten", "sitting"), 3);
         assert_eq!(distance("", "abc"), 3);
         assert_eq!(distance("same", "same"), 0);
     }
 
     #[test]
-    fn only_near_words_are_offered() {
+    fn nearest_offers_similar_words_only() {
         assert_eq!(nearest("advise", ["advice", "title", "why"]), Some("advice"));
         assert_eq!(nearest("colour", ["advice", "title", "why"]), None);
     }
 
     #[test]
-    fn places_count_characters_from_one() {
+    fn line_column_counts_characters_from_one() {
         assert_eq!(line_column("ab\ncd", 0), (1, 1));
         assert_eq!(line_column("ab\né d", 6), (2, 3));
         assert_eq!(line_column("ab", 99), (1, 3));

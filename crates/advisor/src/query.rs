@@ -1,24 +1,24 @@
-//! Queries that rules bring along: run by the caller, who knows the engine.
+//! Queries of rules: the caller runs them.
 
 use trace_model::{MetricSpec, Scope, Unit};
 
-use crate::layers::Layered;
+use crate::merge::MergedRule;
 use crate::problem::{Problem, RuleSource, Span};
 use crate::rule::Rule;
 
-/// A query that a rule brings along. Run it, make a `MetricTable` whose `view` is `name`, and hand
-/// that in with the others.
+/// The query of a rule. Run it, make a `MetricTable` whose `view` is `name`, and pass that to
+/// [`evaluate`](crate::evaluate).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleQuery {
     /// Name of the rule, and of the metric table to make.
     pub name: String,
     /// The query.
     pub sql: String,
-    /// Column that is judged; the query must return it.
+    /// Column that the thresholds apply to; the query must return it.
     pub column: String,
     /// Its unit.
     pub unit: Unit,
-    /// What one row is about.
+    /// Scope of one row.
     pub scope: Scope,
 }
 
@@ -33,7 +33,7 @@ impl RuleQuery {
         })
     }
 
-    /// The metric it is, once the columns of its result are known.
+    /// The metric of the query, given the columns of its result.
     pub fn metric(&self, columns: Vec<(String, Unit)>) -> MetricSpec {
         MetricSpec {
             view: self.name.clone(),
@@ -46,7 +46,7 @@ impl RuleQuery {
     }
 }
 
-/// A query as it stands in a file, to be checked before any run is read.
+/// A query with its place in a file, to be checked before a run is read.
 #[derive(Debug, Clone)]
 pub struct StatedQuery {
     /// The query.
@@ -55,19 +55,19 @@ pub struct StatedQuery {
 }
 
 impl StatedQuery {
-    pub(crate) fn in_rule(layered: &Layered) -> Option<Self> {
-        let sql = layered.last_text(|t| t.sql.as_ref())?;
+    pub(crate) fn in_rule(merged: &MergedRule) -> Option<Self> {
+        let sql = merged.last_text(|t| t.sql.as_ref())?;
         let query = RuleQuery {
-            name: layered.name.clone(),
+            name: merged.name.clone(),
             sql: sql.text.to_owned(),
-            column: layered.last_text(|t| t.column.as_ref())?.text.to_owned(),
-            unit: Unit::parse(layered.last_text(|t| t.unit.as_ref())?.text)?,
-            scope: Scope::parse(layered.last_text(|t| t.scope.as_ref())?.text)?,
+            column: merged.last_text(|t| t.column.as_ref())?.text.to_owned(),
+            unit: Unit::parse(merged.last_text(|t| t.unit.as_ref())?.text)?,
+            scope: Scope::parse(merged.last_text(|t| t.scope.as_ref())?.text)?,
         };
         Some(Self { query, span: sql.span })
     }
 
-    /// What is wrong with it, at its place in `sources`; `line` counts in the query, from 1.
+    /// A problem at the place of the query in `sources`; `line` counts within the query, from 1.
     pub fn problem(
         &self,
         sources: &[RuleSource],

@@ -1,15 +1,20 @@
-//! A rule, checked: what evaluation, explanation and listing read.
+//! A checked rule, as evaluation, explanation and listing read it.
 
 use trace_model::{COMPARISON_VIEWS, MetricSpec};
 
-use crate::grade::{Confidence, Severity};
-use crate::table::{GainMethod, TestTable};
+use crate::file_schema::TestTable;
+use crate::severity::{Confidence, GainMethod, Severity};
+use crate::text::{Text, TextPart};
 use crate::threshold::Threshold;
+
+/// The view with the step times. It is read even if no rule is evaluated on it: gains are also given in
+/// milliseconds per step.
+pub(crate) const STEP_TIME_VIEW: &str = "step_time_summary";
 
 /// Category of rules about the trace itself: notes, never advice.
 pub const TRACE_QUALITY: &str = "trace-quality";
 
-/// A rule without mistakes, all files merged.
+/// A valid rule, merged from all files.
 #[derive(Debug, Clone)]
 pub struct Rule {
     /// Stable code: `IN001`.
@@ -20,44 +25,44 @@ pub struct Rule {
     pub category: String,
     /// `file:line` of the table that defines it.
     pub at: String,
-    /// The metric it judges. With `sql`: named after the rule, its columns unknown.
+    /// The metric that the thresholds apply to. With `sql`: named after the rule, without known columns.
     pub metric: MetricSpec,
-    /// Its own query, if it brings one.
+    /// The rule's query, if it has one.
     pub sql: Option<String>,
-    /// Columns and their thresholds; the first is the metric's. At least one.
+    /// Columns and their thresholds, at least one; the first is that of the metric.
     pub checks: Vec<Check>,
-    /// What must hold for the value to mean anything.
+    /// Conditions under which the value is meaningful.
     pub requires: Vec<Condition>,
-    /// Rows of which it speaks; others pass.
+    /// Condition for the rows that the rule applies to; others pass.
     pub only_if: Option<String>,
-    /// What makes a verdict *unknown* that would be *fire*.
+    /// Conditions that turn *fire* into *unknown*.
     pub doubts: Vec<Condition>,
-    /// Step time that a fix could return.
+    /// Step time that a fix could save.
     pub gain: Gain,
-    /// For harm that is not time: the percent of step time this ranks as.
-    pub fixed_rank: Option<f64>,
-    /// How sure it is at best.
+    /// For harm that is not time: the percent of step time that it is prioritized as.
+    pub fixed_priority_pct: Option<f64>,
+    /// Confidence at best.
     pub confidence: Confidence,
-    /// What makes it less sure.
-    pub lower_confidence: Vec<Lower>,
+    /// Conditions that lower the confidence.
+    pub lower_confidence: Vec<Caveat>,
     /// Code of the rule whose time contains the time of this one.
     pub within: Option<String>,
-    /// Whether it only looks closer at that rule and takes nothing from its rank.
+    /// Whether it only details that rule and takes nothing from its priority.
     pub refines: bool,
-    /// Codes of rules whose time may be the same time.
+    /// Codes of rules whose time may overlap.
     pub overlaps: Vec<String>,
-    /// Beginnings of codes whose findings are less sure when this rule fires.
+    /// Prefixes of codes whose findings have less confidence when this rule fires.
     pub weakens: Vec<String>,
-    /// The metric that says which lines of the program a finding points to.
+    /// The metric of the source lines that a finding points to.
     pub source: Option<MetricSpec>,
-    /// A query for the moments that show it, with `rank`, `ts_ns` and `dur_ns`.
+    /// A query for the time ranges in which the finding occurs, with `rank`, `ts_ns` and `dur_ns`.
     pub evidence: Option<String>,
-    /// Conclusion in one line (template).
-    pub title: String,
-    /// One sentence with the numbers (template).
-    pub message: String,
-    /// What to do (templates).
-    pub advice: Vec<String>,
+    /// Conclusion in one line.
+    pub title: Text,
+    /// The facts with their numbers.
+    pub message: Text,
+    /// Recommended actions.
+    pub advice: Vec<TextPart>,
     /// Markdown.
     pub why: String,
     /// Further reading.
@@ -66,17 +71,17 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Whether it is about the trace and not about the program.
+    /// Whether it is about the trace, not about the program.
     pub fn is_trace_quality(&self) -> bool {
         self.category == TRACE_QUALITY
     }
 
-    /// Whether it judges a comparison of two runs, not a run.
+    /// Whether it is about a comparison of two runs, not about a run.
     pub fn is_comparison(&self) -> bool {
         COMPARISON_VIEWS.contains(&self.table())
     }
 
-    /// Name of the metric table it judges: the view, or the rule's name if it brings a query.
+    /// Name of the metric table that it is evaluated on: the view, or the rule's name if it has a query.
     pub fn table(&self) -> &str {
         &self.metric.view
     }
@@ -98,50 +103,50 @@ pub struct Check {
 pub struct Condition {
     /// Expression over the columns of a row.
     pub expr: String,
-    /// Template.
-    pub reason: String,
+    /// Shown when the expression decides.
+    pub reason: Text,
 }
 
-/// Something that makes a finding less sure.
+/// A condition that lowers the confidence of a finding.
 #[derive(Debug, Clone)]
-pub struct Lower {
+pub struct Caveat {
     /// Expression over the columns of a row.
     pub when: String,
-    /// Template.
-    pub reason: String,
-    /// The confidence left at most; one level down if `None`.
+    /// Shown when the expression decides.
+    pub reason: Text,
+    /// Upper limit of the confidence; one level down if `None`.
     pub to: Option<Confidence>,
 }
 
-/// Step time that a fix could return.
+/// Step time that a fix could save.
 #[derive(Debug, Clone, Default)]
 pub struct Gain {
     /// Expression giving the ceiling as a share of step time; `None` without estimate.
     pub of: Option<String>,
-    /// Part of the ceiling that a fix is sure to reach.
+    /// Part of the ceiling that a fix saves for certain.
     pub low: f64,
-    /// Part of the ceiling that a fix may reach.
+    /// Part of the ceiling that a fix may save.
     pub high: f64,
-    /// Where the number comes from.
+    /// Source of the number.
     pub method: GainMethod,
-    /// Findings whose gain at best is below this share are at most `info`; 0 for none.
+    /// Findings whose high gain is below this share are at most `info`; 0 for none.
     pub floor: f64,
-    /// Metric that estimates the same gain in another way.
+    /// Metric with a second estimate of the gain.
     pub what_if: Option<MetricSpec>,
 }
 
-/// A row with the verdict it must get, and where it is written.
+/// A row with its expected verdict, and its place in the file.
 #[derive(Debug, Clone)]
 pub(crate) struct Test {
     pub(crate) at: String,
     pub(crate) row: TestTable,
 }
 
-/// A query for the moments that show a finding. Run it, make a `MetricTable` whose `view` is `name`, and
-/// hand that in with the others.
+/// A query for the time ranges in which a finding occurs. Run it, make a `MetricTable` whose `view` is
+/// `name`, and pass that to [`Report::attach`](crate::Report::attach).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EvidenceQuery {
-    /// Name of the metric table to make.
+    /// Name of the resulting metric table.
     pub name: String,
     /// Name of the rule.
     pub rule: String,

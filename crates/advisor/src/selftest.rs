@@ -1,26 +1,26 @@
-//! Rules bring their own tests: rows with the verdict they must get.
+//! Runs the tests of rules: rows with their expected verdicts.
 
 use std::fmt;
 
 use serde::Serialize;
 use trace_model::{MetricTable, Unit, Value};
 
-use crate::evaluate::{Outcome, StepTimes, evaluate};
+use crate::evaluate_rule::{RuleVerdict, StepTimes, evaluate_rule};
 use crate::expr;
+use crate::file_schema::Cell;
 use crate::finding::Finding;
 use crate::rule::{Rule, Test};
-use crate::ruleset::{Off, RuleSet};
-use crate::table::Cell;
+use crate::ruleset::{Inactive, RuleSet};
 
-/// Outcome of the rules' own tests.
+/// Results of the rules' own tests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TestRun {
-    /// Rules that are switched on, selected or not.
+    /// Enabled rules, selected or not.
     pub rules: usize,
-    /// Tests run.
+    /// Number of tests.
     pub run: usize,
-    /// Rules that have none: new ones without tests, and those whose tests no longer apply because
-    /// a later file changes what they test.
+    /// Rules without tests, and rules whose tests no longer apply because a later file changes the thresholds
+    /// or conditions.
     pub untested: Vec<String>,
     /// Tests that failed.
     pub failures: Vec<TestFailure>,
@@ -35,7 +35,7 @@ pub struct TestFailure {
     pub name: String,
     /// `file:line` of the test.
     pub at: String,
-    /// What was expected and what came.
+    /// Expected and actual result.
     pub message: String,
 }
 
@@ -49,7 +49,7 @@ impl RuleSet {
     /// Runs each rule's own tests.
     pub fn test(&self) -> TestRun {
         let mut result = TestRun { rules: 0, run: 0, untested: Vec::new(), failures: Vec::new() };
-        for rule in self.all().iter().filter(|r| self.off(r) != Some(Off::Disabled)) {
+        for rule in self.all().iter().filter(|r| self.inactive(r) != Some(Inactive::Disabled)) {
             result.rules += 1;
             if rule.tests.is_empty() {
                 result.untested.push(rule.code.clone());
@@ -73,41 +73,44 @@ impl RuleSet {
 fn run(rule: &Rule, test: &Test) -> Result<(), String> {
     let env = expr::environment();
     let table = table(rule, test);
-    let judged = evaluate(rule, Some(&table), &StepTimes::default(), &env);
-    let got = match &judged.outcome {
-        Outcome::Passed => "pass".to_owned(),
-        Outcome::Unknown(_) => "unknown".to_owned(),
-        Outcome::Fired(finding) => finding.severity.to_string(),
+    let outcome = evaluate_rule(rule, Some(&table), &StepTimes::default(), &env);
+    let got = match &outcome.verdict {
+        RuleVerdict::Passed => "pass".to_owned(),
+        RuleVerdict::Unknown(_) => "unknown".to_owned(),
+        RuleVerdict::Fired(finding) => finding.severity.to_string(),
     };
     if got != test.row.expect {
-        let because = match &judged.outcome {
-            Outcome::Unknown(reason) => format!(" ({reason})"),
-            Outcome::Fired(finding) => format!(" ({})", finding.message),
-            Outcome::Passed => String::new(),
+        let because = match &outcome.verdict {
+            RuleVerdict::Unknown(reason) => format!(" ({reason})"),
+            RuleVerdict::Fired(finding) => format!(" ({})", finding.message),
+            RuleVerdict::Passed => String::new(),
         };
         return Err(format!("expected {}, got {got}{because}", test.row.expect));
     }
-    match judged.outcome {
-        Outcome::Fired(finding) => check_finding(rule, test, &finding),
+    match outcome.verdict {
+        RuleVerdict::Fired(finding) => check_finding(rule, test, &finding),
         _ => Ok(()),
     }
 }
 
-/// What the rule finds in the row of one of its tests.
+/// The finding of the rule in the row of one of its tests.
 pub(crate) fn finding(rule: &Rule, test: &Test) -> Option<Finding> {
     let (env, table) = (expr::environment(), table(rule, test));
-    match evaluate(rule, Some(&table), &StepTimes::default(), &env).outcome {
-        Outcome::Fired(finding) => Some(*finding),
+    match evaluate_rule(rule, Some(&table), &StepTimes::default(), &env).verdict {
+        RuleVerdict::Fired(finding) => Some(*finding),
         _ => None,
     }
 }
 
 fn check_finding(rule: &Rule, test: &Test, finding: &Finding) -> Result<(), String> {
-    // A text that cannot be filled is shown with the error in brackets; better found here.
+    // A finding shows the error of its texts in brackets; a test reports it.
     let env = expr::environment();
     let context = expr::context(&table(rule, test).columns, &table(rule, test).rows[0]);
-    for text in [&rule.title, &rule.message].into_iter().chain(&rule.advice) {
-        expr::render(&env, text, &context).map_err(|e| format!("`{text}`: {e}"))?;
+    for text in [&rule.title, &rule.message] {
+        text.render(&env, &context).map_err(|e| format!("`{}`: {e}", text.source()))?;
+    }
+    for part in &rule.advice {
+        part.render(&env, &context).map_err(|e| format!("`{}`: {e}", part.source()))?;
     }
     if let Some(expected) = test.row.expect_gain_pct {
         let got = [finding.gain.low_pct, finding.gain.high_pct].map(|g| g.unwrap_or(0.0));
@@ -123,7 +126,7 @@ fn check_finding(rule: &Rule, test: &Test, finding: &Finding) -> Result<(), Stri
     }
 }
 
-/// A table of the one row; columns that the test does not give have no value.
+/// A table with one row; columns that the test does not give have no value.
 fn table(rule: &Rule, test: &Test) -> MetricTable {
     let columns: Vec<(String, Unit)> = if rule.metric.columns.is_empty() {
         test.row.columns.keys().map(|name| (name.clone(), Unit::None)).collect()

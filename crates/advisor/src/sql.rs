@@ -1,4 +1,4 @@
-//! The SQL behind the numbers of a finding: what somebody in doubt runs.
+//! The SQL behind the numbers of a finding, to check them.
 
 use std::fmt::Write as _;
 
@@ -7,8 +7,8 @@ use trace_model::{MetricTable, Value};
 use crate::expr;
 use crate::rule::Rule;
 
-/// Rows of a rule's table with what its texts say of them: their keys, what is judged, what the gain
-/// is computed from, what title and message speak of. The rows are named by their keys.
+/// Selects rows of a rule's table by their keys, with the columns of the thresholds, the gain, the title and
+/// the message.
 pub(crate) fn of_rows(
     rule: &Rule,
     table: &MetricTable,
@@ -18,11 +18,10 @@ pub(crate) fn of_rows(
 ) -> String {
     let keys = rule.metric.scope.keys().iter().copied();
     let env = expr::environment();
-    let texts = [&rule.title, &rule.message];
-    let spoken: Vec<String> =
-        texts.iter().flat_map(|t| expr::template_reads(&env, t).unwrap_or_default()).collect();
+    let in_texts: Vec<String> =
+        [&rule.title, &rule.message].iter().flat_map(|text| text.reads(&env)).collect();
     let mut columns: Vec<&str> = Vec::new();
-    let wanted = keys.chain([column]).chain(gain.iter().chain(&spoken).map(String::as_str));
+    let wanted = keys.chain([column]).chain(gain.iter().chain(&in_texts).map(String::as_str));
     for name in wanted.filter(|name| table.index(name).is_some()) {
         if !columns.contains(&name) {
             columns.push(name);
@@ -61,19 +60,19 @@ pub(crate) fn lines(view: &str, column: &str, ranks: &[i64], limit: usize) -> St
     )
 }
 
-/// The longest of the moments that a query finds, over some ranks, with how many there are.
-pub(crate) fn moments(query: &str, ranks: &[i64], limit: usize) -> String {
+/// The longest time ranges of a query, over some ranks, with the number of all ranges and their sum.
+pub(crate) fn longest_ranges(query: &str, ranks: &[i64], limit: usize) -> String {
     format!(
-        "SELECT *, count(*) OVER () AS {MOMENT_COUNT}, sum(dur_ns) OVER () AS {MOMENTS_NS} \
+        "SELECT *, count(*) OVER () AS {RANGE_COUNT}, sum(dur_ns) OVER () AS {RANGES_NS} \
          FROM {}{} ORDER BY dur_ns DESC, ts_ns, rank LIMIT {limit}",
         nested(query),
         of_ranks(ranks)
     )
 }
 
-/// Columns that [`moments`] adds to each row: how many moments there are, and how long together.
-pub(crate) const MOMENT_COUNT: &str = "moment_count";
-pub(crate) const MOMENTS_NS: &str = "moments_ns";
+/// Columns that [`longest_ranges`] adds to each row: the number of time ranges, and their sum.
+pub(crate) const RANGE_COUNT: &str = "range_count";
+pub(crate) const RANGES_NS: &str = "ranges_ns";
 
 fn of_ranks(ranks: &[i64]) -> String {
     if ranks.is_empty() {
@@ -83,7 +82,7 @@ fn of_ranks(ranks: &[i64]) -> String {
     format!(" WHERE rank IN ({})", ranks.join(", "))
 }
 
-/// What the rows are selected from: the view, or the query that the rule brings.
+/// The source of the rows: the view, or the rule's query.
 fn origin(rule: &Rule) -> String {
     rule.sql.as_deref().map_or_else(|| name(rule.table()), nested)
 }
@@ -93,8 +92,7 @@ fn nested(query: &str) -> String {
     format!("(\n{}\n)", query.trim().trim_end_matches(';').trim_end())
 }
 
-/// What is true of this row and of no other: its keys, and more columns where these do not tell it
-/// from others.
+/// A condition that only this row meets: its keys, and more columns if the keys are not unique.
 fn condition(rule: &Rule, table: &MetricTable, row: &[Value]) -> String {
     let keys = rule.metric.scope.keys().iter().filter_map(|key| table.index(key));
     let mut chosen: Vec<usize> = keys.collect();
@@ -104,7 +102,7 @@ fn condition(rule: &Rule, table: &MetricTable, row: &[Value]) -> String {
         if rivals.len() < 2 {
             break;
         }
-        // What a float is written as need not be what it is.
+        // The text of a float need not round-trip.
         if chosen.contains(&i) || matches!(row[i], Value::Float(_)) {
             continue;
         }
@@ -124,7 +122,7 @@ fn condition(rule: &Rule, table: &MetricTable, row: &[Value]) -> String {
     equal.collect::<Vec<_>>().join(" AND ")
 }
 
-/// A name as SQL reads it.
+/// A name as an SQL identifier, quoted if necessary.
 fn name(text: &str) -> String {
     let is_plain = text.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
@@ -135,14 +133,14 @@ fn name(text: &str) -> String {
     }
 }
 
-/// Words that are no names unless they are quoted.
+/// Words that are names only in quotes.
 const RESERVED: [&str; 32] = [
     "all", "and", "as", "between", "by", "case", "distinct", "else", "end", "exists", "from",
     "full", "group", "having", "in", "is", "join", "left", "like", "limit", "not", "null", "on",
     "or", "order", "right", "select", "then", "union", "using", "when", "where",
 ];
 
-/// A value as SQL reads it. What a terminal would obey is written by its number.
+/// A value as an SQL literal. Control characters are written by their code points.
 fn literal(value: &Value) -> String {
     let Value::Text(text) = value else { return value.to_string() };
     let mut parts: Vec<String> = Vec::new();
@@ -172,10 +170,10 @@ fn literal(value: &Value) -> String {
 mod tests {
     use trace_model::Value;
 
-    use super::{literal, moments, name};
+    use super::{literal, longest_ranges, name};
 
     #[test]
-    fn names_and_values_cannot_break_out() {
+    fn names_and_literals_are_escaped() {
         let text = |t: &str| literal(&Value::Text(t.to_owned()));
         assert_eq!(text("aten::mm"), "'aten::mm'");
         assert_eq!(text("it's; --"), "'it''s; --'");
@@ -188,8 +186,8 @@ mod tests {
     }
 
     #[test]
-    fn queries_inside_of_others_may_end_in_anything() {
-        let query = moments("SELECT 1 AS rank -- one\n;", &[0, 2], 3);
+    fn longest_ranges_nests_queries_with_any_ending() {
+        let query = longest_ranges("SELECT 1 AS rank -- one\n;", &[0, 2], 3);
         assert!(
             query.contains("FROM (\nSELECT 1 AS rank -- one\n) WHERE rank IN (0, 2) ORDER BY"),
             "{query}"

@@ -1,22 +1,22 @@
 //! Thresholds: `>= 15 %`, `< 100 us`, `< 2 GiB`, `outside 35..40 %`, `inside 50..85 %`, `never`.
 //!
-//! A closed language on purpose: margins, overrides, documentation and ranking all need to see the
-//! number and its unit. Whatever is richer belongs in an analysis.
+//! The language is closed on purpose: margins, overrides, documentation and priorities all need the
+//! number and its unit. Anything richer belongs in an analysis.
 
 use trace_model::Unit;
 
-/// A parsed threshold: what the value is held against, in the unit of the metric.
+/// A parsed threshold, in the unit of the metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
     /// As written.
     pub text: String,
-    /// `file:line` where it is written.
+    /// `file:line` of the threshold.
     pub at: String,
-    pub(crate) shape: Shape,
+    pub(crate) limit: Limit,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Shape {
+pub(crate) enum Limit {
     Compare(Op, f64),
     Outside(f64, f64),
     Inside(f64, f64),
@@ -32,13 +32,13 @@ pub(crate) enum Op {
 }
 
 impl Threshold {
-    /// How far `value` is beyond the threshold, relative to it; `None` if the threshold is not met.
+    /// The distance of `value` beyond the threshold, relative to it; `None` if the threshold is not met.
     pub fn margin(&self, value: f64) -> Option<f64> {
-        self.shape.margin(value)
+        self.limit.margin(value)
     }
 }
 
-impl Shape {
+impl Limit {
     fn margin(self, value: f64) -> Option<f64> {
         let beyond = |distance: f64, limit: f64| {
             if limit == 0.0 { distance } else { distance / limit.abs() }
@@ -72,18 +72,18 @@ impl Shape {
     }
 }
 
-/// What is wrong with a threshold, and what to write instead.
+/// A mistake in a threshold, and what to write instead.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Mistake {
+pub(crate) struct ThresholdError {
     pub(crate) message: String,
     pub(crate) help: String,
 }
 
 /// Reads a threshold on a value of `unit`.
-pub(crate) fn parse(text: &str, unit: Unit) -> Result<Shape, Mistake> {
+pub(crate) fn parse(text: &str, unit: Unit) -> Result<Limit, ThresholdError> {
     let trimmed = text.trim();
     if trimmed == "never" {
-        return Ok(Shape::Never);
+        return Ok(Limit::Never);
     }
     for (word, inside) in [("outside", false), ("inside", true)] {
         if let Some(rest) = trimmed.strip_prefix(word) {
@@ -96,21 +96,21 @@ pub(crate) fn parse(text: &str, unit: Unit) -> Result<Shape, Mistake> {
             .find_map(|(sign, op)| trimmed.strip_prefix(sign).map(|rest| (op, rest)))
             .ok_or_else(|| unreadable(text, unit))?;
     let (number, unit_text) = split_number(rest).ok_or_else(|| unreadable(text, unit))?;
-    Ok(Shape::Compare(op, scaled(number, unit_text, unit)?))
+    Ok(Limit::Compare(op, scaled(number, unit_text, unit)?))
 }
 
-fn parse_range(text: &str, rest: &str, inside: bool, unit: Unit) -> Result<Shape, Mistake> {
+fn parse_range(text: &str, rest: &str, inside: bool, unit: Unit) -> Result<Limit, ThresholdError> {
     let (low, high) = rest.split_once("..").ok_or_else(|| unreadable(text, unit))?;
     let (high, unit_text) = split_number(high).ok_or_else(|| unreadable(text, unit))?;
     let low: f64 = low.trim().parse().map_err(|_| unreadable(text, unit))?;
     if low >= high {
-        return Err(Mistake {
+        return Err(ThresholdError {
             message: format!("the range `{}` is empty", rest.trim()),
             help: "write the smaller bound first: `outside 35..40 %`".to_owned(),
         });
     }
     let (low, high) = (scaled(low, unit_text, unit)?, scaled(high, unit_text, unit)?);
-    Ok(if inside { Shape::Inside(low, high) } else { Shape::Outside(low, high) })
+    Ok(if inside { Limit::Inside(low, high) } else { Limit::Outside(low, high) })
 }
 
 /// The number at the start and the trimmed rest.
@@ -144,7 +144,7 @@ fn spellings(unit: Unit) -> &'static [(&'static str, f64)] {
     }
 }
 
-fn scaled(number: f64, unit_text: &str, unit: Unit) -> Result<f64, Mistake> {
+fn scaled(number: f64, unit_text: &str, unit: Unit) -> Result<f64, ThresholdError> {
     let Some(&(_, factor)) = spellings(unit).iter().find(|(name, _)| *name == unit_text) else {
         let kind = kind(unit);
         let message = if unit_text.is_empty() {
@@ -152,11 +152,11 @@ fn scaled(number: f64, unit_text: &str, unit: Unit) -> Result<f64, Mistake> {
         } else {
             format!("the unit `{unit_text}` does not fit: the metric is {kind}")
         };
-        return Err(Mistake { message, help: format!("for example `{}`", example(unit)) });
+        return Err(ThresholdError { message, help: format!("for example `{}`", example(unit)) });
     };
-    // 15 for 15 % is the likeliest slip of all: no share is above 1.
+    // 15 in place of 15 % is the most likely mistake: a share is at most 1.
     if unit == Unit::Ratio && unit_text.is_empty() && number > 1.0 {
-        return Err(Mistake {
+        return Err(ThresholdError {
             message: format!("the metric is a share from 0 to 1, so {number} is never reached"),
             help: format!("did you mean `{number} %`?"),
         });
@@ -186,8 +186,8 @@ fn example(unit: Unit) -> &'static str {
     }
 }
 
-fn unreadable(text: &str, unit: Unit) -> Mistake {
-    Mistake {
+fn unreadable(text: &str, unit: Unit) -> ThresholdError {
+    ThresholdError {
         message: format!("`{text}` is not a threshold"),
         help: format!(
             "write a comparison (<, <=, >, >=) and a number: `{}`; a range: `outside 35..40 %`; or `never`",
@@ -198,26 +198,26 @@ fn unreadable(text: &str, unit: Unit) -> Mistake {
 
 #[cfg(test)]
 mod tests {
-    use super::{Op, Shape, parse};
+    use super::{Limit, Op, parse};
     use trace_model::Unit;
 
     #[test]
-    fn units_become_those_of_the_metric() {
-        assert_eq!(parse(">= 15 %", Unit::Ratio), Ok(Shape::Compare(Op::GreaterEqual, 0.15)));
-        assert_eq!(parse("> 0.15", Unit::Ratio), Ok(Shape::Compare(Op::Greater, 0.15)));
-        assert_eq!(parse("<100us", Unit::Ns), Ok(Shape::Compare(Op::Less, 100_000.0)));
+    fn parse_converts_to_the_unit_of_the_metric() {
+        assert_eq!(parse(">= 15 %", Unit::Ratio), Ok(Limit::Compare(Op::GreaterEqual, 0.15)));
+        assert_eq!(parse("> 0.15", Unit::Ratio), Ok(Limit::Compare(Op::Greater, 0.15)));
+        assert_eq!(parse("<100us", Unit::Ns), Ok(Limit::Compare(Op::Less, 100_000.0)));
         assert_eq!(
             parse("<= 2 GiB", Unit::Bytes),
-            Ok(Shape::Compare(Op::LessEqual, 2_147_483_648.0))
+            Ok(Limit::Compare(Op::LessEqual, 2_147_483_648.0))
         );
-        assert_eq!(parse(">= 1_024", Unit::Count), Ok(Shape::Compare(Op::GreaterEqual, 1024.0)));
-        assert_eq!(parse("outside 25..50 %", Unit::Ratio), Ok(Shape::Outside(0.25, 0.5)));
-        assert_eq!(parse("inside 1..2 ms", Unit::Ns), Ok(Shape::Inside(1e6, 2e6)));
-        assert_eq!(parse("never", Unit::Ns), Ok(Shape::Never));
+        assert_eq!(parse(">= 1_024", Unit::Count), Ok(Limit::Compare(Op::GreaterEqual, 1024.0)));
+        assert_eq!(parse("outside 25..50 %", Unit::Ratio), Ok(Limit::Outside(0.25, 0.5)));
+        assert_eq!(parse("inside 1..2 ms", Unit::Ns), Ok(Limit::Inside(1e6, 2e6)));
+        assert_eq!(parse("never", Unit::Ns), Ok(Limit::Never));
     }
 
     #[test]
-    fn mistakes_say_what_to_write() {
+    fn parse_errors_suggest_a_fix() {
         for (text, unit, help) in [
             ("> 15", Unit::Ratio, "did you mean `15 %`?"),
             ("> 15 %", Unit::Ns, "for example `> 100 us`"),
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn margins_are_relative_and_only_beyond() {
+    fn margin_is_relative_to_the_limit() {
         let below = parse("< 50 %", Unit::Ratio).unwrap();
         assert_eq!(below.margin(0.25), Some(0.5));
         assert_eq!(below.margin(0.5), None);
@@ -249,12 +249,12 @@ mod tests {
         assert_eq!(band.margin(0.0), Some(1.0));
         assert_eq!(band.margin(1.0), Some(1.0));
         assert_eq!(parse("> 0", Unit::Count).unwrap().margin(3.0), Some(3.0));
-        assert_eq!(Shape::Never.margin(f64::MAX), None);
+        assert_eq!(Limit::Never.margin(f64::MAX), None);
     }
 
     #[test]
-    fn a_worse_severity_must_be_stricter() {
-        let (high, medium) = (Shape::Compare(Op::Greater, 0.1), Shape::Compare(Op::Greater, 0.2));
+    fn is_stricter_than_compares_limits() {
+        let (high, medium) = (Limit::Compare(Op::Greater, 0.1), Limit::Compare(Op::Greater, 0.2));
         assert!(!high.is_stricter_than(medium));
         assert!(medium.is_stricter_than(high));
     }

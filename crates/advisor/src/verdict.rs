@@ -1,58 +1,56 @@
-//! One rule, one row: pass, fire, or unknown. Missing data is never a pass.
+//! Evaluates one rule on one row: pass, violation, or unknown. Missing data is never a pass.
 
 use minijinja::Environment;
 use trace_model::{MetricTable, Value};
 
-use crate::expr::{self, Context, Formula, NoValue};
-use crate::grade::Severity;
+use crate::expr::{Context, Formula, NoValue};
 use crate::rule::Rule;
+use crate::severity::Severity;
+use crate::text::Text;
 use crate::threshold::Threshold;
 
-/// What a rule says of a row.
+/// The verdict of a rule on a row.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Verdict {
-    /// Nothing to say.
+pub(crate) enum RowVerdict {
+    /// No threshold is met.
     Pass,
     /// A threshold is met.
-    Fire(Fire),
-    /// It cannot be said, for this reason.
+    Violation(Violation),
+    /// No verdict, for this reason.
     Unknown(String),
 }
 
 /// A threshold that is met.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Fire {
+pub(crate) struct Violation {
     /// The worst severity whose threshold is met.
     pub(crate) severity: Severity,
-    /// How far the value is beyond that threshold, relative to it.
+    /// Distance of the value beyond that threshold, relative to it.
     pub(crate) margin: f64,
     /// The value.
     pub(crate) value: f64,
-    /// Which of the rule's checks.
+    /// Index of the rule's check.
     pub(crate) check: usize,
     /// The threshold.
     pub(crate) threshold: Threshold,
 }
 
 /// A rule with its expressions compiled.
-pub(crate) struct Judge<'e, 's> {
+pub(crate) struct RuleEvaluator<'e, 's> {
     rule: &'s Rule,
     env: &'e Environment<'s>,
-    requires: Vec<(Formula<'e, 's>, &'s str)>,
+    requires: Vec<(Formula<'e, 's>, &'s Text)>,
     only_if: Option<Formula<'e, 's>>,
-    doubts: Vec<(Formula<'e, 's>, &'s str)>,
+    doubts: Vec<(Formula<'e, 's>, &'s Text)>,
     gain: Option<Formula<'e, 's>>,
 }
 
-impl<'e, 's> Judge<'e, 's> {
-    /// Expressions were checked when the rules were loaded; one that fails all the same never holds
-    /// (a requirement) or is left out.
+impl<'e, 's> RuleEvaluator<'e, 's> {
+    /// Expressions were checked when the rules were loaded; one that fails all the same is left out.
     pub(crate) fn new(rule: &'s Rule, env: &'e Environment<'s>) -> Self {
         let compile = |text: &'s str| Formula::new(env, text).ok();
         let all = |list: &'s [crate::rule::Condition]| {
-            list.iter()
-                .filter_map(|c| Some((compile(&c.expr)?, c.reason.as_str())))
-                .collect::<Vec<_>>()
+            list.iter().filter_map(|c| Some((compile(&c.expr)?, &c.reason))).collect::<Vec<_>>()
         };
         Self {
             rule,
@@ -65,25 +63,30 @@ impl<'e, 's> Judge<'e, 's> {
     }
 
     /// The verdict on a row of `table`.
-    pub(crate) fn verdict(&self, table: &MetricTable, row: &[Value], context: &Context) -> Verdict {
+    pub(crate) fn verdict(
+        &self,
+        table: &MetricTable,
+        row: &[Value],
+        context: &Context,
+    ) -> RowVerdict {
         for (formula, reason) in &self.requires {
             match formula.truth(context) {
                 Ok(true) => {}
-                Ok(false) => return Verdict::Unknown(self.reason(reason, context)),
+                Ok(false) => return RowVerdict::Unknown(self.reason(reason, context)),
                 Err(missing) => {
                     let reason = self.reason(reason, context);
-                    return Verdict::Unknown(format!("{reason} ({})", missing.reason()));
+                    return RowVerdict::Unknown(format!("{reason} ({})", missing.reason()));
                 }
             }
         }
         if let Some(formula) = &self.only_if {
             match formula.truth(context) {
                 Ok(true) => {}
-                Ok(false) => return Verdict::Pass,
-                Err(missing) => return Verdict::Unknown(missing.reason()),
+                Ok(false) => return RowVerdict::Pass,
+                Err(missing) => return RowVerdict::Unknown(missing.reason()),
             }
         }
-        let mut worst: Option<Fire> = None;
+        let mut worst: Option<Violation> = None;
         let mut missing = None;
         for (check, c) in self.rule.checks.iter().enumerate() {
             let Some(value) = table.index(&c.column).and_then(|i| row.get(i)?.as_f64()) else {
@@ -101,18 +104,18 @@ impl<'e, 's> Judge<'e, 's> {
                 });
                 if is_worse {
                     let threshold = threshold.clone();
-                    worst = Some(Fire { severity, margin, value, check, threshold });
+                    worst = Some(Violation { severity, margin, value, check, threshold });
                 }
             }
         }
-        let Some(fire) = worst else {
-            return missing.map_or(Verdict::Pass, Verdict::Unknown);
+        let Some(violation) = worst else {
+            return missing.map_or(RowVerdict::Pass, RowVerdict::Unknown);
         };
         // A doubt that cannot be computed is not established: the measured value stands.
         let doubt = self.doubts.iter().find(|(formula, _)| formula.truth(context) == Ok(true));
         match doubt {
-            Some((_, reason)) => Verdict::Unknown(self.reason(reason, context)),
-            None => Verdict::Fire(fire),
+            Some((_, reason)) => RowVerdict::Unknown(self.reason(reason, context)),
+            None => RowVerdict::Violation(violation),
         }
     }
 
@@ -121,7 +124,7 @@ impl<'e, 's> Judge<'e, 's> {
         self.gain.as_ref()?.number(context).ok().map(|share| share.clamp(0.0, 1.0))
     }
 
-    fn reason(&self, template: &str, context: &Context) -> String {
-        expr::render(self.env, template, context).unwrap_or_else(|_| template.to_owned())
+    fn reason(&self, text: &Text, context: &Context) -> String {
+        text.render(self.env, context).unwrap_or_else(|_| text.source())
     }
 }

@@ -40,7 +40,7 @@ impl BaselineFile {
                 "runs are found by path; or pass as many runs as the baseline has, in the same order",
             ));
         };
-        report.hold_against(old, &self.path, rules);
+        report.apply_baseline(old, &self.path, rules);
         Ok(())
     }
 }

@@ -17,7 +17,7 @@ pub(crate) fn load(files: &[PathBuf], only_files: bool) -> anyhow::Result<RuleSe
         sources.push(read(file)?);
     }
     match load_only(&sources) {
-        Ok(rules) => Ok(rules.on(today())),
+        Ok(rules) => Ok(rules.with_date(today())),
         Err(problems) => Err(FileProblems { kind: "rule files", sources, problems }.into()),
     }
 }

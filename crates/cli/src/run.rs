@@ -33,7 +33,7 @@ pub(crate) fn open_for_query(
     args: &ReadArgs,
     console: &mut Console,
 ) -> anyhow::Result<Run> {
-    let options = OpenOptions { question: query, ..open_options(args)? };
+    let options = OpenOptions { query_hint: query, ..open_options(args)? };
     let run = Run::open_with(path, &options, &ReadProgress::new(console.err_is_terminal))?;
     note_if_exported(&run, args, console)?;
     Ok(run)
@@ -55,7 +55,7 @@ pub(crate) fn open_options(args: &ReadArgs) -> anyhow::Result<OpenOptions> {
         ingest: ingest_options(&args.input),
         params: params(args)?,
         selection: selection(&args.selection),
-        question: None,
+        query_hint: None,
         memory_bytes: memory_limit_bytes(args),
         cache: cache(&args.cache),
     })
@@ -197,7 +197,7 @@ pub(crate) fn store_in_cache(
 ) -> anyhow::Result<()> {
     console.out.flush()?;
     console.raw.flush()?;
-    match run.keep() {
+    match run.store_in_cache() {
         Ok(()) => Ok(()),
         Err(error) => warn_not_cached(&error, args, console),
     }

@@ -42,6 +42,7 @@ mod view;
 pub use batch_builder::{BatchBuilder, dictionary_array};
 pub use catalog::Catalog;
 pub use error::{Error, Result, similar};
+pub use metric_table::rows_to_values;
 pub use params::{ParamValue, Params};
 pub use query_error::QueryDiagnostic;
 pub use rank_groups::{fits_in_memory, fits_rank_by_rank};

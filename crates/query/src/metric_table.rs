@@ -1,4 +1,4 @@
-//! Converts rows of a view to the values that rules compare.
+//! Converts Arrow batches to the values that rules evaluate.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
@@ -8,19 +8,35 @@ use trace_model::{MetricTable, RecordBatch, Value};
 use crate::error::{Error, Result};
 use crate::view::ViewDef;
 
-/// The rows of a view as values. Floats that are not a number become absent, so that no rule
-/// ever compares with one.
+/// The rows of a view as a metric table.
 pub(crate) fn from_batches(view: &ViewDef, batches: &[RecordBatch]) -> Result<MetricTable> {
-    let columns = view.units();
+    Ok(MetricTable {
+        view: view.name.clone(),
+        columns: view.units(),
+        rows: rows_to_values(&view.name, batches)?,
+        when_empty: view.when_empty.clone(),
+    })
+}
+
+/// The rows of `batches` as values, in order. `view` is the name of their source in errors.
+///
+/// Integers and floats of every width, decimals, booleans and strings keep their meaning; other types
+/// (timestamps, lists, ...) become text as Arrow prints it. Floats that are not finite become
+/// [`Value::Null`], so that a rule never compares with one.
+///
+/// # Errors
+/// [`Error::ColumnType`] for a type that has no text form.
+pub fn rows_to_values(view: &str, batches: &[RecordBatch]) -> Result<Vec<Vec<Value>>> {
     let count = batches.iter().map(RecordBatch::num_rows).sum();
     let mut rows: Vec<Vec<Value>> = Vec::with_capacity(count);
     for batch in batches {
         let first = rows.len();
-        rows.resize_with(first + batch.num_rows(), || Vec::with_capacity(columns.len()));
-        for ((name, _), array) in columns.iter().zip(batch.columns()) {
-            let array = simple(array).ok_or_else(|| Error::ColumnType {
-                view: view.name.clone(),
-                column: name.clone(),
+        let width = batch.num_columns();
+        rows.resize_with(first + batch.num_rows(), || Vec::with_capacity(width));
+        for (field, array) in batch.schema().fields().iter().zip(batch.columns()) {
+            let array = to_basic_type(array).ok_or_else(|| Error::ColumnType {
+                view: view.to_owned(),
+                column: field.name().clone(),
                 data_type: array.data_type().to_string(),
             })?;
             for (i, row) in rows[first..].iter_mut().enumerate() {
@@ -28,11 +44,11 @@ pub(crate) fn from_batches(view: &ViewDef, batches: &[RecordBatch]) -> Result<Me
             }
         }
     }
-    Ok(MetricTable { view: view.name.clone(), columns, rows, when_empty: view.when_empty.clone() })
+    Ok(rows)
 }
 
-/// The array as one of the few types that values are read from.
-fn simple(array: &ArrayRef) -> Option<ArrayRef> {
+/// The array as one of the types that [`value`] reads.
+fn to_basic_type(array: &ArrayRef) -> Option<ArrayRef> {
     let to = match array.data_type() {
         DataType::Boolean
         | DataType::Int64
@@ -41,21 +57,11 @@ fn simple(array: &ArrayRef) -> Option<ArrayRef> {
         | DataType::Null => {
             return Some(ArrayRef::clone(array));
         }
-        DataType::Int8
-        | DataType::Int16
-        | DataType::Int32
-        | DataType::UInt8
-        | DataType::UInt16
-        | DataType::UInt32
-        | DataType::UInt64 => DataType::Int64,
-        DataType::Float16 | DataType::Float32 => DataType::Float64,
-        DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8,
-        DataType::Dictionary(_, values)
-            if matches!(**values, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) =>
-        {
-            DataType::Utf8
-        }
-        _ => return None,
+        DataType::Dictionary(_, values) if values.is_integer() => DataType::Int64,
+        DataType::Dictionary(_, values) if values.is_floating() => DataType::Float64,
+        t if t.is_integer() => DataType::Int64,
+        t if t.is_floating() || t.is_decimal() => DataType::Float64,
+        _ => DataType::Utf8,
     };
     cast(array, &to).ok()
 }
@@ -73,5 +79,32 @@ fn value(array: &ArrayRef, row: usize) -> Value {
         }
         DataType::Utf8 => Value::Text(array.as_string::<i32>().value(row).to_owned()),
         _ => Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::arrow::array::{
+        ArrayRef, Date32Array, Decimal128Array, Float64Array, UInt16Array,
+    };
+    use trace_model::{RecordBatch, Value};
+
+    use super::rows_to_values;
+
+    #[test]
+    fn rows_to_values_keeps_numbers_and_writes_other_types_as_text() {
+        let decimal = Decimal128Array::from(vec![1_250]).with_precision_and_scale(6, 3).unwrap();
+        let columns: [(&str, ArrayRef); 4] = [
+            ("integer", Arc::new(UInt16Array::from(vec![7]))),
+            ("decimal", Arc::new(decimal)),
+            ("infinite", Arc::new(Float64Array::from(vec![f64::INFINITY]))),
+            ("day", Arc::new(Date32Array::from(vec![0]))),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let text = Value::Text("1970-01-01".to_owned());
+        let expected = vec![vec![Value::Int(7), Value::Float(1.25), Value::Null, text]];
+        assert_eq!(rows_to_values("query", &[batch]).unwrap(), expected);
     }
 }

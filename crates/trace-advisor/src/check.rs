@@ -1,4 +1,4 @@
-//! Judging a run: what the rules ask, and who answers: the run, or what is remembered of it.
+//! Checks a run, with cached answers where there are any.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,39 +8,41 @@ use std::{fmt, io};
 use advisor::{EvidenceQuery, Report, RuleQuery, RuleSet};
 use ingest::{CacheEntry, Location, Progress};
 use serde::{Deserialize, Serialize};
-use trace_model::{MetricTable, RunInfo, Warning};
+use trace_model::{MetricTable, RunInfo};
 
 use crate::error::Error;
-use crate::pipeline::{OpenOptions, Run, Stage};
+use crate::evaluate::{MetricProvider, RunMetadata, Stage, evaluate};
+use crate::options::OpenOptions;
+use crate::pipeline::Run;
 
-/// A run, judged.
+/// A checked run.
 #[derive(Debug)]
 pub struct Checked {
     /// The findings.
     pub report: Report,
-    /// What each stage took, in order.
+    /// Wall time of each stage, in order.
     pub stages: Vec<Stage>,
     /// The run, if it had to be opened.
     pub run: Option<Run>,
-    /// Why nothing could be kept for the next time.
-    pub not_kept: Option<io::Error>,
+    /// The reason why nothing could be cached.
+    pub cache_error: Option<io::Error>,
 }
 
-/// A run that is open and about to be checked: what it holds is known, no rule has been evaluated.
+/// A run that is open and about to be checked: its description is known, and no rule has been evaluated.
 pub struct PendingCheck<'a> {
     info: RunInfo,
     input: CheckInput<'a>,
     stages: Vec<Stage>,
 }
 
-/// What answers the questions of the rules.
+/// The source of the metrics that rules read.
 enum CheckInput<'a> {
     Opened(Box<Run>),
-    Cached(Box<Memory<'a>>),
+    Cached(Box<CachedRun<'a>>),
 }
 
-/// Opens the run at `path` to check it. With a cache, a run of which enough is remembered is not read at all, or only
-/// when a rule asks something new: `progress` then reports during [`PendingCheck::evaluate`].
+/// Opens the run at `path` to check it. With a cache, answers from earlier checks are reused, and a run is read only
+/// when an answer is missing: `progress` then reports during [`PendingCheck::evaluate`].
 ///
 /// # Errors
 /// If the run cannot be read.
@@ -55,22 +57,19 @@ pub fn open_check<'a>(
     let Some(entry) = entry else {
         let run = Run::open_at(location, None, options, progress)?;
         let info = run.info().clone();
-        return Ok(PendingCheck {
-            info,
-            input: CheckInput::Opened(Box::new(run)),
-            stages: Vec::new(),
-        });
+        let input = CheckInput::Opened(Box::new(run));
+        return Ok(PendingCheck { info, input, stages: Vec::new() });
     };
-    let known = Known::load(&entry, options, &location);
+    let answers = AnswerCache::load(&entry, options, &location);
     let stages = vec![Stage { name: "cache", elapsed: start.elapsed() }];
-    let (run, has_news) = (None, false);
-    let mut memory = Memory { location, entry, options, progress, known, run, has_news };
-    let info = memory.facts()?.info.clone();
-    Ok(PendingCheck { info, input: CheckInput::Cached(Box::new(memory)), stages })
+    let (run, is_dirty) = (None, false);
+    let mut cached = CachedRun { location, entry, options, progress, answers, run, is_dirty };
+    let info = cached.metadata()?.info.clone();
+    Ok(PendingCheck { info, input: CheckInput::Cached(Box::new(cached)), stages })
 }
 
 impl PendingCheck<'_> {
-    /// What the run holds.
+    /// The description of the run.
     pub fn info(&self) -> &RunInfo {
         &self.info
     }
@@ -81,21 +80,21 @@ impl PendingCheck<'_> {
     /// If the query of a rule fails, or the run has to be read now and cannot.
     pub fn evaluate(self, rules: &RuleSet) -> Result<Checked, Error> {
         let Self { input, mut stages, .. } = self;
-        let mut memory = match input {
+        let mut cached = match input {
             CheckInput::Opened(run) => {
                 let report = run.check(rules)?;
                 let stages = run.stages();
-                return Ok(Checked { report, stages, run: Some(*run), not_kept: None });
+                return Ok(Checked { report, stages, run: Some(*run), cache_error: None });
             }
-            CheckInput::Cached(memory) => *memory,
+            CheckInput::Cached(cached) => *cached,
         };
-        let report = judge(rules, &mut memory, |stage| stages.push(stage))?;
-        let not_kept = if memory.has_news { memory.keep().err() } else { None };
-        let run = memory.run;
+        let report = evaluate(rules, &mut cached, |stage| stages.push(stage))?;
+        let cache_error = if cached.is_dirty { cached.store().err() } else { None };
+        let run = cached.run;
         if let Some(run) = &run {
             stages.splice(1..1, run.stages());
         }
-        Ok(Checked { report, stages, run, not_kept })
+        Ok(Checked { report, stages, run, cache_error })
     }
 }
 
@@ -118,111 +117,51 @@ pub fn check(
     open_check(path, options, progress)?.evaluate(rules)
 }
 
-/// Whoever can say what rules want to know of a run.
-pub(crate) trait Answers {
-    fn facts(&mut self) -> Result<&Facts, Error>;
-    fn views(&mut self, views: &[&str]) -> Result<Vec<MetricTable>, Error>;
-    fn query(&mut self, query: &RuleQuery) -> Result<MetricTable, Error>;
-    fn moments(&mut self, query: &EvidenceQuery) -> Result<MetricTable, Error>;
-}
-
-/// What is known of a run beside its tables.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Facts {
-    pub(crate) info: RunInfo,
-    pub(crate) warnings: Vec<Warning>,
-    /// Any rank's trace says where in the program something was called.
-    pub(crate) has_stacks: bool,
-}
-
-/// Judges what `run` answers; `timed` is told what each stage took.
-pub(crate) fn judge(
-    rules: &RuleSet,
-    run: &mut impl Answers,
-    mut timed: impl FnMut(Stage),
-) -> Result<Report, Error> {
-    let mut stage = |name, start: Instant| timed(Stage { name, elapsed: start.elapsed() });
-    let start = Instant::now();
-    let facts = run.facts()?.clone();
-    let mut tables = run.views(&rules.views())?;
-    for query in rules.queries() {
-        tables.push(run.query(&query)?);
-    }
-    tables.sort_by(|a, b| a.view.cmp(&b.view));
-    stage("views", start);
-    let start = Instant::now();
-    let report = advisor::advise(rules, &tables, &facts.info, &facts.warnings);
-    stage("rules", start);
-    let what_if = rules.what_if_views(&report);
-    let sources = if facts.has_stacks { rules.source_views(&report) } else { Vec::new() };
-    let evidence = rules.evidence_queries(&report);
-    if what_if.is_empty() && sources.is_empty() && evidence.is_empty() {
-        return Ok(report);
-    }
-    for (name, views) in [("what-if", what_if), ("sources", sources)] {
-        if !views.is_empty() {
-            let start = Instant::now();
-            tables.extend(run.views(&views)?);
-            stage(name, start);
-        }
-    }
-    if !evidence.is_empty() {
-        let start = Instant::now();
-        for query in &evidence {
-            tables.push(run.moments(query)?);
-        }
-        stage("evidence", start);
-    }
-    let start = Instant::now();
-    let report = advisor::advise(rules, &tables, &facts.info, &facts.warnings);
-    stage("rules", start);
-    Ok(report)
-}
-
-/// What is remembered of a run: answers by question.
+/// Cached answers about a run, by question.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Known {
-    facts: Option<Facts>,
-    answers: BTreeMap<String, MetricTable>,
+struct AnswerCache {
+    metadata: Option<RunMetadata>,
+    tables: BTreeMap<String, MetricTable>,
 }
 
-impl Known {
-    /// Questions that are remembered at most: rules that are being written ask ever new ones.
-    const MOST: usize = 2_000;
+impl AnswerCache {
+    /// Limit on the number of answers: a rule under development asks a new question after each edit.
+    const MAX_ANSWERS: usize = 2_000;
 
     fn load(entry: &CacheEntry, options: &OpenOptions, location: &Location) -> Self {
-        let bytes = entry.load(ANSWERS, &part(options)).unwrap_or_default();
-        let mut known: Self = postcard::from_bytes(&bytes).unwrap_or_default();
-        if known.answers.len() > Self::MOST {
-            known.answers.clear();
+        let bytes = entry.load(ANSWERS, &options_key(options)).unwrap_or_default();
+        let mut answers: Self = postcard::from_bytes(&bytes).unwrap_or_default();
+        if answers.tables.len() > Self::MAX_ANSWERS {
+            answers.tables.clear();
         }
-        if let Some(facts) = &mut known.facts {
-            facts.info.path = location.to_string();
+        if let Some(metadata) = &mut answers.metadata {
+            metadata.info.path = location.to_string();
         }
-        known
+        answers
     }
 }
 
-/// What is kept in the cache here.
+/// Name of the answers in a cache entry.
 const ANSWERS: &str = "answers";
 
-/// What all answers depend on: the part of the run, and the parameters.
-fn part(options: &OpenOptions) -> String {
+/// Key of the options that all answers depend on: the selected part of the run, and the parameters.
+fn options_key(options: &OpenOptions) -> String {
     format!("{:?} {:?}", options.params, options.selection)
 }
 
-/// A run that is read when it is asked something new.
-struct Memory<'a> {
+/// A run that is read only for answers that are not cached.
+struct CachedRun<'a> {
     location: Location,
     entry: CacheEntry,
     options: &'a OpenOptions,
     progress: &'a dyn Progress,
-    known: Known,
+    answers: AnswerCache,
     run: Option<Run>,
-    has_news: bool,
+    /// Whether there are answers that are not stored yet.
+    is_dirty: bool,
 }
 
-impl Memory<'_> {
+impl CachedRun<'_> {
     fn run(&mut self) -> Result<&Run, Error> {
         if self.run.is_none() {
             let (location, entry) = (self.location.clone(), self.entry.clone());
@@ -231,62 +170,62 @@ impl Memory<'_> {
         Ok(self.run.as_ref().expect("it was just opened"))
     }
 
-    /// Keeps what is known for the next time.
-    fn keep(&self) -> io::Result<()> {
-        let bytes = postcard::to_stdvec(&self.known).map_err(io::Error::other)?;
-        self.entry.store(ANSWERS, &part(self.options), &bytes)
+    /// Stores the answers in the cache.
+    fn store(&self) -> io::Result<()> {
+        let bytes = postcard::to_stdvec(&self.answers).map_err(io::Error::other)?;
+        self.entry.store(ANSWERS, &options_key(self.options), &bytes)
     }
 
-    fn learn(&mut self, question: String, answer: MetricTable) {
-        self.known.answers.insert(question, answer);
-        self.has_news = true;
+    fn insert(&mut self, question: String, answer: MetricTable) {
+        self.answers.tables.insert(question, answer);
+        self.is_dirty = true;
     }
 
-    /// What is remembered, or what the run says.
-    fn ask(
+    /// The cached answer, else that of the run.
+    fn get_or_compute(
         &mut self,
         question: String,
-        ask: impl FnOnce(&mut &Run) -> Result<MetricTable, Error>,
+        compute: impl FnOnce(&mut &Run) -> Result<MetricTable, Error>,
     ) -> Result<MetricTable, Error> {
-        if let Some(answer) = self.known.answers.get(&question) {
+        if let Some(answer) = self.answers.tables.get(&question) {
             return Ok(answer.clone());
         }
-        let answer = ask(&mut self.run()?)?;
-        self.learn(question, answer.clone());
+        let answer = compute(&mut self.run()?)?;
+        self.insert(question, answer.clone());
         Ok(answer)
     }
 }
 
-impl Answers for Memory<'_> {
-    fn facts(&mut self) -> Result<&Facts, Error> {
-        if self.known.facts.is_none() {
-            self.known.facts = Some((&mut self.run()?).facts()?.clone());
-            self.has_news = true;
+impl MetricProvider for CachedRun<'_> {
+    fn metadata(&mut self) -> Result<&RunMetadata, Error> {
+        if self.answers.metadata.is_none() {
+            self.answers.metadata = Some((&mut self.run()?).metadata()?.clone());
+            self.is_dirty = true;
         }
-        Ok(self.known.facts.as_ref().expect("they were just found out"))
+        Ok(self.answers.metadata.as_ref().expect("it was just inserted"))
     }
 
     fn views(&mut self, views: &[&str]) -> Result<Vec<MetricTable>, Error> {
         let question = |view: &str| format!("view {view}");
-        let is_new = |view: &&&str| !self.known.answers.contains_key(&question(view));
-        let new: Vec<&str> = views.iter().filter(is_new).copied().collect();
-        if !new.is_empty() {
-            let answers = (&mut self.run()?).views(&new)?;
-            for (view, answer) in new.into_iter().zip(answers) {
-                self.learn(question(view), answer);
+        let is_missing = |view: &&&str| !self.answers.tables.contains_key(&question(view));
+        let missing: Vec<&str> = views.iter().filter(is_missing).copied().collect();
+        if !missing.is_empty() {
+            let answers = (&mut self.run()?).views(&missing)?;
+            for (view, answer) in missing.into_iter().zip(answers) {
+                self.insert(question(view), answer);
             }
         }
         Ok(views
             .iter()
-            .filter_map(|view| self.known.answers.get(&question(view)).cloned())
+            .filter_map(|view| self.answers.tables.get(&question(view)).cloned())
             .collect())
     }
 
-    fn query(&mut self, query: &RuleQuery) -> Result<MetricTable, Error> {
-        self.ask(format!("{query:?}"), |run| run.query(query))
+    fn rule_query(&mut self, query: &RuleQuery) -> Result<MetricTable, Error> {
+        self.get_or_compute(format!("{query:?}"), |run| run.rule_query(query))
     }
 
-    fn moments(&mut self, query: &EvidenceQuery) -> Result<MetricTable, Error> {
-        self.ask(format!("{query:?}"), |run| run.moments(query))
+    fn evidence_query(&mut self, query: &EvidenceQuery) -> Result<MetricTable, Error> {
+        self.get_or_compute(format!("{query:?}"), |run| run.evidence_query(query))
     }
 }

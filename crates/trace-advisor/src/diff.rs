@@ -1,4 +1,4 @@
-//! Two runs compared.
+//! Compares two runs.
 
 use advisor::{Comparison, RuleSet};
 use compare::{DeviceType, Diff, DiffOptions};
@@ -7,7 +7,7 @@ use trace_model::RecordBatch;
 use crate::error::Error;
 use crate::pipeline::Run;
 
-/// Compares two runs: what was added, removed, slower or faster, and what that did to a step. See
+/// Compares two runs: added, removed, slower and faster operators and kernels, and their effect on a step. See
 /// [`compare`].
 ///
 /// ```no_run
@@ -22,9 +22,9 @@ pub fn diff(before: &Run, after: &Run, options: &DiffOptions) -> Result<Diff, Er
     Ok(compare::diff(before.session(), after.session(), options)?)
 }
 
-/// Judges a comparison with the rules about comparisons.
-pub fn judge(diff: &Diff, rules: &RuleSet) -> Comparison {
-    advisor::judge_comparison(rules, &diff.tables)
+/// Evaluates the rules about comparisons on a comparison.
+pub fn evaluate_diff(diff: &Diff, rules: &RuleSet) -> Comparison {
+    advisor::evaluate_comparison(rules, &diff.tables)
 }
 
 /// Compares calls and time by name as `TraceDiff.compare_traces` of Holistic Trace Analysis does.

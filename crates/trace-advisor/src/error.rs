@@ -1,13 +1,13 @@
-//! Why a run could not be checked.
+//! Errors of opening and checking a run.
 
-/// What can go wrong between a path and a report.
+/// An error between a path and a report.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The run could not be read.
     #[error(transparent)]
     Ingest(#[from] ingest::Error),
-    /// The part asked for is not in the run.
+    /// The selected part is not in the run.
     #[error(transparent)]
     Selection(#[from] query::SelectionError),
     /// A view or a query could not be planned or run.
@@ -18,15 +18,15 @@ pub enum Error {
     RuleQuery {
         /// Name of the rule.
         rule: String,
-        /// What is wrong with it.
+        /// The mistake.
         source: query::Error,
     },
-    /// The query of a rule returns something that no metric can be.
+    /// The query of a rule lacks a column, or returns a type that cannot be a metric.
     #[error("the query of rule `{rule}`: {message}")]
     RuleColumns {
         /// Name of the rule.
         rule: String,
-        /// What is wrong with it.
+        /// The mistake.
         message: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Trace Advisor as a library: open a run, ask for findings.
+//! Trace Advisor as a library: open a run and get its findings.
 //!
 //! ```no_run
 //! let rules = trace_advisor::default_rules();
@@ -7,14 +7,17 @@
 //! # Ok::<(), trace_advisor::Error>(())
 //! ```
 //!
-//! One may stop earlier and keep the result: [`Run::tables`] are Arrow batches, [`Run::sql`] and
-//! [`Run::analyze`] answer with Arrow batches too. The parts are re-exported, and so is [`arrow`],
-//! in the version they speak. Nothing is printed, and nothing is read but the run.
+//! Earlier stages are available too: [`Run::tables`], [`Run::sql`] and [`Run::analyze`] return Arrow
+//! batches. The parts are re-exported, and so is [`arrow`], in the version they use. The crate prints
+//! nothing and reads nothing but the run.
 
 mod augment;
 mod check;
 mod diff;
 mod error;
+mod evaluate;
+mod loaded_tables;
+mod options;
 mod pages;
 mod pipeline;
 mod rules;
@@ -30,8 +33,10 @@ pub use trace_model;
 pub use advisor::{Report, RuleSet, RuleSource};
 pub use augment::{Added, Augmentation, Augmented};
 pub use check::{Checked, PendingCheck, check, open_check};
-pub use diff::{compare_traces, diff, judge};
+pub use diff::{compare_traces, diff, evaluate_diff};
 pub use error::Error;
+pub use evaluate::Stage;
+pub use options::OpenOptions;
 pub use pages::{explain, rule_pages};
-pub use pipeline::{Cost, OpenOptions, Run, Stage};
+pub use pipeline::{Cost, Run};
 pub use rules::{default_rules, load_only, load_rules};

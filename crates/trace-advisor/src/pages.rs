@@ -1,4 +1,4 @@
-//! Pages of rules: what a rule says of itself, with what its view says of the numbers.
+//! Pages of rules: the description of a rule, with the columns of its view.
 
 use std::collections::BTreeSet;
 
@@ -6,12 +6,12 @@ use advisor::{Rule, RuleSet, ViewNotes, index, page_name};
 use analyses::catalog;
 use query::ViewDef;
 
-/// The page of a rule, in Markdown: what `advisor explain` prints.
+/// The page of a rule in Markdown, as `advisor explain` prints it.
 pub fn explain(rule: &Rule) -> String {
     advisor::explain(rule, &notes(rule))
 }
 
-/// Pages of all rules and their table of contents: names of files, and texts.
+/// File names and texts of the pages of all rules, and of their table of contents.
 pub fn rule_pages(rules: &RuleSet) -> Vec<(String, String)> {
     let made = |source: &str| {
         format!(
@@ -27,13 +27,13 @@ pub fn rule_pages(rules: &RuleSet) -> Vec<(String, String)> {
 }
 
 fn notes(rule: &Rule) -> ViewNotes {
-    let parts = Parts::of(rule);
-    let recorded_with = parts.recorded_with(rule);
+    let dependencies = Dependencies::of(rule);
+    let recorded_with = dependencies.recorded_with(rule);
     let Some(module) = catalog().find(rule.table()).filter(|_| rule.sql.is_none()) else {
         return ViewNotes { recorded_with, ..ViewNotes::default() };
     };
     let columns = module.columns.iter().map(|c| (c.name.clone(), c.doc.clone()));
-    let params = parts.modules.iter().flat_map(|m| &m.params);
+    let params = dependencies.modules.iter().flat_map(|m| &m.params);
     let mut params: Vec<_> =
         params.map(|p| (p.name.clone(), p.default.to_string(), p.doc.clone())).collect();
     params.sort();
@@ -47,24 +47,24 @@ fn notes(rule: &Rule) -> ViewNotes {
     }
 }
 
-/// Everything that the rows of a rule's view are made of.
-struct Parts {
+/// The views, tables and columns that a rule depends on.
+struct Dependencies {
     modules: Vec<&'static ViewDef>,
-    /// Words of all queries: names of tables and columns are among them.
+    /// Identifiers of all queries, among them the names of tables and columns.
     words: BTreeSet<String>,
 }
 
-impl Parts {
+impl Dependencies {
     fn of(rule: &Rule) -> Self {
-        let mut parts = Self { modules: Vec::new(), words: BTreeSet::new() };
+        let mut dependencies = Self { modules: Vec::new(), words: BTreeSet::new() };
         match &rule.sql {
-            Some(sql) => parts.read(sql),
-            None => parts.add(rule.table()),
+            Some(sql) => dependencies.read(sql),
+            None => dependencies.add(rule.table()),
         }
         if let Some(source) = &rule.source {
-            parts.words.insert(source.view.clone());
+            dependencies.words.insert(source.view.clone());
         }
-        parts
+        dependencies
     }
 
     fn add(&mut self, view: &str) {
@@ -88,7 +88,7 @@ impl Parts {
         }
     }
 
-    /// What these parts are, and how to have them recorded.
+    /// The recorded data that the rule depends on, and how to record it.
     fn recorded_with(&self, rule: &Rule) -> Vec<(String, String)> {
         let mut found: Vec<(String, String)> = RECORDED
             .iter()
@@ -96,29 +96,29 @@ impl Parts {
             .map(|(_, what, how)| ((*what).to_owned(), (*how).to_owned()))
             .collect();
         if rule.source.is_some() {
-            let what = "lines of the program to point to, if there are any";
+            let what = "source lines in findings";
             found.push((what.to_owned(), "`with_stack=True`".to_owned()));
         }
         found
     }
 }
 
-/// Tables and columns, what they hold, and what has it recorded.
+/// Tables and columns, their content, and how to record it.
 const RECORDED: &[(&[&str], &str, &str)] = &[
     (
         &["kernels", "memcpys", "memsets", "device_syncs"],
-        "kernels, copies and waits of the device",
+        "kernels, copies and waits of the GPU",
         "`activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]`",
     ),
     (
         &["cpu_ops", "runtime_calls", "annotations"],
-        "operators, calls and ranges on the host",
+        "operators, runtime calls and ranges on the host",
         "`activities=[ProfilerActivity.CPU, ...]`",
     ),
     (
         &["steps"],
         "steps",
-        "`schedule=torch.profiler.schedule(wait=1, warmup=2, active=6)` and `prof.step()` once a step",
+        "`schedule=torch.profiler.schedule(wait=1, warmup=2, active=6)` and `prof.step()` once per step",
     ),
     (&["input_dims", "input_types"], "shapes and types of inputs", "`record_shapes=True`"),
     (&["memory_events"], "allocations", "`profile_memory=True`"),
@@ -151,17 +151,17 @@ mod tests {
     use super::{explain, rule_pages};
 
     #[test]
-    fn pages_say_what_to_record() {
+    fn explain_lists_what_to_record() {
         let rules = crate::default_rules();
         let page = explain(rules.find("IN001").unwrap());
-        assert!(page.contains("`prof.step()` once a step"), "{page}");
+        assert!(page.contains("`prof.step()` once per step"), "{page}");
         assert!(page.contains("share of step time spent loading"), "{page}");
         let page = explain(rules.find("MM001").unwrap());
         assert!(page.contains("`profile_memory=True`"), "{page}");
     }
 
     #[test]
-    fn every_rule_has_a_page_and_a_line_in_the_index() {
+    fn rule_pages_has_a_page_and_an_index_entry_for_each_rule() {
         let rules = crate::default_rules();
         let pages = rule_pages(&rules);
         assert_eq!(pages.len(), 1 + rules.rules().len());

@@ -1,65 +1,36 @@
-//! The one place where the parts are wired: ingest, the views that rules need, metrics, rules.
+//! An open run: wires reading, views, metrics and rules together.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use advisor::{EvidenceQuery, Report, RuleQuery, RuleSet};
-use analyses::catalog;
+use query::{Params, Session, Tables};
 use arrow::array::AsArray;
-use ingest::{CacheEntry, Export, Location, NoProgress, Progress};
-use query::{Params, Selection, Session, Tables};
+use ingest::{CacheEntry, Location, NoProgress, Progress};
 use tempfile::TempDir;
 use trace_model::{Dataset, MetricTable, RecordBatch, RunInfo, TableSet, TableSource, Warning};
 
-use crate::check::{Answers, Facts, judge};
 use crate::error::Error;
+use crate::evaluate::{MetricProvider, RunMetadata, Stage, evaluate};
+use crate::loaded_tables::LoadedTables;
+use crate::options::OpenOptions;
 
-/// How to open a run.
-#[derive(Debug, Clone, Default)]
-pub struct OpenOptions {
-    /// How files are read.
-    pub ingest: ingest::Options,
-    /// Values for the parameters of views.
-    pub params: Params,
-    /// Which part of the run is asked about.
-    pub selection: Selection,
-    /// All that is going to be asked, if that is known: a query, or the name of a view. Of a run that is kept as tables (an
-    /// export, or one in the cache) only what it may read is read then, and the other tables have no rows. Has no effect on a
-    /// part of a run.
-    pub question: Option<String>,
-    /// Bytes of memory that tables and queries may take, see [`Session::open`]; no limit by default. A run that may take
-    /// more is computed a few ranks at a time, from an export; if it is not one, it is exported first, to the cache or a
-    /// folder for temporary files that goes with the [`Run`].
-    pub memory_bytes: Option<u64>,
-    /// Where what is found out about the run is kept for the next time; nowhere by default.
-    pub cache: Option<ingest::Cache>,
-}
-
-/// What one stage of the pipeline took.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stage {
-    /// `cache`, `read`, `session`, `views`, `rules`, `what-if`, `sources`, `evidence`, `query`.
-    pub name: &'static str,
-    /// Wall time.
-    pub elapsed: Duration,
-}
-
-/// What one table that rules judge takes.
+/// Cost of one table that rules are evaluated on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cost {
-    /// The view, or the rule that brings the query.
+    /// The view, or the rule with the query.
     pub table: String,
-    /// Wall time, if it is asked for alone: with all that it is built on, nothing of which is at hand.
+    /// Wall time of the table alone, including all views that it is built on.
     pub elapsed: Duration,
 }
 
-/// A run, ready for questions.
+/// An open run.
 #[derive(Debug)]
 pub struct Run {
     location: Location,
-    facts: Facts,
-    /// Of a run that is not in memory, only the table `ranks` and what is about the run as a whole.
+    metadata: RunMetadata,
+    /// For a run that is not in memory, only the table `ranks` and the tables about the run as a whole.
     tables: TableSet,
     source: Option<Arc<dyn TableSource>>,
     is_export: bool,
@@ -67,20 +38,10 @@ pub struct Run {
     memory_bytes: Option<u64>,
     session: Session,
     stages: Mutex<Vec<Stage>>,
-    /// What was exported on the way; removed after everything that reads it is gone.
+    /// Temporary export. Fields are dropped in order: it must stay below `source` and `session`, which read it.
     scratch: Option<TempDir>,
-    /// Where the tables may be kept for the next time.
-    to_keep: Option<CacheEntry>,
-}
-
-/// The tables of a run, or where they come from.
-struct Contents {
-    dataset: Dataset,
-    source: Option<Arc<dyn TableSource>>,
-    is_export: bool,
-    scratch: Option<TempDir>,
-    /// Where the tables may be kept.
-    to_keep: Option<CacheEntry>,
+    /// Where to cache the tables, if that is worth it.
+    cache_entry: Option<CacheEntry>,
 }
 
 impl Run {
@@ -89,7 +50,7 @@ impl Run {
         Self::open_with(path, &OpenOptions::default(), &NoProgress)
     }
 
-    /// Reads a run with options, telling `progress` how it goes.
+    /// Reads a run with options, reporting to `progress`.
     pub fn open_with(
         path: impl AsRef<Path>,
         options: &OpenOptions,
@@ -100,7 +61,7 @@ impl Run {
         Self::open_at(location, entry, options, progress)
     }
 
-    /// Opens the run at a location, whose place in the cache is known.
+    /// Opens the run at a location; `entry` is its place in the cache.
     pub(crate) fn open_at(
         location: Location,
         entry: Option<CacheEntry>,
@@ -108,8 +69,8 @@ impl Run {
         progress: &dyn Progress,
     ) -> Result<Self, Error> {
         let start = Instant::now();
-        let contents = Contents::read(&location, entry, options, progress)?;
-        let Contents { dataset, source, is_export, scratch, to_keep } = contents;
+        let loaded = LoadedTables::load(&location, entry, options, progress)?;
+        let LoadedTables { dataset, source, is_export, scratch, cache_entry } = loaded;
         let read = Stage { name: "read", elapsed: start.elapsed() };
         let start = Instant::now();
         let (params, memory_bytes) = (options.params.clone(), options.memory_bytes);
@@ -117,7 +78,7 @@ impl Run {
         let ready = Stage { name: "session", elapsed: start.elapsed() };
         Ok(Self {
             location,
-            facts: Facts {
+            metadata: RunMetadata {
                 info: dataset.run,
                 warnings: dataset.warnings,
                 has_stacks: has_stacks(&dataset.tables),
@@ -130,18 +91,18 @@ impl Run {
             session,
             stages: Mutex::new(vec![read, ready]),
             scratch,
-            to_keep,
+            cache_entry,
         })
     }
 
-    /// Keeps the tables for the next time the run is opened, if there is a cache, reading them was work, and they are
-    /// all of the run.
+    /// Stores the tables in the cache, if there is one, reading them took long enough, and they are the whole
+    /// run.
     ///
     /// # Errors
     /// If they cannot be written.
-    pub fn keep(&self) -> Result<(), Error> {
-        let Some(entry) = &self.to_keep else { return Ok(()) };
-        let Facts { info, warnings, .. } = &self.facts;
+    pub fn store_in_cache(&self) -> Result<(), Error> {
+        let Some(entry) = &self.cache_entry else { return Ok(()) };
+        let RunMetadata { info, warnings, .. } = &self.metadata;
         let dataset =
             Dataset { tables: self.tables.clone(), run: info.clone(), warnings: warnings.clone() };
         Ok(entry.store_tables(&dataset)?)
@@ -154,24 +115,24 @@ impl Run {
     /// If there is no timeline, a trace has changed since it was read, or the file cannot be written.
     pub fn merge(&self, to: &Path, overwrite: bool) -> Result<ingest::Merged, Error> {
         self.needs_traces()?;
-        let (run, info, tables) = (&self.location, &self.facts.info, &self.tables);
+        let (run, info, tables) = (&self.location, &self.metadata.info, &self.tables);
         let merge = ingest::Merge { run, info, tables, to, overwrite };
         self.timed("merge", || Ok(ingest::merge(&merge)?))
     }
 
-    /// Judges the run.
+    /// Evaluates the rules on the run.
     pub fn check(&self, rules: &RuleSet) -> Result<Report, Error> {
-        judge(rules, &mut &*self, |stage| self.push(stage))
+        evaluate(rules, &mut &*self, |stage| self.push(stage))
     }
 
-    /// What each table that the rules judge takes, one after the other. Their sum is more than what [`Run::check`]
-    /// takes, where what several are built on is computed once.
+    /// The cost of each table that the rules are evaluated on, one after the other. The sum is more than the time of
+    /// [`Run::check`], which computes shared views once.
     pub fn costs(&self, rules: &RuleSet) -> Result<Vec<Cost>, Error> {
-        let timed = |table: &str, ask: &dyn Fn(&Session) -> Result<(), Error>| {
+        let timed = |table: &str, compute: &dyn Fn(&Session) -> Result<(), Error>| {
             let session =
                 new_session(&self.tables, self.source.as_ref(), self.memory_bytes, &self.params)?;
             let start = Instant::now();
-            ask(&session)?;
+            compute(&session)?;
             Ok::<_, Error>(Cost { table: table.to_owned(), elapsed: start.elapsed() })
         };
         let views = rules.views();
@@ -190,33 +151,32 @@ impl Run {
         Ok(self.timed("query", || self.session.analyze(view))?)
     }
 
-    /// The rows of a query; only queries are allowed, nothing that changes anything.
+    /// The rows of a query. Only read-only statements are allowed.
     pub fn sql(&self, query: &str) -> Result<Vec<RecordBatch>, Error> {
         Ok(self.timed("query", || self.session.sql(query))?)
     }
 
-    /// Where it is.
+    /// Location of the run.
     pub fn location(&self) -> &Location {
         &self.location
     }
 
-    /// What was read.
+    /// Description of the run.
     pub fn info(&self) -> &RunInfo {
-        &self.facts.info
+        &self.metadata.info
     }
 
-    /// What could not be read, or only in part.
+    /// Input that could not be read, or only in part.
     pub fn warnings(&self) -> &[Warning] {
-        &self.facts.warnings
+        &self.metadata.warnings
     }
 
-    /// The tables as read; those of a run that is not in memory are read when they are asked about, and have no rows
-    /// here.
+    /// The tables as read. Tables of a run that is not in memory are read by each query, and have no rows here.
     pub fn tables(&self) -> &TableSet {
         &self.tables
     }
 
-    /// Rows of a table; at most so many, if it is part of a run that is not in memory.
+    /// Number of rows of a table; an upper bound if a selection of a run is not in memory.
     pub fn rows(&self, table: &str) -> usize {
         match &self.source {
             Some(source) => source.partitions(table).iter().map(|partition| partition.rows).sum(),
@@ -229,12 +189,12 @@ impl Run {
         self.source.is_none()
     }
 
-    /// Whether the run had to be exported to be read, because it is larger than the limit.
+    /// Whether the run was exported to a temporary directory because it is larger than the memory limit.
     pub fn was_exported(&self) -> bool {
         self.scratch.is_some()
     }
 
-    /// That there are traces, and not only their tables.
+    /// Returns an error if the run is an export, without its traces.
     pub(crate) fn needs_traces(&self) -> Result<(), Error> {
         if self.is_export {
             return Err(ingest::Error::only_tables(self.location.to_string()).into());
@@ -242,7 +202,7 @@ impl Run {
         Ok(())
     }
 
-    /// What the rows of each view took so far, see [`Session::view_times`].
+    /// Time of each view so far, see [`Session::view_times`].
     pub fn view_times(&self) -> Vec<(&'static str, Duration)> {
         self.session.view_times()
     }
@@ -251,7 +211,7 @@ impl Run {
         &self.session
     }
 
-    /// What each stage took so far, in order.
+    /// Wall time of each stage so far, in order.
     pub fn stages(&self) -> Vec<Stage> {
         self.stages.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -268,96 +228,6 @@ impl Run {
     }
 }
 
-/// Runs with less text than this are read as fast as their tables would be.
-const WORTH_KEEPING: u64 = 32 << 20;
-
-impl Contents {
-    fn read(
-        location: &Location,
-        entry: Option<CacheEntry>,
-        options: &OpenOptions,
-        progress: &dyn Progress,
-    ) -> Result<Self, Error> {
-        let kept = entry.as_ref().and_then(CacheEntry::tables);
-        // Kept tables that cannot be read are as good as none.
-        if let Some(export) = kept
-            && let Ok(contents) = Self::of_export(export, location, options)
-        {
-            return Ok(contents);
-        }
-        let opened = ingest::open(location, &options.ingest)?;
-        if let Some(export) = opened.export() {
-            let contents = Self::of_export(Arc::clone(export), location, options)?;
-            return Ok(Self { is_export: true, ..contents });
-        }
-        // One rank is not computed in pieces: it is better off in memory as long as there is any room beside its tables.
-        let fits = |limit| {
-            let bytes = opened.table_bytes();
-            query::fits_in_memory(bytes, limit) || (bytes <= limit && opened.is_one_trace())
-        };
-        if options.memory_bytes.is_none_or(fits) {
-            let dataset = opened.read(&options.ingest, progress)?;
-            let json_bytes: u64 = dataset.run.sources.iter().map(|s| s.json_bytes).sum();
-            let is_worth_it = options.selection.is_everything() && json_bytes >= WORTH_KEEPING;
-            let to_keep = entry.filter(|_| is_worth_it);
-            return Ok(Self { to_keep, ..Self::in_memory(dataset, &options.selection)? });
-        }
-        // What has to be converted anyhow is converted where it stays.
-        if let Some(entry) = entry
-            && let Ok(export) = entry.export_tables(location, &options.ingest, progress)
-        {
-            return Self::of_export(export, location, options);
-        }
-        let folder = TempDir::new()
-            .map_err(|source| ingest::Error::Write { path: std::env::temp_dir(), source })?;
-        let to = folder.path().join("run");
-        ingest::export(location, &options.ingest, &to, false, progress)?;
-        let contents = Self::of_export(ingest::Export::open(&to)?, location, options)?;
-        Ok(Self { scratch: Some(folder), ..contents })
-    }
-
-    /// The tables of an export: in memory if they fit, else where they are.
-    fn of_export(
-        export: Arc<Export>,
-        location: &Location,
-        options: &OpenOptions,
-    ) -> Result<Self, Error> {
-        let selection = &options.selection;
-        let fits = |limit| {
-            let bytes = export.table_bytes();
-            let is_divisible = || query::fits_rank_by_rank(export.as_ref(), limit);
-            query::fits_in_memory(bytes, limit) || (bytes <= limit && !is_divisible())
-        };
-        if options.memory_bytes.is_none_or(fits) {
-            let question = options.question.as_ref().filter(|_| selection.is_everything());
-            let needed = question.and_then(|text| catalog().tables_read_by(text));
-            let mut dataset = match needed {
-                Some(tables) => export.read_tables(&tables)?,
-                None => export.read()?,
-            };
-            dataset.run.path = location.to_string();
-            return Self::in_memory(dataset, selection);
-        }
-        let mut dataset = export.read_head()?;
-        dataset.run.path = location.to_string();
-        let mut source: Arc<dyn TableSource> = export;
-        if !selection.is_everything() {
-            (source, dataset.tables) = selection.over(source, &dataset.tables)?;
-            selection.describe(&dataset.tables, &mut dataset.run);
-            dataset.tables.take("steps");
-        }
-        Ok(Self { dataset, source: Some(source), is_export: false, scratch: None, to_keep: None })
-    }
-
-    fn in_memory(mut dataset: Dataset, selection: &Selection) -> Result<Self, Error> {
-        if !selection.is_everything() {
-            dataset.tables = selection.apply(&dataset.tables)?;
-            selection.describe(&dataset.tables, &mut dataset.run);
-        }
-        Ok(Self { dataset, source: None, is_export: false, scratch: None, to_keep: None })
-    }
-}
-
 fn new_session(
     tables: &TableSet,
     source: Option<&Arc<dyn TableSource>>,
@@ -369,28 +239,28 @@ fn new_session(
         Some(source) => Tables::Scanned(Arc::clone(source)),
         None => Tables::Loaded(tables.clone()),
     };
-    Ok(Session::open(catalog(), tables, memory_bytes, params)?)
+    Ok(Session::open(analyses::catalog(), tables, memory_bytes, params)?)
 }
 
-impl Answers for &Run {
-    fn facts(&mut self) -> Result<&Facts, Error> {
-        Ok(&self.facts)
+impl MetricProvider for &Run {
+    fn metadata(&mut self) -> Result<&RunMetadata, Error> {
+        Ok(&self.metadata)
     }
 
     fn views(&mut self, views: &[&str]) -> Result<Vec<MetricTable>, Error> {
         Ok(self.session.metric_tables(views)?)
     }
 
-    fn query(&mut self, query: &RuleQuery) -> Result<MetricTable, Error> {
+    fn rule_query(&mut self, query: &RuleQuery) -> Result<MetricTable, Error> {
         rule_query(&self.session, query)
     }
 
-    fn moments(&mut self, query: &EvidenceQuery) -> Result<MetricTable, Error> {
-        moments(&self.session, query)
+    fn evidence_query(&mut self, query: &EvidenceQuery) -> Result<MetricTable, Error> {
+        evidence_query(&self.session, query)
     }
 }
 
-/// Whether any rank's trace says where in the program something was called.
+/// Whether the trace of any rank has call stacks.
 fn has_stacks(tables: &TableSet) -> bool {
     tables.get("ranks").iter().any(|ranks| {
         let has_stacks = ranks.column_by_name("has_stacks");
@@ -399,18 +269,18 @@ fn has_stacks(tables: &TableSet) -> bool {
 }
 
 fn rule_query(session: &Session, query: &RuleQuery) -> Result<MetricTable, Error> {
-    let batches = sql_of(session, &query.name, &query.sql)?;
+    let batches = run_rule_sql(session, &query.name, &query.sql)?;
     let table = crate::rules::metric_table(query, &batches);
     table.map_err(|message| Error::RuleColumns { rule: query.name.clone(), message })
 }
 
-fn moments(session: &Session, query: &EvidenceQuery) -> Result<MetricTable, Error> {
-    let batches = sql_of(session, &query.rule, &query.sql)?;
+fn evidence_query(session: &Session, query: &EvidenceQuery) -> Result<MetricTable, Error> {
+    let batches = run_rule_sql(session, &query.rule, &query.sql)?;
     let table = crate::rules::evidence_table(query, &batches);
     table.map_err(|message| Error::RuleColumns { rule: query.rule.clone(), message })
 }
 
-fn sql_of(session: &Session, rule: &str, sql: &str) -> Result<Vec<RecordBatch>, Error> {
+fn run_rule_sql(session: &Session, rule: &str, sql: &str) -> Result<Vec<RecordBatch>, Error> {
     let error = |source| Error::RuleQuery { rule: rule.to_owned(), source };
     session.sql(sql).map_err(error)
 }

@@ -1,19 +1,15 @@
-//! Rules, checked against the metrics of the built-in views.
+//! Loads rules and checks them against the metrics of the built-in views.
 
 use std::sync::LazyLock;
 
 use advisor::{EvidenceQuery, Problem, RuleFiles, RuleQuery, RuleSet, RuleSource, shipped_rules};
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Float64Type, Int64Type};
-use arrow::error::ArrowError;
-use query::{Params, QueryDiagnostic, Session};
-use trace_model::{MetricTable, RecordBatch, TableSet, Unit, Value};
+use query::{Params, QueryDiagnostic, Session, rows_to_values};
+use trace_model::{MetricTable, RecordBatch, TableSet, Unit};
 
 /// The shipped rules.
 ///
 /// # Panics
-/// If they are not valid, which the tests rule out.
+/// If they are invalid, which the tests exclude.
 pub fn default_rules() -> RuleSet {
     load_rules(&[]).unwrap_or_else(|problems| {
         let list: Vec<String> = problems.iter().map(ToString::to_string).collect();
@@ -31,13 +27,12 @@ pub fn load_rules(files: &[RuleSource]) -> Result<RuleSet, Vec<Problem>> {
     load_only(&sources)
 }
 
-/// The rules of these files and no others. Queries that rules bring along are planned against the tables and views
-/// there are.
+/// Loads the rules of these files only. The queries of rules are planned against the built-in tables and views.
 ///
 /// # Errors
 /// Every mistake in every file, in order of place.
 pub fn load_only(sources: &[RuleSource]) -> Result<RuleSet, Vec<Problem>> {
-    // Rules and views are a quarter of a megabyte of TOML each: whoever starts the program waits for both.
+    // Rules and views are a quarter of a megabyte of TOML each, and every start of the program waits for both.
     let (files, mut metrics) =
         rayon::join(|| RuleFiles::read(sources), || analyses::catalog().metrics());
     metrics.extend(compare::metrics());
@@ -63,11 +58,10 @@ pub fn load_only(sources: &[RuleSource]) -> Result<RuleSet, Vec<Problem>> {
     }
 }
 
-/// The columns that a query returns, found on a run without rows.
+/// The columns of a query, found by running it on empty tables.
 fn plan(query: &RuleQuery) -> Result<Vec<(String, Unit)>, QueryDiagnostic> {
-    static EMPTY: LazyLock<Result<Session, query::Error>> = LazyLock::new(|| {
-        Session::new(analyses::catalog(), TableSet::default(), &Params::default())
-    });
+    static EMPTY: LazyLock<Result<Session, query::Error>> =
+        LazyLock::new(|| Session::new(analyses::catalog(), TableSet::default(), &Params::default()));
     let mistake = |message| QueryDiagnostic { line: None, message, help: None };
     let session = EMPTY.as_ref().map_err(|e| mistake(e.to_string()))?;
     let batches = session.sql(&query.sql).map_err(|e| e.diagnostic(analyses::catalog()))?;
@@ -76,13 +70,13 @@ fn plan(query: &RuleQuery) -> Result<Vec<(String, Unit)>, QueryDiagnostic> {
     let judged = schema.and_then(|s| s.field_with_name(&query.column).ok().cloned());
     if let Some(field) = judged.filter(|f| !f.data_type().is_numeric() && !f.data_type().is_null())
     {
-        let message = format!("`{}` is no number, but {}", query.column, field.data_type());
+        let message = format!("`{}` is not a number, but {}", query.column, field.data_type());
         return Err(mistake(message));
     }
     Ok(table.columns)
 }
 
-/// The rows of a rule's own query, as the rows of a view would be.
+/// The rows of a rule's query as a metric table.
 pub(crate) fn metric_table(
     query: &RuleQuery,
     batches: &[RecordBatch],
@@ -93,7 +87,7 @@ pub(crate) fn metric_table(
     table(&query.name, &needed, unit, batches)
 }
 
-/// The moments that a rule's query finds.
+/// The time ranges of a rule's evidence query as a metric table.
 pub(crate) fn evidence_table(
     query: &EvidenceQuery,
     batches: &[RecordBatch],
@@ -114,54 +108,17 @@ fn table(
         return Err(format!("it has no column `{missing}`; it returns {}", names.join(", ")));
     }
     let columns = names.iter().map(|n| (n.clone(), unit(n))).collect();
-    let mut rows = Vec::new();
-    for batch in batches {
-        let arrays: Vec<ArrayRef> = batch
-            .columns()
-            .iter()
-            .map(simple)
-            .collect::<Result<_, ArrowError>>()
-            .map_err(|e| e.to_string())?;
-        rows.extend(
-            (0..batch.num_rows()).map(|row| arrays.iter().map(|a| value(a, row)).collect()),
-        );
-    }
+    let rows = rows_to_values(name, batches).map_err(|e| e.to_string())?;
     let when_empty = "its query returned no rows".to_owned();
     Ok(MetricTable { view: name.to_owned(), columns, rows, when_empty })
 }
 
-/// The unit that a column's name says.
+/// The unit in the suffix of a column's name.
 fn unit_of(name: &str) -> Unit {
     Unit::ALL
         .into_iter()
         .find(|u| u.suffix().is_some_and(|suffix| name.ends_with(suffix)))
         .unwrap_or(Unit::None)
-}
-
-/// The column as one of the types that [`value`] reads.
-fn simple(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
-    let to = match array.data_type() {
-        DataType::Boolean => DataType::Boolean,
-        t if t.is_integer() => DataType::Int64,
-        t if t.is_floating() || matches!(t, DataType::Decimal128(..)) => DataType::Float64,
-        _ => DataType::Utf8,
-    };
-    cast(array, &to)
-}
-
-fn value(array: &ArrayRef, row: usize) -> Value {
-    if array.is_null(row) {
-        return Value::Null;
-    }
-    match array.data_type() {
-        DataType::Boolean => Value::Bool(array.as_boolean().value(row)),
-        DataType::Int64 => Value::Int(array.as_primitive::<Int64Type>().value(row)),
-        DataType::Float64 => match array.as_primitive::<Float64Type>().value(row) {
-            v if v.is_nan() => Value::Null,
-            v => Value::Float(v),
-        },
-        _ => Value::Text(array.as_string::<i32>().value(row).to_owned()),
-    }
 }
 
 #[cfg(test)]
@@ -175,7 +132,7 @@ mod tests {
     use super::metric_table;
 
     #[test]
-    fn rows_of_a_query_become_a_metric_table() {
+    fn metric_table_has_the_rows_of_the_query() {
         let rank: ArrayRef = Arc::new(Int32Array::from(vec![0, 1]));
         let idle: ArrayRef = Arc::new(Float64Array::from(vec![Some(0.25), None]));
         let batch = RecordBatch::try_from_iter([("rank", rank), ("idle_ratio", idle)]).unwrap();

@@ -24,7 +24,7 @@ fn survey() -> Survey {
     survey
 }
 
-/// `UPDATE=1` rewrites the counts; times stay as measured last. `advisor rules rates` writes all of it.
+/// `UPDATE=1` rewrites the counts; times stay as measured last. `advisor rules stats` writes all of it.
 fn base_rates_are_current() {
     let survey = survey();
     let committed = std::fs::read_to_string(DOCUMENT).unwrap_or_default();

@@ -14,7 +14,7 @@ use serde_json::{Value as Json, json};
 use trace_advisor::compare::{
     Change, Diff, DiffOptions, Group, Level, Matched, Measure, Outcome, Row, SideOptions, Unit,
 };
-use trace_advisor::{Run, default_rules, diff, judge};
+use trace_advisor::{Run, default_rules, diff, evaluate_diff};
 
 fn demo(bottleneck: Bottleneck, stacks: bool) -> Run {
     let folder = tempfile::tempdir().unwrap();
@@ -311,7 +311,7 @@ fn measure<'a>(diff: &'a Diff, name: &str) -> &'a Measure {
 
 /// Codes of what the rules find in a comparison.
 fn found(diff: &Diff) -> Vec<String> {
-    judge(diff, &default_rules()).findings.into_iter().map(|f| f.code).collect()
+    evaluate_diff(diff, &default_rules()).findings.into_iter().map(|f| f.code).collect()
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn regression_is_judged_and_named() {
     let (healthy, slow) = (demo(Bottleneck::None, false), demo(Bottleneck::DataLoading, false));
     let worse = compare(&healthy, &slow);
     assert_eq!(worse.verdict.outcome, Outcome::Regression, "{}", worse.verdict.reason);
-    let judged = judge(&worse, &default_rules());
+    let judged = evaluate_diff(&worse, &default_rules());
     assert_eq!(found(&worse), ["RG001", "RG002"]);
     let op = &judged.findings[1];
     assert!(op.title.contains("enumerate(DataLoader)"), "{}", op.title);
@@ -330,7 +330,7 @@ fn regression_is_judged_and_named() {
     let same = compare(&slow, &slow);
     assert_eq!(same.verdict.outcome, Outcome::Unchanged);
     assert_eq!(found(&same), [""; 0]);
-    assert_eq!(judge(&same, &default_rules()).passed, ["RG001", "RG002"]);
+    assert_eq!(evaluate_diff(&same, &default_rules()).passed, ["RG001", "RG002"]);
 }
 
 #[test]
@@ -342,7 +342,7 @@ fn verdict_is_inconclusive_with_few_steps() {
     };
     let diff = compare(&run(500), &run(900));
     assert_eq!(diff.verdict.outcome, Outcome::Inconclusive);
-    let judged = judge(&diff, &default_rules());
+    let judged = evaluate_diff(&diff, &default_rules());
     let unknown: Vec<&str> = judged.unknown.iter().map(|u| u.code.as_str()).collect();
     assert_eq!(unknown, ["RG001", "RG002"]);
     assert!(judged.unknown[0].reason.contains("record at least 3 a side"), "{:?}", judged.unknown);

@@ -148,7 +148,8 @@ fn query_reads_only_the_tables_it_needs() {
     let to = folder.path().join("export");
     export(&run, &to).unwrap();
     let for_question = |question: &str| {
-        let options = OpenOptions { question: Some(question.to_owned()), ..OpenOptions::default() };
+        let options =
+            OpenOptions { query_hint: Some(question.to_owned()), ..OpenOptions::default() };
         Run::open_with(&to, &options, &NoProgress).unwrap()
     };
     let whole = in_memory(&to, &Selection::default()).unwrap();

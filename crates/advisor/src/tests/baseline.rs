@@ -1,13 +1,13 @@
-//! A report held against an earlier one.
+//! Comparison of a report with a baseline.
 
 use trace_model::MetricTable;
 
 use super::report::{phases, rows, run, tables, utilization};
 use super::{source, with_default};
-use crate::{Baseline, BaselineState, Policy, Report, RuleSet, Severity, advise};
+use crate::{Baseline, BaselineState, Policy, Report, RuleSet, Severity, evaluate};
 
 fn report(rules: &RuleSet, tables: &[MetricTable]) -> Report {
-    advise(rules, tables, &run(), &[])
+    evaluate(rules, tables, &run(), &[])
 }
 
 fn baseline(report: &Report) -> Baseline {
@@ -19,7 +19,7 @@ fn held(now: &[MetricTable], then: &[MetricTable]) -> Report {
     let rules = with_default(&[]);
     let old = baseline(&report(&rules, then));
     let mut new = report(&rules, now);
-    new.hold_against(old.of("run/", 0, 1).unwrap(), "old.json", &rules);
+    new.apply_baseline(old.of("run/", 0, 1).unwrap(), "old.json", &rules);
     new
 }
 
@@ -43,7 +43,7 @@ fn loading(ratio: f64) -> Vec<MetricTable> {
 }
 
 #[test]
-fn the_same_run_is_unchanged() {
+fn apply_baseline_marks_the_same_run_unchanged() {
     let same = held(&tables(), &tables());
     assert!(same.findings.iter().all(|f| f.baseline_state == Some(BaselineState::Unchanged)));
     assert_eq!(same.worst(), None, "nothing new or worse");
@@ -54,7 +54,7 @@ fn the_same_run_is_unchanged() {
 }
 
 #[test]
-fn a_value_must_move_beyond_the_noise() {
+fn apply_baseline_ignores_changes_within_noise() {
     for (then, now, expected) in [
         (0.285, 0.30, BaselineState::Unchanged), // 5 % of itself
         (0.285, 0.40, BaselineState::Worse),
@@ -70,7 +70,7 @@ fn a_value_must_move_beyond_the_noise() {
 }
 
 #[test]
-fn less_of_a_good_thing_is_worse() {
+fn apply_baseline_compares_in_the_direction_of_the_threshold() {
     let busy = |share: f64| {
         with(
             "gpu_utilization",
@@ -83,7 +83,7 @@ fn less_of_a_good_thing_is_worse() {
 }
 
 #[test]
-fn what_is_gone_is_told_from_what_cannot_be_told() {
+fn apply_baseline_distinguishes_gone_from_still_unknown() {
     let cured = held(&loading(0.01), &tables());
     let against = cured.baseline.as_ref().unwrap();
     assert_eq!(against.gone.len(), 1);
@@ -94,8 +94,8 @@ fn what_is_gone_is_told_from_what_cannot_be_told() {
     let blind = held(&with("step_phases", rows("step_phases", &[])), &tables());
     let against = blind.baseline.as_ref().unwrap();
     assert!(against.gone.is_empty());
-    assert_eq!(against.cannot_tell[0].was.code, "IN001");
-    assert!(against.cannot_tell[0].reason.contains("nothing for step_phases"));
+    assert_eq!(against.still_unknown[0].was.code, "IN001");
+    assert!(against.still_unknown[0].reason.contains("nothing for step_phases"));
 
     // Silenced or not asked: not gone either.
     let old = baseline(&report(&with_default(&[]), &tables()));
@@ -103,30 +103,30 @@ fn what_is_gone_is_told_from_what_cannot_be_told() {
     let select = Policy { select: Some(vec!["MM".to_owned()]), ..Policy::default() };
     let elsewhere = with_default(&[]).with_policy(&select).unwrap();
     for (rules, reason) in
-        [(silenced, "it is ignored: later"), (elsewhere, "the rule was not asked")]
+        [(silenced, "it is ignored: later"), (elsewhere, "the rule was not evaluated")]
     {
         let mut now = report(&rules, &tables());
-        now.hold_against(&old.reports[0], "old.json", &rules);
-        let told = now.baseline.unwrap().cannot_tell;
+        now.apply_baseline(&old.reports[0], "old.json", &rules);
+        let told = now.baseline.unwrap().still_unknown;
         let told = told.iter().find(|u| u.was.code == "IN001").unwrap();
         assert_eq!(told.reason, reason);
     }
 }
 
 #[test]
-fn what_is_new_says_whether_it_could_have_been_known() {
+fn apply_baseline_lists_new_findings_that_were_unknown_before() {
     let new = held(&tables(), &loading(0.01));
     assert_eq!(state(&new, "IN001"), BaselineState::New);
     assert_eq!(new.worst(), Some(Severity::High));
-    assert!(new.baseline.as_ref().unwrap().unjudged_before.is_empty());
+    assert!(new.baseline.as_ref().unwrap().unknown_before.is_empty());
     let first = held(&tables(), &with("step_phases", rows("step_phases", &[])));
-    let unjudged = &first.baseline.as_ref().unwrap().unjudged_before;
+    let unjudged = &first.baseline.as_ref().unwrap().unknown_before;
     assert_eq!(unjudged[0].code, "IN001");
     assert!(unjudged[0].reason.contains("nothing for step_phases"));
 }
 
 #[test]
-fn other_ranks_are_the_same_finding_of_other_rows() {
+fn apply_baseline_matches_a_finding_on_other_ranks() {
     let both = rows("step_phases", &[phases(0, 0.285, 0.28), phases(1, 0.285, 0.28)]);
     let report = held(&with("step_phases", both), &tables());
     assert_eq!(state(&report, "IN001"), BaselineState::Unchanged);
@@ -138,7 +138,7 @@ fn other_ranks_are_the_same_finding_of_other_rows() {
 }
 
 #[test]
-fn runs_are_found_by_path_then_by_place() {
+fn baseline_of_finds_runs_by_path_then_by_index() {
     let rules = with_default(&[]);
     let mut other = report(&rules, &tables());
     other.run.path = "other/".to_owned();
@@ -151,10 +151,10 @@ fn runs_are_found_by_path_then_by_place() {
 }
 
 #[test]
-fn other_files_are_no_baselines() {
+fn baseline_parse_rejects_other_files() {
     let fails = |text: &str| Baseline::parse(text).unwrap_err();
     assert!(fails("").starts_with("it is not JSON"));
-    assert_eq!(fails("[]"), "it holds no report");
+    assert_eq!(fails("[]"), "it has no report");
     for other in [
         "{}",
         "7",
@@ -163,11 +163,28 @@ fn other_files_are_no_baselines() {
         r#"{"version":"2.1.0","runs":[]}"#,
         r#"{"schema_version":1,"rows":[]}"#,
     ] {
-        assert_eq!(fails(other), "it holds something else than reports", "{other}");
+        assert_eq!(fails(other), "it does not contain reports", "{other}");
     }
-    assert!(
-        fails(r#"{"schema_version":2,"findings":[]}"#).contains("version 2 of the format, and 1")
+    assert_eq!(
+        fails(r#"{"schema_version":3,"findings":[]}"#),
+        "it has schema_version 3, and this program reads versions 1 to 2"
     );
     let damaged = r#"{"schema_version":1,"run":{"path":"x"},"findings":[{"code":"IN001"}]}"#;
-    assert!(fails(damaged).starts_with("a report in it is damaged"));
+    assert!(fails(damaged).starts_with("a report in it is invalid"));
+}
+
+#[test]
+fn baseline_parse_reads_reports_of_schema_version_1() {
+    let rules = with_default(&[]);
+    let mut now = report(&rules, &tables());
+    let mut old = serde_json::to_value(&now).unwrap();
+    old["schema_version"] = 1.into();
+    for finding in old["findings"].as_array_mut().unwrap() {
+        let finding = finding.as_object_mut().unwrap();
+        let position = finding.remove("position").unwrap();
+        finding.insert("rank".to_owned(), position);
+    }
+    let old = Baseline::parse(&old.to_string()).unwrap();
+    now.apply_baseline(old.of("run/", 0, 1).unwrap(), "old.json", &rules);
+    assert!(now.findings.iter().all(|f| f.baseline_state == Some(BaselineState::Unchanged)));
 }

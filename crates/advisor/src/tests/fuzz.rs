@@ -1,10 +1,10 @@
-//! Whatever is in a rule file, it is read or refused with problems, and nothing panics.
+//! Robustness: any rule file is loaded or rejected with problems, without a panic.
 
 use proptest::prelude::*;
 
 use super::report::{run, tables};
 use super::{metrics, source};
-use crate::{RuleFiles, RuleSet, RuleSource, advise, shipped_rules};
+use crate::{RuleFiles, RuleSet, RuleSource, evaluate, shipped_rules};
 
 /// Reads a file after the shipped ones, and uses what comes of it as far as that goes.
 fn take(text: &str) {
@@ -18,7 +18,7 @@ fn take(text: &str) {
     match RuleSet::load(&sources, &metrics()) {
         Ok(rules) => {
             rules.test();
-            advise(&rules, &tables(), &run(), &[]);
+            evaluate(&rules, &tables(), &run(), &[]);
         }
         Err(problems) => {
             assert!(!problems.is_empty());
@@ -44,7 +44,7 @@ fn files() -> Vec<String> {
     texts
 }
 
-/// What mistakes are made of.
+/// Fragments of mutations.
 const BITS: [&str; 24] = [
     "\"",
     "'",
@@ -76,7 +76,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn mutated_files_do_not_panic(
+    fn load_does_not_panic_on_mutated_files(
         file in 0..9_usize,
         edits in prop::collection::vec((0.0..1.0_f64, 0..40_usize, prop::option::of(0..BITS.len())), 1..4),
     ) {
@@ -97,7 +97,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_taken_or_refused(text in "\\PC{0,80}") {
+    fn load_accepts_or_rejects_any_text(text in "\\PC{0,80}") {
         take(&text);
         take(&format!("[rule.dataloader-wait]\nhigh = '{text}'\n"));
         take(&format!("[policy]\nselect = ['{text}']\nmin_gain = '{text}'\n"));

@@ -1,10 +1,10 @@
 //! Tests over several modules at once, on metric rows written by hand.
 
 mod baseline;
+mod firing_rates;
 mod fuzz;
 mod policy;
 mod problems;
-mod rates;
 mod report;
 mod shipped;
 

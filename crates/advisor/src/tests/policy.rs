@@ -1,10 +1,10 @@
-//! What is selected judges, and nothing else is computed for it.
+//! Selection of rules by policy.
 
 use trace_model::Value;
 
 use super::report::{codes, rows, run, tables};
 use super::{metrics, source, with_default};
-use crate::{FailOn, Off, Policy, Report, Rule, RuleSet, advise};
+use crate::{FailOn, Inactive, Policy, Report, Rule, RuleSet, evaluate};
 
 fn policy(select: &[&str], ignore: &[&str]) -> Policy {
     let list = |words: &[&str]| Some(words.iter().map(|w| (*w).to_owned()).collect());
@@ -20,11 +20,11 @@ fn judging(rules: &RuleSet) -> Vec<&str> {
 }
 
 fn report(rules: &RuleSet) -> Report {
-    advise(rules, &tables(), &run(), &[])
+    evaluate(rules, &tables(), &run(), &[])
 }
 
 #[test]
-fn a_selector_is_a_code_a_prefix_a_name_or_a_category() {
+fn selector_matches_code_prefix_name_or_category() {
     assert_eq!(judging(&chosen(&["IN001"], &[])), ["IN001"]);
     assert_eq!(judging(&chosen(&["dataloader-wait"], &[])), ["IN001"]);
     let areas = chosen(&["IN", "memory"], &["IN001"]);
@@ -39,17 +39,17 @@ fn a_selector_is_a_code_a_prefix_a_name_or_a_category() {
 }
 
 #[test]
-fn unknown_selectors_are_told_all_at_once() {
+fn with_policy_reports_all_unknown_selectors() {
     let unknown =
         with_default(&[]).with_policy(&policy(&["in001", "memroy"], &["ZZ9"])).unwrap_err();
     let help: Vec<&str> = unknown.iter().map(|u| u.help.as_str()).collect();
     assert_eq!(help[..2], ["did you mean `IN001`?", "did you mean `memory`?"]);
-    assert!(help[2].starts_with("codes begin with CF, "), "{help:?}");
-    assert!(unknown[0].to_string().starts_with("`in001` is neither a code"));
+    assert!(help[2].starts_with("code prefixes: CF, "), "{help:?}");
+    assert!(unknown[0].to_string().starts_with("`in001` is not a code"));
 }
 
 #[test]
-fn only_the_views_of_what_judges_are_wanted() {
+fn views_are_those_of_active_rules() {
     assert_eq!(chosen(&["CM001"], &["TQ"]).views(), ["comm_exposed", "step_time_summary"]);
     let views = chosen(&["IN001"], &[]);
     let views = views.views();
@@ -60,11 +60,11 @@ fn only_the_views_of_what_judges_are_wanted() {
 }
 
 #[test]
-fn what_was_not_selected_still_casts_doubt_and_what_is_ignored_does_not() {
+fn caveats_of_deselected_rules_stay_and_of_ignored_rules_do_not() {
     let mut tables = tables();
     let quality = |steps: i64| vec![("rank", Value::Int(1)), ("step_count", Value::Int(steps))];
     tables[3] = rows("trace_quality", &[quality(1)]);
-    let judge = |rules: &RuleSet| advise(rules, &tables, &run(), &[]);
+    let judge = |rules: &RuleSet| evaluate(rules, &tables, &run(), &[]);
     let selected = judge(&chosen(&["IN001"], &[]));
     assert_eq!(codes(&selected), ["IN001"], "the doubt itself is not shown");
     let caveats = selected.findings[0].caveats.join("; ");
@@ -75,7 +75,7 @@ fn what_was_not_selected_still_casts_doubt_and_what_is_ignored_does_not() {
 }
 
 #[test]
-fn a_cause_whose_parent_is_left_out_counts_by_itself() {
+fn cause_without_active_parent_counts_by_itself() {
     let alone = report(&chosen(&["IN001"], &[]));
     assert!(alone.findings[0].gain.within.is_empty());
     assert!((alone.headline.gain_high_pct - 28.0).abs() < 1e-9, "{}", alone.headline.text);
@@ -85,7 +85,7 @@ fn a_cause_whose_parent_is_left_out_counts_by_itself() {
 }
 
 #[test]
-fn files_state_a_policy_and_the_command_line_goes_before() {
+fn policy_of_files_is_overridden_by_the_command_line() {
     let first = source(
         "a.toml",
         "[policy]\nselect = ['IN', 'GU']\nignore = ['IN010']\nmin_gain = '30 %'\nfail_on = 'high'\n",
@@ -104,7 +104,7 @@ fn files_state_a_policy_and_the_command_line_goes_before() {
 }
 
 #[test]
-fn what_has_no_estimate_is_not_below_the_least_gain() {
+fn min_gain_keeps_findings_without_estimate() {
     let own = source(
         "own.toml",
         "[policy]\nmin_gain = '100 %'\n[rule.low-gpu-busy]\ngain = { method = 'none' }\n",
@@ -113,24 +113,24 @@ fn what_has_no_estimate_is_not_below_the_least_gain() {
 }
 
 #[test]
-fn rules_that_do_not_judge_say_why() {
+fn inactive_gives_the_reason() {
     let off = source("own.toml", "[rule.memory-at-limit]\nenabled = false\n");
     let rules = with_default(&[off]).with_policy(&policy(&["MM", "IN001"], &["MM002"])).unwrap();
-    let why = |code: &str| rules.off(rules.all().iter().find(|r| r.code == code).unwrap());
-    assert_eq!(why("MM001"), Some(Off::Disabled));
-    assert_eq!(why("MM002"), Some(Off::Ignored));
-    assert_eq!(why("GU001"), Some(Off::NotSelected));
+    let why = |code: &str| rules.inactive(rules.all().iter().find(|r| r.code == code).unwrap());
+    assert_eq!(why("MM001"), Some(Inactive::Disabled));
+    assert_eq!(why("MM002"), Some(Inactive::Ignored));
+    assert_eq!(why("GU001"), Some(Inactive::NotSelected));
     assert_eq!(why("IN001"), None);
 }
 
 #[test]
-fn an_entry_may_silence_an_area() {
+fn ignore_entry_matches_an_area() {
     let own = source(
         "own.toml",
         "[ignore.input-pipeline]\nreason = 'known'\n[ignore.HB]\nreason = 'idle'\nuntil = '2020-01-01'\n\
          [ignore.CM]\nreason = 'nothing here'\n",
     );
-    let rules = with_default(&[own]).on(crate::Date::parse("2027-01-01").unwrap());
+    let rules = with_default(&[own]).with_date(crate::Date::parse("2027-01-01").unwrap());
     assert!(rules.ignores()[0].codes.len() > 1);
     let report = report(&rules);
     assert!(report.ignored.iter().any(|i| i.code == "IN001" && i.reason == "known"));
@@ -140,21 +140,21 @@ fn an_entry_may_silence_an_area() {
     assert!(
         warnings.contains(&(
             "ignore-unused",
-            "the entry that ignores CM silences nothing in this run: remove it"
+            "the entry that ignores CM matches no finding in this run: remove it"
         )),
         "{warnings:?}"
     );
     assert!(
         warnings.contains(&(
             "ignore-expired",
-            "the entry that ignores HB is over (2020-01-01): remove it"
+            "the entry that ignores HB has expired (2020-01-01): remove it"
         )),
         "{warnings:?}"
     );
 }
 
 #[test]
-fn mistakes_in_a_policy_are_shown_with_the_others() {
+fn policy_mistakes_are_reported_with_all_others() {
     let text = "[policy]\nselect = ['INN', 'memory']\nignore = 'GU'\nmin_gain = '1'\nfail_on = 'hihg'\nmax = 1\n\
                 [ignore.memmory]\nreason = 'x'\nuntil = 2027-01-01\n";
     let mut sources = crate::shipped_rules();
@@ -163,8 +163,8 @@ fn mistakes_in_a_policy_are_shown_with_the_others() {
     let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(lines.join("\n"));
     // Those of its meaning are told beside those of its shape, here and in rules.
-    assert!(lines.iter().any(|l| l.contains("`INN` is neither")), "{lines:?}");
-    assert!(lines.iter().any(|l| l.contains("`memmory` is neither")), "{lines:?}");
+    assert!(lines.iter().any(|l| l.contains("`INN` is not a code")), "{lines:?}");
+    assert!(lines.iter().any(|l| l.contains("`memmory` is not a code")), "{lines:?}");
     let text = "[rule.dataloader-wait]\nhigh = 50\nmedium = '> 5 us'\nmessage = '{{ nothing }}'\n\
                 [rule.other]\nmetric = 'step_phases.x'\ncode = 1\nhigh = 3\n";
     sources.pop();

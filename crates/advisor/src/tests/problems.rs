@@ -35,12 +35,12 @@ fn rule(name: &str, changes: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn the_template_of_these_tests_has_no_mistakes() {
+fn rule_template_of_these_tests_is_valid() {
     assert!(RuleSet::load(&[source("a.toml", &rule("fine", &[]))], &metrics()).is_ok());
 }
 
 #[test]
-fn all_mistakes_are_reported_at_once() {
+fn load_reports_all_mistakes_at_once() {
     let file = [
         rule("shape", &[("advise", "[\"typo\"]"), ("high", "50"), ("confidence", "\"hihg\"")]),
         rule(
@@ -72,14 +72,14 @@ fn all_mistakes_are_reported_at_once() {
 }
 
 #[test]
-fn a_file_that_is_no_toml_does_not_hide_the_next() {
+fn invalid_toml_does_not_hide_the_next_file() {
     let broken = source("broken.toml", "[rule.a\ncode = = 3\n");
     let wrong = source("wrong.toml", &rule("wrong", &[("high", "\"< 50\"")]));
     insta::assert_snapshot!(text(&problems(&[broken, wrong])));
 }
 
 #[test]
-fn spans_cover_what_is_wrong() {
+fn problem_spans_cover_the_mistake() {
     let text = rule("wrong", &[("high", "\"< 50 us\"")]);
     let problems = problems(&[source("a.toml", &text)]);
     assert_eq!(problems.len(), 1);
@@ -88,7 +88,7 @@ fn spans_cover_what_is_wrong() {
 }
 
 #[test]
-fn references_to_rules_that_do_not_exist() {
+fn references_to_missing_rules_are_reported() {
     let file = [
         rule("a", &[("within", "\"b\""), ("overlaps", "[\"XX009\"]"), ("weakens", "[\"ZZ\"]")]),
         "[ignore.a-rule]\nreason = \"x\"\n".to_owned(),
@@ -97,7 +97,7 @@ fn references_to_rules_that_do_not_exist() {
 }
 
 #[test]
-fn a_query_needs_column_unit_and_scope() {
+fn query_requires_column_unit_and_scope() {
     let query = ("sql", "\"SELECT 1 AS x\"");
     let file = [
         rule("both", &[query]),
@@ -118,11 +118,31 @@ fn a_query_needs_column_unit_and_scope() {
 }
 
 #[test]
-fn only_metrics_of_lines_say_where_a_finding_is() {
+fn source_requires_a_metric_of_scope_line() {
     let text = "[rule.dataloader-wait]\nsource = \"gpu_utilization.busy_ratio\"\n";
     let mut files = crate::shipped_rules();
     files.push(source("mine.toml", text));
     let found = problems(&files);
     assert_eq!(found.len(), 1, "{found:?}");
-    assert!(found[0].message.contains("no metric of lines"), "{found:?}");
+    assert!(found[0].message.contains("not a metric of scope line"), "{found:?}");
+}
+
+#[test]
+fn text_part_mistakes_have_places() {
+    let file = rule(
+        "parts",
+        &[
+            ("title", r#"[{ when = "busy_ratio <", text = "Idle" }, { text = "{{ busy }}" }]"#),
+            ("message", r#"[7, { whem = "true", text = "a" }]"#),
+            (
+                "advice",
+                r#"[
+    { first_of = [{ when = "idle > 0", text = "Work." }, "{{ busy_ratio|percent }}"] },
+    { when = "busy_ratio > 0" },
+]"#,
+            ),
+            ("requires", r#"[{ expr = "window_ns > 0", reason = { text = "no window" } }]"#),
+        ],
+    );
+    insta::assert_snapshot!(text(&problems(&[source("a.toml", &file)])));
 }

@@ -3,7 +3,7 @@
 use trace_model::{MetricTable, RunInfo, Source, Value, Warning};
 
 use super::{source, view, with_default};
-use crate::{Confidence, Date, Report, Severity, advise};
+use crate::{Confidence, Date, Report, Severity, evaluate};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -108,21 +108,21 @@ pub(super) fn codes(report: &Report) -> Vec<&str> {
 }
 
 #[test]
-fn the_json_is_a_promise() {
+fn report_json_is_stable() {
     let warning = Warning {
         code: "truncated-json",
         file: "rank1.json.gz".to_owned(),
         message: "The file ends in the middle of an event; what came before was read.".to_owned(),
         count: 1,
     };
-    let mut report = advise(&with_default(&[]), &tables(), &run(), &[warning]);
+    let mut report = evaluate(&with_default(&[]), &tables(), &run(), &[warning]);
     "[version]".clone_into(&mut report.tool.version);
     insta::assert_snapshot!(serde_json::to_string_pretty(&report).unwrap());
 }
 
 #[test]
-fn what_a_cause_explains_is_not_counted_twice() {
-    let report = advise(&with_default(&[]), &tables(), &run(), &[]);
+fn gain_of_a_cause_is_not_counted_twice() {
+    let report = evaluate(&with_default(&[]), &tables(), &run(), &[]);
     assert_eq!(codes(&report), ["IN001", "HB001", "GU001", "IN002", "TQ004"]);
     let gpu = &report.findings[2];
     assert_eq!(gpu.gain.contains, ["HB001", "IN001", "IN002"]);
@@ -134,14 +134,14 @@ fn what_a_cause_explains_is_not_counted_twice() {
 }
 
 #[test]
-fn causes_together_never_exceed_what_their_parent_measures() {
+fn headline_limits_causes_to_the_loss_of_their_parent() {
     // GU001 passes at 18 % idle; its causes, measured elsewhere, add up to more.
     let tables = [
         rows("gpu_utilization", &[utilization(0, 0.82)]),
         rows("gpu_idle_causes", &[causes(0, 0.18, 0.16, 0.02)]),
         rows("step_phases", &[phases(0, 0.2, 0.15)]),
     ];
-    let report = advise(&with_default(&[]), &tables, &run(), &[]);
+    let report = evaluate(&with_default(&[]), &tables, &run(), &[]);
     assert_eq!(codes(&report), ["IN001", "HB001", "SY001", "IN002"]);
     assert!((report.headline.gain_high_pct - 18.0).abs() < 1e-9, "{:?}", report.headline);
     let within = |f: &crate::Finding| f.gain.within.contains(&"GU001".to_owned());
@@ -149,9 +149,9 @@ fn causes_together_never_exceed_what_their_parent_measures() {
 }
 
 #[test]
-fn the_worst_rank_speaks_and_the_others_are_counted() {
+fn finding_shows_the_worst_rank_and_counts_the_others() {
     let slow: Vec<_> = (0..12).map(|rank| utilization(rank, 0.6 - rank as f64 / 100.0)).collect();
-    let report = advise(&with_default(&[]), &[rows("gpu_utilization", &slow)], &run(), &[]);
+    let report = evaluate(&with_default(&[]), &[rows("gpu_utilization", &slow)], &run(), &[]);
     let finding = report.findings.iter().find(|f| f.code == "GU001").unwrap();
     assert_eq!(finding.severity, Severity::Critical);
     assert_eq!(finding.affected.worst[0].label, "rank 11, device 11");
@@ -161,8 +161,8 @@ fn the_worst_rank_speaks_and_the_others_are_counted() {
 }
 
 #[test]
-fn a_note_about_the_trace_makes_findings_less_sure_on_its_ranks() {
-    let report = advise(&with_default(&[]), &tables(), &run(), &[]);
+fn trace_note_lowers_confidence_on_its_ranks() {
+    let report = evaluate(&with_default(&[]), &tables(), &run(), &[]);
     let confidence = |code: &str| {
         report.findings.iter().find(|f| f.code == code).map(|f| (f.confidence, f.caveats.len()))
     };
@@ -171,56 +171,56 @@ fn a_note_about_the_trace_makes_findings_less_sure_on_its_ranks() {
 
     let mut other_rank = tables();
     other_rank[3].rows[0][0] = Value::Int(0);
-    let report = advise(&with_default(&[]), &other_rank, &run(), &[]);
+    let report = evaluate(&with_default(&[]), &other_rank, &run(), &[]);
     let launch = report.findings.iter().find(|f| f.code == "HB001").unwrap();
     assert_eq!(launch.confidence, Confidence::High, "the note is about rank 0");
 }
 
 #[test]
-fn notes_and_infos_do_not_fail_a_build() {
+fn worst_excludes_notes_and_infos() {
     let quality = [vec![("rank", Value::Int(0)), ("step_count", Value::Int(0))]];
     let tables =
         [rows("gpu_utilization", &[utilization(0, 0.95)]), rows("trace_quality", &quality)];
-    let report = advise(&with_default(&[]), &tables, &run(), &[]);
+    let report = evaluate(&with_default(&[]), &tables, &run(), &[]);
     assert_eq!(codes(&report), ["TQ001"]);
     assert_eq!(report.worst(), None);
     assert_eq!(report.headline.findings, 0);
 }
 
 #[test]
-fn a_gain_that_cannot_be_computed_is_not_a_small_one() {
+fn gain_without_value_does_not_lower_severity() {
     let mut row = phases(0, 0.3, 0.0);
     row.retain(|(column, _)| *column != "dataloader_idle_ratio");
-    let report = advise(&with_default(&[]), &[rows("step_phases", &[row])], &run(), &[]);
+    let report = evaluate(&with_default(&[]), &[rows("step_phases", &[row])], &run(), &[]);
     let finding = report.findings.iter().find(|f| f.code == "IN001").unwrap();
     assert_eq!((finding.severity, finding.gain.high_pct), (Severity::High, None));
 }
 
 #[test]
-fn missing_data_is_never_a_pass() {
+fn missing_data_is_unknown() {
     let rules = with_default(&[]);
-    let report = advise(&rules, &[], &RunInfo::default(), &[]);
-    assert_eq!(report.unknown.len(), rules.of_runs().count());
+    let report = evaluate(&rules, &[], &RunInfo::default(), &[]);
+    assert_eq!(report.unknown.len(), rules.run_rules().count());
     assert!(report.passed.is_empty() && report.findings.is_empty());
 
     let empty: Vec<MetricTable> = rules.views().iter().map(|v| view(v, &[])).collect();
-    let report = advise(&rules, &empty, &RunInfo::default(), &[]);
-    assert_eq!(report.unknown.len(), rules.of_runs().count());
+    let report = evaluate(&rules, &empty, &RunInfo::default(), &[]);
+    assert_eq!(report.unknown.len(), rules.run_rules().count());
     assert_eq!(report.unknown[0].reason, "the trace has nothing for op_call_sites");
 }
 
 #[test]
-fn a_rank_of_which_nothing_is_known_keeps_a_rule_from_passing() {
+fn rank_without_data_makes_a_rule_unknown() {
     let mut unknown = utilization(1, 0.95);
     unknown[2].1 = Value::Int(0);
     let tables = [rows("gpu_utilization", &[utilization(0, 0.95), unknown])];
-    let report = advise(&with_default(&[]), &tables, &run(), &[]);
+    let report = evaluate(&with_default(&[]), &tables, &run(), &[]);
     let reason = report.unknown.iter().find(|u| u.code == "GU001").map(|u| u.reason.as_str());
-    assert_eq!(reason, Some("the trace has no device activity (1 of 2 devices)"));
+    assert_eq!(reason, Some("the trace has no GPU activity (1 of 2 devices)"));
 }
 
 #[test]
-fn silenced_rules_expire_and_are_reported_when_idle() {
+fn ignore_entries_expire_and_are_reported_when_unused() {
     let own = source(
         "own.toml",
         "[ignore.dataloader-wait]\nreason = 'ticket 1'\nuntil = '2027-01-01'\n\
@@ -228,8 +228,8 @@ fn silenced_rules_expire_and_are_reported_when_idle() {
     );
     let rules = with_default(&[own]);
     let at = |day: &str| {
-        let rules = rules.clone().on(Date::parse(day).unwrap());
-        advise(&rules, &tables(), &run(), &[])
+        let rules = rules.clone().with_date(Date::parse(day).unwrap());
+        evaluate(&rules, &tables(), &run(), &[])
     };
     let before = at("2027-01-01");
     assert_eq!(before.ignored.len(), 1);
@@ -249,21 +249,21 @@ fn silenced_rules_expire_and_are_reported_when_idle() {
 }
 
 #[test]
-fn the_fingerprint_is_that_of_rule_and_rows_only() {
-    let base = advise(&with_default(&[]), &tables(), &run(), &[]);
+fn fingerprint_depends_on_rule_and_rows_only() {
+    let base = evaluate(&with_default(&[]), &tables(), &run(), &[]);
     let mut other = tables();
     other[0] = rows("gpu_utilization", &[utilization(0, 0.95), utilization(1, 0.50)]);
-    let values = advise(&with_default(&[]), &other, &run(), &[]);
+    let values = evaluate(&with_default(&[]), &other, &run(), &[]);
     let fingerprint = |report: &Report| {
         report.findings.iter().find(|f| f.code == "GU001").unwrap().fingerprint.clone()
     };
     assert_eq!(fingerprint(&base), fingerprint(&values));
     other[0] = rows("gpu_utilization", &[utilization(0, 0.5), utilization(1, 0.50)]);
-    assert_ne!(fingerprint(&base), fingerprint(&advise(&with_default(&[]), &other, &run(), &[])));
+    assert_ne!(fingerprint(&base), fingerprint(&evaluate(&with_default(&[]), &other, &run(), &[])));
 }
 
 #[test]
-fn the_headline_promises_no_more_than_there_is() {
+fn headline_gain_is_between_0_and_100() {
     let rules = with_default(&[]);
     // xorshift64: the same runs every time.
     let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -291,7 +291,7 @@ fn the_headline_promises_no_more_than_there_is() {
             }
             tables.push(table);
         }
-        let report = advise(&rules, &tables, &run(), &[]);
+        let report = evaluate(&rules, &tables, &run(), &[]);
         let headline = &report.headline;
         assert!((0.0..=100.0).contains(&headline.gain_high_pct), "{headline:?}");
         assert!(headline.gain_low_pct <= headline.gain_high_pct, "{headline:?}");
@@ -303,17 +303,17 @@ fn the_headline_promises_no_more_than_there_is() {
             assert!(gain.unattributed_pct.unwrap_or(0.0) <= high, "{}", finding.code);
             assert!(!finding.message.contains(['{', '[']), "{}", finding.message);
         }
-        let ranks: Vec<usize> = report.findings.iter().map(|f| f.rank).collect();
-        assert_eq!(ranks, (1..=report.findings.len()).collect::<Vec<_>>());
+        let positions: Vec<usize> = report.findings.iter().map(|f| f.position).collect();
+        assert_eq!(positions, (1..=report.findings.len()).collect::<Vec<_>>());
     }
     assert!(highest > 99.0, "the bound was never near: {highest}");
 }
 
 #[test]
-fn a_second_estimate_confirms_or_doubts_the_first() {
+fn what_if_confirms_or_lowers_confidence() {
     let rules = with_default(&[]);
-    let first = advise(&rules, &tables(), &run(), &[]);
-    assert_eq!(rules.what_if_views(&first), ["critical_gains"]);
+    let first = evaluate(&rules, &tables(), &run(), &[]);
+    assert_eq!(first.follow_ups(&rules).what_if_views, ["critical_gains"]);
     let loader =
         |report: &Report| report.findings.iter().find(|f| f.code == "IN001").unwrap().clone();
     assert_eq!(loader(&first).gain.what_if_pct, None);
@@ -325,7 +325,9 @@ fn a_second_estimate_confirms_or_doubts_the_first() {
         };
         let mut tables = tables();
         tables.push(rows("critical_gains", &[gains(0, 0.9), gains(1, gain)]));
-        loader(&advise(&rules, &tables, &run(), &[]))
+        let mut report = evaluate(&rules, &tables, &run(), &[]);
+        report.attach(&rules, &tables);
+        loader(&report)
     };
     let confirmed = with(0.25);
     assert_eq!(confirmed.gain.what_if_pct, Some(25.0));
@@ -341,10 +343,10 @@ fn a_second_estimate_confirms_or_doubts_the_first() {
 }
 
 #[test]
-fn a_finding_points_to_the_lines_that_have_most_of_its_metric() {
+fn source_lists_the_lines_with_most_of_the_metric() {
     let rules = with_default(&[]);
-    let first = advise(&rules, &tables(), &run(), &[]);
-    assert_eq!(rules.source_views(&first), ["idle_lines", "source_lines"]);
+    let first = evaluate(&rules, &tables(), &run(), &[]);
+    assert_eq!(first.follow_ups(&rules).source_views, ["idle_lines", "source_lines"]);
     let loader =
         |report: &Report| report.findings.iter().find(|f| f.code == "IN001").unwrap().clone();
     assert_eq!(loader(&first).source, Vec::<String>::new());
@@ -369,6 +371,27 @@ fn a_finding_points_to_the_lines_that_have_most_of_its_metric() {
             line(1, "rare.py:1", 40),
         ],
     ));
-    let found = loader(&advise(&rules, &tables, &run(), &[]));
+    let mut report = evaluate(&rules, &tables, &run(), &[]);
+    report.attach(&rules, &tables);
+    let found = loader(&report);
     assert_eq!(found.source, ["train.py:9", "train.py:7", "valid.py:3"]);
+}
+
+#[test]
+fn attach_sorts_findings_again_and_keeps_them_otherwise() {
+    let rules = with_default(&[]);
+    let first = evaluate(&rules, &tables(), &run(), &[]);
+    let mut again = first.clone();
+    again.attach(&rules, &tables());
+    assert_eq!(again, first, "no rows, no change");
+
+    // A second estimate far below the first lowers the confidence of IN001.
+    let gains = vec![("rank", Value::Int(1)), ("data_loading_free_ratio", Value::Float(0.001))];
+    again.attach(&rules, &[rows("critical_gains", &[gains])]);
+    let positions: Vec<usize> = again.findings.iter().map(|f| f.position).collect();
+    assert_eq!(positions, (1..=first.findings.len()).collect::<Vec<_>>());
+    assert_eq!(again.headline.first.as_deref(), Some(codes(&again)[0]));
+    let loader = again.findings.iter().find(|f| f.code == "IN001").unwrap();
+    assert_eq!(loader.gain.what_if_pct, Some(0.1));
+    assert_eq!(loader.caveats.len(), 1);
 }

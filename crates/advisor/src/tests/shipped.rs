@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{metrics, source, with_default};
-use crate::{RuleSet, ViewNotes, explain, report_schema_json, rule_schema_json, shipped_rules};
+use crate::{
+    RuleSet, TextPart, ViewNotes, explain, report_schema_json, rule_schema_json, shipped_rules,
+};
 
 #[test]
 fn shipped_rules_pass_their_own_tests() {
@@ -15,7 +17,7 @@ fn shipped_rules_pass_their_own_tests() {
 }
 
 #[test]
-fn every_shipped_rule_is_tested_for_fire_pass_and_unknown() {
+fn shipped_rules_have_tests_for_all_verdicts() {
     for rule in with_default(&[]).rules() {
         let verdicts: Vec<&str> = rule.tests.iter().map(|t| t.row.expect.as_str()).collect();
         for verdict in ["pass", "unknown"] {
@@ -34,7 +36,7 @@ fn every_shipped_rule_is_tested_for_fire_pass_and_unknown() {
 }
 
 #[test]
-fn codes_and_levels_are_reviewed() {
+fn shipped_codes_and_thresholds_are_reviewed() {
     let lines: Vec<String> = with_default(&[])
         .rules()
         .iter()
@@ -53,7 +55,7 @@ fn codes_and_levels_are_reviewed() {
 }
 
 #[test]
-fn a_page_has_everything_a_reader_asks_for() {
+fn explain_page_is_complete() {
     let view = ViewNotes {
         row: "one rank: its mean step".to_owned(),
         columns: vec![("dataloader_idle_ratio".to_owned(), "share of step time".to_owned())],
@@ -66,7 +68,7 @@ fn a_page_has_everything_a_reader_asks_for() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "UPDATE=1 is the one switch of generated files")]
-fn the_schemas_are_fresh() {
+fn schemas_are_up_to_date() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     for (file, schema) in [
         ("rules/rules.schema.json", rule_schema_json()),
@@ -82,7 +84,7 @@ fn the_schemas_are_fresh() {
 }
 
 #[test]
-fn the_first_file_stands_alone() {
+fn default_file_is_complete_on_its_own() {
     let first = shipped_rules().remove(0);
     assert_eq!(first.name, "rules/default.toml");
     let problems = RuleSet::load(&[first], &metrics()).err().unwrap_or_default();
@@ -91,7 +93,7 @@ fn the_first_file_stands_alone() {
 
 /// A file is called for the areas it holds: whoever looks for a rule finds it by its code.
 #[test]
-fn every_file_keeps_to_its_areas() {
+fn shipped_files_keep_to_their_areas() {
     let areas: BTreeMap<&str, &[&str]> = BTreeMap::from([
         ("rules/default.toml", &["GU", "IN", "HB", "SY", "CP"][..]),
         ("rules/kernels.toml", &["KN", "PR", "IF"]),
@@ -111,11 +113,11 @@ fn every_file_keeps_to_its_areas() {
 /// TQ006 says which rules a missing signal silences: no code of a rule that is not there, and ranges that begin and
 /// end with one.
 #[test]
-fn the_rules_that_a_missing_signal_silences_exist() {
+fn tq006_lists_existing_rules() {
     let rules = with_default(&[]);
     let rule = rules.find("TQ006").unwrap();
-    let words =
-        rule.advice.iter().flat_map(|text| text.split(|c: char| !c.is_ascii_alphanumeric()));
+    let advice = rule.advice.iter().map(TextPart::source).collect::<Vec<_>>().join(" ");
+    let words = advice.split(|c: char| !c.is_ascii_alphanumeric());
     let is_code = |word: &&str| {
         word.len() == 5
             && word[..2].chars().all(|c| c.is_ascii_uppercase())
@@ -129,7 +131,7 @@ fn the_rules_that_a_missing_signal_silences_exist() {
 }
 
 #[test]
-fn a_later_file_changes_only_what_it_states() {
+fn later_file_changes_only_stated_keys() {
     let own = source("own.toml", "[rule.dataloader-wait]\nhigh = '> 30 %'\nmedium = 'never'\n");
     let rules = with_default(&[own]);
     let rule = rules.find("IN001").unwrap();
@@ -145,7 +147,7 @@ fn a_later_file_changes_only_what_it_states() {
 }
 
 #[test]
-fn a_rule_is_switched_off_and_its_view_no_longer_wanted() {
+fn disabled_rule_needs_no_view() {
     let off = source(
         "own.toml",
         "[rule.straggler-rank]\nenabled = false\n[rule.skew-or-bandwidth]\nenabled = false\n",
@@ -157,7 +159,7 @@ fn a_rule_is_switched_off_and_its_view_no_longer_wanted() {
 }
 
 #[test]
-fn a_rule_may_bring_its_own_query() {
+fn rule_with_sql_is_loaded_and_tested() {
     let own = source(
         "own.toml",
         r#"
@@ -188,7 +190,7 @@ fn a_rule_may_bring_its_own_query() {
 }
 
 #[test]
-fn a_rule_that_misjudges_its_test_is_told() {
+fn failing_rule_test_is_reported() {
     let own = source(
         "own.toml",
         "[rule.too-few-steps]\nlow = '< 30'\nmedium = '< 10'\ntests = [{ step_count = 9, expect = 'pass' }]\n",

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
-use trace_advisor::advisor;
+use trace_advisor::advisor::FailOn;
 
 use super::groups::{Audience, OutputArgs, ReadArgs, RuleArgs};
 use super::headings::{OUTPUT, RULES};
@@ -76,30 +76,5 @@ impl ReportFormat {
     /// Whether the format includes the warnings about the input; otherwise they go to stderr.
     pub(crate) fn includes_warnings(self) -> bool {
         matches!(self, Self::Json | Self::Sarif)
-    }
-}
-
-/// The lowest severity that fails the check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FailOn {
-    Info,
-    Low,
-    Medium,
-    High,
-    Critical,
-    /// Findings never fail the check
-    Never,
-}
-
-impl From<FailOn> for advisor::FailOn {
-    fn from(fail_on: FailOn) -> Self {
-        match fail_on {
-            FailOn::Info => Self::Info,
-            FailOn::Low => Self::Low,
-            FailOn::Medium => Self::Medium,
-            FailOn::High => Self::High,
-            FailOn::Critical => Self::Critical,
-            FailOn::Never => Self::Never,
-        }
     }
 }

@@ -19,7 +19,7 @@ pub(crate) use groups::{
 };
 pub(crate) use query::{AnalyzeArgs, SqlArgs, TablesArgs};
 pub(crate) use rules::{
-    ExplainArgs, InitArgs, RatesArgs, RatesFormat, RulesArgs, RulesCommand, SchemaArgs,
+    ExplainArgs, InitArgs, StatsArgs, StatsFormat, RulesArgs, RulesCommand, SchemaArgs,
     SchemaDocument,
 };
 pub(crate) use traces::{AugmentArgs, AugmentTrack, DemoArgs, ExportArgs, MergeArgs, OpenArgs};

@@ -43,7 +43,7 @@ pub(crate) enum RulesCommand {
         no_default_rules: bool,
     },
     /// Check many runs and print how often each rule fires and what it costs
-    Rates(RatesArgs),
+    Stats(StatsArgs),
     /// Print the JSON schema of rule files, for editors
     Schema,
     /// Write one page per rule, with the text of `advisor explain`, and an index
@@ -58,15 +58,15 @@ pub(crate) enum RulesCommand {
     },
 }
 
-/// `advisor rules rates`.
+/// `advisor rules stats`.
 #[derive(Debug, ClapArgs)]
-pub(crate) struct RatesArgs {
+pub(crate) struct StatsArgs {
     /// Runs: trace files, or directories with the traces of all ranks
     #[arg(required = true, value_name = "RUN")]
     pub(crate) paths: Vec<PathBuf>,
     /// Output format
     #[arg(long, short, value_enum, default_value_t, help_heading = OUTPUT)]
-    pub(crate) format: RatesFormat,
+    pub(crate) format: StatsFormat,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// Leave out what rules cost, the only output that differs from one call to the next
@@ -85,9 +85,9 @@ pub(crate) struct RatesArgs {
     pub(crate) jobs: Option<usize>,
 }
 
-/// Formats of `advisor rules rates`.
+/// Formats of `advisor rules stats`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum RatesFormat {
+pub(crate) enum StatsFormat {
     /// Human-readable text
     #[default]
     Text,

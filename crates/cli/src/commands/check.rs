@@ -20,7 +20,7 @@ use crate::run::{
 pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exit> {
     let policy = Policy {
         min_gain_pct: args.min_gain,
-        fail_on: args.fail_on.map(FailOn::from),
+        fail_on: args.fail_on,
         ..Policy::default()
     };
     let rules = rule_files::load_with_policy(&args.rules, &policy)?;
@@ -42,12 +42,12 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
             progress.clear();
             print_header(&pending, i == 0, console)?;
         }
-        let Checked { mut report, stages, run, not_kept } = pending.evaluate(&rules)?;
+        let Checked { mut report, stages, run, cache_error } = pending.evaluate(&rules)?;
         drop(progress);
         if let Some(run) = &run {
             note_if_exported(run, &args.read, console)?;
         }
-        if let Some(error) = &not_kept {
+        if let Some(error) = &cache_error {
             warn_not_cached(error, &args.read, console)?;
         }
         if let Some(baseline) = &baseline {

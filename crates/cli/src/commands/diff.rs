@@ -41,7 +41,7 @@ pub(crate) fn run(args: &DiffArgs, console: &mut Console) -> anyhow::Result<Exit
         Exit::Clean
     } else {
         let diff = trace_advisor::diff(&before, &after, &options)?;
-        let comparison = trace_advisor::judge(&diff, &rules);
+        let comparison = trace_advisor::evaluate_diff(&diff, &rules);
         for warning in &comparison.warnings {
             warn(&format!("{}: {}", warning.file, warning.message), console)?;
         }

@@ -1,11 +1,11 @@
-//! `advisor rules rates`: how often each rule fires over many runs, and what it costs.
+//! `advisor rules stats`: how often each rule fires over many runs, and what it costs.
 
 use std::path::Path;
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::args::{Audience, RatesArgs, RatesFormat};
+use crate::args::{Audience, StatsArgs, StatsFormat};
 use crate::console::Console;
 use crate::diagnostics::with_help;
 use crate::exit::Exit;
@@ -18,7 +18,7 @@ use crate::rule_files;
 /// Default limit of runs in memory at once, each of which may be large.
 const MAX_JOBS: usize = 4;
 
-pub(crate) fn run(args: &RatesArgs, console: &mut Console) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &StatsArgs, console: &mut Console) -> anyhow::Result<Exit> {
     let rules = rule_files::load(&args.rules.files, args.rules.no_default_rules)?;
     let healthy = args.healthy.as_deref().map(healthy).transpose()?.unwrap_or_default();
     let runs = runs(args)?;
@@ -35,15 +35,15 @@ pub(crate) fn run(args: &RatesArgs, console: &mut Console) -> anyhow::Result<Exi
         return Err(with_help("no run could be checked", help));
     }
     let (audience, result) = match args.format {
-        RatesFormat::Text => (Audience::Human, text(&survey)),
-        RatesFormat::Markdown => (Audience::Machine, markdown(&survey)),
-        RatesFormat::Json => (Audience::Machine, json(&survey)),
+        StatsFormat::Text => (Audience::Human, text(&survey)),
+        StatsFormat::Markdown => (Audience::Machine, markdown(&survey)),
+        StatsFormat::Json => (Audience::Machine, json(&survey)),
     };
     write_output(&args.output, audience, console, |out, is_terminal| {
         let result = match args.format {
-            RatesFormat::Json if is_terminal => sanitize_json(&result),
-            RatesFormat::Markdown if !is_terminal => result,
-            RatesFormat::Json => result,
+            StatsFormat::Json if is_terminal => sanitize_json(&result),
+            StatsFormat::Markdown if !is_terminal => result,
+            StatsFormat::Json => result,
             _ => sanitize_lines(&result).into_owned(),
         };
         Ok(out.write_all(result.as_bytes())?)
@@ -72,7 +72,7 @@ fn healthy(path: &Path) -> anyhow::Result<Healthy> {
     })
 }
 
-fn runs(args: &RatesArgs) -> anyhow::Result<Vec<NamedRun>> {
+fn runs(args: &StatsArgs) -> anyhow::Result<Vec<NamedRun>> {
     let mut runs = Vec::new();
     for root in &args.paths {
         if !args.each {

@@ -1,4 +1,4 @@
-//! `advisor rules`: lists and tests rules, and writes their pages and schema. `advisor rules rates` is in `rates`.
+//! `advisor rules`: lists and tests rules, and writes their pages and schema. `advisor rules stats` is in `rates`.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &RulesArgs, console: &mut Console) -> anyhow::Result<Exi
             list(&rules, console)
         }
         RulesCommand::Test { files, no_default_rules } => test(files, *no_default_rules, console),
-        RulesCommand::Rates(args) => rates::run(args, console),
+        RulesCommand::Stats(args) => rates::run(args, console),
         RulesCommand::Schema => {
             write!(console.out, "{}", rule_schema_json())?;
             Ok(Exit::Clean)
@@ -41,7 +41,8 @@ fn list(rules: &RuleSet, console: &mut Console) -> anyhow::Result<Exit> {
     let (code, name) = (width(&|r| r.code.len()), width(&|r| r.name.len()));
     let category = width(&|r| r.category.len());
     for rule in rules.all() {
-        let off = rules.off(rule).map(|off| format!(" ({})", off.as_str())).unwrap_or_default();
+        let off =
+            rules.inactive(rule).map(|off| format!(" ({})", off.as_str())).unwrap_or_default();
         writeln!(
             console.out,
             "{:code$}  {:name$}  {:category$}  {}{off}",

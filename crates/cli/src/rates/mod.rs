@@ -1,4 +1,4 @@
-//! Base rates: how often rules fire over many runs and what each rule costs, for `advisor rules rates`.
+//! Base rates: how often rules fire over many runs and what each rule costs, for `advisor rules stats`.
 
 mod healthy;
 mod render;

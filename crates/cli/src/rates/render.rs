@@ -29,7 +29,7 @@ pub fn text(survey: &Survey) -> String {
 pub fn markdown(survey: &Survey) -> String {
     let mut text = format!(
         "# Base rates\n\n\
-         How often each rule fires. {} Written by `advisor rules rates --format markdown`.\n\n\
+         How often each rule fires. {} Written by `advisor rules stats --format markdown`.\n\n\
          One column per severity counts the runs on which a rule fires with that severity; *unknown* counts the runs \
          that lack the data it needs. *Above info* is the share of the runs with a verdict on which it fires above info, \
          *healthy* is the same for the runs that count as healthy: a rule that fires on most of those is not useful.\n\n",
@@ -87,7 +87,7 @@ pub fn json(survey: &Survey) -> String {
                 "passed": rule.passed,
                 "unknown": rule.unknown,
                 "ignored": rule.ignored,
-                "judged": rule.judged(),
+                "judged": rule.evaluated(),
                 "above_info": rule.above_info(),
                 "above_info_ratio": rule.share(),
                 "healthy_judged": rule.healthy,
@@ -140,7 +140,7 @@ fn rate_row(rule: &RuleRate) -> Vec<String> {
     let fired = |severity| rule.fired.get(&severity).copied().unwrap_or_default();
     row.extend(Severity::WORST_FIRST.map(|severity| count(fired(severity))));
     row.extend([rule.passed, rule.unknown, rule.ignored].map(count));
-    row.push(of(rule.above_info(), rule.judged()));
+    row.push(of(rule.above_info(), rule.evaluated()));
     row.push(of(rule.healthy_fired, rule.healthy));
     row
 }

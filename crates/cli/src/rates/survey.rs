@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use trace_advisor::advisor::Rates;
+use trace_advisor::advisor::FiringRates;
 use trace_advisor::{Cost, Report, RuleSet, Run};
 
 use super::healthy::Healthy;
@@ -14,7 +14,7 @@ use super::healthy::Healthy;
 /// Verdicts and costs of rules over many runs.
 #[derive(Debug, Clone)]
 pub struct Survey {
-    pub(super) rates: Rates,
+    pub(super) rates: FiringRates,
     /// Code of each rule, and the table that it evaluates.
     pub(super) tables: Vec<(String, String)>,
     pub(super) healthy: Healthy,
@@ -32,7 +32,7 @@ impl Survey {
     pub fn new(rules: &RuleSet, healthy: Healthy) -> Self {
         let tables = rules.rules().iter().map(|r| (r.code.clone(), r.table().to_owned())).collect();
         Self {
-            rates: Rates::new(rules),
+            rates: FiringRates::new(rules),
             tables,
             healthy,
             checked_healthy: Vec::new(),
@@ -61,7 +61,7 @@ impl Survey {
     }
 
     /// The counts.
-    pub fn rates(&self) -> &Rates {
+    pub fn rates(&self) -> &FiringRates {
         &self.rates
     }
 

@@ -1,14 +1,15 @@
-//! Counters: each a track that says how much, from one moment to the next.
+//! Counter tracks: values over time.
 
 use std::io;
 
 use arrow::array::Array;
 use ingest::EventWriter;
 
-use super::Added;
+use super::added::Added;
 use super::lanes::RankLanes;
 use super::rows::{Rows, int, text};
-use crate::{Error, Run};
+use crate::error::Error;
+use crate::pipeline::Run;
 
 /// The counters of all ranks.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ struct Series {
     rows: Rows,
 }
 
-/// What is being written.
+/// State of the track being written.
 struct Track<'a> {
     device: i64,
     part: &'a str,
@@ -39,7 +40,7 @@ impl Counters {
             Ok::<_, Error>(Series { name, unit, rows: Rows::query(run, sql)? })
         };
         Ok(Self(vec![
-            // Of several changes in one moment, the last stays.
+            // Of several changes at one time, the last counts.
             series(
                 "Queue length",
                 "activities",
@@ -119,7 +120,7 @@ impl Series {
         self.close(track, out, added)
     }
 
-    /// A value that holds for a stretch of time is followed by zero.
+    /// A value with an end is followed by zero.
     fn close(
         &self,
         track: Option<Track<'_>>,

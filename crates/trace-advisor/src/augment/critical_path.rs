@@ -1,16 +1,17 @@
-//! The critical path: a track of its own, and arrows between the lanes it runs along.
+//! The critical path: a separate track, and arrows between the lanes that it passes.
 
 use std::io;
 
 use ingest::{EventWriter, Lane};
 use trace_model::Value;
 
-use super::Added;
+use super::added::Added;
 use super::lanes::RankLanes;
 use super::rows::{Rows, int, text};
-use crate::{Error, Run};
+use crate::error::Error;
+use crate::pipeline::Run;
 
-/// What the path is bound by where the event of a segment is yet to begin.
+/// Bounds of segments whose event has not started yet.
 const WAITS: [&str; 3] = ["launch_delay", "kernel_kernel_delay", "other"];
 
 /// The paths of all ranks.
@@ -45,7 +46,7 @@ impl CriticalPath {
         let (pid, tid) = (lanes.own_process(), lanes.own_thread(0));
         let own = Lane { pid: &pid, tid: &tid };
         out.thread(own, "Critical path")?;
-        // Where the path last ran along a lane of the trace: the lane, and a moment inside of the event.
+        // The last lane of the trace on the path, and a time within its event.
         let mut before: Option<(i64, i64)> = None;
         for row in rows {
             let (ts_ns, dur_ns) = (starts.value(row), durs.value(row));
@@ -62,7 +63,7 @@ impl CriticalPath {
             out.slice(own, &name, ts_ns, dur_ns, &args)?;
             added.segments += 1;
 
-            // While an event is waited for, it does not run: there is nothing an arrow could end at.
+            // The path waits for this event, which does not run yet: an arrow has no event to end at.
             let runs = event.is_some() && dur_ns > 0 && !WAITS.contains(&bound_by);
             let Some(thread) = int(threads, row).filter(|_| runs) else { continue };
             if let Some((from, at_ns)) = before
@@ -72,7 +73,7 @@ impl CriticalPath {
                 out.arrow("critical path", added.arrows as u64, (from, at_ns), (to, ts_ns))?;
                 added.arrows += 1;
             }
-            // Its middle: viewers' doubles may round the last nanosecond to where the event is over.
+            // The middle of the event: viewers use doubles, which may round its last nanosecond beyond its end.
             before = Some((thread, ts_ns + dur_ns / 2));
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Findings: a slice over each stretch of time that shows one, and a mark where it first does.
+//! Findings: a slice for each time range in which one occurs, and a mark at the first.
 
 use std::io;
 
@@ -6,12 +6,13 @@ use advisor::{Evidence, Finding, Report};
 use ingest::{EventWriter, Lane};
 use trace_model::Value;
 
-use super::Added;
+use super::added::Added;
 use super::lanes::RankLanes;
 use super::rows::Rows;
-use crate::{Error, Run};
+use crate::error::Error;
+use crate::pipeline::Run;
 
-/// The findings, and when steps and ranks were.
+/// The findings, with the time ranges of steps and ranks.
 #[derive(Debug)]
 pub(super) struct Findings<'a> {
     report: &'a Report,
@@ -19,7 +20,7 @@ pub(super) struct Findings<'a> {
     steps: Rows,
 }
 
-/// A stretch of time: start and duration.
+/// A time range: start and duration.
 type Range = (i64, i64);
 
 impl<'a> Findings<'a> {
@@ -44,7 +45,7 @@ impl<'a> Findings<'a> {
         }
         slices.sort_by_key(|&(range, _)| range);
 
-        // Slices of one lane must not overlap: each goes to the first lane that is free again.
+        // Slices of one lane must not overlap: each goes to the first free lane.
         let pid = lanes.own_process();
         let mut ends: Vec<i64> = Vec::new();
         for ((ts_ns, dur_ns), finding) in slices {
@@ -68,8 +69,8 @@ impl<'a> Findings<'a> {
         Ok(())
     }
 
-    /// When a finding shows in a rank, each stretch once: as the rows say that it rests on; all of
-    /// the recording if they are about the rank as a whole.
+    /// The time ranges of a finding in a rank, each once: those of its evidence rows, or the whole recording
+    /// if these are about the rank.
     fn ranges(&self, finding: &Finding, rank: i32) -> Vec<Range> {
         let own = |e: &&Evidence| key(e, "rank").is_none_or(|r| *r == Value::Int(i64::from(rank)));
         let mut ranges: Vec<Range> = finding
@@ -99,7 +100,7 @@ impl<'a> Findings<'a> {
     }
 }
 
-/// Whether a finding is about a rank; one that names no ranks is about all.
+/// Whether a finding is about a rank; a finding without ranks is about all.
 fn concerns(finding: &Finding, rank: i32) -> bool {
     let ranks = &finding.affected.ranks;
     ranks.is_empty() || ranks.contains(&i64::from(rank))

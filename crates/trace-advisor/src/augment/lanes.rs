@@ -1,11 +1,12 @@
-//! Where things are drawn: the lanes of a trace, the processes of its devices, and room for our own.
+//! The lanes of a trace, the processes of its devices, and ids for added lanes.
 
 use ingest::Lane;
 
 use super::rows::{Rows, int, text};
-use crate::{Error, Run};
+use crate::error::Error;
+use crate::pipeline::Run;
 
-/// Ids kept free for our own lanes.
+/// Number of ids reserved for added lanes.
 const ROOM: i64 = 1_000;
 
 /// The lanes of all ranks.
@@ -22,7 +23,7 @@ pub(super) struct RankLanes<'a> {
     pub(super) rank: i32,
     /// Number of devices.
     devices: usize,
-    /// The first of the ids that no lane of the trace has.
+    /// The first id that no lane of the trace uses.
     free: i64,
 }
 
@@ -71,7 +72,7 @@ impl RankLanes<'_> {
         })
     }
 
-    /// The process that the activities of a device are drawn in.
+    /// The process of a device's activities.
     pub(super) fn device_process(&self, device: i64) -> &str {
         let devices = &self.all.devices;
         let row = devices.of(self.rank).find(|&row| devices.ints("device").value(row) == device);
@@ -79,17 +80,17 @@ impl RankLanes<'_> {
         thread.and_then(|thread| self.get(thread)).map_or("", |lane| lane.pid)
     }
 
-    /// What tells the devices of a rank apart in names; nothing if there is one.
+    /// Suffix that distinguishes the devices of a rank in names; empty if there is one device.
     pub(super) fn device_label(&self, device: i64) -> String {
         if self.devices > 1 { format!(" GPU {device}") } else { String::new() }
     }
 
-    /// Our own process.
+    /// The process of added lanes.
     pub(super) fn own_process(&self) -> String {
         self.free.to_string()
     }
 
-    /// A thread of our own process.
+    /// A thread of the added process.
     pub(super) fn own_thread(&self, number: usize) -> String {
         (self.free + 1 + number as i64).to_string()
     }

@@ -1,6 +1,7 @@
-//! The traces of a run with what was found out about them, for trace viewers: counters, the critical
-//! path, findings. This says what is added; `ingest` knows how a trace is written.
+//! Copies of the traces of a run with counters, the critical path and findings added, for trace viewers.
+//! The content is decided here; `ingest` writes the events.
 
+mod added;
 mod counters;
 mod critical_path;
 mod findings;
@@ -15,69 +16,52 @@ use advisor::Report;
 use ingest::{Copy, EventWriter, Packing};
 use trace_model::{Source, Warning};
 
+pub use self::added::Added;
 use self::counters::Counters;
 use self::critical_path::CriticalPath;
 use self::findings::Findings;
 use self::lanes::Lanes;
-use crate::{Error, Run};
+use crate::error::Error;
+use crate::pipeline::Run;
 
-/// What to add to traces, and where to put them.
+/// Tracks to add to traces, and the folder for the copies.
 #[derive(Debug, Clone)]
 pub struct Augmentation<'a> {
-    /// Folder to write to; it is made if it is not there.
+    /// Folder to write to; it is created if it does not exist.
     pub folder: &'a Path,
-    /// Counters: queue length of streams, bandwidth of copies, use of devices.
+    /// Adds counters: queue length of streams, bandwidth of copies, utilization of GPUs.
     pub counters: bool,
-    /// The critical path, with arrows where it changes from one lane to another.
+    /// Adds the critical path, with arrows where it moves from one lane to another.
     pub critical_path: bool,
-    /// Findings to mark.
+    /// Report whose findings are marked.
     pub report: Option<&'a Report>,
     /// Whether copies are compressed.
     pub packing: Packing,
-    /// Whether files that are in the way are replaced. The traces themselves never are.
+    /// Whether existing files are overwritten. The original traces never are.
     pub overwrite: bool,
 }
 
-/// A trace that was written.
+/// A copy of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Augmented {
     /// Rank.
     pub rank: i32,
-    /// Where it is.
+    /// Path of the copy.
     pub path: PathBuf,
-    /// What was added.
+    /// Counts of added events.
     pub added: Added,
-    /// What of the original could not be copied as it is.
+    /// Parts of the original that could not be copied unchanged.
     pub warnings: Vec<Warning>,
 }
 
-/// What was added to a trace.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Added {
-    /// Counter tracks.
-    pub counters: usize,
-    /// Values of counters.
-    pub samples: usize,
-    /// Segments of the critical path.
-    pub segments: usize,
-    /// Arrows along it.
-    pub arrows: usize,
-    /// Findings that concern the rank.
-    pub findings: usize,
-    /// Time ranges that show them.
-    pub ranges: usize,
-    /// Events in all.
-    pub events: u64,
-}
-
 impl Run {
-    /// Writes a copy of each trace of the run with tracks added to it. Every original event stays as
-    /// it is, byte for byte.
+    /// Writes a copy of each trace of the run with added tracks. Every original event is copied byte for
+    /// byte.
     pub fn augment(&self, wanted: &Augmentation<'_>) -> Result<Vec<Augmented>, Error> {
         self.augment_some(wanted, |_| true)
     }
 
-    /// The same for the trace of one rank; nothing if it has none.
+    /// The same for the trace of one rank; `None` if the rank has no trace.
     pub fn augment_rank(
         &self,
         rank: i32,
@@ -128,12 +112,12 @@ impl Run {
         };
         let sources = self.info().sources.iter().filter(|s| s.format == "kineto" && is_wanted(s));
         let sources: Vec<&Source> = sources.collect();
-        side_by_side(&sources, |source| write(source))
+        parallel_map(&sources, |source| write(source))
     }
 }
 
-/// Applies `work` to all items on all cores; results come in order, and the first error wins.
-fn side_by_side<T: Sync, R: Send>(
+/// Applies `work` to all items on all cores. Results are in the order of the items; the first error is returned.
+fn parallel_map<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T) -> Result<R, Error> + Sync,
 ) -> Result<Vec<R>, Error> {

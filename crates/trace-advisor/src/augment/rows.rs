@@ -7,7 +7,8 @@ use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
 use std::sync::Arc;
 
-use crate::{Error, Run};
+use crate::error::Error;
+use crate::pipeline::Run;
 
 /// Rows of all ranks.
 #[derive(Debug)]
@@ -50,7 +51,7 @@ impl Rows {
     }
 }
 
-/// Integers of 64 bits, floats of 64 bits, and text for all else.
+/// Converts to 64-bit integers, 64-bit floats, or text for all other types.
 fn plain(batch: &RecordBatch) -> RecordBatch {
     let (fields, columns): (Vec<Field>, Vec<_>) = batch
         .schema()

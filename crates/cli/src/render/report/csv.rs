@@ -55,7 +55,7 @@ fn row(report: &Report, finding: &Finding) -> [String; COLUMNS.len()] {
     let (gain, affected) = (&finding.gain, &finding.affected);
     let ranks: Vec<String> = affected.ranks.iter().map(ToString::to_string).collect();
     let number = |value: Option<f64>| value.map(|v| v.to_string()).unwrap_or_default();
-    let first = finding.seen.as_ref().and_then(|seen| seen.longest.first());
+    let first = finding.occurrences.as_ref().and_then(|seen| seen.longest.first());
     let range = first
         .map(|m| (m.ts_ns, m.dur_ns))
         .or_else(|| finding.evidence.iter().find_map(|e| Some((e.ts_ns?, e.dur_ns?))));
@@ -64,7 +64,7 @@ fn row(report: &Report, finding: &Finding) -> [String; COLUMNS.len()] {
     let method = method.and_then(|m| m.as_str().map(str::to_owned)).unwrap_or_default();
     [
         text(&report.run.path),
-        finding.rank.to_string(),
+        finding.position.to_string(),
         text(&finding.code),
         text(&finding.name),
         text(&finding.category),

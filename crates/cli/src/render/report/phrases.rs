@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use trace_advisor::advisor::{
-    AgainstBaseline, Confidence, Finding, GoneFinding, Rule, Run, Severity, page_name,
+    BaselineComparison, Confidence, Finding, GoneFinding, Rule, Run, Severity, page_name,
     shipped_rules,
 };
 use trace_advisor::trace_model::time::human;
@@ -98,7 +98,7 @@ pub(super) fn threshold(finding: &Finding) -> String {
 
 /// The longest time range that shows the finding: `310..361 ms on rank 0 (+11 more, 283 ms in total)`.
 pub(super) fn occurrences(finding: &Finding) -> Option<String> {
-    if let Some(seen) = &finding.seen {
+    if let Some(seen) = &finding.occurrences {
         let first = seen.longest.first()?;
         let of = |name: &str| first.columns.0.iter().find(|(column, _)| column == name);
         let rank = of("rank").map(|(_, rank)| format!(" on rank {rank}")).unwrap_or_default();
@@ -186,7 +186,7 @@ pub(super) fn evidence_rows(finding: &Finding) -> Vec<String> {
     };
     let mut rows: Vec<String> =
         finding.evidence.iter().map(|e| row(&e.view, &e.columns.0)).collect();
-    let longest = finding.seen.iter().flat_map(|seen| &seen.longest);
+    let longest = finding.occurrences.iter().flat_map(|seen| &seen.longest);
     rows.extend(longest.map(|m| row(&time_range(m.ts_ns, m.dur_ns), &m.columns.0)));
     rows
 }
@@ -248,31 +248,31 @@ pub(super) fn below_min_gain(report: &Report) -> Vec<String> {
 }
 
 /// The findings and rules of the baseline that have no counterpart in this report, each as a label and a text.
-pub(super) fn baseline_changes(baseline: &AgainstBaseline) -> Vec<(&'static str, String)> {
+pub(super) fn baseline_changes(baseline: &BaselineComparison) -> Vec<(&'static str, String)> {
     let was = |old: &GoneFinding| {
         let unit = Unit::parse(&old.unit).unwrap_or(Unit::None);
         let number = old.value.map(|v| format!(", {}", value(v, unit))).unwrap_or_default();
         format!("{} {} ({}{number}): {}", old.code, old.name, old.severity, old.title)
     };
     let gone = baseline.gone.iter().map(|gone| ("gone", was(gone)));
-    let undecided = baseline.cannot_tell.iter();
+    let undecided = baseline.still_unknown.iter();
     let undecided =
         undecided.map(|u| ("undetermined", format!("{}; now {}", was(&u.was), u.reason)));
-    let before = baseline.unjudged_before.iter();
+    let before = baseline.unknown_before.iter();
     let before =
         before.map(|rule| ("not evaluated before", format!("{}: {}", rule.code, rule.reason)));
     gone.chain(undecided).chain(before).collect()
 }
 
 /// The numbers of new, worse, ... findings compared with the baseline.
-pub(super) fn baseline_counts(baseline: &AgainstBaseline) -> String {
+pub(super) fn baseline_counts(baseline: &BaselineComparison) -> String {
     let counts = [
         (baseline.new, "new"),
         (baseline.worse, "worse"),
         (baseline.better, "better"),
         (baseline.unchanged, "unchanged"),
         (baseline.gone.len(), "gone"),
-        (baseline.cannot_tell.len(), "undetermined"),
+        (baseline.still_unknown.len(), "undetermined"),
     ];
     let counts = counts.into_iter().filter(|(count, _)| *count > 0);
     let mut counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
@@ -293,7 +293,7 @@ pub(super) fn query_commands(
         ("numbers", Some(&sql.value)),
         ("cross-check", sql.what_if.as_ref()),
         ("source lines", sql.source.as_ref()),
-        ("time ranges", sql.seen.as_ref()),
+        ("time ranges", sql.occurrences.as_ref()),
     ];
     let command = |query: &String| {
         let arguments = ["advisor", "sql", report.run.path.as_str(), query.as_str()];

@@ -1,6 +1,6 @@
 //! One finding with hostile names in every format: names must stay data.
 
-use trace_advisor::advisor::{RuleSource, advise};
+use trace_advisor::advisor::{RuleSource, evaluate};
 use trace_advisor::trace_model::{MetricSpec, MetricTable, RunInfo, Scope, Unit, Value, Warning};
 use trace_advisor::{Report, RuleSet};
 
@@ -49,7 +49,8 @@ fn judged() -> (RuleSet, Vec<Report>) {
     let run = RunInfo { path: HOSTILE.to_owned(), ranks: vec![0], ..RunInfo::default() };
     let warning =
         Warning { code: "odd", file: HOSTILE.to_owned(), message: HOSTILE.to_owned(), count: 1 };
-    let report = advise(&rules, &tables, &run, &[warning]);
+    let mut report = evaluate(&rules, &tables, &run, &[warning]);
+    report.attach(&rules, &tables);
     assert_eq!(report.findings[0].source, [format!("{HOSTILE}.py:7")]);
     (rules, vec![report])
 }

@@ -1,11 +1,11 @@
-//! Verdicts are counted once a run, and shares are of the runs that could be judged.
+//! Counting of verdicts over runs.
 
 use std::collections::BTreeMap;
 
 use trace_model::{MetricTable, RunInfo, Value};
 
 use super::{metrics, source};
-use crate::{Rates, RuleSet, Severity, advise};
+use crate::{FiringRates, RuleSet, Severity, evaluate};
 
 const RULE: &str = r#"
     [rule.slow]
@@ -24,15 +24,15 @@ const RULE: &str = r#"
 "#;
 
 #[test]
-fn shares_are_of_judged_runs() {
+fn share_is_of_evaluated_runs() {
     let rules = RuleSet::load(&[source("own.toml", RULE)], &metrics()).unwrap();
     let report = |value: Value| {
         let columns = vec![("value".to_owned(), trace_model::Unit::Number)];
         let rows = vec![vec![value]];
         let table = MetricTable { view: "slow".into(), columns, rows, when_empty: String::new() };
-        advise(&rules, &[table], &RunInfo::default(), &[])
+        evaluate(&rules, &[table], &RunInfo::default(), &[])
     };
-    let mut rates = Rates::new(&rules);
+    let mut rates = FiringRates::new(&rules);
     rates.add(&report(Value::Float(3.0)), false);
     rates.add(&report(Value::Float(3.0)), true);
     rates.add(&report(Value::Float(1.5)), true);
@@ -43,8 +43,8 @@ fn shares_are_of_judged_runs() {
     assert_eq!((rates.runs, rates.healthy_runs), (5, 4));
     assert_eq!(rule.fired, BTreeMap::from([(Severity::Info, 1), (Severity::High, 2)]));
     assert_eq!((rule.passed, rule.unknown, rule.ignored), (1, 1, 0));
-    assert_eq!((rule.above_info(), rule.judged()), (2, 4));
+    assert_eq!((rule.above_info(), rule.evaluated()), (2, 4));
     assert_eq!((rule.healthy_fired, rule.healthy), (1, 3));
     assert!((rule.share().unwrap() - 0.5).abs() < 1e-12);
-    assert_eq!(Rates::new(&rules).rules[0].share(), None);
+    assert_eq!(FiringRates::new(&rules).rules[0].share(), None);
 }

@@ -1,28 +1,31 @@
-//! Checks what a rule says about the columns of its metric's view: expressions, templates, tests.
+//! Checks the expressions, texts and tests of a rule against the columns of its metric's view.
 
 use minijinja::Environment;
 use toml::Spanned;
 use trace_model::{MetricSpec, Scope, Unit};
 
 use crate::expr::{self, EXTRA_NAMES, Formula};
-use crate::grade::Severity;
-use crate::layers::{Layered, Text};
+use crate::file_schema::{CaveatTable, ConditionTable, TestTable};
+
+use crate::merge::{MergedRule, SpannedStr};
 use crate::problem::{Problems, Span, did_you_mean};
-use crate::rule::{Condition, Gain, Lower, Test};
-use crate::table::{ConditionTable, GainMethod, TestTable};
+use crate::rule::{Caveat, Condition, Gain, Test};
+use crate::severity::{GainMethod, Severity};
+use crate::text::{Text, TextBody, TextPart, join_lines};
+use crate::text_schema::{TextPartTable, TextPartValue, TextValue};
 
 /// Checks expressions and templates against the columns of the metric's view.
-pub(crate) struct Checker<'a, 'p, 'e, 's> {
+pub(crate) struct RuleChecker<'a, 'p, 'e, 's> {
     pub(crate) env: &'e Environment<'s>,
     pub(crate) metric: &'a MetricSpec,
-    /// Where the columns are, in words: "the view `gpu_utilization`".
+    /// The source of the columns, for messages: "the view `gpu_utilization`".
     pub(crate) place: &'a str,
     pub(crate) problems: &'a mut Problems<'p>,
 }
 
-impl<'s> Checker<'_, '_, '_, 's> {
+impl<'s> RuleChecker<'_, '_, '_, 's> {
     fn names(&mut self, at: &Span, names: &[String], extra: &[&str]) {
-        // The columns of a rule's own query are known only once it is planned.
+        // The columns of a rule's query are unknown until it is planned.
         if self.metric.columns.is_empty() {
             return;
         }
@@ -38,17 +41,65 @@ impl<'s> Checker<'_, '_, '_, 's> {
         }
     }
 
-    pub(crate) fn expression(&mut self, text: &Text<'s>) {
+    pub(crate) fn expression(&mut self, text: &SpannedStr<'s>) {
+        self.condition(text, &[]);
+    }
+
+    /// Checks an expression that may read the names in `extra` besides the columns.
+    fn condition(&mut self, text: &SpannedStr<'s>, extra: &[&str]) {
         match Formula::new(self.env, text.text) {
-            Ok(formula) => self.names(&text.span, formula.reads(), &[]),
+            Ok(formula) => self.names(&text.span, formula.reads(), extra),
             Err(error) => {
-                let message = format!("the expression cannot be read: {}", expr::describe(&error));
+                let message = format!("the expression is invalid: {}", expr::describe(&error));
                 self.problems.add(&text.span, message, None);
             }
         }
     }
 
-    pub(crate) fn template(&mut self, text: &Text<'_>) {
+    /// Checks a text and returns it; a missing one is empty.
+    pub(crate) fn text(&mut self, value: Option<(usize, &'s Spanned<TextValue>)>) -> Text {
+        let Some((file, value)) = value else { return Text::default() };
+        let parts = match value.get_ref() {
+            TextValue::Template(text) => {
+                let span = Span { file, bytes: value.span() };
+                self.template(&SpannedStr { span, text });
+                vec![TextPart::template(text)]
+            }
+            TextValue::Parts(parts) => parts.iter().map(|p| self.text_part(file, p)).collect(),
+        };
+        Text { parts }
+    }
+
+    /// Checks a part of a text, or a piece of advice, and returns it.
+    pub(crate) fn text_part(&mut self, file: usize, value: &'s Spanned<TextPartValue>) -> TextPart {
+        let span = Span { file, bytes: value.span() };
+        let TextPartTable { when, text, first_of } = match value.get_ref() {
+            TextPartValue::Template(text) => {
+                self.template(&SpannedStr { span, text });
+                return TextPart::template(text);
+            }
+            TextPartValue::Table(table) => table,
+        };
+        if let Some(when) = when {
+            self.condition(&SpannedStr::new(file, when), &EXTRA_NAMES);
+        }
+        let body = match (text, first_of) {
+            (Some(text), None) => {
+                self.template(&SpannedStr::new(file, text));
+                TextBody::Template(join_lines(text.get_ref()))
+            }
+            (None, Some(parts)) => {
+                TextBody::FirstOf(parts.iter().map(|part| self.text_part(file, part)).collect())
+            }
+            _ => {
+                self.problems.add(&span, "a part of a text has either `text` or `first_of`", None);
+                TextBody::Template(String::new())
+            }
+        };
+        TextPart { when: when.as_ref().map(|t| t.get_ref().trim().to_owned()), body }
+    }
+
+    pub(crate) fn template(&mut self, text: &SpannedStr<'_>) {
         let mistake = match expr::template_reads(self.env, text.text) {
             Ok(names) => {
                 self.names(&text.span, &names, &EXTRA_NAMES);
@@ -57,9 +108,9 @@ impl<'s> Checker<'_, '_, '_, 's> {
             Err(error) => Some(error),
         };
         if let Some(error) = mistake {
-            let message = format!("the template cannot be filled: {}", expr::describe(&error));
+            let message = format!("the template is invalid: {}", expr::describe(&error));
             let help =
-                "filters are pct, ms, us, dur, bytes, num, short, round and default".to_owned();
+                "filters are pct, ms, us, dur, bytes, num, short, round, ordinal, plural and default".to_owned();
             self.problems.add(&text.span, message, Some(help));
         }
     }
@@ -72,69 +123,60 @@ impl<'s> Checker<'_, '_, '_, 's> {
             Some((file, list)) => (file, list.as_slice()),
             None => return Vec::new(),
         };
-        for condition in list {
-            self.expression(&Text::new(file, &condition.expr));
-            self.template(&Text::new(file, &condition.reason));
-        }
-        list.iter()
-            .map(|c| Condition {
-                expr: c.expr.get_ref().clone(),
-                reason: c.reason.get_ref().clone(),
-            })
-            .collect()
+        let check = |condition: &'s ConditionTable| {
+            self.expression(&SpannedStr::new(file, &condition.expr));
+            let reason = self.text(Some((file, &condition.reason)));
+            Condition { expr: condition.expr.get_ref().clone(), reason }
+        };
+        list.iter().map(check).collect()
     }
 
-    pub(crate) fn lower(&mut self, layered: &'s Layered) -> Vec<Lower> {
-        let Some((file, list)) = layered.last(|t| t.lower_confidence.as_ref()) else {
+    pub(crate) fn caveats(&mut self, merged: &'s MergedRule) -> Vec<Caveat> {
+        let Some((file, list)) = merged.last(|t| t.lower_confidence.as_ref()) else {
             return Vec::new();
         };
-        for lower in list {
-            self.expression(&Text::new(file, &lower.when));
-            self.template(&Text::new(file, &lower.reason));
-        }
-        list.iter()
-            .map(|l| Lower {
-                when: l.when.get_ref().clone(),
-                reason: l.reason.get_ref().clone(),
-                to: l.to,
-            })
-            .collect()
+        let check = |caveat: &'s CaveatTable| {
+            self.expression(&SpannedStr::new(file, &caveat.when));
+            let reason = self.text(Some((file, &caveat.reason)));
+            Caveat { when: caveat.when.get_ref().clone(), reason, to: caveat.to }
+        };
+        list.iter().map(check).collect()
     }
 
-    pub(crate) fn gain(&mut self, layered: &'s Layered, metrics: &[MetricSpec]) -> Gain {
-        let Some((file, table)) = layered.last(|t| t.gain.as_ref()) else {
+    pub(crate) fn gain(&mut self, merged: &'s MergedRule, metrics: &[MetricSpec]) -> Gain {
+        let Some((file, table)) = merged.last(|t| t.gain.as_ref()) else {
             return Gain::default();
         };
         let (low, high) = (table.low.unwrap_or(0.75), table.high.unwrap_or(1.0));
         let floor = table.floor.unwrap_or(0.0);
         let span = match &table.of {
             Some(of) => {
-                let text = Text::new(file, of);
+                let text = SpannedStr::new(file, of);
                 self.expression(&text);
                 text.span
             }
-            None => layered.span.clone(),
+            None => merged.span.clone(),
         };
         if !(0.0 <= low && low <= high && high <= 1.0 && (0.0..1.0).contains(&floor)) {
             let message = "the gain needs 0 <= low <= high <= 1 and a floor below 1";
             self.problems.add(&span, message, None);
         }
         if table.of.is_none() && table.method != GainMethod::None {
-            let message = format!("the gain of rule `{}` has no `of`", layered.name);
+            let message = format!("the gain of rule `{}` has no `of`", merged.name);
             let help =
                 "an expression giving a share of step time; or `method = \"none\"`".to_owned();
             self.problems.add(&span, message, Some(help));
         }
         let of = (table.method != GainMethod::None).then_some(table.of.as_ref()).flatten();
         let what_if = table.what_if.as_ref().and_then(|name| {
-            let name = Text::new(file, name);
+            let name = SpannedStr::new(file, name);
             self.what_if(&name, metrics)
         });
         let of = of.map(|t| t.get_ref().clone());
         Gain { of, low, high, method: table.method, floor, what_if }
     }
 
-    fn what_if(&mut self, name: &Text<'_>, metrics: &[MetricSpec]) -> Option<MetricSpec> {
+    fn what_if(&mut self, name: &SpannedStr<'_>, metrics: &[MetricSpec]) -> Option<MetricSpec> {
         let fits = |m: &&MetricSpec| m.scope == Scope::Rank && m.unit == Unit::Ratio;
         if let Some(metric) = metrics.iter().find(|m| m.is_named(name.text)).filter(fits) {
             return Some(metric.clone());
@@ -142,18 +184,18 @@ impl<'s> Checker<'_, '_, '_, 's> {
         let names: Vec<String> = metrics.iter().filter(fits).map(MetricSpec::name).collect();
         let help = did_you_mean(name.text, names.iter().map(String::as_str))
             .unwrap_or_else(|| "such as `critical_gains.data_loading_free_ratio`".to_owned());
-        let message = format!("`{}` is no metric that gives a share of each rank", name.text);
+        let message = format!("`{}` is not a metric of scope rank and unit ratio", name.text);
         self.problems.add(&name.span, message, Some(help));
         None
     }
 
-    /// The metric that names lines of the program.
+    /// The metric of source lines.
     pub(crate) fn source(
         &mut self,
-        layered: &Layered,
+        merged: &MergedRule,
         metrics: &[MetricSpec],
     ) -> Option<MetricSpec> {
-        let name = layered.last_text(|t| t.source.as_ref())?;
+        let name = merged.last_text(|t| t.source.as_ref())?;
         let fits = |m: &&MetricSpec| m.scope == Scope::Line;
         if let Some(metric) = metrics.iter().find(|m| m.is_named(name.text)).filter(fits) {
             return Some(metric.clone());
@@ -161,20 +203,20 @@ impl<'s> Checker<'_, '_, '_, 's> {
         let names: Vec<String> = metrics.iter().filter(fits).map(MetricSpec::name).collect();
         let help = did_you_mean(name.text, names.iter().map(String::as_str))
             .unwrap_or_else(|| "such as `source_lines.device_ns`".to_owned());
-        let message = format!("`{}` is no metric of lines of the program", name.text);
+        let message = format!("`{}` is not a metric of scope line", name.text);
         self.problems.add(&name.span, message, Some(help));
         None
     }
 
-    /// The rule's tests; none if a later file changes what they test.
-    pub(crate) fn tests(&mut self, layered: &Layered) -> Vec<Test> {
-        let Some(layer) = layered.layers.iter().rposition(|(_, t)| t.tests.is_some()) else {
+    /// The rule's tests; none if a later file changes the thresholds or conditions.
+    pub(crate) fn tests(&mut self, merged: &MergedRule) -> Vec<Test> {
+        let Some(layer) = merged.layers.iter().rposition(|(_, t)| t.tests.is_some()) else {
             return Vec::new();
         };
-        if layered.layers[layer + 1..].iter().any(|(_, t)| t.changes_verdicts()) {
+        if merged.layers[layer + 1..].iter().any(|(_, t)| t.changes_verdicts()) {
             return Vec::new();
         }
-        let (file, table) = &layered.layers[layer];
+        let (file, table) = &merged.layers[layer];
         let rows = table.tests.as_deref().unwrap_or_default();
         rows.iter().map(|row| self.test(*file, row)).collect()
     }

@@ -1,5 +1,4 @@
-//! Silenced rules: a reason is required, an expiry date is possible, and entries that no longer do
-//! anything are reported.
+//! Ignored rules: a reason is required, an expiry date is optional, and entries without effect are reported.
 
 use std::fmt;
 
@@ -12,7 +11,7 @@ pub struct Date {
 }
 
 impl Date {
-    /// `2027-01-31`; `None` if that is no day.
+    /// `2027-01-31`; `None` if the day does not exist.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('-');
         let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
@@ -58,36 +57,36 @@ impl fmt::Display for Date {
     }
 }
 
-/// An entry that silences rules.
+/// An entry that ignores rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ignore {
-    /// As written: a code, the beginning of codes, a name or a category.
+    /// As written: a code, a prefix of codes, a name or a category.
     pub selector: String,
-    /// Codes of the rules that it means.
+    /// Codes of the rules that it matches.
     pub codes: Vec<String>,
-    /// Why.
+    /// Reason.
     pub reason: String,
-    /// Last day it holds; for good if `None`.
+    /// Last day on which it holds; no end if `None`.
     pub until: Option<Date>,
     /// `file:line` of the entry.
     pub at: String,
 }
 
 impl Ignore {
-    /// Whether it means the rule with this code.
-    pub fn means(&self, code: &str) -> bool {
+    /// Whether it matches the rule with this code.
+    pub fn matches(&self, code: &str) -> bool {
         self.codes.iter().any(|c| c == code)
     }
 
-    /// The rules it means, in words: the code if it is one.
-    pub(crate) fn what(&self) -> &str {
+    /// The rules that it matches, for messages: the code if it is one rule.
+    pub(crate) fn label(&self) -> &str {
         match self.codes.as_slice() {
             [code] => code,
             _ => &self.selector,
         }
     }
 
-    /// Whether it no longer holds on the day `today`.
+    /// Whether it has ended before `today`.
     pub fn is_expired(&self, today: Option<Date>) -> bool {
         matches!((self.until, today), (Some(until), Some(today)) if until < today)
     }
@@ -98,7 +97,7 @@ mod tests {
     use super::{Date, Ignore};
 
     #[test]
-    fn only_days_that_exist() {
+    fn date_parses_only_days_that_exist() {
         for day in ["2026-11-21", "2024-02-29", "2000-02-29"] {
             assert_eq!(Date::parse(day).unwrap().to_string(), day);
         }
@@ -110,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_become_days() {
+    fn date_from_unix_is_the_utc_day() {
         for (seconds, day) in [
             (0, "1970-01-01"),
             (951_782_400, "2000-02-29"),
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_holds_through_its_last_day() {
+    fn ignore_is_active_through_its_last_day() {
         let ignore = Ignore {
             selector: "IN".to_owned(),
             codes: vec!["IN001".to_owned()],
@@ -134,6 +133,6 @@ mod tests {
         assert!(!ignore.is_expired(Date::parse("2027-01-01")));
         assert!(ignore.is_expired(Date::parse("2027-01-02")));
         assert!(!ignore.is_expired(None));
-        assert!(ignore.means("IN001") && !ignore.means("IN002"));
+        assert!(ignore.matches("IN001") && !ignore.matches("IN002"));
     }
 }

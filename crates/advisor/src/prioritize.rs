@@ -1,16 +1,19 @@
-//! What to do first: order, the tree of causes, and what all fixes together could return.
+//! The order of findings, the tree of causes, and the gain of all fixes together.
 
 use std::collections::BTreeMap;
 
-use crate::finding::{Finding, tidy};
-use crate::grade::Severity;
+use crate::finding::{Finding, round4};
 use crate::rule::Rule;
+use crate::severity::Severity;
 
-/// Fills in how findings contain each other, ranks them, and sorts them.
+/// Links findings that contain each other, sorts all findings and numbers them.
 ///
-/// Order: advice by the recoverable percent that no contained cause explains, times confidence; then what only
-/// looks closer at one of these; then notes about the trace; then what is only worth knowing. Ties go by code.
-pub(crate) fn rank(findings: &mut [Finding], rules: &[Rule]) {
+/// Order: findings about the program by the gain in percent that no contained cause explains, times
+/// confidence; then those that only detail one of these; then notes about the trace; then infos. Ties are
+/// broken by code.
+pub(crate) fn prioritize(findings: &mut [Finding], rules: &[Rule]) {
+    // Lists of related findings are in the order of codes, whatever order the findings come in.
+    findings.sort_by(|a, b| a.code.cmp(&b.code));
     let tree = Tree::new(findings, rules);
     let claims: BTreeMap<String, f64> =
         findings.iter().map(|f| (f.code.clone(), tree.claim(&f.code, Bound::High))).collect();
@@ -23,20 +26,21 @@ pub(crate) fn rank(findings: &mut [Finding], rules: &[Rule]) {
     for finding in findings.iter_mut() {
         let contains = within.iter().filter(|(_, w)| w.contains(&finding.code));
         finding.gain.contains = contains.map(|(code, _)| code.clone()).collect();
-        let fixed = rules.iter().find(|r| r.code == finding.code).and_then(|r| r.fixed_rank);
+        let fixed =
+            rules.iter().find(|r| r.code == finding.code).and_then(|r| r.fixed_priority_pct);
         if let Some(high) = finding.gain.high_pct {
-            let rest = tidy((high - tree.causes_claim(&finding.code)).max(0.0));
+            let rest = round4((high - tree.causes_claim(&finding.code)).max(0.0));
             finding.gain.unattributed_pct = Some(rest);
-            finding.rank_pct = rest.max(fixed.unwrap_or(0.0));
+            finding.priority_pct = rest.max(fixed.unwrap_or(0.0));
         } else {
-            finding.rank_pct = fixed.unwrap_or(0.0);
+            finding.priority_pct = fixed.unwrap_or(0.0);
         }
     }
     let details: Vec<String> = findings
         .iter()
         .filter(|f| {
-            let looks_closer = rules.iter().any(|r| r.code == f.code && r.refines);
-            looks_closer && !f.gain.within.is_empty()
+            let is_detail = rules.iter().any(|r| r.code == f.code && r.refines);
+            is_detail && !f.gain.within.is_empty()
         })
         .map(|f| f.code.clone())
         .collect();
@@ -46,25 +50,25 @@ pub(crate) fn rank(findings: &mut [Finding], rules: &[Rule]) {
         _ => u8::from(details.contains(&f.code)),
     };
     findings.sort_by(|a, b| {
-        let score = |f: &Finding| f.rank_pct * f.confidence.weight();
+        let score = |f: &Finding| f.priority_pct * f.confidence.weight();
         tier(a)
             .cmp(&tier(b))
             .then_with(|| score(b).total_cmp(&score(a)))
             .then_with(|| a.code.cmp(&b.code))
     });
     for (i, finding) in findings.iter_mut().enumerate() {
-        finding.rank = i + 1;
+        finding.position = i + 1;
     }
 }
 
-/// Which end of the estimates.
+/// One end of the estimates.
 #[derive(Clone, Copy)]
 pub(crate) enum Bound {
     Low,
     High,
 }
 
-/// The tree of causes with what each finding claims, in percent of step time.
+/// The tree of causes with the gain that each finding claims, in percent of step time.
 pub(crate) struct Tree<'a> {
     rules: &'a [Rule],
     gains: BTreeMap<String, (f64, f64)>,
@@ -79,8 +83,8 @@ impl<'a> Tree<'a> {
         Self { rules, gains }
     }
 
-    /// What a rule and everything within it claim: its own estimate or the sum of those within it,
-    /// whichever is more.
+    /// The claim of a rule with all rules within it: its own estimate or the sum of theirs, whichever is
+    /// larger.
     fn claim(&self, code: &str, bound: Bound) -> f64 {
         self.own(code, bound).max(self.children_claim(code, bound))
     }
@@ -96,11 +100,11 @@ impl<'a> Tree<'a> {
         self.children(code).map(|child| self.claim(child, bound)).sum()
     }
 
-    /// What the causes within a rule claim. A rule that only looks closer at this one is none.
+    /// The claims of the causes within a rule. A rule that only details this one is not a cause.
     fn causes_claim(&self, code: &str) -> f64 {
-        let looks_closer = |child: &str| self.rules.iter().any(|r| r.code == child && r.refines);
+        let is_detail = |child: &str| self.rules.iter().any(|r| r.code == child && r.refines);
         self.children(code)
-            .filter(|child| !looks_closer(child))
+            .filter(|child| !is_detail(child))
             .map(|child| self.claim(child, Bound::High))
             .sum()
     }
@@ -112,16 +116,15 @@ impl<'a> Tree<'a> {
             .map(|r| r.code.as_str())
     }
 
-    /// Codes of the rules around a rule, nearest first.
+    /// Codes of the rules that contain a rule, nearest first.
     fn ancestors(&self, code: &str) -> Vec<String> {
         let parent =
             |code: &str| self.rules.iter().find(|r| r.code == code).and_then(|r| r.within.clone());
         std::iter::successors(parent(code), |code| parent(code)).collect()
     }
 
-    /// What all findings together claim, at most 100: nothing within a rule counts for more than
-    /// the loss that the rule itself measures (`ceilings`, by code, percent), and what overlaps is
-    /// counted once.
+    /// The claim of all findings together, at most 100: rules within a rule never count for more than the
+    /// loss that the rule itself measures (`ceilings`, by code, percent), and overlaps are counted once.
     pub(crate) fn combined(&self, ceilings: &BTreeMap<String, f64>, bound: Bound) -> f64 {
         let capped: BTreeMap<&str, f64> = self
             .rules

@@ -1,19 +1,19 @@
-//! The two scales of a finding: how bad, and how sure.
+//! The scales of findings: severity, confidence, the source of the gain, and the severity that fails a check.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How bad, ascending.
+/// Severity of a finding, ascending.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing; hidden in text output unless asked for.
+    /// Worth knowing; hidden in text output by default.
     Info,
-    /// Worth fixing when one passes by.
+    /// Worth fixing on occasion.
     Low,
     /// Worth a task.
     Medium,
@@ -51,22 +51,22 @@ impl fmt::Display for Severity {
     }
 }
 
-/// How sure, ascending.
+/// Confidence in a finding, ascending.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
-    /// A rule of thumb, or the trace lacks what would settle it.
+    /// A rule of thumb, or the trace lacks the data that would settle it.
     Low,
-    /// Modelled from measured numbers.
+    /// Modeled from measured numbers.
     Medium,
     /// Measured directly.
     High,
 }
 
 impl Confidence {
-    /// What a percent of estimated gain counts for when findings are ranked.
+    /// Weight of a percent of estimated gain in the order of findings.
     pub fn weight(self) -> f64 {
         match self {
             Self::Low => 0.5,
@@ -103,6 +103,54 @@ impl fmt::Display for Confidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
+}
+
+/// Severity from which a finding fails a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[serde(rename_all = "lowercase")]
+pub enum FailOn {
+    /// Every finding fails the check
+    Info,
+    /// Low and worse
+    Low,
+    /// Medium and worse
+    Medium,
+    /// High and critical
+    High,
+    /// Critical only
+    Critical,
+    /// Findings never fail the check
+    Never,
+}
+
+impl FailOn {
+    /// The lowest severity that fails.
+    pub fn severity(self) -> Option<Severity> {
+        match self {
+            Self::Info => Some(Severity::Info),
+            Self::Low => Some(Severity::Low),
+            Self::Medium => Some(Severity::Medium),
+            Self::High => Some(Severity::High),
+            Self::Critical => Some(Severity::Critical),
+            Self::Never => None,
+        }
+    }
+}
+
+/// Source of an estimate of gain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum GainMethod {
+    /// Lost time was measured; the fix returns it.
+    Measured,
+    /// From a model of the hardware's limits.
+    Roofline,
+    /// A rule of thumb.
+    Heuristic,
+    /// No estimate.
+    #[default]
+    None,
 }
 
 #[cfg(test)]

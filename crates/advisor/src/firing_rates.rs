@@ -1,22 +1,22 @@
-//! How often each rule fires over many runs: what tells a threshold that means something from one that
-//! is always met.
+//! Counts how often each rule fires over many runs: a threshold that most runs meet says little.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::grade::Severity;
 use crate::report::Report;
+use crate::rule::Rule;
 use crate::ruleset::RuleSet;
+use crate::severity::Severity;
 
 /// Verdicts of each rule, counted over runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Rates {
-    /// Runs that were judged.
+pub struct FiringRates {
+    /// Runs that were evaluated.
     pub runs: usize,
-    /// Those of them that count as healthy.
+    /// Evaluated runs that are known to be healthy.
     pub healthy_runs: usize,
-    /// One entry a rule, by code.
+    /// One entry per rule, by code.
     pub rules: Vec<RuleRate>,
 }
 
@@ -27,41 +27,41 @@ pub struct RuleRate {
     pub code: String,
     /// Name.
     pub name: String,
-    /// Runs on which it fires, by severity; severities that never come up are absent.
+    /// Runs on which it fires, by severity; severities that never occur are absent.
     pub fired: BTreeMap<Severity, usize>,
-    /// Runs on which it has something to judge and nothing to say.
+    /// Runs on which it passes.
     pub passed: usize,
-    /// Runs on which it cannot judge.
+    /// Runs on which it has no verdict.
     pub unknown: usize,
-    /// Runs on which its finding is silenced.
+    /// Runs on which its finding is ignored.
     pub ignored: usize,
     /// Of `healthy`, runs on which it fires above info.
     pub healthy_fired: usize,
-    /// Healthy runs that it judges.
+    /// Healthy runs with a verdict.
     pub healthy: usize,
 }
 
 impl RuleRate {
-    /// Runs on which it fires with more than an info.
+    /// Runs on which it fires above info.
     pub fn above_info(&self) -> usize {
         self.fired.range(Severity::Low..).map(|(_, count)| count).sum()
     }
 
-    /// Runs on which it comes to a verdict.
-    pub fn judged(&self) -> usize {
+    /// Runs with a verdict.
+    pub fn evaluated(&self) -> usize {
         self.fired.values().sum::<usize>() + self.passed + self.ignored
     }
 
-    /// Share of the runs it judges on which it fires with more than an info; `None` if it judges none.
+    /// Share of the runs with a verdict on which it fires above info; `None` if there are none.
     pub fn share(&self) -> Option<f64> {
-        (self.judged() > 0).then(|| self.above_info() as f64 / self.judged() as f64)
+        (self.evaluated() > 0).then(|| self.above_info() as f64 / self.evaluated() as f64)
     }
 }
 
-impl Rates {
-    /// No run yet.
+impl FiringRates {
+    /// Counts of no runs.
     pub fn new(rules: &RuleSet) -> Self {
-        let rule = |rule: &crate::Rule| RuleRate {
+        let rule = |rule: &Rule| RuleRate {
             code: rule.code.clone(),
             name: rule.name.clone(),
             fired: BTreeMap::new(),
@@ -74,7 +74,7 @@ impl Rates {
         Self { runs: 0, healthy_runs: 0, rules: rules.rules().iter().map(rule).collect() }
     }
 
-    /// Counts what a report on one more run says.
+    /// Adds the verdicts of a report.
     pub fn add(&mut self, report: &Report, is_healthy: bool) {
         self.runs += 1;
         self.healthy_runs += usize::from(is_healthy);

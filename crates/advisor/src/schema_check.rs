@@ -1,6 +1,6 @@
 //! Checks a TOML table against the JSON schema of rule files: unknown keys, wrong types, missing
-//! keys, wrong words. The schema editors use is thereby the grammar, and serde, which stops at its
-//! first error, only ever sees tables without mistakes of these kinds.
+//! keys, wrong words. So the schema for editors is the grammar, and serde, which stops at its first
+//! error, sees only tables without such mistakes.
 
 use std::sync::LazyLock;
 
@@ -13,9 +13,9 @@ use crate::problem::{Problems, Span, did_you_mean};
 /// The schema of a whole rule file.
 static SCHEMA: LazyLock<Json> = LazyLock::new(|| crate::schema::rule_file_schema().into());
 
-/// Where in the rule file a table stands.
+/// Kinds of tables in a rule file.
 #[derive(Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum TableKind {
     /// `[rule.<name>]`.
     Rule,
     /// `[ignore.<name>]`.
@@ -24,18 +24,18 @@ pub(crate) enum Place {
     Policy,
 }
 
-/// Adds what is wrong with the shape of `value`. Returns what is left of it without the keys that are wrong, so that one
-/// mistake hides no other, and whether nothing is.
+/// Reports mistakes in the shape of `value`. Returns it without the wrong keys, so that one mistake does not hide
+/// another, and whether there were no mistakes.
 pub(crate) fn check<'i>(
     value: Spanned<DeValue<'i>>,
-    place: Place,
+    place: TableKind,
     file: usize,
     problems: &mut Problems<'_>,
 ) -> (Spanned<DeValue<'i>>, bool) {
     let name = match place {
-        Place::Rule => "RuleTable",
-        Place::Ignore => "IgnoreTable",
-        Place::Policy => "PolicyTable",
+        TableKind::Rule => "RuleTable",
+        TableKind::Ignore => "IgnoreTable",
+        TableKind::Policy => "PolicyTable",
     };
     let mut walk = Walk { file, problems, wrong: Vec::new() };
     walk.value(&value, &SCHEMA["$defs"][name], "the table");
@@ -60,7 +60,7 @@ pub(crate) fn check<'i>(
 struct Walk<'a, 'p> {
     file: usize,
     problems: &'a mut Problems<'p>,
-    /// Where what is wrong begins.
+    /// Start offsets of mistakes.
     wrong: Vec<usize>,
 }
 
@@ -71,7 +71,7 @@ impl Walk<'_, '_> {
     }
 
     fn value(&mut self, value: &Spanned<DeValue<'_>>, schema: &'static Json, what: &str) {
-        let schema = resolve(schema);
+        let schema = alternative_for(resolve(schema), value.get_ref());
         let words = words(schema);
         match value.get_ref() {
             DeValue::Table(table) if allows(schema, "object") => {
@@ -138,6 +138,18 @@ fn only_alternative(schema: &Json) -> Option<&Json> {
     rest.next().is_none().then_some(first)
 }
 
+/// The alternative of a schema that fits the type of a value; the schema itself if it has none.
+fn alternative_for(schema: &'static Json, value: &DeValue<'_>) -> &'static Json {
+    let types: &[&str] = match value {
+        DeValue::Table(_) => &["object"],
+        DeValue::Array(_) => &["array"],
+        scalar => type_names(scalar),
+    };
+    let alternatives = schema["anyOf"].as_array().into_iter().flatten().map(resolve);
+    let mut fitting = alternatives.filter(|s| types.iter().any(|t| allows(s, t)));
+    fitting.next().unwrap_or(schema)
+}
+
 /// The words a string may be, if the schema lists them.
 fn words(schema: &Json) -> Vec<&str> {
     let listed = schema["enum"].as_array().into_iter().flatten().filter_map(Json::as_str);
@@ -146,11 +158,13 @@ fn words(schema: &Json) -> Vec<&str> {
     listed.chain(documented).collect()
 }
 
-fn allows(schema: &Json, name: &str) -> bool {
+fn allows(schema: &'static Json, name: &str) -> bool {
     match &schema["type"] {
         Json::String(one) => one == name,
         Json::Array(several) => several.iter().any(|t| t == name),
-        _ => schema["anyOf"].as_array().is_some_and(|any| any.iter().any(|s| allows(s, name))),
+        _ => schema["anyOf"]
+            .as_array()
+            .is_some_and(|any| any.iter().any(|s| allows(resolve(s), name))),
     }
 }
 
@@ -165,18 +179,18 @@ fn type_names(value: &DeValue<'_>) -> &'static [&'static str] {
     }
 }
 
-fn expected(schema: &Json) -> &'static str {
-    [
-        ("object", "a table"),
-        ("array", "an array"),
+fn expected(schema: &'static Json) -> String {
+    let types = [
         ("string", "a string"),
+        ("array", "an array"),
+        ("object", "a table"),
         ("boolean", "true or false"),
         ("number", "a number"),
         ("integer", "an integer"),
-    ]
-    .into_iter()
-    .find(|(name, _)| allows(schema, name))
-    .map_or("a string", |(_, words)| words)
+    ];
+    let allowed = types.into_iter().filter(|(name, _)| allows(schema, name));
+    let words: Vec<&str> = allowed.map(|(_, words)| words).collect();
+    if words.is_empty() { "a string".to_owned() } else { words.join(" or ") }
 }
 
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {

@@ -1,7 +1,7 @@
-//! The rule file exactly as written: what serde reads, what the JSON schema for editors is made of.
+//! The tables of a rule file exactly as written, for serde and for the JSON schema for editors.
 //!
-//! Everything is optional here, because a later file may state only what it changes. What a
-//! complete rule needs is checked in `compile`.
+//! All keys are optional here, because a later file may state only what it changes. `compile` checks that a
+//! rule is complete.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::grade::{Confidence, Severity};
-use crate::policy::FailOn;
+use crate::severity::{Confidence, FailOn, GainMethod, Severity};
+use crate::text_schema::{TextPartValue, TextValue};
 
 /// A rule file.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -22,30 +22,30 @@ pub(crate) struct RuleFile {
     #[serde(default)]
     #[allow(dead_code, reason = "tables are read one by one, so that one mistake hides no other")]
     pub(crate) rule: BTreeMap<String, RuleTable>,
-    /// Findings to silence, by code, beginning of codes, name or category.
+    /// Findings to ignore, by code, prefix of codes, name or category.
     #[serde(default)]
     #[allow(dead_code, reason = "as above")]
     pub(crate) ignore: BTreeMap<String, IgnoreTable>,
-    /// Which rules judge at all, and what counts.
+    /// Selects rules and the findings that count.
     #[allow(dead_code, reason = "as above")]
     pub(crate) policy: Option<PolicyTable>,
 }
 
-/// Which rules judge at all, and what counts. A later file changes only the keys it states; options of the command
-/// line go before.
+/// Selects rules and the findings that count. A later file changes only the keys it states; options of the command
+/// line override them.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PolicyTable {
-    /// Only these rules: codes, beginnings of codes, names, categories, or `ALL`. All, if empty.
+    /// Only these rules: codes, prefixes of codes, names, categories, or `ALL`. All, if empty.
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) select: Option<Vec<Spanned<String>>>,
-    /// Not these, whatever is selected.
+    /// Not these, even if they are selected.
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) ignore: Option<Vec<Spanned<String>>>,
-    /// Findings that could return less of the step time are hidden: `1 %`.
+    /// Findings with a smaller gain, as a share of step time, are hidden: `1 %`.
     #[schemars(with = "Option<String>")]
     pub(crate) min_gain: Option<Spanned<String>>,
-    /// Least severity that makes a check fail; `never` for none.
+    /// Lowest severity that fails a check; `never` for none.
     pub(crate) fail_on: Option<FailOn>,
 }
 
@@ -63,19 +63,19 @@ pub(crate) struct RuleTable {
     /// `false` switches the rule off.
     pub(crate) enabled: Option<bool>,
 
-    /// The metric that is judged: `view.column`.
+    /// The metric that the thresholds apply to: `view.column`.
     #[schemars(with = "Option<String>")]
     pub(crate) metric: Option<Spanned<String>>,
-    /// A query in place of `metric`; its rows are judged by `column`.
+    /// A query in place of `metric`; the thresholds apply to its `column`.
     #[schemars(with = "Option<String>")]
     pub(crate) sql: Option<Spanned<String>>,
-    /// With `sql`: the column that is judged.
+    /// With `sql`: the column that the thresholds apply to.
     #[schemars(with = "Option<String>")]
     pub(crate) column: Option<Spanned<String>>,
     /// With `sql`: the unit of that column (`ns`, `bytes`, `ratio`, `count`, `gb_per_s`, `number`).
     #[schemars(with = "Option<String>")]
     pub(crate) unit: Option<Spanned<String>>,
-    /// With `sql`: what one row is about (`run`, `rank`, `device`, `step`, `stream`, `operator`,
+    /// With `sql`: the scope of one row (`run`, `rank`, `device`, `step`, `stream`, `operator`,
     /// `kernel`, `collective`, `line`).
     #[schemars(with = "Option<String>")]
     pub(crate) scope: Option<Spanned<String>>,
@@ -92,71 +92,71 @@ pub(crate) struct RuleTable {
     /// Threshold of this severity.
     #[schemars(with = "Option<String>")]
     pub(crate) low: Option<Spanned<String>>,
-    /// Threshold of this severity; hidden in text output unless asked for.
+    /// Threshold of this severity; hidden in text output by default.
     #[schemars(with = "Option<String>")]
     pub(crate) info: Option<Spanned<String>>,
     /// More columns of the same row, each with thresholds: the rule fires if any of them is met.
     pub(crate) also: Option<Vec<AlsoTable>>,
 
-    /// What must hold for the value to mean anything; otherwise the verdict is *unknown*.
+    /// Conditions under which the value is meaningful; otherwise the verdict is *unknown*.
     pub(crate) requires: Option<Vec<ConditionTable>>,
-    /// The rule speaks only of rows where this holds; other rows pass.
+    /// The rule applies only to rows where this holds; other rows pass.
     #[schemars(with = "Option<String>")]
     pub(crate) only_if: Option<Spanned<String>>,
-    /// Looked at when the rule would fire: where one holds, the verdict is *unknown* instead.
+    /// Checked when the rule would fire: if one holds, the verdict is *unknown* instead.
     pub(crate) doubts: Option<Vec<ConditionTable>>,
 
-    /// Step time that a fix could return.
+    /// Step time that a fix could save.
     pub(crate) gain: Option<GainTable>,
-    /// For harm that is not time (running out of memory): the percent of step time this ranks as.
+    /// For harm that is not time (running out of memory): the percent of step time that it is prioritized as.
     #[schemars(with = "Option<f64>", range(min = 0, max = 100))]
-    pub(crate) fixed_rank: Option<Spanned<f64>>,
-    /// How sure the finding is at best; `high` if not stated.
+    pub(crate) fixed_priority_pct: Option<Spanned<f64>>,
+    /// Confidence at best; `high` if not stated.
     pub(crate) confidence: Option<Confidence>,
-    /// What makes it less sure.
-    pub(crate) lower_confidence: Option<Vec<LowerTable>>,
+    /// Conditions that lower the confidence.
+    pub(crate) lower_confidence: Option<Vec<CaveatTable>>,
     /// The rule (code or name) whose time contains the time of this one: the tree of causes.
     #[schemars(with = "Option<String>")]
     pub(crate) within: Option<Spanned<String>>,
-    /// With `within`: this rule looks closer at what that one says, and is no cause of its own. That
-    /// one keeps its place in the ranking.
+    /// With `within`: this rule details that one, and is not a cause of its own. That one keeps its
+    /// priority.
     pub(crate) refines: Option<bool>,
-    /// Rules (code or name) whose time may be the same time: the headline counts it once.
+    /// Rules (code or name) whose time may overlap: the headline counts it once.
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) overlaps: Option<Vec<Spanned<String>>>,
-    /// Codes or their beginnings (`HB`): findings there are less sure when this rule fires.
+    /// Codes or prefixes of codes (`HB`) whose findings have less confidence when this rule fires.
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) weakens: Option<Vec<Spanned<String>>>,
 
-    /// Metric of scope line: the lines of the program that have most of it are where the finding points,
-    /// if the trace has call stacks (`source_lines.sync_ns`).
+    /// Metric of scope line (`source_lines.sync_ns`): the finding points to the source lines with the largest
+    /// values, if the trace has call stacks.
     #[schemars(with = "Option<String>")]
     pub(crate) source: Option<Spanned<String>>,
-    /// A query for the moments that show it: rows with `rank`, `ts_ns` and `dur_ns`, and more columns that
-    /// say what happens there. Asked only if the rule fires; the longest are shown.
+    /// A query for the time ranges in which the finding occurs: rows with `rank`, `ts_ns`, `dur_ns` and more
+    /// columns that describe them. Runs only if the rule fires; the longest ranges are shown.
     #[schemars(with = "Option<String>")]
     pub(crate) evidence: Option<Spanned<String>>,
-    /// The conclusion in one line (template).
-    #[schemars(with = "Option<String>")]
-    pub(crate) title: Option<Spanned<String>>,
-    /// One sentence with the numbers (template).
-    #[schemars(with = "Option<String>")]
-    pub(crate) message: Option<Spanned<String>>,
-    /// What to do, one thing an entry (templates; an entry that renders empty is left out).
-    #[schemars(with = "Option<Vec<String>>")]
-    pub(crate) advice: Option<Vec<Spanned<String>>>,
-    /// Why it costs time, how it is measured, when it is a false alarm (Markdown).
+    /// The conclusion in one line: a template, or a list of parts.
+    #[schemars(with = "Option<TextValue>")]
+    pub(crate) title: Option<Spanned<TextValue>>,
+    /// The facts with their numbers: a template, or a list of sentences.
+    #[schemars(with = "Option<TextValue>")]
+    pub(crate) message: Option<Spanned<TextValue>>,
+    /// Recommended actions, one per entry. An entry that does not apply or renders empty is left out.
+    #[schemars(with = "Option<Vec<TextPartValue>>")]
+    pub(crate) advice: Option<Vec<Spanned<TextPartValue>>>,
+    /// Explanation in Markdown: why it costs time, how it is measured, when it is a false alarm.
     #[schemars(with = "Option<String>")]
     pub(crate) why: Option<Spanned<String>>,
     /// Further reading.
     pub(crate) links: Option<Vec<String>>,
-    /// Rows with the verdict they must get.
+    /// Rows with their expected verdict.
     #[schemars(with = "Option<Vec<TestTable>>")]
     pub(crate) tests: Option<Vec<Spanned<TestTable>>>,
 }
 
 impl RuleTable {
-    /// The thresholds that are stated, worst severity first.
+    /// The thresholds of the table, worst severity first.
     pub(crate) fn thresholds(&self) -> [(Severity, Option<&Spanned<String>>); 5] {
         [
             (Severity::Critical, self.critical.as_ref()),
@@ -167,7 +167,7 @@ impl RuleTable {
         ]
     }
 
-    /// Whether the table states anything that a verdict depends on.
+    /// Whether the table has a key that a verdict depends on.
     pub(crate) fn changes_verdicts(&self) -> bool {
         self.thresholds().iter().any(|(_, t)| t.is_some())
             || self.also.is_some()
@@ -182,6 +182,7 @@ impl RuleTable {
     }
 }
 
+// The thresholds stand in both tables: `#[serde(flatten)]` buffers values, which loses their spans.
 /// A further column with thresholds of its own.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -207,7 +208,7 @@ pub(crate) struct AlsoTable {
 }
 
 impl AlsoTable {
-    /// The thresholds that are stated, worst severity first.
+    /// The thresholds of the table, worst severity first.
     pub(crate) fn thresholds(&self) -> [(Severity, Option<&Spanned<String>>); 5] {
         [
             (Severity::Critical, self.critical.as_ref()),
@@ -226,69 +227,54 @@ pub(crate) struct ConditionTable {
     /// Expression: `step_count >= 5`.
     #[schemars(with = "String")]
     pub(crate) expr: Spanned<String>,
-    /// Shown with the verdict *unknown* (template).
-    #[schemars(with = "String")]
-    pub(crate) reason: Spanned<String>,
+    /// Shown with the verdict *unknown*: a template, or a list of parts.
+    #[schemars(with = "TextValue")]
+    pub(crate) reason: Spanned<TextValue>,
 }
 
-/// Something that makes a finding less sure.
+/// A condition that lowers the confidence of a finding.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct LowerTable {
+pub(crate) struct CaveatTable {
     /// Expression over the columns of the worst row.
     #[schemars(with = "String")]
     pub(crate) when: Spanned<String>,
-    /// Shown with the finding (template).
-    #[schemars(with = "String")]
-    pub(crate) reason: Spanned<String>,
-    /// The confidence that is left at most; one level down if not stated.
+    /// Shown with the finding: a template, or a list of parts.
+    #[schemars(with = "TextValue")]
+    pub(crate) reason: Spanned<TextValue>,
+    /// Upper limit of the confidence; one level down if not stated.
     pub(crate) to: Option<Confidence>,
 }
 
-/// Step time that a fix could return.
+/// Step time that a fix could save.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GainTable {
     /// Expression giving the ceiling as a share of step time, 0 to 1; not needed with `none`.
     #[schemars(with = "Option<String>")]
     pub(crate) of: Option<Spanned<String>>,
-    /// Part of the ceiling that a fix is sure to reach (default 0.75).
+    /// Part of the ceiling that a fix saves for certain (default 0.75).
     pub(crate) low: Option<f64>,
-    /// Part of the ceiling that a fix may reach (default 1).
+    /// Part of the ceiling that a fix may save (default 1).
     pub(crate) high: Option<f64>,
-    /// Where the number comes from.
+    /// Source of the number.
     pub(crate) method: GainMethod,
-    /// Findings whose gain at best is below this share of step time are at most `info`.
+    /// Findings whose high gain is below this share of step time are at most `info`.
     pub(crate) floor: Option<f64>,
-    /// Metric of scope rank that estimates the same gain in another way, as a share: what comes back when
-    /// the critical path is timed again without the cause (`critical_gains.data_loading_free_ratio`).
+    /// Metric of scope rank with a second estimate of the gain, as a share: the time saved when the critical
+    /// path is timed again without the cause (`critical_gains.data_loading_free_ratio`).
     #[schemars(with = "Option<String>")]
     pub(crate) what_if: Option<Spanned<String>>,
 }
 
-/// Where an estimate of gain comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize, JsonSchema, Default)]
-#[serde(rename_all = "lowercase")]
-pub enum GainMethod {
-    /// Lost time was measured; the fix returns it.
-    Measured,
-    /// From a model of what the hardware can do.
-    Roofline,
-    /// A rule of thumb.
-    Heuristic,
-    /// There is no estimate.
-    #[default]
-    None,
-}
-
-/// A row and the verdict it must get. Columns that are not given have no value.
+/// A row and its expected verdict. Columns that are not given have no value.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 pub(crate) struct TestTable {
     /// `critical`, `high`, `medium`, `low`, `info`, `pass` or `unknown`.
     pub(crate) expect: String,
-    /// The gain it must estimate, in percent of step time.
+    /// Expected gain, in percent of step time.
     pub(crate) expect_gain_pct: Option<[f64; 2]>,
-    /// The confidence it must state.
+    /// Expected confidence.
     pub(crate) expect_confidence: Option<Confidence>,
     /// Columns of the row.
     #[serde(flatten)]
@@ -305,14 +291,14 @@ pub(crate) enum Cell {
     Text(String),
 }
 
-/// A rule that is silenced.
+/// Rules to ignore.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct IgnoreTable {
-    /// Why; shown with the counts of what was ignored.
+    /// Reason; shown with the ignored findings.
     #[schemars(with = "String")]
     pub(crate) reason: Spanned<String>,
-    /// Last day it holds: `2027-01-01`.
+    /// Last day on which it holds: `2027-01-01`.
     #[schemars(with = "Option<String>")]
     pub(crate) until: Option<Spanned<String>>,
 }

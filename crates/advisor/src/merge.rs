@@ -1,20 +1,20 @@
-//! The tables that several files give for one rule: the last to state a key decides it.
+//! Merges the tables of several files for one rule: the last file that states a key decides.
 
 use toml::Spanned;
 
+use crate::file_schema::RuleTable;
 use crate::problem::Span;
-use crate::table::RuleTable;
 
 /// The tables of one rule in order of loading.
-pub(crate) struct Layered {
+pub(crate) struct MergedRule {
     pub(crate) name: String,
-    /// Where the rule's name first stands.
+    /// First occurrence of the rule's name.
     pub(crate) span: Span,
     pub(crate) layers: Vec<(usize, RuleTable)>,
 }
 
-impl Layered {
-    /// The last layer that states something, and what.
+impl MergedRule {
+    /// The value in the last layer that states it, with the file.
     pub(crate) fn last<'a, T: ?Sized>(
         &'a self,
         get: impl Fn(&'a RuleTable) -> Option<&'a T>,
@@ -25,50 +25,50 @@ impl Layered {
     pub(crate) fn last_text<'a>(
         &'a self,
         get: impl Fn(&'a RuleTable) -> Option<&'a Spanned<String>>,
-    ) -> Option<Text<'a>> {
-        self.last(get).map(|(file, text)| Text::new(file, text))
+    ) -> Option<SpannedStr<'a>> {
+        self.last(get).map(|(file, text)| SpannedStr::new(file, text))
     }
 
-    /// Whether any layer leaves it switched on.
+    /// Whether the rule is enabled.
     pub(crate) fn enabled(&self) -> bool {
         self.last(|t| t.enabled.as_ref()).is_none_or(|(_, on)| *on)
     }
 
-    /// Whether it only looks closer at the rule it lies within.
+    /// Whether it only details the rule that contains it.
     pub(crate) fn refines(&self) -> bool {
         self.last(|t| t.refines.as_ref()).is_some_and(|(_, on)| *on)
     }
 
-    pub(crate) fn within(&self) -> Option<Text<'_>> {
+    pub(crate) fn within(&self) -> Option<SpannedStr<'_>> {
         self.last_text(|t| t.within.as_ref())
     }
 
-    pub(crate) fn overlaps(&self) -> Vec<Text<'_>> {
+    pub(crate) fn overlaps(&self) -> Vec<SpannedStr<'_>> {
         self.texts(|t| t.overlaps.as_ref())
     }
 
-    pub(crate) fn weakens(&self) -> Vec<Text<'_>> {
+    pub(crate) fn weakens(&self) -> Vec<SpannedStr<'_>> {
         self.texts(|t| t.weakens.as_ref())
     }
 
     pub(crate) fn texts<'a>(
         &'a self,
         get: impl Fn(&'a RuleTable) -> Option<&'a Vec<Spanned<String>>>,
-    ) -> Vec<Text<'a>> {
+    ) -> Vec<SpannedStr<'a>> {
         self.last(get)
-            .map(|(file, list)| list.iter().map(|t| Text::new(file, t)).collect())
+            .map(|(file, list)| list.iter().map(|t| SpannedStr::new(file, t)).collect())
             .unwrap_or_default()
     }
 }
 
-/// A string with its place.
+/// A string with its place in a file.
 #[derive(Debug, Clone)]
-pub(crate) struct Text<'a> {
+pub(crate) struct SpannedStr<'a> {
     pub(crate) span: Span,
     pub(crate) text: &'a str,
 }
 
-impl<'a> Text<'a> {
+impl<'a> SpannedStr<'a> {
     pub(crate) fn new(file: usize, text: &'a Spanned<String>) -> Self {
         Self { span: Span { file, bytes: text.span() }, text: text.get_ref() }
     }

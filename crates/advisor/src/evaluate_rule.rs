@@ -1,0 +1,368 @@
+//! Evaluates one rule on all rows of its table: one finding, or the reason why there is none.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+use minijinja::Environment;
+use trace_model::time::ns_to_ms;
+use trace_model::{MetricTable, Scope, Value};
+
+use crate::expr::{self, Context};
+use crate::finding::{
+    Affected, AffectedRow, Columns, Evidence, Finding, GainEstimate, MAX_AFFECTED, MAX_EVIDENCE,
+    Queries, fingerprint, round4,
+};
+use crate::rule::{Rule, STEP_TIME_VIEW};
+use crate::severity::Severity;
+use crate::sql;
+use crate::verdict::{RowVerdict, RuleEvaluator, Violation};
+
+/// The verdict of a rule on the run.
+#[derive(Debug, Clone)]
+pub(crate) enum RuleVerdict {
+    Passed,
+    Fired(Box<Finding>),
+    Unknown(String),
+}
+
+/// Verdict of a rule, and the largest loss that its gain formula gives over all rows, fired or not: the
+/// gains of the rules within it cannot exceed this in total.
+pub(crate) struct RuleOutcome {
+    pub(crate) verdict: RuleVerdict,
+    pub(crate) ceiling: Option<f64>,
+}
+
+/// Step time by rank.
+#[derive(Debug, Default)]
+pub(crate) struct StepTimes {
+    by_rank: BTreeMap<i64, f64>,
+}
+
+impl StepTimes {
+    pub(crate) fn read(tables: &[MetricTable]) -> Self {
+        let mut by_rank = BTreeMap::new();
+        if let Some(table) = tables.iter().find(|t| t.view == STEP_TIME_VIEW)
+            && let (Some(rank), Some(mean)) = (table.index("rank"), table.index("mean_ns"))
+        {
+            // In a trace without steps the whole recording is one row: that is not a step time.
+            let source = table.index("source");
+            let is_step =
+                |row: &[Value]| source.is_none_or(|i| row[i] != Value::Text("trace".to_owned()));
+            for row in table.rows.iter().filter(|row| is_step(row)) {
+                if let (Some(Value::Int(rank)), Some(mean)) =
+                    (row.get(rank), row.get(mean).and_then(Value::as_f64))
+                {
+                    by_rank.insert(*rank, mean);
+                }
+            }
+        }
+        Self { by_rank }
+    }
+
+    /// Step time for a row: its own, else that of its rank, else that of the slowest rank.
+    fn of(&self, table: &MetricTable, row: &[Value]) -> Option<f64> {
+        let column = |name: &str| table.index(name).and_then(|i| row.get(i));
+        if let Some(step) = column("step_ns").and_then(Value::as_f64)
+            && column("step_count") != Some(&Value::Int(0))
+        {
+            return Some(step);
+        }
+        if let Some(Value::Int(rank)) = column("rank")
+            && let Some(&step) = self.by_rank.get(rank)
+        {
+            return Some(step);
+        }
+        self.by_rank.values().copied().max_by(f64::total_cmp)
+    }
+
+    pub(crate) fn slowest(&self) -> Option<f64> {
+        self.by_rank.values().copied().max_by(f64::total_cmp)
+    }
+}
+
+/// A row that a rule fires for.
+struct FiredRow<'t> {
+    row: &'t [Value],
+    context: Context,
+    violation: Violation,
+    ceiling: Option<f64>,
+    keys: Columns,
+}
+
+/// Evaluates every row of the rule's table.
+pub(crate) fn evaluate_rule<'s>(
+    rule: &'s Rule,
+    table: Option<&MetricTable>,
+    steps: &StepTimes,
+    env: &Environment<'s>,
+) -> RuleOutcome {
+    let Some(table) = table else {
+        let reason = format!("`{}` was not computed", rule.table());
+        return RuleOutcome { verdict: RuleVerdict::Unknown(reason), ceiling: None };
+    };
+    let evaluator = RuleEvaluator::new(rule, env);
+    let mut fired = Vec::new();
+    let mut passed = 0;
+    let mut reasons: Vec<String> = Vec::new();
+    let mut ceiling: Option<f64> = None;
+    for row in &table.rows {
+        let context = expr::context(&table.columns, row);
+        let row_ceiling = evaluator.ceiling(&context);
+        ceiling = [ceiling, row_ceiling].into_iter().flatten().max_by(f64::total_cmp);
+        match evaluator.verdict(table, row, &context) {
+            RowVerdict::Pass => passed += 1,
+            RowVerdict::Unknown(reason) => reasons.push(reason),
+            RowVerdict::Violation(violation) => {
+                let keys = keys(rule, table, row);
+                fired.push(FiredRow { row, context, violation, ceiling: row_ceiling, keys });
+            }
+        }
+    }
+    let verdict = if !fired.is_empty() {
+        fired.sort_by(worse);
+        RuleVerdict::Fired(Box::new(finding(
+            rule,
+            table,
+            steps,
+            env,
+            &fired,
+            passed,
+            reasons.len(),
+        )))
+    } else if let Some(reason) = reasons.first() {
+        let rows = table.rows.len();
+        RuleVerdict::Unknown(if reasons.len() < rows {
+            format!("{reason} ({} of {rows} {}s)", reasons.len(), rule.metric.scope)
+        } else {
+            reason.clone()
+        })
+    } else if passed == 0 {
+        RuleVerdict::Unknown(if table.when_empty.is_empty() {
+            format!("`{}` has no rows", table.view)
+        } else {
+            table.when_empty.clone()
+        })
+    } else {
+        RuleVerdict::Passed
+    };
+    RuleOutcome { verdict, ceiling }
+}
+
+/// Worst first: severity, then margin, then what could be gained, then name.
+fn worse(a: &FiredRow<'_>, b: &FiredRow<'_>) -> Ordering {
+    b.violation
+        .severity
+        .cmp(&a.violation.severity)
+        .then_with(|| b.violation.margin.total_cmp(&a.violation.margin))
+        .then_with(|| b.ceiling.unwrap_or(0.0).total_cmp(&a.ceiling.unwrap_or(0.0)))
+        .then_with(|| label(&a.keys).cmp(&label(&b.keys)))
+}
+
+fn finding<'s>(
+    rule: &'s Rule,
+    table: &MetricTable,
+    steps: &StepTimes,
+    env: &Environment<'s>,
+    fired: &[FiredRow<'_>],
+    passed: usize,
+    unknown: usize,
+) -> Finding {
+    let worst = &fired[0];
+    let check = &rule.checks[worst.violation.check];
+    let largest = largest_gain(fired);
+    let gain = gain(rule, table, steps, largest);
+    // Good programs meet popular thresholds too: a finding that is known to cost next to nothing is
+    // shown on request only.
+    let floor_pct = rule.gain.floor * 100.0;
+    let is_cheap = floor_pct > 0.0 && gain.high_pct.is_some_and(|high| high < floor_pct);
+    let severity = if is_cheap { Severity::Info } else { worst.violation.severity };
+
+    let mut context = worst.context.clone();
+    context.insert("value".to_owned(), expr::in_words(worst.violation.value, check.unit).into());
+    context.insert("threshold".to_owned(), worst.violation.threshold.text.clone().into());
+    context.insert("severity".to_owned(), severity.as_str().into());
+    let (confidence, caveats) = confidence(rule, env, &worst.context);
+    let gain_of = rule.gain.of.as_deref().and_then(|of| expr::Formula::new(env, of).ok());
+    let mut shown = vec![worst.row];
+    shown.extend(largest.map(|(_, row)| row).filter(|row| !std::ptr::eq(*row, worst.row)));
+    let value_sql = sql::of_rows(
+        rule,
+        table,
+        &check.column,
+        gain_of.as_ref().map(expr::Formula::reads).unwrap_or_default(),
+        &shown,
+    );
+
+    let mut key_texts: Vec<String> = fired.iter().map(|f| label(&f.keys)).collect();
+    key_texts.sort();
+    let parts = std::iter::once(rule.code.as_str()).chain(key_texts.iter().map(String::as_str));
+
+    let affected = affected(rule, table, fired, passed, unknown);
+    let evidence_query = rule.evidence.as_deref();
+    let occurrences =
+        evidence_query.map(|query| sql::longest_ranges(query, &affected.ranks, MAX_EVIDENCE));
+
+    let advice = rule.advice.iter().map(|part| part.render_or_source(env, &context));
+    Finding {
+        position: 0,
+        code: rule.code.clone(),
+        name: rule.name.clone(),
+        category: rule.category.clone(),
+        severity,
+        confidence,
+        caveats,
+        title: rule.title.render_or_source(env, &context),
+        message: rule.message.render_or_source(env, &context),
+        metric: format!("{}.{}", rule.metric.view, check.column),
+        value: worst.violation.value,
+        unit: check.unit.as_str().to_owned(),
+        threshold: worst.violation.threshold.text.clone(),
+        threshold_at: worst.violation.threshold.at.clone(),
+        scope: rule.metric.scope.as_str().to_owned(),
+        affected,
+        gain,
+        evidence: fired.iter().take(MAX_EVIDENCE).map(|f| evidence(table, f.row)).collect(),
+        occurrences: None,
+        source: Vec::new(),
+        advice: advice.filter(|text| !text.is_empty()).collect(),
+        links: rule.links.clone(),
+        fingerprint: fingerprint(parts),
+        baseline_state: None,
+        sql: Queries { value: value_sql, occurrences, ..Queries::default() },
+        priority_pct: 0.0,
+        is_note: rule.is_trace_quality(),
+    }
+}
+
+/// The row with the largest gain, and that gain: synchronized ranks run at the pace of the slowest.
+fn largest_gain<'t>(fired: &[FiredRow<'t>]) -> Option<(f64, &'t [Value])> {
+    let gains = fired.iter().filter_map(|f| Some((f.ceiling?, f.row)));
+    gains.max_by(|(a, _), (b, _)| a.total_cmp(b))
+}
+
+fn gain(
+    rule: &Rule,
+    table: &MetricTable,
+    steps: &StepTimes,
+    largest: Option<(f64, &[Value])>,
+) -> GainEstimate {
+    let Some((ceiling, row)) = largest else {
+        return GainEstimate::default();
+    };
+    let high = ceiling * rule.gain.high;
+    GainEstimate {
+        low_pct: Some(round4(ceiling * rule.gain.low * 100.0)),
+        high_pct: Some(round4(high * 100.0)),
+        ms_per_step: steps.of(table, row).map(|step_ns| round4(ns_to_ms(high * step_ns))),
+        unattributed_pct: Some(round4(high * 100.0)),
+        method: rule.gain.method,
+        ..GainEstimate::default()
+    }
+}
+
+fn confidence<'s>(
+    rule: &'s Rule,
+    env: &Environment<'s>,
+    context: &Context,
+) -> (crate::Confidence, Vec<String>) {
+    let mut confidence = rule.confidence;
+    let mut caveats = Vec::new();
+    for lower in &rule.lower_confidence {
+        let holds =
+            expr::Formula::new(env, &lower.when).is_ok_and(|f| f.truth(context) == Ok(true));
+        if holds {
+            confidence = lower.to.map_or(confidence.lowered(), |to| confidence.min(to));
+            let reason = &lower.reason;
+            caveats.push(reason.render(env, context).unwrap_or_else(|_| reason.source()));
+        }
+    }
+    (confidence, caveats)
+}
+
+fn affected(
+    rule: &Rule,
+    table: &MetricTable,
+    fired: &[FiredRow<'_>],
+    passed: usize,
+    unknown: usize,
+) -> Affected {
+    let rows: Vec<&[Value]> = fired.iter().map(|f| f.row).collect();
+    let all: Vec<&[Value]> = table.rows.iter().map(Vec::as_slice).collect();
+    let by_step = rule.metric.scope == Scope::Step;
+    let by_rank = rule.metric.scope.keys().contains(&"rank");
+    let ranks = |rows| if by_rank { numbers(table, "rank", rows) } else { BTreeSet::new() };
+    let steps = |rows: &[&[Value]]| by_step.then(|| numbers(table, "step", rows).len());
+    // A row that spans several steps has their number.
+    let over = || {
+        let count = fired.first()?.row.get(table.index("step_count")?)?;
+        count.as_f64().filter(|count| *count >= 1.0).map(|count| count as usize)
+    };
+    let worst: Vec<AffectedRow> = fired
+        .iter()
+        .take(MAX_AFFECTED)
+        .map(|f| AffectedRow {
+            label: label(&f.keys),
+            keys: f.keys.clone(),
+            value: f.violation.value,
+            severity: f.violation.severity,
+        })
+        .collect();
+    Affected {
+        fired: fired.len(),
+        passed,
+        unknown,
+        ranks: ranks(&rows).into_iter().collect(),
+        of_ranks: ranks(&all).len(),
+        steps: steps(&rows),
+        of_steps: steps(&all).or_else(over),
+        more: fired.len() - worst.len(),
+        worst,
+    }
+}
+
+/// The integers of a column, each once.
+fn numbers(table: &MetricTable, column: &str, rows: &[&[Value]]) -> BTreeSet<i64> {
+    let Some(column) = table.index(column) else { return BTreeSet::new() };
+    let number = |row: &&[Value]| match row.get(column) {
+        Some(Value::Int(number)) => Some(*number),
+        _ => None,
+    };
+    rows.iter().filter_map(number).collect()
+}
+
+/// The columns that identify a row of the rule's scope, where the table has them.
+fn keys(rule: &Rule, table: &MetricTable, row: &[Value]) -> Columns {
+    let scope_keys = rule.metric.scope.keys().iter();
+    Columns(
+        scope_keys
+            .filter_map(|key| Some(((*key).to_owned(), row.get(table.index(key)?)?.clone())))
+            .collect(),
+    )
+}
+
+fn label(keys: &Columns) -> String {
+    if keys.0.is_empty() {
+        return "run".to_owned();
+    }
+    // Metrics of a machine have no device.
+    let known = keys.0.iter().filter(|(_, value)| *value != Value::Null);
+    let parts: Vec<String> =
+        known.map(|(name, value)| format!("{name} {}", expr::short(&value.to_string()))).collect();
+    parts.join(", ")
+}
+
+fn evidence(table: &MetricTable, row: &[Value]) -> Evidence {
+    let integer = |name: &str| match table.index(name).and_then(|i| row.get(i)) {
+        Some(Value::Int(v)) => Some(*v),
+        _ => None,
+    };
+    let (ts_ns, dur_ns) = (integer("ts_ns"), integer("dur_ns"));
+    let is_range = ts_ns.is_some() && dur_ns.is_some();
+    let names = table.columns.iter().map(|(name, _)| name.clone());
+    Evidence {
+        view: table.view.clone(),
+        columns: Columns(names.zip(row.iter().cloned()).collect()),
+        ts_ns: ts_ns.filter(|_| is_range),
+        dur_ns: dur_ns.filter(|_| is_range),
+    }
+}

@@ -1,0 +1,81 @@
+//! Evaluates rules on a run: computes the metrics, then the rows that only findings need.
+
+use std::time::{Duration, Instant};
+
+use advisor::{EvidenceQuery, Report, RuleQuery, RuleSet};
+use serde::{Deserialize, Serialize};
+use trace_model::{MetricTable, RunInfo, Warning};
+
+use crate::error::Error;
+
+/// Wall time of one stage of the pipeline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stage {
+    /// `cache`, `read`, `session`, `views`, `rules`, `what-if`, `sources`, `evidence`, `query`.
+    pub name: &'static str,
+    /// Wall time.
+    pub elapsed: Duration,
+}
+
+/// A source of the tables that rules need: a run, or its cached answers.
+pub(crate) trait MetricProvider {
+    fn metadata(&mut self) -> Result<&RunMetadata, Error>;
+    fn views(&mut self, views: &[&str]) -> Result<Vec<MetricTable>, Error>;
+    fn rule_query(&mut self, query: &RuleQuery) -> Result<MetricTable, Error>;
+    fn evidence_query(&mut self, query: &EvidenceQuery) -> Result<MetricTable, Error>;
+}
+
+/// The properties of a run that are not in its tables.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct RunMetadata {
+    pub(crate) info: RunInfo,
+    pub(crate) warnings: Vec<Warning>,
+    /// Whether the trace of any rank has call stacks.
+    pub(crate) has_stacks: bool,
+}
+
+/// Evaluates the rules on the tables of `provider`; `on_stage` gets the time of each stage.
+pub(crate) fn evaluate(
+    rules: &RuleSet,
+    provider: &mut impl MetricProvider,
+    mut on_stage: impl FnMut(Stage),
+) -> Result<Report, Error> {
+    let mut finish = |name, start: Instant| on_stage(Stage { name, elapsed: start.elapsed() });
+    let start = Instant::now();
+    let metadata = provider.metadata()?.clone();
+    let mut tables = provider.views(&rules.views())?;
+    for query in rules.queries() {
+        tables.push(provider.rule_query(&query)?);
+    }
+    tables.sort_by(|a, b| a.view.cmp(&b.view));
+    finish("views", start);
+
+    let start = Instant::now();
+    let mut report = advisor::evaluate(rules, &tables, &metadata.info, &metadata.warnings);
+    finish("rules", start);
+
+    let mut follow_ups = report.follow_ups(rules);
+    if !metadata.has_stacks {
+        follow_ups.source_views.clear();
+    }
+    for (name, views) in
+        [("what-if", &follow_ups.what_if_views), ("sources", &follow_ups.source_views)]
+    {
+        if !views.is_empty() {
+            let start = Instant::now();
+            let views: Vec<&str> = views.iter().map(String::as_str).collect();
+            tables.extend(provider.views(&views)?);
+            finish(name, start);
+        }
+    }
+    if !follow_ups.evidence_queries.is_empty() {
+        let start = Instant::now();
+        for query in &follow_ups.evidence_queries {
+            tables.push(provider.evidence_query(query)?);
+        }
+        finish("evidence", start);
+    }
+    // Also the tables of the rules: a view that a rule is evaluated on may hold second estimates.
+    report.attach(rules, &tables);
+    Ok(report)
+}

@@ -1,0 +1,25 @@
+//! Options for opening a run.
+
+use query::{Params, Selection};
+
+/// Options for opening a run.
+#[derive(Debug, Clone, Default)]
+pub struct OpenOptions {
+    /// How files are read.
+    pub ingest: ingest::Options,
+    /// Values of view parameters.
+    pub params: Params,
+    /// Part of the run to load.
+    pub selection: Selection,
+    /// The only query or view that the run is opened for, if known. A run that is stored as tables (an export, or
+    /// a cached run) then loads only the tables that it may read; the other tables have no rows. Has no effect
+    /// with a selection.
+    pub query_hint: Option<String>,
+    /// Limit on the memory of tables and queries in bytes, see [`query::Session::open`]; no limit by
+    /// default. A run that may need more is computed a few ranks at a time, from an export. A run that is not an
+    /// export is exported first, to the cache or to a temporary directory that is removed with the
+    /// [`Run`](crate::Run).
+    pub memory_bytes: Option<u64>,
+    /// Cache for answers and tables; none by default.
+    pub cache: Option<ingest::Cache>,
+}
