@@ -109,7 +109,7 @@ fn baseline_refuses_other_files() {
     sandbox.write("text.txt", "hello").write("diff.json", r#"{"schema_version":1,"rows":[]}"#);
     let mut newer: Value =
         serde_json::from_str(&std::fs::read_to_string(sandbox.path("slow.json")).unwrap()).unwrap();
-    newer["schema_version"] = 2.into();
+    newer["schema_version"] = 3.into();
     sandbox.write("newer.json", newer.to_string());
     for (file, message) in [
         ("text.txt", "text.txt is not a baseline: it is not JSON"),
