@@ -140,7 +140,7 @@ fn without_a_device_timeline_the_reason_is_given() {
     let breakdown = run.analyze("gpu_temporal_breakdown").unwrap();
     assert!(breakdown.iter().all(|batch| batch.num_rows() == 0));
     let warning = run.warnings().iter().find(|w| w.code == "no-device-timeline").unwrap();
-    assert!(warning.message.contains("serialises"), "{}", warning.message);
+    assert!(warning.message.contains("serializes"), "{}", warning.message);
     assert_eq!(warning.count, 77);
     run.check(&default_rules()).unwrap();
 }

@@ -509,7 +509,7 @@ fn the_same_points_are_read_once() {
         let run = open(all.path(), Some(trial)).unwrap();
         let sent = points(&open(&wire(&traces, trial), None).unwrap());
         assert_same(&points(&run), &sent, 0.0, true, &trial.to_string());
-        let codes: Vec<&str> = run.warnings().iter().map(|warning| warning.code).collect();
+        let codes: Vec<&str> = run.warnings().iter().map(|warning| warning.code.as_ref()).collect();
         assert!(codes.contains(&"duplicate-samples"), "{trial} {codes:?}");
         assert!(!codes.contains(&"contradicting-samples"), "{trial} {codes:?}");
     }
@@ -561,12 +561,12 @@ fn samples_lie_on_the_axis_of_a_trace() {
     let steps = "SELECT count(*) FROM steps WHERE source = 'composer'";
     assert_close(number(&run, steps), number(&alone, steps), 0.0, "steps are the trace's");
     assert!(number(&alone, steps) > 0.0);
-    for table in ["annotations", "counters", "half_events"] {
+    for table in ["annotations", "counters", "unpaired_events"] {
         let ids = format!("SELECT count(DISTINCT event_id) FROM {table}");
         assert!(number(&run, &ids) >= number(&alone, &ids), "{table}");
     }
     let shared = "SELECT count(*) FROM annotations a JOIN (SELECT event_id FROM counters UNION ALL \
-                  SELECT event_id FROM half_events UNION ALL SELECT event_id FROM instants) c \
+                  SELECT event_id FROM unpaired_events UNION ALL SELECT event_id FROM instants) c \
                   ON a.event_id = c.event_id";
     assert_close(number(&run, shared), number(&alone, shared), 0.0, "events share numbers");
     let lanes = "SELECT count(*) - count(DISTINCT thread) FROM threads";
@@ -608,7 +608,7 @@ fn errors_and_odd_streams_are_reported() {
     let run = read(&format!("{error}\n{lines}{error}\n")).unwrap();
     assert_same(&points(&run), &expected, SINGLE, true, "with errors");
     let [warning] = run.warnings() else { panic!("{:?}", run.warnings()) };
-    assert_eq!((warning.code, warning.count), ("determined-error", 2));
+    assert_eq!((warning.code.as_ref(), warning.count), ("determined-error", 2));
     assert!(warning.message.ends_with("trial 999 not found"), "{}", warning.message);
     // Nothing but errors, nothing at all.
     assert!(read(error).unwrap_err().contains("trial 999 not found"));

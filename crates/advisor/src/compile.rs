@@ -1,12 +1,13 @@
 //! Merged tables -> rules: everything a complete rule needs, checked, all mistakes collected.
 
+use trace_model::suggest::nearest;
 use trace_model::{MetricSpec, Scope, Unit};
 
 use crate::checker::Checker;
 use crate::expr;
 use crate::grade::{Confidence, Severity};
 use crate::layers::{Layered, Text};
-use crate::problem::{Problems, Span, did_you_mean, nearest};
+use crate::problem::{Problems, Span, did_you_mean};
 use crate::query::RuleQuery;
 use crate::rule::{Check, Rule};
 use crate::threshold::{self, Threshold};

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::grade::Severity;
-use crate::problem::nearest;
 use crate::rule::Rule;
+use trace_model::suggest::nearest;
 
 /// The selector of every rule.
 pub(crate) const ALL: &str = "ALL";

@@ -346,11 +346,7 @@ impl fmt::Display for Selection {
         let parts = [
             self.ranks.as_ref().map(|ranks| format!("ranks {ranks}")),
             self.steps.map(|steps| format!("steps {steps}")),
-            self.between.map(|Range { first, last }| {
-                let first = if first == i64::MIN { String::new() } else { time(first) };
-                let last = if last == i64::MAX { String::new() } else { time(last) };
-                format!("between {first}..{last}")
-            }),
+            self.between.map(|between| format!("between {}", between.time_text())),
             self.streams.as_ref().map(|streams| format!("streams {streams}")),
             self.name.as_ref().map(|name| format!("names like {name}")),
         ];
@@ -388,17 +384,27 @@ impl Range {
         (first <= last && text != "..").then_some(Self { first, last })
     }
 
-    /// Reads a stretch of time: `10ms..50ms`, `1.5s..`, `..200us`.
+    /// Reads a time range: `10ms..50ms`, `1.5s..`, `..200us`.
+    ///
+    /// # Errors
+    /// If the text is not a time range, or the range ends before it begins.
     pub fn time(text: &str) -> Result<Self, SelectionError> {
         let wrong = || {
             SelectionError(format!(
-                "`{text}` is no stretch of time; write 10ms..50ms, 1.5s.. or ..200us"
+                "`{text}` is not a time range; write 10ms..50ms, 1.5s.. or ..200us"
             ))
         };
         if !text.contains("..") {
             return Err(wrong());
         }
         Self::parse(text, nanoseconds).ok_or_else(wrong)
+    }
+
+    /// The range of nanoseconds as [`Range::time`] reads it: `10ms..50ms`.
+    pub fn time_text(self) -> String {
+        let first = if self.first == i64::MIN { String::new() } else { time(self.first) };
+        let last = if self.last == i64::MAX { String::new() } else { time(self.last) };
+        format!("{first}..{last}")
     }
 }
 
@@ -407,7 +413,7 @@ impl FromStr for Range {
 
     fn from_str(text: &str) -> Result<Self, SelectionError> {
         Self::parse(text, |number| number.parse().ok()).ok_or_else(|| {
-            SelectionError(format!("`{text}` is no range; write 3, 3-5, 3.. or ..5"))
+            SelectionError(format!("`{text}` is not a range; write 3, 3-5, 3.. or ..5"))
         })
     }
 }
@@ -418,7 +424,7 @@ impl FromStr for Ranges {
     fn from_str(text: &str) -> Result<Self, SelectionError> {
         text.split(',').map(str::parse).collect::<Result<_, _>>().map(Self).map_err(
             |_: SelectionError| {
-                SelectionError(format!("`{text}` is no list of ranges; write 3, 0-3,8 or 5.."))
+                SelectionError(format!("`{text}` is not a list of ranges; write 3, 0-3,8 or 5.."))
             },
         )
     }

@@ -15,10 +15,10 @@ use analyses::{Params, Session};
 use trace_model::column::{NULL_I32, NULL_I64};
 use trace_model::tables::{
     Annotation, Annotations, Collective, Collectives, Counter, Counters, CpuOp, CpuOps, Device,
-    Devices, ExecutionNode, ExecutionNodes, HalfEvent, HalfEvents, Kernel, Kernels, Memcpy,
-    Memcpys, MemoryEvent, MemoryEvents, Memset, Memsets, ProfilerRange, ProfilerRanges,
-    PythonFrame, PythonFrames, RangeCounter, RangeCounters, Rank, Ranks, ReadingWarnings,
-    RuntimeCall, RuntimeCalls, Spans, Step, Steps,
+    Devices, ExecutionNode, ExecutionNodes, Kernel, Kernels, Memcpy, Memcpys, MemoryEvent,
+    MemoryEvents, Memset, Memsets, ProfilerRange, ProfilerRanges, PythonFrame, PythonFrames,
+    RangeCounter, RangeCounters, Rank, Ranks, ReadingWarnings, RuntimeCall, RuntimeCalls, Spans,
+    Step, Steps, UnpairedEvent, UnpairedEvents,
 };
 use trace_model::{MetricTable, StrId, Strings, TableSet, Value};
 
@@ -44,7 +44,7 @@ pub struct Run {
     range_counters: RangeCounters,
     execution_nodes: ExecutionNodes,
     counters: Counters,
-    half_events: HalfEvents,
+    unpaired_events: UnpairedEvents,
     spans: Spans,
     reading_warnings: ReadingWarnings,
     files: memory_files::MemoryFiles,
@@ -565,7 +565,7 @@ impl Run {
             ts_ns,
             dur_ns,
             thread: 2,
-            ..PythonFrame::absent()
+            ..PythonFrame::null_row()
         });
         self
     }
@@ -611,7 +611,7 @@ impl Run {
             bytes: 1,
             total_allocated_bytes: allocated,
             total_reserved_bytes: reserved,
-            ..MemoryEvent::absent()
+            ..MemoryEvent::null_row()
         });
         self
     }
@@ -640,7 +640,7 @@ impl Run {
             bytes,
             total_allocated_bytes,
             total_reserved_bytes,
-            ..MemoryEvent::absent()
+            ..MemoryEvent::null_row()
         });
         self
     }
@@ -687,7 +687,7 @@ impl Run {
             top_op_name,
             op_name,
             op_stack,
-            ..ProfilerRange::absent()
+            ..ProfilerRange::null_row()
         });
         for &(counter, value) in counters {
             let name = self.name(counter);
@@ -708,7 +708,7 @@ impl Run {
             event_id: ops.event_id.0[last],
             op_schema,
             input_shapes,
-            ..ExecutionNode::absent()
+            ..ExecutionNode::null_row()
         });
         self
     }
@@ -751,7 +751,7 @@ impl Run {
             range_counters,
             execution_nodes,
             counters,
-            half_events,
+            unpaired_events,
             spans,
             reading_warnings
         );

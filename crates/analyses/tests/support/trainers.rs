@@ -3,7 +3,7 @@
 use trace_model::StrId;
 use trace_model::column::NULL_I64;
 
-use super::{Counter, HalfEvent, Run};
+use super::{Counter, Run, UnpairedEvent};
 
 /// What a sample is of.
 #[derive(Clone, Copy)]
@@ -83,7 +83,7 @@ impl Run {
     ) -> &mut Self {
         let (phase, name) = (self.name(phase), self.name(name));
         let event_id = self.id();
-        self.half_events.push(HalfEvent {
+        self.unpaired_events.push(UnpairedEvent {
             rank,
             event_id,
             phase,
@@ -126,7 +126,7 @@ impl Run {
             device,
             batch,
             value,
-            ..Counter::absent()
+            ..Counter::null_row()
         });
         self
     }

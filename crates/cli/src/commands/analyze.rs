@@ -4,12 +4,12 @@ use std::path::Path;
 
 use trace_advisor::analyses::{TOPICS, catalog};
 use trace_advisor::ingest::Location;
+use trace_advisor::trace_model::suggest::nearest;
 
 use crate::args::Analyze;
 use crate::failure::helped;
 use crate::render::rows;
 use crate::run::{finish, open_for, print_warnings};
-use crate::suggest::nearest;
 use crate::{Console, Exit, output};
 
 pub(crate) fn run(args: &Analyze, console: &mut Console) -> anyhow::Result<Exit> {

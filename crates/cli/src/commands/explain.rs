@@ -1,11 +1,11 @@
 //! `advisor explain`: a rule's page.
 
+use trace_advisor::trace_model::suggest::nearest;
 use trace_advisor::{RuleSet, explain};
 
 use crate::args::Explain;
 use crate::failure::helped;
 use crate::render::clean::clean_lines;
-use crate::suggest::nearest;
 use crate::{Console, Exit, rule_files};
 
 pub(crate) fn run(args: &Explain, console: &mut Console) -> anyhow::Result<Exit> {

@@ -8,6 +8,7 @@ use trace_advisor::analyses::{DEVICES, Module, catalog};
 use trace_advisor::arrow::array::AsArray;
 use trace_advisor::arrow::datatypes::Int64Type;
 use trace_advisor::ingest::Location;
+use trace_advisor::trace_model::suggest::nearest;
 use trace_advisor::trace_model::tables::{self, TABLES};
 use trace_advisor::trace_model::{TableSpec, Unit};
 
@@ -17,7 +18,6 @@ use crate::render::clean::clean;
 use crate::render::rows;
 use crate::render::value::thousands;
 use crate::run::{finish, open, print_warnings};
-use crate::suggest::nearest;
 use crate::{Console, Exit};
 
 pub(crate) fn run(args: &Tables, console: &mut Console) -> anyhow::Result<Exit> {
@@ -240,14 +240,14 @@ fn files(run: &Run, out: &mut dyn Write) -> anyhow::Result<()> {
             source.rank_from,
             source.format,
             thousands(source.events as i64),
-            match source.format {
+            match source.format.as_ref() {
                 "execution trace" => "nodes",
                 "memory timeline" => "entries",
                 "determined metrics" => "samples",
                 _ => "events",
             },
             source.json_bytes as f64 / 1e6,
-            match source.format {
+            match source.format.as_ref() {
                 "memory snapshot" => "pickle",
                 "determined metrics" => "text",
                 _ => "JSON",
