@@ -6,7 +6,7 @@ use std::io;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
 use trace_advisor::advisor::{Problem, RuleSource};
-use trace_advisor::ingest::StoreProblem;
+use trace_advisor::ingest::{ExportProblem, StoreProblem};
 
 use crate::Console;
 use crate::render::clean::clean;
@@ -115,7 +115,7 @@ fn help(error: &anyhow::Error) -> Option<String> {
 fn ingest_help(error: &trace_advisor::ingest::Error) -> Option<String> {
     use trace_advisor::ingest::Error;
     Some(match error {
-        Error::Io { path, .. } if path.to_string_lossy().contains("://") => {
+        Error::UnknownScheme { .. } => {
             "addresses of runs begin with s3://, gs://, az://, abfss:// or https://".to_owned()
         }
         Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
@@ -129,7 +129,7 @@ fn ingest_help(error: &trace_advisor::ingest::Error) -> Option<String> {
                 .to_owned()
         }
         Error::Store { address, problem, .. } => return store_help(address, *problem),
-        Error::Export { reason, .. } if reason.contains("version") => {
+        Error::Export { problem: ExportProblem::OtherVersion { .. }, .. } => {
             "export the traces again, with this version".to_owned()
         }
         Error::Occupied { .. } => "give a folder that is empty or not there yet".to_owned(),

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use trace_advisor::ingest::Progress;
-use trace_advisor::trace_model::RunInfo;
 
 use crate::render::clean::clean;
 
@@ -14,20 +13,16 @@ use crate::render::clean::clean;
 const QUIET: Duration = Duration::from_secs(1);
 
 /// Shows how reading goes on.
-pub(crate) struct Bar<'a> {
+pub(crate) struct Bar {
     line: ProgressBar,
     started: Instant,
     shown: OnceLock<()>,
     wanted: bool,
     /// Bytes of all files as they are stored.
     file_bytes: AtomicU64,
-    /// What is done as soon as it is known what the run is.
-    on_opened: Option<OnOpened<'a>>,
 }
 
-type OnOpened<'a> = Box<dyn Fn(&RunInfo) + Sync + 'a>;
-
-impl<'a> Bar<'a> {
+impl Bar {
     /// A bar that shows nothing unless `wanted`.
     pub(crate) fn new(wanted: bool) -> Self {
         let style = ProgressStyle::with_template(
@@ -38,23 +33,22 @@ impl<'a> Bar<'a> {
             ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_style(style);
         let file_bytes = AtomicU64::new(0);
         let (started, shown) = (Instant::now(), OnceLock::new());
-        Self { line, started, shown, wanted, file_bytes, on_opened: None }
+        Self { line, started, shown, wanted, file_bytes }
     }
 
-    /// Calls `then` as soon as it is known what the run is; nothing is shown any more.
-    pub(crate) fn until_opened(mut self, then: impl Fn(&RunInfo) + Sync + 'a) -> Self {
-        self.on_opened = Some(Box::new(then));
-        self
+    /// Removes the line, so that other output can follow.
+    pub(crate) fn clear(&self) {
+        self.line.finish_and_clear();
     }
 }
 
-impl Drop for Bar<'_> {
+impl Drop for Bar {
     fn drop(&mut self) {
         self.line.finish_and_clear();
     }
 }
 
-impl Progress for Bar<'_> {
+impl Progress for Bar {
     fn begin(&self, files: usize, file_bytes: u64) {
         self.file_bytes.store(file_bytes, Ordering::Relaxed);
         let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
@@ -78,12 +72,5 @@ impl Progress for Bar<'_> {
         let text = format!("; {} of {} received", HumanBytes(bytes.min(of)), HumanBytes(of));
         self.line.set_prefix(text);
         self.advance(0);
-    }
-
-    fn opened(&self, run: &RunInfo) {
-        if let Some(then) = &self.on_opened {
-            self.line.finish_and_clear();
-            then(run);
-        }
     }
 }

@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -50,17 +49,14 @@ pub(crate) fn check(
     console: &mut Console,
 ) -> anyhow::Result<Checked> {
     let options = open_options(limit(reading), reading)?;
-    let out = Mutex::new((&mut console.out, Ok(())));
-    let mut bar = Bar::new(console.err_is_terminal);
+    let bar = Bar::new(console.err_is_terminal);
+    let opened = trace_advisor::open_check(path, &options, &bar)?;
     if let Some(begin) = begin {
-        bar = bar.until_opened(|run| {
-            let (out, begun) = &mut *out.lock().unwrap_or_else(PoisonError::into_inner);
-            *begun = begin(run, out).and_then(|()| out.flush());
-        });
+        bar.clear();
+        begin(opened.info(), &mut console.out).and_then(|()| console.out.flush())?;
     }
-    let checked = trace_advisor::check(path, &options, rules, &bar)?;
+    let checked = opened.evaluate(rules)?;
     drop(bar);
-    out.into_inner().unwrap_or_else(PoisonError::into_inner).1?;
     if let Some(run) = &checked.run {
         tell_if_exported(run, reading, console)?;
     }

@@ -1,9 +1,9 @@
 //! Judging a run: what the rules ask, and who answers: the run, or what is remembered of it.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::Path;
 use std::time::Instant;
+use std::{fmt, io};
 
 use advisor::{EvidenceQuery, Report, RuleQuery, RuleSet};
 use ingest::{CacheEntry, Location, Progress};
@@ -26,38 +26,96 @@ pub struct Checked {
     pub not_kept: Option<io::Error>,
 }
 
-/// Judges the run at `path`; `progress` is told as soon as it is known what it is. With a cache, what was asked of the run before is not computed again: if all of it was,
-/// the run is not even read.
+/// A run that is open and about to be checked: what it holds is known, no rule has been evaluated.
+pub struct PendingCheck<'a> {
+    info: RunInfo,
+    input: CheckInput<'a>,
+    stages: Vec<Stage>,
+}
+
+/// What answers the questions of the rules.
+enum CheckInput<'a> {
+    Opened(Box<Run>),
+    Cached(Box<Memory<'a>>),
+}
+
+/// Opens the run at `path` to check it. With a cache, a run of which enough is remembered is not read at all, or only
+/// when a rule asks something new: `progress` then reports during [`PendingCheck::evaluate`].
 ///
 /// # Errors
-/// If the run cannot be read, or a query of a rule fails.
+/// If the run cannot be read.
+pub fn open_check<'a>(
+    path: impl AsRef<Path>,
+    options: &'a OpenOptions,
+    progress: &'a dyn Progress,
+) -> Result<PendingCheck<'a>, Error> {
+    let start = Instant::now();
+    let location = Location::parse(path)?;
+    let entry = options.cache.as_ref().and_then(|cache| cache.entry(&location, &options.ingest));
+    let Some(entry) = entry else {
+        let run = Run::open_at(location, None, options, progress)?;
+        let info = run.info().clone();
+        return Ok(PendingCheck {
+            info,
+            input: CheckInput::Opened(Box::new(run)),
+            stages: Vec::new(),
+        });
+    };
+    let known = Known::load(&entry, options, &location);
+    let stages = vec![Stage { name: "cache", elapsed: start.elapsed() }];
+    let (run, has_news) = (None, false);
+    let mut memory = Memory { location, entry, options, progress, known, run, has_news };
+    let info = memory.facts()?.info.clone();
+    Ok(PendingCheck { info, input: CheckInput::Cached(Box::new(memory)), stages })
+}
+
+impl PendingCheck<'_> {
+    /// What the run holds.
+    pub fn info(&self) -> &RunInfo {
+        &self.info
+    }
+
+    /// Evaluates the rules.
+    ///
+    /// # Errors
+    /// If the query of a rule fails, or the run has to be read now and cannot.
+    pub fn evaluate(self, rules: &RuleSet) -> Result<Checked, Error> {
+        let Self { input, mut stages, .. } = self;
+        let mut memory = match input {
+            CheckInput::Opened(run) => {
+                let report = run.check(rules)?;
+                let stages = run.stages();
+                return Ok(Checked { report, stages, run: Some(*run), not_kept: None });
+            }
+            CheckInput::Cached(memory) => *memory,
+        };
+        let report = judge(rules, &mut memory, |stage| stages.push(stage))?;
+        let not_kept = if memory.has_news { memory.keep().err() } else { None };
+        let run = memory.run;
+        if let Some(run) = &run {
+            stages.splice(1..1, run.stages());
+        }
+        Ok(Checked { report, stages, run, not_kept })
+    }
+}
+
+impl fmt::Debug for PendingCheck<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PendingCheck").field("info", &self.info).finish_non_exhaustive()
+    }
+}
+
+/// Checks the run at `path`: [`open_check`] and [`PendingCheck::evaluate`] in one call.
+///
+/// # Errors
+/// If the run cannot be read, or the query of a rule fails.
 pub fn check(
     path: impl AsRef<Path>,
     options: &OpenOptions,
     rules: &RuleSet,
     progress: &dyn Progress,
 ) -> Result<Checked, Error> {
-    let start = Instant::now();
-    let location = Location::parse(path)?;
-    let entry = options.cache.as_ref().and_then(|cache| cache.entry(&location, &options.ingest));
-    let Some(entry) = entry else {
-        let run = Run::open_at(location, None, options, progress)?;
-        progress.opened(run.info());
-        let report = run.check(rules)?;
-        return Ok(Checked { report, stages: run.stages(), run: Some(run), not_kept: None });
-    };
-    let known = Known::load(&entry, options, &location);
-    let mut stages = vec![Stage { name: "cache", elapsed: start.elapsed() }];
-    let (run, has_news) = (None, false);
-    let mut memory = Memory { location, entry, options, progress, known, run, has_news };
-    progress.opened(&memory.facts()?.info);
-    let report = judge(rules, &mut memory, |stage| stages.push(stage))?;
-    let not_kept = if memory.has_news { memory.keep().err() } else { None };
-    let run = memory.run;
-    if let Some(run) = &run {
-        stages.splice(1..1, run.stages());
-    }
-    Ok(Checked { report, stages, run, not_kept })
+    open_check(path, options, progress)?.evaluate(rules)
 }
 
 /// Whoever can say what rules want to know of a run.

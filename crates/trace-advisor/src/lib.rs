@@ -27,7 +27,7 @@ pub use trace_model;
 
 pub use advisor::{Report, RuleSet, RuleSource};
 pub use augment::{Added, Augmentation, Augmented};
-pub use check::{Checked, check};
+pub use check::{Checked, PendingCheck, check, open_check};
 pub use diff::{compare_traces, diff, judge};
 pub use error::Error;
 pub use pages::{explain, rule_pages};

@@ -98,7 +98,7 @@ fn origin(ui: &str) -> anyhow::Result<String> {
 fn stored(args: &Open, console: &mut Console) -> anyhow::Result<Trace> {
     let location = Location::parse(&args.path).map_err(trace_advisor::Error::from)?;
     let options = Options { timeout: args.reading.files.timeout, ..Options::default() };
-    let files = ingest::traces(&location, &options).map_err(trace_advisor::Error::from)?;
+    let files = ingest::trace_names(&location, &options).map_err(trace_advisor::Error::from)?;
     let part = &args.reading.part;
     if part.steps.is_some()
         || part.between.is_some()
@@ -119,10 +119,10 @@ fn stored(args: &Open, console: &mut Console) -> anyhow::Result<Trace> {
             (run.location().clone(), file, about)
         }
     };
-    let first = ingest::stored(&location, &file).map_err(trace_advisor::Error::from)?;
+    let first = ingest::open_raw(&location, &file).map_err(trace_advisor::Error::from)?;
     let (bytes, name) = (first.bytes, file.clone());
     let open = move || {
-        let stored = ingest::stored(&location, &name).map_err(trace_advisor::Error::from)?;
+        let stored = ingest::open_raw(&location, &name).map_err(trace_advisor::Error::from)?;
         Ok(stored.reader)
     };
     Ok(Trace { file, about, bytes, open: Box::new(open) })
