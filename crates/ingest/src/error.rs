@@ -1,4 +1,4 @@
-//! Why a run could not be read at all. What could be read in part is a warning instead.
+//! Errors: reasons for which a run cannot be read at all. Problems with part of a run are warnings.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,57 +10,67 @@ pub enum Error {
     /// A file or folder could not be opened or read.
     #[error("cannot read {}: {source}", path.display())]
     Io {
-        /// What was being read.
+        /// Path or address that was being read.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// A store or a server could not be read from.
     #[error("cannot read {address}: {message}")]
     Store {
-        /// What was being read, without anything secret.
+        /// Address that was being read, without secrets.
         address: String,
-        /// What kind of problem it is.
+        /// The kind of store.
+        store: StoreKind,
+        /// Kind of the problem.
         problem: StoreProblem,
-        /// What went wrong, in words.
+        /// Description of the problem.
         message: String,
+    },
+    /// The path looks like an address, but names no store that can be read.
+    #[error("cannot read {address}: unknown scheme `{scheme}`")]
+    UnknownScheme {
+        /// The address, without secrets.
+        address: String,
+        /// The part before `://`.
+        scheme: String,
     },
     /// A file could not be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// What was being written.
+        /// Path that was being written.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A file to be written is there already.
-    #[error("{} {}", path.display(), if *is_source { "is the trace itself" } else { "exists" })]
+    /// The output file exists.
+    #[error("{} {}", path.display(), if *is_source { "is the trace itself" } else { "already exists" })]
     Exists {
-        /// Where it was to be written.
+        /// Path of the output.
         path: PathBuf,
-        /// It is the very trace that was to be copied.
+        /// It is the trace that was to be copied.
         is_source: bool,
     },
-    /// The folder to write to is no folder, or holds something that is no export.
-    #[error("{} is there and is no export", path.display())]
+    /// The output path is a file, or a folder that holds something other than an export.
+    #[error("{} exists and is not an export", path.display())]
     Occupied {
-        /// Where the export was to be written.
+        /// Path of the output.
         path: PathBuf,
     },
-    /// An export, or part of it, is of no use.
-    #[error("the export {path}: {reason}")]
+    /// An export, or part of it, cannot be used.
+    #[error("the export {path}: {problem}")]
     Export {
-        /// The export, without anything secret.
+        /// Path or address of the export, without secrets.
         path: String,
-        /// What is wrong with it.
-        reason: String,
+        /// Reason for which it cannot be used.
+        problem: ExportProblem,
     },
     /// The folder holds no file that is a profiler trace.
     #[error("{}: no profiler trace found{}", path.display(), seen(skipped))]
     NoTrace {
         /// Folder or file.
         path: PathBuf,
-        /// Files that were looked at, with what they are instead.
+        /// Other files, with their descriptions.
         skipped: Vec<String>,
     },
     /// All traces found are unusable.
@@ -68,37 +78,110 @@ pub enum Error {
     Unusable {
         /// File, relative to the run.
         file: String,
-        /// What is wrong with it.
+        /// Description of the problem.
         reason: String,
     },
 }
 
-/// What can be wrong with a store, by what is to be done about it.
+/// Problems with stores, by what the user can do about them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreProblem {
     /// There is no such bucket, folder or object.
     NotFound,
-    /// The store does not let us read.
+    /// Access is denied.
     Forbidden,
-    /// There is nobody at the address, or the connection breaks again and again.
+    /// No server answers at the address, or connections fail repeatedly.
     Unreachable,
     /// The store did not answer in time.
     TimedOut,
     /// The object was replaced or deleted while it was being read.
     Changed,
-    /// The address is malformed, or asks for something that cannot be done there.
+    /// The address is malformed, or needs something that the store does not support.
     Unsupported,
     /// Anything else.
     Other,
 }
 
+/// The kinds of stores that runs are read from, each with its own credentials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreKind {
+    /// Amazon S3, or a store with its API.
+    S3,
+    /// Google Cloud Storage.
+    Google,
+    /// Azure Blob Storage or Data Lake Storage.
+    Azure,
+    /// A web server.
+    Web,
+}
+
+/// Schemes of addresses, with the store that each names.
+const SCHEMES: [(&str, StoreKind); 10] = [
+    ("s3", StoreKind::S3),
+    ("s3a", StoreKind::S3),
+    ("gs", StoreKind::Google),
+    ("az", StoreKind::Azure),
+    ("azure", StoreKind::Azure),
+    ("adl", StoreKind::Azure),
+    ("abfs", StoreKind::Azure),
+    ("abfss", StoreKind::Azure),
+    ("http", StoreKind::Web),
+    ("https", StoreKind::Web),
+];
+
+impl StoreKind {
+    /// The store that the scheme of an address names.
+    pub(crate) fn of_scheme(scheme: &str) -> Option<Self> {
+        SCHEMES.iter().find(|(known, _)| scheme.eq_ignore_ascii_case(known)).map(|(_, kind)| *kind)
+    }
+
+    /// The store that an address is in. S3 also has https addresses, on hosts of its own.
+    pub(crate) fn of_address(address: &str) -> Self {
+        let (scheme, rest) = address.split_once("://").unwrap_or_default();
+        let host = rest.split(['/', '?', '#', ':']).next().unwrap_or_default();
+        match Self::of_scheme(scheme) {
+            Some(Self::Web) if host.ends_with(".amazonaws.com") => Self::S3,
+            kind => kind.unwrap_or(Self::Web),
+        }
+    }
+}
+
+/// Reasons for which an export cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExportProblem {
+    /// Another version of the program wrote it, with other tables.
+    #[error(
+        "it was written by another version ({program}, layout {layout}), whose tables differ from those of this one \
+         ({this_program}, layout {this_layout})"
+    )]
+    OtherVersion {
+        /// Version of the program that wrote it; `?` if the export does not say.
+        program: String,
+        /// Version of its layout.
+        layout: u32,
+        /// Version of this program.
+        this_program: &'static str,
+        /// Version of the layout that this program reads.
+        this_layout: u32,
+    },
+    /// It is to be read as traces, but holds their tables only.
+    #[error("it holds tables, not the traces themselves")]
+    NoTraces,
+    /// It is to be exported again.
+    #[error("it cannot be exported again")]
+    AlreadyExport,
+    /// A file of it is missing or changed.
+    #[error("{0}")]
+    Damaged(String),
+}
+
 impl Error {
-    /// An export cannot take the place of the traces it was made from.
+    /// An export cannot stand in for the traces it was made from.
     pub fn only_tables(path: String) -> Self {
-        let reason =
-            "it holds tables, not the traces themselves: give the folder that it was made from";
-        Self::Export { path, reason: reason.to_owned() }
+        Self::Export { path, problem: ExportProblem::NoTraces }
     }
 
     /// Writing failed.
@@ -110,10 +193,104 @@ impl Error {
     pub(crate) fn read(path: impl Into<PathBuf>, source: io::Error) -> Self {
         let path = path.into();
         #[cfg(feature = "cloud")]
-        if let Some(error) = crate::remote::StoreError::of(&source) {
+        if let Some(error) = StoreError::of(&source) {
             return error.at(path.to_string_lossy().into_owned());
         }
         Self::Io { path, source }
+    }
+}
+
+/// Reasons for which the content of a file cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unreadable {
+    NotJson,
+    NoEvents,
+    NoNodes,
+    TooLong,
+    PieceTooLong,
+}
+
+impl Unreadable {
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::NotJson => "not JSON: neither an object nor a list of events",
+            Self::NoEvents => "JSON without an event list (\"traceEvents\")",
+            Self::NoNodes => "JSON without a node list (\"nodes\")",
+            Self::TooLong => {
+                "expands to far more JSON than a trace of its size would: refused as a decompression \
+                 bomb (raise the limit with --max-json-bytes if it is genuine)"
+            }
+            Self::PieceTooLong => {
+                "a single event or metadata entry is longer than 256 MiB: refused"
+            }
+        }
+    }
+}
+
+/// A request to a store failed.
+#[cfg(feature = "cloud")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StoreError {
+    pub(crate) problem: StoreProblem,
+    pub(crate) message: String,
+}
+
+#[cfg(feature = "cloud")]
+impl std::fmt::Display for StoreError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+#[cfg(feature = "cloud")]
+impl std::error::Error for StoreError {}
+
+#[cfg(feature = "cloud")]
+impl From<StoreError> for io::Error {
+    fn from(error: StoreError) -> Self {
+        let kind = match error.problem {
+            StoreProblem::NotFound => io::ErrorKind::NotFound,
+            StoreProblem::Forbidden => io::ErrorKind::PermissionDenied,
+            StoreProblem::TimedOut => io::ErrorKind::TimedOut,
+            _ => io::ErrorKind::Other,
+        };
+        Self::new(kind, error)
+    }
+}
+
+#[cfg(feature = "cloud")]
+impl StoreError {
+    pub(crate) fn new(problem: StoreProblem, message: impl Into<String>) -> Self {
+        Self { problem, message: message.into() }
+    }
+
+    /// The object changed while it was read.
+    pub(crate) fn changed() -> Self {
+        Self::new(StoreProblem::Changed, "the object was replaced while it was being read")
+    }
+
+    /// The error of a store inside an I/O error, if there is one.
+    pub(crate) fn of(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+
+    /// The error for an address.
+    pub(crate) fn at(&self, address: String) -> Error {
+        let store = StoreKind::of_address(&address);
+        Error::Store { address, store, problem: self.problem, message: self.message.clone() }
+    }
+
+    /// Returns whether the store as a whole is unavailable.
+    pub(crate) fn is_outage(&self) -> bool {
+        matches!(
+            self.problem,
+            StoreProblem::Unreachable | StoreProblem::TimedOut | StoreProblem::Other
+        )
+    }
+
+    /// Returns whether a retry may help.
+    pub(crate) fn is_transient(&self) -> bool {
+        self.is_outage()
     }
 }
 
@@ -126,5 +303,23 @@ fn seen(skipped: &[String]) -> String {
     match skipped.len().saturating_sub(SHOWN) {
         0 => format!(" (looked at {shown})"),
         more => format!(" (looked at {shown} and {more} more)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::StoreKind;
+
+    #[test]
+    fn store_kind_follows_scheme_and_host() {
+        for (address, kind) in [
+            ("S3://bucket/run", StoreKind::S3),
+            ("gs://bucket", StoreKind::Google),
+            ("abfss://files@me.dfs.core.windows.net/x", StoreKind::Azure),
+            ("https://bucket.s3.us-east-1.amazonaws.com/a?X-Amz-Signature=1", StoreKind::S3),
+            ("https://host/.amazonaws.com", StoreKind::Web),
+        ] {
+            assert_eq!(StoreKind::of_address(address), kind, "{address}");
+        }
     }
 }

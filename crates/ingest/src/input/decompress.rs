@@ -1,31 +1,31 @@
-//! From the bytes of a file to JSON text: decompressed, whole or as a bounded stream.
+//! Decompresses files to JSON text, in memory or as a bounded stream.
 
 use std::io::{self, BufReader, Cursor, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flate2::bufread::MultiGzDecoder;
 
-use crate::storage::File;
+use crate::input::storage::File;
 
 /// Bytes of JSON read at a time from a stream.
 pub(crate) const WINDOW: usize = 16 << 20;
 
-/// Longest single event or entry beside the events that is taken.
+/// Longest event or top-level entry that is accepted, in bytes.
 pub(crate) const MAX_PIECE: usize = 256 << 20;
 
-/// Files from afar that are longer than this stream from the first byte on; shorter ones are fetched whole.
+/// Remote files longer than this are streamed; shorter ones are fetched at once.
 const FAR_WHOLE_LIMIT: u64 = 12 << 20;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// What may come out of a file.
+/// Limit for the decompressed size of a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit {
-    /// Bytes of JSON above which the file is refused; 0: judged by the compression ratio.
+    /// Bytes of JSON above which the file is refused; 0: the compression ratio decides.
     pub(crate) max_json_bytes: u64,
 }
 
 impl Limit {
-    /// Real traces compress 10 to 40 times. What expands further than this and is large is a bomb.
+    /// Real traces compress 10 to 40 times. A large file that expands more than this is a bomb.
     const MAX_RATIO: u64 = 250;
     const ALWAYS_ALLOWED: u64 = 256 << 20;
 
@@ -38,20 +38,20 @@ impl Limit {
     }
 }
 
-/// JSON text, either all of it or in pieces.
-pub(crate) enum Input {
-    /// The whole text.
+/// JSON text, complete or in pieces.
+pub(crate) enum JsonInput {
+    /// The complete text.
     Whole(Vec<u8>),
     /// A stream of text.
     Stream(Stream),
 }
 
-/// How a stream came to its end.
+/// State of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum StreamEnd {
     /// There is more.
     NotYet,
-    /// As it should.
+    /// Ended normally.
     Complete,
     /// The compressed data is cut or damaged.
     Damaged,
@@ -63,16 +63,16 @@ pub(crate) enum End {
 pub(crate) struct Stream {
     reader: Box<dyn Read + Send>,
     left: u64,
-    end: End,
+    end: StreamEnd,
     failure: Failure,
 }
 
-/// Why the bytes of a file ended early, if the store or the disk is to blame and not the file.
+/// The error of the disk or the store that ended a file early, if any.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Failure(Arc<Mutex<Option<io::Error>>>);
 
 impl Failure {
-    /// What went wrong first.
+    /// The first error.
     pub(crate) fn take(&self) -> Option<io::Error> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -82,13 +82,13 @@ impl Failure {
     }
 }
 
-/// Bytes as they are stored; remembers why they ended early.
-struct Watched {
+/// Reads stored bytes, and keeps the error that ends them early.
+struct ErrorCapturingReader {
     reader: Box<dyn Read + Send>,
     failure: Failure,
 }
 
-impl Read for Watched {
+impl Read for ErrorCapturingReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.reader.read(buffer).map_err(|error| {
             let copy = io::Error::from(error.kind());
@@ -101,28 +101,28 @@ impl Read for Watched {
 }
 
 impl Stream {
-    /// Where to look afterwards for what cut the stream short.
+    /// Access to the error that ends this stream early.
     pub(crate) fn failure(&self) -> Failure {
         self.failure.clone()
     }
 
     /// Fills `buffer`; the result is how many bytes of it are text: fewer than there is room only at the end.
     /// Damaged data ends the stream after the bytes that could be had.
-    pub(crate) fn fill(&mut self, buffer: &mut [u8]) -> (usize, End) {
+    pub(crate) fn fill(&mut self, buffer: &mut [u8]) -> (usize, StreamEnd) {
         let mut filled = 0;
-        while self.end == End::NotYet && filled < buffer.len() {
+        while self.end == StreamEnd::NotYet && filled < buffer.len() {
             // One byte more than is allowed shows that there is more.
             let room = (buffer.len() - filled) as u64;
             let room = room.min(self.left.saturating_add(1)) as usize;
             match self.reader.read(&mut buffer[filled..filled + room]) {
-                Ok(0) => self.end = End::Complete,
-                Ok(got) if got as u64 > self.left => self.end = End::TooLong,
+                Ok(0) => self.end = StreamEnd::Complete,
+                Ok(got) if got as u64 > self.left => self.end = StreamEnd::TooLong,
                 Ok(got) => {
                     filled += got;
                     self.left -= got as u64;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => self.end = End::Damaged,
+                Err(_) => self.end = StreamEnd::Damaged,
             }
         }
         (filled, self.end)
@@ -130,8 +130,8 @@ impl Stream {
 
     /// Appends about `want` bytes to `buffer`; fewer only at the end. Damaged data ends the stream
     /// after the bytes that could be had.
-    pub(crate) fn read(&mut self, buffer: &mut Vec<u8>, want: usize) -> End {
-        if self.end != End::NotYet {
+    pub(crate) fn read(&mut self, buffer: &mut Vec<u8>, want: usize) -> StreamEnd {
+        if self.end != StreamEnd::NotYet {
             return self.end;
         }
         let before = buffer.len();
@@ -139,54 +139,55 @@ impl Stream {
         let result = self.reader.by_ref().take(want).read_to_end(buffer);
         let got = (buffer.len() - before) as u64;
         self.end = match result {
-            Err(_) => End::Damaged,
-            Ok(_) if got > self.left => End::TooLong,
-            Ok(_) if got < want => End::Complete,
-            Ok(_) => End::NotYet,
+            Err(_) => StreamEnd::Damaged,
+            Ok(_) if got > self.left => StreamEnd::TooLong,
+            Ok(_) if got < want => StreamEnd::Complete,
+            Ok(_) => StreamEnd::NotYet,
         };
         self.left = self.left.saturating_sub(got);
         self.end
     }
 }
 
-/// Opens a file for reading its JSON. Files here stream, however short: text that is inflated into the cache of
-/// the processor is read faster than text that is inflated whole, by whatever decoder.
-pub(crate) fn open(file: &File, limit: Limit) -> io::Result<Input> {
+/// Opens a file to read its JSON. Local files are always streamed: text that is inflated into the CPU cache is read
+/// faster than text that is inflated to memory, with any decoder.
+pub(crate) fn open(file: &File, limit: Limit) -> io::Result<JsonInput> {
     let file_bytes = file.bytes()?;
-    if !file.is_far() || file_bytes > FAR_WHOLE_LIMIT {
-        return stream(file, limit).map(Input::Stream);
+    if !file.is_remote() || file_bytes > FAR_WHOLE_LIMIT {
+        return stream(file, limit).map(JsonInput::Stream);
     }
     let bytes = file.read()?;
     if bytes.starts_with(&GZIP_MAGIC) {
         let reader = Box::new(Cursor::new(bytes));
-        return Ok(Input::Stream(inflate(reader, limit.bytes(file_bytes), Failure::default())));
+        return Ok(JsonInput::Stream(inflate(reader, limit.bytes(file_bytes), Failure::default())));
     }
-    Ok(Input::Whole(bytes))
+    Ok(JsonInput::Whole(bytes))
 }
 
 /// Opens a file for reading its JSON piece by piece, however short it is.
 pub(crate) fn stream(file: &File, limit: Limit) -> io::Result<Stream> {
     let failure = Failure::default();
-    let reader = Box::new(Watched { reader: file.reader()?, failure: failure.clone() });
+    let reader =
+        Box::new(ErrorCapturingReader { reader: file.reader()?, failure: failure.clone() });
     if is_gzip(file)? {
         return Ok(inflate(reader, limit.bytes(file.bytes()?), failure));
     }
-    Ok(Stream { reader, left: u64::MAX, end: End::NotYet, failure })
+    Ok(Stream { reader, left: u64::MAX, end: StreamEnd::NotYet, failure })
 }
 
 fn inflate(reader: Box<dyn Read + Send>, limit: u64, failure: Failure) -> Stream {
     let reader = Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 20, reader)));
-    Stream { reader, left: limit, end: End::NotYet, failure }
+    Stream { reader, left: limit, end: StreamEnd::NotYet, failure }
 }
 
-/// Whether a file begins as gzip does.
+/// Returns whether a file starts like gzip.
 pub(crate) fn is_gzip(file: &File) -> io::Result<bool> {
     Ok(file.head(2)? == GZIP_MAGIC)
 }
 
-/// How long the text of a file is, about; `head` is how it begins.
+/// Approximate size of the text of a file in bytes; `head` is its start.
 pub(crate) fn text_bytes(file: &File, bytes: u64, head: &[u8]) -> u64 {
-    /// What traces compress to, about.
+    /// Typical compression ratio of traces.
     const USUAL_RATIO: u64 = 16;
     if !head.starts_with(&GZIP_MAGIC) {
         return bytes;
@@ -199,8 +200,7 @@ pub(crate) fn text_bytes(file: &File, bytes: u64, head: &[u8]) -> u64 {
     }
 }
 
-/// The first bytes of the text of a file, for recognising its format, from the first bytes of the
-/// file; `None` if it cannot be decompressed at all.
+/// The first bytes of the text of a file, from the first bytes of the file; `None` if they cannot be decompressed.
 pub(crate) fn prefix(head: Vec<u8>, want: usize) -> Option<Vec<u8>> {
     if !head.starts_with(&GZIP_MAGIC) {
         return Some(head);

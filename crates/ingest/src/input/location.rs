@@ -1,22 +1,21 @@
-//! Where a run is: a path, or the address of a folder or an object in a store.
+//! Locations of runs: paths, and addresses of folders or objects in a store.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::error::Error;
+use crate::error::{Error, StoreKind};
 #[cfg(feature = "cloud")]
-use crate::remote::Address;
-use crate::storage::Place;
+use crate::input::remote::{self, Address};
+use crate::input::secrets::without_secrets;
+#[cfg(feature = "cloud")]
+use crate::input::storage::Folder;
+use crate::input::storage::{File, Place};
 
-/// Schemes of addresses, `scheme://...`; any other text is a path.
-const SCHEMES: [&str; 10] =
-    ["s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss", "http", "https"];
-
-/// Where a run is: a path, or the address of a folder or an object in a store.
+/// The location of a run: a path, or the address of a folder or an object in a store.
 ///
-/// What begins with `s3://`, `gs://`, `az://`, `abfss://`, `https://` and the like is an address;
-/// everything else is a path. A folder of that name is reached with `./` in front.
+/// Text that starts with `s3://`, `gs://`, `az://`, `abfss://`, `https://` and the like is an address;
+/// any other text is a path. For a folder with such a name, write `./` in front.
 #[derive(Clone)]
 pub struct Location(Inner);
 
@@ -28,7 +27,7 @@ enum Inner {
 }
 
 impl Location {
-    /// Reads a path or an address. Nothing is looked at yet, and no network is used.
+    /// Reads a path or an address. Accesses neither the disk nor the network.
     ///
     /// # Errors
     /// If an address is malformed, or this program was built without stores.
@@ -42,34 +41,46 @@ impl Location {
         #[cfg(not(feature = "cloud"))]
         Err(Error::Store {
             address: without_secrets(text),
+            store: StoreKind::of_address(text),
             problem: crate::error::StoreProblem::Unsupported,
             message: "this program was built without object stores (feature `cloud`)".to_owned(),
         })
     }
 
-    /// Whether a path is an address.
+    /// Returns whether a path is an address.
     pub fn is_address(path: impl AsRef<Path>) -> bool {
         address(path.as_ref()).is_some()
     }
 
-    /// Whether it is on this machine.
+    /// Returns whether the run is on this machine.
     pub(crate) fn is_local(&self) -> bool {
         matches!(self.0, Inner::Local(_))
     }
 
-    /// The folder or file that is there. The network is used from here on.
+    /// The folder or file at the location. Uses the network for addresses.
     pub(crate) fn place(&self, timeout: Option<Duration>) -> Result<Place, Error> {
         #[cfg(not(feature = "cloud"))]
         let _ = timeout;
         match &self.0 {
-            Inner::Local(path) => Place::local(path),
+            Inner::Local(path) => match (Place::local(path), unknown_scheme(path)) {
+                (Err(Error::Io { .. }), Some(scheme)) => Err(Error::UnknownScheme {
+                    address: without_secrets(&path.to_string_lossy()),
+                    scheme: scheme.to_owned(),
+                }),
+                (place, _) => place,
+            },
             #[cfg(feature = "cloud")]
-            Inner::Remote(address) => address.place(timeout),
+            Inner::Remote(address) => Ok(match address.place(timeout)? {
+                remote::Place::Object(object, name) => {
+                    Place::File { file: File::Remote(object), name }
+                }
+                remote::Place::Folder(folder) => Place::Folder(Folder::Remote(folder)),
+            }),
         }
     }
 
     /// One of the files of the run, by its name in the run.
-    pub(crate) fn file(&self, name: &str) -> Result<crate::storage::File, Error> {
+    pub(crate) fn file(&self, name: &str) -> Result<File, Error> {
         match self.place(None)? {
             Place::File { file, .. } => Ok(file),
             Place::Folder(folder) => folder.file(name),
@@ -78,7 +89,7 @@ impl Location {
 }
 
 impl fmt::Display for Location {
-    /// As it was given, but for what is secret in it: the query of an address may be a signature.
+    /// The location as given, without secrets: the query of an address may be a signature.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Inner::Local(path) => write!(f, "{}", path.display()),
@@ -94,27 +105,21 @@ impl fmt::Debug for Location {
     }
 }
 
-/// The text of a path that is an address.
+/// The text of a path, if it is an address.
 fn address(path: &Path) -> Option<&str> {
     let text = path.to_str()?;
     let (scheme, _) = text.split_once("://")?;
-    SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)).then_some(text)
+    StoreKind::of_scheme(scheme).map(|_| text)
 }
 
-/// An address without what may be secret in it: query, fragment, and who logs in.
-pub(crate) fn without_secrets(address: &str) -> String {
-    let Some((scheme, rest)) = address.split_once("://") else { return address.to_owned() };
-    let is_web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
-    // Elsewhere `?` and `#` are letters of a key, unless somebody put a signature there.
-    let at = rest.find(['?', '#']).filter(|at| is_web || rest[*at..].contains("sig"));
-    let rest = &rest[..at.unwrap_or(rest.len())];
-    let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-    let host = match host.rsplit_once('@') {
-        // abfss has a container before its `@`.
-        Some((who, host)) if is_web || who.contains(':') => host,
-        _ => host,
-    };
-    format!("{scheme}://{host}{path}")
+/// The scheme of a path that is written like an address, `hdfs://cluster/run`, but of no known store.
+fn unknown_scheme(path: &Path) -> Option<&str> {
+    let (scheme, _) = path.to_str()?.split_once("://")?;
+    // One letter is a drive.
+    let is_scheme = scheme.len() > 1
+        && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
+    (is_scheme && StoreKind::of_scheme(scheme).is_none()).then_some(scheme)
 }
 
 #[cfg(test)]
@@ -122,27 +127,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_told_from_paths() {
+    fn unknown_scheme_ignores_paths_and_known_stores() {
+        assert_eq!(unknown_scheme(Path::new("hdfs://cluster/run")), Some("hdfs"));
+        for path in ["s3://bucket", "./hdfs://x", "C:\\run", "C://run", "run/", "://x"] {
+            assert_eq!(unknown_scheme(Path::new(path)), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn is_address_distinguishes_addresses_from_paths() {
         for address in ["s3://bucket/run/", "S3://bucket", "https://host/a.json", "az://c/x"] {
             assert!(Location::is_address(address), "{address}");
         }
         for path in ["run/", "C:\\run", "./s3://bucket", "/s3://x", "s3:", "s3:/bucket", "file"] {
             assert!(!Location::is_address(path), "{path}");
         }
-    }
-
-    #[test]
-    fn secrets_are_not_shown() {
-        let shown = |text| without_secrets(text);
-        assert_eq!(shown("https://host/a/b.json?X-Amz-Signature=1#f"), "https://host/a/b.json");
-        assert_eq!(shown("https://me:pass@host?sig=2"), "https://host");
-        assert_eq!(shown("https://host/a@b/c"), "https://host/a@b/c");
-        assert_eq!(shown("s3://bucket/what?/#1"), "s3://bucket/what?/#1");
-        assert_eq!(shown("s3://key:secret@bucket/a"), "s3://bucket/a");
-        assert_eq!(shown("az://files/a.json?sv=1&sig=secret"), "az://files/a.json");
-        assert_eq!(
-            shown("abfss://files@me.dfs.core.windows.net/x"),
-            "abfss://files@me.dfs.core.windows.net/x"
-        );
     }
 }

@@ -4,16 +4,16 @@ use std::fs;
 use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crate::Progress;
 use crate::error::Error;
 #[cfg(feature = "cloud")]
-use crate::remote;
+use crate::input::remote;
+use crate::options::Progress;
 
-/// Files whose beginnings are asked for at a time.
+/// Files whose first bytes are requested at once.
 #[cfg(feature = "cloud")]
 const HEADS_AT_ONCE: usize = 32;
 
-/// What is at a location.
+/// The content of a location.
 pub(crate) enum Place {
     /// A file, with its name.
     File {
@@ -24,7 +24,7 @@ pub(crate) enum Place {
 }
 
 /// A folder.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Folder {
     Local(PathBuf),
     #[cfg(feature = "cloud")]
@@ -67,32 +67,26 @@ impl Folder {
             (Self::Local(root), Self::Local(folder)) => list_local(root, folder),
             #[cfg(feature = "cloud")]
             (Self::Remote(root), Self::Remote(folder)) => {
-                let (files, folders) = root.list(folder)?;
-                Ok((files, folders.into_iter().map(Self::Remote).collect()))
+                let (objects, folders) = root.list(folder)?;
+                let files =
+                    objects.into_iter().map(|remote::ListedObject { object, name, bytes }| Entry {
+                        file: File::Remote(object),
+                        name,
+                        bytes,
+                    });
+                Ok((files.collect(), folders.into_iter().map(Self::Remote).collect()))
             }
             #[cfg(feature = "cloud")]
             _ => Ok((Vec::new(), Vec::new())),
         }
     }
-}
 
-impl Folder {
     /// One of its files, by its name in the folder, with `/`.
     pub(crate) fn file(&self, name: &str) -> Result<File, Error> {
         match self {
             Self::Local(path) => Ok(File::Local(path.join(name))),
             #[cfg(feature = "cloud")]
             Self::Remote(folder) => Ok(File::Remote(folder.object(name)?)),
-        }
-    }
-}
-
-impl Clone for Folder {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Local(path) => Self::Local(path.clone()),
-            #[cfg(feature = "cloud")]
-            Self::Remote(folder) => Self::Remote(folder.clone()),
         }
     }
 }
@@ -159,7 +153,7 @@ impl File {
         }
     }
 
-    /// Its last four bytes, where they are cheap to have.
+    /// Its last four bytes, if the file is local.
     pub(crate) fn tail(&self) -> Option<[u8; 4]> {
         let mut tail = [0; 4];
         let mut file = fs::File::open(self.path()?).ok()?;
@@ -168,7 +162,7 @@ impl File {
         Some(tail)
     }
 
-    /// Where it is, if it is on this machine.
+    /// Its path, if it is on this machine.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Self::Local(path) => Some(path),
@@ -177,8 +171,8 @@ impl File {
         }
     }
 
-    /// Whether bytes come over a network, where reading them twice is to be avoided.
-    pub(crate) fn is_far(&self) -> bool {
+    /// Returns whether the file is read over a network, so that reading it twice is expensive.
+    pub(crate) fn is_remote(&self) -> bool {
         #[cfg(feature = "cloud")]
         return matches!(self, Self::Remote(_));
         #[cfg(not(feature = "cloud"))]
@@ -186,19 +180,19 @@ impl File {
     }
 }
 
-/// Whether the store could not be asked at all: no reason to go on without this one file.
+/// Returns whether the store as a whole is unavailable: then reading must not continue without this file.
 pub(crate) fn is_outage(error: &io::Error) -> bool {
     #[cfg(feature = "cloud")]
-    if let Some(error) = remote::StoreError::of(error) {
+    if let Some(error) = crate::error::StoreError::of(error) {
         return error.is_outage();
     }
     let _ = error;
     false
 }
 
-/// Reads files in their order: `work` is given their numbers, and takes the next one when it has time.
-/// Those that are far are fetched a little ahead, and `progress` is told what arrives.
-pub(crate) fn reading<T>(
+/// Calls `work` with an iterator over the positions of the files, in order. Remote files are prefetched a few positions
+/// ahead, and `progress` is notified of received bytes.
+pub(crate) fn with_prefetch<T>(
     files: &[&File],
     progress: &dyn Progress,
     work: impl FnOnce(Box<dyn Iterator<Item = usize> + Send + '_>) -> T,
@@ -212,35 +206,54 @@ pub(crate) fn reading<T>(
                 File::Local(_) => None,
             })
             .collect();
-        return remote::watch(first, progress, || work(Box::new(remote::ahead(objects))));
+        return remote::watch(first, progress, || work(Box::new(remote::prefetch(objects))));
     }
     let _ = progress;
     work(Box::new(0..files.len()))
 }
 
-/// Looks into files, many at a time where they are far: `look` is told the first bytes of each.
-pub(crate) fn look_into(
+/// Calls `visit` with the first bytes of each file, in order. Remote files are opened many at once.
+pub(crate) fn read_heads(
     files: Vec<Entry>,
     want: usize,
-    mut look: impl FnMut(Entry, io::Result<Vec<u8>>) -> Result<(), Error>,
+    mut visit: impl FnMut(Entry, io::Result<Vec<u8>>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     #[cfg(feature = "cloud")]
-    if files.iter().any(|entry| entry.file.is_far()) {
+    if files.iter().any(|entry| entry.file.is_remote()) {
         let mut files = files.into_iter();
         loop {
-            let some: Vec<Entry> = files.by_ref().take(HEADS_AT_ONCE).collect();
-            if some.is_empty() {
+            let batch: Vec<Entry> = files.by_ref().take(HEADS_AT_ONCE).collect();
+            if batch.is_empty() {
                 return Ok(());
             }
-            for (entry, found) in remote::open_all(some) {
-                let head = found.and_then(|()| entry.file.head(want));
-                look(entry, head)?;
+            for (entry, opened) in open_all(batch) {
+                let head = opened.and_then(|()| entry.file.head(want));
+                visit(entry, head)?;
             }
         }
     }
     for entry in files {
         let head = entry.file.head(want);
-        look(entry, head)?;
+        visit(entry, head)?;
     }
     Ok(())
+}
+
+/// Opens remote files at once.
+#[cfg(feature = "cloud")]
+fn open_all(mut entries: Vec<Entry>) -> Vec<(Entry, io::Result<()>)> {
+    let mut objects: Vec<&mut remote::Object> = entries
+        .iter_mut()
+        .filter_map(|entry| match &mut entry.file {
+            File::Remote(object) => Some(object),
+            File::Local(_) => None,
+        })
+        .collect();
+    let results = remote::open_all(&mut objects);
+    for entry in &mut entries {
+        if let File::Remote(object) = &entry.file {
+            entry.bytes = object.bytes();
+        }
+    }
+    entries.into_iter().zip(results).collect()
 }

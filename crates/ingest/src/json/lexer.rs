@@ -1,8 +1,7 @@
 //! A pull lexer over JSON text: strings and values come back as slices of the input.
 //!
-//! It exists because the two things ingest needs most are what general parsers do not give: numbers
-//! as text (a decimal microsecond at 1.7e15 does not fit an `f64`), and values that are skipped or
-//! kept raw without being built. It is lenient where profilers are: bare words (`NaN`, `N/A`) pass
+//! General parsers do not provide the two things that ingest needs most: numbers as text (a decimal microsecond at
+//! 1.7e15 does not fit an `f64`), and values that are skipped or kept raw without being built. It is lenient where profilers are: bare words (`NaN`, `N/A`) pass
 //! as values, control characters pass inside strings.
 
 use std::borrow::Cow;
@@ -14,7 +13,7 @@ use wide::u8x16;
 /// bounds what hostile input can cost.
 const MAX_DEPTH: u32 = 256;
 
-/// Why lexing stopped.
+/// Reason for which lexing stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LexError {
     /// The text ends inside a value: more input may complete it.
@@ -119,7 +118,7 @@ impl<'a> Lexer<'a> {
         &self.text[self.pos..]
     }
 
-    /// `len` bytes of what was passed, from `back` before here on.
+    /// `len` bytes of the text before the current position, from `back` bytes before it.
     #[inline]
     pub(crate) fn before(&self, back: usize, len: usize) -> &'a [u8] {
         let from = self.pos - back;
@@ -394,7 +393,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn strings_end_at_their_own_quote() {
+    fn string_ends_at_its_own_quote() {
         let mut lexer = Lexer::new(br#"  "a\"b\\" rest"#, 0);
         let raw = lexer.string().unwrap();
         assert_eq!(raw.decode(), (Cow::Owned(r#"a"b\"#.to_owned()), false));
@@ -402,14 +401,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_string_asks_for_more() {
+    fn string_without_an_end_needs_more_text() {
         for text in [&br#""abc"#[..], br#""abc\"#, br#""abc\""#, b"\"", b""] {
             assert_eq!(Lexer::new(text, 0).string().unwrap_err(), LexError::End, "{text:?}");
         }
     }
 
     #[test]
-    fn surrogates_pair_up_or_are_replaced() {
+    fn decode_pairs_or_replaces_surrogates() {
         let raw = |s: &'static str| RawStr { bytes: s.as_bytes(), escaped: true }.decode();
         assert_eq!(raw(r"\ud83d\ude00"), (Cow::Owned("\u{1f600}".to_owned()), false));
         assert_eq!(raw(r"\ud83dx"), (Cow::Owned("\u{fffd}x".to_owned()), true));
@@ -417,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_sliced_whole() {
+    fn value_returns_the_complete_slice() {
         let text = br#" [1, {"a": "]"}] , NaN}"#;
         let mut lexer = Lexer::new(text, 0);
         assert_eq!(lexer.value().unwrap(), br#"[1, {"a": "]"}]"#);
@@ -426,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_line_ends_at_its_end() {
+    fn value_without_an_end_needs_more_text() {
         let text = b"{\"a\": [1\n{\"b\": 2}\n{\"c\": ";
         let mut lexer = Lexer::new(text, 0);
         assert_eq!(lexer.value(), Err(LexError::End));
@@ -438,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn brackets_in_strings_are_text_wherever_a_chunk_ends() {
+    fn value_ignores_brackets_in_strings_across_chunks() {
         for blanks in 0..40 {
             let value = format!(r#"[{:blanks$}"\"]\\", {{"a": ["}}"]}}, "\\"]"#, "");
             let text = format!("{value}, 1");
@@ -451,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn words_end_where_they_should() {
+    fn value_ends_bare_words_at_delimiters() {
         for len in 1..40 {
             let word = "7".repeat(len);
             for end in [",", "}", "]", ":", "\"", " ", "\n", "\t"] {
@@ -463,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_bounded() {
+    fn value_bounds_nesting() {
         let deep = vec![b'['; 100_000];
         assert_eq!(Lexer::new(&deep, 0).value(), Err(LexError::Syntax));
     }

@@ -8,9 +8,9 @@ fn unquote(text: &[u8]) -> &[u8] {
     }
 }
 
-/// Whole nanoseconds from decimal microseconds, exactly: no `f64` on the way, since microseconds
+/// Integer nanoseconds from decimal microseconds, exactly: not through an `f64`, since microseconds
 /// since 1970 leave an `f64` no more than a quarter of a microsecond. Digits past the nanosecond are
-/// rounded half away from zero. `None` if it is no finite number or does not fit 64 bits.
+/// rounded half away from zero. `None` if it is not a finite number or does not fit 64 bits.
 #[inline]
 pub(crate) fn us_to_ns(text: &[u8]) -> Option<i64> {
     plain_us_to_ns(text).or_else(|| scaled(unquote(text), 3))
@@ -91,7 +91,7 @@ pub(crate) fn integer(text: &[u8]) -> Option<i64> {
     integer_slow(text)
 }
 
-/// Decimals and exponents (`1.0`, `1e3`) only where the value is whole; addresses past 2^63 wrap
+/// Decimals and exponents (`1.0`, `1e3`) only if the value is an integer; addresses past 2^63 wrap
 /// into negative numbers, as a 64-bit pattern.
 fn integer_slow(text: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?;
@@ -179,7 +179,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn microseconds_keep_their_nanoseconds() {
+    fn us_to_ns_is_exact() {
         assert_eq!(us_to_ns(b"1712085511123456.789"), Some(1_712_085_511_123_456_789));
         assert_eq!(us_to_ns(b"4203669603069.091"), Some(4_203_669_603_069_091));
         assert_eq!(us_to_ns(b"1623142623531625"), Some(1_623_142_623_531_625_000));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_none() {
+    fn numbers_reject_other_text() {
         let bad: [&[u8]; 9] =
             [b"NaN", b"Infinity", b"-", b"", b"\"\"", b"1.2.3", b"abc", b"1e30", b"null"];
         for text in bad {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_may_be_quoted_or_whole_decimals() {
+    fn integer_accepts_quotes_and_integral_decimals() {
         assert_eq!(integer(b"\"128\""), Some(128));
         assert_eq!(integer(b"7"), Some(7));
         assert_eq!(integer(b"-1"), Some(-1));

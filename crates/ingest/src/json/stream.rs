@@ -1,27 +1,27 @@
-//! JSON text that is read piece by piece, whether it is all there or comes as a stream.
+//! Reads JSON text piece by piece, from memory or from a stream.
 
-use crate::formats::Unreadable;
-use crate::json::{LexError, Lexer};
-use crate::source::{End, Input, MAX_PIECE, Stream, WINDOW};
+use crate::error::Unreadable;
+use crate::input::decompress::{JsonInput, MAX_PIECE, Stream, StreamEnd, WINDOW};
+use crate::json::lexer::{LexError, Lexer};
 
-/// Text, and how far it was read.
+/// Text and a read position.
 pub(crate) struct Text<'p> {
-    /// Text in hand.
+    /// Text in memory.
     window: Vec<u8>,
-    /// Up to where it was read.
+    /// Read position in the window.
     at: usize,
-    /// Where more comes from; `None` if the window is all there is.
+    /// Source of more text; `None` if the window is the complete text.
     stream: Option<Stream>,
-    end: End,
+    end: StreamEnd,
     json_bytes: u64,
     advance: &'p dyn Fn(u64),
 }
 
 impl<'p> Text<'p> {
-    pub(crate) fn new(input: Input, advance: &'p dyn Fn(u64)) -> Result<Self, Unreadable> {
+    pub(crate) fn new(input: JsonInput, advance: &'p dyn Fn(u64)) -> Result<Self, Unreadable> {
         let (window, stream, end) = match input {
-            Input::Whole(text) => (text, None, End::Complete),
-            Input::Stream(stream) => (Vec::new(), Some(stream), End::NotYet),
+            JsonInput::Whole(text) => (text, None, StreamEnd::Complete),
+            JsonInput::Stream(stream) => (Vec::new(), Some(stream), StreamEnd::NotYet),
         };
         let json_bytes = window.len() as u64;
         advance(json_bytes);
@@ -35,8 +35,8 @@ impl<'p> Text<'p> {
         Ok(text)
     }
 
-    /// Reads one piece. If the text in hand ends inside it, it is read again from its start with more
-    /// text: `read` must have no effect unless it succeeds. An error consumes nothing.
+    /// Reads one piece. If the window ends inside it, `read` is called again from its start with more
+    /// text: it must have no effect unless it succeeds. An error consumes nothing.
     pub(crate) fn next<T>(
         &mut self,
         mut read: impl FnMut(&mut Lexer<'_>) -> Result<T, LexError>,
@@ -53,12 +53,12 @@ impl<'p> Text<'p> {
         }
     }
 
-    /// Whether there is nothing but white space left.
+    /// Returns whether only white space is left.
     pub(crate) fn is_blank(&self) -> bool {
         self.window[self.at..].trim_ascii().is_empty()
     }
 
-    /// Appends more text to what is not read yet; false when there is none.
+    /// Appends more text to the unread rest. Returns false at the end of the text.
     fn more(&mut self) -> Result<bool, Unreadable> {
         let Some(stream) = &mut self.stream else { return Ok(false) };
         self.window.drain(..self.at);
@@ -68,7 +68,7 @@ impl<'p> Text<'p> {
             return Err(Unreadable::PieceTooLong);
         }
         self.end = stream.read(&mut self.window, WINDOW.max(before));
-        if self.end == End::TooLong {
+        if self.end == StreamEnd::TooLong {
             return Err(Unreadable::TooLong);
         }
         let got = (self.window.len() - before) as u64;
@@ -77,8 +77,8 @@ impl<'p> Text<'p> {
         Ok(got > 0)
     }
 
-    /// How the text came to its end.
-    pub(crate) fn end(&self) -> End {
+    /// State of the stream: how the text ended, if it did.
+    pub(crate) fn end(&self) -> StreamEnd {
         self.end
     }
 

@@ -1,4 +1,4 @@
-//! The folder that an export is written to: under another name until it is complete.
+//! The output folder of an export, which has another name until it is complete.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::manifest::{self, Manifest};
 use crate::error::Error;
 
-/// A folder under construction; removed if it is never completed.
+/// A folder under construction; removed unless it is completed.
 #[derive(Debug)]
 pub(super) struct Folder {
     to: PathBuf,
@@ -16,7 +16,7 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Begins a folder beside `to`. What is at `to` must be an empty folder or, if it may be overwritten, an export.
+    /// Creates a folder next to `to`, which must not exist, be an empty folder or, with `overwrite`, an export.
     pub(super) fn create(to: &Path, overwrite: bool) -> Result<Self, Error> {
         check(to, overwrite)?;
         let to = std::path::absolute(to).map_err(|e| Error::write(to, e))?;
@@ -37,7 +37,7 @@ impl Folder {
         }
     }
 
-    /// Where to write it until it is complete.
+    /// The folder to write to until the export is complete.
     pub(super) fn path(&self) -> &Path {
         &self.partial
     }
@@ -58,7 +58,7 @@ impl Folder {
         }
         if let Err(error) = fs::rename(&self.partial, &self.to) {
             if had_one {
-                // The error to tell is the first one.
+                // The first error is the one to report.
                 let _ = fs::rename(&old, &self.to);
             }
             return Err(write_error(error));
@@ -74,13 +74,13 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if !self.is_complete {
-            // Whoever drops it has an error to tell already.
+            // An error is being reported already.
             let _ = fs::remove_dir_all(&self.partial);
         }
     }
 }
 
-/// Whether an export may be written to `to`.
+/// Returns an error if an export must not be written to `to`.
 fn check(to: &Path, overwrite: bool) -> Result<(), Error> {
     let first = match fs::read_dir(to) {
         Ok(mut entries) => entries.next(),
@@ -93,7 +93,7 @@ fn check(to: &Path, overwrite: bool) -> Result<(), Error> {
     if first.is_none() {
         return Ok(());
     }
-    let head = crate::storage::File::Local(to.join(manifest::FILE)).head(100);
+    let head = crate::input::storage::File::Local(to.join(manifest::FILE)).head(100);
     let is_export = head.is_ok_and(|head| manifest::is_manifest(manifest::FILE, &head));
     match (is_export, overwrite) {
         (true, true) => Ok(()),

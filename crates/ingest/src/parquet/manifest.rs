@@ -1,4 +1,4 @@
-//! `run.json`: what an export holds. A folder without it is none.
+//! `run.json`: the manifest of an export. A folder without it is not an export.
 
 use std::collections::BTreeSet;
 
@@ -6,22 +6,24 @@ use serde::{Deserialize, Serialize};
 use trace_model::tables::{self, TABLES};
 use trace_model::{RunInfo, Warning};
 
-/// Its name.
+use crate::error::ExportProblem;
+
+/// File name of the manifest.
 pub(crate) const FILE: &str = "run.json";
-/// What the entry `format` says.
+/// Value of the entry `format`.
 const FORMAT: &str = "trace-advisor export";
-/// Grows when the layout changes so that this program cannot read it.
+/// Version of the layout. Increases with incompatible changes.
 const VERSION: u32 = 1;
-/// No manifest is longer: partitions of some 100,000 ranks.
+/// Maximum size of a manifest in bytes: enough for about 100,000 ranks.
 pub(crate) const MAX_BYTES: u64 = 256 << 20;
 
-/// Whether a file, by its name in the run and its first bytes, is the manifest of an export.
+/// Returns whether a file is the manifest of an export, by its name in the run and its first bytes.
 pub(crate) fn is_manifest(name: &str, head: &[u8]) -> bool {
     let start = &head[..head.len().min(100)];
     name == FILE && memchr::memmem::find(start, FORMAT.as_bytes()).is_some()
 }
 
-/// What every version of the manifest says.
+/// Entries of all versions of the manifest.
 #[derive(Deserialize)]
 struct Header {
     format: String,
@@ -58,7 +60,7 @@ pub(crate) struct Partition {
     pub(crate) rows: u64,
     /// Its length.
     pub(crate) bytes: u64,
-    /// What its rows take in memory.
+    /// Size of its rows in memory.
     pub(crate) memory_bytes: u64,
     pub(crate) crc32: u32,
 }
@@ -82,25 +84,26 @@ impl Manifest {
         serde_json::to_string(self).map(|text| text + "\n").map_err(|e| e.to_string())
     }
 
-    /// Reads `run.json`; the reason if it is not what this version writes.
-    pub(crate) fn parse(text: &[u8]) -> Result<Self, String> {
-        let broken = |e: serde_json::Error| format!("{FILE} is damaged: {e}");
+    /// Reads `run.json`; the problem if it is not what this version writes.
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, ExportProblem> {
+        let damaged = |what: String| ExportProblem::Damaged(format!("{FILE} is damaged: {what}"));
+        let broken = |e: serde_json::Error| damaged(e.to_string());
         let header: Header = serde_json::from_slice(text).map_err(broken)?;
         if header.format != FORMAT {
-            return Err(format!("{FILE} is none of ours"));
+            return Err(ExportProblem::Damaged(format!("{FILE} is not the manifest of an export")));
         }
         let expected = format!("{:016x}", tables::fingerprint());
         if header.version != VERSION || header.tables != expected {
-            let by = if header.program.is_empty() { "?" } else { &header.program };
-            return Err(format!(
-                "it was written by another version ({by}, layout {}), whose tables are not those of this one ({}, \
-                 layout {VERSION})",
-                header.version,
-                env!("CARGO_PKG_VERSION"),
-            ));
+            let program = if header.program.is_empty() { "?".to_owned() } else { header.program };
+            return Err(ExportProblem::OtherVersion {
+                program,
+                layout: header.version,
+                this_program: env!("CARGO_PKG_VERSION"),
+                this_layout: VERSION,
+            });
         }
         let manifest: Self = serde_json::from_slice(text).map_err(broken)?;
-        manifest.check().map_err(|what| format!("{FILE} is damaged: {what}"))?;
+        manifest.check().map_err(damaged)?;
         Ok(manifest)
     }
 
@@ -118,12 +121,12 @@ impl Manifest {
         Ok(())
     }
 
-    /// What was read, as the user now calls it.
+    /// The exported run, with the path that the user gave.
     pub(crate) fn run(&self, path: &str) -> RunInfo {
         RunInfo { path: path.to_owned(), ..self.run.clone() }
     }
 
-    /// What could not be read from the traces.
+    /// Problems while reading the traces.
     pub(crate) fn warnings(&self) -> Vec<Warning> {
         self.warnings.clone()
     }
@@ -147,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn parse_reads_what_to_text_writes() {
         let text = text();
         assert!(is_manifest("run.json", text.as_bytes()));
         assert!(!is_manifest("below/run.json", text.as_bytes()));
@@ -159,20 +162,20 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_is_refused() {
+    fn parse_refuses_other_versions_and_damage() {
         let text = text();
         let expected = format!("{:016x}", tables::fingerprint());
         for (from, to, reason) in [
             (expected.as_str(), "0123456789abcdef", "another version (0.1.0, layout 1)"),
             ("\"version\":1", "\"version\":2", "another version (0.1.0, layout 2)"),
             ("\"kernels\"", "\"../../etc\"", "no table \"../../etc\""),
-            ("trace-advisor export", "something else", "none of ours"),
+            ("trace-advisor export", "something else", "not the manifest of an export"),
             ("\"rows\":1", "\"rows\":-1", "damaged"),
             ("}\n", "", "damaged"),
         ] {
             let changed = text.replace(from, to);
             assert_ne!(changed, text, "{from}");
-            let why = Manifest::parse(changed.as_bytes()).unwrap_err();
+            let why = Manifest::parse(changed.as_bytes()).unwrap_err().to_string();
             assert!(why.contains(reason), "{from}: {why}");
         }
     }

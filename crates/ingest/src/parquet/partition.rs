@@ -1,4 +1,4 @@
-//! One file of an export: the rows of a table that come from one timeline, or those that come from none.
+//! One file of an export: the rows of a table that come from one timeline, or all rows that do not.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
@@ -20,8 +20,8 @@ use parquet::file::writer::SerializedFileWriter;
 use trace_model::{TableSpec, tables};
 
 use super::manifest::Partition;
+use super::writer;
 use crate::error::Error;
-use crate::sink;
 
 /// Writes rows of one table.
 pub(super) fn write(
@@ -33,7 +33,7 @@ pub(super) fn write(
     let sorted_by = spec.columns.iter().position(|c| c.name == "ts_ns");
     let sorted_by = sorted_by.filter(|&column| is_sorted(batches, column));
     let write = |out: &mut Out| {
-        sink::write_sorted(batches, &Arc::new(spec.schema()), sorted_by, out).map_err(io_error)
+        writer::write_sorted(batches, &Arc::new(spec.schema()), sorted_by, out).map_err(io_error)
     };
     let (bytes, crc32) = to_file(path, write)?;
     Ok(Partition {
@@ -46,7 +46,7 @@ pub(super) fn write(
     })
 }
 
-/// How the rows of a timeline differ from what was written.
+/// Difference between the final rows of a timeline and those that were written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) rank: Option<i32>,
@@ -54,7 +54,7 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// What becomes of a column; `None` if it stays as it is.
+    /// The changed column; `None` if it is unchanged.
     pub(super) fn apply(
         self,
         spec: &TableSpec,
@@ -64,7 +64,7 @@ impl Change {
         if !self.concerns(spec, column) {
             return None;
         }
-        if spec.columns[column].is_moment() {
+        if spec.columns[column].is_timestamp() {
             let array = array.as_primitive_opt::<Int64Type>()?;
             return Some(Arc::new(
                 array.unary::<_, Int64Type>(|ns| ns.wrapping_add(self.shift_ns)),
@@ -75,11 +75,11 @@ impl Change {
 
     fn concerns(self, spec: &TableSpec, column: usize) -> bool {
         let column = &spec.columns[column];
-        column.is_moment() && self.shift_ns != 0 || self.rank.is_some() && column.name == "rank"
+        column.is_timestamp() && self.shift_ns != 0 || self.rank.is_some() && column.name == "rank"
     }
 }
 
-/// Gives a partition its place. Columns that stay as they are are copied without being decoded.
+/// Moves a partition to its place. Unchanged columns are copied without decoding.
 pub(super) fn place(
     partition: Partition,
     from: &Path,
@@ -111,7 +111,7 @@ fn rewrite(
     let sorted_by = written.row_groups().first().and_then(|group| group.sorting_columns());
     let sorted_by = sorted_by.and_then(|columns| Some(columns.first()?.column_idx as usize));
     let rows = written.file_metadata().num_rows() as usize;
-    let properties = sink::properties(&schema, sorted_by, rows)
+    let properties = writer::properties(&schema, sorted_by, rows)
         .into_builder()
         .set_key_value_metadata(written.file_metadata().key_value_metadata().cloned())
         .build();
@@ -161,7 +161,7 @@ fn rewrite(
     Ok(())
 }
 
-/// Whether the times of rows ascend.
+/// Returns whether the times of rows ascend.
 fn is_sorted(batches: &[RecordBatch], column: usize) -> bool {
     let mut last = i64::MIN;
     batches.iter().all(|batch| {
@@ -182,7 +182,7 @@ pub(super) fn rank_of(batch: &RecordBatch) -> Option<i32> {
 
 type Out = CrcWriter<BufWriter<File>>;
 
-/// Writes a file; its length and checksum.
+/// Writes a file. Returns its length and checksum.
 fn to_file(
     path: &Path,
     write: impl FnOnce(&mut Out) -> io::Result<()>,
@@ -202,7 +202,7 @@ fn to_file(
     written().map_err(|e| Error::write(path, e))
 }
 
-/// What the system said, where it was the system.
+/// The I/O error inside a Parquet error, if there is one.
 fn io_error(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(inner) => match inner.downcast::<io::Error>() {

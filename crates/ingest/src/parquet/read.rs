@@ -1,4 +1,4 @@
-//! Reading an export: all of it, or only what is asked for.
+//! Reads exports, completely or in part.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,16 +23,16 @@ use trace_model::{
     Batches, Dataset, RunInfo, ScanError, Schema, TableSet, TableSource, TableSpec, Warning, tables,
 };
 
+use super::layout::{RUN_TABLES, partition_path};
 use super::manifest::{self, Manifest, Partition};
-use super::{RUN_TABLES, partition_path};
-use crate::error::Error;
-use crate::sink::ROWS_A_GROUP;
-use crate::storage::{File, Folder};
+use super::writer::ROWS_PER_GROUP;
+use crate::error::{Error, ExportProblem};
+use crate::input::storage::{File, Folder};
 
-/// Rows that a scan hands out at a time.
+/// Rows per batch of a scan.
 const BATCH_ROWS: usize = 32 << 10;
 
-/// A run that was exported. Opening it reads the manifest only; it may be read by several threads at once.
+/// An exported run. Opening it reads only the manifest; several threads may read it at once.
 #[derive(Debug)]
 pub struct Export {
     folder: Folder,
@@ -40,7 +40,7 @@ pub struct Export {
     manifest: Manifest,
     /// The numbers of the partitions of each table, in the order of its rows.
     of_table: BTreeMap<String, Vec<usize>>,
-    /// Which partitions are known to be what was written.
+    /// Partitions whose checksum was verified.
     checked: Vec<AtomicBool>,
 }
 
@@ -48,7 +48,7 @@ impl Export {
     /// Opens the export in a folder of this machine.
     ///
     /// # Errors
-    /// If there is none, or this version cannot read it.
+    /// If there is no export, or this version cannot read it.
     pub fn open(folder: &Path) -> Result<Arc<Self>, Error> {
         let name = folder.display().to_string();
         let folder = Folder::Local(folder.to_owned());
@@ -57,10 +57,11 @@ impl Export {
     }
 
     pub(crate) fn at(folder: Folder, manifest: &File, name: &str) -> Result<Self, Error> {
-        let broken = |reason| Error::Export { path: name.to_owned(), reason };
+        let broken = |problem| Error::Export { path: name.to_owned(), problem };
         let read_error = |e| Error::read(format!("{name}: {}", manifest::FILE), e);
         if manifest.bytes().map_err(read_error)? > manifest::MAX_BYTES {
-            return Err(broken(format!("{} is far too long", manifest::FILE)));
+            let problem = ExportProblem::Damaged(format!("{} is far too long", manifest::FILE));
+            return Err(broken(problem));
         }
         let text = manifest.read().map_err(read_error)?;
         let manifest = Manifest::parse(&text).map_err(broken)?;
@@ -72,12 +73,12 @@ impl Export {
         Ok(Self { folder, name: name.to_owned(), manifest, of_table, checked })
     }
 
-    /// What was read when it was written, under the path that it has now.
+    /// The exported run, with the current path of the export.
     pub fn run(&self) -> RunInfo {
         self.manifest.run(&self.name)
     }
 
-    /// What could not be read when it was written.
+    /// Problems while reading the exported run.
     pub fn warnings(&self) -> Vec<Warning> {
         self.manifest.warnings()
     }
@@ -100,12 +101,12 @@ impl Export {
     /// Reads all tables.
     ///
     /// # Errors
-    /// If a partition is missing, or is not what was written.
+    /// If a partition is missing or changed.
     pub fn read(&self) -> Result<Dataset, Error> {
         self.read_some(|_| true)
     }
 
-    /// Reads these tables, and what is known of the run as a whole; the other tables have no rows then.
+    /// Reads these tables, `ranks` and `reading_warnings`; all other tables of the result are empty.
     ///
     /// # Errors
     /// As [`Export::read`].
@@ -113,7 +114,7 @@ impl Export {
         self.read_some(|table| RUN_TABLES.contains(&table) || tables.contains(table))
     }
 
-    /// Reads what is known of the run as a whole: `ranks` and `reading_warnings`; the other tables have no rows then.
+    /// Reads `ranks` and `reading_warnings`; all other tables of the result are empty.
     ///
     /// # Errors
     /// As [`Export::read`].
@@ -143,7 +144,7 @@ impl Export {
         self.of_table.get(table).map_or(&[], Vec::as_slice)
     }
 
-    /// Its batches, one a row group.
+    /// The batches of a partition, one per row group.
     fn read_partition(
         &self,
         number: usize,
@@ -168,7 +169,7 @@ impl Export {
         batches.map_err(|e| self.broken(partition, e.to_string()))
     }
 
-    /// Opens a partition, and makes sure that it is what was written.
+    /// Opens a partition and verifies that it is unchanged.
     fn content(
         &self,
         number: usize,
@@ -209,7 +210,7 @@ impl Export {
             self.name.trim_end_matches('/'),
             partition_path(&partition.table, partition.rank)
         );
-        Error::Export { path, reason }
+        Error::Export { path, problem: ExportProblem::Damaged(reason) }
     }
 }
 
@@ -250,7 +251,7 @@ impl Content {
         }
         let groups = metadata.metadata().row_groups();
         let longest = groups.iter().map(RowGroupMetaData::num_rows).max();
-        if longest.is_some_and(|rows| rows > ROWS_A_GROUP as i64) {
+        if longest.is_some_and(|rows| rows > ROWS_PER_GROUP as i64) {
             let message = "its row groups are longer than those that are written".to_owned();
             return Err(ParquetError::General(message));
         }
@@ -296,7 +297,7 @@ impl Content {
     }
 }
 
-/// Whether a file has the columns of a table.
+/// Returns whether a file has the columns of a table.
 fn is_of(schema: &Schema, spec: &TableSpec) -> bool {
     let fields = schema.fields();
     fields.len() == spec.columns.len()

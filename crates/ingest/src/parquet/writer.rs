@@ -1,4 +1,4 @@
-//! Arrow batches as Parquet.
+//! Writes Arrow batches as Parquet.
 
 use std::io::Write;
 
@@ -11,22 +11,22 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 use trace_model::RecordBatch;
 
-/// Rows of a row group: what a reader has in memory at least, and the smallest stretch that it can leave out.
-pub(crate) const ROWS_A_GROUP: usize = 256 << 10;
+/// Rows per row group: the minimum that a reader holds in memory, and the smallest unit that it can skip.
+pub(crate) const ROWS_PER_GROUP: usize = 256 << 10;
 
-/// Shorter files are compressed with LZ4, which needs no context: making one of zstd's for each column, written or read, takes
-/// longer than the rest. Runs of a thousand ranks have such files by the ten thousands.
-const ROWS_WORTH_ZSTD: usize = 16 << 10;
+/// Shorter files are compressed with LZ4, which needs no context: creating a zstd context for each column takes longer
+/// than the rest of reading or writing. Runs of a thousand ranks have tens of thousands of such files.
+const MIN_ROWS_FOR_ZSTD: usize = 16 << 10;
 
-/// How files of so many rows are written: zstd or LZ4, statistics of each row group, numbers as differences, names as dictionaries.
-/// `sorted_by` is the column whose values ascend from the first row to the last, if there is one.
+/// Writer properties for a file of `rows` rows: zstd or LZ4, statistics per row group, delta encoding of integers,
+/// dictionaries of names. `sorted_by` is the column whose values ascend from the first row to the last, if any.
 pub(crate) fn properties(
     schema: &Schema,
     sorted_by: Option<usize>,
     rows: usize,
 ) -> WriterProperties {
     let compression = match rows {
-        0..ROWS_WORTH_ZSTD => Compression::LZ4_RAW,
+        0..MIN_ROWS_FOR_ZSTD => Compression::LZ4_RAW,
         _ => Compression::ZSTD(ZstdLevel::default()),
     };
     let sorted_by = sorted_by.map(|column| {
@@ -35,7 +35,7 @@ pub(crate) fn properties(
     let mut properties = WriterProperties::builder()
         .set_compression(compression)
         .set_statistics_enabled(EnabledStatistics::Chunk)
-        .set_max_row_group_row_count(Some(ROWS_A_GROUP))
+        .set_max_row_group_row_count(Some(ROWS_PER_GROUP))
         .set_offset_index_disabled(true)
         .set_created_by(concat!("trace-advisor ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_sorting_columns(sorted_by);

@@ -1,37 +1,58 @@
-//! Which files of a folder are traces, by content, and what their names say about ranks.
+//! Finds the files of a run by content, and ranks in their names.
 
 use std::io;
 
 use crate::error::Error;
-use crate::export::manifest;
-use crate::formats::{Format, Recognised, recognise};
-use crate::source;
-use crate::storage::{self, Entry, File, Folder, Place};
+use crate::formats::guess::{Format, FormatGuess, guess_format};
+use crate::formats::unsupported::UnsupportedFormat;
+use crate::input::decompress;
+use crate::input::limits::HEAD_BYTES;
+use crate::input::location::Location;
+use crate::input::storage::{self, Entry, File, Folder, Place};
+use crate::options::Options;
+use crate::parquet::manifest;
 
-/// Enough text to see what a file is, metadata in front included.
-pub(crate) const PREFIX: usize = 64 << 10;
 /// Folders nested deeper than this are not searched.
 const MAX_DEPTH: usize = 4;
 
-/// The files of a run.
+/// The files of a run, found but not read.
+#[derive(Debug)]
+pub(crate) struct FoundRun {
+    /// Path or address as the user gave it, without secrets.
+    pub(crate) name: String,
+    pub(crate) files: DiscoveredFiles,
+    /// The run is one file, not a folder.
+    pub(crate) is_file: bool,
+}
+
+/// Finds the files of a run.
+pub(crate) fn find(run: &Location, options: &Options) -> Result<FoundRun, Error> {
+    let name = run.to_string();
+    let place = run.place(options.timeout)?;
+    let is_file = matches!(place, Place::File { .. });
+    let files = discover(place, &name)?;
+    Ok(FoundRun { name, files, is_file })
+}
+
+/// The content of a folder.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
-    /// Traces of all formats, by path.
-    pub(crate) traces: Vec<Candidate>,
-    /// Other files, with what they are.
+pub(crate) struct DiscoveredFiles {
+    /// Files of all formats that can be read, by path.
+    pub(crate) traces: Vec<InputFile>,
+    /// Other files, with their descriptions.
     pub(crate) skipped: Vec<String>,
-    /// Metrics below folders with metrics.
-    pub(crate) aside: Vec<String>,
+    /// Metrics in folders below other metrics.
+    pub(crate) nested_metrics: Vec<String>,
     /// The folder and its manifest, if it is an export: then there is nothing else.
     pub(crate) export: Option<(Folder, File)>,
     manifest: Option<File>,
-    /// The first that could not be looked at, and why.
-    refused: Option<(String, io::Error)>,
+    /// The first file that could not be opened, and the error.
+    unreadable: Option<(String, io::Error)>,
 }
 
 /// A file that looks like a trace.
 #[derive(Debug)]
-pub(crate) struct Candidate {
+pub(crate) struct InputFile {
     pub(crate) format: Format,
     pub(crate) stored: File,
     /// Path relative to the run.
@@ -41,9 +62,9 @@ pub(crate) struct Candidate {
     pub(crate) json_bytes: u64,
 }
 
-/// What is looked for in folders at one depth.
+/// Files that are searched for in folders of one depth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum SearchScope {
     All,
     /// All but metrics: folders further up hold some.
     Traces,
@@ -51,8 +72,8 @@ enum Wanted {
     Metrics,
 }
 
-impl Wanted {
-    fn takes(self, format: Format) -> bool {
+impl SearchScope {
+    fn includes(self, format: Format) -> bool {
         let is_metrics = matches!(format, Format::Determined(_));
         match self {
             Self::All => true,
@@ -62,45 +83,49 @@ impl Wanted {
     }
 }
 
-/// Finds the traces of a run: the file itself, or the files of the folder. Folders below are searched too:
-/// * for timelines, and what goes with them, if no folder further up holds a trace of PyTorch's (Composer's files
-///   lie in several folders side by side, and its merged traces above them);
+/// Finds the files of a run: the file itself, or those of the folder. Folders below are searched too:
+/// * for timelines, and files that belong to them, if no folder further up holds a trace of PyTorch's (Composer's
+///   files lie in several folders side by side, and its merged traces above them);
 /// * for Determined's metrics, if no folder further up holds metrics, but no deeper than one folder below the
-///   timelines. People save them as `run/metrics/`, or put traces into `run/traces/` and metrics beside that
-///   folder; what lies deeper below metrics is most likely the same once more, in another form.
+///   timelines. Users save them as `run/metrics/`, or put traces into `run/traces/` and metrics beside that
+///   folder; files deeper below metrics most likely hold the same data in another form.
 ///
-/// `name` is what the run is called in errors.
-pub(crate) fn discover(run: Place, name: &str) -> Result<Found, Error> {
-    let mut found = Found::default();
+/// `name` is the name of the run in errors.
+fn discover(run: Place, name: &str) -> Result<DiscoveredFiles, Error> {
+    let mut found = DiscoveredFiles::default();
     let root = match run {
         Place::File { file: stored, name: file } => {
             let io = |e| Error::read(name, e);
             let bytes = stored.bytes().map_err(io)?;
-            // A file that was named is read: if it is none of ours, the reader says why.
-            let head = stored.head(PREFIX).map_err(io)?;
-            let json_bytes = source::text_bytes(&stored, bytes, &head);
-            let head = source::prefix(head, PREFIX);
-            let format = match head.as_deref().map(recognise) {
-                Some(Recognised::Trace(format)) => format,
-                Some(Recognised::Other(what)) if !what.starts_with("JSON") => {
-                    return Err(Error::Unusable { file, reason: what.to_owned() });
+            // A file that the user named is read in any case: the reader reports the problem.
+            let head = stored.head(HEAD_BYTES).map_err(io)?;
+            let json_bytes = decompress::text_bytes(&stored, bytes, &head);
+            let head = decompress::prefix(head, HEAD_BYTES);
+            let format = match head.as_deref().map(guess_format) {
+                Some(FormatGuess::Known(format)) => format,
+                None
+                | Some(
+                    FormatGuess::Unknown | FormatGuess::Unsupported(UnsupportedFormat::OtherJson),
+                ) => Format::Kineto,
+                Some(FormatGuess::Unsupported(format)) => {
+                    let reason = format.description().to_owned();
+                    return Err(Error::Unusable { file, reason });
                 }
-                _ => Format::Kineto,
             };
-            found.traces.push(Candidate { format, stored, file, bytes, json_bytes });
+            found.traces.push(InputFile { format, stored, file, bytes, json_bytes });
             return Ok(found);
         }
         Place::Folder(root) => root,
     };
     let mut folders = vec![root.clone()];
-    let mut wanted = Wanted::All;
+    let mut scope = SearchScope::All;
     for _ in 0..MAX_DEPTH {
         let mut below = Vec::new();
         for folder in &folders {
             let (files, more) = root.list(folder)?;
             below.extend(more);
-            storage::look_into(files, PREFIX, |entry, head| {
-                look_at(entry, head, wanted, &mut found)
+            storage::read_heads(files, HEAD_BYTES, |entry, head| {
+                classify_file(entry, head, scope, &mut found)
             })?;
         }
         if let Some(manifest) = found.manifest.take() {
@@ -108,18 +133,18 @@ pub(crate) fn discover(run: Place, name: &str) -> Result<Found, Error> {
             return Ok(found);
         }
         let has_timeline = found.traces.iter().any(|t| t.format == Format::Kineto);
-        let has_metrics = found.traces.iter().any(|t| Wanted::Metrics.takes(t.format));
-        wanted = match (has_timeline, has_metrics) {
-            _ if below.is_empty() || wanted == Wanted::Metrics => break,
+        let has_metrics = found.traces.iter().any(|t| SearchScope::Metrics.includes(t.format));
+        scope = match (has_timeline, has_metrics) {
+            _ if below.is_empty() || scope == SearchScope::Metrics => break,
             (true, true) => break,
-            (true, false) => Wanted::Metrics,
-            (false, true) => Wanted::Traces,
-            (false, false) => Wanted::All,
+            (true, false) => SearchScope::Metrics,
+            (false, true) => SearchScope::Traces,
+            (false, false) => SearchScope::All,
         };
         folders = below;
     }
     if found.traces.is_empty() {
-        if let Some((file, error)) = found.refused {
+        if let Some((file, error)) = found.unreadable {
             return Err(Error::read(format!("{}/{file}", name.trim_end_matches('/')), error));
         }
         return Err(Error::NoTrace { path: name.into(), skipped: found.skipped });
@@ -127,11 +152,11 @@ pub(crate) fn discover(run: Place, name: &str) -> Result<Found, Error> {
     Ok(found)
 }
 
-fn look_at(
+fn classify_file(
     entry: Entry,
     head: io::Result<Vec<u8>>,
-    wanted: Wanted,
-    found: &mut Found,
+    scope: SearchScope,
+    found: &mut DiscoveredFiles,
 ) -> Result<(), Error> {
     let Entry { file: stored, name: file, bytes } = entry;
     if let Ok(head) = &head
@@ -140,37 +165,39 @@ fn look_at(
         found.manifest = Some(stored);
         return Ok(());
     }
-    let text_bytes = |head: &[u8]| source::text_bytes(&stored, bytes, head);
+    let text_bytes = |head: &[u8]| decompress::text_bytes(&stored, bytes, head);
     let json_bytes = head.as_deref().map_or(bytes, text_bytes);
-    let what = match head.map(|head| source::prefix(head, PREFIX)) {
+    let guess = match head.map(|head| decompress::prefix(head, HEAD_BYTES)) {
         Err(error) if storage::is_outage(&error) => return Err(Error::read(file, error)),
-        Err(_) | Ok(None) if wanted == Wanted::Metrics => return Ok(()),
+        Err(_) | Ok(None) if scope == SearchScope::Metrics => return Ok(()),
         Err(error) => {
             found.skipped.push(format!("{file} (cannot be read: {error})"));
-            found.refused.get_or_insert((file, error));
+            found.unreadable.get_or_insert((file, error));
             return Ok(());
         }
         Ok(None) => {
             found.skipped.push(format!("{file} (damaged gzip)"));
             return Ok(());
         }
-        Ok(Some(prefix)) => recognise(&prefix),
+        Ok(Some(prefix)) => guess_format(&prefix),
     };
-    match what {
-        Recognised::Trace(format) if wanted.takes(format) => {
-            found.traces.push(Candidate { format, stored, file, bytes, json_bytes });
+    match guess {
+        FormatGuess::Known(format) if scope.includes(format) => {
+            found.traces.push(InputFile { format, stored, file, bytes, json_bytes });
         }
-        _ if wanted == Wanted::Metrics => {}
-        Recognised::Trace(_) => found.aside.push(file),
-        Recognised::Other(what) => found.skipped.push(format!("{file} ({what})")),
-        Recognised::Unknown => found.skipped.push(file),
+        _ if scope == SearchScope::Metrics => {}
+        FormatGuess::Known(_) => found.nested_metrics.push(file),
+        FormatGuess::Unsupported(format) => {
+            found.skipped.push(format!("{file} ({})", format.description()));
+        }
+        FormatGuess::Unknown => found.skipped.push(file),
     }
     Ok(())
 }
 
-/// The rank a file name states outright: `rank-3`, `rank_3`, `rank3`, or, as Determined marks what it
+/// The rank that a file name states: `rank-3`, `rank_3`, `rank3`, or, as Determined marks what it
 /// uploads, `worker#3.1619.pt.trace.json`.
-pub(crate) fn stated_rank(file: &str) -> Option<i32> {
+pub(crate) fn rank_from_file_name(file: &str) -> Option<i32> {
     let name = file.rsplit('/').next()?.to_ascii_lowercase();
     let marked = name.rsplit_once('#').and_then(|(_, rest)| {
         let (digits, _) = rest.split_once('.')?;
@@ -188,7 +215,7 @@ pub(crate) fn stated_rank(file: &str) -> Option<i32> {
 
 /// The worker of a name as TensorBoard's handler writes it, `<worker>.<time>.pt.trace.json`: files of
 /// one worker are profile cycles of one rank. Other names: the whole name.
-pub(crate) fn worker(file: &str) -> &str {
+pub(crate) fn worker_name(file: &str) -> &str {
     let stem = file.strip_suffix(".gz").unwrap_or(file);
     let stem = stem.strip_suffix(".pt.trace.json").unwrap_or(stem);
     match stem.rsplit_once('.') {
@@ -210,16 +237,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_in_names() {
-        assert_eq!(stated_rank("rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz"), Some(34));
-        assert_eq!(stated_rank("sub/rank0_iter16.json"), Some(0));
-        assert_eq!(stated_rank("sampled_rank-1.json.gz"), Some(1));
-        assert_eq!(stated_rank("rank_not_found.json"), None);
-        assert_eq!(stated_rank("frank.json"), None);
+    fn rank_from_file_name_reads_common_patterns() {
+        assert_eq!(rank_from_file_name("rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz"), Some(34));
+        assert_eq!(rank_from_file_name("sub/rank0_iter16.json"), Some(0));
+        assert_eq!(rank_from_file_name("sampled_rank-1.json.gz"), Some(1));
+        assert_eq!(rank_from_file_name("rank_not_found.json"), None);
+        assert_eq!(rank_from_file_name("frank.json"), None);
     }
 
     #[test]
-    fn ranks_that_determined_marks() {
+    fn rank_from_file_name_reads_marks_of_determined() {
         let marked = |rank: i32| {
             [
                 format!("host_1234#{rank}.1619499959628.pt.trace.json"),
@@ -232,22 +259,22 @@ mod tests {
         };
         for rank in [0, 3] {
             for name in marked(rank) {
-                assert_eq!(stated_rank(&name), Some(rank), "{name}");
+                assert_eq!(rank_from_file_name(&name), Some(rank), "{name}");
             }
         }
-        assert_eq!(stated_rank("events.out.tfevents.123.host"), None);
-        assert_eq!(stated_rank("a#3/host.json"), None);
-        assert_eq!(stated_rank("issue#12"), None);
-        assert_eq!(stated_rank("a#b3.json"), None);
-        assert_eq!(stated_rank("a#.json"), None);
-        assert_eq!(stated_rank("a#99999999999.json"), None);
+        assert_eq!(rank_from_file_name("events.out.tfevents.123.host"), None);
+        assert_eq!(rank_from_file_name("a#3/host.json"), None);
+        assert_eq!(rank_from_file_name("issue#12"), None);
+        assert_eq!(rank_from_file_name("a#b3.json"), None);
+        assert_eq!(rank_from_file_name("a#.json"), None);
+        assert_eq!(rank_from_file_name("a#99999999999.json"), None);
     }
 
     #[test]
-    fn workers_in_names() {
-        assert_eq!(worker("worker0.1623143089861.pt.trace.json.gz"), "worker0");
-        assert_eq!(worker("node0_3.17952.pt.trace.json"), "node0_3");
-        assert_eq!(worker("eager_trace.json"), "eager_trace.json");
+    fn worker_name_strips_time_and_suffixes() {
+        assert_eq!(worker_name("worker0.1623143089861.pt.trace.json.gz"), "worker0");
+        assert_eq!(worker_name("node0_3.17952.pt.trace.json"), "node0_3");
+        assert_eq!(worker_name("eager_trace.json"), "eager_trace.json");
         assert_eq!(trailing_number("node0_3"), Some(3));
         assert_eq!(trailing_number("host"), None);
     }

@@ -1,102 +1,150 @@
-//! Execution traces of a run: which rank each belongs to, and its links to that rank's timeline.
+//! Execution traces of a run: the rank of each, and its links to the timeline of that rank.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use trace_model::tables::{Rank, Ranks};
 use trace_model::{Source, TableSet, Warning};
 
-use crate::discover;
+use super::attachment::{Attachment, RunBuilder};
+use super::discover::rank_from_file_name;
+use super::rank_trace::{RankData, RankTrace};
+use super::timeline::Timeline;
 use crate::enrich::execution::{HostEvents, Links, link};
+use crate::error::Error;
 use crate::formats::execution::Recording;
-use crate::run::{Member, run_warning};
+use crate::options::Options;
+use crate::warnings::run_warning;
+
+/// The execution traces of a run.
+#[derive(Default)]
+pub(crate) struct ExecutionTraces {
+    files: Vec<(String, Recording)>,
+    assigned: Vec<AssignedTrace>,
+}
 
 /// An execution trace with the rank it was given.
-pub(crate) struct Companion {
+struct AssignedTrace {
     recording: Recording,
     file: String,
-    pub(crate) rank: i32,
+    rank: i32,
     rank_from: &'static str,
-    /// What came of linking; `None` if there is no timeline of this rank.
+    /// Result of linking; `None` if there is no timeline of this rank.
     links: Option<Links>,
 }
 
-/// Gives each execution trace its rank and links it; one a rank is kept, the best linked. What cannot
-/// be given a rank is set aside.
-pub(crate) fn assign(
-    recordings: Vec<(String, Recording)>,
-    members: &[Member],
-    warnings: &mut Vec<Warning>,
-) -> Vec<Companion> {
-    let stated: BTreeSet<i32> =
-        recordings.iter().filter_map(|(file, _)| discover::stated_rank(file)).collect();
-    let mut unused = (0..).filter(|rank| !stated.contains(rank));
-    let mut kept: BTreeMap<i32, Companion> = BTreeMap::new();
-    for (file, mut recording) in recordings {
-        warnings.extend(recording.warnings(&file));
-        let rank = rank(&file, recording.pid, members).or_else(|| {
-            members.is_empty().then(|| unused.next().map(|rank| (rank, "order"))).flatten()
-        });
-        let Some((rank, rank_from)) = rank else {
-            let message = "nothing says which rank this execution trace belongs to: set aside \
-                           (put rank<N> into its name)";
-            warnings.push(run_warning("unassigned-execution-trace", file, message.to_owned()));
-            continue;
-        };
-        let links = members
-            .iter()
-            .find(|member| member.rank == rank)
-            .map(|member| link(&mut recording, &HostEvents::new(member.trace.columns())));
-        let companion = Companion { recording, file, rank, rank_from, links };
-        let aside = match kept.get(&rank) {
-            Some(other) if other.linked() >= companion.linked() => companion,
-            _ => match kept.insert(rank, companion) {
-                Some(other) => other,
-                None => continue,
-            },
-        };
-        let message = format!(
-            "also an execution trace of rank {rank}: set aside, {} was read",
-            kept[&rank].file
-        );
-        warnings.push(run_warning("duplicate-rank", aside.file, message));
+impl ExecutionTraces {
+    pub(crate) fn push(&mut self, file: String, recording: Recording) {
+        self.files.push((file, recording));
     }
-    let companions: Vec<Companion> = kept.into_values().collect();
-    warnings.extend(companions.iter().filter_map(Companion::link_warning));
-    if members.is_empty() && !companions.is_empty() {
-        let message = "only execution traces are here: they tell which operators ran with which \
-                       arguments, but not when; add the profiler's trace of the same run to ask \
-                       about time";
-        warnings.push(run_warning("no-timeline", String::new(), message.to_owned()));
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.files.is_empty()
     }
-    companions
 }
 
-/// Rank of an execution trace: as its name says, else that of the timeline of the same process, else
-/// that of the only timeline.
-fn rank(file: &str, pid: Option<i64>, members: &[Member]) -> Option<(i32, &'static str)> {
-    if let Some(rank) = discover::stated_rank(file) {
+impl<S: Timeline> Attachment<S> for ExecutionTraces {
+    /// Gives each execution trace its rank and links it. Of several per rank, the one with the most links is kept;
+    /// files without a rank are skipped.
+    fn assign(
+        &mut self,
+        traces: &[RankTrace<RankData<S>>],
+        _: &Options,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<(), Error> {
+        let files = std::mem::take(&mut self.files);
+        let stated: BTreeSet<i32> =
+            files.iter().filter_map(|(file, _)| rank_from_file_name(file)).collect();
+        let mut unused = (0..).filter(|rank| !stated.contains(rank));
+        let mut by_rank: BTreeMap<i32, AssignedTrace> = BTreeMap::new();
+        for (file, mut recording) in files {
+            warnings.extend(recording.warnings(&file));
+            let rank = find_rank(&file, recording.pid, traces).or_else(|| {
+                traces.is_empty().then(|| unused.next().map(|rank| (rank, "order"))).flatten()
+            });
+            let Some((rank, rank_from)) = rank else {
+                let message = "skipped: the rank of this execution trace is unknown (put rank<N> into its \
+                               name)";
+                warnings.push(run_warning("unassigned-execution-trace", file, message.to_owned()));
+                continue;
+            };
+            let timeline = traces.iter().find(|trace| trace.rank == rank);
+            let links = timeline
+                .and_then(|trace| trace.trace.pending())
+                .map(|trace| link(&mut recording, &HostEvents::new(&trace.columns)));
+            let assigned = AssignedTrace { recording, file, rank, rank_from, links };
+            let duplicate = match by_rank.get(&rank) {
+                Some(other) if other.link_count() >= assigned.link_count() => assigned,
+                _ => match by_rank.insert(rank, assigned) {
+                    Some(other) => other,
+                    None => continue,
+                },
+            };
+            let message = format!(
+                "skipped: also an execution trace of rank {rank}, of which {} was read",
+                by_rank[&rank].file
+            );
+            warnings.push(run_warning("duplicate-rank", duplicate.file, message));
+        }
+        self.assigned = by_rank.into_values().collect();
+        warnings.extend(self.assigned.iter().filter_map(AssignedTrace::link_warning));
+        if traces.is_empty() && !self.assigned.is_empty() {
+            let message = "the run has only execution traces: they hold operators and their arguments, but no \
+                           times; add the profiler's trace of the same run to analyze time";
+            warnings.push(run_warning("no-timeline", String::new(), message.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn add_to(self: Box<Self>, run: &mut RunBuilder) {
+        let has_timeline = run.has_timeline();
+        for trace in self.assigned {
+            run.info.sources.push(trace.source());
+            if !has_timeline {
+                run.info.ranks.push(trace.rank);
+            }
+            trace.into_tables(&mut run.tables, !has_timeline);
+        }
+    }
+}
+
+/// The rank that the file name states, else that of the only timeline, else that of the timeline of the same
+/// process.
+fn find_rank<S: Timeline>(
+    file: &str,
+    pid: Option<i64>,
+    traces: &[RankTrace<RankData<S>>],
+) -> Option<(i32, &'static str)> {
+    if let Some(rank) = rank_from_file_name(file) {
         return Some((rank, "file name"));
     }
-    if let [only] = members {
+    if let [only] = traces {
         return Some((only.rank, "the only trace"));
     }
     let pid = pid?;
-    let mut same = members.iter().filter(|member| member.trace.has_process(pid));
+    let is_same = |trace: &&RankTrace<RankData<S>>| {
+        trace.trace.pending().is_some_and(|trace| trace.has_process(pid))
+    };
+    let mut same = traces.iter().filter(is_same);
     match (same.next(), same.next()) {
-        (Some(member), None) => Some((member.rank, "process id")),
+        (Some(trace), None) => Some((trace.rank, "process id")),
         _ => None,
     }
 }
 
-impl Companion {
-    fn linked(&self) -> usize {
+impl AssignedTrace {
+    fn link_count(&self) -> usize {
         self.links.filter(Links::believable).map_or(0, |links| links.same_name)
     }
 
-    /// Why nodes have no event.
+    /// Explains why nodes have no event.
     fn link_warning(&self) -> Option<Warning> {
-        let warn = |code, message, count: usize| {
-            Some(Warning { code, file: self.file.clone(), message, count: count as u64 })
+        let warn = |code: &'static str, message, count: usize| {
+            Some(Warning {
+                code: code.into(),
+                file: self.file.clone(),
+                message,
+                count: count as u64,
+            })
         };
         let nodes = self.recording.nodes.len();
         let links = self.links?;
@@ -121,21 +169,21 @@ impl Companion {
         warn("unlinked-execution-trace", message, nodes)
     }
 
-    pub(crate) fn source(&self) -> Source {
+    fn source(&self) -> Source {
         Source {
             file: self.file.clone(),
-            format: "execution trace",
+            format: "execution trace".into(),
             rank: self.rank,
-            rank_from: self.rank_from,
+            rank_from: self.rank_from.into(),
             json_bytes: self.recording.json_bytes,
             events: self.recording.nodes.len() as u64,
             shift_ns: 0,
         }
     }
 
-    /// Turns the execution trace into Arrow batches; with `with_rank` into a row of `ranks` too, which else
-    /// the timeline fills.
-    pub(crate) fn into_tables(self, tables: &mut TableSet, with_rank: bool) {
+    /// Adds the rows of the execution trace; with `with_rank` also the row of `ranks` that otherwise the timeline
+    /// provides.
+    fn into_tables(self, tables: &mut TableSet, with_rank: bool) {
         let Self { recording: Recording { mut nodes, mut strings, .. }, file, rank, .. } = self;
         if with_rank {
             let mut ranks = Ranks::default();
@@ -144,7 +192,7 @@ impl Companion {
                 file: strings.intern(&file),
                 vendor: strings.intern("cpu"),
                 clock: strings.intern("relative"),
-                ..Rank::absent()
+                ..Rank::null_row()
             });
             tables.push("ranks", ranks.into_batch(&strings));
         }

@@ -1,32 +1,37 @@
-//! Memory snapshots and memory timelines of a run: which rank each belongs to, and where its times lie on
-//! the run's clock.
+//! Memory snapshots and memory timelines of a run: the rank of each, and its place on the run's clock.
 
 use std::collections::BTreeMap;
 
 use trace_model::column::NULL_I64;
 use trace_model::tables::{Rank, Ranks};
-use trace_model::{RunInfo, Source, Strings, TableSet, Warning};
+use trace_model::{Source, Strings, Warning};
 
-use crate::discover;
+use super::attachment::{Attachment, RunBuilder};
+use super::clock::unaligned_clocks;
+use super::discover::rank_from_file_name;
+use super::rank_trace::{RankData, RankTrace};
+use super::timeline::Timeline;
+use crate::error::Error;
 use crate::formats::memory_timeline::Curve;
 use crate::formats::snapshot::Dump;
-use crate::run::{Member, run_warning};
+use crate::options::Options;
+use crate::warnings::run_warning;
 
-/// What such a file holds.
-pub(crate) enum Memory {
+/// Content of a memory file.
+pub(crate) enum MemoryFile {
     Snapshot(Box<Dump>),
     Timeline(Box<Curve>),
 }
 
 /// A file with the rank it was given.
-pub(crate) struct Placed {
-    memory: Memory,
+struct AssignedFile {
+    memory: MemoryFile,
     file: String,
     rank: i32,
     rank_from: &'static str,
 }
 
-impl Memory {
+impl MemoryFile {
     fn extent(&self) -> Option<(i64, i64)> {
         match self {
             Self::Snapshot(dump) => dump.extent,
@@ -39,126 +44,147 @@ impl Memory {
     }
 }
 
-/// Gives each file its rank: as its name says, else that of the only trace, else the first one.
-pub(crate) fn assign<T>(
-    files: Vec<(String, Memory)>,
-    members: &[Member<T>],
-    warnings: &mut Vec<Warning>,
-) -> Vec<Placed> {
-    let only = match members {
-        [only] => Some((only.rank, "the only trace")),
-        _ => None,
-    };
-    let first = members.iter().map(|member| member.rank).min().unwrap_or(0);
-    let mut guessed = Vec::new();
-    let placed = files
-        .into_iter()
-        .map(|(file, memory)| {
-            warnings.extend(match &memory {
-                Memory::Snapshot(dump) => dump.warnings(&file),
-                Memory::Timeline(curve) => curve.warnings(&file),
-            });
-            let stated = discover::stated_rank(&file).map(|rank| (rank, "file name"));
-            let (rank, rank_from) = stated.or(only).unwrap_or_else(|| {
-                guessed.push(memory.is_snapshot());
-                (first, "order")
-            });
-            Placed { memory, file, rank, rank_from }
-        })
-        .collect();
-    // One file of a kind without a rank is that of a run of one process, most likely.
-    let snapshots = guessed.iter().filter(|&&is_snapshot| is_snapshot).count();
-    if members.len() > 1 && !guessed.is_empty() || snapshots > 1 || guessed.len() - snapshots > 1 {
-        let message = format!(
-            "nothing says which rank these memory snapshots or timelines belong to: taken as rank \
-             {first} (put rank<N> into their names)"
-        );
-        let count = guessed.len() as u64;
-        warnings.push(Warning { count, ..run_warning("guessed-rank", String::new(), message) });
-    }
-    placed
+/// The memory files of a run.
+#[derive(Default)]
+pub(crate) struct MemoryFiles {
+    files: Vec<(String, MemoryFile)>,
+    assigned: Vec<AssignedFile>,
 }
 
-/// Turns the files into tables. `zero_ns` is the absolute time of zero on the run's clock, where the
-/// timelines tell it; `covered` are the ranks that have a row already.
-pub(crate) fn into_tables(
-    mut files: Vec<Placed>,
-    has_timeline: bool,
-    zero_ns: Option<i64>,
-    info: &mut RunInfo,
-    tables: &mut TableSet,
-    warnings: &mut Vec<Warning>,
-) {
-    let start = |file: &Placed| file.memory.extent().map(|(start, _)| start);
-    let zero_ns = if has_timeline { zero_ns } else { files.iter().filter_map(start).min() };
-    if !has_timeline && !files.is_empty() {
-        add_ranks(&files, zero_ns, info, tables);
-        let message = "only memory snapshots or memory timelines are here: they tell what held memory, \
-                       but nothing about time spent; add the profiler's traces of the same run to ask \
-                       about that";
-        warnings.push(run_warning("no-timeline", String::new(), message.to_owned()));
+impl MemoryFiles {
+    pub(crate) fn push(&mut self, file: String, content: MemoryFile) {
+        self.files.push((file, content));
     }
-    let all_timed =
-        files.iter().filter(|file| file.memory.is_snapshot()).all(|file| start(file).is_some());
-    files.sort_by_cached_key(|file| {
-        let end = file.memory.extent().filter(|_| all_timed && file.memory.is_snapshot());
-        (file.rank, end.map(|(_, end)| end), file.file.clone())
-    });
-    let mut numbers: BTreeMap<(i32, bool), i32> = BTreeMap::new();
-    for Placed { memory, file, rank, rank_from } in files {
-        let number = numbers.entry((rank, memory.is_snapshot())).or_default();
-        let key = (rank, *number);
-        *number += 1;
-        let shift_ns = match (memory.extent(), zero_ns) {
-            (Some(_), Some(zero)) => -zero,
-            (Some((start, _)), None) => {
-                let message = "the traces do not say when they were recorded: times of this file begin \
-                               at its own first event";
-                warnings.push(run_warning("unaligned-clocks", file.clone(), message.to_owned()));
-                -start
-            }
-            (None, _) => 0,
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+}
+
+impl<S: Timeline> Attachment<S> for MemoryFiles {
+    /// Gives each file its rank: the one that its name states, else that of the only trace, else the lowest.
+    fn assign(
+        &mut self,
+        traces: &[RankTrace<RankData<S>>],
+        _: &Options,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<(), Error> {
+        let only = match traces {
+            [only] => Some((only.rank, "the only trace")),
+            _ => None,
         };
-        let (format, bytes, events) = match &memory {
-            Memory::Snapshot(dump) => ("memory snapshot", dump.bytes, dump.event_count()),
-            Memory::Timeline(curve) => ("memory timeline", curve.json_bytes, curve.entries()),
-        };
-        info.sources.push(Source {
-            file: file.clone(),
-            format,
-            rank,
-            rank_from,
-            json_bytes: bytes,
-            events,
-            shift_ns,
+        let first = traces.iter().map(|trace| trace.rank).min().unwrap_or(0);
+        let mut guessed = Vec::new();
+        let files = std::mem::take(&mut self.files);
+        self.assigned = files
+            .into_iter()
+            .map(|(file, memory)| {
+                warnings.extend(match &memory {
+                    MemoryFile::Snapshot(dump) => dump.warnings(&file),
+                    MemoryFile::Timeline(curve) => curve.warnings(&file),
+                });
+                let stated = rank_from_file_name(&file).map(|rank| (rank, "file name"));
+                let (rank, rank_from) = stated.or(only).unwrap_or_else(|| {
+                    guessed.push(memory.is_snapshot());
+                    (first, "order")
+                });
+                AssignedFile { memory, file, rank, rank_from }
+            })
+            .collect();
+        // A single file of its kind without a rank most likely comes from a run of one process.
+        let snapshots = guessed.iter().filter(|&&is_snapshot| is_snapshot).count();
+        if traces.len() > 1 && !guessed.is_empty() || snapshots > 1 || guessed.len() - snapshots > 1
+        {
+            let message = format!(
+                "the rank of these memory snapshots or timelines is unknown: rank {first} is assumed (put \
+                 rank<N> into their names)"
+            );
+            let count = guessed.len() as u64;
+            warnings.push(Warning { count, ..run_warning("guessed-rank", String::new(), message) });
+        }
+        Ok(())
+    }
+
+    fn add_to(self: Box<Self>, run: &mut RunBuilder) {
+        let mut files = self.assigned;
+        let start = |file: &AssignedFile| file.memory.extent().map(|(start, _)| start);
+        let zero_ns =
+            if run.has_clock { run.zero_ns } else { files.iter().filter_map(start).min() };
+        if !run.has_clock && !files.is_empty() {
+            add_ranks(&files, zero_ns, run);
+            let message = "the run has only memory snapshots or memory timelines: they show what held memory, \
+                           but not how time was spent; add the profiler's traces of the same run to analyze \
+                           time";
+            run.warnings.push(run_warning("no-timeline", String::new(), message.to_owned()));
+        }
+        let all_timed =
+            files.iter().filter(|file| file.memory.is_snapshot()).all(|file| start(file).is_some());
+        files.sort_by_cached_key(|file| {
+            let end = file.memory.extent().filter(|_| all_timed && file.memory.is_snapshot());
+            (file.rank, end.map(|(_, end)| end), file.file.clone())
         });
-        match memory {
-            Memory::Snapshot(dump) => dump.into_tables(tables, key, &file, shift_ns),
-            Memory::Timeline(curve) => curve.into_tables(tables, key, &file, shift_ns),
+        let mut numbers: BTreeMap<(i32, bool), i32> = BTreeMap::new();
+        for AssignedFile { memory, file, rank, rank_from } in files {
+            let number = numbers.entry((rank, memory.is_snapshot())).or_default();
+            let key = (rank, *number);
+            *number += 1;
+            let shift_ns = match (memory.extent(), zero_ns) {
+                (Some(_), Some(zero)) => -zero,
+                (Some((start, _)), None) => {
+                    let message = "the traces do not state when they were recorded: times of this file start \
+                                   at its own first event";
+                    run.warnings.push(unaligned_clocks(file.clone(), message));
+                    -start
+                }
+                (None, _) => 0,
+            };
+            let (format, bytes, events) = match &memory {
+                MemoryFile::Snapshot(dump) => ("memory snapshot", dump.bytes, dump.event_count()),
+                MemoryFile::Timeline(curve) => {
+                    ("memory timeline", curve.json_bytes, curve.entries())
+                }
+            };
+            run.info.sources.push(Source {
+                file: file.clone(),
+                format: format.into(),
+                rank,
+                rank_from: rank_from.into(),
+                json_bytes: bytes,
+                events,
+                shift_ns,
+            });
+            match memory {
+                MemoryFile::Snapshot(dump) => {
+                    dump.into_tables(&mut run.tables, key, &file, shift_ns);
+                }
+                MemoryFile::Timeline(curve) => {
+                    curve.into_tables(&mut run.tables, key, &file, shift_ns);
+                }
+            }
         }
     }
 }
 
-/// Rows of `ranks` for runs without a timeline.
-fn add_ranks(files: &[Placed], zero_ns: Option<i64>, info: &mut RunInfo, tables: &mut TableSet) {
-    let mut by_rank: BTreeMap<i32, Vec<&Placed>> = BTreeMap::new();
+/// Adds the rows of `ranks` for runs without a timeline.
+fn add_ranks(files: &[AssignedFile], zero_ns: Option<i64>, run: &mut RunBuilder) {
+    let mut by_rank: BTreeMap<i32, Vec<&AssignedFile>> = BTreeMap::new();
     for file in files {
         by_rank.entry(file.rank).or_default().push(file);
     }
     let single = by_rank.len() == 1;
     for (rank, files) in by_rank {
-        if info.ranks.contains(&rank) {
-            continue; // an execution trace speaks for it
+        if run.info.ranks.contains(&rank) {
+            continue; // an execution trace has added it
         }
-        info.ranks.push(rank);
+        run.info.ranks.push(rank);
         let extents = || files.iter().filter_map(|file| file.memory.extent());
         let zero = zero_ns.unwrap_or(0);
         let start_ns = extents().map(|(start, _)| start - zero).min().unwrap_or(0);
         let end_ns = extents().map(|(_, end)| end - zero).max().unwrap_or(0);
-        info.wall_ns = info.wall_ns.max(end_ns);
+        run.info.wall_ns = run.info.wall_ns.max(end_ns);
         let events = files.iter().map(|file| match &file.memory {
-            Memory::Snapshot(dump) => dump.event_count(),
-            Memory::Timeline(curve) => curve.entries(),
+            MemoryFile::Snapshot(dump) => dump.event_count(),
+            MemoryFile::Timeline(curve) => curve.entries(),
         });
         let mut strings = Strings::default();
         let mut ranks = Ranks::default();
@@ -174,8 +200,8 @@ fn add_ranks(files: &[Placed], zero_ns: Option<i64>, info: &mut RunInfo, tables:
                 (false, None) => "relative",
             }),
             event_count: events.sum::<u64>() as i64,
-            ..Rank::absent()
+            ..Rank::null_row()
         });
-        tables.push("ranks", ranks.into_batch(&strings));
+        run.tables.push("ranks", ranks.into_batch(&strings));
     }
 }

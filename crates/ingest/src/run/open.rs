@@ -1,75 +1,92 @@
-//! A run that was looked at, but not read yet: how large it is decides how it is read.
+//! Opens a run without reading it: its size decides how it is read.
 
 use std::sync::Arc;
 
 use trace_model::Dataset;
 
+use super::discover::{self, FoundRun};
+use super::read;
+use super::sink::InMemory;
 use crate::error::Error;
-use crate::export::Export;
-use crate::location::Location;
-use crate::run::{self, Run};
-use crate::{Options, Progress};
+use crate::formats::guess::Format;
+use crate::input::location::Location;
+use crate::options::{Options, Progress};
+use crate::parquet::Export;
 
 /// A run whose files were found: traces, or an export.
 #[derive(Debug)]
-pub struct Opened(Inner);
+pub struct RunHandle(Content);
 
 #[derive(Debug)]
-enum Inner {
-    Traces(Box<Run>),
+enum Content {
+    Traces(Box<FoundRun>),
     Export(Arc<Export>),
 }
 
-/// Looks at what is at a location.
+/// Finds the files at a location.
 ///
 /// # Errors
-/// If it cannot be read, holds no trace, or is an export that this version cannot read.
-pub fn open(run: &Location, options: &Options) -> Result<Opened, Error> {
-    let mut run = run::find(run, options)?;
-    Ok(Opened(match run.found.export.take() {
+/// If the location cannot be read, holds no trace, or is an export that this version cannot read.
+pub fn open(run: &Location, options: &Options) -> Result<RunHandle, Error> {
+    let mut run = discover::find(run, options)?;
+    Ok(RunHandle(match run.files.export.take() {
         Some((folder, manifest)) => {
-            Inner::Export(Arc::new(Export::at(folder, &manifest, &run.name)?))
+            Content::Export(Arc::new(Export::at(folder, &manifest, &run.name)?))
         }
-        None => Inner::Traces(Box::new(run)),
+        None => Content::Traces(Box::new(run)),
     }))
 }
 
-impl Opened {
-    /// The export, if it is one.
+/// The names of the timelines of a run, in order; their content is not read.
+///
+/// # Errors
+/// If the location cannot be read, or holds no trace.
+pub fn trace_names(run: &Location, options: &Options) -> Result<Vec<String>, Error> {
+    let found = discover::find(run, options)?;
+    if found.files.export.is_some() {
+        return Err(Error::only_tables(found.name));
+    }
+    let is_timeline = |format| matches!(format, Format::Kineto | Format::Composer);
+    let timelines = found.files.traces.into_iter().filter(|file| is_timeline(file.format));
+    Ok(timelines.map(|trace| trace.file).collect())
+}
+
+impl RunHandle {
+    /// The export, if the run is one.
     pub fn export(&self) -> Option<&Arc<Export>> {
         match &self.0 {
-            Inner::Traces(_) => None,
-            Inner::Export(export) => Some(export),
+            Content::Traces(_) => None,
+            Content::Export(export) => Some(export),
         }
     }
 
-    /// Bytes that its tables take in memory: known of exports, estimated from the length of traces.
+    /// Bytes that the tables take in memory: exact for exports, estimated from the file size for traces.
     pub fn table_bytes(&self) -> u64 {
         match &self.0 {
-            Inner::Export(export) => export.table_bytes(),
-            Inner::Traces(run) => {
-                let json_bytes: u64 = run.found.traces.iter().map(|t| t.json_bytes).sum();
+            Content::Export(export) => export.table_bytes(),
+            Content::Traces(run) => {
+                let json_bytes: u64 = run.files.traces.iter().map(|t| t.json_bytes).sum();
                 json_bytes / 100 * TABLE_PCT
             }
         }
     }
 
-    /// Whether it is one trace alone, of one rank then.
+    /// Returns whether the run is a single trace, and thus of a single rank.
     pub fn is_one_trace(&self) -> bool {
-        matches!(&self.0, Inner::Traces(run) if run.found.traces.len() == 1)
+        matches!(&self.0, Content::Traces(run) if run.files.traces.len() == 1)
     }
 
-    /// Reads all of it.
+    /// Reads all files into memory.
     ///
     /// # Errors
     /// As [`crate::read_run`].
     pub fn read(self, options: &Options, progress: &dyn Progress) -> Result<Dataset, Error> {
         match self.0 {
-            Inner::Traces(run) => run::read(*run, options, progress),
-            Inner::Export(export) => export.read(),
+            Content::Traces(run) => read::read(*run, options, progress, &mut InMemory),
+            Content::Export(export) => export.read(),
         }
     }
 }
 
-/// Percent of the bytes of JSON that tables take.
+/// Size of tables in percent of the JSON that they come from.
 const TABLE_PCT: u64 = 60;

@@ -1,38 +1,43 @@
-//! What a run needs to know of a timeline to put it in its place among others.
+//! The properties of a timeline that decide its place in the run.
 
+use trace_model::tables::Steps;
 use trace_model::{TableSet, Warning};
 
-use crate::formats::kineto::Trace;
+use crate::formats::kineto::trace::Trace;
 
-/// A timeline as the run sees it: in memory, or put away already.
-pub(crate) trait Timeline: Send {
-    /// Rank, and what says so.
+/// A timeline as the run sees it: in memory, or stored by a sink.
+pub(crate) trait Timeline: Send + Sync {
+    /// Rank, and the entry of the trace that states it.
     fn rank(&self) -> Option<(i32, &'static str)>;
-    /// Ranks in the job, as the trace says.
+    /// Ranks in the job, as the trace states.
     fn world_size(&self) -> Option<i32>;
-    /// What must be added to times as written to get nanoseconds since 1970; `None` if unknown.
+    /// Offset from times as written to nanoseconds since 1970; `None` if unknown.
     fn base_time_ns(&self) -> Option<i64>;
-    /// First event and end of the last, as written.
+    /// Start of the first event and end of the last, as written.
     fn extent(&self) -> (i64, i64);
     /// Entries of the event list.
     fn events(&self) -> u64;
-    /// Steps found; none if the whole recording stands in for one.
-    fn steps(&self) -> usize;
+    /// Lanes: host threads and streams.
+    fn lane_count(&self) -> i32;
+    /// Steps found; 0 if the recording as a whole is the only step.
+    fn step_count(&self) -> usize;
+    /// Rows of `steps`, with times as written.
+    fn steps(&self) -> &Steps;
     /// Bytes of JSON it was read from.
     fn json_bytes(&self) -> u64;
-    /// What went wrong in its files.
+    /// Problems in its files.
     fn warnings(&self) -> Vec<Warning>;
 }
 
-/// Where a timeline lies in its run.
+/// Position of a timeline in its run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Placement {
     pub(crate) rank: i32,
-    /// What is added to its times.
+    /// Added to its times.
     pub(crate) shift_ns: i64,
     /// Absolute time of zero on the run's clock.
     pub(crate) base_time_ns: Option<i64>,
-    /// How its times relate to those of other ranks.
+    /// Relation of its times to those of other ranks, as in `ranks.clock`.
     pub(crate) clock: &'static str,
 }
 
@@ -57,8 +62,16 @@ impl Timeline for Trace {
         self.events()
     }
 
-    fn steps(&self) -> usize {
-        self.steps()
+    fn lane_count(&self) -> i32 {
+        self.columns.lanes.len() as i32
+    }
+
+    fn step_count(&self) -> usize {
+        self.found.real_steps
+    }
+
+    fn steps(&self) -> &Steps {
+        &self.found.steps
     }
 
     fn json_bytes(&self) -> u64 {
@@ -70,7 +83,7 @@ impl Timeline for Trace {
     }
 }
 
-/// The tables of a trace, in their place.
+/// The tables of a trace, at its placement.
 pub(crate) fn tables(trace: Trace, placement: Placement) -> TableSet {
     let Placement { rank, shift_ns, base_time_ns, clock } = placement;
     let mut tables = TableSet::default();

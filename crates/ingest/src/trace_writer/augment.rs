@@ -1,4 +1,4 @@
-//! Copies of trace files with more events in them.
+//! Copies trace files and adds events to them.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -8,48 +8,47 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use trace_model::Warning;
 
+use super::event_writer::EventWriter;
+use super::output::refuse_overwriting;
+use super::splice::{self, Failure};
 use crate::error::Error;
-use crate::formats::Unreadable;
-use crate::formats::kineto::EventWriter;
-use crate::formats::kineto::splice::{self, Failure};
-use crate::location::Location;
-use crate::source::{self, Limit};
-use crate::storage;
+use crate::error::Unreadable;
+use crate::input::decompress::{self, Limit};
+use crate::input::location::Location;
 
-/// Whether a copy is compressed.
+/// Compression of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Packing {
-    /// As the source is.
+    /// As the source.
     #[default]
     Same,
     /// gzip; the name ends in `.gz`.
     Gzip,
-    /// Plain JSON; the name does not.
+    /// Plain JSON; the name does not end in `.gz`.
     Plain,
 }
 
 /// A copy to make.
 #[derive(Debug, Clone)]
 pub struct Copy<'a> {
-    /// Where the run is.
+    /// Location of the run.
     pub run: &'a Location,
-    /// Which of its files.
+    /// The file of the run to copy.
     pub source: &'a trace_model::Source,
     /// Folder to write to, under the name that the source has in the run.
     pub folder: &'a Path,
-    /// Whether it is compressed.
+    /// Compression of the copy.
     pub packing: Packing,
-    /// Whether a file that is in the way is replaced.
+    /// Overwrite an existing file.
     pub overwrite: bool,
 }
 
-/// Copies a trace, in bounded memory, with what `insert` adds at the end of its events. The rest of
-/// the text stays as it is, byte for byte, but for what cannot be read and is warned of. Returns
-/// where the copy is.
+/// Copies a trace in bounded memory, with the events that `insert` adds at the end. All other bytes of the text are
+/// unchanged, except parts that cannot be read, which cause warnings. Returns the path of the copy.
 ///
 /// # Errors
-/// If the source has changed since it was read, or the copy cannot be written; it is complete or not
-/// there.
+/// If the source has changed since it was read, or the copy cannot be written; a copy is complete or
+/// does not exist.
 pub fn copy_with(
     copy: &Copy<'_>,
     insert: impl FnOnce(&mut EventWriter<'_>) -> io::Result<()>,
@@ -57,21 +56,21 @@ pub fn copy_with(
     let from = copy.run.file(&copy.source.file)?;
     let io_error = |e| Error::read(format!("{}: {}", copy.run, copy.source.file), e);
     let packed = match copy.packing {
-        Packing::Same => source::is_gzip(&from).map_err(io_error)?,
+        Packing::Same => decompress::is_gzip(&from).map_err(io_error)?,
         Packing::Gzip => true,
         Packing::Plain => false,
     };
     let to = copy.folder.join(file_name(&copy.source.file, copy.packing));
     refuse_overwriting(std::slice::from_ref(&from), &to, copy.overwrite)?;
-    // What was read fits; more would be another file.
+    // The limit is the size that was read: a longer file has changed.
     let limit = Limit { max_json_bytes: copy.source.json_bytes };
-    let stream = source::stream(&from, limit).map_err(io_error)?;
+    let stream = decompress::stream(&from, limit).map_err(io_error)?;
     let failure = stream.failure();
 
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder).map_err(write_error(folder))?;
     }
-    // Under another name until it is whole.
+    // Written under another name until it is complete.
     let mut partial = to.clone().into_os_string();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
@@ -96,7 +95,7 @@ pub fn copy_with(
     match done {
         Ok(issues) => Ok((to, issues.warnings(&copy.source.file))),
         Err(failure) => {
-            // The error to tell is the first one.
+            // The first error is the one to report.
             let _ = fs::remove_file(&partial);
             if let Some(error) = failed {
                 return Err(io_error(error));
@@ -126,7 +125,7 @@ fn into_file(out: BufWriter<File>) -> io::Result<File> {
 }
 
 fn splice<W: Write>(
-    stream: source::Stream,
+    stream: decompress::Stream,
     out: &mut W,
     shift_ns: i64,
     insert: impl FnOnce(&mut EventWriter<'_>) -> io::Result<()>,
@@ -134,7 +133,7 @@ fn splice<W: Write>(
     splice::copy(stream, out, |out, comma| insert(&mut EventWriter::new(out, comma, shift_ns)))
 }
 
-/// The name of a copy; viewers go by the content, people by the name.
+/// The name of a copy. Viewers detect compression by content; the suffix is for people.
 fn file_name(file: &str, packing: Packing) -> String {
     match (packing, file.strip_suffix(".gz")) {
         (Packing::Plain, Some(stem)) => stem.to_owned(),
@@ -143,28 +142,12 @@ fn file_name(file: &str, packing: Packing) -> String {
     }
 }
 
-/// A source is never replaced by what is made of it, not even by force: a second copy would have everything
-/// twice.
-pub(crate) fn refuse_overwriting(
-    from: &[storage::File],
-    to: &Path,
-    overwrite: bool,
-) -> Result<(), Error> {
-    let Ok(there) = fs::canonicalize(to) else { return Ok(()) };
-    let is_there = |p: &Path| fs::canonicalize(p).is_ok_and(|p| p == there);
-    let is_source = from.iter().filter_map(storage::File::path).any(is_there);
-    if is_source || !overwrite {
-        return Err(Error::Exists { path: to.to_owned(), is_source });
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_what_is_in_a_file() {
+    fn file_name_follows_packing() {
         assert_eq!(file_name("a/rank0.json.gz", Packing::Same), "a/rank0.json.gz");
         assert_eq!(file_name("rank0.json.gz", Packing::Gzip), "rank0.json.gz");
         assert_eq!(file_name("rank0.json.gz", Packing::Plain), "rank0.json");

@@ -1,4 +1,4 @@
-//! Events as a Chrome trace has them, for the end of its list.
+//! Writes events in the format of Chrome traces.
 
 use std::io::{self, Write};
 
@@ -17,8 +17,8 @@ pub struct Lane<'a> {
     pub tid: &'a str,
 }
 
-/// Adds events to a trace, one a line. Times are those of the run: each trace gets them on its own
-/// clock, exactly. Names and texts may hold anything.
+/// Adds events to a trace, one per line. Times are on the clock of the run and are converted exactly to the clock of
+/// the trace. Names and texts are escaped.
 pub struct EventWriter<'a> {
     out: &'a mut dyn Write,
     comma: bool,
@@ -34,8 +34,8 @@ impl std::fmt::Debug for EventWriter<'_> {
 }
 
 impl<'a> EventWriter<'a> {
-    /// Writes to `out`, after a comma if one must come first. `shift_ns` is what was added to the
-    /// times of this trace when it was read.
+    /// Writes to `out`, after a comma if `comma` is set. `shift_ns` is the offset that was added to the times of this
+    /// trace when it was read.
     pub(crate) fn new(out: &'a mut dyn Write, comma: bool, shift_ns: i64) -> Self {
         Self { out, comma, shift_ns, line: Vec::new(), events: 0 }
     }
@@ -45,7 +45,7 @@ impl<'a> EventWriter<'a> {
         self.events
     }
 
-    /// Names a process, and sorts it before others where viewers heed that.
+    /// Names a process, and sorts it before others in viewers that support it.
     pub fn process(&mut self, pid: &str, name: &str) -> io::Result<()> {
         let lane = Lane { pid, tid: "" };
         self.head("M", "process_name", lane)?;
@@ -63,10 +63,10 @@ impl<'a> EventWriter<'a> {
         self.end()
     }
 
-    /// A stretch of time. Those of one lane come in order and do not overlap.
+    /// An event with a duration. The events of one lane must be in order and must not overlap.
     ///
-    /// It is written as two events, begin and end. Viewers hold microseconds since 1970 in a double, good
-    /// to a quarter of one: with a duration, a slice would overlap the next by that, and be dropped.
+    /// It is written as two events, begin and end. Viewers hold microseconds since 1970 in a double, with a
+    /// precision of a quarter: with a duration, a slice could overlap the next one by that and be dropped.
     pub fn slice(
         &mut self,
         lane: Lane<'_>,
@@ -84,7 +84,7 @@ impl<'a> EventWriter<'a> {
         self.end()
     }
 
-    /// A moment of the whole trace.
+    /// An instant event of the complete trace.
     pub fn mark(
         &mut self,
         lane: Lane<'_>,
@@ -99,7 +99,7 @@ impl<'a> EventWriter<'a> {
         self.end()
     }
 
-    /// The value of a counter from here on; it has one series, called after its unit.
+    /// The value of a counter from this time on. It has one series, named after its unit.
     pub fn counter(
         &mut self,
         pid: &str,
@@ -114,8 +114,8 @@ impl<'a> EventWriter<'a> {
         self.end()
     }
 
-    /// An arrow between the innermost slices that run on two lanes at two moments. Arrows of one name
-    /// have ids of their own.
+    /// An arrow from the innermost slice of one lane at one time to that of another lane at another time. `id` must be
+    /// unique among arrows of the same name.
     pub fn arrow(
         &mut self,
         name: &str,
@@ -144,7 +144,7 @@ impl<'a> EventWriter<'a> {
         self.id("tid", lane.tid)
     }
 
-    /// A process or thread id: tables have them without the quotes that some traces write.
+    /// A process or thread id. Tables hold ids without the quotes that some traces write.
     fn id(&mut self, key: &str, id: &str) -> io::Result<()> {
         if id.is_empty() {
             return Ok(());
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn times_go_back_to_the_clock_of_the_trace() {
+    fn slice_and_mark_write_times_on_the_clock_of_the_trace() {
         let lane = Lane { pid: "7", tid: "GPU 0" };
         let shift_ns = -1_712_085_511_123_456_000;
         let text = written(|w| w.slice(lane, "a", 789, 5, &[]), shift_ns);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_data() {
+    fn event_writer_escapes_names_and_args() {
         let lane = Lane { pid: "07", tid: "" };
         let args =
             [("a\"b", Value::Text("\u{1b}[31m\n".to_owned())), ("x", Value::Float(f64::NAN))];

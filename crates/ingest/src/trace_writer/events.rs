@@ -1,40 +1,44 @@
-//! The events of a trace file one by one, in bounded memory: for what is done with their text.
+//! Iterates over the events of a trace file with their text, in bounded memory.
 
 use std::io;
 
-use super::document::{Head, guess_event_start, scan_head};
-use super::event::Event;
-use super::layout::Layout;
 use super::splice::Failure;
-use crate::formats::Unreadable;
-use crate::json::{LexError, Lexer};
-use crate::source::{End, MAX_PIECE, Stream, WINDOW};
+use crate::error::Unreadable;
+use crate::formats::kineto::event::Event;
+use crate::formats::kineto::key_predictor::KeyPredictor;
+use crate::formats::kineto::parallel_reader::{Prologue, guess_event_start, scan_prologue};
+use crate::input::decompress::{MAX_PIECE, Stream, StreamEnd, WINDOW};
+use crate::json::lexer::{LexError, Lexer};
 use crate::warnings::{Issue, Issues};
 
-/// Calls `each` with the text of every event and with what it says, in the order of the file. What cannot be
-/// read is counted.
+/// Calls `each` with the text and the content of every event, in the order of the file. Entries that cannot be read are
+/// counted.
 pub(crate) fn for_each(
     mut source: Stream,
     mut each: impl FnMut(&[u8], &Event<'_>) -> io::Result<()>,
 ) -> Result<Issues, Failure> {
     let mut issues = Issues::default();
     let mut window: Vec<u8> = Vec::new();
-    let mut last = End::NotYet;
-    let mut more = |window: &mut Vec<u8>, last: &mut End| -> Result<bool, Unreadable> {
+    let mut last = StreamEnd::NotYet;
+    let mut more = |window: &mut Vec<u8>, last: &mut StreamEnd| -> Result<bool, Unreadable> {
         if window.len() > MAX_PIECE {
             return Err(Unreadable::PieceTooLong);
         }
         let before = window.len();
         *last = source.read(window, WINDOW.max(before));
-        if *last == End::TooLong { Err(Unreadable::TooLong) } else { Ok(window.len() > before) }
+        if *last == StreamEnd::TooLong {
+            Err(Unreadable::TooLong)
+        } else {
+            Ok(window.len() > before)
+        }
     };
     let in_object = loop {
-        match scan_head(&window, &mut Vec::new()) {
-            Ok(Head::Events { start, in_object }) => {
+        match scan_prologue(&window, &mut Vec::new()) {
+            Ok(Prologue::Events { start, in_object }) => {
                 window.drain(..start);
                 break in_object;
             }
-            Ok(Head::NoEvents) => return Err(Unreadable::NoEvents.into()),
+            Ok(Prologue::NoEvents) => return Err(Unreadable::NoEvents.into()),
             Err(LexError::End) if more(&mut window, &mut last)? => {}
             Err(LexError::End | LexError::Syntax) => return Err(Unreadable::NotJson.into()),
         }
@@ -53,7 +57,7 @@ pub(crate) fn for_each(
             break;
         }
     }
-    if last == End::Damaged {
+    if last == StreamEnd::Damaged {
         issues.add(Issue::TruncatedGzip);
     }
     Ok(issues)
@@ -66,14 +70,14 @@ enum Stop {
     Cut,
 }
 
-/// Walks over the whole events of a window; where it stopped, and why.
+/// Walks over the complete events of a window. Returns the position and the reason of the end.
 fn walk(
     text: &[u8],
     issues: &mut Issues,
     each: &mut impl FnMut(&[u8], &Event<'_>) -> io::Result<()>,
 ) -> io::Result<(usize, Stop)> {
     let mut event = Event::new();
-    let mut layout = Layout::new();
+    let mut predictor = KeyPredictor::new();
     let mut lexer = Lexer::new(text, 0);
     let mut at = 0;
     loop {
@@ -84,7 +88,7 @@ fn walk(
             Ok(first) => {
                 let start = lexer.pos();
                 let read = match first {
-                    b'{' => event.read(&mut lexer, &mut layout),
+                    b'{' => event.read(&mut lexer, &mut predictor),
                     _ => lexer.value().map(|_| issues.add(Issue::NotAnEvent)),
                 };
                 match read {

@@ -1,4 +1,4 @@
-//! One trace of all ranks of a run, as Composer merges its own: on one clock, with the rank as process id.
+//! Merges the traces of all ranks into one, as Composer does with its own: on one clock, with the rank as process id.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -13,41 +13,41 @@ use flate2::write::GzEncoder;
 use rustc_hash::{FxHashMap, FxHashSet};
 use trace_model::{RunInfo, Source, TableSet, Warning};
 
-use crate::augment::refuse_overwriting;
+use super::events;
+use super::output::refuse_overwriting;
+use super::splice::Failure;
 use crate::error::Error;
-use crate::formats::Unreadable;
+use crate::error::Unreadable;
 use crate::formats::composer::{TORCH_INSTANTS, repaired_base};
-use crate::formats::kineto::EPOCH_NS;
 use crate::formats::kineto::event::Event;
-use crate::formats::kineto::events;
-use crate::formats::kineto::splice::Failure;
-use crate::location::Location;
-use crate::number;
-use crate::source::{self, Limit};
+use crate::formats::kineto::trace::EPOCH_NS;
+use crate::input::decompress::{self, Limit};
+use crate::input::location::Location;
+use crate::json::number;
 
-/// Where viewers put threads that Composer says nothing of: below the training loop.
+/// Sort index of threads that Composer does not describe: viewers show them below the training loop.
 const LAST: i64 = 99_999;
-/// The first event by which the thread of autograd is known, which goes right below the training loop.
+/// Event that identifies the thread of autograd, which viewers show right below the training loop.
 const BACKWARD: &[u8] = b"MulBackward0";
-/// Ids of arrows are told apart by the file that they are from: the lower bits are as written.
+/// Bits of the ids of arrows that stay as written. The higher bits distinguish files.
 const ID_BITS: u32 = 32;
 
 /// A merge to make.
 #[derive(Debug, Clone)]
 pub struct Merge<'a> {
-    /// Where the run is.
+    /// Location of the run.
     pub run: &'a Location,
-    /// What was read from there.
+    /// The run that was read from there.
     pub info: &'a RunInfo,
     /// Its tables.
     pub tables: &'a TableSet,
     /// File to write; it is compressed if its name ends in `.gz`.
     pub to: &'a Path,
-    /// Whether a file that is in the way is replaced.
+    /// Overwrite an existing file.
     pub overwrite: bool,
 }
 
-/// What was merged.
+/// Summary of a merge.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Merged {
     /// Events written, names of processes and threads included.
@@ -56,18 +56,18 @@ pub struct Merged {
     pub files: usize,
     /// Ranks that they are of.
     pub ranks: usize,
-    /// What could not be read.
+    /// Problems while reading.
     pub warnings: Vec<Warning>,
 }
 
-/// Writes the timelines of all ranks into one file, one event a line, in bounded memory.
+/// Writes the timelines of all ranks into one file, one event per line, in bounded memory.
 ///
 /// Times are on the clock of the lowest rank, exact to the nanosecond: microseconds since 1970 in an array, as
-/// Composer writes them (from the first event of the run where traces do not say when they were recorded). Where
-/// some are finer than a microsecond, they count from the base that the file names (`baseTimeNanoseconds`, as
-/// PyTorch has it): viewers hold times in doubles, which since 1970 are good to a quarter of a microsecond, and
-/// drop what then overlaps. `pid` is the rank; ids of arrows get the number of their file, so that arrows of ranks
-/// do not meet. All else stays as it is. As in Composer's merge, events without a thread and the profiler's own
+/// Composer writes them (since the first event of the run if the traces do not state when they were recorded). If
+/// some times are finer than a microsecond, all are relative to the base that the file states (`baseTimeNanoseconds`,
+/// as in PyTorch's traces): viewers hold times in doubles, which since 1970 are precise to a quarter of a microsecond,
+/// and drop events that then overlap. `pid` is the rank; ids of arrows get the number of their file, so that arrows of
+/// different ranks do not mix. Everything else is unchanged. As in Composer's merge, events without a thread and the profiler's own
 /// ranges are left out.
 ///
 /// # Errors
@@ -75,7 +75,8 @@ pub struct Merged {
 /// complete or not there.
 pub fn merge(merge: &Merge<'_>) -> Result<Merged, Error> {
     let sources = &merge.info.sources;
-    let timelines = || sources.iter().filter(|s| matches!(s.format, "kineto" | "composer"));
+    let timelines =
+        || sources.iter().filter(|s| matches!(s.format.as_ref(), "kineto" | "composer"));
     if timelines().next().is_none() {
         return Err(Error::Unusable {
             file: merge.run.to_string(),
@@ -109,7 +110,7 @@ pub fn merge(merge: &Merge<'_>) -> Result<Merged, Error> {
     let done = done
         .and_then(|merged| fs::rename(&partial, merge.to).map(|()| merged).map_err(write_error));
     if done.is_err() {
-        // The error to tell is the first one.
+        // The first error is the one to report.
         let _ = fs::remove_file(&partial);
     }
     done
@@ -136,7 +137,7 @@ fn write(merge: &Merge<'_>, out: &mut dyn Write) -> Result<Merged, Error> {
     let mut files: BTreeMap<&str, Vec<&Source>> = BTreeMap::new();
     let mut order: Vec<&str> = Vec::new();
     for source in &merge.info.sources {
-        if matches!(source.format, "kineto" | "composer") {
+        if matches!(source.format.as_ref(), "kineto" | "composer") {
             let of_file = files.entry(&source.file).or_default();
             if of_file.is_empty() {
                 order.push(&source.file);
@@ -156,9 +157,9 @@ fn write(merge: &Merge<'_>, out: &mut dyn Write) -> Result<Merged, Error> {
         let sources = &files[file];
         let stored = merge.run.file(file)?;
         let io_error = |e| Error::read(format!("{}: {file}", merge.run), e);
-        // What was read fits; more would be another file.
+        // The limit is the size that was read: a longer file has changed.
         let limit = Limit { max_json_bytes: sources[0].json_bytes };
-        let stream = source::stream(&stored, limit).map_err(io_error)?;
+        let stream = decompress::stream(&stored, limit).map_err(io_error)?;
         let failure = stream.failure();
         let originals = run.has_original(sources[0].rank);
         let issues = events::for_each(stream, |text, event| {
@@ -189,12 +190,12 @@ fn write(merge: &Merge<'_>, out: &mut dyn Write) -> Result<Merged, Error> {
     Ok(merged)
 }
 
-/// What must be known of the run.
+/// Properties of the run that the merge needs.
 struct RunFacts {
     ranks: Vec<i32>,
-    /// Absolute time of zero, 0 where it is not known.
+    /// Absolute time of zero; 0 if unknown.
     zero_ns: i64,
-    /// What written times count from.
+    /// Base of the written times.
     base_ns: i64,
     /// The rank of a thread id, if only one has it.
     of_thread: FxHashMap<String, Option<i32>>,
@@ -247,7 +248,7 @@ impl RunFacts {
     }
 }
 
-/// Whether a time is no whole microsecond.
+/// Returns whether a time is not a multiple of a microsecond.
 fn has_fine_times(tables: &TableSet, zero_ns: i64) -> bool {
     const TIMED: [&str; 8] = [
         "annotations",
@@ -283,9 +284,9 @@ struct Writer<'a> {
     out: &'a mut dyn Write,
     run: &'a RunFacts,
     merged: Merged,
-    /// Threads that have their place in the order of viewers.
+    /// Threads whose sort index is written.
     threads: FxHashSet<(i32, Vec<u8>)>,
-    /// Threads of autograd that have theirs.
+    /// Threads of autograd whose sort index is written.
     autograd: FxHashSet<(i32, Vec<u8>)>,
     line: Vec<u8>,
 }
@@ -314,7 +315,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes one event of a file, if it is to be there.
+    /// Writes one event of a file, unless the merge leaves it out.
     fn add(
         &mut self,
         text: &[u8],
@@ -388,8 +389,8 @@ impl Writer<'_> {
         })
     }
 
-    /// Says where viewers put a thread, before its first event; the thread of autograd goes right below the
-    /// training loop.
+    /// Writes the sort index of a thread before its first event. The thread of autograd comes right below the training
+    /// loop.
     fn place_thread(&mut self, rank: i32, event: &Event<'_>) -> io::Result<()> {
         let key = || (rank, event.tid.to_vec());
         let is_autograd = event.name.is_some_and(|name| contains(name.bytes, BACKWARD));
@@ -432,7 +433,8 @@ fn is_copied(event: &Event<'_>, ts_ns: Option<i64>) -> bool {
     }
 }
 
-/// Names of processes hide those of ranks, now that all processes of a rank have one id.
+/// Returns whether an event names a process. Such names would hide those of ranks, because all processes of a rank
+/// share one id.
 fn is_name_of_process(event: &Event<'_>) -> bool {
     event.name.is_some_and(|name| name.bytes.starts_with(b"process_"))
 }

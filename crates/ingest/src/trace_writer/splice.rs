@@ -1,21 +1,21 @@
-//! A copy of a trace with more events at the end of its list. Every other byte stays as it is, unless
-//! the text is broken: what reading skips is left out, and what is open at the end is closed, so that
-//! viewers, which are stricter than we are, can load the copy.
+//! Copies a trace and adds events at the end of its list. All other bytes stay as they are, unless the text is
+//! broken: text that the reader skips is left out, and open brackets at the end are closed, because viewers are
+//! stricter than this reader.
 
 use std::io::{self, Write};
 
-use super::document::{Head, guess_event_start, scan_head};
-use super::event::Event;
-use super::layout::Layout;
-use crate::formats::Unreadable;
-use crate::json::{LexError, Lexer};
-use crate::source::{End, MAX_PIECE, Stream, WINDOW};
+use crate::error::Unreadable;
+use crate::formats::kineto::event::Event;
+use crate::formats::kineto::key_predictor::KeyPredictor;
+use crate::formats::kineto::parallel_reader::{Prologue, guess_event_start, scan_prologue};
+use crate::input::decompress::{MAX_PIECE, Stream, StreamEnd, WINDOW};
+use crate::json::lexer::{LexError, Lexer};
 use crate::warnings::{Issue, Issues};
 
-/// Why a copy could not be made.
+/// Reason for which a copy could not be made.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The source is no trace.
+    /// The source is not a trace.
     Unreadable(Unreadable),
     /// The copy could not be written.
     Write(io::Error),
@@ -33,16 +33,21 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Copies a trace in bounded memory. `insert` writes at the end of the event list; it is told whether
-/// a comma must come first.
+/// Copies a trace in bounded memory. `insert` writes at the end of the event list; its second argument is true if a
+/// comma must come first.
 pub(crate) fn copy<W: Write>(
     source: Stream,
     out: &mut W,
     insert: impl FnOnce(&mut W, bool) -> io::Result<()>,
 ) -> Result<Issues, Failure> {
-    let mut copier =
-        Copier { source, end: End::NotYet, window: Vec::new(), out, issues: Issues::default() };
-    let in_object = copier.head()?;
+    let mut copier = Copier {
+        source,
+        end: StreamEnd::NotYet,
+        window: Vec::new(),
+        out,
+        issues: Issues::default(),
+    };
+    let in_object = copier.prologue()?;
     let Events { comma, closed } = copier.events(in_object)?;
     insert(copier.out, comma)?;
     if let Some(bracket) = closed {
@@ -51,7 +56,7 @@ pub(crate) fn copy<W: Write>(
     } else {
         copier.out.write_all(if in_object { b"\n]}\n" } else { b"\n]\n" })?;
     }
-    if copier.end == End::Damaged {
+    if copier.end == StreamEnd::Damaged {
         copier.issues.add(Issue::TruncatedGzip);
     }
     Ok(copier.issues)
@@ -59,24 +64,24 @@ pub(crate) fn copy<W: Write>(
 
 struct Copier<'a, W> {
     source: Stream,
-    end: End,
+    end: StreamEnd,
     /// Text that was read and not yet written.
     window: Vec<u8>,
     out: &'a mut W,
     issues: Issues,
 }
 
-/// How the event list ended.
+/// End of the event list.
 struct Events {
     /// The last thing in it is an event, and no comma.
     comma: bool,
-    /// The window goes on with so many bytes up to its bracket; absent if the text is over.
+    /// Bytes of the window up to and including the closing bracket; `None` if the text ended first.
     closed: Option<usize>,
 }
 
-/// How far a window can be copied.
+/// The part of a window that can be copied.
 struct Reach {
-    /// End of the last whole event, or of the comma after it.
+    /// End of the last complete event, or of the comma after it.
     at: usize,
     comma: bool,
     stop: Stop,
@@ -87,7 +92,7 @@ enum Stop {
     Closed(usize),
     /// The window ends in the middle of an event, or between two.
     Cut,
-    /// What starts here is no event.
+    /// The text from here on is not an event.
     Malformed(usize),
 }
 
@@ -99,7 +104,7 @@ impl<W: Write> Copier<'_, W> {
         }
         let before = self.window.len();
         self.end = self.source.read(&mut self.window, WINDOW.max(before));
-        if self.end == End::TooLong {
+        if self.end == StreamEnd::TooLong {
             return Err(Unreadable::TooLong);
         }
         Ok(self.window.len() > before)
@@ -112,12 +117,12 @@ impl<W: Write> Copier<'_, W> {
         Ok(())
     }
 
-    /// Writes all before the first event; whether the list is a member of an object.
-    fn head(&mut self) -> Result<bool, Failure> {
+    /// Writes all text before the first event. Returns whether the list is a member of an object.
+    fn prologue(&mut self) -> Result<bool, Failure> {
         loop {
-            let (start, in_object) = match scan_head(&self.window, &mut Vec::new()) {
-                Ok(Head::Events { start, in_object }) => (start, in_object),
-                Ok(Head::NoEvents) => return Err(Unreadable::NoEvents.into()),
+            let (start, in_object) = match scan_prologue(&self.window, &mut Vec::new()) {
+                Ok(Prologue::Events { start, in_object }) => (start, in_object),
+                Ok(Prologue::NoEvents) => return Err(Unreadable::NoEvents.into()),
                 Err(LexError::End) if self.more()? => continue,
                 Err(LexError::End | LexError::Syntax) => return Err(Unreadable::NotJson.into()),
             };
@@ -142,7 +147,7 @@ impl<W: Write> Copier<'_, W> {
                     if !self.more()? {
                         // Events that are streamed to a file as a bare list may leave it open.
                         let is_whole = self.window.iter().all(u8::is_ascii_whitespace);
-                        if in_object || !is_whole || self.end == End::Damaged {
+                        if in_object || !is_whole || self.end == StreamEnd::Damaged {
                             self.issues.add(Issue::TruncatedJson);
                         }
                         return Ok(Events { comma, closed: None });
@@ -170,7 +175,7 @@ impl<W: Write> Copier<'_, W> {
         }
     }
 
-    /// Writes what follows the list in its object, up to the last member that is whole.
+    /// Writes the members after the list in its object, up to the last complete one.
     fn tail(&mut self) -> Result<(), Failure> {
         while self.more()? {}
         let (whole, issue) = match reach_in_object(&self.window) {
@@ -200,7 +205,7 @@ impl<W: Write> Copier<'_, W> {
 /// Walks over the events of a window as the reader does.
 fn reach(text: &[u8], mut comma: bool) -> Reach {
     let mut event = Event::new();
-    let mut layout = Layout::new();
+    let mut predictor = KeyPredictor::new();
     let mut lexer = Lexer::new(text, 0);
     let mut at = 0;
     let stop = loop {
@@ -214,7 +219,7 @@ fn reach(text: &[u8], mut comma: bool) -> Reach {
             Ok(first) => {
                 let start = lexer.pos();
                 let read = match first {
-                    b'{' => event.read(&mut lexer, &mut layout),
+                    b'{' => event.read(&mut lexer, &mut predictor),
                     _ => lexer.value().map(|_| ()),
                 };
                 match read {
@@ -229,8 +234,8 @@ fn reach(text: &[u8], mut comma: bool) -> Reach {
     Reach { at, comma, stop }
 }
 
-/// Walks over the members of an object after the event list, up to its end: where the last whole one
-/// ends, and whether the end was reached.
+/// Walks over the members of an object after the event list. Returns the end of the last complete member, and whether
+/// the end of the object was reached.
 fn reach_in_object(text: &[u8]) -> (usize, Result<(), LexError>) {
     let mut lexer = Lexer::new(text, 0);
     let mut at = 0;

@@ -1,8 +1,6 @@
 //! Composer's profiles: pairs, ranks, clocks, joins and system metrics, on files written here.
 
-mod support;
-
-use support::{column, gzip, read_files, read_text, warnings};
+use crate::support::{column, gzip, read_files, read_text, warnings};
 
 /// A moment of the recording, in microseconds since 1970.
 const NOW_US: i64 = 1_795_256_055_000_000;
@@ -11,14 +9,14 @@ const BASE_US: i64 = 1_790_857_026_000_000;
 
 /// One file under construction: events in the order in which they are written.
 #[derive(Clone)]
-struct File {
+pub(crate) struct File {
     rank: i32,
     process: i64,
     events: Vec<String>,
 }
 
 impl File {
-    fn new(rank: i32, process: i64) -> Self {
+    pub(crate) fn new(rank: i32, process: i64) -> Self {
         Self { rank, process, events: Vec::new() }
     }
 
@@ -40,7 +38,7 @@ impl File {
     }
 
     /// Loader from `at_us` for `loader_us`, then the batch.
-    fn batch(self, batch: i64, at_us: i64, loader_us: i64, batch_us: i64) -> Self {
+    pub(crate) fn batch(self, batch: i64, at_us: i64, loader_us: i64, batch_us: i64) -> Self {
         let begin = at_us + loader_us;
         self.span("event/dataloader", at_us, begin, batch)
             .half("B", "event/batch", begin, batch)
@@ -52,7 +50,7 @@ impl File {
         self.event("C", name, at_us, &format!(r#", "args": {{{values}}}"#))
     }
 
-    fn described(self, at_us: i64, sync_us: i64) -> Self {
+    pub(crate) fn described(self, at_us: i64, sync_us: i64) -> Self {
         let rank = self.rank;
         let title = format!(r#", "args": {{"name": "Rank {rank} training loop process"}}"#);
         let value = |value: i64| format!(r#", "args": {{"value": {value}}}"#);
@@ -66,7 +64,7 @@ impl File {
         self
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         format!("[\n{}\n]\n", self.events.join(",\n"))
     }
 }
@@ -88,7 +86,7 @@ fn torch_file(process: i64, base_us: i64, events: &[String]) -> String {
 }
 
 #[test]
-fn ends_without_begins_close_nothing_else() {
+fn markers_ends_without_begins_are_unpaired() {
     let text = File::new(0, 71)
         .half("B", "event/epoch", 0, 0)
         .half("E", "event/dataloader", 5, 0)
@@ -109,9 +107,9 @@ fn ends_without_begins_close_nothing_else() {
         "the epoch lasts, though other ends came first"
     );
     assert_eq!(column(&dataset, "annotations", "depth"), ["0", "1", "1", "2"]);
-    let mut halves = column(&dataset, "half_events", "name");
-    halves.sort();
-    assert_eq!(halves, ["event/batch", "event/dataloader", "event/fit"]);
+    let mut begin_end_events = column(&dataset, "unpaired_events", "name");
+    begin_end_events.sort();
+    assert_eq!(begin_end_events, ["event/batch", "event/dataloader", "event/fit"]);
     assert_eq!(column(&dataset, "steps", "source"), ["composer"]);
     assert_eq!(column(&dataset, "steps", "step"), ["1"]);
     assert_eq!(column(&dataset, "steps", "dur_ns"), ["50000"]);
@@ -121,7 +119,7 @@ fn ends_without_begins_close_nothing_else() {
 }
 
 #[test]
-fn a_begin_waits_for_the_next_file_of_its_process() {
+fn markers_pair_across_files_of_a_process() {
     let first =
         File::new(0, 71).described(0, 0).batch(0, 0, 10, 10).half("B", "event/epoch", 30, 1);
     let second = File::new(0, 71).half("E", "event/epoch", 90, 2).batch(7, 100, 10, 10);
@@ -132,14 +130,14 @@ fn a_begin_waits_for_the_next_file_of_its_process() {
     let epoch = names.iter().position(|name| name == "event/epoch").unwrap();
     assert_eq!(column(&dataset, "annotations", "dur_ns")[epoch], "60000");
     assert_eq!(column(&dataset, "steps", "step"), ["0", "7"]);
-    assert_eq!(dataset.tables.rows("half_events"), 0);
+    assert_eq!(dataset.tables.rows("unpaired_events"), 0);
     let sources: Vec<&str> = dataset.run.sources.iter().map(|s| s.file.as_str()).collect();
     assert_eq!(sources, ["b.json", "a.json"], "in order of time");
     assert!(dataset.run.sources.iter().all(|source| source.format == "composer"));
 }
 
 #[test]
-fn a_call_of_the_loader_without_a_batch_is_no_step() {
+fn steps_need_a_batch_after_the_loader_call() {
     let text = File::new(0, 71)
         .described(0, 0)
         .batch(0, 0, 10, 10)
@@ -152,7 +150,7 @@ fn a_call_of_the_loader_without_a_batch_is_no_step() {
 }
 
 #[test]
-fn a_marker_that_spans_the_batch_is_the_begin_of_its_step() {
+fn steps_start_at_the_marker_around_the_batch() {
     // Releases 0.7 and 0.8: the generator is suspended inside the marker.
     let text = File::new(0, 71)
         .described(0, 0)
@@ -167,7 +165,7 @@ fn a_marker_that_spans_the_batch_is_the_begin_of_its_step() {
 }
 
 #[test]
-fn system_metrics_have_true_units() {
+fn counters_of_composer_have_units() {
     let text = File::new(0, 71)
         .described(0, 0)
         .sample("cpu", 1, r#""cpu_percent": 33.5"#)
@@ -210,7 +208,7 @@ fn system_metrics_have_true_units() {
 }
 
 #[test]
-fn the_copied_trace_is_put_on_the_clock_of_its_file() {
+fn composer_copied_trace_is_put_on_the_clock_of_its_file() {
     let inside = NOW_US - BASE_US + 12;
     let text = File::new(0, 71)
         .described(0, 0)
@@ -227,7 +225,7 @@ fn the_copied_trace_is_put_on_the_clock_of_its_file() {
 }
 
 #[test]
-fn the_original_trace_is_used_rather_than_its_copy() {
+fn composer_original_trace_replaces_its_copy() {
     let inside = NOW_US - BASE_US + 12;
     let op = |pid| torch_copy(pid, 71, "aten::mm", &format!("{inside}.250"), 2);
     let composer = File::new(0, 71).described(0, 0).batch(0, 0, 10, 30).raw(op(0)).text();
@@ -243,14 +241,14 @@ fn the_original_trace_is_used_rather_than_its_copy() {
     assert_eq!(column(&dataset, "threads", "process_name"), ["Rank 0 training loop process"]);
     assert_ne!(column(&dataset, "cpu_ops", "parent")[0], "-");
     assert_eq!(warnings(&dataset), [("duplicate-rank", 1)]);
-    let formats: Vec<&str> = dataset.run.sources.iter().map(|s| s.format).collect();
+    let formats: Vec<&str> = dataset.run.sources.iter().map(|s| s.format.as_ref()).collect();
     assert_eq!(formats, ["kineto", "composer"]);
     let shifts: Vec<i64> = dataset.run.sources.iter().map(|s| s.shift_ns).collect();
     assert_eq!(shifts, [(BASE_US - NOW_US) * 1000, -NOW_US * 1000]);
 }
 
 #[test]
-fn host_cycles_are_joined_and_of_device_cycles_one_is_read() {
+fn composer_joins_host_cycles_and_reads_one_device_cycle() {
     let composer = File::new(0, 71).described(0, 0).batch(0, 0, 10, 30).batch(5, 500, 10, 30);
     let step = |number: i64, at: i64| {
         torch_copy(
@@ -286,7 +284,7 @@ fn host_cycles_are_joined_and_of_device_cycles_one_is_read() {
 }
 
 #[test]
-fn ranks_are_told_by_thread_where_a_live_merge_lost_them() {
+fn composer_ranks_follow_threads_in_live_merges() {
     let mine = File::new(0, 71).described(0, 0).batch(0, 0, 10, 30);
     let theirs = File::new(1, 72).described(0, 0).batch(0, 5, 10, 30);
     let merged = |theirs: &File| {
@@ -310,33 +308,33 @@ fn ranks_are_told_by_thread_where_a_live_merge_lost_them() {
 }
 
 #[test]
-fn ranks_are_aligned_by_the_barrier_that_all_passed() {
+fn composer_ranks_are_aligned_by_the_common_barrier() {
     let skew = 3_600_000_000;
     let mine = File::new(0, 71).described(0, 100).batch(0, 0, 10, 30).text();
     let theirs = File::new(1, 72).described(skew, skew + 101).batch(0, skew + 5, 10, 30).text();
     let dataset =
         read_files(&[("r0.json", mine.as_bytes()), ("r1.json", theirs.as_bytes())]).unwrap();
     assert_eq!(column(&dataset, "steps", "ts_ns"), ["0", "4000"]);
-    assert_eq!(column(&dataset, "ranks", "clock"), ["synchronised", "synchronised"]);
+    assert_eq!(column(&dataset, "ranks", "clock"), ["synchronized", "synchronized"]);
 }
 
 #[test]
-fn a_cut_array_gives_all_complete_events() {
+fn composer_truncated_array_keeps_complete_events() {
     let text = File::new(0, 71).described(0, 0).batch(0, 0, 10, 10).batch(1, 20, 10, 10).text();
     let whole = read_text(&text).unwrap();
     let end = text.rfind("\n]").unwrap();
     for cut in [&text[..end], &format!("{},\n", &text[..end]), &text[..end - 20]] {
         let dataset = read_text(cut).unwrap();
         let missing = usize::from(cut.len() < end);
-        let halves = dataset.tables.rows("half_events");
-        let events = dataset.tables.rows("annotations") * 2 + halves;
+        let begin_end_events = dataset.tables.rows("unpaired_events");
+        let events = dataset.tables.rows("annotations") * 2 + begin_end_events;
         assert_eq!(events, whole.tables.rows("annotations") * 2 - missing);
         assert_eq!(warnings(&dataset), [("truncated-json", 1)]);
     }
 }
 
 #[test]
-fn hostile_files_are_no_danger() {
+fn composer_hostile_files_are_bounded() {
     let deep = "[".repeat(10_000);
     for text in [
         r#"[{"name": "event/batch", "ph": "B"}]"#.to_owned(),

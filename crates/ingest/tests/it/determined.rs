@@ -1,17 +1,14 @@
 //! Determined's metrics: every form with hand-made content, what joins traces, and what is no metric at all.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod support;
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use crate::support::{column, gzip, read_files, warnings};
 use proptest::prelude::*;
-use support::{column, gzip, read_files, warnings};
 use trace_model::Dataset;
 
 /// 2026-11-21 10:12:51 UTC.
-const T0_NS: i64 = 1_795_255_971_000_000_000;
+pub(crate) const T0_NS: i64 = 1_795_255_971_000_000_000;
 
 fn read_text(text: &str) -> Result<Dataset, ingest::Error> {
     read_files(&[("metrics", text.as_bytes())])
@@ -62,7 +59,7 @@ fn answer(labels: &str, points: &[(&str, i64, i64)]) -> String {
 }
 
 /// A trial with two batches, each fetched, computed and reported.
-fn two_batches(trial: i64) -> String {
+pub(crate) fn two_batches(trial: i64) -> String {
     let timing = |name, points: &[(&str, i64, i64)]| {
         answer(&labels(trial, "TIMING", name, "agent-a"), points) + "\n"
     };
@@ -76,7 +73,7 @@ fn two_batches(trial: i64) -> String {
 }
 
 #[test]
-fn timings_are_annotations_and_steps() {
+fn determined_timings_become_annotations_and_steps() {
     let dataset = read_text(&two_batches(7)).unwrap();
     assert_eq!(warnings(&dataset), []);
     assert_eq!(
@@ -158,7 +155,7 @@ fn timings_are_annotations_and_steps() {
     assert_eq!(dataset.run.wall_ns, 450_000);
     let source = &dataset.run.sources[0];
     assert_eq!(
-        (source.format, source.rank_from, source.events),
+        (source.format.as_ref(), source.rank_from.as_ref(), source.events),
         ("determined metrics", "agent order", 10)
     );
     assert_eq!(source.shift_ns, -T0_NS);
@@ -175,7 +172,7 @@ fn trace(rank: i32, us: i64) -> String {
 }
 
 #[test]
-fn metrics_join_a_trace_by_time() {
+fn determined_metrics_join_a_trace_by_time() {
     let files = [
         ("trace.json", trace(0, 60).into_bytes()),
         ("metrics/trial.jsonl", two_batches(7).into_bytes()),
@@ -202,7 +199,7 @@ fn metrics_join_a_trace_by_time() {
 }
 
 #[test]
-fn the_trial_that_ran_with_the_trace_is_read() {
+fn determined_reads_the_trial_of_the_trace() {
     let later = two_batches(9).replace("T10:", "T11:");
     let both = [&two_batches(7)[..], &later].join("\n");
     let (near, far) = (trace(0, 60), trace(0, -10_000_000));
@@ -231,7 +228,7 @@ fn the_trial_that_ran_with_the_trace_is_read() {
 }
 
 #[test]
-fn agents_are_spread_over_the_ranks_of_traces() {
+fn determined_agents_are_spread_over_ranks() {
     let cpu = |agent: &str| answer(&labels(7, "SYSTEM", "cpu_util_simple", agent), &[("1", 60, 1)]);
     let metrics = [cpu("node-b"), cpu("node-a")].join("\n");
     let traces: Vec<String> = (0..4).map(|rank| trace(rank, 60)).collect();
@@ -251,7 +248,7 @@ fn agents_are_spread_over_the_ranks_of_traces() {
 }
 
 #[test]
-fn traces_without_a_date_are_not_joined() {
+fn determined_metrics_do_not_join_traces_without_a_date() {
     let relative = r#"{"schemaVersion": 1, "traceEvents": [
         {"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 5, "dur": 10}]}"#;
     let metrics = two_batches(7);
@@ -263,7 +260,7 @@ fn traces_without_a_date_are_not_joined() {
 
 /// A report of the new generation, in the forms it has.
 #[test]
-fn reports_are_read_in_all_their_forms() {
+fn determined_reports_are_read_in_all_forms() {
     let when = "2026-11-21T10:12:52.000000+00:00";
     let inner = r#"{"agent-a":{"/":{"disk_util":32.5},"disk_iops":10}}"#;
     let expected = ["disk_space_used / 32.5", "disk_iops - 10"];
@@ -310,7 +307,7 @@ fn reports_are_read_in_all_their_forms() {
 }
 
 #[test]
-fn what_the_profiler_did_not_report_is_not_read() {
+fn determined_metrics_of_other_sources_are_not_read() {
     let report = |group: &str, metrics: &str| {
         format!(
             r#"{{"trialId":5,"endTime":"2026-11-21T10:12:52Z","metrics":{metrics},"totalBatches":100,"group":"{group}"}}"#
@@ -329,7 +326,7 @@ fn what_the_profiler_did_not_report_is_not_read() {
 }
 
 #[test]
-fn other_requests_of_a_log_are_passed_over() {
+fn determined_logs_skip_other_requests() {
     let line = |path: &str, body: &str| {
         format!(r#"{{"t":1.5,"method":"POST","path":"{path}","body":{body}}}"#)
     };
@@ -354,7 +351,7 @@ fn other_requests_of_a_log_are_passed_over() {
 }
 
 #[test]
-fn a_metric_that_we_do_not_know_keeps_its_name() {
+fn determined_unknown_metrics_keep_their_names() {
     let text = answer(&labels(5, "SYSTEM", "gpu_temperature", "agent-a"), &[("61.5", 0, 1)]);
     let dataset = read_text(&text).unwrap();
     assert_eq!(
@@ -364,7 +361,7 @@ fn a_metric_that_we_do_not_know_keeps_its_name() {
 }
 
 #[test]
-fn units_follow_the_generation() {
+fn determined_units_follow_the_generation() {
     let row = |name: &str, value: &str, us: i64| {
         format!(
             r#"{{"trial_id":5,"end_time":"{}","metrics":{{"agent-a":{{"{name}":{value}}}}},"metric_group":"x"}}"#,
@@ -374,12 +371,17 @@ fn units_follow_the_generation() {
     };
     let values = |text: &[String]| {
         let dataset = read_text(&text.join("\n")).unwrap();
-        (column(&dataset, "counters", "value"), warnings(&dataset))
+        let codes: Vec<(String, u64)> =
+            warnings(&dataset).into_iter().map(|(code, count)| (code.to_owned(), count)).collect();
+        (column(&dataset, "counters", "value"), codes)
     };
     let gb = [row("memory_free", "24.5", 0), row("net_throughput_sent", "2", 10)];
     assert_eq!(
         values(&gb),
-        (vec!["24500000000".to_owned(), "250000000".to_owned()], vec![("migrated-units", 1)])
+        (
+            vec!["24500000000".to_owned(), "250000000".to_owned()],
+            vec![("migrated-units".to_owned(), 1)]
+        )
     );
     let bytes = [row("memory_free", "24500000000", 0), row("net_throughput_sent", "2", 10)];
     assert_eq!(values(&bytes), (vec!["24500000000".to_owned(), "2".to_owned()], vec![]));
@@ -397,7 +399,7 @@ fn units_follow_the_generation() {
 }
 
 #[test]
-fn copies_of_a_sample_count_once() {
+fn determined_copies_of_a_sample_count_once() {
     let exact = r#"{"batches": [{"values": [0.1234567891], "batches": [3], "timestamps": ["2026-11-21T10:12:51.000000+00:00"], "labels": {"trialId": "5", "name": "cpu_util_simple", "agentId": "a", "gpuUuid": "", "metricType": "PROFILER_METRIC_TYPE_SYSTEM"}}]}"#;
     let single = answer(&labels(5, "SYSTEM", "cpu_util_simple", "a"), &[("0.12345679", 0, 3)]);
     let copied = format!(
@@ -422,7 +424,7 @@ fn copies_of_a_sample_count_once() {
 }
 
 #[test]
-fn values_that_are_no_numbers_are_counted() {
+fn determined_values_that_are_not_numbers_are_counted() {
     let label = labels(5, "SYSTEM", "cpu_util_simple", "agent-a");
     let points = [
         ("\"NaN\"", 0, 1),
@@ -456,7 +458,7 @@ fn values_that_are_no_numbers_are_counted() {
 }
 
 #[test]
-fn times_that_are_none_are_counted() {
+fn determined_invalid_times_are_counted() {
     let good = answer(&labels(5, "SYSTEM", "cpu_util_simple", "a"), &[("1", 0, 1), ("2", 1, 2)]);
     for bad in ["", "soon", "2026-11-21 10:12:51", "0001-01-01T00:00:00Z", "9999-01-01T00:00:00Z"] {
         let dataset = read_text(&good.replace(&time(1), bad)).unwrap();
@@ -471,7 +473,7 @@ fn times_that_are_none_are_counted() {
 }
 
 #[test]
-fn every_cut_gives_what_came_before() {
+fn determined_truncated_files_keep_complete_entries() {
     let text = two_batches(7);
     let whole = |text: &str| text.matches("}}}\n").count() + usize::from(text.ends_with("}}}"));
     for cut in (0..text.len()).step_by(13) {
@@ -492,7 +494,7 @@ fn every_cut_gives_what_came_before() {
 }
 
 #[test]
-fn a_broken_line_costs_that_line() {
+fn determined_broken_line_loses_only_that_line() {
     let text = two_batches(7);
     let lines: Vec<&str> = text.lines().collect();
     let half = &lines[1][..lines[1].len() / 2];
@@ -510,7 +512,7 @@ fn a_broken_line_costs_that_line() {
 }
 
 #[test]
-fn cut_tables_say_so() {
+fn determined_truncated_tables_cause_a_warning() {
     let row = r#"5,2026-11-21 10:12:52+00,"{""a"": {""cpu_util_simple"": 1}}",cpu"#;
     let text = format!("trial_id,end_time,metrics,metric_group\n{row}\n{}", &row[..40]);
     let dataset = read_text(&text).unwrap();
@@ -545,7 +547,7 @@ fn cut_tables_say_so() {
 }
 
 #[test]
-fn hostile_content_is_bounded() {
+fn determined_hostile_content_is_bounded() {
     let start = Instant::now();
     // Deep nesting, as a line and as a value.
     let deep = "[".repeat(100_000) + &"]".repeat(100_000);
@@ -576,7 +578,7 @@ fn hostile_content_is_bounded() {
 }
 
 #[test]
-fn a_million_labels_are_read() {
+fn determined_reads_a_million_labels() {
     let start = Instant::now();
     let mut text = String::new();
     for i in 0..1_000_000 {
@@ -596,7 +598,7 @@ fn a_million_labels_are_read() {
 }
 
 #[test]
-fn lists_of_series_alone_are_no_run() {
+fn determined_lists_of_series_alone_are_an_error() {
     let text =
         format!("{{\"result\":{{\"labels\":[{}]}}}}", labels(5, "SYSTEM", "cpu_util_simple", "a"));
     let error = read_text(&text).unwrap_err().to_string();
@@ -607,7 +609,7 @@ fn lists_of_series_alone_are_no_run() {
 }
 
 #[test]
-fn metrics_lie_beside_above_or_below_traces() {
+fn determined_metrics_are_found_beside_above_or_below_traces() {
     let (trace, metrics) = (trace(0, 60), two_batches(7));
     let count = |trace_at: &str, metrics_at: &str| {
         let files = [(trace_at, trace.as_bytes()), (metrics_at, metrics.as_bytes())];

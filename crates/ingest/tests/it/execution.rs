@@ -1,8 +1,6 @@
 //! Execution traces: both generations of the format, their ranks, and their links to the timeline.
 
-mod support;
-
-use support::{column, gzip, read, read_files, trace, warnings};
+use crate::support::{column, gzip, read, read_files, trace, warnings};
 use trace_model::Dataset;
 
 /// As torch 2.0 writes it: nodes are flat.
@@ -23,7 +21,7 @@ const OLD: &str = r#"{
 }"#;
 
 /// The same as torch 2.3 and later write it, in Chakra's layout, with a Triton kernel's fields.
-const NEW: &str = r#"{
+pub(crate) const NEW: &str = r#"{
   "schema": "1.1.1-chakra.0.0.4", "pid": 7, "time": "2025-01-01 00:00:00", "start_ts": 1,
   "nodes": [
     {
@@ -65,7 +63,7 @@ fn timeline(rank: i32, pid: i64, mm: &str, step: &str) -> String {
     )
 }
 
-fn by_external_id(rank: i32, pid: i64) -> String {
+pub(crate) fn by_external_id(rank: i32, pid: i64) -> String {
     timeline(rank, pid, r#""External id": 3"#, r#""External id": 2"#)
 }
 
@@ -74,7 +72,7 @@ fn nodes(dataset: &Dataset, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_flat_generation() {
+fn execution_reads_the_flat_generation() {
     let dataset = read_files(&[("et.json", OLD.as_bytes())]).unwrap();
     assert_eq!(nodes(&dataset, "node_id"), ["2", "5", "4", "1"]);
     assert_eq!(nodes(&dataset, "name")[1..3], ["aten::mm", "step"]);
@@ -93,7 +91,7 @@ fn the_flat_generation() {
 }
 
 #[test]
-fn the_generation_shared_with_chakra() {
+fn execution_reads_the_chakra_generation() {
     let old = read_files(&[("et.json", OLD.as_bytes())]).unwrap();
     let new = read_files(&[("et.json", NEW.as_bytes())]).unwrap();
     for same in [
@@ -124,7 +122,7 @@ fn the_generation_shared_with_chakra() {
 }
 
 #[test]
-fn alone_it_is_a_run_without_a_timeline() {
+fn execution_trace_alone_is_a_run_without_a_timeline() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rank3_et.json.gz");
     std::fs::write(&path, gzip(NEW.as_bytes())).unwrap();
@@ -134,7 +132,10 @@ fn alone_it_is_a_run_without_a_timeline() {
         assert_eq!(dataset.run.ranks, [3]);
         assert_eq!(dataset.run.wall_ns, 0);
         let source = &dataset.run.sources[0];
-        assert_eq!((source.format, source.rank_from), ("execution trace", "file name"));
+        assert_eq!(
+            (source.format.as_ref(), source.rank_from.as_ref()),
+            ("execution trace", "file name")
+        );
         assert_eq!((source.events, source.json_bytes), (4, NEW.len() as u64));
         assert_eq!(column(&dataset, "ranks", "rank"), ["3"]);
         assert_eq!(nodes(&dataset, "rank"), ["3"; 4]);
@@ -144,15 +145,19 @@ fn alone_it_is_a_run_without_a_timeline() {
 }
 
 #[test]
-fn nodes_are_linked_by_external_id() {
+fn execution_nodes_are_linked_by_external_id() {
     let timeline = by_external_id(0, 99);
     let dataset =
         read_files(&[("et.json", NEW.as_bytes()), ("trace.json", timeline.as_bytes())]).unwrap();
     assert_eq!(warnings(&dataset), []);
     assert_eq!(nodes(&dataset, "event_id"), ["-", "2", "0", "-"]);
     assert_eq!(column(&dataset, "ranks", "rank"), ["0"]);
-    let formats: Vec<_> =
-        dataset.run.sources.iter().map(|s| (s.format, s.rank, s.rank_from)).collect();
+    let formats: Vec<_> = dataset
+        .run
+        .sources
+        .iter()
+        .map(|s| (s.format.as_ref(), s.rank, s.rank_from.as_ref()))
+        .collect();
     assert_eq!(
         formats,
         [("kineto", 0, "distributedInfo"), ("execution trace", 0, "the only trace")]
@@ -160,7 +165,7 @@ fn nodes_are_linked_by_external_id() {
 }
 
 #[test]
-fn the_record_function_id_counts_where_there_is_one() {
+fn execution_nodes_prefer_record_function_ids() {
     // External ids are counted separately then, and would link the wrong nodes.
     let timeline = timeline(
         0,
@@ -176,7 +181,7 @@ fn the_record_function_id_counts_where_there_is_one() {
 }
 
 #[test]
-fn ids_of_another_recording_do_not_link() {
+fn execution_ids_of_another_recording_do_not_link() {
     // Other ids altogether.
     let far = timeline(0, 7, r#""External id": 300"#, r#""External id": 200"#);
     // The same ids by chance: none or one of the names agrees.
@@ -204,7 +209,7 @@ fn ids_of_another_recording_do_not_link() {
 }
 
 #[test]
-fn an_event_belongs_to_one_node_and_both_have_one_name() {
+fn execution_links_are_one_to_one_and_need_equal_names() {
     // Nodes 5 and 6 claim one event; node 4 shares its id with an event of another name.
     let node = r#"{"name": "aten::mm", "id": 6, "rf_id": 3, "parent": 4}"#;
     let twice = OLD
@@ -219,7 +224,7 @@ fn an_event_belongs_to_one_node_and_both_have_one_name() {
 }
 
 #[test]
-fn its_rank_comes_from_its_name_or_its_process() {
+fn execution_rank_comes_from_file_name_or_process() {
     let (zero, one) = (by_external_id(0, 6), by_external_id(1, 7));
     let files = |et: &'static str| {
         [
@@ -251,7 +256,7 @@ fn its_rank_comes_from_its_name_or_its_process() {
 }
 
 #[test]
-fn of_two_for_one_rank_the_one_that_links_is_read() {
+fn execution_of_two_traces_per_rank_the_linked_one_is_read() {
     let stranger = OLD.replace("aten::mm", "aten::add").replace("\"step\"", "\"other\"");
     let timeline = by_external_id(0, 7);
     let dataset = read_files(&[
@@ -266,7 +271,7 @@ fn of_two_for_one_rank_the_one_that_links_is_read() {
 }
 
 #[test]
-fn an_execution_trace_above_does_not_hide_the_timelines_below() {
+fn execution_trace_above_does_not_hide_timelines_below() {
     let timeline = by_external_id(0, 7);
     let dataset =
         read_files(&[("et.json", OLD.as_bytes()), ("traces/t.json", timeline.as_bytes())]).unwrap();
@@ -275,7 +280,7 @@ fn an_execution_trace_above_does_not_hide_the_timelines_below() {
 }
 
 #[test]
-fn keys_in_any_order_and_text_in_small_pieces() {
+fn execution_keys_may_be_in_any_order() {
     let node = r#"{"attrs":[{"value":9,"name":"rf_id"},7,{"name":"x"}],"outputs":{},"name":"a\"b\u00e9","inputs":null,"ctrl_deps":null,"id":"12"}"#;
     let text = format!("\u{feff}{{\"nodes\":[ {node} ,],\"pid\":1,\"schema\":\"2\"}}");
     let dataset = read_files(&[("et.json", text.as_bytes())]).unwrap();
@@ -287,7 +292,7 @@ fn keys_in_any_order_and_text_in_small_pieces() {
 }
 
 #[test]
-fn a_long_one_streams() {
+fn execution_long_files_are_streamed() {
     // 120 MB of JSON: more than is held whole.
     let pad = "x".repeat(2_000);
     let mut text = String::from(r#"{"schema":"1.0.1","pid":7,"start_ts":1,"nodes":["#);
@@ -305,7 +310,7 @@ fn a_long_one_streams() {
 }
 
 #[test]
-fn a_trace_event_file_is_no_execution_trace() {
+fn execution_rejects_trace_event_files() {
     let event = r#"{"ph":"X","cat":"cpu_op","name":"nodes","pid":1,"tid":1,"ts":1,"dur":1,"args":{"schema":1,"rf_id":2,"nodes":3}}"#;
     let dataset = read_files(&[("t.json", trace(event).as_bytes())]).unwrap();
     assert_eq!(dataset.run.sources[0].format, "kineto");

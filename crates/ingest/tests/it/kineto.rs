@@ -1,11 +1,9 @@
 //! Dialects, layouts and enrichment, on traces small enough to check by eye.
 
-mod support;
-
-use support::{column, gzip, read_files, read_text, trace, warnings};
+use crate::support::{column, gzip, read_files, read_text, trace, warnings};
 
 #[test]
-fn nanoseconds_survive_absolute_times() {
+fn times_keep_nanoseconds_since_1970() {
     let event = r#"{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1712085511123456.789,"dur":0.001}"#;
     let late = r#"{"ph":"X","cat":"cpu_op","name":"b","pid":1,"tid":1,"ts":1712085511123457.790,"dur":2.5}"#;
     let dataset = read_text(trace(&format!("{event},{late}"))).unwrap();
@@ -15,7 +13,7 @@ fn nanoseconds_survive_absolute_times() {
 }
 
 #[test]
-fn ranks_share_the_clock_that_base_times_give() {
+fn ranks_share_the_clock_of_their_base_times() {
     let file = |rank: i32, base: &str, ts: &str| {
         format!(
             r#"{{"traceEvents": [{{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":{ts},"dur":1}}],
@@ -31,7 +29,7 @@ fn ranks_share_the_clock_that_base_times_give() {
 }
 
 #[test]
-fn a_bare_list_and_metadata_on_either_side() {
+fn parse_reads_bare_lists_and_metadata_on_either_side() {
     let event = r#"{"ph":"X","cat":"Operator","name":"a","pid":1,"tid":"1","ts":3,"dur":1}"#;
     for text in [
         format!("[{event}]"),
@@ -45,14 +43,14 @@ fn a_bare_list_and_metadata_on_either_side() {
 }
 
 #[test]
-fn keys_in_any_order_and_args_first() {
+fn parse_reads_keys_in_any_order() {
     let event = r#"{"args":{"stream":7,"correlation":9,"device":0},"dur":2,"ts":1,"tid":7,"pid":0,"name":"k","cat":"Kernel","ph":"X"}"#;
     let dataset = read_text(trace(event)).unwrap();
     assert_eq!(column(&dataset, "kernels", "correlation"), ["9"]);
 }
 
 #[test]
-fn old_categories_and_names_land_in_the_same_tables() {
+fn parse_maps_old_categories_to_the_same_tables() {
     let events = [
         r#"{"ph":"X","cat":"Operator","name":"ProfilerStep#5","pid":1,"tid":"1","ts":0,"dur":100}"#,
         r#"{"ph":"X","cat":"Operator","name":"aten::mm","pid":1,"tid":"1","ts":10,"dur":50,"args":{"External id":4,"Call stack":"a.py(1): f"}}"#,
@@ -77,7 +75,7 @@ fn old_categories_and_names_land_in_the_same_tables() {
 }
 
 #[test]
-fn one_launch_may_cause_many_kernels_and_amd_graphs_too() {
+fn launches_link_to_many_kernels_also_in_amd_graphs() {
     let events = [
         r#"{"ph":"X","cat":"cuda_runtime","name":"hipGraphLaunch","pid":1,"tid":1,"ts":0,"dur":5,"args":{"correlation":3,"stream":"0x0"}}"#,
         r#"{"ph":"X","cat":"kernel","name":"a","pid":2,"tid":0,"ts":10,"dur":1,"args":{"device":2,"stream":0,"correlation":3}}"#,
@@ -91,7 +89,7 @@ fn one_launch_may_cause_many_kernels_and_amd_graphs_too() {
 }
 
 #[test]
-fn the_call_tree_spans_operators_frames_and_calls() {
+fn call_tree_nests_operators_frames_and_calls() {
     let events = [
         r#"{"ph":"X","cat":"python_function","name":"train.py(7): step","pid":1,"tid":1,"ts":0,"dur":100,"args":{"Python id":1}}"#,
         r#"{"ph":"X","cat":"python_function","name":"nn.Module: Linear_0","pid":1,"tid":1,"ts":5,"dur":60,"args":{"Python id":2,"Python parent id":1,"Python module id":0}}"#,
@@ -113,7 +111,7 @@ fn the_call_tree_spans_operators_frames_and_calls() {
 }
 
 #[test]
-fn external_ids_link_only_what_was_open_at_the_time() {
+fn external_ids_link_only_open_operators() {
     let events = [
         r#"{"ph":"X","cat":"cpu_op","name":"right","pid":1,"tid":1,"ts":0,"dur":50,"args":{"External id":1}}"#,
         r#"{"ph":"X","cat":"cpu_op","name":"wrong","pid":1,"tid":1,"ts":60,"dur":5,"args":{"External id":2}}"#,
@@ -125,7 +123,7 @@ fn external_ids_link_only_what_was_open_at_the_time() {
 }
 
 #[test]
-fn what_has_no_column_stays_in_args() {
+fn args_keep_arguments_without_a_column() {
     let event = r#"{"ph":"X","cat":"cpu_op","name":"triton","pid":1,"tid":1,"ts":0,"dur":1,"args":{"External id":1,"stream":0,"kernel_file":"/tmp/k.py","Ev Idx": 3}}"#;
     let dataset = read_text(trace(event)).unwrap();
     assert_eq!(
@@ -135,7 +133,7 @@ fn what_has_no_column_stays_in_args() {
 }
 
 #[test]
-fn steps_fall_back_to_the_optimizer_then_to_the_whole_trace() {
+fn steps_fall_back_to_the_optimizer_then_to_the_recording() {
     let optimizer = |ts: i64| {
         format!(
             r#"{{"ph":"X","cat":"user_annotation","name":"Optimizer.step#SGD.step","pid":1,"tid":1,"ts":{ts},"dur":10}}"#
@@ -151,7 +149,7 @@ fn steps_fall_back_to_the_optimizer_then_to_the_whole_trace() {
 }
 
 #[test]
-fn the_cut_is_where_the_last_of_several_steps_starts() {
+fn cut_is_the_start_of_the_last_of_several_steps() {
     let step = |n: i64| {
         format!(
             r#"{{"ph":"X","cat":"user_annotation","name":"ProfilerStep#{n}","pid":1,"tid":1,"ts":{},"dur":100}}"#,
@@ -206,7 +204,7 @@ fn memory_counters_flows_instants() {
 }
 
 #[test]
-fn large_files_in_slices_and_streams_read_the_same() {
+fn parse_reads_slices_and_streams_alike() {
     // Strings that look like event boundaries, so that guesses are wrong on purpose.
     let events: Vec<String> = (0..60_000)
         .map(|i| {
@@ -234,7 +232,7 @@ fn large_files_in_slices_and_streams_read_the_same() {
 }
 
 #[test]
-fn workers_without_ranks_get_them_by_name_or_order() {
+fn ranks_of_workers_follow_name_or_order() {
     let text = trace(r#"{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":0,"dur":1}"#);
     let ranks = |names: [&str; 2]| {
         let files = names.map(|name| (name, text.as_bytes()));
@@ -243,19 +241,19 @@ fn workers_without_ranks_get_them_by_name_or_order() {
             .run
             .sources
             .iter()
-            .map(|s| (s.rank, s.rank_from))
+            .map(|s| (s.rank, s.rank_from.to_string()))
             .collect::<Vec<_>>()
     };
     assert_eq!(
         ranks(["node0_1.17.pt.trace.json", "node0_0.18.pt.trace.json"]),
-        [(0, "file name"), (1, "file name")]
+        [(0, "file name".to_owned()), (1, "file name".to_owned())]
     );
     assert_eq!(
         ranks(["host_48213.17.pt.trace.json", "host_9.18.pt.trace.json"]),
-        [(0, "order"), (1, "order")]
+        [(0, "order".to_owned()), (1, "order".to_owned())]
     );
     assert_eq!(
         ranks(["rank-7.json", "other.json"]),
-        [(0, "file name"), (7, "file name")].map(|(r, f)| (r, if r == 0 { "order" } else { f }))
+        [(0, "order".to_owned()), (7, "file name".to_owned())]
     );
 }

@@ -1,10 +1,8 @@
 //! Bad input gets a clear error or a counted warning: never a panic, a hang, or a wrong number.
 
-mod support;
-
 use std::io::Write;
 
-use support::{column, gzip, read_files, read_text, trace, warnings};
+use crate::support::{column, gzip, read_files, read_text, trace, warnings};
 
 const OP: &str = r#"{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":10,"dur":5,"args":{"External id":1}}"#;
 
@@ -22,7 +20,7 @@ fn ops(count: usize) -> String {
 }
 
 #[test]
-fn half_a_json_keeps_its_complete_events() {
+fn truncated_json_keeps_complete_events() {
     let text = trace(&ops(50));
     let whole = read_text(&text).unwrap();
     assert_eq!(whole.tables.rows("cpu_ops"), 50);
@@ -34,7 +32,7 @@ fn half_a_json_keeps_its_complete_events() {
 }
 
 #[test]
-fn cutting_anywhere_never_panics_and_never_invents() {
+fn truncated_json_never_panics_or_adds_events() {
     let text = trace(&ops(6));
     for end in 0..text.len() {
         if let Ok(dataset) = read_text(&text[..end]) {
@@ -45,7 +43,7 @@ fn cutting_anywhere_never_panics_and_never_invents() {
 }
 
 #[test]
-fn truncated_gzip_keeps_what_came_before() {
+fn truncated_gzip_keeps_the_data_before() {
     let packed = gzip(trace(&ops(20_000)).as_bytes());
     let dataset = read_files(&[("t.json.gz", &packed[..packed.len() / 2])]).unwrap();
     let rows = dataset.tables.rows("cpu_ops");
@@ -64,7 +62,7 @@ fn damaged_gzip_is_noticed() {
 }
 
 #[test]
-fn not_a_number_durations_and_times_are_set_aside() {
+fn invalid_durations_and_times_are_dropped() {
     let events = [
         OP,
         r#"{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":NaN,"dur":5}"#,
@@ -93,7 +91,7 @@ fn negative_and_missing_durations_are_counted_and_zero_is_legal() {
 }
 
 #[test]
-fn strings_where_numbers_belong() {
+fn strings_in_place_of_numbers_are_counted() {
     let event = r#"{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD","pid":"0","tid":"7","ts":"10.5","dur":"2.25",
         "args":{"bytes":"128","stream":"7","device":"0","correlation":"x","memory bandwidth (GB/s)":"1.5"}}"#;
     let dataset = read_text(trace(event)).unwrap();
@@ -106,7 +104,7 @@ fn strings_where_numbers_belong() {
 }
 
 #[test]
-fn duplicate_ranks_are_named() {
+fn duplicate_ranks_cause_a_warning() {
     let text = |ts| {
         format!(
             r#"{{"distributedInfo": {{"rank": 3}}, "traceEvents": [{{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":{ts},"dur":100}}]}}"#
@@ -140,7 +138,7 @@ fn a_decompression_bomb_is_refused_quickly() {
 }
 
 #[test]
-fn blanks_without_end_are_no_trace() {
+fn endless_white_space_is_not_a_trace() {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     for _ in 0..300 {
         encoder.write_all(&vec![b' '; 1 << 20]).unwrap();
@@ -150,7 +148,7 @@ fn blanks_without_end_are_no_trace() {
 }
 
 #[test]
-fn hostile_names_stay_data() {
+fn hostile_names_are_stored_unchanged() {
     let event = r#"{"ph":"X","cat":"cpu_op","name":"\u001b[2J<script>alert(1)</script>'; DROP TABLE kernels; --","pid":1,"tid":1,"ts":1,"dur":1}"#;
     let dataset = read_text(trace(event)).unwrap();
     assert_eq!(
@@ -183,7 +181,7 @@ fn deep_nesting_is_bounded() {
 }
 
 #[test]
-fn a_broken_event_costs_only_itself() {
+fn broken_event_loses_only_itself() {
     let text = trace(&format!(r#"{OP},{{"ph":"X" "cat":oops}},{OP},{OP}"#));
     let dataset = read_text(&text).unwrap();
     assert_eq!(dataset.tables.rows("cpu_ops"), 3);
@@ -191,7 +189,7 @@ fn a_broken_event_costs_only_itself() {
 }
 
 #[test]
-fn entries_that_are_no_events() {
+fn entries_that_are_not_events_are_counted() {
     let dataset = read_text(trace(&format!("null, 3, \"x\", [1,2], {{}}, {OP}"))).unwrap();
     assert_eq!(dataset.tables.rows("cpu_ops"), 1);
     assert_eq!(warnings(&dataset), [("not-an-event", 4), ("unknown-phase", 1)]);
@@ -199,7 +197,7 @@ fn entries_that_are_no_events() {
 }
 
 #[test]
-fn what_is_no_trace_is_an_error_with_a_reason() {
+fn files_that_are_not_traces_are_an_error_with_a_reason() {
     for (text, reason) in [
         ("", "not JSON"),
         ("   ", "not JSON"),
@@ -211,12 +209,12 @@ fn what_is_no_trace_is_an_error_with_a_reason() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.json");
         std::fs::write(&path, text).unwrap();
-        let error = support::read(&path).unwrap_err().to_string();
+        let error = crate::support::read(&path).unwrap_err().to_string();
         assert!(error.contains(reason), "{text:?}: {error}");
     }
     assert!(read_files(&[]).unwrap_err().to_string().contains("no profiler trace found"));
     assert!(
-        support::read("/no/such/folder".as_ref())
+        crate::support::read("/no/such/folder".as_ref())
             .unwrap_err()
             .to_string()
             .contains("/no/such/folder")
@@ -231,7 +229,7 @@ fn an_empty_event_list_is_a_run_without_events() {
 }
 
 #[test]
-fn one_bad_file_does_not_spoil_the_run() {
+fn unreadable_file_does_not_fail_the_run() {
     let good = trace(OP);
     let dataset = read_files(&[
         ("rank0.json", good.as_bytes()),
@@ -261,7 +259,7 @@ fn node(id: i64) -> String {
 }
 
 #[test]
-fn execution_traces_cut_anywhere() {
+fn truncated_execution_traces_never_panic() {
     let text = execution_trace(&(1..=4).map(node).collect::<Vec<_>>().join(","));
     for end in 0..text.len() {
         match read_text(&text[..end]) {
@@ -282,7 +280,7 @@ fn execution_traces_cut_anywhere() {
 }
 
 #[test]
-fn a_broken_node_costs_only_itself() {
+fn broken_node_loses_only_itself() {
     // Names are not escaped by the writer: a quote in one breaks its node.
     let quoted = node(2).replace("aten::op2", "say \"hi\"");
     let text = execution_trace(&[node(1), quoted, node(3), node(4)].join(",\n"));
@@ -292,7 +290,7 @@ fn a_broken_node_costs_only_itself() {
 }
 
 #[test]
-fn strings_where_numbers_belong_in_nodes() {
+fn strings_in_place_of_numbers_in_nodes_are_counted() {
     let nodes = [
         r#"{"id": "5", "name": 7, "parent": "x", "rf_id": "3", "scope": 9e9, "tid": [], "seq_id": true}"#,
         r#"{"id": "five", "name": "a"}"#,
@@ -310,7 +308,7 @@ fn strings_where_numbers_belong_in_nodes() {
 }
 
 #[test]
-fn duplicate_nodes_are_set_aside() {
+fn duplicate_nodes_are_dropped() {
     let text = execution_trace(&[node(1), node(2), node(1).replace("op1", "other")].join(","));
     let dataset = read_text(&text).unwrap();
     assert_eq!(column(&dataset, "execution_nodes", "name"), ["aten::op1", "aten::op2"]);
@@ -330,7 +328,7 @@ fn deep_nesting_in_nodes_is_bounded() {
 }
 
 #[test]
-fn what_is_no_execution_trace_after_all() {
+fn files_that_only_resemble_execution_traces_are_refused() {
     for text in [
         r#"{"schema": "1", "nodes": 5, "start_ts": 1}"#,
         r#"{"schema": "1", "nodes": {"rf_id": 1}}"#,

@@ -1,8 +1,6 @@
 //! What surrounds an allocation on its thread.
 
-mod support;
-
-use support::{column, read_text, trace};
+use crate::support::{column, read_text, trace};
 
 /// An event with a duration, in microseconds.
 fn range(category: &str, name: &str, tid: i64, ts: i64, dur: i64) -> String {
@@ -23,7 +21,7 @@ fn around(events: &[String], name: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_innermost_operator_through_what_lies_between() {
+fn memory_event_has_the_innermost_operator() {
     let events = [
         range("user_annotation", "train", 1, 0, 1000),
         range("cpu_op", "outer", 1, 100, 500),
@@ -66,7 +64,7 @@ fn the_innermost_operator_through_what_lies_between() {
 
 /// Rounding lets a call seem to outlast its operator; a moment after the operator is not within it.
 #[test]
-fn an_operator_that_has_ended_holds_nothing() {
+fn memory_event_ignores_operators_that_have_ended() {
     let events = [
         range("cpu_op", "outer", 1, 0, 100),
         range("cpu_op", "inner", 1, 10, 20),
@@ -81,7 +79,7 @@ fn an_operator_that_has_ended_holds_nothing() {
 
 /// NaN is no number: the total is absent, the event stays.
 #[test]
-fn totals_that_are_no_numbers_are_absent() {
+fn memory_event_totals_that_are_not_numbers_are_null() {
     let event = r#"{"ph":"i","s":"t","name":"[memory]","pid":1,"tid":1,"ts":1,"args":{"Total Allocated":NaN,"Total Reserved":NaN,"Bytes":8,"Addr":64,"Device Id":0,"Device Type":1}}"#;
     assert_eq!(around(&[event.to_owned()], "total_allocated_bytes"), ["-"]);
     assert_eq!(around(&[event.to_owned()], "bytes"), ["8"]);

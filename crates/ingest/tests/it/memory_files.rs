@@ -1,14 +1,11 @@
 //! Memory snapshots and memory timelines: every layout, their ranks, their clock, and what is no such file.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod support;
 
 use std::path::PathBuf;
 
-use support::{column, gzip, read, read_files, trace, warnings};
+use crate::support::{column, gzip, read, read_files, trace, warnings};
 use trace_model::Dataset;
 
-fn fixture(name: &str) -> Vec<u8> {
+pub(crate) fn fixture(name: &str) -> Vec<u8> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/memory");
     std::fs::read(folder.join(name)).unwrap()
 }
@@ -28,7 +25,7 @@ fn rows(dataset: &Dataset, table: &str, columns: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn the_history_is_replayed_from_its_end() {
+fn snapshot_history_is_replayed_from_its_end() {
     let dataset = alone("torch2_protocol4.pickle");
     assert_eq!(warnings(&dataset), [("no-timeline", 1)]);
     let start = 500 + 3 * MIB;
@@ -91,7 +88,7 @@ fn the_history_is_replayed_from_its_end() {
 }
 
 #[test]
-fn every_layout_tells_the_same_of_its_blocks() {
+fn snapshot_layouts_give_the_same_blocks() {
     let blocks = ["device", "address", "state", "size_bytes", "requested_bytes"];
     let expected = rows(&alone("torch2_protocol4.pickle"), "snapshot_blocks", &blocks);
     assert_eq!(expected.len(), 8);
@@ -113,7 +110,7 @@ fn every_layout_tells_the_same_of_its_blocks() {
 }
 
 #[test]
-fn stacks_are_kept_once_and_name_the_users_line() {
+fn snapshot_stacks_are_stored_once_with_the_user_line() {
     for name in ["torch2_protocol2.pickle", "torch113.pickle", "unshared.pickle.gz"] {
         let dataset = alone(name);
         // Of eleven frames, <module> and step are shared.
@@ -131,7 +128,7 @@ fn stacks_are_kept_once_and_name_the_users_line() {
 }
 
 #[test]
-fn without_a_history_the_blocks_are_what_is_known() {
+fn snapshot_without_a_history_has_allocations_from_blocks() {
     let dataset = alone("segments_only.pickle");
     assert_eq!(column(&dataset, "snapshot_allocations", "known_from"), ["block"; 4]);
     assert_eq!(column(&dataset, "snapshot_devices", "event_count"), ["0", "0"]);
@@ -140,7 +137,7 @@ fn without_a_history_the_blocks_are_what_is_known() {
 }
 
 #[test]
-fn ranks_come_from_names_and_several_snapshots_are_in_order_of_time() {
+fn snapshot_ranks_come_from_names_and_order_from_times() {
     let file = fixture("torch2_protocol4.pickle");
     let dataset = read_files(&[
         ("rank1_b.pickle", &file),
@@ -161,7 +158,7 @@ fn ranks_come_from_names_and_several_snapshots_are_in_order_of_time() {
 }
 
 #[test]
-fn a_snapshot_beside_a_trace_is_on_its_clock() {
+fn snapshot_beside_a_trace_is_on_its_clock() {
     let text = r#"{"schemaVersion": 1, "distributedInfo": {"rank": 5}, "traceEvents": [
         {"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1700000000000050.5,"dur":5}]}"#;
     let file = fixture("torch2_protocol4.pickle");
@@ -180,12 +177,12 @@ fn a_snapshot_beside_a_trace_is_on_its_clock() {
 }
 
 #[test]
-fn what_is_no_snapshot_is_said() {
+fn files_that_are_not_snapshots_are_explained() {
     let message = |bytes: &[u8]| read_files(&[("x.pickle", bytes)]).unwrap_err().to_string();
     let evil = b"\x80\x04}(\x8c\x08segments\x8c\x02os\x8c\x06system\x93\x8c\x04true\x85Ru.";
     assert!(message(evil).contains("asks to load os.system"), "{}", message(evil));
     let other = message(b"\x80\x04]\x94.");
-    assert!(other.contains("a pickle, but no memory snapshot"), "{other}");
+    assert!(other.contains("a pickle, but not a memory snapshot"), "{other}");
     let cut = message(&fixture("torch2_protocol4.pickle")[..900]);
     assert!(cut.contains("ends in the middle"), "{cut}");
     let empty = message(b"\x80\x04}(\x8c\x08segmentsK\x01u.");
@@ -194,14 +191,14 @@ fn what_is_no_snapshot_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("weights.pkl");
     std::fs::write(&path, b"\x80\x04]\x94.").unwrap();
-    assert!(read(&path).unwrap_err().to_string().contains("a pickle, but no memory snapshot"));
+    assert!(read(&path).unwrap_err().to_string().contains("a pickle, but not a memory snapshot"));
     std::fs::write(&path, "<html>\n<head><title>GPU Memory Timeline HTML</title></head>").unwrap();
     assert!(read(&path).unwrap_err().to_string().contains(".raw.json.gz"));
 }
 
 /// One dict used as event, block and segment a million times over: a row is made of it once.
 #[test]
-fn sharing_does_not_multiply_rows() {
+fn snapshot_sharing_does_not_multiply_rows() {
     let mut bytes =
         b"\x80\x04}(\x8c\x08segments](}\x8c\x0atotal_sizeK\x01se\x8c\x0ddevice_traces](](".to_vec();
     bytes.extend(b"}(\x8c\x06action\x8c\x05alloc\x8c\x04addrK\x01\x8c\x04sizeK\x07u\x94");
@@ -219,7 +216,7 @@ fn sharing_does_not_multiply_rows() {
 }
 
 #[test]
-fn entries_that_lack_what_they_need_are_counted() {
+fn snapshot_incomplete_entries_are_counted() {
     let bytes =
         b"\x80\x04}(\x8c\x08segments](}\x8c\x0atotal_sizeK\x01s}K\x05e\x8c\x0ddevice_traces](](\
         }\x8c\x06action\x8c\x05allocs}(\x8c\x06action\x8c\x03oom\x8c\x04sizeK\x07u}e]eu.";
@@ -234,7 +231,7 @@ const SIZES: &[u8] = b"[[1700000000000000, 1700000000000001], \
     [[0, 100, 0, 0, 0, 0, 0, 0, 7], [0, 100, 0, 0, 0, 50, 0, 0, 7]]]";
 
 #[test]
-fn both_forms_of_timelines() {
+fn memory_timeline_reads_both_forms() {
     let sizes = [
         "ts_ns",
         "parameter_bytes",
@@ -266,7 +263,7 @@ fn both_forms_of_timelines() {
 }
 
 #[test]
-fn timelines_that_are_cut_or_odd() {
+fn memory_timeline_reads_truncated_and_unusual_files() {
     let read_text = |text: &[u8]| read_files(&[("t.json", text)]);
     for text in [RAW, SIZES] {
         for end in 3..text.len() {

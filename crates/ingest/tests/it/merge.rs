@@ -1,7 +1,5 @@
 //! Merging the traces of ranks into one, on files written here.
 
-mod support;
-
 use std::path::Path;
 
 use ingest::{Error, Location, Merge, NoProgress, Options};
@@ -31,7 +29,7 @@ fn merge(folder: &Path, to: &Path, overwrite: bool) -> Result<ingest::Merged, Er
 }
 
 #[test]
-fn ranks_become_processes_on_one_clock() {
+fn merge_turns_ranks_into_processes_on_one_clock() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
     std::fs::create_dir(&run).unwrap();
@@ -66,13 +64,13 @@ fn ranks_become_processes_on_one_clock() {
     assert_eq!(order, [(100, 99_999), (101, 1)], "autograd right below the training loop");
 
     let again = ingest::read_run(&to, &Options::default(), &NoProgress).unwrap();
-    assert_eq!(support::column(&again, "cpu_ops", "ts_ns"), ["0", "3999", "250", "4249"]);
-    assert_eq!(support::column(&again, "cpu_ops", "rank"), ["0", "0", "1", "1"]);
-    assert_eq!(support::warnings(&again), []);
+    assert_eq!(crate::support::column(&again, "cpu_ops", "ts_ns"), ["0", "3999", "250", "4249"]);
+    assert_eq!(crate::support::column(&again, "cpu_ops", "rank"), ["0", "0", "1", "1"]);
+    assert_eq!(crate::support::warnings(&again), []);
 }
 
 #[test]
-fn whole_microseconds_are_written_as_composer_does() {
+fn merge_writes_integer_microseconds_like_composer() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("rank0.json");
     let text = file(0, 1_700_000_000_000_000_000).replace("5.001", "5");
@@ -85,11 +83,11 @@ fn whole_microseconds_are_written_as_composer_does() {
         events.iter().any(|e| e["name"] == "MulBackward0" && e["ts"] == 1_700_000_000_000_009_i64)
     );
     let again = ingest::read_run(&to, &Options::default(), &NoProgress).unwrap();
-    assert_eq!(support::column(&again, "cpu_ops", "ts_ns"), ["0", "4000"]);
+    assert_eq!(crate::support::column(&again, "cpu_ops", "ts_ns"), ["0", "4000"]);
 }
 
 #[test]
-fn nothing_is_overwritten_by_accident() {
+fn merge_does_not_overwrite_by_default() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("rank0.json");
     std::fs::write(&source, file(0, 1_700_000_000_000_000_000)).unwrap();
@@ -104,7 +102,7 @@ fn nothing_is_overwritten_by_accident() {
 }
 
 #[test]
-fn what_cannot_be_read_is_left_out_and_counted() {
+fn merge_counts_unreadable_events() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("rank0.json");
     let text = file(0, 1_700_000_000_000_000_000);
@@ -112,8 +110,8 @@ fn what_cannot_be_read_is_left_out_and_counted() {
     std::fs::write(&source, text[..cut].replace("\"dur\": 2},", "\"dur\": 2 oops},")).unwrap();
     let to = folder.path().join("merged.json.gz");
     let merged = merge(&source, &to, false).unwrap();
-    let codes: Vec<&str> = merged.warnings.iter().map(|w| w.code).collect();
+    let codes: Vec<&str> = merged.warnings.iter().map(|w| w.code.as_ref()).collect();
     assert_eq!(codes, ["truncated-json", "malformed-event"]);
     let again = ingest::read_run(&to, &Options::default(), &NoProgress).unwrap();
-    assert_eq!(support::column(&again, "cpu_ops", "tid"), ["100"]);
+    assert_eq!(crate::support::column(&again, "cpu_ops", "tid"), ["100"]);
 }

@@ -1,8 +1,6 @@
 //! Kernels measured by the range profiler, paired with their launches.
 
-mod support;
-
-use support::{column, read_text, trace, warnings};
+use crate::support::{column, read_text, trace, warnings};
 
 fn range(name: &str, ts: i64, counters: &str) -> String {
     format!(
@@ -39,7 +37,7 @@ fn events() -> Vec<String> {
 }
 
 #[test]
-fn the_nth_kernel_belongs_to_the_nth_launch() {
+fn ranges_pair_the_nth_kernel_with_the_nth_launch() {
     let dataset = read_text(trace(&events().join(","))).unwrap();
     let ranges = |name| column(&dataset, "profiler_ranges", name);
     assert_eq!(ranges("name"), ["second", "first"]);
@@ -61,13 +59,13 @@ fn the_nth_kernel_belongs_to_the_nth_launch() {
     assert_eq!(column(&dataset, "range_counters", "value"), ["12.5", "7", "9007199254740992"]);
     assert_eq!(column(&dataset, "spans", "name"), [""; 0]);
     assert_eq!(warnings(&dataset), [("no-device-timeline", 2)]);
-    assert!(dataset.warnings[0].message.contains("serialises"));
+    assert!(dataset.warnings[0].message.contains("serializes"));
     // Made-up times do not stretch the recording.
     assert_eq!(dataset.run.wall_ns, 80_000);
 }
 
 #[test]
-fn without_a_launch_for_each_kernel_nothing_is_paired() {
+fn ranges_need_one_launch_per_kernel() {
     let mut events = events();
     events.push(range("third", 400, r#""fma.sum":1"#));
     let dataset = read_text(trace(&events.join(","))).unwrap();
@@ -81,7 +79,7 @@ fn without_a_launch_for_each_kernel_nothing_is_paired() {
 }
 
 #[test]
-fn launches_by_the_driver_count_where_those_of_the_runtime_are_too_few() {
+fn ranges_use_driver_launches_if_runtime_launches_are_too_few() {
     let mut events = events();
     events.push(call("cuLaunchKernel", 75));
     // As many as the runtime's: those it is, as in HTA.
@@ -94,7 +92,7 @@ fn launches_by_the_driver_count_where_those_of_the_runtime_are_too_few() {
 }
 
 #[test]
-fn counters_that_are_no_numbers_stay_arguments() {
+fn ranges_keep_non_numeric_counters_as_args() {
     let events = [range(
         "k",
         1,

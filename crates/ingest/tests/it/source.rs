@@ -1,8 +1,6 @@
 //! Which line of the program an event comes from, on traces small enough to check by eye.
 
-mod support;
-
-use support::{column, read_text, trace};
+use crate::support::{column, read_text, trace};
 
 const LIBRARY: &str = "/e/lib/python3.7/site-packages/torch/nn/functional.py(2263): batch_norm";
 
@@ -19,7 +17,7 @@ fn op(name: &str, tid: i64, ts: i64, dur: i64, args: &str) -> String {
 }
 
 #[test]
-fn frames_around_a_call_say_where_it_comes_from() {
+fn source_comes_from_the_frames_around_a_call() {
     let events = [
         frame("train.py(7): step", 0, 100),
         frame("torch/nn/modules/module.py(1553): _call_impl", 5, 60),
@@ -44,7 +42,7 @@ fn frames_around_a_call_say_where_it_comes_from() {
 }
 
 #[test]
-fn without_code_of_the_user_a_package_says_more_than_pytorch() {
+fn source_prefers_packages_to_pytorch() {
     let events = [
         frame("transformers/models/bert/modeling_bert.py(180): forward", 0, 100),
         frame("torch/nn/functional.py(1): linear", 5, 60),
@@ -58,7 +56,7 @@ fn without_code_of_the_user_a_package_says_more_than_pytorch() {
 }
 
 #[test]
-fn call_stacks_of_old_traces_hold_for_what_is_inside_too() {
+fn source_of_call_stacks_applies_to_nested_calls() {
     let stack = format!(r#""Call stack":"{LIBRARY};model.py(10): forward;train.py(35): train""#);
     let events = [
         op("aten::batch_norm", 1, 0, 50, &stack),
@@ -71,7 +69,7 @@ fn call_stacks_of_old_traces_hold_for_what_is_inside_too() {
 }
 
 #[test]
-fn backward_operators_get_the_line_of_their_forward_operator() {
+fn source_of_backward_operators_is_that_of_the_forward_operator() {
     let sequence = |number: i64, thread: i64| {
         format!(r#""Sequence number":{number},"Fwd thread id":{thread}"#)
     };
@@ -104,7 +102,7 @@ fn backward_operators_get_the_line_of_their_forward_operator() {
 }
 
 #[test]
-fn arrows_tell_which_of_two_forward_threads_is_meant() {
+fn source_follows_arrows_between_forward_threads() {
     let events = |arrows: bool| {
         let mut events = vec![
             op("of thread 1", 1, 0, 5, r#""Sequence number":3,"Fwd thread id":0"#),

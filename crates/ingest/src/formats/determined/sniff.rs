@@ -1,15 +1,17 @@
-//! Whether a text is one of the forms in which Determined's metrics come, by its first bytes.
+//! Recognizes the forms of Determined's metrics by the first bytes of a text.
 
 use memchr::memmem;
 
-/// How a file is written.
+use crate::formats::unsupported::UnsupportedFormat;
+
+/// Form of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// JSON objects: on lines of their own, one after the other, or in a list.
     Json,
     /// Rows of a table with a header, as `COPY ... csv header` writes them.
     Csv,
-    /// What `pg_dump` writes.
+    /// Output of `pg_dump`.
     Dump,
 }
 
@@ -19,7 +21,7 @@ const TABLES: [&[&str]; 2] =
 /// Names of these tables.
 const TABLE_NAMES: [&str; 2] = ["trial_profiler_metrics", "system_metrics"];
 
-/// How the JSON forms begin, without white space, if their first lists are so long that nothing else is seen.
+/// Starts of the JSON forms, without white space, for files whose first list is longer than the prefix.
 const BEGINNINGS: [&str; 6] = [
     "{\"result\":{\"batch\":{",
     "{\"result\":{\"labels\":[",
@@ -28,7 +30,7 @@ const BEGINNINGS: [&str; 6] = [
     "{\"error\":{\"grpcCode\"",
     "{\"error\":{\"grpc_code\"",
 ];
-/// Keys and values that occur together in nothing else.
+/// Keys and values that occur together only in these forms.
 const MARKS: [&[&str]; 8] = [
     &["\"PROFILER_METRIC_TYPE_"],
     &["\"/api/v1/trials/", "\"body\""],
@@ -40,13 +42,8 @@ const MARKS: [&[&str]; 8] = [
     &["{\"error\":{\"code\":", "\"reason\":"],
 ];
 
-const INSERTS: &str = "a database dump with INSERT statements, which are not read: dump the tables of \
-    Determined's profiler again without --inserts";
-const OTHER_DUMP: &str = "a database dump that does not begin with the tables of Determined's profiler: \
-    dump only these (pg_dump -t trial_profiler_metrics -t system_metrics)";
-
-/// Whether `text`, without what may precede it, is one of the forms.
-pub(crate) fn recognise(text: &[u8]) -> Option<Form> {
+/// The form of `text`, which starts without a byte order mark or white space.
+pub(crate) fn sniff(text: &[u8]) -> Option<Form> {
     let has = |needle: &str| memmem::find(text, needle.as_bytes()).is_some();
     if matches!(text.first(), Some(b'{' | b'[')) {
         let is_json = MARKS.iter().any(|marks| marks.iter().all(|mark| has(mark))) || begins(text);
@@ -61,13 +58,13 @@ pub(crate) fn recognise(text: &[u8]) -> Option<Form> {
         .then_some(Form::Dump)
 }
 
-/// What a text is that cannot be read, if it is a dump.
-pub(crate) fn other(text: &[u8]) -> Option<&'static str> {
+/// The kind of database dump that a text is, if it is one that cannot be read.
+pub(crate) fn unsupported_dump(text: &[u8]) -> Option<UnsupportedFormat> {
     let has = |needle: &str| memmem::find(text, needle.as_bytes()).is_some();
     let names_table = TABLE_NAMES.iter().any(|name| has(name));
     match is_dump(text) {
-        true if names_table => Some(INSERTS),
-        true => Some(OTHER_DUMP),
+        true if names_table => Some(UnsupportedFormat::DumpWithInserts),
+        true => Some(UnsupportedFormat::OtherDump),
         false => None,
     }
 }
@@ -77,7 +74,7 @@ fn is_dump(text: &[u8]) -> bool {
     memmem::find(head, b"PostgreSQL database dump").is_some()
 }
 
-/// Whether the columns of a table are those of one of Determined's.
+/// Returns whether the columns are those of one of Determined's tables.
 pub(super) fn is_table(columns: &[String]) -> bool {
     TABLES.iter().any(|table| table.iter().all(|name| columns.iter().any(|c| c == name)))
 }
@@ -101,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_is_known_by_its_beginning() {
+    fn sniff_recognizes_each_form() {
         let long = "0.01,".repeat(20_000);
         for json in [
             "{\"result\":{\"labels\":[]}}",
@@ -115,24 +112,24 @@ mod tests {
             "{\"id\":1,\"values\":[1],\"batches\":[1],\"ts\":[]}",
             "{\"error\":{\"code\":5,\"reason\":\"NotFound\"}}",
         ] {
-            assert_eq!(recognise(json.as_bytes()), Some(Form::Json), "{json:.60}");
+            assert_eq!(sniff(json.as_bytes()), Some(Form::Json), "{json:.60}");
         }
         for csv in [
             "id,values,batches,ts,labels\n",
             "id,\"values\",batches,ts,labels\r\n1,",
             "trial_id,end_time,metrics,total_batches,metric_group",
         ] {
-            assert_eq!(recognise(csv.as_bytes()), Some(Form::Csv), "{csv}");
+            assert_eq!(sniff(csv.as_bytes()), Some(Form::Csv), "{csv}");
         }
         let block = "COPY public.system_metrics (trial_id, end_time) FROM stdin;\n";
-        assert_eq!(recognise(block.as_bytes()), Some(Form::Dump));
+        assert_eq!(sniff(block.as_bytes()), Some(Form::Dump));
         let dump =
             "--\n-- PostgreSQL database dump\n--\nCREATE TABLE public.trial_profiler_metrics";
-        assert_eq!(recognise(dump.as_bytes()), Some(Form::Dump));
+        assert_eq!(sniff(dump.as_bytes()), Some(Form::Dump));
     }
 
     #[test]
-    fn what_is_none_of_them_is_not() {
+    fn sniff_rejects_other_text() {
         for text in [
             "",
             "{}",
@@ -145,14 +142,14 @@ mod tests {
             "step,loss\n1,2\n",
             "import torch",
         ] {
-            assert_eq!(recognise(text.as_bytes()), None, "{text}");
-            assert_eq!(other(text.as_bytes()), None, "{text}");
+            assert_eq!(sniff(text.as_bytes()), None, "{text}");
+            assert_eq!(unsupported_dump(text.as_bytes()), None, "{text}");
         }
         let dump = "--\n-- PostgreSQL database dump\n--\n";
-        assert_eq!(recognise(dump.as_bytes()), None);
-        assert_eq!(other(dump.as_bytes()), Some(OTHER_DUMP));
+        assert_eq!(sniff(dump.as_bytes()), None);
+        assert_eq!(unsupported_dump(dump.as_bytes()), Some(UnsupportedFormat::OtherDump));
         let inserts = format!("{dump}INSERT INTO public.trial_profiler_metrics VALUES (1)");
-        assert_eq!(recognise(inserts.as_bytes()), None);
-        assert_eq!(other(inserts.as_bytes()), Some(INSERTS));
+        assert_eq!(sniff(inserts.as_bytes()), None);
+        assert_eq!(unsupported_dump(inserts.as_bytes()), Some(UnsupportedFormat::DumpWithInserts));
     }
 }

@@ -5,20 +5,21 @@ use rustc_hash::FxHashMap;
 use trace_model::StrId;
 use trace_model::column::{NULL_I32, NULL_I64};
 
+use super::arg::Arg;
 use super::classify::{Kind, classify, is_annotation_name, kernel_kind};
 use super::columns::Columns;
-use super::event::{Arg, Event};
+use super::event::Event;
 use super::tensor_cores::tensor_cores;
-use crate::json::RawStr;
-use crate::number;
+use crate::json::lexer::RawStr;
+use crate::json::number;
 use crate::warnings::Issue;
 
 /// Fills [`Columns`] from the events of a slice, then of the same slice of the next window: what it learned of
 /// names and threads stays.
-pub(crate) struct Filler {
+pub(crate) struct EventSink {
     pub(crate) columns: Columns,
-    /// Strings whose text is not what was written (escapes, invalid UTF-8): unescaped ones first.
-    odd: [FxHashMap<Box<[u8]>, StrId>; 2],
+    /// Strings whose text differs from the bytes in the file (escapes, invalid UTF-8): those without escapes first.
+    unescaped: [FxHashMap<Box<[u8]>, StrId>; 2],
     lanes: FxHashMap<(StrId, StrId), i32>,
     last_lane: Option<LastLane>,
     kinds: FxHashMap<StrId, Kind>,
@@ -31,7 +32,7 @@ pub(crate) struct Filler {
 /// Phase, category and table of events that are counted together.
 type CountKey = (u8, StrId, Option<&'static str>);
 
-/// What the name of a kernel says.
+/// Properties of a kernel that follow from its name.
 #[derive(Clone, Copy)]
 pub(super) struct KernelName {
     pub(super) kind: StrId,
@@ -52,8 +53,8 @@ struct LastLane {
     lane: i32,
 }
 
-/// What all events with a time have in common.
-pub(super) struct Base {
+/// Fields of all events with a time.
+pub(super) struct EventHeader {
     pub(super) event_id: i64,
     pub(super) name: StrId,
     pub(super) category: StrId,
@@ -62,11 +63,11 @@ pub(super) struct Base {
     pub(super) thread: i32,
 }
 
-impl Filler {
+impl EventSink {
     pub(crate) fn new() -> Self {
         Self {
             columns: Columns::default(),
-            odd: Default::default(),
+            unescaped: Default::default(),
             lanes: FxHashMap::default(),
             last_lane: None,
             kinds: FxHashMap::default(),
@@ -94,7 +95,7 @@ impl Filler {
             b's' | b't' | b'f' => self.flow(event, event_id, category),
             b'i' | b'I' | b'R' | b'n' => self.instant(event, event_id, category),
             b'C' => self.counter(event, event_id),
-            b'B' | b'E' => self.half(event, event_id, category),
+            b'B' | b'E' => self.begin_or_end(event, event_id, category),
             b'M' => {
                 self.label(event);
                 Some("threads")
@@ -120,7 +121,7 @@ impl Filler {
         }
     }
 
-    /// Counts an entry of the event list that is no event.
+    /// Counts an entry of the event list that is not an event.
     pub(crate) fn add_issue(&mut self, issue: Issue) {
         self.columns.events += 1;
         self.columns.issues.add(issue);
@@ -151,7 +152,7 @@ impl Filler {
             return None;
         }
         let name = self.intern_opt(event.name);
-        let base = Base {
+        let base = EventHeader {
             event_id,
             name,
             category,
@@ -351,8 +352,8 @@ impl Filler {
     }
 
     fn intern_new(&mut self, raw: RawStr<'_>) -> StrId {
-        let odd = &mut self.odd[usize::from(raw.escaped)];
-        if let Some(&id) = odd.get(raw.bytes) {
+        let unescaped = &mut self.unescaped[usize::from(raw.escaped)];
+        if let Some(&id) = unescaped.get(raw.bytes) {
             return id;
         }
         let (text, bad) = raw.decode();
@@ -361,7 +362,7 @@ impl Filler {
         }
         let id = self.columns.strings.intern(&text);
         if bad || raw.escaped {
-            odd.insert(raw.bytes.into(), id);
+            unescaped.insert(raw.bytes.into(), id);
         }
         id
     }

@@ -1,4 +1,4 @@
-//! One function a table: which argument of an event goes into which column.
+//! Converts events to rows, with one function per table.
 
 use trace_model::StrId;
 use trace_model::column::{NULL_I32, NULL_I64};
@@ -7,12 +7,13 @@ use trace_model::tables::{
     Memset, ProfilerRange, PythonFrame, RangeCounter, RuntimeCall, Span,
 };
 
+use super::arg::Arg;
 use super::classify::{Kind, memcpy_kind};
-use super::columns::Half;
-use super::event::{Arg, Event};
-use super::filler::{Base, Filler};
-use crate::json::RawStr;
-use crate::number;
+use super::columns::BeginEndEvent;
+use super::event::Event;
+use super::event_columns::{EventHeader, EventSink};
+use crate::json::lexer::RawStr;
+use crate::json::number;
 use crate::warnings::Issue;
 
 /// Arguments that all device rows take.
@@ -25,13 +26,13 @@ macro_rules! push_with_rest {
     ($self:ident, $table:ident, $row:ident, $event:ident, $taken:expr) => {
         let table = &mut $self.columns.$table;
         let row = table.len();
-        table.put($row);
-        table.args.put_with(row, |out| $event.args.write_rest($taken, out));
+        table.push_sparse($row);
+        table.args.push_sparse_with(row, |out| $event.args.write_rest($taken, out));
     };
 }
 
-impl Filler {
-    pub(super) fn cpu_op(&mut self, event: &Event<'_>, base: &Base) -> &'static str {
+impl EventSink {
+    pub(super) fn cpu_op(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
         const TAKEN: u64 = Arg::ExternalId.bit()
             | Arg::RecordFunctionId.bit()
             | Arg::Sequence.bit()
@@ -54,14 +55,14 @@ impl Filler {
             input_dims: self.json(event, Arg::InputDims),
             input_types: self.json(event, Arg::InputTypes),
             call_stack: self.stack(event),
-            ..CpuOp::absent()
+            ..CpuOp::null_row()
         };
         self.columns.has_shapes |= !row.input_dims.is_null();
         push_with_rest!(self, cpu_ops, row, event, TAKEN);
         "cpu_ops"
     }
 
-    pub(super) fn runtime_call(&mut self, event: &Event<'_>, base: &Base) -> &'static str {
+    pub(super) fn runtime_call(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
         const TAKEN: u64 = Arg::ExternalId.bit() | Arg::Correlation.bit();
         let row = RuntimeCall {
             event_id: base.event_id,
@@ -74,7 +75,7 @@ impl Filler {
             tid: number::integer(event.tid).unwrap_or(NULL_I64),
             correlation: self.int(event, Arg::Correlation),
             external_id: self.int(event, Arg::ExternalId),
-            ..RuntimeCall::absent()
+            ..RuntimeCall::null_row()
         };
         push_with_rest!(self, runtime_calls, row, event, TAKEN);
         "runtime_calls"
@@ -83,7 +84,7 @@ impl Filler {
     pub(super) fn annotation(
         &mut self,
         event: &Event<'_>,
-        base: &Base,
+        base: &EventHeader,
         on_device: bool,
     ) -> &'static str {
         const TAKEN: u64 = Arg::ExternalId.bit()
@@ -105,13 +106,13 @@ impl Filler {
             input_dims: self.json(event, Arg::InputDims),
             input_types: self.json(event, Arg::InputTypes),
             call_stack: self.stack(event),
-            ..Annotation::absent()
+            ..Annotation::null_row()
         };
         push_with_rest!(self, annotations, row, event, TAKEN);
         "annotations"
     }
 
-    pub(super) fn python_frame(&mut self, event: &Event<'_>, base: &Base) -> &'static str {
+    pub(super) fn python_frame(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
         const TAKEN: u64 =
             Arg::PythonId.bit() | Arg::PythonParentId.bit() | Arg::PythonModuleId.bit();
         let row = PythonFrame {
@@ -125,7 +126,7 @@ impl Filler {
             python_id: self.int(event, Arg::PythonId),
             python_parent_id: self.int(event, Arg::PythonParentId),
             module_id: self.int(event, Arg::PythonModuleId),
-            ..PythonFrame::absent()
+            ..PythonFrame::null_row()
         };
         self.columns.has_stacks = true;
         self.columns.has_modules |= row.module_id != NULL_I64;
@@ -133,7 +134,7 @@ impl Filler {
         "python_frames"
     }
 
-    pub(super) fn kernel(&mut self, event: &Event<'_>, base: &Base) -> &'static str {
+    pub(super) fn kernel(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
         const TAKEN: u64 = DEVICE
             | Arg::Grid.bit()
             | Arg::Block.bit()
@@ -170,13 +171,13 @@ impl Filler {
             warps_per_sm: self.float(event, Arg::WarpsPerSm),
             occupancy_ratio: self.float(event, Arg::Occupancy) / 100.0,
             tensor_cores: name.tensor_cores,
-            ..Kernel::absent()
+            ..Kernel::null_row()
         };
         push_with_rest!(self, kernels, row, event, TAKEN);
         "kernels"
     }
 
-    pub(super) fn memcpy(&mut self, event: &Event<'_>, base: &Base) -> &'static str {
+    pub(super) fn memcpy(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
         const TAKEN: u64 = DEVICE | Arg::Bytes.bit() | Arg::Bandwidth.bit() | Arg::Kind.bit();
         let (device, stream) = self.placement(event);
         let written = event.args.get(Arg::Kind).map(|raw| String::from_utf8_lossy(raw));
@@ -195,13 +196,13 @@ impl Filler {
             external_id: self.int(event, Arg::ExternalId),
             bytes: self.int(event, Arg::Bytes),
             bandwidth_gb_per_s: self.float(event, Arg::Bandwidth),
-            ..Memcpy::absent()
+            ..Memcpy::null_row()
         };
         push_with_rest!(self, memcpys, row, event, TAKEN);
         "memcpys"
     }
 
-    pub(super) fn memset(&mut self, event: &Event<'_>, base: &Base) -> &'static str {
+    pub(super) fn memset(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
         const TAKEN: u64 = DEVICE | Arg::Bytes.bit() | Arg::Bandwidth.bit();
         let (device, stream) = self.placement(event);
         let row = Memset {
@@ -216,13 +217,13 @@ impl Filler {
             external_id: self.int(event, Arg::ExternalId),
             bytes: self.int(event, Arg::Bytes),
             bandwidth_gb_per_s: self.float(event, Arg::Bandwidth),
-            ..Memset::absent()
+            ..Memset::null_row()
         };
         push_with_rest!(self, memsets, row, event, TAKEN);
         "memsets"
     }
 
-    pub(super) fn device_sync(&mut self, event: &Event<'_>, base: &Base) -> &'static str {
+    pub(super) fn device_sync(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
         const TAKEN: u64 = DEVICE | Arg::WaitOnStream.bit() | Arg::WaitOnRecord.bit();
         let (device, stream) = self.placement(event);
         let row = DeviceSync {
@@ -237,14 +238,14 @@ impl Filler {
             external_id: self.int(event, Arg::ExternalId),
             wait_on_stream: self.int(event, Arg::WaitOnStream),
             wait_on_record: self.int(event, Arg::WaitOnRecord),
-            ..DeviceSync::absent()
+            ..DeviceSync::null_row()
         };
         push_with_rest!(self, device_syncs, row, event, TAKEN);
         "device_syncs"
     }
 
     /// A kernel under the range profiler: its numeric arguments are the counters.
-    pub(super) fn profiler_range(&mut self, event: &Event<'_>, base: &Base) -> &'static str {
+    pub(super) fn profiler_range(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
         const TAKEN: u64 = Arg::Device.bit() | Arg::Stream.bit();
         let row = ProfilerRange {
             event_id: base.event_id,
@@ -254,18 +255,23 @@ impl Filler {
             device: self.device(event),
             stream: self.int32(event, Arg::Stream),
             thread: base.thread,
-            ..ProfilerRange::absent()
+            ..ProfilerRange::null_row()
         };
         for &(key, value) in &event.args.others {
             let Some(value) = number::float(value) else { continue };
             let name = self.intern_raw(RawStr { bytes: key, escaped: key.contains(&b'\\') });
             let event_id = base.event_id;
-            self.columns.range_counters.put(RangeCounter { rank: 0, event_id, name, value });
+            self.columns.range_counters.push_sparse(RangeCounter {
+                rank: 0,
+                event_id,
+                name,
+                value,
+            });
         }
         let table = &mut self.columns.profiler_ranges;
         let at = table.len();
-        table.put(row);
-        table.args.put_with(at, |out| {
+        table.push_sparse(row);
+        table.args.push_sparse_with(at, |out| {
             event.args.write_rest_where(TAKEN, |value| number::float(value).is_none(), out);
         });
         "profiler_ranges"
@@ -279,7 +285,7 @@ impl Filler {
         }
     }
 
-    pub(super) fn span(&mut self, event: &Event<'_>, base: &Base) -> &'static str {
+    pub(super) fn span(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
         let row = Span {
             event_id: base.event_id,
             name: base.name,
@@ -287,13 +293,13 @@ impl Filler {
             ts_ns: base.ts_ns,
             dur_ns: base.dur_ns,
             thread: base.thread,
-            ..Span::absent()
+            ..Span::null_row()
         };
         push_with_rest!(self, spans, row, event, 0);
         "spans"
     }
 
-    pub(super) fn collective(&mut self, event: &Event<'_>, base: &Base, kind: Kind) {
+    pub(super) fn collective(&mut self, event: &Event<'_>, base: &EventHeader, kind: Kind) {
         let on_device = kind == Kind::Kernel;
         let (device, stream) = if on_device { self.placement(event) } else { (NULL_I32, NULL_I32) };
         let row = Collective {
@@ -314,9 +320,9 @@ impl Filler {
             sequence: self.int(event, Arg::CollectiveSequence),
             correlation: self.int(event, Arg::Correlation),
             external_id: self.int(event, Arg::ExternalId),
-            ..Collective::absent()
+            ..Collective::null_row()
         };
-        self.columns.collectives.put(row);
+        self.columns.collectives.push_sparse(row);
     }
 
     pub(super) fn instant(
@@ -349,7 +355,7 @@ impl Filler {
                 bytes,
                 total_allocated_bytes: self.int(event, Arg::TotalAllocated),
                 total_reserved_bytes: self.int(event, Arg::TotalReserved),
-                ..MemoryEvent::absent()
+                ..MemoryEvent::null_row()
             };
             push_with_rest!(self, memory_events, row, event, TAKEN);
             return Some("memory_events");
@@ -377,9 +383,9 @@ impl Filler {
             }),
             ts_ns,
             thread: self.lane(event.pid, event.tid),
-            ..Flow::absent()
+            ..Flow::null_row()
         };
-        self.columns.flows.put(row);
+        self.columns.flows.push_sparse(row);
         Some("flows")
     }
 
@@ -393,13 +399,14 @@ impl Filler {
                 self.columns.issues.add(Issue::BadNumber);
                 f64::NAN
             });
-            let row = Counter { event_id, ts_ns, name, series, thread, value, ..Counter::absent() };
-            self.columns.counters.put(row);
+            let row =
+                Counter { event_id, ts_ns, name, series, thread, value, ..Counter::null_row() };
+            self.columns.counters.push_sparse(row);
         }
         Some("counters")
     }
 
-    pub(super) fn half(
+    pub(super) fn begin_or_end(
         &mut self,
         event: &Event<'_>,
         event_id: i64,
@@ -412,7 +419,15 @@ impl Filler {
         event.args.write_rest(0, &mut args);
         let args = String::from_utf8_lossy(&args).into_owned();
         let begin = event.phase == b'B';
-        self.columns.halves.push(Half { begin, event_id, name, category, ts_ns, thread, args });
+        self.columns.begin_end_events.push(BeginEndEvent {
+            begin,
+            event_id,
+            name,
+            category,
+            ts_ns,
+            thread,
+            args,
+        });
         Some("spans")
     }
 

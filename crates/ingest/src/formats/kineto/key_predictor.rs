@@ -1,32 +1,32 @@
-//! What stands between the values of events, remembered.
+//! Predicts the next key of an event from the text between values.
 //!
-//! Profilers write the same keys, commas and white space over and over: a comparison with what stood there
-//! in events before mostly tells which value comes next, without reading keys. What is not known is read
-//! token by token, and known from then on.
+//! Profilers repeat the same keys, commas and white space. Comparing the text after a value with the texts at the same
+//! place in earlier events mostly determines the next value without parsing keys. Unknown text is read token by token
+//! and added to the predictor.
 
-use super::event::Arg;
-use crate::json::{LexError, Lexer};
+use super::arg::Arg;
+use crate::json::lexer::{LexError, Lexer};
 
-/// More places than the events of any profiler have. Beyond, text is read token by token.
+/// More places than the events of any profiler have. Beyond this, text is read token by token.
 const MAX_NODES: usize = 4096;
-/// Continuations of one place that are compared with.
-const MAX_EDGES: usize = 12;
+/// Continuations of one place that are compared.
+const MAX_TRANSITIONS: usize = 12;
 /// Longer texts between values are not remembered.
 const MAX_TEXT: usize = 128;
 /// Bytes compared at once.
 const HEAD: usize = 16;
 
-/// What comes next in an event.
+/// The next part of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum NextField {
     /// The value of this key of the event.
     Field(Field),
     /// The value of an argument.
     Arg(Arg),
-    /// The value of an argument that has no use of its own; where its key stands, counted back from the end
-    /// of what was passed.
+    /// The value of an argument without a slot, with the position of its key, counted back from the end of the text
+    /// read so far.
     Other { back: u32, len: u32 },
-    /// Nothing: the event is over.
+    /// The end of the event.
     End,
 }
 
@@ -41,7 +41,7 @@ pub(super) enum Field {
     Ts,
     Dur,
     Id,
-    /// Arguments that are no object. What stands before them may stand before an object too: it tells nothing.
+    /// Arguments that are not an object. The text before them is the same as before an object, so it is not remembered.
     NoArgs,
     /// `bp`, `s`, `tts`, `tdur`, `cname` ...: how to draw the event, not what happened.
     Unused,
@@ -64,7 +64,7 @@ impl Field {
     }
 }
 
-/// Where in the grammar a place is.
+/// Position in the grammar of an event.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     /// Before the event.
@@ -76,12 +76,12 @@ enum Place {
 }
 
 #[derive(Debug)]
-struct Edge {
+struct Transition {
     /// The first bytes, and which of them there are.
     head: u128,
     mask: u128,
     text: Box<[u8]>,
-    next: Next,
+    next: NextField,
     /// The node behind it.
     to: usize,
 }
@@ -89,7 +89,7 @@ struct Edge {
 #[derive(Debug)]
 struct Node {
     place: Place,
-    edges: Vec<Edge>,
+    transitions: Vec<Transition>,
 }
 
 /// A place between two values of an event.
@@ -108,13 +108,13 @@ impl Position {
 
 /// The texts between values that were seen, as a tree.
 #[derive(Debug)]
-pub(crate) struct Layout {
+pub(crate) struct KeyPredictor {
     nodes: Vec<Node>,
 }
 
-impl Layout {
+impl KeyPredictor {
     pub(crate) fn new() -> Self {
-        Self { nodes: vec![Node { place: Place::Start, edges: Vec::new() }] }
+        Self { nodes: vec![Node { place: Place::Start, transitions: Vec::new() }] }
     }
 
     /// Moves from one value, or from the start of the event, to the next value.
@@ -123,20 +123,20 @@ impl Layout {
         &mut self,
         lexer: &mut Lexer<'_>,
         position: &mut Position,
-    ) -> Result<Next, LexError> {
+    ) -> Result<NextField, LexError> {
         let rest = lexer.rest();
         if let Some(node) = self.nodes.get(position.node)
             && let Some(head) = rest.first_chunk::<HEAD>()
         {
             let head = u128::from_le_bytes(*head);
-            for edge in &node.edges {
-                let len = edge.text.len();
-                if head & edge.mask == edge.head
-                    && (len <= HEAD || rest.get(HEAD..len) == Some(&edge.text[HEAD..]))
+            for transition in &node.transitions {
+                let len = transition.text.len();
+                if head & transition.mask == transition.head
+                    && (len <= HEAD || rest.get(HEAD..len) == Some(&transition.text[HEAD..]))
                 {
                     lexer.skip(len);
-                    position.node = edge.to;
-                    return Ok(edge.next);
+                    position.node = transition.to;
+                    return Ok(transition.next);
                 }
             }
         }
@@ -144,15 +144,19 @@ impl Layout {
     }
 
     #[cold]
-    fn read(&mut self, lexer: &mut Lexer<'_>, position: &mut Position) -> Result<Next, LexError> {
+    fn read(
+        &mut self,
+        lexer: &mut Lexer<'_>,
+        position: &mut Position,
+    ) -> Result<NextField, LexError> {
         let rest = lexer.rest();
         let start = lexer.pos();
         let known = self.nodes.get(position.node);
         let place = known.map_or(position.place, |node| node.place);
         let (next, place) = read(lexer, place)?;
         let len = lexer.pos() - start;
-        let is_kept = known.is_some_and(|node| node.edges.len() < MAX_EDGES)
-            && next != Next::Field(Field::NoArgs)
+        let is_kept = known.is_some_and(|node| node.transitions.len() < MAX_TRANSITIONS)
+            && next != NextField::Field(Field::NoArgs)
             && self.nodes.len() < MAX_NODES
             && len <= MAX_TEXT;
         let to = if is_kept { self.nodes.len() } else { Position::UNKNOWN };
@@ -163,15 +167,15 @@ impl Layout {
             let short = len.min(HEAD);
             head[..short].copy_from_slice(&text[..short]);
             mask[..short].fill(0xff);
-            let edge = Edge {
+            let transition = Transition {
                 head: u128::from_le_bytes(head),
                 mask: u128::from_le_bytes(mask),
                 text: text.into(),
                 next,
                 to,
             };
-            self.nodes[position.node].edges.push(edge);
-            self.nodes.push(Node { place, edges: Vec::new() });
+            self.nodes[position.node].transitions.push(transition);
+            self.nodes.push(Node { place, transitions: Vec::new() });
         }
         *position = Position { place, node: to };
         Ok(next)
@@ -179,7 +183,7 @@ impl Layout {
 }
 
 /// Reads token by token up to the next value.
-fn read(lexer: &mut Lexer<'_>, mut place: Place) -> Result<(Next, Place), LexError> {
+fn read(lexer: &mut Lexer<'_>, mut place: Place) -> Result<(NextField, Place), LexError> {
     loop {
         let first = lexer.peek()?;
         lexer.bump();
@@ -187,10 +191,10 @@ fn read(lexer: &mut Lexer<'_>, mut place: Place) -> Result<(Next, Place), LexErr
             (Place::Start, b'{') => {
                 if lexer.peek()? == b'}' {
                     lexer.bump();
-                    return Ok((Next::End, Place::InEvent));
+                    return Ok((NextField::End, Place::InEvent));
                 }
             }
-            (Place::InEvent, b'}') => return Ok((Next::End, Place::InEvent)),
+            (Place::InEvent, b'}') => return Ok((NextField::End, Place::InEvent)),
             (Place::InEvent, b',') => {}
             (Place::InArgs, b'}') => {
                 place = Place::InEvent;
@@ -202,7 +206,7 @@ fn read(lexer: &mut Lexer<'_>, mut place: Place) -> Result<(Next, Place), LexErr
         let key = lexer.string()?.bytes;
         lexer.expect(b':')?;
         if lexer.peek()? != b'{' || key != b"args" {
-            return Ok((Next::Field(Field::from_key(key)), Place::InEvent));
+            return Ok((NextField::Field(Field::from_key(key)), Place::InEvent));
         }
         lexer.bump();
         if lexer.peek()? != b'}' {
@@ -213,15 +217,15 @@ fn read(lexer: &mut Lexer<'_>, mut place: Place) -> Result<(Next, Place), LexErr
     }
 }
 
-fn argument(lexer: &mut Lexer<'_>) -> Result<(Next, Place), LexError> {
+fn argument(lexer: &mut Lexer<'_>) -> Result<(NextField, Place), LexError> {
     let key = lexer.string()?.bytes;
     let key_end = lexer.pos() - 1;
     lexer.expect(b':')?;
     lexer.peek()?;
     let back = lexer.pos() - key_end + key.len();
     let next = match (Arg::from_key(key), u32::try_from(back)) {
-        (Some(arg), _) => Next::Arg(arg),
-        (None, Ok(back)) => Next::Other { back, len: key.len() as u32 },
+        (Some(arg), _) => NextField::Arg(arg),
+        (None, Ok(back)) => NextField::Other { back, len: key.len() as u32 },
         (None, Err(_)) => return Err(LexError::Syntax),
     };
     Ok((next, Place::InArgs))
@@ -231,18 +235,21 @@ fn argument(lexer: &mut Lexer<'_>) -> Result<(Next, Place), LexError> {
 mod tests {
     use super::*;
 
-    fn nexts(layout: &mut Layout, text: &[u8]) -> Result<Vec<(Next, String)>, LexError> {
+    fn nexts(
+        predictor: &mut KeyPredictor,
+        text: &[u8],
+    ) -> Result<Vec<(NextField, String)>, LexError> {
         let mut lexer = Lexer::new(text, 0);
         let mut position = Position::START;
         let mut nexts = Vec::new();
         loop {
-            let next = layout.advance(&mut lexer, &mut position)?;
+            let next = predictor.advance(&mut lexer, &mut position)?;
             let key = match next {
-                Next::Other { back, len } => lexer.before(back as usize, len as usize),
+                NextField::Other { back, len } => lexer.before(back as usize, len as usize),
                 _ => b"",
             };
             nexts.push((next, String::from_utf8_lossy(key).into_owned()));
-            if next == Next::End {
+            if next == NextField::End {
                 return Ok(nexts);
             }
             lexer.value()?;
@@ -250,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_reads_as_what_is_not() {
+    fn key_predictor_reads_known_text_like_unknown_text() {
         let events: [&[u8]; 6] = [
             br#"{"ph": "X", "name": "a", "args": {"stream": 7, "x": [1]}, "ts": 12.5}"#,
             br#"{"ph": "X", "name": "a", "args": {"stream": 7, "y": [1]}, "ts":   12.5  }"#,
@@ -259,38 +266,38 @@ mod tests {
             br#"{ "args": 5, "dur": 1 }                "#,
             br"{}                                     ",
         ];
-        let mut layout = Layout::new();
-        let first: Vec<_> = events.map(|event| nexts(&mut Layout::new(), event)).into();
+        let mut predictor = KeyPredictor::new();
+        let first: Vec<_> = events.map(|event| nexts(&mut KeyPredictor::new(), event)).into();
         for _ in 0..2 {
             for (event, expected) in events.iter().zip(&first) {
-                assert_eq!(&nexts(&mut layout, event), expected);
+                assert_eq!(&nexts(&mut predictor, event), expected);
             }
         }
         let first = first[0].as_ref().unwrap();
-        assert_eq!(first[2].0, Next::Arg(Arg::Stream));
+        assert_eq!(first[2].0, NextField::Arg(Arg::Stream));
         assert_eq!(first[3].1, "x");
     }
 
     #[test]
-    fn what_is_no_event_is_refused_each_time() {
-        let mut layout = Layout::new();
+    fn key_predictor_refuses_invalid_events_every_time() {
+        let mut predictor = KeyPredictor::new();
         for _ in 0..2 {
             for text in
                 [&br#"{"a": 1 "b": 2}"#[..], br#"{"a" 1}"#, br"{,}", br#"{"args": {"a": 1]"#]
             {
-                assert_eq!(nexts(&mut layout, text), Err(LexError::Syntax), "{text:?}");
+                assert_eq!(nexts(&mut predictor, text), Err(LexError::Syntax), "{text:?}");
             }
         }
-        assert_eq!(nexts(&mut layout, br#"{"a": 1, "b"#), Err(LexError::End));
+        assert_eq!(nexts(&mut predictor, br#"{"a": 1, "b"#), Err(LexError::End));
     }
 
     #[test]
-    fn memory_is_bounded() {
-        let mut layout = Layout::new();
+    fn key_predictor_memory_is_bounded() {
+        let mut predictor = KeyPredictor::new();
         for i in 0..100_000 {
             let event = format!("{{\"key{i}\": 1, \"other{i}\": {{\"a\": 2}}}}");
-            assert_eq!(nexts(&mut layout, event.as_bytes()).map(|nexts| nexts.len()), Ok(3));
+            assert_eq!(nexts(&mut predictor, event.as_bytes()).map(|nexts| nexts.len()), Ok(3));
         }
-        assert!(layout.nodes.len() <= MAX_NODES);
+        assert!(predictor.nodes.len() <= MAX_NODES);
     }
 }

@@ -1,6 +1,6 @@
-//! From text to columns: finds the event list, cuts it into slices, and reads them in parallel.
+//! Reads text into columns: finds the event list, cuts it into slices, and reads the slices in parallel.
 //!
-//! There is no serial pass that looks for event boundaries. The text is cut at places that *look*
+//! No serial pass looks for event boundaries. The text is cut at places that *look*
 //! like the start of an event; each slice is read from there to the start of the next. A guess is
 //! right exactly if the reader of the slice before arrives at it, so every guess is checked: by
 //! induction from the start of the list, slices that pass are right, and one that does not is read
@@ -10,42 +10,42 @@ use rayon::prelude::*;
 
 use super::columns::{Columns, Known};
 use super::event::Event;
-use super::filler::Filler;
-use super::layout::Layout;
-use crate::formats::Unreadable;
-use crate::json::{LexError, Lexer};
-use crate::source::{End, Input, MAX_PIECE, Stream};
+use super::event_columns::EventSink;
+use super::key_predictor::KeyPredictor;
+use crate::error::Unreadable;
+use crate::input::decompress::{JsonInput, MAX_PIECE, Stream, StreamEnd};
+use crate::json::lexer::{LexError, Lexer};
 use crate::warnings::Issue;
 
-/// Text that one thread reads at a time: it and the rows it becomes stay in the cache of the processor.
+/// Bytes of text that one thread reads at a time: the text and its rows stay in the CPU cache.
 const SLICE: usize = 512 << 10;
 /// Slices of a window at most.
 const MAX_SLICES: usize = 32;
-/// A slice whose strings grow past this forgets them: they are all in the columns of the file.
+/// Bytes of strings above which a slice drops them: the columns of the file have them all.
 const MAX_STRINGS: usize = 4 << 20;
-/// Room in front of a window for the event that the window before broke off in.
+/// Room in front of a window for an event that starts in the window before.
 const HEADROOM: usize = 64 << 10;
 
-/// A trace file, read.
+/// The content of a trace file.
 #[derive(Debug, Default)]
 pub(crate) struct Document {
     pub(crate) columns: Columns,
-    /// Top-level entries beside the events: key and value as JSON text.
+    /// Top-level entries other than the events: key and value as JSON text.
     pub(crate) metadata: Vec<(String, Vec<u8>)>,
     /// Bytes of JSON.
     pub(crate) json_bytes: u64,
 }
 
-/// Reads a trace. `advance` is told how many bytes of JSON were done.
-pub(crate) fn read(input: Input, advance: &dyn Fn(u64)) -> Result<Document, Unreadable> {
+/// Reads a trace. Calls `advance` with the number of JSON bytes read since the last call.
+pub(crate) fn read(input: JsonInput, advance: &dyn Fn(u64)) -> Result<Document, Unreadable> {
     let (text, stream) = match input {
-        Input::Whole(text) => (text, None),
-        Input::Stream(stream) => (Vec::new(), Some(stream)),
+        JsonInput::Whole(text) => (text, None),
+        JsonInput::Stream(stream) => (Vec::new(), Some(stream)),
     };
     Reader {
         window: text,
         stream,
-        end: End::Complete,
+        end: StreamEnd::Complete,
         json_bytes: 0,
         slices: Vec::new(),
         document: Document::default(),
@@ -54,18 +54,18 @@ pub(crate) fn read(input: Input, advance: &dyn Fn(u64)) -> Result<Document, Unre
 }
 
 struct Reader {
-    /// Text in hand: the unread rest of the window before, then new text.
+    /// Text in memory: the unread rest of the window before, then new text.
     window: Vec<u8>,
-    /// Where more comes from; `None` if the window is all there is.
+    /// Source of more text; `None` if the window is the complete text.
     stream: Option<Stream>,
-    end: End,
+    end: StreamEnd,
     json_bytes: u64,
     slices: Vec<Slice>,
     document: Document,
 }
 
-/// What the text before the events led to.
-pub(super) enum Head {
+/// Result of reading the text before the events.
+pub(crate) enum Prologue {
     /// The events start here.
     Events { start: usize, in_object: bool },
     /// A complete object without events.
@@ -75,11 +75,11 @@ pub(super) enum Head {
 impl Reader {
     fn run(mut self, advance: &dyn Fn(u64)) -> Result<Document, Unreadable> {
         if self.stream.is_some() {
-            self.end = End::NotYet;
+            self.end = StreamEnd::NotYet;
         } else {
             self.json_bytes = self.window.len() as u64;
         }
-        let (start, in_object) = self.head()?;
+        let (start, in_object) = self.prologue()?;
         let tail = self.events(start, advance)?;
         if let Some(tail) = tail
             && in_object
@@ -87,15 +87,15 @@ impl Reader {
             self.tail(tail)?;
         }
         match self.end {
-            End::Damaged => self.document.columns.issues.add(Issue::TruncatedGzip),
-            End::TooLong => return Err(Unreadable::TooLong),
-            End::NotYet | End::Complete => {}
+            StreamEnd::Damaged => self.document.columns.issues.add(Issue::TruncatedGzip),
+            StreamEnd::TooLong => return Err(Unreadable::TooLong),
+            StreamEnd::NotYet | StreamEnd::Complete => {}
         }
         self.document.json_bytes = self.json_bytes;
         Ok(self.document)
     }
 
-    /// Appends more text to the window; false when there is none.
+    /// Appends more text to the window. Returns false at the end of the text.
     fn more(&mut self) -> Result<bool, Unreadable> {
         if self.window.len() > MAX_PIECE {
             return Err(Unreadable::PieceTooLong);
@@ -105,18 +105,18 @@ impl Reader {
         let want = window_bytes().max(before);
         self.end = stream.read(&mut self.window, want);
         self.json_bytes += (self.window.len() - before) as u64;
-        if self.end == End::TooLong {
+        if self.end == StreamEnd::TooLong {
             return Err(Unreadable::TooLong);
         }
         Ok(self.window.len() > before)
     }
 
-    fn head(&mut self) -> Result<(usize, bool), Unreadable> {
+    fn prologue(&mut self) -> Result<(usize, bool), Unreadable> {
         loop {
             self.document.metadata.clear();
-            match scan_head(&self.window, &mut self.document.metadata) {
-                Ok(Head::Events { start, in_object }) => return Ok((start, in_object)),
-                Ok(Head::NoEvents) => return Err(Unreadable::NoEvents),
+            match scan_prologue(&self.window, &mut self.document.metadata) {
+                Ok(Prologue::Events { start, in_object }) => return Ok((start, in_object)),
+                Ok(Prologue::NoEvents) => return Err(Unreadable::NoEvents),
                 Err(LexError::Syntax) => return Err(Unreadable::NotJson),
                 Err(LexError::End) => {
                     if !self.more()? {
@@ -132,8 +132,7 @@ impl Reader {
         }
     }
 
-    /// Reads events from `start` on. The result is where the text after the list starts, or `None`
-    /// if the text ended first.
+    /// Reads events from `start` on. Returns the start of the text after the list, or `None` if the text ended first.
     fn events(
         &mut self,
         mut start: usize,
@@ -143,20 +142,24 @@ impl Reader {
         let mut spare = Vec::new();
         loop {
             // While this window is read, the next one is decompressed.
-            let is_more = self.stream.is_some() && self.end == End::NotYet;
+            let is_more = self.stream.is_some() && self.end == StreamEnd::NotYet;
             spare.resize(HEADROOM + if is_more { window_bytes() } else { 0 }, 0);
             let (window, stream, slices) = (&self.window, &mut self.stream, &mut self.slices);
             let columns = &mut self.document.columns;
             let ((at, stop), (filled, end)) = rayon::join(
                 || read_events(window, start, slices, columns),
-                || stream.as_mut().map_or((0, End::Complete), |s| s.fill(&mut spare[HEADROOM..])),
+                || {
+                    stream
+                        .as_mut()
+                        .map_or((0, StreamEnd::Complete), |s| s.fill(&mut spare[HEADROOM..]))
+                },
             );
             advance((at - start) as u64);
             self.json_bytes += filled as u64;
             if self.stream.is_some() {
                 self.end = end;
             }
-            if self.end == End::TooLong {
+            if self.end == StreamEnd::TooLong {
                 return Err(Unreadable::TooLong);
             }
             spare.truncate(HEADROOM + filled);
@@ -200,26 +203,26 @@ impl Reader {
     }
 }
 
-pub(super) fn scan_head(
+pub(crate) fn scan_prologue(
     text: &[u8],
     metadata: &mut Vec<(String, Vec<u8>)>,
-) -> Result<Head, LexError> {
+) -> Result<Prologue, LexError> {
     let start = if text.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
     let mut lexer = Lexer::new(text, start);
     match lexer.peek()? {
-        b'[' => Ok(Head::Events { start: lexer.pos() + 1, in_object: false }),
+        b'[' => Ok(Prologue::Events { start: lexer.pos() + 1, in_object: false }),
         b'{' => {
             lexer.bump();
             Ok(match scan_members(&mut lexer, false, metadata)? {
-                Some(start) => Head::Events { start, in_object: true },
-                None => Head::NoEvents,
+                Some(start) => Prologue::Events { start, in_object: true },
+                None => Prologue::NoEvents,
             })
         }
         _ => Err(LexError::Syntax),
     }
 }
 
-/// Collects `"key": value` pairs until the object closes (`None`) or the event list opens (where).
+/// Collects `"key": value` pairs until the object closes (`None`) or the event list opens (its position).
 fn scan_members(
     lexer: &mut Lexer<'_>,
     mut after_value: bool,
@@ -255,10 +258,10 @@ enum Stop {
 
 /// One of the slices that windows are cut into, window after window.
 struct Slice {
-    filler: Filler,
-    layout: Layout,
+    sink: EventSink,
+    predictor: KeyPredictor,
     known: Known,
-    /// Where its reader ended, and why.
+    /// Position and reason of the end of its reader.
     at: usize,
     stop: Stop,
 }
@@ -266,8 +269,8 @@ struct Slice {
 impl Slice {
     fn new() -> Self {
         Self {
-            filler: Filler::new(),
-            layout: Layout::new(),
+            sink: EventSink::new(),
+            predictor: KeyPredictor::new(),
             known: Known::default(),
             at: 0,
             stop: Stop::Cut,
@@ -288,7 +291,7 @@ fn window_bytes() -> usize {
     SLICE * slices()
 }
 
-/// Reads all complete events of `text` from `start` on, in parallel; where they end, and why.
+/// Reads all complete events of `text` from `start` on, in parallel. Returns the position and reason of the end.
 fn read_events(
     text: &[u8],
     start: usize,
@@ -319,31 +322,31 @@ fn read_events(
     let (mut at, mut stop) = (start, Stop::Reached);
     for (i, slice) in slices.iter_mut().take(starts.len()).enumerate() {
         if stop != Stop::Reached {
-            slice.forget();
+            slice.reset();
             continue;
         }
         if at != starts[i] {
-            slice.forget();
+            slice.reset();
             slice.read(text, at, end(i));
         }
         (at, stop) = (slice.at, slice.stop);
-        columns.drain(&mut slice.filler.columns, &mut slice.known);
-        if slice.filler.columns.strings.bytes() > MAX_STRINGS {
-            slice.forget();
+        columns.drain(&mut slice.sink.columns, &mut slice.known);
+        if slice.sink.columns.strings.bytes() > MAX_STRINGS {
+            slice.reset();
         }
     }
     (at, stop)
 }
 
 impl Slice {
-    /// Forgets what was read, and all names.
-    fn forget(&mut self) {
-        (self.filler, self.known) = (Filler::new(), Known::default());
+    /// Drops all rows and strings.
+    fn reset(&mut self) {
+        (self.sink, self.known) = (EventSink::new(), Known::default());
     }
 
     /// Reads events that start in `from..to`. `from` is right after the list's bracket or at an event.
     fn read(&mut self, text: &[u8], from: usize, to: usize) {
-        let filler = &mut self.filler;
+        let sink = &mut self.sink;
         let mut event = Event::new();
         let mut lexer = Lexer::new(text, from);
         let mut at;
@@ -364,15 +367,15 @@ impl Slice {
                         break Stop::Reached;
                     }
                     let result = if first == b'{' {
-                        event.read(&mut lexer, &mut self.layout).map(|()| filler.add(&event))
+                        event.read(&mut lexer, &mut self.predictor).map(|()| sink.add(&event))
                     } else {
-                        lexer.value().map(|_| filler.add_issue(Issue::NotAnEvent))
+                        lexer.value().map(|_| sink.add_issue(Issue::NotAnEvent))
                     };
                     match result {
                         Ok(()) => {}
                         Err(LexError::End) => break Stop::Cut,
                         Err(LexError::Syntax) => {
-                            filler.add_issue(Issue::MalformedEvent);
+                            sink.add_issue(Issue::MalformedEvent);
                             let Some(next) = guess_event_start(text, at + 1) else {
                                 at = text.len();
                                 break Stop::Cut;
@@ -384,12 +387,12 @@ impl Slice {
             }
         };
         self.at = at;
-        filler.finish_slice();
+        sink.finish_slice();
     }
 }
 
 /// The next place at or after `from` that looks like the start of an event.
-pub(super) fn guess_event_start(text: &[u8], from: usize) -> Option<usize> {
+pub(crate) fn guess_event_start(text: &[u8], from: usize) -> Option<usize> {
     let mut lexer = Lexer::new(text, from);
     lexer.skip_to_object().ok().map(|()| lexer.pos())
 }

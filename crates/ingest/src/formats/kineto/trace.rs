@@ -1,66 +1,79 @@
-//! PyTorch Profiler (Kineto) traces: one file from text to tables.
-
-pub(crate) mod classify;
-pub(crate) mod columns;
-mod document;
-pub(crate) mod event;
-pub(crate) mod events;
-mod filler;
-mod layout;
-mod metadata;
-mod rows;
-pub(crate) mod splice;
-mod tensor_cores;
-mod writer;
+//! One trace file: its columns and metadata, and their conversion to tables.
 
 use rustc_hash::FxHashMap;
 use trace_model::column::{NULL_I32, NULL_I64};
-use trace_model::tables::{Device, Devices, EventCount, EventCounts, Rank, Ranks, Thread, Threads};
+use trace_model::tables::{
+    Device, Devices, EventCount, EventCounts, Rank, Ranks, Steps, Thread, Threads,
+};
 use trace_model::{StrId, TableSet, Warning};
 
-pub use writer::{CATEGORY, EventWriter, Lane};
-
-use self::columns::Columns;
-pub(crate) use self::metadata::Metadata;
-use crate::enrich::{call_tree, device, halves, ranges, steps};
-use crate::formats::Unreadable;
-use crate::source::Input;
+use super::columns::Columns;
+use super::metadata::Metadata;
+use super::parallel_reader;
+use crate::error::Unreadable;
+use crate::input::decompress::JsonInput;
 use crate::warnings::Issues;
 
 /// Times from here on are taken as nanoseconds since 1970 (September 2001) rather than since boot.
 pub(crate) const EPOCH_NS: i64 = 1_000_000_000_000_000_000;
 
-/// One trace, read and enriched, on its own clock.
+/// One trace on its own clock. Enrichment completes it.
 #[derive(Debug)]
 pub(crate) struct Trace {
-    columns: Columns,
+    pub(crate) columns: Columns,
     metadata: Metadata,
-    found: steps::Found,
-    unpaired: Option<ranges::Unpaired>,
+    pub(crate) found: FoundSteps,
+    pub(crate) unpaired: Option<UnpairedRanges>,
     /// First event and end of the last, as written.
     pub(crate) start_ns: i64,
     pub(crate) end_ns: i64,
     pub(crate) json_bytes: u64,
     file: String,
-    /// The profiler spoke, not only the trainer: without it nothing is known of devices.
+    /// The file is from the profiler, not only from the trainer, whose files have no device activity.
     pub(crate) is_profiled: bool,
-    /// What came from other files: their counts of events, and what was wrong with them.
+    /// Parts from other files: their counts of events, and their problems.
     others: Vec<(String, OtherCounts, Issues)>,
+}
+
+/// The steps of one file, and the moments that the analysed window depends on.
+#[derive(Debug, Default)]
+pub(crate) struct FoundSteps {
+    pub(crate) steps: Steps,
+    /// Steps marked by the profiler or the trainer.
+    pub(crate) marked_steps: usize,
+    /// Steps marked by the profiler, the trainer or the optimizer.
+    pub(crate) real_steps: usize,
+    /// Latest start of any event that marks a profiler step, if there are two steps or more. As in
+    /// HTA, the device's copy of the mark counts too.
+    pub(crate) cut_ns: Option<i64>,
+    /// End of the last profiler step.
+    pub(crate) steps_end_ns: Option<i64>,
+}
+
+/// Kernels and launches that could not be paired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct UnpairedRanges {
+    pub(crate) ranges: usize,
+    pub(crate) launches: usize,
 }
 
 /// Events by phase, category and the table that holds them.
 type OtherCounts = FxHashMap<(u8, String, Option<&'static str>), i64>;
 
-/// Reads a trace as it was written, to be enriched once it is complete.
-pub(crate) fn parse(file: &str, input: Input, advance: &dyn Fn(u64)) -> Result<Trace, Unreadable> {
-    let document = document::read(input, advance)?;
+/// Reads a trace. It must be enriched once all its files are read.
+pub(crate) fn parse(
+    file: &str,
+    input: JsonInput,
+    advance: &dyn Fn(u64),
+) -> Result<Trace, Unreadable> {
+    let document = parallel_reader::read(input, advance)?;
     let metadata = Metadata::parse(&document.metadata);
     Ok(Trace::new(file, document.columns, metadata, document.json_bytes))
 }
 
-/// First start and last end of what happened; markers and arrows do not count (some profilers write
-/// one far outside the recording). `(0, 0)` if nothing did.
-fn extent(columns: &Columns) -> (i64, i64) {
+/// First start and last end of events. Markers and arrows do not count, because some profilers write one far outside
+/// the recording. `(0, 0)` without events.
+pub(crate) fn extent(columns: &Columns) -> (i64, i64) {
     let mut extent: Option<(i64, i64)> = None;
     macro_rules! each {
         ($($table:ident),+) => { $(
@@ -78,21 +91,13 @@ fn extent(columns: &Columns) -> (i64, i64) {
     extent.unwrap_or((0, 0))
 }
 
-/// First start and last end of operators.
-fn operator_extent(columns: &Columns) -> Option<(i64, i64)> {
-    let t = &columns.cpu_ops;
-    let start = t.ts_ns.0.iter().min()?;
-    let end = t.ts_ns.0.iter().zip(&t.dur_ns.0).map(|(ts, dur)| ts + dur).max()?;
-    Some((*start, end))
-}
-
 impl Trace {
     pub(crate) fn new(file: &str, columns: Columns, metadata: Metadata, json_bytes: u64) -> Self {
         let (start_ns, end_ns) = extent(&columns);
         Self {
             columns,
             metadata,
-            found: steps::Found::default(),
+            found: FoundSteps::default(),
             unpaired: None,
             start_ns,
             end_ns,
@@ -103,25 +108,8 @@ impl Trace {
         }
     }
 
-    /// Links the events with each other: halves of spans, the call tree, steps, launches.
-    pub(crate) fn enrich(mut self) -> Self {
-        let columns = &mut self.columns;
-        halves::pair(columns);
-        let around = call_tree::build(columns);
-        (self.start_ns, self.end_ns) = extent(columns);
-        // Where nothing marks steps, the operators' extent is the step, as in TensorBoard: frames of the
-        // profiler itself lie outside.
-        let whole = operator_extent(columns).unwrap_or((self.start_ns, self.end_ns));
-        self.found = steps::find(columns, whole);
-        let lookup = steps::Lookup::new(&self.found.steps);
-        steps::assign(columns, &lookup);
-        device::link(columns, &around, &lookup);
-        self.unpaired = ranges::pair(columns, &around, &lookup);
-        self
-    }
-
-    /// Adds what another file says of the same process, after the events read so far. Both must be on one
-    /// clock; not to be called after [`Trace::enrich`].
+    /// Appends the events of another file of the same process. Both must be on one clock, and the trace must not be
+    /// enriched yet.
     pub(crate) fn join(&mut self, file: &str, mut columns: Columns) {
         let counts = std::mem::take(&mut columns.counts);
         let counts = counts.into_iter().map(|((phase, category, table), count)| {
@@ -132,51 +120,46 @@ impl Trace {
         (self.start_ns, self.end_ns) = extent(&self.columns);
     }
 
-    /// Adds so much to all times: they are nanoseconds since 1970 from now on. Not to be called after
-    /// [`Trace::enrich`].
+    /// Adds `base_time_ns` to all times, which are nanoseconds since 1970 from then on. The trace must not be enriched
+    /// yet.
     pub(crate) fn make_absolute(&mut self, base_time_ns: i64) {
         self.columns.for_each_start(|times| times.iter_mut().for_each(|ts| *ts += base_time_ns));
-        for half in &mut self.columns.halves {
-            half.ts_ns += base_time_ns;
+        for event in &mut self.columns.begin_end_events {
+            event.ts_ns += base_time_ns;
         }
         self.start_ns += base_time_ns;
         self.end_ns += base_time_ns;
         self.metadata.base_time_ns = Some(0);
     }
 
-    /// Whether a device did anything.
+    /// Returns whether the trace has device activity.
     pub(crate) fn has_device_work(&self) -> bool {
         let columns = &self.columns;
         !(columns.kernels.is_empty() && columns.memcpys.is_empty() && columns.memsets.is_empty())
     }
 
-    /// Whether a lane of the trace is of this process.
+    /// Returns whether a lane of the trace belongs to this process.
     pub(crate) fn has_lane_of(&self, pid: &str) -> bool {
         self.columns.lanes.iter().any(|&(lane_pid, _)| self.columns.strings.get(lane_pid) == pid)
     }
 
-    /// Rank, and what says so.
+    /// Rank, and the entry that states it.
     pub(crate) fn rank(&self) -> Option<(i32, &'static str)> {
         self.metadata.rank
     }
 
-    /// Whether a process of Composer describes itself here.
+    /// Returns whether Composer wrote the file: its processes describe themselves.
     pub(crate) fn is_composers(&self) -> bool {
         let is_sync = |what| self.columns.strings.get(what) == "clock_sync_timestamp_us";
         self.columns.labels.iter().any(|&(_, _, what, _)| is_sync(what))
     }
 
-    /// Gives up what was read.
+    /// The columns of the file.
     pub(crate) fn into_columns(self) -> Columns {
         self.columns
     }
 
-    /// What was read.
-    pub(crate) fn columns(&self) -> &Columns {
-        &self.columns
-    }
-
-    /// Whether operators of this process are in the trace.
+    /// Returns whether the trace has operators of this process.
     pub(crate) fn has_process(&self, pid: i64) -> bool {
         let pid = pid.to_string();
         let lanes = &self.columns.lanes;
@@ -185,7 +168,7 @@ impl Trace {
         self.columns.cpu_ops.thread.0.iter().any(|&thread| is_pid[thread as usize])
     }
 
-    /// Ranks in the job, as the trace says.
+    /// Ranks in the job, as the trace states.
     pub(crate) fn world_size(&self) -> Option<i32> {
         self.metadata.world_size
     }
@@ -195,38 +178,33 @@ impl Trace {
         self.columns.events as u64
     }
 
-    /// Steps found; none if the whole recording stands in for one.
-    pub(crate) fn steps(&self) -> usize {
-        self.found.real_steps
-    }
-
-    /// What must be added to times as written to get nanoseconds since 1970; `None` if unknown.
+    /// Offset from times as written to nanoseconds since 1970; `None` if unknown.
     pub(crate) fn base_time_ns(&self) -> Option<i64> {
         self.metadata.base_time_ns.or_else(|| (self.start_ns > EPOCH_NS).then_some(0))
     }
 
-    /// What went wrong in this file.
+    /// Problems in this file.
     pub(crate) fn warnings(&self) -> Vec<Warning> {
         let mut warnings = self.columns.issues.warnings(&self.file);
         for (file, _, issues) in &self.others {
             warnings.extend(issues.warnings(file));
         }
-        let mut warn = |code, message, count: usize| {
+        let mut warn = |code: &'static str, message, count: usize| {
             let count = count as u64;
-            warnings.push(Warning { code, file: self.file.clone(), message, count });
+            warnings.push(Warning { code: code.into(), file: self.file.clone(), message, count });
         };
         for key in &self.metadata.unreadable {
-            let message = format!("the entry {key:?} is not what it should be: ignored");
+            let message = format!("the entry {key:?} has an unexpected value: ignored");
             warn("unreadable-metadata", message, 1);
         }
         let ranges = self.columns.profiler_ranges.len();
         if ranges > 0 && self.columns.kernels.is_empty() {
-            let message = "kernels were measured by the range profiler (CUPTI), which serialises \
+            let message = "kernels were measured by the range profiler (CUPTI), which serializes \
                            them: the trace holds their counters (cupti_counters), but no device \
                            timeline; record without profiler metrics to see device time";
             warn("no-device-timeline", message.to_owned(), ranges);
         }
-        if let Some(ranges::Unpaired { ranges, launches }) = self.unpaired {
+        if let Some(UnpairedRanges { ranges, launches }) = self.unpaired {
             let message = format!(
                 "the range profiler measured {ranges} kernels, but the trace holds {launches} \
                  kernel launches: which launch a kernel belongs to is not known, nor its operator"
@@ -246,7 +224,7 @@ impl Trace {
         clock: &str,
     ) {
         let Self { mut columns, metadata, mut found, start_ns, end_ns, file, others, .. } = self;
-        let vendor = self.is_profiled.then(|| device::vendor(&columns));
+        let vendor = self.is_profiled.then(|| vendor(&columns));
         let mut strings = std::mem::take(&mut columns.strings);
         let shift = |ns: i64| ns + shift_ns;
 
@@ -327,7 +305,7 @@ impl Trace {
         }
         push!(cpu_ops, runtime_calls, annotations, python_frames, kernels, memcpys, memsets);
         push!(device_syncs, profiler_ranges, range_counters);
-        push!(collectives, memory_events, counters, flows, instants, spans, half_events);
+        push!(collectives, memory_events, counters, flows, instants, spans, unpaired_events);
     }
 }
 
@@ -389,5 +367,29 @@ fn counts(
             stored_in: stored_in.map_or(StrId::NULL, |t| strings.intern(t)),
             event_count,
         });
+    }
+}
+
+/// Returns whether a name is that of a runtime function of a vendor.
+fn vendor(columns: &Columns) -> &'static str {
+    if columns.kernels.is_empty() && columns.memcpys.is_empty() && columns.memsets.is_empty() {
+        return "cpu";
+    }
+    let starts = |prefix: &str| {
+        columns
+            .runtime_calls
+            .name
+            .0
+            .iter()
+            .any(|&name: &StrId| columns.strings.get(name).starts_with(prefix))
+    };
+    if starts("hip") {
+        "amd"
+    } else if starts("cu") {
+        "nvidia"
+    } else if starts("runFunction") {
+        "mtia"
+    } else {
+        "unknown"
     }
 }

@@ -1,4 +1,4 @@
-//! Addresses: which store, and where in it.
+//! Addresses of objects and folders in stores.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -9,25 +9,32 @@ use object_store::path::Path;
 use url::Url;
 
 use super::connect::{self, Kind};
+use super::folder::Folder;
 use super::object::Object;
-use super::store::{Folder, Store};
-use crate::error::{Error, StoreProblem};
-use crate::location::without_secrets;
-use crate::storage::{File, Place};
+use super::store::Store;
+use crate::error::{Error, StoreError, StoreProblem};
+use crate::input::secrets::without_secrets;
 
-/// An address, and the store it is in once it was needed.
+/// An address, and a connection to its store once it is needed.
 pub(crate) struct Address {
     kind: Kind,
-    /// What the store is connected to: a bucket or container; all of a web address.
+    /// URL of the connection: a bucket or container, or the complete web address.
     url: Url,
     path: Path,
-    /// It ends in `/`, or is all of a bucket.
+    /// It ends in `/`, or names a bucket.
     is_folder: bool,
     /// Without secrets.
     shown: String,
     store: OnceLock<Arc<Store>>,
-    /// What was found there.
+    /// The address was found to be a folder.
     found: OnceLock<bool>,
+}
+
+/// The content at an address.
+pub(crate) enum Place {
+    /// An object, with the name of its file.
+    Object(Object, String),
+    Folder(Folder),
 }
 
 impl fmt::Display for Address {
@@ -39,15 +46,14 @@ impl fmt::Display for Address {
 impl Address {
     pub(crate) fn parse(text: &str) -> Result<Self, Error> {
         let shown = without_secrets(text);
-        let bad =
-            |problem, message: String| Error::Store { address: shown.clone(), problem, message };
-        let malformed = |message: String| bad(StoreProblem::Unsupported, message);
+        let malformed =
+            |message: String| StoreError::new(StoreProblem::Unsupported, message).at(shown.clone());
         let (scheme, rest) = text.split_once("://").unwrap_or_default();
         let scheme = scheme.to_ascii_lowercase();
         if scheme == "http" || scheme == "https" {
             return Self::web(text, shown.clone()).map_err(malformed);
         }
-        // Keys are taken by the letter, as the tools of the stores do.
+        // Keys are used literally, as the tools of the stores do.
         let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
         let url = Url::parse(&format!("{scheme}://{bucket}"))
             .map_err(|e| malformed(format!("not an address: {e}")))?;
@@ -66,11 +72,11 @@ impl Address {
         Self { kind, url, path, is_folder, shown, store: OnceLock::new(), found: OnceLock::new() }
     }
 
-    /// `https://...`: a store that we know by its host, else any web server.
+    /// `https://...`: a store with a known host, else any web server.
     fn web(text: &str, shown: String) -> Result<Self, String> {
         let mut url = Url::parse(text).map_err(|e| format!("not an address: {e}"))?;
         url.set_fragment(None);
-        // A query is a signature: the address is to be asked as it is.
+        // A query is a signature: the address must be requested unchanged.
         let (scheme, path) = match ObjectStoreScheme::parse(&url) {
             Ok(known) if url.query().is_none() => known,
             _ => (ObjectStoreScheme::Http, Path::default()),
@@ -87,9 +93,7 @@ impl Address {
                 }
                 if url.scheme() == "http" && !connect::is_loopback(&url) {
                     return Err(
-                        "anybody on the way can read and change what comes over plain http: \
-                                use https"
-                            .to_owned(),
+                        "plain http can be read and modified in transit: use https".to_owned()
                     );
                 }
                 return Ok(Self::new(Kind::Web, url, Path::default(), false, shown));
@@ -107,15 +111,15 @@ impl Address {
         Ok(self.store.get_or_init(|| Arc::new(store)))
     }
 
-    /// What is there: an object of this name, else a folder.
+    /// The object of this name, else the folder.
     pub(crate) fn place(&self, timeout: Option<Duration>) -> Result<Place, Error> {
         let store = self.store(timeout)?;
         let folder = || {
-            Place::Folder(crate::storage::Folder::Remote(Folder {
+            Place::Folder(Folder {
                 store: store.clone(),
                 path: self.path.clone(),
                 shown: self.shown.clone(),
-            }))
+            })
         };
         if self.is_folder || self.found.get() == Some(&true) {
             return Ok(folder());
@@ -129,7 +133,7 @@ impl Address {
             // Some stores have empty objects where folders are.
             Some(object) if object.bytes() > 0 || self.kind == Kind::Web => {
                 let name = self.file_name();
-                Ok(Place::File { file: File::Remote(object), name })
+                Ok(Place::Object(object, name))
             }
             _ => {
                 let _ = self.found.set(true);

@@ -1,4 +1,4 @@
-//! Connecting to stores, with what the environment says about them.
+//! Connects to stores, with options from environment variables.
 
 use std::env;
 use std::net::{SocketAddr, TcpStream};
@@ -14,18 +14,18 @@ use object_store::{
 };
 use url::{Host, Url};
 
-use super::error::StoreError;
 use super::store::Store;
+use crate::error::StoreError;
 
-/// How long a request may take if nobody says otherwise.
+/// Default time limit of a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How often a request is repeated; waits double, so that this takes some seconds.
+/// Maximum number of retries. Waits double, so that this takes some seconds.
 const RETRIES: usize = 6;
-/// Who tells programs on machines in a cloud who they are.
+/// Address of the metadata service, which gives cloud machines their credentials.
 const METADATA: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(169, 254, 169, 254)), 80);
 
-/// What kind of store.
+/// Kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     S3,
@@ -36,7 +36,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// What its variables in the environment begin with.
+    /// Prefix of its environment variables.
     fn prefix(self) -> &'static str {
         match self {
             Self::S3 => "aws_",
@@ -46,7 +46,7 @@ impl Kind {
         }
     }
 
-    /// Variables that say who we are, by what they contain.
+    /// Parts of the names of environment variables that hold credentials.
     fn credentials(self) -> &'static [&'static str] {
         match self {
             Self::S3 => &[
@@ -74,7 +74,7 @@ impl Kind {
     }
 }
 
-/// Connects to the store that a bucket or container is in. Nothing is asked of it yet.
+/// Connects to the store of a bucket or container. Sends no request.
 pub(super) fn connect(
     kind: Kind,
     url: &Url,
@@ -84,7 +84,7 @@ pub(super) fn connect(
     let retry = RetryConfig {
         backoff: BackoffConfig { max_backoff: Duration::from_secs(5), ..BackoffConfig::default() },
         max_retries: RETRIES,
-        // A second try after a first that took all the time, but no third.
+        // Allows a second attempt after a first that timed out, but not a third.
         retry_timeout: limit.mul_f64(1.5),
     };
     let mut client = client_options(kind, url);
@@ -130,14 +130,14 @@ pub(super) fn connect(
 /// Proxies, timeouts and the like from the environment: `AWS_TIMEOUT`, `AZURE_PROXY_URL`, ...
 fn client_options(kind: Kind, url: &Url) -> ClientOptions {
     let mut options = ClientOptions::new();
-    // Ranges of what is stored, not of what a server might make of it on the way.
+    // Ranges must be of the stored bytes, not of bytes that the server transcodes.
     let encoding = if kind == Kind::Google { "gzip" } else { "identity" };
     let mut headers = HeaderMap::new();
     headers.insert("accept-encoding", HeaderValue::from_static(encoding));
     options = options.with_default_headers(headers);
     match kind {
         Kind::Web => return options.with_allow_http(url.scheme() == "http"),
-        // Servers for tests are named in the file of the service account.
+        // The service account file names servers for tests.
         Kind::Google => options = options.with_allow_http(true),
         Kind::S3 | Kind::Azure => {}
     }
@@ -149,7 +149,7 @@ fn client_options(kind: Kind, url: &Url) -> ClientOptions {
     options
 }
 
-/// Whether nothing says who we are: then the store is asked as anybody may ask it.
+/// Returns whether there are no credentials: then requests are anonymous.
 fn is_anonymous(kind: Kind) -> bool {
     if kind == Kind::Web {
         return false;
@@ -165,14 +165,14 @@ fn is_anonymous(kind: Kind) -> bool {
     !known && !file && TcpStream::connect_timeout(&METADATA, Duration::from_secs(1)).is_err()
 }
 
-/// Variables of the environment, in small letters.
+/// Environment variables, with names in lower case.
 fn environment() -> impl Iterator<Item = (String, String)> {
     env::vars_os().filter_map(|(name, value)| {
         Some((name.to_str()?.to_ascii_lowercase(), value.into_string().ok()?))
     })
 }
 
-/// Whether an address is on this machine.
+/// Returns whether an address is on this machine.
 pub(super) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),

@@ -1,83 +1,21 @@
-//! What stores say when they do not give what they are asked for, in words without secrets.
+//! Converts errors of stores to messages without secrets.
 
 use std::error::Error as _;
-use std::{fmt, io};
 
 use object_store::client::{HttpError, HttpErrorKind};
 
-use crate::error::{Error, StoreProblem};
+use crate::error::{StoreError, StoreProblem};
 
-/// Longest stretch of a store's own words that is told.
+/// Longest part of a store's own message that is shown, in characters.
 const MAX_WORDS: usize = 300;
 
 const NOT_FOUND: &str = "there is no such bucket or object";
 const FORBIDDEN: &str = "the store does not let us read it";
 
-/// A store did not give what it was asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct StoreError {
-    pub(crate) problem: StoreProblem,
-    pub(crate) message: String,
-}
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for StoreError {}
-
-impl From<StoreError> for io::Error {
-    fn from(error: StoreError) -> Self {
-        let kind = match error.problem {
-            StoreProblem::NotFound => io::ErrorKind::NotFound,
-            StoreProblem::Forbidden => io::ErrorKind::PermissionDenied,
-            StoreProblem::TimedOut => io::ErrorKind::TimedOut,
-            _ => io::ErrorKind::Other,
-        };
-        Self::new(kind, error)
-    }
-}
-
-impl StoreError {
-    pub(crate) fn new(problem: StoreProblem, message: impl Into<String>) -> Self {
-        Self { problem, message: message.into() }
-    }
-
-    /// The object is not what it was when reading began.
-    pub(crate) fn changed() -> Self {
-        Self::new(StoreProblem::Changed, "the object was replaced while it was being read")
-    }
-
-    /// The error of a store inside that of the system, if it is one.
-    pub(crate) fn of(error: &io::Error) -> Option<&Self> {
-        error.get_ref()?.downcast_ref()
-    }
-
-    /// As an error about what is at an address.
-    pub(crate) fn at(&self, address: String) -> Error {
-        Error::Store { address, problem: self.problem, message: self.message.clone() }
-    }
-
-    /// Whether the store could not be asked at all.
-    pub(crate) fn is_outage(&self) -> bool {
-        matches!(
-            self.problem,
-            StoreProblem::Unreachable | StoreProblem::TimedOut | StoreProblem::Other
-        )
-    }
-
-    /// Whether asking again may help.
-    pub(crate) fn is_transient(&self) -> bool {
-        self.is_outage()
-    }
-}
-
 impl From<object_store::Error> for StoreError {
     fn from(error: object_store::Error) -> Self {
         use object_store::Error as E;
-        let said = Said::by(&error);
+        let said = HttpErrorBody::by(&error);
         let told = |words: &str| match &said.words {
             Some(more) => format!("{words} ({more})"),
             None => words.to_owned(),
@@ -107,8 +45,8 @@ impl From<object_store::Error> for StoreError {
     }
 }
 
-/// What an error and its causes say.
-struct Said {
+/// The messages of an error and its causes, and the HTTP response in them.
+struct HttpErrorBody {
     chain: Vec<String>,
     http: Option<HttpErrorKind>,
     /// HTTP status, `503 Service Unavailable`.
@@ -117,7 +55,7 @@ struct Said {
     words: Option<String>,
 }
 
-impl Said {
+impl HttpErrorBody {
     fn by(error: &object_store::Error) -> Self {
         let mut chain = vec![error.to_string()];
         let mut http = None;
@@ -187,7 +125,7 @@ impl Said {
     }
 }
 
-/// Code and message of an error document, XML or JSON; the rest of it may repeat signatures.
+/// Code and message of an error document (XML or JSON). The rest of it may contain signatures.
 fn words(body: &str) -> Option<String> {
     let xml = |tag: &str| {
         let (_, rest) = body.split_once(&format!("<{tag}>"))?;
@@ -206,7 +144,7 @@ fn words(body: &str) -> Option<String> {
     (!words.is_empty()).then(|| redact(&words))
 }
 
-/// Words of others without queries of addresses, which may be signatures, and not too many.
+/// A message of a store, shortened, and without queries of addresses, which may be signatures.
 fn redact(text: &str) -> String {
     let words = text.split_inclusive(char::is_whitespace).map(|word| {
         match (word.find("://"), word.find('?')) {
@@ -229,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_stores_are_short_and_without_secrets() {
+    fn messages_of_stores_are_short_and_without_secrets() {
         let body = "<?xml version=\"1.0\"?><Error><Code>SignatureDoesNotMatch</Code><Message>No match.\nmore</Message>\
                     <StringToSign>secret</StringToSign></Error>";
         assert_eq!(words(body).unwrap(), "SignatureDoesNotMatch: No match.");

@@ -1,4 +1,4 @@
-//! Ranges of one version of an object.
+//! Fetches ranges of one version of an object.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,15 +8,14 @@ use futures::StreamExt as _;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResult, ObjectMeta};
 
-use super::error::StoreError;
 use super::store::Store;
-use crate::error::StoreProblem;
+use crate::error::{StoreError, StoreProblem};
 
-/// How often in a row a range may bring nothing before it is given up, and how often it may break off.
+/// Attempts in a row without data, and interruptions in total, after which a range fails.
 const ATTEMPTS: u32 = 3;
 const BREAKS: u32 = 50;
 
-/// What tells one version of an object from the next.
+/// Version of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Version {
     pub(super) bytes: u64,
@@ -33,13 +32,13 @@ impl Version {
         }
     }
 
-    /// The tag that a store compares for us. Weak ones never match there.
+    /// The tag for `If-Match`. Weak tags never match.
     fn strong_tag(&self) -> Option<String> {
         self.e_tag.clone().filter(|tag| !tag.starts_with("W/"))
     }
 }
 
-/// Where the bytes of one version of an object come from.
+/// One version of an object in a store.
 #[derive(Debug, Clone)]
 pub(super) struct Source {
     pub(super) store: Arc<Store>,
@@ -48,7 +47,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Fetches a range; what breaks off is taken up where it did.
+    /// Fetches a range, resuming after interruptions.
     pub(super) async fn fetch(self, range: Range<u64>) -> Result<Vec<u8>, StoreError> {
         let length = (range.end - range.start) as usize;
         let mut bytes = Vec::with_capacity(length);

@@ -1,20 +1,19 @@
 //! Runs in object stores and behind web addresses.
 //!
-//! Reading is blocking for those who call; the network runs on threads of its own. Large objects come as
-//! ranges, a few ahead of the reader; small ones a few objects ahead. All ranges of an object must be of one
-//! version of it.
+//! Callers block while the network runs on its own threads. Large objects are read in ranges, a few of them ahead; small
+//! objects are prefetched. All ranges of an object must have the same version.
 
 mod address;
-mod ahead;
 mod connect;
 mod error;
 mod fetch;
+mod folder;
 mod object;
+mod prefetch;
 mod readers;
 mod store;
 
-pub(crate) use address::Address;
-pub(crate) use ahead::{ahead, watch};
-pub(crate) use error::StoreError;
+pub(crate) use address::{Address, Place};
+pub(crate) use folder::{Folder, ListedObject};
 pub(crate) use object::{Object, open_all};
-pub(crate) use store::Folder;
+pub(crate) use prefetch::{prefetch, watch};

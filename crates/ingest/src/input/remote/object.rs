@@ -1,4 +1,4 @@
-//! Objects: their first bytes, which say what they are, and where all others come from.
+//! Objects: opened by reading their first bytes, which also determine the format.
 
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,34 +7,29 @@ use futures::StreamExt as _;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange};
 
-use super::error::StoreError;
 use super::fetch::{Source, Version};
-use super::readers::{Parts, Whole};
-use super::store::{Pending, Store, all};
-use crate::discover::PREFIX;
-use crate::error::StoreProblem;
-use crate::storage::{Entry, File};
-
-/// Bytes asked for at a time.
-pub(super) const PART: u64 = 8 << 20;
+use super::readers::{RangeReader, StreamReader};
+use super::store::{PART_BYTES, Pending, Store, all};
+use crate::error::{StoreError, StoreProblem};
+use crate::input::limits::HEAD_BYTES;
 
 /// An object that is read.
 #[derive(Debug)]
 pub(crate) struct Object {
     store: Arc<Store>,
     path: Path,
-    /// Its length; as listed until it is opened.
+    /// Its length in bytes; as listed until it is opened.
     bytes: u64,
     version: Version,
-    /// Its first bytes, at most [`PREFIX`]; all of it if it is that short.
+    /// Its first bytes, at most [`HEAD_BYTES`]; all of it if it is that short.
     head: Vec<u8>,
-    /// The server gives only all of it.
+    /// The server does not support ranges.
     is_whole_only: bool,
-    /// All of it, on its way.
+    /// The complete content, requested ahead.
     ahead: Mutex<Option<Pending<Vec<u8>>>>,
 }
 
-/// What the first request brought.
+/// Response to the first request.
 struct Opened {
     version: Version,
     head: Vec<u8>,
@@ -42,7 +37,7 @@ struct Opened {
 }
 
 impl Object {
-    /// An object as a listing has it; its content is not looked at yet.
+    /// An object from a listing; its content has not been accessed.
     pub(super) fn listed(store: &Arc<Store>, path: Path, bytes: u64) -> Self {
         Self {
             store: store.clone(),
@@ -78,7 +73,7 @@ impl Object {
         &self.store
     }
 
-    /// The first bytes, at most [`PREFIX`].
+    /// The first bytes, at most [`HEAD_BYTES`].
     pub(crate) fn head(&self, want: usize) -> Vec<u8> {
         self.head[..want.min(self.head.len())].to_vec()
     }
@@ -91,12 +86,12 @@ impl Object {
         Source { store: self.store.clone(), path: self.path.clone(), version: self.version.clone() }
     }
 
-    /// Whether it is worth fetching before anybody asks.
+    /// Returns whether the object is small enough to be prefetched as a whole.
     pub(super) fn is_small(&self) -> bool {
-        self.bytes <= PART && !self.is_whole_only && !self.is_all_here()
+        self.bytes <= PART_BYTES && !self.is_whole_only && !self.is_all_here()
     }
 
-    /// Starts to fetch all of it.
+    /// Starts to fetch the complete object.
     pub(super) fn fetch_ahead(&self) {
         let pending = self.store.start(self.source().fetch(0..self.bytes));
         *self.ahead.lock().unwrap_or_else(PoisonError::into_inner) = Some(pending);
@@ -119,44 +114,40 @@ impl Object {
             return Box::new(io::Cursor::new(self.head.clone()));
         }
         if self.is_whole_only {
-            return Box::new(Whole::new(self.source()));
+            return Box::new(StreamReader::new(self.source()));
         }
-        Box::new(Parts::new(self.source()))
+        Box::new(RangeReader::new(self.source()))
     }
 }
 
-/// Opens several objects at once; an object that cannot be opened stays as it was listed.
-pub(crate) fn open_all(entries: Vec<Entry>) -> Vec<(Entry, io::Result<()>)> {
-    let work = entries.iter().filter_map(|entry| match &entry.file {
-        File::Remote(object) => Some((object.store.clone(), object.path.clone(), object.bytes)),
-        File::Local(_) => None,
-    });
-    let work: Vec<_> = work.collect();
-    let Some((store, ..)) = work.first() else { return Vec::new() };
-    let store = store.clone();
-    let work = work.into_iter().map(|(store, path, bytes)| async move {
-        // Nothing can be asked of what is empty.
-        if bytes == 0 { Ok(None) } else { begin(store, path).await.map(Some) }
-    });
-    let results = match all(&store, work.collect()) {
-        Ok(results) => results,
-        Err(error) => entries.iter().map(|_| Err(error.clone())).collect(),
+/// Opens several objects of one store at once; an object that cannot be opened stays as it was listed.
+pub(crate) fn open_all(objects: &mut [&mut Object]) -> Vec<io::Result<()>> {
+    let Some(store) = objects.first().map(|object| object.store.clone()) else {
+        return Vec::new();
     };
-    let opened = entries.into_iter().zip(results).map(|(mut entry, result)| {
-        let result = result.map(|opened| {
-            if let (File::Remote(object), Some(opened)) = (&mut entry.file, opened) {
-                entry.bytes = opened.version.bytes;
-                object.opened(opened);
-            }
-        });
-        (entry, result.map_err(io::Error::from))
+    let requests = objects.iter().map(|object| {
+        let (store, path, bytes) = (object.store.clone(), object.path.clone(), object.bytes);
+        async move {
+            // Stores refuse ranges of empty objects.
+            if bytes == 0 { Ok(None) } else { begin(store, path).await.map(Some) }
+        }
+    });
+    let results = match all(&store, requests.collect()) {
+        Ok(results) => results,
+        Err(error) => objects.iter().map(|_| Err(error.clone())).collect(),
+    };
+    let opened = objects.iter_mut().zip(results).map(|(object, result)| {
+        if let Some(opened) = result? {
+            object.opened(opened);
+        }
+        Ok(())
     });
     opened.collect()
 }
 
-/// Asks for the first bytes: they say what it is, how long, and which version.
+/// Requests the first bytes; the response also has the length and the version.
 async fn begin(store: Arc<Store>, path: Path) -> Result<Opened, StoreError> {
-    let range = Some(GetRange::Bounded(0..PREFIX as u64));
+    let range = Some(GetRange::Bounded(0..HEAD_BYTES as u64));
     let options = GetOptions { range, ..GetOptions::default() };
     let (result, is_whole_only) = match store.objects.get_opts(&path, options).await {
         Ok(result) => (result, false),
@@ -166,7 +157,7 @@ async fn begin(store: Arc<Store>, path: Path) -> Result<Opened, StoreError> {
             if !is_range {
                 return Err(error);
             }
-            // Either it gives no ranges, or there is not a byte to give.
+            // Either the server does not support ranges, or the object is empty.
             match store.objects.get_opts(&path, GetOptions::default()).await {
                 Ok(result) => (result, true),
                 Err(_) => return Err(error),
@@ -176,14 +167,14 @@ async fn begin(store: Arc<Store>, path: Path) -> Result<Opened, StoreError> {
     let version = Version::of(&result.meta);
     let mut head = Vec::new();
     let mut pieces = result.into_stream();
-    while head.len() < PREFIX
+    while head.len() < HEAD_BYTES
         && let Some(piece) = pieces.next().await
     {
         let piece = piece.map_err(StoreError::from)?;
         store.count(piece.len());
         head.extend_from_slice(&piece);
     }
-    head.truncate(PREFIX);
+    head.truncate(HEAD_BYTES);
     let is_whole_only = is_whole_only && head.len() as u64 != version.bytes;
     Ok(Opened { version, head, is_whole_only })
 }

@@ -1,19 +1,19 @@
-//! Small objects are fetched before their turn, so that many of them take no longer than a large one.
+//! Prefetches small objects, so that many of them take no longer than a large one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
 use super::object::Object;
-use crate::Progress;
+use crate::options::Progress;
 
-/// Objects on their way before their turn; each of a part's length at most.
+/// Objects that are prefetched; each at most one part long.
 const OBJECTS_AHEAD: usize = 16;
-/// How often progress is told.
+/// Interval of progress notifications.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The numbers of objects in their order, those that follow being fetched meanwhile.
-pub(crate) fn ahead(objects: Vec<&Object>) -> impl Iterator<Item = usize> + Send + '_ {
+/// Iterates over the positions of the objects, in order, and prefetches the next ones.
+pub(crate) fn prefetch(objects: Vec<&Object>) -> impl Iterator<Item = usize> + Send + '_ {
     let mut started = 0;
     (0..objects.len()).inspect(move |at| {
         let end = (at + OBJECTS_AHEAD).min(objects.len());
@@ -26,7 +26,7 @@ pub(crate) fn ahead(objects: Vec<&Object>) -> impl Iterator<Item = usize> + Send
     })
 }
 
-/// Does work, and tells how many bytes came from the store of an object meanwhile.
+/// Does `work`, and meanwhile reports the bytes received from the store of `object`.
 pub(crate) fn watch<T>(object: &Object, progress: &dyn Progress, work: impl FnOnce() -> T) -> T {
     let done = AtomicBool::new(false);
     let store = object.store();
@@ -38,18 +38,18 @@ pub(crate) fn watch<T>(object: &Object, progress: &dyn Progress, work: impl FnOn
             }
         });
         // Also if the work panics: the scope waits for the watcher.
-        let _end = End { done: &done, watcher: watcher.thread() };
+        let _end = StopWatcher { done: &done, watcher: watcher.thread() };
         work()
     })
 }
 
-/// Ends the watching when it goes.
-struct End<'a> {
+/// Stops the watcher when dropped.
+struct StopWatcher<'a> {
     done: &'a AtomicBool,
     watcher: &'a Thread,
 }
 
-impl Drop for End<'_> {
+impl Drop for StopWatcher<'_> {
     fn drop(&mut self) {
         self.done.store(true, Ordering::Relaxed);
         self.watcher.unpark();

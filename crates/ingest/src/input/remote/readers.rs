@@ -1,4 +1,4 @@
-//! The bytes of an object from first to last: in ranges that are fetched ahead, or in one answer.
+//! Reads the bytes of an object in order: in ranges that are prefetched, or in one response.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -10,59 +10,58 @@ use futures::stream::BoxStream;
 use object_store::GetOptions;
 
 use super::fetch::Source;
-use super::object::PART;
-use super::store::{Pending, Store};
+use super::store::{PART_BYTES, Pending, Store};
 
-/// Parts on their way for one reader.
+/// Parts in flight for one reader.
 const PARTS_AHEAD: usize = 4;
-/// Parts on their way for all readers of a store; each reader may always have one.
+/// Parts in flight for all readers of a store; each reader may always have one.
 const PARTS_AT_ONCE: usize = 24;
 
-/// A part is on its way.
-struct Ticket {
+/// Counts a part in flight while it exists.
+struct InFlightGuard {
     store: Arc<Store>,
-    /// How many are, this one included.
+    /// Parts in flight, this one included.
     number: usize,
 }
 
-impl Ticket {
+impl InFlightGuard {
     fn take(store: &Arc<Store>) -> Self {
         let number = store.parts.fetch_add(1, Ordering::Relaxed) + 1;
         Self { store: store.clone(), number }
     }
 }
 
-impl Drop for Ticket {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
         self.store.parts.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Reads ranges, some of them ahead.
-pub(super) struct Parts {
+/// Reads an object in ranges, and requests the next ones ahead.
+pub(super) struct RangeReader {
     source: Source,
-    /// Where the next range to ask for begins.
+    /// Start of the next range to request.
     next: u64,
-    coming: VecDeque<(Pending<Vec<u8>>, Ticket)>,
+    coming: VecDeque<(Pending<Vec<u8>>, InFlightGuard)>,
     part: Vec<u8>,
     at: usize,
 }
 
-impl Parts {
+impl RangeReader {
     pub(super) fn new(source: Source) -> Self {
         Self { source, next: 0, coming: VecDeque::new(), part: Vec::new(), at: 0 }
     }
 
-    /// Asks for ranges until enough are on their way.
+    /// Requests ranges until enough are in flight.
     fn ask(&mut self) {
         let bytes = self.source.version.bytes;
         let store = &self.source.store;
         while self.next < bytes && self.coming.len() < PARTS_AHEAD {
-            let ticket = Ticket::take(store);
+            let ticket = InFlightGuard::take(store);
             if ticket.number > PARTS_AT_ONCE && !self.coming.is_empty() {
                 break;
             }
-            let range = self.next..(self.next + PART).min(bytes);
+            let range = self.next..(self.next + PART_BYTES).min(bytes);
             self.next = range.end;
             let work = self.source.clone().fetch(range);
             self.coming.push_back((store.start(work), ticket));
@@ -70,12 +69,12 @@ impl Parts {
     }
 }
 
-impl Read for Parts {
+impl Read for RangeReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.at == self.part.len() {
             self.ask();
             let Some((part, ticket)) = self.coming.pop_front() else { return Ok(0) };
-            // What was read makes room before more comes.
+            // Frees the last part before the next one arrives.
             self.part = Vec::new();
             self.part = part.wait()?;
             drop(ticket);
@@ -88,24 +87,24 @@ impl Read for Parts {
     }
 }
 
-/// Reads all of an object in one answer, from a server that gives no ranges.
-pub(super) struct Whole {
+/// Reads an object in one response, from a server that does not support ranges.
+pub(super) struct StreamReader {
     source: Source,
     stream: Option<BoxStream<'static, object_store::Result<Piece>>>,
     piece: Vec<u8>,
     at: usize,
 }
 
-impl Whole {
+impl StreamReader {
     pub(super) fn new(source: Source) -> Self {
         Self { source, stream: None, piece: Vec::new(), at: 0 }
     }
 }
 
-/// What a stream of an answer consists of.
+/// A piece of a response.
 type Piece = Vec<u8>;
 
-impl Read for Whole {
+impl Read for StreamReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.at == self.piece.len() {
             let (source, stream) = (self.source.clone(), self.stream.take());

@@ -1,4 +1,4 @@
-//! A store, asked from threads that wait for the answer.
+//! A store with blocking requests.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -6,25 +6,21 @@ use std::sync::{Arc, mpsc};
 
 use futures::StreamExt as _;
 use object_store::ObjectStore;
-use object_store::path::Path;
 use tokio::runtime::{Builder, Runtime};
 
-use super::error::StoreError;
-use super::object::Object;
-use crate::error::{Error, StoreProblem};
-use crate::storage::{Entry, File};
+use crate::error::{StoreError, StoreProblem};
 
-/// A folder with more objects than this is not a run.
-const MAX_OBJECTS: usize = 20_000;
+/// Bytes requested at a time.
+pub(super) const PART_BYTES: u64 = 8 << 20;
 
-/// A store, and the threads that talk to it.
+/// A store, and the threads that run its requests.
 pub(crate) struct Store {
     pub(super) objects: Arc<dyn ObjectStore>,
-    /// Bytes that came so far.
+    /// Bytes received so far.
     received: AtomicU64,
-    /// Parts of large objects on their way.
+    /// Parts of large objects in flight.
     pub(super) parts: AtomicUsize,
-    /// There until the end.
+    /// Present until the store is dropped.
     runtime: Option<Runtime>,
 }
 
@@ -36,7 +32,7 @@ impl fmt::Debug for Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // Waits for nobody, so that it may be dropped anywhere.
+        // Does not wait, so that a store may be dropped on any thread.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -67,7 +63,7 @@ impl Store {
         let (send, receive) = mpsc::sync_channel(1);
         let task = self.runtime.as_ref().map(|runtime| {
             runtime.spawn(async move {
-                // Nobody waits any more if it cannot be sent.
+                // If sending fails, the receiver was dropped.
                 let _ = send.send(work.await);
             })
         });
@@ -78,13 +74,13 @@ impl Store {
         self.received.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Bytes that came so far.
+    /// Bytes received so far.
     pub(super) fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
     }
 }
 
-/// Work that was started; given up if nobody wants it any more.
+/// Work that was started; aborted when dropped.
 #[derive(Debug)]
 pub(super) struct Pending<T> {
     receive: mpsc::Receiver<Result<T, StoreError>>,
@@ -92,7 +88,7 @@ pub(super) struct Pending<T> {
 }
 
 impl<T> Pending<T> {
-    /// Waits for what comes of it.
+    /// Waits for the result.
     pub(super) fn wait(self) -> Result<T, StoreError> {
         self.receive
             .recv()
@@ -108,57 +104,7 @@ impl<T> Drop for Pending<T> {
     }
 }
 
-/// A folder in a store.
-#[derive(Debug, Clone)]
-pub(crate) struct Folder {
-    pub(super) store: Arc<Store>,
-    pub(super) path: Path,
-    /// Its address, without secrets.
-    pub(super) shown: String,
-}
-
-impl Folder {
-    /// The objects and folders in a folder of this one, in order of their names.
-    pub(crate) fn list(&self, folder: &Self) -> Result<(Vec<Entry>, Vec<Self>), Error> {
-        let (objects, path) = (self.store.objects.clone(), folder.path.clone());
-        let listed =
-            self.store.start(async move { Ok(objects.list_with_delimiter(Some(&path)).await?) });
-        let listed = listed.wait().map_err(|error| error.at(self.shown.clone()))?;
-        // An object of the name of the folder stands for it in some stores.
-        let mut metas: Vec<_> =
-            listed.objects.into_iter().filter(|meta| meta.location != folder.path).collect();
-        if metas.len() > MAX_OBJECTS {
-            let message =
-                format!("the folder has {} objects: give the folder of one run", metas.len());
-            return Err(StoreError::new(StoreProblem::Unsupported, message).at(self.shown.clone()));
-        }
-        if metas.is_empty() && listed.common_prefixes.is_empty() && folder.path == self.path {
-            let message = "there is neither an object nor a folder of this name";
-            return Err(StoreError::new(StoreProblem::NotFound, message).at(self.shown.clone()));
-        }
-        metas.sort_by(|a, b| a.location.cmp(&b.location));
-        let below = self.path.as_ref();
-        let files = metas.into_iter().map(|meta| {
-            let key = meta.location.as_ref();
-            let name = key.strip_prefix(below).unwrap_or(key).trim_start_matches('/').to_owned();
-            let object = Object::listed(&self.store, meta.location, meta.size);
-            Entry { file: File::Remote(object), name, bytes: meta.size }
-        });
-        let folder = |path| Self { store: self.store.clone(), path, shown: self.shown.clone() };
-        Ok((files.collect(), listed.common_prefixes.into_iter().map(folder).collect()))
-    }
-
-    /// An object of this folder, by its name below it.
-    pub(crate) fn object(&self, name: &str) -> Result<Object, Error> {
-        let shown = || format!("{}/{name}", self.shown.trim_end_matches('/'));
-        let key = format!("{}/{name}", self.path);
-        let path = Path::parse(key)
-            .map_err(|e| StoreError::new(StoreProblem::Unsupported, e.to_string()).at(shown()))?;
-        Object::open(&self.store, &path).map_err(|error| error.at(shown()))
-    }
-}
-
-/// Several pieces of work at once; what comes of them, in their order.
+/// Runs several requests at once; their results are in the same order.
 pub(super) fn all<T: Send + 'static>(
     store: &Store,
     work: Vec<impl Future<Output = T> + Send + 'static>,

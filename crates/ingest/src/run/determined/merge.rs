@@ -5,8 +5,8 @@ use trace_model::column::NULL_I64;
 use trace_model::{StrId, Strings, Warning};
 
 use super::units::{GIGABIT, GIGABYTE, Metric, Scale, metric};
-use crate::formats::determined::{Kind, Metrics, Point, Precision};
-use crate::run::run_warning;
+use crate::formats::determined::metrics::{Kind, Metrics, Point, Precision};
+use crate::warnings::run_warning;
 
 /// Values of one sample that differ by more than this are not the same sample in another precision.
 const SINGLE_PRECISION: f64 = 1e-6;
@@ -37,7 +37,7 @@ pub(super) struct Sample {
     scale: Scale,
 }
 
-/// What is known of a trial, each sample once.
+/// A trial, each sample once.
 #[derive(Debug, Default)]
 pub(super) struct Merged {
     pub(super) strings: Strings,
@@ -47,7 +47,7 @@ pub(super) struct Merged {
     numbers: FxHashMap<(bool, StrId, StrId, StrId), u32>,
 }
 
-/// Joins what the files say of a trial.
+/// Joins the files of a trial.
 pub(super) fn merge(
     files: &[(String, Metrics)],
     trial: i64,
@@ -63,7 +63,7 @@ pub(super) fn merge(
 }
 
 impl Merged {
-    /// Whether there are samples of a series, under whichever name it goes.
+    /// Returns whether there are samples of a series, under any of its names.
     pub(super) fn has(&self, name: &str, agent: &str, device: &str) -> bool {
         let find =
             |text: &str| if text.is_empty() { Some(StrId::NULL) } else { self.strings.find(text) };
@@ -142,11 +142,11 @@ impl Merged {
                 sample.value *= GIGABIT;
             }
         }
-        // What is too large for its unit is no measurement.
+        // Values that overflow in their unit are not measurements.
         self.samples.retain(|sample| sample.value.is_finite());
         if migrated > 0 {
-            let message = "free memory is in GB, as in rows that Determined's optional migration copies: it is \
-                           read so, and network throughput beside it as Gbit/s";
+            let message = "free memory is in GB, as in rows that Determined's optional migration copies: it was \
+                           converted, and so was network throughput at the same time, from Gbit/s";
             let count = migrated as u64;
             let warning = run_warning("migrated-units", String::new(), message.to_owned());
             warnings.push(Warning { count, ..warning });
@@ -187,10 +187,10 @@ impl Merged {
                 warnings.push(Warning { count, ..warning });
             }
         };
-        let message = "metrics of one time are in several files, or several times in one: read once, in the \
-                       most exact form";
+        let message = "metrics of the same time are in several files, or several times in one: read once, in the \
+                       most precise form";
         warn("duplicate-samples", message, duplicates);
-        let message = "metrics of one time have other values elsewhere: the most exact form was taken, else \
+        let message = "metrics of the same time have different values: the most precise form was used, else \
                        the first file";
         warn("contradicting-samples", message, contradictions);
     }
@@ -230,7 +230,7 @@ fn originals(samples: &[Sample]) -> Vec<Option<usize>> {
     originals
 }
 
-/// What holds at the time nearest to `ts_ns`; false if there is none.
+/// The flag at the time nearest to `ts_ns`; false if there is none.
 fn nearest(times: &[(i64, bool)], ts_ns: i64) -> bool {
     let after = times.partition_point(|&(time, _)| time < ts_ns);
     let around = [after.checked_sub(1), Some(after)].into_iter().flatten();

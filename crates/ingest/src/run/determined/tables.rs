@@ -8,41 +8,38 @@ use trace_model::tables::{
     Annotation, Annotations, Counter, Counters, EventCount, EventCounts, Rank, Ranks, Thread,
     Threads,
 };
-use trace_model::{RunInfo, Source, StrId, Strings, TableSet, Warning};
+use trace_model::{Source, StrId, Strings, TableSet, Warning};
 
 use super::target::{Target, targets};
 use super::timings::{self, Timing};
-use super::{Agent, Trial};
+use super::trial::{Agent, Trial};
 use crate::enrich::steps::Lookup;
-use crate::run::run_warning;
+use crate::run::attachment::RunBuilder;
+use crate::run::clock::unaligned_clocks;
+use crate::warnings::run_warning;
 
 const NS_PER_S: f64 = 1e9;
-/// No part of a batch takes 30 years.
+/// Maximum duration of a timing: about 30 years.
 const MAX_SECONDS: f64 = 1e9;
 
-/// Turns the trial into tables. `zero_ns` is the absolute time of zero on the run's clock where traces tell it;
-/// without traces the trial's first moment is zero. Returns what it is.
-pub(crate) fn into_tables(
-    trial: &Trial,
-    has_timeline: bool,
-    zero_ns: Option<i64>,
-    info: &mut RunInfo,
-    tables: &mut TableSet,
-    warnings: &mut Vec<Warning>,
-) -> Option<i64> {
+/// Adds the trial to the run. Without timelines, the first sample of the trial is zero on the run's clock.
+pub(super) fn add_to(trial: &Trial, run: &mut RunBuilder) {
     let start_ns = trial.merged.samples.iter().map(|sample| sample.ts_ns).min().unwrap_or(0);
-    let zero_ns = if has_timeline { zero_ns } else { Some(start_ns) };
-    if zero_ns.is_none() {
-        let message = "the traces do not say when they were recorded: times of Determined's metrics begin \
-                       at their own first sample";
-        warnings.push(run_warning("unaligned-clocks", String::new(), message.to_owned()));
+    if !run.has_timeline() {
+        run.zero_ns = Some(start_ns);
     }
-    let shift_ns = 0_i64.saturating_sub(zero_ns.unwrap_or(start_ns));
-    info.sources.extend(trial.files.iter().map(|file| Source {
+    run.has_clock = true;
+    if run.zero_ns.is_none() {
+        let message = "the traces do not state when they were recorded: times of Determined's metrics start at \
+                       their own first sample";
+        run.warnings.push(unaligned_clocks(String::new(), message));
+    }
+    let shift_ns = 0_i64.saturating_sub(run.zero_ns.unwrap_or(start_ns));
+    run.info.sources.extend(trial.files.iter().map(|file| Source {
         file: file.name.clone(),
-        format: "determined metrics",
+        format: "determined metrics".into(),
         rank: file.rank,
-        rank_from: "agent order",
+        rank_from: "agent order".into(),
         json_bytes: file.bytes,
         events: file.samples,
         shift_ns,
@@ -50,13 +47,12 @@ pub(crate) fn into_tables(
     let mut rows = Rows {
         shift_ns,
         strings: trial.merged.strings.clone(),
-        targets: targets(trial.agents.iter().map(|agent| agent.rank), tables),
+        targets: targets(trial.agents.iter().map(|agent| agent.rank), run),
         trial,
     };
-    rows.add_timings(info, tables, warnings);
-    rows.add_samples(tables);
-    rows.add_ranks(zero_ns, has_timeline, info, tables);
-    zero_ns
+    rows.add_timings(run);
+    rows.add_samples(&mut run.tables);
+    rows.add_ranks(run);
 }
 
 /// Rows of a trial under construction.
@@ -68,16 +64,11 @@ struct Rows<'t> {
 }
 
 impl Rows<'_> {
-    fn add_timings(
-        &mut self,
-        info: &mut RunInfo,
-        tables: &mut TableSet,
-        warnings: &mut Vec<Warning>,
-    ) {
+    fn add_timings(&mut self, run: &mut RunBuilder) {
         let mut annotations = Annotations::default();
         let mut threads = Threads::default();
         let mut repeated = 0;
-        let by_agent = self.timings(warnings);
+        let by_agent = self.timings(&mut run.warnings);
         for (agent, timings) in self.trial.agents.iter().zip(&by_agent) {
             if timings.is_empty() {
                 continue;
@@ -90,7 +81,7 @@ impl Rows<'_> {
                 thread,
                 process_name: self.strings.intern(&format!("Determined {}", self.trial.name())),
                 thread_name: agent.name,
-                ..Thread::absent()
+                ..Thread::null_row()
             });
             if target.steps.is_empty() && !target.is_known {
                 let (found, again) = timings::steps(timings, &self.trial.merged.strings);
@@ -98,9 +89,9 @@ impl Rows<'_> {
                 let first = target.next_event;
                 let lane = (agent.rank, thread);
                 let (steps, strings) = timings::rows(&found, lane, first, self.shift_ns);
-                info.steps = info.steps.max(steps.len());
+                run.info.steps = run.info.steps.max(steps.len());
                 target.steps = steps.clone();
-                tables.push("steps", steps.into_batch(&strings));
+                run.tables.push("steps", steps.into_batch(&strings));
             }
             add_annotations(
                 &mut annotations,
@@ -111,12 +102,12 @@ impl Rows<'_> {
                 target,
             );
         }
-        tables.push("threads", threads.into_batch(&self.strings));
-        tables.push("annotations", annotations.into_batch(&self.strings));
+        run.tables.push("threads", threads.into_batch(&self.strings));
+        run.tables.push("annotations", annotations.into_batch(&self.strings));
         if repeated > 0 {
-            let message = "batches with a number that was there before make no step";
+            let message = "batches with the number of an earlier batch were ignored";
             let warning = run_warning("repeated-batch", String::new(), message.to_owned());
-            warnings.push(Warning { count: repeated, ..warning });
+            run.warnings.push(Warning { count: repeated, ..warning });
         }
     }
 
@@ -144,7 +135,7 @@ impl Rows<'_> {
             });
         }
         if bad > 0 {
-            let message = "timings that are negative or longer than 30 years were set aside";
+            let message = "timings that are negative or longer than 30 years were dropped";
             let warning = run_warning("bad-timing", String::new(), message.to_owned());
             warnings.push(Warning { count: bad, ..warning });
         }
@@ -181,7 +172,7 @@ impl Rows<'_> {
                 device: series.device,
                 batch: sample.batch,
                 value: sample.value,
-                ..Counter::absent()
+                ..Counter::null_row()
             });
             target.next_event += 1;
             target.samples += 1;
@@ -190,13 +181,8 @@ impl Rows<'_> {
     }
 
     /// Rows of `ranks` where no trace makes them, and of `event_counts`.
-    fn add_ranks(
-        &mut self,
-        zero_ns: Option<i64>,
-        has_timeline: bool,
-        info: &mut RunInfo,
-        tables: &mut TableSet,
-    ) {
+    fn add_ranks(&mut self, run: &mut RunBuilder) {
+        let has_timeline = run.has_timeline();
         let mut ranks = Ranks::default();
         let mut counts = EventCounts::default();
         let file = self.trial.files.first().map_or("", |file| file.name.as_str());
@@ -220,25 +206,25 @@ impl Rows<'_> {
             }
             let (start_ns, end_ns) = target.extent.unwrap_or((0, 0));
             if !has_timeline {
-                info.wall_ns = info.wall_ns.max(end_ns);
+                run.info.wall_ns = run.info.wall_ns.max(end_ns);
             }
             if target.is_known {
                 continue;
             }
-            info.ranks.push(rank);
+            run.info.ranks.push(rank);
             ranks.push(Rank {
                 rank,
                 file,
                 start_ns,
                 end_ns,
-                base_time_ns: zero_ns.unwrap_or(NULL_I64),
+                base_time_ns: run.zero_ns.unwrap_or(NULL_I64),
                 clock: self.strings.intern(if single { "single" } else { "absolute" }),
                 event_count: target.next_event,
-                ..Rank::absent()
+                ..Rank::null_row()
             });
         }
-        tables.push("ranks", ranks.into_batch(&self.strings));
-        tables.push("event_counts", counts.into_batch(&self.strings));
+        run.tables.push("ranks", ranks.into_batch(&self.strings));
+        run.tables.push("event_counts", counts.into_batch(&self.strings));
     }
 }
 
@@ -272,7 +258,7 @@ fn add_annotations(
             parent: place.parent.map_or(NULL_I64, |parent| first + parent as i64),
             depth: place.depth,
             step: steps.at(ts_ns),
-            ..Annotation::absent()
+            ..Annotation::null_row()
         });
         annotations.args.extend_last(&fixed);
         annotations.args.extend_last(&number(timing.batch));

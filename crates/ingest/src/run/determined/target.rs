@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{PrimitiveArray, RecordBatch};
-use trace_model::TableSet;
-use trace_model::tables::{Step, Steps};
+use trace_model::tables::Steps;
+
+use crate::run::attachment::RunBuilder;
 
 /// A rank that agents report for.
 #[derive(Debug, Default)]
@@ -32,13 +33,10 @@ impl Target {
     }
 }
 
-/// What the tables say of these ranks.
-pub(super) fn targets(
-    ranks: impl Iterator<Item = i32>,
-    tables: &TableSet,
-) -> BTreeMap<i32, Target> {
+/// The ranks that agents report for, as far as timelines have filled them.
+pub(super) fn targets(ranks: impl Iterator<Item = i32>, run: &RunBuilder) -> BTreeMap<i32, Target> {
     let mut targets: BTreeMap<i32, Target> = ranks.map(|rank| (rank, Target::default())).collect();
-    for batch in tables.get("ranks") {
+    for batch in run.tables.get("ranks") {
         let events = int64(batch, "event_count");
         for (row, rank) in int32(batch, "rank").values().iter().enumerate() {
             if let Some(target) = targets.get_mut(rank) {
@@ -47,23 +45,10 @@ pub(super) fn targets(
             }
         }
     }
-    for batch in tables.get("threads") {
-        let threads = int32(batch, "thread");
-        for (row, rank) in int32(batch, "rank").values().iter().enumerate() {
-            if let Some(target) = targets.get_mut(rank) {
-                target.next_thread = target.next_thread.max(threads.value(row) + 1);
-            }
-        }
-    }
-    for batch in tables.get("steps") {
-        let (steps, starts) = (int64(batch, "step"), int64(batch, "ts_ns"));
-        let durations = int64(batch, "dur_ns");
-        for (row, rank) in int32(batch, "rank").values().iter().enumerate() {
-            if let Some(target) = targets.get_mut(rank) {
-                let (step, ts_ns) = (steps.value(row), starts.value(row));
-                let dur_ns = durations.value(row);
-                target.steps.push(Step { step, ts_ns, dur_ns, ..Step::absent() });
-            }
+    for timeline in &run.timelines {
+        if let Some(target) = targets.get_mut(&timeline.rank) {
+            target.next_thread = timeline.lane_count;
+            target.steps = timeline.steps.clone();
         }
     }
     targets

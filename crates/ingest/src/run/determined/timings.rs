@@ -19,7 +19,7 @@ impl Timing {
     }
 }
 
-/// Where a timing lies among the others.
+/// Nesting of a timing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     /// Number of the timing around it.
@@ -28,12 +28,12 @@ pub(super) struct Place {
     pub(super) self_dur_ns: i64,
 }
 
-/// Orders timings by time, what is around before what is inside.
+/// Sorts timings by time, outer ones before inner ones.
 pub(super) fn sort(timings: &mut [Timing]) {
     timings.sort_by_key(|timing| (timing.ts_ns, std::cmp::Reverse(timing.dur_ns)));
 }
 
-/// What lies in what, of timings in order. One that only overlaps another is beside it: the parts that
+/// Nests timings that are in order. A timing that only partly overlaps another is its sibling: the parts that
 /// `to_device` adds up lie before and inside of `train_batch`.
 pub(super) fn nest(timings: &[Timing]) -> Vec<Place> {
     let mut places: Vec<Place> = Vec::with_capacity(timings.len());
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_overlaps_is_beside() {
+    fn nest_makes_overlapping_timings_siblings() {
         let mut strings = Strings::default();
         let list = [
             ("to_device", 0, 10, 1),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_join_by_time_not_by_label() {
+    fn steps_join_timings_by_time() {
         let mut strings = Strings::default();
         let list = [
             ("train_batch", 0, 10, 2), // its loader's call was not recorded
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_loader_batches_are_steps_and_numbers_occur_once() {
+    fn steps_are_batches_without_a_loader() {
         let mut strings = Strings::default();
         let list = [
             ("train_batch", 0, 10, 1),

@@ -1,11 +1,11 @@
-//! What Determined's series measure, under the names and in the units that all samplers share.
+//! Names and units of Determined's series, as all samplers share them.
 
 /// A metric with its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Metric {
     pub(super) name: &'static str,
     pub(super) unit: &'static str,
-    /// What values have to be multiplied with, and when.
+    /// Factor for values, and its condition.
     pub(super) scale: Scale,
 }
 
@@ -29,7 +29,7 @@ pub(super) const GIGABIT: f64 = 1.25e8;
 const GIGABYTES_BELOW: f64 = 1e6;
 
 impl Scale {
-    /// Whether a value of free memory is in GB.
+    /// Returns whether a value of free memory is in GB.
     pub(super) fn is_gigabytes(self, value: f64) -> bool {
         self == Self::BytesOrGigabytes && value.abs() < GIGABYTES_BELOW
     }

@@ -1,5 +1,4 @@
-//! Tiny traces written by hand, and columns read back.
-#![allow(dead_code, clippy::unwrap_used, reason = "test helpers: each binary uses its own part")]
+//! Reads small traces written by hand, and columns of the result.
 
 use std::io::Write;
 use std::path::Path;
@@ -9,6 +8,7 @@ use arrow_array::types::{Float64Type, Int32Type, Int64Type};
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
 use trace_model::Dataset;
+use trace_model::tables::TABLES;
 
 /// Reads one trace given as text.
 pub(crate) fn read_text(text: impl AsRef<[u8]>) -> Result<Dataset, ingest::Error> {
@@ -17,13 +17,7 @@ pub(crate) fn read_text(text: impl AsRef<[u8]>) -> Result<Dataset, ingest::Error
 
 /// Reads a folder of files.
 pub(crate) fn read_files(files: &[(&str, &[u8])]) -> Result<Dataset, ingest::Error> {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, bytes) in files {
-        let path = folder.path().join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, bytes).unwrap();
-    }
-    read(folder.path())
+    read(folder(files).path())
 }
 
 /// Reads a path with default options.
@@ -43,13 +37,35 @@ pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Codes and counts of the warnings.
-pub(crate) fn warnings(dataset: &Dataset) -> Vec<(&'static str, u64)> {
-    dataset.warnings.iter().map(|w| (w.code, w.count)).collect()
+pub(crate) fn warnings(dataset: &Dataset) -> Vec<(&str, u64)> {
+    dataset.warnings.iter().map(|w| (w.code.as_ref(), w.count)).collect()
 }
 
 /// A column of a table over all ranks, as text; absent values are `-`.
 pub(crate) fn column(dataset: &Dataset, table: &str, column: &str) -> Vec<String> {
     dataset.tables.get(table).iter().flat_map(|batch| texts(batch, column)).collect()
+}
+
+/// The content of all tables as text: by table, then by column.
+pub(crate) fn contents(dataset: &Dataset) -> Vec<(&'static str, Vec<Vec<String>>)> {
+    TABLES
+        .iter()
+        .map(|spec| {
+            let columns = spec.columns.iter().map(|c| column(dataset, spec.name, c.name));
+            (spec.name, columns.collect())
+        })
+        .collect()
+}
+
+/// Writes files into a new folder.
+pub(crate) fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bytes) in files {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+    folder
 }
 
 fn texts(batch: &RecordBatch, column: &str) -> Vec<String> {

@@ -1,0 +1,13 @@
+//! PyTorch Profiler (Kineto) traces: one file from text to tables.
+
+pub(crate) mod arg;
+pub(crate) mod classify;
+pub(crate) mod columns;
+pub(crate) mod event;
+mod event_columns;
+mod event_to_row;
+pub(crate) mod key_predictor;
+pub(crate) mod metadata;
+pub(crate) mod parallel_reader;
+mod tensor_cores;
+pub(crate) mod trace;
