@@ -145,7 +145,7 @@ fn breakdown_without_device_timeline_is_empty_with_warning() {
     let breakdown = run.analyze("gpu_temporal_breakdown").unwrap();
     assert!(breakdown.iter().all(|batch| batch.num_rows() == 0));
     let warning = run.warnings().iter().find(|w| w.code == "no-device-timeline").unwrap();
-    assert!(warning.message.contains("serialises"), "{}", warning.message);
+    assert!(warning.message.contains("serializes"), "{}", warning.message);
     assert_eq!(warning.count, 77);
     assert!(runs::report(&runs::traces().join("cupti_counters")).is_ok());
 }

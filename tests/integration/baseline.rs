@@ -78,7 +78,9 @@ fn baseline_lists_findings_that_are_gone() {
     // A finding whose rule was not selected is not gone.
     let (_, other) = report(&sandbox, &["healthy", "--baseline", "slow.json", "--select", "GU"]);
     let told = other["baseline"]["still_unknown"].as_array().unwrap();
-    assert!(told.iter().any(|u| u["code"] == "IN001" && u["reason"] == "the rule was not evaluated"));
+    assert!(
+        told.iter().any(|u| u["code"] == "IN001" && u["reason"] == "the rule was not evaluated")
+    );
     let shown = sandbox.run(&["check", "healthy", "--baseline", "slow.json"]);
     let shown = text(&shown.stdout);
     assert!(shown.contains("  gone: IN001 dataloader-wait (high, "), "{shown}");

@@ -39,7 +39,7 @@ const GUARDED: &[(&str, &[&str])] = &[
 
 /// All that `trace-model` may use.
 const TRACE_MODEL: &[&str] =
-    &["arrow-array", "arrow-buffer", "arrow-schema", "rustc-hash", "serde"];
+    &["arrow-array", "arrow-buffer", "arrow-schema", "rustc-hash", "serde", "strsim"];
 
 fn metadata() -> Metadata {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");

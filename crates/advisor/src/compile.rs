@@ -1,10 +1,11 @@
 //! Turns merged tables into rules: checks that a rule is complete and collects all mistakes.
 
+use trace_model::suggest::nearest;
 use trace_model::{MetricSpec, Scope, Unit};
 
 use crate::expr;
 use crate::merge::{MergedRule, SpannedStr};
-use crate::problem::{Problems, Span, did_you_mean, nearest};
+use crate::problem::{Problems, Span, did_you_mean};
 use crate::query::RuleQuery;
 use crate::rule::{Check, Rule};
 use crate::rule_check::RuleChecker;

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use crate::problem::nearest;
 use crate::rule::Rule;
 use crate::severity::FailOn;
+use trace_model::suggest::nearest;
 
 /// The selector of every rule.
 pub(crate) const ALL: &str = "ALL";

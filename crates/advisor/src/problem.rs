@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use serde::Serialize;
+use trace_model::suggest::nearest;
 
 /// A rule file, handed in as text: this crate opens nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,51 +120,9 @@ pub(crate) fn did_you_mean<'a>(
     nearest(word, candidates).map(|best| format!("did you mean `{best}`?"))
 }
 
-/// The candidate nearest to `word`, at most a third of its length away.
-pub(crate) fn nearest<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
-    candidates
-        .into_iter()
-        .map(|c| (distance(word, c), c))
-        .filter(|&(d, c)| d <= word.len().max(c.len()).div_ceil(3))
-        .min()
-        .map(|(_, c)| c)
-}
-
-/// Levenshtein distance.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &y) in b.iter().enumerate() {
-            let substitute = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substitute.min(row[j] + 1).min(row[j + 1] + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{distance, line_column, nearest};
-
-    #[test]
-    fn distance_counts_edits() {
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("same", "same"), 0);
-    }
-
-    #[test]
-    fn nearest_offers_similar_words_only() {
-        assert_eq!(nearest("advise", ["advice", "title", "why"]), Some("advice"));
-        assert_eq!(nearest("colour", ["advice", "title", "why"]), None);
-    }
+    use super::line_column;
 
     #[test]
     fn line_column_counts_characters_from_one() {

@@ -237,7 +237,7 @@ impl IgnoredFinding {
 impl From<&Warning> for ReportWarning {
     fn from(warning: &Warning) -> Self {
         Self {
-            code: warning.code.to_owned(),
+            code: warning.code.to_string(),
             file: warning.file.clone(),
             message: warning.message.clone(),
             count: warning.count,
@@ -249,9 +249,9 @@ impl From<&RunInfo> for Run {
     fn from(run: &RunInfo) -> Self {
         let sources = run.sources.iter().map(|s| RunSource {
             file: s.file.clone(),
-            format: s.format.to_owned(),
+            format: s.format.to_string(),
             rank: s.rank,
-            rank_from: s.rank_from.to_owned(),
+            rank_from: s.rank_from.to_string(),
             json_bytes: s.json_bytes,
             events: s.events,
         });

@@ -20,7 +20,6 @@ mod render;
 mod rule_files;
 mod run;
 mod serve;
-mod suggest;
 
 pub use console::Console;
 pub use exit::Exit;

@@ -1,13 +1,13 @@
-//! What was found out about runs, kept in a folder of the user's until the runs change.
+//! The cache directory: results and tables of runs, valid until their files change.
 //!
 //! ```text
-//! DIR/<run>/<kind>-<question>   what was kept of one run: its identity, the content, a checksum
+//! DIR/<run>/<kind>-<question>   one cached result of a run: the identity of the run, the content, a checksum
 //! DIR/<run>/tables/             its tables, as an export
 //! ```
 //!
-//! The identity of a run is that of its files, as the file system knows it: names, lengths, and when each was
-//! last changed, which no program can set. Reading hundreds of gigabytes to find out that nothing has changed
-//! would cost more than what is kept is worth. The program is part of it: another build may see other things.
+//! The identity of a run consists of the names, lengths and change times of its files; programs cannot set the change
+//! time. Hashing the content instead could mean reading hundreds of gigabytes, which costs more than the cache saves.
+//! The identity includes the program, because another build may give other results.
 
 use std::fmt::Write as _;
 use std::fs::{self, Metadata};
@@ -20,27 +20,27 @@ use std::time::{Duration, SystemTime};
 use trace_model::{Dataset, tables};
 
 use crate::error::Error;
-use crate::export::{Export, crc32, export, export_dataset};
-use crate::location::Location;
-use crate::storage::{Folder, Place};
-use crate::{Options, Progress};
+use crate::input::location::Location;
+use crate::input::storage::{Folder, Place};
+use crate::options::{Options, Progress};
+use crate::parquet::{Export, crc32, export, export_dataset};
 
-/// What marks a file of a cache, and its layout.
+/// First bytes of a file of the cache; they include the version of its layout.
 const MAGIC: &[u8; 8] = b"tacache1";
-/// Files changed so recently may be changed again without the file system's clock telling: it goes in steps, of 10 ms at
-/// most where systems are not very old.
+/// A file that changed more recently than this may change again with the same time stamp: the clocks of file systems
+/// advance in steps of up to 10 ms.
 const TOO_FRESH: Duration = Duration::from_millis(20);
-/// What was used so recently is not removed: somebody may be reading it.
+/// Entries used more recently than this are not removed, because another process may be reading them.
 const IN_USE: Duration = Duration::from_hours(1);
-/// Folders nested deeper are not looked at for traces either.
+/// Depth of folders that are part of the identity: deeper ones are not searched for traces.
 const MAX_DEPTH: usize = 5;
 
-/// A folder that remembers runs.
+/// A cache directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cache {
-    /// Where it is; it is made when something is kept. Nothing else should be in it.
+    /// Its path. The directory is created on the first write, and should contain nothing else.
     pub folder: PathBuf,
-    /// Bytes that it may hold; what was used longest ago is removed.
+    /// Size limit in bytes; the least recently used entries are removed.
     pub max_bytes: u64,
 }
 
@@ -48,8 +48,8 @@ impl Cache {
     /// 10 GiB.
     pub const MAX_BYTES: u64 = 10 << 30;
 
-    /// The place of a run as it is now. `None` if it is not known whether the run has changed since: it is not on
-    /// this machine, cannot be looked at, or is being written.
+    /// The entry of a run in its current state. `None` if changes of the run cannot be detected: it is not on this
+    /// machine, cannot be accessed, or is being written.
     pub fn entry(&self, run: &Location, options: &Options) -> Option<CacheEntry> {
         if !run.is_local() {
             return None;
@@ -66,8 +66,8 @@ impl Cache {
         Some(CacheEntry { cache: self.clone(), folder, identity })
     }
 
-    /// Removes what was used longest ago until the rest fits. Only what is called as entries are is touched: the folder
-    /// is whatever the user said.
+    /// Removes the least recently used entries until the rest fits. Only folders with names of entries are touched,
+    /// because the user chooses the directory.
     fn shrink(&self) -> io::Result<()> {
         let mut entries = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
@@ -92,20 +92,20 @@ impl Cache {
     }
 }
 
-/// A name for a text. That it is the same text is checked where it matters: names of two may be the same.
+/// A short name for a text. Different texts may share a name, so files also contain the text itself.
 fn key(text: &str) -> String {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }
 
-/// Whether a folder is called as an entry is.
+/// Returns whether a folder has the name of an entry.
 fn is_key(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     name.len() == 16 && name.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
-/// Bytes in a folder, and when something in it was last used.
+/// Size of a folder in bytes, and the time of its last use.
 fn size(folder: &Path) -> io::Result<(u64, SystemTime)> {
     let (mut bytes, mut used) = (0, fs::metadata(folder)?.modified()?);
     for entry in fs::read_dir(folder)? {
@@ -123,7 +123,7 @@ fn size(folder: &Path) -> io::Result<(u64, SystemTime)> {
     Ok((bytes, used))
 }
 
-/// What a cache holds of one run as it was at one time.
+/// The cached data of one run in one state.
 #[derive(Debug, Clone)]
 pub struct CacheEntry {
     cache: Cache,
@@ -132,7 +132,7 @@ pub struct CacheEntry {
 }
 
 impl CacheEntry {
-    /// What was kept of a kind for a question, any text; `None` if nothing was, or if it is damaged.
+    /// The cached content of a kind for a question, which is any text. `None` if there is none, or if it is damaged.
     pub fn load(&self, kind: &str, question: &str) -> Option<Vec<u8>> {
         let (path, identity) = self.place(kind, question);
         let mut bytes = fs::read(&path).ok()?;
@@ -146,7 +146,7 @@ impl CacheEntry {
         if rest.get(..length)? != identity.as_bytes() {
             return None;
         }
-        // When it was used last, for those who make room.
+        // The modification time is the time of the last use.
         if let Ok(file) = fs::File::open(&path) {
             let _ = file.set_modified(SystemTime::now());
         }
@@ -156,7 +156,7 @@ impl CacheEntry {
         Some(bytes)
     }
 
-    /// Keeps `content` in place of what was there. Others see the old content or the new, never a part.
+    /// Replaces the cached content. Other processes see the old content or the new one, never a part.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -174,24 +174,24 @@ impl CacheEntry {
         if is_first { self.cache.shrink() } else { Ok(()) }
     }
 
-    /// Where it is kept, and what must be written there.
+    /// The path of a result, and the identity that its file must contain.
     fn place(&self, kind: &str, question: &str) -> (PathBuf, String) {
         let path = self.folder.join(format!("{kind}-{}", key(question)));
         (path, format!("{}{question}", self.identity))
     }
 }
 
-/// The folder of the tables in an entry, and the kind of what says of which run they are.
+/// Folder of the tables in an entry, and the kind of the file that identifies their run.
 const TABLES: &str = "tables";
 
 impl CacheEntry {
-    /// The tables of the run, if they were kept.
+    /// The tables of the run, if they are cached.
     pub fn tables(&self) -> Option<Arc<Export>> {
         self.load(TABLES, "")?;
         Export::open(&self.folder.join(TABLES)).ok()
     }
 
-    /// Keeps the tables of the run.
+    /// Caches the tables of the run.
     ///
     /// # Errors
     /// If they cannot be written.
@@ -200,7 +200,7 @@ impl CacheEntry {
         self.store(TABLES, "", b"").map_err(|e| Error::write(&self.folder, e))
     }
 
-    /// Converts the run to tables that are kept, see [`export`].
+    /// Converts the run to cached tables, see [`export`].
     ///
     /// # Errors
     /// As [`export`].
@@ -216,7 +216,7 @@ impl CacheEntry {
         Export::open(&folder)
     }
 
-    /// Where the tables go. What is there and is none of ours would be in the way of every later try.
+    /// The folder for the tables. A broken export there is removed, because it would block every later attempt.
     fn begin_tables(&self) -> Result<PathBuf, Error> {
         let folder = self.folder.join(TABLES);
         if folder.exists() && Export::open(&folder).is_err() {
@@ -226,7 +226,7 @@ impl CacheEntry {
     }
 }
 
-/// What a run is, as far as anybody can tell without reading it, and how long ago it was changed.
+/// The identity of a run, and the time since its last change. Does not read its files.
 fn identity(run: &Location, options: &Options) -> Option<(String, Duration)> {
     let mut text = String::new();
     let program = fs::metadata(std::env::current_exe().ok()?).ok()?;
@@ -269,7 +269,7 @@ fn files(
     below.iter().try_for_each(|folder| self::files(root, folder, depth - 1, text, newest))
 }
 
-/// Length of a file, where it lies, when it was last changed.
+/// Adds length, inode and change time of a file to the identity.
 fn describe(text: &mut String, meta: &Metadata, newest: &mut SystemTime) -> Option<()> {
     let modified = meta.modified().ok()?;
     *newest = (*newest).max(modified);
@@ -293,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_is_made_by_what_was_used_longest_ago_and_nothing_else() {
+    fn shrink_removes_only_least_recently_used_entries() {
         let place = tempfile::tempdir().unwrap();
         let long_ago = SystemTime::now() - 2 * IN_USE;
         let make = |name: &str, used: SystemTime| {

@@ -1,4 +1,4 @@
-//! Why a run could not be read at all. What could be read in part is a warning instead.
+//! Errors: reasons for which a run cannot be read at all. Problems with part of a run are warnings.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,59 +10,59 @@ pub enum Error {
     /// A file or folder could not be opened or read.
     #[error("cannot read {}: {source}", path.display())]
     Io {
-        /// What was being read.
+        /// Path or address that was being read.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// A store or a server could not be read from.
     #[error("cannot read {address}: {message}")]
     Store {
-        /// What was being read, without anything secret.
+        /// Address that was being read, without secrets.
         address: String,
         /// The kind of store.
         store: StoreKind,
-        /// What kind of problem it is.
+        /// Kind of the problem.
         problem: StoreProblem,
-        /// What went wrong, in words.
+        /// Description of the problem.
         message: String,
     },
     /// The path looks like an address, but names no store that can be read.
     #[error("cannot read {address}: unknown scheme `{scheme}`")]
     UnknownScheme {
-        /// The address, without anything secret.
+        /// The address, without secrets.
         address: String,
-        /// What stands before `://`.
+        /// The part before `://`.
         scheme: String,
     },
     /// A file could not be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// What was being written.
+        /// Path that was being written.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A file to be written is there already.
+    /// The output file exists.
     #[error("{} {}", path.display(), if *is_source { "is the trace itself" } else { "already exists" })]
     Exists {
-        /// Where it was to be written.
+        /// Path of the output.
         path: PathBuf,
-        /// It is the very trace that was to be copied.
+        /// It is the trace that was to be copied.
         is_source: bool,
     },
     /// The output path is a file, or a folder that holds something other than an export.
     #[error("{} exists and is not an export", path.display())]
     Occupied {
-        /// Where the export was to be written.
+        /// Path of the output.
         path: PathBuf,
     },
     /// An export, or part of it, cannot be used.
     #[error("the export {path}: {problem}")]
     Export {
-        /// The export, without anything secret.
+        /// Path or address of the export, without secrets.
         path: String,
-        /// Why it cannot be used.
+        /// Reason for which it cannot be used.
         problem: ExportProblem,
     },
     /// The folder holds no file that is a profiler trace.
@@ -70,7 +70,7 @@ pub enum Error {
     NoTrace {
         /// Folder or file.
         path: PathBuf,
-        /// Files that were looked at, with what they are instead.
+        /// Other files, with their descriptions.
         skipped: Vec<String>,
     },
     /// All traces found are unusable.
@@ -78,26 +78,26 @@ pub enum Error {
     Unusable {
         /// File, relative to the run.
         file: String,
-        /// What is wrong with it.
+        /// Description of the problem.
         reason: String,
     },
 }
 
-/// What can be wrong with a store, by what is to be done about it.
+/// Problems with stores, by what the user can do about them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreProblem {
     /// There is no such bucket, folder or object.
     NotFound,
-    /// The store does not let us read.
+    /// Access is denied.
     Forbidden,
-    /// There is nobody at the address, or the connection breaks again and again.
+    /// No server answers at the address, or connections fail repeatedly.
     Unreachable,
     /// The store did not answer in time.
     TimedOut,
     /// The object was replaced or deleted while it was being read.
     Changed,
-    /// The address is malformed, or asks for something that cannot be done there.
+    /// The address is malformed, or needs something that the store does not support.
     Unsupported,
     /// Anything else.
     Other,
@@ -148,7 +148,7 @@ impl StoreKind {
     }
 }
 
-/// Why an export cannot be used.
+/// Reasons for which an export cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportProblem {
@@ -173,7 +173,7 @@ pub enum ExportProblem {
     /// It is to be exported again.
     #[error("it cannot be exported again")]
     AlreadyExport,
-    /// A file of it is not what was written.
+    /// A file of it is missing or changed.
     #[error("{0}")]
     Damaged(String),
 }
@@ -193,10 +193,104 @@ impl Error {
     pub(crate) fn read(path: impl Into<PathBuf>, source: io::Error) -> Self {
         let path = path.into();
         #[cfg(feature = "cloud")]
-        if let Some(error) = crate::remote::StoreError::of(&source) {
+        if let Some(error) = StoreError::of(&source) {
             return error.at(path.to_string_lossy().into_owned());
         }
         Self::Io { path, source }
+    }
+}
+
+/// Reasons for which the content of a file cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unreadable {
+    NotJson,
+    NoEvents,
+    NoNodes,
+    TooLong,
+    PieceTooLong,
+}
+
+impl Unreadable {
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::NotJson => "not JSON: neither an object nor a list of events",
+            Self::NoEvents => "JSON without an event list (\"traceEvents\")",
+            Self::NoNodes => "JSON without a node list (\"nodes\")",
+            Self::TooLong => {
+                "expands to far more JSON than a trace of its size would: refused as a decompression \
+                 bomb (raise the limit with --max-json-bytes if it is genuine)"
+            }
+            Self::PieceTooLong => {
+                "a single event or metadata entry is longer than 256 MiB: refused"
+            }
+        }
+    }
+}
+
+/// A request to a store failed.
+#[cfg(feature = "cloud")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StoreError {
+    pub(crate) problem: StoreProblem,
+    pub(crate) message: String,
+}
+
+#[cfg(feature = "cloud")]
+impl std::fmt::Display for StoreError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+#[cfg(feature = "cloud")]
+impl std::error::Error for StoreError {}
+
+#[cfg(feature = "cloud")]
+impl From<StoreError> for io::Error {
+    fn from(error: StoreError) -> Self {
+        let kind = match error.problem {
+            StoreProblem::NotFound => io::ErrorKind::NotFound,
+            StoreProblem::Forbidden => io::ErrorKind::PermissionDenied,
+            StoreProblem::TimedOut => io::ErrorKind::TimedOut,
+            _ => io::ErrorKind::Other,
+        };
+        Self::new(kind, error)
+    }
+}
+
+#[cfg(feature = "cloud")]
+impl StoreError {
+    pub(crate) fn new(problem: StoreProblem, message: impl Into<String>) -> Self {
+        Self { problem, message: message.into() }
+    }
+
+    /// The object changed while it was read.
+    pub(crate) fn changed() -> Self {
+        Self::new(StoreProblem::Changed, "the object was replaced while it was being read")
+    }
+
+    /// The error of a store inside an I/O error, if there is one.
+    pub(crate) fn of(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+
+    /// The error for an address.
+    pub(crate) fn at(&self, address: String) -> Error {
+        let store = StoreKind::of_address(&address);
+        Error::Store { address, store, problem: self.problem, message: self.message.clone() }
+    }
+
+    /// Returns whether the store as a whole is unavailable.
+    pub(crate) fn is_outage(&self) -> bool {
+        matches!(
+            self.problem,
+            StoreProblem::Unreachable | StoreProblem::TimedOut | StoreProblem::Other
+        )
+    }
+
+    /// Returns whether a retry may help.
+    pub(crate) fn is_transient(&self) -> bool {
+        self.is_outage()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Partial failures, counted per file: structured, never silent, never one line per event.
+//! Partial failures, counted per file and kind.
 
 use trace_model::column::NULL_I32;
 use trace_model::tables::{ReadingWarning, ReadingWarnings};
@@ -6,7 +6,7 @@ use trace_model::{RecordBatch, Source, StrId, Strings, Warning};
 
 macro_rules! issues {
     ($($variant:ident = $code:literal, $message:literal;)+) => {
-        /// What can be wrong with part of a file.
+        /// Problems with part of a file.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Issue { $($variant,)+ }
 
@@ -16,44 +16,44 @@ macro_rules! issues {
 
 issues! {
     TruncatedGzip = "truncated-gzip",
-        "the compressed data ends early or is damaged: only what came before was read; copy or record the file again";
+        "the compressed data ends early or is damaged: only the data before was read; copy or record the file again";
     TruncatedJson = "truncated-json",
-        "the JSON ends in the middle: only what was complete was read; copy or record the file again";
-    MalformedEvent = "malformed-event", "not valid JSON: these stretches were skipped up to the next event";
-    NotAnEvent = "not-an-event", "entries of the event list that are no objects were skipped";
-    NegativeDuration = "negative-duration", "events that end before they start were set aside";
-    MissingDuration = "missing-duration", "complete events (ph X) without a duration were set aside";
-    BadTime = "bad-time", "events whose ts or dur is missing, not a number, or too large were set aside";
-    BadNumber = "bad-number", "arguments that should be numbers are not: taken as absent";
+        "the JSON ends in the middle: only complete entries were read; copy or record the file again";
+    MalformedEvent = "malformed-event", "not valid JSON: the text was skipped up to the next event";
+    NotAnEvent = "not-an-event", "entries of the event list that are not objects were skipped";
+    NegativeDuration = "negative-duration", "events that end before they start were dropped";
+    MissingDuration = "missing-duration", "complete events (ph X) without a duration were dropped";
+    BadTime = "bad-time", "events whose ts or dur is missing, not a number, or too large were dropped";
+    BadNumber = "bad-number", "arguments that should be numbers are not: treated as missing";
     BadUtf8 = "bad-utf8", "names with invalid UTF-8 or broken escapes: replaced by U+FFFD";
-    UnknownPhase = "unknown-phase", "events of a phase that profilers do not use were set aside";
-    UnmatchedBeginEnd = "unmatched-begin-end", "begin (B) and end (E) events without a partner: kept in half_events, as they have no duration";
-    MalformedNode = "malformed-node", "not valid JSON: these stretches were skipped up to the next node";
+    UnknownPhase = "unknown-phase", "events of a phase that profilers do not use were dropped";
+    UnmatchedBeginEnd = "unmatched-begin-end", "begin (B) and end (E) events without a partner: stored in unpaired_events, because they have no duration";
+    MalformedNode = "malformed-node", "not valid JSON: the text was skipped up to the next node";
     NotANode = "not-a-node", "entries of the node list without a numeric id were skipped";
-    DuplicateNode = "duplicate-node", "nodes with the id of another one were set aside";
+    DuplicateNode = "duplicate-node", "nodes with the id of another node were dropped";
     SnapshotEntry = "malformed-snapshot-entry",
-        "segments, blocks or events of a memory snapshot without the entries they need were skipped";
+        "segments, blocks or events of a memory snapshot without required entries were skipped";
     SharedEntry = "shared-snapshot-entry",
         "parts of a memory snapshot that are used in several places were read once";
     SnapshotArgs = "long-snapshot-args",
         "further entries of a memory snapshot were left out: nested too deeply, or far too long";
     SnapshotContradiction = "contradicting-snapshot-event",
-        "allocations at an address that was still held: taken as released there";
+        "allocations at an address that was still allocated: the earlier allocation is treated as released then";
     TimelineEntry = "malformed-timeline-entry",
-        "entries of a memory timeline that are no moment, size or action were skipped";
+        "entries of a memory timeline that are not a time, size or action were skipped";
     MetricEntry = "malformed-metric-entry",
-        "entries that are nothing Determined's profiler writes were skipped";
+        "entries that Determined's profiler does not write were skipped";
     MetricValue = "bad-metric-value",
-        "values that are no finite numbers (NaN, Infinity, text): these samples are absent";
+        "values that are not finite numbers (NaN, Infinity, text): these samples were dropped";
     MetricTime = "bad-metric-time",
-        "samples were set aside whose time is not readable, out of range, or without a time zone";
+        "samples whose time is not readable, out of range, or without a time zone were dropped";
     MetricLists = "uneven-metric-lists",
-        "lists of values, times and batches of different length: read as far as all go";
+        "lists of values, times and batches have different lengths: read up to the shortest";
     MetricTable = "truncated-table",
         "a table ends in the middle: only its complete rows were read; copy or export it again";
     OtherMetrics = "other-metrics",
-        "metrics that the profiler did not report (training, validation, groups of your own) are not read";
-    UnreadableMetadata = "unreadable-metadata", "a top-level entry beside the events is not valid JSON: ignored";
+        "metrics that the profiler did not report (training, validation, custom groups) are not read";
+    UnreadableMetadata = "unreadable-metadata", "a top-level entry other than the events is not valid JSON: ignored";
     DuplicateCorrelation = "duplicate-correlation",
         "several host calls share a correlation id: device work was linked to the last";
 }
@@ -70,7 +70,7 @@ pub(crate) fn table(warnings: &[Warning], sources: &[Source]) -> RecordBatch {
                 "" => StrId::NULL,
                 file => strings.intern(file),
             },
-            code: strings.intern(warning.code),
+            code: strings.intern(&warning.code),
             message: warning.message.clone(),
             warning_count: i64::try_from(warning.count).unwrap_or(i64::MAX),
         });
@@ -102,11 +102,16 @@ impl Issues {
             .zip(self.counts)
             .filter(|(_, count)| *count > 0)
             .map(|(&(code, message), count)| Warning {
-                code,
+                code: code.into(),
                 file: file.to_owned(),
                 message: message.to_owned(),
                 count,
             })
             .collect()
     }
+}
+
+/// A warning about a file, or about the run if `file` is empty.
+pub(crate) fn run_warning(code: &'static str, file: String, message: String) -> Warning {
+    Warning { code: code.into(), file, message, count: 1 }
 }

@@ -1,6 +1,7 @@
 //! Errors of views and queries. Errors in the file of a view name the file and the line.
 
 use datafusion::error::DataFusionError;
+use trace_model::suggest::nearest;
 
 use crate::rust_view::ViewError;
 
@@ -145,28 +146,9 @@ fn did_you_mean(similar: Option<&str>) -> String {
     similar.map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default()
 }
 
-/// The candidate that looks most like `name`, if any looks like it at all.
+/// The candidate nearest to `name`, if one is near enough.
 pub fn similar<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
-    candidates
-        .map(|candidate| (edits(name, candidate), candidate))
-        .min()
-        .filter(|(edits, candidate)| edits * 3 <= candidate.len().max(name.len()))
-        .map(|(_, candidate)| candidate.to_owned())
-}
-
-/// Levenshtein distance in bytes.
-fn edits(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let substituted = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
+    nearest(name, candidates).map(str::to_owned)
 }
 
 /// The line, from 1, that an error of the engine points to: from its spans where it has them, else
@@ -180,21 +162,4 @@ pub(crate) fn line_of(error: &DataFusionError) -> usize {
         .and_then(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next())
         .and_then(|digits| digits.parse().ok())
         .unwrap_or(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{edits, similar};
-
-    #[test]
-    fn finds_the_name_that_was_meant() {
-        assert_eq!(edits("kernels", "kernel"), 1);
-        assert_eq!(edits("", "abc"), 3);
-        let names = ["gpu_kernels", "gpu_utilization", "step_time"];
-        assert_eq!(
-            similar("gpu_utilisation", names.into_iter()).as_deref(),
-            Some("gpu_utilization")
-        );
-        assert_eq!(similar("x", names.into_iter()), None);
-    }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use analyses::catalog;
-use query::Selection;
 use ingest::{CacheEntry, Export, Location, Progress};
+use query::Selection;
 use tempfile::TempDir;
 use trace_model::{Dataset, TableSource};
 

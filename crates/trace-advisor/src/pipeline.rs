@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use advisor::{EvidenceQuery, Report, RuleQuery, RuleSet};
-use query::{Params, Session, Tables};
 use arrow::array::AsArray;
 use ingest::{CacheEntry, Location, NoProgress, Progress};
+use query::{Params, Session, Tables};
 use tempfile::TempDir;
 use trace_model::{Dataset, MetricTable, RecordBatch, RunInfo, TableSet, TableSource, Warning};
 

@@ -60,8 +60,9 @@ pub fn load_only(sources: &[RuleSource]) -> Result<RuleSet, Vec<Problem>> {
 
 /// The columns of a query, found by running it on empty tables.
 fn plan(query: &RuleQuery) -> Result<Vec<(String, Unit)>, QueryDiagnostic> {
-    static EMPTY: LazyLock<Result<Session, query::Error>> =
-        LazyLock::new(|| Session::new(analyses::catalog(), TableSet::default(), &Params::default()));
+    static EMPTY: LazyLock<Result<Session, query::Error>> = LazyLock::new(|| {
+        Session::new(analyses::catalog(), TableSet::default(), &Params::default())
+    });
     let mistake = |message| QueryDiagnostic { line: None, message, help: None };
     let session = EMPTY.as_ref().map_err(|e| mistake(e.to_string()))?;
     let batches = session.sql(&query.sql).map_err(|e| e.diagnostic(analyses::catalog()))?;

@@ -1,10 +1,10 @@
 //! Typed columns that grow row by row and become Arrow arrays without copying their values.
 //!
-//! Absent values are sentinels while a column grows (one word a row, no bitmap to maintain) and a
-//! validity bitmap in the Arrow array. The sentinels are values that ingest never accepts.
+//! Nulls are sentinels while a column grows (one word per row, no bitmap to maintain) and a validity bitmap in the
+//! Arrow array. The sentinels are values that ingest never accepts.
 //!
-//! Rows past the end of a column that may be absent are absent: what nothing was put into takes no
-//! memory while a table is filled ([`Column::put`]), and next to none in the Arrow array.
+//! Rows past the end of a nullable column are null: a column without values takes no memory while a table is filled
+//! ([`Column::push_sparse`]), and next to none in the Arrow array.
 
 use std::sync::Arc;
 
@@ -18,77 +18,77 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer};
 use crate::spec::ColumnType;
 use crate::strings::{StrId, Strings};
 
-/// Absent 64-bit integer.
+/// Null of 64-bit integer columns.
 pub const NULL_I64: i64 = i64::MIN;
-/// Absent 32-bit integer.
+/// Null of 32-bit integer columns.
 pub const NULL_I32: i32 = i32::MIN;
 
 /// A column under construction.
 pub trait Column: Default {
-    /// What is pushed.
+    /// Type of a value.
     type Item;
     /// Arrow storage.
     const TYPE: ColumnType;
-    /// Whether values may be absent.
+    /// Whether values may be null.
     const NULLABLE: bool;
 
-    /// The value that stands for none: absent where that is possible, else zero.
-    fn absent() -> Self::Item;
+    /// The value of a row without one: null where the column is nullable, else zero.
+    fn null_value() -> Self::Item;
     /// Adds one value.
     fn push(&mut self, item: Self::Item);
-    /// Adds the value of row `row`, unless it is absent: the rows up to there are absent.
-    fn put(&mut self, row: usize, item: Self::Item);
+    /// Adds the value of row `row`, and nulls for the rows before that have none. A null is not stored.
+    fn push_sparse(&mut self, row: usize, item: Self::Item);
     /// Moves the rows of `other` behind the first `rows`; `remap` translates its string ids. `other` keeps
-    /// its memory for the rows to come.
+    /// its capacity.
     fn drain(&mut self, rows: usize, other: &mut Self, remap: &[StrId]);
     /// The values of these rows, in this order.
     #[must_use]
     fn take(&self, rows: &[usize]) -> Self;
     /// Number of values held.
     fn len(&self) -> usize;
-    /// Whether none are held.
+    /// Returns whether the column is empty.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// The Arrow array of so many rows.
+    /// The Arrow array of `rows` rows.
     fn finish(self, rows: usize, strings: &Strings) -> ArrayRef;
 }
 
-/// What columns that hold a vector of values have in common.
+/// Methods of all columns that hold a vector of values.
 macro_rules! vector_column {
-    ($name:ident, $item:ty, $type:ident, $nullable:expr, $absent:expr, $is_absent:expr) => {
+    ($name:ident, $item:ty, $type:ident, $nullable:expr, $null:expr, $is_null:expr) => {
         impl $name {
             /// The value of row `row`.
             #[inline]
             pub fn get(&self, row: usize) -> $item {
-                self.0.get(row).copied().unwrap_or($absent)
+                self.0.get(row).copied().unwrap_or($null)
             }
 
             /// Sets the value of row `row`.
             #[inline]
             pub fn set(&mut self, row: usize, item: $item) {
                 if row >= self.0.len() {
-                    if $is_absent(item) {
+                    if $is_null(item) {
                         return;
                     }
-                    self.0.resize(row + 1, $absent);
+                    self.0.resize(row + 1, $null);
                 }
                 self.0[row] = item;
             }
 
-            /// Holds so many rows from now on, in no more memory than they need: before many are set.
+            /// Grows to `rows` rows without spare capacity; call it before setting many of them.
             pub fn pad(&mut self, rows: usize) {
                 self.0.reserve_exact(rows.saturating_sub(self.0.len()));
-                self.0.resize(rows, $absent);
+                self.0.resize(rows, $null);
             }
 
             #[inline]
-            fn put_at(&mut self, row: usize, item: $item) {
-                if $nullable && $is_absent(item) {
+            fn push_at(&mut self, row: usize, item: $item) {
+                if $nullable && $is_null(item) {
                     return;
                 }
                 if self.0.len() < row {
-                    self.0.resize(row, $absent);
+                    self.0.resize(row, $null);
                 }
                 self.0.push(item);
             }
@@ -96,28 +96,28 @@ macro_rules! vector_column {
     };
 }
 
-/// Which of the values are there; nothing if all are.
-fn nulls<T: Copy>(values: &[T], is_absent: impl Fn(T) -> bool) -> Option<NullBuffer> {
-    values.iter().any(|&value| is_absent(value)).then(|| {
-        NullBuffer::new(BooleanBuffer::collect_bool(values.len(), |row| !is_absent(values[row])))
+/// Validity of the values; `None` if there are no nulls.
+fn nulls<T: Copy>(values: &[T], is_null: impl Fn(T) -> bool) -> Option<NullBuffer> {
+    values.iter().any(|&value| is_null(value)).then(|| {
+        NullBuffer::new(BooleanBuffer::collect_bool(values.len(), |row| !is_null(values[row])))
     })
 }
 
 macro_rules! primitive_column {
-    ($(#[$doc:meta])* $name:ident, $item:ty, $array:ty, $type:ident, $nullable:expr, $absent:expr, $is_absent:expr) => {
+    ($(#[$doc:meta])* $name:ident, $item:ty, $array:ty, $type:ident, $nullable:expr, $null:expr, $is_null:expr) => {
         $(#[$doc])*
         #[derive(Debug, Default, Clone)]
         pub struct $name(pub Vec<$item>);
 
-        vector_column!($name, $item, $type, $nullable, $absent, $is_absent);
+        vector_column!($name, $item, $type, $nullable, $null, $is_null);
 
         impl Column for $name {
             type Item = $item;
             const TYPE: ColumnType = ColumnType::$type;
             const NULLABLE: bool = $nullable;
 
-            fn absent() -> $item {
-                $absent
+            fn null_value() -> $item {
+                $null
             }
 
             #[inline]
@@ -126,13 +126,13 @@ macro_rules! primitive_column {
             }
 
             #[inline]
-            fn put(&mut self, row: usize, item: $item) {
-                self.put_at(row, item);
+            fn push_sparse(&mut self, row: usize, item: $item) {
+                self.push_at(row, item);
             }
 
             fn drain(&mut self, rows: usize, other: &mut Self, _: &[StrId]) {
                 if !other.0.is_empty() {
-                    self.0.resize(rows, $absent);
+                    self.0.resize(rows, $null);
                     self.0.append(&mut other.0);
                 }
             }
@@ -150,13 +150,13 @@ macro_rules! primitive_column {
 
             fn finish(mut self, rows: usize, _: &Strings) -> ArrayRef {
                 if self.0.is_empty() && $nullable {
-                    // Zeros that nobody wrote take no memory.
+                    // The allocator provides untouched zero pages.
                     let nulls = Some(NullBuffer::new_null(rows));
                     return Arc::new(<$array>::new(vec![<$item>::default(); rows].into(), nulls));
                 }
                 self.pad(rows);
                 self.0.shrink_to_fit();
-                let nulls = if $nullable { nulls(&self.0, $is_absent) } else { None };
+                let nulls = if $nullable { nulls(&self.0, $is_null) } else { None };
                 Arc::new(<$array>::new(self.0.into(), nulls))
             }
         }
@@ -164,27 +164,27 @@ macro_rules! primitive_column {
 }
 
 primitive_column!(
-    /// Int64, always present.
+    /// Int64, never null.
     I64, i64, Int64Array, Int64, false, 0, |value: i64| value == 0
 );
 primitive_column!(
-    /// Int64; [`NULL_I64`] is absent.
+    /// Int64; [`NULL_I64`] is null.
     OptI64, i64, Int64Array, Int64, true, NULL_I64, |value: i64| value == NULL_I64
 );
 primitive_column!(
-    /// Int32, always present.
+    /// Int32, never null.
     I32, i32, Int32Array, Int32, false, 0, |value: i32| value == 0
 );
 primitive_column!(
-    /// Int32; [`NULL_I32`] is absent.
+    /// Int32; [`NULL_I32`] is null.
     OptI32, i32, Int32Array, Int32, true, NULL_I32, |value: i32| value == NULL_I32
 );
 primitive_column!(
-    /// Float64; NaN is absent, so that no NaN ever reaches a query.
+    /// Float64; NaN is null, so that no NaN ever reaches a query.
     OptF64, f64, Float64Array, Float64, true, f64::NAN, |value: f64| value.is_nan()
 );
 
-/// Boolean, always present.
+/// Boolean, never null.
 #[derive(Debug, Default, Clone)]
 pub struct Flag(pub Vec<bool>);
 
@@ -195,7 +195,7 @@ impl Column for Flag {
     const TYPE: ColumnType = ColumnType::Boolean;
     const NULLABLE: bool = false;
 
-    fn absent() -> bool {
+    fn null_value() -> bool {
         false
     }
 
@@ -205,8 +205,8 @@ impl Column for Flag {
     }
 
     #[inline]
-    fn put(&mut self, row: usize, item: bool) {
-        self.put_at(row, item);
+    fn push_sparse(&mut self, row: usize, item: bool) {
+        self.push_at(row, item);
     }
 
     fn drain(&mut self, _: usize, other: &mut Self, _: &[StrId]) {
@@ -227,18 +227,18 @@ impl Column for Flag {
     }
 }
 
-/// Dictionary-encoded strings; [`StrId::NULL`] is absent.
+/// Dictionary-encoded strings; [`StrId::NULL`] is null.
 #[derive(Debug, Default, Clone)]
-pub struct Name(pub Vec<StrId>);
+pub struct DictColumn(pub Vec<StrId>);
 
-vector_column!(Name, StrId, Dictionary, true, StrId::NULL, StrId::is_null);
+vector_column!(DictColumn, StrId, Dictionary, true, StrId::NULL, StrId::is_null);
 
-impl Column for Name {
+impl Column for DictColumn {
     type Item = StrId;
     const TYPE: ColumnType = ColumnType::Dictionary;
     const NULLABLE: bool = true;
 
-    fn absent() -> StrId {
+    fn null_value() -> StrId {
         StrId::NULL
     }
 
@@ -248,8 +248,8 @@ impl Column for Name {
     }
 
     #[inline]
-    fn put(&mut self, row: usize, item: StrId) {
-        self.put_at(row, item);
+    fn push_sparse(&mut self, row: usize, item: StrId) {
+        self.push_at(row, item);
     }
 
     fn drain(&mut self, rows: usize, other: &mut Self, remap: &[StrId]) {
@@ -295,7 +295,7 @@ impl Column for Name {
                 }
                 *slot
             };
-            // In place: ids and keys are of one size.
+            // In place: ids and keys have the same size.
             let keys: Vec<i32> = self.0.into_iter().map(&mut key).collect();
             Int32Array::new(keys.into(), nulls)
         };
@@ -304,18 +304,18 @@ impl Column for Name {
     }
 }
 
-/// Free text, one piece of one shared buffer a row; absent where empty.
+/// Free text: each row is a piece of one shared buffer, and null if it is empty.
 ///
 /// 64-bit offsets: the leftovers of one large trace pass 2 GiB.
 #[derive(Debug, Default, Clone)]
 pub struct Text {
-    /// Where the text of each row ends.
+    /// End of the text of each row.
     ends: Vec<i64>,
     bytes: Vec<u8>,
 }
 
 impl Text {
-    /// The text of row `row`; empty where absent.
+    /// The text of row `row`; empty if it is null.
     pub fn get(&self, row: usize) -> &str {
         let Some(&end) = self.ends.get(row) else { return "" };
         let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);
@@ -330,10 +330,10 @@ impl Text {
         }
     }
 
-    /// Adds what `write` appends as the text of row `row`: the rows up to there that have none are absent.
-    /// Bytes that are no UTF-8 become U+FFFD.
+    /// Adds the bytes that `write` appends as the text of row `row`, and nulls for the rows before that have none.
+    /// Invalid UTF-8 becomes U+FFFD.
     #[inline]
-    pub fn put_with(&mut self, row: usize, write: impl FnOnce(&mut Vec<u8>)) {
+    pub fn push_sparse_with(&mut self, row: usize, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
         write(&mut self.bytes);
         let text = &self.bytes[start..];
@@ -355,7 +355,7 @@ impl Column for Text {
     const TYPE: ColumnType = ColumnType::Text;
     const NULLABLE: bool = true;
 
-    fn absent() -> String {
+    fn null_value() -> String {
         String::new()
     }
 
@@ -365,8 +365,8 @@ impl Column for Text {
     }
 
     #[inline]
-    fn put(&mut self, row: usize, item: String) {
-        self.put_with(row, |bytes| bytes.extend_from_slice(item.as_bytes()));
+    fn push_sparse(&mut self, row: usize, item: String) {
+        self.push_sparse_with(row, |bytes| bytes.extend_from_slice(item.as_bytes()));
     }
 
     fn drain(&mut self, rows: usize, other: &mut Self, _: &[StrId]) {

@@ -1,16 +1,15 @@
-//! What ingest hands on: tables, where they came from, and what went wrong on the way.
+//! The result of ingest: tables, their input files, and warnings.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use arrow_array::RecordBatch;
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::tables::TABLES;
 
-/// Arrow batches by table name: what the timelines of ranks say, rank by rank, each in one batch or several, then
-/// what other files say.
+/// Arrow batches by table name: first the rows of the timelines, rank by rank, one or more batches per rank, then the
+/// rows of other files.
 #[derive(Debug, Clone)]
 pub struct TableSet {
     batches: BTreeMap<&'static str, Vec<RecordBatch>>,
@@ -60,14 +59,14 @@ impl TableSet {
     }
 }
 
-/// A run, read.
+/// A run in memory.
 #[derive(Debug, Clone, Default)]
 pub struct Dataset {
     /// The tables of all ranks.
     pub tables: TableSet,
-    /// What was read.
+    /// The run as a whole, and its input files.
     pub run: RunInfo,
-    /// What could not be read, or only in part; each kind once a file, with a count.
+    /// Problems while reading: one entry per file and kind, with a count.
     pub warnings: Vec<Warning>,
 }
 
@@ -78,18 +77,15 @@ pub struct RunInfo {
     pub path: String,
     /// Ranks present, ascending.
     pub ranks: Vec<i32>,
-    /// Steps of the rank that has most; 0 if no trace marks any.
+    /// Largest number of steps of a rank; 0 if no trace marks steps.
     pub steps: usize,
     /// From the first event of the run to the end of the last one.
     pub wall_ns: i64,
-    /// Which part of the run was asked for, in words; empty for all of it.
+    /// The selected part of the run, for people; empty for the complete run.
     pub selection: String,
     /// Input files in order of reading.
     pub sources: Vec<Source>,
 }
-
-/// A name of ours. (Under a name of its own, or serde would borrow it from what is read.)
-pub type Word = &'static str;
 
 /// One input file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,51 +94,31 @@ pub struct Source {
     pub file: String,
     /// Format it was read as: `kineto`, `composer`, `execution trace`, `memory snapshot`, `memory timeline`,
     /// `determined metrics`.
-    #[serde(deserialize_with = "lasting")]
-    pub format: Word,
-    /// Rank its events were given.
+    pub format: Cow<'static, str>,
+    /// Rank of its events.
     pub rank: i32,
-    /// Where the rank came from: `distributedInfo`, `global_rank`, `file name`, `order`; for what goes with a trace
-    /// also `process id`, `the only trace`; for Determined's metrics `agent order`, the rank being that of the
-    /// first agent in the file.
-    #[serde(deserialize_with = "lasting")]
-    pub rank_from: Word,
+    /// Origin of the rank: `distributedInfo`, `global_rank`, `file name`, `order`; for files that belong to a trace
+    /// also `process id`, `the only trace`; for Determined's metrics `agent order` (the rank is that of the first
+    /// agent in the file).
+    pub rank_from: Cow<'static, str>,
     /// Bytes of JSON, of the pickle, or of the table, after decompression.
     pub json_bytes: u64,
-    /// Events read; nodes of an execution trace; moments or actions of a memory timeline; samples and timings of
-    /// the trial that was read.
+    /// Events read; nodes of an execution trace; times or actions of a memory timeline; samples and timings of the
+    /// trial that was read.
     pub events: u64,
-    /// What was added to its times to put them on the run's clock.
+    /// Added to its times, in nanoseconds, to put them on the run's clock.
     pub shift_ns: i64,
 }
 
-/// A partial failure: something was set aside, skipped or guessed.
+/// A partial failure: something was dropped, skipped or guessed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Warning {
     /// Stable kebab-case kind: `truncated-json`, `negative-duration`.
-    #[serde(deserialize_with = "lasting")]
-    pub code: Word,
+    pub code: Cow<'static, str>,
     /// File concerned; empty for the run.
     pub file: String,
     /// One sentence, with what to do about it where something can be done.
     pub message: String,
-    /// How often it happened.
+    /// Number of occurrences.
     pub count: u64,
-}
-
-/// A word for as long as the program runs. There are few of them, names of formats and kinds of warnings: each is
-/// kept once, and what is too long to be one is refused.
-fn lasting<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static str, D::Error> {
-    static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let word = String::deserialize(deserializer)?;
-    if word.len() > 64 {
-        return Err(D::Error::custom("a name of a format or a kind of warning is not that long"));
-    }
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(&word) = known.get(word.as_str()) {
-        return Ok(word);
-    }
-    let word: &'static str = Box::leak(word.into_boxed_str());
-    known.insert(word);
-    Ok(word)
 }

@@ -1,13 +1,13 @@
-//! The vocabulary of Trace Advisor: tables, units, metrics. The waist of the pipeline.
+//! Types that all stages of Trace Advisor share: tables, units, metrics.
 //!
 //! ```text
 //! bytes -> decoder -> Arrow batches -> tables -> SQL views -> metrics -> rules -> findings
 //! '------- ingest -------'  'trace-model'  '---- analyses ----'  '--- advisor ---'
 //! ```
 //!
-//! `ingest`, `analyses` and `advisor` never see each other; what they have in common is declared
-//! here once: which tables exist, what a row of each is, the unit of each column ([`tables`]), what
-//! a metric is ([`metric`]), and what was read from where ([`dataset`]). No I/O, nothing printed.
+//! `ingest`, `analyses` and `advisor` do not depend on each other; what they share is declared here: the tables with
+//! their rows, columns and units ([`tables`]), metrics ([`metric`]), the input of a run ([`dataset`]), and names with a
+//! meaning ([`vocabulary`]). This crate does no I/O and prints nothing.
 //!
 //! All times are integer nanoseconds ([`time`]).
 
@@ -16,13 +16,15 @@ pub mod dataset;
 pub mod metric;
 mod spec;
 pub mod strings;
+pub mod suggest;
 mod table_source;
 pub mod tables;
 pub mod time;
+pub mod vocabulary;
 
 pub use arrow_array::RecordBatch;
 pub use arrow_schema::Schema;
-pub use dataset::{Dataset, RunInfo, Source, TableSet, Warning, Word};
+pub use dataset::{Dataset, RunInfo, Source, TableSet, Warning};
 pub use metric::{COMPARISON_VIEWS, MetricSpec, MetricTable, Scope, Value};
 pub use spec::{ColumnSpec, ColumnType, TableSpec, Unit};
 pub use strings::{StrId, Strings};

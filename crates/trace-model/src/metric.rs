@@ -1,4 +1,4 @@
-//! Metrics: the numeric columns of views that are a contract. Rules speak of nothing else.
+//! Metrics: numeric columns of views with a stable meaning. Rules refer only to metrics.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Unit;
 
-/// What one value of a metric is about.
+/// Entity that one value of a metric describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scope {
     /// The run as a whole.
@@ -25,9 +25,9 @@ pub enum Scope {
     Kernel,
     /// One collective.
     Collective,
-    /// One line of the program on one rank.
+    /// One source line on one rank.
     Line,
-    /// A machine that an agent or a rank sampled, or one device of it: a GPU, a disk.
+    /// A machine that an agent or a rank samples, or one device of it: a GPU, a disk.
     Agent,
 }
 
@@ -46,7 +46,7 @@ impl Scope {
         Self::Agent,
     ];
 
-    /// As written in SQL headers and JSON.
+    /// Name in SQL headers and JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Run => "run",
@@ -88,23 +88,23 @@ impl fmt::Display for Scope {
     }
 }
 
-/// The metric tables that a comparison of two runs fills. No view of a run is called so.
+/// The metric tables of a comparison of two runs. Views of a run have other names.
 pub const COMPARISON_VIEWS: [&str; 2] = ["diff_step_time", "diff_operators"];
 
-/// A metric as a view's header declares it. Its public name is `view.column`.
+/// A metric, as the header of a view declares it. Its public name is `view.column`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetricSpec {
-    /// View it is a column of: `gpu_utilization`.
+    /// Name of the view: `gpu_utilization`.
     pub view: String,
-    /// Column: `busy_ratio`.
+    /// Name of the column: `busy_ratio`.
     pub column: String,
     /// Unit of the value.
     pub unit: Unit,
-    /// What a row is about.
+    /// Entity that a row describes.
     pub scope: Scope,
     /// One sentence.
     pub doc: String,
-    /// All columns of the view with their units, in order: what conditions and messages may use.
+    /// All columns of the view with their units, in order. Conditions and messages may use them.
     pub columns: Vec<(String, Unit)>,
 }
 
@@ -114,13 +114,13 @@ impl MetricSpec {
         format!("{}.{}", self.view, self.column)
     }
 
-    /// Whether it is `view.column` that `name` says.
+    /// Returns whether `name` is `view.column`.
     pub fn is_named(&self, name: &str) -> bool {
         name.split_once('.') == Some((&self.view, &self.column))
     }
 }
 
-/// The rows of one view, for rules to judge.
+/// The rows of one view, for the evaluation of rules.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricTable {
     /// View name.
@@ -129,8 +129,7 @@ pub struct MetricTable {
     pub columns: Vec<(String, Unit)>,
     /// Values, one per column.
     pub rows: Vec<Vec<Value>>,
-    /// Why the view is empty or a value absent, from the view's header: a sentence for the verdict
-    /// *unknown*.
+    /// Sentence from the view's header that explains an empty view or a null, for the verdict *unknown*.
     pub when_empty: String,
 }
 
@@ -144,9 +143,9 @@ impl MetricTable {
 /// One value of a row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Value {
-    /// Absent.
+    /// Null.
     Null,
-    /// Truth value.
+    /// Boolean.
     Bool(bool),
     /// Integer.
     Int(i64),
@@ -157,7 +156,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The number, if it is one.
+    /// The number, if the value is one.
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             Self::Int(v) => Some(*v as f64),

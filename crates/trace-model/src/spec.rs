@@ -1,11 +1,11 @@
-//! How tables and columns are described: once, in code, for people and for tests.
+//! Descriptions of tables and columns.
 
 use std::fmt;
 
 use arrow_schema::{DataType, Field, Schema};
 use serde::{Deserialize, Serialize};
 
-/// What a table is: its name, what one row stands for, and its columns in order.
+/// Description of a table: its name, the meaning of a row, and its columns in order.
 #[derive(Debug, Clone, Copy)]
 pub struct TableSpec {
     /// SQL name, plural: `kernels`.
@@ -16,14 +16,14 @@ pub struct TableSpec {
     pub columns: &'static [ColumnSpec],
 }
 
-/// One column of a table.
+/// Description of a column.
 #[derive(Debug, Clone, Copy)]
 pub struct ColumnSpec {
     /// SQL name, with the unit as suffix where there is one: `dur_ns`.
     pub name: &'static str,
     /// Storage type.
     pub column_type: ColumnType,
-    /// Whether a row may have no value here.
+    /// Values may be null.
     pub nullable: bool,
     /// Unit of the value.
     pub unit: Unit,
@@ -40,18 +40,18 @@ pub enum ColumnType {
     Int32,
     /// 64-bit float.
     Float64,
-    /// Truth value.
+    /// Boolean.
     Boolean,
     /// Dictionary-encoded UTF-8 (names, categories).
     Dictionary,
-    /// Plain UTF-8 (JSON leftovers).
+    /// Plain UTF-8 (remaining arguments as JSON).
     Text,
 }
 
 impl ColumnSpec {
-    /// Whether the value is a moment on the run's clock: it moves with the clock, lengths of time do not, nor does
-    /// the absolute time of zero.
-    pub fn is_moment(&self) -> bool {
+    /// Returns whether the value is a time on the run's clock, which shifts with the clock. Durations and the absolute
+    /// time of zero do not.
+    pub fn is_timestamp(&self) -> bool {
         self.unit == Unit::Ns && !self.name.ends_with("dur_ns") && self.name != "base_time_ns"
     }
 }
@@ -71,7 +71,7 @@ impl ColumnType {
         }
     }
 
-    /// Name shown to people.
+    /// Name for display.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Int64 => "int64",
@@ -85,7 +85,7 @@ impl ColumnType {
 }
 
 impl TableSpec {
-    /// The Arrow schema; the documentation travels as field metadata.
+    /// The Arrow schema, with the documentation as field metadata.
     pub fn schema(&self) -> Schema {
         let fields: Vec<Field> = self
             .columns
@@ -108,8 +108,8 @@ impl TableSpec {
     }
 }
 
-/// Units that columns and metrics carry. A column's suffix must agree with its unit
-/// ([`Unit::suffix`]); a test holds that.
+/// Units of columns and metrics. The suffix of a column's name must match its unit ([`Unit::suffix`]); a test checks
+/// this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Unit {
     /// No unit: a name, an identifier, a flag.
@@ -120,11 +120,11 @@ pub enum Unit {
     Bytes,
     /// Share, 0 to 1.
     Ratio,
-    /// How many.
+    /// Number of things.
     Count,
-    /// Gigabytes (10^9) a second.
+    /// Gigabytes (10^9 bytes) per second.
     GbPerS,
-    /// A plain number whose meaning the name gives (`blocks_per_sm`).
+    /// A number whose meaning follows from its name (`blocks_per_sm`).
     Number,
 }
 
@@ -133,7 +133,7 @@ impl Unit {
     pub const ALL: [Self; 7] =
         [Self::None, Self::Ns, Self::Bytes, Self::Ratio, Self::Count, Self::GbPerS, Self::Number];
 
-    /// As written in headers of SQL files and in rule files.
+    /// Name in headers of SQL files and in rule files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "",

@@ -1,18 +1,18 @@
-//! Interning: names repeat by the hundred thousand, so tables hold ids and the pool holds the text.
+//! Interned strings: names repeat hundreds of thousands of times, so tables hold ids and a pool holds the texts.
 
 use std::hash::BuildHasher;
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
-/// Id of an interned string within one [`Strings`] pool. [`StrId::NULL`] is "no value".
+/// Id of an interned string within one [`Strings`] pool. [`StrId::NULL`] is null.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StrId(pub u32);
 
 impl StrId {
-    /// No value.
+    /// Null.
     pub const NULL: Self = Self(u32::MAX);
 
-    /// Whether there is no value.
+    /// Returns whether this is null.
     #[inline]
     pub fn is_null(self) -> bool {
         self == Self::NULL
@@ -25,13 +25,13 @@ impl StrId {
     }
 }
 
-/// A pool of distinct strings: their texts one behind the other, and where each ends. Ids are found by the hash
-/// of a text, so that no text is held twice.
+/// A pool of distinct strings. Their texts are in one buffer, and ids are found by hash, so that no text is stored
+/// twice.
 #[derive(Debug, Default, Clone)]
 pub struct Strings {
     /// The last string of each hash.
     last: FxHashMap<u64, StrId>,
-    /// By string: the one before it of the same hash.
+    /// By string: the previous one with the same hash.
     before: Vec<StrId>,
     texts: String,
     ends: Vec<usize>,
@@ -60,7 +60,7 @@ impl Strings {
         id
     }
 
-    /// The id of `text` if it is known; what is no UTF-8 never is.
+    /// The id of `text`, if it is in the pool. Invalid UTF-8 never is.
     #[inline]
     pub fn find(&self, text: impl AsRef<[u8]>) -> Option<StrId> {
         let text = text.as_ref();
@@ -90,7 +90,7 @@ impl Strings {
         self.ends.len()
     }
 
-    /// Whether the pool is empty.
+    /// Returns whether the pool is empty.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -105,7 +105,7 @@ impl Strings {
         (0..self.ends.len() as u32).map(|id| (StrId(id), self.get(StrId(id))))
     }
 
-    /// Takes in the strings of `other` that `known`, which maps its ids to ids here, does not hold yet.
+    /// Adds the strings of `other`. `known` maps ids of `other` to ids of this pool, and is extended by the new ones.
     pub fn absorb(&mut self, other: &Self, known: &mut Vec<StrId>) {
         for id in known.len()..other.len() {
             known.push(self.intern(other.get(StrId(id as u32))));
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_string_has_one_id() {
+    fn intern_gives_each_string_one_id() {
         let mut strings = Strings::default();
         let texts: Vec<String> = (0..10_000).map(|i| format!("aten::op_{}", i % 5000)).collect();
         let ids: Vec<StrId> = texts.iter().map(|text| strings.intern(text)).collect();
@@ -133,10 +133,10 @@ mod tests {
     }
 
     #[test]
-    fn strings_of_one_hash_are_told_apart() {
+    fn find_distinguishes_strings_with_the_same_hash() {
         let mut strings = Strings::default();
         let (first, second) = (strings.intern("first"), strings.intern("second"));
-        // As if both had the hash of the second.
+        // As if both had the same hash.
         strings.before[second.index()] = first;
         strings.last.insert(hash(b"first"), second);
         assert_eq!((strings.find("first"), strings.find("second")), (Some(first), Some(second)));

@@ -1,35 +1,35 @@
-//! Tables that are not in memory: read in pieces, only the columns that are asked for.
+//! Tables that are not in memory: they are read in batches, and only the requested columns.
 
 use std::error::Error;
 use std::fmt;
 
 use arrow_array::RecordBatch;
 
-/// Why rows could not be had.
+/// Reason for which rows could not be read.
 pub type ScanError = Box<dyn Error + Send + Sync>;
 
-/// Rows of a table, piece by piece.
+/// Rows of a table in batches.
 pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ScanError>> + Send>;
 
 /// Rows of a table that are stored together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Partition {
-    /// The rank that all of them are of, if that is known.
+    /// The rank of all rows, if known.
     pub rank: Option<i32>,
-    /// How many they are, at most.
+    /// Number of rows, at most.
     pub rows: usize,
-    /// Bytes that they take in memory, at most.
+    /// Size in memory in bytes, at most.
     pub bytes: u64,
 }
 
-/// The tables of a run that are read while they are asked about, instead of before.
+/// The tables of a run, read on demand.
 pub trait TableSource: fmt::Debug + Send + Sync {
-    /// The partitions of a table; one after the other they are the table. None if it has no rows or does not exist.
+    /// The partitions of a table, in order of its rows. Empty if it has no rows or does not exist.
     fn partitions(&self, table: &str) -> Vec<Partition>;
 
-    /// Begins to read a partition: these columns, by their position in the table's spec, in ascending order.
+    /// Starts to read columns of a partition. `columns` are ascending positions in the table's spec.
     ///
     /// # Errors
-    /// If there is no such partition, or it cannot be read; also later, from the batches.
+    /// If the partition does not exist or cannot be read; the batches may return errors too.
     fn scan(&self, table: &str, partition: usize, columns: &[usize]) -> Result<Batches, ScanError>;
 }

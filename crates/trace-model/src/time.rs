@@ -1,4 +1,4 @@
-//! The only conversions between nanoseconds and what people read.
+//! Conversions of nanoseconds for display.
 
 /// Nanoseconds in a microsecond, the unit of `ts` and `dur` in Chrome traces.
 pub const NS_PER_US: i64 = 1_000;
@@ -37,7 +37,7 @@ mod tests {
     use super::human;
 
     #[test]
-    fn picks_the_readable_unit() {
+    fn human_picks_the_readable_unit() {
         assert_eq!(human(12.0), "12 ns");
         assert_eq!(human(830_400.0), "830 us");
         assert_eq!(human(12_420_000.0), "12.4 ms");

@@ -143,7 +143,7 @@ fn markers_have_pairs_orphans_and_durations(what: &str, run: &Run, golden: &Json
             compared += 1;
         }
     }
-    let halves = rows(run, "SELECT name, phase, count(*) AS n FROM half_events GROUP BY 1, 2");
+    let halves = rows(run, "SELECT name, phase, count(*) AS n FROM unpaired_events GROUP BY 1, 2");
     let halves_of = |name: &str, phase: &str| {
         let row = halves.iter().find(|row| row["name"] == name && row["phase"] == phase);
         row.map_or(0.0, |row| number(&row["n"]))
@@ -320,8 +320,9 @@ fn truncated_files_give_all_complete_events() {
         let count = |query: &str| number(&rows(run, query)[0]["n"]);
         let pairs = count("SELECT count(*) AS n FROM annotations");
         for phase in ["B", "E"] {
-            let alone =
-                count(&format!("SELECT count(*) AS n FROM half_events WHERE phase = '{phase}'"));
+            let alone = count(&format!(
+                "SELECT count(*) AS n FROM unpaired_events WHERE phase = '{phase}'"
+            ));
             close(pairs + alone, number(&theirs[phase]), &format!("{name} {phase}"));
         }
         assert!(run.warnings().iter().any(|w| w.code == "truncated-json"), "{name}");
@@ -340,7 +341,7 @@ fn merged_trace_equals_its_files(what: &str, run: &Run, _golden: &Json) {
              max(ts_ns) AS last FROM annotations GROUP BY rank, name ORDER BY rank, name",
         "SELECT rank, name, count(*) AS n, sum(dur_ns) AS ns, min(ts_ns) AS first, \
              max(ts_ns) AS last FROM cpu_ops GROUP BY rank, name ORDER BY rank, name",
-        "SELECT rank, phase, name, count(*) AS n, max(ts_ns) AS last FROM half_events \
+        "SELECT rank, phase, name, count(*) AS n, max(ts_ns) AS last FROM unpaired_events \
          GROUP BY rank, phase, name ORDER BY rank, phase, name",
         "SELECT rank, name, series, count(*) AS n, sum(value) AS sum FROM counters \
          GROUP BY rank, name, series ORDER BY rank, name, series",
@@ -364,7 +365,7 @@ fn skewed_ranks_merge_to_as_many_events_as_composers() {
 }
 
 fn every_file_is_recognized_as_composers() {
-    let mut formats: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    let mut formats: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut folders = vec![runs::traces().join("composer")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -374,7 +375,7 @@ fn every_file_is_recognized_as_composers() {
             } else if is_trace(&path) {
                 let run = &runs::open_path(&path).run;
                 let name = path.file_name().unwrap().to_string_lossy().into_owned();
-                let found = run.info().sources.iter().map(|source| source.format);
+                let found = run.info().sources.iter().map(|source| source.format.to_string());
                 formats.entry(name).or_default().extend(found);
             }
         }
@@ -382,7 +383,7 @@ fn every_file_is_recognized_as_composers() {
     assert!(formats.len() > 20);
     for (name, formats) in formats {
         let expected = if name.contains(".pt.trace.") { "kineto" } else { "composer" };
-        assert_eq!(formats, BTreeSet::from([expected]), "{name}");
+        assert_eq!(formats, BTreeSet::from([expected.to_owned()]), "{name}");
     }
 }
 

@@ -194,7 +194,7 @@ fn duplicate_points_are_read_once() {
         let run = open(all.path(), Some(trial)).unwrap();
         let sent = points(&open(&wire(&traces, trial), None).unwrap());
         assert_same(&points(&run), &sent, 0.0, true, &trial.to_string());
-        let codes: Vec<&str> = run.warnings().iter().map(|warning| warning.code).collect();
+        let codes: Vec<&str> = run.warnings().iter().map(|warning| warning.code.as_ref()).collect();
         assert!(codes.contains(&"duplicate-samples"), "{trial} {codes:?}");
         assert!(!codes.contains(&"contradicting-samples"), "{trial} {codes:?}");
     }
@@ -251,7 +251,7 @@ fn errors_and_odd_streams_are_reported() {
     let run = read(&format!("{error}\n{lines}{error}\n")).unwrap();
     assert_same(&points(&run), &expected, SINGLE, true, "with errors");
     let [warning] = run.warnings() else { panic!("{:?}", run.warnings()) };
-    assert_eq!((warning.code, warning.count), ("determined-error", 2));
+    assert_eq!((warning.code.as_ref(), warning.count), ("determined-error", 2));
     assert!(warning.message.ends_with("trial 999 not found"), "{}", warning.message);
     // Nothing but errors, nothing at all.
     assert!(read(error).unwrap_err().contains("trial 999 not found"));

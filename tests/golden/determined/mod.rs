@@ -368,12 +368,12 @@ fn samples_lie_on_the_time_axis_of_a_trace() {
     let steps = "SELECT count(*) FROM steps WHERE source = 'composer'";
     assert_close(number(&run, steps), number(&alone, steps), 0.0, "steps are the trace's");
     assert!(number(&alone, steps) > 0.0);
-    for table in ["annotations", "counters", "half_events"] {
+    for table in ["annotations", "counters", "unpaired_events"] {
         let ids = format!("SELECT count(DISTINCT event_id) FROM {table}");
         assert!(number(&run, &ids) >= number(&alone, &ids), "{table}");
     }
     let shared = "SELECT count(*) FROM annotations a JOIN (SELECT event_id FROM counters UNION ALL \
-                  SELECT event_id FROM half_events UNION ALL SELECT event_id FROM instants) c \
+                  SELECT event_id FROM unpaired_events UNION ALL SELECT event_id FROM instants) c \
                   ON a.event_id = c.event_id";
     assert_close(number(&run, shared), number(&alone, shared), 0.0, "events share numbers");
     let lanes = "SELECT count(*) - count(DISTINCT thread) FROM threads";

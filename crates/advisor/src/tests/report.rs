@@ -16,9 +16,9 @@ pub(super) fn run() -> RunInfo {
         selection: String::new(),
         sources: vec![Source {
             file: "rank0.json.gz".to_owned(),
-            format: "kineto",
+            format: "kineto".into(),
             rank: 0,
-            rank_from: "distributedInfo",
+            rank_from: "distributedInfo".into(),
             json_bytes: 1_000_000,
             events: 5_000,
             shift_ns: 0,
@@ -110,7 +110,7 @@ pub(super) fn codes(report: &Report) -> Vec<&str> {
 #[test]
 fn report_json_is_stable() {
     let warning = Warning {
-        code: "truncated-json",
+        code: "truncated-json".into(),
         file: "rank1.json.gz".to_owned(),
         message: "The file ends in the middle of an event; what came before was read.".to_owned(),
         count: 1,

@@ -1,5 +1,5 @@
 --! row = "one event of the trace, whatever its kind"
---! needs = ["cpu_ops", "runtime_calls", "annotations", "python_frames", "kernels", "memcpys", "memsets", "device_syncs", "profiler_ranges", "memory_events", "counters", "flows", "instants", "spans", "half_events"]
+--! needs = ["cpu_ops", "runtime_calls", "annotations", "python_frames", "kernels", "memcpys", "memsets", "device_syncs", "profiler_ranges", "memory_events", "counters", "flows", "instants", "spans", "unpaired_events"]
 --! order = ["rank", "ts_ns", "event_id"]
 --! [columns]
 --! rank = "rank"
@@ -43,4 +43,4 @@ SELECT rank, event_id, 'instants', name, ts_ns, NULL, thread, NULL, NULL, NULL, 
 UNION ALL
 SELECT rank, event_id, 'spans', name, ts_ns, dur_ns, thread, NULL, NULL, step, args FROM spans
 UNION ALL
-SELECT rank, event_id, 'half_events', name, ts_ns, NULL, thread, NULL, NULL, NULL, args FROM half_events
+SELECT rank, event_id, 'unpaired_events', name, ts_ns, NULL, thread, NULL, NULL, NULL, args FROM unpaired_events

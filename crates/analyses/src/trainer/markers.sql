@@ -1,5 +1,5 @@
 --! row = "one name with begin and end events of its own on one rank"
---! needs = ["annotations", "half_events"]
+--! needs = ["annotations", "unpaired_events"]
 --! order = ["rank", "name"]
 --! when_empty = "the files have no begin and end events of a trainer: Composer's Profiler writes them"
 --! [columns]
@@ -19,7 +19,7 @@ WITH ends AS (
         rank, CAST(name AS VARCHAR), 0,
         CASE WHEN phase = 'E' THEN 1 ELSE 0 END,
         CASE WHEN phase = 'B' THEN 1 ELSE 0 END
-    FROM half_events
+    FROM unpaired_events
 )
 SELECT
     rank, name,

@@ -19,7 +19,7 @@ pub(super) const READS: &[(&str, &str)] = &[(
      WHERE NOT on_device AND (name IN ('event/dataloader', 'event/batch', 'event/epoch')
          OR name LIKE 'callback/%/event/before_dataloader' OR name LIKE 'callback/%/event/batch_start')
      UNION ALL
-     SELECT rank, name, NULL, ts_ns, args FROM half_events
+     SELECT rank, name, NULL, ts_ns, args FROM unpaired_events
      WHERE phase = 'E' AND (name IN ('event/dataloader', 'event/batch', 'event/epoch')
          OR name LIKE 'callback/%/event/before_dataloader' OR name LIKE 'callback/%/event/batch_start')",
 )];

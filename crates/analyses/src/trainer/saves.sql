@@ -1,5 +1,5 @@
 --! row = "one batch after which Composer wrote a profile, and the pause that took"
---! needs = ["annotations", "half_events"]
+--! needs = ["annotations", "unpaired_events"]
 --! order = ["rank", "ts_ns"]
 --! when_empty = "no profile was written between two batches: Composer's Profiler does so at the end of each cycle, and the last one of a run leaves no mark"
 --! [columns]
@@ -16,7 +16,7 @@ WITH ends AS (
     WHERE NOT on_device AND name IN ('event/batch', 'callback/JSONTraceHandler/event/batch_end')
     UNION ALL
     SELECT rank, CAST(name AS VARCHAR), ts_ns, args, 0
-    FROM half_events
+    FROM unpaired_events
     WHERE phase = 'E' AND name IN ('event/batch', 'callback/JSONTraceHandler/event/batch_end')
 ),
 ordered AS (

@@ -363,7 +363,7 @@ fn system_hosts_predict_when_memory_is_full() {
 }
 
 #[test]
-fn callbacks_and_half_events_are_counted_by_name() {
+fn callbacks_and_unpaired_events_are_counted_by_name() {
     let mut run = Run::default();
     run.rank(0)
         .without_profiler()

@@ -19,8 +19,8 @@ pub(crate) use groups::{
 };
 pub(crate) use query::{AnalyzeArgs, SqlArgs, TablesArgs};
 pub(crate) use rules::{
-    ExplainArgs, InitArgs, StatsArgs, StatsFormat, RulesArgs, RulesCommand, SchemaArgs,
-    SchemaDocument,
+    ExplainArgs, InitArgs, RulesArgs, RulesCommand, SchemaArgs, SchemaDocument, StatsArgs,
+    StatsFormat,
 };
 pub(crate) use traces::{AugmentArgs, AugmentTrack, DemoArgs, ExportArgs, MergeArgs, OpenArgs};
 

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use trace_advisor::analyses::{TOPICS, catalog};
 use trace_advisor::ingest::Location;
+use trace_advisor::trace_model::suggest::nearest;
 
 use crate::args::AnalyzeArgs;
 use crate::console::Console;
@@ -13,7 +14,6 @@ use crate::messages::print_warnings;
 use crate::output::write_output;
 use crate::render::rows;
 use crate::run::{finish, open_for_query};
-use crate::suggest::nearest;
 
 pub(crate) fn run(args: &AnalyzeArgs, console: &mut Console) -> anyhow::Result<Exit> {
     let (name, path) = match (&args.name, &args.path) {

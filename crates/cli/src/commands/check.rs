@@ -18,11 +18,7 @@ use crate::run::{
 };
 
 pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exit> {
-    let policy = Policy {
-        min_gain_pct: args.min_gain,
-        fail_on: args.fail_on,
-        ..Policy::default()
-    };
+    let policy = Policy { min_gain_pct: args.min_gain, fail_on: args.fail_on, ..Policy::default() };
     let rules = rule_files::load_with_policy(&args.rules, &policy)?;
     if rules.rules().iter().all(Rule::is_comparison) {
         let help = "`advisor rules list` marks the rules that are left out";

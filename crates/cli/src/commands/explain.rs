@@ -1,5 +1,6 @@
 //! `advisor explain`: the page of a rule.
 
+use trace_advisor::trace_model::suggest::nearest;
 use trace_advisor::{RuleSet, explain};
 
 use crate::args::ExplainArgs;
@@ -8,7 +9,6 @@ use crate::diagnostics::with_help;
 use crate::exit::Exit;
 use crate::render::sanitize::sanitize_lines;
 use crate::rule_files;
-use crate::suggest::nearest;
 
 pub(crate) fn run(args: &ExplainArgs, console: &mut Console) -> anyhow::Result<Exit> {
     let rules = rule_files::load(&args.rules.files, args.rules.no_default_rules)?;

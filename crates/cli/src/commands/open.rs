@@ -107,7 +107,7 @@ fn origin(ui: &str) -> anyhow::Result<String> {
 fn stored_trace(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Trace> {
     let location = Location::parse(&args.run.path).map_err(trace_advisor::Error::from)?;
     let options = Options { timeout: args.read.input.timeout, ..Options::default() };
-    let files = ingest::traces(&location, &options).map_err(trace_advisor::Error::from)?;
+    let files = ingest::trace_names(&location, &options).map_err(trace_advisor::Error::from)?;
     let selection = &args.read.selection;
     if selection.steps.is_some()
         || selection.between.is_some()
@@ -128,10 +128,10 @@ fn stored_trace(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Trace>
             (run.location().clone(), file, description)
         }
     };
-    let first = ingest::stored(&location, &file).map_err(trace_advisor::Error::from)?;
+    let first = ingest::open_raw(&location, &file).map_err(trace_advisor::Error::from)?;
     let (bytes, name) = (first.bytes, file.clone());
     let open = move || {
-        let stored = ingest::stored(&location, &name).map_err(trace_advisor::Error::from)?;
+        let stored = ingest::open_raw(&location, &name).map_err(trace_advisor::Error::from)?;
         Ok(stored.reader)
     };
     Ok(Trace { file, description, bytes, open: Box::new(open) })

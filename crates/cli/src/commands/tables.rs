@@ -21,7 +21,7 @@ use crate::render::rows;
 use crate::render::sanitize::sanitize;
 use crate::render::value::thousands;
 use crate::run::{finish, open};
-use crate::suggest::nearest;
+use trace_advisor::trace_model::suggest::nearest;
 
 pub(crate) fn run(args: &TablesArgs, console: &mut Console) -> anyhow::Result<Exit> {
     match &args.subject {
@@ -243,14 +243,14 @@ fn files(run: &Run, out: &mut dyn Write) -> anyhow::Result<()> {
             source.rank_from,
             source.format,
             thousands(source.events as i64),
-            match source.format {
+            match source.format.as_ref() {
                 "execution trace" => "nodes",
                 "memory timeline" => "entries",
                 "determined metrics" => "samples",
                 _ => "events",
             },
             source.json_bytes as f64 / 1e6,
-            match source.format {
+            match source.format.as_ref() {
                 "memory snapshot" => "pickle",
                 "determined metrics" => "text",
                 _ => "JSON",

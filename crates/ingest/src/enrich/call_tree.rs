@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use trace_model::StrId;
 use trace_model::column::NULL_I64;
+use trace_model::vocabulary::MODULE_PREFIX;
 
 use super::forward;
 use super::source::{Frames, Line, Lines};
@@ -16,9 +17,9 @@ use crate::formats::kineto::columns::Columns;
 /// Timestamps are rounded when written, so that a child may seem to outlast its parent a little.
 const ROUNDING_NS: i64 = 1_000;
 
-/// What surrounds a moment on a thread, innermost of each kind.
+/// The innermost event of each kind around a time on a thread.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Surroundings {
+pub(crate) struct LaunchContext {
     pub(crate) op: i64,
     pub(crate) op_name: StrId,
     /// The operator around that one.
@@ -30,7 +31,7 @@ pub(crate) struct Surroundings {
     pub(crate) source: StrId,
 }
 
-impl Surroundings {
+impl LaunchContext {
     pub(crate) const NONE: Self = Self {
         op: NULL_I64,
         op_name: StrId::NULL,
@@ -81,7 +82,7 @@ impl Node {
         }
     }
 
-    /// What says where in the program it is: the name of a frame, or a call stack.
+    /// Text that contains its source line: the name of a frame, or a call stack.
     fn stack(&self, columns: &Columns) -> StrId {
         let row = self.row as usize;
         match self.table {
@@ -99,7 +100,7 @@ impl Node {
     }
 }
 
-/// What the tree says of one node.
+/// Derived columns of one node.
 struct Placed {
     self_dur_ns: i64,
     /// Its parent among those of its thread.
@@ -126,19 +127,19 @@ struct Moment {
     row: u32,
 }
 
-/// What happened on one thread.
+/// The events of one thread.
 #[derive(Debug, Default)]
 struct Lane {
     nodes: Vec<Node>,
     allocations: Vec<Moment>,
 }
 
-/// What is known of one thread: of each node, and what surrounds allocations and calls, by row.
+/// Derived columns of one thread: of each node, and the events around allocations and calls, by row.
 struct Tree {
     nodes: Vec<Node>,
     placed: Vec<Placed>,
-    allocations: Vec<(u32, Surroundings)>,
-    calls: Vec<(u32, Surroundings)>,
+    allocations: Vec<(u32, LaunchContext)>,
+    calls: Vec<(u32, LaunchContext)>,
 }
 
 struct Open {
@@ -146,16 +147,16 @@ struct Open {
     /// End of the operator in `inside`, which rounding may put before the end of this event.
     op_end_ns: i64,
     placed: usize,
-    inside: Surroundings,
+    inside: LaunchContext,
     frames: Frames,
 }
 
 /// Fills `parent`, `depth` and `self_dur_ns` of all host tables, `source`, `op` of
 /// runtime calls, `forward_op` of operators, and what surrounds each memory event. The result holds what
 /// surrounds each runtime call, by row.
-pub(crate) fn build(columns: &mut Columns) -> Vec<Surroundings> {
+pub(crate) fn build(columns: &mut Columns) -> Vec<LaunchContext> {
     let modules: Vec<bool> =
-        columns.strings.iter().map(|(_, text)| text.starts_with("nn.Module: ")).collect();
+        columns.strings.iter().map(|(_, text)| text.starts_with(MODULE_PREFIX)).collect();
     let lines = Lines::read(columns);
     let (lanes, columns_read) = (lanes(columns), &*columns);
     let mut trees: Vec<Tree> = lanes
@@ -183,7 +184,7 @@ pub(crate) fn build(columns: &mut Columns) -> Vec<Surroundings> {
         });
     }
 
-    let mut surroundings = vec![Surroundings::NONE; columns.runtime_calls.len()];
+    let mut surroundings = vec![LaunchContext::NONE; columns.runtime_calls.len()];
     let memory = &mut columns.memory_events;
     for &(row, around) in trees.iter().flat_map(|tree| &tree.allocations) {
         let row = row as usize;
@@ -225,7 +226,7 @@ pub(crate) fn build(columns: &mut Columns) -> Vec<Surroundings> {
         }
         for (row, around) in calls {
             let source = columns.runtime_calls.source.get(row as usize);
-            surroundings[row as usize] = Surroundings { source, ..around };
+            surroundings[row as usize] = LaunchContext { source, ..around };
         }
     }
     by_external_id(columns, &mut surroundings);
@@ -250,7 +251,7 @@ fn sources_of_ops(rows: usize, trees: &[Tree]) -> Vec<StrId> {
 
 /// Backward operators, and what they call, get the source of their forward operator: where autograd works
 /// off its graph says nothing. What the user wrote for backward (hooks, functions) is nearer than that.
-/// What autograd does with a gradient once it has it belongs to the backward operator before.
+/// Work of autograd on a gradient belongs to the backward operator before.
 fn from_forward(
     tree: &mut Tree,
     of_row: impl Fn(u32) -> Option<StrId>,
@@ -342,7 +343,7 @@ fn place(
         {
             stack.pop();
         }
-        // What ends well before this event does is no ancestor, though it is still open.
+        // An event that ends well before this one is not an ancestor, though it is still open.
         let ancestor = stack.iter().rposition(|open| open.end_ns + ROUNDING_NS >= node.end_ns);
         let (parent, around, mut op_end_ns, mut frames) = match ancestor.map(|i| &stack[i]) {
             Some(open) => {
@@ -351,7 +352,7 @@ fn place(
                 let parent = NonZero::new(open.placed as u32 + 1);
                 (parent, open.inside, open.op_end_ns, open.frames)
             }
-            None => (None, Surroundings::NONE, i64::MAX, Frames::NONE),
+            None => (None, LaunchContext::NONE, i64::MAX, Frames::NONE),
         };
         let line = lines.get(node.stack(columns));
         if let Some(line) = line {
@@ -392,19 +393,19 @@ fn place(
     Tree { nodes, placed, allocations: around_allocations, calls }
 }
 
-/// What surrounds a moment: what has begun and not ended. What ends by then is taken off the stack, as
+/// The open events at a time. Events that ended by then are removed from the stack, as
 /// the next event, which starts later, would.
-fn at(stack: &mut Vec<Open>, ts_ns: i64) -> Surroundings {
+fn at(stack: &mut Vec<Open>, ts_ns: i64) -> LaunchContext {
     while stack.last().is_some_and(|top| top.end_ns <= ts_ns) {
         stack.pop();
     }
-    let Some(top) = stack.last() else { return Surroundings::NONE };
+    let Some(top) = stack.last() else { return LaunchContext::NONE };
     let mut around = top.inside;
     if top.op_end_ns <= ts_ns {
         let running = stack.iter().rev().find(|open| open.op_end_ns > ts_ns);
-        let Surroundings { op, op_name, outer_op_name, .. } =
-            running.map_or(Surroundings::NONE, |open| open.inside);
-        around = Surroundings { op, op_name, outer_op_name, ..around };
+        let LaunchContext { op, op_name, outer_op_name, .. } =
+            running.map_or(LaunchContext::NONE, |open| open.inside);
+        around = LaunchContext { op, op_name, outer_op_name, ..around };
     }
     around
 }
@@ -418,8 +419,8 @@ pub(super) fn ops_by_external_id(columns: &Columns) -> FxHashMap<i64, usize> {
 /// Calls that no operator surrounds on their own thread: by external id, if that operator was open
 /// at the time. (In torch 1.12 to 2.0 the external id of a launch is its correlation id and names an
 /// operator at random: without the check, most links would be wrong.)
-fn by_external_id(columns: &Columns, surroundings: &mut [Surroundings]) {
-    let missing = |row: usize, s: &Surroundings| {
+fn by_external_id(columns: &Columns, surroundings: &mut [LaunchContext]) {
+    let missing = |row: usize, s: &LaunchContext| {
         s.op == NULL_I64 && columns.runtime_calls.external_id.get(row) > 0
     };
     if !surroundings.iter().enumerate().any(|(row, s)| missing(row, s)) {

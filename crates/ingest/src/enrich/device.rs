@@ -1,17 +1,16 @@
 //! Links device activities to the calls that launched them, and orders them on their streams.
 
 use rustc_hash::FxHashMap;
-use trace_model::StrId;
 use trace_model::column::{NULL_I32, NULL_I64};
 
-use super::call_tree::{Surroundings, ops_by_external_id};
+use super::call_tree::{LaunchContext, ops_by_external_id};
 use super::steps::Lookup;
 use crate::formats::kineto::columns::Columns;
 use crate::warnings::Issue;
 
 /// Fills what device tables know through their launch: the call, the operator, annotation, module
 /// and frame around it, the step; and the number of activities each call caused.
-pub(crate) fn link(columns: &mut Columns, around: &[Surroundings], steps: &Lookup) {
+pub(crate) fn link(columns: &mut Columns, around: &[LaunchContext], steps: &Lookup) {
     let calls = &columns.runtime_calls;
     let mut launches: FxHashMap<i64, usize> = FxHashMap::default();
     launches.reserve(calls.len());
@@ -138,28 +137,4 @@ fn queue_order(columns: &mut Columns) {
     columns.kernels.queue_order.0 = kernels.to_vec();
     columns.memcpys.queue_order.0 = memcpys.to_vec();
     columns.memsets.queue_order.0 = memsets.to_vec();
-}
-
-/// Whether a name is that of a runtime function of a vendor.
-pub(crate) fn vendor(columns: &Columns) -> &'static str {
-    if columns.kernels.is_empty() && columns.memcpys.is_empty() && columns.memsets.is_empty() {
-        return "cpu";
-    }
-    let starts = |prefix: &str| {
-        columns
-            .runtime_calls
-            .name
-            .0
-            .iter()
-            .any(|&name: &StrId| columns.strings.get(name).starts_with(prefix))
-    };
-    if starts("hip") {
-        "amd"
-    } else if starts("cu") {
-        "nvidia"
-    } else if starts("runFunction") {
-        "mtia"
-    } else {
-        "unknown"
-    }
 }

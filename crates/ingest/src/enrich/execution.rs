@@ -2,7 +2,7 @@
 //!
 //! Both name the recorded function by its id: nodes as `rf_id`, events as `Record function id` or, in
 //! older traces, as `External id`. Ids start from 1 in every process, so equal ids alone prove
-//! nothing: a link needs the same name too, and links as a whole need most names to agree.
+//! nothing: a link needs the same name too, and all links together need most names to agree.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use trace_model::StrId;
@@ -18,7 +18,7 @@ pub(crate) struct HostEvents<'a> {
     events: FxHashMap<(i64, &'a str), i64>,
 }
 
-/// What came of linking.
+/// Result of linking.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Links {
     /// Nodes that have the id of an event.
@@ -31,7 +31,7 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Whether both files were recorded together.
+    /// Returns whether both files were recorded together.
     pub(crate) fn believable(&self) -> bool {
         self.same_name > 0 && self.same_name * 2 >= self.same_id
     }
@@ -55,7 +55,7 @@ impl<'a> HostEvents<'a> {
         let mut host = Self::default();
         for (i, (ids, names, events)) in tables.into_iter().enumerate() {
             for (row, &id) in ids.iter().enumerate() {
-                // The device's copy of an annotation is no call.
+                // The device's copy of an annotation is not a call.
                 if id <= 0 || (i == 1 && ranges.on_device.get(row)) {
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! Which forward operator a backward operator undoes.
+//! Links backward operators to their forward operators.
 //!
 //! Autograd numbers the nodes of its graph, a series of its own on each thread. An operator carries the
 //! number that the next node will get: of the forward operators with a number, the last to start made the
@@ -59,7 +59,7 @@ pub(crate) fn link(columns: &mut Columns) -> Vec<Option<u32>> {
     forward
 }
 
-/// The lane of each `Fwd thread id`, as the first arrow to one of its backward operators says.
+/// The lane of each `Fwd thread id`, from the first arrow to one of its backward operators.
 fn translate(columns: &Columns) -> FxHashMap<i64, i32> {
     let (flows, ops) = (&columns.flows, &columns.cpu_ops);
     let is = |row: usize, phase: &str| {

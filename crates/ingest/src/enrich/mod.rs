@@ -1,11 +1,39 @@
-//! What SQL says badly, computed once in Rust: call trees, lines of the program, steps, links from
-//! launch to device, queue order. Per file, near-linear in events.
+//! Derived columns that are awkward in SQL: call trees, source lines, steps, links from launch to device work,
+//! queue order. Computed once per file, in time near-linear in the number of events.
 
-pub(crate) mod call_tree;
-pub(crate) mod device;
+mod begin_end;
+mod call_tree;
+mod device;
 pub(crate) mod execution;
 mod forward;
-pub(crate) mod halves;
-pub(crate) mod ranges;
+mod ranges;
 mod source;
 pub(crate) mod steps;
+
+use crate::formats::kineto::columns::Columns;
+use crate::formats::kineto::trace::{Trace, extent};
+
+/// Links the events of a complete trace with each other: begins and ends, the call tree, steps, launches.
+pub(crate) fn enrich(mut trace: Trace) -> Trace {
+    let columns = &mut trace.columns;
+    begin_end::pair(columns);
+    let around = call_tree::build(columns);
+    (trace.start_ns, trace.end_ns) = extent(columns);
+    // Where nothing marks steps, the operators' extent is the step, as in TensorBoard: frames of the
+    // profiler itself lie outside.
+    let recording = operator_extent(columns).unwrap_or((trace.start_ns, trace.end_ns));
+    trace.found = steps::find(columns, recording);
+    let lookup = steps::Lookup::new(&trace.found.steps);
+    steps::assign(columns, &lookup);
+    device::link(columns, &around, &lookup);
+    trace.unpaired = ranges::pair(columns, &around, &lookup);
+    trace
+}
+
+/// First start and last end of operators.
+fn operator_extent(columns: &Columns) -> Option<(i64, i64)> {
+    let t = &columns.cpu_ops;
+    let start = t.ts_ns.0.iter().min()?;
+    let end = t.ts_ns.0.iter().zip(&t.dur_ns.0).map(|(ts, dur)| ts + dur).max()?;
+    Some((*start, end))
+}

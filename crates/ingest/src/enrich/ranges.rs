@@ -1,4 +1,4 @@
-//! Which call launched each kernel that the range profiler measured, and the operators around it.
+//! Links kernels that the range profiler measured to the calls that launched them, and the operators around.
 //!
 //! Such kernels carry no correlation id, but they ran one at a time in the order of their launches:
 //! the n-th kernel is that of the n-th launch, if the trace holds as many of one as of the other.
@@ -7,16 +7,10 @@ use rustc_hash::FxHashMap;
 use trace_model::column::NULL_I64;
 use trace_model::{StrId, Strings};
 
-use super::call_tree::Surroundings;
+use super::call_tree::LaunchContext;
 use super::steps::Lookup;
 use crate::formats::kineto::columns::Columns;
-
-/// Kernels and launches that could not be paired.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Unpaired {
-    pub(crate) ranges: usize,
-    pub(crate) launches: usize,
-}
+use crate::formats::kineto::trace::UnpairedRanges;
 
 /// Functions that launch one kernel: those of the runtime, which are all that HTA counts, and those
 /// of the driver, which Triton uses.
@@ -28,12 +22,12 @@ const RUNTIME_AND_DRIVER: [&str; 4] = [
     "cuLaunchCooperativeKernel",
 ];
 
-/// Fills `position` and, where kernels and launches can be paired, what is known through the launch.
+/// Fills `position` and, if kernels and launches can be paired, the columns that follow from the launch.
 pub(crate) fn pair(
     columns: &mut Columns,
-    around: &[Surroundings],
+    around: &[LaunchContext],
     steps: &Lookup,
-) -> Option<Unpaired> {
+) -> Option<UnpairedRanges> {
     let t = &columns.profiler_ranges;
     if t.is_empty() {
         return None;
@@ -48,7 +42,7 @@ pub(crate) fn pair(
         launches = launch_rows(columns, &RUNTIME_AND_DRIVER);
     }
     if launches.len() != ranges.len() {
-        return Some(Unpaired { ranges: ranges.len(), launches: launches.len() });
+        return Some(UnpairedRanges { ranges: ranges.len(), launches: launches.len() });
     }
     let mut stacks = Stacks::new(columns);
     let calls = &columns.runtime_calls;

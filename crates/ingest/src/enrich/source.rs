@@ -1,4 +1,4 @@
-//! Which line of the program an event comes from: `train.py:112`.
+//! The source line of each event: `train.py:112`.
 //!
 //! Traces say it in two ways: Python frames are events around what they call, and traces of 2021 carry a
 //! `Call stack` on operators. Both name frames `file(line): function`. Of the frames around an event the
@@ -204,7 +204,7 @@ pub(crate) struct Line {
     owner: Owner,
 }
 
-/// What each name of a frame and each call stack says, read once a distinct string.
+/// The frames in each frame name and call stack, parsed once per distinct string.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     /// By string.
@@ -232,7 +232,7 @@ impl Lines {
         Self { lines }
     }
 
-    /// What a name or a stack says; nothing for built-in functions and modules.
+    /// The frames of a name or a stack; none for built-in functions and modules.
     #[inline]
     pub(crate) fn get(&self, text: StrId) -> Option<Line> {
         self.lines.get(text.index()).copied().flatten()
@@ -252,7 +252,7 @@ impl Frames {
         self.0[line.owner as usize] = line.at;
     }
 
-    /// The line that says most.
+    /// The most informative line.
     #[inline]
     pub(crate) fn source(self) -> StrId {
         let [base, package, user] = self.0;
@@ -267,13 +267,13 @@ impl Frames {
 }
 
 impl Line {
-    /// Where it is, if it is the user's own code.
+    /// Its source line, if it is the user's own code.
     pub(crate) fn is_users(self) -> bool {
         self.owner == Owner::User
     }
 }
 
-/// The frame of a stack, innermost first, that says most. A single frame is a stack of one.
+/// The most informative frame of a stack, innermost first. A single frame is a stack of one.
 fn innermost(stack: &str) -> Option<(Owner, String)> {
     let mut best: Option<(Owner, &str, &str)> = None;
     for (file, line) in stack.split(';').filter_map(file_and_line) {
@@ -353,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_has_a_file_and_a_line() {
+    fn frame_has_a_file_and_a_line() {
         assert_eq!(file_and_line("train.py(112): step"), Some(("train.py", "112")));
         assert_eq!(
             file_and_line("/a (copy)/t(1).py(7): <lambda>"),
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn installed_code_is_told_from_the_users_own() {
+    fn frame_distinguishes_installed_code_from_user_code() {
         for (file, expected) in [
             ("train.py", Owner::User),
             ("./src/models/net.py", Owner::User),
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn the_innermost_frame_of_the_user_says_most() {
+    fn stack_prefers_the_innermost_user_frame() {
         let stack = "/e/lib/python3.7/site-packages/torch/nn/functional.py(2263): batch_norm;\
                      /e/lib/python3.7/site-packages/torchvision/models/resnet.py(249): forward;\
                      model.py(10): forward;train.py(35): train";

@@ -1,30 +1,18 @@
-//! Training steps, and which step each event belongs to.
+//! Training steps, and the step of each event.
 
 use trace_model::StrId;
 use trace_model::column::{NULL_I32, NULL_I64};
 use trace_model::tables::{Step, Steps};
+use trace_model::vocabulary::{
+    COMPOSER_BATCH, COMPOSER_LOADERS, OPTIMIZER_STEP_PREFIX, profiler_step,
+};
 
-use crate::formats::composer::markers::{BATCH, LOADERS, batch_number};
-use crate::formats::kineto::classify::profiler_step;
+use crate::formats::composer::markers::batch_number;
 use crate::formats::kineto::columns::Columns;
+use crate::formats::kineto::trace::FoundSteps;
 
 /// Fewer optimizer steps than this do not make a series of steps.
 const MIN_OPTIMIZER_STEPS: usize = 3;
-
-/// The steps of one file, and the moments that the analysed window depends on.
-#[derive(Debug, Default)]
-pub(crate) struct Found {
-    pub(crate) steps: Steps,
-    /// Steps marked by the profiler or the trainer.
-    pub(crate) marked_steps: usize,
-    /// Steps marked by the profiler, the trainer or the optimizer.
-    pub(crate) real_steps: usize,
-    /// Latest start of any event that marks a profiler step, if there are two steps or more. As in
-    /// HTA, the device's copy of the mark counts too.
-    pub(crate) cut_ns: Option<i64>,
-    /// End of the last profiler step.
-    pub(crate) steps_end_ns: Option<i64>,
-}
 
 #[derive(Clone, Copy)]
 struct Mark {
@@ -37,10 +25,10 @@ struct Mark {
 }
 
 /// Finds the steps: by `ProfilerStep#n`, else by Composer's markers, else from one `Optimizer.step` to the
-/// next, else `whole`, the start and end of the recording, as one.
-pub(crate) fn find(columns: &mut Columns, whole: (i64, i64)) -> Found {
+/// next, else the complete recording, `whole` (start and end), as one step.
+pub(crate) fn find(columns: &mut Columns, whole: (i64, i64)) -> FoundSteps {
     let (start_ns, end_ns) = whole;
-    let mut found = Found::default();
+    let mut found = FoundSteps::default();
     let numbers: Vec<Option<i64>> =
         columns.strings.iter().map(|(_, text)| profiler_step(text)).collect();
     let annotations = &columns.annotations;
@@ -116,8 +104,8 @@ fn mark(columns: &Columns, row: usize, step: i64) -> Mark {
 /// From the begin of the loader's call that got a batch to the end of `event/batch`. A loader's call without
 /// a batch, at the end of an epoch, is in no step.
 fn composer_batches(columns: &Columns) -> Vec<Mark> {
-    let Some(batch) = columns.strings.find(BATCH) else { return Vec::new() };
-    let loaders = LOADERS.map(|name| columns.strings.find(name));
+    let Some(batch) = columns.strings.find(COMPOSER_BATCH) else { return Vec::new() };
+    let loaders = COMPOSER_LOADERS.map(|name| columns.strings.find(name));
     let t = &columns.annotations;
     let mut rows: Vec<usize> = (0..t.len())
         .filter(|&row| {
@@ -146,7 +134,7 @@ fn composer_batches(columns: &Columns) -> Vec<Mark> {
 /// From the end of one `Optimizer.step` to the end of the next, on the thread that has most of them.
 fn between_optimizer_steps(columns: &Columns) -> Vec<Mark> {
     let is_step: Vec<bool> =
-        columns.strings.iter().map(|(_, text)| text.starts_with("Optimizer.step#")).collect();
+        columns.strings.iter().map(|(_, text)| text.starts_with(OPTIMIZER_STEP_PREFIX)).collect();
     let t = &columns.annotations;
     let mut ends: Vec<Vec<Mark>> = Vec::new();
     ends.resize_with(columns.lanes.len(), Vec::new);
@@ -194,7 +182,7 @@ impl Lookup {
         self.span(ts_ns).step
     }
 
-    /// The same; `around` is what was found last, which often holds the next moment too.
+    /// As [`Lookup::at`]; `around` caches the last span, which often contains the next time too.
     fn step(&self, ts_ns: i64, around: &mut Span) -> i64 {
         if !(around.start_ns..around.end_ns).contains(&ts_ns) {
             *around = self.span(ts_ns);

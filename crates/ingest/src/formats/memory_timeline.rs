@@ -8,11 +8,11 @@ use trace_model::tables::{
 };
 use trace_model::{StrId, Strings, TableSet, Warning};
 
-use crate::formats::Unreadable;
-use crate::formats::text::Text;
-use crate::json::{LexError, Lexer};
-use crate::number;
-use crate::source::{End, Input};
+use crate::error::Unreadable;
+use crate::input::decompress::{JsonInput, StreamEnd};
+use crate::json::lexer::{LexError, Lexer};
+use crate::json::number;
+use crate::json::stream::Text;
 use crate::warnings::{Issue, Issues};
 
 /// Categories in the order of PyTorch's numbers for them.
@@ -46,19 +46,19 @@ pub(crate) struct Curve {
     pub(crate) json_bytes: u64,
 }
 
-/// What comes next in a list.
+/// The next part of a list.
 enum Next<T> {
     Item(T),
     Closed,
 }
 
-/// Reads a memory timeline. `advance` is told how many bytes of JSON were done.
-pub(crate) fn read(input: Input, advance: &dyn Fn(u64)) -> Result<Curve, Unreadable> {
+/// Reads a memory timeline. Calls `advance` with the number of JSON bytes read since the last call.
+pub(crate) fn read(input: JsonInput, advance: &dyn Fn(u64)) -> Result<Curve, Unreadable> {
     let mut text = Text::new(input, advance)?;
     let mut curve = Curve::default();
     text.next(|lexer| lexer.expect(b'['))?.map_err(|_| Unreadable::NotJson)?;
     let whole = curve.read_list(&mut text)?;
-    if text.end() == End::Damaged {
+    if text.end() == StreamEnd::Damaged {
         curve.issues.add(Issue::TruncatedGzip);
     }
     match whole {
@@ -203,7 +203,7 @@ impl Curve {
         }
     }
 
-    /// First and last moment; absent if there are none, or nothing but what was there before.
+    /// First and last time; `None` if there are none, or only memory held before the recording.
     pub(crate) fn extent(&self) -> Option<(i64, i64)> {
         let times = self.moments.iter().map(|moment| moment.0).filter(|&time| time > 0);
         times.clone().min().zip(times.max())
@@ -214,7 +214,7 @@ impl Curve {
         if self.is_raw { self.actions.len() as u64 } else { self.moments.len() as u64 }
     }
 
-    /// What went wrong in this file.
+    /// Problems in this file.
     pub(crate) fn warnings(&self, file: &str) -> Vec<Warning> {
         self.issues.warnings(file)
     }
@@ -313,7 +313,7 @@ fn open(lexer: &mut Lexer<'_>) -> Result<Next<()>, LexError> {
     item(lexer, |lexer| lexer.expect(b'['))
 }
 
-/// One number of a list; absent if it is none.
+/// One number of a list; null if it is not a number.
 fn element(lexer: &mut Lexer<'_>) -> Result<Next<Option<i64>>, LexError> {
     item(lexer, |lexer| Ok(number::integer(lexer.value()?)))
 }

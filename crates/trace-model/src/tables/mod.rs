@@ -1,14 +1,14 @@
 //! Every table, declared once: columns, types, units, meaning.
 //!
 //! Conventions that hold in all tables:
-//! * `rank` says which process; every table has it.
+//! * `rank` is the process; every table has it.
 //! * `ts_ns`, `dur_ns`: integer nanoseconds on the run's clock, which starts at 0 with the first
 //!   event of the run (`ranks.base_time_ns` is its absolute time, where known).
 //! * `event_id` is the position of the event in its file's event list, from 0. With `rank` it
 //!   identifies an event; columns such as `parent`, `launch` and `op` hold `event_id`s.
 //! * `step` is the number of the training step the event belongs to: by time for host events, by
 //!   launching call for device events.
-//! * `args` keeps, as JSON, what the event carried and no column of its own holds.
+//! * `args` holds, as JSON, the arguments of the event that have no column of their own.
 
 mod device;
 mod execution;
@@ -37,8 +37,8 @@ pub use snapshot::{
     SnapshotSegment, SnapshotSegments, SnapshotStack, SnapshotStacks, Snapshots,
 };
 pub use timeline::{
-    Collective, Collectives, Counter, Counters, Flow, Flows, HalfEvent, HalfEvents, Instant,
-    Instants, Span, Spans,
+    Collective, Collectives, Counter, Counters, Flow, Flows, Instant, Instants, Span, Spans,
+    UnpairedEvent, UnpairedEvents,
 };
 
 use crate::spec::TableSpec;
@@ -65,7 +65,7 @@ pub const TABLES: &[&TableSpec] = &[
     &Flows::SPEC,
     &Instants::SPEC,
     &Spans::SPEC,
-    &HalfEvents::SPEC,
+    &UnpairedEvents::SPEC,
     &ExecutionNodes::SPEC,
     &Snapshots::SPEC,
     &SnapshotDevices::SPEC,
@@ -86,10 +86,10 @@ pub fn find(name: &str) -> Option<&'static TableSpec> {
     TABLES.iter().copied().find(|t| t.name == name)
 }
 
-/// A number that changes whenever a table or a column is added, removed, renamed, moved or gets another type: rows
-/// that were stored under another number are not rows of these tables. See also [`crate::SCHEMA_VERSION`].
+/// Fingerprint of the schema. It changes whenever a table or column is added, removed, renamed, moved or gets another
+/// type, so rows stored under another fingerprint cannot be read. See also [`crate::SCHEMA_VERSION`].
 pub fn fingerprint() -> u64 {
-    // FNV-1a: defined once for all, unlike the hashes of the standard library.
+    // FNV-1a: stable across versions, unlike the hashes of the standard library.
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut add = |text: &str| {
         for byte in text.bytes().chain([0]) {
@@ -114,7 +114,7 @@ macro_rules! table {
         $table:ident / $row:ident = $name:literal, $row_is:literal;
         $($column:ident : $kind:ident, $unit:ident, $doc:literal;)+
     ) => {
-        #[doc = concat!("Columns of `", $name, "`: a row is ", $row_is, ".")]
+        #[doc = concat!("Columns of `", $name, "`: one row is ", $row_is, ".")]
         #[derive(Debug, Default, Clone)]
         #[expect(missing_docs, reason = "the text is in SPEC, once")]
         pub struct $table {
@@ -130,10 +130,10 @@ macro_rules! table {
         }
 
         impl $row {
-            /// A row in which nothing is said: absent where that is possible, else zero.
-            pub fn absent() -> Self {
+            /// A row without values: null where columns are nullable, else zero.
+            pub fn null_row() -> Self {
                 use $crate::column::Column as _;
-                Self { $($column: $crate::column::$kind::absent(),)+ }
+                Self { $($column: $crate::column::$kind::null_value(),)+ }
             }
         }
 
@@ -160,16 +160,16 @@ macro_rules! table {
                 self.rows += 1;
             }
 
-            /// Adds a row; columns that have nothing to say stay behind (see [`crate::column`]).
+            /// Adds a row without storing its nulls: their columns stay shorter (see [`crate::column`]).
             #[inline]
-            pub fn put(&mut self, row: $row) {
+            pub fn push_sparse(&mut self, row: $row) {
                 use $crate::column::Column as _;
-                $(self.$column.put(self.rows, row.$column);)+
+                $(self.$column.push_sparse(self.rows, row.$column);)+
                 self.rows += 1;
             }
 
             /// Moves the rows of `other` to the end; `remap` translates its string ids. `other` keeps its
-            /// memory for the rows to come.
+            /// capacity.
             pub fn drain(&mut self, other: &mut Self, remap: &[$crate::strings::StrId]) {
                 use $crate::column::Column as _;
                 $(self.$column.drain(self.rows, &mut other.$column, remap);)+
@@ -188,7 +188,7 @@ macro_rules! table {
                 self.rows
             }
 
-            /// Whether there are no rows.
+            /// Returns whether there are no rows.
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
             }
@@ -230,9 +230,9 @@ mod tests {
 
     #[test]
     fn moments_are_told_from_lengths_of_time() {
-        let named = |is_moment: bool| -> BTreeSet<&str> {
+        let named = |is_timestamp: bool| -> BTreeSet<&str> {
             let columns = TABLES.iter().flat_map(|t| t.columns);
-            let times = columns.filter(|c| c.unit == Unit::Ns && c.is_moment() == is_moment);
+            let times = columns.filter(|c| c.unit == Unit::Ns && c.is_timestamp() == is_timestamp);
             times.map(|c| c.name).collect()
         };
         let lengths = ["base_time_ns", "dur_ns", "launch_dur_ns", "self_dur_ns"];

@@ -73,7 +73,7 @@ impl Run {
     pub fn overhead(&mut self, rank: i32, name: &str, ts_ns: i64, dur_ns: i64) -> &mut Self {
         let (name, category) = (self.name(name), self.name("overhead"));
         let event_id = self.id();
-        self.spans.push(Span { rank, event_id, name, category, ts_ns, dur_ns, ..Span::absent() });
+        self.spans.push(Span { rank, event_id, name, category, ts_ns, dur_ns, ..Span::null_row() });
         self
     }
 
@@ -85,7 +85,7 @@ impl Run {
             rank,
             code,
             warning_count,
-            ..ReadingWarning::absent()
+            ..ReadingWarning::null_row()
         });
         self
     }

@@ -65,7 +65,7 @@ impl Run {
             launch_dur_ns: launch.map_or(NULL_I64, |l| l.1),
             launch_thread: launch.map_or(NULL_I32, |_| 1),
             step: step.unwrap_or(NULL_I64),
-            ..Kernel::absent()
+            ..Kernel::null_row()
         });
         self
     }
@@ -153,7 +153,7 @@ impl Run {
             launch_dur_ns: launch.map_or(NULL_I64, |l| l.1),
             launch_thread: launch.map_or(NULL_I32, |_| 1),
             bytes,
-            ..Memcpy::absent()
+            ..Memcpy::null_row()
         });
         self
     }
@@ -171,7 +171,7 @@ impl Run {
             stream: 7,
             thread: 0,
             bytes: 64,
-            ..Memset::absent()
+            ..Memset::null_row()
         });
         self
     }
@@ -243,7 +243,7 @@ impl Run {
             stream: 7,
             group_name,
             input_elements: elements,
-            ..Collective::absent()
+            ..Collective::null_row()
         });
         self
     }
@@ -271,7 +271,7 @@ impl Run {
             top_op_name,
             op_name,
             op_stack,
-            ..ProfilerRange::absent()
+            ..ProfilerRange::null_row()
         });
         for &(counter, value) in counters {
             let name = self.name(counter);

@@ -41,7 +41,7 @@ impl Run {
             depth: 0,
             correlation: event_id,
             device_events: 0,
-            ..RuntimeCall::absent()
+            ..RuntimeCall::null_row()
         });
         event_id
     }
@@ -58,7 +58,7 @@ impl Run {
             self_dur_ns: dur_ns,
             thread: 1,
             depth: 0,
-            ..Annotation::absent()
+            ..Annotation::null_row()
         });
         self
     }
@@ -88,7 +88,7 @@ impl Run {
             self_dur_ns: dur_ns,
             thread: 2,
             depth: 0,
-            ..CpuOp::absent()
+            ..CpuOp::null_row()
         });
         self
     }
@@ -140,7 +140,7 @@ impl Run {
             ts_ns,
             dur_ns,
             thread: 2,
-            ..PythonFrame::absent()
+            ..PythonFrame::null_row()
         });
         self
     }
@@ -167,7 +167,7 @@ impl Run {
             event_id: ops.event_id.0[last],
             op_schema,
             input_shapes,
-            ..ExecutionNode::absent()
+            ..ExecutionNode::null_row()
         });
         self
     }

@@ -24,7 +24,7 @@ impl Run {
             bytes: 1,
             total_allocated_bytes: allocated,
             total_reserved_bytes: reserved,
-            ..MemoryEvent::absent()
+            ..MemoryEvent::null_row()
         });
         self
     }
@@ -53,7 +53,7 @@ impl Run {
             bytes,
             total_allocated_bytes,
             total_reserved_bytes,
-            ..MemoryEvent::absent()
+            ..MemoryEvent::null_row()
         });
         self
     }

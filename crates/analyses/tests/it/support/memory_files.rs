@@ -39,7 +39,7 @@ impl Run {
     /// after one of 200 had been released; an attempt to allocate more failed in between.
     pub fn snapshot(&mut self, rank: i32) -> &mut Self {
         let file = self.name("snapshot.pickle");
-        self.files.snapshots.push(Snapshot { rank, file, event_count: 5, ..Snapshot::absent() });
+        self.files.snapshots.push(Snapshot { rank, file, event_count: 5, ..Snapshot::null_row() });
         self.files.snapshot_devices.push(SnapshotDevice {
             rank,
             event_count: 5,
@@ -47,13 +47,13 @@ impl Run {
             peak_allocated_bytes: 500,
             peak_position: 4,
             end_reserved_bytes: 1000,
-            ..SnapshotDevice::absent()
+            ..SnapshotDevice::null_row()
         });
         let (active, inactive) = (self.name("active_allocated"), self.name("inactive"));
         self.files.snapshot_segments.push(SnapshotSegment {
             rank,
             total_bytes: 1000,
-            ..SnapshotSegment::absent()
+            ..SnapshotSegment::null_row()
         });
         for (block, state, size_bytes, requested_bytes) in
             [(0, active, 600, 500), (1, inactive, 300, 0), (2, inactive, 100, 0)]
@@ -64,7 +64,7 @@ impl Run {
                 state,
                 size_bytes,
                 requested_bytes,
-                ..SnapshotBlock::absent()
+                ..SnapshotBlock::null_row()
             });
         }
         let events = [
@@ -84,7 +84,7 @@ impl Run {
                 allocated_bytes,
                 reserved_bytes: 1000,
                 stack: 1,
-                ..SnapshotEvent::absent()
+                ..SnapshotEvent::null_row()
             });
         }
         let (alloc, category) = (self.name("alloc"), self.name("activation"));
@@ -98,7 +98,7 @@ impl Run {
                 free_position,
                 category,
                 stack: 1,
-                ..SnapshotAllocation::absent()
+                ..SnapshotAllocation::null_row()
             });
         }
         let (name, frame) = (self.name("step"), self.name("train.py:7 step"));
@@ -111,7 +111,7 @@ impl Run {
                 user_frame: frame,
                 is_whole: stack == 1,
                 text: "train.py:7 step".to_owned(),
-                ..SnapshotStack::absent()
+                ..SnapshotStack::null_row()
             });
         }
         self
@@ -128,7 +128,7 @@ impl Run {
             start_ns: 0,
             end_ns: (moment_count - 1) * 10,
             moment_count,
-            ..MemoryTimeline::absent()
+            ..MemoryTimeline::null_row()
         });
         for (position, &(parameter_bytes, activation_bytes)) in (0..).zip(moments) {
             self.files.memory_timeline_sizes.push(MemoryTimelineSize {
@@ -138,7 +138,7 @@ impl Run {
                 parameter_bytes,
                 activation_bytes,
                 total_bytes: parameter_bytes + activation_bytes,
-                ..MemoryTimelineSize::absent()
+                ..MemoryTimelineSize::null_row()
             });
         }
         self

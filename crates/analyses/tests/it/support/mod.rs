@@ -24,9 +24,9 @@ pub mod trainers;
 use query::{Params, Session};
 use trace_model::column::NULL_I64;
 use trace_model::tables::{
-    Annotations, Collectives, Counter, Counters, CpuOps, Devices, ExecutionNodes, HalfEvent,
-    HalfEvents, Kernels, Memcpys, MemoryEvents, Memsets, ProfilerRanges, PythonFrames,
-    RangeCounters, Rank, Ranks, ReadingWarnings, RuntimeCalls, Spans, Step, Steps,
+    Annotations, Collectives, Counter, Counters, CpuOps, Devices, ExecutionNodes, Kernels, Memcpys,
+    MemoryEvents, Memsets, ProfilerRanges, PythonFrames, RangeCounters, Rank, Ranks,
+    ReadingWarnings, RuntimeCalls, Spans, Step, Steps, UnpairedEvent, UnpairedEvents,
 };
 use trace_model::{MetricTable, StrId, Strings, TableSet, Value};
 
@@ -52,7 +52,7 @@ pub struct Run {
     range_counters: RangeCounters,
     execution_nodes: ExecutionNodes,
     counters: Counters,
-    half_events: HalfEvents,
+    unpaired_events: UnpairedEvents,
     spans: Spans,
     reading_warnings: ReadingWarnings,
     files: memory_files::MemoryFiles,
@@ -86,7 +86,7 @@ impl Run {
             event_count: 0,
             step_count,
             cut_ns,
-            ..Rank::absent()
+            ..Rank::null_row()
         });
         self
     }
@@ -168,7 +168,7 @@ impl Run {
             range_counters,
             execution_nodes,
             counters,
-            half_events,
+            unpaired_events,
             spans,
             reading_warnings
         );

@@ -3,7 +3,7 @@
 use trace_model::StrId;
 use trace_model::column::NULL_I64;
 
-use super::{Counter, HalfEvent, Run};
+use super::{Counter, Run, UnpairedEvent};
 
 /// The series that a sample belongs to.
 #[derive(Clone, Copy)]
@@ -84,7 +84,7 @@ impl Run {
     ) -> &mut Self {
         let (phase, name) = (self.name(phase), self.name(name));
         let event_id = self.id();
-        self.half_events.push(HalfEvent {
+        self.unpaired_events.push(UnpairedEvent {
             rank,
             event_id,
             phase,
@@ -92,7 +92,7 @@ impl Run {
             ts_ns,
             thread: 1,
             args: format!("{{\"epoch\":0,\"batch\":{batch}}}"),
-            ..HalfEvent::absent()
+            ..UnpairedEvent::null_row()
         });
         self
     }
@@ -127,7 +127,7 @@ impl Run {
             device,
             batch,
             value,
-            ..Counter::absent()
+            ..Counter::null_row()
         });
         self
     }

@@ -47,8 +47,12 @@ fn judged() -> (RuleSet, Vec<Report>) {
         table(&lines, format!("{HOSTILE}.py:7"), Value::Int(1_000)),
     ];
     let run = RunInfo { path: HOSTILE.to_owned(), ranks: vec![0], ..RunInfo::default() };
-    let warning =
-        Warning { code: "odd", file: HOSTILE.to_owned(), message: HOSTILE.to_owned(), count: 1 };
+    let warning = Warning {
+        code: "odd".into(),
+        file: HOSTILE.to_owned(),
+        message: HOSTILE.to_owned(),
+        count: 1,
+    };
     let mut report = evaluate(&rules, &tables, &run, &[warning]);
     report.attach(&rules, &tables);
     assert_eq!(report.findings[0].source, [format!("{HOSTILE}.py:7")]);

@@ -3,8 +3,9 @@
 //! Since torch 2.4 times count from a base that Kineto rounds down to a multiple of three mean months; the copy
 //! loses it (`baseTimeNanoseconds`). It follows from any moment near the recording.
 
-use crate::formats::kineto::EPOCH_NS;
+use super::part::extent;
 use crate::formats::kineto::columns::Columns;
+use crate::formats::kineto::trace::EPOCH_NS;
 
 /// Three mean months, to which Kineto rounds its base.
 const WINDOW_NS: i64 = 7_889_238_000_000_000;
@@ -39,7 +40,7 @@ pub(super) fn repair(torch: &mut Columns, own: &Columns) -> bool {
     if times.0 > times.1 {
         return true;
     }
-    let Some(composer) = super::extent(own) else { return false };
+    let Some(composer) = extent(own) else { return false };
     let base = repaired_base(times, composer);
     let add = base.unwrap_or_else(|| base_near(composer.1));
     torch.for_each_start(|starts| {
@@ -55,7 +56,7 @@ mod tests {
     const BASE_NS: i64 = 1_790_857_026_000_000_000;
 
     #[test]
-    fn the_base_is_a_multiple_of_three_mean_months() {
+    fn repaired_base_is_a_multiple_of_three_mean_months() {
         assert_eq!(BASE_NS % WINDOW_NS, 0);
         let recorded = 1_795_256_067_023_613_000;
         assert_eq!(base_near(recorded), BASE_NS);
@@ -65,14 +66,14 @@ mod tests {
     }
 
     #[test]
-    fn a_process_may_be_older_than_the_last_multiple() {
+    fn repaired_base_allows_processes_older_than_the_last_multiple() {
         let composer = (BASE_NS + 1_000_000_000, BASE_NS + 3_000_000_000);
         let torch = (WINDOW_NS + 1_500_000_000, WINDOW_NS + 2_000_000_000);
         assert_eq!(repaired_base(torch, composer), Some(BASE_NS - WINDOW_NS));
     }
 
     #[test]
-    fn unix_times_stay_and_strangers_have_no_base() {
+    fn repaired_base_keeps_unix_times_and_rejects_others() {
         let composer = (BASE_NS, BASE_NS + 1_000_000_000);
         assert_eq!(repaired_base((BASE_NS + 5, BASE_NS + 6), composer), Some(0));
         assert_eq!(repaired_base((WINDOW_NS / 2, WINDOW_NS / 2 + 5), composer), None);

@@ -1,4 +1,4 @@
-//! What Composer's system profiler samples, in true units.
+//! Names and units of the series of Composer's system profiler.
 //!
 //! Its "GB" of host memory are bytes / 512 and its "kB" of traffic bytes / 8; only GPU memory is in 1e9 bytes.
 
@@ -7,12 +7,12 @@ use trace_model::StrId;
 
 use crate::formats::kineto::columns::Columns;
 
-/// What a series is.
+/// Description of a series.
 #[derive(Debug, Clone, PartialEq)]
 struct Meaning {
     metric: String,
     unit: &'static str,
-    /// What a written value is multiplied by.
+    /// Factor for written values.
     factor: f64,
     is_cumulative: bool,
     device: Option<String>,
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn series_have_one_meaning_and_true_units() {
+    fn name_gives_each_series_one_metric_and_unit() {
         let meaning_of = |name, series| {
             meaning(name, series).map(|m| (m.metric, m.unit, m.factor, m.is_cumulative, m.device))
         };

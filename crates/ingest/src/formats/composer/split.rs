@@ -1,38 +1,43 @@
-//! Which process wrote what: a merged file holds all ranks of a machine.
+//! Splits a file by process: a merged file holds all ranks of a machine.
 
 use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use trace_model::{StrId, Warning};
 
-use super::Part;
-use crate::formats::kineto::EPOCH_NS;
+use super::part::Part;
 use crate::formats::kineto::columns::Columns;
-use crate::number;
+use crate::formats::kineto::trace::EPOCH_NS;
+use crate::json::number;
 
-/// Instants that a PyTorch trace holds beside those of Composer.
+/// Instants of PyTorch traces.
 pub(crate) const TORCH_INSTANTS: [&str; 2] =
     ["Iteration Start: PyTorch Profiler", "Record Window End"];
 
-/// Cuts a file into what each process wrote.
+/// Splits the events of a file by process.
 ///
-/// The rank is what the process says of itself (`global_rank`), found by thread id: from the second profile
+/// The rank is the one that the process states (`global_rank`), found by thread id: from the second profile
 /// cycle on, a merge while training runs gives events of other ranks the `pid` of rank 0.
 pub(super) fn by_process(columns: Columns, file: &str, warnings: &mut Vec<Warning>) -> Vec<Part> {
     let processes = Processes::read(&columns);
     let ranks: Vec<i32> = columns.lanes.iter().map(|&lane| processes.rank(lane)).collect();
     let repaired = processes.repaired(&columns);
-    let mut warn = |code, message: &str, count: u64| {
-        warnings.push(Warning { code, file: file.to_owned(), message: message.to_owned(), count });
+    let mut warn = |code: &'static str, message: &str, count: u64| {
+        warnings.push(Warning {
+            code: code.into(),
+            file: file.to_owned(),
+            message: message.to_owned(),
+            count,
+        });
     };
     if repaired > 0 {
-        let message = "events carry the rank of another process, as a merge during training leaves them: \
-                       given back to their rank by thread id";
+        let message = "events carry the rank of another process, because files were merged during training: \
+                       assigned to their rank by thread id";
         warn("repaired-rank", message, repaired);
         let ambiguous = processes.ambiguous_device_events(&columns);
         if ambiguous > 0 {
-            let message = "device events of such a merged file cannot be told from those of rank 0: taken as \
-                           its own; read the files of the ranks instead";
+            let message = "device events of such a merged file cannot be distinguished from those of rank 0 and \
+                           count as its own; read the files of the ranks instead";
             warn("ambiguous-rank", message, ambiguous);
         }
     }
@@ -71,7 +76,7 @@ pub(super) fn by_process(columns: Columns, file: &str, warnings: &mut Vec<Warnin
     parts
 }
 
-/// What Composer wrote, and what it copied from the PyTorch trace.
+/// Separates Composer's own events from those copied from the PyTorch trace.
 fn separate(mut columns: Columns) -> (Columns, Option<Columns>) {
     let t = &columns.instants;
     let is_torch = |row: &usize| {
@@ -91,7 +96,7 @@ fn separate(mut columns: Columns) -> (Columns, Option<Columns>) {
         });
     let mut own = Columns {
         strings: columns.strings.clone(),
-        halves: std::mem::take(&mut columns.halves),
+        begin_end_events: std::mem::take(&mut columns.begin_end_events),
         counters: std::mem::take(&mut columns.counters),
         instants: ours,
         lanes: columns.lanes.clone(),
@@ -184,13 +189,14 @@ impl Processes {
             })
             .collect();
         let wrong = |thread: i32| is_wrong[thread as usize];
-        let halves = columns.halves.iter().filter(|half| wrong(half.thread)).count();
+        let begin_end_events =
+            columns.begin_end_events.iter().filter(|event| wrong(event.thread)).count();
         let t = &columns.counters;
         let samples: FxHashSet<i64> = (0..t.len())
             .filter(|&row| wrong(t.thread.get(row)))
             .map(|row| t.event_id.get(row))
             .collect();
-        (halves + samples.len()) as u64
+        (begin_end_events + samples.len()) as u64
     }
 
     /// Device events under the lowest rank, on streams that other ranks have too.
@@ -215,8 +221,8 @@ impl Processes {
         }
         // Without a description: the thread of most of its markers.
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for half in &columns.halves {
-            let lane = columns.lanes[half.thread as usize];
+        for event in &columns.begin_end_events {
+            let lane = columns.lanes[event.thread as usize];
             if self.rank(lane) == rank {
                 *counts.entry(columns.strings.get(lane.1)).or_default() += 1;
             }
@@ -225,7 +231,7 @@ impl Processes {
         most.map_or_else(|| rank.to_string(), |(tid, _)| tid.to_owned())
     }
 
-    /// When a rank passed the barrier, as it last said.
+    /// Time at which a rank passed the barrier, as it last recorded.
     fn sync_ns(&self, rank: i32, columns: &Columns) -> Option<i64> {
         let strings = &columns.strings;
         columns

@@ -1,16 +1,17 @@
-//! Entries of the JSON forms, told apart by their keys: answers of the REST interface, logged requests, rows of
+//! Entries of the JSON forms, distinguished by their keys: answers of the REST interface, logged requests, rows of
 //! the database, objects of the SDK.
 
 use trace_model::column::NULL_I64;
 
 use super::fields::{Fields, averages, labels};
 use super::list::{self, items};
-use super::{Labels, Metrics, Precision, time};
-use crate::formats::Unreadable;
-use crate::formats::text::Text;
-use crate::json::{LexError, Lexer};
-use crate::number;
-use crate::source::{End, Input};
+use super::metrics::{Labels, Metrics, Precision};
+use super::time;
+use crate::error::Unreadable;
+use crate::input::decompress::{JsonInput, StreamEnd};
+use crate::json::lexer::{LexError, Lexer};
+use crate::json::number;
+use crate::json::stream::Text;
 use crate::warnings::Issue;
 
 /// Entries lie in each other no deeper than this: a logged line, its body, what it holds.
@@ -18,7 +19,7 @@ const MAX_DEPTH: u32 = 4;
 /// Groups that the profiler reports; others are training and validation metrics.
 const GROUPS: [&str; 5] = ["gpu", "cpu", "memory", "disk", "network"];
 
-/// What comes next in the text.
+/// The next part of the text.
 enum Next {
     Entry,
     Separator,
@@ -29,7 +30,7 @@ impl Metrics {
     /// Reads entries one after the other: on lines of their own or not, in a list or not.
     pub(super) fn read_entries(
         &mut self,
-        input: Input,
+        input: JsonInput,
         advance: &dyn Fn(u64),
     ) -> Result<(), Unreadable> {
         let mut text = Text::new(input, advance)?;
@@ -67,7 +68,7 @@ impl Metrics {
                 break;
             }
         }
-        if text.end() == End::Damaged {
+        if text.end() == StreamEnd::Damaged {
             self.issues.add(Issue::TruncatedGzip);
         }
         self.bytes = text.json_bytes();
@@ -106,7 +107,7 @@ impl Metrics {
         }
     }
 
-    /// What an answer or a logged request holds; some logs keep bodies as text.
+    /// Reads the body of an answer or a logged request; some logs keep bodies as text.
     fn inner(&mut self, inner: &[u8], depth: u32) {
         if depth >= MAX_DEPTH {
             return self.issues.add(Issue::MetricEntry);
@@ -189,7 +190,7 @@ impl Metrics {
         }
     }
 
-    /// A series that the server says there is.
+    /// A series that the server lists.
     fn list(&mut self, labels_text: &[u8]) {
         match labels(labels_text) {
             Some(labels) => {
@@ -254,14 +255,14 @@ impl Metrics {
         self.add(series, ts_ns, number::float(value), NULL_I64);
     }
 
-    /// What the server says went wrong.
+    /// Reads an error message of the server.
     fn error(&mut self, error: &[u8]) {
         let mut found: Option<String> = None;
         let _ = Lexer::new(error, 0).object(|lexer, key| {
             let value = lexer.value()?;
             if matches!(key.bytes, b"message" | b"error" | b"reason") && value.starts_with(b"\"") {
                 let text = Lexer::new(value, 0).string()?.decode().0.into_owned();
-                // `reason` is one word: what says more goes first.
+                // `reason` is one word: more detailed entries come first.
                 if key.bytes != b"reason" || found.is_none() {
                     found = Some(text);
                 }

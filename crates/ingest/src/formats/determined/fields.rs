@@ -1,16 +1,16 @@
-//! The parts of entries, rows and labels, as they are written.
+//! The parts of entries, rows and labels, as text.
 
 use trace_model::column::NULL_I64;
 
-use super::Labels;
 use super::list::{self, is_null};
-use crate::json::{LexError, Lexer, RawStr};
-use crate::number;
+use super::metrics::Labels;
+use crate::json::lexer::{LexError, Lexer, RawStr};
+use crate::json::number;
 
 /// Keys around the metrics of the agents.
 const AVERAGES: [&[u8]; 2] = [b"avgMetrics", b"avg_metrics"];
 
-/// What an entry holds, as text; whatever the form, each key means one thing.
+/// The fields of an entry as text. Each key has one meaning in all forms.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Fields<'a> {
     pub(super) result: &'a [u8],
@@ -30,7 +30,7 @@ pub(super) struct Fields<'a> {
     pub(super) end_time: &'a [u8],
     /// A row of the old table: it names its times otherwise.
     pub(super) is_row: bool,
-    /// Where a logged request went.
+    /// Path of a logged request.
     pub(super) path: &'a [u8],
 }
 
@@ -74,7 +74,7 @@ impl<'a> Fields<'a> {
         true
     }
 
-    /// Whether this is a logged request of something else.
+    /// Returns whether this is a logged request of another kind.
     pub(super) fn is_another_request(&self) -> bool {
         let path = list::unquote(self.path).split(|&byte| byte == b'?').next().unwrap_or_default();
         !path.is_empty() && !path.ends_with(b"/metrics") && !path.ends_with(b"/available_series")
@@ -85,7 +85,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// What lies inside of `avgMetrics`, if it is there.
+/// The content of `avgMetrics`, if present.
 pub(super) fn averages(metrics: &[u8]) -> Option<&[u8]> {
     let mut found = None;
     let read = Lexer::new(metrics, 0).object(|lexer, key| {

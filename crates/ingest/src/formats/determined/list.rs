@@ -1,7 +1,7 @@
 //! Lists of numbers and times, as JSON or as Postgres writes them.
 
-/// The items of `[1, "NaN", null]` or `{1,NaN,NULL}`, without quotes; `None` if it is no such list. Numbers and
-/// times hold no commas.
+/// The items of `[1, "NaN", null]` or `{1,NaN,NULL}`, without quotes; `None` if it is not such a list. Numbers and
+/// times contain no commas.
 pub(super) fn items(text: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
     let text = text.trim_ascii();
     let inner = match text {
@@ -12,7 +12,7 @@ pub(super) fn items(text: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
     Some(inner.split(|&byte| byte == b',').take(count).map(unquote))
 }
 
-/// Whether the text is a list without items.
+/// Returns whether the text is a list without items.
 pub(super) fn is_empty(text: &[u8]) -> bool {
     items(text).is_some_and(|mut items| items.next().is_none())
 }
@@ -25,7 +25,7 @@ pub(super) fn unquote(text: &[u8]) -> &[u8] {
     }
 }
 
-/// Whether there is nothing: `null`, or `NULL` as Postgres writes it.
+/// Returns whether the value is `null`, or `NULL` as Postgres writes it.
 pub(super) fn is_null(text: &[u8]) -> bool {
     text.eq_ignore_ascii_case(b"null")
 }
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn both_kinds_of_lists_are_read() {
+    fn items_reads_json_and_postgres_lists() {
         assert_eq!(all("[1, \"NaN\" ,null]").unwrap(), ["1", "NaN", "null"]);
         assert_eq!(all("{0.5,NaN,NULL}").unwrap(), ["0.5", "NaN", "NULL"]);
         let times = all("{\"2026-11-21 10:12:51+00\",\"2026-11-21 10:12:52+00\"}").unwrap();

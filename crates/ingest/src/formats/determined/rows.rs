@@ -5,13 +5,13 @@ use std::io::{self, BufRead, Read};
 use csv::{ByteRecord, ReaderBuilder};
 
 use super::fields::Fields;
-use super::recognise::{columns, is_table};
-use super::{Metrics, Precision};
-use crate::formats::Unreadable;
-use crate::source::{End, Input, MAX_PIECE, Stream, WINDOW};
+use super::metrics::{Metrics, Precision};
+use super::sniff::{columns, is_table};
+use crate::error::Unreadable;
+use crate::input::decompress::{JsonInput, MAX_PIECE, Stream, StreamEnd, WINDOW};
 use crate::warnings::Issue;
 
-/// What `pg_dump` writes for an absent value, and after the last row.
+/// Marks that `pg_dump` writes for a null, and after the last row.
 const NULL: &[u8] = b"\\N";
 const LAST: &[u8] = b"\\.";
 
@@ -20,21 +20,21 @@ struct Bytes<'p> {
     window: Vec<u8>,
     at: usize,
     stream: Option<Stream>,
-    end: End,
+    end: StreamEnd,
     total: u64,
     advance: &'p dyn Fn(u64),
 }
 
 impl<'p> Bytes<'p> {
-    fn new(input: Input, advance: &'p dyn Fn(u64)) -> Self {
+    fn new(input: JsonInput, advance: &'p dyn Fn(u64)) -> Self {
         let (window, stream) = match input {
-            Input::Whole(text) => (text, None),
-            Input::Stream(stream) => (Vec::new(), Some(stream)),
+            JsonInput::Whole(text) => (text, None),
+            JsonInput::Stream(stream) => (Vec::new(), Some(stream)),
         };
         let total = window.len() as u64;
         advance(total);
         let at = if window.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
-        Self { window, at, stream, end: End::Complete, total, advance }
+        Self { window, at, stream, end: StreamEnd::Complete, total, advance }
     }
 }
 
@@ -74,7 +74,7 @@ impl Metrics {
     /// Reads a table with a header.
     pub(super) fn read_csv(
         &mut self,
-        input: Input,
+        input: JsonInput,
         advance: &dyn Fn(u64),
     ) -> Result<(), Unreadable> {
         let mut bytes = Bytes::new(input, advance);
@@ -101,7 +101,7 @@ impl Metrics {
     /// Reads the blocks of a dump that hold metrics.
     pub(super) fn read_dump(
         &mut self,
-        input: Input,
+        input: JsonInput,
         advance: &dyn Fn(u64),
     ) -> Result<(), Unreadable> {
         let mut bytes = Bytes::new(input, advance);
@@ -155,9 +155,9 @@ impl Metrics {
     fn finish(&mut self, bytes: &Bytes<'_>) -> Result<(), Unreadable> {
         self.bytes = bytes.total;
         match bytes.end {
-            End::TooLong => return Err(Unreadable::TooLong),
-            End::Damaged => self.issues.add(Issue::TruncatedGzip),
-            End::NotYet | End::Complete => {}
+            StreamEnd::TooLong => return Err(Unreadable::TooLong),
+            StreamEnd::Damaged => self.issues.add(Issue::TruncatedGzip),
+            StreamEnd::NotYet | StreamEnd::Complete => {}
         }
         Ok(())
     }
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_a_dump_are_unescaped() {
+    fn dump_values_are_unescaped() {
         assert_eq!(unescape(b"\\N"), None);
         assert_eq!(unescape(b""), Some(Vec::new()));
         assert_eq!(unescape(b"a\\tb\\\\c\\n\\101\\x41\\q\\"), Some(b"a\tb\\c\nAAq".to_vec()));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_told_by_their_columns() {
+    fn dump_blocks_are_recognized_by_their_columns() {
         let ours =
             b"COPY public.trial_profiler_metrics (id, \"values\", batches, ts, labels) FROM stdin;";
         assert_eq!(copied_columns(ours).unwrap()[1], "values");

@@ -6,7 +6,7 @@ use chrono::DateTime;
 const MAX_LENGTH: usize = 48;
 
 /// Nanoseconds since 1970 of `2026-11-21T10:12:51.606720Z`, `...+00:00`, or, as Postgres writes it,
-/// `2026-11-21 10:12:51.60672+00`. `None` if it is no time, has no time zone, is before 1970, or does not fit 64 bits.
+/// `2026-11-21 10:12:51.60672+00`. `None` if it is not a time, has no time zone, is before 1970, or does not fit 64 bits.
 pub(super) fn nanoseconds(text: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?.trim();
     if text.len() > MAX_LENGTH {
@@ -31,7 +31,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn every_form_is_exact() {
+    fn nanoseconds_parses_all_forms_exactly() {
         let expected = Some(1_795_255_971_606_720_000);
         for text in [
             "2026-11-21T10:12:51.606720+00:00",
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_none() {
+    fn nanoseconds_rejects_other_text() {
         for text in [
             "",
             "infinity",

@@ -9,11 +9,11 @@ use trace_model::tables::{ExecutionNode, ExecutionNodes};
 use trace_model::{StrId, Strings, Warning};
 
 use self::node::{Field, Node, unquoted};
-use crate::formats::Unreadable;
-use crate::formats::text::Text;
-use crate::json::{LexError, Lexer, RawStr};
-use crate::number;
-use crate::source::{End, Input};
+use crate::error::Unreadable;
+use crate::input::decompress::{JsonInput, StreamEnd};
+use crate::json::lexer::{LexError, Lexer, RawStr};
+use crate::json::number;
+use crate::json::stream::Text;
 use crate::warnings::{Issue, Issues};
 
 /// One execution trace, read.
@@ -21,29 +21,29 @@ use crate::warnings::{Issue, Issues};
 pub(crate) struct Recording {
     pub(crate) nodes: ExecutionNodes,
     pub(crate) strings: Strings,
-    /// Process that was recorded, as the file says.
+    /// Process that was recorded, as the file states.
     pub(crate) pid: Option<i64>,
     pub(crate) json_bytes: u64,
     ids: FxHashSet<i64>,
     issues: Issues,
 }
 
-/// What comes next in the object that is the file.
+/// The next part of the top-level object.
 enum Member {
     Nodes,
     Entry(String, Vec<u8>),
     Closed,
 }
 
-/// What comes next in the list of nodes.
+/// The next part of the list of nodes.
 enum Entry {
     Node,
     NotANode,
     Closed,
 }
 
-/// Reads an execution trace. `advance` is told how many bytes of JSON were done.
-pub(crate) fn read(input: Input, advance: &dyn Fn(u64)) -> Result<Recording, Unreadable> {
+/// Reads an execution trace. Calls `advance` with the number of JSON bytes read since the last call.
+pub(crate) fn read(input: JsonInput, advance: &dyn Fn(u64)) -> Result<Recording, Unreadable> {
     let mut text = Text::new(input, advance)?;
     let mut recording = Recording::default();
     text.next(|lexer| lexer.expect(b'{'))?.map_err(|_| Unreadable::NotJson)?;
@@ -74,7 +74,7 @@ pub(crate) fn read(input: Input, advance: &dyn Fn(u64)) -> Result<Recording, Unr
     if !has_nodes {
         return Err(Unreadable::NoNodes);
     }
-    if text.end() == End::Damaged {
+    if text.end() == StreamEnd::Damaged {
         recording.issues.add(Issue::TruncatedGzip);
     }
     recording.json_bytes = text.json_bytes();
@@ -164,7 +164,7 @@ impl Recording {
             output_shapes: self.json(node, Field::OutputShapes),
             output_types: self.json(node, Field::OutputTypes),
             output_strides: self.json(node, Field::OutputStrides),
-            ..ExecutionNode::absent()
+            ..ExecutionNode::null_row()
         };
         self.nodes.push(row);
         self.nodes.inputs.extend_last(&list_text(node, Field::Inputs));
@@ -197,7 +197,7 @@ impl Recording {
         }
     }
 
-    /// An id that is written as 0 where there is none.
+    /// An id, for which 0 is null.
     fn id(&mut self, node: &Node<'_>, field: Field) -> i64 {
         match self.int(node, field) {
             0 => NULL_I64,
@@ -215,7 +215,7 @@ impl Recording {
         }
     }
 
-    /// A string; empty is absent, and so is what is no string.
+    /// A string. Empty strings and other values are null.
     fn text(&mut self, node: &Node<'_>, field: Field) -> StrId {
         let Some(bytes) = node.get(field).and_then(unquoted).filter(|b| !b.is_empty()) else {
             return StrId::NULL;
@@ -233,7 +233,7 @@ impl Recording {
         if text.is_empty() { StrId::NULL } else { self.strings.intern(&text) }
     }
 
-    /// What went wrong in this file.
+    /// Problems in this file.
     pub(crate) fn warnings(&self, file: &str) -> Vec<Warning> {
         self.issues.warnings(file)
     }
@@ -267,7 +267,7 @@ mod tests {
         {"id":2,"parent":1,"rf_id":4,"inputs":[],"more":{}}],"finish_ts":2}"#;
 
     fn rows(text: &[u8]) -> Option<usize> {
-        read(Input::Whole(text.to_vec()), &|_| {}).ok().map(|recording| recording.nodes.len())
+        read(JsonInput::Whole(text.to_vec()), &|_| {}).ok().map(|recording| recording.nodes.len())
     }
 
     proptest! {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_damaged_above_is_whole() {
+    fn damaged_nodes_parse_when_undamaged() {
         assert_eq!(rows(TEXT.as_bytes()), Some(2));
     }
 }

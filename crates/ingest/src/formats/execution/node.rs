@@ -5,11 +5,11 @@
 //! objects of `values`, `shapes`, `types` and `strides`, and the rest in
 //! `"attrs": [{"name": "rf_id", "type": "uint64", "value": 7}, ...]`.
 
-use crate::json::{LexError, Lexer};
+use crate::json::lexer::{LexError, Lexer};
 
 macro_rules! fields {
     ($($field:ident: $($text:literal)|+;)+) => {
-        /// What a node says that has a column of its own.
+        /// Entries of a node with a column of their own.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(super) enum Field { $($field,)+ }
 
@@ -148,7 +148,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// What stands between the quotes of a string; `None` for other values.
+/// The text between the quotes of a string; `None` for other values.
 pub(super) fn unquoted(value: &[u8]) -> Option<&[u8]> {
     value.strip_prefix(b"\"")?.strip_suffix(b"\"")
 }

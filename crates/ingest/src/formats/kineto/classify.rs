@@ -1,6 +1,11 @@
-//! What kind of thing an event is, by category and name, in every dialect seen.
+//! Classifies events by category and name, in every dialect that occurs.
 
-/// The table an event with a duration goes to.
+use trace_model::vocabulary::{
+    LIGHTNING_PREFIX, LOADER_PREFIX, PROFILER_STEP_PREFIX, is_communication_kernel,
+    is_memory_kernel,
+};
+
+/// The table of an event with a duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     CpuOp,
@@ -16,7 +21,7 @@ pub(crate) enum Kind {
     Span,
 }
 
-/// Old torch wrote `Kernel`, `Operator`, `Runtime`, `Memcpy`; newer ones `kernel`, `cpu_op`,
+/// Classifies by category. Old torch wrote `Kernel`, `Operator`, `Runtime`, `Memcpy`; newer ones `kernel`, `cpu_op`,
 /// `cuda_runtime`, `gpu_memcpy`. Vendors add their own runtimes.
 pub(crate) fn classify(category: &str) -> Kind {
     let lower = category.to_ascii_lowercase();
@@ -36,38 +41,25 @@ pub(crate) fn classify(category: &str) -> Kind {
     }
 }
 
-/// Ranges opened by `record_function`. Before torch 1.11 they were written as operators.
+/// Whether an operator is a range opened by `record_function`: torch before 1.11 recorded those as operators.
 pub(crate) fn is_annotation_name(name: &str) -> bool {
-    ["ProfilerStep#", "enumerate(Data", "Optimizer.", "[pl]["].iter().any(|p| name.starts_with(p))
+    [PROFILER_STEP_PREFIX, LOADER_PREFIX, "Optimizer.", LIGHTNING_PREFIX]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
 }
 
-/// Step number of `ProfilerStep#12`.
-pub(crate) fn profiler_step(name: &str) -> Option<i64> {
-    name.strip_prefix("ProfilerStep#")?.trim().parse().ok()
-}
-
-/// `communication`, `memory` or `computation`.
-///
-/// Communication: NCCL before and after 2.19 (`ncclKernel...`, `ncclDevKernel...`, also behind a
-/// `void`), RCCL, HCCL, oneCCL, NVSHMEM, and the all-reduce kernels that inference servers bring
-/// along. Memory: HTA's prefixes, for dialects that write copies as kernels.
+/// The value of `kernels.kind`: `communication`, `memory` or `computation`.
 pub(crate) fn kernel_kind(name: &str) -> &'static str {
-    const COMMUNICATION_PREFIXES: [&str; 5] = ["nccl", "rccl", "hccl", "oneccl", "nvshmem"];
-    const COMMUNICATION_PARTS: [&str; 4] =
-        ["ncclKernel", "ncclDevKernel", "cross_device_reduce", "nvshmemi_"];
-    const MEMORY_PREFIXES: [&str; 3] = ["Memcpy", "Memset", "dma"];
-    if COMMUNICATION_PREFIXES.iter().any(|p| name.starts_with(p))
-        || COMMUNICATION_PARTS.iter().any(|p| name.contains(p))
-    {
+    if is_communication_kernel(name) {
         "communication"
-    } else if MEMORY_PREFIXES.iter().any(|p| name.starts_with(p)) {
+    } else if is_memory_kernel(name) {
         "memory"
     } else {
         "computation"
     }
 }
 
-/// Direction of a copy: AMD says it in `kind`, NVIDIA in the name.
+/// Direction of a copy: AMD writes it in `kind`, NVIDIA in the name.
 pub(crate) fn memcpy_kind(kind: Option<&str>, name: &str) -> &'static str {
     const KINDS: [&str; 5] = ["HtoD", "DtoH", "DtoD", "HtoH", "PtoP"];
     KINDS
@@ -87,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_and_new_categories_meet() {
+    fn classify_maps_old_and_new_categories() {
         assert_eq!(classify("Kernel"), classify("kernel"));
         assert_eq!(classify("Operator"), Kind::CpuOp);
         assert_eq!(classify("Runtime"), Kind::RuntimeCall);
@@ -100,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn communication_is_known_by_name() {
+    fn kernel_kind_recognizes_communication_by_name() {
         for name in [
             "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)",
             "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
@@ -111,11 +103,5 @@ mod tests {
         }
         assert_eq!(kernel_kind("dmaTransfer"), "memory");
         assert_eq!(kernel_kind("ampere_sgemm_128x64_tn"), "computation");
-    }
-
-    #[test]
-    fn steps_are_numbered() {
-        assert_eq!(profiler_step("ProfilerStep#12"), Some(12));
-        assert_eq!(profiler_step("ProfilerStep*"), None);
     }
 }

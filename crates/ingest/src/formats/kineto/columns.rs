@@ -1,10 +1,10 @@
-//! The columns of one file, or of one slice of it; slices are joined in order.
+//! The columns of one file, or of one slice of it. Slices are joined in order.
 
 use rustc_hash::FxHashMap;
 use trace_model::tables::{
-    Annotation, Annotations, Collectives, Counters, CpuOps, DeviceSyncs, Flows, HalfEvent,
-    HalfEvents, Instants, Kernels, Memcpys, MemoryEvents, Memsets, ProfilerRanges, PythonFrames,
-    RangeCounters, RuntimeCalls, Spans,
+    Annotation, Annotations, Collectives, Counters, CpuOps, DeviceSyncs, Flows, Instants, Kernels,
+    Memcpys, MemoryEvents, Memsets, ProfilerRanges, PythonFrames, RangeCounters, RuntimeCalls,
+    Spans, UnpairedEvent, UnpairedEvents,
 };
 use trace_model::{StrId, Strings};
 
@@ -30,14 +30,14 @@ pub(crate) struct Columns {
     pub(crate) flows: Flows,
     pub(crate) instants: Instants,
     pub(crate) spans: Spans,
-    pub(crate) half_events: HalfEvents,
+    pub(crate) unpaired_events: UnpairedEvents,
     /// Begin and end events, to be paired once all are known.
-    pub(crate) halves: Vec<Half>,
+    pub(crate) begin_end_events: Vec<BeginEndEvent>,
     /// `(pid, tid)` by lane number, in order of first appearance.
     pub(crate) lanes: Vec<(StrId, StrId)>,
     /// `(pid, tid, what, text)` of metadata events.
     pub(crate) labels: Vec<(StrId, StrId, StrId, StrId)>,
-    /// How many events of each phase, category and destination (absent: set aside).
+    /// Number of events by phase, category and table (`None`: dropped).
     pub(crate) counts: FxHashMap<(u8, StrId, Option<&'static str>), i64>,
     pub(crate) issues: Issues,
     /// Entries of the event list, understood or not.
@@ -49,7 +49,7 @@ pub(crate) struct Columns {
 
 /// A `B` or `E` event.
 #[derive(Debug, Clone)]
-pub(crate) struct Half {
+pub(crate) struct BeginEndEvent {
     pub(crate) begin: bool,
     pub(crate) event_id: i64,
     pub(crate) name: StrId,
@@ -59,7 +59,7 @@ pub(crate) struct Half {
     pub(crate) args: String,
 }
 
-/// What the strings and lanes of a slice are called in the whole.
+/// Ids in the columns of the file of the strings and lanes of a slice.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     strings: Vec<StrId>,
@@ -67,13 +67,13 @@ pub(crate) struct Known {
 }
 
 impl Columns {
-    /// Adds the rows of what follows.
+    /// Appends the rows of the next part.
     pub(crate) fn append(&mut self, mut other: Self) {
         self.drain(&mut other, &mut Known::default());
     }
 
-    /// Moves the rows of the slice that follows in the file here. `other` keeps its strings and lanes, which
-    /// `known` is told of, and its memory.
+    /// Appends the rows of the next slice of the file. `other` keeps its strings and lanes, which are added to `known`, and
+    /// its capacity.
     pub(crate) fn drain(&mut self, other: &mut Self, known: &mut Known) {
         self.strings.absorb(&other.strings, &mut known.strings);
         let remap = known.strings.as_slice();
@@ -101,11 +101,11 @@ impl Columns {
                 *thread = lanes[*thread as usize];
             }
         });
-        for half in &mut other.halves {
-            half.event_id += first;
-            half.name = re(half.name);
-            half.category = re(half.category);
-            half.thread = lanes[half.thread as usize];
+        for event in &mut other.begin_end_events {
+            event.event_id += first;
+            event.name = re(event.name);
+            event.category = re(event.category);
+            event.thread = lanes[event.thread as usize];
         }
 
         self.cpu_ops.drain(&mut other.cpu_ops, remap);
@@ -124,8 +124,8 @@ impl Columns {
         self.flows.drain(&mut other.flows, remap);
         self.instants.drain(&mut other.instants, remap);
         self.spans.drain(&mut other.spans, remap);
-        self.half_events.drain(&mut other.half_events, remap);
-        self.halves.append(&mut other.halves);
+        self.unpaired_events.drain(&mut other.unpaired_events, remap);
+        self.begin_end_events.append(&mut other.begin_end_events);
         let labels = other.labels.drain(..);
         self.labels
             .extend(labels.map(|(pid, tid, what, text)| (re(pid), re(tid), re(what), re(text))));
@@ -147,7 +147,7 @@ impl Columns {
         }
         each!(cpu_ops, runtime_calls, annotations, python_frames, kernels, memcpys, memsets);
         each!(device_syncs, profiler_ranges, memory_events, counters, flows, instants, spans);
-        each!(half_events);
+        each!(unpaired_events);
         f(&mut self.range_counters.event_id.0, &mut []);
         f(&mut self.collectives.event_id.0, &mut []);
     }
@@ -159,11 +159,11 @@ impl Columns {
         }
         each!(cpu_ops, runtime_calls, annotations, python_frames, kernels, memcpys, memsets);
         each!(device_syncs, profiler_ranges, collectives, memory_events, counters, flows);
-        each!(instants, spans, half_events);
+        each!(instants, spans, unpaired_events);
     }
 
-    /// Cuts the columns into as many as there are parts; `part_of` says by lane which part its rows go to.
-    /// What has no lane goes with its event. Counts and issues of the file stay with the first part.
+    /// Splits the columns into `parts`; `part_of` is the part of each lane.
+    /// Rows without a lane follow their event. Counts and issues of the file stay with the first part.
     pub(crate) fn split(mut self, part_of: &[usize], parts: usize) -> Vec<Self> {
         let mut of_event = vec![0_usize; usize::try_from(self.events).unwrap_or(0)];
         self.for_each_base(|event_ids, threads| {
@@ -171,16 +171,16 @@ impl Columns {
                 of_event[id as usize] = part_of[thread as usize];
             }
         });
-        let mut halves: Vec<Vec<Half>> = Vec::new();
-        halves.resize_with(parts, Vec::new);
-        for half in std::mem::take(&mut self.halves) {
-            halves[part_of[half.thread as usize]].push(half);
+        let mut begin_end_events: Vec<Vec<BeginEndEvent>> = Vec::new();
+        begin_end_events.resize_with(parts, Vec::new);
+        for event in std::mem::take(&mut self.begin_end_events) {
+            begin_end_events[part_of[event.thread as usize]].push(event);
         }
-        let mut split: Vec<Self> = halves
+        let mut split: Vec<Self> = begin_end_events
             .into_iter()
-            .map(|halves| Self {
+            .map(|begin_end_events| Self {
                 strings: self.strings.clone(),
-                halves,
+                begin_end_events,
                 lanes: self.lanes.clone(),
                 has_shapes: self.has_shapes,
                 has_stacks: self.has_stacks,
@@ -202,7 +202,7 @@ impl Columns {
         }
         each!(cpu_ops, runtime_calls, annotations, python_frames, kernels, memcpys, memsets);
         each!(device_syncs, profiler_ranges, range_counters, collectives, memory_events);
-        each!(counters, flows, instants, spans, half_events);
+        each!(counters, flows, instants, spans, unpaired_events);
         if let Some(first) = split.first_mut() {
             first.counts = self.counts;
             first.issues = self.issues;
@@ -211,12 +211,12 @@ impl Columns {
         split
     }
 
-    /// Forgets the lanes on which nothing happened.
+    /// Removes lanes without events.
     pub(crate) fn drop_empty_lanes(&mut self) {
         let mut used = vec![false; self.lanes.len()];
         let mut mark = |threads: &[i32]| threads.iter().for_each(|&t| used[t as usize] = true);
         self.for_each_base(|_, threads| mark(threads));
-        self.halves.iter().for_each(|half| mark(&[half.thread]));
+        self.begin_end_events.iter().for_each(|event| mark(&[event.thread]));
         let mut next = 0..;
         let numbers: Vec<i32> =
             used.iter().map(|&used| if used { next.next().unwrap_or(0) } else { -1 }).collect();
@@ -225,10 +225,10 @@ impl Columns {
         self.renumber_lanes(&numbers);
     }
 
-    /// A begin and its end become a range.
-    pub(crate) fn pair_as_annotation(&mut self, begin: Half, end_ns: i64) {
+    /// Adds an annotation from a begin event to the end of its partner.
+    pub(crate) fn pair_as_annotation(&mut self, begin: BeginEndEvent, end_ns: i64) {
         let dur_ns = end_ns - begin.ts_ns;
-        self.annotations.put(Annotation {
+        self.annotations.push_sparse(Annotation {
             event_id: begin.event_id,
             name: begin.name,
             ts_ns: begin.ts_ns,
@@ -236,19 +236,19 @@ impl Columns {
             self_dur_ns: dur_ns,
             thread: begin.thread,
             args: begin.args,
-            ..Annotation::absent()
+            ..Annotation::null_row()
         });
     }
 
-    /// Keeps a begin or an end without its other half.
-    pub(crate) fn keep_half(&mut self, half: Half) {
-        let Half { begin, event_id, name, category, ts_ns, thread, args } = half;
+    /// Adds a begin or end event without a partner to `unpaired_events`.
+    pub(crate) fn keep_unpaired(&mut self, event: BeginEndEvent) {
+        let BeginEndEvent { begin, event_id, name, category, ts_ns, thread, args } = event;
         let phase = self.strings.intern(if begin { "B" } else { "E" });
-        let row = HalfEvent { rank: 0, event_id, phase, name, category, ts_ns, thread, args };
-        self.half_events.put(row);
+        let row = UnpairedEvent { rank: 0, event_id, phase, name, category, ts_ns, thread, args };
+        self.unpaired_events.push_sparse(row);
     }
 
-    /// Calls the process of all lanes by another id; lanes that become one are joined.
+    /// Changes the process id of all lanes; lanes that become equal are joined.
     pub(crate) fn rename_process(&mut self, pid: &str) {
         let pid = self.strings.intern(pid);
         self.labels.iter_mut().for_each(|label| label.0 = pid);
@@ -274,25 +274,25 @@ impl Columns {
                 *thread = numbers[*thread as usize];
             }
         });
-        for half in &mut self.halves {
-            half.thread = numbers[half.thread as usize];
+        for event in &mut self.begin_end_events {
+            event.thread = numbers[event.thread as usize];
         }
     }
 
-    /// Says in which table begins and ends will be, other than `spans`.
-    pub(crate) fn halves_are(&mut self, table: &'static str) {
+    /// Records in the counts that begin and end events are stored in `table`, not in `spans`.
+    pub(crate) fn store_begin_end_in(&mut self, table: &'static str) {
         let counts = std::mem::take(&mut self.counts);
         self.counts = counts
             .into_iter()
             .map(|((phase, category, stored_in), count)| {
-                let is_half = matches!(phase, b'B' | b'E') && stored_in.is_some();
-                ((phase, category, if is_half { Some(table) } else { stored_in }), count)
+                let is_begin_or_end = matches!(phase, b'B' | b'E') && stored_in.is_some();
+                ((phase, category, if is_begin_or_end { Some(table) } else { stored_in }), count)
             })
             .collect();
     }
 
-    /// Says that of a file only begins, ends, instants, counters and names were used.
-    pub(crate) fn only_halves_and_points_count(&mut self) {
+    /// Records in the counts that only begins, ends, instants, counters and names were used.
+    pub(crate) fn count_only_own_phases(&mut self) {
         let counts = std::mem::take(&mut self.counts);
         #[expect(clippy::iter_over_hash_type, reason = "sums do not depend on order")]
         for ((phase, category, stored_in), count) in counts {
@@ -306,7 +306,7 @@ impl Columns {
         }
     }
 
-    /// Entries of the event list that these rows came from.
+    /// Number of entries of the event list behind these rows.
     pub(crate) fn row_events(&self) -> u64 {
         let mut samples = 0;
         let mut last = None;
@@ -331,8 +331,8 @@ impl Columns {
             flows,
             instants,
             spans,
-            half_events
+            unpaired_events
         );
-        (rows + samples + self.halves.len() + self.labels.len()) as u64
+        (rows + samples + self.begin_end_events.len() + self.labels.len()) as u64
     }
 }

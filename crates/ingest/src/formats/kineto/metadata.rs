@@ -1,14 +1,14 @@
-//! What a trace says about itself beside its events.
+//! Metadata of a trace: its top-level entries other than the events.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::number;
+use crate::json::number;
 
-/// The entries that mean something to us.
+/// The entries that are used.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Metadata {
-    /// Rank, and the entry that says so.
+    /// Rank, and the entry that states it.
     pub(crate) rank: Option<(i32, &'static str)>,
     pub(crate) world_size: Option<i32>,
     pub(crate) backend: Option<String>,
@@ -54,7 +54,7 @@ struct Properties {
 }
 
 impl Metadata {
-    /// Reads the entries; one that is not what it should be is named in `unreadable` and left out.
+    /// Reads the entries. Entries with unexpected values are listed in `unreadable`.
     pub(crate) fn parse(entries: &[(String, Vec<u8>)]) -> Self {
         let mut metadata = Self::default();
         for (key, text) in entries {

@@ -1,8 +1,8 @@
-//! Whether a kernel multiplies matrices on the units made for it: NVIDIA's tensor cores, AMD's matrix cores.
+//! Recognizes kernels that use matrix units, by name: NVIDIA's tensor cores, AMD's matrix cores.
 //!
-//! No trace says so; the name often does. It is judged in three steps: families that use these units, families
-//! that multiply without them or do not multiply, and what is left. There, a name that speaks of products, or
-//! one that says nothing at all (Triton kernels bear the names of Python functions), is unknown.
+//! Traces do not record the use of these units, but names often reveal it. A name is compared with families that use
+//! these units, then with families that multiply without them or do not multiply. Of the rest, a name that suggests a
+//! product, or one without information (Triton kernels have the names of Python functions), is unknown.
 
 /// `yes`, `no` or `unknown`.
 pub(crate) fn tensor_cores(name: &str) -> &'static str {
@@ -147,7 +147,7 @@ const ATTENTION: [&str; 9] = [
     "flash_bprop",
 ];
 
-/// Libraries whose kernels do other work, unless a name above says otherwise.
+/// Libraries whose kernels do other work, unless a name above matches.
 const ELSEWHERE: [&str; 16] = [
     "at::native::",
     "at_cuda_detail",
@@ -265,9 +265,9 @@ fn is_plain(name: &str) -> bool {
 mod tests {
     use super::tensor_cores;
 
-    /// Names from real traces, shortened where the rest says nothing.
+    /// Names from real traces, shortened.
     #[test]
-    fn kernels_are_judged_by_name() {
+    fn tensor_cores_follows_kernel_names() {
         for (verdict, names) in [("yes", YES), ("no", NO), ("unknown", UNKNOWN)] {
             for name in names {
                 assert_eq!(tensor_cores(name), verdict, "{name}");

@@ -1,4 +1,4 @@
-//! What a pickle holds, in flat arrays: 8 bytes a value, 12 a container, each string once.
+//! The content of a pickle in flat arrays: 8 bytes per value, 12 per container, each string once.
 
 use trace_model::{StrId, Strings};
 
@@ -124,7 +124,7 @@ impl Default for Graph {
 }
 
 impl Graph {
-    /// What the pickle is.
+    /// The value of the pickle.
     pub(crate) fn root(&self) -> Value {
         self.value(self.root)
     }

@@ -1,7 +1,7 @@
-//! The bytes of a pickle, whole or as a stream, handed out in order.
+//! The bytes of a pickle in order, from memory or from a stream.
 
-use super::Problem;
-use crate::source::{End, Input, MAX_PIECE, Stream};
+use super::problem::Problem;
+use crate::input::decompress::{JsonInput, MAX_PIECE, Stream, StreamEnd};
 
 /// Bytes of a stream in hand at a time.
 const WINDOW: usize = 1 << 20;
@@ -14,16 +14,16 @@ pub(super) struct Bytes<'p> {
     at: usize,
     /// Bytes before the window.
     before: u64,
-    /// Where more comes from; `None` if the window is all there is.
+    /// Source of more bytes; `None` if the window is the complete pickle.
     stream: Option<Stream>,
     advance: &'p dyn Fn(u64),
 }
 
 impl<'p> Bytes<'p> {
-    pub(super) fn new(input: Input, advance: &'p dyn Fn(u64)) -> Self {
+    pub(super) fn new(input: JsonInput, advance: &'p dyn Fn(u64)) -> Self {
         let (window, stream) = match input {
-            Input::Whole(bytes) => (bytes, None),
-            Input::Stream(stream) => (Vec::new(), Some(stream)),
+            JsonInput::Whole(bytes) => (bytes, None),
+            JsonInput::Stream(stream) => (Vec::new(), Some(stream)),
         };
         advance(window.len() as u64);
         Self { window, at: 0, before: 0, stream, advance }
@@ -43,7 +43,7 @@ impl<'p> Bytes<'p> {
         Ok(self.take(1)?[0])
     }
 
-    /// The next `count` bytes. A count that lies costs no more than what is there.
+    /// The next `count` bytes. A false count does not allocate more than the available bytes.
     #[inline]
     pub(super) fn take(&mut self, count: usize) -> Result<&[u8], Problem> {
         if self.window.len() - self.at < count {
@@ -99,12 +99,14 @@ impl<'p> Bytes<'p> {
         self.at = 0;
         while self.window.len() < count {
             let had = self.window.len();
-            // Read in steps: a length that lies must not be believed before its bytes are there.
+            // Read in steps: the length may be false, so memory is allocated only for available bytes.
             let end = stream.read(&mut self.window, WINDOW.max(had));
             (self.advance)((self.window.len() - had) as u64);
             match end {
-                End::TooLong => return Err(Problem::TooLong),
-                End::Damaged if self.window.len() < count => return Err(Problem::DamagedGzip),
+                StreamEnd::TooLong => return Err(Problem::TooLong),
+                StreamEnd::Damaged if self.window.len() < count => {
+                    return Err(Problem::DamagedGzip);
+                }
                 _ if self.window.len() == had => return Err(Problem::Truncated),
                 _ => {}
             }

@@ -1,10 +1,10 @@
-//! The stack machine: one instruction after the other, each in constant time but for what it takes in.
+//! The stack machine. Each instruction takes constant time, except for the data that it reads.
 
-use super::Problem;
 use super::graph::{Graph, Kind, ObjectId, Word};
 use super::input::Bytes;
 use super::numbers::{Decimal, decimal, little_endian, quoted, raw_unicode_escape, utf8};
-use crate::source::Input;
+use super::problem::Problem;
+use crate::input::decompress::JsonInput;
 
 /// Containers that may be open at once. Python itself stops at about a thousand.
 const MAX_MARKS: usize = 10_000;
@@ -23,9 +23,9 @@ struct Machine<'p> {
     memo: Vec<Word>,
 }
 
-/// Reads a pickle. `advance` is told how many bytes were done; the result's second part is how many
+/// Reads a pickle. Calls `advance` with the number of bytes read since the last call; the result's second part is how many
 /// there were.
-pub(crate) fn read(input: Input, advance: &dyn Fn(u64)) -> Result<(Graph, u64), Problem> {
+pub(crate) fn read(input: JsonInput, advance: &dyn Fn(u64)) -> Result<(Graph, u64), Problem> {
     let mut machine = Machine {
         bytes: Bytes::new(input, advance),
         graph: Graph::default(),
@@ -168,7 +168,7 @@ impl Machine<'_> {
                 let line = std::str::from_utf8(self.bytes.line()?).ok();
                 match line.and_then(|text| text.trim().parse().ok()) {
                     Some(value) => self.graph.float(value),
-                    None => return Err(self.malformed("a float that is none")),
+                    None => return Err(self.malformed("an invalid float")),
                 }
             }
             b'X' | b'T' => {
@@ -211,7 +211,7 @@ impl Machine<'_> {
         })
     }
 
-    /// What an instruction asks for that we do not do.
+    /// The error for an instruction that is refused.
     fn refusal(&mut self, op: u8) -> Problem {
         let what = match op {
             b'c' | b'i' => {
@@ -351,7 +351,7 @@ impl Machine<'_> {
             Decimal::Int(value) => u64::try_from(value).ok(),
             _ => None,
         }
-        .ok_or_else(|| self.malformed("a memo number that is none"))
+        .ok_or_else(|| self.malformed("an invalid memo number"))
     }
 
     fn length4(&mut self) -> Result<usize, Problem> {
@@ -378,7 +378,7 @@ impl Machine<'_> {
         match decimal(line) {
             Decimal::Int(value) => Ok(self.graph.int(value)),
             Decimal::Huge => Ok(Word::HUGE),
-            Decimal::Bad => Err(self.malformed("an integer that is none")),
+            Decimal::Bad => Err(self.malformed("an invalid integer")),
         }
     }
 

@@ -19,7 +19,7 @@ pub(super) fn little_endian(bytes: &[u8]) -> Option<i128> {
     Some(i128::from_le_bytes(wide))
 }
 
-/// What a decimal integer is.
+/// Value of a decimal integer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Decimal {
     Int(i128),
@@ -39,7 +39,7 @@ pub(super) fn decimal(line: &[u8]) -> Decimal {
     value.map_or(Decimal::Huge, Decimal::Int)
 }
 
-/// Text as UTF-8; what is not is replaced (Python lets lone surrogates pass).
+/// Text as UTF-8; invalid bytes are replaced (Python accepts lone surrogates).
 pub(super) fn utf8(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integers_of_any_length() {
+    fn decimal_reads_integers_of_any_length() {
         assert_eq!(little_endian(&[]), Some(0));
         assert_eq!(little_endian(&[0xff]), Some(-1));
         assert_eq!(little_endian(&[0xff, 0]), Some(255));

@@ -1,9 +1,10 @@
-//! The machine on pickles as Python writes them, and on what nobody should.
+//! Tests of the pickle machine: pickles as Python writes them, and hostile ones.
 
 use proptest::prelude::*;
 
-use super::{Graph, Kind, Problem, Value, read};
-use crate::source::Input;
+use super::problem::Problem;
+use super::{Graph, Kind, Value, read};
+use crate::input::decompress::JsonInput;
 
 /// A snapshot as protocols 0 to 5 write it, and older layouts.
 const FILES: [&[u8]; 9] = [
@@ -19,7 +20,7 @@ const FILES: [&[u8]; 9] = [
 ];
 
 fn pickle(bytes: &[u8]) -> Result<Graph, Problem> {
-    read(Input::Whole(bytes.to_vec()), &|_| {}).map(|(graph, _)| graph)
+    read(JsonInput::Whole(bytes.to_vec()), &|_| {}).map(|(graph, _)| graph)
 }
 
 /// Python's `repr`, nearly.
@@ -57,7 +58,7 @@ fn shown(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn all_protocols_say_the_same() {
+fn read_gives_the_same_data_in_all_protocols() {
     let first = shown(FILES[0]);
     assert!(
         first.starts_with("{\"segments\": [{\"device\": 0, \"address\": 139637976727552"),
@@ -68,9 +69,9 @@ fn all_protocols_say_the_same() {
     }
 }
 
-/// What `pickle.dumps(x, protocol)` of `CPython` 3.11 writes; instructions that the snapshots do not use.
+/// Output of `pickle.dumps(x, protocol)` of `CPython` 3.11, with instructions that snapshots do not use.
 #[test]
-fn plain_data_of_all_kinds() {
+fn read_builds_all_kinds_of_plain_data() {
     let cases: [(&[u8], &str); 16] = [
         (b"\x80\x02]q\x00(K\x01J\xff\xff\xff\xffM\xe8\x03\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\x00e.", "[1, -1, 1000, -1]"),
         (b"\x80\x02\x8a\x08\x00\x00\x00\x00\x00\x00\x00\x80.", "-9223372036854775808"),
@@ -99,7 +100,7 @@ fn plain_data_of_all_kinds() {
 }
 
 #[test]
-fn what_would_run_code_is_refused_by_name() {
+fn read_refuses_code_by_name() {
     let cases: [(&[u8], &str); 12] = [
         (b"cos\nsystem\n(S'true'\ntR.", "os.system"),
         (b"\x80\x04\x8c\x02os\x94\x8c\x06system\x94\x93\x94.", "os.system"),
@@ -129,7 +130,7 @@ fn what_would_run_code_is_refused_by_name() {
 }
 
 #[test]
-fn lengths_and_numbers_that_lie_cost_nothing() {
+fn read_does_not_trust_lengths_and_numbers() {
     let cases: [&[u8]; 12] = [
         b"\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\x7f.",
         b"\x80\x04\x8d\xff\xff\xff\x0f\x00\x00\x00\x00.",
@@ -150,14 +151,14 @@ fn lengths_and_numbers_that_lie_cost_nothing() {
 }
 
 #[test]
-fn sharing_without_end_stays_small_and_cycles_are_kept() {
+fn read_keeps_sharing_small_and_preserves_cycles() {
     // Each list holds the one before it twice: 2^200 ends.
     let mut laughs = b"\x80\x02]q\x00".to_vec();
     for i in 0..200_u8 {
         laughs.extend([b']', b'q', i + 1, b'(', b'h', i, b'h', i, b'e']);
     }
     laughs.push(b'.');
-    // 201 values are left below the last one: as in Python, that is no error.
+    // 201 values are left below the last one: as in Python, that is not an error.
     assert_eq!(pickle(&laughs).unwrap().object_count(), 201);
     assert_eq!(shown(b"\x80\x02]q\x00h\x00a."), repr_of_a_list_in_itself());
 }
@@ -167,7 +168,7 @@ fn repr_of_a_list_in_itself() -> String {
 }
 
 #[test]
-fn far_more_than_its_length_is_refused() {
+fn read_refuses_data_far_larger_than_the_pickle() {
     // 4 MB of empty lists would be kept, 40 MB would not: no data looks like this.
     let lists = |count: usize| {
         let mut bytes = b"\x80\x02(".to_vec();
@@ -184,7 +185,7 @@ fn far_more_than_its_length_is_refused() {
 }
 
 #[test]
-fn every_truncation_is_noticed() {
+fn read_detects_every_truncation() {
     for file in FILES {
         for end in 0..file.len() {
             let problem = pickle(&file[..end]).unwrap_err();
@@ -224,7 +225,7 @@ proptest! {
         let at = at.index(damaged.len());
         let end = (at + bytes.len()).min(damaged.len());
         damaged.splice(at..end, bytes);
-        let dump = crate::formats::snapshot::read(Input::Whole(damaged), &|_| {});
+        let dump = crate::formats::snapshot::read(JsonInput::Whole(damaged), &|_| {});
         if let Ok(dump) = dump {
             let mut tables = trace_model::TableSet::default();
             dump.into_tables(&mut tables, (0, 0), "x", 0);

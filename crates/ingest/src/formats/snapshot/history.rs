@@ -8,7 +8,7 @@ use trace_model::tables::{
 };
 use trace_model::{StrId, Strings};
 
-/// An allocation that is there when the snapshot is taken.
+/// An allocation at the time of the snapshot.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Held {
     pub(super) address: i64,
@@ -18,7 +18,7 @@ pub(super) struct Held {
     pub(super) stack: i64,
 }
 
-/// What an event does.
+/// Effect of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
     Alloc,
@@ -44,7 +44,7 @@ impl Action {
         }
     }
 
-    /// Whether an event without address and size means nothing.
+    /// Returns whether an event without address and size is meaningless.
     pub(super) fn needs_place(self) -> bool {
         self != Self::Other
     }
@@ -67,10 +67,10 @@ pub(super) struct Replay {
     first_event: usize,
     /// Allocations that are held, by address: their row.
     held: FxHashMap<i64, usize>,
-    /// What the events so far added.
+    /// Bytes that the events so far added.
     allocated: i64,
     reserved: i64,
-    /// What was there before the first event, as found so far.
+    /// Bytes held before the first event, as found so far.
     start_allocated: i64,
     /// Events that contradict those before them.
     pub(super) contradictions: u64,
@@ -139,7 +139,7 @@ impl Replay {
             alloc_ts_ns: event.ts_ns,
             category: event.category,
             stack: event.stack,
-            ..SnapshotAllocation::absent()
+            ..SnapshotAllocation::null_row()
         });
     }
 
@@ -170,7 +170,7 @@ impl Replay {
             bytes: event.bytes,
             stream: event.stream,
             known_from: self.known_from.release,
-            ..SnapshotAllocation::absent()
+            ..SnapshotAllocation::null_row()
         });
         row
     }
@@ -200,7 +200,7 @@ impl Replay {
                 known_from: self.known_from.block,
                 category: block.category,
                 stack: block.stack,
-                ..SnapshotAllocation::absent()
+                ..SnapshotAllocation::null_row()
             });
         }
         let start_reserved = reserved.map(|end| end.saturating_sub(self.reserved).max(0));
@@ -214,7 +214,7 @@ impl Replay {
             start_reserved_bytes: start_reserved.unwrap_or(NULL_I64),
             end_reserved_bytes: reserved.unwrap_or(NULL_I64),
             peak_reserved_bytes: start_reserved.unwrap_or(NULL_I64),
-            ..SnapshotDevice::absent()
+            ..SnapshotDevice::null_row()
         };
         for row in self.first_event..events.len() {
             let allocated = &mut events.allocated_bytes.0[row];

@@ -43,7 +43,7 @@ keys! {
     TotalSize = "total_size",
 }
 
-/// Which strings of a pickle are keys of ours.
+/// The strings of a pickle that are known keys.
 #[derive(Debug, Default)]
 pub(super) struct Keys(Vec<Option<Key>>);
 
@@ -72,7 +72,7 @@ impl Entry {
         Self { values: [Value::None; KEYS.len()], others: Vec::new() }
     }
 
-    /// Takes in a dict; false if it is none.
+    /// Reads a dict. Returns false if the value is not a dict.
     pub(super) fn read(&mut self, graph: &Graph, keys: &Keys, value: Value) -> bool {
         self.values.fill(Value::None);
         self.others.clear();

@@ -23,7 +23,7 @@ use self::json::Writer;
 use self::keys::{Entry, Key, Keys, as_list};
 use self::stacks::Stacks;
 use crate::formats::pickle::{self, Graph, Kind, ObjectId, Value};
-use crate::source::Input;
+use crate::input::decompress::JsonInput;
 use crate::warnings::{Issue, Issues};
 
 /// Number of a device that is past anything a machine has.
@@ -49,8 +49,8 @@ pub(crate) struct Dump {
     pub(crate) extent: Option<(i64, i64)>,
 }
 
-/// Reads a snapshot; the error says what the file is instead.
-pub(crate) fn read(input: Input, advance: &dyn Fn(u64)) -> Result<Dump, String> {
+/// Reads a snapshot; the error describes the problem.
+pub(crate) fn read(input: JsonInput, advance: &dyn Fn(u64)) -> Result<Dump, String> {
     let (graph, bytes) = pickle::read(input, advance).map_err(|problem| problem.to_string())?;
     Reader::new(graph, bytes).read()
 }
@@ -71,7 +71,7 @@ struct Reader {
     blocks: SnapshotBlocks,
     events: SnapshotEvents,
     allocations: SnapshotAllocations,
-    /// By device: what is held when the snapshot is taken, and the size of the segments.
+    /// By device: bytes held at the time of the snapshot, and the size of the segments.
     held: BTreeMap<i32, (Vec<Held>, i64)>,
 }
 
@@ -191,7 +191,7 @@ impl Reader {
                 active_bytes: opt(Key::ActiveSize),
                 requested_bytes: opt(Key::RequestedSize),
                 stack: self.stack(&entry),
-                ..SnapshotSegment::absent()
+                ..SnapshotSegment::null_row()
             };
             let (address, stream) = (row.address, row.stream);
             self.segments.push(row);
@@ -235,7 +235,7 @@ impl Reader {
                 None => (entry.size(Key::RequestedSize), self.stack(&entry)),
             };
             let is_active = self.strings.get(state).starts_with("active");
-            // What was asked for is not recorded before torch 2.0 without a history.
+            // Without a history, torch before 2.0 does not record requested sizes.
             let asked = asked.filter(|&asked| asked <= size_bytes).unwrap_or(size_bytes);
             self.blocks.push(SnapshotBlock {
                 segment,
@@ -247,7 +247,7 @@ impl Reader {
                 requested_bytes: if is_active { asked } else { 0 },
                 category: entry.str(Key::Category),
                 stack: if is_active { stack } else { NULL_I64 },
-                ..SnapshotBlock::absent()
+                ..SnapshotBlock::null_row()
             });
             if is_active {
                 let category = entry.str(Key::Category);
@@ -306,7 +306,7 @@ impl Reader {
                 category: entry.str(Key::Category),
                 stack: self.stack(&entry),
                 args: args.unwrap_or_default(),
-                ..SnapshotEvent::absent()
+                ..SnapshotEvent::null_row()
             };
             replay.event(action, &mut row, &mut self.allocations);
             self.events.push(row);
@@ -358,7 +358,7 @@ impl Dump {
         self.events.len() as u64
     }
 
-    /// What went wrong in this file.
+    /// Problems in this file.
     pub(crate) fn warnings(&self, file: &str) -> Vec<Warning> {
         self.issues.warnings(file)
     }

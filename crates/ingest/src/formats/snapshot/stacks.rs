@@ -20,7 +20,7 @@ const NOT_THE_USERS: [&str; 7] = [
     "<string>",
     "<__array_function__",
 ];
-/// What lies directly in the folder `torch` of a PyTorch that was built in place.
+/// Entries of the folder `torch` of a PyTorch that was built in place.
 const TORCH: [&str; 14] = [
     "_",
     "amp/",
@@ -47,7 +47,7 @@ struct Frame {
 
 #[derive(Debug, Default)]
 pub(super) struct Stacks {
-    /// One row a node of the tree.
+    /// One row per node of the tree.
     table: SnapshotStacks,
     nodes: FxHashMap<(i64, Frame), i64>,
     frames: FxHashMap<ObjectId, Frame>,
@@ -116,7 +116,7 @@ impl Stacks {
             file: frame.file,
             line: frame.line,
             user_frame,
-            ..SnapshotStack::absent()
+            ..SnapshotStack::null_row()
         });
         self.nodes.insert((parent, frame), node);
         node
@@ -168,7 +168,7 @@ fn shown(name: StrId, file: StrId, line: i32, strings: &Strings) -> String {
     }
 }
 
-/// Snapshots made from a profile have whole frames as names: `train.py(8): step`.
+/// Snapshots made from a profile have complete frames as names: `train.py(8): step`.
 fn frame(entry: &Entry, strings: &mut Strings) -> Frame {
     let (name, file) = (entry.str(Key::Name), entry.str(Key::Filename));
     let line = entry.int(Key::Line).and_then(|line| i32::try_from(line).ok()).unwrap_or(NULL_I32);
@@ -187,12 +187,12 @@ fn frame(entry: &Entry, strings: &mut Strings) -> Frame {
     Frame { name, file, line }
 }
 
-/// Whether a source file is Python.
+/// Returns whether a source file is Python.
 fn is_python(file: &str) -> bool {
     file.as_bytes().ends_with(b".py")
 }
 
-/// Whether a source file is the user's own: Python, and neither PyTorch's nor an installed package's.
+/// Returns whether a source file is the user's own: Python, and neither in PyTorch nor in an installed package.
 fn is_user(file: &str) -> bool {
     let python = is_python(file) || file.starts_with("<ipython") || file.contains("/ipykernel_");
     let torch =
@@ -207,7 +207,7 @@ mod tests {
     use super::is_user;
 
     #[test]
-    fn whose_code_it_is() {
+    fn is_user_distinguishes_packages_and_user_code() {
         for file in
             ["train.py", "/home/me/torch/train.py", "/tmp/ipykernel_7/1.py", "<ipython-input-1>"]
         {

@@ -1,0 +1,146 @@
+//! Guesses the format of a file from the first bytes of its text.
+
+use super::composer;
+use super::determined::sniff::{self, Form};
+use super::pickle;
+use super::unsupported::UnsupportedFormat;
+
+/// A format that can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// A Chrome trace as PyTorch Profiler (Kineto) writes it.
+    Kineto,
+    /// A Chrome trace as Composer's profiler writes it.
+    Composer,
+    /// Operators and their arguments without times, as PyTorch's `ExecutionTraceObserver` writes them.
+    ExecutionTrace,
+    /// State and history of the caching allocator, as `torch.cuda.memory._dump_snapshot` pickles them.
+    MemorySnapshot,
+    /// Bytes by category over time, as `export_memory_timeline` writes them.
+    MemoryTimeline,
+    /// Metrics of Determined's profiler, in one of the forms in which users get them.
+    Determined(Form),
+}
+
+/// The format that the first bytes of a file suggest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FormatGuess {
+    /// A format that can be read.
+    Known(Format),
+    /// A recognized file that is not part of a run.
+    Unsupported(UnsupportedFormat),
+    /// Not recognized.
+    Unknown,
+}
+
+/// Keys that distinguish an execution trace from any other graph with a schema and nodes.
+const EXECUTION_TRACE_KEYS: [&str; 4] =
+    ["\"start_ts\"", "\"rf_id\"", "\"op_schema\"", "\"ctrl_deps\""];
+
+/// Keys that distinguish a memory snapshot from any other pickle: the first entries of its dict or of its segments.
+const SNAPSHOT_KEYS: [&str; 4] = ["segments", "device_traces", "total_size", "segment_type"];
+
+/// A list of lists of numbers: `[[1795290660024713, ...` or, empty, `[[], []]`. Lists of events hold objects.
+fn is_memory_timeline(text: &[u8]) -> bool {
+    let inner = text.get(1..).unwrap_or_default().trim_ascii_start();
+    let Some(inner) = inner.strip_prefix(b"[").map(<[u8]>::trim_ascii_start) else { return false };
+    matches!(inner.first(), Some(b'-' | b'0'..=b'9' | b']'))
+}
+
+/// Guesses a format from the first bytes of the text of a file.
+pub(crate) fn guess_format(prefix: &[u8]) -> FormatGuess {
+    let text = prefix.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(prefix).trim_ascii_start();
+    let has = |needle: &str| memchr::memmem::find(text, needle.as_bytes()).is_some();
+    match text.first() {
+        Some(b'{')
+            if has("\"nodes\"")
+                && has("\"schema\"")
+                && EXECUTION_TRACE_KEYS.iter().any(|key| has(key))
+                && !has("\"traceEvents\"") =>
+        {
+            FormatGuess::Known(Format::ExecutionTrace)
+        }
+        // Large metadata may push the events out of the prefix: these keys come first then.
+        Some(b'{')
+            if [
+                "\"traceEvents\"",
+                "\"schemaVersion\"",
+                "\"deviceProperties\"",
+                "\"distributedInfo\"",
+            ]
+            .iter()
+            .any(|key| has(key)) =>
+        {
+            FormatGuess::Known(Format::Kineto)
+        }
+        Some(b'[') if has("\"ph\"") && composer::KEYS.iter().any(|key| has(key)) => {
+            FormatGuess::Known(Format::Composer)
+        }
+        Some(b'[') if has("\"ph\"") => FormatGuess::Known(Format::Kineto),
+        Some(b'[') if is_memory_timeline(text) => FormatGuess::Known(Format::MemoryTimeline),
+        _ if text.starts_with(b"PAR1") => {
+            FormatGuess::Unsupported(UnsupportedFormat::ParquetPartition)
+        }
+        _ if has("<title>GPU Memory Timeline HTML</title>") => {
+            FormatGuess::Unsupported(UnsupportedFormat::MemoryTimelinePicture)
+        }
+        _ if pickle::is_pickle(prefix) => {
+            if SNAPSHOT_KEYS.iter().any(|key| has(key)) {
+                FormatGuess::Known(Format::MemorySnapshot)
+            } else {
+                FormatGuess::Unsupported(UnsupportedFormat::OtherPickle)
+            }
+        }
+        _ => match (sniff::sniff(text), sniff::unsupported_dump(text), text.first()) {
+            (Some(form), ..) => FormatGuess::Known(Format::Determined(form)),
+            (_, Some(dump), _) => FormatGuess::Unsupported(dump),
+            (.., Some(b'{' | b'[')) => FormatGuess::Unsupported(UnsupportedFormat::OtherJson),
+            _ => FormatGuess::Unknown,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guess_format_recognizes_each_format_by_content() {
+        assert_eq!(guess_format(b" {\"schemaVersion\": 1,"), FormatGuess::Known(Format::Kineto));
+        assert_eq!(guess_format(b"[{\"ph\": \"X\"}]"), FormatGuess::Known(Format::Kineto));
+        let composer = b"[\n{\"name\": \"callback/Profiler/event/init\", \"ph\": \"E\"";
+        assert_eq!(guess_format(composer), FormatGuess::Known(Format::Composer));
+        let header =
+            b"{\"schema\": \"1.1.1-chakra.0.0.4\", \"pid\": 7, \"start_ts\": 1, \"nodes\": [";
+        assert_eq!(guess_format(header), FormatGuess::Known(Format::ExecutionTrace));
+        let graph = b"{\"schema\": 1, \"nodes\": []}";
+        assert_eq!(guess_format(graph), FormatGuess::Unsupported(UnsupportedFormat::OtherJson));
+        assert_eq!(
+            guess_format(b"{\"a\": 1}"),
+            FormatGuess::Unsupported(UnsupportedFormat::OtherJson)
+        );
+        assert_eq!(guess_format(b"import torch"), FormatGuess::Unknown);
+        assert_eq!(guess_format(b""), FormatGuess::Unknown);
+        let timeline = FormatGuess::Known(Format::MemoryTimeline);
+        assert_eq!(guess_format(b"[[1795290660024713, 1795290660025114], [["), timeline);
+        assert_eq!(guess_format(b"[[-1, 1, 32768, 0], "), timeline);
+        assert_eq!(guess_format(b"[[], []]"), timeline);
+        assert_eq!(
+            guess_format(b"[[\"a\"]]"),
+            FormatGuess::Unsupported(UnsupportedFormat::OtherJson)
+        );
+        let picture = b"<html>\n<head><title>GPU Memory Timeline HTML</title></head>";
+        assert_eq!(
+            guess_format(picture),
+            FormatGuess::Unsupported(UnsupportedFormat::MemoryTimelinePicture)
+        );
+        let snapshot = FormatGuess::Known(Format::MemorySnapshot);
+        assert_eq!(guess_format(b"\x80\x04\x95\x01\0\0\0\0\0\0\0}\x94(\x8c\x08segments"), snapshot);
+        assert_eq!(guess_format(b"(dp0\nVsegments\np1\n(lp2"), snapshot);
+        assert_eq!(guess_format(b"]q\0(}q\x01(U\x06deviceq\x02K\0U\x0atotal_size"), snapshot);
+        assert_eq!(
+            guess_format(b"\x80\x02}q\0."),
+            FormatGuess::Unsupported(UnsupportedFormat::OtherPickle)
+        );
+    }
+}

@@ -1,0 +1,399 @@
+//! Events become rows: one slice of the text fills its own columns. Which table an event goes to is
+//! decided here; what a row is made of, in `rows.rs`.
+
+use rustc_hash::FxHashMap;
+use trace_model::StrId;
+use trace_model::column::{NULL_I32, NULL_I64};
+
+use super::arg::Arg;
+use super::classify::{Kind, classify, is_annotation_name, kernel_kind};
+use super::columns::Columns;
+use super::event::Event;
+use super::tensor_cores::tensor_cores;
+use crate::json::lexer::RawStr;
+use crate::json::number;
+use crate::warnings::Issue;
+
+/// Fills [`Columns`] from the events of a slice, then of the same slice of the next window: what it learned of
+/// names and threads stays.
+pub(crate) struct EventSink {
+    pub(crate) columns: Columns,
+    /// Strings whose text differs from the bytes in the file (escapes, invalid UTF-8): those without escapes first.
+    unescaped: [FxHashMap<Box<[u8]>, StrId>; 2],
+    lanes: FxHashMap<(StrId, StrId), i32>,
+    last_lane: Option<LastLane>,
+    kinds: FxHashMap<StrId, Kind>,
+    annotation_names: FxHashMap<StrId, bool>,
+    kernels: FxHashMap<StrId, KernelName>,
+    extents: FxHashMap<Box<[u8]>, Extent>,
+    counts: Vec<(CountKey, i64)>,
+}
+
+/// Phase, category and table of events that are counted together.
+type CountKey = (u8, StrId, Option<&'static str>);
+
+/// Properties of a kernel that follow from its name.
+#[derive(Clone, Copy)]
+pub(super) struct KernelName {
+    pub(super) kind: StrId,
+    pub(super) tensor_cores: StrId,
+}
+
+/// A grid or a block: its numbers as text, and their product.
+#[derive(Clone, Copy)]
+pub(super) struct Extent {
+    pub(super) shape: StrId,
+    pub(super) product: i64,
+}
+
+/// Process and thread of the event before, as written, and their lane.
+struct LastLane {
+    pid: Vec<u8>,
+    tid: Vec<u8>,
+    lane: i32,
+}
+
+/// Fields of all events with a time.
+pub(super) struct EventHeader {
+    pub(super) event_id: i64,
+    pub(super) name: StrId,
+    pub(super) category: StrId,
+    pub(super) ts_ns: i64,
+    pub(super) dur_ns: i64,
+    pub(super) thread: i32,
+}
+
+impl EventSink {
+    pub(crate) fn new() -> Self {
+        Self {
+            columns: Columns::default(),
+            unescaped: Default::default(),
+            lanes: FxHashMap::default(),
+            last_lane: None,
+            kinds: FxHashMap::default(),
+            annotation_names: FxHashMap::default(),
+            kernels: FxHashMap::default(),
+            extents: FxHashMap::default(),
+            counts: Vec::new(),
+        }
+    }
+
+    /// To be called after the last event of a slice.
+    pub(crate) fn finish_slice(&mut self) {
+        for (key, count) in self.counts.drain(..) {
+            *self.columns.counts.entry(key).or_default() += count;
+        }
+    }
+
+    /// Adds one event.
+    pub(crate) fn add(&mut self, event: &Event<'_>) {
+        let event_id = self.columns.events;
+        self.columns.events += 1;
+        let category = self.intern_opt(event.category);
+        let table = match event.phase {
+            b'X' => self.complete(event, event_id, category),
+            b's' | b't' | b'f' => self.flow(event, event_id, category),
+            b'i' | b'I' | b'R' | b'n' => self.instant(event, event_id, category),
+            b'C' => self.counter(event, event_id),
+            b'B' | b'E' => self.begin_or_end(event, event_id, category),
+            b'M' => {
+                self.label(event);
+                Some("threads")
+            }
+            _ => {
+                self.columns.issues.add(Issue::UnknownPhase);
+                None
+            }
+        };
+        self.count((event.phase, category, table));
+    }
+
+    /// Of these there are few: a look through all is faster than a hash. Tables are told by where their name
+    /// lies; should one lie in two places, its counts are added up in the end.
+    fn count(&mut self, (phase, category, table): CountKey) {
+        let address = |table: Option<&'static str>| table.map(str::as_ptr);
+        let is_it = |(known, _): &&mut (CountKey, i64)| {
+            known.0 == phase && known.1 == category && address(known.2) == address(table)
+        };
+        match self.counts.iter_mut().find(is_it) {
+            Some((_, count)) => *count += 1,
+            None => self.counts.push(((phase, category, table), 1)),
+        }
+    }
+
+    /// Counts an entry of the event list that is not an event.
+    pub(crate) fn add_issue(&mut self, issue: Issue) {
+        self.columns.events += 1;
+        self.columns.issues.add(issue);
+    }
+
+    pub(super) fn complete(
+        &mut self,
+        event: &Event<'_>,
+        event_id: i64,
+        category: StrId,
+    ) -> Option<&'static str> {
+        let Some(dur) = event.dur else {
+            self.columns.issues.add(Issue::MissingDuration);
+            return None;
+        };
+        let (Some(ts_ns), Some(dur_ns)) =
+            (event.ts.and_then(number::us_to_ns), number::us_to_ns(dur))
+        else {
+            self.columns.issues.add(Issue::BadTime);
+            return None;
+        };
+        if dur_ns < 0 {
+            self.columns.issues.add(Issue::NegativeDuration);
+            return None;
+        }
+        if ts_ns.checked_add(dur_ns).is_none() || out_of_range(ts_ns) {
+            self.columns.issues.add(Issue::BadTime);
+            return None;
+        }
+        let name = self.intern_opt(event.name);
+        let base = EventHeader {
+            event_id,
+            name,
+            category,
+            ts_ns,
+            dur_ns,
+            thread: self.lane(event.pid, event.tid),
+        };
+        let kind = self.kind(category, name);
+        if event.args.get(Arg::CollectiveName).is_some() {
+            self.collective(event, &base, kind);
+        }
+        Some(match kind {
+            Kind::CpuOp => self.cpu_op(event, &base),
+            Kind::RuntimeCall => self.runtime_call(event, &base),
+            Kind::Annotation => self.annotation(event, &base, false),
+            Kind::DeviceAnnotation => self.annotation(event, &base, true),
+            Kind::PythonFrame => self.python_frame(event, &base),
+            Kind::Kernel => self.kernel(event, &base),
+            Kind::Memcpy => self.memcpy(event, &base),
+            Kind::Memset => self.memset(event, &base),
+            Kind::DeviceSync => self.device_sync(event, &base),
+            Kind::ProfilerRange => self.profiler_range(event, &base),
+            Kind::Span => self.span(event, &base),
+        })
+    }
+
+    /// Start of an event without duration.
+    pub(super) fn point(&mut self, event: &Event<'_>) -> Option<i64> {
+        let ts_ns = event.ts.and_then(number::us_to_ns).filter(|&ts| !out_of_range(ts));
+        if ts_ns.is_none() {
+            self.columns.issues.add(Issue::BadTime);
+        }
+        ts_ns
+    }
+
+    pub(super) fn kind(&mut self, category: StrId, name: StrId) -> Kind {
+        let strings = &self.columns.strings;
+        let kind = *self.kinds.entry(category).or_insert_with(|| classify(strings.get(category)));
+        if kind == Kind::CpuOp
+            && *self
+                .annotation_names
+                .entry(name)
+                .or_insert_with(|| is_annotation_name(strings.get(name)))
+        {
+            return Kind::Annotation;
+        }
+        kind
+    }
+
+    /// Judged once a name.
+    pub(super) fn kernel_name(&mut self, name: StrId) -> KernelName {
+        let strings = &mut self.columns.strings;
+        *self.kernels.entry(name).or_insert_with(|| KernelName {
+            kind: strings.intern(kernel_kind(strings.get(name))),
+            tensor_cores: strings.intern(tensor_cores(strings.get(name))),
+        })
+    }
+
+    /// Device: from the arguments, else `pid`.
+    pub(super) fn device(&mut self, event: &Event<'_>) -> i32 {
+        match self.int32(event, Arg::Device) {
+            NULL_I32 => lane_number(event.pid),
+            device => device,
+        }
+    }
+
+    /// Device and stream: from the arguments, else from the lane (`pid` is the device and `tid` the
+    /// stream on device rows).
+    pub(super) fn placement(&mut self, event: &Event<'_>) -> (i32, i32) {
+        let device = self.device(event);
+        let stream = match self.int32(event, Arg::Stream) {
+            NULL_I32 => lane_number(event.tid),
+            stream => stream,
+        };
+        (device, stream)
+    }
+
+    #[inline]
+    pub(super) fn lane(&mut self, pid: &[u8], tid: &[u8]) -> i32 {
+        if let Some(last) = &self.last_lane
+            && last.pid == pid
+            && last.tid == tid
+        {
+            return last.lane;
+        }
+        // "7" and 7 are the same lane.
+        let key = (self.intern_value(pid), self.intern_value(tid));
+        let lanes = &mut self.columns.lanes;
+        let lane = *self.lanes.entry(key).or_insert_with(|| {
+            lanes.push(key);
+            lanes.len() as i32 - 1
+        });
+        let last =
+            self.last_lane.get_or_insert(LastLane { pid: Vec::new(), tid: Vec::new(), lane });
+        last.pid.clear();
+        last.pid.extend_from_slice(pid);
+        last.tid.clear();
+        last.tid.extend_from_slice(tid);
+        last.lane = lane;
+        lane
+    }
+
+    pub(super) fn int(&mut self, event: &Event<'_>, arg: Arg) -> i64 {
+        let Some(raw) = event.args.get(arg) else { return NULL_I64 };
+        match number::integer(raw) {
+            Some(value) if value != NULL_I64 => value,
+            _ => {
+                if raw != b"null" {
+                    self.columns.issues.add(Issue::BadNumber);
+                }
+                NULL_I64
+            }
+        }
+    }
+
+    pub(super) fn int32(&mut self, event: &Event<'_>, arg: Arg) -> i32 {
+        match self.int(event, arg) {
+            // CUPTI writes "no stream" as 2^32 - 1.
+            NULL_I64 | 0xFFFF_FFFF => NULL_I32,
+            value => i32::try_from(value).unwrap_or_else(|_| {
+                self.columns.issues.add(Issue::BadNumber);
+                NULL_I32
+            }),
+        }
+    }
+
+    pub(super) fn float(&mut self, event: &Event<'_>, arg: Arg) -> f64 {
+        let Some(raw) = event.args.get(arg) else { return f64::NAN };
+        number::float(raw).unwrap_or_else(|| {
+            self.columns.issues.add(Issue::BadNumber);
+            f64::NAN
+        })
+    }
+
+    /// A grid or a block, worked out once for each that is written.
+    pub(super) fn extent(&mut self, event: &Event<'_>, arg: Arg) -> Extent {
+        let Some(raw) = event.args.get(arg) else {
+            return Extent { shape: StrId::NULL, product: NULL_I64 };
+        };
+        let extent = if let Some(&known) = self.extents.get(raw) {
+            known
+        } else {
+            let shape = shape(raw).map_or(StrId::NULL, |text| self.columns.strings.intern(&text));
+            let new = Extent { shape, product: product(raw).unwrap_or(NULL_I64) };
+            self.extents.insert(raw.into(), new);
+            new
+        };
+        if extent.product == NULL_I64 {
+            self.columns.issues.add(Issue::BadNumber);
+        }
+        extent
+    }
+
+    pub(super) fn stack(&mut self, event: &Event<'_>) -> StrId {
+        let stack = self.text(event, Arg::CallStack);
+        if self.columns.strings.get(stack).is_empty() {
+            return StrId::NULL;
+        }
+        self.columns.has_stacks = true;
+        stack
+    }
+
+    /// A string argument; other values as their JSON text.
+    pub(super) fn text(&mut self, event: &Event<'_>, arg: Arg) -> StrId {
+        event.args.get(arg).map_or(StrId::NULL, |raw| self.intern_value(raw))
+    }
+
+    /// An argument as JSON text.
+    pub(super) fn json(&mut self, event: &Event<'_>, arg: Arg) -> StrId {
+        let Some(raw) = event.args.get(arg) else { return StrId::NULL };
+        self.intern_raw(RawStr { bytes: raw, escaped: false })
+    }
+
+    pub(super) fn intern_value(&mut self, raw: &[u8]) -> StrId {
+        match raw {
+            [] | b"null" => StrId::NULL,
+            [b'"', inner @ .., b'"'] => {
+                self.intern_raw(RawStr { bytes: inner, escaped: inner.contains(&b'\\') })
+            }
+            _ => self.intern_raw(RawStr { bytes: raw, escaped: false }),
+        }
+    }
+
+    pub(super) fn intern_opt(&mut self, raw: Option<RawStr<'_>>) -> StrId {
+        raw.map_or(StrId::NULL, |raw| self.intern_raw(raw))
+    }
+
+    /// Looks the raw bytes up first: decoding and UTF-8 checks are paid once a distinct string.
+    #[inline]
+    pub(super) fn intern_raw(&mut self, raw: RawStr<'_>) -> StrId {
+        if !raw.escaped
+            && let Some(id) = self.columns.strings.find(raw.bytes)
+        {
+            return id;
+        }
+        self.intern_new(raw)
+    }
+
+    fn intern_new(&mut self, raw: RawStr<'_>) -> StrId {
+        let unescaped = &mut self.unescaped[usize::from(raw.escaped)];
+        if let Some(&id) = unescaped.get(raw.bytes) {
+            return id;
+        }
+        let (text, bad) = raw.decode();
+        if bad {
+            self.columns.issues.add(Issue::BadUtf8);
+        }
+        let id = self.columns.strings.intern(&text);
+        if bad || raw.escaped {
+            unescaped.insert(raw.bytes.into(), id);
+        }
+        id
+    }
+}
+
+/// Product of a list of integers: blocks of a grid, threads of a block.
+fn product(raw: &[u8]) -> Option<i64> {
+    let inner = raw.strip_prefix(b"\"").and_then(|r| r.strip_suffix(b"\"")).unwrap_or(raw);
+    let inner = inner.strip_prefix(b"[").and_then(|r| r.strip_suffix(b"]")).unwrap_or(inner);
+    inner
+        .split(|&b| b == b',')
+        .try_fold(1_i64, |product, part| product.checked_mul(number::integer(part.trim_ascii())?))
+}
+
+/// A list of numbers as `[8, 1, 1]`, however it was written: over several lines, as a string.
+fn shape(raw: &[u8]) -> Option<String> {
+    let numbers: Vec<String> = raw
+        .split(|b| !b.is_ascii_digit())
+        .filter(|digits| !digits.is_empty())
+        .map(|digits| String::from_utf8_lossy(digits).into_owned())
+        .collect();
+    (!numbers.is_empty()).then(|| format!("[{}]", numbers.join(", ")))
+}
+
+/// Times beyond this are refused, so that adding a base time can never overflow.
+fn out_of_range(ts_ns: i64) -> bool {
+    ts_ns.unsigned_abs() > 1 << 62
+}
+
+/// `0` or `"stream 7"`.
+fn lane_number(raw: &[u8]) -> i32 {
+    let digits = raw.strip_prefix(b"\"stream ").and_then(|r| r.strip_suffix(b"\"")).unwrap_or(raw);
+    number::integer(digits).and_then(|n| i32::try_from(n).ok()).unwrap_or(NULL_I32)
+}

@@ -1,0 +1,444 @@
+//! Converts events to rows, with one function per table.
+
+use trace_model::StrId;
+use trace_model::column::{NULL_I32, NULL_I64};
+use trace_model::tables::{
+    Annotation, Collective, Counter, CpuOp, DeviceSync, Flow, Instant, Kernel, Memcpy, MemoryEvent,
+    Memset, ProfilerRange, PythonFrame, RangeCounter, RuntimeCall, Span,
+};
+
+use super::arg::Arg;
+use super::classify::{Kind, memcpy_kind};
+use super::columns::BeginEndEvent;
+use super::event::Event;
+use super::event_columns::{EventHeader, EventSink};
+use crate::json::lexer::RawStr;
+use crate::json::number;
+use crate::warnings::Issue;
+
+/// Arguments that all device rows take.
+const DEVICE: u64 =
+    Arg::Device.bit() | Arg::Stream.bit() | Arg::Correlation.bit() | Arg::ExternalId.bit();
+
+/// Adds a row and, straight into the column, the arguments that no other column takes. The row comes
+/// with an empty `args`, which allocates nothing.
+macro_rules! push_with_rest {
+    ($self:ident, $table:ident, $row:ident, $event:ident, $taken:expr) => {
+        let table = &mut $self.columns.$table;
+        let row = table.len();
+        table.push_sparse($row);
+        table.args.push_sparse_with(row, |out| $event.args.write_rest($taken, out));
+    };
+}
+
+impl EventSink {
+    pub(super) fn cpu_op(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
+        const TAKEN: u64 = Arg::ExternalId.bit()
+            | Arg::RecordFunctionId.bit()
+            | Arg::Sequence.bit()
+            | Arg::FwdThread.bit()
+            | Arg::InputDims.bit()
+            | Arg::InputTypes.bit()
+            | Arg::CallStack.bit();
+        let row = CpuOp {
+            event_id: base.event_id,
+            name: base.name,
+            ts_ns: base.ts_ns,
+            dur_ns: base.dur_ns,
+            self_dur_ns: base.dur_ns,
+            thread: base.thread,
+            tid: number::integer(event.tid).unwrap_or(NULL_I64),
+            external_id: self.int(event, Arg::ExternalId),
+            record_function_id: self.record_function_id(event),
+            sequence: self.int(event, Arg::Sequence),
+            fwd_thread: self.int(event, Arg::FwdThread),
+            input_dims: self.json(event, Arg::InputDims),
+            input_types: self.json(event, Arg::InputTypes),
+            call_stack: self.stack(event),
+            ..CpuOp::null_row()
+        };
+        self.columns.has_shapes |= !row.input_dims.is_null();
+        push_with_rest!(self, cpu_ops, row, event, TAKEN);
+        "cpu_ops"
+    }
+
+    pub(super) fn runtime_call(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
+        const TAKEN: u64 = Arg::ExternalId.bit() | Arg::Correlation.bit();
+        let row = RuntimeCall {
+            event_id: base.event_id,
+            name: base.name,
+            category: base.category,
+            ts_ns: base.ts_ns,
+            dur_ns: base.dur_ns,
+            self_dur_ns: base.dur_ns,
+            thread: base.thread,
+            tid: number::integer(event.tid).unwrap_or(NULL_I64),
+            correlation: self.int(event, Arg::Correlation),
+            external_id: self.int(event, Arg::ExternalId),
+            ..RuntimeCall::null_row()
+        };
+        push_with_rest!(self, runtime_calls, row, event, TAKEN);
+        "runtime_calls"
+    }
+
+    pub(super) fn annotation(
+        &mut self,
+        event: &Event<'_>,
+        base: &EventHeader,
+        on_device: bool,
+    ) -> &'static str {
+        const TAKEN: u64 = Arg::ExternalId.bit()
+            | Arg::RecordFunctionId.bit()
+            | Arg::InputDims.bit()
+            | Arg::InputTypes.bit()
+            | Arg::CallStack.bit();
+        let row = Annotation {
+            event_id: base.event_id,
+            name: base.name,
+            on_device,
+            ts_ns: base.ts_ns,
+            dur_ns: base.dur_ns,
+            self_dur_ns: base.dur_ns,
+            thread: base.thread,
+            tid: number::integer(event.tid).unwrap_or(NULL_I64),
+            external_id: self.int(event, Arg::ExternalId),
+            record_function_id: self.record_function_id(event),
+            input_dims: self.json(event, Arg::InputDims),
+            input_types: self.json(event, Arg::InputTypes),
+            call_stack: self.stack(event),
+            ..Annotation::null_row()
+        };
+        push_with_rest!(self, annotations, row, event, TAKEN);
+        "annotations"
+    }
+
+    pub(super) fn python_frame(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
+        const TAKEN: u64 =
+            Arg::PythonId.bit() | Arg::PythonParentId.bit() | Arg::PythonModuleId.bit();
+        let row = PythonFrame {
+            event_id: base.event_id,
+            name: base.name,
+            ts_ns: base.ts_ns,
+            dur_ns: base.dur_ns,
+            self_dur_ns: base.dur_ns,
+            thread: base.thread,
+            tid: number::integer(event.tid).unwrap_or(NULL_I64),
+            python_id: self.int(event, Arg::PythonId),
+            python_parent_id: self.int(event, Arg::PythonParentId),
+            module_id: self.int(event, Arg::PythonModuleId),
+            ..PythonFrame::null_row()
+        };
+        self.columns.has_stacks = true;
+        self.columns.has_modules |= row.module_id != NULL_I64;
+        push_with_rest!(self, python_frames, row, event, TAKEN);
+        "python_frames"
+    }
+
+    pub(super) fn kernel(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
+        const TAKEN: u64 = DEVICE
+            | Arg::Grid.bit()
+            | Arg::Block.bit()
+            | Arg::Registers.bit()
+            | Arg::SharedMemory.bit()
+            | Arg::BlocksPerSm.bit()
+            | Arg::WarpsPerSm.bit()
+            | Arg::Occupancy.bit();
+        let (device, stream) = self.placement(event);
+        let name = self.kernel_name(base.name);
+        let kind = match event.args.get(Arg::CollectiveName) {
+            Some(_) => self.columns.strings.intern("communication"),
+            None => name.kind,
+        };
+        let (grid, block) = (self.extent(event, Arg::Grid), self.extent(event, Arg::Block));
+        let row = Kernel {
+            event_id: base.event_id,
+            name: base.name,
+            kind,
+            ts_ns: base.ts_ns,
+            dur_ns: base.dur_ns,
+            device,
+            stream,
+            thread: base.thread,
+            correlation: self.int(event, Arg::Correlation),
+            external_id: self.int(event, Arg::ExternalId),
+            grid: grid.shape,
+            block: block.shape,
+            blocks: grid.product,
+            block_threads: block.product,
+            registers: self.int32(event, Arg::Registers),
+            shared_memory_bytes: self.int(event, Arg::SharedMemory),
+            blocks_per_sm: self.float(event, Arg::BlocksPerSm),
+            warps_per_sm: self.float(event, Arg::WarpsPerSm),
+            occupancy_ratio: self.float(event, Arg::Occupancy) / 100.0,
+            tensor_cores: name.tensor_cores,
+            ..Kernel::null_row()
+        };
+        push_with_rest!(self, kernels, row, event, TAKEN);
+        "kernels"
+    }
+
+    pub(super) fn memcpy(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
+        const TAKEN: u64 = DEVICE | Arg::Bytes.bit() | Arg::Bandwidth.bit() | Arg::Kind.bit();
+        let (device, stream) = self.placement(event);
+        let written = event.args.get(Arg::Kind).map(|raw| String::from_utf8_lossy(raw));
+        let written = written.as_deref().map(|text| text.trim_matches('"'));
+        let kind = memcpy_kind(written, self.columns.strings.get(base.name));
+        let row = Memcpy {
+            event_id: base.event_id,
+            name: base.name,
+            kind: self.columns.strings.intern(kind),
+            ts_ns: base.ts_ns,
+            dur_ns: base.dur_ns,
+            device,
+            stream,
+            thread: base.thread,
+            correlation: self.int(event, Arg::Correlation),
+            external_id: self.int(event, Arg::ExternalId),
+            bytes: self.int(event, Arg::Bytes),
+            bandwidth_gb_per_s: self.float(event, Arg::Bandwidth),
+            ..Memcpy::null_row()
+        };
+        push_with_rest!(self, memcpys, row, event, TAKEN);
+        "memcpys"
+    }
+
+    pub(super) fn memset(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
+        const TAKEN: u64 = DEVICE | Arg::Bytes.bit() | Arg::Bandwidth.bit();
+        let (device, stream) = self.placement(event);
+        let row = Memset {
+            event_id: base.event_id,
+            name: base.name,
+            ts_ns: base.ts_ns,
+            dur_ns: base.dur_ns,
+            device,
+            stream,
+            thread: base.thread,
+            correlation: self.int(event, Arg::Correlation),
+            external_id: self.int(event, Arg::ExternalId),
+            bytes: self.int(event, Arg::Bytes),
+            bandwidth_gb_per_s: self.float(event, Arg::Bandwidth),
+            ..Memset::null_row()
+        };
+        push_with_rest!(self, memsets, row, event, TAKEN);
+        "memsets"
+    }
+
+    pub(super) fn device_sync(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
+        const TAKEN: u64 = DEVICE | Arg::WaitOnStream.bit() | Arg::WaitOnRecord.bit();
+        let (device, stream) = self.placement(event);
+        let row = DeviceSync {
+            event_id: base.event_id,
+            name: base.name,
+            ts_ns: base.ts_ns,
+            dur_ns: base.dur_ns,
+            device,
+            stream: if stream < 0 { NULL_I32 } else { stream },
+            thread: base.thread,
+            correlation: self.int(event, Arg::Correlation),
+            external_id: self.int(event, Arg::ExternalId),
+            wait_on_stream: self.int(event, Arg::WaitOnStream),
+            wait_on_record: self.int(event, Arg::WaitOnRecord),
+            ..DeviceSync::null_row()
+        };
+        push_with_rest!(self, device_syncs, row, event, TAKEN);
+        "device_syncs"
+    }
+
+    /// A kernel under the range profiler: its numeric arguments are the counters.
+    pub(super) fn profiler_range(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
+        const TAKEN: u64 = Arg::Device.bit() | Arg::Stream.bit();
+        let row = ProfilerRange {
+            event_id: base.event_id,
+            name: base.name,
+            ts_ns: base.ts_ns,
+            dur_ns: base.dur_ns,
+            device: self.device(event),
+            stream: self.int32(event, Arg::Stream),
+            thread: base.thread,
+            ..ProfilerRange::null_row()
+        };
+        for &(key, value) in &event.args.others {
+            let Some(value) = number::float(value) else { continue };
+            let name = self.intern_raw(RawStr { bytes: key, escaped: key.contains(&b'\\') });
+            let event_id = base.event_id;
+            self.columns.range_counters.push_sparse(RangeCounter {
+                rank: 0,
+                event_id,
+                name,
+                value,
+            });
+        }
+        let table = &mut self.columns.profiler_ranges;
+        let at = table.len();
+        table.push_sparse(row);
+        table.args.push_sparse_with(at, |out| {
+            event.args.write_rest_where(TAKEN, |value| number::float(value).is_none(), out);
+        });
+        "profiler_ranges"
+    }
+
+    /// 0 is what the profiler writes while no execution trace is being recorded.
+    fn record_function_id(&mut self, event: &Event<'_>) -> i64 {
+        match self.int(event, Arg::RecordFunctionId) {
+            id if id > 0 => id,
+            _ => NULL_I64,
+        }
+    }
+
+    pub(super) fn span(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
+        let row = Span {
+            event_id: base.event_id,
+            name: base.name,
+            category: base.category,
+            ts_ns: base.ts_ns,
+            dur_ns: base.dur_ns,
+            thread: base.thread,
+            ..Span::null_row()
+        };
+        push_with_rest!(self, spans, row, event, 0);
+        "spans"
+    }
+
+    pub(super) fn collective(&mut self, event: &Event<'_>, base: &EventHeader, kind: Kind) {
+        let on_device = kind == Kind::Kernel;
+        let (device, stream) = if on_device { self.placement(event) } else { (NULL_I32, NULL_I32) };
+        let row = Collective {
+            event_id: base.event_id,
+            name: self.text(event, Arg::CollectiveName),
+            on_device,
+            ts_ns: base.ts_ns,
+            dur_ns: base.dur_ns,
+            device,
+            stream,
+            group_name: self.text(event, Arg::GroupName),
+            group_description: self.text(event, Arg::GroupDescription),
+            group_size: self.int32(event, Arg::GroupSize),
+            group_ranks: self.text(event, Arg::GroupRanks),
+            dtype: self.text(event, Arg::Dtype),
+            input_elements: self.int(event, Arg::InElements),
+            output_elements: self.int(event, Arg::OutElements),
+            sequence: self.int(event, Arg::CollectiveSequence),
+            correlation: self.int(event, Arg::Correlation),
+            external_id: self.int(event, Arg::ExternalId),
+            ..Collective::null_row()
+        };
+        self.columns.collectives.push_sparse(row);
+    }
+
+    pub(super) fn instant(
+        &mut self,
+        event: &Event<'_>,
+        event_id: i64,
+        category: StrId,
+    ) -> Option<&'static str> {
+        const TAKEN: u64 = Arg::Bytes.bit()
+            | Arg::Address.bit()
+            | Arg::TotalAllocated.bit()
+            | Arg::TotalReserved.bit()
+            | Arg::DeviceId.bit()
+            | Arg::DeviceType.bit();
+        let ts_ns = self.point(event)?;
+        let name = self.intern_opt(event.name);
+        let thread = self.lane(event.pid, event.tid);
+        if self.columns.strings.get(name) == "[memory]" && event.args.get(Arg::Bytes).is_some() {
+            let bytes = self.int(event, Arg::Bytes);
+            if bytes == NULL_I64 {
+                return None;
+            }
+            let row = MemoryEvent {
+                event_id,
+                ts_ns,
+                thread,
+                device_type: self.int32(event, Arg::DeviceType),
+                device: self.int32(event, Arg::DeviceId),
+                address: self.int(event, Arg::Address),
+                bytes,
+                total_allocated_bytes: self.int(event, Arg::TotalAllocated),
+                total_reserved_bytes: self.int(event, Arg::TotalReserved),
+                ..MemoryEvent::null_row()
+            };
+            push_with_rest!(self, memory_events, row, event, TAKEN);
+            return Some("memory_events");
+        }
+        let row = Instant { rank: 0, event_id, name, category, ts_ns, thread, args: String::new() };
+        push_with_rest!(self, instants, row, event, 0);
+        Some("instants")
+    }
+
+    pub(super) fn flow(
+        &mut self,
+        event: &Event<'_>,
+        event_id: i64,
+        category: StrId,
+    ) -> Option<&'static str> {
+        let ts_ns = self.point(event)?;
+        let row = Flow {
+            event_id,
+            id: event.id.and_then(number::integer).unwrap_or(NULL_I64),
+            category,
+            phase: self.columns.strings.intern(match event.phase {
+                b's' => "s",
+                b't' => "t",
+                _ => "f",
+            }),
+            ts_ns,
+            thread: self.lane(event.pid, event.tid),
+            ..Flow::null_row()
+        };
+        self.columns.flows.push_sparse(row);
+        Some("flows")
+    }
+
+    pub(super) fn counter(&mut self, event: &Event<'_>, event_id: i64) -> Option<&'static str> {
+        let ts_ns = self.point(event)?;
+        let name = self.intern_opt(event.name);
+        let thread = self.lane(event.pid, event.tid);
+        for &(key, value) in &event.args.others {
+            let series = self.intern_raw(RawStr { bytes: key, escaped: key.contains(&b'\\') });
+            let value = number::float(value).unwrap_or_else(|| {
+                self.columns.issues.add(Issue::BadNumber);
+                f64::NAN
+            });
+            let row =
+                Counter { event_id, ts_ns, name, series, thread, value, ..Counter::null_row() };
+            self.columns.counters.push_sparse(row);
+        }
+        Some("counters")
+    }
+
+    pub(super) fn begin_or_end(
+        &mut self,
+        event: &Event<'_>,
+        event_id: i64,
+        category: StrId,
+    ) -> Option<&'static str> {
+        let ts_ns = self.point(event)?;
+        let name = self.intern_opt(event.name);
+        let thread = self.lane(event.pid, event.tid);
+        let mut args = Vec::new();
+        event.args.write_rest(0, &mut args);
+        let args = String::from_utf8_lossy(&args).into_owned();
+        let begin = event.phase == b'B';
+        self.columns.begin_end_events.push(BeginEndEvent {
+            begin,
+            event_id,
+            name,
+            category,
+            ts_ns,
+            thread,
+            args,
+        });
+        Some("spans")
+    }
+
+    pub(super) fn label(&mut self, event: &Event<'_>) {
+        let what = self.intern_opt(event.name);
+        let is_text = |key: &[u8]| matches!(key, b"name" | b"labels" | b"value");
+        let text = event.args.others.iter().find(|(key, _)| is_text(key));
+        if let Some(&(_, value)) = text {
+            let text = self.intern_value(value);
+            let (pid, tid) = (self.intern_value(event.pid), self.intern_value(event.tid));
+            self.columns.labels.push((pid, tid, what, text));
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! `run.json`: the manifest of an export. A folder without it is not an export.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use trace_model::tables::{self, TABLES};
+use trace_model::{RunInfo, Warning};
+
+use crate::error::ExportProblem;
+
+/// File name of the manifest.
+pub(crate) const FILE: &str = "run.json";
+/// Value of the entry `format`.
+const FORMAT: &str = "trace-advisor export";
+/// Version of the layout. Increases with incompatible changes.
+const VERSION: u32 = 1;
+/// Maximum size of a manifest in bytes: enough for about 100,000 ranks.
+pub(crate) const MAX_BYTES: u64 = 256 << 20;
+
+/// Returns whether a file is the manifest of an export, by its name in the run and its first bytes.
+pub(crate) fn is_manifest(name: &str, head: &[u8]) -> bool {
+    let start = &head[..head.len().min(100)];
+    name == FILE && memchr::memmem::find(start, FORMAT.as_bytes()).is_some()
+}
+
+/// Entries of all versions of the manifest.
+#[derive(Deserialize)]
+struct Header {
+    format: String,
+    version: u32,
+    tables: String,
+    #[serde(default)]
+    program: String,
+}
+
+/// The manifest.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Manifest {
+    /// Always [`FORMAT`], and the first entry.
+    format: String,
+    version: u32,
+    /// [`tables::fingerprint`] as hexadecimal text.
+    tables: String,
+    schema_version: u32,
+    /// Version of the program that wrote it.
+    program: String,
+    run: RunInfo,
+    warnings: Vec<Warning>,
+    /// In the order of their rows in the tables.
+    pub(crate) partitions: Vec<Partition>,
+}
+
+/// One file of the export.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Partition {
+    pub(crate) table: String,
+    /// The rank whose timeline it is; absent for rows about the run, or from other files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rank: Option<i32>,
+    pub(crate) rows: u64,
+    /// Its length.
+    pub(crate) bytes: u64,
+    /// Size of its rows in memory.
+    pub(crate) memory_bytes: u64,
+    pub(crate) crc32: u32,
+}
+
+impl Manifest {
+    pub(crate) fn new(run: &RunInfo, warnings: &[Warning], partitions: Vec<Partition>) -> Self {
+        Self {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            tables: format!("{:016x}", tables::fingerprint()),
+            schema_version: trace_model::SCHEMA_VERSION,
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            run: run.clone(),
+            warnings: warnings.to_vec(),
+            partitions,
+        }
+    }
+
+    /// The text of `run.json`.
+    pub(crate) fn to_text(&self) -> Result<String, String> {
+        serde_json::to_string(self).map(|text| text + "\n").map_err(|e| e.to_string())
+    }
+
+    /// Reads `run.json`; the problem if it is not what this version writes.
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, ExportProblem> {
+        let damaged = |what: String| ExportProblem::Damaged(format!("{FILE} is damaged: {what}"));
+        let broken = |e: serde_json::Error| damaged(e.to_string());
+        let header: Header = serde_json::from_slice(text).map_err(broken)?;
+        if header.format != FORMAT {
+            return Err(ExportProblem::Damaged(format!("{FILE} is not the manifest of an export")));
+        }
+        let expected = format!("{:016x}", tables::fingerprint());
+        if header.version != VERSION || header.tables != expected {
+            let program = if header.program.is_empty() { "?".to_owned() } else { header.program };
+            return Err(ExportProblem::OtherVersion {
+                program,
+                layout: header.version,
+                this_program: env!("CARGO_PKG_VERSION"),
+                this_layout: VERSION,
+            });
+        }
+        let manifest: Self = serde_json::from_slice(text).map_err(broken)?;
+        manifest.check().map_err(damaged)?;
+        Ok(manifest)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let mut known = BTreeSet::new();
+        for partition in &self.partitions {
+            let Partition { table, rank, .. } = partition;
+            if !TABLES.iter().any(|spec| spec.name == table) {
+                return Err(format!("there is no table {table:?}"));
+            }
+            if !known.insert((table, rank)) {
+                return Err(format!("{table} has a partition twice"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The exported run, with the path that the user gave.
+    pub(crate) fn run(&self, path: &str) -> RunInfo {
+        RunInfo { path: path.to_owned(), ..self.run.clone() }
+    }
+
+    /// Problems while reading the traces.
+    pub(crate) fn warnings(&self) -> Vec<Warning> {
+        self.warnings.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text() -> String {
+        let run = RunInfo { path: "run".to_owned(), ranks: vec![3], ..RunInfo::default() };
+        let partition = Partition {
+            table: "kernels".to_owned(),
+            rank: Some(3),
+            rows: 1,
+            bytes: 2,
+            memory_bytes: 3,
+            crc32: 4,
+        };
+        Manifest::new(&run, &[], vec![partition]).to_text().unwrap()
+    }
+
+    #[test]
+    fn parse_reads_what_to_text_writes() {
+        let text = text();
+        assert!(is_manifest("run.json", text.as_bytes()));
+        assert!(!is_manifest("below/run.json", text.as_bytes()));
+        assert!(!is_manifest("run.json", b"{\"traceEvents\": []}"));
+        let manifest = Manifest::parse(text.as_bytes()).unwrap();
+        assert_eq!(manifest.run("here").ranks, [3]);
+        assert_eq!(manifest.run("here").path, "here");
+        assert_eq!(manifest.partitions[0].crc32, 4);
+    }
+
+    #[test]
+    fn parse_refuses_other_versions_and_damage() {
+        let text = text();
+        let expected = format!("{:016x}", tables::fingerprint());
+        for (from, to, reason) in [
+            (expected.as_str(), "0123456789abcdef", "another version (0.1.0, layout 1)"),
+            ("\"version\":1", "\"version\":2", "another version (0.1.0, layout 2)"),
+            ("\"kernels\"", "\"../../etc\"", "no table \"../../etc\""),
+            ("trace-advisor export", "something else", "not the manifest of an export"),
+            ("\"rows\":1", "\"rows\":-1", "damaged"),
+            ("}\n", "", "damaged"),
+        ] {
+            let changed = text.replace(from, to);
+            assert_ne!(changed, text, "{from}");
+            let why = Manifest::parse(changed.as_bytes()).unwrap_err().to_string();
+            assert!(why.contains(reason), "{from}: {why}");
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Finds the files of a run by content, and ranks in their names.
+
+use std::io;
+
+use crate::error::Error;
+use crate::formats::guess::{Format, FormatGuess, guess_format};
+use crate::formats::unsupported::UnsupportedFormat;
+use crate::input::decompress;
+use crate::input::limits::HEAD_BYTES;
+use crate::input::location::Location;
+use crate::input::storage::{self, Entry, File, Folder, Place};
+use crate::options::Options;
+use crate::parquet::manifest;
+
+/// Folders nested deeper than this are not searched.
+const MAX_DEPTH: usize = 4;
+
+/// The files of a run, found but not read.
+#[derive(Debug)]
+pub(crate) struct FoundRun {
+    /// Path or address as the user gave it, without secrets.
+    pub(crate) name: String,
+    pub(crate) files: DiscoveredFiles,
+    /// The run is one file, not a folder.
+    pub(crate) is_file: bool,
+}
+
+/// Finds the files of a run.
+pub(crate) fn find(run: &Location, options: &Options) -> Result<FoundRun, Error> {
+    let name = run.to_string();
+    let place = run.place(options.timeout)?;
+    let is_file = matches!(place, Place::File { .. });
+    let files = discover(place, &name)?;
+    Ok(FoundRun { name, files, is_file })
+}
+
+/// The content of a folder.
+#[derive(Debug, Default)]
+pub(crate) struct DiscoveredFiles {
+    /// Files of all formats that can be read, by path.
+    pub(crate) traces: Vec<InputFile>,
+    /// Other files, with their descriptions.
+    pub(crate) skipped: Vec<String>,
+    /// Metrics in folders below other metrics.
+    pub(crate) nested_metrics: Vec<String>,
+    /// The folder and its manifest, if it is an export: then there is nothing else.
+    pub(crate) export: Option<(Folder, File)>,
+    manifest: Option<File>,
+    /// The first file that could not be opened, and the error.
+    unreadable: Option<(String, io::Error)>,
+}
+
+/// A file that looks like a trace.
+#[derive(Debug)]
+pub(crate) struct InputFile {
+    pub(crate) format: Format,
+    pub(crate) stored: File,
+    /// Path relative to the run.
+    pub(crate) file: String,
+    pub(crate) bytes: u64,
+    /// Bytes of its text, about.
+    pub(crate) json_bytes: u64,
+}
+
+/// Files that are searched for in folders of one depth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SearchScope {
+    All,
+    /// All but metrics: folders further up hold some.
+    Traces,
+    /// Metrics only: folders further up hold timelines.
+    Metrics,
+}
+
+impl SearchScope {
+    fn includes(self, format: Format) -> bool {
+        let is_metrics = matches!(format, Format::Determined(_));
+        match self {
+            Self::All => true,
+            Self::Traces => !is_metrics,
+            Self::Metrics => is_metrics,
+        }
+    }
+}
+
+/// Finds the files of a run: the file itself, or those of the folder. Folders below are searched too:
+/// * for timelines, and files that belong to them, if no folder further up holds a trace of PyTorch's (Composer's
+///   files lie in several folders side by side, and its merged traces above them);
+/// * for Determined's metrics, if no folder further up holds metrics, but no deeper than one folder below the
+///   timelines. Users save them as `run/metrics/`, or put traces into `run/traces/` and metrics beside that
+///   folder; files deeper below metrics most likely hold the same data in another form.
+///
+/// `name` is the name of the run in errors.
+fn discover(run: Place, name: &str) -> Result<DiscoveredFiles, Error> {
+    let mut found = DiscoveredFiles::default();
+    let root = match run {
+        Place::File { file: stored, name: file } => {
+            let io = |e| Error::read(name, e);
+            let bytes = stored.bytes().map_err(io)?;
+            // A file that the user named is read in any case: the reader reports the problem.
+            let head = stored.head(HEAD_BYTES).map_err(io)?;
+            let json_bytes = decompress::text_bytes(&stored, bytes, &head);
+            let head = decompress::prefix(head, HEAD_BYTES);
+            let format = match head.as_deref().map(guess_format) {
+                Some(FormatGuess::Known(format)) => format,
+                None
+                | Some(
+                    FormatGuess::Unknown | FormatGuess::Unsupported(UnsupportedFormat::OtherJson),
+                ) => Format::Kineto,
+                Some(FormatGuess::Unsupported(format)) => {
+                    let reason = format.description().to_owned();
+                    return Err(Error::Unusable { file, reason });
+                }
+            };
+            found.traces.push(InputFile { format, stored, file, bytes, json_bytes });
+            return Ok(found);
+        }
+        Place::Folder(root) => root,
+    };
+    let mut folders = vec![root.clone()];
+    let mut scope = SearchScope::All;
+    for _ in 0..MAX_DEPTH {
+        let mut below = Vec::new();
+        for folder in &folders {
+            let (files, more) = root.list(folder)?;
+            below.extend(more);
+            storage::read_heads(files, HEAD_BYTES, |entry, head| {
+                classify_file(entry, head, scope, &mut found)
+            })?;
+        }
+        if let Some(manifest) = found.manifest.take() {
+            found.export = Some((root, manifest));
+            return Ok(found);
+        }
+        let has_timeline = found.traces.iter().any(|t| t.format == Format::Kineto);
+        let has_metrics = found.traces.iter().any(|t| SearchScope::Metrics.includes(t.format));
+        scope = match (has_timeline, has_metrics) {
+            _ if below.is_empty() || scope == SearchScope::Metrics => break,
+            (true, true) => break,
+            (true, false) => SearchScope::Metrics,
+            (false, true) => SearchScope::Traces,
+            (false, false) => SearchScope::All,
+        };
+        folders = below;
+    }
+    if found.traces.is_empty() {
+        if let Some((file, error)) = found.unreadable {
+            return Err(Error::read(format!("{}/{file}", name.trim_end_matches('/')), error));
+        }
+        return Err(Error::NoTrace { path: name.into(), skipped: found.skipped });
+    }
+    Ok(found)
+}
+
+fn classify_file(
+    entry: Entry,
+    head: io::Result<Vec<u8>>,
+    scope: SearchScope,
+    found: &mut DiscoveredFiles,
+) -> Result<(), Error> {
+    let Entry { file: stored, name: file, bytes } = entry;
+    if let Ok(head) = &head
+        && manifest::is_manifest(&file, head)
+    {
+        found.manifest = Some(stored);
+        return Ok(());
+    }
+    let text_bytes = |head: &[u8]| decompress::text_bytes(&stored, bytes, head);
+    let json_bytes = head.as_deref().map_or(bytes, text_bytes);
+    let guess = match head.map(|head| decompress::prefix(head, HEAD_BYTES)) {
+        Err(error) if storage::is_outage(&error) => return Err(Error::read(file, error)),
+        Err(_) | Ok(None) if scope == SearchScope::Metrics => return Ok(()),
+        Err(error) => {
+            found.skipped.push(format!("{file} (cannot be read: {error})"));
+            found.unreadable.get_or_insert((file, error));
+            return Ok(());
+        }
+        Ok(None) => {
+            found.skipped.push(format!("{file} (damaged gzip)"));
+            return Ok(());
+        }
+        Ok(Some(prefix)) => guess_format(&prefix),
+    };
+    match guess {
+        FormatGuess::Known(format) if scope.includes(format) => {
+            found.traces.push(InputFile { format, stored, file, bytes, json_bytes });
+        }
+        _ if scope == SearchScope::Metrics => {}
+        FormatGuess::Known(_) => found.nested_metrics.push(file),
+        FormatGuess::Unsupported(format) => {
+            found.skipped.push(format!("{file} ({})", format.description()));
+        }
+        FormatGuess::Unknown => found.skipped.push(file),
+    }
+    Ok(())
+}
+
+/// The rank that a file name states: `rank-3`, `rank_3`, `rank3`, or, as Determined marks what it
+/// uploads, `worker#3.1619.pt.trace.json`.
+pub(crate) fn rank_from_file_name(file: &str) -> Option<i32> {
+    let name = file.rsplit('/').next()?.to_ascii_lowercase();
+    let marked = name.rsplit_once('#').and_then(|(_, rest)| {
+        let (digits, _) = rest.split_once('.')?;
+        digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+    });
+    if marked.is_some() {
+        return marked;
+    }
+    name.match_indices("rank").find_map(|(at, word)| {
+        let rest = name[at + word.len()..].trim_start_matches(['-', '_', '.']);
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        rest[..digits].parse().ok()
+    })
+}
+
+/// The worker of a name as TensorBoard's handler writes it, `<worker>.<time>.pt.trace.json`: files of
+/// one worker are profile cycles of one rank. Other names: the whole name.
+pub(crate) fn worker_name(file: &str) -> &str {
+    let stem = file.strip_suffix(".gz").unwrap_or(file);
+    let stem = stem.strip_suffix(".pt.trace.json").unwrap_or(stem);
+    match stem.rsplit_once('.') {
+        Some((worker, time)) if !time.is_empty() && time.bytes().all(|b| b.is_ascii_digit()) => {
+            worker
+        }
+        _ => stem,
+    }
+}
+
+/// The number at the end of a worker name: `node0_3` is 3. It may be a rank or a process id.
+pub(crate) fn trailing_number(worker: &str) -> Option<i32> {
+    let digits = worker.len() - worker.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    worker[worker.len() - digits..].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rank_from_file_name_reads_common_patterns() {
+        assert_eq!(rank_from_file_name("rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz"), Some(34));
+        assert_eq!(rank_from_file_name("sub/rank0_iter16.json"), Some(0));
+        assert_eq!(rank_from_file_name("sampled_rank-1.json.gz"), Some(1));
+        assert_eq!(rank_from_file_name("rank_not_found.json"), None);
+        assert_eq!(rank_from_file_name("frank.json"), None);
+    }
+
+    #[test]
+    fn rank_from_file_name_reads_marks_of_determined() {
+        let marked = |rank: i32| {
+            [
+                format!("host_1234#{rank}.1619499959628.pt.trace.json"),
+                format!("host_1234#{rank}.1619499959628.pt.trace.json.gz"),
+                format!("worker0#{rank}.pt.trace.json"),
+                format!("2022_05_13_15_25_41/ip-172-31-8-212#{rank}.input_pipeline.pb"),
+                format!("a/b/host_7#{rank}.trace.json.gz"),
+                format!("rank9#{rank}.json"),
+            ]
+        };
+        for rank in [0, 3] {
+            for name in marked(rank) {
+                assert_eq!(rank_from_file_name(&name), Some(rank), "{name}");
+            }
+        }
+        assert_eq!(rank_from_file_name("events.out.tfevents.123.host"), None);
+        assert_eq!(rank_from_file_name("a#3/host.json"), None);
+        assert_eq!(rank_from_file_name("issue#12"), None);
+        assert_eq!(rank_from_file_name("a#b3.json"), None);
+        assert_eq!(rank_from_file_name("a#.json"), None);
+        assert_eq!(rank_from_file_name("a#99999999999.json"), None);
+    }
+
+    #[test]
+    fn worker_name_strips_time_and_suffixes() {
+        assert_eq!(worker_name("worker0.1623143089861.pt.trace.json.gz"), "worker0");
+        assert_eq!(worker_name("node0_3.17952.pt.trace.json"), "node0_3");
+        assert_eq!(worker_name("eager_trace.json"), "eager_trace.json");
+        assert_eq!(trailing_number("node0_3"), Some(3));
+        assert_eq!(trailing_number("host"), None);
+    }
+}

@@ -1,0 +1,207 @@
+//! Memory snapshots and memory timelines of a run: the rank of each, and its place on the run's clock.
+
+use std::collections::BTreeMap;
+
+use trace_model::column::NULL_I64;
+use trace_model::tables::{Rank, Ranks};
+use trace_model::{Source, Strings, Warning};
+
+use super::attachment::{Attachment, RunBuilder};
+use super::clock::unaligned_clocks;
+use super::discover::rank_from_file_name;
+use super::rank_trace::{RankData, RankTrace};
+use super::timeline::Timeline;
+use crate::error::Error;
+use crate::formats::memory_timeline::Curve;
+use crate::formats::snapshot::Dump;
+use crate::options::Options;
+use crate::warnings::run_warning;
+
+/// Content of a memory file.
+pub(crate) enum MemoryFile {
+    Snapshot(Box<Dump>),
+    Timeline(Box<Curve>),
+}
+
+/// A file with the rank it was given.
+struct AssignedFile {
+    memory: MemoryFile,
+    file: String,
+    rank: i32,
+    rank_from: &'static str,
+}
+
+impl MemoryFile {
+    fn extent(&self) -> Option<(i64, i64)> {
+        match self {
+            Self::Snapshot(dump) => dump.extent,
+            Self::Timeline(curve) => curve.extent(),
+        }
+    }
+
+    fn is_snapshot(&self) -> bool {
+        matches!(self, Self::Snapshot(_))
+    }
+}
+
+/// The memory files of a run.
+#[derive(Default)]
+pub(crate) struct MemoryFiles {
+    files: Vec<(String, MemoryFile)>,
+    assigned: Vec<AssignedFile>,
+}
+
+impl MemoryFiles {
+    pub(crate) fn push(&mut self, file: String, content: MemoryFile) {
+        self.files.push((file, content));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+}
+
+impl<S: Timeline> Attachment<S> for MemoryFiles {
+    /// Gives each file its rank: the one that its name states, else that of the only trace, else the lowest.
+    fn assign(
+        &mut self,
+        traces: &[RankTrace<RankData<S>>],
+        _: &Options,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<(), Error> {
+        let only = match traces {
+            [only] => Some((only.rank, "the only trace")),
+            _ => None,
+        };
+        let first = traces.iter().map(|trace| trace.rank).min().unwrap_or(0);
+        let mut guessed = Vec::new();
+        let files = std::mem::take(&mut self.files);
+        self.assigned = files
+            .into_iter()
+            .map(|(file, memory)| {
+                warnings.extend(match &memory {
+                    MemoryFile::Snapshot(dump) => dump.warnings(&file),
+                    MemoryFile::Timeline(curve) => curve.warnings(&file),
+                });
+                let stated = rank_from_file_name(&file).map(|rank| (rank, "file name"));
+                let (rank, rank_from) = stated.or(only).unwrap_or_else(|| {
+                    guessed.push(memory.is_snapshot());
+                    (first, "order")
+                });
+                AssignedFile { memory, file, rank, rank_from }
+            })
+            .collect();
+        // A single file of its kind without a rank most likely comes from a run of one process.
+        let snapshots = guessed.iter().filter(|&&is_snapshot| is_snapshot).count();
+        if traces.len() > 1 && !guessed.is_empty() || snapshots > 1 || guessed.len() - snapshots > 1
+        {
+            let message = format!(
+                "the rank of these memory snapshots or timelines is unknown: rank {first} is assumed (put \
+                 rank<N> into their names)"
+            );
+            let count = guessed.len() as u64;
+            warnings.push(Warning { count, ..run_warning("guessed-rank", String::new(), message) });
+        }
+        Ok(())
+    }
+
+    fn add_to(self: Box<Self>, run: &mut RunBuilder) {
+        let mut files = self.assigned;
+        let start = |file: &AssignedFile| file.memory.extent().map(|(start, _)| start);
+        let zero_ns =
+            if run.has_clock { run.zero_ns } else { files.iter().filter_map(start).min() };
+        if !run.has_clock && !files.is_empty() {
+            add_ranks(&files, zero_ns, run);
+            let message = "the run has only memory snapshots or memory timelines: they show what held memory, \
+                           but not how time was spent; add the profiler's traces of the same run to analyze \
+                           time";
+            run.warnings.push(run_warning("no-timeline", String::new(), message.to_owned()));
+        }
+        let all_timed =
+            files.iter().filter(|file| file.memory.is_snapshot()).all(|file| start(file).is_some());
+        files.sort_by_cached_key(|file| {
+            let end = file.memory.extent().filter(|_| all_timed && file.memory.is_snapshot());
+            (file.rank, end.map(|(_, end)| end), file.file.clone())
+        });
+        let mut numbers: BTreeMap<(i32, bool), i32> = BTreeMap::new();
+        for AssignedFile { memory, file, rank, rank_from } in files {
+            let number = numbers.entry((rank, memory.is_snapshot())).or_default();
+            let key = (rank, *number);
+            *number += 1;
+            let shift_ns = match (memory.extent(), zero_ns) {
+                (Some(_), Some(zero)) => -zero,
+                (Some((start, _)), None) => {
+                    let message = "the traces do not state when they were recorded: times of this file start \
+                                   at its own first event";
+                    run.warnings.push(unaligned_clocks(file.clone(), message));
+                    -start
+                }
+                (None, _) => 0,
+            };
+            let (format, bytes, events) = match &memory {
+                MemoryFile::Snapshot(dump) => ("memory snapshot", dump.bytes, dump.event_count()),
+                MemoryFile::Timeline(curve) => {
+                    ("memory timeline", curve.json_bytes, curve.entries())
+                }
+            };
+            run.info.sources.push(Source {
+                file: file.clone(),
+                format: format.into(),
+                rank,
+                rank_from: rank_from.into(),
+                json_bytes: bytes,
+                events,
+                shift_ns,
+            });
+            match memory {
+                MemoryFile::Snapshot(dump) => {
+                    dump.into_tables(&mut run.tables, key, &file, shift_ns);
+                }
+                MemoryFile::Timeline(curve) => {
+                    curve.into_tables(&mut run.tables, key, &file, shift_ns);
+                }
+            }
+        }
+    }
+}
+
+/// Adds the rows of `ranks` for runs without a timeline.
+fn add_ranks(files: &[AssignedFile], zero_ns: Option<i64>, run: &mut RunBuilder) {
+    let mut by_rank: BTreeMap<i32, Vec<&AssignedFile>> = BTreeMap::new();
+    for file in files {
+        by_rank.entry(file.rank).or_default().push(file);
+    }
+    let single = by_rank.len() == 1;
+    for (rank, files) in by_rank {
+        if run.info.ranks.contains(&rank) {
+            continue; // an execution trace has added it
+        }
+        run.info.ranks.push(rank);
+        let extents = || files.iter().filter_map(|file| file.memory.extent());
+        let zero = zero_ns.unwrap_or(0);
+        let start_ns = extents().map(|(start, _)| start - zero).min().unwrap_or(0);
+        let end_ns = extents().map(|(_, end)| end - zero).max().unwrap_or(0);
+        run.info.wall_ns = run.info.wall_ns.max(end_ns);
+        let events = files.iter().map(|file| match &file.memory {
+            MemoryFile::Snapshot(dump) => dump.event_count(),
+            MemoryFile::Timeline(curve) => curve.entries(),
+        });
+        let mut strings = Strings::default();
+        let mut ranks = Ranks::default();
+        ranks.push(Rank {
+            rank,
+            file: strings.intern(&files[0].file),
+            start_ns,
+            end_ns,
+            base_time_ns: zero_ns.unwrap_or(NULL_I64),
+            clock: strings.intern(match (single, zero_ns) {
+                (true, _) => "single",
+                (false, Some(_)) => "absolute",
+                (false, None) => "relative",
+            }),
+            event_count: events.sum::<u64>() as i64,
+            ..Rank::null_row()
+        });
+        run.tables.push("ranks", ranks.into_batch(&strings));
+    }
+}

@@ -1,0 +1,18 @@
+//! Assembles the files of a run: finds them, reads the timelines of all ranks, puts them on one clock, and adds
+//! the files that belong to them.
+
+mod attachment;
+mod clock;
+mod composer;
+mod determined;
+pub(crate) mod discover;
+mod execution_traces;
+mod memory;
+pub(crate) mod open;
+mod parse;
+mod plan;
+mod rank_trace;
+mod ranks;
+pub(crate) mod read;
+pub(crate) mod sink;
+pub(crate) mod timeline;

@@ -1,0 +1,161 @@
+//! The rank of each trace, and the profile cycle that is read of each rank.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trace_model::Warning;
+
+use super::discover;
+use super::rank_trace::RankTrace;
+use super::timeline::Timeline;
+use crate::warnings::run_warning;
+
+/// Gives each trace its rank: as the trace states it, else as the file name does, else in order of file names,
+/// skipping ranks in use.
+pub(crate) fn assign_ranks<T: Timeline>(
+    traces: Vec<(String, T)>,
+    warnings: &mut Vec<Warning>,
+) -> Vec<RankTrace<T>> {
+    let mut used: BTreeSet<i32> = BTreeSet::new();
+    let known: Vec<Option<(i32, &'static str)>> = traces
+        .iter()
+        .map(|(file, trace)| {
+            trace
+                .rank()
+                .or_else(|| discover::rank_from_file_name(file).map(|rank| (rank, "file name")))
+        })
+        .collect();
+    used.extend(known.iter().flatten().map(|&(rank, _)| rank));
+
+    // A number at the end of a worker name may be a rank or a process id: numbers count as ranks only if all of
+    // them together look like ranks.
+    let unknown: BTreeSet<&str> = traces
+        .iter()
+        .zip(&known)
+        .filter(|(_, known)| known.is_none())
+        .map(|((file, _), _)| discover::worker_name(file))
+        .collect();
+    let numbers: Option<Vec<i32>> = unknown.iter().map(|w| discover::trailing_number(w)).collect();
+    let numbers = numbers.filter(|numbers| {
+        let distinct: BTreeSet<_> = numbers.iter().collect();
+        let max = numbers.iter().copied().max().unwrap_or(0) as usize;
+        distinct.len() == numbers.len()
+            && max < numbers.len() * 4
+            && numbers.iter().all(|n| !used.contains(n))
+    });
+    let mut by_worker: BTreeMap<String, (i32, &'static str)> = BTreeMap::new();
+    let mut next = 0;
+    for (i, worker) in unknown.iter().enumerate() {
+        let rank = numbers.as_ref().map_or_else(
+            || {
+                while used.contains(&next) {
+                    next += 1;
+                }
+                used.insert(next);
+                (next, "order")
+            },
+            |numbers| (numbers[i], "file name"),
+        );
+        by_worker.insert((*worker).to_owned(), rank);
+    }
+    let guessed = by_worker.values().filter(|(_, from)| *from == "order").count();
+    if guessed > 1 {
+        warnings.push(Warning {
+            code: "guessed-rank".into(),
+            file: String::new(),
+            message:
+                "no rank in the trace or the file name: ranks were assigned in order of file names"
+                    .to_owned(),
+            count: guessed as u64,
+        });
+    }
+    traces
+        .into_iter()
+        .zip(known)
+        .map(|((file, trace), known)| {
+            let (rank, rank_from) = known
+                .or_else(|| by_worker.get(discover::worker_name(&file)).copied())
+                .unwrap_or((0, "order"));
+            RankTrace::new(trace, file, rank, rank_from)
+        })
+        .collect()
+}
+
+/// Keeps one profile cycle of each rank.
+pub(crate) fn choose_cycles<T: Timeline>(
+    traces: Vec<RankTrace<T>>,
+    cycle: Option<usize>,
+    warnings: &mut Vec<Warning>,
+) -> Vec<RankTrace<T>> {
+    let mut by_rank: BTreeMap<i32, Vec<RankTrace<T>>> = BTreeMap::new();
+    for trace in traces {
+        by_rank.entry(trace.rank).or_default().push(trace);
+    }
+    by_rank
+        .into_iter()
+        .map(|(rank, files)| {
+            let cycles = cycles(rank, files, warnings);
+            choose_cycle(rank, cycles, cycle, warnings)
+        })
+        .collect()
+}
+
+/// Orders the traces of one rank by time. Traces that follow each other are cycles; of traces that overlap, only
+/// the first is kept.
+pub(crate) fn cycles<T: Timeline>(
+    rank: i32,
+    mut files: Vec<RankTrace<T>>,
+    warnings: &mut Vec<Warning>,
+) -> Vec<RankTrace<T>> {
+    let time = |m: &RankTrace<T>| {
+        let base = m.trace.base_time_ns().unwrap_or(0);
+        let (start, end) = m.trace.extent();
+        (base.saturating_add(start), base.saturating_add(end))
+    };
+    files.sort_by(|a, b| (time(a), &a.file).cmp(&(time(b), &b.file)));
+    let mut cycles: Vec<RankTrace<T>> = Vec::new();
+    for trace in files {
+        match cycles.last() {
+            Some(last) if time(&trace).0 < time(last).1 || time(&trace) == time(last) => {
+                let message = format!(
+                    "skipped: also states rank {rank}, and overlaps in time with {}",
+                    last.file
+                );
+                warnings.push(run_warning("duplicate-rank", trace.file, message));
+            }
+            _ => cycles.push(trace),
+        }
+    }
+    cycles
+}
+
+/// Picks cycle number `cycle` (from 1) of a rank, or the last one. There is at least one cycle.
+pub(crate) fn choose_cycle<T: Timeline>(
+    rank: i32,
+    mut cycles: Vec<RankTrace<T>>,
+    cycle: Option<usize>,
+    warnings: &mut Vec<Warning>,
+) -> RankTrace<T> {
+    let count = cycles.len();
+    let chosen = cycle.map_or(count, |c| c.clamp(1, count)) - 1;
+    if count > 1 {
+        let file = cycles[chosen].file.clone();
+        let message = format!(
+            "rank {rank} has {count} profile cycles: cycle {} was read (--cycle chooses another)",
+            chosen + 1
+        );
+        warnings.push(run_warning("several-cycles", file, message));
+    }
+    cycles.swap_remove(chosen)
+}
+
+/// Warns if the job had more ranks than there are traces.
+pub(crate) fn check_world<T: Timeline>(traces: &[RankTrace<T>], warnings: &mut Vec<Warning>) {
+    let Some(world) = traces.iter().filter_map(|m| m.trace.world_size()).max() else { return };
+    let present = traces.len();
+    if usize::try_from(world).is_ok_and(|world| world > present) {
+        let message = format!(
+            "the run has traces of {present} of the job's {world} ranks: the other ranks are not analyzed"
+        );
+        warnings.push(run_warning("missing-ranks", String::new(), message));
+    }
+}

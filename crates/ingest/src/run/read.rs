@@ -1,0 +1,280 @@
+//! Reads the traces of a run, in batches of bounded size, into a sink.
+
+use rayon::prelude::*;
+use trace_model::{Dataset, RunInfo, TableSet, Warning};
+
+use super::attachment::{Attachment, RunBuilder};
+use super::clock;
+use super::composer::ComposerFiles;
+use super::determined::{DeterminedFiles, nested_metrics_warning};
+use super::discover::{FoundRun, InputFile};
+use super::execution_traces::ExecutionTraces;
+use super::memory::{MemoryFile, MemoryFiles};
+use super::parse::{FileError, ParsedFile, parse_file};
+use super::plan::ReadPlan;
+use super::rank_trace::RankData;
+use super::ranks;
+use super::sink::RankSink;
+use super::timeline::Timeline;
+use crate::enrich::enrich;
+use crate::error::Error;
+use crate::formats::composer;
+use crate::formats::determined::metrics::Metrics;
+use crate::formats::execution;
+use crate::formats::kineto::trace::Trace;
+use crate::input::decompress::Limit;
+use crate::input::storage;
+use crate::options::{Options, Progress};
+use crate::warnings::{self, run_warning};
+
+/// Skipped files that the warning names.
+const MAX_SKIPPED_NAMES: usize = 8;
+
+/// Reads the files of a run. Each trace goes to `sink` as soon as it is complete; rows of all other files end up in
+/// the tables of the result.
+pub(crate) fn read<S: RankSink>(
+    run: FoundRun,
+    options: &Options,
+    progress: &dyn Progress,
+    sink: &mut S,
+) -> Result<Dataset, Error> {
+    let files = &run.files.traces;
+    progress.begin(files.len(), files.iter().map(|file| file.bytes).sum());
+    let limit = Limit { max_json_bytes: options.max_json_bytes };
+    let mut plan = ReadPlan::new(files);
+    let all: Vec<usize> = (0..files.len()).collect();
+    let mut results = Reader { files, plan, limit, progress, sink: &*sink }.read(&all);
+    if !plan.joins_composer
+        && results.iter().any(|result| matches!(result, Ok(Loaded::Composer(_))))
+    {
+        // The first bytes of a file of Composer's may not show it. The traces are needed as they were written.
+        plan = plan.with_composer();
+        let is_timeline = |at: &usize| matches!(results[*at], Ok(Loaded::Timeline(_)));
+        let timelines: Vec<usize> = all.iter().copied().filter(is_timeline).collect();
+        let reader = Reader { files, plan, limit, progress, sink: &*sink };
+        for (at, result) in timelines.iter().zip(reader.read(&timelines)) {
+            results[*at] = result;
+        }
+    }
+    let first_unused_number = files.len();
+
+    let path = run.name.clone();
+    let FilesByKind { traces, mut attachments, mut warnings } = group_by_kind(run, results)?;
+    let mut traces = ranks::assign_ranks(traces, &mut warnings);
+    let mut joined = Vec::new();
+    for attachment in &mut attachments {
+        let (own, others) = attachment.join(traces, options, &mut warnings);
+        joined.extend(own);
+        traces = others;
+    }
+    let mut traces = ranks::choose_cycles(traces, options.cycle, &mut warnings);
+    traces.extend(joined);
+    traces.sort_by_key(|trace| trace.rank);
+    if plan.joins_composer {
+        traces = traces.into_par_iter().map(|trace| trace.map(enrich_pending)).collect();
+    }
+    ranks::check_world(&traces, &mut warnings);
+    for attachment in &mut attachments {
+        attachment.assign(&traces, options, &mut warnings)?;
+    }
+
+    let traces = traces
+        .into_par_iter()
+        .enumerate()
+        .map(|(at, trace)| {
+            let number = first_unused_number + at;
+            let file = trace.file.clone();
+            trace.try_map(|data| match data {
+                RankData::Pending(trace) => sink.store(number, &file, *trace),
+                RankData::Stored(stored) => Ok(stored),
+            })
+        })
+        .collect::<Result<Vec<_>, Error>>()?;
+    let mut builder = RunBuilder {
+        info: RunInfo { path, ..RunInfo::default() },
+        tables: TableSet::default(),
+        warnings,
+        timelines: Vec::new(),
+        has_clock: false,
+        zero_ns: None,
+    };
+    let placed = clock::place(traces, &mut builder);
+    builder.tables = sink.place(placed)?;
+    for attachment in attachments {
+        attachment.add_to(&mut builder);
+    }
+    let RunBuilder { mut info, mut tables, warnings, .. } = builder;
+    info.ranks.sort_unstable();
+    tables.push("reading_warnings", warnings::table(&warnings, &info.sources));
+    Ok(Dataset { tables, run: info, warnings })
+}
+
+fn enrich_pending<S>(data: RankData<S>) -> RankData<S> {
+    match data {
+        RankData::Pending(trace) => RankData::Pending(Box::new(enrich(*trace))),
+        stored @ RankData::Stored(_) => stored,
+    }
+}
+
+/// The content of a file, in the sink where that is possible already.
+enum Loaded<S> {
+    Timeline(RankData<S>),
+    Composer(Box<composer::Recording>),
+    ExecutionTrace(Box<execution::Recording>),
+    Memory(MemoryFile),
+    Metrics(Box<Metrics>),
+}
+
+struct Reader<'a, S> {
+    files: &'a [InputFile],
+    plan: ReadPlan,
+    limit: Limit,
+    progress: &'a dyn Progress,
+    sink: &'a S,
+}
+
+impl<S: RankSink> Reader<'_, S> {
+    /// Reads these files, in order, several side by side. The results are in the same order.
+    fn read(&self, numbers: &[usize]) -> Vec<Result<Loaded<S::Stored>, FileError>> {
+        let stored: Vec<&storage::File> =
+            numbers.iter().map(|&at| &self.files[at].stored).collect();
+        let budget = S::JSON_BYTES_AT_ONCE.filter(|_| self.plan.reads_ranks_alone());
+        storage::with_prefetch(&stored, self.progress, |positions| {
+            let Some(budget) = budget else {
+                let mut results: Vec<_> = positions
+                    .par_bridge()
+                    .map(|position| (position, self.load(numbers[position])))
+                    .collect();
+                results.sort_unstable_by_key(|(position, _)| *position);
+                return results.into_iter().map(|(_, result)| result).collect();
+            };
+            let mut positions = positions.peekable();
+            let mut results: Vec<Result<Loaded<S::Stored>, FileError>> = Vec::new();
+            let json_bytes = |position: usize| self.files[numbers[position]].json_bytes;
+            loop {
+                let batch = next_batch_within_budget(&mut positions, json_bytes, budget);
+                if batch.is_empty() {
+                    return results;
+                }
+                results
+                    .par_extend(batch.into_par_iter().map(|position| self.load(numbers[position])));
+                if results.iter().any(|result| matches!(result, Err(FileError::Sink(_)))) {
+                    return results;
+                }
+            }
+        })
+    }
+
+    fn load(&self, number: usize) -> Result<Loaded<S::Stored>, FileError> {
+        let file = &self.files[number];
+        Ok(match parse_file(file, self.limit, self.progress)? {
+            ParsedFile::Timeline(trace) => Loaded::Timeline(self.load_timeline(number, trace)?),
+            ParsedFile::Composer(recording) => Loaded::Composer(recording),
+            ParsedFile::ExecutionTrace(recording) => Loaded::ExecutionTrace(recording),
+            ParsedFile::Memory(file) => Loaded::Memory(file),
+            ParsedFile::Metrics(metrics) => Loaded::Metrics(metrics),
+        })
+    }
+
+    fn load_timeline(
+        &self,
+        number: usize,
+        trace: Box<Trace>,
+    ) -> Result<RankData<S::Stored>, FileError> {
+        if self.plan.joins_composer {
+            return Ok(RankData::Pending(trace));
+        }
+        let trace = enrich(*trace);
+        if !self.plan.reads_ranks_alone() {
+            return Ok(RankData::Pending(Box::new(trace)));
+        }
+        let stored = self.sink.store(number, &self.files[number].file, trace);
+        Ok(RankData::Stored(stored.map_err(FileError::Sink)?))
+    }
+}
+
+/// Takes files to read side by side, many small ones or one large one, so that memory is bounded.
+fn next_batch_within_budget(
+    positions: &mut std::iter::Peekable<impl Iterator<Item = usize>>,
+    json_bytes: impl Fn(usize) -> u64,
+    budget: u64,
+) -> Vec<usize> {
+    let mut batch = Vec::new();
+    let mut sum = 0;
+    while let Some(&position) = positions.peek() {
+        sum += json_bytes(position);
+        if !batch.is_empty() && sum > budget {
+            break;
+        }
+        batch.extend(positions.next());
+    }
+    batch
+}
+
+/// The files of a run that could be read.
+struct FilesByKind<S> {
+    traces: Vec<(String, RankData<S>)>,
+    /// In the order in which they add to the run: metrics may determine its clock, which memory files then use.
+    attachments: [Box<dyn Attachment<S>>; 4],
+    warnings: Vec<Warning>,
+}
+
+/// Groups the files by their content; an error if there is none that can be used.
+fn group_by_kind<S: Timeline>(
+    run: FoundRun,
+    results: Vec<Result<Loaded<S>, FileError>>,
+) -> Result<FilesByKind<S>, Error> {
+    let FoundRun { name, files, is_file } = run;
+    let mut traces = Vec::new();
+    let mut composer = ComposerFiles::default();
+    let mut execution = ExecutionTraces::default();
+    let mut memory = MemoryFiles::default();
+    let mut determined = DeterminedFiles::new(name.clone());
+    let mut warnings = Vec::new();
+    for (file, result) in files.traces.into_iter().zip(results) {
+        match result {
+            Ok(Loaded::Timeline(trace)) => traces.push((file.file, trace)),
+            Ok(Loaded::Composer(recording)) => composer.push(*recording),
+            Ok(Loaded::ExecutionTrace(recording)) => execution.push(file.file, *recording),
+            Ok(Loaded::Memory(content)) => memory.push(file.file, content),
+            Ok(Loaded::Metrics(metrics)) => determined.push(file.file, *metrics),
+            Err(FileError::Sink(error)) => return Err(error),
+            Err(FileError::StoreUnavailable(error) | FileError::Unreadable(error)) if is_file => {
+                return Err(Error::read(name, error));
+            }
+            Err(FileError::StoreUnavailable(error)) => {
+                return Err(Error::read(format!("{name}: {}", file.file), error));
+            }
+            Err(error) => {
+                warnings.push(run_warning("unreadable-file", file.file, error.reason()));
+            }
+        }
+    }
+    let has_others =
+        !traces.is_empty() || !composer.is_empty() || !execution.is_empty() || !memory.is_empty();
+    if !has_others && determined.is_empty() {
+        let first = warnings.into_iter().next();
+        return Err(first.map_or_else(
+            || Error::NoTrace { path: name.into(), skipped: files.skipped.clone() },
+            |warning| Error::Unusable { file: warning.file, reason: warning.message },
+        ));
+    }
+    determined.must_be_usable(!has_others);
+    warnings.extend(skipped_warning(&files.skipped));
+    warnings.extend(nested_metrics_warning(&files.nested_metrics));
+    let attachments: [Box<dyn Attachment<S>>; 4] =
+        [Box::new(composer), Box::new(execution), Box::new(determined), Box::new(memory)];
+    Ok(FilesByKind { traces, attachments, warnings })
+}
+
+/// Names the files that are not part of the run.
+fn skipped_warning(skipped: &[String]) -> Option<Warning> {
+    if skipped.is_empty() {
+        return None;
+    }
+    let shown = skipped[..skipped.len().min(MAX_SKIPPED_NAMES)].join(", ");
+    let more = if skipped.len() > MAX_SKIPPED_NAMES { ", ..." } else { "" };
+    let message = format!("not traces, skipped: {shown}{more}");
+    let warning = run_warning("skipped-file", String::new(), message);
+    Some(Warning { count: skipped.len() as u64, ..warning })
+}

@@ -1,0 +1,58 @@
+//! Destinations of the traces of ranks: memory here, Parquet in [`crate::parquet`].
+
+use rayon::prelude::*;
+use trace_model::TableSet;
+
+use super::timeline::{self, Placement, Timeline};
+use crate::error::Error;
+use crate::formats::kineto::trace::Trace;
+
+/// Takes the trace of each rank as soon as it is complete, and all of them once their placements are known.
+pub(crate) trait RankSink: Sync {
+    /// A trace in this sink.
+    type Stored: Timeline;
+
+    /// JSON of the files that are read side by side, in bytes; `None` if the sink holds all traces in memory anyway.
+    const JSON_BYTES_AT_ONCE: Option<u64>;
+
+    /// Takes a complete trace, before its placement in the run is known. `number` is the position of its file in
+    /// the run.
+    ///
+    /// # Errors
+    /// If it cannot be stored.
+    fn store(&self, number: usize, file: &str, trace: Trace) -> Result<Self::Stored, Error>;
+
+    /// Places the traces, in order of their ranks. The result is the rows that remain in memory: at least those of
+    /// `ranks`.
+    ///
+    /// # Errors
+    /// If a trace cannot be moved to its place.
+    fn place(&mut self, traces: Vec<(Self::Stored, Placement)>) -> Result<TableSet, Error>;
+}
+
+/// Keeps all traces in memory.
+pub(crate) struct InMemory;
+
+impl RankSink for InMemory {
+    type Stored = Trace;
+
+    const JSON_BYTES_AT_ONCE: Option<u64> = None;
+
+    fn store(&self, _: usize, _: &str, trace: Trace) -> Result<Trace, Error> {
+        Ok(trace)
+    }
+
+    fn place(&mut self, traces: Vec<(Trace, Placement)>) -> Result<TableSet, Error> {
+        let by_rank: Vec<TableSet> = traces
+            .into_par_iter()
+            .map(|(trace, placement)| timeline::tables(trace, placement))
+            .collect();
+        let mut tables = TableSet::default();
+        for (name, batches) in by_rank.iter().flat_map(TableSet::iter) {
+            for batch in batches {
+                tables.push(name, batch.clone());
+            }
+        }
+        Ok(tables)
+    }
+}

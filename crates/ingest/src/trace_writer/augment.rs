@@ -1,0 +1,156 @@
+//! Copies trace files and adds events to them.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use trace_model::Warning;
+
+use super::event_writer::EventWriter;
+use super::output::refuse_overwriting;
+use super::splice::{self, Failure};
+use crate::error::Error;
+use crate::error::Unreadable;
+use crate::input::decompress::{self, Limit};
+use crate::input::location::Location;
+
+/// Compression of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Packing {
+    /// As the source.
+    #[default]
+    Same,
+    /// gzip; the name ends in `.gz`.
+    Gzip,
+    /// Plain JSON; the name does not end in `.gz`.
+    Plain,
+}
+
+/// A copy to make.
+#[derive(Debug, Clone)]
+pub struct Copy<'a> {
+    /// Location of the run.
+    pub run: &'a Location,
+    /// The file of the run to copy.
+    pub source: &'a trace_model::Source,
+    /// Folder to write to, under the name that the source has in the run.
+    pub folder: &'a Path,
+    /// Compression of the copy.
+    pub packing: Packing,
+    /// Overwrite an existing file.
+    pub overwrite: bool,
+}
+
+/// Copies a trace in bounded memory, with the events that `insert` adds at the end. All other bytes of the text are
+/// unchanged, except parts that cannot be read, which cause warnings. Returns the path of the copy.
+///
+/// # Errors
+/// If the source has changed since it was read, or the copy cannot be written; a copy is complete or
+/// does not exist.
+pub fn copy_with(
+    copy: &Copy<'_>,
+    insert: impl FnOnce(&mut EventWriter<'_>) -> io::Result<()>,
+) -> Result<(PathBuf, Vec<Warning>), Error> {
+    let from = copy.run.file(&copy.source.file)?;
+    let io_error = |e| Error::read(format!("{}: {}", copy.run, copy.source.file), e);
+    let packed = match copy.packing {
+        Packing::Same => decompress::is_gzip(&from).map_err(io_error)?,
+        Packing::Gzip => true,
+        Packing::Plain => false,
+    };
+    let to = copy.folder.join(file_name(&copy.source.file, copy.packing));
+    refuse_overwriting(std::slice::from_ref(&from), &to, copy.overwrite)?;
+    // The limit is the size that was read: a longer file has changed.
+    let limit = Limit { max_json_bytes: copy.source.json_bytes };
+    let stream = decompress::stream(&from, limit).map_err(io_error)?;
+    let failure = stream.failure();
+
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder).map_err(write_error(folder))?;
+    }
+    // Written under another name until it is complete.
+    let mut partial = to.clone().into_os_string();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let file = BufWriter::with_capacity(1 << 18, File::create(&partial).map_err(write_error(&to))?);
+    let shift_ns = copy.source.shift_ns;
+    let issues = if packed {
+        let mut out = GzEncoder::new(file, Compression::default());
+        splice(stream, &mut out, shift_ns, insert)
+            .and_then(|issues| Ok((issues, out.finish().and_then(into_file)?)))
+    } else {
+        let mut out = file;
+        splice(stream, &mut out, shift_ns, insert).and_then(|issues| Ok((issues, into_file(out)?)))
+    };
+    let failed = failure.take();
+    let done = issues.and_then(|(issues, _)| {
+        if failed.is_some() {
+            return Err(Failure::Unreadable(Unreadable::NoEvents));
+        }
+        fs::rename(&partial, &to)?;
+        Ok(issues)
+    });
+    match done {
+        Ok(issues) => Ok((to, issues.warnings(&copy.source.file))),
+        Err(failure) => {
+            // The first error is the one to report.
+            let _ = fs::remove_file(&partial);
+            if let Some(error) = failed {
+                return Err(io_error(error));
+            }
+            Err(match failure {
+                Failure::Write(source) => Error::Write { path: to, source },
+                Failure::Unreadable(Unreadable::TooLong) => Error::Unusable {
+                    file: copy.source.file.clone(),
+                    reason: "it has grown since it was read".to_owned(),
+                },
+                Failure::Unreadable(why) => Error::Unusable {
+                    file: copy.source.file.clone(),
+                    reason: why.reason().to_owned(),
+                },
+            })
+        }
+    }
+}
+
+fn write_error(path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Write { path, source }
+}
+
+fn into_file(out: BufWriter<File>) -> io::Result<File> {
+    out.into_inner().map_err(io::IntoInnerError::into_error)
+}
+
+fn splice<W: Write>(
+    stream: decompress::Stream,
+    out: &mut W,
+    shift_ns: i64,
+    insert: impl FnOnce(&mut EventWriter<'_>) -> io::Result<()>,
+) -> Result<crate::warnings::Issues, Failure> {
+    splice::copy(stream, out, |out, comma| insert(&mut EventWriter::new(out, comma, shift_ns)))
+}
+
+/// The name of a copy. Viewers detect compression by content; the suffix is for people.
+fn file_name(file: &str, packing: Packing) -> String {
+    match (packing, file.strip_suffix(".gz")) {
+        (Packing::Plain, Some(stem)) => stem.to_owned(),
+        (Packing::Gzip, None) => format!("{file}.gz"),
+        _ => file.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_name_follows_packing() {
+        assert_eq!(file_name("a/rank0.json.gz", Packing::Same), "a/rank0.json.gz");
+        assert_eq!(file_name("rank0.json.gz", Packing::Gzip), "rank0.json.gz");
+        assert_eq!(file_name("rank0.json.gz", Packing::Plain), "rank0.json");
+        assert_eq!(file_name("rank0.json", Packing::Gzip), "rank0.json.gz");
+    }
+}

@@ -1,0 +1,12 @@
+//! Writing traces: copies with added events, and the timelines of all ranks merged into one file.
+
+mod augment;
+mod event_writer;
+mod events;
+mod merge;
+mod output;
+mod splice;
+
+pub use self::augment::{Copy, Packing, copy_with};
+pub use self::event_writer::{CATEGORY, EventWriter, Lane};
+pub use self::merge::{Merge, Merged, merge};

@@ -1,0 +1,259 @@
+//! Dialects, layouts and enrichment, on traces small enough to check by eye.
+
+use crate::support::{column, gzip, read_files, read_text, trace, warnings};
+
+#[test]
+fn times_keep_nanoseconds_since_1970() {
+    let event = r#"{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1712085511123456.789,"dur":0.001}"#;
+    let late = r#"{"ph":"X","cat":"cpu_op","name":"b","pid":1,"tid":1,"ts":1712085511123457.790,"dur":2.5}"#;
+    let dataset = read_text(trace(&format!("{event},{late}"))).unwrap();
+    assert_eq!(column(&dataset, "cpu_ops", "ts_ns"), ["0", "1001"]);
+    assert_eq!(column(&dataset, "cpu_ops", "dur_ns"), ["1", "2500"]);
+    assert_eq!(column(&dataset, "ranks", "base_time_ns"), ["1712085511123456789"]);
+}
+
+#[test]
+fn ranks_share_the_clock_of_their_base_times() {
+    let file = |rank: i32, base: &str, ts: &str| {
+        format!(
+            r#"{{"traceEvents": [{{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":{ts},"dur":1}}],
+                "distributedInfo": {{"rank": {rank}, "world_size": 2}}, "baseTimeNanoseconds": {base}}}"#
+        )
+    };
+    let (a, b) = (file(0, "1700000000000000000", "5.001"), file(1, "1700000000000001000", "5.5"));
+    let dataset = read_files(&[("x.json", a.as_bytes()), ("y.json", b.as_bytes())]).unwrap();
+    assert_eq!(column(&dataset, "cpu_ops", "ts_ns"), ["0", "1499"]);
+    assert_eq!(column(&dataset, "ranks", "clock"), ["absolute", "absolute"]);
+    assert_eq!(column(&dataset, "ranks", "base_time_ns")[0], "1700000000000005001");
+    assert_eq!(warnings(&dataset), []);
+}
+
+#[test]
+fn parse_reads_bare_lists_and_metadata_on_either_side() {
+    let event = r#"{"ph":"X","cat":"Operator","name":"a","pid":1,"tid":"1","ts":3,"dur":1}"#;
+    for text in [
+        format!("[{event}]"),
+        format!("\u{feff}{{\"traceEvents\":[{event}],\"distributedInfo\":{{\"rank\":0}}}}"),
+        format!("{{\"distributedInfo\":{{\"rank\":0}},\"traceEvents\":\n[\n{event}\n]\n}}\n"),
+    ] {
+        let dataset = read_text(&text).unwrap();
+        assert_eq!(column(&dataset, "cpu_ops", "name"), ["a"], "{text}");
+        assert_eq!(warnings(&dataset), [], "{text}");
+    }
+}
+
+#[test]
+fn parse_reads_keys_in_any_order() {
+    let event = r#"{"args":{"stream":7,"correlation":9,"device":0},"dur":2,"ts":1,"tid":7,"pid":0,"name":"k","cat":"Kernel","ph":"X"}"#;
+    let dataset = read_text(trace(event)).unwrap();
+    assert_eq!(column(&dataset, "kernels", "correlation"), ["9"]);
+}
+
+#[test]
+fn parse_maps_old_categories_to_the_same_tables() {
+    let events = [
+        r#"{"ph":"X","cat":"Operator","name":"ProfilerStep#5","pid":1,"tid":"1","ts":0,"dur":100}"#,
+        r#"{"ph":"X","cat":"Operator","name":"aten::mm","pid":1,"tid":"1","ts":10,"dur":50,"args":{"External id":4,"Call stack":"a.py(1): f"}}"#,
+        r#"{"ph":"X","cat":"Runtime","name":"cudaLaunchKernel","pid":1,"tid":"1","ts":20,"dur":5,"args":{"correlation":11,"external id":4}}"#,
+        r#"{"ph":"X","cat":"Kernel","name":"sgemm","pid":0,"tid":"stream 7","ts":40,"dur":30,"args":{"device":0,"stream":7,"correlation":11,"external id":4,"grid":[2,3,4],"block":[32,2,1],"blocks per SM":0.5,"est. achieved occupancy %":25}}"#,
+        r#"{"ph":"X","cat":"Memcpy","name":"Memcpy HtoD (Pageable -> Device)","pid":0,"tid":"stream 7","ts":71,"dur":1,"args":{"device":0,"stream":7,"bytes":64}}"#,
+    ];
+    let dataset = read_text(trace(&events.join(","))).unwrap();
+    assert_eq!(column(&dataset, "annotations", "name"), ["ProfilerStep#5"]);
+    assert_eq!(column(&dataset, "steps", "step"), ["5"]);
+    assert_eq!(column(&dataset, "cpu_ops", "self_dur_ns"), ["45000"]);
+    assert_eq!(column(&dataset, "cpu_ops", "call_stack"), ["a.py(1): f"]);
+    assert_eq!(column(&dataset, "kernels", "op_name"), ["aten::mm"]);
+    assert_eq!(column(&dataset, "kernels", "annotation"), ["ProfilerStep#5"]);
+    assert_eq!(column(&dataset, "kernels", "step"), ["5"]);
+    assert_eq!(column(&dataset, "kernels", "blocks"), ["24"]);
+    assert_eq!(column(&dataset, "kernels", "occupancy_ratio"), ["0.25"]);
+    assert_eq!(column(&dataset, "kernels", "queue_order"), ["0"]);
+    assert_eq!(column(&dataset, "memcpys", "queue_order"), ["1"]);
+    assert_eq!(column(&dataset, "memcpys", "kind"), ["HtoD"]);
+    assert_eq!(column(&dataset, "runtime_calls", "device_events"), ["1"]);
+}
+
+#[test]
+fn launches_link_to_many_kernels_also_in_amd_graphs() {
+    let events = [
+        r#"{"ph":"X","cat":"cuda_runtime","name":"hipGraphLaunch","pid":1,"tid":1,"ts":0,"dur":5,"args":{"correlation":3,"stream":"0x0"}}"#,
+        r#"{"ph":"X","cat":"kernel","name":"a","pid":2,"tid":0,"ts":10,"dur":1,"args":{"device":2,"stream":0,"correlation":3}}"#,
+        r#"{"ph":"X","cat":"kernel","name":"b","pid":2,"tid":0,"ts":12,"dur":1,"args":{"device":2,"stream":0,"correlation":3}}"#,
+    ];
+    let dataset = read_text(trace(&events.join(","))).unwrap();
+    assert_eq!(column(&dataset, "kernels", "launch"), ["0", "0"]);
+    assert_eq!(column(&dataset, "runtime_calls", "device_events"), ["2"]);
+    assert_eq!(column(&dataset, "runtime_calls", "args"), [r#"{"stream":"0x0"}"#]);
+    assert_eq!(column(&dataset, "ranks", "vendor"), ["amd"]);
+}
+
+#[test]
+fn call_tree_nests_operators_frames_and_calls() {
+    let events = [
+        r#"{"ph":"X","cat":"python_function","name":"train.py(7): step","pid":1,"tid":1,"ts":0,"dur":100,"args":{"Python id":1}}"#,
+        r#"{"ph":"X","cat":"python_function","name":"nn.Module: Linear_0","pid":1,"tid":1,"ts":5,"dur":60,"args":{"Python id":2,"Python parent id":1,"Python module id":0}}"#,
+        r#"{"ph":"X","cat":"cpu_op","name":"aten::linear","pid":1,"tid":1,"ts":10,"dur":50,"args":{"External id":1}}"#,
+        r#"{"ph":"X","cat":"cpu_op","name":"aten::addmm","pid":1,"tid":1,"ts":12,"dur":40,"args":{"External id":2}}"#,
+        r#"{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":20,"dur":10,"args":{"correlation":5}}"#,
+        r#"{"ph":"X","cat":"cpu_op","name":"other thread","pid":1,"tid":2,"ts":20,"dur":1}"#,
+        r#"{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":40,"dur":9,"args":{"device":0,"stream":7,"correlation":5}}"#,
+    ];
+    let dataset = read_text(trace(&events.join(","))).unwrap();
+    assert_eq!(column(&dataset, "cpu_ops", "parent"), ["1", "2", "-"]);
+    assert_eq!(column(&dataset, "cpu_ops", "depth"), ["2", "3", "0"]);
+    assert_eq!(column(&dataset, "cpu_ops", "self_dur_ns"), ["10000", "30000", "1000"]);
+    assert_eq!(column(&dataset, "python_frames", "self_dur_ns"), ["40000", "10000"]);
+    assert_eq!(column(&dataset, "runtime_calls", "op"), ["3"]);
+    assert_eq!(column(&dataset, "kernels", "op_name"), ["aten::addmm"]);
+    assert_eq!(column(&dataset, "kernels", "module"), ["nn.Module: Linear_0"]);
+    assert_eq!(column(&dataset, "kernels", "python_frame"), ["train.py(7): step"]);
+}
+
+#[test]
+fn external_ids_link_only_open_operators() {
+    let events = [
+        r#"{"ph":"X","cat":"cpu_op","name":"right","pid":1,"tid":1,"ts":0,"dur":50,"args":{"External id":1}}"#,
+        r#"{"ph":"X","cat":"cpu_op","name":"wrong","pid":1,"tid":1,"ts":60,"dur":5,"args":{"External id":2}}"#,
+        r#"{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":9,"ts":20,"dur":1,"args":{"correlation":5,"External id":1}}"#,
+        r#"{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":9,"ts":30,"dur":1,"args":{"correlation":6,"External id":2}}"#,
+    ];
+    let dataset = read_text(trace(&events.join(","))).unwrap();
+    assert_eq!(column(&dataset, "runtime_calls", "op"), ["0", "-"]);
+}
+
+#[test]
+fn args_keep_arguments_without_a_column() {
+    let event = r#"{"ph":"X","cat":"cpu_op","name":"triton","pid":1,"tid":1,"ts":0,"dur":1,"args":{"External id":1,"stream":0,"kernel_file":"/tmp/k.py","Ev Idx": 3}}"#;
+    let dataset = read_text(trace(event)).unwrap();
+    assert_eq!(
+        column(&dataset, "cpu_ops", "args"),
+        [r#"{"stream":0,"kernel_file":"/tmp/k.py","Ev Idx":3}"#]
+    );
+}
+
+#[test]
+fn steps_fall_back_to_the_optimizer_then_to_the_recording() {
+    let optimizer = |ts: i64| {
+        format!(
+            r#"{{"ph":"X","cat":"user_annotation","name":"Optimizer.step#SGD.step","pid":1,"tid":1,"ts":{ts},"dur":10}}"#
+        )
+    };
+    let events: Vec<String> = [90, 190, 310].into_iter().map(optimizer).collect();
+    let dataset = read_text(trace(&events.join(","))).unwrap();
+    assert_eq!(column(&dataset, "steps", "source"), ["optimizer", "optimizer"]);
+    assert_eq!(column(&dataset, "steps", "dur_ns"), ["100000", "120000"]);
+    let dataset = read_text(trace(&events[0])).unwrap();
+    assert_eq!(column(&dataset, "steps", "source"), ["trace"]);
+    assert_eq!(column(&dataset, "steps", "dur_ns"), ["10000"]);
+}
+
+#[test]
+fn cut_is_the_start_of_the_last_of_several_steps() {
+    let step = |n: i64| {
+        format!(
+            r#"{{"ph":"X","cat":"user_annotation","name":"ProfilerStep#{n}","pid":1,"tid":1,"ts":{},"dur":100}}"#,
+            n * 100
+        )
+    };
+    let one = read_text(trace(&step(1))).unwrap();
+    assert_eq!(column(&one, "ranks", "cut_ns"), ["-"]);
+    let two = read_text(trace(&format!("{},{}", step(1), step(2)))).unwrap();
+    assert_eq!(column(&two, "ranks", "cut_ns"), ["100000"]);
+    assert_eq!(column(&two, "ranks", "steps_end_ns"), ["200000"]);
+    assert_eq!(column(&two, "steps", "is_last"), ["false", "true"]);
+}
+
+#[test]
+fn begin_and_end_events_pair_up() {
+    let half = |ph: &str, name: &str, ts: i64| {
+        format!(
+            r#"{{"ph":"{ph}","cat":"user_annotation","name":"{name}","pid":1,"tid":1,"ts":{ts}}}"#
+        )
+    };
+    let events = [
+        half("B", "outer", 0),
+        half("B", "inner", 2),
+        half("E", "inner", 5),
+        half("E", "outer", 9),
+        half("E", "x", 10),
+    ];
+    let dataset = read_text(trace(&events.join(","))).unwrap();
+    assert_eq!(column(&dataset, "annotations", "name"), ["inner", "outer"]);
+    assert_eq!(column(&dataset, "annotations", "dur_ns"), ["3000", "9000"]);
+    assert_eq!(warnings(&dataset), [("unmatched-begin-end", 1)]);
+}
+
+#[test]
+fn memory_counters_flows_instants() {
+    let events = [
+        r#"{"ph":"i","cat":"cpu_instant_event","s":"t","name":"[memory]","pid":1,"tid":1,"ts":1,"args":{"Total Reserved":2097152,"Total Allocated":512,"Bytes":512,"Addr":140000000000000,"Device Id":0,"Device Type":1,"Ev Idx":4}}"#,
+        r#"{"ph":"C","name":"GPU 0 Utilization","pid":0,"ts":2,"args":{"util":0.5,"max":1}}"#,
+        r#"{"ph":"s","cat":"ac2g","name":"ac2g","id":7,"pid":1,"tid":1,"ts":3}"#,
+        r#"{"ph":"i","s":"g","name":"Iteration Start","pid":"Traces","tid":"Trace","ts":0}"#,
+        r#"{"ph":"M","name":"process_name","pid":1,"tid":0,"ts":0,"args":{"name":"python3"}}"#,
+    ];
+    let dataset = read_text(trace(&events.join(","))).unwrap();
+    assert_eq!(column(&dataset, "memory_events", "total_reserved_bytes"), ["2097152"]);
+    assert_eq!(column(&dataset, "memory_events", "args"), [r#"{"Ev Idx":4}"#]);
+    assert_eq!(column(&dataset, "counters", "series"), ["util", "max"]);
+    assert_eq!(column(&dataset, "flows", "id"), ["7"]);
+    assert_eq!(column(&dataset, "instants", "name"), ["Iteration Start"]);
+    assert_eq!(column(&dataset, "threads", "process_name")[0], "python3");
+    assert_eq!(warnings(&dataset), []);
+}
+
+#[test]
+fn parse_reads_slices_and_streams_alike() {
+    // Strings that look like event boundaries, so that guesses are wrong on purpose.
+    let events: Vec<String> = (0..60_000)
+        .map(|i| {
+            format!(
+                "{{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"op{}\",\"pid\":1,\"tid\":{},\"ts\":{},\"dur\":3,\"args\":{{\"External id\":{i},\"x\":\"}} , {{ \\\"ph\\\": }},{{\"}}}}",
+                i % 50,
+                i % 3,
+                i * 5
+            )
+        })
+        .collect();
+    let text = trace(&events.join(",\n"));
+    let whole = read_text(&text).unwrap();
+    assert_eq!(whole.tables.rows("cpu_ops"), 60_000);
+    assert_eq!(warnings(&whole), []);
+    let ids: Vec<String> = (0..60_000).map(|i| i.to_string()).collect();
+    assert_eq!(column(&whole, "cpu_ops", "event_id"), ids);
+    assert_eq!(column(&whole, "cpu_ops", "external_id"), ids);
+    // Two gzip members cannot be inflated in one go: the stream is used.
+    let (a, b) = text.as_bytes().split_at(text.len() / 3);
+    let packed = [gzip(a), gzip(b)].concat();
+    let streamed = read_files(&[("trace.json.gz", &packed)]).unwrap();
+    assert_eq!(whole.tables.get("cpu_ops"), streamed.tables.get("cpu_ops"));
+    assert_eq!(whole.run.sources[0].json_bytes, streamed.run.sources[0].json_bytes);
+}
+
+#[test]
+fn ranks_of_workers_follow_name_or_order() {
+    let text = trace(r#"{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":0,"dur":1}"#);
+    let ranks = |names: [&str; 2]| {
+        let files = names.map(|name| (name, text.as_bytes()));
+        read_files(&files)
+            .unwrap()
+            .run
+            .sources
+            .iter()
+            .map(|s| (s.rank, s.rank_from.to_string()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        ranks(["node0_1.17.pt.trace.json", "node0_0.18.pt.trace.json"]),
+        [(0, "file name".to_owned()), (1, "file name".to_owned())]
+    );
+    assert_eq!(
+        ranks(["host_48213.17.pt.trace.json", "host_9.18.pt.trace.json"]),
+        [(0, "order".to_owned()), (1, "order".to_owned())]
+    );
+    assert_eq!(
+        ranks(["rank-7.json", "other.json"]),
+        [(0, "order".to_owned()), (7, "file name".to_owned())]
+    );
+}

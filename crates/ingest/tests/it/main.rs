@@ -1,0 +1,16 @@
+//! Tests of reading runs and writing traces, on small files written by hand.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod augment;
+mod composer;
+mod determined;
+mod execution;
+mod export;
+mod kineto;
+mod malformed;
+mod memory;
+mod memory_files;
+mod merge;
+mod ranges;
+mod source;
+mod support;

@@ -1,0 +1,92 @@
+//! Names in traces that have a meaning: steps, loaders, optimizers, modules, collectives.
+
+/// Prefix of the range that PyTorch Profiler records for each step: `ProfilerStep#12`.
+pub const PROFILER_STEP_PREFIX: &str = "ProfilerStep#";
+
+/// Prefix of the range around a call of an optimizer: `Optimizer.step#AdamW.step`.
+pub const OPTIMIZER_STEP_PREFIX: &str = "Optimizer.step#";
+
+/// Prefix of the ranges around calls of PyTorch's data loaders and data pipes: `enumerate(DataLoader)#...`.
+pub const LOADER_PREFIX: &str = "enumerate(Data";
+
+/// Prefix of the ranges that Lightning's profiler records: `[pl][module]...`, `[pl][profile]...`.
+pub const LIGHTNING_PREFIX: &str = "[pl][";
+
+/// Prefix of the Python frames that are calls of an `nn.Module`: `nn.Module: Linear_0`.
+pub const MODULE_PREFIX: &str = "nn.Module: ";
+
+/// Composer's marker of the training of one batch, without its loading.
+pub const COMPOSER_BATCH: &str = "event/batch";
+
+/// Composer's markers of a call of the training loader: since version 0.9, and before.
+pub const COMPOSER_LOADERS: [&str; 2] = ["event/dataloader", "dataloader/train"];
+
+/// Composer's markers around steps.
+pub const COMPOSER_STEP_MARKERS: [&str; 4] =
+    ["event/fit", "event/epoch", "event/iteration", COMPOSER_BATCH];
+
+/// Communication libraries whose collectives are ranges on the host, named `<library>:<collective>`.
+pub const COLLECTIVE_RANGE_PREFIXES: [&str; 6] =
+    ["nccl:", "gloo:", "mpi:", "ucc:", "hccl:", "xccl:"];
+
+/// Starts of the names of communication kernels: NCCL, RCCL, HCCL, oneCCL, NVSHMEM.
+pub const COMMUNICATION_KERNEL_PREFIXES: [&str; 5] = ["nccl", "rccl", "hccl", "oneccl", "nvshmem"];
+
+/// Parts of the names of communication kernels: NCCL before and since 2.19 (also after a `void`), the all-reduce
+/// kernels of inference servers, NVSHMEM.
+pub const COMMUNICATION_KERNEL_PARTS: [&str; 4] =
+    ["ncclKernel", "ncclDevKernel", "cross_device_reduce", "nvshmemi_"];
+
+/// Starts of the names of kernels that move memory, in dialects that record copies as kernels. As in HTA.
+pub const MEMORY_KERNEL_PREFIXES: [&str; 3] = ["Memcpy", "Memset", "dma"];
+
+/// Returns whether a range on the host is a collective: `nccl:all_reduce`.
+pub fn is_collective_range(name: &str) -> bool {
+    COLLECTIVE_RANGE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// The number of a profiler step: 12 for `ProfilerStep#12`.
+pub fn profiler_step(name: &str) -> Option<i64> {
+    name.strip_prefix(PROFILER_STEP_PREFIX)?.trim().parse().ok()
+}
+
+/// Returns whether a kernel communicates.
+pub fn is_communication_kernel(name: &str) -> bool {
+    COMMUNICATION_KERNEL_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || COMMUNICATION_KERNEL_PARTS.iter().any(|part| name.contains(part))
+}
+
+/// Returns whether a kernel is a copy or a fill.
+pub fn is_memory_kernel(name: &str) -> bool {
+    MEMORY_KERNEL_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_communication_kernel_recognizes_libraries() {
+        for name in [
+            "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)",
+            "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+            "void ncclKernel_Broadcast()",
+            "ncclGenericKernel",
+        ] {
+            assert!(is_communication_kernel(name), "{name}");
+        }
+        assert!(!is_communication_kernel("ampere_sgemm_128x64_tn"));
+    }
+
+    #[test]
+    fn is_collective_range_recognizes_libraries() {
+        assert!(is_collective_range("nccl:all_reduce") && is_collective_range("ucc:barrier"));
+        assert!(!is_collective_range("aten::mm") && !is_collective_range("c10d::allreduce_"));
+    }
+
+    #[test]
+    fn profiler_step_parses_numbers() {
+        assert_eq!(profiler_step("ProfilerStep#12"), Some(12));
+        assert_eq!(profiler_step("ProfilerStep*"), None);
+    }
+}
