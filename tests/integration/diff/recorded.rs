@@ -1,5 +1,7 @@
 //! Comparisons of recorded runs.
 
+use std::collections::BTreeMap;
+
 use trace_advisor::compare::{DiffOptions, Group, Outcome, SideOptions};
 use trace_advisor::{Run, diff};
 
@@ -35,10 +37,21 @@ fn loader_workers_are_named_and_explained() {
     );
 }
 
+/// Opens a run, and checks that it is unchanged against itself.
+fn open_unchanged(name: &str) -> Run {
+    let run = open(name);
+    let itself = compare(&run, &run);
+    let verdict = &itself.verdict;
+    assert_eq!(verdict.outcome, Outcome::Unchanged, "{name}: {}", verdict.reason);
+    assert_eq!(found(&itself), [""; 0], "{name}");
+    run
+}
+
 #[test]
 #[ignore = "needs ADVISOR_CORPUS"]
 fn verdicts_of_recorded_pairs() {
     let determined = "determined/old_generation/wire_trial";
+    let mut runs: BTreeMap<String, Run> = BTreeMap::new();
     for (before, after, expected) in [
         ("resnet50_workers0", "resnet50_workers4", Outcome::Improvement),
         ("resnet50_workers4", "resnet50_workers0", Outcome::Regression),
@@ -54,15 +67,12 @@ fn verdicts_of_recorded_pairs() {
         ("compare_base", "compare_test", Outcome::Inconclusive),
         ("h100_bert", "mi300_bert", Outcome::Inconclusive),
     ] {
-        let (before, after) = (open(before), open(after));
-        let diff = compare(&before, &after);
+        for name in [before, after] {
+            runs.entry(name.to_owned()).or_insert_with(|| open_unchanged(name));
+        }
+        let diff = compare(&runs[before], &runs[after]);
         assert_eq!(diff.verdict.outcome, expected, "{}", diff.verdict.reason);
         assert_eq!(found(&diff).contains(&"RG001".to_owned()), expected == Outcome::Regression);
-        for run in [&before, &after] {
-            let itself = compare(run, run);
-            assert_eq!(itself.verdict.outcome, Outcome::Unchanged, "{}", itself.verdict.reason);
-            assert_eq!(found(&itself), [""; 0]);
-        }
     }
 }
 
