@@ -27,6 +27,7 @@ mod devices;
 mod hta;
 mod id_index;
 mod idle;
+mod interval_set;
 mod kernel;
 mod loader;
 mod nesting;

@@ -9,7 +9,7 @@ use crate::{
 /// Every view in Rust, sorted by name.
 pub(crate) static VIEWS: &[RustView] = &[
     comm::collectives::VIEW,
-    comm::spent::VIEW,
+    comm::phase_totals::VIEW,
     comm::stragglers::VIEW,
     comm::views::ARRIVALS,
     comm::views::CLOCKS,

@@ -6,8 +6,8 @@ use std::ops::Range;
 use query::rust_view::Result;
 use trace_model::RecordBatch;
 
+use super::calls::{Facts, HostEvent, KernelEvent, Unit, units};
 use super::names;
-use super::units::{Facts, HostEvent, KernelEvent, Unit, units};
 use query::BatchBuilder;
 use query::columns::{Names, names as texts};
 use query::columns::{OptIntColumn, rank_ranges};

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use query::rust_view::Result;
 use query::view_error;
 
-use super::judge::{Clocks, Judged, judge};
 use super::matches::{Call, Kind, Match, matches};
-use super::spent;
+use super::phase_totals;
+use super::wait_attribution::{Clocks, Judged, judge};
 use super::{clocks, names};
 use query::columns::OptIntColumn;
 use query::columns::names as texts;
@@ -127,7 +127,7 @@ pub(super) fn load(inputs: &ViewInputs<'_>) -> Result<Loaded> {
 
 /// Who arrived last and why, of every match; needs [`SPENT`].
 pub(super) fn judged(inputs: &ViewInputs<'_>, loaded: &Loaded) -> Result<Judged> {
-    let spent = spent::read(inputs.batch("spent")?)?;
+    let spent = phase_totals::read(inputs.batch("spent")?)?;
     if spent.len() != loaded.calls.len() {
         return Err(view_error!("comm_spent is not about the same collectives"));
     }

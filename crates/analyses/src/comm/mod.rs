@@ -4,19 +4,19 @@
 //! other ranks, `clocks` compares their ends, `judge` says who was late, `phases` and `spent` where the time went.
 //! All of it is linear in ranks times collectives, sorting aside.
 
+mod calls;
 mod clocks;
 pub(crate) mod collectives;
-mod judge;
 mod load;
 mod matches;
 mod names;
+pub(crate) mod phase_totals;
 mod phases;
-pub(crate) mod spent;
 pub(crate) mod stragglers;
-mod units;
 pub(crate) mod views;
+mod wait_attribution;
 
 #[cfg(test)]
-mod tests;
+mod call_tests;
 #[cfg(test)]
-mod unit_tests;
+mod tests;

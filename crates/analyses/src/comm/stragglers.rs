@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use query::rust_view::Result;
 use trace_model::RecordBatch;
 
-use super::judge::{By, Part, Verdict, most};
 use super::load::{COLLECTIVES, Loaded, RANKS, SPENT, judged, load};
 use super::matches::Match;
 use super::phases::{NAMES, Spent};
+use super::wait_attribution::{By, Part, Verdict, most};
 use query::BatchBuilder;
 use query::columns::OptIntColumn;
 use query::rust_view::{RustView, ViewInputs};

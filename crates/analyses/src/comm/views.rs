@@ -3,10 +3,10 @@
 use query::rust_view::Result;
 use trace_model::RecordBatch;
 
-use super::judge::{By, Part, Verdict, most};
 use super::load::{COLLECTIVES, Loaded, RANKS, SPENT, judged, load};
 use super::matches::Match;
 use super::phases;
+use super::wait_attribution::{By, Part, Verdict, most};
 use query::BatchBuilder;
 use query::rust_view::{RustView, ViewInputs};
 

@@ -8,7 +8,7 @@ use arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array, StringArray};
 use query::rust_view::Result;
 use trace_model::RecordBatch;
 
-use super::spans::{Span, minus, plus, union, within};
+use crate::interval_set::{Span, minus, plus, union, within};
 use query::columns::{ints, names};
 use query::rust_view::ViewInputs;
 

@@ -1,7 +1,6 @@
 //! What the time of a step is spent on.
 
 mod breakdown;
-mod spans;
 
 use query::rust_view::RustView;
 

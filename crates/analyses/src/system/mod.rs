@@ -1,6 +1,6 @@
 //! Sampled metrics of machines over stretches of the timeline.
 
-mod held;
+mod sampled_series;
 mod views;
 
 use query::rust_view::RustView;

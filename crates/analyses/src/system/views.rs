@@ -8,7 +8,7 @@ use arrow::array::{Array, ArrayRef, Float64Array, Int32Array, Int64Array, String
 use query::rust_view::Result;
 use trace_model::RecordBatch;
 
-use super::held::{Series, Span};
+use super::sampled_series::{Series, Span};
 use query::columns::{Names, floats, ints, names};
 use query::rust_view::ViewInputs;
 

@@ -1,7 +1,7 @@
 //! Trainers' own marks: the steps of Composer and Determined.
 
 pub(super) mod marks;
-mod rebuilt;
+mod reconstructed_steps;
 pub(super) mod steps;
 
 use query::rust_view::RustView;
@@ -9,5 +9,8 @@ use query::rust_view::RustView;
 /// `trainer_steps`.
 pub(super) const STEPS: RustView = RustView::new("trainer_steps", steps::READS, steps::compute);
 /// `trainer_steps_rebuilt`.
-pub(super) const STEPS_REBUILT: RustView =
-    RustView::new("trainer_steps_rebuilt", rebuilt::READS, rebuilt::compute);
+pub(super) const STEPS_REBUILT: RustView = RustView::new(
+    "trainer_steps_rebuilt",
+    reconstructed_steps::READS,
+    reconstructed_steps::compute,
+);

@@ -1,10 +1,10 @@
 //! Sets of moments as sorted spans that neither touch nor overlap. Everything is one walk over its inputs.
 
 /// From the first moment to the one after the last.
-pub(super) type Span = (i64, i64);
+pub(crate) type Span = (i64, i64);
 
 /// The moments in any of the spans, which come in any order.
-pub(super) fn union(mut spans: Vec<Span>) -> Vec<Span> {
+pub(crate) fn union(mut spans: Vec<Span>) -> Vec<Span> {
     spans.retain(|&(start, end)| end > start);
     spans.sort_unstable();
     spans.dedup_by(|next, last| {
@@ -18,7 +18,7 @@ pub(super) fn union(mut spans: Vec<Span>) -> Vec<Span> {
 }
 
 /// The moments of `set` that are not in `taken`.
-pub(super) fn minus(set: &[Span], taken: &[Span]) -> Vec<Span> {
+pub(crate) fn minus(set: &[Span], taken: &[Span]) -> Vec<Span> {
     let mut rest = Vec::new();
     let mut next = 0;
     for &(start, end) in set {
@@ -44,7 +44,7 @@ pub(super) fn minus(set: &[Span], taken: &[Span]) -> Vec<Span> {
 }
 
 /// The moments in either set; both are sorted.
-pub(super) fn plus(a: &[Span], b: &[Span]) -> Vec<Span> {
+pub(crate) fn plus(a: &[Span], b: &[Span]) -> Vec<Span> {
     let mut all = Vec::with_capacity(a.len() + b.len());
     let (mut i, mut j) = (0, 0);
     while i < a.len() || j < b.len() {
@@ -64,7 +64,7 @@ pub(super) fn plus(a: &[Span], b: &[Span]) -> Vec<Span> {
 }
 
 /// How much of the set lies in each of the windows, which are sorted and do not overlap.
-pub(super) fn within(set: &[Span], windows: &[Span]) -> Vec<i64> {
+pub(crate) fn within(set: &[Span], windows: &[Span]) -> Vec<i64> {
     let mut next = 0;
     windows
         .iter()

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::units::{Facts, HostEvent, KernelEvent, Unit, units};
+use super::calls::{Facts, HostEvent, KernelEvent, Unit, units};
 
 fn event(event_id: i64, name: &'static str, ts_ns: i64, dur_ns: i64) -> HostEvent<'static> {
     HostEvent { event_id, name, ts_ns, dur_ns, external_id: Some(event_id), ..HostEvent::default() }
