@@ -34,10 +34,12 @@ mod nesting;
 mod op;
 mod registry;
 mod roofline;
+mod statistics;
 mod step;
 mod system;
 mod topics;
 mod trainer;
+mod vocabulary;
 
 use std::sync::LazyLock;
 

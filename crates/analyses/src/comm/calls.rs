@@ -1,16 +1,17 @@
-//! One entry a collective, whatever the trace says of it: the call of the framework (`c10d::allreduce_`),
-//! the description (`record_param_comms`), the backend's range (`nccl:all_reduce`), and kernels.
+//! Merges all events of one collective into one call: the framework call (`c10d::allreduce_`), the description
+//! (`record_param_comms`), the backend range (`nccl:all_reduce`), and the kernels.
 //!
-//! On one thread these lie inside each other. The description is the collective where there is one; else
-//! the backend's range; else the framework's call. A kernel belongs to the call that launched it.
+//! On a thread these events nest. The call takes its identity from the description if there is one, else from the
+//! backend range, else from the framework call. A kernel belongs to the call that launched it.
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::names::{self, Tensors};
+use super::argument_text::{TensorSizes, tensor_sizes};
+use crate::vocabulary;
 
-/// How an event of the host speaks of a collective.
+/// The layer of software that recorded a host event of a collective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Level {
+pub(super) enum HostEventLayer {
     /// `c10d::...`, `_c10d_functional::...`
     Framework,
     /// `record_param_comms`
@@ -19,7 +20,7 @@ pub(super) enum Level {
     Backend,
 }
 
-impl Level {
+impl HostEventLayer {
     pub(super) fn of(name: &str) -> Self {
         if name == "record_param_comms" {
             Self::Description
@@ -31,7 +32,7 @@ impl Level {
     }
 }
 
-/// An event of the host that speaks of a collective.
+/// A host event of a collective.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HostEvent<'a> {
     pub(super) event_id: i64,
@@ -45,7 +46,7 @@ pub(super) struct HostEvent<'a> {
     pub(super) types: &'a str,
 }
 
-/// A kernel that communicates.
+/// A communication kernel.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KernelEvent<'a> {
     pub(super) event_id: i64,
@@ -55,15 +56,15 @@ pub(super) struct KernelEvent<'a> {
     pub(super) device: Option<i64>,
     pub(super) stream: Option<i64>,
     pub(super) external_id: Option<i64>,
-    /// Operator that launched it.
+    /// Operator that launched the kernel.
     pub(super) op: Option<i64>,
     pub(super) launch_ts_ns: Option<i64>,
     pub(super) step: Option<i64>,
 }
 
-/// What `record_param_comms` and kernels say in their arguments.
+/// Arguments of `record_param_comms` and of communication kernels.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Facts<'a> {
+pub(super) struct CollectiveMetadata<'a> {
     pub(super) name: Option<&'a str>,
     pub(super) group_name: Option<&'a str>,
     pub(super) group_description: Option<&'a str>,
@@ -75,9 +76,9 @@ pub(super) struct Facts<'a> {
     pub(super) sequence: Option<i64>,
 }
 
-impl Facts<'_> {
-    /// Takes over what it does not know.
-    fn complete(&mut self, other: &Self) {
+impl CollectiveMetadata<'_> {
+    /// Fills missing fields from `other`.
+    fn fill_from(&mut self, other: &Self) {
         self.name = self.name.or(other.name);
         self.group_name = self.group_name.or(other.group_name);
         self.group_description = self.group_description.or(other.group_description);
@@ -92,281 +93,281 @@ impl Facts<'_> {
 
 /// One collective on one rank.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Unit<'a> {
-    /// The event it is known by: the host's, else the first kernel.
+pub(super) struct CollectiveCall<'a> {
+    /// Event that identifies the call: the host event, else the first kernel.
     pub(super) event_id: i64,
     pub(super) name: &'static str,
     pub(super) written: &'a str,
     pub(super) backend: Option<&'a str>,
-    pub(super) facts: Facts<'a>,
-    pub(super) tensors: Option<Tensors>,
-    /// Start and duration of the call; of the launching call if that is all there is.
+    pub(super) metadata: CollectiveMetadata<'a>,
+    pub(super) tensor_sizes: Option<TensorSizes>,
+    /// Start and duration of the host call; only the start if nothing but the launching call is known.
     pub(super) host: Option<(i64, Option<i64>)>,
     pub(super) thread: Option<i64>,
     pub(super) step: Option<i64>,
-    pub(super) kernels: u32,
+    pub(super) kernel_count: u32,
     pub(super) first_kernel: Option<i64>,
     pub(super) device: Option<i64>,
     pub(super) stream: Option<i64>,
     /// First start and last end of its kernels.
-    pub(super) on_device: Option<(i64, i64)>,
-    /// No backend's range and no kernel yet: it may only hand work to another thread.
-    is_issue: bool,
+    pub(super) device_interval: Option<(i64, i64)>,
+    /// Neither a backend range nor a kernel has been found yet: the call may only hand work to another thread.
+    is_enqueue_only: bool,
 }
 
-impl Unit<'_> {
-    /// When it ran: on the device, or on the host if that is where the backend works.
+impl CollectiveCall<'_> {
+    /// The interval in which it ran: on the device, or on the host if the backend works there.
     pub(super) fn interval(&self) -> Option<(i64, i64)> {
-        self.on_device.or_else(|| match self.host {
-            Some((ts, Some(dur))) if self.backend.is_some_and(names::runs_on_host) => {
+        self.device_interval.or_else(|| match self.host {
+            Some((ts, Some(dur))) if self.backend.is_some_and(vocabulary::runs_on_host) => {
                 Some((ts, ts.saturating_add(dur)))
             }
             _ => None,
         })
     }
 
-    /// When the host asked for it, or it started.
+    /// Start of the host call, else of the device work.
     pub(super) fn start_ns(&self) -> i64 {
-        self.host.map(|(ts, _)| ts).or(self.on_device.map(|(ts, _)| ts)).unwrap_or_default()
+        self.host.map(|(ts, _)| ts).or(self.device_interval.map(|(ts, _)| ts)).unwrap_or_default()
     }
 }
 
-/// The collectives of one rank, in order of start. `events` are in order of thread, start, and duration
-/// downwards; `kernels` in order of start.
-pub(super) fn units<'a>(
+/// The collectives of one rank, by start. `events` are sorted by thread, start, and descending duration; `kernels` by
+/// start.
+pub(super) fn collective_calls<'a>(
     events: &[HostEvent<'a>],
     kernels: &[KernelEvent<'a>],
-    facts: &HashMap<i64, Facts<'a>>,
-) -> Vec<Unit<'a>> {
-    let mut found = Nest::new(facts).read(events);
-    attach(&mut found, kernels, facts);
-    let mut units = without_issues(found.units);
-    // Waiting, starting a group: no collective, unless it launched something.
-    units.retain(|unit| !unit.name.is_empty());
-    units.sort_by_key(|unit| (unit.start_ns(), unit.event_id));
-    units
+    metadata: &HashMap<i64, CollectiveMetadata<'a>>,
+) -> Vec<CollectiveCall<'a>> {
+    let mut found = CallNesting::new(metadata).add_events(events);
+    attach_kernels(&mut found, kernels, metadata);
+    let mut calls = drop_enqueue_duplicates(found.calls);
+    // Calls without a name (waiting, starting a group) are not collectives, unless they launched something.
+    calls.retain(|call| !call.name.is_empty());
+    calls.sort_by_key(|call| (call.start_ns(), call.event_id));
+    calls
 }
 
-/// Collectives found on the host, and which events and external ids mean which.
+/// Calls found on the host, with an index by event and by external id.
 #[derive(Debug)]
-struct Nest<'a, 'f> {
-    facts: &'f HashMap<i64, Facts<'a>>,
-    units: Vec<Unit<'a>>,
-    of_event: HashMap<i64, usize>,
-    of_external: HashMap<i64, Vec<usize>>,
-    stack: Vec<Open>,
+struct CallNesting<'a, 'f> {
+    metadata: &'f HashMap<i64, CollectiveMetadata<'a>>,
+    calls: Vec<CollectiveCall<'a>>,
+    call_by_event: HashMap<i64, usize>,
+    calls_by_external_id: HashMap<i64, Vec<usize>>,
+    stack: Vec<OpenEvent>,
 }
 
 /// An event that has not ended yet.
 #[derive(Debug, Clone, Copy)]
-struct Open {
+struct OpenEvent {
     event: usize,
     end_ns: i64,
-    level: Level,
-    /// The collective it is or lies in; for a call of the framework, the first one inside.
-    unit: Option<usize>,
+    layer: HostEventLayer,
+    /// The call that the event belongs to; for a framework call, the first one inside it.
+    call: Option<usize>,
 }
 
-impl<'a, 'f> Nest<'a, 'f> {
-    fn new(facts: &'f HashMap<i64, Facts<'a>>) -> Self {
+impl<'a, 'f> CallNesting<'a, 'f> {
+    fn new(metadata: &'f HashMap<i64, CollectiveMetadata<'a>>) -> Self {
         Self {
-            facts,
-            units: Vec::new(),
-            of_event: HashMap::new(),
-            of_external: HashMap::new(),
+            metadata,
+            calls: Vec::new(),
+            call_by_event: HashMap::new(),
+            calls_by_external_id: HashMap::new(),
             stack: Vec::new(),
         }
     }
 
-    fn read(mut self, events: &[HostEvent<'a>]) -> Self {
+    fn add_events(mut self, events: &[HostEvent<'a>]) -> Self {
         let mut thread = None;
         for (at, event) in events.iter().enumerate() {
             if thread.replace(event.thread) != Some(event.thread) {
-                self.close_until(None, events);
+                self.close_events_until(None, events);
             }
-            self.close_until(Some(event.ts_ns), events);
+            self.close_events_until(Some(event.ts_ns), events);
             self.open(at, event);
         }
-        self.close_until(None, events);
+        self.close_events_until(None, events);
         self
     }
 
     fn open(&mut self, at: usize, event: &HostEvent<'a>) {
-        let level = Level::of(event.name);
-        let within = self.stack.iter().rev().find(|open| open.level != Level::Framework);
-        let unit = match (within.and_then(|open| open.unit), level) {
-            (Some(unit), _) => {
-                self.add_to(unit, event, level);
-                Some(unit)
+        let layer = HostEventLayer::of(event.name);
+        let within = self.stack.iter().rev().find(|open| open.layer != HostEventLayer::Framework);
+        let call = match (within.and_then(|open| open.call), layer) {
+            (Some(call), _) => {
+                self.merge_event(call, event, layer);
+                Some(call)
             }
-            (None, Level::Framework) => None,
-            (None, _) => Some(self.new_unit(event, level)),
+            (None, HostEventLayer::Framework) => None,
+            (None, _) => Some(self.add_call(event, layer)),
         };
-        if unit.is_some() {
+        if call.is_some() {
             for open in &mut self.stack {
-                open.unit = open.unit.or(unit);
+                open.call = open.call.or(call);
             }
         }
-        if let Some(unit) = unit {
-            self.known_as(unit, event);
+        if let Some(call) = call {
+            self.index_event(call, event);
         }
         let end_ns = event.ts_ns.saturating_add(event.dur_ns);
-        self.stack.push(Open { event: at, end_ns, level, unit });
+        self.stack.push(OpenEvent { event: at, end_ns, layer, call });
     }
 
-    /// Ends what has ended by then; everything without a time.
-    fn close_until(&mut self, ts_ns: Option<i64>, events: &[HostEvent<'a>]) {
+    /// Closes events that end by `ts_ns`, or all events if it is `None`.
+    fn close_events_until(&mut self, ts_ns: Option<i64>, events: &[HostEvent<'a>]) {
         while let Some(open) = self.stack.last().copied() {
             if ts_ns.is_some_and(|ts| open.end_ns > ts) {
                 return;
             }
             self.stack.pop();
             let event = &events[open.event];
-            let unit = match open.unit {
-                Some(unit) => unit,
-                None if names::collective(event.name).is_some() => {
-                    let unit = self.new_unit(event, open.level);
+            let call = match open.call {
+                Some(call) => call,
+                None if vocabulary::collective_name(event.name).is_some() => {
+                    let call = self.add_call(event, open.layer);
                     for outer in &mut self.stack {
-                        outer.unit = outer.unit.or(Some(unit));
+                        outer.call = outer.call.or(Some(call));
                     }
-                    unit
+                    call
                 }
                 None => continue,
             };
-            self.known_as(unit, event);
+            self.index_event(call, event);
         }
     }
 
-    fn new_unit(&mut self, event: &HostEvent<'a>, level: Level) -> usize {
-        let facts = self.facts.get(&event.event_id).cloned().unwrap_or_default();
-        let backend = names::backend(event.name).filter(|_| level == Level::Backend);
-        let written = facts.name.unwrap_or(event.name);
-        self.units.push(Unit {
+    fn add_call(&mut self, event: &HostEvent<'a>, layer: HostEventLayer) -> usize {
+        let metadata = self.metadata.get(&event.event_id).cloned().unwrap_or_default();
+        let backend = vocabulary::backend(event.name).filter(|_| layer == HostEventLayer::Backend);
+        let written = metadata.name.unwrap_or(event.name);
+        self.calls.push(CollectiveCall {
             event_id: event.event_id,
-            name: names::collective(written).unwrap_or_default(),
+            name: vocabulary::collective_name(written).unwrap_or_default(),
             written,
             backend,
-            tensors: names::tensors(event.dims, event.types),
-            facts,
+            tensor_sizes: tensor_sizes(event.dims, event.types),
+            metadata,
             host: Some((event.ts_ns, Some(event.dur_ns))),
             thread: Some(event.thread),
             step: event.step,
-            is_issue: level != Level::Backend,
-            ..Unit::default()
+            is_enqueue_only: layer != HostEventLayer::Backend,
+            ..CollectiveCall::default()
         });
-        self.units.len() - 1
+        self.calls.len() - 1
     }
 
-    /// An event inside a collective says more about it.
-    fn add_to(&mut self, unit: usize, event: &HostEvent<'a>, level: Level) {
-        let facts = self.facts.get(&event.event_id);
-        let unit = &mut self.units[unit];
-        if let Some(facts) = facts {
-            unit.facts.complete(facts);
+    /// Adds what an event inside a call knows about it.
+    fn merge_event(&mut self, call: usize, event: &HostEvent<'a>, layer: HostEventLayer) {
+        let metadata = self.metadata.get(&event.event_id);
+        let call = &mut self.calls[call];
+        if let Some(metadata) = metadata {
+            call.metadata.fill_from(metadata);
         }
-        if level == Level::Backend {
-            unit.is_issue = false;
-            unit.backend = unit.backend.or(names::backend(event.name));
-            if unit.facts.name.is_none() {
-                unit.written = event.name;
+        if layer == HostEventLayer::Backend {
+            call.is_enqueue_only = false;
+            call.backend = call.backend.or(vocabulary::backend(event.name));
+            if call.metadata.name.is_none() {
+                call.written = event.name;
             }
-            if unit.name.is_empty() && unit.facts.name.is_none() {
-                unit.name = names::collective(event.name).unwrap_or_default();
+            if call.name.is_empty() && call.metadata.name.is_none() {
+                call.name = vocabulary::collective_name(event.name).unwrap_or_default();
             }
-            let tensors = names::tensors(event.dims, event.types);
-            if tensors.is_some() {
-                unit.tensors = tensors;
+            let tensor_sizes = tensor_sizes(event.dims, event.types);
+            if tensor_sizes.is_some() {
+                call.tensor_sizes = tensor_sizes;
             }
         }
     }
 
-    fn known_as(&mut self, unit: usize, event: &HostEvent<'a>) {
-        self.of_event.entry(event.event_id).or_insert(unit);
+    fn index_event(&mut self, call: usize, event: &HostEvent<'a>) {
+        self.call_by_event.entry(event.event_id).or_insert(call);
         if let Some(id) = event.external_id {
-            let units = self.of_external.entry(id).or_default();
-            if units.last() != Some(&unit) {
-                units.push(unit);
+            let calls = self.calls_by_external_id.entry(id).or_default();
+            if calls.last() != Some(&call) {
+                calls.push(call);
             }
         }
     }
 }
 
-/// Gives each kernel to the collective that launched it: by the launching operator, else by external id
-/// (the last call before the kernel). A kernel of no call is a collective of its own.
-fn attach<'a>(
-    nest: &mut Nest<'a, '_>,
+/// Attaches each kernel to the call that launched it: by the launching operator, else by external id (the last call
+/// before the kernel). A kernel without a call becomes a call of its own.
+fn attach_kernels<'a>(
+    nest: &mut CallNesting<'a, '_>,
     kernels: &[KernelEvent<'a>],
-    facts: &HashMap<i64, Facts<'a>>,
+    metadata: &HashMap<i64, CollectiveMetadata<'a>>,
 ) {
     for kernel in kernels {
-        let by_call = kernel.op.and_then(|op| nest.of_event.get(&op).copied());
+        let by_operator = kernel.op.and_then(|op| nest.call_by_event.get(&op).copied());
         let by_id = || {
-            let units = nest.of_external.get(&kernel.external_id?)?;
-            let before = |unit: &&usize| nest.units[**unit].start_ns() <= kernel.ts_ns;
-            units.iter().filter(before).max_by_key(|&&unit| nest.units[unit].start_ns()).copied()
+            let calls = nest.calls_by_external_id.get(&kernel.external_id?)?;
+            let before = |call: &&usize| nest.calls[**call].start_ns() <= kernel.ts_ns;
+            calls.iter().filter(before).max_by_key(|&&call| nest.calls[call].start_ns()).copied()
         };
-        let said = facts.get(&kernel.event_id);
-        let unit = by_call.or_else(by_id).unwrap_or_else(|| {
-            let written = said.and_then(|facts| facts.name).unwrap_or(kernel.name);
-            nest.units.push(Unit {
+        let stated = metadata.get(&kernel.event_id);
+        let call = by_operator.or_else(by_id).unwrap_or_else(|| {
+            let written = stated.and_then(|metadata| metadata.name).unwrap_or(kernel.name);
+            nest.calls.push(CollectiveCall {
                 event_id: kernel.event_id,
                 written,
                 host: kernel.launch_ts_ns.map(|ts| (ts, None)),
-                ..Unit::default()
+                ..CollectiveCall::default()
             });
-            nest.units.len() - 1
+            nest.calls.len() - 1
         });
-        let unit = &mut nest.units[unit];
-        if let Some(said) = said {
-            unit.facts.complete(said);
+        let call = &mut nest.calls[call];
+        if let Some(stated) = stated {
+            call.metadata.fill_from(stated);
         }
-        if unit.name.is_empty() {
-            let said = unit.facts.name.and_then(names::collective);
-            unit.name = said.unwrap_or_else(|| names::of_kernel(kernel.name));
+        if call.name.is_empty() {
+            let stated = call.metadata.name.and_then(vocabulary::collective_name);
+            call.name = stated.unwrap_or_else(|| vocabulary::kernel_collective(kernel.name));
         }
-        unit.is_issue = false;
-        unit.backend = unit.backend.or(names::backend_of_kernel(kernel.name));
-        unit.step = unit.step.or(kernel.step);
-        unit.kernels += 1;
-        unit.first_kernel = unit.first_kernel.or(Some(kernel.event_id));
-        unit.device = unit.device.or(kernel.device);
-        unit.stream = unit.stream.or(kernel.stream);
+        call.is_enqueue_only = false;
+        call.backend = call.backend.or(vocabulary::backend_of_kernel(kernel.name));
+        call.step = call.step.or(kernel.step);
+        call.kernel_count += 1;
+        call.first_kernel = call.first_kernel.or(Some(kernel.event_id));
+        call.device = call.device.or(kernel.device);
+        call.stream = call.stream.or(kernel.stream);
         let (start, end) = (kernel.ts_ns, kernel.ts_ns.saturating_add(kernel.dur_ns));
-        let (first, last) = unit.on_device.unwrap_or((start, end));
-        unit.on_device = Some((first.min(start), last.max(end)));
+        let (first, last) = call.device_interval.unwrap_or((start, end));
+        call.device_interval = Some((first.min(start), last.max(end)));
     }
 }
 
-/// With gloo, one thread asks for a collective and another runs it: the same collective twice. The one that
-/// runs stays, and takes over what the other one knows if there are equally many of a kind.
-fn without_issues(mut units: Vec<Unit<'_>>) -> Vec<Unit<'_>> {
+/// With gloo, one thread enqueues a collective and another runs it, so that it is recorded twice. Keeps the call that
+/// runs, and gives it the metadata of the other if there are equally many of both.
+fn drop_enqueue_duplicates(mut calls: Vec<CollectiveCall<'_>>) -> Vec<CollectiveCall<'_>> {
     let mut kinds: BTreeMap<&'static str, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
-    for (at, unit) in units.iter().enumerate() {
-        let (issued, run) = kinds.entry(unit.name).or_default();
-        if unit.is_issue {
-            issued.push(at);
-        } else if unit.backend.is_some_and(names::runs_on_host) {
+    for (at, call) in calls.iter().enumerate() {
+        let (enqueued, run) = kinds.entry(call.name).or_default();
+        if call.is_enqueue_only {
+            enqueued.push(at);
+        } else if call.backend.is_some_and(vocabulary::runs_on_host) {
             run.push(at);
         }
     }
-    let mut drop = vec![false; units.len()];
-    for (issued, run) in kinds.values_mut().filter(|(_, run)| !run.is_empty()) {
-        issued.sort_by_key(|&at| units[at].start_ns());
-        run.sort_by_key(|&at| units[at].start_ns());
-        if issued.len() == run.len() {
-            for (&from, &to) in issued.iter().zip(run.iter()) {
-                let facts = units[from].facts.clone();
-                units[to].facts.complete(&facts);
+    let mut drop = vec![false; calls.len()];
+    for (enqueued, run) in kinds.values_mut().filter(|(_, run)| !run.is_empty()) {
+        enqueued.sort_by_key(|&at| calls[at].start_ns());
+        run.sort_by_key(|&at| calls[at].start_ns());
+        if enqueued.len() == run.len() {
+            for (&from, &to) in enqueued.iter().zip(run.iter()) {
+                let metadata = calls[from].metadata.clone();
+                calls[to].metadata.fill_from(&metadata);
             }
         }
-        for &at in issued.iter() {
+        for &at in enqueued.iter() {
             drop[at] = true;
         }
     }
     let mut at = 0;
-    units.retain(|_| {
+    calls.retain(|_| {
         at += 1;
         !drop[at - 1]
     });
-    units
+    calls
 }

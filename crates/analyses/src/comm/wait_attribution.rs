@@ -1,34 +1,36 @@
-//! Who arrives last at a collective, who waits how long, and whose lost time it was.
+//! Attributes the waiting time of collectives: which rank arrives last, how long each rank waits, and which rank lost
+//! the time.
 //!
-//! A collective ends when all ranks have sent, so that each rank waits from its own arrival until the last
-//! one's. The last to arrive need not be to blame: if the collective before held it up, the loss is that
-//! collective's. So each rank's time since the last collective that all of them had finished is compared
-//! with the other ranks': what it took longer than they did, it lost itself.
+//! A collective ends when all ranks have sent, so each rank waits from its own arrival until the last arrival. The
+//! last rank is not necessarily the cause: if the previous collective delayed it, that collective's cause is to
+//! blame. So the time of each rank since the last collective that all of them finished is compared with that of the
+//! other ranks; the excess is time that the rank lost itself.
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::clocks::{Clock, median};
-use super::matches::{Call, Match, Status};
-use super::phases::{AtCall, KINDS, Spent, difference};
+use super::clocks::ClockOffset;
+use super::matches::{CollectiveMatch, MatchStatus, RankCall};
+use super::phases::{PHASE_COUNT, PhaseTotals, TotalsAtCollective, difference};
+use crate::statistics::int_median;
 
-/// How the last to arrive was found.
+/// The evidence for the last rank to arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum By {
-    /// By starts, on one clock.
+pub(super) enum LastRankEvidence {
+    /// Start times on a common clock.
     Arrival,
-    /// By durations: who arrives last has the shortest one. Needs no clock.
+    /// Durations: the last rank to arrive has the shortest one. Needs no common clock.
     Duration,
 }
 
-/// What a collective came to.
+/// Waiting time of a collective and its cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct Attribution {
     /// The shortest duration among ranks.
     pub(super) transfer_ns: i64,
-    /// First and last arrival on the reference's clock.
+    /// First and last arrival on the reference clock.
     pub(super) arrivals_ns: Option<(i64, i64)>,
-    pub(super) by: By,
-    /// Position among the calls of the match.
+    pub(super) evidence: LastRankEvidence,
+    /// Index of the last rank's call among the calls of the match.
     pub(super) last: usize,
     /// The rank that lost the time.
     pub(super) cause: i64,
@@ -36,144 +38,163 @@ pub(super) struct Verdict {
     pub(super) others_wait_ns: i64,
 }
 
-/// One rank in it.
+/// One rank's share in a collective.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Part {
-    /// Start on the reference's clock.
+pub(super) struct RankShare {
+    /// Start on the reference clock.
     pub(super) arrival_ns: Option<i64>,
-    /// After the first arrival.
+    /// Time from the first arrival to this one.
     pub(super) late_ns: Option<i64>,
-    /// Before the last arrival, within its own duration.
+    /// Time from this arrival to the last one, at most its own duration.
     pub(super) waited_ns: i64,
-    /// Since the last collective that all had finished.
+    /// Time since the last collective that all ranks finished.
     pub(super) gap_ns: Option<i64>,
-    /// What that is more than the median of the other ranks; less than nothing counts as nothing.
+    /// How much longer that is than the median of the other ranks, at least 0.
     pub(super) lost_ns: Option<i64>,
-    /// By kind of time, more or less than the median of the others.
-    pub(super) excess: Spent,
+    /// Difference from the median of the other ranks, per phase.
+    pub(super) excess: PhaseTotals,
 }
 
-/// Clocks, and whether the ranks share one to begin with.
+/// Clock offsets of the ranks.
 #[derive(Debug, Default)]
-pub(super) struct Clocks {
-    pub(super) found: BTreeMap<i64, Clock>,
-    /// No rank's zero is its own start.
-    pub(super) shared: bool,
+pub(super) struct RankClocks {
+    pub(super) offsets: BTreeMap<i64, ClockOffset>,
+    /// The trace puts all ranks on one clock: no rank's zero is its own start.
+    pub(super) is_shared: bool,
 }
 
-impl Clocks {
-    /// How far a rank's clock is taken to be ahead; none if that is not known.
+impl RankClocks {
+    /// How far a rank's clock is ahead; `None` if unknown.
     ///
-    /// On a shared clock, an offset that may be chance is none: it must stand out of its error, and of
-    /// what ends of one collective may differ.
+    /// On a shared clock, an offset counts only if it is significant: it must exceed three times its error, and the
+    /// tolerance for ends of one collective.
     pub(super) fn offset(&self, rank: i64) -> Option<i64> {
-        let clock = self.found.get(&rank);
+        let clock = self.offsets.get(&rank);
         match clock {
-            Some(clock) if !self.shared => Some(clock.ahead_ns),
+            Some(clock) if !self.is_shared => Some(clock.ahead_ns),
             Some(clock) if clock.ahead_ns.abs() > (3 * clock.error_ns).max(50_000) => {
                 Some(clock.ahead_ns)
             }
-            _ => self.shared.then_some(0),
+            _ => self.is_shared.then_some(0),
         }
     }
 
-    /// Rests on collectives.
+    /// Returns whether the offset was measured with enough collectives.
     pub(super) fn is_measured(&self, rank: i64) -> bool {
-        self.found.get(&rank).is_some_and(Clock::is_sound)
+        self.offsets.get(&rank).is_some_and(ClockOffset::is_reliable)
     }
 }
 
-/// For each match, what it came to, and each rank's part in it.
-pub(super) type Judged = (Vec<Option<Verdict>>, Vec<Vec<Part>>);
+/// The attribution of each match, and each rank's share in it.
+pub(super) type Attributions = (Vec<Option<Attribution>>, Vec<Vec<RankShare>>);
 
-/// Judges all matches whose ranks all have a time. `None` for others. `spent` is what the rank of each call had spent its
-/// time on by then.
-pub(super) fn judge(
-    calls: &[Call],
-    matches: &[Match],
-    clocks: &Clocks,
-    spent: &[AtCall],
-) -> Judged {
-    let mut parts: Vec<Vec<Part>> =
-        matches.iter().map(|found| vec![Part::default(); found.calls.len()]).collect();
-    let mut verdicts: Vec<Option<Verdict>> = matches
+/// Attributes the waiting time of each match in which every call has an interval; `None` for others. `totals` holds
+/// the phase totals of the rank at each call.
+pub(super) fn attribute_waits(
+    calls: &[RankCall],
+    matches: &[CollectiveMatch],
+    clocks: &RankClocks,
+    totals: &[TotalsAtCollective],
+) -> Attributions {
+    let mut shares: Vec<Vec<RankShare>> =
+        matches.iter().map(|found| vec![RankShare::default(); found.calls.len()]).collect();
+    let mut attributions: Vec<Option<Attribution>> = matches
         .iter()
-        .zip(&mut parts)
-        .map(|(found, parts)| waits(calls, found, clocks, parts))
+        .zip(&mut shares)
+        .map(|(found, shares)| measure_waits(calls, found, clocks, shares))
         .collect();
 
-    let order = in_order(calls, matches, &verdicts);
-    let previous = previous(calls, matches, &order);
+    let order = chronological_order(calls, matches, &attributions);
+    let previous = previous_matches(calls, matches, &order);
     for &at in &order {
         let before = previous[at];
         if let Some(before) = before {
-            losses(calls, &matches[at], &matches[before], spent, &mut parts[at]);
+            measure_losses(calls, &matches[at], &matches[before], totals, &mut shares[at]);
         }
-        let inherited = before.and_then(|before| verdicts[before]).map(|verdict| verdict.cause);
-        if let Some(verdict) = &mut verdicts[at] {
-            verdict.cause = cause(calls, &matches[at], verdict, &parts[at], inherited);
+        let inherited =
+            before.and_then(|before| attributions[before]).map(|attribution| attribution.cause);
+        if let Some(attribution) = &mut attributions[at] {
+            attribution.cause =
+                causing_rank(calls, &matches[at], attribution, &shares[at], inherited);
         }
     }
-    (verdicts, parts)
+    (attributions, shares)
 }
 
-/// Arrivals, and who waits for the last one.
-fn waits(calls: &[Call], found: &Match, clocks: &Clocks, parts: &mut [Part]) -> Option<Verdict> {
+/// Measures arrivals, and how long each rank waits for the last one.
+fn measure_waits(
+    calls: &[RankCall],
+    found: &CollectiveMatch,
+    clocks: &RankClocks,
+    shares: &mut [RankShare],
+) -> Option<Attribution> {
     let intervals: Vec<(i64, i64)> =
         found.calls.iter().map(|&at| calls[at].interval).collect::<Option<_>>()?;
-    if intervals.len() < 2 || found.status != Status::Matched {
+    if intervals.len() < 2 || found.status != MatchStatus::Matched {
         return None;
     }
     let durations = intervals.iter().map(|(start, end)| end - start);
     let transfer_ns = durations.clone().min()?;
     let shortest = durations.clone().position(|dur| dur == transfer_ns)?;
-    for (part, (&at, &(start, _))) in parts.iter_mut().zip(found.calls.iter().zip(&intervals)) {
-        part.arrival_ns = clocks.offset(calls[at].rank).map(|offset| start - offset);
+    for (share, (&at, &(start, _))) in shares.iter_mut().zip(found.calls.iter().zip(&intervals)) {
+        share.arrival_ns = clocks.offset(calls[at].rank).map(|offset| start - offset);
     }
-    let arrivals: Option<Vec<i64>> = parts.iter().map(|part| part.arrival_ns).collect();
+    let arrivals: Option<Vec<i64>> = shares.iter().map(|share| share.arrival_ns).collect();
     let arrivals_ns =
         arrivals.as_ref().and_then(|all| Some((*all.iter().min()?, *all.iter().max()?)));
-    // On the device, durations are exact where clocks are only said to be shared. On the host the first
-    // of a broadcast does not wait, and nobody else has a clock of its own.
+    // On the device, durations are exact, while clocks may only be stated as shared. On the host, the root of a
+    // broadcast does not wait, and all ranks share a clock.
     let on_host = found.calls.iter().all(|&at| !calls[at].on_device);
     let measured = found.calls.iter().all(|&at| clocks.is_measured(calls[at].rank));
     let by_arrival = arrivals_ns.filter(|_| on_host || measured);
-    let (by, last) = match (by_arrival, &arrivals) {
-        (Some((_, last)), Some(all)) => (By::Arrival, all.iter().position(|&at| at == last)?),
-        _ => (By::Duration, shortest),
+    let (evidence, last) = match (by_arrival, &arrivals) {
+        (Some((_, last)), Some(all)) => {
+            (LastRankEvidence::Arrival, all.iter().position(|&at| at == last)?)
+        }
+        _ => (LastRankEvidence::Duration, shortest),
     };
-    for (part, dur) in parts.iter_mut().zip(durations) {
-        part.late_ns =
-            part.arrival_ns.zip(arrivals_ns).map(|(arrival, (first, _))| arrival - first);
-        part.waited_ns = match (by, part.arrival_ns, arrivals_ns) {
-            (By::Arrival, Some(arrival), Some((_, last))) => (last - arrival).clamp(0, dur),
+    for (share, dur) in shares.iter_mut().zip(durations) {
+        share.late_ns =
+            share.arrival_ns.zip(arrivals_ns).map(|(arrival, (first, _))| arrival - first);
+        share.waited_ns = match (evidence, share.arrival_ns, arrivals_ns) {
+            (LastRankEvidence::Arrival, Some(arrival), Some((_, last))) => {
+                (last - arrival).clamp(0, dur)
+            }
             _ => dur - transfer_ns,
         };
     }
-    let others = parts.len() as i64 - 1;
-    let sum: i64 = parts.iter().map(|part| part.waited_ns).sum();
-    let others_wait_ns = (sum - parts[last].waited_ns) / others;
+    let others = shares.len() as i64 - 1;
+    let sum: i64 = shares.iter().map(|share| share.waited_ns).sum();
+    let others_wait_ns = (sum - shares[last].waited_ns) / others;
     let cause = calls[found.calls[last]].rank;
-    Some(Verdict { transfer_ns, arrivals_ns, by, last, cause, others_wait_ns })
+    Some(Attribution { transfer_ns, arrivals_ns, evidence, last, cause, others_wait_ns })
 }
 
-/// Matches with a verdict, in the order in which they happened.
-fn in_order(calls: &[Call], matches: &[Match], verdicts: &[Option<Verdict>]) -> Vec<usize> {
-    let mut order: Vec<(i64, usize)> = verdicts
+/// Attributed matches in chronological order.
+fn chronological_order(
+    calls: &[RankCall],
+    matches: &[CollectiveMatch],
+    attributions: &[Option<Attribution>],
+) -> Vec<usize> {
+    let mut order: Vec<(i64, usize)> = attributions
         .iter()
         .enumerate()
-        .filter_map(|(at, verdict)| {
+        .filter_map(|(at, attribution)| {
             let first = calls[matches[at].calls[0]].interval?.0;
-            Some((verdict.as_ref()?.arrivals_ns.map_or(first, |(_, last)| last), at))
+            Some((attribution.as_ref()?.arrivals_ns.map_or(first, |(_, last)| last), at))
         })
         .collect();
     order.sort_unstable();
     order.into_iter().map(|(_, at)| at).collect()
 }
 
-/// For each match, the latest one before it of the same ranks that all of them had finished.
-fn previous(calls: &[Call], matches: &[Match], order: &[usize]) -> Vec<Option<usize>> {
-    // Groups of the same ranks under different names are one here.
+/// For each match, the latest earlier match of the same ranks that all of them had finished.
+fn previous_matches(
+    calls: &[RankCall],
+    matches: &[CollectiveMatch],
+    order: &[usize],
+) -> Vec<Option<usize>> {
+    // Groups with the same ranks under different names count as one here.
     let mut sets: HashMap<Vec<i64>, usize> = HashMap::new();
     let mut of_set: Vec<Vec<usize>> = Vec::new();
     for &at in order {
@@ -187,7 +208,7 @@ fn previous(calls: &[Call], matches: &[Match], order: &[usize]) -> Vec<Option<us
     }
     let mut previous = vec![None; matches.len()];
     for of_set in of_set {
-        // Latest place in `of_set` that each rank had finished before each match; the least of them counts.
+        // For each match, the latest match that each rank had finished before it; the minimum over ranks counts.
         let mut finished: Vec<Option<Option<usize>>> = vec![None; of_set.len()];
         for rank in 0..matches[of_set[0]].calls.len() {
             let interval = |place: usize| calls[matches[of_set[place]].calls[rank]].interval;
@@ -217,39 +238,45 @@ fn previous(calls: &[Call], matches: &[Match], order: &[usize]) -> Vec<Option<us
     previous
 }
 
-/// What each rank did since the collective before, held against the others.
-fn losses(calls: &[Call], found: &Match, before: &Match, spent: &[AtCall], parts: &mut [Part]) {
+/// Compares the time of each rank since the previous collective with that of the others.
+fn measure_losses(
+    calls: &[RankCall],
+    found: &CollectiveMatch,
+    before: &CollectiveMatch,
+    totals: &[TotalsAtCollective],
+    shares: &mut [RankShare],
+) {
     let gaps: Vec<(i64, i64)> = found
         .calls
         .iter()
         .zip(&before.calls)
         .filter_map(|(&now, &then)| Some((calls[then].interval?.1, calls[now].interval?.0)))
         .collect();
-    if gaps.len() != parts.len() || gaps.iter().any(|(from, to)| from > to) {
+    if gaps.len() != shares.len() || gaps.iter().any(|(from, to)| from > to) {
         return;
     }
     let lengths: Vec<i64> = gaps.iter().map(|(from, to)| to - from).collect();
-    let spent: Vec<Spent> = found
+    let totals: Vec<PhaseTotals> = found
         .calls
         .iter()
         .zip(&before.calls)
-        .map(|(&now, &then)| difference(&spent[now].start, &spent[then].end))
+        .map(|(&now, &then)| difference(&totals[now].start, &totals[then].end))
         .collect();
-    let more = more_than_others(&lengths);
-    for (part, (&gap, &more)) in parts.iter_mut().zip(lengths.iter().zip(&more)) {
-        part.gap_ns = Some(gap);
-        part.lost_ns = Some(more.max(0));
+    let more = excess_over_others(&lengths);
+    for (share, (&gap, &more)) in shares.iter_mut().zip(lengths.iter().zip(&more)) {
+        share.gap_ns = Some(gap);
+        share.lost_ns = Some(more.max(0));
     }
-    for kind in 0..KINDS {
-        let of_kind: Vec<i64> = spent.iter().map(|spent| spent[kind]).collect();
-        for (part, more) in parts.iter_mut().zip(more_than_others(&of_kind)) {
-            part.excess[kind] = more;
+    for phase in 0..PHASE_COUNT {
+        let of_phase: Vec<i64> = totals.iter().map(|totals| totals[phase]).collect();
+        for (share, more) in shares.iter_mut().zip(excess_over_others(&of_phase)) {
+            share.excess[phase] = more;
         }
     }
 }
 
-/// Each value less the median of the others.
-fn more_than_others(values: &[i64]) -> Vec<i64> {
+/// Each value minus the median of the others.
+fn excess_over_others(values: &[i64]) -> Vec<i64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
     let others = sorted.len() - 1;
@@ -266,42 +293,42 @@ fn more_than_others(values: &[i64]) -> Vec<i64> {
         .collect()
 }
 
-/// The last to arrive, if at least half of its lateness is its own; else whoever held it up before.
-fn cause(
-    calls: &[Call],
-    found: &Match,
-    verdict: &Verdict,
-    parts: &[Part],
+/// The last rank to arrive, if at least half of its lateness is its own; else the cause of the previous match.
+fn causing_rank(
+    calls: &[RankCall],
+    found: &CollectiveMatch,
+    attribution: &Attribution,
+    shares: &[RankShare],
     inherited: Option<i64>,
 ) -> i64 {
-    let last = calls[found.calls[verdict.last]].rank;
-    let (Some(lost_ns), Some(inherited)) = (parts[verdict.last].lost_ns, inherited) else {
+    let last = calls[found.calls[attribution.last]].rank;
+    let (Some(lost_ns), Some(inherited)) = (shares[attribution.last].lost_ns, inherited) else {
         return last;
     };
-    let others = || parts.iter().enumerate().filter(|(at, _)| *at != verdict.last);
-    let mut late: Vec<i64> = match (verdict.by, parts[verdict.last].arrival_ns) {
-        (By::Arrival, Some(arrival)) => {
-            others().filter_map(|(_, part)| Some(arrival - part.arrival_ns?)).collect()
+    let others = || shares.iter().enumerate().filter(|(at, _)| *at != attribution.last);
+    let mut late: Vec<i64> = match (attribution.evidence, shares[attribution.last].arrival_ns) {
+        (LastRankEvidence::Arrival, Some(arrival)) => {
+            others().filter_map(|(_, share)| Some(arrival - share.arrival_ns?)).collect()
         }
-        _ => others().map(|(_, part)| part.waited_ns).collect(),
+        _ => others().map(|(_, share)| share.waited_ns).collect(),
     };
-    if lost_ns >= median(&mut late) / 2 { last } else { inherited }
+    if lost_ns >= int_median(&mut late) / 2 { last } else { inherited }
 }
 
-/// The kind of time in which a rank lost most; none if it lost none.
-pub(super) fn most(excess: &Spent) -> Option<usize> {
-    let most = (0..KINDS).max_by_key(|&kind| (excess[kind], std::cmp::Reverse(kind)))?;
+/// The phase in which a rank lost most; `None` if it lost nothing.
+pub(super) fn largest_excess(excess: &PhaseTotals) -> Option<usize> {
+    let most = (0..PHASE_COUNT).max_by_key(|&phase| (excess[phase], std::cmp::Reverse(phase)))?;
     (excess[most] > 0).then_some(most)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::matches::{Kind, matches};
+    use super::super::matches::{CollectiveTraits, match_collectives};
     use super::super::tests::Random;
     use super::*;
 
     /// Ranks work for a while, then meet; `work[step][rank]`.
-    fn run(work: &[&[i64]], offsets: &[i64]) -> Vec<Call> {
+    fn simulate(work: &[&[i64]], offsets: &[i64]) -> Vec<RankCall> {
         let mut free = vec![0_i64; work[0].len()];
         let mut calls = Vec::new();
         for (step, of_step) in work.iter().enumerate() {
@@ -309,15 +336,15 @@ mod tests {
                 free.iter().zip(*of_step).map(|(free, work)| free + work).collect();
             let end = starts.iter().max().unwrap() + 10;
             for (rank, &start) in starts.iter().enumerate() {
-                calls.push(Call {
+                calls.push(RankCall {
                     rank: rank as i64,
                     number: step as i64,
                     sequence: Some(step as i64),
-                    kind: Kind::of("all_reduce"),
+                    traits: CollectiveTraits::of("all_reduce"),
                     interval: Some((start + offsets[rank], end + offsets[rank])),
                     on_device: true,
                     is_complete: true,
-                    ..Call::default()
+                    ..RankCall::default()
                 });
             }
             free = vec![end; free.len()];
@@ -325,16 +352,26 @@ mod tests {
         calls
     }
 
-    fn judged(calls: &[Call], shared: bool) -> (Vec<Match>, Vec<Option<Verdict>>, Vec<Vec<Part>>) {
-        let found = matches(calls, &BTreeMap::new());
-        let clocks = Clocks { found: super::super::clocks::clocks(calls, &found), shared };
-        let (verdicts, parts) =
-            judge(calls, &found, &clocks, &vec![AtCall::default(); calls.len()]);
-        (found, verdicts, parts)
+    fn attribute(
+        calls: &[RankCall],
+        is_shared: bool,
+    ) -> (Vec<CollectiveMatch>, Vec<Option<Attribution>>, Vec<Vec<RankShare>>) {
+        let found = match_collectives(calls, &BTreeMap::new());
+        let clocks = RankClocks {
+            offsets: super::super::clocks::estimate_offsets(calls, &found),
+            is_shared,
+        };
+        let (attributions, shares) = attribute_waits(
+            calls,
+            &found,
+            &clocks,
+            &vec![TotalsAtCollective::default(); calls.len()],
+        );
+        (found, attributions, shares)
     }
 
     #[test]
-    fn the_others_wait_for_the_last_whatever_the_clocks_say() {
+    fn attribute_waits_finds_the_last_rank_on_skewed_clocks() {
         let work: [&[i64]; 6] = [
             &[100_000, 100_000, 400_000],
             &[100_000, 100_000, 400_000],
@@ -344,40 +381,47 @@ mod tests {
             &[100_000, 100_000, 400_000],
         ];
         for (offsets, shared) in [([0, 0, 0], true), ([0, 9_000_000, -77_000_000], false)] {
-            let calls = run(&work, &offsets);
-            let (_, verdicts, parts) = judged(&calls, shared);
-            let last: Vec<usize> = verdicts.iter().map(|v| v.unwrap().last).collect();
+            let calls = simulate(&work, &offsets);
+            let (_, attributions, shares) = attribute(&calls, shared);
+            let last: Vec<usize> = attributions.iter().map(|v| v.unwrap().last).collect();
             assert_eq!(last, [2, 2, 2, 0, 2, 2]);
-            assert!(verdicts.iter().all(|v| v.unwrap().by == By::Arrival));
-            let waits: Vec<i64> = verdicts.iter().map(|v| v.unwrap().others_wait_ns).collect();
+            assert!(attributions.iter().all(|v| v.unwrap().evidence == LastRankEvidence::Arrival));
+            let waits: Vec<i64> = attributions.iter().map(|v| v.unwrap().others_wait_ns).collect();
             assert_eq!(waits, [300_000, 300_000, 300_000, 400_000, 300_000, 300_000]);
-            assert_eq!(parts[3][0].lost_ns, Some(400_000));
-            assert_eq!(parts[3][1].lost_ns, Some(0));
+            assert_eq!(shares[3][0].lost_ns, Some(400_000));
+            assert_eq!(shares[3][1].lost_ns, Some(0));
         }
     }
 
     #[test]
-    fn without_a_clock_the_shortest_arrived_last() {
+    fn attribute_waits_uses_durations_without_a_clock() {
         let work: [&[i64]; 2] = [&[100, 900], &[100, 900]];
-        let (_, verdicts, parts) = judged(&run(&work, &[0, -5_000]), false);
-        assert!(verdicts.iter().all(|v| v.unwrap().by == By::Duration && v.unwrap().last == 1));
+        let (_, attributions, shares) = attribute(&simulate(&work, &[0, -5_000]), false);
         assert!(
-            parts.iter().flatten().all(|part| part.late_ns.is_none() || part.arrival_ns.is_some())
+            attributions
+                .iter()
+                .all(|v| v.unwrap().evidence == LastRankEvidence::Duration && v.unwrap().last == 1)
         );
-        assert_eq!(parts[0][1].arrival_ns, None);
-        assert_eq!(parts[0][0].waited_ns, 800);
+        assert!(
+            shares
+                .iter()
+                .flatten()
+                .all(|share| share.late_ns.is_none() || share.arrival_ns.is_some())
+        );
+        assert_eq!(shares[0][1].arrival_ns, None);
+        assert_eq!(shares[0][0].waited_ns, 800);
     }
 
     #[test]
-    fn who_was_held_up_is_not_to_blame() {
-        // Rank 1 is late; the first collective holds rank 0 until then, but lets rank 2 go (a broadcast
-        // from it). At the second, rank 0 is last though it lost nothing itself.
-        let call = |rank, sequence, start, end| Call {
+    fn attribute_waits_blames_the_rank_that_delayed_the_last_one() {
+        // Rank 1 is late; the first collective delays rank 0 until then, but not rank 2 (a broadcast from rank 2). At
+        // the second, rank 0 is last although it lost no time itself.
+        let call = |rank, sequence, start, end| RankCall {
             rank,
             sequence: Some(sequence),
             interval: Some((start, end)),
             is_complete: true,
-            ..Call::default()
+            ..RankCall::default()
         };
         let calls = [
             call(0, 0, 100, 1_010),
@@ -387,14 +431,14 @@ mod tests {
             call(1, 1, 1_100, 1_130),
             call(2, 1, 200, 1_130),
         ];
-        let (_, verdicts, parts) = judged(&calls, true);
-        let verdict = verdicts[1].unwrap();
-        assert_eq!((verdict.last, verdict.cause), (0, 1));
-        assert_eq!(parts[1].iter().map(|p| p.gap_ns.unwrap()).collect::<Vec<_>>(), [105, 95, 90]);
+        let (_, attributions, shares) = attribute(&calls, true);
+        let attribution = attributions[1].unwrap();
+        assert_eq!((attribution.last, attribution.cause), (0, 1));
+        assert_eq!(shares[1].iter().map(|p| p.gap_ns.unwrap()).collect::<Vec<_>>(), [105, 95, 90]);
     }
 
     #[test]
-    fn the_median_of_the_others_leaves_oneself_out() {
+    fn excess_over_others_excludes_the_own_value_from_the_median() {
         let mut random = Random(9);
         for _ in 0..300 {
             let values: Vec<i64> = (0..2 + random.below(7)).map(|_| random.below(9)).collect();
@@ -402,10 +446,10 @@ mod tests {
                 .map(|own| {
                     let mut others = values.clone();
                     others.remove(own);
-                    values[own] - median(&mut others)
+                    values[own] - int_median(&mut others)
                 })
                 .collect();
-            assert_eq!(more_than_others(&values), expected);
+            assert_eq!(excess_over_others(&values), expected);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Trainers' own marks: the steps of Composer and Determined.
+//! Steps of Composer and Determined, from their own marks.
 
 pub(super) mod marks;
 mod reconstructed_steps;
@@ -7,10 +7,10 @@ pub(super) mod steps;
 use query::rust_view::RustView;
 
 /// `trainer_steps`.
-pub(super) const STEPS: RustView = RustView::new("trainer_steps", steps::READS, steps::compute);
+pub(super) const STEPS: RustView = RustView::new("trainer_steps", steps::INPUTS, steps::compute);
 /// `trainer_steps_rebuilt`.
-pub(super) const STEPS_REBUILT: RustView = RustView::new(
+pub(super) const STEPS_RECONSTRUCTED: RustView = RustView::new(
     "trainer_steps_rebuilt",
-    reconstructed_steps::READS,
+    reconstructed_steps::INPUTS,
     reconstructed_steps::compute,
 );
