@@ -1,5 +1,5 @@
-//! IdIndex by number: where an event or a correlation stands. Profilers number from somewhere on with few holes, so that
-//! looking one up is an index; a map from number to place outgrows the caches of the processor.
+//! Indexes rows by number, such as an event id or a correlation. Profilers number events from some value on with few
+//! gaps, so a lookup is an array access; a map from number to position outgrows the CPU caches.
 
 use arrow::array::Int64Array;
 use query::rust_view::Result;
@@ -9,22 +9,22 @@ use trace_model::RecordBatch;
 use query::columns::ints;
 use query::columns::rows_by_rank;
 
-/// A place for each of some numbers.
+/// The position of each of a set of numbers.
 #[derive(Debug)]
 pub(crate) enum IdIndex {
-    /// By what numbers are more than the first.
-    Near { first: i64, places: Vec<u32> },
-    /// Of numbers that are far apart.
-    Far(FxHashMap<i64, u32>),
+    /// Positions by the difference to the first number.
+    Dense { first: i64, positions: Vec<u32> },
+    /// Positions of numbers with large gaps.
+    Sparse(FxHashMap<i64, u32>),
 }
 
-const NONE: u32 = u32::MAX;
+const NO_POSITION: u32 = u32::MAX;
 
-/// Numbers that spread over so many times their count are far apart.
-const SPREAD: u64 = 64;
+/// Numbers whose range exceeds this many times their count are sparse.
+const MAX_SPREAD: u64 = 64;
 
 impl IdIndex {
-    /// Of numbers in any order; the last place counts where a number comes again.
+    /// An index of numbers in any order. For repeated numbers the last position counts.
     pub(crate) fn of(numbered: impl Iterator<Item = (i64, u32)> + Clone) -> Self {
         let (mut first, mut last, mut count) = (i64::MAX, i64::MIN, 0_u64);
         for (number, _) in numbered.clone() {
@@ -32,28 +32,28 @@ impl IdIndex {
             last = last.max(number);
             count += 1;
         }
-        if count == 0 || last.abs_diff(first) >= count * SPREAD {
-            return Self::Far(numbered.collect());
+        if count == 0 || last.abs_diff(first) >= count * MAX_SPREAD {
+            return Self::Sparse(numbered.collect());
         }
-        let mut places = vec![NONE; last.abs_diff(first) as usize + 1];
-        for (number, place) in numbered {
-            places[number.abs_diff(first) as usize] = place;
+        let mut positions = vec![NO_POSITION; last.abs_diff(first) as usize + 1];
+        for (number, position) in numbered {
+            positions[number.abs_diff(first) as usize] = position;
         }
-        Self::Near { first, places }
+        Self::Dense { first, positions }
     }
 
-    /// Of each number its position.
+    /// An index from each number to its position in the iterator.
     pub(crate) fn of_each(numbers: impl Iterator<Item = i64> + Clone) -> Self {
         Self::of(numbers.zip(0..))
     }
 
     pub(crate) fn get(&self, number: i64) -> Option<u32> {
         match self {
-            Self::Near { first, places } => {
+            Self::Dense { first, positions } => {
                 let at = usize::try_from(number.checked_sub(*first)?).ok()?;
-                places.get(at).copied().filter(|&place| place != NONE)
+                positions.get(at).copied().filter(|&position| position != NO_POSITION)
             }
-            Self::Far(places) => places.get(&number).copied(),
+            Self::Sparse(positions) => positions.get(&number).copied(),
         }
     }
 }
@@ -63,15 +63,15 @@ impl IdIndex {
 pub(crate) struct EventIndex(FxHashMap<i64, IdIndex>);
 
 impl EventIndex {
-    /// Of a batch with columns `rank` and `event_id`.
+    /// Indexes a batch with columns `rank` and `event_id`.
     pub(crate) fn of(batch: &RecordBatch) -> Result<Self> {
         Ok(Self::new(&ints(batch, "rank")?, &ints(batch, "event_id")?))
     }
 
     fn new(ranks: &Int64Array, events: &Int64Array) -> Self {
         let of_rank = rows_by_rank(ranks, |row| (events.value(row), row as u32));
-        let places = |(rank, rows): (i64, Vec<_>)| (rank, IdIndex::of(rows.into_iter()));
-        Self(of_rank.into_iter().map(places).collect())
+        let positions = |(rank, rows): (i64, Vec<_>)| (rank, IdIndex::of(rows.into_iter()));
+        Self(of_rank.into_iter().map(positions).collect())
     }
 
     pub(crate) fn get(&self, rank: i64, event: i64) -> Option<u32> {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_those_of_a_map() {
+    fn id_index_finds_what_a_map_finds() {
         let some: &[&[i64]] = &[
             &[],
             &[7],
@@ -101,12 +101,12 @@ mod tests {
         ];
         for numbers in some {
             let map: FxHashMap<i64, u32> = pairs(numbers).into_iter().collect();
-            let places = IdIndex::of(pairs(numbers).into_iter());
+            let positions = IdIndex::of(pairs(numbers).into_iter());
             let around =
                 numbers.iter().flat_map(|&n| [n.saturating_sub(1), n, n.saturating_add(1)]);
             for number in around.chain([i64::MIN, -1, 0, 1, i64::MAX]) {
                 assert_eq!(
-                    places.get(number),
+                    positions.get(number),
                     map.get(&number).copied(),
                     "{number} of {numbers:?}"
                 );
@@ -115,16 +115,16 @@ mod tests {
     }
 
     #[test]
-    fn numbers_with_few_holes_are_near_and_others_take_no_more_room_than_a_map() {
+    fn id_index_is_dense_when_gaps_are_small() {
         assert!(matches!(
             IdIndex::of_each([50_000_000, 50_000_010].into_iter()),
-            IdIndex::Near { .. }
+            IdIndex::Dense { .. }
         ));
-        assert!(matches!(IdIndex::of_each([0, 128].into_iter()), IdIndex::Far(_)));
+        assert!(matches!(IdIndex::of_each([0, 128].into_iter()), IdIndex::Sparse(_)));
     }
 
     #[test]
-    fn rows_are_found_by_rank_and_event() {
+    fn event_index_finds_rows_by_rank_and_event() {
         let ranks = Int64Array::from(vec![0, 0, 1, 1, 1]);
         let events = Int64Array::from(vec![7, 0, 7, i64::MAX, -1]);
         let rows = EventIndex::new(&ranks, &events);

@@ -27,16 +27,19 @@ mod devices;
 mod hta;
 mod id_index;
 mod idle;
+mod interval_set;
 mod kernel;
 mod loader;
 mod nesting;
 mod op;
 mod registry;
 mod roofline;
+mod statistics;
 mod step;
 mod system;
 mod topics;
 mod trainer;
+mod vocabulary;
 
 use std::sync::LazyLock;
 

@@ -9,15 +9,15 @@ use crate::{
 /// Every view in Rust, sorted by name.
 pub(crate) static VIEWS: &[RustView] = &[
     comm::collectives::VIEW,
-    comm::spent::VIEW,
+    comm::phase_totals::VIEW,
     comm::stragglers::VIEW,
     comm::views::ARRIVALS,
     comm::views::CLOCKS,
     comm::views::MATCHES,
-    RustView::new("critical_edges", critical::READS, critical::edges),
-    RustView::new("critical_path", critical::READS, critical::path),
-    RustView::new("critical_what_if", critical::READS, critical::what_if),
-    RustView::new("critical_windows", critical::READS, critical::windows),
+    RustView::new("critical_edges", critical::INPUTS, critical::edges),
+    RustView::new("critical_path", critical::INPUTS, critical::path),
+    RustView::new("critical_what_if", critical::INPUTS, critical::what_if),
+    RustView::new("critical_windows", critical::INPUTS, critical::windows),
     RustView::new("hta_critical_path", hta::READS, hta::summary),
     RustView::new("hta_critical_path_edges", hta::READS, hta::edges),
     idle::GAPS,
@@ -40,7 +40,7 @@ pub(crate) static VIEWS: &[RustView] = &[
     system::BY_STEP,
     system::INPUT_LIMITS,
     trainer::STEPS,
-    trainer::STEPS_REBUILT,
+    trainer::STEPS_RECONSTRUCTED,
 ];
 
 #[cfg(test)]

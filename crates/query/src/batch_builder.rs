@@ -86,6 +86,17 @@ impl<'r, T> BatchBuilder<'r, T> {
         self
     }
 
+    /// Adds a text column without a dictionary.
+    pub fn utf8<'v>(mut self, name: &'static str, value: impl Fn(&'r T) -> Option<&'v str>) -> Self
+    where
+        T: 'v,
+        'r: 'v,
+    {
+        let array: StringArray = self.rows.iter().map(value).collect();
+        self.columns.push((name, Arc::new(array)));
+        self
+    }
+
     /// The batch; all columns are nullable.
     pub fn finish(self) -> Result<RecordBatch> {
         Ok(RecordBatch::try_from_iter_with_nullable(

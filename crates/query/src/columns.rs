@@ -107,7 +107,7 @@ pub fn rank_ranges(batch: &RecordBatch) -> Result<Vec<(i64, Range<usize>)>> {
     Ok(found)
 }
 
-/// Values made of the rows of each rank, in the order of the rows.
+/// Values made from the rows of each rank, in row order.
 pub fn rows_by_rank<T>(
     ranks: &Int64Array,
     mut made: impl FnMut(usize) -> T,

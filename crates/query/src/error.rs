@@ -47,7 +47,7 @@ pub enum Error {
     /// There is no view of that name.
     #[error("there is no view `{name}`{}", did_you_mean(.similar.as_deref()))]
     UnknownView {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// A name that exists and looks like it.
         similar: Option<String>,
@@ -104,7 +104,7 @@ pub enum Error {
         /// Arrow type.
         data_type: String,
     },
-    /// Ranks or steps were asked for that a run does not have.
+    /// Selected ranks or steps that the run does not have.
     #[error("{0}")]
     Selection(String),
     /// The threads that run queries could not be started.

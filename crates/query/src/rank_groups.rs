@@ -33,16 +33,16 @@ use crate::view::{ViewDef, ViewScope, in_view};
 /// Memory that tables and everything computed from them take at a time, in bytes per byte of the tables.
 const WORKING_BYTES: u64 = 4;
 
-/// Size limit of a group of several ranks: larger groups are not faster, because the system only hands out more
-/// memory anew.
+/// Size limit of a group of several ranks. Larger groups are not faster, because they only make the system allocate
+/// more memory.
 const MAX_GROUP_BYTES: u64 = 2 << 30;
 
-/// Whether tables of this size leave room, within a limit, for what is computed from them.
+/// Returns whether tables of this size leave room, within a limit, for what is computed from them.
 pub fn fits_in_memory(table_bytes: u64, memory_bytes: u64) -> bool {
     table_bytes.saturating_mul(WORKING_BYTES) <= memory_bytes
 }
 
-/// Whether the tables of each single rank fit in memory in the sense of [`fits_in_memory`].
+/// Returns whether the tables of each single rank fit in memory as defined by [`fits_in_memory`].
 pub fn fits_rank_by_rank(source: &dyn TableSource, memory_bytes: u64) -> bool {
     partition_ranks(source, memory_bytes).is_some()
 }
@@ -87,8 +87,8 @@ impl RankGroups {
         Self { catalog, params, groups, compute_lock: Mutex::default() }
     }
 
-    /// Computes, group after group, what a query of `views` reads of single ranks, and hands the rows to `run`.
-    /// Does nothing for views that are computed already, or in place.
+    /// Computes, one group after another, the per-rank views that a query of `views` reads, and adds their rows to
+    /// `run`. Views that are already computed, or computed in place, are skipped.
     pub(crate) async fn compute_missing(
         &self,
         views: &[&'static ViewDef],
@@ -273,7 +273,7 @@ async fn load(
             }
         }
     }
-    // A task begins when its turn comes.
+    // A task starts reading when a worker picks it up.
     let read = |task: ReadTask| {
         let (source, ranks, table) = (Arc::clone(source), ranks.clone(), task.table);
         async move {

@@ -26,13 +26,13 @@ use trace_model::{RecordBatch, TableSource};
 /// Batches that are read ahead of the query.
 const AHEAD: usize = 2;
 
-/// A table of a source; or rows of a view that are kept in a file.
+/// A table of a source, or view rows stored in a file.
 #[derive(Debug)]
 pub(crate) struct ScannedTable {
     source: Arc<dyn TableSource>,
     table: Arc<str>,
     schema: SchemaRef,
-    /// Into how many streams it is split at most.
+    /// Maximum number of streams.
     streams: usize,
 }
 
@@ -92,7 +92,7 @@ struct Stream {
     rows: usize,
 }
 
-/// Splits partitions into at most `wanted` streams of about the same length, without changing their order.
+/// Splits partitions into at most `wanted` streams of about the same length, in order.
 fn streams(rows: &[usize], wanted: usize) -> Vec<Stream> {
     let each = rows.iter().sum::<usize>().div_ceil(wanted.max(1));
     let mut streams = vec![Stream::default()];
@@ -120,7 +120,7 @@ struct Scan {
 }
 
 impl Scan {
-    /// Reads partitions one after the other, until nobody wants more.
+    /// Reads partitions in order until the receiver is dropped.
     fn read(
         &self,
         stream: usize,
@@ -190,7 +190,7 @@ impl ExecutionPlan for Scan {
         Ok(stream.build())
     }
 
-    /// Joins are planned by the number of rows: the smaller side is held in memory.
+    /// Joins are planned by row count: the smaller side is held in memory.
     fn statistics_from_inputs(
         &self,
         _: &[Arc<Statistics>],

@@ -1,5 +1,5 @@
-//! Part of a run: some ranks, steps, a stretch of time, streams, names. It is taken from the tables
-//! before any view sees them, so that every analysis, query and rule means the same part.
+//! Selects a part of a run: ranks, steps, a time range, streams, names. Tables are filtered before any view reads
+//! them, so every analysis, query and rule covers the same part.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,23 +15,22 @@ use trace_model::{Batches, Partition, RecordBatch, RunInfo, ScanError, TableSet,
 use crate::columns::{Names, ints, names};
 use crate::rust_view::Result;
 
-/// Which part of a run is asked about. What is not given selects everything.
+/// A part of a run. Fields that are not set select everything.
 ///
 /// * `ranks`: those ranks, in every table.
 /// * `steps`: events that belong to one of the steps (device work by the call that launched it).
-/// * `between`: events that lie in the stretch from begin to end, on the run's clock.
+/// * `between`: events within a time range on the run's clock.
 /// * `streams`: device work of those streams; host events stay.
 /// * `name`: events whose name matches.
 ///
-/// Who selects steps or a stretch of time means all of it: the rule that leaves the last step out
-/// does not apply then.
+/// A selection of steps or of a time range includes all of it: the rule that leaves out the last step does not apply.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     /// Ranks to keep.
     pub ranks: Option<Ranges>,
     /// Step numbers to keep: one range, because a window with holes has no length.
     pub steps: Option<Range>,
-    /// Begin and end of the stretch of time in nanoseconds.
+    /// Begin and end of the time range in nanoseconds.
     pub between: Option<Range>,
     /// Stream numbers to keep.
     pub streams: Option<Ranges>,
@@ -58,7 +57,7 @@ pub struct Ranges(Vec<Range>);
 pub struct SelectionError(String);
 
 impl Selection {
-    /// Whether it is the whole run.
+    /// Returns whether the whole run is selected.
     pub fn is_everything(&self) -> bool {
         self.ranks.is_none()
             && self.steps.is_none()
@@ -67,8 +66,8 @@ impl Selection {
             && self.name.is_none()
     }
 
-    /// The selected rows of all tables. It is an error to select ranks, steps or streams of which the
-    /// run has none: an empty answer would read like a good one.
+    /// The selected rows of all tables. Selecting ranks, steps or streams that the run does not have is an error,
+    /// because an empty result could be mistaken for a good one.
     pub fn apply(&self, tables: &TableSet) -> Result<TableSet, SelectionError> {
         self.check(tables)?;
         let mut selected = TableSet::default();
@@ -81,8 +80,8 @@ impl Selection {
         Ok(selected)
     }
 
-    /// The same of tables that are not in memory: rows are selected as they are read. `head` are those that are in
-    /// memory all the same; they come back with what [`Selection::describe`] needs.
+    /// The same for tables that are not in memory: rows are selected as they are read. `head` holds the tables that
+    /// are in memory; they are returned with what [`Selection::describe`] needs.
     pub fn over(
         &self,
         source: Arc<dyn TableSource>,
@@ -114,7 +113,7 @@ impl Selection {
         Ok((source, selected))
     }
 
-    /// Makes `run` speak of the selected part; `tables` are those that [`Selection::apply`] gave.
+    /// Makes `run` describe the selected part; `tables` are the result of [`Selection::apply`].
     pub fn describe(&self, tables: &TableSet, run: &mut RunInfo) {
         let ranks = numbers(tables, &[("ranks", "rank")]);
         run.ranks.retain(|&rank| ranks.contains(&i64::from(rank)));
@@ -195,7 +194,7 @@ impl TableSource for Selected {
     }
 
     fn scan(&self, table: &str, partition: usize, columns: &[usize]) -> Result<Batches, ScanError> {
-        // What is selected may depend on any column.
+        // The selection may depend on any column.
         let all: Vec<usize> =
             find(table).map_or_else(Vec::new, |spec| (0..spec.columns.len()).collect());
         let batches = self.source.scan(table, partition, &all)?;
@@ -225,15 +224,14 @@ fn read<'a>(
     })
 }
 
-/// Tables whose rows lie on a stream.
+/// Tables whose rows belong to a stream.
 const DEVICE_TABLES: [&str; 4] = ["kernels", "memcpys", "memsets", "device_syncs"];
 
-/// Tables whose rows go by more than their own name: steps frame everything, and counters go with their
-/// kernels.
+/// Tables that are not filtered by their own names: steps frame all events, and counters belong to kernels.
 const WITHOUT_NAMES: [&str; 2] = ["steps", "range_counters"];
 
-/// Rows that lie in a stretch of time. The rank and a step that stands for a whole recording are
-/// cut to it instead.
+/// Rows within a time range. The rank, and a step that stands for a whole recording, are clipped to the range
+/// instead.
 fn within(table: &str, batch: &RecordBatch, stretch: Range) -> Result<RecordBatch> {
     let Range { first, last } = stretch;
     if table == "ranks" {
@@ -243,7 +241,7 @@ fn within(table: &str, batch: &RecordBatch, stretch: Range) -> Result<RecordBatc
         return replaced(&batch, "end_ns", Arc::new(end));
     }
     if table == "profiler_ranges" {
-        // The times of these kernels are made up; those of their launches are not.
+        // The times of these kernels are synthetic; those of their launches are real.
         return filter_rows(batch, "launch_ts_ns", |start| stretch.contains(start));
     }
     if batch.column_by_name("ts_ns").is_none() {
@@ -273,7 +271,7 @@ fn within(table: &str, batch: &RecordBatch, stretch: Range) -> Result<RecordBatc
     Ok(filter_record_batch(&batch, &mask)?)
 }
 
-/// Rows whose number in `column` is wanted; rows without a number are not.
+/// Rows whose number in `column` is selected; rows without a number are not.
 pub(crate) fn filter_rows(
     batch: &RecordBatch,
     column: &str,
@@ -284,7 +282,7 @@ pub(crate) fn filter_rows(
     Ok(filter_record_batch(batch, &mask)?)
 }
 
-/// Rows whose name matches. The pattern is tried once a distinct name.
+/// Rows whose name matches. The pattern is tested once per distinct name.
 fn named(batch: &RecordBatch, pattern: &Regex) -> Result<RecordBatch> {
     if batch.column_by_name("name").is_none() {
         return Ok(batch.slice(0, 0));
@@ -316,7 +314,7 @@ fn numbers(tables: &TableSet, columns: &[(&str, &str)]) -> Vec<i64> {
     found
 }
 
-/// The steps that a trace marks; a recording without marks has none that could be asked for.
+/// The steps that a trace marks; a recording without marks has no selectable steps.
 fn marked_steps(batch: &RecordBatch) -> Vec<i64> {
     let (Ok(step), Ok(source)) = (ints(batch, "step"), names(batch, "source")) else {
         return Vec::new();
@@ -354,7 +352,7 @@ impl fmt::Display for Selection {
     }
 }
 
-/// In the largest unit that says it exactly.
+/// In the largest unit that represents it exactly.
 fn time(ns: i64) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
     let exact = units.into_iter().find(|(scale, _)| ns % scale == 0);

@@ -69,7 +69,7 @@ pub struct Column {
     pub doc: String,
     /// Unit of the value.
     pub unit: Unit,
-    /// What a row is about, if rules may speak of this column.
+    /// What a row describes, for columns that are metrics.
     pub metric: Option<Scope>,
 }
 

@@ -1,70 +1,73 @@
-//! How far the clocks of ranks are apart, from collectives that end everywhere at about the same time.
+//! Estimates clock offsets between ranks from collectives that end on all ranks at about the same time.
 //!
-//! The lowest rank is the reference. A rank that shares a group with a rank whose offset is known has that
-//! offset plus the median difference of the two ranks' ends; how far the differences lie around the median
-//! (their median absolute deviation) is the error. Groups are visited once, so that the cost is linear in
-//! ranks times collectives, whatever the groups look like.
+//! The lowest rank is the reference. A rank that shares a group with a rank whose offset is known has that offset
+//! plus the median difference of the two ranks' end times. The median absolute deviation of the differences is the
+//! error. Each group is visited once, so that the cost is linear in ranks times collectives for any set of groups.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use super::matches::{Call, Match, Status};
+use super::matches::{CollectiveMatch, MatchStatus, RankCall};
+use crate::statistics::int_median;
 
-/// Fewer ends than this say nothing: one collective that ran odd would decide.
-pub(super) const LEAST: usize = 5;
+/// With fewer end times than this, a single unusual collective would decide the offset.
+pub(super) const MIN_COLLECTIVES: usize = 5;
 
-/// The clock of one rank, seen from the reference.
+/// The clock of one rank relative to the reference.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Clock {
-    /// How far its clock is ahead: the median of what its ends lie after the reference's.
+pub(super) struct ClockOffset {
+    /// How far its clock is ahead: the median by which its end times lie after the reference's.
     pub(super) ahead_ns: i64,
-    /// Median absolute deviation of these differences, added up on the way to the reference.
+    /// Median absolute deviation of these differences, summed along the path to the reference.
     pub(super) error_ns: i64,
-    /// Collectives it rests on.
+    /// Number of collectives that the estimate uses.
     pub(super) count: usize,
-    /// Of these, ends of kernels: on the host, when a call returns is another matter.
-    pub(super) kernels: usize,
-    /// Of these, ends that lie apart by more than they should on one clock, as recorded.
-    pub(super) apart_as_recorded: usize,
-    /// Of these, ends that still do when the offset is taken off.
-    pub(super) apart: usize,
+    /// How many of them are kernels. On the host, the return of a call says less about the end of the collective.
+    pub(super) kernel_count: usize,
+    /// Kernels whose recorded end times differ by more than the tolerance.
+    pub(super) recorded_apart_count: usize,
+    /// Kernels whose end times still differ by more than the tolerance after the offset is subtracted.
+    pub(super) apart_count: usize,
 }
 
-impl Clock {
-    /// The offset explains most of the differences.
-    pub(super) fn is_sound(&self) -> bool {
-        self.count >= LEAST && self.apart * 2 <= self.kernels
+impl ClockOffset {
+    /// Returns whether the offset explains most of the differences.
+    pub(super) fn is_reliable(&self) -> bool {
+        self.count >= MIN_COLLECTIVES && self.apart_count * 2 <= self.kernel_count
     }
 }
 
-/// How much later a collective ended than on the reference, and how much of that may be; none on the host.
-type Difference = (i64, Option<i64>);
+/// How much later a collective ended than on the reference, and the tolerance; `None` for collectives on the host.
+type EndDifference = (i64, Option<i64>);
 
-/// Ends further apart than 50 us and 5 % of the duration do not look like those of one collective.
+/// End times of one collective differ by at most 50 us or 5 % of its duration.
 fn tolerance_ns(dur_ns: i64) -> i64 {
     (dur_ns / 20).max(50_000)
 }
 
-/// The clock of every rank that enough collectives connect with the lowest one.
-pub(super) fn clocks(calls: &[Call], matches: &[Match]) -> BTreeMap<i64, Clock> {
-    let mut groups: HashMap<u32, Vec<&Match>> = HashMap::new();
-    let mut groups_of: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
-    for found in matches.iter().filter(|found| says_when(calls, found)) {
+/// The clock of every rank that enough collectives connect with the lowest rank.
+pub(super) fn estimate_offsets(
+    calls: &[RankCall],
+    matches: &[CollectiveMatch],
+) -> BTreeMap<i64, ClockOffset> {
+    let mut groups: HashMap<u32, Vec<&CollectiveMatch>> = HashMap::new();
+    let mut groups_by_rank: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
+    for found in matches.iter().filter(|found| is_comparable(calls, found)) {
         let of_group = groups.entry(found.group).or_default();
         of_group.push(found);
         for &at in &found.calls {
-            let known = groups_of.entry(calls[at].rank).or_default();
+            let known = groups_by_rank.entry(calls[at].rank).or_default();
             if !known.contains(&found.group) {
                 known.push(found.group);
             }
         }
     }
-    let mut clocks: BTreeMap<i64, Clock> = BTreeMap::new();
-    let Some((&first, _)) = groups_of.first_key_value() else { return clocks };
-    clocks.insert(first, Clock::default());
+    let mut clocks: BTreeMap<i64, ClockOffset> = BTreeMap::new();
+    let Some((&first, _)) = groups_by_rank.first_key_value() else { return clocks };
+    clocks.insert(first, ClockOffset::default());
     let mut next = VecDeque::from([first]);
     while let Some(reference) = next.pop_front() {
-        // The group with most to say first.
-        let mut of_rank = groups_of.get(&reference).cloned().unwrap_or_default();
+        // Visit the group with most collectives first.
+        let mut of_rank = groups_by_rank.get(&reference).cloned().unwrap_or_default();
         of_rank.sort_by_key(|group| {
             (std::cmp::Reverse(groups.get(group).map_or(0, Vec::len)), *group)
         });
@@ -73,41 +76,43 @@ pub(super) fn clocks(calls: &[Call], matches: &[Match]) -> BTreeMap<i64, Clock> 
             let base = clocks[&reference];
             let (mut count, mut kernels) = (0, 0);
             for (rank, differences) in differences(calls, &of_group, reference) {
-                if differences.len() < LEAST {
+                if differences.len() < MIN_COLLECTIVES {
                     continue;
                 }
                 count = count.max(differences.len());
-                kernels = kernels.max(differences.iter().filter(|(_, may)| may.is_some()).count());
+                kernels = kernels.max(
+                    differences.iter().filter(|(_, tolerance_ns)| tolerance_ns.is_some()).count(),
+                );
                 if let std::collections::btree_map::Entry::Vacant(unknown) = clocks.entry(rank) {
-                    unknown.insert(from(base, &differences));
+                    unknown.insert(offset_from(base, &differences));
                     next.push_back(rank);
                 }
             }
             if let Some(own) = clocks.get_mut(&reference) {
                 own.count = own.count.max(count);
-                own.kernels = own.kernels.max(kernels);
+                own.kernel_count = own.kernel_count.max(kernels);
             }
         }
     }
     clocks
 }
 
-/// A collective whose ends can be compared.
-fn says_when(calls: &[Call], found: &Match) -> bool {
-    found.status == Status::Matched
+/// Returns whether end times of a collective can be compared.
+fn is_comparable(calls: &[RankCall], found: &CollectiveMatch) -> bool {
+    found.status == MatchStatus::Matched
         && found
             .calls
             .iter()
-            .all(|&at| calls[at].kind.ends_together && calls[at].interval.is_some())
+            .all(|&at| calls[at].traits.ends_together && calls[at].interval.is_some())
 }
 
-/// For each other rank of a group, how each collective ended there, held against the reference.
+/// For each other rank of a group, the differences of its end times from those of the reference.
 fn differences(
-    calls: &[Call],
-    of_group: &[&Match],
+    calls: &[RankCall],
+    of_group: &[&CollectiveMatch],
     reference: i64,
-) -> BTreeMap<i64, Vec<Difference>> {
-    let mut differences: BTreeMap<i64, Vec<Difference>> = BTreeMap::new();
+) -> BTreeMap<i64, Vec<EndDifference>> {
+    let mut differences: BTreeMap<i64, Vec<EndDifference>> = BTreeMap::new();
     for found in of_group {
         let own = found.calls.iter().find(|&&at| calls[at].rank == reference);
         let Some((_, own_end)) = own.and_then(|&at| calls[at].interval) else { continue };
@@ -115,41 +120,32 @@ fn differences(
         for &at in &found.calls {
             if let Some((_, end)) = calls[at].interval.filter(|_| calls[at].rank != reference) {
                 let of_rank = differences.entry(calls[at].rank).or_default();
-                let may = calls[at].on_device.then(|| tolerance_ns(least));
-                of_rank.push((end.saturating_sub(own_end), may));
+                let tolerance_ns = calls[at].on_device.then(|| tolerance_ns(least));
+                of_rank.push((end.saturating_sub(own_end), tolerance_ns));
             }
         }
     }
     differences
 }
 
-fn from(base: Clock, differences: &[Difference]) -> Clock {
+fn offset_from(base: ClockOffset, differences: &[EndDifference]) -> ClockOffset {
     let mut values: Vec<i64> = differences.iter().map(|&(value, _)| value).collect();
-    let ahead_ns = median(&mut values);
+    let ahead_ns = int_median(&mut values);
     let apart_by = |offset: i64| {
-        let is_apart =
-            |&&(value, may): &&Difference| may.is_some_and(|may| (value - offset).abs() > may);
+        let is_apart = |&&(value, tolerance_ns): &&EndDifference| {
+            tolerance_ns.is_some_and(|tolerance_ns| (value - offset).abs() > tolerance_ns)
+        };
         differences.iter().filter(is_apart).count()
     };
     for value in &mut values {
         *value = (*value - ahead_ns).abs();
     }
-    Clock {
+    ClockOffset {
         ahead_ns: base.ahead_ns.saturating_add(ahead_ns),
-        error_ns: base.error_ns.saturating_add(median(&mut values)),
+        error_ns: base.error_ns.saturating_add(int_median(&mut values)),
         count: differences.len(),
-        kernels: differences.iter().filter(|(_, may)| may.is_some()).count(),
-        apart_as_recorded: apart_by(0),
-        apart: apart_by(ahead_ns),
+        kernel_count: differences.iter().filter(|(_, tolerance_ns)| tolerance_ns.is_some()).count(),
+        recorded_apart_count: apart_by(0),
+        apart_count: apart_by(ahead_ns),
     }
-}
-
-/// The middle value; of an even number, the mean of the two in the middle.
-pub(super) fn median(values: &mut [i64]) -> i64 {
-    if values.is_empty() {
-        return 0;
-    }
-    values.sort_unstable();
-    let middle = values.len() / 2;
-    if values.len() % 2 == 1 { values[middle] } else { values[middle - 1].midpoint(values[middle]) }
 }

@@ -1,4 +1,4 @@
-//! `comm_collectives`: from what ranks recorded to one row a collective.
+//! `comm_collectives`: one row per collective and rank.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -6,8 +6,8 @@ use std::ops::Range;
 use query::rust_view::Result;
 use trace_model::RecordBatch;
 
-use super::names;
-use super::units::{Facts, HostEvent, KernelEvent, Unit, units};
+use super::argument_text::element_bytes;
+use super::calls::{CollectiveCall, CollectiveMetadata, HostEvent, KernelEvent, collective_calls};
 use query::BatchBuilder;
 use query::columns::{Names, names as texts};
 use query::columns::{OptIntColumn, rank_ranges};
@@ -37,7 +37,7 @@ pub(crate) const VIEW: RustView = RustView::new(
     compute,
 );
 
-/// Names that backends give their ranges, and what torch calls around them.
+/// Ranges of communication libraries and the calls of PyTorch around them.
 const HOST: &str = r"
     SELECT rank, event_id, name, thread, ts_ns, dur_ns, external_id, step, input_dims, input_types
     FROM (
@@ -55,15 +55,15 @@ const HOST: &str = r"
     )
     ORDER BY rank, thread, ts_ns, dur_ns DESC, event_id";
 
-/// A collective and what is derived from it.
+/// A collective with derived values.
 #[derive(Debug)]
-struct Row<'a> {
+struct CollectiveRow<'a> {
     rank: i64,
     number: i64,
-    unit: Unit<'a>,
+    call: CollectiveCall<'a>,
     backend: Option<&'a str>,
     sequence: i64,
-    from_metadata: bool,
+    is_sequence_recorded: bool,
     dtype: Option<String>,
     input_elements: Option<i64>,
     input_bytes: Option<i64>,
@@ -75,74 +75,83 @@ struct Row<'a> {
 
 fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let (host, kernels) = (inputs.batch("host")?, inputs.batch("kernels")?);
-    let read_host = HostColumns::of(host)?;
-    let read_kernels = KernelColumns::of(kernels)?;
-    let read_facts = FactColumns::of(inputs.batch("facts")?)?;
+    let host_columns = HostColumns::of(host)?;
+    let kernel_columns = KernelColumns::of(kernels)?;
+    let metadata_columns = MetadataColumns::of(inputs.batch("facts")?)?;
     let host_rows: BTreeMap<i64, Range<usize>> = rank_ranges(host)?.into_iter().collect();
     let kernel_rows: BTreeMap<i64, Range<usize>> = rank_ranges(kernels)?.into_iter().collect();
-    let fact_rows: BTreeMap<i64, Range<usize>> =
+    let metadata_rows: BTreeMap<i64, Range<usize>> =
         rank_ranges(inputs.batch("facts")?)?.into_iter().collect();
-    let phases = Phases::of(inputs.batch("phases")?)?;
-    let ranks = Ranks::of(inputs.batch("ranks")?)?;
+    let phases = HostPhases::of(inputs.batch("phases")?)?;
+    let ranks = RankWindows::of(inputs.batch("ranks")?)?;
     let include_last = inputs.flag("include_last_step")?;
 
-    let mut rows: Vec<Row<'_>> = Vec::new();
+    let mut rows: Vec<CollectiveRow<'_>> = Vec::new();
     let all: BTreeSet<i64> = host_rows.keys().chain(kernel_rows.keys()).copied().collect();
     for rank in all {
-        let events: Vec<_> = rows_of(&host_rows, rank).map(|row| read_host.get(row)).collect();
+        let events: Vec<_> = rows_of(&host_rows, rank).map(|row| host_columns.get(row)).collect();
         let launched: Vec<_> =
-            rows_of(&kernel_rows, rank).map(|row| read_kernels.get(row)).collect();
-        let facts: HashMap<i64, Facts<'_>> =
-            rows_of(&fact_rows, rank).map(|row| read_facts.get(row)).collect();
-        let about = ranks.rows.get(&rank);
+            rows_of(&kernel_rows, rank).map(|row| kernel_columns.get(row)).collect();
+        let metadata: HashMap<i64, CollectiveMetadata<'_>> =
+            rows_of(&metadata_rows, rank).map(|row| metadata_columns.get(row)).collect();
+        let window = ranks.rows.get(&rank);
         let mut nth: HashMap<(Option<&str>, Option<&str>, &str), i64> = HashMap::new();
-        for (number, unit) in units(&events, &launched, &facts).into_iter().enumerate() {
-            let counter =
-                nth.entry((unit.facts.group_name, unit.facts.group_ranks, unit.name)).or_default();
+        for (number, call) in
+            collective_calls(&events, &launched, &metadata).into_iter().enumerate()
+        {
+            let counter = nth
+                .entry((call.metadata.group_name, call.metadata.group_ranks, call.name))
+                .or_default();
             let counted = *counter;
             *counter += 1;
-            let at = unit.start_ns();
-            let (cut, end) = about.map_or((None, None), |about| (about.cut_ns, about.steps_end_ns));
-            // What the host ran is there as a whole or not at all.
-            let on_host = unit.on_device.is_none() && unit.interval().is_some();
+            let at = call.start_ns();
+            let (cut, end) =
+                window.map_or((None, None), |window| (window.cut_ns, window.steps_end_ns));
+            // Collectives on the host are either recorded completely or not at all.
+            let on_host = call.device_interval.is_none() && call.interval().is_some();
             let in_window = |cut| at < cut || include_last && end.is_some_and(|end| at <= end);
-            rows.push(Row {
+            rows.push(CollectiveRow {
                 is_complete: on_host || cut.is_none_or(in_window),
-                backend: unit.backend.or(about.and_then(|about| ranks.names.get(about.row))),
+                backend: call.backend.or(window.and_then(|window| ranks.names.get(window.row))),
                 phase: phases.at(rank, at),
-                ..describe(rank, number as i64, unit, counted)
+                ..collective_row(rank, number as i64, call, counted)
             });
         }
     }
-    output(&rows)
+    build_batch(&rows)
 }
 
-/// Sizes, and the number within the group.
-fn describe(rank: i64, number: i64, unit: Unit<'_>, counted: i64) -> Row<'_> {
-    let facts = &unit.facts;
-    let tensors = unit.tensors.as_ref();
-    let dtype = facts.dtype.map(str::to_owned).or_else(|| tensors.and_then(|t| t.dtype.clone()));
-    let width = dtype.as_deref().and_then(names::width);
+/// Derives the message size and the sequence number within the group.
+fn collective_row(
+    rank: i64,
+    number: i64,
+    call: CollectiveCall<'_>,
+    counted: i64,
+) -> CollectiveRow<'_> {
+    let metadata = &call.metadata;
+    let tensors = call.tensor_sizes.as_ref();
+    let dtype = metadata.dtype.map(str::to_owned).or_else(|| tensors.and_then(|t| t.dtype.clone()));
+    let width = dtype.as_deref().and_then(element_bytes);
     let bytes = |elements: Option<i64>| elements?.checked_mul(width?);
-    let input_elements = facts.input_elements.or(tensors.map(|t| t.elements));
+    let input_elements = metadata.input_elements.or(tensors.map(|t| t.elements));
     let of_tensors = tensors.and_then(|t| t.bytes);
-    let input_bytes = bytes(facts.input_elements).or(of_tensors).or(bytes(input_elements));
-    let output_bytes = bytes(facts.output_elements);
-    let message_bytes = match (unit.name, input_bytes, output_bytes) {
+    let input_bytes = bytes(metadata.input_elements).or(of_tensors).or(bytes(input_elements));
+    let output_bytes = bytes(metadata.output_elements);
+    let message_bytes = match (call.name, input_bytes, output_bytes) {
         ("barrier" | "coalesced" | "send_recv" | "other", ..) => None,
-        // What each rank ends up with, all ranks' input.
+        // The output of each rank has the size of all ranks' inputs.
         ("all_gather" | "gather", Some(input), None) => {
-            facts.group_size.and_then(|size| input.checked_mul(size))
+            metadata.group_size.and_then(|size| input.checked_mul(size))
         }
         (_, Some(input), output) => Some(input.max(output.unwrap_or(0))),
         (_, None, output) => output,
     };
-    Row {
+    CollectiveRow {
         rank,
         number,
         backend: None,
-        sequence: facts.sequence.unwrap_or(counted),
-        from_metadata: facts.sequence.is_some(),
+        sequence: metadata.sequence.unwrap_or(counted),
+        is_sequence_recorded: metadata.sequence.is_some(),
         dtype,
         input_elements,
         input_bytes,
@@ -150,44 +159,46 @@ fn describe(rank: i64, number: i64, unit: Unit<'_>, counted: i64) -> Row<'_> {
         message_bytes,
         phase: None,
         is_complete: true,
-        unit,
+        call,
     }
 }
 
-fn output(rows: &[Row<'_>]) -> Result<RecordBatch> {
-    let timed_on = |row: &Row<'_>| {
-        row.unit.interval().map(|_| if row.unit.on_device.is_some() { "device" } else { "host" })
+fn build_batch(rows: &[CollectiveRow<'_>]) -> Result<RecordBatch> {
+    let timed_on = |row: &CollectiveRow<'_>| {
+        row.call
+            .interval()
+            .map(|_| if row.call.device_interval.is_some() { "device" } else { "host" })
     };
     BatchBuilder::of(rows)
         .int("rank", |r| Some(r.rank))
         .int("collective", |r| Some(r.number))
-        .int("event_id", |r| Some(r.unit.event_id))
-        .text("name", |r| Some(r.unit.name))
-        .text("written_name", |r| Some(r.unit.written))
+        .int("event_id", |r| Some(r.call.event_id))
+        .text("name", |r| Some(r.call.name))
+        .text("written_name", |r| Some(r.call.written))
         .text("backend", |r| r.backend)
-        .text("group_name", |r| r.unit.facts.group_name)
-        .text("group_description", |r| r.unit.facts.group_description)
-        .text("group_ranks", |r| r.unit.facts.group_ranks)
-        .int("group_size", |r| r.unit.facts.group_size)
+        .text("group_name", |r| r.call.metadata.group_name)
+        .text("group_description", |r| r.call.metadata.group_description)
+        .text("group_ranks", |r| r.call.metadata.group_ranks)
+        .int("group_size", |r| r.call.metadata.group_size)
         .int("sequence", |r| Some(r.sequence))
-        .text("sequence_from", |r| Some(if r.from_metadata { "metadata" } else { "order" }))
+        .text("sequence_from", |r| Some(if r.is_sequence_recorded { "metadata" } else { "order" }))
         .text("dtype", |r| r.dtype.as_deref())
         .int("input_elements", |r| r.input_elements)
-        .int("output_elements", |r| r.unit.facts.output_elements)
+        .int("output_elements", |r| r.call.metadata.output_elements)
         .int("input_bytes", |r| r.input_bytes)
         .int("output_bytes", |r| r.output_bytes)
         .int("message_bytes", |r| r.message_bytes)
-        .int("host_ts_ns", |r| r.unit.host.map(|(ts, _)| ts))
-        .int("host_dur_ns", |r| r.unit.host.and_then(|(_, dur)| dur))
-        .int("thread", |r| r.unit.thread)
-        .int("kernel_count", |r| Some(i64::from(r.unit.kernels)))
-        .int("first_kernel", |r| r.unit.first_kernel)
-        .int("device", |r| r.unit.device)
-        .int("stream", |r| r.unit.stream)
+        .int("host_ts_ns", |r| r.call.host.map(|(ts, _)| ts))
+        .int("host_dur_ns", |r| r.call.host.and_then(|(_, dur)| dur))
+        .int("thread", |r| r.call.thread)
+        .int("kernel_count", |r| Some(i64::from(r.call.kernel_count)))
+        .int("first_kernel", |r| r.call.first_kernel)
+        .int("device", |r| r.call.device)
+        .int("stream", |r| r.call.stream)
         .text("timed_on", timed_on)
-        .int("ts_ns", |r| r.unit.interval().map(|(start, _)| start))
-        .int("dur_ns", |r| r.unit.interval().map(|(start, end)| end - start))
-        .int("step", |r| r.unit.step)
+        .int("ts_ns", |r| r.call.interval().map(|(start, _)| start))
+        .int("dur_ns", |r| r.call.interval().map(|(start, end)| end - start))
+        .int("step", |r| r.call.step)
         .text("phase", |r| r.phase)
         .flag("is_complete", |r| r.is_complete)
         .finish()
@@ -284,12 +295,12 @@ impl KernelColumns {
     }
 }
 
-struct FactColumns {
+struct MetadataColumns {
     names: [Names; 5],
     numbers: [OptIntColumn; 5],
 }
 
-impl FactColumns {
+impl MetadataColumns {
     fn of(batch: &RecordBatch) -> Result<Self> {
         let text = |name| texts(batch, name);
         let number = |name| OptIntColumn::of(batch, name);
@@ -311,12 +322,12 @@ impl FactColumns {
         })
     }
 
-    fn get(&self, row: usize) -> (i64, Facts<'_>) {
+    fn get(&self, row: usize) -> (i64, CollectiveMetadata<'_>) {
         let [name, group_name, group_description, group_ranks, dtype] =
             self.names.each_ref().map(|n| n.get(row).filter(|text| !text.is_empty()));
         let [event, group_size, input_elements, output_elements, sequence] =
             self.numbers.each_ref().map(|n| n.get(row));
-        let facts = Facts {
+        let metadata = CollectiveMetadata {
             name,
             group_name,
             group_description,
@@ -327,41 +338,41 @@ impl FactColumns {
             output_elements,
             sequence,
         };
-        (event.unwrap_or_default(), facts)
+        (event.unwrap_or_default(), metadata)
     }
 }
 
-struct AboutRank {
+struct RankWindow {
     row: usize,
     cut_ns: Option<i64>,
     steps_end_ns: Option<i64>,
 }
 
-struct Ranks {
+struct RankWindows {
     names: Names,
-    rows: BTreeMap<i64, AboutRank>,
+    rows: BTreeMap<i64, RankWindow>,
 }
 
-impl Ranks {
+impl RankWindows {
     fn of(batch: &RecordBatch) -> Result<Self> {
         let rank = OptIntColumn::of(batch, "rank")?;
         let (cut, end) =
             (OptIntColumn::of(batch, "cut_ns")?, OptIntColumn::of(batch, "steps_end_ns")?);
-        let about = |row| AboutRank { row, cut_ns: cut.get(row), steps_end_ns: end.get(row) };
-        let rows = (0..batch.num_rows()).map(|row| (rank.value_or_0(row), about(row))).collect();
+        let window = |row| RankWindow { row, cut_ns: cut.get(row), steps_end_ns: end.get(row) };
+        let rows = (0..batch.num_rows()).map(|row| (rank.value_or_0(row), window(row))).collect();
         Ok(Self { names: texts(batch, "backend")?, rows })
     }
 }
 
-/// Which phase of a step the host is in.
-struct Phases {
+/// The phases of a step on the host.
+struct HostPhases {
     names: Names,
     starts: OptIntColumn,
     durs: OptIntColumn,
     rows: BTreeMap<i64, Range<usize>>,
 }
 
-impl Phases {
+impl HostPhases {
     fn of(batch: &RecordBatch) -> Result<Self> {
         Ok(Self {
             names: texts(batch, "phase")?,

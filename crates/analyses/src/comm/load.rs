@@ -1,14 +1,15 @@
-//! What the views of matched collectives read, and the work they share.
+//! Input queries that views of matched collectives share, and the matching itself.
 
 use std::collections::{BTreeMap, HashMap};
 
 use query::rust_view::Result;
 use query::view_error;
 
-use super::judge::{Clocks, Judged, judge};
-use super::matches::{Call, Kind, Match, matches};
-use super::spent;
-use super::{clocks, names};
+use super::argument_text::parse_ranks;
+use super::clocks;
+use super::matches::{CollectiveMatch, CollectiveTraits, RankCall, match_collectives};
+use super::phase_totals;
+use super::wait_attribution::{Attributions, RankClocks, attribute_waits};
 use query::columns::OptIntColumn;
 use query::columns::names as texts;
 use query::rust_view::ViewInputs;
@@ -22,50 +23,52 @@ pub(super) const COLLECTIVES: (&str, &str) = (
      ORDER BY rank, collective",
 );
 pub(super) const RANKS: (&str, &str) = ("ranks", "SELECT rank, clock FROM ranks ORDER BY rank");
-/// What ranks spent their time on until their collectives began and ended, in the order of [`COLLECTIVES`].
-pub(super) const SPENT: (&str, &str) =
-    ("spent", "SELECT * FROM comm_spent ORDER BY rank, collective");
+/// Time totals of ranks at the start and end of each collective, in the order of [`COLLECTIVES`].
+pub(super) const PHASE_TOTALS: (&str, &str) =
+    ("phase_totals", "SELECT * FROM comm_spent ORDER BY rank, collective");
 
-/// What a process group is called.
+/// Identity of a process group as recorded.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Group {
+pub(super) struct ProcessGroup {
     pub(super) name: Option<String>,
     pub(super) description: Option<String>,
     pub(super) ranks: Option<String>,
     pub(super) size: Option<i64>,
 }
 
-/// Collectives of all ranks, matched.
+/// Collectives of all ranks with their matches and clock offsets.
 #[derive(Debug, Default)]
-pub(super) struct Loaded {
-    pub(super) calls: Vec<Call>,
+pub(super) struct MatchedCollectives {
+    pub(super) calls: Vec<RankCall>,
     pub(super) names: Vec<String>,
-    pub(super) groups: Vec<Group>,
+    pub(super) groups: Vec<ProcessGroup>,
     pub(super) message_bytes: Vec<Option<i64>>,
     pub(super) phases: Vec<Option<String>>,
-    pub(super) matches: Vec<Match>,
-    pub(super) clocks: Clocks,
-    /// How the trace says the clock of each rank relates to others.
-    pub(super) stated: BTreeMap<i64, String>,
+    pub(super) matches: Vec<CollectiveMatch>,
+    pub(super) clocks: RankClocks,
+    /// The `clock` column of `ranks`: how the trace relates the clock of each rank to others.
+    pub(super) clock_sources: BTreeMap<i64, String>,
 }
 
-impl Loaded {
+impl MatchedCollectives {
     pub(super) fn name(&self, call: usize) -> &str {
         self.names.get(self.calls[call].name as usize).map_or("", String::as_str)
     }
 
-    pub(super) fn group(&self, call: usize) -> &Group {
+    pub(super) fn group(&self, call: usize) -> &ProcessGroup {
         &self.groups[self.calls[call].group as usize]
     }
 }
 
-/// Reads collectives, matches them and compares clocks.
-pub(super) fn load(inputs: &ViewInputs<'_>) -> Result<Loaded> {
-    let mut loaded = Loaded::default();
+/// Reads collectives, matches them across ranks, and estimates clock offsets.
+pub(super) fn load_collectives(inputs: &ViewInputs<'_>) -> Result<MatchedCollectives> {
+    let mut collectives = MatchedCollectives::default();
     let ranks = inputs.batch("ranks")?;
     let (rank, clock) = (OptIntColumn::of(ranks, "rank")?, texts(ranks, "clock")?);
     for row in 0..ranks.num_rows() {
-        loaded.stated.insert(rank.value_or_0(row), clock.get(row).unwrap_or_default().to_owned());
+        collectives
+            .clock_sources
+            .insert(rank.value_or_0(row), clock.get(row).unwrap_or_default().to_owned());
     }
 
     let batch = inputs.batch("collectives")?;
@@ -81,55 +84,58 @@ pub(super) fn load(inputs: &ViewInputs<'_>) -> Result<Loaded> {
     let (description, phase) = (text("group_description")?, text("phase")?);
     let mut groups: HashMap<(u32, u32), u32> = HashMap::new();
     for row in 0..batch.num_rows() {
-        let next = loaded.groups.len() as u32;
+        let next = collectives.groups.len() as u32;
         let group = *groups.entry((group_name.ids[row], group_ranks.ids[row])).or_insert(next);
         if group == next {
             let own = |text: Option<&str>| text.map(str::to_owned);
-            loaded.groups.push(Group {
+            collectives.groups.push(ProcessGroup {
                 name: own(group_name.get(row)),
                 description: own(description.get(row)),
                 ranks: own(group_ranks.get(row)),
                 size: size.get(row),
             });
         }
-        loaded.calls.push(Call {
+        collectives.calls.push(RankCall {
             rank: rank.value_or_0(row),
             number: number.value_or_0(row),
             name: name.ids[row],
-            kind: Kind::of(name.get(row).unwrap_or_default()),
+            traits: CollectiveTraits::of(name.get(row).unwrap_or_default()),
             group,
             has_group: group_name.get(row).is_some() || group_ranks.get(row).is_some(),
             sequence: sequence.get(row).filter(|_| from.get(row) == Some("metadata")),
             elements: elements.get(row),
             step: step.get(row),
-            at_ns: host.get(row).or(ts.get(row)).unwrap_or_default(),
+            start_ns: host.get(row).or(ts.get(row)).unwrap_or_default(),
             interval: ts.get(row).zip(dur.get(row)).map(|(ts, dur)| (ts, ts.saturating_add(dur))),
             on_device: timed_on.get(row) == Some("device"),
             is_complete: is_complete.value_or_0(row) == 1,
         });
-        loaded.message_bytes.push(message.get(row));
-        loaded.phases.push(phase.get(row).map(str::to_owned));
+        collectives.message_bytes.push(message.get(row));
+        collectives.phases.push(phase.get(row).map(str::to_owned));
     }
-    loaded.names = name.texts;
-    let listed: BTreeMap<u32, Vec<i64>> = loaded
+    collectives.names = name.texts;
+    let group_ranks_by_id: BTreeMap<u32, Vec<i64>> = collectives
         .groups
         .iter()
         .enumerate()
-        .filter_map(|(at, group)| Some((at as u32, names::ranks(group.ranks.as_deref()?)?)))
+        .filter_map(|(at, group)| Some((at as u32, parse_ranks(group.ranks.as_deref()?)?)))
         .collect();
-    loaded.matches = matches(&loaded.calls, &listed);
-    loaded.clocks = Clocks {
-        found: clocks::clocks(&loaded.calls, &loaded.matches),
-        shared: loaded.stated.values().all(|clock| clock != "relative"),
+    collectives.matches = match_collectives(&collectives.calls, &group_ranks_by_id);
+    collectives.clocks = RankClocks {
+        offsets: clocks::estimate_offsets(&collectives.calls, &collectives.matches),
+        is_shared: collectives.clock_sources.values().all(|clock| clock != "relative"),
     };
-    Ok(loaded)
+    Ok(collectives)
 }
 
-/// Who arrived last and why, of every match; needs [`SPENT`].
-pub(super) fn judged(inputs: &ViewInputs<'_>, loaded: &Loaded) -> Result<Judged> {
-    let spent = spent::read(inputs.batch("spent")?)?;
-    if spent.len() != loaded.calls.len() {
-        return Err(view_error!("comm_spent is not about the same collectives"));
+/// Attributes the waiting time of every match; needs the input [`PHASE_TOTALS`].
+pub(super) fn attribute(
+    inputs: &ViewInputs<'_>,
+    collectives: &MatchedCollectives,
+) -> Result<Attributions> {
+    let totals = phase_totals::read_totals(inputs.batch("phase_totals")?)?;
+    if totals.len() != collectives.calls.len() {
+        return Err(view_error!("comm_spent and comm_collectives list different collectives"));
     }
-    Ok(judge(&loaded.calls, &loaded.matches, &loaded.clocks, &spent))
+    Ok(attribute_waits(&collectives.calls, &collectives.matches, &collectives.clocks, &totals))
 }

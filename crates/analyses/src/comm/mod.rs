@@ -1,22 +1,22 @@
-//! Collectives: one entry each per rank, matched across ranks, with who waited for whom.
+//! Collectives: one row per collective and rank, matched across ranks, with the attribution of waiting time.
 //!
-//! `units` makes one collective of all that a trace says about it, `matches` finds its counterparts on
-//! other ranks, `clocks` compares their ends, `judge` says who was late, `phases` and `spent` where the time went.
-//! All of it is linear in ranks times collectives, sorting aside.
+//! `calls` merges the events of a collective, `matches` finds its counterparts on other ranks, `clocks` estimates
+//! clock offsets from their ends, `wait_attribution` finds the rank that the others wait for, `phases` and
+//! `phase_totals` where ranks spend their time. Apart from sorting, the cost is linear in ranks times collectives.
 
+mod argument_text;
+mod calls;
 mod clocks;
 pub(crate) mod collectives;
-mod judge;
 mod load;
 mod matches;
-mod names;
+pub(crate) mod phase_totals;
 mod phases;
-pub(crate) mod spent;
 pub(crate) mod stragglers;
-mod units;
 pub(crate) mod views;
+mod wait_attribution;
 
 #[cfg(test)]
-mod tests;
+mod call_tests;
 #[cfg(test)]
-mod unit_tests;
+mod tests;

@@ -1,42 +1,42 @@
-//! What a rank spends its time on: device work while a device computes, else what its host is at.
+//! Splits the time of a rank into phases: the device while it computes, else the phase of the host.
 
-/// Kinds of time, in the order of [`NAMES`].
-pub(super) const KINDS: usize = 6;
-pub(super) const NAMES: [&str; KINDS] =
+/// Number of phases in [`PHASES`].
+pub(super) const PHASE_COUNT: usize = 6;
+pub(super) const PHASES: [&str; PHASE_COUNT] =
     ["device", "dataloader", "forward", "backward", "optimizer", "other"];
 const DEVICE: usize = 0;
-const OTHER: usize = KINDS - 1;
+const OTHER: usize = PHASE_COUNT - 1;
 
-/// Time by kind.
-pub(super) type Spent = [i64; KINDS];
+/// Time per phase in nanoseconds, in the order of [`PHASES`].
+pub(super) type PhaseTotals = [i64; PHASE_COUNT];
 
-/// What a rank had spent its time on when a collective began, and when it ended.
+/// Totals of a rank at the start and at the end of a collective.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct AtCall {
-    pub(super) start: Spent,
-    pub(super) end: Spent,
+pub(super) struct TotalsAtCollective {
+    pub(super) start: PhaseTotals,
+    pub(super) end: PhaseTotals,
 }
 
-/// What was spent between two moments, from what was spent until each of them.
-pub(super) fn difference(until: &Spent, before: &Spent) -> Spent {
+/// Time per phase between two moments, given the totals at both.
+pub(super) fn difference(until: &PhaseTotals, before: &PhaseTotals) -> PhaseTotals {
     std::array::from_fn(|kind| until[kind] - before[kind])
 }
 
-/// The number of a phase of the host.
-pub(super) fn kind(phase: &str) -> usize {
-    NAMES.iter().position(|&name| name == phase).filter(|&kind| kind != DEVICE).unwrap_or(OTHER)
+/// Index of a host phase in [`PHASES`]; unknown names are other time.
+pub(super) fn phase_index(phase: &str) -> usize {
+    PHASES.iter().position(|&name| name == phase).filter(|&kind| kind != DEVICE).unwrap_or(OTHER)
 }
 
-/// One rank's time, cut where the kind changes.
+/// Phases of one rank over time.
 #[derive(Debug, Default)]
-pub(super) struct Timeline {
-    /// Start, kind from there on, and what was spent before.
-    cuts: Vec<(i64, usize, Spent)>,
+pub(super) struct PhaseTimeline {
+    /// Start of an interval, its phase, and the totals up to the start.
+    changes: Vec<(i64, usize, PhaseTotals)>,
 }
 
-impl Timeline {
-    /// From phases of the host `(start, end, kind)` and times in which a device computes, both in order
-    /// and without overlap. What neither covers is other time.
+impl PhaseTimeline {
+    /// `phases` are host phases `(start, end, phase)` and `busy` are the intervals in which a device computes, both
+    /// sorted and disjoint. Time that neither covers is other time.
     pub(super) fn new(phases: &[(i64, i64, usize)], busy: &[(i64, i64)]) -> Self {
         let mut points: Vec<(i64, bool, Option<usize>)> = Vec::new();
         for &(start, end, kind) in phases {
@@ -47,10 +47,10 @@ impl Timeline {
             points.push((start, true, Some(DEVICE)));
             points.push((end, true, None));
         }
-        // What ends at a moment does so before what starts then.
+        // At the same moment, ends come before starts.
         points.sort_by_key(|&(at, _, kind)| (at, kind.is_some()));
         let (mut host, mut device) = (OTHER, 0_i32);
-        let mut cuts: Vec<(i64, usize, Spent)> = Vec::with_capacity(points.len());
+        let mut changes: Vec<(i64, usize, PhaseTotals)> = Vec::with_capacity(points.len());
         for (at, of_device, starts) in points {
             match (of_device, starts) {
                 (true, Some(_)) => device += 1,
@@ -58,30 +58,30 @@ impl Timeline {
                 (false, kind) => host = kind.unwrap_or(OTHER),
             }
             let now = if device > 0 { DEVICE } else { host };
-            match cuts.last_mut() {
+            match changes.last_mut() {
                 Some((last, kind, _)) if *last == at => *kind = now,
                 Some((_, kind, _)) if *kind == now => {}
                 Some((last, kind, spent)) => {
                     let mut spent = *spent;
                     spent[*kind] += at - *last;
-                    cuts.push((at, now, spent));
+                    changes.push((at, now, spent));
                 }
-                None => cuts.push((at, now, Spent::default())),
+                None => changes.push((at, now, PhaseTotals::default())),
             }
         }
-        Self { cuts }
+        Self { changes }
     }
 
-    /// What was spent up to a moment, counted from the first cut; negative before it.
-    pub(super) fn before(&self, at: i64) -> Spent {
-        let row = self.cuts.partition_point(|&(start, _, _)| start <= at);
-        let mut spent = Spent::default();
-        match row.checked_sub(1).map(|row| self.cuts[row]) {
+    /// Totals up to a moment, counted from the first change; negative before it.
+    pub(super) fn totals_until(&self, at: i64) -> PhaseTotals {
+        let row = self.changes.partition_point(|&(start, _, _)| start <= at);
+        let mut spent = PhaseTotals::default();
+        match row.checked_sub(1).map(|row| self.changes[row]) {
             Some((start, kind, so_far)) => {
                 spent = so_far;
                 spent[kind] += at - start;
             }
-            None => spent[OTHER] = at - self.cuts.first().map_or(0, |&(start, _, _)| start),
+            None => spent[OTHER] = at - self.changes.first().map_or(0, |&(start, _, _)| start),
         }
         spent
     }
@@ -92,22 +92,22 @@ mod tests {
     use super::super::tests::Random;
     use super::*;
 
-    fn between(time: &Timeline, start: i64, end: i64) -> Spent {
-        difference(&time.before(end), &time.before(start))
+    fn between(time: &PhaseTimeline, start: i64, end: i64) -> PhaseTotals {
+        difference(&time.totals_until(end), &time.totals_until(start))
     }
 
     #[test]
-    fn the_device_comes_before_the_host() {
-        let phases = [(10, 20, kind("dataloader")), (20, 60, kind("forward"))];
-        let time = Timeline::new(&phases, &[(15, 30), (50, 80)]);
+    fn phase_timeline_prefers_the_device_to_the_host() {
+        let phases = [(10, 20, phase_index("dataloader")), (20, 60, phase_index("forward"))];
+        let time = PhaseTimeline::new(&phases, &[(15, 30), (50, 80)]);
         assert_eq!(between(&time, 0, 100), [45, 5, 20, 0, 0, 30]);
         assert_eq!(between(&time, 12, 18), [3, 3, 0, 0, 0, 0]);
         assert_eq!(between(&time, 90, 95), [0, 0, 0, 0, 0, 5]);
-        assert_eq!(between(&Timeline::default(), 3, 8), [0, 0, 0, 0, 0, 5]);
+        assert_eq!(between(&PhaseTimeline::default(), 3, 8), [0, 0, 0, 0, 0, 5]);
     }
 
     #[test]
-    fn it_is_what_counting_moments_says() {
+    fn phase_timeline_equals_counting_each_moment() {
         let mut random = Random(5);
         for _ in 0..200 {
             let mut at = random.below(5);
@@ -124,7 +124,7 @@ mod tests {
                 at = busy[busy.len() - 1].1 + random.below(3);
             }
             let (start, end) = (random.below(30), 30 + random.below(30));
-            let mut expected = Spent::default();
+            let mut expected = PhaseTotals::default();
             for moment in start..end {
                 let within = |(from, to): (i64, i64)| from <= moment && moment < to;
                 let host = phases.iter().find(|&&(from, to, _)| within((from, to)));
@@ -135,7 +135,7 @@ mod tests {
                 };
                 expected[kind] += 1;
             }
-            assert_eq!(between(&Timeline::new(&phases, &busy), start, end), expected);
+            assert_eq!(between(&PhaseTimeline::new(&phases, &busy), start, end), expected);
         }
     }
 }

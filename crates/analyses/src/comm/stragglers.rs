@@ -1,14 +1,16 @@
-//! `comm_stragglers`: which rank keeps the others waiting, and what it does meanwhile.
+//! `comm_stragglers`: the ranks that others wait for, and the phases in which they lose time.
 
 use std::collections::BTreeMap;
 
 use query::rust_view::Result;
 use trace_model::RecordBatch;
 
-use super::judge::{By, Part, Verdict, most};
-use super::load::{COLLECTIVES, Loaded, RANKS, SPENT, judged, load};
-use super::matches::Match;
-use super::phases::{NAMES, Spent};
+use super::load::{
+    COLLECTIVES, MatchedCollectives, PHASE_TOTALS, RANKS, attribute, load_collectives,
+};
+use super::matches::CollectiveMatch;
+use super::phases::{PHASES, PhaseTotals};
+use super::wait_attribution::{Attribution, LastRankEvidence, RankShare, largest_excess};
 use query::BatchBuilder;
 use query::columns::OptIntColumn;
 use query::rust_view::{RustView, ViewInputs};
@@ -18,7 +20,7 @@ pub(crate) const VIEW: RustView = RustView::new(
     &[
         COLLECTIVES,
         RANKS,
-        SPENT,
+        PHASE_TOTALS,
         ("overlap", "SELECT rank, exposed_ns, window_ns FROM comm_overlap ORDER BY rank"),
         (
             "windows",
@@ -29,92 +31,98 @@ pub(crate) const VIEW: RustView = RustView::new(
 );
 
 #[derive(Debug, Default, Clone)]
-struct Sums {
-    collectives: i64,
-    last: i64,
-    cause: i64,
-    caused_wait: f64,
-    own_comm: i64,
-    own_wait: i64,
-    lost: i64,
-    excess: Spent,
-    late_steps: i64,
+struct RankTotals {
+    collective_count: i64,
+    last_count: i64,
+    cause_count: i64,
+    caused_wait_ns: f64,
+    own_comm_ns: i64,
+    own_wait_ns: i64,
+    lost_ns: i64,
+    excess: PhaseTotals,
+    late_step_count: i64,
     by_duration: bool,
 }
 
 fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
-    let loaded = load(inputs)?;
-    let (verdicts, parts) = judged(inputs, &loaded)?;
-    let (sums, step_count) = sum_up(&loaded, &verdicts, &parts);
-    let total: f64 = sums.values().map(|sum| sum.caused_wait).sum();
+    let collectives = load_collectives(inputs)?;
+    let (attributions, shares) = attribute(inputs, &collectives)?;
+    let (sums, step_count) = sum_by_rank(&collectives, &attributions, &shares);
+    let total: f64 = sums.values().map(|sum| sum.caused_wait_ns).sum();
     let ranks = sums.len() as i64;
-    let windows = Windows::read(inputs)?;
-    let rows: Vec<(i64, Sums)> = sums.into_iter().collect();
-    let ratio = |part: i64, of: i64| (of > 0).then(|| part as f64 / of as f64);
+    let windows = WaitWindows::from_inputs(inputs)?;
+    let rows: Vec<(i64, RankTotals)> = sums.into_iter().collect();
+    let ratio = |share: i64, of: i64| (of > 0).then(|| share as f64 / of as f64);
     BatchBuilder::of(&rows)
         .int("rank", |(rank, _)| Some(*rank))
         .int("rank_count", |_| Some(ranks))
-        .int("collective_count", |(_, s)| Some(s.collectives))
-        .int("last_count", |(_, s)| Some(s.last))
-        .float("last_ratio", |(_, s)| ratio(s.last, s.collectives))
-        .int("cause_count", |(_, s)| Some(s.cause))
-        .float("cause_ratio", |(_, s)| ratio(s.cause, s.collectives))
-        .float("caused_wait_ns", |(_, s)| Some(s.caused_wait))
-        .float("caused_wait_ratio", |(rank, s)| windows.share(*rank, s.caused_wait))
-        .float("wait_share_ratio", |(_, s)| (total > 0.0).then(|| s.caused_wait / total))
-        .int("own_comm_ns", |(_, s)| Some(s.own_comm))
-        .int("own_wait_ns", |(_, s)| Some(s.own_wait))
-        .float("wait_ratio", |(_, s)| ratio(s.own_wait, s.own_comm))
+        .int("collective_count", |(_, s)| Some(s.collective_count))
+        .int("last_count", |(_, s)| Some(s.last_count))
+        .float("last_ratio", |(_, s)| ratio(s.last_count, s.collective_count))
+        .int("cause_count", |(_, s)| Some(s.cause_count))
+        .float("cause_ratio", |(_, s)| ratio(s.cause_count, s.collective_count))
+        .float("caused_wait_ns", |(_, s)| Some(s.caused_wait_ns))
+        .float("caused_wait_ratio", |(rank, s)| windows.caused_wait_ratio(*rank, s.caused_wait_ns))
+        .float("wait_share_ratio", |(_, s)| (total > 0.0).then(|| s.caused_wait_ns / total))
+        .int("own_comm_ns", |(_, s)| Some(s.own_comm_ns))
+        .int("own_wait_ns", |(_, s)| Some(s.own_wait_ns))
+        .float("wait_ratio", |(_, s)| ratio(s.own_wait_ns, s.own_comm_ns))
         .float("exposed_ratio", |(rank, _)| windows.exposed_ratio(*rank))
         .int("step_count", |_| Some(step_count))
-        .int("late_step_count", |(_, s)| Some(s.late_steps))
-        .float("chance_ratio", |(_, s)| Some(chance(ranks, step_count, s.late_steps)))
-        .text("lost_phase", |(_, s)| most(&s.excess).filter(|_| s.lost > 0).map(|kind| NAMES[kind]))
-        .int("lost_ns", |(_, s)| Some(s.lost))
+        .int("late_step_count", |(_, s)| Some(s.late_step_count))
+        .float("chance_ratio", |(_, s)| {
+            Some(chance_probability(ranks, step_count, s.late_step_count))
+        })
+        .text("lost_phase", |(_, s)| {
+            largest_excess(&s.excess).filter(|_| s.lost_ns > 0).map(|kind| PHASES[kind])
+        })
+        .int("lost_ns", |(_, s)| Some(s.lost_ns))
         .text("last_by", |(_, s)| Some(if s.by_duration { "duration" } else { "arrival" }))
         .finish()
 }
 
-/// Adds up what each rank did in complete matches, and counts the steps they lie in.
-fn sum_up(
-    loaded: &Loaded,
-    verdicts: &[Option<Verdict>],
-    parts: &[Vec<Part>],
-) -> (BTreeMap<i64, Sums>, i64) {
-    let complete: Vec<(&Match, &Verdict, &[Part])> = loaded
+/// Sums over complete matches per rank; also returns the number of steps that contain them.
+fn sum_by_rank(
+    collectives: &MatchedCollectives,
+    attributions: &[Option<Attribution>],
+    shares: &[Vec<RankShare>],
+) -> (BTreeMap<i64, RankTotals>, i64) {
+    let complete: Vec<(&CollectiveMatch, &Attribution, &[RankShare])> = collectives
         .matches
         .iter()
-        .zip(verdicts.iter().zip(parts))
-        .filter_map(|(found, (verdict, parts))| Some((found, verdict.as_ref()?, parts.as_slice())))
-        .filter(|(found, ..)| found.calls.iter().all(|&at| loaded.calls[at].is_complete))
+        .zip(attributions.iter().zip(shares))
+        .filter_map(|(found, (attribution, shares))| {
+            Some((found, attribution.as_ref()?, shares.as_slice()))
+        })
+        .filter(|(found, ..)| found.calls.iter().all(|&at| collectives.calls[at].is_complete))
         .collect();
-    let mut sums: BTreeMap<i64, Sums> = BTreeMap::new();
-    for &(found, verdict, parts) in &complete {
-        for (place, (&at, part)) in found.calls.iter().zip(parts).enumerate() {
-            let call = &loaded.calls[at];
+    let mut sums: BTreeMap<i64, RankTotals> = BTreeMap::new();
+    for &(found, attribution, shares) in &complete {
+        for (place, (&at, share)) in found.calls.iter().zip(shares).enumerate() {
+            let call = &collectives.calls[at];
             let sum = sums.entry(call.rank).or_default();
-            sum.collectives += 1;
-            sum.last += i64::from(place == verdict.last);
-            sum.own_comm += call.dur_ns().unwrap_or(0);
-            sum.own_wait += call.dur_ns().unwrap_or(0) - verdict.transfer_ns;
-            sum.by_duration |= verdict.by == By::Duration;
-            if call.rank == verdict.cause {
-                sum.cause += 1;
-                sum.lost += part.lost_ns.unwrap_or(0);
-                for (all, excess) in sum.excess.iter_mut().zip(part.excess) {
+            sum.collective_count += 1;
+            sum.last_count += i64::from(place == attribution.last);
+            sum.own_comm_ns += call.dur_ns().unwrap_or(0);
+            sum.own_wait_ns += call.dur_ns().unwrap_or(0) - attribution.transfer_ns;
+            sum.by_duration |= attribution.evidence == LastRankEvidence::Duration;
+            if call.rank == attribution.cause {
+                sum.cause_count += 1;
+                sum.lost_ns += share.lost_ns.unwrap_or(0);
+                for (all, excess) in sum.excess.iter_mut().zip(share.excess) {
                     *all += excess;
                 }
             }
         }
     }
-    // Waits of one rank may overlap, where it runs several collectives at once: each moment counts for
-    // the wait that began first.
+    // Waits of a rank overlap if it runs several collectives at once: each moment counts for the wait that began
+    // first.
     let mut waits: BTreeMap<i64, Vec<(i64, i64, usize)>> = BTreeMap::new();
-    for (number, (found, _, parts)) in complete.iter().enumerate() {
-        for (&at, part) in found.calls.iter().zip(*parts) {
-            let call = &loaded.calls[at];
+    for (number, (found, _, shares)) in complete.iter().enumerate() {
+        for (&at, share) in found.calls.iter().zip(*shares) {
+            let call = &collectives.calls[at];
             if let Some((start, _)) = call.interval {
-                waits.entry(call.rank).or_default().push((start, start + part.waited_ns, number));
+                waits.entry(call.rank).or_default().push((start, start + share.waited_ns, number));
             }
         }
     }
@@ -129,36 +137,36 @@ fn sum_up(
         }
     }
     let mut steps: BTreeMap<(bool, i64), BTreeMap<i64, f64>> = BTreeMap::new();
-    for (number, &(found, verdict, parts)) in complete.iter().enumerate() {
-        // What the last one waits itself, by durations that differ a little, is not waiting for it.
-        let others = (parts.len() - 1) as f64;
+    for (number, &(found, attribution, shares)) in complete.iter().enumerate() {
+        // The last rank's own wait, from durations that differ slightly, is not a wait for itself.
+        let others = (shares.len() - 1) as f64;
         let wait = of_match[number] / others;
-        if let Some(cause) = sums.get_mut(&verdict.cause) {
-            cause.caused_wait += wait;
+        if let Some(cause) = sums.get_mut(&attribution.cause) {
+            cause.caused_wait_ns += wait;
         }
-        let step = loaded.calls[found.calls[0]].step;
+        let step = collectives.calls[found.calls[0]].step;
         let of_step = steps.entry((step.is_none(), step.unwrap_or(number as i64))).or_default();
-        *of_step.entry(verdict.cause).or_default() += wait;
+        *of_step.entry(attribution.cause).or_default() += wait;
     }
     for of_step in steps.values() {
         let all: f64 = of_step.values().sum();
         for (rank, wait) in of_step {
             if let Some(sum) = sums.get_mut(rank).filter(|_| *wait > 0.0 && *wait >= all / 2.0) {
-                sum.late_steps += 1;
+                sum.late_step_count += 1;
             }
         }
     }
     (sums, steps.len() as i64)
 }
 
-/// How likely some rank is to blame for most of the waiting in so many of the steps if each of them falls
-/// to some rank by chance: the number of ranks times the tail of a binomial distribution.
-fn chance(ranks: i64, steps: i64, late: i64) -> f64 {
+/// Probability that some rank causes most of the waiting in `late` of `steps` steps if each step falls on a random
+/// rank: the number of ranks times the tail of a binomial distribution, at most 1.
+fn chance_probability(ranks: i64, steps: i64, late: i64) -> f64 {
     if ranks < 2 || steps == 0 || late == 0 {
         return 1.0;
     }
     let p = 1.0 / ranks as f64;
-    // Each term from the one before, by logarithms: n over k overflows soon.
+    // Compute each term from the previous one in logarithms, because binomial coefficients overflow.
     let mut term = steps as f64 * (1.0 - p).ln();
     let mut tail = if late == 0 { term.exp() } else { 0.0 };
     for k in 1..=steps {
@@ -170,15 +178,15 @@ fn chance(ranks: i64, steps: i64, late: i64) -> f64 {
     (tail * ranks as f64).min(1.0)
 }
 
-/// What waiting is held against.
-struct Windows {
+/// Time windows that waiting time is compared with.
+struct WaitWindows {
     exposed: BTreeMap<i64, (i64, i64)>,
     host: BTreeMap<i64, i64>,
     exposed_sum: f64,
 }
 
-impl Windows {
-    fn read(inputs: &ViewInputs<'_>) -> Result<Self> {
+impl WaitWindows {
+    fn from_inputs(inputs: &ViewInputs<'_>) -> Result<Self> {
         let overlap = inputs.batch("overlap")?;
         let (rank, exposed) =
             (OptIntColumn::of(overlap, "rank")?, OptIntColumn::of(overlap, "exposed_ns")?);
@@ -196,14 +204,15 @@ impl Windows {
         Ok(Self { exposed, host, exposed_sum })
     }
 
-    /// What no computation hides, as a share of the window.
+    /// Communication time that no computation hides, as a ratio of the window.
     fn exposed_ratio(&self, rank: i64) -> Option<f64> {
         let &(exposed, window) = self.exposed.get(&rank)?;
         (window > 0).then(|| exposed as f64 / window as f64)
     }
 
-    /// Share of the window. Waiting behind computation costs nothing: no more than the others fail to hide.
-    fn share(&self, rank: i64, wait: f64) -> Option<f64> {
+    /// Ratio of caused waiting time to the window. Waiting hidden by computation costs nothing, so the time is
+    /// limited to the mean exposed time of the other ranks.
+    fn caused_wait_ratio(&self, rank: i64, wait: f64) -> Option<f64> {
         let others = self.exposed.len() as f64 - 1.0;
         let (most, window) = match self.exposed.get(&rank) {
             Some(&(own, window)) if others > 0.0 => {
@@ -218,17 +227,17 @@ impl Windows {
 
 #[cfg(test)]
 mod tests {
-    use super::chance;
+    use super::chance_probability;
 
     #[test]
-    fn chance_is_the_tail_of_a_binomial() {
-        // All four steps with four ranks: 4 / 4^4.
-        assert!((chance(4, 4, 4) - 1.0 / 64.0).abs() < 1e-12);
-        // Three or four of four, two ranks: 2 * (4 + 1) / 16.
-        assert!((chance(2, 4, 3) - 0.625).abs() < 1e-12);
-        assert!((chance(2, 6, 6) - 1.0 / 32.0).abs() < 1e-12);
-        assert!((chance(3, 5, 0) - 1.0).abs() < 1e-12);
-        assert!((chance(1, 5, 5) - 1.0).abs() < 1e-12);
-        assert!(chance(1_000, 2_000, 1_000) < 1e-9);
+    fn chance_probability_is_the_binomial_tail() {
+        // Four of four steps with four ranks: 4 / 4^4.
+        assert!((chance_probability(4, 4, 4) - 1.0 / 64.0).abs() < 1e-12);
+        // At least three of four steps with two ranks: 2 * (4 + 1) / 16.
+        assert!((chance_probability(2, 4, 3) - 0.625).abs() < 1e-12);
+        assert!((chance_probability(2, 6, 6) - 1.0 / 32.0).abs() < 1e-12);
+        assert!((chance_probability(3, 5, 0) - 1.0).abs() < 1e-12);
+        assert!((chance_probability(1, 5, 5) - 1.0).abs() < 1e-12);
+        assert!(chance_probability(1_000, 2_000, 1_000) < 1e-9);
     }
 }

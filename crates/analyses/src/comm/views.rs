@@ -1,84 +1,87 @@
-//! `comm_matches`, `comm_arrivals` and `comm_clocks`: what was found, as tables.
+//! `comm_matches`, `comm_arrivals` and `comm_clocks`.
 
 use query::rust_view::Result;
 use trace_model::RecordBatch;
 
-use super::judge::{By, Part, Verdict, most};
-use super::load::{COLLECTIVES, Loaded, RANKS, SPENT, judged, load};
-use super::matches::Match;
+use super::load::{
+    COLLECTIVES, MatchedCollectives, PHASE_TOTALS, RANKS, attribute, load_collectives,
+};
+use super::matches::CollectiveMatch;
 use super::phases;
+use super::wait_attribution::{Attribution, LastRankEvidence, RankShare, largest_excess};
 use query::BatchBuilder;
 use query::rust_view::{RustView, ViewInputs};
 
 pub(crate) const MATCHES: RustView =
-    RustView::new("comm_matches", &[COLLECTIVES, RANKS, SPENT], matches);
+    RustView::new("comm_matches", &[COLLECTIVES, RANKS, PHASE_TOTALS], matches);
 pub(crate) const ARRIVALS: RustView =
-    RustView::new("comm_arrivals", &[COLLECTIVES, RANKS, SPENT], arrivals);
+    RustView::new("comm_arrivals", &[COLLECTIVES, RANKS, PHASE_TOTALS], arrivals);
 pub(crate) const CLOCKS: RustView = RustView::new("comm_clocks", &[COLLECTIVES, RANKS], clocks);
 
 struct MatchRow<'a> {
     number: i64,
-    found: &'a Match,
+    found: &'a CollectiveMatch,
     first: usize,
-    verdict: Option<&'a Verdict>,
+    attribution: Option<&'a Attribution>,
     message_bytes: Option<i64>,
     missing: Option<String>,
     last_rank: Option<i64>,
 }
 
 fn matches(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
-    let loaded = load(inputs)?;
-    let (verdicts, _) = judged(inputs, &loaded)?;
-    let rows: Vec<MatchRow<'_>> = loaded
+    let collectives = load_collectives(inputs)?;
+    let (attributions, _) = attribute(inputs, &collectives)?;
+    let rows: Vec<MatchRow<'_>> = collectives
         .matches
         .iter()
-        .zip(&verdicts)
+        .zip(&attributions)
         .enumerate()
-        .map(|(number, (found, verdict))| MatchRow {
+        .map(|(number, (found, attribution))| MatchRow {
             number: number as i64,
             found,
             first: found.calls[0],
-            verdict: verdict.as_ref(),
-            message_bytes: message_bytes(&loaded, found),
+            attribution: attribution.as_ref(),
+            message_bytes: message_bytes(&collectives, found),
             missing: missing(found),
-            last_rank: verdict.map(|verdict| loaded.calls[found.calls[verdict.last]].rank),
+            last_rank: attribution
+                .map(|attribution| collectives.calls[found.calls[attribution.last]].rank),
         })
         .collect();
-    let group = |row: &MatchRow<'_>| loaded.group(row.first);
+    let group = |row: &MatchRow<'_>| collectives.group(row.first);
     BatchBuilder::of(&rows)
         .int("match", |r| Some(r.number))
-        .text("name", |r| Some(loaded.name(r.first)))
-        .text("group_name", |r| loaded.group(r.first).name.as_deref())
-        .text("group_description", |r| loaded.group(r.first).description.as_deref())
-        .text("group_ranks", |r| loaded.group(r.first).ranks.as_deref())
+        .text("name", |r| Some(collectives.name(r.first)))
+        .text("group_name", |r| collectives.group(r.first).name.as_deref())
+        .text("group_description", |r| collectives.group(r.first).description.as_deref())
+        .text("group_ranks", |r| collectives.group(r.first).ranks.as_deref())
         .int("group_size", |r| group(r).size)
         .int("sequence", |r| Some(r.found.sequence))
         .text("sequence_from", |r| Some(if r.found.from_metadata { "metadata" } else { "order" }))
         .text("status", |r| Some(r.found.status.as_str()))
-        .int("step", |r| loaded.calls[r.first].step)
-        .text("phase", |r| loaded.phases[r.first].as_deref())
+        .int("step", |r| collectives.calls[r.first].step)
+        .text("phase", |r| collectives.phases[r.first].as_deref())
         .int("rank_count", |r| Some(r.found.calls.len() as i64))
         .int("missing_count", |r| Some(r.found.missing_count as i64))
         .text("missing_ranks", |r| r.missing.as_deref())
         .int("message_bytes", |r| r.message_bytes)
-        .int("first_arrival_ns", |r| Some(r.verdict?.arrivals_ns?.0))
-        .int("last_arrival_ns", |r| Some(r.verdict?.arrivals_ns?.1))
-        .int("spread_ns", |r| r.verdict?.arrivals_ns.map(|(first, last)| last - first))
+        .int("first_arrival_ns", |r| Some(r.attribution?.arrivals_ns?.0))
+        .int("last_arrival_ns", |r| Some(r.attribution?.arrivals_ns?.1))
+        .int("spread_ns", |r| r.attribution?.arrivals_ns.map(|(first, last)| last - first))
         .int("last_rank", |r| r.last_rank)
-        .text("last_by", |r| Some(by(r.verdict?.by)))
-        .int("cause_rank", |r| Some(r.verdict?.cause))
-        .int("transfer_ns", |r| Some(r.verdict?.transfer_ns))
-        .int("others_wait_ns", |r| Some(r.verdict?.others_wait_ns))
+        .text("last_by", |r| Some(evidence_name(r.attribution?.evidence)))
+        .int("cause_rank", |r| Some(r.attribution?.cause))
+        .int("transfer_ns", |r| Some(r.attribution?.transfer_ns))
+        .int("others_wait_ns", |r| Some(r.attribution?.others_wait_ns))
         .finish()
 }
 
-/// The size that all ranks agree on.
-fn message_bytes(loaded: &Loaded, found: &Match) -> Option<i64> {
-    let first = loaded.message_bytes[found.calls[0]];
-    first.filter(|_| found.calls.iter().all(|&at| loaded.message_bytes[at] == first))
+/// The message size, if all ranks agree on it.
+fn message_bytes(collectives: &MatchedCollectives, found: &CollectiveMatch) -> Option<i64> {
+    let first = collectives.message_bytes[found.calls[0]];
+    first.filter(|_| found.calls.iter().all(|&at| collectives.message_bytes[at] == first))
 }
 
-fn missing(found: &Match) -> Option<String> {
+fn missing(found: &CollectiveMatch) -> Option<String> {
     if found.missing.is_empty() {
         return None;
     }
@@ -87,61 +90,61 @@ fn missing(found: &Match) -> Option<String> {
     Some(format!("{}{more}", named.join(", ")))
 }
 
-fn by(by: By) -> &'static str {
-    match by {
-        By::Arrival => "arrival",
-        By::Duration => "duration",
+fn evidence_name(evidence: LastRankEvidence) -> &'static str {
+    match evidence {
+        LastRankEvidence::Arrival => "arrival",
+        LastRankEvidence::Duration => "duration",
     }
 }
 
 struct ArrivalRow<'a> {
     number: i64,
     call: usize,
-    verdict: &'a Verdict,
-    part: &'a Part,
+    attribution: &'a Attribution,
+    share: &'a RankShare,
     is_last: bool,
     is_complete: bool,
 }
 
 fn arrivals(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
-    let loaded = load(inputs)?;
-    let (verdicts, parts) = judged(inputs, &loaded)?;
+    let collectives = load_collectives(inputs)?;
+    let (attributions, shares) = attribute(inputs, &collectives)?;
     let mut rows: Vec<ArrivalRow<'_>> = Vec::new();
-    for (number, (found, (verdict, parts))) in
-        loaded.matches.iter().zip(verdicts.iter().zip(&parts)).enumerate()
+    for (number, (found, (attribution, shares))) in
+        collectives.matches.iter().zip(attributions.iter().zip(&shares)).enumerate()
     {
-        let Some(verdict) = verdict else { continue };
-        let is_complete = found.calls.iter().all(|&at| loaded.calls[at].is_complete);
-        rows.extend(found.calls.iter().zip(parts).enumerate().map(|(at, (&call, part))| {
-            let (number, is_last) = (number as i64, at == verdict.last);
-            ArrivalRow { number, call, verdict, part, is_last, is_complete }
+        let Some(attribution) = attribution else { continue };
+        let is_complete = found.calls.iter().all(|&at| collectives.calls[at].is_complete);
+        rows.extend(found.calls.iter().zip(shares).enumerate().map(|(at, (&call, share))| {
+            let (number, is_last) = (number as i64, at == attribution.last);
+            ArrivalRow { number, call, attribution, share, is_last, is_complete }
         }));
     }
-    let call = |row: &ArrivalRow<'_>| &loaded.calls[row.call];
+    let call = |row: &ArrivalRow<'_>| &collectives.calls[row.call];
     let interval = |row: &ArrivalRow<'_>| call(row).interval;
     BatchBuilder::of(&rows)
         .int("rank", |r| Some(call(r).rank))
         .int("collective", |r| Some(call(r).number))
         .int("match", |r| Some(r.number))
-        .text("name", |r| Some(loaded.name(r.call)))
-        .text("group_name", |r| loaded.group(r.call).name.as_deref())
+        .text("name", |r| Some(collectives.name(r.call)))
+        .text("group_name", |r| collectives.group(r.call).name.as_deref())
         .int("step", |r| call(r).step)
         .int("ts_ns", |r| Some(interval(r)?.0))
         .int("dur_ns", |r| call(r).dur_ns())
-        .int("arrival_ns", |r| r.part.arrival_ns)
-        .int("late_ns", |r| r.part.late_ns)
-        .int("transfer_ns", |r| Some(r.verdict.transfer_ns))
-        .int("wait_ns", |r| Some(call(r).dur_ns()? - r.verdict.transfer_ns))
-        .int("waited_ns", |r| Some(r.part.waited_ns))
+        .int("arrival_ns", |r| r.share.arrival_ns)
+        .int("late_ns", |r| r.share.late_ns)
+        .int("transfer_ns", |r| Some(r.attribution.transfer_ns))
+        .int("wait_ns", |r| Some(call(r).dur_ns()? - r.attribution.transfer_ns))
+        .int("waited_ns", |r| Some(r.share.waited_ns))
         .flag("is_last", |r| r.is_last)
-        .text("last_by", |r| Some(by(r.verdict.by)))
-        .flag("is_cause", |r| call(r).rank == r.verdict.cause)
-        .int("cause_rank", |r| Some(r.verdict.cause))
-        .int("gap_ns", |r| r.part.gap_ns)
-        .int("lost_ns", |r| r.part.lost_ns)
+        .text("last_by", |r| Some(evidence_name(r.attribution.evidence)))
+        .flag("is_cause", |r| call(r).rank == r.attribution.cause)
+        .int("cause_rank", |r| Some(r.attribution.cause))
+        .int("gap_ns", |r| r.share.gap_ns)
+        .int("lost_ns", |r| r.share.lost_ns)
         .text("lost_phase", |r| {
-            r.part.lost_ns.filter(|&lost| lost > 0)?;
-            most(&r.part.excess).map(|kind| phases::NAMES[kind])
+            r.share.lost_ns.filter(|&lost| lost > 0)?;
+            largest_excess(&r.share.excess).map(|kind| phases::PHASES[kind])
         })
         .flag("is_complete", |r| r.is_complete)
         .finish()
@@ -149,28 +152,28 @@ fn arrivals(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
 
 struct ClockRow<'a> {
     rank: i64,
-    stated: &'a str,
+    clock_source: &'a str,
 }
 
 fn clocks(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
-    let loaded = load(inputs)?;
+    let collectives = load_collectives(inputs)?;
     // Without a second rank there is nothing to compare.
-    let rows: Vec<ClockRow<'_>> = loaded
-        .stated
+    let rows: Vec<ClockRow<'_>> = collectives
+        .clock_sources
         .iter()
-        .filter(|_| loaded.stated.len() > 1)
-        .map(|(&rank, stated)| ClockRow { rank, stated })
+        .filter(|_| collectives.clock_sources.len() > 1)
+        .map(|(&rank, clock_source)| ClockRow { rank, clock_source })
         .collect();
-    let clocks = &loaded.clocks;
-    let found = |row: &ClockRow<'_>| clocks.found.get(&row.rank).filter(|clock| clock.count > 0);
-    let share = |part: usize, of: usize| (of > 0).then(|| part as f64 / of as f64);
+    let clocks = &collectives.clocks;
+    let found = |row: &ClockRow<'_>| clocks.offsets.get(&row.rank).filter(|clock| clock.count > 0);
+    let share = |share: usize, of: usize| (of > 0).then(|| share as f64 / of as f64);
     BatchBuilder::of(&rows)
         .int("rank", |r| Some(r.rank))
-        .text("clock", |r| Some(r.stated))
+        .text("clock", |r| Some(r.clock_source))
         .text("aligned_by", |r| {
             Some(match (clocks.is_measured(r.rank), clocks.offset(r.rank)) {
-                (true, Some(offset)) if offset != 0 || !clocks.shared => "collectives",
-                (_, Some(_)) if clocks.shared => "wall clock",
+                (true, Some(offset)) if offset != 0 || !clocks.is_shared => "collectives",
+                (_, Some(_)) if clocks.is_shared => "wall clock",
                 _ => "nothing",
             })
         })
@@ -181,7 +184,9 @@ fn clocks(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
             let (clock, offset) = (found(r)?, clocks.offset(r.rank)?);
             Some(clock.error_ns + (clock.ahead_ns - offset).abs())
         })
-        .float("apart_ratio", |r| found(r).and_then(|c| share(c.apart_as_recorded, c.kernels)))
-        .float("unaligned_ratio", |r| found(r).and_then(|c| share(c.apart, c.kernels)))
+        .float("apart_ratio", |r| {
+            found(r).and_then(|c| share(c.recorded_apart_count, c.kernel_count))
+        })
+        .float("unaligned_ratio", |r| found(r).and_then(|c| share(c.apart_count, c.kernel_count)))
         .finish()
 }

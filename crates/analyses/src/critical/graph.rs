@@ -1,20 +1,20 @@
-//! The event graph of one rank: instants, what had to come before each, and how long that took.
+//! The event graph of one rank: instants, dependencies between them, and their durations.
 //!
-//! A node happens when the last of its predecessors, each with the weight of its edge, has let it, and
-//! after a rest that nothing explains. Weights and rests are what was measured, so that the times come
-//! out exactly as recorded; other weights give the times of another run.
+//! A node happens once each predecessor plus the weight of its edge is reached, and after an unexplained rest.
+//! Weights and rests are measured, so that the times come out exactly as recorded; other weights give the times of
+//! another run.
 
-use super::device::Device;
-use super::host::Host;
-use super::model::{Calls, Class, NONE, RankEvents, Window, sort};
+use super::device::DeviceConstraints;
+use super::host::HostTimelines;
+use super::model::{AnalysisWindow, NO_INDEX, RankEvents, RuntimeCallIndex, TimeClass, sort_runs};
 
-/// Why one instant cannot come before another. Where several predecessors let a node go at the same
-/// moment, the first of these kinds is taken as the one that held it.
+/// The reason for a dependency. If several edges bind a node at the same moment, the first of these kinds counts as
+/// the binding one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum EdgeKind {
     /// From the start of a device activity to its end.
     Activity,
-    /// After the activity before on the same stream.
+    /// After the previous activity on the same stream.
     StreamOrder,
     /// After an activity of another stream, as recorded.
     StreamWait,
@@ -22,9 +22,9 @@ pub(super) enum Kind {
     Sync,
     /// The host waits for room in the queue of a stream.
     QueueFull,
-    /// After an activity of another stream, by time.
+    /// After an activity of another stream, inferred from times.
     InferredWait,
-    /// While an activity of another stream left no room, by time.
+    /// While an activity of another stream left no room, inferred from times.
     Crowded,
     /// From the submission to the start.
     Launch,
@@ -34,7 +34,7 @@ pub(super) enum Kind {
     Thread,
 }
 
-impl Kind {
+impl EdgeKind {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Activity => "activity",
@@ -51,78 +51,78 @@ impl Kind {
     }
 }
 
-/// An edge, kept with its target.
+/// An edge, stored with its target.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Edge {
     pub(super) source: u32,
     /// Activity, host event (sync) or timeline (host, thread) that its time belongs to.
     pub(super) subject: u32,
-    /// Least time from source to target.
+    /// Minimum time from source to target.
     pub(super) weight: i64,
-    pub(super) kind: Kind,
-    /// What the weight is spent on.
-    pub(super) class: Class,
-    /// What the rest is spent on, where this edge holds its target.
-    pub(super) rest: Class,
+    pub(super) kind: EdgeKind,
+    /// Class of the weight.
+    pub(super) class: TimeClass,
+    /// Class of the target's rest, if this edge binds the target.
+    pub(super) rest: TimeClass,
 }
 
 /// An instant.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Node {
-    pub(super) ts: i64,
-    /// Activity, or timeline.
+    pub(super) ts_ns: i64,
+    /// Activity or timeline.
     pub(super) subject: u32,
     pub(super) on_device: bool,
-    /// The host gives the device work.
+    /// The host submits device work here.
     pub(super) submits: bool,
-    /// Position of the edge that held it; [`NONE`] at the start.
-    pub(super) held_by: u32,
+    /// Index of the edge that bound the node; [`NO_INDEX`] at the start.
+    pub(super) binding_edge: u32,
     /// Time after the last predecessor that nothing explains.
     pub(super) rest: i64,
-    pub(super) rest_class: Class,
+    pub(super) rest_class: TimeClass,
 }
 
-/// Nodes in an order in which all edges go forward.
+/// Nodes in topological order.
 #[derive(Debug)]
 pub(super) struct Graph {
-    pub(super) window: Window,
+    pub(super) window: AnalysisWindow,
     pub(super) nodes: Vec<Node>,
-    /// By target.
+    /// Sorted by target.
     pub(super) edges: Vec<Edge>,
-    /// Of each node, where its edges begin; one more at the end.
+    /// For each node, the index of its first edge; one more entry at the end.
     first_edge: Vec<u32>,
-    pub(super) host: Host,
-    pub(super) device: Device,
+    pub(super) host: HostTimelines,
+    pub(super) device: DeviceConstraints,
     /// End node of each activity.
     pub(super) activity_ends: Vec<u32>,
-    /// First node of each timeline, and their positions.
+    /// Nodes of each timeline.
     host_nodes: Vec<Vec<u32>>,
     /// Edges left out because they would go back in time.
-    pub(super) dropped: usize,
+    pub(super) dropped_edge_count: usize,
 }
 
-/// An edge before nodes have their places.
-struct Draft {
+/// An edge whose target is not sorted yet.
+struct EdgeDraft {
     target: u32,
     edge: Edge,
 }
 
 impl Graph {
-    pub(super) fn new(events: &RankEvents, window: Window) -> Self {
-        let calls = Calls::new(events);
-        let mut host = Host::new(events, &calls);
-        let device = Device::new(events, &calls, &mut host);
+    pub(super) fn new(events: &RankEvents, window: AnalysisWindow) -> Self {
+        let calls = RuntimeCallIndex::new(events);
+        let mut host = HostTimelines::new(events, &calls);
+        let device = DeviceConstraints::new(events, &calls, &mut host);
         for step in &events.steps {
             if let Some(k) = step.lane.and_then(|lane| host.timeline(lane)) {
-                for ts in [step.ts, step.end] {
-                    if (host.timelines[k].begin..=host.timelines[k].end).contains(&ts) {
-                        host.cut(k, ts);
+                for ts_ns in [step.ts_ns, step.end_ns] {
+                    if (host.timelines[k].begin_ns..=host.timelines[k].end_ns).contains(&ts_ns) {
+                        host.add_node_time(k, ts_ns);
                     }
                 }
             }
         }
-        host.settle();
-        let (nodes, host_nodes, starts, ends) = nodes(events, &host);
+        host.sort_node_times();
+        let (nodes, host_nodes, starts, ends) = order_nodes(events, &host);
         let mut graph = Self {
             window,
             nodes,
@@ -132,12 +132,12 @@ impl Graph {
             device,
             activity_ends: ends,
             host_nodes,
-            dropped: 0,
+            dropped_edge_count: 0,
         };
         let mut drafts = Vec::new();
         graph.host_edges(&mut drafts);
         graph.device_edges(events, &starts, &mut drafts);
-        graph.settle(drafts);
+        graph.index_edges(drafts);
         graph
     }
 
@@ -146,52 +146,53 @@ impl Graph {
         &self.edges[self.first_edge[node] as usize..self.first_edge[node + 1] as usize]
     }
 
-    /// Positions of the edges into a node.
+    /// Indices of the edges into a node.
     pub(super) fn edge_range(&self, node: usize) -> std::ops::Range<usize> {
         self.first_edge[node] as usize..self.first_edge[node + 1] as usize
     }
 
-    /// The node of a thread at an instant that was asked for.
-    pub(super) fn host_node(&self, timeline: usize, ts: i64) -> Option<u32> {
-        let cuts = &self.host.cuts[timeline];
-        let at = cuts.binary_search_by_key(&ts, |cut| cut.ts).ok()?;
+    /// The node of a thread at a requested instant.
+    pub(super) fn host_node(&self, timeline: usize, ts_ns: i64) -> Option<u32> {
+        let node_times = &self.host.node_times[timeline];
+        let at = node_times.binary_search_by_key(&ts_ns, |node_time| node_time.ts_ns).ok()?;
         Some(self.host_nodes[timeline][at])
     }
 
-    /// The node that ends the path: the last one.
-    pub(super) fn last(&self) -> Option<usize> {
+    /// The node that ends the path.
+    pub(super) fn last_node(&self) -> Option<usize> {
         self.nodes.len().checked_sub(1)
     }
 
-    fn host_edges(&self, drafts: &mut Vec<Draft>) {
+    fn host_edges(&self, drafts: &mut Vec<EdgeDraft>) {
         for (k, timeline) in self.host.timelines.iter().enumerate() {
-            let cuts = &self.host.cuts[k];
+            let node_times = &self.host.node_times[k];
             let mut waits = self.host.waits[k].iter().peekable();
             let mut waits_until = i64::MIN;
             let mut pauses = self.host.pauses[k].iter().peekable();
             let mut piece = 0;
-            for (at, pair) in cuts.windows(2).enumerate() {
-                let (begin, end) = (pair[0].ts, pair[1].ts);
-                while let Some(&(_, until)) = waits.next_if(|&&(from, _)| from <= begin) {
+            for (at, pair) in node_times.windows(2).enumerate() {
+                let (begin_ns, end_ns) = (pair[0].ts_ns, pair[1].ts_ns);
+                while let Some(&(_, until)) = waits.next_if(|&&(from, _)| from <= begin_ns) {
                     waits_until = waits_until.max(until);
                 }
-                while pauses.next_if(|&&(_, until)| until <= begin).is_some() {}
-                while timeline.pieces.get(piece + 1).is_some_and(|next| next.ts <= begin) {
+                while pauses.next_if(|&&(_, until)| until <= begin_ns).is_some() {}
+                while timeline.pieces.get(piece + 1).is_some_and(|next| next.ts_ns <= begin_ns) {
                     piece += 1;
                 }
                 let piece = &timeline.pieces[piece];
-                let pause =
-                    pauses.peek().is_some_and(|&&(from, until)| from <= begin && end <= until);
+                let pause = pauses
+                    .peek()
+                    .is_some_and(|&&(from, until)| from <= begin_ns && end_ns <= until);
                 let works = Some(k) == self.host.main || piece.busy || pause;
-                let weight = if works && end > waits_until { end - begin } else { 0 };
-                let class = if pause { Class::Gap } else { piece.class };
-                drafts.push(Draft {
+                let weight = if works && end_ns > waits_until { end_ns - begin_ns } else { 0 };
+                let class = if pause { TimeClass::Gap } else { piece.class };
+                drafts.push(EdgeDraft {
                     target: self.host_nodes[k][at + 1],
                     edge: Edge {
                         source: self.host_nodes[k][at],
                         subject: k as u32,
                         weight,
-                        kind: Kind::Host,
+                        kind: EdgeKind::Host,
                         class,
                         rest: class,
                     },
@@ -202,77 +203,78 @@ impl Graph {
             let (from, to) = (handoff.from, handoff.to);
             let nodes = (self.host_node(from.0, from.1), self.host_node(to.0, to.1));
             let (Some(source), Some(target)) = nodes else { continue };
-            // What the main thread was doing in between.
+            // The class of the main thread's time in between.
             let subject = self.host.main.unwrap_or(to.0) as u32;
             let (class, rest) = (handoff.class, handoff.class);
-            let edge = Edge { source, subject, weight: 0, kind: Kind::Thread, class, rest };
-            drafts.push(Draft { target, edge });
+            let edge = Edge { source, subject, weight: 0, kind: EdgeKind::Thread, class, rest };
+            drafts.push(EdgeDraft { target, edge });
         }
     }
 
-    fn device_edges(&self, events: &RankEvents, starts: &[u32], drafts: &mut Vec<Draft>) {
+    fn device_edges(&self, events: &RankEvents, starts: &[u32], drafts: &mut Vec<EdgeDraft>) {
         let ends = &self.activity_ends;
         for (i, a) in events.activities.iter().enumerate() {
-            let (class, rest) = (a.class, Class::Other);
-            let (subject, kind) = (i as u32, Kind::Activity);
-            let weight = a.end - a.ts;
+            let (class, rest) = (a.class, TimeClass::Other);
+            let (subject, kind) = (i as u32, EdgeKind::Activity);
+            let weight = a.end_ns - a.ts_ns;
             let edge = Edge { source: starts[i], subject, weight, kind, class, rest };
-            drafts.push(Draft { target: ends[i], edge });
+            drafts.push(EdgeDraft { target: ends[i], edge });
         }
-        let mut after = |source: u32, target: u32, kind: Kind| {
-            // Of work whose launch nobody saw, nobody knows whether it could have come earlier.
+        let mut after = |source: u32, target: u32, kind: EdgeKind| {
+            // Without a launch it is unknown whether the work could have come earlier.
             let linked = events.activities[target as usize].launch.is_some();
-            let rest = if linked { Class::DeviceGap } else { Class::Other };
+            let rest = if linked { TimeClass::DeviceGap } else { TimeClass::Other };
             let source = ends[source as usize];
-            let class = Class::DeviceGap;
+            let class = TimeClass::DeviceGap;
             let edge = Edge { source, subject: target, weight: 0, kind, class, rest };
-            drafts.push(Draft { target: starts[target as usize], edge });
+            drafts.push(EdgeDraft { target: starts[target as usize], edge });
         };
         for (&previous, i) in self.device.previous.iter().zip(0..) {
-            if previous != NONE {
-                after(previous, i, Kind::StreamOrder);
+            if previous != NO_INDEX {
+                after(previous, i, EdgeKind::StreamOrder);
             }
         }
         for &(source, target) in &self.device.stream_waits {
-            after(source, target, Kind::StreamWait);
+            after(source, target, EdgeKind::StreamWait);
         }
         for &(source, target) in &self.device.inferred {
-            after(source, target, Kind::InferredWait);
+            after(source, target, EdgeKind::InferredWait);
         }
         for &(source, target) in &self.device.crowded {
             let (from, to) =
                 (&events.activities[source as usize], &events.activities[target as usize]);
-            let (subject, kind, class) = (source, Kind::Crowded, from.class);
+            let (subject, kind, class) = (source, EdgeKind::Crowded, from.class);
             let (weight, source, rest) =
-                (to.ts - from.ts, starts[source as usize], Class::DeviceGap);
+                (to.ts_ns - from.ts_ns, starts[source as usize], TimeClass::DeviceGap);
             let edge = Edge { source, subject, weight, kind, class, rest };
-            drafts.push(Draft { target: starts[target as usize], edge });
+            drafts.push(EdgeDraft { target: starts[target as usize], edge });
         }
         for launch in &self.device.launches {
-            let Some(source) = self.host_node(launch.timeline, launch.ts) else { continue };
-            let (class, subject) = (Class::LaunchDelay, launch.activity);
-            let (weight, kind) = (launch.delay, Kind::Launch);
+            let Some(source) = self.host_node(launch.timeline, launch.ts_ns) else { continue };
+            let (class, subject) = (TimeClass::LaunchDelay, launch.activity);
+            let (weight, kind) = (launch.delay, EdgeKind::Launch);
             let edge = Edge { source, subject, weight, kind, class, rest: class };
-            drafts.push(Draft { target: starts[launch.activity as usize], edge });
+            drafts.push(EdgeDraft { target: starts[launch.activity as usize], edge });
         }
-        let waits = self.device.host_waits.iter().map(|&wait| (wait, Kind::Sync, Class::Sync));
+        let waits =
+            self.device.host_waits.iter().map(|&wait| (wait, EdgeKind::Sync, TimeClass::Sync));
         let full = self.device.queue_waits.iter();
-        let full = full.map(|&wait| (wait, Kind::QueueFull, Class::RuntimeCall));
+        let full = full.map(|&wait| (wait, EdgeKind::QueueFull, TimeClass::RuntimeCall));
         for ((source, call), kind, class) in waits.chain(full) {
             let event = &events.host[call as usize];
-            let node = self.host.timeline(event.lane).and_then(|k| self.host_node(k, event.end));
+            let node = self.host.timeline(event.lane).and_then(|k| self.host_node(k, event.end_ns));
             let Some(target) = node else { continue };
             let source = ends[source as usize];
             let edge = Edge { source, subject: call, weight: 0, kind, class, rest: class };
-            drafts.push(Draft { target, edge });
+            drafts.push(EdgeDraft { target, edge });
         }
     }
 
-    /// Files the edges under their targets, and finds what held each node.
-    fn settle(&mut self, drafts: Vec<Draft>) {
+    /// Groups the edges by target, and finds the edge that bound each node.
+    fn index_edges(&mut self, drafts: Vec<EdgeDraft>) {
         let all = drafts.len();
         let mut first = vec![0_u32; self.nodes.len() + 1];
-        let forward = |d: &Draft| d.edge.source < d.target;
+        let forward = |d: &EdgeDraft| d.edge.source < d.target;
         for draft in drafts.iter().filter(|d| forward(d)) {
             first[draft.target as usize + 1] += 1;
         }
@@ -284,90 +286,90 @@ impl Graph {
             source: 0,
             subject: 0,
             weight: 0,
-            kind: Kind::Host,
-            class: Class::Other,
-            rest: Class::Other,
+            kind: EdgeKind::Host,
+            class: TimeClass::Other,
+            rest: TimeClass::Other,
         };
         let mut edges = vec![blank; count];
         let mut next = first.clone();
         for mut draft in drafts.into_iter().filter(forward) {
             let (source, target) = (draft.edge.source as usize, draft.target as usize);
-            let apart = self.nodes[target].ts - self.nodes[source].ts;
+            let apart = self.nodes[target].ts_ns - self.nodes[source].ts_ns;
             draft.edge.weight = draft.edge.weight.clamp(0, apart);
-            self.nodes[source].submits |= draft.edge.kind == Kind::Launch;
+            self.nodes[source].submits |= draft.edge.kind == EdgeKind::Launch;
             edges[next[target] as usize] = draft.edge;
             next[target] += 1;
         }
-        self.dropped = all - count;
+        self.dropped_edge_count = all - count;
         self.edges = edges;
         self.first_edge = first;
         let main = self.host.main;
         for i in 0..self.nodes.len() {
-            let arrival = |e: &Edge| self.nodes[e.source as usize].ts + e.weight;
-            let held_by = self.edge_range(i).max_by_key(|&at| {
+            let arrival = |e: &Edge| self.nodes[e.source as usize].ts_ns + e.weight;
+            let binding_edge = self.edge_range(i).max_by_key(|&at| {
                 let edge = &self.edges[at];
                 (arrival(edge), std::cmp::Reverse((edge.kind, edge.source)))
             });
             let node = &self.nodes[i];
-            let (rest, class, held_by) = if let Some(at) = held_by {
+            let (rest, class, binding_edge) = if let Some(at) = binding_edge {
                 let edge = &self.edges[at];
-                (node.ts - arrival(edge), edge.rest, at as u32)
+                (node.ts_ns - arrival(edge), edge.rest, at as u32)
             } else {
                 let on_main = !node.on_device && Some(node.subject as usize) == main;
-                let class = if on_main { Class::Gap } else { Class::Other };
-                (node.ts - self.window.begin, class, NONE)
+                let class = if on_main { TimeClass::Gap } else { TimeClass::Other };
+                (node.ts_ns - self.window.begin_ns, class, NO_INDEX)
             };
             let node = &mut self.nodes[i];
-            (node.rest, node.rest_class, node.held_by) = (rest, class, held_by);
+            (node.rest, node.rest_class, node.binding_edge) = (rest, class, binding_edge);
         }
     }
 }
 
-/// All nodes in order; those of each timeline; start and end of each activity.
+/// All nodes in order; the nodes of each timeline; start and end node of each activity.
 type Nodes = (Vec<Node>, Vec<Vec<u32>>, Vec<u32>, Vec<u32>);
 
-/// At the same moment, work that ends comes before work that begins: the device's ends, other threads'
-/// ends, the main thread, other threads, the device's starts. Edges that go against this order between
-/// nodes of the same moment are dropped: they would close a circle, and explain no time.
-fn nodes(events: &RankEvents, host: &Host) -> Nodes {
-    let count = host.cuts.iter().map(Vec::len).sum::<usize>() + 2 * events.activities.len();
+/// At the same moment, ends of work come before starts: ends on the device, ends on other threads, the main thread,
+/// other threads, starts on the device. Edges between nodes of the same moment that contradict this order are
+/// dropped: they would close a cycle and explain no time.
+fn order_nodes(events: &RankEvents, host: &HostTimelines) -> Nodes {
+    let count = host.node_times.iter().map(Vec::len).sum::<usize>() + 2 * events.activities.len();
     let mut keys: Vec<(i64, u8, u32)> = Vec::with_capacity(count);
     let mut subjects: Vec<(u32, bool)> = Vec::with_capacity(count);
-    for (k, cuts) in host.cuts.iter().enumerate() {
-        for cut in cuts {
-            let phase = match cut.returns {
+    for (k, node_times) in host.node_times.iter().enumerate() {
+        for node_time in node_times {
+            let phase = match node_time.returns {
                 _ if Some(k) == host.main => 2,
                 true => 1,
                 false => 3,
             };
-            keys.push((cut.ts, phase, subjects.len() as u32));
+            keys.push((node_time.ts_ns, phase, subjects.len() as u32));
             subjects.push((k as u32, false));
         }
     }
     let first_activity = subjects.len();
     for (a, i) in events.activities.iter().zip(0_u32..) {
-        let end = if a.end > a.ts { 0 } else { 5 };
-        for (ts, phase) in [(a.ts, 4), (a.end, end)] {
-            keys.push((ts, phase, subjects.len() as u32));
+        let end_phase = if a.end_ns > a.ts_ns { 0 } else { 5 };
+        for (ts_ns, phase) in [(a.ts_ns, 4), (a.end_ns, end_phase)] {
+            keys.push((ts_ns, phase, subjects.len() as u32));
             subjects.push((i, true));
         }
     }
-    sort(&mut keys);
+    sort_runs(&mut keys);
     let mut place = vec![0_u32; keys.len()];
     let mut nodes = Vec::with_capacity(keys.len());
-    for &(ts, _, id) in &keys {
+    for &(ts_ns, _, id) in &keys {
         place[id as usize] = nodes.len() as u32;
         let (subject, on_device) = subjects[id as usize];
-        let (submits, held_by, rest, rest_class) = (false, NONE, 0, Class::Other);
-        nodes.push(Node { ts, subject, on_device, submits, held_by, rest, rest_class });
+        let (submits, binding_edge, rest, rest_class) = (false, NO_INDEX, 0, TimeClass::Other);
+        nodes.push(Node { ts_ns, subject, on_device, submits, binding_edge, rest, rest_class });
     }
     let mut next = 0;
     let host_nodes = host
-        .cuts
+        .node_times
         .iter()
-        .map(|cuts| {
-            let of = place[next..next + cuts.len()].to_vec();
-            next += cuts.len();
+        .map(|node_times| {
+            let of = place[next..next + node_times.len()].to_vec();
+            next += node_times.len();
             of
         })
         .collect();

@@ -1,67 +1,67 @@
-//! From tables to the events of each rank in the analysed window.
+//! Reads the events of each rank within the analyzed window.
 
 use query::rust_view::Result;
 use query::{ViewError, view_error};
 use rustc_hash::FxHashMap;
 
 use super::model::{
-    Activity, Class, HostEvent, RankEvents, Role, Step, Table, Wait, WaitKind, Window,
-    kernel_class, may_block,
+    Activity, AnalysisWindow, Blocker, BlockerKind, EventTable, HostEvent, HostRole, RankEvents,
+    TimeClass, TrainingStep, kernel_class, may_block,
 };
 use query::columns::{Names, get, ints, names};
 use query::rust_view::ViewInputs;
 
-/// One rank, with something in its window.
+/// One rank with events in its window.
 #[derive(Debug)]
-pub(super) struct Rank {
+pub(super) struct RankTrace {
     pub(super) events: RankEvents,
-    pub(super) window: Window,
+    pub(super) window: AnalysisWindow,
 }
 
-/// All ranks, and the names of what happened there.
+/// All ranks, and the names of their events.
 #[derive(Debug)]
-pub(super) struct Loaded {
-    pub(super) ranks: Vec<Rank>,
-    /// By table: a row of an event is a row here.
+pub(super) struct LoadedRanks {
+    pub(super) ranks: Vec<RankTrace>,
+    /// By table; an event's `row` is an index into these names.
     names: Vec<Names>,
 }
 
-impl Loaded {
-    /// The events of each rank in the window that the parameters ask for.
+impl LoadedRanks {
+    /// Reads the events of each rank in the window that the parameters select.
     pub(super) fn new(inputs: &ViewInputs<'_>) -> Result<Self> {
-        let mut by_rank = ByRank::new(inputs)?;
-        let mut all_names = Vec::with_capacity(Table::ALL.len());
+        let mut by_rank = RankEventsBuilder::new(inputs)?;
+        let mut all_names = Vec::with_capacity(EventTable::ALL.len());
         let mut correlations = FxHashMap::default();
         let records_waits = inputs.batch("device_syncs")?.num_rows() > 0;
-        for table in Table::ALL {
+        for table in EventTable::ALL {
             let batch = inputs.batch(table.name())?;
             let names = names(batch, "name")?;
             let (rank, id) = (ints(batch, "rank")?, ints(batch, "event_id")?);
-            let (ts, dur) = (ints(batch, "ts_ns")?, ints(batch, "dur_ns")?);
+            let (ts_ns, dur_ns) = (ints(batch, "ts_ns")?, ints(batch, "dur_ns")?);
             let lane = ints(batch, "thread")?;
             let span = |row: usize| {
-                let ts = ts.value(row);
-                (ts, ts.saturating_add(dur.value(row).max(0)))
+                let ts_ns = ts_ns.value(row);
+                (ts_ns, ts_ns.saturating_add(dur_ns.value(row).max(0)))
             };
-            if matches!(table, Table::Kernels | Table::Memcpys | Table::Memsets) {
+            if matches!(table, EventTable::Kernels | EventTable::Memcpys | EventTable::Memsets) {
                 let (device, stream) = (ints(batch, "device")?, ints(batch, "stream")?);
                 let (launch, step) = (ints(batch, "launch")?, ints(batch, "step")?);
                 let kinds = match table {
-                    Table::Kernels => Some(self::names(batch, "kind")?),
+                    EventTable::Kernels => Some(self::names(batch, "kind")?),
                     _ => None,
                 };
-                let copies = table == Table::Memcpys;
+                let copies = table == EventTable::Memcpys;
                 let blocking: Vec<bool> =
                     names.texts.iter().map(|name| copies && may_block(name)).collect();
                 for row in 0..batch.num_rows() {
-                    let (ts, end) = span(row);
-                    let class = kinds.as_ref().map_or(Class::Copy, |kinds| {
+                    let (ts_ns, end_ns) = span(row);
+                    let class = kinds.as_ref().map_or(TimeClass::Copy, |kinds| {
                         kernel_class(kinds.get(row).unwrap_or_default())
                     });
                     let name = names.ids[row] as usize;
                     by_rank.of(rank.value(row)).activities.push(Activity {
-                        ts,
-                        end,
+                        ts_ns,
+                        end_ns,
                         id: id.value(row),
                         row: row as u32,
                         lane: lane.value(row) as i32,
@@ -75,29 +75,29 @@ impl Loaded {
                     });
                 }
             } else {
-                let roles: Vec<Role> =
-                    names.texts.iter().map(|name| Role::of(table, name)).collect();
+                let roles: Vec<HostRole> =
+                    names.texts.iter().map(|name| HostRole::of(table, name)).collect();
                 let loading = match table {
-                    Table::Annotations => Some(ints(batch, "is_loading")?),
+                    EventTable::Annotations => Some(ints(batch, "is_loading")?),
                     _ => None,
                 };
                 for row in 0..batch.num_rows() {
-                    let (ts, end) = span(row);
+                    let (ts_ns, end_ns) = span(row);
                     let name = names.ids[row] as usize;
-                    let role = roles.get(name).copied().unwrap_or(Role::Plain);
+                    let role = roles.get(name).copied().unwrap_or(HostRole::Plain);
                     let loads = loading.as_ref().is_some_and(|l| l.value(row) != 0);
                     by_rank.of(rank.value(row)).host.push(HostEvent {
-                        ts,
-                        end,
+                        ts_ns,
+                        end_ns,
                         id: id.value(row),
                         row: row as u32,
                         lane: lane.value(row) as i32,
                         table,
-                        role: if loads { Role::Loader } else { role },
+                        role: if loads { HostRole::Loader } else { role },
                     });
                 }
             }
-            if table == Table::RuntimeCalls && records_waits {
+            if table == EventTable::RuntimeCalls && records_waits {
                 let correlation = ints(batch, "correlation")?;
                 for row in 0..batch.num_rows() {
                     if let Some(correlation) = get(&correlation, row) {
@@ -109,25 +109,25 @@ impl Loaded {
         }
         by_rank.waits(inputs, &correlations)?;
         by_rank.steps(inputs)?;
-        let annotations = &all_names[Table::Annotations as usize];
+        let annotations = &all_names[EventTable::Annotations as usize];
         let ranks = by_rank.windows(inputs, annotations)?;
         Ok(Self { ranks, names: all_names })
     }
 
-    /// Names of a table's rows.
-    pub(super) fn names(&self, table: Table) -> &Names {
+    /// Names of the rows of a table.
+    pub(super) fn names(&self, table: EventTable) -> &Names {
         &self.names[table as usize]
     }
 }
 
-/// Events under construction, by rank.
-struct ByRank {
+/// Collects events by rank.
+struct RankEventsBuilder {
     ranks: Vec<RankEvents>,
     places: FxHashMap<i64, usize>,
     last: (i64, usize),
 }
 
-impl ByRank {
+impl RankEventsBuilder {
     fn new(inputs: &ViewInputs<'_>) -> Result<Self> {
         let rank = ints(inputs.batch("ranks")?, "rank")?;
         let mut all =
@@ -164,16 +164,16 @@ impl ByRank {
         let record = ints(batch, "wait_on_record")?;
         for row in 0..batch.num_rows() {
             let kind = match names.get(row) {
-                Some("Stream Sync") => WaitKind::Stream,
-                Some("Event Sync") => WaitKind::Event,
-                Some("Stream Wait Event") => WaitKind::StreamOnEvent,
-                Some("Context Sync") => WaitKind::Context,
+                Some("Stream Sync") => BlockerKind::Stream,
+                Some("Event Sync") => BlockerKind::Event,
+                Some("Stream Wait Event") => BlockerKind::StreamOnEvent,
+                Some("Context Sync") => BlockerKind::Context,
                 _ => continue,
             };
             let Some(call) = get(&launch, row) else { continue };
             let rank = rank.value(row);
             let record = get(&record, row);
-            self.of(rank).waits.push(Wait {
+            self.of(rank).waits.push(Blocker {
                 kind,
                 call,
                 device: get(&device, row).unwrap_or(-1) as i32,
@@ -188,22 +188,22 @@ impl ByRank {
     fn steps(&mut self, inputs: &ViewInputs<'_>) -> Result<()> {
         let batch = inputs.batch("steps")?;
         let (rank, step) = (ints(batch, "rank")?, ints(batch, "step")?);
-        let (ts, dur) = (ints(batch, "ts_ns")?, ints(batch, "dur_ns")?);
+        let (ts_ns, dur_ns) = (ints(batch, "ts_ns")?, ints(batch, "dur_ns")?);
         let lane = ints(batch, "thread")?;
         for row in 0..batch.num_rows() {
-            let ts_ns = ts.value(row);
-            self.of(rank.value(row)).steps.push(Step {
+            let ts_ns = ts_ns.value(row);
+            self.of(rank.value(row)).steps.push(TrainingStep {
                 number: step.value(row),
-                ts: ts_ns,
-                end: ts_ns.saturating_add(dur.value(row).max(0)),
+                ts_ns: ts_ns,
+                end_ns: ts_ns.saturating_add(dur_ns.value(row).max(0)),
                 lane: get(&lane, row).map(|lane| lane as i32),
             });
         }
         Ok(())
     }
 
-    /// Cuts each rank to the window that the parameters ask for. Ranks with nothing inside are left out.
-    fn windows(self, inputs: &ViewInputs<'_>, annotations: &Names) -> Result<Vec<Rank>> {
+    /// Clips each rank to the window that the parameters select. Ranks without events in it are left out.
+    fn windows(self, inputs: &ViewInputs<'_>, annotations: &Names) -> Result<Vec<RankTrace>> {
         let text = inputs.text("critical_annotation")?;
         let instance = inputs.int("critical_instance")?;
         let mut ranks = Vec::with_capacity(self.ranks.len());
@@ -212,9 +212,9 @@ impl ByRank {
         events.sort_by_key(|r| r.rank);
         for mut events in events {
             let window = if text.is_empty() {
-                match events.longest_run() {
-                    Some((begin, end)) => Some(events.clip(begin, end)),
-                    None => events.whole(),
+                match events.longest_step_run() {
+                    Some((begin_ns, end_ns)) => Some(events.clip(begin_ns, end_ns)),
+                    None => events.full_window(),
                 }
             } else {
                 let mut spans = instances(&events, annotations, text);
@@ -223,12 +223,12 @@ impl ByRank {
                     let at = usize::try_from(instance).unwrap_or(usize::MAX);
                     spans = spans.get(at).copied().into_iter().collect();
                 }
-                let begin = spans.iter().map(|&(begin, _)| begin).min();
-                let end = spans.iter().map(|&(_, end)| end).max();
-                begin.zip(end).map(|(begin, end)| events.clip(begin, end))
+                let begin_ns = spans.iter().map(|&(begin_ns, _)| begin_ns).min();
+                let end_ns = spans.iter().map(|&(_, end_ns)| end_ns).max();
+                begin_ns.zip(end_ns).map(|(begin_ns, end_ns)| events.clip(begin_ns, end_ns))
             };
             if let Some(window) = window {
-                ranks.push(Rank { events, window });
+                ranks.push(RankTrace { events, window });
             }
         }
         if !text.is_empty() && instance < -1 {
@@ -255,10 +255,10 @@ fn instances(events: &RankEvents, names: &Names, text: &str) -> Vec<(i64, i64)> 
     let matches: Vec<bool> = names.texts.iter().map(|name| name.contains(text)).collect();
     let of_text = |e: &&HostEvent| {
         let name = || names.ids[e.row as usize] as usize;
-        e.table == Table::Annotations && matches.get(name()).copied().unwrap_or(false)
+        e.table == EventTable::Annotations && matches.get(name()).copied().unwrap_or(false)
     };
     let mut found: Vec<(i64, i64, i64)> =
-        events.host.iter().filter(of_text).map(|e| (e.ts, e.id, e.end)).collect();
+        events.host.iter().filter(of_text).map(|e| (e.ts_ns, e.id, e.end_ns)).collect();
     found.sort_unstable();
-    found.into_iter().map(|(ts, _, end)| (ts, end)).collect()
+    found.into_iter().map(|(ts_ns, _, end_ns)| (ts_ns, end_ns)).collect()
 }

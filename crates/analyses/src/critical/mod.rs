@@ -1,11 +1,10 @@
-//! The critical path of each rank, and how long it would be if something cost less.
+//! The critical path of each rank, and predictions of its length if parts of the work cost less.
 //!
-//! From the events of a rank comes a graph ([`graph`]): its nodes are instants, its edges say what had to
-//! come before. Time passes on host threads ([`timeline`], [`host`]) and on device streams ([`device`]).
-//! Each node was held by the last of its predecessors, so walking back from the end of the window gives a
-//! path whose segments tile the window exactly ([`path`]). With other weights the same graph gives the
-//! times of another run ([`what_if`]). Ranks are independent of one another here: what a collective waited
-//! for on other ranks is part of its time.
+//! The events of a rank become a graph ([`graph`]): nodes are instants, edges are dependencies with a minimum
+//! duration. Time passes on host threads ([`timeline`], [`host`]) and on device streams ([`device`]). Each node is
+//! bound by the last of its predecessors, so walking back from the end of the window gives a path whose segments tile
+//! the window exactly ([`path`]). The same graph with other weights predicts another run ([`what_if`]). Ranks are
+//! independent of one another here: the time that a collective waits for other ranks is part of its duration.
 
 mod device;
 mod graph;
@@ -20,18 +19,17 @@ mod tests;
 mod timeline;
 mod what_if;
 
-use std::thread;
-
 use query::rust_view::Result;
 use query::view_error;
+use rayon::prelude::*;
 use trace_model::RecordBatch;
 
 use self::graph::Graph;
-use self::input::{Loaded, Rank};
+use self::input::{LoadedRanks, RankTrace};
 use query::rust_view::ViewInputs;
 
-/// What all views of this area read.
-pub(super) const READS: &[(&str, &str)] = &[
+/// Inputs of all views of this topic.
+pub(super) const INPUTS: &[(&str, &str)] = &[
     ("ranks", "SELECT rank FROM ranks ORDER BY rank"),
     ("cpu_ops", "SELECT rank, event_id, ts_ns, dur_ns, thread, name FROM cpu_ops"),
     (
@@ -68,76 +66,66 @@ pub(super) const READS: &[(&str, &str)] = &[
     ("steps", "SELECT rank, step, ts_ns, dur_ns, thread FROM steps ORDER BY rank, ts_ns, step"),
 ];
 
-/// `critical_path`: the segments.
+/// `critical_path`: the segments of the path.
 pub(super) fn path(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
-    let loaded = Loaded::new(inputs)?;
+    let loaded = LoadedRanks::new(inputs)?;
     let segments = per_rank(&loaded.ranks, |rank| {
-        path::by_step(&path::segments(&rank.graph()), &rank.events.steps)
-    })?;
+        path::split_by_step(&path::path_segments(&rank.graph()), &rank.events.steps)
+    });
     output::path(&loaded, &segments)
 }
 
-/// `critical_edges`: the graph.
+/// `critical_edges`: the edges of the graph.
 pub(super) fn edges(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
-    let loaded = Loaded::new(inputs)?;
-    let graphs = per_rank(&loaded.ranks, Rank::graph)?;
+    let loaded = LoadedRanks::new(inputs)?;
+    let graphs = per_rank(&loaded.ranks, RankTrace::graph);
     output::edges(&loaded, &graphs)
 }
 
-/// `critical_windows`: what the graph of each rank is made of.
+/// `critical_windows`: the size of each rank's graph.
 pub(super) fn windows(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
-    let loaded = Loaded::new(inputs)?;
-    let graphs = per_rank(&loaded.ranks, Rank::graph)?;
+    let loaded = LoadedRanks::new(inputs)?;
+    let graphs = per_rank(&loaded.ranks, RankTrace::graph);
     output::windows(&loaded, &graphs)
 }
 
 /// `critical_what_if`: predictions.
 pub(super) fn what_if(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let custom = inputs.text("what_if")?;
-    let mut scenarios: Vec<(&str, &str)> = what_if::SCENARIOS.to_vec();
+    let mut scenarios: Vec<(&str, &str)> = what_if::BUILT_IN_SCENARIOS.to_vec();
     if !custom.trim().is_empty() {
         scenarios.push(("custom", custom));
     }
     let scenarios: Result<Vec<_>> = scenarios
         .into_iter()
         .map(|(name, text)| {
-            let factors = what_if::Factors::parse(text).map_err(|e| view_error!("{e}"))?;
-            Ok((name, text, factors))
+            let scenario = what_if::Scenario::parse(text).map_err(|e| view_error!("{e}"))?;
+            Ok((name, text, scenario))
         })
         .collect();
     let scenarios = scenarios?;
-    let loaded = Loaded::new(inputs)?;
+    let loaded = LoadedRanks::new(inputs)?;
     let predictions = per_rank(&loaded.ranks, |rank| {
         let graph = rank.graph();
         let clock = what_if::StepClock::new(&graph, &rank.events);
         scenarios
             .iter()
-            .map(|(name, text, factors)| what_if::predict(&graph, &clock, name, text, factors))
+            .map(|(name, text, scenario)| what_if::predict(&graph, &clock, name, text, scenario))
             .collect::<Vec<_>>()
-    })?;
+    });
     output::what_if(&loaded, &predictions)
 }
 
-impl Rank {
+impl RankTrace {
     fn graph(&self) -> Graph {
         Graph::new(&self.events, self.window)
     }
 }
 
-/// `of` for each rank, on all cores.
-fn per_rank<T: Send>(ranks: &[Rank], of: impl Fn(&Rank) -> T + Sync) -> Result<Vec<T>> {
-    let cores = thread::available_parallelism().map_or(1, usize::from).min(ranks.len());
-    if cores <= 1 {
-        return Ok(ranks.iter().map(of).collect());
-    }
-    let share = ranks.len().div_ceil(cores);
-    let results = thread::scope(|scope| {
-        let workers: Vec<_> = ranks
-            .chunks(share)
-            .map(|ranks| scope.spawn(|| ranks.iter().map(&of).collect::<Vec<T>>()))
-            .collect();
-        workers.into_iter().map(thread::ScopedJoinHandle::join).collect::<Result<Vec<_>, _>>()
-    });
-    let results = results.map_err(|_| view_error!("a worker thread failed"))?;
-    Ok(results.into_iter().flatten().collect())
+/// Applies `compute` to each rank on all cores; the results are in the order of the ranks.
+fn per_rank<T: Send>(
+    ranks: &[RankTrace],
+    compute: impl Fn(&RankTrace) -> T + Sync + Send,
+) -> Vec<T> {
+    ranks.par_iter().map(compute).collect()
 }

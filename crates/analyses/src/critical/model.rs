@@ -1,19 +1,20 @@
-//! What the graph is made of: the events of one rank, and the classes of time.
+//! Inputs of the graph: the events of one rank, and the classes of time.
 
 use crate::id_index::IdIndex;
+use crate::vocabulary::{is_host_communication_range, is_loader_fetch};
 
-/// No event.
-pub(super) const NONE: u32 = u32::MAX;
+/// Index of a missing event, edge or activity.
+pub(super) const NO_INDEX: u32 = u32::MAX;
 
-/// What a stretch of time is spent on. What-if factors speak of these.
+/// The activity that an interval of time is spent on. What-if factors refer to these classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub(super) enum Class {
+pub(super) enum TimeClass {
     /// Host time inside `__next__` of a `DataLoader`.
     DataLoading,
     /// An operator's own host time.
     Operator,
-    /// Host time in a range that no operator, call or frame inside explains.
+    /// Host time in a range without an operator, call or frame inside.
     Annotation,
     /// A Python function's own host time.
     Python,
@@ -25,19 +26,19 @@ pub(super) enum Class {
     LaunchDelay,
     /// Computation on the device.
     Kernel,
-    /// Communication on the device, or on the host where that does it.
+    /// Communication on the device, or on the host if the backend runs there.
     Communication,
     /// Copies and fills on the device.
     Copy,
-    /// From the end of the device work waited for to the start of the next.
+    /// From the end of the device work that bounds a start to that start.
     DeviceGap,
-    /// A waiting call after what it waited for was over, or with nothing to wait for.
+    /// A waiting call after the awaited work has ended, or without awaited work.
     Sync,
-    /// Nothing in the trace explains it.
+    /// Time that nothing in the trace explains.
     Other,
 }
 
-impl Class {
+impl TimeClass {
     pub(super) const COUNT: usize = 13;
 
     pub(super) const ALL: [Self; Self::COUNT] = [
@@ -56,7 +57,7 @@ impl Class {
         Self::Other,
     ];
 
-    /// What bounds a segment of this class.
+    /// Value of `bound_by` for segments of this class.
     pub(super) fn bound_by(self) -> &'static str {
         match self {
             Self::DataLoading => "data_loading",
@@ -73,7 +74,7 @@ impl Class {
         }
     }
 
-    /// Which kind of host time.
+    /// Kind of host time, if the class is host time.
     pub(super) fn host_kind(self) -> Option<&'static str> {
         Some(match self {
             Self::Operator => "operator",
@@ -86,9 +87,9 @@ impl Class {
     }
 }
 
-/// The table a row comes from.
+/// The table that an event comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Table {
+pub(super) enum EventTable {
     CpuOps,
     RuntimeCalls,
     Annotations,
@@ -98,7 +99,7 @@ pub(super) enum Table {
     Memsets,
 }
 
-impl Table {
+impl EventTable {
     pub(super) const ALL: [Self; 7] = [
         Self::CpuOps,
         Self::RuntimeCalls,
@@ -122,49 +123,43 @@ impl Table {
     }
 }
 
-/// What a name says about a host event.
+/// Role of a host event, derived from its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
-    /// Nothing special.
+pub(super) enum HostRole {
+    /// No special role.
     Plain,
     /// `__next__` of a data loader.
     Loader,
     /// Ranks exchange data on the host.
     Communication,
-    /// Autograd at work: its thread is not the one that runs the training loop.
+    /// Autograd: its thread is not the one that runs the training loop.
     Backward,
-    /// Returns when the device has nothing left to do.
+    /// Returns when the device is idle.
     DeviceSync,
-    /// Returns when a stream has nothing left to do.
+    /// Returns when a stream is idle.
     StreamSync,
     /// Returns when a stream has passed an event.
     EventSync,
-    /// Returns when its own copy is done.
+    /// Returns when its own copy has completed.
     BlockingCopy,
-    /// May wait for the device before it gives memory back.
+    /// May wait for the device before it frees memory.
     Free,
 }
 
-impl Role {
-    /// The role that an event's name gives it.
-    pub(super) fn of(table: Table, name: &str) -> Self {
-        let loader = || {
-            name.starts_with("enumerate(DataPipe)#")
-                || name.starts_with("enumerate(DataLoader)#") && name.ends_with(".__next__")
-        };
+impl HostRole {
+    /// The role of an event with this name.
+    pub(super) fn of(table: EventTable, name: &str) -> Self {
         match table {
-            Table::CpuOps if name.starts_with("autograd::engine::") => Self::Backward,
-            Table::CpuOps | Table::Annotations if loader() => Self::Loader,
-            // NCCL's ranges only launch kernels; these are the work itself.
-            Table::Annotations if name.starts_with("gloo:") || name.starts_with("mpi:") => {
-                Self::Communication
-            }
-            Table::RuntimeCalls => Self::of_call(name),
+            EventTable::CpuOps if name.starts_with("autograd::engine::") => Self::Backward,
+            EventTable::CpuOps | EventTable::Annotations if is_loader_fetch(name) => Self::Loader,
+            // NCCL ranges only launch kernels; these ranges contain the communication itself.
+            EventTable::Annotations if is_host_communication_range(name) => Self::Communication,
+            EventTable::RuntimeCalls => Self::of_runtime_call(name),
             _ => Self::Plain,
         }
     }
 
-    fn of_call(name: &str) -> Self {
+    fn of_runtime_call(name: &str) -> Self {
         if name.ends_with("Synchronize") {
             if name.contains("Stream") {
                 Self::StreamSync
@@ -183,69 +178,69 @@ impl Role {
     }
 }
 
-/// Whether the call that asks for a copy of this name may wait for it, asynchronous or not.
+/// Returns whether the call that requests a copy of this name may block, even if the call is asynchronous by name.
 pub(super) fn may_block(copy: &str) -> bool {
     copy.contains("Pageable") || copy.contains("DtoH")
 }
 
-/// The class of a kernel, by the kind that its table gives it.
-pub(super) fn kernel_class(kind: &str) -> Class {
+/// The class of a kernel, from the `kind` column of its table.
+pub(super) fn kernel_class(kind: &str) -> TimeClass {
     match kind {
-        "communication" => Class::Communication,
-        "memory" => Class::Copy,
-        _ => Class::Kernel,
+        "communication" => TimeClass::Communication,
+        "memory" => TimeClass::Copy,
+        _ => TimeClass::Kernel,
     }
 }
 
 /// One event on a host thread.
 #[derive(Debug, Clone)]
 pub(super) struct HostEvent {
-    pub(super) ts: i64,
-    pub(super) end: i64,
+    pub(super) ts_ns: i64,
+    pub(super) end_ns: i64,
     pub(super) id: i64,
     pub(super) row: u32,
     pub(super) lane: i32,
-    pub(super) table: Table,
-    pub(super) role: Role,
+    pub(super) table: EventTable,
+    pub(super) role: HostRole,
 }
 
 /// One activity on a device.
 #[derive(Debug, Clone)]
 pub(super) struct Activity {
-    pub(super) ts: i64,
-    pub(super) end: i64,
+    pub(super) ts_ns: i64,
+    pub(super) end_ns: i64,
     pub(super) id: i64,
     pub(super) row: u32,
     pub(super) lane: i32,
     pub(super) device: i32,
     pub(super) stream: i32,
-    pub(super) table: Table,
-    pub(super) class: Class,
-    /// Event of the launching call.
+    pub(super) table: EventTable,
+    pub(super) class: TimeClass,
+    /// Event id of the launching call.
     pub(super) launch: Option<i64>,
     pub(super) step: Option<i64>,
-    /// A copy to the host, or from or to pageable memory: the call that asks for it may wait for it
-    /// though it is asynchronous by name.
+    /// A copy to the host, or from or to pageable memory: the requesting call may block even if it is asynchronous by
+    /// name.
     pub(super) may_block: bool,
 }
 
 /// A wait that the profiler recorded.
 #[derive(Debug, Clone)]
-pub(super) struct Wait {
-    pub(super) kind: WaitKind,
-    /// Event of the host call.
+pub(super) struct Blocker {
+    pub(super) kind: BlockerKind,
+    /// Event id of the host call.
     pub(super) call: i64,
     pub(super) device: i32,
     /// The stream that waits, or that the host waits for.
     pub(super) stream: i32,
     /// The stream on which the event was recorded.
     pub(super) source_stream: i32,
-    /// Event of the call that recorded it.
+    /// Event id of the call that recorded the event.
     pub(super) record: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WaitKind {
+pub(super) enum BlockerKind {
     /// The host waits for a stream.
     Stream,
     /// The host waits for the device.
@@ -258,122 +253,127 @@ pub(super) enum WaitKind {
 
 /// One training step.
 #[derive(Debug, Clone)]
-pub(super) struct Step {
+pub(super) struct TrainingStep {
     pub(super) number: i64,
-    pub(super) ts: i64,
-    pub(super) end: i64,
-    /// Thread that ran it; absent where the whole trace is taken as one step.
+    pub(super) ts_ns: i64,
+    pub(super) end_ns: i64,
+    /// Thread that ran the step; `None` if the whole trace counts as one step.
     pub(super) lane: Option<i32>,
 }
 
-/// Everything of one rank that the graph is built from.
+/// All events of one rank that the graph is built from.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RankEvents {
     pub(super) rank: i32,
     pub(super) host: Vec<HostEvent>,
     pub(super) activities: Vec<Activity>,
-    pub(super) waits: Vec<Wait>,
-    /// By start.
-    pub(super) steps: Vec<Step>,
+    pub(super) waits: Vec<Blocker>,
+    /// Sorted by start.
+    pub(super) steps: Vec<TrainingStep>,
 }
 
-/// The analysed window of one rank.
+/// The analyzed window of one rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Window {
-    pub(super) begin: i64,
-    pub(super) end: i64,
+pub(super) struct AnalysisWindow {
+    pub(super) begin_ns: i64,
+    pub(super) end_ns: i64,
 }
 
 impl RankEvents {
     /// From the first event to the end of the last.
-    pub(super) fn whole(&self) -> Option<Window> {
-        let host = self.host.iter().map(|e| (e.ts, e.end));
-        let device = self.activities.iter().map(|a| (a.ts, a.end));
-        let all = host.chain(device).map(|(begin, end)| Window { begin, end });
-        all.reduce(|a, b| Window { begin: a.begin.min(b.begin), end: a.end.max(b.end) })
+    pub(super) fn full_window(&self) -> Option<AnalysisWindow> {
+        let host = self.host.iter().map(|e| (e.ts_ns, e.end_ns));
+        let device = self.activities.iter().map(|a| (a.ts_ns, a.end_ns));
+        let all = host.chain(device).map(|(begin_ns, end_ns)| AnalysisWindow { begin_ns, end_ns });
+        all.reduce(|a, b| AnalysisWindow {
+            begin_ns: a.begin_ns.min(b.begin_ns),
+            end_ns: a.end_ns.max(b.end_ns),
+        })
     }
 
-    /// The longest stretch of steps that follow each other, if there are pauses between them: of several profile
-    /// cycles one, since what happened in between was not recorded.
-    pub(super) fn longest_run(&self) -> Option<(i64, i64)> {
-        let mut durs: Vec<i64> = self.steps.iter().map(|step| step.end - step.ts).collect();
+    /// The longest run of consecutive steps, if there are pauses between steps: of several profile cycles only one is
+    /// analyzed, because the time between them was not recorded.
+    pub(super) fn longest_step_run(&self) -> Option<(i64, i64)> {
+        let mut durs: Vec<i64> = self.steps.iter().map(|step| step.end_ns - step.ts_ns).collect();
         durs.sort_unstable();
         let pause = durs.get(durs.len() / 2)? / 2;
         let mut runs: Vec<(usize, i64, i64)> = Vec::new();
         for step in &self.steps {
             match runs.last_mut() {
-                Some((count, _, end)) if step.ts - *end <= pause => {
+                Some((count, _, end_ns)) if step.ts_ns - *end_ns <= pause => {
                     *count += 1;
-                    *end = (*end).max(step.end);
+                    *end_ns = (*end_ns).max(step.end_ns);
                 }
-                _ => runs.push((1, step.ts, step.end)),
+                _ => runs.push((1, step.ts_ns, step.end_ns)),
             }
         }
         let several = runs.len() > 1;
-        let (_, begin, end) = runs.into_iter().max_by_key(|&(count, begin, _)| (count, begin))?;
-        several.then_some((begin, end))
+        let (_, begin_ns, end_ns) =
+            runs.into_iter().max_by_key(|&(count, begin_ns, _)| (count, begin_ns))?;
+        several.then_some((begin_ns, end_ns))
     }
 
-    /// Only what belongs to the host's time from `begin` to `end`: host events are cut at its borders;
-    /// device work counts if it was launched inside, or was still running at the start. The window
-    /// ends when all of that is done.
-    pub(super) fn clip(&mut self, begin: i64, end: i64) -> Window {
-        let calls = Calls::new(self);
+    /// Keeps only events that belong to the host time from `begin_ns` to `end_ns`: clips host events at the borders,
+    /// and keeps device work that was launched inside or still running at the start. The window ends when all of it
+    /// is done.
+    pub(super) fn clip(&mut self, begin_ns: i64, end_ns: i64) -> AnalysisWindow {
+        let calls = RuntimeCallIndex::new(self);
         let keep: Vec<bool> = self
             .activities
             .iter()
             .enumerate()
             .map(|(i, a)| {
-                let launched = calls.of(i).map_or(a.ts, |call| self.host[call as usize].ts);
-                (a.end > begin || a.ts >= begin) && launched <= end
+                let launched = calls.of(i).map_or(a.ts_ns, |call| self.host[call as usize].ts_ns);
+                (a.end_ns > begin_ns || a.ts_ns >= begin_ns) && launched <= end_ns
             })
             .collect();
         let mut keep = keep.into_iter();
         self.activities.retain(|_| keep.next().unwrap_or(false));
-        self.host.retain(|e| e.ts <= end && e.end >= begin);
+        self.host.retain(|e| e.ts_ns <= end_ns && e.end_ns >= begin_ns);
         for event in &mut self.host {
-            event.ts = event.ts.max(begin);
-            event.end = event.end.min(end);
+            event.ts_ns = event.ts_ns.max(begin_ns);
+            event.end_ns = event.end_ns.min(end_ns);
         }
         for activity in &mut self.activities {
-            activity.ts = activity.ts.max(begin);
+            activity.ts_ns = activity.ts_ns.max(begin_ns);
         }
-        self.steps.retain(|s| s.ts >= begin && s.end <= end);
-        let last = self.activities.iter().map(|a| a.end).max().unwrap_or(end);
-        Window { begin, end: end.max(last) }
+        self.steps.retain(|s| s.ts_ns >= begin_ns && s.end_ns <= end_ns);
+        let last = self.activities.iter().map(|a| a.end_ns).max().unwrap_or(end_ns);
+        AnalysisWindow { begin_ns, end_ns: end_ns.max(last) }
     }
 }
 
-/// Sorts what consists of a few parts that are in order already: the stable sort profits from them.
-pub(super) fn sort<T: Ord>(items: &mut [T]) {
+/// Sorts items that consist of a few sorted runs, which the stable sort exploits.
+pub(super) fn sort_runs<T: Ord>(items: &mut [T]) {
     items.sort();
 }
 
-/// Runtime calls by event id, and those that launched the activities.
+/// Runtime calls by event id, and the call that launched each activity.
 #[derive(Debug)]
-pub(super) struct Calls {
+pub(super) struct RuntimeCallIndex {
     by_id: IdIndex,
     of_activity: Vec<u32>,
 }
 
-impl Calls {
+impl RuntimeCallIndex {
     pub(super) fn new(events: &RankEvents) -> Self {
-        let calls = events.host.iter().zip(0..).filter(|(e, _)| e.table == Table::RuntimeCalls);
+        let calls =
+            events.host.iter().zip(0..).filter(|(e, _)| e.table == EventTable::RuntimeCalls);
         let by_id = IdIndex::of(calls.map(|(e, i)| (e.id, i)));
         let mut calls = Self { by_id, of_activity: Vec::new() };
         let launches = events.activities.iter().map(|a| a.launch.and_then(|id| calls.get(id)));
-        calls.of_activity = launches.map(|call| call.unwrap_or(NONE)).collect();
+        calls.of_activity = launches.map(|call| call.unwrap_or(NO_INDEX)).collect();
         calls
     }
 
-    /// Position of a call among the host events.
+    /// Index of a call among the host events.
     pub(super) fn get(&self, id: i64) -> Option<u32> {
         self.by_id.get(id)
     }
 
-    /// Position of the call that launched an activity.
+    /// Index of the call that launched an activity.
     pub(super) fn of(&self, activity: usize) -> Option<u32> {
         let call = self.of_activity[activity];
-        (call != NONE).then_some(call)
+        (call != NO_INDEX).then_some(call)
     }
 }

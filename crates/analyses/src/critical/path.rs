@@ -1,38 +1,38 @@
-//! The critical path: back from the end of the window, always to what held the node.
+//! Extracts the critical path: from the end of the window back along the edge that bound each node.
 
-use super::graph::{Graph, Kind, Node};
-use super::model::{Class, NONE, Step};
+use super::graph::{EdgeKind, Graph, Node};
+use super::model::{NO_INDEX, TimeClass, TrainingStep};
 use super::timeline::Timeline;
 
-/// What a segment's time belongs to.
+/// The event or thread that a segment's time belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Owner {
-    Nothing,
+pub(super) enum SegmentOwner {
+    Unattributed,
     /// A host thread between events.
     Thread(u32),
-    Host(u32),
+    HostEvent(u32),
     Activity(u32),
 }
 
-/// A stretch of the path.
+/// A segment of the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Segment {
-    pub(super) ts: i64,
-    pub(super) dur: i64,
-    pub(super) class: Class,
-    pub(super) owner: Owner,
-    /// The waiting call that the host has come from, until it gives the device new work.
+pub(super) struct PathSegment {
+    pub(super) ts_ns: i64,
+    pub(super) dur_ns: i64,
+    pub(super) class: TimeClass,
+    pub(super) owner: SegmentOwner,
+    /// The waiting call that the host returned from, until it submits new device work.
     pub(super) after_sync: Option<u32>,
 }
 
-/// The path, first to last: edges with their targets.
-pub(super) fn edges(graph: &Graph) -> Vec<(u32, u32)> {
+/// The path from first to last: edges with their targets.
+pub(super) fn path_edges(graph: &Graph) -> Vec<(u32, u32)> {
     let mut path = Vec::new();
-    let mut node = graph.last();
+    let mut node = graph.last_node();
     while let Some(at) = node {
-        let edge = graph.nodes[at].held_by;
+        let edge = graph.nodes[at].binding_edge;
         node = graph.edges.get(edge as usize).map(|e| e.source as usize);
-        if edge != NONE {
+        if edge != NO_INDEX {
             path.push((edge, at as u32));
         }
     }
@@ -41,21 +41,35 @@ pub(super) fn edges(graph: &Graph) -> Vec<(u32, u32)> {
 }
 
 /// The path from the start of the window to its end, without holes or overlaps.
-pub(super) fn segments(graph: &Graph) -> Vec<Segment> {
+pub(super) fn path_segments(graph: &Graph) -> Vec<PathSegment> {
     let mut out = Vec::new();
-    let path = edges(graph);
+    let path = path_edges(graph);
     let first = path.first().map(|&(e, _)| graph.edges[e as usize].source as usize);
-    let Some(mut node) = first.or_else(|| graph.last()) else {
-        push(&mut out, graph.window.begin, graph.window.end, Class::Other, Owner::Nothing, None);
+    let Some(mut node) = first.or_else(|| graph.last_node()) else {
+        push_segment(
+            &mut out,
+            graph.window.begin_ns,
+            graph.window.end_ns,
+            TimeClass::Other,
+            SegmentOwner::Unattributed,
+            None,
+        );
         return out;
     };
     let timelines = &graph.host.timelines;
-    let begin = &graph.nodes[node];
-    push(&mut out, graph.window.begin, begin.ts, begin.rest_class, Owner::Nothing, None);
+    let begin_ns = &graph.nodes[node];
+    push_segment(
+        &mut out,
+        graph.window.begin_ns,
+        begin_ns.ts_ns,
+        begin_ns.rest_class,
+        SegmentOwner::Unattributed,
+        None,
+    );
     let mut after_sync = None;
     for &(edge, target) in &path {
         let edge = &graph.edges[edge as usize];
-        let Node { ts: from, submits, .. } = graph.nodes[node];
+        let Node { ts_ns: from, submits, .. } = graph.nodes[node];
         if submits {
             after_sync = None;
         }
@@ -63,62 +77,94 @@ pub(super) fn segments(graph: &Graph) -> Vec<Segment> {
         let to = &graph.nodes[node];
         let held = from + edge.weight;
         match edge.kind {
-            Kind::Host => {
-                expand(&mut out, timelines, edge.subject, (from, to.ts), edge.class, after_sync);
+            EdgeKind::Host => {
+                push_host_time(
+                    &mut out,
+                    timelines,
+                    edge.subject,
+                    (from, to.ts_ns),
+                    edge.class,
+                    after_sync,
+                );
             }
-            Kind::Thread => {
-                expand(&mut out, timelines, edge.subject, (from, to.ts), edge.rest, after_sync);
+            EdgeKind::Thread => {
+                push_host_time(
+                    &mut out,
+                    timelines,
+                    edge.subject,
+                    (from, to.ts_ns),
+                    edge.rest,
+                    after_sync,
+                );
             }
-            Kind::Sync => {
+            EdgeKind::Sync => {
                 after_sync = Some(edge.subject);
-                let owner = Owner::Host(edge.subject);
-                push(&mut out, held, to.ts, edge.rest, owner, after_sync);
+                let owner = SegmentOwner::HostEvent(edge.subject);
+                push_segment(&mut out, held, to.ts_ns, edge.rest, owner, after_sync);
             }
-            Kind::QueueFull => {
-                push(&mut out, held, to.ts, edge.rest, Owner::Host(edge.subject), after_sync);
+            EdgeKind::QueueFull => {
+                push_segment(
+                    &mut out,
+                    held,
+                    to.ts_ns,
+                    edge.rest,
+                    SegmentOwner::HostEvent(edge.subject),
+                    after_sync,
+                );
             }
             _ => {
-                let owner = Owner::Activity(edge.subject);
-                push(&mut out, from, held, edge.class, owner, after_sync);
-                push(&mut out, held, to.ts, edge.rest, owner, after_sync);
+                let owner = SegmentOwner::Activity(edge.subject);
+                push_segment(&mut out, from, held, edge.class, owner, after_sync);
+                push_segment(&mut out, held, to.ts_ns, edge.rest, owner, after_sync);
                 after_sync = None;
             }
         }
     }
-    push(&mut out, graph.nodes[node].ts, graph.window.end, Class::Other, Owner::Nothing, None);
+    push_segment(
+        &mut out,
+        graph.nodes[node].ts_ns,
+        graph.window.end_ns,
+        TimeClass::Other,
+        SegmentOwner::Unattributed,
+        None,
+    );
     out
 }
 
-/// A stretch of a thread's time, by innermost event.
-fn expand(
-    out: &mut Vec<Segment>,
+/// Adds an interval of a thread's time, split by innermost event.
+fn push_host_time(
+    out: &mut Vec<PathSegment>,
     timelines: &[Timeline],
     timeline: u32,
     (mut from, to): (i64, i64),
-    class: Class,
+    class: TimeClass,
     after_sync: Option<u32>,
 ) {
     let line = &timelines[timeline as usize];
     let mut piece = line.at(from);
     while from < to {
-        let (end, event) = match piece {
+        let (end_ns, event) = match piece {
             Some(at) if at < line.pieces.len() => (line.span(at).1, line.pieces[at].event),
-            _ => (to, NONE),
+            _ => (to, NO_INDEX),
         };
-        let end = end.min(to);
-        let owner = if event == NONE { Owner::Thread(timeline) } else { Owner::Host(event) };
-        push(out, from, end, class, owner, after_sync);
-        from = end;
+        let end_ns = end_ns.min(to);
+        let owner = if event == NO_INDEX {
+            SegmentOwner::Thread(timeline)
+        } else {
+            SegmentOwner::HostEvent(event)
+        };
+        push_segment(out, from, end_ns, class, owner, after_sync);
+        from = end_ns;
         piece = piece.map(|at| at + 1);
     }
 }
 
-fn push(
-    out: &mut Vec<Segment>,
+fn push_segment(
+    out: &mut Vec<PathSegment>,
     from: i64,
     to: i64,
-    class: Class,
-    owner: Owner,
+    class: TimeClass,
+    owner: SegmentOwner,
     after_sync: Option<u32>,
 ) {
     if to <= from {
@@ -127,32 +173,35 @@ fn push(
     if let Some(last) = out.last_mut()
         && (last.class, last.owner, last.after_sync) == (class, owner, after_sync)
     {
-        last.dur += to - from;
+        last.dur_ns += to - from;
         return;
     }
-    out.push(Segment { ts: from, dur: to - from, class, owner, after_sync });
+    out.push(PathSegment { ts_ns: from, dur_ns: to - from, class, owner, after_sync });
 }
 
-/// Each segment cut at the borders of steps, with its step.
-pub(super) fn by_step(segments: &[Segment], steps: &[Step]) -> Vec<(Segment, Option<i64>)> {
-    let mut borders: Vec<i64> = steps.iter().flat_map(|s| [s.ts, s.end]).collect();
+/// Splits segments at the borders of steps, and adds the step of each part.
+pub(super) fn split_by_step(
+    segments: &[PathSegment],
+    steps: &[TrainingStep],
+) -> Vec<(PathSegment, Option<i64>)> {
+    let mut borders: Vec<i64> = steps.iter().flat_map(|s| [s.ts_ns, s.end_ns]).collect();
     borders.sort_unstable();
-    let step_at = |ts: i64| {
-        let after = steps.partition_point(|s| s.ts <= ts);
+    let step_at = |ts_ns: i64| {
+        let after = steps.partition_point(|s| s.ts_ns <= ts_ns);
         let step = &steps[after.checked_sub(1)?];
-        (ts < step.end).then_some(step.number)
+        (ts_ns < step.end_ns).then_some(step.number)
     };
     let mut out = Vec::with_capacity(segments.len() + borders.len());
     let mut next = 0;
     for segment in segments {
-        let (mut ts, end) = (segment.ts, segment.ts + segment.dur);
-        while ts < end {
-            while borders.get(next).is_some_and(|&border| border <= ts) {
+        let (mut ts_ns, end_ns) = (segment.ts_ns, segment.ts_ns + segment.dur_ns);
+        while ts_ns < end_ns {
+            while borders.get(next).is_some_and(|&border| border <= ts_ns) {
                 next += 1;
             }
-            let until = borders.get(next).map_or(end, |&border| border.min(end));
-            out.push((Segment { ts, dur: until - ts, ..*segment }, step_at(ts)));
-            ts = until;
+            let until = borders.get(next).map_or(end_ns, |&border| border.min(end_ns));
+            out.push((PathSegment { ts_ns, dur_ns: until - ts_ns, ..*segment }, step_at(ts_ns)));
+            ts_ns = until;
         }
     }
     out

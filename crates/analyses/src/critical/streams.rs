@@ -1,37 +1,37 @@
-//! Device activities in the orders that questions about them need: by stream, by end, by launch.
+//! Device activities sorted by stream, by end, and by launch.
 
-use super::model::{Activity, Calls, NONE, RankEvents, sort};
+use super::model::{Activity, NO_INDEX, RankEvents, RuntimeCallIndex, sort_runs};
 
 /// Activities by stream, and by end.
-pub(super) struct Streams {
-    /// By device, stream, start.
+pub(super) struct StreamOrders {
+    /// Activities by device, stream and start.
     pub(super) order: Vec<u32>,
-    /// Of each stream, in the order of `order`: `(end, activity)` by end.
+    /// For each stream: `(end, activity)` sorted by end.
     pub(super) ends: Vec<Ends>,
-    /// Of each device.
+    /// The same for each device.
     device_ends: Vec<Ends>,
-    /// Of all devices.
+    /// The same for all devices.
     all_ends: Vec<(i64, u32)>,
 }
 
 pub(super) struct Ends {
     device: i32,
     stream: i32,
-    /// Range in `order`.
+    /// Start of the stream's range in `order`.
     pub(super) first: usize,
     pub(super) by_end: Vec<(i64, u32)>,
 }
 
-impl Streams {
+impl StreamOrders {
     pub(super) fn new(activities: &[Activity]) -> Self {
-        let key = |(i, a): (u32, &Activity)| (a.device, a.stream, a.ts, a.end, a.id, i);
+        let key = |(i, a): (u32, &Activity)| (a.device, a.stream, a.ts_ns, a.end_ns, a.id, i);
         let mut order: Vec<_> = (0..).zip(activities).map(key).collect();
-        sort(&mut order);
+        sort_runs(&mut order);
         let order: Vec<u32> = order.into_iter().map(|key| key.5).collect();
         let by_end = |of: &[u32]| {
-            let mut ends: Vec<_> = of.iter().map(|&i| (activities[i as usize].end, i)).collect();
-            // Stable: what began first stays first.
-            ends.sort_by_key(|&(end, _)| end);
+            let mut ends: Vec<_> = of.iter().map(|&i| (activities[i as usize].end_ns, i)).collect();
+            // The sort is stable: activities that began first stay first.
+            ends.sort_by_key(|&(end_ns, _)| end_ns);
             ends
         };
         let group = |same: &dyn Fn(&Activity, &Activity) -> bool, stream: bool| {
@@ -55,7 +55,7 @@ impl Streams {
 
     /// For each activity, the one on its stream that ended last before it began.
     pub(super) fn previous(&self, activities: &[Activity]) -> Vec<u32> {
-        let mut previous = vec![NONE; activities.len()];
+        let mut previous = vec![NO_INDEX; activities.len()];
         let mut place = vec![0_u32; activities.len()];
         for stream in &self.ends {
             let of_stream = &self.order[stream.first..stream.first + stream.by_end.len()];
@@ -63,12 +63,12 @@ impl Streams {
                 place[i as usize] = at as u32;
             }
             let mut ended = stream.by_end.iter().peekable();
-            let mut last = NONE;
+            let mut last = NO_INDEX;
             for (at, &i) in of_stream.iter().enumerate() {
-                let ts = activities[i as usize].ts;
-                // One without length that begins at the same moment may come after this one.
+                let ts_ns = activities[i as usize].ts_ns;
+                // A zero-length activity that begins at the same moment may come after this one.
                 while let Some(&(_, before)) =
-                    ended.next_if(|&&(end, b)| end <= ts && place[b as usize] < at as u32)
+                    ended.next_if(|&&(end_ns, b)| end_ns <= ts_ns && place[b as usize] < at as u32)
                 {
                     last = before;
                 }
@@ -78,18 +78,18 @@ impl Streams {
         previous
     }
 
-    pub(super) fn last_end(&self, ts: i64) -> Option<u32> {
-        last(&self.all_ends, ts)
+    pub(super) fn last_end(&self, ts_ns: i64) -> Option<u32> {
+        last(&self.all_ends, ts_ns)
     }
 
-    pub(super) fn last_end_on(&self, on: &Activity, ts: i64) -> Option<u32> {
+    pub(super) fn last_end_on(&self, on: &Activity, ts_ns: i64) -> Option<u32> {
         let key = (on.device, on.stream);
         let at = self.ends.binary_search_by_key(&key, |e| (e.device, e.stream)).ok()?;
-        last(&self.ends[at].by_end, ts)
+        last(&self.ends[at].by_end, ts_ns)
     }
 
-    /// On other streams of the device: what ended last before `a` began, and what was running then and
-    /// ended first. Looks past a few activities only.
+    /// On other streams of the device: the activity that ended last before `a` began, and the running activity that
+    /// ended first. Looks at a few activities only.
     pub(super) fn ends_elsewhere(
         &self,
         activities: &[Activity],
@@ -99,9 +99,9 @@ impl Streams {
         let found = self.device_ends.binary_search_by_key(&a.device, |e| e.device);
         let Ok(at) = found else { return (None, None) };
         let ends = &self.device_ends[at].by_end;
-        let (before, after) = ends.split_at(ends.partition_point(|&(end, _)| end <= a.ts));
+        let (before, after) = ends.split_at(ends.partition_point(|&(end_ns, _)| end_ns <= a.ts_ns));
         let elsewhere = |i: &u32| activities[*i as usize].stream != a.stream;
-        let running = |i: &u32| activities[*i as usize].ts < a.ts;
+        let running = |i: &u32| activities[*i as usize].ts_ns < a.ts_ns;
         (
             before.iter().rev().take(LOOK).map(|&(_, i)| i).find(elsewhere),
             after.iter().take(LOOK).map(|&(_, i)| i).find(|i| elsewhere(i) && running(i)),
@@ -109,33 +109,33 @@ impl Streams {
     }
 }
 
-fn last(ends: &[(i64, u32)], ts: i64) -> Option<u32> {
-    let next = ends.partition_point(|&(end, _)| end <= ts);
+fn last(ends: &[(i64, u32)], ts_ns: i64) -> Option<u32> {
+    let next = ends.partition_point(|&(end_ns, _)| end_ns <= ts_ns);
     Some(ends[next.checked_sub(1)?].1)
 }
 
-/// `(device, stream, launch, activity)`, sorted.
-pub(super) struct Launched(Vec<(i32, i32, i64, u32)>);
+/// `(device, stream, launch time, activity)`, sorted.
+pub(super) struct LaunchOrder(Vec<(i32, i32, i64, u32)>);
 
-impl Launched {
-    pub(super) fn new(events: &RankEvents, calls: &Calls) -> Self {
+impl LaunchOrder {
+    pub(super) fn new(events: &RankEvents, calls: &RuntimeCallIndex) -> Self {
         let mut all: Vec<(i32, i32, i64, u32)> = Vec::new();
         for (i, a) in events.activities.iter().enumerate() {
             let Some(call) = calls.of(i) else { continue };
-            all.push((a.device, a.stream, events.host[call as usize].ts, i as u32));
+            all.push((a.device, a.stream, events.host[call as usize].ts_ns, i as u32));
         }
         all.sort_unstable();
         Self(all)
     }
 
-    pub(super) fn before(&self, device: i32, stream: i32, ts: i64) -> Option<u32> {
-        let next = self.0.partition_point(|&(d, s, at, _)| (d, s, at) <= (device, stream, ts));
+    pub(super) fn before(&self, device: i32, stream: i32, ts_ns: i64) -> Option<u32> {
+        let next = self.0.partition_point(|&(d, s, at, _)| (d, s, at) <= (device, stream, ts_ns));
         let &(d, s, _, i) = self.0.get(next.checked_sub(1)?)?;
         ((d, s) == (device, stream)).then_some(i)
     }
 
-    pub(super) fn after(&self, device: i32, stream: i32, ts: i64) -> Option<u32> {
-        let next = self.0.partition_point(|&(d, s, at, _)| (d, s, at) < (device, stream, ts));
+    pub(super) fn after(&self, device: i32, stream: i32, ts_ns: i64) -> Option<u32> {
+        let next = self.0.partition_point(|&(d, s, at, _)| (d, s, at) < (device, stream, ts_ns));
         let &(d, s, _, i) = self.0.get(next)?;
         ((d, s) == (device, stream)).then_some(i)
     }

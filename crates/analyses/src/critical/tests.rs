@@ -1,95 +1,105 @@
-//! What holds for any events: the path tiles the window, and other weights give sane times.
+//! Properties that hold for any events: the path tiles the window, and other weights give consistent times.
 
 use proptest::prelude::*;
 
-use super::graph::{Graph, Kind};
+use super::graph::{EdgeKind, Graph};
 use super::model::{
-    Activity, Class, HostEvent, RankEvents, Role, Step, Table, Wait, WaitKind, Window,
+    Activity, AnalysisWindow, Blocker, BlockerKind, EventTable, HostEvent, HostRole, RankEvents,
+    TimeClass, TrainingStep,
 };
-use super::path::{self, Segment};
-use super::what_if::{Factors, SCENARIOS, StepClock, times};
+use super::path::{self, PathSegment};
+use super::what_if::{BUILT_IN_SCENARIOS, Scenario, StepClock, replay_times};
 
-fn host(id: i64, lane: i32, ts: i64, dur: i64, table: Table, role: Role) -> HostEvent {
-    HostEvent { ts, end: ts + dur, id, row: id as u32, lane, table, role }
+fn host(
+    id: i64,
+    lane: i32,
+    ts_ns: i64,
+    dur_ns: i64,
+    table: EventTable,
+    role: HostRole,
+) -> HostEvent {
+    HostEvent { ts_ns, end_ns: ts_ns + dur_ns, id, row: id as u32, lane, table, role }
 }
 
-fn op(id: i64, lane: i32, ts: i64, dur: i64) -> HostEvent {
-    host(id, lane, ts, dur, Table::CpuOps, Role::Plain)
+fn op(id: i64, lane: i32, ts_ns: i64, dur_ns: i64) -> HostEvent {
+    host(id, lane, ts_ns, dur_ns, EventTable::CpuOps, HostRole::Plain)
 }
 
-fn call(id: i64, lane: i32, ts: i64, dur: i64, role: Role) -> HostEvent {
-    host(id, lane, ts, dur, Table::RuntimeCalls, role)
+fn call(id: i64, lane: i32, ts_ns: i64, dur_ns: i64, role: HostRole) -> HostEvent {
+    host(id, lane, ts_ns, dur_ns, EventTable::RuntimeCalls, role)
 }
 
-fn kernel(id: i64, stream: i32, ts: i64, dur: i64, launch: Option<i64>) -> Activity {
+fn kernel(id: i64, stream: i32, ts_ns: i64, dur_ns: i64, launch: Option<i64>) -> Activity {
     Activity {
-        ts,
-        end: ts + dur,
+        ts_ns,
+        end_ns: ts_ns + dur_ns,
         id,
         row: id as u32,
         lane: 100 + stream,
         device: 0,
         stream,
-        table: Table::Kernels,
-        class: Class::Kernel,
+        table: EventTable::Kernels,
+        class: TimeClass::Kernel,
         launch,
         step: None,
         may_block: false,
     }
 }
 
-fn run(host: Vec<HostEvent>, activities: Vec<Activity>) -> RankEvents {
+fn rank_events(host: Vec<HostEvent>, activities: Vec<Activity>) -> RankEvents {
     RankEvents { host, activities, ..RankEvents::default() }
 }
 
 fn graph(events: &RankEvents) -> Graph {
-    Graph::new(events, events.whole().unwrap())
+    Graph::new(events, events.full_window().unwrap())
 }
 
 /// Class and duration of each segment.
-fn summary(events: &RankEvents) -> Vec<(Class, i64)> {
-    path::segments(&graph(events)).iter().map(|s| (s.class, s.dur)).collect()
+fn summary(events: &RankEvents) -> Vec<(TimeClass, i64)> {
+    path::path_segments(&graph(events)).iter().map(|s| (s.class, s.dur_ns)).collect()
 }
 
 fn gain(events: &RankEvents, factors: &str) -> i64 {
     let graph = graph(events);
-    graph.window.end - times(&graph, &Factors::parse(factors).unwrap()).1
+    graph.window.end_ns - replay_times(&graph, &Scenario::parse(factors).unwrap()).1
 }
 
-fn roles() -> impl Strategy<Value = Role> {
+fn roles() -> impl Strategy<Value = HostRole> {
     prop::sample::select(vec![
-        Role::Plain,
-        Role::Plain,
-        Role::Loader,
-        Role::Backward,
-        Role::Communication,
-        Role::DeviceSync,
-        Role::StreamSync,
-        Role::EventSync,
-        Role::BlockingCopy,
-        Role::Free,
+        HostRole::Plain,
+        HostRole::Plain,
+        HostRole::Loader,
+        HostRole::Backward,
+        HostRole::Communication,
+        HostRole::DeviceSync,
+        HostRole::StreamSync,
+        HostRole::EventSync,
+        HostRole::BlockingCopy,
+        HostRole::Free,
     ])
 }
 
-fn host_tables() -> impl Strategy<Value = Table> {
+fn host_tables() -> impl Strategy<Value = EventTable> {
     prop::sample::select(vec![
-        Table::CpuOps,
-        Table::RuntimeCalls,
-        Table::RuntimeCalls,
-        Table::Annotations,
-        Table::PythonFrames,
+        EventTable::CpuOps,
+        EventTable::RuntimeCalls,
+        EventTable::RuntimeCalls,
+        EventTable::Annotations,
+        EventTable::PythonFrames,
     ])
 }
 
-/// Events that no profiler would write: few distinct times, lengths of zero, siblings that overlap,
-/// launches after their kernels, waits for nothing, steps that overlap.
-fn nasty() -> impl Strategy<Value = RankEvents> {
+/// Events that no profiler would write: few distinct times, zero lengths, overlapping siblings, launches after their
+/// kernels, waits without a target, overlapping steps.
+fn arbitrary_events() -> impl Strategy<Value = RankEvents> {
     // In units of 5 us, so that the thresholds of inference lie in between.
     let time = || (0..40_i64).prop_map(|t| t * 5_000);
     let length = || prop_oneof![Just(0_i64), (0..12_i64).prop_map(|t| t * 5_000), 0..3_i64];
     let hosts = prop::collection::vec((0..3_i32, time(), length(), host_tables(), roles()), 0..40);
-    let device_tables = prop::sample::select(vec![Table::Kernels, Table::Memcpys, Table::Memsets]);
-    let classes = prop::sample::select(vec![Class::Kernel, Class::Communication, Class::Copy]);
+    let device_tables =
+        prop::sample::select(vec![EventTable::Kernels, EventTable::Memcpys, EventTable::Memsets]);
+    let classes =
+        prop::sample::select(vec![TimeClass::Kernel, TimeClass::Communication, TimeClass::Copy]);
     let activity = (
         (0..2_i32, 0..3_i32),
         time(),
@@ -102,10 +112,10 @@ fn nasty() -> impl Strategy<Value = RankEvents> {
     );
     let activities = prop::collection::vec(activity, 0..40);
     let kinds = prop::sample::select(vec![
-        WaitKind::Stream,
-        WaitKind::Context,
-        WaitKind::Event,
-        WaitKind::StreamOnEvent,
+        BlockerKind::Stream,
+        BlockerKind::Context,
+        BlockerKind::Event,
+        BlockerKind::StreamOnEvent,
     ]);
     let waits = prop::collection::vec(
         (kinds, 0..40_i64, 0..3_i32, 0..3_i32, prop::option::of(0..40_i64)),
@@ -114,54 +124,54 @@ fn nasty() -> impl Strategy<Value = RankEvents> {
     let steps = prop::collection::vec((time(), length(), prop::option::of(0..3_i32)), 0..3);
     (hosts, activities, waits, steps).prop_map(|(hosts, activities, waits, steps)| {
         let mut events = RankEvents::default();
-        for ((lane, ts, dur, table, role), id) in hosts.into_iter().zip(0..) {
-            events.host.push(host(id, lane, ts, dur, table, role));
+        for ((lane, ts_ns, dur_ns, table, role), id) in hosts.into_iter().zip(0..) {
+            events.host.push(host(id, lane, ts_ns, dur_ns, table, role));
         }
         for (activity, id) in activities.into_iter().zip(1_000..) {
-            let ((device, stream), ts, dur, table, class, launch, may_block, step) = activity;
-            let of = kernel(id, stream, ts, dur, launch);
+            let ((device, stream), ts_ns, dur_ns, table, class, launch, may_block, step) = activity;
+            let of = kernel(id, stream, ts_ns, dur_ns, launch);
             events.activities.push(Activity { device, table, class, step, may_block, ..of });
         }
         for (kind, call, stream, source_stream, record) in waits {
-            events.waits.push(Wait { kind, call, device: 0, stream, source_stream, record });
+            events.waits.push(Blocker { kind, call, device: 0, stream, source_stream, record });
         }
-        for ((ts, dur, lane), number) in steps.into_iter().zip(0..) {
-            events.steps.push(Step { number, ts, end: ts + dur, lane });
+        for ((ts_ns, dur_ns, lane), number) in steps.into_iter().zip(0..) {
+            events.steps.push(TrainingStep { number, ts_ns, end_ns: ts_ns + dur_ns, lane });
         }
-        events.steps.sort_by_key(|s| s.ts);
+        events.steps.sort_by_key(|s| s.ts_ns);
         events
     })
 }
 
-fn tiles(segments: &[Segment], window: Window) {
-    let mut at = window.begin;
+fn assert_tiles(segments: &[PathSegment], window: AnalysisWindow) {
+    let mut at = window.begin_ns;
     for segment in segments {
-        assert_eq!(segment.ts, at, "a hole or an overlap");
-        assert!(segment.dur > 0);
-        at += segment.dur;
+        assert_eq!(segment.ts_ns, at, "a hole or an overlap");
+        assert!(segment.dur_ns > 0);
+        at += segment.dur_ns;
     }
-    assert_eq!(at, window.end);
+    assert_eq!(at, window.end_ns);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn the_path_tiles_the_window(events in nasty()) {
-        let Some(window) = events.whole() else { return Ok(()) };
+    fn path_tiles_the_window(events in arbitrary_events()) {
+        let Some(window) = events.full_window() else { return Ok(()) };
         let graph = Graph::new(&events, window);
-        let segments = path::segments(&graph);
-        tiles(&segments, window);
-        let parts = path::by_step(&segments, &events.steps);
-        tiles(&parts.iter().map(|&(s, _)| s).collect::<Vec<_>>(), window);
+        let segments = path::path_segments(&graph);
+        assert_tiles(&segments, window);
+        let parts = path::split_by_step(&segments, &events.steps);
+        assert_tiles(&parts.iter().map(|&(s, _)| s).collect::<Vec<_>>(), window);
         for (part, step) in parts {
-            let inside = |s: &&Step| s.ts <= part.ts && part.ts + part.dur <= s.end;
-            let overlaps = |s: &&Step| s.ts < part.ts + part.dur && part.ts < s.end;
+            let inside = |s: &&TrainingStep| s.ts_ns <= part.ts_ns && part.ts_ns + part.dur_ns <= s.end_ns;
+            let overlaps = |s: &&TrainingStep| s.ts_ns < part.ts_ns + part.dur_ns && part.ts_ns < s.end_ns;
             match step {
                 Some(step) => prop_assert!(events.steps.iter().filter(inside).any(|s| s.number == step)),
-                // Steps that overlap one another are told apart by their start alone.
+                // Overlapping steps are distinguished only by their start.
                 None => prop_assert!(
-                    events.steps.windows(2).any(|p| p[1].ts < p[0].end)
+                    events.steps.windows(2).any(|p| p[1].ts_ns < p[0].end_ns)
                         || !events.steps.iter().any(|s| overlaps(&s))
                 ),
             }
@@ -169,58 +179,58 @@ proptest! {
     }
 
     #[test]
-    fn a_part_of_the_events_is_a_window_too(events in nasty(), begin in 0..200_000_i64, length in 0..100_000_i64) {
+    fn path_tiles_a_clipped_window(events in arbitrary_events(), begin_ns in 0..200_000_i64, length in 0..100_000_i64) {
         let mut events = events;
-        let window = events.clip(begin, begin + length);
-        prop_assert!(window.begin == begin && window.end >= begin + length);
-        tiles(&path::segments(&Graph::new(&events, window)), window);
+        let window = events.clip(begin_ns, begin_ns + length);
+        prop_assert!(window.begin_ns == begin_ns && window.end_ns >= begin_ns + length);
+        assert_tiles(&path::path_segments(&Graph::new(&events, window)), window);
     }
 
     #[test]
-    fn edges_go_forward_and_explain_the_times(events in nasty()) {
-        let Some(window) = events.whole() else { return Ok(()) };
+    fn graph_edges_go_forward_and_explain_node_times(events in arbitrary_events()) {
+        let Some(window) = events.full_window() else { return Ok(()) };
         let graph = Graph::new(&events, window);
         for (i, node) in graph.nodes.iter().enumerate() {
-            prop_assert!((window.begin..=window.end).contains(&node.ts));
+            prop_assert!((window.begin_ns..=window.end_ns).contains(&node.ts_ns));
             let arrivals = graph.edges_into(i).iter().map(|e| {
                 prop_assert!((e.source as usize) < i && e.weight >= 0);
-                Ok(graph.nodes[e.source as usize].ts + e.weight)
+                Ok(graph.nodes[e.source as usize].ts_ns + e.weight)
             });
             let arrivals = arrivals.collect::<Result<Vec<i64>, TestCaseError>>()?;
-            let last = arrivals.into_iter().max().unwrap_or(window.begin);
-            prop_assert_eq!(last + node.rest, node.ts);
+            let last = arrivals.into_iter().max().unwrap_or(window.begin_ns);
+            prop_assert_eq!(last + node.rest, node.ts_ns);
             prop_assert!(node.rest >= 0);
         }
     }
 
     #[test]
-    fn nothing_changes_where_nothing_is_scaled(events in nasty()) {
-        let Some(window) = events.whole() else { return Ok(()) };
+    fn replay_times_are_exact_without_changes(events in arbitrary_events()) {
+        let Some(window) = events.full_window() else { return Ok(()) };
         let graph = Graph::new(&events, window);
-        for factors in [Factors::ONE, Factors::parse("host=1, kernel=1.0").unwrap()] {
-            let (times, end) = times(&graph, &factors);
-            prop_assert!(graph.nodes.iter().zip(times).all(|(node, time)| node.ts == time));
-            prop_assert_eq!(end, window.end);
+        for factors in [Scenario::UNCHANGED, Scenario::parse("host=1, kernel=1.0").unwrap()] {
+            let (times, end_ns) = replay_times(&graph, &factors);
+            prop_assert!(graph.nodes.iter().zip(times).all(|(node, time)| node.ts_ns == time));
+            prop_assert_eq!(end_ns, window.end_ns);
         }
     }
 
     #[test]
-    fn less_is_never_longer(events in nasty(), share in 0.0..1.0_f64) {
-        let Some(window) = events.whole() else { return Ok(()) };
+    fn replay_times_never_grow_with_smaller_factors(events in arbitrary_events(), share in 0.0..1.0_f64) {
+        let Some(window) = events.full_window() else { return Ok(()) };
         let graph = Graph::new(&events, window);
-        let of = |text: &str| times(&graph, &Factors::parse(text).unwrap()).1;
-        for (name, factors) in SCENARIOS {
-            let end = of(factors);
-            prop_assert!((window.begin..=window.end).contains(&end), "{} {}", name, end);
+        let of = |text: &str| replay_times(&graph, &Scenario::parse(text).unwrap()).1;
+        for (name, factors) in BUILT_IN_SCENARIOS {
+            let end_ns = of(factors);
+            prop_assert!((window.begin_ns..=window.end_ns).contains(&end_ns), "{} {}", name, end_ns);
         }
         for class in ["host", "communication", "sync", "other", "kernel"] {
             let (none, some) = (of(&format!("{class}=0")), of(&format!("{class}={share}")));
-            prop_assert!(none <= some && some <= window.end, "{class}");
+            prop_assert!(none <= some && some <= window.end_ns, "{class}");
         }
-        let all: Vec<String> = Class::ALL.iter().map(|c| format!("{}=0", c.bound_by())).collect();
-        prop_assert_eq!(of(&all.join(",")), window.begin);
+        let all: Vec<String> = TimeClass::ALL.iter().map(|c| format!("{}=0", c.bound_by())).collect();
+        prop_assert_eq!(of(&all.join(",")), window.begin_ns);
         let clock = StepClock::new(&graph, &events);
-        let recorded = clock.median(|node| graph.nodes[node as usize].ts);
+        let recorded = clock.median(|node| graph.nodes[node as usize].ts_ns);
         prop_assert!(recorded.is_none_or(|length| length >= 0));
     }
 }
@@ -228,49 +238,49 @@ proptest! {
 const US: i64 = 1_000;
 
 #[test]
-fn a_wait_for_the_device_is_the_devices_time() {
-    let events = run(
+fn path_gives_a_wait_for_the_device_to_the_device() {
+    let events = rank_events(
         vec![
             op(1, 0, 0, 30 * US),
-            call(2, 0, 10 * US, 5 * US, Role::Plain),
-            call(3, 0, 40 * US, 80 * US, Role::StreamSync),
+            call(2, 0, 10 * US, 5 * US, HostRole::Plain),
+            call(3, 0, 40 * US, 80 * US, HostRole::StreamSync),
         ],
         vec![kernel(4, 7, 20 * US, 90 * US, Some(2))],
     );
     assert_eq!(
         summary(&events),
         [
-            (Class::Operator, 10 * US),
-            // Ten microseconds from call to start: all that is known of a launch here.
-            (Class::LaunchDelay, 10 * US),
-            (Class::Kernel, 90 * US),
-            (Class::Sync, 10 * US),
+            (TimeClass::Operator, 10 * US),
+            // Ten microseconds from call to start are the only evidence of the launch delay here.
+            (TimeClass::LaunchDelay, 10 * US),
+            (TimeClass::Kernel, 90 * US),
+            (TimeClass::Sync, 10 * US),
         ]
     );
     // The kernel takes half the time, the host waits half as long.
     assert_eq!(gain(&events, "kernel=0.5"), 45 * US);
-    // Without the wait the host is done sooner, but not the device.
+    // Without the wait the host finishes sooner, but the device does not.
     assert_eq!(gain(&events, "sync=0"), 10 * US);
     assert_eq!(gain(&events, "host=0"), 10 * US);
 }
 
 #[test]
-fn a_late_launch_is_host_time() {
-    let events = run(
+fn path_counts_a_late_launch_as_host_time() {
+    let events = rank_events(
         vec![
-            call(1, 0, 0, 5 * US, Role::Plain),
+            call(1, 0, 0, 5 * US, HostRole::Plain),
             op(2, 0, 5 * US, 95 * US),
-            call(3, 0, 100 * US, 5 * US, Role::Plain),
+            call(3, 0, 100 * US, 5 * US, HostRole::Plain),
         ],
         vec![kernel(4, 7, 8 * US, 12 * US, Some(1)), kernel(5, 7, 108 * US, 12 * US, Some(3))],
     );
     assert_eq!(
         summary(&events),
         [
-            (Class::RuntimeCall, 5 * US),
-            (Class::Operator, 95 * US),
-            (Class::LaunchDelay, 8 * US),
-            (Class::Kernel, 12 * US),
+            (TimeClass::RuntimeCall, 5 * US),
+            (TimeClass::Operator, 95 * US),
+            (TimeClass::LaunchDelay, 8 * US),
+            (TimeClass::Kernel, 12 * US),
         ]
     );
     assert_eq!(gain(&events, "kernel=0"), 12 * US);
@@ -279,13 +289,13 @@ fn a_late_launch_is_host_time() {
 }
 
 #[test]
-fn streams_wait_for_each_other_recorded_or_not() {
+fn streams_wait_for_each_other_if_recorded_or_inferred() {
     let host = || {
         vec![
-            call(1, 0, 0, US, Role::Plain),
-            call(2, 0, 2 * US, US, Role::Plain),
-            call(3, 0, 4 * US, US, Role::Plain),
-            call(4, 0, 6 * US, US, Role::Plain),
+            call(1, 0, 0, US, HostRole::Plain),
+            call(2, 0, 2 * US, US, HostRole::Plain),
+            call(3, 0, 4 * US, US, HostRole::Plain),
+            call(4, 0, 6 * US, US, HostRole::Plain),
         ]
     };
     // Launched early on stream 9, started 4 us (300 us) after the kernel on stream 7 ended.
@@ -295,20 +305,21 @@ fn streams_wait_for_each_other_recorded_or_not() {
             kernel(6, 9, 200 * US + gap, 50 * US, Some(4)),
         ]
     };
-    let classes = |events: &RankEvents| -> Vec<Class> {
+    let classes = |events: &RankEvents| -> Vec<TimeClass> {
         summary(events).into_iter().map(|(class, _)| class).collect()
     };
-    let waited = [Class::LaunchDelay, Class::Kernel, Class::DeviceGap, Class::Kernel];
-    assert_eq!(classes(&run(host(), device(4 * US))), waited);
-    let not_near = run(host(), device(300 * US));
-    let alone = [Class::RuntimeCall, Class::Gap];
+    let waited =
+        [TimeClass::LaunchDelay, TimeClass::Kernel, TimeClass::DeviceGap, TimeClass::Kernel];
+    assert_eq!(classes(&rank_events(host(), device(4 * US))), waited);
+    let not_near = rank_events(host(), device(300 * US));
+    let alone = [TimeClass::RuntimeCall, TimeClass::Gap];
     assert_eq!(classes(&not_near)[..2], alone);
     assert_eq!(
         classes(&not_near)[classes(&not_near).len() - 2..],
-        [Class::LaunchDelay, Class::Kernel]
+        [TimeClass::LaunchDelay, TimeClass::Kernel]
     );
-    let wait = Wait {
-        kind: WaitKind::StreamOnEvent,
+    let wait = Blocker {
+        kind: BlockerKind::StreamOnEvent,
         call: 3,
         device: 0,
         stream: 9,
@@ -319,84 +330,91 @@ fn streams_wait_for_each_other_recorded_or_not() {
 }
 
 #[test]
-fn a_full_queue_holds_the_host() {
-    // 300 launches of 1 us fill the queue; each one more waits until a kernel of 10 us is done.
+fn full_queue_blocks_the_host() {
+    // 300 launches of 1 us fill the queue; each further launch waits until a kernel of 10 us completes.
     let mut host = Vec::new();
     let mut device = Vec::new();
     let mut now = 0;
     for i in 0..900_i64 {
-        let ts = 10 * US + i * 10 * US;
-        let begin = now;
-        now = if i < 300 { begin + US } else { (ts - 299 * 10 * US).max(begin) + US };
-        host.push(call(i, 0, begin, now - begin, Role::Plain));
-        device.push(kernel(1_000 + i, 7, ts, 10 * US, Some(i)));
+        let ts_ns = 10 * US + i * 10 * US;
+        let begin_ns = now;
+        now = if i < 300 { begin_ns + US } else { (ts_ns - 299 * 10 * US).max(begin_ns) + US };
+        host.push(call(i, 0, begin_ns, now - begin_ns, HostRole::Plain));
+        device.push(kernel(1_000 + i, 7, ts_ns, 10 * US, Some(i)));
     }
-    let events = run(host, device);
+    let events = rank_events(host, device);
     let graph = graph(&events);
-    assert!(graph.edges.iter().any(|e| e.kind == Kind::QueueFull));
-    assert!(graph.device.waiting_calls > 500, "{}", graph.device.waiting_calls);
-    // The launches get faster with the kernels: they only waited.
+    assert!(graph.edges.iter().any(|e| e.kind == EdgeKind::QueueFull));
+    assert!(graph.device.waiting_call_count > 500, "{}", graph.device.waiting_call_count);
+    // The launches get faster with the kernels, because they only waited.
     assert!(gain(&events, "kernel=0.5") > 4_000 * US);
-    let host_times = times(&graph, &Factors::parse("kernel=0.5").unwrap()).0;
+    let host_times = replay_times(&graph, &Scenario::parse("kernel=0.5").unwrap()).0;
     let last_call = graph.host_node(0, now).unwrap() as usize;
     assert!(host_times[last_call] < now * 6 / 10, "{} of {now}", host_times[last_call]);
 }
 
 #[test]
-fn the_main_thread_waits_for_the_autograd_thread() {
-    let step = host(1, 0, 0, 100 * US, Table::Annotations, Role::Plain);
-    let backward = host(3, 1, 31 * US, 20 * US, Table::CpuOps, Role::Backward);
-    let backward_too = host(4, 1, 53 * US, 15 * US, Table::CpuOps, Role::Backward);
-    let events = run(
+fn main_thread_waits_for_the_autograd_thread() {
+    let step = host(1, 0, 0, 100 * US, EventTable::Annotations, HostRole::Plain);
+    let backward = host(3, 1, 31 * US, 20 * US, EventTable::CpuOps, HostRole::Backward);
+    let backward_too = host(4, 1, 53 * US, 15 * US, EventTable::CpuOps, HostRole::Backward);
+    let events = rank_events(
         vec![step, op(2, 0, 0, 30 * US), backward, backward_too, op(5, 0, 70 * US, 20 * US)],
         vec![],
     );
     assert_eq!(
         summary(&events),
         [
-            (Class::Operator, 30 * US),
-            (Class::Annotation, US),
-            (Class::Operator, 20 * US),
-            (Class::Gap, 2 * US),
-            (Class::Operator, 15 * US),
-            (Class::Annotation, 2 * US),
-            (Class::Operator, 20 * US),
-            (Class::Annotation, 10 * US),
+            (TimeClass::Operator, 30 * US),
+            (TimeClass::Annotation, US),
+            (TimeClass::Operator, 20 * US),
+            (TimeClass::Gap, 2 * US),
+            (TimeClass::Operator, 15 * US),
+            (TimeClass::Annotation, 2 * US),
+            (TimeClass::Operator, 20 * US),
+            (TimeClass::Annotation, 10 * US),
         ]
     );
     assert_eq!(gain(&events, "operator=0"), 85 * US);
 }
 
 #[test]
-fn a_thread_with_little_to_do_is_not_waited_for() {
-    let step = host(1, 0, 0, 100 * US, Table::Annotations, Role::Plain);
-    let poll = |id, ts| call(id, 1, ts, US, Role::Plain);
-    let events = run(vec![step, poll(2, 10 * US), poll(3, 50 * US), poll(4, 90 * US)], vec![]);
-    assert_eq!(summary(&events), [(Class::Annotation, 100 * US)]);
+fn main_thread_does_not_wait_for_a_polling_thread() {
+    let step = host(1, 0, 0, 100 * US, EventTable::Annotations, HostRole::Plain);
+    let poll = |id, ts_ns| call(id, 1, ts_ns, US, HostRole::Plain);
+    let events =
+        rank_events(vec![step, poll(2, 10 * US), poll(3, 50 * US), poll(4, 90 * US)], vec![]);
+    assert_eq!(summary(&events), [(TimeClass::Annotation, 100 * US)]);
 }
 
 #[test]
-fn a_graph_is_launched_once() {
-    let mut events = run(vec![call(1, 0, 0, 50 * US, Role::Plain)], Vec::new());
+fn cuda_graph_is_launched_once() {
+    let mut events = rank_events(vec![call(1, 0, 0, 50 * US, HostRole::Plain)], Vec::new());
     for i in 0..5 {
         events.activities.push(kernel(10 + i, 7, (20 + 10 * i) * US, 9 * US, Some(1)));
     }
     let classes = summary(&events);
-    assert_eq!(classes[0].0, Class::LaunchDelay);
-    assert_eq!(classes.iter().filter(|(class, _)| *class == Class::Kernel).count(), 5);
+    assert_eq!(classes[0].0, TimeClass::LaunchDelay);
+    assert_eq!(classes.iter().filter(|(class, _)| *class == TimeClass::Kernel).count(), 5);
 }
 
 #[test]
-fn unlinked_work_floats_with_the_device() {
-    let events =
-        run(vec![], vec![kernel(1, 7, 0, 100 * US, None), kernel(2, 9, 400 * US, 100 * US, None)]);
-    let expected = [(Class::Kernel, 100 * US), (Class::Other, 300 * US), (Class::Kernel, 100 * US)];
+fn unlinked_work_moves_with_the_device() {
+    let events = rank_events(
+        vec![],
+        vec![kernel(1, 7, 0, 100 * US, None), kernel(2, 9, 400 * US, 100 * US, None)],
+    );
+    let expected = [
+        (TimeClass::Kernel, 100 * US),
+        (TimeClass::Other, 300 * US),
+        (TimeClass::Kernel, 100 * US),
+    ];
     assert_eq!(summary(&events), expected);
     assert_eq!(gain(&events, "kernel=0.5"), 100 * US);
 }
 
 #[test]
-fn factors_are_checked() {
+fn scenario_parse_reports_invalid_factors() {
     for (text, words) in [
         ("hots=0.5", "there is no class `hots`; classes are data_loading, host, operator"),
         ("host", "not of the form class=factor"),
@@ -404,15 +422,15 @@ fn factors_are_checked() {
         ("host=nan", "from 0 to 1000"),
         ("host=fast", "not `fast`"),
     ] {
-        let error = Factors::parse(text).unwrap_err();
+        let error = Scenario::parse(text).unwrap_err();
         assert!(error.contains(words), "{error}");
     }
-    assert_eq!(Factors::parse(" , ").unwrap(), Factors::ONE);
-    // The later one wins.
+    assert_eq!(Scenario::parse(" , ").unwrap(), Scenario::UNCHANGED);
+    // The later factor wins.
     let (both, one) =
-        (Factors::parse("host=0,operator=1").unwrap(), Factors::parse("host=0").unwrap());
+        (Scenario::parse("host=0,operator=1").unwrap(), Scenario::parse("host=0").unwrap());
     assert_ne!(both, one);
-    for (_, factors) in SCENARIOS {
-        assert!(Factors::parse(factors).is_ok());
+    for (_, factors) in BUILT_IN_SCENARIOS {
+        assert!(Scenario::parse(factors).is_ok());
     }
 }

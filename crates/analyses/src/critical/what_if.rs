@@ -1,14 +1,14 @@
-//! The same graph with other weights: how long the run would take if something cost less.
+//! Re-times the graph with other weights to predict the duration of a run in which parts of the work cost less.
 
-use super::graph::{Graph, Kind};
-use super::model::{Class, RankEvents};
+use super::graph::{EdgeKind, Graph};
+use super::model::{RankEvents, TimeClass};
 
-/// How much of each class of time is left.
+/// Factor for the duration of each class of time.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Factors([f64; Class::COUNT]);
+pub(super) struct Scenario([f64; TimeClass::COUNT]);
 
-/// Built-in questions: name and factors.
-pub(super) const SCENARIOS: &[(&str, &str)] = &[
+/// Built-in scenarios: name and factors.
+pub(super) const BUILT_IN_SCENARIOS: &[(&str, &str)] = &[
     ("data_loading_free", "data_loading=0"),
     ("launch_delay_zero", "launch_delay=0"),
     ("communication_free", "communication=0"),
@@ -19,16 +19,16 @@ pub(super) const SCENARIOS: &[(&str, &str)] = &[
     ("sync_free", "sync=0"),
 ];
 
-/// Factors above this are no questions about this run any more.
+/// Larger factors say nothing useful about this run.
 const MAX_FACTOR: f64 = 1_000.0;
 
-impl Factors {
-    /// Nothing changes.
-    pub(super) const ONE: Self = Self([1.0; Class::COUNT]);
+impl Scenario {
+    /// Changes nothing.
+    pub(super) const UNCHANGED: Self = Self([1.0; TimeClass::COUNT]);
 
-    /// From `host=0.5,communication=0`; what is said later wins. The error is a sentence.
+    /// Parses `host=0.5,communication=0`; later factors override earlier ones. The error is a sentence.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let mut factors = Self::ONE;
+        let mut scenario = Self::UNCHANGED;
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let Some((name, value)) = part.split_once('=') else {
                 return Err(format!(
@@ -43,71 +43,71 @@ impl Factors {
                 ));
             };
             let mut known = false;
-            for class in Class::ALL {
+            for class in TimeClass::ALL {
                 if class.bound_by() == name || class.host_kind() == Some(name) {
-                    factors.0[class as usize] = factor;
+                    scenario.0[class as usize] = factor;
                     known = true;
                 }
             }
             if !known {
                 return Err(format!(
                     "what_if: there is no class `{name}`; classes are {}",
-                    classes()
+                    class_names()
                 ));
             }
         }
-        Ok(factors)
+        Ok(scenario)
     }
 
     #[expect(clippy::float_cmp, reason = "times stay exact where nothing changes")]
-    fn of(&self, class: Class, ns: i64) -> i64 {
+    fn scaled(&self, class: TimeClass, ns: i64) -> i64 {
         let factor = self.0[class as usize];
         if factor == 1.0 { ns } else { (ns as f64 * factor).round() as i64 }
     }
 
-    /// Waits for the device are gone, not only their overhead.
-    fn without_waits(&self) -> bool {
-        self.0[Class::Sync as usize] == 0.0
+    /// Returns whether waits for the device are removed, not only their overhead.
+    fn removes_waits(&self) -> bool {
+        self.0[TimeClass::Sync as usize] == 0.0
     }
 }
 
-/// What one question gives for one rank.
+/// The prediction of one scenario for one rank.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Prediction {
     pub(super) scenario: String,
     pub(super) factors: String,
-    pub(super) window: i64,
-    pub(super) predicted_window: i64,
-    pub(super) steps: usize,
+    pub(super) window_ns: i64,
+    pub(super) predicted_window_ns: i64,
+    pub(super) step_count: usize,
     /// Median length of a step.
-    pub(super) step: Option<i64>,
-    pub(super) predicted_step: Option<i64>,
+    pub(super) step_ns: Option<i64>,
+    pub(super) predicted_step_ns: Option<i64>,
 }
 
-/// The answer to one question.
+/// Predicts the durations under a scenario.
 pub(super) fn predict(
     graph: &Graph,
     clock: &StepClock,
-    scenario: &str,
+    name: &str,
     text: &str,
-    factors: &Factors,
+    scenario: &Scenario,
 ) -> Prediction {
-    let (times, end) = times(graph, factors);
+    let (times, end_ns) = replay_times(graph, scenario);
     Prediction {
-        scenario: scenario.to_owned(),
+        scenario: name.to_owned(),
         factors: text.to_owned(),
-        window: graph.window.end - graph.window.begin,
-        predicted_window: end - graph.window.begin,
-        steps: clock.count(),
-        step: clock.median(|node| graph.nodes[node as usize].ts),
-        predicted_step: clock.median(|node| times[node as usize]),
+        window_ns: graph.window.end_ns - graph.window.begin_ns,
+        predicted_window_ns: end_ns - graph.window.begin_ns,
+        step_count: clock.count(),
+        step_ns: clock.median(|node| graph.nodes[node as usize].ts_ns),
+        predicted_step_ns: clock.median(|node| times[node as usize]),
     }
 }
 
-/// Names that factors go by.
-fn classes() -> String {
+/// Names of the classes that factors can have.
+fn class_names() -> String {
     let mut names: Vec<&str> = Vec::new();
-    for class in Class::ALL {
+    for class in TimeClass::ALL {
         for name in [Some(class.bound_by()), class.host_kind()].into_iter().flatten() {
             if !names.contains(&name) {
                 names.push(name);
@@ -117,48 +117,48 @@ fn classes() -> String {
     names.join(", ")
 }
 
-/// When each node would happen, and the end of the window.
-pub(super) fn times(graph: &Graph, factors: &Factors) -> (Vec<i64>, i64) {
-    let without_waits = factors.without_waits();
+/// The time of each node under a scenario, and the end of the window.
+pub(super) fn replay_times(graph: &Graph, scenario: &Scenario) -> (Vec<i64>, i64) {
+    let removes_waits = scenario.removes_waits();
     let mut times: Vec<i64> = Vec::with_capacity(graph.nodes.len());
     for (i, node) in graph.nodes.iter().enumerate() {
         let edges = graph.edges_into(i).iter();
         let arrival = edges
-            .filter(|e| !(without_waits && e.kind == Kind::Sync))
-            .map(|e| times[e.source as usize].saturating_add(factors.of(e.class, e.weight)))
+            .filter(|e| !(removes_waits && e.kind == EdgeKind::Sync))
+            .map(|e| times[e.source as usize].saturating_add(scenario.scaled(e.class, e.weight)))
             .max();
-        let arrival = arrival.unwrap_or(graph.window.begin);
-        times.push(arrival.saturating_add(factors.of(node.rest_class, node.rest)));
+        let arrival = arrival.unwrap_or(graph.window.begin_ns);
+        times.push(arrival.saturating_add(scenario.scaled(node.rest_class, node.rest)));
     }
-    let recorded = graph.last().map_or(graph.window.begin, |last| graph.nodes[last].ts);
-    let tail = factors.of(Class::Other, graph.window.end - recorded);
-    let last = times.iter().copied().max().unwrap_or(graph.window.begin);
+    let recorded = graph.last_node().map_or(graph.window.begin_ns, |last| graph.nodes[last].ts_ns);
+    let tail = scenario.scaled(TimeClass::Other, graph.window.end_ns - recorded);
+    let last = times.iter().copied().max().unwrap_or(graph.window.begin_ns);
     (times, last.saturating_add(tail))
 }
 
-/// The lengths of the steps under given times: from the moment when all work of the step before was
-/// done, on host and device, to that of this one. The first begins with its mark.
+/// Step lengths under given times: from the moment when all work of the previous step was done, on host and device,
+/// to that of this step. The first step begins with its mark.
 #[derive(Debug)]
 pub(super) struct StepClock {
-    /// Node that begins the first step; the window's start where there is none.
-    begin: Option<u32>,
-    /// Nodes whose last one ends a step.
+    /// Node that begins the first step, if there are steps.
+    begin_ns: Option<u32>,
+    /// For each step, the nodes of which the last one ends it.
     ends: Vec<Vec<u32>>,
 }
 
 impl StepClock {
     pub(super) fn new(graph: &Graph, events: &RankEvents) -> Self {
-        let host_node = |lane: Option<i32>, ts: i64| {
+        let host_node = |lane: Option<i32>, ts_ns: i64| {
             let timeline = lane.and_then(|lane| graph.host.timeline(lane))?;
-            graph.host_node(timeline, ts)
+            graph.host_node(timeline, ts_ns)
         };
         let mut ends: Vec<Vec<u32>> = Vec::new();
-        let mut begin = None;
+        let mut begin_ns = None;
         let mut numbers: Vec<(i64, usize)> = Vec::new();
         for step in &events.steps {
-            let nodes = (host_node(step.lane, step.ts), host_node(step.lane, step.end));
+            let nodes = (host_node(step.lane, step.ts_ns), host_node(step.lane, step.end_ns));
             let (Some(first), Some(last)) = nodes else { continue };
-            begin = begin.or(Some(first));
+            begin_ns = begin_ns.or(Some(first));
             numbers.push((step.number, ends.len()));
             ends.push(vec![last]);
         }
@@ -169,7 +169,7 @@ impl StepClock {
                 ends[numbers[at].1].push(node);
             }
         }
-        Self { begin, ends }
+        Self { begin_ns, ends }
     }
 
     /// Number of steps.
@@ -179,7 +179,7 @@ impl StepClock {
 
     /// The median length, if there are steps.
     pub(super) fn median(&self, time: impl Fn(u32) -> i64) -> Option<i64> {
-        let mut before = time(self.begin?);
+        let mut before = time(self.begin_ns?);
         let mut lengths: Vec<i64> = Vec::with_capacity(self.ends.len());
         for nodes in &self.ends {
             let done = nodes.iter().map(|&node| time(node)).fold(before, i64::max);

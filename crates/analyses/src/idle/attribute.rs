@@ -1,21 +1,22 @@
-//! Each idle moment of a device gets one cause: a walk over its gaps, and in each over what the host did.
+//! Attributes every idle moment of a device to one cause, gap by gap, from the host activity during the gap.
 
 use std::collections::HashMap;
 
-use super::cause::Cause;
-use super::load::{Device, Gap, Host, Launch, Loaded};
-use super::thread::{Inside, NONE, Thread};
+use super::cause::IdleCause;
+use super::load::{DeviceWork, HostInfo, IdleGap, IdleInputs, LaunchCall};
+use super::thread::{NO_TEXT, ThreadState, ThreadTimeline};
 
-/// An activity that starts so soon after the one before on its stream waited for that, whatever else ended since.
-const SWITCH_NS: i64 = 10_000;
-/// No launch takes longer to arrive. Where graphs are replayed, what seems to waited for work that is not recorded.
+/// An activity that starts this soon after the previous one on its stream waited for that one, even if others ended
+/// since.
+const MAX_SWITCH_NS: i64 = 10_000;
+/// Upper limit of launch latency. If graphs are replayed, a longer delay is a wait for work that is not recorded.
 const MAX_LATENCY_NS: i64 = 1_000_000;
-/// A replay of which less than this is recorded as running has kernels that are not recorded.
-const LEAST_COVER: f64 = 0.5;
+/// A replay recorded as running for less than this ratio of its extent has kernels that are not recorded.
+const MIN_REPLAY_COVERAGE: f64 = 0.5;
 
-/// What a piece of a gap is about, where.
+/// The host event that a piece of a gap belongs to, with its surroundings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct HostLocation {
     pub(super) name: u32,
     pub(super) op: u32,
     pub(super) source: u32,
@@ -23,86 +24,91 @@ pub(super) struct Place {
     pub(super) thread: Option<i64>,
 }
 
-impl Place {
-    fn of(inside: &Inside, thread: i64) -> Self {
-        let Inside { name, op, source, range, .. } = *inside;
+impl HostLocation {
+    fn of(inside: &ThreadState, thread: i64) -> Self {
+        let ThreadState { name, op, source, range, .. } = *inside;
         Self { name, op, source, range, thread: Some(thread) }
     }
 
-    const NOWHERE: Self = Self { name: NONE, op: NONE, source: NONE, range: NONE, thread: None };
+    const NOWHERE: Self =
+        Self { name: NO_TEXT, op: NO_TEXT, source: NO_TEXT, range: NO_TEXT, thread: None };
 }
 
 /// The part of a gap that has one cause.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
-    /// Positions of the device and its gap.
+pub(super) struct GapPart {
+    /// Indices of the device and its gap.
     pub(super) device: usize,
     pub(super) gap: usize,
-    pub(super) cause: Cause,
-    pub(super) state: Option<Cause>,
-    pub(super) ts: i64,
-    pub(super) dur: i64,
-    pub(super) place: Place,
+    pub(super) cause: IdleCause,
+    pub(super) state: Option<IdleCause>,
+    pub(super) ts_ns: i64,
+    pub(super) dur_ns: i64,
+    pub(super) place: HostLocation,
 }
 
-/// A stretch of a gap, before those of one cause are put together.
+/// An interval of a gap, before intervals with the same cause are merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Piece {
-    cause: Cause,
-    state: Option<Cause>,
-    place: Place,
-    ts: i64,
-    dur: i64,
+struct GapPiece {
+    cause: IdleCause,
+    state: Option<IdleCause>,
+    place: HostLocation,
+    ts_ns: i64,
+    dur_ns: i64,
 }
 
-/// The parts of all gaps of a device, in order of time.
-pub(super) fn parts(loaded: &Loaded, device: usize, parts: &mut Vec<Part>) {
+/// Attributes all gaps of a device; the parts are in chronological order.
+pub(super) fn attribute_gaps(loaded: &IdleInputs, device: usize, parts: &mut Vec<GapPart>) {
     let of = &loaded.devices[device];
-    let nothing = Host::default();
+    let nothing = HostInfo::default();
     let host = loaded.hosts.get(&of.rank).unwrap_or(&nothing);
-    let walk = Walk { loaded, device: of, host, opaque: opaque(of) };
+    let attribution =
+        GapAttribution { loaded, device: of, host, opaque_replays: opaque_replays(of) };
     let mut stream_ends: HashMap<i64, i64> = HashMap::new();
     let mut seen = 0;
     let mut pieces = Vec::new();
     for (at, gap) in of.gaps.iter().enumerate() {
         let until = gap.next.unwrap_or(of.work.len());
         for work in &of.work[seen..until] {
-            let end = stream_ends.entry(work.stream).or_insert(work.end);
-            *end = work.end.max(*end);
+            let end_ns = stream_ends.entry(work.stream).or_insert(work.end_ns);
+            *end_ns = work.end_ns.max(*end_ns);
         }
         seen = until;
         pieces.clear();
-        walk.gap(gap, &stream_ends, &mut pieces);
-        join(&mut pieces, |cause, state, ts, dur, place| {
-            parts.push(Part { device, gap: at, cause, state, ts, dur, place });
+        attribution.attribute_gap(gap, &stream_ends, &mut pieces);
+        merge_pieces(&mut pieces, |cause, state, ts_ns, dur_ns, place| {
+            parts.push(GapPart { device, gap: at, cause, state, ts_ns, dur_ns, place });
         });
     }
 }
 
-/// Puts the pieces of one cause together, in order of time; the place is the one with most of it.
-fn join(pieces: &mut [Piece], mut emit: impl FnMut(Cause, Option<Cause>, i64, i64, Place)) {
+/// Merges pieces with the same cause, in chronological order; the location is the one with the longest total.
+fn merge_pieces(
+    pieces: &mut [GapPiece],
+    mut emit: impl FnMut(IdleCause, Option<IdleCause>, i64, i64, HostLocation),
+) {
     pieces.sort_unstable();
-    let mut joined: Vec<(i64, Cause, Option<Cause>, i64, Place)> = Vec::new();
+    let mut joined: Vec<(i64, IdleCause, Option<IdleCause>, i64, HostLocation)> = Vec::new();
     for cause in pieces.chunk_by(|a, b| (a.cause, a.state) == (b.cause, b.state)) {
-        let ts = cause.iter().map(|p| p.ts).min().unwrap_or_default();
-        let dur = cause.iter().map(|p| p.dur).sum();
+        let ts_ns = cause.iter().map(|p| p.ts_ns).min().unwrap_or_default();
+        let dur_ns = cause.iter().map(|p| p.dur_ns).sum();
         let most = cause
             .chunk_by(|a, b| a.place == b.place)
             // Of equals, the first in time.
-            .max_by_key(|same| (same.iter().map(|p| p.dur).sum::<i64>(), -same[0].ts));
-        let place = most.map_or(Place::NOWHERE, |same| same[0].place);
-        joined.push((ts, cause[0].cause, cause[0].state, dur, place));
+            .max_by_key(|same| (same.iter().map(|p| p.dur_ns).sum::<i64>(), -same[0].ts_ns));
+        let place = most.map_or(HostLocation::NOWHERE, |same| same[0].place);
+        joined.push((ts_ns, cause[0].cause, cause[0].state, dur_ns, place));
     }
     joined.sort_unstable();
-    for (ts, cause, state, dur, place) in joined {
-        emit(cause, state, ts, dur, place);
+    for (ts_ns, cause, state, dur_ns, place) in joined {
+        emit(cause, state, ts_ns, dur_ns, place);
     }
 }
 
-/// Replays of which most was not recorded.
-fn opaque(device: &Device) -> HashMap<i64, i64> {
+/// Graph replays that are mostly unrecorded, and when they were launched.
+fn opaque_replays(device: &DeviceWork) -> HashMap<i64, i64> {
     struct Replay {
-        launch: Launch,
+        launch: LaunchCall,
         first: i64,
         busy_until: i64,
         busy: i64,
@@ -112,91 +118,121 @@ fn opaque(device: &Device) -> HashMap<i64, i64> {
         let Some(launch) = work.launch.filter(|launch| launch.is_graph) else { continue };
         let replay = replays.entry(launch.id).or_insert(Replay {
             launch,
-            first: work.ts,
-            busy_until: work.ts,
+            first: work.ts_ns,
+            busy_until: work.ts_ns,
             busy: 0,
         });
-        replay.busy += (work.end - work.ts.max(replay.busy_until)).max(0);
-        replay.busy_until = replay.busy_until.max(work.end);
+        replay.busy += (work.end_ns - work.ts_ns.max(replay.busy_until)).max(0);
+        replay.busy_until = replay.busy_until.max(work.end_ns);
     }
-    let is_opaque = |r: &Replay| (r.busy as f64) < LEAST_COVER * (r.busy_until - r.first) as f64;
-    replays.into_iter().filter(|(_, r)| is_opaque(r)).map(|(id, r)| (id, r.launch.ts)).collect()
+    let is_opaque =
+        |r: &Replay| (r.busy as f64) < MIN_REPLAY_COVERAGE * (r.busy_until - r.first) as f64;
+    replays.into_iter().filter(|(_, r)| is_opaque(r)).map(|(id, r)| (id, r.launch.ts_ns)).collect()
 }
 
-/// What the attribution of one device goes by.
-struct Walk<'l> {
-    loaded: &'l Loaded,
-    device: &'l Device,
-    host: &'l Host,
-    /// Launches of replays that cannot be seen through, and when they began.
-    opaque: HashMap<i64, i64>,
+/// Attributes the gaps of one device.
+struct GapAttribution<'l> {
+    loaded: &'l IdleInputs,
+    device: &'l DeviceWork,
+    host: &'l HostInfo,
+    /// Launches of mostly unrecorded replays, and when they began.
+    opaque_replays: HashMap<i64, i64>,
 }
 
-impl Walk<'_> {
-    fn gap(&self, gap: &Gap, stream_ends: &HashMap<i64, i64>, pieces: &mut Vec<Piece>) {
+impl GapAttribution<'_> {
+    fn attribute_gap(
+        &self,
+        gap: &IdleGap,
+        stream_ends: &HashMap<i64, i64>,
+        pieces: &mut Vec<GapPiece>,
+    ) {
         let next = gap.next.map(|at| &self.device.work[at]);
-        let mut until = gap.end;
-        // After a replay that shows nothing, or too little, nobody knows what runs.
-        if let Some(from) = self.hidden_from(gap) {
-            whole(pieces, Cause::GraphReplay, from.max(gap.ts), gap.end);
-            until = from.max(gap.ts);
+        let mut until = gap.end_ns;
+        // After a replay with no or too few recorded activities, the state of the device is unknown.
+        if let Some(from) = self.hidden_work_start(gap) {
+            push_without_host(pieces, IdleCause::GraphReplay, from.max(gap.ts_ns), gap.end_ns);
+            until = from.max(gap.ts_ns);
         }
-        if until == gap.ts {
+        if until == gap.ts_ns {
             return;
         }
         match next {
             Some(next) => match next.launch {
-                Some(launch) if launch.end <= gap.ts => {
-                    let cause = self.device_side(gap, next.stream, stream_ends);
-                    self.waited(pieces, cause, gap.ts, until);
+                Some(launch) if launch.end_ns <= gap.ts_ns => {
+                    let cause = self.device_cause(gap, next.stream, stream_ends);
+                    self.push_device_wait(pieces, cause, gap.ts_ns, until);
                 }
-                Some(launch) => self.host_side(gap, Some(launch), until, pieces),
-                None if self.host.has_calls => whole(pieces, Cause::Unlinked, gap.ts, until),
-                None => whole(pieces, Cause::NoHostEvents, gap.ts, until),
+                Some(launch) => self.attribute_to_host(gap, Some(launch), until, pieces),
+                None if self.host.has_calls => {
+                    push_without_host(pieces, IdleCause::Unlinked, gap.ts_ns, until)
+                }
+                None => push_without_host(pieces, IdleCause::NoHostEvents, gap.ts_ns, until),
             },
-            None if self.host.has_calls => self.host_side(gap, None, until, pieces),
-            None => whole(pieces, Cause::NoHostEvents, gap.ts, until),
+            None if self.host.has_calls => self.attribute_to_host(gap, None, until, pieces),
+            None => push_without_host(pieces, IdleCause::NoHostEvents, gap.ts_ns, until),
         }
     }
 
-    /// From when on work may have run in the gap that the trace does not show.
-    fn hidden_from(&self, gap: &Gap) -> Option<i64> {
+    /// The time from which unrecorded work may have run in the gap.
+    fn hidden_work_start(&self, gap: &IdleGap) -> Option<i64> {
         let launch = gap.next.and_then(|at| self.device.work[at].launch);
-        let opaque = launch.and_then(|launch| self.opaque.get(&launch.id)).copied();
+        let opaque_replays = launch.and_then(|launch| self.opaque_replays.get(&launch.id)).copied();
         let silent = &self.host.silent_replays;
-        let first = silent.partition_point(|&ts| ts < gap.ts);
-        // One that began before the gap may still run, if nothing recorded was launched after it and has run.
-        let before = first.checked_sub(1).map(|at| silent[at]).filter(|&ts| {
+        let first = silent.partition_point(|&ts_ns| ts_ns < gap.ts_ns);
+        // A replay that began before the gap may still run, unless recorded work was launched after it and has run.
+        let before = first.checked_sub(1).map(|at| silent[at]).filter(|&ts_ns| {
             let previous = gap.previous.and_then(|at| self.device.work[at].launch);
-            previous.is_none_or(|launch| launch.ts < ts)
+            previous.is_none_or(|launch| launch.ts_ns < ts_ns)
         });
         let after = silent.get(first).copied();
-        [opaque, before, after].into_iter().flatten().filter(|&ts| ts < gap.end).min()
+        [opaque_replays, before, after]
+            .into_iter()
+            .flatten()
+            .filter(|&ts_ns| ts_ns < gap.end_ns)
+            .min()
     }
 
-    /// Launched in time: what did the activity wait for on the device?
-    fn device_side(&self, gap: &Gap, stream: i64, stream_ends: &HashMap<i64, i64>) -> Cause {
+    /// The cause of waiting on the device, for an activity launched before the gap.
+    fn device_cause(
+        &self,
+        gap: &IdleGap,
+        stream: i64,
+        stream_ends: &HashMap<i64, i64>,
+    ) -> IdleCause {
         let Some(previous) = gap.previous.map(|at| &self.device.work[at]) else {
-            return Cause::Dependency;
+            return IdleCause::Dependency;
         };
         let own = stream_ends.get(&stream);
-        if previous.stream == stream || own.is_some_and(|&end| gap.ts - end < SWITCH_NS) {
-            Cause::Dependency
+        if previous.stream == stream
+            || own.is_some_and(|&end_ns| gap.ts_ns - end_ns < MAX_SWITCH_NS)
+        {
+            IdleCause::Dependency
         } else if previous.is_collective {
-            Cause::Collective
+            IdleCause::Collective
         } else {
-            Cause::OtherStream
+            IdleCause::OtherStream
         }
     }
 
-    /// Launched, and nothing of the host holds it up.
-    fn waited(&self, pieces: &mut Vec<Piece>, cause: Cause, from: i64, to: i64) {
+    /// Adds an interval in which the activity was launched and the host does not delay it.
+    fn push_device_wait(&self, pieces: &mut Vec<GapPiece>, cause: IdleCause, from: i64, to: i64) {
         let is_explained = to - from <= MAX_LATENCY_NS || !self.host.has_graphs;
-        whole(pieces, if is_explained { cause } else { Cause::GraphReplay }, from, to);
+        push_without_host(
+            pieces,
+            if is_explained { cause } else { IdleCause::GraphReplay },
+            from,
+            to,
+        );
     }
 
-    /// Not launched yet: what held the host up until `launch` returned?
-    fn host_side(&self, gap: &Gap, launch: Option<Launch>, until: i64, pieces: &mut Vec<Piece>) {
+    /// Attributes the time until `launch` returned to the host.
+    fn attribute_to_host(
+        &self,
+        gap: &IdleGap,
+        launch: Option<LaunchCall>,
+        until: i64,
+        pieces: &mut Vec<GapPiece>,
+    ) {
         let before = gap.previous.and_then(|at| self.device.work[at].launch);
         let launchers = [launch, before].into_iter().flatten().map(|launch| launch.thread);
         let mut threads: Vec<i64> = Vec::with_capacity(3);
@@ -205,59 +241,78 @@ impl Walk<'_> {
                 threads.push(thread);
             }
         }
-        let late_until = launch.map_or(until, |launch| launch.end.min(until));
+        let late_until = launch.map_or(until, |launch| launch.end_ns.min(until));
         let first = pieces.len();
-        self.thread_side(&threads, gap.ts, late_until, pieces);
-        self.waited(pieces, Cause::LaunchLatency, late_until, until);
-        // Had the host not waited for the device, it would have been ahead: the rest of the gap is the wait's.
-        let Some((wait, thread)) = self.wait_at(&threads, gap.ts) else { return };
-        let place = Place::of(&wait, thread);
+        self.attribute_to_threads(&threads, gap.ts_ns, late_until, pieces);
+        self.push_device_wait(pieces, IdleCause::LaunchLatency, late_until, until);
+        // Without its wait for the device, the host would have been ahead: the rest of the gap belongs to the wait.
+        let Some((wait, thread)) = self.wait_at(&threads, gap.ts_ns) else { return };
+        let place = HostLocation::of(&wait, thread);
         for piece in &mut pieces[first..] {
-            if !matches!(piece.cause, Cause::DataLoading | Cause::GraphReplay) {
-                let known = piece.cause != Cause::NoHostEvents;
+            if !matches!(piece.cause, IdleCause::DataLoading | IdleCause::GraphReplay) {
+                let known = piece.cause != IdleCause::NoHostEvents;
                 piece.state = known.then_some(piece.cause);
-                piece.cause = Cause::Synchronisation;
+                piece.cause = IdleCause::Synchronization;
                 piece.place = place;
             }
         }
     }
 
-    /// What the first of `threads` is in; where it is in nothing, the next one.
-    fn thread_side(&self, threads: &[i64], from: i64, to: i64, pieces: &mut Vec<Piece>) {
+    /// Adds the states of the first of `threads`; while it is idle, those of the next one.
+    fn attribute_to_threads(
+        &self,
+        threads: &[i64],
+        from: i64,
+        to: i64,
+        pieces: &mut Vec<GapPiece>,
+    ) {
         let Some((&lane, others)) = threads.split_first() else {
-            self.in_nothing(pieces, Place::NOWHERE, from, to);
+            self.push_python_time(pieces, HostLocation::NOWHERE, from, to);
             return;
         };
-        let nothing = Thread::default();
+        let nothing = ThreadTimeline::default();
         let thread = self.loaded.threads.get(&(self.device.rank, lane)).unwrap_or(&nothing);
-        for (start, end, inside) in thread.between(from, to) {
+        for (start, end_ns, inside) in thread.between(from, to) {
             match inside.state {
-                Some(Cause::Python) => {
-                    self.in_nothing(pieces, Place::of(&inside, lane), start, end);
+                Some(IdleCause::Python) => {
+                    self.push_python_time(pieces, HostLocation::of(&inside, lane), start, end_ns);
                 }
                 Some(state) => {
-                    push(pieces, state, Some(state), Place::of(&inside, lane), start, end);
+                    push_piece(
+                        pieces,
+                        state,
+                        Some(state),
+                        HostLocation::of(&inside, lane),
+                        start,
+                        end_ns,
+                    );
                 }
                 None if others.is_empty() => {
-                    let place = Place { thread: Some(lane), ..Place::NOWHERE };
-                    self.in_nothing(pieces, place, start, end);
+                    let place = HostLocation { thread: Some(lane), ..HostLocation::NOWHERE };
+                    self.push_python_time(pieces, place, start, end_ns);
                 }
-                None => self.thread_side(others, start, end, pieces),
+                None => self.attribute_to_threads(others, start, end_ns, pieces),
             }
         }
     }
 
-    /// No operator, no call: Python, if operators were recorded.
-    fn in_nothing(&self, pieces: &mut Vec<Piece>, place: Place, from: i64, to: i64) {
+    /// Adds an interval without an operator or call: Python, if operators were recorded.
+    fn push_python_time(
+        &self,
+        pieces: &mut Vec<GapPiece>,
+        place: HostLocation,
+        from: i64,
+        to: i64,
+    ) {
         if self.host.has_ops {
-            push(pieces, Cause::Python, Some(Cause::Python), place, from, to);
+            push_piece(pieces, IdleCause::Python, Some(IdleCause::Python), place, from, to);
         } else {
-            push(pieces, Cause::NoHostEvents, None, place, from, to);
+            push_piece(pieces, IdleCause::NoHostEvents, None, place, from, to);
         }
     }
 
-    /// The wait for the device in which the first thread that does anything is at `now`.
-    fn wait_at(&self, threads: &[i64], now: i64) -> Option<(Inside, i64)> {
+    /// The wait for the device at `now`, on the first thread that is not idle then.
+    fn wait_at(&self, threads: &[i64], now: i64) -> Option<(ThreadState, i64)> {
         for &lane in threads {
             let Some(thread) = self.loaded.threads.get(&(self.device.rank, lane)) else { continue };
             if let Some(wait) = thread.wait_at(now) {
@@ -271,19 +326,19 @@ impl Walk<'_> {
     }
 }
 
-fn push(
-    pieces: &mut Vec<Piece>,
-    cause: Cause,
-    state: Option<Cause>,
-    place: Place,
+fn push_piece(
+    pieces: &mut Vec<GapPiece>,
+    cause: IdleCause,
+    state: Option<IdleCause>,
+    place: HostLocation,
     from: i64,
     to: i64,
 ) {
     if to > from {
-        pieces.push(Piece { cause, state, place, ts: from, dur: to - from });
+        pieces.push(GapPiece { cause, state, place, ts_ns: from, dur_ns: to - from });
     }
 }
 
-fn whole(pieces: &mut Vec<Piece>, cause: Cause, from: i64, to: i64) {
-    push(pieces, cause, None, Place::NOWHERE, from, to);
+fn push_without_host(pieces: &mut Vec<GapPiece>, cause: IdleCause, from: i64, to: i64) {
+    push_piece(pieces, cause, None, HostLocation::NOWHERE, from, to);
 }

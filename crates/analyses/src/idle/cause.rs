@@ -1,16 +1,16 @@
-//! The causes of idle time, and which call of the host is which.
+//! The causes of idle time, and their names in the view.
 
-/// Why a device has nothing to do.
+/// Cause of an idle interval of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub(super) enum Cause {
-    // What a thread can be in, weakest first: of two that go on at once, the later one counts.
+pub(super) enum IdleCause {
+    // States of a host thread, in ascending priority: of two that overlap, the later one counts.
     Python,
     OpDispatch,
     LaunchApi,
     CopyApi,
     Allocation,
-    Synchronisation,
+    Synchronization,
     DataLoading,
     LaunchLatency,
     Dependency,
@@ -21,8 +21,8 @@ pub(super) enum Cause {
     NoHostEvents,
 }
 
-impl Cause {
-    /// As the column has it.
+impl IdleCause {
+    /// Value of the column `cause`.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Python => "python",
@@ -30,7 +30,7 @@ impl Cause {
             Self::LaunchApi => "launch_api",
             Self::CopyApi => "copy_api",
             Self::Allocation => "allocation",
-            Self::Synchronisation => "synchronisation",
+            Self::Synchronization => "synchronisation",
             Self::DataLoading => "data_loading",
             Self::LaunchLatency => "launch_latency",
             Self::Dependency => "dependency",
@@ -42,7 +42,7 @@ impl Cause {
         }
     }
 
-    /// Who is late.
+    /// The side that is late.
     pub(super) fn side(self) -> &'static str {
         match self {
             Self::Python
@@ -50,7 +50,7 @@ impl Cause {
             | Self::LaunchApi
             | Self::CopyApi
             | Self::Allocation
-            | Self::Synchronisation
+            | Self::Synchronization
             | Self::DataLoading => "host",
             Self::LaunchLatency => "launch",
             Self::Dependency | Self::OtherStream | Self::Collective => "device",
@@ -58,41 +58,44 @@ impl Cause {
         }
     }
 
-    /// What a call into the runtime or driver does, but for waiting, which `host_waits` knows, and for taking
-    /// memory, which `memory_driver_calls` does.
-    pub(super) fn of_call(name: &str) -> Self {
+    /// Classifies a runtime or driver call by name. Waits come from `host_waits`, allocations from
+    /// `memory_driver_calls`.
+    pub(super) fn of_runtime_call(name: &str) -> Self {
         let copies = ["Memcpy", "Memset"].iter().any(|part| name.contains(part));
         if copies { Self::CopyApi } else { Self::LaunchApi }
     }
 }
 
-/// Whether a call replays a captured graph.
+/// Returns whether a call replays a captured graph.
 pub(super) fn is_graph_launch(name: &str) -> bool {
     name.contains("GraphLaunch")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Cause;
+    use super::IdleCause;
 
     #[test]
-    fn calls_are_told_apart_by_name() {
+    fn of_runtime_call_distinguishes_copies_and_launches() {
         for (name, cause) in [
-            ("cudaLaunchKernel", Cause::LaunchApi),
-            ("hipGraphLaunch", Cause::LaunchApi),
-            ("cudaMemcpyAsync", Cause::CopyApi),
-            ("hipMemsetAsync", Cause::CopyApi),
-            ("cuMemGetInfo", Cause::LaunchApi),
-            ("cudaFuncGetAttributes", Cause::LaunchApi),
+            ("cudaLaunchKernel", IdleCause::LaunchApi),
+            ("hipGraphLaunch", IdleCause::LaunchApi),
+            ("cudaMemcpyAsync", IdleCause::CopyApi),
+            ("hipMemsetAsync", IdleCause::CopyApi),
+            ("cuMemGetInfo", IdleCause::LaunchApi),
+            ("cudaFuncGetAttributes", IdleCause::LaunchApi),
         ] {
-            assert_eq!(Cause::of_call(name), cause, "{name}");
+            assert_eq!(IdleCause::of_runtime_call(name), cause, "{name}");
         }
     }
 
     #[test]
-    fn waiting_goes_before_working() {
-        assert!(Cause::DataLoading > Cause::Synchronisation);
-        assert!(Cause::Synchronisation > Cause::CopyApi);
-        assert!(Cause::LaunchApi > Cause::OpDispatch && Cause::OpDispatch > Cause::Python);
+    fn causes_are_ordered_by_priority() {
+        assert!(IdleCause::DataLoading > IdleCause::Synchronization);
+        assert!(IdleCause::Synchronization > IdleCause::CopyApi);
+        assert!(
+            IdleCause::LaunchApi > IdleCause::OpDispatch
+                && IdleCause::OpDispatch > IdleCause::Python
+        );
     }
 }

@@ -1,16 +1,17 @@
-//! From tables to the work and the gaps of each device, and to what host threads did in these gaps.
+//! Reads the work and the gaps of each device, and the host events during the gaps.
 
 use std::collections::{BTreeMap, HashMap};
 
 use arrow::array::Array;
 use query::rust_view::Result;
 
-use super::cause::Cause;
-use super::thread::{Event, Kind, NONE, Thread};
+use super::cause::{IdleCause, is_graph_launch};
+use super::thread::{HostEvent, HostEventKind, NO_TEXT, ThreadTimeline};
+use crate::interval_set::{Interval, union};
 use query::columns::{Names, get, ints, names};
 use query::rust_view::ViewInputs;
 
-pub(super) const READS: &[(&str, &str)] = &[
+pub(super) const INPUTS: &[(&str, &str)] = &[
     ("windows", "SELECT rank, device, start_ns, end_ns FROM device_windows ORDER BY rank, device"),
     (
         "work",
@@ -20,7 +21,7 @@ pub(super) const READS: &[(&str, &str)] = &[
     ),
     ("loops", "SELECT rank, max(thread) AS thread FROM steps WHERE thread IS NOT NULL GROUP BY rank"),
     ("waits", "SELECT rank, thread, cause, name, ts_ns, end_ns FROM host_waits"),
-    // A matter of the name alone, whoever called it.
+    // Depends only on the name of the call.
     ("allocations", "SELECT name FROM memory_driver_calls"),
     (
         "calls",
@@ -40,54 +41,54 @@ pub(super) const READS: &[(&str, &str)] = &[
 
 /// A kernel, copy or fill.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Work {
-    pub(super) ts: i64,
-    pub(super) end: i64,
-    /// Row of the batch that was read.
+pub(super) struct DeviceActivity {
+    pub(super) ts_ns: i64,
+    pub(super) end_ns: i64,
+    /// Row in the input `work`.
     pub(super) row: usize,
     pub(super) stream: i64,
     pub(super) is_collective: bool,
-    pub(super) launch: Option<Launch>,
+    pub(super) launch: Option<LaunchCall>,
 }
 
-/// The call that launched it.
+/// The launching call.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Launch {
+pub(super) struct LaunchCall {
     pub(super) id: i64,
-    pub(super) ts: i64,
-    pub(super) end: i64,
+    pub(super) ts_ns: i64,
+    pub(super) end_ns: i64,
     pub(super) thread: i64,
     pub(super) is_graph: bool,
 }
 
-/// Time in which a device runs nothing.
+/// An interval in which a device runs nothing.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Gap {
-    pub(super) ts: i64,
-    pub(super) end: i64,
-    /// Positions among the device's work.
+pub(super) struct IdleGap {
+    pub(super) ts_ns: i64,
+    pub(super) end_ns: i64,
+    /// Indices into the device's work.
     pub(super) next: Option<usize>,
     pub(super) previous: Option<usize>,
 }
 
 /// One device of one rank.
 #[derive(Debug)]
-pub(super) struct Device {
+pub(super) struct DeviceWork {
     pub(super) rank: i64,
     pub(super) ordinal: i64,
-    pub(super) work: Vec<Work>,
-    pub(super) gaps: Vec<Gap>,
+    pub(super) work: Vec<DeviceActivity>,
+    pub(super) gaps: Vec<IdleGap>,
 }
 
-/// Each text once.
+/// Distinct texts.
 #[derive(Debug, Default)]
-pub(super) struct Texts {
+pub(super) struct TextTable {
     texts: Vec<String>,
     known: HashMap<String, u32>,
 }
 
-impl Texts {
-    /// Numbers of the texts of a column, by the column's own.
+impl TextTable {
+    /// Indices of the texts of a column, by the column's own indices.
     fn add(&mut self, column: &Names) -> Vec<u32> {
         column
             .texts
@@ -106,152 +107,157 @@ impl Texts {
     }
 }
 
-/// What one rank says besides its devices.
+/// Host facts about one rank.
 #[derive(Debug, Default)]
-pub(super) struct Host {
+pub(super) struct HostInfo {
     /// The thread that runs the training loop.
     pub(super) loop_thread: Option<i64>,
-    /// Whether any call into the runtime was recorded.
+    /// At least one runtime call was recorded.
     pub(super) has_calls: bool,
-    /// Whether any operator was: without, Python and dispatch cannot be told apart.
+    /// At least one operator was recorded. Without operators, Python and dispatch cannot be distinguished.
     pub(super) has_ops: bool,
-    /// Whether a captured graph is replayed.
+    /// At least one captured graph is replayed.
     pub(super) has_graphs: bool,
-    /// Starts of replays of which no activity was recorded, ascending.
+    /// Starts of replays without a recorded activity, ascending.
     pub(super) silent_replays: Vec<i64>,
 }
 
-/// Everything that the attribution reads.
+/// All inputs of the attribution.
 #[derive(Debug)]
-pub(super) struct Loaded {
-    pub(super) devices: Vec<Device>,
-    pub(super) hosts: BTreeMap<i64, Host>,
-    pub(super) threads: HashMap<(i64, i64), Thread>,
-    pub(super) texts: Texts,
+pub(super) struct IdleInputs {
+    pub(super) devices: Vec<DeviceWork>,
+    pub(super) hosts: BTreeMap<i64, HostInfo>,
+    pub(super) threads: HashMap<(i64, i64), ThreadTimeline>,
+    pub(super) texts: TextTable,
 }
 
-impl Loaded {
+impl IdleInputs {
     pub(super) fn new(inputs: &ViewInputs<'_>) -> Result<Self> {
         let devices = devices(inputs)?;
         let mut hosts = hosts(inputs)?;
-        let asked = asked(&devices, &hosts);
-        let mut texts = Texts::default();
-        let mut events: HashMap<(i64, i64), Vec<Event>> = HashMap::new();
+        let queried_spans = queried_spans(&devices, &hosts);
+        let mut texts = TextTable::default();
+        let mut events: HashMap<(i64, i64), Vec<HostEvent>> = HashMap::new();
         for (table, kind) in [
-            ("ops", Of::One(Kind::Cause(Cause::OpDispatch))),
-            ("ranges", Of::One(Kind::Range)),
-            ("frames", Of::One(Kind::Frame)),
-            ("calls", Of::Call),
-            ("waits", Of::Wait),
+            ("ops", EventSource::One(HostEventKind::Cause(IdleCause::OpDispatch))),
+            ("ranges", EventSource::One(HostEventKind::Range)),
+            ("frames", EventSource::One(HostEventKind::Frame)),
+            ("calls", EventSource::Call),
+            ("waits", EventSource::Wait),
         ] {
-            gather(inputs, table, kind, &asked, &mut texts, &mut events)?;
+            gather_events(inputs, table, kind, &queried_spans, &mut texts, &mut events)?;
         }
         for host in hosts.values_mut() {
             host.silent_replays.sort_unstable();
         }
-        let threads = events.into_iter().map(|(lane, events)| (lane, Thread::new(events)));
+        let threads = events.into_iter().map(|(lane, events)| (lane, ThreadTimeline::new(events)));
         Ok(Self { devices, hosts, threads: threads.collect(), texts })
     }
 }
 
-/// What the rows of a table are.
+/// How the rows of an input map to event kinds.
 #[derive(Debug, Clone, Copy)]
-enum Of {
-    One(Kind),
+enum EventSource {
+    One(HostEventKind),
     /// By name.
     Call,
     /// By cause.
     Wait,
 }
 
-/// Where events that come mostly in order of time are among the stretches of their thread.
-struct Cursor<'a> {
+/// Position of events, mostly in chronological order, among the queried intervals of their thread.
+struct SpanCursor<'a> {
     lane: Option<(i64, i64)>,
-    spans: &'a [(i64, i64)],
-    /// The first stretch that ends after the event starts: a wait that ends where a gap begins belongs to it.
+    spans: &'a [Interval],
+    /// The first interval that ends after the event starts. A wait that ends where a gap begins belongs to the gap.
     first: usize,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> SpanCursor<'a> {
     fn go_to(
         &mut self,
         lane: (i64, i64),
-        ts: i64,
-        asked: &'a HashMap<(i64, i64), Vec<(i64, i64)>>,
+        ts_ns: i64,
+        queried_spans: &'a HashMap<(i64, i64), Vec<Interval>>,
     ) {
-        let is_behind = self.first > 0 && self.spans[self.first - 1].1 > ts;
+        let is_behind = self.first > 0 && self.spans[self.first - 1].1 > ts_ns;
         if self.lane != Some(lane) || is_behind {
             self.lane = Some(lane);
-            self.spans = asked.get(&lane).map_or(&[], Vec::as_slice);
-            self.first = self.spans.partition_point(|span| span.1 <= ts);
+            self.spans = queried_spans.get(&lane).map_or(&[], Vec::as_slice);
+            self.first = self.spans.partition_point(|span| span.1 <= ts_ns);
         }
-        while self.spans.get(self.first).is_some_and(|span| span.1 <= ts) {
+        while self.spans.get(self.first).is_some_and(|span| span.1 <= ts_ns) {
             self.first += 1;
         }
     }
 }
 
-/// Adds the events of a table that lie in a gap on a thread that is asked about it.
-fn gather(
+/// Adds the events of an input that overlap a gap on a thread relevant to the gap.
+fn gather_events(
     inputs: &ViewInputs<'_>,
     table: &str,
-    of: Of,
-    asked: &HashMap<(i64, i64), Vec<(i64, i64)>>,
-    texts: &mut Texts,
-    events: &mut HashMap<(i64, i64), Vec<Event>>,
+    of: EventSource,
+    queried_spans: &HashMap<(i64, i64), Vec<Interval>>,
+    texts: &mut TextTable,
+    events: &mut HashMap<(i64, i64), Vec<HostEvent>>,
 ) -> Result<()> {
     let batch = inputs.batch(table)?;
     let (rank, thread) = (ints(batch, "rank")?, ints(batch, "thread")?);
-    let (ts, end) = (ints(batch, "ts_ns")?, ints(batch, "end_ns")?);
+    let (ts_ns, end_ns) = (ints(batch, "ts_ns")?, ints(batch, "end_ns")?);
     let name = names(batch, "name")?;
     let ids = texts.add(&name);
-    let source = if matches!(of, Of::Wait) { None } else { Some(names(batch, "source")?) };
+    let source = if matches!(of, EventSource::Wait) { None } else { Some(names(batch, "source")?) };
     let sources = source.as_ref().map(|source| texts.add(source)).unwrap_or_default();
-    let causes: Vec<Kind> = match of {
-        Of::One(kind) => vec![kind; name.texts.len()],
-        Of::Call => {
+    let causes: Vec<HostEventKind> = match of {
+        EventSource::One(kind) => vec![kind; name.texts.len()],
+        EventSource::Call => {
             let allocations = names(inputs.batch("allocations")?, "name")?.texts;
-            let of_call = |name: &String| {
+            let of_runtime_call = |name: &String| {
                 let allocates = allocations.contains(name);
-                if allocates { Cause::Allocation } else { Cause::of_call(name) }
+                if allocates { IdleCause::Allocation } else { IdleCause::of_runtime_call(name) }
             };
-            name.texts.iter().map(|name| Kind::Cause(of_call(name))).collect()
+            name.texts.iter().map(|name| HostEventKind::Cause(of_runtime_call(name))).collect()
         }
-        Of::Wait => Vec::new(),
+        EventSource::Wait => Vec::new(),
     };
-    let cause = if matches!(of, Of::Wait) { Some(names(batch, "cause")?) } else { None };
-    let mut at = Cursor { lane: None, spans: &[], first: 0 };
+    let cause = if matches!(of, EventSource::Wait) { Some(names(batch, "cause")?) } else { None };
+    let mut at = SpanCursor { lane: None, spans: &[], first: 0 };
     for row in 0..batch.num_rows() {
         if thread.is_null(row) {
             continue;
         }
         let lane = (rank.value(row), thread.value(row));
-        let (ts, end) = (ts.value(row), end.value(row));
-        at.go_to(lane, ts, asked);
-        if at.spans.get(at.first).is_none_or(|span| span.0 > end) {
+        let (ts_ns, end_ns) = (ts_ns.value(row), end_ns.value(row));
+        at.go_to(lane, ts_ns, queried_spans);
+        if at.spans.get(at.first).is_none_or(|span| span.0 > end_ns) {
             continue;
         }
         let id = name.ids[row] as usize;
         let kind = match &cause {
-            Some(cause) if cause.get(row) == Some("sync") => Kind::Cause(Cause::Synchronisation),
-            Some(_) => Kind::Cause(Cause::DataLoading),
-            None => causes.get(id).copied().unwrap_or(Kind::Range),
+            Some(cause) if cause.get(row) == Some("sync") => {
+                HostEventKind::Cause(IdleCause::Synchronization)
+            }
+            Some(_) => HostEventKind::Cause(IdleCause::DataLoading),
+            None => causes.get(id).copied().unwrap_or(HostEventKind::Range),
         };
         let source = source.as_ref().and_then(|s| sources.get(s.ids[row] as usize).copied());
-        events.entry(lane).or_default().push(Event {
-            ts,
-            end,
+        events.entry(lane).or_default().push(HostEvent {
+            ts_ns,
+            end_ns,
             kind,
-            name: ids.get(id).copied().unwrap_or(NONE),
-            source: source.unwrap_or(NONE),
+            name: ids.get(id).copied().unwrap_or(NO_TEXT),
+            source: source.unwrap_or(NO_TEXT),
         });
     }
     Ok(())
 }
 
-/// The stretches of each thread that some gap asks about: sorted, joined where they touch.
-fn asked(devices: &[Device], hosts: &BTreeMap<i64, Host>) -> HashMap<(i64, i64), Vec<(i64, i64)>> {
-    let mut spans: HashMap<(i64, i64), Vec<(i64, i64)>> = HashMap::new();
+/// The union of the gaps that each thread is relevant to.
+fn queried_spans(
+    devices: &[DeviceWork],
+    hosts: &BTreeMap<i64, HostInfo>,
+) -> HashMap<(i64, i64), Vec<Interval>> {
+    let mut spans: HashMap<(i64, i64), Vec<Interval>> = HashMap::new();
     for device in devices {
         let main = hosts.get(&device.rank).and_then(|host| host.loop_thread);
         for gap in &device.gaps {
@@ -260,27 +266,16 @@ fn asked(devices: &[Device], hosts: &BTreeMap<i64, Host>) -> HashMap<(i64, i64),
             threads.sort_unstable();
             for (i, thread) in threads.iter().enumerate() {
                 if let Some(thread) = thread.filter(|_| i == 0 || threads[i - 1] != threads[i]) {
-                    spans.entry((device.rank, thread)).or_default().push((gap.ts, gap.end));
+                    spans.entry((device.rank, thread)).or_default().push((gap.ts_ns, gap.end_ns));
                 }
             }
         }
     }
-    #[allow(clippy::iter_over_hash_type, reason = "each is put in order by itself")]
-    for spans in spans.values_mut() {
-        spans.sort_unstable();
-        spans.dedup_by(|next, last| {
-            let joins = next.0 <= last.1;
-            if joins {
-                last.1 = last.1.max(next.1);
-            }
-            joins
-        });
-    }
-    spans
+    spans.into_iter().map(|(thread, gaps)| (thread, union(gaps))).collect()
 }
 
-fn hosts(inputs: &ViewInputs<'_>) -> Result<BTreeMap<i64, Host>> {
-    let mut hosts: BTreeMap<i64, Host> = BTreeMap::new();
+fn hosts(inputs: &ViewInputs<'_>) -> Result<BTreeMap<i64, HostInfo>> {
+    let mut hosts: BTreeMap<i64, HostInfo> = BTreeMap::new();
     let loops = inputs.batch("loops")?;
     let (rank, thread) = (ints(loops, "rank")?, ints(loops, "thread")?);
     for row in 0..loops.num_rows() {
@@ -295,53 +290,53 @@ fn hosts(inputs: &ViewInputs<'_>) -> Result<BTreeMap<i64, Host>> {
         }
     }
     let calls = inputs.batch("calls")?;
-    let (rank, ts) = (ints(calls, "rank")?, ints(calls, "ts_ns")?);
+    let (rank, ts_ns) = (ints(calls, "rank")?, ints(calls, "ts_ns")?);
     let (name, caused) = (names(calls, "name")?, ints(calls, "device_events")?);
-    let graphs: Vec<bool> = name.texts.iter().map(|n| super::cause::is_graph_launch(n)).collect();
+    let graphs: Vec<bool> = name.texts.iter().map(|n| is_graph_launch(n)).collect();
     for row in 0..calls.num_rows() {
         let host = hosts.entry(rank.value(row)).or_default();
         host.has_calls = true;
         if graphs.get(name.ids[row] as usize) == Some(&true) {
             host.has_graphs = true;
             if caused.value(row) == 0 {
-                host.silent_replays.push(ts.value(row));
+                host.silent_replays.push(ts_ns.value(row));
             }
         }
     }
     Ok(hosts)
 }
 
-/// The work of each device, and the gaps in it that lie in its window.
-fn devices(inputs: &ViewInputs<'_>) -> Result<Vec<Device>> {
+/// The work of each device, and its gaps within the device's window.
+fn devices(inputs: &ViewInputs<'_>) -> Result<Vec<DeviceWork>> {
     let windows = inputs.batch("windows")?;
     let (rank, device) = (ints(windows, "rank")?, ints(windows, "device")?);
-    let (start, end) = (ints(windows, "start_ns")?, ints(windows, "end_ns")?);
+    let (start, end_ns) = (ints(windows, "start_ns")?, ints(windows, "end_ns")?);
     let mut places: HashMap<(i64, i64), usize> = HashMap::new();
     let mut devices = Vec::with_capacity(windows.num_rows());
     for row in 0..windows.num_rows() {
         let (rank, device) = (rank.value(row), device.value(row));
         places.insert((rank, device), devices.len());
-        devices.push(Device { rank, ordinal: device, work: Vec::new(), gaps: Vec::new() });
+        devices.push(DeviceWork { rank, ordinal: device, work: Vec::new(), gaps: Vec::new() });
     }
     let batch = inputs.batch("work")?;
     let (rank, device) = (ints(batch, "rank")?, ints(batch, "device")?);
     let (stream, kind) = (ints(batch, "stream")?, names(batch, "kind")?);
-    let (ts, ends) = (ints(batch, "ts_ns")?, ints(batch, "end_ns")?);
+    let (ts_ns, ends) = (ints(batch, "ts_ns")?, ints(batch, "end_ns")?);
     let (launch, launch_name) = (ints(batch, "launch")?, names(batch, "launch_name")?);
     let (launch_ts, launch_end) = (ints(batch, "launch_ts_ns")?, ints(batch, "launch_end_ns")?);
     let thread = ints(batch, "launch_thread")?;
     for row in 0..batch.num_rows() {
         let Some(&place) = places.get(&(rank.value(row), device.value(row))) else { continue };
-        let launch = get(&launch, row).map(|id| Launch {
+        let launch = get(&launch, row).map(|id| LaunchCall {
             id,
-            ts: launch_ts.value(row),
-            end: launch_end.value(row),
+            ts_ns: launch_ts.value(row),
+            end_ns: launch_end.value(row),
             thread: get(&thread, row).unwrap_or(-1),
-            is_graph: launch_name.get(row).is_some_and(super::cause::is_graph_launch),
+            is_graph: launch_name.get(row).is_some_and(is_graph_launch),
         });
-        devices[place].work.push(Work {
-            ts: ts.value(row),
-            end: ends.value(row),
+        devices[place].work.push(DeviceActivity {
+            ts_ns: ts_ns.value(row),
+            end_ns: ends.value(row),
             row,
             stream: stream.value(row),
             is_collective: kind.get(row) == Some("communication"),
@@ -349,30 +344,35 @@ fn devices(inputs: &ViewInputs<'_>) -> Result<Vec<Device>> {
         });
     }
     for (row, device) in devices.iter_mut().enumerate() {
-        device.gaps = gaps(&device.work, start.value(row), end.value(row));
+        device.gaps = gaps(&device.work, start.value(row), end_ns.value(row));
     }
     Ok(devices)
 }
 
-/// Where nothing of `work`, which is in order of time, runs between `start` and `end`.
-fn gaps(work: &[Work], start: i64, end: i64) -> Vec<Gap> {
+/// The gaps in `work`, which is in chronological order, between `start` and `end`.
+fn gaps(work: &[DeviceActivity], start: i64, end_ns: i64) -> Vec<IdleGap> {
     let mut gaps = Vec::new();
     let mut busy_until = start;
     let mut previous = None;
     for (i, next) in work.iter().enumerate() {
-        if busy_until >= end {
+        if busy_until >= end_ns {
             return gaps;
         }
-        if next.ts.min(end) > busy_until {
-            gaps.push(Gap { ts: busy_until, end: next.ts.min(end), next: Some(i), previous });
+        if next.ts_ns.min(end_ns) > busy_until {
+            gaps.push(IdleGap {
+                ts_ns: busy_until,
+                end_ns: next.ts_ns.min(end_ns),
+                next: Some(i),
+                previous,
+            });
         }
-        if next.end >= busy_until {
-            busy_until = next.end;
+        if next.end_ns >= busy_until {
+            busy_until = next.end_ns;
             previous = Some(i);
         }
     }
-    if busy_until < end && !work.is_empty() {
-        gaps.push(Gap { ts: busy_until, end, next: None, previous });
+    if busy_until < end_ns && !work.is_empty() {
+        gaps.push(IdleGap { ts_ns: busy_until, end_ns, next: None, previous });
     }
     gaps
 }

@@ -1,13 +1,14 @@
-//! Why a device is idle: `idle_gaps`.
+//! `idle_gaps`: attributes the idle time of devices to causes.
 //!
-//! A gap ends with an activity, and the activity was launched by a call. If the call had returned before the gap
-//! began, the device is late: the activity waited for other work. If not, the host is late: what its thread did until
-//! the call returned is the cause, by the strongest of all that was going on (loading, waiting, allocating, copying,
-//! launching, dispatching, else Python); from the return to the start it is the launch's latency. A gap that begins
-//! while the thread waits for the device is that wait's, all of it but loading: without it the host would have been
-//! ahead. Where the launch is not recorded, or replayed graphs may hide work, the cause says that it cannot be told.
+//! A gap ends with an activity, which a call launched. If the call had returned before the gap began, the device is
+//! late: the activity waited for other work. Otherwise the host is late, and the cause is what its thread did until
+//! the call returned. If several states overlap, the strongest counts (loading, waiting, allocating, copying,
+//! launching, dispatching, else Python). The time from the return to the start is launch latency. If a gap begins
+//! while the thread waits for the device, all of it except loading belongs to that wait: without the wait the host
+//! would have been ahead. If the launch is not recorded, or replayed graphs may hide work, the gap is unattributed
+//! and the cause says why.
 //!
-//! One walk over the work and gaps of each device and over the host events in gaps, after sorting: `O(n log n)`.
+//! After sorting, one pass over the work and gaps of each device and over the host events in gaps: `O(n log n)`.
 
 mod attribute;
 mod cause;
@@ -17,39 +18,39 @@ mod thread;
 use query::rust_view::Result;
 use trace_model::RecordBatch;
 
-use self::attribute::Part;
-use self::load::Loaded;
+use self::attribute::GapPart;
+use self::load::IdleInputs;
 use query::BatchBuilder;
 use query::columns::{get, ints, names};
 use query::rust_view::{RustView, ViewInputs};
 
 /// `idle_gaps`.
-pub(super) const GAPS: RustView = RustView::new("idle_gaps", load::READS, idle_gaps);
+pub(super) const GAPS: RustView = RustView::new("idle_gaps", load::INPUTS, idle_gaps);
 
 fn idle_gaps(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
-    let loaded = Loaded::new(inputs)?;
-    let mut parts: Vec<Part> = Vec::new();
+    let loaded = IdleInputs::new(inputs)?;
+    let mut parts: Vec<GapPart> = Vec::new();
     for device in 0..loaded.devices.len() {
-        attribute::parts(&loaded, device, &mut parts);
+        attribute::attribute_gaps(&loaded, device, &mut parts);
     }
     let batch = inputs.batch("work")?;
     let (event, step) = (ints(batch, "event_id")?, ints(batch, "step")?);
     let (name, category) = (names(batch, "name")?, names(batch, "category")?);
-    let device = |part: &Part| &loaded.devices[part.device];
-    let gap = |part: &Part| &device(part).gaps[part.gap];
-    let next = |part: &Part| Some(&device(part).work[gap(part).next?]);
-    let previous = |part: &Part| Some(&device(part).work[gap(part).previous?]);
+    let device = |part: &GapPart| &loaded.devices[part.device];
+    let gap = |part: &GapPart| &device(part).gaps[part.gap];
+    let next = |part: &GapPart| Some(&device(part).work[gap(part).next?]);
+    let previous = |part: &GapPart| Some(&device(part).work[gap(part).previous?]);
     let text = |id: u32| loaded.texts.get(id).filter(|text| !text.is_empty());
     BatchBuilder::of(&parts)
         .int("rank", |p| Some(device(p).rank))
         .int("device", |p| Some(device(p).ordinal))
-        .int("gap_ts_ns", |p| Some(gap(p).ts))
-        .int("gap_end_ns", |p| Some(gap(p).end))
+        .int("gap_ts_ns", |p| Some(gap(p).ts_ns))
+        .int("gap_end_ns", |p| Some(gap(p).end_ns))
         .text("cause", |p| Some(p.cause.as_str()))
         .text("side", |p| Some(p.cause.side()))
-        .text("state", |p| p.state.map(cause::Cause::as_str))
-        .int("ts_ns", |p| Some(p.ts))
-        .int("dur_ns", |p| Some(p.dur))
+        .text("state", |p| p.state.map(cause::IdleCause::as_str))
+        .int("ts_ns", |p| Some(p.ts_ns))
+        .int("dur_ns", |p| Some(p.dur_ns))
         .text("name", |p| text(p.place.name))
         .text("op_name", |p| text(p.place.op))
         .text("source", |p| text(p.place.source))
@@ -61,7 +62,7 @@ fn idle_gaps(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .text("next_name", |p| name.get(next(p)?.row))
         .text("next_category", |p| category.get(next(p)?.row))
         .int("next_stream", |p| Some(next(p)?.stream))
-        .int("next_dur_ns", |p| next(p).map(|work| work.end - work.ts))
+        .int("next_dur_ns", |p| next(p).map(|work| work.end_ns - work.ts_ns))
         .int("previous_event_id", |p| Some(event.value(previous(p)?.row)))
         .finish()
 }

@@ -1,65 +1,65 @@
-//! What a host thread is in at each moment: one walk over its events.
+//! The state of a host thread over time, computed in one pass over its events.
 
-use super::cause::Cause;
+use super::cause::IdleCause;
 
-/// No name, no line.
-pub(super) const NONE: u32 = u32::MAX;
+/// Index of a missing name or source line.
+pub(super) const NO_TEXT: u32 = u32::MAX;
 
-/// What kind of thing is open on the thread.
+/// Kind of a host event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum HostEventKind {
     /// A call, an operator or a wait.
-    Cause(Cause),
+    Cause(IdleCause),
     /// An annotation.
     Range,
     /// A Python function.
     Frame,
 }
 
-/// Something that a thread is in, from `ts` to `end`.
+/// A host event.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Event {
-    pub(super) ts: i64,
-    pub(super) end: i64,
-    pub(super) kind: Kind,
+pub(super) struct HostEvent {
+    pub(super) ts_ns: i64,
+    pub(super) end_ns: i64,
+    pub(super) kind: HostEventKind,
     pub(super) name: u32,
     pub(super) source: u32,
 }
 
-/// What a thread is in: the strongest cause of all that is open, and what says where that is.
+/// The state of a thread: the strongest cause among the open events, and the events that locate it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Inside {
-    /// Nothing is open: `None`.
-    pub(super) state: Option<Cause>,
-    /// Of the innermost that has this state.
+pub(super) struct ThreadState {
+    /// `None` if no event is open.
+    pub(super) state: Option<IdleCause>,
+    /// Name of the innermost event with this state.
     pub(super) name: u32,
     pub(super) op: u32,
     pub(super) source: u32,
     pub(super) range: u32,
 }
 
-impl Inside {
-    pub(super) const NOTHING: Self =
-        Self { state: None, name: NONE, op: NONE, source: NONE, range: NONE };
+impl ThreadState {
+    pub(super) const IDLE: Self =
+        Self { state: None, name: NO_TEXT, op: NO_TEXT, source: NO_TEXT, range: NO_TEXT };
 
-    /// This with one more inside.
-    fn enter(self, event: &Event) -> Self {
+    /// The state inside one more event.
+    fn enter(self, event: &HostEvent) -> Self {
         let mut inside = self;
         let state = match event.kind {
-            Kind::Cause(cause) => cause,
-            Kind::Range | Kind::Frame => Cause::Python,
+            HostEventKind::Cause(cause) => cause,
+            HostEventKind::Range | HostEventKind::Frame => IdleCause::Python,
         };
-        // An annotation names Python's time only until a function inside it does.
+        // An annotation names Python time only until a function inside it does.
         if self.state.is_none_or(|known| state >= known) {
             inside.state = Some(state);
             inside.name = event.name;
         }
         match event.kind {
-            Kind::Cause(Cause::OpDispatch) => inside.op = event.name,
-            Kind::Range => inside.range = event.name,
-            Kind::Cause(_) | Kind::Frame => {}
+            HostEventKind::Cause(IdleCause::OpDispatch) => inside.op = event.name,
+            HostEventKind::Range => inside.range = event.name,
+            HostEventKind::Cause(_) | HostEventKind::Frame => {}
         }
-        if event.source != NONE {
+        if event.source != NO_TEXT {
             inside.source = event.source;
         }
         inside
@@ -68,102 +68,112 @@ impl Inside {
 
 /// A wait for the device.
 #[derive(Debug, Clone, Copy)]
-struct Wait {
-    ts: i64,
-    /// The latest end of this wait and all before it, and the stretch in which that one begins.
-    end: i64,
-    stretch: usize,
+struct DeviceWait {
+    ts_ns: i64,
+    /// The latest end of this wait and all before it, and the interval in which that wait begins.
+    end_ns: i64,
+    interval: usize,
 }
 
-/// A thread's time in stretches that each are in one thing.
+/// A thread's time as intervals of constant state.
 #[derive(Debug, Default)]
-pub(super) struct Thread {
-    /// From where on, and in what; sorted. Before the first: nothing.
-    stretches: Vec<(i64, Inside)>,
-    waits: Vec<Wait>,
+pub(super) struct ThreadTimeline {
+    /// Start and state of each interval, sorted. The thread is idle before the first.
+    intervals: Vec<(i64, ThreadState)>,
+    waits: Vec<DeviceWait>,
 }
 
-/// An event that is open, with all around it.
-struct Open {
-    end: i64,
-    /// The first end of this and all around it.
+/// An open event with the state inside it.
+struct OpenEvent {
+    end_ns: i64,
+    /// The earliest end of this event and all around it.
     next_end: i64,
     event: usize,
-    inside: Inside,
+    inside: ThreadState,
 }
 
-impl Thread {
-    pub(super) fn new(mut events: Vec<Event>) -> Self {
-        events.retain(|e| e.end >= e.ts);
-        events.sort_by_key(|e| (e.ts, std::cmp::Reverse(e.end)));
+impl ThreadTimeline {
+    pub(super) fn new(mut events: Vec<HostEvent>) -> Self {
+        events.retain(|e| e.end_ns >= e.ts_ns);
+        events.sort_by_key(|e| (e.ts_ns, std::cmp::Reverse(e.end_ns)));
         let mut thread = Self::default();
-        let mut open: Vec<Open> = Vec::new();
+        let mut open: Vec<OpenEvent> = Vec::new();
         for (i, event) in events.iter().enumerate() {
-            thread.close(&mut open, &events, event.ts);
-            push(&mut open, &events, i);
-            thread.note(event.ts, open.last().map_or(Inside::NOTHING, |o| o.inside));
+            thread.close_until(&mut open, &events, event.ts_ns);
+            open_event(&mut open, &events, i);
+            thread.record(event.ts_ns, open.last().map_or(ThreadState::IDLE, |o| o.inside));
         }
-        thread.close(&mut open, &events, i64::MAX);
-        let is_wait = |e: &&Event| e.kind == Kind::Cause(Cause::Synchronisation);
+        thread.close_until(&mut open, &events, i64::MAX);
+        let is_wait = |e: &&HostEvent| e.kind == HostEventKind::Cause(IdleCause::Synchronization);
         for event in events.iter().filter(is_wait) {
-            let at = thread.stretches.partition_point(|&(ts, _)| ts <= event.ts).saturating_sub(1);
-            let last = thread.waits.last().filter(|last| last.end > event.end);
-            let (end, stretch) = last.map_or((event.end, at), |last| (last.end, last.stretch));
-            thread.waits.push(Wait { ts: event.ts, end, stretch });
+            let at = thread
+                .intervals
+                .partition_point(|&(ts_ns, _)| ts_ns <= event.ts_ns)
+                .saturating_sub(1);
+            let last = thread.waits.last().filter(|last| last.end_ns > event.end_ns);
+            let (end_ns, interval) =
+                last.map_or((event.end_ns, at), |last| (last.end_ns, last.interval));
+            thread.waits.push(DeviceWait { ts_ns: event.ts_ns, end_ns, interval });
         }
         thread
     }
 
-    /// Ends what is over at `now`, each at its time.
-    fn close(&mut self, open: &mut Vec<Open>, events: &[Event], now: i64) {
-        while let Some(at) = open.last().map(|top| top.next_end).filter(|&end| end <= now) {
-            // Nearly always the top alone; what does not nest leaves others above it, entered again.
-            let first = open.iter().position(|o| o.end <= at).unwrap_or(open.len());
+    /// Closes events that end by `now`, each at its own end.
+    fn close_until(&mut self, open: &mut Vec<OpenEvent>, events: &[HostEvent], now: i64) {
+        while let Some(at) = open.last().map(|top| top.next_end).filter(|&end_ns| end_ns <= now) {
+            // Usually only the top ends. Events that do not nest may leave others above them, which are reopened.
+            let first = open.iter().position(|o| o.end_ns <= at).unwrap_or(open.len());
             let above: Vec<usize> =
-                open.drain(first..).filter(|o| o.end > at).map(|o| o.event).collect();
+                open.drain(first..).filter(|o| o.end_ns > at).map(|o| o.event).collect();
             for event in above {
-                push(open, events, event);
+                open_event(open, events, event);
             }
-            self.note(at, open.last().map_or(Inside::NOTHING, |o| o.inside));
+            self.record(at, open.last().map_or(ThreadState::IDLE, |o| o.inside));
         }
     }
 
-    fn note(&mut self, ts: i64, inside: Inside) {
-        match self.stretches.last_mut() {
-            Some((last, known)) if *last == ts => *known = inside,
+    fn record(&mut self, ts_ns: i64, inside: ThreadState) {
+        match self.intervals.last_mut() {
+            Some((last, known)) if *last == ts_ns => *known = inside,
             Some((_, known)) if *known == inside => {}
-            _ => self.stretches.push((ts, inside)),
+            _ => self.intervals.push((ts_ns, inside)),
         }
     }
 
-    /// What the thread is in where it waits for the device at `now`, or until then.
-    pub(super) fn wait_at(&self, now: i64) -> Option<Inside> {
-        let before = self.waits.partition_point(|wait| wait.ts <= now);
-        let wait = self.waits[..before].last().filter(|wait| wait.end >= now)?;
-        self.stretches.get(wait.stretch).map(|&(_, inside)| inside)
+    /// The state in which the thread waits for the device at `now`, or until then.
+    pub(super) fn wait_at(&self, now: i64) -> Option<ThreadState> {
+        let before = self.waits.partition_point(|wait| wait.ts_ns <= now);
+        let wait = self.waits[..before].last().filter(|wait| wait.end_ns >= now)?;
+        self.intervals.get(wait.interval).map(|&(_, inside)| inside)
     }
 
-    /// The stretches from `from` to `to`, cut to that.
-    pub(super) fn between(&self, from: i64, to: i64) -> impl Iterator<Item = (i64, i64, Inside)> {
-        let first = self.stretches.partition_point(|&(ts, _)| ts <= from);
-        let before = first.checked_sub(1).map_or(Inside::NOTHING, |at| self.stretches[at].1);
-        let rest = self.stretches[first..].iter().copied().take_while(move |&(ts, _)| ts < to);
+    /// The intervals between `from` and `to`, clipped to that range.
+    pub(super) fn between(
+        &self,
+        from: i64,
+        to: i64,
+    ) -> impl Iterator<Item = (i64, i64, ThreadState)> {
+        let first = self.intervals.partition_point(|&(ts_ns, _)| ts_ns <= from);
+        let before = first.checked_sub(1).map_or(ThreadState::IDLE, |at| self.intervals[at].1);
+        let rest =
+            self.intervals[first..].iter().copied().take_while(move |&(ts_ns, _)| ts_ns < to);
         let starts = std::iter::once((from, before)).chain(rest);
-        let ends = self.stretches[first..].iter().map(|&(ts, _)| ts).chain(std::iter::once(to));
+        let ends =
+            self.intervals[first..].iter().map(|&(ts_ns, _)| ts_ns).chain(std::iter::once(to));
         starts
             .zip(ends)
-            .map(move |((start, inside), end)| (start, end.min(to), inside))
-            .filter(|&(start, end, _)| start < end)
+            .map(move |((start, inside), end_ns)| (start, end_ns.min(to), inside))
+            .filter(|&(start, end_ns, _)| start < end_ns)
     }
 }
 
-fn push(open: &mut Vec<Open>, events: &[Event], event: usize) {
+fn open_event(open: &mut Vec<OpenEvent>, events: &[HostEvent], event: usize) {
     let (around, next_end) =
-        open.last().map_or((Inside::NOTHING, i64::MAX), |top| (top.inside, top.next_end));
-    let end = events[event].end;
-    open.push(Open {
-        end,
-        next_end: end.min(next_end),
+        open.last().map_or((ThreadState::IDLE, i64::MAX), |top| (top.inside, top.next_end));
+    let end_ns = events[event].end_ns;
+    open.push(OpenEvent {
+        end_ns,
+        next_end: end_ns.min(next_end),
         event,
         inside: around.enter(&events[event]),
     });
@@ -173,43 +183,43 @@ fn push(open: &mut Vec<Open>, events: &[Event], event: usize) {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Cause, Event, Kind, NONE, Thread};
+    use super::{HostEvent, HostEventKind, IdleCause, NO_TEXT, ThreadTimeline};
 
-    fn event(kind: Kind, ts: i64, dur: i64, name: u32) -> Event {
-        Event { ts, end: ts + dur, kind, name, source: NONE }
+    fn event(kind: HostEventKind, ts_ns: i64, dur_ns: i64, name: u32) -> HostEvent {
+        HostEvent { ts_ns, end_ns: ts_ns + dur_ns, kind, name, source: NO_TEXT }
     }
 
-    fn cause() -> impl Strategy<Value = Cause> {
+    fn cause() -> impl Strategy<Value = IdleCause> {
         prop_oneof![
-            Just(Cause::Python),
-            Just(Cause::OpDispatch),
-            Just(Cause::LaunchApi),
-            Just(Cause::Synchronisation),
-            Just(Cause::DataLoading)
+            Just(IdleCause::Python),
+            Just(IdleCause::OpDispatch),
+            Just(IdleCause::LaunchApi),
+            Just(IdleCause::Synchronization),
+            Just(IdleCause::DataLoading)
         ]
     }
 
     proptest! {
-        /// However events nest or cross, a moment is in the strongest cause that is open.
+        /// At each moment the state is the strongest open cause, even if events cross.
         #[test]
-        fn states_are_those_of_a_naive_model(
+        fn between_equals_a_naive_model(
             spans in prop::collection::vec((cause(), 0..50_i64, 0..12_i64), 0..20)
         ) {
-            let events: Vec<Event> = spans
+            let events: Vec<HostEvent> = spans
                 .iter()
-                .map(|&(cause, ts, dur)| event(Kind::Cause(cause), ts, dur, 0))
+                .map(|&(cause, ts_ns, dur_ns)| event(HostEventKind::Cause(cause), ts_ns, dur_ns, 0))
                 .collect();
-            let naive: Vec<Option<Cause>> = (0..60)
-                .map(|t| events.iter().filter(|e| e.ts <= t && t < e.end).filter_map(|e| match e.kind {
-                    Kind::Cause(cause) => Some(cause),
+            let naive: Vec<Option<IdleCause>> = (0..60)
+                .map(|t| events.iter().filter(|e| e.ts_ns <= t && t < e.end_ns).filter_map(|e| match e.kind {
+                    HostEventKind::Cause(cause) => Some(cause),
                     _ => None,
                 }).max())
                 .collect();
-            let waits = |t: i64| spans.iter().any(|&(cause, ts, dur)| cause == Cause::Synchronisation && ts <= t && t <= ts + dur);
-            let thread = Thread::new(events.clone());
+            let waits = |t: i64| spans.iter().any(|&(cause, ts_ns, dur_ns)| cause == IdleCause::Synchronization && ts_ns <= t && t <= ts_ns + dur_ns);
+            let thread = ThreadTimeline::new(events.clone());
             let mut found = vec![None; 60];
-            for (start, end, inside) in thread.between(0, 60) {
-                for cell in &mut found[start as usize..end as usize] {
+            for (start, end_ns, inside) in thread.between(0, 60) {
+                for cell in &mut found[start as usize..end_ns as usize] {
                     *cell = inside.state;
                 }
             }
@@ -221,25 +231,25 @@ mod tests {
     }
 
     #[test]
-    fn the_innermost_names_a_stretch() {
-        let thread = Thread::new(vec![
-            event(Kind::Range, 0, 100, 1),
-            event(Kind::Frame, 10, 80, 2),
-            event(Kind::Cause(Cause::OpDispatch), 20, 40, 3),
-            event(Kind::Cause(Cause::OpDispatch), 25, 20, 4),
-            event(Kind::Cause(Cause::LaunchApi), 30, 5, 5),
+    fn between_names_the_innermost_event() {
+        let thread = ThreadTimeline::new(vec![
+            event(HostEventKind::Range, 0, 100, 1),
+            event(HostEventKind::Frame, 10, 80, 2),
+            event(HostEventKind::Cause(IdleCause::OpDispatch), 20, 40, 3),
+            event(HostEventKind::Cause(IdleCause::OpDispatch), 25, 20, 4),
+            event(HostEventKind::Cause(IdleCause::LaunchApi), 30, 5, 5),
         ]);
         let names: Vec<(i64, u32, u32)> =
             thread.between(5, 70).map(|(start, _, i)| (start, i.name, i.op)).collect();
         let expected = [
-            (5, 1, NONE),
-            (10, 2, NONE),
+            (5, 1, NO_TEXT),
+            (10, 2, NO_TEXT),
             (20, 3, 3),
             (25, 4, 4),
             (30, 5, 4),
             (35, 4, 4),
             (45, 3, 3),
-            (60, 2, NONE),
+            (60, 2, NO_TEXT),
         ];
         assert_eq!(names, expected);
     }

@@ -1,7 +1,7 @@
-//! The innermost of the device's annotations around each kernel.
+//! `kernel_annotations`: the innermost device annotation around each kernel.
 //!
-//! Annotations of a stream need not nest: several host threads launch on it, so that two ranges may
-//! overlap and neither hold the other. As in HTA, the shortest that overlaps a kernel is its annotation.
+//! Annotations of a stream need not nest: several host threads launch on it, so two ranges may overlap without one
+//! containing the other. As in HTA, the shortest range that overlaps a kernel is its annotation.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -63,11 +63,11 @@ fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
 }
 
-/// A rank and a lane of its trace.
+/// Rank and lane.
 type Lane = (i64, i64);
 
-/// The lane of each row, and the time it takes.
-fn lanes_and_spans(batch: &RecordBatch) -> Result<(Vec<Lane>, Vec<Span>)> {
+/// The lane and the time span of each row.
+fn lanes_and_spans(batch: &RecordBatch) -> Result<(Vec<Lane>, Vec<TimeSpan>)> {
     let [rank, thread, ts, dur]: [Int64Array; 4] = [
         ints(batch, "rank")?,
         ints(batch, "thread")?,
@@ -75,26 +75,26 @@ fn lanes_and_spans(batch: &RecordBatch) -> Result<(Vec<Lane>, Vec<Span>)> {
         ints(batch, "dur_ns")?,
     ];
     let lanes = rank.values().iter().copied().zip(thread.values().iter().copied()).collect();
-    // What takes no time is there for a moment.
-    let span = |(&start, &dur): (&i64, &i64)| Span { start, end: start + dur.max(1) };
+    // Work without length counts as one nanosecond long.
+    let span = |(&start, &dur): (&i64, &i64)| TimeSpan { start, end: start + dur.max(1) };
     Ok((lanes, ts.values().iter().zip(dur.values()).map(span).collect()))
 }
 
-/// From `start` up to, not including, `end`.
+/// From `start` up to and excluding `end`.
 #[derive(Debug, Clone, Copy)]
-struct Span {
+struct TimeSpan {
     start: i64,
     end: i64,
 }
 
-/// For each of `work`, which is in order of starts, the shortest of `ranges` that overlaps it; of
-/// equally short ones the one that starts later, or comes later.
+/// For each item of `work`, which is sorted by start, the shortest of `ranges` that overlaps it; of equally short
+/// ranges the one that starts later or comes later.
 ///
-/// The shortest range takes all it overlaps, then the next one takes from what is left. Each piece of
-/// work is taken once, so that the cost is n log n whatever overlaps.
-fn innermost(work: &[Span], ranges: &[Span]) -> Vec<Option<usize>> {
+/// The shortest range takes all work that it overlaps, then the next one takes from the rest. Each item is taken
+/// once, so the cost is `O(n log n)` for any overlaps.
+fn innermost(work: &[TimeSpan], ranges: &[TimeSpan]) -> Vec<Option<usize>> {
     let mut innermost = vec![None; work.len()];
-    let mut left = LatestEnd::of(work);
+    let mut left = LatestEndTree::of(work);
     let mut order: Vec<usize> = (0..ranges.len()).collect();
     order.sort_by_key(|&i| (ranges[i].end - ranges[i].start, Reverse((ranges[i].start, i))));
     for i in order {
@@ -106,17 +106,17 @@ fn innermost(work: &[Span], ranges: &[Span]) -> Vec<Option<usize>> {
     innermost
 }
 
-/// A tree over work that is left: each node holds the latest end below it.
-struct LatestEnd {
+/// A tree over the remaining work: each node holds the latest end below it.
+struct LatestEndTree {
     leaves: usize,
     /// The root is 1, the children of `n` are `2n` and `2n + 1`.
     nodes: Vec<i64>,
 }
 
-impl LatestEnd {
+impl LatestEndTree {
     const TAKEN: i64 = i64::MIN;
 
-    fn of(work: &[Span]) -> Self {
+    fn of(work: &[TimeSpan]) -> Self {
         let leaves = work.len().next_power_of_two();
         let mut nodes = vec![Self::TAKEN; 2 * leaves];
         for (i, span) in work.iter().enumerate() {
@@ -128,7 +128,7 @@ impl LatestEnd {
         Self { leaves, nodes }
     }
 
-    /// Takes the first among the first `before` that ends after `after`.
+    /// Takes the first item among the first `before` that ends after `after`.
     fn take_one(&mut self, before: usize, after: i64) -> Option<usize> {
         let leaf = self.first(1, 0, self.leaves, before, after)?;
         let mut n = self.leaves + leaf;
@@ -163,14 +163,14 @@ impl LatestEnd {
 
 #[cfg(test)]
 mod tests {
-    use super::{Span, innermost};
+    use super::{TimeSpan, innermost};
 
-    fn spans(of: &[(i64, i64)]) -> Vec<Span> {
-        of.iter().map(|&(start, end)| Span { start, end }).collect()
+    fn spans(of: &[(i64, i64)]) -> Vec<TimeSpan> {
+        of.iter().map(|&(start, end)| TimeSpan { start, end }).collect()
     }
 
     #[test]
-    fn the_shortest_that_overlaps_wins() {
+    fn innermost_prefers_the_shortest_overlapping_range() {
         let ranges = spans(&[(0, 100), (10, 30), (25, 60)]);
         let work = spans(&[(0, 5), (9, 11), (20, 24), (24, 26), (30, 40), (60, 70), (100, 110)]);
         let expected = [Some(0), Some(1), Some(1), Some(1), Some(2), Some(0), None];
@@ -178,19 +178,19 @@ mod tests {
     }
 
     #[test]
-    fn of_two_as_short_the_later_one_wins() {
+    fn innermost_prefers_the_later_of_equally_short_ranges() {
         assert_eq!(innermost(&spans(&[(5, 6)]), &spans(&[(0, 10), (1, 11), (1, 11)])), [Some(2)]);
     }
 
     #[test]
-    fn nothing_in_nothing_out() {
+    fn innermost_handles_empty_inputs() {
         assert_eq!(innermost(&[], &spans(&[(0, 1)])), []);
         assert_eq!(innermost(&spans(&[(0, 1)]), &[]), [None]);
     }
 
-    /// Against the definition, on ranges and work that overlap any way they like.
+    /// Compares with the definition on arbitrarily overlapping ranges and work.
     #[test]
-    fn it_is_what_the_definition_says() {
+    fn innermost_equals_a_naive_model() {
         let mut seed = 7_u64;
         let mut random = |below: i64| {
             seed = seed
@@ -200,10 +200,10 @@ mod tests {
         };
         for _ in 0..200 {
             let mut any = |count: i64| {
-                let mut spans: Vec<Span> = (0..random(count))
+                let mut spans: Vec<TimeSpan> = (0..random(count))
                     .map(|_| {
                         let start = random(60);
-                        Span { start, end: start + 1 + random(20) }
+                        TimeSpan { start, end: start + 1 + random(20) }
                     })
                     .collect();
                 spans.sort_by_key(|s| s.start);

@@ -1,3 +1,3 @@
-//! Native views of kernels.
+//! Rust views of kernels.
 
 pub(crate) mod annotations;

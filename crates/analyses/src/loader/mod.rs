@@ -1,4 +1,4 @@
-//! The loader as the training loop sees it: how long each batch lets it wait.
+//! Data loading as the training loop sees it: the wait for each batch.
 
 mod fetches;
 pub(super) mod pattern;
@@ -7,7 +7,7 @@ use query::rust_view::RustView;
 
 /// `loader_fetches`.
 pub(super) const FETCHES: RustView =
-    RustView::new("loader_fetches", fetches::READS, fetches::by_rank);
+    RustView::new("loader_fetches", fetches::INPUTS, fetches::by_rank);
 /// `loader_fetches_by_step`.
 pub(super) const FETCHES_BY_STEP: RustView =
-    RustView::new("loader_fetches_by_step", fetches::READS, fetches::by_step);
+    RustView::new("loader_fetches_by_step", fetches::INPUTS, fetches::by_step);

@@ -1,18 +1,17 @@
-//! `step_breakdown_by_step`: each moment of a step goes to the first of these that is going on: a computing
-//! kernel, a copy, a fill, communication, a runtime call, loading, an operator or annotation; else to nothing.
+//! `step_breakdown_by_step`: assigns each moment of a step to the first of these that is active: a computing kernel,
+//! a copy, a fill, communication, a runtime call, data loading, an operator or annotation; else to other time.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array, StringArray};
 use query::rust_view::Result;
+use std::collections::BTreeMap;
 use trace_model::RecordBatch;
 
-use super::spans::{Span, minus, plus, union, within};
-use query::columns::{ints, names};
+use crate::interval_set::{Interval, difference, overlap_per_window, union, union_of_sorted};
+use crate::vocabulary::{is_communication_range, is_step_marker};
+use query::BatchBuilder;
+use query::columns::{get, ints, names};
 use query::rust_view::ViewInputs;
 
-pub(super) const READS: &[(&str, &str)] = &[
+pub(super) const INPUTS: &[(&str, &str)] = &[
     ("steps", "SELECT rank, step, source, ts_ns, end_ns FROM device_steps ORDER BY rank, ts_ns"),
     ("work", "SELECT rank, category, kind, ts_ns, end_ns FROM device_work"),
     ("loads", "SELECT rank, ts_ns, end_ns FROM host_waits WHERE cause = 'dataloader'"),
@@ -25,8 +24,10 @@ pub(super) const READS: &[(&str, &str)] = &[
     ),
 ];
 
-/// By priority, `OTHER` last: what is left.
-const PARTS: [(&str, &str); 8] = [
+const PART_COUNT: usize = 8;
+
+/// Columns of the parts of a step, by priority; `OTHER` is last and takes the rest.
+const PART_COLUMNS: [(&str, &str); PART_COUNT] = [
     ("kernel_ns", "kernel_ratio"),
     ("memcpy_ns", "memcpy_ratio"),
     ("memset_ns", "memset_ratio"),
@@ -45,25 +46,15 @@ const DATALOADER: usize = 5;
 const CPU_EXEC: usize = 6;
 const OTHER: usize = 7;
 
-/// Libraries whose collectives are ranges on the host, named `<library>:<collective>`.
-const COLLECTIVES: [&str; 6] = ["nccl:", "gloo:", "mpi:", "ucc:", "hccl:", "xccl:"];
-
-/// Composer's marks around steps.
-const AROUND_STEPS: [&str; 4] = ["event/fit", "event/epoch", "event/iteration", "event/batch"];
-
-/// The part that a range on the host belongs to; a step's mark to none. Loading goes before all of them.
+/// The part that a host range belongs to, before data loading is subtracted; `None` for marks of steps.
 fn part_of_range(name: &str) -> Option<usize> {
-    if name.starts_with("ProfilerStep") || AROUND_STEPS.contains(&name) {
+    if is_step_marker(name) {
         return None;
     }
-    Some(if COLLECTIVES.iter().any(|library| name.starts_with(library)) {
-        COMMUNICATION
-    } else {
-        CPU_EXEC
-    })
+    Some(if is_communication_range(name) { COMMUNICATION } else { CPU_EXEC })
 }
 
-/// Some traces write copies and fills as kernels.
+/// Classifies device work. Some traces record copies and fills as kernels.
 fn part_of_work(category: &str, kind: &str) -> usize {
     match (category, kind) {
         ("memset", _) => MEMSET,
@@ -73,40 +64,40 @@ fn part_of_work(category: &str, kind: &str) -> usize {
     }
 }
 
-/// The steps of one rank, and what goes on in it.
+/// The steps of one rank, and the active intervals of each part.
 #[derive(Debug, Default)]
-struct Rank {
-    windows: Vec<Span>,
-    going_on: [Vec<Span>; OTHER],
+struct RankActivity {
+    windows: Vec<Interval>,
+    active: [Vec<Interval>; OTHER],
 }
 
-impl Rank {
-    fn add(&mut self, part: usize, span: Span) {
+impl RankActivity {
+    fn add(&mut self, part: usize, span: Interval) {
         let (Some(first), Some(last)) = (self.windows.first(), self.windows.last()) else { return };
         if span.1 > first.0 && span.0 < last.1 {
-            self.going_on[part].push(span);
+            self.active[part].push(span);
         }
     }
 
     /// The length of each part in each step.
-    fn parts(self) -> Vec<[i64; PARTS.len()]> {
-        let mut lengths: Vec<[i64; PARTS.len()]> = self
+    fn parts(self) -> Vec<[i64; PART_COUNT]> {
+        let mut lengths: Vec<[i64; PART_COUNT]> = self
             .windows
             .iter()
             .map(|&(start, end)| {
-                let mut parts = [0; PARTS.len()];
+                let mut parts = [0; PART_COUNT];
                 parts[OTHER] = end - start;
                 parts
             })
             .collect();
         let mut taken = Vec::new();
-        for (part, spans) in self.going_on.into_iter().enumerate() {
-            let own = minus(&union(spans), &taken);
-            for (step, length) in lengths.iter_mut().zip(within(&own, &self.windows)) {
+        for (part, spans) in self.active.into_iter().enumerate() {
+            let own = difference(&union(spans), &taken);
+            for (step, length) in lengths.iter_mut().zip(overlap_per_window(&own, &self.windows)) {
                 step[part] = length;
                 step[OTHER] -= length;
             }
-            taken = plus(&taken, &own);
+            taken = union_of_sorted(&taken, &own);
         }
         lengths
     }
@@ -117,55 +108,52 @@ pub(super) fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let (rank, number) = (ints(steps, "rank")?, ints(steps, "step")?);
     let (start, end) = (ints(steps, "ts_ns")?, ints(steps, "end_ns")?);
     let source = names(steps, "source")?;
-    let mut ranks: BTreeMap<i64, Rank> = BTreeMap::new();
+    let mut ranks: BTreeMap<i64, RankActivity> = BTreeMap::new();
     for row in 0..steps.num_rows() {
         let windows = &mut ranks.entry(rank.value(row)).or_default().windows;
         windows.push((start.value(row), end.value(row)));
     }
-    gather(inputs, &mut ranks)?;
+    add_activity(inputs, &mut ranks)?;
 
-    let parts: Vec<[i64; PARTS.len()]> = ranks.into_values().flat_map(Rank::parts).collect();
-    let step_ns: Vec<i64> = start.values().iter().zip(end.values()).map(|(s, e)| e - s).collect();
-    let mut columns: Vec<(&str, ArrayRef)> = vec![
-        ("rank", Arc::new(rank.values().iter().map(|&r| Some(r as i32)).collect::<Int32Array>())),
-        ("step", Arc::new(number)),
-        ("source", Arc::new((0..steps.num_rows()).map(|r| source.get(r)).collect::<StringArray>())),
-        ("ts_ns", Arc::new(start)),
-        ("step_ns", Arc::new(Int64Array::from(step_ns.clone()))),
-    ];
-    for (part, (name, _)) in PARTS.iter().enumerate() {
-        let lengths: Int64Array = parts.iter().map(|p| Some(p[part])).collect();
-        columns.push((name, Arc::new(lengths)));
+    let parts: Vec<[i64; PART_COUNT]> = ranks.into_values().flat_map(RankActivity::parts).collect();
+    let rows: Vec<(usize, [i64; PART_COUNT])> = parts.into_iter().enumerate().collect();
+    let step_ns = |row: usize| end.value(row) - start.value(row);
+    let mut output = BatchBuilder::of(&rows)
+        .int32("rank", |&(row, _)| rank.value(row))
+        .int("step", |&(row, _)| get(&number, row))
+        .utf8("source", |&(row, _)| source.get(row))
+        .int("ts_ns", |&(row, _)| Some(start.value(row)))
+        .int("step_ns", |&(row, _)| Some(step_ns(row)));
+    for (part, (name, _)) in PART_COLUMNS.into_iter().enumerate() {
+        output = output.int(name, |(_, parts)| Some(parts[part]));
     }
-    for (part, (_, name)) in PARTS.iter().enumerate() {
-        let share =
-            |(p, &all): (&[i64; PARTS.len()], &i64)| (all > 0).then(|| p[part] as f64 / all as f64);
-        columns.push((
-            name,
-            Arc::new(parts.iter().zip(&step_ns).map(share).collect::<Float64Array>()),
-        ));
+    for (part, (_, name)) in PART_COLUMNS.into_iter().enumerate() {
+        output = output.float(name, |&(row, parts)| {
+            let all = step_ns(row);
+            (all > 0).then(|| parts[part] as f64 / all as f64)
+        });
     }
-    Ok(RecordBatch::try_from_iter(columns)?)
+    output.finish()
 }
 
-/// What goes on in each rank that has steps.
-fn gather(inputs: &ViewInputs<'_>, ranks: &mut BTreeMap<i64, Rank>) -> Result<()> {
+/// Adds the active intervals of each rank that has steps.
+fn add_activity(inputs: &ViewInputs<'_>, ranks: &mut BTreeMap<i64, RankActivity>) -> Result<()> {
     let work = inputs.batch("work")?;
     let (category, kind) = (names(work, "category")?, names(work, "kind")?);
-    add(work, ranks, |row| {
+    add_rows(work, ranks, |row| {
         Some(part_of_work(category.get(row).unwrap_or_default(), kind.get(row).unwrap_or_default()))
     })?;
-    add(inputs.batch("calls")?, ranks, |_| Some(RUNTIME))?;
-    add(inputs.batch("loads")?, ranks, |_| Some(DATALOADER))?;
+    add_rows(inputs.batch("calls")?, ranks, |_| Some(RUNTIME))?;
+    add_rows(inputs.batch("loads")?, ranks, |_| Some(DATALOADER))?;
     let ranges = inputs.batch("ranges")?;
     let name = names(ranges, "name")?;
     let parts: Vec<Option<usize>> = name.texts.iter().map(|text| part_of_range(text)).collect();
-    add(ranges, ranks, |row| parts.get(name.ids[row] as usize).copied().flatten())
+    add_rows(ranges, ranks, |row| parts.get(name.ids[row] as usize).copied().flatten())
 }
 
-fn add(
+fn add_rows(
     batch: &RecordBatch,
-    ranks: &mut BTreeMap<i64, Rank>,
+    ranks: &mut BTreeMap<i64, RankActivity>,
     part: impl Fn(usize) -> Option<usize>,
 ) -> Result<()> {
     let (rank, start) = (ints(batch, "rank")?, ints(batch, "ts_ns")?);
@@ -180,11 +168,11 @@ fn add(
 
 #[cfg(test)]
 mod tests {
-    use super::{COMMUNICATION, CPU_EXEC, KERNEL, MEMCPY, OTHER, RUNTIME, Rank};
+    use super::{COMMUNICATION, CPU_EXEC, KERNEL, MEMCPY, OTHER, RUNTIME, RankActivity};
     use super::{part_of_range, part_of_work};
 
     #[test]
-    fn ranges_are_told_apart_by_name() {
+    fn part_of_range_distinguishes_communication_by_prefix() {
         for (name, part) in [
             ("ProfilerStep#3", None),
             ("event/batch", None),
@@ -201,10 +189,10 @@ mod tests {
         assert_eq!(part_of_work("kernel", "memory"), MEMCPY);
     }
 
-    /// The plugin starts again from the whole step once a category has covered it: 2 000 of 1 000.
+    /// TensorBoard's plugin restarts from the whole step once a category covers it, which gives 2000 of 1000 ns.
     #[test]
-    fn a_saturated_device_leaves_nothing_to_others() {
-        let mut rank = Rank { windows: vec![(0, 1000)], ..Rank::default() };
+    fn parts_leave_nothing_to_others_on_a_saturated_device() {
+        let mut rank = RankActivity { windows: vec![(0, 1000)], ..RankActivity::default() };
         rank.add(KERNEL, (-50, 1100));
         rank.add(MEMCPY, (100, 200));
         rank.add(RUNTIME, (0, 50));

@@ -1,10 +1,9 @@
-//! What the time of a step is spent on.
+//! Breakdown of step time.
 
 mod breakdown;
-mod spans;
 
 use query::rust_view::RustView;
 
 /// `step_breakdown_by_step`.
 pub(super) const BREAKDOWN: RustView =
-    RustView::new("step_breakdown_by_step", breakdown::READS, breakdown::compute);
+    RustView::new("step_breakdown_by_step", breakdown::INPUTS, breakdown::compute);

@@ -1,16 +1,16 @@
-//! The marks that Composer and Determined leave in a timeline, and the calls of torch that go with them.
+//! Marks of Composer and Determined in the timeline, and the PyTorch calls that belong to them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use arrow::array::{Array, Int64Array};
 use query::rust_view::Result;
 use trace_model::RecordBatch;
 
-use query::columns::{ints, names};
+use crate::vocabulary::{is_dataloader_next, is_optimizer_step};
+use query::columns::{get, ints, names};
 
-/// What [`load`] reads, for the list of a native view.
-pub(crate) const QUERY: (&str, &str) = (
+/// Input query of [`load_marks`].
+pub(crate) const MARKS: (&str, &str) = (
     "marks",
     "SELECT rank, name, step, ts_ns, ts_ns + dur_ns AS end_ns, args
      FROM annotations
@@ -25,9 +25,9 @@ pub(crate) const QUERY: (&str, &str) = (
      WHERE name LIKE 'enumerate(DataLoader)#%' OR name LIKE 'Optimizer.step%'",
 );
 
-/// What a mark stands for.
+/// Kind of a trainer mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum What {
+pub(crate) enum TrainerMarkKind {
     /// Composer fetches a training batch.
     Loader,
     /// Composer's `event/batch`: a step without its loading.
@@ -36,11 +36,11 @@ pub(crate) enum What {
     Forward,
     Loss,
     Backward,
-    /// Composer evaluates: `event/eval` and all in it.
+    /// Composer evaluates: `event/eval` and everything in it.
     Eval,
-    /// torch: `__next__` of a `DataLoader`; `true` if it loads in the process itself.
+    /// PyTorch: `__next__` of a `DataLoader`; `true` if the process loads its own data.
     TorchFetch(bool),
-    /// torch: `Optimizer.step`.
+    /// PyTorch: `Optimizer.step`.
     Optimizer,
     /// Determined, before a batch.
     DataloaderNext,
@@ -48,11 +48,11 @@ pub(crate) enum What {
     Train,
     /// Determined, inside `train_batch`.
     TrainBackward,
-    /// Determined, the other timings of a batch that do not overlap.
+    /// Determined, other timings of a batch that do not overlap.
     Rest,
 }
 
-impl What {
+impl TrainerMarkKind {
     fn of(name: &str, by_determined: bool) -> Option<Self> {
         Some(match name {
             "event/dataloader" | "dataloader/train" => Self::Loader,
@@ -70,62 +70,61 @@ impl What {
                 Self::Rest
             }
             _ if name.starts_with("event/eval") => Self::Eval,
-            _ if name.starts_with("Optimizer.step") => Self::Optimizer,
-            _ if name.starts_with("enumerate(DataLoader)#") && name.ends_with(".__next__") => {
-                Self::TorchFetch(name.contains("SingleProcess"))
-            }
+            _ if is_optimizer_step(name) => Self::Optimizer,
+            _ if is_dataloader_next(name) => Self::TorchFetch(name.contains("SingleProcess")),
             _ => return None,
         })
     }
 }
 
-/// One mark.
+/// A mark in the timeline of a trainer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mark {
-    pub(crate) what: What,
-    pub(crate) start: i64,
-    pub(crate) end: i64,
+pub(crate) struct TrainerMark {
+    pub(crate) kind: TrainerMarkKind,
+    pub(crate) start_ns: i64,
+    pub(crate) end_ns: i64,
     pub(crate) epoch: Option<i64>,
     pub(crate) batch: Option<i64>,
     pub(crate) step: Option<i64>,
 }
 
-impl Mark {
-    pub(crate) fn dur(&self) -> i64 {
-        self.end.saturating_sub(self.start)
+impl TrainerMark {
+    pub(crate) fn dur_ns(&self) -> i64 {
+        self.end_ns.saturating_sub(self.start_ns)
     }
 }
 
-/// The marks of each rank, by time; of those that begin together the longest first.
-pub(crate) fn load(batch: &RecordBatch) -> Result<BTreeMap<i64, Vec<Mark>>> {
+/// The marks of each rank, by start; of marks that begin together, the longest comes first.
+pub(crate) fn load_marks(batch: &RecordBatch) -> Result<BTreeMap<i64, Vec<TrainerMark>>> {
     let rank = ints(batch, "rank")?;
-    let (start, end) = (ints(batch, "ts_ns")?, ints(batch, "end_ns")?);
+    let (start_ns, end_ns) = (ints(batch, "ts_ns")?, ints(batch, "end_ns")?);
     let step = ints(batch, "step")?;
     let (name, args) = (names(batch, "name")?, names(batch, "args")?);
-    let mut ranks: BTreeMap<i64, Vec<Mark>> = BTreeMap::new();
+    let mut ranks: BTreeMap<i64, Vec<TrainerMark>> = BTreeMap::new();
     for row in 0..batch.num_rows() {
         let args = args.get(row).unwrap_or_default();
         let by_determined = args.contains("\"trial\"");
-        let Some(what) = What::of(name.get(row).unwrap_or_default(), by_determined) else {
+        let Some(kind) = TrainerMarkKind::of(name.get(row).unwrap_or_default(), by_determined)
+        else {
             continue;
         };
-        ranks.entry(rank.value(row)).or_default().push(Mark {
-            what,
-            start: start.value(row),
-            end: end.value(row).max(start.value(row)),
-            epoch: argument(args, "epoch"),
-            batch: argument(args, "batch"),
-            step: present(&step, row),
+        ranks.entry(rank.value(row)).or_default().push(TrainerMark {
+            kind,
+            start_ns: start_ns.value(row),
+            end_ns: end_ns.value(row).max(start_ns.value(row)),
+            epoch: int_argument(args, "epoch"),
+            batch: int_argument(args, "batch"),
+            step: get(&step, row),
         });
     }
     for marks in ranks.values_mut() {
-        marks.sort_by_key(|m| (m.start, Reverse(m.end), m.what));
+        marks.sort_by_key(|m| (m.start_ns, Reverse(m.end_ns), m.kind));
     }
     Ok(ranks)
 }
 
-/// An integer among the arguments of an event, which are a flat JSON object: `{"epoch":0,"batch":2}`.
-pub(crate) fn argument(args: &str, key: &str) -> Option<i64> {
+/// An integer argument of an event. Arguments are a flat JSON object: `{"epoch":0,"batch":2}`.
+pub(crate) fn int_argument(args: &str, key: &str) -> Option<i64> {
     let mut rest = args;
     while let Some(at) = rest.find(key) {
         let (before, after) = (&rest[..at], &rest[at + key.len()..]);
@@ -133,8 +132,8 @@ pub(crate) fn argument(args: &str, key: &str) -> Option<i64> {
             && let Some(value) = after.strip_prefix('"').map(str::trim_start)
             && let Some(value) = value.strip_prefix(':').map(str::trim_start)
         {
-            let end = value.find(|c: char| !(c.is_ascii_digit() || c == '-'));
-            let (digits, next) = value.split_at(end.unwrap_or(value.len()));
+            let digits_end = value.find(|c: char| !(c.is_ascii_digit() || c == '-'));
+            let (digits, next) = value.split_at(digits_end.unwrap_or(value.len()));
             let is_whole = next.trim_start().chars().next().is_none_or(|c| c == ',' || c == '}');
             return if is_whole { digits.parse().ok() } else { None };
         }
@@ -143,32 +142,28 @@ pub(crate) fn argument(args: &str, key: &str) -> Option<i64> {
     None
 }
 
-fn present(column: &Int64Array, row: usize) -> Option<i64> {
-    column.is_valid(row).then(|| column.value(row))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{What, argument};
+    use super::{TrainerMarkKind, int_argument};
 
     #[test]
-    fn arguments_are_read_from_flat_json() {
+    fn int_argument_reads_flat_json() {
         let args =
             r#"{"agent":"batch","epoch" : 3, "batch":-12,"x":1.5,"big":99999999999999999999}"#;
-        assert_eq!(argument(args, "epoch"), Some(3));
-        assert_eq!(argument(args, "batch"), Some(-12));
-        assert_eq!(argument(args, "x"), None, "no integer");
-        assert_eq!(argument(args, "big"), None, "too large");
-        assert_eq!(argument(args, "trial"), None);
-        assert_eq!(argument("", "batch"), None);
-        assert_eq!(argument(r#"{"batch":"#, "batch"), None);
+        assert_eq!(int_argument(args, "epoch"), Some(3));
+        assert_eq!(int_argument(args, "batch"), Some(-12));
+        assert_eq!(int_argument(args, "x"), None, "not an integer");
+        assert_eq!(int_argument(args, "big"), None, "too large");
+        assert_eq!(int_argument(args, "trial"), None);
+        assert_eq!(int_argument("", "batch"), None);
+        assert_eq!(int_argument(r#"{"batch":"#, "batch"), None);
     }
 
     #[test]
-    fn a_range_of_the_program_is_not_determined_s() {
-        assert_eq!(What::of("train_batch", false), None);
-        assert_eq!(What::of("train_batch", true), Some(What::Train));
-        assert_eq!(What::of("event/eval_forward", false), Some(What::Eval));
-        assert_eq!(What::of("event/epoch", false), None);
+    fn kind_of_determined_marks_needs_the_trial_argument() {
+        assert_eq!(TrainerMarkKind::of("train_batch", false), None);
+        assert_eq!(TrainerMarkKind::of("train_batch", true), Some(TrainerMarkKind::Train));
+        assert_eq!(TrainerMarkKind::of("event/eval_forward", false), Some(TrainerMarkKind::Eval));
+        assert_eq!(TrainerMarkKind::of("event/epoch", false), None);
     }
 }

@@ -1,13 +1,16 @@
-//! Trainers' own marks: the steps of Composer and Determined.
+//! Steps of Composer and Determined, from their own marks.
 
 pub(super) mod marks;
-mod rebuilt;
+mod reconstructed_steps;
 pub(super) mod steps;
 
 use query::rust_view::RustView;
 
 /// `trainer_steps`.
-pub(super) const STEPS: RustView = RustView::new("trainer_steps", steps::READS, steps::compute);
+pub(super) const STEPS: RustView = RustView::new("trainer_steps", steps::INPUTS, steps::compute);
 /// `trainer_steps_rebuilt`.
-pub(super) const STEPS_REBUILT: RustView =
-    RustView::new("trainer_steps_rebuilt", rebuilt::READS, rebuilt::compute);
+pub(super) const STEPS_RECONSTRUCTED: RustView = RustView::new(
+    "trainer_steps_rebuilt",
+    reconstructed_steps::INPUTS,
+    reconstructed_steps::compute,
+);

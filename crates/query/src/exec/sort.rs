@@ -79,7 +79,7 @@ impl BatchOperator for SortBatch {
     }
 }
 
-/// Integers that are ordered as the values of a column are; two of them a value where some are null.
+/// Integers in the order of the values of a column; two per value if some are null.
 fn integers(column: &ArrayRef, options: SortOptions) -> Result<Vec<Vec<u64>>> {
     let nulls = column.nulls().filter(|nulls| nulls.null_count() > 0);
     let mut keys: Vec<u64> = match column.data_type() {
@@ -131,7 +131,7 @@ fn total_order(value: f64) -> u64 {
     ordered(bits ^ (((bits >> 63) as u64) >> 1) as i64)
 }
 
-/// The places of texts among all of them; equal ones have equal places.
+/// The position of each text among the sorted texts; equal texts have equal positions.
 fn ranks(texts: &ArrayRef) -> Result<Vec<u64>> {
     let texts = cast(texts, &DataType::Utf8)?;
     Ok(rank(texts.as_ref(), None)?.into_iter().map(u64::from).collect())

@@ -49,7 +49,7 @@ impl BatchOperator for ColumnarWindow {
         "ColumnarWindowExec"
     }
 
-    /// The rows with a column more for each function.
+    /// The rows with one more column per function.
     fn evaluate(&self, input: RecordBatch, schema: SchemaRef) -> Result<RecordBatch> {
         let keys = columns(&self.partition_by, &input)?;
         let partitions = match input.num_rows() {
@@ -76,7 +76,7 @@ struct Function {
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     RowNumber,
-    /// The value so many rows later, or earlier if negative.
+    /// The value this many rows later, or earlier if negative.
     Offset(i64),
     First,
     Count,
@@ -175,7 +175,7 @@ impl Function {
                 so_far.unwrap_or(zero).add_wrapping(value)
             });
         }
-        // As DataFusion adds a column up: not from left to right.
+        // Adds in the order in which DataFusion adds up a column, which is not from left to right.
         let sums = partitions.iter().flat_map(|rows| {
             let total = sum(&of.slice(rows.start, rows.len()));
             repeat_n(total.map(|total| zero.add_wrapping(total)), rows.len())
@@ -207,7 +207,7 @@ impl Function {
         Arc::new(PrimitiveArray::<T>::from_iter(values))
     }
 
-    /// What each row has of a value that starts anew in each partition and goes from row to row.
+    /// The running value in each row; it restarts in each partition.
     fn values<V: Copy>(
         &self,
         start: V,
@@ -230,7 +230,7 @@ impl Function {
     }
 }
 
-/// How far `lead` and `lag` look. None if they are given a value for rows that have none so far.
+/// The offset of `lead` and `lag`. `None` if they have a default for rows without such a row.
 fn offset(args: &[Arc<dyn PhysicalExpr>]) -> Option<i64> {
     let literal = |arg: &Arc<dyn PhysicalExpr>| {
         arg.downcast_ref::<Literal>().map(|literal| literal.value().clone())
@@ -261,7 +261,7 @@ fn frame(frame: &WindowFrame, is_unordered: bool) -> Option<Frame> {
     }
 }
 
-/// For each row, the row so many later, within the partition.
+/// For each row, the row that many positions later within the partition.
 fn shifted(rows: &Range<usize>, by: i64) -> impl Iterator<Item = Option<u64>> {
     rows.clone().map(move |row| {
         let other = row as i64 + by;

@@ -1,10 +1,10 @@
-//! Sets of moments as sorted spans that neither touch nor overlap. Everything is one walk over its inputs.
+//! Sets of moments as sorted intervals that neither touch nor overlap. After sorting, each operation is one pass.
 
-/// From the first moment to the one after the last.
-pub(super) type Span = (i64, i64);
+/// Start and end in nanoseconds, excluding the end.
+pub(crate) type Interval = (i64, i64);
 
-/// The moments in any of the spans, which come in any order.
-pub(super) fn union(mut spans: Vec<Span>) -> Vec<Span> {
+/// The union of intervals in any order.
+pub(crate) fn union(mut spans: Vec<Interval>) -> Vec<Interval> {
     spans.retain(|&(start, end)| end > start);
     spans.sort_unstable();
     spans.dedup_by(|next, last| {
@@ -18,7 +18,7 @@ pub(super) fn union(mut spans: Vec<Span>) -> Vec<Span> {
 }
 
 /// The moments of `set` that are not in `taken`.
-pub(super) fn minus(set: &[Span], taken: &[Span]) -> Vec<Span> {
+pub(crate) fn difference(set: &[Interval], taken: &[Interval]) -> Vec<Interval> {
     let mut rest = Vec::new();
     let mut next = 0;
     for &(start, end) in set {
@@ -26,7 +26,7 @@ pub(super) fn minus(set: &[Span], taken: &[Span]) -> Vec<Span> {
         while next < taken.len() && taken[next].1 <= from {
             next += 1;
         }
-        // The last span taken may reach into the next one of the set: it is looked at again.
+        // The last interval taken may reach into the next one of the set, so it is considered again.
         let mut at = next;
         while at < taken.len() && taken[at].0 < end {
             if taken[at].0 > from {
@@ -43,8 +43,8 @@ pub(super) fn minus(set: &[Span], taken: &[Span]) -> Vec<Span> {
     rest
 }
 
-/// The moments in either set; both are sorted.
-pub(super) fn plus(a: &[Span], b: &[Span]) -> Vec<Span> {
+/// The union of two sets.
+pub(crate) fn union_of_sorted(a: &[Interval], b: &[Interval]) -> Vec<Interval> {
     let mut all = Vec::with_capacity(a.len() + b.len());
     let (mut i, mut j) = (0, 0);
     while i < a.len() || j < b.len() {
@@ -63,8 +63,8 @@ pub(super) fn plus(a: &[Span], b: &[Span]) -> Vec<Span> {
     all
 }
 
-/// How much of the set lies in each of the windows, which are sorted and do not overlap.
-pub(super) fn within(set: &[Span], windows: &[Span]) -> Vec<i64> {
+/// Length of the overlap of the set with each window. Windows are sorted and do not overlap.
+pub(crate) fn overlap_per_window(set: &[Interval], windows: &[Interval]) -> Vec<i64> {
     let mut next = 0;
     windows
         .iter()
@@ -86,48 +86,48 @@ pub(super) fn within(set: &[Span], windows: &[Span]) -> Vec<i64> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Span, minus, plus, union, within};
+    use super::{Interval, difference, overlap_per_window, union, union_of_sorted};
 
     const END: usize = 60;
 
-    fn cells(spans: &[Span]) -> Vec<bool> {
+    fn cells(spans: &[Interval]) -> Vec<bool> {
         (0..END as i64).map(|t| spans.iter().any(|&(a, b)| a <= t && t < b)).collect()
     }
 
-    fn spans() -> impl Strategy<Value = Vec<Span>> {
+    fn spans() -> impl Strategy<Value = Vec<Interval>> {
         prop::collection::vec((0..50_i64, 0..10_i64).prop_map(|(ts, dur)| (ts, ts + dur)), 0..12)
     }
 
     /// Sorted, never empty, never touching.
-    fn is_proper(set: &[Span]) -> bool {
+    fn is_proper(set: &[Interval]) -> bool {
         set.iter().all(|&(a, b)| a < b) && set.windows(2).all(|pair| pair[0].1 < pair[1].0)
     }
 
     proptest! {
         #[test]
-        fn sets_are_those_of_a_naive_model(a in spans(), b in spans()) {
+        fn operations_equal_a_naive_model(a in spans(), b in spans()) {
             let (u, v) = (union(a.clone()), union(b.clone()));
             prop_assert!(is_proper(&u));
             prop_assert_eq!(cells(&u), cells(&a));
             let (x, y) = (cells(&a), cells(&b));
-            let difference: Vec<bool> = x.iter().zip(&y).map(|(&x, &y)| x && !y).collect();
-            prop_assert_eq!(cells(&minus(&u, &v)), difference);
+            let expected: Vec<bool> = x.iter().zip(&y).map(|(&x, &y)| x && !y).collect();
+            prop_assert_eq!(cells(&difference(&u, &v)), expected);
             let either: Vec<bool> = x.iter().zip(&y).map(|(&x, &y)| x || y).collect();
-            let all = plus(&u, &v);
+            let all = union_of_sorted(&u, &v);
             prop_assert!(is_proper(&all));
             prop_assert_eq!(cells(&all), either);
         }
 
         #[test]
-        fn windows_cut_sets(a in spans(), cuts in prop::collection::btree_set(0..60_i64, 2..6)) {
+        fn overlap_per_window_equals_a_naive_model(a in spans(), cuts in prop::collection::btree_set(0..60_i64, 2..6)) {
             let cuts: Vec<i64> = cuts.into_iter().collect();
-            let windows: Vec<Span> = cuts.windows(2).map(|pair| (pair[0], pair[1])).collect();
+            let windows: Vec<Interval> = cuts.windows(2).map(|pair| (pair[0], pair[1])).collect();
             let x = cells(&a);
             let naive: Vec<i64> = windows
                 .iter()
                 .map(|&(from, to)| (from..to).filter(|&t| x[t as usize]).count() as i64)
                 .collect();
-            prop_assert_eq!(within(&union(a), &windows), naive);
+            prop_assert_eq!(overlap_per_window(&union(a), &windows), naive);
         }
     }
 }

@@ -1,12 +1,12 @@
-//! `comm_spent`: what a rank had done by the time of each of its collectives. Whoever compares ranks needs no more of
-//! what each of them did all the time.
+//! `comm_spent`: time per phase that a rank has spent up to the start and the end of each collective. Views that
+//! compare ranks read these totals instead of full timelines.
 
 use std::collections::HashMap;
 
 use query::rust_view::Result;
 use trace_model::RecordBatch;
 
-use super::phases::{self, AtCall, KINDS, Spent, Timeline};
+use super::phases::{PHASE_COUNT, PhaseTimeline, PhaseTotals, TotalsAtCollective, phase_index};
 use query::BatchBuilder;
 use query::columns::names as texts;
 use query::columns::{OptIntColumn, rank_ranges};
@@ -20,7 +20,7 @@ pub(crate) const VIEW: RustView = RustView::new(
             "SELECT rank, collective, ts_ns, dur_ns FROM comm_collectives ORDER BY rank, collective",
         ),
         ("phases", "SELECT rank, phase, ts_ns, dur_ns FROM host_phases ORDER BY rank, ts_ns"),
-        // Where a device computes, as stretches that do not overlap.
+        // Disjoint intervals in which the device computes.
         (
             "busy",
             "SELECT rank, ts_ns, dur_ns FROM activity_segments WHERE computation_count > 0 ORDER BY rank, ts_ns",
@@ -29,7 +29,7 @@ pub(crate) const VIEW: RustView = RustView::new(
     compute,
 );
 
-const AT_START: [&str; KINDS] = [
+const AT_START: [&str; PHASE_COUNT] = [
     "device_until_start_ns",
     "dataloader_until_start_ns",
     "forward_until_start_ns",
@@ -37,7 +37,7 @@ const AT_START: [&str; KINDS] = [
     "optimizer_until_start_ns",
     "other_until_start_ns",
 ];
-const AT_END: [&str; KINDS] = [
+const AT_END: [&str; PHASE_COUNT] = [
     "device_until_end_ns",
     "dataloader_until_end_ns",
     "forward_until_end_ns",
@@ -46,42 +46,42 @@ const AT_END: [&str; KINDS] = [
     "other_until_end_ns",
 ];
 
-struct Row {
+struct CollectiveTotals {
     rank: i64,
     collective: i64,
-    spent: Option<AtCall>,
+    totals: Option<TotalsAtCollective>,
 }
 
 fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let batch = inputs.batch("collectives")?;
     let (number, ts) = (OptIntColumn::of(batch, "collective")?, OptIntColumn::of(batch, "ts_ns")?);
     let dur = OptIntColumn::of(batch, "dur_ns")?;
-    let (collectives, mut timelines) = (rank_ranges(batch)?, timelines(inputs)?);
+    let (collectives, mut timelines) = (rank_ranges(batch)?, phase_timelines(inputs)?);
     let mut rows = Vec::with_capacity(batch.num_rows());
     for (rank, of_rank) in collectives {
         let timeline = timelines.remove(&rank).unwrap_or_default();
         rows.extend(of_rank.map(|row| {
             let interval = ts.get(row).zip(dur.get(row));
-            let spent = interval.map(|(ts, dur)| AtCall {
-                start: timeline.before(ts),
-                end: timeline.before(ts.saturating_add(dur)),
+            let totals = interval.map(|(ts, dur)| TotalsAtCollective {
+                start: timeline.totals_until(ts),
+                end: timeline.totals_until(ts.saturating_add(dur)),
             });
-            Row { rank, collective: number.value_or_0(row), spent }
+            CollectiveTotals { rank, collective: number.value_or_0(row), totals }
         }));
     }
     let mut output = BatchBuilder::of(&rows)
         .int("rank", |r| Some(r.rank))
         .int("collective", |r| Some(r.collective));
     for (kind, name) in AT_START.into_iter().enumerate() {
-        output = output.int(name, |r| Some(r.spent?.start[kind]));
+        output = output.int(name, |r| Some(r.totals?.start[kind]));
     }
     for (kind, name) in AT_END.into_iter().enumerate() {
-        output = output.int(name, |r| Some(r.spent?.end[kind]));
+        output = output.int(name, |r| Some(r.totals?.end[kind]));
     }
     output.finish()
 }
 
-fn timelines(inputs: &ViewInputs<'_>) -> Result<HashMap<i64, Timeline>> {
+fn phase_timelines(inputs: &ViewInputs<'_>) -> Result<HashMap<i64, PhaseTimeline>> {
     let (phases, busy) = (inputs.batch("phases")?, inputs.batch("busy")?);
     let kinds = texts(phases, "phase")?;
     let (starts, durs) = (OptIntColumn::of(phases, "ts_ns")?, OptIntColumn::of(phases, "dur_ns")?);
@@ -91,7 +91,7 @@ fn timelines(inputs: &ViewInputs<'_>) -> Result<HashMap<i64, Timeline>> {
     for (rank, rows) in rank_ranges(phases)? {
         let phases = rows.map(|row| {
             let start = starts.value_or_0(row);
-            (start, start + durs.value_or_0(row), phases::kind(kinds.get(row).unwrap_or_default()))
+            (start, start + durs.value_or_0(row), phase_index(kinds.get(row).unwrap_or_default()))
         });
         of_rank.entry(rank).or_default().0 = phases.collect();
     }
@@ -103,17 +103,18 @@ fn timelines(inputs: &ViewInputs<'_>) -> Result<HashMap<i64, Timeline>> {
         of_rank.entry(rank).or_default().1 = busy.collect();
     }
     let timeline =
-        |(rank, (phases, busy)): (_, (Vec<_>, Vec<_>))| (rank, Timeline::new(&phases, &busy));
+        |(rank, (phases, busy)): (_, (Vec<_>, Vec<_>))| (rank, PhaseTimeline::new(&phases, &busy));
     Ok(of_rank.into_iter().map(timeline).collect())
 }
 
-/// What was spent by the time of each collective, in the order of the rows.
-pub(super) fn read(batch: &RecordBatch) -> Result<Vec<AtCall>> {
-    let mut spent = vec![AtCall::default(); batch.num_rows()];
-    let mut fill = |names: [&str; KINDS], part: fn(&mut AtCall) -> &mut Spent| {
+/// The totals at each collective, in the order of the rows.
+pub(super) fn read_totals(batch: &RecordBatch) -> Result<Vec<TotalsAtCollective>> {
+    let mut totals = vec![TotalsAtCollective::default(); batch.num_rows()];
+    let mut fill = |names: [&str; PHASE_COUNT],
+                    part: fn(&mut TotalsAtCollective) -> &mut PhaseTotals| {
         for (kind, name) in names.into_iter().enumerate() {
             let column = OptIntColumn::of(batch, name)?;
-            for (row, at) in spent.iter_mut().enumerate() {
+            for (row, at) in totals.iter_mut().enumerate() {
                 part(at)[kind] = column.value_or_0(row);
             }
         }
@@ -121,5 +122,5 @@ pub(super) fn read(batch: &RecordBatch) -> Result<Vec<AtCall>> {
     };
     fill(AT_START, |at| &mut at.start)?;
     fill(AT_END, |at| &mut at.end)?;
-    Ok(spent)
+    Ok(totals)
 }

@@ -1,24 +1,23 @@
-//! A sampled metric as a function of time: a value is about the time since the sample before.
+//! A sampled metric as a function of time: each value covers the time since the previous sample.
 
-/// A stretch of time, from its first moment to the one after its last.
-pub(super) type Span = (i64, i64);
+use crate::interval_set::Interval;
 
-/// One series: samples by time.
+/// Samples of one metric, by time.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Series {
+pub(super) struct SampledSeries {
     pub(super) samples: Vec<(i64, f64)>,
 }
 
-impl Series {
-    /// What holds when: nothing before the second sample.
-    fn pieces(&self) -> impl Iterator<Item = (Span, f64)> + '_ {
+impl SampledSeries {
+    /// Intervals and their values; the first sample has none.
+    fn pieces(&self) -> impl Iterator<Item = (Interval, f64)> + '_ {
         self.samples.windows(2).map(|pair| ((pair[0].0, pair[1].0), pair[1].1))
     }
 
-    /// The mean over each window, as far as samples cover it; none if they cover nothing of it. Windows come by
-    /// start and end; they may overlap a little.
-    pub(super) fn means(&self, windows: &[Span]) -> Vec<Option<f64>> {
-        let pieces: Vec<(Span, f64)> = self.pieces().collect();
+    /// The mean over the covered part of each window; `None` if samples cover nothing of it. Windows are sorted by
+    /// start and end, and may overlap slightly.
+    pub(super) fn means(&self, windows: &[Interval]) -> Vec<Option<f64>> {
+        let pieces: Vec<(Interval, f64)> = self.pieces().collect();
         let mut next = 0;
         windows
             .iter()
@@ -37,9 +36,9 @@ impl Series {
             .collect()
     }
 
-    /// How much of the windows samples cover, and how much of that with a value of `least` or more.
-    pub(super) fn at_least(&self, least: f64, windows: &[Span]) -> (i64, i64) {
-        let pieces: Vec<(Span, f64)> = self.pieces().collect();
+    /// How much of the windows samples cover, and how much of that has a value of at least `least`, in nanoseconds.
+    pub(super) fn time_at_least(&self, least: f64, windows: &[Interval]) -> (i64, i64) {
+        let pieces: Vec<(Interval, f64)> = self.pieces().collect();
         let (mut covered, mut high, mut next) = (0, 0, 0);
         for &(start, end) in windows {
             while next < pieces.len() && pieces[next].0.1 <= start {
@@ -54,7 +53,7 @@ impl Series {
         (covered, high)
     }
 
-    /// The value that this share of the samples does not exceed.
+    /// The value that this ratio of the samples does not exceed.
     pub(super) fn quantile(&self, quantile: f64) -> Option<f64> {
         let mut values: Vec<f64> = self.samples.iter().map(|&(_, value)| value).collect();
         values.sort_by(f64::total_cmp);
@@ -65,23 +64,23 @@ impl Series {
 
 #[cfg(test)]
 mod tests {
-    use super::Series;
+    use super::SampledSeries;
 
-    fn series() -> Series {
-        Series { samples: vec![(0, 99.0), (100, 10.0), (200, 30.0), (300, 50.0)] }
+    fn series() -> SampledSeries {
+        SampledSeries { samples: vec![(0, 99.0), (100, 10.0), (200, 30.0), (300, 50.0)] }
     }
 
     #[test]
-    fn a_window_has_the_mean_of_what_covers_it() {
+    fn means_weights_values_by_covered_time() {
         let windows = [(-50, 0), (0, 100), (50, 150), (250, 400), (300, 400)];
         assert_eq!(series().means(&windows), [None, Some(10.0), Some(20.0), Some(50.0), None]);
-        assert_eq!(Series::default().means(&windows), [None; 5]);
+        assert_eq!(SampledSeries::default().means(&windows), [None; 5]);
     }
 
     #[test]
-    fn windows_are_told_by_height() {
-        assert_eq!(series().at_least(30.0, &[(50, 150), (250, 400)]), (150, 100));
-        assert_eq!(series().at_least(30.0, &[]), (0, 0));
+    fn time_at_least_sums_covered_time() {
+        assert_eq!(series().time_at_least(30.0, &[(50, 150), (250, 400)]), (150, 100));
+        assert_eq!(series().time_at_least(30.0, &[]), (0, 0));
         assert_eq!(series().quantile(0.99), Some(99.0));
         assert_eq!(series().quantile(0.0), Some(10.0));
     }

@@ -1,0 +1,455 @@
+//! Attributes the waiting time of collectives: which rank arrives last, how long each rank waits, and which rank lost
+//! the time.
+//!
+//! A collective ends when all ranks have sent, so each rank waits from its own arrival until the last arrival. The
+//! last rank is not necessarily the cause: if the previous collective delayed it, that collective's cause is to
+//! blame. So the time of each rank since the last collective that all of them finished is compared with that of the
+//! other ranks; the excess is time that the rank lost itself.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::clocks::ClockOffset;
+use super::matches::{CollectiveMatch, MatchStatus, RankCall};
+use super::phases::{PHASE_COUNT, PhaseTotals, TotalsAtCollective, difference};
+use crate::statistics::int_median;
+
+/// The evidence for the last rank to arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LastRankEvidence {
+    /// Start times on a common clock.
+    Arrival,
+    /// Durations: the last rank to arrive has the shortest one. Needs no common clock.
+    Duration,
+}
+
+/// Waiting time of a collective and its cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Attribution {
+    /// The shortest duration among ranks.
+    pub(super) transfer_ns: i64,
+    /// First and last arrival on the reference clock.
+    pub(super) arrivals_ns: Option<(i64, i64)>,
+    pub(super) evidence: LastRankEvidence,
+    /// Index of the last rank's call among the calls of the match.
+    pub(super) last: usize,
+    /// The rank that lost the time.
+    pub(super) cause: i64,
+    /// Mean wait of the ranks that did not arrive last.
+    pub(super) others_wait_ns: i64,
+}
+
+/// One rank's share in a collective.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct RankShare {
+    /// Start on the reference clock.
+    pub(super) arrival_ns: Option<i64>,
+    /// Time from the first arrival to this one.
+    pub(super) late_ns: Option<i64>,
+    /// Time from this arrival to the last one, at most its own duration.
+    pub(super) waited_ns: i64,
+    /// Time since the last collective that all ranks finished.
+    pub(super) gap_ns: Option<i64>,
+    /// How much longer that is than the median of the other ranks, at least 0.
+    pub(super) lost_ns: Option<i64>,
+    /// Difference from the median of the other ranks, per phase.
+    pub(super) excess: PhaseTotals,
+}
+
+/// Clock offsets of the ranks.
+#[derive(Debug, Default)]
+pub(super) struct RankClocks {
+    pub(super) offsets: BTreeMap<i64, ClockOffset>,
+    /// The trace puts all ranks on one clock: no rank's zero is its own start.
+    pub(super) is_shared: bool,
+}
+
+impl RankClocks {
+    /// How far a rank's clock is ahead; `None` if unknown.
+    ///
+    /// On a shared clock, an offset counts only if it is significant: it must exceed three times its error, and the
+    /// tolerance for ends of one collective.
+    pub(super) fn offset(&self, rank: i64) -> Option<i64> {
+        let clock = self.offsets.get(&rank);
+        match clock {
+            Some(clock) if !self.is_shared => Some(clock.ahead_ns),
+            Some(clock) if clock.ahead_ns.abs() > (3 * clock.error_ns).max(50_000) => {
+                Some(clock.ahead_ns)
+            }
+            _ => self.is_shared.then_some(0),
+        }
+    }
+
+    /// Returns whether the offset was measured with enough collectives.
+    pub(super) fn is_measured(&self, rank: i64) -> bool {
+        self.offsets.get(&rank).is_some_and(ClockOffset::is_reliable)
+    }
+}
+
+/// The attribution of each match, and each rank's share in it.
+pub(super) type Attributions = (Vec<Option<Attribution>>, Vec<Vec<RankShare>>);
+
+/// Attributes the waiting time of each match in which every call has an interval; `None` for others. `totals` holds
+/// the phase totals of the rank at each call.
+pub(super) fn attribute_waits(
+    calls: &[RankCall],
+    matches: &[CollectiveMatch],
+    clocks: &RankClocks,
+    totals: &[TotalsAtCollective],
+) -> Attributions {
+    let mut shares: Vec<Vec<RankShare>> =
+        matches.iter().map(|found| vec![RankShare::default(); found.calls.len()]).collect();
+    let mut attributions: Vec<Option<Attribution>> = matches
+        .iter()
+        .zip(&mut shares)
+        .map(|(found, shares)| measure_waits(calls, found, clocks, shares))
+        .collect();
+
+    let order = chronological_order(calls, matches, &attributions);
+    let previous = previous_matches(calls, matches, &order);
+    for &at in &order {
+        let before = previous[at];
+        if let Some(before) = before {
+            measure_losses(calls, &matches[at], &matches[before], totals, &mut shares[at]);
+        }
+        let inherited =
+            before.and_then(|before| attributions[before]).map(|attribution| attribution.cause);
+        if let Some(attribution) = &mut attributions[at] {
+            attribution.cause =
+                causing_rank(calls, &matches[at], attribution, &shares[at], inherited);
+        }
+    }
+    (attributions, shares)
+}
+
+/// Measures arrivals, and how long each rank waits for the last one.
+fn measure_waits(
+    calls: &[RankCall],
+    found: &CollectiveMatch,
+    clocks: &RankClocks,
+    shares: &mut [RankShare],
+) -> Option<Attribution> {
+    let intervals: Vec<(i64, i64)> =
+        found.calls.iter().map(|&at| calls[at].interval).collect::<Option<_>>()?;
+    if intervals.len() < 2 || found.status != MatchStatus::Matched {
+        return None;
+    }
+    let durations = intervals.iter().map(|(start, end)| end - start);
+    let transfer_ns = durations.clone().min()?;
+    let shortest = durations.clone().position(|dur| dur == transfer_ns)?;
+    for (share, (&at, &(start, _))) in shares.iter_mut().zip(found.calls.iter().zip(&intervals)) {
+        share.arrival_ns = clocks.offset(calls[at].rank).map(|offset| start - offset);
+    }
+    let arrivals: Option<Vec<i64>> = shares.iter().map(|share| share.arrival_ns).collect();
+    let arrivals_ns =
+        arrivals.as_ref().and_then(|all| Some((*all.iter().min()?, *all.iter().max()?)));
+    // On the device, durations are exact, while clocks may only be stated as shared. On the host, the root of a
+    // broadcast does not wait, and all ranks share a clock.
+    let on_host = found.calls.iter().all(|&at| !calls[at].on_device);
+    let measured = found.calls.iter().all(|&at| clocks.is_measured(calls[at].rank));
+    let by_arrival = arrivals_ns.filter(|_| on_host || measured);
+    let (evidence, last) = match (by_arrival, &arrivals) {
+        (Some((_, last)), Some(all)) => {
+            (LastRankEvidence::Arrival, all.iter().position(|&at| at == last)?)
+        }
+        _ => (LastRankEvidence::Duration, shortest),
+    };
+    for (share, dur) in shares.iter_mut().zip(durations) {
+        share.late_ns =
+            share.arrival_ns.zip(arrivals_ns).map(|(arrival, (first, _))| arrival - first);
+        share.waited_ns = match (evidence, share.arrival_ns, arrivals_ns) {
+            (LastRankEvidence::Arrival, Some(arrival), Some((_, last))) => {
+                (last - arrival).clamp(0, dur)
+            }
+            _ => dur - transfer_ns,
+        };
+    }
+    let others = shares.len() as i64 - 1;
+    let sum: i64 = shares.iter().map(|share| share.waited_ns).sum();
+    let others_wait_ns = (sum - shares[last].waited_ns) / others;
+    let cause = calls[found.calls[last]].rank;
+    Some(Attribution { transfer_ns, arrivals_ns, evidence, last, cause, others_wait_ns })
+}
+
+/// Attributed matches in chronological order.
+fn chronological_order(
+    calls: &[RankCall],
+    matches: &[CollectiveMatch],
+    attributions: &[Option<Attribution>],
+) -> Vec<usize> {
+    let mut order: Vec<(i64, usize)> = attributions
+        .iter()
+        .enumerate()
+        .filter_map(|(at, attribution)| {
+            let first = calls[matches[at].calls[0]].interval?.0;
+            Some((attribution.as_ref()?.arrivals_ns.map_or(first, |(_, last)| last), at))
+        })
+        .collect();
+    order.sort_unstable();
+    order.into_iter().map(|(_, at)| at).collect()
+}
+
+/// For each match, the latest earlier match of the same ranks that all of them had finished.
+fn previous_matches(
+    calls: &[RankCall],
+    matches: &[CollectiveMatch],
+    order: &[usize],
+) -> Vec<Option<usize>> {
+    // Groups with the same ranks under different names count as one here.
+    let mut sets: HashMap<Vec<i64>, usize> = HashMap::new();
+    let mut of_set: Vec<Vec<usize>> = Vec::new();
+    for &at in order {
+        let ranks: Vec<i64> = matches[at].calls.iter().map(|&call| calls[call].rank).collect();
+        let next = of_set.len();
+        let set = *sets.entry(ranks).or_insert(next);
+        if set == next {
+            of_set.push(Vec::new());
+        }
+        of_set[set].push(at);
+    }
+    let mut previous = vec![None; matches.len()];
+    for of_set in of_set {
+        // For each match, the latest match that each rank had finished before it; the minimum over ranks counts.
+        let mut finished: Vec<Option<Option<usize>>> = vec![None; of_set.len()];
+        for rank in 0..matches[of_set[0]].calls.len() {
+            let interval = |place: usize| calls[matches[of_set[place]].calls[rank]].interval;
+            let mut starts: Vec<(i64, usize)> =
+                (0..of_set.len()).filter_map(|p| Some((interval(p)?.0, p))).collect();
+            let mut ends: Vec<(i64, usize)> =
+                (0..of_set.len()).filter_map(|p| Some((interval(p)?.1, p))).collect();
+            starts.sort_unstable();
+            ends.sort_unstable();
+            let mut ended = ends.into_iter().peekable();
+            let mut latest: Option<usize> = None;
+            for (start, place) in starts {
+                while let Some((_, other)) = ended.next_if(|&(end, _)| end <= start) {
+                    latest = latest.max(Some(other));
+                }
+                let own = latest.filter(|&latest| latest < place);
+                finished[place] = Some(match finished[place] {
+                    Some(least) => least.min(own),
+                    None => own,
+                });
+            }
+        }
+        for (place, finished) in finished.into_iter().enumerate() {
+            previous[of_set[place]] = finished.flatten().map(|before| of_set[before]);
+        }
+    }
+    previous
+}
+
+/// Compares the time of each rank since the previous collective with that of the others.
+fn measure_losses(
+    calls: &[RankCall],
+    found: &CollectiveMatch,
+    before: &CollectiveMatch,
+    totals: &[TotalsAtCollective],
+    shares: &mut [RankShare],
+) {
+    let gaps: Vec<(i64, i64)> = found
+        .calls
+        .iter()
+        .zip(&before.calls)
+        .filter_map(|(&now, &then)| Some((calls[then].interval?.1, calls[now].interval?.0)))
+        .collect();
+    if gaps.len() != shares.len() || gaps.iter().any(|(from, to)| from > to) {
+        return;
+    }
+    let lengths: Vec<i64> = gaps.iter().map(|(from, to)| to - from).collect();
+    let totals: Vec<PhaseTotals> = found
+        .calls
+        .iter()
+        .zip(&before.calls)
+        .map(|(&now, &then)| difference(&totals[now].start, &totals[then].end))
+        .collect();
+    let more = excess_over_others(&lengths);
+    for (share, (&gap, &more)) in shares.iter_mut().zip(lengths.iter().zip(&more)) {
+        share.gap_ns = Some(gap);
+        share.lost_ns = Some(more.max(0));
+    }
+    for phase in 0..PHASE_COUNT {
+        let of_phase: Vec<i64> = totals.iter().map(|totals| totals[phase]).collect();
+        for (share, more) in shares.iter_mut().zip(excess_over_others(&of_phase)) {
+            share.excess[phase] = more;
+        }
+    }
+}
+
+/// Each value minus the median of the others.
+fn excess_over_others(values: &[i64]) -> Vec<i64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    let others = sorted.len() - 1;
+    let without =
+        |taken: usize, place: usize| sorted[if place < taken { place } else { place + 1 }];
+    values
+        .iter()
+        .map(|&value| {
+            let taken = sorted.partition_point(|&other| other < value);
+            let high = without(taken, others / 2);
+            let low = if others % 2 == 1 { high } else { without(taken, others / 2 - 1) };
+            value - low.midpoint(high)
+        })
+        .collect()
+}
+
+/// The last rank to arrive, if at least half of its lateness is its own; else the cause of the previous match.
+fn causing_rank(
+    calls: &[RankCall],
+    found: &CollectiveMatch,
+    attribution: &Attribution,
+    shares: &[RankShare],
+    inherited: Option<i64>,
+) -> i64 {
+    let last = calls[found.calls[attribution.last]].rank;
+    let (Some(lost_ns), Some(inherited)) = (shares[attribution.last].lost_ns, inherited) else {
+        return last;
+    };
+    let others = || shares.iter().enumerate().filter(|(at, _)| *at != attribution.last);
+    let mut late: Vec<i64> = match (attribution.evidence, shares[attribution.last].arrival_ns) {
+        (LastRankEvidence::Arrival, Some(arrival)) => {
+            others().filter_map(|(_, share)| Some(arrival - share.arrival_ns?)).collect()
+        }
+        _ => others().map(|(_, share)| share.waited_ns).collect(),
+    };
+    if lost_ns >= int_median(&mut late) / 2 { last } else { inherited }
+}
+
+/// The phase in which a rank lost most; `None` if it lost nothing.
+pub(super) fn largest_excess(excess: &PhaseTotals) -> Option<usize> {
+    let most = (0..PHASE_COUNT).max_by_key(|&phase| (excess[phase], std::cmp::Reverse(phase)))?;
+    (excess[most] > 0).then_some(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::matches::{CollectiveTraits, match_collectives};
+    use super::super::tests::Random;
+    use super::*;
+
+    /// Ranks work for a while, then meet; `work[step][rank]`.
+    fn simulate(work: &[&[i64]], offsets: &[i64]) -> Vec<RankCall> {
+        let mut free = vec![0_i64; work[0].len()];
+        let mut calls = Vec::new();
+        for (step, of_step) in work.iter().enumerate() {
+            let starts: Vec<i64> =
+                free.iter().zip(*of_step).map(|(free, work)| free + work).collect();
+            let end = starts.iter().max().unwrap() + 10;
+            for (rank, &start) in starts.iter().enumerate() {
+                calls.push(RankCall {
+                    rank: rank as i64,
+                    number: step as i64,
+                    sequence: Some(step as i64),
+                    traits: CollectiveTraits::of("all_reduce"),
+                    interval: Some((start + offsets[rank], end + offsets[rank])),
+                    on_device: true,
+                    is_complete: true,
+                    ..RankCall::default()
+                });
+            }
+            free = vec![end; free.len()];
+        }
+        calls
+    }
+
+    fn attribute(
+        calls: &[RankCall],
+        is_shared: bool,
+    ) -> (Vec<CollectiveMatch>, Vec<Option<Attribution>>, Vec<Vec<RankShare>>) {
+        let found = match_collectives(calls, &BTreeMap::new());
+        let clocks = RankClocks {
+            offsets: super::super::clocks::estimate_offsets(calls, &found),
+            is_shared,
+        };
+        let (attributions, shares) = attribute_waits(
+            calls,
+            &found,
+            &clocks,
+            &vec![TotalsAtCollective::default(); calls.len()],
+        );
+        (found, attributions, shares)
+    }
+
+    #[test]
+    fn attribute_waits_finds_the_last_rank_on_skewed_clocks() {
+        let work: [&[i64]; 6] = [
+            &[100_000, 100_000, 400_000],
+            &[100_000, 100_000, 400_000],
+            &[100_000, 100_000, 400_000],
+            &[500_000, 100_000, 100_000],
+            &[100_000, 100_000, 400_000],
+            &[100_000, 100_000, 400_000],
+        ];
+        for (offsets, shared) in [([0, 0, 0], true), ([0, 9_000_000, -77_000_000], false)] {
+            let calls = simulate(&work, &offsets);
+            let (_, attributions, shares) = attribute(&calls, shared);
+            let last: Vec<usize> = attributions.iter().map(|v| v.unwrap().last).collect();
+            assert_eq!(last, [2, 2, 2, 0, 2, 2]);
+            assert!(attributions.iter().all(|v| v.unwrap().evidence == LastRankEvidence::Arrival));
+            let waits: Vec<i64> = attributions.iter().map(|v| v.unwrap().others_wait_ns).collect();
+            assert_eq!(waits, [300_000, 300_000, 300_000, 400_000, 300_000, 300_000]);
+            assert_eq!(shares[3][0].lost_ns, Some(400_000));
+            assert_eq!(shares[3][1].lost_ns, Some(0));
+        }
+    }
+
+    #[test]
+    fn attribute_waits_uses_durations_without_a_clock() {
+        let work: [&[i64]; 2] = [&[100, 900], &[100, 900]];
+        let (_, attributions, shares) = attribute(&simulate(&work, &[0, -5_000]), false);
+        assert!(
+            attributions
+                .iter()
+                .all(|v| v.unwrap().evidence == LastRankEvidence::Duration && v.unwrap().last == 1)
+        );
+        assert!(
+            shares
+                .iter()
+                .flatten()
+                .all(|share| share.late_ns.is_none() || share.arrival_ns.is_some())
+        );
+        assert_eq!(shares[0][1].arrival_ns, None);
+        assert_eq!(shares[0][0].waited_ns, 800);
+    }
+
+    #[test]
+    fn attribute_waits_blames_the_rank_that_delayed_the_last_one() {
+        // Rank 1 is late; the first collective delays rank 0 until then, but not rank 2 (a broadcast from rank 2). At
+        // the second, rank 0 is last although it lost no time itself.
+        let call = |rank, sequence, start, end| RankCall {
+            rank,
+            sequence: Some(sequence),
+            interval: Some((start, end)),
+            is_complete: true,
+            ..RankCall::default()
+        };
+        let calls = [
+            call(0, 0, 100, 1_010),
+            call(1, 0, 1_000, 1_005),
+            call(2, 0, 100, 110),
+            call(0, 1, 1_115, 1_130),
+            call(1, 1, 1_100, 1_130),
+            call(2, 1, 200, 1_130),
+        ];
+        let (_, attributions, shares) = attribute(&calls, true);
+        let attribution = attributions[1].unwrap();
+        assert_eq!((attribution.last, attribution.cause), (0, 1));
+        assert_eq!(shares[1].iter().map(|p| p.gap_ns.unwrap()).collect::<Vec<_>>(), [105, 95, 90]);
+    }
+
+    #[test]
+    fn excess_over_others_excludes_the_own_value_from_the_median() {
+        let mut random = Random(9);
+        for _ in 0..300 {
+            let values: Vec<i64> = (0..2 + random.below(7)).map(|_| random.below(9)).collect();
+            let expected: Vec<i64> = (0..values.len())
+                .map(|own| {
+                    let mut others = values.clone();
+                    others.remove(own);
+                    values[own] - int_median(&mut others)
+                })
+                .collect();
+            assert_eq!(excess_over_others(&values), expected);
+        }
+    }
+}
