@@ -33,6 +33,8 @@ mod nesting;
 mod op;
 mod registry;
 mod roofline;
+#[cfg(test)]
+mod sql_macros;
 mod step;
 mod system;
 mod topics;

@@ -40,6 +40,6 @@ names AS (
 )
 SELECT
     rank, on_device, name, call_count, sum_ns, mean_ns, min_ns, max_ns, std_ns,
-    CAST(sum_ns AS DOUBLE) / nullif(max(end_ns) OVER side - min(start_ns) OVER side, 0) AS ratio
+    ratio!(sum_ns, max(end_ns) OVER side - min(start_ns) OVER side) AS ratio
 FROM names
 WINDOW side AS (PARTITION BY rank, on_device)

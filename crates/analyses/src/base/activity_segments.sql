@@ -19,11 +19,11 @@ running AS (
         rank,
         ts_ns,
         lead(ts_ns) OVER w - ts_ns AS dur_ns,
-        sum(CASE WHEN kind = 'computation' THEN delta ELSE 0 END) OVER w AS computation_count,
-        sum(CASE WHEN kind = 'communication' THEN delta ELSE 0 END) OVER w AS communication_count,
-        sum(CASE WHEN kind = 'memory' THEN delta ELSE 0 END) OVER w AS memory_count
+        sum_if!(delta, kind = 'computation') OVER w AS computation_count,
+        sum_if!(delta, kind = 'communication') OVER w AS communication_count,
+        sum_if!(delta, kind = 'memory') OVER w AS memory_count
     FROM points
-    WINDOW w AS (PARTITION BY rank ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    WINDOW w AS running!(PARTITION BY rank ORDER BY ts_ns)
 )
 SELECT rank, ts_ns, dur_ns, computation_count, communication_count, memory_count
 FROM running

@@ -30,10 +30,10 @@ SELECT
     max(launch) AS launch,
     max(step) AS step,
     first_value(CAST(cause AS VARCHAR) ORDER BY dur_ns DESC, ts_ns) AS cause,
-    sum(CASE WHEN cause = 'data_loading' THEN dur_ns ELSE 0 END) AS dataloader_ns,
-    sum(CASE WHEN cause = 'synchronisation' THEN dur_ns ELSE 0 END) AS sync_ns,
-    sum(CASE WHEN cause NOT IN ('data_loading', 'synchronisation') AND side IN ('host', 'launch') THEN dur_ns ELSE 0 END) AS host_ns,
-    sum(CASE WHEN side = 'device' THEN dur_ns ELSE 0 END) AS device_wait_ns,
-    sum(CASE WHEN side = 'unknown' THEN dur_ns ELSE 0 END) AS unlinked_ns
+    sum_if!(dur_ns, cause = 'data_loading') AS dataloader_ns,
+    sum_if!(dur_ns, cause = 'synchronisation') AS sync_ns,
+    sum_if!(dur_ns, cause NOT IN ('data_loading', 'synchronisation') AND side IN ('host', 'launch')) AS host_ns,
+    sum_if!(dur_ns, side = 'device') AS device_wait_ns,
+    sum_if!(dur_ns, side = 'unknown') AS unlinked_ns
 FROM idle_gaps
 GROUP BY rank, device, gap_ts_ns

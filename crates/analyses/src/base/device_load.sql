@@ -43,7 +43,7 @@ running AS (
         sum(activities) OVER w AS activity_count,
         sum(blocks_per_sm) OVER w AS blocks_per_sm
     FROM points
-    WINDOW w AS (PARTITION BY rank, device ORDER BY ts_ns, activities, kernels, blocks_per_sm ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    WINDOW w AS running!(PARTITION BY rank, device ORDER BY ts_ns, activities, kernels, blocks_per_sm)
 )
 SELECT
     rank, device, ts_ns, dur_ns,

@@ -76,7 +76,7 @@ running AS (
         sum(step) OVER w - 1 AS step,
         sum(marked) OVER w AS marked
     FROM points
-    WINDOW w AS (PARTITION BY rank ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    WINDOW w AS running!(PARTITION BY rank ORDER BY ts_ns, turn)
 )
 SELECT
     rank, step,

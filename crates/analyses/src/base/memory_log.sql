@@ -41,19 +41,14 @@ WITH points AS (
 phased AS (
     SELECT
         *,
-        max(CASE WHEN turn = 0 THEN ts_ns END) OVER (
-            PARTITION BY rank ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-        ) AS phase_ts_ns
+        running_max!(CASE WHEN turn = 0 THEN ts_ns END, PARTITION BY rank ORDER BY ts_ns, turn) AS phase_ts_ns
     FROM points
 ),
 -- A total other than 0 opens a group, in which the totals of 0 that come after it are.
 totals AS (
     SELECT
         *,
-        count(CASE WHEN allocated <> 0 THEN 1 END) OVER (
-            PARTITION BY rank, device_type, device ORDER BY ts_ns, event_id
-            ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-        ) AS total_number
+        running_count!(CASE WHEN allocated <> 0 THEN 1 END, PARTITION BY rank, device_type, device ORDER BY ts_ns, event_id) AS total_number
     FROM phased
     WHERE turn = 1
 ),
@@ -97,4 +92,4 @@ SELECT
 FROM kinds k
 JOIN memory_events e ON e.rank = k.rank AND e.event_id = k.event_id
 LEFT JOIN host_phases p ON p.rank = k.rank AND p.ts_ns = k.phase_ts_ns
-WINDOW w AS (PARTITION BY k.rank, k.device_type, k.device, coalesce(k.is_mapped, false) ORDER BY k.ts_ns, k.event_id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+WINDOW w AS running!(PARTITION BY k.rank, k.device_type, k.device, coalesce(k.is_mapped, false) ORDER BY k.ts_ns, k.event_id)

@@ -38,7 +38,7 @@ sent AS (
 shares AS (
     SELECT
         rank,
-        CAST(sum(CASE WHEN name = 'all_to_all' THEN dur_ns ELSE 0 END) AS DOUBLE) / nullif(sum(dur_ns), 0) AS exchange_share
+        ratio!(sum_if!(dur_ns, name = 'all_to_all'), sum(dur_ns)) AS exchange_share
     FROM comm_collectives
     GROUP BY rank
 ),
@@ -54,8 +54,8 @@ medians AS (
 ),
 mismatches AS (
     SELECT
-        sum(CASE WHEN status = 'different names' THEN 1 ELSE 0 END) AS different_count,
-        sum(CASE WHEN status = 'ambiguous order' THEN 1 ELSE 0 END) AS unordered_count
+        count_if!(status = 'different names') AS different_count,
+        count_if!(status = 'ambiguous order') AS unordered_count
     FROM comm_matches
 )
 SELECT

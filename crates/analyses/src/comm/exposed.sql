@@ -49,13 +49,13 @@ running AS (
         sum(computes) OVER w AS computes,
         sum(in_step) OVER w AS in_step
     FROM deltas
-    WINDOW w AS (PARTITION BY rank ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    WINDOW w AS running!(PARTITION BY rank ORDER BY ts_ns)
 ),
 sums AS (
     SELECT
         rank,
-        sum(CASE WHEN communicates > 0 THEN dur_ns ELSE 0 END) AS comm_ns,
-        sum(CASE WHEN communicates > 0 AND computes > 0 THEN dur_ns ELSE 0 END) AS overlap_ns,
+        sum_if!(dur_ns, communicates > 0) AS comm_ns,
+        sum_if!(dur_ns, communicates > 0 AND computes > 0) AS overlap_ns,
         sum(dur_ns) AS window_ns
     FROM running
     WHERE in_step > 0 AND dur_ns > 0
@@ -68,8 +68,8 @@ UNION ALL
 SELECT
     rank, 'host', comm_ns, overlap_ns,
     comm_ns - overlap_ns,
-    CAST(overlap_ns AS DOUBLE) / nullif(comm_ns, 0),
-    CAST(comm_ns - overlap_ns AS DOUBLE) / nullif(window_ns, 0),
-    min(CAST(comm_ns - overlap_ns AS DOUBLE) / nullif(window_ns, 0)) OVER (),
+    ratio!(overlap_ns, comm_ns),
+    ratio!(comm_ns - overlap_ns, window_ns),
+    min(ratio!(comm_ns - overlap_ns, window_ns)) OVER (),
     window_ns
 FROM sums

@@ -26,8 +26,8 @@ WITH kernels AS (
 streams AS (
     SELECT
         rank, device, stream,
-        sum(CASE WHEN kind = 'communication' THEN dur_ns ELSE 0 END) AS comm_ns,
-        sum(CASE WHEN kind = 'computation' THEN dur_ns ELSE 0 END) AS computing_ns
+        sum_if!(dur_ns, kind = 'communication') AS comm_ns,
+        sum_if!(dur_ns, kind = 'computation') AS computing_ns
     FROM kernels
     GROUP BY rank, device, stream
 ),
@@ -40,7 +40,7 @@ shared AS (
     SELECT
         rank,
         sum(comm_ns) AS comm_ns,
-        sum(CASE WHEN computing_ns >= 0.1 * device_computing_ns AND computing_ns > 0 THEN comm_ns ELSE 0 END) AS shared_ns,
+        sum_if!(comm_ns, computing_ns >= 0.1 * device_computing_ns AND computing_ns > 0) AS shared_ns,
         bool_or(stream >= 0) AS has_streams
     FROM totals
     GROUP BY rank
@@ -56,9 +56,7 @@ launches AS (
 after AS (
     SELECT
         rank, ts_ns, end_ns, is_sync,
-        ts_ns - max(CASE WHEN is_sync = 0 THEN ts_ns END) OVER (
-            PARTITION BY rank, thread ORDER BY ts_ns, is_sync ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-        ) AS since_ns
+        ts_ns - running_max!(CASE WHEN is_sync = 0 THEN ts_ns END, PARTITION BY rank, thread ORDER BY ts_ns, is_sync) AS since_ns
     FROM launches
 ),
 syncs AS (
@@ -72,11 +70,11 @@ points AS (
     SELECT rank, ts_ns, 1, 0, sync_ns FROM device_gaps WHERE sync_ns > 0
 ),
 open AS (
-    SELECT rank, sync_ns, sum(delta) OVER (PARTITION BY rank ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS syncing
+    SELECT rank, sync_ns, running_sum!(delta, PARTITION BY rank ORDER BY ts_ns, turn) AS syncing
     FROM points
 ),
 bubbles AS (
-    SELECT rank, sum(CASE WHEN syncing > 0 THEN sync_ns ELSE 0 END) AS sync_bubble_ns FROM open GROUP BY rank
+    SELECT rank, sum_if!(sync_ns, syncing > 0) AS sync_bubble_ns FROM open GROUP BY rank
 ),
 sync_counts AS (
     SELECT rank, count(*) AS sync_count FROM syncs GROUP BY rank
@@ -87,8 +85,8 @@ steps AS (
 passes AS (
     SELECT
         a.rank,
-        sum(CASE WHEN a.name = 'DistributedDataParallel.forward' THEN 1 ELSE 0 END) AS forward_count,
-        sum(CASE WHEN a.name LIKE 'Optimizer.step%' THEN 1 ELSE 0 END) AS update_count,
+        count_if!(a.name = 'DistributedDataParallel.forward') AS forward_count,
+        count_if!(a.name LIKE 'Optimizer.step%') AS update_count,
         count(DISTINCT CASE WHEN a.name LIKE 'Optimizer.step%' THEN a.name END) AS optimizer_count
     FROM (
         SELECT rank, name, ts_ns FROM annotations WHERE NOT on_device
@@ -110,11 +108,11 @@ device_spans AS (
 )
 SELECT
     s.rank, s.comm_ns, s.shared_ns,
-    CASE WHEN s.has_streams THEN CAST(s.shared_ns AS DOUBLE) / nullif(s.comm_ns, 0) END AS shared_ratio,
+    CASE WHEN s.has_streams THEN ratio!(s.shared_ns, s.comm_ns) END AS shared_ratio,
     e.exposed_ratio,
     coalesce(c.sync_count, 0) AS sync_count,
     coalesce(b.sync_bubble_ns, 0) AS sync_bubble_ns,
-    CAST(coalesce(b.sync_bubble_ns, 0) AS DOUBLE) / nullif(d.window_ns, 0) AS sync_bubble_ratio,
+    ratio!(coalesce(b.sync_bubble_ns, 0), d.window_ns) AS sync_bubble_ratio,
     coalesce(p.forward_count, 0) AS forward_count,
     coalesce(p.update_count, 0) AS update_count,
     CAST(nullif(p.forward_count, 0) AS DOUBLE) * p.optimizer_count / nullif(p.update_count, 0) AS accumulation,

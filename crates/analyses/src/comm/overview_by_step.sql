@@ -67,16 +67,16 @@ running AS (
         sum(communicating) OVER w AS communicating,
         sum(step) OVER w - 1 AS step
     FROM points
-    WINDOW w AS (PARTITION BY rank ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    WINDOW w AS running!(PARTITION BY rank ORDER BY ts_ns)
 ),
 sums AS (
     SELECT
         rank, step,
         sum(dur_ns) AS step_ns,
-        sum(CASE WHEN computing > 0 AND communicating = 0 THEN dur_ns ELSE 0 END) AS computation_ns,
-        sum(CASE WHEN computing > 0 AND communicating > 0 THEN dur_ns ELSE 0 END) AS overlap_ns,
-        sum(CASE WHEN computing = 0 AND communicating > 0 THEN dur_ns ELSE 0 END) AS communication_ns,
-        sum(CASE WHEN computing = 0 AND communicating = 0 THEN dur_ns ELSE 0 END) AS other_ns
+        sum_if!(dur_ns, computing > 0 AND communicating = 0) AS computation_ns,
+        sum_if!(dur_ns, computing > 0 AND communicating > 0) AS overlap_ns,
+        sum_if!(dur_ns, computing = 0 AND communicating > 0) AS communication_ns,
+        sum_if!(dur_ns, computing = 0 AND communicating = 0) AS other_ns
     FROM running
     WHERE dur_ns > 0 AND step >= 0
     GROUP BY rank, step

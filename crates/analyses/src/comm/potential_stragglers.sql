@@ -75,7 +75,7 @@ sums AS (
     SELECT
         rank, stream, name,
         count(*) AS step_count,
-        sum(CASE WHEN is_late THEN 1 ELSE 0 END) AS late_count,
+        count_if!(is_late) AS late_count,
         avg(CAST(late_ns AS DOUBLE)) AS mean_late_ns
     FROM starts
     GROUP BY rank, stream, name

@@ -81,13 +81,13 @@ sums AS (
         count(*) AS call_count,
         sum(dur_ns) AS sum_ns,
         CAST(sum(CASE WHEN message_bytes IS NOT NULL THEN dur_ns END) AS DOUBLE) AS sized_ns,
-        sum(CASE WHEN is_small THEN 1 ELSE 0 END) AS small_count,
+        count_if!(is_small) AS small_count,
         avg(CASE WHEN is_small THEN CAST(message_bytes AS DOUBLE) END) AS small_mean_bytes,
-        sum(CASE WHEN is_small THEN dur_ns ELSE 0 END) AS small_ns,
+        sum_if!(dur_ns, is_small) AS small_ns,
         min(CASE WHEN is_small THEN coalesce(nullif(transfer_ns, 0), dur_ns) END) AS latency_ns,
-        sum(CASE WHEN is_large THEN 1 ELSE 0 END) AS large_count,
-        sum(CASE WHEN is_large THEN dur_ns ELSE 0 END) AS large_ns,
-        sum(CASE WHEN is_large THEN transfer_ns ELSE 0 END) AS large_transfer_ns,
+        count_if!(is_large) AS large_count,
+        sum_if!(dur_ns, is_large) AS large_ns,
+        sum_if!(transfer_ns, is_large) AS large_transfer_ns,
         sum(CASE WHEN is_large THEN message_bytes * link_factor END) / sum(CASE WHEN is_large THEN transfer_ns END) AS bus_gb_per_s,
         max(CASE WHEN is_large THEN group_size END) AS group_size
     FROM calls

@@ -12,7 +12,7 @@
 SELECT
     rank, step, bound_by,
     sum(dur_ns) AS dur_ns,
-    CAST(sum(dur_ns) AS DOUBLE) / nullif(sum(sum(dur_ns)) OVER (PARTITION BY rank, step), 0) AS ratio
+    ratio!(sum(dur_ns), sum(sum(dur_ns)) OVER (PARTITION BY rank, step)) AS ratio
 FROM critical_path
 WHERE step IS NOT NULL
 GROUP BY rank, step, bound_by

@@ -22,6 +22,6 @@ SELECT
         PARTITION BY s.rank ORDER BY s.dur_ns DESC, s.bound_by, s.name, s.stored_in
     ) AS position,
     s.bound_by, s.name, s.stored_in, s.segment_count, s.dur_ns,
-    CAST(s.dur_ns AS DOUBLE) / nullif(w.dur_ns, 0) AS ratio
+    ratio!(s.dur_ns, w.dur_ns) AS ratio
 FROM sums s
 JOIN critical_windows w ON w.rank = s.rank

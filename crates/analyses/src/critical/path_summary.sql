@@ -13,7 +13,7 @@ SELECT
     p.rank, p.bound_by,
     count(*) AS segment_count,
     sum(p.dur_ns) AS dur_ns,
-    CAST(sum(p.dur_ns) AS DOUBLE) / nullif(w.dur_ns, 0) AS ratio,
+    ratio!(sum(p.dur_ns), w.dur_ns) AS ratio,
     sum(CASE WHEN p.after_sync IS NULL THEN 0 ELSE p.dur_ns END) AS after_sync_ns
 FROM critical_path p
 JOIN critical_windows w ON w.rank = p.rank

@@ -27,11 +27,11 @@ running AS (
         rank,
         lead(ts_ns) OVER w - ts_ns AS dur_ns,
         sum(ordinal) OVER w AS ordinal,
-        sum(CASE WHEN kind = 'computation' THEN delta ELSE 0 END) OVER w AS computations,
-        sum(CASE WHEN kind = 'communication' THEN delta ELSE 0 END) OVER w AS communications,
-        sum(CASE WHEN kind = 'memory' THEN delta ELSE 0 END) OVER w AS copies
+        sum_if!(delta, kind = 'computation') OVER w AS computations,
+        sum_if!(delta, kind = 'communication') OVER w AS communications,
+        sum_if!(delta, kind = 'memory') OVER w AS copies
     FROM points
-    WINDOW w AS (PARTITION BY rank ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    WINDOW w AS running!(PARTITION BY rank ORDER BY ts_ns)
 ),
 states AS (
     SELECT

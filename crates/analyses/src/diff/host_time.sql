@@ -46,7 +46,7 @@ step_threads AS (
 threads_used AS (
     SELECT
         rank, thread,
-        sum(CASE WHEN level IN ('operator', 'runtime') THEN self_dur_ns ELSE 0 END) AS busy_ns,
+        sum_if!(self_dur_ns, level IN ('operator', 'runtime')) AS busy_ns,
         sum(CASE
             WHEN level = 'operator' AND (
                 name LIKE 'autograd::engine::evaluate\_function%'
@@ -110,7 +110,7 @@ running AS (
         coalesce(max(CASE WHEN is_engine THEN at * 4294967296 + owner END) OVER w, 0) % 4294967296 AS engine_owner,
         coalesce(max(CASE WHEN is_main THEN at * 4294967296 + owner END) OVER w, 0) % 4294967296 AS main_owner
     FROM ordered
-    WINDOW w AS (PARTITION BY rank ORDER BY at ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    WINDOW w AS running!(PARTITION BY rank ORDER BY at)
 ),
 owned AS (
     SELECT

@@ -53,25 +53,25 @@ parts AS (
     UNION ALL
     SELECT
         rank, step, 'kernel', name, count(*), sum(dur_ns) AS dur_ns, sum(dur_ns) AS self_ns, 0 AS step_ns,
-        sum(CASE WHEN launch IS NULL THEN 1 ELSE 0 END), sum(CASE WHEN launch IS NULL THEN dur_ns ELSE 0 END), 0 AS device_ns
+        count_if!(launch IS NULL), sum_if!(dur_ns, launch IS NULL), 0 AS device_ns
     FROM kernels
     GROUP BY rank, step, name
     UNION ALL
     SELECT
         rank, step, 'copy', name, count(*), sum(dur_ns) AS dur_ns, sum(dur_ns) AS self_ns, 0 AS step_ns,
-        sum(CASE WHEN launch IS NULL THEN 1 ELSE 0 END), sum(CASE WHEN launch IS NULL THEN dur_ns ELSE 0 END), 0 AS device_ns
+        count_if!(launch IS NULL), sum_if!(dur_ns, launch IS NULL), 0 AS device_ns
     FROM memcpys
     GROUP BY rank, step, name
     UNION ALL
     SELECT
         rank, step, 'fill', name, count(*), sum(dur_ns) AS dur_ns, sum(dur_ns) AS self_ns, 0 AS step_ns,
-        sum(CASE WHEN launch IS NULL THEN 1 ELSE 0 END), sum(CASE WHEN launch IS NULL THEN dur_ns ELSE 0 END), 0 AS device_ns
+        count_if!(launch IS NULL), sum_if!(dur_ns, launch IS NULL), 0 AS device_ns
     FROM memsets
     GROUP BY rank, step, name
     UNION ALL
     SELECT
         rank, step, 'sync', name, count(*), sum(dur_ns) AS dur_ns, sum(dur_ns) AS self_ns, 0 AS step_ns,
-        sum(CASE WHEN launch IS NULL THEN 1 ELSE 0 END), sum(CASE WHEN launch IS NULL THEN dur_ns ELSE 0 END), 0 AS device_ns
+        count_if!(launch IS NULL), sum_if!(dur_ns, launch IS NULL), 0 AS device_ns
     FROM device_syncs
     GROUP BY rank, step, name
     UNION ALL

@@ -51,7 +51,7 @@ sums AS (
 )
 SELECT
     s.rank, s.name, s.kind, s.call_count, s.sum_ns, s.mean_ns, s.min_ns, s.max_ns, s.std_ns,
-    CAST(s.sum_ns AS DOUBLE) / nullif(sum(s.sum_ns) OVER (PARTITION BY s.rank), 0) AS ratio,
+    ratio!(s.sum_ns, sum(s.sum_ns) OVER (PARTITION BY s.rank)) AS ratio,
     s.mean_blocks_per_sm, s.mean_occupancy_ratio,
     s.tensor_cores, o.op_name, coalesce(o.op_count, 0) AS op_count
 FROM sums s

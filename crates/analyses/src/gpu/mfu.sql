@@ -65,7 +65,7 @@ steps AS (
     SELECT
         s.rank, s.step, s.source, s.dur_ns AS step_ns, c.flops, c.model_flops, d.dtype, c.device_count,
         d.peak_tflops * c.device_count AS peak_tflops,
-        CAST(coalesce(c.modelled_ns, 0) AS DOUBLE) / nullif(greatest(p.product_ns, coalesce(c.modelled_ns, 0)), 0) AS product_modelled_ratio
+        ratio!(coalesce(c.modelled_ns, 0), greatest(p.product_ns, coalesce(c.modelled_ns, 0))) AS product_modelled_ratio
     FROM device_steps s
     LEFT JOIN sums c ON c.rank = s.rank AND c.step = s.step
     LEFT JOIN dominant d ON d.rank = s.rank AND d.step = s.step AND d.place = 1

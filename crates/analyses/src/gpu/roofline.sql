@@ -77,12 +77,12 @@ sorted AS (
 totals AS (
     SELECT
         rank, device, sum(dur_ns) AS kernel_ns,
-        sum(CASE WHEN is_product THEN dur_ns ELSE 0 END) AS product_ns,
-        sum(CASE WHEN is_product AND input_type IN ('fp8', '16-bit', 'int8') THEN dur_ns ELSE 0 END) AS low_ns,
-        sum(CASE WHEN is_product AND input_type = 'fp32' THEN dur_ns ELSE 0 END) AS single_ns,
-        sum(CASE WHEN is_product AND input_type IS NOT NULL THEN dur_ns ELSE 0 END) AS typed_ns,
-        sum(CASE WHEN is_norm THEN dur_ns ELSE 0 END) AS norm_ns,
-        sum(CASE WHEN is_gather AND NOT is_norm AND NOT is_product THEN dur_ns ELSE 0 END) AS gather_ns
+        sum_if!(dur_ns, is_product) AS product_ns,
+        sum_if!(dur_ns, is_product AND input_type IN ('fp8', '16-bit', 'int8')) AS low_ns,
+        sum_if!(dur_ns, is_product AND input_type = 'fp32') AS single_ns,
+        sum_if!(dur_ns, is_product AND input_type IS NOT NULL) AS typed_ns,
+        sum_if!(dur_ns, is_norm) AS norm_ns,
+        sum_if!(dur_ns, is_gather AND NOT is_norm AND NOT is_product) AS gather_ns
     FROM sorted
     GROUP BY rank, device
 ),
@@ -108,10 +108,10 @@ modelled AS (
     SELECT
         rank, device,
         sum(kernel_ns) AS modelled_ns,
-        sum(CASE WHEN is_fault THEN 1 ELSE 0 END) AS fault_count,
-        sum(CASE WHEN is_fault THEN kernel_ns ELSE 0 END) AS fault_ns,
-        sum(CASE WHEN is_product AND NOT is_fault THEN kernel_ns ELSE 0 END) AS product_ns,
-        sum(CASE WHEN is_product AND NOT is_fault THEN flops ELSE 0 END) AS product_flops,
+        count_if!(is_fault) AS fault_count,
+        sum_if!(kernel_ns, is_fault) AS fault_ns,
+        sum_if!(kernel_ns, is_product AND NOT is_fault) AS product_ns,
+        sum_if!(flops, is_product AND NOT is_fault) AS product_flops,
         sum(CASE WHEN is_product AND NOT is_fault AND efficiency_ratio IS NOT NULL THEN roofline_ns END) AS product_roofline_ns,
         sum(CASE WHEN is_product AND NOT is_fault AND efficiency_ratio IS NOT NULL THEN kernel_ns END) AS product_bounded_ns,
         sum(CASE WHEN kind = 'norm' THEN loss_ns END) AS norm_loss_ns,
@@ -146,32 +146,32 @@ sync_norms AS (
 SELECT
     t.rank, t.device, p.name, p.peak, w.window_ns, w.step_count, t.kernel_ns,
     coalesce(m.modelled_ns, 0) AS modelled_ns,
-    CAST(coalesce(m.modelled_ns, 0) AS DOUBLE) / nullif(t.kernel_ns, 0) AS modelled_ratio,
+    ratio!(coalesce(m.modelled_ns, 0), t.kernel_ns) AS modelled_ratio,
     t.product_ns,
-    CAST(t.product_ns AS DOUBLE) / nullif(w.window_ns, 0) AS product_ratio,
+    ratio!(t.product_ns, w.window_ns) AS product_ratio,
     CASE
         WHEN t.product_ns > 0 THEN CAST(coalesce(m.product_ns, 0) AS DOUBLE) / greatest(t.product_ns, coalesce(m.product_ns, 0))
     END AS product_modelled_ratio,
     coalesce(m.fault_count, 0) AS fault_count,
-    CAST(coalesce(m.fault_ns, 0) AS DOUBLE) / nullif(m.modelled_ns, 0) AS fault_ratio,
+    ratio!(coalesce(m.fault_ns, 0), m.modelled_ns) AS fault_ratio,
     m.product_flops / nullif(m.product_ns, 0) / 1000 AS product_tflops_per_s,
     m.product_roofline_ns / nullif(m.product_bounded_ns, 0) AS product_efficiency_ratio,
-    CAST(t.low_ns AS DOUBLE) / nullif(t.typed_ns, 0) AS low_precision_ratio,
-    CAST(t.single_ns AS DOUBLE) / nullif(w.window_ns, 0) AS single_precision_ratio,
-    CAST(t.product_ns - t.typed_ns AS DOUBLE) / nullif(t.product_ns, 0) AS unknown_precision_ratio,
+    ratio!(t.low_ns, t.typed_ns) AS low_precision_ratio,
+    ratio!(t.single_ns, w.window_ns) AS single_precision_ratio,
+    ratio!(t.product_ns - t.typed_ns, t.product_ns) AS unknown_precision_ratio,
     CAST(coalesce(y.tiny_count, 0) AS DOUBLE) / greatest(w.step_count, 1) AS tiny_gemm_count,
-    CAST(coalesce(y.tiny_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS tiny_gemm_ratio,
+    ratio!(coalesce(y.tiny_ns, 0), w.window_ns) AS tiny_gemm_ratio,
     coalesce(y.tiny_loss_ns, 0.0) / nullif(w.window_ns, 0) AS tiny_gemm_loss_ratio,
-    CAST(t.norm_ns AS DOUBLE) / nullif(w.window_ns, 0) AS norm_ratio,
+    ratio!(t.norm_ns, w.window_ns) AS norm_ratio,
     m.norm_loss_ns / nullif(w.window_ns, 0) AS norm_loss_ratio,
     CAST(coalesce(s.sync_norm_count, 0) AS DOUBLE) / greatest(w.step_count, 1) AS sync_norm_count,
-    CAST(t.gather_ns AS DOUBLE) / nullif(w.window_ns, 0) AS gather_ratio,
+    ratio!(t.gather_ns, w.window_ns) AS gather_ratio,
     m.gather_loss_ns / nullif(w.window_ns, 0) AS gather_loss_ratio,
     g.gather_op,
-    CAST(coalesce(m.fp8_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS fp8_ratio,
+    ratio!(coalesce(m.fp8_ns, 0), w.window_ns) AS fp8_ratio,
     CASE
         WHEN p.peak8_tflops > p.peak16_tflops
-        THEN CAST(coalesce(m.fp8_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) * (1 - p.peak16_tflops / p.peak8_tflops)
+        THEN ratio!(coalesce(m.fp8_ns, 0), w.window_ns) * (1 - p.peak16_tflops / p.peak8_tflops)
         ELSE 0
     END AS fp8_gain_ratio
 FROM totals t

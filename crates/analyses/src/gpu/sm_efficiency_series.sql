@@ -27,7 +27,7 @@ begins AS (
 islands AS (
     SELECT
         *,
-        sum(begins) OVER (PARTITION BY rank, device ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS island
+        running_sum!(begins, PARTITION BY rank, device ORDER BY ts_ns) AS island
     FROM begins
 )
 SELECT

@@ -15,8 +15,8 @@ WITH sums AS (
     SELECT
         rank,
         sum(dur_ns) AS kernel_time_ns,
-        sum(CASE WHEN computation_count + communication_count + memory_count = 0 THEN dur_ns ELSE 0 END) AS idle_ns,
-        sum(CASE WHEN computation_count > 0 THEN dur_ns ELSE 0 END) AS compute_ns
+        sum_if!(dur_ns, computation_count + communication_count + memory_count = 0) AS idle_ns,
+        sum_if!(dur_ns, computation_count > 0) AS compute_ns
     FROM activity_segments
     GROUP BY rank
 )

@@ -38,9 +38,9 @@ calls AS (
     SELECT
         rank, device, op,
         sum(dur_ns) AS kernel_ns,
-        sum(CASE WHEN tensor_cores = 'yes' THEN dur_ns ELSE 0 END) AS used_ns,
-        sum(CASE WHEN tensor_cores = 'unknown' THEN dur_ns ELSE 0 END) AS unknown_ns,
-        sum(CASE WHEN is_single THEN dur_ns ELSE 0 END) AS single_ns
+        sum_if!(dur_ns, tensor_cores = 'yes') AS used_ns,
+        sum_if!(dur_ns, tensor_cores = 'unknown') AS unknown_ns,
+        sum_if!(dur_ns, is_single) AS single_ns
     FROM clipped
     GROUP BY rank, device, op
 ),

@@ -64,15 +64,15 @@ running AS (
         sum(pageable) OVER w AS pageable,
         sum(kernels) OVER w AS kernels
     FROM points
-    WINDOW w AS (PARTITION BY rank, device ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    WINDOW w AS running!(PARTITION BY rank, device ORDER BY ts_ns)
 ),
 times AS (
     SELECT
         rank, device,
-        sum(CASE WHEN h2d > 0 THEN dur_ns ELSE 0 END) AS h2d_ns,
-        sum(CASE WHEN h2d > 0 AND kernels = 0 THEN dur_ns ELSE 0 END) AS h2d_exposed_ns,
-        sum(CASE WHEN d2h > 0 AND kernels = 0 THEN dur_ns ELSE 0 END) AS d2h_exposed_ns,
-        sum(CASE WHEN pageable > 0 AND kernels = 0 THEN dur_ns ELSE 0 END) AS pageable_exposed_ns
+        sum_if!(dur_ns, h2d > 0) AS h2d_ns,
+        sum_if!(dur_ns, h2d > 0 AND kernels = 0) AS h2d_exposed_ns,
+        sum_if!(dur_ns, d2h > 0 AND kernels = 0) AS d2h_exposed_ns,
+        sum_if!(dur_ns, pageable > 0 AND kernels = 0) AS pageable_exposed_ns
     FROM running
     GROUP BY rank, device
 ),
@@ -83,9 +83,9 @@ counts AS (
         sum(CASE WHEN h2d = 1 THEN bytes END) AS h2d_bytes,
         sum(typed) AS typed_count,
         sum(pageable) AS pageable_count,
-        sum(CASE WHEN pageable = 1 THEN bytes ELSE 0 END) AS pageable_bytes,
-        CAST(sum(CASE WHEN pageable = 1 THEN bytes END) AS DOUBLE) / nullif(sum(CASE WHEN pageable = 1 THEN dur_ns END), 0) AS pageable_gb_per_s,
-        CAST(sum(CASE WHEN pinned = 1 THEN bytes END) AS DOUBLE) / nullif(sum(CASE WHEN pinned = 1 THEN dur_ns END), 0) AS pinned_gb_per_s,
+        sum_if!(bytes, pageable = 1) AS pageable_bytes,
+        ratio!(sum(CASE WHEN pageable = 1 THEN bytes END), sum(CASE WHEN pageable = 1 THEN dur_ns END)) AS pageable_gb_per_s,
+        ratio!(sum(CASE WHEN pinned = 1 THEN bytes END), sum(CASE WHEN pinned = 1 THEN dur_ns END)) AS pinned_gb_per_s,
         sum(d2h) AS d2h_count,
         sum(CASE WHEN d2h = 1 THEN bytes END) AS d2h_bytes
     FROM copies
@@ -104,24 +104,24 @@ SELECT
     CASE WHEN c.h2d_count > 0 THEN c.h2d_bytes ELSE 0 END AS h2d_bytes,
     coalesce(t.h2d_ns, 0) AS h2d_ns,
     coalesce(t.h2d_exposed_ns, 0) AS h2d_exposed_ns,
-    CAST(coalesce(t.h2d_exposed_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS h2d_exposed_ratio,
-    CAST(coalesce(c.h2d_count, 0) AS DOUBLE) / nullif(w.step_count, 0) AS h2d_per_step_count,
-    CAST(c.h2d_bytes AS DOUBLE) / nullif(c.h2d_count, 0) AS h2d_mean_bytes,
+    ratio!(coalesce(t.h2d_exposed_ns, 0), w.window_ns) AS h2d_exposed_ratio,
+    ratio!(coalesce(c.h2d_count, 0), w.step_count) AS h2d_per_step_count,
+    ratio!(c.h2d_bytes, c.h2d_count) AS h2d_mean_bytes,
     coalesce(g.small_gap_ns, 0) AS small_gap_ns,
-    CAST(coalesce(g.small_gap_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS small_gap_ratio,
+    ratio!(coalesce(g.small_gap_ns, 0), w.window_ns) AS small_gap_ratio,
     coalesce(c.typed_count, 0) AS typed_count,
     coalesce(c.pageable_count, 0) AS pageable_count,
     coalesce(c.pageable_bytes, 0) AS pageable_bytes,
     coalesce(t.pageable_exposed_ns, 0) AS pageable_exposed_ns,
-    CAST(coalesce(t.pageable_exposed_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS pageable_exposed_ratio,
+    ratio!(coalesce(t.pageable_exposed_ns, 0), w.window_ns) AS pageable_exposed_ratio,
     c.pageable_gb_per_s,
     c.pinned_gb_per_s,
-    CAST(coalesce(t.pageable_exposed_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0)
+    ratio!(coalesce(t.pageable_exposed_ns, 0), w.window_ns)
         * greatest(1 - coalesce(c.pageable_gb_per_s / coalesce(c.pinned_gb_per_s, 12.0), 0), 0) AS pageable_loss_ratio,
     coalesce(c.d2h_count, 0) AS d2h_count,
     CASE WHEN c.d2h_count > 0 THEN c.d2h_bytes ELSE 0 END AS d2h_bytes,
     coalesce(t.d2h_exposed_ns, 0) AS d2h_exposed_ns,
-    CAST(coalesce(t.d2h_exposed_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS d2h_exposed_ratio,
+    ratio!(coalesce(t.d2h_exposed_ns, 0), w.window_ns) AS d2h_exposed_ratio,
     n.graph_launch_count
 FROM device_windows w
 LEFT JOIN counts c ON c.rank = w.rank AND c.device = w.device

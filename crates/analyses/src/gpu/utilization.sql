@@ -23,8 +23,8 @@ WITH load AS (
     SELECT
         l.rank, l.device,
         sum(l.dur_ns) AS window_ns,
-        sum(CASE WHEN l.kernel_count > 0 THEN l.dur_ns ELSE 0 END) AS kernel_busy_ns,
-        sum(CASE WHEN l.activity_count > 0 THEN l.dur_ns ELSE 0 END) AS busy_ns,
+        sum_if!(l.dur_ns, l.kernel_count > 0) AS kernel_busy_ns,
+        sum_if!(l.dur_ns, l.activity_count > 0) AS busy_ns,
         sum(least(greatest(l.blocks_per_sm, 0), 1) * l.dur_ns) AS sm_busy_ns
     FROM device_load l
     JOIN device_windows w ON w.rank = l.rank AND w.device = l.device
@@ -45,8 +45,8 @@ means AS (
         rank, device,
         sum(occupancy_ratio * dur_ns) / nullif(sum(CASE WHEN occupancy_ratio >= 0 THEN dur_ns END), 0) AS occupancy_ratio,
         sum(blocks_per_sm * dur_ns) / nullif(sum(CASE WHEN blocks_per_sm > 0 THEN dur_ns END), 0) AS mean_blocks_per_sm,
-        CAST(sum(CASE WHEN blocks_per_sm > 0 THEN dur_ns END) AS DOUBLE) / nullif(sum(dur_ns), 0) AS known_ratio,
-        CAST(sum(CASE WHEN launch IS NULL THEN dur_ns ELSE 0 END) AS DOUBLE) / nullif(sum(dur_ns), 0) AS unlinked_ratio
+        ratio!(sum(CASE WHEN blocks_per_sm > 0 THEN dur_ns END), sum(dur_ns)) AS known_ratio,
+        ratio!(sum_if!(dur_ns, launch IS NULL), sum(dur_ns)) AS unlinked_ratio
     FROM clipped
     GROUP BY rank, device
 ),

@@ -57,7 +57,7 @@ numbered AS (
         lead(ts_ns) OVER w - ts_ns AS dur_ns,
         count(busy) OVER w AS load_number
     FROM points
-    WINDOW w AS (PARTITION BY rank, device ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    WINDOW w AS running!(PARTITION BY rank, device ORDER BY ts_ns, turn)
 ),
 cut AS (
     SELECT

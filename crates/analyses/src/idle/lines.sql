@@ -14,11 +14,11 @@
 SELECT
     rank, source,
     sum(dur_ns) AS idle_ns,
-    sum(CASE WHEN cause = 'data_loading' THEN dur_ns ELSE 0 END) AS dataloader_ns,
-    sum(CASE WHEN cause = 'synchronisation' THEN dur_ns ELSE 0 END) AS sync_ns,
-    sum(CASE WHEN cause IN ('op_dispatch', 'launch_api', 'copy_api') THEN dur_ns ELSE 0 END) AS dispatch_ns,
-    sum(CASE WHEN cause = 'python' THEN dur_ns ELSE 0 END) AS python_ns,
-    sum(CASE WHEN cause = 'allocation' THEN dur_ns ELSE 0 END) AS allocation_ns
+    sum_if!(dur_ns, cause = 'data_loading') AS dataloader_ns,
+    sum_if!(dur_ns, cause = 'synchronisation') AS sync_ns,
+    sum_if!(dur_ns, cause IN ('op_dispatch', 'launch_api', 'copy_api')) AS dispatch_ns,
+    sum_if!(dur_ns, cause = 'python') AS python_ns,
+    sum_if!(dur_ns, cause = 'allocation') AS allocation_ns
 FROM idle_gaps
 WHERE source IS NOT NULL
 GROUP BY rank, source

@@ -31,8 +31,8 @@ WITH longest AS (
 sums AS (
     SELECT
         rank, device,
-        sum(CASE WHEN 2 * dur_ns >= max_ns THEN 1 ELSE 0 END) AS long_count,
-        sum(CASE WHEN 2 * dur_ns >= max_ns THEN dur_ns ELSE 0 END) AS long_ns
+        count_if!(2 * dur_ns >= max_ns) AS long_count,
+        sum_if!(dur_ns, 2 * dur_ns >= max_ns) AS long_ns
     FROM longest
     GROUP BY rank, device
 ),
@@ -47,11 +47,11 @@ parts AS (
 SELECT
     l.rank, l.device, l.ts_ns, l.dur_ns,
     CAST(l.dur_ns AS DOUBLE) * greatest(w.step_count, 1) / nullif(w.window_ns, 0) AS step_ratio,
-    CAST(l.dur_ns AS DOUBLE) / nullif(w.window_ns, 0) AS window_ratio,
+    ratio!(l.dur_ns, w.window_ns) AS window_ratio,
     p.cause, p.dur_ns AS cause_ns, p.name, p.op_name, p.source, l.step,
     p.side <> 'unknown' AS is_told,
     s.long_count, s.long_ns,
-    CAST(s.long_ns AS DOUBLE) / nullif(w.window_ns, 0) AS long_ratio
+    ratio!(s.long_ns, w.window_ns) AS long_ratio
 FROM longest l
 JOIN device_windows w ON w.rank = l.rank AND w.device = l.device
 JOIN sums s ON s.rank = l.rank AND s.device = l.device

@@ -48,8 +48,8 @@ modelled AS (
 )
 SELECT
     r.rank, r.device, r.name, r.op_name, r.input_dims, m.shapes, r.call_count, r.kernel_ns,
-    CAST(r.kernel_ns AS DOUBLE) / nullif(r.all_ns, 0) AS kernel_ratio,
-    CAST(r.kernel_ns AS DOUBLE) / nullif(r.window_ns, 0) AS window_ratio,
+    ratio!(r.kernel_ns, r.all_ns) AS kernel_ratio,
+    ratio!(r.kernel_ns, r.window_ns) AS window_ratio,
     m.kind, m.bound, m.tflops_per_s, m.gb_per_s, m.efficiency_ratio
 FROM ranked r
 LEFT JOIN modelled m

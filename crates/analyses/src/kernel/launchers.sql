@@ -22,5 +22,5 @@ WITH pairs AS (
 )
 SELECT
     rank, kind, name, op_name, call_count, sum_ns, mean_ns,
-    CAST(sum_ns AS DOUBLE) / nullif(sum(sum_ns) OVER (PARTITION BY rank, kind, name), 0) AS ratio
+    ratio!(sum_ns, sum(sum_ns) OVER (PARTITION BY rank, kind, name)) AS ratio
 FROM pairs

@@ -92,9 +92,9 @@ waves AS (
 )
 SELECT
     rank, device, concat(name, ', grid ', grid) AS name, name AS kernel_name, grid, block, call_count, kernel_ns,
-    CAST(kernel_ns AS DOUBLE) / nullif(window_ns, 0) AS window_ratio,
+    ratio!(kernel_ns, window_ns) AS window_ratio,
     block_count, CAST(resident_count AS BIGINT) AS resident_count, waves,
     waves / ceil(waves) AS tail_efficiency_ratio,
-    CAST(kernel_ns AS DOUBLE) / nullif(window_ns, 0) * (1 - waves / ceil(waves)) AS tail_ratio
+    ratio!(kernel_ns, window_ns) * (1 - waves / ceil(waves)) AS tail_ratio
 FROM waves
 WHERE waves > 1

@@ -42,7 +42,7 @@ WITH points AS (
 beside AS (
     SELECT
         rank, event_id,
-        sum(delta) OVER (PARTITION BY rank, device ORDER BY ts_ns, turn, delta DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) > 0 AS is_beside
+        running_sum!(delta, PARTITION BY rank, device ORDER BY ts_ns, turn, delta DESC) > 0 AS is_beside
     FROM points
 ),
 runs AS (
@@ -94,16 +94,16 @@ sums AS (
     SELECT
         rank, device,
         min(kernel_ns) AS kernel_ns,
-        sum(CASE WHEN input_dims <> '' THEN sum_ns ELSE 0 END) AS shaped_ns,
-        sum(CASE WHEN is_drifting THEN sum_ns ELSE 0 END) AS drift_ns,
-        sum(CASE WHEN is_drifting THEN greatest(later_ns - later_count * first_ns, 0) ELSE 0 END) AS drift_excess_ns,
+        sum_if!(sum_ns, input_dims <> '') AS shaped_ns,
+        sum_if!(sum_ns, is_drifting) AS drift_ns,
+        sum_if!(greatest(later_ns - later_count * first_ns, 0), is_drifting) AS drift_excess_ns,
         sum(CASE WHEN is_drifting THEN sum_ns * (last_ns / first_ns - 1) END) / sum(CASE WHEN is_drifting THEN sum_ns END) AS drift_slower_ratio,
-        sum(CASE WHEN is_varying THEN 1 ELSE 0 END) AS varying_count,
-        sum(CASE WHEN is_varying THEN sum_ns - run_count * p25_ns ELSE 0 END) AS varying_excess_ns,
-        sum(CASE WHEN is_varying AND std_ns > mean_ns THEN 1 ELSE 0 END) AS erratic_count,
-        sum(CASE WHEN is_comparable THEN beside_ns ELSE 0 END) AS overlapped_ns,
-        sum(CASE WHEN is_slowed THEN beside_ns ELSE 0 END) AS slowed_ns,
-        sum(CASE WHEN is_slowed THEN beside_ns - beside_count * alone_mean_ns ELSE 0 END) AS slowdown_ns
+        count_if!(is_varying) AS varying_count,
+        sum_if!(sum_ns - run_count * p25_ns, is_varying) AS varying_excess_ns,
+        count_if!(is_varying AND std_ns > mean_ns) AS erratic_count,
+        sum_if!(beside_ns, is_comparable) AS overlapped_ns,
+        sum_if!(beside_ns, is_slowed) AS slowed_ns,
+        sum_if!(beside_ns - beside_count * alone_mean_ns, is_slowed) AS slowdown_ns
     FROM judged
     GROUP BY rank, device
 ),

@@ -17,7 +17,7 @@
 --! worker_count = { doc = "workers of the loader, from that period", unit = "count", metric = "rank" }
 SELECT
     f.rank, f.fetch_count, f.wait_median_ns, f.wait_p95_ns,
-    CAST(f.wait_p95_ns AS DOUBLE) / nullif(f.wait_median_ns, 0) AS jitter,
+    ratio!(f.wait_p95_ns, f.wait_median_ns) AS jitter,
     f.wait_ratio,
     f.wait_ratio * greatest(1 - f.wait_median_ns / nullif(CAST(f.wait_mean_ns AS DOUBLE), 0), 0) AS excess_ratio,
     f.wait_ratio * greatest(1 - f.wait_median_ns / nullif(CAST(f.wait_mean_ns AS DOUBLE), 0), 0)

@@ -24,10 +24,7 @@ WITH lanes AS (
 nested AS (
     SELECT
         o.rank, o.thread, o.event_id, o.ts_ns, o.ts_ns + o.dur_ns AS end_ns,
-        max(o.ts_ns + o.dur_ns) OVER (
-            PARTITION BY o.rank, o.thread, o.name ORDER BY o.ts_ns, o.depth, o.event_id
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS same_until_ns
+        max_before!(o.ts_ns + o.dur_ns, PARTITION BY o.rank, o.thread, o.name ORDER BY o.ts_ns, o.depth, o.event_id) AS same_until_ns
     FROM cpu_ops o
     WHERE o.dur_ns > 0
 ),
@@ -55,7 +52,7 @@ running AS (
         sum(allocations) OVER w AS allocations,
         sum(allocated) OVER w AS allocated
     FROM points
-    WINDOW w AS (PARTITION BY rank, thread, memory ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    WINDOW w AS running!(PARTITION BY rank, thread, memory ORDER BY ts_ns, turn)
 ),
 calls AS (
     SELECT
@@ -83,7 +80,7 @@ selfs AS (
     SELECT
         rank, memory, op_name AS name,
         sum(bytes) AS self_increase_bytes,
-        sum(CASE WHEN bytes > 0 THEN 1 ELSE 0 END) AS self_allocation_count,
+        count_if!(bytes > 0) AS self_allocation_count,
         sum(greatest(bytes, 0)) AS self_allocated_bytes
     FROM memory_log
     WHERE op IS NOT NULL

@@ -46,7 +46,7 @@ levels AS (
         max(CASE WHEN allocated_bytes IS NOT NULL THEN position END) OVER w AS allocated_position,
         max(CASE WHEN change_bytes IS NOT NULL THEN position END) OVER w AS change_position
     FROM points
-    WINDOW w AS (PARTITION BY rank, memory ORDER BY ts_ns, turn, position ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    WINDOW w AS running!(PARTITION BY rank, memory ORDER BY ts_ns, turn, position)
 ),
 bounds AS (
     SELECT
@@ -65,9 +65,9 @@ inside AS (
         rank, memory, step,
         max(allocated_bytes) AS peak_bytes,
         sum(bytes) AS net_bytes,
-        sum(CASE WHEN bytes > 0 THEN 1 ELSE 0 END) AS allocation_count,
+        count_if!(bytes > 0) AS allocation_count,
         sum(greatest(bytes, 0)) AS allocation_bytes,
-        sum(CASE WHEN bytes < 0 THEN 1 ELSE 0 END) AS release_count,
+        count_if!(bytes < 0) AS release_count,
         sum(greatest(-bytes, 0)) AS release_bytes
     FROM memory_log
     WHERE step IS NOT NULL

@@ -35,9 +35,9 @@ sums AS (
         max(CASE WHEN from_top = 1 THEN reserved_bytes END) AS reserved_at_peak_bytes,
         sum((reserved_bytes - allocated_bytes) * dur_ns) / nullif(sum(reserved_bytes * dur_ns), 0) AS mean_fragmentation_ratio,
         max(reserved_bytes) AS peak_reserved_bytes,
-        sum(CASE WHEN taken_bytes > 0 THEN 1 ELSE 0 END) AS reserve_growth_count,
+        count_if!(taken_bytes > 0) AS reserve_growth_count,
         sum(greatest(coalesce(taken_bytes, 0), 0)) AS reserve_growth_bytes,
-        sum(CASE WHEN taken_bytes < 0 THEN 1 ELSE 0 END) AS reserve_return_count,
+        count_if!(taken_bytes < 0) AS reserve_return_count,
         sum(greatest(coalesce(-taken_bytes, 0), 0)) AS reserve_return_bytes
     FROM levels
     GROUP BY rank, memory
@@ -47,7 +47,7 @@ SELECT
     s.reserved_at_peak_bytes - s.peak_allocated_bytes AS unused_at_peak_bytes,
     CAST(s.reserved_at_peak_bytes - s.peak_allocated_bytes AS DOUBLE) / s.reserved_at_peak_bytes AS fragmentation_ratio,
     s.mean_fragmentation_ratio,
-    CAST(s.reserved_at_peak_bytes - s.peak_allocated_bytes AS DOUBLE) / nullif(d.total_memory_bytes, 0) AS unused_ratio,
+    ratio!(s.reserved_at_peak_bytes - s.peak_allocated_bytes, d.total_memory_bytes) AS unused_ratio,
     s.peak_reserved_bytes, d.total_memory_bytes,
     s.reserve_growth_count, s.reserve_growth_bytes, s.reserve_return_count, s.reserve_return_bytes
 FROM sums s

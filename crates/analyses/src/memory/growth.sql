@@ -38,7 +38,7 @@ lines AS (
         last_value(end_bytes ORDER BY ordinal) AS last_end_bytes,
         last_value(peak_bytes ORDER BY ordinal) AS last_peak_bytes,
         regr_slope(CAST(end_bytes AS DOUBLE), CAST(ordinal AS DOUBLE)) AS slope,
-        sum(CASE WHEN rise_bytes > 0 THEN 1 ELSE 0 END) AS rise_count
+        count_if!(rise_bytes > 0) AS rise_count
     FROM ends
     GROUP BY rank, memory
 ),
@@ -59,7 +59,7 @@ SELECT
     CASE WHEN l.first_end_bytes > 0 THEN CAST(l.last_end_bytes - l.first_end_bytes AS DOUBLE) / l.first_end_bytes END AS growth_ratio,
     CAST(round(l.slope) AS BIGINT) AS growth_per_step_bytes,
     l.rise_count,
-    CAST(l.rise_count AS DOUBLE) / nullif(l.step_count - 1, 0) AS rise_ratio,
+    ratio!(l.rise_count, l.step_count - 1) AS rise_ratio,
     CASE WHEN round(l.slope) > 0 AND d.total_memory_bytes > 0
         THEN greatest(d.total_memory_bytes - l.last_peak_bytes, 0) / CAST(round(l.slope) AS BIGINT)
     END AS steps_to_full_count,

@@ -79,7 +79,7 @@ SELECT
     ) AS place,
     h.origin, h.op_name, h.outer_op_name, h.module, h.phase, h.step,
     h.allocation_count, h.bytes,
-    CAST(h.bytes AS DOUBLE) / nullif(p.peak_allocated_bytes, 0) AS bytes_ratio,
+    ratio!(h.bytes, p.peak_allocated_bytes) AS bytes_ratio,
     p.peak_ts_ns - h.last_ts_ns AS min_age_ns,
     p.peak_ts_ns - h.first_ts_ns AS max_age_ns,
     p.peak_allocated_bytes AS peak_bytes,

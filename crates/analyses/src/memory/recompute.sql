@@ -59,7 +59,7 @@ open AS (
         sum(checkpoint) OVER w AS checkpoints,
         sum(engine) OVER w AS engines
     FROM points
-    WINDOW w AS (PARTITION BY rank, thread ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    WINDOW w AS running!(PARTITION BY rank, thread ORDER BY ts_ns, turn)
 ),
 again AS (
     SELECT rank, count(*) AS recompute_count, sum(dur_ns) AS recompute_ns
@@ -85,11 +85,11 @@ SELECT
     t.kernel_ns,
     coalesce(a.recompute_ns, 0) AS recompute_ns,
     coalesce(a.recompute_count, 0) AS recompute_count,
-    CAST(coalesce(a.recompute_ns, 0) AS DOUBLE) / nullif(t.kernel_ns, 0) AS recompute_ratio,
-    CAST(coalesce(a.recompute_ns, 0) AS DOUBLE) / nullif(s.window_ns, 0) AS recompute_window_ratio,
+    ratio!(coalesce(a.recompute_ns, 0), t.kernel_ns) AS recompute_ratio,
+    ratio!(coalesce(a.recompute_ns, 0), s.window_ns) AS recompute_window_ratio,
     p.reserved_ratio,
     CASE WHEN p.reserved_ratio IS NOT NULL THEN
-        CAST(coalesce(a.recompute_ns, 0) AS DOUBLE) / nullif(s.window_ns, 0) * greatest(0.9 - p.reserved_ratio, 0) / 0.9
+        ratio!(coalesce(a.recompute_ns, 0), s.window_ns) * greatest(0.9 - p.reserved_ratio, 0) / 0.9
     END AS needless_ratio
 FROM totals t
 JOIN spans_of s ON s.rank = t.rank

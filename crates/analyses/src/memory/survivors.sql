@@ -33,7 +33,7 @@ grouped AS (
         count(DISTINCT m.step) AS step_count,
         count(*) AS allocation_count,
         sum(m.bytes) AS bytes,
-        sum(CASE WHEN m.end_position IS NULL THEN m.bytes ELSE 0 END) AS live_bytes
+        sum_if!(m.bytes, m.end_position IS NULL) AS live_bytes
     FROM made m
     JOIN ordered l ON l.rank = m.rank AND l.ordinal = m.ordinal + 2
     WHERE m.end_position IS NULL OR m.release_ts_ns >= l.end_ns

@@ -41,7 +41,7 @@ SELECT
     l.rank, l.step_count, l.steps_ns,
     coalesce(c.driver_call_count, 0) AS driver_call_count,
     coalesce(c.driver_ns, 0) AS driver_ns,
-    CAST(coalesce(c.driver_ns, 0) AS DOUBLE) / nullif(l.steps_ns, 0) AS driver_ratio,
+    ratio!(coalesce(c.driver_ns, 0), l.steps_ns) AS driver_ratio,
     i.idle_ratio,
     c.top_name
 FROM later l

@@ -38,7 +38,7 @@ placed AS (
 SELECT
     rank, timeline, category,
     max(at_peak_bytes) AS at_peak_bytes,
-    CAST(max(at_peak_bytes) AS DOUBLE) / nullif(max(total_peak_bytes), 0) AS at_peak_ratio,
+    ratio!(max(at_peak_bytes), max(total_peak_bytes)) AS at_peak_ratio,
     max(peak_bytes) AS peak_bytes,
     min(CASE WHEN bytes = peak_bytes THEN ts_ns END) AS peak_ts_ns,
     CAST(sum(CAST(bytes AS DOUBLE) * dur_ns) / nullif(sum(dur_ns), 0) AS BIGINT) AS mean_bytes,

@@ -34,6 +34,6 @@ ends AS (
 SELECT
     t.rank, t.timeline, t.file, t.form, t.moment_count, t.end_ns - t.start_ns AS dur_ns,
     e.start_bytes, e.peak_bytes, e.peak_ts_ns, e.end_bytes,
-    CAST(e.unknown_bytes AS DOUBLE) / nullif(e.peak_bytes, 0) AS unknown_ratio
+    ratio!(e.unknown_bytes, e.peak_bytes) AS unknown_ratio
 FROM memory_timelines t
 JOIN ends e ON e.rank = t.rank AND e.timeline = t.timeline

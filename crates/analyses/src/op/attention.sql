@@ -42,9 +42,7 @@ WITH points AS (
 running AS (
     SELECT
         rank, device, dur_ns, scores,
-        sum(opened) OVER (
-            PARTITION BY rank, thread ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-        ) AS open_count
+        running_sum!(opened, PARTITION BY rank, thread ORDER BY ts_ns, turn) AS open_count
     FROM points
 ),
 -- Backward has no such operator around it: there the scores tell.
@@ -69,7 +67,7 @@ written AS (
 math_found AS (
     SELECT
         rank, device, sum(fused_ns) AS fused_ns,
-        sum(CASE WHEN pass = 'backward' THEN kernel_ns ELSE 0 END) AS backward_ns
+        sum_if!(kernel_ns, pass = 'backward') AS backward_ns
     FROM attention
     WHERE is_math
     GROUP BY rank, device
@@ -93,7 +91,7 @@ math AS (
 fused AS (
     SELECT
         k.rank, k.device, sum(k.dur_ns) AS fused_ns,
-        sum(CASE WHEN o.input_types LIKE '["float"%' AND k.op_name LIKE '%efficient%' THEN k.dur_ns ELSE 0 END) AS single_ns
+        sum_if!(k.dur_ns, o.input_types LIKE '["float"%' AND k.op_name LIKE '%efficient%') AS single_ns
     FROM device_work k
     JOIN device_windows w ON w.rank = k.rank AND w.device = k.device
     LEFT JOIN cpu_ops o ON o.rank = k.rank AND o.event_id = k.op
@@ -110,15 +108,15 @@ shaped AS (
 SELECT
     w.rank, w.device, w.window_ns,
     coalesce(f.fused_ns, 0) AS fused_ns,
-    CAST(coalesce(f.fused_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS fused_ratio,
-    CAST(coalesce(f.single_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS efficient_32bit_ratio,
+    ratio!(coalesce(f.fused_ns, 0), w.window_ns) AS fused_ratio,
+    ratio!(coalesce(f.single_ns, 0), w.window_ns) AS efficient_32bit_ratio,
     coalesce(m.math_ns, 0) AS math_ns,
-    CAST(coalesce(m.math_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS math_ratio,
+    ratio!(coalesce(m.math_ns, 0), w.window_ns) AS math_ratio,
     coalesce(m.gain_ns, 0.0) / nullif(w.window_ns, 0) AS math_gain_ratio,
     coalesce(a.written_out_count, 0) AS written_out_count,
     coalesce(a.written_out_ns, 0) AS written_out_ns,
     CASE
-        WHEN s.rank IS NOT NULL THEN CAST(coalesce(a.written_out_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0)
+        WHEN s.rank IS NOT NULL THEN ratio!(coalesce(a.written_out_ns, 0), w.window_ns)
     END AS written_out_ratio,
     CASE WHEN a.rank IS NULL THEN 0 ELSE a.gain_ns / nullif(w.window_ns, 0) END AS written_out_gain_ratio,
     a.scores, a.dtype

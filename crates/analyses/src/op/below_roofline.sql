@@ -37,7 +37,7 @@ SELECT
     name AS op_name, input_dims, shapes, dtype, details, call_count, kernel_ns,
     CAST(kernel_ns / call_count AS BIGINT) AS call_ns, window_ratio, tflops_per_s, gb_per_s, bound, peak,
     known_ratio AS efficiency_ratio, is_fault, is_aligned, loss_ns, loss_ratio,
-    sum(CASE WHEN known_ratio < 0.6 AND loss_ratio >= 0.005 THEN loss_ratio ELSE 0 END)
+    sum_if!(loss_ratio, known_ratio < 0.6 AND loss_ratio >= 0.005)
         OVER (PARTITION BY rank, device) AS device_loss_ratio,
     reason
 FROM products

@@ -49,7 +49,7 @@ layer_calls AS (
     SELECT
         rank, event_id, thread, ts_ns, dur_ns, name,
         regexp_like(CAST(input_dims AS VARCHAR), '^\[\[[^\]]*\], \[[^\]]*\], \[\d+\]') AS has_bias,
-        max(ts_ns + dur_ns) OVER (PARTITION BY rank, thread ORDER BY ts_ns, dur_ns DESC, event_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS until_ns
+        max_before!(ts_ns + dur_ns, PARTITION BY rank, thread ORDER BY ts_ns, dur_ns DESC, event_id) AS until_ns
     FROM cpu_ops
     WHERE name IN ('aten::conv1d', 'aten::conv2d', 'aten::conv3d', 'aten::conv_transpose1d', 'aten::conv_transpose2d', 'aten::conv_transpose3d', 'aten::batch_norm', 'aten::relu', 'aten::relu_', 'aten::linear', 'aten::max_pool2d',
         'aten::group_norm', 'aten::layer_norm', 'aten::silu', 'aten::silu_', 'aten::gelu', 'aten::leaky_relu', 'aten::leaky_relu_', 'aten::cat', 'aten::dropout', 'aten::sigmoid', 'aten::add', 'aten::add_')
@@ -64,8 +64,8 @@ layers AS (
 biased AS (
     SELECT
         rank,
-        sum(CASE WHEN name LIKE 'aten::conv%' AND has_bias AND next_name = 'aten::batch_norm' THEN 1 ELSE 0 END) AS biased_count,
-        sum(CASE WHEN name LIKE 'aten::conv%' AND has_bias THEN 1 ELSE 0 END) AS bias_count
+        count_if!(name LIKE 'aten::conv%' AND has_bias AND next_name = 'aten::batch_norm') AS biased_count,
+        count_if!(name LIKE 'aten::conv%' AND has_bias) AS bias_count
     FROM layers
     GROUP BY rank
 ),
@@ -125,7 +125,7 @@ SELECT
     CASE WHEN r.has_shapes THEN coalesce(i.init_copy_count, 0) END AS init_copy_count,
     CASE WHEN r.has_shapes THEN coalesce(i.init_copy_bytes, 0) END AS init_copy_bytes,
     CASE WHEN r.has_shapes THEN coalesce(i.init_copy_ns, 0) END AS init_copy_ns,
-    CASE WHEN r.has_shapes THEN CAST(coalesce(i.init_copy_ns, 0) AS DOUBLE) / nullif(w.steps_ns, 0) END AS init_copy_ratio
+    CASE WHEN r.has_shapes THEN ratio!(coalesce(i.init_copy_ns, 0), w.steps_ns) END AS init_copy_ratio
 FROM ranks r
 LEFT JOIN windows w ON w.rank = r.rank
 LEFT JOIN busiest b ON b.rank = r.rank

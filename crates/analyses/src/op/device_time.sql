@@ -48,10 +48,7 @@ points AS (
 running AS (
     SELECT
         rank, name, sign, calls, dur_ns, self_dur_ns, launch_count, device_ns,
-        sum(device_ns) OVER (
-            PARTITION BY rank, thread ORDER BY ts_ns, turn, depth, event_id
-            ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-        ) AS so_far_ns
+        running_sum!(device_ns, PARTITION BY rank, thread ORDER BY ts_ns, turn, depth, event_id) AS so_far_ns
     FROM points
 )
 SELECT

@@ -21,7 +21,7 @@
 --! device_gain_ratio = { doc = "sum over the rows of the device with 0.5 % or more each", unit = "ratio", metric = "operator" }
 WITH gains AS (
     SELECT
-        c.*, CAST(c.kernel_ns AS DOUBLE) / nullif(w.window_ns, 0) AS window_ratio,
+        c.*, ratio!(c.kernel_ns, w.window_ns) AS window_ratio,
         c.kernel_ns - c.fused_ns AS gain_ns,
         (c.kernel_ns - c.fused_ns) / nullif(w.window_ns, 0) AS gain_ratio
     FROM roofline_chains c
@@ -30,5 +30,5 @@ WITH gains AS (
 SELECT
     rank, device, concat(name, ' on ', shapes) AS name, name AS chain, input_dims, shapes, chain_count, kernel_count, kernel_ns, window_ratio, moved_bytes, external_bytes,
     fused_ns, gain_ns, gain_ratio,
-    sum(CASE WHEN gain_ratio >= 0.005 THEN gain_ratio ELSE 0 END) OVER (PARTITION BY rank, device) AS device_gain_ratio
+    sum_if!(gain_ratio, gain_ratio >= 0.005) OVER (PARTITION BY rank, device) AS device_gain_ratio
 FROM gains

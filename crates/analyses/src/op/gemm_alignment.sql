@@ -34,8 +34,8 @@ WITH groups AS (
 judged AS (
     SELECT
         *,
-        CAST(kernel_ns AS DOUBLE) / nullif(window_ns, 0) AS window_ratio,
-        CASE WHEN is_aligned OR coalesce(dtype NOT IN ('fp16', 'bf16', 'fp8', 'int8'), true) THEN 0.0 ELSE CAST(kernel_ns AS DOUBLE) / nullif(window_ns, 0) END AS unaligned_ratio,
+        ratio!(kernel_ns, window_ns) AS window_ratio,
+        CASE WHEN is_aligned OR coalesce(dtype NOT IN ('fp16', 'bf16', 'fp8', 'int8'), true) THEN 0.0 ELSE ratio!(kernel_ns, window_ns) END AS unaligned_ratio,
         CASE WHEN roofline_ns > kernel_ns THEN 1.0 ELSE roofline_ns / nullif(kernel_ns, 0) END AS efficiency_ratio
     FROM groups
 )

@@ -22,9 +22,7 @@ WITH selects AS (
 numbered AS (
     SELECT
         *,
-        sum(CASE WHEN before_ns IS NULL OR ts_ns - before_ns > 200000 THEN 1 ELSE 0 END) OVER (
-            PARTITION BY rank, thread ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-        ) AS run
+        running_sum!(CASE WHEN before_ns IS NULL OR ts_ns - before_ns > 200000 THEN 1 ELSE 0 END, PARTITION BY rank, thread ORDER BY ts_ns) AS run
     FROM selects
 ),
 loops AS (
@@ -59,10 +57,10 @@ running AS (
         sum(looping) OVER w AS looping,
         sum(idles) OVER w AS idles
     FROM points
-    WINDOW w AS (PARTITION BY rank ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    WINDOW w AS running!(PARTITION BY rank ORDER BY ts_ns)
 ),
 idle AS (
-    SELECT r.rank, sum(CASE WHEN r.looping > 0 AND r.idles = s.device_count THEN r.dur_ns ELSE 0 END) AS idle_ns
+    SELECT r.rank, sum_if!(r.dur_ns, r.looping > 0 AND r.idles = s.device_count) AS idle_ns
     FROM running r
     JOIN spans_of s ON s.rank = r.rank
     GROUP BY r.rank
@@ -78,7 +76,7 @@ SELECT
     coalesce(c.longest_count, 0) AS longest_count,
     coalesce(c.loop_ns, 0) AS loop_ns,
     coalesce(i.idle_ns, 0) AS idle_ns,
-    CASE WHEN s.rank IS NOT NULL THEN CAST(coalesce(i.idle_ns, 0) AS DOUBLE) / nullif(s.window_ns, 0) END AS idle_ratio,
+    CASE WHEN s.rank IS NOT NULL THEN ratio!(coalesce(i.idle_ns, 0), s.window_ns) END AS idle_ratio,
     c.source
 FROM ranks r
 LEFT JOIN counts c ON c.rank = r.rank

@@ -77,7 +77,7 @@ bounded AS (
 SELECT
     rank, device, name, kind, dtype, input_dims, shapes, input_types, details,
     call_count, kernel_count, kernel_ns,
-    CAST(kernel_ns AS DOUBLE) / nullif(window_ns, 0) AS window_ratio,
+    ratio!(kernel_ns, window_ns) AS window_ratio,
     flops, moved_bytes,
     flops / nullif(kernel_ns, 0) / 1000 AS tflops_per_s,
     moved_bytes / nullif(kernel_ns, 0) AS gb_per_s,

@@ -22,7 +22,7 @@ WITH launched AS (
     SELECT
         a.rank, a.op,
         sum(a.dur_ns) AS device_ns,
-        sum(CASE WHEN a.tensor_cores = 'yes' THEN a.dur_ns ELSE 0 END) AS used_ns,
+        sum_if!(a.dur_ns, a.tensor_cores = 'yes') AS used_ns,
         sum(CASE
             WHEN a.category <> 'kernel' OR NOT coalesce(d.has_tensor_cores, true) OR p.op IS NULL THEN 0
             WHEN p.input_type = 'integer' OR (p.input_type = 'fp64' AND NOT coalesce(d.has_fp64, false)) THEN 0
@@ -67,10 +67,7 @@ running AS (
         sum(eligible_ns) OVER w AS eligibles_ns,
         sum(foreign_ns) OVER w AS foreigns_ns
     FROM points
-    WINDOW w AS (
-        PARTITION BY rank, thread ORDER BY ts_ns, turn, depth, event_id
-        ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-    )
+    WINDOW w AS running!(PARTITION BY rank, thread ORDER BY ts_ns, turn, depth, event_id)
 ),
 sums AS (
     SELECT
@@ -93,7 +90,7 @@ SELECT
         ELSE 'no'
     END AS eligible,
     device_total_ns, device_self_ns, eligible_total_ns, eligible_self_ns, used_total_ns, used_self_ns,
-    CAST(used_total_ns AS DOUBLE) / nullif(device_total_ns, 0) AS used_total_ratio,
-    CAST(used_self_ns AS DOUBLE) / nullif(device_self_ns, 0) AS used_self_ratio
+    ratio!(used_total_ns, device_total_ns) AS used_total_ratio,
+    ratio!(used_self_ns, device_self_ns) AS used_self_ratio
 FROM sums
 WHERE device_total_ns > 0

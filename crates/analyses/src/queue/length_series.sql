@@ -25,6 +25,4 @@ SELECT
     sum(delta) OVER w AS queue_length,
     lead(ts_ns) OVER w - ts_ns AS dur_ns
 FROM points
-WINDOW w AS (
-    PARTITION BY rank, device, stream ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-)
+WINDOW w AS running!(PARTITION BY rank, device, stream ORDER BY ts_ns, turn)

@@ -45,12 +45,12 @@ ranges AS (
 named AS (
     SELECT
         rank,
-        sum(CASE WHEN name = 'DataParallel.forward' THEN n ELSE 0 END) AS data_parallel_count,
-        sum(CASE WHEN name = 'DistributedDataParallel.forward' THEN n ELSE 0 END) AS ddp_count,
-        sum(CASE WHEN name LIKE 'FullyShardedDataParallel.forward%' OR name LIKE 'FSDP::%' THEN n ELSE 0 END) AS fsdp_count,
-        sum(CASE WHEN name LIKE 'nccl:%' OR name LIKE 'rccl:%' OR name LIKE 'hccl:%' OR name LIKE 'xccl:%' THEN n ELSE 0 END) AS gpu_count,
-        sum(CASE WHEN name LIKE 'gloo:%' OR name LIKE 'mpi:%' THEN n ELSE 0 END) AS slow_count,
-        sum(CASE WHEN name LIKE 'ucc:%' THEN n ELSE 0 END) AS ucc_count,
+        sum_if!(n, name = 'DataParallel.forward') AS data_parallel_count,
+        sum_if!(n, name = 'DistributedDataParallel.forward') AS ddp_count,
+        sum_if!(n, name LIKE 'FullyShardedDataParallel.forward%' OR name LIKE 'FSDP::%') AS fsdp_count,
+        sum_if!(n, name LIKE 'nccl:%' OR name LIKE 'rccl:%' OR name LIKE 'hccl:%' OR name LIKE 'xccl:%') AS gpu_count,
+        sum_if!(n, name LIKE 'gloo:%' OR name LIKE 'mpi:%') AS slow_count,
+        sum_if!(n, name LIKE 'ucc:%') AS ucc_count,
         string_agg(DISTINCT CASE
             WHEN name LIKE 'nccl:%' THEN 'nccl' WHEN name LIKE 'rccl:%' THEN 'rccl' WHEN name LIKE 'hccl:%' THEN 'hccl'
             WHEN name LIKE 'xccl:%' THEN 'xccl' WHEN name LIKE 'gloo:%' THEN 'gloo' WHEN name LIKE 'mpi:%' THEN 'mpi'

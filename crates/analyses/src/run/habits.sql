@@ -47,7 +47,7 @@ graphs AS (
         o.rank,
         CASE WHEN w.step_count = 0 THEN 0 ELSE o.step END AS step,
         count(DISTINCT o.sequence) AS recorded_count,
-        sum(CASE WHEN n.is_backward THEN 1 ELSE 0 END) AS backward_count
+        count_if!(n.is_backward) AS backward_count
     FROM cpu_ops o
     JOIN names n ON n.rank = o.rank AND n.name = o.name
     JOIN windows w ON w.rank = o.rank
@@ -73,12 +73,12 @@ frame_kinds AS (
 frames AS (
     SELECT
         f.rank,
-        sum(CASE WHEN k.kind = 'print' THEN 1 ELSE 0 END) AS print_count,
-        sum(CASE WHEN k.kind = 'print' THEN f.dur_ns ELSE 0 END) AS print_ns,
-        sum(CASE WHEN k.kind = 'clip' THEN 1 ELSE 0 END) AS clip_count,
-        sum(CASE WHEN k.kind = 'clip' THEN f.dur_ns ELSE 0 END) AS clip_ns,
-        sum(CASE WHEN k.kind = 'restart' AND f.ts_ns >= w.first_end_ns THEN 1 ELSE 0 END) AS restart_count,
-        sum(CASE WHEN k.kind = 'restart' AND f.ts_ns >= w.first_end_ns THEN f.dur_ns ELSE 0 END) AS restart_ns
+        count_if!(k.kind = 'print') AS print_count,
+        sum_if!(f.dur_ns, k.kind = 'print') AS print_ns,
+        count_if!(k.kind = 'clip') AS clip_count,
+        sum_if!(f.dur_ns, k.kind = 'clip') AS clip_ns,
+        count_if!(k.kind = 'restart' AND f.ts_ns >= w.first_end_ns) AS restart_count,
+        sum_if!(f.dur_ns, k.kind = 'restart' AND f.ts_ns >= w.first_end_ns) AS restart_ns
     FROM python_frames f
     JOIN frame_kinds k ON k.rank = f.rank AND k.name = f.name
     JOIN windows w ON w.rank = f.rank
@@ -128,11 +128,11 @@ search_points AS (
 search_open AS (
     SELECT
         rank, lost_ns,
-        sum(delta) OVER (PARTITION BY rank, thread ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS searching
+        running_sum!(delta, PARTITION BY rank, thread ORDER BY ts_ns, turn) AS searching
     FROM search_points
 ),
 search_kernels AS (
-    SELECT rank, sum(CASE WHEN searching > 0 THEN lost_ns ELSE 0 END) AS kernel_ns FROM search_open GROUP BY rank
+    SELECT rank, sum_if!(lost_ns, searching > 0) AS kernel_ns FROM search_open GROUP BY rank
 ),
 checks AS (
     SELECT
@@ -159,13 +159,13 @@ points AS (
 open AS (
     SELECT rank, sync_ns, sum(scaler) OVER w AS scalers, sum(search) OVER w AS searches
     FROM points
-    WINDOW w AS (PARTITION BY rank ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    WINDOW w AS running!(PARTITION BY rank ORDER BY ts_ns, turn)
 ),
 bubbles AS (
     SELECT
         rank,
-        sum(CASE WHEN scalers > 0 THEN sync_ns ELSE 0 END) AS scaler_bubble_ns,
-        sum(CASE WHEN searches > 0 THEN sync_ns ELSE 0 END) AS search_bubble_ns
+        sum_if!(sync_ns, scalers > 0) AS scaler_bubble_ns,
+        sum_if!(sync_ns, searches > 0) AS search_bubble_ns
     FROM open
     GROUP BY rank
 ),
@@ -194,25 +194,25 @@ SELECT
     w.steps_ns,
     coalesce(w.step_count, 0) AS step_count,
     coalesce(u.ungraded_count, 0) AS ungraded_count,
-    CAST(coalesce(u.ungraded_ns, 0) AS DOUBLE) / nullif(w.steps_ns, 0) AS ungraded_ratio,
+    ratio!(coalesce(u.ungraded_ns, 0), w.steps_ns) AS ungraded_ratio,
     CASE WHEN t.rank IS NOT NULL THEN coalesce(f.print_count, 0) END AS print_count,
     CASE WHEN t.rank IS NOT NULL THEN coalesce(f.print_ns, 0) END AS print_ns,
-    CASE WHEN t.rank IS NOT NULL THEN CAST(coalesce(f.print_ns, 0) AS DOUBLE) / nullif(w.steps_ns, 0) END AS print_ratio,
+    CASE WHEN t.rank IS NOT NULL THEN ratio!(coalesce(f.print_ns, 0), w.steps_ns) END AS print_ratio,
     coalesce(n.debug_count, 0) AS debug_count,
     coalesce(n.debug_ns, 0) AS debug_ns,
-    coalesce(CAST(n.debug_ns AS DOUBLE) / nullif(d.window_ns, 0), 0) AS debug_ratio,
+    coalesce(ratio!(n.debug_ns, d.window_ns), 0) AS debug_ratio,
     CASE WHEN t.rank IS NOT NULL THEN coalesce(f.clip_count, 0) END AS clip_count,
     CASE WHEN t.rank IS NOT NULL THEN coalesce(f.clip_ns, 0) END AS clip_ns,
-    CASE WHEN t.rank IS NOT NULL THEN CAST(coalesce(f.clip_ns, 0) AS DOUBLE) / nullif(w.steps_ns, 0) END AS clip_ratio,
+    CASE WHEN t.rank IS NOT NULL THEN ratio!(coalesce(f.clip_ns, 0), w.steps_ns) END AS clip_ratio,
     CASE WHEN t.rank IS NOT NULL THEN coalesce(f.restart_count, 0) END AS restart_count,
     CASE WHEN t.rank IS NOT NULL THEN coalesce(f.restart_ns, 0) END AS restart_ns,
-    CASE WHEN t.rank IS NOT NULL THEN CAST(coalesce(f.restart_ns, 0) AS DOUBLE) / nullif(w.steps_ns, 0) END AS restart_ratio,
+    CASE WHEN t.rank IS NOT NULL THEN ratio!(coalesce(f.restart_ns, 0), w.steps_ns) END AS restart_ratio,
     coalesce(s.unused_count, 0) AS unused_count,
     coalesce(s.unused_ns, 0) AS unused_ns,
-    CAST(coalesce(s.unused_ns, 0) AS DOUBLE) / nullif(w.steps_ns, 0) AS unused_ratio,
+    ratio!(coalesce(s.unused_ns, 0), w.steps_ns) AS unused_ratio,
     coalesce(c.scaler_count, 0) AS scaler_count,
     coalesce(b.scaler_bubble_ns, 0) AS scaler_bubble_ns,
-    CASE WHEN d.rank IS NOT NULL THEN CAST(coalesce(b.scaler_bubble_ns, 0) AS DOUBLE) / nullif(d.window_ns, 0) END AS scaler_bubble_ratio
+    CASE WHEN d.rank IS NOT NULL THEN ratio!(coalesce(b.scaler_bubble_ns, 0), d.window_ns) END AS scaler_bubble_ratio
 FROM ranks r
 LEFT JOIN windows w ON w.rank = r.rank
 LEFT JOIN ungraded u ON u.rank = r.rank

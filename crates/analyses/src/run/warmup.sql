@@ -102,15 +102,15 @@ running AS (
         sum(idles) OVER w AS idles,
         sum(position) OVER w AS position
     FROM points
-    WINDOW w AS (PARTITION BY rank ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    WINDOW w AS running!(PARTITION BY rank ORDER BY ts_ns)
 ),
 sums AS (
     SELECT
         r.rank,
-        sum(CASE WHEN r.compiles > 0 OR r.allocates > 0 THEN r.dur_ns ELSE 0 END) AS warmup_ns,
-        sum(CASE WHEN r.compiles > 0 THEN r.dur_ns ELSE 0 END) AS compile_ns,
-        sum(CASE WHEN r.later > 0 AND r.compiles > 0 THEN r.dur_ns ELSE 0 END) AS steady_compile_ns,
-        sum(CASE WHEN r.later > 0 AND r.compiles > 0 AND (d.device_count IS NULL OR r.idles = d.device_count) THEN r.dur_ns ELSE 0 END) AS steady_idle_ns,
+        sum_if!(r.dur_ns, r.compiles > 0 OR r.allocates > 0) AS warmup_ns,
+        sum_if!(r.dur_ns, r.compiles > 0) AS compile_ns,
+        sum_if!(r.dur_ns, r.later > 0 AND r.compiles > 0) AS steady_compile_ns,
+        sum_if!(r.dur_ns, r.later > 0 AND r.compiles > 0 AND (d.device_count IS NULL OR r.idles = d.device_count)) AS steady_idle_ns,
         count(DISTINCT CASE WHEN r.later > 0 AND r.compiles > 0 THEN r.position END) AS steady_step_count
     FROM running r
     LEFT JOIN device_counts d ON d.rank = r.rank
@@ -127,7 +127,7 @@ windows AS (
         max(CASE WHEN position = 1 THEN end_ns END) AS first_end_ns,
         max(CASE WHEN position = 1 THEN end_ns - ts_ns END) AS first_step_ns,
         median(CASE WHEN position > 1 THEN CAST(end_ns - ts_ns AS DOUBLE) END) AS usual_step_ns,
-        sum(CASE WHEN position > 1 THEN end_ns - ts_ns ELSE 0 END) AS steady_ns
+        sum_if!(end_ns - ts_ns, position > 1) AS steady_ns
     FROM steps
     GROUP BY rank
 ),
@@ -135,7 +135,7 @@ totals AS (
     SELECT
         e.rank, e.name,
         sum(e.end_ns - e.ts_ns) AS dur_ns,
-        sum(CASE WHEN e.kind = 'compile' THEN 1 ELSE 0 END) AS compile_count,
+        count_if!(e.kind = 'compile') AS compile_count,
         sum(CASE WHEN e.kind = 'compile' AND e.ts_ns >= w.first_end_ns THEN e.end_ns - e.ts_ns END) AS steady_ns
     FROM events e
     JOIN windows w ON w.rank = e.rank
@@ -175,15 +175,15 @@ SELECT
     CASE WHEN w.step_count >= 2 THEN w.usual_step_ns END AS usual_step_ns,
     CASE WHEN w.step_count >= 3 THEN w.first_step_ns / nullif(w.usual_step_ns, 0) - 1 END AS first_step_ratio,
     coalesce(s.warmup_ns, 0) AS warmup_ns,
-    CAST(coalesce(s.warmup_ns, 0) AS DOUBLE) / nullif(w.steps_ns, 0) AS warmup_ratio,
+    ratio!(coalesce(s.warmup_ns, 0), w.steps_ns) AS warmup_ratio,
     t.warmup_name,
     coalesce(t.compile_count, 0) AS compile_count,
     coalesce(s.compile_ns, 0) AS compile_ns,
     coalesce(w.steady_ns, 0) AS steady_ns,
     coalesce(s.steady_compile_ns, 0) AS steady_compile_ns,
-    CASE WHEN w.step_count >= 2 THEN CAST(coalesce(s.steady_compile_ns, 0) AS DOUBLE) / nullif(w.steady_ns, 0) END AS steady_compile_ratio,
+    CASE WHEN w.step_count >= 2 THEN ratio!(coalesce(s.steady_compile_ns, 0), w.steady_ns) END AS steady_compile_ratio,
     coalesce(s.steady_idle_ns, 0) AS steady_idle_ns,
-    CASE WHEN w.step_count >= 2 THEN CAST(coalesce(s.steady_idle_ns, 0) AS DOUBLE) / nullif(w.steady_ns, 0) END AS steady_idle_ratio,
+    CASE WHEN w.step_count >= 2 THEN ratio!(coalesce(s.steady_idle_ns, 0), w.steady_ns) END AS steady_idle_ratio,
     CASE WHEN w.step_count >= 2 THEN coalesce(s.steady_step_count, 0) END AS steady_step_count,
     t.steady_name,
     coalesce(c.region_count, 0) AS region_count,

@@ -14,8 +14,8 @@
 --! allocation_count = { doc = "all allocations", unit = "count" }
 SELECT
     rank, snapshot, device, category,
-    sum(CASE WHEN free_position IS NULL THEN bytes ELSE 0 END) AS allocated_bytes,
-    sum(CASE WHEN free_position IS NULL THEN 1 ELSE 0 END) AS live_count,
+    sum_if!(bytes, free_position IS NULL) AS allocated_bytes,
+    count_if!(free_position IS NULL) AS live_count,
     sum(bytes) AS ever_allocated_bytes,
     count(*) AS allocation_count
 FROM snapshot_allocations

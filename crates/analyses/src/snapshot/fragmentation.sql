@@ -32,7 +32,7 @@ SELECT
     sum(inactive_bytes - split_bytes) AS returnable_bytes,
     max(largest_free_bytes) AS largest_free_bytes,
     sum(free_block_count) AS free_block_count,
-    CAST(sum(split_bytes) AS DOUBLE) / nullif(sum(total_bytes), 0) AS split_ratio,
-    1.0 - CAST(max(largest_free_bytes) AS DOUBLE) / nullif(sum(inactive_bytes), 0) AS scattered_ratio
+    ratio!(sum(split_bytes), sum(total_bytes)) AS split_ratio,
+    1.0 - ratio!(max(largest_free_bytes), sum(inactive_bytes)) AS scattered_ratio
 FROM snapshot_segments_usage
 GROUP BY rank, snapshot, device

@@ -26,10 +26,10 @@ WITH blocks AS (
     SELECT
         rank, snapshot, segment,
         count(*) AS block_count,
-        sum(CASE WHEN state = 'inactive' THEN 1 ELSE 0 END) AS free_block_count,
-        sum(CASE WHEN state = 'active_allocated' THEN size_bytes ELSE 0 END) AS allocated_bytes,
-        sum(CASE WHEN state = 'active_allocated' THEN size_bytes - requested_bytes ELSE 0 END) AS rounding_bytes,
-        sum(CASE WHEN state = 'inactive' THEN size_bytes ELSE 0 END) AS inactive_bytes,
+        count_if!(state = 'inactive') AS free_block_count,
+        sum_if!(size_bytes, state = 'active_allocated') AS allocated_bytes,
+        sum_if!(size_bytes - requested_bytes, state = 'active_allocated') AS rounding_bytes,
+        sum_if!(size_bytes, state = 'inactive') AS inactive_bytes,
         sum(CASE WHEN state IN ('active_allocated', 'inactive') THEN 0 ELSE size_bytes END) AS pending_bytes,
         max(CASE WHEN state = 'inactive' THEN size_bytes ELSE 0 END) AS largest_free_bytes
     FROM snapshot_blocks
@@ -45,7 +45,7 @@ SELECT
     coalesce(b.largest_free_bytes, 0) AS largest_free_bytes,
     coalesce(b.block_count, 0) AS block_count,
     coalesce(b.free_block_count, 0) AS free_block_count,
-    CAST(b.allocated_bytes AS DOUBLE) / nullif(s.total_bytes, 0) AS allocated_ratio,
+    ratio!(b.allocated_bytes, s.total_bytes) AS allocated_ratio,
     t.user_frame
 FROM snapshot_segments s
 LEFT JOIN blocks b ON b.rank = s.rank AND b.snapshot = s.snapshot AND b.segment = s.segment

@@ -26,6 +26,6 @@ sums AS (
 )
 SELECT
     rank, name, source, call_count, sum_ns,
-    CAST(sum_ns AS DOUBLE) / nullif(name_ns, 0) AS name_ratio
+    ratio!(sum_ns, name_ns) AS name_ratio
 FROM sums
 WHERE source IS NOT NULL

@@ -19,7 +19,7 @@ WITH parts AS (
     SELECT
         rank, source, count(*) AS operator_count, sum(self_dur_ns) AS operator_self_ns,
         0 AS launch_count, 0 AS device_ns, 0 AS communication_ns, 0 AS copy_ns,
-        sum(CASE WHEN name LIKE 'enumerate(DataLoader)#%.\_\_next\_\_' OR name LIKE 'enumerate(DataPipe)#%' THEN dur_ns ELSE 0 END) AS data_loading_ns,
+        sum_if!(dur_ns, name LIKE 'enumerate(DataLoader)#%.\_\_next\_\_' OR name LIKE 'enumerate(DataPipe)#%') AS data_loading_ns,
         0 AS sync_ns, 0 AS optimizer_ns
     FROM cpu_ops
     WHERE source IS NOT NULL
@@ -27,9 +27,9 @@ WITH parts AS (
     UNION ALL
     SELECT
         rank, source, 0, 0, 0, 0, 0, 0,
-        sum(CASE WHEN name LIKE 'enumerate(DataLoader)#%.\_\_next\_\_' OR name LIKE 'enumerate(DataPipe)#%' THEN dur_ns ELSE 0 END),
+        sum_if!(dur_ns, name LIKE 'enumerate(DataLoader)#%.\_\_next\_\_' OR name LIKE 'enumerate(DataPipe)#%'),
         0,
-        sum(CASE WHEN name LIKE 'Optimizer.step#%' THEN dur_ns ELSE 0 END)
+        sum_if!(dur_ns, name LIKE 'Optimizer.step#%')
     FROM annotations
     WHERE source IS NOT NULL AND NOT on_device
     GROUP BY rank, source
@@ -43,7 +43,7 @@ WITH parts AS (
     UNION ALL
     SELECT
         rank, source, 0, 0, count(*), sum(dur_ns),
-        sum(CASE WHEN kind = 'communication' THEN dur_ns ELSE 0 END), 0, 0, 0, 0
+        sum_if!(dur_ns, kind = 'communication'), 0, 0, 0, 0
     FROM kernels
     WHERE source IS NOT NULL
     GROUP BY rank, source

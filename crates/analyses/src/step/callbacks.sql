@@ -70,12 +70,12 @@ SELECT
     f.rank, f.callback_ns, f.callback_count, f.steps_ns,
     -- least() passes over what is absent.
     CASE
-        WHEN f.callback_ns IS NOT NULL THEN least(CAST(f.callback_ns AS DOUBLE) / nullif(f.steps_ns, 0), 1.0)
+        WHEN f.callback_ns IS NOT NULL THEN least(ratio!(f.callback_ns, f.steps_ns), 1.0)
     END AS callback_ratio,
     CASE
         WHEN f.callback_ns IS NULL THEN NULL
         WHEN f.has_device THEN coalesce(i.idle_ratio, 0.0)
-        ELSE least(CAST(f.callback_ns AS DOUBLE) / nullif(f.steps_ns, 0), 1.0)
+        ELSE least(ratio!(f.callback_ns, f.steps_ns), 1.0)
     END AS cost_ratio,
     f.top_name, f.top_ns, f.has_device
 FROM filled f

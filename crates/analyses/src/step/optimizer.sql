@@ -72,11 +72,11 @@ work AS (
 sums AS (
     SELECT
         w.rank,
-        sum(CASE WHEN w.in_step THEN 1 ELSE 0 END) AS kernel_count,
-        sum(CASE WHEN w.in_step THEN w.dur_ns ELSE 0 END) AS kernel_ns,
-        sum(CASE WHEN w.in_step THEN g.host_ns ELSE 0 END) AS gap_ns,
-        sum(CASE WHEN w.in_step AND w.is_foreach THEN 1 ELSE 0 END) AS foreach_count,
-        sum(CASE WHEN w.in_step AND w.is_fused THEN 1 ELSE 0 END) AS fused_count,
+        count_if!(w.in_step) AS kernel_count,
+        sum_if!(w.dur_ns, w.in_step) AS kernel_ns,
+        sum_if!(g.host_ns, w.in_step) AS gap_ns,
+        count_if!(w.in_step AND w.is_foreach) AS foreach_count,
+        count_if!(w.in_step AND w.is_fused) AS fused_count,
         sum(CASE WHEN w.in_step THEN 0 ELSE 1 END) AS zero_kernel_count,
         sum(CASE WHEN w.in_step THEN 0 ELSE w.dur_ns END) AS zero_ns,
         sum(CASE WHEN w.in_step THEN 0 ELSE g.host_ns END) AS zero_gap_ns
@@ -90,20 +90,20 @@ frames AS (
 SELECT
     c.rank, w.rank IS NOT NULL AS has_device, c.optimizer, c.optimizer_count, c.step_count,
     coalesce(p.host_ns, 0) AS host_ns,
-    CAST(coalesce(p.host_ns, 0) AS DOUBLE) / nullif(t.steps_ns, 0) AS host_ratio,
+    ratio!(coalesce(p.host_ns, 0), t.steps_ns) AS host_ratio,
     coalesce(s.kernel_count, 0) AS kernel_count,
-    CAST(coalesce(s.kernel_count, 0) AS DOUBLE) / nullif(c.step_count, 0) AS kernel_per_step_count,
+    ratio!(coalesce(s.kernel_count, 0), c.step_count) AS kernel_per_step_count,
     coalesce(s.kernel_ns, 0) AS kernel_ns,
-    CAST(coalesce(s.kernel_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS kernel_ratio,
+    ratio!(coalesce(s.kernel_ns, 0), w.window_ns) AS kernel_ratio,
     coalesce(s.gap_ns, 0) AS gap_ns,
-    CAST(coalesce(s.gap_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS gap_ratio,
+    ratio!(coalesce(s.gap_ns, 0), w.window_ns) AS gap_ratio,
     coalesce(s.foreach_count, 0) AS foreach_count,
     coalesce(s.fused_count, 0) AS fused_count,
     CASE WHEN r.has_stacks THEN coalesce(f.single_count, 0) END AS single_count,
     coalesce(s.zero_kernel_count, 0) AS zero_kernel_count,
     coalesce(s.zero_ns, 0) AS zero_ns,
     coalesce(s.zero_gap_ns, 0) AS zero_gap_ns,
-    CAST(coalesce(s.zero_ns + s.zero_gap_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS zero_ratio
+    ratio!(coalesce(s.zero_ns + s.zero_gap_ns, 0), w.window_ns) AS zero_ratio
 FROM calls c
 JOIN ranks r ON r.rank = c.rank
 JOIN steps t ON t.rank = c.rank

@@ -45,8 +45,8 @@ judged AS (
 ),
 -- A period k: the steps that stand out are those at one position modulo k, all of them and no others.
 candidates AS (
-    SELECT rank, k, position % k AS remainder, count(*) AS step_count, sum(CASE WHEN stands_out THEN 1 ELSE 0 END) AS out_count,
-        sum(CASE WHEN stands_out THEN dur_ns - median_ns ELSE 0 END) AS excess_ns
+    SELECT rank, k, position % k AS remainder, count(*) AS step_count, count_if!(stands_out) AS out_count,
+        sum_if!(dur_ns - median_ns, stands_out) AS excess_ns
     FROM judged
     CROSS JOIN (SELECT column1 AS k FROM (VALUES
         (2), (3), (4), (5), (6), (7), (8), (9), (10), (11), (12), (13), (14), (15), (16), (20), (24), (25), (32), (40), (48), (50), (64)))
@@ -56,8 +56,8 @@ candidates AS (
 outs AS (
     SELECT
         rank,
-        sum(CASE WHEN stands_out THEN 1 ELSE 0 END) AS outlier_count,
-        sum(CASE WHEN stands_out THEN dur_ns - median_ns ELSE 0 END) AS excess_ns,
+        count_if!(stands_out) AS outlier_count,
+        sum_if!(dur_ns - median_ns, stands_out) AS excess_ns,
         sum(dur_ns) AS sum_ns,
         max(CASE WHEN place = 1 AND stands_out THEN step END) AS worst_step,
         max(CASE WHEN place = 1 AND stands_out THEN position END) AS worst_position,

@@ -66,8 +66,8 @@ timings AS (
     SELECT
         rank,
         max(CASE WHEN name = 'train_batch' THEN phase_count END) AS step_count,
-        CAST(sum(CASE WHEN is_part THEN total_ns ELSE 0 END) AS DOUBLE) AS step_ns,
-        CAST(sum(CASE WHEN name = 'dataloader_next' THEN total_ns ELSE 0 END) AS DOUBLE) AS dataloader_ns
+        CAST(sum_if!(total_ns, is_part) AS DOUBLE) AS step_ns,
+        CAST(sum_if!(total_ns, name = 'dataloader_next') AS DOUBLE) AS dataloader_ns
     FROM trainer_phases
     WHERE source = 'determined'
         AND rank IN (SELECT DISTINCT rank FROM step_phases_by_step WHERE source = 'determined')

@@ -38,7 +38,7 @@ SELECT
     stddev_samp(d.dur_ns) / nullif(avg(d.dur_ns), 0) AS cv_ratio,
     CASE
         WHEN count(*) >= 5 THEN
-            sum(CASE WHEN d.dur_ns > d.median_ns + s.limit_ns THEN d.dur_ns - d.median_ns ELSE 0 END)
+            sum_if!(d.dur_ns - d.median_ns, d.dur_ns > d.median_ns + s.limit_ns)
             / nullif(sum(d.dur_ns), 0)
     END AS outlier_excess_ratio
 FROM deviations d

@@ -23,7 +23,7 @@
 WITH gpus AS (
     SELECT
         rank, agent, device,
-        sum(CASE WHEN metric = 'gpu_util' THEN 1 ELSE 0 END) AS sample_count,
+        count_if!(metric = 'gpu_util') AS sample_count,
         avg(CASE WHEN metric = 'gpu_util' THEN value END) / 100 AS gpu_util_ratio,
         percentile_cont(CASE WHEN metric = 'gpu_util' THEN value END, 0.95) / 100 AS p95_util_ratio,
         max(CASE WHEN metric = 'gpu_memory_free' THEN value END) AS most_free,

@@ -39,7 +39,7 @@ cpu AS (
     SELECT
         rank, agent, count(*) AS cpu_sample_count,
         avg(value) / 100 AS cpu_util_ratio,
-        CAST(sum(CASE WHEN value >= 90 THEN 1 ELSE 0 END) AS DOUBLE) / count(*) AS cpu_saturated_ratio
+        CAST(count_if!(value >= 90) AS DOUBLE) / count(*) AS cpu_saturated_ratio
     FROM system_metrics
     WHERE metric = 'cpu_util' AND NOT is_flawed AND value IS NOT NULL
     GROUP BY rank, agent
@@ -69,7 +69,7 @@ growth AS (
         rank, agent,
         first_value(value ORDER BY part) AS first_free,
         first_value(value ORDER BY part) - last_value(value ORDER BY part) AS growth,
-        CAST(sum(CASE WHEN taken > 0 THEN 1 ELSE 0 END) AS DOUBLE) / nullif(count(taken), 0) AS rise_ratio
+        ratio!(count_if!(taken > 0), count(taken)) AS rise_ratio
     FROM falls
     GROUP BY rank, agent
 ),

@@ -22,7 +22,7 @@ WITH sums AS (
     SELECT
         rank, agent, metric, device, min(unit) AS unit, bool_or(is_cumulative) AS is_cumulative,
         sum(CASE WHEN is_flawed OR value IS NULL THEN 0 ELSE 1 END) AS sample_count,
-        sum(CASE WHEN is_flawed THEN 1 ELSE 0 END) AS flawed_count,
+        count_if!(is_flawed) AS flawed_count,
         avg(CASE WHEN NOT is_flawed THEN value END) AS mean_value,
         min(CASE WHEN NOT is_flawed THEN value END) AS min_value,
         median(CASE WHEN NOT is_flawed THEN value END) AS p50_value,

@@ -42,7 +42,7 @@ stepped AS (
     SELECT
         n.rank,
         count(*) AS step_count,
-        sum(CASE WHEN s.holders = c.rank_count THEN 1 ELSE 0 END) AS common_step_count
+        count_if!(s.holders = c.rank_count) AS common_step_count
     FROM numbers n
     JOIN shared s ON s.step = n.step
     CROSS JOIN counted c

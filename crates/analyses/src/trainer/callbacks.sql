@@ -38,6 +38,6 @@ wholes AS (
 SELECT
     s.rank, s.kind, s.class, s.event, s.call_count, s.total_ns, s.mean_ns, s.max_ns,
     sum(s.total_ns) OVER (PARTITION BY s.rank, s.kind, s.class) AS class_total_ns,
-    CAST(s.total_ns AS DOUBLE) / nullif(w.whole_ns, 0) AS step_ratio
+    ratio!(s.total_ns, w.whole_ns) AS step_ratio
 FROM sums s
 LEFT JOIN wholes w ON w.rank = s.rank

@@ -43,6 +43,6 @@ wholes AS (
 )
 SELECT
     p.rank, p.source, p.name, p.is_part, p.phase_count, p.total_ns, p.mean_ns, p.median_ns, p.p95_ns, p.max_ns,
-    CAST(p.total_ns AS DOUBLE) / nullif(w.whole_ns, 0) AS total_ratio
+    ratio!(p.total_ns, w.whole_ns) AS total_ratio
 FROM phases p
 LEFT JOIN wholes w ON w.rank = p.rank AND w.source = p.source

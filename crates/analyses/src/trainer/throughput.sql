@@ -26,7 +26,7 @@ means AS (
 times AS (
     SELECT
         rank,
-        sum(CASE WHEN is_part THEN total_ns ELSE 0 END) AS accounted_ns,
+        sum_if!(total_ns, is_part) AS accounted_ns,
         max(CASE WHEN name = 'train_batch' THEN phase_count END) AS batch_count
     FROM trainer_phases
     WHERE source = 'determined'
