@@ -122,7 +122,7 @@ fn a_collective_counts_once_whoever_speaks_of_it() {
     );
     assert_eq!(lines(&run, "SELECT count(*) FROM comm_collectives"), ["12"]);
     // 8000 bytes in 100 us; for two ranks, what each link carries is the same.
-    let query = "SELECT rank, call_count, comm_ns, transfer_ns, algorithm_gb_per_s, bus_gb_per_s FROM comm_table ORDER BY rank";
+    let query = "SELECT rank, call_count, comm_ns, transfer_ns, algorithm_gb_per_s, bus_gb_per_s FROM comm_by_name ORDER BY rank";
     assert_eq!(lines(&run, query), ["0 6 2400000 600000 0.08 0.08", "1 6 600000 600000 0.08 0.08"]);
 }
 
@@ -162,7 +162,7 @@ fn the_straggler_that_sleeps_is_named_with_its_data_loader() {
     assert!(finding.message.contains("in the data loader"), "{}", finding.message);
     // It is last at the broadcasts only: what follows is late because of them.
     let query =
-        "SELECT last_ratio < 0.9, cause_ratio, lost_phase FROM comm_stragglers WHERE rank = 3";
+        "SELECT last_ratio < 0.9, cause_ratio, delay_phase FROM comm_stragglers WHERE rank = 3";
     assert_eq!(lines(&run, query), ["true 1.0 dataloader"]);
 }
 

@@ -35,7 +35,7 @@ fn causes_add_up_to_idle_time_on_every_trace() {
             let query = "SELECT count(*) AS wrong_count FROM (
                     SELECT rank, device, gap_ts_ns, max(gap_end_ns) - gap_ts_ns AS gap_ns, sum(dur_ns) AS parts_ns,
                         min(dur_ns) AS least_ns
-                    FROM idle_gaps GROUP BY rank, device, gap_ts_ns
+                    FROM idle_gap_causes GROUP BY rank, device, gap_ts_ns
                 ) WHERE gap_ns <> parts_ns OR least_ns <= 0";
             assert_eq!(rows(&run, query)[0]["wrong_count"], 0.0, "{path}: parts of a gap");
             devices.len()
@@ -58,9 +58,9 @@ fn causes_are_what_reading_the_timeline_finds() {
         ("h100_bert", "launch_api_ratio", 7.5, 9.0),
         ("h100_bert", "launch_latency_ratio", 2.0, 2.6),
         ("h100_qwen", "switch_ratio", 4.5, 5.2),
-        ("sglang_decode", "cannot_tell_ratio", 97.0, 98.0),
+        ("sglang_decode", "unattributed_ratio", 97.0, 98.0),
         ("sglang_decode", "host_ratio", 0.0, 0.5),
-        ("vllm_decode_graph", "cannot_tell_ratio", 41.0, 43.0),
+        ("vllm_decode_graph", "unattributed_ratio", 41.0, 43.0),
         ("mi210_gpu_only", "python_ratio", 0.0, 0.0),
         ("mi210_gpu_only", "op_dispatch_ratio", 0.0, 0.0),
     ] {

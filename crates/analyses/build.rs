@@ -23,10 +23,9 @@ fn main() -> io::Result<()> {
         let relative = file.strip_prefix(&root).map_err(io::Error::other)?;
         let path = relative.to_string_lossy().replace('\\', "/");
         let text = fs::read_to_string(&file)?;
-        let text = if path.ends_with(".sql") {
-            sql_macros::expand(&text).map_err(|e| {
-                io::Error::other(format!("{path}:{}: {}", e.line, e.message))
-            })?
+        let text = if file.extension().is_some_and(|extension| extension == "sql") {
+            sql_macros::expand(&text)
+                .map_err(|e| io::Error::other(format!("{path}:{}: {}", e.line, e.message)))?
         } else {
             text
         };

@@ -91,7 +91,7 @@ fn batches_that_were_not_recorded_are_rebuilt_from_their_ends() {
                 run,
                 &format!(
                     "SELECT count(*) AS steps, sum(loader_ns) / 1000.0 AS loader, sum(batch_ns) / 1000.0 AS batch \
-                     FROM trainer_steps_rebuilt WHERE rank = {rank}"
+                     FROM trainer_steps_reconstructed WHERE rank = {rank}"
                 ),
             );
             if theirs.is_null() {
@@ -123,7 +123,7 @@ fn callbacks_cost_what_they_cost_and_saves_pause() {
         }
         let ours = rows(
             run,
-            "SELECT batch_count, pause_ns / 1000.0 AS us FROM trainer_saves ORDER BY batch_count, us",
+            "SELECT batch_count, pause_ns / 1000.0 AS us FROM trainer_profile_pauses ORDER BY batch_count, us",
         );
         let usual = number(&golden["save_pause"]["median_us"]);
         let saves = golden["save_pause"]["saves"].as_array().unwrap();

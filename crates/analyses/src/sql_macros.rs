@@ -202,20 +202,17 @@ fn expand_from(sql: &str, line: usize) -> Result<String, MacroError> {
             let arg = expand_from(&sql[range.0..range.1], line + line_breaks(&sql[..range.0]))?;
             args.push(one_line(&arg));
         }
-        let is_complete = match found.last {
-            Last::Many => !args.is_empty(),
-            Last::One | Last::Rest => args.len() == found.params.len(),
-        };
-        if !is_complete || args.iter().any(String::is_empty) {
+        let (expected, got) = (found.params.len(), args.len());
+        if got < expected || (got > expected && found.last != Last::Many) {
             let usage = found.params.join(", ");
-            return Err(error(format!("`{name}!({usage})` has {} arguments here", args.len())));
+            return Err(error(format!("`{name}!({usage})` takes {expected} arguments, not {got}")));
+        }
+        if args.iter().any(String::is_empty) {
+            return Err(error(format!("an argument of `{name}!` is empty")));
         }
         let text = (found.expand)(&args);
-        let text = if found.is_quotient && follows_factor(&expanded) {
-            format!("({text})")
-        } else {
-            text
-        };
+        let text =
+            if found.is_quotient && follows_factor(&expanded) { format!("({text})") } else { text };
         push_lines(&mut expanded, &text, line_breaks(&sql[at..close]));
         at = close + 1;
     }
@@ -335,9 +332,8 @@ impl Token {
         let until = |from: usize, end: &str| {
             rest[from..].find(end).map_or(rest.len(), |found| from + found + end.len())
         };
-        let run = |belongs: fn(char) -> bool| {
-            rest.find(|c: char| !belongs(c)).unwrap_or(rest.len())
-        };
+        let run =
+            |belongs: fn(char) -> bool| rest.find(|c: char| !belongs(c)).unwrap_or(rest.len());
         let first = rest.chars().next().unwrap_or(' ');
         let (kind, len) = match first {
             // A doubled quote inside a string reads as two strings in a row, which makes no difference here.
@@ -452,14 +448,14 @@ mod tests {
         assert_eq!(error("a\nrate!(b, c)"), at(2, "there is no macro `rate!`"));
         assert_eq!(
             error("a\n\nratio!(b)"),
-            at(3, "`ratio!(numerator, denominator)` has 1 arguments here")
+            at(3, "`ratio!(numerator, denominator)` takes 2 arguments, not 1")
         );
         assert_eq!(
             error("ratio!(a, b, c)"),
-            at(1, "`ratio!(numerator, denominator)` has 3 arguments here")
+            at(1, "`ratio!(numerator, denominator)` takes 2 arguments, not 3")
         );
         assert_eq!(error("count_if!(\n a,\n ratio!(x))").line, 3);
         assert_eq!(error("\nratio!(a, b"), at(2, "`ratio!(` has no closing parenthesis"));
-        assert_eq!(error("count_if!()"), at(1, "`count_if!(condition)` has 1 arguments here"));
+        assert_eq!(error("count_if!()"), at(1, "an argument of `count_if!` is empty"));
     }
 }

@@ -144,7 +144,7 @@ fn every_idle_nanosecond_has_one_cause() {
         .kernel(0, "computation", 100, 100, Some((90, 5)))
         // 200..250: the launch had returned by then.
         .kernel(0, "computation", 250, 50, Some((95, 5)))
-        // 300..400: a synchronisation was in flight when the device drained at 300.
+        // 300..400: a synchronization was in flight when the device drained at 300.
         .kernel(0, "computation", 400, 50, Some((380, 5)))
         // 450..480: no launch in the trace.
         .kernel(0, "computation", 480, 20, None)
@@ -159,14 +159,14 @@ fn every_idle_nanosecond_has_one_cause() {
         "host_ns",
         "device_wait_ns",
         "sync_ns",
-        "cannot_tell_ns",
+        "unattributed_ns",
     ];
     let session = run.open();
-    // 550..600 is idle after the copy, whose call returns at 555: a synchronisation in all but name.
+    // 550..600 is idle after the copy, whose call returns at 555: a synchronization in all but name.
     // 610..1000: nothing is launched any more.
     assert_eq!(rows(&session, "gpu_idle_causes", &columns), ["1000 720 60 430 50 150 30"]);
     assert_eq!(
-        rows(&session, "device_gaps", &["ts_ns", "dur_ns"]),
+        rows(&session, "device_idle_gaps", &["ts_ns", "dur_ns"]),
         ["0 100", "200 50", "300 100", "450 30", "550 50", "610 390"]
     );
 }

@@ -282,7 +282,7 @@ fn a_leak_is_seen_and_its_operator_named() {
     let session = training(6, 10).open();
     assert_eq!(rows(&session, "memory_growth", &columns), ["6 50 10 5 1 99857 aten::stack 40"]);
     let columns = ["op_name", "step_count", "allocation_count", "bytes", "live_bytes"];
-    assert_eq!(rows(&session, "memory_survivors", &columns), ["aten::stack 4 4 40 40"]);
+    assert_eq!(rows(&session, "memory_retained", &columns), ["aten::stack 4 4 40 40"]);
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn a_steady_run_does_not_grow() {
     let session = training(6, 0).open();
     let columns = ["growth_bytes", "rise_ratio", "steps_to_full_count", "top_op_name"];
     assert_eq!(rows(&session, "memory_growth", &columns), ["0 0 - -"]);
-    assert_eq!(rows(&session, "memory_survivors", &["op_name"]), [""; 0]);
+    assert_eq!(rows(&session, "memory_retained", &["op_name"]), [""; 0]);
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn compiling_after_the_first_step_is_told_from_warm_up() {
     let columns = [
         "step_count",
         "first_step_ns",
-        "usual_step_ns",
+        "median_step_ns",
         "first_step_ratio",
         "warmup_ns",
         "compile_count",
@@ -260,7 +260,7 @@ fn what_is_missing_or_broken_is_counted() {
     let columns = [
         "rank",
         "flaw_count",
-        "is_cut",
+        "is_truncated",
         "damaged_count",
         "damage",
         "missing_rank_count",
@@ -283,7 +283,7 @@ fn work_before_its_launch_and_in_two_places_at_once_is_counted() {
     let columns = [
         "work_count",
         "early_count",
-        "earliest_ns",
+        "max_early_ns",
         "overlap_count",
         "overlap_ns",
         "overlap_ratio",
@@ -359,18 +359,16 @@ fn habits_show_in_names() {
         .frame(0, "<built-in function print>", 600, 100)
         .frame(0, "torch/nn/utils/clip_grad.py(170): clip_grad_norm_", 700, 50)
         .frame(0, "torch/utils/data/dataloader.py(480): _get_iterator", 1_000, 200);
-    let columns = [
-        "ungraded_count",
-        "ungraded_ratio",
-        "print_ratio",
-        "debug_count",
-        "clip_ratio",
-        "restart_count",
-        "restart_ratio",
-        "unused_count",
-        "unused_ratio",
-    ];
-    assert_eq!(rows(&run.open(), "run_habits", &columns), ["1 0.5 0.05 0 0.025 1 0.1 1 0.02"]);
+    let opened = run.open();
+    for (view, columns, expected) in [
+        ("run_unused_graphs", &["unused_graph_count", "unused_graph_ratio"][..], "1 0.5"),
+        ("run_debug_modes", &["print_ratio", "nan_search_count"], "0.05 0"),
+        ("run_gradient_clipping", &["clip_ratio"], "0.025"),
+        ("loader_restarts", &["restart_count", "restart_ratio"], "1 0.1"),
+        ("run_unused_parameters", &["unused_count", "unused_ratio"], "1 0.02"),
+    ] {
+        assert_eq!(rows(&opened, view, columns), [expected], "{view}");
+    }
 }
 
 #[test]
@@ -396,8 +394,8 @@ fn anomaly_mode_searches_gradients_for_nan() {
     run.kernel(0, "computation", 240, 40, Some((230, 5)));
     run.kernel(0, "computation", 500, 500, Some((450, 5)));
     run.call(0, "cudaStreamSynchronize", 250, 100);
-    let columns = ["debug_count", "debug_ns", "debug_ratio"];
-    assert_eq!(rows(&run.open(), "run_habits", &columns), ["1 260 0.26"]);
+    let columns = ["nan_search_count", "nan_search_ns", "nan_search_ratio"];
+    assert_eq!(rows(&run.open(), "run_debug_modes", &columns), ["1 260 0.26"]);
 }
 
 /// As PyTorch calls them: under autocast a convolution calls itself, cuDNN adds the bias by an operator of its own, and a
@@ -478,7 +476,7 @@ fn loops_over_elements_are_runs_of_select() {
     run.kernel_in_step(0, 1, 90_000, 10_000, (89_000, 5));
     // From 1500 to 2650, of which the device is idle from 2000 on.
     let columns = ["loop_count", "select_count", "longest_count", "loop_ns", "idle_ns"];
-    assert_eq!(rows(&run.open(), "op_loops", &columns), ["1 12 12 1150 650"]);
+    assert_eq!(rows(&run.open(), "op_indexing_loops", &columns), ["1 12 12 1150 650"]);
 }
 
 #[test]
@@ -487,7 +485,7 @@ fn recomputed_forward_passes_are_found() {
     run.rank(0).step(0, 1, 0, 1_000, true);
     run.frame(0, "torch/utils/checkpoint.py(1500): recompute_fn", 100, 100).on_launch_thread();
     run.kernel_in_step(0, 1, 150, 100, (120, 5)).kernel_in_step(0, 1, 400, 300, (300, 5));
-    let columns = ["kernel_ns", "recompute_ns", "recompute_ratio", "needless_ratio"];
+    let columns = ["kernel_ns", "recompute_ns", "recompute_ratio", "avoidable_ratio"];
     assert_eq!(rows(&run.open(), "memory_recompute", &columns), ["400 100 0.25 -"]);
 }
 

@@ -1,4 +1,4 @@
---! row = "one of the device's annotations by name on one rank, and the work that it is the innermost around"
+--! row = "one device annotation by name on one rank: the work that has it as innermost annotation"
 --! needs = ["kernel_annotations"]
 --! order = ["rank", "name"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"

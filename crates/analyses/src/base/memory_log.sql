@@ -23,9 +23,9 @@
 --! module = "innermost nn.Module"
 -- Mapped memory is reported as that of the host, but is not in its total: there the total is 0, and what
 -- is reserved is the size of the mapping, or 0 when it goes. An allocation of the heap leaves more than 0;
--- a release leaves 0 if it takes all that was left, which the last total above 0 tells.
--- What came last is found by running maxima and counts: IGNORE NULLS would look through all events before each.
-WITH points AS (
+-- a release leaves 0 if it takes all that was left, which the last total above 0 shows.
+-- Running maxima and counts find the last value: IGNORE NULLS would look through all events before each.
+WITH boundaries AS (
     SELECT
         rank, ts_ns, 0 AS turn,
         CAST(NULL AS INT) AS device_type, CAST(NULL AS INT) AS device, CAST(NULL AS BIGINT) AS event_id,
@@ -42,7 +42,7 @@ phased AS (
     SELECT
         *,
         running_max!(CASE WHEN turn = 0 THEN ts_ns END, PARTITION BY rank ORDER BY ts_ns, turn) AS phase_ts_ns
-    FROM points
+    FROM boundaries
 ),
 -- A total other than 0 opens a group, in which the totals of 0 that come after it are.
 totals AS (

@@ -1,4 +1,4 @@
---! row = "one rank: its part in the work and the communication of all"
+--! row = "one rank: its share of work and communication compared with the other ranks"
 --! scope = "run"
 --! needs = ["comm_arrivals", "comm_collectives", "comm_matches", "comm_exposed", "kernels", "ranks"]
 --! order = ["rank"]
@@ -24,7 +24,10 @@ WITH exchanges AS (
     WHERE c.name = 'all_to_all' AND c.input_bytes > 0
 ),
 by_match AS (
-    SELECT match, avg(bytes) AS mean_bytes, max(bytes) AS max_bytes FROM exchanges GROUP BY match HAVING count(*) > 1 AND count(DISTINCT dtype) <= 1
+    SELECT match, avg(bytes) AS mean_bytes, max(bytes) AS max_bytes
+    FROM exchanges
+    GROUP BY match
+    HAVING count(*) > 1 AND count(DISTINCT dtype) <= 1
 ),
 overall AS (
     SELECT sum(max_bytes) / nullif(sum(mean_bytes), 0) AS imbalance FROM by_match
@@ -68,7 +71,8 @@ SELECT
     e.exposed_ratio * h.exchange_share AS exchange_exposed_ratio,
     c.kernel_count,
     m.kernel_median_count,
-    CASE WHEN m.rank_count > 1 THEN greatest(c.kernel_count - m.kernel_median_count, m.kernel_median_count - c.kernel_count) / nullif(m.kernel_median_count, 0) END AS divergence_ratio,
+    CASE WHEN m.rank_count > 1 THEN greatest(c.kernel_count - m.kernel_median_count,
+        m.kernel_median_count - c.kernel_count) / nullif(m.kernel_median_count, 0) END AS divergence_ratio,
     coalesce(x.different_count, 0) AS different_count,
     coalesce(x.unordered_count, 0) AS unordered_count
 FROM ranks r

@@ -48,7 +48,7 @@ pub(super) struct Part {
     /// Since the last collective that all had finished.
     pub(super) gap_ns: Option<i64>,
     /// What that is more than the median of the other ranks; less than nothing counts as nothing.
-    pub(super) lost_ns: Option<i64>,
+    pub(super) delay_ns: Option<i64>,
     /// By kind of time, more or less than the median of the others.
     pub(super) excess: Spent,
 }
@@ -238,7 +238,7 @@ fn losses(calls: &[Call], found: &Match, before: &Match, spent: &[AtCall], parts
     let more = more_than_others(&lengths);
     for (part, (&gap, &more)) in parts.iter_mut().zip(lengths.iter().zip(&more)) {
         part.gap_ns = Some(gap);
-        part.lost_ns = Some(more.max(0));
+        part.delay_ns = Some(more.max(0));
     }
     for kind in 0..KINDS {
         let of_kind: Vec<i64> = spent.iter().map(|spent| spent[kind]).collect();
@@ -275,7 +275,7 @@ fn cause(
     inherited: Option<i64>,
 ) -> i64 {
     let last = calls[found.calls[verdict.last]].rank;
-    let (Some(lost_ns), Some(inherited)) = (parts[verdict.last].lost_ns, inherited) else {
+    let (Some(delay_ns), Some(inherited)) = (parts[verdict.last].delay_ns, inherited) else {
         return last;
     };
     let others = || parts.iter().enumerate().filter(|(at, _)| *at != verdict.last);
@@ -285,7 +285,7 @@ fn cause(
         }
         _ => others().map(|(_, part)| part.waited_ns).collect(),
     };
-    if lost_ns >= median(&mut late) / 2 { last } else { inherited }
+    if delay_ns >= median(&mut late) / 2 { last } else { inherited }
 }
 
 /// The kind of time in which a rank lost most; none if it lost none.
@@ -351,8 +351,8 @@ mod tests {
             assert!(verdicts.iter().all(|v| v.unwrap().by == By::Arrival));
             let waits: Vec<i64> = verdicts.iter().map(|v| v.unwrap().others_wait_ns).collect();
             assert_eq!(waits, [300_000, 300_000, 300_000, 400_000, 300_000, 300_000]);
-            assert_eq!(parts[3][0].lost_ns, Some(400_000));
-            assert_eq!(parts[3][1].lost_ns, Some(0));
+            assert_eq!(parts[3][0].delay_ns, Some(400_000));
+            assert_eq!(parts[3][1].delay_ns, Some(0));
         }
     }
 

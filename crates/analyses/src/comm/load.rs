@@ -24,7 +24,7 @@ pub(super) const COLLECTIVES: (&str, &str) = (
 pub(super) const RANKS: (&str, &str) = ("ranks", "SELECT rank, clock FROM ranks ORDER BY rank");
 /// What ranks spent their time on until their collectives began and ended, in the order of [`COLLECTIVES`].
 pub(super) const SPENT: (&str, &str) =
-    ("spent", "SELECT * FROM comm_spent ORDER BY rank, collective");
+    ("spent", "SELECT * FROM comm_phase_totals ORDER BY rank, collective");
 
 /// What a process group is called.
 #[derive(Debug, Default, Clone)]
@@ -129,7 +129,7 @@ pub(super) fn load(inputs: &ViewInputs<'_>) -> Result<Loaded> {
 pub(super) fn judged(inputs: &ViewInputs<'_>, loaded: &Loaded) -> Result<Judged> {
     let spent = spent::read(inputs.batch("spent")?)?;
     if spent.len() != loaded.calls.len() {
-        return Err(view_error!("comm_spent is not about the same collectives"));
+        return Err(view_error!("comm_phase_totals is not about the same collectives"));
     }
     Ok(judge(&loaded.calls, &loaded.matches, &loaded.clocks, &spent))
 }

@@ -1,4 +1,4 @@
-//! `comm_spent`: what a rank had done by the time of each of its collectives. Whoever compares ranks needs no more of
+//! `comm_phase_totals`: what a rank had done by the time of each of its collectives. Whoever compares ranks needs no more of
 //! what each of them did all the time.
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use query::columns::{OptIntColumn, rank_ranges};
 use query::rust_view::{RustView, ViewInputs};
 
 pub(crate) const VIEW: RustView = RustView::new(
-    "comm_spent",
+    "comm_phase_totals",
     &[
         (
             "collectives",

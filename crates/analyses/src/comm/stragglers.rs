@@ -69,8 +69,10 @@ fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .int("step_count", |_| Some(step_count))
         .int("late_step_count", |(_, s)| Some(s.late_steps))
         .float("chance_ratio", |(_, s)| Some(chance(ranks, step_count, s.late_steps)))
-        .text("lost_phase", |(_, s)| most(&s.excess).filter(|_| s.lost > 0).map(|kind| NAMES[kind]))
-        .int("lost_ns", |(_, s)| Some(s.lost))
+        .text("delay_phase", |(_, s)| {
+            most(&s.excess).filter(|_| s.lost > 0).map(|kind| NAMES[kind])
+        })
+        .int("delay_ns", |(_, s)| Some(s.lost))
         .text("last_by", |(_, s)| Some(if s.by_duration { "duration" } else { "arrival" }))
         .finish()
 }
@@ -100,7 +102,7 @@ fn sum_up(
             sum.by_duration |= verdict.by == By::Duration;
             if call.rank == verdict.cause {
                 sum.cause += 1;
-                sum.lost += part.lost_ns.unwrap_or(0);
+                sum.lost += part.delay_ns.unwrap_or(0);
                 for (all, excess) in sum.excess.iter_mut().zip(part.excess) {
                     *all += excess;
                 }

@@ -138,9 +138,9 @@ fn arrivals(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .flag("is_cause", |r| call(r).rank == r.verdict.cause)
         .int("cause_rank", |r| Some(r.verdict.cause))
         .int("gap_ns", |r| r.part.gap_ns)
-        .int("lost_ns", |r| r.part.lost_ns)
-        .text("lost_phase", |r| {
-            r.part.lost_ns.filter(|&lost| lost > 0)?;
+        .int("delay_ns", |r| r.part.delay_ns)
+        .text("delay_phase", |r| {
+            r.part.delay_ns.filter(|&lost| lost > 0)?;
             most(&r.part.excess).map(|kind| phases::NAMES[kind])
         })
         .flag("is_complete", |r| r.is_complete)
@@ -181,7 +181,7 @@ fn clocks(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
             let (clock, offset) = (found(r)?, clocks.offset(r.rank)?);
             Some(clock.error_ns + (clock.ahead_ns - offset).abs())
         })
-        .float("apart_ratio", |r| found(r).and_then(|c| share(c.apart_as_recorded, c.kernels)))
+        .float("misaligned_ratio", |r| found(r).and_then(|c| share(c.apart_as_recorded, c.kernels)))
         .float("unaligned_ratio", |r| found(r).and_then(|c| share(c.apart, c.kernels)))
         .finish()
 }

@@ -31,8 +31,10 @@ earlier AS (
     SELECT
         *,
         max_before!(end_ns, PARTITION BY rank, step ORDER BY ts_ns, collective) AS until_ns,
-        max_before!(CASE WHEN transfer_ts_ns IS NOT NULL THEN end_ns END, PARTITION BY rank, step ORDER BY ts_ns, collective) AS matched_until_ns,
-        max_before!(CASE WHEN transfer_ts_ns IS NOT NULL THEN end_ns END, PARTITION BY rank, step ORDER BY transfer_ts_ns, collective) AS transfer_until_ns
+        max_before!(CASE WHEN transfer_ts_ns IS NOT NULL THEN end_ns END, PARTITION BY rank, step ORDER BY ts_ns,
+            collective) AS matched_until_ns,
+        max_before!(CASE WHEN transfer_ts_ns IS NOT NULL THEN end_ns END, PARTITION BY rank, step ORDER BY transfer_ts_ns,
+            collective) AS transfer_until_ns
     FROM ranges
 ),
 sums AS (

@@ -1,4 +1,4 @@
---! row = "one step of a rank and what the critical path is bound by in it"
+--! row = "one bound of the critical path in one step of one rank"
 --! needs = ["critical_path"]
 --! order = ["rank", "step", "bound_by"]
 --! when_empty = "no part of the critical path lies in a step"

@@ -1,4 +1,4 @@
---! row = "one operator, kernel, call, range or frame of a rank that holds time on its critical path"
+--! row = "one operator, kernel, call, range or frame on the critical path of one rank"
 --! needs = ["critical_path", "critical_windows"]
 --! order = ["rank", "position"]
 --! when_empty = "the trace holds no event"

@@ -1,4 +1,4 @@
---! row = "one rank and what its critical path is bound by"
+--! row = "one bound of the critical path of one rank"
 --! needs = ["critical_path", "critical_windows"]
 --! order = ["rank", "bound_by"]
 --! when_empty = "the trace holds no event"

@@ -16,7 +16,7 @@
 --! mean_blocks_per_sm = { doc = "blocks over SMs (compute units on AMD), weighted by duration, over executions that have it", unit = "number", metric = "kernel" }
 --! mean_occupancy_ratio = { doc = "estimated achieved occupancy, weighted by duration, over executions that have it", unit = "ratio", metric = "kernel" }
 --! tensor_cores = "by name: yes, no or unknown: whether it multiplies on tensor cores (matrix cores on AMD)"
---! op_name = "operator that launched most of it; absent where the trace does not tell"
+--! op_name = "operator that launched most of it; absent where the trace does not say"
 --! op_count = { doc = "operators by name that launched it", unit = "count", metric = "kernel" }
 -- A missing value weighs nothing: an execution of which nothing is known must not pull a mean down.
 WITH launchers AS (

@@ -1,7 +1,7 @@
 --! row = "one rank: its device time, split by what runs"
 --! needs = ["activity_segments"]
 --! order = ["rank"]
---! when_empty = "the trace holds no device timeline: nothing ran on a device, or the range profiler (CUPTI) measured kernels and serialised them"
+--! when_empty = "the trace holds no device timeline: nothing ran on a device, or the range profiler (CUPTI) measured kernels and serialized them"
 --! [columns]
 --! rank = "rank"
 --! kernel_time_ns = { doc = "from the start of the first device activity to the end of the last", unit = "ns", metric = "rank" }

@@ -1,4 +1,4 @@
---! row = "one of the longest kernels of its kind on one rank, or all others together"
+--! row = "one of the longest kernels of its kind on one rank, or the sum of all others"
 --! needs = ["device_activities"]
 --! order = ["rank", "kind", "place"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"

@@ -30,7 +30,7 @@ impl Cause {
             Self::LaunchApi => "launch_api",
             Self::CopyApi => "copy_api",
             Self::Allocation => "allocation",
-            Self::Synchronisation => "synchronisation",
+            Self::Synchronisation => "synchronization",
             Self::DataLoading => "data_loading",
             Self::LaunchLatency => "launch_latency",
             Self::Dependency => "dependency",

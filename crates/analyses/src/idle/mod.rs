@@ -1,4 +1,4 @@
-//! Why a device is idle: `idle_gaps`.
+//! Why a device is idle: `idle_gap_causes`.
 //!
 //! A gap ends with an activity, and the activity was launched by a call. If the call had returned before the gap
 //! began, the device is late: the activity waited for other work. If not, the host is late: what its thread did until
@@ -23,10 +23,10 @@ use query::BatchBuilder;
 use query::columns::{get, ints, names};
 use query::rust_view::{RustView, ViewInputs};
 
-/// `idle_gaps`.
-pub(super) const GAPS: RustView = RustView::new("idle_gaps", load::READS, idle_gaps);
+/// `idle_gap_causes`.
+pub(super) const GAPS: RustView = RustView::new("idle_gap_causes", load::READS, idle_gap_causes);
 
-fn idle_gaps(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
+fn idle_gap_causes(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let loaded = Loaded::new(inputs)?;
     let mut parts: Vec<Part> = Vec::new();
     for device in 0..loaded.devices.len() {

@@ -1,11 +1,11 @@
---! row = "one device of one rank: the idle time that waits for it cost, by what waits"
---! needs = ["idle_gaps", "idle_waits", "device_windows", "host_waits", "memcpys", "device_work", "gpu_idle_causes"]
+--! row = "one device of one rank: idle time caused by waits for the device, by kind of wait"
+--! needs = ["idle_gap_causes", "idle_waits", "device_windows", "host_waits", "memcpys", "device_work", "gpu_idle_causes"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"
---! window_ns = { doc = "the analysed window", unit = "ns", metric = "device" }
+--! window_ns = { doc = "the analyzed window", unit = "ns", metric = "device" }
 --! idle_ratio = { doc = "idle share of the window", unit = "ratio", metric = "device" }
 --! step_count = { doc = "complete steps in the window; 0 where the whole recording stands for one", unit = "count", metric = "device" }
 --! read_count = { doc = "gaps begun by reading a value or a size back: aten::item, nonzero, tolist and the like", unit = "count", metric = "device" }
@@ -18,7 +18,7 @@
 --! copy_ns = { doc = "idle time of these", unit = "ns", metric = "device" }
 --! copy_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! copy_source = "line of the program with most of it"
---! call_count = { doc = "gaps begun by another wait: a synchronisation of device, stream or event", unit = "count", metric = "device" }
+--! call_count = { doc = "gaps begun by another wait: a synchronization of device, stream or event", unit = "count", metric = "device" }
 --! call_ns = { doc = "idle time of these", unit = "ns", metric = "device" }
 --! call_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! call_source = "line of the program with most of it"
@@ -48,7 +48,7 @@ places AS (
     FROM idle_waits
     GROUP BY rank, device, kind, op_name, source
 ),
-tops AS (
+top_names AS (
     SELECT
         rank, device,
         first_value(op_name ORDER BY dur_ns DESC, op_name) FILTER (WHERE kind = 'read') AS read_op_name,
@@ -62,7 +62,7 @@ idle AS (
     SELECT
         rank, device, sum(dur_ns) AS idle_ns,
         sum_if!(dur_ns, op_name LIKE '%amp_foreach_non_finite%' OR range_name LIKE '%GradScaler%') AS scaler_ns
-    FROM idle_gaps
+    FROM idle_gap_causes
     GROUP BY rank, device
 ),
 waits AS (
@@ -114,7 +114,7 @@ SELECT
 FROM device_windows w
 JOIN work k ON k.rank = w.rank AND k.device = w.device
 LEFT JOIN sums s ON s.rank = w.rank AND s.device = w.device
-LEFT JOIN tops t ON t.rank = w.rank AND t.device = w.device
+LEFT JOIN top_names t ON t.rank = w.rank AND t.device = w.device
 LEFT JOIN idle i ON i.rank = w.rank AND i.device = w.device
 LEFT JOIN waits h ON h.rank = w.rank
 LEFT JOIN gpu_idle_causes g ON g.rank = w.rank AND g.device = w.device

@@ -6,7 +6,7 @@
 --! rank = "rank"
 --! kind = "computation, communication or memory"
 --! name = "name of the kernel, copy or fill"
---! op_name = "operator that launched it: the innermost one around the launch; absent where the trace does not tell"
+--! op_name = "operator that launched it: the innermost one around the launch; absent where the trace does not say"
 --! call_count = { doc = "executions", unit = "count" }
 --! sum_ns = { doc = "time of all executions, overlap not merged", unit = "ns" }
 --! mean_ns = { doc = "mean duration", unit = "ns" }

@@ -1,5 +1,5 @@
 --! row = "one device of one rank"
---! needs = ["device_activities", "device_windows", "graph_launches", "idle_gaps"]
+--! needs = ["device_activities", "device_windows", "graph_launches", "idle_gap_causes"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no kernels: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [params]
@@ -34,7 +34,7 @@ gaps AS (
                 AND cause IN ('op_dispatch', 'launch_api', 'copy_api', 'launch_latency') THEN dur_ns
             ELSE 0
         END) AS short_gap_ns
-    FROM idle_gaps
+    FROM idle_gap_causes
     GROUP BY rank, device
 )
 SELECT

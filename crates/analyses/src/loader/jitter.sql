@@ -1,4 +1,4 @@
---! row = "one rank: how much its fetches of batches differ"
+--! row = "one rank: variation between its fetches of batches"
 --! scope = "run"
 --! needs = ["loader_fetches", "step_phases"]
 --! order = ["rank"]

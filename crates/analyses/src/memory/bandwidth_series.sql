@@ -1,7 +1,7 @@
---! row = "a moment at which the bandwidth of one kind of copy changes on one device"
+--! row = "one moment at which the bandwidth of one kind of copy changes on one device"
 --! needs = ["device_activities", "memcpys", "memsets"]
 --! order = ["rank", "device", "kind", "ts_ns"]
---! when_empty = "the trace holds no copies or fills, or tells neither their bandwidth nor their bytes"
+--! when_empty = "the trace holds no copies or fills, or neither their bandwidth nor their bytes"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"
@@ -26,14 +26,14 @@ copies AS (
     JOIN bandwidths b ON b.rank = a.rank AND b.event_id = a.event_id
     WHERE a.category <> 'kernel'
 ),
-points AS (
+boundaries AS (
     SELECT rank, device, kind, ts_ns, 1 AS delta, bandwidth FROM copies WHERE bandwidth IS NOT NULL
     UNION ALL
     SELECT rank, device, kind, end_ns, -1, -bandwidth FROM copies WHERE bandwidth IS NOT NULL
 ),
 moments AS (
     SELECT rank, device, kind, ts_ns, sum(delta) AS delta, sum(bandwidth) AS bandwidth
-    FROM points
+    FROM boundaries
     GROUP BY rank, device, kind, ts_ns
 )
 SELECT

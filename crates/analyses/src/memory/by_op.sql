@@ -34,7 +34,7 @@ outermost AS (
     JOIN lanes l ON l.rank = n.rank AND l.thread = n.thread
     WHERE coalesce(n.same_until_ns <= n.ts_ns, true)
 ),
-points AS (
+boundaries AS (
     SELECT
         rank, thread, memory, ts_ns, 1 AS turn, CAST(NULL AS BIGINT) AS op, 0 AS sign,
         1 AS events, bytes, CASE WHEN bytes > 0 THEN 1 ELSE 0 END AS allocations, greatest(bytes, 0) AS allocated
@@ -51,7 +51,7 @@ running AS (
         sum(bytes) OVER w AS bytes,
         sum(allocations) OVER w AS allocations,
         sum(allocated) OVER w AS allocated
-    FROM points
+    FROM boundaries
     WINDOW w AS running!(PARTITION BY rank, thread, memory ORDER BY ts_ns, turn)
 ),
 calls AS (

@@ -1,4 +1,4 @@
---! row = "a moment at which memory was allocated or released, and what was allocated then"
+--! row = "one moment at which memory was allocated or released, with the bytes allocated then"
 --! needs = ["memory_log"]
 --! order = ["rank", "memory", "ts_ns", "event_id"]
 --! when_empty = "the trace holds no allocator events: record with profile_memory=True"

@@ -1,5 +1,5 @@
---! row = "one memory of one rank, a device's or the heap of the host: how what is allocated at the end of a step grows from step to step"
---! needs = ["memory_by_step", "memory_survivors", "devices"]
+--! row = "one memory of one rank (of a device or the host heap): growth from step to step of the bytes allocated at step ends"
+--! needs = ["memory_by_step", "memory_retained", "devices"]
 --! order = ["rank", "memory"]
 --! when_empty = "the trace holds no allocator events: record with profile_memory=True"
 --! [columns]
@@ -15,7 +15,7 @@
 --! rise_count = { doc = "steps that end higher than the step before", unit = "count", metric = "device" }
 --! rise_ratio = { doc = "share of the steps after the first that end higher than the step before: 1 if it rises all the time", unit = "ratio", metric = "device" }
 --! steps_to_full_count = { doc = "steps until, at that slope, the peak of a step reaches the memory of the device; absent if it does not grow or the trace does not say how much there is", unit = "count", metric = "device" }
---! top_op_name = "operator whose pieces outlived most steps (first row of memory_survivors that more than one step left)"
+--! top_op_name = "operator whose pieces outlived most steps (first row of memory_retained that more than one step left)"
 --! top_module = "innermost nn.Module around them"
 --! top_phase = "phase in which it allocated them"
 --! top_bytes = { doc = "what they hold", unit = "bytes", metric = "device" }
@@ -42,14 +42,14 @@ lines AS (
     FROM ends
     GROUP BY rank, memory
 ),
-tops AS (
+top_names AS (
     SELECT
         rank, memory,
         first_value(op_name ORDER BY place) AS op_name,
         first_value(module ORDER BY place) AS module,
         first_value(phase ORDER BY place) AS phase,
         first_value(bytes ORDER BY place) AS bytes
-    FROM memory_survivors
+    FROM memory_retained
     WHERE step_count > 1
     GROUP BY rank, memory
 )
@@ -66,4 +66,4 @@ SELECT
     t.op_name AS top_op_name, t.module AS top_module, t.phase AS top_phase, t.bytes AS top_bytes
 FROM lines l
 LEFT JOIN devices d ON d.rank = l.rank AND d.device = l.device
-LEFT JOIN tops t ON t.rank = l.rank AND t.memory = l.memory
+LEFT JOIN top_names t ON t.rank = l.rank AND t.memory = l.memory

@@ -23,13 +23,14 @@ WITH categories AS (
     UNION ALL SELECT rank, timeline, position, ts_ns, total_bytes, 'autograd_detail', autograd_detail_bytes FROM memory_timeline_sizes
     UNION ALL SELECT rank, timeline, position, ts_ns, total_bytes, 'unknown', unknown_bytes FROM memory_timeline_sizes
 ),
-placed AS (
+ranked_threads AS (
     SELECT
         rank, timeline, category, ts_ns, bytes,
         lead(ts_ns) OVER w - ts_ns AS dur_ns,
         first_value(bytes) OVER (PARTITION BY rank, timeline, category ORDER BY total_bytes DESC, position) AS at_peak_bytes,
         first_value(bytes) OVER w AS start_bytes,
-        last_value(bytes) OVER (PARTITION BY rank, timeline, category ORDER BY position ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS end_bytes,
+        last_value(bytes) OVER (PARTITION BY rank, timeline, category ORDER BY position ROWS BETWEEN UNBOUNDED PRECEDING
+            AND UNBOUNDED FOLLOWING) AS end_bytes,
         max(bytes) OVER (PARTITION BY rank, timeline, category) AS peak_bytes,
         max(total_bytes) OVER (PARTITION BY rank, timeline) AS total_peak_bytes
     FROM categories
@@ -44,5 +45,5 @@ SELECT
     CAST(sum(CAST(bytes AS DOUBLE) * dur_ns) / nullif(sum(dur_ns), 0) AS BIGINT) AS mean_bytes,
     max(start_bytes) AS start_bytes,
     max(end_bytes) AS end_bytes
-FROM placed
+FROM ranked_threads
 GROUP BY rank, timeline, category

@@ -13,8 +13,8 @@
 --! peak_bytes = { doc = "most that was held at once", unit = "bytes" }
 --! peak_ts_ns = { doc = "first moment at which it was", unit = "ns" }
 --! end_bytes = { doc = "held at the last moment", unit = "bytes" }
---! unknown_ratio = { doc = "share of the peak that PyTorch could tell no category of: high if record_shapes or with_stack was off", unit = "ratio" }
-WITH placed AS (
+--! unknown_ratio = { doc = "share of the peak that PyTorch assigned no category: high if record_shapes or with_stack was off", unit = "ratio" }
+WITH ranked_threads AS (
     SELECT
         rank, timeline, ts_ns, total_bytes,
         first_value(total_bytes) OVER (PARTITION BY rank, timeline ORDER BY position) AS start_bytes,
@@ -28,7 +28,7 @@ ends AS (
     SELECT
         rank, timeline, max(total_bytes) AS peak_bytes, max(start_bytes) AS start_bytes, max(end_bytes) AS end_bytes,
         max(peak_ts_ns) AS peak_ts_ns, max(unknown_bytes) AS unknown_bytes
-    FROM placed
+    FROM ranked_threads
     GROUP BY rank, timeline
 )
 SELECT

@@ -1,4 +1,4 @@
---! row = "one device of one rank: how it computes attention"
+--! row = "one device of one rank: time in fused and unfused attention"
 --! needs = ["device_windows", "device_work", "cpu_ops", "roofline_attention", "op_roofline"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no device activity"
@@ -12,14 +12,14 @@
 --! math_ns = { doc = "kernels inside aten::_scaled_dot_product_attention_math: scaled_dot_product_attention without a fused kernel; with shapes, those of its backward pass too", unit = "ns", metric = "device" }
 --! math_ratio = { doc = "that over the window", unit = "ratio", metric = "device" }
 --! math_gain_ratio = { doc = "what fused attention at half of the peak would save of it, over the window; without shapes or peak, three quarters of it", unit = "ratio", metric = "device" }
---! written_out_count = { doc = "softmaxes between two products of the same scores, forward and backward, outside scaled_dot_product_attention", unit = "count", metric = "device" }
---! written_out_ns = { doc = "time of those products and what runs between them", unit = "ns", metric = "device" }
+--! written_out_count = { doc = "softmaxes between two matmuls of the same scores, forward and backward, outside scaled_dot_product_attention", unit = "count", metric = "device" }
+--! written_out_ns = { doc = "time of those matmuls and what runs between them", unit = "ns", metric = "device" }
 --! written_out_ratio = { doc = "that over the window; absent if no shapes were recorded", unit = "ratio", metric = "device" }
 --! written_out_gain_ratio = { doc = "what fused attention at half of the peak would save, over the window; absent if the device is in no table", unit = "ratio", metric = "device" }
 --! scores = "heads of all samples, queries and keys of those with most time"
 --! dtype = "what they multiply"
--- What is launched, and which softmaxes are called, while such an operator is open on the thread.
-WITH points AS (
+-- Launches and softmaxes inside such an operator on its thread.
+WITH boundaries AS (
     SELECT
         rank, thread, ts_ns, 1 AS turn, 1 AS opened, CAST(NULL AS INT) AS device, 0 AS dur_ns,
         CAST(NULL AS VARCHAR) AS scores
@@ -43,9 +43,9 @@ running AS (
     SELECT
         rank, device, dur_ns, scores,
         running_sum!(opened, PARTITION BY rank, thread ORDER BY ts_ns, turn) AS open_count
-    FROM points
+    FROM boundaries
 ),
--- Backward has no such operator around it: there the scores tell.
+-- The backward pass has no such operator around it: there the scores identify it.
 math_scores AS (
     SELECT DISTINCT rank, device, scores FROM running WHERE scores IS NOT NULL AND open_count > 0
 ),

@@ -1,4 +1,4 @@
---! row = "one rank: what ran, and what was recorded"
+--! row = "one rank: configuration of the job and of the recording"
 --! scope = "run"
 --! needs = ["ranks", "device_properties", "kernels", "annotations", "cpu_ops", "event_counts", "devices", "collectives"]
 --! order = ["rank"]
@@ -62,7 +62,7 @@ named AS (
 communicating AS (
     SELECT rank, count(*) AS n FROM kernels WHERE kind = 'communication' GROUP BY rank
 ),
-hosts AS (
+ranks_with_host AS (
     SELECT rank, sum(event_count) AS n FROM event_counts WHERE stored_in = 'cpu_ops' GROUP BY rank
 ),
 described AS (
@@ -80,7 +80,8 @@ SELECT
     r.vendor,
     coalesce(d.device_count, 0) AS device_count,
     d.device_names,
-    coalesce(nullif(CAST(r.backend AS VARCHAR), ''), nullif(n.libraries, ''), CASE WHEN c.n > 0 THEN CASE WHEN r.vendor = 'amd' THEN 'rccl' ELSE 'nccl' END END) AS backend,
+    coalesce(nullif(CAST(r.backend AS VARCHAR), ''), nullif(n.libraries, ''),
+        CASE WHEN c.n > 0 THEN CASE WHEN r.vendor = 'amd' THEN 'rccl' ELSE 'nccl' END END) AS backend,
     nullif(concat_ws(
         ', ',
         CASE WHEN n.data_parallel_count > 0 THEN 'DataParallel' END,
@@ -105,13 +106,14 @@ SELECT
         CASE WHEN NOT r.has_modules THEN 'modules (with_modules=True)' END,
         CASE WHEN NOT r.has_memory THEN 'allocations (profile_memory=True)' END
     ), '') AS missing,
-    CASE WHEN coalesce(c.n, 0) + coalesce(n.gpu_count + n.slow_count + n.ucc_count, 0) > 0 THEN coalesce(g.has_metadata, false) END AS has_collective_metadata,
+    CASE WHEN coalesce(c.n, 0) + coalesce(n.gpu_count + n.slow_count + n.ucc_count, 0) > 0
+        THEN coalesce(g.has_metadata, false) END AS has_collective_metadata,
     p.rank IS NOT NULL AS has_device_properties
 FROM ranks r
 LEFT JOIN device_lists d ON d.rank = r.rank
 LEFT JOIN named n ON n.rank = r.rank
 LEFT JOIN communicating c ON c.rank = r.rank
-LEFT JOIN hosts h ON h.rank = r.rank
+LEFT JOIN ranks_with_host h ON h.rank = r.rank
 LEFT JOIN described p ON p.rank = r.rank
 LEFT JOIN grouped g ON g.rank = r.rank
 WHERE r.vendor IS NOT NULL

@@ -7,7 +7,7 @@
 --! snapshot = "snapshot, see snapshots"
 --! device = "device ordinal as the process counts them"
 --! place = "place in the order of what is held on the device, largest first, from 1"
---! allocated_bytes = { doc = "held by its allocations, as asked for", unit = "bytes" }
+--! allocated_bytes = { doc = "held by its allocations, as requested", unit = "bytes" }
 --! pending_bytes = { doc = "of these, let go of, while a stream may still use them", unit = "bytes" }
 --! allocation_count = { doc = "allocations", unit = "count" }
 --! largest_bytes = { doc = "largest of them", unit = "bytes" }

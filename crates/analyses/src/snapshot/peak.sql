@@ -7,7 +7,7 @@
 --! snapshot = "snapshot, see snapshots"
 --! device = "device ordinal as the process counts them"
 --! place = "place in the order of what was held at the peak, largest first, from 1"
---! allocated_bytes = { doc = "held by its allocations at the peak, as asked for; the rows of a device add up to peak_allocated_bytes", unit = "bytes" }
+--! allocated_bytes = { doc = "held by its allocations at the peak, as requested; the rows of a device add up to peak_allocated_bytes", unit = "bytes" }
 --! allocation_count = { doc = "allocations", unit = "count" }
 --! allocated_ratio = { doc = "share of the peak", unit = "ratio" }
 --! peak_allocated_bytes = { doc = "most that was held at once on the device", unit = "bytes" }

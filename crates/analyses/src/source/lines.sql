@@ -1,4 +1,4 @@
---! row = "one line of the program on one rank, with what it had done"
+--! row = "one line of the program on one rank: host and device time it caused"
 --! needs = ["cpu_ops", "runtime_calls", "annotations", "kernels", "memcpys", "memsets"]
 --! order = ["rank", "source"]
 --! when_empty = "the trace does not say which line of the program does what: record call stacks (with_stack=True)"
@@ -12,7 +12,7 @@
 --! communication_ns = { doc = "that of communication kernels", unit = "ns", metric = "line" }
 --! copy_ns = { doc = "that of copies and fills", unit = "ns", metric = "line" }
 --! data_loading_ns = { doc = "time inside __next__ of a DataLoader or DataPipe", unit = "ns", metric = "line" }
---! sync_ns = { doc = "time in calls that return when the device has caught up: synchronisation, copies that block", unit = "ns", metric = "line" }
+--! sync_ns = { doc = "time in calls that return when the device has caught up: synchronization, copies that block", unit = "ns", metric = "line" }
 --! optimizer_ns = { doc = "time inside Optimizer.step", unit = "ns", metric = "line" }
 -- The whole recording. Loading and waiting are those of host_waits.
 WITH parts AS (

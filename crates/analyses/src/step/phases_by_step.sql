@@ -1,7 +1,7 @@
 --! row = "one complete step of one rank"
 --! needs = ["device_steps", "host_phases", "device_work", "trainer_steps"]
 --! order = ["rank", "step"]
---! when_empty = "the trace holds no complete step: call prof.step() once a step, and record two or more"
+--! when_empty = "the trace holds no complete step: call prof.step() once per step, and record two or more"
 --! [columns]
 --! rank = "rank"
 --! step = "step number"
@@ -34,9 +34,9 @@ WITH phases AS (
 loads AS (
     SELECT rank, step, ts_ns, ts_ns + dur_ns AS end_ns FROM host_phases WHERE phase = 'dataloader'
 ),
--- How long has anything run, up to the start and up to the end of each loading? By the running
+-- Busy time up to the start and up to the end of each loading interval, by the running
 -- maximum of ends: what has started by now adds up to `run_ns`, less what still lies ahead.
-points AS (
+boundaries AS (
     SELECT rank, ts_ns, end_ns, CAST(NULL AS BIGINT) AS step, 0 AS sign
     FROM device_work
     WHERE rank IN (SELECT DISTINCT rank FROM loads)
@@ -49,7 +49,7 @@ runs AS (
     SELECT
         rank, ts_ns, end_ns, step, sign,
         max_before!(end_ns, PARTITION BY rank ORDER BY ts_ns) AS busy_until_ns
-    FROM points
+    FROM boundaries
 ),
 totals AS (
     SELECT

@@ -1,7 +1,7 @@
 --! row = "one complete step of one rank"
 --! needs = ["device_steps"]
 --! order = ["rank", "ts_ns"]
---! when_empty = "the trace holds no complete step: call prof.step() once a step, and record two or more"
+--! when_empty = "the trace holds no complete step: call prof.step() once per step, and record two or more"
 --! [columns]
 --! rank = "rank"
 --! step = "step number"

@@ -1,7 +1,7 @@
 --! row = "one rank"
 --! needs = ["step_time"]
 --! order = ["rank"]
---! when_empty = "the trace holds no complete step: call prof.step() once a step, and record two or more"
+--! when_empty = "the trace holds no complete step: call prof.step() once per step, and record two or more"
 --! [columns]
 --! rank = "rank"
 --! source = "what marks the steps: profiler_step, optimizer or trace (no steps found: the whole recording as one)"

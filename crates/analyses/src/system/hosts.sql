@@ -1,4 +1,4 @@
---! row = "one machine: its processors and its memory, and how busy it is next to the other machines"
+--! row = "one machine: CPU and memory utilization, and how busy it is compared with the other machines"
 --! scope = "run"
 --! needs = ["system_metrics", "system_metrics_by_agent"]
 --! order = ["rank", "agent"]
@@ -24,8 +24,8 @@
 --! busy_metric = "gpu_util if it was recorded, else cpu_util: what machines are compared by"
 --! busy_ratio = { doc = "its mean on this machine, over all its GPUs", unit = "ratio", metric = "agent" }
 --! highest_busy_ratio = { doc = "the same on the busiest machine", unit = "ratio", metric = "agent" }
---! behind_ratio = { doc = "how much less busy this machine is than that, over that; absent with one machine", unit = "ratio", metric = "agent" }
-WITH hosts AS (
+--! below_busiest_ratio = { doc = "shortfall of busy_ratio from the busiest machine, relative to that one; absent with one machine", unit = "ratio", metric = "agent" }
+WITH ranks_with_host AS (
     SELECT rank, agent FROM system_metrics GROUP BY rank, agent
 ),
 busy AS (
@@ -99,8 +99,8 @@ SELECT
     b.metric AS busy_metric,
     b.mean_value / 100 AS busy_ratio,
     b.highest_value / 100 AS highest_busy_ratio,
-    b.below_highest_ratio AS behind_ratio
-FROM hosts h
+    b.below_highest_ratio AS below_busiest_ratio
+FROM ranks_with_host h
 LEFT JOIN cpu c ON c.rank = h.rank AND (c.agent IS NOT DISTINCT FROM h.agent)
 LEFT JOIN used u ON u.rank = h.rank AND (u.agent IS NOT DISTINCT FROM h.agent)
 LEFT JOIN growth g ON g.rank = h.rank AND (g.agent IS NOT DISTINCT FROM h.agent)

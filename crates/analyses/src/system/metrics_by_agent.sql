@@ -1,4 +1,4 @@
---! row = "one metric of one machine, next to the other machines of the run"
+--! row = "one metric of one machine, compared with the other machines of the run"
 --! scope = "run"
 --! needs = ["system_metrics_summary"]
 --! order = ["metric", "rank", "agent"]
@@ -31,7 +31,7 @@ compared AS (
         max(mean_value) OVER w AS highest_value,
         min(mean_value) OVER w AS lowest_value
     FROM machines
-    -- What Composer samples names no machine: it is compared with what other ranks of its sampled.
+    -- Composer's samples name no machine: compare them with the samples of its other ranks.
     WINDOW w AS (PARTITION BY metric, agent IS NULL)
 )
 SELECT

@@ -1,4 +1,4 @@
---! row = "one metric of a machine, and whether steps are long when it is high"
+--! row = "one metric of a machine: its correlation with the length of steps"
 --! needs = ["system_metrics_by_step"]
 --! order = ["rank", "metric", "agent", "device"]
 --! when_empty = "no system metrics were recorded (Composer's SystemProfiler, Determined's profiling), or no step, or not at the same time"

@@ -16,7 +16,7 @@
 --! p95_value = { doc = "95 % are smaller", unit = "number", metric = "agent" }
 --! max_value = { doc = "largest", unit = "number", metric = "agent" }
 --! raw_mean_value = { doc = "mean of all samples as recorded, the flawed ones too; of a cumulative metric that of the counts", unit = "number", metric = "agent" }
---! total = { doc = "what a cumulative metric grew by in all, in the unit it is recorded in: bytes, count, ms", unit = "number", metric = "agent" }
+--! total = { doc = "growth of a cumulative metric over the recording, in the unit it is recorded in: bytes, count, ms", unit = "number", metric = "agent" }
 --! span_ns = { doc = "from the first sample to the last", unit = "ns", metric = "agent" }
 WITH sums AS (
     SELECT

@@ -1,4 +1,4 @@
---! row = "one rank: what recording the trace cost, as far as the profiler says"
+--! row = "one rank: overhead of recording the trace, as far as the profiler reports it"
 --! needs = ["spans", "python_frames", "cpu_ops", "runtime_calls", "ranks", "device_steps"]
 --! order = ["rank"]
 --! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"
@@ -40,7 +40,7 @@ sums AS (
 written AS (
     SELECT rank, count(*) AS overhead_count FROM spans WHERE lower(CAST(category AS VARCHAR)) = 'overhead' GROUP BY rank
 ),
-tops AS (
+top_names AS (
     SELECT rank, first_value(name ORDER BY dur_ns DESC, name) AS top_name
     FROM (SELECT rank, name, sum(end_ns - ts_ns) AS dur_ns FROM overheads GROUP BY rank, name)
     GROUP BY rank
@@ -71,6 +71,6 @@ FROM ranks r
 LEFT JOIN windows w ON w.rank = r.rank
 LEFT JOIN written o ON o.rank = r.rank
 LEFT JOIN sums s ON s.rank = r.rank
-LEFT JOIN tops t ON t.rank = r.rank
+LEFT JOIN top_names t ON t.rank = r.rank
 LEFT JOIN counts c ON c.rank = r.rank
 WHERE r.vendor IS NOT NULL

@@ -32,7 +32,7 @@ sums AS (
     FROM calls
     GROUP BY rank, kind, class, event
 ),
-wholes AS (
+whole_totals AS (
     SELECT rank, sum(step_ns) AS whole_ns FROM trainer_steps GROUP BY rank
 )
 SELECT
@@ -40,4 +40,4 @@ SELECT
     sum(s.total_ns) OVER (PARTITION BY s.rank, s.kind, s.class) AS class_total_ns,
     ratio!(s.total_ns, w.whole_ns) AS step_ratio
 FROM sums s
-LEFT JOIN wholes w ON w.rank = s.rank
+LEFT JOIN whole_totals w ON w.rank = s.rank

@@ -8,6 +8,6 @@ use query::rust_view::RustView;
 
 /// `trainer_steps`.
 pub(super) const STEPS: RustView = RustView::new("trainer_steps", steps::READS, steps::compute);
-/// `trainer_steps_rebuilt`.
+/// `trainer_steps_reconstructed`.
 pub(super) const STEPS_REBUILT: RustView =
-    RustView::new("trainer_steps_rebuilt", rebuilt::READS, rebuilt::compute);
+    RustView::new("trainer_steps_reconstructed", rebuilt::READS, rebuilt::compute);

@@ -1,4 +1,4 @@
-//! `trainer_steps_rebuilt`: Composer (0.9 and later) writes the end of every mark, the begin only of batches
+//! `trainer_steps_reconstructed`: Composer (0.9 and later) writes the end of every mark, the begin only of batches
 //! that its schedule records. But before each event its callbacks run, and leave ends of their own: the last
 //! of these is where the event begins, some 15 us early.
 

@@ -354,7 +354,7 @@ fn plural(level: Level, count: usize) -> String {
         Level::Runtime => "runtime function",
         Level::Python => "Python function",
         Level::DeviceAnnotation => "device annotation",
-        Level::Sync => "synchronisation",
+        Level::Sync => "synchronization",
         level if count != 1 && level == Level::Copy => return "copies".to_owned(),
         level => level.as_str(),
     };

@@ -36,7 +36,8 @@ earlier AS (
     SELECT
         *,
         max_before!(end_ns, PARTITION BY rank, name, backend ORDER BY ts_ns, collective) AS until_ns,
-        max_before!(CASE WHEN transfer_ts_ns IS NOT NULL THEN end_ns END, PARTITION BY rank, name, backend ORDER BY transfer_ts_ns, collective) AS transfer_until_ns
+        max_before!(CASE WHEN transfer_ts_ns IS NOT NULL THEN end_ns END, PARTITION BY rank, name,
+            backend ORDER BY transfer_ts_ns, collective) AS transfer_until_ns
     FROM calls
 ),
 sums AS (

@@ -1,5 +1,5 @@
---! row = "a stretch of time in which a device runs nothing, and what it waits for"
---! needs = ["idle_gaps"]
+--! row = "one idle gap of a device, with its causes"
+--! needs = ["idle_gap_causes"]
 --! order = ["rank", "device", "ts_ns"]
 --! [columns]
 --! rank = "rank"
@@ -13,12 +13,12 @@
 --! next_dur_ns = { doc = "how long that activity runs", unit = "ns" }
 --! launch = "call that launched it"
 --! step = "step of that activity; of the one before where none follows"
---! cause = "cause of most of it, see idle_gaps"
+--! cause = "cause of most of it, see idle_gap_causes"
 --! dataloader_ns = { doc = "part in which the launching thread was loading data", unit = "ns" }
 --! sync_ns = { doc = "part that a wait for the device explains", unit = "ns" }
 --! host_ns = { doc = "part in which the launch had not returned for another reason, or had and nothing had started", unit = "ns" }
 --! device_wait_ns = { doc = "part in which the activity was launched and waited for other work of the device", unit = "ns" }
---! unlinked_ns = { doc = "part of which the cause cannot be told", unit = "ns" }
+--! unlinked_ns = { doc = "part of which the cause is unknown", unit = "ns" }
 SELECT
     rank, device, gap_ts_ns AS ts_ns,
     max(gap_end_ns) AS end_ns,
@@ -31,9 +31,9 @@ SELECT
     max(step) AS step,
     first_value(CAST(cause AS VARCHAR) ORDER BY dur_ns DESC, ts_ns) AS cause,
     sum_if!(dur_ns, cause = 'data_loading') AS dataloader_ns,
-    sum_if!(dur_ns, cause = 'synchronisation') AS sync_ns,
-    sum_if!(dur_ns, cause NOT IN ('data_loading', 'synchronisation') AND side IN ('host', 'launch')) AS host_ns,
+    sum_if!(dur_ns, cause = 'synchronization') AS sync_ns,
+    sum_if!(dur_ns, cause NOT IN ('data_loading', 'synchronization') AND side IN ('host', 'launch')) AS host_ns,
     sum_if!(dur_ns, side = 'device') AS device_wait_ns,
     sum_if!(dur_ns, side = 'unknown') AS unlinked_ns
-FROM idle_gaps
+FROM idle_gap_causes
 GROUP BY rank, device, gap_ts_ns

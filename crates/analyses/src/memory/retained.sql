@@ -1,4 +1,4 @@
---! row = "pieces of memory that one operator allocated in one phase and that outlived their step by two steps or more"
+--! row = "memory that one operator allocated in one phase and that outlived its step by two steps or more"
 --! needs = ["memory_allocations", "steps"]
 --! order = ["rank", "memory", "place"]
 --! when_empty = "the trace holds no allocator events with addresses (record with profile_memory=True and torch 1.10 or newer), or fewer than three steps, or nothing outlived its step so long"
