@@ -10,7 +10,7 @@
 --! next_event_id = "the activity that ends the gap; absent at the end of the recording"
 --! previous_event_id = "the activity whose end begins the gap; absent at the start of the window"
 --! next_category = "kernel, memcpy or memset"
---! next_dur_ns = { doc = "how long that activity runs", unit = "ns" }
+--! next_dur_ns = { doc = "duration of that activity", unit = "ns" }
 --! launch = "call that launched it"
 --! step = "step of that activity; of the one before where none follows"
 --! cause = "cause of most of it, see idle_gap_causes"
@@ -18,7 +18,7 @@
 --! sync_ns = { doc = "part that a wait for the device explains", unit = "ns" }
 --! host_ns = { doc = "part in which the launch had not returned for another reason, or had and nothing had started", unit = "ns" }
 --! device_wait_ns = { doc = "part in which the activity was launched and waited for other work of the device", unit = "ns" }
---! unlinked_ns = { doc = "part of which the cause is unknown", unit = "ns" }
+--! unlinked_ns = { doc = "part with an unknown cause", unit = "ns" }
 SELECT
     rank, device, gap_ts_ns AS ts_ns,
     max(gap_end_ns) AS end_ns,

@@ -3,7 +3,7 @@
 --! [columns]
 --! rank = "rank"
 --! op = "the call"
---! input_type = "what it multiplies, by the types of its inputs: fp8, 16-bit, fp64, fp32, int8 or integer; absent where the trace does not say (record_shapes=True)"
+--! input_type = "data type it multiplies, by the types of its inputs: fp8, 16-bit, fp64, fp32, int8 or integer; absent where the trace does not say (record_shapes=True)"
 -- Only the innermost operator around a launch: convolution, not conv2d; mm, not linear. Not prelu, which is
 -- in the plugin's list, nor the element-wise halves of LSTM and GRU cells.
 WITH callers AS (

@@ -3,7 +3,7 @@
 --! order = ["rank", "memory", "position"]
 --! [columns]
 --! rank = "rank"
---! memory = "which memory: cuda:0, hip:0 (AMD), xpu:0 ..., cpu, or cpu mapped (files mapped into the address space, such as the shared memory of loader workers)"
+--! memory = "memory space: cuda:0, hip:0 (AMD), xpu:0 ..., cpu, or cpu mapped (files mapped into the address space, such as the shared memory of loader workers)"
 --! device = "device ordinal; -1 on the host"
 --! position = "place in the order of the events of this memory, from 1"
 --! event_id = "event"

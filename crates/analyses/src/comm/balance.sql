@@ -14,7 +14,7 @@
 --! exchange_exposed_ratio = { doc = "exposed share of communication, times the share of all_to_all in its time", unit = "ratio", metric = "rank" }
 --! kernel_count = { doc = "computing kernels of the rank in complete steps", unit = "count", metric = "rank" }
 --! kernel_median_count = { doc = "their median over ranks", unit = "count", metric = "rank" }
---! divergence_ratio = { doc = "how far kernel_count is from that median, over the median; absent with a single rank or without kernels", unit = "ratio", metric = "rank" }
+--! divergence_ratio = { doc = "distance of kernel_count from that median, divided by the median; absent with a single rank or without kernels", unit = "ratio", metric = "rank" }
 --! different_count = { doc = "collectives of the run with one number and different names on different ranks", unit = "count", metric = "rank" }
 --! unordered_count = { doc = "collectives of the run that could not be matched since ranks have different counts of them", unit = "count", metric = "rank" }
 WITH exchanges AS (

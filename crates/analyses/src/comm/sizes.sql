@@ -26,7 +26,7 @@
 --! group_size = { doc = "ranks in the largest of their groups", unit = "number", metric = "rank" }
 --! host_count = { doc = "hosts that the ranks name; 0 if they name none", unit = "count", metric = "rank" }
 --! device_name = "product name of the rank's device"
---! link_gb_per_s = { doc = "what the links between such devices in one machine carry one way: the data sheet's NVLink or xGMI total, halved where that counts both ways; absent for other devices", unit = "gb_per_s", metric = "rank" }
+--! link_gb_per_s = { doc = "one-way bandwidth of the links between such devices in one machine: the data sheet's NVLink or xGMI total, halved where that counts both ways; absent for other devices", unit = "gb_per_s", metric = "rank" }
 --! link_ratio = { doc = "bus bandwidth over that of the links; absent if a group may span machines (more than 8 ranks, or several hosts)", unit = "ratio", metric = "rank" }
 --! large_exposed_ratio = { doc = "exposed share of communication, times the share of its time in large collectives", unit = "ratio", metric = "rank" }
 WITH links AS (

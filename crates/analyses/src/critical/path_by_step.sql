@@ -5,7 +5,7 @@
 --! [columns]
 --! rank = "rank"
 --! step = "step"
---! bound_by = "what the run waited for, as in critical_path"
+--! bound_by = "reason that the run waited for, as in critical_path"
 --! dur_ns = { doc = "time on the path in the step; the sum over all is the length of the step", unit = "ns" }
 --! ratio = { doc = "that time over the length of the step", unit = "ratio" }
 -- Segments of the path are cut at the borders of steps, so that each lies in one step or in none.

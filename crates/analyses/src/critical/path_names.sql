@@ -5,7 +5,7 @@
 --! [columns]
 --! rank = "rank"
 --! position = "from 1, most time first"
---! bound_by = "what the run waited for, as in critical_path"
+--! bound_by = "reason that the run waited for, as in critical_path"
 --! name = "name of the event; absent where there is none"
 --! stored_in = "table that holds the event"
 --! segment_count = { doc = "stretches of the path", unit = "count" }

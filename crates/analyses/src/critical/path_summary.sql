@@ -4,7 +4,7 @@
 --! when_empty = "the trace holds no event"
 --! [columns]
 --! rank = "rank"
---! bound_by = "what the run waited for, as in critical_path"
+--! bound_by = "reason that the run waited for, as in critical_path"
 --! segment_count = { doc = "stretches of the path", unit = "count" }
 --! dur_ns = { doc = "time on the path; the sum over all is the window", unit = "ns" }
 --! ratio = { doc = "that time over the window", unit = "ratio" }

@@ -7,11 +7,11 @@
 --! step = "step number; absent outside of steps"
 --! level = "on the host operator, runtime, annotation, python, module, span, none (nothing was recorded); on the device kernel, copy, fill, sync, device_annotation"
 --! name = "name as written"
---! event_count = { doc = "how often", unit = "count" }
+--! event_count = { doc = "number of events", unit = "count" }
 --! dur_ns = { doc = "duration of them, what runs inside included", unit = "ns" }
 --! self_ns = { doc = "duration less that of direct children; on the device the duration", unit = "ns" }
 --! step_ns = { doc = "part of the step in which it is the innermost thing that the host does, see diff_host_time", unit = "ns" }
---! unlinked_count = { doc = "how many of them are device work whose launch is not in the trace: they belong to the step only because they run in it", unit = "count" }
+--! unlinked_count = { doc = "device activities among them whose launch is not in the trace: they belong to the step only because they run in it", unit = "count" }
 --! unlinked_ns = { doc = "duration of those", unit = "ns" }
 --! device_ns = { doc = "time on the device of what it launched itself; for ranges: what was launched with no other range of its kind in between", unit = "ns" }
 -- Input of `advisor diff`. Includes everything but the profiler's mark of its own recording: the

@@ -5,7 +5,7 @@
 --! [columns]
 --! rank = "rank"
 --! step = "step number; the whole recording where there are no steps"
---! source = "what marks the step; trace where the whole recording stands for one"
+--! source = "kind of mark; trace where the whole recording stands for one"
 --! step_ns = { doc = "duration, device work included", unit = "ns", metric = "step" }
 --! flops = { doc = "operations of all modeled matmuls, convolutions and attention", metric = "step" }
 --! model_flops = { doc = "of them, without what is computed again in backward (activation checkpointing)", metric = "step" }

@@ -32,7 +32,7 @@
 --! gather_loss_ratio = { doc = "of it, what modeled ones take beyond moving each element once; absent if none is modeled", unit = "ratio", metric = "device" }
 --! gather_op = "of those operators the one with most time"
 --! fp8_ratio = { doc = "time of matmuls of 16-bit floats that are bound by computing, reach 60 % of what is achievable and take 2 * 10^9 operations or more per call, over the window", unit = "ratio", metric = "device" }
---! fp8_gain_ratio = { doc = "what 8 bit would save of them by the data sheet; 0 where the device does not multiply 8-bit floats", unit = "ratio", metric = "device" }
+--! fp8_gain_ratio = { doc = "time that 8 bit would save of them by the data sheet; 0 where the device does not multiply 8-bit floats", unit = "ratio", metric = "device" }
 WITH kernels_in AS (
     SELECT
         k.rank, k.device, k.dur_ns, k.op, k.op_name, k.name,

@@ -15,7 +15,7 @@
 --! occupancy_ratio = { doc = "estimated achieved occupancy, weighted by duration, over kernels that have it", unit = "ratio", metric = "device" }
 --! tensor_core_ratio = { doc = "share of the time of computing kernels in those that multiply on tensor cores, by name", unit = "ratio", metric = "device" }
 --! tensor_core_unknown_ratio = { doc = "share of that time in kernels whose names do not show it", unit = "ratio", metric = "device" }
---! missing = "what is absent, and why"
+--! missing = "absent values, with the reason"
 SELECT
     u.rank, u.device, p.name, p.vendor, p.total_memory_bytes,
     concat(CAST(p.compute_major AS VARCHAR), '.', CAST(p.compute_minor AS VARCHAR)) AS compute_capability,

@@ -12,7 +12,7 @@
 --! busy_ratio = { doc = "share of the window in which anything runs", unit = "ratio", metric = "device" }
 --! idle_ns = { doc = "nothing runs", unit = "ns", metric = "device" }
 --! idle_ratio = { doc = "share of the window in which nothing runs", unit = "ratio", metric = "device" }
---! unattributed_ratio = { doc = "share of the window that seems idle and of which the cause is unknown: replayed graphs may have run work that is not recorded, or a launch is not in the trace", unit = "ratio", metric = "device" }
+--! unattributed_ratio = { doc = "share of the window that seems idle for an unknown cause: replayed graphs may have run work that is not recorded, or a launch is not in the trace", unit = "ratio", metric = "device" }
 --! sm_efficiency_ratio = { doc = "blocks over SMs, added up over running kernels, at most 1, averaged over the window; absent if kernels with a tenth of their time do not say", unit = "ratio", metric = "device" }
 --! occupancy_ratio = { doc = "estimated achieved occupancy, weighted by duration, over kernels that have it", unit = "ratio", metric = "device" }
 --! mean_blocks_per_sm = { doc = "blocks over SMs, weighted by duration, over kernels that have it; absent if kernels with a tenth of the time do not", unit = "number", metric = "device" }

@@ -15,7 +15,7 @@
 --! op_name = "operator around that"
 --! source = "line of the program around that"
 --! step = "step of the activity that ends it"
---! is_attributed = "whether most of it has a cause: not unlinked, graph_replay or no_host_events"
+--! is_attributed = "most of it has a known cause: not unlinked, graph_replay or no_host_events"
 --! long_count = { doc = "gaps at least half as long", unit = "count", metric = "device" }
 --! long_ns = { doc = "time of these", unit = "ns", metric = "device" }
 --! long_ratio = { doc = "that as a share of the window", unit = "ratio", metric = "device" }

@@ -8,7 +8,7 @@
 --! gap_ts_ns = { doc = "start of the gap", unit = "ns" }
 --! ts_ns = { doc = "first moment of the part", unit = "ns" }
 --! dur_ns = { doc = "idle time", unit = "ns" }
---! kind = "what the wait is for: read (a value or a size: aten::item, nonzero and the like), copy (a copy that blocks its caller) or call (a synchronization of device, stream or event)"
+--! kind = "kind of wait: read (a value or a size: aten::item, nonzero and the like), copy (a copy that blocks its caller) or call (a synchronization of device, stream or event)"
 --! name = "the call that waits"
 --! op_name = "operator around it"
 --! source = "line of the program around it"

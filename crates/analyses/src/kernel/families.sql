@@ -44,7 +44,7 @@
 --! chain_ns = { doc = "element-wise and reducing kernels directly after another one on their stream, those on lists of tensors (multi_tensor_apply) excluded: a compiler could fuse them", unit = "ns", metric = "device" }
 --! chain_window_ratio = { doc = "over the window", unit = "ratio", metric = "device" }
 --! sm_use_ratio = { doc = "blocks over SMs, at most 1, averaged over the time of computing kernels; absent if kernels with a tenth of that time do not say", unit = "ratio", metric = "device" }
---! sm_spare_window_ratio = { doc = "what is missing to 1, added up over computing kernels, over the window; absent as before", unit = "ratio", metric = "device" }
+--! sm_spare_window_ratio = { doc = "unused part of the SMs, added up over computing kernels, over the window; absent as before", unit = "ratio", metric = "device" }
 --! low_occupancy_ratio = { doc = "share of kernel_ns; absent if no such kernel says its occupancy", unit = "ratio", metric = "device" }
 -- Names repeat: classify each one once per rank.
 WITH names AS (

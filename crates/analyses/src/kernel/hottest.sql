@@ -9,12 +9,12 @@
 --! op_name = "operator that launches it; absent if the trace does not say"
 --! input_dims = "shape of each input of that operator, JSON; absent without record_shapes=True"
 --! shapes = "the same in short: 64x32, 32x16; only where op_roofline has it"
---! call_count = { doc = "how often it runs", unit = "count", metric = "device" }
+--! call_count = { doc = "executions", unit = "count", metric = "device" }
 --! kernel_ns = { doc = "its time", unit = "ns", metric = "device" }
 --! kernel_ratio = { doc = "that over the time of all kernels that compute", unit = "ratio", metric = "device" }
 --! window_ratio = { doc = "that over the analyzed window", unit = "ratio", metric = "device" }
---! kind = "what the operator does, see op_roofline"
---! bound = "what limits the operator, see op_roofline"
+--! kind = "kind of operator, see op_roofline"
+--! bound = "limit of the operator, see op_roofline"
 --! tflops_per_s = { doc = "operations of the operator over its time, 10^12 per second", metric = "device" }
 --! gb_per_s = { doc = "bytes of its inputs and results over its time, 10^9 a second", unit = "gb_per_s", metric = "device" }
 --! efficiency_ratio = { doc = "of the operator, see op_roofline; absent where it is implausible", unit = "ratio", metric = "device" }

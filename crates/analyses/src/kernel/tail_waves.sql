@@ -9,7 +9,7 @@
 --! kernel_name = "kernel"
 --! grid = "grid in x, y and z"
 --! block = "threads of a block in x, y and z"
---! call_count = { doc = "how often it runs", unit = "count", metric = "kernel" }
+--! call_count = { doc = "executions", unit = "count", metric = "kernel" }
 --! kernel_ns = { doc = "its time", unit = "ns", metric = "kernel" }
 --! window_ratio = { doc = "that over the analyzed window", unit = "ratio", metric = "kernel" }
 --! block_count = { doc = "blocks", unit = "count", metric = "kernel" }

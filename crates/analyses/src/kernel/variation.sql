@@ -10,21 +10,21 @@
 --! kernel_ns = { doc = "durations of computing kernels in the window, added up", unit = "ns", metric = "device" }
 --! drift_ns = { doc = "time in kernels (same name, grid, block and shapes of the operator's inputs, 9 or more executions) that take at least 5 % longer in the last third of the window than in the first", unit = "ns", metric = "device" }
 --! drift_ratio = { doc = "share of kernel_ns", unit = "ratio", metric = "device" }
---! drift_excess_ns = { doc = "what their later two thirds take longer than at the pace of the first", unit = "ns", metric = "device" }
+--! drift_excess_ns = { doc = "time that their later two thirds take beyond the pace of the first", unit = "ns", metric = "device" }
 --! drift_excess_ratio = { doc = "over the window", unit = "ratio", metric = "device" }
---! drift_slowdown_ratio = { doc = "how much longer they take in the last third, weighted by time; absent if there are none", unit = "ratio", metric = "device" }
+--! drift_slowdown_ratio = { doc = "slowdown of the last third relative to the first, weighted by time; absent if there are none", unit = "ratio", metric = "device" }
 --! varying_count = { doc = "kernels (same name, grid, block and known shapes of the operator's inputs) with more than 10 executions, 5 % of kernel_ns or more, and a standard deviation over mean above 0.3", unit = "count", metric = "device" }
 --! varying_name = "the one that takes most time"
 --! varying_cv_ratio = { doc = "its standard deviation over mean; 0 if there is none", unit = "ratio", metric = "device" }
 --! varying_mean_ns = { doc = "its mean duration", unit = "ns", metric = "device" }
 --! varying_p25_ns = { doc = "a quarter of its executions are shorter", unit = "ns", metric = "device" }
 --! varying_share_ratio = { doc = "its share of kernel_ns", unit = "ratio", metric = "device" }
---! varying_excess_ratio = { doc = "what the varying kernels take longer than at p25, over the window", unit = "ratio", metric = "device" }
+--! varying_excess_ratio = { doc = "time of the varying kernels beyond p25, over the window", unit = "ratio", metric = "device" }
 --! erratic_count = { doc = "varying kernels whose standard deviation exceeds their mean", unit = "count", metric = "device" }
 --! overlapped_ns = { doc = "computing kernels that start while a communicating one runs on the device, of kinds that also run alone (3 or more executions each way)", unit = "ns", metric = "device" }
 --! slowed_ns = { doc = "of these, kinds that take at least 10 % longer while communication runs", unit = "ns", metric = "device" }
 --! slowed_ratio = { doc = "share of kernel_ns", unit = "ratio", metric = "device" }
---! slowdown_ns = { doc = "what they take longer than alone", unit = "ns", metric = "device" }
+--! slowdown_ns = { doc = "their time beyond that of running alone", unit = "ns", metric = "device" }
 --! slowdown_ratio = { doc = "over the window", unit = "ratio", metric = "device" }
 --! slowed_name = "the kind that loses most"
 --! shaped_ratio = { doc = "share of kernel_ns whose operators say the shapes of their inputs (record_shapes=True)", unit = "ratio", metric = "device" }

@@ -10,7 +10,7 @@
 --! wait_p95_ns = { doc = "95 % of fetches are shorter", unit = "ns", metric = "rank" }
 --! jitter = { doc = "wait_p95_ns over wait_median_ns", unit = "number", metric = "rank" }
 --! wait_ratio = { doc = "waits over waits and batches", unit = "ratio", metric = "rank" }
---! excess_ratio = { doc = "what fetches take on average above the median one, as a share of waits and batches", unit = "ratio", metric = "rank" }
+--! excess_ratio = { doc = "mean time of fetches beyond the median one, as a share of waits and batches", unit = "ratio", metric = "rank" }
 --! idle_excess_ratio = { doc = "that, times the share of loading during which no device runs anything", unit = "ratio", metric = "rank" }
 --! pattern = "ready, even, periodic or irregular, see loader_fetches"
 --! fetch_period = { doc = "every so many-th fetch is late", unit = "number", metric = "rank" }

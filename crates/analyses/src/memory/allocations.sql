@@ -4,7 +4,7 @@
 --! when_empty = "the trace holds no allocator events: record with profile_memory=True"
 --! [columns]
 --! rank = "rank"
---! memory = "which memory: cuda:0, hip:0 ..., cpu, or cpu mapped"
+--! memory = "memory space: cuda:0, hip:0 ..., cpu, or cpu mapped"
 --! device = "device ordinal; -1 on the host"
 --! position = "place of the allocation (or of the release without one) in the order of the events of this memory"
 --! address = "address; without one (torch 1.9 and older) nothing is paired"

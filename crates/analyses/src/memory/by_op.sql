@@ -4,7 +4,7 @@
 --! when_empty = "the trace holds no allocator events inside operators: record with profile_memory=True and ProfilerActivity.CPU"
 --! [columns]
 --! rank = "rank"
---! memory = "which memory: cuda:0, hip:0 ..., cpu, or cpu mapped"
+--! memory = "memory space: cuda:0, hip:0 ..., cpu, or cpu mapped"
 --! device = "device ordinal; -1 on the host"
 --! place = "from 1, by bytes of the allocations where this is the innermost operator"
 --! name = "operator"

@@ -4,10 +4,10 @@
 --! when_empty = "the trace holds no allocator events: record with profile_memory=True"
 --! [columns]
 --! rank = "rank"
---! memory = "which memory: cuda:0, hip:0 ..., cpu, or cpu mapped"
+--! memory = "memory space: cuda:0, hip:0 ..., cpu, or cpu mapped"
 --! device = "device ordinal; -1 on the host"
 --! step = "step number"
---! source = "what marks the step: profiler_step, optimizer or trace (no steps found: the whole recording as one)"
+--! source = "kind of mark: profiler_step, optimizer or trace (no steps found: the whole recording as one)"
 --! ts_ns = { doc = "start of the step on the host", unit = "ns" }
 --! end_ns = { doc = "its end on the host", unit = "ns" }
 --! start_bytes = { doc = "allocated when it starts; absent where the allocator does not say (torch 1.9 and older, mapped memory)", unit = "bytes" }

@@ -4,20 +4,20 @@
 --! when_empty = "the trace holds no allocator events of a device with totals (record with profile_memory=True and torch 1.10 or newer)"
 --! [columns]
 --! rank = "rank"
---! memory = "which memory: cuda:0, hip:0 ..."
+--! memory = "memory space: cuda:0, hip:0 ..."
 --! device = "device ordinal"
 --! peak_allocated_bytes = { doc = "most that was allocated at once", unit = "bytes", metric = "device" }
 --! reserved_at_peak_bytes = { doc = "held by the caching allocator at that moment", unit = "bytes", metric = "device" }
 --! unused_at_peak_bytes = { doc = "held but not allocated at that moment", unit = "bytes", metric = "device" }
 --! fragmentation_ratio = { doc = "that over what was held", unit = "ratio", metric = "device" }
 --! mean_fragmentation_ratio = { doc = "held but not allocated over held, both averaged over time", unit = "ratio", metric = "device" }
---! unused_ratio = { doc = "what was held but not allocated at the peak over the memory of the device; absent where the trace does not say how much there is", unit = "ratio", metric = "device" }
+--! unused_ratio = { doc = "bytes reserved but not allocated at the peak, over the memory of the device; absent where the trace does not say how much there is", unit = "ratio", metric = "device" }
 --! peak_reserved_bytes = { doc = "most that was held at once", unit = "bytes", metric = "device" }
 --! total_memory_bytes = { doc = "memory on the device; absent where the trace does not say", unit = "bytes", metric = "device" }
 --! reserve_growth_count = { doc = "events at which the allocator took more from the driver", unit = "count", metric = "device" }
---! reserve_growth_bytes = { doc = "what it took", unit = "bytes", metric = "device" }
+--! reserve_growth_bytes = { doc = "bytes it took", unit = "bytes", metric = "device" }
 --! reserve_return_count = { doc = "events at which it had given some back", unit = "count", metric = "device" }
---! reserve_return_bytes = { doc = "what it had given back", unit = "bytes", metric = "device" }
+--! reserve_return_bytes = { doc = "bytes it had returned", unit = "bytes", metric = "device" }
 WITH levels AS (
     SELECT
         rank, memory, device, allocated_bytes, reserved_bytes,

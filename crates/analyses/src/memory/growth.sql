@@ -4,7 +4,7 @@
 --! when_empty = "the trace holds no allocator events: record with profile_memory=True"
 --! [columns]
 --! rank = "rank"
---! memory = "which memory: cuda:0, hip:0 ... or cpu"
+--! memory = "memory space: cuda:0, hip:0 ... or cpu"
 --! device = "device ordinal; -1 on the host"
 --! step_count = { doc = "steps; the whole recording is none", unit = "count", metric = "device" }
 --! first_end_bytes = { doc = "allocated at the end of the first step; without totals (torch 1.9 and older) since the recording began", unit = "bytes", metric = "device" }
@@ -18,7 +18,7 @@
 --! top_op_name = "operator whose pieces outlived most steps (first row of memory_retained that more than one step left)"
 --! top_module = "innermost nn.Module around them"
 --! top_phase = "phase in which it allocated them"
---! top_bytes = { doc = "what they hold", unit = "bytes", metric = "device" }
+--! top_bytes = { doc = "bytes they hold", unit = "bytes", metric = "device" }
 WITH ends AS (
     SELECT
         rank, memory, device, ts_ns,

@@ -5,7 +5,7 @@
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal; the host's memory is in memory_summary"
---! memory = "which memory: cuda:0, hip:0 ..."
+--! memory = "memory space: cuda:0, hip:0 ..."
 --! peak_allocated_bytes = { doc = "most memory allocated at once", unit = "bytes", metric = "device" }
 --! peak_reserved_bytes = { doc = "most memory the caching allocator held at once", unit = "bytes", metric = "device" }
 --! total_memory_bytes = { doc = "memory on the device; absent where the trace does not say", unit = "bytes", metric = "device" }

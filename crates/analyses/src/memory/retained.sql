@@ -4,7 +4,7 @@
 --! when_empty = "the trace holds no allocator events with addresses (record with profile_memory=True and torch 1.10 or newer), or fewer than three steps, or nothing outlived its step so long"
 --! [columns]
 --! rank = "rank"
---! memory = "which memory: cuda:0, hip:0 ..., cpu, or cpu mapped"
+--! memory = "memory space: cuda:0, hip:0 ..., cpu, or cpu mapped"
 --! device = "device ordinal; -1 on the host"
 --! place = "from 1, by number of steps, then by bytes"
 --! op_name = "innermost operator around the allocation"

@@ -4,7 +4,7 @@
 --! when_empty = "the trace holds no allocator events: record with profile_memory=True"
 --! [columns]
 --! rank = "rank"
---! memory = "which memory: cuda:0, hip:0 ..., cpu, or cpu mapped"
+--! memory = "memory space: cuda:0, hip:0 ..., cpu, or cpu mapped"
 --! device = "device ordinal; -1 on the host"
 --! event_count = { doc = "allocations and releases", unit = "count" }
 --! allocation_count = { doc = "allocations", unit = "count" }

@@ -11,13 +11,13 @@
 --! efficient_32bit_ratio = { doc = "of it, memory-efficient attention on 32-bit floats, over the window", unit = "ratio", metric = "device" }
 --! math_ns = { doc = "kernels inside aten::_scaled_dot_product_attention_math: scaled_dot_product_attention without a fused kernel; with shapes, those of its backward pass too", unit = "ns", metric = "device" }
 --! math_ratio = { doc = "that over the window", unit = "ratio", metric = "device" }
---! math_gain_ratio = { doc = "what fused attention at half of the peak would save of it, over the window; without shapes or peak, three quarters of it", unit = "ratio", metric = "device" }
+--! math_gain_ratio = { doc = "time that fused attention at half of the peak would save of it, over the window; without shapes or peak, three quarters of it", unit = "ratio", metric = "device" }
 --! written_out_count = { doc = "softmaxes between two matmuls of the same scores, forward and backward, outside scaled_dot_product_attention", unit = "count", metric = "device" }
 --! written_out_ns = { doc = "time of those matmuls and what runs between them", unit = "ns", metric = "device" }
 --! written_out_ratio = { doc = "that over the window; absent if no shapes were recorded", unit = "ratio", metric = "device" }
---! written_out_gain_ratio = { doc = "what fused attention at half of the peak would save, over the window; absent if the device is in no table", unit = "ratio", metric = "device" }
+--! written_out_gain_ratio = { doc = "time that fused attention at half of the peak would save, over the window; absent if the device is in no table", unit = "ratio", metric = "device" }
 --! scores = "heads of all samples, queries and keys of those with most time"
---! dtype = "what they multiply"
+--! dtype = "data type they multiply"
 -- Launches and softmaxes inside such an operator on its thread.
 WITH boundaries AS (
     SELECT

@@ -9,7 +9,7 @@
 --! op_name = "operator"
 --! input_dims = "shape of each input, JSON"
 --! shapes = "the same in short: 64x32, 32x16"
---! dtype = "what it multiplies"
+--! dtype = "data type it multiplies"
 --! details = "strides of a convolution"
 --! call_count = { doc = "calls", unit = "count", metric = "operator" }
 --! kernel_ns = { doc = "time of their kernels", unit = "ns", metric = "operator" }
@@ -17,7 +17,7 @@
 --! window_ratio = { doc = "kernel_ns over the analyzed window", unit = "ratio", metric = "operator" }
 --! tflops_per_s = { doc = "operations over time, 10^12 per second", metric = "operator" }
 --! gb_per_s = { doc = "bytes of inputs and results over time, 10^9 a second", unit = "gb_per_s", metric = "operator" }
---! bound = "what limits it at achievable rates: compute or memory; cache where caches may have made it faster than memory"
+--! bound = "limit at achievable rates: compute or memory; cache where caches may have made it faster than memory"
 --! peak = "entry of the table of devices that it is measured against"
 --! efficiency_ratio = { doc = "shortest time at achievable rates over kernel_ns; absent where it is implausible, and without a peak", unit = "ratio", metric = "operator" }
 --! is_implausible = "the kernels took less time than the data sheet allows"

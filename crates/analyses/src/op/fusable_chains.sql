@@ -9,7 +9,7 @@
 --! chain = "the operators in order"
 --! input_dims = "shape of each input of the first, JSON"
 --! shapes = "the same in short: 64x32, 32x16"
---! chain_count = { doc = "how often", unit = "count", metric = "operator" }
+--! chain_count = { doc = "occurrences", unit = "count", metric = "operator" }
 --! kernel_count = { doc = "kernels of all", unit = "count", metric = "operator" }
 --! kernel_ns = { doc = "time of all", unit = "ns", metric = "operator" }
 --! window_ratio = { doc = "that over the analyzed window", unit = "ratio", metric = "operator" }

@@ -8,12 +8,12 @@
 --! name = "the operator with shapes and type: what a row is about"
 --! op_name = "operator"
 --! shapes = "shapes of its inputs: 64x32, 32x16"
---! dtype = "what it multiplies"
+--! dtype = "data type it multiplies"
 --! is_aligned = "the contiguous dimensions of factors and result are multiples of 16 bytes"
 --! gemm_m = "rows of the result"
 --! gemm_n = "columns of the result"
 --! gemm_k = "terms of each sum"
---! multiple = "what contiguous dimensions should be a multiple of: 8, or 16 for numbers of 8 bit"
+--! multiple = "recommended divisor of contiguous dimensions: 8, or 16 for numbers of 8 bit"
 --! call_count = { doc = "calls", unit = "count", metric = "operator" }
 --! kernel_ns = { doc = "time of their kernels", unit = "ns", metric = "operator" }
 --! window_ratio = { doc = "that over the analyzed window", unit = "ratio", metric = "operator" }

@@ -7,11 +7,11 @@
 --! device = "device ordinal"
 --! name = "operator"
 --! kind = "gemm, convolution, attention, norm, softmax, elementwise, reduction, copy or gather"
---! dtype = "what it multiplies, or the type of its result; absent where the kernel's name does not distinguish TF32 from FP32"
+--! dtype = "data type it multiplies, or the type of its result; absent where the kernel's name does not distinguish TF32 from FP32"
 --! input_dims = "shape of each input, JSON"
 --! shapes = "the same in short: 64x32, 32x16"
 --! input_types = "type of each input, JSON"
---! details = "what shapes do not say: strides of a convolution, masks of attention"
+--! details = "properties beyond shapes: strides of a convolution, masks of attention"
 --! call_count = { doc = "calls", unit = "count" }
 --! kernel_count = { doc = "kernels that they launched", unit = "count" }
 --! kernel_ns = { doc = "time of those kernels, overlap not merged", unit = "ns" }
@@ -21,11 +21,11 @@
 --! tflops_per_s = "flops over time, 10^12 per second"
 --! gb_per_s = { doc = "moved_bytes over time, 10^9 a second", unit = "gb_per_s" }
 --! flop_per_byte = "flops over moved_bytes: arithmetic intensity"
---! bound = "what limits it at achievable rates: compute or memory; cache where memory could not have been so fast but caches may"
+--! bound = "limit at achievable rates: compute or memory; cache where memory could not have been so fast but caches may"
 --! peak = "entry of the table of devices that it is measured against"
 --! peak_tflops = "data sheet for that type; only for matmuls"
---! achievable_tflops = "what the best known programs reach of it"
---! achievable_gb_per_s = { doc = "what the best known programs reach of the memory's bandwidth", unit = "gb_per_s" }
+--! achievable_tflops = "part of peak_tflops that the best known programs reach"
+--! achievable_gb_per_s = { doc = "memory bandwidth that the best known programs reach", unit = "gb_per_s" }
 --! roofline_ns = { doc = "shortest time at achievable rates", unit = "ns" }
 --! efficiency_ratio = { doc = "roofline_ns over kernel_ns; 1 where it was faster than the table calls achievable but not than the data sheet; above 1 only where is_implausible; absent where bound is cache, and without a peak", unit = "ratio" }
 --! is_implausible = "the kernels took less time than the data sheet allows: times, shapes or the table of devices are wrong, and the row is in no gain and no utilization"

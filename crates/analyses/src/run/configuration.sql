@@ -26,8 +26,8 @@
 --! has_stacks = "Python frames or call stacks are present (with_stack=True)"
 --! has_modules = "nn.Module frames or hierarchy are present (with_stack=True or with_modules=True)"
 --! has_memory = "allocator events are present (profile_memory=True)"
---! missing = "what was not recorded, and the profiler's option that records it"
---! missing_count = { doc = "how many things that is, what collectives and devices do not say included", unit = "count", metric = "rank" }
+--! missing = "data that was not recorded, with the profiler's option that records it"
+--! missing_count = { doc = "number of these, including what collectives and devices lack", unit = "count", metric = "rank" }
 --! has_collective_metadata = "collectives say their group and size; absent where there are none"
 --! has_device_properties = "the trace describes its devices"
 WITH device_lists AS (

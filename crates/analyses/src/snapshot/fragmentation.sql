@@ -9,7 +9,7 @@
 --! segment_count = { doc = "segments", unit = "count" }
 --! reserved_bytes = { doc = "held by the caching allocator: allocated + pending + inactive", unit = "bytes" }
 --! allocated_bytes = { doc = "size of blocks in use", unit = "bytes" }
---! requested_bytes = { doc = "of these, what was requested", unit = "bytes" }
+--! requested_bytes = { doc = "of these, bytes that the program requested", unit = "bytes" }
 --! rounding_bytes = { doc = "of these, lost to rounding: allocated minus requested", unit = "bytes" }
 --! pending_bytes = { doc = "size of blocks that were released while a stream may still use them", unit = "bytes" }
 --! inactive_bytes = { doc = "size of free blocks: split + returnable", unit = "bytes" }

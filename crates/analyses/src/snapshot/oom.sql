@@ -8,7 +8,7 @@
 --! device = "device ordinal as the process counts them"
 --! position = "place in the history of the device"
 --! ts_ns = { doc = "when; absent where events carry no times", unit = "ns" }
---! requested_bytes = { doc = "what was requested", unit = "bytes" }
+--! requested_bytes = { doc = "size of the request", unit = "bytes" }
 --! device_free_bytes = { doc = "free on the device then, as the driver said", unit = "bytes" }
 --! allocated_bytes = { doc = "held by allocations then", unit = "bytes" }
 --! reserved_bytes = { doc = "held by the caching allocator then", unit = "bytes" }

@@ -10,7 +10,7 @@
 --! model_tflops_per_s = { doc = "operations of the model over time, of those, 10^12 per second", metric = "rank" }
 --! mfu_ratio = { doc = "that over the data sheet's peak for the type that most operations have: model FLOPs utilization", unit = "ratio", metric = "rank" }
 --! hfu_ratio = { doc = "the same with what activation checkpointing computes again: hardware FLOPs utilization", unit = "ratio", metric = "rank" }
---! recomputed_ratio = { doc = "what is computed again over all operations; 0 if the trace shows nothing of the kind, as inside compiled graphs", unit = "ratio", metric = "rank" }
+--! recomputed_ratio = { doc = "recomputed operations over all operations; 0 if the trace shows nothing of the kind, as inside compiled graphs", unit = "ratio", metric = "rank" }
 --! dtype = "type of most operations"
 --! peak_tflops = { doc = "data sheet for that type, 10^12 operations a second", metric = "rank" }
 --! matmul_modeled_ratio = { doc = "lowest of the steps: part of the kernel time of matmuls, convolutions and attention whose operations are known", unit = "ratio", metric = "rank" }

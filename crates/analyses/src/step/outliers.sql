@@ -8,7 +8,7 @@
 --! median_ns = { doc = "median step time", unit = "ns", metric = "rank" }
 --! limit_ns = { doc = "a step longer than this stands out: the median and 3 robust standard deviations (1.4826 times the median absolute deviation)", unit = "ns", metric = "rank" }
 --! outlier_count = { doc = "steps that stand out; absent with fewer than 5 steps", unit = "count", metric = "rank" }
---! excess_ns = { doc = "what they are longer than the median, added up; absent with fewer than 5 steps", unit = "ns", metric = "rank" }
+--! excess_ns = { doc = "their time beyond the median, added up; absent with fewer than 5 steps", unit = "ns", metric = "rank" }
 --! excess_ratio = { doc = "share of all step time; absent with fewer than 5 steps", unit = "ratio", metric = "rank" }
 --! worst_step = "the longest of them"
 --! worst_ns = { doc = "its time", unit = "ns", metric = "rank" }

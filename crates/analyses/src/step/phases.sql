@@ -25,11 +25,11 @@
 --! late_count = { doc = "those that were late", unit = "count" }
 --! fetch_period = { doc = "every so many-th fetch is late", unit = "number" }
 --! worker_count = { doc = "workers of the loader, from that period", unit = "count" }
---! worker_batch_ns = { doc = "what one worker needs for a batch", unit = "ns" }
+--! worker_batch_ns = { doc = "time that one worker needs per batch", unit = "ns" }
 --! delivery_ns = { doc = "time between two batches from all workers", unit = "ns" }
 --! compute_ns = { doc = "median step without the wait", unit = "ns" }
 --! workers_needed_count = { doc = "workers that would keep up", unit = "count" }
---! workers_more_count = { doc = "how many more that is", unit = "count" }
+--! workers_more_count = { doc = "workers needed beyond the present ones", unit = "count" }
 --! workers_if_single_count = { doc = "workers that would keep up, where the loader runs in the process itself", unit = "count" }
 --! fetch_median_ns = { doc = "median wait for a batch", unit = "ns" }
 --! median_wait_ratio = { doc = "share of the usual step: median wait over median wait and median batch", unit = "ratio" }

@@ -15,9 +15,9 @@
 --! memory_used_bytes = { doc = "used at the end, where that is recorded (Composer)", unit = "bytes", metric = "agent" }
 --! memory_free_bytes = { doc = "available at the end", unit = "bytes", metric = "agent" }
 --! memory_least_free_bytes = { doc = "least that was available", unit = "bytes", metric = "agent" }
---! memory_growth_bytes = { doc = "how much less is available in the last fifth of the samples than in the first (medians); negative if more is", unit = "bytes", metric = "agent" }
+--! memory_growth_bytes = { doc = "decrease of available memory from the first fifth of the samples to the last (medians); negative for an increase", unit = "bytes", metric = "agent" }
 --! memory_growth_ratio = { doc = "that growth over what was available in the first fifth", unit = "ratio", metric = "agent" }
---! memory_slope_bytes = { doc = "what is taken a second: slope of the line through the samples (least squares)", unit = "bytes", metric = "agent" }
+--! memory_slope_bytes = { doc = "growth per second: slope of the line through the samples (least squares)", unit = "bytes", metric = "agent" }
 --! memory_rise_ratio = { doc = "share of five stretches of the recording in which more memory is taken than in the one before (medians): 1 if it grows all the time", unit = "ratio", metric = "agent" }
 --! memory_full_ns = { doc = "time until nothing is available at that slope; absent if it does not grow", unit = "ns", metric = "agent" }
 --! machine_count = { doc = "machines of which the same was recorded", unit = "count", metric = "agent" }

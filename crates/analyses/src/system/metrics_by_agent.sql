@@ -6,7 +6,7 @@
 --! [columns]
 --! rank = "rank whose agent sampled it"
 --! agent = "machine, as Determined calls it"
---! metric = "what is measured"
+--! metric = "name of the metric"
 --! unit = "unit of the values"
 --! device_count = { doc = "disks, interfaces or GPUs that were sampled", unit = "count" }
 --! mean_value = { doc = "mean over these and over time; of rates the sum over these", unit = "number" }
@@ -14,7 +14,7 @@
 --! median_value = { doc = "median over the machines", unit = "number" }
 --! highest_value = { doc = "that of the highest machine", unit = "number" }
 --! lowest_value = { doc = "that of the lowest machine", unit = "number" }
---! below_highest_ratio = { doc = "how much less it is here than on the highest machine, over that; absent with one machine", unit = "ratio" }
+--! below_highest_ratio = { doc = "shortfall from the highest machine, relative to that one; absent with one machine", unit = "ratio" }
 WITH machines AS (
     SELECT
         rank, agent, metric, min(unit) AS unit, count(*) AS device_count,

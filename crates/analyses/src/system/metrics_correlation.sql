@@ -5,7 +5,7 @@
 --! [columns]
 --! rank = "rank"
 --! agent = "machine, as Determined calls it"
---! metric = "what is measured"
+--! metric = "name of the metric"
 --! device = "disk, file system, network interface, or GPU by UUID"
 --! step_count = { doc = "steps that samples cover", unit = "count" }
 --! pearson = { doc = "linear correlation of the metric's mean during a step with the length of the step, -1 to 1; absent with fewer than 8 steps or where either never varies", unit = "number" }

@@ -5,7 +5,7 @@
 --! [columns]
 --! rank = "rank that sampled it, or whose agent did"
 --! agent = "machine, as Determined calls it"
---! metric = "what is measured"
+--! metric = "name of the metric"
 --! device = "disk, file system, network interface, or GPU by UUID"
 --! unit = "unit of the values"
 --! sample_count = { doc = "samples that count: not flawed, and with a value", unit = "count", metric = "agent" }
