@@ -27,6 +27,6 @@ fn sleeping_rank_is_named(trace: &str) {
     assert!(finding.message.contains("in the data loader"), "{}", finding.message);
     // It is last at the broadcasts only: what follows is late because of them.
     let query =
-        "SELECT last_ratio < 0.9, cause_ratio, lost_phase FROM comm_stragglers WHERE rank = 3";
+        "SELECT last_ratio < 0.9, cause_ratio, delay_phase FROM comm_stragglers WHERE rank = 3";
     assert_eq!(lines(&runs::open(trace).run.sql(query).unwrap()), ["true 1.0 dataloader"]);
 }

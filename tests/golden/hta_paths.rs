@@ -82,7 +82,7 @@ const EXCEPTIONS: &[(&str, &str, &str, &str)] = &[
 const STREAM_0: &str = "HTA attaches no work on stream 0, the default stream on AMD, to calls";
 const DEVICE_COPY: &str =
     "HTA takes the device's copy of the annotation, which is in no tree, for the outermost one";
-const SYNCS: &str = "HTA takes synchronisations recorded on a stream for kernels";
+const SYNCS: &str = "HTA takes synchronizations recorded on a stream for kernels";
 const NO_STREAM: &str =
     "HTA gives two nodes without edges to waits of a context whose stream is written as 2^32 - 1";
 const OVERLAP: &str =

@@ -66,7 +66,7 @@ fn causes_add_up(path: &Path) {
     let query = "SELECT count(*) AS wrong_count FROM (
             SELECT rank, device, gap_ts_ns, max(gap_end_ns) - gap_ts_ns AS gap_ns, sum(dur_ns) AS parts_ns,
                 min(dur_ns) AS least_ns
-            FROM idle_gaps GROUP BY rank, device, gap_ts_ns
+            FROM idle_gap_causes GROUP BY rank, device, gap_ts_ns
         ) WHERE gap_ns <> parts_ns OR least_ns <= 0";
     assert_eq!(rows(run, query)[0]["wrong_count"], 0.0, "parts of a gap");
     harness::count(DEVICES, devices.len());

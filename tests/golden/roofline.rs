@@ -119,12 +119,13 @@ fn language_model_flops(name: &str, run: &Run) {
 
 // No call of any real trace is faster than the data sheet of its device allows, and none is counted twice.
 fn data_sheet_is_a_limit(name: &str, run: &Run) {
-    let faults = rows(run, "SELECT name, shapes, efficiency_ratio FROM op_roofline WHERE is_fault");
+    let faults =
+        rows(run, "SELECT name, shapes, efficiency_ratio FROM op_roofline WHERE is_implausible");
     assert!(faults.is_empty(), "{name}: {faults:?}");
     for row in
-        rows(run, "SELECT rank, device, modelled_ratio, product_modelled_ratio FROM gpu_roofline")
+        rows(run, "SELECT rank, device, modeled_ratio, matmul_modeled_ratio FROM gpu_roofline")
     {
-        let ratio = row["modelled_ratio"].as_f64().unwrap();
+        let ratio = row["modeled_ratio"].as_f64().unwrap();
         assert!((0.0..=1.0 + 1e-9).contains(&ratio), "{name}: {row:?}");
         harness::count(MODELLED, usize::from(ratio > 0.5));
     }
@@ -137,13 +138,13 @@ fn data_sheet_is_a_limit(name: &str, run: &Run) {
 fn fp32_time(name: &str, run: &Run) {
     for row in rows(
         run,
-        "SELECT t.missed_ns, r.product_modelled_ratio,
+        "SELECT t.missed_ns, r.matmul_modeled_ratio,
             (SELECT sum(c.kernel_ns) FROM roofline_calls c JOIN device_windows w ON w.rank = c.rank AND w.device = c.device
              WHERE c.kind IN ('gemm', 'convolution', 'attention') AND c.dtype = 'fp32' AND c.tensor_cores = 'no'
-                AND c.ts_ns >= w.start_ns AND c.ts_ns < w.end_ns) AS modelled_ns
+                AND c.ts_ns >= w.start_ns AND c.ts_ns < w.end_ns) AS modeled_ns
          FROM gpu_tensor_cores t JOIN gpu_roofline r ON r.rank = t.rank AND r.device = t.device",
     ) {
         let of = |column: &str| row[column].as_f64().unwrap();
-        near(of("modelled_ns"), of("missed_ns"), 0.01, name);
+        near(of("modeled_ns"), of("missed_ns"), 0.01, name);
     }
 }

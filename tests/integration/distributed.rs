@@ -104,7 +104,7 @@ fn collective_with_several_events_counts_once() {
     );
     assert_eq!(lines(&run, "SELECT count(*) FROM comm_collectives"), ["12"]);
     // 8000 bytes in 100 us; for two ranks, what each link carries is the same.
-    let query = "SELECT rank, call_count, comm_ns, transfer_ns, algorithm_gb_per_s, bus_gb_per_s FROM comm_table ORDER BY rank";
+    let query = "SELECT rank, call_count, comm_ns, transfer_ns, algorithm_gb_per_s, bus_gb_per_s FROM comm_by_name ORDER BY rank";
     assert_eq!(lines(&run, query), ["0 6 2400000 600000 0.08 0.08", "1 6 600000 600000 0.08 0.08"]);
 }
 

@@ -18,8 +18,9 @@
 //! # Ok::<(), query::Error>(())
 //! ```
 //!
-//! SQL views use only functions that DataFusion has built in, so that the same text runs over Parquet on a cluster. Interval
-//! algebra uses window functions (sorted boundaries, running sums, running maxima), never a join on time ranges.
+//! SQL views use only functions that DataFusion has built in, so that the same text runs over Parquet on a cluster. Their files
+//! may also use the macros of `src/sql_macros.rs`, which `build.rs` expands to plain SQL. Interval algebra uses window
+//! functions (sorted boundaries, running sums, running maxima), never a join on time ranges.
 
 mod comm;
 mod critical;
@@ -34,6 +35,8 @@ mod nesting;
 mod op;
 mod registry;
 mod roofline;
+#[cfg(test)]
+mod sql_macros;
 mod statistics;
 mod step;
 mod system;
@@ -59,4 +62,20 @@ pub fn catalog() -> &'static Catalog {
         Catalog::new(SOURCES, registry::VIEWS).unwrap_or_else(|e| panic!("embedded views: {e}"))
     });
     &CATALOG
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::{SOURCES, sql_macros};
+
+    #[test]
+    fn embedded_sql_is_the_expansion_of_its_file() {
+        for source in SOURCES.iter().filter(|source| source.path.ends_with("sql")) {
+            let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(source.path);
+            let text = std::fs::read_to_string(file).unwrap();
+            assert!(sql_macros::expand(&text).unwrap() == source.text, "{}", source.path);
+        }
+    }
 }

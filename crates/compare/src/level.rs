@@ -28,7 +28,7 @@ pub enum Level {
     Copy,
     /// A fill by a device.
     Fill,
-    /// A synchronisation recorded on a stream.
+    /// A synchronization recorded on a stream.
     Sync,
     /// The device's copy of a range on the host.
     DeviceAnnotation,

@@ -10,7 +10,7 @@
 //!   What remains in the mark of the step itself, or in nothing recorded, is *not explained*.
 //! * **device**: each moment of a step is in one state, computation, exposed communication, exposed
 //!   copies or idle (view `diff_device_time`); these add up to the step as well.
-//! * **names**: calls and time of every name (view `diff_names`). On the device and for ranges around
+//! * **names**: calls and time of every name (view `diff_by_name`). On the device and for ranges around
 //!   others these overlap and add up to nothing.
 //!
 //! Whether the median step got slower is a [`Verdict`], held against how much steps vary by themselves.

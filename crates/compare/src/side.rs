@@ -249,7 +249,7 @@ pub(super) fn names(
 ) -> Result<BTreeMap<Key, Sums>> {
     let positions = chosen.positions();
     let mut sums: BTreeMap<Key, Sums> = BTreeMap::new();
-    for batch in session.analyze("diff_names")? {
+    for batch in session.analyze("diff_by_name")? {
         let (rank, step) = (ints(&batch, "rank")?, ints(&batch, "step")?);
         let (level, name) = (texts(&batch, "level")?, texts(&batch, "name")?);
         let (count, dur) = (ints(&batch, "event_count")?, ints(&batch, "dur_ns")?);

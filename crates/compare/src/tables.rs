@@ -182,7 +182,7 @@ fn what(level: Level) -> &'static str {
     match level {
         Level::Runtime => "runtime call",
         Level::Python => "Python function",
-        Level::Sync => "synchronisation",
+        Level::Sync => "synchronization",
         Level::DeviceAnnotation => "range on the device",
         level => level.as_str(),
     }

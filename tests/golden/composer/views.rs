@@ -86,7 +86,7 @@ pub(super) fn rebuilt_steps(what: &str, run: &Run, golden: &Json) {
             run,
             &format!(
                 "SELECT count(*) AS steps, sum(loader_ns) / 1000.0 AS loader, sum(batch_ns) / 1000.0 AS batch \
-                 FROM trainer_steps_rebuilt WHERE rank = {rank}"
+                 FROM trainer_steps_reconstructed WHERE rank = {rank}"
             ),
         );
         if theirs.is_null() {
@@ -115,7 +115,7 @@ pub(super) fn callbacks(what: &str, run: &Run, golden: &Json) {
     }
     let ours = rows(
         run,
-        "SELECT batch_count, pause_ns / 1000.0 AS us FROM trainer_saves ORDER BY batch_count, us",
+        "SELECT batch_count, pause_ns / 1000.0 AS us FROM trainer_profile_pauses ORDER BY batch_count, us",
     );
     let usual = number(&golden["save_pause"]["median_us"]);
     let saves = golden["save_pause"]["saves"].as_array().unwrap();

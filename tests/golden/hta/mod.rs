@@ -84,7 +84,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
 const TRITON: &str =
     "HTA takes the host operators of Triton kernels, which carry `stream: 0`, for device work";
 const SYNCS: &str =
-    "HTA counts synchronisations recorded on a stream as work, though the stream waits";
+    "HTA counts synchronizations recorded on a stream as work, though the stream waits";
 const NEGATIVE_IDLE: &str =
     "activities of one stream overlap, which HTA counts as negative idle time";
 const UNLINKED: &str =

@@ -8,7 +8,7 @@ use super::compare::{Differences, Run, key, keyed, number, only, rows};
 
 pub(crate) fn steps(run: &Run, expected: &Json, found: &mut Differences) {
     let table = only(&run.view("step_selection"), "source", &["profiler_step"]);
-    let kept = only(&table, "is_kept", &["true"]);
+    let kept = only(&table, "is_analyzed", &["true"]);
     let at = kept.index("step").unwrap();
     let ours: BTreeSet<String> = kept.rows.iter().map(|row| row[at].to_string()).collect();
     let theirs: BTreeSet<String> = rows(expected).iter().map(Json::to_string).collect();
@@ -62,7 +62,7 @@ pub(crate) fn events(run: &Run, expected: &Json, found: &mut Differences) {
             "device_syncs",
         ] {
             let what = format!("{rank} | {table}");
-            let count = |what: &str| ours.get(what).map_or(0.0, |mine| mine["kept_count"]);
+            let count = |what: &str| ours.get(what).map_or(0.0, |mine| mine["analyzed_count"]);
             let mut mine = count(&what);
             if row["cats"].get("Operator").is_some() {
                 match table {

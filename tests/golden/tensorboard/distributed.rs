@@ -178,7 +178,7 @@ fn transfer(run: &Run, found: &mut Differences) {
 fn table(run: &Run, found: &mut Differences, column: &str, at: usize, unit: f64, slack: f64) {
     let Some(Both { run, theirs, ranks }) = both(run) else { return };
     let keys = ["rank", "backend", "name"];
-    let ours = rows(run.views(), "comm_table", &keys, &[column, "call_count"]);
+    let ours = rows(run.views(), "comm_by_name", &keys, &[column, "call_count"]);
     let Some(workers) = theirs["comm_ops"].as_object() else { return };
     for (worker, table) in workers {
         let Some(rank) = ranks.get(worker) else { continue };

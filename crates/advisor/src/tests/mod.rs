@@ -27,13 +27,13 @@ const VIEWS: &[(&str, Scope, &str)] = &[
          forward_ratio backward_ratio optimizer_ratio other_ratio dataloader_idle_ns dataloader_idle_ratio \
          has_device dataloader_workers fetch_count late_count *fetch_period worker_count worker_batch_ns \
          delivery_ns compute_ns workers_needed_count workers_more_count workers_if_single_count \
-         fetch_median_ns usual_wait_ratio wait_without_largest_ratio cpu_util_ratio",
+         fetch_median_ns median_wait_ratio wait_without_largest_ratio cpu_util_ratio",
     ),
     (
         "gpu_utilization",
         Scope::Device,
         "rank device window_ns kernel_busy_ns kernel_busy_ratio busy_ns busy_ratio idle_ns idle_ratio \
-         cannot_tell_ratio sm_efficiency_ratio occupancy_ratio *mean_blocks_per_sm step_count graph_launch_count unlinked_ratio",
+         unattributed_ratio sm_efficiency_ratio occupancy_ratio *mean_blocks_per_sm step_count graph_launch_count unlinked_ratio",
     ),
     (
         "gpu_idle_causes",
@@ -43,7 +43,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
          op_dispatch_ratio python_ns python_ratio launch_latency_ns launch_latency_ratio dependency_ns \
          dependency_ratio other_stream_ns other_stream_ratio collective_ns collective_ratio unlinked_ns \
          unlinked_ratio graph_replay_ns graph_replay_ratio no_host_events_ns no_host_events_ratio dispatch_ns \
-         dispatch_ratio host_ns host_ratio device_wait_ns device_wait_ratio cannot_tell_ns cannot_tell_ratio \
+         dispatch_ratio host_ns host_ratio device_wait_ns device_wait_ratio unattributed_ns unattributed_ratio \
          switch_ns switch_ratio switch_count gap_count sync_count top_sync_name top_sync_op_name top_python_name top_dispatch_name step_count \
          graph_launch_count",
     ),
@@ -53,14 +53,14 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "rank callback_ns callback_count steps_ns callback_ratio cost_ratio top_name top_ns has_device",
     ),
     (
-        "idle_holes",
+        "idle_clusters",
         Scope::Device,
-        "rank device window_ns hole_count hole_ns hole_idle_ns hole_idle_ratio busy_outside_ratio ts_ns dur_ns cause name",
+        "rank device window_ns cluster_count cluster_ns cluster_idle_ns cluster_idle_ratio busy_outside_ratio ts_ns dur_ns cause name",
     ),
     (
-        "idle_longest",
+        "idle_longest_gap",
         Scope::Device,
-        "rank device ts_ns dur_ns step_ratio window_ratio cause cause_ns name op_name source step is_told \
+        "rank device ts_ns dur_ns step_ratio window_ratio cause cause_ns name op_name source step is_attributed \
          long_count long_ns long_ratio",
     ),
     (
@@ -71,7 +71,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
          wait_count launch_count *waits_per_launch known_count blocked_ratio host_idle_ratio d2h_count *d2h_per_step",
     ),
     (
-        "idle_lines",
+        "idle_source_lines",
         Scope::Line,
         "rank source idle_ns dataloader_ns sync_ns dispatch_ns python_ns allocation_ns",
     ),
@@ -108,7 +108,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "op_below_roofline",
         Scope::Operator,
         "rank device name op_name input_dims shapes dtype details call_count kernel_ns call_ns \
-         window_ratio *tflops_per_s *gb_per_s bound peak efficiency_ratio is_fault is_aligned loss_ns \
+         window_ratio *tflops_per_s *gb_per_s bound peak efficiency_ratio is_implausible is_aligned loss_ns \
          loss_ratio device_loss_ratio reason",
     ),
     (
@@ -138,9 +138,9 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "gpu_roofline",
         Scope::Device,
-        "rank device name peak window_ns step_count kernel_ns modelled_ns modelled_ratio product_ns \
-         product_ratio product_modelled_ratio fault_count fault_ratio *product_tflops_per_s \
-         product_efficiency_ratio low_precision_ratio single_precision_ratio unknown_precision_ratio \
+        "rank device name peak window_ns step_count kernel_ns modeled_ns modeled_ratio matmul_ns \
+         matmul_ratio matmul_modeled_ratio implausible_count implausible_ratio *matmul_tflops_per_s \
+         matmul_efficiency_ratio low_precision_ratio single_precision_ratio unknown_precision_ratio \
          tiny_gemm_count tiny_gemm_ratio tiny_gemm_loss_ratio norm_ratio norm_loss_ratio \
          sync_norm_count gather_ratio gather_loss_ratio gather_op fp8_ratio fp8_gain_ratio",
     ),
@@ -156,12 +156,12 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         Scope::Rank,
         "rank rank_count collective_count last_count last_ratio cause_count cause_ratio caused_wait_ns \
          caused_wait_ratio wait_share_ratio own_comm_ns own_wait_ns wait_ratio exposed_ratio step_count \
-         late_step_count chance_ratio lost_phase lost_ns last_by",
+         late_step_count chance_ratio delay_phase delay_ns last_by",
     ),
     (
         "comm_clocks",
         Scope::Rank,
-        "rank clock aligned_by collective_count ahead_ns offset_ns error_ns apart_ratio unaligned_ratio",
+        "rank clock aligned_by collective_count ahead_ns offset_ns error_ns misaligned_ratio unaligned_ratio",
     ),
     (
         "queue_length",
@@ -176,7 +176,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
          reserved_ratio busy_ratio peak_step peak_phase",
     ),
     (
-        "memory_thrash",
+        "memory_allocator_churn",
         Scope::Rank,
         "rank step_count steps_ns driver_call_count driver_ns driver_ratio idle_ratio top_name",
     ),
@@ -207,7 +207,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "system_gpus",
         Scope::Agent,
         "rank agent device sample_count gpu_util_ratio idle_ratio p95_util_ratio machine_util_ratio \
-         best_util_ratio behind_ratio gpu_count most_free_memory_bytes least_free_memory_bytes",
+         max_util_ratio below_busiest_ratio gpu_count most_free_memory_bytes least_free_memory_bytes",
     ),
     (
         "system_input_limits",
@@ -220,7 +220,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         Scope::Agent,
         "rank agent device cpu_sample_count cpu_util_ratio memory_sample_count memory_span_ns \
          memory_free_bytes memory_growth_bytes memory_slope_bytes memory_rise_ratio memory_full_ns \
-         machine_count busy_metric busy_ratio highest_busy_ratio behind_ratio",
+         machine_count busy_metric busy_ratio highest_busy_ratio below_busiest_ratio",
     ),
     (
         "diff_step_time",
@@ -264,25 +264,48 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "kernel_variation",
         Scope::Device,
         "rank device window_ns step_count kernel_ns drift_ns drift_ratio drift_excess_ns \
-         drift_excess_ratio drift_slower_ratio varying_count varying_name varying_cv_ratio \
+         drift_excess_ratio drift_slowdown_ratio varying_count varying_name varying_cv_ratio \
          varying_mean_ns varying_p25_ns varying_share_ratio varying_excess_ratio erratic_count \
          overlapped_ns slowed_ns slowed_ratio slowdown_ns slowdown_ratio slowed_name shaped_ratio",
     ),
     (
         "run_warmup",
         Scope::Rank,
-        "rank has_host step_count steps_ns first_step_ns usual_step_ns first_step_ratio warmup_ns \
+        "rank has_host step_count steps_ns first_step_ns median_step_ns first_step_ratio warmup_ns \
          warmup_ratio warmup_name compile_count compile_ns steady_ns steady_compile_ns \
          steady_compile_ratio steady_idle_ns steady_idle_ratio steady_step_count steady_name \
          region_count graph_launch_count",
     ),
     (
-        "run_habits",
+        "run_unused_graphs",
         Scope::Rank,
-        "rank has_host has_stacks steps_ns step_count ungraded_count ungraded_ratio print_count \
-         print_ns print_ratio debug_count debug_ns debug_ratio clip_count clip_ns clip_ratio restart_count restart_ns \
-         restart_ratio unused_count unused_ns unused_ratio scaler_count scaler_bubble_ns \
-         scaler_bubble_ratio",
+        "rank has_host steps_ns step_count unused_graph_count unused_graph_ratio",
+    ),
+    (
+        "run_debug_modes",
+        Scope::Rank,
+        "rank has_host has_stacks steps_ns print_count print_ns print_ratio nan_search_count \
+         nan_search_ns nan_search_ratio",
+    ),
+    (
+        "run_gradient_clipping",
+        Scope::Rank,
+        "rank has_host has_stacks steps_ns clip_count clip_ns clip_ratio",
+    ),
+    (
+        "run_unused_parameters",
+        Scope::Rank,
+        "rank has_host steps_ns unused_count unused_ns unused_ratio",
+    ),
+    (
+        "run_gradient_scaler",
+        Scope::Rank,
+        "rank has_host scaler_count scaler_bubble_ns scaler_bubble_ratio",
+    ),
+    (
+        "loader_restarts",
+        Scope::Rank,
+        "rank has_host has_stacks steps_ns restart_count restart_ns restart_ratio",
     ),
     (
         "loader_jitter",
@@ -312,11 +335,12 @@ const VIEWS: &[(&str, Scope, &str)] = &[
          large_count large_transfer_ns bus_gb_per_s *group_size host_count device_name \
          link_gb_per_s link_ratio large_exposed_ratio",
     ),
+    ("comm_stream_sharing", Scope::Rank, "rank comm_ns shared_ns shared_ratio exposed_ratio"),
+    ("comm_host_syncs", Scope::Rank, "rank sync_count sync_bubble_ns sync_bubble_ratio"),
     (
-        "comm_habits",
+        "comm_gradient_accumulation",
         Scope::Rank,
-        "rank comm_ns shared_ns shared_ratio exposed_ratio sync_count sync_bubble_ns \
-         sync_bubble_ratio forward_count update_count *accumulation reduction_count \
+        "rank exposed_ratio forward_count update_count *accumulation reduction_count \
          redundant_ratio",
     ),
     (
@@ -330,15 +354,15 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "memory_recompute",
         Scope::Rank,
         "rank has_host kernel_ns recompute_ns recompute_count recompute_ratio \
-         recompute_window_ratio reserved_ratio needless_ratio",
+         recompute_window_ratio reserved_ratio avoidable_ratio",
     ),
     (
         "memory_balance",
         Scope::Device,
-        "rank device rank_count peak_allocated_bytes median_peak_bytes above_ratio reserved_ratio",
+        "rank device rank_count peak_allocated_bytes median_peak_bytes above_median_ratio reserved_ratio",
     ),
     (
-        "op_loops",
+        "op_indexing_loops",
         Scope::Rank,
         "rank has_host loop_count select_count longest_count loop_ns idle_ns idle_ratio source",
     ),
@@ -351,13 +375,13 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "trace_completeness",
         Scope::Rank,
-        "rank file flaw_count is_cut damaged_count damage rank_count *world_size \
+        "rank file flaw_count is_truncated damaged_count damage rank_count *world_size \
          missing_rank_count step_count common_step_count",
     ),
     (
         "trace_timing",
         Scope::Rank,
-        "rank work_count work_ns early_count early_ratio earliest_ns overlap_count overlap_ns \
+        "rank work_count work_ns early_count early_ratio max_early_ns overlap_count overlap_ns \
          overlap_ratio erratic_count impossible_ratio",
     ),
     (

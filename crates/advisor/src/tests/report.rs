@@ -37,7 +37,7 @@ pub(super) fn utilization(rank: i64, busy: f64) -> Vec<(&'static str, Value)> {
         ("busy_ratio", Value::Float(busy)),
         ("idle_ns", ns(1.0 - busy)),
         ("idle_ratio", Value::Float(1.0 - busy)),
-        ("cannot_tell_ratio", Value::Float(0.0)),
+        ("unattributed_ratio", Value::Float(0.0)),
         ("mean_blocks_per_sm", Value::Float(12.0)),
         ("step_count", Value::Int(6)),
         ("graph_launch_count", Value::Int(0)),
@@ -346,7 +346,7 @@ fn what_if_confirms_or_lowers_confidence() {
 fn source_lists_the_lines_with_most_of_the_metric() {
     let rules = with_default(&[]);
     let first = evaluate(&rules, &tables(), &run(), &[]);
-    assert_eq!(first.follow_ups(&rules).source_views, ["idle_lines", "source_lines"]);
+    assert_eq!(first.follow_ups(&rules).source_views, ["idle_source_lines", "source_lines"]);
     let loader =
         |report: &Report| report.findings.iter().find(|f| f.code == "IN001").unwrap().clone();
     assert_eq!(loader(&first).source, Vec::<String>::new());

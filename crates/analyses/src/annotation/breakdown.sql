@@ -1,4 +1,4 @@
---! row = "one name of annotation on one rank, on the host or on the device"
+--! row = "one annotation by name on one rank, on the host or on the device"
 --! needs = ["annotations", "ranks"]
 --! order = ["rank", "on_device", "name"]
 --! when_empty = "the trace holds no annotations (torch.profiler.record_function makes them)"
@@ -6,7 +6,7 @@
 --! include_last_step = { default = false, doc = "count the work of the last profiler step, though part of it may be missing" }
 --! [columns]
 --! rank = "rank"
---! on_device = "the device's copies: from the first to the last kernel launched inside, once a stream"
+--! on_device = "the device's copies: from the first to the last kernel launched inside, once per stream"
 --! name = "name of the range: record_function, ProfilerStep#, Optimizer.step, nccl:all_reduce"
 --! call_count = { doc = "ranges of that name", unit = "count", metric = "operator" }
 --! sum_ns = { doc = "time of all of them, overlap not merged", unit = "ns", metric = "operator" }
@@ -16,7 +16,7 @@
 --! std_ns = { doc = "standard deviation (sample); absent for a single range", unit = "ns", metric = "operator" }
 --! ratio = { doc = "time of all of them over the time from the first annotation of that side to the end of the last; ranges nest, so that shares add up to more than 1", unit = "ratio", metric = "operator" }
 -- As in HTA, the device's copies are cut by their own start, like what happens on the host.
-WITH kept AS (
+WITH selected AS (
     SELECT a.rank, a.on_device, a.name, a.ts_ns, a.ts_ns + a.dur_ns AS end_ns, a.dur_ns
     FROM annotations a
     JOIN ranks r ON r.rank = a.rank
@@ -35,11 +35,11 @@ names AS (
         stddev_samp(CAST(dur_ns AS DOUBLE)) AS std_ns,
         min(ts_ns) AS start_ns,
         max(end_ns) AS end_ns
-    FROM kept
+    FROM selected
     GROUP BY rank, on_device, name
 )
 SELECT
     rank, on_device, name, call_count, sum_ns, mean_ns, min_ns, max_ns, std_ns,
-    CAST(sum_ns AS DOUBLE) / nullif(max(end_ns) OVER side - min(start_ns) OVER side, 0) AS ratio
+    ratio!(sum_ns, max(end_ns) OVER side - min(start_ns) OVER side) AS ratio
 FROM names
 WINDOW side AS (PARTITION BY rank, on_device)

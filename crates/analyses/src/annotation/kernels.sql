@@ -1,4 +1,4 @@
---! row = "one of the device's annotations by name on one rank, and the work that it is the innermost around"
+--! row = "one device annotation by name on one rank: the work that has it as innermost annotation"
 --! needs = ["kernel_annotations"]
 --! order = ["rank", "name"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
@@ -16,13 +16,13 @@ WITH sums AS (
         rank, annotation,
         count(*) AS kernel_count,
         sum(dur_ns) AS sum_ns,
-        sum(CASE WHEN kind = 'computation' THEN dur_ns ELSE 0 END) AS computation_ns,
-        sum(CASE WHEN kind = 'communication' THEN dur_ns ELSE 0 END) AS communication_ns,
-        sum(CASE WHEN kind = 'memory' THEN dur_ns ELSE 0 END) AS memory_ns
+        sum_if!(dur_ns, kind = 'computation') AS computation_ns,
+        sum_if!(dur_ns, kind = 'communication') AS communication_ns,
+        sum_if!(dur_ns, kind = 'memory') AS memory_ns
     FROM kernel_annotations
     GROUP BY rank, annotation
 )
 SELECT
     rank, annotation AS name, kernel_count, sum_ns, computation_ns, communication_ns, memory_ns,
-    CAST(sum_ns AS DOUBLE) / nullif(sum(sum_ns) OVER (PARTITION BY rank), 0) AS ratio
+    ratio!(sum_ns, sum(sum_ns) OVER (PARTITION BY rank)) AS ratio
 FROM sums

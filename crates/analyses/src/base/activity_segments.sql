@@ -1,4 +1,4 @@
---! row = "a stretch of one rank's time in which the same device activities run"
+--! row = "one interval of one rank in which the same device activities run"
 --! needs = ["device_activities"]
 --! order = ["rank", "ts_ns"]
 --! [columns]
@@ -8,23 +8,17 @@
 --! computation_count = { doc = "computing kernels that run", unit = "count" }
 --! communication_count = { doc = "communicating kernels that run", unit = "count" }
 --! memory_count = { doc = "copies and fills that run", unit = "count" }
--- Every activity is +1 where it starts and -1 where it ends; running sums say what is going on.
-WITH points AS (
-    SELECT rank, ts_ns, kind, 1 AS delta FROM device_activities
-    UNION ALL
-    SELECT rank, end_ns, kind, -1 FROM device_activities
-),
-running AS (
+WITH intervals AS (
     SELECT
-        rank,
-        ts_ns,
-        lead(ts_ns) OVER w - ts_ns AS dur_ns,
-        sum(CASE WHEN kind = 'computation' THEN delta ELSE 0 END) OVER w AS computation_count,
-        sum(CASE WHEN kind = 'communication' THEN delta ELSE 0 END) OVER w AS communication_count,
-        sum(CASE WHEN kind = 'memory' THEN delta ELSE 0 END) OVER w AS memory_count
-    FROM points
-    WINDOW w AS (PARTITION BY rank ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+        rank, ts_ns, end_ns,
+        CASE WHEN kind = 'computation' THEN 1 ELSE 0 END AS computation_count,
+        CASE WHEN kind = 'communication' THEN 1 ELSE 0 END AS communication_count,
+        CASE WHEN kind = 'memory' THEN 1 ELSE 0 END AS memory_count
+    FROM device_activities
+),
+segments AS (
+    overlap_counts!(intervals, (rank), (computation_count, communication_count, memory_count))
 )
 SELECT rank, ts_ns, dur_ns, computation_count, communication_count, memory_count
-FROM running
+FROM segments
 WHERE dur_ns > 0

@@ -1,4 +1,4 @@
---! row = "a stretch of one device's time in which the same activities run and the step is the same"
+--! row = "one interval of one device in which the same activities run and the step is the same"
 --! needs = ["device_work", "device_steps"]
 --! order = ["rank", "device", "ts_ns"]
 --! [columns]
@@ -25,7 +25,7 @@ marks AS (
     FROM (SELECT DISTINCT rank, device FROM device_work) d
     JOIN device_steps s ON s.rank = d.rank
 ),
-points AS (
+boundaries AS (
     SELECT rank, device, ts_ns, kernels, 1 AS activities, blocks_per_sm, 0 AS step FROM work
     UNION ALL
     SELECT rank, device, end_ns, -kernels, -1, -blocks_per_sm, 0 FROM work
@@ -42,8 +42,8 @@ running AS (
         sum(kernels) OVER w AS kernel_count,
         sum(activities) OVER w AS activity_count,
         sum(blocks_per_sm) OVER w AS blocks_per_sm
-    FROM points
-    WINDOW w AS (PARTITION BY rank, device ORDER BY ts_ns, activities, kernels, blocks_per_sm ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    FROM boundaries
+    WINDOW w AS running!(PARTITION BY rank, device ORDER BY ts_ns, activities, kernels, blocks_per_sm)
 )
 SELECT
     rank, device, ts_ns, dur_ns,

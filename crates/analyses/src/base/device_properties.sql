@@ -1,4 +1,4 @@
---! row = "one device that a rank used, with what the trace says of it"
+--! row = "one device that a rank used, with its properties in the trace"
 --! needs = ["kernels", "memcpys", "memsets", "devices", "ranks"]
 --! order = ["rank", "device"]
 --! [columns]
@@ -11,9 +11,9 @@
 --! compute_minor = "minor compute capability"
 --! sm_count = { doc = "streaming multiprocessors (compute units on AMD)", unit = "count" }
 --! warp_slots = { doc = "warps (wavefronts on AMD) that an SM can hold", unit = "number" }
---! has_tensor_cores = "NVIDIA from compute capability 7.0 on, AMD Instinct from MI100 and gfx11 on; absent where the trace does not tell"
+--! has_tensor_cores = "NVIDIA from compute capability 7.0 on, AMD Instinct from MI100 and gfx11 on; absent where the trace does not say"
 --! has_tf32 = "tensor cores take 32-bit floats, rounded to TF32: NVIDIA from 8.0 on"
---! has_fp64 = "tensor cores take 64-bit floats: NVIDIA 8.0, 9.0 and 10.0, and the matrix cores of AMD Instinct from MI200 on; absent where the trace does not tell"
+--! has_fp64 = "tensor cores take 64-bit floats: NVIDIA 8.0, 9.0 and 10.0, and the matrix cores of AMD Instinct from MI200 on; absent where the trace does not say"
 -- Tracers count the devices of the machine, properties often those that the process sees: where all that are
 -- described are alike, that is what each is.
 WITH used AS (
@@ -23,7 +23,7 @@ WITH used AS (
     UNION
     SELECT rank, coalesce(device, CAST(-1 AS INT)) FROM memsets
 ),
-alike AS (
+shared_properties AS (
     SELECT
         rank, min(name) AS name, min(total_memory_bytes) AS total_memory_bytes,
         min(compute_major) AS compute_major, min(compute_minor) AS compute_minor, min(sm_count) AS sm_count,
@@ -46,7 +46,7 @@ described AS (
     FROM used u
     JOIN ranks r ON r.rank = u.rank
     LEFT JOIN devices d ON d.rank = u.rank AND d.device = u.device
-    LEFT JOIN alike a ON a.rank = u.rank
+    LEFT JOIN shared_properties a ON a.rank = u.rank
 )
 SELECT
     rank, device, CASE WHEN name <> '' THEN name END AS name, vendor, total_memory_bytes,

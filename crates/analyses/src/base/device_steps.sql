@@ -4,7 +4,7 @@
 --! [columns]
 --! rank = "rank"
 --! step = "step number"
---! source = "what marks it: profiler_step, optimizer or trace (no steps found: the whole recording as one)"
+--! source = "kind of mark: profiler_step, optimizer or trace (no steps found: the whole recording as one)"
 --! ts_ns = { doc = "start, not before the device work of earlier steps has ended", unit = "ns" }
 --! end_ns = { doc = "end on the host or on the device, whichever is later", unit = "ns" }
 --! dur_ns = { doc = "duration", unit = "ns" }
@@ -54,7 +54,7 @@ bounds AS (
     LEFT JOIN owned o ON o.rank = s.rank AND o.host_ts_ns = s.ts_ns
     LEFT JOIN lead_in l ON l.rank = s.rank
 ),
-extended AS (
+extended_steps AS (
     SELECT
         *,
         greatest(host_ts_ns, lead_in_ns, coalesce(max(end_ns) OVER earlier, host_ts_ns)) AS ts_ns,
@@ -72,7 +72,7 @@ SELECT
     greatest(end_ns, ts_ns) AS end_ns,
     greatest(end_ns, ts_ns) - ts_ns AS dur_ns,
     host_ts_ns, host_end_ns, device_event_count, is_last
-FROM extended
+FROM extended_steps
 WHERE rank_events = 0
     OR coalesce(later_events, 0) > 0
     OR (device_event_count > 0 AND coalesce(0.8 * previous_events <= device_event_count, true))

@@ -1,4 +1,4 @@
---! row = "one device of one rank, with the stretch of time that idle shares refer to"
+--! row = "one device of one rank: the window that idle shares refer to"
 --! needs = ["device_steps", "device_work"]
 --! order = ["rank", "device"]
 --! [columns]

@@ -17,7 +17,7 @@
 --! launch_ts_ns = { doc = "start of the launching call", unit = "ns" }
 --! launch_end_ns = { doc = "end of the launching call", unit = "ns" }
 --! launch_thread = "lane of the launching call"
---! step = "step of the launching call; by time where there is none"
+--! step = "step of the launching call; by time where it has none"
 --! bytes = { doc = "bytes copied or filled", unit = "bytes" }
 --! blocks_per_sm = { doc = "blocks over SMs (compute units on AMD) of the device: as the profiler gives it, else from the grid", unit = "number" }
 --! occupancy_ratio = { doc = "estimated achieved occupancy", unit = "ratio" }

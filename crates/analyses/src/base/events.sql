@@ -13,7 +13,8 @@
 --! stream = "stream on the device, for device events"
 --! step = "step it belongs to"
 --! args = "arguments that no column holds, JSON"
-SELECT rank, event_id, 'cpu_ops' AS stored_in, name, ts_ns, dur_ns, thread, CAST(NULL AS INT) AS device, CAST(NULL AS INT) AS stream, step, args
+SELECT rank, event_id, 'cpu_ops' AS stored_in, name, ts_ns, dur_ns, thread, CAST(NULL AS INT) AS device,
+    CAST(NULL AS INT) AS stream, step, args
 FROM cpu_ops
 UNION ALL
 SELECT rank, event_id, 'runtime_calls', name, ts_ns, dur_ns, thread, NULL, NULL, step, args FROM runtime_calls

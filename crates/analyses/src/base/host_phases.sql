@@ -1,4 +1,4 @@
---! row = "a stretch of one step's host time spent in one phase"
+--! row = "one interval of one step on the host spent in one phase"
 --! needs = ["device_steps", "host_waits", "annotations", "cpu_ops"]
 --! order = ["rank", "ts_ns"]
 --! [columns]
@@ -7,13 +7,14 @@
 --! phase = "dataloader, forward, backward, optimizer or other"
 --! ts_ns = { doc = "start", unit = "ns" }
 --! dur_ns = { doc = "duration, never 0", unit = "ns" }
--- Marked by the profiler: loading, Optimizer.step, and the calls of the autograd engine. What lies
--- between two calls of the engine is backward, what leads up to the first is forward, the rest other.
--- An optimizer may call the model itself (a closure): what autograd tells goes first.
+-- The profiler marks loading, Optimizer.step, and the calls of the autograd engine. The time
+-- between two calls of the engine is backward, the time before the first is forward, the rest other.
+-- An optimizer may call the model itself (a closure): the marks of autograd take precedence.
 -- Steps that Composer or Determined marks have the phases that it marks, and the time between marks is no
 -- part of them.
 WITH marks AS (
-    SELECT rank, ts_ns, end_ns, 1 AS loading, 0 AS optimizing, 0 AS backward, 0 AS marked_forward, 0 AS marked_backward, 0 AS training, 1 AS accounted
+    SELECT rank, ts_ns, end_ns, 1 AS loading, 0 AS optimizing, 0 AS backward, 0 AS marked_forward, 0 AS marked_backward,
+        0 AS training, 1 AS accounted
     FROM host_waits
     WHERE cause = 'dataloader'
     UNION ALL
@@ -48,8 +49,10 @@ WITH marks AS (
                 AND args LIKE '%"trial"%'))
 ),
 -- At one moment, marks end, then the step ends, the next one starts, and marks start.
-points AS (
-    SELECT rank, ts_ns, 3 AS turn, loading, optimizing, backward, marked_forward, marked_backward, training, accounted, 0 AS step, 0 AS marked FROM marks
+boundaries AS (
+    SELECT rank, ts_ns, 3 AS turn, loading, optimizing, backward, marked_forward, marked_backward, training, accounted,
+        0 AS step, 0 AS marked
+    FROM marks
     UNION ALL
     SELECT rank, end_ns, 0, -loading, -optimizing, -backward, -marked_forward, -marked_backward, -training, -accounted, 0, 0 FROM marks
     UNION ALL
@@ -75,8 +78,8 @@ running AS (
         sum(accounted) OVER w AS accounted,
         sum(step) OVER w - 1 AS step,
         sum(marked) OVER w AS marked
-    FROM points
-    WINDOW w AS (PARTITION BY rank ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    FROM boundaries
+    WINDOW w AS running!(PARTITION BY rank ORDER BY ts_ns, turn)
 )
 SELECT
     rank, step,

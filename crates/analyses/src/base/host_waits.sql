@@ -1,4 +1,4 @@
---! row = "a stretch of time that a host thread spends loading data or waiting for the device"
+--! row = "one interval that a host thread spends loading data or waiting for the device"
 --! needs = ["annotations", "cpu_ops", "runtime_calls", "memcpys"]
 --! [columns]
 --! rank = "rank"

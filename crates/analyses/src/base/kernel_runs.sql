@@ -15,7 +15,7 @@
 --! launch_ts_ns = { doc = "start of the launching call", unit = "ns" }
 --! launch_end_ns = { doc = "end of the launching call", unit = "ns" }
 --! launch_thread = "lane of the launching call"
---! step = "step of the launching call; by time where there is none"
+--! step = "step of the launching call; by time where it has none"
 --! thread = "lane, see threads"
 --! op = "operator that launched it"
 --! op_name = "name of that operator"

@@ -3,7 +3,7 @@
 --! order = ["rank", "memory", "position"]
 --! [columns]
 --! rank = "rank"
---! memory = "which memory: cuda:0, hip:0 (AMD), xpu:0 ..., cpu, or cpu mapped (files mapped into the address space, such as the shared memory of loader workers)"
+--! memory = "memory space: cuda:0, hip:0 (AMD), xpu:0 ..., cpu, or cpu mapped (files mapped into the address space, such as the shared memory of loader workers)"
 --! device = "device ordinal; -1 on the host"
 --! position = "place in the order of the events of this memory, from 1"
 --! event_id = "event"
@@ -23,9 +23,9 @@
 --! module = "innermost nn.Module"
 -- Mapped memory is reported as that of the host, but is not in its total: there the total is 0, and what
 -- is reserved is the size of the mapping, or 0 when it goes. An allocation of the heap leaves more than 0;
--- a release leaves 0 if it takes all that was left, which the last total above 0 tells.
--- What came last is found by running maxima and counts: IGNORE NULLS would look through all events before each.
-WITH points AS (
+-- a release leaves 0 if it takes all that was left, which the last total above 0 shows.
+-- Running maxima and counts find the last value: IGNORE NULLS would look through all events before each.
+WITH boundaries AS (
     SELECT
         rank, ts_ns, 0 AS turn,
         CAST(NULL AS INT) AS device_type, CAST(NULL AS INT) AS device, CAST(NULL AS BIGINT) AS event_id,
@@ -41,19 +41,14 @@ WITH points AS (
 phased AS (
     SELECT
         *,
-        max(CASE WHEN turn = 0 THEN ts_ns END) OVER (
-            PARTITION BY rank ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-        ) AS phase_ts_ns
-    FROM points
+        running_max!(CASE WHEN turn = 0 THEN ts_ns END, PARTITION BY rank ORDER BY ts_ns, turn) AS phase_ts_ns
+    FROM boundaries
 ),
 -- A total other than 0 opens a group, in which the totals of 0 that come after it are.
 totals AS (
     SELECT
         *,
-        count(CASE WHEN allocated <> 0 THEN 1 END) OVER (
-            PARTITION BY rank, device_type, device ORDER BY ts_ns, event_id
-            ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-        ) AS total_number
+        running_count!(CASE WHEN allocated <> 0 THEN 1 END, PARTITION BY rank, device_type, device ORDER BY ts_ns, event_id) AS total_number
     FROM phased
     WHERE turn = 1
 ),
@@ -97,4 +92,4 @@ SELECT
 FROM kinds k
 JOIN memory_events e ON e.rank = k.rank AND e.event_id = k.event_id
 LEFT JOIN host_phases p ON p.rank = k.rank AND p.ts_ns = k.phase_ts_ns
-WINDOW w AS (PARTITION BY k.rank, k.device_type, k.device, coalesce(k.is_mapped, false) ORDER BY k.ts_ns, k.event_id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+WINDOW w AS running!(PARTITION BY k.rank, k.device_type, k.device, coalesce(k.is_mapped, false) ORDER BY k.ts_ns, k.event_id)

@@ -1,4 +1,4 @@
---! row = "one rank: its part in the work and the communication of all"
+--! row = "one rank: its share of work and communication compared with the other ranks"
 --! scope = "run"
 --! needs = ["comm_arrivals", "comm_collectives", "comm_matches", "comm_exposed", "kernels", "ranks"]
 --! order = ["rank"]
@@ -14,7 +14,7 @@
 --! exchange_exposed_ratio = { doc = "exposed share of communication, times the share of all_to_all in its time", unit = "ratio", metric = "rank" }
 --! kernel_count = { doc = "computing kernels of the rank in complete steps", unit = "count", metric = "rank" }
 --! kernel_median_count = { doc = "their median over ranks", unit = "count", metric = "rank" }
---! divergence_ratio = { doc = "how far kernel_count is from that median, over the median; absent with a single rank or without kernels", unit = "ratio", metric = "rank" }
+--! divergence_ratio = { doc = "distance of kernel_count from that median, divided by the median; absent with a single rank or without kernels", unit = "ratio", metric = "rank" }
 --! different_count = { doc = "collectives of the run with one number and different names on different ranks", unit = "count", metric = "rank" }
 --! unordered_count = { doc = "collectives of the run that could not be matched since ranks have different counts of them", unit = "count", metric = "rank" }
 WITH exchanges AS (
@@ -24,7 +24,10 @@ WITH exchanges AS (
     WHERE c.name = 'all_to_all' AND c.input_bytes > 0
 ),
 by_match AS (
-    SELECT match, avg(bytes) AS mean_bytes, max(bytes) AS max_bytes FROM exchanges GROUP BY match HAVING count(*) > 1 AND count(DISTINCT dtype) <= 1
+    SELECT match, avg(bytes) AS mean_bytes, max(bytes) AS max_bytes
+    FROM exchanges
+    GROUP BY match
+    HAVING count(*) > 1 AND count(DISTINCT dtype) <= 1
 ),
 overall AS (
     SELECT sum(max_bytes) / nullif(sum(mean_bytes), 0) AS imbalance FROM by_match
@@ -38,7 +41,7 @@ sent AS (
 shares AS (
     SELECT
         rank,
-        CAST(sum(CASE WHEN name = 'all_to_all' THEN dur_ns ELSE 0 END) AS DOUBLE) / nullif(sum(dur_ns), 0) AS exchange_share
+        ratio!(sum_if!(dur_ns, name = 'all_to_all'), sum(dur_ns)) AS exchange_share
     FROM comm_collectives
     GROUP BY rank
 ),
@@ -54,8 +57,8 @@ medians AS (
 ),
 mismatches AS (
     SELECT
-        sum(CASE WHEN status = 'different names' THEN 1 ELSE 0 END) AS different_count,
-        sum(CASE WHEN status = 'ambiguous order' THEN 1 ELSE 0 END) AS unordered_count
+        count_if!(status = 'different names') AS different_count,
+        count_if!(status = 'ambiguous order') AS unordered_count
     FROM comm_matches
 )
 SELECT
@@ -68,7 +71,8 @@ SELECT
     e.exposed_ratio * h.exchange_share AS exchange_exposed_ratio,
     c.kernel_count,
     m.kernel_median_count,
-    CASE WHEN m.rank_count > 1 THEN greatest(c.kernel_count - m.kernel_median_count, m.kernel_median_count - c.kernel_count) / nullif(m.kernel_median_count, 0) END AS divergence_ratio,
+    CASE WHEN m.rank_count > 1 THEN greatest(c.kernel_count - m.kernel_median_count,
+        m.kernel_median_count - c.kernel_count) / nullif(m.kernel_median_count, 0) END AS divergence_ratio,
     coalesce(x.different_count, 0) AS different_count,
     coalesce(x.unordered_count, 0) AS unordered_count
 FROM ranks r

@@ -1,4 +1,4 @@
---! row = "one rank: communication that nothing hides"
+--! row = "one rank: communication that no computation overlaps"
 --! scope = "run"
 --! needs = ["comm_overlap", "ranks", "device_steps", "cpu_ops", "annotations"]
 --! order = ["rank"]
@@ -6,21 +6,21 @@
 --! [columns]
 --! rank = "rank"
 --! measured_on = "device: kernels; host: the trace has no device activity, so ranges of collectives (gloo:, mpi:, ucc:, nccl:) against aten:: operators on any thread, within complete steps"
---! comm_ns = { doc = "communication goes on", unit = "ns", metric = "rank" }
---! overlap_ns = { doc = "communication and computation go on", unit = "ns", metric = "rank" }
---! exposed_ns = { doc = "communication goes on and computation does not", unit = "ns", metric = "rank" }
---! overlap_ratio = { doc = "share of communication that has computation beside it; absent without communication", unit = "ratio", metric = "rank" }
---! exposed_ratio = { doc = "share of the window in which communication goes on and computation does not", unit = "ratio", metric = "rank" }
+--! comm_ns = { doc = "communication runs", unit = "ns", metric = "rank" }
+--! overlap_ns = { doc = "communication and computation run", unit = "ns", metric = "rank" }
+--! exposed_ns = { doc = "communication runs and computation does not", unit = "ns", metric = "rank" }
+--! overlap_ratio = { doc = "share of communication that overlaps computation; absent without communication", unit = "ratio", metric = "rank" }
+--! exposed_ratio = { doc = "share of the window in which communication runs and computation does not", unit = "ratio", metric = "rank" }
 --! cost_ratio = { doc = "exposed_ratio; on the host, that of the rank where it is least: the others also wait there for ranks that are late", unit = "ratio", metric = "rank" }
 --! window_ns = { doc = "device: from the first device activity to the end of the last; host: all complete steps", unit = "ns", metric = "rank" }
 -- Operators nest and ranges repeat, so starts and ends are counted. Steps do not overlap.
-WITH hosts AS (
+WITH cpu_ranks AS (
     SELECT rank FROM ranks WHERE vendor = 'cpu'
 ),
-points AS (
+intervals AS (
     SELECT o.rank, o.ts_ns, o.ts_ns + o.dur_ns AS end_ns, 0 AS communicates, 1 AS computes, 0 AS in_step
     FROM cpu_ops o
-    JOIN hosts h ON h.rank = o.rank
+    JOIN cpu_ranks h ON h.rank = o.rank
     WHERE o.name LIKE 'aten::%'
     UNION ALL
     SELECT o.rank, o.ts_ns, o.ts_ns + o.dur_ns, 1, 0, 0
@@ -29,33 +29,21 @@ points AS (
         UNION ALL
         SELECT rank, name, ts_ns, dur_ns FROM annotations WHERE NOT on_device
     ) o
-    JOIN hosts h ON h.rank = o.rank
+    JOIN cpu_ranks h ON h.rank = o.rank
     WHERE o.name LIKE 'gloo:%' OR o.name LIKE 'mpi:%' OR o.name LIKE 'ucc:%' OR o.name LIKE 'nccl:%'
     UNION ALL
     SELECT s.rank, s.ts_ns, s.end_ns, 0, 0, 1
     FROM device_steps s
-    JOIN hosts h ON h.rank = s.rank
-),
-deltas AS (
-    SELECT rank, ts_ns, communicates, computes, in_step FROM points
-    UNION ALL
-    SELECT rank, end_ns, -communicates, -computes, -in_step FROM points
+    JOIN cpu_ranks h ON h.rank = s.rank
 ),
 running AS (
-    SELECT
-        rank,
-        lead(ts_ns) OVER w - ts_ns AS dur_ns,
-        sum(communicates) OVER w AS communicates,
-        sum(computes) OVER w AS computes,
-        sum(in_step) OVER w AS in_step
-    FROM deltas
-    WINDOW w AS (PARTITION BY rank ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    overlap_counts!(intervals, (rank), (communicates, computes, in_step))
 ),
 sums AS (
     SELECT
         rank,
-        sum(CASE WHEN communicates > 0 THEN dur_ns ELSE 0 END) AS comm_ns,
-        sum(CASE WHEN communicates > 0 AND computes > 0 THEN dur_ns ELSE 0 END) AS overlap_ns,
+        sum_if!(dur_ns, communicates > 0) AS comm_ns,
+        sum_if!(dur_ns, communicates > 0 AND computes > 0) AS overlap_ns,
         sum(dur_ns) AS window_ns
     FROM running
     WHERE in_step > 0 AND dur_ns > 0
@@ -68,8 +56,8 @@ UNION ALL
 SELECT
     rank, 'host', comm_ns, overlap_ns,
     comm_ns - overlap_ns,
-    CAST(overlap_ns AS DOUBLE) / nullif(comm_ns, 0),
-    CAST(comm_ns - overlap_ns AS DOUBLE) / nullif(window_ns, 0),
-    min(CAST(comm_ns - overlap_ns AS DOUBLE) / nullif(window_ns, 0)) OVER (),
+    ratio!(overlap_ns, comm_ns),
+    ratio!(comm_ns - overlap_ns, window_ns),
+    min(ratio!(comm_ns - overlap_ns, window_ns)) OVER (),
     window_ns
 FROM sums

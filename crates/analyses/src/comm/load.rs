@@ -25,7 +25,7 @@ pub(super) const COLLECTIVES: (&str, &str) = (
 pub(super) const RANKS: (&str, &str) = ("ranks", "SELECT rank, clock FROM ranks ORDER BY rank");
 /// Time totals of ranks at the start and end of each collective, in the order of [`COLLECTIVES`].
 pub(super) const PHASE_TOTALS: (&str, &str) =
-    ("phase_totals", "SELECT * FROM comm_spent ORDER BY rank, collective");
+    ("phase_totals", "SELECT * FROM comm_phase_totals ORDER BY rank, collective");
 
 /// Identity of a process group as recorded.
 #[derive(Debug, Default, Clone)]
@@ -135,7 +135,9 @@ pub(super) fn attribute(
 ) -> Result<Attributions> {
     let totals = phase_totals::read_totals(inputs.batch("phase_totals")?)?;
     if totals.len() != collectives.calls.len() {
-        return Err(view_error!("comm_spent and comm_collectives list different collectives"));
+        return Err(view_error!(
+            "comm_phase_totals and comm_collectives list different collectives"
+        ));
     }
     Ok(attribute_waits(&collectives.calls, &collectives.matches, &collectives.clocks, &totals))
 }

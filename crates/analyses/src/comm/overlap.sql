@@ -13,8 +13,8 @@
 WITH sums AS (
     SELECT
         rank,
-        sum(CASE WHEN communication_count > 0 THEN dur_ns ELSE 0 END) AS comm_ns,
-        sum(CASE WHEN communication_count > 0 AND computation_count > 0 THEN dur_ns ELSE 0 END) AS overlap_ns
+        sum_if!(dur_ns, communication_count > 0) AS comm_ns,
+        sum_if!(dur_ns, communication_count > 0 AND computation_count > 0) AS overlap_ns
     FROM activity_segments
     GROUP BY rank
 ),
@@ -24,8 +24,8 @@ windows AS (
 SELECT
     s.rank, s.comm_ns, s.overlap_ns,
     s.comm_ns - s.overlap_ns AS exposed_ns,
-    CAST(s.overlap_ns AS DOUBLE) / nullif(s.comm_ns, 0) AS overlap_ratio,
-    CAST(s.comm_ns - s.overlap_ns AS DOUBLE) / nullif(w.window_ns, 0) AS exposed_ratio,
+    ratio!(s.overlap_ns, s.comm_ns) AS overlap_ratio,
+    ratio!(s.comm_ns - s.overlap_ns, w.window_ns) AS exposed_ratio,
     w.window_ns
 FROM sums s
 JOIN windows w ON w.rank = s.rank

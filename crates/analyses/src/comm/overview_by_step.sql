@@ -16,7 +16,7 @@
 --! other_ratio = { doc = "share of the step", unit = "ratio", metric = "step" }
 --! computes_on = "device or host: where computation was looked for"
 -- The chart of TensorBoard's plugin. There, kernels of NCCL count as computation.
-WITH hosts AS (
+WITH ranks_without_kernels AS (
     SELECT DISTINCT rank FROM device_steps
     EXCEPT
     SELECT DISTINCT rank FROM device_work WHERE category = 'kernel'
@@ -29,57 +29,43 @@ communicating AS (
     UNION ALL
     SELECT rank, ts_ns, end_ns FROM run_on_host
 ),
-ranges AS (
-    SELECT rank, ts_ns, end_ns, 1 AS computing, 0 AS communicating
+intervals AS (
+    SELECT rank, ts_ns, end_ns, 1 AS computing, 0 AS communicating, 0 AS step_plus_1
     FROM device_work
     WHERE kind = 'computation'
     UNION ALL
-    SELECT c.rank, c.ts_ns, c.ts_ns + c.dur_ns, 1, 0
+    SELECT c.rank, c.ts_ns, c.ts_ns + c.dur_ns, 1, 0, 0
     FROM cpu_ops c
-    JOIN hosts h ON h.rank = c.rank
+    JOIN ranks_without_kernels h ON h.rank = c.rank
     LEFT ANTI JOIN run_on_host k ON k.rank = c.rank AND k.event_id = c.event_id
     WHERE c.name NOT LIKE 'ProfilerStep#%'
     UNION ALL
-    SELECT a.rank, a.ts_ns, a.ts_ns + a.dur_ns, 1, 0
+    SELECT a.rank, a.ts_ns, a.ts_ns + a.dur_ns, 1, 0, 0
     FROM annotations a
-    JOIN hosts h ON h.rank = a.rank
+    JOIN ranks_without_kernels h ON h.rank = a.rank
     LEFT ANTI JOIN run_on_host k ON k.rank = a.rank AND k.event_id = a.event_id
     WHERE NOT a.on_device
         AND a.name NOT LIKE 'ProfilerStep#%'
         AND a.name NOT LIKE 'enumerate(Data%'
     UNION ALL
-    SELECT rank, ts_ns, end_ns, 0, 1 FROM communicating
-),
-points AS (
-    SELECT rank, ts_ns, computing, communicating, 0 AS step FROM ranges
+    SELECT rank, ts_ns, end_ns, 0, 1, 0 FROM communicating
     UNION ALL
-    SELECT rank, end_ns, -computing, -communicating, 0 FROM ranges
-    UNION ALL
-    SELECT rank, ts_ns, 0, 0, step + 1 FROM device_steps
-    UNION ALL
-    SELECT rank, end_ns, 0, 0, -step - 1 FROM device_steps
+    SELECT rank, ts_ns, end_ns, 0, 0, step + 1 FROM device_steps
 ),
 running AS (
-    SELECT
-        rank,
-        lead(ts_ns) OVER w - ts_ns AS dur_ns,
-        sum(computing) OVER w AS computing,
-        sum(communicating) OVER w AS communicating,
-        sum(step) OVER w - 1 AS step
-    FROM points
-    WINDOW w AS (PARTITION BY rank ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    overlap_counts!(intervals, (rank), (computing, communicating, step_plus_1))
 ),
 sums AS (
     SELECT
-        rank, step,
+        rank, step_plus_1 - 1 AS step,
         sum(dur_ns) AS step_ns,
-        sum(CASE WHEN computing > 0 AND communicating = 0 THEN dur_ns ELSE 0 END) AS computation_ns,
-        sum(CASE WHEN computing > 0 AND communicating > 0 THEN dur_ns ELSE 0 END) AS overlap_ns,
-        sum(CASE WHEN computing = 0 AND communicating > 0 THEN dur_ns ELSE 0 END) AS communication_ns,
-        sum(CASE WHEN computing = 0 AND communicating = 0 THEN dur_ns ELSE 0 END) AS other_ns
+        sum_if!(dur_ns, computing > 0 AND communicating = 0) AS computation_ns,
+        sum_if!(dur_ns, computing > 0 AND communicating > 0) AS overlap_ns,
+        sum_if!(dur_ns, computing = 0 AND communicating > 0) AS communication_ns,
+        sum_if!(dur_ns, computing = 0 AND communicating = 0) AS other_ns
     FROM running
-    WHERE dur_ns > 0 AND step >= 0
-    GROUP BY rank, step
+    WHERE dur_ns > 0 AND step_plus_1 > 0
+    GROUP BY rank, step_plus_1
 )
 SELECT
     s.rank, s.step, s.step_ns, s.computation_ns, s.overlap_ns, s.communication_ns, s.other_ns,
@@ -90,4 +76,4 @@ SELECT
     CASE WHEN h.rank IS NULL THEN 'device' ELSE 'host' END AS computes_on
 FROM sums s
 JOIN (SELECT DISTINCT rank FROM communicating) c ON c.rank = s.rank
-LEFT JOIN hosts h ON h.rank = s.rank
+LEFT JOIN ranks_without_kernels h ON h.rank = s.rank

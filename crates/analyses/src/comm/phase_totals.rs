@@ -1,4 +1,4 @@
-//! `comm_spent`: time per phase that a rank has spent up to the start and the end of each collective. Views that
+//! `comm_phase_totals`: time per phase that a rank has spent up to the start and the end of each collective. Views that
 //! compare ranks read these totals instead of full timelines.
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use query::columns::{OptIntColumn, rank_ranges};
 use query::rust_view::{RustView, ViewInputs};
 
 pub(crate) const VIEW: RustView = RustView::new(
-    "comm_spent",
+    "comm_phase_totals",
     &[
         (
             "collectives",

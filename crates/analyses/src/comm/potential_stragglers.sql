@@ -1,10 +1,10 @@
---! row = "one rank, and how often it is among the last to start the collective whose duration differs most between ranks"
+--! row = "one rank: how often it is among the last to start the collective whose duration differs most between ranks"
 --! scope = "run"
 --! needs = ["device_activities", "step_selection", "ranks"]
 --! order = ["place"]
 --! when_empty = "fewer than two ranks run the same collective for long in a step, or their clocks cannot be compared (ranks.clock)"
 --! [params]
---! num_candidates = { default = 2, doc = "ranks to suspect in each step, and in all" }
+--! num_candidates = { default = 2, doc = "straggler candidates in each step, and overall" }
 --! long_collective_ratio = { default = 0.01, doc = "a collective that takes less than this share of a mean step is not looked at" }
 --! [columns]
 --! rank = "rank"
@@ -17,23 +17,23 @@
 --! late_ratio = { doc = "share of those steps", unit = "ratio", metric = "rank" }
 --! mean_late_ns = { doc = "mean time by which it starts after the first rank", unit = "ns", metric = "rank" }
 -- HTA's get_potential_stragglers, for kernels of any communication library and for every stream. It
--- compares starts, so it needs ranks on one clock, and looks at one collective a step: the last long
+-- compares starts, so it needs ranks on one clock, and looks at one collective per step: the last long
 -- one of the stream and name with the largest deviation between ranks. comm_stragglers answers the same
 -- question from durations (who arrives last waits least): no clock, all collectives, and the cost.
-WITH kept_steps AS (
-    SELECT rank, step, ts_ns, ts_ns + dur_ns AS end_ns FROM step_selection WHERE is_kept
+WITH selected_steps AS (
+    SELECT rank, step, ts_ns, ts_ns + dur_ns AS end_ns FROM step_selection WHERE is_analyzed
 ),
 work AS (
     SELECT a.rank, a.event_id, a.kind, a.name, a.stream, a.ts_ns, a.end_ns, a.dur_ns, s.step
     FROM device_activities a
-    JOIN kept_steps s ON s.rank = a.rank AND s.step = a.step
+    JOIN selected_steps s ON s.rank = a.rank AND s.step = a.step
 ),
 mean_step AS (
     SELECT CAST(max(end_ns) - min(ts_ns) AS DOUBLE) / max(step_count) AS dur_ns
     FROM (
         SELECT ts_ns, end_ns, 0 AS step_count FROM work
         UNION ALL
-        SELECT ts_ns, end_ns, (SELECT count(DISTINCT step) FROM kept_steps) FROM kept_steps
+        SELECT ts_ns, end_ns, (SELECT count(DISTINCT step) FROM selected_steps) FROM selected_steps
     )
 ),
 -- The last long one of each name in each step.
@@ -75,7 +75,7 @@ sums AS (
     SELECT
         rank, stream, name,
         count(*) AS step_count,
-        sum(CASE WHEN is_late THEN 1 ELSE 0 END) AS late_count,
+        count_if!(is_late) AS late_count,
         avg(CAST(late_ns AS DOUBLE)) AS mean_late_ns
     FROM starts
     GROUP BY rank, stream, name

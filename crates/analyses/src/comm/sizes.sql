@@ -1,4 +1,4 @@
---! row = "one rank: its collectives by size, and how fast the large ones move data"
+--! row = "one rank: its collectives by size, and the bandwidth of the large ones"
 --! scope = "run"
 --! needs = ["comm_collectives", "comm_arrivals", "comm_exposed", "device_properties", "ranks", "steps"]
 --! order = ["rank"]
@@ -8,7 +8,7 @@
 --! large_message_mib = { default = 64, doc = "a collective of at least this is large" }
 --! [columns]
 --! rank = "rank"
---! call_count = { doc = "collectives that carry data (barriers apart), with a time", unit = "count", metric = "rank" }
+--! call_count = { doc = "collectives that carry data (barriers excluded), with a time", unit = "count", metric = "rank" }
 --! sum_ns = { doc = "their durations, added up", unit = "ns", metric = "rank" }
 --! sized_ratio = { doc = "share of that time in collectives whose size is known (record_shapes=True, or a torch that writes sizes of collectives)", unit = "ratio", metric = "rank" }
 --! small_count = { doc = "small ones among those of known size", unit = "count", metric = "rank" }
@@ -19,14 +19,14 @@
 --! mergeable_count = { doc = "calls that would be saved if small ones of the same kind, type and group within a step were merged up to small_message_kib", unit = "count", metric = "rank" }
 --! latency_ns = { doc = "shortest small collective, on any rank where it is matched: what a call takes that moves next to nothing", unit = "ns", metric = "rank" }
 --! merge_gain_ratio = { doc = "mergeable_count times latency_ns over the window, at most the exposed share of communication times small_ratio", unit = "ratio", metric = "rank" }
---! exposed_ratio = { doc = "share of the window in which communication goes on and computation does not, see comm_exposed", unit = "ratio", metric = "rank" }
+--! exposed_ratio = { doc = "share of the window in which communication runs and computation does not, see comm_exposed", unit = "ratio", metric = "rank" }
 --! large_count = { doc = "large collectives matched with those of all ranks that were read, in groups of known size on devices", unit = "count", metric = "rank" }
 --! large_transfer_ns = { doc = "time in which their data moves: the shortest duration on any rank, added up", unit = "ns", metric = "rank" }
 --! bus_gb_per_s = { doc = "their bus bandwidth as nccl-tests': bytes over transfer time, times 2(n-1)/n for all_reduce and (n-1)/n for all_gather, reduce_scatter and all_to_all; absent without large ones", unit = "gb_per_s", metric = "rank" }
 --! group_size = { doc = "ranks in the largest of their groups", unit = "number", metric = "rank" }
 --! host_count = { doc = "hosts that the ranks name; 0 if they name none", unit = "count", metric = "rank" }
 --! device_name = "product name of the rank's device"
---! link_gb_per_s = { doc = "what the links between such devices in one machine carry one way: the data sheet's NVLink or xGMI total, halved where that counts both ways; absent for other devices", unit = "gb_per_s", metric = "rank" }
+--! link_gb_per_s = { doc = "one-way bandwidth of the links between such devices in one machine: the data sheet's NVLink or xGMI total, halved where that counts both ways; absent for other devices", unit = "gb_per_s", metric = "rank" }
 --! link_ratio = { doc = "bus bandwidth over that of the links; absent if a group may span machines (more than 8 ranks, or several hosts)", unit = "ratio", metric = "rank" }
 --! large_exposed_ratio = { doc = "exposed share of communication, times the share of its time in large collectives", unit = "ratio", metric = "rank" }
 WITH links AS (
@@ -34,7 +34,8 @@ WITH links AS (
     -- MI325X 448, MI250 (four links to others) 200. Devices without such links are not listed.
     SELECT column1 AS pattern, column2 AS gb_per_s
     FROM (VALUES
-        ('%B200%', 900.0), ('%B300%', 900.0), ('%H100%HBM%', 450.0), ('%H100 SXM%', 450.0), ('%H200%', 450.0), ('%H800%', 200.0), ('%H20%', 450.0),
+        ('%B200%', 900.0), ('%B300%', 900.0), ('%H100%HBM%', 450.0), ('%H100 SXM%', 450.0), ('%H200%', 450.0),
+            ('%H800%', 200.0), ('%H20%', 450.0),
         ('%A100-SXM%', 300.0), ('%A100-PG509%', 300.0), ('%A800-SXM%', 200.0), ('%V100-SXM%', 150.0), ('%V100-DGXS%', 100.0),
         ('%MI300X%', 448.0), ('%MI325X%', 448.0), ('%MI355X%', 538.0), ('%MI250%', 200.0)
     )
@@ -45,14 +46,15 @@ models AS (
     LEFT JOIN links l ON d.name LIKE l.pattern
     GROUP BY d.rank
 ),
-hosts AS (
+ranks_with_host AS (
     SELECT count(DISTINCT nullif(CAST(host AS VARCHAR), '')) AS host_count FROM ranks
 ),
 calls AS (
     SELECT
         c.rank, c.name, c.dtype, c.group_name, c.step, c.dur_ns, c.message_bytes, c.group_size, c.timed_on,
         coalesce(c.message_bytes < $small_message_kib * 1024, false) AS is_small,
-        coalesce(c.message_bytes >= $large_message_mib * 1048576 AND c.timed_on = 'device' AND c.group_size > 1 AND a.transfer_ns > 0, false) AS is_large,
+        coalesce(c.message_bytes >= $large_message_mib * 1048576 AND c.timed_on = 'device' AND c.group_size > 1
+            AND a.transfer_ns > 0, false) AS is_large,
         a.transfer_ns,
         CASE
             WHEN c.name = 'all_reduce' THEN 2.0 * (c.group_size - 1) / c.group_size
@@ -81,13 +83,13 @@ sums AS (
         count(*) AS call_count,
         sum(dur_ns) AS sum_ns,
         CAST(sum(CASE WHEN message_bytes IS NOT NULL THEN dur_ns END) AS DOUBLE) AS sized_ns,
-        sum(CASE WHEN is_small THEN 1 ELSE 0 END) AS small_count,
+        count_if!(is_small) AS small_count,
         avg(CASE WHEN is_small THEN CAST(message_bytes AS DOUBLE) END) AS small_mean_bytes,
-        sum(CASE WHEN is_small THEN dur_ns ELSE 0 END) AS small_ns,
+        sum_if!(dur_ns, is_small) AS small_ns,
         min(CASE WHEN is_small THEN coalesce(nullif(transfer_ns, 0), dur_ns) END) AS latency_ns,
-        sum(CASE WHEN is_large THEN 1 ELSE 0 END) AS large_count,
-        sum(CASE WHEN is_large THEN dur_ns ELSE 0 END) AS large_ns,
-        sum(CASE WHEN is_large THEN transfer_ns ELSE 0 END) AS large_transfer_ns,
+        count_if!(is_large) AS large_count,
+        sum_if!(dur_ns, is_large) AS large_ns,
+        sum_if!(transfer_ns, is_large) AS large_transfer_ns,
         sum(CASE WHEN is_large THEN message_bytes * link_factor END) / sum(CASE WHEN is_large THEN transfer_ns END) AS bus_gb_per_s,
         max(CASE WHEN is_large THEN group_size END) AS group_size
     FROM calls
@@ -117,7 +119,7 @@ SELECT
     CASE WHEN s.group_size <= 8 AND h.host_count <= 1 THEN s.bus_gb_per_s / d.gb_per_s END AS link_ratio,
     e.exposed_ratio * s.large_ns / nullif(s.sum_ns, 0) AS large_exposed_ratio
 FROM sums s
-CROSS JOIN hosts h
+CROSS JOIN ranks_with_host h
 LEFT JOIN comm_exposed e ON e.rank = s.rank
 LEFT JOIN merges m ON m.rank = s.rank
 LEFT JOIN steps_of t ON t.rank = s.rank

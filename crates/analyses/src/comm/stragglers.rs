@@ -38,7 +38,7 @@ struct RankTotals {
     caused_wait_ns: f64,
     own_comm_ns: i64,
     own_wait_ns: i64,
-    lost_ns: i64,
+    delay_ns: i64,
     excess: PhaseTotals,
     late_step_count: i64,
     by_duration: bool,
@@ -73,10 +73,10 @@ fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .float("chance_ratio", |(_, s)| {
             Some(chance_probability(ranks, step_count, s.late_step_count))
         })
-        .text("lost_phase", |(_, s)| {
-            largest_excess(&s.excess).filter(|_| s.lost_ns > 0).map(|kind| PHASES[kind])
+        .text("delay_phase", |(_, s)| {
+            largest_excess(&s.excess).filter(|_| s.delay_ns > 0).map(|kind| PHASES[kind])
         })
-        .int("lost_ns", |(_, s)| Some(s.lost_ns))
+        .int("delay_ns", |(_, s)| Some(s.delay_ns))
         .text("last_by", |(_, s)| Some(if s.by_duration { "duration" } else { "arrival" }))
         .finish()
 }
@@ -108,7 +108,7 @@ fn sum_by_rank(
             sum.by_duration |= attribution.evidence == LastRankEvidence::Duration;
             if call.rank == attribution.cause {
                 sum.cause_count += 1;
-                sum.lost_ns += share.lost_ns.unwrap_or(0);
+                sum.delay_ns += share.delay_ns.unwrap_or(0);
                 for (all, excess) in sum.excess.iter_mut().zip(share.excess) {
                     *all += excess;
                 }

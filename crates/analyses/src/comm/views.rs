@@ -141,9 +141,9 @@ fn arrivals(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .flag("is_cause", |r| call(r).rank == r.attribution.cause)
         .int("cause_rank", |r| Some(r.attribution.cause))
         .int("gap_ns", |r| r.share.gap_ns)
-        .int("lost_ns", |r| r.share.lost_ns)
-        .text("lost_phase", |r| {
-            r.share.lost_ns.filter(|&lost| lost > 0)?;
+        .int("delay_ns", |r| r.share.delay_ns)
+        .text("delay_phase", |r| {
+            r.share.delay_ns.filter(|&lost| lost > 0)?;
             largest_excess(&r.share.excess).map(|kind| phases::PHASES[kind])
         })
         .flag("is_complete", |r| r.is_complete)
@@ -184,7 +184,7 @@ fn clocks(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
             let (clock, offset) = (found(r)?, clocks.offset(r.rank)?);
             Some(clock.error_ns + (clock.ahead_ns - offset).abs())
         })
-        .float("apart_ratio", |r| {
+        .float("misaligned_ratio", |r| {
             found(r).and_then(|c| share(c.recorded_apart_count, c.kernel_count))
         })
         .float("unaligned_ratio", |r| found(r).and_then(|c| share(c.apart_count, c.kernel_count)))

@@ -20,6 +20,6 @@ SELECT
     avg(comm_ns) AS comm_ns,
     avg(transfer_ns) AS transfer_ns,
     avg(wait_ns) AS wait_ns,
-    CAST(sum(wait_ns) AS DOUBLE) / nullif(sum(wait_ns + transfer_ns), 0) AS wait_ratio
+    ratio!(sum(wait_ns), sum(wait_ns + transfer_ns)) AS wait_ratio
 FROM comm_wait_by_step
 GROUP BY rank

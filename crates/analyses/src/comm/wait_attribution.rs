@@ -50,7 +50,7 @@ pub(super) struct RankShare {
     /// Time since the last collective that all ranks finished.
     pub(super) gap_ns: Option<i64>,
     /// How much longer that is than the median of the other ranks, at least 0.
-    pub(super) lost_ns: Option<i64>,
+    pub(super) delay_ns: Option<i64>,
     /// Difference from the median of the other ranks, per phase.
     pub(super) excess: PhaseTotals,
 }
@@ -265,7 +265,7 @@ fn measure_losses(
     let more = excess_over_others(&lengths);
     for (share, (&gap, &more)) in shares.iter_mut().zip(lengths.iter().zip(&more)) {
         share.gap_ns = Some(gap);
-        share.lost_ns = Some(more.max(0));
+        share.delay_ns = Some(more.max(0));
     }
     for phase in 0..PHASE_COUNT {
         let of_phase: Vec<i64> = totals.iter().map(|totals| totals[phase]).collect();
@@ -302,7 +302,7 @@ fn causing_rank(
     inherited: Option<i64>,
 ) -> i64 {
     let last = calls[found.calls[attribution.last]].rank;
-    let (Some(lost_ns), Some(inherited)) = (shares[attribution.last].lost_ns, inherited) else {
+    let (Some(delay_ns), Some(inherited)) = (shares[attribution.last].delay_ns, inherited) else {
         return last;
     };
     let others = || shares.iter().enumerate().filter(|(at, _)| *at != attribution.last);
@@ -312,7 +312,7 @@ fn causing_rank(
         }
         _ => others().map(|(_, share)| share.waited_ns).collect(),
     };
-    if lost_ns >= int_median(&mut late) / 2 { last } else { inherited }
+    if delay_ns >= int_median(&mut late) / 2 { last } else { inherited }
 }
 
 /// The phase in which a rank lost most; `None` if it lost nothing.
@@ -388,8 +388,8 @@ mod tests {
             assert!(attributions.iter().all(|v| v.unwrap().evidence == LastRankEvidence::Arrival));
             let waits: Vec<i64> = attributions.iter().map(|v| v.unwrap().others_wait_ns).collect();
             assert_eq!(waits, [300_000, 300_000, 300_000, 400_000, 300_000, 300_000]);
-            assert_eq!(shares[3][0].lost_ns, Some(400_000));
-            assert_eq!(shares[3][1].lost_ns, Some(0));
+            assert_eq!(shares[3][0].delay_ns, Some(400_000));
+            assert_eq!(shares[3][1].delay_ns, Some(0));
         }
     }
 

@@ -30,18 +30,11 @@ WITH ranges AS (
 earlier AS (
     SELECT
         *,
-        max(end_ns) OVER (
-            PARTITION BY rank, step
-            ORDER BY ts_ns, collective ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS until_ns,
-        max(CASE WHEN transfer_ts_ns IS NOT NULL THEN end_ns END) OVER (
-            PARTITION BY rank, step
-            ORDER BY ts_ns, collective ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS matched_until_ns,
-        max(CASE WHEN transfer_ts_ns IS NOT NULL THEN end_ns END) OVER (
-            PARTITION BY rank, step
-            ORDER BY transfer_ts_ns, collective ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS transfer_until_ns
+        max_before!(end_ns, PARTITION BY rank, step ORDER BY ts_ns, collective) AS until_ns,
+        max_before!(CASE WHEN transfer_ts_ns IS NOT NULL THEN end_ns END, PARTITION BY rank, step ORDER BY ts_ns,
+            collective) AS matched_until_ns,
+        max_before!(CASE WHEN transfer_ts_ns IS NOT NULL THEN end_ns END, PARTITION BY rank, step ORDER BY transfer_ts_ns,
+            collective) AS transfer_until_ns
     FROM ranges
 ),
 sums AS (
@@ -61,5 +54,5 @@ sums AS (
 SELECT
     rank, step, collective_count, matched_count, comm_ns, transfer_ns,
     matched_ns - transfer_ns AS wait_ns,
-    CAST(matched_ns - transfer_ns AS DOUBLE) / nullif(matched_ns, 0) AS wait_ratio
+    ratio!(matched_ns - transfer_ns, matched_ns) AS wait_ratio
 FROM sums

@@ -1,4 +1,4 @@
---! row = "one rank: how much shorter its window would be if something cost less"
+--! row = "one rank: predicted gains if parts of its critical path cost less"
 --! needs = ["critical_what_if"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no event"

@@ -1,11 +1,11 @@
---! row = "one operator, kernel, call, range or frame of a rank that holds time on its critical path"
+--! row = "one operator, kernel, call, range or frame on the critical path of one rank"
 --! needs = ["critical_path", "critical_windows"]
 --! order = ["rank", "position"]
 --! when_empty = "the trace holds no event"
 --! [columns]
 --! rank = "rank"
 --! position = "from 1, most time first"
---! bound_by = "what the run waited for, as in critical_path"
+--! bound_by = "reason that the run waited for, as in critical_path"
 --! name = "name of the event; absent where there is none"
 --! stored_in = "table that holds the event"
 --! segment_count = { doc = "stretches of the path", unit = "count" }
@@ -22,6 +22,6 @@ SELECT
         PARTITION BY s.rank ORDER BY s.dur_ns DESC, s.bound_by, s.name, s.stored_in
     ) AS position,
     s.bound_by, s.name, s.stored_in, s.segment_count, s.dur_ns,
-    CAST(s.dur_ns AS DOUBLE) / nullif(w.dur_ns, 0) AS ratio
+    ratio!(s.dur_ns, w.dur_ns) AS ratio
 FROM sums s
 JOIN critical_windows w ON w.rank = s.rank

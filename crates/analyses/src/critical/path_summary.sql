@@ -1,10 +1,10 @@
---! row = "one rank and what its critical path is bound by"
+--! row = "one bound of the critical path of one rank"
 --! needs = ["critical_path", "critical_windows"]
 --! order = ["rank", "bound_by"]
 --! when_empty = "the trace holds no event"
 --! [columns]
 --! rank = "rank"
---! bound_by = "what the run waited for, as in critical_path"
+--! bound_by = "reason that the run waited for, as in critical_path"
 --! segment_count = { doc = "stretches of the path", unit = "count" }
 --! dur_ns = { doc = "time on the path; the sum over all is the window", unit = "ns" }
 --! ratio = { doc = "that time over the window", unit = "ratio" }
@@ -13,7 +13,7 @@ SELECT
     p.rank, p.bound_by,
     count(*) AS segment_count,
     sum(p.dur_ns) AS dur_ns,
-    CAST(sum(p.dur_ns) AS DOUBLE) / nullif(w.dur_ns, 0) AS ratio,
+    ratio!(sum(p.dur_ns), w.dur_ns) AS ratio,
     sum(CASE WHEN p.after_sync IS NULL THEN 0 ELSE p.dur_ns END) AS after_sync_ns
 FROM critical_path p
 JOIN critical_windows w ON w.rank = p.rank

@@ -36,9 +36,9 @@ kernels AS (
         rank,
         event_id,
         sum(flops) AS flops,
-        sum(CASE WHEN precision = 'd' THEN flops ELSE 0 END) AS fp64,
-        sum(CASE WHEN precision = 'f' THEN flops ELSE 0 END) AS fp32,
-        sum(CASE WHEN precision = 'h' THEN flops ELSE 0 END) AS fp16
+        sum_if!(flops, precision = 'd') AS fp64,
+        sum_if!(flops, precision = 'f') AS fp32,
+        sum_if!(flops, precision = 'h') AS fp16
     FROM instructions
     GROUP BY rank, event_id
 ),

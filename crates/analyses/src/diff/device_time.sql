@@ -1,4 +1,4 @@
---! row = "what the devices of a rank do in one complete step: one state and how long it lasts"
+--! row = "one state of the devices of a rank in one complete step, with its duration"
 --! needs = ["device_steps", "device_work"]
 --! order = ["rank", "step", "state"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
@@ -13,25 +13,21 @@ WITH numbered AS (
     SELECT rank, step, ts_ns, end_ns, CAST(row_number() OVER (PARTITION BY rank ORDER BY ts_ns, step) AS BIGINT) AS ordinal
     FROM device_steps
 ),
-points AS (
-    SELECT rank, ts_ns, kind, 1 AS delta, 0 AS ordinal FROM device_work
+intervals AS (
+    SELECT
+        rank, ts_ns, end_ns,
+        CASE WHEN kind = 'computation' THEN 1 ELSE 0 END AS computations,
+        CASE WHEN kind = 'communication' THEN 1 ELSE 0 END AS communications,
+        CASE WHEN kind = 'memory' THEN 1 ELSE 0 END AS copies,
+        0 AS ordinal
+    FROM device_work
     UNION ALL
-    SELECT rank, end_ns, kind, -1, 0 FROM device_work
-    UNION ALL
-    SELECT rank, ts_ns, NULL, 0, ordinal FROM numbered WHERE rank IN (SELECT DISTINCT rank FROM device_work)
-    UNION ALL
-    SELECT rank, end_ns AS at_ns, NULL, 0, -ordinal FROM numbered WHERE rank IN (SELECT DISTINCT rank FROM device_work)
+    SELECT rank, ts_ns, end_ns, 0, 0, 0, ordinal
+    FROM numbered
+    WHERE rank IN (SELECT DISTINCT rank FROM device_work)
 ),
 running AS (
-    SELECT
-        rank,
-        lead(ts_ns) OVER w - ts_ns AS dur_ns,
-        sum(ordinal) OVER w AS ordinal,
-        sum(CASE WHEN kind = 'computation' THEN delta ELSE 0 END) OVER w AS computations,
-        sum(CASE WHEN kind = 'communication' THEN delta ELSE 0 END) OVER w AS communications,
-        sum(CASE WHEN kind = 'memory' THEN delta ELSE 0 END) OVER w AS copies
-    FROM points
-    WINDOW w AS (PARTITION BY rank ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    overlap_counts!(intervals, (rank), (computations, communications, copies, ordinal))
 ),
 states AS (
     SELECT

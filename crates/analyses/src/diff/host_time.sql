@@ -1,4 +1,4 @@
---! row = "what one name accounts for of one step's time on the host"
+--! row = "one name in one step: its share of the host time of the step"
 --! needs = ["steps", "cpu_ops", "runtime_calls", "annotations", "python_frames"]
 --! order = ["rank", "step", "level", "name"]
 --! when_empty = "the trace holds no host event: record the host too (activities=[ProfilerActivity.CPU, ...])"
@@ -46,7 +46,7 @@ step_threads AS (
 threads_used AS (
     SELECT
         rank, thread,
-        sum(CASE WHEN level IN ('operator', 'runtime') THEN self_dur_ns ELSE 0 END) AS busy_ns,
+        sum_if!(self_dur_ns, level IN ('operator', 'runtime')) AS busy_ns,
         sum(CASE
             WHEN level = 'operator' AND (
                 name LIKE 'autograd::engine::evaluate\_function%'
@@ -58,7 +58,7 @@ threads_used AS (
     FROM host
     GROUP BY rank, thread
 ),
-placed AS (
+ranked_threads AS (
     SELECT
         t.rank, t.thread, t.engine_ns,
         row_number() OVER (
@@ -68,19 +68,19 @@ placed AS (
     LEFT JOIN step_threads s ON s.rank = t.rank AND s.thread = t.thread
 ),
 lanes AS (
-    SELECT rank, thread, false AS is_engine FROM placed WHERE place = 1
+    SELECT rank, thread, false AS is_engine FROM ranked_threads WHERE place = 1
     UNION ALL
     SELECT rank, thread, true
     FROM (
         SELECT rank, thread, row_number() OVER (PARTITION BY rank ORDER BY engine_ns DESC, thread) AS engine_place
-        FROM placed
+        FROM ranked_threads
         WHERE place > 1 AND engine_ns > 0
     ) engines
     WHERE engine_place = 1
 ),
 -- From its start on a range is the innermost one, from its end on the one around it is. One that seems
 -- to outlast the range around it, by rounding, ends with that one.
-points AS (
+boundaries AS (
     SELECT h.rank, h.ts_ns, 3 AS turn, h.depth AS nesting, l.is_engine, NOT l.is_engine AS is_main, h.event_id + 1 AS owner
     FROM host h
     JOIN lanes l ON l.rank = h.rank AND l.thread = h.thread
@@ -99,7 +99,7 @@ ordered AS (
     SELECT
         rank, ts_ns, is_engine, is_main, owner,
         CAST(row_number() OVER (PARTITION BY rank ORDER BY ts_ns, turn, nesting) AS BIGINT) AS at
-    FROM points
+    FROM boundaries
 ),
 -- The last point of a kind is the one with the largest position; the owner rides in the low 32 bits.
 running AS (
@@ -110,7 +110,7 @@ running AS (
         coalesce(max(CASE WHEN is_engine THEN at * 4294967296 + owner END) OVER w, 0) % 4294967296 AS engine_owner,
         coalesce(max(CASE WHEN is_main THEN at * 4294967296 + owner END) OVER w, 0) % 4294967296 AS main_owner
     FROM ordered
-    WINDOW w AS (PARTITION BY rank ORDER BY at ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    WINDOW w AS running!(PARTITION BY rank ORDER BY at)
 ),
 owned AS (
     SELECT

@@ -23,7 +23,7 @@ SELECT
     max(dur_ns) AS max_ns,
     stddev_samp(CAST(dur_ns AS DOUBLE)) AS std_ns,
     sum(bytes) AS bytes,
-    CAST(sum(bytes) AS DOUBLE) / nullif(sum(CASE WHEN bytes IS NOT NULL THEN dur_ns END), 0) AS bandwidth_gb_per_s
+    ratio!(sum(bytes), sum(CASE WHEN bytes IS NOT NULL THEN dur_ns END)) AS bandwidth_gb_per_s
 FROM device_activities
 WHERE category <> 'kernel'
 GROUP BY rank, name, category

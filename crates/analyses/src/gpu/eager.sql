@@ -1,4 +1,4 @@
---! row = "one device of one rank: what compiling the model would act on"
+--! row = "one device of one rank: the idle and kernel time that compiling the model would reduce"
 --! needs = ["gpu_idle_causes", "kernel_families", "run_warmup", "annotations", "cpu_ops"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
@@ -20,7 +20,7 @@ WITH decodes AS (
     WHERE NOT on_device AND (name LIKE 'step[DECODE%' OR regexp_like(CAST(name AS VARCHAR), '^execute_.*generation_[1-9]'))
     GROUP BY rank
 ),
-hosts AS (
+ranks_with_host AS (
     SELECT DISTINCT rank FROM cpu_ops
 )
 SELECT
@@ -37,4 +37,4 @@ FROM gpu_idle_causes g
 JOIN run_warmup w ON w.rank = g.rank
 LEFT JOIN kernel_families f ON f.rank = g.rank AND f.device = g.device
 LEFT JOIN decodes d ON d.rank = g.rank
-LEFT JOIN hosts h ON h.rank = g.rank
+LEFT JOIN ranks_with_host h ON h.rank = g.rank

@@ -1,5 +1,5 @@
 --! row = "one device of one rank: its idle time, each nanosecond under one cause"
---! needs = ["idle_gaps", "device_windows", "graph_launches"]
+--! needs = ["idle_gap_causes", "device_windows", "graph_launches"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
@@ -10,7 +10,7 @@
 --! idle_ratio = { doc = "idle share of the window", unit = "ratio", metric = "device" }
 --! dataloader_ns = { doc = "idle, cause data_loading: the thread that launches was loading data", unit = "ns", metric = "device" }
 --! dataloader_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
---! sync_ns = { doc = "idle, cause synchronisation: the device drained while that thread waited for it: until the next start", unit = "ns", metric = "device" }
+--! sync_ns = { doc = "idle, cause synchronization: the device drained while that thread waited for it: until the next start", unit = "ns", metric = "device" }
 --! sync_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! allocation_ns = { doc = "idle, cause allocation: in calls that take memory from the driver or give it back", unit = "ns", metric = "device" }
 --! allocation_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
@@ -38,12 +38,12 @@
 --! no_host_events_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! dispatch_ns = { doc = "launching work: op_dispatch, launch_api, copy_api and launch_latency", unit = "ns", metric = "device" }
 --! dispatch_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
---! host_ns = { doc = "the launch had not returned, or never came, but for loading and synchronisation: dispatch, python and allocation", unit = "ns", metric = "device" }
+--! host_ns = { doc = "the launch had not returned, or never came, but for loading and synchronization: dispatch, python and allocation", unit = "ns", metric = "device" }
 --! host_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! device_wait_ns = { doc = "launched in time: dependency, other_stream and collective", unit = "ns", metric = "device" }
 --! device_wait_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
---! cannot_tell_ns = { doc = "unlinked, graph_replay and no_host_events", unit = "ns", metric = "device" }
---! cannot_tell_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
+--! unattributed_ns = { doc = "unlinked, graph_replay and no_host_events", unit = "ns", metric = "device" }
+--! unattributed_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! switch_ns = { doc = "of dependency, gaps shorter than 10 us: from one kernel to the next", unit = "ns", metric = "device" }
 --! switch_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! switch_count = { doc = "such gaps", unit = "count", metric = "device" }
@@ -55,109 +55,89 @@
 --! top_dispatch_name = "the call or operator with most idle time of launching"
 --! step_count = { doc = "steps in the window", unit = "count", metric = "device" }
 --! graph_launch_count = { doc = "launches of a captured graph by the rank", unit = "count", metric = "device" }
+-- Windows without gaps have one row with an absent cause, which counts 0.
 WITH sums AS (
     SELECT
-        rank, device,
-        sum(dur_ns) AS idle_ns,
-        sum(CASE WHEN cause = 'data_loading' THEN dur_ns ELSE 0 END) AS dataloader_ns,
-        sum(CASE WHEN cause = 'synchronisation' THEN dur_ns ELSE 0 END) AS sync_ns,
-        sum(CASE WHEN cause = 'allocation' THEN dur_ns ELSE 0 END) AS allocation_ns,
-        sum(CASE WHEN cause = 'copy_api' THEN dur_ns ELSE 0 END) AS copy_api_ns,
-        sum(CASE WHEN cause = 'launch_api' THEN dur_ns ELSE 0 END) AS launch_api_ns,
-        sum(CASE WHEN cause = 'op_dispatch' THEN dur_ns ELSE 0 END) AS op_dispatch_ns,
-        sum(CASE WHEN cause = 'python' THEN dur_ns ELSE 0 END) AS python_ns,
-        sum(CASE WHEN cause = 'launch_latency' THEN dur_ns ELSE 0 END) AS launch_latency_ns,
-        sum(CASE WHEN cause = 'dependency' THEN dur_ns ELSE 0 END) AS dependency_ns,
-        sum(CASE WHEN cause = 'other_stream' THEN dur_ns ELSE 0 END) AS other_stream_ns,
-        sum(CASE WHEN cause = 'collective' THEN dur_ns ELSE 0 END) AS collective_ns,
-        sum(CASE WHEN cause = 'unlinked' THEN dur_ns ELSE 0 END) AS unlinked_ns,
-        sum(CASE WHEN cause = 'graph_replay' THEN dur_ns ELSE 0 END) AS graph_replay_ns,
-        sum(CASE WHEN cause = 'no_host_events' THEN dur_ns ELSE 0 END) AS no_host_events_ns,
-        sum(CASE WHEN cause = 'dependency' AND gap_end_ns - gap_ts_ns < 10000 THEN dur_ns ELSE 0 END) AS switch_ns,
-        sum(CASE WHEN cause = 'dependency' AND gap_end_ns - gap_ts_ns < 10000 THEN 1 ELSE 0 END) AS switch_count,
-        count(DISTINCT gap_ts_ns) AS gap_count,
-        count(DISTINCT CASE WHEN cause = 'synchronisation' THEN gap_ts_ns END) AS sync_count
-    FROM idle_gaps
-    GROUP BY rank, device
+        w.rank, w.device, w.window_ns, w.step_count,
+        coalesce(sum(g.dur_ns), 0) AS idle_ns,
+        sum_if!(g.dur_ns, g.cause = 'data_loading') AS dataloader_ns,
+        sum_if!(g.dur_ns, g.cause = 'synchronization') AS sync_ns,
+        sum_if!(g.dur_ns, g.cause = 'allocation') AS allocation_ns,
+        sum_if!(g.dur_ns, g.cause = 'copy_api') AS copy_api_ns,
+        sum_if!(g.dur_ns, g.cause = 'launch_api') AS launch_api_ns,
+        sum_if!(g.dur_ns, g.cause = 'op_dispatch') AS op_dispatch_ns,
+        sum_if!(g.dur_ns, g.cause = 'python') AS python_ns,
+        sum_if!(g.dur_ns, g.cause = 'launch_latency') AS launch_latency_ns,
+        sum_if!(g.dur_ns, g.cause = 'dependency') AS dependency_ns,
+        sum_if!(g.dur_ns, g.cause = 'other_stream') AS other_stream_ns,
+        sum_if!(g.dur_ns, g.cause = 'collective') AS collective_ns,
+        sum_if!(g.dur_ns, g.cause = 'unlinked') AS unlinked_ns,
+        sum_if!(g.dur_ns, g.cause = 'graph_replay') AS graph_replay_ns,
+        sum_if!(g.dur_ns, g.cause = 'no_host_events') AS no_host_events_ns,
+        sum_if!(g.dur_ns, g.cause IN ('op_dispatch', 'launch_api', 'copy_api', 'launch_latency')) AS dispatch_ns,
+        sum_if!(
+            g.dur_ns,
+            g.cause IN ('op_dispatch', 'launch_api', 'copy_api', 'launch_latency', 'python', 'allocation')
+        ) AS host_ns,
+        sum_if!(g.dur_ns, g.cause IN ('dependency', 'other_stream', 'collective')) AS device_wait_ns,
+        sum_if!(g.dur_ns, g.cause IN ('unlinked', 'graph_replay', 'no_host_events')) AS unattributed_ns,
+        sum_if!(g.dur_ns, g.cause = 'dependency' AND g.gap_end_ns - g.gap_ts_ns < 10000) AS switch_ns,
+        count_if!(g.cause = 'dependency' AND g.gap_end_ns - g.gap_ts_ns < 10000) AS switch_count,
+        count(DISTINCT g.gap_ts_ns) AS gap_count,
+        count(DISTINCT CASE WHEN g.cause = 'synchronization' THEN g.gap_ts_ns END) AS sync_count
+    FROM device_windows w
+    LEFT JOIN idle_gap_causes g ON g.rank = w.rank AND g.device = w.device
+    GROUP BY w.rank, w.device, w.window_ns, w.step_count
 ),
--- Loading and waiting have rules of their own; the names here are of what is left.
-named AS (
+-- Data loading and waiting have rules of their own; these are the names behind the other causes.
+time_by_name AS (
     SELECT
         rank, device, name, op_name,
         CASE
-            WHEN cause = 'synchronisation' THEN 'sync'
+            WHEN cause = 'synchronization' THEN 'sync'
             WHEN cause = 'python' THEN 'python'
             ELSE 'dispatch'
         END AS part,
         sum(dur_ns) AS dur_ns
-    FROM idle_gaps
-    WHERE name IS NOT NULL AND cause IN ('synchronisation', 'python', 'op_dispatch', 'launch_api', 'copy_api')
+    FROM idle_gap_causes
+    WHERE name IS NOT NULL AND cause IN ('synchronization', 'python', 'op_dispatch', 'launch_api', 'copy_api')
     GROUP BY 1, 2, 3, 4, 5
 ),
-tops AS (
+top_names AS (
     SELECT
         rank, device,
         first_value(name ORDER BY dur_ns DESC, name) FILTER (WHERE part = 'sync') AS top_sync_name,
         first_value(op_name ORDER BY dur_ns DESC, name) FILTER (WHERE part = 'sync') AS top_sync_op_name,
         first_value(name ORDER BY dur_ns DESC, name) FILTER (WHERE part = 'python') AS top_python_name,
         first_value(name ORDER BY dur_ns DESC, name) FILTER (WHERE part = 'dispatch') AS top_dispatch_name
-    FROM named
+    FROM time_by_name
     GROUP BY rank, device
-),
-filled AS (
-    SELECT
-        w.rank, w.device, w.window_ns, w.step_count,
-        coalesce(s.idle_ns, 0) AS idle_ns,
-        coalesce(s.dataloader_ns, 0) AS dataloader_ns,
-        coalesce(s.sync_ns, 0) AS sync_ns,
-        coalesce(s.allocation_ns, 0) AS allocation_ns,
-        coalesce(s.copy_api_ns, 0) AS copy_api_ns,
-        coalesce(s.launch_api_ns, 0) AS launch_api_ns,
-        coalesce(s.op_dispatch_ns, 0) AS op_dispatch_ns,
-        coalesce(s.python_ns, 0) AS python_ns,
-        coalesce(s.launch_latency_ns, 0) AS launch_latency_ns,
-        coalesce(s.dependency_ns, 0) AS dependency_ns,
-        coalesce(s.other_stream_ns, 0) AS other_stream_ns,
-        coalesce(s.collective_ns, 0) AS collective_ns,
-        coalesce(s.unlinked_ns, 0) AS unlinked_ns,
-        coalesce(s.graph_replay_ns, 0) AS graph_replay_ns,
-        coalesce(s.no_host_events_ns, 0) AS no_host_events_ns,
-        coalesce(s.op_dispatch_ns, 0) + coalesce(s.launch_api_ns, 0) + coalesce(s.copy_api_ns, 0) + coalesce(s.launch_latency_ns, 0) AS dispatch_ns,
-        coalesce(s.op_dispatch_ns, 0) + coalesce(s.launch_api_ns, 0) + coalesce(s.copy_api_ns, 0) + coalesce(s.launch_latency_ns, 0) + coalesce(s.python_ns, 0) + coalesce(s.allocation_ns, 0) AS host_ns,
-        coalesce(s.dependency_ns, 0) + coalesce(s.other_stream_ns, 0) + coalesce(s.collective_ns, 0) AS device_wait_ns,
-        coalesce(s.unlinked_ns, 0) + coalesce(s.graph_replay_ns, 0) + coalesce(s.no_host_events_ns, 0) AS cannot_tell_ns,
-        coalesce(s.switch_ns, 0) AS switch_ns,
-        coalesce(s.switch_count, 0) AS switch_count,
-        coalesce(s.gap_count, 0) AS gap_count,
-        coalesce(s.sync_count, 0) AS sync_count
-    FROM device_windows w
-    LEFT JOIN sums s ON s.rank = w.rank AND s.device = w.device
 )
 SELECT
-    f.rank, f.device, f.window_ns,
-    f.idle_ns, CAST(f.idle_ns AS DOUBLE) / nullif(f.window_ns, 0) AS idle_ratio,
-    f.dataloader_ns, CAST(f.dataloader_ns AS DOUBLE) / nullif(f.window_ns, 0) AS dataloader_ratio,
-    f.sync_ns, CAST(f.sync_ns AS DOUBLE) / nullif(f.window_ns, 0) AS sync_ratio,
-    f.allocation_ns, CAST(f.allocation_ns AS DOUBLE) / nullif(f.window_ns, 0) AS allocation_ratio,
-    f.copy_api_ns, CAST(f.copy_api_ns AS DOUBLE) / nullif(f.window_ns, 0) AS copy_api_ratio,
-    f.launch_api_ns, CAST(f.launch_api_ns AS DOUBLE) / nullif(f.window_ns, 0) AS launch_api_ratio,
-    f.op_dispatch_ns, CAST(f.op_dispatch_ns AS DOUBLE) / nullif(f.window_ns, 0) AS op_dispatch_ratio,
-    f.python_ns, CAST(f.python_ns AS DOUBLE) / nullif(f.window_ns, 0) AS python_ratio,
-    f.launch_latency_ns, CAST(f.launch_latency_ns AS DOUBLE) / nullif(f.window_ns, 0) AS launch_latency_ratio,
-    f.dependency_ns, CAST(f.dependency_ns AS DOUBLE) / nullif(f.window_ns, 0) AS dependency_ratio,
-    f.other_stream_ns, CAST(f.other_stream_ns AS DOUBLE) / nullif(f.window_ns, 0) AS other_stream_ratio,
-    f.collective_ns, CAST(f.collective_ns AS DOUBLE) / nullif(f.window_ns, 0) AS collective_ratio,
-    f.unlinked_ns, CAST(f.unlinked_ns AS DOUBLE) / nullif(f.window_ns, 0) AS unlinked_ratio,
-    f.graph_replay_ns, CAST(f.graph_replay_ns AS DOUBLE) / nullif(f.window_ns, 0) AS graph_replay_ratio,
-    f.no_host_events_ns, CAST(f.no_host_events_ns AS DOUBLE) / nullif(f.window_ns, 0) AS no_host_events_ratio,
-    f.dispatch_ns, CAST(f.dispatch_ns AS DOUBLE) / nullif(f.window_ns, 0) AS dispatch_ratio,
-    f.host_ns, CAST(f.host_ns AS DOUBLE) / nullif(f.window_ns, 0) AS host_ratio,
-    f.device_wait_ns, CAST(f.device_wait_ns AS DOUBLE) / nullif(f.window_ns, 0) AS device_wait_ratio,
-    f.cannot_tell_ns, CAST(f.cannot_tell_ns AS DOUBLE) / nullif(f.window_ns, 0) AS cannot_tell_ratio,
-    f.switch_ns, CAST(f.switch_ns AS DOUBLE) / nullif(f.window_ns, 0) AS switch_ratio, f.switch_count,
-    f.gap_count, f.sync_count,
+    s.rank, s.device, s.window_ns,
+    s.idle_ns, ratio!(s.idle_ns, s.window_ns) AS idle_ratio,
+    s.dataloader_ns, ratio!(s.dataloader_ns, s.window_ns) AS dataloader_ratio,
+    s.sync_ns, ratio!(s.sync_ns, s.window_ns) AS sync_ratio,
+    s.allocation_ns, ratio!(s.allocation_ns, s.window_ns) AS allocation_ratio,
+    s.copy_api_ns, ratio!(s.copy_api_ns, s.window_ns) AS copy_api_ratio,
+    s.launch_api_ns, ratio!(s.launch_api_ns, s.window_ns) AS launch_api_ratio,
+    s.op_dispatch_ns, ratio!(s.op_dispatch_ns, s.window_ns) AS op_dispatch_ratio,
+    s.python_ns, ratio!(s.python_ns, s.window_ns) AS python_ratio,
+    s.launch_latency_ns, ratio!(s.launch_latency_ns, s.window_ns) AS launch_latency_ratio,
+    s.dependency_ns, ratio!(s.dependency_ns, s.window_ns) AS dependency_ratio,
+    s.other_stream_ns, ratio!(s.other_stream_ns, s.window_ns) AS other_stream_ratio,
+    s.collective_ns, ratio!(s.collective_ns, s.window_ns) AS collective_ratio,
+    s.unlinked_ns, ratio!(s.unlinked_ns, s.window_ns) AS unlinked_ratio,
+    s.graph_replay_ns, ratio!(s.graph_replay_ns, s.window_ns) AS graph_replay_ratio,
+    s.no_host_events_ns, ratio!(s.no_host_events_ns, s.window_ns) AS no_host_events_ratio,
+    s.dispatch_ns, ratio!(s.dispatch_ns, s.window_ns) AS dispatch_ratio,
+    s.host_ns, ratio!(s.host_ns, s.window_ns) AS host_ratio,
+    s.device_wait_ns, ratio!(s.device_wait_ns, s.window_ns) AS device_wait_ratio,
+    s.unattributed_ns, ratio!(s.unattributed_ns, s.window_ns) AS unattributed_ratio,
+    s.switch_ns, ratio!(s.switch_ns, s.window_ns) AS switch_ratio, s.switch_count,
+    s.gap_count, s.sync_count,
     t.top_sync_name, t.top_sync_op_name, t.top_python_name, t.top_dispatch_name,
-    f.step_count, g.graph_launch_count
-FROM filled f
-LEFT JOIN tops t ON t.rank = f.rank AND t.device = f.device
-JOIN graph_launches g ON g.rank = f.rank
+    s.step_count, g.graph_launch_count
+FROM sums s
+LEFT JOIN top_names t ON t.rank = s.rank AND t.device = s.device
+JOIN graph_launches g ON g.rank = s.rank

@@ -1,12 +1,12 @@
 --! row = "the intervals between activities of one stream that have one reason"
---! needs = ["stream_gaps"]
+--! needs = ["stream_idle_gaps"]
 --! order = ["rank", "device", "stream", "idle_category"]
 --! when_empty = "no stream of the trace runs two activities one after the other"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"
 --! stream = "stream on the device"
---! idle_category = "reason, see stream_gaps: host_wait, kernel_wait (shorter than consecutive_kernel_delay_us) or other"
+--! idle_category = "reason, see stream_idle_gaps: host_wait, kernel_wait (shorter than consecutive_kernel_delay_us) or other"
 --! interval_count = { doc = "intervals, those of length 0 included", unit = "count", metric = "stream" }
 --! mean_ns = { doc = "mean length", unit = "ns", metric = "stream" }
 --! std_ns = { doc = "standard deviation (sample); absent for a single one", unit = "ns", metric = "stream" }
@@ -16,7 +16,7 @@
 --! p75_ns = { doc = "third quartile", unit = "ns", metric = "stream" }
 --! max_ns = { doc = "longest", unit = "ns", metric = "stream" }
 WITH intervals AS (
-    SELECT rank, device, stream, idle_category, CAST(dur_ns AS DOUBLE) AS dur_ns FROM stream_gaps
+    SELECT rank, device, stream, idle_category, CAST(dur_ns AS DOUBLE) AS dur_ns FROM stream_idle_gaps
 )
 SELECT
     rank, device, stream, idle_category,

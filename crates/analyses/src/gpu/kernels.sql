@@ -16,7 +16,7 @@
 --! mean_blocks_per_sm = { doc = "blocks over SMs (compute units on AMD), weighted by duration, over executions that have it", unit = "number", metric = "kernel" }
 --! mean_occupancy_ratio = { doc = "estimated achieved occupancy, weighted by duration, over executions that have it", unit = "ratio", metric = "kernel" }
 --! tensor_cores = "by name: yes, no or unknown: whether it multiplies on tensor cores (matrix cores on AMD)"
---! op_name = "operator that launched most of it; absent where the trace does not tell"
+--! op_name = "operator that launched most of it; absent where the trace does not say"
 --! op_count = { doc = "operators by name that launched it", unit = "count", metric = "kernel" }
 -- A missing value weighs nothing: an execution of which nothing is known must not pull a mean down.
 WITH launchers AS (
@@ -51,7 +51,7 @@ sums AS (
 )
 SELECT
     s.rank, s.name, s.kind, s.call_count, s.sum_ns, s.mean_ns, s.min_ns, s.max_ns, s.std_ns,
-    CAST(s.sum_ns AS DOUBLE) / nullif(sum(s.sum_ns) OVER (PARTITION BY s.rank), 0) AS ratio,
+    ratio!(s.sum_ns, sum(s.sum_ns) OVER (PARTITION BY s.rank)) AS ratio,
     s.mean_blocks_per_sm, s.mean_occupancy_ratio,
     s.tensor_cores, o.op_name, coalesce(o.op_count, 0) AS op_count
 FROM sums s

@@ -1,28 +1,28 @@
 --! row = "one complete step of one rank: its model FLOPs utilization"
---! needs = ["roofline_calls", "device_steps", "device_work", "product_calls"]
+--! needs = ["roofline_calls", "device_steps", "device_work", "matmul_calls"]
 --! order = ["rank", "step"]
 --! when_empty = "the trace holds no device activity"
 --! [columns]
 --! rank = "rank"
 --! step = "step number; the whole recording where there are no steps"
---! source = "what marks the step; trace where the whole recording stands for one"
+--! source = "kind of mark; trace where the whole recording stands for one"
 --! step_ns = { doc = "duration, device work included", unit = "ns", metric = "step" }
---! flops = { doc = "operations of all modelled products, convolutions and attention", metric = "step" }
+--! flops = { doc = "operations of all modeled matmuls, convolutions and attention", metric = "step" }
 --! model_flops = { doc = "of them, without what is computed again in backward (activation checkpointing)", metric = "step" }
 --! recomputed_ratio = { doc = "the rest over flops", unit = "ratio", metric = "step" }
 --! dtype = "type of most of them, whose peak is taken"
 --! device_count = { doc = "devices that the rank multiplies on", unit = "count", metric = "step" }
 --! peak_tflops = { doc = "data sheet for that type, of all those devices, 10^12 operations a second", metric = "step" }
---! product_modelled_ratio = { doc = "part of the kernel time of products, convolutions and attention whose operations are known and no fault of measurement", unit = "ratio", metric = "step" }
---! model_tflops_per_s = { doc = "model_flops over step_ns, 10^12 a second; absent where product_modelled_ratio is below 0.9", metric = "step" }
+--! matmul_modeled_ratio = { doc = "part of the kernel time of matmuls, convolutions and attention whose operations are known and not implausible", unit = "ratio", metric = "step" }
+--! model_tflops_per_s = { doc = "model_flops over step_ns, 10^12 per second; absent where matmul_modeled_ratio is below 0.9", metric = "step" }
 --! mfu_ratio = { doc = "that over peak_tflops: model FLOPs utilization", unit = "ratio", metric = "step" }
 --! hfu_ratio = { doc = "the same with what is computed again: hardware FLOPs utilization", unit = "ratio", metric = "step" }
---! reason = "why there is no utilization"
+--! reason = "reason why there is no utilization"
 -- As in PaLM (Chowdhery et al. 2022, appendix B): operations of products only, over the data sheet's dense peak.
 WITH calls AS (
     SELECT
         rank, device, step, pass, dtype, flops, peak_tflops, kernel_ns,
-        coalesce(CAST(kernel_ns AS DOUBLE) < limit_ns, false) AS is_fault
+        coalesce(CAST(kernel_ns AS DOUBLE) < limit_ns, false) AS is_implausible
     FROM roofline_calls
     WHERE kind IN ('gemm', 'convolution', 'attention')
 ),
@@ -30,7 +30,7 @@ by_type AS (
     SELECT
         rank, step, dtype, sum(flops) AS flops, count(DISTINCT device) AS device_count, max(peak_tflops) AS peak_tflops
     FROM calls
-    WHERE NOT is_fault AND step IS NOT NULL
+    WHERE NOT is_implausible AND step IS NOT NULL
     GROUP BY rank, step, dtype
 ),
 dominant AS (
@@ -40,9 +40,9 @@ dominant AS (
 sums AS (
     SELECT
         rank, step, count(DISTINCT device) AS device_count,
-        sum(CASE WHEN is_fault THEN 0 ELSE flops END) AS flops,
-        sum(CASE WHEN is_fault OR pass = 'recompute' THEN 0 ELSE flops END) AS model_flops,
-        sum(CASE WHEN is_fault THEN 0 ELSE kernel_ns END) AS modelled_ns
+        sum(CASE WHEN is_implausible THEN 0 ELSE flops END) AS flops,
+        sum(CASE WHEN is_implausible OR pass = 'recompute' THEN 0 ELSE flops END) AS model_flops,
+        sum(CASE WHEN is_implausible THEN 0 ELSE kernel_ns END) AS modeled_ns
     FROM calls
     WHERE step IS NOT NULL
     GROUP BY rank, step
@@ -50,14 +50,15 @@ sums AS (
 names AS (
     SELECT
         rank, name,
-        regexp_like(CAST(name AS VARCHAR), '(gemm|xmma|cutlass|Cijk_|implicit_conv|scudnn|wgrad|dgrad|winograd|convolve|igemm|flash_|fmha|attn_fwd|attn_bwd|paged_attention|unified_attention|gemv|_matmul|nvjet)') AS is_product
+        regexp_like(CAST(name AS VARCHAR),
+            '(gemm|xmma|cutlass|Cijk_|implicit_conv|scudnn|wgrad|dgrad|winograd|convolve|igemm|flash_|fmha|attn_fwd|attn_bwd|paged_attention|unified_attention|gemv|_matmul|nvjet)') AS is_product
     FROM (SELECT DISTINCT rank, name FROM device_work WHERE category = 'kernel' AND kind = 'computation')
 ),
 products AS (
-    SELECT k.rank, k.step, sum(k.dur_ns) AS product_ns
+    SELECT k.rank, k.step, sum(k.dur_ns) AS matmul_ns
     FROM device_work k
     JOIN names n ON n.rank = k.rank AND n.name = k.name
-    LEFT JOIN product_calls p ON p.rank = k.rank AND p.op = k.op
+    LEFT JOIN matmul_calls p ON p.rank = k.rank AND p.op = k.op
     WHERE k.category = 'kernel' AND k.kind = 'computation' AND k.step IS NOT NULL AND (n.is_product OR p.op IS NOT NULL)
     GROUP BY k.rank, k.step
 ),
@@ -65,7 +66,7 @@ steps AS (
     SELECT
         s.rank, s.step, s.source, s.dur_ns AS step_ns, c.flops, c.model_flops, d.dtype, c.device_count,
         d.peak_tflops * c.device_count AS peak_tflops,
-        CAST(coalesce(c.modelled_ns, 0) AS DOUBLE) / nullif(greatest(p.product_ns, coalesce(c.modelled_ns, 0)), 0) AS product_modelled_ratio
+        ratio!(coalesce(c.modeled_ns, 0), greatest(p.matmul_ns, coalesce(c.modeled_ns, 0))) AS matmul_modeled_ratio
     FROM device_steps s
     LEFT JOIN sums c ON c.rank = s.rank AND c.step = s.step
     LEFT JOIN dominant d ON d.rank = s.rank AND d.step = s.step AND d.place = 1
@@ -74,14 +75,16 @@ steps AS (
 SELECT
     rank, step, source, step_ns, flops, model_flops,
     (flops - model_flops) / nullif(flops, 0) AS recomputed_ratio,
-    dtype, device_count, peak_tflops, product_modelled_ratio,
-    CASE WHEN product_modelled_ratio >= 0.9 THEN model_flops / nullif(step_ns, 0) / 1000 END AS model_tflops_per_s,
-    CASE WHEN product_modelled_ratio >= 0.9 THEN model_flops / nullif(step_ns, 0) / 1000 / peak_tflops END AS mfu_ratio,
-    CASE WHEN product_modelled_ratio >= 0.9 THEN flops / nullif(step_ns, 0) / 1000 / peak_tflops END AS hfu_ratio,
+    dtype, device_count, peak_tflops, matmul_modeled_ratio,
+    CASE WHEN matmul_modeled_ratio >= 0.9 THEN model_flops / nullif(step_ns, 0) / 1000 END AS model_tflops_per_s,
+    CASE WHEN matmul_modeled_ratio >= 0.9 THEN model_flops / nullif(step_ns, 0) / 1000 / peak_tflops END AS mfu_ratio,
+    CASE WHEN matmul_modeled_ratio >= 0.9 THEN flops / nullif(step_ns, 0) / 1000 / peak_tflops END AS hfu_ratio,
     CASE
-        WHEN product_modelled_ratio IS NULL THEN 'the step multiplies nothing'
-        WHEN product_modelled_ratio = 0 THEN 'the shapes of what it multiplies are not known: record_shapes=True; kernels in replayed graphs and compiled kernels have none'
-        WHEN product_modelled_ratio < 0.9 THEN 'the operations of less than 90 % of the time of its products, convolutions and attention are known'
+        WHEN matmul_modeled_ratio IS NULL THEN 'the step multiplies nothing'
+        WHEN matmul_modeled_ratio = 0
+            THEN 'the shapes of what it multiplies are not known: record_shapes=True; kernels in replayed graphs and compiled kernels have none'
+        WHEN matmul_modeled_ratio < 0.9
+            THEN 'the operations of less than 90 % of the time of its products, convolutions and attention are known'
         WHEN peak_tflops IS NULL THEN 'the table of devices has no peak for this device and type: add it with --devices FILE'
     END AS reason
 FROM steps

@@ -1,5 +1,5 @@
---! row = "one device of one rank: how much of its kernel time is modelled, what it is spent on, and how it compares with what the device achieves"
---! needs = ["device_work", "device_windows", "product_calls", "roofline_calls", "op_roofline", "roofline_devices", "cpu_ops"]
+--! row = "one device of one rank: its kernel time compared with what the device achieves, by kind of work"
+--! needs = ["device_work", "device_windows", "matmul_calls", "roofline_calls", "op_roofline", "roofline_devices", "cpu_ops"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no kernels that compute"
 --! [columns]
@@ -10,52 +10,56 @@
 --! window_ns = { doc = "from the start of the first complete step to the end of the last", unit = "ns", metric = "device" }
 --! step_count = { doc = "complete steps in the window; 0 where the whole recording stands for one", unit = "count", metric = "device" }
 --! kernel_ns = { doc = "time of the kernels that compute and start in the window, overlap not merged", unit = "ns", metric = "device" }
---! modelled_ns = { doc = "of it, kernels of calls whose operations and bytes are known", unit = "ns", metric = "device" }
---! modelled_ratio = { doc = "that over kernel_ns", unit = "ratio", metric = "device" }
---! product_ns = { doc = "of kernel_ns, products, convolutions and attention, by operator or kernel name", unit = "ns", metric = "device" }
---! product_ratio = { doc = "that over the window", unit = "ratio", metric = "device" }
---! product_modelled_ratio = { doc = "part of product_ns whose operations are known and no fault of measurement; absent without products", unit = "ratio", metric = "device" }
---! fault_count = { doc = "rows of op_roofline that took less time than the data sheet allows", unit = "count", metric = "device" }
---! fault_ratio = { doc = "their time over modelled_ns", unit = "ratio", metric = "device" }
---! product_tflops_per_s = { doc = "operations of modelled products over their time, 10^12 a second", metric = "device" }
---! product_efficiency_ratio = { doc = "shortest time at achievable rates over time, of modelled products that have both", unit = "ratio", metric = "device" }
---! low_precision_ratio = { doc = "part of the time of products with known types whose inputs are floats of 16 or 8 bit, or int8; absent if no types are known", unit = "ratio", metric = "device" }
---! single_precision_ratio = { doc = "time of products of 32-bit floats, TF32 included, over the window", unit = "ratio", metric = "device" }
---! unknown_precision_ratio = { doc = "part of product_ns whose types are not known", unit = "ratio", metric = "device" }
---! tiny_gemm_count = { doc = "matrix products of fewer than 2^21 multiplications, a step", unit = "count", metric = "device" }
+--! modeled_ns = { doc = "of it, kernels of calls whose operations and bytes are known", unit = "ns", metric = "device" }
+--! modeled_ratio = { doc = "that over kernel_ns", unit = "ratio", metric = "device" }
+--! matmul_ns = { doc = "of kernel_ns, matmuls, convolutions and attention, by operator or kernel name", unit = "ns", metric = "device" }
+--! matmul_ratio = { doc = "that over the window", unit = "ratio", metric = "device" }
+--! matmul_modeled_ratio = { doc = "part of matmul_ns whose operations are known and not implausible; absent without matmuls", unit = "ratio", metric = "device" }
+--! implausible_count = { doc = "rows of op_roofline that took less time than the data sheet allows", unit = "count", metric = "device" }
+--! implausible_ratio = { doc = "time of these rows over modeled_ns", unit = "ratio", metric = "device" }
+--! matmul_tflops_per_s = { doc = "operations of modeled matmuls over their time, 10^12 per second", metric = "device" }
+--! matmul_efficiency_ratio = { doc = "shortest time at achievable rates over time, of modeled matmuls that have both", unit = "ratio", metric = "device" }
+--! low_precision_ratio = { doc = "part of the time of matmuls with known types whose inputs are floats of 16 or 8 bit, or int8; absent if no types are known", unit = "ratio", metric = "device" }
+--! single_precision_ratio = { doc = "time of matmuls of 32-bit floats, TF32 included, over the window", unit = "ratio", metric = "device" }
+--! unknown_precision_ratio = { doc = "part of matmul_ns whose types are not known", unit = "ratio", metric = "device" }
+--! tiny_gemm_count = { doc = "matmuls of fewer than 2^21 multiplications, per step", unit = "count", metric = "device" }
 --! tiny_gemm_ratio = { doc = "their time, and that for which the device did nothing directly before them, over the window", unit = "ratio", metric = "device" }
 --! tiny_gemm_loss_ratio = { doc = "of it, what is not the roofline's time", unit = "ratio", metric = "device" }
 --! norm_ratio = { doc = "kernels of batch, layer, group and RMS norm, by operator or kernel name, over the window", unit = "ratio", metric = "device" }
---! norm_loss_ratio = { doc = "of it, what modelled ones take beyond moving each tensor once; absent if none is modelled", unit = "ratio", metric = "device" }
+--! norm_loss_ratio = { doc = "of it, what modeled ones take beyond moving each tensor once; absent if none is modeled", unit = "ratio", metric = "device" }
 --! sync_norm_count = { doc = "calls of SyncBatchNorm, a step", unit = "count", metric = "device" }
 --! gather_ratio = { doc = "kernels that index, gather, scatter, sort or look up embeddings, by operator or kernel name, over the window", unit = "ratio", metric = "device" }
---! gather_loss_ratio = { doc = "of it, what modelled ones take beyond moving each element once; absent if none is modelled", unit = "ratio", metric = "device" }
+--! gather_loss_ratio = { doc = "of it, what modeled ones take beyond moving each element once; absent if none is modeled", unit = "ratio", metric = "device" }
 --! gather_op = "of those operators the one with most time"
---! fp8_ratio = { doc = "products of 16-bit floats that are bound by computing, reach 60 % of what is achievable and take 2 * 10^9 operations or more a call, over the window", unit = "ratio", metric = "device" }
---! fp8_gain_ratio = { doc = "what 8 bit would save of them by the data sheet; 0 where the device does not multiply 8-bit floats", unit = "ratio", metric = "device" }
+--! fp8_ratio = { doc = "time of matmuls of 16-bit floats that are bound by computing, reach 60 % of what is achievable and take 2 * 10^9 operations or more per call, over the window", unit = "ratio", metric = "device" }
+--! fp8_gain_ratio = { doc = "time that 8 bit would save of them by the data sheet; 0 where the device does not multiply 8-bit floats", unit = "ratio", metric = "device" }
 WITH kernels_in AS (
     SELECT
         k.rank, k.device, k.dur_ns, k.op, k.op_name, k.name,
         w.window_ns, p.op IS NOT NULL AS is_called_product, p.input_type
     FROM device_work k
     JOIN device_windows w ON w.rank = k.rank AND w.device = k.device
-    LEFT JOIN product_calls p ON p.rank = k.rank AND p.op = k.op
+    LEFT JOIN matmul_calls p ON p.rank = k.rank AND p.op = k.op
     WHERE k.category = 'kernel' AND k.kind = 'computation' AND k.ts_ns >= w.start_ns AND k.ts_ns < w.end_ns
 ),
--- Patterns are matched once a rank and name.
+-- Match patterns once per rank and name.
 kernel_names AS (
     SELECT
         rank, name,
-        regexp_like(text, '(gemm|xmma|cutlass|Cijk_|implicit_conv|scudnn|wgrad|dgrad|winograd|convolve|igemm|flash_|fmha|attn_fwd|attn_bwd|paged_attention|unified_attention|gemv|splitKreduce|_matmul|nvjet)') AS is_product,
-        regexp_like(text, '(layer_?norm|LayerNorm|batch_?norm|BatchNorm|rms_?norm|RMSNorm|Rmsnorm|rmsnorm|group_?norm|GroupNorm|bn_fw|bn_bw|GammaBeta)') AS is_norm,
-        regexp_like(text, '(gather|scatter|Scatter|indexSelect|index_elementwise|indexing_backward|RadixSort|radixSort|bitonicSort|embedding|EmbeddingBag)') AS is_gather
+        regexp_like(text,
+            '(gemm|xmma|cutlass|Cijk_|implicit_conv|scudnn|wgrad|dgrad|winograd|convolve|igemm|flash_|fmha|attn_fwd|attn_bwd|paged_attention|unified_attention|gemv|splitKreduce|_matmul|nvjet)') AS is_product,
+        regexp_like(text,
+            '(layer_?norm|LayerNorm|batch_?norm|BatchNorm|rms_?norm|RMSNorm|Rmsnorm|rmsnorm|group_?norm|GroupNorm|bn_fw|bn_bw|GammaBeta)') AS is_norm,
+        regexp_like(text,
+            '(gather|scatter|Scatter|indexSelect|index_elementwise|indexing_backward|RadixSort|radixSort|bitonicSort|embedding|EmbeddingBag)') AS is_gather
     FROM (SELECT rank, name, CAST(name AS VARCHAR) AS text FROM (SELECT DISTINCT rank, name FROM kernels_in))
 ),
 op_names AS (
     SELECT
         rank, op_name,
         regexp_like(text, '(batch_norm|layer_norm|group_norm|instance_norm|rms_norm)') AS is_norm,
-        regexp_like(text, '^aten::(index|_index_put_impl_|gather|scatter|sort|argsort|topk|embedding|_embedding_bag|masked_select|nonzero|take|unique|searchsorted|bincount)')
+        regexp_like(text,
+            '^aten::(index|_index_put_impl_|gather|scatter|sort|argsort|topk|embedding|_embedding_bag|masked_select|nonzero|take|unique|searchsorted|bincount)')
             OR regexp_like(text, '(split_embedding|SplitLookupFunction|embedding_bag)') AS is_gather
     FROM (
         SELECT rank, op_name, CAST(op_name AS VARCHAR) AS text
@@ -65,7 +69,8 @@ op_names AS (
 sorted AS (
     SELECT
         k.rank, k.device, k.dur_ns, k.op_name, k.input_type,
-        coalesce(k.is_called_product, false) OR (n.is_product AND NOT n.is_norm AND NOT n.is_gather AND NOT coalesce(o.is_norm OR o.is_gather, false)) AS is_product,
+        coalesce(k.is_called_product, false)
+            OR (n.is_product AND NOT n.is_norm AND NOT n.is_gather AND NOT coalesce(o.is_norm OR o.is_gather, false)) AS is_product,
         k.is_called_product,
         n.is_norm OR coalesce(o.is_norm, false) AS is_norm,
         -- Copies and communication of gathered tensors are named after them too.
@@ -77,12 +82,12 @@ sorted AS (
 totals AS (
     SELECT
         rank, device, sum(dur_ns) AS kernel_ns,
-        sum(CASE WHEN is_product THEN dur_ns ELSE 0 END) AS product_ns,
-        sum(CASE WHEN is_product AND input_type IN ('fp8', '16-bit', 'int8') THEN dur_ns ELSE 0 END) AS low_ns,
-        sum(CASE WHEN is_product AND input_type = 'fp32' THEN dur_ns ELSE 0 END) AS single_ns,
-        sum(CASE WHEN is_product AND input_type IS NOT NULL THEN dur_ns ELSE 0 END) AS typed_ns,
-        sum(CASE WHEN is_norm THEN dur_ns ELSE 0 END) AS norm_ns,
-        sum(CASE WHEN is_gather AND NOT is_norm AND NOT is_product THEN dur_ns ELSE 0 END) AS gather_ns
+        sum_if!(dur_ns, is_product) AS matmul_ns,
+        sum_if!(dur_ns, is_product AND input_type IN ('fp8', '16-bit', 'int8')) AS low_ns,
+        sum_if!(dur_ns, is_product AND input_type = 'fp32') AS single_ns,
+        sum_if!(dur_ns, is_product AND input_type IS NOT NULL) AS typed_ns,
+        sum_if!(dur_ns, is_norm) AS norm_ns,
+        sum_if!(dur_ns, is_gather AND NOT is_norm AND NOT is_product) AS gather_ns
     FROM sorted
     GROUP BY rank, device
 ),
@@ -104,20 +109,20 @@ peaks AS (
     FROM roofline_devices
     GROUP BY rank, device
 ),
-modelled AS (
+modeled_calls AS (
     SELECT
         rank, device,
-        sum(kernel_ns) AS modelled_ns,
-        sum(CASE WHEN is_fault THEN 1 ELSE 0 END) AS fault_count,
-        sum(CASE WHEN is_fault THEN kernel_ns ELSE 0 END) AS fault_ns,
-        sum(CASE WHEN is_product AND NOT is_fault THEN kernel_ns ELSE 0 END) AS product_ns,
-        sum(CASE WHEN is_product AND NOT is_fault THEN flops ELSE 0 END) AS product_flops,
-        sum(CASE WHEN is_product AND NOT is_fault AND efficiency_ratio IS NOT NULL THEN roofline_ns END) AS product_roofline_ns,
-        sum(CASE WHEN is_product AND NOT is_fault AND efficiency_ratio IS NOT NULL THEN kernel_ns END) AS product_bounded_ns,
+        sum(kernel_ns) AS modeled_ns,
+        count_if!(is_implausible) AS implausible_count,
+        sum_if!(kernel_ns, is_implausible) AS fault_ns,
+        sum_if!(kernel_ns, is_product AND NOT is_implausible) AS matmul_ns,
+        sum_if!(flops, is_product AND NOT is_implausible) AS product_flops,
+        sum(CASE WHEN is_product AND NOT is_implausible AND efficiency_ratio IS NOT NULL THEN roofline_ns END) AS product_roofline_ns,
+        sum(CASE WHEN is_product AND NOT is_implausible AND efficiency_ratio IS NOT NULL THEN kernel_ns END) AS product_bounded_ns,
         sum(CASE WHEN kind = 'norm' THEN loss_ns END) AS norm_loss_ns,
         sum(CASE WHEN kind = 'gather' THEN loss_ns END) AS gather_loss_ns,
         sum(CASE
-            WHEN kind = 'gemm' AND dtype IN ('bf16', 'fp16') AND bound = 'compute' AND NOT is_fault
+            WHEN kind = 'gemm' AND dtype IN ('bf16', 'fp16') AND bound = 'compute' AND NOT is_implausible
                 AND efficiency_ratio >= 0.6 AND flops >= 2e9 * call_count
             THEN kernel_ns ELSE 0
         END) AS fp8_ns
@@ -145,39 +150,39 @@ sync_norms AS (
 )
 SELECT
     t.rank, t.device, p.name, p.peak, w.window_ns, w.step_count, t.kernel_ns,
-    coalesce(m.modelled_ns, 0) AS modelled_ns,
-    CAST(coalesce(m.modelled_ns, 0) AS DOUBLE) / nullif(t.kernel_ns, 0) AS modelled_ratio,
-    t.product_ns,
-    CAST(t.product_ns AS DOUBLE) / nullif(w.window_ns, 0) AS product_ratio,
+    coalesce(m.modeled_ns, 0) AS modeled_ns,
+    ratio!(coalesce(m.modeled_ns, 0), t.kernel_ns) AS modeled_ratio,
+    t.matmul_ns,
+    ratio!(t.matmul_ns, w.window_ns) AS matmul_ratio,
     CASE
-        WHEN t.product_ns > 0 THEN CAST(coalesce(m.product_ns, 0) AS DOUBLE) / greatest(t.product_ns, coalesce(m.product_ns, 0))
-    END AS product_modelled_ratio,
-    coalesce(m.fault_count, 0) AS fault_count,
-    CAST(coalesce(m.fault_ns, 0) AS DOUBLE) / nullif(m.modelled_ns, 0) AS fault_ratio,
-    m.product_flops / nullif(m.product_ns, 0) / 1000 AS product_tflops_per_s,
-    m.product_roofline_ns / nullif(m.product_bounded_ns, 0) AS product_efficiency_ratio,
-    CAST(t.low_ns AS DOUBLE) / nullif(t.typed_ns, 0) AS low_precision_ratio,
-    CAST(t.single_ns AS DOUBLE) / nullif(w.window_ns, 0) AS single_precision_ratio,
-    CAST(t.product_ns - t.typed_ns AS DOUBLE) / nullif(t.product_ns, 0) AS unknown_precision_ratio,
+        WHEN t.matmul_ns > 0 THEN CAST(coalesce(m.matmul_ns, 0) AS DOUBLE) / greatest(t.matmul_ns, coalesce(m.matmul_ns, 0))
+    END AS matmul_modeled_ratio,
+    coalesce(m.implausible_count, 0) AS implausible_count,
+    ratio!(coalesce(m.fault_ns, 0), m.modeled_ns) AS implausible_ratio,
+    m.product_flops / nullif(m.matmul_ns, 0) / 1000 AS matmul_tflops_per_s,
+    m.product_roofline_ns / nullif(m.product_bounded_ns, 0) AS matmul_efficiency_ratio,
+    ratio!(t.low_ns, t.typed_ns) AS low_precision_ratio,
+    ratio!(t.single_ns, w.window_ns) AS single_precision_ratio,
+    ratio!(t.matmul_ns - t.typed_ns, t.matmul_ns) AS unknown_precision_ratio,
     CAST(coalesce(y.tiny_count, 0) AS DOUBLE) / greatest(w.step_count, 1) AS tiny_gemm_count,
-    CAST(coalesce(y.tiny_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS tiny_gemm_ratio,
+    ratio!(coalesce(y.tiny_ns, 0), w.window_ns) AS tiny_gemm_ratio,
     coalesce(y.tiny_loss_ns, 0.0) / nullif(w.window_ns, 0) AS tiny_gemm_loss_ratio,
-    CAST(t.norm_ns AS DOUBLE) / nullif(w.window_ns, 0) AS norm_ratio,
+    ratio!(t.norm_ns, w.window_ns) AS norm_ratio,
     m.norm_loss_ns / nullif(w.window_ns, 0) AS norm_loss_ratio,
     CAST(coalesce(s.sync_norm_count, 0) AS DOUBLE) / greatest(w.step_count, 1) AS sync_norm_count,
-    CAST(t.gather_ns AS DOUBLE) / nullif(w.window_ns, 0) AS gather_ratio,
+    ratio!(t.gather_ns, w.window_ns) AS gather_ratio,
     m.gather_loss_ns / nullif(w.window_ns, 0) AS gather_loss_ratio,
     g.gather_op,
-    CAST(coalesce(m.fp8_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS fp8_ratio,
+    ratio!(coalesce(m.fp8_ns, 0), w.window_ns) AS fp8_ratio,
     CASE
         WHEN p.peak8_tflops > p.peak16_tflops
-        THEN CAST(coalesce(m.fp8_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) * (1 - p.peak16_tflops / p.peak8_tflops)
+        THEN ratio!(coalesce(m.fp8_ns, 0), w.window_ns) * (1 - p.peak16_tflops / p.peak8_tflops)
         ELSE 0
     END AS fp8_gain_ratio
 FROM totals t
 JOIN device_windows w ON w.rank = t.rank AND w.device = t.device
 LEFT JOIN peaks p ON p.rank = t.rank AND p.device = t.device
-LEFT JOIN modelled m ON m.rank = t.rank AND m.device = t.device
+LEFT JOIN modeled_calls m ON m.rank = t.rank AND m.device = t.device
 LEFT JOIN tiny y ON y.rank = t.rank AND y.device = t.device
 LEFT JOIN sync_norms s ON s.rank = t.rank
 LEFT JOIN gather_ops g ON g.rank = t.rank AND g.device = t.device

@@ -1,4 +1,4 @@
---! row = "one stretch of one device's time in which its SM efficiency is the same, and more than 0"
+--! row = "one interval of one device in which its SM efficiency is the same, and more than 0"
 --! needs = ["device_load"]
 --! order = ["rank", "device", "ts_ns"]
 --! when_empty = "no kernel of the trace says how many blocks it has"
@@ -27,7 +27,7 @@ begins AS (
 islands AS (
     SELECT
         *,
-        sum(begins) OVER (PARTITION BY rank, device ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS island
+        running_sum!(begins, PARTITION BY rank, device ORDER BY ts_ns) AS island
     FROM begins
 )
 SELECT

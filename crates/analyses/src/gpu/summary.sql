@@ -14,8 +14,8 @@
 --! sm_efficiency_ratio = { doc = "estimated SM efficiency: blocks over SMs, added up over running kernels, at most 1, averaged over the steps", unit = "ratio", metric = "device" }
 --! occupancy_ratio = { doc = "estimated achieved occupancy, weighted by duration, over kernels that have it", unit = "ratio", metric = "device" }
 --! tensor_core_ratio = { doc = "share of the time of computing kernels in those that multiply on tensor cores, by name", unit = "ratio", metric = "device" }
---! tensor_core_unknown_ratio = { doc = "share of that time in kernels whose names do not tell", unit = "ratio", metric = "device" }
---! missing = "what is absent, and why"
+--! tensor_core_unknown_ratio = { doc = "share of that time in kernels whose names do not show it", unit = "ratio", metric = "device" }
+--! missing = "absent values, with the reason"
 SELECT
     u.rank, u.device, p.name, p.vendor, p.total_memory_bytes,
     concat(CAST(p.compute_major AS VARCHAR), '.', CAST(p.compute_minor AS VARCHAR)) AS compute_capability,

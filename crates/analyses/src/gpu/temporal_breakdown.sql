@@ -1,7 +1,7 @@
 --! row = "one rank: its device time, split by what runs"
 --! needs = ["activity_segments"]
 --! order = ["rank"]
---! when_empty = "the trace holds no device timeline: nothing ran on a device, or the range profiler (CUPTI) measured kernels and serialised them"
+--! when_empty = "the trace holds no device timeline: nothing ran on a device, or the range profiler (CUPTI) measured kernels and serialized them"
 --! [columns]
 --! rank = "rank"
 --! kernel_time_ns = { doc = "from the start of the first device activity to the end of the last", unit = "ns", metric = "rank" }
@@ -15,8 +15,8 @@ WITH sums AS (
     SELECT
         rank,
         sum(dur_ns) AS kernel_time_ns,
-        sum(CASE WHEN computation_count + communication_count + memory_count = 0 THEN dur_ns ELSE 0 END) AS idle_ns,
-        sum(CASE WHEN computation_count > 0 THEN dur_ns ELSE 0 END) AS compute_ns
+        sum_if!(dur_ns, computation_count + communication_count + memory_count = 0) AS idle_ns,
+        sum_if!(dur_ns, computation_count > 0) AS compute_ns
     FROM activity_segments
     GROUP BY rank
 )

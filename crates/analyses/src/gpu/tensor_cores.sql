@@ -1,30 +1,30 @@
---! row = "one device of one rank: what it multiplies, and on which units"
---! needs = ["device_work", "device_windows", "device_properties", "product_calls", "roofline_calls", "roofline_devices"]
+--! row = "one device of one rank: use of tensor cores by its matmuls"
+--! needs = ["device_work", "device_windows", "device_properties", "matmul_calls", "roofline_calls", "roofline_devices"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no kernels that compute"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"
 --! name = "product name"
---! has_tensor_cores = "the device has tensor cores (matrix cores on AMD): NVIDIA from compute capability 7.0 on, AMD Instinct from MI100 and gfx11 on, or a kernel that uses them; absent where the trace does not tell"
+--! has_tensor_cores = "the device has tensor cores (matrix cores on AMD): NVIDIA from compute capability 7.0 on, AMD Instinct from MI100 and gfx11 on, or a kernel that uses them; absent where the trace does not say"
 --! has_tf32 = "they take 32-bit floats, rounded to TF32"
 --! window_ns = { doc = "from the start of the first complete step to the end of the last", unit = "ns", metric = "device" }
 --! kernel_ns = { doc = "time of the kernels that compute, within the window, overlap not merged", unit = "ns", metric = "device" }
 --! used_ns = { doc = "of them, those that multiply on tensor cores, by name", unit = "ns", metric = "device" }
---! unknown_ns = { doc = "of them, those whose names do not tell", unit = "ns", metric = "device" }
+--! unknown_ns = { doc = "of them, those whose names do not show it", unit = "ns", metric = "device" }
 --! used_ratio = { doc = "used_ns over kernel_ns", unit = "ratio", metric = "device" }
 --! unknown_ratio = { doc = "unknown_ns over kernel_ns", unit = "ratio", metric = "device" }
---! eligible_ns = { doc = "of kernel_ns, what operators launch that multiply (products, convolutions, attention) and whose inputs the device can multiply on tensor cores, as they are or cast to 16 bit", unit = "ns", metric = "device" }
+--! eligible_ns = { doc = "of kernel_ns, what operators launch that multiply (matmuls, convolutions, attention) and whose inputs the device can multiply on tensor cores, as they are or cast to 16 bit", unit = "ns", metric = "device" }
 --! eligible_ratio = { doc = "eligible_ns over kernel_ns; absent if no kernel is linked to an operator", unit = "ratio", metric = "device" }
---! missed_ns = { doc = "of kernel_ns, products of 32-bit floats that run on the ordinary units of a device that has tensor cores", unit = "ns", metric = "device" }
+--! missed_ns = { doc = "of kernel_ns, matmuls of 32-bit floats that run on the ordinary units of a device that has tensor cores", unit = "ns", metric = "device" }
 --! missed_ratio = { doc = "missed_ns over window_ns", unit = "ratio", metric = "device" }
---! missed_gain_ratio = { doc = "of it, what is beyond the shortest time of these products in 16 bit, at achievable rates; half of what has no such time", unit = "ratio", metric = "device" }
+--! missed_gain_ratio = { doc = "of it, what is beyond the shortest time of these matmuls in 16 bit, at achievable rates; half of what has no such time", unit = "ratio", metric = "device" }
 --! tf32_gain_ratio = { doc = "the same for TF32, where the device could multiply so, else 0", unit = "ratio", metric = "device" }
---! tf32_off_ratio = { doc = "missed_ratio where the device could multiply as TF32, else 0; absent where the trace does not tell", unit = "ratio", metric = "device" }
---! unclear_ns = { doc = "of kernel_ns, possible products of 32-bit floats: the type of the inputs, or the units used, are not known", unit = "ns", metric = "device" }
+--! tf32_off_ratio = { doc = "missed_ratio where the device could multiply as TF32, else 0; absent where the trace does not say", unit = "ratio", metric = "device" }
+--! unclear_ns = { doc = "of kernel_ns, possible matmuls of 32-bit floats: the type of the inputs, or the units used, are not known", unit = "ns", metric = "device" }
 --! unclear_ratio = { doc = "unclear_ns over window_ns", unit = "ratio", metric = "device" }
--- Call by call: a call that multiplies on tensor cores misses nothing in the layout changes beside it.
--- Where the types of inputs were not recorded, names of cuBLAS and cuDNN kernels say it.
+-- Call by call: a call that multiplies on tensor cores misses nothing in the layout changes next to it.
+-- Where the types of inputs were not recorded, names of cuBLAS and cuDNN kernels show it.
 WITH clipped AS (
     SELECT
         k.rank, k.device, k.op, k.tensor_cores,
@@ -38,9 +38,9 @@ calls AS (
     SELECT
         rank, device, op,
         sum(dur_ns) AS kernel_ns,
-        sum(CASE WHEN tensor_cores = 'yes' THEN dur_ns ELSE 0 END) AS used_ns,
-        sum(CASE WHEN tensor_cores = 'unknown' THEN dur_ns ELSE 0 END) AS unknown_ns,
-        sum(CASE WHEN is_single THEN dur_ns ELSE 0 END) AS single_ns
+        sum_if!(dur_ns, tensor_cores = 'yes') AS used_ns,
+        sum_if!(dur_ns, tensor_cores = 'unknown') AS unknown_ns,
+        sum_if!(dur_ns, is_single) AS single_ns
     FROM clipped
     GROUP BY rank, device, op
 ),
@@ -50,9 +50,9 @@ typed AS (
         p.op IS NOT NULL AS is_product,
         coalesce(p.input_type, CASE WHEN c.single_ns > 0 THEN 'fp32' END) AS input_type
     FROM calls c
-    LEFT JOIN product_calls p ON p.rank = c.rank AND p.op = c.op
+    LEFT JOIN matmul_calls p ON p.rank = c.rank AND p.op = c.op
 ),
-judged AS (
+classified AS (
     SELECT
         t.rank, t.device, t.op, t.kernel_ns, t.used_ns, t.unknown_ns,
         CASE
@@ -87,8 +87,10 @@ better AS (
     SELECT
         c.rank, c.op,
         -- `greatest` passes over what is absent.
-        max(CASE WHEN r.low_tflops IS NOT NULL THEN greatest(c.flops / (r.low_tflops * 1000.0), (c.read_bytes + c.written_bytes) * 0.5 / r.gb_per_s) END) AS low_ns,
-        max(CASE WHEN r.tf32_tflops IS NOT NULL THEN greatest(c.flops / (r.tf32_tflops * 1000.0), (c.read_bytes + c.written_bytes) / r.gb_per_s) END) AS tf32_ns
+        max(CASE WHEN r.low_tflops IS NOT NULL
+            THEN greatest(c.flops / (r.low_tflops * 1000.0), (c.read_bytes + c.written_bytes) * 0.5 / r.gb_per_s) END) AS low_ns,
+        max(CASE WHEN r.tf32_tflops IS NOT NULL
+            THEN greatest(c.flops / (r.tf32_tflops * 1000.0), (c.read_bytes + c.written_bytes) / r.gb_per_s) END) AS tf32_ns
     FROM roofline_calls c
     JOIN rates r ON r.rank = c.rank AND r.device = c.device
     WHERE c.dtype = 'fp32'
@@ -99,7 +101,7 @@ gains AS (
         j.rank, j.device,
         sum(j.missed_ns - least(j.missed_ns, coalesce(b.low_ns, j.missed_ns * 0.5))) AS missed_gain_ns,
         sum(j.missed_ns - least(j.missed_ns, coalesce(b.tf32_ns, j.missed_ns * 0.5))) AS tf32_gain_ns
-    FROM judged j
+    FROM classified j
     LEFT JOIN better b ON b.rank = j.rank AND b.op = j.op
     WHERE j.missed_ns > 0
     GROUP BY j.rank, j.device
@@ -110,7 +112,7 @@ sums AS (
         CAST(sum(kernel_ns) AS DOUBLE) AS kernel_ns, CAST(sum(used_ns) AS DOUBLE) AS used_ns,
         CAST(sum(unknown_ns) AS DOUBLE) AS unknown_ns, CAST(sum(eligible_ns) AS DOUBLE) AS eligible_ns,
         CAST(sum(missed_ns) AS DOUBLE) AS missed_ns, CAST(sum(coalesce(unclear_ns, 0)) AS DOUBLE) AS unclear_ns
-    FROM judged
+    FROM classified
     GROUP BY rank, device
 )
 SELECT

@@ -1,4 +1,4 @@
---! row = "one of the longest kernels of its kind on one rank, or all others together"
+--! row = "one of the longest kernels of its kind on one rank, or the sum of all others"
 --! needs = ["device_activities"]
 --! order = ["rank", "kind", "place"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
@@ -31,7 +31,7 @@ places AS (
         count(*) OVER (PARTITION BY rank, kind) AS names,
         sum(sum_ns) OVER (PARTITION BY rank, kind) AS kind_ns
     FROM names
-    WINDOW by_time AS (PARTITION BY rank, kind ORDER BY sum_ns DESC, name ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    WINDOW by_time AS running!(PARTITION BY rank, kind ORDER BY sum_ns DESC, name)
 ),
 -- Place and name of the row that a name is counted in.
 listed AS (
@@ -52,7 +52,7 @@ SELECT
     min(a.dur_ns) AS min_ns,
     max(a.dur_ns) AS max_ns,
     stddev_samp(CAST(a.dur_ns AS DOUBLE)) AS std_ns,
-    CAST(sum(a.dur_ns) AS DOUBLE) / nullif(max(l.kind_ns), 0) AS ratio
+    ratio!(sum(a.dur_ns), max(l.kind_ns)) AS ratio
 FROM device_activities a
 JOIN listed l ON l.rank = a.rank AND l.kind = a.kind AND l.name = a.name
 GROUP BY a.rank, a.kind, l.is_listed, CASE WHEN l.is_listed THEN l.place END

@@ -1,5 +1,5 @@
 --! row = "one device of one rank"
---! needs = ["device_load", "device_windows", "device_work", "graph_launches", "idle_gaps"]
+--! needs = ["device_load", "device_windows", "device_work", "graph_launches", "idle_gap_causes"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
@@ -12,7 +12,7 @@
 --! busy_ratio = { doc = "share of the window in which anything runs", unit = "ratio", metric = "device" }
 --! idle_ns = { doc = "nothing runs", unit = "ns", metric = "device" }
 --! idle_ratio = { doc = "share of the window in which nothing runs", unit = "ratio", metric = "device" }
---! cannot_tell_ratio = { doc = "share of the window that seems idle and of which the cause cannot be told: replayed graphs may have run work that is not recorded, or a launch is not in the trace", unit = "ratio", metric = "device" }
+--! unattributed_ratio = { doc = "share of the window that seems idle for an unknown cause: replayed graphs may have run work that is not recorded, or a launch is not in the trace", unit = "ratio", metric = "device" }
 --! sm_efficiency_ratio = { doc = "blocks over SMs, added up over running kernels, at most 1, averaged over the window; absent if kernels with a tenth of their time do not say", unit = "ratio", metric = "device" }
 --! occupancy_ratio = { doc = "estimated achieved occupancy, weighted by duration, over kernels that have it", unit = "ratio", metric = "device" }
 --! mean_blocks_per_sm = { doc = "blocks over SMs, weighted by duration, over kernels that have it; absent if kernels with a tenth of the time do not", unit = "number", metric = "device" }
@@ -23,8 +23,8 @@ WITH load AS (
     SELECT
         l.rank, l.device,
         sum(l.dur_ns) AS window_ns,
-        sum(CASE WHEN l.kernel_count > 0 THEN l.dur_ns ELSE 0 END) AS kernel_busy_ns,
-        sum(CASE WHEN l.activity_count > 0 THEN l.dur_ns ELSE 0 END) AS busy_ns,
+        sum_if!(l.dur_ns, l.kernel_count > 0) AS kernel_busy_ns,
+        sum_if!(l.dur_ns, l.activity_count > 0) AS busy_ns,
         sum(least(greatest(l.blocks_per_sm, 0), 1) * l.dur_ns) AS sm_busy_ns
     FROM device_load l
     JOIN device_windows w ON w.rank = l.rank AND w.device = l.device
@@ -45,14 +45,14 @@ means AS (
         rank, device,
         sum(occupancy_ratio * dur_ns) / nullif(sum(CASE WHEN occupancy_ratio >= 0 THEN dur_ns END), 0) AS occupancy_ratio,
         sum(blocks_per_sm * dur_ns) / nullif(sum(CASE WHEN blocks_per_sm > 0 THEN dur_ns END), 0) AS mean_blocks_per_sm,
-        CAST(sum(CASE WHEN blocks_per_sm > 0 THEN dur_ns END) AS DOUBLE) / nullif(sum(dur_ns), 0) AS known_ratio,
-        CAST(sum(CASE WHEN launch IS NULL THEN dur_ns ELSE 0 END) AS DOUBLE) / nullif(sum(dur_ns), 0) AS unlinked_ratio
+        ratio!(sum(CASE WHEN blocks_per_sm > 0 THEN dur_ns END), sum(dur_ns)) AS known_ratio,
+        ratio!(sum_if!(dur_ns, launch IS NULL), sum(dur_ns)) AS unlinked_ratio
     FROM clipped
     GROUP BY rank, device
 ),
-untold AS (
-    SELECT rank, device, sum(dur_ns) AS cannot_tell_ns
-    FROM idle_gaps
+unattributed AS (
+    SELECT rank, device, sum(dur_ns) AS unattributed_ns
+    FROM idle_gap_causes
     WHERE side = 'unknown'
     GROUP BY rank, device
 )
@@ -64,7 +64,7 @@ SELECT
     CAST(l.busy_ns AS DOUBLE) / l.window_ns AS busy_ratio,
     l.window_ns - l.busy_ns AS idle_ns,
     CAST(l.window_ns - l.busy_ns AS DOUBLE) / l.window_ns AS idle_ratio,
-    CAST(coalesce(u.cannot_tell_ns, 0) AS DOUBLE) / l.window_ns AS cannot_tell_ratio,
+    CAST(coalesce(u.unattributed_ns, 0) AS DOUBLE) / l.window_ns AS unattributed_ratio,
     CASE WHEN m.known_ratio >= 0.9 THEN l.sm_busy_ns / l.window_ns END AS sm_efficiency_ratio,
     m.occupancy_ratio,
     CASE WHEN m.known_ratio >= 0.9 THEN m.mean_blocks_per_sm END AS mean_blocks_per_sm,
@@ -74,5 +74,5 @@ SELECT
 FROM load l
 JOIN device_windows w ON w.rank = l.rank AND w.device = l.device
 LEFT JOIN means m ON m.rank = l.rank AND m.device = l.device
-LEFT JOIN untold u ON u.rank = l.rank AND u.device = l.device
+LEFT JOIN unattributed u ON u.rank = l.rank AND u.device = l.device
 JOIN graph_launches g ON g.rank = l.rank

@@ -12,8 +12,8 @@
 SELECT
     rank, device, step,
     sum(dur_ns) AS step_ns,
-    sum(CASE WHEN activity_count > 0 THEN dur_ns ELSE 0 END) AS busy_ns,
-    CAST(sum(CASE WHEN activity_count > 0 THEN dur_ns ELSE 0 END) AS DOUBLE) / sum(dur_ns) AS busy_ratio
+    sum_if!(dur_ns, activity_count > 0) AS busy_ns,
+    CAST(sum_if!(dur_ns, activity_count > 0) AS DOUBLE) / sum(dur_ns) AS busy_ratio
 FROM device_load
 WHERE step IS NOT NULL
 GROUP BY rank, device, step

@@ -1,4 +1,4 @@
---! row = "one device in one stretch of time of a fixed length"
+--! row = "one device in one time bucket of a fixed length"
 --! scope = "run"
 --! needs = ["device_load"]
 --! order = ["rank", "device", "ts_ns"]
@@ -14,7 +14,7 @@
 --! busy_ratio = { doc = "share of the stretch in which anything runs", unit = "ratio" }
 --! kernel_busy_ns = { doc = "a kernel runs", unit = "ns" }
 --! sm_efficiency_ratio = { doc = "blocks over SMs, added up over running kernels, at most 1, averaged over the stretch; absent if no kernel of the device says", unit = "ratio" }
--- The load is cut where stretches begin: a cut is a point that says nothing, and takes what the point
+-- The load is cut where buckets begin: a cut is a boundary without values, and takes those of the boundary
 -- before it says. Nothing is rounded, so that the parts add up to the whole.
 WITH extents AS (
     SELECT
@@ -37,7 +37,7 @@ buckets AS (
         unnest(range(e.start_ns / l.bucket_ns + 1, (e.end_ns - 1) / l.bucket_ns + 1)) AS bucket
     FROM extents e CROSS JOIN lengths l
 ),
-points AS (
+boundaries AS (
     SELECT
         rank, device, ts_ns, 0 AS turn,
         CASE WHEN activity_count > 0 THEN 1 ELSE 0 END AS busy,
@@ -56,8 +56,8 @@ numbered AS (
         *,
         lead(ts_ns) OVER w - ts_ns AS dur_ns,
         count(busy) OVER w AS load_number
-    FROM points
-    WINDOW w AS (PARTITION BY rank, device ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    FROM boundaries
+    WINDOW w AS running!(PARTITION BY rank, device ORDER BY ts_ns, turn)
 ),
 cut AS (
     SELECT

@@ -30,7 +30,7 @@ impl IdleCause {
             Self::LaunchApi => "launch_api",
             Self::CopyApi => "copy_api",
             Self::Allocation => "allocation",
-            Self::Synchronization => "synchronisation",
+            Self::Synchronization => "synchronization",
             Self::DataLoading => "data_loading",
             Self::LaunchLatency => "launch_latency",
             Self::Dependency => "dependency",

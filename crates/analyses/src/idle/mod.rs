@@ -1,4 +1,4 @@
-//! `idle_gaps`: attributes the idle time of devices to causes.
+//! `idle_gap_causes`: attributes the idle time of devices to causes.
 //!
 //! A gap ends with an activity, which a call launched. If the call had returned before the gap began, the device is
 //! late: the activity waited for other work. Otherwise the host is late, and the cause is what its thread did until
@@ -24,10 +24,10 @@ use query::BatchBuilder;
 use query::columns::{get, ints, names};
 use query::rust_view::{RustView, ViewInputs};
 
-/// `idle_gaps`.
-pub(super) const GAPS: RustView = RustView::new("idle_gaps", load::INPUTS, idle_gaps);
+/// `idle_gap_causes`.
+pub(super) const GAPS: RustView = RustView::new("idle_gap_causes", load::INPUTS, idle_gap_causes);
 
-fn idle_gaps(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
+fn idle_gap_causes(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let loaded = IdleInputs::new(inputs)?;
     let mut parts: Vec<GapPart> = Vec::new();
     for device in 0..loaded.devices.len() {

@@ -1,11 +1,11 @@
---! row = "one device of one rank: the idle time that waits for it cost, by what waits"
---! needs = ["idle_gaps", "idle_waits", "device_windows", "host_waits", "memcpys", "device_work", "gpu_idle_causes"]
+--! row = "one device of one rank: idle time caused by waits for the device, by kind of wait"
+--! needs = ["idle_gap_causes", "idle_waits", "device_windows", "host_waits", "memcpys", "device_work", "gpu_idle_causes"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"
---! window_ns = { doc = "the analysed window", unit = "ns", metric = "device" }
+--! window_ns = { doc = "the analyzed window", unit = "ns", metric = "device" }
 --! idle_ratio = { doc = "idle share of the window", unit = "ratio", metric = "device" }
 --! step_count = { doc = "complete steps in the window; 0 where the whole recording stands for one", unit = "count", metric = "device" }
 --! read_count = { doc = "gaps begun by reading a value or a size back: aten::item, nonzero, tolist and the like", unit = "count", metric = "device" }
@@ -18,7 +18,7 @@
 --! copy_ns = { doc = "idle time of these", unit = "ns", metric = "device" }
 --! copy_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! copy_source = "line of the program with most of it"
---! call_count = { doc = "gaps begun by another wait: a synchronisation of device, stream or event", unit = "count", metric = "device" }
+--! call_count = { doc = "gaps begun by another wait: a synchronization of device, stream or event", unit = "count", metric = "device" }
 --! call_ns = { doc = "idle time of these", unit = "ns", metric = "device" }
 --! call_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! call_source = "line of the program with most of it"
@@ -35,11 +35,11 @@ WITH sums AS (
     SELECT
         rank, device,
         count(DISTINCT CASE WHEN kind = 'read' THEN gap_ts_ns END) AS read_count,
-        sum(CASE WHEN kind = 'read' THEN dur_ns ELSE 0 END) AS read_ns,
+        sum_if!(dur_ns, kind = 'read') AS read_ns,
         count(DISTINCT CASE WHEN kind = 'copy' THEN gap_ts_ns END) AS copy_count,
-        sum(CASE WHEN kind = 'copy' THEN dur_ns ELSE 0 END) AS copy_ns,
+        sum_if!(dur_ns, kind = 'copy') AS copy_ns,
         count(DISTINCT CASE WHEN kind = 'call' THEN gap_ts_ns END) AS call_count,
-        sum(CASE WHEN kind = 'call' THEN dur_ns ELSE 0 END) AS call_ns
+        sum_if!(dur_ns, kind = 'call') AS call_ns
     FROM idle_waits
     GROUP BY rank, device
 ),
@@ -48,7 +48,7 @@ places AS (
     FROM idle_waits
     GROUP BY rank, device, kind, op_name, source
 ),
-tops AS (
+top_names AS (
     SELECT
         rank, device,
         first_value(op_name ORDER BY dur_ns DESC, op_name) FILTER (WHERE kind = 'read') AS read_op_name,
@@ -61,8 +61,8 @@ tops AS (
 idle AS (
     SELECT
         rank, device, sum(dur_ns) AS idle_ns,
-        sum(CASE WHEN op_name LIKE '%amp_foreach_non_finite%' OR range_name LIKE '%GradScaler%' THEN dur_ns ELSE 0 END) AS scaler_ns
-    FROM idle_gaps
+        sum_if!(dur_ns, op_name LIKE '%amp_foreach_non_finite%' OR range_name LIKE '%GradScaler%') AS scaler_ns
+    FROM idle_gap_causes
     GROUP BY rank, device
 ),
 waits AS (
@@ -71,8 +71,8 @@ waits AS (
 work AS (
     SELECT
         k.rank, k.device, count(*) AS launch_count,
-        sum(CASE WHEN k.category = 'kernel' AND k.launch_name NOT LIKE '%GraphLaunch%' THEN 1 ELSE 0 END) AS known_count,
-        sum(CASE WHEN k.category = 'kernel' AND k.launch_name NOT LIKE '%GraphLaunch%' AND k.launch_end_ns >= k.end_ns THEN 1 ELSE 0 END) AS blocked_count
+        count_if!(k.category = 'kernel' AND k.launch_name NOT LIKE '%GraphLaunch%') AS known_count,
+        count_if!(k.category = 'kernel' AND k.launch_name NOT LIKE '%GraphLaunch%' AND k.launch_end_ns >= k.end_ns) AS blocked_count
     FROM device_work k
     JOIN device_windows w ON w.rank = k.rank AND w.device = k.device
     WHERE k.ts_ns < w.end_ns AND k.end_ns > w.start_ns
@@ -87,34 +87,34 @@ copies AS (
 )
 SELECT
     w.rank, w.device, w.window_ns,
-    CAST(coalesce(i.idle_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS idle_ratio,
+    ratio!(coalesce(i.idle_ns, 0), w.window_ns) AS idle_ratio,
     w.step_count,
     coalesce(s.read_count, 0) AS read_count,
     CAST(coalesce(s.read_count, 0) AS DOUBLE) / greatest(w.step_count, 1) AS reads_per_step,
     coalesce(s.read_ns, 0) AS read_ns,
-    CAST(coalesce(s.read_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS read_ratio,
+    ratio!(coalesce(s.read_ns, 0), w.window_ns) AS read_ratio,
     t.read_op_name, t.read_source,
     coalesce(s.copy_count, 0) AS copy_count,
     coalesce(s.copy_ns, 0) AS copy_ns,
-    CAST(coalesce(s.copy_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS copy_ratio,
+    ratio!(coalesce(s.copy_ns, 0), w.window_ns) AS copy_ratio,
     t.copy_source,
     coalesce(s.call_count, 0) AS call_count,
     coalesce(s.call_ns, 0) AS call_ns,
-    CAST(coalesce(s.call_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS call_ratio,
+    ratio!(coalesce(s.call_ns, 0), w.window_ns) AS call_ratio,
     t.call_source,
     coalesce(i.scaler_ns, 0) AS scaler_ns,
     coalesce(h.wait_count, 0) AS wait_count,
     k.launch_count,
-    CAST(coalesce(h.wait_count, 0) AS DOUBLE) / nullif(k.launch_count, 0) AS waits_per_launch,
+    ratio!(coalesce(h.wait_count, 0), k.launch_count) AS waits_per_launch,
     k.known_count,
-    CAST(k.blocked_count AS DOUBLE) / nullif(k.known_count, 0) AS blocked_ratio,
+    ratio!(k.blocked_count, k.known_count) AS blocked_ratio,
     g.host_ratio + g.sync_ratio AS host_idle_ratio,
     coalesce(c.d2h_count, 0) AS d2h_count,
     CAST(coalesce(c.d2h_count, 0) AS DOUBLE) / greatest(w.step_count, 1) AS d2h_per_step
 FROM device_windows w
 JOIN work k ON k.rank = w.rank AND k.device = w.device
 LEFT JOIN sums s ON s.rank = w.rank AND s.device = w.device
-LEFT JOIN tops t ON t.rank = w.rank AND t.device = w.device
+LEFT JOIN top_names t ON t.rank = w.rank AND t.device = w.device
 LEFT JOIN idle i ON i.rank = w.rank AND i.device = w.device
 LEFT JOIN waits h ON h.rank = w.rank
 LEFT JOIN gpu_idle_causes g ON g.rank = w.rank AND g.device = w.device

@@ -1,5 +1,5 @@
---! row = "the part of a stretch of idle time that one call that waits for the device explains"
---! needs = ["idle_gaps"]
+--! row = "one part of an idle gap that one call waiting for the device explains"
+--! needs = ["idle_gap_causes"]
 --! order = ["rank", "device", "ts_ns", "kind", "name", "op_name", "source"]
 --! when_empty = "no device of the trace is idle because the host waited for it"
 --! [columns]
@@ -8,7 +8,7 @@
 --! gap_ts_ns = { doc = "start of the gap", unit = "ns" }
 --! ts_ns = { doc = "first moment of the part", unit = "ns" }
 --! dur_ns = { doc = "idle time", unit = "ns" }
---! kind = "what the wait is for: read (a value or a size: aten::item, nonzero and the like), copy (a copy that blocks its caller) or call (a synchronisation of device, stream or event)"
+--! kind = "kind of wait: read (a value or a size: aten::item, nonzero and the like), copy (a copy that blocks its caller) or call (a synchronization of device, stream or event)"
 --! name = "the call that waits"
 --! op_name = "operator around it"
 --! source = "line of the program around it"
@@ -19,11 +19,12 @@ SELECT
     -- A read is what needs a value or a size on the host.
     CASE
         WHEN op_name IN ('aten::item', 'aten::_local_scalar_dense', 'aten::is_nonzero', 'aten::nonzero', 'aten::masked_select',
-            'aten::unique', 'aten::_unique2', 'aten::unique_consecutive', 'aten::bincount', 'aten::equal', 'aten::repeat_interleave') THEN 'read'
+            'aten::unique', 'aten::_unique2', 'aten::unique_consecutive', 'aten::bincount', 'aten::equal',
+                'aten::repeat_interleave') THEN 'read'
         WHEN name LIKE '%Memcpy%' THEN 'copy'
         ELSE 'call'
     END AS kind,
     name, op_name, source
-FROM idle_gaps
-WHERE cause = 'synchronisation'
+FROM idle_gap_causes
+WHERE cause = 'synchronization'
 GROUP BY rank, device, gap_ts_ns, name, op_name, source

@@ -1,4 +1,4 @@
---! row = "one device of one rank: what its time is spent on, by families of kernels"
+--! row = "one device of one rank: its time by family of kernels"
 --! needs = ["device_work", "device_windows", "cpu_ops", "gpu_utilization"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
@@ -20,7 +20,7 @@
 --! cast_ratio = { doc = "share of work_ns; absent if no copy says its types", unit = "ratio", metric = "device" }
 --! cast_window_ratio = { doc = "over the window; absent if no copy says its types", unit = "ratio", metric = "device" }
 --! cast_types = "the change of types that takes most time"
---! conv_ns = { doc = "kernels of convolutions, transposes of their layout apart", unit = "ns", metric = "device" }
+--! conv_ns = { doc = "kernels of convolutions, layout transposes excluded", unit = "ns", metric = "device" }
 --! conv_window_ratio = { doc = "over the window", unit = "ratio", metric = "device" }
 --! slow_conv_ns = { doc = "of these, by algorithms that cuDNN falls back on: implicit_convolve_sgemm, dgrad_engine, wgrad_alg0 and the like", unit = "ns", metric = "device" }
 --! slow_conv_ratio = { doc = "share of conv_ns; absent without convolutions", unit = "ratio", metric = "device" }
@@ -41,22 +41,27 @@
 --! pointwise_window_ratio = { doc = "over the window", unit = "ratio", metric = "device" }
 --! compiled_count = { doc = "kernels that a compiler made: triton_*", unit = "count", metric = "device" }
 --! low_occupancy_ns = { doc = "element-wise, reducing and copying kernels, which move data rather than compute, with an estimated achieved occupancy below 25 %", unit = "ns", metric = "device" }
---! chain_ns = { doc = "element-wise and reducing kernels directly after another one on their stream, those on lists of tensors (multi_tensor_apply) apart: a compiler could fuse them", unit = "ns", metric = "device" }
+--! chain_ns = { doc = "element-wise and reducing kernels directly after another one on their stream, those on lists of tensors (multi_tensor_apply) excluded: a compiler could fuse them", unit = "ns", metric = "device" }
 --! chain_window_ratio = { doc = "over the window", unit = "ratio", metric = "device" }
 --! sm_use_ratio = { doc = "blocks over SMs, at most 1, averaged over the time of computing kernels; absent if kernels with a tenth of that time do not say", unit = "ratio", metric = "device" }
---! sm_spare_window_ratio = { doc = "what is missing to 1, added up over computing kernels, over the window; absent as before", unit = "ratio", metric = "device" }
+--! sm_spare_window_ratio = { doc = "unused part of the SMs, added up over computing kernels, over the window; absent as before", unit = "ratio", metric = "device" }
 --! low_occupancy_ratio = { doc = "share of kernel_ns; absent if no such kernel says its occupancy", unit = "ratio", metric = "device" }
--- Names repeat: each is looked at once a rank.
+-- Names repeat: classify each one once per rank.
 WITH names AS (
     SELECT
         rank, name,
-        regexp_like(plain, '(?i)nchw_?to_?nhwc|nhwc_?to_?nchw|nhwc_?2_?nchw|nchw_?2_?nhwc|batched_transpose|SubTensorOpWithTransform') AS is_layout,
+        regexp_like(plain,
+            '(?i)nchw_?to_?nhwc|nhwc_?to_?nchw|nhwc_?2_?nchw|nchw_?2_?nhwc|batched_transpose|SubTensorOpWithTransform') AS is_layout,
         regexp_like(plain, '(?i)conv|implicit_?gemm|winograd|igemm|[dw]grad|fprop|miopen|Im2(d2)?Col|Col2Im') AS is_conv,
-        regexp_like(plain, 'implicit_convolve_sgemm|explicit_convolve_sgemm|dgrad_engine|dgrad2d|wgrad_alg0|wgrad2d|convolve_common_engine|precomputed_convolve_sgemm') AS is_slow_conv,
-        regexp_like(plain, '(?i)dgemm|d884|<double|, ?double>') AND NOT regexp_like(plain, '(?i)distribution|range|linspace|normal|uniform') AS is_double,
-        regexp_like(plain, '(?i)flash|fmha|attention|attn|mla_') AND NOT regexp_like(plain, '(?i)cache_kernel|reshape_and_cache|concat_and_cache') AS is_attention,
+        regexp_like(plain,
+            'implicit_convolve_sgemm|explicit_convolve_sgemm|dgrad_engine|dgrad2d|wgrad_alg0|wgrad2d|convolve_common_engine|precomputed_convolve_sgemm') AS is_slow_conv,
+        regexp_like(plain, '(?i)dgemm|d884|<double|, ?double>')
+            AND NOT regexp_like(plain, '(?i)distribution|range|linspace|normal|uniform') AS is_double,
+        regexp_like(plain, '(?i)flash|fmha|attention|attn|mla_')
+            AND NOT regexp_like(plain, '(?i)cache_kernel|reshape_and_cache|concat_and_cache') AS is_attention,
         regexp_like(plain, '(?i)reshape_and_cache|concat_and_cache|store_kv_?cache|set_kv_buffer|append_?paged_?kv') AS is_cache,
-        regexp_like(plain, '(?i)elementwise_kernel|reduce_kernel|softmax|layer_norm|LayerNorm|RowwiseMoments|batch_norm|multi_tensor_apply|CatArray|index_elementwise') AS is_pointwise,
+        regexp_like(plain,
+            '(?i)elementwise_kernel|reduce_kernel|softmax|layer_norm|LayerNorm|RowwiseMoments|batch_norm|multi_tensor_apply|CatArray|index_elementwise') AS is_pointwise,
         plain LIKE 'triton\_%' AS is_compiled
     FROM (
         SELECT rank, name, CAST(name AS VARCHAR) AS plain
@@ -79,7 +84,8 @@ work AS (
         k.category = 'kernel' AS is_kernel,
         coalesce(t.is_typed, false) AS is_typed,
         k.category = 'kernel' AND k.op_name = 'aten::copy_' AS is_copy_kernel,
-        k.category = 'kernel' AND k.op_name IN ('aten::clone', 'aten::contiguous', 'aten::_to_copy', 'aten::to', 'aten::_foreach_copy_') AS is_other_copy,
+        k.category = 'kernel' AND k.op_name IN ('aten::clone', 'aten::contiguous', 'aten::_to_copy', 'aten::to',
+            'aten::_foreach_copy_') AS is_other_copy,
         k.category = 'memcpy' AND k.name LIKE '%DtoD%' AS is_device_copy,
         coalesce(n.is_layout, false) AS is_layout,
         NOT coalesce(n.is_layout, false) AND k.category = 'kernel'
@@ -105,35 +111,35 @@ sums AS (
     SELECT
         rank, device,
         sum(dur_ns) AS work_ns,
-        sum(CASE WHEN is_kernel THEN 1 ELSE 0 END) AS kernel_count,
-        sum(CASE WHEN is_kernel THEN dur_ns ELSE 0 END) AS kernel_ns,
-        sum(CASE WHEN is_kernel AND is_typed THEN dur_ns ELSE 0 END) AS typed_ns,
-        sum(CASE WHEN is_device_copy OR is_other_copy OR (is_copy_kernel AND coalesce(to_type = from_type, true)) THEN dur_ns ELSE 0 END) AS copy_ns,
-        sum(CASE WHEN is_device_copy OR is_other_copy OR (is_copy_kernel AND coalesce(to_type = from_type, true)) THEN 1 ELSE 0 END) AS copy_count,
-        sum(CASE WHEN is_copy_kernel THEN 1 ELSE 0 END) AS copy_kernel_count,
-        sum(CASE WHEN is_copy_kernel AND from_type IS NOT NULL THEN 1 ELSE 0 END) AS typed_copy_count,
-        sum(CASE WHEN is_copy_kernel AND to_type <> from_type THEN dur_ns ELSE 0 END) AS cast_ns,
-        sum(CASE WHEN is_copy_kernel AND to_type <> from_type THEN 1 ELSE 0 END) AS cast_count,
-        sum(CASE WHEN is_conv THEN dur_ns ELSE 0 END) AS conv_ns,
-        sum(CASE WHEN is_conv AND is_slow_conv THEN dur_ns ELSE 0 END) AS slow_conv_ns,
-        sum(CASE WHEN is_layout THEN dur_ns ELSE 0 END) AS layout_ns,
-        sum(CASE WHEN is_layout THEN 1 ELSE 0 END) AS layout_count,
-        sum(CASE WHEN is_kernel AND is_double THEN dur_ns ELSE 0 END) AS fp64_ns,
-        sum(CASE WHEN is_kernel AND is_double THEN 1 ELSE 0 END) AS fp64_count,
-        sum(CASE WHEN is_attention THEN dur_ns ELSE 0 END) AS attention_ns,
-        sum(CASE WHEN is_cache THEN dur_ns ELSE 0 END) AS cache_ns,
-        sum(CASE WHEN is_pointwise THEN dur_ns ELSE 0 END) AS pointwise_ns,
-        sum(CASE WHEN is_compiled THEN 1 ELSE 0 END) AS compiled_count,
-        sum(CASE WHEN is_fusable AND follows_fusable THEN dur_ns ELSE 0 END) AS chain_ns,
-        sum(CASE WHEN is_computing THEN dur_ns ELSE 0 END) AS computing_ns,
-        sum(CASE WHEN is_computing AND sm_use_ratio IS NOT NULL THEN dur_ns ELSE 0 END) AS sm_known_ns,
+        count_if!(is_kernel) AS kernel_count,
+        sum_if!(dur_ns, is_kernel) AS kernel_ns,
+        sum_if!(dur_ns, is_kernel AND is_typed) AS typed_ns,
+        sum_if!(dur_ns, is_device_copy OR is_other_copy OR (is_copy_kernel AND coalesce(to_type = from_type, true))) AS copy_ns,
+        count_if!(is_device_copy OR is_other_copy OR (is_copy_kernel AND coalesce(to_type = from_type, true))) AS copy_count,
+        count_if!(is_copy_kernel) AS copy_kernel_count,
+        count_if!(is_copy_kernel AND from_type IS NOT NULL) AS typed_copy_count,
+        sum_if!(dur_ns, is_copy_kernel AND to_type <> from_type) AS cast_ns,
+        count_if!(is_copy_kernel AND to_type <> from_type) AS cast_count,
+        sum_if!(dur_ns, is_conv) AS conv_ns,
+        sum_if!(dur_ns, is_conv AND is_slow_conv) AS slow_conv_ns,
+        sum_if!(dur_ns, is_layout) AS layout_ns,
+        count_if!(is_layout) AS layout_count,
+        sum_if!(dur_ns, is_kernel AND is_double) AS fp64_ns,
+        count_if!(is_kernel AND is_double) AS fp64_count,
+        sum_if!(dur_ns, is_attention) AS attention_ns,
+        sum_if!(dur_ns, is_cache) AS cache_ns,
+        sum_if!(dur_ns, is_pointwise) AS pointwise_ns,
+        count_if!(is_compiled) AS compiled_count,
+        sum_if!(dur_ns, is_fusable AND follows_fusable) AS chain_ns,
+        sum_if!(dur_ns, is_computing) AS computing_ns,
+        sum_if!(dur_ns, is_computing AND sm_use_ratio IS NOT NULL) AS sm_known_ns,
         sum(CASE WHEN is_computing THEN sm_use_ratio * dur_ns END) AS sm_use_ns,
-        sum(CASE WHEN (is_pointwise OR is_copy_kernel) AND occupancy_ratio < 0.25 THEN dur_ns ELSE 0 END) AS low_occupancy_ns,
+        sum_if!(dur_ns, (is_pointwise OR is_copy_kernel) AND occupancy_ratio < 0.25) AS low_occupancy_ns,
         count(CASE WHEN is_pointwise OR is_copy_kernel THEN occupancy_ratio END) AS occupancy_count
     FROM work
     GROUP BY rank, device
 ),
-tops AS (
+top_names AS (
     SELECT
         rank, device,
         first_value(types ORDER BY cast_ns DESC, types) AS cast_types
@@ -155,40 +161,41 @@ doubles AS (
 SELECT
     w.rank, w.device, w.window_ns, u.busy_ratio,
     s.work_ns, s.kernel_count, s.kernel_ns,
-    CAST(s.typed_ns AS DOUBLE) / nullif(s.kernel_ns, 0) AS typed_ratio,
+    ratio!(s.typed_ns, s.kernel_ns) AS typed_ratio,
     s.copy_ns, s.copy_count,
-    CAST(s.copy_ns AS DOUBLE) / nullif(s.work_ns, 0) AS copy_ratio,
-    CAST(s.copy_ns AS DOUBLE) / nullif(w.window_ns, 0) AS copy_window_ratio,
+    ratio!(s.copy_ns, s.work_ns) AS copy_ratio,
+    ratio!(s.copy_ns, w.window_ns) AS copy_window_ratio,
     CASE WHEN s.typed_copy_count > 0 OR s.copy_kernel_count = 0 THEN s.cast_ns END AS cast_ns,
     CASE WHEN s.typed_copy_count > 0 OR s.copy_kernel_count = 0 THEN s.cast_count END AS cast_count,
-    CASE WHEN s.typed_copy_count > 0 OR s.copy_kernel_count = 0 THEN CAST(s.cast_ns AS DOUBLE) / nullif(s.work_ns, 0) END AS cast_ratio,
-    CASE WHEN s.typed_copy_count > 0 OR s.copy_kernel_count = 0 THEN CAST(s.cast_ns AS DOUBLE) / nullif(w.window_ns, 0) END AS cast_window_ratio,
+    CASE WHEN s.typed_copy_count > 0 OR s.copy_kernel_count = 0 THEN ratio!(s.cast_ns, s.work_ns) END AS cast_ratio,
+    CASE WHEN s.typed_copy_count > 0 OR s.copy_kernel_count = 0 THEN ratio!(s.cast_ns, w.window_ns) END AS cast_window_ratio,
     t.cast_types,
     s.conv_ns,
-    CAST(s.conv_ns AS DOUBLE) / nullif(w.window_ns, 0) AS conv_window_ratio,
+    ratio!(s.conv_ns, w.window_ns) AS conv_window_ratio,
     s.slow_conv_ns,
-    CAST(s.slow_conv_ns AS DOUBLE) / nullif(s.conv_ns, 0) AS slow_conv_ratio,
+    ratio!(s.slow_conv_ns, s.conv_ns) AS slow_conv_ratio,
     s.layout_ns, s.layout_count,
-    CAST(s.layout_ns AS DOUBLE) / nullif(s.conv_ns, 0) AS layout_conv_ratio,
-    CAST(s.layout_ns AS DOUBLE) / nullif(w.window_ns, 0) AS layout_window_ratio,
+    ratio!(s.layout_ns, s.conv_ns) AS layout_conv_ratio,
+    ratio!(s.layout_ns, w.window_ns) AS layout_window_ratio,
     s.fp64_ns, s.fp64_count,
-    CAST(s.fp64_ns AS DOUBLE) / nullif(s.kernel_ns, 0) AS fp64_ratio,
-    CAST(s.fp64_ns AS DOUBLE) / nullif(w.window_ns, 0) AS fp64_window_ratio,
+    ratio!(s.fp64_ns, s.kernel_ns) AS fp64_ratio,
+    ratio!(s.fp64_ns, w.window_ns) AS fp64_window_ratio,
     d.fp64_name,
     s.attention_ns, s.cache_ns,
-    CAST(s.cache_ns AS DOUBLE) / nullif(s.attention_ns, 0) AS cache_ratio,
-    CAST(s.cache_ns AS DOUBLE) / nullif(w.window_ns, 0) AS cache_window_ratio,
+    ratio!(s.cache_ns, s.attention_ns) AS cache_ratio,
+    ratio!(s.cache_ns, w.window_ns) AS cache_window_ratio,
     s.pointwise_ns,
-    CAST(s.pointwise_ns AS DOUBLE) / nullif(w.window_ns, 0) AS pointwise_window_ratio,
+    ratio!(s.pointwise_ns, w.window_ns) AS pointwise_window_ratio,
     s.compiled_count,
     s.low_occupancy_ns,
     s.chain_ns,
-    CAST(s.chain_ns AS DOUBLE) / nullif(w.window_ns, 0) AS chain_window_ratio,
+    ratio!(s.chain_ns, w.window_ns) AS chain_window_ratio,
     CASE WHEN s.sm_known_ns >= 0.9 * s.computing_ns THEN s.sm_use_ns / nullif(s.sm_known_ns, 0) END AS sm_use_ratio,
-    CASE WHEN s.sm_known_ns >= 0.9 * s.computing_ns THEN (s.sm_known_ns - s.sm_use_ns) / nullif(w.window_ns, 0) END AS sm_spare_window_ratio,
-    CASE WHEN s.occupancy_count > 0 THEN CAST(s.low_occupancy_ns AS DOUBLE) / nullif(s.kernel_ns, 0) END AS low_occupancy_ratio
+    CASE WHEN s.sm_known_ns >= 0.9 * s.computing_ns
+        THEN (s.sm_known_ns - s.sm_use_ns) / nullif(w.window_ns, 0) END AS sm_spare_window_ratio,
+    CASE WHEN s.occupancy_count > 0 THEN ratio!(s.low_occupancy_ns, s.kernel_ns) END AS low_occupancy_ratio
 FROM device_windows w
 JOIN sums s ON s.rank = w.rank AND s.device = w.device
 LEFT JOIN gpu_utilization u ON u.rank = w.rank AND u.device = w.device
-LEFT JOIN tops t ON t.rank = w.rank AND t.device = w.device
+LEFT JOIN top_names t ON t.rank = w.rank AND t.device = w.device
 LEFT JOIN doubles d ON d.rank = w.rank AND d.device = w.device

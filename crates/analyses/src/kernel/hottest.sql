@@ -9,15 +9,15 @@
 --! op_name = "operator that launches it; absent if the trace does not say"
 --! input_dims = "shape of each input of that operator, JSON; absent without record_shapes=True"
 --! shapes = "the same in short: 64x32, 32x16; only where op_roofline has it"
---! call_count = { doc = "how often it runs", unit = "count", metric = "device" }
+--! call_count = { doc = "executions", unit = "count", metric = "device" }
 --! kernel_ns = { doc = "its time", unit = "ns", metric = "device" }
 --! kernel_ratio = { doc = "that over the time of all kernels that compute", unit = "ratio", metric = "device" }
---! window_ratio = { doc = "that over the analysed window", unit = "ratio", metric = "device" }
---! kind = "what the operator does, see op_roofline"
---! bound = "what limits the operator, see op_roofline"
---! tflops_per_s = { doc = "operations of the operator over its time, 10^12 a second", metric = "device" }
+--! window_ratio = { doc = "that over the analyzed window", unit = "ratio", metric = "device" }
+--! kind = "kind of operator, see op_roofline"
+--! bound = "limit of the operator, see op_roofline"
+--! tflops_per_s = { doc = "operations of the operator over its time, 10^12 per second", metric = "device" }
 --! gb_per_s = { doc = "bytes of its inputs and results over its time, 10^9 a second", unit = "gb_per_s", metric = "device" }
---! efficiency_ratio = { doc = "of the operator, see op_roofline; absent where it is a fault of measurement", unit = "ratio", metric = "device" }
+--! efficiency_ratio = { doc = "of the operator, see op_roofline; absent where it is implausible", unit = "ratio", metric = "device" }
 -- One kernel is one name launched by one operator for inputs of one shape.
 WITH groups AS (
     SELECT
@@ -37,10 +37,10 @@ ranked AS (
     FROM groups
 ),
 -- Of several masks or strides the one with most time.
-modelled AS (
+modeled_calls AS (
     SELECT
         rank, device, name, input_dims, input_types, shapes, kind, bound, tflops_per_s, gb_per_s,
-        CASE WHEN NOT is_fault THEN efficiency_ratio END AS efficiency_ratio,
+        CASE WHEN NOT is_implausible THEN efficiency_ratio END AS efficiency_ratio,
         row_number() OVER (
             PARTITION BY rank, device, name, input_dims, input_types ORDER BY kernel_ns DESC, details
         ) AS place
@@ -48,11 +48,11 @@ modelled AS (
 )
 SELECT
     r.rank, r.device, r.name, r.op_name, r.input_dims, m.shapes, r.call_count, r.kernel_ns,
-    CAST(r.kernel_ns AS DOUBLE) / nullif(r.all_ns, 0) AS kernel_ratio,
-    CAST(r.kernel_ns AS DOUBLE) / nullif(r.window_ns, 0) AS window_ratio,
+    ratio!(r.kernel_ns, r.all_ns) AS kernel_ratio,
+    ratio!(r.kernel_ns, r.window_ns) AS window_ratio,
     m.kind, m.bound, m.tflops_per_s, m.gb_per_s, m.efficiency_ratio
 FROM ranked r
-LEFT JOIN modelled m
+LEFT JOIN modeled_calls m
     ON m.rank = r.rank AND m.device = r.device AND m.name = r.op_name
     AND m.input_dims = r.input_dims AND m.input_types = r.input_types AND m.place = 1
 WHERE r.place = 1

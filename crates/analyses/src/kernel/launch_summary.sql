@@ -12,9 +12,9 @@
 SELECT
     rank,
     count(*) AS launch_count,
-    sum(CASE WHEN is_short THEN 1 ELSE 0 END) AS short_count,
-    sum(CASE WHEN is_runtime_outlier THEN 1 ELSE 0 END) AS runtime_outlier_count,
-    sum(CASE WHEN is_delay_outlier THEN 1 ELSE 0 END) AS delay_outlier_count,
+    count_if!(is_short) AS short_count,
+    count_if!(is_runtime_outlier) AS runtime_outlier_count,
+    count_if!(is_delay_outlier) AS delay_outlier_count,
     median(CAST(launch_delay_ns AS DOUBLE)) AS median_delay_ns
 FROM kernel_launch_stats
 GROUP BY rank

@@ -6,7 +6,7 @@
 --! rank = "rank"
 --! kind = "computation, communication or memory"
 --! name = "name of the kernel, copy or fill"
---! op_name = "operator that launched it: the innermost one around the launch; absent where the trace does not tell"
+--! op_name = "operator that launched it: the innermost one around the launch; absent where the trace does not say"
 --! call_count = { doc = "executions", unit = "count" }
 --! sum_ns = { doc = "time of all executions, overlap not merged", unit = "ns" }
 --! mean_ns = { doc = "mean duration", unit = "ns" }
@@ -22,5 +22,5 @@ WITH pairs AS (
 )
 SELECT
     rank, kind, name, op_name, call_count, sum_ns, mean_ns,
-    CAST(sum_ns AS DOUBLE) / nullif(sum(sum_ns) OVER (PARTITION BY rank, kind, name), 0) AS ratio
+    ratio!(sum_ns, sum(sum_ns) OVER (PARTITION BY rank, kind, name)) AS ratio
 FROM pairs

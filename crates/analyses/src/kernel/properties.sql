@@ -1,5 +1,5 @@
 --! row = "one kernel as launched by one operator with one grid, block, number of registers and size of shared memory, on one rank"
---! needs = ["kernel_runs", "product_calls", "device_properties", "ranks"]
+--! needs = ["kernel_runs", "matmul_calls", "device_properties", "ranks"]
 --! order = ["rank", "name", "op_name", "grid", "block", "registers", "shared_memory_bytes"]
 --! when_empty = "the trace holds no kernels: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [params]
@@ -8,7 +8,7 @@
 --! rank = "rank"
 --! name = "kernel name"
 --! kind = "computation, communication or memory"
---! op_name = "operator that launched it: the innermost one around the launch; absent where the trace does not tell"
+--! op_name = "operator that launched it: the innermost one around the launch; absent where the trace does not say"
 --! grid = "grid in x, y and z: in blocks; in threads where hipExtModuleLaunchKernel launched it"
 --! block = "threads of a block in x, y and z"
 --! registers = { doc = "registers a thread uses", unit = "number" }
@@ -36,7 +36,7 @@ WITH runs AS (
     FROM kernel_runs k
     JOIN ranks r ON r.rank = k.rank
     LEFT JOIN device_properties d ON d.rank = k.rank AND d.device = k.device
-    LEFT JOIN product_calls p ON p.rank = k.rank AND p.op = k.op
+    LEFT JOIN matmul_calls p ON p.rank = k.rank AND p.op = k.op
     WHERE r.cut_ns IS NULL
         OR k.launch_ts_ns < r.cut_ns
         OR ($include_last_step AND k.launch_ts_ns <= r.steps_end_ns)

@@ -1,5 +1,5 @@
 --! row = "one device of one rank"
---! needs = ["device_activities", "device_windows", "graph_launches", "idle_gaps"]
+--! needs = ["device_activities", "device_windows", "graph_launches", "idle_gap_causes"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no kernels: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [params]
@@ -19,7 +19,7 @@ WITH kernels AS (
     SELECT
         rank, device,
         count(*) AS kernel_count,
-        sum(CASE WHEN dur_ns < $short_kernel_us * 1000 THEN 1 ELSE 0 END) AS short_count,
+        count_if!(dur_ns < $short_kernel_us * 1000) AS short_count,
         avg(CAST(dur_ns AS DOUBLE)) AS mean_ns
     FROM device_activities
     WHERE category = 'kernel'
@@ -34,16 +34,16 @@ gaps AS (
                 AND cause IN ('op_dispatch', 'launch_api', 'copy_api', 'launch_latency') THEN dur_ns
             ELSE 0
         END) AS short_gap_ns
-    FROM idle_gaps
+    FROM idle_gap_causes
     GROUP BY rank, device
 )
 SELECT
     k.rank, k.device, k.kernel_count, k.short_count,
     CAST(k.short_count AS DOUBLE) / k.kernel_count AS short_ratio,
     k.mean_ns,
-    1 - CAST(coalesce(g.idle_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS busy_ratio,
+    1 - ratio!(coalesce(g.idle_ns, 0), w.window_ns) AS busy_ratio,
     coalesce(g.short_gap_ns, 0) AS short_gap_ns,
-    CAST(coalesce(g.short_gap_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS short_gap_ratio,
+    ratio!(coalesce(g.short_gap_ns, 0), w.window_ns) AS short_gap_ratio,
     n.graph_launch_count
 FROM kernels k
 JOIN device_windows w ON w.rank = k.rank AND w.device = k.device

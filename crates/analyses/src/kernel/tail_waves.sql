@@ -9,14 +9,14 @@
 --! kernel_name = "kernel"
 --! grid = "grid in x, y and z"
 --! block = "threads of a block in x, y and z"
---! call_count = { doc = "how often it runs", unit = "count", metric = "kernel" }
+--! call_count = { doc = "executions", unit = "count", metric = "kernel" }
 --! kernel_ns = { doc = "its time", unit = "ns", metric = "kernel" }
---! window_ratio = { doc = "that over the analysed window", unit = "ratio", metric = "kernel" }
+--! window_ratio = { doc = "that over the analyzed window", unit = "ratio", metric = "kernel" }
 --! block_count = { doc = "blocks", unit = "count", metric = "kernel" }
 --! resident_count = { doc = "blocks that a multiprocessor can hold at once, by threads, registers and shared memory", unit = "count", metric = "kernel" }
 --! waves = { doc = "blocks over what the device can hold at once", metric = "kernel" }
 --! tail_efficiency_ratio = { doc = "waves over waves rounded up: what would be left of the device's time if all blocks took equally long", unit = "ratio", metric = "kernel" }
---! tail_ratio = { doc = "kernel_ns times the rest, over the analysed window", unit = "ratio", metric = "kernel" }
+--! tail_ratio = { doc = "kernel_ns times the rest, over the analyzed window", unit = "ratio", metric = "kernel" }
 -- NVIDIA's limits of a multiprocessor by compute capability: 65,536 registers in units of 256 a warp, blocks, shared
 -- memory of which each block reserves 1 KiB from 8.0 on (CUDA C++ Programming Guide, technical specifications).
 WITH limits AS (
@@ -56,11 +56,12 @@ groups AS (
         AND k.ts_ns >= w.start_ns AND k.ts_ns < w.end_ns
     GROUP BY k.rank, k.device, k.name, k.grid, k.block, k.registers, k.shared_memory_bytes
 ),
--- Shapes of blocks repeat: each is looked at once a rank.
+-- Shapes of blocks repeat: evaluate each one once per rank.
 blocks AS (
     SELECT
         rank, block,
-        ceil(coalesce(CAST(shape[1] AS DOUBLE), 0) * coalesce(CAST(shape[2] AS DOUBLE), 0) * coalesce(CAST(shape[3] AS DOUBLE), 0) / 32) AS warps
+        ceil(coalesce(CAST(shape[1] AS DOUBLE), 0) * coalesce(CAST(shape[2] AS DOUBLE),
+            0) * coalesce(CAST(shape[3] AS DOUBLE), 0) / 32) AS warps
     FROM (
         SELECT rank, block, regexp_match(CAST(block AS VARCHAR), '(\d+)\D+(\d+)\D+(\d+)') AS shape
         FROM (SELECT DISTINCT rank, block FROM groups)
@@ -92,9 +93,9 @@ waves AS (
 )
 SELECT
     rank, device, concat(name, ', grid ', grid) AS name, name AS kernel_name, grid, block, call_count, kernel_ns,
-    CAST(kernel_ns AS DOUBLE) / nullif(window_ns, 0) AS window_ratio,
+    ratio!(kernel_ns, window_ns) AS window_ratio,
     block_count, CAST(resident_count AS BIGINT) AS resident_count, waves,
     waves / ceil(waves) AS tail_efficiency_ratio,
-    CAST(kernel_ns AS DOUBLE) / nullif(window_ns, 0) * (1 - waves / ceil(waves)) AS tail_ratio
+    ratio!(kernel_ns, window_ns) * (1 - waves / ceil(waves)) AS tail_ratio
 FROM waves
 WHERE waves > 1

@@ -1,4 +1,4 @@
---! row = "one device of one rank: how much executions of the same kernel differ, and why"
+--! row = "one device of one rank: variation between executions of the same kernel, and its causes"
 --! needs = ["device_work", "device_windows", "kernel_runs", "cpu_ops"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no kernels: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
@@ -10,40 +10,41 @@
 --! kernel_ns = { doc = "durations of computing kernels in the window, added up", unit = "ns", metric = "device" }
 --! drift_ns = { doc = "time in kernels (same name, grid, block and shapes of the operator's inputs, 9 or more executions) that take at least 5 % longer in the last third of the window than in the first", unit = "ns", metric = "device" }
 --! drift_ratio = { doc = "share of kernel_ns", unit = "ratio", metric = "device" }
---! drift_excess_ns = { doc = "what their later two thirds take longer than at the pace of the first", unit = "ns", metric = "device" }
+--! drift_excess_ns = { doc = "time that their later two thirds take beyond the pace of the first", unit = "ns", metric = "device" }
 --! drift_excess_ratio = { doc = "over the window", unit = "ratio", metric = "device" }
---! drift_slower_ratio = { doc = "how much longer they take in the last third, weighted by time; absent if there are none", unit = "ratio", metric = "device" }
+--! drift_slowdown_ratio = { doc = "slowdown of the last third relative to the first, weighted by time; absent if there are none", unit = "ratio", metric = "device" }
 --! varying_count = { doc = "kernels (same name, grid, block and known shapes of the operator's inputs) with more than 10 executions, 5 % of kernel_ns or more, and a standard deviation over mean above 0.3", unit = "count", metric = "device" }
 --! varying_name = "the one that takes most time"
 --! varying_cv_ratio = { doc = "its standard deviation over mean; 0 if there is none", unit = "ratio", metric = "device" }
 --! varying_mean_ns = { doc = "its mean duration", unit = "ns", metric = "device" }
 --! varying_p25_ns = { doc = "a quarter of its executions are shorter", unit = "ns", metric = "device" }
 --! varying_share_ratio = { doc = "its share of kernel_ns", unit = "ratio", metric = "device" }
---! varying_excess_ratio = { doc = "what the varying kernels take longer than at p25, over the window", unit = "ratio", metric = "device" }
+--! varying_excess_ratio = { doc = "time of the varying kernels beyond p25, over the window", unit = "ratio", metric = "device" }
 --! erratic_count = { doc = "varying kernels whose standard deviation exceeds their mean", unit = "count", metric = "device" }
 --! overlapped_ns = { doc = "computing kernels that start while a communicating one runs on the device, of kinds that also run alone (3 or more executions each way)", unit = "ns", metric = "device" }
---! slowed_ns = { doc = "of these, kinds that take at least 10 % longer beside communication", unit = "ns", metric = "device" }
+--! slowed_ns = { doc = "of these, kinds that take at least 10 % longer while communication runs", unit = "ns", metric = "device" }
 --! slowed_ratio = { doc = "share of kernel_ns", unit = "ratio", metric = "device" }
---! slowdown_ns = { doc = "what they take longer than alone", unit = "ns", metric = "device" }
+--! slowdown_ns = { doc = "their time beyond that of running alone", unit = "ns", metric = "device" }
 --! slowdown_ratio = { doc = "over the window", unit = "ratio", metric = "device" }
 --! slowed_name = "the kind that loses most"
 --! shaped_ratio = { doc = "share of kernel_ns whose operators say the shapes of their inputs (record_shapes=True)", unit = "ratio", metric = "device" }
 -- Kernels with the same name, grid, block and input shapes do the same work, most of the time: not where the work
--- depends on the data (sorting, attention over lengths). Grids alone do not tell products of different depth apart, so
+-- depends on the data (sorting, attention over lengths). Grids alone do not distinguish matmuls of different depth, so
 -- that variation is judged only where shapes are known. Communication is left out, as it waits for others. What starts
--- at the moment at which communication starts or ends runs beside it.
-WITH points AS (
-    SELECT rank, device, ts_ns, 0 AS turn, CASE WHEN kind = 'communication' THEN 1 ELSE 0 END AS delta, CASE WHEN kind = 'computation' THEN event_id END AS event_id
+-- at the moment at which communication starts or ends runs alongside it.
+WITH boundaries AS (
+    SELECT rank, device, ts_ns, 0 AS turn, CASE WHEN kind = 'communication' THEN 1 ELSE 0 END AS delta,
+        CASE WHEN kind = 'computation' THEN event_id END AS event_id
     FROM device_work
     WHERE category = 'kernel'
     UNION ALL
     SELECT rank, device, end_ns, 1, -1, NULL FROM device_work WHERE category = 'kernel' AND kind = 'communication'
 ),
-beside AS (
+overlapped_kernels AS (
     SELECT
         rank, event_id,
-        sum(delta) OVER (PARTITION BY rank, device ORDER BY ts_ns, turn, delta DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) > 0 AS is_beside
-    FROM points
+        running_sum!(delta, PARTITION BY rank, device ORDER BY ts_ns, turn, delta DESC) > 0 AS is_beside
+    FROM boundaries
 ),
 runs AS (
     SELECT
@@ -54,7 +55,7 @@ runs AS (
         CAST(floor(3.0 * (k.ts_ns - w.start_ns) / (w.end_ns - w.start_ns)) AS INT) AS third
     FROM kernel_runs k
     JOIN device_windows w ON w.rank = k.rank AND w.device = k.device
-    JOIN beside b ON b.rank = k.rank AND b.event_id = k.event_id
+    JOIN overlapped_kernels b ON b.rank = k.rank AND b.event_id = k.event_id
     LEFT JOIN cpu_ops o ON o.rank = k.rank AND o.event_id = k.op
     WHERE k.kind = 'computation' AND k.ts_ns >= w.start_ns AND k.ts_ns < w.end_ns
         AND NOT regexp_like(CAST(k.name AS VARCHAR), '(?i)multimem|all_?reduce|all_?gather|reduce_scatter|cross_device_reduce')
@@ -80,12 +81,13 @@ kinds AS (
     FROM runs
     GROUP BY rank, device, name, grid, block, input_dims
 ),
-judged AS (
+classified AS (
     SELECT
         *,
         sum(sum_ns) OVER (PARTITION BY rank, device) AS kernel_ns,
         first_count >= 3 AND last_count >= 3 AND run_count >= 9 AND first_ns > 0 AND last_ns >= 1.05 * first_ns AS is_drifting,
-        input_dims <> '' AND run_count > 10 AND std_ns > 0.3 * mean_ns AND sum_ns >= 0.05 * sum(sum_ns) OVER (PARTITION BY rank, device) AS is_varying,
+        input_dims <> '' AND run_count > 10 AND std_ns > 0.3 * mean_ns AND sum_ns >= 0.05 * sum(sum_ns)
+            OVER (PARTITION BY rank, device) AS is_varying,
         beside_count >= 3 AND alone_count >= 3 AS is_comparable,
         beside_count >= 3 AND alone_count >= 3 AND beside_ns >= 1.1 * beside_count * alone_mean_ns AS is_slowed
     FROM kinds
@@ -94,29 +96,30 @@ sums AS (
     SELECT
         rank, device,
         min(kernel_ns) AS kernel_ns,
-        sum(CASE WHEN input_dims <> '' THEN sum_ns ELSE 0 END) AS shaped_ns,
-        sum(CASE WHEN is_drifting THEN sum_ns ELSE 0 END) AS drift_ns,
-        sum(CASE WHEN is_drifting THEN greatest(later_ns - later_count * first_ns, 0) ELSE 0 END) AS drift_excess_ns,
-        sum(CASE WHEN is_drifting THEN sum_ns * (last_ns / first_ns - 1) END) / sum(CASE WHEN is_drifting THEN sum_ns END) AS drift_slower_ratio,
-        sum(CASE WHEN is_varying THEN 1 ELSE 0 END) AS varying_count,
-        sum(CASE WHEN is_varying THEN sum_ns - run_count * p25_ns ELSE 0 END) AS varying_excess_ns,
-        sum(CASE WHEN is_varying AND std_ns > mean_ns THEN 1 ELSE 0 END) AS erratic_count,
-        sum(CASE WHEN is_comparable THEN beside_ns ELSE 0 END) AS overlapped_ns,
-        sum(CASE WHEN is_slowed THEN beside_ns ELSE 0 END) AS slowed_ns,
-        sum(CASE WHEN is_slowed THEN beside_ns - beside_count * alone_mean_ns ELSE 0 END) AS slowdown_ns
-    FROM judged
+        sum_if!(sum_ns, input_dims <> '') AS shaped_ns,
+        sum_if!(sum_ns, is_drifting) AS drift_ns,
+        sum_if!(greatest(later_ns - later_count * first_ns, 0), is_drifting) AS drift_excess_ns,
+        sum(CASE WHEN is_drifting THEN sum_ns * (last_ns / first_ns - 1) END) / sum(CASE WHEN is_drifting
+            THEN sum_ns END) AS drift_slowdown_ratio,
+        count_if!(is_varying) AS varying_count,
+        sum_if!(sum_ns - run_count * p25_ns, is_varying) AS varying_excess_ns,
+        count_if!(is_varying AND std_ns > mean_ns) AS erratic_count,
+        sum_if!(beside_ns, is_comparable) AS overlapped_ns,
+        sum_if!(beside_ns, is_slowed) AS slowed_ns,
+        sum_if!(beside_ns - beside_count * alone_mean_ns, is_slowed) AS slowdown_ns
+    FROM classified
     GROUP BY rank, device
 ),
 ranked AS (
     SELECT
         rank, device, name, mean_ns, p25_ns, std_ns / mean_ns AS cv_ratio, sum_ns / kernel_ns AS share_ratio,
         row_number() OVER (PARTITION BY rank, device ORDER BY sum_ns DESC, name, grid, block, input_dims) AS place
-    FROM judged
+    FROM classified
     WHERE is_varying
 ),
 slowed AS (
     SELECT rank, device, first_value(name ORDER BY beside_ns - beside_count * alone_mean_ns DESC, name) AS slowed_name
-    FROM judged
+    FROM classified
     WHERE is_slowed
     GROUP BY rank, device
 )
@@ -127,7 +130,7 @@ SELECT
     s.drift_ns / nullif(s.kernel_ns, 0) AS drift_ratio,
     CAST(s.drift_excess_ns AS BIGINT) AS drift_excess_ns,
     s.drift_excess_ns / nullif(w.window_ns, 0) AS drift_excess_ratio,
-    s.drift_slower_ratio,
+    s.drift_slowdown_ratio,
     s.varying_count,
     v.name AS varying_name,
     coalesce(v.cv_ratio, 0) AS varying_cv_ratio,

@@ -1,4 +1,4 @@
---! row = "one rank: how much its fetches of batches differ"
+--! row = "one rank: variation between its fetches of batches"
 --! scope = "run"
 --! needs = ["loader_fetches", "step_phases"]
 --! order = ["rank"]
@@ -10,14 +10,14 @@
 --! wait_p95_ns = { doc = "95 % of fetches are shorter", unit = "ns", metric = "rank" }
 --! jitter = { doc = "wait_p95_ns over wait_median_ns", unit = "number", metric = "rank" }
 --! wait_ratio = { doc = "waits over waits and batches", unit = "ratio", metric = "rank" }
---! excess_ratio = { doc = "what fetches take on average above the median one, as a share of waits and batches", unit = "ratio", metric = "rank" }
+--! excess_ratio = { doc = "mean time of fetches beyond the median one, as a share of waits and batches", unit = "ratio", metric = "rank" }
 --! idle_excess_ratio = { doc = "that, times the share of loading during which no device runs anything", unit = "ratio", metric = "rank" }
 --! pattern = "ready, even, periodic or irregular, see loader_fetches"
 --! fetch_period = { doc = "every so many-th fetch is late", unit = "number", metric = "rank" }
 --! worker_count = { doc = "workers of the loader, from that period", unit = "count", metric = "rank" }
 SELECT
     f.rank, f.fetch_count, f.wait_median_ns, f.wait_p95_ns,
-    CAST(f.wait_p95_ns AS DOUBLE) / nullif(f.wait_median_ns, 0) AS jitter,
+    ratio!(f.wait_p95_ns, f.wait_median_ns) AS jitter,
     f.wait_ratio,
     f.wait_ratio * greatest(1 - f.wait_median_ns / nullif(CAST(f.wait_mean_ns AS DOUBLE), 0), 0) AS excess_ratio,
     f.wait_ratio * greatest(1 - f.wait_median_ns / nullif(CAST(f.wait_mean_ns AS DOUBLE), 0), 0)

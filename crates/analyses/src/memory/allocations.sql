@@ -1,10 +1,10 @@
---! row = "one piece of memory: its allocation with its release, or one of the two if the other is not in the recording"
+--! row = "one block of memory: its allocation with its release, or one of the two if the other is not in the recording"
 --! needs = ["memory_log"]
 --! order = ["rank", "memory", "position"]
 --! when_empty = "the trace holds no allocator events: record with profile_memory=True"
 --! [columns]
 --! rank = "rank"
---! memory = "which memory: cuda:0, hip:0 ..., cpu, or cpu mapped"
+--! memory = "memory space: cuda:0, hip:0 ..., cpu, or cpu mapped"
 --! device = "device ordinal; -1 on the host"
 --! position = "place of the allocation (or of the release without one) in the order of the events of this memory"
 --! address = "address; without one (torch 1.9 and older) nothing is paired"
@@ -23,9 +23,9 @@
 --! event_id = "event of the allocation"
 --! release_event_id = "event of the release"
 --! end_position = "position of the event that ends it: the release, or the next allocation at the address, whose release was not recorded"
--- What the same address says next ends a piece of memory. A release that no allocation precedes frees what
+-- The next event of the same address ends a block of memory. A release that no allocation precedes frees what
 -- was there before the recording; one that follows another release has freed nothing that is known.
-WITH neighbours AS (
+WITH neighbors AS (
     SELECT
         *,
         lag(bytes) OVER w > 0 AS follows_allocation,
@@ -50,12 +50,12 @@ SELECT
     event_id,
     CASE WHEN is_released THEN next_event_id END AS release_event_id,
     next_position AS end_position
-FROM neighbours
+FROM neighbors
 WHERE bytes > 0
 UNION ALL
 SELECT
     rank, memory, device, position, address, -bytes,
     NULL, ts_ns AS release_ts_ns, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     step AS release_step, op_name AS release_op_name, NULL, event_id AS release_event_id, position AS end_position
-FROM neighbours
+FROM neighbors
 WHERE bytes < 0 AND (address IS NULL OR follows_allocation IS NOT TRUE)

@@ -1,4 +1,4 @@
---! row = "one device of one rank: its peak memory beside that of the other ranks"
+--! row = "one device of one rank: its peak memory compared with the other ranks"
 --! scope = "run"
 --! needs = ["memory_peak"]
 --! order = ["rank", "device"]
@@ -9,14 +9,14 @@
 --! rank_count = { doc = "ranks whose peak is known", unit = "count", metric = "device" }
 --! peak_allocated_bytes = { doc = "most memory allocated at once", unit = "bytes", metric = "device" }
 --! median_peak_bytes = { doc = "its median over ranks", unit = "bytes", metric = "device" }
---! above_ratio = { doc = "what the peak is above that median, over it; absent with a single rank", unit = "ratio", metric = "device" }
+--! above_median_ratio = { doc = "excess of the peak over that median, divided by the median; absent with a single rank", unit = "ratio", metric = "device" }
 --! reserved_ratio = { doc = "peak reservation over memory on the device; absent where the trace does not say", unit = "ratio", metric = "device" }
 WITH counted AS (
     SELECT count(DISTINCT rank) AS rank_count, median(CAST(peak_allocated_bytes AS DOUBLE)) AS median_peak_bytes FROM memory_peak
 )
 SELECT
     p.rank, p.device, c.rank_count, p.peak_allocated_bytes, c.median_peak_bytes,
-    CASE WHEN c.rank_count > 1 THEN greatest(p.peak_allocated_bytes / nullif(c.median_peak_bytes, 0) - 1, 0) END AS above_ratio,
+    CASE WHEN c.rank_count > 1 THEN greatest(p.peak_allocated_bytes / nullif(c.median_peak_bytes, 0) - 1, 0) END AS above_median_ratio,
     p.reserved_ratio
 FROM memory_peak p
 CROSS JOIN counted c

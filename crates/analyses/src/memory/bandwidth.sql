@@ -1,7 +1,7 @@
 --! row = "one kind of copy on one device"
 --! needs = ["memory_bandwidth_series"]
 --! order = ["rank", "device", "kind"]
---! when_empty = "the trace holds no copies or fills, or tells neither their bandwidth nor their bytes"
+--! when_empty = "the trace holds no copies or fills, or neither their bandwidth nor their bytes"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"

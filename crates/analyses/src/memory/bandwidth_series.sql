@@ -1,7 +1,7 @@
---! row = "a moment at which the bandwidth of one kind of copy changes on one device"
+--! row = "one moment at which the bandwidth of one kind of copy changes on one device"
 --! needs = ["device_activities", "memcpys", "memsets"]
 --! order = ["rank", "device", "kind", "ts_ns"]
---! when_empty = "the trace holds no copies or fills, or tells neither their bandwidth nor their bytes"
+--! when_empty = "the trace holds no copies or fills, or neither their bandwidth nor their bytes"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"
@@ -21,19 +21,19 @@ copies AS (
     SELECT
         a.rank, a.device, b.kind, a.ts_ns,
         CASE WHEN a.dur_ns = 0 THEN a.ts_ns + 1000 ELSE a.end_ns END AS end_ns,
-        CAST(coalesce(b.bandwidth_gb_per_s, CAST(a.bytes AS DOUBLE) / nullif(a.dur_ns, 0)) AS DECIMAL(38, 15)) AS bandwidth
+        CAST(coalesce(b.bandwidth_gb_per_s, ratio!(a.bytes, a.dur_ns)) AS DECIMAL(38, 15)) AS bandwidth
     FROM device_activities a
     JOIN bandwidths b ON b.rank = a.rank AND b.event_id = a.event_id
     WHERE a.category <> 'kernel'
 ),
-points AS (
+boundaries AS (
     SELECT rank, device, kind, ts_ns, 1 AS delta, bandwidth FROM copies WHERE bandwidth IS NOT NULL
     UNION ALL
     SELECT rank, device, kind, end_ns, -1, -bandwidth FROM copies WHERE bandwidth IS NOT NULL
 ),
 moments AS (
     SELECT rank, device, kind, ts_ns, sum(delta) AS delta, sum(bandwidth) AS bandwidth
-    FROM points
+    FROM boundaries
     GROUP BY rank, device, kind, ts_ns
 )
 SELECT
@@ -42,4 +42,4 @@ SELECT
     sum(delta) OVER w AS running_count,
     CAST(sum(bandwidth) OVER w AS DOUBLE) AS bandwidth_gb_per_s
 FROM moments
-WINDOW w AS (PARTITION BY rank, device, kind ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+WINDOW w AS running!(PARTITION BY rank, device, kind ORDER BY ts_ns)

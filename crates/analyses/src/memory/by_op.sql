@@ -4,7 +4,7 @@
 --! when_empty = "the trace holds no allocator events inside operators: record with profile_memory=True and ProfilerActivity.CPU"
 --! [columns]
 --! rank = "rank"
---! memory = "which memory: cuda:0, hip:0 ..., cpu, or cpu mapped"
+--! memory = "memory space: cuda:0, hip:0 ..., cpu, or cpu mapped"
 --! device = "device ordinal; -1 on the host"
 --! place = "from 1, by bytes of the allocations where this is the innermost operator"
 --! name = "operator"
@@ -24,10 +24,7 @@ WITH lanes AS (
 nested AS (
     SELECT
         o.rank, o.thread, o.event_id, o.ts_ns, o.ts_ns + o.dur_ns AS end_ns,
-        max(o.ts_ns + o.dur_ns) OVER (
-            PARTITION BY o.rank, o.thread, o.name ORDER BY o.ts_ns, o.depth, o.event_id
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS same_until_ns
+        max_before!(o.ts_ns + o.dur_ns, PARTITION BY o.rank, o.thread, o.name ORDER BY o.ts_ns, o.depth, o.event_id) AS same_until_ns
     FROM cpu_ops o
     WHERE o.dur_ns > 0
 ),
@@ -37,7 +34,7 @@ outermost AS (
     JOIN lanes l ON l.rank = n.rank AND l.thread = n.thread
     WHERE coalesce(n.same_until_ns <= n.ts_ns, true)
 ),
-points AS (
+boundaries AS (
     SELECT
         rank, thread, memory, ts_ns, 1 AS turn, CAST(NULL AS BIGINT) AS op, 0 AS sign,
         1 AS events, bytes, CASE WHEN bytes > 0 THEN 1 ELSE 0 END AS allocations, greatest(bytes, 0) AS allocated
@@ -54,8 +51,8 @@ running AS (
         sum(bytes) OVER w AS bytes,
         sum(allocations) OVER w AS allocations,
         sum(allocated) OVER w AS allocated
-    FROM points
-    WINDOW w AS (PARTITION BY rank, thread, memory ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    FROM boundaries
+    WINDOW w AS running!(PARTITION BY rank, thread, memory ORDER BY ts_ns, turn)
 ),
 calls AS (
     SELECT
@@ -83,7 +80,7 @@ selfs AS (
     SELECT
         rank, memory, op_name AS name,
         sum(bytes) AS self_increase_bytes,
-        sum(CASE WHEN bytes > 0 THEN 1 ELSE 0 END) AS self_allocation_count,
+        count_if!(bytes > 0) AS self_allocation_count,
         sum(greatest(bytes, 0)) AS self_allocated_bytes
     FROM memory_log
     WHERE op IS NOT NULL

@@ -4,10 +4,10 @@
 --! when_empty = "the trace holds no allocator events: record with profile_memory=True"
 --! [columns]
 --! rank = "rank"
---! memory = "which memory: cuda:0, hip:0 ..., cpu, or cpu mapped"
+--! memory = "memory space: cuda:0, hip:0 ..., cpu, or cpu mapped"
 --! device = "device ordinal; -1 on the host"
 --! step = "step number"
---! source = "what marks the step: profiler_step, optimizer or trace (no steps found: the whole recording as one)"
+--! source = "kind of mark: profiler_step, optimizer or trace (no steps found: the whole recording as one)"
 --! ts_ns = { doc = "start of the step on the host", unit = "ns" }
 --! end_ns = { doc = "its end on the host", unit = "ns" }
 --! start_bytes = { doc = "allocated when it starts; absent where the allocator does not say (torch 1.9 and older, mapped memory)", unit = "bytes" }
@@ -19,14 +19,14 @@
 --! allocation_bytes = { doc = "their bytes", unit = "bytes" }
 --! release_count = { doc = "releases within it", unit = "count" }
 --! release_bytes = { doc = "their bytes", unit = "bytes" }
--- The level is carried from event to event; a step asks for it at its start and at its end, at one moment
+-- The level is carried from event to event; a step reads it at its start and at its end, at one moment
 -- before what happens then.
 WITH memories AS (
     SELECT rank, memory, min(device) AS device, first_value(allocated_bytes - bytes ORDER BY position) AS initial_bytes
     FROM memory_log
     GROUP BY rank, memory
 ),
-points AS (
+boundaries AS (
     SELECT rank, memory, ts_ns, 1 AS turn, position, allocated_bytes, change_bytes, CAST(NULL AS BIGINT) AS step_ts_ns, 0 AS sign
     FROM memory_log
     UNION ALL
@@ -38,15 +38,15 @@ points AS (
     FROM steps s
     JOIN memories m ON m.rank = s.rank
 ),
--- Positions grow with time: the last event that says a level is the greatest of them so far. (IGNORE NULLS would
+-- Positions grow with time: the last event with a level is the greatest of them so far. (IGNORE NULLS would
 -- look through all events before each.)
 levels AS (
     SELECT
         rank, memory, step_ts_ns, sign,
         max(CASE WHEN allocated_bytes IS NOT NULL THEN position END) OVER w AS allocated_position,
         max(CASE WHEN change_bytes IS NOT NULL THEN position END) OVER w AS change_position
-    FROM points
-    WINDOW w AS (PARTITION BY rank, memory ORDER BY ts_ns, turn, position ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    FROM boundaries
+    WINDOW w AS running!(PARTITION BY rank, memory ORDER BY ts_ns, turn, position)
 ),
 bounds AS (
     SELECT
@@ -65,9 +65,9 @@ inside AS (
         rank, memory, step,
         max(allocated_bytes) AS peak_bytes,
         sum(bytes) AS net_bytes,
-        sum(CASE WHEN bytes > 0 THEN 1 ELSE 0 END) AS allocation_count,
+        count_if!(bytes > 0) AS allocation_count,
         sum(greatest(bytes, 0)) AS allocation_bytes,
-        sum(CASE WHEN bytes < 0 THEN 1 ELSE 0 END) AS release_count,
+        count_if!(bytes < 0) AS release_count,
         sum(greatest(-bytes, 0)) AS release_bytes
     FROM memory_log
     WHERE step IS NOT NULL
@@ -80,10 +80,7 @@ SELECT
     greatest(coalesce(b.start_bytes, m.initial_bytes), i.peak_bytes) AS peak_bytes,
     coalesce(i.net_bytes, 0) AS net_bytes,
     b.end_change_bytes,
-    coalesce(i.allocation_count, 0) AS allocation_count,
-    coalesce(i.allocation_bytes, 0) AS allocation_bytes,
-    coalesce(i.release_count, 0) AS release_count,
-    coalesce(i.release_bytes, 0) AS release_bytes
+    zero_for_missing!(i, (allocation_count, allocation_bytes, release_count, release_bytes))
 FROM steps s
 JOIN memories m ON m.rank = s.rank
 JOIN bounds b ON b.rank = m.rank AND b.memory = m.memory AND b.step_ts_ns = s.ts_ns

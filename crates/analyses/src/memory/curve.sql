@@ -1,4 +1,4 @@
---! row = "a moment at which memory was allocated or released, and what was allocated then"
+--! row = "one moment at which memory was allocated or released, with the bytes allocated then"
 --! needs = ["memory_log"]
 --! order = ["rank", "memory", "ts_ns", "event_id"]
 --! when_empty = "the trace holds no allocator events: record with profile_memory=True"
@@ -6,7 +6,7 @@
 --! memory_curve_points = { default = 0, doc = "about how many moments to keep for each memory, and more than 3; highest and lowest levels are kept. 0: all" }
 --! [columns]
 --! rank = "rank"
---! memory = "which memory: cuda:0, hip:0 ..., cpu, or cpu mapped"
+--! memory = "memory space: cuda:0, hip:0 ..., cpu, or cpu mapped"
 --! device = "device ordinal; -1 on the host"
 --! ts_ns = { doc = "when", unit = "ns" }
 --! event_id = "event"

@@ -21,10 +21,10 @@ SELECT
     c.rank, c.name,
     count(*) AS call_count,
     sum(c.dur_ns) AS host_ns,
-    sum(CASE WHEN f.step IS NOT NULL AND c.step IS NOT NULL THEN 1 ELSE 0 END) AS step_call_count,
-    sum(CASE WHEN f.step IS NOT NULL AND c.step IS NOT NULL THEN c.dur_ns ELSE 0 END) AS step_host_ns,
-    sum(CASE WHEN c.step <> f.step THEN 1 ELSE 0 END) AS later_call_count,
-    sum(CASE WHEN c.step <> f.step THEN c.dur_ns ELSE 0 END) AS later_host_ns
+    count_if!(f.step IS NOT NULL AND c.step IS NOT NULL) AS step_call_count,
+    sum_if!(c.dur_ns, f.step IS NOT NULL AND c.step IS NOT NULL) AS step_host_ns,
+    count_if!(c.step <> f.step) AS later_call_count,
+    sum_if!(c.dur_ns, c.step <> f.step) AS later_host_ns
 FROM runtime_calls c
 LEFT JOIN first_steps f ON f.rank = c.rank
 WHERE c.name LIKE 'cudaMalloc%' OR c.name LIKE 'cudaFree%' OR c.name = 'cudaHostAlloc'

@@ -5,7 +5,7 @@
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal; the host's memory is in memory_summary"
---! memory = "which memory: cuda:0, hip:0 ..."
+--! memory = "memory space: cuda:0, hip:0 ..."
 --! peak_allocated_bytes = { doc = "most memory allocated at once", unit = "bytes", metric = "device" }
 --! peak_reserved_bytes = { doc = "most memory the caching allocator held at once", unit = "bytes", metric = "device" }
 --! total_memory_bytes = { doc = "memory on the device; absent where the trace does not say", unit = "bytes", metric = "device" }
@@ -17,8 +17,8 @@
 --! peak_phase = "dataloader, forward, backward, optimizer or other, at that time"
 SELECT
     p.rank, p.device, p.memory, p.peak_allocated_bytes, p.peak_reserved_bytes, d.total_memory_bytes,
-    CAST(p.peak_allocated_bytes AS DOUBLE) / nullif(d.total_memory_bytes, 0) AS allocated_ratio,
-    CAST(p.peak_reserved_bytes AS DOUBLE) / nullif(d.total_memory_bytes, 0) AS reserved_ratio,
+    ratio!(p.peak_allocated_bytes, d.total_memory_bytes) AS allocated_ratio,
+    ratio!(p.peak_reserved_bytes, d.total_memory_bytes) AS reserved_ratio,
     coalesce(u.busy_ratio, o.busy_ratio) AS busy_ratio,
     p.peak_ts_ns, p.peak_step, p.peak_phase
 FROM memory_summary p

@@ -1,10 +1,10 @@
---! row = "what held the memory at the peak: pieces allocated by one operator in one step and phase, or what was there before the recording"
+--! row = "one holder of memory at the peak: allocations of one operator in one step and phase, or memory from before the recording"
 --! needs = ["memory_summary", "memory_allocations"]
 --! order = ["rank", "memory", "place"]
 --! when_empty = "the trace holds no allocator events with totals (record with profile_memory=True and torch 1.10 or newer)"
 --! [columns]
 --! rank = "rank"
---! memory = "which memory: cuda:0, hip:0 ... or cpu"
+--! memory = "memory space: cuda:0, hip:0 ... or cpu"
 --! device = "device ordinal; -1 on the host"
 --! place = "from 1, by bytes"
 --! origin = "recorded, before the recording (weights, optimizer state, what earlier steps left), or unexplained (totals that the events do not add up to)"
@@ -14,7 +14,7 @@
 --! phase = "phase of the allocation: dataloader, forward, backward, optimizer or other"
 --! step = "step of the allocation"
 --! allocation_count = { doc = "pieces; absent where they were not recorded", unit = "count" }
---! bytes = { doc = "what they hold; over all rows of a memory the peak, exactly", unit = "bytes" }
+--! bytes = { doc = "bytes held; the rows of a memory add up to its peak, exactly", unit = "bytes" }
 --! bytes_ratio = { doc = "share of the peak", unit = "ratio" }
 --! min_age_ns = { doc = "from the last of the allocations to the peak", unit = "ns" }
 --! max_age_ns = { doc = "from the first of the allocations to the peak", unit = "ns" }
@@ -79,7 +79,7 @@ SELECT
     ) AS place,
     h.origin, h.op_name, h.outer_op_name, h.module, h.phase, h.step,
     h.allocation_count, h.bytes,
-    CAST(h.bytes AS DOUBLE) / nullif(p.peak_allocated_bytes, 0) AS bytes_ratio,
+    ratio!(h.bytes, p.peak_allocated_bytes) AS bytes_ratio,
     p.peak_ts_ns - h.last_ts_ns AS min_age_ns,
     p.peak_ts_ns - h.first_ts_ns AS max_age_ns,
     p.peak_allocated_bytes AS peak_bytes,

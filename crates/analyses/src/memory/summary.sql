@@ -4,7 +4,7 @@
 --! when_empty = "the trace holds no allocator events: record with profile_memory=True"
 --! [columns]
 --! rank = "rank"
---! memory = "which memory: cuda:0, hip:0 ..., cpu, or cpu mapped"
+--! memory = "memory space: cuda:0, hip:0 ..., cpu, or cpu mapped"
 --! device = "device ordinal; -1 on the host"
 --! event_count = { doc = "allocations and releases", unit = "count" }
 --! allocation_count = { doc = "allocations", unit = "count" }
@@ -30,7 +30,7 @@ WITH ordered AS (
 SELECT
     rank, memory, min(device) AS device,
     count(*) AS event_count,
-    sum(CASE WHEN bytes > 0 THEN 1 ELSE 0 END) AS allocation_count,
+    count_if!(bytes > 0) AS allocation_count,
     sum(greatest(bytes, 0)) AS allocation_bytes,
     first_value(allocated_bytes - bytes ORDER BY position) AS start_bytes,
     last_value(allocated_bytes ORDER BY position) AS end_bytes,

@@ -23,13 +23,14 @@ WITH categories AS (
     UNION ALL SELECT rank, timeline, position, ts_ns, total_bytes, 'autograd_detail', autograd_detail_bytes FROM memory_timeline_sizes
     UNION ALL SELECT rank, timeline, position, ts_ns, total_bytes, 'unknown', unknown_bytes FROM memory_timeline_sizes
 ),
-placed AS (
+ranked_threads AS (
     SELECT
         rank, timeline, category, ts_ns, bytes,
         lead(ts_ns) OVER w - ts_ns AS dur_ns,
         first_value(bytes) OVER (PARTITION BY rank, timeline, category ORDER BY total_bytes DESC, position) AS at_peak_bytes,
         first_value(bytes) OVER w AS start_bytes,
-        last_value(bytes) OVER (PARTITION BY rank, timeline, category ORDER BY position ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS end_bytes,
+        last_value(bytes) OVER (PARTITION BY rank, timeline, category ORDER BY position ROWS BETWEEN UNBOUNDED PRECEDING
+            AND UNBOUNDED FOLLOWING) AS end_bytes,
         max(bytes) OVER (PARTITION BY rank, timeline, category) AS peak_bytes,
         max(total_bytes) OVER (PARTITION BY rank, timeline) AS total_peak_bytes
     FROM categories
@@ -38,11 +39,11 @@ placed AS (
 SELECT
     rank, timeline, category,
     max(at_peak_bytes) AS at_peak_bytes,
-    CAST(max(at_peak_bytes) AS DOUBLE) / nullif(max(total_peak_bytes), 0) AS at_peak_ratio,
+    ratio!(max(at_peak_bytes), max(total_peak_bytes)) AS at_peak_ratio,
     max(peak_bytes) AS peak_bytes,
     min(CASE WHEN bytes = peak_bytes THEN ts_ns END) AS peak_ts_ns,
     CAST(sum(CAST(bytes AS DOUBLE) * dur_ns) / nullif(sum(dur_ns), 0) AS BIGINT) AS mean_bytes,
     max(start_bytes) AS start_bytes,
     max(end_bytes) AS end_bytes
-FROM placed
+FROM ranked_threads
 GROUP BY rank, timeline, category

@@ -14,7 +14,7 @@
 --! activation_bytes = { doc = "activations", unit = "bytes" }
 --! gradient_bytes = { doc = "gradients", unit = "bytes" }
 --! autograd_detail_bytes = { doc = "made by autograd, and no gradient", unit = "bytes" }
---! unknown_bytes = { doc = "what PyTorch could not tell", unit = "bytes" }
+--! unknown_bytes = { doc = "memory that PyTorch assigned no category", unit = "bytes" }
 --! total_bytes = { doc = "all categories: the top of HTA's plot", unit = "bytes" }
 SELECT
     s.rank, s.timeline, s.position, s.ts_ns - t.start_ns AS since_start_ns,

@@ -13,8 +13,8 @@
 --! peak_bytes = { doc = "most that was held at once", unit = "bytes" }
 --! peak_ts_ns = { doc = "first moment at which it was", unit = "ns" }
 --! end_bytes = { doc = "held at the last moment", unit = "bytes" }
---! unknown_ratio = { doc = "share of the peak that PyTorch could tell no category of: high if record_shapes or with_stack was off", unit = "ratio" }
-WITH placed AS (
+--! unknown_ratio = { doc = "share of the peak that PyTorch assigned no category: high if record_shapes or with_stack was off", unit = "ratio" }
+WITH ranked_threads AS (
     SELECT
         rank, timeline, ts_ns, total_bytes,
         first_value(total_bytes) OVER (PARTITION BY rank, timeline ORDER BY position) AS start_bytes,
@@ -28,12 +28,12 @@ ends AS (
     SELECT
         rank, timeline, max(total_bytes) AS peak_bytes, max(start_bytes) AS start_bytes, max(end_bytes) AS end_bytes,
         max(peak_ts_ns) AS peak_ts_ns, max(unknown_bytes) AS unknown_bytes
-    FROM placed
+    FROM ranked_threads
     GROUP BY rank, timeline
 )
 SELECT
     t.rank, t.timeline, t.file, t.form, t.moment_count, t.end_ns - t.start_ns AS dur_ns,
     e.start_bytes, e.peak_bytes, e.peak_ts_ns, e.end_bytes,
-    CAST(e.unknown_bytes AS DOUBLE) / nullif(e.peak_bytes, 0) AS unknown_ratio
+    ratio!(e.unknown_bytes, e.peak_bytes) AS unknown_ratio
 FROM memory_timelines t
 JOIN ends e ON e.rank = t.rank AND e.timeline = t.timeline

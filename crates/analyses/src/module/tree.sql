@@ -20,12 +20,7 @@
 SELECT
     rank, path, parent_path, name, class, depth,
     count(*) AS call_count,
-    sum(operator_count) AS operator_count,
-    sum(host_total_ns) AS host_total_ns,
-    sum(host_self_ns) AS host_self_ns,
-    sum(device_total_ns) AS device_total_ns,
-    sum(device_self_ns) AS device_self_ns,
-    sum(backward_host_ns) AS backward_host_ns,
-    sum(backward_device_ns) AS backward_device_ns
+    sum_columns!(operator_count, host_total_ns, host_self_ns, device_total_ns, device_self_ns),
+    sum_columns!(backward_host_ns, backward_device_ns)
 FROM module_calls
 GROUP BY rank, path, parent_path, name, class, depth

@@ -1,4 +1,4 @@
---! row = "one device of one rank: how it computes attention"
+--! row = "one device of one rank: time in fused and unfused attention"
 --! needs = ["device_windows", "device_work", "cpu_ops", "roofline_attention", "op_roofline"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no device activity"
@@ -11,15 +11,15 @@
 --! efficient_32bit_ratio = { doc = "of it, memory-efficient attention on 32-bit floats, over the window", unit = "ratio", metric = "device" }
 --! math_ns = { doc = "kernels inside aten::_scaled_dot_product_attention_math: scaled_dot_product_attention without a fused kernel; with shapes, those of its backward pass too", unit = "ns", metric = "device" }
 --! math_ratio = { doc = "that over the window", unit = "ratio", metric = "device" }
---! math_gain_ratio = { doc = "what fused attention at half of the peak would save of it, over the window; without shapes or peak, three quarters of it", unit = "ratio", metric = "device" }
---! written_out_count = { doc = "softmaxes between two products of the same scores, forward and backward, outside scaled_dot_product_attention", unit = "count", metric = "device" }
---! written_out_ns = { doc = "time of those products and what runs between them", unit = "ns", metric = "device" }
+--! math_gain_ratio = { doc = "time that fused attention at half of the peak would save of it, over the window; without shapes or peak, three quarters of it", unit = "ratio", metric = "device" }
+--! written_out_count = { doc = "softmaxes between two matmuls of the same scores, forward and backward, outside scaled_dot_product_attention", unit = "count", metric = "device" }
+--! written_out_ns = { doc = "time of those matmuls and what runs between them", unit = "ns", metric = "device" }
 --! written_out_ratio = { doc = "that over the window; absent if no shapes were recorded", unit = "ratio", metric = "device" }
---! written_out_gain_ratio = { doc = "what fused attention at half of the peak would save, over the window; absent if the device is in no table", unit = "ratio", metric = "device" }
+--! written_out_gain_ratio = { doc = "time that fused attention at half of the peak would save, over the window; absent if the device is in no table", unit = "ratio", metric = "device" }
 --! scores = "heads of all samples, queries and keys of those with most time"
---! dtype = "what they multiply"
--- What is launched, and which softmaxes are called, while such an operator is open on the thread.
-WITH points AS (
+--! dtype = "data type they multiply"
+-- Launches and softmaxes inside such an operator on its thread.
+WITH boundaries AS (
     SELECT
         rank, thread, ts_ns, 1 AS turn, 1 AS opened, CAST(NULL AS INT) AS device, 0 AS dur_ns,
         CAST(NULL AS VARCHAR) AS scores
@@ -42,12 +42,10 @@ WITH points AS (
 running AS (
     SELECT
         rank, device, dur_ns, scores,
-        sum(opened) OVER (
-            PARTITION BY rank, thread ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-        ) AS open_count
-    FROM points
+        running_sum!(opened, PARTITION BY rank, thread ORDER BY ts_ns, turn) AS open_count
+    FROM boundaries
 ),
--- Backward has no such operator around it: there the scores tell.
+-- The backward pass has no such operator around it: there the scores identify it.
 math_scores AS (
     SELECT DISTINCT rank, device, scores FROM running WHERE scores IS NOT NULL AND open_count > 0
 ),
@@ -69,7 +67,7 @@ written AS (
 math_found AS (
     SELECT
         rank, device, sum(fused_ns) AS fused_ns,
-        sum(CASE WHEN pass = 'backward' THEN kernel_ns ELSE 0 END) AS backward_ns
+        sum_if!(kernel_ns, pass = 'backward') AS backward_ns
     FROM attention
     WHERE is_math
     GROUP BY rank, device
@@ -93,7 +91,7 @@ math AS (
 fused AS (
     SELECT
         k.rank, k.device, sum(k.dur_ns) AS fused_ns,
-        sum(CASE WHEN o.input_types LIKE '["float"%' AND k.op_name LIKE '%efficient%' THEN k.dur_ns ELSE 0 END) AS single_ns
+        sum_if!(k.dur_ns, o.input_types LIKE '["float"%' AND k.op_name LIKE '%efficient%') AS single_ns
     FROM device_work k
     JOIN device_windows w ON w.rank = k.rank AND w.device = k.device
     LEFT JOIN cpu_ops o ON o.rank = k.rank AND o.event_id = k.op
@@ -110,15 +108,15 @@ shaped AS (
 SELECT
     w.rank, w.device, w.window_ns,
     coalesce(f.fused_ns, 0) AS fused_ns,
-    CAST(coalesce(f.fused_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS fused_ratio,
-    CAST(coalesce(f.single_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS efficient_32bit_ratio,
+    ratio!(coalesce(f.fused_ns, 0), w.window_ns) AS fused_ratio,
+    ratio!(coalesce(f.single_ns, 0), w.window_ns) AS efficient_32bit_ratio,
     coalesce(m.math_ns, 0) AS math_ns,
-    CAST(coalesce(m.math_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS math_ratio,
+    ratio!(coalesce(m.math_ns, 0), w.window_ns) AS math_ratio,
     coalesce(m.gain_ns, 0.0) / nullif(w.window_ns, 0) AS math_gain_ratio,
     coalesce(a.written_out_count, 0) AS written_out_count,
     coalesce(a.written_out_ns, 0) AS written_out_ns,
     CASE
-        WHEN s.rank IS NOT NULL THEN CAST(coalesce(a.written_out_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0)
+        WHEN s.rank IS NOT NULL THEN ratio!(coalesce(a.written_out_ns, 0), w.window_ns)
     END AS written_out_ratio,
     CASE WHEN a.rank IS NULL THEN 0 ELSE a.gain_ns / nullif(w.window_ns, 0) END AS written_out_gain_ratio,
     a.scores, a.dtype

@@ -1,7 +1,7 @@
---! row = "one product or convolution with inputs of one kind on one device, as it compares with what the device achieves"
+--! row = "one matmul or convolution with inputs of one kind on one device, compared with what the device achieves"
 --! needs = ["op_roofline"]
 --! order = ["rank", "device", "loss_ns", "name", "input_dims"]
---! when_empty = "no matrix product or convolution has recorded shapes: record them with record_shapes=True (kernels in replayed graphs and compiled kernels have none)"
+--! when_empty = "no matmul or convolution has recorded shapes: record them with record_shapes=True (kernels in replayed graphs and compiled kernels have none)"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"
@@ -9,35 +9,36 @@
 --! op_name = "operator"
 --! input_dims = "shape of each input, JSON"
 --! shapes = "the same in short: 64x32, 32x16"
---! dtype = "what it multiplies"
+--! dtype = "data type it multiplies"
 --! details = "strides of a convolution"
 --! call_count = { doc = "calls", unit = "count", metric = "operator" }
 --! kernel_ns = { doc = "time of their kernels", unit = "ns", metric = "operator" }
 --! call_ns = { doc = "that of one call", unit = "ns", metric = "operator" }
---! window_ratio = { doc = "kernel_ns over the analysed window", unit = "ratio", metric = "operator" }
---! tflops_per_s = { doc = "operations over time, 10^12 a second", metric = "operator" }
+--! window_ratio = { doc = "kernel_ns over the analyzed window", unit = "ratio", metric = "operator" }
+--! tflops_per_s = { doc = "operations over time, 10^12 per second", metric = "operator" }
 --! gb_per_s = { doc = "bytes of inputs and results over time, 10^9 a second", unit = "gb_per_s", metric = "operator" }
---! bound = "what limits it at achievable rates: compute or memory; cache where caches may have made it faster than memory"
+--! bound = "limit at achievable rates: compute or memory; cache where caches may have made it faster than memory"
 --! peak = "entry of the table of devices that it is measured against"
---! efficiency_ratio = { doc = "shortest time at achievable rates over kernel_ns; absent where it is a fault of measurement, and without a peak", unit = "ratio", metric = "operator" }
---! is_fault = "it took less time than the data sheet allows"
---! is_aligned = "of a matrix product: rows of factors and result begin at multiples of 16 bytes"
+--! efficiency_ratio = { doc = "shortest time at achievable rates over kernel_ns; absent where it is implausible, and without a peak", unit = "ratio", metric = "operator" }
+--! is_implausible = "the kernels took less time than the data sheet allows"
+--! is_aligned = "of a matmul: rows of factors and result begin at multiples of 16 bytes"
 --! loss_ns = { doc = "kernel_ns less that shortest time, a kernel taking 2 us at least", unit = "ns", metric = "operator" }
---! loss_ratio = { doc = "that over the analysed window", unit = "ratio", metric = "operator" }
+--! loss_ratio = { doc = "that over the analyzed window", unit = "ratio", metric = "operator" }
 --! device_loss_ratio = { doc = "sum of loss_ratio over the rows of the device below 60 % that lose 0.5 % or more each", unit = "ratio", metric = "operator" }
---! reason = "why there is no efficiency"
-WITH products AS (
-    SELECT *, CASE WHEN NOT is_fault THEN efficiency_ratio END AS known_ratio
+--! reason = "reason why there is no efficiency"
+WITH matmuls AS (
+    SELECT *, CASE WHEN NOT is_implausible THEN efficiency_ratio END AS known_ratio
     FROM op_roofline
     WHERE kind IN ('gemm', 'convolution')
 )
 SELECT
     rank, device,
-    concat(name, ' on ', shapes, ' (', coalesce(dtype, 'unknown type'), CASE WHEN details IS NOT NULL THEN concat('; ', details) ELSE '' END, ')') AS name,
+    concat(name, ' on ', shapes, ' (', coalesce(dtype, 'unknown type'),
+        CASE WHEN details IS NOT NULL THEN concat('; ', details) ELSE '' END, ')') AS name,
     name AS op_name, input_dims, shapes, dtype, details, call_count, kernel_ns,
     CAST(kernel_ns / call_count AS BIGINT) AS call_ns, window_ratio, tflops_per_s, gb_per_s, bound, peak,
-    known_ratio AS efficiency_ratio, is_fault, is_aligned, loss_ns, loss_ratio,
-    sum(CASE WHEN known_ratio < 0.6 AND loss_ratio >= 0.005 THEN loss_ratio ELSE 0 END)
+    known_ratio AS efficiency_ratio, is_implausible, is_aligned, loss_ns, loss_ratio,
+    sum_if!(loss_ratio, known_ratio < 0.6 AND loss_ratio >= 0.005)
         OVER (PARTITION BY rank, device) AS device_loss_ratio,
     reason
-FROM products
+FROM matmuls

@@ -1,4 +1,4 @@
---! row = "one rank: what operators are called with, and in which order"
+--! row = "one rank: shapes and order of operator calls at each call site"
 --! needs = ["cpu_ops", "kernels", "memcpys", "device_steps", "ranks", "run_warmup"]
 --! order = ["rank"]
 --! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"
@@ -6,7 +6,7 @@
 --! rank = "rank"
 --! has_shapes = "operators carry input shapes (record_shapes=True)"
 --! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
---! shape_count = { doc = "different shapes at the call site that has most: products of matrices and convolutions, each by its place among the calls of its name in a step; absent without shapes or with fewer than 2 steps", unit = "count", metric = "rank" }
+--! shape_count = { doc = "different shapes at the call site that has most: matmuls and convolutions, each by its place among the calls of its name in a step; absent without shapes or with fewer than 2 steps", unit = "count", metric = "rank" }
 --! shape_site = "that call site"
 --! compile_step_count = { doc = "steps after the first in which something is compiled, see run_warmup", unit = "count", metric = "rank" }
 --! biased_count = { doc = "convolutions with a bias directly before a batch norm, which takes the mean off again; absent without shapes", unit = "count", metric = "rank" }
@@ -23,20 +23,22 @@ WITH windows AS (
     FROM device_steps
     GROUP BY rank
 ),
-products AS (
+matmuls AS (
     SELECT
         o.rank, o.name, CAST(o.input_dims AS VARCHAR) AS dims,
         row_number() OVER (PARTITION BY o.rank, o.step, o.name ORDER BY o.ts_ns) AS place
     FROM cpu_ops o
     JOIN device_steps s ON s.rank = o.rank AND s.step = o.step AND s.source <> 'trace'
-    WHERE coalesce(o.input_dims, '') <> '' AND o.name IN ('aten::linear', 'aten::matmul', 'aten::conv1d', 'aten::conv2d', 'aten::conv3d', 'aten::scaled_dot_product_attention', 'aten::embedding')
+    WHERE coalesce(o.input_dims, '') <> ''
+        AND o.name IN ('aten::linear', 'aten::matmul', 'aten::conv1d', 'aten::conv2d', 'aten::conv3d',
+        'aten::scaled_dot_product_attention', 'aten::embedding')
 ),
 sites AS (
     SELECT
         rank,
         concat(CAST(name AS VARCHAR), ' no. ', CAST(place AS VARCHAR), ' of a step') AS site,
         count(DISTINCT dims) AS shape_count
-    FROM products
+    FROM matmuls
     GROUP BY rank, name, place
 ),
 busiest AS (
@@ -49,10 +51,12 @@ layer_calls AS (
     SELECT
         rank, event_id, thread, ts_ns, dur_ns, name,
         regexp_like(CAST(input_dims AS VARCHAR), '^\[\[[^\]]*\], \[[^\]]*\], \[\d+\]') AS has_bias,
-        max(ts_ns + dur_ns) OVER (PARTITION BY rank, thread ORDER BY ts_ns, dur_ns DESC, event_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS until_ns
+        max_before!(ts_ns + dur_ns, PARTITION BY rank, thread ORDER BY ts_ns, dur_ns DESC, event_id) AS until_ns
     FROM cpu_ops
-    WHERE name IN ('aten::conv1d', 'aten::conv2d', 'aten::conv3d', 'aten::conv_transpose1d', 'aten::conv_transpose2d', 'aten::conv_transpose3d', 'aten::batch_norm', 'aten::relu', 'aten::relu_', 'aten::linear', 'aten::max_pool2d',
-        'aten::group_norm', 'aten::layer_norm', 'aten::silu', 'aten::silu_', 'aten::gelu', 'aten::leaky_relu', 'aten::leaky_relu_', 'aten::cat', 'aten::dropout', 'aten::sigmoid', 'aten::add', 'aten::add_')
+    WHERE name IN ('aten::conv1d', 'aten::conv2d', 'aten::conv3d', 'aten::conv_transpose1d', 'aten::conv_transpose2d',
+        'aten::conv_transpose3d', 'aten::batch_norm', 'aten::relu', 'aten::relu_', 'aten::linear', 'aten::max_pool2d',
+        'aten::group_norm', 'aten::layer_norm', 'aten::silu', 'aten::silu_', 'aten::gelu', 'aten::leaky_relu',
+            'aten::leaky_relu_', 'aten::cat', 'aten::dropout', 'aten::sigmoid', 'aten::add', 'aten::add_')
         -- In training, batch norm first counts its batch, in a tensor without dimensions.
         AND NOT (name = 'aten::add_' AND coalesce(input_dims, '') LIKE '[[]%')
 ),
@@ -64,8 +68,8 @@ layers AS (
 biased AS (
     SELECT
         rank,
-        sum(CASE WHEN name LIKE 'aten::conv%' AND has_bias AND next_name = 'aten::batch_norm' THEN 1 ELSE 0 END) AS biased_count,
-        sum(CASE WHEN name LIKE 'aten::conv%' AND has_bias THEN 1 ELSE 0 END) AS bias_count
+        count_if!(name LIKE 'aten::conv%' AND has_bias AND next_name = 'aten::batch_norm') AS biased_count,
+        count_if!(name LIKE 'aten::conv%' AND has_bias) AS bias_count
     FROM layers
     GROUP BY rank
 ),
@@ -121,11 +125,12 @@ SELECT
     u.steady_step_count AS compile_step_count,
     CASE WHEN r.has_shapes THEN coalesce(l.biased_count, 0) END AS biased_count,
     CASE WHEN r.has_shapes THEN CAST(coalesce(v.bias_ns * l.biased_count / nullif(l.bias_count, 0), 0) AS BIGINT) END AS bias_ns,
-    CASE WHEN r.has_shapes THEN coalesce(CAST(v.bias_ns AS DOUBLE) * l.biased_count / nullif(l.bias_count, 0) / nullif(w.steps_ns, 0), 0) END AS bias_ratio,
+    CASE WHEN r.has_shapes THEN coalesce(CAST(v.bias_ns AS DOUBLE) * l.biased_count / nullif(l.bias_count,
+        0) / nullif(w.steps_ns, 0), 0) END AS bias_ratio,
     CASE WHEN r.has_shapes THEN coalesce(i.init_copy_count, 0) END AS init_copy_count,
     CASE WHEN r.has_shapes THEN coalesce(i.init_copy_bytes, 0) END AS init_copy_bytes,
     CASE WHEN r.has_shapes THEN coalesce(i.init_copy_ns, 0) END AS init_copy_ns,
-    CASE WHEN r.has_shapes THEN CAST(coalesce(i.init_copy_ns, 0) AS DOUBLE) / nullif(w.steps_ns, 0) END AS init_copy_ratio
+    CASE WHEN r.has_shapes THEN ratio!(coalesce(i.init_copy_ns, 0), w.steps_ns) END AS init_copy_ratio
 FROM ranks r
 LEFT JOIN windows w ON w.rank = r.rank
 LEFT JOIN busiest b ON b.rank = r.rank

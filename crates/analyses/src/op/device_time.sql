@@ -34,7 +34,7 @@ ops AS (
         OR o.ts_ns < r.cut_ns
         OR ($include_last_step AND o.ts_ns <= r.steps_end_ns)
 ),
-points AS (
+boundaries AS (
     SELECT
         rank, thread, ts_ns, 1 AS turn, depth, event_id, name,
         CASE WHEN dur_ns > 0 THEN -1 ELSE 0 END AS sign,
@@ -48,11 +48,8 @@ points AS (
 running AS (
     SELECT
         rank, name, sign, calls, dur_ns, self_dur_ns, launch_count, device_ns,
-        sum(device_ns) OVER (
-            PARTITION BY rank, thread ORDER BY ts_ns, turn, depth, event_id
-            ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-        ) AS so_far_ns
-    FROM points
+        running_sum!(device_ns, PARTITION BY rank, thread ORDER BY ts_ns, turn, depth, event_id) AS so_far_ns
+    FROM boundaries
 )
 SELECT
     rank, name,

@@ -17,7 +17,7 @@
 --! input_types = "type of each input, JSON"
 --! output_shapes = "shape of each output, JSON"
 --! output_types = "type of each output, JSON"
---! kernel_backend = "what generated the kernel: triton"
+--! kernel_backend = "generator of the kernel: triton"
 --! kernel_file = "file of the generated kernel"
 WITH host AS (
     SELECT rank, event_id, name, ts_ns, dur_ns, step FROM cpu_ops

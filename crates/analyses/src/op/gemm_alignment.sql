@@ -1,22 +1,22 @@
---! row = "one matrix product with inputs of one shape, and whether its rows begin at multiples of 16 bytes"
+--! row = "one matmul with inputs of one shape: its alignment to 16 bytes"
 --! needs = ["roofline_calls", "device_windows"]
 --! order = ["rank", "device", "kernel_ns", "name", "shapes"]
---! when_empty = "no matrix product has recorded shapes (record_shapes=True)"
+--! when_empty = "no matmul has recorded shapes (record_shapes=True)"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"
 --! name = "the operator with shapes and type: what a row is about"
 --! op_name = "operator"
 --! shapes = "shapes of its inputs: 64x32, 32x16"
---! dtype = "what it multiplies"
+--! dtype = "data type it multiplies"
 --! is_aligned = "the contiguous dimensions of factors and result are multiples of 16 bytes"
 --! gemm_m = "rows of the result"
 --! gemm_n = "columns of the result"
 --! gemm_k = "terms of each sum"
---! multiple = "what contiguous dimensions should be a multiple of: 8, or 16 for numbers of 8 bit"
+--! multiple = "recommended divisor of contiguous dimensions: 8, or 16 for numbers of 8 bit"
 --! call_count = { doc = "calls", unit = "count", metric = "operator" }
 --! kernel_ns = { doc = "time of their kernels", unit = "ns", metric = "operator" }
---! window_ratio = { doc = "that over the analysed window", unit = "ratio", metric = "operator" }
+--! window_ratio = { doc = "that over the analyzed window", unit = "ratio", metric = "operator" }
 --! unaligned_ratio = { doc = "the same for numbers of 16 or 8 bit where not is_aligned, else 0", unit = "ratio", metric = "operator" }
 --! efficiency_ratio = { doc = "shortest time at achievable rates over kernel_ns; absent without a peak", unit = "ratio", metric = "operator" }
 --! device_ratio = { doc = "sum of unaligned_ratio over the rows of the device", unit = "ratio", metric = "operator" }
@@ -31,11 +31,12 @@ WITH groups AS (
     WHERE c.kind = 'gemm' AND c.ts_ns >= w.start_ns AND c.ts_ns < w.end_ns
     GROUP BY c.rank, c.device, c.name, c.shapes, c.dtype, c.is_aligned, c.gemm_m, c.gemm_n, c.gemm_k
 ),
-judged AS (
+classified AS (
     SELECT
         *,
-        CAST(kernel_ns AS DOUBLE) / nullif(window_ns, 0) AS window_ratio,
-        CASE WHEN is_aligned OR coalesce(dtype NOT IN ('fp16', 'bf16', 'fp8', 'int8'), true) THEN 0.0 ELSE CAST(kernel_ns AS DOUBLE) / nullif(window_ns, 0) END AS unaligned_ratio,
+        ratio!(kernel_ns, window_ns) AS window_ratio,
+        CASE WHEN is_aligned OR coalesce(dtype NOT IN ('fp16', 'bf16', 'fp8', 'int8'), true) THEN 0.0
+            ELSE ratio!(kernel_ns, window_ns) END AS unaligned_ratio,
         CASE WHEN roofline_ns > kernel_ns THEN 1.0 ELSE roofline_ns / nullif(kernel_ns, 0) END AS efficiency_ratio
     FROM groups
 )
@@ -46,4 +47,4 @@ SELECT
     call_count, kernel_ns, window_ratio, unaligned_ratio, efficiency_ratio,
     sum(unaligned_ratio) OVER (PARTITION BY rank, device) AS device_ratio,
     sum(unaligned_ratio * (1.0 - coalesce(efficiency_ratio, 0.5))) OVER (PARTITION BY rank, device) AS device_gain_ratio
-FROM judged
+FROM classified

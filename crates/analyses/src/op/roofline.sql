@@ -1,4 +1,4 @@
---! row = "one operator on one device with inputs of one kind (shapes, types, strides, masks), in the analysed window"
+--! row = "one operator on one device with inputs of one kind (shapes, types, strides, masks), in the analyzed window"
 --! needs = ["roofline_calls", "device_windows"]
 --! order = ["rank", "device", "kernel_ns", "name", "input_dims", "input_types"]
 --! when_empty = "no call of an operator that launched kernels has recorded shapes: record them with record_shapes=True (kernels in replayed graphs and compiled kernels have none)"
@@ -7,32 +7,32 @@
 --! device = "device ordinal"
 --! name = "operator"
 --! kind = "gemm, convolution, attention, norm, softmax, elementwise, reduction, copy or gather"
---! dtype = "what it multiplies, or the type of its result; absent where the kernel's name does not tell TF32 from FP32"
+--! dtype = "data type it multiplies, or the type of its result; absent where the kernel's name does not distinguish TF32 from FP32"
 --! input_dims = "shape of each input, JSON"
 --! shapes = "the same in short: 64x32, 32x16"
 --! input_types = "type of each input, JSON"
---! details = "what shapes do not say: strides of a convolution, masks of attention"
+--! details = "properties beyond shapes: strides of a convolution, masks of attention"
 --! call_count = { doc = "calls", unit = "count" }
 --! kernel_count = { doc = "kernels that they launched", unit = "count" }
 --! kernel_ns = { doc = "time of those kernels, overlap not merged", unit = "ns" }
---! window_ratio = { doc = "that time over the analysed window", unit = "ratio" }
+--! window_ratio = { doc = "that time over the analyzed window", unit = "ratio" }
 --! flops = "operations of the definition, of all calls"
 --! moved_bytes = { doc = "bytes of inputs and results, each moved once, of all calls", unit = "bytes" }
---! tflops_per_s = "flops over time, 10^12 a second"
+--! tflops_per_s = "flops over time, 10^12 per second"
 --! gb_per_s = { doc = "moved_bytes over time, 10^9 a second", unit = "gb_per_s" }
 --! flop_per_byte = "flops over moved_bytes: arithmetic intensity"
---! bound = "what limits it at achievable rates: compute or memory; cache where memory could not have been so fast but caches may"
+--! bound = "limit at achievable rates: compute or memory; cache where memory could not have been so fast but caches may"
 --! peak = "entry of the table of devices that it is measured against"
---! peak_tflops = "data sheet for that type; only for products"
---! achievable_tflops = "what the best known programs reach of it"
---! achievable_gb_per_s = { doc = "what the best known programs reach of the memory's bandwidth", unit = "gb_per_s" }
+--! peak_tflops = "data sheet for that type; only for matmuls"
+--! achievable_tflops = "part of peak_tflops that the best known programs reach"
+--! achievable_gb_per_s = { doc = "memory bandwidth that the best known programs reach", unit = "gb_per_s" }
 --! roofline_ns = { doc = "shortest time at achievable rates", unit = "ns" }
---! efficiency_ratio = { doc = "roofline_ns over kernel_ns; 1 where it was faster than the table calls achievable but not than the data sheet; above 1 only where is_fault; absent where bound is cache, and without a peak", unit = "ratio" }
---! is_fault = "it took less time than the data sheet allows: times, shapes or the table of devices are wrong, and the row is in no gain and no utilization"
+--! efficiency_ratio = { doc = "roofline_ns over kernel_ns; 1 where it was faster than the table calls achievable but not than the data sheet; above 1 only where is_implausible; absent where bound is cache, and without a peak", unit = "ratio" }
+--! is_implausible = "the kernels took less time than the data sheet allows: times, shapes or the table of devices are wrong, and the row is in no gain and no utilization"
 --! loss_ns = { doc = "kernel_ns less roofline_ns, a kernel taking 2 us at least", unit = "ns" }
---! loss_ratio = { doc = "that over the analysed window", unit = "ratio" }
---! is_aligned = "of a matrix product: rows of factors and result begin at multiples of 16 bytes"
---! reason = "why there is no efficiency"
+--! loss_ratio = { doc = "that over the analyzed window", unit = "ratio" }
+--! is_aligned = "of a matmul: rows of factors and result begin at multiples of 16 bytes"
+--! reason = "reason why there is no efficiency"
 WITH sums AS (
     SELECT
         c.rank, c.device, c.name, c.kind, c.dtype, c.input_dims, c.shapes, c.input_types, c.details, c.peak,
@@ -56,10 +56,10 @@ WITH sums AS (
         c.rank, c.device, c.name, c.kind, c.dtype, c.input_dims, c.shapes, c.input_types, c.details, c.peak,
         c.peak_tflops, c.achievable_tflops, c.achievable_gb_per_s, c.is_aligned
 ),
-judged AS (
+classified AS (
     SELECT
         *,
-        coalesce(CAST(kernel_ns AS DOUBLE) < limit_ns, false) AS is_fault,
+        coalesce(CAST(kernel_ns AS DOUBLE) < limit_ns, false) AS is_implausible,
         roofline_ns / nullif(kernel_ns, 0) AS speed_ratio
     FROM sums
 ),
@@ -69,15 +69,15 @@ bounded AS (
         CASE
             WHEN roofline_ns IS NULL THEN NULL
             WHEN is_compute_bound THEN 'compute'
-            WHEN moved_bytes > peak_gb_per_s * kernel_ns AND NOT is_fault THEN 'cache'
+            WHEN moved_bytes > peak_gb_per_s * kernel_ns AND NOT is_implausible THEN 'cache'
             ELSE 'memory'
         END AS bound
-    FROM judged
+    FROM classified
 )
 SELECT
     rank, device, name, kind, dtype, input_dims, shapes, input_types, details,
     call_count, kernel_count, kernel_ns,
-    CAST(kernel_ns AS DOUBLE) / nullif(window_ns, 0) AS window_ratio,
+    ratio!(kernel_ns, window_ns) AS window_ratio,
     flops, moved_bytes,
     flops / nullif(kernel_ns, 0) / 1000 AS tflops_per_s,
     moved_bytes / nullif(kernel_ns, 0) AS gb_per_s,
@@ -85,12 +85,12 @@ SELECT
     bound, peak, peak_tflops, achievable_tflops, achievable_gb_per_s, roofline_ns,
     CASE
         WHEN bound = 'cache' THEN NULL
-        WHEN speed_ratio > 1 AND NOT is_fault THEN 1.0
+        WHEN speed_ratio > 1 AND NOT is_implausible THEN 1.0
         ELSE speed_ratio
     END AS efficiency_ratio,
-    is_fault,
-    CASE WHEN NOT is_fault THEN loss_ns END AS loss_ns,
-    CASE WHEN NOT is_fault THEN loss_ns / nullif(window_ns, 0) END AS loss_ratio,
+    is_implausible,
+    CASE WHEN NOT is_implausible THEN loss_ns END AS loss_ns,
+    CASE WHEN NOT is_implausible THEN loss_ns / nullif(window_ns, 0) END AS loss_ratio,
     is_aligned,
     CASE
         WHEN bound = 'cache' THEN 'its tensors may lie in a cache, whose speed is in no table'

@@ -1,5 +1,5 @@
 --! row = "one operator by name on one rank that launches device work, itself or through operators within it"
---! needs = ["cpu_ops", "ranks", "device_activities", "product_calls", "device_properties"]
+--! needs = ["cpu_ops", "ranks", "device_activities", "matmul_calls", "device_properties"]
 --! order = ["rank", "name"]
 --! when_empty = "no device activity is linked to an operator (record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [params]
@@ -22,14 +22,14 @@ WITH launched AS (
     SELECT
         a.rank, a.op,
         sum(a.dur_ns) AS device_ns,
-        sum(CASE WHEN a.tensor_cores = 'yes' THEN a.dur_ns ELSE 0 END) AS used_ns,
+        sum_if!(a.dur_ns, a.tensor_cores = 'yes') AS used_ns,
         sum(CASE
             WHEN a.category <> 'kernel' OR NOT coalesce(d.has_tensor_cores, true) OR p.op IS NULL THEN 0
             WHEN p.input_type = 'integer' OR (p.input_type = 'fp64' AND NOT coalesce(d.has_fp64, false)) THEN 0
             ELSE a.dur_ns
         END) AS eligible_ns
     FROM device_activities a
-    LEFT JOIN product_calls p ON p.rank = a.rank AND p.op = a.op
+    LEFT JOIN matmul_calls p ON p.rank = a.rank AND p.op = a.op
     LEFT JOIN device_properties d ON d.rank = a.rank AND d.device = a.device
     WHERE a.op IS NOT NULL
     GROUP BY a.rank, a.op
@@ -37,9 +37,7 @@ WITH launched AS (
 ops AS (
     SELECT
         o.rank, o.event_id, o.name, o.thread, o.depth, o.ts_ns, o.dur_ns,
-        coalesce(l.device_ns, 0) AS device_ns,
-        coalesce(l.used_ns, 0) AS used_ns,
-        coalesce(l.eligible_ns, 0) AS eligible_ns,
+        zero_for_missing!(l, (device_ns, used_ns, eligible_ns)),
         CASE WHEN o.name LIKE 'aten::%' OR o.name LIKE '%Backward_' THEN 0 ELSE coalesce(l.device_ns, 0) END AS foreign_ns
     FROM cpu_ops o
     JOIN ranks r ON r.rank = o.rank
@@ -48,7 +46,7 @@ ops AS (
         OR o.ts_ns < r.cut_ns
         OR ($include_last_step AND o.ts_ns <= r.steps_end_ns)
 ),
-points AS (
+boundaries AS (
     SELECT
         rank, thread, ts_ns, 1 AS turn, depth, event_id, name,
         CASE WHEN dur_ns > 0 THEN -1 ELSE 0 END AS sign,
@@ -66,11 +64,8 @@ running AS (
         sum(used_ns) OVER w AS useds_ns,
         sum(eligible_ns) OVER w AS eligibles_ns,
         sum(foreign_ns) OVER w AS foreigns_ns
-    FROM points
-    WINDOW w AS (
-        PARTITION BY rank, thread ORDER BY ts_ns, turn, depth, event_id
-        ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-    )
+    FROM boundaries
+    WINDOW w AS running!(PARTITION BY rank, thread ORDER BY ts_ns, turn, depth, event_id)
 ),
 sums AS (
     SELECT
@@ -93,7 +88,7 @@ SELECT
         ELSE 'no'
     END AS eligible,
     device_total_ns, device_self_ns, eligible_total_ns, eligible_self_ns, used_total_ns, used_self_ns,
-    CAST(used_total_ns AS DOUBLE) / nullif(device_total_ns, 0) AS used_total_ratio,
-    CAST(used_self_ns AS DOUBLE) / nullif(device_self_ns, 0) AS used_self_ratio
+    ratio!(used_total_ns, device_total_ns) AS used_total_ratio,
+    ratio!(used_self_ns, device_self_ns) AS used_self_ratio
 FROM sums
 WHERE device_total_ns > 0

@@ -33,7 +33,7 @@ streams AS (
         percentile_cont(length, 0.5) AS p50_length,
         percentile_cont(length, 0.75) AS p75_length,
         max(length) AS max_length,
-        sum(CASE WHEN length >= $max_queue_length THEN coalesce(dur_ns, 0) ELSE 0 END) AS full_ns,
+        sum_if!(coalesce(dur_ns, 0), length >= $max_queue_length) AS full_ns,
         min(ts_ns) AS start_ns,
         max(ts_ns) AS end_ns
     FROM changes

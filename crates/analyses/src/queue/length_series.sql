@@ -11,7 +11,7 @@
 --! dur_ns = { doc = "until the next change: 0 where others follow in the same moment, absent at the last", unit = "ns" }
 -- A launch adds one when the call starts, the activity takes it off when it starts itself. Graphs are
 -- left out: one launch stands for many activities.
-WITH points AS (
+WITH boundaries AS (
     SELECT rank, device, stream, launch_ts_ns AS ts_ns, 0 AS turn, 1 AS delta
     FROM device_activities
     WHERE launch IS NOT NULL AND launch_name NOT LIKE '%GraphLaunch%'
@@ -24,7 +24,5 @@ SELECT
     rank, device, stream, ts_ns,
     sum(delta) OVER w AS queue_length,
     lead(ts_ns) OVER w - ts_ns AS dur_ns
-FROM points
-WINDOW w AS (
-    PARTITION BY rank, device, stream ORDER BY ts_ns, turn ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-)
+FROM boundaries
+WINDOW w AS running!(PARTITION BY rank, device, stream ORDER BY ts_ns, turn)

@@ -21,7 +21,7 @@ struct Found<'a> {
     /// Heads of all samples, queries, keys.
     scores: [f64; 3],
     kernel_ns: i64,
-    product_ns: i64,
+    matmul_ns: i64,
     kernel_count: i64,
     flops: f64,
     fused_ns: Option<f64>,
@@ -46,7 +46,7 @@ pub(super) fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .text("dtype", |(of, _)| told(of.dtype))
         .int("op", |(of, _)| Some(of.softmax.op))
         .int("kernel_ns", |(of, _)| Some(of.kernel_ns))
-        .int("product_ns", |(of, _)| Some(of.product_ns))
+        .int("matmul_ns", |(of, _)| Some(of.matmul_ns))
         .int("kernel_count", |(of, _)| Some(of.kernel_count))
         .float("flops", |(of, _)| Some(of.flops))
         .float("fused_ns", |(of, _)| of.fused_ns)
@@ -103,7 +103,7 @@ fn find(ordered: &Ordered) -> Vec<Found<'_>> {
             is_backward,
             scores: if scores_are_result { [batch, m, n] } else { [batch, m, k] },
             kernel_ns,
-            product_ns: product.clone().map(|step| step.kernel_ns).sum(),
+            matmul_ns: product.clone().map(|step| step.kernel_ns).sum(),
             kernel_count: steps.iter().map(|step| step.kernel_count).sum(),
             flops,
             fused_ns: peak

@@ -1,4 +1,4 @@
---! row = "one rank: what ran, and what was recorded"
+--! row = "one rank: configuration of the job and of the recording"
 --! scope = "run"
 --! needs = ["ranks", "device_properties", "kernels", "annotations", "cpu_ops", "event_counts", "devices", "collectives"]
 --! order = ["rank"]
@@ -26,8 +26,8 @@
 --! has_stacks = "Python frames or call stacks are present (with_stack=True)"
 --! has_modules = "nn.Module frames or hierarchy are present (with_stack=True or with_modules=True)"
 --! has_memory = "allocator events are present (profile_memory=True)"
---! missing = "what was not recorded, and the profiler's option that records it"
---! missing_count = { doc = "how many things that is, what collectives and devices do not say included", unit = "count", metric = "rank" }
+--! missing = "data that was not recorded, with the profiler's option that records it"
+--! missing_count = { doc = "number of these, including what collectives and devices lack", unit = "count", metric = "rank" }
 --! has_collective_metadata = "collectives say their group and size; absent where there are none"
 --! has_device_properties = "the trace describes its devices"
 WITH device_lists AS (
@@ -45,12 +45,12 @@ ranges AS (
 named AS (
     SELECT
         rank,
-        sum(CASE WHEN name = 'DataParallel.forward' THEN n ELSE 0 END) AS data_parallel_count,
-        sum(CASE WHEN name = 'DistributedDataParallel.forward' THEN n ELSE 0 END) AS ddp_count,
-        sum(CASE WHEN name LIKE 'FullyShardedDataParallel.forward%' OR name LIKE 'FSDP::%' THEN n ELSE 0 END) AS fsdp_count,
-        sum(CASE WHEN name LIKE 'nccl:%' OR name LIKE 'rccl:%' OR name LIKE 'hccl:%' OR name LIKE 'xccl:%' THEN n ELSE 0 END) AS gpu_count,
-        sum(CASE WHEN name LIKE 'gloo:%' OR name LIKE 'mpi:%' THEN n ELSE 0 END) AS slow_count,
-        sum(CASE WHEN name LIKE 'ucc:%' THEN n ELSE 0 END) AS ucc_count,
+        sum_if!(n, name = 'DataParallel.forward') AS data_parallel_count,
+        sum_if!(n, name = 'DistributedDataParallel.forward') AS ddp_count,
+        sum_if!(n, name LIKE 'FullyShardedDataParallel.forward%' OR name LIKE 'FSDP::%') AS fsdp_count,
+        sum_if!(n, name LIKE 'nccl:%' OR name LIKE 'rccl:%' OR name LIKE 'hccl:%' OR name LIKE 'xccl:%') AS gpu_count,
+        sum_if!(n, name LIKE 'gloo:%' OR name LIKE 'mpi:%') AS slow_count,
+        sum_if!(n, name LIKE 'ucc:%') AS ucc_count,
         string_agg(DISTINCT CASE
             WHEN name LIKE 'nccl:%' THEN 'nccl' WHEN name LIKE 'rccl:%' THEN 'rccl' WHEN name LIKE 'hccl:%' THEN 'hccl'
             WHEN name LIKE 'xccl:%' THEN 'xccl' WHEN name LIKE 'gloo:%' THEN 'gloo' WHEN name LIKE 'mpi:%' THEN 'mpi'
@@ -62,7 +62,7 @@ named AS (
 communicating AS (
     SELECT rank, count(*) AS n FROM kernels WHERE kind = 'communication' GROUP BY rank
 ),
-hosts AS (
+ranks_with_host AS (
     SELECT rank, sum(event_count) AS n FROM event_counts WHERE stored_in = 'cpu_ops' GROUP BY rank
 ),
 described AS (
@@ -80,7 +80,8 @@ SELECT
     r.vendor,
     coalesce(d.device_count, 0) AS device_count,
     d.device_names,
-    coalesce(nullif(CAST(r.backend AS VARCHAR), ''), nullif(n.libraries, ''), CASE WHEN c.n > 0 THEN CASE WHEN r.vendor = 'amd' THEN 'rccl' ELSE 'nccl' END END) AS backend,
+    coalesce(nullif(CAST(r.backend AS VARCHAR), ''), nullif(n.libraries, ''),
+        CASE WHEN c.n > 0 THEN CASE WHEN r.vendor = 'amd' THEN 'rccl' ELSE 'nccl' END END) AS backend,
     nullif(concat_ws(
         ', ',
         CASE WHEN n.data_parallel_count > 0 THEN 'DataParallel' END,
@@ -105,13 +106,14 @@ SELECT
         CASE WHEN NOT r.has_modules THEN 'modules (with_modules=True)' END,
         CASE WHEN NOT r.has_memory THEN 'allocations (profile_memory=True)' END
     ), '') AS missing,
-    CASE WHEN coalesce(c.n, 0) + coalesce(n.gpu_count + n.slow_count + n.ucc_count, 0) > 0 THEN coalesce(g.has_metadata, false) END AS has_collective_metadata,
+    CASE WHEN coalesce(c.n, 0) + coalesce(n.gpu_count + n.slow_count + n.ucc_count, 0) > 0
+        THEN coalesce(g.has_metadata, false) END AS has_collective_metadata,
     p.rank IS NOT NULL AS has_device_properties
 FROM ranks r
 LEFT JOIN device_lists d ON d.rank = r.rank
 LEFT JOIN named n ON n.rank = r.rank
 LEFT JOIN communicating c ON c.rank = r.rank
-LEFT JOIN hosts h ON h.rank = r.rank
+LEFT JOIN ranks_with_host h ON h.rank = r.rank
 LEFT JOIN described p ON p.rank = r.rank
 LEFT JOIN grouped g ON g.rank = r.rank
 WHERE r.vendor IS NOT NULL

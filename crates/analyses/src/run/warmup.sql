@@ -1,5 +1,5 @@
 --! row = "one rank: compiling, loading code and taking memory from the driver, in the first step and in those after it"
---! needs = ["device_steps", "cpu_ops", "annotations", "python_frames", "runtime_calls", "spans", "device_gaps", "device_windows", "ranks", "graph_launches"]
+--! needs = ["device_steps", "cpu_ops", "annotations", "python_frames", "runtime_calls", "spans", "device_idle_gaps", "device_windows", "ranks", "graph_launches"]
 --! order = ["rank"]
 --! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"
 --! [columns]
@@ -8,11 +8,11 @@
 --! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
 --! steps_ns = { doc = "from the start of the first to the end of the last, the device work they launched included", unit = "ns", metric = "rank" }
 --! first_step_ns = { doc = "length of the first; absent with fewer than 2 steps", unit = "ns", metric = "rank" }
---! usual_step_ns = { doc = "median of the others; absent with fewer than 2 steps", unit = "ns", metric = "rank" }
---! first_step_ratio = { doc = "what the first is longer than that, as a share of it; absent with fewer than 3 steps", unit = "ratio", metric = "rank" }
+--! median_step_ns = { doc = "median of the others; absent with fewer than 2 steps", unit = "ns", metric = "rank" }
+--! first_step_ratio = { doc = "excess of the first over median_step_ns, divided by median_step_ns; absent with fewer than 3 steps", unit = "ratio", metric = "rank" }
 --! warmup_ns = { doc = "any thread compiles, loads code for the device or takes memory from the driver, within the steps", unit = "ns", metric = "rank" }
 --! warmup_ratio = { doc = "share of steps_ns", unit = "ratio", metric = "rank" }
---! warmup_name = "what takes most of it"
+--! warmup_name = "name that takes most of warmup_ns"
 --! compile_count = { doc = "ranges and calls that compile or load code, within the steps", unit = "count", metric = "rank" }
 --! compile_ns = { doc = "any thread compiles or loads code, within the steps", unit = "ns", metric = "rank" }
 --! steady_ns = { doc = "length of the steps after the first", unit = "ns", metric = "rank" }
@@ -21,11 +21,11 @@
 --! steady_idle_ns = { doc = "the same while no device of the rank runs anything; all of it where the trace has no device activity", unit = "ns", metric = "rank" }
 --! steady_idle_ratio = { doc = "share of steady_ns; absent with fewer than 2 steps", unit = "ratio", metric = "rank" }
 --! steady_step_count = { doc = "steps after the first in which something is compiled or loaded; absent with fewer than 2 steps", unit = "count", metric = "rank" }
---! steady_name = "what takes most of it"
+--! steady_name = "name that takes most of steady_compile_ns"
 --! region_count = { doc = "calls of regions that torch.compile made, within the recording", unit = "count", metric = "rank" }
 --! graph_launch_count = { doc = "launches of a captured graph", unit = "count", metric = "rank" }
 -- Dynamo, AOTAutograd and Inductor mark what they do with `(dynamo_timed)`; stacks name the functions of older
--- versions and of Triton. Names repeat: each is looked at once a rank.
+-- versions and of Triton. Names repeat: classify each one once per rank.
 WITH names AS (
     SELECT DISTINCT rank, name FROM cpu_ops
     UNION
@@ -42,11 +42,13 @@ kinds AS (
         rank, name,
         CASE
             WHEN plain LIKE '%(dynamo\_timed)'
-                OR regexp_like(plain, '(torch/_dynamo/convert_frame\.py\(\d+\): (_compile|compile_inner)|torch/_inductor/compile_fx\.py\(\d+\): compile_fx|triton/compiler/compiler\.py\(\d+\): compile|triton/runtime/autotuner\.py\(\d+\): (_bench|benchmark)|triton_heuristics\.py\(\d+\): (benchmark_all_configs|autotune_to_one_config)|torch/utils/cpp_extension\.py\(\d+\): _jit_compile)\z')
+                OR regexp_like(plain,
+                    '(torch/_dynamo/convert_frame\.py\(\d+\): (_compile|compile_inner)|torch/_inductor/compile_fx\.py\(\d+\): compile_fx|triton/compiler/compiler\.py\(\d+\): compile|triton/runtime/autotuner\.py\(\d+\): (_bench|benchmark)|triton_heuristics\.py\(\d+\): (benchmark_all_configs|autotune_to_one_config)|torch/utils/cpp_extension\.py\(\d+\): _jit_compile)\z')
                 OR regexp_like(plain, '^((cu|hip|cuda)(Module|Library)Load|nvrtcCompile|hiprtcCompile|cuLink(Create|Add|Complete))')
                 OR plain IN ('Lazy Function Loading', 'Runtime Triggered Module Loading')
                 THEN 'compile'
-            WHEN regexp_like(plain, '^(cudaMalloc|cudaFree|cudaHostAlloc|hipMalloc|hipFree|hipHostMalloc|hipHostFree|hipExtMalloc|cuMem(Create|Release|Map|Unmap|SetAccess|Address|AllocHost|Alloc)|hipMem(Create|Release|Map|Unmap|SetAccess|Address))')
+            WHEN regexp_like(plain,
+                '^(cudaMalloc|cudaFree|cudaHostAlloc|hipMalloc|hipFree|hipHostMalloc|hipHostFree|hipExtMalloc|cuMem(Create|Release|Map|Unmap|SetAccess|Address|AllocHost|Alloc)|hipMem(Create|Release|Map|Unmap|SetAccess|Address))')
                 AND NOT plain LIKE '%Async%'
                 THEN 'memory'
         END AS kind
@@ -77,40 +79,30 @@ events AS (
 device_counts AS (
     SELECT rank, count(*) AS device_count FROM device_windows GROUP BY rank
 ),
--- What goes on between two moments: steps (the first one apart), compiling, taking memory, idle devices.
-points AS (
-    SELECT rank, ts_ns, 1 AS in_step, CASE WHEN position = 1 THEN 0 ELSE 1 END AS later, 0 AS compiles, 0 AS allocates, 0 AS idles, position FROM steps
+-- Intervals of steps (all, and all but the first), of compiling, of allocating driver memory, and of idle devices.
+intervals AS (
+    SELECT
+        rank, ts_ns, end_ns, 1 AS in_step, CASE WHEN position = 1 THEN 0 ELSE 1 END AS later,
+        0 AS compiles, 0 AS allocates, 0 AS idles, position
+    FROM steps
     UNION ALL
-    SELECT rank, end_ns, -1, CASE WHEN position = 1 THEN 0 ELSE -1 END, 0, 0, 0, -position FROM steps
+    SELECT
+        rank, ts_ns, end_ns, 0, 0,
+        CASE WHEN kind = 'compile' THEN 1 ELSE 0 END, CASE WHEN kind = 'memory' THEN 1 ELSE 0 END, 0, 0
+    FROM events
     UNION ALL
-    SELECT rank, ts_ns, 0, 0, CASE WHEN kind = 'compile' THEN 1 ELSE 0 END, CASE WHEN kind = 'memory' THEN 1 ELSE 0 END, 0, 0 FROM events
-    UNION ALL
-    SELECT rank, end_ns, 0, 0, CASE WHEN kind = 'compile' THEN -1 ELSE 0 END, CASE WHEN kind = 'memory' THEN -1 ELSE 0 END, 0, 0 FROM events
-    UNION ALL
-    SELECT rank, ts_ns, 0, 0, 0, 0, 1, 0 FROM device_gaps
-    UNION ALL
-    SELECT rank, end_ns, 0, 0, 0, 0, -1, 0 FROM device_gaps
+    SELECT rank, ts_ns, end_ns, 0, 0, 0, 0, 1, 0 FROM device_idle_gaps
 ),
 running AS (
-    SELECT
-        rank,
-        lead(ts_ns) OVER w - ts_ns AS dur_ns,
-        sum(in_step) OVER w AS in_step,
-        sum(later) OVER w AS later,
-        sum(compiles) OVER w AS compiles,
-        sum(allocates) OVER w AS allocates,
-        sum(idles) OVER w AS idles,
-        sum(position) OVER w AS position
-    FROM points
-    WINDOW w AS (PARTITION BY rank ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    overlap_counts!(intervals, (rank), (in_step, later, compiles, allocates, idles, position))
 ),
 sums AS (
     SELECT
         r.rank,
-        sum(CASE WHEN r.compiles > 0 OR r.allocates > 0 THEN r.dur_ns ELSE 0 END) AS warmup_ns,
-        sum(CASE WHEN r.compiles > 0 THEN r.dur_ns ELSE 0 END) AS compile_ns,
-        sum(CASE WHEN r.later > 0 AND r.compiles > 0 THEN r.dur_ns ELSE 0 END) AS steady_compile_ns,
-        sum(CASE WHEN r.later > 0 AND r.compiles > 0 AND (d.device_count IS NULL OR r.idles = d.device_count) THEN r.dur_ns ELSE 0 END) AS steady_idle_ns,
+        sum_if!(r.dur_ns, r.compiles > 0 OR r.allocates > 0) AS warmup_ns,
+        sum_if!(r.dur_ns, r.compiles > 0) AS compile_ns,
+        sum_if!(r.dur_ns, r.later > 0 AND r.compiles > 0) AS steady_compile_ns,
+        sum_if!(r.dur_ns, r.later > 0 AND r.compiles > 0 AND (d.device_count IS NULL OR r.idles = d.device_count)) AS steady_idle_ns,
         count(DISTINCT CASE WHEN r.later > 0 AND r.compiles > 0 THEN r.position END) AS steady_step_count
     FROM running r
     LEFT JOIN device_counts d ON d.rank = r.rank
@@ -126,8 +118,8 @@ windows AS (
         max(end_ns) AS end_ns,
         max(CASE WHEN position = 1 THEN end_ns END) AS first_end_ns,
         max(CASE WHEN position = 1 THEN end_ns - ts_ns END) AS first_step_ns,
-        median(CASE WHEN position > 1 THEN CAST(end_ns - ts_ns AS DOUBLE) END) AS usual_step_ns,
-        sum(CASE WHEN position > 1 THEN end_ns - ts_ns ELSE 0 END) AS steady_ns
+        median(CASE WHEN position > 1 THEN CAST(end_ns - ts_ns AS DOUBLE) END) AS median_step_ns,
+        sum_if!(end_ns - ts_ns, position > 1) AS steady_ns
     FROM steps
     GROUP BY rank
 ),
@@ -135,14 +127,14 @@ totals AS (
     SELECT
         e.rank, e.name,
         sum(e.end_ns - e.ts_ns) AS dur_ns,
-        sum(CASE WHEN e.kind = 'compile' THEN 1 ELSE 0 END) AS compile_count,
+        count_if!(e.kind = 'compile') AS compile_count,
         sum(CASE WHEN e.kind = 'compile' AND e.ts_ns >= w.first_end_ns THEN e.end_ns - e.ts_ns END) AS steady_ns
     FROM events e
     JOIN windows w ON w.rank = e.rank
     WHERE e.ts_ns >= w.start_ns AND e.ts_ns < w.end_ns
     GROUP BY e.rank, e.name
 ),
-tops AS (
+top_names AS (
     SELECT
         rank,
         sum(compile_count) AS compile_count,
@@ -161,7 +153,7 @@ regions AS (
     WHERE name LIKE 'Torch-Compiled Region%' OR name LIKE 'CompiledFunction%' OR name LIKE '## Call CompiledFxGraph%'
     GROUP BY rank
 ),
-hosts AS (
+ranks_with_host AS (
     SELECT DISTINCT rank FROM cpu_ops
     UNION
     SELECT DISTINCT rank FROM runtime_calls
@@ -172,27 +164,27 @@ SELECT
     coalesce(w.step_count, 0) AS step_count,
     w.steps_ns,
     CASE WHEN w.step_count >= 2 THEN w.first_step_ns END AS first_step_ns,
-    CASE WHEN w.step_count >= 2 THEN w.usual_step_ns END AS usual_step_ns,
-    CASE WHEN w.step_count >= 3 THEN w.first_step_ns / nullif(w.usual_step_ns, 0) - 1 END AS first_step_ratio,
+    CASE WHEN w.step_count >= 2 THEN w.median_step_ns END AS median_step_ns,
+    CASE WHEN w.step_count >= 3 THEN w.first_step_ns / nullif(w.median_step_ns, 0) - 1 END AS first_step_ratio,
     coalesce(s.warmup_ns, 0) AS warmup_ns,
-    CAST(coalesce(s.warmup_ns, 0) AS DOUBLE) / nullif(w.steps_ns, 0) AS warmup_ratio,
+    ratio!(coalesce(s.warmup_ns, 0), w.steps_ns) AS warmup_ratio,
     t.warmup_name,
     coalesce(t.compile_count, 0) AS compile_count,
     coalesce(s.compile_ns, 0) AS compile_ns,
     coalesce(w.steady_ns, 0) AS steady_ns,
     coalesce(s.steady_compile_ns, 0) AS steady_compile_ns,
-    CASE WHEN w.step_count >= 2 THEN CAST(coalesce(s.steady_compile_ns, 0) AS DOUBLE) / nullif(w.steady_ns, 0) END AS steady_compile_ratio,
+    CASE WHEN w.step_count >= 2 THEN ratio!(coalesce(s.steady_compile_ns, 0), w.steady_ns) END AS steady_compile_ratio,
     coalesce(s.steady_idle_ns, 0) AS steady_idle_ns,
-    CASE WHEN w.step_count >= 2 THEN CAST(coalesce(s.steady_idle_ns, 0) AS DOUBLE) / nullif(w.steady_ns, 0) END AS steady_idle_ratio,
+    CASE WHEN w.step_count >= 2 THEN ratio!(coalesce(s.steady_idle_ns, 0), w.steady_ns) END AS steady_idle_ratio,
     CASE WHEN w.step_count >= 2 THEN coalesce(s.steady_step_count, 0) END AS steady_step_count,
     t.steady_name,
     coalesce(c.region_count, 0) AS region_count,
     g.graph_launch_count
 FROM ranks r
 JOIN graph_launches g ON g.rank = r.rank
-LEFT JOIN hosts h ON h.rank = r.rank
+LEFT JOIN ranks_with_host h ON h.rank = r.rank
 LEFT JOIN windows w ON w.rank = r.rank
 LEFT JOIN sums s ON s.rank = r.rank
-LEFT JOIN tops t ON t.rank = r.rank
+LEFT JOIN top_names t ON t.rank = r.rank
 LEFT JOIN regions c ON c.rank = r.rank
 WHERE r.vendor IS NOT NULL

@@ -1,8 +1,8 @@
---! row = "one kind of tensor, by what it held when the snapshot was taken"
+--! row = "one category of tensor, with the memory it held when the snapshot was taken"
 --! scope = "run"
 --! needs = ["snapshot_allocations"]
 --! order = ["rank", "snapshot", "device", "category"]
---! when_empty = "no memory snapshot of the run tells kinds of tensors: those that torch.cuda.memory._dump_snapshot writes never do; torch.profiler's export_memory_timeline(\"memory_rank0.raw.json.gz\") tells them, see memory_timeline_categories"
+--! when_empty = "no memory snapshot of the run holds kinds of tensors: those that torch.cuda.memory._dump_snapshot writes never do; torch.profiler's export_memory_timeline(\"memory_rank0.raw.json.gz\") holds them, see memory_timeline_categories"
 --! [columns]
 --! rank = "rank"
 --! snapshot = "snapshot, see snapshots"
@@ -14,8 +14,8 @@
 --! allocation_count = { doc = "all allocations", unit = "count" }
 SELECT
     rank, snapshot, device, category,
-    sum(CASE WHEN free_position IS NULL THEN bytes ELSE 0 END) AS allocated_bytes,
-    sum(CASE WHEN free_position IS NULL THEN 1 ELSE 0 END) AS live_count,
+    sum_if!(bytes, free_position IS NULL) AS allocated_bytes,
+    count_if!(free_position IS NULL) AS live_count,
     sum(bytes) AS ever_allocated_bytes,
     count(*) AS allocation_count
 FROM snapshot_allocations

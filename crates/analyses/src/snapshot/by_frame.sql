@@ -8,7 +8,7 @@
 --! device = "device ordinal as the process counts them"
 --! place = "place in the order of what is held on the device, largest first, from 1"
 --! user_frame = "innermost frame outside of PyTorch, installed packages and native code, as file:line function; absent if no stack was recorded"
---! allocated_bytes = { doc = "held by its allocations, as asked for", unit = "bytes" }
+--! allocated_bytes = { doc = "held by its allocations, as requested", unit = "bytes" }
 --! pending_bytes = { doc = "of these, let go of, while a stream may still use them", unit = "bytes" }
 --! allocation_count = { doc = "allocations", unit = "count" }
 --! stack_count = { doc = "distinct call stacks", unit = "count" }

@@ -7,7 +7,7 @@
 --! snapshot = "snapshot, see snapshots"
 --! device = "device ordinal as the process counts them"
 --! place = "place in the order of what is held on the device, largest first, from 1"
---! allocated_bytes = { doc = "held by its allocations, as asked for", unit = "bytes" }
+--! allocated_bytes = { doc = "held by its allocations, as requested", unit = "bytes" }
 --! pending_bytes = { doc = "of these, let go of, while a stream may still use them", unit = "bytes" }
 --! allocation_count = { doc = "allocations", unit = "count" }
 --! largest_bytes = { doc = "largest of them", unit = "bytes" }
@@ -30,7 +30,7 @@ SELECT
     l.rank, l.snapshot, l.device,
     row_number() OVER (PARTITION BY l.rank, l.snapshot, l.device ORDER BY l.allocated_bytes DESC, l.stack) AS place,
     l.allocated_bytes, l.pending_bytes, l.allocation_count, l.largest_bytes,
-    CAST(l.allocated_bytes AS DOUBLE) / nullif(d.end_allocated_bytes, 0) AS allocated_ratio,
+    ratio!(l.allocated_bytes, d.end_allocated_bytes) AS allocated_ratio,
     coalesce(s.user_frame, s.name) AS user_frame, s.text AS frames, l.stack
 FROM live l
 LEFT JOIN snapshot_devices d ON d.rank = l.rank AND d.snapshot = l.snapshot AND d.device = l.device

@@ -1,4 +1,4 @@
---! row = "a moment at which memory of one device changed while the allocator's history was recorded, and the one before the first"
+--! row = "one moment at which memory of one device changed while the allocator's history was recorded, and the one before the first"
 --! needs = ["snapshot_events", "snapshot_devices"]
 --! order = ["rank", "snapshot", "device", "position"]
 --! when_empty = "no memory snapshot of the run holds a history: call torch.cuda.memory._record_memory_history() before what is to be seen, and torch.cuda.memory._dump_snapshot(\"snapshot_rank0.pickle\") after it"
@@ -8,7 +8,7 @@
 --! device = "device ordinal as the process counts them"
 --! position = "event after which it was so, see snapshot_events; -1 before the first"
 --! ts_ns = { doc = "when; absent where events carry no times", unit = "ns" }
---! allocated_bytes = { doc = "held by allocations, as asked for, until their release is completed", unit = "bytes" }
+--! allocated_bytes = { doc = "held by allocations, as requested, until their release is completed", unit = "bytes" }
 --! reserved_bytes = { doc = "held by the caching allocator", unit = "bytes" }
 SELECT
     rank, snapshot, device, CAST(-1 AS BIGINT) AS position, start_ts_ns AS ts_ns,

@@ -9,7 +9,7 @@
 --! segment_count = { doc = "segments", unit = "count" }
 --! reserved_bytes = { doc = "held by the caching allocator: allocated + pending + inactive", unit = "bytes" }
 --! allocated_bytes = { doc = "size of blocks in use", unit = "bytes" }
---! requested_bytes = { doc = "of these, what was asked for", unit = "bytes" }
+--! requested_bytes = { doc = "of these, bytes that the program requested", unit = "bytes" }
 --! rounding_bytes = { doc = "of these, lost to rounding: allocated minus requested", unit = "bytes" }
 --! pending_bytes = { doc = "size of blocks that were released while a stream may still use them", unit = "bytes" }
 --! inactive_bytes = { doc = "size of free blocks: split + returnable", unit = "bytes" }
@@ -18,7 +18,7 @@
 --! largest_free_bytes = { doc = "largest free block: no larger allocation fits without more memory from the device", unit = "bytes" }
 --! free_block_count = { doc = "free blocks", unit = "count" }
 --! split_ratio = { doc = "split over reserved: memory that fragmentation keeps from others", unit = "ratio" }
---! scattered_ratio = { doc = "1 - largest free block over inactive: 0 if all that is free is in one piece", unit = "ratio" }
+--! free_fragmentation_ratio = { doc = "1 - largest free block over inactive: 0 if all that is free is in one piece", unit = "ratio" }
 SELECT
     rank, snapshot, device,
     count(*) AS segment_count,
@@ -32,7 +32,7 @@ SELECT
     sum(inactive_bytes - split_bytes) AS returnable_bytes,
     max(largest_free_bytes) AS largest_free_bytes,
     sum(free_block_count) AS free_block_count,
-    CAST(sum(split_bytes) AS DOUBLE) / nullif(sum(total_bytes), 0) AS split_ratio,
-    1.0 - CAST(max(largest_free_bytes) AS DOUBLE) / nullif(sum(inactive_bytes), 0) AS scattered_ratio
+    ratio!(sum(split_bytes), sum(total_bytes)) AS split_ratio,
+    1.0 - ratio!(max(largest_free_bytes), sum(inactive_bytes)) AS free_fragmentation_ratio
 FROM snapshot_segments_usage
 GROUP BY rank, snapshot, device

@@ -8,15 +8,15 @@
 --! device = "device ordinal as the process counts them"
 --! position = "place in the history of the device"
 --! ts_ns = { doc = "when; absent where events carry no times", unit = "ns" }
---! asked_bytes = { doc = "what was asked for", unit = "bytes" }
+--! requested_bytes = { doc = "size of the request", unit = "bytes" }
 --! device_free_bytes = { doc = "free on the device then, as the driver said", unit = "bytes" }
 --! allocated_bytes = { doc = "held by allocations then", unit = "bytes" }
 --! reserved_bytes = { doc = "held by the caching allocator then", unit = "bytes" }
---! unused_bytes = { doc = "held by the allocator, but in no allocation: reserved minus allocated; if it is more than was asked for, memory was there, but in pieces", unit = "bytes" }
+--! unused_bytes = { doc = "held by the allocator, but in no allocation: reserved minus allocated; if it is more than was requested, memory was there, but in pieces", unit = "bytes" }
 --! user_frame = "innermost frame of the user's own code, as file:line function; the innermost of all if there is none, and absent if no stack was recorded"
 --! frames = "innermost frames, from the inside out"
 SELECT
-    e.rank, e.snapshot, e.device, e.position, e.ts_ns, e.bytes AS asked_bytes, e.device_free_bytes,
+    e.rank, e.snapshot, e.device, e.position, e.ts_ns, e.bytes AS requested_bytes, e.device_free_bytes,
     e.allocated_bytes, e.reserved_bytes, e.reserved_bytes - e.allocated_bytes AS unused_bytes,
     coalesce(s.user_frame, s.name) AS user_frame, s.text AS frames
 FROM snapshot_events e

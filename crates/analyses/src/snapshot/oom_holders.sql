@@ -9,7 +9,7 @@
 --! place = "place in the order of what was held then, largest first, from 1"
 --! position = "the failed attempt, see snapshot_oom"
 --! user_frame = "innermost frame outside of PyTorch, installed packages and native code; the innermost of all if there is none, and absent if no stack was recorded"
---! allocated_bytes = { doc = "held by its allocations then, as asked for; the rows of a device add up to allocated_bytes of snapshot_oom", unit = "bytes" }
+--! allocated_bytes = { doc = "held by its allocations then, as requested; the rows of a device add up to allocated_bytes of snapshot_oom", unit = "bytes" }
 --! allocation_count = { doc = "allocations", unit = "count" }
 --! allocated_ratio = { doc = "share of what was held", unit = "ratio" }
 WITH last_oom AS (

@@ -7,7 +7,7 @@
 --! snapshot = "snapshot, see snapshots"
 --! device = "device ordinal as the process counts them"
 --! place = "place in the order of what was held at the peak, largest first, from 1"
---! allocated_bytes = { doc = "held by its allocations at the peak, as asked for; the rows of a device add up to peak_allocated_bytes", unit = "bytes" }
+--! allocated_bytes = { doc = "held by its allocations at the peak, as requested; the rows of a device add up to peak_allocated_bytes", unit = "bytes" }
 --! allocation_count = { doc = "allocations", unit = "count" }
 --! allocated_ratio = { doc = "share of the peak", unit = "ratio" }
 --! peak_allocated_bytes = { doc = "most that was held at once on the device", unit = "bytes" }
@@ -22,8 +22,8 @@ WITH held AS (
         a.rank, a.snapshot, a.device, a.stack,
         sum(a.bytes) AS allocated_bytes,
         count(*) AS allocation_count,
-        sum(CASE WHEN a.alloc_position IS NULL THEN a.bytes ELSE 0 END) AS older_bytes,
-        sum(CASE WHEN a.free_position IS NULL THEN a.bytes ELSE 0 END) AS end_bytes,
+        sum_if!(a.bytes, a.alloc_position IS NULL) AS older_bytes,
+        sum_if!(a.bytes, a.free_position IS NULL) AS end_bytes,
         max(d.peak_allocated_bytes) AS peak_allocated_bytes,
         max(d.peak_position) AS peak_position
     FROM snapshot_allocations a
@@ -36,7 +36,7 @@ SELECT
     h.rank, h.snapshot, h.device,
     row_number() OVER (PARTITION BY h.rank, h.snapshot, h.device ORDER BY h.allocated_bytes DESC, h.stack) AS place,
     h.allocated_bytes, h.allocation_count,
-    CAST(h.allocated_bytes AS DOUBLE) / nullif(h.peak_allocated_bytes, 0) AS allocated_ratio,
+    ratio!(h.allocated_bytes, h.peak_allocated_bytes) AS allocated_ratio,
     h.peak_allocated_bytes, h.peak_position, h.older_bytes, h.end_bytes,
     coalesce(s.user_frame, s.name) AS user_frame, s.text AS frames, h.stack
 FROM held h

@@ -13,7 +13,7 @@
 --! is_expandable = "it grows and shrinks"
 --! total_bytes = { doc = "size: allocated + pending + inactive", unit = "bytes" }
 --! allocated_bytes = { doc = "size of blocks in use", unit = "bytes" }
---! rounding_bytes = { doc = "of these, more than was asked for: size minus requested", unit = "bytes" }
+--! rounding_bytes = { doc = "of these, more than was requested: size minus requested", unit = "bytes" }
 --! pending_bytes = { doc = "size of blocks that were released while a stream may still use them", unit = "bytes" }
 --! inactive_bytes = { doc = "size of free blocks", unit = "bytes" }
 --! split_bytes = { doc = "of these, what cannot be given back to the device because other blocks of the segment are in use or pending", unit = "bytes" }
@@ -26,10 +26,10 @@ WITH blocks AS (
     SELECT
         rank, snapshot, segment,
         count(*) AS block_count,
-        sum(CASE WHEN state = 'inactive' THEN 1 ELSE 0 END) AS free_block_count,
-        sum(CASE WHEN state = 'active_allocated' THEN size_bytes ELSE 0 END) AS allocated_bytes,
-        sum(CASE WHEN state = 'active_allocated' THEN size_bytes - requested_bytes ELSE 0 END) AS rounding_bytes,
-        sum(CASE WHEN state = 'inactive' THEN size_bytes ELSE 0 END) AS inactive_bytes,
+        count_if!(state = 'inactive') AS free_block_count,
+        sum_if!(size_bytes, state = 'active_allocated') AS allocated_bytes,
+        sum_if!(size_bytes - requested_bytes, state = 'active_allocated') AS rounding_bytes,
+        sum_if!(size_bytes, state = 'inactive') AS inactive_bytes,
         sum(CASE WHEN state IN ('active_allocated', 'inactive') THEN 0 ELSE size_bytes END) AS pending_bytes,
         max(CASE WHEN state = 'inactive' THEN size_bytes ELSE 0 END) AS largest_free_bytes
     FROM snapshot_blocks
@@ -37,15 +37,10 @@ WITH blocks AS (
 )
 SELECT
     s.rank, s.snapshot, s.device, s.segment, s.kind, s.pool, s.stream, s.is_expandable, s.total_bytes,
-    coalesce(b.allocated_bytes, 0) AS allocated_bytes,
-    coalesce(b.rounding_bytes, 0) AS rounding_bytes,
-    coalesce(b.pending_bytes, 0) AS pending_bytes,
-    coalesce(b.inactive_bytes, 0) AS inactive_bytes,
+    zero_for_missing!(b, (allocated_bytes, rounding_bytes, pending_bytes, inactive_bytes)),
     CASE WHEN b.allocated_bytes + b.pending_bytes > 0 THEN b.inactive_bytes ELSE 0 END AS split_bytes,
-    coalesce(b.largest_free_bytes, 0) AS largest_free_bytes,
-    coalesce(b.block_count, 0) AS block_count,
-    coalesce(b.free_block_count, 0) AS free_block_count,
-    CAST(b.allocated_bytes AS DOUBLE) / nullif(s.total_bytes, 0) AS allocated_ratio,
+    zero_for_missing!(b, (largest_free_bytes, block_count, free_block_count)),
+    ratio!(b.allocated_bytes, s.total_bytes) AS allocated_ratio,
     t.user_frame
 FROM snapshot_segments s
 LEFT JOIN blocks b ON b.rank = s.rank AND b.snapshot = s.snapshot AND b.segment = s.segment

@@ -9,7 +9,7 @@
 --! call_count = { doc = "executions", unit = "count" }
 --! sum_ns = { doc = "time of all executions, overlap not merged", unit = "ns" }
 --! name_ratio = { doc = "share of the time of all executions of that name on the rank", unit = "ratio" }
--- The whole recording. What has no line counts in the shares all the same.
+-- Covers the whole recording. Shares include events without a line.
 WITH work AS (
     SELECT rank, name, source, dur_ns FROM kernels
     UNION ALL
@@ -26,6 +26,6 @@ sums AS (
 )
 SELECT
     rank, name, source, call_count, sum_ns,
-    CAST(sum_ns AS DOUBLE) / nullif(name_ns, 0) AS name_ratio
+    ratio!(sum_ns, name_ns) AS name_ratio
 FROM sums
 WHERE source IS NOT NULL

@@ -1,4 +1,4 @@
---! row = "one line of the program on one rank, with what it had done"
+--! row = "one line of the program on one rank: host and device time it caused"
 --! needs = ["cpu_ops", "runtime_calls", "annotations", "kernels", "memcpys", "memsets"]
 --! order = ["rank", "source"]
 --! when_empty = "the trace does not say which line of the program does what: record call stacks (with_stack=True)"
@@ -12,14 +12,14 @@
 --! communication_ns = { doc = "that of communication kernels", unit = "ns", metric = "line" }
 --! copy_ns = { doc = "that of copies and fills", unit = "ns", metric = "line" }
 --! data_loading_ns = { doc = "time inside __next__ of a DataLoader or DataPipe", unit = "ns", metric = "line" }
---! sync_ns = { doc = "time in calls that return when the device has caught up: synchronisation, copies that block", unit = "ns", metric = "line" }
+--! sync_ns = { doc = "time in calls that return when the device has caught up: synchronization, copies that block", unit = "ns", metric = "line" }
 --! optimizer_ns = { doc = "time inside Optimizer.step", unit = "ns", metric = "line" }
 -- The whole recording. Loading and waiting are those of host_waits.
 WITH parts AS (
     SELECT
         rank, source, count(*) AS operator_count, sum(self_dur_ns) AS operator_self_ns,
         0 AS launch_count, 0 AS device_ns, 0 AS communication_ns, 0 AS copy_ns,
-        sum(CASE WHEN name LIKE 'enumerate(DataLoader)#%.\_\_next\_\_' OR name LIKE 'enumerate(DataPipe)#%' THEN dur_ns ELSE 0 END) AS data_loading_ns,
+        sum_if!(dur_ns, name LIKE 'enumerate(DataLoader)#%.\_\_next\_\_' OR name LIKE 'enumerate(DataPipe)#%') AS data_loading_ns,
         0 AS sync_ns, 0 AS optimizer_ns
     FROM cpu_ops
     WHERE source IS NOT NULL
@@ -27,9 +27,9 @@ WITH parts AS (
     UNION ALL
     SELECT
         rank, source, 0, 0, 0, 0, 0, 0,
-        sum(CASE WHEN name LIKE 'enumerate(DataLoader)#%.\_\_next\_\_' OR name LIKE 'enumerate(DataPipe)#%' THEN dur_ns ELSE 0 END),
+        sum_if!(dur_ns, name LIKE 'enumerate(DataLoader)#%.\_\_next\_\_' OR name LIKE 'enumerate(DataPipe)#%'),
         0,
-        sum(CASE WHEN name LIKE 'Optimizer.step#%' THEN dur_ns ELSE 0 END)
+        sum_if!(dur_ns, name LIKE 'Optimizer.step#%')
     FROM annotations
     WHERE source IS NOT NULL AND NOT on_device
     GROUP BY rank, source
@@ -43,7 +43,7 @@ WITH parts AS (
     UNION ALL
     SELECT
         rank, source, 0, 0, count(*), sum(dur_ns),
-        sum(CASE WHEN kind = 'communication' THEN dur_ns ELSE 0 END), 0, 0, 0, 0
+        sum_if!(dur_ns, kind = 'communication'), 0, 0, 0, 0
     FROM kernels
     WHERE source IS NOT NULL
     GROUP BY rank, source

@@ -1,7 +1,7 @@
---! row = "one rank: what its mean step is spent on"
+--! row = "one rank: breakdown of its mean step"
 --! needs = ["step_breakdown_by_step"]
 --! order = ["rank"]
---! when_empty = "the trace holds no complete step: call prof.step() once a step, and record two or more"
+--! when_empty = "the trace holds no complete step: call prof.step() once per step, and record two or more"
 --! [columns]
 --! rank = "rank"
 --! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }

@@ -1,7 +1,7 @@
 --! row = "one rank: the time its loop spends in callbacks, loggers and checkpoints"
---! needs = ["annotations", "idle_gaps", "device_windows", "step_time_summary"]
+--! needs = ["annotations", "idle_gap_causes", "device_windows", "step_time_summary"]
 --! order = ["rank"]
---! when_empty = "the trace holds no complete step: call prof.step() once a step, and record two or more"
+--! when_empty = "the trace holds no complete step: call prof.step() once per step, and record two or more"
 --! [columns]
 --! rank = "rank"
 --! callback_ns = { doc = "time in ranges of callbacks, loggers and checkpoints (Composer's callback/..., Lightning's [Callback]... and save_checkpoint), those of profilers left out", unit = "ns", metric = "rank" }
@@ -18,7 +18,7 @@ WITH ranges AS (
     WHERE NOT on_device
         AND (name LIKE 'callback/%' OR name LIKE '[pl]%[Callback]%' OR name LIKE '[pl]%save_checkpoint%' OR name LIKE '[pl]%logger%')
 ),
--- What the profiler itself does stops with it.
+-- The profiler's own work ends with the recording.
 counted AS (
     SELECT rank, name, sum(dur_ns) AS total_ns, count(*) AS range_count
     FROM ranges
@@ -40,7 +40,7 @@ marked AS (
 ),
 idle AS (
     SELECT i.rank, i.device, CAST(sum(i.dur_ns) AS DOUBLE) / max(nullif(w.window_ns, 0)) AS idle_ratio
-    FROM idle_gaps i
+    FROM idle_gap_causes i
     JOIN device_windows w ON w.rank = i.rank AND w.device = i.device
     JOIN counted c ON c.rank = i.rank AND c.name = i.range_name
     WHERE i.side = 'host' AND i.cause <> 'data_loading'
@@ -56,7 +56,7 @@ steps AS (
     FROM step_time_summary t
     LEFT JOIN (SELECT DISTINCT rank FROM device_windows) d ON d.rank = t.rank
 ),
-filled AS (
+all_windows AS (
     SELECT
         p.rank, p.steps_ns, p.has_device,
         CASE WHEN m.rank IS NOT NULL THEN coalesce(s.callback_ns, 0) END AS callback_ns,
@@ -70,13 +70,13 @@ SELECT
     f.rank, f.callback_ns, f.callback_count, f.steps_ns,
     -- least() passes over what is absent.
     CASE
-        WHEN f.callback_ns IS NOT NULL THEN least(CAST(f.callback_ns AS DOUBLE) / nullif(f.steps_ns, 0), 1.0)
+        WHEN f.callback_ns IS NOT NULL THEN least(ratio!(f.callback_ns, f.steps_ns), 1.0)
     END AS callback_ratio,
     CASE
         WHEN f.callback_ns IS NULL THEN NULL
         WHEN f.has_device THEN coalesce(i.idle_ratio, 0.0)
-        ELSE least(CAST(f.callback_ns AS DOUBLE) / nullif(f.steps_ns, 0), 1.0)
+        ELSE least(ratio!(f.callback_ns, f.steps_ns), 1.0)
     END AS cost_ratio,
     f.top_name, f.top_ns, f.has_device
-FROM filled f
+FROM all_windows f
 LEFT JOIN most i ON i.rank = f.rank

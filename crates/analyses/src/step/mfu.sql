@@ -7,14 +7,14 @@
 --! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
 --! measured_count = { doc = "steps, or the whole recording, whose utilization is known", unit = "count", metric = "rank" }
 --! mean_step_ns = { doc = "mean duration of those", unit = "ns", metric = "rank" }
---! model_tflops_per_s = { doc = "operations of the model over time, of those, 10^12 a second", metric = "rank" }
+--! model_tflops_per_s = { doc = "operations of the model over time, of those, 10^12 per second", metric = "rank" }
 --! mfu_ratio = { doc = "that over the data sheet's peak for the type that most operations have: model FLOPs utilization", unit = "ratio", metric = "rank" }
 --! hfu_ratio = { doc = "the same with what activation checkpointing computes again: hardware FLOPs utilization", unit = "ratio", metric = "rank" }
---! recomputed_ratio = { doc = "what is computed again over all operations; 0 if the trace shows nothing of the kind, as inside compiled graphs", unit = "ratio", metric = "rank" }
+--! recomputed_ratio = { doc = "recomputed operations over all operations; 0 if the trace shows nothing of the kind, as inside compiled graphs", unit = "ratio", metric = "rank" }
 --! dtype = "type of most operations"
 --! peak_tflops = { doc = "data sheet for that type, 10^12 operations a second", metric = "rank" }
---! product_modelled_ratio = { doc = "lowest of the steps: part of the kernel time of products, convolutions and attention whose operations are known", unit = "ratio", metric = "rank" }
---! reason = "why there is no utilization"
+--! matmul_modeled_ratio = { doc = "lowest of the steps: part of the kernel time of matmuls, convolutions and attention whose operations are known", unit = "ratio", metric = "rank" }
+--! reason = "reason why there is no utilization"
 WITH known AS (
     SELECT
         rank, count(*) AS measured_count, avg(step_ns) AS mean_step_ns, sum(model_flops) AS model_flops, sum(flops) AS flops,
@@ -26,7 +26,7 @@ WITH known AS (
 every AS (
     SELECT
         rank, sum(CASE WHEN source = 'trace' THEN 0 ELSE 1 END) AS step_count,
-        min(product_modelled_ratio) AS product_modelled_ratio, min(reason) AS reason
+        min(matmul_modeled_ratio) AS matmul_modeled_ratio, min(reason) AS reason
     FROM gpu_mfu
     GROUP BY rank
 )
@@ -36,7 +36,7 @@ SELECT
     k.model_flops / nullif(k.peak, 0) / 1000 AS mfu_ratio,
     k.flops / nullif(k.peak, 0) / 1000 AS hfu_ratio,
     (k.flops - k.model_flops) / nullif(k.flops, 0) AS recomputed_ratio,
-    k.dtype, k.peak_tflops, e.product_modelled_ratio,
+    k.dtype, k.peak_tflops, e.matmul_modeled_ratio,
     CASE WHEN k.rank IS NULL THEN e.reason END AS reason
 FROM every e
 LEFT JOIN known k ON k.rank = e.rank

@@ -1,5 +1,5 @@
---! row = "one rank: what Optimizer.step and zero_grad launch, and what the device does for them"
---! needs = ["ranks", "kernels", "annotations", "python_frames", "device_windows", "device_gaps", "device_steps", "host_phases"]
+--! row = "one rank: kernels and idle time of Optimizer.step and zero_grad"
+--! needs = ["ranks", "kernels", "annotations", "python_frames", "device_windows", "device_idle_gaps", "device_steps", "host_phases"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no Optimizer.step: it marks no training step, or the host was not recorded (ProfilerActivity.CPU)"
 --! [columns]
@@ -13,16 +13,16 @@
 --! kernel_count = { doc = "kernels that it launched in complete steps", unit = "count", metric = "rank" }
 --! kernel_per_step_count = { doc = "that a call of Optimizer.step", unit = "count", metric = "rank" }
 --! kernel_ns = { doc = "their durations, added up", unit = "ns", metric = "rank" }
---! kernel_ratio = { doc = "over the analysed window of the device", unit = "ratio", metric = "rank" }
---! gap_ns = { doc = "idle directly before one of them whose launch had not returned when the gap began, loading and synchronisation apart", unit = "ns", metric = "rank" }
---! gap_ratio = { doc = "over the analysed window of the device", unit = "ratio", metric = "rank" }
---! foreach_count = { doc = "of them, kernels that work on lists of tensors (multi_tensor_apply), fused ones apart", unit = "count", metric = "rank" }
+--! kernel_ratio = { doc = "over the analyzed window of the device", unit = "ratio", metric = "rank" }
+--! gap_ns = { doc = "idle directly before one of them whose launch had not returned when the gap began, data loading and synchronization excluded", unit = "ns", metric = "rank" }
+--! gap_ratio = { doc = "over the analyzed window of the device", unit = "ratio", metric = "rank" }
+--! foreach_count = { doc = "of them, kernels that work on lists of tensors (multi_tensor_apply), fused ones excluded", unit = "count", metric = "rank" }
 --! fused_count = { doc = "of them, kernels that do a whole update of a list of tensors (fused=True; Apex, DeepSpeed)", unit = "count", metric = "rank" }
 --! single_count = { doc = "calls of _single_tensor_* functions; absent without stacks", unit = "count", metric = "rank" }
 --! zero_kernel_count = { doc = "kernels that Optimizer.zero_grad launched in complete steps: gradients filled with zeros", unit = "count", metric = "rank" }
 --! zero_ns = { doc = "their durations, added up", unit = "ns", metric = "rank" }
---! zero_gap_ns = { doc = "idle directly before one of them whose launch had not returned when the gap began, loading and synchronisation apart", unit = "ns", metric = "rank" }
---! zero_ratio = { doc = "both over the analysed window of the device", unit = "ratio", metric = "rank" }
+--! zero_gap_ns = { doc = "idle directly before one of them whose launch had not returned when the gap began, data loading and synchronization excluded", unit = "ns", metric = "rank" }
+--! zero_ratio = { doc = "both over the analyzed window of the device", unit = "ratio", metric = "rank" }
 WITH windows AS (
     SELECT rank, min(start_ns) AS start_ns, max(end_ns) AS end_ns, max(window_ns) AS window_ns
     FROM device_windows
@@ -62,8 +62,10 @@ work AS (
         k.rank, k.event_id, k.dur_ns,
         k.annotation LIKE 'Optimizer.step%' AS in_step,
         k.name LIKE '%multi\_tensor%'
-            AND NOT regexp_like(CAST(k.name AS VARCHAR), 'Fused|(Adam|AdamW|Adagrad|SGD|Sgd|LAMB|Lamb|Lion|NovoGrad)(Capturable|Master)*(Math)?Functor') AS is_foreach,
-        regexp_like(CAST(k.name AS VARCHAR), 'Fused(Adam|Sgd|Optimizer|Adagrad)|multi_tensor.*(Adam|AdamW|Adagrad|SGD|Sgd|LAMB|Lamb|Lion|NovoGrad)[A-Za-z]*Functor|kOptimizer') AS is_fused
+            AND NOT regexp_like(CAST(k.name AS VARCHAR),
+                'Fused|(Adam|AdamW|Adagrad|SGD|Sgd|LAMB|Lamb|Lion|NovoGrad)(Capturable|Master)*(Math)?Functor') AS is_foreach,
+        regexp_like(CAST(k.name AS VARCHAR),
+            'Fused(Adam|Sgd|Optimizer|Adagrad)|multi_tensor.*(Adam|AdamW|Adagrad|SGD|Sgd|LAMB|Lamb|Lion|NovoGrad)[A-Za-z]*Functor|kOptimizer') AS is_fused
     FROM kernels k
     JOIN windows w ON w.rank = k.rank
     WHERE (k.annotation LIKE 'Optimizer.step%' OR k.annotation LIKE 'Optimizer.zero\_grad%')
@@ -72,16 +74,16 @@ work AS (
 sums AS (
     SELECT
         w.rank,
-        sum(CASE WHEN w.in_step THEN 1 ELSE 0 END) AS kernel_count,
-        sum(CASE WHEN w.in_step THEN w.dur_ns ELSE 0 END) AS kernel_ns,
-        sum(CASE WHEN w.in_step THEN g.host_ns ELSE 0 END) AS gap_ns,
-        sum(CASE WHEN w.in_step AND w.is_foreach THEN 1 ELSE 0 END) AS foreach_count,
-        sum(CASE WHEN w.in_step AND w.is_fused THEN 1 ELSE 0 END) AS fused_count,
+        count_if!(w.in_step) AS kernel_count,
+        sum_if!(w.dur_ns, w.in_step) AS kernel_ns,
+        sum_if!(g.host_ns, w.in_step) AS gap_ns,
+        count_if!(w.in_step AND w.is_foreach) AS foreach_count,
+        count_if!(w.in_step AND w.is_fused) AS fused_count,
         sum(CASE WHEN w.in_step THEN 0 ELSE 1 END) AS zero_kernel_count,
         sum(CASE WHEN w.in_step THEN 0 ELSE w.dur_ns END) AS zero_ns,
         sum(CASE WHEN w.in_step THEN 0 ELSE g.host_ns END) AS zero_gap_ns
     FROM work w
-    LEFT JOIN device_gaps g ON g.rank = w.rank AND g.next_event_id = w.event_id
+    LEFT JOIN device_idle_gaps g ON g.rank = w.rank AND g.next_event_id = w.event_id
     GROUP BY w.rank
 ),
 frames AS (
@@ -90,20 +92,18 @@ frames AS (
 SELECT
     c.rank, w.rank IS NOT NULL AS has_device, c.optimizer, c.optimizer_count, c.step_count,
     coalesce(p.host_ns, 0) AS host_ns,
-    CAST(coalesce(p.host_ns, 0) AS DOUBLE) / nullif(t.steps_ns, 0) AS host_ratio,
+    ratio!(coalesce(p.host_ns, 0), t.steps_ns) AS host_ratio,
     coalesce(s.kernel_count, 0) AS kernel_count,
-    CAST(coalesce(s.kernel_count, 0) AS DOUBLE) / nullif(c.step_count, 0) AS kernel_per_step_count,
+    ratio!(coalesce(s.kernel_count, 0), c.step_count) AS kernel_per_step_count,
     coalesce(s.kernel_ns, 0) AS kernel_ns,
-    CAST(coalesce(s.kernel_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS kernel_ratio,
+    ratio!(coalesce(s.kernel_ns, 0), w.window_ns) AS kernel_ratio,
     coalesce(s.gap_ns, 0) AS gap_ns,
-    CAST(coalesce(s.gap_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS gap_ratio,
+    ratio!(coalesce(s.gap_ns, 0), w.window_ns) AS gap_ratio,
     coalesce(s.foreach_count, 0) AS foreach_count,
     coalesce(s.fused_count, 0) AS fused_count,
     CASE WHEN r.has_stacks THEN coalesce(f.single_count, 0) END AS single_count,
-    coalesce(s.zero_kernel_count, 0) AS zero_kernel_count,
-    coalesce(s.zero_ns, 0) AS zero_ns,
-    coalesce(s.zero_gap_ns, 0) AS zero_gap_ns,
-    CAST(coalesce(s.zero_ns + s.zero_gap_ns, 0) AS DOUBLE) / nullif(w.window_ns, 0) AS zero_ratio
+    zero_for_missing!(s, (zero_kernel_count, zero_ns, zero_gap_ns)),
+    ratio!(coalesce(s.zero_ns + s.zero_gap_ns, 0), w.window_ns) AS zero_ratio
 FROM calls c
 JOIN ranks r ON r.rank = c.rank
 JOIN steps t ON t.rank = c.rank

@@ -1,14 +1,14 @@
---! row = "one rank: steps that stand out, and whether they come at a fixed interval"
+--! row = "one rank: outlier steps, and the interval at which they recur"
 --! needs = ["step_time", "step_phases_by_step"]
 --! order = ["rank"]
---! when_empty = "the trace holds no complete step: call prof.step() once a step, and record two or more"
+--! when_empty = "the trace holds no complete step: call prof.step() once per step, and record two or more"
 --! [columns]
 --! rank = "rank"
 --! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
 --! median_ns = { doc = "median step time", unit = "ns", metric = "rank" }
 --! limit_ns = { doc = "a step longer than this stands out: the median and 3 robust standard deviations (1.4826 times the median absolute deviation)", unit = "ns", metric = "rank" }
 --! outlier_count = { doc = "steps that stand out; absent with fewer than 5 steps", unit = "count", metric = "rank" }
---! excess_ns = { doc = "what they are longer than the median, added up; absent with fewer than 5 steps", unit = "ns", metric = "rank" }
+--! excess_ns = { doc = "their time beyond the median, added up; absent with fewer than 5 steps", unit = "ns", metric = "rank" }
 --! excess_ratio = { doc = "share of all step time; absent with fewer than 5 steps", unit = "ratio", metric = "rank" }
 --! worst_step = "the longest of them"
 --! worst_ns = { doc = "its time", unit = "ns", metric = "rank" }
@@ -19,7 +19,7 @@
 --! dur_ns = { doc = "its duration; both absent if none stands out", unit = "ns" }
 --! period = { doc = "slow steps come every so many steps: the smallest number of 2 to 64 at which one phase of the steps is slower than all others together by most, in 2 or more whole periods; absent if there is none", unit = "number", metric = "rank" }
 --! period_count = { doc = "slow steps at that interval", unit = "count", metric = "rank" }
---! period_excess_ratio = { doc = "what they are longer than the median, as a share of all step time; 0 if there is no period, absent with fewer than 6 steps", unit = "ratio", metric = "rank" }
+--! period_excess_ratio = { doc = "excess of these steps over the median, as a share of all step time; 0 if there is no period, absent with fewer than 6 steps", unit = "ratio", metric = "rank" }
 --! period_phase = "phase on the host in which they exceed the median step most"
 WITH medians AS (
     SELECT rank, median(CAST(dur_ns AS DOUBLE)) AS median_ns, count(*) AS row_count FROM step_time GROUP BY rank
@@ -35,7 +35,7 @@ deviations AS (
 limits AS (
     SELECT rank, min(median_ns) + 3 * 1.4826 * median(deviation_ns) AS limit_ns FROM deviations GROUP BY rank
 ),
-judged AS (
+classified AS (
     SELECT
         d.*, l.limit_ns,
         d.dur_ns > l.limit_ns AND d.dur_ns > 1.02 * d.median_ns AS stands_out,
@@ -45,9 +45,9 @@ judged AS (
 ),
 -- A period k: the steps that stand out are those at one position modulo k, all of them and no others.
 candidates AS (
-    SELECT rank, k, position % k AS remainder, count(*) AS step_count, sum(CASE WHEN stands_out THEN 1 ELSE 0 END) AS out_count,
-        sum(CASE WHEN stands_out THEN dur_ns - median_ns ELSE 0 END) AS excess_ns
-    FROM judged
+    SELECT rank, k, position % k AS remainder, count(*) AS step_count, count_if!(stands_out) AS out_count,
+        sum_if!(dur_ns - median_ns, stands_out) AS excess_ns
+    FROM classified
     CROSS JOIN (SELECT column1 AS k FROM (VALUES
         (2), (3), (4), (5), (6), (7), (8), (9), (10), (11), (12), (13), (14), (15), (16), (20), (24), (25), (32), (40), (48), (50), (64)))
     WHERE row_count >= 2 * k AND row_count >= 6
@@ -56,18 +56,19 @@ candidates AS (
 outs AS (
     SELECT
         rank,
-        sum(CASE WHEN stands_out THEN 1 ELSE 0 END) AS outlier_count,
-        sum(CASE WHEN stands_out THEN dur_ns - median_ns ELSE 0 END) AS excess_ns,
+        count_if!(stands_out) AS outlier_count,
+        sum_if!(dur_ns - median_ns, stands_out) AS excess_ns,
         sum(dur_ns) AS sum_ns,
         max(CASE WHEN place = 1 AND stands_out THEN step END) AS worst_step,
         max(CASE WHEN place = 1 AND stands_out THEN position END) AS worst_position,
         max(CASE WHEN place = 1 AND stands_out THEN ts_ns END) AS worst_ts_ns,
         max(CASE WHEN place = 1 AND stands_out THEN dur_ns END) AS worst_ns
-    FROM judged
+    FROM classified
     GROUP BY rank
 ),
 periods AS (
-    SELECT rank, first_value(k ORDER BY k) AS period, first_value(remainder ORDER BY k) AS remainder, first_value(out_count ORDER BY k) AS period_count, first_value(excess_ns ORDER BY k) AS excess_ns
+    SELECT rank, first_value(k ORDER BY k) AS period, first_value(remainder ORDER BY k) AS remainder,
+        first_value(out_count ORDER BY k) AS period_count, first_value(excess_ns ORDER BY k) AS excess_ns
     FROM (
         SELECT c.rank, c.k, c.remainder, c.out_count, c.excess_ns
         FROM candidates c
@@ -86,7 +87,7 @@ phases AS (
 usual AS (
     SELECT rank, phase, median(CAST(dur_ns AS DOUBLE)) AS median_ns FROM phases GROUP BY rank, phase
 ),
-blamed AS (
+attributed AS (
     SELECT
         p.rank,
         first_value(CASE WHEN p.dur_ns > u.median_ns THEN p.phase END ORDER BY p.dur_ns - u.median_ns DESC, p.phase) AS worst_phase,
@@ -100,7 +101,7 @@ recurring AS (
     SELECT rank, first_value(phase ORDER BY excess_ns DESC, phase) AS period_phase
     FROM (
         SELECT j.rank, p.phase, sum(p.dur_ns - u.median_ns) AS excess_ns
-        FROM judged j
+        FROM classified j
         JOIN periods q ON q.rank = j.rank
         JOIN phases p ON p.rank = j.rank AND p.step = j.step
         JOIN usual u ON u.rank = p.rank AND u.phase = p.phase
@@ -132,5 +133,5 @@ FROM sources s
 JOIN limits l ON l.rank = s.rank
 JOIN outs o ON o.rank = s.rank
 LEFT JOIN periods q ON q.rank = s.rank
-LEFT JOIN blamed b ON b.rank = s.rank
+LEFT JOIN attributed b ON b.rank = s.rank
 LEFT JOIN recurring r ON r.rank = s.rank

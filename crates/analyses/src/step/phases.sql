@@ -2,7 +2,7 @@
 --! scope = "run"
 --! needs = ["step_phases_by_step", "host_waits", "ranks", "loader_fetches", "trainer_phases", "system_hosts"]
 --! order = ["rank"]
---! when_empty = "the trace holds no complete step: call prof.step() once a step, and record two or more"
+--! when_empty = "the trace holds no complete step: call prof.step() once per step, and record two or more"
 --! [columns]
 --! rank = "rank"
 --! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
@@ -19,22 +19,22 @@
 --! other_ratio = { doc = "share of step time spent in none of these", unit = "ratio", metric = "rank" }
 --! dataloader_idle_ns = { doc = "part of the loading time, a step, in which no device of the rank runs anything; all of it if the trace has no device activity", unit = "ns", metric = "rank" }
 --! dataloader_idle_ratio = { doc = "share of step time in which loading keeps all devices waiting", unit = "ratio", metric = "rank" }
---! has_device = "the trace holds device activity; absent where only a trainer's marks are there: nobody recorded the device"
+--! has_device = "the trace holds device activity; absent where only a trainer's marks are there: the device was not recorded"
 --! dataloader_workers = "single-process or multi-process, from the name of the iterator or from late fetches that recur; absent if nothing is loaded or neither says"
---! fetch_count = { doc = "fetches of a batch, see loader_fetches; so are the columns up to usual_wait_ratio", unit = "count" }
+--! fetch_count = { doc = "fetches of a batch, see loader_fetches; so are the columns up to median_wait_ratio", unit = "count" }
 --! late_count = { doc = "those that were late", unit = "count" }
 --! fetch_period = { doc = "every so many-th fetch is late", unit = "number" }
 --! worker_count = { doc = "workers of the loader, from that period", unit = "count" }
---! worker_batch_ns = { doc = "what one worker needs for a batch", unit = "ns" }
+--! worker_batch_ns = { doc = "time that one worker needs per batch", unit = "ns" }
 --! delivery_ns = { doc = "time between two batches from all workers", unit = "ns" }
 --! compute_ns = { doc = "median step without the wait", unit = "ns" }
 --! workers_needed_count = { doc = "workers that would keep up", unit = "count" }
---! workers_more_count = { doc = "how many more that is", unit = "count" }
+--! workers_more_count = { doc = "workers needed beyond the present ones", unit = "count" }
 --! workers_if_single_count = { doc = "workers that would keep up, where the loader runs in the process itself", unit = "count" }
 --! fetch_median_ns = { doc = "median wait for a batch", unit = "ns" }
---! usual_wait_ratio = { doc = "share of the usual step: median wait over median wait and median batch", unit = "ratio" }
+--! median_wait_ratio = { doc = "share of the usual step: median wait over median wait and median batch", unit = "ratio" }
 --! wait_without_largest_ratio = { doc = "share of waits without the step of the longest", unit = "ratio" }
---! cpu_util_ratio = { doc = "mean utilization of all cores of the machine, see system_hosts; absent if nobody sampled it", unit = "ratio" }
+--! cpu_util_ratio = { doc = "mean utilization of all cores of the machine, see system_hosts; absent if it was not sampled", unit = "ratio" }
 WITH loaders AS (
     SELECT
         rank,
@@ -66,8 +66,8 @@ timings AS (
     SELECT
         rank,
         max(CASE WHEN name = 'train_batch' THEN phase_count END) AS step_count,
-        CAST(sum(CASE WHEN is_part THEN total_ns ELSE 0 END) AS DOUBLE) AS step_ns,
-        CAST(sum(CASE WHEN name = 'dataloader_next' THEN total_ns ELSE 0 END) AS DOUBLE) AS dataloader_ns
+        CAST(sum_if!(total_ns, is_part) AS DOUBLE) AS step_ns,
+        CAST(sum_if!(total_ns, name = 'dataloader_next') AS DOUBLE) AS dataloader_ns
     FROM trainer_phases
     WHERE source = 'determined'
         AND rank IN (SELECT DISTINCT rank FROM step_phases_by_step WHERE source = 'determined')
@@ -85,7 +85,8 @@ totals AS (
         s.backward_ns * coalesce(CAST(t.step_count AS DOUBLE) / s.row_count, 1) AS backward_ns,
         s.optimizer_ns * coalesce(CAST(t.step_count AS DOUBLE) / s.row_count, 1) AS optimizer_ns,
         s.other_ns, t.step_count AS timed_count,
-        CASE WHEN t.step_count > 0 THEN greatest(t.dataloader_ns - s.dataloader_ns + s.dataloader_idle_ns, 0) ELSE s.dataloader_idle_ns END AS dataloader_idle_ns
+        CASE WHEN t.step_count > 0 THEN greatest(t.dataloader_ns - s.dataloader_ns + s.dataloader_idle_ns, 0)
+            ELSE s.dataloader_idle_ns END AS dataloader_idle_ns
     FROM sums s
     LEFT JOIN timings t ON t.rank = s.rank
 ),
@@ -120,7 +121,7 @@ SELECT
     f.fetch_count, f.late_count, f.fetch_period, f.worker_count, f.worker_batch_ns, f.delivery_ns, f.compute_ns,
     f.workers_needed_count, f.workers_more_count, f.workers_if_single_count,
     f.wait_median_ns AS fetch_median_ns,
-    f.wait_median_ratio AS usual_wait_ratio,
+    f.wait_median_ratio AS median_wait_ratio,
     f.wait_without_largest_ratio,
     h.cpu_util_ratio
 FROM means s

@@ -1,11 +1,11 @@
 --! row = "one complete step of one rank"
 --! needs = ["device_steps", "host_phases", "device_work", "trainer_steps"]
 --! order = ["rank", "step"]
---! when_empty = "the trace holds no complete step: call prof.step() once a step, and record two or more"
+--! when_empty = "the trace holds no complete step: call prof.step() once per step, and record two or more"
 --! [columns]
 --! rank = "rank"
 --! step = "step number"
---! source = "what marks it: profiler_step, composer, determined, optimizer or trace"
+--! source = "kind of mark: profiler_step, composer, determined, optimizer or trace"
 --! step_ns = { doc = "length of the step on the host; of a trainer's step what its marks cover, see trainer_steps.step_ns", unit = "ns", metric = "step" }
 --! dataloader_ns = { doc = "inside __next__ of a DataLoader or DataPipe, on any thread; where there is none, in a trainer's mark of loading", unit = "ns", metric = "step" }
 --! forward_ns = { doc = "from there to the first call of the autograd engine, or as the trainer marks it; absent in a step without backward", unit = "ns", metric = "step" }
@@ -22,11 +22,11 @@
 WITH phases AS (
     SELECT
         rank, step,
-        sum(CASE WHEN phase = 'dataloader' THEN dur_ns ELSE 0 END) AS dataloader_ns,
+        sum_if!(dur_ns, phase = 'dataloader') AS dataloader_ns,
         sum(CASE WHEN phase = 'forward' THEN dur_ns END) AS forward_ns,
         sum(CASE WHEN phase = 'backward' THEN dur_ns END) AS backward_ns,
         sum(CASE WHEN phase = 'optimizer' THEN dur_ns END) AS optimizer_ns,
-        sum(CASE WHEN phase = 'other' THEN dur_ns ELSE 0 END) AS other_ns,
+        sum_if!(dur_ns, phase = 'other') AS other_ns,
         sum(dur_ns) AS dur_ns
     FROM host_phases
     GROUP BY rank, step
@@ -34,9 +34,9 @@ WITH phases AS (
 loads AS (
     SELECT rank, step, ts_ns, ts_ns + dur_ns AS end_ns FROM host_phases WHERE phase = 'dataloader'
 ),
--- How long has anything run, up to the start and up to the end of each loading? By the running
+-- Busy time up to the start and up to the end of each loading interval, by the running
 -- maximum of ends: what has started by now adds up to `run_ns`, less what still lies ahead.
-points AS (
+boundaries AS (
     SELECT rank, ts_ns, end_ns, CAST(NULL AS BIGINT) AS step, 0 AS sign
     FROM device_work
     WHERE rank IN (SELECT DISTINCT rank FROM loads)
@@ -48,14 +48,13 @@ points AS (
 runs AS (
     SELECT
         rank, ts_ns, end_ns, step, sign,
-        max(end_ns) OVER (PARTITION BY rank ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS busy_until_ns
-    FROM points
+        max_before!(end_ns, PARTITION BY rank ORDER BY ts_ns) AS busy_until_ns
+    FROM boundaries
 ),
 totals AS (
     SELECT
         rank, ts_ns, step, sign, busy_until_ns,
-        sum(greatest(end_ns - greatest(ts_ns, coalesce(busy_until_ns, ts_ns)), 0))
-            OVER (PARTITION BY rank ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS run_ns
+        running_sum!(greatest(end_ns - greatest(ts_ns, coalesce(busy_until_ns, ts_ns)), 0), PARTITION BY rank ORDER BY ts_ns) AS run_ns
     FROM runs
 ),
 overlaps AS (
@@ -96,11 +95,11 @@ steps AS (
 SELECT
     rank, step, source, step_ns,
     dataloader_ns, forward_ns, backward_ns, optimizer_ns, other_ns,
-    CAST(dataloader_ns AS DOUBLE) / nullif(step_ns, 0) AS dataloader_ratio,
-    CAST(forward_ns AS DOUBLE) / nullif(step_ns, 0) AS forward_ratio,
-    CAST(backward_ns AS DOUBLE) / nullif(step_ns, 0) AS backward_ratio,
-    CAST(optimizer_ns AS DOUBLE) / nullif(step_ns, 0) AS optimizer_ratio,
-    CAST(other_ns AS DOUBLE) / nullif(step_ns, 0) AS other_ratio,
+    ratio!(dataloader_ns, step_ns) AS dataloader_ratio,
+    ratio!(forward_ns, step_ns) AS forward_ratio,
+    ratio!(backward_ns, step_ns) AS backward_ratio,
+    ratio!(optimizer_ns, step_ns) AS optimizer_ratio,
+    ratio!(other_ns, step_ns) AS other_ratio,
     dataloader_idle_ns,
-    CAST(dataloader_idle_ns AS DOUBLE) / nullif(step_ns, 0) AS dataloader_idle_ratio
+    ratio!(dataloader_idle_ns, step_ns) AS dataloader_idle_ratio
 FROM steps

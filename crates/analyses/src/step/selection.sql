@@ -1,4 +1,4 @@
---! row = "one step of one rank, and whether the analyses count it"
+--! row = "one step of one rank, with its selection by the analyses"
 --! needs = ["steps", "ranks"]
 --! order = ["rank", "ts_ns"]
 --! when_empty = "no trace was read"
@@ -7,13 +7,13 @@
 --! [columns]
 --! rank = "rank"
 --! step = "step number"
---! source = "what marks it: profiler_step, optimizer or trace (no steps found: the whole recording as one)"
+--! source = "kind of mark: profiler_step, optimizer or trace (no steps found: the whole recording as one)"
 --! ts_ns = { doc = "start on the host", unit = "ns" }
 --! dur_ns = { doc = "length on the host", unit = "ns" }
 --! is_last = "the last step of the rank"
---! is_kept = "work launched in it counts; the last of several profiler steps is left out, since the recording may cut off what it launched"
+--! is_analyzed = "work launched in it counts; the last of several profiler steps is left out, since the recording may cut off what it launched"
 SELECT
     s.rank, s.step, s.source, s.ts_ns, s.dur_ns, s.is_last,
-    coalesce(s.ts_ns < r.cut_ns OR ($include_last_step AND s.ts_ns <= r.steps_end_ns), true) AS is_kept
+    coalesce(s.ts_ns < r.cut_ns OR ($include_last_step AND s.ts_ns <= r.steps_end_ns), true) AS is_analyzed
 FROM steps s
 JOIN ranks r ON r.rank = s.rank

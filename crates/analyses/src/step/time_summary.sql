@@ -1,10 +1,10 @@
 --! row = "one rank"
 --! needs = ["step_time"]
 --! order = ["rank"]
---! when_empty = "the trace holds no complete step: call prof.step() once a step, and record two or more"
+--! when_empty = "the trace holds no complete step: call prof.step() once per step, and record two or more"
 --! [columns]
 --! rank = "rank"
---! source = "what marks the steps: profiler_step, optimizer or trace (no steps found: the whole recording as one)"
+--! source = "kind of mark: profiler_step, optimizer or trace (no steps found: the whole recording as one)"
 --! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
 --! mean_ns = { doc = "mean step time", unit = "ns", metric = "rank" }
 --! median_ns = { doc = "median step time", unit = "ns", metric = "rank" }
@@ -38,7 +38,7 @@ SELECT
     stddev_samp(d.dur_ns) / nullif(avg(d.dur_ns), 0) AS cv_ratio,
     CASE
         WHEN count(*) >= 5 THEN
-            sum(CASE WHEN d.dur_ns > d.median_ns + s.limit_ns THEN d.dur_ns - d.median_ns ELSE 0 END)
+            sum_if!(d.dur_ns - d.median_ns, d.dur_ns > d.median_ns + s.limit_ns)
             / nullif(sum(d.dur_ns), 0)
     END AS outlier_excess_ratio
 FROM deviations d

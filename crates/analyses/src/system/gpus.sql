@@ -1,4 +1,4 @@
---! row = "one GPU of one machine, as it was sampled"
+--! row = "one GPU of one machine: sampled utilization and memory"
 --! needs = ["system_metrics"]
 --! order = ["rank", "agent", "device"]
 --! when_empty = "no GPU was sampled: Determined's profiling does (on machines with NVML), and Composer's SystemProfiler of the memory (sys_prof_memory)"
@@ -11,8 +11,8 @@
 --! idle_ratio = { doc = "the rest of the time", unit = "ratio", metric = "agent" }
 --! p95_util_ratio = { doc = "95 % of the samples are lower", unit = "ratio", metric = "agent" }
 --! machine_util_ratio = { doc = "mean over the GPUs of the machine", unit = "ratio", metric = "agent" }
---! best_util_ratio = { doc = "mean of the busiest GPU of the machine", unit = "ratio", metric = "agent" }
---! behind_ratio = { doc = "how much less this GPU is used than the busiest of the machine, over that; absent where it is the only one", unit = "ratio", metric = "agent" }
+--! max_util_ratio = { doc = "mean of the busiest GPU of the machine", unit = "ratio", metric = "agent" }
+--! below_busiest_ratio = { doc = "shortfall of utilization from the busiest GPU of the machine, relative to that one; absent where it is the only one", unit = "ratio", metric = "agent" }
 --! gpu_count = { doc = "GPUs of the machine whose utilization was sampled", unit = "count", metric = "agent" }
 --! most_free_memory_bytes = { doc = "most memory that was free", unit = "bytes", metric = "agent" }
 --! least_free_memory_bytes = { doc = "least memory that was free: what a larger batch may take", unit = "bytes", metric = "agent" }
@@ -23,7 +23,7 @@
 WITH gpus AS (
     SELECT
         rank, agent, device,
-        sum(CASE WHEN metric = 'gpu_util' THEN 1 ELSE 0 END) AS sample_count,
+        count_if!(metric = 'gpu_util') AS sample_count,
         avg(CASE WHEN metric = 'gpu_util' THEN value END) / 100 AS gpu_util_ratio,
         percentile_cont(CASE WHEN metric = 'gpu_util' THEN value END, 0.95) / 100 AS p95_util_ratio,
         max(CASE WHEN metric = 'gpu_memory_free' THEN value END) AS most_free,
@@ -39,15 +39,15 @@ machines AS (
     SELECT
         *,
         avg(gpu_util_ratio) OVER w AS machine_util_ratio,
-        max(gpu_util_ratio) OVER w AS best_util_ratio,
+        max(gpu_util_ratio) OVER w AS max_util_ratio,
         count(gpu_util_ratio) OVER w AS gpu_count
     FROM gpus
     WINDOW w AS (PARTITION BY rank, agent)
 )
 SELECT
     rank, agent, device, sample_count, gpu_util_ratio, 1 - gpu_util_ratio AS idle_ratio, p95_util_ratio,
-    machine_util_ratio, best_util_ratio,
-    CASE WHEN gpu_count > 1 THEN (best_util_ratio - gpu_util_ratio) / nullif(best_util_ratio, 0) END AS behind_ratio,
+    machine_util_ratio, max_util_ratio,
+    CASE WHEN gpu_count > 1 THEN (max_util_ratio - gpu_util_ratio) / nullif(max_util_ratio, 0) END AS below_busiest_ratio,
     gpu_count,
     TRY_CAST(round(most_free) AS BIGINT) AS most_free_memory_bytes,
     TRY_CAST(round(least_free) AS BIGINT) AS least_free_memory_bytes,

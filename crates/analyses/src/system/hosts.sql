@@ -1,4 +1,4 @@
---! row = "one machine: its processors and its memory, and how busy it is next to the other machines"
+--! row = "one machine: CPU and memory utilization, and how busy it is compared with the other machines"
 --! scope = "run"
 --! needs = ["system_metrics", "system_metrics_by_agent"]
 --! order = ["rank", "agent"]
@@ -15,17 +15,17 @@
 --! memory_used_bytes = { doc = "used at the end, where that is recorded (Composer)", unit = "bytes", metric = "agent" }
 --! memory_free_bytes = { doc = "available at the end", unit = "bytes", metric = "agent" }
 --! memory_least_free_bytes = { doc = "least that was available", unit = "bytes", metric = "agent" }
---! memory_growth_bytes = { doc = "how much less is available in the last fifth of the samples than in the first (medians); negative if more is", unit = "bytes", metric = "agent" }
+--! memory_growth_bytes = { doc = "decrease of available memory from the first fifth of the samples to the last (medians); negative for an increase", unit = "bytes", metric = "agent" }
 --! memory_growth_ratio = { doc = "that growth over what was available in the first fifth", unit = "ratio", metric = "agent" }
---! memory_slope_bytes = { doc = "what is taken a second: slope of the line through the samples (least squares)", unit = "bytes", metric = "agent" }
+--! memory_slope_bytes = { doc = "growth per second: slope of the line through the samples (least squares)", unit = "bytes", metric = "agent" }
 --! memory_rise_ratio = { doc = "share of five stretches of the recording in which more memory is taken than in the one before (medians): 1 if it grows all the time", unit = "ratio", metric = "agent" }
 --! memory_full_ns = { doc = "time until nothing is available at that slope; absent if it does not grow", unit = "ns", metric = "agent" }
 --! machine_count = { doc = "machines of which the same was recorded", unit = "count", metric = "agent" }
 --! busy_metric = "gpu_util if it was recorded, else cpu_util: what machines are compared by"
 --! busy_ratio = { doc = "its mean on this machine, over all its GPUs", unit = "ratio", metric = "agent" }
 --! highest_busy_ratio = { doc = "the same on the busiest machine", unit = "ratio", metric = "agent" }
---! behind_ratio = { doc = "how much less busy this machine is than that, over that; absent with one machine", unit = "ratio", metric = "agent" }
-WITH hosts AS (
+--! below_busiest_ratio = { doc = "shortfall of busy_ratio from the busiest machine, relative to that one; absent with one machine", unit = "ratio", metric = "agent" }
+WITH ranks_with_host AS (
     SELECT rank, agent FROM system_metrics GROUP BY rank, agent
 ),
 busy AS (
@@ -39,7 +39,7 @@ cpu AS (
     SELECT
         rank, agent, count(*) AS cpu_sample_count,
         avg(value) / 100 AS cpu_util_ratio,
-        CAST(sum(CASE WHEN value >= 90 THEN 1 ELSE 0 END) AS DOUBLE) / count(*) AS cpu_saturated_ratio
+        CAST(count_if!(value >= 90) AS DOUBLE) / count(*) AS cpu_saturated_ratio
     FROM system_metrics
     WHERE metric = 'cpu_util' AND NOT is_flawed AND value IS NOT NULL
     GROUP BY rank, agent
@@ -69,7 +69,7 @@ growth AS (
         rank, agent,
         first_value(value ORDER BY part) AS first_free,
         first_value(value ORDER BY part) - last_value(value ORDER BY part) AS growth,
-        CAST(sum(CASE WHEN taken > 0 THEN 1 ELSE 0 END) AS DOUBLE) / nullif(count(taken), 0) AS rise_ratio
+        ratio!(count_if!(taken > 0), count(taken)) AS rise_ratio
     FROM falls
     GROUP BY rank, agent
 ),
@@ -99,8 +99,8 @@ SELECT
     b.metric AS busy_metric,
     b.mean_value / 100 AS busy_ratio,
     b.highest_value / 100 AS highest_busy_ratio,
-    b.below_highest_ratio AS behind_ratio
-FROM hosts h
+    b.below_highest_ratio AS below_busiest_ratio
+FROM ranks_with_host h
 LEFT JOIN cpu c ON c.rank = h.rank AND (c.agent IS NOT DISTINCT FROM h.agent)
 LEFT JOIN used u ON u.rank = h.rank AND (u.agent IS NOT DISTINCT FROM h.agent)
 LEFT JOIN growth g ON g.rank = h.rank AND (g.agent IS NOT DISTINCT FROM h.agent)

@@ -5,13 +5,13 @@
 --! [columns]
 --! rank = "rank that sampled it, or whose agent did"
 --! agent = "machine, as Determined calls it"
---! metric = "what is measured: cpu_util, host_memory_used, gpu_util, disk_read; see counters"
+--! metric = "name of the metric: cpu_util, host_memory_used, gpu_util, disk_read; see counters"
 --! device = "disk, file system, network interface, or GPU by UUID; absent for what is one on the machine"
 --! ts_ns = { doc = "when; a rate is over the time since the sample before", unit = "ns" }
 --! value = { doc = "value, in unit; of a cumulative metric the rate since the sample before, absent in the first one and where the count went down (a restart, an overflow)", unit = "number" }
 --! unit = "unit of the value: percent, bytes, bytes/s, operations/s, samples/s, ms, ms/s, count"
 --! recorded_value = { doc = "as recorded: of a cumulative metric the count", unit = "number" }
---! delta = { doc = "what a cumulative metric grew by since the sample before", unit = "number" }
+--! delta = { doc = "growth of a cumulative metric since the previous sample", unit = "number" }
 --! is_cumulative = "recorded as a count since the machine started"
 --! batch = "batch in training at that moment, where the sampler says so"
 --! is_flawed = "not a measurement of the job: the first sample of CPU utilization (psutil has nothing to compare with, and reports 0; Determined from 0.30 on averages that into its first report), and the last report of Determined from 0.30 on if it comes more than 5 % early (its samples were taken back to back as profiling was switched off)"

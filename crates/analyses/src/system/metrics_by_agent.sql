@@ -1,4 +1,4 @@
---! row = "one metric of one machine, next to the other machines of the run"
+--! row = "one metric of one machine, compared with the other machines of the run"
 --! scope = "run"
 --! needs = ["system_metrics_summary"]
 --! order = ["metric", "rank", "agent"]
@@ -6,7 +6,7 @@
 --! [columns]
 --! rank = "rank whose agent sampled it"
 --! agent = "machine, as Determined calls it"
---! metric = "what is measured"
+--! metric = "name of the metric"
 --! unit = "unit of the values"
 --! device_count = { doc = "disks, interfaces or GPUs that were sampled", unit = "count" }
 --! mean_value = { doc = "mean over these and over time; of rates the sum over these", unit = "number" }
@@ -14,7 +14,7 @@
 --! median_value = { doc = "median over the machines", unit = "number" }
 --! highest_value = { doc = "that of the highest machine", unit = "number" }
 --! lowest_value = { doc = "that of the lowest machine", unit = "number" }
---! below_highest_ratio = { doc = "how much less it is here than on the highest machine, over that; absent with one machine", unit = "ratio" }
+--! below_highest_ratio = { doc = "shortfall from the highest machine, relative to that one; absent with one machine", unit = "ratio" }
 WITH machines AS (
     SELECT
         rank, agent, metric, min(unit) AS unit, count(*) AS device_count,
@@ -31,7 +31,7 @@ compared AS (
         max(mean_value) OVER w AS highest_value,
         min(mean_value) OVER w AS lowest_value
     FROM machines
-    -- What Composer samples names no machine: it is compared with what other ranks of its sampled.
+    -- Composer's samples name no machine: compare them with the samples of its other ranks.
     WINDOW w AS (PARTITION BY metric, agent IS NULL)
 )
 SELECT

@@ -1,11 +1,11 @@
---! row = "one metric of a machine, and whether steps are long when it is high"
+--! row = "one metric of a machine: its correlation with the length of steps"
 --! needs = ["system_metrics_by_step"]
 --! order = ["rank", "metric", "agent", "device"]
 --! when_empty = "no system metrics were recorded (Composer's SystemProfiler, Determined's profiling), or no step, or not at the same time"
 --! [columns]
 --! rank = "rank"
 --! agent = "machine, as Determined calls it"
---! metric = "what is measured"
+--! metric = "name of the metric"
 --! device = "disk, file system, network interface, or GPU by UUID"
 --! step_count = { doc = "steps that samples cover", unit = "count" }
 --! pearson = { doc = "linear correlation of the metric's mean during a step with the length of the step, -1 to 1; absent with fewer than 8 steps or where either never varies", unit = "number" }

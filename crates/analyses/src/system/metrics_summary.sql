@@ -5,7 +5,7 @@
 --! [columns]
 --! rank = "rank that sampled it, or whose agent did"
 --! agent = "machine, as Determined calls it"
---! metric = "what is measured"
+--! metric = "name of the metric"
 --! device = "disk, file system, network interface, or GPU by UUID"
 --! unit = "unit of the values"
 --! sample_count = { doc = "samples that count: not flawed, and with a value", unit = "count", metric = "agent" }
@@ -16,13 +16,13 @@
 --! p95_value = { doc = "95 % are smaller", unit = "number", metric = "agent" }
 --! max_value = { doc = "largest", unit = "number", metric = "agent" }
 --! raw_mean_value = { doc = "mean of all samples as recorded, the flawed ones too; of a cumulative metric that of the counts", unit = "number", metric = "agent" }
---! total = { doc = "what a cumulative metric grew by in all, in the unit it is recorded in: bytes, count, ms", unit = "number", metric = "agent" }
+--! total = { doc = "growth of a cumulative metric over the recording, in the unit it is recorded in: bytes, count, ms", unit = "number", metric = "agent" }
 --! span_ns = { doc = "from the first sample to the last", unit = "ns", metric = "agent" }
 WITH sums AS (
     SELECT
         rank, agent, metric, device, min(unit) AS unit, bool_or(is_cumulative) AS is_cumulative,
         sum(CASE WHEN is_flawed OR value IS NULL THEN 0 ELSE 1 END) AS sample_count,
-        sum(CASE WHEN is_flawed THEN 1 ELSE 0 END) AS flawed_count,
+        count_if!(is_flawed) AS flawed_count,
         avg(CASE WHEN NOT is_flawed THEN value END) AS mean_value,
         min(CASE WHEN NOT is_flawed THEN value END) AS min_value,
         median(CASE WHEN NOT is_flawed THEN value END) AS p50_value,

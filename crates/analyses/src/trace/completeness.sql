@@ -1,4 +1,4 @@
---! row = "one rank: what of its recording is missing or broken"
+--! row = "one rank: missing or damaged parts of its recording"
 --! scope = "run"
 --! needs = ["ranks", "reading_warnings", "steps"]
 --! order = ["rank"]
@@ -6,10 +6,10 @@
 --! [columns]
 --! rank = "rank"
 --! file = "file the rank was read from"
---! flaw_count = { doc = "of the following four, how many are so", unit = "count", metric = "rank" }
---! is_cut = "the file ends in the middle, or parts of it are damaged"
---! damaged_count = { doc = "events that were set aside or lack their other half, stretches that could not be read", unit = "count", metric = "rank" }
---! damage = "the warnings that say so"
+--! flaw_count = { doc = "how many of the next four hold", unit = "count", metric = "rank" }
+--! is_truncated = "the file ends in the middle, or parts of it are damaged"
+--! damaged_count = { doc = "events that were skipped or lack their other half, stretches that could not be read", unit = "count", metric = "rank" }
+--! damage = "warnings about the damage"
 --! rank_count = { doc = "ranks that were read", unit = "count", metric = "rank" }
 --! world_size = { doc = "ranks in the job; absent where no trace says", unit = "number", metric = "rank" }
 --! missing_rank_count = { doc = "ranks of the job whose traces are not here; absent where no trace says how many there are", unit = "count", metric = "rank" }
@@ -18,7 +18,7 @@
 WITH flaws AS (
     SELECT
         rank,
-        bool_or(code IN ('truncated-gzip', 'truncated-json', 'truncated-table', 'malformed-event')) AS is_cut,
+        bool_or(code IN ('truncated-gzip', 'truncated-json', 'truncated-table', 'malformed-event')) AS is_truncated,
         sum(warning_count) AS damaged_count,
         string_agg(DISTINCT CAST(code AS VARCHAR), ', ') AS damage
     FROM reading_warnings
@@ -42,7 +42,7 @@ stepped AS (
     SELECT
         n.rank,
         count(*) AS step_count,
-        sum(CASE WHEN s.holders = c.rank_count THEN 1 ELSE 0 END) AS common_step_count
+        count_if!(s.holders = c.rank_count) AS common_step_count
     FROM numbers n
     JOIN shared s ON s.step = n.step
     CROSS JOIN counted c
@@ -50,11 +50,11 @@ stepped AS (
 )
 SELECT
     r.rank, r.file,
-    CASE WHEN coalesce(f.is_cut, false) THEN 1 ELSE 0 END
-        + CASE WHEN f.damaged_count > 0 AND NOT f.is_cut THEN 1 ELSE 0 END
+    CASE WHEN coalesce(f.is_truncated, false) THEN 1 ELSE 0 END
+        + CASE WHEN f.damaged_count > 0 AND NOT f.is_truncated THEN 1 ELSE 0 END
         + CASE WHEN c.world_size > c.rank_count THEN 1 ELSE 0 END
         + CASE WHEN c.rank_count > 1 AND s.step_count > 0 AND s.common_step_count = 0 THEN 1 ELSE 0 END AS flaw_count,
-    coalesce(f.is_cut, false) AS is_cut,
+    coalesce(f.is_truncated, false) AS is_truncated,
     coalesce(f.damaged_count, 0) AS damaged_count,
     f.damage,
     c.rank_count,

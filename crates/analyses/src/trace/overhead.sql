@@ -1,4 +1,4 @@
---! row = "one rank: what recording the trace cost, as far as the profiler says"
+--! row = "one rank: overhead of recording the trace, as far as the profiler reports it"
 --! needs = ["spans", "python_frames", "cpu_ops", "runtime_calls", "ranks", "device_steps"]
 --! order = ["rank"]
 --! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"
@@ -31,7 +31,7 @@ overheads AS (
 merged AS (
     SELECT
         rank, ts_ns, end_ns,
-        max(end_ns) OVER (PARTITION BY rank ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS until_ns
+        max_before!(end_ns, PARTITION BY rank ORDER BY ts_ns) AS until_ns
     FROM overheads
 ),
 sums AS (
@@ -40,13 +40,13 @@ sums AS (
 written AS (
     SELECT rank, count(*) AS overhead_count FROM spans WHERE lower(CAST(category AS VARCHAR)) = 'overhead' GROUP BY rank
 ),
-tops AS (
+top_names AS (
     SELECT rank, first_value(name ORDER BY dur_ns DESC, name) AS top_name
     FROM (SELECT rank, name, sum(end_ns - ts_ns) AS dur_ns FROM overheads GROUP BY rank, name)
     GROUP BY rank
 ),
 counts AS (
-    SELECT rank, sum(n) AS host_event_count, sum(CASE WHEN is_frame THEN n ELSE 0 END) AS frame_count
+    SELECT rank, sum(n) AS host_event_count, sum_if!(n, is_frame) AS frame_count
     FROM (
         SELECT rank, count(*) AS n, false AS is_frame FROM cpu_ops GROUP BY rank
         UNION ALL
@@ -61,7 +61,7 @@ SELECT
     coalesce(o.overhead_count, 0) AS overhead_count,
     coalesce(s.overhead_ns, 0) AS overhead_ns,
     w.end_ns - w.start_ns AS window_ns,
-    CASE WHEN o.overhead_count > 0 THEN CAST(coalesce(s.overhead_ns, 0) AS DOUBLE) / nullif(w.end_ns - w.start_ns, 0) END AS overhead_ratio,
+    CASE WHEN o.overhead_count > 0 THEN ratio!(coalesce(s.overhead_ns, 0), w.end_ns - w.start_ns) END AS overhead_ratio,
     t.top_name,
     coalesce(c.host_event_count, 0) AS host_event_count,
     coalesce(c.frame_count, 0) AS frame_count,
@@ -71,6 +71,6 @@ FROM ranks r
 LEFT JOIN windows w ON w.rank = r.rank
 LEFT JOIN written o ON o.rank = r.rank
 LEFT JOIN sums s ON s.rank = r.rank
-LEFT JOIN tops t ON t.rank = r.rank
+LEFT JOIN top_names t ON t.rank = r.rank
 LEFT JOIN counts c ON c.rank = r.rank
 WHERE r.vendor IS NOT NULL

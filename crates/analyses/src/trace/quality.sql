@@ -25,8 +25,8 @@ work AS (
         k.rank,
         count(DISTINCT coalesce(k.device, -1)) AS device_count,
         count(*) AS kernel_count,
-        sum(CASE WHEN k.launch IS NULL AND k.ts_ns < s.first_ns THEN k.dur_ns ELSE 0 END) AS early_ns,
-        sum(CASE WHEN k.launch IS NULL AND coalesce(k.ts_ns >= s.first_ns, true) THEN k.dur_ns ELSE 0 END) AS unlinked_ns,
+        sum_if!(k.dur_ns, k.launch IS NULL AND k.ts_ns < s.first_ns) AS early_ns,
+        sum_if!(k.dur_ns, k.launch IS NULL AND coalesce(k.ts_ns >= s.first_ns, true)) AS unlinked_ns,
         sum(k.dur_ns) AS kernel_ns
     FROM kernels k
     JOIN streams s ON s.rank = k.rank AND (s.device IS NOT DISTINCT FROM k.device) AND (s.stream IS NOT DISTINCT FROM k.stream)
@@ -37,9 +37,9 @@ SELECT
     CAST(r.step_count AS BIGINT) AS step_count,
     coalesce(w.device_count, 0) AS device_count,
     coalesce(w.kernel_count, 0) AS kernel_count,
-    CAST(w.early_ns AS DOUBLE) / nullif(w.kernel_ns, 0) AS early_ratio,
-    CAST(w.unlinked_ns AS DOUBLE) / nullif(w.kernel_ns, 0) AS unlinked_ratio,
-    CAST(w.early_ns + w.unlinked_ns AS DOUBLE) / nullif(w.kernel_ns, 0) AS no_launch_ratio,
+    ratio!(w.early_ns, w.kernel_ns) AS early_ratio,
+    ratio!(w.unlinked_ns, w.kernel_ns) AS unlinked_ratio,
+    ratio!(w.early_ns + w.unlinked_ns, w.kernel_ns) AS no_launch_ratio,
     g.graph_launch_count,
     r.has_shapes,
     r.has_stacks,

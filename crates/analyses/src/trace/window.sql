@@ -1,4 +1,4 @@
---! row = "one kind of event on one rank: how many were read, how many lie in the analysed window"
+--! row = "one kind of event on one rank: events read, and events in the analyzed window"
 --! needs = ["ranks", "cpu_ops", "runtime_calls", "annotations", "python_frames", "device_syncs", "spans", "device_work", "device_activities"]
 --! order = ["rank", "stored_in"]
 --! when_empty = "no trace was read"
@@ -8,7 +8,7 @@
 --! rank = "rank"
 --! stored_in = "table that holds the events"
 --! event_count = { doc = "events read", unit = "count" }
---! kept_count = { doc = "events in the analysed window: before the last of several profiler steps begins, or launched before", unit = "count" }
+--! analyzed_count = { doc = "events in the analyzed window: before the last of several profiler steps begins, or launched before", unit = "count" }
 WITH moments AS (
     SELECT rank, 'cpu_ops' AS stored_in, ts_ns FROM cpu_ops
     UNION ALL
@@ -37,6 +37,6 @@ counts AS (
     UNION ALL
     SELECT rank, concat(category, 's'), 0, 1 FROM device_activities
 )
-SELECT rank, stored_in, sum(events) AS event_count, sum(kept) AS kept_count
+SELECT rank, stored_in, sum(events) AS event_count, sum(kept) AS analyzed_count
 FROM counts
 GROUP BY rank, stored_in

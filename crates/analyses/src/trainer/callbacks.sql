@@ -32,12 +32,12 @@ sums AS (
     FROM calls
     GROUP BY rank, kind, class, event
 ),
-wholes AS (
+whole_totals AS (
     SELECT rank, sum(step_ns) AS whole_ns FROM trainer_steps GROUP BY rank
 )
 SELECT
     s.rank, s.kind, s.class, s.event, s.call_count, s.total_ns, s.mean_ns, s.max_ns,
     sum(s.total_ns) OVER (PARTITION BY s.rank, s.kind, s.class) AS class_total_ns,
-    CAST(s.total_ns AS DOUBLE) / nullif(w.whole_ns, 0) AS step_ratio
+    ratio!(s.total_ns, w.whole_ns) AS step_ratio
 FROM sums s
-LEFT JOIN wholes w ON w.rank = s.rank
+LEFT JOIN whole_totals w ON w.rank = s.rank

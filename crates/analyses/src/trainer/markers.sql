@@ -12,7 +12,8 @@ WITH ends AS (
     SELECT rank, CAST(name AS VARCHAR) AS name, 1 AS pairs, 0 AS orphans, 0 AS opens
     FROM annotations
     WHERE NOT on_device
-        AND (args LIKE '%"epoch"%"batch"%' OR name LIKE 'event/%' OR name LIKE 'callback/%' OR name LIKE 'algorithm/%' OR name LIKE 'dataloader/%')
+        AND (args LIKE '%"epoch"%"batch"%' OR name LIKE 'event/%' OR name LIKE 'callback/%' OR name LIKE 'algorithm/%'
+            OR name LIKE 'dataloader/%')
         AND (args IS NULL OR args NOT LIKE '%"trial"%')
     UNION ALL
     SELECT

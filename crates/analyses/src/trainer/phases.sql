@@ -26,7 +26,8 @@ WITH marks AS (
 phases AS (
     SELECT
         rank, source, name,
-        name IN ('event/dataloader', 'dataloader/train', 'event/batch', 'dataloader_next', 'to_device', 'train_batch', 'step_lr_schedulers', 'from_device', 'reduce_metrics') AS is_part,
+        name IN ('event/dataloader', 'dataloader/train', 'event/batch', 'dataloader_next', 'to_device', 'train_batch',
+            'step_lr_schedulers', 'from_device', 'reduce_metrics') AS is_part,
         count(*) AS phase_count,
         sum(dur_ns) AS total_ns,
         avg(CAST(dur_ns AS DOUBLE)) AS mean_ns,
@@ -36,13 +37,13 @@ phases AS (
     FROM marks
     GROUP BY rank, source, name
 ),
-wholes AS (
+whole_totals AS (
     SELECT rank, source, sum(step_ns) AS whole_ns FROM trainer_steps WHERE source = 'composer' GROUP BY rank, source
     UNION ALL
     SELECT rank, source, sum(total_ns) FROM phases WHERE source = 'determined' AND is_part GROUP BY rank, source
 )
 SELECT
     p.rank, p.source, p.name, p.is_part, p.phase_count, p.total_ns, p.mean_ns, p.median_ns, p.p95_ns, p.max_ns,
-    CAST(p.total_ns AS DOUBLE) / nullif(w.whole_ns, 0) AS total_ratio
+    ratio!(p.total_ns, w.whole_ns) AS total_ratio
 FROM phases p
-LEFT JOIN wholes w ON w.rank = p.rank AND w.source = p.source
+LEFT JOIN whole_totals w ON w.rank = p.rank AND w.source = p.source

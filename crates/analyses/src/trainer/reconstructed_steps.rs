@@ -1,4 +1,4 @@
-//! `trainer_steps_rebuilt`: Composer (0.9 and later) writes the end of every mark, but the begin only for batches
+//! `trainer_steps_reconstructed`: Composer (0.9 and later) writes the end of every mark, but the begin only for batches
 //! that its schedule records. Callbacks that run before each event leave ends of their own: the last of these gives
 //! the begin of the event, about 15 us early.
 

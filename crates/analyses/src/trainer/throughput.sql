@@ -1,4 +1,4 @@
---! row = "one rank: samples that it trains on in a second"
+--! row = "one rank: training samples per second"
 --! needs = ["counters", "trainer_steps", "trainer_phases"]
 --! order = ["rank"]
 --! when_empty = "no throughput was sampled: Determined's profiling of 0.16.1 to 0.29 does (samples_per_second)"
@@ -8,7 +8,7 @@
 --! batch_sample_count = { doc = "samples in a batch, of all workers: what was reported times the time it was reported for, the nearest whole number to the median", unit = "count", metric = "rank" }
 --! reported_samples_per_s = { doc = "mean of what Determined reports, which leaves loading out", unit = "number", metric = "rank" }
 --! samples_per_s = { doc = "samples of all batches over all time accounted for, loading included", unit = "number", metric = "rank" }
---! lost_ratio = { doc = "how much less that is than what is reported", unit = "ratio", metric = "rank" }
+--! throughput_loss_ratio = { doc = "shortfall of samples_per_s, relative to the reported value", unit = "ratio", metric = "rank" }
 WITH reports AS (
     SELECT rank, batch, ts_ns, value FROM counters WHERE metric = 'throughput' AND value > 0
 ),
@@ -26,7 +26,7 @@ means AS (
 times AS (
     SELECT
         rank,
-        sum(CASE WHEN is_part THEN total_ns ELSE 0 END) AS accounted_ns,
+        sum_if!(total_ns, is_part) AS accounted_ns,
         max(CASE WHEN name = 'train_batch' THEN phase_count END) AS batch_count
     FROM trainer_phases
     WHERE source = 'determined'
@@ -42,4 +42,4 @@ rates AS (
     LEFT JOIN batches b ON b.rank = m.rank
     LEFT JOIN times t ON t.rank = m.rank
 )
-SELECT *, 1 - samples_per_s / nullif(reported_samples_per_s, 0) AS lost_ratio FROM rates
+SELECT *, 1 - samples_per_s / nullif(reported_samples_per_s, 0) AS throughput_loss_ratio FROM rates

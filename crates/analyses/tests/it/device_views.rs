@@ -158,14 +158,14 @@ fn idle_causes_partition_idle_time() {
         "host_ns",
         "device_wait_ns",
         "sync_ns",
-        "cannot_tell_ns",
+        "unattributed_ns",
     ];
     let session = run.open();
     // 550..600 is idle after the copy, whose call returns at 555: a synchronization in all but name.
     // 610..1000: nothing is launched any more.
     assert_eq!(rows(&session, "gpu_idle_causes", &columns), ["1000 720 60 430 50 150 30"]);
     assert_eq!(
-        rows(&session, "device_gaps", &["ts_ns", "dur_ns"]),
+        rows(&session, "device_idle_gaps", &["ts_ns", "dur_ns"]),
         ["0 100", "200 50", "300 100", "450 30", "550 50", "610 390"]
     );
 }

@@ -404,8 +404,8 @@ fn step_selection_drops_the_last_step() {
             .kernel_in_step(0, 5, 1_200, 50, (900, 10));
         run
     };
-    let steps = ["rank", "step", "is_last", "is_kept"];
-    let events = ["rank", "stored_in", "event_count", "kept_count"];
+    let steps = ["rank", "step", "is_last", "is_analyzed"];
+    let events = ["rank", "stored_in", "event_count", "analyzed_count"];
     let session = run().open();
     assert_eq!(
         rows(&session, "step_selection", &steps),
@@ -418,7 +418,7 @@ fn step_selection_drops_the_last_step() {
     let mut params = Params::default();
     params.set("include_last_step", true);
     let session = run().open_with(params);
-    assert_eq!(rows(&session, "step_selection", &["is_kept"]), ["true", "true", "true"]);
+    assert_eq!(rows(&session, "step_selection", &["is_analyzed"]), ["true", "true", "true"]);
     assert_eq!(
         rows(&session, "trace_window", &events),
         ["0 cpu_ops 2 2", "0 kernels 2 2", "0 runtime_calls 2 2"]

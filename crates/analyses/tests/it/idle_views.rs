@@ -5,7 +5,7 @@ use crate::support::{Run, rows};
 const PARTS: [&str; 4] = ["gap_ts_ns", "cause", "state", "dur_ns"];
 
 fn parts(run: Run) -> Vec<String> {
-    rows(&run.open(), "idle_gaps", &PARTS)
+    rows(&run.open(), "idle_gap_causes", &PARTS)
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn idle_gap_before_a_late_launch_has_the_cause_on_its_thread() {
     run.call(0, "cudaMemcpyAsync", 240, 30);
     let session = run.open();
     assert_eq!(
-        rows(&session, "idle_gaps", &PARTS),
+        rows(&session, "idle_gap_causes", &PARTS),
         [
             "100 data_loading data_loading 50",
             "100 python python 10",
@@ -35,7 +35,7 @@ fn idle_gap_before_a_late_launch_has_the_cause_on_its_thread() {
     );
     let columns = ["cause", "name", "op_name", "next_name", "next_dur_ns", "step"];
     assert_eq!(
-        rows(&session, "idle_gaps", &columns)[2..4],
+        rows(&session, "idle_gap_causes", &columns)[2..4],
         [
             "op_dispatch aten::mm aten::mm computation 600 -",
             "allocation cudaMalloc aten::mm computation 600 -"
@@ -59,7 +59,7 @@ fn idle_gap_in_memory_calls_is_allocation() {
             .kernel(0, "computation", 0, 10, Some((-20, 10)))
             .kernel(0, "computation", 60, 40, Some((50, 10)));
         run.call(0, name, 10, 40);
-        let found = rows(&run.open(), "idle_gaps", &["cause", "name", "dur_ns"]);
+        let found = rows(&run.open(), "idle_gap_causes", &["cause", "name", "dur_ns"]);
         assert!(found[0].starts_with(cause), "{name}: {found:?}");
     }
 }
@@ -78,14 +78,14 @@ fn idle_gap_after_a_sync_is_sync_except_loading() {
     let session = run.open();
     let columns = ["cause", "state", "dur_ns", "name", "op_name"];
     assert_eq!(
-        rows(&session, "idle_gaps", &columns),
+        rows(&session, "idle_gap_causes", &columns),
         [
-            "synchronisation synchronisation 10 cudaStreamSynchronize aten::item",
-            "synchronisation op_dispatch 40 cudaStreamSynchronize aten::item",
-            "synchronisation python 60 cudaStreamSynchronize aten::item",
+            "synchronization synchronization 10 cudaStreamSynchronize aten::item",
+            "synchronization op_dispatch 40 cudaStreamSynchronize aten::item",
+            "synchronization python 60 cudaStreamSynchronize aten::item",
             "data_loading data_loading 20 enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__ -",
-            "synchronisation launch_api 10 cudaStreamSynchronize aten::item",
-            "synchronisation launch_latency 60 cudaStreamSynchronize aten::item",
+            "synchronization launch_api 10 cudaStreamSynchronize aten::item",
+            "synchronization launch_latency 60 cudaStreamSynchronize aten::item",
         ]
     );
     let columns = ["read_count", "read_ns", "read_op_name", "call_ns", "copy_ns", "wait_count"];
@@ -117,7 +117,7 @@ fn idle_gap_while_the_launch_thread_idles_goes_to_the_loop_thread() {
     run.launched_and_called_by_thread(5);
     let columns = ["cause", "dur_ns", "thread", "name"];
     assert_eq!(
-        rows(&run.open(), "idle_gaps", &columns),
+        rows(&run.open(), "idle_gap_causes", &columns),
         [
             "op_dispatch 110 5 autograd::engine::evaluate_function: MmBackward0",
             "python 10 1 -",
@@ -156,11 +156,11 @@ fn idle_gap_in_a_graph_replay_is_unexplained() {
     run.call(0, "cudaGraphLaunch", 300, 40);
     let session = run.open();
     assert_eq!(
-        rows(&session, "idle_gaps", &PARTS),
+        rows(&session, "idle_gap_causes", &PARTS),
         ["100 python python 200", "100 graph_replay - 500"],
         "the host is late until the replay begins"
     );
-    let columns = ["idle_ratio", "cannot_tell_ratio"];
+    let columns = ["idle_ratio", "unattributed_ratio"];
     assert_eq!(rows(&session, "gpu_utilization", &columns), ["0.7 0.5"]);
 
     // A replay of which a tenth runs by what is recorded.
@@ -215,10 +215,18 @@ fn idle_longest_gap_names_its_cause() {
         .op_on(0, 1, "aten::mm", 100, 290)
         .kernel(0, "computation", 400, 200, Some((380, 10)))
         .kernel(0, "computation", 610, 390, Some((600, 5)));
-    let columns =
-        ["ts_ns", "dur_ns", "step_ratio", "cause", "cause_ns", "name", "long_count", "is_told"];
+    let columns = [
+        "ts_ns",
+        "dur_ns",
+        "step_ratio",
+        "cause",
+        "cause_ns",
+        "name",
+        "long_count",
+        "is_attributed",
+    ];
     assert_eq!(
-        rows(&run.open(), "idle_longest", &columns),
+        rows(&run.open(), "idle_longest_gap", &columns),
         ["100 300 0.3 op_dispatch 280 aten::mm 1 true"]
     );
 }

@@ -233,7 +233,7 @@ proptest! {
             sync: int(&found, "sync_ns"),
             host: int(&found, "host_ns"),
             device_wait: int(&found, "device_wait_ns"),
-            cannot_tell: int(&found, "cannot_tell_ns"),
+            cannot_tell: int(&found, "unattributed_ns"),
         };
         prop_assert_eq!(found, causes(&activities, &waits, (from, from + length)));
     }

@@ -21,8 +21,13 @@ fn snapshot_segments_split_into_used_and_free_bytes() {
         rows(&session, "snapshot_segments_usage", &columns),
         ["1000 600 100 0 400 400 300 2"]
     );
-    let columns =
-        ["reserved_bytes", "requested_bytes", "returnable_bytes", "split_ratio", "scattered_ratio"];
+    let columns = [
+        "reserved_bytes",
+        "requested_bytes",
+        "returnable_bytes",
+        "split_ratio",
+        "free_fragmentation_ratio",
+    ];
     assert_eq!(rows(&session, "snapshot_fragmentation", &columns), ["1000 500 0 0.4 0.25"]);
 }
 
@@ -36,7 +41,7 @@ fn snapshot_holders_add_up() {
         assert_eq!(rows(&session, view, &columns), ["500 1 train.py:7 step"], "{view}");
     }
     assert_eq!(rows(&session, "snapshot_oom_holders", &columns), ["200 1 train.py:7 step"]);
-    let columns = ["asked_bytes", "allocated_bytes", "unused_bytes"];
+    let columns = ["requested_bytes", "allocated_bytes", "unused_bytes"];
     assert_eq!(rows(&session, "snapshot_oom", &columns), ["5000 200 800"]);
     let curve =
         rows(&session, "snapshot_curve", &["position", "allocated_bytes", "reserved_bytes"]);

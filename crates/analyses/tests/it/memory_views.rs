@@ -280,7 +280,7 @@ fn memory_leak_names_its_operator() {
     let session = training(6, 10).open();
     assert_eq!(rows(&session, "memory_growth", &columns), ["6 50 10 5 1 99857 aten::stack 40"]);
     let columns = ["op_name", "step_count", "allocation_count", "bytes", "live_bytes"];
-    assert_eq!(rows(&session, "memory_survivors", &columns), ["aten::stack 4 4 40 40"]);
+    assert_eq!(rows(&session, "memory_retained", &columns), ["aten::stack 4 4 40 40"]);
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn memory_growth_of_a_steady_run_is_zero() {
     let session = training(6, 0).open();
     let columns = ["growth_bytes", "rise_ratio", "steps_to_full_count", "top_op_name"];
     assert_eq!(rows(&session, "memory_growth", &columns), ["0 0 - -"]);
-    assert_eq!(rows(&session, "memory_survivors", &["op_name"]), [""; 0]);
+    assert_eq!(rows(&session, "memory_retained", &["op_name"]), [""; 0]);
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn matmul_efficiency_is_relative_to_the_device() {
         "bound",
         "peak",
         "efficiency_ratio",
-        "is_fault",
+        "is_implausible",
         "loss_ns",
     ];
     assert_eq!(
@@ -76,7 +76,7 @@ fn matmul_efficiency_is_relative_to_the_device() {
         rows(
             &session,
             "gpu_roofline",
-            &["kernel_ns", "modelled_ratio", "product_modelled_ratio", "fault_count"]
+            &["kernel_ns", "modeled_ratio", "matmul_modeled_ratio", "implausible_count"]
         ),
         ["16000000 1 1 0"]
     );
@@ -91,14 +91,14 @@ fn call_above_the_data_sheet_is_a_fault_without_gain() {
         .call("aten::bmm", 10_000_000, "[[1, 1000, 1000], [1, 1000, 1000]]", BF16, 3_000_000)
         .open_with(params());
     assert_eq!(
-        rows(&session, "op_roofline", &["name", "efficiency_ratio", "is_fault", "loss_ns"]),
+        rows(&session, "op_roofline", &["name", "efficiency_ratio", "is_implausible", "loss_ns"]),
         ["aten::mm 4 true -", "aten::bmm 1 false 0"]
     );
     assert_eq!(
         rows(&session, "op_below_roofline", &["op_name", "efficiency_ratio"]),
         ["aten::bmm 1", "aten::mm -"]
     );
-    let columns = ["fault_count", "fault_ratio", "product_modelled_ratio"];
+    let columns = ["implausible_count", "implausible_ratio", "matmul_modeled_ratio"];
     assert_eq!(rows(&session, "gpu_roofline", &columns), ["1 0.25 0.75"]);
 }
 
@@ -110,7 +110,7 @@ fn call_with_cached_data_is_not_a_fault() {
     // 3 * 40,000 bytes in 600 ns are 200 GB/s: twice the memory's, but a cache of 1 MiB holds them all.
     let session = run().call("aten::add", 0, "[[10000], [10000]]", FP32, 600).open_with(params);
     assert_eq!(
-        rows(&session, "op_roofline", &["bound", "efficiency_ratio", "is_fault", "reason"]),
+        rows(&session, "op_roofline", &["bound", "efficiency_ratio", "is_implausible", "reason"]),
         ["cache - false its tensors may lie in a cache, whose speed is in no table"]
     );
 }
@@ -169,7 +169,7 @@ fn nested_matmuls_count_kernels_once() {
         rows(&session, "roofline_calls", &["name", "kernel_count", "flops"]),
         ["aten::addmm 1 65536", "aten::copy_ 1 0"]
     );
-    assert_eq!(rows(&session, "gpu_roofline", &["modelled_ns", "kernel_ns"]), ["100 150"]);
+    assert_eq!(rows(&session, "gpu_roofline", &["modeled_ns", "kernel_ns"]), ["100 150"]);
 }
 
 #[test]
@@ -218,14 +218,8 @@ fn mfu_is_model_flops_over_the_peak() {
     let run = in_step(run.call("aten::mm", 10, dims, BF16, 8_000_000));
     let session = run.open_with(params());
     // 2 * 10^9 operations in 20 ms: 0.1 TFLOP/s of 1.
-    let columns = [
-        "dtype",
-        "model_tflops_per_s",
-        "mfu_ratio",
-        "hfu_ratio",
-        "product_modelled_ratio",
-        "reason",
-    ];
+    let columns =
+        ["dtype", "model_tflops_per_s", "mfu_ratio", "hfu_ratio", "matmul_modeled_ratio", "reason"];
     assert_eq!(rows(&session, "gpu_mfu", &columns), ["bf16 0.1 0.1 0.1 1 -"]);
     assert_eq!(rows(&session, "step_mfu", &["measured_count", "mfu_ratio"]), ["1 0.1"]);
 }
@@ -298,7 +292,7 @@ fn unfused_attention_is_found() {
         .open_with(params());
     // Two products of 2 * 8 * 128 * 128 * 64 operations at half of 1 TFLOP/s: 67.1 us.
     let columns =
-        ["pass", "scores", "dtype", "kernel_ns", "product_ns", "kernel_count", "flops", "fused_ns"];
+        ["pass", "scores", "dtype", "kernel_ns", "matmul_ns", "kernel_count", "flops", "fused_ns"];
     assert_eq!(
         rows(&session, "roofline_attention", &columns),
         ["forward 8 x 128 x 128 bf16 230000 200000 4 33554432 67108.864"]

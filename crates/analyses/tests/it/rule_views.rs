@@ -116,7 +116,7 @@ fn compilation_after_the_first_step_is_not_warm_up() {
     let columns = [
         "step_count",
         "first_step_ns",
-        "usual_step_ns",
+        "median_step_ns",
         "first_step_ratio",
         "warmup_ns",
         "compile_count",
@@ -258,7 +258,7 @@ fn trace_quality_counts_missing_and_broken_data() {
     let columns = [
         "rank",
         "flaw_count",
-        "is_cut",
+        "is_truncated",
         "damaged_count",
         "damage",
         "missing_rank_count",
@@ -281,7 +281,7 @@ fn trace_quality_counts_impossible_work() {
     let columns = [
         "work_count",
         "early_count",
-        "earliest_ns",
+        "max_early_ns",
         "overlap_count",
         "overlap_ns",
         "overlap_ratio",
@@ -360,10 +360,10 @@ fn antipatterns_are_found_by_names() {
         .python_frame(0, "torch/nn/utils/clip_grad.py(170): clip_grad_norm_", 700, 50)
         .python_frame(0, "torch/utils/data/dataloader.py(480): _get_iterator", 1_000, 200);
     let columns = [
-        "ungraded_count",
-        "ungraded_ratio",
+        "unused_graph_count",
+        "unused_graph_ratio",
         "print_ratio",
-        "debug_count",
+        "nan_search_count",
         "clip_ratio",
         "restart_count",
         "restart_ratio",
@@ -402,8 +402,8 @@ fn anomaly_mode_searches_gradients_for_nan() {
     run.kernel(0, "computation", 240, 40, Some((230, 5)));
     run.kernel(0, "computation", 500, 500, Some((450, 5)));
     run.call(0, "cudaStreamSynchronize", 250, 100);
-    let columns = ["debug_count", "debug_ns", "debug_ratio"];
-    assert_eq!(rows(&run.open(), "run_habits", &columns), ["1 260 0.26"]);
+    let columns = ["nan_search_count", "nan_search_ns", "nan_search_ratio"];
+    assert_eq!(rows(&run.open(), "run_debug_modes", &columns), ["1 260 0.26"]);
 }
 
 /// As PyTorch calls them: under autocast a convolution calls itself, cuDNN adds the bias by an operator of its own, and a
@@ -485,7 +485,7 @@ fn element_loops_are_runs_of_select() {
     run.kernel_in_step(0, 1, 90_000, 10_000, (89_000, 5));
     // From 1500 to 2650, of which the device is idle from 2000 on.
     let columns = ["loop_count", "select_count", "longest_count", "loop_ns", "idle_ns"];
-    assert_eq!(rows(&run.open(), "op_loops", &columns), ["1 12 12 1150 650"]);
+    assert_eq!(rows(&run.open(), "op_indexing_loops", &columns), ["1 12 12 1150 650"]);
 }
 
 #[test]
@@ -495,7 +495,7 @@ fn recomputed_forward_passes_are_found() {
     run.python_frame(0, "torch/utils/checkpoint.py(1500): recompute_fn", 100, 100)
         .on_launch_thread();
     run.kernel_in_step(0, 1, 150, 100, (120, 5)).kernel_in_step(0, 1, 400, 300, (300, 5));
-    let columns = ["kernel_ns", "recompute_ns", "recompute_ratio", "needless_ratio"];
+    let columns = ["kernel_ns", "recompute_ns", "recompute_ratio", "avoidable_ratio"];
     assert_eq!(rows(&run.open(), "memory_recompute", &columns), ["400 100 0.25 -"]);
 }
 

@@ -160,7 +160,7 @@ fn determined_timings_make_steps_and_phases() {
         rows(
             &session,
             "trainer_throughput",
-            &["batch_count", "batch_sample_count", "samples_per_s", "lost_ratio"]
+            &["batch_count", "batch_sample_count", "samples_per_s", "throughput_loss_ratio"]
         ),
         ["3 16 84210526.315789 0.5"]
     );
@@ -313,7 +313,7 @@ fn machines_and_gpus_are_separate_series() {
         "agent",
         "device",
         "gpu_util_ratio",
-        "behind_ratio",
+        "below_busiest_ratio",
         "gpu_count",
         "least_free_memory_bytes",
     ];
@@ -334,8 +334,14 @@ fn machines_and_gpus_are_separate_series() {
         )[2..],
         ["gpu_util agent-a 2 51.5 0", "gpu_util agent-b 2 51.5 0"]
     );
-    let columns =
-        ["agent", "cpu_util_ratio", "machine_count", "busy_metric", "busy_ratio", "behind_ratio"];
+    let columns = [
+        "agent",
+        "cpu_util_ratio",
+        "machine_count",
+        "busy_metric",
+        "busy_ratio",
+        "below_busiest_ratio",
+    ];
     assert_eq!(
         rows(&session, "system_hosts", &columns),
         ["agent-a - 2 gpu_util 0.515 0", "agent-b - 2 gpu_util 0.515 0"]
@@ -407,7 +413,7 @@ fn saves_are_pauses_before_the_next_batch() {
     // The last one of a run leaves no mark.
     run.half_event(0, "E", "event/batch", 6, 600 * MS);
     assert_eq!(
-        rows(&run.open(), "trainer_saves", &["batch_count", "pause_ns", "usual_ns"]),
+        rows(&run.open(), "trainer_profile_pauses", &["batch_count", "pause_ns", "median_ns"]),
         ["4 42000000 100000"]
     );
 }

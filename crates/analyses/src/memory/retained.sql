@@ -1,10 +1,10 @@
---! row = "pieces of memory that one operator allocated in one phase and that outlived their step by two steps or more"
+--! row = "memory that one operator allocated in one phase and that outlived its step by two steps or more"
 --! needs = ["memory_allocations", "steps"]
 --! order = ["rank", "memory", "place"]
 --! when_empty = "the trace holds no allocator events with addresses (record with profile_memory=True and torch 1.10 or newer), or fewer than three steps, or nothing outlived its step so long"
 --! [columns]
 --! rank = "rank"
---! memory = "which memory: cuda:0, hip:0 ..., cpu, or cpu mapped"
+--! memory = "memory space: cuda:0, hip:0 ..., cpu, or cpu mapped"
 --! device = "device ordinal; -1 on the host"
 --! place = "from 1, by number of steps, then by bytes"
 --! op_name = "innermost operator around the allocation"
@@ -33,7 +33,7 @@ grouped AS (
         count(DISTINCT m.step) AS step_count,
         count(*) AS allocation_count,
         sum(m.bytes) AS bytes,
-        sum(CASE WHEN m.end_position IS NULL THEN m.bytes ELSE 0 END) AS live_bytes
+        sum_if!(m.bytes, m.end_position IS NULL) AS live_bytes
     FROM made m
     JOIN ordered l ON l.rank = m.rank AND l.ordinal = m.ordinal + 2
     WHERE m.end_position IS NULL OR m.release_ts_ns >= l.end_ns

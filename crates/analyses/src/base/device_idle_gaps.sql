@@ -1,5 +1,5 @@
---! row = "a stretch of time in which a device runs nothing, and what it waits for"
---! needs = ["idle_gaps"]
+--! row = "one idle gap of a device, with its causes"
+--! needs = ["idle_gap_causes"]
 --! order = ["rank", "device", "ts_ns"]
 --! [columns]
 --! rank = "rank"
@@ -10,15 +10,15 @@
 --! next_event_id = "the activity that ends the gap; absent at the end of the recording"
 --! previous_event_id = "the activity whose end begins the gap; absent at the start of the window"
 --! next_category = "kernel, memcpy or memset"
---! next_dur_ns = { doc = "how long that activity runs", unit = "ns" }
+--! next_dur_ns = { doc = "duration of that activity", unit = "ns" }
 --! launch = "call that launched it"
 --! step = "step of that activity; of the one before where none follows"
---! cause = "cause of most of it, see idle_gaps"
+--! cause = "cause of most of it, see idle_gap_causes"
 --! dataloader_ns = { doc = "part in which the launching thread was loading data", unit = "ns" }
 --! sync_ns = { doc = "part that a wait for the device explains", unit = "ns" }
 --! host_ns = { doc = "part in which the launch had not returned for another reason, or had and nothing had started", unit = "ns" }
 --! device_wait_ns = { doc = "part in which the activity was launched and waited for other work of the device", unit = "ns" }
---! unlinked_ns = { doc = "part of which the cause cannot be told", unit = "ns" }
+--! unlinked_ns = { doc = "part with an unknown cause", unit = "ns" }
 SELECT
     rank, device, gap_ts_ns AS ts_ns,
     max(gap_end_ns) AS end_ns,
@@ -30,10 +30,10 @@ SELECT
     max(launch) AS launch,
     max(step) AS step,
     first_value(CAST(cause AS VARCHAR) ORDER BY dur_ns DESC, ts_ns) AS cause,
-    sum(CASE WHEN cause = 'data_loading' THEN dur_ns ELSE 0 END) AS dataloader_ns,
-    sum(CASE WHEN cause = 'synchronisation' THEN dur_ns ELSE 0 END) AS sync_ns,
-    sum(CASE WHEN cause NOT IN ('data_loading', 'synchronisation') AND side IN ('host', 'launch') THEN dur_ns ELSE 0 END) AS host_ns,
-    sum(CASE WHEN side = 'device' THEN dur_ns ELSE 0 END) AS device_wait_ns,
-    sum(CASE WHEN side = 'unknown' THEN dur_ns ELSE 0 END) AS unlinked_ns
-FROM idle_gaps
+    sum_if!(dur_ns, cause = 'data_loading') AS dataloader_ns,
+    sum_if!(dur_ns, cause = 'synchronization') AS sync_ns,
+    sum_if!(dur_ns, cause NOT IN ('data_loading', 'synchronization') AND side IN ('host', 'launch')) AS host_ns,
+    sum_if!(dur_ns, side = 'device') AS device_wait_ns,
+    sum_if!(dur_ns, side = 'unknown') AS unlinked_ns
+FROM idle_gap_causes
 GROUP BY rank, device, gap_ts_ns

@@ -35,14 +35,9 @@ WITH calls AS (
 earlier AS (
     SELECT
         *,
-        max(end_ns) OVER (
-            PARTITION BY rank, name, backend
-            ORDER BY ts_ns, collective ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS until_ns,
-        max(CASE WHEN transfer_ts_ns IS NOT NULL THEN end_ns END) OVER (
-            PARTITION BY rank, name, backend
-            ORDER BY transfer_ts_ns, collective ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS transfer_until_ns
+        max_before!(end_ns, PARTITION BY rank, name, backend ORDER BY ts_ns, collective) AS until_ns,
+        max_before!(CASE WHEN transfer_ts_ns IS NOT NULL THEN end_ns END, PARTITION BY rank, name,
+            backend ORDER BY transfer_ts_ns, collective) AS transfer_until_ns
     FROM calls
 ),
 sums AS (
@@ -66,11 +61,11 @@ sums AS (
 SELECT
     rank, name, backend, call_count, matched_count, sized_count,
     input_bytes,
-    CAST(input_bytes AS DOUBLE) / nullif(sized_count, 0) AS mean_input_bytes,
+    ratio!(input_bytes, sized_count) AS mean_input_bytes,
     CASE WHEN timed_count > 0 THEN comm_ns END AS comm_ns,
-    CAST(comm_ns AS DOUBLE) / nullif(timed_count, 0) AS mean_comm_ns,
+    ratio!(comm_ns, timed_count) AS mean_comm_ns,
     transfer_ns,
-    CAST(transfer_ns AS DOUBLE) / nullif(matched_count, 0) AS mean_transfer_ns,
+    ratio!(transfer_ns, matched_count) AS mean_transfer_ns,
     algorithm_gb_per_s,
     bus_gb_per_s
 FROM sums

@@ -1,5 +1,5 @@
 --! row = "one line of the program on one rank, with the time its devices are idle because of it"
---! needs = ["idle_gaps"]
+--! needs = ["idle_gap_causes"]
 --! order = ["rank", "source"]
 --! when_empty = "no idle time of a device can be put to a line: record call stacks (with_stack=True)"
 --! [columns]
@@ -14,11 +14,11 @@
 SELECT
     rank, source,
     sum(dur_ns) AS idle_ns,
-    sum(CASE WHEN cause = 'data_loading' THEN dur_ns ELSE 0 END) AS dataloader_ns,
-    sum(CASE WHEN cause = 'synchronisation' THEN dur_ns ELSE 0 END) AS sync_ns,
-    sum(CASE WHEN cause IN ('op_dispatch', 'launch_api', 'copy_api') THEN dur_ns ELSE 0 END) AS dispatch_ns,
-    sum(CASE WHEN cause = 'python' THEN dur_ns ELSE 0 END) AS python_ns,
-    sum(CASE WHEN cause = 'allocation' THEN dur_ns ELSE 0 END) AS allocation_ns
-FROM idle_gaps
+    sum_if!(dur_ns, cause = 'data_loading') AS dataloader_ns,
+    sum_if!(dur_ns, cause = 'synchronization') AS sync_ns,
+    sum_if!(dur_ns, cause IN ('op_dispatch', 'launch_api', 'copy_api')) AS dispatch_ns,
+    sum_if!(dur_ns, cause = 'python') AS python_ns,
+    sum_if!(dur_ns, cause = 'allocation') AS allocation_ns
+FROM idle_gap_causes
 WHERE source IS NOT NULL
 GROUP BY rank, source

@@ -1,4 +1,4 @@
---! row = "one rank: time that steps after the first spend on taking memory from the driver and giving it back"
+--! row = "one rank: time that steps after the first spend on allocating driver memory and freeing it"
 --! needs = ["memory_driver_calls", "steps", "runtime_calls", "gpu_idle_causes"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no calls into the device runtime, or fewer than two steps"
@@ -9,7 +9,7 @@
 --! driver_call_count = { doc = "calls in them that take memory from the driver or give it back", unit = "count", metric = "rank" }
 --! driver_ns = { doc = "time of these calls on the host", unit = "ns", metric = "rank" }
 --! driver_ratio = { doc = "that time over the time of these steps", unit = "ratio", metric = "rank" }
---! idle_ratio = { doc = "share of the analysed window in which a device is idle under such a call of the thread that launches, see gpu_idle_causes: the device with most; absent without a device", unit = "ratio", metric = "rank" }
+--! idle_ratio = { doc = "share of the analyzed window in which a device is idle under such a call of the thread that launches, see gpu_idle_causes: the device with most; absent without a device", unit = "ratio", metric = "rank" }
 --! top_name = "function that takes most of it"
 WITH firsts AS (
     SELECT rank, min(ts_ns) AS first_ns FROM steps WHERE source <> 'trace' GROUP BY rank
@@ -41,7 +41,7 @@ SELECT
     l.rank, l.step_count, l.steps_ns,
     coalesce(c.driver_call_count, 0) AS driver_call_count,
     coalesce(c.driver_ns, 0) AS driver_ns,
-    CAST(coalesce(c.driver_ns, 0) AS DOUBLE) / nullif(l.steps_ns, 0) AS driver_ratio,
+    ratio!(coalesce(c.driver_ns, 0), l.steps_ns) AS driver_ratio,
     i.idle_ratio,
     c.top_name
 FROM later l

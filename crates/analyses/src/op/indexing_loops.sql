@@ -1,5 +1,5 @@
 --! row = "one rank: loops that index tensors element by element"
---! needs = ["cpu_ops", "device_gaps", "device_windows", "ranks"]
+--! needs = ["cpu_ops", "device_idle_gaps", "device_windows", "ranks"]
 --! order = ["rank"]
 --! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"
 --! [columns]
@@ -10,7 +10,7 @@
 --! longest_count = { doc = "calls in the longest", unit = "count", metric = "rank" }
 --! loop_ns = { doc = "from the first call to the end of the last, added up", unit = "ns", metric = "rank" }
 --! idle_ns = { doc = "while one goes on and no device of the rank runs anything", unit = "ns", metric = "rank" }
---! idle_ratio = { doc = "over the analysed window of the device; absent without a device", unit = "ratio", metric = "rank" }
+--! idle_ratio = { doc = "over the analyzed window of the device; absent without a device", unit = "ratio", metric = "rank" }
 --! source = "line of the longest, where the trace has stacks"
 WITH selects AS (
     SELECT
@@ -22,9 +22,8 @@ WITH selects AS (
 numbered AS (
     SELECT
         *,
-        sum(CASE WHEN before_ns IS NULL OR ts_ns - before_ns > 200000 THEN 1 ELSE 0 END) OVER (
-            PARTITION BY rank, thread ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-        ) AS run
+        running_sum!(CASE WHEN before_ns IS NULL OR ts_ns - before_ns > 200000 THEN 1 ELSE 0 END, PARTITION BY rank,
+            thread ORDER BY ts_ns) AS run
     FROM selects
 ),
 loops AS (
@@ -40,49 +39,36 @@ counts AS (
     FROM loops
     GROUP BY rank
 ),
-spans_of AS (
+windows_of_rank AS (
     SELECT rank, count(*) AS device_count, max(window_ns) AS window_ns FROM device_windows GROUP BY rank
 ),
-points AS (
-    SELECT rank, ts_ns, 1 AS looping, 0 AS idles FROM loops
+intervals AS (
+    SELECT rank, ts_ns, end_ns, 1 AS looping, 0 AS idles FROM loops
     UNION ALL
-    SELECT rank, end_ns, -1, 0 FROM loops
-    UNION ALL
-    SELECT rank, ts_ns, 0, 1 FROM device_gaps WHERE rank IN (SELECT DISTINCT rank FROM loops)
-    UNION ALL
-    SELECT rank, end_ns, 0, -1 FROM device_gaps WHERE rank IN (SELECT DISTINCT rank FROM loops)
+    SELECT rank, ts_ns, end_ns, 0, 1 FROM device_idle_gaps WHERE rank IN (SELECT DISTINCT rank FROM loops)
 ),
 running AS (
-    SELECT
-        rank,
-        lead(ts_ns) OVER w - ts_ns AS dur_ns,
-        sum(looping) OVER w AS looping,
-        sum(idles) OVER w AS idles
-    FROM points
-    WINDOW w AS (PARTITION BY rank ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    overlap_counts!(intervals, (rank), (looping, idles))
 ),
 idle AS (
-    SELECT r.rank, sum(CASE WHEN r.looping > 0 AND r.idles = s.device_count THEN r.dur_ns ELSE 0 END) AS idle_ns
+    SELECT r.rank, sum_if!(r.dur_ns, r.looping > 0 AND r.idles = s.device_count) AS idle_ns
     FROM running r
-    JOIN spans_of s ON s.rank = r.rank
+    JOIN windows_of_rank s ON s.rank = r.rank
     GROUP BY r.rank
 ),
-hosts AS (
+ranks_with_host AS (
     SELECT DISTINCT rank FROM cpu_ops
 )
 SELECT
     r.rank,
     h.rank IS NOT NULL AS has_host,
-    coalesce(c.loop_count, 0) AS loop_count,
-    coalesce(c.select_count, 0) AS select_count,
-    coalesce(c.longest_count, 0) AS longest_count,
-    coalesce(c.loop_ns, 0) AS loop_ns,
+    zero_for_missing!(c, (loop_count, select_count, longest_count, loop_ns)),
     coalesce(i.idle_ns, 0) AS idle_ns,
-    CASE WHEN s.rank IS NOT NULL THEN CAST(coalesce(i.idle_ns, 0) AS DOUBLE) / nullif(s.window_ns, 0) END AS idle_ratio,
+    CASE WHEN s.rank IS NOT NULL THEN ratio!(coalesce(i.idle_ns, 0), s.window_ns) END AS idle_ratio,
     c.source
 FROM ranks r
 LEFT JOIN counts c ON c.rank = r.rank
 LEFT JOIN idle i ON i.rank = r.rank
-LEFT JOIN spans_of s ON s.rank = r.rank
-LEFT JOIN hosts h ON h.rank = r.rank
+LEFT JOIN windows_of_rank s ON s.rank = r.rank
+LEFT JOIN ranks_with_host h ON h.rank = r.rank
 WHERE r.vendor IS NOT NULL

@@ -1,4 +1,4 @@
---! row = "one batch after which Composer wrote a profile, and the pause that took"
+--! row = "one batch after which Composer wrote a profile, with the length of that pause"
 --! needs = ["annotations", "unpaired_events"]
 --! order = ["rank", "ts_ns"]
 --! when_empty = "no profile was written between two batches: Composer's Profiler does so at the end of each cycle, and the last one of a run leaves no mark"
@@ -7,7 +7,7 @@
 --! batch_count = { doc = "batches done by then", unit = "count" }
 --! ts_ns = { doc = "end of event/batch", unit = "ns" }
 --! pause_ns = { doc = "from there to the end of JSONTraceHandler's batch_end: what the profile costs, merging those of all ranks included", unit = "ns" }
---! usual_ns = { doc = "median of the same after all batches: most write nothing", unit = "ns" }
+--! median_ns = { doc = "median of the same after all batches: most write nothing", unit = "ns" }
 -- The pauses that stand out: 10 times as long as usual, and 10 ms or more.
 WITH ends AS (
     -- A pair has the counter of its begin, which is that of the batch; an end that of the batches done.
@@ -34,9 +34,9 @@ pauses AS (
     WHERE name = 'event/batch' AND next_name <> 'event/batch'
 ),
 usual AS (
-    SELECT rank, median(CAST(pause_ns AS DOUBLE)) AS usual_ns FROM pauses GROUP BY rank
+    SELECT rank, median(CAST(pause_ns AS DOUBLE)) AS median_ns FROM pauses GROUP BY rank
 )
-SELECT p.rank, p.batch_count, p.ts_ns, p.pause_ns, u.usual_ns
+SELECT p.rank, p.batch_count, p.ts_ns, p.pause_ns, u.median_ns
 FROM pauses p
 JOIN usual u ON u.rank = p.rank
-WHERE p.pause_ns >= 10 * u.usual_ns AND p.pause_ns >= 10000000
+WHERE p.pause_ns >= 10 * u.median_ns AND p.pause_ns >= 10000000

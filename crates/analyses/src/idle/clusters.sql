@@ -1,19 +1,19 @@
---! row = "one device of one rank: the stretches of its window in which it is idle more than half of the time"
---! needs = ["idle_gaps", "device_windows"]
+--! row = "one device of one rank: clusters of idle time, the parts of its window in which it is idle more than half of the time"
+--! needs = ["idle_gap_causes", "device_windows"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"
---! window_ns = { doc = "the analysed window", unit = "ns", metric = "device" }
---! hole_count = { doc = "of 30 equal parts of the window, runs of such that are busy less than half of the time", unit = "count", metric = "device" }
---! hole_ns = { doc = "length of these", unit = "ns", metric = "device" }
---! hole_idle_ns = { doc = "idle time in them", unit = "ns", metric = "device" }
---! hole_idle_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
+--! window_ns = { doc = "the analyzed window", unit = "ns", metric = "device" }
+--! cluster_count = { doc = "of 30 equal parts of the window, runs of such that are busy less than half of the time", unit = "count", metric = "device" }
+--! cluster_ns = { doc = "length of these", unit = "ns", metric = "device" }
+--! cluster_idle_ns = { doc = "idle time in them", unit = "ns", metric = "device" }
+--! cluster_idle_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! busy_outside_ratio = { doc = "share of the rest of the window in which something runs; absent if there is no rest", unit = "ratio", metric = "device" }
 --! ts_ns = { doc = "start of the hole with most idle time", unit = "ns" }
 --! dur_ns = { doc = "its length", unit = "ns" }
---! cause = "cause of most of the idle time in all holes, see idle_gaps"
+--! cause = "cause of most of the idle time in all clusters, see idle_gap_causes"
 --! name = "the call, loader, operator or function that has most of that"
 -- The parts are those of Nsight Systems' gpu_time_util rule: 30, and 50 %.
 WITH parts AS (
@@ -24,7 +24,7 @@ WITH parts AS (
             (i.gap_ts_ns - w.start_ns) * 30 / w.window_ns,
             (i.gap_end_ns - 1 - w.start_ns) * 30 / w.window_ns + 1
         )) AS part
-    FROM idle_gaps i
+    FROM idle_gap_causes i
     JOIN device_windows w ON w.rank = i.rank AND w.device = i.device
     WHERE w.window_ns > 0
 ),
@@ -46,7 +46,7 @@ low AS (
     JOIN device_windows w ON w.rank = c.rank AND w.device = c.device
     WHERE c.idle_ns * 60 > w.window_ns
 ),
-holes AS (
+clusters AS (
     SELECT rank, device, run, min(part) AS first_part, count(*) AS part_count, sum(idle_ns) AS idle_ns
     FROM low
     GROUP BY rank, device, run
@@ -54,12 +54,12 @@ holes AS (
 worst AS (
     SELECT
         rank, device,
-        count(*) AS hole_count,
+        count(*) AS cluster_count,
         sum(part_count) AS part_count,
         sum(idle_ns) AS idle_ns,
         first_value(first_part ORDER BY idle_ns DESC, first_part) AS first_part,
         first_value(part_count ORDER BY idle_ns DESC, first_part) AS first_count
-    FROM holes
+    FROM clusters
     GROUP BY rank, device
 ),
 causes AS (
@@ -81,11 +81,12 @@ idle AS (
 )
 SELECT
     w.rank, w.device, w.window_ns,
-    coalesce(h.hole_count, 0) AS hole_count,
-    CAST(coalesce(h.part_count, 0) * w.window_ns / 30 AS BIGINT) AS hole_ns,
-    CAST(coalesce(h.idle_ns, 0) AS BIGINT) AS hole_idle_ns,
-    coalesce(h.idle_ns, 0) / nullif(w.window_ns, 0) AS hole_idle_ratio,
-    1 - (coalesce(i.idle_ns, 0) - coalesce(h.idle_ns, 0)) / nullif(w.window_ns * (30 - coalesce(h.part_count, 0)) / 30.0, 0) AS busy_outside_ratio,
+    coalesce(h.cluster_count, 0) AS cluster_count,
+    CAST(coalesce(h.part_count, 0) * w.window_ns / 30 AS BIGINT) AS cluster_ns,
+    CAST(coalesce(h.idle_ns, 0) AS BIGINT) AS cluster_idle_ns,
+    coalesce(h.idle_ns, 0) / nullif(w.window_ns, 0) AS cluster_idle_ratio,
+    1 - (coalesce(i.idle_ns, 0) - coalesce(h.idle_ns, 0)) / nullif(w.window_ns * (30 - coalesce(h.part_count, 0)) / 30.0,
+        0) AS busy_outside_ratio,
     w.start_ns + h.first_part * w.window_ns / 30 AS ts_ns,
     h.first_count * w.window_ns / 30 AS dur_ns,
     c.cause, c.name

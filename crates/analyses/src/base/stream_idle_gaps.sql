@@ -15,10 +15,7 @@
 WITH runs AS (
     SELECT
         rank, device, stream, ts_ns, event_id, launch_ts_ns,
-        max(end_ns) OVER (
-            PARTITION BY rank, device, stream ORDER BY ts_ns, event_id
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS busy_until_ns
+        max_before!(end_ns, PARTITION BY rank, device, stream ORDER BY ts_ns, event_id) AS busy_until_ns
     FROM device_activities
 )
 SELECT

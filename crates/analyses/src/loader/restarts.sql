@@ -1,0 +1,45 @@
+--! row = "one rank: DataLoader iterators made after the first step"
+--! needs = ["ranks", "cpu_ops", "python_frames", "step_extents"]
+--! order = ["rank"]
+--! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"
+--! [columns]
+--! rank = "rank"
+--! has_host = "operators were recorded (ProfilerActivity.CPU)"
+--! has_stacks = "Python frames were recorded (with_stack=True)"
+--! steps_ns = { doc = "time of complete steps on the host; of the recording where there are none", unit = "ns", metric = "rank" }
+--! restart_count = { doc = "iterators of a DataLoader made after the first step; absent without stacks", unit = "count", metric = "rank" }
+--! restart_ns = { doc = "their time on the host; absent without stacks", unit = "ns", metric = "rank" }
+--! restart_ratio = { doc = "share of steps_ns; absent without stacks", unit = "ratio", metric = "rank" }
+WITH names AS (
+    SELECT rank, name
+    FROM (SELECT DISTINCT rank, name FROM python_frames)
+    WHERE CAST(name AS VARCHAR) LIKE 'torch/utils/data/dataloader.py(%: \_get\_iterator'
+),
+calls AS (
+    SELECT f.rank, count(*) AS restart_count, sum(f.dur_ns) AS restart_ns
+    FROM python_frames f
+    JOIN names n ON n.rank = f.rank AND n.name = f.name
+    JOIN step_extents e ON e.rank = f.rank
+    WHERE f.ts_ns >= e.first_end_ns AND f.ts_ns < e.end_ns
+    GROUP BY f.rank
+),
+ranks_with_operators AS (
+    SELECT DISTINCT rank FROM cpu_ops
+),
+ranks_with_stacks AS (
+    SELECT DISTINCT rank FROM python_frames
+)
+SELECT
+    r.rank,
+    h.rank IS NOT NULL AS has_host,
+    t.rank IS NOT NULL AS has_stacks,
+    e.steps_ns,
+    CASE WHEN t.rank IS NOT NULL THEN coalesce(c.restart_count, 0) END AS restart_count,
+    CASE WHEN t.rank IS NOT NULL THEN coalesce(c.restart_ns, 0) END AS restart_ns,
+    CASE WHEN t.rank IS NOT NULL THEN ratio!(coalesce(c.restart_ns, 0), e.steps_ns) END AS restart_ratio
+FROM ranks r
+LEFT JOIN step_extents e ON e.rank = r.rank
+LEFT JOIN calls c ON c.rank = r.rank
+LEFT JOIN ranks_with_operators h ON h.rank = r.rank
+LEFT JOIN ranks_with_stacks t ON t.rank = r.rank
+WHERE r.vendor IS NOT NULL

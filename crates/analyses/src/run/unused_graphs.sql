@@ -1,0 +1,51 @@
+--! row = "one rank: steps that record a graph for autograd and run no backward pass"
+--! needs = ["ranks", "cpu_ops", "device_steps", "step_extents"]
+--! order = ["rank"]
+--! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"
+--! [columns]
+--! rank = "rank"
+--! has_host = "operators were recorded (ProfilerActivity.CPU)"
+--! steps_ns = { doc = "time of complete steps on the host; of the recording where there are none", unit = "ns", metric = "rank" }
+--! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
+--! unused_graph_count = { doc = "complete steps, or the recording, in which operators record a graph for autograd (10 or more sequence numbers) and no backward operator runs", unit = "count", metric = "rank" }
+--! unused_graph_ratio = { doc = "share of the time of complete steps", unit = "ratio", metric = "rank" }
+WITH names AS (
+    SELECT
+        rank, name,
+        plain LIKE 'autograd::engine%' OR plain LIKE '%Backward' OR plain LIKE '%Backward_'
+            OR plain LIKE 'torch::autograd::%' AS is_backward
+    FROM (SELECT rank, name, CAST(name AS VARCHAR) AS plain FROM (SELECT DISTINCT rank, name FROM cpu_ops))
+),
+graphs AS (
+    SELECT
+        o.rank,
+        CASE WHEN e.step_count = 0 THEN 0 ELSE o.step END AS step,
+        count(DISTINCT o.sequence) AS recorded_count,
+        count_if!(n.is_backward) AS backward_count
+    FROM cpu_ops o
+    JOIN names n ON n.rank = o.rank AND n.name = o.name
+    JOIN step_extents e ON e.rank = o.rank
+    GROUP BY o.rank, CASE WHEN e.step_count = 0 THEN 0 ELSE o.step END
+),
+unused_graphs AS (
+    SELECT g.rank, count(*) AS unused_graph_count, sum(s.host_end_ns - s.host_ts_ns) AS unused_graph_ns
+    FROM graphs g
+    JOIN device_steps s ON s.rank = g.rank AND (s.step = g.step OR s.source = 'trace')
+    WHERE g.recorded_count >= 10 AND g.backward_count = 0
+    GROUP BY g.rank
+),
+ranks_with_operators AS (
+    SELECT DISTINCT rank FROM cpu_ops
+)
+SELECT
+    r.rank,
+    h.rank IS NOT NULL AS has_host,
+    e.steps_ns,
+    coalesce(e.step_count, 0) AS step_count,
+    coalesce(u.unused_graph_count, 0) AS unused_graph_count,
+    ratio!(coalesce(u.unused_graph_ns, 0), e.steps_ns) AS unused_graph_ratio
+FROM ranks r
+LEFT JOIN step_extents e ON e.rank = r.rank
+LEFT JOIN unused_graphs u ON u.rank = r.rank
+LEFT JOIN ranks_with_operators h ON h.rank = r.rank
+WHERE r.vendor IS NOT NULL
