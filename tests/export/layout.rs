@@ -157,5 +157,5 @@ fn only_exports_are_replaced_and_only_if_asked() {
         assert!(matches!(error, Error::Occupied { .. }), "{taken}: {error}");
     }
     let again = export(&to, &path("again")).unwrap_err();
-    assert!(again.to_string().contains("it is already an export"), "{again}");
+    assert!(again.to_string().contains("it cannot be exported again"), "{again}");
 }
