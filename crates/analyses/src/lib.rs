@@ -21,15 +21,16 @@
 //! SQL views use only functions that DataFusion has built in, so that the same text runs over Parquet on a cluster. Interval
 //! algebra uses window functions (sorted boundaries, running sums, running maxima), never a join on time ranges.
 
+mod call_tree;
 mod comm;
 mod critical;
-mod devices;
 mod hta;
 mod id_index;
 mod idle;
 mod kernel;
+mod lightning;
 mod loader;
-mod nesting;
+mod module;
 mod op;
 mod registry;
 mod roofline;
@@ -37,12 +38,13 @@ mod step;
 mod system;
 mod topics;
 mod trainer;
+mod vocabulary;
 
 use std::sync::LazyLock;
 
 use query::{Catalog, ViewSource};
 
-pub use devices::{DEVICES, DTYPES, DeviceTableError, check_devices};
+pub use roofline::device_peaks::{DEVICES, DTYPES, DeviceTableError, check_devices};
 pub use topics::{TOPICS, Topic};
 
 const SOURCES: &[ViewSource<'static>] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));

@@ -1,10 +1,14 @@
-//! What host events and the work they launched amount to along their nesting.
+//! Sums over host events and the work they launched, along their nesting.
 
 use crate::id_index::IdIndex;
 
-/// What an event is to the forest.
+use super::nesting::{
+    TreeEvent, enclosing_node, enclosing_nodes, parent_positions, sort_and_index,
+};
+
+/// The part that an event plays in the forest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum EventKind {
     /// A node.
     Operator,
     /// A node: a call of a module.
@@ -13,12 +17,13 @@ pub(super) enum Kind {
     Range,
     /// A call into the device runtime: work of the node around it.
     Launch,
-    /// A Python frame: what is inside belongs to the node around. So with other ranges.
+    /// A Python frame. Events inside it belong to the node around it, as with ranges of kind `Other`.
     Frame,
+    /// A range that is not a node.
     Other,
 }
 
-impl Kind {
+impl EventKind {
     fn is_node(self) -> bool {
         matches!(self, Self::Operator | Self::Module | Self::Range)
     }
@@ -26,149 +31,175 @@ impl Kind {
 
 /// One host event.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Event {
-    pub(super) id: i64,
-    pub(super) parent: Option<i64>,
-    pub(super) ts_ns: i64,
-    pub(super) end_ns: i64,
-    pub(super) kind: Kind,
+pub(crate) struct ForestEvent {
+    pub(crate) id: i64,
+    pub(crate) parent: Option<i64>,
+    pub(crate) ts_ns: i64,
+    pub(crate) end_ns: i64,
+    pub(crate) kind: EventKind,
     /// Its row in the table it comes from.
-    pub(super) row: u32,
+    pub(crate) row: u32,
+}
+
+impl TreeEvent for ForestEvent {
+    fn id(&self) -> i64 {
+        self.id
+    }
+
+    fn parent(&self) -> Option<i64> {
+        self.parent
+    }
+
+    fn ts_ns(&self) -> i64 {
+        self.ts_ns
+    }
+
+    fn end_ns(&self) -> i64 {
+        self.end_ns
+    }
 }
 
 /// One kernel, copy or fill.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Work {
+pub(crate) struct Activity {
     /// The call that launched it.
-    pub(super) launch: Option<i64>,
+    pub(crate) launch: Option<i64>,
     /// The operator that launched it.
-    pub(super) op: Option<i64>,
-    pub(super) dur_ns: i64,
+    pub(crate) op: Option<i64>,
+    pub(crate) dur_ns: i64,
 }
 
-/// What one node amounts to.
+/// Time and launches of one node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Sums {
+pub(crate) struct NodeTotals {
     /// Its duration less that of the nodes and launches directly inside.
-    pub(super) host_self_ns: i64,
-    /// Work that it launched itself, how much and for how long.
-    pub(super) launch_count: i64,
-    pub(super) device_self_ns: i64,
-    /// Work that it and the nodes inside it launched.
-    pub(super) device_total_ns: i64,
+    pub(crate) host_self_ns: i64,
+    /// Number of activities that the node launched itself.
+    pub(crate) launch_count: i64,
+    /// Duration of these activities.
+    pub(crate) device_self_ns: i64,
+    /// Duration of the activities that the node and the nodes inside it launched.
+    pub(crate) device_total_ns: i64,
 }
 
 /// The host events of one rank.
 #[derive(Debug, Default)]
-pub(super) struct Forest {
+pub(crate) struct CallForest {
     /// Parents before children.
-    pub(super) events: Vec<Event>,
-    pub(super) parents: Vec<Option<u32>>,
-    /// The nearest node around each event.
-    pub(super) around: Vec<Option<u32>>,
-    pub(super) sums: Vec<Sums>,
+    pub(crate) events: Vec<ForestEvent>,
+    /// Position of the parent of each event.
+    pub(crate) parents: Vec<Option<u32>>,
+    /// Position of the nearest node around each event.
+    pub(crate) enclosing: Vec<Option<u32>>,
+    /// Totals of each event; zero for events that are not nodes.
+    pub(crate) totals: Vec<NodeTotals>,
 }
 
-impl Forest {
-    /// Events whose parent is not among them are at the top.
-    pub(super) fn new(mut events: Vec<Event>, work: &[Work]) -> Self {
-        // As in the call tree of the tables: parents start before their children, or end after them.
-        events.sort_unstable_by_key(|e| (e.ts_ns, std::cmp::Reverse(e.end_ns), e.id));
-        let at = IdIndex::of_each(events.iter().map(|event| event.id));
-        let mut forest = Self { parents: Vec::with_capacity(events.len()), ..Self::default() };
-        let mut sums: Vec<Sums> = Vec::with_capacity(events.len());
-        // A launch inside a launch is part of it.
-        let mut in_launch = vec![false; events.len()];
-        for (i, event) in events.iter().enumerate() {
-            let parent = event.parent.and_then(|id| at.get(id));
+impl CallForest {
+    /// Builds the forest. Events whose parent is not among them are at the top.
+    pub(crate) fn new(mut events: Vec<ForestEvent>, work: &[Activity]) -> Self {
+        let index = sort_and_index(&mut events);
+        let mut parents = parent_positions(&events, &index);
+        for (at, parent) in parents.iter_mut().enumerate() {
             // Rounded times could put a child before its parent; such a child is at the top.
-            let parent = parent.filter(|&parent| (parent as usize) < i);
-            let around = parent.and_then(|parent| {
-                let is_node = events[parent as usize].kind.is_node();
-                if is_node { Some(parent) } else { forest.around[parent as usize] }
-            });
-            in_launch[i] = parent.is_some_and(|parent| match events[parent as usize].kind {
-                Kind::Launch => true,
-                kind => !kind.is_node() && in_launch[parent as usize],
-            });
-            let takes_time = event.kind.is_node() || (event.kind == Kind::Launch && !in_launch[i]);
-            if let Some(around) = around.filter(|_| takes_time) {
-                let end_ns = event.end_ns.min(events[around as usize].end_ns);
-                sums[around as usize].host_self_ns -= (end_ns - event.ts_ns).max(0);
-            }
-            let host_self_ns = if event.kind.is_node() { event.end_ns - event.ts_ns } else { 0 };
-            sums.push(Sums { host_self_ns, ..Sums::default() });
-            forest.parents.push(parent);
-            forest.around.push(around);
+            *parent = parent.filter(|&parent| (parent as usize) < at);
         }
+        let is_node = |at: u32| events[at as usize].kind.is_node();
+        let enclosing = enclosing_nodes(&parents, is_node);
+        let mut totals = host_totals(&events, &parents, &enclosing);
         for work in work {
             let node = |id: Option<i64>| {
-                let found = at.get(id?)?;
-                let is_node = events[found as usize].kind.is_node();
-                if is_node { Some(found) } else { forest.around[found as usize] }
+                let launcher = index.get(id?)?;
+                enclosing_node(Some(launcher), &enclosing, is_node)
             };
-            // A launch outside every operator may still name the one that asked for it.
+            // A launch outside every operator may still name the operator that it belongs to.
             let launch = node(work.launch);
-            let is_op = |&at: &u32| events[at as usize].kind == Kind::Operator;
+            let is_op = |&at: &u32| events[at as usize].kind == EventKind::Operator;
             if let Some(by) = launch.filter(is_op).or_else(|| node(work.op)).or(launch) {
-                let sums = &mut sums[by as usize];
-                sums.launch_count += 1;
-                sums.device_self_ns = sums.device_self_ns.saturating_add(work.dur_ns);
+                let totals = &mut totals[by as usize];
+                totals.launch_count += 1;
+                totals.device_self_ns = totals.device_self_ns.saturating_add(work.dur_ns);
             }
         }
-        for i in (0..events.len()).rev() {
-            let own = sums[i].device_self_ns;
-            sums[i].device_total_ns = sums[i].device_total_ns.saturating_add(own);
-            if let Some(around) = forest.around[i] {
-                let total = sums[i].device_total_ns;
-                let around = &mut sums[around as usize];
-                around.device_total_ns = around.device_total_ns.saturating_add(total);
+        for at in (0..events.len()).rev() {
+            let own = totals[at].device_self_ns;
+            totals[at].device_total_ns = totals[at].device_total_ns.saturating_add(own);
+            if let Some(outer) = enclosing[at] {
+                let total = totals[at].device_total_ns;
+                let outer = &mut totals[outer as usize];
+                outer.device_total_ns = outer.device_total_ns.saturating_add(total);
             }
         }
-        Self { events, sums, ..forest }
+        Self { events, parents, enclosing, totals }
     }
 
-    /// The operator that each operator is a part of: itself, or the outermost of a chain in which each
-    /// has the next one of the same name as its only node inside. PyTorch calls an operator twice where
+    /// The position of the call that each operator is a part of: itself, or the outermost of a chain in which each
+    /// operator has the next one of the same name as its only node inside. PyTorch calls an operator twice where
     /// one layer of the dispatcher hands on to the next.
-    pub(super) fn merged(&self, same_name: impl Fn(u32, u32) -> bool) -> Vec<u32> {
+    pub(crate) fn merge_dispatch_chains(&self, same_name: impl Fn(u32, u32) -> bool) -> Vec<u32> {
         let mut inside = vec![0_u32; self.events.len()];
-        for (event, around) in self.events.iter().zip(&self.around) {
-            if let Some(around) = around.filter(|_| event.kind.is_node()) {
-                inside[around as usize] += 1;
+        for (event, outer) in self.events.iter().zip(&self.enclosing) {
+            if let Some(outer) = outer.filter(|_| event.kind.is_node()) {
+                inside[outer as usize] += 1;
             }
         }
         let mut merged: Vec<u32> = (0..self.events.len() as u32).collect();
-        let is_op = |at: u32| self.events[at as usize].kind == Kind::Operator;
-        for i in 0..self.events.len() as u32 {
-            if let Some(around) = self.around[i as usize]
-                && is_op(i)
-                && is_op(around)
-                && inside[around as usize] == 1
-                && same_name(around, i)
+        let is_op = |at: u32| self.events[at as usize].kind == EventKind::Operator;
+        for at in 0..self.events.len() as u32 {
+            if let Some(outer) = self.enclosing[at as usize]
+                && is_op(at)
+                && is_op(outer)
+                && inside[outer as usize] == 1
+                && same_name(outer, at)
             {
-                merged[i as usize] = merged[around as usize];
+                merged[at as usize] = merged[outer as usize];
             }
         }
         merged
     }
 
-    /// Positions by event.
-    pub(super) fn positions(&self) -> IdIndex {
+    /// Positions by event id.
+    pub(crate) fn position_index(&self) -> IdIndex {
         IdIndex::of_each(self.events.iter().map(|event| event.id))
     }
 
     /// The nearest event of one kind around each event, itself included.
-    pub(super) fn nearest(&self, kind: Kind) -> Vec<Option<u32>> {
+    pub(crate) fn nearest_of_kind(&self, kind: EventKind) -> Vec<Option<u32>> {
         let mut nearest: Vec<Option<u32>> = Vec::with_capacity(self.events.len());
-        for (i, event) in self.events.iter().enumerate() {
+        for (at, event) in self.events.iter().enumerate() {
             let found = if event.kind == kind {
-                Some(i as u32)
+                Some(at as u32)
             } else {
-                self.parents[i].and_then(|parent| nearest[parent as usize])
+                self.parents[at].and_then(|parent| nearest[parent as usize])
             };
             nearest.push(found);
         }
         nearest
     }
+}
+
+/// Totals with the host time only.
+fn host_totals(
+    events: &[ForestEvent],
+    parents: &[Option<u32>],
+    enclosing: &[Option<u32>],
+) -> Vec<NodeTotals> {
+    let mut totals: Vec<NodeTotals> = Vec::with_capacity(events.len());
+    // A launch inside a launch is part of it.
+    let mut in_launch = vec![false; events.len()];
+    for (at, event) in events.iter().enumerate() {
+        in_launch[at] = parents[at].is_some_and(|parent| match events[parent as usize].kind {
+            EventKind::Launch => true,
+            kind => !kind.is_node() && in_launch[parent as usize],
+        });
+        let is_node = event.kind.is_node();
+        let takes_time = is_node || (event.kind == EventKind::Launch && !in_launch[at]);
+        if let Some(outer) = enclosing[at].filter(|_| takes_time) {
+            let end_ns = event.end_ns.min(events[outer as usize].end_ns);
+            totals[outer as usize].host_self_ns -= (end_ns - event.ts_ns).max(0);
+        }
+        let host_self_ns = if is_node { event.end_ns - event.ts_ns } else { 0 };
+        totals.push(NodeTotals { host_self_ns, ..NodeTotals::default() });
+    }
+    totals
 }

@@ -1,27 +1,29 @@
-//! From tables to forests.
+//! Reads host events and device work into one forest per rank.
 
 use std::collections::BTreeMap;
 
-use arrow::array::{Array, Int64Array};
 use query::rust_view::Result;
 use trace_model::RecordBatch;
 
-use super::forest::{Event, Forest, Kind, Work};
-use query::columns::rows_by_rank;
-use query::columns::{Names, ints, names};
-use query::rust_view::ViewInputs;
+use super::forest::{Activity, CallForest, EventKind, ForestEvent};
+use crate::vocabulary::COLLECTIVE_PREFIXES;
+use query::columns::{Names, get, ints, names, rows_by_rank};
+use query::rust_view::{InputQueries, ViewInputs};
 
-/// What all of these views read: the whole recording.
-pub(super) const READS: &[(&str, &str)] = &[OPS, LAUNCHES, RANGES, FRAMES, WORK];
+/// Inputs of every view over a forest. They cover the whole recording.
+pub(crate) const INPUTS: InputQueries = &[OPS, LAUNCHES, RANGES, FRAMES, WORK];
 
-/// The same, and the operators that name their module.
-pub(super) const READS_WITH_NAMED: &[(&str, &str)] = &[
+/// [`INPUTS`], and the operators that name the modules around them.
+pub(crate) const INPUTS_WITH_MODULE_PATHS: InputQueries = &[
     OPS,
     LAUNCHES,
     RANGES,
     FRAMES,
     WORK,
-    ("named", "SELECT rank, event_id, args FROM cpu_ops WHERE args LIKE '%\"Module Hierarchy\"%'"),
+    (
+        "module_paths",
+        "SELECT rank, event_id, args FROM cpu_ops WHERE args LIKE '%\"Module Hierarchy\"%'",
+    ),
 ];
 
 const OPS: (&str, &str) = (
@@ -44,101 +46,106 @@ const WORK: (&str, &str) = (
     "SELECT rank, launch, op, dur_ns FROM device_work WHERE launch IS NOT NULL OR op IS NOT NULL",
 );
 
-/// What [`READS`] gave.
+/// The rows of [`INPUTS`], and the forests built from them.
 #[derive(Debug)]
-pub(super) struct Tables<'a> {
-    pub(super) ops: &'a RecordBatch,
-    pub(super) ranges: &'a RecordBatch,
-    pub(super) frames: &'a RecordBatch,
-    pub(super) op_names: Names,
-    pub(super) range_names: Names,
-    pub(super) frame_names: Names,
+pub(crate) struct CallForests<'a> {
+    pub(crate) ops: &'a RecordBatch,
+    pub(crate) ranges: &'a RecordBatch,
+    pub(crate) frames: &'a RecordBatch,
+    pub(crate) op_names: Names,
+    pub(crate) range_names: Names,
+    pub(crate) frame_names: Names,
     /// By rank.
-    pub(super) forests: BTreeMap<i64, Forest>,
+    pub(crate) forests: BTreeMap<i64, CallForest>,
 }
 
-/// Which ranges and frames are calls of modules.
+/// The events that are calls of modules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Modules {
+pub(crate) enum ModuleSource {
     /// `nn.Module: Linear_0` frames.
     Frames,
     /// `[pl][...]` ranges.
     Lightning,
 }
 
-/// A frame that is a call of an `nn.Module`.
-pub(super) const MODULE_PREFIX: &str = "nn.Module: ";
+/// Names of frames that are calls of an `nn.Module` start with this prefix.
+pub(crate) const MODULE_FRAME_PREFIX: &str = "nn.Module: ";
 
-impl Modules {
-    fn of_frame(self, name: &str) -> Kind {
-        if self == Self::Frames && name.starts_with(MODULE_PREFIX) {
-            Kind::Module
+impl ModuleSource {
+    fn frame_kind(self, name: &str) -> EventKind {
+        if self == Self::Frames && name.starts_with(MODULE_FRAME_PREFIX) {
+            EventKind::Module
         } else {
-            Kind::Frame
+            EventKind::Frame
         }
     }
 
-    fn of_range(self, name: &str) -> Kind {
+    fn range_kind(self, name: &str) -> EventKind {
         const COLLECTIVES: [&str; 5] =
             ["broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter"];
-        let is_collective = name
-            .strip_prefix("nccl:")
-            .or_else(|| name.strip_prefix("gloo:"))
-            .is_some_and(|of| COLLECTIVES.contains(&of));
+        let is_collective = COLLECTIVE_PREFIXES
+            .iter()
+            .find_map(|prefix| name.strip_prefix(prefix))
+            .is_some_and(|collective| COLLECTIVES.contains(&collective));
         if self == Self::Lightning && name.starts_with("[pl][") {
-            Kind::Module
+            EventKind::Module
         } else if is_collective
             || ["ProfilerStep#", "Optimizer.step", "enumerate(Data"]
                 .iter()
                 .any(|p| name.starts_with(p))
         {
-            Kind::Range
+            EventKind::Range
         } else {
-            Kind::Other
+            EventKind::Other
         }
     }
 }
 
-/// Reads the tables; events become a forest a rank.
-pub(super) fn load<'a>(inputs: &'a ViewInputs<'_>, modules: Modules) -> Result<Tables<'a>> {
+/// Reads the tables and builds one forest per rank.
+pub(crate) fn load_forests<'a>(
+    inputs: &'a ViewInputs<'_>,
+    modules: ModuleSource,
+) -> Result<CallForests<'a>> {
     let (ops, launches) = (inputs.batch("ops")?, inputs.batch("launches")?);
     let (ranges, frames) = (inputs.batch("ranges")?, inputs.batch("frames")?);
     let op_names = names(ops, "name")?;
     let (range_names, frame_names) = (names(ranges, "name")?, names(frames, "name")?);
-    let kinds = |names: &Names, kind: &dyn Fn(&str) -> Kind| -> Vec<Kind> {
+    let kinds = |names: &Names, kind: &dyn Fn(&str) -> EventKind| -> Vec<EventKind> {
         names.texts.iter().map(|text| kind(text)).collect()
     };
-    let range_kinds = kinds(&range_names, &|name| modules.of_range(name));
-    let frame_kinds = kinds(&frame_names, &|name| modules.of_frame(name));
-    let of = |kinds: &[Kind], names: &Names, row: usize| {
-        kinds.get(names.ids[row] as usize).copied().unwrap_or(Kind::Other)
+    let range_kinds = kinds(&range_names, &|name| modules.range_kind(name));
+    let frame_kinds = kinds(&frame_names, &|name| modules.frame_kind(name));
+    let of = |kinds: &[EventKind], names: &Names, row: usize| {
+        kinds.get(names.ids[row] as usize).copied().unwrap_or(EventKind::Other)
     };
 
-    let mut events: BTreeMap<i64, Vec<Event>> = BTreeMap::new();
-    add(&mut events, ops, &|_| Kind::Operator)?;
-    add(&mut events, launches, &|_| Kind::Launch)?;
+    let mut events: BTreeMap<i64, Vec<ForestEvent>> = BTreeMap::new();
+    add(&mut events, ops, &|_| EventKind::Operator)?;
+    add(&mut events, launches, &|_| EventKind::Launch)?;
     add(&mut events, ranges, &|row| of(&range_kinds, &range_names, row))?;
     add(&mut events, frames, &|row| of(&frame_kinds, &frame_names, row))?;
     let mut work = work(inputs.batch("work")?)?;
     let forests = events
         .into_iter()
-        .map(|(rank, events)| (rank, Forest::new(events, &work.remove(&rank).unwrap_or_default())))
+        .map(|(rank, events)| {
+            (rank, CallForest::new(events, &work.remove(&rank).unwrap_or_default()))
+        })
         .collect();
-    Ok(Tables { ops, ranges, frames, op_names, range_names, frame_names, forests })
+    Ok(CallForests { ops, ranges, frames, op_names, range_names, frame_names, forests })
 }
 
 fn add(
-    events: &mut BTreeMap<i64, Vec<Event>>,
+    events: &mut BTreeMap<i64, Vec<ForestEvent>>,
     batch: &RecordBatch,
-    kind: &dyn Fn(usize) -> Kind,
+    kind: &dyn Fn(usize) -> EventKind,
 ) -> Result<()> {
     let (rank, id) = (ints(batch, "rank")?, ints(batch, "event_id")?);
     let (ts_ns, dur_ns) = (ints(batch, "ts_ns")?, ints(batch, "dur_ns")?);
     let parent = ints(batch, "parent")?;
     for row in 0..batch.num_rows() {
-        events.entry(rank.value(row)).or_default().push(Event {
+        events.entry(rank.value(row)).or_default().push(ForestEvent {
             id: id.value(row),
-            parent: value(&parent, row),
+            parent: get(&parent, row),
             ts_ns: ts_ns.value(row),
             end_ns: ts_ns.value(row).saturating_add(dur_ns.value(row)),
             kind: kind(row),
@@ -148,17 +155,38 @@ fn add(
     Ok(())
 }
 
-fn work(batch: &RecordBatch) -> Result<BTreeMap<i64, Vec<Work>>> {
+fn work(batch: &RecordBatch) -> Result<BTreeMap<i64, Vec<Activity>>> {
     let (rank, dur_ns) = (ints(batch, "rank")?, ints(batch, "dur_ns")?);
     let (launch, op) = (ints(batch, "launch")?, ints(batch, "op")?);
-    Ok(rows_by_rank(&rank, |row| Work {
-        launch: value(&launch, row),
-        op: value(&op, row),
+    Ok(rows_by_rank(&rank, |row| Activity {
+        launch: get(&launch, row),
+        op: get(&op, row),
         dur_ns: dur_ns.value(row),
     }))
 }
 
-/// The value in a row, if there is one.
-pub(super) fn value(column: &Int64Array, row: usize) -> Option<i64> {
-    (!column.is_null(row)).then(|| column.value(row))
+#[cfg(test)]
+mod tests {
+    use super::{EventKind, ModuleSource};
+    use crate::vocabulary::COLLECTIVE_PREFIXES;
+
+    #[test]
+    fn range_kind_is_a_node_for_collectives_of_every_library() {
+        for prefix in COLLECTIVE_PREFIXES {
+            let kind = |collective: &str| {
+                ModuleSource::Frames.range_kind(&format!("{prefix}{collective}"))
+            };
+            assert_eq!(kind("all_reduce"), EventKind::Range, "{prefix}");
+            assert_eq!(kind("barrier"), EventKind::Other, "{prefix}");
+        }
+        assert_eq!(ModuleSource::Frames.range_kind("all_reduce"), EventKind::Other);
+    }
+
+    #[test]
+    fn range_kind_is_a_module_for_ranges_of_lightning() {
+        let range = "[pl][profile]run_training_batch";
+        assert_eq!(ModuleSource::Lightning.range_kind(range), EventKind::Module);
+        assert_eq!(ModuleSource::Frames.range_kind(range), EventKind::Other);
+        assert_eq!(ModuleSource::Frames.range_kind("ProfilerStep#3"), EventKind::Range);
+    }
 }

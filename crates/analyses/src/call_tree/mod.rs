@@ -1,26 +1,22 @@
-//! Operators and modules as they nest on the host, with what each did itself and what those inside it
-//! did. The operator views, the module views and Lightning's are sums over the same forest.
+//! Call trees: host events nested by the call around them, with the device work that they launched.
+//!
+//! [`CallForest`] sums up time by operator, module and range; the views of `op`, `module` and `lightning` read these
+//! sums. [`PreorderTree`] keeps every call, and makes all calls below a call adjacent; `op_calls` and
+//! `op_kernel_sequences` read it.
 
 mod forest;
-mod hierarchy;
 mod load;
-mod modules;
-mod operators;
-mod stacks;
+mod nesting;
+mod preorder;
 
-use query::rust_view::RustView;
-
-pub(super) const BY_NAME: RustView = RustView::new("op_by_name", load::READS, operators::by_name);
-pub(super) const BY_SHAPE: RustView =
-    RustView::new("op_by_shape", load::READS, operators::by_shape);
-pub(super) const BY_STACK: RustView =
-    RustView::new("op_by_stack", load::READS, operators::by_stack);
-pub(super) const MODULE_CALLS: RustView =
-    RustView::new("module_calls", load::READS, modules::calls);
-pub(super) const MODULE_HIERARCHY: RustView =
-    RustView::new("module_hierarchy", load::READS_WITH_NAMED, hierarchy::compute);
-pub(super) const LIGHTNING_CALLS: RustView =
-    RustView::new("lightning_calls", load::READS, modules::lightning);
+#[cfg(test)]
+pub(crate) use forest::Activity;
+pub(crate) use forest::{CallForest, EventKind, ForestEvent};
+pub(crate) use load::{
+    CallForests, INPUTS, INPUTS_WITH_MODULE_PATHS, MODULE_FRAME_PREFIX, ModuleSource, load_forests,
+};
+pub(crate) use nesting::OpenSpans;
+pub(crate) use preorder::{CallKind, HostCall, LaunchedActivity, NameMark, PreorderTree};
 
 #[cfg(test)]
 mod tests;

@@ -1,146 +1,99 @@
-//! Forests against the definition, on trees small enough to check by eye and on random ones.
+//! Checks forests against the definition of their totals, on small trees by hand and on random ones.
 
-use super::forest::{Event, Forest, Kind, Sums, Work};
-use super::modules::{Backward, OpFacts, find};
-use super::stacks::{Frame, Stacks};
+use super::forest::{Activity, CallForest, EventKind, ForestEvent, NodeTotals};
 
-fn event(id: i64, parent: Option<i64>, kind: Kind, ts_ns: i64, end_ns: i64) -> Event {
-    Event { id, parent, ts_ns, end_ns, kind, row: id as u32 }
+fn event(id: i64, parent: Option<i64>, kind: EventKind, ts_ns: i64, end_ns: i64) -> ForestEvent {
+    ForestEvent { id, parent, ts_ns, end_ns, kind, row: id as u32 }
 }
 
-fn launched(launch: i64, dur_ns: i64) -> Work {
-    Work { launch: Some(launch), op: None, dur_ns }
+fn launched(launch: i64, dur_ns: i64) -> Activity {
+    Activity { launch: Some(launch), op: None, dur_ns }
 }
 
-fn sums_of(forest: &Forest, id: i64) -> Sums {
-    forest.sums[forest.events.iter().position(|e| e.id == id).unwrap()]
+fn totals_of(forest: &CallForest, id: i64) -> NodeTotals {
+    forest.totals[forest.events.iter().position(|e| e.id == id).unwrap()]
 }
 
 #[test]
-fn frames_are_seen_through_and_launches_are_taken_off() {
-    let forest = Forest::new(
+fn host_self_excludes_launches_and_looks_through_frames() {
+    let forest = CallForest::new(
         vec![
-            event(1, None, Kind::Operator, 0, 100),
-            event(2, Some(1), Kind::Frame, 10, 60),
-            event(3, Some(2), Kind::Operator, 20, 50),
-            event(4, Some(3), Kind::Launch, 25, 30),
-            // part of the launch around it
-            event(5, Some(4), Kind::Launch, 26, 28),
-            event(6, Some(1), Kind::Launch, 70, 80),
+            event(1, None, EventKind::Operator, 0, 100),
+            event(2, Some(1), EventKind::Frame, 10, 60),
+            event(3, Some(2), EventKind::Operator, 20, 50),
+            event(4, Some(3), EventKind::Launch, 25, 30),
+            // Part of the launch around it.
+            event(5, Some(4), EventKind::Launch, 26, 28),
+            event(6, Some(1), EventKind::Launch, 70, 80),
         ],
         &[launched(4, 7), launched(5, 2), launched(6, 11), launched(99, 1000)],
     );
-    let outer = Sums { host_self_ns: 60, launch_count: 1, device_self_ns: 11, device_total_ns: 20 };
-    let inner = Sums { host_self_ns: 25, launch_count: 2, device_self_ns: 9, device_total_ns: 9 };
-    assert_eq!(sums_of(&forest, 1), outer);
-    assert_eq!(sums_of(&forest, 3), inner);
+    let outer =
+        NodeTotals { host_self_ns: 60, launch_count: 1, device_self_ns: 11, device_total_ns: 20 };
+    let inner =
+        NodeTotals { host_self_ns: 25, launch_count: 2, device_self_ns: 9, device_total_ns: 9 };
+    assert_eq!(totals_of(&forest, 1), outer);
+    assert_eq!(totals_of(&forest, 3), inner);
 }
 
 #[test]
-fn a_launch_outside_operators_counts_for_the_one_it_names() {
+fn activities_outside_operators_count_for_the_operator_they_name() {
     let events = vec![
-        event(1, None, Kind::Operator, 0, 10),
-        event(2, None, Kind::Module, 20, 90),
-        event(3, Some(2), Kind::Launch, 30, 40),
-        event(4, Some(2), Kind::Launch, 50, 60),
+        event(1, None, EventKind::Operator, 0, 10),
+        event(2, None, EventKind::Module, 20, 90),
+        event(3, Some(2), EventKind::Launch, 30, 40),
+        event(4, Some(2), EventKind::Launch, 50, 60),
     ];
     let work = [
-        Work { launch: Some(3), op: Some(1), dur_ns: 5 },
-        Work { launch: Some(4), op: None, dur_ns: 3 },
-        Work { launch: None, op: Some(1), dur_ns: 2 },
-        Work { launch: None, op: None, dur_ns: 100 },
+        Activity { launch: Some(3), op: Some(1), dur_ns: 5 },
+        Activity { launch: Some(4), op: None, dur_ns: 3 },
+        Activity { launch: None, op: Some(1), dur_ns: 2 },
+        Activity { launch: None, op: None, dur_ns: 100 },
     ];
-    let forest = Forest::new(events, &work);
-    assert_eq!(sums_of(&forest, 1).device_total_ns, 7);
-    assert_eq!(sums_of(&forest, 2).device_total_ns, 3);
-    assert_eq!(sums_of(&forest, 2).host_self_ns, 50);
+    let forest = CallForest::new(events, &work);
+    assert_eq!(totals_of(&forest, 1).device_total_ns, 7);
+    assert_eq!(totals_of(&forest, 2).device_total_ns, 3);
+    assert_eq!(totals_of(&forest, 2).host_self_ns, 50);
 }
 
 #[test]
-fn only_chains_of_one_name_merge() {
-    let forest = Forest::new(
+fn merge_dispatch_chains_merges_only_single_children_of_one_name() {
+    let forest = CallForest::new(
         vec![
-            event(1, None, Kind::Operator, 0, 100),
-            event(2, Some(1), Kind::Operator, 1, 90),
-            event(3, Some(2), Kind::Operator, 2, 80),
-            event(4, None, Kind::Operator, 200, 300),
-            event(5, Some(4), Kind::Operator, 201, 210),
-            event(6, Some(4), Kind::Operator, 211, 220),
+            event(1, None, EventKind::Operator, 0, 100),
+            event(2, Some(1), EventKind::Operator, 1, 90),
+            event(3, Some(2), EventKind::Operator, 2, 80),
+            event(4, None, EventKind::Operator, 200, 300),
+            event(5, Some(4), EventKind::Operator, 201, 210),
+            event(6, Some(4), EventKind::Operator, 211, 220),
         ],
         &[],
     );
-    assert_eq!(forest.merged(|_, _| true), [0, 0, 0, 3, 4, 5]);
-    assert_eq!(forest.merged(|_, _| false), [0, 1, 2, 3, 4, 5]);
-    assert_eq!(forest.merged(|a, b| (a, b) == (1, 2)), [0, 1, 1, 3, 4, 5]);
+    assert_eq!(forest.merge_dispatch_chains(|_, _| true), [0, 0, 0, 3, 4, 5]);
+    assert_eq!(forest.merge_dispatch_chains(|_, _| false), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(forest.merge_dispatch_chains(|a, b| (a, b) == (1, 2)), [0, 1, 1, 3, 4, 5]);
 }
 
-#[test]
-fn backward_operators_count_for_the_module_of_their_forward_operator() {
-    let forest = Forest::new(
-        vec![
-            event(1, None, Kind::Module, 0, 100),
-            event(2, Some(1), Kind::Module, 10, 50),
-            event(3, Some(2), Kind::Operator, 20, 30),
-            event(4, Some(1), Kind::Operator, 60, 70),
-            // backward, on another thread: each holds an operator that is linked too
-            event(10, None, Kind::Operator, 200, 220),
-            event(11, Some(10), Kind::Operator, 205, 215),
-            event(12, Some(11), Kind::Launch, 206, 208),
-            event(13, None, Kind::Operator, 230, 260),
-            event(14, None, Kind::Operator, 270, 275),
-            event(15, None, Kind::Operator, 280, 300),
-        ],
-        &[launched(12, 40)],
-    );
-    let facts = |event: &Event| OpFacts {
-        thread: i64::from(event.id >= 10),
-        forward_op: match event.id {
-            10 | 11 => Some(4),
-            13 => Some(3),
-            _ => None,
-        },
-        accumulates: event.id == 14,
-    };
-    let calls = find(&forest, facts);
-    assert_eq!(calls.len(), 2);
-    assert_eq!((calls[1].parent, calls[1].depth), (Some(0), 1));
-    assert_eq!(calls.iter().map(|c| c.operator_count).collect::<Vec<_>>(), [1, 1]);
-    assert_eq!(calls[0].backward, Some(Backward { host_ns: 55, device_ns: 40 }));
-    assert_eq!(calls[1].backward, Some(Backward { host_ns: 35, device_ns: 0 }));
-
-    let unlinked = |_: &Event| OpFacts { thread: 0, forward_op: None, accumulates: true };
-    assert!(find(&forest, unlinked).iter().all(|call| call.backward.is_none()));
-}
+const KINDS: [EventKind; 6] = [
+    EventKind::Operator,
+    EventKind::Operator,
+    EventKind::Module,
+    EventKind::Range,
+    EventKind::Launch,
+    EventKind::Frame,
+];
 
 #[test]
-fn a_stack_reads_from_the_inside_out() {
-    let mut stacks = Stacks::default();
-    let main = stacks.enter(None, Frame::Call(0));
-    let inner = stacks.enter(Some(main), Frame::Call(1));
-    assert_eq!(stacks.enter(Some(main), Frame::Call(1)), inner);
-    assert_ne!(stacks.enter(None, Frame::Call(1)), inner);
-    let names = ["main", "step"];
-    let text = |frame| match frame {
-        Frame::Call(name) | Frame::Stack(name) => names[name as usize],
-    };
-    assert_eq!(stacks.text(inner, text), "step;main");
-}
-
-const KINDS: [Kind; 6] =
-    [Kind::Operator, Kind::Operator, Kind::Module, Kind::Range, Kind::Launch, Kind::Frame];
-
-/// Against the definitions, on forests of any shape.
-#[test]
-fn sums_are_what_the_definitions_say() {
+fn totals_agree_with_brute_force_on_random_forests() {
     let mut seed = 11_u64;
     let mut random = |below: i64| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((seed >> 33) as i64) % below
     };
     for _ in 0..300 {
-        let mut events = vec![event(0, None, Kind::Other, 0, 10_000)];
+        let mut events = vec![event(0, None, EventKind::Other, 0, 10_000)];
         for _ in 0..random(40) {
-            // Inside any event before, somewhere.
+            // Somewhere inside any earlier event.
             let id = events.len() as i64;
             let around = events[random(id) as usize];
             let length = around.end_ns - around.ts_ns;
@@ -151,30 +104,32 @@ fn sums_are_what_the_definitions_say() {
             let end_ns = ts_ns + 1 + random(around.end_ns - ts_ns);
             events.push(event(id, Some(around.id), KINDS[random(6) as usize], ts_ns, end_ns));
         }
-        let work: Vec<Work> = (0..random(20))
+        let work: Vec<Activity> = (0..random(20))
             .map(|_| launched(random(events.len() as i64), 1 + random(50)))
             .collect();
-        let forest = Forest::new(events.clone(), &work);
-        let is_node = |e: &Event| matches!(e.kind, Kind::Operator | Kind::Module | Kind::Range);
-        let parent = |e: &Event| e.parent.map(|id| events[id as usize]);
-        let node_around = |e: &Event| {
+        let forest = CallForest::new(events.clone(), &work);
+        let is_node = |e: &ForestEvent| {
+            matches!(e.kind, EventKind::Operator | EventKind::Module | EventKind::Range)
+        };
+        let parent = |e: &ForestEvent| e.parent.map(|id| events[id as usize]);
+        let node_around = |e: &ForestEvent| {
             let mut next = parent(e);
             while let Some(around) = next.filter(|around| !is_node(around)) {
                 next = parent(&around);
             }
             next.map(|around| around.id)
         };
-        let in_launch = |e: &Event| {
+        let in_launch = |e: &ForestEvent| {
             let mut next = parent(e);
             while let Some(around) = next.filter(|around| !is_node(around)) {
-                if around.kind == Kind::Launch {
+                if around.kind == EventKind::Launch {
                     return true;
                 }
                 next = parent(&around);
             }
             false
         };
-        let node_of = |work: &Work| {
+        let node_of = |work: &Activity| {
             let by = events[work.launch.unwrap() as usize];
             if is_node(&by) { Some(by.id) } else { node_around(&by) }
         };
@@ -191,7 +146,7 @@ fn sums_are_what_the_definitions_say() {
             let taken: i64 = events
                 .iter()
                 .filter(|e| node_around(e) == Some(node.id))
-                .filter(|e| is_node(e) || (e.kind == Kind::Launch && !in_launch(e)))
+                .filter(|e| is_node(e) || (e.kind == EventKind::Launch && !in_launch(e)))
                 .map(|e| e.end_ns.min(node.end_ns) - e.ts_ns)
                 .sum();
             let own: Vec<i64> = work
@@ -204,13 +159,13 @@ fn sums_are_what_the_definitions_say() {
                 .filter(|work| node_of(work).is_some_and(|by| is_inside(by, node.id)))
                 .map(|work| work.dur_ns)
                 .sum();
-            let expected = Sums {
+            let expected = NodeTotals {
                 host_self_ns: node.end_ns - node.ts_ns - taken,
                 launch_count: own.len() as i64,
                 device_self_ns: own.iter().sum(),
                 device_total_ns: total,
             };
-            assert_eq!(sums_of(&forest, node.id), expected);
+            assert_eq!(totals_of(&forest, node.id), expected);
         }
     }
 }

@@ -1,64 +1,50 @@
-//! `roofline_calls` and `roofline_devices`: calls and devices as rows.
+//! `roofline_calls`: calls of operators with their cost and the limits of their device.
 
 use std::collections::BTreeMap;
 
-use query::rust_view::Result;
-use query::view_error;
+use query::BatchBuilder;
+use query::rust_view::{Result, ViewInputs};
 use trace_model::RecordBatch;
 
 use super::cost::Gemm;
-use super::json::Json;
-use super::load::{Call, Loaded, Units, load};
-use crate::devices::{DTYPES, Devices, Peaks};
-use query::BatchBuilder;
-use query::columns::{get, ints, names};
-use query::rust_view::ViewInputs;
+use super::device_peaks::{DeviceTable, Peaks};
+use super::load::{CallTable, MatrixUnit, OperatorCall, load_calls};
+use super::shapes::format_shapes;
 
-/// The table of the user before the shipped one.
-fn table(inputs: &ViewInputs<'_>) -> Result<Devices> {
-    Devices::with(inputs.text("device_table")?).map_err(|mistakes| {
-        let words: Vec<String> = mistakes
-            .iter()
-            .map(|mistake| format!("line {}: {}", mistake.line, mistake.message))
-            .collect();
-        view_error!("the table of devices: {}", words.join("; "))
-    })
-}
-
-/// What a call is measured against.
+/// The limits of a call.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bounds {
     dtype: Option<&'static str>,
-    /// Data sheet.
+    /// From the data sheet.
     peak_tflops: Option<f64>,
     achievable_tflops: Option<f64>,
     peak_gb_per_s: Option<f64>,
     achievable_gb_per_s: Option<f64>,
     is_compute: Option<bool>,
-    /// At achievable rates.
+    /// Least time at achievable rates.
     roofline_ns: Option<f64>,
-    /// By the data sheet, with all that a cache can hold in it before and after: nothing can be faster.
+    /// Least time by the data sheet, if the cache holds all it can before and after the call: nothing can be faster.
     limit_ns: Option<f64>,
 }
 
-fn bounds(call: &Call, has_tf32: bool, peaks: Option<&Peaks>) -> Bounds {
-    let (cost, units) = (&call.cost, call.units);
-    let is_product = cost.kind.is_product();
+fn bounds(call: &OperatorCall, has_tf32: bool, peaks: Option<&Peaks>) -> Bounds {
+    let (cost, matrix_unit) = (&call.cost, call.matrix_unit);
+    let is_product = cost.class.is_product();
     let dtype = cost.dtype.name();
-    // Products of 32-bit floats: which unit, the kernels' names say.
-    let dtype = match (dtype, units) {
-        (Some("fp32"), Units::Matrix) if is_product && has_tf32 => Some("tf32"),
-        (Some("fp32"), Units::Unknown) if is_product && has_tf32 => None,
+    // For products of 32-bit floats, the names of the kernels tell the unit.
+    let dtype = match (dtype, matrix_unit) {
+        (Some("fp32"), MatrixUnit::Used) if is_product && has_tf32 => Some("tf32"),
+        (Some("fp32"), MatrixUnit::Unknown) if is_product && has_tf32 => None,
         (dtype, _) => dtype,
     };
     let Some(peaks) = peaks else { return Bounds { dtype, ..Bounds::default() } };
     let peak = dtype.filter(|_| is_product).and_then(|dtype| peaks.tflops.get(dtype).copied());
-    if (is_product && peak.is_none()) || call.is_fast {
+    if (is_product && peak.is_none()) || call.is_fast_convolution {
         return Bounds { dtype, peak_tflops: peak, ..Bounds::default() };
     }
     let achievable_tflops = peak.map(|peak| peak * peaks.achievable_tflops_ratio);
     let achievable_gb_per_s = peaks.memory_gb_per_s * peaks.achievable_memory_ratio;
-    // 10^12 operations and 10^9 bytes a second, in nanoseconds.
+    // In nanoseconds, from 10^12 operations and 10^9 bytes per second.
     let compute_ns = |tflops: Option<f64>| tflops.map_or(0.0, |tflops| cost.flops / tflops / 1e3);
     let memory_ns = cost.bytes() / achievable_gb_per_s;
     let uncached = (cost.bytes() - 2.0 * peaks.cache_bytes).max(0.0);
@@ -76,31 +62,29 @@ fn bounds(call: &Call, has_tf32: bool, peaks: Option<&Peaks>) -> Bounds {
 }
 
 pub(super) fn calls(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
-    let table = table(inputs)?;
-    let loaded = load(inputs)?;
-    let Loaded { calls, op_names, dims, types, modules, devices } = &loaded;
+    let table = DeviceTable::from_inputs(inputs)?;
+    let loaded = load_calls(inputs)?;
+    let CallTable { calls, op_names, dims, types, modules, devices } = &loaded;
     let devices: BTreeMap<(i64, i64), (bool, Option<&Peaks>)> = devices
         .iter()
-        .map(|(&place, product)| {
-            (place, (product.has_tf32, table.find(&product.name, product.sm_count)))
-        })
+        .map(|(&device, model)| (device, (model.has_tf32, table.find(&model.name, model.sm_count))))
         .collect();
-    // Shapes repeat: each is put into words once.
+    // Shapes repeat: each is formatted once.
     let mut shapes: Vec<Option<String>> = vec![None; dims.texts.len()];
     for call in calls {
         let id = dims.ids[call.row] as usize;
         if let Some(shapes) = shapes.get_mut(id) {
-            shapes.get_or_insert_with(|| in_words(&dims.texts[id]).unwrap_or_default());
+            shapes.get_or_insert_with(|| format_shapes(&dims.texts[id]).unwrap_or_default());
         }
     }
-    let rows: Vec<Row<'_>> = calls
+    let rows: Vec<CallRow<'_>> = calls
         .iter()
         .map(|call| {
             let device = devices.get(&(call.rank, call.device));
             let (has_tf32, peaks) = device.copied().unwrap_or_default();
             let shapes = shapes.get(dims.ids[call.row] as usize);
             let shapes = shapes.and_then(Option::as_deref);
-            Row { call, bounds: bounds(call, has_tf32, peaks), peaks, shapes }
+            CallRow { call, bounds: bounds(call, has_tf32, peaks), peaks, shapes }
         })
         .collect();
     BatchBuilder::of(&rows)
@@ -108,16 +92,18 @@ pub(super) fn calls(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .int32("device", |r| r.call.device)
         .int32("stream", |r| r.call.stream)
         .int("op", |r| Some(r.call.op))
-        .text("name", |r| told(op_names.get(r.call.row)))
-        .text("kind", |r| Some(r.call.cost.kind.name()))
+        .text("name", |r| non_empty(op_names.get(r.call.row)))
+        .text("kind", |r| Some(r.call.cost.class.name()))
         .text("dtype", |r| r.bounds.dtype)
-        .text("input_dims", |r| told(dims.get(r.call.row)))
-        .text("shapes", |r| told(r.shapes))
-        .text("input_types", |r| told(types.get(r.call.row)))
-        .text("details", |r| told(Some(r.call.cost.details.as_str())))
+        .text("input_dims", |r| non_empty(dims.get(r.call.row)))
+        .text("shapes", |r| non_empty(r.shapes))
+        .text("input_types", |r| non_empty(types.get(r.call.row)))
+        .text("details", |r| non_empty(Some(r.call.cost.details.as_str())))
         .text("pass", |r| Some(r.call.pass.name()))
         .int("step", |r| r.call.step)
-        .text("module", |r| told(modules.texts.get(r.call.module as usize).map(String::as_str)))
+        .text("module", |r| {
+            non_empty(modules.texts.get(r.call.module as usize).map(String::as_str))
+        })
         .int("queue_order", |r| Some(r.call.queue_order))
         .int("ts_ns", |r| Some(r.call.ts_ns))
         .int("kernel_ns", |r| Some(r.call.kernel_ns))
@@ -133,14 +119,14 @@ pub(super) fn calls(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .float("gemm_k", |r| Some(r.gemm()?.k))
         .flag("is_aligned", |r| Some(r.gemm()?.is_aligned))
         .text("tensor_cores", |r| {
-            Some(match r.call.units {
-                Units::Matrix => "yes",
-                Units::Ordinary => "no",
-                Units::Unknown => "unknown",
+            Some(match r.call.matrix_unit {
+                MatrixUnit::Used => "yes",
+                MatrixUnit::Unused => "no",
+                MatrixUnit::Unknown => "unknown",
             })
         })
-        .flag("is_fast_convolution", |r| r.call.is_fast)
-        .text("peak", |r| told(r.peaks.map(|peaks| peaks.name.as_str())))
+        .flag("is_fast_convolution", |r| r.call.is_fast_convolution)
+        .text("peak", |r| non_empty(r.peaks.map(|peaks| peaks.name.as_str())))
         .float("peak_tflops", |r| r.bounds.peak_tflops)
         .float("achievable_tflops", |r| r.bounds.achievable_tflops)
         .float("peak_gb_per_s", |r| r.bounds.peak_gb_per_s)
@@ -151,82 +137,21 @@ pub(super) fn calls(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .finish()
 }
 
-/// A call and what it is measured against.
-struct Row<'a> {
-    call: &'a Call,
+/// A call and its limits.
+struct CallRow<'a> {
+    call: &'a OperatorCall,
     bounds: Bounds,
     peaks: Option<&'a Peaks>,
     shapes: Option<&'a str>,
 }
 
-impl Row<'_> {
+impl CallRow<'_> {
     fn gemm(&self) -> Option<&Gemm> {
         self.call.cost.gemm.as_ref()
     }
 }
 
-/// A text that says something.
-pub(super) fn told(text: Option<&str>) -> Option<&str> {
+/// The text, unless it is empty.
+pub(super) fn non_empty(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.is_empty())
-}
-
-/// `[[64, 32], [32, 16], []]` as `64x32, 32x16`.
-pub(super) fn in_words(dims: &str) -> Option<String> {
-    let inputs = Json::first(dims)?;
-    let shape = |input: &Json| {
-        let lengths: Option<Vec<String>> =
-            input.list()?.iter().map(|length| Some(length.number()?.to_string())).collect();
-        lengths.filter(|lengths| !lengths.is_empty()).map(|lengths| lengths.join("x"))
-    };
-    let shapes: Vec<String> = inputs.list()?.iter().filter_map(shape).collect();
-    Some(shapes.join(", "))
-}
-
-pub(super) const DEVICES: &[(&str, &str)] = &[(
-    "devices",
-    "SELECT rank, device, name, sm_count FROM device_properties ORDER BY rank, device",
-)];
-
-/// One row a device and type.
-pub(super) fn devices(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
-    let table = table(inputs)?;
-    let used = inputs.batch("devices")?;
-    let (rank, device) = (ints(used, "rank")?, ints(used, "device")?);
-    let (sm_count, product) = (ints(used, "sm_count")?, names(used, "name")?);
-    let known = |row: usize| table.find(product.get(row)?, get(&sm_count, row));
-    let rows: Vec<(usize, Option<&Peaks>, Option<&str>)> = (0..used.num_rows())
-        .flat_map(|row| {
-            let peaks = known(row);
-            let has = |dtype: &&str| peaks.is_some_and(|peaks| peaks.tflops.contains_key(*dtype));
-            let mut dtypes: Vec<Option<&str>> = DTYPES.into_iter().filter(has).map(Some).collect();
-            if peaks.is_none() {
-                dtypes.push(None);
-            }
-            dtypes.into_iter().map(move |dtype| (row, peaks, dtype))
-        })
-        .collect();
-    let sources: BTreeMap<&str, String> = rows
-        .iter()
-        .filter_map(|(_, peaks, _)| peaks.map(|p| (p.name.as_str(), p.sources.join(", "))))
-        .collect();
-    let tflops = |peaks: &Peaks, dtype: Option<&str>| peaks.tflops.get(dtype?).copied();
-    BatchBuilder::of(&rows)
-        .int32("rank", |r| rank.value(r.0))
-        .int32("device", |r| device.value(r.0))
-        .text("name", |r| told(product.get(r.0)))
-        .text("peak", |r| told(r.1.map(|peaks| peaks.name.as_str())))
-        .text("dtype", |r| r.2)
-        .float("peak_tflops", |r| tflops(r.1?, r.2))
-        .float("achievable_tflops", |r| {
-            let peaks = r.1?;
-            Some(tflops(peaks, r.2)? * peaks.achievable_tflops_ratio)
-        })
-        .float("peak_gb_per_s", |r| Some(r.1?.memory_gb_per_s))
-        .float("achievable_gb_per_s", |r| {
-            let peaks = r.1?;
-            Some(peaks.memory_gb_per_s * peaks.achievable_memory_ratio)
-        })
-        .float("cache_bytes", |r| Some(r.1?.cache_bytes))
-        .text("sources", |r| told(Some(sources.get(r.1?.name.as_str())?)))
-        .finish()
 }

@@ -1,137 +1,91 @@
-//! The little JSON that operators' inputs are written in: lists of numbers and texts. What is no such thing is
-//! no value; nothing here panics on it.
+//! Input shapes of operators, from the JSON text that traces record.
 
-/// How deep lists may lie in lists.
-const MAX_DEPTH: usize = 8;
+use serde::Deserialize;
+use serde_json::{Deserializer, Value};
 
-/// A value.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Json {
-    Number(f64),
-    Text(String),
-    List(Vec<Self>),
-}
-
-impl Json {
-    /// The value that a text begins with.
-    pub(super) fn first(text: &str) -> Option<Self> {
-        Reader { text: text.as_bytes(), at: 0 }.value(0)
-    }
-
-    pub(super) fn list(&self) -> Option<&[Self]> {
-        match self {
-            Self::List(items) => Some(items),
-            _ => None,
-        }
-    }
-
-    pub(super) fn number(&self) -> Option<f64> {
-        match self {
-            Self::Number(number) => Some(*number),
-            _ => None,
-        }
-    }
-
-    pub(super) fn text(&self) -> Option<&str> {
-        match self {
-            Self::Text(text) => Some(text),
-            _ => None,
-        }
+/// The list that a JSON text begins with. Text after the list is ignored; a text that is truncated or that begins with
+/// anything else has none.
+pub(super) fn leading_list(text: &str) -> Option<Vec<Value>> {
+    match Value::deserialize(&mut Deserializer::from_str(text)).ok()? {
+        Value::Array(items) => Some(items),
+        _ => None,
     }
 }
 
-/// The text of the value of `key` in an object, and what follows.
-pub(super) fn member<'t>(object: &'t str, key: &str) -> Option<&'t str> {
+/// The text of the value of `key` in a JSON object, and the rest of the object after it. The object is not parsed: only
+/// one of its many members is needed.
+pub(super) fn member_text<'t>(object: &'t str, key: &str) -> Option<&'t str> {
     let quoted = format!("\"{key}\"");
     let at = object.find(&quoted)? + quoted.len();
     Some(object[at..].trim_start().strip_prefix(':')?.trim_start())
 }
 
-struct Reader<'t> {
-    text: &'t [u8],
-    at: usize,
+/// The numbers of a list that holds nothing else. Numbers that are written as strings do not count.
+pub(super) fn numbers(list: &Value) -> Option<Vec<f64>> {
+    list.as_array()?.iter().map(Value::as_f64).collect()
 }
 
-impl Reader<'_> {
-    fn peek(&mut self) -> Option<u8> {
-        while self.text.get(self.at).is_some_and(u8::is_ascii_whitespace) {
-            self.at += 1;
-        }
-        self.text.get(self.at).copied()
-    }
+/// Formats `[[64, 32], [32, 16], []]` as `64x32, 32x16`.
+pub(super) fn format_shapes(dims: &str) -> Option<String> {
+    let shape = |input: &Value| {
+        let lengths: Vec<String> = numbers(input)?.iter().map(ToString::to_string).collect();
+        (!lengths.is_empty()).then(|| lengths.join("x"))
+    };
+    let shapes: Vec<String> = leading_list(dims)?.iter().filter_map(shape).collect();
+    Some(shapes.join(", "))
+}
 
-    fn value(&mut self, depth: usize) -> Option<Json> {
-        match self.peek()? {
-            b'[' if depth < MAX_DEPTH => {
-                self.at += 1;
-                let mut items = Vec::new();
-                loop {
-                    match self.peek()? {
-                        b']' => {
-                            self.at += 1;
-                            return Some(Json::List(items));
-                        }
-                        b',' => self.at += 1,
-                        _ => items.push(self.value(depth + 1)?),
-                    }
-                }
-            }
-            b'"' => {
-                self.at += 1;
-                let from = self.at;
-                let mut is_escaped = false;
-                loop {
-                    let byte = *self.text.get(self.at)?;
-                    self.at += 1;
-                    match byte {
-                        b'"' if !is_escaped => break,
-                        b'\\' => is_escaped = !is_escaped,
-                        _ => is_escaped = false,
-                    }
-                }
-                let text = std::str::from_utf8(&self.text[from..self.at - 1]).ok()?;
-                Some(Json::Text(text.to_owned()))
-            }
-            _ => {
-                let from = self.at;
-                while self.text.get(self.at).is_some_and(|b| !b",]} \n\t".contains(b)) {
-                    self.at += 1;
-                }
-                let text = std::str::from_utf8(&self.text[from..self.at]).ok()?;
-                match text {
-                    "true" | "false" | "null" => Some(Json::Text(text.to_owned())),
-                    _ => text.parse().ok().map(Json::Number),
-                }
-            }
-        }
-    }
+/// The number of elements of each input that has a shape.
+pub(super) fn element_counts(dims: &str) -> Vec<f64> {
+    let inputs = leading_list(dims).unwrap_or_default();
+    inputs.iter().filter_map(|input| Some(numbers(input)?.iter().product())).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Json, member};
+    use serde_json::json;
+
+    use super::{element_counts, format_shapes, leading_list, member_text, numbers};
 
     #[test]
-    fn lists_are_read() {
-        let number = Json::Number;
-        assert_eq!(
-            Json::first("[[2, 3], [], \"a \\\" b\"] rest"),
-            Some(Json::List(vec![
-                Json::List(vec![number(2.0), number(3.0)]),
-                Json::List(vec![]),
-                Json::Text("a \\\" b".to_owned()),
-            ]))
-        );
-        for broken in ["", "[", "[1, 2", "\"abc", "[[[[[[[[[[1]]]]]]]]]]", "{}", "[1, x]"] {
-            assert_eq!(Json::first(broken), None, "{broken}");
+    fn leading_list_ignores_text_after_the_list() {
+        let list = leading_list("[[2, 3], [], \"a \\\" b\"] rest").unwrap();
+        assert_eq!(list, [json!([2, 3]), json!([]), json!("a \" b")]);
+    }
+
+    #[test]
+    fn leading_list_is_none_for_broken_or_truncated_text() {
+        for broken in ["", "[", "[1, 2", "[[2, 3], [4", "\"abc", "7", "{}", "[1, x]"] {
+            assert_eq!(leading_list(broken), None, "{broken}");
         }
     }
 
     #[test]
-    fn members_are_found() {
+    fn member_text_finds_a_member_and_the_rest_of_the_object() {
         let object = r#"{"Concrete Inputs":["", "1"],"Ev Idx":7}"#;
-        assert_eq!(member(object, "Ev Idx"), Some("7}"));
-        assert!(member(object, "Concrete Inputs").unwrap().starts_with("[\"\", \"1\"]"));
-        assert_eq!(member(object, "Input Strides"), None);
+        assert_eq!(member_text(object, "Ev Idx"), Some("7}"));
+        assert!(member_text(object, "Concrete Inputs").unwrap().starts_with("[\"\", \"1\"]"));
+        assert_eq!(member_text(object, "Input Strides"), None);
+    }
+
+    #[test]
+    fn numbers_rejects_numbers_written_as_strings() {
+        assert_eq!(numbers(&json!([2, 0.5])), Some(vec![2.0, 0.5]));
+        for list in [json!(["2", "3"]), json!([[2]]), json!([null]), json!([true]), json!(2)] {
+            assert_eq!(numbers(&list), None, "{list}");
+        }
+    }
+
+    #[test]
+    fn format_shapes_leaves_out_inputs_without_dimensions() {
+        assert_eq!(format_shapes("[[64, 32], [], 7, [32, 16]]").as_deref(), Some("64x32, 32x16"));
+        assert_eq!(format_shapes("[]").as_deref(), Some(""));
+        assert_eq!(format_shapes("[[64, 32"), None);
+    }
+
+    #[test]
+    fn element_counts_multiply_the_lengths_of_each_shape() {
+        assert_eq!(element_counts("[[64, 32], [], \"x\", [3]]"), [2048.0, 1.0, 3.0]);
+        assert!(element_counts("[[64, 32").is_empty());
     }
 }

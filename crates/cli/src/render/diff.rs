@@ -305,7 +305,7 @@ impl Sections {
                 name(row.level, &row.name)
             )?;
             if let Some(old) = &row.renamed_from {
-                let how = if row.matched == Matched::Normalised { "taken for" } else { "was" };
+                let how = if row.matched == Matched::Normalized { "taken for" } else { "was" };
                 writeln!(out, "{:>54}  {DIM}{how} {}{DIM:#}", "", name(row.level, old))?;
             }
         }
@@ -342,7 +342,7 @@ fn came_and_went(diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
             lines.push(format!("{word}: {}", counts.join(", ")));
         }
     }
-    let guesses = diff.rows.iter().filter(|r| r.matched == Matched::Normalised).count();
+    let guesses = diff.rows.iter().filter(|r| r.matched == Matched::Normalized).count();
     if guesses > 0 {
         lines.push(format!("matched though renamed: {guesses}"));
     }
