@@ -22,16 +22,17 @@
 //! may also use the macros of `src/sql_macros.rs`, which `build.rs` expands to plain SQL. Interval algebra uses window
 //! functions (sorted boundaries, running sums, running maxima), never a join on time ranges.
 
+mod call_tree;
 mod comm;
 mod critical;
-mod devices;
 mod hta;
 mod id_index;
 mod idle;
 mod interval_set;
 mod kernel;
+mod lightning;
 mod loader;
-mod nesting;
+mod module;
 mod op;
 mod registry;
 mod roofline;
@@ -48,7 +49,7 @@ use std::sync::LazyLock;
 
 use query::{Catalog, ViewSource};
 
-pub use devices::{DEVICES, DTYPES, DeviceTableError, check_devices};
+pub use roofline::device_peaks::{DEVICES, DTYPES, DeviceTableError, check_devices};
 pub use topics::{TOPICS, Topic};
 
 const SOURCES: &[ViewSource<'static>] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));

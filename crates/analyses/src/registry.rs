@@ -3,7 +3,8 @@
 use query::RustView;
 
 use crate::{
-    comm, critical, hta, idle, kernel, loader, nesting, op, roofline, step, system, trainer,
+    comm, critical, hta, idle, kernel, lightning, loader, module, op, roofline, step, system,
+    trainer,
 };
 
 /// Every view in Rust, sorted by name.
@@ -18,20 +19,20 @@ pub(crate) static VIEWS: &[RustView] = &[
     RustView::new("critical_path", critical::INPUTS, critical::path),
     RustView::new("critical_what_if", critical::INPUTS, critical::what_if),
     RustView::new("critical_windows", critical::INPUTS, critical::windows),
-    RustView::new("hta_critical_path", hta::READS, hta::summary),
-    RustView::new("hta_critical_path_edges", hta::READS, hta::edges),
+    hta::CRITICAL_PATH,
+    hta::CRITICAL_PATH_EDGES,
     idle::GAPS,
     kernel::annotations::VIEW,
+    lightning::CALLS,
     loader::FETCHES,
     loader::FETCHES_BY_STEP,
-    nesting::LIGHTNING_CALLS,
-    nesting::MODULE_CALLS,
-    nesting::MODULE_HIERARCHY,
-    nesting::BY_NAME,
-    nesting::BY_SHAPE,
-    nesting::BY_STACK,
-    RustView::new("op_calls", op::READS, op::calls),
-    RustView::new("op_kernel_sequences", op::READS, op::sequences),
+    module::CALLS,
+    module::HIERARCHY,
+    op::BY_NAME,
+    op::BY_SHAPE,
+    op::BY_STACK,
+    op::CALLS,
+    op::KERNEL_SEQUENCES,
     roofline::ATTENTION,
     roofline::CALLS,
     roofline::CHAINS,
@@ -49,7 +50,7 @@ mod tests {
     use crate::catalog;
 
     #[test]
-    fn views_have_headers() {
+    fn every_rust_view_has_a_header() {
         for view in VIEWS {
             let header = catalog().find(view.name);
             assert!(

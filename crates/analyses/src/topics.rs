@@ -1,20 +1,20 @@
-//! The table of contents: what question each view answers, in the order in which one asks.
+//! The table of contents: views by the question they answer, from the step to its causes.
 
 use query::Catalog;
 use query::ViewDef;
 
-/// A chapter of the table of contents.
+/// A topic of the table of contents.
 #[derive(Debug, Clone, Copy)]
 pub struct Topic {
-    /// What it is about.
+    /// The title.
     pub title: &'static str,
-    /// What the PyTorch Profiler's TensorBoard plugin called it.
+    /// The name of the corresponding page of the PyTorch Profiler's TensorBoard plugin.
     pub formerly: Option<&'static str>,
-    /// How the names of its views begin. The longest beginning that fits a name decides.
+    /// Prefixes of the names of its views. The longest matching prefix decides.
     prefixes: &'static [&'static str],
 }
 
-/// All chapters. What other views are made of belongs to none.
+/// All topics. Views in `base` belong to none.
 pub const TOPICS: &[Topic] = &[
     Topic {
         title: "What a step is made of",
@@ -58,7 +58,7 @@ pub const TOPICS: &[Topic] = &[
     },
     Topic {
         title: "Modules and ranges",
-        formerly: Some("ViewDef, Lightning"),
+        formerly: Some("Module, Lightning"),
         prefixes: &["module_", "lightning_", "annotation_"],
     },
     Topic {
@@ -74,7 +74,7 @@ pub const TOPICS: &[Topic] = &[
 ];
 
 impl Topic {
-    /// Its views, by name.
+    /// The views of the topic, sorted by name.
     pub fn views<'a>(&self, catalog: &'a Catalog) -> Vec<&'a ViewDef> {
         let mut views: Vec<_> = catalog
             .views()
@@ -85,7 +85,7 @@ impl Topic {
         views
     }
 
-    /// The chapter of a view; none for the views that others are made of.
+    /// The topic of a view; `None` for the views in `base`.
     pub fn of(view: &ViewDef) -> Option<&'static Self> {
         if view.topic() == "base" {
             return None;
@@ -105,7 +105,7 @@ mod tests {
     use crate::catalog;
 
     #[test]
-    fn every_view_is_in_the_table_of_contents() {
+    fn every_view_outside_base_has_a_topic() {
         for view in catalog().views() {
             let topic = Topic::of(view).map(|topic| topic.title);
             assert_eq!(topic.is_none(), view.topic() == "base", "{}", view.name);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn every_beginning_is_that_of_a_view() {
+    fn every_prefix_matches_a_view() {
         for prefix in TOPICS.iter().flat_map(|topic| topic.prefixes) {
             let fits = |name: &str| name.starts_with(prefix);
             assert!(catalog().views().iter().any(|m| fits(&m.name)), "{prefix}");

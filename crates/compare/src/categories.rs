@@ -1,22 +1,23 @@
-//! Where the time of a step goes, before and after: on the host and on the device.
+//! The time of a step by category, before and after: on the host and on the device.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::side::{Chosen, floats, ints, texts};
+use crate::columns::{floats, ints, texts};
+use crate::run_totals::SelectedSteps;
 use query::Result;
 use query::Session;
 
-/// What a category is a part of.
+/// The group of a category.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Group {
-    /// What the host does; its categories add up to the step.
+    /// Time on the host; its categories add up to the step.
     Host,
-    /// What the devices of a rank do; its categories add up to the step.
+    /// States of the devices of a rank; its categories add up to the step.
     Device,
-    /// Why a device is idle, from the first complete step to the end of the last, a step.
+    /// Causes of idle time of a device, per step, from the first complete step to the end of the last.
     Idle,
     /// Allocated memory.
     Memory,
@@ -25,7 +26,7 @@ pub enum Group {
 /// One part of a step, mean over steps and ranks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Category {
-    /// What it is a part of.
+    /// The group it belongs to.
     pub group: Group,
     /// Its name: `dataloader`, `forward`, `idle` ...
     pub name: &'static str,
@@ -35,13 +36,12 @@ pub struct Category {
     pub before: f64,
     /// After.
     pub after: f64,
-    /// Difference over the change of the step; absent where the step hardly changed, and for what is
-    /// not time.
+    /// Difference over the change of the step; absent if the step hardly changed, and for quantities other than time.
     pub step_change_ratio: Option<f64>,
 }
 
 impl Category {
-    /// Difference.
+    /// Difference after minus before.
     pub fn diff(&self) -> f64 {
         self.after - self.before
     }
@@ -70,7 +70,7 @@ const NAMES: &[(Group, &str)] = &[
     (Group::Memory, "peak_reserved"),
 ];
 
-/// By how much a step reaches beyond its end on the host, on average, less what it begins later.
+/// Mean time by which a step extends beyond its end on the host, less the time by which it starts later.
 pub(super) const TAIL: &str = "device_tail";
 
 /// The categories that are not zero in both runs, of the groups that both runs have.
@@ -80,7 +80,7 @@ pub(super) fn categories(before: &Parts, after: &Parts) -> Vec<Category> {
     NAMES
         .iter()
         .filter_map(|&(group, name)| {
-            // A run without device activity says nothing about idle time: no row, not a zero.
+            // Without device activity, idle time is unknown: no row instead of a zero.
             if !in_before.contains(&group) || !in_after.contains(&group) {
                 return None;
             }
@@ -96,21 +96,21 @@ pub(super) fn categories(before: &Parts, after: &Parts) -> Vec<Category> {
 }
 
 /// The parts of a mean step of a run.
-pub(super) fn parts(session: &Session, chosen: &Chosen) -> Result<Parts> {
+pub(super) fn parts(session: &Session, selected: &SelectedSteps) -> Result<Parts> {
     let mut parts = Parts::new();
-    phases(session, chosen, &mut parts)?;
-    states(session, chosen, &mut parts)?;
-    // Causes are known for the window as a whole.
-    if chosen.is_everything {
-        causes(session, chosen, &mut parts)?;
+    add_phases(session, selected, &mut parts)?;
+    add_states(session, selected, &mut parts)?;
+    // Causes are known only for the window as a whole.
+    if selected.is_complete {
+        add_causes(session, selected, &mut parts)?;
     }
-    memory(session, chosen, &mut parts)?;
+    add_memory(session, selected, &mut parts)?;
     Ok(parts)
 }
 
-fn phases(session: &Session, chosen: &Chosen, parts: &mut Parts) -> Result<()> {
-    let positions = chosen.positions();
-    let count = chosen.steps.len() as f64;
+fn add_phases(session: &Session, selected: &SelectedSteps, parts: &mut Parts) -> Result<()> {
+    let positions = selected.positions();
+    let count = selected.steps.len() as f64;
     let names = [
         ("dataloader", "dataloader_ns"),
         ("forward", "forward_ns"),
@@ -130,13 +130,13 @@ fn phases(session: &Session, chosen: &Chosen, parts: &mut Parts) -> Result<()> {
             }
         }
     }
-    parts.insert((Group::Host, TAIL), chosen.mean(|s| s.dur_ns - s.host_ns));
+    parts.insert((Group::Host, TAIL), selected.mean(|s| s.dur_ns - s.host_ns));
     Ok(())
 }
 
-fn states(session: &Session, chosen: &Chosen, parts: &mut Parts) -> Result<()> {
-    let positions = chosen.positions();
-    let count = chosen.steps.len() as f64;
+fn add_states(session: &Session, selected: &SelectedSteps, parts: &mut Parts) -> Result<()> {
+    let positions = selected.positions();
+    let count = selected.steps.len() as f64;
     for batch in session.analyze("diff_device_time")? {
         let (rank, step) = (ints(&batch, "rank")?, ints(&batch, "step")?);
         let (state, dur) = (texts(&batch, "state")?, ints(&batch, "dur_ns")?);
@@ -151,7 +151,7 @@ fn states(session: &Session, chosen: &Chosen, parts: &mut Parts) -> Result<()> {
     Ok(())
 }
 
-fn causes(session: &Session, chosen: &Chosen, parts: &mut Parts) -> Result<()> {
+fn add_causes(session: &Session, selected: &SelectedSteps, parts: &mut Parts) -> Result<()> {
     let names = [
         ("dataloader", "dataloader_ns"),
         ("sync", "sync_ns"),
@@ -164,13 +164,13 @@ fn causes(session: &Session, chosen: &Chosen, parts: &mut Parts) -> Result<()> {
     for batch in session.analyze("gpu_idle_causes")? {
         let rank = ints(&batch, "rank")?;
         let steps = ints(&batch, "step_count")?;
-        let mine: Vec<bool> =
-            rank.values().iter().map(|r| chosen.ranks.contains(&(*r as i32))).collect();
-        devices += mine.iter().filter(|m| **m).count() as f64;
+        let is_selected: Vec<bool> =
+            rank.values().iter().map(|r| selected.ranks.contains(&(*r as i32))).collect();
+        devices += is_selected.iter().filter(|m| **m).count() as f64;
         for (name, column) in names {
             let values = floats(&batch, column)?;
-            let mine = mine.iter().enumerate().filter(|(_, m)| **m);
-            let sum: f64 = mine.map(|(i, _)| values.value(i) / steps.value(i).max(1) as f64).sum();
+            let rows = is_selected.iter().enumerate().filter(|(_, m)| **m);
+            let sum: f64 = rows.map(|(i, _)| values.value(i) / steps.value(i).max(1) as f64).sum();
             sums.push((name, sum));
         }
     }
@@ -182,17 +182,17 @@ fn causes(session: &Session, chosen: &Chosen, parts: &mut Parts) -> Result<()> {
     Ok(())
 }
 
-/// The device that holds most.
-fn memory(session: &Session, chosen: &Chosen, parts: &mut Parts) -> Result<()> {
+/// Adds peak memory of the device with the highest peak.
+fn add_memory(session: &Session, selected: &SelectedSteps, parts: &mut Parts) -> Result<()> {
     for batch in session.analyze("memory_peak")? {
         let rank = ints(&batch, "rank")?;
         for (name, column) in
             [("peak_allocated", "peak_allocated_bytes"), ("peak_reserved", "peak_reserved_bytes")]
         {
             for (rank, bytes) in rank.values().iter().zip(&floats(&batch, column)?) {
-                if let (Some(bytes), true) = (bytes, chosen.ranks.contains(&(*rank as i32))) {
-                    let most = parts.entry((Group::Memory, name)).or_default();
-                    *most = most.max(bytes);
+                if let (Some(bytes), true) = (bytes, selected.ranks.contains(&(*rank as i32))) {
+                    let peak = parts.entry((Group::Memory, name)).or_default();
+                    *peak = peak.max(bytes);
                 }
             }
         }

@@ -1,10 +1,10 @@
-//! What kind of thing a name is.
+//! The levels that names belong to.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// The level of a row: what kind of thing its name is.
+/// The level of a row: the kind of event that its name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
@@ -30,7 +30,7 @@ pub enum Level {
     Fill,
     /// A synchronization recorded on a stream.
     Sync,
-    /// The device's copy of a range on the host.
+    /// A range of the host as recorded on the device.
     DeviceAnnotation,
 }
 
@@ -51,7 +51,7 @@ impl Level {
         Self::DeviceAnnotation,
     ];
 
-    /// The name, as views and options write it.
+    /// The name in views and options.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Operator => "operator",
@@ -74,12 +74,12 @@ impl Level {
         Self::ALL.into_iter().find(|level| level.as_str() == text)
     }
 
-    /// Whether it happens on a device.
+    /// Whether its events are on a device.
     pub fn is_device(self) -> bool {
         matches!(self, Self::Kernel | Self::Copy | Self::Fill | Self::Sync | Self::DeviceAnnotation)
     }
 
-    /// Whether a device is busy with it, and nothing else on this list counts the same time again.
+    /// Whether its events keep a device busy and no other level counts the same time again.
     pub fn is_device_work(self) -> bool {
         matches!(self, Self::Kernel | Self::Copy | Self::Fill)
     }

@@ -1,39 +1,40 @@
-//! Two runs compared: what was added, removed, slower or faster, and what that did to a step.
+//! Compares two runs: names that were added, removed, slower or faster, and their effect on the step.
 //!
-//! [`diff`] compares means over steps. By default these are all complete steps of the ranks that both
-//! runs have; if they have none in common, all ranks of each, so that numbers are those of an average
-//! rank. Steps need not have the same numbers, nor need there be as many.
+//! [`diff`] compares means over steps. By default these are all complete steps of the ranks that both runs have; without
+//! common ranks, all ranks of each run, so that numbers are those of an average rank. The runs may differ in the number
+//! and numbering of their steps.
 //!
-//! A step is compared in three ways that do not contradict each other:
-//! * **host**: each moment of a step belongs to the innermost range that makes progress (view
-//!   `diff_host_time`). These parts add up to the step on the host, so shares of its change do too.
-//!   What remains in the mark of the step itself, or in nothing recorded, is *not explained*.
+//! A step is compared in three consistent ways:
+//! * **host**: each moment of a step belongs to the innermost range that makes progress (view `diff_host_time`). These
+//!   parts add up to the step on the host, so shares of its change do too. Time in the mark of the step itself, or in
+//!   no recorded event, is *not explained*.
 //! * **device**: each moment of a step is in one state, computation, exposed communication, exposed
 //!   copies or idle (view `diff_device_time`); these add up to the step as well.
-//! * **names**: calls and time of every name (view `diff_by_name`). On the device and for ranges around
-//!   others these overlap and add up to nothing.
+//! * **names**: calls and time of every name (view `diff_by_name`). On the device and for ranges around other ranges these
+//!   overlap and do not add up.
 //!
-//! Whether the median step got slower is a [`Verdict`], held against how much steps vary by themselves.
+//! A [`Verdict`] tells whether the median step got slower, given the variation between steps.
 //!
-//! Names are matched by [`Matched`]: the same name first, then names that differ only in what changes
-//! with versions, vendors and installations. A match of the second kind is marked.
+//! [`Matched`] describes how names were matched: equal names first, then names that differ only in parts that change
+//! with versions, vendors and installations. Matches of the second kind are marked.
 
-mod before_after;
 mod categories;
-mod hta;
+mod columns;
+mod headline_measures;
+mod hta_trace_diff;
 mod level;
 mod matching;
 mod names;
 mod options;
 mod rows;
-mod side;
+mod run_totals;
 mod summary;
 mod tables;
 mod verdict;
 
-pub use before_after::Measure;
 pub use categories::{Category, Group};
-pub use hta::{DeviceType, compare_traces};
+pub use headline_measures::Measure;
+pub use hta_trace_diff::{DeviceType, compare_traces};
 pub use level::Level;
 pub use matching::Matched;
 pub use options::{DiffOptions, SideOptions, Sort, Steps};
@@ -44,24 +45,25 @@ pub use verdict::{Outcome, Sample, Verdict};
 
 use trace_model::{MetricTable, RecordBatch};
 
-use self::side::{Chosen, Reading, Which, choose, ranks};
-use query::Result;
-use query::Session;
+use self::run_totals::{
+    SelectedSteps, StepFilter, TotalsOptions, name_totals, run_ranks, select_steps,
+};
+use query::{Result, Session};
 
-/// Two runs compared.
+/// The comparison of two runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diff {
     /// The step, and how much of its change is explained.
     pub summary: Summary,
-    /// Where the time of a step goes; none if the recordings as a whole were compared.
+    /// The time of a step by category; empty if whole recordings were compared.
     pub categories: Vec<Category>,
     /// Every name of either run.
     pub rows: Vec<Row>,
     /// Whether the step got slower.
     pub verdict: Verdict,
-    /// What everybody asks for first.
+    /// The headline measures of both runs.
     pub before_after: Vec<Measure>,
-    /// What rules judge: [`metrics`].
+    /// The metric tables that rules evaluate, see [`metrics`].
     pub tables: Vec<MetricTable>,
 }
 
@@ -72,18 +74,19 @@ impl Diff {
     }
 }
 
-/// A step that changes by less than this share did not change: shares of it would say nothing.
-pub(crate) const SMALL_CHANGE: f64 = 0.005;
-
 /// Compares two runs.
 pub fn diff(before: &Session, after: &Session, options: &DiffOptions) -> Result<Diff> {
-    let (b, a) = chosen(before, after, options)?;
-    // Steps are compared with steps, a recording with a recording.
+    let (b, a) = select_both(before, after, options)?;
+    // Steps are compared with steps, and recordings with recordings.
     let unit = if b.is_marked() && a.is_marked() { Unit::Step } else { Unit::Recording };
     let mixed = b.is_marked() != a.is_marked();
-    let reading =
-        Reading { short_names: options.short_names, as_written: false, whole_recording: mixed };
-    let (b_names, a_names) = (side::names(before, &b, reading)?, side::names(after, &a, reading)?);
+    let totals_options = TotalsOptions {
+        short_names: options.short_names,
+        as_written: false,
+        whole_recording: mixed,
+    };
+    let b_names = name_totals(before, &b, totals_options)?;
+    let a_names = name_totals(after, &a, totals_options)?;
     let pairs = matching::pairs(b_names.keys().collect(), a_names.keys().collect());
     let counts =
         if mixed { (b.ranks.len(), a.ranks.len()) } else { (b.steps.len(), a.steps.len()) };
@@ -119,8 +122,9 @@ pub fn diff(before: &Session, after: &Session, options: &DiffOptions) -> Result<
             ));
         }
     }
-    let run = |session, chosen, parts| before_after::Run { session, chosen, parts };
-    let before_after = before_after::before_after(
+    let run =
+        |session, selected, parts| headline_measures::MeasuredRun { session, selected, parts };
+    let before_after = headline_measures::headline_measures(
         run(before, &b, parts.as_ref().map(|p| &p.0)),
         run(after, &a, parts.as_ref().map(|p| &p.1)),
         &verdict,
@@ -133,28 +137,33 @@ pub fn diff(before: &Session, after: &Session, options: &DiffOptions) -> Result<
     Ok(Diff { summary, categories, rows, verdict, before_after, tables })
 }
 
-/// The steps to compare. Where nobody says otherwise, ranks that both runs have.
-fn chosen(before: &Session, after: &Session, options: &DiffOptions) -> Result<(Chosen, Chosen)> {
-    let (b_ranks, a_ranks) = (ranks(before)?, ranks(after)?);
-    let b_wanted = options.before.ranks.as_ref().unwrap_or(&b_ranks);
-    let a_wanted = options.after.ranks.as_ref().unwrap_or(&a_ranks);
-    let common: Vec<i32> = b_wanted.iter().copied().filter(|r| a_wanted.contains(r)).collect();
+/// The steps of both runs to compare; by default of the ranks that both runs have.
+fn select_both(
+    before: &Session,
+    after: &Session,
+    options: &DiffOptions,
+) -> Result<(SelectedSteps, SelectedSteps)> {
+    let (b_ranks, a_ranks) = (run_ranks(before)?, run_ranks(after)?);
+    let b_requested = options.before.ranks.as_ref().unwrap_or(&b_ranks);
+    let a_requested = options.after.ranks.as_ref().unwrap_or(&a_ranks);
+    let common: Vec<i32> =
+        b_requested.iter().copied().filter(|r| a_requested.contains(r)).collect();
     let (b_ranks, a_ranks) =
         if common.is_empty() { (b_ranks, a_ranks) } else { (common.clone(), common) };
     Ok((
-        choose(before, "before", &options.before, &b_ranks, Which::Complete)?,
-        choose(after, "after", &options.after, &a_ranks, Which::Complete)?,
+        select_steps(before, "before", &options.before, &b_ranks, StepFilter::Complete)?,
+        select_steps(after, "after", &options.after, &a_ranks, StepFilter::Complete)?,
     ))
 }
 
 /// Mean length of the recordings of the ranks.
-fn recording_ns(session: &Session, chosen: &Chosen) -> Result<f64> {
+fn recording_ns(session: &Session, selected: &SelectedSteps) -> Result<f64> {
     let mut sum = 0.0;
     for batch in session.sql("SELECT rank, end_ns - start_ns AS dur_ns FROM ranks")? {
-        let (rank, dur) = (side::ints(&batch, "rank")?, side::ints(&batch, "dur_ns")?);
-        let mine = rank.values().iter().zip(dur.values());
-        let mine = mine.filter(|(r, _)| chosen.ranks.contains(&(**r as i32)));
-        sum += mine.map(|(_, ns)| *ns as f64).sum::<f64>();
+        let (rank, dur) = (columns::ints(&batch, "rank")?, columns::ints(&batch, "dur_ns")?);
+        let of_ranks = rank.values().iter().zip(dur.values());
+        let of_ranks = of_ranks.filter(|(r, _)| selected.ranks.contains(&(**r as i32)));
+        sum += of_ranks.map(|(_, ns)| *ns as f64).sum::<f64>();
     }
-    Ok(sum / chosen.ranks.len().max(1) as f64)
+    Ok(sum / selected.ranks.len().max(1) as f64)
 }

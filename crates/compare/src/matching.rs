@@ -1,13 +1,13 @@
-//! Which name of one run is which of the other.
+//! Matches the names of one run with those of the other.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use crate::level::Level;
-use crate::names::keys;
+use crate::names::match_keys;
 
-/// How a name found its partner.
+/// The way a name was matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Matched {
@@ -15,17 +15,18 @@ pub enum Matched {
     Exact,
     /// The names are the same, but one run records an operator where the other has an annotation.
     OtherLevel,
-    /// The names differ in what changes with version, vendor or installation, and no other name of the
-    /// level comes as close: a guess, and marked as one.
-    Normalised,
-    /// It has none: only one run has it.
+    /// The names differ only in parts that change with version, vendor or installation, and no other name of the level
+    /// is as close. A guess, and marked as one.
+    #[serde(rename = "normalised")]
+    Normalized,
+    /// Only one run has the name.
     Alone,
 }
 
-/// A level and a name.
+/// The level and the name of a row.
 pub(super) type Key = (Level, String);
 
-/// A name of the run before and its partner in the run after.
+/// A name of the run before and the matching name of the run after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pair<'a> {
     pub(super) before: Option<&'a Key>,
@@ -33,9 +34,8 @@ pub(super) struct Pair<'a> {
     pub(super) matched: Matched,
 }
 
-/// Finds the partner of each name: the same name, then the same name at another level of the host,
-/// then keys that only one name on either side has, from fine to coarse. Each name has at most one
-/// partner; cost grows with the number of names.
+/// Matches names: the same name, then the same name at another level of the host, then keys that only one name on each
+/// side has, from fine to coarse. Each name is matched at most once. The cost is linear in the number of names.
 pub(super) fn pairs<'a>(before: Vec<&'a Key>, after: Vec<&'a Key>) -> Vec<Pair<'a>> {
     let mut matcher = Matcher { pairs: Vec::new(), before, after };
     matcher.stage(Matched::Exact, |key| Some((Some(key.0), key.1.clone())));
@@ -44,8 +44,8 @@ pub(super) fn pairs<'a>(before: Vec<&'a Key>, after: Vec<&'a Key>) -> Vec<Pair<'
         may_move.then(|| (None, key.1.clone()))
     });
     for depth in 0..3 {
-        matcher.stage(Matched::Normalised, |key| {
-            let key_of_stage = keys(key.0, &key.1).into_iter().nth(depth)?;
+        matcher.stage(Matched::Normalized, |key| {
+            let key_of_stage = match_keys(key.0, &key.1).into_iter().nth(depth)?;
             (!key_of_stage.is_empty()).then_some((Some(key.0), key_of_stage))
         });
     }
@@ -58,39 +58,39 @@ pub(super) fn pairs<'a>(before: Vec<&'a Key>, after: Vec<&'a Key>) -> Vec<Pair<'
 
 struct Matcher<'a> {
     pairs: Vec<Pair<'a>>,
-    /// Names without a partner so far.
+    /// Names that are not matched yet.
     before: Vec<&'a Key>,
     after: Vec<&'a Key>,
 }
 
-/// The one name that has a key; or nothing, where several have it.
+/// The unmatched names of one side that have a key.
 #[derive(Default)]
-enum Only<T> {
+enum Unmatched<T> {
     #[default]
-    Nobody,
+    None,
     One(T),
     Several,
 }
 
-impl<T> Only<T> {
+impl<T> Unmatched<T> {
     fn add(&mut self, item: T) {
-        *self = if matches!(self, Self::Nobody) { Self::One(item) } else { Self::Several };
+        *self = if matches!(self, Self::None) { Self::One(item) } else { Self::Several };
     }
 }
 
-/// What names are looked up by at one stage: a level, where it must be the same, and a text.
+/// The key of a name at one stage: the level, if it must be the same, and a text.
 type StageKey = (Option<Level>, String);
 
-/// Who has a key, before and after, by position.
-type Holders = (Only<usize>, Only<usize>);
+/// The names that have a key, before and after, by position.
+type KeyHolders = (Unmatched<usize>, Unmatched<usize>);
 
 impl<'a> Matcher<'a> {
-    /// Pairs names whose key at this stage nobody else has.
+    /// Matches names whose key at this stage is unique on both sides.
     fn stage(&mut self, matched: Matched, key_of: impl Fn(&'a Key) -> Option<StageKey>) {
         if self.before.is_empty() || self.after.is_empty() {
             return;
         }
-        let mut found: BTreeMap<StageKey, Holders> = BTreeMap::new();
+        let mut found: BTreeMap<StageKey, KeyHolders> = BTreeMap::new();
         for (at, key) in self.before.iter().enumerate() {
             if let Some(k) = key_of(key) {
                 found.entry(k).or_default().0.add(at);
@@ -102,8 +102,8 @@ impl<'a> Matcher<'a> {
             }
         }
         let mut taken = (vec![false; self.before.len()], vec![false; self.after.len()]);
-        for only in found.into_values() {
-            if let (Only::One(b), Only::One(a)) = only {
+        for holders in found.into_values() {
+            if let (Unmatched::One(b), Unmatched::One(a)) = holders {
                 (taken.0[b], taken.1[a]) = (true, true);
                 let (before, after) = (Some(self.before[b]), Some(self.after[a]));
                 self.pairs.push(Pair { before, after, matched });
@@ -142,8 +142,8 @@ mod tests {
     use Level::{Annotation, Kernel, Operator, Runtime};
 
     #[test]
-    fn the_same_name_comes_first() {
-        // Swapped: each would match the other by its normalised name.
+    fn pairs_prefers_equal_names() {
+        // In reverse order: each would match the other by its normalized name.
         assert_eq!(
             matched(
                 &[(Runtime, "cudaLaunchKernel"), (Runtime, "cuLaunchKernel")],
@@ -154,26 +154,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ambiguous_is_left_alone() {
+    fn pairs_leaves_ambiguous_names_unmatched() {
         assert_eq!(
             matched(&[(Kernel, "f<1>"), (Kernel, "f<2>")], &[(Kernel, "f<3>")]),
             ["Alone - f<3>", "Alone f<1> -", "Alone f<2> -"]
         );
-        // After the fine stage has taken one, the coarse one is unambiguous.
+        // After the fine stage has matched one name, the coarse key is unique.
         assert_eq!(
             matched(
                 &[(Kernel, "a::f<g<float>, 4>"), (Kernel, "f<h<float>, 4>")],
                 &[(Kernel, "b::f<g<float>, 8>"), (Kernel, "c::f<h<float>, 4>")],
             ),
             [
-                "Normalised a::f<g<float>, 4> b::f<g<float>, 8>",
-                "Normalised f<h<float>, 4> c::f<h<float>, 4>"
+                "Normalized a::f<g<float>, 4> b::f<g<float>, 8>",
+                "Normalized f<h<float>, 4> c::f<h<float>, 4>"
             ]
         );
     }
 
     #[test]
-    fn levels_are_kept_apart_but_for_operators_that_became_annotations() {
+    fn pairs_crosses_levels_only_for_operators_that_became_annotations() {
         assert_eq!(
             matched(
                 &[(Operator, "Optimizer.step#SGD.step"), (Runtime, "x")],
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_appears_exactly_once() {
+    fn pairs_holds_every_name_exactly_once() {
         let names = ["f<1>", "f<2>", "f<1u>", "g", "g_1", "g_2", "", "("];
         let before: Vec<_> = names.iter().map(|n| (Kernel, *n)).collect();
         let after: Vec<_> = names.iter().rev().skip(2).map(|n| (Kernel, *n)).collect();

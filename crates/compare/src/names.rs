@@ -1,16 +1,16 @@
-//! Names across runs: the same thing is not always called the same.
+//! Normalizes names across runs, in which the same operator, kernel or function may have different names.
 //!
-//! [`canonical`] takes out what differs from one call to the next (step numbers, addresses). What then
-//! still has no partner of the same name is looked up by [`keys`], from fine to coarse: they drop what
-//! changes with the version of torch, the compiler, the vendor and the place of installation.
+//! [`normalize_calls`] removes parts that differ between calls (step numbers, addresses). Names that are then not equal
+//! to a name of the other run are matched by [`match_keys`], from fine to coarse: keys leave out parts that change with
+//! the version of torch, the compiler, the vendor and the place of installation.
 
 use std::borrow::Cow;
 
 use crate::level::Level;
 
-/// The name without what differs from call to call: `ProfilerStep*`, `<built-in method to of Tensor
+/// The name without parts that differ between calls: `ProfilerStep*`, `<built-in method to of Tensor
 /// object>`.
-pub(super) fn canonical(level: Level, name: &str) -> Cow<'_, str> {
+pub(super) fn normalize_calls(level: Level, name: &str) -> Cow<'_, str> {
     match level {
         Level::Annotation | Level::DeviceAnnotation | Level::Operator => {
             match name.strip_prefix("ProfilerStep#") {
@@ -23,7 +23,7 @@ pub(super) fn canonical(level: Level, name: &str) -> Cow<'_, str> {
     }
 }
 
-/// What the marks of all steps are called.
+/// The common name of the marks of all steps.
 pub(super) const STEP: &str = "ProfilerStep*";
 
 fn is_number(text: &str) -> bool {
@@ -43,9 +43,9 @@ fn without_addresses(name: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// The name without template arguments, parameters and all but its last word, as HTA's
-/// `use_short_name` has it; copies and fills keep theirs.
-pub(super) fn short(name: &str) -> Cow<'_, str> {
+/// The last word of a name without template arguments and parameters, as with HTA's `use_short_name`. Names of copies and
+/// fills stay as they are.
+pub(super) fn shorten(name: &str) -> Cow<'_, str> {
     let memory = ["Memcpy", "Memset", "dma"].iter().any(|p| name.starts_with(p));
     if memory || !name.contains(['<', '(']) {
         return Cow::Borrowed(name);
@@ -78,9 +78,9 @@ pub(super) fn short(name: &str) -> Cow<'_, str> {
     Cow::Owned(text.trim_end().rsplit(' ').next().unwrap_or_default().to_owned())
 }
 
-/// Names to look a partner up by, from fine to coarse. Two names with a key in common are taken for
-/// one thing only if no other name of their level, on either side, has that key.
-pub(super) fn keys(level: Level, name: &str) -> Vec<String> {
+/// Keys to match a name by, from fine to coarse. Two names with a common key match only if no other name of their level,
+/// on either side, has that key.
+pub(super) fn match_keys(level: Level, name: &str) -> Vec<String> {
     match level {
         Level::Kernel => kernel(name),
         Level::Copy | Level::Fill => vec![copy(name)],
@@ -137,7 +137,7 @@ fn element_type(word: &str) -> &str {
     }
 }
 
-/// `void f<int>(int, float) [clone .kd]` without what follows the template arguments.
+/// `void f<int>(int, float) [clone .kd]` without the text after the template arguments.
 fn without_parameters(name: &str) -> &str {
     let name = name.trim();
     let name = name.strip_suffix(" [clone .kd]").unwrap_or(name);
@@ -161,7 +161,7 @@ fn without_parameters(name: &str) -> &str {
     name
 }
 
-/// The words and signs of a C++ name, without namespaces, `void`, casts and suffixes of numbers.
+/// The words and punctuation of a C++ name, without namespaces, `void`, casts and suffixes of numbers.
 fn tokens(name: &str) -> Vec<String> {
     let mut tokens: Vec<String> = Vec::new();
     let mut rest = name;
@@ -172,7 +172,7 @@ fn tokens(name: &str) -> Vec<String> {
             push_word(&rest[..end], &mut tokens);
             rest = &rest[end..];
         } else if let Some(after) = rest.strip_prefix("::") {
-            // What came before was a namespace; after `>` it was a class with arguments, which stays.
+            // The word before is a namespace, which is removed. A class with arguments, which ends in `>`, stays.
             if tokens.last().is_some_and(|t| t.chars().next().is_some_and(is_word)) {
                 tokens.pop();
             }
@@ -242,8 +242,8 @@ fn copy(name: &str) -> String {
     found.map_or(lower.clone(), |(_, direction)| (*direction).to_owned())
 }
 
-/// `cudaLaunchKernelExC_v11060`, `hipExtModuleLaunchKernel`, `cuLaunchKernel`: without vendor and
-/// version, runtime and driver apart; then together; then without the variant.
+/// `cudaLaunchKernelExC_v11060`, `hipExtModuleLaunchKernel`, `cuLaunchKernel`: without vendor and version, with distinct
+/// keys for runtime and driver; then with the same key for both; then without the variant.
 fn runtime(name: &str) -> Vec<String> {
     let strip = |vendors: &[&str]| {
         vendors
@@ -276,7 +276,7 @@ fn without_version(name: &str) -> &str {
     }
 }
 
-/// Autograd nodes without their number, then operators without the library that does the work.
+/// Autograd nodes without their number, then operators without the name of the library.
 fn operator(name: &str) -> Vec<String> {
     let mut fine = name.replace("torch::autograd::", "");
     for word in ["struct ", "class "] {
@@ -309,13 +309,13 @@ fn unmarked(name: &str) -> &str {
     if marked { name.split('#').next().unwrap_or(name) } else { name }
 }
 
-/// What compilers name their graphs by.
+/// Whether a word is a hash that compilers name graphs by.
 fn is_hash(word: &str) -> bool {
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
     word.len() >= 16 && digits >= 2 && word.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
-/// Each run of digits as `#`.
+/// The word with each sequence of digits replaced by `#`.
 fn masked(word: &str) -> String {
     let mut text = String::with_capacity(word.len());
     for c in word.chars() {
@@ -359,24 +359,24 @@ fn module(name: &str) -> &str {
 mod tests {
     use super::*;
 
-    /// Whether the names share a key, and at which stage first.
+    /// The first stage at which the names share a key.
     fn stage(level: Level, a: &str, b: &str) -> Option<usize> {
-        keys(level, a).iter().zip(keys(level, b)).position(|(a, b)| *a == b)
+        match_keys(level, a).iter().zip(match_keys(level, b)).position(|(a, b)| *a == b)
     }
 
     #[test]
-    fn what_differs_from_call_to_call_goes() {
-        assert_eq!(canonical(Level::Annotation, "ProfilerStep#1009"), "ProfilerStep*");
-        assert_eq!(canonical(Level::Annotation, "ProfilerStep#x"), "ProfilerStep#x");
+    fn normalize_calls_removes_step_numbers_and_addresses() {
+        assert_eq!(normalize_calls(Level::Annotation, "ProfilerStep#1009"), "ProfilerStep*");
+        assert_eq!(normalize_calls(Level::Annotation, "ProfilerStep#x"), "ProfilerStep#x");
         assert_eq!(
-            canonical(Level::Python, "<built-in method to of Tensor object at 0x7f3Ad0>"),
+            normalize_calls(Level::Python, "<built-in method to of Tensor object at 0x7f3Ad0>"),
             "<built-in method to of Tensor object>"
         );
-        assert_eq!(canonical(Level::Kernel, "f at 0x12"), "f at 0x12");
+        assert_eq!(normalize_calls(Level::Kernel, "f at 0x12"), "f at 0x12");
     }
 
     #[test]
-    fn short_names_are_those_of_hta() {
+    fn shorten_matches_hta() {
         for (name, expected) in [
             ("void at::native::f<4, at::g<int> >(int, at::h<float>)", "at::native::f"),
             ("void (anonymous namespace)::k<1>(int)", "::k"),
@@ -386,12 +386,12 @@ mod tests {
             ("closed)>", "closed)>"),
             ("a<b(c>d)", "ad)"),
         ] {
-            assert_eq!(short(name), expected, "{name}");
+            assert_eq!(shorten(name), expected, "{name}");
         }
     }
 
     #[test]
-    fn kernels_survive_compilers_and_versions() {
+    fn kernel_keys_match_across_compilers_and_versions() {
         let old = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, at::detail::Array<char*, 3> >(int, at::native::CUDAFunctor_add<float>, at::detail::Array<char*, 3>)";
         let new = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)";
         assert_eq!(stage(Level::Kernel, old, new), Some(0));
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn collectives_survive_nccl_2_19() {
+    fn collective_keys_match_across_nccl_2_19() {
         let old = "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)";
         let new = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
         assert_eq!(stage(Level::Kernel, old, new), Some(0));
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_survive_vendors() {
+    fn runtime_keys_match_across_vendors() {
         assert_eq!(stage(Level::Runtime, "cudaLaunchKernel", "hipLaunchKernel"), Some(0));
         assert_eq!(stage(Level::Runtime, "cudaMemcpyAsync_ptsz", "hipMemcpyAsync"), Some(0));
         assert_eq!(stage(Level::Runtime, "cudaLaunchKernel", "cuLaunchKernel"), Some(1));
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn operators_survive_versions() {
+    fn operator_keys_match_across_versions() {
         assert_eq!(stage(Level::Operator, "AddmmBackward0", "AddmmBackward"), Some(0));
         let engine = "autograd::engine::evaluate_function: ";
         let (old, new) = (format!("{engine}AddmmBackward"), format!("{engine}AddmmBackward0"));
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_survive_edits_and_installations() {
+    fn frame_keys_match_across_edits_and_installations() {
         assert_eq!(
             stage(
                 Level::Python,
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_names_do_no_harm() {
+    fn normalization_handles_odd_names() {
         for name in [
             "",
             "(",
@@ -525,7 +525,7 @@ mod tests {
             "f(1)2",
         ] {
             for level in Level::ALL {
-                let _ = (keys(level, name), canonical(level, name), short(name));
+                let _ = (match_keys(level, name), normalize_calls(level, name), shorten(name));
             }
         }
     }

@@ -1,13 +1,13 @@
-//! What to compare with what.
+//! Options of a comparison.
 
 use std::str::FromStr;
 
 use crate::level::Level;
 
-/// Which part of a run is compared.
+/// The part of a run to compare.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SideOptions {
-    /// Ranks; by default those that both runs have, or all if they have none in common.
+    /// Ranks; by default the ranks that both runs have, or all if they have none in common.
     pub ranks: Option<Vec<i32>>,
     /// Steps.
     pub steps: Steps,
@@ -19,26 +19,26 @@ pub enum Steps {
     /// All of them.
     #[default]
     All,
-    /// The one with the smallest number, of each rank.
+    /// The step with the smallest number, of each rank.
     First,
-    /// Numbers from and to, both included; each pair must hold a step of the run.
+    /// Inclusive ranges of step numbers; each range must contain a step of the run.
     Numbers(Vec<(i64, i64)>),
 }
 
-/// What to compare, and how.
+/// Options of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DiffOptions {
     /// Part of the run before.
     pub before: SideOptions,
     /// Part of the run after.
     pub after: SideOptions,
-    /// Levels of which rows are wanted; empty for all.
+    /// Levels to return rows of; empty for all.
     pub levels: Vec<Level>,
-    /// Kernels by their names without template arguments, parameters and namespaces.
+    /// Compare kernels by name without template arguments, parameters and namespaces.
     pub short_names: bool,
     /// Times that differ by less than this share are `unchanged`.
     pub tolerance: f64,
-    /// Change of the median step that counts as one, as a share: see [`super::Verdict`].
+    /// Least relative change of the median step that counts, see [`super::Verdict`].
     pub least_change: f64,
     /// Order of the rows.
     pub sort: Sort,
@@ -61,12 +61,12 @@ impl Default for DiffOptions {
 /// Order of rows, largest first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Sort {
-    /// What changed the step most: on the host the part of the step, on the device the time.
+    /// Effect on the step: on the host the part of the step, on the device the time.
     #[default]
     Impact,
-    /// Difference of time, whatever its sign.
+    /// Absolute difference of time.
     Time,
-    /// Difference of calls, whatever its sign.
+    /// Absolute difference of calls.
     Count,
     /// By name, ascending.
     Name,
@@ -117,7 +117,7 @@ mod tests {
     use super::Steps;
 
     #[test]
-    fn steps_are_numbers_and_ranges() {
+    fn steps_parse_numbers_and_ranges() {
         assert_eq!("all".parse(), Ok(Steps::All));
         assert_eq!("first".parse(), Ok(Steps::First));
         assert_eq!("3,5-8".parse(), Ok(Steps::Numbers(vec![(3, 3), (5, 8)])));

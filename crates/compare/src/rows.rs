@@ -11,10 +11,10 @@ use trace_model::RecordBatch;
 use crate::level::Level;
 use crate::matching::{Key, Matched, Pair};
 use crate::options::Sort;
-use crate::side::Sums;
+use crate::run_totals::NameTotals;
 use query::{Error, Result};
 
-/// What became of a name.
+/// The change of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
@@ -22,20 +22,20 @@ pub enum Change {
     Added,
     /// Only the run before has it.
     Removed,
-    /// It takes more time a step than before, by more than the tolerance.
+    /// It takes more time per step than before, by more than the tolerance.
     Slower,
-    /// It takes less time a step than before, by more than the tolerance.
+    /// It takes less time per step than before, by more than the tolerance.
     Faster,
-    /// It takes as much time, in more calls.
+    /// The same time in more calls.
     MoreCalls,
-    /// It takes as much time, in fewer calls.
+    /// The same time in fewer calls.
     FewerCalls,
     /// Neither time nor calls differ.
     Unchanged,
 }
 
 impl Change {
-    /// The name, as rows write it.
+    /// The name in rows.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Added => "added",
@@ -50,33 +50,33 @@ impl Change {
 }
 
 impl Matched {
-    /// The name, as rows write it.
+    /// The name in rows.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Exact => "exact",
             Self::OtherLevel => "other_level",
-            Self::Normalised => "normalised",
+            Self::Normalized => "normalised",
             Self::Alone => "alone",
         }
     }
 }
 
-/// What a name amounts to in one run: means over the steps and ranks that are compared, and totals.
+/// Calls and time of a name in one run: means over the steps and ranks that are compared, and totals.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Amounts {
-    /// Calls a step.
+    /// Calls per step.
     pub count: f64,
-    /// Duration a step, of what runs inside too.
+    /// Duration per step, including calls inside.
     pub dur_ns: f64,
     /// Median of that over the steps.
     pub median_ns: f64,
-    /// Standard error of the mean duration: how far chance may take it.
+    /// Standard error of the mean duration.
     pub error_ns: f64,
-    /// Duration a step less that of direct children.
+    /// Duration per step less that of direct children.
     pub self_ns: f64,
-    /// Part of a step in which the host does just that (view `diff_host_time`); 0 on the device.
+    /// Part of a step in which this is the innermost work of the host (view `diff_host_time`); 0 on the device.
     pub step_ns: f64,
-    /// Time on the device, a step, of what it launched itself; 0 on the device.
+    /// Device time per step of the work that it launched itself; 0 on the device.
     pub device_ns: f64,
     /// Calls in all steps together.
     pub total_count: i64,
@@ -85,7 +85,7 @@ pub struct Amounts {
 }
 
 impl Amounts {
-    fn new(sums: &Sums, steps: usize) -> Self {
+    fn new(sums: &NameTotals, steps: usize) -> Self {
         let mean = |value: i64| value as f64 / steps.max(1) as f64;
         Self {
             count: mean(sums.count),
@@ -104,19 +104,19 @@ impl Amounts {
 /// One name, before and after.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// What kind of thing it is, in the run after if both have it.
+    /// Its level, in the run after if both have it.
     pub level: Level,
     /// Its name, in the run after if both have it.
     pub name: String,
-    /// Its name in the run before, where that is another.
+    /// Its name in the run before, if that is different.
     pub renamed_from: Option<String>,
-    /// How the two were found to be the same.
+    /// The way the two names were matched.
     pub matched: Matched,
-    /// What became of it.
+    /// The change.
     pub change: Change,
-    /// In the run before; zeros if it is not there.
+    /// In the run before; zeros if the run does not have it.
     pub before: Amounts,
-    /// In the run after; zeros if it is not there.
+    /// In the run after; zeros if the run does not have it.
     pub after: Amounts,
     /// Change of the step that this row accounts for, over the change of the step: of its part of the
     /// step on the host ([`Amounts::step_ns`]; these add up to the change of the step on the host), of
@@ -139,11 +139,11 @@ impl Row {
 /// The rows of all pairs.
 pub(super) fn rows(
     pairs: &[Pair<'_>],
-    before: (&BTreeMap<Key, Sums>, usize),
-    after: (&BTreeMap<Key, Sums>, usize),
+    before: (&BTreeMap<Key, NameTotals>, usize),
+    after: (&BTreeMap<Key, NameTotals>, usize),
     tolerance: f64,
 ) -> Vec<Row> {
-    let amounts = |key: Option<&Key>, (sums, steps): (&BTreeMap<Key, Sums>, usize)| {
+    let amounts = |key: Option<&Key>, (sums, steps): (&BTreeMap<Key, NameTotals>, usize)| {
         key.and_then(|k| sums.get(k)).map_or_else(Amounts::default, |s| Amounts::new(s, steps))
     };
     pairs
@@ -173,10 +173,10 @@ fn change(pair: &Pair<'_>, before: &Amounts, after: &Amounts, tolerance: f64) ->
     if pair.after.is_none() {
         return Change::Removed;
     }
-    // What began before the step has no duration in it, only a part of it.
+    // A call that began before the step has no duration in the step, only a part of its time.
     let time = |a: &Amounts| if a.count > 0.0 { a.dur_ns } else { a.step_ns + a.device_ns };
     let (b, a) = (time(before), time(after));
-    // A nanosecond a step is no change, however little there was.
+    // A nanosecond per step is not a change, however short the time was.
     if (a - b).abs() > (b * tolerance).max(1.0) {
         return if a > b { Change::Slower } else { Change::Faster };
     }
@@ -204,10 +204,10 @@ pub(super) fn sort(rows: &mut [Row], by: Sort) {
     });
 }
 
-/// A column of [`super::Diff::batch`]: name, meaning, and where the value comes from.
-type Column = (&'static str, &'static str, Cell);
+/// A column of [`super::Diff::batch`]: name, meaning, and source of the value.
+type Column = (&'static str, &'static str, CellValue);
 
-enum Cell {
+enum CellValue {
     Text(fn(&Row) -> Option<&str>),
     Int(fn(&Row) -> i64),
     Float(fn(&Row) -> Option<f64>),
@@ -216,96 +216,104 @@ enum Cell {
 /// The columns of the rows as an Arrow batch, with their meaning. Values are means over the steps and
 /// ranks compared, unless they say `total`.
 const COLUMNS: &[Column] = &[
-    ("level", "what kind of thing it is", Cell::Text(|r| Some(r.level.as_str()))),
-    ("name", "name, in the run after if both have it", Cell::Text(|r| Some(&r.name))),
+    ("level", "what kind of thing it is", CellValue::Text(|r| Some(r.level.as_str()))),
+    ("name", "name, in the run after if both have it", CellValue::Text(|r| Some(&r.name))),
     (
         "renamed_from",
         "name in the run before, where that is another",
-        Cell::Text(|r| r.renamed_from.as_deref()),
+        CellValue::Text(|r| r.renamed_from.as_deref()),
     ),
     (
         "matched",
         "exact, other_level, normalised (a guess), or alone",
-        Cell::Text(|r| Some(r.matched.as_str())),
+        CellValue::Text(|r| Some(r.matched.as_str())),
     ),
     (
         "change",
         "added, removed, slower, faster, more_calls, fewer_calls or unchanged",
-        Cell::Text(|r| Some(r.change.as_str())),
+        CellValue::Text(|r| Some(r.change.as_str())),
     ),
-    ("before_count", "calls a step, before", Cell::Float(|r| Some(r.before.count))),
-    ("after_count", "calls a step, after", Cell::Float(|r| Some(r.after.count))),
+    ("before_count", "calls a step, before", CellValue::Float(|r| Some(r.before.count))),
+    ("after_count", "calls a step, after", CellValue::Float(|r| Some(r.after.count))),
     (
         "diff_count",
         "difference of calls a step",
-        Cell::Float(|r| Some(r.after.count - r.before.count)),
+        CellValue::Float(|r| Some(r.after.count - r.before.count)),
     ),
-    ("before_dur_ns", "duration a step, before", Cell::Float(|r| Some(r.before.dur_ns))),
-    ("after_dur_ns", "duration a step, after", Cell::Float(|r| Some(r.after.dur_ns))),
+    ("before_dur_ns", "duration a step, before", CellValue::Float(|r| Some(r.before.dur_ns))),
+    ("after_dur_ns", "duration a step, after", CellValue::Float(|r| Some(r.after.dur_ns))),
     (
         "diff_dur_ns",
         "difference of the duration a step",
-        Cell::Float(|r| Some(r.after.dur_ns - r.before.dur_ns)),
+        CellValue::Float(|r| Some(r.after.dur_ns - r.before.dur_ns)),
     ),
     (
         "before_median_ns",
         "median over the steps of the duration, before",
-        Cell::Float(|r| Some(r.before.median_ns)),
+        CellValue::Float(|r| Some(r.before.median_ns)),
     ),
     (
         "after_median_ns",
         "median over the steps of the duration, after",
-        Cell::Float(|r| Some(r.after.median_ns)),
+        CellValue::Float(|r| Some(r.after.median_ns)),
     ),
     (
         "before_self_ns",
         "duration a step less that of direct children, before",
-        Cell::Float(|r| Some(r.before.self_ns)),
+        CellValue::Float(|r| Some(r.before.self_ns)),
     ),
     (
         "after_self_ns",
         "duration a step less that of direct children, after",
-        Cell::Float(|r| Some(r.after.self_ns)),
+        CellValue::Float(|r| Some(r.after.self_ns)),
     ),
     (
         "before_step_ns",
         "part of a step in which the host does just that, before; absent on the device",
-        Cell::Float(|r| host(r, r.before.step_ns)),
+        CellValue::Float(|r| host(r, r.before.step_ns)),
     ),
     (
         "after_step_ns",
         "part of a step in which the host does just that, after; absent on the device",
-        Cell::Float(|r| host(r, r.after.step_ns)),
+        CellValue::Float(|r| host(r, r.after.step_ns)),
     ),
     (
         "diff_step_ns",
         "difference of that part",
-        Cell::Float(|r| host(r, r.after.step_ns - r.before.step_ns)),
+        CellValue::Float(|r| host(r, r.after.step_ns - r.before.step_ns)),
     ),
     (
         "before_device_ns",
         "device time a step of what it launched itself, before; absent on the device",
-        Cell::Float(|r| host(r, r.before.device_ns)),
+        CellValue::Float(|r| host(r, r.before.device_ns)),
     ),
     (
         "after_device_ns",
         "device time a step of what it launched itself, after; absent on the device",
-        Cell::Float(|r| host(r, r.after.device_ns)),
+        CellValue::Float(|r| host(r, r.after.device_ns)),
     ),
     (
         "diff_device_ns",
         "difference of that device time",
-        Cell::Float(|r| host(r, r.after.device_ns - r.before.device_ns)),
+        CellValue::Float(|r| host(r, r.after.device_ns - r.before.device_ns)),
     ),
     (
         "step_change_ratio",
         "diff_step_ns, or diff_dur_ns on the device, over the change of the step; absent where the step hardly changed",
-        Cell::Float(|r| r.step_change_ratio),
+        CellValue::Float(|r| r.step_change_ratio),
     ),
-    ("before_total_count", "calls in all steps, before", Cell::Int(|r| r.before.total_count)),
-    ("after_total_count", "calls in all steps, after", Cell::Int(|r| r.after.total_count)),
-    ("before_total_dur_ns", "duration in all steps, before", Cell::Int(|r| r.before.total_dur_ns)),
-    ("after_total_dur_ns", "duration in all steps, after", Cell::Int(|r| r.after.total_dur_ns)),
+    ("before_total_count", "calls in all steps, before", CellValue::Int(|r| r.before.total_count)),
+    ("after_total_count", "calls in all steps, after", CellValue::Int(|r| r.after.total_count)),
+    (
+        "before_total_dur_ns",
+        "duration in all steps, before",
+        CellValue::Int(|r| r.before.total_dur_ns),
+    ),
+    (
+        "after_total_dur_ns",
+        "duration in all steps, after",
+        CellValue::Int(|r| r.after.total_dur_ns),
+    ),
 ];
 
 fn host(row: &Row, value: f64) -> Option<f64> {
@@ -318,9 +326,11 @@ pub(super) fn batch(rows: &[Row]) -> Result<RecordBatch> {
     let mut arrays: Vec<ArrayRef> = Vec::with_capacity(COLUMNS.len());
     for (name, doc, cell) in COLUMNS {
         let array: ArrayRef = match cell {
-            Cell::Text(text) => Arc::new(rows.iter().map(text).collect::<StringArray>()),
-            Cell::Int(int) => Arc::new(rows.iter().map(|r| Some(int(r))).collect::<Int64Array>()),
-            Cell::Float(float) => Arc::new(rows.iter().map(float).collect::<Float64Array>()),
+            CellValue::Text(text) => Arc::new(rows.iter().map(text).collect::<StringArray>()),
+            CellValue::Int(int) => {
+                Arc::new(rows.iter().map(|r| Some(int(r))).collect::<Int64Array>())
+            }
+            CellValue::Float(float) => Arc::new(rows.iter().map(float).collect::<Float64Array>()),
         };
         fields.push(documented(name, array.data_type(), doc));
         arrays.push(array);

@@ -5,14 +5,13 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use trace_model::time::human;
 
-use crate::SMALL_CHANGE;
 use crate::categories::{Category, Group, TAIL};
 use crate::level::Level;
 use crate::names::STEP;
 use crate::rows::Row;
-use crate::side::Chosen;
+use crate::run_totals::SelectedSteps;
 
-/// What is compared with what.
+/// The unit of comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -37,9 +36,9 @@ impl Unit {
 pub struct Side {
     /// Ranks compared.
     pub ranks: Vec<i32>,
-    /// Steps compared, of the rank that has most; 0 without steps.
+    /// Steps compared, of the rank with most steps; 0 without steps.
     pub steps: usize,
-    /// Mean step (or recording), until host and device are done with it.
+    /// Mean step (or recording), until host and device have finished it.
     pub mean_ns: f64,
     /// Median step.
     pub median_ns: f64,
@@ -47,7 +46,7 @@ pub struct Side {
     pub host_ns: f64,
 }
 
-/// How much of the change of the step has a name.
+/// The part of the change of the step that named events explain.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Explained {
     /// Change of the step.
@@ -56,8 +55,8 @@ pub struct Explained {
     pub named_ns: f64,
     /// The rest: host time of the step in which nothing was recorded but the step itself.
     pub unrecorded_ns: f64,
-    /// `named_ns` over `change_ns`; above 1 where the rest changed the other way. Absent where the
-    /// step hardly changed.
+    /// `named_ns` over `change_ns`; above 1 if the rest changed in the other direction. Absent if the step hardly
+    /// changed.
     pub ratio: Option<f64>,
 }
 
@@ -68,13 +67,13 @@ pub struct StepPair {
     pub before_rank: i32,
     /// Its step.
     pub before_step: i64,
-    /// How long it took.
+    /// Its duration.
     pub before_ns: i64,
     /// Rank after.
     pub after_rank: i32,
     /// Its step.
     pub after_step: i64,
-    /// How long it took.
+    /// Its duration.
     pub after_ns: i64,
 }
 
@@ -83,7 +82,7 @@ pub struct StepPair {
 pub struct Summary {
     /// The comparison in a sentence.
     pub headline: String,
-    /// What is compared.
+    /// The unit of comparison.
     pub unit: Unit,
     /// The run before.
     pub before: Side,
@@ -93,13 +92,16 @@ pub struct Summary {
     pub change_ratio: Option<f64>,
     /// Change of the median step over the median before; absent if that is 0.
     pub median_change_ratio: Option<f64>,
-    /// How much of the change has a name; absent if recordings were compared with steps in only one.
+    /// The explained part of the change; absent if recordings were compared because only one run has steps.
     pub explained: Option<Explained>,
-    /// Steps by order; none beyond the shorter run.
+    /// Pairs of steps by order, as many as the shorter run has.
     pub steps: Vec<StepPair>,
-    /// What one should know about the comparison.
+    /// Limitations of the comparison.
     pub notes: Vec<String>,
 }
+
+/// Relative changes of the step below this are too small to attribute shares of them.
+const SMALL_CHANGE: f64 = 0.005;
 
 impl Summary {
     /// Change of the mean step.
@@ -107,7 +109,7 @@ impl Summary {
         self.after.mean_ns - self.before.mean_ns
     }
 
-    /// That change, if it is large enough to say who has which share of it.
+    /// The change of the mean step, if it is large enough to attribute shares of it.
     pub(super) fn change_for_shares(&self) -> Option<f64> {
         let change = self.change_ns();
         let large = change.abs() > SMALL_CHANGE * self.before.mean_ns && self.explained.is_some();
@@ -115,19 +117,19 @@ impl Summary {
     }
 }
 
-/// `recordings`: the lengths to compare, where steps cannot be.
+/// `recordings` are the durations to compare if steps cannot be compared.
 pub(super) fn summary(
-    (before, after): (&Chosen, &Chosen),
+    (before, after): (&SelectedSteps, &SelectedSteps),
     unit: Unit,
     recordings: Option<(f64, f64)>,
     rows: &[Row],
 ) -> Summary {
-    let side = |chosen: &Chosen, recording: Option<f64>| Side {
-        ranks: chosen.ranks.clone(),
-        steps: chosen.steps_per_rank(),
-        mean_ns: recording.unwrap_or_else(|| chosen.mean(|s| s.dur_ns)),
-        median_ns: recording.unwrap_or_else(|| chosen.median_ns()),
-        host_ns: recording.unwrap_or_else(|| chosen.mean(|s| s.host_ns)),
+    let side = |selected: &SelectedSteps, recording: Option<f64>| Side {
+        ranks: selected.ranks.clone(),
+        steps: selected.steps_per_rank(),
+        mean_ns: recording.unwrap_or_else(|| selected.mean(|s| s.dur_ns)),
+        median_ns: recording.unwrap_or_else(|| selected.median_ns()),
+        host_ns: recording.unwrap_or_else(|| selected.mean(|s| s.host_ns)),
     };
     let b = side(before, recordings.map(|r| r.0));
     let a = side(after, recordings.map(|r| r.1));
@@ -156,12 +158,12 @@ pub(super) fn summary(
     }
 }
 
-/// Host time of which the trace does not say what it was.
+/// Whether a row is host time without a recorded event.
 pub(super) fn is_unrecorded(row: &Row) -> bool {
     row.level == Level::None || row.name == STEP
 }
 
-fn step_pairs(before: &Chosen, after: &Chosen) -> Vec<StepPair> {
+fn step_pairs(before: &SelectedSteps, after: &SelectedSteps) -> Vec<StepPair> {
     let mut pairs = Vec::new();
     for (&b_rank, &a_rank) in before.ranks.iter().zip(&after.ranks) {
         let b = before.steps.iter().filter(|s| s.rank == b_rank);
@@ -178,7 +180,7 @@ fn step_pairs(before: &Chosen, after: &Chosen) -> Vec<StepPair> {
     pairs
 }
 
-fn notes(before: &Chosen, after: &Chosen, unit: Unit) -> Vec<String> {
+fn notes(before: &SelectedSteps, after: &SelectedSteps, unit: Unit) -> Vec<String> {
     let mut notes = Vec::new();
     if unit == Unit::Recording {
         let which = match (before.is_marked(), after.is_marked()) {
@@ -197,9 +199,9 @@ fn notes(before: &Chosen, after: &Chosen, unit: Unit) -> Vec<String> {
             list(&after.ranks)
         ));
     }
-    for (chosen, side) in [(before, "before"), (after, "after")] {
-        if !chosen.without_steps.is_empty() {
-            let ranks = list(&chosen.without_steps);
+    for (selected, side) in [(before, "before"), (after, "after")] {
+        if !selected.without_steps.is_empty() {
+            let ranks = list(&selected.without_steps);
             notes.push(format!("{side}: left out for want of steps: rank {ranks}"));
         }
     }
@@ -238,7 +240,7 @@ pub(super) fn headline(summary: &Summary, categories: &[Category], rows: &[Row])
         let share = host.diff() / change * 100.0;
         let diff = signed(host.diff());
         clauses.push(format!("{} {diff} ({share:.0} % of the change)", phrase(host)));
-        // A loader says by itself what to look at.
+        // For the data loader, the category is specific enough.
         if host.name != "dataloader" {
             clauses.extend(most_of_host(change, rows));
         }
@@ -252,7 +254,7 @@ pub(super) fn headline(summary: &Summary, categories: &[Category], rows: &[Row])
     text
 }
 
-/// What the host spends most of the change on, if one name makes up a third of it or more.
+/// The name that the host spends most of the change on, if it is more than a third of the change.
 fn most_of_host(change_ns: f64, rows: &[Row]) -> Option<String> {
     let diff = |row: &Row| row.after.step_ns - row.before.step_ns;
     let row = rows
@@ -262,7 +264,7 @@ fn most_of_host(change_ns: f64, rows: &[Row]) -> Option<String> {
     (diff(row) / change_ns > 1.0 / 3.0).then(|| format!("{} {}", row.name, signed(diff(row))))
 }
 
-/// A part of the step in words.
+/// The phrase for a part of the step.
 fn phrase(category: &Category) -> &'static str {
     match (category.group, category.name) {
         (Group::Host, "dataloader") => "loading data",

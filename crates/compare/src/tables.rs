@@ -10,8 +10,8 @@ use crate::rows::Row;
 use crate::summary::{Summary, is_unrecorded};
 use crate::verdict::Verdict;
 
-/// Standard errors that a difference must exceed: hundreds of names are looked at, and steps are few.
-const ERRORS: f64 = 3.0;
+/// Number of standard errors that a difference must exceed: there are hundreds of names and few steps.
+const MIN_STANDARD_ERRORS: f64 = 3.0;
 
 /// Name, unit and meaning of a column.
 type Column = (&'static str, Unit, &'static str);
@@ -79,7 +79,7 @@ const OPERATORS: &[Column] = &[
     ("top_device_ratio", Unit::Ratio, "its impact over the mean step before"),
 ];
 
-/// What rules may say of a comparison.
+/// The metrics of a comparison that rules can refer to.
 pub fn metrics() -> Vec<MetricSpec> {
     let tables = [(STEP_TIME, Scope::Run), (OPERATORS, Scope::Operator)];
     let mut metrics = Vec::new();
@@ -132,7 +132,7 @@ fn step_time(verdict: &Verdict) -> Vec<Value> {
 fn operators(verdict: &Verdict, summary: &Summary, rows: &[Row]) -> Vec<Vec<Value>> {
     let step_ns = summary.before.mean_ns;
     let ratio = |row: &Row| (step_ns > 0.0).then(|| row.impact_ns() / step_ns);
-    // What is not in a range with a name has none to give.
+    // Time outside named ranges has no name to report.
     let named: Vec<&Row> =
         rows.iter().filter(|r| !is_unrecorded(r) && r.level != Level::None).collect();
     let top = |on_device: bool| {
@@ -152,14 +152,14 @@ fn operators(verdict: &Verdict, summary: &Summary, rows: &[Row]) -> Vec<Vec<Valu
             };
             vec![
                 text(row.level.as_str()),
-                text(what(row.level)),
+                text(level_phrase(row.level)),
                 text(&row.name),
                 text(&short_name(row)),
                 text(row.change.as_str()),
                 float(Some(before)),
                 float(Some(after)),
                 float(Some(row.impact_ns())),
-                float(Some(ERRORS * row.before.error_ns.hypot(row.after.error_ns))),
+                float(Some(MIN_STANDARD_ERRORS * row.before.error_ns.hypot(row.after.error_ns))),
                 float(ratio(row)),
                 float(Some(summary.after.mean_ns)),
                 float(verdict.spread_ratio()),
@@ -175,10 +175,11 @@ fn operators(verdict: &Verdict, summary: &Summary, rows: &[Row]) -> Vec<Vec<Valu
 }
 
 fn short_name(row: &Row) -> Cow<'_, str> {
-    if row.level == Level::Kernel { names::short(&row.name) } else { Cow::Borrowed(&row.name) }
+    if row.level == Level::Kernel { names::shorten(&row.name) } else { Cow::Borrowed(&row.name) }
 }
 
-fn what(level: Level) -> &'static str {
+/// The level in words.
+fn level_phrase(level: Level) -> &'static str {
     match level {
         Level::Runtime => "runtime call",
         Level::Python => "Python function",
@@ -211,7 +212,7 @@ mod tests {
     use crate::metrics;
 
     #[test]
-    fn columns_end_in_their_unit_and_no_view_of_a_run_is_called_so() {
+    fn columns_end_in_their_unit_and_views_do_not_clash() {
         for metric in metrics() {
             for (name, unit) in &metric.columns {
                 assert!(unit.suffix().is_none_or(|s| name.ends_with(s)), "{name}: {unit:?}");

@@ -1,15 +1,15 @@
-//! Did the step get slower? The change of the median step, held against how much steps vary by themselves.
+//! The verdict on the step: the change of the median step, compared with the variation between steps.
 //!
-//! A step of a run takes as long as on its slowest rank. The interval is a bootstrap: steps are drawn from each
-//! side with replacement 2000 times, and 95 % of the ratios of medians lie in it. It knows how steps of one recording
-//! vary, not how runs do: for that, a change of less than 2 % is never one. The draws are always the same.
+//! The duration of a step of a run is that of its slowest rank. The interval is a bootstrap: steps are drawn from each
+//! side with replacement 2000 times, and 95 % of the ratios of medians lie in it. It covers the variation between steps
+//! of one recording, not between runs; therefore a change of less than 2 % never counts. The draws are always the same.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use trace_model::time::human;
 
-use crate::side::{Chosen, median};
+use crate::run_totals::{SelectedSteps, median};
 use crate::summary::Unit;
 
 /// Draws of the bootstrap.
@@ -18,31 +18,31 @@ const RESAMPLES: usize = 2000;
 /// The seed of the draws: the same runs always get the same verdict.
 const SEED: u64 = 0x5eed_0f57_e900_0001;
 
-/// Fewer steps a side say nothing about chance.
-const LEAST_STEPS: usize = 3;
+/// Fewest steps per side for an interval.
+const MIN_STEPS: usize = 3;
 
-/// What two runs of the same program differ by, whatever their steps say: a single pair cannot tell less.
+/// Run-to-run variation of the same program, which a single pair of runs cannot measure.
 const PAIR_NOISE: f64 = 0.02;
 
-/// A first step slower than so many times the median of those after it is a warm-up.
-const WARM_UP: f64 = 1.5;
+/// A first step counts as warm-up if it is slower than this many times the median of the steps after it.
+const WARM_UP_FACTOR: f64 = 1.5;
 
-/// What became of the step.
+/// The outcome for the step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It got slower, by more than counts and more than chance explains.
+    /// Slower by more than the threshold and more than chance explains.
     Regression,
-    /// It got faster, by more than counts and more than chance explains.
+    /// Faster by more than the threshold and more than chance explains.
     Improvement,
-    /// It changed by less than counts.
+    /// Changed by less than the threshold.
     Unchanged,
-    /// The recordings cannot tell.
+    /// The recordings do not allow a verdict.
     Inconclusive,
 }
 
 impl Outcome {
-    /// As written in JSON.
+    /// The name in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Regression => "regression",
@@ -53,29 +53,29 @@ impl Outcome {
     }
 }
 
-/// The steps of one side that the verdict rests on.
+/// The steps of one side that the verdict is based on.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sample {
-    /// Steps that count.
+    /// Number of steps that count.
     pub steps: usize,
-    /// Steps at the start that were left out: more than 1.5 times as slow as the median of the rest.
+    /// Number of steps at the start that were left out: more than 1.5 times as slow as the median of the rest.
     pub warm_up_steps: usize,
     /// Their median.
     pub median_ns: f64,
     /// Their mean.
     pub mean_ns: f64,
-    /// The time that 95 % of them do not exceed.
+    /// The duration that 95 % of them do not exceed.
     pub p95_ns: f64,
     #[serde(skip)]
     times: Vec<i64>,
 }
 
-/// Whether the step got slower.
+/// The verdict on the step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verdict {
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Why, in a sentence.
+    /// The reason in a sentence.
     pub reason: String,
     /// Steps before; absent without steps.
     pub before: Option<Sample>,
@@ -87,9 +87,9 @@ pub struct Verdict {
     pub low_ratio: Option<f64>,
     /// Upper end.
     pub high_ratio: Option<f64>,
-    /// Half the width of the interval, at least 2 %: what chance may do.
+    /// Half the width of the interval, at least 2 %: the change that chance can explain.
     pub noise_ratio: Option<f64>,
-    /// Change that counts as one.
+    /// The threshold: the least change that counts.
     pub least_change_ratio: f64,
 }
 
@@ -100,11 +100,11 @@ impl Verdict {
     }
 }
 
-/// `whole`: change of the recordings, where there are no steps to compare.
+/// `recording_change` is the relative change of the recordings if there are no steps to compare.
 pub(super) fn verdict(
-    (before, after): (&Chosen, &Chosen),
+    (before, after): (&SelectedSteps, &SelectedSteps),
     unit: Unit,
-    whole: Option<f64>,
+    recording_change: Option<f64>,
     least: f64,
 ) -> Verdict {
     let blank = Verdict {
@@ -112,14 +112,14 @@ pub(super) fn verdict(
         reason: String::new(),
         before: None,
         after: None,
-        change_ratio: whole,
+        change_ratio: recording_change,
         low_ratio: None,
         high_ratio: None,
         noise_ratio: None,
         least_change_ratio: least,
     };
     if unit == Unit::Recording {
-        return if whole == Some(0.0) {
+        return if recording_change == Some(0.0) {
             let reason = "the recordings are equally long".to_owned();
             Verdict { outcome: Outcome::Unchanged, reason, ..blank }
         } else {
@@ -150,11 +150,11 @@ fn judge(b: &Sample, a: &Sample, blank: Verdict) -> Verdict {
         let reason = "the steps take the same time to the nanosecond".to_owned();
         return Verdict { low_ratio, high_ratio, noise_ratio, ..found(Outcome::Unchanged, reason) };
     }
-    if b.steps.min(a.steps) < LEAST_STEPS {
+    if b.steps.min(a.steps) < MIN_STEPS {
         let counts = format!("{} and {}", b.steps, a.steps);
         let reason = format!(
             "{medians} ({}), but with {counts} complete steps chance cannot be told from change: \
-             record at least {LEAST_STEPS} a side",
+             record at least {MIN_STEPS} a side",
             percent(change)
         );
         return found(Outcome::Inconclusive, reason);
@@ -187,10 +187,10 @@ fn judge(b: &Sample, a: &Sample, blank: Verdict) -> Verdict {
 }
 
 impl Sample {
-    fn of(chosen: &Chosen) -> Self {
-        // Ranks work in step: a step ends when the slowest is done.
+    fn of(selected: &SelectedSteps) -> Self {
+        // Ranks are synchronized: a step ends when the slowest rank has finished it.
         let mut by_step: BTreeMap<i64, i64> = BTreeMap::new();
-        for step in chosen.steps.iter().filter(|s| s.is_marked) {
+        for step in selected.steps.iter().filter(|s| s.is_marked) {
             let slowest = by_step.entry(step.step).or_default();
             *slowest = step.dur_ns.max(*slowest);
         }
@@ -216,11 +216,11 @@ impl Sample {
     }
 }
 
-/// How many of the first steps are clearly slower than the rest. At least three remain, and half of them.
+/// The number of first steps that are clearly slower than the rest. At least three steps remain, and half of all.
 fn warm_up(times: &[i64]) -> usize {
-    let most = times.len().saturating_sub(LEAST_STEPS).min(times.len() / 2);
-    let slow = |i: &usize| times[*i] as f64 > WARM_UP * median(&mut times[i + 1..].to_vec());
-    (0..most).take_while(slow).count()
+    let max_warm_up = times.len().saturating_sub(MIN_STEPS).min(times.len() / 2);
+    let slow = |i: &usize| times[*i] as f64 > WARM_UP_FACTOR * median(&mut times[i + 1..].to_vec());
+    (0..max_warm_up).take_while(slow).count()
 }
 
 /// 95 % interval of the change of the median.
@@ -252,7 +252,7 @@ fn drawn_median(times: &[i64], drawn: &mut [i64], random: &mut SplitMix) -> f64 
     f64::midpoint(lower as f64, upper as f64)
 }
 
-/// `SplitMix64` (Steele, Lea, Flood 2014): small, and the same everywhere.
+/// `SplitMix64` (Steele, Lea, Flood 2014): small, and the same on all platforms.
 struct SplitMix(u64);
 
 impl SplitMix {
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_beyond_the_spread_is_told() {
+    fn judge_reports_a_change_beyond_the_spread() {
         let (slow, fast) = ([130, 131, 129, 132, 130], [100, 101, 99, 102, 100]);
         let slower = compare(&fast, &slow);
         assert_eq!(slower.outcome, Outcome::Regression, "{}", slower.reason);
@@ -310,13 +310,13 @@ mod tests {
     }
 
     #[test]
-    fn a_small_change_is_none() {
+    fn judge_is_unchanged_for_a_small_change() {
         let verdict = compare(&[100, 101, 99, 100, 101], &[103, 102, 104, 103, 102]);
         assert_eq!(verdict.outcome, Outcome::Unchanged, "{}", verdict.reason);
     }
 
     #[test]
-    fn what_varies_too_much_cannot_be_told() {
+    fn judge_is_inconclusive_for_noisy_steps() {
         let verdict = compare(&[41, 49, 50], &[36, 51, 62]);
         assert_eq!(verdict.outcome, Outcome::Inconclusive, "{}", verdict.reason);
         let verdict = compare(&[100, 180, 90, 170, 95], &[150, 110, 160, 105, 190]);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn few_steps_tell_nothing_unless_they_are_the_same() {
+    fn judge_is_inconclusive_for_few_steps_unless_equal() {
         assert_eq!(compare(&[100, 100], &[300, 300]).outcome, Outcome::Inconclusive);
         assert_eq!(compare(&[100], &[104]).outcome, Outcome::Inconclusive);
         assert_eq!(compare(&[100], &[100]).outcome, Outcome::Unchanged);
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn warm_up_steps_are_left_out() {
+    fn warm_up_leaves_out_slow_first_steps() {
         assert_eq!(warm_up(&[400, 160, 100, 101, 99, 100]), 2);
         assert_eq!(warm_up(&[140, 100, 101, 99]), 0, "not that slow");
         assert_eq!(warm_up(&[400, 100, 100]), 0, "three must remain");
@@ -346,8 +346,8 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_covers_what_it_should() {
-        // Two samples of the same uniform steps: 0 lies in about 95 of 100 intervals.
+    fn interval_covers_zero_for_equal_distributions() {
+        // Two samples of the same uniform distribution: about 95 of 100 intervals contain 0.
         let mut random = super::SplitMix(7);
         let covered = (0..200).filter(|_| {
             let mut draw =

@@ -231,9 +231,9 @@ fn renamed_rows_are_matched_and_marked() {
     check_sums(&diff, "renamed");
     let launch = row(&diff, Level::Runtime, "hipLaunchKernel");
     assert_eq!(launch.renamed_from.as_deref(), Some("cudaLaunchKernel"));
-    assert_eq!((launch.matched, launch.change), (Matched::Normalised, Change::Slower));
+    assert_eq!((launch.matched, launch.change), (Matched::Normalized, Change::Slower));
     let reduce = diff.rows.iter().find(|r| r.level == Level::Kernel).unwrap();
-    assert_eq!((reduce.matched, reduce.change), (Matched::Normalised, Change::Slower));
+    assert_eq!((reduce.matched, reduce.change), (Matched::Normalized, Change::Slower));
     assert!(near(reduce.impact_ns(), 10_000.0));
     let step = row(&diff, Level::Annotation, "ProfilerStep*");
     assert_eq!((step.matched, &step.renamed_from), (Matched::Exact, &None));

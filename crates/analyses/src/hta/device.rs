@@ -2,115 +2,114 @@
 
 use rustc_hash::FxHashMap;
 
-use super::frame::{Event, Frame, Kind};
+use super::endpoints::Endpoints;
+use super::frame::{Event, EventKind, Frame};
 use super::graph::EdgeKind;
-use super::moments::Moments;
 use super::names::Role;
 use crate::id_index::IdIndex;
 
-/// What a `cuda_sync` event waits for.
+/// The recorded event that a `cuda_sync` event waits for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wait {
+pub(super) struct SyncWait {
     /// The waiting event.
     pub(super) id: i64,
-    /// Stream of the recorded event, -1 if it does not say.
+    /// Stream of the recorded event, -1 if not recorded.
     pub(super) stream: i64,
-    /// Correlation of the call that recorded it, -1 if it does not say.
+    /// Correlation of the call that recorded it, -1 if not recorded.
     pub(super) record: i64,
 }
 
-/// Adds the edges of the device. `waits` are in order of their ids; `processes` tells which lanes
-/// belong to one process.
+/// Adds the edges of the device. `waits` are in order of id; `processes` is the process of each lane.
 pub(super) fn connect(
-    moments: &mut Moments<'_>,
+    endpoints: &mut Endpoints<'_>,
     inside: &[bool],
-    waits: &[Wait],
+    waits: &[SyncWait],
     processes: &[u32],
 ) {
-    let frame = moments.frame;
+    let frame = endpoints.frame;
     let lengths = queue_lengths(frame);
     let launches = Launches::new(frame, waits, processes);
     let mut rows: Vec<usize> = (0..frame.events.len())
-        .filter(|&row| inside[row] && frame.linked[row] >= 0 && takes_part(&frame.events[row]))
+        .filter(|&row| inside[row] && frame.linked[row] >= 0 && is_relevant(&frame.events[row]))
         .collect();
-    // A sync counts when it ends: what it waited for may have begun after it.
+    // A sync is ordered by its end: the activity it waits for may begin after its start.
     rows.sort_unstable_by_key(|&row| {
         let event = &frame.events[row];
-        let ts_ns = if event.kind == Kind::Sync { event.end_ns() } else { event.ts_ns };
+        let ts_ns = if event.kind == EventKind::Sync { event.end_ns() } else { event.ts_ns };
         (ts_ns, event.id)
     });
 
-    let mut streams = Streams::default();
+    let mut streams = StreamEnds::default();
     let mut awaited: FxHashMap<usize, usize> = FxHashMap::default();
     for row in rows {
-        if frame.events[row].kind == Kind::Sync {
-            synchronise(moments, row, &streams, &launches, &mut awaited);
+        if frame.events[row].kind == EventKind::Sync {
+            add_sync(endpoints, row, &streams, &launches, &mut awaited);
         } else {
             let source = awaited.remove(&row);
-            run(moments, row, source, &mut streams, &lengths);
+            add_activity(endpoints, row, source, &mut streams, &lengths);
         }
     }
 }
 
-fn takes_part(event: &Event) -> bool {
+fn is_relevant(event: &Event) -> bool {
     event.on_stream() || matches!(event.role, Role::EventSync | Role::ContextSync)
 }
 
-/// An activity: it lasts, and it starts after what held it up. `source` is the activity of another
+/// Adds an activity: its duration, and an edge from the event that delayed its start. `source` is the activity of another
 /// stream that its stream waited for.
-fn run(
-    moments: &mut Moments<'_>,
+fn add_activity(
+    endpoints: &mut Endpoints<'_>,
     row: usize,
     source: Option<usize>,
-    streams: &mut Streams,
+    streams: &mut StreamEnds,
     lengths: &[Option<i64>],
 ) {
-    let frame = moments.frame;
-    let (Some(start), Some(end)) = (moments.start_of(row), moments.end_of(row)) else { return };
-    moments.spend(start, end, None, false);
-    let source = source.and_then(|source| moments.end_of(source));
+    let frame = endpoints.frame;
+    let (Some(start), Some(end)) = (endpoints.start_of(row), endpoints.end_of(row)) else { return };
+    endpoints.add_operator(start, end, None, false);
+    let source = source.and_then(|source| endpoints.end_of(source));
     if let Some(source) = source {
-        moments.follow(source, start, EdgeKind::Sync);
+        endpoints.add_dependency(source, start, EdgeKind::Sync);
     }
     let before = streams.last(frame.events[row].stream);
-    let earlier = |node: Option<u32>, ts_ns: i64| node.is_none_or(|n| moments.ts_ns(n) < ts_ns);
+    let earlier = |node: Option<u32>, ts_ns: i64| node.is_none_or(|n| endpoints.ts_ns(n) < ts_ns);
     let launch = frame.row(frame.linked[row]);
-    let unhindered = launch.filter(|&launch| {
+    let undelayed_launch = launch.filter(|&launch| {
         let launch_ns = frame.events[launch].ts_ns;
         lengths[launch] == Some(1)
             && lengths[row] == Some(0)
             && earlier(before, launch_ns)
             && earlier(source, launch_ns)
     });
-    if let Some(launch) = unhindered {
-        if let Some(launch) = moments.start_of(launch) {
-            moments.launch(launch, start);
+    if let Some(launch) = undelayed_launch {
+        if let Some(launch) = endpoints.start_of(launch) {
+            endpoints.add_launch_delay(launch, start);
         }
     } else if let Some(before) = before
-        && earlier(source, moments.ts_ns(before))
+        && earlier(source, endpoints.ts_ns(before))
     {
-        moments.next_activity(before, start);
+        endpoints.add_kernel_delay(before, start);
     }
     streams.set(frame.events[row].stream, end);
 }
 
-/// A wait of the host for the device, or of a stream for another.
-fn synchronise(
-    moments: &mut Moments<'_>,
+/// Adds a wait of the host for the device, or of a stream for another stream.
+fn add_sync(
+    endpoints: &mut Endpoints<'_>,
     row: usize,
-    streams: &Streams,
+    streams: &StreamEnds,
     launches: &Launches<'_>,
     awaited: &mut FxHashMap<usize, usize>,
 ) {
-    let frame = moments.frame;
+    let frame = endpoints.frame;
     let event = &frame.events[row];
     let call = frame.row(frame.linked[row]);
-    let waiting = call.and_then(|call| moments.end_of(call));
+    let waiting = call.and_then(|call| endpoints.end_of(call));
     match event.role {
         Role::EventSync => {
-            let source = launches.recorded(event.id).and_then(|source| moments.end_of(source));
+            let source = launches.recorded(event.id).and_then(|source| endpoints.end_of(source));
             if let (Some(source), Some(waiting)) = (source, waiting) {
-                moments.follow(source, waiting, EdgeKind::Sync);
+                endpoints.add_dependency(source, waiting, EdgeKind::Sync);
             }
         }
         Role::StreamWait => {
@@ -122,27 +121,27 @@ fn synchronise(
         }
         Role::StreamSync => {
             if let (Some(last), Some(waiting)) = (streams.last(event.stream), waiting) {
-                moments.follow(last, waiting, EdgeKind::Sync);
+                endpoints.add_dependency(last, waiting, EdgeKind::Sync);
             }
         }
         Role::ContextSync => {
             let Some(waiting) = waiting else { return };
             for &(_, last) in &streams.ends {
-                moments.follow(last, waiting, EdgeKind::Sync);
+                endpoints.add_dependency(last, waiting, EdgeKind::Sync);
             }
         }
         _ => {}
     }
 }
 
-/// End of the last activity of each stream, in the order in which streams come up.
+/// End of the last activity of each stream, in order of first use.
 #[derive(Debug, Default)]
-struct Streams {
+struct StreamEnds {
     ends: Vec<(i64, u32)>,
     known: FxHashMap<i64, usize>,
 }
 
-impl Streams {
+impl StreamEnds {
     fn last(&self, stream: i64) -> Option<u32> {
         self.known.get(&stream).map(|&at| self.ends[at].1)
     }
@@ -158,8 +157,8 @@ impl Streams {
     }
 }
 
-/// For each launch and each activity the number of activities that wait on the stream from then on.
-/// A launch counts before what starts at the same time.
+/// For each launch and each activity, the number of activities queued on the stream from that time on. A launch counts
+/// before activities that start at the same time.
 fn queue_lengths(frame: &Frame) -> Vec<Option<i64>> {
     let launches = frame.events.iter().zip(0..);
     let launches = launches.filter(|&(e, row)| e.role.launches() && frame.linked[row as usize] > 0);
@@ -182,17 +181,17 @@ fn queue_lengths(frame: &Frame) -> Vec<Option<i64>> {
     lengths
 }
 
-/// Which activity an event recorded on a stream stands for, and which one waits for it.
+/// Activities by launch: the activity that a recorded event stands for, and the activity that waits for the event.
 struct Launches<'a> {
     frame: &'a Frame,
-    /// Row of the activity launched last before the record that an event waits for, by its id.
+    /// Row of the last activity launched before the record that a sync event waits for, by id of the sync event.
     recorded: FxHashMap<i64, usize>,
     /// Launches by thread and stream, in order of time: start, row of the activity.
     by_thread: FxHashMap<(u32, i64), Vec<(i64, usize)>>,
 }
 
 impl<'a> Launches<'a> {
-    fn new(frame: &'a Frame, waits: &[Wait], processes: &[u32]) -> Self {
+    fn new(frame: &'a Frame, waits: &[SyncWait], processes: &[u32]) -> Self {
         let mut launches: Vec<(i64, usize, usize)> = (0..frame.events.len())
             .filter(|&row| frame.events[row].role.launches())
             .filter_map(|row| Some((frame.events[row].ts_ns, row, activity(frame, row)?)))
@@ -207,7 +206,7 @@ impl<'a> Launches<'a> {
             by_stream.entry((process(activity), stream)).or_default().push((ts_ns, activity));
         }
 
-        // Where an event was recorded is known from those who wait for it.
+        // The stream on which an event was recorded is known from the events that wait for it.
         let mut recorded_on = FxHashMap::default();
         for wait in waits.iter().filter(|wait| wait.stream >= 0) {
             if let Some(row) = frame.row(wait.id) {
@@ -232,7 +231,7 @@ impl<'a> Launches<'a> {
         self.recorded.get(&wait).copied()
     }
 
-    /// The activity launched next after `cudaStreamWaitEvent`, by its thread and onto its stream.
+    /// The next activity that the thread of `cudaStreamWaitEvent` launches on the stream of that call.
     fn next(&self, call: usize) -> Option<usize> {
         let event = &self.frame.events[call];
         let stream = self.frame.events[activity(self.frame, call)?].stream;
@@ -242,7 +241,7 @@ impl<'a> Launches<'a> {
     }
 }
 
-/// What a call caused on a stream.
+/// The row of the activity or wait that a call put on a stream.
 fn activity(frame: &Frame, call: usize) -> Option<usize> {
     frame.partner(call).filter(|&row| frame.events[row].on_stream() && frame.linked[row] > 0)
 }

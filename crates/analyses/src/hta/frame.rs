@@ -1,15 +1,14 @@
-//! The events of one rank as HTA loads them: what it keeps, and which host call it links to which
-//! device activity.
+//! The events of one rank as HTA loads them: the rows it keeps, and its links from host calls to device activities.
 
 use super::names::Role;
 use crate::id_index::IdIndex;
 
-/// What HTA tells apart about an event beside its name.
+/// The kinds of events that HTA distinguishes besides names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// An operator or a call into the device runtime: it has nodes in the graph.
+pub(super) enum EventKind {
+    /// An operator or a call into the device runtime: an event with nodes in the graph.
     Call,
-    /// An annotation, a Python frame, anything else on the host: it only nests.
+    /// An annotation, a Python frame or any other host event: it only nests.
     Range,
     /// A kernel, copy or fill.
     Activity,
@@ -17,7 +16,7 @@ pub(super) enum Kind {
     Sync,
 }
 
-/// One event. `NONE` stands for what it does not have.
+/// One event. Fields that do not apply are `NONE`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Event {
     pub(super) id: i64,
@@ -28,11 +27,11 @@ pub(super) struct Event {
     pub(super) name: u32,
     /// Position of its lane when lanes are ordered by process and thread.
     pub(super) lane: u32,
-    pub(super) kind: Kind,
+    pub(super) kind: EventKind,
     pub(super) role: Role,
 }
 
-/// What HTA writes for no stream and no correlation.
+/// HTA's value for a missing stream or correlation.
 pub(super) const NONE: i64 = -1;
 
 impl Event {
@@ -44,7 +43,7 @@ impl Event {
         self.stream != NONE
     }
 
-    /// On the device side of HTA's link from calls to activities.
+    /// Whether the event is on the device side of HTA's links.
     fn on_device(&self) -> bool {
         (self.stream >= 0 && self.correlation >= 0)
             || matches!(self.role, Role::EventSync | Role::ContextSync)
@@ -55,8 +54,8 @@ impl Event {
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) events: Vec<Event>,
-    /// HTA's `index_correlation`: the id of the event at the other end of the correlation, 0 if that
-    /// is not in the trace, -1 for events without correlation. HTA takes the id 0 for "not there".
+    /// HTA's `index_correlation`: the id of the event at the other end of the correlation, 0 if that event is not in the
+    /// trace, -1 for events without correlation. HTA also takes the id 0 for "not in the trace".
     pub(super) linked: Vec<i64>,
     rows: IdIndex,
     cut: bool,
@@ -89,15 +88,15 @@ impl Frame {
         self.rows.get(id).map(|row| row as usize)
     }
 
-    /// The event that `row` is linked to, if HTA takes it for one.
+    /// The row of the event that `row` is linked to, if HTA recognizes the link.
     pub(super) fn partner(&self, row: usize) -> Option<usize> {
         (self.linked[row] > 0).then(|| self.row(self.linked[row])).flatten()
     }
 
-    /// Start and end of an instance of the events whose names are `wanted`, in the order of HTA's
-    /// frame: where it has dropped the last step, device events come first.
-    pub(super) fn instance(&self, wanted: &[bool], instance: usize) -> Option<(i64, i64)> {
-        let named = |e: &&Event| wanted.get(e.name as usize) == Some(&true);
+    /// Start and end of an instance of the events whose names are selected, in the order of HTA's frame: if it has
+    /// dropped the last step, device events come first.
+    pub(super) fn instance(&self, is_selected: &[bool], instance: usize) -> Option<(i64, i64)> {
+        let named = |e: &&Event| is_selected.get(e.name as usize) == Some(&true);
         let at = |e: &Event| (e.ts_ns, e.end_ns());
         if !self.cut {
             return self.events.iter().filter(named).nth(instance).map(at);
@@ -107,8 +106,8 @@ impl Frame {
         device.chain(host).filter(named).nth(instance).map(at)
     }
 
-    /// The rows that belong to a stretch of time: host events that start in it and last, what they
-    /// launched, and every wait of a stream for an event.
+    /// The rows that belong to a time range: host events with a duration that start in it, the activities they launched,
+    /// and every wait of a stream for an event.
     pub(super) fn clip(&self, (from_ns, to_ns): (i64, i64)) -> Vec<bool> {
         let mut inside = vec![false; self.events.len()];
         for (row, event) in self.events.iter().enumerate() {
@@ -126,13 +125,13 @@ impl Frame {
     }
 }
 
-/// Host and device events with one correlation point at each other. Where there are several, all
-/// point at the last one: of the kernels of a graph, its launch knows one.
+/// Links host and device events with the same correlation. If there are several, all link to the last one: the launch
+/// of a CUDA graph is linked to one of its kernels.
 fn links(events: &[Event]) -> Vec<i64> {
     let rows = events.iter().zip(0..).filter(|(event, _)| event.correlation != NONE);
     let last = |on_device: bool| {
-        let of_side = rows.clone().filter(move |(event, _)| event.on_device() == on_device);
-        IdIndex::of(of_side.map(|(event, row)| (event.correlation, row)))
+        let side = rows.clone().filter(move |(event, _)| event.on_device() == on_device);
+        IdIndex::of(side.map(|(event, row)| (event.correlation, row)))
     };
     let (host, device) = (last(false), last(true));
     let id = |row: u32| events[row as usize].id;

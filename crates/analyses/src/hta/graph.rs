@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::mem::replace;
 
-/// What an edge stands for.
+/// The meaning of an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EdgeKind {
     Operator,
@@ -29,14 +29,14 @@ impl EdgeKind {
     }
 }
 
-/// An edge between two moments.
+/// An edge between two nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Edge {
     pub(super) from: u32,
     pub(super) to: u32,
     pub(super) kind: EdgeKind,
     pub(super) weight_ns: i64,
-    /// Row of the event whose time it is.
+    /// Row of the event that the weight is the time of.
     pub(super) event: Option<u32>,
 }
 
@@ -46,8 +46,8 @@ pub(super) struct Graph {
     pub(super) edges: Vec<Edge>,
 }
 
-/// A microsecond back in time or more is a mistake in the trace; HTA takes it for no time at all.
-const MISTAKE_NS: i64 = -1_000;
+/// HTA takes an edge that goes back in time by a microsecond or more for an error of the trace, with no weight.
+const CLOCK_ERROR_NS: i64 = -1_000;
 
 impl Graph {
     /// Adds an edge.
@@ -55,118 +55,123 @@ impl Graph {
         self.edges.push(edge);
     }
 
-    /// Leaves one edge between two nodes: the last one, in the place of the first.
-    pub(super) fn settle(&mut self) {
-        let leaving = Leaving::new(&self.edges);
-        let mut is_left = vec![true; self.edges.len()];
+    /// Keeps one edge between two nodes: the last one, at the position of the first. The order of edges stays the order
+    /// in which pairs of nodes were first connected.
+    pub(super) fn sort_edges(&mut self) {
+        let adjacency = Adjacency::new(&self.edges);
+        let mut is_analyzed = vec![true; self.edges.len()];
         let mut same: Vec<(u32, u32)> = Vec::new();
-        for node in 0..leaving.nodes() {
+        for node in 0..adjacency.nodes() {
             same.clear();
-            same.extend(leaving.edges(node).iter().map(|&at| (self.edges[at as usize].to, at)));
+            same.extend(adjacency.edges(node).iter().map(|&at| (self.edges[at as usize].to, at)));
             // Edges to one node stay in the order in which they were added.
             same.sort_unstable();
             for edges in same.chunk_by(|a, b| a.0 == b.0).filter(|edges| edges.len() > 1) {
                 let (first, last) = (edges[0].1, edges[edges.len() - 1].1);
                 self.edges[first as usize] = self.edges[last as usize];
                 for &(_, later) in &edges[1..] {
-                    is_left[later as usize] = false;
+                    is_analyzed[later as usize] = false;
                 }
             }
         }
-        let mut is_left = is_left.into_iter();
-        self.edges.retain(|_| is_left.next() == Some(true));
+        let mut is_analyzed = is_analyzed.into_iter();
+        self.edges.retain(|_| is_analyzed.next() == Some(true));
     }
 
-    /// The edges of the longest path, by position; none if the graph has a cycle. Ties are decided as in networkx:
-    /// nodes count in the order in which edges first name them, the first of equals wins.
+    /// The edges of the longest path, by position; `None` if the graph has a cycle. Ties are broken as in networkx:
+    /// nodes are ordered by the edges that first name them, and the first of equals wins.
     pub(super) fn longest_path(&self) -> Option<Vec<usize>> {
-        let leaving = Leaving::new(&self.edges);
-        let mut ways = vec![Way::default(); leaving.nodes()];
+        let adjacency = Adjacency::new(&self.edges);
+        let mut distances = vec![Distance::default(); adjacency.nodes()];
         for edge in &self.edges {
-            ways[edge.to as usize].waits_for += 1;
+            distances[edge.to as usize].unvisited_edges += 1;
         }
-        // Kahn's order.
-        let mut order = self.sources(&ways);
+        // Topological order by Kahn's algorithm.
+        let mut order = self.sources(&distances);
         let mut last: Option<(i64, u32)> = None;
         let mut done = 0;
         while let Some(&node) = order.get(done) {
             done += 1;
-            let way = &mut ways[node as usize];
-            if way.length_ns < 0 {
-                (way.length_ns, way.via) = (0, NO_EDGE);
+            let distance = &mut distances[node as usize];
+            if distance.length_ns < 0 {
+                (distance.length_ns, distance.via) = (0, NO_EDGE);
             }
-            let length_ns = way.length_ns;
+            let length_ns = distance.length_ns;
             if last.is_none_or(|(longest_ns, _)| length_ns > longest_ns) {
                 last = Some((length_ns, node));
             }
-            for &at in leaving.edges(node as usize) {
+            for &at in adjacency.edges(node as usize) {
                 let edge = &self.edges[at as usize];
-                let weight_ns = if edge.weight_ns <= MISTAKE_NS { 0 } else { edge.weight_ns };
+                let weight_ns = if edge.weight_ns <= CLOCK_ERROR_NS { 0 } else { edge.weight_ns };
                 let total_ns = length_ns.saturating_add(weight_ns);
-                let to = &mut ways[edge.to as usize];
+                let to = &mut distances[edge.to as usize];
                 let is_first = to.via == NO_EDGE;
                 if is_first || (total_ns, Reverse(at)) > (to.length_ns, Reverse(to.via)) {
                     (to.length_ns, to.via) = (total_ns, at);
                 }
-                to.waits_for -= 1;
-                if to.waits_for == 0 {
+                to.unvisited_edges -= 1;
+                if to.unvisited_edges == 0 {
                     order.push(edge.to);
                 }
             }
         }
-        if ways.iter().any(|way| way.waits_for > 0) {
+        if distances.iter().any(|distance| distance.unvisited_edges > 0) {
             return None;
         }
         let mut path = Vec::new();
         let mut node = last.map(|(_, node)| node);
-        while let Some(way) = node.map(|node| ways[node as usize]).filter(|w| w.via != NO_EDGE) {
-            path.push(way.via as usize);
-            node = Some(self.edges[way.via as usize].from);
+        while let Some(distance) =
+            node.map(|node| distances[node as usize]).filter(|d| d.via != NO_EDGE)
+        {
+            path.push(distance.via as usize);
+            node = Some(self.edges[distance.via as usize].from);
         }
         path.reverse();
         Some(path)
     }
 
-    /// Nodes that wait for nothing, in the order in which edges name them.
-    fn sources(&self, ways: &[Way]) -> Vec<u32> {
-        let mut is_named = vec![false; ways.len()];
+    /// Nodes without incoming edges, in the order in which edges name them.
+    fn sources(&self, distances: &[Distance]) -> Vec<u32> {
+        let mut is_named = vec![false; distances.len()];
         let ends = self.edges.iter().flat_map(|edge| [edge.from, edge.to]);
         ends.filter(|&node| {
-            ways[node as usize].waits_for == 0 && !replace(&mut is_named[node as usize], true)
+            distances[node as usize].unvisited_edges == 0
+                && !replace(&mut is_named[node as usize], true)
         })
         .collect()
     }
 }
 
-/// No edge leads here.
+/// The value of `via` for a node without an incoming edge on its path.
 const NO_EDGE: u32 = u32::MAX;
 
-/// The longest way to a node so far.
+/// The longest path to a node so far.
 #[derive(Debug, Clone, Copy)]
-struct Way {
+struct Distance {
     length_ns: i64,
-    /// Its last edge.
+    /// The last edge of that path.
     via: u32,
-    /// Edges that are still to come.
-    waits_for: u32,
+    /// Incoming edges that are not visited yet.
+    unvisited_edges: u32,
 }
 
-impl Default for Way {
+impl Default for Distance {
     fn default() -> Self {
-        Self { length_ns: 0, via: NO_EDGE, waits_for: 0 }
+        Self { length_ns: 0, via: NO_EDGE, unvisited_edges: 0 }
     }
 }
 
-/// For each node the edges that leave it, in their order.
-struct Leaving {
+/// The outgoing edges of each node, in order.
+struct Adjacency {
     starts: Vec<u32>,
     edges: Vec<u32>,
 }
 
-impl Leaving {
+impl Adjacency {
     fn new(edges: &[Edge]) -> Self {
         let nodes = edges.iter().map(|e| e.from.max(e.to) as usize + 1).max().unwrap_or(0);
-        // Those of a node begin at `starts[node + 1]` until they are in place, which moves that to their end.
+        // While edges are placed, `starts[node + 1]` is the position of the next edge of the node; in the end it is the
+        // end of the edges of the node.
         let mut starts = vec![0; nodes + 2];
         for edge in edges {
             starts[edge.from as usize + 2] += 1;
@@ -174,14 +179,14 @@ impl Leaving {
         for node in 2..starts.len() {
             starts[node] += starts[node - 1];
         }
-        let mut of = vec![0; edges.len()];
+        let mut positions = vec![0; edges.len()];
         for (edge, at) in edges.iter().zip(0..) {
             let next = &mut starts[edge.from as usize + 1];
-            of[*next as usize] = at;
+            positions[*next as usize] = at;
             *next += 1;
         }
         starts.pop();
-        Self { starts, edges: of }
+        Self { starts, edges: positions }
     }
 
     fn nodes(&self) -> usize {
@@ -202,7 +207,7 @@ mod tests {
         for &(from, to, weight_ns) in edges {
             graph.add(Edge { from, to, kind: EdgeKind::Operator, weight_ns, event: None });
         }
-        graph.settle();
+        graph.sort_edges();
         graph
     }
 
@@ -213,13 +218,13 @@ mod tests {
     }
 
     #[test]
-    fn the_heavier_way_wins() {
+    fn longest_path_takes_the_heavier_branch() {
         let graph = graph(&[(0, 1, 5), (1, 3, 5), (0, 2, 1), (2, 3, 20), (3, 4, 1)]);
         assert_eq!(nodes(&graph), Some(vec![0, 2, 3, 4]));
     }
 
     #[test]
-    fn of_equals_the_first_wins_and_edges_without_weight_at_the_end_are_left_out() {
+    fn longest_path_takes_the_first_of_equals_and_no_weightless_tail() {
         let graph = graph(&[(0, 1, 5), (0, 2, 5), (1, 3, 0), (2, 3, 0), (3, 4, 0)]);
         assert_eq!(nodes(&graph), Some(vec![0, 1]));
         let graph = super::tests::graph(&[(0, 1, 5), (0, 2, 5), (2, 3, 1), (1, 3, 1)]);
@@ -227,14 +232,14 @@ mod tests {
     }
 
     #[test]
-    fn a_later_edge_takes_the_place_of_an_earlier_one() {
+    fn sort_edges_replaces_an_earlier_edge_by_a_later_one() {
         let graph = graph(&[(0, 1, 5), (1, 2, 1), (0, 1, 9), (0, 2, 3), (0, 1, 7)]);
         let edges: Vec<_> = graph.edges.iter().map(|e| (e.from, e.to, e.weight_ns)).collect();
         assert_eq!(edges, [(0, 1, 7), (1, 2, 1), (0, 2, 3)]);
     }
 
     #[test]
-    fn mistakes_weigh_nothing_and_less_than_a_microsecond_back_is_taken_off() {
+    fn longest_path_ignores_clock_errors_of_a_microsecond_or_more() {
         assert_eq!(nodes(&graph(&[(0, 1, 10), (1, 2, -1_000), (2, 3, 1)])), Some(vec![0, 1, 2, 3]));
         assert_eq!(nodes(&graph(&[(0, 1, 10), (1, 2, -999), (2, 3, 1)])), Some(vec![0, 1]));
         assert_eq!(
@@ -243,7 +248,7 @@ mod tests {
         );
     }
 
-    /// The weight of the heaviest way from a node on, by trying all.
+    /// The weight of the heaviest path from a node, by brute force.
     fn heaviest(edges: &[(u32, u32, i64)], from: u32) -> i64 {
         let out = edges.iter().filter(|edge| edge.0 == from);
         out.map(|&(_, to, weight_ns)| weight_ns + heaviest(edges, to)).max().unwrap_or(0).max(0)
@@ -251,7 +256,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_way_is_heavier(drawn in proptest::collection::vec((0_u32..8, 1_u32..4, -900_i64..2_000), 0..25)) {
+        fn longest_path_agrees_with_brute_force(drawn in proptest::collection::vec((0_u32..8, 1_u32..4, -900_i64..2_000), 0..25)) {
             let mut edges: Vec<(u32, u32, i64)> = Vec::new();
             for (from, step, weight_ns) in drawn {
                 edges.retain(|&(a, b, _)| (a, b) != (from, from + step));
@@ -269,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_has_no_longest_path_and_an_empty_graph_no_edges() {
+    fn longest_path_is_none_for_a_cycle_and_empty_for_an_empty_graph() {
         assert_eq!(nodes(&graph(&[(0, 1, 1), (1, 2, 1), (2, 1, 1)])), None);
         assert_eq!(Graph::default().longest_path(), Some(vec![]));
     }

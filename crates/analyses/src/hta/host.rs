@@ -1,40 +1,41 @@
-//! Edges along host threads.
+//! Edges along host threads. This reproduces HTA's walk over starts and ends, which does not match ends with starts,
+//! so it does not use the call tree of the tables.
 
 use std::cmp::Reverse;
 
+use super::endpoints::Endpoints;
 use super::graph::EdgeKind;
-use super::moments::Moments;
 
-/// Walks the call tree of each thread. A gap between two top-level operators costs nothing.
-pub(super) fn connect(moments: &mut Moments<'_>, inside: &[bool]) {
-    let frame = moments.frame;
+/// Walks the calls of each thread. A gap between two top-level operators has no weight.
+pub(super) fn connect(endpoints: &mut Endpoints<'_>, inside: &[bool]) {
+    let frame = endpoints.frame;
     let event = |row: u32| &frame.events[row as usize];
-    for mut starts in lanes(moments, inside) {
-        // Of starts at the same time the longest event comes first, of equals the one written first: it is the outer one.
+    for mut starts in lanes(endpoints, inside) {
+        // Of starts at the same time the longest event is the outer one and comes first; of equals, the one written first.
         starts.sort_by_key(|&row| (event(row).ts_ns, Reverse(event(row).dur_ns), event(row).id));
-        // Of ends only the time counts: what ends is what was opened last. HTA does not look which event that is.
+        // Only the time of an end matters: HTA ends the event that was opened last, without checking that it is the same.
         let mut ends: Vec<i64> = starts.iter().map(|&row| event(row).end_ns()).collect();
         ends.sort_unstable();
         let mut ends = ends.into_iter().peekable();
-        let mut walk = Walk::default();
+        let mut walk = ThreadWalk::default();
         let mut open: Vec<u32> = Vec::new();
         for row in starts {
-            // Ends come before starts at the same time: everything here lasts.
+            // Ends come before starts at the same time: all events here have a duration.
             while ends.next_if(|&end_ns| end_ns <= event(row).ts_ns).is_some() {
-                walk.leave(moments, &mut open);
+                walk.leave(endpoints, &mut open);
             }
-            walk.enter(moments, row, open.last().copied());
+            walk.enter(endpoints, row, open.last().copied());
             open.push(row);
         }
         for _ in ends {
-            walk.leave(moments, &mut open);
+            walk.leave(endpoints, &mut open);
         }
     }
 }
 
-/// Rows of host events by lane, in the order of lanes; lanes with device events are no threads.
-fn lanes(moments: &Moments<'_>, inside: &[bool]) -> Vec<Vec<u32>> {
-    let events = &moments.frame.events;
+/// Rows of host events by lane, in the order of lanes. Lanes with device events are not threads.
+fn lanes(endpoints: &Endpoints<'_>, inside: &[bool]) -> Vec<Vec<u32>> {
+    let events = &endpoints.frame.events;
     let count = events.iter().map(|e| e.lane as usize + 1).max().unwrap_or(0);
     let mut lanes = vec![Vec::new(); count];
     let mut device = vec![false; count];
@@ -49,46 +50,46 @@ fn lanes(moments: &Moments<'_>, inside: &[bool]) -> Vec<Vec<u32>> {
 }
 
 #[derive(Debug, Default)]
-struct Walk {
+struct ThreadWalk {
     depth: usize,
-    /// The moment before, within a top-level operator, and the event around it.
+    /// The previous node within a top-level operator, and the event around it.
     last: Option<u32>,
-    around: Option<u32>,
-    /// End of the top-level operator before.
-    before: Option<u32>,
+    enclosing: Option<u32>,
+    /// End of the previous top-level operator.
+    last_top_level_end: Option<u32>,
 }
 
-impl Walk {
-    fn enter(&mut self, moments: &mut Moments<'_>, row: u32, around: Option<u32>) {
-        let Some(start) = moments.start_of(row as usize) else { return };
+impl ThreadWalk {
+    fn enter(&mut self, endpoints: &mut Endpoints<'_>, row: u32, enclosing: Option<u32>) {
+        let Some(start) = endpoints.start_of(row as usize) else { return };
         if self.depth == 0
-            && let Some(before) = self.before
+            && let Some(before) = self.last_top_level_end
         {
-            moments.follow(before, start, EdgeKind::Dependency);
+            endpoints.add_dependency(before, start, EdgeKind::Dependency);
         }
         self.depth += 1;
         if let Some(last) = self.last {
-            moments.spend(last, start, self.around, false);
+            endpoints.add_operator(last, start, self.enclosing, false);
         }
         self.last = Some(start);
-        self.around = around;
+        self.enclosing = enclosing;
     }
 
-    fn leave(&mut self, moments: &mut Moments<'_>, open: &mut Vec<u32>) {
+    fn leave(&mut self, endpoints: &mut Endpoints<'_>, open: &mut Vec<u32>) {
         let Some(row) = open.pop() else { return };
-        let around = open.last().copied();
-        let Some(end) = moments.end_of(row as usize) else { return };
+        let enclosing = open.last().copied();
+        let Some(end) = endpoints.end_of(row as usize) else { return };
         self.depth = self.depth.saturating_sub(1);
         if let Some(last) = self.last {
-            let blocked = moments.frame.events[row as usize].role.blocks();
-            moments.spend(last, end, self.around, blocked);
+            let blocked = endpoints.frame.events[row as usize].role.blocks();
+            endpoints.add_operator(last, end, self.enclosing, blocked);
         }
         if self.depth == 0 {
             self.last = None;
-            self.before = Some(end);
+            self.last_top_level_end = Some(end);
         } else {
             self.last = Some(end);
-            self.around = around;
+            self.enclosing = enclosing;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! From tables to frames.
+//! Reads the events of each rank as HTA loads them.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,13 @@ use arrow::array::Array;
 use query::rust_view::Result;
 use rustc_hash::FxHashMap;
 
-use super::device::Wait;
-use super::frame::{Event, Frame, Kind};
-use super::names::{Role, Short};
-use query::columns::rows_by_rank;
-use query::columns::{Names, ints, names};
+use super::device::SyncWait;
+use super::frame::{Event, EventKind, Frame};
+use super::names::{Role, ShortName};
+use query::columns::{Names, ints, names, rows_by_rank};
 use query::rust_view::ViewInputs;
 
-/// HTA takes the host operators of Triton kernels for device work, which has no launch here: it drops
-/// them.
+/// HTA takes the host operators of Triton kernels for device work without a launch, and drops them.
 pub(super) const EVENTS: &str = "
     SELECT rank, event_id, 0 AS kind, name, ts_ns, dur_ns, thread, -1 AS stream, -1 AS correlation
     FROM cpu_ops
@@ -59,22 +57,22 @@ pub(super) const RANKS: &str = "
 pub(super) struct RankFrame {
     pub(super) rank: i32,
     pub(super) frame: Frame,
-    pub(super) waits: Vec<Wait>,
-    /// Number of the process by position of the lane.
+    pub(super) waits: Vec<SyncWait>,
+    /// Number of the process of each lane, by position of the lane.
     pub(super) processes: Vec<u32>,
 }
 
-/// What was read.
+/// The input of all ranks.
 #[derive(Debug)]
-pub(super) struct Loaded {
-    /// In order.
+pub(super) struct RankFrames {
+    /// In order of rank.
     pub(super) ranks: Vec<RankFrame>,
-    /// What their events refer to, and how HTA prints that.
+    /// Names of events by index, and how HTA prints them.
     pub(super) names: Vec<String>,
-    pub(super) shorts: Vec<Short>,
+    pub(super) shorts: Vec<ShortName>,
 }
 
-pub(super) fn load(inputs: &ViewInputs<'_>) -> Result<Loaded> {
+pub(super) fn load_frames(inputs: &ViewInputs<'_>) -> Result<RankFrames> {
     let batch = inputs.batch("events")?;
     let [rank, id, kind, ts_ns, dur_ns, thread, stream, correlation] =
         ["rank", "event_id", "kind", "ts_ns", "dur_ns", "thread", "stream", "correlation"]
@@ -96,10 +94,10 @@ pub(super) fn load(inputs: &ViewInputs<'_>) -> Result<Loaded> {
             name,
             lane: lanes.position(rank.value(row), thread.value(row)),
             kind: match kind.value(row) {
-                0 => Kind::Call,
-                1 => Kind::Range,
-                2 => Kind::Activity,
-                _ => Kind::Sync,
+                0 => EventKind::Call,
+                1 => EventKind::Range,
+                2 => EventKind::Activity,
+                _ => EventKind::Sync,
             },
             role: roles.get(name as usize).copied().unwrap_or(Role::Plain),
         }
@@ -126,15 +124,15 @@ pub(super) fn load(inputs: &ViewInputs<'_>) -> Result<Loaded> {
             }
         })
         .collect();
-    let shorts = names.texts.iter().map(|name| Short::of(name)).collect();
-    Ok(Loaded { ranks, names: names.texts, shorts })
+    let shorts = names.texts.iter().map(|name| ShortName::of(name)).collect();
+    Ok(RankFrames { ranks, names: names.texts, shorts })
 }
 
-/// Lanes of each rank, ordered by process and thread, numbers before words.
+/// Lanes of each rank, ordered by process and thread, numbers before other texts.
 #[derive(Debug, Default)]
 struct Lanes {
     positions: FxHashMap<(i64, i64), u32>,
-    /// Number of the process by position.
+    /// Number of the process of each lane, by rank and position.
     processes: BTreeMap<i64, Vec<u32>>,
 }
 
@@ -147,7 +145,7 @@ impl Lanes {
         position
     }
 
-    /// Where a lane stands; those that the run does not describe come last.
+    /// The position of a lane. Lanes that the run does not describe come last.
     fn position(&mut self, rank: i64, thread: i64) -> u32 {
         match self.positions.get(&(rank, thread)) {
             Some(&position) => position,
@@ -176,11 +174,11 @@ fn lanes(inputs: &ViewInputs<'_>) -> Result<Lanes> {
     Ok(lanes)
 }
 
-fn waits(inputs: &ViewInputs<'_>) -> Result<BTreeMap<i64, Vec<Wait>>> {
+fn waits(inputs: &ViewInputs<'_>) -> Result<BTreeMap<i64, Vec<SyncWait>>> {
     let batch = inputs.batch("waits")?;
     let (rank, id) = (ints(batch, "rank")?, ints(batch, "event_id")?);
     let (stream, record) = (ints(batch, "stream")?, ints(batch, "record")?);
-    Ok(rows_by_rank(&rank, |row| Wait {
+    Ok(rows_by_rank(&rank, |row| SyncWait {
         id: id.value(row),
         stream: stream.value(row),
         record: record.value(row),

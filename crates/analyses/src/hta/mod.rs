@@ -1,83 +1,87 @@
-//! HTA's critical path: its graph of the host's calls and the device's activities, and the longest path
-//! through it, as HTA 0.5.0 builds them, on exact nanoseconds and with a defined order of what happens
-//! at the same time.
+//! HTA's critical path: its graph of host calls and device activities, and the longest path through the graph, as
+//! HTA 0.5.0 builds them, but with exact nanoseconds and a defined order of events at the same time.
 
 mod device;
+mod endpoints;
 mod frame;
 mod graph;
 mod host;
 mod load;
-mod moments;
 mod names;
 mod rows;
 
-use query::rust_view::Result;
+use query::rust_view::{InputQueries, Result, RustView, ViewInputs};
 use trace_model::RecordBatch;
 
-use load::{Loaded, RankFrame, load};
-use moments::Moments;
-use query::rust_view::ViewInputs;
+use endpoints::Endpoints;
+use load::{RankFrame, RankFrames, load_frames};
 use rows::PathEdge;
 
-/// What both views read.
-pub(super) const READS: &[(&str, &str)] = &[
+pub(super) const CRITICAL_PATH: RustView = RustView::new("hta_critical_path", INPUTS, summary);
+pub(super) const CRITICAL_PATH_EDGES: RustView =
+    RustView::new("hta_critical_path_edges", INPUTS, edges);
+
+/// Inputs of both views.
+const INPUTS: InputQueries = &[
     ("events", load::EVENTS),
     ("waits", load::WAITS),
     ("lanes", load::LANES),
     ("ranks", load::RANKS),
 ];
 
-/// `hta_critical_path`: one row a rank.
-pub(super) fn summary(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
-    let mut rows = rows::Summaries::default();
-    let loaded = load(inputs)?;
-    loaded.solve(inputs, |rank, moments, path| rows.push(rank, moments, path, &loaded.shorts))?;
+/// `hta_critical_path`: one row per rank.
+fn summary(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
+    let mut rows = rows::SummaryRows::default();
+    let frames = load_frames(inputs)?;
+    frames
+        .solve(inputs, |rank, endpoints, path| rows.push(rank, endpoints, path, &frames.shorts))?;
     rows.finish()
 }
 
-/// `hta_critical_path_edges`: one row an edge of the path.
-pub(super) fn edges(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
+/// `hta_critical_path_edges`: one row per edge of the path.
+fn edges(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let mut rows: Vec<PathEdge<'_>> = Vec::new();
-    let loaded = load(inputs)?;
-    loaded.solve(inputs, |rank, moments, path| {
+    let frames = load_frames(inputs)?;
+    frames.solve(inputs, |rank, endpoints, path| {
         let edges = path.unwrap_or_default().iter().enumerate();
         rows.extend(edges.map(|(position, &edge)| {
-            let edge = &moments.graph.edges[edge];
-            PathEdge::new(rank, position, moments, edge, &loaded.shorts)
+            let edge = &endpoints.graph.edges[edge];
+            PathEdge::new(rank, position, endpoints, edge, &frames.shorts)
         }));
     })?;
     PathEdge::batch(&rows)
 }
 
-impl Loaded {
-    /// Calls `found` for each rank that has the asked region, with the graph and the edges of the path; none if
-    /// the graph has a cycle.
+impl RankFrames {
+    /// Calls `visit` for each rank that has the selected region, with the graph and the edges of the path. There is no
+    /// path if the graph has a cycle.
     fn solve(
         &self,
         inputs: &ViewInputs<'_>,
-        mut found: impl FnMut(i32, &Moments<'_>, Option<&[usize]>),
+        mut visit: impl FnMut(i32, &Endpoints<'_>, Option<&[usize]>),
     ) -> Result<()> {
         let annotation = inputs.text("hta_annotation")?;
-        // HTA's None is the first one.
+        // HTA takes None for the first instance.
         let instance = match inputs.int("hta_instance")? {
             -1 => Some(0),
             instance => usize::try_from(instance).ok(),
         };
-        let wanted: Vec<bool> = self.names.iter().map(|name| name.contains(annotation)).collect();
+        let is_selected: Vec<bool> =
+            self.names.iter().map(|name| name.contains(annotation)).collect();
         for RankFrame { rank, frame, waits, processes } in &self.ranks {
             let region = if annotation.is_empty() {
                 Some((i64::MIN, i64::MAX))
             } else {
-                instance.and_then(|instance| frame.instance(&wanted, instance))
+                instance.and_then(|instance| frame.instance(&is_selected, instance))
             };
             let Some(region) = region else { continue };
             let inside = frame.clip(region);
-            let mut moments = Moments::new(frame, &inside);
-            host::connect(&mut moments, &inside);
-            device::connect(&mut moments, &inside, waits, processes);
-            moments.graph.settle();
-            let path = moments.graph.longest_path();
-            found(*rank, &moments, path.as_deref());
+            let mut endpoints = Endpoints::new(frame, &inside);
+            host::connect(&mut endpoints, &inside);
+            device::connect(&mut endpoints, &inside, waits, processes);
+            endpoints.graph.sort_edges();
+            let path = endpoints.graph.longest_path();
+            visit(*rank, &endpoints, path.as_deref());
         }
         Ok(())
     }

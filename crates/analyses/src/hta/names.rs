@@ -1,12 +1,12 @@
-//! What HTA knows by name.
+//! Names that HTA recognizes.
 
-/// What a name means to HTA's critical path.
+/// The meaning of a name for HTA's critical path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Plain,
     /// A call that puts work on a stream.
     Launch,
-    /// A call that waits for the device: its own time does not count.
+    /// A call that waits for the device: its own time has no weight.
     Blocking,
     /// Both: `cudaMemcpyAsync`.
     BlockingLaunch,
@@ -42,7 +42,7 @@ impl Role {
             "Event Sync" => Self::EventSync,
             "Context Sync" => Self::ContextSync,
             "Stream Sync" => Self::StreamSync,
-            "Stream Wait Event" => Self::StreamWait,
+            "Stream SyncWait Event" => Self::StreamWait,
             _ => Self::Plain,
         }
     }
@@ -58,38 +58,38 @@ impl Role {
 
 /// A name as HTA prints it.
 #[derive(Debug)]
-pub(super) struct Short {
+pub(super) struct ShortName {
     pub(super) text: String,
     pub(super) is_communication: bool,
 }
 
-impl Short {
+impl ShortName {
     pub(super) fn of(name: &str) -> Self {
-        let text = short(name);
+        let text = shorten(name);
         Self { is_communication: is_communication(&text), text }
     }
 }
 
 /// HTA's short form of a name: without return type, template and call arguments.
-fn short(name: &str) -> String {
+fn shorten(name: &str) -> String {
     let copy = ["Memcpy", "Memset", "dma"].iter().any(|prefix| name.starts_with(prefix));
     if copy || !name.contains(['<', '(']) {
         return name.to_owned();
     }
-    let mut kept = String::with_capacity(name.len());
+    let mut short = String::with_capacity(name.len());
     for c in name.replace("->", "").chars() {
         let open = match c {
             '>' => '<',
             ')' => '(',
             _ => {
-                kept.push(c);
+                short.push(c);
                 continue;
             }
         };
-        // Back to the bracket, or to the start of the name if there is none.
-        kept.truncate(kept.rfind(open).unwrap_or(0));
+        // Removes everything back to the bracket, or to the start of the name if there is none.
+        short.truncate(short.rfind(open).unwrap_or(0));
     }
-    kept.rsplit(' ').next().unwrap_or_default().to_owned()
+    short.rsplit(' ').next().unwrap_or_default().to_owned()
 }
 
 /// HTA's communication kernels: `^nccl.*Kernel` on the short name.
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_shortened_as_in_hta() {
+    fn shorten_matches_hta() {
         for (long, expected) in [
             ("aten::mm", "aten::mm"),
             ("void at::native::add<float, 4>(int, float*)", "at::native::add"),
@@ -110,20 +110,20 @@ mod tests {
             ("auto f() -> int<3>", "int"),
             ("Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Pageable -> Device)"),
             ("dataloader.py(3): next", "next"),
-            // A bracket that was never opened takes everything before it along.
+            // A closing bracket without an opening one removes everything before it.
             ("f<a)b>c", "c"),
             ("f(a>b)c", "c"),
         ] {
-            assert_eq!(short(long), expected, "{long}");
+            assert_eq!(shorten(long), expected, "{long}");
         }
     }
 
     #[test]
-    fn communication_is_what_hta_calls_so() {
-        assert!(is_communication(&short(
+    fn is_communication_matches_hta() {
+        assert!(is_communication(&shorten(
             "ncclDevKernel_AllReduce_Sum(ncclDevKernelArgsStorage<4096ul>)"
         )));
-        assert!(is_communication(&short("void ncclKernel<int>()")));
+        assert!(is_communication(&shorten("void ncclKernel<int>()")));
         assert!(!is_communication("rcclKernel"));
         assert!(!is_communication("ncclAllReduce"));
     }

@@ -1,4 +1,4 @@
-//! From solved graphs to rows.
+//! Rows of `hta_critical_path` and `hta_critical_path_edges`.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use arrow::array::{ArrayRef, Int32Array, Int64Array};
 use query::rust_view::Result;
 use trace_model::RecordBatch;
 
+use super::endpoints::Endpoints;
 use super::frame::NONE;
 use super::graph::{Edge, EdgeKind};
-use super::moments::Moments;
-use super::names::Short;
+use super::names::ShortName;
 use query::BatchBuilder;
 
-/// HTA's classes of what bounds an edge; dependencies have none.
+/// HTA's classes of edges by what bounds them. Dependencies have no class.
 const BOUNDS: [&str; 5] = [
     "cpu_bound",
     "gpu_compute_bound",
@@ -21,14 +21,14 @@ const BOUNDS: [&str; 5] = [
     "gpu_kernel_launch_overhead",
 ];
 
-/// Index of a class.
-fn bound_by(moments: &Moments<'_>, edge: &Edge, names: &[Short]) -> Option<usize> {
+/// The index of an edge's class in [`BOUNDS`].
+fn bound_by(endpoints: &Endpoints<'_>, edge: &Edge, names: &[ShortName]) -> Option<usize> {
     match edge.kind {
         EdgeKind::KernelDelay => Some(3),
         EdgeKind::LaunchDelay => Some(4),
         EdgeKind::Dependency | EdgeKind::Sync => None,
         EdgeKind::Operator => {
-            let event = edge.event.map(|row| &moments.frame.events[row as usize])?;
+            let event = edge.event.map(|row| &endpoints.frame.events[row as usize])?;
             let name = names.get(event.name as usize);
             Some(match event.stream {
                 NONE => 0,
@@ -39,7 +39,7 @@ fn bound_by(moments: &Moments<'_>, edge: &Edge, names: &[Short]) -> Option<usize
     }
 }
 
-/// Columns of `hta_critical_path` after the rank.
+/// Columns of `hta_critical_path` after `rank`.
 const COLUMNS: [&str; 23] = [
     "node_count",
     "edge_count",
@@ -68,25 +68,25 @@ const COLUMNS: [&str; 23] = [
 
 /// Rows of `hta_critical_path`.
 #[derive(Debug, Default)]
-pub(super) struct Summaries {
+pub(super) struct SummaryRows {
     ranks: Vec<i32>,
     rows: Vec<[Option<i64>; COLUMNS.len()]>,
 }
 
-impl Summaries {
+impl SummaryRows {
     pub(super) fn push(
         &mut self,
         rank: i32,
-        moments: &Moments<'_>,
+        endpoints: &Endpoints<'_>,
         path: Option<&[usize]>,
-        names: &[Short],
+        names: &[ShortName],
     ) {
-        let edges = &moments.graph.edges;
+        let edges = &endpoints.graph.edges;
         let [operators, dependencies, launches, kernels, syncs] = by_kind(edges.iter());
         let mut row = [None; COLUMNS.len()];
         row[..10].copy_from_slice(
             &[
-                2 * moments.rows.len() as i64,
+                2 * endpoints.rows.len() as i64,
                 edges.len() as i64,
                 operators.0,
                 dependencies.0,
@@ -102,15 +102,15 @@ impl Summaries {
         if let Some(path) = path {
             let path = || path.iter().map(|&edge| &edges[edge]);
             let mut nodes: Vec<u32> = path().flat_map(|e| [e.from, e.to]).collect();
-            row[10] = Some(distinct(&mut nodes));
-            let mut events: Vec<u32> = nodes.iter().map(|&node| moments.row(node)).collect();
-            row[11] = Some(distinct(&mut events));
+            row[10] = Some(count_distinct(&mut nodes));
+            let mut events: Vec<u32> = nodes.iter().map(|&node| endpoints.row(node)).collect();
+            row[11] = Some(count_distinct(&mut events));
             for (value, (count, _)) in row[12..17].iter_mut().zip(by_kind(path())) {
                 *value = Some(count);
             }
             row[17..].fill(Some(0));
             for edge in path() {
-                let bound = bound_by(moments, edge, names).map(|bound| 18 + bound);
+                let bound = bound_by(endpoints, edge, names).map(|bound| 18 + bound);
                 for at in [Some(17), bound].into_iter().flatten() {
                     row[at] = row[at].map(|sum| sum.saturating_add(edge.weight_ns));
                 }
@@ -131,14 +131,14 @@ impl Summaries {
     }
 }
 
-/// How many they are, each counted once; the others are taken out.
-fn distinct(values: &mut Vec<u32>) -> i64 {
+/// Removes duplicates and returns the number of remaining values.
+fn count_distinct(values: &mut Vec<u32>) -> i64 {
     values.sort_unstable();
     values.dedup();
     values.len() as i64
 }
 
-/// Number and weight of the edges of each kind.
+/// Count and total weight of the edges of each kind.
 fn by_kind<'a>(edges: impl Iterator<Item = &'a Edge>) -> [(i64, i64); EdgeKind::ALL.len()] {
     let mut found = [(0, 0_i64); EdgeKind::ALL.len()];
     for edge in edges {
@@ -170,25 +170,25 @@ impl<'n> PathEdge<'n> {
     pub(super) fn new(
         rank: i32,
         position: usize,
-        moments: &Moments<'_>,
+        endpoints: &Endpoints<'_>,
         edge: &Edge,
-        names: &'n [Short],
+        names: &'n [ShortName],
     ) -> Self {
-        let event = |row: u32| &moments.frame.events[row as usize];
-        let spent_in = edge.event.map(event);
-        let name = spent_in.and_then(|event| names.get(event.name as usize));
+        let event = |row: u32| &endpoints.frame.events[row as usize];
+        let owner = edge.event.map(event);
+        let name = owner.and_then(|event| names.get(event.name as usize));
         Self {
             rank,
             position: position as i64,
-            from_event: event(moments.row(edge.from)).id,
-            from_end: Moments::is_end(edge.from),
-            to_event: event(moments.row(edge.to)).id,
-            to_end: Moments::is_end(edge.to),
+            from_event: event(endpoints.row(edge.from)).id,
+            from_end: Endpoints::is_end(edge.from),
+            to_event: event(endpoints.row(edge.to)).id,
+            to_end: Endpoints::is_end(edge.to),
             kind: edge.kind,
-            ts_ns: moments.ts_ns(edge.from),
+            ts_ns: endpoints.ts_ns(edge.from),
             weight_ns: edge.weight_ns,
-            event: spent_in.map(|event| event.id),
-            bound_by: bound_by(moments, edge, names).map(|at| BOUNDS[at]),
+            event: owner.map(|event| event.id),
+            bound_by: bound_by(endpoints, edge, names).map(|at| BOUNDS[at]),
             short_name: name.map(|name| name.text.as_str()),
         }
     }

@@ -1,30 +1,30 @@
-//! The graph of small traces written by hand, edge by edge, and what holds for all of them.
+//! Checks the graph of small traces edge by edge, and properties that hold for all traces.
 
 use proptest::prelude::*;
 
-use super::device::{self, Wait};
-use super::frame::{Event, Frame, Kind, NONE};
+use super::device::{self, SyncWait};
+use super::endpoints::Endpoints;
+use super::frame::{Event, EventKind, Frame, NONE};
 use super::graph::EdgeKind;
 use super::host;
-use super::moments::Moments;
 use super::names::Role;
 
-/// A trace: an event's id is its position plus one, as HTA takes position 0 for none.
+/// A trace. The id of an event is its position plus one, as HTA takes the id 0 for a missing event.
 #[derive(Debug, Default)]
 struct Trace {
     events: Vec<Event>,
     names: Vec<String>,
-    waits: Vec<Wait>,
+    waits: Vec<SyncWait>,
     cut_ns: Option<i64>,
 }
 
-/// Where device events lie.
+/// Lane of the first stream.
 const DEVICE: u32 = 9;
 
 impl Trace {
     fn add(
         &mut self,
-        kind: Kind,
+        kind: EventKind,
         name: &str,
         lane: u32,
         (ts_ns, dur_ns): (i64, i64),
@@ -45,27 +45,27 @@ impl Trace {
     }
 
     fn op(&mut self, lane: u32, name: &str, at: (i64, i64)) -> &mut Self {
-        self.add(Kind::Call, name, lane, at);
+        self.add(EventKind::Call, name, lane, at);
         self
     }
 
     fn range(&mut self, lane: u32, name: &str, at: (i64, i64)) -> &mut Self {
-        self.add(Kind::Range, name, lane, at);
+        self.add(EventKind::Range, name, lane, at);
         self
     }
 
     fn call(&mut self, lane: u32, name: &str, at: (i64, i64), correlation: i64) -> &mut Self {
-        self.add(Kind::Call, name, lane, at).correlation = correlation;
+        self.add(EventKind::Call, name, lane, at).correlation = correlation;
         self
     }
 
     fn kernel(&mut self, stream: i64, name: &str, at: (i64, i64), correlation: i64) -> &mut Self {
-        let event = self.add(Kind::Activity, name, DEVICE + stream as u32, at);
+        let event = self.add(EventKind::Activity, name, DEVICE + stream as u32, at);
         (event.stream, event.correlation) = (stream, correlation);
         self
     }
 
-    /// Waits for the event recorded on `on.0` by the call with correlation `on.1`.
+    /// Adds a wait for the event recorded on stream `on.0` by the call with correlation `on.1`.
     fn sync(
         &mut self,
         stream: i64,
@@ -74,11 +74,11 @@ impl Trace {
         correlation: i64,
         on: Option<(i64, i64)>,
     ) -> &mut Self {
-        let event = self.add(Kind::Sync, name, DEVICE + stream.max(0) as u32, at);
+        let event = self.add(EventKind::Sync, name, DEVICE + stream.max(0) as u32, at);
         (event.stream, event.correlation) = (stream, correlation);
         let id = event.id;
         let (stream, record) = on.unwrap_or((NONE, NONE));
-        self.waits.push(Wait { id, stream, record });
+        self.waits.push(SyncWait { id, stream, record });
         self
     }
 
@@ -89,15 +89,15 @@ impl Trace {
     fn solve_in(&self, region: (i64, i64)) -> Solved {
         let frame = Frame::new(self.events.clone(), self.cut_ns);
         let inside = frame.clip(region);
-        let mut moments = Moments::new(&frame, &inside);
-        host::connect(&mut moments, &inside);
-        device::connect(&mut moments, &inside, &self.waits, &[0; 32]);
+        let mut endpoints = Endpoints::new(&frame, &inside);
+        host::connect(&mut endpoints, &inside);
+        device::connect(&mut endpoints, &inside, &self.waits, &[0; 32]);
         let name = |row: u32| self.names[frame.events[row as usize].name as usize].as_str();
         let node = |node| {
-            let name = name(moments.row(node));
-            if Moments::is_end(node) { format!("{name})") } else { format!("({name}") }
+            let name = name(endpoints.row(node));
+            if Endpoints::is_end(node) { format!("{name})") } else { format!("({name}") }
         };
-        let edges = moments.graph.edges.iter().map(|edge| {
+        let edges = endpoints.graph.edges.iter().map(|edge| {
             let kind = match edge.kind {
                 EdgeKind::Operator => edge.event.map_or("", name),
                 EdgeKind::Dependency => "then",
@@ -107,14 +107,14 @@ impl Trace {
             };
             format!("{} {} {} {}", node(edge.from), node(edge.to), kind, edge.weight_ns)
         });
-        let path = moments.graph.longest_path();
+        let path = endpoints.graph.longest_path();
         let weight =
-            |path: &Vec<usize>| path.iter().map(|&e| moments.graph.edges[e].weight_ns).sum();
+            |path: &Vec<usize>| path.iter().map(|&e| endpoints.graph.edges[e].weight_ns).sum();
         Solved {
             edges: edges.collect(),
             path_ns: path.as_ref().map(weight),
             path: path.map(|path| {
-                let edges = &moments.graph.edges;
+                let edges = &endpoints.graph.edges;
                 let first = path.first().map(|&edge| edges[edge].from);
                 let nodes = first.into_iter().chain(path.iter().map(|&edge| edges[edge].to));
                 nodes.map(node).collect::<Vec<_>>().join(" ")
@@ -125,14 +125,14 @@ impl Trace {
 
 #[derive(Debug)]
 struct Solved {
-    /// `(from to) what weight`.
+    /// `(from to) kind weight`.
     edges: Vec<String>,
     path: Option<String>,
     path_ns: Option<i64>,
 }
 
 #[test]
-fn nested_calls_are_walked_and_gaps_at_the_top_cost_nothing() {
+fn host_edges_follow_nesting_and_top_level_gaps_have_no_weight() {
     let mut trace = Trace::default();
     trace.op(0, "a", (0, 100)).op(0, "b", (10, 20)).op(0, "c", (50, 20)).op(0, "d", (500, 5));
     let solved = trace.solve();
@@ -153,7 +153,7 @@ fn nested_calls_are_walked_and_gaps_at_the_top_cost_nothing() {
 }
 
 #[test]
-fn what_has_no_nodes_still_nests() {
+fn ranges_without_nodes_still_nest() {
     let mut trace = Trace::default();
     // The time between b and c is the annotation's, as it is around b.
     trace.op(0, "a", (0, 100)).range(0, "step", (5, 90)).op(0, "b", (10, 10)).op(0, "c", (30, 10));
@@ -218,7 +218,7 @@ fn blocking_calls_weigh_nothing_and_wait_for_the_stream() {
 }
 
 #[test]
-fn a_kernel_waits_for_its_launch_or_for_the_one_before() {
+fn kernel_waits_for_its_launch_or_the_previous_kernel() {
     let mut trace = Trace::default();
     trace
         .call(0, "cudaLaunchKernel", (0, 5), 1)
@@ -234,19 +234,19 @@ fn a_kernel_waits_for_its_launch_or_for_the_one_before() {
 }
 
 #[test]
-fn a_launch_counts_before_what_starts_at_the_same_time() {
+fn queue_length_counts_a_launch_before_activities_of_the_same_time() {
     let mut trace = Trace::default();
     trace
         .call(0, "cudaLaunchKernel", (0, 5), 1)
         .call(0, "cudaLaunchKernel", (10, 5), 2)
         .kernel(7, "a", (10, 5), 1)
         .kernel(7, "b", (30, 5), 2);
-    // Two wait at 10, so b is not held up by its launch; a ends after that launch.
+    // Two activities are queued at 10, so b is not delayed by its launch; a ends after that launch.
     assert!(trace.solve().edges.contains(&"a) (b delay 15".to_owned()));
 }
 
 #[test]
-fn work_that_hta_knows_no_launch_of_follows_the_one_before() {
+fn kernel_of_an_unknown_launch_follows_the_previous_kernel() {
     let mut trace = Trace::default();
     trace
         .call(0, "cuLaunchKernelEx", (0, 5), 1)
@@ -259,7 +259,7 @@ fn work_that_hta_knows_no_launch_of_follows_the_one_before() {
 }
 
 #[test]
-fn of_a_graph_only_the_last_kernel_is_there() {
+fn cuda_graph_keeps_only_its_last_kernel() {
     let mut trace = Trace::default();
     trace.call(0, "cudaGraphLaunch", (0, 5), 1).kernel(7, "a", (10, 5), 1).kernel(
         7,
@@ -273,7 +273,7 @@ fn of_a_graph_only_the_last_kernel_is_there() {
 }
 
 #[test]
-fn events_are_awaited_by_streams_and_by_the_host() {
+fn recorded_events_delay_streams_and_the_host() {
     let mut trace = Trace::default();
     trace
         .call(0, "cudaLaunchKernel", (0, 5), 1)
@@ -282,17 +282,20 @@ fn events_are_awaited_by_streams_and_by_the_host() {
         .call(0, "cudaLaunchKernel", (10, 5), 4)
         .call(0, "cudaEventSynchronize", (20, 190), 5)
         .kernel(7, "a", (10, 100), 1)
-        .sync(8, "Stream Wait Event", (9, 1), 3, Some((7, 2)))
+        .sync(8, "Stream SyncWait Event", (9, 1), 3, Some((7, 2)))
         .kernel(8, "b", (120, 50), 4)
         .sync(NONE, "Event Sync", (20, 180), 5, Some((7, 2)));
     let edges = trace.solve().edges;
     assert!(edges.contains(&"a) (b sync 0".to_owned()), "{edges:?}");
     assert!(edges.contains(&"a) cudaEventSynchronize) sync 0".to_owned()), "{edges:?}");
-    assert!(!edges.iter().any(|edge| edge.contains("(b launch")), "held up by a, not its launch");
+    assert!(
+        !edges.iter().any(|edge| edge.contains("(b launch")),
+        "delayed by a, not by its launch"
+    );
 }
 
 #[test]
-fn a_context_waits_for_all_its_streams() {
+fn context_sync_waits_for_all_streams() {
     let mut trace = Trace::default();
     trace
         .call(0, "cudaLaunchKernel", (0, 5), 1)
@@ -307,7 +310,7 @@ fn a_context_waits_for_all_its_streams() {
 }
 
 #[test]
-fn a_cut_drops_later_calls_and_what_they_launched() {
+fn cut_drops_later_calls_and_their_activities() {
     let mut trace = Trace { cut_ns: Some(100), ..Trace::default() };
     trace
         .call(0, "cudaLaunchKernel", (0, 5), 1)
@@ -320,22 +323,22 @@ fn a_cut_drops_later_calls_and_what_they_launched() {
 }
 
 #[test]
-fn a_region_is_an_instance_of_a_name_in_the_order_of_the_frame() {
+fn instance_follows_the_order_of_the_frame() {
     let mut trace = Trace::default();
     trace.range(0, "step", (0, 10)).kernel(7, "step kernel", (5, 1), 1).range(0, "step", (20, 10));
-    let wanted = [true; 3];
+    let is_selected = [true; 3];
     let frame = Frame::new(trace.events.clone(), None);
-    assert_eq!(frame.instance(&wanted, 1), Some((5, 6)));
-    assert_eq!(frame.instance(&wanted, 2), Some((20, 30)));
-    assert_eq!(frame.instance(&wanted, 3), None);
-    // With a cut, HTA has the device's rows first.
+    assert_eq!(frame.instance(&is_selected, 1), Some((5, 6)));
+    assert_eq!(frame.instance(&is_selected, 2), Some((20, 30)));
+    assert_eq!(frame.instance(&is_selected, 3), None);
+    // With a cut, HTA lists device rows first.
     trace.call(0, "cudaLaunchKernel", (1, 1), 1);
     let frame = Frame::new(trace.events.clone(), Some(50));
-    assert_eq!(frame.instance(&wanted, 0), Some((5, 6)));
+    assert_eq!(frame.instance(&is_selected, 0), Some((5, 6)));
 }
 
 #[test]
-fn a_region_has_what_starts_in_it_and_what_that_launched() {
+fn clip_keeps_events_that_start_in_the_region_and_their_activities() {
     let mut trace = Trace::default();
     trace
         .op(0, "before", (0, 15))
@@ -348,7 +351,7 @@ fn a_region_has_what_starts_in_it_and_what_that_launched() {
     assert!(edges.contains(&"(k k) k 5".to_owned()));
 }
 
-/// Calls that nest properly: gaps, lengths and depths as drawn.
+/// Adds calls that nest properly, with the drawn gaps, lengths and depths. Returns their total duration.
 fn nested(trace: &mut Trace, lane: u32, drawn: &[(u8, u8, bool)]) -> i64 {
     let mut now = 0;
     let mut total = 0;
@@ -367,7 +370,7 @@ fn nested(trace: &mut Trace, lane: u32, drawn: &[(u8, u8, bool)]) -> i64 {
 
 proptest! {
     #[test]
-    fn the_path_is_no_shorter_than_any_thread_or_kernel(
+    fn path_is_at_least_as_long_as_any_thread_or_kernel(
         threads in prop::collection::vec(
             prop::collection::vec((any::<u8>(), any::<u8>(), any::<bool>()), 0..20), 1..4),
         kernels in prop::collection::vec((0_i64..3, 0_i64..2_000, 1_i64..500), 0..20),
@@ -387,9 +390,9 @@ proptest! {
         prop_assert!(solved.path_ns.unwrap() >= longest, "{solved:?}");
     }
 
-    /// Whatever a trace says, there is an answer: a path, or none because of a cycle.
+    /// Every trace gives a path, or none because of a cycle.
     #[test]
-    fn no_trace_is_too_strange(
+    fn solve_handles_arbitrary_traces(
         events in prop::collection::vec(
             (0_usize..12, 0_u32..3, 0_i64..50, 0_i64..20, -1_i64..6, -1_i64..3), 0..60),
         cut in prop::option::of(0_i64..50),
@@ -397,7 +400,7 @@ proptest! {
         const NAMES: [&str; 12] = [
             "op", "cudaLaunchKernel", "cudaMemcpyAsync", "cudaEventRecord", "cudaStreamWaitEvent",
             "cudaStreamSynchronize", "kernel", "kernel", "Event Sync", "Context Sync", "Stream Sync",
-            "Stream Wait Event",
+            "Stream SyncWait Event",
         ];
         let mut trace = Trace { cut_ns: cut, ..Trace::default() };
         for (what, lane, ts_ns, dur_ns, correlation, stream) in events {

@@ -1,4 +1,4 @@
-//! `op_calls`: every call with what lies below it.
+//! `op_calls`: every call on the host, with the device work launched below it.
 
 use std::sync::Arc;
 
@@ -6,22 +6,22 @@ use arrow::array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, StringArra
 use query::rust_view::Result;
 use trace_model::RecordBatch;
 
-use super::load::load;
-use super::tree::{Kind, Tree, Work};
+use super::load::load_trees;
+use crate::call_tree::{CallKind, LaunchedActivity, PreorderTree};
 use query::rust_view::ViewInputs;
 
-/// What a call launched, itself or through the calls below it.
+/// The work that a call launched, itself or through the calls below it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Below {
+pub(super) struct SubtreeTotals {
     pub(super) kernel_count: i64,
     pub(super) kernel_dur_ns: i64,
-    /// First start and last end.
+    /// Start of the first activity and end of the last.
     pub(super) kernels_ns: Option<(i64, i64)>,
-    /// Of the longest chain of calls below, itself included.
+    /// Calls on the longest chain from this call down, itself included.
     pub(super) height: i32,
 }
 
-impl Below {
+impl SubtreeTotals {
     fn add(&mut self, other: &Self) {
         self.kernel_count += other.kernel_count;
         self.kernel_dur_ns = self.kernel_dur_ns.saturating_add(other.kernel_dur_ns);
@@ -33,50 +33,51 @@ impl Below {
     }
 }
 
-/// By position in the tree.
-pub(super) fn below(tree: &Tree, work: &[Work]) -> Vec<Below> {
-    let mut below = vec![Below { height: 1, ..Below::default() }; tree.calls.len()];
+/// The totals of each call, by position in the tree.
+pub(super) fn subtree_totals(tree: &PreorderTree, work: &[LaunchedActivity]) -> Vec<SubtreeTotals> {
+    let mut totals =
+        vec![SubtreeTotals { height: 1, ..SubtreeTotals::default() }; tree.calls.len()];
     for (work, launch) in work.iter().zip(&tree.launches) {
         let Some(launch) = *launch else { continue };
-        below[launch as usize].add(&Below {
+        totals[launch as usize].add(&SubtreeTotals {
             kernel_count: 1,
             kernel_dur_ns: work.dur_ns,
             kernels_ns: Some((work.ts_ns, work.end_ns)),
             height: 0,
         });
     }
-    // Children follow their parents, so that each is complete when it is added.
+    // Children come after their parents, so each is complete when it is added to its parent.
     for position in (0..tree.calls.len()).rev() {
         if let Some(parent) = tree.parents[position] {
-            let child = below[position];
-            below[parent as usize].add(&child);
+            let child = totals[position];
+            totals[parent as usize].add(&child);
         }
     }
-    below
+    totals
 }
 
-pub(crate) fn calls(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
-    let loaded = load(inputs)?;
-    let mut rows = Rows::default();
-    for rank in &loaded.ranks {
+pub(super) fn calls(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
+    let trees = load_trees(inputs)?;
+    let mut rows = CallColumns::default();
+    for rank in &trees.ranks {
         let tree = &rank.tree;
-        let below = below(tree, &rank.work);
-        // A call that was adopted by another thread's does not come in order of time.
+        let totals = subtree_totals(tree, &rank.work);
+        // A call that was attached to another thread is not in order of time.
         let mut order: Vec<u32> = (0..tree.calls.len() as u32).collect();
         order.sort_by_key(|&at| {
             let call = &tree.calls[at as usize];
             (call.ts_ns, call.id)
         });
         for at in order {
-            rows.push(rank.rank, tree, at as usize, &below[at as usize]);
+            rows.push(rank.rank, tree, at as usize, &totals[at as usize]);
         }
     }
-    rows.finish(loaded.call_names)
+    rows.finish(trees.call_names)
 }
 
-/// The view, column by column.
+/// The rows of the view, column by column.
 #[derive(Default)]
-struct Rows {
+struct CallColumns {
     ranks: Vec<i32>,
     events: Vec<i64>,
     kinds: Vec<i32>,
@@ -94,8 +95,8 @@ struct Rows {
     last_kernels: Vec<Option<i64>>,
 }
 
-impl Rows {
-    fn push(&mut self, rank: i32, tree: &Tree, at: usize, below: &Below) {
+impl CallColumns {
+    fn push(&mut self, rank: i32, tree: &PreorderTree, at: usize, totals: &SubtreeTotals) {
         let call = &tree.calls[at];
         self.ranks.push(rank);
         self.events.push(call.id);
@@ -107,15 +108,15 @@ impl Rows {
         self.self_durs.push(call.self_dur_ns);
         self.parents.push(tree.parents[at].map(|parent| tree.calls[parent as usize].id));
         self.depths.push(tree.depths[at]);
-        self.heights.push(below.height);
-        self.kernel_counts.push(below.kernel_count);
-        self.kernel_durs.push(below.kernel_dur_ns);
-        self.first_kernels.push(below.kernels_ns.map(|(first, _)| first));
-        self.last_kernels.push(below.kernels_ns.map(|(_, last)| last));
+        self.heights.push(totals.height);
+        self.kernel_counts.push(totals.kernel_count);
+        self.kernel_durs.push(totals.kernel_dur_ns);
+        self.first_kernels.push(totals.kernels_ns.map(|(first, _)| first));
+        self.last_kernels.push(totals.kernels_ns.map(|(_, last)| last));
     }
 
     fn finish(self, names: Vec<String>) -> Result<RecordBatch> {
-        let kinds = StringArray::from(Kind::NAMES.to_vec());
+        let kinds = StringArray::from(CallKind::NAMES.to_vec());
         let kinds = DictionaryArray::try_new(Int32Array::from(self.kinds), Arc::new(kinds))?;
         let names = Arc::new(StringArray::from(names));
         let names = DictionaryArray::try_new(Int32Array::from(self.names), names)?;

@@ -1,15 +1,27 @@
-//! The host's calls as one tree, with the device work that each of them and all below it launched.
+//! Operators and the other calls of the host, with the device work that they launched.
 
+mod by_name;
+mod by_shape;
+mod by_stack;
 mod calls;
+mod kernel_sequences;
 mod load;
-mod sequences;
-mod tree;
+mod stacks;
+mod totals;
 
-pub(super) use calls::calls;
-pub(super) use sequences::sequences;
+use query::rust_view::RustView;
 
-/// What both views read.
-pub(super) const READS: &[(&str, &str)] = &[("calls", load::CALLS), ("work", load::WORK)];
+use crate::call_tree;
+
+pub(super) const BY_NAME: RustView =
+    RustView::new("op_by_name", call_tree::INPUTS, by_name::by_name);
+pub(super) const BY_SHAPE: RustView =
+    RustView::new("op_by_shape", call_tree::INPUTS, by_shape::by_shape);
+pub(super) const BY_STACK: RustView =
+    RustView::new("op_by_stack", call_tree::INPUTS, by_stack::by_stack);
+pub(super) const CALLS: RustView = RustView::new("op_calls", load::INPUTS, calls::calls);
+pub(super) const KERNEL_SEQUENCES: RustView =
+    RustView::new("op_kernel_sequences", load::INPUTS, kernel_sequences::kernel_sequences);
 
 #[cfg(test)]
 mod tests;

@@ -1,32 +1,41 @@
-//! Trees against counting by hand, and against brute force on random ones.
+//! Checks call trees by hand on small ones, and by brute force on random ones.
 
 use proptest::prelude::*;
 
-use super::calls::{Below, below};
-use super::load::RankTree;
-use super::sequences::{Wanted, find};
-use super::tree::{Call, Kind, Mark, Tree, Work};
+use super::calls::{SubtreeTotals, subtree_totals};
+use super::kernel_sequences::{CallSelection, find_sequences};
+use super::load::RankCalls;
+use crate::call_tree::{CallKind, HostCall, LaunchedActivity, NameMark, PreorderTree};
 
-fn call(id: i64, parent: Option<i64>, name: u32, ts_ns: i64, dur_ns: i64) -> Call {
-    Call { id, parent, thread: 0, ts_ns, dur_ns, self_dur_ns: dur_ns, name, kind: Kind::Operator }
+fn call(id: i64, parent: Option<i64>, name: u32, ts_ns: i64, dur_ns: i64) -> HostCall {
+    HostCall {
+        id,
+        parent,
+        thread: 0,
+        ts_ns,
+        dur_ns,
+        self_dur_ns: dur_ns,
+        name,
+        kind: CallKind::Operator,
+    }
 }
 
-fn work(launch: i64, name: u32, ts_ns: i64, dur_ns: i64) -> Work {
-    Work { launch, ts_ns, end_ns: ts_ns + dur_ns, dur_ns, name }
+fn work(launch: i64, name: u32, ts_ns: i64, dur_ns: i64) -> LaunchedActivity {
+    LaunchedActivity { launch, ts_ns, end_ns: ts_ns + dur_ns, dur_ns, name }
 }
 
-fn rank(calls: Vec<Call>, work: Vec<Work>, marks: &[Mark]) -> RankTree {
-    RankTree { rank: 0, tree: Tree::new(calls, &work, marks), work }
+fn rank(calls: Vec<HostCall>, work: Vec<LaunchedActivity>, marks: &[NameMark]) -> RankCalls {
+    RankCalls { rank: 0, tree: PreorderTree::new(calls, &work, marks), work }
 }
 
-/// By event id: parent, depth and what lies below.
-fn by_id(rank: &RankTree) -> Vec<(i64, Option<i64>, i32, Below)> {
-    let RankTree { tree, work, .. } = rank;
-    let below = below(tree, work);
+/// By event id: parent, depth and totals.
+fn by_id(rank: &RankCalls) -> Vec<(i64, Option<i64>, i32, SubtreeTotals)> {
+    let RankCalls { tree, work, .. } = rank;
+    let totals = subtree_totals(tree, work);
     let mut rows: Vec<_> = (0..tree.calls.len())
         .map(|at| {
             let parent = tree.parents[at].map(|parent| tree.calls[parent as usize].id);
-            (tree.calls[at].id, parent, tree.depths[at], below[at])
+            (tree.calls[at].id, parent, tree.depths[at], totals[at])
         })
         .collect();
     rows.sort_by_key(|row| row.0);
@@ -34,7 +43,7 @@ fn by_id(rank: &RankTree) -> Vec<(i64, Option<i64>, i32, Below)> {
 }
 
 #[test]
-fn what_is_launched_below_a_call_counts_for_it() {
+fn subtree_totals_include_work_launched_below() {
     let calls = vec![
         call(1, None, 0, 0, 100),
         call(2, Some(1), 0, 10, 10),
@@ -42,7 +51,7 @@ fn what_is_launched_below_a_call_counts_for_it() {
         call(4, Some(3), 0, 31, 1),
     ];
     let rank = rank(calls, vec![work(4, 0, 500, 7), work(2, 0, 600, 5), work(99, 0, 0, 1)], &[]);
-    let below = |kernel_count, kernel_dur_ns, kernels_ns, height| Below {
+    let totals = |kernel_count, kernel_dur_ns, kernels_ns, height| SubtreeTotals {
         kernel_count,
         kernel_dur_ns,
         kernels_ns,
@@ -51,20 +60,21 @@ fn what_is_launched_below_a_call_counts_for_it() {
     assert_eq!(
         by_id(&rank),
         [
-            (1, None, 0, below(2, 12, Some((500, 605)), 3)),
-            (2, Some(1), 1, below(1, 5, Some((600, 605)), 1)),
-            (3, Some(1), 1, below(1, 7, Some((500, 507)), 2)),
-            (4, Some(3), 2, below(1, 7, Some((500, 507)), 1)),
+            (1, None, 0, totals(2, 12, Some((500, 605)), 3)),
+            (2, Some(1), 1, totals(1, 5, Some((600, 605)), 1)),
+            (3, Some(1), 1, totals(1, 7, Some((500, 507)), 2)),
+            (4, Some(3), 2, totals(1, 7, Some((500, 507)), 1)),
         ]
     );
 }
 
 /// Names: 0 any, 1 `ProfilerStep#1`, 2 `autograd::engine`, 3 `## backward ##`.
-const MARKS: [Mark; 4] = [Mark::None, Mark::Step, Mark::Autograd, Mark::Backward];
+const MARKS: [NameMark; 4] =
+    [NameMark::None, NameMark::Step, NameMark::Autograd, NameMark::Backward];
 
 #[test]
-fn a_backward_thread_is_below_the_step_that_encloses_it() {
-    let backward = |id, ts_ns, dur_ns| Call { thread: 1, ..call(id, None, 2, ts_ns, dur_ns) };
+fn backward_threads_attach_to_the_enclosing_step_or_annotation() {
+    let backward = |id, ts_ns, dur_ns| HostCall { thread: 1, ..call(id, None, 2, ts_ns, dur_ns) };
     let mut calls = vec![
         call(1, None, 1, 0, 100),
         call(2, None, 1, 100, 100),
@@ -72,37 +82,41 @@ fn a_backward_thread_is_below_the_step_that_encloses_it() {
         backward(4, 150, 10),
         backward(5, 190, 20),
     ];
-    let parents = |calls: &[Call]| -> Vec<Option<i64>> {
+    let parents = |calls: &[HostCall]| -> Vec<Option<i64>> {
         by_id(&rank(calls.to_vec(), vec![], &MARKS)).into_iter().map(|row| row.1).collect()
     };
     assert_eq!(
         parents(&calls),
         [None, None, Some(1), Some(2), None],
-        "the last one outlasts its step"
+        "the last call outlasts its step"
     );
-    // A backward annotation is closer.
+    // A backward annotation is nearer than the step.
     calls.push(call(6, Some(1), 3, 40, 30));
     assert_eq!(parents(&calls), [None, None, Some(6), None, None, Some(1)]);
-    // Two threads of one kind: which one is meant?
-    calls.push(Call { thread: 2, ..call(7, None, 2, 50, 10) });
+    // With two autograd threads nothing is attached.
+    calls.push(HostCall { thread: 2, ..call(7, None, 2, 50, 10) });
     assert_eq!(parents(&calls), [None, None, None, None, None, Some(1), None]);
 }
 
 #[test]
-fn a_parent_that_is_cut_off_leaves_its_calls_at_the_top() {
+fn calls_without_their_parent_are_at_the_top() {
     let rank = rank(vec![call(2, Some(1), 0, 10, 10)], vec![], &[]);
     assert_eq!(by_id(&rank)[0].1, None);
 }
 
-fn sequences(rank: &RankTree, wanted: &Wanted, least: usize) -> Vec<(Vec<u32>, i64, i64, i64)> {
-    find(rank, wanted, least)
+fn sequences(
+    rank: &RankCalls,
+    selection: &CallSelection,
+    min_kernels: usize,
+) -> Vec<(Vec<u32>, i64, i64, i64)> {
+    find_sequences(rank, selection, min_kernels)
         .into_iter()
         .map(|s| (s.names.to_vec(), s.count, s.device_dur_ns, s.host_dur_ns))
         .collect()
 }
 
 #[test]
-fn sequences_are_in_the_order_in_which_work_starts() {
+fn find_sequences_orders_kernels_by_start() {
     let calls = vec![
         call(1, None, 0, 0, 50),
         call(2, Some(1), 1, 5, 5),
@@ -111,13 +125,13 @@ fn sequences_are_in_the_order_in_which_work_starts() {
         call(5, Some(4), 1, 105, 5),
         call(6, Some(4), 1, 115, 5),
     ];
-    // The second launch runs first, on another stream; both times.
+    // Both times the second launch runs first, on another stream.
     let work = vec![work(3, 8, 200, 1), work(2, 9, 300, 2), work(6, 8, 400, 4), work(5, 9, 500, 8)];
     let rank = rank(calls, work, &[]);
-    let outer = Wanted::Named(vec![true, false]);
+    let outer = CallSelection::Named(vec![true, false]);
     assert_eq!(sequences(&rank, &outer, 2), [(vec![0, 8, 9], 2, 15, 100)]);
     assert_eq!(sequences(&rank, &outer, 3), []);
-    let all = sequences(&rank, &Wanted::All, 1);
+    let all = sequences(&rank, &CallSelection::All, 1);
     assert_eq!(
         all,
         [(vec![0, 8, 9], 2, 15, 100), (vec![1, 9], 2, 10, 10), (vec![1, 8], 2, 5, 10)],
@@ -126,7 +140,7 @@ fn sequences_are_in_the_order_in_which_work_starts() {
 }
 
 #[test]
-fn only_the_least_deep_calls_of_a_group_count() {
+fn find_sequences_counts_only_calls_of_least_depth() {
     let calls = vec![
         call(1, None, 0, 0, 50),
         call(2, Some(1), 1, 5, 5),
@@ -135,18 +149,21 @@ fn only_the_least_deep_calls_of_a_group_count() {
         call(5, Some(4), 1, 106, 1),
     ];
     let rank = rank(calls, vec![work(2, 7, 200, 1), work(5, 7, 300, 1)], &[]);
-    // Of the calls named 1, one is deeper: it does not count, nor does the inner one named 2.
-    assert_eq!(sequences(&rank, &Wanted::Named(vec![false, true]), 1), [(vec![1, 7], 1, 1, 5)]);
-    let both = Wanted::Named(vec![false, true, true]);
+    // One of the calls named 1 is deeper and does not count, nor does the inner call named 2.
+    assert_eq!(
+        sequences(&rank, &CallSelection::Named(vec![false, true]), 1),
+        [(vec![1, 7], 1, 1, 5)]
+    );
+    let both = CallSelection::Named(vec![false, true, true]);
     assert_eq!(sequences(&rank, &both, 1), [(vec![2, 7], 1, 1, 50)]);
 }
 
 /// Calls that may be below any earlier one, and work launched by any.
-fn forest() -> impl Strategy<Value = (Vec<Call>, Vec<Work>)> {
+fn forest() -> impl Strategy<Value = (Vec<HostCall>, Vec<LaunchedActivity>)> {
     let calls =
         prop::collection::vec((any::<prop::sample::Index>(), any::<bool>(), 0_u32..3), 1..40);
     calls.prop_flat_map(|drawn| {
-        let calls: Vec<Call> = drawn
+        let calls: Vec<HostCall> = drawn
             .iter()
             .enumerate()
             .map(|(i, (parent, root, name))| {
@@ -164,7 +181,7 @@ fn forest() -> impl Strategy<Value = (Vec<Call>, Vec<Work>)> {
 }
 
 /// The call itself and everything above it.
-fn chain(calls: &[Call], id: i64) -> Vec<i64> {
+fn chain(calls: &[HostCall], id: i64) -> Vec<i64> {
     let mut chain = vec![id];
     while let Some(parent) =
         calls.iter().find(|c| c.id == chain[chain.len() - 1]).and_then(|c| c.parent)
@@ -176,8 +193,8 @@ fn chain(calls: &[Call], id: i64) -> Vec<i64> {
 
 proptest! {
     #[test]
-    fn sums_and_sequences_agree_with_brute_force((calls, work) in forest()) {
-        let below_id = |id: i64| -> Vec<&Work> {
+    fn totals_and_sequences_agree_with_brute_force((calls, work) in forest()) {
+        let below_id = |id: i64| -> Vec<&LaunchedActivity> {
             work.iter()
                 .filter(|w| calls.iter().any(|c| c.id == w.launch))
                 .filter(|w| chain(&calls, w.launch).contains(&id))
@@ -199,9 +216,9 @@ proptest! {
             prop_assert_eq!(found.height as usize, height.unwrap() + 1);
         }
 
-        let wanted = Wanted::Named(vec![true, false, true]);
-        let named = |c: &&Call| c.name != 1;
-        let depth = |c: &Call| chain(&calls, c.id).len();
+        let selection = CallSelection::Named(vec![true, false, true]);
+        let named = |c: &&HostCall| c.name != 1;
+        let depth = |c: &HostCall| chain(&calls, c.id).len();
         let least = calls.iter().filter(named).map(depth).min();
         let mut expected: Vec<(Vec<u32>, i64, i64, i64)> = Vec::new();
         for root in calls.iter().filter(named).filter(|c| Some(depth(c)) == least) {
@@ -221,7 +238,7 @@ proptest! {
                 None => expected.push((names, 1, device_ns, root.dur_ns)),
             }
         }
-        let mut found = sequences(&rank, &wanted, 1);
+        let mut found = sequences(&rank, &selection, 1);
         prop_assert!(found.is_sorted_by_key(|s| std::cmp::Reverse((s.1, s.2))));
         found.sort();
         expected.sort();

@@ -1,24 +1,25 @@
-//! `roofline_attention`: attention written out as products around a softmax.
+//! `roofline_attention`: attention that runs as matmuls around a softmax instead of one fused operator.
 
 use query::rust_view::Result;
 use trace_model::RecordBatch;
 
-use super::ordered::{Ordered, Step, elements};
-use super::rows::told;
+use super::calls::non_empty;
+use super::ordered_calls::{OrderedCall, OrderedCalls};
+use super::shapes::element_counts;
 use query::BatchBuilder;
 use query::rust_view::ViewInputs;
 
-/// How many calls away from the softmax its products may be: scaling, masks, casts and dropout lie between.
-const REACH: usize = 12;
-/// Part of the peak that fused attention is taken to reach.
+/// Most calls between the softmax and its matmuls: scaling, masks, casts and dropout.
+const MAX_DISTANCE: usize = 12;
+/// Share of the peak that fused attention is assumed to reach.
 const FUSED_RATIO: f64 = 0.5;
-/// Fused attention multiplies five times in backward, for the four times written out: it computes the scores again.
+/// Fused attention does five matmuls in backward instead of four: it computes the scores again.
 const BACKWARD_FACTOR: f64 = 1.25;
 
-struct Found<'a> {
-    softmax: &'a Step,
+struct UnfusedAttention<'a> {
+    softmax: &'a OrderedCall,
     is_backward: bool,
-    /// Heads of all samples, queries, keys.
+    /// Heads over all samples, queries, keys.
     scores: [f64; 3],
     kernel_ns: i64,
     matmul_ns: i64,
@@ -28,36 +29,37 @@ struct Found<'a> {
     dtype: Option<&'a str>,
 }
 
-pub(super) fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
-    let ordered = Ordered::read(inputs)?;
+pub(super) fn attention(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
+    let ordered = OrderedCalls::read(inputs)?;
     let found = find(&ordered);
-    let rows: Vec<(Found<'_>, String)> = found
+    let rows: Vec<(UnfusedAttention<'_>, String)> = found
         .into_iter()
-        .map(|of| {
-            let [batch, m, n] = of.scores;
-            (of, format!("{batch} x {m} x {n}"))
+        .map(|found| {
+            let [batch, m, n] = found.scores;
+            (found, format!("{batch} x {m} x {n}"))
         })
         .collect();
     BatchBuilder::of(&rows)
-        .int32("rank", |(of, _)| of.softmax.rank)
-        .int32("device", |(of, _)| of.softmax.device)
-        .text("pass", |(of, _)| Some(if of.is_backward { "backward" } else { "forward" }))
+        .int32("rank", |(found, _)| found.softmax.rank)
+        .int32("device", |(found, _)| found.softmax.device)
+        .text("pass", |(found, _)| Some(if found.is_backward { "backward" } else { "forward" }))
         .text("scores", |(_, scores)| Some(scores.as_str()))
-        .text("dtype", |(of, _)| told(of.dtype))
-        .int("op", |(of, _)| Some(of.softmax.op))
-        .int("kernel_ns", |(of, _)| Some(of.kernel_ns))
-        .int("matmul_ns", |(of, _)| Some(of.matmul_ns))
-        .int("kernel_count", |(of, _)| Some(of.kernel_count))
-        .float("flops", |(of, _)| Some(of.flops))
-        .float("fused_ns", |(of, _)| of.fused_ns)
+        .text("dtype", |(found, _)| non_empty(found.dtype))
+        .int("op", |(found, _)| Some(found.softmax.op))
+        .int("kernel_ns", |(found, _)| Some(found.kernel_ns))
+        .int("matmul_ns", |(found, _)| Some(found.matmul_ns))
+        .int("kernel_count", |(found, _)| Some(found.kernel_count))
+        .float("flops", |(found, _)| Some(found.flops))
+        .float("fused_ns", |(found, _)| found.fused_ns)
         .finish()
 }
 
-fn find(ordered: &Ordered) -> Vec<Found<'_>> {
-    let name = |step: &Step| ordered.names.texts.get(step.name as usize).map_or("", String::as_str);
-    let sizes: Vec<Vec<f64>> = ordered.dims.texts.iter().map(|dims| elements(dims)).collect();
+fn find(ordered: &OrderedCalls) -> Vec<UnfusedAttention<'_>> {
+    let name =
+        |call: &OrderedCall| ordered.names.texts.get(call.name as usize).map_or("", String::as_str);
+    let sizes: Vec<Vec<f64>> = ordered.dims.texts.iter().map(|dims| element_counts(dims)).collect();
     let mut found = Vec::new();
-    for (at, softmax) in ordered.steps.iter().enumerate() {
+    for (at, softmax) in ordered.calls.iter().enumerate() {
         let is_backward = match name(softmax) {
             "aten::_softmax" | "aten::_safe_softmax" | "aten::_masked_softmax" => false,
             "aten::_softmax_backward_data" => true,
@@ -65,46 +67,48 @@ fn find(ordered: &Ordered) -> Vec<Found<'_>> {
         };
         let inputs = sizes.get(softmax.dims as usize).map_or(&[][..], Vec::as_slice);
         let Some(&size) = inputs.first().filter(|&&size| size > 1.0) else { continue };
-        // A product that gives the scores, or takes them as its first factor.
-        let touches = |step: &Step| {
-            step.gemm.is_some_and(|[batch, m, n, k]| {
-                [batch * m * n, batch * m * k].iter().any(|of| (of - size).abs() < 0.5)
+        // A matmul whose result or first factor is the scores.
+        let uses_scores = |call: &OrderedCall| {
+            call.gemm.is_some_and(|[batch, m, n, k]| {
+                [batch * m * n, batch * m * k].iter().any(|elements| (elements - size).abs() < 0.5)
                     && n * k > 1.0
             })
         };
-        let is_near = |step: &&Step| {
-            (step.rank, step.device, step.stream, step.part)
+        let is_near = |call: &&OrderedCall| {
+            (call.rank, call.device, call.stream, call.part)
                 == (softmax.rank, softmax.device, softmax.stream, softmax.part)
         };
-        let before = ordered.steps[at.saturating_sub(REACH)..at].iter().rev().take_while(is_near);
-        let after = ordered.steps[at + 1..].iter().take(REACH).take_while(is_near);
-        let reach = |near: Vec<&Step>, products: usize| {
-            let places = near.iter().enumerate().filter(|(_, step)| touches(step)).map(|(i, _)| i);
-            places.take(products).last().map(|i| i + 1)
+        let before =
+            ordered.calls[at.saturating_sub(MAX_DISTANCE)..at].iter().rev().take_while(is_near);
+        let after = ordered.calls[at + 1..].iter().take(MAX_DISTANCE).take_while(is_near);
+        let distance = |near: Vec<&OrderedCall>, products: usize| {
+            let positions =
+                near.iter().enumerate().filter(|(_, call)| uses_scores(call)).map(|(i, _)| i);
+            positions.take(products).last().map(|i| i + 1)
         };
-        // Forward: one product on each side. Backward: two.
+        // Forward has one matmul on each side, backward two.
         let products = if is_backward { 2 } else { 1 };
         let (Some(back), Some(on)) =
-            (reach(before.collect(), products), reach(after.collect(), products))
+            (distance(before.collect(), products), distance(after.collect(), products))
         else {
             continue;
         };
-        let steps = &ordered.steps[at - back..=at + on];
-        let product = steps.iter().filter(|step| touches(step));
-        let Some([batch, m, n, k]) = product.clone().find_map(|step| step.gemm) else { continue };
-        let flops: f64 = product.clone().map(|step| step.flops).sum();
+        let calls = &ordered.calls[at - back..=at + on];
+        let product = calls.iter().filter(|call| uses_scores(call));
+        let Some([batch, m, n, k]) = product.clone().find_map(|call| call.gemm) else { continue };
+        let flops: f64 = product.clone().map(|call| call.flops).sum();
         let factor = if is_backward { BACKWARD_FACTOR } else { 1.0 };
-        let kernel_ns: i64 = steps.iter().map(|step| step.kernel_ns).sum();
-        let peak = product.clone().find_map(|step| step.peak_tflops);
+        let kernel_ns: i64 = calls.iter().map(|call| call.kernel_ns).sum();
+        let peak = product.clone().find_map(|call| call.peak_tflops);
         let scores_are_result = (batch * m * n - size).abs() < 0.5;
-        let row = steps.iter().position(touches).map_or(at, |i| at - back + i);
-        found.push(Found {
+        let row = calls.iter().position(uses_scores).map_or(at, |i| at - back + i);
+        found.push(UnfusedAttention {
             softmax,
             is_backward,
             scores: if scores_are_result { [batch, m, n] } else { [batch, m, k] },
             kernel_ns,
-            matmul_ns: product.clone().map(|step| step.kernel_ns).sum(),
-            kernel_count: steps.iter().map(|step| step.kernel_count).sum(),
+            matmul_ns: product.clone().map(|call| call.kernel_ns).sum(),
+            kernel_count: calls.iter().map(|call| call.kernel_count).sum(),
             flops,
             fused_ns: peak
                 .map(|peak| (factor * flops / (FUSED_RATIO * peak) / 1e3).min(kernel_ns as f64)),

@@ -1,14 +1,13 @@
-//! What a call has to compute and to move at least, from the shapes and types of its inputs.
+//! The least that a call has to compute and move, from the shapes and types of its inputs.
 //!
-//! Bytes are the roofline's minimum: each tensor is read or written once. Operations are those of the definition, an
-//! addition and a multiplication being two. `docs/roofline.md` lists the formulas.
+//! Bytes are the roofline's minimum: each tensor is read or written once. Operations are those of the definition; an
+//! addition and a multiplication count as two. `docs/roofline.md` lists the formulas.
 
 use super::inputs::{Arguments, Dtype};
-use super::{pointwise, products};
 
-/// What kind of work.
+/// The class of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum OpClass {
     Gemm,
     Convolution,
     Attention,
@@ -20,7 +19,7 @@ pub(super) enum Kind {
     Gather,
 }
 
-impl Kind {
+impl OpClass {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Gemm => "gemm",
@@ -35,13 +34,13 @@ impl Kind {
         }
     }
 
-    /// It multiplies, so that matrix units matter.
+    /// Whether it multiplies matrices, so that matrix units matter.
     pub(super) fn is_product(self) -> bool {
         matches!(self, Self::Gemm | Self::Convolution | Self::Attention)
     }
 }
 
-/// A matrix product: `batch` times (m, k) by (k, n).
+/// A matmul: `batch` times (m, k) by (k, n).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Gemm {
     pub(super) batch: f64,
@@ -52,19 +51,19 @@ pub(super) struct Gemm {
     pub(super) is_aligned: bool,
 }
 
-/// What one call costs.
+/// The cost of one call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Cost {
-    pub(super) kind: Kind,
+    pub(super) class: OpClass,
     pub(super) flops: f64,
     pub(super) read_bytes: f64,
     pub(super) written_bytes: f64,
     /// Elements of the main result.
     pub(super) output_elements: f64,
-    /// What is multiplied, or the type of the result.
+    /// The type of the factors of a product, else of the result.
     pub(super) dtype: Dtype,
     pub(super) gemm: Option<Gemm>,
-    /// What shapes do not say: strides, groups, masks.
+    /// Properties that shapes do not show: strides, groups, masks.
     pub(super) details: String,
 }
 
@@ -74,19 +73,11 @@ impl Cost {
     }
 }
 
-/// What is known from elsewhere.
+/// Facts about a call that its own inputs do not hold.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Context<'a> {
-    /// Inputs of the operator around.
-    pub(super) around: Option<&'a Arguments>,
-    /// Shape of the gradient of the result, from the backward call; of convolutions without recorded strides.
+    /// Inputs of the operator around it.
+    pub(super) enclosing: Option<&'a Arguments>,
+    /// Shape of the gradient of the result, from the backward call. Needed for convolutions without recorded strides.
     pub(super) gradient: Option<&'a [f64]>,
-}
-
-/// The cost of a call, if its operator is known and its inputs say enough.
-pub(super) fn of(name: &str, arguments: &Arguments, context: Context<'_>) -> Option<Cost> {
-    let (library, operator) = name.split_once("::")?;
-    let cost = products::of(library, operator, arguments, context)
-        .or_else(|| if library == "aten" { pointwise::of(operator, arguments) } else { None })?;
-    (cost.flops.is_finite() && cost.bytes().is_finite() && cost.bytes() > 0.0).then_some(cost)
 }

@@ -1,8 +1,10 @@
-//! What an operator was called with: shapes, types, values.
+//! The inputs of a call: shapes, types, values.
 
-use super::json::{Json, member};
+use serde_json::Value;
 
-/// A type of numbers.
+use super::shapes::{leading_list, member_text, numbers};
+
+/// An element type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dtype {
     Fp64,
@@ -11,12 +13,12 @@ pub(super) enum Dtype {
     Bf16,
     Fp8,
     Int8,
-    /// Integers and truth values of so many bytes, which no peak is known for.
+    /// Integers and Booleans of this many bytes, for which there are no peaks.
     Other(u8),
 }
 
 impl Dtype {
-    /// As PyTorch's traces write it.
+    /// Parses the name of a type in PyTorch's traces.
     fn parse(text: &str) -> Option<Self> {
         let name = text.rsplit("::").next().unwrap_or(text).trim_start_matches("struct ");
         Some(match name {
@@ -44,7 +46,7 @@ impl Dtype {
         }
     }
 
-    /// As device tables name it.
+    /// The name of the type in device tables.
     pub(super) fn name(self) -> Option<&'static str> {
         Some(match self {
             Self::Fp64 => "fp64",
@@ -76,7 +78,7 @@ impl Tensor {
         self.shape.iter().product()
     }
 
-    /// Bytes that it takes in memory: what is repeated by a stride of 0 is there once.
+    /// Bytes in memory. Elements that a stride of 0 repeats are stored once.
     pub(super) fn bytes(&self) -> f64 {
         let stored = self.shape.iter().enumerate().map(|(i, &length)| {
             let is_repeated = self.strides.get(i) == Some(&0.0) && length > 0.0;
@@ -86,29 +88,27 @@ impl Tensor {
     }
 }
 
-/// The inputs of one call. An argument that is no tensor, or of which nothing is known, is `None`.
+/// The inputs of one call. An argument that is not a tensor, or that was not recorded, is `None`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Arguments {
     pub(super) tensors: Vec<Option<Tensor>>,
-    /// Values of arguments that are no tensors, as written; empty where not recorded.
+    /// Values of arguments that are not tensors, as written; empty where not recorded.
     pub(super) values: Vec<String>,
 }
 
 impl Arguments {
-    /// From the columns of `cpu_ops`; `args` may hold strides and values.
+    /// Parses columns of `cpu_ops`; `args` may hold strides and values.
     pub(super) fn parse(dims: &str, types: &str, args: Option<&str>) -> Option<Self> {
-        let dims = Json::first(dims)?;
-        let types = Json::first(types)?;
-        let strides = args.and_then(|args| Json::first(member(args, "Input Strides")?));
-        let values = args.and_then(|args| Json::first(member(args, "Concrete Inputs")?));
-        let strides = strides.as_ref().and_then(Json::list).unwrap_or_default();
-        let values = values.as_ref().and_then(Json::list).unwrap_or_default();
-        let tensors = dims.list()?.iter().enumerate().map(|(i, shape)| {
-            let dtype = Dtype::parse(types.list()?.get(i)?.text()?)?;
+        let (dims, types) = (leading_list(dims)?, leading_list(types)?);
+        let list = |key| args.and_then(|args| leading_list(member_text(args, key)?));
+        let strides = list("Input Strides").unwrap_or_default();
+        let values = list("Concrete Inputs").unwrap_or_default();
+        let tensors = dims.iter().enumerate().map(|(i, shape)| {
+            let dtype = Dtype::parse(types.get(i)?.as_str()?)?;
             let strides = strides.get(i).and_then(numbers).unwrap_or_default();
             Some(Tensor { shape: lengths(shape)?, strides, dtype })
         });
-        let values = values.iter().map(|value| value.text().unwrap_or_default().to_owned());
+        let values = values.iter().map(argument_text);
         Some(Self { tensors: tensors.collect(), values: values.collect() })
     }
 
@@ -116,7 +116,7 @@ impl Arguments {
         self.tensors.get(at)?.as_ref()
     }
 
-    /// A tensor that has dimensions: what has none may be a number.
+    /// A tensor with dimensions. An input without dimensions may be a number.
     pub(super) fn matrix(&self, at: usize) -> Option<&Tensor> {
         self.tensor(at).filter(|tensor| !tensor.shape.is_empty())
     }
@@ -125,9 +125,13 @@ impl Arguments {
         self.values.get(at).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// A list of numbers: `[2, 2]`.
+    /// A list of numbers as PyTorch prints it: `[2, 2]`, `[0.5, 1.]`.
     pub(super) fn numbers(&self, at: usize) -> Option<Vec<f64>> {
-        numbers(&Json::first(self.value(at)?)?)
+        let (list, _) = self.value(at)?.trim_start().strip_prefix('[')?.split_once(']')?;
+        if list.trim().is_empty() {
+            return Some(Vec::new());
+        }
+        list.split(',').map(|number| number.trim().parse().ok()).collect()
     }
 
     pub(super) fn number(&self, at: usize) -> Option<f64> {
@@ -142,8 +146,8 @@ impl Arguments {
         }
     }
 
-    /// The type that a sum of the first `count` inputs has: the widest float among those with dimensions, else the
-    /// first.
+    /// The type of a sum of the first `count` inputs: the widest float type among those with dimensions, else the type
+    /// of the first.
     pub(super) fn promoted(&self, count: usize) -> Option<Dtype> {
         let with_dims = || (0..count).filter_map(|i| self.matrix(i)).map(|t| t.dtype);
         let floats = with_dims().filter(|dtype| dtype.is_float());
@@ -152,14 +156,61 @@ impl Arguments {
     }
 }
 
-fn numbers(json: &Json) -> Option<Vec<f64>> {
-    json.list()?.iter().map(Json::number).collect()
+/// The text of an argument that is not a tensor. PyTorch writes these as strings; numbers are not values.
+fn argument_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Null => value.to_string(),
+        _ => String::new(),
+    }
 }
 
-/// Lengths of dimensions: whole, not negative, and so few elements that they can be counted.
-fn lengths(json: &Json) -> Option<Vec<f64>> {
-    let lengths = numbers(json)?;
+/// The lengths of dimensions: integers, not negative, with a product that is a plausible number of elements.
+fn lengths(shape: &Value) -> Option<Vec<f64>> {
+    let lengths = numbers(shape)?;
     let is_length = |length: &f64| *length >= 0.0 && length.fract().abs() < f64::EPSILON;
     let elements: f64 = lengths.iter().product();
     (lengths.iter().all(is_length) && elements < 1e15).then_some(lengths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Arguments;
+
+    const FLOATS: &str = "[\"float\", \"float\"]";
+
+    #[test]
+    fn parse_skips_inputs_with_odd_shapes() {
+        let arguments = Arguments::parse("[[\"2\", \"3\"], [2, 3]] rest", FLOATS, None).unwrap();
+        assert!(arguments.tensor(0).is_none(), "numbers as strings are not lengths");
+        assert_eq!(arguments.tensor(1).unwrap().shape, [2.0, 3.0]);
+        for shape in ["[-1]", "[1.5]", "[1e30]", "[null]", "7"] {
+            let arguments = Arguments::parse(&format!("[{shape}]"), FLOATS, None).unwrap();
+            assert!(arguments.tensor(0).is_none(), "{shape}");
+        }
+    }
+
+    #[test]
+    fn parse_is_none_for_truncated_shapes() {
+        assert_eq!(Arguments::parse("[[2, 3], [4", FLOATS, None), None);
+        assert_eq!(Arguments::parse("[[2, 3]]", "[\"float", None), None);
+    }
+
+    #[test]
+    fn parse_ignores_truncated_values() {
+        let args = "{\"Concrete Inputs\":[\"\", \"[2, 2";
+        let arguments = Arguments::parse("[[2, 3]]", FLOATS, Some(args)).unwrap();
+        assert!(arguments.values.is_empty() && arguments.tensor(0).is_some());
+    }
+
+    #[test]
+    fn values_are_texts_and_lists_of_printed_numbers() {
+        let args = "{\"Concrete Inputs\":[\"[2, -1]\", \"[0.5, 1.]\", \"[]\", \"[2, x]\", 3, true, \"[1\"]}";
+        let arguments = Arguments::parse("[]", FLOATS, Some(args)).unwrap();
+        let lists: Vec<_> = (0..7).map(|at| arguments.numbers(at)).collect();
+        let expected =
+            [Some(vec![2.0, -1.0]), Some(vec![0.5, 1.0]), Some(vec![]), None, None, None, None];
+        assert_eq!(lists, expected);
+        assert_eq!((arguments.value(4), arguments.flag(5)), (None, Some(true)));
+    }
 }

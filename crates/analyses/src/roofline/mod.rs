@@ -1,27 +1,30 @@
-//! How close calls of operators come to what the device can do: operations and bytes from shapes and types, time from
+//! Distance of operator calls from the limits of the device: operations and bytes from shapes and types, time from
 //! the kernels they launched, peaks from a table of devices. `docs/roofline.md` lists the formulas.
 
 mod attention;
+mod calls;
 mod chains;
 mod cost;
+pub(crate) mod device_peaks;
+mod devices;
 mod inputs;
-mod json;
 mod load;
-mod ordered;
+mod operator_cost;
+mod operators;
+mod ordered_calls;
 mod pointwise;
 mod products;
-mod rows;
+mod shapes;
 
 use query::rust_view::RustView;
 
-pub(super) const CALLS: RustView = RustView::new("roofline_calls", load::READS, rows::calls);
-pub(super) const DEVICES: RustView =
-    RustView::new("roofline_devices", rows::DEVICES, rows::devices);
-pub(super) const CHAINS: RustView =
-    RustView::new("roofline_chains", ordered::READS, chains::compute);
-
 pub(super) const ATTENTION: RustView =
-    RustView::new("roofline_attention", ordered::READS, attention::compute);
+    RustView::new("roofline_attention", ordered_calls::INPUTS, attention::attention);
+pub(super) const CALLS: RustView = RustView::new("roofline_calls", load::INPUTS, calls::calls);
+pub(super) const CHAINS: RustView =
+    RustView::new("roofline_chains", ordered_calls::INPUTS, chains::chains);
+pub(super) const DEVICES: RustView =
+    RustView::new("roofline_devices", devices::INPUTS, devices::devices);
 
 #[cfg(test)]
 mod tests;

@@ -1,18 +1,18 @@
-//! What moves data more than it computes: element by element, norms, reductions, copies, gathers.
+//! Costs of operators that move more data than they compute: elementwise, norms, reductions, copies, gathers.
 
-use super::cost::{Cost, Kind};
+use super::cost::{Cost, OpClass};
 use super::inputs::{Arguments, Dtype, Tensor};
 
-pub(super) fn of(operator: &str, arguments: &Arguments) -> Option<Cost> {
+pub(super) fn cost(operator: &str, arguments: &Arguments) -> Option<Cost> {
     norm(operator, arguments)
         .or_else(|| reduction(operator, arguments))
         .or_else(|| moved(operator, arguments))
         .or_else(|| elementwise(operator, arguments))
 }
 
-fn cost(kind: Kind, flops: f64, read_bytes: f64, elements: f64, result: Dtype) -> Cost {
+fn new_cost(class: OpClass, flops: f64, read_bytes: f64, elements: f64, result: Dtype) -> Cost {
     Cost {
-        kind,
+        class,
         flops,
         read_bytes,
         written_bytes: elements * result.bytes(),
@@ -25,14 +25,14 @@ fn cost(kind: Kind, flops: f64, read_bytes: f64, elements: f64, result: Dtype) -
 
 // --- Norms and softmax -----------------------------------------------------------------------------------------
 
-/// Operations an element: mean, variance, scale and shift of a norm; exponential, sum and quotient of a softmax.
+/// Operations per element: mean, variance, scale and shift of a norm; exponential, sum and quotient of a softmax.
 const NORM_FLOPS: f64 = 8.0;
 const SOFTMAX_FLOPS: f64 = 5.0;
 
 fn norm(operator: &str, arguments: &Arguments) -> Option<Cost> {
-    // The tensors of full size that are read; the first is that of the result. The last number says how much more is
-    // computed than in forward.
-    let (kind, first, second, factor) = match operator {
+    // The tensors of full size that are read; the result has the shape of the first. The last number is the factor over
+    // the operations of forward.
+    let (class, first, second, factor) = match operator {
         "native_layer_norm"
         | "native_group_norm"
         | "native_batch_norm"
@@ -41,7 +41,7 @@ fn norm(operator: &str, arguments: &Arguments) -> Option<Cost> {
         | "_native_batch_norm_legit"
         | "_batch_norm_with_update"
         | "_fused_rms_norm"
-        | "batch_norm_elemt" => (Kind::Norm, 0, None, 1.0),
+        | "batch_norm_elemt" => (OpClass::Norm, 0, None, 1.0),
         "native_layer_norm_backward"
         | "native_group_norm_backward"
         | "native_batch_norm_backward"
@@ -49,29 +49,42 @@ fn norm(operator: &str, arguments: &Arguments) -> Option<Cost> {
         | "miopen_batch_norm_backward"
         | "_fused_rms_norm_backward"
         | "batch_norm_backward"
-        | "batch_norm_backward_elemt" => (Kind::Norm, 0, Some(1), 2.0),
+        | "batch_norm_backward_elemt" => (OpClass::Norm, 0, Some(1), 2.0),
         // Only sums over channels are written.
-        "batch_norm_stats" => return read_only(Kind::Norm, arguments, 0, NORM_FLOPS / 2.0),
+        "batch_norm_stats" => return read_only(OpClass::Norm, arguments, 0, NORM_FLOPS / 2.0),
         "_softmax" | "_log_softmax" | "_masked_softmax" | "_safe_softmax" => {
-            (Kind::Softmax, 0, None, 1.0)
+            (OpClass::Softmax, 0, None, 1.0)
         }
-        "_softmax_backward_data" | "_log_softmax_backward_data" => (Kind::Softmax, 0, Some(1), 1.0),
+        "_softmax_backward_data" | "_log_softmax_backward_data" => {
+            (OpClass::Softmax, 0, Some(1), 1.0)
+        }
         _ => return None,
     };
     let one = arguments.matrix(first)?;
     let others = second.map_or(Some(0.0), |at| arguments.matrix(at).map(Tensor::bytes))?;
-    let each = if kind == Kind::Norm { NORM_FLOPS } else { SOFTMAX_FLOPS };
+    let flops_per_element = if class == OpClass::Norm { NORM_FLOPS } else { SOFTMAX_FLOPS };
     // `half_to_float`: 16 bit in, 32 bit out.
-    let widens = kind == Kind::Softmax && second.is_none() && arguments.flag(2) == Some(true);
+    let widens = class == OpClass::Softmax && second.is_none() && arguments.flag(2) == Some(true);
     let result = if widens { Dtype::Fp32 } else { one.dtype };
     let elements = one.elements();
-    Some(cost(kind, each * factor * elements, one.bytes() + others, elements, result))
+    Some(new_cost(
+        class,
+        flops_per_element * factor * elements,
+        one.bytes() + others,
+        elements,
+        result,
+    ))
 }
 
-fn read_only(kind: Kind, arguments: &Arguments, at: usize, each: f64) -> Option<Cost> {
+fn read_only(
+    class: OpClass,
+    arguments: &Arguments,
+    at: usize,
+    flops_per_element: f64,
+) -> Option<Cost> {
     let input = arguments.matrix(at)?;
-    let flops = each * input.elements();
-    Some(cost(kind, flops, input.bytes(), 0.0, input.dtype))
+    let flops = flops_per_element * input.elements();
+    Some(new_cost(class, flops, input.bytes(), 0.0, input.dtype))
 }
 
 // --- Reductions ------------------------------------------------------------------------------------------------
@@ -102,14 +115,14 @@ fn reduction(operator: &str, arguments: &Arguments) -> Option<Cost> {
         return None;
     }
     let input = arguments.matrix(0)?;
-    // Norms say which one before the dimensions.
+    // Norms have their order before the dimensions.
     let at = if operator.ends_with("norm") { 2 } else { 1 };
     let dims = arguments.numbers(at).or_else(|| Some(vec![arguments.number(at)?]));
     let kept = kept_elements(input, dims);
-    Some(cost(Kind::Reduction, input.elements(), input.bytes(), kept, input.dtype))
+    Some(new_cost(OpClass::Reduction, input.elements(), input.bytes(), kept, input.dtype))
 }
 
-/// Elements left of `input` after these dimensions are reduced, one if they are not known.
+/// The number of elements of `input` after reducing these dimensions; one if the dimensions are not known.
 fn kept_elements(input: &Tensor, dims: Option<Vec<f64>>) -> f64 {
     let Some(dims) = dims.filter(|dims| !dims.is_empty()) else { return 1.0 };
     let rank = input.shape.len() as f64;
@@ -124,11 +137,11 @@ fn moved(operator: &str, arguments: &Arguments) -> Option<Cost> {
     match operator {
         "copy_" => {
             let (to, from) = (arguments.matrix(0)?, arguments.matrix(1)?);
-            Some(cost(Kind::Copy, 0.0, from.bytes(), to.elements(), to.dtype))
+            Some(new_cost(OpClass::Copy, 0.0, from.bytes(), to.elements(), to.dtype))
         }
         "fill_" | "zero_" => {
             let to = arguments.matrix(0)?;
-            Some(cost(Kind::Copy, 0.0, 0.0, to.elements(), to.dtype))
+            Some(new_cost(OpClass::Copy, 0.0, 0.0, to.elements(), to.dtype))
         }
         "index_select" => {
             let (table, index) = (arguments.matrix(0)?, arguments.matrix(2)?);
@@ -149,14 +162,14 @@ fn moved(operator: &str, arguments: &Arguments) -> Option<Cost> {
 }
 
 fn gathered(elements: f64, dtype: Dtype, index: &Tensor) -> Cost {
-    cost(Kind::Gather, 0.0, elements * dtype.bytes() + index.bytes(), elements, dtype)
+    new_cost(OpClass::Gather, 0.0, elements * dtype.bytes() + index.bytes(), elements, dtype)
 }
 
-// --- Element by element ----------------------------------------------------------------------------------------
+// --- Elementwise -----------------------------------------------------------------------------------------------
 
-/// How many inputs are read, and what comes out of it.
-fn arity(operator: &str) -> Option<(usize, BatchBuilder)> {
-    use BatchBuilder::{Bool, Like, WithMask};
+/// The number of inputs that are read, and the kind of output.
+fn arity(operator: &str) -> Option<(usize, Output)> {
+    use Output::{Bool, Like, WithMask};
     Some(match operator {
         "neg" | "abs" | "exp" | "log" | "sqrt" | "rsqrt" | "reciprocal" | "sin" | "cos"
         | "tanh" | "sigmoid" | "relu" | "gelu" | "silu" | "mish" | "softplus" | "elu"
@@ -202,11 +215,11 @@ fn arity(operator: &str) -> Option<(usize, BatchBuilder)> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum BatchBuilder {
+enum Output {
     /// The type of the inputs.
     Like,
     Bool,
-    /// And a byte an element.
+    /// The type of the inputs, and a mask of one byte per element.
     WithMask,
 }
 
@@ -224,20 +237,20 @@ fn elementwise(operator: &str, arguments: &Arguments) -> Option<Cost> {
     }
     let result = match output {
         _ if in_place => arguments.tensor(0)?.dtype,
-        BatchBuilder::Bool => Dtype::Other(1),
-        // What is chosen, not what chooses.
+        Output::Bool => Dtype::Other(1),
+        // The type of the values, not of the condition.
         _ if name == "where" => arguments.tensor(1).or_else(|| arguments.tensor(2))?.dtype,
-        BatchBuilder::Like | BatchBuilder::WithMask => arguments.promoted(count)?,
+        Output::Like | Output::WithMask => arguments.promoted(count)?,
     };
     let read: f64 = inputs().map(Tensor::bytes).sum();
-    let mut cost = cost(Kind::Elementwise, elements, read, elements, result);
-    if output == BatchBuilder::WithMask {
+    let mut cost = new_cost(OpClass::Elementwise, elements, read, elements, result);
+    if output == Output::WithMask {
         cost.written_bytes += elements;
     }
     Some(cost)
 }
 
-/// Elements of the shape that all inputs are stretched to.
+/// The number of elements of the shape that all inputs are broadcast to.
 fn broadcast<'t>(inputs: impl Iterator<Item = &'t Tensor>) -> Option<f64> {
     let mut shape: Vec<f64> = Vec::new();
     for tensor in inputs {
@@ -246,7 +259,7 @@ fn broadcast<'t>(inputs: impl Iterator<Item = &'t Tensor>) -> Option<f64> {
                 None => shape.push(length),
                 Some(known) if *known <= 1.0 => *known = length,
                 Some(known) if length <= 1.0 || (*known - length).abs() < 0.5 => {}
-                // Not shapes that go together.
+                // These shapes cannot be broadcast.
                 Some(_) => return None,
             }
         }

@@ -1,9 +1,9 @@
-//! Matrix products, convolutions, attention.
+//! Costs of matmuls, convolutions and attention.
 
-use super::cost::{Context, Cost, Gemm, Kind};
+use super::cost::{Context, Cost, Gemm, OpClass};
 use super::inputs::{Arguments, Dtype, Tensor};
 
-pub(super) fn of(
+pub(super) fn cost(
     library: &str,
     operator: &str,
     arguments: &Arguments,
@@ -18,10 +18,10 @@ pub(super) fn of(
     }
 }
 
-// --- Matrix products -------------------------------------------------------------------------------------------
+// --- Matmuls ---------------------------------------------------------------------------------------------------
 
 fn gemm(operator: &str, arguments: &Arguments) -> Option<Cost> {
-    // Where the factors are, and what is added.
+    // The positions of the factors, and of the addend.
     let (left, right, added) = match operator {
         "mm" | "bmm" | "mv" | "dot" | "vdot" | "_scaled_mm" | "_int_mm" | "matmul"
         | "_grouped_mm" => (0, 1, None),
@@ -37,7 +37,7 @@ fn gemm(operator: &str, arguments: &Arguments) -> Option<Cost> {
     let added = added.and_then(|at| arguments.tensor(at)).map_or(0.0, Tensor::bytes);
     let elements = gemm.batch * gemm.m * gemm.n;
     Some(Cost {
-        kind: Kind::Gemm,
+        class: OpClass::Gemm,
         flops: 2.0 * elements * gemm.k,
         read_bytes: one.bytes() + other.bytes() + added,
         written_bytes: elements * result.bytes(),
@@ -48,11 +48,11 @@ fn gemm(operator: &str, arguments: &Arguments) -> Option<Cost> {
     })
 }
 
-/// The sizes of a product, if the shapes go together.
+/// The sizes of a matmul, if the shapes fit.
 fn sizes(operator: &str, one: &[f64], other: &[f64]) -> Option<Gemm> {
     let gemm = |batch, m, n, k| Gemm { batch, m, n, k, is_aligned: true };
     let (inner, found) = match (operator, one, other) {
-        // Each group of rows has a matrix of its own.
+        // Each group of rows has its own matrix.
         ("_grouped_mm", &[m, k], &[_, inner, n]) => (inner, gemm(1.0, m, n, k)),
         ("_grouped_mm", ..) => return None,
         (_, &[k], &[inner]) => (inner, gemm(1.0, 1.0, 1.0, k)),
@@ -66,12 +66,12 @@ fn sizes(operator: &str, one: &[f64], other: &[f64]) -> Option<Gemm> {
     is_same(inner, found.k).then_some(found)
 }
 
-/// Lengths are whole numbers.
+/// Whether two lengths are equal. Lengths are integers.
 fn is_same(length: f64, other: f64) -> bool {
     (length - other).abs() < 0.5
 }
 
-/// What is multiplied, and the type of the result: 8-bit factors give wider numbers.
+/// The types of factors and result: 8-bit factors give wider results.
 fn result_type(operator: &str, dtype: Dtype) -> (Dtype, Dtype) {
     match (operator, dtype) {
         ("_int_mm", _) => (Dtype::Int8, Dtype::Other(4)),
@@ -80,7 +80,7 @@ fn result_type(operator: &str, dtype: Dtype) -> (Dtype, Dtype) {
     }
 }
 
-/// `linear(x, weight, bias)`, where nothing inside says more.
+/// `linear(x, weight, bias)`, where no operator inside has a cost of its own.
 fn linear(arguments: &Arguments) -> Option<Cost> {
     let (x, weight) = (arguments.matrix(0)?, arguments.matrix(1)?);
     let (&k, &[n, inner]) = (x.shape.last()?, weight.shape.as_slice()) else { return None };
@@ -91,7 +91,7 @@ fn linear(arguments: &Arguments) -> Option<Cost> {
     let bias = arguments.tensor(2).map_or(0.0, Tensor::bytes);
     let is_aligned = fits_16_bytes(k, x.dtype) && fits_16_bytes(n, x.dtype);
     Some(Cost {
-        kind: Kind::Gemm,
+        class: OpClass::Gemm,
         flops: 2.0 * m * n * k,
         read_bytes: x.bytes() + weight.bytes() + bias,
         written_bytes: m * n * x.dtype.bytes(),
@@ -106,8 +106,8 @@ fn fits_16_bytes(length: f64, dtype: Dtype) -> bool {
     (length * dtype.bytes()) % 16.0 < 0.5
 }
 
-/// Whether the rows that lie in memory one after another begin at multiples of 16 bytes: for each factor the dimension
-/// with a stride of 1 (the last one where strides are not known), for the result its last.
+/// Whether rows that are adjacent in memory begin at multiples of 16 bytes: for each factor along the dimension
+/// with a stride of 1 (the last one where strides are not known), for the result along its last.
 fn is_aligned(one: &Tensor, other: &Tensor, n: f64, dtype: Dtype) -> bool {
     let contiguous = |tensor: &Tensor| {
         let rank = tensor.shape.len();
@@ -117,17 +117,19 @@ fn is_aligned(one: &Tensor, other: &Tensor, n: f64, dtype: Dtype) -> bool {
     };
     // A vector has no rows.
     let is_vector = n <= 1.0 || one.shape.len() < 2;
-    is_vector || [contiguous(one), contiguous(other), n].iter().all(|&of| fits_16_bytes(of, dtype))
+    is_vector
+        || [contiguous(one), contiguous(other), n]
+            .iter()
+            .all(|&length| fits_16_bytes(length, dtype))
 }
 
 // --- Convolutions ----------------------------------------------------------------------------------------------
 
-/// Where a convolution's arguments stand.
-struct IdIndex {
+/// Positions of the arguments of a convolution.
+struct ConvolutionArgs {
     stride: usize,
     padding: usize,
     dilation: usize,
-    /// A flag, or always.
     transposed: Transposed,
     output_padding: usize,
 }
@@ -135,12 +137,13 @@ struct IdIndex {
 enum Transposed {
     No,
     Yes,
+    /// An argument of this position is the flag.
     At(usize),
 }
 
-fn places(operator: &str) -> Option<IdIndex> {
+fn convolution_args(operator: &str) -> Option<ConvolutionArgs> {
     use Transposed::{At, No, Yes};
-    let places = |stride, padding, dilation, transposed, output_padding| IdIndex {
+    let args = |stride, padding, dilation, transposed, output_padding| ConvolutionArgs {
         stride,
         padding,
         dilation,
@@ -148,17 +151,15 @@ fn places(operator: &str) -> Option<IdIndex> {
         output_padding,
     };
     Some(match operator {
-        "convolution" | "_convolution" | "convolution_overrideable" => places(3, 4, 5, At(6), 7),
-        "conv1d" | "conv2d" | "conv3d" | "cudnn_convolution_relu" => {
-            places(3, 4, 5, No, usize::MAX)
-        }
-        "cudnn_convolution" => places(3, 2, 4, No, usize::MAX),
+        "convolution" | "_convolution" | "convolution_overrideable" => args(3, 4, 5, At(6), 7),
+        "conv1d" | "conv2d" | "conv3d" | "cudnn_convolution_relu" => args(3, 4, 5, No, usize::MAX),
+        "cudnn_convolution" => args(3, 2, 4, No, usize::MAX),
         "miopen_convolution" | "miopen_depthwise_convolution" | "mkldnn_convolution" => {
-            places(4, 3, 5, No, usize::MAX)
+            args(4, 3, 5, No, usize::MAX)
         }
-        "_conv_depthwise2d" | "conv_depthwise3d" => places(4, 5, 6, No, usize::MAX),
-        "cudnn_convolution_transpose" => places(4, 2, 5, Yes, 3),
-        "miopen_convolution_transpose" => places(5, 3, 6, Yes, 4),
+        "_conv_depthwise2d" | "conv_depthwise3d" => args(4, 5, 6, No, usize::MAX),
+        "cudnn_convolution_transpose" => args(4, 2, 5, Yes, 3),
+        "miopen_convolution_transpose" => args(5, 3, 6, Yes, 4),
         _ => return None,
     })
 }
@@ -172,35 +173,35 @@ fn convolution(operator: &str, arguments: &Arguments, context: Context<'_>) -> O
     if let Some(part) = old_backward("cudnn").or_else(|| old_backward("miopen")) {
         return old_convolution_backward(part, arguments, context);
     }
-    let places = places(operator)?;
+    let positions = convolution_args(operator)?;
     let (input, weight) = (arguments.matrix(0)?, arguments.matrix(1)?);
-    let transposed = match places.transposed {
+    let transposed = match positions.transposed {
         Transposed::No => false,
         Transposed::Yes => true,
-        // Not recorded: most are not.
+        // If the flag was not recorded: most convolutions are not transposed.
         Transposed::At(at) => arguments.flag(at).unwrap_or(false),
     };
     let output = match context.gradient {
         Some(shape) if shape.len() == input.shape.len() => shape.to_vec(),
-        _ => output_shape(&places, transposed, input, weight, arguments)?,
+        _ => output_shape(&positions, transposed, input, weight, arguments)?,
     };
     let elements: f64 = output.iter().product();
     let per_element: f64 = weight.shape.iter().skip(1).product();
     let multiplied = if transposed { input.elements() } else { elements };
-    let of = |at: usize| arguments.value(at).unwrap_or("?");
+    let value = |at: usize| arguments.value(at).unwrap_or("?");
     let details = if arguments.values.is_empty() {
         String::new()
     } else {
         format!(
             "stride {}, padding {}, dilation {}{}",
-            of(places.stride),
-            of(places.padding),
-            of(places.dilation),
+            value(positions.stride),
+            value(positions.padding),
+            value(positions.dilation),
             if transposed { ", transposed" } else { "" }
         )
     };
     Some(Cost {
-        kind: Kind::Convolution,
+        class: OpClass::Convolution,
         flops: 2.0 * multiplied * per_element,
         read_bytes: input.bytes() + weight.bytes(),
         written_bytes: elements * input.dtype.bytes(),
@@ -212,7 +213,7 @@ fn convolution(operator: &str, arguments: &Arguments, context: Context<'_>) -> O
 }
 
 fn output_shape(
-    places: &IdIndex,
+    positions: &ConvolutionArgs,
     transposed: bool,
     input: &Tensor,
     weight: &Tensor,
@@ -230,11 +231,11 @@ fn output_shape(
             _ => None,
         }
     };
-    let (stride, padding) = (list(places.stride)?, list(places.padding)?);
-    let dilation = list(places.dilation)?;
-    let extra = list(places.output_padding).unwrap_or_else(|| vec![0.0; spatial]);
+    let (stride, padding) = (list(positions.stride)?, list(positions.padding)?);
+    let dilation = list(positions.dilation)?;
+    let extra = list(positions.output_padding).unwrap_or_else(|| vec![0.0; spatial]);
     let channels = if transposed {
-        // Groups are not needed: what is multiplied is counted by the input.
+        // Groups are not needed: multiplications are counted by the input.
         weight.shape[1]
     } else {
         weight.shape[0]
@@ -256,19 +257,19 @@ fn output_shape(
     Some(shape)
 }
 
-/// `convolution_backward(grad_output, input, weight, bias_sizes, stride, ..., transposed, ..., output_mask)`: as much
-/// as forward for each of the two gradients asked for.
+/// `convolution_backward(grad_output, input, weight, bias_sizes, stride, ..., transposed, ..., output_mask)`: the cost
+/// of forward for each of the two gradients that the mask selects.
 fn convolution_backward(arguments: &Arguments) -> Option<Cost> {
     let [gradient, input, weight] =
         [arguments.matrix(0)?, arguments.matrix(1)?, arguments.matrix(2)?];
     let transposed = arguments.flag(7).unwrap_or(false);
     let mask = arguments.value(10).unwrap_or("[True, True, False]");
-    let mut asked = mask.split(',').map(|flag| flag.contains("rue") || flag.contains('1'));
-    let (of_input, of_weight) = (asked.next().unwrap_or(true), asked.next().unwrap_or(true));
+    let mut selected = mask.split(',').map(|flag| flag.contains("rue") || flag.contains('1'));
+    let (of_input, of_weight) = (selected.next().unwrap_or(true), selected.next().unwrap_or(true));
     let multiplied = if transposed { input.elements() } else { gradient.elements() };
     let one = 2.0 * multiplied * weight.shape.iter().skip(1).product::<f64>();
     let count = f64::from(u8::from(of_input) + u8::from(of_weight));
-    let of = |asked: bool, tensor: &Tensor| if asked { tensor.bytes() } else { 0.0 };
+    let bytes = |is_selected: bool, tensor: &Tensor| if is_selected { tensor.bytes() } else { 0.0 };
     let details = match (of_input, of_weight) {
         (true, true) => "gradients of input and weight",
         (true, false) => "gradient of input",
@@ -276,10 +277,10 @@ fn convolution_backward(arguments: &Arguments) -> Option<Cost> {
         (false, false) => "gradient of bias",
     };
     Some(Cost {
-        kind: Kind::Convolution,
+        class: OpClass::Convolution,
         flops: count * one,
-        read_bytes: gradient.bytes() + of(of_input, weight) + of(of_weight, input),
-        written_bytes: of(of_input, input) + of(of_weight, weight),
+        read_bytes: gradient.bytes() + bytes(of_input, weight) + bytes(of_weight, input),
+        written_bytes: bytes(of_input, input) + bytes(of_weight, weight),
         output_elements: if of_input { input.elements() } else { weight.elements() },
         dtype: gradient.dtype,
         gemm: None,
@@ -295,8 +296,8 @@ fn old_convolution_backward(
     context: Context<'_>,
 ) -> Option<Cost> {
     let gradient = arguments.matrix(1)?;
-    let around = context.around?;
-    let (input, weight) = (around.matrix(0)?, around.matrix(2)?);
+    let enclosing = context.enclosing?;
+    let (input, weight) = (enclosing.matrix(0)?, enclosing.matrix(2)?);
     let per_element: f64 = weight.shape.iter().skip(1).product();
     let (read, written, details) = match part {
         "input" => (weight, input, "gradient of input"),
@@ -304,7 +305,7 @@ fn old_convolution_backward(
         _ => return None,
     };
     Some(Cost {
-        kind: Kind::Convolution,
+        class: OpClass::Convolution,
         flops: 2.0 * gradient.elements() * per_element,
         read_bytes: gradient.bytes() + read.bytes(),
         written_bytes: written.bytes(),
@@ -317,63 +318,63 @@ fn old_convolution_backward(
 
 // --- Attention -------------------------------------------------------------------------------------------------
 
-/// Where the arguments of an attention operator stand.
-struct AttentionPlaces {
+/// Positions of the arguments of an attention operator.
+struct AttentionArgs {
     query: usize,
-    /// (batch, length, heads, width) and not (batch, heads, length, width).
+    /// Layout (batch, length, heads, width) instead of (batch, heads, length, width).
     length_first: bool,
     causal: usize,
-    /// Bounds of sequences packed one after another: of queries, of keys.
+    /// Bounds of packed sequences, of queries and of keys.
     packed: Option<(usize, usize)>,
-    /// How far back one may look; -1 or nothing for all.
+    /// Size of the sliding window; -1 or absent for no window.
     window: Option<usize>,
     is_backward: bool,
 }
 
-fn attention_places(operator: &str) -> Option<AttentionPlaces> {
-    let of = |query, length_first, causal, packed, window, is_backward| {
-        Some(AttentionPlaces { query, length_first, causal, packed, window, is_backward })
+fn attention_args(operator: &str) -> Option<AttentionArgs> {
+    let args = |query, length_first, causal, packed, window, is_backward| {
+        Some(AttentionArgs { query, length_first, causal, packed, window, is_backward })
     };
     match operator {
-        "_scaled_dot_product_flash_attention" => of(0, false, 4, None, None, false),
+        "_scaled_dot_product_flash_attention" => args(0, false, 4, None, None, false),
         "_scaled_dot_product_efficient_attention" | "_scaled_dot_product_cudnn_attention" => {
-            of(0, false, 6, None, None, false)
+            args(0, false, 6, None, None, false)
         }
-        "_scaled_dot_product_fused_attention_overrideable" => of(0, false, 5, None, None, false),
-        "_flash_attention_forward" => of(0, true, 8, Some((3, 4)), Some(11), false),
-        "_efficient_attention_forward" => of(0, true, 9, Some((4, 5)), Some(13), false),
-        "_cudnn_attention_forward" => of(0, false, 10, Some((4, 5)), None, false),
-        "_flash_attn_forward" => of(0, true, 5, None, Some(6), false),
-        "_flash_attn_varlen_forward" => of(0, true, 9, Some((3, 4)), Some(10), false),
+        "_scaled_dot_product_fused_attention_overrideable" => args(0, false, 5, None, None, false),
+        "_flash_attention_forward" => args(0, true, 8, Some((3, 4)), Some(11), false),
+        "_efficient_attention_forward" => args(0, true, 9, Some((4, 5)), Some(13), false),
+        "_cudnn_attention_forward" => args(0, false, 10, Some((4, 5)), None, false),
+        "_flash_attn_forward" => args(0, true, 5, None, Some(6), false),
+        "_flash_attn_varlen_forward" => args(0, true, 9, Some((3, 4)), Some(10), false),
         "_scaled_dot_product_flash_attention_backward" => {
-            of(1, false, 11, Some((6, 7)), None, true)
+            args(1, false, 11, Some((6, 7)), None, true)
         }
-        "_scaled_dot_product_efficient_attention_backward" => of(1, false, 11, None, None, true),
-        "_scaled_dot_product_cudnn_attention_backward" => of(1, false, 14, None, None, true),
-        "_flash_attention_backward" => of(1, true, 11, Some((6, 7)), Some(15), true),
-        "_efficient_attention_backward" => of(1, true, 14, Some((6, 7)), None, true),
-        "_flash_attn_backward" => of(1, true, 11, None, Some(12), true),
+        "_scaled_dot_product_efficient_attention_backward" => args(1, false, 11, None, None, true),
+        "_scaled_dot_product_cudnn_attention_backward" => args(1, false, 14, None, None, true),
+        "_flash_attention_backward" => args(1, true, 11, Some((6, 7)), Some(15), true),
+        "_efficient_attention_backward" => args(1, true, 14, Some((6, 7)), None, true),
+        "_flash_attn_backward" => args(1, true, 11, None, Some(12), true),
         _ => None,
     }
 }
 
 fn attention(operator: &str, arguments: &Arguments) -> Option<Cost> {
-    let places = attention_places(operator)?;
-    let tensor = |offset: usize| arguments.matrix(places.query + offset);
+    let positions = attention_args(operator)?;
+    let tensor = |offset: usize| arguments.matrix(positions.query + offset);
     let (query, key, value) = (tensor(0)?, tensor(1)?, tensor(2)?);
-    if places.window.and_then(|at| arguments.number(at)).is_some_and(|window| window >= 0.0) {
+    if positions.window.and_then(|at| arguments.number(at)).is_some_and(|window| window >= 0.0) {
         return None;
     }
-    // Of packed sequences only one alone has a length that is known.
+    // The length of packed sequences is known only if there is a single one.
     let packed = |(at, _): (usize, usize)| arguments.matrix(at).map(Tensor::elements);
-    if places.packed.and_then(packed).is_some_and(|bounds| bounds > 2.0) {
+    if positions.packed.and_then(packed).is_some_and(|bounds| bounds > 2.0) {
         return None;
     }
-    let (batch, heads, length, width) = layout(&places, query)?;
-    let (_, key_heads, key_length, _) = layout(&places, key)?;
-    let (_, _, _, value_width) = layout(&places, value)?;
-    let causal = is_causal(operator, &places, arguments)?;
-    // Later queries see more: of queries and keys of one length, half of all pairs.
+    let (batch, heads, length, width) = layout(&positions, query)?;
+    let (_, key_heads, key_length, _) = layout(&positions, key)?;
+    let (_, _, _, value_width) = layout(&positions, value)?;
+    let causal = is_causal(operator, &positions, arguments)?;
+    // Later queries see more keys: half of all pairs if there are as many queries as keys.
     let pairs = if !causal {
         length * key_length
     } else if key_length >= length {
@@ -385,8 +386,9 @@ fn attention(operator: &str, arguments: &Arguments) -> Option<Cost> {
     let output_elements = batch * heads * length * value_width;
     let output = output_elements * query.dtype.bytes();
     let inputs = query.bytes() + key.bytes() + value.bytes();
-    // Backward: scores again, and the gradients of values, probabilities, queries and keys: five products for two.
-    let (flops, read_bytes, written_bytes) = if places.is_backward {
+    // Backward computes the scores again, and the gradients of values, probabilities, queries and keys: five matmuls
+    // instead of two.
+    let (flops, read_bytes, written_bytes) = if positions.is_backward {
         (2.5 * forward, inputs + 2.0 * output, inputs)
     } else {
         (forward, inputs, output)
@@ -394,7 +396,7 @@ fn attention(operator: &str, arguments: &Arguments) -> Option<Cost> {
     let mask = if causal { ", causal" } else { "" };
     let shared = if key_heads < heads { format!(", {key_heads} of keys") } else { String::new() };
     Some(Cost {
-        kind: Kind::Attention,
+        class: OpClass::Attention,
         flops,
         read_bytes,
         written_bytes,
@@ -406,21 +408,21 @@ fn attention(operator: &str, arguments: &Arguments) -> Option<Cost> {
 }
 
 /// Batch, heads, length and width of one of the inputs.
-fn layout(places: &AttentionPlaces, tensor: &Tensor) -> Option<(f64, f64, f64, f64)> {
-    match (tensor.shape.as_slice(), places.length_first) {
+fn layout(positions: &AttentionArgs, tensor: &Tensor) -> Option<(f64, f64, f64, f64)> {
+    match (tensor.shape.as_slice(), positions.length_first) {
         (&[batch, length, heads, width], true) | (&[batch, heads, length, width], false) => {
             Some((batch, heads, length, width))
         }
-        // Packed.
+        // Packed sequences.
         (&[length, heads, width], true) => Some((1.0, heads, length, width)),
         _ => None,
     }
 }
 
-/// Absent where it was not recorded: half of the work would be a guess.
-fn is_causal(operator: &str, places: &AttentionPlaces, arguments: &Arguments) -> Option<bool> {
+/// Whether attention is causal; absent where it was not recorded, as half of the work would be a guess.
+fn is_causal(operator: &str, positions: &AttentionArgs, arguments: &Arguments) -> Option<bool> {
     if operator.starts_with("_efficient_attention_") {
-        return arguments.number(places.causal).map(|mask| mask > 0.0);
+        return arguments.number(positions.causal).map(|mask| mask > 0.0);
     }
-    arguments.flag(places.causal)
+    arguments.flag(positions.causal)
 }

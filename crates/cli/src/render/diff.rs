@@ -302,7 +302,7 @@ impl Sections {
                 name(row.level, &row.name)
             )?;
             if let Some(old) = &row.renamed_from {
-                let how = if row.matched == Matched::Normalised { "matched with" } else { "was" };
+                let how = if row.matched == Matched::Normalized { "matched with" } else { "was" };
                 writeln!(out, "{:>54}  {DIM}{how} {}{DIM:#}", "", name(row.level, old))?;
             }
         }
@@ -339,7 +339,7 @@ fn added_and_removed(diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
             lines.push(format!("{word}: {}", counts.join(", ")));
         }
     }
-    let guesses = diff.rows.iter().filter(|r| r.matched == Matched::Normalised).count();
+    let guesses = diff.rows.iter().filter(|r| r.matched == Matched::Normalized).count();
     if guesses > 0 {
         lines.push(format!("matched under another name: {guesses}"));
     }

@@ -1,7 +1,7 @@
-//! `module_hierarchy`: what the operators of each module amount to, where operators name their modules.
+//! `module_hierarchy`: totals by module, of operators that name their modules.
 //!
 //! With `with_modules=True` an operator called by a scripted module carries `Module Hierarchy`: the modules
-//! around it, outermost first, `.` between them. There are no calls of modules to look at, only operators.
+//! around it, outermost first, separated by `.`. Such traces hold no calls of modules, only operators.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,19 +9,17 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int64Array, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
-use query::rust_view::Result;
+use query::columns::ints;
+use query::rust_view::{Result, ViewInputs};
 use query::view_error;
 use rustc_hash::FxHashMap;
 use trace_model::RecordBatch;
 
-use super::forest::{Forest, Kind};
-use super::load::{Modules, load};
-use query::columns::ints;
-use query::rust_view::ViewInputs;
+use crate::call_tree::{CallForest, EventKind, ModuleSource, load_forests};
 
-/// What the operators of a module, and of modules inside it, amount to.
+/// Totals over the operators of a module and of modules inside it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Sum {
+pub(super) struct ModuleTotals {
     pub(super) operator_count: i64,
     pub(super) host_total_ns: i64,
     pub(super) host_self_ns: i64,
@@ -29,22 +27,25 @@ pub(super) struct Sum {
     pub(super) device_self_ns: i64,
 }
 
-/// Sums by path. `paths` are by event; operators without one belong to that of the operator around.
-pub(super) fn sums(forest: &Forest, paths: &FxHashMap<i64, String>) -> BTreeMap<String, Sum> {
-    let mut found: BTreeMap<String, Sum> = BTreeMap::new();
+/// Totals by path. `paths` are by event id; an operator without a path has the path of the operator around it.
+pub(super) fn totals_by_path(
+    forest: &CallForest,
+    paths: &FxHashMap<i64, String>,
+) -> BTreeMap<String, ModuleTotals> {
+    let mut found: BTreeMap<String, ModuleTotals> = BTreeMap::new();
     // The path of the nearest operator that has one, itself included.
     let mut at: Vec<Option<&str>> = Vec::with_capacity(forest.events.len());
     for (i, event) in forest.events.iter().enumerate() {
-        let around = forest.parents[i].and_then(|parent| at[parent as usize]);
+        let outer = forest.parents[i].and_then(|parent| at[parent as usize]);
         let path = paths.get(&event.id).map(String::as_str);
-        let path = path.filter(|_| event.kind == Kind::Operator);
-        at.push(path.or(around));
-        let Some(path) = path.filter(|path| Some(*path) != around) else { continue };
-        let (host_ns, device_ns) = (event.end_ns - event.ts_ns, forest.sums[i].device_total_ns);
+        let path = path.filter(|_| event.kind == EventKind::Operator);
+        at.push(path.or(outer));
+        let Some(path) = path.filter(|path| Some(*path) != outer) else { continue };
+        let (host_ns, device_ns) = (event.end_ns - event.ts_ns, forest.totals[i].device_total_ns);
         for prefix in prefixes(path) {
             let sum = found.entry(prefix.to_owned()).or_default();
-            // What lies in an operator of the same module counts there already.
-            if around.is_none_or(|around| !prefixes(around).any(|known| known == prefix)) {
+            // An operator inside an operator of the same module counts there already.
+            if outer.is_none_or(|outer| !prefixes(outer).any(|known| known == prefix)) {
                 sum.host_total_ns = sum.host_total_ns.saturating_add(host_ns);
                 sum.device_total_ns = sum.device_total_ns.saturating_add(device_ns);
             }
@@ -54,7 +55,7 @@ pub(super) fn sums(forest: &Forest, paths: &FxHashMap<i64, String>) -> BTreeMap<
                 sum.device_self_ns = sum.device_self_ns.saturating_add(device_ns);
             }
         }
-        if let Some(sum) = around.and_then(|around| found.get_mut(around)) {
+        if let Some(sum) = outer.and_then(|outer| found.get_mut(outer)) {
             sum.host_self_ns -= host_ns;
             sum.device_self_ns -= device_ns;
         }
@@ -78,34 +79,37 @@ fn prefixes(path: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The text of `Module Hierarchy` in the arguments of an operator.
-fn hierarchy(args: &str) -> Option<&str> {
+fn module_path(args: &str) -> Option<&str> {
     let (_, rest) = args.split_once("\"Module Hierarchy\"")?;
     let text = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
     let text = &text[..text.find('"')?];
     (!text.is_empty()).then_some(text)
 }
 
-pub(super) fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
-    let batch = inputs.batch("named")?;
+pub(super) fn hierarchy(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
+    let batch = inputs.batch("module_paths")?;
     let (rank, id) = (ints(batch, "rank")?, ints(batch, "event_id")?);
-    let args = batch.column_by_name("args").ok_or_else(|| view_error!("no args"))?;
+    let args =
+        batch.column_by_name("args").ok_or_else(|| view_error!("there is no column `args`"))?;
     let args = cast(args, &DataType::LargeUtf8)?;
     let args = args.as_string::<i64>();
     let mut paths: BTreeMap<i64, FxHashMap<i64, String>> = BTreeMap::new();
     for row in (0..args.len()).filter(|&row| args.is_valid(row)) {
-        if let Some(path) = hierarchy(args.value(row)) {
+        if let Some(path) = module_path(args.value(row)) {
             paths.entry(rank.value(row)).or_default().insert(id.value(row), path.to_owned());
         }
     }
-    let mut rows: Vec<(i64, String, Sum)> = Vec::new();
+    let mut rows: Vec<(i64, String, ModuleTotals)> = Vec::new();
     if !paths.is_empty() {
-        let tables = load(inputs, Modules::Frames)?;
+        let forests = load_forests(inputs, ModuleSource::Frames)?;
         for (rank, paths) in &paths {
-            let Some(forest) = tables.forests.get(rank) else { continue };
-            rows.extend(sums(forest, paths).into_iter().map(|(path, sum)| (*rank, path, sum)));
+            let Some(forest) = forests.forests.get(rank) else { continue };
+            rows.extend(
+                totals_by_path(forest, paths).into_iter().map(|(path, sum)| (*rank, path, sum)),
+            );
         }
     }
-    let long = |value: fn(&Sum) -> i64| -> ArrayRef {
+    let int64 = |value: fn(&ModuleTotals) -> i64| -> ArrayRef {
         Arc::new(rows.iter().map(|(.., sum)| Some(value(sum))).collect::<Int64Array>())
     };
     let parent = |path: &str| prefixes(path).filter(|p| *p != path).last().map(ToOwned::to_owned);
@@ -115,11 +119,11 @@ pub(super) fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         ("path", Arc::new(rows.iter().map(|r| Some(r.1.as_str())).collect::<StringArray>())),
         ("parent_path", Arc::new(rows.iter().map(|r| parent(&r.1)).collect::<StringArray>())),
         ("depth", Arc::new(rows.iter().map(|r| Some(depth(&r.1))).collect::<Int32Array>())),
-        ("operator_count", long(|sum| sum.operator_count)),
-        ("host_total_ns", long(|sum| sum.host_total_ns)),
-        ("host_self_ns", long(|sum| sum.host_self_ns)),
-        ("device_total_ns", long(|sum| sum.device_total_ns)),
-        ("device_self_ns", long(|sum| sum.device_self_ns)),
+        ("operator_count", int64(|sum| sum.operator_count)),
+        ("host_total_ns", int64(|sum| sum.host_total_ns)),
+        ("host_self_ns", int64(|sum| sum.host_self_ns)),
+        ("device_total_ns", int64(|sum| sum.device_total_ns)),
+        ("device_self_ns", int64(|sum| sum.device_self_ns)),
     ];
     Ok(RecordBatch::try_from_iter_with_nullable(
         columns.into_iter().map(|(name, array)| (name, array, true)),
@@ -130,25 +134,25 @@ pub(super) fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
 mod tests {
     use rustc_hash::FxHashMap;
 
-    use super::{Sum, hierarchy, prefixes, sums};
-    use crate::nesting::forest::{Event, Forest, Kind, Work};
+    use super::{ModuleTotals, module_path, prefixes, totals_by_path};
+    use crate::call_tree::{Activity, CallForest, EventKind, ForestEvent};
 
     #[test]
-    fn a_path_begins_with_those_around() {
+    fn prefixes_split_at_dots_outside_parentheses() {
         let path = "TOP(my.Net)::forward.fc(Linear)::forward";
         let expected = ["TOP(my.Net)::forward", path];
         assert_eq!(prefixes(path).collect::<Vec<_>>(), expected);
         let args = r#"{"stream":0,"Module Hierarchy": "TOP(Net)::forward.fc(Linear)::forward"}"#;
-        assert_eq!(hierarchy(args), Some("TOP(Net)::forward.fc(Linear)::forward"));
-        assert_eq!(hierarchy(r#"{"Module Hierarchy":""}"#), None);
-        assert_eq!(hierarchy(r#"{"Module Hierarchy":"#), None);
+        assert_eq!(module_path(args), Some("TOP(Net)::forward.fc(Linear)::forward"));
+        assert_eq!(module_path(r#"{"Module Hierarchy":""}"#), None);
+        assert_eq!(module_path(r#"{"Module Hierarchy":"#), None);
     }
 
     #[test]
-    fn an_operator_counts_once_for_each_module_around_it() {
+    fn totals_by_path_count_an_operator_once_per_module_around_it() {
         let event = |id, parent, ts_ns, end_ns| {
-            let kind = if id == 9 { Kind::Launch } else { Kind::Operator };
-            Event { id, parent, ts_ns, end_ns, kind, row: 0 }
+            let kind = if id == 9 { EventKind::Launch } else { EventKind::Operator };
+            ForestEvent { id, parent, ts_ns, end_ns, kind, row: 0 }
         };
         let events = vec![
             event(1, None, 0, 100),
@@ -157,20 +161,20 @@ mod tests {
             event(4, None, 200, 205),
             event(9, Some(2), 15, 20),
         ];
-        let forest = Forest::new(events, &[Work { launch: Some(9), op: None, dur_ns: 7 }]);
+        let forest = CallForest::new(events, &[Activity { launch: Some(9), op: None, dur_ns: 7 }]);
         let paths: FxHashMap<i64, String> = [(1, "a"), (2, "a.b"), (3, "a"), (4, "a.b")]
             .into_iter()
             .map(|(id, path)| (id, path.to_owned()))
             .collect();
-        let found = sums(&forest, &paths);
-        let outer = Sum {
+        let found = totals_by_path(&forest, &paths);
+        let outer = ModuleTotals {
             operator_count: 1,
             host_total_ns: 105,
             host_self_ns: 70,
             device_total_ns: 7,
             device_self_ns: 0,
         };
-        let inner = Sum {
+        let inner = ModuleTotals {
             operator_count: 2,
             host_total_ns: 35,
             host_self_ns: 35,

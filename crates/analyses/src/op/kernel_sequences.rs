@@ -1,4 +1,4 @@
-//! `op_kernel_sequences`: which kernels, in which order, an operator runs, and how often.
+//! `op_kernel_sequences`: the kernels that an operator runs, in order, and how often it runs them.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -8,52 +8,56 @@ use query::rust_view::Result;
 use rustc_hash::FxHashMap;
 use trace_model::RecordBatch;
 
-use super::load::{RankTree, load};
-use super::tree::{Call, Kind};
+use super::load::{RankCalls, load_trees};
+use crate::call_tree::{CallKind, HostCall};
 use query::rust_view::ViewInputs;
 
 /// The calls with one name that ran the same kernels in the same order.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Sequence {
-    /// Name of the call, then names of the work.
+pub(super) struct KernelSequence {
+    /// Index of the name of the call, then of the names of its kernels.
     pub(super) names: Box<[u32]>,
     pub(super) count: i64,
     pub(super) device_dur_ns: i64,
     pub(super) host_dur_ns: i64,
 }
 
-/// Which calls are asked for.
+/// The calls to look at.
 #[derive(Debug)]
-pub(super) enum Wanted {
-    /// Those whose name, by its index, is marked: of all of them, the outermost.
+pub(super) enum CallSelection {
+    /// Calls whose name, by its index, is marked: of all of them, the outermost.
     Named(Vec<bool>),
     /// Every operator and annotation: of each name, the outermost.
     All,
 }
 
-impl Wanted {
-    /// Calls of one group count where they are least deep.
-    fn group(&self, call: &Call) -> Option<u32> {
+impl CallSelection {
+    /// The group of a call. Of each group only the calls of least depth count.
+    fn group(&self, call: &HostCall) -> Option<u32> {
         match self {
             Self::Named(names) => (names.get(call.name as usize) == Some(&true)).then_some(0),
             Self::All => {
-                matches!(call.kind, Kind::Operator | Kind::Annotation).then_some(call.name)
+                matches!(call.kind, CallKind::Operator | CallKind::Annotation).then_some(call.name)
             }
         }
     }
 }
 
-/// The sequences of a rank, most frequent first, then longest on the device, then first to appear.
-pub(super) fn find(rank: &RankTree, wanted: &Wanted, min_kernels: usize) -> Vec<Sequence> {
-    let RankTree { tree, work, .. } = rank;
-    let mut least: FxHashMap<u32, i32> = FxHashMap::default();
+/// The sequences of a rank, most frequent first, then longest on the device, then in order of appearance.
+pub(super) fn find_sequences(
+    rank: &RankCalls,
+    selection: &CallSelection,
+    min_kernels: usize,
+) -> Vec<KernelSequence> {
+    let RankCalls { tree, work, .. } = rank;
+    let mut least_depths: FxHashMap<u32, i32> = FxHashMap::default();
     for (call, &depth) in tree.calls.iter().zip(&tree.depths) {
-        if let Some(group) = wanted.group(call) {
-            let least = least.entry(group).or_insert(depth);
+        if let Some(group) = selection.group(call) {
+            let least = least_depths.entry(group).or_insert(depth);
             *least = depth.min(*least);
         }
     }
-    // By the call that launched it: what all calls below another one launched is one stretch.
+    // Work by the call that launched it. The work of a call and all calls below it is one range, as the calls are.
     let mut launched: Vec<(u32, usize)> = tree
         .launches
         .iter()
@@ -63,11 +67,11 @@ pub(super) fn find(rank: &RankTree, wanted: &Wanted, min_kernels: usize) -> Vec<
     launched.sort_unstable();
 
     let mut known: FxHashMap<Box<[u32]>, usize> = FxHashMap::default();
-    let mut found: Vec<Sequence> = Vec::new();
+    let mut found: Vec<KernelSequence> = Vec::new();
     let (mut orders, mut names) = (Vec::new(), Vec::new());
     for (position, call) in (0_u32..).zip(&tree.calls) {
         let (depth, end) = (tree.depths[position as usize], tree.ends[position as usize]);
-        let group = wanted.group(call).and_then(|group| least.get(&group));
+        let group = selection.group(call).and_then(|group| least_depths.get(&group));
         if group != Some(&depth) {
             continue;
         }
@@ -78,7 +82,7 @@ pub(super) fn find(rank: &RankTree, wanted: &Wanted, min_kernels: usize) -> Vec<
         }
         orders.clear();
         orders.extend(launched[from..to].iter().map(|&(_, order)| order));
-        // Work is in order of time, and mostly runs in the order of its launches.
+        // Work is numbered in order of start, and mostly starts in the order of its launches.
         if !orders.is_sorted() {
             orders.sort_unstable();
         }
@@ -88,7 +92,7 @@ pub(super) fn find(rank: &RankTree, wanted: &Wanted, min_kernels: usize) -> Vec<
         let at = known.get(names.as_slice()).copied().unwrap_or_else(|| {
             let names: Box<[u32]> = names.as_slice().into();
             known.insert(names.clone(), found.len());
-            found.push(Sequence { names, ..Sequence::default() });
+            found.push(KernelSequence { names, ..KernelSequence::default() });
             found.len() - 1
         });
         let sequence = &mut found[at];
@@ -102,42 +106,46 @@ pub(super) fn find(rank: &RankTree, wanted: &Wanted, min_kernels: usize) -> Vec<
     found
 }
 
-pub(crate) fn sequences(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
+pub(super) fn kernel_sequences(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let operator = inputs.text("operator")?;
     let min_kernels = usize::try_from(inputs.int("min_pattern_len")?).unwrap_or(0);
-    let most = match usize::try_from(inputs.int("top_k")?) {
-        Ok(most) if most > 0 => most,
+    let max_sequences = match usize::try_from(inputs.int("top_k")?) {
+        Ok(count) if count > 0 => count,
         _ => usize::MAX,
     };
-    let loaded = load(inputs)?;
-    let wanted = if operator.is_empty() {
-        Wanted::All
+    let trees = load_trees(inputs)?;
+    let selection = if operator.is_empty() {
+        CallSelection::All
     } else {
-        Wanted::Named(loaded.call_names.iter().map(|name| name.contains(operator)).collect())
+        CallSelection::Named(trees.call_names.iter().map(|name| name.contains(operator)).collect())
     };
     let mut rows = Vec::new();
-    for rank in &loaded.ranks {
-        let found = find(rank, &wanted, min_kernels);
+    for rank in &trees.ranks {
+        let found = find_sequences(rank, &selection, min_kernels);
         rows.extend(
-            found.into_iter().take(most).enumerate().map(|(i, found)| (rank.rank, i, found)),
+            found
+                .into_iter()
+                .take(max_sequences)
+                .enumerate()
+                .map(|(i, found)| (rank.rank, i, found)),
         );
     }
     let name = |names: &[String], id: u32| names.get(id as usize).cloned().unwrap_or_default();
-    let ints = |value: &dyn Fn(&Sequence) -> i64| -> ArrayRef {
+    let ints = |value: &dyn Fn(&KernelSequence) -> i64| -> ArrayRef {
         Arc::new(rows.iter().map(|(_, _, found)| Some(value(found))).collect::<Int64Array>())
     };
     let operators: StringArray = rows
         .iter()
-        .map(|(_, _, found)| Some(name(&loaded.call_names, *found.names.first()?)))
+        .map(|(_, _, found)| Some(name(&trees.call_names, *found.names.first()?)))
         .collect();
     let patterns: StringArray = rows
         .iter()
         .map(|(_, _, found)| {
             let (root, kernels) = found.names.split_first()?;
-            let mut pattern = name(&loaded.call_names, *root);
+            let mut pattern = name(&trees.call_names, *root);
             for &kernel in kernels {
                 pattern.push('|');
-                pattern.push_str(loaded.work_names.get(kernel as usize).map_or("", String::as_str));
+                pattern.push_str(trees.work_names.get(kernel as usize).map_or("", String::as_str));
             }
             Some(pattern)
         })

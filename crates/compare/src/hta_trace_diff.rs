@@ -8,14 +8,15 @@ use trace_model::RecordBatch;
 
 use crate::options::{DiffOptions, SideOptions, Sort, Steps};
 use crate::rows::{assemble, documented};
-use crate::side::{Chosen, Reading, Which, choose, names, ranks};
-use query::Result;
-use query::Session;
+use crate::run_totals::{
+    SelectedSteps, StepFilter, TotalsOptions, name_totals, run_ranks, select_steps,
+};
+use query::{Result, Session};
 
-/// Which events HTA's comparison counts.
+/// The events that the comparison of HTA counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum DeviceType {
-    /// Events of host and device, added up where they have one name.
+    /// Events of host and device; events with the same name are added up.
     #[default]
     All,
     /// Events of the host.
@@ -34,12 +35,12 @@ impl DeviceType {
     }
 }
 
-/// Calls and time by name as HTA's `compare_traces` counts them: every recorded step may be chosen,
-/// names are as written and summed over levels, durations include what runs inside. Defaults are HTA's
-/// too: the smallest rank if the selection names none, and the first step if it says so.
+/// Calls and time by name as HTA's `compare_traces` counts them: every recorded step may be selected,
+/// names are as written and summed over levels, durations include calls inside. Defaults are HTA's
+/// too: the smallest rank if the selection names none, and the first step with [`SideOptions::first`].
 ///
 /// Columns: `name`, `before_count`, `before_dur_ns`, `after_count`, `after_dur_ns`, `diff_count`,
-/// `diff_dur_ns`, `counts_change` (`+`, `-`, `=`), and what HTA's `ops_diff` makes of it in `change`
+/// `diff_dur_ns`, `counts_change` (`+`, `-`, `=`), and the class of HTA's `ops_diff` in `change`
 /// (`added`, `deleted`, `increased`, `decreased`, `unchanged`). Rows are ordered by name, or by
 /// [`DiffOptions::sort`] where that is time or count.
 pub fn compare_traces(
@@ -49,9 +50,10 @@ pub fn compare_traces(
     device_type: DeviceType,
 ) -> Result<RecordBatch> {
     let sums = |session: &Session, side, selection: &SideOptions| {
-        let all = ranks(session)?;
-        let chosen = choose(session, side, selection, &all[..all.len().min(1)], Which::Recorded)?;
-        by_name(session, &chosen, options.short_names, device_type)
+        let all = run_ranks(session)?;
+        let selected =
+            select_steps(session, side, selection, &all[..all.len().min(1)], StepFilter::Recorded)?;
+        by_name(session, &selected, options.short_names, device_type)
     };
     let before = sums(before, "before", &options.before)?;
     let after = sums(after, "after", &options.after)?;
@@ -75,7 +77,7 @@ pub fn compare_traces(
 }
 
 impl SideOptions {
-    /// What HTA compares unless told otherwise: the first step of the first rank.
+    /// HTA's default: the first step of the first rank.
     pub fn first() -> Self {
         Self { ranks: None, steps: Steps::First }
     }
@@ -83,14 +85,14 @@ impl SideOptions {
 
 fn by_name(
     session: &Session,
-    chosen: &Chosen,
+    selected: &SelectedSteps,
     short_names: bool,
     device_type: DeviceType,
 ) -> Result<BTreeMap<String, (i64, i64)>> {
-    let reading = Reading { short_names, as_written: true, whole_recording: false };
+    let totals_options = TotalsOptions { short_names, as_written: true, whole_recording: false };
     let mut found: BTreeMap<String, (i64, i64)> = BTreeMap::new();
-    for ((level, name), sums) in names(session, chosen, reading)? {
-        // To HTA, work belongs to the step that launched it, and without a launch to none.
+    for ((level, name), sums) in name_totals(session, selected, totals_options)? {
+        // HTA assigns device work to the step that launched it, and work without a launch to no step.
         let count = sums.count - sums.unlinked.0;
         if count > 0 && device_type.counts(level.is_device()) {
             let sum = found.entry(name).or_default();

@@ -1,14 +1,13 @@
-//! Calls in the order in which they run on each stream, for views on what stands beside what.
+//! Calls in the order in which they run on each stream, for views of adjacent calls.
 
 use arrow::array::{Array, Float64Array};
 use query::rust_view::Result;
 
-use super::json::Json;
 use query::columns::{Names, floats, get, ints, names};
-use query::rust_view::ViewInputs;
+use query::rust_view::{InputQueries, ViewInputs};
 
 /// Calls of the analysed window.
-pub(super) const READS: &[(&str, &str)] = &[(
+pub(super) const INPUTS: InputQueries = &[(
     "calls",
     "SELECT
         c.rank, c.device, c.stream, c.op, c.name, c.kind, c.dtype, c.input_dims, c.pass, c.step, c.module, c.queue_order,
@@ -22,17 +21,17 @@ pub(super) const READS: &[(&str, &str)] = &[(
 
 /// One call.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Step {
+pub(super) struct OrderedCall {
     pub(super) rank: i64,
     pub(super) device: i64,
     pub(super) stream: i64,
-    /// The call.
+    /// Event id of the operator.
     pub(super) op: i64,
     pub(super) name: u32,
     pub(super) kind: u32,
     pub(super) dims: u32,
     pub(super) module: u32,
-    /// Pass and step: calls of several do not belong together.
+    /// Pass and step. Calls of different parts do not belong together.
     pub(super) part: (u32, Option<i64>),
     pub(super) queue_order: i64,
     pub(super) kernel_ns: i64,
@@ -41,30 +40,30 @@ pub(super) struct Step {
     pub(super) read_bytes: f64,
     pub(super) written_bytes: f64,
     pub(super) output_elements: f64,
-    /// Batch, m, n and k of a matrix product.
+    /// Batch, m, n and k of a matmul.
     pub(super) gemm: Option<[f64; 4]>,
     pub(super) peak_tflops: Option<f64>,
     pub(super) achievable_gb_per_s: Option<f64>,
 }
 
-impl Step {
-    /// On the same stream, in the same pass, step and module.
-    pub(super) fn is_beside(&self, other: &Self) -> bool {
+impl OrderedCall {
+    /// Whether both calls are on the same stream, in the same pass, step and module.
+    pub(super) fn shares_context_with(&self, other: &Self) -> bool {
         (self.rank, self.device, self.stream, self.part, self.module)
             == (other.rank, other.device, other.stream, other.part, other.module)
     }
 }
 
-/// All calls, in order.
-pub(super) struct Ordered {
-    pub(super) steps: Vec<Step>,
+/// All calls, in order of rank, device, stream and queue.
+pub(super) struct OrderedCalls {
+    pub(super) calls: Vec<OrderedCall>,
     pub(super) names: Names,
     pub(super) kinds: Names,
     pub(super) dims: Names,
     pub(super) dtypes: Names,
 }
 
-impl Ordered {
+impl OrderedCalls {
     pub(super) fn read(inputs: &ViewInputs<'_>) -> Result<Self> {
         let batch = inputs.batch("calls")?;
         let [rank, device, stream, op, step, queue_order, kernel_ns, kernel_count] = [
@@ -93,8 +92,8 @@ impl Ordered {
         let (passes, modules) = (names(batch, "pass")?, names(batch, "module")?);
         let known =
             |column: &Float64Array, row: usize| (!column.is_null(row)).then(|| column.value(row));
-        let steps = (0..batch.num_rows())
-            .map(|row| Step {
+        let calls = (0..batch.num_rows())
+            .map(|row| OrderedCall {
                 rank: rank.value(row),
                 device: device.value(row),
                 stream: stream.value(row),
@@ -117,20 +116,6 @@ impl Ordered {
             })
             .collect();
         let dtypes = names(batch, "dtype")?;
-        Ok(Self { steps, names: op_names, kinds, dims, dtypes })
+        Ok(Self { calls, names: op_names, kinds, dims, dtypes })
     }
-}
-
-/// Elements of each input, by shapes as written.
-pub(super) fn elements(dims: &str) -> Vec<f64> {
-    let Some(Json::List(inputs)) = Json::first(dims) else { return Vec::new() };
-    let shape = |input: &Json| -> Option<f64> {
-        input
-            .list()?
-            .iter()
-            .map(Json::number)
-            .collect::<Option<Vec<f64>>>()
-            .map(|s| s.iter().product())
-    };
-    inputs.iter().filter_map(shape).collect()
 }

@@ -1,9 +1,10 @@
-//! The comparison as a table of a few measures that everybody asks for first.
+//! The headline measures of both runs: throughput, step time, utilization, memory, loading, communication.
 
 use serde::Serialize;
 
 use crate::categories::{Group, Parts};
-use crate::side::{Chosen, floats, ints};
+use crate::columns::{floats, ints};
+use crate::run_totals::SelectedSteps;
 use crate::verdict::{Sample, Verdict};
 use query::Result;
 use query::Session;
@@ -11,14 +12,14 @@ use query::Session;
 /// One measure, before and after.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measure {
-    /// What it is: `throughput`, `step_median`, `step_p95`, `gpu_utilization`, `memory_peak`, `data_loading`,
+    /// The name: `throughput`, `step_median`, `step_p95`, `gpu_utilization`, `memory_peak`, `data_loading`,
     /// `exposed_communication`.
     pub name: &'static str,
     /// `samples/s`, `steps/s`, `ns`, `bytes` or `ratio`.
     pub unit: &'static str,
-    /// How it is measured.
+    /// Definition of the measure.
     pub doc: &'static str,
-    /// Before; absent if that run cannot say.
+    /// Before; absent if that run did not record it.
     pub before: Option<f64>,
     /// After.
     pub after: Option<f64>,
@@ -26,20 +27,20 @@ pub struct Measure {
     pub change_ratio: Option<f64>,
     /// Whether more is better.
     pub more_is_better: bool,
-    /// Why a value is absent.
+    /// The reason why a value is absent.
     pub reason: Option<String>,
 }
 
 /// One of the two runs.
 #[derive(Clone, Copy)]
-pub(super) struct Run<'a> {
+pub(super) struct MeasuredRun<'a> {
     pub(super) session: &'a Session,
-    pub(super) chosen: &'a Chosen,
-    /// Absent where recordings were compared with steps in only one.
+    pub(super) selected: &'a SelectedSteps,
+    /// Absent if recordings were compared because only one of the runs has steps.
     pub(super) parts: Option<&'a Parts>,
 }
 
-impl Run<'_> {
+impl MeasuredRun<'_> {
     fn sum(self, group: Group) -> Option<f64> {
         let parts = self.parts?.iter().filter(|((g, _), _)| *g == group);
         let parts: Vec<f64> = parts.map(|(_, ns)| *ns).collect();
@@ -55,16 +56,16 @@ impl Run<'_> {
         Some(self.part(group, name).unwrap_or(0.0) / sum)
     }
 
-    /// Mean over ranks of a column; of one that speaks of the whole run, so only if all of it is compared.
+    /// Mean of a column over ranks. The column covers the whole run, so there is no mean unless all steps are selected.
     fn mean_of(self, view: &str, column: &str) -> Result<Option<f64>> {
-        if !self.chosen.is_everything {
+        if !self.selected.is_complete {
             return Ok(None);
         }
         let mut values = Vec::new();
         for batch in self.session.analyze(view)? {
             let ranks = ints(&batch, "rank")?;
             for (rank, value) in ranks.values().iter().zip(&floats(&batch, column)?) {
-                values.extend(value.filter(|_| self.chosen.ranks.contains(&(*rank as i32))));
+                values.extend(value.filter(|_| self.selected.ranks.contains(&(*rank as i32))));
             }
         }
         let count = values.len() as f64;
@@ -72,10 +73,10 @@ impl Run<'_> {
     }
 }
 
-/// The table, in the order in which it is read.
-pub(super) fn before_after(
-    before: Run<'_>,
-    after: Run<'_>,
+/// The measures, in the order of the report.
+pub(super) fn headline_measures(
+    before: MeasuredRun<'_>,
+    after: MeasuredRun<'_>,
     verdict: &Verdict,
 ) -> Result<Vec<Measure>> {
     let step = |value: fn(&Sample) -> f64| {
@@ -83,7 +84,7 @@ pub(super) fn before_after(
             |side: &Option<Sample>| side.as_ref().map(value).filter(|v| *v > 0.0 && v.is_finite());
         (of(&verdict.before), of(&verdict.after))
     };
-    let both = |value: &dyn Fn(Run<'_>) -> Option<f64>| (value(before), value(after));
+    let both = |value: &dyn Fn(MeasuredRun<'_>) -> Option<f64>| (value(before), value(after));
     let no_steps = "no steps are marked";
     let mixed = before.parts.is_none();
     let no_device = "no device activity was recorded";
@@ -100,10 +101,10 @@ pub(super) fn before_after(
         let rate = step(|s| 1e9 / s.mean_ns);
         Measure::new("throughput", "steps/s", doc, rate, true, no_steps)
     };
-    // Not known to load nothing where no step has phases.
+    // Absent, not zero, if no step has phases.
     let loading = both(&|run| Some(run.part(Group::Host, "dataloader")? / run.sum(Group::Host)?));
     let memory = both(&|run| run.part(Group::Memory, "peak_allocated"));
-    // Devices of ranks that recorded them; else what ranges on the host say.
+    // From device activities of the ranks that recorded them, else from ranges on the host.
     let mut exposed = both(&|run| run.share(Group::Device, "communication"));
     for (value, run) in [(&mut exposed.0, before), (&mut exposed.1, after)] {
         if value.is_none() && run.mean_of("comm_exposed", "comm_ns")?.is_some_and(|ns| ns > 0.0) {
@@ -196,7 +197,7 @@ mod tests {
     use super::Measure;
 
     #[test]
-    fn a_side_that_cannot_say_is_named() {
+    fn new_names_the_run_that_lacks_the_measure() {
         let make =
             |values| Measure::new("memory_peak", "bytes", "", values, false, "nothing recorded");
         let both = make((Some(4.0), Some(6.0)));

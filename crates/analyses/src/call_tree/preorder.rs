@@ -1,37 +1,49 @@
-//! A forest of calls in preorder: what is below a call follows it directly.
+//! All calls of a rank in preorder: the calls below a call follow it directly.
 
 use rustc_hash::FxHashMap;
 
-use crate::id_index::IdIndex;
+use super::nesting::{TreeEvent, parent_positions, sort_and_index};
 
-/// Which table a call comes from.
+/// The table that a call comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum CallKind {
     Operator,
     RuntimeCall,
     Annotation,
     PythonFrame,
 }
 
-impl Kind {
-    /// What rows say, in the order of the kinds.
-    pub(super) const NAMES: [&str; 4] = ["operator", "runtime_call", "annotation", "python_frame"];
+impl CallKind {
+    /// Values of the column `kind`, in the order of the variants.
+    pub(crate) const NAMES: [&str; 4] = ["operator", "runtime_call", "annotation", "python_frame"];
 }
 
 /// One host event.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Call {
-    pub(super) id: i64,
-    pub(super) parent: Option<i64>,
-    pub(super) thread: i64,
-    pub(super) ts_ns: i64,
-    pub(super) dur_ns: i64,
-    pub(super) self_dur_ns: i64,
-    pub(super) name: u32,
-    pub(super) kind: Kind,
+pub(crate) struct HostCall {
+    pub(crate) id: i64,
+    pub(crate) parent: Option<i64>,
+    pub(crate) thread: i64,
+    pub(crate) ts_ns: i64,
+    pub(crate) dur_ns: i64,
+    pub(crate) self_dur_ns: i64,
+    pub(crate) name: u32,
+    pub(crate) kind: CallKind,
 }
 
-impl Call {
+impl TreeEvent for HostCall {
+    fn id(&self) -> i64 {
+        self.id
+    }
+
+    fn parent(&self) -> Option<i64> {
+        self.parent
+    }
+
+    fn ts_ns(&self) -> i64 {
+        self.ts_ns
+    }
+
     fn end_ns(&self) -> i64 {
         self.ts_ns.saturating_add(self.dur_ns)
     }
@@ -39,31 +51,31 @@ impl Call {
 
 /// One kernel, copy or fill that a call launched.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Work {
-    pub(super) launch: i64,
-    pub(super) ts_ns: i64,
-    pub(super) end_ns: i64,
-    pub(super) dur_ns: i64,
-    pub(super) name: u32,
+pub(crate) struct LaunchedActivity {
+    pub(crate) launch: i64,
+    pub(crate) ts_ns: i64,
+    pub(crate) end_ns: i64,
+    pub(crate) dur_ns: i64,
+    pub(crate) name: u32,
 }
 
 /// The calls of one rank.
 #[derive(Debug, Default)]
-pub(super) struct Tree {
+pub(crate) struct PreorderTree {
     /// In preorder.
-    pub(super) calls: Vec<Call>,
+    pub(crate) calls: Vec<HostCall>,
     /// Position of the parent.
-    pub(super) parents: Vec<Option<u32>>,
-    pub(super) depths: Vec<i32>,
-    /// Position behind the last call below.
-    pub(super) ends: Vec<u32>,
-    /// Position of the call that launched each piece of work.
-    pub(super) launches: Vec<Option<u32>>,
+    pub(crate) parents: Vec<Option<u32>>,
+    pub(crate) depths: Vec<i32>,
+    /// Position after the last call below.
+    pub(crate) ends: Vec<u32>,
+    /// Position of the call that launched each activity.
+    pub(crate) launches: Vec<Option<u32>>,
 }
 
-/// What names mean for the link from backward to forward threads.
+/// The meaning of a name for the link from backward to forward threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(crate) enum NameMark {
     #[default]
     None,
     /// `ProfilerStep#`: the thread is the main one.
@@ -74,8 +86,8 @@ pub(super) enum Mark {
     Autograd,
 }
 
-impl Mark {
-    pub(super) fn of(name: &str) -> Self {
+impl NameMark {
+    pub(crate) fn of(name: &str) -> Self {
         if name.starts_with("ProfilerStep#") {
             Self::Step
         } else if name.starts_with("## backward ##") {
@@ -88,16 +100,18 @@ impl Mark {
     }
 }
 
-impl Tree {
-    /// Calls whose parent is not among them are at the top. `marks` are by name.
-    pub(super) fn new(mut calls: Vec<Call>, work: &[Work], marks: &[Mark]) -> Self {
-        calls.sort_unstable_by_key(|c| (c.ts_ns, std::cmp::Reverse(c.dur_ns), c.id));
-        let rows = IdIndex::of_each(calls.iter().map(|call| call.id));
-        let mut parents: Vec<Option<u32>> =
-            calls.iter().map(|call| rows.get(call.parent?)).collect();
-        adopt(&calls, &mut parents, marks);
+impl PreorderTree {
+    /// Builds the tree. Calls whose parent is not among them are at the top. `marks` are by name.
+    pub(crate) fn new(
+        mut calls: Vec<HostCall>,
+        work: &[LaunchedActivity],
+        marks: &[NameMark],
+    ) -> Self {
+        let rows = sort_and_index(&mut calls);
+        let mut parents = parent_positions(&calls, &rows);
+        attach_backward_threads(&calls, &mut parents, marks);
 
-        // Children of a call, or of none, in order: the first one, then each one's next.
+        // The children of each call, and the calls at the top, as linked lists in order of time.
         let mut first: Vec<Option<u32>> = vec![None; calls.len()];
         let mut next: Vec<Option<u32>> = vec![None; calls.len()];
         let mut first_root = None;
@@ -141,16 +155,16 @@ impl Tree {
     }
 }
 
-/// As in HTA: if one thread has the steps and one other the autograd engine, what is at the top of the
-/// latter is below the backward annotation of the former that encloses it, else below the step.
-fn adopt(calls: &[Call], parents: &mut [Option<u32>], marks: &[Mark]) {
-    let mark = |call: &Call| marks.get(call.name as usize).copied().unwrap_or_default();
-    let mut threads: FxHashMap<i64, Mark> = FxHashMap::default();
+/// As in HTA: if exactly one thread has the steps and exactly one other thread the autograd engine, calls at the top
+/// of the latter go below the backward annotation of the former that encloses them, else below the step.
+fn attach_backward_threads(calls: &[HostCall], parents: &mut [Option<u32>], marks: &[NameMark]) {
+    let mark = |call: &HostCall| marks.get(call.name as usize).copied().unwrap_or_default();
+    let mut threads: FxHashMap<i64, NameMark> = FxHashMap::default();
     for call in calls {
         let thread = threads.entry(call.thread).or_default();
         match mark(call) {
-            Mark::Step => *thread = Mark::Step,
-            Mark::Autograd if *thread != Mark::Step => *thread = Mark::Autograd,
+            NameMark::Step => *thread = NameMark::Step,
+            NameMark::Autograd if *thread != NameMark::Step => *thread = NameMark::Autograd,
             _ => {}
         }
     }
@@ -158,14 +172,16 @@ fn adopt(calls: &[Call], parents: &mut [Option<u32>], marks: &[Mark]) {
         let mut found = threads.iter().filter(|&(_, &mark)| mark == wanted).map(|(&t, _)| t);
         found.next().filter(|_| found.next().is_none())
     };
-    let (Some(main), Some(backward)) = (only(Mark::Step), only(Mark::Autograd)) else { return };
+    let (Some(main), Some(backward)) = (only(NameMark::Step), only(NameMark::Autograd)) else {
+        return;
+    };
     let marked = |wanted| -> Vec<u32> {
-        let on_main = |call: &Call| call.thread == main && mark(call) == wanted;
+        let on_main = |call: &HostCall| call.thread == main && mark(call) == wanted;
         (0..).zip(calls).filter(|(_, call)| on_main(call)).map(|(row, _)| row).collect()
     };
-    let mut around = marked(Mark::Backward);
+    let mut around = marked(NameMark::Backward);
     if around.is_empty() {
-        around = marked(Mark::Step);
+        around = marked(NameMark::Step);
     }
     for row in 0..calls.len() {
         let call = &calls[row];

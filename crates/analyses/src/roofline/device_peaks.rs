@@ -1,85 +1,96 @@
-//! What devices can do at best: a table in TOML that users extend. Text is handed in; nothing is read here.
+//! Peak rates of devices: a table in TOML that users can extend. Callers read files; this module gets text.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use query::rust_view::{Result as ViewResult, ViewInputs};
+use query::{similar, view_error};
 use serde::Deserialize;
 use toml::Spanned;
 
-use query::similar;
+/// The table that comes with the program.
+pub const DEVICES: &str = include_str!("../../devices.toml");
 
-/// The table that is shipped.
-pub const DEVICES: &str = include_str!("../devices.toml");
-
-/// Types that a device may have a peak for, as the table names them.
+/// The types that a device may have a peak for, as the table names them.
 pub const DTYPES: [&str; 7] = ["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"];
 
-/// A mistake in a table of devices.
+/// An error in a table of devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceTableError {
-    /// Bytes of the text that it is about.
+    /// Byte range in the text.
     pub span: Range<usize>,
-    /// Line of their start, from 1.
+    /// Line at which the range starts, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The error.
     pub message: String,
-    /// What to write instead.
+    /// A suggestion for a correct entry.
     pub help: Option<String>,
 }
 
 /// Checks a table of devices.
 ///
 /// # Errors
-/// Every mistake in it, in order.
+/// All errors in the table, in order.
 pub fn check_devices(text: &str) -> Result<(), Vec<DeviceTableError>> {
     parse(text).map(drop)
 }
 
-/// What one kind of device can do.
+/// Peak rates of one model of device.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Peaks {
     pub(crate) name: String,
     patterns: Vec<String>,
     sm_count: Option<i64>,
-    /// Data sheet, 10^9 bytes a second.
+    /// From the data sheet, in 10^9 bytes per second.
     pub(crate) memory_gb_per_s: f64,
-    /// Data that may come from a cache instead.
+    /// Size of the cache, from which data may come instead of memory.
     pub(crate) cache_bytes: f64,
-    /// Data sheet, 10^12 operations a second by type.
+    /// From the data sheet, in 10^12 operations per second, by type.
     pub(crate) tflops: BTreeMap<String, f64>,
-    /// Part of the data sheet that the best programs reach.
+    /// Share of the data sheet that the best programs reach.
     pub(crate) achievable_tflops_ratio: f64,
     pub(crate) achievable_memory_ratio: f64,
     pub(crate) sources: Vec<String>,
 }
 
-/// Entries in the order in which they are tried.
+/// A table of devices: entries in the order in which they are tried.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Devices(Vec<Peaks>);
+pub(crate) struct DeviceTable(Vec<Peaks>);
 
 static SHIPPED: LazyLock<Vec<Peaks>> = LazyLock::new(|| parse(DEVICES).unwrap_or_default());
 
-impl Devices {
-    /// The shipped table behind the given one, which may be empty.
+impl DeviceTable {
+    /// The entries of `own`, which may be empty, followed by the shipped entries.
     pub(crate) fn with(own: &str) -> Result<Self, Vec<DeviceTableError>> {
         let mut all = parse(own)?;
         all.extend(SHIPPED.iter().cloned());
         Ok(Self(all))
     }
 
-    /// The first entry that fits.
+    /// The table of the parameter `device_table`, followed by the shipped table.
+    pub(crate) fn from_inputs(inputs: &ViewInputs<'_>) -> ViewResult<Self> {
+        Self::with(inputs.text("device_table")?).map_err(|errors| {
+            let errors: Vec<String> = errors
+                .iter()
+                .map(|error| format!("line {}: {}", error.line, error.message))
+                .collect();
+            view_error!("the table of devices: {}", errors.join("; "))
+        })
+    }
+
+    /// The first entry that matches the name and SM count of a device.
     pub(crate) fn find(&self, name: &str, sm_count: Option<i64>) -> Option<&Peaks> {
         let name = name.to_lowercase();
         self.0.iter().find(|entry| {
             (entry.sm_count.is_none() || entry.sm_count == sm_count)
-                && entry.patterns.iter().any(|pattern| fits(pattern, &name))
+                && entry.patterns.iter().any(|pattern| matches_pattern(pattern, &name))
         })
     }
 }
 
-/// Whether `name` is what `pattern` describes, in which `*` stands for anything; both in lower case.
-fn fits(pattern: &str, name: &str) -> bool {
+/// Whether `name` matches `pattern`, in which `*` stands for any text; both in lower case.
+fn matches_pattern(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = name.strip_prefix(first) else { return false };
@@ -101,7 +112,7 @@ fn fits(pattern: &str, name: &str) -> bool {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct TableFile {
     #[serde(default)]
     device: Vec<Spanned<Entry>>,
 }
@@ -128,70 +139,79 @@ struct Achievable {
 }
 
 fn parse(text: &str) -> Result<Vec<Peaks>, Vec<DeviceTableError>> {
-    let file: File = toml::from_str(text).map_err(|error| {
+    let file: TableFile = toml::from_str(text).map_err(|error| {
         let help =
             "the head of the shipped table explains the fields: `advisor tables --device-table`";
-        vec![mistake(text, error.span().unwrap_or(0..0), error.message(), Some(help.to_owned()))]
+        vec![table_error(
+            text,
+            error.span().unwrap_or(0..0),
+            error.message(),
+            Some(help.to_owned()),
+        )]
     })?;
-    let mut mistakes = Vec::new();
+    let mut errors = Vec::new();
     let mut entries = Vec::new();
     for entry in file.device {
-        let mut wrong = |span: Range<usize>, message: String, help: Option<String>| {
-            mistakes.push(mistake(text, span, &message, help));
+        let mut report = |span: Range<usize>, message: String, help: Option<String>| {
+            errors.push(table_error(text, span, &message, help));
         };
         let entry_span = entry.span();
         let entry = entry.into_inner();
         if entry.name.trim().is_empty() {
-            wrong(entry_span, "a device needs a name".to_owned(), None);
+            report(entry_span, "a device needs a name".to_owned(), None);
         }
         let patterns = entry.patterns.get_ref();
         if patterns.is_empty() || patterns.iter().any(|p| p.trim_matches(['*', ' ']).is_empty()) {
             let help =
-                "names as traces write them: `advisor sql run/ \"SELECT name FROM devices\"`";
-            wrong(
+                "use names as traces write them: `advisor sql run/ \"SELECT name FROM devices\"`";
+            report(
                 entry.patterns.span(),
-                "`match` must say which names this device has in traces".to_owned(),
+                "`match` must list the names of this device in traces".to_owned(),
                 Some(help.to_owned()),
             );
         }
         if !is_positive(*entry.memory_gb_per_s.get_ref()) {
-            let message = "`memory_gb_per_s` must be a positive number: 10^9 bytes a second";
-            wrong(entry.memory_gb_per_s.span(), message.to_owned(), None);
+            let message = "`memory_gb_per_s` must be a positive number, in 10^9 bytes per second";
+            report(entry.memory_gb_per_s.span(), message.to_owned(), None);
         }
         if let Some(cache) = entry.cache_mib.as_ref().filter(|c| !(0.0..1e6).contains(c.get_ref()))
         {
-            wrong(cache.span(), "`cache_mib` must be a number of MiB".to_owned(), None);
+            report(cache.span(), "`cache_mib` must be a number of MiB".to_owned(), None);
         }
         for (dtype, peak) in entry.tflops.get_ref() {
             if !DTYPES.contains(&dtype.as_str()) {
                 let help = match similar(dtype, DTYPES.into_iter()) {
                     Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("there are {}", DTYPES.join(", ")),
+                    None => format!("the types are {}", DTYPES.join(", ")),
                 };
-                wrong(entry.tflops.span(), format!("no type is called `{dtype}`"), Some(help));
+                report(entry.tflops.span(), format!("there is no type `{dtype}`"), Some(help));
             }
             if !is_positive(*peak) {
                 let message = format!("the peak of `{dtype}` must be a positive number");
-                let help = "leave out what the device does not take".to_owned();
-                wrong(entry.tflops.span(), message, Some(help));
+                let help = "leave out types that the device does not support".to_owned();
+                report(entry.tflops.span(), message, Some(help));
             }
         }
         if entry.tflops.get_ref().is_empty() {
             let help = "tflops = { fp32 = 19.5, bf16 = 312 }".to_owned();
-            wrong(entry.tflops.span(), "`tflops` names no type".to_owned(), Some(help));
+            report(entry.tflops.span(), "`tflops` names no type".to_owned(), Some(help));
         }
         let achievable =
             entry.achievable.unwrap_or_else(|| Spanned::new(0..0, Achievable::default()));
         let span = achievable.span();
         let achievable = achievable.into_inner();
-        let of = [achievable.tflops.unwrap_or(0.8), achievable.memory.unwrap_or(0.9)];
-        if of.iter().any(|part| !is_positive(*part) || *part > 1.0) {
-            let message = "`achievable` is a part of the data sheet: above 0, at most 1";
-            wrong(span, message.to_owned(), Some("0.8 for 80 %".to_owned()));
+        let ratios = [achievable.tflops.unwrap_or(0.8), achievable.memory.unwrap_or(0.9)];
+        if ratios.iter().any(|ratio| !is_positive(*ratio) || *ratio > 1.0) {
+            let message = "`achievable` is a share of the data sheet: above 0, at most 1";
+            report(span, message.to_owned(), Some("0.8 for 80 %".to_owned()));
         }
         if entry.sources.get_ref().iter().all(|source| source.trim().is_empty()) {
-            let help = "a link, or who measured it and how".to_owned();
-            wrong(entry.sources.span(), "numbers need a source".to_owned(), Some(help));
+            let help = "give a link, or who measured it and how".to_owned();
+            report(
+                entry.sources.span(),
+                "`sources` is empty: numbers need a source".to_owned(),
+                Some(help),
+            );
         }
         entries.push(Peaks {
             name: entry.name,
@@ -200,19 +220,19 @@ fn parse(text: &str) -> Result<Vec<Peaks>, Vec<DeviceTableError>> {
             memory_gb_per_s: entry.memory_gb_per_s.into_inner(),
             cache_bytes: entry.cache_mib.map_or(0.0, Spanned::into_inner) * 1_048_576.0,
             tflops: entry.tflops.into_inner(),
-            achievable_tflops_ratio: of[0],
-            achievable_memory_ratio: of[1],
+            achievable_tflops_ratio: ratios[0],
+            achievable_memory_ratio: ratios[1],
             sources: entry.sources.into_inner(),
         });
     }
-    if mistakes.is_empty() { Ok(entries) } else { Err(mistakes) }
+    if errors.is_empty() { Ok(entries) } else { Err(errors) }
 }
 
 fn is_positive(value: f64) -> bool {
     value.is_finite() && value > 0.0
 }
 
-fn mistake(
+fn table_error(
     text: &str,
     span: Range<usize>,
     message: &str,
@@ -225,16 +245,16 @@ fn mistake(
 
 #[cfg(test)]
 mod tests {
-    use super::{DEVICES, Devices, check_devices, fits};
+    use super::{DEVICES, DeviceTable, check_devices, matches_pattern};
 
     #[test]
-    fn the_shipped_table_is_without_mistakes() {
+    fn shipped_table_has_no_errors() {
         assert_eq!(check_devices(DEVICES), Ok(()));
     }
 
     #[test]
-    fn names_of_traces_are_found() {
-        let devices = Devices::with("").unwrap();
+    fn find_matches_names_of_traces() {
+        let devices = DeviceTable::with("").unwrap();
         for (name, sm_count, found) in [
             ("NVIDIA H100 80GB HBM3", 132, Some("H100 SXM")),
             ("NVIDIA H100 PCIe", 114, Some("H100 PCIe")),
@@ -256,7 +276,7 @@ mod tests {
             ("AMD Radeon Graphics", 104, Some("MI250 (one die)")),
             ("AMD Radeon Graphics", 64, None),
             ("NVIDIA GeForce RTX 4090", 128, Some("GeForce RTX 4090")),
-            // A slice of a device has less of everything.
+            // A MIG slice has only a part of the device.
             ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", 16, None),
             ("", 304, None),
         ] {
@@ -266,33 +286,33 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_ones_own_comes_first() {
+    fn own_table_takes_precedence_over_the_shipped_one() {
         let own = "[[device]]\nname = \"mine\"\nmatch = [\"*h100 80gb*\"]\nmemory_gb_per_s = 1\n\
                    tflops = { bf16 = 1 }\nsources = [\"me\"]\n";
-        let devices = Devices::with(own).unwrap();
+        let devices = DeviceTable::with(own).unwrap();
         let mine = devices.find("NVIDIA H100 80GB HBM3", None).unwrap();
         assert_eq!((mine.name.as_str(), mine.sources.len()), ("mine", 1));
         assert!(devices.find("Tesla T4", None).is_some());
     }
 
     #[test]
-    fn mistakes_have_a_line_and_a_way_out() {
+    fn check_devices_reports_errors_with_line_and_help() {
         let text = "[[device]]\nname = \"x\"\nmatch = [\"*\"]\nmemory_gb_per_s = -3\n\
                     tflops = { bf15 = 312 }\nachievable = { tflops = 80 }\nsources = []\n";
-        let mistakes = check_devices(text).unwrap_err();
-        let said: Vec<(usize, &str)> =
-            mistakes.iter().map(|m| (m.line, m.message.as_str())).collect();
+        let errors = check_devices(text).unwrap_err();
+        let messages: Vec<(usize, &str)> =
+            errors.iter().map(|e| (e.line, e.message.as_str())).collect();
         assert_eq!(
-            said,
+            messages,
             [
-                (3, "`match` must say which names this device has in traces"),
-                (4, "`memory_gb_per_s` must be a positive number: 10^9 bytes a second"),
+                (3, "`match` must list the names of this device in traces"),
+                (4, "`memory_gb_per_s` must be a positive number, in 10^9 bytes per second"),
                 (5, "no type is called `bf15`"),
-                (6, "`achievable` is a part of the data sheet: above 0, at most 1"),
-                (7, "numbers need a source"),
+                (6, "`achievable` is a share of the data sheet: above 0, at most 1"),
+                (7, "`sources` is empty: numbers need a source"),
             ]
         );
-        assert_eq!(mistakes[2].help.as_deref(), Some("did you mean `bf16`?"));
+        assert_eq!(errors[2].help.as_deref(), Some("did you mean `bf16`?"));
         let unknown = check_devices("[[device]]\nnam = \"x\"\n").unwrap_err();
         assert_eq!(unknown[0].line, 2);
         assert!(unknown[0].message.contains("unknown field `nam`"), "{}", unknown[0].message);
@@ -300,11 +320,11 @@ mod tests {
     }
 
     #[test]
-    fn stars_stand_for_anything() {
-        assert!(fits("*a100-sxm*-40gb", "nvidia a100-sxm4-40gb"));
-        assert!(!fits("*a100-sxm*-40gb", "nvidia a100-sxm4-80gb"));
-        assert!(fits("tesla t4", "tesla t4"));
-        assert!(!fits("nvidia l4", "nvidia l40"));
-        assert!(!fits("*h200", "nvidia h200 nvl"));
+    fn matches_pattern_treats_stars_as_any_text() {
+        assert!(matches_pattern("*a100-sxm*-40gb", "nvidia a100-sxm4-40gb"));
+        assert!(!matches_pattern("*a100-sxm*-40gb", "nvidia a100-sxm4-80gb"));
+        assert!(matches_pattern("tesla t4", "tesla t4"));
+        assert!(!matches_pattern("nvidia l4", "nvidia l40"));
+        assert!(!matches_pattern("*h200", "nvidia h200 nvl"));
     }
 }

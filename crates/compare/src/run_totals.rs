@@ -1,12 +1,11 @@
-//! One of the two runs: its steps, and its totals by name.
+//! One of the two runs: the selected steps, and totals by name over them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, StringArray};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Float64Type, Int64Type};
-use trace_model::RecordBatch;
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::{DataType, Int64Type};
 
+use crate::columns::{column, ints, texts};
 use crate::level::Level;
 use crate::matching::Key;
 use crate::names;
@@ -19,40 +18,40 @@ use query::{Error, Result};
 pub(super) struct StepTime {
     pub(super) rank: i32,
     pub(super) step: i64,
-    /// Marked by the profiler or the optimizer; else the whole recording stands for it.
+    /// Whether the profiler or the optimizer marked it; else it is the whole recording.
     pub(super) is_marked: bool,
-    /// Until host and device are done with it.
+    /// Until host and device have finished it.
     pub(super) dur_ns: i64,
     /// On the host.
     pub(super) host_ns: i64,
 }
 
-/// Which steps count.
+/// The steps to select from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Which {
-    /// Those whose device work was recorded to its end.
+pub(super) enum StepFilter {
+    /// Steps whose device work was recorded to its end.
     Complete,
-    /// All that were recorded.
+    /// All recorded steps.
     Recorded,
 }
 
 /// The steps of a run that are compared, in order of rank and time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Chosen {
+pub(super) struct SelectedSteps {
     pub(super) ranks: Vec<i32>,
     pub(super) steps: Vec<StepTime>,
-    /// All steps of the ranks are among them.
-    pub(super) is_everything: bool,
-    /// Ranks left out because they have no steps, though others have.
+    /// Whether all steps of the ranks are selected.
+    pub(super) is_complete: bool,
+    /// Ranks that are left out because they have no steps while other ranks do.
     pub(super) without_steps: Vec<i32>,
 }
 
-impl Chosen {
+impl SelectedSteps {
     pub(super) fn is_marked(&self) -> bool {
         self.steps.iter().any(|s| s.is_marked)
     }
 
-    /// Mean over steps and ranks.
+    /// Mean of a value over steps and ranks.
     pub(super) fn mean(&self, value: impl Fn(&StepTime) -> i64) -> f64 {
         let sum: f64 = self.steps.iter().map(|s| value(s) as f64).sum();
         sum / self.steps.len().max(1) as f64
@@ -63,7 +62,7 @@ impl Chosen {
         median(&mut times)
     }
 
-    /// Steps of the rank that has most.
+    /// Number of steps of the rank with most steps.
     pub(super) fn steps_per_rank(&self) -> usize {
         let mut counts: BTreeMap<i32, usize> = BTreeMap::new();
         for step in self.steps.iter().filter(|s| s.is_marked) {
@@ -88,7 +87,7 @@ pub(super) fn median(values: &mut [i64]) -> f64 {
 }
 
 /// The ranks of a run.
-pub(super) fn ranks(session: &Session) -> Result<Vec<i32>> {
+pub(super) fn run_ranks(session: &Session) -> Result<Vec<i32>> {
     let mut ranks = Vec::new();
     for batch in session.sql("SELECT rank FROM ranks ORDER BY rank")? {
         ranks.extend(ints(&batch, "rank")?.values().iter().map(|&r| r as i32));
@@ -96,25 +95,26 @@ pub(super) fn ranks(session: &Session) -> Result<Vec<i32>> {
     Ok(ranks)
 }
 
-/// The steps that a selection means. `side` is `before` or `after`, for errors; `ranks` are those to
-/// choose from if the selection does not name any.
-pub(super) fn choose(
+/// Selects the steps to compare. `side` is `before` or `after`, for errors; `ranks` are the ranks to select from if the
+/// selection does not name any.
+pub(super) fn select_steps(
     session: &Session,
     side: &str,
     selection: &SideOptions,
     ranks: &[i32],
-    which: Which,
-) -> Result<Chosen> {
-    let mut all = steps(session, which)?;
+    filter: StepFilter,
+) -> Result<SelectedSteps> {
+    let mut all = read_steps(session, filter)?;
     let known: BTreeSet<i32> = all.iter().map(|s| s.rank).collect();
     let mut ranks = match &selection.ranks {
         None => ranks.to_vec(),
         Some(wanted) => {
             if let Some(missing) = wanted.iter().find(|r| !known.contains(r)) {
-                let there: Vec<String> = known.iter().map(ToString::to_string).collect();
-                let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
+                let existing: Vec<String> = known.iter().map(ToString::to_string).collect();
+                let existing =
+                    if existing.is_empty() { "none".to_owned() } else { existing.join(", ") };
                 return Err(Error::Selection(format!(
-                    "the run {side} has no rank {missing}; it has {there}"
+                    "the run {side} has no rank {missing}; it has {existing}"
                 )));
             }
             wanted.clone()
@@ -145,16 +145,16 @@ pub(super) fn choose(
         steps @ Steps::Numbers(ranges) => {
             for &(from, to) in ranges {
                 if numbers.range(from..=to).next().is_none() {
-                    let there: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+                    let existing: Vec<String> = numbers.iter().map(ToString::to_string).collect();
                     let wanted = match (from, to) {
                         (from, to) if from == to => format!("step {from}"),
                         (from, i64::MAX) => format!("step from {from} on"),
                         (from, to) => format!("step from {from} to {to}"),
                     };
-                    let complete = if which == Which::Complete { "complete " } else { "" };
+                    let complete = if filter == StepFilter::Complete { "complete " } else { "" };
                     return Err(Error::Selection(format!(
                         "the run {side} has no {complete}{wanted}; it has {}",
-                        there.join(", ")
+                        existing.join(", ")
                     )));
                 }
             }
@@ -164,16 +164,16 @@ pub(super) fn choose(
     if all.is_empty() {
         return Err(Error::Selection(format!("the run {side} has no events to compare")));
     }
-    Ok(Chosen { ranks, is_everything: all.len() == count, steps: all, without_steps })
+    Ok(SelectedSteps { ranks, is_complete: all.len() == count, steps: all, without_steps })
 }
 
-fn steps(session: &Session, which: Which) -> Result<Vec<StepTime>> {
-    let query = match which {
-        Which::Complete => {
+fn read_steps(session: &Session, filter: StepFilter) -> Result<Vec<StepTime>> {
+    let query = match filter {
+        StepFilter::Complete => {
             "SELECT rank, step, source <> 'trace' AS is_marked, dur_ns, host_end_ns - host_ts_ns AS host_ns \
              FROM device_steps ORDER BY rank, host_ts_ns, step"
         }
-        Which::Recorded => {
+        StepFilter::Recorded => {
             "SELECT rank, step, source <> 'trace' AS is_marked, dur_ns, dur_ns AS host_ns \
              FROM steps ORDER BY rank, ts_ns, step"
         }
@@ -195,29 +195,29 @@ fn steps(session: &Session, which: Which) -> Result<Vec<StepTime>> {
     Ok(steps)
 }
 
-/// What one name amounts to, over all steps that are compared.
+/// Totals of one name over the selected steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Sums {
+pub(super) struct NameTotals {
     pub(super) count: i64,
     pub(super) dur_ns: i64,
     pub(super) self_ns: i64,
     pub(super) step_ns: i64,
     pub(super) device_ns: i64,
-    /// Calls among `count` whose launch is not in the trace, and their duration.
+    /// Number and duration of the calls whose launch is not in the trace; part of `count` and `dur_ns`.
     pub(super) unlinked: (i64, i64),
-    /// Duration by position of the step, where there is any.
+    /// Duration by position of the step, without zeros.
     by_step: BTreeMap<usize, i64>,
 }
 
-impl Sums {
-    /// Median duration over `steps` steps, those without it counting as zero.
+impl NameTotals {
+    /// Median duration over `steps` steps; steps without a call count as zero.
     pub(super) fn median_ns(&self, steps: usize) -> f64 {
         let mut values: Vec<i64> = self.by_step.values().copied().collect();
         values.resize(steps.max(values.len()), 0);
         median(&mut values)
     }
 
-    /// Standard error of the mean duration over `steps` steps, those without it counting as zero; 0 for one.
+    /// Standard error of the mean duration over `steps` steps; steps without a call count as zero. Zero for one step.
     pub(super) fn error_ns(&self, steps: usize) -> f64 {
         let count = steps.max(self.by_step.len()) as f64;
         if count < 2.0 {
@@ -231,24 +231,25 @@ impl Sums {
     }
 }
 
-/// How names are read.
+/// The way events are summed up by name.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reading {
+pub(super) struct TotalsOptions {
+    /// Use short names, of kernels only unless `as_written`.
     pub(super) short_names: bool,
-    /// As written, step numbers and addresses included.
+    /// Keep names as written, with step numbers and addresses.
     pub(super) as_written: bool,
-    /// Everything counts, whatever its step; the position is then that of the rank.
+    /// Count all events, whatever their step. Positions are then positions of ranks.
     pub(super) whole_recording: bool,
 }
 
-/// Totals by name over the chosen steps.
-pub(super) fn names(
+/// Totals by name over the selected steps.
+pub(super) fn name_totals(
     session: &Session,
-    chosen: &Chosen,
-    reading: Reading,
-) -> Result<BTreeMap<Key, Sums>> {
-    let positions = chosen.positions();
-    let mut sums: BTreeMap<Key, Sums> = BTreeMap::new();
+    selected: &SelectedSteps,
+    options: TotalsOptions,
+) -> Result<BTreeMap<Key, NameTotals>> {
+    let positions = selected.positions();
+    let mut sums: BTreeMap<Key, NameTotals> = BTreeMap::new();
     for batch in session.analyze("diff_by_name")? {
         let (rank, step) = (ints(&batch, "rank")?, ints(&batch, "step")?);
         let (level, name) = (texts(&batch, "level")?, texts(&batch, "name")?);
@@ -258,8 +259,8 @@ pub(super) fn names(
         let unlinked = (ints(&batch, "unlinked_count")?, ints(&batch, "unlinked_ns")?);
         for i in 0..batch.num_rows() {
             let rank = rank.value(i) as i32;
-            let position = if reading.whole_recording {
-                chosen.ranks.iter().position(|&r| r == rank)
+            let position = if options.whole_recording {
+                selected.ranks.iter().position(|&r| r == rank)
             } else if step.is_null(i) {
                 None
             } else {
@@ -269,12 +270,12 @@ pub(super) fn names(
                 continue;
             };
             let mut text = std::borrow::Cow::Borrowed(name.value(i));
-            if !reading.as_written {
-                text = names::canonical(level, name.value(i));
+            if !options.as_written {
+                text = names::normalize_calls(level, name.value(i));
             }
-            // HTA shortens whatever it is given; names of ranges and frames are not C++, though.
-            if reading.short_names && (reading.as_written || level == Level::Kernel) {
-                text = names::short(&text).into_owned().into();
+            // HTA shortens all names. Names of ranges and frames are not C++, so otherwise only kernels are shortened.
+            if options.short_names && (options.as_written || level == Level::Kernel) {
+                text = names::shorten(&text).into_owned().into();
             }
             let sum = sums.entry((level, text.into_owned())).or_default();
             add(&mut sum.count, count.value(i));
@@ -292,27 +293,7 @@ pub(super) fn names(
     Ok(sums)
 }
 
-/// Durations in a trace may be nonsense; their sum is no reason to stop.
+/// Adds without overflow: durations in a trace may be wrong by any amount.
 fn add(sum: &mut i64, value: i64) {
     *sum = sum.saturating_add(value);
-}
-
-/// A column, as `to`.
-fn column(batch: &RecordBatch, name: &str, to: &DataType) -> Result<ArrayRef> {
-    let array = batch.column_by_name(name).ok_or_else(|| {
-        Error::Query(query::view_error!("the result has no column `{name}`").into())
-    })?;
-    cast(array, to).map_err(|e| Error::Query(e.into()))
-}
-
-pub(super) fn ints(batch: &RecordBatch, name: &str) -> Result<Int64Array> {
-    Ok(column(batch, name, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
-}
-
-pub(super) fn floats(batch: &RecordBatch, name: &str) -> Result<Float64Array> {
-    Ok(column(batch, name, &DataType::Float64)?.as_primitive::<Float64Type>().clone())
-}
-
-pub(super) fn texts(batch: &RecordBatch, name: &str) -> Result<StringArray> {
-    Ok(column(batch, name, &DataType::Utf8)?.as_string::<i32>().clone())
 }
