@@ -45,6 +45,7 @@ impl<'r, T> BatchBuilder<'r, T> {
     }
 
     /// Adds a column of 64-bit integers.
+    #[must_use]
     pub fn int(mut self, name: &'static str, value: impl Fn(&T) -> Option<i64>) -> Self {
         let array: Int64Array = self.rows.iter().map(value).collect();
         self.columns.push((name, Arc::new(array)));
@@ -52,6 +53,7 @@ impl<'r, T> BatchBuilder<'r, T> {
     }
 
     /// Adds a column of 64-bit floats.
+    #[must_use]
     pub fn float(mut self, name: &'static str, value: impl Fn(&T) -> Option<f64>) -> Self {
         let array: Float64Array = self.rows.iter().map(value).collect();
         self.columns.push((name, Arc::new(array)));
@@ -59,6 +61,7 @@ impl<'r, T> BatchBuilder<'r, T> {
     }
 
     /// Adds a column of 32-bit integers: ranks and ordinals.
+    #[must_use]
     pub fn int32(mut self, name: &'static str, value: impl Fn(&T) -> i64) -> Self {
         let array: Int32Array = self.rows.iter().map(|row| Some(value(row) as i32)).collect();
         self.columns.push((name, Arc::new(array)));
@@ -66,6 +69,7 @@ impl<'r, T> BatchBuilder<'r, T> {
     }
 
     /// Adds a Boolean column.
+    #[must_use]
     pub fn flag<B: Into<Option<bool>>>(
         mut self,
         name: &'static str,
@@ -77,6 +81,7 @@ impl<'r, T> BatchBuilder<'r, T> {
     }
 
     /// Adds a dictionary-encoded text column.
+    #[must_use]
     pub fn text<'v>(mut self, name: &'static str, value: impl Fn(&'r T) -> Option<&'v str>) -> Self
     where
         T: 'v,
@@ -87,6 +92,7 @@ impl<'r, T> BatchBuilder<'r, T> {
     }
 
     /// Adds a text column without a dictionary.
+    #[must_use]
     pub fn utf8<'v>(mut self, name: &'static str, value: impl Fn(&'r T) -> Option<&'v str>) -> Self
     where
         T: 'v,

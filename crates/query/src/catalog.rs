@@ -93,12 +93,11 @@ impl Catalog {
     /// The base tables that a query reads, directly or through views. `query` is SQL or the name of a view. `None` if it
     /// cannot be parsed.
     pub fn tables_read_by(&self, query: &str) -> Option<BTreeSet<&'static str>> {
-        let mut names: Vec<String> = match self.find(query) {
-            Some(view) => vec![view.name.clone()],
-            None => {
-                let references = References::parse(query).ok()?;
-                references.relations().map(|(name, _)| name.to_owned()).collect()
-            }
+        let mut names: Vec<String> = if let Some(view) = self.find(query) {
+            vec![view.name.clone()]
+        } else {
+            let references = References::parse(query).ok()?;
+            references.relations().map(|(name, _)| name.to_owned()).collect()
         };
         let (mut tables, mut views) = (BTreeSet::new(), BTreeSet::new());
         while let Some(name) = names.pop() {

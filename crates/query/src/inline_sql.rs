@@ -44,7 +44,7 @@ impl Catalog {
         }
         let parts: Vec<String> = needed
             .iter()
-            .filter(|m| !m.rust.is_some())
+            .filter(|m| m.rust.is_none())
             .map(|m| format!("{} AS (\n{}\n)", m.name, trimmed(&m.text)))
             .collect();
         let own = trimmed(&module.text);
@@ -74,7 +74,7 @@ impl Catalog {
         for need in &module.needs {
             if let Some(needed) = self.find(need)
                 && names.insert(&needed.name)
-                && !needed.rust.is_some()
+                && needed.rust.is_none()
             {
                 self.collect(needed, names);
             }

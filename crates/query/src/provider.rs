@@ -1,6 +1,6 @@
 //! Tables and views as DataFusion sees them. A view is planned or computed when the first query reads it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -104,12 +104,12 @@ impl ViewSchemaProvider {
     /// Announces queries that read these views, each as often as it is listed. A view that is read more than
     /// once, directly or through other views, is computed once.
     pub(crate) fn announce_reads(&self, views: &[&'static ViewDef]) {
-        let mut seen: HashMap<&str, ()> = HashMap::new();
+        let mut seen: HashSet<&str> = HashSet::new();
         let mut stack: Vec<&'static ViewDef> = views.to_vec();
         while let Some(view) = stack.pop() {
             let cell = self.cell(view);
             cell.readers.fetch_add(1, Relaxed);
-            if seen.insert(&view.name, ()).is_none() && !cell.stored.initialized() {
+            if seen.insert(&view.name) && !cell.stored.initialized() {
                 stack.extend(view.needs.iter().filter_map(|need| self.catalog.find(need)));
             }
         }
@@ -171,15 +171,14 @@ impl ViewSchemaProvider {
 
     async fn compute(&self, view: &'static ViewDef) -> Result<Rows> {
         let mut cpu_time = Duration::ZERO;
-        let rows = match view.rust {
-            Some(rust) => self.compute_rust(view, rust, &mut cpu_time).await?,
-            None => {
-                let state = self.state()?;
-                let query = parse(&state, &view.text)?;
-                let (plan, _temp_tables) =
-                    self.materialize_ctes(&state, query, &view.text, &mut cpu_time).await?;
-                collect_rows(&state, &sort_plan(plan, &view.order)?, &mut cpu_time).await?
-            }
+        let rows = if let Some(rust) = view.rust {
+            self.compute_rust(view, rust, &mut cpu_time).await?
+        } else {
+            let state = self.state()?;
+            let query = parse(&state, &view.text)?;
+            let (plan, _temp_tables) =
+                self.materialize_ctes(&state, query, &view.text, &mut cpu_time).await?;
+            collect_rows(&state, &sort_plan(plan, &view.order)?, &mut cpu_time).await?
         };
         self.record_cpu_time(view, cpu_time);
         Ok(rows)
@@ -190,21 +189,18 @@ impl ViewSchemaProvider {
             return Ok(StoredRows::Memory(self.compute(view).await?));
         }
         let mut cpu_time = Duration::ZERO;
-        let rows = match view.rust {
-            Some(rust) => {
-                let Rows { schema, batches } = self.compute_rust(view, rust, &mut cpu_time).await?;
-                let mut writer = SpillWriter::new(&schema)?;
-                batches.iter().try_for_each(|batch| writer.write(batch))?;
-                writer.finish()?
-            }
-            None => {
-                let state = self.state()?;
-                let query = parse(&state, &view.text)?;
-                let (plan, _temp_tables) =
-                    self.materialize_ctes(&state, query, &view.text, &mut cpu_time).await?;
-                let plan = sort_plan(plan, &view.order)?;
-                store_rows(&state, &plan, self.storage, &mut cpu_time).await?
-            }
+        let rows = if let Some(rust) = view.rust {
+            let Rows { schema, batches } = self.compute_rust(view, rust, &mut cpu_time).await?;
+            let mut writer = SpillWriter::new(&schema)?;
+            batches.iter().try_for_each(|batch| writer.write(batch))?;
+            writer.finish()?
+        } else {
+            let state = self.state()?;
+            let query = parse(&state, &view.text)?;
+            let (plan, _temp_tables) =
+                self.materialize_ctes(&state, query, &view.text, &mut cpu_time).await?;
+            let plan = sort_plan(plan, &view.order)?;
+            store_rows(&state, &plan, self.storage, &mut cpu_time).await?
         };
         self.record_cpu_time(view, cpu_time);
         Ok(rows)

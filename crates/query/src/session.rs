@@ -69,7 +69,7 @@ impl Session {
     /// # Errors
     /// If no view has one of the parameters, or its value has the wrong type.
     pub fn new(catalog: &'static Catalog, tables: TableSet, params: &Params) -> Result<Self> {
-        Self::open(catalog, Tables::Loaded(tables), None, params)
+        Self::open(catalog, &Tables::Loaded(tables), None, params)
     }
 
     /// Opens tables for queries within a memory limit that includes the tables.
@@ -84,7 +84,7 @@ impl Session {
     /// As [`Session::new`].
     pub fn open(
         catalog: &'static Catalog,
-        tables: Tables,
+        tables: &Tables,
         memory_bytes: Option<u64>,
         params: &Params,
     ) -> Result<Self> {
@@ -92,7 +92,7 @@ impl Session {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let runtime =
             Builder::new_multi_thread().worker_threads(cores).thread_name("query").build()?;
-        let engine = Engine::open(catalog, &tables, memory_bytes, params, cores);
+        let engine = Engine::open(catalog, tables, memory_bytes, params, cores);
         let engine = Arc::new(engine.map_err(Error::Query)?);
         let concurrent_views = match tables.storage() {
             TableStorage::Memory => usize::MAX,

@@ -239,7 +239,7 @@ fn new_session(
         Some(source) => Tables::Scanned(Arc::clone(source)),
         None => Tables::Loaded(tables.clone()),
     };
-    Ok(Session::open(analyses::catalog(), tables, memory_bytes, params)?)
+    Ok(Session::open(analyses::catalog(), &tables, memory_bytes, params)?)
 }
 
 impl MetricProvider for &Run {

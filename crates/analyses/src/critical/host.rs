@@ -145,7 +145,11 @@ impl HostTimelines {
             match runs.last_mut() {
                 Some(last) if last.end_ns == begin_ns => last.end_ns = end_ns,
                 _ => {
-                    runs.push(WorkRun { begin_ns, end_ns, main: main.and_then(|m| m.at(begin_ns)) })
+                    runs.push(WorkRun {
+                        begin_ns,
+                        end_ns,
+                        main: main.and_then(|m| m.at(begin_ns)),
+                    });
                 }
             }
         }

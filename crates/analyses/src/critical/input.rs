@@ -194,7 +194,7 @@ impl RankEventsBuilder {
             let ts_ns = ts_ns.value(row);
             self.of(rank.value(row)).steps.push(TrainingStep {
                 number: step.value(row),
-                ts_ns: ts_ns,
+                ts_ns,
                 end_ns: ts_ns.saturating_add(dur_ns.value(row).max(0)),
                 lane: get(&lane, row).map(|lane| lane as i32),
             });

@@ -141,7 +141,7 @@ pub(super) fn replay_times(graph: &Graph, scenario: &Scenario) -> (Vec<i64>, i64
 #[derive(Debug)]
 pub(super) struct StepClock {
     /// Node that begins the first step, if there are steps.
-    begin_ns: Option<u32>,
+    begin_node: Option<u32>,
     /// For each step, the nodes of which the last one ends it.
     ends: Vec<Vec<u32>>,
 }
@@ -153,12 +153,12 @@ impl StepClock {
             graph.host_node(timeline, ts_ns)
         };
         let mut ends: Vec<Vec<u32>> = Vec::new();
-        let mut begin_ns = None;
+        let mut begin_node = None;
         let mut numbers: Vec<(i64, usize)> = Vec::new();
         for step in &events.steps {
             let nodes = (host_node(step.lane, step.ts_ns), host_node(step.lane, step.end_ns));
             let (Some(first), Some(last)) = nodes else { continue };
-            begin_ns = begin_ns.or(Some(first));
+            begin_node = begin_node.or(Some(first));
             numbers.push((step.number, ends.len()));
             ends.push(vec![last]);
         }
@@ -169,7 +169,7 @@ impl StepClock {
                 ends[numbers[at].1].push(node);
             }
         }
-        Self { begin_ns, ends }
+        Self { begin_node, ends }
     }
 
     /// Number of steps.
@@ -179,7 +179,7 @@ impl StepClock {
 
     /// The median length, if there are steps.
     pub(super) fn median(&self, time: impl Fn(u32) -> i64) -> Option<i64> {
-        let mut before = time(self.begin_ns?);
+        let mut before = time(self.begin_node?);
         let mut lengths: Vec<i64> = Vec::with_capacity(self.ends.len());
         for nodes in &self.ends {
             let done = nodes.iter().map(|&node| time(node)).fold(before, i64::max);

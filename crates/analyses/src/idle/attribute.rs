@@ -164,7 +164,7 @@ impl GapAttribution<'_> {
                 }
                 Some(launch) => self.attribute_to_host(gap, Some(launch), until, pieces),
                 None if self.host.has_calls => {
-                    push_without_host(pieces, IdleCause::Unlinked, gap.ts_ns, until)
+                    push_without_host(pieces, IdleCause::Unlinked, gap.ts_ns, until);
                 }
                 None => push_without_host(pieces, IdleCause::NoHostEvents, gap.ts_ns, until),
             },

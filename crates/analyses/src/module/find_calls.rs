@@ -15,7 +15,7 @@ pub(crate) struct ModuleCall {
     /// Operators directly inside, and the work that they and those inside them launched.
     pub(crate) operator_count: i64,
     pub(crate) operators_device_ns: i64,
-    /// BackwardTime operators of the operators inside, those of modules inside included.
+    /// Backward operators of the operators inside, those of modules inside included.
     pub(crate) backward: Option<BackwardTime>,
 }
 
