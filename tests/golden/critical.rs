@@ -216,7 +216,7 @@ fn window_is_that_of_the_selected_annotation() {
     let open_at = |text: &str, instance: i64| {
         let mut params = Params::default();
         params.set("critical_annotation", text).set("critical_instance", instance);
-        shared.views_with(params)
+        shared.views_with(&params)
     };
     let step = open_at("ProfilerStep", 0);
     let window = rows::numbers(&step.sql("SELECT ts_ns, end_ns FROM critical_windows"));

@@ -178,7 +178,7 @@ fn critical_path(run: &SharedRun, golden: &Golden, expected: &Json, found: &mut 
     let mut params = Params::default();
     params.set("hta_annotation", expected["annotation"].as_str().unwrap().to_owned());
     params.set("hta_instance", expected["instance"].as_i64().unwrap_or(-1));
-    let views = run.views_with(params);
+    let views = run.views_with(&params);
     let summary = views.table("hta_critical_path");
     let Some(row) = row_of(&summary, golden.rank) else {
         found.lines.push("only HTA has a path".to_owned());
@@ -290,7 +290,7 @@ fn sequences(
         };
         let mut params = Params::default();
         params.set("operator", operator.clone()).set("min_pattern_len", least).set("top_k", 0);
-        let sequences = run.views_with(params).table("op_kernel_sequences");
+        let sequences = run.views_with(&params).table("op_kernel_sequences");
         let mut ours = BTreeMap::new();
         for row in 0..sequences.rows.len() {
             if value(&sequences, row, "rank") == golden.rank as f64 {

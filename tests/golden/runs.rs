@@ -35,7 +35,7 @@ impl SharedRun {
 
     /// Views with default parameters.
     pub(crate) fn views(&self) -> &Views {
-        self.views.get_or_init(|| self.views_with(Params::default()))
+        self.views.get_or_init(|| self.views_with(&Params::default()))
     }
 
     /// Views over all steps, the last one included.
@@ -43,7 +43,7 @@ impl SharedRun {
         self.views_with_last_step.get_or_init(|| {
             let mut params = Params::default();
             params.set("include_last_step", true);
-            self.views_with(params)
+            self.views_with(&params)
         })
     }
 
@@ -58,8 +58,8 @@ impl SharedRun {
     }
 
     /// Views with parameters of one test.
-    pub(crate) fn views_with(&self, params: Params) -> Views {
-        Views::new(Session::new(analyses::catalog(), self.run.tables().clone(), &params).unwrap())
+    pub(crate) fn views_with(&self, params: &Params) -> Views {
+        Views::new(Session::new(analyses::catalog(), self.run.tables().clone(), params).unwrap())
     }
 }
 

@@ -60,7 +60,7 @@ impl Run {
         for &(name, value) in params {
             given.set(name, analyses::catalog().parse_param(name, &value.to_string()).unwrap());
         }
-        self.0.views_with(given).table(view)
+        self.0.views_with(&given).table(view)
     }
 }
 

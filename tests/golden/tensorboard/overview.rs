@@ -287,7 +287,7 @@ fn buckets(worker: &Worker, found: &mut Differences) {
         let length_us = at(1) - at(0);
         let mut params = Params::default();
         params.set("utilization_bucket_us", length_us / 100.0);
-        let views = worker.run().views_with(params);
+        let views = worker.run().views_with(&params);
         let start_us = start_us(&views);
         let read = |name| column(&views, "gpu_utilization_series", name);
         let (devices, starts) = (read("device"), read("ts_ns"));

@@ -156,7 +156,7 @@ fn printed_sql_of_a_view_gives_its_rows() {
     // Those that rules judge: all of them take a minute to plan.
     let rules = trace_advisor::default_rules();
     let judged: Vec<_> = rules.views().into_iter().filter_map(|view| catalog.find(view)).collect();
-    for module in judged.into_iter().filter(|m| !m.rust.is_some()) {
+    for module in judged.into_iter().filter(|m| m.rust.is_none()) {
         let query = catalog.inlined_sql(&module.name).unwrap();
         let rows = run.sql(&query).unwrap_or_else(|e| panic!("{}: {e}\n{query}", module.name));
         assert_eq!(sorted(&rows), sorted(&run.analyze(&module.name).unwrap()), "{}", module.name);
