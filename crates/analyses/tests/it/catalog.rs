@@ -203,7 +203,7 @@ fn in_subqueries_are_distinct() {
 
 #[test]
 fn params_are_what_the_query_mentions() {
-    for module in catalog().views().iter().filter(|m| !m.rust.is_some()) {
+    for module in catalog().views().iter().filter(|m| m.rust.is_none()) {
         let mentioned: BTreeSet<&str> = module
             .text
             .lines()

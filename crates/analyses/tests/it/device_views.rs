@@ -63,7 +63,7 @@ fn device_work_leaves_out_the_last_step_and_unlinked_work() {
     assert_eq!(rows(&run().open(), "device_activities", &["ts_ns"]), ["100"]);
     let mut params = Params::default();
     params.set("include_last_step", true);
-    let session = run().open_with(params);
+    let session = run().open_with(&params);
     assert_eq!(rows(&session, "device_activities", &["ts_ns"]), ["100", "1100"]);
     // Complete steps are another matter: both are.
     assert_eq!(
@@ -240,7 +240,7 @@ fn short_kernels_cost_the_gaps_before_them() {
     assert_eq!(rows(&run().open(), "kernel_sizes", &columns), ["3 2 0.666667 500 0.985437"]);
     let mut params = Params::default();
     params.set("short_kernel_us", 1_000);
-    assert_eq!(rows(&run().open_with(params), "kernel_sizes", &columns), ["3 3 1 1000 0.985437"]);
+    assert_eq!(rows(&run().open_with(&params), "kernel_sizes", &columns), ["3 3 1 1000 0.985437"]);
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn queue_length_times_a_full_queue() {
     let mut params = Params::default();
     params.set("max_queue_length", 2);
     assert_eq!(
-        rows(&run.open_with(params), "queue_length", &["full_ns", "full_ratio"]),
+        rows(&run.open_with(&params), "queue_length", &["full_ns", "full_ratio"]),
         ["5 0.166667"]
     );
 }

@@ -40,7 +40,7 @@ fn annotation_breakdown_sums_by_name_and_side() {
     let mut params = Params::default();
     params.set("include_last_step", true);
     assert_eq!(
-        rows(&run().open_with(params), "annotation_breakdown", &["name", "call_count"]),
+        rows(&run().open_with(&params), "annotation_breakdown", &["name", "call_count"]),
         ["backward 1", "forward 3", "forward 1"]
     );
 }
@@ -170,7 +170,7 @@ fn top_kernels_others_count_executions() {
     let mut params = with("num_kernels", 2.0);
     params.set("duration_ratio", 1.0);
     assert_eq!(
-        rows(&run().open_with(params), "gpu_top_kernels", &columns),
+        rows(&run().open_with(&params), "gpu_top_kernels", &columns),
         [
             "communication 1 1 nccl 1 5 5 5 5 - 1",
             "computation 1 1 a 2 600 300 200 400 141.421356 0.6",
@@ -182,7 +182,7 @@ fn top_kernels_others_count_executions() {
     let mut params = with("num_kernels", 3.0);
     params.set("duration_ratio", 0.5);
     assert_eq!(
-        rows(&run().open_with(params), "gpu_top_kernels", &["name", "name_count", "sum_ns"]),
+        rows(&run().open_with(&params), "gpu_top_kernels", &["name", "name_count", "sum_ns"]),
         ["nccl 1 5", "a 1 600", "- 3 400"]
     );
     assert_eq!(
@@ -237,7 +237,7 @@ fn kernel_launch_stats_flag_outliers() {
     let mut params = with("runtime_cutoff_us", 1.0);
     params.set("launch_delay_cutoff_us", 0);
     assert_eq!(
-        rows(&run().open_with(params), "kernel_launch_stats", &columns),
+        rows(&run().open_with(&params), "kernel_launch_stats", &columns),
         ["kernel 10 false false true", "kernel 10 true false true", "memcpy 900 false true true"]
     );
 }
@@ -417,7 +417,7 @@ fn step_selection_drops_the_last_step() {
     );
     let mut params = Params::default();
     params.set("include_last_step", true);
-    let session = run().open_with(params);
+    let session = run().open_with(&params);
     assert_eq!(rows(&session, "step_selection", &["is_analyzed"]), ["true", "true", "true"]);
     assert_eq!(
         rows(&session, "trace_window", &events),

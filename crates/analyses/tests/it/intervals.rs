@@ -196,7 +196,7 @@ proptest! {
         if !is_automatic {
             params.set("utilization_bucket_us", bucket_ns as f64 / 1000.0);
         }
-        let series = table(&run.open_with(params), "gpu_utilization_series");
+        let series = table(&run.open_with(&params), "gpu_utilization_series");
         let all = running(&activities, |_| true);
         let cell = |row: &[Value], name: &str| row[series.index(name).unwrap()].as_f64().unwrap();
         let mut at = first;

@@ -204,7 +204,7 @@ fn memory_curve_keeps_peaks_when_thinned() {
     }
     let mut params = Params::default();
     params.set("memory_curve_points", 40_i64);
-    let session = run.open_with(params);
+    let session = run.open_with(&params);
     let curve = rows(&session, "memory_curve", &["ts_ns", "allocated_bytes"]);
     assert!((20..=44).contains(&curve.len()), "{} points", curve.len());
     assert!(curve.contains(&"500 9000".to_owned()));

@@ -108,7 +108,7 @@ fn call_with_cached_data_is_not_a_fault() {
     let mut params = Params::default();
     params.set("device_table", table);
     // 3 * 40,000 bytes in 600 ns are 200 GB/s: twice the memory's, but a cache of 1 MiB holds them all.
-    let session = run().call("aten::add", 0, "[[10000], [10000]]", FP32, 600).open_with(params);
+    let session = run().call("aten::add", 0, "[[10000], [10000]]", FP32, 600).open_with(&params);
     assert_eq!(
         rows(&session, "op_roofline", &["bound", "efficiency_ratio", "is_implausible", "reason"]),
         ["cache - false its tensors may lie in a cache, whose speed is in no table"]
@@ -366,6 +366,6 @@ fn wave_tail_is_the_idle_part_of_the_last_wave() {
 fn invalid_device_table_is_an_error() {
     let mut params = Params::default();
     params.set("device_table", "[[device]]\nname = 3\n");
-    let error = run().open_with(params).analyze("roofline_calls").unwrap_err().to_string();
+    let error = run().open_with(&params).analyze("roofline_calls").unwrap_err().to_string();
     assert!(error.contains("the table of devices: line 2"), "{error}");
 }

@@ -170,7 +170,7 @@ fn session_serves_several_threads() {
 fn rust_view_explains_invalid_parameters() {
     let mut params = Params::default();
     params.set("what_if", "bogus=0.5");
-    let session = Run::default().open_with(params);
+    let session = Run::default().open_with(&params);
     let error = session.analyze("critical_what_if").unwrap_err().to_string();
     assert!(error.starts_with("critical_what_if: what_if: there is no class `bogus`"), "{error}");
     let error = session.sql("SELECT * FROM critical_what_if").unwrap_err().to_string();

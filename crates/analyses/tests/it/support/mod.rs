@@ -177,11 +177,11 @@ impl Run {
     }
 
     pub fn open(self) -> Session {
-        self.open_with(Params::default())
+        self.open_with(&Params::default())
     }
 
-    pub fn open_with(self, params: Params) -> Session {
-        Session::new(analyses::catalog(), self.tables(), &params).expect("a session")
+    pub fn open_with(self, params: &Params) -> Session {
+        Session::new(analyses::catalog(), self.tables(), params).expect("a session")
     }
 }
 
