@@ -368,13 +368,17 @@ fn potential_stragglers_start_the_dominant_collective_late() {
     );
     let columns = ["rank", "place", "is_candidate"];
     assert_eq!(
-        rows(&late().open_with(with("num_candidates", 1.0)), "comm_potential_stragglers", &columns),
+        rows(
+            &late().open_with(&with("num_candidates", 1.0)),
+            "comm_potential_stragglers",
+            &columns
+        ),
         ["2 1 true", "1 2 false", "0 3 false"]
     );
     // Nothing is as long as all of a step.
     assert!(
         rows(
-            &late().open_with(with("long_collective_ratio", 1.0)),
+            &late().open_with(&with("long_collective_ratio", 1.0)),
             "comm_potential_stragglers",
             &columns
         )

@@ -52,7 +52,7 @@ fn matmul_efficiency_is_relative_to_the_device() {
     let session = run()
         .call("aten::mm", 0, dims, BF16, 8_000_000)
         .call("aten::mm", 10_000_000, dims, BF16, 8_000_000)
-        .open_with(params());
+        .open_with(&params());
     let columns = [
         "name",
         "kind",
@@ -89,7 +89,7 @@ fn call_above_the_data_sheet_is_a_fault_without_gain() {
     let session = run()
         .call("aten::mm", 0, dims, BF16, 1_000_000)
         .call("aten::bmm", 10_000_000, "[[1, 1000, 1000], [1, 1000, 1000]]", BF16, 3_000_000)
-        .open_with(params());
+        .open_with(&params());
     assert_eq!(
         rows(&session, "op_roofline", &["name", "efficiency_ratio", "is_implausible", "loss_ns"]),
         ["aten::mm 4 true -", "aten::bmm 1 false 0"]
@@ -125,7 +125,7 @@ fn tf32_is_recognized_by_the_kernel_name() {
     let mut run = run.call("aten::mm", 4_000_000_000, dims, FP32, 1_000_000_000);
     run.on_tensor_cores("unknown");
     let mut found =
-        rows(&run.open_with(params()), "op_roofline", &["dtype", "peak_tflops", "reason"]);
+        rows(&run.open_with(&params()), "op_roofline", &["dtype", "peak_tflops", "reason"]);
     found.sort();
     assert_eq!(
         found,
@@ -164,7 +164,7 @@ fn nested_matmuls_count_kernels_once() {
     );
     let run = run.call("aten::copy_", 500, "[[64, 16], [64, 16]]", FP32, 50);
     let run = run.call("mine::shuffle", 700, "[[64, 16]]", r#"["float"]"#, 50);
-    let session = run.open_with(params());
+    let session = run.open_with(&params());
     assert_eq!(
         rows(&session, "roofline_calls", &["name", "kernel_count", "flops"]),
         ["aten::addmm 1 65536", "aten::copy_ 1 0"]
@@ -178,7 +178,7 @@ fn outer_operator_counts_if_no_inner_one_is_modeled() {
     run.op(0, "aten::linear", 0, 1_000)
         .with_input_dims("[[64, 32], [16, 32]]")
         .with_input_types(FP32);
-    let session = run.call("mine::gemm", 10, "[]", "[]", 50).open_with(params());
+    let session = run.call("mine::gemm", 10, "[]", "[]", 50).open_with(&params());
     assert_eq!(rows(&session, "roofline_calls", &["name", "flops"]), ["aten::linear 65536"]);
 }
 
@@ -195,7 +195,7 @@ fn recomputed_flops_are_not_model_flops() {
     let run = in_step(run.call("aten::mm", 1_100, dims, BF16, 100));
     let mut run = in_step(run.call("aten::mm", 2_000, dims, BF16, 100));
     run.with_sequence(7);
-    let session = in_step(run.call("aten::mm", 3_000, dims, BF16, 100)).open_with(params());
+    let session = in_step(run.call("aten::mm", 3_000, dims, BF16, 100)).open_with(&params());
     assert_eq!(
         rows(&session, "roofline_calls", &["ts_ns", "pass"]),
         ["110 forward", "1200 backward", "2100 recompute", "3100 backward"]
@@ -216,7 +216,7 @@ fn mfu_is_model_flops_over_the_peak() {
     let mut run = stepless();
     run.step(0, 1, 0, 20_000_000, true);
     let run = in_step(run.call("aten::mm", 10, dims, BF16, 8_000_000));
-    let session = run.open_with(params());
+    let session = run.open_with(&params());
     // 2 * 10^9 operations in 20 ms: 0.1 TFLOP/s of 1.
     let columns =
         ["dtype", "model_tflops_per_s", "mfu_ratio", "hfu_ratio", "matmul_modeled_ratio", "reason"];
@@ -241,7 +241,7 @@ fn mfu_is_absent_if_a_matmul_has_no_shapes() {
         Some(1),
         "sgemm_128x64",
     );
-    let session = run.open_with(params());
+    let session = run.open_with(&params());
     let reason = "the operations of less than 90 % of the time of its products, convolutions and attention are known";
     assert_eq!(rows(&session, "gpu_mfu", &["mfu_ratio", "reason"]), [format!("- {reason}")]);
     let nothing = Run::default().open();
@@ -257,7 +257,7 @@ fn pointwise_chains_on_the_same_data_are_fusible() {
         .call("aten::add", 200_000, dims, BF16, 100_000)
         .call("aten::mm", 400_000, dims, BF16, 5_000_000)
         .call("aten::add", 6_000_000, "[[500], [500]]", BF16, 5_000)
-        .open_with(params());
+        .open_with(&params());
     let columns =
         ["name", "chain_count", "kernel_count", "kernel_ns", "moved_bytes", "external_bytes"];
     let chains = rows(&session, "roofline_chains", &columns);
@@ -289,7 +289,7 @@ fn unfused_attention_is_found() {
             r#"["c10::BFloat16", "Scalar", "Scalar"]"#,
             20_000,
         )
-        .open_with(params());
+        .open_with(&params());
     // Two products of 2 * 8 * 128 * 128 * 64 operations at half of 1 TFLOP/s: 67.1 us.
     let columns =
         ["pass", "scores", "dtype", "kernel_ns", "matmul_ns", "kernel_count", "flops", "fused_ns"];
@@ -319,7 +319,7 @@ fn math_fallback_of_sdpa_is_not_unfused_attention() {
         .call("aten::_softmax_backward_data", 1_400_000, backward.0, backward.1, 20_000)
         .call("aten::bmm", 1_600_000, pv, BF16, 100_000)
         .call("aten::bmm", 1_800_000, pv, BF16, 100_000)
-        .open_with(params());
+        .open_with(&params());
     let columns = ["math_ns", "written_out_count", "written_out_ns"];
     // 220 us forward, 420 us backward.
     assert_eq!(rows(&session, "op_attention", &columns), ["640000 0 0"]);
@@ -337,7 +337,7 @@ fn math_fallback_of_sdpa_is_measured() {
     }
     // Without shapes nothing is known of its products: three quarters are taken.
     let columns = ["math_ns", "fused_ns", "written_out_ratio", "math_gain_ratio"];
-    let answer = rows(&run.open_with(params()), "op_attention", &columns);
+    let answer = rows(&run.open_with(&params()), "op_attention", &columns);
     assert_eq!(answer, ["2000000000 0 - 0.15"]);
 }
 
