@@ -24,7 +24,7 @@ fn sleeping_rank_is_named(trace: &str) {
     let report = report.as_ref().as_ref().unwrap();
     let finding = report.findings.iter().find(|f| f.code == "CM003").unwrap();
     assert_eq!(finding.affected.ranks, [3]);
-    assert!(finding.message.contains("in the data loader"), "{}", finding.message);
+    assert!(finding.message.contains("in the DataLoader"), "{}", finding.message);
     // It is last at the broadcasts only: what follows is late because of them.
     let query =
         "SELECT last_ratio < 0.9, cause_ratio, delay_phase FROM comm_stragglers WHERE rank = 3";

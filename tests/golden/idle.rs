@@ -22,9 +22,9 @@ const READINGS: [(&str, &str, f64, f64); 14] = [
     ("h100_bert", "launch_api_ratio", 7.5, 9.0),
     ("h100_bert", "launch_latency_ratio", 2.0, 2.6),
     ("h100_qwen", "switch_ratio", 4.5, 5.2),
-    ("sglang_decode", "still_unknown_ratio", 97.0, 98.0),
+    ("sglang_decode", "unattributed_ratio", 97.0, 98.0),
     ("sglang_decode", "host_ratio", 0.0, 0.5),
-    ("vllm_decode_graph", "still_unknown_ratio", 41.0, 43.0),
+    ("vllm_decode_graph", "unattributed_ratio", 41.0, 43.0),
     ("mi210_gpu_only", "python_ratio", 0.0, 0.0),
     ("mi210_gpu_only", "op_dispatch_ratio", 0.0, 0.0),
 ];

@@ -17,7 +17,6 @@ pub enum Matched {
     OtherLevel,
     /// The names differ only in parts that change with version, vendor or installation, and no other name of the level
     /// is as close. A guess, and marked as one.
-    #[serde(rename = "normalised")]
     Normalized,
     /// Only one run has the name.
     Alone,

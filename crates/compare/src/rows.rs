@@ -55,7 +55,7 @@ impl Matched {
         match self {
             Self::Exact => "exact",
             Self::OtherLevel => "other_level",
-            Self::Normalized => "normalised",
+            Self::Normalized => "normalized",
             Self::Alone => "alone",
         }
     }
@@ -225,7 +225,7 @@ const COLUMNS: &[Column] = &[
     ),
     (
         "matched",
-        "exact, other_level, normalised (a guess), or alone",
+        "exact, other_level, normalized (a guess), or alone",
         CellValue::Text(|r| Some(r.matched.as_str())),
     ),
     (

@@ -15,16 +15,8 @@ use futures::TryStreamExt as _;
 use trace_model::RecordBatch;
 
 use crate::plan::optimizer;
+use crate::storage::TableStorage;
 use crate::stored_rows::{Rows, SpillWriter, StoredRows, ascending};
-
-/// Where the base tables are. Decides how views over them are computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TableStorage {
-    /// In memory: operators see all rows at once, and shared rows stay in memory.
-    Memory,
-    /// Streamed while queries run, because they do not fit: shared rows are spilled.
-    Streamed,
-}
 
 /// The rows of `plan`. Adds to `cpu_time` the time for which this thread worked on them.
 pub(crate) async fn collect_rows(

@@ -36,6 +36,7 @@ pub mod rust_view;
 mod scan;
 mod selection;
 mod session;
+mod storage;
 mod stored_rows;
 mod view;
 

@@ -22,11 +22,12 @@ use trace_model::tables::TABLES;
 use trace_model::{ColumnSpec, TableSpec};
 
 use crate::catalog::Catalog;
-use crate::execution::{TableStorage, collect_rows, sort_batch, sort_plan, store_rows};
+use crate::execution::{collect_rows, sort_batch, sort_plan, store_rows};
 use crate::params::ParamValue;
 use crate::plan::shared_ctes;
 use crate::rust_view::{RustView, ViewInputs};
-use crate::stored_rows::{Rows, SpillWriter, StoredRows};
+use crate::storage::TableStorage;
+use crate::stored_rows::{Rows, StoredRows};
 use crate::view::{ViewDef, in_view};
 
 /// CPU time per view, without the views that it reads.
@@ -134,7 +135,7 @@ impl ViewSchemaProvider {
         if self.is_stored(view) {
             return self.stored(view).await?.collect();
         }
-        self.compute(view).await.map_err(|e| in_view(view, e))
+        self.compute(view, TableStorage::Memory).await.map_err(|e| in_view(view, e))?.collect()
     }
 
     /// Whether a view is computed once, rather than as a part of each query that reads it.
@@ -144,7 +145,8 @@ impl ViewSchemaProvider {
     }
 
     async fn stored(&self, view: &'static ViewDef) -> Result<&StoredRows> {
-        let store = || async { self.store(view).await.map_err(|e| in_view(view, e)) };
+        let store =
+            || async { self.compute(view, self.storage).await.map_err(|e| in_view(view, e)) };
         self.cell(view).stored.get_or_try_init(store).await
     }
 
@@ -169,40 +171,19 @@ impl ViewSchemaProvider {
         Ok(Some(Arc::new(ViewTable::new(plan, Some(view.text.clone())))))
     }
 
-    async fn compute(&self, view: &'static ViewDef) -> Result<Rows> {
+    async fn compute(&self, view: &'static ViewDef, storage: TableStorage) -> Result<StoredRows> {
         let mut cpu_time = Duration::ZERO;
         let rows = if let Some(rust) = view.rust {
-            self.compute_rust(view, rust, &mut cpu_time).await?
-        } else {
-            let state = self.state()?;
-            let query = parse(&state, &view.text)?;
-            let (plan, _temp_tables) =
-                self.materialize_ctes(&state, query, &view.text, &mut cpu_time).await?;
-            collect_rows(&state, &sort_plan(plan, &view.order)?, &mut cpu_time).await?
-        };
-        self.record_cpu_time(view, cpu_time);
-        Ok(rows)
-    }
-
-    async fn store(&self, view: &'static ViewDef) -> Result<StoredRows> {
-        if self.storage == TableStorage::Memory {
-            return Ok(StoredRows::Memory(self.compute(view).await?));
-        }
-        let mut cpu_time = Duration::ZERO;
-        let rows = if let Some(rust) = view.rust {
-            let Rows { schema, batches } = self.compute_rust(view, rust, &mut cpu_time).await?;
-            let mut writer = SpillWriter::new(&schema)?;
-            batches.iter().try_for_each(|batch| writer.write(batch))?;
-            writer.finish()?
+            self.compute_rust(view, rust, &mut cpu_time).await?.store(storage)?
         } else {
             let state = self.state()?;
             let query = parse(&state, &view.text)?;
             let (plan, _temp_tables) =
                 self.materialize_ctes(&state, query, &view.text, &mut cpu_time).await?;
             let plan = sort_plan(plan, &view.order)?;
-            store_rows(&state, &plan, self.storage, &mut cpu_time).await?
+            store_rows(&state, &plan, storage, &mut cpu_time).await?
         };
-        self.record_cpu_time(view, cpu_time);
+        self.add_cpu_times([(view.name.as_str(), cpu_time)]);
         Ok(rows)
     }
 
@@ -245,10 +226,6 @@ impl ViewSchemaProvider {
             temp_tables.push(TempTable::new(self, name, rows.table(&[])?));
         }
         Ok((self.plan(state, shared.query, sql).await?, temp_tables))
-    }
-
-    fn record_cpu_time(&self, view: &'static ViewDef, time: Duration) {
-        self.add_cpu_times([(view.name.as_str(), time)]);
     }
 
     pub(crate) fn add_cpu_times(&self, times: impl IntoIterator<Item = (&'static str, Duration)>) {

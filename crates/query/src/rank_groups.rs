@@ -21,12 +21,12 @@ use trace_model::{RecordBatch, ScanError, TableSource};
 use crate::catalog::Catalog;
 use crate::context::{pool_for_remaining_memory, session_context};
 use crate::error::no_match_candidates;
-use crate::execution::TableStorage;
 use crate::params::ParamValue;
 use crate::plan::optimizer;
 use crate::plan::references::{References, TableColumns};
 use crate::provider::{CpuTimes, ViewSchemaProvider, schema_without_metadata};
 use crate::selection::filter_rows;
+use crate::storage::TableStorage;
 use crate::stored_rows::{SpillWriter, StoredRows};
 use crate::view::{ViewDef, ViewScope, in_view};
 

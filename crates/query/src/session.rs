@@ -18,7 +18,7 @@ use trace_model::{MetricTable, RecordBatch, TableSet, TableSource, TableSpec};
 use crate::catalog::Catalog;
 use crate::context::{pool_for_remaining_memory, session_context, spilling_pool};
 use crate::error::{Error, Result, UnknownRelation, ViewFailure, line_of};
-use crate::execution::{TableStorage, collect_rows};
+use crate::execution::collect_rows;
 use crate::metric_table;
 use crate::params::{ParamValue, Params};
 use crate::plan::optimizer;
@@ -27,6 +27,7 @@ use crate::provider::{ViewSchemaProvider, parse, schema_without_metadata};
 use crate::rank_groups::RankGroups;
 use crate::rust_view::ViewError;
 use crate::scan::ScannedTable;
+use crate::storage::TableStorage;
 use crate::stored_rows::Rows;
 use crate::view::ViewDef;
 

@@ -14,12 +14,27 @@ use tempfile::{NamedTempFile, TempPath};
 use trace_model::{Batches, Partition, RecordBatch, ScanError, TableSource};
 
 use crate::scan::ScannedTable;
+use crate::storage::TableStorage;
 
 /// Rows in memory, in their order.
 #[derive(Debug, Clone)]
 pub(crate) struct Rows {
     pub(crate) schema: SchemaRef,
     pub(crate) batches: Vec<RecordBatch>,
+}
+
+impl Rows {
+    /// Keeps the rows where rows over tables of this storage are kept.
+    pub(crate) fn store(self, storage: TableStorage) -> Result<StoredRows> {
+        match storage {
+            TableStorage::Memory => Ok(StoredRows::Memory(self)),
+            TableStorage::Streamed => {
+                let mut writer = SpillWriter::new(&self.schema)?;
+                self.batches.iter().try_for_each(|batch| writer.write(batch))?;
+                writer.finish()
+            }
+        }
+    }
 }
 
 /// Rows of a view or of a shared common table expression.

@@ -187,7 +187,7 @@ fn loader_is_the_first_finding() {
     let report = judged("composer/workers2/plain");
     let first = &report.findings[0];
     assert_eq!(first.code, "IN001");
-    for part in ["12.8 %", "4.6 %", "every 2nd fetch", "2 workers"] {
+    for part in ["12.8 %", "4.6 %", "Every 2nd fetch", "2 workers"] {
         assert!(first.message.contains(part), "{part}: {}", first.message);
     }
     assert!(first.advice.iter().any(|advice| advice.contains("1 more worker")), "{first:?}");

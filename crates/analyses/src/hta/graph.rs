@@ -59,7 +59,7 @@ impl Graph {
     /// in which pairs of nodes were first connected.
     pub(super) fn sort_edges(&mut self) {
         let adjacency = Adjacency::new(&self.edges);
-        let mut is_analyzed = vec![true; self.edges.len()];
+        let mut is_kept = vec![true; self.edges.len()];
         let mut same: Vec<(u32, u32)> = Vec::new();
         for node in 0..adjacency.nodes() {
             same.clear();
@@ -70,12 +70,12 @@ impl Graph {
                 let (first, last) = (edges[0].1, edges[edges.len() - 1].1);
                 self.edges[first as usize] = self.edges[last as usize];
                 for &(_, later) in &edges[1..] {
-                    is_analyzed[later as usize] = false;
+                    is_kept[later as usize] = false;
                 }
             }
         }
-        let mut is_analyzed = is_analyzed.into_iter();
-        self.edges.retain(|_| is_analyzed.next() == Some(true));
+        let mut is_kept = is_kept.into_iter();
+        self.edges.retain(|_| is_kept.next() == Some(true));
     }
 
     /// The edges of the longest path, by position; `None` if the graph has a cycle. Ties are broken as in networkx:

@@ -42,7 +42,7 @@ impl Role {
             "Event Sync" => Self::EventSync,
             "Context Sync" => Self::ContextSync,
             "Stream Sync" => Self::StreamSync,
-            "Stream SyncWait Event" => Self::StreamWait,
+            "Stream Wait Event" => Self::StreamWait,
             _ => Self::Plain,
         }
     }

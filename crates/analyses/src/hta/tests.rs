@@ -282,7 +282,7 @@ fn recorded_events_delay_streams_and_the_host() {
         .call(0, "cudaLaunchKernel", (10, 5), 4)
         .call(0, "cudaEventSynchronize", (20, 190), 5)
         .kernel(7, "a", (10, 100), 1)
-        .sync(8, "Stream SyncWait Event", (9, 1), 3, Some((7, 2)))
+        .sync(8, "Stream Wait Event", (9, 1), 3, Some((7, 2)))
         .kernel(8, "b", (120, 50), 4)
         .sync(NONE, "Event Sync", (20, 180), 5, Some((7, 2)));
     let edges = trace.solve().edges;
@@ -400,7 +400,7 @@ proptest! {
         const NAMES: [&str; 12] = [
             "op", "cudaLaunchKernel", "cudaMemcpyAsync", "cudaEventRecord", "cudaStreamWaitEvent",
             "cudaStreamSynchronize", "kernel", "kernel", "Event Sync", "Context Sync", "Stream Sync",
-            "Stream SyncWait Event",
+            "Stream Wait Event",
         ];
         let mut trace = Trace { cut_ns: cut, ..Trace::default() };
         for (what, lane, ts_ns, dur_ns, correlation, stream) in events {

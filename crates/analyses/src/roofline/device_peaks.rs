@@ -307,7 +307,7 @@ mod tests {
             [
                 (3, "`match` must list the names of this device in traces"),
                 (4, "`memory_gb_per_s` must be a positive number, in 10^9 bytes per second"),
-                (5, "no type is called `bf15`"),
+                (5, "there is no type `bf15`"),
                 (6, "`achievable` is a share of the data sheet: above 0, at most 1"),
                 (7, "`sources` is empty: numbers need a source"),
             ]

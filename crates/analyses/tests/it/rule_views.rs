@@ -359,18 +359,16 @@ fn antipatterns_are_found_by_names() {
         .python_frame(0, "<built-in function print>", 600, 100)
         .python_frame(0, "torch/nn/utils/clip_grad.py(170): clip_grad_norm_", 700, 50)
         .python_frame(0, "torch/utils/data/dataloader.py(480): _get_iterator", 1_000, 200);
-    let columns = [
-        "unused_graph_count",
-        "unused_graph_ratio",
-        "print_ratio",
-        "nan_search_count",
-        "clip_ratio",
-        "restart_count",
-        "restart_ratio",
-        "unused_count",
-        "unused_ratio",
-    ];
-    assert_eq!(rows(&run.open(), "run_habits", &columns), ["1 0.5 0.05 0 0.025 1 0.1 1 0.02"]);
+    let session = run.open();
+    for (view, columns, expected) in [
+        ("run_unused_graphs", &["unused_graph_count", "unused_graph_ratio"][..], "1 0.5"),
+        ("run_debug_modes", &["print_ratio", "nan_search_count"], "0.05 0"),
+        ("run_gradient_clipping", &["clip_ratio"], "0.025"),
+        ("loader_restarts", &["restart_count", "restart_ratio"], "1 0.1"),
+        ("run_unused_parameters", &["unused_count", "unused_ratio"], "1 0.02"),
+    ] {
+        assert_eq!(rows(&session, view, columns), [expected], "{view}");
+    }
 }
 
 #[test]

@@ -25,7 +25,7 @@ use datafusion::physical_plan::{
 
 use crate::exec::replace_operator;
 use crate::exec::sequential_merge::{SequentialMergeRule, single_partition};
-use crate::execution::TableStorage;
+use crate::storage::TableStorage;
 
 /// Logical rules that views do without: rules for forms of SQL that views do not use, and rewrites that make little
 /// difference over tables in memory. A test checks that DataFusion has rules of these names.

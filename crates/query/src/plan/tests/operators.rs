@@ -12,8 +12,8 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use proptest::prelude::*;
 use trace_model::RecordBatch;
 
-use crate::execution::TableStorage;
 use crate::plan::optimizer::view_session_state;
+use crate::storage::TableStorage;
 
 type Row = (i64, i64, Option<i64>, Option<i32>, Option<f64>, Option<u8>);
 

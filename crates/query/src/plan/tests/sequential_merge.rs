@@ -9,8 +9,9 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_plan::displayable;
 
 use crate::context::session_context;
-use crate::execution::{TableStorage, collect_rows};
+use crate::execution::collect_rows;
 use crate::plan::optimizer::user_session_state;
+use crate::storage::TableStorage;
 
 /// One partition per branch; the first takes longest.
 const BRANCHES: &str =
