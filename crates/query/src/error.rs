@@ -89,7 +89,7 @@ pub enum Error {
         source: ViewError,
     },
     /// A query given by the user cannot be planned or run.
-    #[error("{0}")]
+    #[error("{}", query_message(.0))]
     Query(DataFusionError),
     /// A query given by the user would change something.
     #[error("only queries are allowed here (SELECT, WITH, VALUES, EXPLAIN, SHOW, DESCRIBE): {0}")]
@@ -139,6 +139,14 @@ pub(crate) fn no_match_candidates(error: &DataFusionError) -> Option<usize> {
         (Some(failure), _) => no_match_candidates(&failure.source),
         (_, Some(&ViewError::NoMatch { candidates, .. })) => Some(candidates),
         _ => None,
+    }
+}
+
+/// The text of an error of a query; errors of ours without the words that DataFusion puts before them.
+fn query_message(error: &DataFusionError) -> String {
+    match error {
+        DataFusionError::External(inner) => inner.to_string(),
+        error => error.to_string(),
     }
 }
 

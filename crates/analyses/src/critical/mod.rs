@@ -19,9 +19,10 @@ mod tests;
 mod timeline;
 mod what_if;
 
+use std::thread;
+
 use query::rust_view::Result;
 use query::view_error;
-use rayon::prelude::*;
 use trace_model::RecordBatch;
 
 use self::graph::Graph;
@@ -122,10 +123,23 @@ impl RankTrace {
     }
 }
 
-/// Applies `compute` to each rank on all cores; the results are in the order of the ranks.
-fn per_rank<T: Send>(
-    ranks: &[RankTrace],
-    compute: impl Fn(&RankTrace) -> T + Sync + Send,
-) -> Vec<T> {
-    ranks.par_iter().map(compute).collect()
+/// Applies `compute` to each rank on all cores; the results are in the order of the ranks. It uses threads of its own:
+/// callers may wait for a view on all threads of rayon's pool, and a task in that pool would then never start.
+fn per_rank<T: Send>(ranks: &[RankTrace], compute: impl Fn(&RankTrace) -> T + Sync) -> Vec<T> {
+    let cores = thread::available_parallelism().map_or(1, usize::from).min(ranks.len());
+    if cores <= 1 {
+        return ranks.iter().map(compute).collect();
+    }
+    let share = ranks.len().div_ceil(cores);
+    thread::scope(|scope| {
+        let workers: Vec<_> = ranks
+            .chunks(share)
+            .map(|ranks| scope.spawn(|| ranks.iter().map(&compute).collect::<Vec<T>>()))
+            .collect();
+        let results = workers.into_iter().map(|worker| match worker.join() {
+            Ok(results) => results,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        results.flatten().collect()
+    })
 }
