@@ -197,7 +197,7 @@ fn rule_queries_are_planned_before_the_run_is_read() {
         for message in [
             "there is no table or view `memcpies`",
             "did you mean `memcpys`?",
-            "No field named byte",
+            "there is no column `byte`",
             "the query of `template` has no column `most_byte`",
             "did you mean `most_bytes`?",
             "it has no column `most_bytes`; it returns rank, other",
