@@ -11,7 +11,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("ingest", &["trace-model"]),
     ("query", &["trace-model"]),
     ("analyses", &["trace-model", "query"]),
-    ("compare", &["trace-model", "query", "analyses"]),
+    ("compare", &["trace-model", "query"]),
     ("advisor", &["trace-model"]),
     ("trace-advisor", &["trace-model", "ingest", "query", "analyses", "compare", "advisor"]),
     ("cli", &["trace-advisor"]),
