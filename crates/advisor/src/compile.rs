@@ -14,7 +14,7 @@ use crate::text::TextPart;
 use crate::threshold::{self, Threshold};
 
 /// The rule of merged tables; `None` if a mistake leaves no rule. The caller, who has all rules, fills in
-/// `within`, `overlaps` and `weakens`.
+/// `within` and `weakens`.
 pub(crate) fn compile(
     merged: &MergedRule,
     metrics: &[MetricSpec],
@@ -98,7 +98,7 @@ impl Compiler<'_, '_> {
             checker.expression(text);
         }
         let lower_confidence = checker.caveats(merged);
-        let gain = checker.gain(merged, metrics);
+        let gain = checker.gain(merged);
         let source = checker.source(merged, metrics);
         let tests = checker.tests(merged);
         if advice.is_empty() {
@@ -126,7 +126,6 @@ impl Compiler<'_, '_> {
             lower_confidence,
             within: None,
             refines: merged.refines(),
-            overlaps: Vec::new(),
             weakens: Vec::new(),
             source,
             evidence: merged.last_text(|t| t.evidence.as_ref()).map(|t| t.text.trim().to_owned()),

@@ -28,7 +28,7 @@ pub fn evaluate(
     let env = expr::environment();
     let steps = StepTimes::read(tables);
     let evaluated = evaluate_rules(rules.run_rules(), rules, tables, &steps, &env);
-    let EvaluatedRules { mut findings, passed, unknown, ignored, ceilings, .. } = evaluated;
+    let EvaluatedRules { mut findings, passed, unknown, ignored, .. } = evaluated;
     let mut warnings: Vec<ReportWarning> = warnings.iter().map(ReportWarning::from).collect();
     warnings.extend(evaluated.warnings);
 
@@ -36,7 +36,7 @@ pub fn evaluate(
     let hidden_notes = evaluate_rules(caveat_rules.iter(), rules, tables, &steps, &env).findings;
     apply_caveats(&mut findings, rules.rules().iter().chain(caveat_rules), &hidden_notes);
     let below_min_gain = drop_below_min_gain(&mut findings, rules.policy().min_gain_pct);
-    let totals = RunTotals { ceilings_pct: ceilings, slowest_step_ns: steps.slowest() };
+    let totals = RunTotals { slowest_step_ns: steps.slowest(), ranks: steps.slowest_ranks() };
     let mut report = Report::new(run, totals);
     report.findings = findings;
     report.passed = passed;
@@ -56,8 +56,6 @@ pub(crate) struct EvaluatedRules {
     pub(crate) unknown: Vec<UnknownRule>,
     pub(crate) ignored: Vec<IgnoredFinding>,
     pub(crate) warnings: Vec<ReportWarning>,
-    /// Largest loss by rule, percent of step time.
-    ceilings: BTreeMap<String, f64>,
 }
 
 /// Evaluates `selected`, rules of the set, and moves findings that the set ignores to `ignored`.
@@ -73,17 +71,14 @@ pub(crate) fn evaluate_rules<'r>(
     let mut entries: BTreeMap<usize, bool> = BTreeMap::new();
     for rule in selected {
         let table = tables.iter().find(|t| t.view == rule.table());
-        let outcome = evaluate_rule(rule, table, steps, env);
-        if let Some(ceiling) = outcome.ceiling {
-            all.ceilings.insert(rule.code.clone(), ceiling * 100.0);
-        }
+        let verdict = evaluate_rule(rule, table, steps, env);
         let matching: Vec<_> =
             rules.ignores().iter().enumerate().filter(|(_, i)| i.matches(&rule.code)).collect();
         for (at, _) in &matching {
             entries.entry(*at).or_default();
         }
         let active = matching.into_iter().rev().find(|(_, i)| !i.is_expired(rules.today()));
-        match outcome.verdict {
+        match verdict {
             RuleVerdict::Fired(finding) => match active {
                 Some((at, ignore)) => {
                     entries.insert(at, true);
@@ -117,7 +112,10 @@ pub(crate) fn evaluate_rules<'r>(
 }
 
 /// Removes findings whose gain is below `min_pct` of step time; findings without an estimate are kept.
-fn drop_below_min_gain(findings: &mut Vec<Finding>, min_pct: Option<f64>) -> Vec<HiddenFinding> {
+pub(crate) fn drop_below_min_gain(
+    findings: &mut Vec<Finding>,
+    min_pct: Option<f64>,
+) -> Vec<HiddenFinding> {
     let Some(min_pct) = min_pct else { return Vec::new() };
     let small = findings
         .extract_if(.., |f| !f.is_note() && f.gain.high_pct.is_some_and(|high| high < min_pct));

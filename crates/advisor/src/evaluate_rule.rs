@@ -25,12 +25,8 @@ pub(crate) enum RuleVerdict {
     Unknown(String),
 }
 
-/// Verdict of a rule, and the largest loss that its gain formula gives over all rows, fired or not: the
-/// gains of the rules within it cannot exceed this in total.
-pub(crate) struct RuleOutcome {
-    pub(crate) verdict: RuleVerdict,
-    pub(crate) ceiling: Option<f64>,
-}
+/// Ranks that are timed again in a run with more of them.
+const MAX_RETIMED_RANKS: usize = 4;
 
 /// Step time by rank.
 #[derive(Debug, Default)]
@@ -75,6 +71,19 @@ impl StepTimes {
         self.by_rank.values().copied().max_by(f64::total_cmp)
     }
 
+    /// The slowest ranks of a run with many; none if the run has few.
+    pub(crate) fn slowest_ranks(&self) -> Vec<i64> {
+        if self.by_rank.len() <= MAX_RETIMED_RANKS {
+            return Vec::new();
+        }
+        let mut ranks: Vec<(&i64, &f64)> = self.by_rank.iter().collect();
+        ranks.sort_by(|a, b| b.1.total_cmp(a.1).then_with(|| a.0.cmp(b.0)));
+        let mut slowest: Vec<i64> = ranks.iter().map(|(rank, _)| **rank).collect();
+        slowest.truncate(MAX_RETIMED_RANKS);
+        slowest.sort_unstable();
+        slowest
+    }
+
     pub(crate) fn slowest(&self) -> Option<f64> {
         self.by_rank.values().copied().max_by(f64::total_cmp)
     }
@@ -95,20 +104,18 @@ pub(crate) fn evaluate_rule<'s>(
     table: Option<&MetricTable>,
     steps: &StepTimes,
     env: &Environment<'s>,
-) -> RuleOutcome {
+) -> RuleVerdict {
     let Some(table) = table else {
         let reason = format!("`{}` was not computed", rule.table());
-        return RuleOutcome { verdict: RuleVerdict::Unknown(reason), ceiling: None };
+        return RuleVerdict::Unknown(reason);
     };
     let evaluator = RuleEvaluator::new(rule, env);
     let mut fired = Vec::new();
     let mut passed = 0;
     let mut reasons: Vec<String> = Vec::new();
-    let mut ceiling: Option<f64> = None;
     for row in &table.rows {
         let context = expr::context(&table.columns, row);
         let row_ceiling = evaluator.ceiling(&context);
-        ceiling = [ceiling, row_ceiling].into_iter().flatten().max_by(f64::total_cmp);
         match evaluator.verdict(table, row, &context) {
             RowVerdict::Pass => passed += 1,
             RowVerdict::Unknown(reason) => reasons.push(reason),
@@ -118,7 +125,7 @@ pub(crate) fn evaluate_rule<'s>(
             }
         }
     }
-    let verdict = if !fired.is_empty() {
+    if !fired.is_empty() {
         fired.sort_by(worse);
         RuleVerdict::Fired(Box::new(finding(
             rule,
@@ -144,8 +151,7 @@ pub(crate) fn evaluate_rule<'s>(
         })
     } else {
         RuleVerdict::Passed
-    };
-    RuleOutcome { verdict, ceiling }
+    }
 }
 
 /// Worst first: severity, then margin, then what could be gained, then name.
@@ -221,6 +227,9 @@ fn finding<'s>(
         scope: rule.metric.scope.as_str().to_owned(),
         affected,
         gain,
+        fixes: Vec::new(),
+        is_cause: false,
+        plan_position: None,
         evidence: fired.iter().take(MAX_EVIDENCE).map(|f| evidence(table, f.row)).collect(),
         occurrences: None,
         source: Vec::new(),
@@ -251,10 +260,10 @@ fn gain(
     };
     let high = ceiling * rule.gain.high;
     GainEstimate {
+        share_pct: Some(round4(ceiling * 100.0)),
         low_pct: Some(round4(ceiling * rule.gain.low * 100.0)),
         high_pct: Some(round4(high * 100.0)),
         ms_per_step: steps.of(table, row).map(|step_ns| round4(ns_to_ms(high * step_ns))),
-        unattributed_pct: Some(round4(high * 100.0)),
         method: rule.gain.method,
         ..GainEstimate::default()
     }

@@ -222,14 +222,6 @@ fn gain(rule: &Rule, view: &ViewNotes) -> String {
         let floor = percent(rule.gain.floor);
         let _ = write!(text, "\n\nBelow {floor} of step time the finding is only an info.");
     }
-    if let Some(what_if) = &rule.gain.what_if {
-        let _ = write!(
-            text,
-            "\n\nA second estimate is `{}`: the time saved when the critical path is timed again without the \
-             cause. If it is much smaller, the finding has less confidence.",
-            what_if.name()
-        );
-    }
     if let Some(pct) = rule.fixed_priority_pct {
         let _ =
             write!(text, "\n\nThe harm is not time: it is prioritized as {pct} % of step time.");
@@ -237,13 +229,6 @@ fn gain(rule: &Rule, view: &ViewNotes) -> String {
     if let Some(parent) = &rule.within {
         let relation = if rule.refines { "It details" } else { "Its time is part of that of" };
         let _ = write!(text, "\n\n{relation} {parent}: the time counts once.");
-    }
-    if !rule.overlaps.is_empty() {
-        let _ = write!(
-            text,
-            "\n\nIts time may overlap with that of {}: the headline counts it once.",
-            rule.overlaps.join(", ")
-        );
     }
     text
 }

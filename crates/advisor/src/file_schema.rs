@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::fix::Effort;
 use crate::severity::{Confidence, FailOn, GainMethod, Severity};
 use crate::text_schema::{TextPartValue, TextValue};
 
@@ -26,6 +27,10 @@ pub(crate) struct RuleFile {
     #[serde(default)]
     #[allow(dead_code, reason = "as above")]
     pub(crate) ignore: BTreeMap<String, IgnoreTable>,
+    /// Fixes by kebab-case name: what people do about findings, as edits of the recording.
+    #[serde(default)]
+    #[allow(dead_code, reason = "as above")]
+    pub(crate) fix: BTreeMap<String, FixTable>,
     /// Selects rules and the findings that count.
     #[allow(dead_code, reason = "as above")]
     pub(crate) policy: Option<PolicyTable>,
@@ -121,9 +126,6 @@ pub(crate) struct RuleTable {
     /// With `within`: this rule details that one, and is not a cause of its own. That one keeps its
     /// priority.
     pub(crate) refines: Option<bool>,
-    /// Rules (code or name) whose time may overlap: the headline counts it once.
-    #[schemars(with = "Option<Vec<String>>")]
-    pub(crate) overlaps: Option<Vec<Spanned<String>>>,
     /// Codes or prefixes of codes (`HB`) whose findings have less confidence when this rule fires.
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) weakens: Option<Vec<Spanned<String>>>,
@@ -261,10 +263,6 @@ pub(crate) struct GainTable {
     pub(crate) method: GainMethod,
     /// Findings whose high gain is below this share of step time are at most `info`.
     pub(crate) floor: Option<f64>,
-    /// Metric of scope rank with a second estimate of the gain, as a share: the time saved when the critical
-    /// path is timed again without the cause (`critical_gains.data_loading_free_ratio`).
-    #[schemars(with = "Option<String>")]
-    pub(crate) what_if: Option<Spanned<String>>,
 }
 
 /// A row and its expected verdict. Columns that are not given have no value.
@@ -289,6 +287,50 @@ pub(crate) enum Cell {
     Int(i64),
     Float(f64),
     Text(String),
+}
+
+/// What people do about findings. The recording is timed again with its edits. A later file changes only the keys it
+/// states.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FixTable {
+    /// What to do, in a few words: `Load batches in worker processes`.
+    pub(crate) title: Option<String>,
+    /// Effort; `medium` if not stated.
+    pub(crate) effort: Option<Effort>,
+    /// Rules (code or name) that it mends, most specific first. The fix is considered if one of them fires.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub(crate) rules: Option<Vec<Spanned<String>>>,
+    /// What it changes in the recording.
+    #[schemars(with = "Option<Vec<EditTable>>")]
+    pub(crate) edits: Option<Vec<Spanned<EditTable>>>,
+}
+
+/// One change of the recording: exactly one of `device`, `host`, `host_time`, `waits`, `stream_waits` and
+/// `ranks`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EditTable {
+    /// A query for the device activities whose duration changes: `rank`, `event_id`, and, unless `left` is stated,
+    /// `left_low_ns` and `left_high_ns`.
+    pub(crate) device: Option<String>,
+    /// A query for time of host threads that changes: `rank`, `thread`, `ts_ns`, `dur_ns`, and, unless `left` is stated,
+    /// `left_low` and `left_high`. Where nothing may be left, calls no longer wait for the device.
+    pub(crate) host: Option<String>,
+    /// Classes of host time that change: `operator`, `runtime_call`, `python`, `annotation`, `gap`.
+    pub(crate) host_time: Option<Vec<String>>,
+    /// A query for calls that no longer wait for the device: `rank`, `event_id`.
+    pub(crate) waits: Option<String>,
+    /// A query for device activities that other streams no longer wait for: `rank`, `event_id`.
+    pub(crate) stream_waits: Option<String>,
+    /// A query for ranks that will take as long as the others: `rank`.
+    pub(crate) ranks: Option<String>,
+    /// Share of the time that is left: lower and upper end of an 80 % interval; `[0, 0]` if not stated.
+    pub(crate) left: Option<[f64; 2]>,
+    /// With `host`: share that is left of the device activities launched in that time.
+    pub(crate) launched: Option<[f64; 2]>,
+    /// The time moves to this many threads or processes that work at the same time.
+    pub(crate) workers: Option<u32>,
 }
 
 /// Rules to ignore.

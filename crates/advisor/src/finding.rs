@@ -7,6 +7,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use trace_model::Value;
 
+use crate::plan::FindingFix;
 use crate::severity::{Confidence, GainMethod, Severity};
 
 /// The finding of one rule in the run.
@@ -46,6 +47,9 @@ pub struct Finding {
     pub affected: Affected,
     /// Step time that a fix could save.
     pub gain: GainEstimate,
+    /// Fixes, in the order of the plan.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fixes: Vec<FindingFix>,
     /// The rows that it is based on, worst first.
     pub evidence: Vec<Evidence>,
     /// The time ranges in which it occurs, if the rule has a query for them.
@@ -65,6 +69,11 @@ pub struct Finding {
     pub baseline_state: Option<BaselineState>,
     /// The queries that give the numbers; `advisor sql RUN "..."` answers them.
     pub sql: Queries,
+    /// Whether it names a cause: it neither contains nor details other findings.
+    pub is_cause: bool,
+    /// Position in the plan of the fix that it stands for.
+    #[serde(skip)]
+    pub(crate) plan_position: Option<usize>,
     /// Percent of step time that it is prioritized as, before confidence.
     #[serde(skip)]
     pub(crate) priority_pct: f64,
@@ -123,22 +132,23 @@ pub struct AffectedRow {
     pub severity: Severity,
 }
 
-/// Step time that a fix could save. Upper limits, not predictions.
+/// Step time that a fix could save: an 80 % interval where the recording was timed again, else an estimate from shares.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct GainEstimate {
-    /// Percent of step time that a fix saves for certain; null without an estimate.
+    /// Percent of step time that the loss amounts to, whatever a fix brings; null if the rule has no formula for it.
+    pub share_pct: Option<f64>,
+    /// Percent of step time that the fix saves alone, lower end; null without an estimate.
     pub low_pct: Option<f64>,
-    /// Percent of step time that a fix may save.
+    /// The upper end.
     pub high_pct: Option<f64>,
-    /// `high_pct` in milliseconds per step, if the step time is known.
+    /// Percent of step time that the fix saves after those before it in the plan, lower end; null without a plan.
+    pub next_low_pct: Option<f64>,
+    /// The upper end.
+    pub next_high_pct: Option<f64>,
+    /// Milliseconds per step that the fix saves alone, if the step time is known.
     pub ms_per_step: Option<f64>,
-    /// The part of `high_pct` that no finding in `contains` explains.
-    pub unattributed_pct: Option<f64>,
     /// Source of the numbers.
     pub method: GainMethod,
-    /// A second, independent estimate: percent of the window that is saved when the critical path is timed
-    /// again without the cause. Null if the rule has none.
-    pub what_if_pct: Option<f64>,
     /// Codes of the findings whose time is part of this one's.
     pub contains: Vec<String>,
     /// Codes of the findings that this one's time is part of, nearest first.
@@ -187,9 +197,6 @@ pub struct TimeRange {
 pub struct Queries {
     /// Returns `value`, the inputs of `gain`, and the numbers of the texts.
     pub value: String,
-    /// Returns `gain.what_if_pct`, as a share.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub what_if: Option<String>,
     /// Returns `source`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,

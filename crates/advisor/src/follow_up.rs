@@ -1,13 +1,17 @@
-//! Rows that only findings need: second estimates of gains, source lines, time ranges.
+//! What only findings need: the effects of fixes, source lines, time ranges.
 //!
 //! They cost more than the metrics that rules are evaluated on, so they are fetched after the
 //! evaluation, for the rules that fired.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use trace_model::retiming::{FixEdits, Retiming, RetimingRequest};
 use trace_model::{MetricSpec, MetricTable, Value};
 
-use crate::finding::{Columns, Finding, Occurrences, TimeRange, round4};
+use crate::evaluate::drop_below_min_gain;
+use crate::finding::{Columns, Finding, Occurrences, TimeRange};
+use crate::fix::Fix;
+use crate::plan;
 use crate::report::Report;
 use crate::rule::{EvidenceQuery, Rule};
 use crate::ruleset::RuleSet;
@@ -15,10 +19,10 @@ use crate::severity::Confidence;
 use crate::sql;
 
 /// The views and queries that the findings of a report need. See [`Report::follow_ups`].
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct FollowUps {
-    /// Views with second estimates of gains, sorted.
-    pub what_if_views: Vec<String>,
+    /// Fixes under which the run is to be timed again; `None` if no finding has one.
+    pub retiming: Option<RetimingRequest>,
     /// Views that say where in the program a finding comes from, sorted. Only traces with call
     /// stacks have rows there.
     pub source_views: Vec<String>,
@@ -29,9 +33,7 @@ pub struct FollowUps {
 impl FollowUps {
     /// Whether the report is complete without them.
     pub fn is_empty(&self) -> bool {
-        self.what_if_views.is_empty()
-            && self.source_views.is_empty()
-            && self.evidence_queries.is_empty()
+        self.retiming.is_none() && self.source_views.is_empty() && self.evidence_queries.is_empty()
     }
 }
 
@@ -51,21 +53,40 @@ impl Report {
             })
         });
         FollowUps {
-            what_if_views: views_of(fired().filter_map(|r| r.gain.what_if.as_ref())),
+            retiming: self.retiming_request(rules),
             source_views: views_of(fired().filter_map(|r| r.source.as_ref())),
             evidence_queries: queries.collect(),
         }
     }
 
-    /// Adds the rows of [`Report::follow_ups`] to the findings and sorts these anew: a second
-    /// estimate may lower a finding's confidence. `rules` are those of the report. Call it once;
-    /// tables that are missing leave findings as they are.
-    pub fn attach(&mut self, rules: &RuleSet, tables: &[MetricTable]) {
+    /// The fixes of the findings, with what they are to be weighed by.
+    fn retiming_request(&self, rules: &RuleSet) -> Option<RetimingRequest> {
+        let of_fix = |fix: &Fix| {
+            let confidence = plan::confidence(fix, &self.findings)?;
+            Some(FixEdits {
+                name: fix.name.clone(),
+                edits: fix.edits.clone(),
+                weight: confidence.weight() * fix.effort.weight(),
+                is_certain: confidence > Confidence::Low,
+            })
+        };
+        let fixes: Vec<FixEdits> = rules.fixes().iter().filter_map(of_fix).collect();
+        let ranks = self.totals.ranks.clone();
+        (!fixes.is_empty()).then_some(RetimingRequest { fixes, ranks, step_time_ns: None })
+    }
+
+    /// Adds the answers to [`Report::follow_ups`] to the findings, makes the plan, and sorts the findings anew.
+    /// `rules` are those of the report. Call it once; what is missing leaves findings as they are.
+    pub fn attach(&mut self, rules: &RuleSet, tables: &[MetricTable], retiming: Option<&Retiming>) {
+        if let Some(retiming) = retiming.filter(|retiming| retiming.recorded_ns > 0.0) {
+            self.plan = Some(plan::apply(&mut self.findings, rules.fixes(), retiming));
+            let min_pct = rules.policy().min_gain_pct;
+            self.below_min_gain.extend(drop_below_min_gain(&mut self.findings, min_pct));
+        }
         for finding in &mut self.findings {
             let Some(rule) = rules.rules().iter().find(|r| r.code == finding.code) else {
                 continue;
             };
-            attach_what_if(finding, rule, tables);
             attach_source(finding, rule, tables);
             attach_occurrences(finding, tables);
         }
@@ -80,26 +101,6 @@ fn views_of<'r>(metrics: impl Iterator<Item = &'r MetricSpec>) -> Vec<String> {
 /// Name of the metric table with the time ranges of a finding.
 fn evidence_table(code: &str) -> String {
     format!("evidence of {code}")
-}
-
-/// Below this share of the low end of the first estimate, the second one disagrees.
-const DISAGREEMENT_RATIO: f64 = 0.5;
-
-/// Adds the second estimate of the gain. If it is much smaller than the first, the finding gets less
-/// confidence: the lost time may not be on the critical path.
-fn attach_what_if(finding: &mut Finding, rule: &Rule, tables: &[MetricTable]) {
-    let Some(metric) = &rule.gain.what_if else { return };
-    let Some(table) = tables.iter().find(|t| t.view == metric.view) else { return };
-    let Some(pct) = largest_pct(table, &metric.column, &finding.affected.ranks) else { return };
-    finding.gain.what_if_pct = Some(round4(pct));
-    let ranks = &finding.affected.ranks;
-    finding.sql.what_if = Some(sql::largest(&metric.view, &metric.column, ranks));
-    if finding.gain.low_pct.is_some_and(|low| pct < low * DISAGREEMENT_RATIO && low - pct >= 1.0) {
-        finding.confidence = Confidence::lowered(finding.confidence);
-        finding.caveats.push(format!(
-            "the critical path, timed again without it, gets only {pct:.1} % shorter"
-        ));
-    }
 }
 
 /// Adds the source lines with most of the rule's `source` metric, on the ranks it fired for.
@@ -186,16 +187,6 @@ fn top_lines(table: &MetricTable, column: &str, ranks: &[i64]) -> Vec<String> {
         by_line.into_iter().filter(|(_, value)| *value > 0.0 && *value >= min_value).collect();
     lines.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     lines.into_iter().take(MAX_LINES).map(|(line, _)| line.to_owned()).collect()
-}
-
-/// The largest value of a ratio column, in percent, over some ranks; over all if `ranks` is empty.
-fn largest_pct(table: &MetricTable, column: &str, ranks: &[i64]) -> Option<f64> {
-    let (rank, column) = (table.index("rank")?, table.index(column)?);
-    let values = table.rows.iter().filter_map(|row| {
-        let is_selected = is_of_ranks(&row[rank], ranks);
-        row[column].as_f64().filter(|_| is_selected)
-    });
-    values.max_by(f64::total_cmp).map(|share| share * 100.0)
 }
 
 fn is_of_ranks(rank: &Value, ranks: &[i64]) -> bool {

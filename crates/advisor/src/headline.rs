@@ -1,14 +1,11 @@
-//! The report in one sentence: the findings, and the largest gain of fixing them.
-
-use std::collections::BTreeMap;
+//! The report in one sentence: the findings, and what a step takes with all fixes.
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use trace_model::time::{human, ns_to_ms};
+use trace_model::time::human;
 
 use crate::finding::{Finding, round4};
-use crate::prioritize::{Bound, Tree};
-use crate::rule::Rule;
+use crate::plan::{Plan, Range, TimedSpan};
 use crate::severity::Severity;
 
 /// The report in one sentence, and its numbers.
@@ -20,49 +17,35 @@ pub struct Headline {
     pub findings: usize,
     /// Code of the finding to start with; null if there is none.
     pub first: Option<String>,
-    /// Percent of step time that all fixes together save for certain.
-    pub gain_low_pct: f64,
-    /// Percent of step time that all fixes together may save: never above 100, and never above the limit of
-    /// the tree of causes.
-    pub gain_high_pct: f64,
-    /// `gain_high_pct` in milliseconds per step of the slowest rank, if its step time is known.
-    pub ms_per_step: Option<f64>,
-    /// Mean step time of the slowest rank, in milliseconds; null without steps.
+    /// Percent of step time that all fixes of the plan save: the ends of an 80 % interval. Null without a plan.
+    pub gain_low_pct: Option<f64>,
+    /// The upper end.
+    pub gain_high_pct: Option<f64>,
+    /// Mean step time of the slowest rank as recorded, in milliseconds; null without steps.
     pub step_ms: Option<f64>,
-    /// Step time with all fixes; null without steps, or if nothing is saved.
-    pub predicted_step_ms: Option<Predicted>,
-    /// Speedup of a step if `gain_high_pct` is saved; null if that is all of it.
+    /// Step time without the profiler, in milliseconds; null without steps or without re-timing.
+    pub unprofiled_step_ms: Option<Range>,
+    /// Step time with all fixes, in milliseconds; null without steps, or if nothing is saved.
+    pub predicted_step_ms: Option<Range>,
+    /// Speedup of a step with all fixes; null if nothing is saved.
     pub speedup: Option<f64>,
 }
 
-/// A range of step times.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
-pub struct Predicted {
-    /// If `gain_high_pct` is saved, in milliseconds.
-    pub low: f64,
-    /// If `gain_low_pct` is saved, in milliseconds.
-    pub high: f64,
-}
-
-/// Whether the finding counts in the sum of gains: infos and notes do not.
+/// Whether the finding counts: infos and notes do not.
 fn counts(finding: &Finding) -> bool {
     finding.severity > Severity::Info && !finding.is_note
 }
 
-/// `ceilings`: largest loss by rule, percent of step time. `step_ns`: step time of the slowest rank.
+/// `step_ns`: recorded step time of the slowest rank.
 pub(crate) fn headline(
     findings: &[Finding],
-    rules: &[Rule],
-    ceilings: &BTreeMap<String, f64>,
+    plan: Option<&Plan>,
     step_ns: Option<f64>,
     unknown: usize,
 ) -> Headline {
-    let counted: Vec<Finding> = findings.iter().filter(|f| counts(f)).cloned().collect();
-    let tree = Tree::new(&counted, rules);
-    let high = round4(tree.combined(ceilings, Bound::High));
-    let low = round4(tree.combined(ceilings, Bound::Low)).min(high);
+    let counted: Vec<&Finding> = findings.iter().filter(|f| counts(f)).collect();
     let first = counted.first();
-    let speedup = (high < 100.0).then(|| round4(1.0 / (1.0 - high / 100.0)));
+    let saving = plan.and_then(|plan| Some((plan, plan.after_ms()?)));
     let text = match first {
         None if unknown > 0 => {
             format!("Nothing to report, but {unknown} {} no verdict.", rules_have(unknown))
@@ -74,39 +57,55 @@ pub(crate) fn headline(
                 n => format!("{n} findings"),
             };
             let start = format!("start with {} {}", first.code, first.name);
-            if high < 0.05 {
-                format!("{count}, none with an estimate in step time: {start}.")
-            } else {
-                let faster = speedup
-                    .filter(|s| *s < 10.0)
-                    .map(|s| format!(", {s:.2}x faster"))
-                    .unwrap_or_default();
-                match step_ns {
-                    Some(ns) => {
-                        let (now, then) = (human(ns), human(ns * (1.0 - high / 100.0)));
-                        format!(
-                            "{count}: a step takes {now} and could take {then}{faster} ({high:.1} % less); {start}."
-                        )
-                    }
-                    None => format!(
-                        "{count}: up to {high:.1} % of the recorded time can be saved{faster}; {start}."
-                    ),
+            match saving {
+                Some((plan, after)) => format!("{count}: {}; {start}.", prediction(plan, after)),
+                None => {
+                    format!("{count}, without a prediction of what fixing them saves: {start}.")
                 }
             }
         }
     };
-    let after = |pct: f64| step_ns.map(|ns| round4(ns_to_ms(ns * (1.0 - pct / 100.0))));
-    let predicted = after(high).zip(after(low)).filter(|_| high > 0.0);
+    let saving = saving.filter(|_| first.is_some());
+    let of_step = |plan: &&Plan| plan.timed == TimedSpan::Step;
+    let saved_pct = |plan: &Plan, ms: f64| round4(100.0 * (1.0 - ms / plan.unprofiled_ms.mid));
     Headline {
         text,
         findings: counted.len(),
         first: first.map(|f| f.code.clone()),
-        gain_low_pct: low,
-        gain_high_pct: high,
-        ms_per_step: step_ns.filter(|_| high > 0.0).map(|ns| round4(ns_to_ms(ns * high / 100.0))),
-        step_ms: step_ns.map(|ns| round4(ns_to_ms(ns))),
-        predicted_step_ms: predicted.map(|(low, high)| Predicted { low, high }),
-        speedup,
+        gain_low_pct: saving.map(|(plan, after)| saved_pct(plan, after.high).max(0.0)),
+        gain_high_pct: saving.map(|(plan, after)| saved_pct(plan, after.low)),
+        step_ms: step_ns.map(|ns| round4(trace_model::time::ns_to_ms(ns))),
+        unprofiled_step_ms: plan.filter(of_step).map(|plan| plan.unprofiled_ms),
+        predicted_step_ms: saving.filter(|(plan, _)| of_step(plan)).map(|(_, after)| after),
+        speedup: saving.map(|(plan, after)| round4(plan.unprofiled_ms.mid / after.mid)),
+    }
+}
+
+/// `a step takes 155 ms (113 ms without the profiler) and could take 30 to 41 ms`.
+fn prediction(plan: &Plan, after: Range) -> String {
+    let subject = match plan.timed {
+        TimedSpan::Step => "a step takes",
+        TimedSpan::Recording => "the recorded work takes",
+    };
+    let now = human(plan.recorded_ms * 1e6);
+    let slowed = plan.recorded_ms > 1.02 * plan.unprofiled_ms.mid;
+    let unprofiled = if slowed {
+        format!(" (about {} without the profiler)", human(plan.unprofiled_ms.mid * 1e6))
+    } else {
+        String::new()
+    };
+    format!("{subject} {now}{unprofiled} and could take {}", time_range(after))
+}
+
+/// `30.1 to 41.0 ms`; one number if both ends read the same.
+fn time_range(range: Range) -> String {
+    let (low, high) = (human(range.low * 1e6), human(range.high * 1e6));
+    if low == high {
+        return low;
+    }
+    match (low.split_once(' '), high.split_once(' ')) {
+        (Some((number, unit)), Some((_, other))) if unit == other => format!("{number} to {high}"),
+        _ => format!("{low} to {high}"),
     }
 }
 

@@ -53,11 +53,13 @@ mod expr;
 mod file_schema;
 mod finding;
 mod firing_rates;
+mod fix;
 mod follow_up;
 mod headline;
 mod ignore;
 mod link;
 mod merge;
+mod plan;
 mod policy;
 mod prioritize;
 mod problem;
@@ -90,9 +92,11 @@ pub use finding::{
     MAX_EVIDENCE, Occurrences, Queries, TimeRange,
 };
 pub use firing_rates::{FiringRates, RuleRate};
+pub use fix::{Effort, Fix};
 pub use follow_up::FollowUps;
-pub use headline::{Headline, Predicted};
+pub use headline::Headline;
 pub use ignore::{Date, Ignore};
+pub use plan::{FindingFix, Plan, PlannedFix, Range, TimedSpan};
 pub use policy::{Policy, UnknownSelector};
 pub use problem::{Problem, RuleSource};
 pub use query::{RuleQuery, StatedQuery};
@@ -111,7 +115,7 @@ pub use threshold::Threshold;
 
 /// The shipped rule files: name in findings and problems, and text. `default.toml` explains the fields and
 /// is complete on its own; the other files hold one area each.
-const SHIPPED: [(&str, &str); 8] = [
+const SHIPPED: [(&str, &str); 9] = [
     ("rules/default.toml", include_str!("../rules/default.toml")),
     ("rules/kernels.toml", include_str!("../rules/kernels.toml")),
     ("rules/memory.toml", include_str!("../rules/memory.toml")),
@@ -120,6 +124,7 @@ const SHIPPED: [(&str, &str); 8] = [
     ("rules/machines.toml", include_str!("../rules/machines.toml")),
     ("rules/trace-quality.toml", include_str!("../rules/trace-quality.toml")),
     ("rules/regression.toml", include_str!("../rules/regression.toml")),
+    ("rules/fixes.toml", include_str!("../rules/fixes.toml")),
 ];
 
 /// The shipped rule files, in loading order. Your own files come after them.

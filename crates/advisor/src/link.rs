@@ -26,8 +26,6 @@ pub(crate) fn link(rules: &mut [Rule], files: &ParsedFiles, problems: &mut Probl
     for rule in rules.iter_mut() {
         let merged = &files.rules[&rule.name];
         rule.within = merged.within().and_then(|t| resolve(&t, &known, files, problems));
-        rule.overlaps =
-            merged.overlaps().iter().filter_map(|t| resolve(t, &known, files, problems)).collect();
         for prefix in merged.weakens() {
             if known.iter().any(|(code, _)| code.starts_with(prefix.text)) {
                 rule.weakens.push(prefix.text.to_owned());

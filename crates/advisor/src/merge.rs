@@ -43,10 +43,6 @@ impl MergedRule {
         self.last_text(|t| t.within.as_ref())
     }
 
-    pub(crate) fn overlaps(&self) -> Vec<SpannedStr<'_>> {
-        self.texts(|t| t.overlaps.as_ref())
-    }
-
     pub(crate) fn weakens(&self) -> Vec<SpannedStr<'_>> {
         self.texts(|t| t.weakens.as_ref())
     }

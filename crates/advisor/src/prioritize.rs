@@ -1,151 +1,76 @@
-//! The order of findings, the tree of causes, and the gain of all fixes together.
+//! The order of findings, and how they contain each other.
 
 use std::collections::BTreeMap;
 
-use crate::finding::{Finding, round4};
+use crate::finding::Finding;
 use crate::rule::Rule;
 use crate::severity::Severity;
 
 /// Links findings that contain each other, sorts all findings and numbers them.
 ///
-/// Order: findings about the program by the gain in percent that no contained cause explains, times
-/// confidence; then those that only detail one of these; then notes about the trace; then infos. Ties are
-/// broken by code.
+/// Order: causes by what their fix surely saves after the fixes before it, times confidence; then findings that
+/// contain causes or detail them; then notes about the trace; then infos. Ties are broken by severity and code. Harm
+/// that is not time has a fixed priority.
 pub(crate) fn prioritize(findings: &mut [Finding], rules: &[Rule]) {
     // Lists of related findings are in the order of codes, whatever order the findings come in.
     findings.sort_by(|a, b| a.code.cmp(&b.code));
-    let tree = Tree::new(findings, rules);
-    let claims: BTreeMap<String, f64> =
-        findings.iter().map(|f| (f.code.clone(), tree.claim(&f.code, Bound::High))).collect();
+    let rule = |code: &str| rules.iter().find(|r| r.code == code);
+    let codes: Vec<String> = findings.iter().map(|f| f.code.clone()).collect();
     for finding in findings.iter_mut() {
-        let within = tree.ancestors(&finding.code);
-        finding.gain.within = within.into_iter().filter(|c| claims.contains_key(c)).collect();
+        let within = ancestors(&finding.code, rules);
+        finding.gain.within = within.into_iter().filter(|code| codes.contains(code)).collect();
     }
-    let within: Vec<(String, Vec<String>)> =
+    let within: BTreeMap<String, Vec<String>> =
         findings.iter().map(|f| (f.code.clone(), f.gain.within.clone())).collect();
     for finding in findings.iter_mut() {
         let contains = within.iter().filter(|(_, w)| w.contains(&finding.code));
         finding.gain.contains = contains.map(|(code, _)| code.clone()).collect();
-        let fixed =
-            rules.iter().find(|r| r.code == finding.code).and_then(|r| r.fixed_priority_pct);
-        if let Some(high) = finding.gain.high_pct {
-            let rest = round4((high - tree.causes_claim(&finding.code)).max(0.0));
-            finding.gain.unattributed_pct = Some(rest);
-            finding.priority_pct = rest.max(fixed.unwrap_or(0.0));
-        } else {
-            finding.priority_pct = fixed.unwrap_or(0.0);
-        }
+        let fixed = rule(&finding.code).and_then(|r| r.fixed_priority_pct).unwrap_or(0.0);
+        finding.priority_pct = priority_pct(finding).max(fixed);
     }
-    let details: Vec<String> = findings
-        .iter()
-        .filter(|f| {
-            let is_detail = rules.iter().any(|r| r.code == f.code && r.refines);
-            is_detail && !f.gain.within.is_empty()
-        })
-        .map(|f| f.code.clone())
-        .collect();
+    let counts = |f: &Finding| f.severity > Severity::Info && !f.is_note;
+    // A detail stands for its parent where that has no other cause; a parent is a cause where it has no child.
+    let is_cause = |f: &Finding| {
+        let is_detail = rule(&f.code).is_some_and(|r| r.refines);
+        let has_cause =
+            |codes: &[String]| findings.iter().any(|o| codes.contains(&o.code) && counts(o));
+        f.plan_position.is_some() || (!is_detail && !has_cause(&f.gain.contains))
+    };
+    let causes: Vec<String> =
+        findings.iter().filter(|f| is_cause(f)).map(|f| f.code.clone()).collect();
     let tier = |f: &Finding| match f.severity {
         Severity::Info => 3,
         _ if f.is_note => 2,
-        _ => u8::from(details.contains(&f.code)),
+        _ => u8::from(!causes.contains(&f.code)),
     };
     findings.sort_by(|a, b| {
         let score = |f: &Finding| f.priority_pct * f.confidence.weight();
         tier(a)
             .cmp(&tier(b))
             .then_with(|| score(b).total_cmp(&score(a)))
+            .then_with(|| b.severity.cmp(&a.severity))
             .then_with(|| a.code.cmp(&b.code))
     });
     for (i, finding) in findings.iter_mut().enumerate() {
         finding.position = i + 1;
+        finding.is_cause = tier(finding) == 0;
     }
 }
 
-/// One end of the estimates.
-#[derive(Clone, Copy)]
-pub(crate) enum Bound {
-    Low,
-    High,
+/// The percent of step time that a finding is prioritized as: what is surely saved next. A finding whose fix another
+/// one stands for, or saves nothing after the fixes of the plan, has none. Without re-timing, the lower estimate.
+fn priority_pct(finding: &Finding) -> f64 {
+    if finding.fixes.is_empty() {
+        return finding.gain.low_pct.unwrap_or(0.0);
+    }
+    match finding.plan_position {
+        Some(_) => finding.gain.next_low_pct.unwrap_or(0.0),
+        None => 0.0,
+    }
 }
 
-/// The tree of causes with the gain that each finding claims, in percent of step time.
-pub(crate) struct Tree<'a> {
-    rules: &'a [Rule],
-    gains: BTreeMap<String, (f64, f64)>,
-}
-
-impl<'a> Tree<'a> {
-    pub(crate) fn new(findings: &[Finding], rules: &'a [Rule]) -> Self {
-        let gains = findings
-            .iter()
-            .filter_map(|f| Some((f.code.clone(), (f.gain.low_pct?, f.gain.high_pct?))))
-            .collect();
-        Self { rules, gains }
-    }
-
-    /// The claim of a rule with all rules within it: its own estimate or the sum of theirs, whichever is
-    /// larger.
-    fn claim(&self, code: &str, bound: Bound) -> f64 {
-        self.own(code, bound).max(self.children_claim(code, bound))
-    }
-
-    fn own(&self, code: &str, bound: Bound) -> f64 {
-        self.gains.get(code).map_or(0.0, |(low, high)| match bound {
-            Bound::Low => *low,
-            Bound::High => *high,
-        })
-    }
-
-    fn children_claim(&self, code: &str, bound: Bound) -> f64 {
-        self.children(code).map(|child| self.claim(child, bound)).sum()
-    }
-
-    /// The claims of the causes within a rule. A rule that only details this one is not a cause.
-    fn causes_claim(&self, code: &str) -> f64 {
-        let is_detail = |child: &str| self.rules.iter().any(|r| r.code == child && r.refines);
-        self.children(code)
-            .filter(|child| !is_detail(child))
-            .map(|child| self.claim(child, Bound::High))
-            .sum()
-    }
-
-    fn children<'s>(&'s self, code: &'s str) -> impl Iterator<Item = &'a str> + 's {
-        self.rules
-            .iter()
-            .filter(move |r| r.within.as_deref() == Some(code))
-            .map(|r| r.code.as_str())
-    }
-
-    /// Codes of the rules that contain a rule, nearest first.
-    fn ancestors(&self, code: &str) -> Vec<String> {
-        let parent =
-            |code: &str| self.rules.iter().find(|r| r.code == code).and_then(|r| r.within.clone());
-        std::iter::successors(parent(code), |code| parent(code)).collect()
-    }
-
-    /// The claim of all findings together, at most 100: rules within a rule never count for more than the
-    /// loss that the rule itself measures (`ceilings`, by code, percent), and overlaps are counted once.
-    pub(crate) fn combined(&self, ceilings: &BTreeMap<String, f64>, bound: Bound) -> f64 {
-        let capped: BTreeMap<&str, f64> = self
-            .rules
-            .iter()
-            .map(|r| (r.code.as_str(), self.capped(&r.code, ceilings, bound)))
-            .collect();
-        let total: f64 = self
-            .rules
-            .iter()
-            .filter(|r| r.within.is_none())
-            .map(|root| {
-                let shared: f64 = root.overlaps.iter().filter_map(|c| capped.get(c.as_str())).sum();
-                (capped[root.code.as_str()] - shared).max(0.0)
-            })
-            .sum();
-        total.min(100.0)
-    }
-
-    fn capped(&self, code: &str, ceilings: &BTreeMap<String, f64>, bound: Bound) -> f64 {
-        let within: f64 = self.children(code).map(|c| self.capped(c, ceilings, bound)).sum();
-        let claim = self.own(code, bound).max(within);
-        ceilings.get(code).map_or(claim, |ceiling| claim.min(*ceiling))
-    }
+/// Codes of the rules that contain a rule, nearest first.
+fn ancestors(code: &str, rules: &[Rule]) -> Vec<String> {
+    let parent = |code: &str| rules.iter().find(|r| r.code == code).and_then(|r| r.within.clone());
+    std::iter::successors(parent(code), |code| parent(code)).collect()
 }

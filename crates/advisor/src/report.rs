@@ -1,7 +1,5 @@
 //! The report: the data that `--format json` prints and every renderer reads.
 
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Serialize;
@@ -11,6 +9,7 @@ use crate::baseline_comparison::BaselineComparison;
 use crate::finding::{BaselineState, Finding};
 use crate::headline::{Headline, headline};
 use crate::ignore::Ignore;
+use crate::plan::Plan;
 use crate::prioritize::prioritize;
 use crate::ruleset::RuleSet;
 use crate::schema;
@@ -21,7 +20,11 @@ use crate::severity::Severity;
 ///
 /// 2: `findings[].rank` is `position`, `seen` and `sql.seen` are `occurrences`; in `baseline`,
 /// `cannot_tell` is `still_unknown` and `unjudged_before` is `unknown_before`.
-pub const REPORT_SCHEMA_VERSION: u32 = 2;
+///
+/// 3: `gain.low_pct` and `high_pct` are the ends of an 80 % interval of what the fix saves alone;
+/// `gain.unattributed_pct` and `what_if_pct` are gone. The headline's `predicted_step_ms` has an estimate
+/// between its ends, `ms_per_step` is gone. `plan` and `findings[].fixes` are new.
+pub const REPORT_SCHEMA_VERSION: u32 = 3;
 
 /// The findings of the rules in one run.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -34,6 +37,8 @@ pub struct Report {
     pub run: Run,
     /// The report in one sentence.
     pub headline: Headline,
+    /// What to fix in which order, and what a step then takes; null where nothing could be timed again.
+    pub plan: Option<Plan>,
     /// Findings, most useful first; notes about the trace and infos at the end.
     pub findings: Vec<Finding>,
     /// Codes of rules that passed.
@@ -51,16 +56,16 @@ pub struct Report {
     /// Input that could not be read, and ignore entries that no longer have an effect.
     pub warnings: Vec<ReportWarning>,
     #[serde(skip)]
-    totals: RunTotals,
+    pub(crate) totals: RunTotals,
 }
 
 /// The numbers of the evaluation that findings are prioritized with.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct RunTotals {
-    /// Largest loss by rule code, percent of step time.
-    pub(crate) ceilings_pct: BTreeMap<String, f64>,
     /// Step time of the slowest rank.
     pub(crate) slowest_step_ns: Option<f64>,
+    /// The ranks to time again: the slowest ones of a run with many.
+    pub(crate) ranks: Vec<i64>,
 }
 
 impl Report {
@@ -74,6 +79,7 @@ impl Report {
             },
             run: Run::from(run),
             headline: Headline::default(),
+            plan: None,
             findings: Vec::new(),
             passed: Vec::new(),
             unknown: Vec::new(),
@@ -88,14 +94,8 @@ impl Report {
     /// Sorts the findings, numbers them, and writes the headline.
     pub(crate) fn prioritize(&mut self, rules: &RuleSet) {
         prioritize(&mut self.findings, rules.rules());
-        let RunTotals { ceilings_pct, slowest_step_ns } = &self.totals;
-        self.headline = headline(
-            &self.findings,
-            rules.rules(),
-            ceilings_pct,
-            *slowest_step_ns,
-            self.unknown.len(),
-        );
+        let step_ns = self.totals.slowest_step_ns;
+        self.headline = headline(&self.findings, self.plan.as_ref(), step_ns, self.unknown.len());
     }
 
     /// The worst severity of the findings about the program; notes about the trace do not count. With a

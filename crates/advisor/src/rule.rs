@@ -49,8 +49,6 @@ pub struct Rule {
     pub within: Option<String>,
     /// Whether it only details that rule and takes nothing from its priority.
     pub refines: bool,
-    /// Codes of rules whose time may overlap.
-    pub overlaps: Vec<String>,
     /// Prefixes of codes whose findings have less confidence when this rule fires.
     pub weakens: Vec<String>,
     /// The metric of the source lines that a finding points to.
@@ -131,8 +129,6 @@ pub struct Gain {
     pub method: GainMethod,
     /// Findings whose high gain is below this share are at most `info`; 0 for none.
     pub floor: f64,
-    /// Metric with a second estimate of the gain.
-    pub what_if: Option<MetricSpec>,
 }
 
 /// A row with its expected verdict, and its place in the file.

@@ -2,7 +2,7 @@
 
 use minijinja::Environment;
 use toml::Spanned;
-use trace_model::{MetricSpec, Scope, Unit};
+use trace_model::{MetricSpec, Scope};
 
 use crate::expr::{self, EXTRA_NAMES, Formula};
 use crate::file_schema::{CaveatTable, ConditionTable, TestTable};
@@ -143,7 +143,7 @@ impl<'s> RuleChecker<'_, '_, '_, 's> {
         list.iter().map(check).collect()
     }
 
-    pub(crate) fn gain(&mut self, merged: &'s MergedRule, metrics: &[MetricSpec]) -> Gain {
+    pub(crate) fn gain(&mut self, merged: &'s MergedRule) -> Gain {
         let Some((file, table)) = merged.last(|t| t.gain.as_ref()) else {
             return Gain::default();
         };
@@ -168,25 +168,8 @@ impl<'s> RuleChecker<'_, '_, '_, 's> {
             self.problems.add(&span, message, Some(help));
         }
         let of = (table.method != GainMethod::None).then_some(table.of.as_ref()).flatten();
-        let what_if = table.what_if.as_ref().and_then(|name| {
-            let name = SpannedStr::new(file, name);
-            self.what_if(&name, metrics)
-        });
         let of = of.map(|t| t.get_ref().clone());
-        Gain { of, low, high, method: table.method, floor, what_if }
-    }
-
-    fn what_if(&mut self, name: &SpannedStr<'_>, metrics: &[MetricSpec]) -> Option<MetricSpec> {
-        let fits = |m: &&MetricSpec| m.scope == Scope::Rank && m.unit == Unit::Ratio;
-        if let Some(metric) = metrics.iter().find(|m| m.is_named(name.text)).filter(fits) {
-            return Some(metric.clone());
-        }
-        let names: Vec<String> = metrics.iter().filter(fits).map(MetricSpec::name).collect();
-        let help = did_you_mean(name.text, names.iter().map(String::as_str))
-            .unwrap_or_else(|| "such as `critical_gains.data_loading_free_ratio`".to_owned());
-        let message = format!("`{}` is not a metric of scope rank and unit ratio", name.text);
-        self.problems.add(&name.span, message, Some(help));
-        None
+        Gain { of, low, high, method: table.method, floor }
     }
 
     /// The metric of source lines.

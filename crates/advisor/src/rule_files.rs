@@ -6,7 +6,8 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use crate::file_schema::{IgnoreTable, PolicyTable, RuleTable};
+use crate::file_schema::{FixTable, IgnoreTable, PolicyTable, RuleTable};
+use crate::fix::MergedFix;
 use crate::merge::MergedRule;
 use crate::problem::{Problems, RuleSource, Span, did_you_mean};
 use crate::query::StatedQuery;
@@ -48,6 +49,7 @@ pub(crate) struct ParsedFiles {
     pub(crate) rules: BTreeMap<String, MergedRule>,
     /// Rules with a table that could be read in part only: they exist, but missing keys are not reported.
     pub(crate) malformed: BTreeSet<String>,
+    pub(crate) fixes: BTreeMap<String, MergedFix>,
     pub(crate) ignores: Vec<(Span, String, IgnoreTable)>,
     /// Malformed ignore entries: only their selectors are checked.
     pub(crate) malformed_ignores: Vec<(Span, String)>,
@@ -69,6 +71,7 @@ impl ParsedFiles {
             let name: &str = key.get_ref();
             let place = match name {
                 "rule" => TableKind::Rule,
+                "fix" => TableKind::Fix,
                 "ignore" => TableKind::Ignore,
                 "policy" => {
                     let (value, sound) =
@@ -78,9 +81,9 @@ impl ParsedFiles {
                     continue;
                 }
                 other => {
-                    let help = did_you_mean(other, ["rule", "ignore", "policy"]);
+                    let help = did_you_mean(other, ["rule", "fix", "ignore", "policy"]);
                     let help = help.unwrap_or_else(|| {
-                        "a file has `[policy]`, `[rule.<name>]` and `[ignore.<name>]`".to_owned()
+                        "a file has `[policy]`, `[rule.<name>]`, `[fix.<name>]` and `[ignore.<name>]`".to_owned()
                     });
                     problems.add(&span, format!("unknown key `{other}`"), Some(help));
                     continue;
@@ -96,6 +99,13 @@ impl ParsedFiles {
                 let (value, sound) = schema_check::check(value, place, file, problems);
                 match place {
                     TableKind::Rule => self.rule(name, span, value, sound, problems),
+                    TableKind::Fix => {
+                        let table: Option<FixTable> = decode(value, sound, &span, problems);
+                        let merged = self.fixes.entry(name);
+                        let merged =
+                            merged.or_insert_with(|| MergedFix { span, layers: Vec::new() });
+                        merged.layers.extend(table.map(|table| (file, table)));
+                    }
                     TableKind::Ignore if sound => {
                         if let Some(table) = decode(value, sound, &span, problems) {
                             self.ignores.push((span, name, table));

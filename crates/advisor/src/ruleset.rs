@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use trace_model::MetricSpec;
 
 use crate::compile::compile;
+use crate::fix::{Fix, compile_fixes};
 use crate::ignore::{Date, Ignore};
 use crate::link::{link, resolve_ignores, resolve_policy};
 use crate::policy::{self, Policy, UnknownSelector};
@@ -26,6 +27,7 @@ pub struct RuleSet {
     inactive: BTreeMap<String, Inactive>,
     policy: Policy,
     ignores: Vec<Ignore>,
+    fixes: Vec<Fix>,
     has_step_time: bool,
     today: Option<Date>,
 }
@@ -85,6 +87,7 @@ impl RuleSet {
         link(&mut all, &files, &mut problems);
         let ignores = resolve_ignores(&files, &all, &mut problems);
         let policy = resolve_policy(&files, &all, &mut problems);
+        let fixes = compile_fixes(&files.fixes, &all, &mut problems);
         let problems = problems.finish();
         if !problems.is_empty() {
             return Err(problems);
@@ -100,6 +103,7 @@ impl RuleSet {
             inactive,
             policy,
             ignores,
+            fixes,
             has_step_time,
             today: None,
         };
@@ -204,6 +208,11 @@ impl RuleSet {
     /// The active rule with this code or name.
     pub fn find(&self, code_or_name: &str) -> Option<&Rule> {
         self.rules.iter().find(|r| r.code == code_or_name || r.name == code_or_name)
+    }
+
+    /// The fixes, by name.
+    pub fn fixes(&self) -> &[Fix] {
+        &self.fixes
     }
 
     /// The ignore entries.

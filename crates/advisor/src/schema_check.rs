@@ -18,6 +18,8 @@ static SCHEMA: LazyLock<Json> = LazyLock::new(|| crate::schema::rule_file_schema
 pub(crate) enum TableKind {
     /// `[rule.<name>]`.
     Rule,
+    /// `[fix.<name>]`.
+    Fix,
     /// `[ignore.<name>]`.
     Ignore,
     /// `[policy]`.
@@ -34,6 +36,7 @@ pub(crate) fn check<'i>(
 ) -> (Spanned<DeValue<'i>>, bool) {
     let name = match place {
         TableKind::Rule => "RuleTable",
+        TableKind::Fix => "FixTable",
         TableKind::Ignore => "IgnoreTable",
         TableKind::Policy => "PolicyTable",
     };

@@ -73,21 +73,21 @@ impl RuleSet {
 fn run(rule: &Rule, test: &Test) -> Result<(), String> {
     let env = expr::environment();
     let table = table(rule, test);
-    let outcome = evaluate_rule(rule, Some(&table), &StepTimes::default(), &env);
-    let got = match &outcome.verdict {
+    let verdict = evaluate_rule(rule, Some(&table), &StepTimes::default(), &env);
+    let got = match &verdict {
         RuleVerdict::Passed => "pass".to_owned(),
         RuleVerdict::Unknown(_) => "unknown".to_owned(),
         RuleVerdict::Fired(finding) => finding.severity.to_string(),
     };
     if got != test.row.expect {
-        let because = match &outcome.verdict {
+        let because = match &verdict {
             RuleVerdict::Unknown(reason) => format!(" ({reason})"),
             RuleVerdict::Fired(finding) => format!(" ({})", finding.message),
             RuleVerdict::Passed => String::new(),
         };
         return Err(format!("expected {}, got {got}{because}", test.row.expect));
     }
-    match outcome.verdict {
+    match verdict {
         RuleVerdict::Fired(finding) => check_finding(rule, test, &finding),
         _ => Ok(()),
     }
@@ -96,7 +96,7 @@ fn run(rule: &Rule, test: &Test) -> Result<(), String> {
 /// The finding of the rule in the row of one of its tests.
 pub(crate) fn finding(rule: &Rule, test: &Test) -> Option<Finding> {
     let (env, table) = (expr::environment(), table(rule, test));
-    match evaluate_rule(rule, Some(&table), &StepTimes::default(), &env).verdict {
+    match evaluate_rule(rule, Some(&table), &StepTimes::default(), &env) {
         RuleVerdict::Fired(finding) => Some(*finding),
         _ => None,
     }

@@ -148,6 +148,8 @@ pub enum GainMethod {
     Roofline,
     /// A rule of thumb.
     Heuristic,
+    /// The recording was timed again with the fix.
+    Retimed,
     /// No estimate.
     #[default]
     None,

@@ -44,12 +44,6 @@ pub(crate) fn of_rows(
     query
 }
 
-/// The largest value of a column of a view, over some ranks.
-pub(crate) fn largest(view: &str, column: &str, ranks: &[i64]) -> String {
-    let column = name(column);
-    format!("SELECT max({column}) AS {column} FROM {}{}", name(view), of_ranks(ranks))
-}
-
 /// The lines of the program with most of a column, over some ranks.
 pub(crate) fn lines(view: &str, column: &str, ranks: &[i64], limit: usize) -> String {
     let (view, column) = (name(view), name(column));

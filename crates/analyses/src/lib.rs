@@ -49,6 +49,7 @@ use std::sync::LazyLock;
 
 use query::{Catalog, ViewSource};
 
+pub use critical::retime;
 pub use roofline::device_peaks::{DEVICES, DTYPES, DeviceTableError, check_devices};
 pub use topics::{TOPICS, Topic};
 

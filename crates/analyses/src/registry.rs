@@ -36,6 +36,7 @@ pub(crate) static VIEWS: &[RustView] = &[
     roofline::ATTENTION,
     roofline::CALLS,
     roofline::CHAINS,
+    roofline::CHAIN_RUNS,
     roofline::DEVICES,
     step::BREAKDOWN,
     system::BY_STEP,

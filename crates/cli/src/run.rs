@@ -57,6 +57,7 @@ pub(crate) fn open_options(args: &ReadArgs) -> anyhow::Result<OpenOptions> {
         selection: selection(&args.selection),
         query_hint: None,
         memory_bytes: memory_limit_bytes(args),
+        step_time_ns: None,
         cache: cache(&args.cache),
     })
 }

@@ -126,6 +126,11 @@ impl ViewSchemaProvider {
         let _ = self.cell(view).stored.set(rows);
     }
 
+    /// Values of the parameters.
+    pub(crate) fn params(&self) -> &HashMap<String, ParamValue> {
+        &self.params
+    }
+
     fn cell(&self, view: &ViewDef) -> &ViewCell {
         &self.cells[view.name.as_str()]
     }

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::compute::concat_batches;
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::SessionState;
@@ -25,7 +26,7 @@ use crate::plan::optimizer;
 use crate::plan::references::References;
 use crate::provider::{ViewSchemaProvider, parse, schema_without_metadata};
 use crate::rank_groups::RankGroups;
-use crate::rust_view::ViewError;
+use crate::rust_view::{self, InputQueries, ViewError, ViewInputs};
 use crate::scan::ScannedTable;
 use crate::storage::TableStorage;
 use crate::stored_rows::Rows;
@@ -177,6 +178,38 @@ impl Session {
             }
         }
         Ok(tables)
+    }
+
+    /// Computes something in Rust over the rows of queries, by name, as a [`crate::RustView`] does. The queries are
+    /// limited to some ranks; to none if `ranks` is empty.
+    pub fn compute<T>(
+        &self,
+        queries: InputQueries,
+        ranks: &[i64],
+        compute: impl FnOnce(&ViewInputs<'_>) -> rust_view::Result<T>,
+    ) -> Result<T> {
+        let mut batches = BTreeMap::new();
+        for (name, sql) in queries {
+            batches.insert(*name, self.rows_of_ranks(sql, ranks)?);
+        }
+        let inputs = ViewInputs { batches, params: self.engine.run.params() };
+        compute(&inputs).map_err(|e| self.error(e.into()))
+    }
+
+    /// The rows of a query that returns `rank`, limited to some ranks; to none if `ranks` is empty. In one batch.
+    pub fn rows_of_ranks(&self, sql: &str, ranks: &[i64]) -> Result<RecordBatch> {
+        let limited: String;
+        let sql = if ranks.is_empty() {
+            sql
+        } else {
+            let ranks: Vec<String> = ranks.iter().map(ToString::to_string).collect();
+            let inner = sql.trim().trim_end_matches(';');
+            limited = format!("SELECT * FROM (\n{inner}\n) WHERE rank IN ({})", ranks.join(", "));
+            &limited
+        };
+        let batches = self.sql(sql)?;
+        let schema = batches[0].schema();
+        concat_batches(&schema, &batches).map_err(|e| self.error(e.into()))
     }
 
     /// CPU time of each view computed so far, without the views that it reads.

@@ -8,6 +8,7 @@ use std::{fmt, io};
 use advisor::{EvidenceQuery, Report, RuleQuery, RuleSet};
 use ingest::{CacheEntry, Location, Progress};
 use serde::{Deserialize, Serialize};
+use trace_model::retiming::{Retiming, RetimingRequest};
 use trace_model::{MetricTable, RunInfo};
 
 use crate::error::Error;
@@ -88,7 +89,9 @@ impl PendingCheck<'_> {
             }
             CheckInput::Cached(cached) => *cached,
         };
-        let report = evaluate(rules, &mut cached, |stage| stages.push(stage))?;
+        let cached_options = cached.options;
+        let report =
+            evaluate(rules, &mut cached, cached_options.step_time_ns, |stage| stages.push(stage))?;
         let cache_error = if cached.is_dirty { cached.store().err() } else { None };
         let run = cached.run;
         if let Some(run) = &run {
@@ -122,6 +125,7 @@ pub fn check(
 struct AnswerCache {
     metadata: Option<RunMetadata>,
     tables: BTreeMap<String, MetricTable>,
+    retimings: BTreeMap<String, Retiming>,
 }
 
 impl AnswerCache {
@@ -133,6 +137,7 @@ impl AnswerCache {
         let mut answers: Self = postcard::from_bytes(&bytes).unwrap_or_default();
         if answers.tables.len() > Self::MAX_ANSWERS {
             answers.tables.clear();
+            answers.retimings.clear();
         }
         if let Some(metadata) = &mut answers.metadata {
             metadata.info.path = location.to_string();
@@ -227,5 +232,16 @@ impl MetricProvider for CachedRun<'_> {
 
     fn evidence_query(&mut self, query: &EvidenceQuery) -> Result<MetricTable, Error> {
         self.get_or_compute(format!("{query:?}"), |run| run.evidence_query(query))
+    }
+
+    fn retime(&mut self, request: &RetimingRequest) -> Result<Retiming, Error> {
+        let question = format!("{request:?}");
+        if let Some(answer) = self.answers.retimings.get(&question) {
+            return Ok(answer.clone());
+        }
+        let answer = (&mut self.run()?).retime(request)?;
+        self.answers.retimings.insert(question, answer.clone());
+        self.is_dirty = true;
+        Ok(answer)
     }
 }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use advisor::{EvidenceQuery, Report, RuleQuery, RuleSet};
 use serde::{Deserialize, Serialize};
+use trace_model::retiming::{Retiming, RetimingRequest};
 use trace_model::{MetricTable, RunInfo, Warning};
 
 use crate::error::Error;
@@ -11,7 +12,7 @@ use crate::error::Error;
 /// Wall time of one stage of the pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stage {
-    /// `cache`, `read`, `session`, `views`, `rules`, `what-if`, `sources`, `evidence`, `query`.
+    /// `cache`, `read`, `session`, `views`, `rules`, `re-timing`, `sources`, `evidence`, `query`.
     pub name: &'static str,
     /// Wall time.
     pub elapsed: Duration,
@@ -23,6 +24,7 @@ pub(crate) trait MetricProvider {
     fn views(&mut self, views: &[&str]) -> Result<Vec<MetricTable>, Error>;
     fn rule_query(&mut self, query: &RuleQuery) -> Result<MetricTable, Error>;
     fn evidence_query(&mut self, query: &EvidenceQuery) -> Result<MetricTable, Error>;
+    fn retime(&mut self, request: &RetimingRequest) -> Result<Retiming, Error>;
 }
 
 /// The properties of a run that are not in its tables.
@@ -34,10 +36,12 @@ pub(crate) struct RunMetadata {
     pub(crate) has_stacks: bool,
 }
 
-/// Evaluates the rules on the tables of `provider`; `on_stage` gets the time of each stage.
+/// Evaluates the rules on the tables of `provider`; `on_stage` gets the time of each stage. `step_time_ns`: what a step
+/// takes without the profiler, if that is known.
 pub(crate) fn evaluate(
     rules: &RuleSet,
     provider: &mut impl MetricProvider,
+    step_time_ns: Option<i64>,
     mut on_stage: impl FnMut(Stage),
 ) -> Result<Report, Error> {
     let mut finish = |name, start: Instant| on_stage(Stage { name, elapsed: start.elapsed() });
@@ -58,15 +62,18 @@ pub(crate) fn evaluate(
     if !metadata.has_stacks {
         follow_ups.source_views.clear();
     }
-    for (name, views) in
-        [("what-if", &follow_ups.what_if_views), ("sources", &follow_ups.source_views)]
-    {
-        if !views.is_empty() {
-            let start = Instant::now();
-            let views: Vec<&str> = views.iter().map(String::as_str).collect();
-            tables.extend(provider.views(&views)?);
-            finish(name, start);
-        }
+    let mut retiming = None;
+    if let Some(request) = &mut follow_ups.retiming {
+        let start = Instant::now();
+        request.step_time_ns = step_time_ns;
+        retiming = Some(provider.retime(request)?);
+        finish("re-timing", start);
+    }
+    if !follow_ups.source_views.is_empty() {
+        let start = Instant::now();
+        let views: Vec<&str> = follow_ups.source_views.iter().map(String::as_str).collect();
+        tables.extend(provider.views(&views)?);
+        finish("sources", start);
     }
     if !follow_ups.evidence_queries.is_empty() {
         let start = Instant::now();
@@ -75,7 +82,6 @@ pub(crate) fn evaluate(
         }
         finish("evidence", start);
     }
-    // Also the tables of the rules: a view that a rule is evaluated on may hold second estimates.
-    report.attach(rules, &tables);
+    report.attach(rules, &tables, retiming.as_ref());
     Ok(report)
 }

@@ -20,6 +20,8 @@ pub struct OpenOptions {
     /// export is exported first, to the cache or to a temporary directory that is removed with the
     /// [`Run`](crate::Run).
     pub memory_bytes: Option<u64>,
+    /// Duration of a step without the profiler, if it is known: predictions then start from it. Estimated by default.
+    pub step_time_ns: Option<i64>,
     /// Cache for answers and tables; none by default.
     pub cache: Option<ingest::Cache>,
 }

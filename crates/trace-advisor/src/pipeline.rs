@@ -9,6 +9,7 @@ use arrow::array::AsArray;
 use ingest::{CacheEntry, Location, NoProgress, Progress};
 use query::{Params, Session, Tables};
 use tempfile::TempDir;
+use trace_model::retiming::{Retiming, RetimingRequest};
 use trace_model::{Dataset, MetricTable, RecordBatch, RunInfo, TableSet, TableSource, Warning};
 
 use crate::error::Error;
@@ -36,6 +37,7 @@ pub struct Run {
     is_export: bool,
     params: Params,
     memory_bytes: Option<u64>,
+    step_time_ns: Option<i64>,
     session: Session,
     stages: Mutex<Vec<Stage>>,
     /// Temporary export. Fields are dropped in order: it must stay below `source` and `session`, which read it.
@@ -88,6 +90,7 @@ impl Run {
             is_export,
             params,
             memory_bytes,
+            step_time_ns: options.step_time_ns,
             session,
             stages: Mutex::new(vec![read, ready]),
             scratch,
@@ -122,7 +125,7 @@ impl Run {
 
     /// Evaluates the rules on the run.
     pub fn check(&self, rules: &RuleSet) -> Result<Report, Error> {
-        evaluate(rules, &mut &*self, |stage| self.push(stage))
+        evaluate(rules, &mut &*self, self.step_time_ns, |stage| self.push(stage))
     }
 
     /// The cost of each table that the rules are evaluated on, one after the other. The sum is more than the time of
@@ -257,6 +260,10 @@ impl MetricProvider for &Run {
 
     fn evidence_query(&mut self, query: &EvidenceQuery) -> Result<MetricTable, Error> {
         evidence_query(&self.session, query)
+    }
+
+    fn retime(&mut self, request: &RetimingRequest) -> Result<Retiming, Error> {
+        Ok(analyses::retime(&self.session, request)?)
     }
 }
 

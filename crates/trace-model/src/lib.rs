@@ -14,6 +14,7 @@
 pub mod column;
 pub mod dataset;
 pub mod metric;
+pub mod retiming;
 mod spec;
 pub mod strings;
 pub mod suggest;

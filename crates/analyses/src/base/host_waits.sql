@@ -45,7 +45,9 @@ FROM runtime_calls
 WHERE name LIKE '%Synchronize'
     OR name IN ('cudaMemcpy', 'cudaMemcpy2D', 'cudaMemset', 'hipMemcpy', 'hipMemcpy2D', 'hipMemcpyWithStream', 'hipMemset')
 UNION ALL
--- Asynchronous by name only: copies from or to pageable memory return when the copy is done.
+-- Asynchronous by name only: copies from or to pageable memory return when the copy is done, by clocks that differ by
+-- at most 100 us, and by at most a twentieth of the call.
 SELECT rank, launch_thread, 'sync', launch_name, launch_ts_ns, launch_ts_ns + launch_dur_ns
 FROM memcpys
-WHERE launch_ts_ns + launch_dur_ns >= ts_ns + dur_ns
+WHERE launch_ts_ns + launch_dur_ns + least(100000, launch_dur_ns / 20) >= ts_ns + dur_ns
+    AND launch_ts_ns + launch_dur_ns > ts_ns

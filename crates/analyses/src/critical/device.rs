@@ -1,7 +1,9 @@
 //! Device activities and the constraints on their starts.
 
 use super::host::HostTimelines;
-use super::model::{Blocker, BlockerKind, EventTable, HostRole, RankEvents, RuntimeCallIndex};
+use super::model::{
+    Blocker, BlockerKind, EventTable, HostEvent, HostRole, RankEvents, RuntimeCallIndex,
+};
 use super::streams::{LaunchOrder, StreamOrders};
 
 /// A cross-stream wait is inferred if a start comes this much later than all known constraints explain, and at most
@@ -11,6 +13,17 @@ const MAX_WAKE_UP_NS: i64 = 20_000;
 
 /// Upper limit of the intrinsic launch delay; a longer delay includes a wait.
 const MAX_FLOOR_NS: i64 = 50_000;
+
+/// The clocks of host and device differ by some microseconds, and copies from pageable memory return once their data
+/// is staged. Device work that seems to end this much after a waiting call has returned was still waited for: at most
+/// this long, and at most one part in `MAX_CLOCK_SKEW_DIVISOR` of the call.
+const MAX_CLOCK_SKEW_NS: i64 = 100_000;
+const MAX_CLOCK_SKEW_DIVISOR: i64 = 20;
+
+/// The latest device time at which work that a waiting call waited for may seem to end.
+fn latest_end_ns(call: &HostEvent) -> i64 {
+    call.end_ns + MAX_CLOCK_SKEW_NS.min((call.end_ns - call.ts_ns) / MAX_CLOCK_SKEW_DIVISOR)
+}
 
 /// A stream's queue is full if the host leads by at least `MIN_QUEUE` launches, and if at least one in
 /// `MIN_FULL_LAUNCHES_DIVISOR` launches is within `FULL_SLACK` of the greatest lead.
@@ -120,8 +133,8 @@ impl DeviceConstraints {
             let floor = floor.unwrap_or(0);
             // A CUDA graph is submitted as a whole, and a blocking call submits first. If the stream was busy until
             // just before the start, the time of submission within the call is unknown.
-            let waits =
-                call.role == HostRole::BlockingCopy || (a.may_block && a.end_ns <= call.end_ns);
+            let waits = call.role == HostRole::BlockingCopy
+                || (a.may_block && a.end_ns <= latest_end_ns(call));
             let before = events.activities.get(self.previous[i] as usize);
             let busy = before.is_some_and(|b| b.end_ns + floor >= a.ts_ns);
             let at_once = caused[at as usize] > 1 || waits || busy;
@@ -204,7 +217,13 @@ impl DeviceConstraints {
             if known.binary_search(&i).is_ok() || call.table != EventTable::RuntimeCalls {
                 continue;
             }
-            let any = || streams.last_end(call.end_ns);
+            // Work that begins after the return cannot have been waited for.
+            let before_return = |s: &u32| events.activities[*s as usize].ts_ns < call.end_ns;
+            let latest_ns = latest_end_ns(call);
+            let any = || {
+                let last = streams.last_end(latest_ns).filter(before_return);
+                last.or_else(|| streams.last_end(call.end_ns))
+            };
             let source = match call.role {
                 HostRole::DeviceSync => any(),
                 HostRole::EventSync => {
@@ -216,7 +235,9 @@ impl DeviceConstraints {
                     let last = next.checked_sub(1).map(|at| by_thread[at]);
                     let last = last.filter(|&(lane, ..)| lane == call.lane);
                     let own = last.and_then(|(.., activity)| {
-                        streams.last_end_on(&events.activities[activity as usize], call.end_ns)
+                        let on = &events.activities[activity as usize];
+                        let last = streams.last_end_on(on, latest_ns).filter(before_return);
+                        last.or_else(|| streams.last_end_on(on, call.end_ns))
                     });
                     let any = any();
                     let end_ns = |s: Option<u32>| s.map(|s| events.activities[s as usize].end_ns);
@@ -240,7 +261,9 @@ impl DeviceConstraints {
                     let mine = own[first..].iter().take_while(|&&(c, _)| c == i);
                     let mine = mine.map(|&(_, activity)| activity).filter(|&s| {
                         let a = &events.activities[s as usize];
-                        a.end_ns <= call.end_ns && (a.may_block || role == HostRole::BlockingCopy)
+                        a.end_ns <= latest_ns
+                            && before_return(&s)
+                            && (a.may_block || role == HostRole::BlockingCopy)
                     });
                     mine.max_by_key(|&s| (events.activities[s as usize].end_ns, s))
                 }
@@ -263,7 +286,8 @@ impl DeviceConstraints {
         let event = &events.host[call as usize];
         let end_ns = events.activities[source as usize].end_ns;
         let Some(timeline) = host.timeline(event.lane) else { return };
-        if end_ns > event.end_ns {
+        if end_ns > latest_end_ns(event) || events.activities[source as usize].ts_ns >= event.end_ns
+        {
             return;
         }
         if end_ns > event.ts_ns {

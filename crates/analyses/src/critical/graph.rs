@@ -141,11 +141,6 @@ impl Graph {
         graph
     }
 
-    /// Edges into a node.
-    pub(super) fn edges_into(&self, node: usize) -> &[Edge] {
-        &self.edges[self.first_edge[node] as usize..self.first_edge[node + 1] as usize]
-    }
-
     /// Indices of the edges into a node.
     pub(super) fn edge_range(&self, node: usize) -> std::ops::Range<usize> {
         self.first_edge[node] as usize..self.first_edge[node + 1] as usize
@@ -264,8 +259,17 @@ impl Graph {
             let event = &events.host[call as usize];
             let node = self.host.timeline(event.lane).and_then(|k| self.host_node(k, event.end_ns));
             let Some(target) = node else { continue };
-            let source = ends[source as usize];
-            let edge = Edge { source, subject: call, weight: 0, kind, class, rest: class };
+            let activity = &events.activities[source as usize];
+            // By the clock of the device the work ends after the call has returned: the call waited for all of it
+            // but the difference.
+            let returned_first = activity.end_ns > event.end_ns;
+            let edge = if returned_first {
+                let (source, weight) = (starts[source as usize], event.end_ns - activity.ts_ns);
+                Edge { source, subject: call, weight, kind, class: activity.class, rest: class }
+            } else {
+                let source = ends[source as usize];
+                Edge { source, subject: call, weight: 0, kind, class, rest: class }
+            };
             drafts.push(EdgeDraft { target, edge });
         }
     }

@@ -211,6 +211,7 @@ impl RankEventsBuilder {
         let mut events = self.ranks;
         events.sort_by_key(|r| r.rank);
         for mut events in events {
+            events.steps.sort_by_key(|step| (step.ts_ns, step.number));
             let window = if text.is_empty() {
                 match events.longest_step_run() {
                     Some((begin_ns, end_ns)) => Some(events.clip(begin_ns, end_ns)),

@@ -7,12 +7,16 @@
 //! independent of one another here: the time that a collective waits for other ranks is part of its duration.
 
 mod device;
+mod edits;
 mod graph;
 mod host;
 mod input;
 mod model;
 mod output;
+mod overhead;
 mod path;
+mod replay;
+mod retime;
 mod streams;
 #[cfg(test)]
 mod tests;
@@ -28,6 +32,8 @@ use trace_model::RecordBatch;
 use self::graph::Graph;
 use self::input::{LoadedRanks, RankTrace};
 use query::rust_view::ViewInputs;
+
+pub use self::retime::retime;
 
 /// Inputs of all views of this topic.
 pub(super) const INPUTS: &[(&str, &str)] = &[
@@ -123,18 +129,23 @@ impl RankTrace {
     }
 }
 
-/// Applies `compute` to each rank on all cores; the results are in the order of the ranks. It uses threads of its own:
-/// callers may wait for a view on all threads of rayon's pool, and a task in that pool would then never start.
+/// Applies `compute` to each rank on all cores; the results are in the order of the ranks.
 fn per_rank<T: Send>(ranks: &[RankTrace], compute: impl Fn(&RankTrace) -> T + Sync) -> Vec<T> {
-    let cores = thread::available_parallelism().map_or(1, usize::from).min(ranks.len());
+    per_item(ranks, compute)
+}
+
+/// Applies `compute` to each item on all cores; the results are in the order of the items. It uses threads of its own:
+/// callers may wait for a view on all threads of rayon's pool, and a task in that pool would then never start.
+fn per_item<I: Sync, T: Send>(items: &[I], compute: impl Fn(&I) -> T + Sync) -> Vec<T> {
+    let cores = thread::available_parallelism().map_or(1, usize::from).min(items.len());
     if cores <= 1 {
-        return ranks.iter().map(compute).collect();
+        return items.iter().map(compute).collect();
     }
-    let share = ranks.len().div_ceil(cores);
+    let share = items.len().div_ceil(cores);
     thread::scope(|scope| {
-        let workers: Vec<_> = ranks
+        let workers: Vec<_> = items
             .chunks(share)
-            .map(|ranks| scope.spawn(|| ranks.iter().map(&compute).collect::<Vec<T>>()))
+            .map(|items| scope.spawn(|| items.iter().map(&compute).collect::<Vec<T>>()))
             .collect();
         let results = workers.into_iter().map(|worker| match worker.join() {
             Ok(results) => results,

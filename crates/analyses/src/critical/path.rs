@@ -69,7 +69,7 @@ pub(super) fn path_segments(graph: &Graph) -> Vec<PathSegment> {
     let mut after_sync = None;
     for &(edge, target) in &path {
         let edge = &graph.edges[edge as usize];
-        let Node { ts_ns: from, submits, .. } = graph.nodes[node];
+        let Node { ts_ns: from, subject: from_subject, submits, .. } = graph.nodes[node];
         if submits {
             after_sync = None;
         }
@@ -98,6 +98,9 @@ pub(super) fn path_segments(graph: &Graph) -> Vec<PathSegment> {
                 );
             }
             EdgeKind::Sync => {
+                // Only waits that return before the work seems to end have a weight: time of that work.
+                let work = SegmentOwner::Activity(from_subject);
+                push_segment(&mut out, from, held, edge.class, work, after_sync);
                 after_sync = Some(edge.subject);
                 let owner = SegmentOwner::HostEvent(edge.subject);
                 push_segment(&mut out, held, to.ts_ns, edge.rest, owner, after_sync);

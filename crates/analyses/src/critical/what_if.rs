@@ -1,7 +1,10 @@
 //! Re-times the graph with other weights to predict the duration of a run in which parts of the work cost less.
 
 use super::graph::{EdgeKind, Graph};
-use super::model::{RankEvents, TimeClass};
+use rustc_hash::FxHashMap;
+
+use super::model::{Activity, RankEvents, TimeClass};
+use super::replay::{Replay, Weights, replay};
 
 /// Factor for the duration of each class of time.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +21,9 @@ pub(super) const BUILT_IN_SCENARIOS: &[(&str, &str)] = &[
     ("kernels_2x_faster", "kernel=0.5"),
     ("sync_free", "sync=0"),
 ];
+
+/// A first step longer than this percentage of the median of the others is warm-up.
+const WARM_UP_FACTOR_PCT: i64 = 130;
 
 /// Larger factors say nothing useful about this run.
 const MAX_FACTOR: f64 = 1_000.0;
@@ -119,21 +125,15 @@ fn class_names() -> String {
 
 /// The time of each node under a scenario, and the end of the window.
 pub(super) fn replay_times(graph: &Graph, scenario: &Scenario) -> (Vec<i64>, i64) {
-    let removes_waits = scenario.removes_waits();
-    let mut times: Vec<i64> = Vec::with_capacity(graph.nodes.len());
-    for (i, node) in graph.nodes.iter().enumerate() {
-        let edges = graph.edges_into(i).iter();
-        let arrival = edges
-            .filter(|e| !(removes_waits && e.kind == EdgeKind::Sync))
-            .map(|e| times[e.source as usize].saturating_add(scenario.scaled(e.class, e.weight)))
-            .max();
-        let arrival = arrival.unwrap_or(graph.window.begin_ns);
-        times.push(arrival.saturating_add(scenario.scaled(node.rest_class, node.rest)));
+    let mut weights = Weights::recorded(graph);
+    weights.scale(graph, |class, ns| scenario.scaled(class, ns));
+    if scenario.removes_waits() {
+        for (at, _) in graph.edges.iter().enumerate().filter(|(_, e)| e.kind == EdgeKind::Sync) {
+            weights.remove_edge(at);
+        }
     }
-    let recorded = graph.last_node().map_or(graph.window.begin_ns, |last| graph.nodes[last].ts_ns);
-    let tail = scenario.scaled(TimeClass::Other, graph.window.end_ns - recorded);
-    let last = times.iter().copied().max().unwrap_or(graph.window.begin_ns);
-    (times, last.saturating_add(tail))
+    let Replay { times, end_ns } = replay(graph, &weights);
+    (times, end_ns)
 }
 
 /// Step lengths under given times: from the moment when all work of the previous step was done, on host and device,
@@ -142,7 +142,13 @@ pub(super) fn replay_times(graph: &Graph, scenario: &Scenario) -> (Vec<i64>, i64
 pub(super) struct StepClock {
     /// Node that begins the first step, if there are steps.
     begin_node: Option<u32>,
-    /// For each step, the nodes of which the last one ends it.
+    /// The first step is warm-up, and no part of the mean.
+    has_warm_up: bool,
+    /// Node that begins the steps of the mean.
+    mean_begin_node: Option<u32>,
+    /// Node that ends the device work of earlier steps that the first step of the mean finds, if there is any.
+    earlier_work: Option<u32>,
+    /// For each step, the nodes of which the last one ends it; first that of its mark.
     ends: Vec<Vec<u32>>,
 }
 
@@ -169,12 +175,54 @@ impl StepClock {
                 ends[numbers[at].1].push(node);
             }
         }
-        Self { begin_node, ends }
+        let earlier_work = earlier_work(graph, events, &numbers);
+        let (has_warm_up, mean_begin_node) = (false, begin_node);
+        let mut clock = Self { begin_node, has_warm_up, mean_begin_node, earlier_work, ends };
+        clock.skip_warm_up(|node| graph.nodes[node as usize].ts_ns);
+        clock
+    }
+
+    /// Leaves the first of three steps or more out of the mean if it took much longer than the others.
+    fn skip_warm_up(&mut self, time: impl Fn(u32) -> i64) {
+        let Some(begin_node) = self.begin_node else { return };
+        let done_node = |nodes: &[u32]| nodes.iter().copied().max_by_key(|&node| time(node));
+        let mut before_ns = self.earlier_work.map_or(i64::MIN, &time).max(time(begin_node));
+        let mut lengths = Vec::with_capacity(self.ends.len());
+        for nodes in &self.ends {
+            let done_ns = done_node(nodes).map_or(before_ns, &time).max(before_ns);
+            lengths.push(done_ns - before_ns);
+            before_ns = done_ns;
+        }
+        let Some((&first_ns, others)) = lengths.split_first().filter(|(_, o)| o.len() >= 2) else {
+            return;
+        };
+        let mut others = others.to_vec();
+        others.sort_unstable();
+        if first_ns > others[others.len() / 2] * WARM_UP_FACTOR_PCT / 100 {
+            self.has_warm_up = true;
+            self.mean_begin_node = self.ends[0].first().copied();
+            self.earlier_work = done_node(&self.ends[0]);
+        }
     }
 
     /// Number of steps.
     pub(super) fn count(&self) -> usize {
         self.ends.len()
+    }
+
+    /// The mean step, if there are steps: the longer of the mean on the host, from the first mark to the end of the
+    /// last, and the mean on the devices, from the end of earlier work to the end of all. In a long run both are
+    /// equal; in a short recording the side that is ahead seems to be faster. Where no node comes later, the mean
+    /// does not grow.
+    pub(super) fn mean(&self, time: impl Fn(u32) -> i64) -> Option<f64> {
+        let steady = &self.ends[usize::from(self.has_warm_up)..];
+        let begin_ns = time(self.mean_begin_node?);
+        let host_ns = steady.iter().filter_map(|nodes| nodes.first()).map(|&node| time(node));
+        let host_ns = host_ns.max()? - begin_ns;
+        let devices_begin_ns = self.earlier_work.map_or(begin_ns, |node| time(node).max(begin_ns));
+        let done_ns = steady.iter().flatten().map(|&node| time(node)).max()?;
+        let longest_ns = host_ns.max(done_ns - devices_begin_ns);
+        Some(longest_ns.max(0) as f64 / steady.len() as f64)
     }
 
     /// The median length, if there are steps.
@@ -191,4 +239,22 @@ impl StepClock {
         let lower = lengths[(lengths.len() - 1) / 2];
         Some(lower.midpoint(upper))
     }
+}
+
+/// The end of the last activity that runs before the first of the steps on its stream.
+fn earlier_work(graph: &Graph, events: &RankEvents, steps: &[(i64, usize)]) -> Option<u32> {
+    let is_own = |a: &Activity| {
+        let is_known = |step: i64| steps.binary_search_by_key(&step, |&(number, _)| number).is_ok();
+        a.launch.is_some() && a.step.is_some_and(is_known)
+    };
+    let mut first_own: FxHashMap<(i32, i32), i64> = FxHashMap::default();
+    for a in events.activities.iter().filter(|a| is_own(a)) {
+        let first_ns = first_own.entry((a.device, a.stream)).or_insert(a.ts_ns);
+        *first_ns = a.ts_ns.min(*first_ns);
+    }
+    let is_earlier = |a: &Activity| {
+        !is_own(a) && first_own.get(&(a.device, a.stream)).is_some_and(|&first| a.ts_ns < first)
+    };
+    let earlier = events.activities.iter().zip(&graph.activity_ends).filter(|(a, _)| is_earlier(a));
+    earlier.max_by_key(|(a, _)| a.end_ns).map(|(_, &node)| node)
 }

@@ -18,6 +18,8 @@ const BACKWARD_FACTOR: f64 = 1.25;
 
 struct UnfusedAttention<'a> {
     softmax: &'a OrderedCall,
+    /// Positions of its first kernel on the stream, and of the kernel after its last.
+    queue_orders: [i64; 2],
     is_backward: bool,
     /// Heads over all samples, queries, keys.
     scores: [f64; 3],
@@ -42,8 +44,12 @@ pub(super) fn attention(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     BatchBuilder::of(&rows)
         .int32("rank", |(found, _)| found.softmax.rank)
         .int32("device", |(found, _)| found.softmax.device)
+        .int("stream", |(found, _)| Some(found.softmax.stream))
+        .int("first_queue_order", |(found, _)| Some(found.queue_orders[0]))
+        .int("end_queue_order", |(found, _)| Some(found.queue_orders[1]))
         .text("pass", |(found, _)| Some(if found.is_backward { "backward" } else { "forward" }))
         .text("scores", |(_, scores)| Some(scores.as_str()))
+        .float("score_elements", |(found, _)| Some(found.scores.iter().product()))
         .text("dtype", |(found, _)| non_empty(found.dtype))
         .int("op", |(found, _)| Some(found.softmax.op))
         .int("kernel_ns", |(found, _)| Some(found.kernel_ns))
@@ -104,6 +110,10 @@ fn find(ordered: &OrderedCalls) -> Vec<UnfusedAttention<'_>> {
         let row = calls.iter().position(uses_scores).map_or(at, |i| at - back + i);
         found.push(UnfusedAttention {
             softmax,
+            queue_orders: [
+                calls[0].queue_order,
+                calls[calls.len() - 1].queue_order + calls[calls.len() - 1].kernel_count,
+            ],
             is_backward,
             scores: if scores_are_result { [batch, m, n] } else { [batch, m, k] },
             kernel_ns,

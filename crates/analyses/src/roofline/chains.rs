@@ -1,4 +1,4 @@
-//! `roofline_chains`: consecutive operators that move the same data and could be one kernel.
+//! `roofline_chains` and `roofline_chain_runs`: consecutive operators that move the same data and could be one kernel.
 
 use std::collections::BTreeMap;
 
@@ -78,6 +78,21 @@ impl<'a> Chain<'a> {
         is_linked
     }
 
+    fn kernel_count(&self) -> i64 {
+        self.calls.iter().map(|call| call.kernel_count).sum()
+    }
+
+    fn kernel_ns(&self) -> i64 {
+        self.calls.iter().map(|call| call.kernel_ns).sum()
+    }
+
+    /// Time of one kernel in place of the chain's, never longer than theirs.
+    fn fused_ns(&self) -> Option<f64> {
+        let gb_per_s = self.calls.first()?.achievable_gb_per_s?;
+        let fused_ns = (self.external_bytes() / gb_per_s / FUSED_RATIO).max(MIN_KERNEL_NS);
+        Some(fused_ns.min(self.kernel_ns() as f64))
+    }
+
     fn bytes(&self) -> f64 {
         self.calls.iter().map(|call| call.read_bytes + call.written_bytes).sum()
     }
@@ -89,8 +104,8 @@ impl<'a> Chain<'a> {
     }
 }
 
-pub(super) fn chains(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
-    let ordered = OrderedCalls::read(inputs)?;
+/// All chains of at least two calls.
+fn find(ordered: &OrderedCalls) -> Vec<Chain<'_>> {
     let fusable: Vec<bool> = ordered
         .kinds
         .texts
@@ -100,7 +115,7 @@ pub(super) fn chains(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         })
         .collect();
     let sizes: Vec<Vec<f64>> = ordered.dims.texts.iter().map(|dims| element_counts(dims)).collect();
-    let mut chain_totals: BTreeMap<ChainKey, ChainTotals> = BTreeMap::new();
+    let mut chains: Vec<Chain<'_>> = Vec::new();
     let mut chain: Option<Chain<'_>> = None;
     for call in &ordered.calls {
         let is_fusable = fusable.get(call.kind as usize) == Some(&true);
@@ -115,10 +130,20 @@ pub(super) fn chains(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         {
             continue;
         }
-        add(&mut chain_totals, &ordered, chain.take());
+        chains.extend(chain.take());
         chain = is_fusable.then(|| Chain::new(call));
     }
-    add(&mut chain_totals, &ordered, chain);
+    chains.extend(chain);
+    chains.retain(|chain| chain.calls.len() > 1);
+    chains
+}
+
+pub(super) fn chains(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
+    let ordered = OrderedCalls::read(inputs)?;
+    let mut chain_totals: BTreeMap<ChainKey, ChainTotals> = BTreeMap::new();
+    for chain in find(&ordered) {
+        add(&mut chain_totals, &ordered, &chain);
+    }
 
     let dims =
         |totals: &ChainTotals| ordered.dims.texts.get(totals.dims as usize).map(String::as_str);
@@ -144,12 +169,26 @@ pub(super) fn chains(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .finish()
 }
 
+/// `roofline_chain_runs`: each occurrence of a chain.
+pub(super) fn chain_runs(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
+    let ordered = OrderedCalls::read(inputs)?;
+    let chains = find(&ordered);
+    BatchBuilder::of(&chains)
+        .int32("rank", |chain| chain.calls[0].rank)
+        .int32("device", |chain| chain.calls[0].device)
+        .int("stream", |chain| Some(chain.calls[0].stream))
+        .int("first_queue_order", |chain| Some(chain.calls[0].queue_order))
+        .int("kernel_count", |chain| Some(chain.kernel_count()))
+        .int("kernel_ns", |chain| Some(chain.kernel_ns()))
+        .float("fused_ns", Chain::fused_ns)
+        .finish()
+}
+
 fn add(
     chain_totals: &mut BTreeMap<ChainKey, ChainTotals>,
     ordered: &OrderedCalls,
-    chain: Option<Chain<'_>>,
+    chain: &Chain<'_>,
 ) {
-    let Some(chain) = chain.filter(|chain| chain.calls.len() > 1) else { return };
     let first = chain.calls[0];
     let names = chain.calls.iter().filter_map(|call| ordered.names.texts.get(call.name as usize));
     let names: Vec<&str> = names.map(|name| name.strip_prefix("aten::").unwrap_or(name)).collect();
@@ -160,16 +199,10 @@ fn add(
             fused_ns: Some(0.0),
             ..ChainTotals::default()
         });
-    let kernel_ns: i64 = chain.calls.iter().map(|call| call.kernel_ns).sum();
-    let external_bytes = chain.external_bytes();
     totals.chain_count += 1;
-    totals.kernel_count += chain.calls.iter().map(|call| call.kernel_count).sum::<i64>();
-    totals.kernel_ns = totals.kernel_ns.saturating_add(kernel_ns);
+    totals.kernel_count += chain.kernel_count();
+    totals.kernel_ns = totals.kernel_ns.saturating_add(chain.kernel_ns());
     totals.bytes += chain.bytes();
-    totals.external_bytes += external_bytes;
-    totals.fused_ns = totals.fused_ns.zip(first.achievable_gb_per_s).map(|(sum, gb_per_s)| {
-        let fused_ns = (external_bytes / gb_per_s / FUSED_RATIO).max(MIN_KERNEL_NS);
-        // The fused kernel is never slower than the chain.
-        sum + fused_ns.min(kernel_ns as f64)
-    });
+    totals.external_bytes += chain.external_bytes();
+    totals.fused_ns = totals.fused_ns.zip(chain.fused_ns()).map(|(sum, fused_ns)| sum + fused_ns);
 }

@@ -23,6 +23,8 @@ pub(super) const ATTENTION: RustView =
 pub(super) const CALLS: RustView = RustView::new("roofline_calls", load::INPUTS, calls::calls);
 pub(super) const CHAINS: RustView =
     RustView::new("roofline_chains", ordered_calls::INPUTS, chains::chains);
+pub(super) const CHAIN_RUNS: RustView =
+    RustView::new("roofline_chain_runs", ordered_calls::INPUTS, chains::chain_runs);
 pub(super) const DEVICES: RustView =
     RustView::new("roofline_devices", devices::INPUTS, devices::devices);
 

@@ -7,7 +7,7 @@ use trace_advisor::advisor::FailOn;
 
 use super::groups::{Audience, OutputArgs, ReadArgs, RuleArgs};
 use super::headings::{OUTPUT, RULES};
-use super::values::percent;
+use super::values::{duration_ns, percent};
 
 /// `advisor check`.
 #[derive(Debug, ClapArgs)]
@@ -39,6 +39,9 @@ pub(crate) struct CheckArgs {
     /// Hide findings whose gain is below this percentage of the step time
     #[arg(long, value_name = "PCT", value_parser = percent, help_heading = RULES)]
     pub(crate) min_gain: Option<f64>,
+    /// What a step takes without the profiler, such as 113ms: predictions start from it [default: estimated]
+    #[arg(long, value_name = "TIME", value_parser = duration_ns, help_heading = OUTPUT)]
+    pub(crate) step_time: Option<i64>,
     /// Compare with an earlier JSON report: only new and worse findings affect the exit code
     #[arg(long, value_name = "FILE", help_heading = RULES)]
     pub(crate) baseline: Option<PathBuf>,

@@ -9,6 +9,25 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     time.ok_or_else(|| "not a duration in seconds".into())
 }
 
+/// Parses a duration, greater than zero, to nanoseconds: `113ms`, `1.2s`, `850us`.
+pub(super) fn duration_ns(text: &str) -> Result<i64, String> {
+    let text = text.trim();
+    let digits = text.trim_end_matches(|c: char| c.is_alphabetic());
+    let scale = match &text[digits.len()..] {
+        "s" => 1e9,
+        "ms" => 1e6,
+        "us" | "µs" => 1e3,
+        "ns" => 1.0,
+        _ => return Err("not a duration: write 113ms or 1.2s".to_owned()),
+    };
+    let ns = digits.trim_end().parse::<f64>().map_or(f64::NAN, |number| number * scale);
+    if (1.0..9e15).contains(&ns) {
+        Ok(ns.round() as i64)
+    } else {
+        Err("not a duration: write 113ms or 1.2s".to_owned())
+    }
+}
+
 /// Parses a percentage, zero or greater: `5`, `0.5%`.
 pub(super) fn percent(text: &str) -> Result<f64, String> {
     let value = text.trim().trim_end_matches('%').trim_end().parse::<f64>();
@@ -39,7 +58,19 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::bytes;
+    use super::{bytes, duration_ns};
+
+    #[test]
+    fn duration_ns_reads_units() {
+        for (text, expected) in
+            [("113ms", 113_000_000), ("1.2s", 1_200_000_000), ("850 us", 850_000), ("7ns", 7)]
+        {
+            assert_eq!(duration_ns(text), Ok(expected), "{text}");
+        }
+        for text in ["", "113", "ms", "-1ms", "0s", "nans", "1h"] {
+            assert!(duration_ns(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn bytes_reads_sizes_with_and_without_unit() {

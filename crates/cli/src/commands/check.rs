@@ -1,7 +1,7 @@
 //! `advisor check`: checks runs, prints reports, fails on findings.
 
 use trace_advisor::advisor::{self, FailOn, Policy, Rule};
-use trace_advisor::{Checked, PendingCheck, Report, RuleSet};
+use trace_advisor::{Checked, OpenOptions, PendingCheck, Report, RuleSet};
 
 use crate::args::{CheckArgs, ReportFormat};
 use crate::baseline;
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
     }
     let baseline = args.baseline.as_deref().map(baseline::read).transpose()?;
     let context = context(args, &rules);
-    let options = open_options(&args.read)?;
+    let options = OpenOptions { step_time_ns: args.step_time, ..open_options(&args.read)? };
     // Text on stdout is printed as it becomes known: the header once the run is open, the rest once it is checked.
     let is_streamed = args.format == ReportFormat::Text && args.output.file.is_none();
     let mut reports = Vec::with_capacity(args.paths.len());

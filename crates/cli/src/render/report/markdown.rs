@@ -25,6 +25,12 @@ fn section(report: &Report, context: &ReportContext<'_>) -> String {
         code(&report.run.path),
         prose(&phrases::run_summary(&report.run))
     );
+    if let Some((first, fixes)) = phrases::plan(report).split_first() {
+        let _ = write!(text, "\n{}\n\n", prose(first));
+        for fix in fixes {
+            let _ = writeln!(text, "{}", prose(fix));
+        }
+    }
     let shown: Vec<&Finding> = context.shown(report).collect();
     if !shown.is_empty() {
         text.push_str("\n| severity | finding | | saves | where |\n|---|---|---|---|---|\n");
@@ -83,11 +89,10 @@ fn details(report: &Report, finding: &Finding, context: &ReportContext<'_>) -> S
     if let Some(seen) = phrases::occurrences(finding) {
         item("seen", &seen);
     }
-    let notes = [
-        phrases::cross_check(finding),
-        phrases::confidence_note(finding),
-        phrases::related_findings(finding),
-    ];
+    for fix in phrases::fixes(finding) {
+        item("fix", &fix);
+    }
+    let notes = [phrases::confidence_note(finding), phrases::related_findings(finding)];
     for note in notes.into_iter().flatten() {
         item("note", &note);
     }

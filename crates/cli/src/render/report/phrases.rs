@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use trace_advisor::advisor::{
-    BaselineComparison, Confidence, Finding, GoneFinding, Rule, Run, Severity, page_name,
-    shipped_rules,
+    BaselineComparison, Confidence, Finding, FindingFix, GoneFinding, PlannedFix, Range, Rule, Run,
+    Severity, TimedSpan, page_name, shipped_rules,
 };
 use trace_advisor::trace_model::time::human;
 use trace_advisor::trace_model::{Unit, Value};
@@ -48,14 +48,100 @@ pub(super) fn run_summary(run: &Run) -> String {
     format!("{ranks}, {steps}, {wall}, {events} events{selection}")
 }
 
-/// The gain, `up to 33.1 %, 2.35 ms/step`; empty without an estimate.
+/// The gain, `18.0 to 33.1 %, 2.35 ms/step`; empty without an estimate.
 pub(super) fn gain(finding: &Finding) -> String {
-    let Some(high) = finding.gain.high_pct.filter(|pct| *pct >= 0.05) else { return String::new() };
-    let share = value(high / 100.0, Unit::Ratio);
-    match finding.gain.ms_per_step {
-        Some(ms) => format!("up to {share}, {}/step", human(ms * 1e6)),
-        None => format!("up to {share}"),
+    let gain = &finding.gain;
+    let Some(high) = gain.high_pct.filter(|pct| *pct >= 0.05) else { return String::new() };
+    let share = percent_range(gain.low_pct.unwrap_or(0.0), high);
+    match gain.ms_per_step {
+        Some(ms) => format!("{share}, {}/step", human(ms * 1e6)),
+        None => share,
     }
+}
+
+/// `18.0 to 33.1 %`, `up to 33.1 %` if the lower end is nothing.
+fn percent_range(low: f64, high: f64) -> String {
+    let high_text = value(high / 100.0, Unit::Ratio);
+    if low < 0.05 {
+        return format!("up to {high_text}");
+    }
+    let low_text = value(low / 100.0, Unit::Ratio);
+    if low_text == high_text {
+        high_text
+    } else {
+        format!("{} to {high_text}", low_text.trim_end_matches(" %"))
+    }
+}
+
+/// `30.1 to 41.0 ms`; one time if both ends read the same.
+fn ms_range(range: &Range) -> String {
+    let (low, high) = (human(range.low * 1e6), human(range.high * 1e6));
+    match (low.rsplit_once(' '), high.rsplit_once(' ')) {
+        _ if low == high => low,
+        (Some((number, unit)), Some((_, other))) if unit == other => format!("{number} to {high}"),
+        _ => format!("{low} to {high}"),
+    }
+}
+
+/// The class of time that limits a step, in words.
+fn limit(bound_by: &str) -> &str {
+    match bound_by {
+        "kernel" => "GPU kernels",
+        "host" => "the host",
+        "data_loading" => "data loading",
+        "copy" => "copies",
+        "launch_delay" => "launch latency",
+        "kernel_kernel_delay" => "gaps between kernels",
+        "sync" => "waits for the GPU",
+        "workers" => "loader workers",
+        other => other,
+    }
+}
+
+/// The plan, one line per fix: what to do, what it saves, what a step then takes and what limits it. The first line
+/// says how to read the others.
+pub(super) fn plan(report: &Report) -> Vec<String> {
+    let Some(plan) = report.plan.as_ref().filter(|plan| !plan.fixes.is_empty()) else {
+        return Vec::new();
+    };
+    let span = match plan.timed {
+        TimedSpan::Step => "step",
+        TimedSpan::Recording => "recording",
+    };
+    let first = format!(
+        "plan, from timing the recording again (80 % intervals); a {span} without the profiler takes {}, limited by {}:",
+        ms_range(&plan.unprofiled_ms),
+        limit(&plan.limit)
+    );
+    let fix = |fix: &PlannedFix| {
+        format!(
+            "{}. {} ({}; {} effort): saves {}, {span} then {}, limited by {}",
+            fix.position,
+            fix.title,
+            fix.codes.join(", "),
+            fix.effort.as_str(),
+            percent_range(fix.saves_pct.low, fix.saves_pct.high),
+            ms_range(&fix.after_ms),
+            limit(&fix.limit)
+        )
+    };
+    std::iter::once(first).chain(plan.fixes.iter().map(fix)).collect()
+}
+
+/// The fixes of a finding: what each saves alone, and its place in the plan.
+pub(super) fn fixes(finding: &Finding) -> Vec<String> {
+    let fix = |fix: &FindingFix| {
+        let alone = percent_range(fix.alone_pct.low, fix.alone_pct.high.max(0.0));
+        let place = match fix.plan_position {
+            Some(position) => {
+                let next = percent_range(fix.next_pct.low, fix.next_pct.high);
+                format!("{position} in the plan, saves {next} there")
+            }
+            None => "saves nothing after the plan".to_owned(),
+        };
+        format!("{} ({} effort): alone {alone}; {place}", fix.title, fix.effort.as_str())
+    };
+    finding.fixes.iter().map(fix).collect()
 }
 
 /// The worst rows, at most `max_rows`, and counts: `rank 1 (36.0 %); rank 0 (35.7 %): 2 of 2 ranks, over 5 steps`.
@@ -155,26 +241,13 @@ pub(super) fn confidence_note(finding: &Finding) -> Option<String> {
     Some(text)
 }
 
-/// The second estimate of the gain, from the critical path.
-pub(super) fn cross_check(finding: &Finding) -> Option<String> {
-    let pct = finding.gain.what_if_pct?;
-    let share = value(pct / 100.0, Unit::Ratio);
-    Some(format!("cross-check: removing it shortens the critical path by {share}"))
-}
-
 /// The findings whose time includes that of this one, or is included in it.
 pub(super) fn related_findings(finding: &Finding) -> Option<String> {
     let gain = &finding.gain;
     if gain.contains.is_empty() {
         return gain.within.first().map(|parent| format!("part of {parent}"));
     }
-    let rest = gain
-        .unattributed_pct
-        // If all of the gain is unattributed, the findings it includes only describe it more closely.
-        .filter(|pct| gain.high_pct.is_some_and(|high| *pct < high) && *pct >= 0.05)
-        .map(|pct| format!("; {} unexplained", value(pct / 100.0, Unit::Ratio)))
-        .unwrap_or_default();
-    Some(format!("includes {}{rest}", gain.contains.join(", ")))
+    Some(format!("includes {}", gain.contains.join(", ")))
 }
 
 /// The rows that are evidence of the finding: `gpu_utilization: rank 0, busy_ratio 45 %`.
@@ -291,7 +364,6 @@ pub(super) fn query_commands(
     let sql = &finding.sql;
     let queries = [
         ("numbers", Some(&sql.value)),
-        ("cross-check", sql.what_if.as_ref()),
         ("source lines", sql.source.as_ref()),
         ("time ranges", sql.occurrences.as_ref()),
     ];

@@ -54,7 +54,7 @@ fn judged() -> (RuleSet, Vec<Report>) {
         count: 1,
     };
     let mut report = evaluate(&rules, &tables, &run, &[warning]);
-    report.attach(&rules, &tables);
+    report.attach(&rules, &tables, None);
     assert_eq!(report.findings[0].source, [format!("{HOSTILE}.py:7")]);
     (rules, vec![report])
 }

@@ -61,6 +61,11 @@ pub(crate) fn write_body(
 ) -> io::Result<()> {
     let body = Body { report, context };
     writeln!(out, "{BOLD}{}{BOLD:#}", sanitize(&report.headline.text))?;
+    for line in phrases::plan(report) {
+        for (i, line) in wrapped(&line, WIDTH - 4).iter().enumerate() {
+            writeln!(out, "{}{line}", if i == 0 { "  " } else { "    " })?;
+        }
+    }
     for finding in context.shown(report) {
         writeln!(out)?;
         body.write_finding(finding, out)?;
@@ -150,11 +155,10 @@ pub(crate) fn write_finding(
     if let Some(seen) = phrases::occurrences(finding) {
         write_entry("seen", &seen, out)?;
     }
-    let notes = [
-        phrases::cross_check(finding),
-        phrases::confidence_note(finding),
-        phrases::related_findings(finding),
-    ];
+    for fix in phrases::fixes(finding) {
+        write_entry("fix", &fix, out)?;
+    }
+    let notes = [phrases::confidence_note(finding), phrases::related_findings(finding)];
     for note in notes.into_iter().flatten() {
         write_entry("note", &note, out)?;
     }

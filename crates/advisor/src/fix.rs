@@ -1,0 +1,161 @@
+//! Fixes: what people do about findings, declared as edits of the recording.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+use trace_model::retiming::{Edit, EditTarget};
+
+use crate::file_schema::{EditTable, FixTable};
+use crate::merge::SpannedStr;
+use crate::problem::{Problems, Span, did_you_mean};
+use crate::rule::Rule;
+
+/// A checked fix.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fix {
+    /// Kebab-case name: `loader-workers`.
+    pub name: String,
+    /// `file:line` of the table that defines it.
+    pub at: String,
+    /// What to do, in a few words.
+    pub title: String,
+    /// Effort.
+    pub effort: Effort,
+    /// Codes of the rules that it mends, most specific first.
+    pub rules: Vec<String>,
+    /// What it changes in the recording.
+    pub edits: Vec<Edit>,
+}
+
+/// Effort of a fix, ascending.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, Default,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Effort {
+    /// An option or an argument.
+    Low,
+    /// Some lines of the program.
+    #[default]
+    Medium,
+    /// Another design, or new constraints on the program.
+    High,
+}
+
+impl Effort {
+    /// Factor of the gain in the choice of the next fix.
+    pub(crate) fn weight(self) -> f64 {
+        match self {
+            Self::Low => 1.0,
+            Self::Medium => 0.9,
+            Self::High => 0.75,
+        }
+    }
+
+    /// As written in rule files and JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+}
+
+/// The tables of one fix in order of loading.
+pub(crate) struct MergedFix {
+    pub(crate) span: Span,
+    pub(crate) layers: Vec<(usize, FixTable)>,
+}
+
+impl MergedFix {
+    /// The value in the last layer that states it, with the file.
+    fn last<'a, T: ?Sized>(
+        &'a self,
+        get: impl Fn(&'a FixTable) -> Option<&'a T>,
+    ) -> Option<(usize, &'a T)> {
+        self.layers.iter().rev().find_map(|(file, table)| get(table).map(|v| (*file, v)))
+    }
+}
+
+/// The fixes of all files, by name.
+pub(crate) fn compile_fixes(
+    merged: &BTreeMap<String, MergedFix>,
+    rules: &[Rule],
+    problems: &mut Problems<'_>,
+) -> Vec<Fix> {
+    let mut fixes = Vec::new();
+    for (name, merged) in merged {
+        let mut missing = |key: &str| {
+            problems.add(&merged.span, format!("fix `{name}` has no `{key}`"), None);
+        };
+        let title = merged.last(|t| t.title.as_ref());
+        let codes = merged.last(|t| t.rules.as_ref());
+        let edits = merged.last(|t| t.edits.as_ref());
+        for (key, is_stated) in
+            [("title", title.is_some()), ("rules", codes.is_some()), ("edits", edits.is_some())]
+        {
+            if !is_stated {
+                missing(key);
+            }
+        }
+        let (Some((_, title)), Some((file, codes)), Some((edit_file, edits))) =
+            (title, codes, edits)
+        else {
+            continue;
+        };
+        let codes = codes.iter().filter_map(|code| {
+            let text = SpannedStr::new(file, code);
+            let rule = rules.iter().find(|r| r.code == text.text || r.name == text.text);
+            if rule.is_none() {
+                let names = rules.iter().flat_map(|r| [r.code.as_str(), r.name.as_str()]);
+                let help = did_you_mean(text.text, names);
+                problems.add(&text.span, format!("there is no rule `{}`", text.text), help);
+            }
+            rule.map(|rule| rule.code.clone())
+        });
+        let codes = codes.collect();
+        let edits = edits.iter().filter_map(|table| edit(edit_file, table, problems)).collect();
+        fixes.push(Fix {
+            name: name.clone(),
+            at: problems.place(&merged.span),
+            title: title.trim().to_owned(),
+            effort: merged.last(|t| t.effort.as_ref()).map_or(Effort::default(), |(_, e)| *e),
+            rules: codes,
+            edits,
+        });
+    }
+    fixes
+}
+
+fn edit(file: usize, table: &Spanned<EditTable>, problems: &mut Problems<'_>) -> Option<Edit> {
+    let span = Span { file, bytes: table.span() };
+    let EditTable { device, host, host_time, waits, stream_waits, ranks, left, launched, workers } =
+        table.get_ref();
+    let targets = [
+        device.clone().map(EditTarget::Device),
+        host.clone().map(EditTarget::Host),
+        host_time.clone().map(EditTarget::HostTime),
+        waits.clone().map(EditTarget::Waits),
+        stream_waits.clone().map(EditTarget::StreamWaits),
+        ranks.clone().map(EditTarget::Ranks),
+    ];
+    let mut targets = targets.into_iter().flatten();
+    let (Some(target), None) = (targets.next(), targets.next()) else {
+        let help =
+            "one of `device`, `host`, `host_time`, `waits`, `stream_waits`, `ranks`".to_owned();
+        problems.add(&span, "an edit changes exactly one thing", Some(help));
+        return None;
+    };
+    let left = left.unwrap_or([0.0, 0.0]);
+    let launched = *launched;
+    for share in [Some(left), launched].into_iter().flatten() {
+        if !(0.0 <= share[0] && share[0] <= share[1] && share[1] <= 1.0) {
+            let message = "a share that is left is two numbers in order, from 0 to 1";
+            problems.add(&span, message, None);
+        }
+    }
+    Some(Edit { target, left, launched, workers: *workers })
+}

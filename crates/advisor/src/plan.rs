@@ -1,0 +1,196 @@
+//! The plan: what to fix in which order, and what a step then takes.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use trace_model::retiming::{Interval, PathLimit, Retiming};
+use trace_model::time::ns_to_ms;
+
+use crate::finding::{Finding, round4};
+use crate::fix::{Effort, Fix};
+use crate::severity::{Confidence, GainMethod, Severity};
+
+/// The order in which fixes bring most, from timing the recording again under each.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Plan {
+    /// The span that times are of: a step, or the whole recording if it has no steps.
+    pub timed: TimedSpan,
+    /// Time as recorded, in ms; of the slowest rank.
+    pub recorded_ms: f64,
+    /// Time without the profiler, in ms.
+    pub unprofiled_ms: Range,
+    /// The class of time that takes most of the critical path: `kernel`, `host`, `data_loading`, ...
+    pub limit: String,
+    /// Its percent of the critical path.
+    pub limit_pct: f64,
+    /// The fixes in order.
+    pub fixes: Vec<PlannedFix>,
+}
+
+/// The span of time that a plan predicts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TimedSpan {
+    /// The mean step.
+    Step,
+    /// The whole recording.
+    Recording,
+}
+
+/// An 80 % interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Range {
+    /// Lower end.
+    pub low: f64,
+    /// Estimate.
+    pub mid: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// One fix of the plan.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct PlannedFix {
+    /// Position in the plan, from 1.
+    pub position: usize,
+    /// Name of the fix.
+    pub fix: String,
+    /// What to do.
+    pub title: String,
+    /// Effort.
+    pub effort: Effort,
+    /// Codes of the findings that it mends.
+    pub codes: Vec<String>,
+    /// Percent of the unprofiled time that it saves after the fixes before it.
+    pub saves_pct: Range,
+    /// Time after it, in ms.
+    pub after_ms: Range,
+    /// The class of time that then takes most of the critical path.
+    pub limit: String,
+    /// Its percent of the critical path.
+    pub limit_pct: f64,
+}
+
+/// A fix of a finding.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct FindingFix {
+    /// Name of the fix.
+    pub fix: String,
+    /// What to do.
+    pub title: String,
+    /// Effort.
+    pub effort: Effort,
+    /// Percent of the unprofiled time that it saves alone.
+    pub alone_pct: Range,
+    /// Percent that it saves after the fixes before it in the plan.
+    pub next_pct: Range,
+    /// Position in the plan; null if it saves nothing after the fixes of the plan.
+    pub plan_position: Option<usize>,
+}
+
+impl From<Interval> for Range {
+    fn from(interval: Interval) -> Self {
+        Self { low: round4(interval.low), mid: round4(interval.mid), high: round4(interval.high) }
+    }
+}
+
+fn ms(interval: Interval) -> Range {
+    Interval {
+        low: ns_to_ms(interval.low),
+        mid: ns_to_ms(interval.mid),
+        high: ns_to_ms(interval.high),
+    }
+    .into()
+}
+
+/// Whether fixes of the finding are part of the plan: notes and infos are not.
+pub(crate) fn is_planned(finding: &Finding) -> bool {
+    finding.severity > Severity::Info && !finding.is_note()
+}
+
+/// The confidence that a fix mends something: the best of its findings.
+pub(crate) fn confidence(fix: &Fix, findings: &[Finding]) -> Option<Confidence> {
+    let own = findings.iter().filter(|f| is_planned(f) && fix.rules.contains(&f.code));
+    own.map(|f| f.confidence).max()
+}
+
+/// Writes the effects of the fixes into the findings, and returns the plan.
+pub(crate) fn apply(findings: &mut [Finding], fixes: &[Fix], retiming: &Retiming) -> Plan {
+    let is_step = retiming.step_count > 0;
+    let limit = |limit: &PathLimit| (limit.bound_by.clone(), round4(100.0 * limit.ratio));
+    let mut planned: Vec<PlannedFix> = Vec::new();
+    for finding in findings.iter_mut() {
+        finding.fixes.clear();
+    }
+    for effect in &retiming.fixes {
+        let Some(fix) = fixes.iter().find(|fix| fix.name == effect.name) else { continue };
+        let position = effect.is_planned.then_some(planned.len() + 1);
+        let mut codes = Vec::new();
+        for code in &fix.rules {
+            let Some(finding) = findings.iter_mut().find(|f| f.code == *code && is_planned(f))
+            else {
+                continue;
+            };
+            codes.push(code.clone());
+            finding.fixes.push(FindingFix {
+                fix: fix.name.clone(),
+                title: fix.title.clone(),
+                effort: fix.effort,
+                alone_pct: effect.alone_pct.into(),
+                next_pct: effect.next_pct.into(),
+                plan_position: position,
+            });
+        }
+        if let Some(position) = position {
+            let (limit, limit_pct) = limit(&effect.limit);
+            planned.push(PlannedFix {
+                position,
+                fix: fix.name.clone(),
+                title: fix.title.clone(),
+                effort: fix.effort,
+                codes,
+                saves_pct: effect.next_pct.into(),
+                after_ms: ms(effect.step_ns),
+                limit,
+                limit_pct,
+            });
+        }
+    }
+    for finding in findings.iter_mut().filter(|f| !f.fixes.is_empty()) {
+        set_gain(finding, &planned, retiming);
+    }
+    let (limit, limit_pct) = limit(&retiming.limit);
+    Plan {
+        timed: if is_step { TimedSpan::Step } else { TimedSpan::Recording },
+        recorded_ms: round4(ns_to_ms(retiming.recorded_ns)),
+        unprofiled_ms: ms(retiming.unprofiled_ns),
+        limit,
+        limit_pct,
+        fixes: planned,
+    }
+}
+
+/// The gain of a finding is that of its first fix in the plan. Where several findings share that fix, the first of its
+/// rules that fired takes the place in the order of findings.
+fn set_gain(finding: &mut Finding, planned: &[PlannedFix], retiming: &Retiming) {
+    finding.fixes.sort_by_key(|fix| fix.plan_position.unwrap_or(usize::MAX));
+    let Some(fix) = finding.fixes.first() else { return };
+    let gain = &mut finding.gain;
+    let to_ms = |pct: f64| round4(ns_to_ms(retiming.unprofiled_ns.mid * pct / 100.0));
+    gain.low_pct = Some(fix.alone_pct.low.max(0.0));
+    gain.high_pct = Some(fix.alone_pct.high.max(0.0));
+    gain.next_low_pct = Some(fix.next_pct.low.max(0.0));
+    gain.next_high_pct = Some(fix.next_pct.high.max(0.0));
+    gain.ms_per_step = (retiming.step_count > 0).then(|| to_ms(fix.alone_pct.mid.max(0.0)));
+    gain.method = GainMethod::Retimed;
+    let takes_place = fix
+        .plan_position
+        .is_some_and(|position| planned[position - 1].codes.first() == Some(&finding.code));
+    finding.plan_position = fix.plan_position.filter(|_| takes_place);
+}
+
+impl Plan {
+    /// Time after all fixes, in ms.
+    pub fn after_ms(&self) -> Option<Range> {
+        self.fixes.last().map(|fix| fix.after_ms)
+    }
+}

@@ -1,0 +1,398 @@
+//! Edits of a recording, as what they leave of the edges of a graph.
+
+use arrow::array::Float64Array;
+use query::columns::{floats, get, ints};
+use query::rust_view::Result;
+use query::view_error;
+use rustc_hash::FxHashMap;
+use trace_model::RecordBatch;
+use trace_model::retiming::{Edit, EditTarget, FixEdits};
+
+use super::graph::{Edge, EdgeKind, Graph};
+use super::model::{NO_INDEX, RankEvents, RuntimeCallIndex, TimeClass};
+use super::replay::Weights;
+use crate::id_index::IdIndex;
+
+/// What one fix leaves of the edges of a rank's graph. An edge owns the time of its weight; where several fixes claim
+/// one edge, the one that leaves least counts.
+#[derive(Debug, Default)]
+pub(super) struct RankClaims {
+    edges: Vec<EdgeClaim>,
+    /// Edges that no longer constrain their target.
+    removed: Vec<u32>,
+    /// Host time that moves to other threads, in ns of all steps, and the number of these threads.
+    moved: Vec<(i64, u32)>,
+    /// Whether the fix may have no effect at all.
+    is_uncertain: bool,
+    /// The rank will take as long as the others.
+    pub(super) is_mended: bool,
+}
+
+/// Shares of an edge's weight that are left: the ends of an 80 % interval.
+#[derive(Debug, Clone, Copy)]
+struct EdgeClaim {
+    edge: u32,
+    left_low: f64,
+    left_high: f64,
+}
+
+/// A point of the interval of each edit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EffectLevel {
+    /// The most that a fix may save.
+    Most,
+    /// The estimate.
+    Expected,
+    /// The least.
+    Least,
+}
+
+impl EdgeClaim {
+    fn left(&self, level: EffectLevel) -> f64 {
+        match level {
+            EffectLevel::Most => self.left_low,
+            EffectLevel::Expected => f64::midpoint(self.left_low, self.left_high),
+            EffectLevel::Least => self.left_high,
+        }
+    }
+}
+
+impl RankClaims {
+    /// Reduces `weights` to what this fix leaves of `base`.
+    pub(super) fn apply(&self, base: &Weights, weights: &mut Weights, level: EffectLevel) {
+        if self.is_uncertain && level == EffectLevel::Least {
+            return;
+        }
+        for claim in &self.edges {
+            let edge = claim.edge as usize;
+            let left = if self.is_uncertain {
+                f64::midpoint(1.0, claim.left_low)
+            } else {
+                claim.left(level)
+            };
+            let left = (base.edge(edge) as f64 * left).round() as i64;
+            weights.set_edge(edge, left.min(weights.edge(edge)));
+        }
+        for &edge in &self.removed {
+            weights.remove_edge(edge as usize);
+        }
+    }
+
+    /// The time that the threads which host time moves to need for all steps.
+    pub(super) fn workers_ns(&self) -> f64 {
+        self.moved.iter().map(|&(ns, workers)| ns as f64 / f64::from(workers.max(1))).sum()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.edges.is_empty() && self.removed.is_empty() && !self.is_mended
+    }
+}
+
+/// The edges that stand for parts of a recording.
+pub(super) struct EdgeIndex<'g> {
+    graph: &'g Graph,
+    /// Edges of each host thread by time: begin, end, edge.
+    host: Vec<Vec<(i64, i64, u32)>>,
+    activity_ids: IdIndex,
+    /// `(activity, edge)`: edges whose weight is time of a device activity.
+    activity_edges: Vec<(u32, u32)>,
+    /// `(activity, edge)`: waits of other streams for an activity.
+    stream_waits: Vec<(u32, u32)>,
+    call_ids: FxHashMap<i64, u32>,
+    /// `(call, edge)`: waits of the host.
+    host_waits: Vec<(u32, u32)>,
+    /// The call that launched each activity; [`NO_INDEX`] if it is unknown.
+    launches: Vec<u32>,
+}
+
+impl<'g> EdgeIndex<'g> {
+    pub(super) fn new(graph: &'g Graph, events: &RankEvents) -> Self {
+        let mut host = vec![Vec::new(); graph.host.timelines.len()];
+        let mut activity_edges = Vec::new();
+        let mut stream_waits = Vec::new();
+        let mut host_waits = Vec::new();
+        for target in 0..graph.nodes.len() {
+            for at in graph.edge_range(target) {
+                let edge = &graph.edges[at];
+                let source = &graph.nodes[edge.source as usize];
+                match edge.kind {
+                    EdgeKind::Host => {
+                        let span = (source.ts_ns, graph.nodes[target].ts_ns, at as u32);
+                        host[edge.subject as usize].push(span);
+                    }
+                    EdgeKind::Activity | EdgeKind::Crowded => {
+                        activity_edges.push((edge.subject, at as u32));
+                    }
+                    EdgeKind::StreamWait | EdgeKind::InferredWait => {
+                        stream_waits.push((source.subject, at as u32));
+                    }
+                    EdgeKind::Sync | EdgeKind::QueueFull => {
+                        if edge.kind == EdgeKind::Sync {
+                            host_waits.push((edge.subject, at as u32));
+                        }
+                        if edge.weight > 0 && source.on_device {
+                            activity_edges.push((source.subject, at as u32));
+                        }
+                    }
+                    EdgeKind::StreamOrder | EdgeKind::Launch | EdgeKind::Thread => {}
+                }
+            }
+        }
+        for spans in &mut host {
+            spans.sort_unstable();
+        }
+        for index in [&mut activity_edges, &mut stream_waits, &mut host_waits] {
+            index.sort_unstable();
+        }
+        let calls = RuntimeCallIndex::new(events);
+        let ids = events.activities.iter().zip(0..).map(|(a, i)| (a.id, i));
+        let call_ids =
+            host_waits.iter().map(|&(call, _)| (events.host[call as usize].id, call)).collect();
+        Self {
+            graph,
+            host,
+            activity_ids: IdIndex::of(ids),
+            activity_edges,
+            stream_waits,
+            call_ids,
+            host_waits,
+            launches: (0..events.activities.len())
+                .map(|at| calls.of(at).unwrap_or(NO_INDEX))
+                .collect(),
+        }
+    }
+
+    /// What the edits of a fix leave. `rows` are the rows of each edit's query.
+    pub(super) fn claims(
+        &self,
+        events: &RankEvents,
+        fix: &FixEdits,
+        rows: &[Option<RecordBatch>],
+    ) -> Result<RankClaims> {
+        let mut claims = RankClaims { is_uncertain: !fix.is_certain, ..RankClaims::default() };
+        for (edit, rows) in fix.edits.iter().zip(rows) {
+            match (&edit.target, rows) {
+                (EditTarget::HostTime(classes), _) => {
+                    self.claim_host_time(edit, classes, &mut claims)?
+                }
+                (EditTarget::Device(_), Some(rows)) => {
+                    self.claim_activities(events, edit, rows, &mut claims)?;
+                }
+                (EditTarget::Host(_), Some(rows)) => {
+                    self.claim_host_ranges(events, edit, rows, &mut claims)?;
+                }
+                (EditTarget::Waits(_), Some(rows)) => {
+                    for id in ids_of_rank(rows, events.rank, "event_id")? {
+                        if let Some(&call) = self.call_ids.get(&id) {
+                            claims.removed.extend(of(&self.host_waits, call));
+                        }
+                    }
+                }
+                (EditTarget::StreamWaits(_), Some(rows)) => {
+                    for id in ids_of_rank(rows, events.rank, "event_id")? {
+                        if let Some(activity) = self.activity_ids.get(id) {
+                            claims.removed.extend(of(&self.stream_waits, activity));
+                        }
+                    }
+                }
+                (EditTarget::Ranks(_), Some(rows)) => {
+                    claims.is_mended |= !ids_of_rank(rows, events.rank, "rank")?.is_empty();
+                }
+                (_, None) => {}
+            }
+        }
+        // Several edits of one fix may claim an edge: the best counts.
+        claims
+            .edges
+            .sort_by(|a, b| a.edge.cmp(&b.edge).then_with(|| a.left_high.total_cmp(&b.left_high)));
+        claims.edges.dedup_by(|b, a| {
+            let same = a.edge == b.edge;
+            if same {
+                a.left_low = a.left_low.min(b.left_low);
+            }
+            same
+        });
+        Ok(claims)
+    }
+
+    fn claim_host_time(
+        &self,
+        edit: &Edit,
+        classes: &[String],
+        claims: &mut RankClaims,
+    ) -> Result<()> {
+        for name in classes {
+            let known = TimeClass::ALL.into_iter().any(|class| class.host_kind() == Some(name));
+            if !known {
+                return Err(view_error!("there is no class of host time `{name}`"));
+            }
+        }
+        let is_claimed = |edge: &Edge| {
+            let kind = edge.class.host_kind();
+            kind.is_some_and(|kind| classes.iter().any(|class| class == kind))
+        };
+        for spans in &self.host {
+            for &(_, _, at) in spans {
+                let edge = &self.graph.edges[at as usize];
+                if edge.weight > 0 && is_claimed(edge) {
+                    let [left_low, left_high] = edit.left;
+                    claims.edges.push(EdgeClaim { edge: at, left_low, left_high });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn claim_activities(
+        &self,
+        events: &RankEvents,
+        edit: &Edit,
+        rows: &RecordBatch,
+        claims: &mut RankClaims,
+    ) -> Result<()> {
+        let (rank, id) = (ints(rows, "rank")?, ints(rows, "event_id")?);
+        let (low, high) = (optional(rows, "left_low_ns")?, optional(rows, "left_high_ns")?);
+        for row in 0..rows.num_rows() {
+            if rank.value(row) != i64::from(events.rank) {
+                continue;
+            }
+            let Some(activity) = get(&id, row).and_then(|id| self.activity_ids.get(id)) else {
+                continue;
+            };
+            let a = &events.activities[activity as usize];
+            let dur_ns = (a.end_ns - a.ts_ns) as f64;
+            let share = |column: &Option<Float64Array>, default: f64| {
+                let ns = column.as_ref().map(|c| c.value(row));
+                ns.filter(|_| dur_ns > 0.0).map_or(default, |ns| (ns / dur_ns).clamp(0.0, 1.0))
+            };
+            let (left_low, left_high) = (share(&low, edit.left[0]), share(&high, edit.left[1]));
+            for edge in of(&self.activity_edges, activity) {
+                claims.edges.push(EdgeClaim { edge, left_low, left_high });
+            }
+        }
+        Ok(())
+    }
+
+    fn claim_host_ranges(
+        &self,
+        events: &RankEvents,
+        edit: &Edit,
+        rows: &RecordBatch,
+        claims: &mut RankClaims,
+    ) -> Result<()> {
+        let (rank, thread) = (ints(rows, "rank")?, ints(rows, "thread")?);
+        let (ts_ns, dur_ns) = (ints(rows, "ts_ns")?, ints(rows, "dur_ns")?);
+        let (low, high) = (optional(rows, "left_low")?, optional(rows, "left_high")?);
+        let timelines = &self.graph.host.timelines;
+        let mut ranges: Vec<Vec<HostRange>> = vec![Vec::new(); self.host.len()];
+        for row in 0..rows.num_rows() {
+            if rank.value(row) != i64::from(events.rank) {
+                continue;
+            }
+            let (Some(lane), Some(begin_ns)) = (get(&thread, row), get(&ts_ns, row)) else {
+                continue;
+            };
+            let Ok(k) = timelines.binary_search_by_key(&lane, |t| i64::from(t.lane)) else {
+                continue;
+            };
+            let end_ns = begin_ns.saturating_add(dur_ns.value(row).max(0));
+            let share = |column: &Option<Float64Array>, default: f64| {
+                column.as_ref().map_or(default, |c| c.value(row)).clamp(0.0, 1.0)
+            };
+            let left = [share(&low, edit.left[0]), share(&high, edit.left[1])];
+            ranges[k].push(HostRange { begin_ns, end_ns, left });
+        }
+        let mut moved_ns = 0;
+        for (ranges, spans) in ranges.iter_mut().zip(&self.host) {
+            *ranges = merged(std::mem::take(ranges));
+            let mut next = 0;
+            for &(begin_ns, end_ns, at) in spans {
+                while ranges.get(next).is_some_and(|range| range.end_ns <= begin_ns) {
+                    next += 1;
+                }
+                let edge = &self.graph.edges[at as usize];
+                if edge.weight == 0 {
+                    continue;
+                }
+                let length = (end_ns - begin_ns) as f64;
+                let (mut inside_ns, mut gone) = (0, [0.0; 2]);
+                for range in ranges[next..].iter().take_while(|range| range.begin_ns < end_ns) {
+                    let overlap_ns = range.end_ns.min(end_ns) - range.begin_ns.max(begin_ns);
+                    inside_ns += overlap_ns;
+                    for (gone, left) in gone.iter_mut().zip(range.left) {
+                        *gone += overlap_ns as f64 / length * (1.0 - left);
+                    }
+                }
+                if inside_ns > 0 {
+                    moved_ns += inside_ns;
+                    let [left_low, left_high] = gone.map(|gone| 1.0 - gone);
+                    claims.edges.push(EdgeClaim { edge: at, left_low, left_high });
+                }
+            }
+        }
+        let range_at = |lane: i32, ts_ns: i64| {
+            let k = timelines.binary_search_by_key(&lane, |t| t.lane).ok()?;
+            let next = ranges[k].partition_point(|range| range.begin_ns <= ts_ns);
+            ranges[k].get(next.checked_sub(1)?).filter(|range| ts_ns < range.end_ns)
+        };
+        for &(call, edge) in &self.host_waits {
+            let call = &events.host[call as usize];
+            if range_at(call.lane, call.ts_ns).is_some_and(|range| range.left[0] == 0.0) {
+                claims.removed.push(edge);
+            }
+        }
+        if let Some([left_low, left_high]) = edit.launched {
+            for (activity, call) in self.launches.iter().enumerate() {
+                let Some(call) = events.host.get(*call as usize) else { continue };
+                if range_at(call.lane, call.ts_ns).is_some() {
+                    for edge in of(&self.activity_edges, activity as u32) {
+                        claims.edges.push(EdgeClaim { edge, left_low, left_high });
+                    }
+                }
+            }
+        }
+        if let Some(workers) = edit.workers {
+            claims.moved.push((moved_ns, workers));
+        }
+        Ok(())
+    }
+}
+
+/// A stretch of host time, and the shares of it that are left.
+#[derive(Debug, Clone, Copy)]
+struct HostRange {
+    begin_ns: i64,
+    end_ns: i64,
+    left: [f64; 2],
+}
+
+/// A column of numbers, if the query returns it.
+fn optional(rows: &RecordBatch, name: &str) -> Result<Option<Float64Array>> {
+    let has = rows.schema_ref().column_with_name(name).is_some();
+    if has { floats(rows, name).map(Some) } else { Ok(None) }
+}
+
+/// Values of an id column in the rows of one rank.
+fn ids_of_rank(rows: &RecordBatch, of_rank: i32, column: &str) -> Result<Vec<i64>> {
+    let (rank, id) = (ints(rows, "rank")?, ints(rows, column)?);
+    let own = (0..rows.num_rows()).filter(|&row| rank.value(row) == i64::from(of_rank));
+    Ok(own.filter_map(|row| get(&id, row)).collect())
+}
+
+/// The edges of a subject in a sorted index.
+fn of(index: &[(u32, u32)], subject: u32) -> impl Iterator<Item = u32> {
+    let first = index.partition_point(|&(s, _)| s < subject);
+    index[first..].iter().take_while(move |&&(s, _)| s == subject).map(|&(_, edge)| edge)
+}
+
+/// The union of ranges, in order. Where ranges overlap, the first counts.
+fn merged(mut ranges: Vec<HostRange>) -> Vec<HostRange> {
+    ranges.sort_by_key(|range| (range.begin_ns, std::cmp::Reverse(range.end_ns)));
+    let mut until_ns = i64::MIN;
+    ranges.retain_mut(|range| {
+        range.begin_ns = range.begin_ns.max(until_ns);
+        until_ns = until_ns.max(range.end_ns);
+        range.begin_ns < range.end_ns
+    });
+    ranges
+}

@@ -1,0 +1,339 @@
+//! Times runs again under fixes: each fix alone, each after those before it, and all together.
+
+use std::thread;
+
+use query::rust_view::Result;
+use query::{Session, view_error};
+use trace_model::RecordBatch;
+use trace_model::retiming::{FixEdits, FixEffect, Interval, PathLimit, Retiming, RetimingRequest};
+
+use super::edits::{EdgeIndex, EffectLevel, RankClaims};
+use super::graph::Graph;
+use super::input::{LoadedRanks, RankTrace};
+use super::model::TimeClass;
+use super::overhead::{HostOverhead, OverheadLevel};
+use super::replay::{Weights, path_classes, replay};
+use super::what_if::StepClock;
+use super::{per_item, per_rank};
+
+/// Time between two kernels of a stream that were both launched in time, if the recording has no shorter one.
+const STREAM_GAP_NS: i64 = 1_000;
+
+/// Deviation of measured from predicted savings that neither the effects of the edits nor the overhead of recording
+/// explain: a share of what is saved, and a part of a step in percent. Fitted like the edits.
+/// Fixes take other time with them more often than they fall short: more may be saved by a larger share.
+const MODEL_ERROR_RATIO: [f64; 2] = [0.12, 0.2];
+const MODEL_ERROR_PCT: f64 = 0.8;
+
+/// A fix that saves less than this share of a step after those before it is not part of the plan.
+const MIN_PLANNED_RATIO: f64 = 0.005;
+
+/// Times the run of `session` again.
+///
+/// # Errors
+/// If the query of an edit fails or lacks a column, or an edit names an unknown class of host time.
+pub fn retime(session: &Session, request: &RetimingRequest) -> query::Result<Retiming> {
+    let ranks = &request.ranks;
+    let (loaded, rows) = thread::scope(|scope| {
+        let rows = scope.spawn(|| {
+            let fix_rows = |fix: &FixEdits| {
+                let edits = fix.edits.iter();
+                edits
+                    .map(|edit| {
+                        let sql = edit.target.query();
+                        sql.map(|sql| session.rows_of_ranks(sql, ranks)).transpose()
+                    })
+                    .collect::<query::Result<Vec<_>>>()
+            };
+            request.fixes.iter().map(fix_rows).collect::<query::Result<Vec<_>>>()
+        });
+        let loaded = session.compute(super::INPUTS, ranks, LoadedRanks::new);
+        let rows = rows.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok::<_, query::Error>((loaded?, rows?))
+    })?;
+    session.compute(&[], &[], |_| retime_ranks(&loaded.ranks, request, &rows))
+}
+
+/// A rank that is ready to be timed again.
+struct RankReplay {
+    graph: Graph,
+    clock: StepClock,
+    overhead: HostOverhead,
+    recorded: Weights,
+    /// Without the profiler: lower end, estimate and upper end of its overhead.
+    unprofiled: [Weights; 3],
+    claims: Vec<RankClaims>,
+    /// Recorded steps that the clock's mean spans, and steps in the window.
+    step_count: usize,
+}
+
+/// One assumption about the profiler's overhead and the effect of fixes.
+#[derive(Debug, Clone, Copy)]
+struct Assumption {
+    effect: EffectLevel,
+    overhead: usize,
+}
+
+impl Assumption {
+    const EXPECTED: Self = Self { effect: EffectLevel::Expected, overhead: 1 };
+}
+
+impl RankReplay {
+    fn new(
+        rank: &RankTrace,
+        request: &RetimingRequest,
+        rows: &[Vec<Option<RecordBatch>>],
+    ) -> Result<Self> {
+        let graph = rank.graph();
+        let events = &rank.events;
+        let clock = StepClock::new(&graph, events);
+        let index = EdgeIndex::new(&graph, events);
+        let claims = request.fixes.iter().zip(rows);
+        let claims = claims
+            .map(|(fix, rows)| index.claims(events, fix, rows))
+            .collect::<Result<Vec<_>>>()?;
+        let overhead = HostOverhead::new(&graph, events);
+        let mut recorded = Weights::recorded(&graph);
+        recorded.keep_stream_gaps(&graph, STREAM_GAP_NS);
+        let level = |position| OverheadLevel { position, ..OverheadLevel::EXPECTED };
+        let unprofiled = [0, 1, 2].map(|position| overhead.without(&recorded, level(position)));
+        let step_count = clock.count();
+        Ok(Self { graph, clock, overhead, recorded, unprofiled, claims, step_count })
+    }
+
+    /// Mean step, or the window without steps.
+    fn step_ns(&self, weights: &Weights) -> f64 {
+        let replay = replay(&self.graph, weights);
+        self.clock
+            .mean(|node| replay.times[node as usize])
+            .unwrap_or((replay.end_ns - self.graph.window.begin_ns) as f64)
+    }
+
+    fn weights(&self, fixes: &[usize], assumption: Assumption) -> Weights {
+        let base = &self.unprofiled[assumption.overhead];
+        let mut weights = base.clone();
+        for &fix in fixes {
+            self.claims[fix].apply(base, &mut weights, assumption.effect);
+        }
+        weights
+    }
+
+    /// Time that the threads to which fixes move host time need for a step.
+    fn workers_ns(&self, fixes: &[usize]) -> f64 {
+        let all: f64 = fixes.iter().map(|&fix| self.claims[fix].workers_ns()).fold(0.0, f64::max);
+        all / self.step_count.max(1) as f64
+    }
+
+    fn limit(&self, fixes: &[usize]) -> PathLimit {
+        let weights = self.weights(fixes, Assumption::EXPECTED);
+        let replay = replay(&self.graph, &weights);
+        let classes = path_classes(&self.graph, &weights, &replay);
+        let mut by_limit: Vec<(&str, i64)> = Vec::new();
+        for class in TimeClass::ALL {
+            let name = class.bound_by();
+            match by_limit.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, ns)) => *ns += classes[class as usize],
+                None => by_limit.push((name, classes[class as usize])),
+            }
+        }
+        let sum: i64 = by_limit.iter().map(|(_, ns)| ns).sum();
+        let largest = by_limit.into_iter().rev().max_by_key(|&(_, ns)| ns);
+        let (bound_by, ns) = largest.unwrap_or(("other", 0));
+        PathLimit { bound_by: bound_by.to_owned(), ratio: ns as f64 / sum.max(1) as f64 }
+    }
+}
+
+/// All ranks, of which the slowest sets the pace.
+struct RunReplay {
+    ranks: Vec<RankReplay>,
+}
+
+impl RunReplay {
+    fn step_ns(&self, fixes: &[usize], assumption: Assumption) -> f64 {
+        let of_rank = |rank: &RankReplay| {
+            rank.step_ns(&rank.weights(fixes, assumption)).max(rank.workers_ns(fixes))
+        };
+        self.pacing(fixes).map(of_rank).fold(0.0, f64::max)
+    }
+
+    /// The slowest rank under fixes.
+    fn slowest(&self, fixes: &[usize]) -> Option<&RankReplay> {
+        let step_ns = |rank: &&RankReplay| rank.step_ns(&rank.weights(fixes, Assumption::EXPECTED));
+        self.pacing(fixes).max_by(|a, b| step_ns(a).total_cmp(&step_ns(b)))
+    }
+
+    /// The ranks that may set the pace: without those that a fix makes like the others, if there are others.
+    fn pacing(&self, fixes: &[usize]) -> impl Iterator<Item = &RankReplay> {
+        let is_mended = |rank: &RankReplay| fixes.iter().any(|&fix| rank.claims[fix].is_mended);
+        let all_mended = self.ranks.iter().all(is_mended);
+        let fixes = fixes.to_vec();
+        self.ranks
+            .iter()
+            .filter(move |rank| all_mended || !fixes.iter().any(|&fix| rank.claims[fix].is_mended))
+    }
+
+    fn step_interval(&self, fixes: &[usize]) -> Interval {
+        let now_ns = self.step_ns(&[], Assumption::EXPECTED);
+        let error = |ns: f64| {
+            let [less, more] = MODEL_ERROR_RATIO.map(|ratio| ratio * (now_ns - ns).abs());
+            [more, less]
+        };
+        let interval = self.interval(|assumption| self.step_ns(fixes, assumption), error);
+        // No fix makes a step shorter than half of what it is timed again to.
+        Interval { low: interval.low.max(0.5 * interval.mid), ..interval }
+    }
+
+    fn limit(&self, fixes: &[usize]) -> PathLimit {
+        let Some(rank) = self.slowest(fixes) else { return PathLimit::default() };
+        let step_ns = rank.step_ns(&rank.weights(fixes, Assumption::EXPECTED));
+        if rank.workers_ns(fixes) > step_ns {
+            return PathLimit { bound_by: "workers".to_owned(), ratio: 1.0 };
+        }
+        rank.limit(fixes)
+    }
+
+    /// `of` under each assumption, combined to an interval: deviations from the expected value are independent.
+    fn interval(
+        &self,
+        of: impl Fn(Assumption) -> f64,
+        model_error: impl Fn(f64) -> [f64; 2],
+    ) -> Interval {
+        let mid = of(Assumption::EXPECTED);
+        let (mut below, mut above) = (0.0_f64, 0.0_f64);
+        let sources = [
+            [(EffectLevel::Most, 1), (EffectLevel::Least, 1)],
+            [(EffectLevel::Expected, 0), (EffectLevel::Expected, 2)],
+        ];
+        for ends in sources {
+            let values = ends.map(|(effect, overhead)| of(Assumption { effect, overhead }) - mid);
+            below += values.iter().copied().fold(0.0, f64::min).powi(2);
+            above += values.iter().copied().fold(0.0, f64::max).powi(2);
+        }
+        let errors = model_error(mid);
+        below += errors[0].powi(2);
+        above += errors[1].powi(2);
+        Interval { low: mid - below.sqrt(), mid, high: mid + above.sqrt() }
+    }
+}
+
+fn retime_ranks(
+    ranks: &[RankTrace],
+    request: &RetimingRequest,
+    rows: &[Vec<Option<RecordBatch>>],
+) -> Result<Retiming> {
+    if ranks.is_empty() {
+        return Ok(Retiming::default());
+    }
+    let replays = per_rank(ranks, |rank| RankReplay::new(rank, request, rows));
+    let mut run = RunReplay { ranks: replays.into_iter().collect::<Result<_>>()? };
+    if let Some(step_ns) = request.step_time_ns {
+        run.fit_overhead(step_ns as f64)?;
+    }
+    let recorded_ns = run.ranks.iter().map(|rank| rank.step_ns(&rank.recorded)).fold(0.0, f64::max);
+    let unprofiled_ns = run.step_interval(&[]);
+    let step_count = run.ranks.iter().map(|rank| rank.step_count).min().unwrap_or(0);
+    let overhead_ns =
+        run.slowest(&[]).map_or(0.0, |rank| rank.overhead.sum_ns() / rank.step_count.max(1) as f64);
+    let (fixes, limit) = (run.effects(request), run.limit(&[]));
+    let ranks = ranks.iter().map(|rank| i64::from(rank.events.rank)).collect();
+    Ok(Retiming { ranks, step_count, recorded_ns, unprofiled_ns, overhead_ns, limit, fixes })
+}
+
+impl RunReplay {
+    /// Scales the overhead of recording so that a step takes what the user says that it takes without the profiler.
+    fn fit_overhead(&mut self, step_ns: f64) -> Result<()> {
+        let recorded_ns = self.ranks.iter().map(|r| r.step_ns(&r.recorded)).fold(0.0, f64::max);
+        if step_ns <= 0.0 {
+            return Err(view_error!("the step time must be positive"));
+        }
+        let at = |scale: f64, ranks: &[RankReplay]| {
+            let level = OverheadLevel { position: 1, scale };
+            let step = |r: &RankReplay| r.step_ns(&r.overhead.without(&r.recorded, level));
+            ranks.iter().map(step).fold(0.0, f64::max)
+        };
+        let (mut low, mut high) = (0.0, 16.0);
+        if step_ns < recorded_ns {
+            for _ in 0..16 {
+                let scale = f64::midpoint(low, high);
+                if at(scale, &self.ranks) > step_ns { low = scale } else { high = scale }
+            }
+        } else {
+            high = 0.0;
+        }
+        let level = OverheadLevel { position: 1, scale: f64::midpoint(low, high) };
+        for rank in &mut self.ranks {
+            let weights = rank.overhead.without(&rank.recorded, level);
+            rank.unprofiled = [weights.clone(), weights.clone(), weights];
+        }
+        Ok(())
+    }
+
+    /// The effects of all fixes: those of the plan in order, then the others.
+    fn effects(&self, request: &RetimingRequest) -> Vec<FixEffect> {
+        let fixes: Vec<usize> = (0..request.fixes.len()).collect();
+        let saved_pct = |before: &[usize], after: &[usize]| {
+            let saved_pct = |assumption| {
+                let now = self.step_ns(&[], assumption);
+                let before = if before.is_empty() { now } else { self.step_ns(before, assumption) };
+                100.0 * (before - self.step_ns(after, assumption)) / now.max(1.0)
+            };
+            let error = |pct: f64| {
+                let least_pct = MODEL_ERROR_PCT * pct.clamp(0.0, 1.0);
+                MODEL_ERROR_RATIO.map(|ratio| (ratio * pct).hypot(least_pct))
+            };
+            let interval = self.interval(saved_pct, error);
+            Interval { high: interval.high.min(100.0), ..interval }
+        };
+        let claims_anything = |fix: usize| self.ranks.iter().any(|r| !r.claims[fix].is_empty());
+        let alone: Vec<Interval> = per_item(&fixes, |&fix| {
+            if claims_anything(fix) { saved_pct(&[], &[fix]) } else { Interval::default() }
+        });
+        let mut left: Vec<usize> = fixes;
+        left.retain(|&fix| claims_anything(fix));
+        let mut planned: Vec<usize> = Vec::new();
+        let mut effects = Vec::new();
+        let now_ns = self.step_ns(&[], Assumption::EXPECTED);
+        let least = Assumption { effect: EffectLevel::Least, overhead: 1 };
+        while !left.is_empty() {
+            // The next fix is the one that surely saves most after those before it, by weight.
+            let before_ns = self.step_ns(&planned, least);
+            let scores: Vec<f64> = per_item(&left, |&fix| {
+                let with: Vec<usize> = planned.iter().copied().chain([fix]).collect();
+                let saved_ns = before_ns - self.step_ns(&with, least);
+                saved_ns / now_ns.max(1.0) * request.fixes[fix].weight
+            });
+            let best = (0..left.len()).rev().max_by(|&a, &b| scores[a].total_cmp(&scores[b]));
+            let Some(best) = best else { break };
+            let fix = left[best];
+            let with: Vec<usize> = planned.iter().copied().chain([fix]).collect();
+            let next_pct = saved_pct(&planned, &with);
+            if next_pct.mid < 100.0 * MIN_PLANNED_RATIO {
+                break;
+            }
+            left.remove(best);
+            planned = with;
+            effects.push(FixEffect {
+                name: request.fixes[fix].name.clone(),
+                alone_pct: alone[fix],
+                next_pct,
+                step_ns: self.step_interval(&planned),
+                limit: self.limit(&planned),
+                is_planned: true,
+            });
+        }
+        let rest = (0..request.fixes.len()).filter(|fix| !planned.contains(fix));
+        let rest = rest.map(|fix| {
+            let with: Vec<usize> = planned.iter().copied().chain([fix]).collect();
+            FixEffect {
+                name: request.fixes[fix].name.clone(),
+                alone_pct: alone[fix],
+                next_pct: saved_pct(&planned, &with),
+                step_ns: self.step_interval(&with),
+                limit: self.limit(&with),
+                is_planned: false,
+            }
+        });
+        effects.extend(rest.collect::<Vec<_>>());
+        effects
+    }
+}

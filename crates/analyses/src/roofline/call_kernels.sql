@@ -1,0 +1,38 @@
+--! row = "one kernel of a call whose operations and bytes are known"
+--! needs = ["roofline_calls", "kernels"]
+--! order = ["rank", "event_id"]
+--! when_empty = "no call of an operator that launched kernels has recorded shapes: record them with record_shapes=True (kernels in replayed graphs and compiled kernels have none)"
+--! [columns]
+--! rank = "rank"
+--! event_id = "event of the kernel"
+--! dur_ns = { doc = "its duration", unit = "ns" }
+--! op = "the call, see roofline_calls"
+--! kind = "kind of the call: gemm, convolution, attention, norm, softmax, elementwise, reduction, copy or gather"
+--! dtype = "data type that the call multiplies, or the type of its result"
+--! name = "operator"
+--! kernel_ns = { doc = "time of all kernels of the call", unit = "ns" }
+--! flops = "operations of the call"
+--! moved_bytes = { doc = "bytes that the call reads and writes", unit = "bytes" }
+--! gemm_m = "of a matmul: rows of the result"
+--! gemm_n = "columns of the result"
+--! gemm_k = "terms of each sum"
+--! output_elements = "elements of the result"
+--! tensor_cores = "by the name of the kernel: yes, no or unknown"
+--! device = "device ordinal"
+--! is_aligned = "of a matmul: rows of factors and result begin at multiples of 16 bytes"
+--! roofline_ns = { doc = "shortest time of the call at achievable rates", unit = "ns" }
+--! achievable_gb_per_s = { doc = "memory bandwidth that the best known programs reach", unit = "gb_per_s" }
+-- The kernels of a call follow each other on its stream.
+WITH places AS (
+    SELECT
+        rank, device, stream, op, kind, dtype, name, kernel_ns, flops, read_bytes + written_bytes AS moved_bytes, is_aligned,
+        gemm_m, gemm_n, gemm_k, output_elements, roofline_ns, achievable_gb_per_s, unnest(range(queue_order, queue_order + kernel_count)) AS queue_order
+    FROM roofline_calls
+)
+SELECT
+    p.rank, k.event_id, k.dur_ns, p.op, p.kind, p.dtype, p.name, p.kernel_ns, p.flops, p.moved_bytes, p.gemm_m, p.gemm_n,
+    p.gemm_k, p.output_elements, k.tensor_cores, p.device, p.is_aligned, p.roofline_ns, p.achievable_gb_per_s
+FROM places p
+JOIN kernels k
+    ON k.rank = p.rank AND coalesce(k.device, CAST(-1 AS INT)) = p.device AND coalesce(k.stream, CAST(-1 AS INT)) = p.stream
+    AND k.queue_order = p.queue_order

@@ -1,0 +1,131 @@
+//! Fixes as edits of a recording, and the step times that re-timing the recording under them gives.
+//!
+//! `advisor` states the request, `analyses` answers it.
+
+use serde::{Deserialize, Serialize};
+
+/// A request to time a run again under fixes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RetimingRequest {
+    /// The fixes, in an order that ties are broken by.
+    pub fixes: Vec<FixEdits>,
+    /// Ranks to time again; all ranks if empty.
+    pub ranks: Vec<i64>,
+    /// Duration of a step without the profiler, if the user states it.
+    pub step_time_ns: Option<i64>,
+}
+
+/// A fix: what it changes in the recording.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FixEdits {
+    /// Name of the fix.
+    pub name: String,
+    /// The changes.
+    pub edits: Vec<Edit>,
+    /// Factor of the gain in the choice of the next fix of the plan, 0 to 1.
+    pub weight: f64,
+    /// Whether the fix surely has an effect; if not, the lower end of its interval is none.
+    pub is_certain: bool,
+}
+
+/// One change of the recording.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Edit {
+    /// The part of the recording that changes.
+    pub target: EditTarget,
+    /// Share of the time that is left: the lower and the upper end of an 80 % interval. Columns of the query take its
+    /// place: `left_low_ns` and `left_high_ns` of activities, `left_low` and `left_high` of host time.
+    pub left: [f64; 2],
+    /// Share that is left of the device activities launched in the host time; they stay as they are if `None`.
+    pub launched: Option<[f64; 2]>,
+    /// The time moves to this many other threads, which work at the same time.
+    pub workers: Option<u32>,
+}
+
+/// The part of a recording that an edit changes. Queries return `rank` and the columns named here.
+#[derive(Debug, Clone, PartialEq)]
+pub enum EditTarget {
+    /// Durations of device activities: `event_id`.
+    Device(String),
+    /// Time of host threads: `thread`, `ts_ns`, `dur_ns`. Where nothing may be left, calls no longer wait for the device.
+    Host(String),
+    /// All time of the host in these classes: `operator`, `runtime_call`, `python`, `annotation`, `gap`.
+    HostTime(Vec<String>),
+    /// Host calls that no longer wait for the device: `event_id`.
+    Waits(String),
+    /// Device activities that other streams no longer wait for: `event_id`.
+    StreamWaits(String),
+    /// Ranks that take as long as the others.
+    Ranks(String),
+}
+
+impl EditTarget {
+    /// The query, if there is one.
+    pub fn query(&self) -> Option<&str> {
+        match self {
+            Self::Device(sql)
+            | Self::Host(sql)
+            | Self::Waits(sql)
+            | Self::StreamWaits(sql)
+            | Self::Ranks(sql) => Some(sql),
+            Self::HostTime(_) => None,
+        }
+    }
+}
+
+/// An 80 % interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Estimate.
+    pub mid: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// The times of a run under fixes. Times are those of a step of the slowest rank; of the analyzed window if the run has
+/// no steps.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Retiming {
+    /// Ranks that were timed again.
+    pub ranks: Vec<i64>,
+    /// Steps of the rank with the fewest; 0 if times are those of the window.
+    pub step_count: usize,
+    /// Time as recorded, in ns.
+    pub recorded_ns: f64,
+    /// Time without the profiler, in ns.
+    pub unprofiled_ns: Interval,
+    /// Time of the host that recording adds in a step, in ns.
+    pub overhead_ns: f64,
+    /// The class of time that takes most of the critical path now.
+    pub limit: PathLimit,
+    /// All fixes: first those of the plan in order, then those that save nothing after them.
+    pub fixes: Vec<FixEffect>,
+}
+
+/// What one fix saves.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FixEffect {
+    /// Name of the fix.
+    pub name: String,
+    /// Percent of the unprofiled time that it saves alone.
+    pub alone_pct: Interval,
+    /// Percent of the unprofiled time that it saves after the fixes before it.
+    pub next_pct: Interval,
+    /// Time with this fix and all before it, in ns.
+    pub step_ns: Interval,
+    /// The class of time that then takes most of the critical path.
+    pub limit: PathLimit,
+    /// Whether it is part of the plan.
+    pub is_planned: bool,
+}
+
+/// The class of time that takes most of the critical path.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PathLimit {
+    /// `kernel`, `host`, `communication`, `copy`, `data_loading`, `workers`, ...
+    pub bound_by: String,
+    /// Its share of the path.
+    pub ratio: f64,
+}
