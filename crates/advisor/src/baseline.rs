@@ -15,6 +15,9 @@ use crate::severity::Severity;
 /// differ by as much.
 const SAME_VALUE_RATIO: f64 = 0.10;
 
+/// First schema version whose gains are intervals from re-timing.
+const FIRST_VERSION_OF_GAINS: u64 = 3;
+
 /// A gain that changes by no more than this many percentage points of step time is unchanged.
 const SAME_GAIN_PCT: f64 = 1.0;
 
@@ -30,6 +33,9 @@ pub struct Baseline {
 pub struct BaselineReport {
     run: OldRun,
     findings: Vec<OldFinding>,
+    /// Whether gains are those of this version.
+    #[serde(skip)]
+    has_gains: bool,
     #[serde(default)]
     passed: Vec<String>,
     #[serde(default)]
@@ -76,7 +82,8 @@ struct OldCode {
 
 impl Baseline {
     /// Parses the output of `advisor check --format json`, for one run or several. Reads every schema
-    /// version up to [`REPORT_SCHEMA_VERSION`]: the fields that are compared are the same in all.
+    /// version up to [`REPORT_SCHEMA_VERSION`]. Gains are compared from version 3 on: before, they were estimated
+    /// in another way.
     ///
     /// # Errors
     /// The reason why the text is not such a report.
@@ -102,7 +109,10 @@ impl Baseline {
                 Some(_) if json["findings"].is_array() && json["run"].is_object() => {}
                 _ => return Err("it does not contain reports".to_owned()),
             }
-            serde_json::from_value(json).map_err(|e| format!("a report in it is invalid: {e}"))
+            let mut report: BaselineReport = serde_json::from_value(json)
+                .map_err(|e| format!("a report in it is invalid: {e}"))?;
+            report.has_gains = version >= Some(FIRST_VERSION_OF_GAINS);
+            Ok(report)
         });
         Ok(Self { reports: reports.collect::<Result<_, _>>()? })
     }
@@ -151,7 +161,7 @@ impl Report {
         let mut unknown_before = Vec::new();
         for finding in &mut self.findings {
             let state = match old.before(finding) {
-                Some(before) => state(finding, before, rules),
+                Some(before) => state(finding, before, old.has_gains, rules),
                 None => BaselineState::New,
             };
             finding.baseline_state = Some(state);
@@ -212,14 +222,15 @@ impl From<&OldFinding> for GoneFinding {
     }
 }
 
-fn state(finding: &Finding, old: &OldFinding, rules: &RuleSet) -> BaselineState {
+fn state(finding: &Finding, old: &OldFinding, has_gains: bool, rules: &RuleSet) -> BaselineState {
     // Values of different columns cannot be compared.
     let same_metric = finding.metric == old.metric && finding.unit == old.unit;
     let value = old.value.filter(|_| same_metric).map(|was| {
         let moved = (finding.value - was).abs() > SAME_VALUE_RATIO * was.abs();
         if moved { badness(finding, was, rules) } else { Ordering::Equal }
     });
-    let gain = finding.gain.high_pct.zip(old.gain.high_pct).map(|(now, was)| {
+    let old_pct = old.gain.high_pct.filter(|_| has_gains);
+    let gain = finding.gain.high_pct.zip(old_pct).map(|(now, was)| {
         let moved = (now - was).abs() > SAME_GAIN_PCT;
         if moved { now.total_cmp(&was) } else { Ordering::Equal }
     });

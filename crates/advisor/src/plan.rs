@@ -5,7 +5,7 @@ use serde::Serialize;
 use trace_model::retiming::{Interval, PathLimit, Retiming};
 use trace_model::time::ns_to_ms;
 
-use crate::finding::{Finding, round4};
+use crate::finding::{Finding, GainEstimate, round4};
 use crate::fix::{Effort, Fix};
 use crate::severity::{Confidence, GainMethod, Severity};
 
@@ -131,6 +131,10 @@ pub(crate) fn apply(findings: &mut [Finding], fixes: &[Fix], retiming: &Retiming
                 continue;
             };
             codes.push(code.clone());
+            // A fix that changes nothing of the recording is none.
+            if effect.alone_pct.high < 0.005 && effect.next_pct.high < 0.005 {
+                continue;
+            }
             finding.fixes.push(FindingFix {
                 fix: fix.name.clone(),
                 title: fix.title.clone(),
@@ -155,7 +159,7 @@ pub(crate) fn apply(findings: &mut [Finding], fixes: &[Fix], retiming: &Retiming
             });
         }
     }
-    for finding in findings.iter_mut().filter(|f| !f.fixes.is_empty()) {
+    for finding in findings.iter_mut() {
         set_gain(finding, &planned, retiming);
     }
     let (limit, limit_pct) = limit(&retiming.limit);
@@ -173,8 +177,15 @@ pub(crate) fn apply(findings: &mut [Finding], fixes: &[Fix], retiming: &Retiming
 /// rules that fired takes the place in the order of findings.
 fn set_gain(finding: &mut Finding, planned: &[PlannedFix], retiming: &Retiming) {
     finding.fixes.sort_by_key(|fix| fix.plan_position.unwrap_or(usize::MAX));
-    let Some(fix) = finding.fixes.first() else { return };
     let gain = &mut finding.gain;
+    let Some(fix) = finding.fixes.first() else {
+        // A share of the step says nothing about what a fix saves.
+        if gain.method != GainMethod::None {
+            let share_pct = gain.share_pct;
+            *gain = GainEstimate { share_pct, ..GainEstimate::default() };
+        }
+        return;
+    };
     let to_ms = |pct: f64| round4(ns_to_ms(retiming.unprofiled_ns.mid * pct / 100.0));
     gain.low_pct = Some(fix.alone_pct.low.max(0.0));
     gain.high_pct = Some(fix.alone_pct.high.max(0.0));

@@ -9,7 +9,7 @@ use crate::severity::Severity;
 /// Links findings that contain each other, sorts all findings and numbers them.
 ///
 /// Order: causes by what their fix surely saves after the fixes before it, times confidence; then findings that
-/// contain causes or detail them; then notes about the trace; then infos. Ties are broken by severity and code. Harm
+/// contain causes or detail them; then notes about the trace; then infos. Ties are broken by severity, share and code. Harm
 /// that is not time has a fixed priority.
 pub(crate) fn prioritize(findings: &mut [Finding], rules: &[Rule]) {
     // Lists of related findings are in the order of codes, whatever order the findings come in.
@@ -31,10 +31,10 @@ pub(crate) fn prioritize(findings: &mut [Finding], rules: &[Rule]) {
     let counts = |f: &Finding| f.severity > Severity::Info && !f.is_note;
     // A detail stands for its parent where that has no other cause; a parent is a cause where it has no child.
     let is_cause = |f: &Finding| {
-        let is_detail = rule(&f.code).is_some_and(|r| r.refines);
-        let has_cause =
-            |codes: &[String]| findings.iter().any(|o| codes.contains(&o.code) && counts(o));
-        f.plan_position.is_some() || (!is_detail && !has_cause(&f.gain.contains))
+        let is_detail = |f: &Finding| rule(&f.code).is_some_and(|r| r.refines);
+        let names_cause =
+            |o: &Finding| f.gain.contains.contains(&o.code) && counts(o) && !is_detail(o);
+        f.plan_position.is_some() || (!is_detail(f) && !findings.iter().any(names_cause))
     };
     let causes: Vec<String> =
         findings.iter().filter(|f| is_cause(f)).map(|f| f.code.clone()).collect();
@@ -45,10 +45,12 @@ pub(crate) fn prioritize(findings: &mut [Finding], rules: &[Rule]) {
     };
     findings.sort_by(|a, b| {
         let score = |f: &Finding| f.priority_pct * f.confidence.weight();
+        let share = |f: &Finding| f.gain.share_pct.unwrap_or(0.0);
         tier(a)
             .cmp(&tier(b))
             .then_with(|| score(b).total_cmp(&score(a)))
             .then_with(|| b.severity.cmp(&a.severity))
+            .then_with(|| share(b).total_cmp(&share(a)))
             .then_with(|| a.code.cmp(&b.code))
     });
     for (i, finding) in findings.iter_mut().enumerate() {

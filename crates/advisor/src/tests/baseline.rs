@@ -166,8 +166,8 @@ fn baseline_parse_rejects_other_files() {
         assert_eq!(fails(other), "it does not contain reports", "{other}");
     }
     assert_eq!(
-        fails(r#"{"schema_version":3,"findings":[]}"#),
-        "it has schema_version 3, and this program reads versions 1 to 2"
+        fails(r#"{"schema_version":4,"findings":[]}"#),
+        "it has schema_version 4, and this program reads versions 1 to 3"
     );
     let damaged = r#"{"schema_version":1,"run":{"path":"x"},"findings":[{"code":"IN001"}]}"#;
     assert!(fails(damaged).starts_with("a report in it is invalid"));

@@ -78,7 +78,6 @@ fn caveats_of_deselected_rules_stay_and_of_ignored_rules_do_not() {
 fn cause_without_active_parent_counts_by_itself() {
     let alone = report(&chosen(&["IN001"], &[]));
     assert!(alone.findings[0].gain.within.is_empty());
-    assert!((alone.headline.gain_high_pct - 28.0).abs() < 1e-9, "{}", alone.headline.text);
     let all = report(&with_default(&[]));
     let loader = all.findings.iter().find(|f| f.code == "IN001").unwrap();
     assert_eq!(loader.gain.within, ["GU001"]);

@@ -90,7 +90,7 @@ fn problem_spans_cover_the_mistake() {
 #[test]
 fn references_to_missing_rules_are_reported() {
     let file = [
-        rule("a", &[("within", "\"b\""), ("overlaps", "[\"XX009\"]"), ("weakens", "[\"ZZ\"]")]),
+        rule("a", &[("within", "\"b\""), ("weakens", "[\"ZZ\"]")]),
         "[ignore.a-rule]\nreason = \"x\"\n".to_owned(),
     ];
     insta::assert_snapshot!(text(&problems(&[source("a.toml", &file.join("\n"))])));

@@ -60,7 +60,7 @@ impl Weights {
             for at in graph.edge_range(target) {
                 let edge = &graph.edges[at];
                 if edge.kind == EdgeKind::StreamOrder {
-                    let apart = node.ts_ns - graph.nodes[edge.source as usize].ts_ns;
+                    let apart = node.ts_ns - node.rest - graph.nodes[edge.source as usize].ts_ns;
                     self.set_edge(at, gap_ns.clamp(edge.weight, apart.max(edge.weight)));
                 }
             }

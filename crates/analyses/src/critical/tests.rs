@@ -2,12 +2,20 @@
 
 use proptest::prelude::*;
 
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array};
+use trace_model::RecordBatch;
+use trace_model::retiming::{Edit, EditTarget, FixEdits};
+
+use super::edits::{EdgeIndex, EffectLevel, RankClaims};
 use super::graph::{EdgeKind, Graph};
 use super::model::{
     Activity, AnalysisWindow, Blocker, BlockerKind, EventTable, HostEvent, HostRole, RankEvents,
     TimeClass, TrainingStep,
 };
 use super::path::{self, PathSegment};
+use super::replay::{Weights, replay};
 use super::what_if::{BUILT_IN_SCENARIOS, Scenario, StepClock, replay_times};
 
 fn host(
@@ -192,7 +200,7 @@ proptest! {
         let graph = Graph::new(&events, window);
         for (i, node) in graph.nodes.iter().enumerate() {
             prop_assert!((window.begin_ns..=window.end_ns).contains(&node.ts_ns));
-            let arrivals = graph.edges_into(i).iter().map(|e| {
+            let arrivals = graph.edge_range(i).map(|at| &graph.edges[at]).map(|e| {
                 prop_assert!((e.source as usize) < i && e.weight >= 0);
                 Ok(graph.nodes[e.source as usize].ts_ns + e.weight)
             });
@@ -211,6 +219,57 @@ proptest! {
             let (times, end_ns) = replay_times(&graph, &factors);
             prop_assert!(graph.nodes.iter().zip(times).all(|(node, time)| node.ts_ns == time));
             prop_assert_eq!(end_ns, window.end_ns);
+        }
+    }
+
+    #[test]
+    fn gaps_between_kernels_leave_recorded_times_as_they_are(events in arbitrary_events(), gap_ns in 0..5_000_i64) {
+        let Some(window) = events.full_window() else { return Ok(()) };
+        let graph = Graph::new(&events, window);
+        let mut weights = Weights::recorded(&graph);
+        weights.keep_stream_gaps(&graph, gap_ns);
+        let replay = replay(&graph, &weights);
+        prop_assert!(graph.nodes.iter().zip(replay.times).all(|(node, time)| node.ts_ns == time));
+        prop_assert_eq!(replay.end_ns, window.end_ns);
+    }
+
+    /// Fixes only shorten; two that claim the same time save no more than the better one does; and no prediction is
+    /// below the time of the activities that are left on a stream.
+    #[test]
+    fn claims_never_add_up(events in arbitrary_events(), shares in prop::collection::vec((0.0..1.0_f64, 0.0..1.0_f64), 40)) {
+        let Some(window) = events.full_window() else { return Ok(()) };
+        let graph = Graph::new(&events, window);
+        let index = EdgeIndex::new(&graph, &events);
+        let of = |get: fn(&(f64, f64)) -> f64| {
+            let left: Vec<f64> = events.activities.iter().zip(shares.iter().cycle())
+                .map(|(a, share)| (a.end_ns - a.ts_ns) as f64 * get(share)).collect();
+            index.claims(&events, &device_fix(), &[Some(device_rows(&events, &left))]).unwrap()
+        };
+        let (one, other) = (of(|share| share.0), of(|share| share.1));
+        let best = of(|share| share.0.min(share.1));
+        let base = Weights::recorded(&graph);
+        let end_ns = |claims: &[&RankClaims]| {
+            let mut weights = base.clone();
+            for claims in claims {
+                claims.apply(&base, &mut weights, EffectLevel::Expected);
+            }
+            replay(&graph, &weights).end_ns
+        };
+        let both_ns = end_ns(&[&one, &other]);
+        prop_assert!(both_ns <= end_ns(&[&one]).min(end_ns(&[&other])));
+        prop_assert_eq!(both_ns, end_ns(&[&best]));
+        prop_assert_eq!(both_ns, end_ns(&[&other, &one]));
+        prop_assert!(end_ns(&[&one]) <= window.end_ns);
+        for at in 0..events.activities.len() {
+            let mut left_ns = 0;
+            let mut next = Some(at);
+            while let Some(i) = next {
+                let a = &events.activities[i];
+                let share = shares[i % shares.len()];
+                left_ns += ((a.end_ns - a.ts_ns) as f64 * share.0.min(share.1)).round() as i64;
+                next = usize::try_from(graph.device.previous[i]).ok().filter(|&i| i < events.activities.len());
+            }
+            prop_assert!(both_ns - window.begin_ns >= left_ns, "{} {}", both_ns - window.begin_ns, left_ns);
         }
     }
 
@@ -433,4 +492,53 @@ fn scenario_parse_reports_invalid_factors() {
     for (_, factors) in BUILT_IN_SCENARIOS {
         assert!(Scenario::parse(factors).is_ok());
     }
+}
+
+/// A fix that changes durations of device activities.
+fn device_fix() -> FixEdits {
+    let edit = Edit {
+        target: EditTarget::Device(String::new()),
+        left: [0.0, 0.0],
+        launched: None,
+        workers: None,
+    };
+    FixEdits { name: "fix".to_owned(), edits: vec![edit], weight: 1.0, is_certain: true }
+}
+
+/// Rows that leave these times of the activities.
+fn device_rows(events: &RankEvents, left_ns: &[f64]) -> RecordBatch {
+    let ids = events.activities.iter().map(|a| a.id);
+    let columns: [(&str, ArrayRef); 4] = [
+        ("rank", Arc::new(ids.clone().map(|_| events.rank).collect::<Int32Array>())),
+        ("event_id", Arc::new(ids.collect::<Int64Array>())),
+        ("left_low_ns", Arc::new(Float64Array::from(left_ns.to_vec()))),
+        ("left_high_ns", Arc::new(Float64Array::from(left_ns.to_vec()))),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)))
+        .unwrap()
+}
+
+#[test]
+fn copy_that_seems_to_end_after_its_call_was_waited_for() {
+    let copied = |late_ns: i64| {
+        let mut copy = kernel(3, 7, 20 * US, 180 * US + late_ns, Some(2));
+        copy.table = EventTable::Memcpys;
+        copy.class = TimeClass::Copy;
+        let host = vec![
+            op(1, 0, 0, 10 * US),
+            call(2, 0, 10 * US, 190 * US, HostRole::BlockingCopy),
+            op(4, 0, 200 * US, 300 * US),
+        ];
+        rank_events(host, vec![copy])
+    };
+    // The clocks differ by 4 us: the host still waits for the copy.
+    for events in [copied(0), copied(4 * US)] {
+        let classes = summary(&events);
+        let of = |class| classes.iter().find(|(c, _)| *c == class).map_or(0, |&(_, ns)| ns);
+        assert_eq!(of(TimeClass::Copy), 180 * US, "{classes:?}");
+        assert_eq!(gain(&events, "copy=0"), 180 * US);
+    }
+    // At 100 us it does not.
+    let classes = summary(&copied(100 * US));
+    assert!(classes.iter().any(|&(class, _)| class == TimeClass::RuntimeCall), "{classes:?}");
 }
