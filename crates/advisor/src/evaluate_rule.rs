@@ -13,6 +13,7 @@ use crate::finding::{
     Queries, fingerprint, round4,
 };
 use crate::rule::{Rule, STEP_TIME_VIEW};
+use crate::run_traits::RunTraits;
 use crate::severity::Severity;
 use crate::sql;
 use crate::verdict::{RowVerdict, RuleEvaluator, Violation};
@@ -94,6 +95,7 @@ pub(crate) fn evaluate_rule<'s>(
     rule: &'s Rule,
     table: Option<&MetricTable>,
     steps: &StepTimes,
+    traits: &RunTraits,
     env: &Environment<'s>,
 ) -> RuleOutcome {
     let Some(table) = table else {
@@ -106,7 +108,7 @@ pub(crate) fn evaluate_rule<'s>(
     let mut reasons: Vec<String> = Vec::new();
     let mut ceiling: Option<f64> = None;
     for row in &table.rows {
-        let context = expr::context(&table.columns, row);
+        let context = traits.context(&table.columns, row);
         let row_ceiling = evaluator.ceiling(&context);
         ceiling = [ceiling, row_ceiling].into_iter().flatten().max_by(f64::total_cmp);
         match evaluator.verdict(table, row, &context) {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
+use trace_model::Value;
 
 use crate::severity::{Confidence, FailOn, GainMethod, Severity};
 use crate::text_schema::{TextPartValue, TextValue};
@@ -276,6 +277,9 @@ pub(crate) struct TestTable {
     pub(crate) expect_gain_pct: Option<[f64; 2]>,
     /// Expected confidence.
     pub(crate) expect_confidence: Option<Confidence>,
+    /// Traits of the run, the columns of the view `run_traits`; those that are not given are unknown.
+    #[serde(default)]
+    pub(crate) run: BTreeMap<String, Cell>,
     /// Columns of the row.
     #[serde(flatten)]
     pub(crate) columns: BTreeMap<String, Cell>,
@@ -289,6 +293,17 @@ pub(crate) enum Cell {
     Int(i64),
     Float(f64),
     Text(String),
+}
+
+impl Cell {
+    pub(crate) fn value(&self) -> Value {
+        match self {
+            Self::Bool(v) => Value::Bool(*v),
+            Self::Int(v) => Value::Int(*v),
+            Self::Float(v) => Value::Float(*v),
+            Self::Text(v) => Value::Text(v.clone()),
+        }
+    }
 }
 
 /// Rules to ignore.

@@ -67,6 +67,7 @@ mod rule;
 mod rule_check;
 mod rule_files;
 mod ruleset;
+mod run_traits;
 mod schema;
 mod schema_check;
 mod selftest;
