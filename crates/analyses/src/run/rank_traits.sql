@@ -64,7 +64,7 @@ seen AS (
             OR name LIKE '%Backward' OR name LIKE '%Backward0'
             OR name IN ('event/backward', 'train_batch.backward'))) AS runs_backward,
         bool_or((kind = 'host' AND (name LIKE 'Optimizer.step%' OR name LIKE 'Optimizer.zero\_grad%'))
-            OR (kind = 'frame' AND regexp_like(path, '/torch/optim/[^/]*: step(/|$)'))) AS runs_optimizer,
+            OR (kind = 'frame' AND path || '/' LIKE '%/torch/optim/%: step/%')) AS runs_optimizer,
         bool_or((kind = 'host' AND (name LIKE 'Torch-Compiled Region%' OR name LIKE '## Call CompiledFxGraph%'
             OR name LIKE 'CompiledFunction%'))
             OR (kind = 'kernel' AND regexp_like(name, '^triton_(poi|red|per|tem|for|mm|unk)_'))) AS is_compiled,

@@ -322,7 +322,7 @@ fn run_traits_know_servers_and_loaders() {
         let mut run = Run::default();
         run.rank(0).op(0, "aten::mm", 100, 10);
         if !stack.is_empty() {
-            run.at_source_line(stack, "a.py:1");
+            run.kernel(0, "computation", 100, 50, None).at_source_line(stack, "a.py:1");
         }
         for mark in marks {
             run.annotation(0, mark, 0, 100);
