@@ -346,7 +346,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
          reduces_each_parameter host_ratio mergeable_count latency_ns merge_gain_ratio \
          exposed_ratio large_count large_transfer_ns bus_gb_per_s *group_size host_count \
          device_name link_gb_per_s link_ratio medium_count medium_bus_gb_per_s \
-         medium_exposed_ratio is_matched large_exposed_ratio",
+         medium_link_ratio medium_exposed_ratio is_matched large_exposed_ratio",
     ),
     ("comm_stream_sharing", Scope::Rank, "rank comm_ns shared_ns shared_ratio exposed_ratio"),
     ("comm_host_syncs", Scope::Rank, "rank sync_count sync_bubble_ns sync_bubble_ratio"),

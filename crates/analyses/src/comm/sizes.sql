@@ -34,9 +34,10 @@
 --! host_count = { doc = "hosts that the ranks name; 0 if they name none", unit = "count", metric = "rank" }
 --! device_name = "product name of the rank's device"
 --! link_gb_per_s = { doc = "one-way bandwidth of the links between such devices in one machine: the data sheet's NVLink or xGMI total, halved where that counts both ways; absent for other devices", unit = "gb_per_s", metric = "rank" }
---! link_ratio = { doc = "bus bandwidth over that of the links; medium_bus_gb_per_s where no large one was matched; absent if a group may span machines (more than 8 ranks, or several hosts)", unit = "ratio", metric = "rank" }
+--! link_ratio = { doc = "bus bandwidth over that of the links; absent without large ones, or if a group may span machines (more than 8 ranks, or several hosts)", unit = "ratio", metric = "rank" }
 --! medium_count = { doc = "collectives on devices of medium_message_mib or more, in groups of known size, that are not among the large ones: smaller, or not matched with other ranks", unit = "count", metric = "rank" }
 --! medium_bus_gb_per_s = { doc = "their bus bandwidth, where each counts with the shortest duration of a call of its kind and size on this rank; absent without such", unit = "gb_per_s", metric = "rank" }
+--! medium_link_ratio = { doc = "that over the bandwidth of the links, or link_ratio without such; absent if a group may span machines", unit = "ratio", metric = "rank" }
 --! medium_exposed_ratio = { doc = "exposed share of communication, times the share of its time in these", unit = "ratio", metric = "rank" }
 --! is_matched = "large ones were matched between ranks: their time is without waiting"
 --! large_exposed_ratio = { doc = "exposed share of communication, times the share of its time in large collectives", unit = "ratio", metric = "rank" }
@@ -154,8 +155,11 @@ SELECT
     h.host_count,
     d.device_name,
     d.gb_per_s AS link_gb_per_s,
-    CASE WHEN s.group_size <= 8 AND h.host_count <= 1 THEN coalesce(s.bus_gb_per_s, s.medium_bus_gb_per_s) / d.gb_per_s END AS link_ratio,
+    CASE WHEN s.group_size <= 8 AND h.host_count <= 1 THEN s.bus_gb_per_s / d.gb_per_s END AS link_ratio,
     s.medium_count, s.medium_bus_gb_per_s,
+    CASE
+        WHEN s.group_size <= 8 AND h.host_count <= 1 THEN coalesce(s.medium_bus_gb_per_s, s.bus_gb_per_s) / d.gb_per_s
+    END AS medium_link_ratio,
     e.exposed_ratio * s.medium_ns / nullif(s.sum_ns, 0) AS medium_exposed_ratio,
     s.large_count > 0 AS is_matched,
     e.exposed_ratio * s.large_ns / nullif(s.sum_ns, 0) AS large_exposed_ratio

@@ -312,9 +312,10 @@ fn bandwidth_of_one_rank_is_that_of_the_fastest_call() {
         "medium_bus_gb_per_s",
         "bus_gb_per_s",
         "link_ratio",
+        "medium_link_ratio",
         "is_matched",
     ];
-    assert_eq!(rows(&run.open(), "comm_sizes", &columns), ["0 2 29.360128 - 0.065245 false"]);
+    assert_eq!(rows(&run.open(), "comm_sizes", &columns), ["0 2 29.360128 - - 0.065245 false"]);
 }
 
 #[test]
