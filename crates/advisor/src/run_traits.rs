@@ -1,8 +1,10 @@
 //! Traits of the run that all texts and expressions of rules may read: `run.vendor`, `run.is_training`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use minijinja::Value as Jinja;
+use minijinja::value::Object;
 use trace_model::{MetricTable, Unit, Value};
 
 use crate::expr::{self, Context};
@@ -38,7 +40,7 @@ impl RunTraits {
     }
 
     fn of(traits: Context) -> Self {
-        Self(Jinja::from_pairs(traits))
+        Self(Jinja::from_object(Traits(traits)))
     }
 
     /// The names that texts and expressions see for a row.
@@ -49,7 +51,31 @@ impl RunTraits {
     }
 }
 
+/// A trait that is not there has no value, rather than being undefined: `is none` holds.
+#[derive(Debug)]
+struct Traits(Context);
+
+impl Object for Traits {
+    fn get_value(self: &Arc<Self>, key: &Jinja) -> Option<Jinja> {
+        let known = key.as_str().and_then(|name| self.0.get(name));
+        Some(known.cloned().unwrap_or_else(|| Jinja::from(())))
+    }
+}
+
 /// The trait that a name refers to: `vendor` for `run.vendor`.
 pub(crate) fn trait_of(name: &str) -> Option<&str> {
     name.strip_prefix(RUN)?.strip_prefix('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RunTraits;
+    use crate::expr::{environment, render};
+
+    #[test]
+    fn unknown_trait_is_none() {
+        let context = RunTraits::default().context(&[], &[]);
+        let text = "{{ run.is_training is none }} {{ 1 if run.is_training is not none else 2 }}";
+        assert_eq!(render(&environment(), text, &context).as_deref(), Ok("true 2"));
+    }
 }
