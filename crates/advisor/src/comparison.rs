@@ -10,6 +10,7 @@ use crate::finding::{Finding, Queries};
 use crate::prioritize::prioritize;
 use crate::report::{IgnoredFinding, ReportWarning, UnknownRule};
 use crate::ruleset::RuleSet;
+use crate::run_traits::RunTraits;
 
 /// The findings of the rules in a comparison. The fields are those of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -30,7 +31,9 @@ pub struct Comparison {
 pub fn evaluate_comparison(rules: &RuleSet, tables: &[MetricTable]) -> Comparison {
     let env = expr::environment();
     let steps = StepTimes::default();
-    let evaluated = evaluate_rules(rules.comparison_rules(), rules, tables, &steps, &env);
+    // There are two runs: what holds for one may not hold for the other.
+    let traits = RunTraits::default();
+    let evaluated = evaluate_rules(rules.comparison_rules(), rules, tables, &steps, &traits, &env);
     let EvaluatedRules { mut findings, passed, unknown, ignored, warnings, .. } = evaluated;
     prioritize(&mut findings, rules.rules());
     // First that the step got slower, then the operators that did.

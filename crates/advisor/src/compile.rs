@@ -8,7 +8,7 @@ use crate::merge::{MergedRule, SpannedStr};
 use crate::problem::{Problems, Span, did_you_mean};
 use crate::query::RuleQuery;
 use crate::rule::{Check, Rule};
-use crate::rule_check::RuleChecker;
+use crate::rule_check::{RuleChecker, TraitNames};
 use crate::severity::{Confidence, Severity};
 use crate::text::TextPart;
 use crate::threshold::{self, Threshold};
@@ -83,8 +83,13 @@ impl Compiler<'_, '_> {
         let checks = self.checks(&metric);
         let env = expr::environment();
         let place = self.place(&metric);
-        let mut checker =
-            RuleChecker { env: &env, metric: &metric, place: &place, problems: self.problems };
+        let mut checker = RuleChecker {
+            env: &env,
+            metric: &metric,
+            place: &place,
+            traits: TraitNames::new(metrics),
+            problems: self.problems,
+        };
         let [title, message] = texts.map(|(_, text)| checker.text(text));
         let (file, advice) = merged
             .last(|t| t.advice.as_ref())
@@ -100,6 +105,8 @@ impl Compiler<'_, '_> {
         let lower_confidence = checker.caveats(merged);
         let gain = checker.gain(merged);
         let source = checker.source(merged, metrics);
+        // A row that states traits does not make the rule need them.
+        let reads_traits = checker.traits.are_read;
         let tests = checker.tests(merged);
         if advice.is_empty() {
             self.missing_key("advice");
@@ -134,6 +141,7 @@ impl Compiler<'_, '_> {
             advice,
             why: owned(why),
             links: merged.last(|t| t.links.as_ref()).map(|(_, l)| l.clone()).unwrap_or_default(),
+            reads_traits,
             tests,
         })
     }

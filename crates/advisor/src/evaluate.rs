@@ -12,6 +12,7 @@ use crate::ignore::{Date, Ignore};
 use crate::report::{HiddenFinding, IgnoredFinding, Report, ReportWarning, RunTotals, UnknownRule};
 use crate::rule::Rule;
 use crate::ruleset::RuleSet;
+use crate::run_traits::RunTraits;
 use crate::severity::Confidence;
 
 /// Evaluates the rules on a run.
@@ -27,13 +28,15 @@ pub fn evaluate(
 ) -> Report {
     let env = expr::environment();
     let steps = StepTimes::read(tables);
-    let evaluated = evaluate_rules(rules.run_rules(), rules, tables, &steps, &env);
+    let traits = RunTraits::read(tables);
+    let evaluated = evaluate_rules(rules.run_rules(), rules, tables, &steps, &traits, &env);
     let EvaluatedRules { mut findings, passed, unknown, ignored, .. } = evaluated;
     let mut warnings: Vec<ReportWarning> = warnings.iter().map(ReportWarning::from).collect();
     warnings.extend(evaluated.warnings);
 
     let caveat_rules = rules.caveat_rules();
-    let hidden_notes = evaluate_rules(caveat_rules.iter(), rules, tables, &steps, &env).findings;
+    let hidden_notes =
+        evaluate_rules(caveat_rules.iter(), rules, tables, &steps, &traits, &env).findings;
     apply_caveats(&mut findings, rules.rules().iter().chain(caveat_rules), &hidden_notes);
     let below_min_gain = drop_below_min_gain(&mut findings, rules.policy().min_gain_pct);
     let totals = RunTotals { slowest_step_ns: steps.slowest(), ranks: steps.slowest_ranks() };
@@ -64,6 +67,7 @@ pub(crate) fn evaluate_rules<'r>(
     rules: &'r RuleSet,
     tables: &[MetricTable],
     steps: &StepTimes,
+    traits: &RunTraits,
     env: &Environment<'r>,
 ) -> EvaluatedRules {
     let mut all = EvaluatedRules::default();
@@ -71,7 +75,7 @@ pub(crate) fn evaluate_rules<'r>(
     let mut entries: BTreeMap<usize, bool> = BTreeMap::new();
     for rule in selected {
         let table = tables.iter().find(|t| t.view == rule.table());
-        let verdict = evaluate_rule(rule, table, steps, env);
+        let verdict = evaluate_rule(rule, table, steps, traits, env);
         let matching: Vec<_> =
             rules.ignores().iter().enumerate().filter(|(_, i)| i.matches(&rule.code)).collect();
         for (at, _) in &matching {

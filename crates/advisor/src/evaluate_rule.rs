@@ -13,6 +13,7 @@ use crate::finding::{
     Queries, fingerprint, round4,
 };
 use crate::rule::{Rule, STEP_TIME_VIEW};
+use crate::run_traits::RunTraits;
 use crate::severity::Severity;
 use crate::sql;
 use crate::verdict::{RowVerdict, RuleEvaluator, Violation};
@@ -103,6 +104,7 @@ pub(crate) fn evaluate_rule<'s>(
     rule: &'s Rule,
     table: Option<&MetricTable>,
     steps: &StepTimes,
+    traits: &RunTraits,
     env: &Environment<'s>,
 ) -> RuleVerdict {
     let Some(table) = table else {
@@ -114,7 +116,7 @@ pub(crate) fn evaluate_rule<'s>(
     let mut passed = 0;
     let mut reasons: Vec<String> = Vec::new();
     for row in &table.rows {
-        let context = expr::context(&table.columns, row);
+        let context = traits.context(&table.columns, row);
         let row_ceiling = evaluator.ceiling(&context);
         match evaluator.verdict(table, row, &context) {
             RowVerdict::Pass => passed += 1,

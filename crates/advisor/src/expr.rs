@@ -10,6 +10,8 @@ use minijinja::{Environment, Error, ErrorKind, Expression, Value as Jinja};
 use trace_model::time::{NS_PER_MS, NS_PER_US, human};
 use trace_model::{Unit, Value};
 
+use crate::run_traits::{RUN, trait_of};
+
 /// Instructions that one expression or template may take.
 const FUEL: u64 = 20_000;
 
@@ -128,20 +130,27 @@ fn values(context: &Context) -> Jinja {
 
 /// The columns of a row.
 pub(crate) fn context(columns: &[(String, Unit)], row: &[Value]) -> Context {
-    columns
-        .iter()
-        .zip(row)
-        .map(|((name, _), value)| {
-            let value = match value {
-                Value::Null => Jinja::from(()),
-                Value::Bool(v) => Jinja::from(*v),
-                Value::Int(v) => Jinja::from(*v),
-                Value::Float(v) => Jinja::from(*v),
-                Value::Text(v) => Jinja::from(v.as_str()),
-            };
-            (name.clone(), value)
-        })
-        .collect()
+    columns.iter().zip(row).map(|((name, _), cell)| (name.clone(), value(cell))).collect()
+}
+
+/// A value of a row.
+pub(crate) fn value(value: &Value) -> Jinja {
+    match value {
+        Value::Null => Jinja::from(()),
+        Value::Bool(v) => Jinja::from(*v),
+        Value::Int(v) => Jinja::from(*v),
+        Value::Float(v) => Jinja::from(*v),
+        Value::Text(v) => Jinja::from(v.as_str()),
+    }
+}
+
+/// Whether a name, a column or a trait such as `run.vendor`, has a value.
+fn has_value(context: &Context, name: &str) -> bool {
+    let value = match trait_of(name) {
+        Some(name) => context.get(RUN).and_then(|run| run.get_attr(name).ok()),
+        None => context.get(name).cloned(),
+    };
+    value.is_some_and(|v| !v.is_none() && !v.is_undefined())
 }
 
 /// A compiled expression and the columns that it reads.
@@ -173,13 +182,13 @@ impl NoValue {
 impl<'e, 's> Formula<'e, 's> {
     pub(crate) fn new(env: &'e Environment<'s>, text: &'s str) -> Result<Self, Error> {
         let expression = env.compile_expression(text)?;
-        let mut reads: Vec<String> = expression.undeclared_variables(false).into_iter().collect();
+        let mut reads: Vec<String> = expression.undeclared_variables(true).into_iter().collect();
         reads.sort();
         let handles_null = ["is none", "is not none", "default"].iter().any(|w| text.contains(w));
         Ok(Self { expression, reads, handles_null })
     }
 
-    /// Names it uses, sorted.
+    /// Names it uses, sorted: columns, and traits of the run as `run.vendor`.
     pub(crate) fn reads(&self) -> &[String] {
         &self.reads
     }
@@ -188,7 +197,7 @@ impl<'e, 's> Formula<'e, 's> {
     /// (`is none`, `default`): a comparison with a missing value must not decide anything.
     fn eval(&self, context: &Context) -> Result<Jinja, NoValue> {
         if !self.handles_null {
-            let null = self.reads.iter().find(|n| context.get(*n).is_none_or(Jinja::is_none));
+            let null = self.reads.iter().find(|name| !has_value(context, name));
             if let Some(name) = null {
                 return Err(NoValue::Null(name.clone()));
             }
@@ -222,17 +231,17 @@ pub(crate) fn render(
 /// Finds mistakes that show only when a template is rendered, such as an unknown filter. Renders it with a
 /// number under each of `names`.
 pub(crate) fn probe(env: &Environment<'_>, text: &str, names: &[String]) -> Option<Error> {
-    let context: Context = names.iter().map(|n| (n.clone(), 1.5.into())).collect();
+    let traits = names.iter().filter_map(|n| trait_of(n)).map(|n| (n, Jinja::from(1.5)));
+    let run = Jinja::from_pairs(traits);
+    let mut context: Context = names.iter().map(|n| (n.clone(), 1.5.into())).collect();
+    context.insert(RUN.to_owned(), run);
     env.render_str(text, values(&context)).err().filter(is_mistake)
 }
 
-/// Names a template uses, sorted.
+/// Names a template uses, sorted: columns, and traits of the run as `run.vendor`.
 pub(crate) fn template_reads(env: &Environment<'_>, text: &str) -> Result<Vec<String>, Error> {
-    let mut names: Vec<String> = env
-        .template_from_named_str("text", text)?
-        .undeclared_variables(false)
-        .into_iter()
-        .collect();
+    let mut names: Vec<String> =
+        env.template_from_named_str("text", text)?.undeclared_variables(true).into_iter().collect();
     names.sort();
     Ok(names)
 }
@@ -272,6 +281,13 @@ mod tests {
             ("used_bytes".to_owned(), Jinja::from(3_i64 << 30)),
             ("name".to_owned(), Jinja::from("gemm")),
             ("absent".to_owned(), Jinja::from(())),
+            (
+                "run".to_owned(),
+                Jinja::from_pairs([
+                    ("vendor", Jinja::from("amd")),
+                    ("is_training", Jinja::from(())),
+                ]),
+            ),
         ]
         .into()
     }
@@ -304,6 +320,23 @@ mod tests {
         assert_eq!(formula.truth(&row()), Ok(true));
         let formula = Formula::new(&env, "share_ratio / 0").unwrap();
         assert!(formula.number(&row()).is_err());
+    }
+
+    #[test]
+    fn traits_of_the_run_are_read_like_columns() {
+        let env = environment();
+        let truth = |text| Formula::new(&env, text).unwrap().truth(&row());
+        assert_eq!(truth("run.vendor == 'amd' and share_ratio > 0.2"), Ok(true));
+        // Unknown is not false.
+        assert_eq!(truth("not run.is_training"), Err(NoValue::Null("run.is_training".to_owned())));
+        assert_eq!(truth("run.unheard_of"), Err(NoValue::Null("run.unheard_of".to_owned())));
+        assert_eq!(truth("run.is_training is none"), Ok(true));
+        assert_eq!(truth("run.is_training|default(true)"), Ok(true));
+        let formula = Formula::new(&env, "run.vendor == name").unwrap();
+        assert_eq!(formula.reads(), ["name", "run.vendor"]);
+        let text =
+            "{{ 'HIP' if run.vendor == 'amd' else 'CUDA' }} {{ run.is_training|default('?') }}";
+        assert_eq!(render(&env, text, &row()).as_deref(), Ok("HIP ?"));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
+use trace_model::Value;
 
 use crate::fix::Effort;
 use crate::severity::{Confidence, FailOn, GainMethod, Severity};
@@ -274,6 +275,9 @@ pub(crate) struct TestTable {
     pub(crate) expect_gain_pct: Option<[f64; 2]>,
     /// Expected confidence.
     pub(crate) expect_confidence: Option<Confidence>,
+    /// Traits of the run, the columns of the view `run_traits`; those that are not given are unknown.
+    #[serde(default)]
+    pub(crate) run: BTreeMap<String, Cell>,
     /// Columns of the row.
     #[serde(flatten)]
     pub(crate) columns: BTreeMap<String, Cell>,
@@ -331,6 +335,17 @@ pub(crate) struct EditTable {
     pub(crate) launched: Option<[f64; 2]>,
     /// The time moves to this many threads or processes that work at the same time.
     pub(crate) workers: Option<u32>,
+}
+
+impl Cell {
+    pub(crate) fn value(&self) -> Value {
+        match self {
+            Self::Bool(v) => Value::Bool(*v),
+            Self::Int(v) => Value::Int(*v),
+            Self::Float(v) => Value::Float(*v),
+            Self::Text(v) => Value::Text(v.clone()),
+        }
+    }
 }
 
 /// Rules to ignore.

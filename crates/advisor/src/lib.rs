@@ -69,6 +69,7 @@ mod rule;
 mod rule_check;
 mod rule_files;
 mod ruleset;
+mod run_traits;
 mod schema;
 mod schema_check;
 mod selftest;

@@ -65,6 +65,8 @@ pub struct Rule {
     pub why: String,
     /// Further reading.
     pub links: Vec<String>,
+    /// Whether a text or an expression reads a trait of the run.
+    pub(crate) reads_traits: bool,
     pub(crate) tests: Vec<Test>,
 }
 

@@ -10,6 +10,7 @@ use crate::file_schema::{CaveatTable, ConditionTable, TestTable};
 use crate::merge::{MergedRule, SpannedStr};
 use crate::problem::{Problems, Span, did_you_mean};
 use crate::rule::{Caveat, Condition, Gain, Test};
+use crate::run_traits::{RUN, RUN_TRAITS_VIEW, trait_of};
 use crate::severity::{GainMethod, Severity};
 use crate::text::{Text, TextBody, TextPart, join_lines};
 use crate::text_schema::{TextPartTable, TextPartValue, TextValue};
@@ -20,24 +21,62 @@ pub(crate) struct RuleChecker<'a, 'p, 'e, 's> {
     pub(crate) metric: &'a MetricSpec,
     /// The source of the columns, for messages: "the view `gpu_utilization`".
     pub(crate) place: &'a str,
+    /// The traits of a run that the texts and expressions read.
+    pub(crate) traits: TraitNames<'a>,
     pub(crate) problems: &'a mut Problems<'p>,
+}
+
+/// The traits of a run, and whether the rule reads any.
+pub(crate) struct TraitNames<'a> {
+    /// The columns of the view of traits; empty if it is unknown.
+    columns: &'a [(String, Unit)],
+    pub(crate) are_read: bool,
+}
+
+impl<'a> TraitNames<'a> {
+    pub(crate) fn new(metrics: &'a [MetricSpec]) -> Self {
+        let view = metrics.iter().find(|m| m.view == RUN_TRAITS_VIEW);
+        Self { columns: view.map(|m| m.columns.as_slice()).unwrap_or_default(), are_read: false }
+    }
 }
 
 impl<'s> RuleChecker<'_, '_, '_, 's> {
     fn names(&mut self, at: &Span, names: &[String], extra: &[&str]) {
+        self.trait_names(at, names.iter().filter_map(|name| trait_of(name)));
+        if names.iter().any(|name| name == RUN) {
+            let help = "name one of its traits: `run.vendor`".to_owned();
+            self.problems.add(at, "`run` is no value of its own", Some(help));
+        }
+        let is_run = |name: &&String| name.as_str() == RUN || trait_of(name).is_some();
+        let names: Vec<&String> = names.iter().filter(|name| !is_run(name)).collect();
         // The columns of a rule's query are unknown until it is planned.
         if self.metric.columns.is_empty() {
             return;
         }
         let columns = || self.metric.columns.iter().map(|(c, _)| c.as_str());
         for name in
-            names.iter().filter(|n| !columns().any(|c| c == *n) && !extra.contains(&n.as_str()))
+            names.iter().filter(|n| !columns().any(|c| c == **n) && !extra.contains(&n.as_str()))
         {
             let help = did_you_mean(name, columns()).unwrap_or_else(|| {
                 format!("its columns: {}", columns().collect::<Vec<_>>().join(", "))
             });
             let message = format!("{} has no column `{name}`", self.place);
             self.problems.add(at, message, Some(help));
+        }
+    }
+
+    /// Checks names of traits: `vendor` for `run.vendor`.
+    fn trait_names<'n>(&mut self, at: &Span, names: impl Iterator<Item = &'n str>) {
+        let columns = self.traits.columns;
+        let known = || columns.iter().map(|(name, _)| name.as_str());
+        for name in names {
+            self.traits.are_read = true;
+            if !columns.is_empty() && !known().any(|k| k == name) {
+                let help = did_you_mean(name, known()).unwrap_or_else(|| {
+                    format!("its traits: {}", known().collect::<Vec<_>>().join(", "))
+                });
+                self.problems.add(at, format!("a run has no trait `{name}`"), Some(help));
+            }
         }
     }
 
@@ -209,6 +248,7 @@ impl<'s> RuleChecker<'_, '_, '_, 's> {
         let row = row.get_ref();
         let names: Vec<String> = row.columns.keys().cloned().collect();
         self.names(&span, &names, &[]);
+        self.trait_names(&span, row.run.keys().map(String::as_str));
         let verdicts = Severity::WORST_FIRST.map(Severity::as_str).into_iter();
         let mut verdicts = verdicts.chain(["pass", "unknown"]);
         if !verdicts.clone().any(|v| v == row.expect) {

@@ -13,6 +13,7 @@ use crate::problem::{Problem, Problems, RuleSource};
 use crate::query::RuleQuery;
 use crate::rule::{Rule, STEP_TIME_VIEW};
 use crate::rule_files::RuleFiles;
+use crate::run_traits::RUN_TRAITS_VIEW;
 
 /// Rules, merged and checked.
 #[derive(Debug, Clone)]
@@ -29,6 +30,7 @@ pub struct RuleSet {
     ignores: Vec<Ignore>,
     fixes: Vec<Fix>,
     has_step_time: bool,
+    has_traits: bool,
     today: Option<Date>,
 }
 
@@ -94,7 +96,8 @@ impl RuleSet {
         }
         let disabled = all.iter().filter(|r| !files.rules[&r.name].enabled());
         let inactive = disabled.map(|r| (r.code.clone(), Inactive::Disabled)).collect();
-        let has_step_time = metrics.iter().any(|m| m.view == STEP_TIME_VIEW);
+        let has_view = |view: &str| metrics.iter().any(|m| m.view == view);
+        let (has_step_time, has_traits) = (has_view(STEP_TIME_VIEW), has_view(RUN_TRAITS_VIEW));
         let (rules, caveat_rules) = (Vec::new(), Vec::new());
         let mut set = Self {
             rules,
@@ -105,6 +108,7 @@ impl RuleSet {
             ignores,
             fixes,
             has_step_time,
+            has_traits,
             today: None,
         };
         // The selectors were checked above.
@@ -227,8 +231,11 @@ impl RuleSet {
     /// The views whose rows [`crate::evaluate`] needs, sorted: only those of active rules.
     pub fn views(&self) -> Vec<&str> {
         let step_time = self.has_step_time.then_some(STEP_TIME_VIEW);
-        let judged = self.run_rules().chain(&self.caveat_rules).filter(|r| r.sql.is_none());
-        judged.map(Rule::table).chain(step_time).collect::<BTreeSet<_>>().into_iter().collect()
+        let rules = || self.run_rules().chain(&self.caveat_rules);
+        let reads_traits = self.has_traits && rules().any(|r| r.reads_traits);
+        let traits = reads_traits.then_some(RUN_TRAITS_VIEW);
+        let judged = rules().filter(|r| r.sql.is_none()).map(Rule::table);
+        judged.chain(step_time).chain(traits).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// The queries of active rules; [`crate::evaluate`] takes their results as metric tables named after the

@@ -11,6 +11,7 @@ use crate::file_schema::Cell;
 use crate::finding::Finding;
 use crate::rule::{Rule, Test};
 use crate::ruleset::{Inactive, RuleSet};
+use crate::run_traits::RunTraits;
 
 /// Results of the rules' own tests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -73,7 +74,8 @@ impl RuleSet {
 fn run(rule: &Rule, test: &Test) -> Result<(), String> {
     let env = expr::environment();
     let table = table(rule, test);
-    let verdict = evaluate_rule(rule, Some(&table), &StepTimes::default(), &env);
+    let traits = RunTraits::of_test(&test.row.run);
+    let verdict = evaluate_rule(rule, Some(&table), &StepTimes::default(), &traits, &env);
     let got = match &verdict {
         RuleVerdict::Passed => "pass".to_owned(),
         RuleVerdict::Unknown(_) => "unknown".to_owned(),
@@ -96,7 +98,8 @@ fn run(rule: &Rule, test: &Test) -> Result<(), String> {
 /// The finding of the rule in the row of one of its tests.
 pub(crate) fn finding(rule: &Rule, test: &Test) -> Option<Finding> {
     let (env, table) = (expr::environment(), table(rule, test));
-    match evaluate_rule(rule, Some(&table), &StepTimes::default(), &env) {
+    let traits = RunTraits::of_test(&test.row.run);
+    match evaluate_rule(rule, Some(&table), &StepTimes::default(), &traits, &env) {
         RuleVerdict::Fired(finding) => Some(*finding),
         _ => None,
     }
@@ -105,7 +108,8 @@ pub(crate) fn finding(rule: &Rule, test: &Test) -> Option<Finding> {
 fn check_finding(rule: &Rule, test: &Test, finding: &Finding) -> Result<(), String> {
     // A finding shows the error of its texts in brackets; a test reports it.
     let env = expr::environment();
-    let context = expr::context(&table(rule, test).columns, &table(rule, test).rows[0]);
+    let table = table(rule, test);
+    let context = RunTraits::of_test(&test.row.run).context(&table.columns, &table.rows[0]);
     for text in [&rule.title, &rule.message] {
         text.render(&env, &context).map_err(|e| format!("`{}`: {e}", text.source()))?;
     }
@@ -133,13 +137,8 @@ fn table(rule: &Rule, test: &Test) -> MetricTable {
     } else {
         rule.metric.columns.clone()
     };
-    let row = columns.iter().map(|(name, _)| match test.row.columns.get(name) {
-        None => Value::Null,
-        Some(Cell::Bool(v)) => Value::Bool(*v),
-        Some(Cell::Int(v)) => Value::Int(*v),
-        Some(Cell::Float(v)) => Value::Float(*v),
-        Some(Cell::Text(v)) => Value::Text(v.clone()),
-    });
+    let cell = |name: &String| test.row.columns.get(name).map_or(Value::Null, Cell::value);
+    let row = columns.iter().map(|(name, _)| cell(name));
     let rows = vec![row.collect()];
     MetricTable { view: rule.table().to_owned(), columns, rows, when_empty: String::new() }
 }

@@ -25,6 +25,10 @@ pub const COMPOSER_LOADERS: [&str; 2] = ["event/dataloader", "dataloader/train"]
 pub const COMPOSER_STEP_MARKERS: [&str; 4] =
     ["event/fit", "event/epoch", "event/iteration", COMPOSER_BATCH];
 
+/// Prefixes of the ranges that inference servers record for each step of their engine: SGLang's `step[DECODE bs=8]`,
+/// and vLLM's `execute_context_0(0)_generation_8(8)`, which SGLang records inside its own as well.
+pub const ENGINE_STEP_PREFIXES: [&str; 2] = ["step[", "execute_"];
+
 /// Communication libraries whose collectives are ranges on the host, named `<library>:<collective>`.
 pub const COLLECTIVE_RANGE_PREFIXES: [&str; 6] =
     ["nccl:", "gloo:", "mpi:", "ucc:", "hccl:", "xccl:"];
@@ -48,6 +52,16 @@ pub fn is_collective_range(name: &str) -> bool {
 /// The number of a profiler step: 12 for `ProfilerStep#12`.
 pub fn profiler_step(name: &str) -> Option<i64> {
     name.strip_prefix(PROFILER_STEP_PREFIX)?.trim().parse().ok()
+}
+
+/// The server's kind of mark, an index of [`ENGINE_STEP_PREFIXES`], if a range is a step of an inference engine.
+pub fn engine_step(name: &str) -> Option<usize> {
+    let kind = ENGINE_STEP_PREFIXES.iter().position(|prefix| name.starts_with(prefix))?;
+    let is_step = match kind {
+        0 => name.ends_with(']'),
+        _ => name.contains("context_") && name.contains("_generation_"),
+    };
+    is_step.then_some(kind)
 }
 
 /// Returns whether a kernel communicates.
@@ -82,6 +96,22 @@ mod tests {
     fn is_collective_range_recognizes_libraries() {
         assert!(is_collective_range("nccl:all_reduce") && is_collective_range("ucc:barrier"));
         assert!(!is_collective_range("aten::mm") && !is_collective_range("c10d::allreduce_"));
+    }
+
+    #[test]
+    fn engine_step_knows_the_marks_of_servers() {
+        for name in [
+            "execute_context_0(0)_generation_1(1)",
+            "execute_1024_context_1(sq1024sk1024sqsq1sqsk1)_generation_0(sq0sk0sqsq0sqsk0)",
+            "execute_new_context_8(9)_generation_2(2)",
+        ] {
+            assert_eq!(engine_step(name), Some(1), "{name}");
+        }
+        assert_eq!(engine_step("step[EXTEND bs=1 toks=12]"), Some(0));
+        assert_eq!(engine_step("step[DECODE bs=8]"), Some(0));
+        for name in ["execute_model", "step", "Optimizer.step#Adam.step", "step[0"] {
+            assert_eq!(engine_step(name), None, "{name}");
+        }
     }
 
     #[test]

@@ -190,10 +190,10 @@ fn loader_is_the_first_finding() {
     for part in ["12.8 %", "4.6 %", "Every 2nd fetch", "2 workers"] {
         assert!(first.message.contains(part), "{part}: {}", first.message);
     }
-    assert!(first.advice.iter().any(|advice| advice.contains("1 more worker")), "{first:?}");
+    assert!(first.advice.iter().any(|advice| advice.contains("2 more workers")), "{first:?}");
     let fetches = &rows(fast, "SELECT * FROM loader_fetches")[0];
     assert_eq!(fetches["fetch_period"], 2.0);
-    assert_eq!(fetches["workers_more_count"], 1.0);
+    assert_eq!(fetches["workers_more_count"], 2.0);
     assert!((number(&fetches["worker_batch_ns"]) / 82e6 - 1.0).abs() < 0.03, "{fetches:?}");
     assert!((number(&fetches["compute_ns"]) / 35e6 - 1.0).abs() < 0.05, "{fetches:?}");
 }

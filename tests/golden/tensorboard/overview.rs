@@ -110,6 +110,13 @@ pub(crate) const AREA: Area = Area {
         ("nccl_rank", "CpuOp", NCCL),
         ("rank_non_gpu", "Communication", COLLECTIVES),
         ("rank_non_gpu", "CpuOp", COLLECTIVES),
+        ("b200_eager", "steps", ENGINE),
+        ("b200_eager", "Total", ENGINE),
+        ("vllm_decode_graph", "steps", ENGINE),
+        ("vllm_decode_graph", "Runtime", ENGINE),
+        ("vllm_decode_graph", "CpuOp", ENGINE),
+        ("vllm_decode_graph", "Total", ENGINE),
+        ("vllm_decode_graph", "gpu_metrics", ENGINE),
         ("b200_eager", "Kernel", B200),
         ("b200_eager", "Communication", B200),
         ("b200_eager", "Runtime", B200),
@@ -134,6 +141,8 @@ const COLLECTIVES: &str = "nccl:all_to_all is not in the plugin's list of collec
 const DRIVER: &str =
     "launches through the driver (cuda_driver: Triton, cuBLAS) are no calls to the plugin";
 const B200: &str = "launches through the driver; nccl:_all_gather_base is not in the plugin's list";
+
+const ENGINE: &str = "the plugin does not know the marks of inference servers: it takes the whole recording as one step";
 
 const NO_BLOCK_FITS: &str =
     "an occupancy of 0 of kernels that hold more than one warp in a hundred is no number";

@@ -99,6 +99,17 @@ const VIEWS: &[(&str, Scope, &str)] = &[
          has_collective_metadata has_device_properties",
     ),
     (
+        "run_traits",
+        Scope::Run,
+        "rank_count *world_size vendor torch_device device_name step_source has_host \
+         has_stacks is_training has_backward has_optimizer is_compiled has_graph_launches \
+         enters_autocast loader_kind collectives main_collective shards_parameters \
+         reduction_dtype frameworks uses_transformers uses_hf_trainer uses_hf_pipeline \
+         uses_lightning uses_composer uses_accelerate uses_deepspeed uses_fsdp uses_ddp \
+         uses_megatron uses_vllm uses_sglang uses_diffusers uses_xdit uses_torchtitan \
+         uses_timm uses_torchrec",
+    ),
+    (
         "kernel_hottest",
         Scope::Device,
         "rank device name op_name input_dims shapes call_count kernel_ns kernel_ratio window_ratio \
@@ -331,9 +342,11 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "comm_sizes",
         Scope::Rank,
         "rank call_count sum_ns sized_ratio small_count small_mean_bytes small_ns small_ratio \
-         small_per_step_count mergeable_count latency_ns merge_gain_ratio exposed_ratio \
-         large_count large_transfer_ns bus_gb_per_s *group_size host_count device_name \
-         link_gb_per_s link_ratio large_exposed_ratio",
+         small_per_step_count small_median_ns reduce_per_step_count parameter_count \
+         reduces_each_parameter host_ratio mergeable_count latency_ns merge_gain_ratio \
+         exposed_ratio large_count large_transfer_ns bus_gb_per_s *group_size host_count \
+         device_name link_gb_per_s link_ratio medium_count medium_bus_gb_per_s \
+         medium_link_ratio medium_exposed_ratio is_matched large_exposed_ratio",
     ),
     ("comm_stream_sharing", Scope::Rank, "rank comm_ns shared_ns shared_ratio exposed_ratio"),
     ("comm_host_syncs", Scope::Rank, "rank sync_count sync_bubble_ns sync_bubble_ratio"),

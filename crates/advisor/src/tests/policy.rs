@@ -50,7 +50,9 @@ fn with_policy_reports_all_unknown_selectors() {
 
 #[test]
 fn views_are_those_of_active_rules() {
-    assert_eq!(chosen(&["CM001"], &["TQ"]).views(), ["comm_exposed", "step_time_summary"]);
+    let views = ["comm_exposed", "run_traits", "step_time_summary"];
+    assert_eq!(chosen(&["CM001"], &["TQ"]).views(), views);
+    assert_eq!(chosen(&["CM003"], &["TQ"]).views(), ["comm_stragglers", "step_time_summary"]);
     let views = chosen(&["IN001"], &[]);
     let views = views.views();
     assert!(views.contains(&"step_phases") && views.contains(&"trace_quality"), "{views:?}");

@@ -128,6 +128,29 @@ fn source_requires_a_metric_of_scope_line() {
 }
 
 #[test]
+fn unknown_traits_of_a_run_are_reported() {
+    let file = rule(
+        "traits",
+        &[
+            ("only_if", r#""run.vender == 'amd'""#),
+            ("message", r#""{{ run.is_training }} on {{ run }}""#),
+            ("advice", r#"[{ when = "run.uses_vllm", text = "Work{{ run.color }}." }]"#),
+            ("tests", r#"[{ busy_ratio = 0.1, run = { vendors = "amd" }, expect = "high" }]"#),
+        ],
+    );
+    let found = problems(&[source("a.toml", &file)]);
+    let messages: Vec<(&str, &str)> =
+        found.iter().map(|p| (p.message.as_str(), p.help.as_deref().unwrap_or_default())).collect();
+    let [color, run, vendor, vendors] = ["color", "run", "vender", "vendors"].map(|name| {
+        messages.iter().find(|(message, _)| message.contains(&format!("`{name}`"))).unwrap().1
+    });
+    assert!(color.starts_with("its traits: rank_count, world_size, vendor"), "{color}");
+    assert_eq!(run, "name one of its traits: `run.vendor`");
+    assert_eq!([vendor, vendors], ["did you mean `vendor`?"; 2]);
+    assert_eq!(found.len(), 4, "{messages:?}");
+}
+
+#[test]
 fn text_part_mistakes_have_places() {
     let file = rule(
         "parts",

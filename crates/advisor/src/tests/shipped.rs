@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{metrics, source, with_default};
+use trace_model::{MetricTable, RunInfo, Value};
+
+use super::{metrics, source, view, with_default};
 use crate::{
-    RuleSet, TextPart, ViewNotes, explain, report_schema_json, rule_schema_json, shipped_rules,
+    RuleSet, TextPart, ViewNotes, evaluate, explain, report_schema_json, rule_schema_json,
+    shipped_rules,
 };
 
 #[test]
@@ -156,6 +159,36 @@ fn disabled_rule_needs_no_view() {
     assert!(rules.find("CM003").is_none());
     assert!(!rules.views().contains(&"comm_stragglers"));
     assert!(with_default(&[]).views().contains(&"comm_stragglers"));
+}
+
+/// A rule that looks at the run needs its traits; others do not pay for them.
+#[test]
+fn traits_are_requested_only_by_rules_that_read_them() {
+    const RULE: &str = r#"
+        code = "XX001"
+        category = "test"
+        metric = "gpu_utilization.busy_ratio"
+        high = "< 50 %"
+        title = "Idle"
+        advice = ["Work."]
+        why = "Because."
+    "#;
+    let own = |text: &str| {
+        let file = format!("[policy]\nselect = ['XX001']\n[rule.own]\n{RULE}message = '{text}'\n");
+        with_default(&[source("own.toml", &file)])
+    };
+    assert!(!own("{{ busy_ratio|pct }}").views().contains(&"run_traits"));
+    let rules = own("{{ busy_ratio|pct }} on {{ run.vendor|default(\"?\") }}");
+    assert!(rules.views().contains(&"run_traits"));
+
+    let busy =
+        view("gpu_utilization", &[&[("rank", Value::Int(0)), ("busy_ratio", Value::Float(0.2))]]);
+    let traits = view("run_traits", &[&[("vendor", Value::Text("amd".to_owned()))]]);
+    let message = |tables: &[MetricTable]| {
+        evaluate(&rules, tables, &RunInfo::default(), &[]).findings[0].message.clone()
+    };
+    assert_eq!(message(&[busy.clone(), traits]), "20 % on amd");
+    assert_eq!(message(&[busy]), "20 % on ?");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 --! [columns]
 --! rank = "rank"
 --! step = "step number"
---! source = "kind of mark: profiler_step, optimizer or trace (no steps found: the whole recording as one)"
+--! source = "kind of mark: profiler_step, engine, optimizer or trace (no steps found: the whole recording as one)"
 --! ts_ns = { doc = "start, not before the device work of earlier steps has ended", unit = "ns" }
 --! end_ns = { doc = "end on the host or on the device, whichever is later", unit = "ns" }
 --! dur_ns = { doc = "duration", unit = "ns" }

@@ -1,5 +1,5 @@
 --! row = "one device of one rank: the idle and kernel time that compiling the model would reduce"
---! needs = ["gpu_idle_causes", "kernel_families", "run_warmup", "annotations", "cpu_ops"]
+--! needs = ["gpu_idle_causes", "idle_gap_causes", "kernel_families", "run_warmup", "annotations", "cpu_ops"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
@@ -8,7 +8,7 @@
 --! window_ns = { doc = "from the start of the first complete step to the end of the last, see device_windows", unit = "ns", metric = "device" }
 --! has_host = "operators were recorded (ProfilerActivity.CPU)"
 --! kernel_count = { doc = "kernels in the window", unit = "count", metric = "device" }
---! host_ratio = { doc = "share of the window in which the device is idle because the next launch had not returned, or never came, see gpu_idle_causes", unit = "ratio", metric = "device" }
+--! host_ratio = { doc = "share of the window in which the device is idle because the next launch had not returned, or never came, see gpu_idle_causes; without stretches of Python of 1 ms or more, which are not between the operators of a model", unit = "ratio", metric = "device" }
 --! chain_ratio = { doc = "share of the window in element-wise and reducing kernels directly after another one, see kernel_families", unit = "ratio", metric = "device" }
 --! eager_ratio = { doc = "both together", unit = "ratio", metric = "device" }
 --! compiled_count = { doc = "signs of compiling: kernels of Triton, regions of torch.compile, launches of captured graphs", unit = "count", metric = "device" }
@@ -22,6 +22,20 @@ WITH decodes AS (
 ),
 ranks_with_host AS (
     SELECT DISTINCT rank FROM cpu_ops
+),
+-- The preparation of inputs, logging, garbage collection: no compiler of models makes them faster.
+other_python AS (
+    SELECT rank, device, sum(dur_ns) AS dur_ns
+    FROM idle_gap_causes
+    WHERE cause = 'python' AND dur_ns >= 1000000
+    GROUP BY rank, device
+),
+host AS (
+    SELECT
+        g.rank, g.device, g.window_ns,
+        greatest(g.host_ratio - coalesce(ratio!(p.dur_ns, g.window_ns), 0), 0) AS host_ratio
+    FROM gpu_idle_causes g
+    LEFT JOIN other_python p ON p.rank = g.rank AND p.device = g.device
 )
 SELECT
     g.rank, g.device, g.window_ns,
@@ -33,7 +47,7 @@ SELECT
     coalesce(f.compiled_count, 0) + w.region_count + w.graph_launch_count AS compiled_count,
     w.graph_launch_count,
     coalesce(d.decode_count, 0) AS decode_count
-FROM gpu_idle_causes g
+FROM host g
 JOIN run_warmup w ON w.rank = g.rank
 LEFT JOIN kernel_families f ON f.rank = g.rank AND f.device = g.device
 LEFT JOIN decodes d ON d.rank = g.rank

@@ -31,7 +31,8 @@ pub(super) const INPUTS: &[(&str, &str)] = &[
     (
         "ranges",
         "SELECT rank, thread, name, source, ts_ns, ts_ns + dur_ns AS end_ns FROM annotations
-        WHERE NOT on_device AND name NOT LIKE 'ProfilerStep#%'",
+        WHERE NOT on_device AND name NOT LIKE 'ProfilerStep#%' AND name NOT LIKE 'step[%'
+            AND name NOT LIKE 'execute_%context_%generation_%'",
     ),
     (
         "frames",

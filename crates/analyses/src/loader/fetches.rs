@@ -216,10 +216,12 @@ impl WaitSummary {
     }
 }
 
+/// Workers are not equally fast, and share cores and disks: this many times the number that would do on average.
+const WORKER_MARGIN: f64 = 1.3;
+
 /// Number of workers that make a batch in the compute time of a step, if one worker takes `load_ns` per batch.
 fn workers_needed(load_ns: f64, compute_ns: f64) -> Option<i64> {
-    // Less than one percent too slow is noise.
-    (compute_ns > 0.0).then(|| ((load_ns / compute_ns - 0.01).ceil() as i64).max(1))
+    (compute_ns > 0.0).then(|| ((WORKER_MARGIN * load_ns / compute_ns).ceil() as i64).max(1))
 }
 
 /// `loader_fetches`.
@@ -260,4 +262,24 @@ pub(super) fn by_rank(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
             workers_needed(s.wait_quantile(0.5).filter(|_| is_single)?, r.analysis.compute_ns?)
         })
         .finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::workers_needed;
+
+    #[test]
+    fn workers_needed_have_a_margin() {
+        for (load_ns, compute_ns, expected) in [
+            (45.5, 107.0, Some(1)),
+            (76.0, 100.0, Some(1)),
+            (77.0, 100.0, Some(2)),
+            (122.0, 119.0, Some(2)),
+            (83.4, 34.2, Some(4)),
+            (0.0, 100.0, Some(1)),
+            (10.0, 0.0, None),
+        ] {
+            assert_eq!(workers_needed(load_ns, compute_ns), expected, "{load_ns} / {compute_ns}");
+        }
+    }
 }

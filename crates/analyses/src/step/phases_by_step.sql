@@ -5,7 +5,7 @@
 --! [columns]
 --! rank = "rank"
 --! step = "step number"
---! source = "kind of mark: profiler_step, composer, determined, optimizer or trace"
+--! source = "kind of mark: profiler_step, composer, determined, engine, optimizer or trace"
 --! step_ns = { doc = "length of the step on the host; of a trainer's step what its marks cover, see trainer_steps.step_ns", unit = "ns", metric = "step" }
 --! dataloader_ns = { doc = "inside __next__ of a DataLoader or DataPipe, on any thread; where there is none, in a trainer's mark of loading", unit = "ns", metric = "step" }
 --! forward_ns = { doc = "from there to the first call of the autograd engine, or as the trainer marks it; absent in a step without backward", unit = "ns", metric = "step" }

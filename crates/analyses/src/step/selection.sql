@@ -7,7 +7,7 @@
 --! [columns]
 --! rank = "rank"
 --! step = "step number"
---! source = "kind of mark: profiler_step, optimizer or trace (no steps found: the whole recording as one)"
+--! source = "kind of mark: profiler_step, engine, optimizer or trace (no steps found: the whole recording as one)"
 --! ts_ns = { doc = "start on the host", unit = "ns" }
 --! dur_ns = { doc = "length on the host", unit = "ns" }
 --! is_last = "the last step of the rank"

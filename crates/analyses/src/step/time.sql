@@ -5,7 +5,7 @@
 --! [columns]
 --! rank = "rank"
 --! step = "step number"
---! source = "kind of mark: profiler_step, optimizer or trace (no steps found: the whole recording as one)"
+--! source = "kind of mark: profiler_step, engine, optimizer or trace (no steps found: the whole recording as one)"
 --! ts_ns = { doc = "start, not before the device work of earlier steps has ended", unit = "ns" }
 --! dur_ns = { doc = "until host and device are done with it", unit = "ns", metric = "step" }
 --! is_last = "the last step that was recorded"

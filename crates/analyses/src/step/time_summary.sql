@@ -4,7 +4,7 @@
 --! when_empty = "the trace holds no complete step: call prof.step() once per step, and record two or more"
 --! [columns]
 --! rank = "rank"
---! source = "kind of mark: profiler_step, optimizer or trace (no steps found: the whole recording as one)"
+--! source = "kind of mark: profiler_step, engine, optimizer or trace (no steps found: the whole recording as one)"
 --! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
 --! mean_ns = { doc = "mean step time", unit = "ns", metric = "rank" }
 --! median_ns = { doc = "median step time", unit = "ns", metric = "rank" }

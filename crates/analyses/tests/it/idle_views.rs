@@ -230,3 +230,20 @@ fn idle_longest_gap_names_its_cause() {
         ["100 300 0.3 op_dispatch 280 aten::mm 1 true"]
     );
 }
+
+/// Python for 1 ms or longer is not between the operators of a model: compiling the model leaves it.
+#[test]
+fn gpu_eager_leaves_out_long_python() {
+    let ms = 1_000_000;
+    let mut run = Run::default();
+    run.rank(0)
+        .step(0, 0, 0, 10 * ms, true)
+        .op_on(0, 1, "aten::mm", 0, 10)
+        .kernel(0, "computation", 0, 2 * ms, Some((-20, 10)))
+        // Half a millisecond, then three.
+        .kernel(0, "computation", 2 * ms + ms / 2, ms / 2, Some((2 * ms + ms / 2, 0)))
+        .kernel(0, "computation", 6 * ms, 4 * ms, Some((6 * ms, 0)));
+    let session = run.open();
+    assert_eq!(rows(&session, "gpu_idle_causes", &["python_ratio", "host_ratio"]), ["0.35 0.35"]);
+    assert_eq!(rows(&session, "gpu_eager", &["host_ratio"]), ["0.05"]);
+}

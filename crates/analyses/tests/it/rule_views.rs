@@ -244,6 +244,80 @@ fn collectives_are_weighted_by_size() {
     assert_eq!(rows(&session, "comm_sizes", &columns), ["3532.045474 2 - -", "3532.045474 2 - -"]);
 }
 
+/// 40 gradients and as many `all_reduce` calls in each of two steps, which do not say their sizes.
+#[test]
+fn collectives_of_unknown_size_are_counted() {
+    let mut run = Run::default();
+    run.rank(0).step(0, 1, 0, 4_000_000, false).step(0, 2, 4_000_000, 4_000_000, true);
+    for i in 0..80 {
+        let ts_ns = 100_000 * i;
+        let launch = Some((ts_ns + 100, 50));
+        run.op(
+            0,
+            "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad",
+            ts_ns,
+            90,
+        );
+        let name = "ncclDevKernel_AllReduce";
+        // The last of each step is long.
+        let dur_ns = if i % 40 == 39 { 60_000 } else { 20_000 + i };
+        run.kernel_on(
+            0,
+            "communication",
+            (0, 20),
+            ts_ns + 200,
+            dur_ns,
+            launch,
+            Some(1 + i / 40),
+            name,
+        );
+    }
+    let columns = [
+        "sized_ratio",
+        "small_count",
+        "small_mean_bytes",
+        "small_median_ns",
+        "small_per_step_count",
+        "reduce_per_step_count",
+        "parameter_count",
+        "reduces_each_parameter",
+        "latency_ns",
+    ];
+    let session = run.open();
+    assert_eq!(rows(&session, "comm_sizes", &columns), ["0 78 - 20039 39 40 40 true 20000"]);
+    // 39 calls of a step would be two.
+    assert_eq!(rows(&session, "comm_sizes", &["mergeable_count", "large_count"]), ["74 0"]);
+}
+
+/// One rank of eight: each size counts with its fastest call, since the others contain waiting.
+#[test]
+fn bandwidth_of_one_rank_is_that_of_the_fastest_call() {
+    let mut run = Run::default();
+    run.rank(0).step(0, 1, 0, 100_000_000, true).device(0, 80 << 30);
+    run.device_named(0, "NVIDIA H100 80GB HBM3");
+    for (i, (mib, dur_ns)) in
+        [(16, 1_000_000), (16, 2_000_000), (2, 1_000_000)].into_iter().enumerate()
+    {
+        let ts_ns = 10_000_000 * i as i64 + 1_000_000;
+        let launch = Some((ts_ns - 500, 5));
+        let name = "ncclDevKernel_AllReduce";
+        run.kernel_on(0, "communication", (0, 20), ts_ns, dur_ns, launch, Some(1), name)
+            .as_collective("allreduce", "0", mib * MIB / 4)
+            .in_group(8, "Float");
+    }
+    // 16 MiB in 1 ms, times 2 (n - 1) / n = 1.75; NVLink carries 450 GB/s one way.
+    let columns = [
+        "large_count",
+        "medium_count",
+        "medium_bus_gb_per_s",
+        "bus_gb_per_s",
+        "link_ratio",
+        "medium_link_ratio",
+        "is_matched",
+    ];
+    assert_eq!(rows(&run.open(), "comm_sizes", &columns), ["0 2 29.360128 - - 0.065245 false"]);
+}
+
 #[test]
 fn trace_quality_counts_missing_and_broken_data() {
     let mut run = Run::default();

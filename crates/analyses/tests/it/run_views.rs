@@ -261,3 +261,119 @@ fn events_view_has_rows_of_all_tables() {
         ["cpu_ops aten::mm 0 5 -", "memory_events [memory] 1 - 0", "kernels computation 3 4 0"]
     );
 }
+
+/// The only row of `run_traits`, some columns.
+fn traits(run: Run, columns: &[&str]) -> String {
+    let rows = rows(&run.open(), "run_traits", columns);
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    rows[0].clone()
+}
+
+const TRAITS: [&str; 8] = [
+    "vendor",
+    "torch_device",
+    "is_training",
+    "is_compiled",
+    "has_graph_launches",
+    "loader_kind",
+    "uses_hf_trainer",
+    "uses_vllm",
+];
+
+#[test]
+fn run_traits_of_a_training_with_stacks() {
+    let mut run = Run::default();
+    run.rank(0)
+        .rank(1)
+        .with_world_size(8)
+        .python_frame(0, "transformers/trainer.py(1780): train", 0, 900)
+        .python_frame(0, "torch/utils/data/_utils/fetch.py(47): fetch", 10, 20)
+        .op(0, "aten::mm", 100, 10)
+        .op(0, "autograd::engine::evaluate_function: MmBackward0", 200, 10)
+        .kernel(0, "computation", 100, 50, Some((90, 5)));
+    assert_eq!(traits(run, &TRAITS), "nvidia cuda true false false map true false");
+}
+
+#[test]
+fn run_traits_are_unknown_rather_than_false() {
+    // No operator, no frame, no call: a recording of the device alone.
+    let mut run = Run::default();
+    run.rank(0).kernel(0, "computation", 100, 50, None);
+    assert_eq!(traits(run, &TRAITS), "nvidia cuda - - - - - -");
+    // Operators, but no frames.
+    let mut run = Run::default();
+    run.rank(0).op(0, "aten::mm", 100, 10).kernel(0, "computation", 100, 50, Some((90, 5)));
+    assert_eq!(traits(run, &TRAITS), "nvidia cuda false false false - - -");
+    // A replayed graph may contain any pass.
+    let mut run = Run::default();
+    run.rank(0).op(0, "aten::mm", 100, 10).kernel(0, "computation", 100, 50, Some((90, 5)));
+    run.call(0, "cudaGraphLaunch", 300, 10);
+    assert_eq!(traits(run, &TRAITS), "nvidia cuda - false true - - -");
+    // Ranks of two vendors.
+    let mut run = Run::default();
+    run.rank(0).without_device().rank(1);
+    assert_eq!(traits(run, &["rank_count", "vendor", "torch_device"]), "2 - -");
+}
+
+#[test]
+fn run_traits_know_servers_and_loaders() {
+    let columns = ["is_training", "uses_vllm", "uses_sglang", "loader_kind", "frameworks"];
+    let with = |marks: &[&str], frames: &[&str], stack: &str| {
+        let mut run = Run::default();
+        run.rank(0).op(0, "aten::mm", 100, 10);
+        if !stack.is_empty() {
+            run.kernel(0, "computation", 100, 50, None).at_source_line(stack, "a.py:1");
+        }
+        for mark in marks {
+            run.annotation(0, mark, 0, 100);
+        }
+        for frame in frames {
+            run.python_frame(0, frame, 0, 100);
+        }
+        traits(run, &columns)
+    };
+    let vllm = "execute_context_0(0)_generation_1(1)";
+    assert_eq!(with(&[vllm], &[], ""), "false true - - vLLM");
+    assert_eq!(with(&["step[DECODE bs=1]", vllm], &[], ""), "false - true - SGLang");
+    assert_eq!(with(&[], &["vllm/v1/worker.py(3): f"], ""), "false true false - vLLM");
+    // Its folder for Transformers' configurations is not Transformers.
+    let own = ["/opt/vllm/transformers_utils/config.py(3): f"];
+    assert_eq!(with(&[], &own, ""), "false true false - vLLM");
+    let pipeline = ["transformers/pipelines/pt_utils.py(249): __next__"];
+    assert_eq!(with(&[], &pipeline, ""), "false false false pipeline Transformers");
+    // Old traces have call stacks in place of frames.
+    let stack = "a.py(1): f;torch/utils/data/_utils/fetch.py(28): fetch";
+    assert_eq!(with(&[], &[], stack), "false false false iterable -");
+    let sampler = ["/x/site-packages/torch/utils/data/sampler.py(252): __iter__"];
+    assert_eq!(with(&[], &sampler, ""), "false false false map -");
+}
+
+#[test]
+fn run_traits_name_the_communication() {
+    let columns =
+        ["collectives", "main_collective", "shards_parameters", "reduction_dtype", "uses_ddp"];
+    let with = |kernels: &[(&str, &str, i64, i64)]| {
+        let mut run = Run::default();
+        run.rank(0).annotation(0, "DistributedDataParallel.forward", 0, 10);
+        for (i, &(name, collective, dur_ns, elements)) in kernels.iter().enumerate() {
+            let ts_ns = 1_000 * i as i64;
+            run.kernel_on(0, "communication", (0, 20), ts_ns, dur_ns, None, None, name);
+            if elements > 0 {
+                run.as_collective(collective, "0", elements).in_group(8, "BFloat16");
+            }
+        }
+        traits(run, &columns)
+    };
+    assert_eq!(with(&[]), "- - false - true");
+    let (reduce, gather, scatter) =
+        ("ncclDevKernel_AllReduce", "ncclDevKernel_AllGather", "ncclDevKernel_ReduceScatter");
+    assert_eq!(
+        with(&[(reduce, "allreduce", 50, 100), ("ncclDevKernel_SendRecv", "", 90, 0)]),
+        "send_recv, all_reduce send_recv false bf16 true"
+    );
+    assert_eq!(
+        with(&[(gather, "", 90, 0), (scatter, "", 50, 0)]),
+        "all_gather, reduce_scatter all_gather true - true"
+    );
+    assert_eq!(with(&[("ncclDevKernel_Generic", "", 90, 0)]), "other - - - true");
+}

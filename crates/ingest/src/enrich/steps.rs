@@ -4,7 +4,8 @@ use trace_model::StrId;
 use trace_model::column::{NULL_I32, NULL_I64};
 use trace_model::tables::{Step, Steps};
 use trace_model::vocabulary::{
-    COMPOSER_BATCH, COMPOSER_LOADERS, OPTIMIZER_STEP_PREFIX, profiler_step,
+    COMPOSER_BATCH, COMPOSER_LOADERS, ENGINE_STEP_PREFIXES, OPTIMIZER_STEP_PREFIX, engine_step,
+    profiler_step,
 };
 
 use crate::formats::composer::markers::batch_number;
@@ -24,8 +25,8 @@ struct Mark {
     event_id: i64,
 }
 
-/// Finds the steps: by `ProfilerStep#n`, else by Composer's markers, else from one `Optimizer.step` to the
-/// next, else the complete recording, `whole` (start and end), as one step.
+/// Finds the steps: by `ProfilerStep#n`, else by Composer's markers, else by those of an inference engine, else
+/// from one `Optimizer.step` to the next, else the complete recording, `whole` (start and end), as one step.
 pub(crate) fn find(columns: &mut Columns, whole: (i64, i64)) -> FoundSteps {
     let (start_ns, end_ns) = whole;
     let mut found = FoundSteps::default();
@@ -51,6 +52,10 @@ pub(crate) fn find(columns: &mut Columns, whole: (i64, i64)) -> FoundSteps {
     if marks.is_empty() {
         marks = composer_batches(columns);
         source = "composer";
+    }
+    if marks.is_empty() {
+        marks = engine_steps(columns);
+        source = "engine";
     }
     found.marked_steps = marks.len();
     if marks.is_empty() {
@@ -131,25 +136,53 @@ fn composer_batches(columns: &Columns) -> Vec<Mark> {
     marks
 }
 
+/// The steps that an inference server marks, by one kind of mark, on the thread that has most of them: engines
+/// in one process would overlap, and one server's marks may contain those of another.
+fn engine_steps(columns: &Columns) -> Vec<Mark> {
+    let kinds: Vec<Option<usize>> =
+        columns.strings.iter().map(|(_, text)| engine_step(text)).collect();
+    let t = &columns.annotations;
+    let rows_of = |kind: usize| -> Vec<usize> {
+        let is_kind = |&row: &usize| {
+            let mark = kinds.get(t.name.get(row).index()).copied().flatten();
+            !t.on_device.get(row) && mark == Some(kind)
+        };
+        (0..t.len()).filter(is_kind).collect()
+    };
+    let rows = (0..ENGINE_STEP_PREFIXES.len()).map(rows_of).find(|rows| !rows.is_empty());
+    let mut marks = busiest_thread(columns, &rows.unwrap_or_default());
+    for (step, mark) in marks.iter_mut().enumerate() {
+        mark.step = step as i64;
+    }
+    marks
+}
+
+/// The marks of these annotations on the thread that has most of them, by start.
+fn busiest_thread(columns: &Columns, rows: &[usize]) -> Vec<Mark> {
+    let mut by_thread: Vec<Vec<Mark>> = Vec::new();
+    by_thread.resize_with(columns.lanes.len(), Vec::new);
+    for &row in rows {
+        by_thread[columns.annotations.thread.get(row) as usize].push(mark(columns, row, 0));
+    }
+    // The first thread wins a tie, so that the choice does not depend on anything else.
+    let mut busiest = by_thread.into_iter().rev().max_by_key(Vec::len).unwrap_or_default();
+    busiest.sort_by_key(|m| (m.ts_ns, m.event_id));
+    busiest
+}
+
 /// From the end of one `Optimizer.step` to the end of the next, on the thread that has most of them.
 fn between_optimizer_steps(columns: &Columns) -> Vec<Mark> {
     let is_step: Vec<bool> =
         columns.strings.iter().map(|(_, text)| text.starts_with(OPTIMIZER_STEP_PREFIX)).collect();
     let t = &columns.annotations;
-    let mut ends: Vec<Vec<Mark>> = Vec::new();
-    ends.resize_with(columns.lanes.len(), Vec::new);
-    for row in 0..t.len() {
-        let name = t.name.get(row);
-        if !t.on_device.get(row) && is_step.get(name.index()).copied().unwrap_or(false) {
-            ends[t.thread.get(row) as usize].push(mark(columns, row, 0));
-        }
-    }
-    // The first thread wins a tie, so that the choice does not depend on anything else.
-    let mut busiest = ends.into_iter().rev().max_by_key(Vec::len).unwrap_or_default();
+    let is_end = |&row: &usize| {
+        !t.on_device.get(row) && is_step.get(t.name.get(row).index()).copied().unwrap_or(false)
+    };
+    let rows: Vec<usize> = (0..t.len()).filter(is_end).collect();
+    let busiest = busiest_thread(columns, &rows);
     if busiest.len() < MIN_OPTIMIZER_STEPS {
         return Vec::new();
     }
-    busiest.sort_by_key(|m| m.ts_ns);
     busiest
         .windows(2)
         .enumerate()

@@ -149,6 +149,33 @@ fn steps_fall_back_to_the_optimizer_then_to_the_recording() {
 }
 
 #[test]
+fn steps_are_those_of_an_inference_engine_without_profiler_steps() {
+    let range = |name: &str, ts: i64, tid: i64| {
+        format!(
+            r#"{{"ph":"X","cat":"user_annotation","name":"{name}","pid":1,"tid":{tid},"ts":{ts},"dur":10}}"#
+        )
+    };
+    // SGLang's marks contain those it took over from vLLM.
+    let sglang = [
+        range("step[EXTEND bs=1 toks=7]", 0, 1),
+        range("execute_7_context_1(7)_generation_0(0)", 1, 1),
+        range("step[DECODE bs=1]", 20, 1),
+        range("step[DECODE bs=1]", 22, 2),
+    ];
+    let dataset = read_text(trace(&sglang.join(","))).unwrap();
+    assert_eq!(column(&dataset, "steps", "source"), ["engine", "engine"]);
+    assert_eq!(column(&dataset, "steps", "step"), ["0", "1"]);
+    assert_eq!(column(&dataset, "steps", "ts_ns"), ["0", "20000"]);
+    let vllm = [range("execute_context_0(0)_generation_4(4)", 5, 1), range("execute_model", 7, 1)];
+    let dataset = read_text(trace(&vllm.join(","))).unwrap();
+    assert_eq!(column(&dataset, "steps", "name"), ["execute_context_0(0)_generation_4(4)"]);
+    assert_eq!(column(&dataset, "ranks", "step_count"), ["1"]);
+    let with_profiler = [range("ProfilerStep#3", 0, 1), sglang.join(",")];
+    let dataset = read_text(trace(&with_profiler.join(","))).unwrap();
+    assert_eq!(column(&dataset, "steps", "name"), ["ProfilerStep#3"]);
+}
+
+#[test]
 fn cut_is_the_start_of_the_last_of_several_steps() {
     let step = |n: i64| {
         format!(

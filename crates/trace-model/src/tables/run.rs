@@ -53,7 +53,7 @@ table! {
     rank: I32, None, "rank";
     step: I64, None, "step number as the profiler gave it";
     name: DictColumn, None, "name of the event that marks it";
-    source: DictColumn, None, "kind of mark: profiler_step (ProfilerStep#n), composer (from the start of the loader's call to the end of event/batch), determined (likewise, from its timings), optimizer (from one Optimizer.step's end to the next), or trace (no steps found: the whole recording as one)";
+    source: DictColumn, None, "kind of mark: profiler_step (ProfilerStep#n), composer (from the start of the loader's call to the end of event/batch), determined (likewise, from its timings), engine (a step that vLLM or SGLang marks), optimizer (from one Optimizer.step's end to the next), or trace (no steps found: the whole recording as one)";
     ts_ns: I64, Ns, "start";
     dur_ns: I64, Ns, "duration on the host";
     thread: OptI32, None, "host thread that ran it";
