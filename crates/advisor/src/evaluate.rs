@@ -39,7 +39,9 @@ pub fn evaluate(
         evaluate_rules(caveat_rules.iter(), rules, tables, &steps, &traits, &env).findings;
     apply_caveats(&mut findings, rules.rules().iter().chain(caveat_rules), &hidden_notes);
     let below_min_gain = drop_below_min_gain(&mut findings, rules.policy().min_gain_pct);
-    let totals = RunTotals { slowest_step_ns: steps.slowest(), ranks: steps.slowest_ranks() };
+    let fixes = rules.fixes().iter().filter_map(|fix| fix.for_run(&traits, &env)).collect();
+    let totals =
+        RunTotals { slowest_step_ns: steps.slowest(), ranks: steps.slowest_ranks(), fixes };
     let mut report = Report::new(run, totals);
     report.findings = findings;
     report.passed = passed;

@@ -298,7 +298,10 @@ pub(crate) enum Cell {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FixTable {
-    /// What to do, in a few words: `Load batches in worker processes`.
+    /// The fix applies unless this expression over the traits of the run is false: `not run.is_compiled`.
+    #[schemars(with = "Option<String>")]
+    pub(crate) when: Option<Spanned<String>>,
+    /// What to do, in a few words: `Load batches in worker processes`. A template over the traits of the run.
     pub(crate) title: Option<String>,
     /// Effort; `medium` if not stated.
     pub(crate) effort: Option<Effort>,

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use minijinja::Environment;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use trace_model::retiming::{Edit, EditTarget};
 
+use crate::expr::{self, Formula};
 use crate::file_schema::{EditTable, FixTable};
 use crate::merge::SpannedStr;
 use crate::problem::{Problems, Span, did_you_mean};
 use crate::rule::Rule;
+use crate::run_traits::RunTraits;
 
 /// A checked fix.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,7 +22,9 @@ pub struct Fix {
     pub name: String,
     /// `file:line` of the table that defines it.
     pub at: String,
-    /// What to do, in a few words.
+    /// Condition over the traits of the run; a fix whose condition is unknown applies.
+    pub when: Option<String>,
+    /// What to do, in a few words: a template over the traits of the run.
     pub title: String,
     /// Effort.
     pub effort: Effort,
@@ -27,6 +32,26 @@ pub struct Fix {
     pub rules: Vec<String>,
     /// What it changes in the recording.
     pub edits: Vec<Edit>,
+}
+
+impl Fix {
+    /// Whether it depends on traits of the run.
+    pub(crate) fn reads_traits(&self) -> bool {
+        self.when.is_some() || self.title.contains("run.")
+    }
+
+    /// The fix with the title for this run; `None` if it does not apply.
+    pub(crate) fn for_run(&self, traits: &RunTraits, env: &Environment<'_>) -> Option<Self> {
+        let context = traits.context(&[], &[]);
+        let is_excluded = |when: &str| {
+            Formula::new(env, when).is_ok_and(|formula| formula.truth(&context) == Ok(false))
+        };
+        if self.when.as_deref().is_some_and(is_excluded) {
+            return None;
+        }
+        let title = expr::render(env, &self.title, &context).unwrap_or_else(|_| self.title.clone());
+        Some(Self { title, ..self.clone() })
+    }
 }
 
 /// Effort of a fix, ascending.
@@ -117,10 +142,19 @@ pub(crate) fn compile_fixes(
             rule.map(|rule| rule.code.clone())
         });
         let codes = codes.collect();
+        let when = merged.last(|t| t.when.as_ref());
+        if let Some((file, when)) = when
+            && let Err(error) = Formula::new(&expr::environment(), when.get_ref())
+        {
+            let span = Span { file, bytes: when.span() };
+            let message = format!("the expression is invalid: {}", expr::describe(&error));
+            problems.add(&span, message, None);
+        }
         let edits = edits.iter().filter_map(|table| edit(edit_file, table, problems)).collect();
         fixes.push(Fix {
             name: name.clone(),
             at: problems.place(&merged.span),
+            when: when.map(|(_, when)| when.get_ref().clone()),
             title: title.trim().to_owned(),
             effort: merged.last(|t| t.effort.as_ref()).map_or(Effort::default(), |(_, e)| *e),
             rules: codes,

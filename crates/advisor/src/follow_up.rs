@@ -53,14 +53,14 @@ impl Report {
             })
         });
         FollowUps {
-            retiming: self.retiming_request(rules),
+            retiming: self.retiming_request(),
             source_views: views_of(fired().filter_map(|r| r.source.as_ref())),
             evidence_queries: queries.collect(),
         }
     }
 
     /// The fixes of the findings, with what they are to be weighed by.
-    fn retiming_request(&self, rules: &RuleSet) -> Option<RetimingRequest> {
+    fn retiming_request(&self) -> Option<RetimingRequest> {
         let of_fix = |fix: &Fix| {
             let confidence = plan::confidence(fix, &self.findings)?;
             Some(FixEdits {
@@ -70,7 +70,7 @@ impl Report {
                 is_certain: confidence > Confidence::Low,
             })
         };
-        let fixes: Vec<FixEdits> = rules.fixes().iter().filter_map(of_fix).collect();
+        let fixes: Vec<FixEdits> = self.totals.fixes.iter().filter_map(of_fix).collect();
         let ranks = self.totals.ranks.clone();
         (!fixes.is_empty()).then_some(RetimingRequest { fixes, ranks, step_time_ns: None })
     }
@@ -79,7 +79,7 @@ impl Report {
     /// `rules` are those of the report. Call it once; what is missing leaves findings as they are.
     pub fn attach(&mut self, rules: &RuleSet, tables: &[MetricTable], retiming: Option<&Retiming>) {
         if let Some(retiming) = retiming.filter(|retiming| retiming.recorded_ns > 0.0) {
-            self.plan = Some(plan::apply(&mut self.findings, rules.fixes(), retiming));
+            self.plan = Some(plan::apply(&mut self.findings, &self.totals.fixes, retiming));
             let min_pct = rules.policy().min_gain_pct;
             self.below_min_gain.extend(drop_below_min_gain(&mut self.findings, min_pct));
         }

@@ -7,6 +7,7 @@ use trace_model::{RunInfo, Warning};
 
 use crate::baseline_comparison::BaselineComparison;
 use crate::finding::{BaselineState, Finding};
+use crate::fix::Fix;
 use crate::headline::{Headline, headline};
 use crate::ignore::Ignore;
 use crate::plan::Plan;
@@ -66,6 +67,8 @@ pub(crate) struct RunTotals {
     pub(crate) slowest_step_ns: Option<f64>,
     /// The ranks to time again: the slowest ones of a run with many.
     pub(crate) ranks: Vec<i64>,
+    /// The fixes that apply to the run.
+    pub(crate) fixes: Vec<Fix>,
 }
 
 impl Report {

@@ -2,7 +2,7 @@
 
 use minijinja::Environment;
 use toml::Spanned;
-use trace_model::{MetricSpec, Scope};
+use trace_model::{MetricSpec, Scope, Unit};
 
 use crate::expr::{self, EXTRA_NAMES, Formula};
 use crate::file_schema::{CaveatTable, ConditionTable, TestTable};

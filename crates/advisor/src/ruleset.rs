@@ -232,7 +232,10 @@ impl RuleSet {
     pub fn views(&self) -> Vec<&str> {
         let step_time = self.has_step_time.then_some(STEP_TIME_VIEW);
         let rules = || self.run_rules().chain(&self.caveat_rules);
-        let reads_traits = self.has_traits && rules().any(|r| r.reads_traits);
+        let is_read_for =
+            |fix: &Fix| fix.reads_traits() && rules().any(|r| fix.rules.contains(&r.code));
+        let reads_traits = rules().any(|r| r.reads_traits) || self.fixes.iter().any(is_read_for);
+        let reads_traits = self.has_traits && reads_traits;
         let traits = reads_traits.then_some(RUN_TRAITS_VIEW);
         let judged = rules().filter(|r| r.sql.is_none()).map(Rule::table);
         judged.chain(step_time).chain(traits).collect::<BTreeSet<_>>().into_iter().collect()
