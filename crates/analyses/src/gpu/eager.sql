@@ -8,11 +8,12 @@
 --! window_ns = { doc = "from the start of the first complete step to the end of the last, see device_windows", unit = "ns", metric = "device" }
 --! has_host = "operators were recorded (ProfilerActivity.CPU)"
 --! kernel_count = { doc = "kernels in the window", unit = "count", metric = "device" }
---! host_ratio = { doc = "share of the window in which the device is idle because the next launch had not returned, or never came, see gpu_idle_causes", unit = "ratio", metric = "device" }
+--! host_ratio = { doc = "share of the window in which the device is idle because the next launch had not returned, without operators that compute on the CPU, see gpu_idle_causes", unit = "ratio", metric = "device" }
 --! chain_ratio = { doc = "share of the window in element-wise and reducing kernels directly after another one, see kernel_families", unit = "ratio", metric = "device" }
 --! eager_ratio = { doc = "both together", unit = "ratio", metric = "device" }
 --! compiled_count = { doc = "signs of compiling: kernels of Triton, regions of torch.compile, launches of captured graphs", unit = "count", metric = "device" }
 --! graph_launch_count = { doc = "launches of a captured graph by the rank", unit = "count", metric = "device" }
+--! stream_capture_ratio = { doc = "share of the window in which the device is idle while a graph is captured, see gpu_idle_causes", unit = "ratio", metric = "device" }
 --! decode_count = { doc = "steps of generation that an inference server marks (vLLM's execute_..._generation_n, SGLang's step[DECODE ...])", unit = "count", metric = "device" }
 WITH decodes AS (
     SELECT rank, count(*) AS decode_count
@@ -27,11 +28,12 @@ SELECT
     g.rank, g.device, g.window_ns,
     h.rank IS NOT NULL AS has_host,
     coalesce(f.kernel_count, 0) AS kernel_count,
-    g.host_ratio,
+    g.host_ratio - g.cpu_compute_ratio AS host_ratio,
     coalesce(f.chain_window_ratio, 0) AS chain_ratio,
-    g.host_ratio + coalesce(f.chain_window_ratio, 0) AS eager_ratio,
+    g.host_ratio - g.cpu_compute_ratio + coalesce(f.chain_window_ratio, 0) AS eager_ratio,
     coalesce(f.compiled_count, 0) + w.region_count + w.graph_launch_count AS compiled_count,
     w.graph_launch_count,
+    g.stream_capture_ratio,
     coalesce(d.decode_count, 0) AS decode_count
 FROM gpu_idle_causes g
 JOIN run_warmup w ON w.rank = g.rank
