@@ -51,7 +51,7 @@ later_of_kind AS (
 later_of_name AS (
     SELECT c.rank, c.name, median(CAST(c.end_ns - c.ts_ns AS DOUBLE)) AS later_ns
     FROM calls c
-    WHERE c.event_id NOT IN (SELECT event_id FROM firsts) AND c.name IN (SELECT DISTINCT name FROM firsts)
+    WHERE c.event_id NOT IN (SELECT DISTINCT event_id FROM firsts) AND c.name IN (SELECT DISTINCT name FROM firsts)
     GROUP BY c.rank, c.name
 )
 SELECT

@@ -430,6 +430,9 @@ fn idle_gap_in_a_stream_capture_is_unexplained() {
         .kernel(0, "computation", 0, MS, Some((-20, 10)))
         .op_on(0, 1, "aten::mm", 3 * MS, 50 * MS)
         .kernel(0, "computation", 58 * MS, 2 * MS, Some((57 * MS, MS - 10 * US)));
+    for i in 0..12 {
+        run.op_on(0, 1, "aten::select", 5 * MS + i * 100 * US, 90 * US);
+    }
     run.call(0, "hipStreamBeginCapture", 2 * MS, 10 * US);
     run.call(0, "hipLaunchKernel", 4 * MS, 10 * US);
     run.call(0, "hipStreamEndCapture", 54 * MS, MS);
@@ -445,6 +448,8 @@ fn idle_gap_in_a_stream_capture_is_unexplained() {
             "launch_latency launch - 10000 -",
         ]
     );
+    // A loop over a tensor in a capture costs nothing at run time.
+    assert_eq!(rows(&session, "op_indexing_loops", &["idle_ns"]), ["0"]);
     let columns = ["stream_capture_ns", "dispatch_ns", "unattributed_ratio"];
     assert_eq!(rows(&session, "gpu_idle_causes", &columns), ["54000000 1000000 0.9"]);
     assert_eq!(rows(&session, "kernel_sizes", &["stream_capture_ratio"]), ["0.9"]);
