@@ -55,14 +55,17 @@ fn causes_add_up(path: &Path) {
     let run = &shared.run;
     let query = "SELECT u.rank, u.device, u.idle_ns, c.idle_ns AS sum_ns,
             c.dataloader_ns + c.sync_ns + c.allocation_ns + c.copy_api_ns + c.launch_api_ns + c.op_dispatch_ns
-                + c.python_ns + c.launch_latency_ns + c.dependency_ns + c.other_stream_ns + c.collective_ns
-                + c.unlinked_ns + c.graph_replay_ns + c.no_host_events_ns AS causes_ns
+                + c.cpu_compute_ns + c.first_launch_ns + c.python_ns + c.launch_latency_ns + c.dependency_ns + c.other_stream_ns + c.collective_ns
+                + c.unlinked_ns + c.graph_replay_ns + c.unrecorded_work_ns + c.stream_capture_ns
+                + c.recording_end_ns + c.no_host_events_ns AS causes_ns,
+            c.dataloader_ns + c.sync_ns + c.host_ns + c.device_wait_ns + c.unattributed_ns AS groups_ns
         FROM gpu_utilization u
         JOIN gpu_idle_causes c ON c.rank = u.rank AND c.device = u.device";
     let devices = rows(run, query);
     for device in &devices {
         assert_eq!(device["idle_ns"], device["sum_ns"], "{device:?}");
         assert_eq!(device["idle_ns"], device["causes_ns"], "{device:?}");
+        assert_eq!(device["idle_ns"], device["groups_ns"], "{device:?}");
     }
     let query = "SELECT count(*) AS wrong_count FROM (
             SELECT rank, device, gap_ts_ns, max(gap_end_ns) - gap_ts_ns AS gap_ns, sum(dur_ns) AS parts_ns,

@@ -65,7 +65,7 @@ const NAMES: &[(Group, &str)] = &[
     (Group::Idle, "sync"),
     (Group::Idle, "host"),
     (Group::Idle, "device_wait"),
-    (Group::Idle, "unlinked"),
+    (Group::Idle, "unattributed"),
     (Group::Memory, "peak_allocated"),
     (Group::Memory, "peak_reserved"),
 ];
@@ -157,7 +157,7 @@ fn add_causes(session: &Session, selected: &SelectedSteps, parts: &mut Parts) ->
         ("sync", "sync_ns"),
         ("host", "host_ns"),
         ("device_wait", "device_wait_ns"),
-        ("unlinked", "unlinked_ns"),
+        ("unattributed", "unattributed_ns"),
     ];
     let mut devices = 0.0;
     let mut sums: Vec<(&str, f64)> = Vec::new();

@@ -33,18 +33,20 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "gpu_utilization",
         Scope::Device,
         "rank device window_ns kernel_busy_ns kernel_busy_ratio busy_ns busy_ratio idle_ns idle_ratio \
-         unattributed_ratio sm_efficiency_ratio occupancy_ratio *mean_blocks_per_sm step_count graph_launch_count unlinked_ratio",
+         unattributed_ratio unattributed_cause sm_efficiency_ratio occupancy_ratio *mean_blocks_per_sm step_count graph_launch_count unlinked_ratio",
     ),
     (
         "gpu_idle_causes",
         Scope::Device,
         "rank device window_ns idle_ns idle_ratio dataloader_ns dataloader_ratio sync_ns sync_ratio \
          allocation_ns allocation_ratio copy_api_ns copy_api_ratio launch_api_ns launch_api_ratio op_dispatch_ns \
-         op_dispatch_ratio python_ns python_ratio launch_latency_ns launch_latency_ratio dependency_ns \
+         op_dispatch_ratio cpu_compute_ns cpu_compute_ratio first_launch_ns first_launch_ratio python_ns python_ratio launch_latency_ns launch_latency_ratio dependency_ns \
          dependency_ratio other_stream_ns other_stream_ratio collective_ns collective_ratio unlinked_ns \
-         unlinked_ratio graph_replay_ns graph_replay_ratio no_host_events_ns no_host_events_ratio dispatch_ns \
+         unlinked_ratio graph_replay_ns graph_replay_ratio unrecorded_work_ns unrecorded_work_ratio stream_capture_ns stream_capture_ratio \
+         recording_end_ns recording_end_ratio no_host_events_ns no_host_events_ratio dispatch_ns \
          dispatch_ratio host_ns host_ratio device_wait_ns device_wait_ratio unattributed_ns unattributed_ratio \
-         switch_ns switch_ratio switch_count gap_count sync_count top_sync_name top_sync_op_name top_python_name top_dispatch_name step_count \
+         switch_ns switch_ratio switch_count gap_count sync_count top_sync_name top_sync_op_name top_python_name top_dispatch_name \
+         top_cpu_name top_cpu_ratio first_idle_ns first_idle_cause step_count \
          graph_launch_count",
     ),
     (
@@ -55,7 +57,8 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "idle_clusters",
         Scope::Device,
-        "rank device window_ns cluster_count cluster_ns cluster_idle_ns cluster_idle_ratio busy_outside_ratio ts_ns dur_ns cause name",
+        "rank device window_ns cluster_count cluster_ns cluster_idle_ns cluster_idle_ratio busy_outside_ratio ts_ns dur_ns cause \
+         is_attributed name",
     ),
     (
         "idle_longest_gap",
@@ -73,12 +76,13 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "idle_source_lines",
         Scope::Line,
-        "rank source idle_ns dataloader_ns sync_ns dispatch_ns python_ns allocation_ns",
+        "rank source idle_ns dataloader_ns sync_ns dispatch_ns cpu_compute_ns python_ns allocation_ns",
     ),
     (
         "kernel_sizes",
         Scope::Device,
-        "rank device kernel_count short_count short_ratio mean_ns busy_ratio short_gap_ns short_gap_ratio graph_launch_count",
+        "rank device kernel_count short_count short_ratio mean_ns busy_ratio short_gap_ns short_gap_ratio \
+         stream_capture_ratio graph_launch_count",
     ),
     (
         "comm_overlap",
@@ -184,7 +188,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "memory_peak",
         Scope::Device,
         "rank device peak_allocated_bytes peak_reserved_bytes total_memory_bytes allocated_ratio \
-         reserved_ratio busy_ratio peak_step peak_phase",
+         reserved_ratio busy_ratio unattributed_ratio peak_step peak_phase",
     ),
     (
         "memory_allocator_churn",
@@ -258,7 +262,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "gpu_eager",
         Scope::Device,
         "rank device window_ns has_host kernel_count host_ratio chain_ratio eager_ratio \
-         compiled_count graph_launch_count decode_count",
+         compiled_count graph_launch_count stream_capture_ratio decode_count",
     ),
     (
         "kernel_families",
@@ -283,7 +287,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "run_warmup",
         Scope::Rank,
         "rank has_host step_count steps_ns first_step_ns median_step_ns first_step_ratio warmup_ns \
-         warmup_ratio warmup_name compile_count compile_ns steady_ns steady_compile_ns \
+         warmup_ratio warmup_name first_launch_ns compile_count compile_ns steady_ns steady_compile_ns \
          steady_compile_ratio steady_idle_ns steady_idle_ratio steady_step_count steady_name \
          region_count graph_launch_count",
     ),

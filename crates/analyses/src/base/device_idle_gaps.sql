@@ -18,7 +18,7 @@
 --! sync_ns = { doc = "part that a wait for the device explains", unit = "ns" }
 --! host_ns = { doc = "part in which the launch had not returned for another reason, or had and nothing had started", unit = "ns" }
 --! device_wait_ns = { doc = "part in which the activity was launched and waited for other work of the device", unit = "ns" }
---! unlinked_ns = { doc = "part with an unknown cause", unit = "ns" }
+--! unlinked_ns = { doc = "part with a cause that cannot be told, or a first launch, which does not recur", unit = "ns" }
 SELECT
     rank, device, gap_ts_ns AS ts_ns,
     max(gap_end_ns) AS end_ns,
@@ -34,6 +34,6 @@ SELECT
     sum_if!(dur_ns, cause = 'synchronization') AS sync_ns,
     sum_if!(dur_ns, cause NOT IN ('data_loading', 'synchronization') AND side IN ('host', 'launch')) AS host_ns,
     sum_if!(dur_ns, side = 'device') AS device_wait_ns,
-    sum_if!(dur_ns, side = 'unknown') AS unlinked_ns
+    sum_if!(dur_ns, side IN ('unknown', 'warmup')) AS unlinked_ns
 FROM idle_gap_causes
 GROUP BY rank, device, gap_ts_ns

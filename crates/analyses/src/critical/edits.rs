@@ -83,6 +83,11 @@ impl RankClaims {
         self.moved.iter().map(|&(ns, workers)| ns as f64 / f64::from(workers.max(1))).sum()
     }
 
+    /// Gives up claims on these edges, sorted.
+    pub(super) fn leave_out(&mut self, edges: &[u32]) {
+        self.edges.retain(|claim| edges.binary_search(&claim.edge).is_err());
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.edges.is_empty() && self.removed.is_empty() && !self.is_mended
     }
@@ -160,6 +165,31 @@ impl<'g> EdgeIndex<'g> {
                 .map(|at| calls.of(at).unwrap_or(NO_INDEX))
                 .collect(),
         }
+    }
+
+    /// The host edges that mostly consist of first launches, which load code: no fix of the program makes them shorter.
+    /// `rows`: `rank`, `thread`, `ts_ns`, `end_ns`.
+    pub(super) fn warm_up(&self, events: &RankEvents, rows: &RecordBatch) -> Result<Vec<u32>> {
+        let (rank, thread) = (ints(rows, "rank")?, ints(rows, "thread")?);
+        let (ts_ns, end_ns) = (ints(rows, "ts_ns")?, ints(rows, "end_ns")?);
+        let mut edges = Vec::new();
+        for row in 0..rows.num_rows() {
+            let (of_rank, lane) = (rank.value(row), thread.value(row));
+            let timelines = &self.graph.host.timelines;
+            let found = timelines.binary_search_by_key(&lane, |t| i64::from(t.lane));
+            let Some(k) = found.ok().filter(|_| of_rank == i64::from(events.rank)) else {
+                continue;
+            };
+            let (from, to) = (ts_ns.value(row), end_ns.value(row));
+            let first = self.host[k].partition_point(|&(_, end_ns, _)| end_ns <= from);
+            let spans = self.host[k][first..].iter().take_while(|&&(begin_ns, ..)| begin_ns < to);
+            let inside = spans.filter(|&&(begin_ns, end_ns, _)| {
+                2 * (end_ns.min(to) - begin_ns.max(from)) > end_ns - begin_ns
+            });
+            edges.extend(inside.map(|&(.., edge)| edge));
+        }
+        edges.sort_unstable();
+        Ok(edges)
     }
 
     /// What the edits of a fix leave. `rows` are the rows of each edit's query.

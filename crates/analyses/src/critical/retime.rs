@@ -34,7 +34,7 @@ const MIN_PLANNED_RATIO: f64 = 0.005;
 /// If the query of an edit fails or lacks a column, or an edit names an unknown class of host time.
 pub fn retime(session: &Session, request: &RetimingRequest) -> query::Result<Retiming> {
     let ranks = &request.ranks;
-    let (loaded, rows) = thread::scope(|scope| {
+    let (loaded, rows, warm_up) = thread::scope(|scope| {
         let rows = scope.spawn(|| {
             let fix_rows = |fix: &FixEdits| {
                 let edits = fix.edits.iter();
@@ -48,10 +48,14 @@ pub fn retime(session: &Session, request: &RetimingRequest) -> query::Result<Ret
             request.fixes.iter().map(fix_rows).collect::<query::Result<Vec<_>>>()
         });
         let loaded = session.compute(super::INPUTS, ranks, LoadedRanks::new);
+        let warm_up = session.rows_of_ranks(
+            "SELECT rank, thread, ts_ns, end_ns FROM first_launches WHERE thread IS NOT NULL",
+            ranks,
+        );
         let rows = rows.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        Ok::<_, query::Error>((loaded?, rows?))
+        Ok::<_, query::Error>((loaded?, rows?, warm_up?))
     })?;
-    session.compute(&[], &[], |_| retime_ranks(&loaded.ranks, request, &rows))
+    session.compute(&[], &[], |_| retime_ranks(&loaded.ranks, request, &rows, &warm_up))
 }
 
 /// A rank that is ready to be timed again.
@@ -83,15 +87,20 @@ impl RankReplay {
         rank: &RankTrace,
         request: &RetimingRequest,
         rows: &[Vec<Option<RecordBatch>>],
+        warm_up: &RecordBatch,
     ) -> Result<Self> {
         let graph = rank.graph();
         let events = &rank.events;
         let clock = StepClock::new(&graph, events);
         let index = EdgeIndex::new(&graph, events);
         let claims = request.fixes.iter().zip(rows);
-        let claims = claims
+        let mut claims = claims
             .map(|(fix, rows)| index.claims(events, fix, rows))
             .collect::<Result<Vec<_>>>()?;
+        let warm_up = index.warm_up(events, warm_up)?;
+        for claims in &mut claims {
+            claims.leave_out(&warm_up);
+        }
         let overhead = HostOverhead::new(&graph, events);
         let mut recorded = Weights::recorded(&graph);
         recorded.keep_stream_gaps(&graph, STREAM_GAP_NS);
@@ -220,11 +229,12 @@ fn retime_ranks(
     ranks: &[RankTrace],
     request: &RetimingRequest,
     rows: &[Vec<Option<RecordBatch>>],
+    warm_up: &RecordBatch,
 ) -> Result<Retiming> {
     if ranks.is_empty() {
         return Ok(Retiming::default());
     }
-    let replays = per_rank(ranks, |rank| RankReplay::new(rank, request, rows));
+    let replays = per_rank(ranks, |rank| RankReplay::new(rank, request, rows, warm_up));
     let mut run = RunReplay { ranks: replays.into_iter().collect::<Result<_>>()? };
     if let Some(step_ns) = request.step_time_ns {
         run.fit_overhead(step_ns as f64)?;

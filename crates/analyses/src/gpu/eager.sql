@@ -8,11 +8,12 @@
 --! window_ns = { doc = "from the start of the first complete step to the end of the last, see device_windows", unit = "ns", metric = "device" }
 --! has_host = "operators were recorded (ProfilerActivity.CPU)"
 --! kernel_count = { doc = "kernels in the window", unit = "count", metric = "device" }
---! host_ratio = { doc = "share of the window in which the device is idle because the next launch had not returned, or never came, see gpu_idle_causes; without stretches of Python of 1 ms or more, which are not between the operators of a model", unit = "ratio", metric = "device" }
+--! host_ratio = { doc = "share of the window in which the device is idle because the next launch had not returned, or never came, see gpu_idle_causes; without operators that compute on the CPU and stretches of Python of 1 ms or more, which are not between the operators of a model", unit = "ratio", metric = "device" }
 --! chain_ratio = { doc = "share of the window in element-wise and reducing kernels directly after another one, see kernel_families", unit = "ratio", metric = "device" }
 --! eager_ratio = { doc = "both together", unit = "ratio", metric = "device" }
 --! compiled_count = { doc = "signs of compiling: kernels of Triton, regions of torch.compile, launches of captured graphs", unit = "count", metric = "device" }
 --! graph_launch_count = { doc = "launches of a captured graph by the rank", unit = "count", metric = "device" }
+--! stream_capture_ratio = { doc = "share of the window in which the device is idle while a graph is captured, see gpu_idle_causes", unit = "ratio", metric = "device" }
 --! decode_count = { doc = "steps of generation that an inference server marks (vLLM's execute_..._generation_n, SGLang's step[DECODE ...])", unit = "count", metric = "device" }
 WITH decodes AS (
     SELECT rank, count(*) AS decode_count
@@ -32,8 +33,8 @@ other_python AS (
 ),
 host AS (
     SELECT
-        g.rank, g.device, g.window_ns,
-        greatest(g.host_ratio - coalesce(ratio!(p.dur_ns, g.window_ns), 0), 0) AS host_ratio
+        g.rank, g.device, g.window_ns, g.stream_capture_ratio,
+        greatest(g.host_ratio - g.cpu_compute_ratio - coalesce(ratio!(p.dur_ns, g.window_ns), 0), 0) AS host_ratio
     FROM gpu_idle_causes g
     LEFT JOIN other_python p ON p.rank = g.rank AND p.device = g.device
 )
@@ -46,6 +47,7 @@ SELECT
     g.host_ratio + coalesce(f.chain_window_ratio, 0) AS eager_ratio,
     coalesce(f.compiled_count, 0) + w.region_count + w.graph_launch_count AS compiled_count,
     w.graph_launch_count,
+    g.stream_capture_ratio,
     coalesce(d.decode_count, 0) AS decode_count
 FROM host g
 JOIN run_warmup w ON w.rank = g.rank

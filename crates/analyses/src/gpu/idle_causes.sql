@@ -18,10 +18,14 @@
 --! copy_api_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! launch_api_ns = { doc = "idle, cause launch_api: in other calls into the runtime or driver: launches", unit = "ns", metric = "device" }
 --! launch_api_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
---! op_dispatch_ns = { doc = "idle, cause op_dispatch: in operators, outside such calls", unit = "ns", metric = "device" }
+--! op_dispatch_ns = { doc = "idle, cause op_dispatch: in operators, outside such calls and cpu_compute", unit = "ns", metric = "device" }
 --! op_dispatch_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
---! python_ns = { doc = "idle, cause python: in none of these: Python, or nothing that is recorded", unit = "ns", metric = "device" }
+--! cpu_compute_ns = { doc = "idle, cause cpu_compute: in operators that take 1 ms or more on the CPU and launch nothing", unit = "ns", metric = "device" }
+--! cpu_compute_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
+--! python_ns = { doc = "idle, cause python: in none of these, on a thread that has events before and after", unit = "ns", metric = "device" }
 --! python_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
+--! first_launch_ns = { doc = "idle, cause first_launch: in the first launch of a kernel, or another first call, that takes 10 times the later ones", unit = "ns", metric = "device" }
+--! first_launch_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! launch_latency_ns = { doc = "idle, cause launch_latency: from the return of the launching call to the start", unit = "ns", metric = "device" }
 --! launch_latency_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! dependency_ns = { doc = "idle, cause dependency: launched in time, and behind other work of its stream", unit = "ns", metric = "device" }
@@ -34,15 +38,21 @@
 --! unlinked_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! graph_replay_ns = { doc = "idle, cause graph_replay: a replayed graph may have run work that is not recorded", unit = "ns", metric = "device" }
 --! graph_replay_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
---! no_host_events_ns = { doc = "idle, cause no_host_events: the rank has no calls, or no operators and the thread was in no call", unit = "ns", metric = "device" }
+--! unrecorded_work_ns = { doc = "idle, cause unrecorded_work: launched work starts more than 1 ms after all recorded work has ended: the device ran something that is not recorded", unit = "ns", metric = "device" }
+--! unrecorded_work_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
+--! stream_capture_ns = { doc = "idle, cause stream_capture: the thread captures a graph, and what it launches does not run", unit = "ns", metric = "device" }
+--! stream_capture_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
+--! recording_end_ns = { doc = "idle, cause recording_end: nothing follows on the device, so what it would have waited for is not recorded", unit = "ns", metric = "device" }
+--! recording_end_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
+--! no_host_events_ns = { doc = "idle, cause no_host_events: the rank has no calls, or no operators and the thread was in no call, or no thread that launches has events around that time", unit = "ns", metric = "device" }
 --! no_host_events_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! dispatch_ns = { doc = "launching work: op_dispatch, launch_api, copy_api and launch_latency", unit = "ns", metric = "device" }
 --! dispatch_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
---! host_ns = { doc = "the launch had not returned, or never came, but for loading and synchronization: dispatch, python and allocation", unit = "ns", metric = "device" }
+--! host_ns = { doc = "the launch had not returned, or never came, but for loading, synchronization and first launches: dispatch, cpu_compute, python and allocation", unit = "ns", metric = "device" }
 --! host_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! device_wait_ns = { doc = "launched in time: dependency, other_stream and collective", unit = "ns", metric = "device" }
 --! device_wait_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
---! unattributed_ns = { doc = "unlinked, graph_replay and no_host_events", unit = "ns", metric = "device" }
+--! unattributed_ns = { doc = "no fix returns it: the cause cannot be told (unlinked, graph_replay, unrecorded_work, stream_capture, recording_end and no_host_events), or does not recur (first_launch)", unit = "ns", metric = "device" }
 --! unattributed_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! switch_ns = { doc = "of dependency, gaps shorter than 10 us: from one kernel to the next", unit = "ns", metric = "device" }
 --! switch_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
@@ -53,6 +63,10 @@
 --! top_sync_op_name = "operator around it: aten::item where a value is read"
 --! top_python_name = "the Python function or annotation with most idle time of cause python"
 --! top_dispatch_name = "the call or operator with most idle time of launching"
+--! top_cpu_name = "the operator with most idle time of cause cpu_compute"
+--! top_cpu_ratio = { doc = "its share of cpu_compute_ns; absent if that is 0", unit = "ratio", metric = "device" }
+--! first_idle_ns = { doc = "length of the gap that the window begins with; 0 if something runs then", unit = "ns", metric = "device" }
+--! first_idle_cause = "cause of most of that gap"
 --! step_count = { doc = "steps in the window", unit = "count", metric = "device" }
 --! graph_launch_count = { doc = "launches of a captured graph by the rank", unit = "count", metric = "device" }
 -- Windows without gaps have one row with an absent cause, which counts 0.
@@ -66,21 +80,26 @@ WITH sums AS (
         sum_if!(g.dur_ns, g.cause = 'copy_api') AS copy_api_ns,
         sum_if!(g.dur_ns, g.cause = 'launch_api') AS launch_api_ns,
         sum_if!(g.dur_ns, g.cause = 'op_dispatch') AS op_dispatch_ns,
+        sum_if!(g.dur_ns, g.cause = 'cpu_compute') AS cpu_compute_ns,
         sum_if!(g.dur_ns, g.cause = 'python') AS python_ns,
+        sum_if!(g.dur_ns, g.cause = 'first_launch') AS first_launch_ns,
         sum_if!(g.dur_ns, g.cause = 'launch_latency') AS launch_latency_ns,
         sum_if!(g.dur_ns, g.cause = 'dependency') AS dependency_ns,
         sum_if!(g.dur_ns, g.cause = 'other_stream') AS other_stream_ns,
         sum_if!(g.dur_ns, g.cause = 'collective') AS collective_ns,
         sum_if!(g.dur_ns, g.cause = 'unlinked') AS unlinked_ns,
         sum_if!(g.dur_ns, g.cause = 'graph_replay') AS graph_replay_ns,
+        sum_if!(g.dur_ns, g.cause = 'unrecorded_work') AS unrecorded_work_ns,
+        sum_if!(g.dur_ns, g.cause = 'stream_capture') AS stream_capture_ns,
+        sum_if!(g.dur_ns, g.cause = 'recording_end') AS recording_end_ns,
         sum_if!(g.dur_ns, g.cause = 'no_host_events') AS no_host_events_ns,
         sum_if!(g.dur_ns, g.cause IN ('op_dispatch', 'launch_api', 'copy_api', 'launch_latency')) AS dispatch_ns,
         sum_if!(
             g.dur_ns,
-            g.cause IN ('op_dispatch', 'launch_api', 'copy_api', 'launch_latency', 'python', 'allocation')
+            g.cause IN ('op_dispatch', 'cpu_compute', 'launch_api', 'copy_api', 'launch_latency', 'python', 'allocation')
         ) AS host_ns,
         sum_if!(g.dur_ns, g.cause IN ('dependency', 'other_stream', 'collective')) AS device_wait_ns,
-        sum_if!(g.dur_ns, g.cause IN ('unlinked', 'graph_replay', 'no_host_events')) AS unattributed_ns,
+        sum_if!(g.dur_ns, g.side IN ('unknown', 'warmup')) AS unattributed_ns,
         sum_if!(g.dur_ns, g.cause = 'dependency' AND g.gap_end_ns - g.gap_ts_ns < 10000) AS switch_ns,
         count_if!(g.cause = 'dependency' AND g.gap_end_ns - g.gap_ts_ns < 10000) AS switch_count,
         count(DISTINCT g.gap_ts_ns) AS gap_count,
@@ -96,11 +115,12 @@ time_by_name AS (
         CASE
             WHEN cause = 'synchronization' THEN 'sync'
             WHEN cause = 'python' THEN 'python'
+            WHEN cause = 'cpu_compute' THEN 'cpu'
             ELSE 'dispatch'
         END AS part,
         sum(dur_ns) AS dur_ns
     FROM idle_gap_causes
-    WHERE name IS NOT NULL AND cause IN ('synchronization', 'python', 'op_dispatch', 'launch_api', 'copy_api')
+    WHERE name IS NOT NULL AND cause IN ('synchronization', 'python', 'cpu_compute', 'op_dispatch', 'launch_api', 'copy_api')
     GROUP BY 1, 2, 3, 4, 5
 ),
 top_names AS (
@@ -109,9 +129,19 @@ top_names AS (
         first_value(name ORDER BY dur_ns DESC, name) FILTER (WHERE part = 'sync') AS top_sync_name,
         first_value(op_name ORDER BY dur_ns DESC, name) FILTER (WHERE part = 'sync') AS top_sync_op_name,
         first_value(name ORDER BY dur_ns DESC, name) FILTER (WHERE part = 'python') AS top_python_name,
-        first_value(name ORDER BY dur_ns DESC, name) FILTER (WHERE part = 'dispatch') AS top_dispatch_name
+        first_value(name ORDER BY dur_ns DESC, name) FILTER (WHERE part = 'dispatch') AS top_dispatch_name,
+        first_value(name ORDER BY dur_ns DESC, name) FILTER (WHERE part = 'cpu') AS top_cpu_name,
+        max(CASE WHEN part = 'cpu' THEN dur_ns END) AS top_cpu_ns
     FROM time_by_name
     GROUP BY rank, device
+),
+first_gaps AS (
+    SELECT
+        g.rank, g.device, sum(g.dur_ns) AS first_idle_ns,
+        first_value(g.cause ORDER BY g.dur_ns DESC, g.ts_ns) AS first_idle_cause
+    FROM idle_gap_causes g
+    JOIN device_windows w ON w.rank = g.rank AND w.device = g.device AND w.start_ns = g.gap_ts_ns
+    GROUP BY g.rank, g.device
 )
 SELECT
     s.rank, s.device, s.window_ns,
@@ -122,13 +152,18 @@ SELECT
     s.copy_api_ns, ratio!(s.copy_api_ns, s.window_ns) AS copy_api_ratio,
     s.launch_api_ns, ratio!(s.launch_api_ns, s.window_ns) AS launch_api_ratio,
     s.op_dispatch_ns, ratio!(s.op_dispatch_ns, s.window_ns) AS op_dispatch_ratio,
+    s.cpu_compute_ns, ratio!(s.cpu_compute_ns, s.window_ns) AS cpu_compute_ratio,
     s.python_ns, ratio!(s.python_ns, s.window_ns) AS python_ratio,
+    s.first_launch_ns, ratio!(s.first_launch_ns, s.window_ns) AS first_launch_ratio,
     s.launch_latency_ns, ratio!(s.launch_latency_ns, s.window_ns) AS launch_latency_ratio,
     s.dependency_ns, ratio!(s.dependency_ns, s.window_ns) AS dependency_ratio,
     s.other_stream_ns, ratio!(s.other_stream_ns, s.window_ns) AS other_stream_ratio,
     s.collective_ns, ratio!(s.collective_ns, s.window_ns) AS collective_ratio,
     s.unlinked_ns, ratio!(s.unlinked_ns, s.window_ns) AS unlinked_ratio,
     s.graph_replay_ns, ratio!(s.graph_replay_ns, s.window_ns) AS graph_replay_ratio,
+    s.unrecorded_work_ns, ratio!(s.unrecorded_work_ns, s.window_ns) AS unrecorded_work_ratio,
+    s.stream_capture_ns, ratio!(s.stream_capture_ns, s.window_ns) AS stream_capture_ratio,
+    s.recording_end_ns, ratio!(s.recording_end_ns, s.window_ns) AS recording_end_ratio,
     s.no_host_events_ns, ratio!(s.no_host_events_ns, s.window_ns) AS no_host_events_ratio,
     s.dispatch_ns, ratio!(s.dispatch_ns, s.window_ns) AS dispatch_ratio,
     s.host_ns, ratio!(s.host_ns, s.window_ns) AS host_ratio,
@@ -137,7 +172,10 @@ SELECT
     s.switch_ns, ratio!(s.switch_ns, s.window_ns) AS switch_ratio, s.switch_count,
     s.gap_count, s.sync_count,
     t.top_sync_name, t.top_sync_op_name, t.top_python_name, t.top_dispatch_name,
+    t.top_cpu_name, ratio!(t.top_cpu_ns, s.cpu_compute_ns) AS top_cpu_ratio,
+    coalesce(f.first_idle_ns, 0) AS first_idle_ns, f.first_idle_cause,
     s.step_count, g.graph_launch_count
 FROM sums s
 LEFT JOIN top_names t ON t.rank = s.rank AND t.device = s.device
+LEFT JOIN first_gaps f ON f.rank = s.rank AND f.device = s.device
 JOIN graph_launches g ON g.rank = s.rank

@@ -12,7 +12,8 @@
 --! busy_ratio = { doc = "share of the window in which anything runs", unit = "ratio", metric = "device" }
 --! idle_ns = { doc = "nothing runs", unit = "ns", metric = "device" }
 --! idle_ratio = { doc = "share of the window in which nothing runs", unit = "ratio", metric = "device" }
---! unattributed_ratio = { doc = "share of the window that seems idle for an unknown cause: replayed graphs may have run work that is not recorded, or a launch is not in the trace", unit = "ratio", metric = "device" }
+--! unattributed_ratio = { doc = "share of the window that is idle and that no fix returns: its cause in idle_gap_causes cannot be told (side unknown) or does not recur (side warmup)", unit = "ratio", metric = "device" }
+--! unattributed_cause = "cause of most of that, see idle_gap_causes"
 --! sm_efficiency_ratio = { doc = "blocks over SMs, added up over running kernels, at most 1, averaged over the window; absent if kernels with a tenth of their time do not say", unit = "ratio", metric = "device" }
 --! occupancy_ratio = { doc = "estimated achieved occupancy, weighted by duration, over kernels that have it", unit = "ratio", metric = "device" }
 --! mean_blocks_per_sm = { doc = "blocks over SMs, weighted by duration, over kernels that have it; absent if kernels with a tenth of the time do not", unit = "number", metric = "device" }
@@ -50,10 +51,17 @@ means AS (
     FROM clipped
     GROUP BY rank, device
 ),
-unattributed AS (
-    SELECT rank, device, sum(dur_ns) AS unattributed_ns
+unattributed_causes AS (
+    SELECT rank, device, cause, sum(dur_ns) AS dur_ns
     FROM idle_gap_causes
-    WHERE side = 'unknown'
+    WHERE side IN ('unknown', 'warmup')
+    GROUP BY rank, device, cause
+),
+unattributed AS (
+    SELECT
+        rank, device, sum(dur_ns) AS unattributed_ns,
+        first_value(cause ORDER BY dur_ns DESC, cause) AS unattributed_cause
+    FROM unattributed_causes
     GROUP BY rank, device
 )
 SELECT
@@ -65,6 +73,7 @@ SELECT
     l.window_ns - l.busy_ns AS idle_ns,
     CAST(l.window_ns - l.busy_ns AS DOUBLE) / l.window_ns AS idle_ratio,
     CAST(coalesce(u.unattributed_ns, 0) AS DOUBLE) / l.window_ns AS unattributed_ratio,
+    u.unattributed_cause,
     CASE WHEN m.known_ratio >= 0.9 THEN l.sm_busy_ns / l.window_ns END AS sm_efficiency_ratio,
     m.occupancy_ratio,
     CASE WHEN m.known_ratio >= 0.9 THEN m.mean_blocks_per_sm END AS mean_blocks_per_sm,

@@ -5,12 +5,18 @@ use std::collections::HashMap;
 use super::cause::IdleCause;
 use super::load::{DeviceWork, HostInfo, IdleGap, IdleInputs, LaunchCall};
 use super::thread::{NO_TEXT, ThreadState, ThreadTimeline};
+use crate::interval_set::{Interval, union};
 
 /// An activity that starts this soon after the previous one on its stream waited for that one, even if others ended
 /// since.
 const MAX_SWITCH_NS: i64 = 10_000;
-/// Upper limit of launch latency. If graphs are replayed, a longer delay is a wait for work that is not recorded.
+/// Upper limit of the delay between the return of a launch, or the end of what it waited for, and the start. A longer
+/// delay is a wait for work that is not recorded.
 const MAX_LATENCY_NS: i64 = 1_000_000;
+/// A thread that records nothing for this long and for a quarter of the window does something else than before and after,
+/// unless it is in a step.
+const MAX_SILENCE_NS: i64 = 1_000_000_000;
+const MAX_SILENCE_PARTS: i64 = 4;
 /// A replay recorded as running for less than this ratio of its extent has kernels that are not recorded.
 const MIN_REPLAY_COVERAGE: f64 = 0.5;
 
@@ -62,8 +68,13 @@ pub(super) fn attribute_gaps(loaded: &IdleInputs, device: usize, parts: &mut Vec
     let of = &loaded.devices[device];
     let nothing = HostInfo::default();
     let host = loaded.hosts.get(&of.rank).unwrap_or(&nothing);
-    let attribution =
-        GapAttribution { loaded, device: of, host, opaque_replays: opaque_replays(of) };
+    let attribution = GapAttribution {
+        loaded,
+        device: of,
+        host,
+        is_alone: loaded.devices.iter().filter(|other| other.rank == of.rank).count() == 1,
+        opaque_replays: opaque_replays(of),
+    };
     let mut stream_ends: HashMap<i64, i64> = HashMap::new();
     let mut seen = 0;
     let mut pieces = Vec::new();
@@ -135,6 +146,8 @@ struct GapAttribution<'l> {
     loaded: &'l IdleInputs,
     device: &'l DeviceWork,
     host: &'l HostInfo,
+    /// The rank uses no other device, whose work this one could wait for.
+    is_alone: bool,
     /// Launches of mostly unrecorded replays, and when they began.
     opaque_replays: HashMap<i64, i64>,
 }
@@ -216,16 +229,20 @@ impl GapAttribution<'_> {
 
     /// Adds an interval in which the activity was launched and the host does not delay it.
     fn push_device_wait(&self, pieces: &mut Vec<GapPiece>, cause: IdleCause, from: i64, to: i64) {
-        let is_explained = to - from <= MAX_LATENCY_NS || !self.host.has_graphs;
-        push_without_host(
-            pieces,
-            if is_explained { cause } else { IdleCause::GraphReplay },
-            from,
-            to,
-        );
+        let is_elsewhere = !self.is_alone && cause != IdleCause::LaunchLatency;
+        let cause = if to - from <= MAX_LATENCY_NS {
+            cause
+        } else if self.host.has_graphs {
+            IdleCause::GraphReplay
+        } else if is_elsewhere {
+            cause
+        } else {
+            IdleCause::UnrecordedWork
+        };
+        push_without_host(pieces, cause, from, to);
     }
 
-    /// Attributes the time until `launch` returned to the host.
+    /// Attributes the time until `launch` returned to the host; without one, nothing follows on the device.
     fn attribute_to_host(
         &self,
         gap: &IdleGap,
@@ -243,72 +260,88 @@ impl GapAttribution<'_> {
         }
         let late_until = launch.map_or(until, |launch| launch.end_ns.min(until));
         let first = pieces.len();
-        self.attribute_to_threads(&threads, gap.ts_ns, late_until, pieces);
+        self.attribute_to_threads(&threads, 0, gap.ts_ns, late_until, pieces);
+        if launch.is_none() {
+            // Whether the device would have been idle cannot be told: the recording ends before its next work.
+            for piece in &mut pieces[first..] {
+                if !piece.cause.needs_no_successor() {
+                    piece.cause = IdleCause::RecordingEnd;
+                }
+            }
+            return;
+        }
         self.push_device_wait(pieces, IdleCause::LaunchLatency, late_until, until);
-        // Without its wait for the device, the host would have been ahead: the rest of the gap belongs to the wait.
+        // Without its wait for the device, the host would have been ahead: what it does next belongs to the wait.
         let Some((wait, thread)) = self.wait_at(&threads, gap.ts_ns) else { return };
         let place = HostLocation::of(&wait, thread);
         for piece in &mut pieces[first..] {
-            if !matches!(piece.cause, IdleCause::DataLoading | IdleCause::GraphReplay) {
-                let known = piece.cause != IdleCause::NoHostEvents;
-                piece.state = known.then_some(piece.cause);
+            let is_unknown = piece.cause == IdleCause::NoHostEvents;
+            if piece.cause.yields_to_wait() || (is_unknown && !self.host.has_ops) {
+                piece.state = (!is_unknown).then_some(piece.cause);
                 piece.cause = IdleCause::Synchronization;
                 piece.place = place;
             }
         }
     }
 
-    /// Adds the states of the first of `threads`; while it is idle, those of the next one.
+    /// Adds the states of the thread at `turn` of `threads`; while it is idle, those of the next one.
     fn attribute_to_threads(
         &self,
         threads: &[i64],
+        turn: usize,
         from: i64,
         to: i64,
         pieces: &mut Vec<GapPiece>,
     ) {
-        let Some((&lane, others)) = threads.split_first() else {
-            self.push_python_time(pieces, HostLocation::NOWHERE, from, to);
+        let Some(&lane) = threads.get(turn) else {
+            self.push_silence(threads, from, to, pieces);
             return;
         };
         let nothing = ThreadTimeline::default();
         let thread = self.loaded.threads.get(&(self.device.rank, lane)).unwrap_or(&nothing);
         for (start, end_ns, inside) in thread.between(from, to) {
+            let place = HostLocation::of(&inside, lane);
             match inside.state {
-                Some(IdleCause::Python) => {
-                    self.push_python_time(pieces, HostLocation::of(&inside, lane), start, end_ns);
+                // Without operators, what is in no call may have been in one.
+                Some(IdleCause::Python) if !self.host.has_ops => {
+                    push_piece(pieces, IdleCause::NoHostEvents, None, place, start, end_ns);
                 }
-                Some(state) => {
-                    push_piece(
-                        pieces,
-                        state,
-                        Some(state),
-                        HostLocation::of(&inside, lane),
-                        start,
-                        end_ns,
-                    );
+                Some(cause) => {
+                    let state = (cause.side() != "unknown").then_some(cause);
+                    push_piece(pieces, cause, state, place, start, end_ns);
                 }
-                None if others.is_empty() => {
-                    let place = HostLocation { thread: Some(lane), ..HostLocation::NOWHERE };
-                    self.push_python_time(pieces, place, start, end_ns);
-                }
-                None => self.attribute_to_threads(others, start, end_ns, pieces),
+                None => self.attribute_to_threads(threads, turn + 1, start, end_ns, pieces),
             }
         }
     }
 
-    /// Adds an interval without an operator or call: Python, if operators were recorded.
-    fn push_python_time(
-        &self,
-        pieces: &mut Vec<GapPiece>,
-        place: HostLocation,
-        from: i64,
-        to: i64,
-    ) {
-        if self.host.has_ops {
-            push_piece(pieces, IdleCause::Python, Some(IdleCause::Python), place, from, to);
+    /// Adds an interval in which nothing is open on any of `threads`: Python, if one of them takes part in the recording
+    /// then and operators are recorded.
+    fn push_silence(&self, threads: &[i64], from: i64, to: i64, pieces: &mut Vec<GapPiece>) {
+        let lane = threads.last().copied();
+        let place = HostLocation { thread: lane, ..HostLocation::NOWHERE };
+        let activity = || {
+            let rank = self.device.rank;
+            threads.iter().filter_map(move |&lane| self.loaded.activity.get(&(rank, lane)))
+        };
+        let is_long = to - from > MAX_SILENCE_NS
+            && (to - from).saturating_mul(MAX_SILENCE_PARTS) > self.device.window_ns;
+        let is_known =
+            self.host.has_ops && (!is_long || activity().any(|thread| thread.is_in_step(from, to)));
+        let known: Vec<Interval> = if is_known {
+            let clip = |(first, last): Interval| (first.max(from), last.min(to));
+            let spans = activity().map(|thread| clip(thread.extent));
+            union(spans.filter(|(first, last)| first < last).collect())
         } else {
-            push_piece(pieces, IdleCause::NoHostEvents, None, place, from, to);
+            Vec::new()
+        };
+        let mut at = from;
+        for (start, end_ns) in known {
+            push_piece(pieces, IdleCause::NoHostEvents, None, place, at, start);
+            push_piece(pieces, IdleCause::Python, Some(IdleCause::Python), place, start, end_ns);
+            at = end_ns;
         }
+        push_piece(pieces, IdleCause::NoHostEvents, None, place, at, to);
     }
 
     /// The wait for the device at `now`, on the first thread that is not idle then.

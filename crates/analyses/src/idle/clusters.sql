@@ -14,11 +14,12 @@
 --! ts_ns = { doc = "start of the hole with most idle time", unit = "ns" }
 --! dur_ns = { doc = "its length", unit = "ns" }
 --! cause = "cause of most of the idle time in all clusters, see idle_gap_causes"
+--! is_attributed = "that cause is one that a fix can remove: its side is neither unknown nor warmup"
 --! name = "the call, loader, operator or function that has most of that"
 -- The parts are those of Nsight Systems' gpu_time_util rule: 30, and 50 %.
 WITH parts AS (
     SELECT
-        i.rank, i.device, i.cause, i.name, i.dur_ns, i.gap_ts_ns, i.gap_end_ns,
+        i.rank, i.device, i.cause, i.side, i.name, i.dur_ns, i.gap_ts_ns, i.gap_end_ns,
         w.start_ns, w.window_ns,
         unnest(range(
             (i.gap_ts_ns - w.start_ns) * 30 / w.window_ns,
@@ -31,7 +32,7 @@ WITH parts AS (
 -- A cause's time is spread over its gap.
 spread AS (
     SELECT
-        rank, device, part, cause, name,
+        rank, device, part, cause, side, name,
         CAST(dur_ns AS DOUBLE) / (gap_end_ns - gap_ts_ns) * (
             least(gap_end_ns, start_ns + (part + 1) * window_ns / 30) - greatest(gap_ts_ns, start_ns + part * window_ns / 30)
         ) AS idle_ns
@@ -63,15 +64,16 @@ worst AS (
     GROUP BY rank, device
 ),
 causes AS (
-    SELECT s.rank, s.device, s.cause, s.name, sum(s.idle_ns) AS idle_ns
+    SELECT s.rank, s.device, s.cause, s.side, s.name, sum(s.idle_ns) AS idle_ns
     FROM spread s
     JOIN low l ON l.rank = s.rank AND l.device = s.device AND l.part = s.part
-    GROUP BY s.rank, s.device, s.cause, s.name
+    GROUP BY s.rank, s.device, s.cause, s.side, s.name
 ),
 cause AS (
     SELECT
         rank, device,
         first_value(cause ORDER BY idle_ns DESC, cause, name) AS cause,
+        first_value(side ORDER BY idle_ns DESC, cause, name) AS side,
         first_value(name ORDER BY idle_ns DESC, cause, name) AS name
     FROM causes
     GROUP BY rank, device
@@ -89,7 +91,7 @@ SELECT
         0) AS busy_outside_ratio,
     w.start_ns + h.first_part * w.window_ns / 30 AS ts_ns,
     h.first_count * w.window_ns / 30 AS dur_ns,
-    c.cause, c.name
+    c.cause, c.side NOT IN ('unknown', 'warmup') AS is_attributed, c.name
 FROM device_windows w
 LEFT JOIN worst h ON h.rank = w.rank AND h.device = w.device
 LEFT JOIN cause c ON c.rank = w.rank AND c.device = w.device

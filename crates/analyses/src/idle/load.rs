@@ -1,11 +1,11 @@
 //! Reads the work and the gaps of each device, and the host events during the gaps.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use arrow::array::Array;
 use query::rust_view::Result;
 
-use super::cause::{IdleCause, is_graph_launch};
+use super::cause::{CaptureCall, IdleCause, can_compute, is_graph_launch};
 use super::thread::{HostEvent, HostEventKind, NO_TEXT, ThreadTimeline};
 use crate::interval_set::{Interval, union};
 use query::columns::{Names, get, ints, names};
@@ -27,7 +27,10 @@ pub(super) const INPUTS: &[(&str, &str)] = &[
         "calls",
         "SELECT rank, thread, name, source, ts_ns, ts_ns + dur_ns AS end_ns, device_events FROM runtime_calls",
     ),
-    ("ops", "SELECT rank, thread, name, source, ts_ns, ts_ns + dur_ns AS end_ns FROM cpu_ops"),
+    (
+        "ops",
+        "SELECT rank, thread, name, source, ts_ns, ts_ns + dur_ns AS end_ns, self_dur_ns FROM cpu_ops",
+    ),
     (
         "ranges",
         "SELECT rank, thread, name, source, ts_ns, ts_ns + dur_ns AS end_ns FROM annotations
@@ -38,7 +41,16 @@ pub(super) const INPUTS: &[(&str, &str)] = &[
         "frames",
         "SELECT rank, thread, name, source, ts_ns, ts_ns + dur_ns AS end_ns FROM python_frames",
     ),
+    ("first_launches", "SELECT rank, thread, name, ts_ns, end_ns FROM first_launches"),
+    (
+        "marks",
+        "SELECT rank, thread, ts_ns, ts_ns + dur_ns AS end_ns FROM steps
+        WHERE thread IS NOT NULL AND source <> 'trace' ORDER BY rank, thread, ts_ns",
+    ),
 ];
+
+/// An operator that takes this long itself and launches nothing computes on the CPU.
+const MIN_COMPUTE_NS: i64 = 1_000_000;
 
 /// A kernel, copy or fill.
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +89,7 @@ pub(super) struct IdleGap {
 pub(super) struct DeviceWork {
     pub(super) rank: i64,
     pub(super) ordinal: i64,
+    pub(super) window_ns: i64,
     pub(super) work: Vec<DeviceActivity>,
     pub(super) gaps: Vec<IdleGap>,
 }
@@ -91,16 +104,14 @@ pub(super) struct TextTable {
 impl TextTable {
     /// Indices of the texts of a column, by the column's own indices.
     fn add(&mut self, column: &Names) -> Vec<u32> {
-        column
-            .texts
-            .iter()
-            .map(|text| {
-                *self.known.entry(text.clone()).or_insert_with(|| {
-                    self.texts.push(text.clone());
-                    (self.texts.len() - 1) as u32
-                })
-            })
-            .collect()
+        column.texts.iter().map(|text| self.id(text)).collect()
+    }
+
+    fn id(&mut self, text: &str) -> u32 {
+        *self.known.entry(text.to_owned()).or_insert_with(|| {
+            self.texts.push(text.to_owned());
+            (self.texts.len() - 1) as u32
+        })
     }
 
     pub(super) fn get(&self, id: u32) -> Option<&str> {
@@ -128,8 +139,29 @@ pub(super) struct HostInfo {
 pub(super) struct IdleInputs {
     pub(super) devices: Vec<DeviceWork>,
     pub(super) hosts: BTreeMap<i64, HostInfo>,
-    pub(super) threads: HashMap<(i64, i64), ThreadTimeline>,
+    pub(super) threads: HashMap<Lane, ThreadTimeline>,
+    pub(super) activity: HashMap<Lane, ThreadActivity>,
     pub(super) texts: TextTable,
+}
+
+/// A thread: its rank and number.
+pub(super) type Lane = (i64, i64);
+
+/// When a thread takes part in the recording.
+#[derive(Debug, Default)]
+pub(super) struct ThreadActivity {
+    /// From the first event to the last one, extended by the marks of steps around these.
+    pub(super) extent: Interval,
+    /// The marks of steps, ascending.
+    pub(super) steps: Vec<Interval>,
+}
+
+impl ThreadActivity {
+    /// Returns whether a step of the thread covers all of the time.
+    pub(super) fn is_in_step(&self, from: i64, to: i64) -> bool {
+        let before = self.steps.partition_point(|&(ts_ns, _)| ts_ns <= from);
+        self.steps[..before].last().is_some_and(|&(_, end_ns)| end_ns >= to)
+    }
 }
 
 impl IdleInputs {
@@ -138,28 +170,177 @@ impl IdleInputs {
         let mut hosts = hosts(inputs)?;
         let queried_spans = queried_spans(&devices, &hosts);
         let mut texts = TextTable::default();
-        let mut events: HashMap<(i64, i64), Vec<HostEvent>> = HashMap::new();
+        let mut gathered = GatheredEvents::default();
         for (table, kind) in [
-            ("ops", EventSource::One(HostEventKind::Cause(IdleCause::OpDispatch))),
+            ("ops", EventSource::Operator(compute_ops(inputs)?)),
             ("ranges", EventSource::One(HostEventKind::Range)),
             ("frames", EventSource::One(HostEventKind::Frame)),
             ("calls", EventSource::Call),
             ("waits", EventSource::Wait),
+            ("first_launches", EventSource::One(HostEventKind::Cause(IdleCause::FirstLaunch))),
         ] {
-            gather_events(inputs, table, kind, &queried_spans, &mut texts, &mut events)?;
+            gather_events(inputs, table, kind, &queried_spans, &mut texts, &mut gathered)?;
+        }
+        let GatheredEvents { mut events, extents } = gathered;
+        let activity = thread_activity(inputs, &extents)?;
+        for (lane, ts_ns, end_ns, name) in captures(inputs, &activity)? {
+            let kind = HostEventKind::Cause(IdleCause::StreamCapture);
+            let name = texts.id(&name);
+            let event = HostEvent { ts_ns, end_ns, kind, name, source: NO_TEXT };
+            events.entry(lane).or_default().push(event);
         }
         for host in hosts.values_mut() {
             host.silent_replays.sort_unstable();
         }
         let threads = events.into_iter().map(|(lane, events)| (lane, ThreadTimeline::new(events)));
-        Ok(Self { devices, hosts, threads: threads.collect(), texts })
+        Ok(Self { devices, hosts, threads: threads.collect(), activity, texts })
     }
 }
 
+/// Events during gaps by thread, and from when to when each thread has any event.
+#[derive(Debug, Default)]
+struct GatheredEvents {
+    events: HashMap<Lane, Vec<HostEvent>>,
+    extents: HashMap<Lane, Interval>,
+}
+
+impl GatheredEvents {
+    /// A thread has events in this time.
+    fn extend(&mut self, extent: Option<(Lane, Interval)>) {
+        if let Some((lane, (ts_ns, end_ns))) = extent {
+            let known = self.extents.entry(lane).or_insert((ts_ns, end_ns));
+            *known = (known.0.min(ts_ns), known.1.max(end_ns));
+        }
+    }
+}
+
+/// When each thread takes part in the recording. A thread with marks of steps and nothing else does not.
+fn thread_activity(
+    inputs: &ViewInputs<'_>,
+    extents: &HashMap<Lane, Interval>,
+) -> Result<HashMap<Lane, ThreadActivity>> {
+    let mut threads: HashMap<Lane, ThreadActivity> = extents
+        .iter()
+        .map(|(&lane, &extent)| (lane, ThreadActivity { extent, steps: Vec::new() }))
+        .collect();
+    let marks = inputs.batch("marks")?;
+    let (rank, thread) = (ints(marks, "rank")?, ints(marks, "thread")?);
+    let (ts_ns, end_ns) = (ints(marks, "ts_ns")?, ints(marks, "end_ns")?);
+    for row in 0..marks.num_rows() {
+        let lane = (rank.value(row), thread.value(row));
+        let Some(thread) = threads.get_mut(&lane) else { continue };
+        let (ts_ns, end_ns) = (ts_ns.value(row), end_ns.value(row));
+        let (first, last) = extents[&lane];
+        if ts_ns <= last && end_ns >= first {
+            thread.extent = (thread.extent.0.min(ts_ns), thread.extent.1.max(end_ns));
+            thread.steps.push((ts_ns, end_ns));
+        }
+    }
+    Ok(threads)
+}
+
+/// Rows of operators that compute on the CPU: they take long themselves, and nothing is launched inside.
+fn compute_ops(inputs: &ViewInputs<'_>) -> Result<HashSet<usize>> {
+    let batch = inputs.batch("ops")?;
+    let (rank, thread) = (ints(batch, "rank")?, ints(batch, "thread")?);
+    let (ts_ns, end_ns) = (ints(batch, "ts_ns")?, ints(batch, "end_ns")?);
+    let (own, name) = (ints(batch, "self_dur_ns")?, names(batch, "name")?);
+    let can_compute: Vec<bool> = name.texts.iter().map(|name| can_compute(name)).collect();
+    let long: Vec<usize> = (0..batch.num_rows())
+        .filter(|&row| {
+            let own = own.value(row);
+            own >= MIN_COMPUTE_NS
+                // Where most of the time is in operators inside, these compute.
+                && 2 * own >= end_ns.value(row) - ts_ns.value(row)
+                && can_compute.get(name.ids[row] as usize) == Some(&true)
+        })
+        .collect();
+    let lane = |row: usize| (rank.value(row), thread.value(row));
+    let mut launches: HashMap<Lane, Vec<i64>> =
+        long.iter().map(|&row| (lane(row), Vec::new())).collect();
+    if !launches.is_empty() {
+        let calls = inputs.batch("calls")?;
+        let (rank, thread) = (ints(calls, "rank")?, ints(calls, "thread")?);
+        let (ts_ns, caused) = (ints(calls, "ts_ns")?, ints(calls, "device_events")?);
+        let name = names(calls, "name")?;
+        let launches_by_name: Vec<bool> = name.texts.iter().map(|n| n.contains("Launch")).collect();
+        for row in 0..calls.num_rows() {
+            if caused.value(row) > 0 || launches_by_name.get(name.ids[row] as usize) == Some(&true)
+            {
+                let lane = (rank.value(row), thread.value(row));
+                if let Some(launches) = launches.get_mut(&lane) {
+                    launches.push(ts_ns.value(row));
+                }
+            }
+        }
+        for launches in launches.values_mut() {
+            launches.sort_unstable();
+        }
+    }
+    let launches_nothing = |&row: &usize| {
+        let launches = &launches[&lane(row)];
+        let next = launches.partition_point(|&launch| launch < ts_ns.value(row));
+        launches.get(next).is_none_or(|&launch| launch >= end_ns.value(row))
+    };
+    Ok(long.into_iter().filter(launches_nothing).collect())
+}
+
+/// Intervals in which a thread captures a stream, or builds an executable graph: thread, start, end, name of the call.
+fn captures(
+    inputs: &ViewInputs<'_>,
+    activity: &HashMap<Lane, ThreadActivity>,
+) -> Result<Vec<(Lane, i64, i64, String)>> {
+    let batch = inputs.batch("calls")?;
+    let (rank, thread) = (ints(batch, "rank")?, ints(batch, "thread")?);
+    let (ts_ns, end_ns) = (ints(batch, "ts_ns")?, ints(batch, "end_ns")?);
+    let name = names(batch, "name")?;
+    let kinds: Vec<Option<CaptureCall>> =
+        name.texts.iter().map(|n| CaptureCall::of_runtime_call(n)).collect();
+    if kinds.iter().all(Option::is_none) {
+        return Ok(Vec::new());
+    }
+    let mut calls: Vec<(Lane, i64, i64, CaptureCall, u32)> = (0..batch.num_rows())
+        .filter_map(|row| {
+            let id = name.ids[row];
+            let kind = (*kinds.get(id as usize)?)?;
+            let lane = (rank.value(row), get(&thread, row)?);
+            Some((lane, ts_ns.value(row), end_ns.value(row), kind, id))
+        })
+        .collect();
+    calls.sort_unstable_by_key(|&(lane, ts_ns, ..)| (lane, ts_ns));
+    let mut captures = Vec::new();
+    for calls in calls.chunk_by(|a, b| a.0 == b.0) {
+        let lane = calls[0].0;
+        let (first_ns, last_ns) =
+            activity.get(&lane).map_or((calls[0].1, calls[0].2), |a| a.extent);
+        let mut begun: Option<(i64, u32)> = None;
+        for (i, &(_, ts_ns, end_ns, kind, name)) in calls.iter().enumerate() {
+            match kind {
+                CaptureCall::Begin => begun = begun.or(Some((ts_ns, name))),
+                CaptureCall::Instantiate => captures.push((lane, ts_ns, end_ns, name)),
+                // A recording may start inside a capture.
+                CaptureCall::End if begun.is_some() || i == 0 => {
+                    let (from, name) = begun.take().unwrap_or((first_ns, name));
+                    captures.push((lane, from, end_ns, name));
+                }
+                CaptureCall::End => {}
+            }
+        }
+        // Or end inside one.
+        if let Some((from, name)) = begun {
+            captures.push((lane, from, last_ns, name));
+        }
+    }
+    let text = |id: u32| name.texts[id as usize].clone();
+    Ok(captures.into_iter().map(|(lane, from, to, id)| (lane, from, to, text(id))).collect())
+}
+
 /// How the rows of an input map to event kinds.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 enum EventSource {
     One(HostEventKind),
+    /// Dispatch, but for the rows that compute.
+    Operator(HashSet<usize>),
     /// By name.
     Call,
     /// By cause.
@@ -200,17 +381,21 @@ fn gather_events(
     of: EventSource,
     queried_spans: &HashMap<(i64, i64), Vec<Interval>>,
     texts: &mut TextTable,
-    events: &mut HashMap<(i64, i64), Vec<HostEvent>>,
+    gathered: &mut GatheredEvents,
 ) -> Result<()> {
     let batch = inputs.batch(table)?;
     let (rank, thread) = (ints(batch, "rank")?, ints(batch, "thread")?);
     let (ts_ns, end_ns) = (ints(batch, "ts_ns")?, ints(batch, "end_ns")?);
     let name = names(batch, "name")?;
     let ids = texts.add(&name);
-    let source = if matches!(of, EventSource::Wait) { None } else { Some(names(batch, "source")?) };
+    let has_source = batch.schema().index_of("source").is_ok();
+    let source = if has_source { Some(names(batch, "source")?) } else { None };
     let sources = source.as_ref().map(|source| texts.add(source)).unwrap_or_default();
-    let causes: Vec<HostEventKind> = match of {
-        EventSource::One(kind) => vec![kind; name.texts.len()],
+    let causes: Vec<HostEventKind> = match &of {
+        EventSource::One(kind) => vec![*kind; name.texts.len()],
+        EventSource::Operator(_) => {
+            vec![HostEventKind::Cause(IdleCause::OpDispatch); name.texts.len()]
+        }
         EventSource::Call => {
             let allocations = names(inputs.batch("allocations")?, "name")?.texts;
             let of_runtime_call = |name: &String| {
@@ -223,18 +408,31 @@ fn gather_events(
     };
     let cause = if matches!(of, EventSource::Wait) { Some(names(batch, "cause")?) } else { None };
     let mut at = SpanCursor { lane: None, spans: &[], first: 0 };
+    let mut extent: Option<(Lane, Interval)> = None;
     for row in 0..batch.num_rows() {
         if thread.is_null(row) {
             continue;
         }
         let lane = (rank.value(row), thread.value(row));
         let (ts_ns, end_ns) = (ts_ns.value(row), end_ns.value(row));
+        match &mut extent {
+            Some((of, (first, last))) if *of == lane => {
+                *first = ts_ns.min(*first);
+                *last = end_ns.max(*last);
+            }
+            _ => {
+                gathered.extend(extent);
+                extent = Some((lane, (ts_ns, end_ns)));
+            }
+        }
         at.go_to(lane, ts_ns, queried_spans);
         if at.spans.get(at.first).is_none_or(|span| span.0 > end_ns) {
             continue;
         }
         let id = name.ids[row] as usize;
+        let computes = matches!(&of, EventSource::Operator(rows) if rows.contains(&row));
         let kind = match &cause {
+            _ if computes => HostEventKind::Cause(IdleCause::CpuCompute),
             Some(cause) if cause.get(row) == Some("sync") => {
                 HostEventKind::Cause(IdleCause::Synchronization)
             }
@@ -242,7 +440,7 @@ fn gather_events(
             None => causes.get(id).copied().unwrap_or(HostEventKind::Range),
         };
         let source = source.as_ref().and_then(|s| sources.get(s.ids[row] as usize).copied());
-        events.entry(lane).or_default().push(HostEvent {
+        gathered.events.entry(lane).or_default().push(HostEvent {
             ts_ns,
             end_ns,
             kind,
@@ -250,6 +448,7 @@ fn gather_events(
             source: source.unwrap_or(NO_TEXT),
         });
     }
+    gathered.extend(extent);
     Ok(())
 }
 
@@ -317,7 +516,14 @@ fn devices(inputs: &ViewInputs<'_>) -> Result<Vec<DeviceWork>> {
     for row in 0..windows.num_rows() {
         let (rank, device) = (rank.value(row), device.value(row));
         places.insert((rank, device), devices.len());
-        devices.push(DeviceWork { rank, ordinal: device, work: Vec::new(), gaps: Vec::new() });
+        let window_ns = end_ns.value(row) - start.value(row);
+        devices.push(DeviceWork {
+            rank,
+            ordinal: device,
+            window_ns,
+            work: Vec::new(),
+            gaps: Vec::new(),
+        });
     }
     let batch = inputs.batch("work")?;
     let (rank, device) = (ints(batch, "rank")?, ints(batch, "device")?);

@@ -15,7 +15,7 @@
 --! op_name = "operator around that"
 --! source = "line of the program around that"
 --! step = "step of the activity that ends it"
---! is_attributed = "most of it has a known cause: not unlinked, graph_replay or no_host_events"
+--! is_attributed = "most of it has a cause that a fix can remove: its side is neither unknown nor warmup"
 --! long_count = { doc = "gaps at least half as long", unit = "count", metric = "device" }
 --! long_ns = { doc = "time of these", unit = "ns", metric = "device" }
 --! long_ratio = { doc = "that as a share of the window", unit = "ratio", metric = "device" }
@@ -49,7 +49,7 @@ SELECT
     CAST(l.dur_ns AS DOUBLE) * greatest(w.step_count, 1) / nullif(w.window_ns, 0) AS step_ratio,
     ratio!(l.dur_ns, w.window_ns) AS window_ratio,
     p.cause, p.dur_ns AS cause_ns, p.name, p.op_name, p.source, l.step,
-    p.side <> 'unknown' AS is_attributed,
+    p.side NOT IN ('unknown', 'warmup') AS is_attributed,
     s.long_count, s.long_ns,
     ratio!(s.long_ns, w.window_ns) AS long_ratio
 FROM longest l

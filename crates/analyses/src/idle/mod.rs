@@ -2,11 +2,14 @@
 //!
 //! A gap ends with an activity, which a call launched. If the call had returned before the gap began, the device is
 //! late: the activity waited for other work. Otherwise the host is late, and the cause is what its thread did until
-//! the call returned. If several states overlap, the strongest counts (loading, waiting, allocating, copying,
-//! launching, dispatching, else Python). The time from the return to the start is launch latency. If a gap begins
-//! while the thread waits for the device, all of it except loading belongs to that wait: without the wait the host
-//! would have been ahead. If the launch is not recorded, or replayed graphs may hide work, the gap is unattributed
-//! and the cause says why.
+//! the call returned. If several states overlap, the strongest counts (capturing a graph, loading data, a first launch,
+//! waiting, allocating, copying, launching, computing, dispatching, else Python). The time from the return to the start is
+//! launch latency. If a gap begins while the thread waits for the device, what the thread does to launch more belongs to that
+//! wait: without the wait the host would have been ahead.
+//!
+//! A gap is unattributed, and the cause says why, if the launch is not recorded, if replayed graphs or work that is not
+//! recorded may run in it, if the thread has no events around it, if the thread captures a graph, or if nothing follows on the
+//! device.
 //!
 //! After sorting, one pass over the work and gaps of each device and over the host events in gaps: `O(n log n)`.
 

@@ -9,6 +9,7 @@
 --! dataloader_ns = { doc = "that of loading data", unit = "ns", metric = "line" }
 --! sync_ns = { doc = "that of waits for the device: the line that waits", unit = "ns", metric = "line" }
 --! dispatch_ns = { doc = "that of launching: operators and calls into the runtime", unit = "ns", metric = "line" }
+--! cpu_compute_ns = { doc = "that of operators that compute on the CPU", unit = "ns", metric = "line" }
 --! python_ns = { doc = "that of Python", unit = "ns", metric = "line" }
 --! allocation_ns = { doc = "that of taking memory from the driver or giving it back", unit = "ns", metric = "line" }
 SELECT
@@ -17,6 +18,7 @@ SELECT
     sum_if!(dur_ns, cause = 'data_loading') AS dataloader_ns,
     sum_if!(dur_ns, cause = 'synchronization') AS sync_ns,
     sum_if!(dur_ns, cause IN ('op_dispatch', 'launch_api', 'copy_api')) AS dispatch_ns,
+    sum_if!(dur_ns, cause = 'cpu_compute') AS cpu_compute_ns,
     sum_if!(dur_ns, cause = 'python') AS python_ns,
     sum_if!(dur_ns, cause = 'allocation') AS allocation_ns
 FROM idle_gap_causes

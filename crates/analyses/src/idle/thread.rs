@@ -55,7 +55,9 @@ impl ThreadState {
             inside.name = event.name;
         }
         match event.kind {
-            HostEventKind::Cause(IdleCause::OpDispatch) => inside.op = event.name,
+            HostEventKind::Cause(IdleCause::OpDispatch | IdleCause::CpuCompute) => {
+                inside.op = event.name;
+            }
             HostEventKind::Range => inside.range = event.name,
             HostEventKind::Cause(_) | HostEventKind::Frame => {}
         }

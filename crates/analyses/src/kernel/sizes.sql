@@ -14,6 +14,7 @@
 --! busy_ratio = { doc = "share of the window in which a kernel, copy or fill runs", unit = "ratio", metric = "device" }
 --! short_gap_ns = { doc = "idle directly before a short kernel because that was not launched yet: causes op_dispatch, launch_api, copy_api and launch_latency", unit = "ns", metric = "device" }
 --! short_gap_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
+--! stream_capture_ratio = { doc = "share of the window in which the device is idle while a graph is captured, see idle_gap_causes", unit = "ratio", metric = "device" }
 --! graph_launch_count = { doc = "launches of a captured graph by the rank", unit = "count", metric = "device" }
 WITH kernels AS (
     SELECT
@@ -33,7 +34,8 @@ gaps AS (
             WHEN next_category = 'kernel' AND next_dur_ns < $short_kernel_us * 1000
                 AND cause IN ('op_dispatch', 'launch_api', 'copy_api', 'launch_latency') THEN dur_ns
             ELSE 0
-        END) AS short_gap_ns
+        END) AS short_gap_ns,
+        sum_if!(dur_ns, cause = 'stream_capture') AS stream_capture_ns
     FROM idle_gap_causes
     GROUP BY rank, device
 )
@@ -44,6 +46,7 @@ SELECT
     1 - ratio!(coalesce(g.idle_ns, 0), w.window_ns) AS busy_ratio,
     coalesce(g.short_gap_ns, 0) AS short_gap_ns,
     ratio!(coalesce(g.short_gap_ns, 0), w.window_ns) AS short_gap_ratio,
+    ratio!(coalesce(g.stream_capture_ns, 0), w.window_ns) AS stream_capture_ratio,
     n.graph_launch_count
 FROM kernels k
 JOIN device_windows w ON w.rank = k.rank AND w.device = k.device

@@ -12,6 +12,7 @@
 --! allocated_ratio = { doc = "peak allocation over memory on the device", unit = "ratio", metric = "device" }
 --! reserved_ratio = { doc = "peak reservation over memory on the device", unit = "ratio", metric = "device" }
 --! busy_ratio = { doc = "share of the steps in which the device runs anything", unit = "ratio", metric = "device" }
+--! unattributed_ratio = { doc = "share of the steps that is idle and that no fix returns, see gpu_utilization", unit = "ratio", metric = "device" }
 --! peak_ts_ns = { doc = "when the most was allocated, the first time; memory_peak_holders says by what", unit = "ns" }
 --! peak_step = "step at that time"
 --! peak_phase = "dataloader, forward, backward, optimizer or other, at that time"
@@ -20,6 +21,7 @@ SELECT
     ratio!(p.peak_allocated_bytes, d.total_memory_bytes) AS allocated_ratio,
     ratio!(p.peak_reserved_bytes, d.total_memory_bytes) AS reserved_ratio,
     coalesce(u.busy_ratio, o.busy_ratio) AS busy_ratio,
+    coalesce(u.unattributed_ratio, o.unattributed_ratio) AS unattributed_ratio,
     p.peak_ts_ns, p.peak_step, p.peak_phase
 FROM memory_summary p
 LEFT JOIN devices d ON d.rank = p.rank AND d.device = p.device
@@ -27,7 +29,7 @@ LEFT JOIN gpu_utilization u ON u.rank = p.rank AND u.device = p.device
 -- Allocators count the devices a process sees, tracers those of the machine: where a rank uses one
 -- device, both mean that one.
 LEFT JOIN (
-    SELECT rank, max(busy_ratio) AS busy_ratio
+    SELECT rank, max(busy_ratio) AS busy_ratio, max(unattributed_ratio) AS unattributed_ratio
     FROM gpu_utilization
     GROUP BY rank
     HAVING count(*) = 1

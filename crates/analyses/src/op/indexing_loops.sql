@@ -9,7 +9,7 @@
 --! select_count = { doc = "calls in them", unit = "count", metric = "rank" }
 --! longest_count = { doc = "calls in the longest", unit = "count", metric = "rank" }
 --! loop_ns = { doc = "from the first call to the end of the last, added up", unit = "ns", metric = "rank" }
---! idle_ns = { doc = "while one goes on and no device of the rank runs anything", unit = "ns", metric = "rank" }
+--! idle_ns = { doc = "while one goes on and no device of the rank runs anything, without gaps most of which no fix returns (see unattributed_ns of gpu_idle_causes)", unit = "ns", metric = "rank" }
 --! idle_ratio = { doc = "over the analyzed window of the device; absent without a device", unit = "ratio", metric = "rank" }
 --! source = "line of the longest, where the trace has stacks"
 WITH selects AS (
@@ -45,7 +45,8 @@ windows_of_rank AS (
 intervals AS (
     SELECT rank, ts_ns, end_ns, 1 AS looping, 0 AS idles FROM loops
     UNION ALL
-    SELECT rank, ts_ns, end_ns, 0, 1 FROM device_idle_gaps WHERE rank IN (SELECT DISTINCT rank FROM loops)
+    SELECT rank, ts_ns, end_ns, 0, 1 FROM device_idle_gaps
+    WHERE 2 * unlinked_ns <= dur_ns AND rank IN (SELECT DISTINCT rank FROM loops)
 ),
 running AS (
     overlap_counts!(intervals, (rank), (looping, idles))

@@ -1,5 +1,5 @@
 --! row = "one rank: compiling, loading code and taking memory from the driver, in the first step and in those after it"
---! needs = ["device_steps", "cpu_ops", "annotations", "python_frames", "runtime_calls", "spans", "device_idle_gaps", "device_windows", "ranks", "graph_launches"]
+--! needs = ["device_steps", "cpu_ops", "annotations", "python_frames", "runtime_calls", "spans", "idle_gap_causes", "device_idle_gaps", "device_windows", "ranks", "graph_launches"]
 --! order = ["rank"]
 --! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"
 --! [columns]
@@ -10,9 +10,10 @@
 --! first_step_ns = { doc = "length of the first; absent with fewer than 2 steps", unit = "ns", metric = "rank" }
 --! median_step_ns = { doc = "median of the others; absent with fewer than 2 steps", unit = "ns", metric = "rank" }
 --! first_step_ratio = { doc = "excess of the first over median_step_ns, divided by median_step_ns; absent with fewer than 3 steps", unit = "ratio", metric = "rank" }
---! warmup_ns = { doc = "any thread compiles, loads code for the device or takes memory from the driver, within the steps", unit = "ns", metric = "rank" }
+--! warmup_ns = { doc = "any thread compiles, loads code for the device or takes memory from the driver, or a device is idle under a first launch (cause first_launch of idle_gap_causes), within the steps", unit = "ns", metric = "rank" }
 --! warmup_ratio = { doc = "share of steps_ns", unit = "ratio", metric = "rank" }
 --! warmup_name = "name that takes most of warmup_ns"
+--! first_launch_ns = { doc = "a device is idle under a first launch, within the steps", unit = "ns", metric = "rank" }
 --! compile_count = { doc = "ranges and calls that compile or load code, within the steps", unit = "count", metric = "rank" }
 --! compile_ns = { doc = "any thread compiles or loads code, within the steps", unit = "ns", metric = "rank" }
 --! steady_ns = { doc = "length of the steps after the first", unit = "ns", metric = "rank" }
@@ -75,6 +76,8 @@ events AS (
     ) e
     JOIN kinds k ON k.rank = e.rank AND k.name = e.name
     WHERE k.kind IS NOT NULL
+    UNION ALL
+    SELECT rank, name, ts_ns, ts_ns + dur_ns, 'first_launch' FROM idle_gap_causes WHERE cause = 'first_launch'
 ),
 device_counts AS (
     SELECT rank, count(*) AS device_count FROM device_windows GROUP BY rank
@@ -83,23 +86,25 @@ device_counts AS (
 intervals AS (
     SELECT
         rank, ts_ns, end_ns, 1 AS in_step, CASE WHEN position = 1 THEN 0 ELSE 1 END AS later,
-        0 AS compiles, 0 AS allocates, 0 AS idles, position
+        0 AS compiles, 0 AS allocates, 0 AS loads, 0 AS idles, position
     FROM steps
     UNION ALL
     SELECT
         rank, ts_ns, end_ns, 0, 0,
-        CASE WHEN kind = 'compile' THEN 1 ELSE 0 END, CASE WHEN kind = 'memory' THEN 1 ELSE 0 END, 0, 0
+        CASE WHEN kind = 'compile' THEN 1 ELSE 0 END, CASE WHEN kind = 'memory' THEN 1 ELSE 0 END,
+        CASE WHEN kind = 'first_launch' THEN 1 ELSE 0 END, 0, 0
     FROM events
     UNION ALL
-    SELECT rank, ts_ns, end_ns, 0, 0, 0, 0, 1, 0 FROM device_idle_gaps
+    SELECT rank, ts_ns, end_ns, 0, 0, 0, 0, 0, 1, 0 FROM device_idle_gaps
 ),
 running AS (
-    overlap_counts!(intervals, (rank), (in_step, later, compiles, allocates, idles, position))
+    overlap_counts!(intervals, (rank), (in_step, later, compiles, allocates, loads, idles, position))
 ),
 sums AS (
     SELECT
         r.rank,
-        sum_if!(r.dur_ns, r.compiles > 0 OR r.allocates > 0) AS warmup_ns,
+        sum_if!(r.dur_ns, r.compiles > 0 OR r.allocates > 0 OR r.loads > 0) AS warmup_ns,
+        sum_if!(r.dur_ns, r.loads > 0) AS first_launch_ns,
         sum_if!(r.dur_ns, r.compiles > 0) AS compile_ns,
         sum_if!(r.dur_ns, r.later > 0 AND r.compiles > 0) AS steady_compile_ns,
         sum_if!(r.dur_ns, r.later > 0 AND r.compiles > 0 AND (d.device_count IS NULL OR r.idles = d.device_count)) AS steady_idle_ns,
@@ -169,6 +174,7 @@ SELECT
     coalesce(s.warmup_ns, 0) AS warmup_ns,
     ratio!(coalesce(s.warmup_ns, 0), w.steps_ns) AS warmup_ratio,
     t.warmup_name,
+    coalesce(s.first_launch_ns, 0) AS first_launch_ns,
     coalesce(t.compile_count, 0) AS compile_count,
     coalesce(s.compile_ns, 0) AS compile_ns,
     coalesce(w.steady_ns, 0) AS steady_ns,

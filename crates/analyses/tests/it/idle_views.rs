@@ -177,7 +177,7 @@ fn idle_gap_in_a_graph_replay_is_unexplained() {
             "0 graph_replay - 50",
             "130 graph_replay - 420",
             "580 graph_replay - 370",
-            "980 python python 20",
+            "980 recording_end python 20",
         ]
     );
 }
@@ -246,4 +246,274 @@ fn gpu_eager_leaves_out_long_python() {
     let session = run.open();
     assert_eq!(rows(&session, "gpu_idle_causes", &["python_ratio", "host_ratio"]), ["0.35 0.35"]);
     assert_eq!(rows(&session, "gpu_eager", &["host_ratio"]), ["0.05"]);
+}
+
+const US: i64 = 1_000;
+const MS: i64 = 1_000_000;
+
+/// A launch that takes half a second to arrive waited for what ran before the recording.
+#[test]
+fn idle_gap_long_after_the_launch_is_unrecorded_work() {
+    let mut run = Run::default();
+    run.rank(0)
+        .step_from("trace", 0, 0, 0, 600 * MS, true)
+        .op_on(0, 1, "aten::add", 0, 20 * US)
+        .kernel(0, "computation", 500 * MS, 100 * MS, Some((0, 10 * US)));
+    let session = run.open();
+    assert_eq!(
+        rows(&session, "idle_gap_causes", &PARTS),
+        ["0 launch_api launch_api 10000", "0 unrecorded_work - 499990000"]
+    );
+    let columns = ["first_idle_ns", "first_idle_cause", "launch_latency_ns", "unattributed_ns"];
+    assert_eq!(
+        rows(&session, "gpu_idle_causes", &columns),
+        ["500000000 unrecorded_work 0 499990000"]
+    );
+    let columns = ["idle_ratio", "unattributed_cause"];
+    assert_eq!(rows(&session, "gpu_utilization", &columns), ["0.833333 unrecorded_work"]);
+}
+
+/// Behind its own stream nothing runs for 5 ms: unknown, unless another device of the rank may be waited for.
+#[test]
+fn idle_gap_long_after_all_work_ended_is_unrecorded_work() {
+    let run = |has_second_device: bool| {
+        let mut run = Run::default();
+        run.rank(0)
+            .step_from("trace", 0, 0, 0, 6 * MS, true)
+            .op_on(0, 1, "aten::add", 0, 20 * US)
+            .kernel(0, "computation", 0, 100 * US, Some((-20, 1)))
+            .kernel(0, "computation", 5 * MS, MS, Some((-10, 1)));
+        if has_second_device {
+            let launch = Some((-15, 1));
+            run.kernel_on(0, "computation", (1, 7), 0, 6 * MS, launch, None, "computation");
+        }
+        parts(run)
+    };
+    assert_eq!(run(false), ["100000 unrecorded_work - 4900000"]);
+    assert_eq!(run(true), ["100000 dependency - 4900000"]);
+}
+
+#[test]
+fn idle_gap_in_a_first_launch_is_warmup() {
+    let mut run = Run::default();
+    run.rank(0)
+        .step_from("trace", 0, 0, 0, 10 * MS, true)
+        .op_on(0, 1, "aten::add", 0, 10 * MS)
+        // The first launch loads the kernel; the others take 10 us, as does the first one of a kernel that was loaded.
+        .kernel(0, "computation", 5 * MS, 10 * US, Some((0, 5 * MS)))
+        .kernel(0, "computation", 6 * MS, 10 * US, Some((6 * MS - 20 * US, 10 * US)))
+        .kernel(0, "communication", 7 * MS, 10 * US, Some((7 * MS - 20 * US, 10 * US)))
+        .kernel(0, "computation", 8 * MS, 2 * MS, Some((8 * MS - 20 * US, 10 * US)));
+    let session = run.open();
+    assert_eq!(
+        rows(&session, "idle_gap_causes", &["gap_ts_ns", "cause", "side", "dur_ns", "name"])[..2],
+        [
+            "0 first_launch warmup 5000000 cudaLaunchKernel",
+            "5010000 op_dispatch host 970000 aten::add"
+        ]
+    );
+    let columns = ["first_launch_ns", "launch_api_ns", "dispatch_ns", "host_ns", "unattributed_ns"];
+    assert_eq!(
+        rows(&session, "gpu_idle_causes", &columns),
+        ["5000000 30000 2970000 2970000 5000000"]
+    );
+    let columns = ["warmup_ns", "first_launch_ns", "warmup_ratio", "warmup_name", "compile_ns"];
+    assert_eq!(rows(&session, "run_warmup", &columns), ["5000000 5000000 0.5 cudaLaunchKernel 0"]);
+    let columns = ["name", "work_name", "ts_ns", "end_ns", "later_ns"];
+    assert_eq!(
+        rows(&session, "first_launches", &columns),
+        ["cudaLaunchKernel computation 0 5000000 10000"]
+    );
+}
+
+/// A call counts as first if later ones are ten times faster; a wait never does.
+#[test]
+fn first_launches_compare_with_later_calls() {
+    let first = |name: &str, first_ns: i64, later_ns: Option<i64>| {
+        let mut run = Run::default();
+        run.rank(0).kernel(0, "computation", 0, 10, Some((-20, 10)));
+        run.call(0, name, 100, first_ns);
+        if let Some(later_ns) = later_ns {
+            run.call(0, name, 100 * MS, later_ns);
+        }
+        rows(&run.open(), "first_launches", &["end_ns"]).len()
+    };
+    assert_eq!(first("cudaStreamCreateWithFlags", 5 * MS, Some(2 * US)), 1);
+    assert_eq!(first("cudaStreamCreateWithFlags", 5 * MS, Some(600 * US)), 0);
+    assert_eq!(first("cudaStreamCreateWithFlags", 90 * US, Some(2 * US)), 0);
+    assert_eq!(first("cudaStreamCreateWithFlags", 5 * MS, None), 0);
+    assert_eq!(first("cudaDeviceSynchronize", 5 * MS, Some(2 * US)), 0);
+    assert_eq!(first("cudaMalloc", 5 * MS, Some(2 * US)), 0);
+}
+
+#[test]
+fn idle_gap_in_an_operator_that_launches_nothing_is_cpu_compute() {
+    let mut run = Run::default();
+    run.rank(0)
+        .step_from("trace", 0, 0, 0, 20 * MS, true)
+        .kernel(0, "computation", 0, 100 * US, Some((-20, 10)))
+        // A cast on the CPU, an operator that launches, one that takes memory, and one that is short.
+        .op_on(0, 1, "aten::copy_", MS, 5 * MS)
+        .op_on(0, 1, "aten::mm", 7 * MS, 3 * MS)
+        .op_on(0, 1, "aten::empty", 11 * MS, 2 * MS)
+        .op_on(0, 1, "aten::max", 14 * MS, 900 * US)
+        .kernel(0, "computation", 10 * MS, 10 * US, Some((9 * MS, 10 * US)))
+        .kernel(0, "computation", 16 * MS, 4 * MS, Some((15 * MS, MS - 10 * US)));
+    let session = run.open();
+    let columns = ["cause", "dur_ns", "name", "op_name"];
+    assert_eq!(
+        rows(&session, "idle_gap_causes", &columns)[..3],
+        [
+            "python 1900000 - -",
+            "cpu_compute 5000000 aten::copy_ aten::copy_",
+            "op_dispatch 2000000 aten::mm aten::mm",
+        ]
+    );
+    let columns =
+        ["cpu_compute_ns", "op_dispatch_ns", "top_cpu_name", "top_cpu_ratio", "first_idle_ns"];
+    assert_eq!(rows(&session, "gpu_idle_causes", &columns), ["5000000 4900000 aten::copy_ 1 0"]);
+    let columns = ["host_ratio"];
+    let total = rows(&session, "gpu_idle_causes", &columns);
+    assert_ne!(rows(&session, "gpu_eager", &columns), total, "compiling does not help there");
+}
+
+#[test]
+fn idle_gap_after_a_sync_leaves_cpu_compute_alone() {
+    let mut run = Run::default();
+    run.rank(0)
+        .step_from("trace", 0, 0, 0, 10 * MS, true)
+        .kernel(0, "computation", 0, 100 * US, Some((-20, 10)))
+        .op_on(0, 1, "aten::max", MS, 3 * MS)
+        .kernel(0, "computation", 5 * MS, 5 * MS, Some((5 * MS - 20 * US, 10 * US)));
+    run.call(0, "cudaStreamSynchronize", 50 * US, 60 * US);
+    assert_eq!(
+        parts(run),
+        [
+            "100000 synchronization synchronization 10000",
+            "100000 synchronization python 1870000",
+            "100000 cpu_compute cpu_compute 3000000",
+            "100000 synchronization launch_api 10000",
+            "100000 synchronization launch_latency 10000",
+        ]
+    );
+}
+
+/// The step is another process's: what the thread that launches does after its last event is unknown.
+#[test]
+fn idle_gap_outside_the_events_of_its_thread_has_no_host_events() {
+    let mut run = Run::default();
+    run.rank(0)
+        .step(0, 0, 0, 50 * MS, true)
+        .op_on(0, 5, "aten::add", 40 * US, 30 * US)
+        .op_on(0, 5, "aten::add", 200 * US, 100 * US)
+        .kernel(0, "computation", 100 * US, 10 * US, Some((50 * US, 10 * US)));
+    run.launched_and_called_by_thread(5);
+    assert_eq!(
+        parts(run),
+        [
+            "0 no_host_events - 40000",
+            "0 op_dispatch op_dispatch 10000",
+            "0 launch_api launch_api 10000",
+            "0 launch_latency - 40000",
+            "110000 recording_end python 90000",
+            "110000 recording_end op_dispatch 100000",
+            "110000 no_host_events - 49700000",
+        ]
+    );
+}
+
+/// A second of silence is Python only if a step of the thread covers it.
+#[test]
+fn idle_gap_in_a_long_silence_has_no_host_events() {
+    let run = |source: &str, dur_ns: i64| {
+        let mut run = Run::default();
+        run.rank(0)
+            .step_from(source, 0, 0, 0, dur_ns, true)
+            .kernel(0, "computation", 0, 100 * US, Some((0, 10 * US)))
+            .op_on(0, 1, "aten::add", 20 * US, 80 * US)
+            .kernel(0, "computation", 1_200 * MS, 10 * MS, Some((1_200 * MS - 20 * US, 10 * US)));
+        parts(run).swap_remove(0)
+    };
+    assert_eq!(run("trace", 1_210 * MS), "100000 no_host_events - 1199880000");
+    assert_eq!(run("profiler_step", 1_210 * MS), "100000 python python 1199880000");
+    assert_eq!(run("trace", 5_000 * MS), "100000 python python 1199880000");
+}
+
+#[test]
+fn idle_gap_in_a_stream_capture_is_unexplained() {
+    let mut run = Run::default();
+    run.rank(0)
+        .step_from("trace", 0, 0, 0, 60 * MS, true)
+        .kernel(0, "computation", 0, MS, Some((-20, 10)))
+        .op_on(0, 1, "aten::mm", 3 * MS, 50 * MS)
+        .kernel(0, "computation", 58 * MS, 2 * MS, Some((57 * MS, MS - 10 * US)));
+    for i in 0..12 {
+        run.op_on(0, 1, "aten::select", 5 * MS + i * 100 * US, 90 * US);
+    }
+    run.call(0, "hipStreamBeginCapture", 2 * MS, 10 * US);
+    run.call(0, "hipLaunchKernel", 4 * MS, 10 * US);
+    run.call(0, "hipStreamEndCapture", 54 * MS, MS);
+    run.call(0, "hipGraphInstantiateWithFlags", 55 * MS, MS);
+    let session = run.open();
+    let columns = ["cause", "side", "state", "dur_ns", "name"];
+    assert_eq!(
+        rows(&session, "idle_gap_causes", &columns),
+        [
+            "python host python 2000000 -",
+            "stream_capture unknown - 54000000 hipStreamBeginCapture",
+            "launch_api host launch_api 990000 cudaLaunchKernel",
+            "launch_latency launch - 10000 -",
+        ]
+    );
+    // A loop over a tensor in a capture costs nothing at run time.
+    assert_eq!(rows(&session, "op_indexing_loops", &["idle_ns"]), ["0"]);
+    let columns = ["stream_capture_ns", "dispatch_ns", "unattributed_ratio"];
+    assert_eq!(rows(&session, "gpu_idle_causes", &columns), ["54000000 1000000 0.9"]);
+    assert_eq!(rows(&session, "kernel_sizes", &["stream_capture_ratio"]), ["0.9"]);
+}
+
+/// The recording may begin or end inside a capture.
+#[test]
+fn idle_gap_in_a_capture_that_the_recording_cuts_is_unexplained() {
+    for (call, ts_ns, expected) in [
+        ("cudaStreamEndCapture", 60 * MS, "stream_capture 59000000"),
+        ("cudaStreamBeginCapture", 60 * MS, "stream_capture 34500000"),
+    ] {
+        let mut run = Run::default();
+        run.rank(0)
+            .step_from("trace", 0, 0, 0, 100 * MS, true)
+            .kernel(0, "computation", 0, MS, Some((-20, 10)))
+            .op_on(0, 1, "aten::mm", 0, 90 * MS)
+            .kernel(0, "computation", 95 * MS, 5 * MS, Some((94 * MS, MS / 2)));
+        run.call(0, call, ts_ns, 0);
+        let found = rows(&run.open(), "idle_gap_causes", &["cause", "dur_ns"]);
+        assert!(found.iter().any(|part| part == expected), "{call}: {found:?}");
+    }
+}
+
+/// After the last work of the device nobody waits for it: neither a wait nor Python is to blame.
+#[test]
+fn idle_gap_after_the_last_work_is_the_end_of_the_recording() {
+    let mut run = Run::default();
+    run.rank(0)
+        .step(0, 0, 0, 10 * MS, true)
+        .kernel(0, "computation", 0, 100 * US, Some((0, 10 * US)))
+        .annotation(0, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 8 * MS, MS)
+        .op_on(0, 1, "aten::max", MS, 2 * MS)
+        .op_on(0, 1, "aten::add", 4 * MS, MS / 2);
+    run.call(0, "cudaDeviceSynchronize", 50 * US, 60 * US);
+    let session = run.open();
+    assert_eq!(
+        rows(&session, "idle_gap_causes", &PARTS),
+        [
+            "100000 recording_end synchronization 10000",
+            "100000 recording_end python 6390000",
+            "100000 cpu_compute cpu_compute 2000000",
+            "100000 recording_end op_dispatch 500000",
+            "100000 data_loading data_loading 1000000",
+        ]
+    );
+    let columns = ["sync_ns", "python_ns", "op_dispatch_ns", "recording_end_ns", "sync_count"];
+    assert_eq!(rows(&session, "gpu_idle_causes", &columns), ["0 0 0 6900000 0"]);
+    assert_eq!(rows(&session, "idle_waits", &["dur_ns"]), Vec::<String>::new());
 }

@@ -101,6 +101,12 @@ struct Causes {
 fn causes(activities: &[Activity], waits: &[Wait], (from, to): (i64, i64)) -> Causes {
     let mut sums = Causes::default();
     let mut busy_until = from;
+    // The thread is known from its first event to its last one, and in the step if that overlaps.
+    let launches = activities.iter().filter_map(|a| a.launch);
+    let events = || launches.clone().chain(waits.iter().map(|w| (w.ts, w.dur)));
+    let first = events().map(|(ts, _)| ts).min();
+    let last = events().map(|(ts, dur)| ts + dur).max();
+    let is_known = first.is_some_and(|ts| ts <= to) && last.is_some_and(|end| end >= from);
     let loading = |t: i64| waits.iter().any(|w| w.loading && w.ts <= t && t < w.ts + w.dur);
     let waiting = |t: i64| waits.iter().any(|w| !w.loading && w.ts <= t && t <= w.ts + w.dur);
     let in_wait = |t: i64| waits.iter().any(|w| !w.loading && w.ts <= t && t < w.ts + w.dur);
@@ -115,19 +121,18 @@ fn causes(activities: &[Activity], waits: &[Wait], (from, to): (i64, i64)) -> Ca
                 Some((ts, dur)) if t < ts + dur && loading(t) => &mut sums.dataloader,
                 Some(_) if waiting(start) => &mut sums.sync,
                 Some((ts, dur)) if t < ts + dur && in_wait(t) => &mut sums.sync,
-                Some(_) => &mut sums.host,
+                Some(_) if is_known => &mut sums.host,
+                Some(_) => &mut sums.cannot_tell,
             } += 1;
         }
     }
-    // Nothing more is launched, by the thread that launched last or runs the loop: here they are one.
+    // Nothing follows that the device could wait for.
     let has_calls =
         activities.iter().any(|a| a.launch.is_some()) || waits.iter().any(|w| !w.loading);
     for t in busy_until..to {
         *match () {
-            () if !has_calls => &mut sums.cannot_tell,
-            () if loading(t) => &mut sums.dataloader,
-            () if waiting(busy_until) || in_wait(t) => &mut sums.sync,
-            () => &mut sums.host,
+            () if has_calls && loading(t) => &mut sums.dataloader,
+            () => &mut sums.cannot_tell,
         } += 1;
     }
     sums
@@ -236,6 +241,61 @@ proptest! {
             cannot_tell: int(&found, "unattributed_ns"),
         };
         prop_assert_eq!(found, causes(&activities, &waits, (from, from + length)));
+    }
+
+    /// Whatever a gap is made of, its parts have its length, at a scale at which all causes occur.
+    #[test]
+    fn idle_parts_tile_gaps(
+        activities in prop::collection::vec(activity(), 1..20),
+        waits in prop::collection::vec(wait(), 0..5),
+        others in prop::collection::vec((0..6_usize, 0..3_i32, span()), 0..15),
+        scale in prop_oneof![Just(1_i64), Just(100_000), Just(50_000_000)],
+        has_step: bool,
+    ) {
+        let scaled = |(ts, dur): (i64, i64)| (ts * scale, dur * scale);
+        let activities: Vec<Activity> = activities
+            .into_iter()
+            .map(|a| {
+                let ((ts, dur), launch) = (scaled((a.ts, a.dur)), a.launch.map(scaled));
+                Activity { ts, dur, launch, ..a }
+            })
+            .collect();
+        let waits: Vec<Wait> = waits
+            .into_iter()
+            .map(|w| {
+                let (ts, dur) = scaled((w.ts, w.dur));
+                Wait { ts, dur, ..w }
+            })
+            .collect();
+        let mut run = build(&activities, &waits);
+        for (kind, thread, span) in others {
+            let (ts, dur) = scaled(span);
+            match kind {
+                0 => { run.op_on(0, thread, "aten::copy_", ts, dur); }
+                1 => { run.op_on(0, thread, "aten::empty", ts, dur); }
+                2 => { run.annotation(0, "range", ts, dur); }
+                3 => { run.call(0, "cudaStreamBeginCapture", ts, dur); }
+                4 => { run.call(0, "cudaStreamEndCapture", ts, dur); }
+                _ => { run.call(0, "cudaStreamCreate", ts, dur); }
+            }
+        }
+        let source = if has_step { "profiler_step" } else { "trace" };
+        run.step_from(source, 0, 0, 0, END as i64 * scale, true);
+        let session = run.open();
+        let parts = table(&session, "idle_gap_causes");
+        let cell = |row: &[Value], name: &str| row[parts.index(name).unwrap()].as_f64().unwrap() as i64;
+        let mut gaps = std::collections::BTreeMap::new();
+        for row in &parts.rows {
+            prop_assert!(cell(row, "dur_ns") > 0);
+            *gaps.entry((cell(row, "gap_ts_ns"), cell(row, "gap_end_ns"))).or_insert(0) += cell(row, "dur_ns");
+        }
+        for ((ts, end), sum) in &gaps {
+            prop_assert_eq!(end - ts, *sum);
+        }
+        let causes = table(&session, "gpu_idle_causes");
+        prop_assert_eq!(gaps.values().sum::<i64>(), int(&causes, "idle_ns"));
+        let groups = ["dataloader_ns", "sync_ns", "host_ns", "device_wait_ns", "unattributed_ns"];
+        prop_assert_eq!(groups.iter().map(|name| int(&causes, name)).sum::<i64>(), int(&causes, "idle_ns"));
     }
 
     #[test]
