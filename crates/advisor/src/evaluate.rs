@@ -12,7 +12,7 @@ use crate::ignore::{Date, Ignore};
 use crate::report::{HiddenFinding, IgnoredFinding, Report, ReportWarning, RunTotals, UnknownRule};
 use crate::rule::Rule;
 use crate::ruleset::RuleSet;
-use crate::severity::Confidence;
+use crate::severity::{Confidence, Severity};
 
 /// Evaluates the rules on a run.
 ///
@@ -130,7 +130,8 @@ fn drop_below_min_gain(findings: &mut Vec<Finding>, min_pct: Option<f64>) -> Vec
 }
 
 /// Lowers the confidence of findings that a note about the trace casts doubt on: findings of the
-/// areas in its `weakens` that share a rank with the note. `hidden_notes` are not in the report.
+/// areas in its `weakens` that share a rank with the note. A note of severity info says that nothing is wrong, so it
+/// casts none. `hidden_notes` are not in the report.
 fn apply_caveats<'r>(
     findings: &mut [Finding],
     rules: impl Iterator<Item = &'r Rule>,
@@ -139,7 +140,8 @@ fn apply_caveats<'r>(
     let notes: Vec<(&Rule, String, Vec<i64>)> = rules
         .filter(|r| !r.weakens.is_empty())
         .filter_map(|r| {
-            let note = findings.iter().chain(hidden_notes).find(|f| f.code == r.code)?;
+            let mut notes = findings.iter().chain(hidden_notes);
+            let note = notes.find(|f| f.code == r.code && f.severity > Severity::Info)?;
             Some((r, note.title.clone(), note.affected.ranks.clone()))
         })
         .collect();
