@@ -12,6 +12,7 @@
 //! [`runs`]. Without a corpus each suite that needs one is a single ignored test.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod call_tree;
 mod composer;
 mod critical;
 mod cupti;
@@ -27,6 +28,7 @@ mod measured_gains;
 mod roofline;
 mod rules;
 mod runs;
+mod steps;
 #[path = "../support/mod.rs"]
 mod support;
 mod tensorboard;
@@ -37,6 +39,7 @@ use harness::{Input, Suite};
 
 /// All suites by name.
 const SUITES: &[Suite] = &[
+    Suite { name: "call_tree", input: Input::Corpus, cases: call_tree::cases },
     Suite { name: "composer", input: Input::Corpus, cases: composer::cases },
     Suite { name: "critical", input: Input::Corpus, cases: critical::cases },
     Suite { name: "cupti", input: Input::Corpus, cases: cupti::cases },
@@ -50,6 +53,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "measured_gains", input: Input::Repository, cases: measured_gains::cases },
     Suite { name: "roofline", input: Input::Corpus, cases: roofline::cases },
     Suite { name: "rules", input: Input::Corpus, cases: rules::cases },
+    Suite { name: "steps", input: Input::Corpus, cases: steps::cases },
     Suite { name: "tensorboard", input: Input::Corpus, cases: tensorboard::cases },
 ];
 

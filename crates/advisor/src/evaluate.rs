@@ -13,7 +13,7 @@ use crate::report::{HiddenFinding, IgnoredFinding, Report, ReportWarning, RunTot
 use crate::rule::Rule;
 use crate::ruleset::RuleSet;
 use crate::run_traits::RunTraits;
-use crate::severity::Confidence;
+use crate::severity::{Confidence, Severity};
 
 /// Evaluates the rules on a run.
 ///
@@ -134,7 +134,8 @@ pub(crate) fn drop_below_min_gain(
 }
 
 /// Lowers the confidence of findings that a note about the trace casts doubt on: findings of the
-/// areas in its `weakens` that share a rank with the note. `hidden_notes` are not in the report.
+/// areas in its `weakens` that share a rank with the note. A note of severity info says that nothing is wrong, so it
+/// casts none. `hidden_notes` are not in the report.
 fn apply_caveats<'r>(
     findings: &mut [Finding],
     rules: impl Iterator<Item = &'r Rule>,
@@ -143,7 +144,8 @@ fn apply_caveats<'r>(
     let notes: Vec<(&Rule, String, Vec<i64>)> = rules
         .filter(|r| !r.weakens.is_empty())
         .filter_map(|r| {
-            let note = findings.iter().chain(hidden_notes).find(|f| f.code == r.code)?;
+            let mut notes = findings.iter().chain(hidden_notes);
+            let note = notes.find(|f| f.code == r.code && f.severity > Severity::Info)?;
             Some((r, note.title.clone(), note.affected.ranks.clone()))
         })
         .collect();

@@ -18,6 +18,9 @@ use crate::severity::Severity;
 use crate::sql;
 use crate::verdict::{RowVerdict, RuleEvaluator, Violation};
 
+/// A finding whose gain is less than this share of step time is an info, whatever its rule says.
+const NEGLIGIBLE_PCT: f64 = 0.1;
+
 /// The verdict of a rule on the run.
 #[derive(Debug, Clone)]
 pub(crate) enum RuleVerdict {
@@ -181,8 +184,8 @@ fn finding<'s>(
     let gain = gain(rule, table, steps, largest);
     // Good programs meet popular thresholds too: a finding that is known to cost next to nothing is
     // shown on request only.
-    let floor_pct = rule.gain.floor * 100.0;
-    let is_cheap = floor_pct > 0.0 && gain.high_pct.is_some_and(|high| high < floor_pct);
+    let floor_pct = (rule.gain.floor * 100.0).max(NEGLIGIBLE_PCT);
+    let is_cheap = gain.high_pct.is_some_and(|high| high < floor_pct);
     let severity = if is_cheap { Severity::Info } else { worst.violation.severity };
 
     let mut context = worst.context.clone();

@@ -52,6 +52,7 @@ pub(crate) fn collective_name(written: &str) -> Option<&'static str> {
 /// The collective that a kernel runs, or `other` if its name does not tell.
 pub(crate) fn kernel_collective(kernel: &str) -> &'static str {
     let bare: String = kernel
+        .replace("(anonymous namespace)::", "")
         .split(['(', '<'])
         .next()
         .unwrap_or(kernel)
@@ -117,13 +118,18 @@ const COLLECTIVES: [(&str, &str); 16] = [
 ];
 
 /// Substrings of kernel names.
-const KERNEL_COLLECTIVES: [(&str, &str); 9] = [
+const KERNEL_COLLECTIVES: [(&str, &str); 14] = [
     ("allreduce", "all_reduce"),
-    // Custom kernels of vLLM and SGLang.
+    // Custom kernels of vLLM, SGLang and FlashInfer; the kernels of AITER scatter and gather separately.
+    ("reducescattercrossdevice", "reduce_scatter"),
     ("crossdevicereduce", "all_reduce"),
+    ("quickreduce", "all_reduce"),
+    ("lamport", "all_reduce"),
     ("allgather", "all_gather"),
     ("reducescatter", "reduce_scatter"),
     ("alltoall", "all_to_all"),
+    ("deepepinternode", "all_to_all"),
+    ("deepepintranode", "all_to_all"),
     ("sendrecv", "send_recv"),
     ("broadcast", "broadcast"),
     ("reduce", "reduce"),
@@ -185,6 +191,18 @@ mod tests {
             ("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "all_gather"),
             ("ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)", "other"),
             ("ncclKernel", "other"),
+            (
+                "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)",
+                "all_reduce",
+            ),
+            (
+                "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*)",
+                "all_reduce",
+            ),
+            (
+                "void deep_ep::intranode::combine<__nv_bfloat16, 8, 768>(__nv_bfloat16*)",
+                "all_to_all",
+            ),
         ] {
             assert_eq!(kernel_collective(kernel), expected, "{kernel}");
         }

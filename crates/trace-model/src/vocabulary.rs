@@ -36,10 +36,28 @@ pub const COLLECTIVE_RANGE_PREFIXES: [&str; 6] =
 /// Starts of the names of communication kernels: NCCL, RCCL, HCCL, oneCCL, NVSHMEM.
 pub const COMMUNICATION_KERNEL_PREFIXES: [&str; 5] = ["nccl", "rccl", "hccl", "oneccl", "nvshmem"];
 
-/// Parts of the names of communication kernels: NCCL before and since 2.19 (also after a `void`), the all-reduce
-/// kernels of inference servers, NVSHMEM.
-pub const COMMUNICATION_KERNEL_PARTS: [&str; 4] =
-    ["ncclKernel", "ncclDevKernel", "cross_device_reduce", "nvshmemi_"];
+/// Parts of the names of communication kernels: NCCL before and since 2.19 (also after a `void`), NVSHMEM.
+pub const COMMUNICATION_KERNEL_PARTS: [&str; 3] = ["ncclKernel", "ncclDevKernel", "nvshmemi_"];
+
+/// Words in the names of communication kernels that are no library's, in lower case and without underscores: symmetric
+/// memory and multicast of PyTorch, the collectives of vLLM, SGLang, TensorRT-LLM, FlashInfer and AITER, also where a
+/// normalization is fused into them, Transformer Engine's user buffers, DeepEP, MSCCL++.
+pub const COMMUNICATION_KERNEL_WORDS: [&str; 11] = [
+    "allreduce",
+    "allgather",
+    "reducescatter",
+    "multimem",
+    "quickreduce",
+    "lamport",
+    "crossdevice",
+    "userbuffers",
+    "deepep::",
+    "mscclpp",
+    "mscclkernel",
+];
+
+/// Starts of the names of activities that MTIA records on a stream while it waits or marks a moment: nothing runs.
+pub const DEVICE_SYNC_PREFIXES: [&str; 2] = ["event_wait", "event_record"];
 
 /// Starts of the names of kernels that move memory, in dialects that record copies as kernels. As in HTA.
 pub const MEMORY_KERNEL_PREFIXES: [&str; 3] = ["Memcpy", "Memset", "dma"];
@@ -66,8 +84,18 @@ pub fn engine_step(name: &str) -> Option<usize> {
 
 /// Returns whether a kernel communicates.
 pub fn is_communication_kernel(name: &str) -> bool {
-    COMMUNICATION_KERNEL_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    if COMMUNICATION_KERNEL_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         || COMMUNICATION_KERNEL_PARTS.iter().any(|part| name.contains(part))
+    {
+        return true;
+    }
+    let bare: String = name.chars().filter(|&c| c != '_').map(|c| c.to_ascii_lowercase()).collect();
+    COMMUNICATION_KERNEL_WORDS.iter().any(|word| bare.contains(word))
+}
+
+/// Returns whether an activity on a stream is a wait or the record of an event, not work.
+pub fn is_device_sync(name: &str) -> bool {
+    DEVICE_SYNC_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Returns whether a kernel is a copy or a fill.
@@ -86,10 +114,30 @@ mod tests {
             "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
             "void ncclKernel_Broadcast()",
             "ncclGenericKernel",
+            "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*, unsigned long)",
+            "void (anonymous namespace)::two_shot_all_reduce_kernel<c10::BFloat16, 16, 8>(c10::BFloat16*)",
+            "void tensorrt_llm::kernels::oneShotAllReduceKernel<__nv_bfloat16, 8, true>(tensorrt_llm::kernels::AllReduceParams)",
+            "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<0, __nv_bfloat16, 8>()",
+            "void lamport_style_one_shot_all_reduce_norm_kernel<8, __half>(Params)",
+            "void quickreduce::allreduce_prototype_twoshot<quickreduce::AllReduceTwoshot<half>>(half const*)",
+            "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*)",
+            "void deep_ep::intranode::combine<__nv_bfloat16, 8, 768>(__nv_bfloat16*)",
         ] {
             assert!(is_communication_kernel(name), "{name}");
         }
-        assert!(!is_communication_kernel("ampere_sgemm_128x64_tn"));
+        for name in [
+            "ampere_sgemm_128x64_tn",
+            "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float>>(at::native::ReduceOp<float>)",
+            "void cub::DeviceReduceKernel<cub::DeviceReducePolicy<int>>(int*)",
+        ] {
+            assert!(!is_communication_kernel(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn is_device_sync_recognizes_waits_and_records() {
+        assert!(is_device_sync("event_wait") && is_device_sync("event_record_3"));
+        assert!(!is_device_sync("fbgemm_event_waiter") && !is_device_sync("dma"));
     }
 
     #[test]

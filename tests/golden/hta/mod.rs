@@ -29,6 +29,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("b200_eager", "temporal_breakdown", TRITON),
     ("b200_eager", "gpu_kernel_breakdown_kernels", TRITON),
     ("b200_eager", "gpu_kernel_breakdown_kernels_all", TRITON),
+    ("b200_eager", "gpu_kernel_breakdown_types", MULTICAST),
     ("b200_eager", "idle_time_breakdown", NEGATIVE_IDLE),
     ("b200_eager", "idle_interval_stats", NEGATIVE_IDLE),
     ("b200_eager", "queue_length_summary", LAUNCHES),
@@ -98,6 +99,9 @@ const ROUNDING: &str =
 const RESIDUES: &str = "HTA counts what rounding leaves of +x and -x as a bandwidth of 1e-14";
 const SHARE: &str =
     "HTA divides by the time between first and last event; we, by that in which there are queues";
+
+const MULTICAST: &str =
+    "multimem_all_reduce is computation to HTA, which knows NCCL's kernels only";
 
 type Compare = fn(&Run, &Json, &mut Differences);
 

@@ -47,7 +47,8 @@ const VIEWS: &[(&str, Scope, &str)] = &[
          dispatch_ratio host_ns host_ratio device_wait_ns device_wait_ratio unattributed_ns unattributed_ratio \
          switch_ns switch_ratio switch_count gap_count sync_count top_sync_name top_sync_op_name top_python_name top_dispatch_name \
          top_cpu_name top_cpu_ratio first_idle_ns first_idle_cause step_count \
-         graph_launch_count",
+         graph_launch_count top_sync_ratio top_python_ratio top_dispatch_ratio around_python_name \
+         around_python_ratio around_dispatch_name around_dispatch_ratio",
     ),
     (
         "step_callbacks",
@@ -331,7 +332,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "step_optimizer",
         Scope::Rank,
-        "rank has_device optimizer optimizer_count step_count host_ns host_ratio kernel_count \
+        "rank has_device optimizer optimizer_count step_count call_count host_ns host_ratio kernel_count \
          kernel_per_step_count kernel_ns kernel_ratio gap_ns gap_ratio foreach_count fused_count \
          single_count zero_kernel_count zero_ns zero_gap_ns zero_ratio",
     ),
@@ -405,7 +406,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "trace_overhead",
         Scope::Rank,
         "rank overhead_count overhead_ns window_ns overhead_ratio top_name host_event_count \
-         frame_count frame_per_step_count has_stacks has_shapes has_memory",
+         frame_count frame_per_step_count detail_per_ms_count has_stacks has_shapes has_memory",
     ),
     (
         "trace_quality",

@@ -233,6 +233,47 @@ fn trace_note_lowers_confidence_on_its_ranks() {
 }
 
 #[test]
+fn finding_that_costs_next_to_nothing_is_an_info() {
+    let rule = "[rule.x]\ncode = \"XX001\"\ncategory = \"x\"\nmetric = \"step_phases.dataloader_ratio\"\nhigh = \"> 10 %\"\n\
+                gain = { of = \"dataloader_idle_ratio\", low = 0.5, high = 1.0, method = \"measured\" }\n\
+                title = \"t\"\nmessage = \"m\"\nadvice = [\"a\"]\nwhy = \"w\"\n";
+    for (idle, severity) in [(0.0009, Severity::Info), (0.001, Severity::High)] {
+        let tables = [rows("step_phases", &[phases(0, 0.5, idle)])];
+        let report = evaluate(&with_default(&[source("x.toml", rule)]), &tables, &run(), &[]);
+        let finding = report.findings.iter().find(|f| f.code == "XX001").unwrap();
+        assert_eq!(finding.severity, severity);
+    }
+}
+
+/// TQ009 on a rank where one of 8,066 kernels starts 227 ns before the one ahead of it has ended, and where many do.
+#[test]
+fn innocent_note_does_not_lower_confidence() {
+    for (ratio, count, expected) in
+        [(1e-7, 1, (Confidence::High, 0)), (0.02, 300, (Confidence::Medium, 1))]
+    {
+        let timing = vec![
+            ("rank", Value::Int(0)),
+            ("impossible_ratio", Value::Float(ratio)),
+            ("early_count", Value::Int(0)),
+            ("work_count", Value::Int(8_066)),
+            ("overlap_count", Value::Int(count)),
+            ("overlap_ns", Value::Int(227)),
+            ("overlap_ratio", Value::Float(ratio)),
+            ("erratic_count", Value::Int(0)),
+        ];
+        let tables = [
+            rows("gpu_utilization", &[utilization(0, 0.5)]),
+            rows("gpu_idle_causes", &[causes(0, 0.5, 0.4, 0.0)]),
+            rows("trace_timing", &[timing]),
+        ];
+        let report = evaluate(&with_default(&[]), &tables, &run(), &[]);
+        assert!(codes(&report).contains(&"TQ009"), "{:?}", codes(&report));
+        let launch = report.findings.iter().find(|f| f.code == "HB001").unwrap();
+        assert_eq!((launch.confidence, launch.caveats.len()), expected);
+    }
+}
+
+#[test]
 fn worst_excludes_notes_and_infos() {
     let quality = [vec![("rank", Value::Int(0)), ("step_count", Value::Int(0))]];
     let tables =

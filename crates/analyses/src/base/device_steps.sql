@@ -12,52 +12,35 @@
 --! host_end_ns = { doc = "end on the host", unit = "ns" }
 --! device_event_count = { doc = "device activities launched inside the step", unit = "count" }
 --! is_last = "the last step that was recorded"
+--! is_anchored = "its duration compares with that of other steps; false for a first step before which no device work was recorded, if later steps start after their start on the host by more than 2 % of their time: the device may have been busy with earlier work too"
 -- As in TensorBoard's plugin: trailing steps without device work are dropped if others have some, and
--- then the last one too, if it has less than 80 % of the activities of the one before.
+-- then the last one too, if it has less than 80 % of the activities of the one before. `ready_ns` covers the work
+-- from before the first step, also where a selection of steps leaves out what came before.
 WITH
--- A step owns what it launched from beginning to end; `host_ts_ns` is absent where no step does.
-owners AS (
-    SELECT w.rank, s.ts_ns AS host_ts_ns, w.ts_ns, w.end_ns
+-- A step owns what it launched from beginning to end.
+owned AS (
+    SELECT w.rank, s.ts_ns AS host_ts_ns, count(*) AS device_event_count, max(w.end_ns) AS last_ns
     FROM device_work w
-    LEFT JOIN steps s
+    JOIN steps s
         ON s.rank = w.rank AND s.step = w.step
         AND w.launch_ts_ns >= s.ts_ns AND w.launch_end_ns <= s.ts_ns + s.dur_ns
-),
-owned AS (
-    SELECT rank, host_ts_ns, count(*) AS device_event_count, min(ts_ns) AS first_ns, max(end_ns) AS last_ns
-    FROM owners
-    WHERE host_ts_ns IS NOT NULL
-    GROUP BY rank, host_ts_ns
-),
-first_steps AS (
-    SELECT s.rank, o.first_ns
-    FROM (SELECT rank, min(ts_ns) AS ts_ns FROM steps GROUP BY rank) s
-    JOIN owned o ON o.rank = s.rank AND o.host_ts_ns = s.ts_ns
-),
--- Work from before the first step that still runs when it begins is not the step's.
-lead_in AS (
-    SELECT o.rank, max(o.end_ns) AS end_ns
-    FROM owners o
-    JOIN first_steps f ON f.rank = o.rank
-    WHERE o.host_ts_ns IS NULL AND o.end_ns < f.first_ns
-    GROUP BY o.rank
+    GROUP BY w.rank, s.ts_ns
 ),
 bounds AS (
     SELECT
-        s.rank, s.step, s.source, s.is_last,
+        s.rank, s.step, s.source, s.is_last, s.ready_ns,
         s.ts_ns AS host_ts_ns,
         s.ts_ns + s.dur_ns AS host_end_ns,
         greatest(s.ts_ns + s.dur_ns, coalesce(o.last_ns, s.ts_ns + s.dur_ns)) AS end_ns,
-        coalesce(l.end_ns, s.ts_ns) AS lead_in_ns,
         coalesce(o.device_event_count, 0) AS device_event_count
     FROM steps s
     LEFT JOIN owned o ON o.rank = s.rank AND o.host_ts_ns = s.ts_ns
-    LEFT JOIN lead_in l ON l.rank = s.rank
 ),
 extended_steps AS (
     SELECT
         *,
-        greatest(host_ts_ns, lead_in_ns, coalesce(max(end_ns) OVER earlier, host_ts_ns)) AS ts_ns,
+        greatest(host_ts_ns, coalesce(ready_ns, host_ts_ns), coalesce(max(end_ns) OVER earlier, host_ts_ns)) AS ts_ns,
+        row_number() OVER (PARTITION BY rank ORDER BY host_ts_ns) = 1 AS is_first,
         sum(device_event_count) OVER (PARTITION BY rank) AS rank_events,
         sum(device_event_count) OVER later AS later_events,
         lag(device_event_count) OVER (PARTITION BY rank ORDER BY host_ts_ns) AS previous_events
@@ -65,14 +48,27 @@ extended_steps AS (
     WINDOW
         earlier AS (PARTITION BY rank ORDER BY host_ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
         later AS (PARTITION BY rank ORDER BY host_ts_ns ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)
+),
+complete_steps AS (
+    SELECT *, greatest(end_ns, ts_ns) - ts_ns AS dur_ns
+    FROM extended_steps
+    WHERE rank_events = 0
+        OR coalesce(later_events, 0) > 0
+        OR (device_event_count > 0 AND coalesce(0.8 * previous_events <= device_event_count, true))
+),
+-- By how much the host is ahead when a step starts.
+leads AS (
+    SELECT rank, sum(ts_ns - host_ts_ns) AS lead_ns, sum(dur_ns) AS dur_ns
+    FROM complete_steps
+    WHERE NOT is_first
+    GROUP BY rank
 )
 SELECT
-    rank, step, source,
-    ts_ns,
-    greatest(end_ns, ts_ns) AS end_ns,
-    greatest(end_ns, ts_ns) - ts_ns AS dur_ns,
-    host_ts_ns, host_end_ns, device_event_count, is_last
-FROM extended_steps
-WHERE rank_events = 0
-    OR coalesce(later_events, 0) > 0
-    OR (device_event_count > 0 AND coalesce(0.8 * previous_events <= device_event_count, true))
+    c.rank, c.step, c.source,
+    c.ts_ns,
+    c.ts_ns + c.dur_ns AS end_ns,
+    c.dur_ns,
+    c.host_ts_ns, c.host_end_ns, c.device_event_count, c.is_last,
+    NOT (c.is_first AND c.ready_ns IS NULL AND coalesce(l.lead_ns > 0.02 * l.dur_ns, false)) AS is_anchored
+FROM complete_steps c
+LEFT JOIN leads l ON l.rank = c.rank

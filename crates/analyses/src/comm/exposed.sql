@@ -1,18 +1,18 @@
 --! row = "one rank: communication that no computation overlaps"
 --! scope = "run"
---! needs = ["comm_overlap", "ranks", "device_steps", "cpu_ops", "annotations"]
+--! needs = ["comm_overlap", "comm_overview_by_step", "comm_collectives", "ranks", "device_steps", "cpu_ops", "annotations"]
 --! order = ["rank"]
 --! when_empty = "the trace holds neither device activity nor a complete step"
 --! [columns]
 --! rank = "rank"
---! measured_on = "device: kernels; host: the trace has no device activity, so ranges of collectives (gloo:, mpi:, ucc:, nccl:) against aten:: operators on any thread, within complete steps"
+--! measured_on = "device: kernels; both: kernels, and collectives that the host runs (gloo, MPI) beside a device, against computing kernels, within complete steps; host: the trace has no device activity, so ranges of collectives (gloo:, mpi:, ucc:, nccl:) against aten:: operators on any thread, within complete steps"
 --! comm_ns = { doc = "communication runs", unit = "ns", metric = "rank" }
 --! overlap_ns = { doc = "communication and computation run", unit = "ns", metric = "rank" }
 --! exposed_ns = { doc = "communication runs and computation does not", unit = "ns", metric = "rank" }
 --! overlap_ratio = { doc = "share of communication that overlaps computation; absent without communication", unit = "ratio", metric = "rank" }
 --! exposed_ratio = { doc = "share of the window in which communication runs and computation does not", unit = "ratio", metric = "rank" }
---! cost_ratio = { doc = "exposed_ratio; on the host, that of the rank where it is least: the others also wait there for ranks that are late", unit = "ratio", metric = "rank" }
---! window_ns = { doc = "device: from the first device activity to the end of the last; host: all complete steps", unit = "ns", metric = "rank" }
+--! cost_ratio = { doc = "exposed_ratio; where the host runs collectives, that of the rank where it is least: the others also wait there for ranks that are late", unit = "ratio", metric = "rank" }
+--! window_ns = { doc = "device: from the first device activity to the end of the last; both, host: all complete steps", unit = "ns", metric = "rank" }
 -- Operators nest and ranges repeat, so starts and ends are counted. Steps do not overlap.
 WITH cpu_ranks AS (
     SELECT rank FROM ranks WHERE vendor = 'cpu'
@@ -41,20 +41,30 @@ running AS (
 ),
 sums AS (
     SELECT
-        rank,
+        rank, 'host' AS measured_on,
         sum_if!(dur_ns, communicates > 0) AS comm_ns,
         sum_if!(dur_ns, communicates > 0 AND computes > 0) AS overlap_ns,
         sum(dur_ns) AS window_ns
     FROM running
     WHERE in_step > 0 AND dur_ns > 0
     GROUP BY rank
+    UNION ALL
+    SELECT
+        rank, 'both',
+        sum(communication_ns + overlap_ns),
+        sum(overlap_ns),
+        sum(step_ns)
+    FROM comm_overview_by_step
+    WHERE computes_on = 'device' AND rank IN (SELECT DISTINCT rank FROM comm_collectives WHERE timed_on = 'host')
+    GROUP BY rank
 )
 SELECT rank, 'device' AS measured_on, comm_ns, overlap_ns, exposed_ns, overlap_ratio, exposed_ratio,
     exposed_ratio AS cost_ratio, window_ns
 FROM comm_overlap
+WHERE rank NOT IN (SELECT DISTINCT rank FROM sums)
 UNION ALL
 SELECT
-    rank, 'host', comm_ns, overlap_ns,
+    rank, measured_on, comm_ns, overlap_ns,
     comm_ns - overlap_ns,
     ratio!(overlap_ns, comm_ns),
     ratio!(comm_ns - overlap_ns, window_ns),

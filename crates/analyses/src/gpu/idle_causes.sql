@@ -1,5 +1,5 @@
 --! row = "one device of one rank: its idle time, each nanosecond under one cause"
---! needs = ["idle_gap_causes", "device_windows", "graph_launches"]
+--! needs = ["idle_gap_causes", "device_windows", "graph_launches", "idle_names"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
@@ -61,8 +61,15 @@
 --! sync_count = { doc = "of these, begun by a wait for the device", unit = "count", metric = "device" }
 --! top_sync_name = "the waiting call with most of that idle time"
 --! top_sync_op_name = "operator around it: aten::item where a value is read"
+--! top_sync_ratio = { doc = "share of sync_ns after top_sync_name in top_sync_op_name", unit = "ratio", metric = "device" }
 --! top_python_name = "the Python function or annotation with most idle time of cause python"
+--! top_python_ratio = { doc = "share of python_ns in top_python_name", unit = "ratio", metric = "device" }
+--! around_python_name = "where top_python_name has 80 % or less: the Python frame, annotation or operator with least time of those that hold more than 80 % of python_ns; absent if that is below 3 % of the window"
+--! around_python_ratio = { doc = "its share of python_ns", unit = "ratio", metric = "device" }
 --! top_dispatch_name = "the call or operator with most idle time of launching"
+--! top_dispatch_ratio = { doc = "share of dispatch_ns in top_dispatch_name", unit = "ratio", metric = "device" }
+--! around_dispatch_name = "the same for top_dispatch_name and dispatch_ns"
+--! around_dispatch_ratio = { doc = "its share of dispatch_ns", unit = "ratio", metric = "device" }
 --! top_cpu_name = "the operator with most idle time of cause cpu_compute"
 --! top_cpu_ratio = { doc = "its share of cpu_compute_ns; absent if that is 0", unit = "ratio", metric = "device" }
 --! first_idle_ns = { doc = "length of the gap that the window begins with; 0 if something runs then", unit = "ns", metric = "device" }
@@ -108,19 +115,14 @@ WITH sums AS (
     LEFT JOIN idle_gap_causes g ON g.rank = w.rank AND g.device = w.device
     GROUP BY w.rank, w.device, w.window_ns, w.step_count
 ),
--- Data loading and waiting have rules of their own; these are the names behind the other causes.
+-- The names behind launching and Python are in `idle_names`.
 time_by_name AS (
     SELECT
         rank, device, name, op_name,
-        CASE
-            WHEN cause = 'synchronization' THEN 'sync'
-            WHEN cause = 'python' THEN 'python'
-            WHEN cause = 'cpu_compute' THEN 'cpu'
-            ELSE 'dispatch'
-        END AS part,
+        CASE WHEN cause = 'synchronization' THEN 'sync' ELSE 'cpu' END AS part,
         sum(dur_ns) AS dur_ns
     FROM idle_gap_causes
-    WHERE name IS NOT NULL AND cause IN ('synchronization', 'python', 'cpu_compute', 'op_dispatch', 'launch_api', 'copy_api')
+    WHERE name IS NOT NULL AND cause IN ('synchronization', 'cpu_compute')
     GROUP BY 1, 2, 3, 4, 5
 ),
 top_names AS (
@@ -128,8 +130,7 @@ top_names AS (
         rank, device,
         first_value(name ORDER BY dur_ns DESC, name) FILTER (WHERE part = 'sync') AS top_sync_name,
         first_value(op_name ORDER BY dur_ns DESC, name) FILTER (WHERE part = 'sync') AS top_sync_op_name,
-        first_value(name ORDER BY dur_ns DESC, name) FILTER (WHERE part = 'python') AS top_python_name,
-        first_value(name ORDER BY dur_ns DESC, name) FILTER (WHERE part = 'dispatch') AS top_dispatch_name,
+        max(CASE WHEN part = 'sync' THEN dur_ns END) AS top_sync_ns,
         first_value(name ORDER BY dur_ns DESC, name) FILTER (WHERE part = 'cpu') AS top_cpu_name,
         max(CASE WHEN part = 'cpu' THEN dur_ns END) AS top_cpu_ns
     FROM time_by_name
@@ -171,11 +172,14 @@ SELECT
     s.unattributed_ns, ratio!(s.unattributed_ns, s.window_ns) AS unattributed_ratio,
     s.switch_ns, ratio!(s.switch_ns, s.window_ns) AS switch_ratio, s.switch_count,
     s.gap_count, s.sync_count,
-    t.top_sync_name, t.top_sync_op_name, t.top_python_name, t.top_dispatch_name,
+    t.top_sync_name, t.top_sync_op_name, ratio!(t.top_sync_ns, s.sync_ns) AS top_sync_ratio,
+    n.top_python_name, n.top_python_ratio, n.around_python_name, n.around_python_ratio,
+    n.top_dispatch_name, n.top_dispatch_ratio, n.around_dispatch_name, n.around_dispatch_ratio,
     t.top_cpu_name, ratio!(t.top_cpu_ns, s.cpu_compute_ns) AS top_cpu_ratio,
     coalesce(f.first_idle_ns, 0) AS first_idle_ns, f.first_idle_cause,
     s.step_count, g.graph_launch_count
 FROM sums s
 LEFT JOIN top_names t ON t.rank = s.rank AND t.device = s.device
+LEFT JOIN idle_names n ON n.rank = s.rank AND n.device = s.device
 LEFT JOIN first_gaps f ON f.rank = s.rank AND f.device = s.device
 JOIN graph_launches g ON g.rank = s.rank

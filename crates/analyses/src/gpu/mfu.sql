@@ -7,6 +7,7 @@
 --! step = "step number; the whole recording where there are no steps"
 --! source = "kind of mark; trace where the whole recording stands for one"
 --! step_ns = { doc = "duration, device work included", unit = "ns", metric = "step" }
+--! is_anchored = "the duration compares with that of other steps, see step_time"
 --! flops = { doc = "operations of all modeled matmuls, convolutions and attention", metric = "step" }
 --! model_flops = { doc = "of them, without what is computed again in backward (activation checkpointing)", metric = "step" }
 --! recomputed_ratio = { doc = "the rest over flops", unit = "ratio", metric = "step" }
@@ -64,7 +65,7 @@ products AS (
 ),
 steps AS (
     SELECT
-        s.rank, s.step, s.source, s.dur_ns AS step_ns, c.flops, c.model_flops, d.dtype, c.device_count,
+        s.rank, s.step, s.source, s.dur_ns AS step_ns, s.is_anchored, c.flops, c.model_flops, d.dtype, c.device_count,
         d.peak_tflops * c.device_count AS peak_tflops,
         ratio!(coalesce(c.modeled_ns, 0), greatest(p.matmul_ns, coalesce(c.modeled_ns, 0))) AS matmul_modeled_ratio
     FROM device_steps s
@@ -73,7 +74,7 @@ steps AS (
     LEFT JOIN products p ON p.rank = s.rank AND p.step = s.step
 )
 SELECT
-    rank, step, source, step_ns, flops, model_flops,
+    rank, step, source, step_ns, is_anchored, flops, model_flops,
     (flops - model_flops) / nullif(flops, 0) AS recomputed_ratio,
     dtype, device_count, peak_tflops, matmul_modeled_ratio,
     CASE WHEN matmul_modeled_ratio >= 0.9 THEN model_flops / nullif(step_ns, 0) / 1000 END AS model_tflops_per_s,

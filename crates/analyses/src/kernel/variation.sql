@@ -58,7 +58,6 @@ runs AS (
     JOIN overlapped_kernels b ON b.rank = k.rank AND b.event_id = k.event_id
     LEFT JOIN cpu_ops o ON o.rank = k.rank AND o.event_id = k.op
     WHERE k.kind = 'computation' AND k.ts_ns >= w.start_ns AND k.ts_ns < w.end_ns
-        AND NOT regexp_like(CAST(k.name AS VARCHAR), '(?i)multimem|all_?reduce|all_?gather|reduce_scatter|cross_device_reduce')
 ),
 kinds AS (
     SELECT

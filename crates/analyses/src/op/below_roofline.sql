@@ -24,7 +24,7 @@
 --! is_aligned = "of a matmul: rows of factors and result begin at multiples of 16 bytes"
 --! loss_ns = { doc = "kernel_ns less that shortest time, a kernel taking 2 us at least", unit = "ns", metric = "operator" }
 --! loss_ratio = { doc = "that over the analyzed window", unit = "ratio", metric = "operator" }
---! device_loss_ratio = { doc = "sum of loss_ratio over the rows of the device below 60 % that lose 0.5 % or more each", unit = "ratio", metric = "operator" }
+--! device_loss_ratio = { doc = "sum of loss_ratio over the rows of the device below 60 % that lose 0.5 % or more each, in calls of 10 us or more", unit = "ratio", metric = "operator" }
 --! reason = "reason why there is no efficiency"
 WITH matmuls AS (
     SELECT *, CASE WHEN NOT is_implausible THEN efficiency_ratio END AS known_ratio
@@ -38,7 +38,7 @@ SELECT
     name AS op_name, input_dims, shapes, dtype, details, call_count, kernel_ns,
     CAST(kernel_ns / call_count AS BIGINT) AS call_ns, window_ratio, tflops_per_s, gb_per_s, bound, peak,
     known_ratio AS efficiency_ratio, is_implausible, is_aligned, loss_ns, loss_ratio,
-    sum_if!(loss_ratio, known_ratio < 0.6 AND loss_ratio >= 0.005)
+    sum_if!(loss_ratio, known_ratio < 0.6 AND loss_ratio >= 0.005 AND kernel_ns >= 10000 * call_count)
         OVER (PARTITION BY rank, device) AS device_loss_ratio,
     reason
 FROM matmuls

@@ -7,7 +7,7 @@
 --! has_host = "operators or calls of the device's runtime were recorded (ProfilerActivity.CPU)"
 --! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
 --! steps_ns = { doc = "from the start of the first to the end of the last, the device work they launched included", unit = "ns", metric = "rank" }
---! first_step_ns = { doc = "length of the first; absent with fewer than 2 steps", unit = "ns", metric = "rank" }
+--! first_step_ns = { doc = "length of the first; on the host if its duration does not compare, see step_time.is_anchored; absent with fewer than 2 steps", unit = "ns", metric = "rank" }
 --! median_step_ns = { doc = "median of the others; absent with fewer than 2 steps", unit = "ns", metric = "rank" }
 --! first_step_ratio = { doc = "excess of the first over median_step_ns, divided by median_step_ns; absent with fewer than 3 steps", unit = "ratio", metric = "rank" }
 --! warmup_ns = { doc = "any thread compiles, loads code for the device or takes memory from the driver, or a device is idle under a first launch (cause first_launch of idle_gap_causes), within the steps", unit = "ns", metric = "rank" }
@@ -58,6 +58,7 @@ kinds AS (
 steps AS (
     SELECT
         rank, ts_ns, end_ns, source,
+        CASE WHEN is_anchored THEN dur_ns ELSE host_end_ns - host_ts_ns END AS compared_ns,
         CAST(row_number() OVER (PARTITION BY rank ORDER BY ts_ns) AS BIGINT) AS position
     FROM device_steps
 ),
@@ -122,7 +123,7 @@ windows AS (
         min(ts_ns) AS start_ns,
         max(end_ns) AS end_ns,
         max(CASE WHEN position = 1 THEN end_ns END) AS first_end_ns,
-        max(CASE WHEN position = 1 THEN end_ns - ts_ns END) AS first_step_ns,
+        max(CASE WHEN position = 1 THEN compared_ns END) AS first_step_ns,
         median(CASE WHEN position > 1 THEN CAST(end_ns - ts_ns AS DOUBLE) END) AS median_step_ns,
         sum_if!(end_ns - ts_ns, position > 1) AS steady_ns
     FROM steps

@@ -1,5 +1,5 @@
 --! row = "one rank: the time its loop spends in callbacks, loggers and checkpoints"
---! needs = ["annotations", "idle_gap_causes", "device_windows", "step_time_summary"]
+--! needs = ["annotations", "idle_gap_causes", "device_windows", "step_time"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no complete step: call prof.step() once per step, and record two or more"
 --! [columns]
@@ -51,9 +51,9 @@ most AS (
 ),
 steps AS (
     SELECT
-        t.rank, CAST(t.mean_ns * greatest(t.step_count, 1) AS BIGINT) AS steps_ns,
+        t.rank, t.steps_ns,
         d.rank IS NOT NULL AS has_device
-    FROM step_time_summary t
+    FROM (SELECT rank, sum(dur_ns) AS steps_ns FROM step_time GROUP BY rank) t
     LEFT JOIN (SELECT DISTINCT rank FROM device_windows) d ON d.rank = t.rank
 ),
 all_windows AS (

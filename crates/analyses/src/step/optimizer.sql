@@ -7,7 +7,8 @@
 --! has_device = "the trace holds device activity"
 --! optimizer = "class of the optimizer that takes most time; several may take turns"
 --! optimizer_count = { doc = "classes of optimizers that step", unit = "count", metric = "rank" }
---! step_count = { doc = "calls of Optimizer.step in complete steps", unit = "count", metric = "rank" }
+--! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
+--! call_count = { doc = "calls of Optimizer.step in complete steps, of the class that has most; one that it calls itself does not count", unit = "count", metric = "rank" }
 --! host_ns = { doc = "inside Optimizer.step in complete steps, less the model's work that it calls", unit = "ns", metric = "rank" }
 --! host_ratio = { doc = "share of the time of complete steps", unit = "ratio", metric = "rank" }
 --! kernel_count = { doc = "kernels that it launched in complete steps", unit = "count", metric = "rank" }
@@ -29,7 +30,8 @@ WITH windows AS (
     GROUP BY rank
 ),
 steps AS (
-    SELECT rank, min(host_ts_ns) AS start_ns, max(host_end_ns) AS end_ns, sum(host_end_ns - host_ts_ns) AS steps_ns
+    SELECT rank, min(host_ts_ns) AS start_ns, max(host_end_ns) AS end_ns, sum(host_end_ns - host_ts_ns) AS steps_ns,
+        sum(CASE WHEN source = 'trace' THEN 0 ELSE 1 END) AS step_count
     FROM device_steps
     GROUP BY rank
 ),
@@ -37,20 +39,21 @@ ranges AS (
     SELECT
         a.rank, a.name,
         regexp_replace(CAST(a.name AS VARCHAR), '^Optimizer\.step#?(.*?)(\.step)?\z', '\1') AS optimizer,
-        a.ts_ns, a.dur_ns
+        a.ts_ns, a.dur_ns,
+        coalesce(max_before!(a.ts_ns + a.dur_ns, PARTITION BY a.rank, a.thread, a.name ORDER BY a.ts_ns, a.dur_ns DESC, a.event_id) > a.ts_ns, false) AS is_nested
     FROM annotations a
     JOIN steps s ON s.rank = a.rank
     WHERE NOT a.on_device AND a.name LIKE 'Optimizer.step%' AND a.ts_ns >= s.start_ns AND a.ts_ns < s.end_ns
 ),
 classes AS (
-    SELECT rank, optimizer, count(*) AS step_count, sum(dur_ns) AS dur_ns FROM ranges GROUP BY rank, optimizer
+    SELECT rank, optimizer, count_if!(NOT is_nested) AS call_count, sum(dur_ns) AS dur_ns FROM ranges GROUP BY rank, optimizer
 ),
 calls AS (
     SELECT
         rank,
         first_value(optimizer ORDER BY dur_ns DESC, optimizer) AS optimizer,
         count(*) AS optimizer_count,
-        max(step_count) AS step_count
+        max(call_count) AS call_count
     FROM classes
     GROUP BY rank
 ),
@@ -90,11 +93,11 @@ frames AS (
     SELECT rank, count(*) AS single_count FROM python_frames WHERE name LIKE '%: \_single\_tensor\_%' GROUP BY rank
 )
 SELECT
-    c.rank, w.rank IS NOT NULL AS has_device, c.optimizer, c.optimizer_count, c.step_count,
+    c.rank, w.rank IS NOT NULL AS has_device, c.optimizer, c.optimizer_count, t.step_count, c.call_count,
     coalesce(p.host_ns, 0) AS host_ns,
     ratio!(coalesce(p.host_ns, 0), t.steps_ns) AS host_ratio,
     coalesce(s.kernel_count, 0) AS kernel_count,
-    ratio!(coalesce(s.kernel_count, 0), c.step_count) AS kernel_per_step_count,
+    ratio!(coalesce(s.kernel_count, 0), c.call_count) AS kernel_per_step_count,
     coalesce(s.kernel_ns, 0) AS kernel_ns,
     ratio!(coalesce(s.kernel_ns, 0), w.window_ns) AS kernel_ratio,
     coalesce(s.gap_ns, 0) AS gap_ns,

@@ -4,7 +4,7 @@
 --! when_empty = "the trace holds no complete step: call prof.step() once per step, and record two or more"
 --! [columns]
 --! rank = "rank"
---! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
+--! step_count = { doc = "complete steps that compare with each other, see step_time.is_anchored; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
 --! median_ns = { doc = "median step time", unit = "ns", metric = "rank" }
 --! limit_ns = { doc = "a step longer than this stands out: the median and 3 robust standard deviations (1.4826 times the median absolute deviation)", unit = "ns", metric = "rank" }
 --! outlier_count = { doc = "steps that stand out; absent with fewer than 5 steps", unit = "count", metric = "rank" }
@@ -21,15 +21,23 @@
 --! period_count = { doc = "slow steps at that interval", unit = "count", metric = "rank" }
 --! period_excess_ratio = { doc = "excess of these steps over the median, as a share of all step time; 0 if there is no period, absent with fewer than 6 steps", unit = "ratio", metric = "rank" }
 --! period_phase = "phase on the host in which they exceed the median step most"
-WITH medians AS (
-    SELECT rank, median(CAST(dur_ns AS DOUBLE)) AS median_ns, count(*) AS row_count FROM step_time GROUP BY rank
+WITH steps AS (
+    SELECT
+        rank, step, source, ts_ns, dur_ns, is_anchored,
+        CAST(row_number() OVER (PARTITION BY rank ORDER BY ts_ns) AS BIGINT) AS position
+    FROM step_time
+),
+compared AS (
+    SELECT * FROM steps WHERE is_anchored
+),
+medians AS (
+    SELECT rank, median(CAST(dur_ns AS DOUBLE)) AS median_ns, count(*) AS row_count FROM compared GROUP BY rank
 ),
 deviations AS (
     SELECT
         s.rank, s.step, s.source, s.ts_ns, CAST(s.dur_ns AS DOUBLE) AS dur_ns, m.median_ns, m.row_count,
-        greatest(s.dur_ns - m.median_ns, m.median_ns - s.dur_ns) AS deviation_ns,
-        CAST(row_number() OVER (PARTITION BY s.rank ORDER BY s.ts_ns) AS BIGINT) AS position
-    FROM step_time s
+        greatest(s.dur_ns - m.median_ns, m.median_ns - s.dur_ns) AS deviation_ns, s.position
+    FROM compared s
     JOIN medians m ON m.rank = s.rank
 ),
 limits AS (

@@ -9,5 +9,6 @@
 --! ts_ns = { doc = "start, not before the device work of earlier steps has ended", unit = "ns" }
 --! dur_ns = { doc = "until host and device are done with it", unit = "ns", metric = "step" }
 --! is_last = "the last step that was recorded"
-SELECT rank, step, source, ts_ns, dur_ns, is_last
+--! is_anchored = "its duration compares with that of other steps; false for a first step before which no device work was recorded, if later steps start after their start on the host by more than 2 % of their time: the device may have been busy with earlier work too"
+SELECT rank, step, source, ts_ns, dur_ns, is_last, is_anchored
 FROM device_steps

@@ -5,7 +5,7 @@
 --! [columns]
 --! rank = "rank"
 --! source = "kind of mark: profiler_step, engine, optimizer or trace (no steps found: the whole recording as one)"
---! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
+--! step_count = { doc = "complete steps that compare with each other, see step_time.is_anchored; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
 --! mean_ns = { doc = "mean step time", unit = "ns", metric = "rank" }
 --! median_ns = { doc = "median step time", unit = "ns", metric = "rank" }
 --! min_ns = { doc = "shortest step", unit = "ns", metric = "rank" }
@@ -13,14 +13,17 @@
 --! std_ns = { doc = "standard deviation of step time (sample); absent with fewer than 2 steps", unit = "ns", metric = "rank" }
 --! cv_ratio = { doc = "standard deviation over mean; absent with fewer than 2 steps", unit = "ratio", metric = "rank" }
 --! outlier_excess_ratio = { doc = "share of all step time by which steps longer than the median by more than 3 robust standard deviations (1.4826 times the median absolute deviation) exceed the median; absent with fewer than 5 steps", unit = "ratio", metric = "rank" }
-WITH medians AS (
-    SELECT rank, median(CAST(dur_ns AS DOUBLE)) AS median_ns FROM step_time GROUP BY rank
+WITH steps AS (
+    SELECT rank, source, dur_ns FROM step_time WHERE is_anchored
+),
+medians AS (
+    SELECT rank, median(CAST(dur_ns AS DOUBLE)) AS median_ns FROM steps GROUP BY rank
 ),
 deviations AS (
     SELECT
         s.rank, s.source, CAST(s.dur_ns AS DOUBLE) AS dur_ns, m.median_ns,
         greatest(s.dur_ns - m.median_ns, m.median_ns - s.dur_ns) AS deviation_ns
-    FROM step_time s
+    FROM steps s
     JOIN medians m ON m.rank = s.rank
 ),
 spreads AS (

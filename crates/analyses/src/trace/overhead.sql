@@ -12,6 +12,7 @@
 --! host_event_count = { doc = "operators, calls of the runtime and Python frames recorded", unit = "count", metric = "rank" }
 --! frame_count = { doc = "of these, Python frames (with_stack=True)", unit = "count", metric = "rank" }
 --! frame_per_step_count = { doc = "Python frames a step; of the whole recording where there are no steps", unit = "count", metric = "rank" }
+--! detail_per_ms_count = { doc = "within the steps, a millisecond: calls and returns of Python frames, and operators if their shapes are recorded", unit = "count", metric = "rank" }
 --! has_stacks = "Python frames or call stacks are present (with_stack=True)"
 --! has_shapes = "operators carry input shapes (record_shapes=True)"
 --! has_memory = "allocator events are present (profile_memory=True)"
@@ -55,6 +56,20 @@ counts AS (
         SELECT rank, count(*), true FROM python_frames GROUP BY rank
     )
     GROUP BY rank
+),
+details AS (
+    SELECT e.rank, sum(e.weight) AS detail_count
+    FROM (
+        SELECT rank, ts_ns, 2 AS weight FROM python_frames
+        UNION ALL
+        SELECT c.rank, c.ts_ns, 1
+        FROM cpu_ops c
+        JOIN ranks r ON r.rank = c.rank
+        WHERE r.has_shapes
+    ) e
+    JOIN windows w ON w.rank = e.rank
+    WHERE e.ts_ns >= w.start_ns AND e.ts_ns < w.end_ns
+    GROUP BY e.rank
 )
 SELECT
     r.rank,
@@ -66,6 +81,7 @@ SELECT
     coalesce(c.host_event_count, 0) AS host_event_count,
     coalesce(c.frame_count, 0) AS frame_count,
     coalesce(c.frame_count, 0) / CAST(greatest(w.step_count, 1) AS DOUBLE) AS frame_per_step_count,
+    1e6 * coalesce(d.detail_count, 0) / nullif(w.end_ns - w.start_ns, 0) AS detail_per_ms_count,
     r.has_stacks, r.has_shapes, r.has_memory
 FROM ranks r
 LEFT JOIN windows w ON w.rank = r.rank
@@ -73,4 +89,5 @@ LEFT JOIN written o ON o.rank = r.rank
 LEFT JOIN sums s ON s.rank = r.rank
 LEFT JOIN top_names t ON t.rank = r.rank
 LEFT JOIN counts c ON c.rank = r.rank
+LEFT JOIN details d ON d.rank = r.rank
 WHERE r.vendor IS NOT NULL

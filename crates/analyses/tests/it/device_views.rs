@@ -78,6 +78,7 @@ fn utilization_clips_work_to_complete_steps() {
     // Steps 100..200 and 200..300 on the host; the second one's kernel runs until 320.
     run.rank(0)
         .step(0, 1, 100, 100, false)
+        .ready_at(120)
         .step(0, 2, 200, 100, true)
         .kernel(0, "computation", 50, 70, None)
         .kernel_in_step(0, 1, 140, 40, (110, 5))

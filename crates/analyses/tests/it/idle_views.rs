@@ -64,6 +64,56 @@ fn idle_gap_in_memory_calls_is_allocation() {
     }
 }
 
+/// One long stretch of Python, named after the longest of what runs in it.
+#[test]
+fn idle_names_say_how_much_a_name_holds() {
+    let mut run = Run::default();
+    run.rank(0)
+        .step(0, 0, 0, 1_000, true)
+        .op_on(0, 9, "aten::add", 0, 10)
+        .kernel(0, "computation", 0, 100, Some((-20, 10)))
+        .kernel(0, "computation", 920, 80, Some((900, 10)))
+        .annotation(0, "train", -30, 1_030)
+        .annotation(0, "preprocess", 95, 800)
+        // It calls itself.
+        .annotation(0, "preprocess", 97, 790)
+        .annotation(0, "normalize", 120, 380)
+        .annotation(0, "resize", 500, 350);
+    let columns = [
+        "top_python_name",
+        "top_python_ratio",
+        "around_python_name",
+        "around_python_ratio",
+        "top_dispatch_name",
+    ];
+    // A gap of 820, with Python from 100 to 900: "normalize" has 380 of the gap, "preprocess" 795.
+    assert_eq!(
+        rows(&run.open(), "gpu_idle_causes", &columns),
+        ["normalize 0.463415 preprocess 0.969512 cudaLaunchKernel"]
+    );
+    // Where the longest name explains it, no other is given.
+    let mut run = Run::default();
+    run.rank(0)
+        .step(0, 0, 0, 1_000, true)
+        .op_on(0, 9, "aten::add", 0, 10)
+        .kernel(0, "computation", 0, 100, Some((-20, 10)))
+        .kernel(0, "computation", 920, 80, Some((900, 10)))
+        .annotation(0, "train", -30, 1_030)
+        .annotation(0, "preprocess", 100, 760);
+    let found = rows(&run.open(), "gpu_idle_causes", &columns[..4]);
+    assert_eq!(found, ["preprocess 0.926829 - -"]);
+    // Without names there are no shares, and a call has its own time.
+    let mut run = Run::default();
+    run.rank(0)
+        .step(0, 0, 0, 1_000, true)
+        .op_on(0, 9, "aten::add", 0, 10)
+        .kernel(0, "computation", 0, 100, Some((-20, 10)))
+        .kernel(0, "computation", 920, 80, Some((900, 10)));
+    let columns =
+        ["top_python_name", "top_python_ratio", "top_dispatch_name", "top_dispatch_ratio"];
+    assert_eq!(rows(&run.open(), "gpu_idle_causes", &columns), ["- - cudaLaunchKernel 0.5"]);
+}
+
 #[test]
 fn idle_gap_after_a_sync_is_sync_except_loading() {
     let mut run = Run::default();

@@ -132,6 +132,48 @@ fn run_configuration_describes_the_run() {
     );
 }
 
+/// The views that say how much of a step communicates and does not compute.
+#[test]
+fn views_of_exposed_communication_agree() {
+    let columns =
+        ["measured_on", "comm_ns", "overlap_ns", "exposed_ns", "exposed_ratio", "window_ns"];
+    for (gloo, expected) in
+        [(true, "both 980 180 800 0.4 2000"), (false, "device 180 0 180 0.093264 1930")]
+    {
+        let mut run = Run::default();
+        run.rank(0).step(0, 1, 0, 1_000, false).step(0, 2, 1_000, 1_000, true);
+        for (step, start) in [(1, 0), (2, 1_000)] {
+            run.kernel_in_step(0, step, start + 40, 550, (start + 20, 10));
+            run.kernel_on(
+                0,
+                "communication",
+                (0, 20),
+                start + 880,
+                90,
+                Some((start + 25, 5)),
+                Some(step),
+                "ncclDevKernel_AllReduce",
+            );
+            if gloo {
+                run.annotation(0, "gloo:all_reduce", start + 500, 400);
+                run.annotation(0, "gloo:all_reduce", start + 900, 90);
+            } else {
+                // A library that only enqueues.
+                run.annotation(0, "nccl:all_reduce", start + 500, 400);
+            }
+        }
+        let session = run.open();
+        assert_eq!(rows(&session, "comm_exposed", &columns), [expected]);
+        let by_step = rows(&session, "comm_overview_by_step", &["communication_ns", "step_ns"]);
+        let exposed = if gloo { "400 1000" } else { "90 1000" };
+        assert_eq!(by_step, [exposed, exposed]);
+        if gloo {
+            let columns = ["communication_ns", "communication_ratio"];
+            assert_eq!(rows(&session, "step_breakdown", &columns), ["400 0.4"]);
+        }
+    }
+}
+
 #[test]
 fn host_communication_is_exposed_outside_operators() {
     let mut run = Run::default();

@@ -82,6 +82,24 @@ fn matmul_efficiency_is_relative_to_the_device() {
     );
 }
 
+/// The rule passes over calls of less than 10 us, so that their loss is no part of its gain.
+#[test]
+fn loss_of_a_device_leaves_out_short_calls() {
+    let mut run = stepless();
+    run.step_from("trace", 0, 0, 0, 1_000_000, true);
+    let session = run
+        .call("aten::mm", 0, "[[100, 100], [100, 100]]", BF16, 20_000)
+        .call("aten::bmm", 30_000, "[[1, 50, 100], [1, 100, 100]]", BF16, 9_999)
+        .open_with(&params());
+    let columns = ["call_ns", "loss_ratio", "device_loss_ratio"];
+    let found = rows(&session, "op_below_roofline", &columns);
+    let cells: Vec<Vec<&str>> = found.iter().map(|row| row.split(' ').collect()).collect();
+    let long = cells.iter().find(|row| row[0] == "20000").unwrap();
+    let short = cells.iter().find(|row| row[0] == "9999").unwrap();
+    assert_ne!(short[1], "0", "{found:?}");
+    assert_eq!((long[2], short[2]), (long[1], long[1]), "{found:?}");
+}
+
 #[test]
 fn call_above_the_data_sheet_is_a_fault_without_gain() {
     // 2 * 10^9 operations at 1 TFLOP/s are 2 ms: 1 ms cannot be. 3 ms is faster than what is called achievable (4 ms).

@@ -169,6 +169,18 @@ fn optimizers_are_recognized_by_their_kernels() {
 }
 
 #[test]
+fn optimizer_that_calls_itself_is_called_once() {
+    let mut run = Run::default();
+    run.rank(0).step(0, 1, 0, 1_000, true);
+    for depth in 0..5 {
+        run.annotation(0, "Optimizer.step#Wrapper.step", 100 + 10 * depth, 800 - 20 * depth);
+    }
+    run.annotation(0, "Optimizer.step#Wrapper.step", 920, 50);
+    let columns = ["optimizer", "step_count", "call_count"];
+    assert_eq!(rows(&run.open(), "step_optimizer", &columns), ["Wrapper 1 2"]);
+}
+
+#[test]
 fn slow_steps_stand_out_and_may_recur() {
     let mut run = Run::default();
     run.rank(0);

@@ -24,6 +24,66 @@ fn step_time_extends_to_launched_work() {
     );
 }
 
+/// Six steps whose device work ends 400 ns after they do on the host, where the first takes that long and the others
+/// 1 us. What ran before the first is unknown.
+fn ahead(first_ns: i64) -> Run {
+    let mut run = Run::default();
+    run.rank(0);
+    let mut start_ns = 0;
+    for step in 0..6_i64 {
+        let dur_ns = if step == 0 { first_ns } else { 1_000 };
+        run.step(0, step, start_ns, dur_ns, step == 5);
+        run.kernel_in_step(0, step, start_ns + dur_ns + 300, 100, (start_ns + 10, 5));
+        start_ns += dur_ns;
+    }
+    run
+}
+
+#[test]
+fn first_step_without_earlier_work_is_not_compared() {
+    let session = ahead(1_000).open();
+    let columns = ["step", "dur_ns", "is_anchored"];
+    let times = rows(&session, "step_time", &columns);
+    assert_eq!(times[..2], ["0 1400 false", "1 1000 true"]);
+    let columns = ["step_count", "mean_ns", "median_ns", "max_ns", "cv_ratio"];
+    assert_eq!(rows(&session, "step_time_summary", &columns), ["5 1000 1000 1000 0"]);
+    let columns = ["step_count", "outlier_count", "excess_ns", "worst_step"];
+    assert_eq!(rows(&session, "step_outliers", &columns), ["5 0 0 -"]);
+    // Warm-up is seen on the host.
+    let columns = ["step_count", "first_step_ns", "first_step_ratio"];
+    assert_eq!(rows(&session, "run_warmup", &columns), ["6 1000 0"]);
+    assert_eq!(rows(&ahead(2_000).open(), "run_warmup", &columns), ["6 2000 1"]);
+}
+
+#[test]
+fn first_step_starts_where_earlier_work_ends() {
+    let mut run = Run::default();
+    run.rank(0);
+    for step in 0..6_i64 {
+        let start_ns = step * 1_000;
+        run.step(0, step, start_ns, 1_000, step == 5).ready_at(start_ns + 400);
+        run.kernel_in_step(0, step, start_ns + 1_300, 100, (start_ns + 10, 5));
+    }
+    let session = run.open();
+    let times = rows(&session, "step_time", &["step", "ts_ns", "dur_ns", "is_anchored"]);
+    assert_eq!(times[..2], ["0 400 1000 true", "1 1400 1000 true"]);
+    assert_eq!(rows(&session, "step_time_summary", &["step_count", "cv_ratio"]), ["6 0"]);
+}
+
+#[test]
+fn first_step_of_a_host_that_is_not_ahead_is_compared() {
+    // Later steps start 2 % of their time after the host does, and no more.
+    let mut run = Run::default();
+    run.rank(0);
+    for step in 0..3_i64 {
+        let start_ns = step * 1_000;
+        run.step(0, step, start_ns, 1_000, step == 2);
+        run.kernel_in_step(0, step, start_ns + 1_010, 10, (start_ns + 10, 5));
+    }
+    let times = rows(&run.open(), "step_time", &["step", "ts_ns", "is_anchored"]);
+    assert_eq!(times, ["0 0 true", "1 1020 true", "2 2020 true"]);
+}
+
 /// One step a count, each with that many kernels.
 fn with_counts(counts: &[i64]) -> Run {
     let mut run = Run::default();

@@ -71,6 +71,32 @@ fn selection_by_step_includes_the_last_step() {
 }
 
 #[test]
+fn selection_of_steps_keeps_their_times() {
+    use crate::support::rows;
+
+    let mut run = Run::default();
+    run.rank(0);
+    for step in 0..5_i64 {
+        let start_ns = step * 1_000;
+        // As read: the end of the device work of the step before.
+        run.step(0, step, start_ns, 1_000, step == 4).ready_at(start_ns + 400);
+        run.kernel_in_step(0, step, start_ns + 1_300, 100, (start_ns + 10, 5));
+    }
+    let tables = run.tables();
+    let times = |selection: Selection| {
+        let tables = selection.apply(&tables).unwrap();
+        let session = Session::new(analyses::catalog(), tables, &Params::default()).unwrap();
+        rows(&session, "step_time", &["step", "ts_ns", "dur_ns", "is_anchored"])
+    };
+    let all = times(Selection::default());
+    assert_eq!(all[2], "2 2400 1000 true");
+    let steps = Some(range("2-3"));
+    assert_eq!(times(Selection { steps, ..Selection::default() }), all[2..4]);
+    let between = Some(Range::time("1900ns..4400ns").unwrap());
+    assert_eq!(times(Selection { between, ..Selection::default() }), all[2..4]);
+}
+
+#[test]
 fn selection_by_time_keeps_rows_inside() {
     // The kernel at 12 to 13 us lies in it, the one that would end a nanosecond later does not.
     for (text, kept) in [("12us..13us", 1), ("12us..12.999us", 0), ("10us..", 2), ("..2999ns", 0)] {

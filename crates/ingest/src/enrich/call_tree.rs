@@ -14,8 +14,16 @@ use super::forward;
 use super::source::{Frames, Line, Lines};
 use crate::formats::kineto::columns::Columns;
 
-/// Timestamps are rounded when written, so that a child may seem to outlast its parent a little.
-const ROUNDING_NS: i64 = 1_000;
+/// Unit to which times are rounded when written, in nanoseconds, so that a child may seem to outlast its parent by it:
+/// a microsecond where no event starts between two.
+fn rounding_ns(columns: &Columns) -> i64 {
+    let is_whole = |times: &[i64]| times.iter().all(|ts_ns| ts_ns % 1_000 == 0);
+    let is_rounded = is_whole(&columns.cpu_ops.ts_ns.0)
+        && is_whole(&columns.annotations.ts_ns.0)
+        && is_whole(&columns.python_frames.ts_ns.0)
+        && is_whole(&columns.runtime_calls.ts_ns.0);
+    if is_rounded { 1_000 } else { 1 }
+}
 
 /// The innermost event of each kind around a time on a thread.
 #[derive(Debug, Clone, Copy)]
@@ -140,10 +148,15 @@ struct Tree {
     placed: Vec<Placed>,
     allocations: Vec<(u32, LaunchContext)>,
     calls: Vec<(u32, LaunchContext)>,
+    /// Frames that never returned, with the duration that they get instead.
+    unreturned: Vec<(u32, i64)>,
 }
 
 struct Open {
     end_ns: i64,
+    is_frame: bool,
+    /// End of its children so far.
+    covered_ns: i64,
     /// End of the operator in `inside`, which rounding may put before the end of this event.
     op_end_ns: i64,
     placed: usize,
@@ -158,13 +171,13 @@ pub(crate) fn build(columns: &mut Columns) -> Vec<LaunchContext> {
     let modules: Vec<bool> =
         columns.strings.iter().map(|(_, text)| text.starts_with(MODULE_PREFIX)).collect();
     let lines = Lines::read(columns);
-    let (lanes, columns_read) = (lanes(columns), &*columns);
+    let (lanes, columns_read, rounding_ns) = (lanes(columns), &*columns, rounding_ns(columns));
     let mut trees: Vec<Tree> = lanes
         .into_par_iter()
         .map(|Lane { mut nodes, mut allocations }| {
             nodes.sort_by(|a, b| a.compare(b, columns_read));
             allocations.sort_unstable_by_key(|m| (m.ts_ns, m.event_id));
-            place(columns_read, nodes, &allocations, &modules, &lines)
+            place(columns_read, nodes, &allocations, &modules, &lines, rounding_ns)
         })
         .collect();
     let forward = forward::link(columns);
@@ -204,7 +217,10 @@ pub(crate) fn build(columns: &mut Columns) -> Vec<LaunchContext> {
         )+ };
     }
     pad!(cpu_ops, annotations, python_frames, runtime_calls);
-    for Tree { nodes, placed, calls, .. } in trees {
+    for Tree { nodes, placed, calls, unreturned, .. } in trees {
+        for (row, dur_ns) in unreturned {
+            columns.python_frames.dur_ns.set(row as usize, dur_ns);
+        }
         for (node, placed) in nodes.iter().zip(&placed) {
             let row = node.row as usize;
             let parent = placed.parent_at().map_or(NULL_I64, |at| nodes[at].event_id(columns));
@@ -325,9 +341,12 @@ fn place(
     allocations: &[Moment],
     modules: &[bool],
     lines: &Lines,
+    rounding_ns: i64,
 ) -> Tree {
     let mut placed: Vec<Placed> = Vec::with_capacity(nodes.len());
-    let mut calls = Vec::new();
+    let (mut calls, mut unreturned) = (Vec::new(), Vec::new());
+    let frames = nodes.iter().filter(|node| node.table == Table::PythonFrame);
+    let last_return_ns = frames.map(|frame| frame.end_ns).max();
     let mut around_allocations = Vec::with_capacity(allocations.len());
     let mut allocations = allocations.iter().peekable();
     let mut stack: Vec<Open> = Vec::new();
@@ -343,12 +362,22 @@ fn place(
         {
             stack.pop();
         }
+        let mut end_ns = node.end_ns;
+        if node.table == Table::PythonFrame {
+            let limit_ns = unreturned_end(&stack, node, last_return_ns, rounding_ns);
+            if let Some(limit_ns) = limit_ns.filter(|limit_ns| *limit_ns < end_ns) {
+                end_ns = limit_ns;
+                unreturned.push((node.row, end_ns - node.ts_ns));
+            }
+        }
         // An event that ends well before this one is not an ancestor, though it is still open.
-        let ancestor = stack.iter().rposition(|open| open.end_ns + ROUNDING_NS >= node.end_ns);
-        let (parent, around, mut op_end_ns, mut frames) = match ancestor.map(|i| &stack[i]) {
+        let ancestor = stack.iter().rposition(|open| open.end_ns + rounding_ns >= end_ns);
+        let (parent, around, mut op_end_ns, mut frames) = match ancestor.map(|i| &mut stack[i]) {
             Some(open) => {
-                let inside = node.end_ns.min(open.end_ns) - node.ts_ns;
-                placed[open.placed].self_dur_ns -= inside.max(0);
+                // Siblings may overlap.
+                let inside_ns = end_ns.min(open.end_ns) - node.ts_ns.max(open.covered_ns);
+                placed[open.placed].self_dur_ns -= inside_ns.max(0);
+                open.covered_ns = open.covered_ns.max(end_ns);
                 let parent = NonZero::new(open.placed as u32 + 1);
                 (parent, open.inside, open.op_end_ns, open.frames)
             }
@@ -365,7 +394,7 @@ fn place(
                 inside.outer_op_name = around.op_name;
                 inside.op = node.event_id(columns);
                 inside.op_name = node.name(columns);
-                op_end_ns = node.end_ns;
+                op_end_ns = end_ns;
             }
             Table::Annotation => inside.annotation = node.name(columns),
             Table::PythonFrame => {
@@ -378,11 +407,19 @@ fn place(
             }
             Table::RuntimeCall => calls.push((node.row, around)),
         }
-        stack.push(Open { end_ns: node.end_ns, op_end_ns, placed: placed.len(), inside, frames });
+        stack.push(Open {
+            end_ns,
+            is_frame: node.table == Table::PythonFrame,
+            covered_ns: node.ts_ns,
+            op_end_ns,
+            placed: placed.len(),
+            inside,
+            frames,
+        });
         placed.push(Placed {
             parent,
             depth,
-            self_dur_ns: node.end_ns - node.ts_ns,
+            self_dur_ns: end_ns - node.ts_ns,
             source: frames.source(),
             is_users: line.is_some_and(Line::is_users),
         });
@@ -390,7 +427,29 @@ fn place(
     for moment in allocations {
         around_allocations.push((moment.row, at(&mut stack, moment.ts_ns)));
     }
-    Tree { nodes, placed, allocations: around_allocations, calls }
+    Tree { nodes, placed, allocations: around_allocations, calls, unreturned }
+}
+
+/// The latest end of a Python frame that did not return, `None` if it did. The profiler misses some returns (of a
+/// generator's `next` that raises), and closes what is still open when recording stops. Frames return in order, so
+/// the frame ended no later than the frame or operator in which it began.
+fn unreturned_end(
+    stack: &[Open],
+    frame: &Node,
+    last_return_ns: Option<i64>,
+    rounding_ns: i64,
+) -> Option<i64> {
+    let is_open = |end_ns: i64| end_ns > frame.ts_ns;
+    let mut outer = stack.iter().rev().filter(|open| open.is_frame).map(|open| open.end_ns);
+    let outer_end_ns = outer.find(|&end_ns| is_open(end_ns)).unwrap_or(i64::MAX);
+    if frame.end_ns <= outer_end_ns.saturating_add(rounding_ns)
+        && Some(frame.end_ns) != last_return_ns
+    {
+        return None;
+    }
+    let mut ops = stack.iter().rev().map(|open| open.op_end_ns);
+    let op_end_ns = ops.find(|&end_ns| is_open(end_ns)).unwrap_or(i64::MAX);
+    Some(outer_end_ns.min(op_end_ns))
 }
 
 /// The open events at a time. Events that ended by then are removed from the stack, as

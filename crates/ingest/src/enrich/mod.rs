@@ -26,6 +26,7 @@ pub(crate) fn enrich(mut trace: Trace) -> Trace {
     let lookup = steps::Lookup::new(&trace.found.steps);
     steps::assign(columns, &lookup);
     device::link(columns, &around, &lookup);
+    steps::find_ready(columns, &mut trace.found.steps);
     trace.unpaired = ranges::pair(columns, &around, &lookup);
     trace
 }

@@ -1,5 +1,6 @@
 //! Training steps, and the step of each event.
 
+use rustc_hash::FxHashMap;
 use trace_model::StrId;
 use trace_model::column::{NULL_I32, NULL_I64};
 use trace_model::tables::{Step, Steps};
@@ -86,6 +87,7 @@ pub(crate) fn find(columns: &mut Columns, whole: (i64, i64)) -> FoundSteps {
             source,
             ts_ns: mark.ts_ns,
             dur_ns: mark.dur_ns,
+            ready_ns: NULL_I64,
             thread: mark.thread,
             event_id: mark.event_id,
             is_last: i == last,
@@ -192,6 +194,86 @@ fn between_optimizer_steps(columns: &Columns) -> Vec<Mark> {
             Mark { step: i as i64, ts_ns: start, dur_ns: end - start, ..pair[1] }
         })
         .collect()
+}
+
+/// Device work of a trace, as far as steps depend on it.
+struct Work {
+    /// Device and stream.
+    queue: (i32, i32),
+    ts_ns: i64,
+    end_ns: i64,
+    /// Start and end of the launching call, if the trace holds it.
+    launch: Option<(i64, i64)>,
+}
+
+/// Fills `ready_ns`: the latest end of the steps before, and of the device work that they launched or that was
+/// launched before the first step.
+///
+/// A step owns what it launches from beginning to end. What no step owns is earlier than the first step if, on a
+/// stream on which the first step runs something, it starts before that; elsewhere, if it was launched or started
+/// before the step, or ended before anything of the step started. Streams run in order, so the first needs no launch
+/// in the trace: the recording often starts with the work of a step that it does not hold.
+pub(crate) fn find_ready(columns: &Columns, steps: &mut Steps) {
+    let starts = &steps.ts_ns.0;
+    let ends: Vec<i64> = starts.iter().zip(&steps.dur_ns.0).map(|(ts, dur)| ts + dur).collect();
+    let Some(&first_start_ns) = starts.first() else { return };
+    let owner = |work: &Work| {
+        let (ts_ns, end_ns) = work.launch?;
+        let step = starts.partition_point(|&start| start <= ts_ns).checked_sub(1)?;
+        (ts_ns < ends[step] && end_ns <= ends[step]).then_some(step)
+    };
+
+    let mut done_ns = ends.clone();
+    let mut first_of_queue: FxHashMap<(i32, i32), i64> = FxHashMap::default();
+    let mut first_work_ns = i64::MAX;
+    for_each_work(columns, |work| {
+        let Some(step) = owner(work) else { return };
+        done_ns[step] = done_ns[step].max(work.end_ns);
+        if step == 0 {
+            let first = first_of_queue.entry(work.queue).or_insert(i64::MAX);
+            *first = work.ts_ns.min(*first);
+            first_work_ns = first_work_ns.min(work.ts_ns);
+        }
+    });
+    // What outlasts the first step holds up none of its work.
+    let is_earlier = |work: &Work| match first_of_queue.get(&work.queue) {
+        Some(&first_ns) => work.ts_ns < first_ns,
+        None => {
+            let start_ns = work.launch.map_or(work.ts_ns, |(ts_ns, _)| ts_ns.min(work.ts_ns));
+            work.end_ns < first_work_ns || start_ns < first_start_ns && work.end_ns < done_ns[0]
+        }
+    };
+    let mut ready_ns = NULL_I64;
+    if !first_of_queue.is_empty() {
+        for_each_work(columns, |work| {
+            if owner(work).is_none() && is_earlier(work) {
+                ready_ns = ready_ns.max(work.end_ns);
+            }
+        });
+    }
+    for (step, done_ns) in done_ns.into_iter().enumerate() {
+        steps.ready_ns.set(step, ready_ns);
+        ready_ns = ready_ns.max(done_ns);
+    }
+}
+
+fn for_each_work(columns: &Columns, mut visit: impl FnMut(&Work)) {
+    macro_rules! each {
+        ($($table:ident),+) => { $(
+            let t = &columns.$table;
+            for row in 0..t.len() {
+                let (ts_ns, launch_ts_ns) = (t.ts_ns.get(row), t.launch_ts_ns.get(row));
+                visit(&Work {
+                    queue: (t.device.get(row), t.stream.get(row)),
+                    ts_ns,
+                    end_ns: ts_ns + t.dur_ns.get(row),
+                    launch: (launch_ts_ns != NULL_I64)
+                        .then(|| (launch_ts_ns, launch_ts_ns + t.launch_dur_ns.get(row))),
+                });
+            }
+        )+ };
+    }
+    each!(kernels, memcpys, memsets);
 }
 
 /// Looks up the step at a moment.

@@ -192,6 +192,141 @@ fn cut_is_the_start_of_the_last_of_several_steps() {
 }
 
 #[test]
+fn waits_of_mtia_are_no_kernels() {
+    let event = |category: &str, name: &str, ts: i64| {
+        format!(
+            r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":0,"tid":7,"ts":{ts},"dur":5,"args":{{"device":0,"stream":7}}}}"#
+        )
+    };
+    let events = [
+        event("mtia_ccp_events", "event_wait", 0),
+        event("mtia_ccp_events", "event_record", 10),
+        event("mtia_ccp_events", "fbgemm", 20),
+        event("kernel", "event_wait", 30),
+    ];
+    let dataset = read_text(trace(&events.join(","))).unwrap();
+    assert_eq!(column(&dataset, "kernels", "name"), ["fbgemm", "event_wait"]);
+    assert_eq!(column(&dataset, "device_syncs", "name"), ["event_wait", "event_record"]);
+}
+
+/// `next` raises, its return is missed, and its end is that of the recording.
+#[test]
+fn frame_that_never_returned_ends_with_what_it_began_in() {
+    let event = |category: &str, name: &str, ts: i64, dur: i64| {
+        format!(
+            r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":1,"tid":1,"ts":{ts},"dur":{dur}}}"#
+        )
+    };
+    let read = |next_dur: i64, inner: bool| {
+        let mut events = vec![
+            event("python_function", "main.py(1): <module>", 0, 2000),
+            event("cpu_op", "my_op", 100, 1000),
+            event("python_function", "<built-in function next>", 200, next_dur),
+            event("cpu_op", "aten::mm", 700, 100),
+            event("cpu_op", "aten::add", 1500, 100),
+        ];
+        if inner {
+            events.push(event("python_function", "run.py(5): call", 110, 390));
+        }
+        read_text(trace(&events.join(","))).unwrap()
+    };
+    // In a frame, and directly in an operator.
+    for (inner, end) in [(true, 500), (false, 1100)] {
+        let dataset = read(1800, inner);
+        let names = column(&dataset, "python_frames", "name");
+        let next = names.iter().position(|name| name.contains("next")).unwrap();
+        let durs = column(&dataset, "python_frames", "dur_ns");
+        assert_eq!(durs[next], ((end - 200) * 1_000).to_string(), "{durs:?}");
+        let selves = column(&dataset, "python_frames", "self_dur_ns");
+        assert!(selves.iter().all(|ns| !ns.starts_with('-')), "{selves:?}");
+        let ids = column(&dataset, "cpu_ops", "event_id");
+        let parents = column(&dataset, "cpu_ops", "parent");
+        let main = &column(&dataset, "python_frames", "event_id")[0];
+        assert_eq!(&parents[2], main, "what follows the operator is called by its caller");
+        if inner {
+            assert_eq!(parents[1], ids[0]);
+        }
+    }
+    // It returned: nothing changes.
+    let durs = column(&read(5, true), "python_frames", "dur_ns");
+    assert!(durs.contains(&"5000".to_owned()), "{durs:?}");
+}
+
+#[test]
+fn self_time_counts_overlapping_children_once() {
+    let op = |name: &str, ts: i64, dur: i64| {
+        format!(
+            r#"{{"ph":"X","cat":"cpu_op","name":"{name}","pid":1,"tid":1,"ts":{ts},"dur":{dur}}}"#
+        )
+    };
+    let events = [op("outer", 0, 100), op("a", 0, 70), op("b", 20, 80)];
+    let dataset = read_text(trace(&events.join(","))).unwrap();
+    assert_eq!(column(&dataset, "cpu_ops", "self_dur_ns"), ["0", "70000", "80000"]);
+}
+
+/// Times in whole microseconds are rounded; others are not.
+#[test]
+fn child_may_outlast_its_parent_by_what_rounding_explains() {
+    let op = |name: &str, ts: &str, dur: &str| {
+        format!(
+            r#"{{"ph":"X","cat":"cpu_op","name":"{name}","pid":1,"tid":1,"ts":{ts},"dur":{dur}}}"#
+        )
+    };
+    for (ts, dur, parent) in [("1", "10", "0"), ("1.001", "9.500", "-"), ("1.001", "9.000", "0")] {
+        let events = [op("outer", "0", "10"), op("inner", ts, dur)];
+        let dataset = read_text(trace(&events.join(","))).unwrap();
+        assert_eq!(column(&dataset, "cpu_ops", "parent"), ["-", parent], "{ts} {dur}");
+    }
+}
+
+#[test]
+fn steps_know_when_the_work_before_them_ended() {
+    let step = |n: i64| {
+        format!(
+            r#"{{"ph":"X","cat":"user_annotation","name":"ProfilerStep#{n}","pid":1,"tid":1,"ts":{},"dur":100}}"#,
+            n * 100
+        )
+    };
+    let launch = |ts: i64, id: i64| {
+        format!(
+            r#"{{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":{ts},"dur":5,"args":{{"correlation":{id}}}}}"#
+        )
+    };
+    let kernel = |stream: i64, ts: i64, dur: i64, id: i64| {
+        format!(
+            r#"{{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":{stream},"ts":{ts},"dur":{dur},"args":{{"device":0,"stream":{stream},"correlation":{id}}}}}"#
+        )
+    };
+    let own = [
+        step(1),
+        step(2),
+        launch(110, 1),
+        kernel(25, 112, 3, 1),
+        launch(120, 2),
+        kernel(7, 160, 60, 2),
+        launch(210, 3),
+        kernel(7, 230, 80, 3),
+    ];
+    let ready = |others: &[String]| {
+        let events: Vec<String> = own.iter().chain(others).cloned().collect();
+        column(&read_text(trace(&events.join(","))).unwrap(), "steps", "ready_ns")
+    };
+    // A file starts at 0: its first event is at 100 us, unless work ran before.
+    assert_eq!(ready(&[]), ["-", "120000"]);
+    // Work of an earlier step, whose launch was not recorded, up to the first of the step on that stream.
+    assert_eq!(ready(&[kernel(7, 130, 25, 90)]), ["55000", "120000"]);
+    // On a stream without work of the step: before anything of the step ran ...
+    assert_eq!(ready(&[kernel(9, 105, 2, 90)]), ["7000", "120000"]);
+    // ... or started before the step; what starts in it may have been launched at any time.
+    assert_eq!(ready(&[kernel(9, 90, 100, 90)]), ["100000", "130000"]);
+    assert_eq!(ready(&[kernel(9, 115, 40, 90)]), ["-", "120000"]);
+    // Launched before, it ran later.
+    assert_eq!(ready(&[launch(90, 8), kernel(9, 150, 20, 8)]), ["80000", "130000"]);
+    // What outlasts the step holds up nothing in it.
+    assert_eq!(ready(&[launch(90, 8), kernel(9, 150, 400, 8)]), ["-", "130000"]);
+}
+
+#[test]
 fn begin_and_end_events_pair_up() {
     let half = |ph: &str, name: &str, ts: i64| {
         format!(

@@ -87,7 +87,7 @@ launched_table! {
 }
 
 table! {
-    DeviceSyncs / DeviceSync = "device_syncs", "one synchronization recorded on a stream (cuda_sync): the device or the host waits, nothing runs";
+    DeviceSyncs / DeviceSync = "device_syncs", "one synchronization recorded on a stream (cuda_sync; event_wait and event_record of MTIA): the device or the host waits, nothing runs";
     rank: I32, None, "rank";
     event_id: I64, None, "event";
     name: DictColumn, None, "Stream Sync, Event Sync, Context Sync, Stream Wait Event";

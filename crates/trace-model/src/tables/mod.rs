@@ -245,6 +245,7 @@ mod tests {
             "free_ts_ns",
             "launch_ts_ns",
             "peak_ts_ns",
+            "ready_ns",
             "start_ns",
             "start_ts_ns",
             "steps_end_ns",

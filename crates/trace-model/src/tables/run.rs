@@ -56,6 +56,7 @@ table! {
     source: DictColumn, None, "kind of mark: profiler_step (ProfilerStep#n), composer (from the start of the loader's call to the end of event/batch), determined (likewise, from its timings), engine (a step that vLLM or SGLang marks), optimizer (from one Optimizer.step's end to the next), or trace (no steps found: the whole recording as one)";
     ts_ns: I64, Ns, "start";
     dur_ns: I64, Ns, "duration on the host";
+    ready_ns: OptI64, Ns, "moment by which earlier steps had ended, with the device work launched before this step; absent for a first step before which no device work was recorded";
     thread: OptI32, None, "host thread that ran it";
     event_id: OptI64, None, "event that marks it, if any";
     is_last: Flag, None, "true for the last step of the rank, whose device work may be cut off";

@@ -139,10 +139,17 @@ impl Run {
             source,
             ts_ns,
             dur_ns,
+            ready_ns: NULL_I64,
             thread: 1,
             event_id,
             is_last,
         });
+        self
+    }
+
+    /// States when the device had done what was launched before the last step.
+    pub fn ready_at(&mut self, ready_ns: i64) -> &mut Self {
+        set_last!(self.steps, ready_ns, ready_ns);
         self
     }
 

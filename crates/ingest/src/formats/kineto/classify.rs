@@ -1,7 +1,7 @@
 //! Classifies events by category and name, in every dialect that occurs.
 
 use trace_model::vocabulary::{
-    LIGHTNING_PREFIX, LOADER_PREFIX, PROFILER_STEP_PREFIX, is_communication_kernel,
+    LIGHTNING_PREFIX, LOADER_PREFIX, PROFILER_STEP_PREFIX, is_communication_kernel, is_device_sync,
     is_memory_kernel,
 };
 
@@ -39,6 +39,12 @@ pub(crate) fn classify(category: &str) -> Kind {
         other if other.ends_with("_runtime") || other.ends_with("_driver") => Kind::RuntimeCall,
         _ => Kind::Span,
     }
+}
+
+/// Whether an activity in a category of kernels runs nothing: MTIA records waits for events and the recording of
+/// events there.
+pub(crate) fn is_sync_in_kernels(category: &str, name: &str) -> bool {
+    is_device_sync(name) && category.eq_ignore_ascii_case("mtia_ccp_events")
 }
 
 /// Whether an operator is a range opened by `record_function`: torch before 1.11 recorded those as operators.

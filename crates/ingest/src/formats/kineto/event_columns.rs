@@ -6,7 +6,7 @@ use trace_model::StrId;
 use trace_model::column::{NULL_I32, NULL_I64};
 
 use super::arg::Arg;
-use super::classify::{Kind, classify, is_annotation_name, kernel_kind};
+use super::classify::{Kind, classify, is_annotation_name, is_sync_in_kernels, kernel_kind};
 use super::columns::Columns;
 use super::event::Event;
 use super::tensor_cores::tensor_cores;
@@ -198,6 +198,9 @@ impl EventSink {
                 .or_insert_with(|| is_annotation_name(strings.get(name)))
         {
             return Kind::Annotation;
+        }
+        if kind == Kind::Kernel && is_sync_in_kernels(strings.get(category), strings.get(name)) {
+            return Kind::DeviceSync;
         }
         kind
     }

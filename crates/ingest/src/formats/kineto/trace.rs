@@ -295,6 +295,9 @@ impl Trace {
         }
         shift_launches!(kernels, memcpys, memsets, device_syncs, profiler_ranges);
         found.steps.ts_ns.0.iter_mut().for_each(|ts| *ts += shift_ns);
+        for ns in found.steps.ready_ns.0.iter_mut().filter(|ns| **ns != NULL_I64) {
+            *ns += shift_ns;
+        }
         found.steps.rank.0.fill(rank);
         tables.push("steps", found.steps.into_batch(&strings));
         macro_rules! push {

@@ -115,6 +115,7 @@ pub(super) fn rows(
             source,
             ts_ns: step.start_ns.saturating_add(shift_ns),
             dur_ns: step.end_ns.saturating_sub(step.start_ns),
+            ready_ns: NULL_I64,
             thread,
             event_id: first_event + step.train_batch as i64,
             is_last: i + 1 == found.len(),
