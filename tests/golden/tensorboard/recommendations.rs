@@ -36,6 +36,8 @@ pub(crate) const AREA: Area = Area {
             "R5",
             "the plugin's window is inverted without host events: 0 %; it is busy 89 %",
         ),
+        ("generated/synth_nccl_mismatch", "R5", TAIL),
+        ("generated/synth_util_49p9", "R5", TAIL),
         ("amd_minitoy", "R6", MATRIX),
         ("mi300_bert", "R6", SIXTEEN),
         ("mi300_qwen", "R6", SIXTEEN),
@@ -67,6 +69,8 @@ const SIXTEEN: &str = "AMD: inputs are bfloat16, and the kernels use matrix core
 const NVJET: &str = "nvjet kernels use tensor cores; they are not in the plugin's list";
 const UNTYPED: &str = "neither the types of inputs nor the kernel's name say that it is a product of 32-bit \
      floats: unknown";
+
+const TAIL: &str = "most of the idle time is after the last work of the recording: unknown";
 
 /// One of the plugin's recommendations and our rule for it.
 struct Pair {
