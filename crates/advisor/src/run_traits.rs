@@ -76,6 +76,6 @@ mod tests {
     fn unknown_trait_is_none() {
         let context = RunTraits::default().context(&[], &[]);
         let text = "{{ run.is_training is none }} {{ 1 if run.is_training is not none else 2 }}";
-        assert_eq!(render(&environment(), text, &context).as_deref(), Ok("true 2"));
+        assert_eq!(render(&environment(), text, &context).as_deref(), Ok("True 2"));
     }
 }
