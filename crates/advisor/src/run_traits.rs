@@ -75,8 +75,7 @@ mod tests {
     #[test]
     fn unknown_trait_is_none() {
         let context = RunTraits::default().context(&[], &[]);
-        let text =
-            "{{ 'none' if run.is_training is none }} {{ 1 if run.is_training is not none else 2 }}";
-        assert_eq!(render(&environment(), text, &context).as_deref(), Ok("none 2"));
+        let text = "{{ run.is_training is none }} {{ 1 if run.is_training is not none else 2 }}";
+        assert_eq!(render(&environment(), text, &context).as_deref(), Ok("True 2"));
     }
 }

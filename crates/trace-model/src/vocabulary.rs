@@ -25,8 +25,8 @@ pub const COMPOSER_LOADERS: [&str; 2] = ["event/dataloader", "dataloader/train"]
 pub const COMPOSER_STEP_MARKERS: [&str; 4] =
     ["event/fit", "event/epoch", "event/iteration", COMPOSER_BATCH];
 
-/// Prefixes of the ranges that inference servers record for each step of their engine: SGLang's `step[DECODE bs=8]`,
-/// and vLLM's `execute_context_0(0)_generation_8(8)`, which SGLang records inside its own as well.
+/// Prefixes of the ranges that inference servers record for each step of their engine: `step[DECODE bs=8]`, and
+/// `execute_context_0(0)_generation_8(8)`. One server records the second kind inside the first.
 pub const ENGINE_STEP_PREFIXES: [&str; 2] = ["step[", "execute_"];
 
 /// Communication libraries whose collectives are ranges on the host, named `<library>:<collective>`.
