@@ -1,5 +1,5 @@
 --! row = "one kernel of a call whose operations and bytes are known"
---! needs = ["roofline_calls", "kernels"]
+--! needs = ["roofline_calls", "device_work"]
 --! order = ["rank", "event_id"]
 --! when_empty = "no call of an operator that launched kernels has recorded shapes: record them with record_shapes=True (kernels in replayed graphs and compiled kernels have none)"
 --! [columns]
@@ -25,14 +25,19 @@
 -- The kernels of a call follow each other on its stream.
 WITH places AS (
     SELECT
-        rank, device, stream, op, kind, dtype, name, kernel_ns, flops, read_bytes + written_bytes AS moved_bytes, is_aligned,
-        gemm_m, gemm_n, gemm_k, output_elements, roofline_ns, achievable_gb_per_s, unnest(range(queue_order, queue_order + kernel_count)) AS queue_order
+        rank, device, stream, op, kind, dtype, name, kernel_ns, flops, read_bytes + written_bytes AS moved_bytes, gemm_m,
+        gemm_n, gemm_k, output_elements, is_aligned, roofline_ns, achievable_gb_per_s,
+        unnest(range(queue_order, queue_order + kernel_count)) AS queue_order
     FROM roofline_calls
+),
+work AS (
+    SELECT
+        rank, device, stream, event_id, dur_ns, tensor_cores,
+        CAST(row_number() OVER (PARTITION BY rank, device, stream ORDER BY ts_ns, event_id) AS BIGINT) - 1 AS queue_order
+    FROM device_work
 )
 SELECT
     p.rank, k.event_id, k.dur_ns, p.op, p.kind, p.dtype, p.name, p.kernel_ns, p.flops, p.moved_bytes, p.gemm_m, p.gemm_n,
     p.gemm_k, p.output_elements, k.tensor_cores, p.device, p.is_aligned, p.roofline_ns, p.achievable_gb_per_s
 FROM places p
-JOIN kernels k
-    ON k.rank = p.rank AND coalesce(k.device, CAST(-1 AS INT)) = p.device AND coalesce(k.stream, CAST(-1 AS INT)) = p.stream
-    AND k.queue_order = p.queue_order
+JOIN work k ON k.rank = p.rank AND k.device = p.device AND k.stream = p.stream AND k.queue_order = p.queue_order
