@@ -36,6 +36,11 @@ pub(crate) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for path in corpus::runs(&runs::traces()) {
         let trace = runs::name(&path);
+        let test = {
+            let path = path.clone();
+            move || time_has_one_owner(&path)
+        };
+        cases.push(Case::of_trace(&trace, "time_has_one_owner", test));
         cases.push(Case::of_trace(&trace, "causes_add_up", move || causes_add_up(&path)));
     }
     for (trace, column, low, high) in READINGS {
@@ -47,6 +52,33 @@ pub(crate) fn cases() -> Vec<Case> {
         cases.push(Case::of_trace(trace, column, test));
     }
     cases
+}
+
+/// Owners tile the window of each device, and of each rank without one, without holes or overlaps.
+fn time_has_one_owner(path: &Path) {
+    let run = &runs::open_path(path).run;
+    let query = "SELECT w.rank, w.device, w.window_ns, coalesce(o.sum_ns, 0) AS sum_ns,
+            coalesce(o.broken_count, 0) AS broken_count
+         FROM (
+            SELECT rank, device, window_ns FROM device_windows WHERE window_ns > 0
+            UNION ALL
+            SELECT rank, NULL, dur_ns FROM critical_windows
+            WHERE dur_ns > 0 AND rank NOT IN (SELECT DISTINCT rank FROM device_windows)
+         ) w
+         LEFT JOIN (
+            SELECT rank, coalesce(device, -9) AS device, sum(dur_ns) AS sum_ns,
+                sum(CASE WHEN dur_ns <= 0 OR ts_ns <> before_ns THEN 1 ELSE 0 END) AS broken_count
+            FROM (
+                SELECT rank, device, dur_ns, ts_ns,
+                    coalesce(lag(ts_ns + dur_ns) OVER (PARTITION BY rank, device ORDER BY ts_ns), ts_ns) AS before_ns
+                FROM time_owners
+            )
+            GROUP BY 1, 2
+         ) o ON o.rank = w.rank AND o.device = coalesce(w.device, -9)";
+    for row in rows(run, query) {
+        assert_eq!(row["sum_ns"], row["window_ns"], "{row:?}");
+        assert_eq!(row["broken_count"].as_f64(), Some(0.0), "{row:?}");
+    }
 }
 
 /// Idle time by the union of the work of a device, by cause, and by row.

@@ -51,6 +51,11 @@ const SUITES: &[Suite] = &[
     Suite { name: "hta_paths", input: Input::Corpus, cases: hta_paths::cases },
     Suite { name: "idle", input: Input::Corpus, cases: idle::cases },
     Suite { name: "measured_gains", input: Input::Repository, cases: measured_gains::cases },
+    Suite {
+        name: "measured_gains",
+        input: Input::Corpus,
+        cases: measured_gains::cases_with_corpus,
+    },
     Suite { name: "roofline", input: Input::Corpus, cases: roofline::cases },
     Suite { name: "rules", input: Input::Corpus, cases: rules::cases },
     Suite { name: "steps", input: Input::Corpus, cases: steps::cases },

@@ -302,12 +302,18 @@ pub(crate) struct FixTable {
     #[schemars(with = "Option<String>")]
     pub(crate) when: Option<Spanned<String>>,
     /// What to do, in a few words: `Load batches in worker processes`. A template over the traits of the run.
-    pub(crate) title: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub(crate) title: Option<Spanned<String>>,
     /// Effort; `medium` if not stated.
     pub(crate) effort: Option<Effort>,
     /// Rules (code or name) that it mends, most specific first. The fix is considered if one of them fires.
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) rules: Option<Vec<Spanned<String>>>,
+    /// `false` if it may have no effect, such as where the program needs what it waits for: the interval then begins at
+    /// nothing.
+    pub(crate) certain: Option<bool>,
+    /// Names of fixes that it is an alternative to: the plan has one of them at most.
+    pub(crate) instead_of: Option<Vec<String>>,
     /// What it changes in the recording.
     #[schemars(with = "Option<Vec<EditTable>>")]
     pub(crate) edits: Option<Vec<Spanned<EditTable>>>,

@@ -30,6 +30,10 @@ pub struct Fix {
     pub effort: Effort,
     /// Codes of the rules that it mends, most specific first.
     pub rules: Vec<String>,
+    /// Whether it surely has an effect where it applies.
+    pub is_certain: bool,
+    /// Names of fixes that it is an alternative to: only the first of them in the plan is considered.
+    pub instead_of: Vec<String>,
     /// What it changes in the recording.
     pub edits: Vec<Edit>,
 }
@@ -50,6 +54,7 @@ impl Fix {
             return None;
         }
         let title = expr::render(env, &self.title, &context).unwrap_or_else(|_| self.title.clone());
+        let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
         Some(Self { title, ..self.clone() })
     }
 }
@@ -126,7 +131,7 @@ pub(crate) fn compile_fixes(
                 missing(key);
             }
         }
-        let (Some((_, title)), Some((file, codes)), Some((edit_file, edits))) =
+        let (Some((title_file, title)), Some((file, codes)), Some((edit_file, edits))) =
             (title, codes, edits)
         else {
             continue;
@@ -142,6 +147,16 @@ pub(crate) fn compile_fixes(
             rule.map(|rule| rule.code.clone())
         });
         let codes = codes.collect();
+        let span = Span { file: title_file, bytes: title.span() };
+        let env = expr::environment();
+        let mistake = match expr::template_reads(&env, title.get_ref()) {
+            Ok(names) => expr::probe(&env, title.get_ref(), &names),
+            Err(error) => Some(error),
+        };
+        if let Some(error) = mistake {
+            let message = format!("the title is invalid: {}", expr::describe(&error));
+            problems.add(&span, message, None);
+        }
         let when = merged.last(|t| t.when.as_ref());
         if let Some((file, when)) = when
             && let Err(error) = Formula::new(&expr::environment(), when.get_ref())
@@ -155,9 +170,14 @@ pub(crate) fn compile_fixes(
             name: name.clone(),
             at: problems.place(&merged.span),
             when: when.map(|(_, when)| when.get_ref().clone()),
-            title: title.trim().to_owned(),
+            title: title.get_ref().trim().to_owned(),
             effort: merged.last(|t| t.effort.as_ref()).map_or(Effort::default(), |(_, e)| *e),
             rules: codes,
+            is_certain: merged.last(|t| t.certain.as_ref()).is_none_or(|(_, on)| *on),
+            instead_of: merged
+                .last(|t| t.instead_of.as_ref())
+                .map(|(_, names)| names.clone())
+                .unwrap_or_default(),
             edits,
         });
     }

@@ -67,7 +67,8 @@ impl Report {
                 name: fix.name.clone(),
                 edits: fix.edits.clone(),
                 weight: confidence.weight() * fix.effort.weight(),
-                is_certain: confidence > Confidence::Low,
+                is_certain: fix.is_certain && confidence > Confidence::Low,
+                instead_of: fix.instead_of.clone(),
             })
         };
         let fixes: Vec<FixEdits> = self.totals.fixes.iter().filter_map(of_fix).collect();

@@ -28,6 +28,7 @@ pub(crate) fn prioritize(findings: &mut [Finding], rules: &[Rule]) {
         let fixed = rule(&finding.code).and_then(|r| r.fixed_priority_pct).unwrap_or(0.0);
         finding.priority_pct = priority_pct(finding).max(fixed);
     }
+    keep_order_of_plan(findings);
     let counts = |f: &Finding| f.severity > Severity::Info && !f.is_note;
     // A detail stands for its parent where that has no other cause; a parent is a cause where it has no child.
     let is_cause = |f: &Finding| {
@@ -44,11 +45,12 @@ pub(crate) fn prioritize(findings: &mut [Finding], rules: &[Rule]) {
         _ => u8::from(!causes.contains(&f.code)),
     };
     findings.sort_by(|a, b| {
-        let score = |f: &Finding| f.priority_pct * f.confidence.weight();
+        let place = |f: &Finding| f.plan_position.unwrap_or(usize::MAX);
         let share = |f: &Finding| f.gain.share_pct.unwrap_or(0.0);
         tier(a)
             .cmp(&tier(b))
             .then_with(|| score(b).total_cmp(&score(a)))
+            .then_with(|| place(a).cmp(&place(b)))
             .then_with(|| b.severity.cmp(&a.severity))
             .then_with(|| share(b).total_cmp(&share(a)))
             .then_with(|| a.code.cmp(&b.code))
@@ -56,6 +58,24 @@ pub(crate) fn prioritize(findings: &mut [Finding], rules: &[Rule]) {
     for (i, finding) in findings.iter_mut().enumerate() {
         finding.position = i + 1;
         finding.is_cause = tier(finding) == 0;
+    }
+}
+
+/// What the order of findings compares.
+fn score(finding: &Finding) -> f64 {
+    finding.priority_pct * finding.confidence.weight()
+}
+
+/// A fix may bring more once those before it are made. The finding of a fix before it is never below that of one after
+/// it.
+fn keep_order_of_plan(findings: &mut [Finding]) {
+    let mut planned: Vec<&mut Finding> =
+        findings.iter_mut().filter(|f| f.plan_position.is_some()).collect();
+    planned.sort_by_key(|f| std::cmp::Reverse(f.plan_position));
+    let mut highest = 0.0_f64;
+    for finding in planned {
+        highest = highest.max(score(finding));
+        finding.priority_pct = highest / finding.confidence.weight();
     }
 }
 

@@ -26,6 +26,8 @@ pub struct FixEdits {
     pub weight: f64,
     /// Whether the fix surely has an effect; if not, the lower end of its interval is none.
     pub is_certain: bool,
+    /// Names of fixes that it is an alternative to.
+    pub instead_of: Vec<String>,
 }
 
 /// One change of the recording.

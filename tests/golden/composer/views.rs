@@ -180,8 +180,7 @@ fn loader_is_the_first_finding() {
     let slow = &runs::open("composer/workers0/plain").run;
     let median = number(&rows(fast, "SELECT median(step_ns) AS ns FROM trainer_steps")[0]["ns"]);
     let mean = number(&rows(slow, "SELECT avg(step_ns) AS ns FROM trainer_steps")[0]["ns"]);
-    let gain = first.gain.high_pct.unwrap();
-    let predicted = mean * (1.0 - gain / 100.0);
+    let predicted = mean * (1.0 - first.fixes[0].alone_pct.mid / 100.0);
     assert!((predicted / median - 1.0).abs() < 0.10, "predicted {predicted}, measured {median}");
 
     let report = judged("composer/workers2/plain");

@@ -152,6 +152,11 @@ impl RankReplay {
     }
 }
 
+/// Whether one of two fixes is an alternative to the other.
+fn excludes(one: &FixEdits, other: &FixEdits) -> bool {
+    one.instead_of.contains(&other.name) || other.instead_of.contains(&one.name)
+}
+
 /// All ranks, of which the slowest sets the pace.
 struct RunReplay {
     ranks: Vec<RankReplay>,
@@ -321,6 +326,7 @@ impl RunReplay {
                 break;
             }
             left.remove(best);
+            left.retain(|&other| !excludes(&request.fixes[fix], &request.fixes[other]));
             planned = with;
             effects.push(FixEffect {
                 name: request.fixes[fix].name.clone(),
@@ -333,6 +339,12 @@ impl RunReplay {
         }
         let rest = (0..request.fixes.len()).filter(|fix| !planned.contains(fix));
         let rest = rest.map(|fix| {
+            let excluded =
+                planned.iter().any(|&other| excludes(&request.fixes[fix], &request.fixes[other]));
+            if excluded {
+                let (name, alone_pct) = (request.fixes[fix].name.clone(), alone[fix]);
+                return FixEffect { name, alone_pct, ..FixEffect::default() };
+            }
             let with: Vec<usize> = planned.iter().copied().chain([fix]).collect();
             FixEffect {
                 name: request.fixes[fix].name.clone(),

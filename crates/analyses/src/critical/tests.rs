@@ -502,7 +502,13 @@ fn device_fix() -> FixEdits {
         launched: None,
         workers: None,
     };
-    FixEdits { name: "fix".to_owned(), edits: vec![edit], weight: 1.0, is_certain: true }
+    FixEdits {
+        name: "fix".to_owned(),
+        edits: vec![edit],
+        weight: 1.0,
+        is_certain: true,
+        instead_of: Vec::new(),
+    }
 }
 
 /// Rows that leave these times of the activities.
