@@ -1,4 +1,5 @@
 //! The call tree of every real trace: what calls last is no longer than the call.
+#![allow(clippy::float_cmp, reason = "counts, exact in doubles here")]
 
 use crate::harness::Case;
 use crate::runs;

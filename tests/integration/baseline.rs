@@ -111,12 +111,12 @@ fn baseline_refuses_other_files() {
     sandbox.write("text.txt", "hello").write("diff.json", r#"{"schema_version":1,"rows":[]}"#);
     let mut newer: Value =
         serde_json::from_str(&std::fs::read_to_string(sandbox.path("slow.json")).unwrap()).unwrap();
-    newer["schema_version"] = 3.into();
+    newer["schema_version"] = 4.into();
     sandbox.write("newer.json", newer.to_string());
     for (file, message) in [
         ("text.txt", "text.txt is not a baseline: it is not JSON"),
         ("diff.json", "it does not contain reports"),
-        ("newer.json", "it has schema_version 3, and this program reads versions 1 to 2"),
+        ("newer.json", "it has schema_version 4, and this program reads versions 1 to 3"),
         ("nowhere.json", "cannot read the baseline nowhere.json"),
     ] {
         let output = sandbox.run(&["check", "run", "--baseline", file]);

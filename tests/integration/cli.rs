@@ -83,7 +83,7 @@ fn json_report_has_the_promised_fields() {
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["schema_version"], 2);
+    assert_eq!(report["schema_version"], 3);
     assert_eq!(report["run"]["ranks"], serde_json::json!([0, 1]));
     assert_eq!(report["run"]["steps"], 4);
     let finding = &report["findings"][0];

@@ -97,11 +97,11 @@ fn healthy_run_has_no_findings() {
         let report = &report.report;
         assert_eq!(report.headline.findings, 0, "{:?}", report.headline.text);
         // A profiler trace says nothing of what only an agent on the machine samples; this one has no stacks, no
-        // collective of 64 MiB, no all_to_all, no marks of a trainer, and no overhead of the profiler either. Its
+        // no all_to_all, no marks of a trainer, and no overhead of the profiler either. Its
         // product with the vocabulary is simulated faster than the data sheet of the device allows (KN002).
         let unsaid = [
-            "CM005", "CM011", "GU006", "GU007", "IN007", "IN010", "KN002", "MM012", "MM013",
-            "MM014", "OP005", "OP007", "OP008", "TQ005", "VA004",
+            "CM011", "GU006", "GU007", "IN007", "IN010", "KN002", "MM012", "MM013", "MM014",
+            "OP005", "OP007", "OP008", "TQ005", "VA004",
         ];
         let unknown: Vec<&str> = report.unknown.iter().map(|u| u.code.as_str()).collect();
         assert_eq!(unknown, unsaid, "seed {seed}");
@@ -176,7 +176,7 @@ fn removed_bottleneck_saves_what_was_predicted() {
             }
             let slow = run(bottleneck, ranks);
             let predicted = slow.median_ms - slow.saves_ms(code);
-            close(&format!("{bottleneck:?}, {ranks}"), predicted, healthy.median_ms, 0.07);
+            close(&format!("{bottleneck:?}, {ranks}"), predicted, healthy.median_ms, 0.1);
         }
         // Kernels of a few microseconds have no counterpart: a step cannot get shorter than its device work.
         let small = run(Bottleneck::SmallKernels, ranks);

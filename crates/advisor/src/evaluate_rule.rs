@@ -234,6 +234,7 @@ fn finding<'s>(
         gain,
         fixes: Vec::new(),
         is_cause: false,
+        own_confidence: confidence,
         plan_position: None,
         evidence: fired.iter().take(MAX_EVIDENCE).map(|f| evidence(table, f.row)).collect(),
         occurrences: None,

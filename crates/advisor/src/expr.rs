@@ -10,13 +10,19 @@ use minijinja::{Environment, Error, ErrorKind, Expression, Value as Jinja};
 use trace_model::time::{NS_PER_MS, NS_PER_US, human};
 use trace_model::{Unit, Value};
 
-use crate::run_traits::{RUN, trait_of};
-
 /// Instructions that one expression or template may take.
 const FUEL: u64 = 20_000;
 
 /// Names that messages may use besides the columns of their row.
 pub(crate) const EXTRA_NAMES: [&str; 3] = ["value", "threshold", "severity"];
+
+/// Name of the traits in texts and expressions.
+pub(crate) const RUN: &str = "run";
+
+/// The trait that a name refers to: `vendor` for `run.vendor`.
+pub(crate) fn trait_of(name: &str) -> Option<&str> {
+    name.strip_prefix(RUN)?.strip_prefix('.')
+}
 
 /// An environment with the filters of rules only.
 pub(crate) fn environment<'s>() -> Environment<'s> {

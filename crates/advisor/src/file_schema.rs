@@ -10,8 +10,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use trace_model::Value;
 
-use crate::fix::Effort;
-use crate::severity::{Confidence, FailOn, GainMethod, Severity};
+use crate::severity::{Confidence, Effort, FailOn, GainMethod, Severity};
 use crate::text_schema::{TextPartValue, TextValue};
 
 /// A rule file.

@@ -6,9 +6,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use trace_model::Value;
+use trace_model::retiming::Interval;
 
-use crate::plan::FindingFix;
-use crate::severity::{Confidence, GainMethod, Severity};
+use crate::severity::{Confidence, Effort, GainMethod, Severity};
 
 /// The finding of one rule in the run.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -71,6 +71,9 @@ pub struct Finding {
     pub sql: Queries,
     /// Whether it names a cause: it neither contains nor details other findings.
     pub is_cause: bool,
+    /// The confidence before notes about the trace lowered it.
+    #[serde(skip)]
+    pub(crate) own_confidence: Confidence,
     /// Position in the plan of the fix that it stands for.
     #[serde(skip)]
     pub(crate) plan_position: Option<usize>,
@@ -153,6 +156,40 @@ pub struct GainEstimate {
     pub contains: Vec<String>,
     /// Codes of the findings that this one's time is part of, nearest first.
     pub within: Vec<String>,
+}
+
+/// A fix of a finding.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct FindingFix {
+    /// Name of the fix.
+    pub fix: String,
+    /// What to do.
+    pub title: String,
+    /// Effort.
+    pub effort: Effort,
+    /// Percent of the unprofiled time that it saves alone.
+    pub alone_pct: Range,
+    /// Percent that it saves after the fixes before it in the plan.
+    pub next_pct: Range,
+    /// Position in the plan; null if it saves nothing after the fixes of the plan.
+    pub plan_position: Option<usize>,
+}
+
+/// An 80 % interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Range {
+    /// Lower end.
+    pub low: f64,
+    /// Estimate.
+    pub mid: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl From<Interval> for Range {
+    fn from(interval: Interval) -> Self {
+        Self { low: round4(interval.low), mid: round4(interval.mid), high: round4(interval.high) }
+    }
 }
 
 /// A row of a metric table.

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 
 use minijinja::Environment;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use trace_model::retiming::{Edit, EditTarget};
 
@@ -14,6 +12,7 @@ use crate::merge::SpannedStr;
 use crate::problem::{Problems, Span, did_you_mean};
 use crate::rule::Rule;
 use crate::run_traits::RunTraits;
+use crate::severity::Effort;
 
 /// A checked fix.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,41 +55,6 @@ impl Fix {
         let title = expr::render(env, &self.title, &context).unwrap_or_else(|_| self.title.clone());
         let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
         Some(Self { title, ..self.clone() })
-    }
-}
-
-/// Effort of a fix, ascending.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, Default,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Effort {
-    /// An option or an argument.
-    Low,
-    /// Some lines of the program.
-    #[default]
-    Medium,
-    /// Another design, or new constraints on the program.
-    High,
-}
-
-impl Effort {
-    /// Factor of the gain in the choice of the next fix.
-    pub(crate) fn weight(self) -> f64 {
-        match self {
-            Self::Low => 1.0,
-            Self::Medium => 0.9,
-            Self::High => 0.75,
-        }
-    }
-
-    /// As written in rule files and JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-        }
     }
 }
 

@@ -62,12 +62,12 @@ impl Report {
     /// The fixes of the findings, with what they are to be weighed by.
     fn retiming_request(&self) -> Option<RetimingRequest> {
         let of_fix = |fix: &Fix| {
-            let confidence = plan::confidence(fix, &self.findings)?;
+            let (confidence, own_confidence) = plan::confidence(fix, &self.findings)?;
             Some(FixEdits {
                 name: fix.name.clone(),
                 edits: fix.edits.clone(),
                 weight: confidence.weight() * fix.effort.weight(),
-                is_certain: fix.is_certain && confidence > Confidence::Low,
+                is_certain: fix.is_certain && own_confidence > Confidence::Low,
                 instead_of: fix.instead_of.clone(),
             })
         };

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use trace_model::time::human;
 
-use crate::finding::{Finding, round4};
-use crate::plan::{Plan, Range, TimedSpan};
+use crate::finding::{Finding, Range, round4};
+use crate::plan::{Plan, TimedSpan};
 use crate::severity::Severity;
 
 /// The report in one sentence, and its numbers.

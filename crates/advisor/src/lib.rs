@@ -89,15 +89,15 @@ pub use comparison::{Comparison, evaluate_comparison};
 pub use evaluate::evaluate;
 pub use explain::{ViewNotes, explain, index, page_name};
 pub use finding::{
-    Affected, AffectedRow, BaselineState, Columns, Evidence, Finding, GainEstimate, MAX_AFFECTED,
-    MAX_EVIDENCE, Occurrences, Queries, TimeRange,
+    Affected, AffectedRow, BaselineState, Columns, Evidence, Finding, FindingFix, GainEstimate,
+    MAX_AFFECTED, MAX_EVIDENCE, Occurrences, Queries, Range, TimeRange,
 };
 pub use firing_rates::{FiringRates, RuleRate};
-pub use fix::{Effort, Fix};
+pub use fix::Fix;
 pub use follow_up::FollowUps;
 pub use headline::Headline;
 pub use ignore::{Date, Ignore};
-pub use plan::{FindingFix, Plan, PlannedFix, Range, TimedSpan};
+pub use plan::{Plan, PlannedFix, TimedSpan};
 pub use policy::{Policy, UnknownSelector};
 pub use problem::{Problem, RuleSource};
 pub use query::{RuleQuery, StatedQuery};
@@ -110,7 +110,7 @@ pub use rule_files::RuleFiles;
 pub use ruleset::{Inactive, RuleSet};
 pub use schema::rule_schema_json;
 pub use selftest::{TestFailure, TestRun};
-pub use severity::{Confidence, FailOn, GainMethod, Severity};
+pub use severity::{Confidence, Effort, FailOn, GainMethod, Severity};
 pub use text::{Text, TextBody, TextPart};
 pub use threshold::Threshold;
 

@@ -5,9 +5,9 @@ use serde::Serialize;
 use trace_model::retiming::{Interval, PathLimit, Retiming};
 use trace_model::time::ns_to_ms;
 
-use crate::finding::{Finding, GainEstimate, round4};
-use crate::fix::{Effort, Fix};
-use crate::severity::{Confidence, GainMethod, Severity};
+use crate::finding::{Finding, FindingFix, GainEstimate, Range, round4};
+use crate::fix::Fix;
+use crate::severity::{Confidence, Effort, GainMethod, Severity};
 
 /// The order in which fixes bring most, from timing the recording again under each.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -36,17 +36,6 @@ pub enum TimedSpan {
     Recording,
 }
 
-/// An 80 % interval.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Range {
-    /// Lower end.
-    pub low: f64,
-    /// Estimate.
-    pub mid: f64,
-    /// Upper end.
-    pub high: f64,
-}
-
 /// One fix of the plan.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PlannedFix {
@@ -70,29 +59,6 @@ pub struct PlannedFix {
     pub limit_pct: f64,
 }
 
-/// A fix of a finding.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct FindingFix {
-    /// Name of the fix.
-    pub fix: String,
-    /// What to do.
-    pub title: String,
-    /// Effort.
-    pub effort: Effort,
-    /// Percent of the unprofiled time that it saves alone.
-    pub alone_pct: Range,
-    /// Percent that it saves after the fixes before it in the plan.
-    pub next_pct: Range,
-    /// Position in the plan; null if it saves nothing after the fixes of the plan.
-    pub plan_position: Option<usize>,
-}
-
-impl From<Interval> for Range {
-    fn from(interval: Interval) -> Self {
-        Self { low: round4(interval.low), mid: round4(interval.mid), high: round4(interval.high) }
-    }
-}
-
 fn ms(interval: Interval) -> Range {
     Interval {
         low: ns_to_ms(interval.low),
@@ -107,10 +73,10 @@ pub(crate) fn is_planned(finding: &Finding) -> bool {
     finding.severity > Severity::Info && !finding.is_note()
 }
 
-/// The confidence that a fix mends something: the best of its findings.
-pub(crate) fn confidence(fix: &Fix, findings: &[Finding]) -> Option<Confidence> {
-    let own = findings.iter().filter(|f| is_planned(f) && fix.rules.contains(&f.code));
-    own.map(|f| f.confidence).max()
+/// The confidence that a fix mends something: the best of its findings. Also before notes about the trace lowered it.
+pub(crate) fn confidence(fix: &Fix, findings: &[Finding]) -> Option<(Confidence, Confidence)> {
+    let own = || findings.iter().filter(|f| is_planned(f) && fix.rules.contains(&f.code));
+    own().map(|f| f.confidence).max().zip(own().map(|f| f.own_confidence).max())
 }
 
 /// Writes the effects of the fixes into the findings, and returns the plan.

@@ -61,6 +61,13 @@ pub(crate) fn prioritize(findings: &mut [Finding], rules: &[Rule]) {
     }
 }
 
+/// Share of what it saves alone that a finding without a place in the plan is prioritized as: below all of the plan, above
+/// findings without a prediction.
+const UNPLANNED_SHARE: f64 = 0.01;
+
+/// Share of its estimate that a finding of the plan is at least prioritized as, if it surely saves nothing.
+const UNSURE_SHARE: f64 = 0.05;
+
 /// What the order of findings compares.
 fn score(finding: &Finding) -> f64 {
     finding.priority_pct * finding.confidence.weight()
@@ -80,14 +87,17 @@ fn keep_order_of_plan(findings: &mut [Finding]) {
 }
 
 /// The percent of step time that a finding is prioritized as: what is surely saved next. A finding whose fix another
-/// one stands for, or saves nothing after the fixes of the plan, has none. Without re-timing, the lower estimate.
+/// one stands for, or saves nothing after the fixes of the plan, has next to none. Without re-timing, the lower estimate.
 fn priority_pct(finding: &Finding) -> f64 {
     if finding.fixes.is_empty() {
         return finding.gain.low_pct.unwrap_or(0.0);
     }
     match finding.plan_position {
-        Some(_) => finding.gain.next_low_pct.unwrap_or(0.0),
-        None => 0.0,
+        Some(_) => {
+            let next_pct = finding.fixes.first().map_or(0.0, |fix| fix.next_pct.mid);
+            finding.gain.next_low_pct.unwrap_or(0.0).max(UNSURE_SHARE * next_pct)
+        }
+        None => UNPLANNED_SHARE * finding.gain.low_pct.unwrap_or(0.0),
     }
 }
 

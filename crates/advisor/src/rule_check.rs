@@ -4,13 +4,13 @@ use minijinja::Environment;
 use toml::Spanned;
 use trace_model::{MetricSpec, Scope, Unit};
 
-use crate::expr::{self, EXTRA_NAMES, Formula};
+use crate::expr::{self, EXTRA_NAMES, Formula, RUN, trait_of};
 use crate::file_schema::{CaveatTable, ConditionTable, TestTable};
 
 use crate::merge::{MergedRule, SpannedStr};
 use crate::problem::{Problems, Span, did_you_mean};
 use crate::rule::{Caveat, Condition, Gain, Test};
-use crate::run_traits::{RUN, RUN_TRAITS_VIEW, trait_of};
+use crate::run_traits::RUN_TRAITS_VIEW;
 use crate::severity::{GainMethod, Severity};
 use crate::text::{Text, TextBody, TextPart, join_lines};
 use crate::text_schema::{TextPartTable, TextPartValue, TextValue};

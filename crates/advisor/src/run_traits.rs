@@ -7,14 +7,11 @@ use minijinja::Value as Jinja;
 use minijinja::value::Object;
 use trace_model::{MetricTable, Unit, Value};
 
-use crate::expr::{self, Context};
+use crate::expr::{self, Context, RUN};
 use crate::file_schema::Cell;
 
 /// The view whose one row describes the run.
 pub(crate) const RUN_TRAITS_VIEW: &str = "run_traits";
-
-/// Name of the traits in texts and expressions.
-pub(crate) const RUN: &str = "run";
 
 /// What is known of a run. A trait that is unknown has no value, like a column of a row without one.
 #[derive(Debug)]
@@ -60,11 +57,6 @@ impl Object for Traits {
         let known = key.as_str().and_then(|name| self.0.get(name));
         Some(known.cloned().unwrap_or_else(|| Jinja::from(())))
     }
-}
-
-/// The trait that a name refers to: `vendor` for `run.vendor`.
-pub(crate) fn trait_of(name: &str) -> Option<&str> {
-    name.strip_prefix(RUN)?.strip_prefix('.')
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The scales of findings: severity, confidence, the source of the gain, and the severity that fails a check.
+//! The scales of findings and fixes: severity, confidence, effort, the source of the gain, and the severity that fails a check.
 
 use std::fmt;
 
@@ -102,6 +102,41 @@ impl Confidence {
 impl fmt::Display for Confidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
+    }
+}
+
+/// Effort of a fix, ascending.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, Default,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Effort {
+    /// An option or an argument.
+    Low,
+    /// Some lines of the program.
+    #[default]
+    Medium,
+    /// Another design, or new constraints on the program.
+    High,
+}
+
+impl Effort {
+    /// Factor of the gain in the choice of the next fix.
+    pub(crate) fn weight(self) -> f64 {
+        match self {
+            Self::Low => 1.0,
+            Self::Medium => 0.9,
+            Self::High => 0.75,
+        }
+    }
+
+    /// As written in rule files and JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
     }
 }
 

@@ -40,8 +40,8 @@ pub const COMMUNICATION_KERNEL_PREFIXES: [&str; 5] = ["nccl", "rccl", "hccl", "o
 pub const COMMUNICATION_KERNEL_PARTS: [&str; 3] = ["ncclKernel", "ncclDevKernel", "nvshmemi_"];
 
 /// Words in the names of communication kernels that are no library's, in lower case and without underscores: symmetric
-/// memory and multicast of PyTorch, the collectives of vLLM, SGLang, TensorRT-LLM, FlashInfer and AITER, also where a
-/// normalization is fused into them, Transformer Engine's user buffers, DeepEP, MSCCL++.
+/// memory and multicast of PyTorch, the collectives of vLLM, `SGLang`, TensorRT-LLM, `FlashInfer` and AITER, also where a
+/// normalization is fused into them, Transformer Engine's user buffers, `DeepEP`, MSCCL++.
 pub const COMMUNICATION_KERNEL_WORDS: [&str; 11] = [
     "allreduce",
     "allgather",

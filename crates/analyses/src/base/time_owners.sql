@@ -1,5 +1,5 @@
 --! row = "one piece of the analyzed window of a device, or of a rank without devices, and what its time belongs to"
---! needs = ["device_work", "device_windows", "idle_gap_causes", "critical_path", "critical_windows"]
+--! needs = ["device_work", "device_windows", "idle_gap_causes", "critical_path"]
 --! order = ["rank", "device", "ts_ns"]
 --! when_empty = "the trace holds no host or device event"
 --! [columns]

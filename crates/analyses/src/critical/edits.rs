@@ -203,7 +203,7 @@ impl<'g> EdgeIndex<'g> {
         for (edit, rows) in fix.edits.iter().zip(rows) {
             match (&edit.target, rows) {
                 (EditTarget::HostTime(classes), _) => {
-                    self.claim_host_time(edit, classes, &mut claims)?
+                    self.claim_host_time(edit, classes, &mut claims)?;
                 }
                 (EditTarget::Device(_), Some(rows)) => {
                     self.claim_activities(events, edit, rows, &mut claims)?;

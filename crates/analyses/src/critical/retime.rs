@@ -152,6 +152,25 @@ impl RankReplay {
     }
 }
 
+/// `of` under each assumption, combined to an interval: deviations from the expected value are independent.
+fn interval(of: impl Fn(Assumption) -> f64, model_error: impl Fn(f64) -> [f64; 2]) -> Interval {
+    let mid = of(Assumption::EXPECTED);
+    let (mut below, mut above) = (0.0_f64, 0.0_f64);
+    let sources = [
+        [(EffectLevel::Most, 1), (EffectLevel::Least, 1)],
+        [(EffectLevel::Expected, 0), (EffectLevel::Expected, 2)],
+    ];
+    for ends in sources {
+        let values = ends.map(|(effect, overhead)| of(Assumption { effect, overhead }) - mid);
+        below += values.iter().copied().fold(0.0, f64::min).powi(2);
+        above += values.iter().copied().fold(0.0, f64::max).powi(2);
+    }
+    let errors = model_error(mid);
+    below += errors[0].powi(2);
+    above += errors[1].powi(2);
+    Interval { low: mid - below.sqrt(), mid, high: mid + above.sqrt() }
+}
+
 /// Whether one of two fixes is an alternative to the other.
 fn excludes(one: &FixEdits, other: &FixEdits) -> bool {
     one.instead_of.contains(&other.name) || other.instead_of.contains(&one.name)
@@ -192,7 +211,7 @@ impl RunReplay {
             let [less, more] = MODEL_ERROR_RATIO.map(|ratio| ratio * (now_ns - ns).abs());
             [more, less]
         };
-        let interval = self.interval(|assumption| self.step_ns(fixes, assumption), error);
+        let interval = interval(|assumption| self.step_ns(fixes, assumption), error);
         // No fix makes a step shorter than half of what it is timed again to.
         Interval { low: interval.low.max(0.5 * interval.mid), ..interval }
     }
@@ -204,29 +223,6 @@ impl RunReplay {
             return PathLimit { bound_by: "workers".to_owned(), ratio: 1.0 };
         }
         rank.limit(fixes)
-    }
-
-    /// `of` under each assumption, combined to an interval: deviations from the expected value are independent.
-    fn interval(
-        &self,
-        of: impl Fn(Assumption) -> f64,
-        model_error: impl Fn(f64) -> [f64; 2],
-    ) -> Interval {
-        let mid = of(Assumption::EXPECTED);
-        let (mut below, mut above) = (0.0_f64, 0.0_f64);
-        let sources = [
-            [(EffectLevel::Most, 1), (EffectLevel::Least, 1)],
-            [(EffectLevel::Expected, 0), (EffectLevel::Expected, 2)],
-        ];
-        for ends in sources {
-            let values = ends.map(|(effect, overhead)| of(Assumption { effect, overhead }) - mid);
-            below += values.iter().copied().fold(0.0, f64::min).powi(2);
-            above += values.iter().copied().fold(0.0, f64::max).powi(2);
-        }
-        let errors = model_error(mid);
-        below += errors[0].powi(2);
-        above += errors[1].powi(2);
-        Interval { low: mid - below.sqrt(), mid, high: mid + above.sqrt() }
     }
 }
 
@@ -296,7 +292,7 @@ impl RunReplay {
                 let least_pct = MODEL_ERROR_PCT * pct.clamp(0.0, 1.0);
                 MODEL_ERROR_RATIO.map(|ratio| (ratio * pct).hypot(least_pct))
             };
-            let interval = self.interval(saved_pct, error);
+            let interval = interval(saved_pct, error);
             Interval { high: interval.high.min(100.0), ..interval }
         };
         let claims_anything = |fix: usize| self.ranks.iter().any(|r| !r.claims[fix].is_empty());

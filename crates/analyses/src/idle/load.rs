@@ -179,7 +179,7 @@ impl IdleInputs {
             ("waits", EventSource::Wait),
             ("first_launches", EventSource::One(HostEventKind::Cause(IdleCause::FirstLaunch))),
         ] {
-            gather_events(inputs, table, kind, &queried_spans, &mut texts, &mut gathered)?;
+            gather_events(inputs, table, &kind, &queried_spans, &mut texts, &mut gathered)?;
         }
         let GatheredEvents { mut events, extents } = gathered;
         let activity = thread_activity(inputs, &extents)?;
@@ -273,6 +273,7 @@ fn compute_ops(inputs: &ViewInputs<'_>) -> Result<HashSet<usize>> {
                 }
             }
         }
+        #[expect(clippy::iter_over_hash_type, reason = "each list is sorted on its own")]
         for launches in launches.values_mut() {
             launches.sort_unstable();
         }
@@ -378,7 +379,7 @@ impl<'a> SpanCursor<'a> {
 fn gather_events(
     inputs: &ViewInputs<'_>,
     table: &str,
-    of: EventSource,
+    of: &EventSource,
     queried_spans: &HashMap<(i64, i64), Vec<Interval>>,
     texts: &mut TextTable,
     gathered: &mut GatheredEvents,
@@ -391,7 +392,7 @@ fn gather_events(
     let has_source = batch.schema().index_of("source").is_ok();
     let source = if has_source { Some(names(batch, "source")?) } else { None };
     let sources = source.as_ref().map(|source| texts.add(source)).unwrap_or_default();
-    let causes: Vec<HostEventKind> = match &of {
+    let causes: Vec<HostEventKind> = match of {
         EventSource::One(kind) => vec![*kind; name.texts.len()],
         EventSource::Operator(_) => {
             vec![HostEventKind::Cause(IdleCause::OpDispatch); name.texts.len()]
@@ -430,7 +431,7 @@ fn gather_events(
             continue;
         }
         let id = name.ids[row] as usize;
-        let computes = matches!(&of, EventSource::Operator(rows) if rows.contains(&row));
+        let computes = matches!(of, EventSource::Operator(rows) if rows.contains(&row));
         let kind = match &cause {
             _ if computes => HostEventKind::Cause(IdleCause::CpuCompute),
             Some(cause) if cause.get(row) == Some("sync") => {

@@ -236,12 +236,12 @@ pub(crate) fn find_ready(columns: &Columns, steps: &mut Steps) {
         }
     });
     // What outlasts the first step holds up none of its work.
-    let is_earlier = |work: &Work| match first_of_queue.get(&work.queue) {
-        Some(&first_ns) => work.ts_ns < first_ns,
-        None => {
-            let start_ns = work.launch.map_or(work.ts_ns, |(ts_ns, _)| ts_ns.min(work.ts_ns));
-            work.end_ns < first_work_ns || start_ns < first_start_ns && work.end_ns < done_ns[0]
+    let is_earlier = |work: &Work| {
+        if let Some(&first_ns) = first_of_queue.get(&work.queue) {
+            return work.ts_ns < first_ns;
         }
+        let start_ns = work.launch.map_or(work.ts_ns, |(ts_ns, _)| ts_ns.min(work.ts_ns));
+        work.end_ns < first_work_ns || start_ns < first_start_ns && work.end_ns < done_ns[0]
     };
     let mut ready_ns = NULL_I64;
     if !first_of_queue.is_empty() {
