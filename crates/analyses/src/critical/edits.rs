@@ -37,7 +37,7 @@ struct EdgeClaim {
 }
 
 /// A point of the interval of each edit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum EffectLevel {
     /// The most that a fix may save.
     Most,

@@ -1,9 +1,11 @@
 //! Times runs again under fixes: each fix alone, each after those before it, and all together.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use query::rust_view::Result;
 use query::{Session, view_error};
+use rustc_hash::FxHashMap;
 use trace_model::RecordBatch;
 use trace_model::retiming::{FixEdits, FixEffect, Interval, PathLimit, Retiming, RetimingRequest};
 
@@ -22,7 +24,7 @@ const STREAM_GAP_NS: i64 = 1_000;
 /// Deviation of measured from predicted savings that neither the effects of the edits nor the overhead of recording
 /// explain: a share of what is saved, and a part of a step in percent. Fitted like the edits.
 /// Fixes take other time with them more often than they fall short: more may be saved by a larger share.
-const MODEL_ERROR_RATIO: [f64; 2] = [0.12, 0.2];
+const MODEL_ERROR_RATIO: [f64; 2] = [0.15, 0.3];
 const MODEL_ERROR_PCT: f64 = 0.8;
 
 /// A fix that saves less than this share of a step after those before it is not part of the plan.
@@ -72,7 +74,7 @@ struct RankReplay {
 }
 
 /// One assumption about the profiler's overhead and the effect of fixes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Assumption {
     effect: EffectLevel,
     overhead: usize,
@@ -171,6 +173,10 @@ fn interval(of: impl Fn(Assumption) -> f64, model_error: impl Fn(f64) -> [f64; 2
     Interval { low: mid - below.sqrt(), mid, high: mid + above.sqrt() }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Whether one of two fixes is an alternative to the other.
 fn excludes(one: &FixEdits, other: &FixEdits) -> bool {
     one.instead_of.contains(&other.name) || other.instead_of.contains(&one.name)
@@ -179,10 +185,25 @@ fn excludes(one: &FixEdits, other: &FixEdits) -> bool {
 /// All ranks, of which the slowest sets the pace.
 struct RunReplay {
     ranks: Vec<RankReplay>,
+    /// Times of a step that are known.
+    known: Mutex<FxHashMap<(Vec<usize>, Assumption), f64>>,
 }
 
 impl RunReplay {
     fn step_ns(&self, fixes: &[usize], assumption: Assumption) -> f64 {
+        // Without a fix, effects do not matter.
+        let effect = if fixes.is_empty() { EffectLevel::Expected } else { assumption.effect };
+        let assumption = Assumption { effect, ..assumption };
+        let key = (fixes.to_vec(), assumption);
+        if let Some(&ns) = lock(&self.known).get(&key) {
+            return ns;
+        }
+        let ns = self.replayed_step_ns(fixes, assumption);
+        lock(&self.known).insert(key, ns);
+        ns
+    }
+
+    fn replayed_step_ns(&self, fixes: &[usize], assumption: Assumption) -> f64 {
         let of_rank = |rank: &RankReplay| {
             rank.step_ns(&rank.weights(fixes, assumption)).max(rank.workers_ns(fixes))
         };
@@ -236,7 +257,8 @@ fn retime_ranks(
         return Ok(Retiming::default());
     }
     let replays = per_rank(ranks, |rank| RankReplay::new(rank, request, rows, warm_up));
-    let mut run = RunReplay { ranks: replays.into_iter().collect::<Result<_>>()? };
+    let ranks_ready = replays.into_iter().collect::<Result<_>>()?;
+    let mut run = RunReplay { ranks: ranks_ready, known: Mutex::default() };
     if let Some(step_ns) = request.step_time_ns {
         run.fit_overhead(step_ns as f64)?;
     }
@@ -342,13 +364,16 @@ impl RunReplay {
                 return FixEffect { name, alone_pct, ..FixEffect::default() };
             }
             let with: Vec<usize> = planned.iter().copied().chain([fix]).collect();
+            // It saves next to nothing: the estimate is enough.
+            let step_ns = |fixes: &[usize]| self.step_ns(fixes, Assumption::EXPECTED);
+            let after_ns = step_ns(&with);
+            let mid = 100.0 * (step_ns(&planned) - after_ns) / now_ns.max(1.0);
             FixEffect {
                 name: request.fixes[fix].name.clone(),
                 alone_pct: alone[fix],
-                next_pct: saved_pct(&planned, &with),
-                step_ns: self.step_interval(&with),
-                limit: self.limit(&with),
-                is_planned: false,
+                next_pct: Interval { low: mid.min(0.0), mid, high: mid.max(0.0) },
+                step_ns: Interval { low: after_ns, mid: after_ns, high: after_ns },
+                ..FixEffect::default()
             }
         });
         effects.extend(rest.collect::<Vec<_>>());
