@@ -27,6 +27,9 @@ const STREAM_GAP_NS: i64 = 1_000;
 const MODEL_ERROR_RATIO: [f64; 2] = [0.15, 0.3];
 const MODEL_ERROR_PCT: f64 = 0.8;
 
+/// Device work takes up to one part in twenty longer while it is recorded: `gpt` of the fitted pairs.
+const FLOOR_RATIO: f64 = 0.95;
+
 /// A fix that saves less than this share of a step after those before it is not part of the plan.
 const MIN_PLANNED_RATIO: f64 = 0.005;
 
@@ -129,6 +132,18 @@ impl RankReplay {
         weights
     }
 
+    /// The least time of a step under fixes: what is left of its device activities, whatever the host does.
+    fn floor_ns(&self, fixes: &[usize]) -> f64 {
+        let most = Assumption { effect: EffectLevel::Most, overhead: 1 };
+        let mut weights = self.weights(fixes, most);
+        for (at, edge) in self.graph.edges.iter().enumerate() {
+            if edge.class.host_kind().is_some() || edge.class == TimeClass::DataLoading {
+                weights.set_edge(at, 0);
+            }
+        }
+        self.step_ns(&weights)
+    }
+
     /// Time that the threads to which fixes move host time need for a step.
     fn workers_ns(&self, fixes: &[usize]) -> f64 {
         let all: f64 = fixes.iter().map(|&fix| self.claims[fix].workers_ns()).fold(0.0, f64::max);
@@ -210,6 +225,16 @@ impl RunReplay {
         self.pacing(fixes).map(of_rank).fold(0.0, f64::max)
     }
 
+    /// The least time of a step under fixes: what is left for the devices, see [`RankReplay::floor_ns`], less as much
+    /// again as the fixes take from them: a fix may take time with it that it does not claim.
+    fn floor_ns(&self, fixes: &[usize]) -> f64 {
+        let of_ranks = |fixes: &[usize]| {
+            self.pacing(fixes).map(|rank| rank.floor_ns(fixes)).fold(0.0, f64::max)
+        };
+        let left_ns = of_ranks(fixes);
+        FLOOR_RATIO * (left_ns - (of_ranks(&[]) - left_ns).max(0.0)).max(0.0)
+    }
+
     /// The slowest rank under fixes.
     fn slowest(&self, fixes: &[usize]) -> Option<&RankReplay> {
         let step_ns = |rank: &&RankReplay| rank.step_ns(&rank.weights(fixes, Assumption::EXPECTED));
@@ -233,8 +258,8 @@ impl RunReplay {
             [more, less]
         };
         let interval = interval(|assumption| self.step_ns(fixes, assumption), error);
-        // No fix makes a step shorter than half of what it is timed again to.
-        Interval { low: interval.low.max(0.5 * interval.mid), ..interval }
+        let floor_ns = self.floor_ns(fixes).min(interval.mid);
+        Interval { low: interval.low.max(floor_ns), ..interval }
     }
 
     fn limit(&self, fixes: &[usize]) -> PathLimit {
@@ -315,7 +340,11 @@ impl RunReplay {
                 MODEL_ERROR_RATIO.map(|ratio| (ratio * pct).hypot(least_pct))
             };
             let interval = interval(saved_pct, error);
-            Interval { high: interval.high.min(100.0), ..interval }
+            // No step is shorter than what is left for the devices.
+            let now_ns = self.step_ns(&[], Assumption::EXPECTED);
+            let before_ns = self.step_ns(before, Assumption::EXPECTED);
+            let most_pct = 100.0 * (before_ns - self.floor_ns(after)) / now_ns.max(1.0);
+            Interval { high: interval.high.min(most_pct.max(interval.mid)), ..interval }
         };
         let claims_anything = |fix: usize| self.ranks.iter().any(|r| !r.claims[fix].is_empty());
         let alone: Vec<Interval> = per_item(&fixes, |&fix| {

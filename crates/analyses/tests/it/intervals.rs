@@ -115,14 +115,13 @@ fn causes(activities: &[Activity], waits: &[Wait], (from, to): (i64, i64)) -> Ca
         busy_until = busy_until.max(a.ts + a.dur);
         for t in start..a.ts.min(to) {
             *match a.launch {
-                None => &mut sums.cannot_tell,
                 Some((ts, dur)) if ts + dur <= start => &mut sums.device_wait,
                 // Until the launch has returned, the thread may be loading.
                 Some((ts, dur)) if t < ts + dur && loading(t) => &mut sums.dataloader,
                 Some(_) if waiting(start) => &mut sums.sync,
                 Some((ts, dur)) if t < ts + dur && in_wait(t) => &mut sums.sync,
                 Some(_) if is_known => &mut sums.host,
-                Some(_) => &mut sums.cannot_tell,
+                _ => &mut sums.cannot_tell,
             } += 1;
         }
     }

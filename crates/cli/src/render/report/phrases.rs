@@ -132,6 +132,9 @@ pub(super) fn plan(report: &Report) -> Vec<String> {
 pub(super) fn fixes(finding: &Finding) -> Vec<String> {
     let fix = |fix: &FindingFix| {
         let alone = percent_range(fix.alone_pct.low, fix.alone_pct.high.max(0.0));
+        if fix.plan_position == Some(1) {
+            return format!("{} ({} effort): 1 in the plan", fix.title, fix.effort.as_str());
+        }
         let place = match fix.plan_position {
             Some(position) => {
                 let next = percent_range(fix.next_pct.low, fix.next_pct.high);
