@@ -258,7 +258,8 @@ impl RunReplay {
             [more, less]
         };
         let interval = interval(|assumption| self.step_ns(fixes, assumption), error);
-        let floor_ns = self.floor_ns(fixes).min(interval.mid);
+        // Without devices, a quarter of the estimate: no error of the model is larger.
+        let floor_ns = self.floor_ns(fixes).max(0.25 * interval.mid).min(interval.mid);
         Interval { low: interval.low.max(floor_ns), ..interval }
     }
 
