@@ -318,8 +318,8 @@ pub(crate) struct FixTable {
     pub(crate) edits: Option<Vec<Spanned<EditTable>>>,
 }
 
-/// One change of the recording: exactly one of `device`, `host`, `host_time`, `waits`, `stream_waits` and
-/// `ranks`.
+/// One change of the recording: exactly one of `device`, `host`, `host_time`, `waits`, `stream_waits`,
+/// `stream_gaps` and `ranks`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EditTable {
@@ -335,6 +335,8 @@ pub(crate) struct EditTable {
     pub(crate) waits: Option<String>,
     /// A query for device activities that other streams no longer wait for: `rank`, `event_id`.
     pub(crate) stream_waits: Option<String>,
+    /// A query for device activities that start sooner after the one before them on their stream: `rank`, `event_id`.
+    pub(crate) stream_gaps: Option<String>,
     /// A query for ranks that will take as long as the others: `rank`.
     pub(crate) ranks: Option<String>,
     /// Share of the time that is left: lower and upper end of an 80 % interval; `[0, 0]` if not stated.

@@ -150,20 +150,32 @@ pub(crate) fn compile_fixes(
 
 fn edit(file: usize, table: &Spanned<EditTable>, problems: &mut Problems<'_>) -> Option<Edit> {
     let span = Span { file, bytes: table.span() };
-    let EditTable { device, host, host_time, waits, stream_waits, ranks, left, launched, workers } =
-        table.get_ref();
+    let EditTable {
+        device,
+        host,
+        host_time,
+        waits,
+        stream_waits,
+        stream_gaps,
+        ranks,
+        left,
+        launched,
+        workers,
+    } = table.get_ref();
     let targets = [
         device.clone().map(EditTarget::Device),
         host.clone().map(EditTarget::Host),
         host_time.clone().map(EditTarget::HostTime),
         waits.clone().map(EditTarget::Waits),
         stream_waits.clone().map(EditTarget::StreamWaits),
+        stream_gaps.clone().map(EditTarget::StreamGaps),
         ranks.clone().map(EditTarget::Ranks),
     ];
     let mut targets = targets.into_iter().flatten();
     let (Some(target), None) = (targets.next(), targets.next()) else {
         let help =
-            "one of `device`, `host`, `host_time`, `waits`, `stream_waits`, `ranks`".to_owned();
+            "one of `device`, `host`, `host_time`, `waits`, `stream_waits`, `stream_gaps`, `ranks`"
+                .to_owned();
         problems.add(&span, "an edit changes exactly one thing", Some(help));
         return None;
     };

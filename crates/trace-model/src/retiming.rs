@@ -57,6 +57,8 @@ pub enum EditTarget {
     Waits(String),
     /// Device activities that other streams no longer wait for: `event_id`.
     StreamWaits(String),
+    /// Gaps between device activities and those before them on their streams: `event_id`.
+    StreamGaps(String),
     /// Ranks that take as long as the others.
     Ranks(String),
 }
@@ -69,6 +71,7 @@ impl EditTarget {
             | Self::Host(sql)
             | Self::Waits(sql)
             | Self::StreamWaits(sql)
+            | Self::StreamGaps(sql)
             | Self::Ranks(sql) => Some(sql),
             Self::HostTime(_) => None,
         }

@@ -10,6 +10,8 @@ use super::streams::{LaunchOrder, StreamOrders};
 /// [`MAX_WAKE_UP_NS`] after an activity of another stream ended.
 const UNEXPLAINED_NS: i64 = 10_000;
 const MAX_WAKE_UP_NS: i64 = 20_000;
+/// An activity that another stream's end explains for all but one part in this many of its delay waited for it.
+const MIN_EXPLAINED_RATIO: i64 = 10;
 
 /// Upper limit of the intrinsic launch delay; a longer delay includes a wait.
 const MAX_FLOOR_NS: i64 = 50_000;
@@ -370,8 +372,14 @@ impl DeviceConstraints {
             }
             let (before, after) = streams.ends_elsewhere(activities, a);
             let end_ns = |s: u32| activities[s as usize].end_ns;
-            // Without a launch, nothing else ties the activity to earlier ones.
-            let soon = |s: &u32| a.ts_ns - end_ns(*s) <= MAX_WAKE_UP_NS || a.launch.is_none();
+            // Without a launch, nothing else ties the activity to earlier ones. After a long delay, hardly anything else
+            // explains the start.
+            let delay_ns = a.ts_ns.saturating_sub(known[i]);
+            let soon = |s: &u32| {
+                let since_ns = a.ts_ns - end_ns(*s);
+                since_ns <= (delay_ns / MIN_EXPLAINED_RATIO).max(MAX_WAKE_UP_NS)
+                    || a.launch.is_none()
+            };
             if let Some(source) = before.filter(|&s| end_ns(s) > known[i]).filter(soon) {
                 self.inferred.push((source, i as u32));
             } else if let Some(source) = after.filter(|&s| end_ns(s) - a.ts_ns <= MAX_WAKE_UP_NS) {

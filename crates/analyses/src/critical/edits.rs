@@ -103,6 +103,8 @@ pub(super) struct EdgeIndex<'g> {
     activity_edges: Vec<(u32, u32)>,
     /// `(activity, edge)`: waits of other streams for an activity.
     stream_waits: Vec<(u32, u32)>,
+    /// `(activity, edge)`: the order of activities on their streams.
+    stream_gaps: Vec<(u32, u32)>,
     call_ids: FxHashMap<i64, u32>,
     /// `(call, edge)`: waits of the host.
     host_waits: Vec<(u32, u32)>,
@@ -115,6 +117,7 @@ impl<'g> EdgeIndex<'g> {
         let mut host = vec![Vec::new(); graph.host.timelines.len()];
         let mut activity_edges = Vec::new();
         let mut stream_waits = Vec::new();
+        let mut stream_gaps = Vec::new();
         let mut host_waits = Vec::new();
         for target in 0..graph.nodes.len() {
             for at in graph.edge_range(target) {
@@ -139,14 +142,17 @@ impl<'g> EdgeIndex<'g> {
                             activity_edges.push((source.subject, at as u32));
                         }
                     }
-                    EdgeKind::StreamOrder | EdgeKind::Launch | EdgeKind::Thread => {}
+                    EdgeKind::StreamOrder => {
+                        stream_gaps.push((graph.nodes[target].subject, at as u32));
+                    }
+                    EdgeKind::Launch | EdgeKind::Thread => {}
                 }
             }
         }
         for spans in &mut host {
             spans.sort_unstable();
         }
-        for index in [&mut activity_edges, &mut stream_waits, &mut host_waits] {
+        for index in [&mut activity_edges, &mut stream_waits, &mut stream_gaps, &mut host_waits] {
             index.sort_unstable();
         }
         let calls = RuntimeCallIndex::new(events);
@@ -159,6 +165,7 @@ impl<'g> EdgeIndex<'g> {
             activity_ids: IdIndex::of(ids),
             activity_edges,
             stream_waits,
+            stream_gaps,
             call_ids,
             host_waits,
             launches: (0..events.activities.len())
@@ -223,6 +230,15 @@ impl<'g> EdgeIndex<'g> {
                         if let Some(activity) = self.activity_ids.get(id) {
                             claims.removed.extend(of(&self.stream_waits, activity));
                         }
+                    }
+                }
+                (EditTarget::StreamGaps(_), Some(rows)) => {
+                    let [left_low, left_high] = edit.left;
+                    for id in ids_of_rank(rows, events.rank, "event_id")? {
+                        let Some(activity) = self.activity_ids.get(id) else { continue };
+                        let gaps = of(&self.stream_gaps, activity);
+                        let claims_of = |edge| EdgeClaim { edge, left_low, left_high };
+                        claims.edges.extend(gaps.map(claims_of));
                     }
                 }
                 (EditTarget::Ranks(_), Some(rows)) => {

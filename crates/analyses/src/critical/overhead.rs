@@ -1,7 +1,7 @@
 //! The time that recording adds to host threads.
 
 use super::graph::{EdgeKind, Graph};
-use super::model::{EventTable, RankEvents};
+use super::model::{EventTable, RankEvents, TimeClass};
 use super::replay::Weights;
 
 /// Time that recording one host event adds to its thread, in ns, at the ends of an 80 % interval and in between. Half
@@ -15,11 +15,21 @@ struct EventOverhead {
 }
 
 const OVERHEAD: EventOverhead = EventOverhead {
-    operator: [1_800.0, 3_000.0, 4_200.0],
-    runtime_call: [600.0, 1_300.0, 2_000.0],
-    annotation: [1_800.0, 3_000.0, 4_200.0],
+    operator: [1_300.0, 2_500.0, 3_700.0],
+    runtime_call: [200.0, 500.0, 1_000.0],
+    annotation: [1_300.0, 2_500.0, 3_700.0],
     frame: [100.0, 250.0, 500.0],
 };
+
+/// Share by which the rest of the host time is longer as well: what the profiler writes takes the caches from the
+/// program, and a short recording begins on a cold CPU. Fitted like [`OVERHEAD`].
+const SLOWDOWN_RATIO: [f64; 3] = [0.05, 0.2, 0.35];
+
+/// Longest part of a stretch of host time that is slower: inside an operator or a call, and between them. A longer one
+/// computes, copies or waits, at its own speed.
+const MAX_SLOWED_OPERATOR_NS: f64 = 500_000.0;
+const MAX_SLOWED_CALL_NS: f64 = 10_000.0;
+const MAX_SLOWED_GAP_NS: f64 = 20_000_000.0;
 
 /// Recording takes at most this share of any stretch of host time.
 const MAX_OVERHEAD_RATIO: f64 = 0.7;
@@ -44,6 +54,12 @@ pub(super) struct HostOverhead {
 
 impl HostOverhead {
     pub(super) fn new(graph: &Graph, events: &RankEvents) -> Self {
+        // Other tools than PyTorch's profiler record few events.
+        let is_profiled =
+            events.host.iter().any(|event| !matches!(event.table, EventTable::Annotations));
+        if !is_profiled {
+            return Self { edges: Vec::new() };
+        }
         let timelines = &graph.host.timelines;
         let mut borders: Vec<Vec<(i64, [f64; 3])>> = vec![Vec::new(); timelines.len()];
         for event in &events.host {
@@ -86,6 +102,16 @@ impl HostOverhead {
                 let mut inside = until(graph.nodes[target].ts_ns);
                 for (inside, before) in inside.iter_mut().zip(before) {
                     *inside -= before;
+                }
+                let max_slowed_ns = match edge.class {
+                    TimeClass::Operator => MAX_SLOWED_OPERATOR_NS,
+                    TimeClass::RuntimeCall => MAX_SLOWED_CALL_NS,
+                    class if class.host_kind().is_some() => MAX_SLOWED_GAP_NS,
+                    _ => 0.0,
+                };
+                for (inside_ns, ratio) in inside.iter_mut().zip(SLOWDOWN_RATIO) {
+                    let rest_ns = (edge.weight as f64 - *inside_ns).clamp(0.0, max_slowed_ns);
+                    *inside_ns += rest_ns * ratio / (1.0 + ratio);
                 }
                 edges.push((at as u32, inside));
             }

@@ -25,7 +25,7 @@ const STREAM_GAP_NS: i64 = 1_000;
 /// explain: a share of what is saved, and a part of a step in percent. Fitted like the edits.
 /// Fixes take other time with them more often than they fall short: more may be saved by a larger share.
 const MODEL_ERROR_RATIO: [f64; 2] = [0.15, 0.3];
-const MODEL_ERROR_PCT: f64 = 0.8;
+const MODEL_ERROR_PCT: [f64; 2] = [0.8, 1.5];
 
 /// Device work takes up to one part in twenty longer while it is recorded: `gpt` of the fitted pairs.
 const FLOOR_RATIO: f64 = 0.95;
@@ -337,8 +337,11 @@ impl RunReplay {
                 100.0 * (before - self.step_ns(after, assumption)) / now.max(1.0)
             };
             let error = |pct: f64| {
-                let least_pct = MODEL_ERROR_PCT * pct.clamp(0.0, 1.0);
-                MODEL_ERROR_RATIO.map(|ratio| (ratio * pct).hypot(least_pct))
+                let ends = [0, 1].map(|end| {
+                    let least_pct = MODEL_ERROR_PCT[end] * pct.clamp(0.0, 1.0);
+                    (MODEL_ERROR_RATIO[end] * pct).hypot(least_pct)
+                });
+                ends
             };
             let interval = interval(saved_pct, error);
             // No step is shorter than what is left for the devices.

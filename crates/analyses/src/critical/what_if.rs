@@ -148,6 +148,8 @@ pub(super) struct StepClock {
     mean_begin_node: Option<u32>,
     /// Node that ends the device work of earlier steps that the first step of the mean finds, if there is any.
     earlier_work: Option<u32>,
+    /// Nodes between which the main thread waits when that work ends.
+    wait_for_earlier: Option<(u32, u32)>,
     /// For each step, the nodes of which the last one ends it; first that of its mark.
     ends: Vec<Vec<u32>>,
 }
@@ -177,8 +179,19 @@ impl StepClock {
         }
         let earlier_work = earlier_work(graph, events, &numbers);
         let (has_warm_up, mean_begin_node) = (false, begin_node);
-        let mut clock = Self { begin_node, has_warm_up, mean_begin_node, earlier_work, ends };
+        let wait_for_earlier = None;
+        let mut clock =
+            Self { begin_node, has_warm_up, mean_begin_node, earlier_work, wait_for_earlier, ends };
         clock.skip_warm_up(|node| graph.nodes[node as usize].ts_ns);
+        clock.wait_for_earlier = clock.earlier_work.and_then(|node| {
+            let main = graph.host.main?;
+            let ended_ns = graph.nodes[node as usize].ts_ns;
+            let waits = &graph.host.waits[main];
+            let next = waits.partition_point(|&(begin_ns, _)| begin_ns < ended_ns);
+            let &(begin_ns, end_ns) = waits.get(next.checked_sub(1)?)?;
+            let nodes = (graph.host_node(main, begin_ns)?, graph.host_node(main, end_ns)?);
+            (end_ns > ended_ns).then_some(nodes)
+        });
         clock
     }
 
@@ -211,14 +224,19 @@ impl StepClock {
     }
 
     /// The mean step, if there are steps: the longer of the mean on the host, from the first mark to the end of the
-    /// last, and the mean on the devices, from the end of earlier work to the end of all. In a long run both are
+    /// last without waiting for earlier work, and the mean on the devices, from the end of earlier work to the end of all. In a long run both are
     /// equal; in a short recording the side that is ahead seems to be faster. Where no node comes later, the mean
     /// does not grow.
     pub(super) fn mean(&self, time: impl Fn(u32) -> i64) -> Option<f64> {
         let steady = &self.ends[usize::from(self.has_warm_up)..];
         let begin_ns = time(self.mean_begin_node?);
         let host_ns = steady.iter().filter_map(|nodes| nodes.first()).map(|&node| time(node));
-        let host_ns = host_ns.max()? - begin_ns;
+        let host_end_ns = host_ns.max()?;
+        let mut host_ns = host_end_ns - begin_ns;
+        if let (Some((from, to)), Some(earlier)) = (self.wait_for_earlier, self.earlier_work) {
+            let until_ns = time(to).min(time(earlier)).min(host_end_ns);
+            host_ns -= (until_ns - time(from).max(begin_ns)).max(0);
+        }
         let devices_begin_ns = self.earlier_work.map_or(begin_ns, |node| time(node).max(begin_ns));
         let done_ns = steady.iter().flatten().map(|&node| time(node)).max()?;
         let longest_ns = host_ns.max(done_ns - devices_begin_ns);
