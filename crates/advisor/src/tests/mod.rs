@@ -408,6 +408,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "rank overhead_count overhead_ns window_ns overhead_ratio top_name host_event_count \
          frame_count frame_per_step_count detail_per_ms_count has_stacks has_shapes has_memory",
     ),
+    ("trace_sampling", Scope::Rank, "rank op_count missing_count recorded_ratio is_sampled"),
     (
         "trace_quality",
         Scope::Rank,

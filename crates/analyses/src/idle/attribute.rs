@@ -159,6 +159,10 @@ impl GapAttribution<'_> {
         stream_ends: &HashMap<i64, i64>,
         pieces: &mut Vec<GapPiece>,
     ) {
+        if self.host.is_sampled {
+            push_without_host(pieces, IdleCause::NoHostEvents, gap.ts_ns, gap.end_ns);
+            return;
+        }
         let next = gap.next.map(|at| &self.device.work[at]);
         let mut until = gap.end_ns;
         // After a replay with no or too few recorded activities, the state of the device is unknown.

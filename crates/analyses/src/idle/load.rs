@@ -42,6 +42,7 @@ pub(super) const INPUTS: &[(&str, &str)] = &[
         "SELECT rank, thread, name, source, ts_ns, ts_ns + dur_ns AS end_ns FROM python_frames",
     ),
     ("first_launches", "SELECT rank, thread, name, ts_ns, end_ns FROM first_launches"),
+    ("sampled", "SELECT rank FROM trace_sampling WHERE is_sampled"),
     (
         "marks",
         "SELECT rank, thread, ts_ns, ts_ns + dur_ns AS end_ns FROM steps
@@ -128,6 +129,8 @@ pub(super) struct HostInfo {
     pub(super) has_calls: bool,
     /// At least one operator was recorded. Without operators, Python and dispatch cannot be distinguished.
     pub(super) has_ops: bool,
+    /// Most events are missing: whether the device was idle, and why, cannot be told.
+    pub(super) is_sampled: bool,
     /// At least one captured graph is replayed.
     pub(super) has_graphs: bool,
     /// Starts of replays without a recorded activity, ascending.
@@ -489,6 +492,9 @@ fn hosts(inputs: &ViewInputs<'_>) -> Result<BTreeMap<i64, HostInfo>> {
         if last.replace(rank) != Some(rank) {
             hosts.entry(rank).or_default().has_ops = true;
         }
+    }
+    for &rank in ints(inputs.batch("sampled")?, "rank")?.values() {
+        hosts.entry(rank).or_default().is_sampled = true;
     }
     let calls = inputs.batch("calls")?;
     let (rank, ts_ns) = (ints(calls, "rank")?, ints(calls, "ts_ns")?);

@@ -11,8 +11,8 @@
 --! print_ns = { doc = "their time; absent without stacks", unit = "ns", metric = "rank" }
 --! print_ratio = { doc = "share of steps_ns; absent without stacks", unit = "ratio", metric = "rank" }
 --! nan_search_count = { doc = "functions of autograd's engine that search gradients for NaN and read the answer (anomaly mode)", unit = "count", metric = "rank" }
---! nan_search_ns = { doc = "kernels that these searches launch, and idle from where the device drained under their reads to its next start", unit = "ns", metric = "rank" }
---! nan_search_ratio = { doc = "over the analyzed window of the device; without a device 0", unit = "ratio", metric = "rank" }
+--! nan_search_ns = { doc = "kernels that these searches launch, and idle from where the device drained under their reads to its next start; without kernels, their time on the host", unit = "ns", metric = "rank" }
+--! nan_search_ratio = { doc = "over the analyzed window of the device; without kernels, over steps_ns", unit = "ratio", metric = "rank" }
 WITH prints AS (
     SELECT f.rank, count(*) AS print_count, sum(f.dur_ns) AS print_ns
     FROM python_frames f
@@ -37,7 +37,7 @@ nan_searches AS (
     WHERE p.name LIKE 'autograd::engine::evaluate\_function%'
 ),
 search_counts AS (
-    SELECT rank, count(*) AS nan_search_count FROM nan_searches GROUP BY rank
+    SELECT rank, count(*) AS nan_search_count, sum(end_ns - start_ns) AS host_ns FROM nan_searches GROUP BY rank
 ),
 -- At one moment, searches start, then kernels are launched or devices go idle, then searches end.
 launch_boundaries AS (
@@ -74,8 +74,11 @@ bubbles AS (
     SELECT rank, sum_if!(sync_ns, open_search_count > 0) AS bubble_ns FROM gaps GROUP BY rank
 ),
 searches AS (
-    SELECT s.rank, s.nan_search_count, coalesce(k.kernel_ns, 0) + coalesce(b.bubble_ns, 0) AS nan_search_ns
+    SELECT
+        s.rank, s.nan_search_count,
+        CASE WHEN d.rank IS NULL THEN s.host_ns ELSE coalesce(k.kernel_ns, 0) + coalesce(b.bubble_ns, 0) END AS nan_search_ns
     FROM search_counts s
+    LEFT JOIN (SELECT DISTINCT rank FROM kernels) d ON d.rank = s.rank
     LEFT JOIN search_kernels k ON k.rank = s.rank
     LEFT JOIN bubbles b ON b.rank = s.rank
 ),
@@ -98,7 +101,7 @@ SELECT
     CASE WHEN t.rank IS NOT NULL THEN ratio!(coalesce(p.print_ns, 0), e.steps_ns) END AS print_ratio,
     coalesce(s.nan_search_count, 0) AS nan_search_count,
     coalesce(s.nan_search_ns, 0) AS nan_search_ns,
-    coalesce(ratio!(s.nan_search_ns, w.window_ns), 0) AS nan_search_ratio
+    coalesce(ratio!(s.nan_search_ns, coalesce(w.window_ns, e.steps_ns)), 0) AS nan_search_ratio
 FROM ranks r
 LEFT JOIN step_extents e ON e.rank = r.rank
 LEFT JOIN prints p ON p.rank = r.rank

@@ -1,0 +1,28 @@
+--! row = "one rank: operators whose input shapes no other rank has"
+--! scope = "run"
+--! needs = ["op_by_shape"]
+--! order = ["rank"]
+--! when_empty = "the trace holds no operators with input shapes (record_shapes=True)"
+--! [columns]
+--! rank = "rank"
+--! host_self_ns = { doc = "time of the rank's operators with recorded shapes, without what is inside them", unit = "ns", metric = "rank" }
+--! own_self_ns = { doc = "that of operators with shapes that no other rank has", unit = "ns", metric = "rank" }
+--! own_ratio = { doc = "share of such operators; a rank with other batches than the others has a large one", unit = "ratio", metric = "rank" }
+WITH totals AS (
+    SELECT rank, name, input_dims, sum(host_self_ns) AS self_ns
+    FROM op_by_shape
+    WHERE input_dims IS NOT NULL
+    GROUP BY rank, name, input_dims
+),
+shared AS (
+    SELECT name, input_dims FROM totals GROUP BY name, input_dims HAVING count(*) > 1
+)
+SELECT
+    t.rank,
+    sum(t.self_ns) AS host_self_ns,
+    sum_if!(t.self_ns, s.name IS NULL) AS own_self_ns,
+    ratio!(sum_if!(t.self_ns, s.name IS NULL), sum(t.self_ns)) AS own_ratio
+FROM totals t
+LEFT JOIN shared s ON s.name = t.name AND s.input_dims = t.input_dims
+GROUP BY t.rank
+ORDER BY t.rank

@@ -1,0 +1,40 @@
+--! row = "one rank: share of its operators that were recorded"
+--! needs = ["cpu_ops"]
+--! order = ["rank"]
+--! when_empty = "the trace holds no operators: record the host too (activities=[ProfilerActivity.CPU, ...])"
+--! [columns]
+--! rank = "rank"
+--! op_count = { doc = "operators with a number, Kineto's External id", unit = "count", metric = "rank" }
+--! missing_count = { doc = "numbers between the first and the last that no operator has; the five longest stretches of such numbers are left out, which are pauses of the profiler", unit = "count", metric = "rank" }
+--! recorded_ratio = { doc = "share of the numbers that operators have: PyTorch numbers operators one after the other; absent without numbers", unit = "ratio", metric = "rank" }
+--! is_sampled = "fewer than half of 200 numbers or more were recorded: somebody thinned the trace out"
+WITH numbers AS (
+    SELECT DISTINCT rank, external_id FROM cpu_ops WHERE external_id > 0
+),
+holes AS (
+    SELECT rank, external_id - lag(external_id) OVER (PARTITION BY rank ORDER BY external_id) - 1 AS missing
+    FROM numbers
+),
+ranked AS (
+    SELECT rank, missing, row_number() OVER (PARTITION BY rank ORDER BY missing DESC) AS place
+    FROM holes
+    WHERE missing > 0
+),
+missing AS (
+    SELECT rank, sum(missing) AS missing_count FROM ranked WHERE place > 5 GROUP BY rank
+),
+counted AS (
+    SELECT
+        r.rank,
+        CAST(coalesce(n.op_count, 0) AS BIGINT) AS op_count,
+        CAST(coalesce(m.missing_count, 0) AS BIGINT) AS missing_count
+    FROM (SELECT DISTINCT rank FROM cpu_ops) r
+    LEFT JOIN (SELECT rank, count(*) AS op_count FROM numbers GROUP BY rank) n ON n.rank = r.rank
+    LEFT JOIN missing m ON m.rank = r.rank
+)
+SELECT
+    rank, op_count, missing_count,
+    ratio!(op_count, op_count + missing_count) AS recorded_ratio,
+    op_count + missing_count >= 200 AND op_count < missing_count AS is_sampled
+FROM counted
+ORDER BY rank
