@@ -1,5 +1,6 @@
 //! Estimated against measured gains: runs on an H100 with one thing wrong, and the same runs with it
-//! mended (`tests/fixtures/h100`); and one program that follows the report from stage to stage (`tests/fixtures/gpt2`).
+//! mended (`tests/fixtures/h100`); one program that follows the report from stage to stage (`tests/fixtures/gpt2`); and
+//! runs on the CPU, with one rank or several (`tests/fixtures/cpu`, `tests/fixtures/composer`).
 //! The traces, the times without the profiler and the scripts that recorded them are there; `docs/measured-gains.md`
 //! has the tables.
 
@@ -136,7 +137,7 @@ const OTHER_FIXES: [(&str, &str, &str); 6] = [
 struct Prediction {
     slow: String,
     mended: String,
-    fix: &'static str,
+    fix: String,
     /// Measured without the profiler.
     now_ms: f64,
     then_ms: f64,
@@ -149,13 +150,17 @@ impl Prediction {
         let other = OTHER_FIXES.iter().find(|(a, b, _)| (*a, *b) == (slow, mended));
         let of_code = FIXES.iter().find(|(of, _)| *of == code).map(|(_, fix)| *fix);
         let fix = other.map(|(.., fix)| *fix).or(of_code).unwrap_or("-");
-        let report = &reports()[slow];
+        Self::of_report(&reports()[slow], [slow, mended], fix, [now_ns, then_ns])
+    }
+
+    fn of_report(report: &Report, runs: [&str; 2], fix: &str, [now_ns, then_ns]: [i64; 2]) -> Self {
         let found = report.findings.iter().flat_map(|f| &f.fixes).find(|f| f.fix == fix);
         let unprofiled_ms = report.plan.as_ref().map_or(0.0, |plan| plan.unprofiled_ms.mid);
         let said =
             found.map(|found| (found.clone(), unprofiled_ms * (1.0 - found.alone_pct.mid / 100.0)));
         let (now_ms, then_ms) = (now_ns as f64 / 1e6, then_ns as f64 / 1e6);
-        Self { slow: slow.to_owned(), mended: mended.to_owned(), fix, now_ms, then_ms, said }
+        let [slow, mended] = runs.map(str::to_owned);
+        Self { slow, mended, fix: fix.to_owned(), now_ms, then_ms, said }
     }
 
     fn saved_pct(&self) -> f64 {
@@ -191,7 +196,44 @@ fn predictions() -> Vec<Prediction> {
         let code = two[0].code.as_deref().unwrap();
         Prediction::new(&two[0].run, &two[1].run, code, two[0].step_ns, two[1].step_ns)
     });
-    pairs.chain(steps).collect()
+    let on_cpu = cpu_pairs().into_iter().filter(|(pair, _)| pair.fitted).map(|(_, said)| said);
+    pairs.chain(steps).chain(on_cpu).collect()
+}
+
+/// A run without a GPU, and the same run with a fix.
+#[derive(Deserialize)]
+struct CpuPair {
+    slow: String,
+    mended: String,
+    fix: String,
+    /// The shares of the fix are fitted on this pair.
+    fitted: bool,
+    slow_step_ns: i64,
+    mended_step_ns: i64,
+}
+
+#[derive(Deserialize)]
+struct CpuPairs {
+    pairs: Vec<CpuPair>,
+}
+
+/// The pairs of `tests/fixtures/cpu` and `tests/fixtures/composer`.
+fn cpu_pairs() -> Vec<(CpuPair, Prediction)> {
+    let of_folder = |folder: &str| {
+        let text = std::fs::read(fixture(&format!("{folder}/pairs.json"))).unwrap();
+        let pairs: CpuPairs = serde_json::from_slice(&text).unwrap();
+        let predicted = pairs.pairs.into_iter().map(|pair| {
+            let runs = fixture(&format!("{folder}/{}", pair.slow));
+            let path = if runs.is_dir() { runs } else { runs.with_added_extension("json.gz") };
+            let report = Run::open(path).unwrap().check(&default_rules()).unwrap();
+            let times_ns = [pair.slow_step_ns, pair.mended_step_ns];
+            let said =
+                Prediction::of_report(&report, [&pair.slow, &pair.mended], &pair.fix, times_ns);
+            (pair, said)
+        });
+        predicted.collect::<Vec<_>>()
+    };
+    ["cpu", "composer"].into_iter().flat_map(of_folder).collect()
 }
 
 /// The middle value, and that at the 90th percentile.
@@ -230,57 +272,73 @@ fn predictions_hold() {
     let [width_pct, _] = quantiles(predictions.iter().filter_map(Prediction::width_pct).collect());
     let [error, worst] = quantiles(predictions.iter().filter_map(Prediction::error).collect());
     let told = format!("inside {share:.2}, width {width_pct:.1}, error {error:.3} and {worst:.3}");
-    assert!(share >= 0.75 && width_pct <= 25.0 && error <= 0.08 && worst <= 0.5, "{told}");
+    assert!(share >= 0.8 && width_pct <= 25.0 && error <= 0.08 && worst <= 0.3, "{told}");
     for prediction in &predictions {
         let Some((fix, predicted_ms)) = &prediction.said else { continue };
-        let (slow, name) = (&prediction.slow, prediction.fix);
+        let (slow, name) = (&prediction.slow, &prediction.fix);
         assert!(*predicted_ms > 0.0 && fix.alone_pct.high <= 100.0, "{slow}: {name}");
         assert!(fix.alone_pct.low <= fix.alone_pct.mid, "{slow}: {name}");
         assert!(fix.alone_pct.mid <= fix.alone_pct.high, "{slow}: {name}");
     }
 }
 
-/// Runs of the corpus before and after a fix, none of which any share is fitted on: name, and the folders.
-const UNFITTED: [(&str, &str, &str); 2] = [
-    ("ResNet-50, `num_workers` 0 to 4", "resnet50_workers0", "resnet50_workers4"),
-    ("Composer, `num_workers` 0 to 2", "composer/workers0", "composer/workers2"),
-];
+/// Runs of the corpus before and after a fix, none of which any share is fitted on.
+const UNFITTED: [(&str, &str); 2] =
+    [("resnet50_workers0", "resnet50_workers4"), ("composer/workers0", "composer/workers2")];
 
-/// What loading in worker processes is said to save of a run, and what it saved of the median step.
-fn unfitted(slow: &str, mended: &str) -> (Option<FindingFix>, f64) {
+/// What loading in worker processes is said to save of a run of the corpus, and the median steps.
+fn of_corpus(slow: &str, mended: &str) -> Prediction {
     let open = |name: &str| Run::open(traces().join(name)).unwrap();
-    let slow = open(slow);
-    let report = slow.check(&default_rules()).unwrap();
-    let found = report.findings.iter().flat_map(|f| &f.fixes).find(|f| f.fix == "loader-workers");
+    let run = open(slow);
+    let report = run.check(&default_rules()).unwrap();
     let query = "SELECT CAST(max(median_ns) AS BIGINT) FROM step_time_summary";
-    let [before_ns, after_ns] = [&slow, &open(mended)].map(|run| ints(run, query)[0] as f64);
-    (found.cloned(), 100.0 * (1.0 - after_ns / before_ns))
+    let times_ns = [&run, &open(mended)].map(|run| ints(run, query)[0]);
+    let mut said = Prediction::of_report(&report, [slow, mended], "loader-workers", times_ns);
+    // The steps that these runs are measured by were recorded too.
+    if let Some((fix, step_ms)) = &mut said.said {
+        *step_ms = said.now_ms * (1.0 - fix.alone_pct.mid / 100.0);
+    }
+    said
 }
 
+fn unfitted() -> Vec<Prediction> {
+    let corpus = UNFITTED.iter().map(|(slow, mended)| of_corpus(slow, mended));
+    let others = cpu_pairs().into_iter().filter(|(pair, _)| !pair.fitted).map(|(_, said)| said);
+    corpus.chain(others).collect()
+}
+
+/// Pairs that no share is fitted on, by what they reach today.
 fn pairs_that_were_not_used_for_fitting_hold() {
-    for (name, slow, mended) in UNFITTED {
-        let (fix, saved_pct) = unfitted(slow, mended);
-        let said = fix.unwrap_or_else(|| panic!("{name}: nothing is said")).alone_pct;
-        assert!((said.low..=said.high).contains(&saved_pct), "{name}: {said:?}, {saved_pct:.1} %");
-        let error = ((100.0 - said.mid) / (100.0 - saved_pct) - 1.0).abs();
-        assert!(error < 0.1, "{name}: the predicted step is off by {error:.3}");
+    let predictions = unfitted();
+    for of_corpus in &predictions[..UNFITTED.len()] {
+        let error = of_corpus.error().unwrap_or(1.0);
+        assert!(of_corpus.holds() && error < 0.1, "{}: off by {error:.3}", of_corpus.slow);
     }
+    let said: Vec<&Prediction> = predictions.iter().filter(|p| p.said.is_some()).collect();
+    let inside = said.iter().filter(|p| p.holds()).count();
+    assert!(inside as f64 >= 0.7 * said.len() as f64, "{inside} of {}", said.len());
     // Without a GPU, workers take the cores from the model.
-    let (fix, saved_pct) = unfitted("generated/cpu_resnet_nw0", "generated/cpu_resnet_nw2");
-    assert!(fix.is_none() && saved_pct < 0.0, "{fix:?}, {saved_pct:.1} %");
+    let of_cpu = of_corpus("generated/cpu_resnet_nw0", "generated/cpu_resnet_nw2");
+    assert!(of_cpu.said.is_none() && of_cpu.saved_pct() < 0.0, "{:.1} %", of_cpu.saved_pct());
 }
 
 /// The pairs that were not used for fitting.
 fn unfitted_table() -> String {
-    let mut text = "| run | fix | 80 % interval | saves |\n|---|---|--:|--:|\n".to_owned();
-    for (name, slow, mended) in UNFITTED {
-        let (fix, saved_pct) = unfitted(slow, mended);
-        let said = fix.map_or_else(String::new, |fix| {
-            format!("{:.1} to {:.1} %", fix.alone_pct.low, fix.alone_pct.high)
-        });
-        writeln!(text, "| {name} | loader-workers | {said} | {saved_pct:.1} % |").unwrap();
-    }
-    text
+    let predictions = unfitted();
+    let said = predictions.iter().filter(|p| p.said.is_some());
+    let inside = said.clone().filter(|p| p.holds()).count();
+    let [error, worst] = quantiles(predictions.iter().filter_map(Prediction::error).collect());
+    let [width_pct, _] = quantiles(predictions.iter().filter_map(Prediction::width_pct).collect());
+    format!(
+        "{}\nInside the interval: {inside} of {} for which a gain is promised; for {} of {}, nothing is. Median width: \
+         {width_pct:.1} points. Error of the predicted step: {:.1} % in the median, {:.1} % at the 90th percentile.\n",
+        rows(&predictions),
+        said.clone().count(),
+        predictions.len() - said.count(),
+        predictions.len(),
+        100.0 * error,
+        100.0 * worst
+    )
 }
 
 /// The plan of the first recording of GPT-2 contains what was done, and ends where the program ended.
@@ -359,16 +417,12 @@ fn snapshot_totals_match_the_allocator() {
     assert!((peak..peak + 512 * count).contains(&rounded), "{peak} asked for, {rounded} taken");
 }
 
-fn table() -> String {
-    let recorded = recorded();
-    let mut text = format!(
-        "{}, PyTorch {}. Times without the profiler.\n\n\
-         | run | mended | a step takes | mended | saves | fix | 80 % interval | inside | predicted step |\n\
-         |---|---|--:|--:|--:|---|--:|---|--:|\n",
-        recorded.device, recorded.torch
-    );
-    let predictions = predictions();
-    for prediction in &predictions {
+/// A table of predictions.
+fn rows(predictions: &[Prediction]) -> String {
+    let mut text = "| run | mended | a step takes | mended | saves | fix | 80 % interval | inside | predicted step |\n\
+         |---|---|--:|--:|--:|---|--:|---|--:|\n"
+        .to_owned();
+    for prediction in predictions {
         let (said, step) = match &prediction.said {
             Some((fix, predicted_ms)) => {
                 let Range { low, high, .. } = fix.alone_pct;
@@ -389,6 +443,18 @@ fn table() -> String {
         )
         .unwrap();
     }
+    text
+}
+
+fn table() -> String {
+    let recorded = recorded();
+    let predictions = predictions();
+    let mut text = format!(
+        "{}, PyTorch {}; the runs `layers*` and `ddp*` on two CPU cores. \
+         Times without the profiler.\n\n",
+        recorded.device, recorded.torch
+    );
+    text.push_str(&rows(&predictions));
     let inside = predictions.iter().filter(|p| p.holds()).count();
     let [width_pct, _] = quantiles(predictions.iter().filter_map(Prediction::width_pct).collect());
     let [error, worst] = quantiles(predictions.iter().filter_map(Prediction::error).collect());
