@@ -176,7 +176,8 @@ fn removed_bottleneck_saves_what_was_predicted() {
             }
             let slow = run(bottleneck, ranks);
             let predicted = slow.median_ms - slow.saves_ms(code);
-            close(&format!("{bottleneck:?}, {ranks}"), predicted, healthy.median_ms, 0.1);
+            // The prediction takes an overhead of recording off that the simulation does not have.
+            close(&format!("{bottleneck:?}, {ranks}"), predicted, healthy.median_ms, 0.15);
         }
         // Kernels of a few microseconds have no counterpart: a step cannot get shorter than its device work.
         let small = run(Bottleneck::SmallKernels, ranks);
