@@ -337,11 +337,10 @@ impl RunReplay {
                 100.0 * (before - self.step_ns(after, assumption)) / now.max(1.0)
             };
             let error = |pct: f64| {
-                let ends = [0, 1].map(|end| {
+                [0, 1].map(|end| {
                     let least_pct = MODEL_ERROR_PCT[end] * pct.clamp(0.0, 1.0);
                     (MODEL_ERROR_RATIO[end] * pct).hypot(least_pct)
-                });
-                ends
+                })
             };
             let interval = interval(saved_pct, error);
             // No step is shorter than what is left for the devices.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::cause::IdleCause;
-use super::load::{DeviceWork, HostInfo, IdleGap, IdleInputs, LaunchCall};
+use super::load::{DeviceWork, HostInfo, IdleGap, IdleInputs, LaunchCall, RecordedOperators};
 use super::thread::{NO_TEXT, ThreadState, ThreadTimeline};
 use crate::interval_set::{Interval, union};
 
@@ -153,13 +153,17 @@ struct GapAttribution<'l> {
 }
 
 impl GapAttribution<'_> {
+    fn has_operators(&self) -> bool {
+        self.host.operators == RecordedOperators::All
+    }
+
     fn attribute_gap(
         &self,
         gap: &IdleGap,
         stream_ends: &HashMap<i64, i64>,
         pieces: &mut Vec<GapPiece>,
     ) {
-        if self.host.is_sampled {
+        if self.host.operators == RecordedOperators::Sample {
             push_without_host(pieces, IdleCause::NoHostEvents, gap.ts_ns, gap.end_ns);
             return;
         }
@@ -280,7 +284,7 @@ impl GapAttribution<'_> {
         let place = HostLocation::of(&wait, thread);
         for piece in &mut pieces[first..] {
             let is_unknown = piece.cause == IdleCause::NoHostEvents;
-            if piece.cause.yields_to_wait() || (is_unknown && !self.host.has_ops) {
+            if piece.cause.yields_to_wait() || (is_unknown && !self.has_operators()) {
                 piece.state = (!is_unknown).then_some(piece.cause);
                 piece.cause = IdleCause::Synchronization;
                 piece.place = place;
@@ -307,7 +311,7 @@ impl GapAttribution<'_> {
             let place = HostLocation::of(&inside, lane);
             match inside.state {
                 // Without operators, what is in no call may have been in one.
-                Some(IdleCause::Python) if !self.host.has_ops => {
+                Some(IdleCause::Python) if !self.has_operators() => {
                     push_piece(pieces, IdleCause::NoHostEvents, None, place, start, end_ns);
                 }
                 Some(cause) => {
@@ -330,8 +334,8 @@ impl GapAttribution<'_> {
         };
         let is_long = to - from > MAX_SILENCE_NS
             && (to - from).saturating_mul(MAX_SILENCE_PARTS) > self.device.window_ns;
-        let is_known =
-            self.host.has_ops && (!is_long || activity().any(|thread| thread.is_in_step(from, to)));
+        let is_known = self.has_operators()
+            && (!is_long || activity().any(|thread| thread.is_in_step(from, to)));
         let known: Vec<Interval> = if is_known {
             let clip = |(first, last): Interval| (first.max(from), last.min(to));
             let spans = activity().map(|thread| clip(thread.extent));

@@ -120,6 +120,17 @@ impl TextTable {
     }
 }
 
+/// Which operators of a rank were recorded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum RecordedOperators {
+    /// Without operators, Python and dispatch cannot be told apart.
+    #[default]
+    None,
+    /// Most events are missing: whether the device was idle, and why, cannot be told.
+    Sample,
+    All,
+}
+
 /// Host facts about one rank.
 #[derive(Debug, Default)]
 pub(super) struct HostInfo {
@@ -127,10 +138,7 @@ pub(super) struct HostInfo {
     pub(super) loop_thread: Option<i64>,
     /// At least one runtime call was recorded.
     pub(super) has_calls: bool,
-    /// At least one operator was recorded. Without operators, Python and dispatch cannot be distinguished.
-    pub(super) has_ops: bool,
-    /// Most events are missing: whether the device was idle, and why, cannot be told.
-    pub(super) is_sampled: bool,
+    pub(super) operators: RecordedOperators,
     /// At least one captured graph is replayed.
     pub(super) has_graphs: bool,
     /// Starts of replays without a recorded activity, ascending.
@@ -490,11 +498,11 @@ fn hosts(inputs: &ViewInputs<'_>) -> Result<BTreeMap<i64, HostInfo>> {
     for &rank in ops.values() {
         // Rows come rank by rank.
         if last.replace(rank) != Some(rank) {
-            hosts.entry(rank).or_default().has_ops = true;
+            hosts.entry(rank).or_default().operators = RecordedOperators::All;
         }
     }
     for &rank in ints(inputs.batch("sampled")?, "rank")?.values() {
-        hosts.entry(rank).or_default().is_sampled = true;
+        hosts.entry(rank).or_default().operators = RecordedOperators::Sample;
     }
     let calls = inputs.batch("calls")?;
     let (rank, ts_ns) = (ints(calls, "rank")?, ints(calls, "ts_ns")?);
