@@ -163,7 +163,7 @@ pub struct GainEstimate {
 pub struct FindingFix {
     /// Name of the fix.
     pub fix: String,
-    /// What to do.
+    /// The action, in a few words.
     pub title: String,
     /// Effort.
     pub effort: Effort,

@@ -43,7 +43,7 @@ pub struct PlannedFix {
     pub position: usize,
     /// Name of the fix.
     pub fix: String,
-    /// What to do.
+    /// The action, in a few words.
     pub title: String,
     /// Effort.
     pub effort: Effort,

@@ -68,7 +68,7 @@ const UNPLANNED_SHARE: f64 = 0.01;
 /// Share of its estimate that a finding of the plan is at least prioritized as, if it surely saves nothing.
 const UNSURE_SHARE: f64 = 0.05;
 
-/// What the order of findings compares.
+/// The key by which findings are sorted.
 fn score(finding: &Finding) -> f64 {
     finding.priority_pct * finding.confidence.weight()
 }

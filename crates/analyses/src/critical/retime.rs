@@ -192,7 +192,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether one of two fixes is an alternative to the other.
+/// Whether the plan can contain only one of two fixes.
 fn excludes(one: &FixEdits, other: &FixEdits) -> bool {
     one.instead_of.contains(&other.name) || other.instead_of.contains(&one.name)
 }
@@ -202,6 +202,8 @@ struct RunReplay {
     ranks: Vec<RankReplay>,
     /// Times of a step that are known.
     known: Mutex<FxHashMap<(Vec<usize>, Assumption), f64>>,
+    /// The longest floor of a rank under fixes, where it is known.
+    known_floors: Mutex<FxHashMap<Vec<usize>, f64>>,
 }
 
 impl RunReplay {
@@ -229,7 +231,12 @@ impl RunReplay {
     /// again as the fixes take from them: a fix may take time with it that it does not claim.
     fn floor_ns(&self, fixes: &[usize]) -> f64 {
         let of_ranks = |fixes: &[usize]| {
-            self.pacing(fixes).map(|rank| rank.floor_ns(fixes)).fold(0.0, f64::max)
+            if let Some(&ns) = lock(&self.known_floors).get(fixes) {
+                return ns;
+            }
+            let ns = self.pacing(fixes).map(|rank| rank.floor_ns(fixes)).fold(0.0, f64::max);
+            lock(&self.known_floors).insert(fixes.to_vec(), ns);
+            ns
         };
         let left_ns = of_ranks(fixes);
         FLOOR_RATIO * (left_ns - (of_ranks(&[]) - left_ns).max(0.0)).max(0.0)
@@ -283,8 +290,11 @@ fn retime_ranks(
         return Ok(Retiming::default());
     }
     let replays = per_rank(ranks, |rank| RankReplay::new(rank, request, rows, warm_up));
-    let ranks_ready = replays.into_iter().collect::<Result<_>>()?;
-    let mut run = RunReplay { ranks: ranks_ready, known: Mutex::default() };
+    let mut run = RunReplay {
+        ranks: replays.into_iter().collect::<Result<_>>()?,
+        known: Mutex::default(),
+        known_floors: Mutex::default(),
+    };
     if let Some(step_ns) = request.step_time_ns {
         run.fit_overhead(step_ns as f64)?;
     }

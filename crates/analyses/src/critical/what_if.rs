@@ -224,9 +224,9 @@ impl StepClock {
     }
 
     /// The mean step, if there are steps: the longer of the mean on the host, from the first mark to the end of the
-    /// last without waiting for earlier work, and the mean on the devices, from the end of earlier work to the end of all. In a long run both are
-    /// equal; in a short recording the side that is ahead seems to be faster. Where no node comes later, the mean
-    /// does not grow.
+    /// last without waiting for earlier work, and the mean on the devices, from the end of earlier work to the end of
+    /// all. In a long run both are equal; in a short recording the side that is ahead seems to be faster. Where no
+    /// node comes later, the mean does not grow.
     pub(super) fn mean(&self, time: impl Fn(u32) -> i64) -> Option<f64> {
         let steady = &self.ends[usize::from(self.has_warm_up)..];
         let begin_ns = time(self.mean_begin_node?);

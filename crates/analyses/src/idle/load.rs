@@ -123,7 +123,7 @@ impl TextTable {
 /// Which operators of a rank were recorded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum RecordedOperators {
-    /// Without operators, Python and dispatch cannot be told apart.
+    /// No operator was recorded: Python cannot be distinguished from dispatch.
     #[default]
     None,
     /// Most events are missing: whether the device was idle, and why, cannot be told.

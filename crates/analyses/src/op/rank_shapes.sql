@@ -8,6 +8,7 @@
 --! host_self_ns = { doc = "time of the rank's operators with recorded shapes, without what is inside them", unit = "ns", metric = "rank" }
 --! own_self_ns = { doc = "that of operators with shapes that no other rank has", unit = "ns", metric = "rank" }
 --! own_ratio = { doc = "share of such operators; a rank with other batches than the others has a large one", unit = "ratio", metric = "rank" }
+--! is_uneven = "more than a fifth of the time is in such operators: the rank works on other batches than the others"
 WITH totals AS (
     SELECT rank, name, input_dims, sum(host_self_ns) AS self_ns
     FROM op_by_shape
@@ -21,7 +22,8 @@ SELECT
     t.rank,
     sum(t.self_ns) AS host_self_ns,
     sum_if!(t.self_ns, s.name IS NULL) AS own_self_ns,
-    ratio!(sum_if!(t.self_ns, s.name IS NULL), sum(t.self_ns)) AS own_ratio
+    ratio!(sum_if!(t.self_ns, s.name IS NULL), sum(t.self_ns)) AS own_ratio,
+    5 * sum_if!(t.self_ns, s.name IS NULL) > sum(t.self_ns) AS is_uneven
 FROM totals t
 LEFT JOIN shared s ON s.name = t.name AND s.input_dims = t.input_dims
 GROUP BY t.rank
