@@ -66,30 +66,68 @@ impl Cache {
         Some(CacheEntry { cache: self.clone(), folder, identity })
     }
 
-    /// Removes the least recently used entries until the rest fits. Only folders with names of entries are touched,
-    /// because the user chooses the directory.
-    fn shrink(&self) -> io::Result<()> {
-        let mut entries = Vec::new();
-        for entry in fs::read_dir(&self.folder)? {
-            let path = entry?.path();
-            if !is_key(&path) {
+    /// The cached runs, least recently used first. Only folders with names of entries count, because the user chooses
+    /// the directory. A directory that does not exist has none.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn runs(&self) -> io::Result<Vec<CachedRun>> {
+        let entries = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut runs = Vec::new();
+        for entry in entries {
+            let folder = entry?.path();
+            if !is_key(&folder) {
                 continue;
             }
-            let Ok((bytes, used)) = size(&path) else { continue };
-            entries.push((used, bytes, path));
+            let Ok((bytes, last_used)) = size(&folder) else { continue };
+            runs.push(CachedRun { last_used, bytes, folder });
         }
-        entries.sort();
-        let mut total: u64 = entries.iter().map(|(_, bytes, _)| bytes).sum();
+        runs.sort();
+        Ok(runs)
+    }
+
+    /// Removes the runs that were not used for `unused`, whatever their size. Returns the runs that were removed.
+    ///
+    /// # Errors
+    /// If the directory cannot be read, or a run cannot be removed.
+    pub fn clean(&self, unused: Duration) -> io::Result<Vec<CachedRun>> {
         let now = SystemTime::now();
-        for (used, bytes, path) in entries {
-            if total <= self.max_bytes || now.duration_since(used).is_ok_and(|age| age < IN_USE) {
+        let is_old = |run: &CachedRun| {
+            unused.is_zero() || now.duration_since(run.last_used).is_ok_and(|age| age >= unused)
+        };
+        let runs: Vec<CachedRun> = self.runs()?.into_iter().filter(is_old).collect();
+        runs.iter().try_for_each(|run| fs::remove_dir_all(&run.folder))?;
+        Ok(runs)
+    }
+
+    /// Removes the least recently used runs until the rest fits.
+    fn shrink(&self) -> io::Result<()> {
+        let runs = self.runs()?;
+        let mut total: u64 = runs.iter().map(|run| run.bytes).sum();
+        let now = SystemTime::now();
+        for CachedRun { last_used, bytes, folder } in runs {
+            let is_in_use = now.duration_since(last_used).is_ok_and(|age| age < IN_USE);
+            if total <= self.max_bytes || is_in_use {
                 break;
             }
-            fs::remove_dir_all(&path)?;
+            fs::remove_dir_all(&folder)?;
             total -= bytes;
         }
         Ok(())
     }
+}
+
+/// A run in the cache.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CachedRun {
+    /// Time of the last use.
+    pub last_used: SystemTime,
+    /// Size on disk.
+    pub bytes: u64,
+    folder: PathBuf,
 }
 
 /// A short name for a text. Different texts may share a name, so files also contain the text itself.
@@ -245,7 +283,10 @@ fn identity(run: &Location, options: &Options) -> Option<(String, Duration)> {
             let _ = write!(text, "{name:?} ");
             describe(&mut text, &fs::metadata(file.path()?).ok()?, &mut newest)?;
         }
-        Place::Folder(root) => files(&root, &root, MAX_DEPTH, &mut text, &mut newest)?,
+        Place::Folder(root) => {
+            let selected = |name: &str| run.pattern().is_none_or(|pattern| pattern.matches(name));
+            files(&root, &root, &selected, MAX_DEPTH, &mut text, &mut newest)?;
+        }
     }
     let age = SystemTime::now().duration_since(newest).ok()?;
     Some((text, age))
@@ -254,6 +295,7 @@ fn identity(run: &Location, options: &Options) -> Option<(String, Duration)> {
 fn files(
     root: &Folder,
     folder: &Folder,
+    selected: &dyn Fn(&str) -> bool,
     depth: usize,
     text: &mut String,
     newest: &mut SystemTime,
@@ -262,11 +304,11 @@ fn files(
         return Some(());
     }
     let (files, below) = root.list(folder).ok()?;
-    for entry in files {
+    for entry in files.into_iter().filter(|entry| selected(&entry.name)) {
         let _ = write!(text, "{:?} ", entry.name);
         describe(text, &fs::metadata(entry.file.path()?).ok()?, newest)?;
     }
-    below.iter().try_for_each(|folder| self::files(root, folder, depth - 1, text, newest))
+    below.iter().try_for_each(|folder| self::files(root, folder, selected, depth - 1, text, newest))
 }
 
 /// Adds length, inode and change time of a file to the identity.
@@ -313,7 +355,15 @@ mod tests {
         cache.shrink().unwrap();
         assert_eq!([&oldest, &old, &used, &foreign].map(|p| p.exists()), [false, true, true, true]);
         // What is in use stays, however little may be kept.
-        Cache { max_bytes: 0, ..cache }.shrink().unwrap();
+        Cache { max_bytes: 0, ..cache.clone() }.shrink().unwrap();
         assert_eq!([&old, &used, &foreign].map(|p| p.exists()), [false, true, true]);
+
+        assert_eq!(cache.runs().unwrap().iter().map(|run| run.bytes).collect::<Vec<_>>(), [600]);
+        assert!(cache.clean(IN_USE).unwrap().is_empty());
+        assert_eq!(cache.clean(Duration::ZERO).unwrap().len(), 1);
+        assert_eq!([&used, &foreign].map(|p| p.exists()), [false, true]);
+        fs::remove_dir_all(&foreign).unwrap();
+        let nowhere = Cache { folder: foreign, max_bytes: 0 };
+        assert!(nowhere.runs().unwrap().is_empty() && nowhere.clean(IN_USE).unwrap().is_empty());
     }
 }

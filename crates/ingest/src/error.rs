@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::distinct_run::DistinctRun;
+
 /// A run that could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -72,6 +74,26 @@ pub enum Error {
         path: PathBuf,
         /// Other files, with their descriptions.
         skipped: Vec<String>,
+    },
+    /// The location holds the traces of several runs.
+    #[error("{path} holds {} runs, not one", runs.len())]
+    SeveralRuns {
+        /// Path or address of the location.
+        path: String,
+        /// Path or address of the folder that the names of the runs are relative to.
+        folder: String,
+        /// The runs, by their files.
+        runs: Vec<DistinctRun>,
+    },
+    /// A rank has fewer profile cycles than the number of the one to read.
+    #[error("there is no profile cycle {cycle}: rank {rank} has {count}, numbered from 1")]
+    NoCycle {
+        /// Rank.
+        rank: i32,
+        /// The cycle to read.
+        cycle: usize,
+        /// Cycles that the rank has.
+        count: usize,
     },
     /// All traces found are unusable.
     #[error("{file}: {reason}")]

@@ -19,6 +19,7 @@
 //! [`trace_model::Warning`]s; an [`Error`] is returned only if nothing of a run can be used.
 
 mod cache;
+mod distinct_run;
 mod enrich;
 mod error;
 mod formats;
@@ -35,15 +36,17 @@ use std::path::Path;
 use trace_model::Dataset;
 
 pub use self::parquet::writer::write_parquet;
-pub use self::parquet::{Export, Exported, export, export_dataset};
-pub use cache::{Cache, CacheEntry};
+pub use self::parquet::{Export, Exported, export, export_dataset, remove_partial_exports};
+pub use cache::{Cache, CacheEntry, CachedRun};
+pub use distinct_run::DistinctRun;
 pub use error::{Error, ExportProblem, StoreKind, StoreProblem};
 pub use input::location::Location;
 pub use input::raw_files::{RawFile, open_raw};
-pub use options::{NoProgress, Options, Progress};
+pub use options::{FileWork, NoProgress, Options, Progress};
+pub use run::discover::stated_rank;
 pub use run::open::{RunHandle, open, trace_names};
 pub use trace_writer::{
-    CATEGORY, Copy, EventWriter, Lane, Merge, Merged, Packing, copy_with, merge,
+    CATEGORY, Copy, EventWriter, Lane, Merge, Merged, Packing, copy_with, merge, partial_path,
 };
 
 /// Reads a run: a trace file, a folder of them, or an [`Export`]. `path` is a path or an address, see [`Location`].

@@ -17,10 +17,10 @@ pub struct Options {
     pub timeout: Option<Duration>,
 }
 
-/// Callbacks for the progress of reading, called from several threads.
+/// Callbacks for the progress of reading and copying files, called from several threads.
 pub trait Progress: Sync {
-    /// Reading starts: number of files, and their size as stored.
-    fn begin(&self, files: usize, file_bytes: u64);
+    /// Work on some files starts.
+    fn begin(&self, work: FileWork);
     /// More JSON was read, in bytes.
     fn advance(&self, json_bytes: u64);
     /// A file is complete.
@@ -29,12 +29,24 @@ pub trait Progress: Sync {
     fn received(&self, _bytes: u64) {}
 }
 
+/// The files to work on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileWork {
+    /// Number of files.
+    pub files: usize,
+    /// Bytes of all files as stored; 0 if unknown.
+    pub file_bytes: u64,
+    /// Bytes of their text. Exact for text and for gzip files of less than 4 GiB of text on this machine, else an
+    /// estimate.
+    pub json_bytes: u64,
+}
+
 /// Ignores progress.
 #[derive(Debug, Clone, Copy)]
 pub struct NoProgress;
 
 impl Progress for NoProgress {
-    fn begin(&self, _: usize, _: u64) {}
+    fn begin(&self, _: FileWork) {}
     fn advance(&self, _: u64) {}
     fn file_done(&self, _: &str) {}
 }

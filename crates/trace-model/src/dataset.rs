@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use arrow_array::RecordBatch;
 use serde::{Deserialize, Serialize};
 
+use crate::command_line::CommandOptions;
 use crate::tables::TABLES;
 
 /// Arrow batches by table name: first the rows of the timelines, rank by rank, one or more batches per rank, then the
@@ -83,6 +84,9 @@ pub struct RunInfo {
     pub wall_ns: i64,
     /// The selected part of the run, for people; empty for the complete run.
     pub selection: String,
+    /// Options of the command that read the run, for commands that are printed.
+    #[serde(skip)]
+    pub command_options: CommandOptions,
     /// Input files in order of reading.
     pub sources: Vec<Source>,
 }

@@ -7,13 +7,15 @@
 //!
 //! `ingest`, `analyses` and `advisor` do not depend on each other; what they share is declared here: the tables with
 //! their rows, columns and units ([`tables`]), metrics ([`metric`]), the input of a run ([`dataset`]), and names with a
-//! meaning ([`vocabulary`]). This crate does no I/O and prints nothing.
+//! meaning ([`vocabulary`]), and how commands name a run ([`command_line`]). This crate does no I/O and prints nothing.
 //!
 //! All times are integer nanoseconds ([`time`]).
 
 pub mod column;
+pub mod command_line;
 pub mod dataset;
 pub mod metric;
+pub mod number;
 pub mod retiming;
 mod spec;
 pub mod strings;

@@ -6,6 +6,8 @@ pub const NS_PER_US: i64 = 1_000;
 pub const NS_PER_MS: i64 = 1_000_000;
 /// Nanoseconds in a second.
 pub const NS_PER_S: i64 = 1_000_000_000;
+const NS_PER_HOUR: f64 = 3600e9;
+const NS_PER_DAY: f64 = 24.0 * NS_PER_HOUR;
 
 /// Milliseconds, for printing.
 pub fn ns_to_ms(ns: f64) -> f64 {
@@ -15,7 +17,11 @@ pub fn ns_to_ms(ns: f64) -> f64 {
 /// A duration in the unit that keeps it between 1 and 1000: `1.53 s`, `12.4 ms`, `830 us`, `12 ns`.
 pub fn human(ns: f64) -> String {
     let magnitude = ns.abs();
-    let (value, unit) = if magnitude >= NS_PER_S as f64 {
+    let (value, unit) = if magnitude >= 2.0 * NS_PER_DAY {
+        (ns / NS_PER_DAY, "days")
+    } else if magnitude >= 2.0 * NS_PER_HOUR {
+        (ns / NS_PER_HOUR, "h")
+    } else if magnitude >= NS_PER_S as f64 {
         (ns / NS_PER_S as f64, "s")
     } else if magnitude >= NS_PER_MS as f64 {
         (ns / NS_PER_MS as f64, "ms")
@@ -42,6 +48,8 @@ mod tests {
         assert_eq!(human(830_400.0), "830 us");
         assert_eq!(human(12_420_000.0), "12.4 ms");
         assert_eq!(human(1.534e9), "1.53 s");
+        assert_eq!(human(69_764e9), "19.4 h");
+        assert_eq!(human(17_322_607e9), "200 days");
         assert_eq!(human(-2_500.0), "-2.50 us");
     }
 }

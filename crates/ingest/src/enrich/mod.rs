@@ -6,7 +6,9 @@ mod call_tree;
 mod device;
 pub(crate) mod execution;
 mod forward;
+mod legacy;
 mod ranges;
+mod repetition;
 mod source;
 pub(crate) mod steps;
 
@@ -17,6 +19,7 @@ use crate::formats::kineto::trace::{Trace, extent};
 pub(crate) fn enrich(mut trace: Trace) -> Trace {
     let columns = &mut trace.columns;
     begin_end::pair(columns);
+    legacy::link(columns);
     let around = call_tree::build(columns);
     (trace.start_ns, trace.end_ns) = extent(columns);
     // Where nothing marks steps, the operators' extent is the step, as in TensorBoard: frames of the

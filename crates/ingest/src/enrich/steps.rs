@@ -9,6 +9,7 @@ use trace_model::vocabulary::{
     profiler_step,
 };
 
+use super::repetition::{self, Repetition};
 use crate::formats::composer::markers::batch_number;
 use crate::formats::kineto::columns::Columns;
 use crate::formats::kineto::trace::FoundSteps;
@@ -26,8 +27,18 @@ struct Mark {
     event_id: i64,
 }
 
+/// Whether anything of a program was recorded. Traces of other tools hold only ranges of unknown kinds.
+fn has_program(columns: &Columns) -> bool {
+    let Columns { cpu_ops, runtime_calls, annotations, python_frames, .. } = columns;
+    let Columns { kernels, memcpys, memsets, profiler_ranges, .. } = columns;
+    let has_host = !(cpu_ops.is_empty() && runtime_calls.is_empty() && annotations.is_empty());
+    let has_device = !(kernels.is_empty() && memcpys.is_empty() && memsets.is_empty());
+    has_host || has_device || !python_frames.is_empty() || !profiler_ranges.is_empty()
+}
+
 /// Finds the steps: by `ProfilerStep#n`, else by Composer's markers, else by those of an inference engine, else
-/// from one `Optimizer.step` to the next, else the complete recording, `whole` (start and end), as one step.
+/// from one `Optimizer.step` to the next, else by operators that recur, else the complete recording, `whole` (start and end), as one step if it
+/// holds a program.
 pub(crate) fn find(columns: &mut Columns, whole: (i64, i64)) -> FoundSteps {
     let (start_ns, end_ns) = whole;
     let mut found = FoundSteps::default();
@@ -63,8 +74,12 @@ pub(crate) fn find(columns: &mut Columns, whole: (i64, i64)) -> FoundSteps {
         marks = between_optimizer_steps(columns);
         source = "optimizer";
     }
+    if marks.is_empty() {
+        marks = repetitions(columns);
+        source = "repetition";
+    }
     found.real_steps = marks.len();
-    if marks.is_empty() && end_ns > start_ns {
+    if marks.is_empty() && end_ns > start_ns && has_program(columns) {
         let name = StrId::NULL;
         marks.push(Mark {
             step: 0,
@@ -194,6 +209,19 @@ fn between_optimizer_steps(columns: &Columns) -> Vec<Mark> {
             Mark { step: i as i64, ts_ns: start, dur_ns: end - start, ..pair[1] }
         })
         .collect()
+}
+
+/// Repetitions of the same operators.
+fn repetitions(columns: &Columns) -> Vec<Mark> {
+    let mark = |found: Repetition| Mark {
+        step: found.number,
+        name: StrId::NULL,
+        ts_ns: found.ts_ns,
+        dur_ns: found.end_ns - found.ts_ns,
+        thread: found.thread,
+        event_id: NULL_I64,
+    };
+    repetition::find(columns).into_iter().map(mark).collect()
 }
 
 /// Device work of a trace, as far as steps depend on it.

@@ -37,6 +37,10 @@ pub(crate) enum FormatGuess {
 const EXECUTION_TRACE_KEYS: [&str; 4] =
     ["\"start_ts\"", "\"rf_id\"", "\"op_schema\"", "\"ctrl_deps\""];
 
+/// Keys that distinguish an export of Nsight Systems as JSON: one object per line.
+const NSIGHT_KEYS: [&str; 4] =
+    ["\"TraceProcessEvent\"", "\"CudaEvent\"", "\"NvtxEvent\"", "\"GpuContextInfo\""];
+
 /// Keys that distinguish a memory snapshot from any other pickle: the first entries of its dict or of its segments.
 const SNAPSHOT_KEYS: [&str; 4] = ["segments", "device_traces", "total_size", "segment_type"];
 
@@ -49,6 +53,9 @@ fn is_memory_timeline(text: &[u8]) -> bool {
 
 /// Guesses a format from the first bytes of the text of a file.
 pub(crate) fn guess_format(prefix: &[u8]) -> FormatGuess {
+    if let Some(format) = UnsupportedFormat::of_bytes(prefix) {
+        return FormatGuess::Unsupported(format);
+    }
     let text = prefix.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(prefix).trim_ascii_start();
     let has = |needle: &str| memchr::memmem::find(text, needle.as_bytes()).is_some();
     match text.first() {
@@ -78,6 +85,9 @@ pub(crate) fn guess_format(prefix: &[u8]) -> FormatGuess {
         }
         Some(b'[') if has("\"ph\"") => FormatGuess::Known(Format::Kineto),
         Some(b'[') if is_memory_timeline(text) => FormatGuess::Known(Format::MemoryTimeline),
+        Some(b'{') if NSIGHT_KEYS.iter().any(|key| has(key)) => {
+            FormatGuess::Unsupported(UnsupportedFormat::NsightSystems)
+        }
         _ if text.starts_with(b"PAR1") => {
             FormatGuess::Unsupported(UnsupportedFormat::ParquetPartition)
         }
@@ -120,7 +130,7 @@ mod tests {
             FormatGuess::Unsupported(UnsupportedFormat::OtherJson)
         );
         assert_eq!(guess_format(b"import torch"), FormatGuess::Unknown);
-        assert_eq!(guess_format(b""), FormatGuess::Unknown);
+        assert_eq!(guess_format(b"  \n"), FormatGuess::Unknown);
         let timeline = FormatGuess::Known(Format::MemoryTimeline);
         assert_eq!(guess_format(b"[[1795290660024713, 1795290660025114], [["), timeline);
         assert_eq!(guess_format(b"[[-1, 1, 32768, 0], "), timeline);
@@ -142,5 +152,31 @@ mod tests {
             guess_format(b"\x80\x02}q\0."),
             FormatGuess::Unsupported(UnsupportedFormat::OtherPickle)
         );
+    }
+
+    #[test]
+    fn guess_format_names_files_that_people_mistake_for_traces() {
+        let mut tar = b"run/rank0.json\0".to_vec();
+        tar.resize(257, 0);
+        tar.extend(b"ustar\x0000");
+        for (bytes, description) in [
+            (b"".as_slice(), "empty"),
+            (b"PK\x03\x04\x14\0", "a zip archive: unpack it"),
+            (&tar, "a tar archive: unpack it"),
+            (b"\x28\xB5\x2F\xFD\x04", "compressed with zstd: decompress it with `zstd -d`"),
+            (b"\xFD7zXZ\0\0\x04", "compressed with xz: decompress it with `xz -d`"),
+            (b"BZh91AY", "compressed with bzip2: decompress it with `bzip2 -d`"),
+            (b"SQLite format 3\0\x10", "a SQLite database, which is not supported"),
+            (b"\x7FELF\x02", "a program or a library, not a trace"),
+            (b"\x1F\x8B", "damaged gzip"),
+        ] {
+            let FormatGuess::Unsupported(format) = guess_format(bytes) else {
+                panic!("{description}");
+            };
+            assert_eq!(format.description(), description);
+        }
+        let report = UnsupportedFormat::of_name("a/report1.NSYS-rep").unwrap();
+        assert!(report.description().contains("Nsight Systems"));
+        assert_eq!(UnsupportedFormat::of_name("rank0.json"), None);
     }
 }

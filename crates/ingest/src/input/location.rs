@@ -1,43 +1,63 @@
 //! Locations of runs: paths, and addresses of folders or objects in a store.
 
-use std::fmt;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use crate::error::{Error, StoreKind};
+use crate::input::pattern::{self, Pattern};
 #[cfg(feature = "cloud")]
 use crate::input::remote::{self, Address};
 use crate::input::secrets::without_secrets;
+use crate::input::stdin::{self, Stdin};
 #[cfg(feature = "cloud")]
 use crate::input::storage::Folder;
 use crate::input::storage::{File, Place};
 
-/// The location of a run: a path, or the address of a folder or an object in a store.
+/// The location of a run: a path, the address of a folder or an object in a store, or stdin.
 ///
+/// The path `-` is a trace on stdin, which is copied to a temporary file once. A file of that name is `./-`.
 /// Text that starts with `s3://`, `gs://`, `az://`, `abfss://`, `https://` and the like is an address;
 /// any other text is a path. For a folder with such a name, write `./` in front.
+///
+/// A path that does not exist may end in a pattern that selects files of a folder: `run/rank-*.json.gz`,
+/// `run/{a,b}.json`. In an address only `*` and `{` begin a pattern.
 #[derive(Clone)]
-pub struct Location(Inner);
+pub struct Location {
+    inner: Inner,
+    pattern: Option<Pattern>,
+}
 
 #[derive(Clone)]
 enum Inner {
     Local(PathBuf),
+    Stdin(Arc<Stdin>),
     #[cfg(feature = "cloud")]
-    Remote(std::sync::Arc<Address>),
+    Remote(Arc<Address>),
 }
 
 impl Location {
-    /// Reads a path or an address. Accesses neither the disk nor the network.
+    /// Reads a path or an address. Accesses the disk only to tell patterns from paths, and never the network.
     ///
     /// # Errors
     /// If an address is malformed, or this program was built without stores.
     pub fn parse(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
+        if stdin::is_stdin(path) {
+            return Ok(Self { inner: Inner::Stdin(Arc::default()), pattern: None });
+        }
         let Some(text) = address(path) else {
-            return Ok(Self(Inner::Local(path.to_owned())));
+            return Ok(Self::local(path));
         };
         #[cfg(feature = "cloud")]
-        return Address::parse(text).map(|address| Self(Inner::Remote(address.into())));
+        {
+            let (root, pattern) = split_pattern(text, &['*', '{']).unwrap_or((text, None));
+            let address = Address::parse(root)?;
+            Ok(Self { inner: Inner::Remote(address.into()), pattern })
+        }
         #[cfg(not(feature = "cloud"))]
         Err(Error::Store {
             address: without_secrets(text),
@@ -47,6 +67,47 @@ impl Location {
         })
     }
 
+    fn local(path: &Path) -> Self {
+        let split = || split_pattern(path.to_str()?, &['*', '?', '[', '{']);
+        match split().filter(|_| !path.exists()) {
+            Some((root, pattern)) => {
+                let root = if root.is_empty() { "." } else { root };
+                Self { inner: Inner::Local(root.into()), pattern }
+            }
+            None => Self { inner: Inner::Local(path.to_owned()), pattern: None },
+        }
+    }
+
+    /// The location of files that are named one by one; `None` if they are not files on this machine.
+    ///
+    /// # Errors
+    /// If their folder cannot be read.
+    pub fn of_files(files: &BTreeSet<&PathBuf>) -> io::Result<Option<Self>> {
+        let Some(mut root) = files.first().and_then(|file| file.parent()) else { return Ok(None) };
+        while !files.iter().all(|file| file.starts_with(root)) {
+            let Some(above) = root.parent() else { return Ok(None) };
+            root = above;
+        }
+        let names: Option<BTreeSet<&str>> =
+            files.iter().map(|file| file.strip_prefix(root).ok()?.to_str()).collect();
+        let Some(names) = names else { return Ok(None) };
+        let root = if root.as_os_str().is_empty() { Path::new(".") } else { root };
+        // Folders below are not listed, so only names in the folder itself may become a wildcard.
+        let is_flat = names.iter().all(|name| !name.contains('/'));
+        let listed = root.read_dir()?.map(|entry| Ok(entry?.file_name()));
+        let listed: Vec<OsString> = listed.collect::<io::Result<_>>()?;
+        let others = listed.iter().filter_map(|name| name.to_str());
+        let text =
+            if is_flat { pattern::selecting(&names, others) } else { pattern::listing(&names) };
+        Ok(Pattern::new(&text)
+            .map(|pattern| Self { inner: Inner::Local(root.to_owned()), pattern: Some(pattern) }))
+    }
+
+    /// Returns whether a path stands for stdin.
+    pub fn is_stdin(path: impl AsRef<Path>) -> bool {
+        stdin::is_stdin(path.as_ref())
+    }
+
     /// Returns whether a path is an address.
     pub fn is_address(path: impl AsRef<Path>) -> bool {
         address(path.as_ref()).is_some()
@@ -54,14 +115,25 @@ impl Location {
 
     /// Returns whether the run is on this machine.
     pub(crate) fn is_local(&self) -> bool {
-        matches!(self.0, Inner::Local(_))
+        matches!(self.inner, Inner::Local(_))
+    }
+
+    /// Selects files of the folder at the location.
+    pub(crate) fn pattern(&self) -> Option<&Pattern> {
+        self.pattern.as_ref()
+    }
+
+    /// The folder or file at the location, without its pattern.
+    #[must_use]
+    pub fn root(&self) -> Self {
+        Self { inner: self.inner.clone(), pattern: None }
     }
 
     /// The folder or file at the location. Uses the network for addresses.
     pub(crate) fn place(&self, timeout: Option<Duration>) -> Result<Place, Error> {
         #[cfg(not(feature = "cloud"))]
         let _ = timeout;
-        match &self.0 {
+        match &self.inner {
             Inner::Local(path) => match (Place::local(path), unknown_scheme(path)) {
                 (Err(Error::Io { .. }), Some(scheme)) => Err(Error::UnknownScheme {
                     address: without_secrets(&path.to_string_lossy()),
@@ -69,6 +141,10 @@ impl Location {
                 }),
                 (place, _) => place,
             },
+            Inner::Stdin(stdin) => {
+                let file = stdin.file().map_err(|e| Error::read(stdin::NAME, e))?;
+                Ok(Place::File { file: File::Local(file), name: stdin::NAME.to_owned() })
+            }
             #[cfg(feature = "cloud")]
             Inner::Remote(address) => Ok(match address.place(timeout)? {
                 remote::Place::Object(object, name) => {
@@ -91,10 +167,15 @@ impl Location {
 impl fmt::Display for Location {
     /// The location as given, without secrets: the query of an address may be a signature.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Inner::Local(path) => write!(f, "{}", path.display()),
+        match &self.inner {
+            Inner::Local(path) => write!(f, "{}", path.display())?,
+            Inner::Stdin(_) => f.write_str(stdin::NAME)?,
             #[cfg(feature = "cloud")]
-            Inner::Remote(address) => write!(f, "{address}"),
+            Inner::Remote(address) => write!(f, "{address}")?,
+        }
+        match &self.pattern {
+            Some(pattern) => write!(f, "/{pattern}"),
+            None => Ok(()),
         }
     }
 }
@@ -103,6 +184,17 @@ impl fmt::Debug for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Location({self})")
     }
+}
+
+/// The folder before the first of the `marks`, and the pattern from there on.
+fn split_pattern<'a>(text: &'a str, marks: &[char]) -> Option<(&'a str, Option<Pattern>)> {
+    let at = text.find(marks)?;
+    let (root, pattern) = match text[..at].rfind('/') {
+        Some(0) => ("/", &text[1..]),
+        Some(slash) => (&text[..slash], &text[slash + 1..]),
+        None => ("", text),
+    };
+    Some((root, Some(Pattern::new(pattern)?)))
 }
 
 /// The text of a path, if it is an address.

@@ -13,6 +13,9 @@ use crate::options::Progress;
 #[cfg(feature = "cloud")]
 const HEADS_AT_ONCE: usize = 32;
 
+/// End of the names of files that this program is writing, or did not finish.
+pub(crate) const PARTIAL_SUFFIX: &str = ".partial";
+
 /// The content of a location.
 pub(crate) enum Place {
     /// A file, with its name.
@@ -84,11 +87,26 @@ impl Folder {
     /// One of its files, by its name in the folder, with `/`.
     pub(crate) fn file(&self, name: &str) -> Result<File, Error> {
         match self {
-            Self::Local(path) => Ok(File::Local(path.join(name))),
+            Self::Local(path) => Ok(File::Local(local_file(path, name))),
             #[cfg(feature = "cloud")]
             Self::Remote(folder) => Ok(File::Remote(folder.object(name)?)),
         }
     }
+}
+
+/// A file by its name as [`Folder::list`] gives it: a name that is not UTF-8 has lost characters.
+fn local_file(folder: &Path, name: &str) -> PathBuf {
+    let exact = folder.join(name);
+    if !name.contains(char::REPLACEMENT_CHARACTER) || exact.exists() {
+        return exact;
+    }
+    name.split('/').fold(folder.to_owned(), |folder, part| {
+        let named = |path: &PathBuf| path.file_name().is_some_and(|n| n.to_string_lossy() == part);
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let mut matching: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(named).collect();
+        matching.sort();
+        matching.into_iter().next().unwrap_or_else(|| folder.join(part))
+    })
 }
 
 fn list_local(root: &Path, folder: &Path) -> Result<(Vec<Entry>, Vec<Folder>), Error> {
@@ -101,6 +119,7 @@ fn list_local(root: &Path, folder: &Path) -> Result<(Vec<Entry>, Vec<Folder>), E
     for path in entries {
         match fs::metadata(&path) {
             Ok(meta) if meta.is_dir() => folders.push(Folder::Local(path)),
+            Ok(_) if path.to_string_lossy().ends_with(PARTIAL_SUFFIX) => {}
             Ok(meta) if meta.is_file() => {
                 let name = path.strip_prefix(root).unwrap_or(&path);
                 let name = name.to_string_lossy().into_owned();

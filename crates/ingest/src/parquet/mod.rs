@@ -17,6 +17,7 @@ mod read;
 mod write;
 pub(crate) mod writer;
 
+pub use folder::remove_partial_exports;
 pub use read::Export;
 pub(crate) use read::crc32;
 pub use write::{Exported, export, export_dataset};

@@ -19,6 +19,7 @@ use crate::formats::kineto::trace::Trace;
 use crate::input::location::Location;
 use crate::options::{Options, Progress};
 use crate::run::discover::{self, InputFile, rank_from_file_name};
+use crate::run::identity::TraceIdentity;
 use crate::run::read;
 use crate::run::sink::RankSink;
 use crate::run::timeline::{self, Placement, Timeline};
@@ -146,6 +147,7 @@ struct StagedTrace {
     /// Rows of `steps`, with times as written.
     steps: Steps,
     json_bytes: u64,
+    identity: TraceIdentity,
     warnings: Vec<Warning>,
 }
 
@@ -186,6 +188,10 @@ impl Timeline for StagedTrace {
         self.json_bytes
     }
 
+    fn identity(&self) -> TraceIdentity {
+        self.identity.clone()
+    }
+
     fn warnings(&self) -> Vec<Warning> {
         self.warnings.clone()
     }
@@ -212,6 +218,7 @@ impl StagedTrace {
             step_count: trace.step_count(),
             steps: trace.steps().clone(),
             json_bytes: trace.json_bytes,
+            identity: TraceIdentity::new(&trace),
             warnings: trace.warnings(),
         };
         let placement =

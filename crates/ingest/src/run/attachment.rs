@@ -16,13 +16,16 @@ pub(crate) trait Attachment<S: Timeline> {
     /// Merges the files into the timelines that they belong to, before one cycle of each rank is chosen. The traces
     /// are not enriched yet if [`super::plan::ReadPlan`] announced files of this kind. Returns the timelines of
     /// which the cycle is chosen already, and all others.
+    ///
+    /// # Errors
+    /// If a rank has no cycle of the number that the options ask for.
     fn join(
         &mut self,
         traces: RankTraces<S>,
         _: &Options,
         _: &mut Vec<Warning>,
-    ) -> (RankTraces<S>, RankTraces<S>) {
-        (Vec::new(), traces)
+    ) -> Result<(RankTraces<S>, RankTraces<S>), Error> {
+        Ok((Vec::new(), traces))
     }
 
     /// Gives each file a rank, and links it with the timeline of that rank.

@@ -20,6 +20,9 @@ use crate::warnings::run_warning;
 /// Cycles follow each other. Files that overlap by more than one part in this many of the shorter one are copies.
 const OVERLAP: i64 = 10;
 
+/// Timelines that are not enriched yet.
+type Timelines = Vec<RankTrace<Trace>>;
+
 /// Events of one process in one file.
 struct Piece {
     part: Part,
@@ -51,7 +54,7 @@ impl<S: Timeline> Attachment<S> for ComposerFiles {
         traces: RankTraces<S>,
         options: &Options,
         warnings: &mut Vec<Warning>,
-    ) -> (RankTraces<S>, RankTraces<S>) {
+    ) -> Result<(RankTraces<S>, RankTraces<S>), Error> {
         let mut pending = Vec::new();
         let mut others = Vec::new();
         for RankTrace { trace, file, rank, sources, adjust_ns, is_synchronized } in traces {
@@ -80,10 +83,10 @@ impl<S: Timeline> Attachment<S> for ComposerFiles {
             }
         }
         let recordings = std::mem::take(&mut self.recordings);
-        let (joined, unjoined) = join(recordings, pending, options.cycle, warnings);
+        let (joined, unjoined) = join(recordings, pending, options.cycle, warnings)?;
         let repend = |trace: RankTrace<Trace>| trace.map(|t| RankData::Pending(Box::new(t)));
         others.extend(unjoined.into_iter().map(repend));
-        (joined.into_iter().map(repend).collect(), others)
+        Ok((joined.into_iter().map(repend).collect(), others))
     }
 
     fn assign(
@@ -106,7 +109,7 @@ fn join(
     mut traces: Vec<RankTrace<Trace>>,
     cycle: Option<usize>,
     warnings: &mut Vec<Warning>,
-) -> (Vec<RankTrace<Trace>>, Vec<RankTrace<Trace>>) {
+) -> Result<(Timelines, Timelines), Error> {
     let pieces = pieces(recordings, warnings);
     let mut by_rank: BTreeMap<i32, BTreeMap<String, Vec<Piece>>> = BTreeMap::new();
     for piece in pieces {
@@ -123,11 +126,11 @@ fn join(
             traces.into_iter().partition(|member| member.rank == rank);
         traces = others;
         let own = of_process(own, &process, &pieces, warnings);
-        members.push(one(rank, &process, pieces, own, cycle, warnings));
+        members.push(one(rank, &process, pieces, own, cycle, warnings)?);
         syncs.push(sync);
     }
     align(&mut members, &syncs);
-    (members, traces)
+    Ok((members, traces))
 }
 
 /// All parts of all files, without merged files whose parts are also in files of single ranks.
@@ -281,7 +284,7 @@ fn one(
     traces: Vec<RankTrace<Trace>>,
     cycle: Option<usize>,
     warnings: &mut Vec<Warning>,
-) -> RankTrace<Trace> {
+) -> Result<RankTrace<Trace>, Error> {
     let mut traces = cycles(rank, traces, warnings);
     let is_original = !traces.is_empty();
     if !is_original {
@@ -294,7 +297,7 @@ fn one(
     // Between cycles a device is not recorded, which would look like idle time: so only one cycle is read. Without
     // device activity, all cycles are.
     if traces.iter().any(|member| member.trace.has_device_work()) && traces.len() > 1 {
-        traces = vec![choose_cycle(rank, traces, cycle, warnings)];
+        traces = vec![choose_cycle(rank, traces, cycle, warnings)?];
     }
     let mut traces = traces.into_iter();
     let mut member = traces.next();
@@ -329,7 +332,7 @@ fn one(
     }
     let (mut columns, file) = own.unwrap_or_default();
     markers::pair(&mut columns);
-    match member {
+    Ok(match member {
         None => {
             let mut trace = Trace::new(&file, columns, Metadata::default(), 0);
             trace.is_profiled = false;
@@ -346,7 +349,7 @@ fn one(
             member.trace.join(&file, columns);
             member
         }
-    }
+    })
 }
 
 /// Puts a PyTorch trace on Unix time, like Composer's events.

@@ -1,6 +1,9 @@
 //! Finds the files of a run by content, and ranks in their names.
 
 use std::io;
+use std::path::Path;
+
+use memchr::memmem;
 
 use crate::error::Error;
 use crate::formats::guess::{Format, FormatGuess, guess_format};
@@ -8,6 +11,7 @@ use crate::formats::unsupported::UnsupportedFormat;
 use crate::input::decompress;
 use crate::input::limits::HEAD_BYTES;
 use crate::input::location::Location;
+use crate::input::pattern::Pattern;
 use crate::input::storage::{self, Entry, File, Folder, Place};
 use crate::options::Options;
 use crate::parquet::manifest;
@@ -20,6 +24,8 @@ const MAX_DEPTH: usize = 4;
 pub(crate) struct FoundRun {
     /// Path or address as the user gave it, without secrets.
     pub(crate) name: String,
+    /// Path or address of the folder or file.
+    pub(crate) root: String,
     pub(crate) files: DiscoveredFiles,
     /// The run is one file, not a folder.
     pub(crate) is_file: bool,
@@ -30,8 +36,8 @@ pub(crate) fn find(run: &Location, options: &Options) -> Result<FoundRun, Error>
     let name = run.to_string();
     let place = run.place(options.timeout)?;
     let is_file = matches!(place, Place::File { .. });
-    let files = discover(place, &name)?;
-    Ok(FoundRun { name, files, is_file })
+    let files = discover(place, &name, run.pattern())?;
+    Ok(FoundRun { name, root: run.root().to_string(), files, is_file })
 }
 
 /// The content of a folder.
@@ -90,8 +96,8 @@ impl SearchScope {
 ///   timelines. Users save them as `run/metrics/`, or put traces into `run/traces/` and metrics beside that
 ///   folder; files deeper below metrics most likely hold the same data in another form.
 ///
-/// `name` is the name of the run in errors.
-fn discover(run: Place, name: &str) -> Result<DiscoveredFiles, Error> {
+/// `name` is the name of the run in errors. Of a folder, only files that the pattern selects are looked at.
+fn discover(run: Place, name: &str, pattern: Option<&Pattern>) -> Result<DiscoveredFiles, Error> {
     let mut found = DiscoveredFiles::default();
     let root = match run {
         Place::File { file: stored, name: file } => {
@@ -100,16 +106,13 @@ fn discover(run: Place, name: &str) -> Result<DiscoveredFiles, Error> {
             // A file that the user named is read in any case: the reader reports the problem.
             let head = stored.head(HEAD_BYTES).map_err(io)?;
             let json_bytes = decompress::text_bytes(&stored, bytes, &head);
-            let head = decompress::prefix(head, HEAD_BYTES);
-            let format = match head.as_deref().map(guess_format) {
-                Some(FormatGuess::Known(format)) => format,
-                None
-                | Some(
-                    FormatGuess::Unknown | FormatGuess::Unsupported(UnsupportedFormat::OtherJson),
-                ) => Format::Kineto,
-                Some(FormatGuess::Unsupported(format)) => {
-                    let reason = format.description().to_owned();
-                    return Err(Error::Unusable { file, reason });
+            let format = match guess_stored(head, &file) {
+                FormatGuess::Known(format) => format,
+                FormatGuess::Unknown | FormatGuess::Unsupported(UnsupportedFormat::OtherJson) => {
+                    Format::Kineto
+                }
+                FormatGuess::Unsupported(format) => {
+                    return Err(Error::Unusable { file, reason: format.description() });
                 }
             };
             found.traces.push(InputFile { format, stored, file, bytes, json_bytes });
@@ -122,7 +125,8 @@ fn discover(run: Place, name: &str) -> Result<DiscoveredFiles, Error> {
     for _ in 0..MAX_DEPTH {
         let mut below = Vec::new();
         for folder in &folders {
-            let (files, more) = root.list(folder)?;
+            let (mut files, more) = root.list(folder)?;
+            files.retain(|entry| pattern.is_none_or(|pattern| pattern.matches(&entry.name)));
             below.extend(more);
             storage::read_heads(files, HEAD_BYTES, |entry, head| {
                 classify_file(entry, head, scope, &mut found)
@@ -167,19 +171,15 @@ fn classify_file(
     }
     let text_bytes = |head: &[u8]| decompress::text_bytes(&stored, bytes, head);
     let json_bytes = head.as_deref().map_or(bytes, text_bytes);
-    let guess = match head.map(|head| decompress::prefix(head, HEAD_BYTES)) {
+    let guess = match head {
         Err(error) if storage::is_outage(&error) => return Err(Error::read(file, error)),
-        Err(_) | Ok(None) if scope == SearchScope::Metrics => return Ok(()),
+        Err(_) if scope == SearchScope::Metrics => return Ok(()),
         Err(error) => {
             found.skipped.push(format!("{file} (cannot be read: {error})"));
             found.unreadable.get_or_insert((file, error));
             return Ok(());
         }
-        Ok(None) => {
-            found.skipped.push(format!("{file} (damaged gzip)"));
-            return Ok(());
-        }
-        Ok(Some(prefix)) => guess_format(&prefix),
+        Ok(head) => guess_stored(head, &file),
     };
     match guess {
         FormatGuess::Known(format) if scope.includes(format) => {
@@ -193,6 +193,39 @@ fn classify_file(
         FormatGuess::Unknown => found.skipped.push(file),
     }
     Ok(())
+}
+
+/// Guesses a format from the first bytes of a file as it is stored, else from its name.
+fn guess_stored(head: Vec<u8>, file: &str) -> FormatGuess {
+    let guess = match decompress::prefix(head, HEAD_BYTES) {
+        Some(text) => guess_format(&text),
+        None => FormatGuess::Unsupported(UnsupportedFormat::DamagedGzip),
+    };
+    match (guess, UnsupportedFormat::of_name(file)) {
+        (FormatGuess::Unknown, Some(format)) => FormatGuess::Unsupported(format),
+        (guess, _) => guess,
+    }
+}
+
+/// The rank that a trace on this machine states in front of its events, else that of its file name. Reads the first bytes
+/// of the file.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn stated_rank(file: &Path) -> io::Result<Option<i32>> {
+    let head = File::Local(file.to_owned()).head(HEAD_BYTES)?;
+    let head = decompress::prefix(head, HEAD_BYTES).unwrap_or_default();
+    let value_of = |text: &[u8], key: &[u8]| -> Option<usize> {
+        let at = memmem::find(text, key)? + key.len();
+        Some(at + memchr::memchr(b':', &text[at..])? + 1)
+    };
+    let in_head = || {
+        let info = &head[value_of(&head, b"\"distributedInfo\"")?..];
+        let text = info[value_of(info, b"\"rank\"")?..].trim_ascii_start();
+        let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        std::str::from_utf8(&text[..digits]).ok()?.parse().ok()
+    };
+    Ok(in_head().or_else(|| rank_from_file_name(&file.to_string_lossy())))
 }
 
 /// The rank that a file name states: `rank-3`, `rank_3`, `rank3`, or, as Determined marks what it

@@ -3,6 +3,7 @@
 use trace_model::tables::Steps;
 use trace_model::{Source, Warning};
 
+use super::identity::TraceIdentity;
 use super::timeline::Timeline;
 use crate::formats::kineto::trace::Trace;
 
@@ -117,6 +118,10 @@ impl<S: Timeline> Timeline for RankData<S> {
 
     fn json_bytes(&self) -> u64 {
         self.timeline().json_bytes()
+    }
+
+    fn identity(&self) -> TraceIdentity {
+        self.timeline().identity()
     }
 
     fn warnings(&self) -> Vec<Warning> {

@@ -7,6 +7,7 @@ use trace_model::Warning;
 use super::discover;
 use super::rank_trace::RankTrace;
 use super::timeline::Timeline;
+use crate::error::Error;
 use crate::warnings::run_warning;
 
 /// Gives each trace its rank: as the trace states it, else as the file name does, else in order of file names,
@@ -80,21 +81,30 @@ pub(crate) fn assign_ranks<T: Timeline>(
         .collect()
 }
 
-/// Keeps one profile cycle of each rank.
+/// Keeps one profile cycle of each rank: number `cycle` (from 1), or the last one that all ranks recorded.
+///
+/// # Errors
+/// If a rank has no cycle of this number.
 pub(crate) fn choose_cycles<T: Timeline>(
     traces: Vec<RankTrace<T>>,
     cycle: Option<usize>,
     warnings: &mut Vec<Warning>,
-) -> Vec<RankTrace<T>> {
+) -> Result<Vec<RankTrace<T>>, Error> {
     let mut by_rank: BTreeMap<i32, Vec<RankTrace<T>>> = BTreeMap::new();
     for trace in traces {
         by_rank.entry(trace.rank).or_default().push(trace);
     }
+    let by_rank: Vec<(i32, Vec<RankTrace<T>>)> =
+        by_rank.into_iter().map(|(rank, files)| (rank, cycles(rank, files, warnings))).collect();
+    let start = |trace: &RankTrace<T>| Some(trace.base_time_ns()? + trace.trace.extent().0);
+    // A rank that stopped early has fewer cycles: the last ones of all ranks would be of different times.
+    let last_start = by_rank.iter().filter_map(|(_, cycles)| start(cycles.last()?)).min();
     by_rank
         .into_iter()
-        .map(|(rank, files)| {
-            let cycles = cycles(rank, files, warnings);
-            choose_cycle(rank, cycles, cycle, warnings)
+        .map(|(rank, cycles)| {
+            let distance = |trace| last_start.zip(start(trace)).map(|(a, b)| a.abs_diff(b));
+            let common = (0..cycles.len()).rev().min_by_key(|&at| distance(&cycles[at]));
+            choose_cycle(rank, cycles, cycle.or(common.map(|at| at + 1)), warnings)
         })
         .collect()
 }
@@ -128,24 +138,39 @@ pub(crate) fn cycles<T: Timeline>(
     cycles
 }
 
+/// Files of other cycles that the warning names.
+const MAX_OTHER_NAMES: usize = 3;
+
 /// Picks cycle number `cycle` (from 1) of a rank, or the last one. There is at least one cycle.
+///
+/// # Errors
+/// If there is no cycle of this number.
 pub(crate) fn choose_cycle<T: Timeline>(
     rank: i32,
     mut cycles: Vec<RankTrace<T>>,
     cycle: Option<usize>,
     warnings: &mut Vec<Warning>,
-) -> RankTrace<T> {
+) -> Result<RankTrace<T>, Error> {
     let count = cycles.len();
-    let chosen = cycle.map_or(count, |c| c.clamp(1, count)) - 1;
+    let cycle = cycle.unwrap_or(count);
+    let Some(chosen) = cycle.checked_sub(1).filter(|&chosen| chosen < count) else {
+        return Err(Error::NoCycle { rank, cycle, count });
+    };
     if count > 1 {
         let file = cycles[chosen].file.clone();
+        let others = cycles.iter().enumerate().filter(|(at, _)| *at != chosen);
+        let mut aside: Vec<&str> = others.map(|(_, trace)| trace.file.as_str()).collect();
+        let more = aside.len().saturating_sub(MAX_OTHER_NAMES);
+        aside.truncate(MAX_OTHER_NAMES);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let message = format!(
-            "rank {rank} has {count} profile cycles: cycle {} was read (--cycle chooses another)",
-            chosen + 1
+            "rank {rank} has {count} profile cycles: cycle {} was read (--cycle chooses another), {}{more} set aside",
+            chosen + 1,
+            aside.join(", ")
         );
         warnings.push(run_warning("several-cycles", file, message));
     }
-    cycles.swap_remove(chosen)
+    Ok(cycles.swap_remove(chosen))
 }
 
 /// Warns if the job had more ranks than there are traces.

@@ -8,6 +8,7 @@ use super::clock;
 use super::composer::ComposerFiles;
 use super::determined::{DeterminedFiles, nested_metrics_warning};
 use super::discover::{FoundRun, InputFile};
+use super::distinct_runs::distinct_runs;
 use super::execution_traces::ExecutionTraces;
 use super::memory::{MemoryFile, MemoryFiles};
 use super::parse::{FileError, ParsedFile, parse_file};
@@ -24,7 +25,7 @@ use crate::formats::execution;
 use crate::formats::kineto::trace::Trace;
 use crate::input::decompress::Limit;
 use crate::input::storage;
-use crate::options::{Options, Progress};
+use crate::options::{FileWork, Options, Progress};
 use crate::warnings::{self, run_warning};
 
 /// Skipped files that the warning names.
@@ -39,7 +40,11 @@ pub(crate) fn read<S: RankSink>(
     sink: &mut S,
 ) -> Result<Dataset, Error> {
     let files = &run.files.traces;
-    progress.begin(files.len(), files.iter().map(|file| file.bytes).sum());
+    progress.begin(FileWork {
+        files: files.len(),
+        file_bytes: files.iter().map(|file| file.bytes).sum(),
+        json_bytes: files.iter().map(|file| file.json_bytes).sum(),
+    });
     let limit = Limit { max_json_bytes: options.max_json_bytes };
     let mut plan = ReadPlan::new(files);
     let all: Vec<usize> = (0..files.len()).collect();
@@ -58,16 +63,21 @@ pub(crate) fn read<S: RankSink>(
     }
     let first_unused_number = files.len();
 
-    let path = run.name.clone();
+    let (path, run_root) = (run.name.clone(), run.root.clone());
     let FilesByKind { traces, mut attachments, mut warnings } = group_by_kind(run, results)?;
     let mut traces = ranks::assign_ranks(traces, &mut warnings);
+    if !plan.joins_composer
+        && let Some(runs) = distinct_runs(&traces)
+    {
+        return Err(Error::SeveralRuns { path, folder: run_root, runs });
+    }
     let mut joined = Vec::new();
     for attachment in &mut attachments {
-        let (own, others) = attachment.join(traces, options, &mut warnings);
+        let (own, others) = attachment.join(traces, options, &mut warnings)?;
         joined.extend(own);
         traces = others;
     }
-    let mut traces = ranks::choose_cycles(traces, options.cycle, &mut warnings);
+    let mut traces = ranks::choose_cycles(traces, options.cycle, &mut warnings)?;
     traces.extend(joined);
     traces.sort_by_key(|trace| trace.rank);
     if plan.joins_composer {
@@ -224,7 +234,7 @@ fn group_by_kind<S: Timeline>(
     run: FoundRun,
     results: Vec<Result<Loaded<S>, FileError>>,
 ) -> Result<FilesByKind<S>, Error> {
-    let FoundRun { name, files, is_file } = run;
+    let FoundRun { name, files, is_file, .. } = run;
     let mut traces = Vec::new();
     let mut composer = ComposerFiles::default();
     let mut execution = ExecutionTraces::default();

@@ -3,6 +3,7 @@
 use trace_model::tables::Steps;
 use trace_model::{TableSet, Warning};
 
+use super::identity::TraceIdentity;
 use crate::formats::kineto::trace::Trace;
 
 /// A timeline as the run sees it: in memory, or stored by a sink.
@@ -25,6 +26,8 @@ pub(crate) trait Timeline: Send + Sync {
     fn steps(&self) -> &Steps;
     /// Bytes of JSON it was read from.
     fn json_bytes(&self) -> u64;
+    /// The process and the program that it was recorded from.
+    fn identity(&self) -> TraceIdentity;
     /// Problems in its files.
     fn warnings(&self) -> Vec<Warning>;
 }
@@ -76,6 +79,10 @@ impl Timeline for Trace {
 
     fn json_bytes(&self) -> u64 {
         self.json_bytes
+    }
+
+    fn identity(&self) -> TraceIdentity {
+        TraceIdentity::new(self)
     }
 
     fn warnings(&self) -> Vec<Warning> {

@@ -9,12 +9,13 @@ use flate2::write::GzEncoder;
 use trace_model::Warning;
 
 use super::event_writer::EventWriter;
-use super::output::refuse_overwriting;
+use super::output::{partial_path, refuse_overwriting};
 use super::splice::{self, Failure};
 use crate::error::Error;
 use crate::error::Unreadable;
 use crate::input::decompress::{self, Limit};
 use crate::input::location::Location;
+use crate::options::Progress;
 
 /// Compression of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -44,13 +45,15 @@ pub struct Copy<'a> {
 }
 
 /// Copies a trace in bounded memory, with the events that `insert` adds at the end. All other bytes of the text are
-/// unchanged, except parts that cannot be read, which cause warnings. Returns the path of the copy.
+/// unchanged, except parts that cannot be read, which cause warnings. Returns the path of the copy. `progress` hears of
+/// the text and the end of the file.
 ///
 /// # Errors
 /// If the source has changed since it was read, or the copy cannot be written; a copy is complete or
 /// does not exist.
 pub fn copy_with(
     copy: &Copy<'_>,
+    progress: &dyn Progress,
     insert: impl FnOnce(&mut EventWriter<'_>) -> io::Result<()>,
 ) -> Result<(PathBuf, Vec<Warning>), Error> {
     let from = copy.run.file(&copy.source.file)?;
@@ -71,19 +74,20 @@ pub fn copy_with(
         fs::create_dir_all(folder).map_err(write_error(folder))?;
     }
     // Written under another name until it is complete.
-    let mut partial = to.clone().into_os_string();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
+    let partial = partial_path(&to);
     let file = BufWriter::with_capacity(1 << 18, File::create(&partial).map_err(write_error(&to))?);
     let shift_ns = copy.source.shift_ns;
+    let advance = |bytes| progress.advance(bytes);
     let issues = if packed {
         let mut out = GzEncoder::new(file, Compression::default());
-        splice(stream, &mut out, shift_ns, insert)
+        splice(stream, &mut out, &advance, shift_ns, insert)
             .and_then(|issues| Ok((issues, out.finish().and_then(into_file)?)))
     } else {
         let mut out = file;
-        splice(stream, &mut out, shift_ns, insert).and_then(|issues| Ok((issues, into_file(out)?)))
+        splice(stream, &mut out, &advance, shift_ns, insert)
+            .and_then(|issues| Ok((issues, into_file(out)?)))
     };
+    progress.file_done(&copy.source.file);
     let failed = failure.take();
     let done = issues.and_then(|(issues, _)| {
         if failed.is_some() {
@@ -127,10 +131,13 @@ fn into_file(out: BufWriter<File>) -> io::Result<File> {
 fn splice<W: Write>(
     stream: decompress::Stream,
     out: &mut W,
+    advance: &dyn Fn(u64),
     shift_ns: i64,
     insert: impl FnOnce(&mut EventWriter<'_>) -> io::Result<()>,
 ) -> Result<crate::warnings::Issues, Failure> {
-    splice::copy(stream, out, |out, comma| insert(&mut EventWriter::new(out, comma, shift_ns)))
+    splice::copy(stream, out, advance, |out, comma| {
+        insert(&mut EventWriter::new(out, comma, shift_ns))
+    })
 }
 
 /// The name of a copy. Viewers detect compression by content; the suffix is for people.

@@ -12,9 +12,10 @@ use crate::json::lexer::{LexError, Lexer};
 use crate::warnings::{Issue, Issues};
 
 /// Calls `each` with the text and the content of every event, in the order of the file. Entries that cannot be read are
-/// counted.
+/// counted. `advance` is called with the bytes of text that were read.
 pub(crate) fn for_each(
     mut source: Stream,
+    advance: &dyn Fn(u64),
     mut each: impl FnMut(&[u8], &Event<'_>) -> io::Result<()>,
 ) -> Result<Issues, Failure> {
     let mut issues = Issues::default();
@@ -29,6 +30,7 @@ pub(crate) fn for_each(
         if *last == StreamEnd::TooLong {
             Err(Unreadable::TooLong)
         } else {
+            advance((window.len() - before) as u64);
             Ok(window.len() > before)
         }
     };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use trace_model::{RunInfo, Source, TableSet, Warning};
 
 use super::events;
-use super::output::refuse_overwriting;
+use super::output::{partial_path, refuse_overwriting};
 use super::splice::Failure;
 use crate::error::Error;
 use crate::error::Unreadable;
@@ -24,6 +24,7 @@ use crate::formats::kineto::trace::EPOCH_NS;
 use crate::input::decompress::{self, Limit};
 use crate::input::location::Location;
 use crate::json::number;
+use crate::options::{FileWork, Progress};
 
 /// Sort index of threads that Composer does not describe: viewers show them below the training loop.
 const LAST: i64 = 99_999;
@@ -73,7 +74,7 @@ pub struct Merged {
 /// # Errors
 /// If there is no timeline, a source has changed since it was read, or the file cannot be written; it is
 /// complete or not there.
-pub fn merge(merge: &Merge<'_>) -> Result<Merged, Error> {
+pub fn merge(merge: &Merge<'_>, progress: &dyn Progress) -> Result<Merged, Error> {
     let sources = &merge.info.sources;
     let timelines =
         || sources.iter().filter(|s| matches!(s.format.as_ref(), "kineto" | "composer"));
@@ -85,9 +86,7 @@ pub fn merge(merge: &Merge<'_>) -> Result<Merged, Error> {
     }
     let files: Result<Vec<_>, Error> = timelines().map(|s| merge.run.file(&s.file)).collect();
     refuse_overwriting(&files?, merge.to, merge.overwrite)?;
-    let mut partial = merge.to.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
+    let partial = partial_path(merge.to);
     let write_error = |source| Error::Write { path: merge.to.to_owned(), source };
     if let Some(folder) = merge.to.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         fs::create_dir_all(folder).map_err(write_error)?;
@@ -96,13 +95,13 @@ pub fn merge(merge: &Merge<'_>) -> Result<Merged, Error> {
     let is_packed = merge.to.extension().is_some_and(|e| e.eq_ignore_ascii_case("gz"));
     let done = if is_packed {
         let mut out = GzEncoder::new(file, Compression::default());
-        write(merge, &mut out).and_then(|merged| {
+        write(merge, progress, &mut out).and_then(|merged| {
             out.finish().and_then(|mut file| file.flush()).map_err(write_error)?;
             Ok(merged)
         })
     } else {
         let mut out = file;
-        write(merge, &mut out).and_then(|merged| {
+        write(merge, progress, &mut out).and_then(|merged| {
             out.flush().map_err(write_error)?;
             Ok(merged)
         })
@@ -116,7 +115,7 @@ pub fn merge(merge: &Merge<'_>) -> Result<Merged, Error> {
     done
 }
 
-fn write(merge: &Merge<'_>, out: &mut dyn Write) -> Result<Merged, Error> {
+fn write(merge: &Merge<'_>, progress: &dyn Progress, out: &mut dyn Write) -> Result<Merged, Error> {
     let write_error = |source| Error::Write { path: merge.to.to_owned(), source };
     let run = RunFacts::read(merge.info, merge.tables);
     let mut writer = Writer {
@@ -153,6 +152,8 @@ fn write(merge: &Merge<'_>, out: &mut dyn Write) -> Result<Merged, Error> {
         .map(|source| source.rank)
         .collect();
     writer.describe(&described).map_err(write_error)?;
+    let json_bytes = files.values().map(|sources| sources[0].json_bytes).sum();
+    progress.begin(FileWork { files: order.len(), file_bytes: 0, json_bytes });
     for (number, file) in order.iter().enumerate() {
         let sources = &files[file];
         let stored = merge.run.file(file)?;
@@ -162,9 +163,11 @@ fn write(merge: &Merge<'_>, out: &mut dyn Write) -> Result<Merged, Error> {
         let stream = decompress::stream(&stored, limit).map_err(io_error)?;
         let failure = stream.failure();
         let originals = run.has_original(sources[0].rank);
-        let issues = events::for_each(stream, |text, event| {
+        let advance = |bytes| progress.advance(bytes);
+        let issues = events::for_each(stream, &advance, |text, event| {
             writer.add(text, event, sources, number, originals)
         });
+        progress.file_done(file);
         if let Some(error) = failure.take() {
             return Err(io_error(error));
         }

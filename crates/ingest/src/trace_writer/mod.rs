@@ -10,3 +10,4 @@ mod splice;
 pub use self::augment::{Copy, Packing, copy_with};
 pub use self::event_writer::{CATEGORY, EventWriter, Lane};
 pub use self::merge::{Merge, Merged, merge};
+pub use self::output::partial_path;

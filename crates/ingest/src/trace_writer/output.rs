@@ -1,10 +1,17 @@
-//! The file that a trace is written to.
+//! The file that a trace is written to, which has another name until it is complete.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use crate::input::storage;
+use crate::input::storage::{self, PARTIAL_SUFFIX};
+
+/// The name of a file until it is complete. Files with such names are not read as part of a run.
+pub fn partial_path(to: &Path) -> PathBuf {
+    let mut partial = to.as_os_str().to_owned();
+    partial.push(PARTIAL_SUFFIX);
+    partial.into()
+}
 
 /// Returns an error if `to` exists and must not be overwritten. A source is never replaced by its copy, because a
 /// second copy would then contain the added events twice.

@@ -33,15 +33,17 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Copies a trace in bounded memory. `insert` writes at the end of the event list; its second argument is true if a
+/// Copies a trace in bounded memory. `advance` is called with the bytes of text that were read. `insert` writes at the end of the event list; its second argument is true if a
 /// comma must come first.
 pub(crate) fn copy<W: Write>(
     source: Stream,
     out: &mut W,
+    advance: &dyn Fn(u64),
     insert: impl FnOnce(&mut W, bool) -> io::Result<()>,
 ) -> Result<Issues, Failure> {
     let mut copier = Copier {
         source,
+        advance,
         end: StreamEnd::NotYet,
         window: Vec::new(),
         out,
@@ -64,6 +66,8 @@ pub(crate) fn copy<W: Write>(
 
 struct Copier<'a, W> {
     source: Stream,
+    /// Called with the bytes of text that were read.
+    advance: &'a dyn Fn(u64),
     end: StreamEnd,
     /// Text that was read and not yet written.
     window: Vec<u8>,
@@ -107,6 +111,7 @@ impl<W: Write> Copier<'_, W> {
         if self.end == StreamEnd::TooLong {
             return Err(Unreadable::TooLong);
         }
+        (self.advance)((self.window.len() - before) as u64);
         Ok(self.window.len() > before)
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::{column, gzip, read, trace};
 use flate2::read::GzDecoder;
-use ingest::{Copy, Error, EventWriter, Lane, Location, Packing, copy_with};
+use ingest::{Copy, Error, EventWriter, Lane, Location, NoProgress, Packing, copy_with};
 use proptest::prelude::*;
 use serde_json::Value as Json;
 use trace_model::{Dataset, Value};
@@ -56,7 +56,7 @@ impl Place {
         let run = Location::parse(self.run()).unwrap();
         let source = &before.run.sources[0];
         let copy = Copy { run: &run, source, folder, packing, overwrite };
-        let (path, warnings) = copy_with(&copy, insert)?;
+        let (path, warnings) = copy_with(&copy, &NoProgress, insert)?;
         Ok((path, warnings.iter().map(|w| w.code.to_string()).collect()))
     }
 }
@@ -288,7 +288,7 @@ fn copy_with_never_replaces_sources_or_leaves_partial_files() {
         packing: Packing::Same,
         overwrite: true,
     };
-    let error = copy_with(&copy, |_| Err(io::Error::other("disk full"))).unwrap_err();
+    let error = copy_with(&copy, &NoProgress, |_| Err(io::Error::other("disk full"))).unwrap_err();
     assert!(error.to_string().ends_with("t.json: disk full"), "{error}");
     assert_eq!(fs::read(&path).unwrap(), written);
     assert_eq!(fs::read_dir(place.out()).unwrap().count(), 1);

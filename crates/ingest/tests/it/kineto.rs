@@ -50,6 +50,64 @@ fn parse_reads_keys_in_any_order() {
 }
 
 #[test]
+fn processes_tell_the_events_of_the_legacy_profiler() {
+    // As torch 1.4 to 1.7 wrote them: no categories, arrows without times of calls.
+    let op = |name: &str, ts: i32, dur: i32| {
+        format!(
+            r#"{{"name":"{name}","ph":"X","ts":{ts},"dur":{dur},"tid":1,"pid":"CPU functions","args":{{}}}}"#
+        )
+    };
+    let arrow = |phase: &str, process: &str, tid: i32, ts: i32, id: i32| {
+        format!(
+            r#"{{"name":"x","ph":"{phase}","ts":{ts},"tid":{tid},"pid":"{process} functions","id":{id},"cat":"cpu_to_cuda","args":{{}}}}"#
+        )
+    };
+    let kernel = |name: &str, ts: i32, device: i32| {
+        format!(
+            r#"{{"name":"{name}","ph":"X","ts":{ts},"dur":9,"tid":{device},"pid":"CUDA functions","args":{{}}}}"#
+        )
+    };
+    let events = [
+        op("linear", 10, 40),
+        op("addmm", 10, 30),
+        arrow("s", "CPU", 1, 10, 0),
+        arrow("f", "CUDA", 1, 60, 0),
+        kernel("addmm", 60, 1),
+        op("Optimizer.step#SGD.step", 70, 5),
+        r#"{"name":"other","ph":"X","ts":80,"dur":1,"tid":1,"pid":"elsewhere"}"#.to_owned(),
+    ];
+    let dataset = read_text(format!("[{}]", events.join(", "))).unwrap();
+    assert_eq!(column(&dataset, "cpu_ops", "name"), ["linear", "addmm"]);
+    assert_eq!(column(&dataset, "annotations", "name"), ["Optimizer.step#SGD.step"]);
+    assert_eq!(column(&dataset, "kernels", "device"), ["1"]);
+    assert_eq!(column(&dataset, "kernels", "op_name"), ["addmm"]);
+    assert_eq!(column(&dataset, "spans", "name"), ["other"]);
+}
+
+#[test]
+fn operators_that_recur_make_steps() {
+    let call = |at: i32| {
+        let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+        let event = |(i, name): (i32, &&str)| {
+            let ts = at + 10 * i;
+            format!(
+                r#"{{"ph":"X","cat":"cpu_op","name":"{name}","pid":1,"tid":1,"ts":{ts},"dur":9}}"#
+            )
+        };
+        (0..).zip(&names).map(event).collect::<Vec<_>>().join(",")
+    };
+    // The first call takes longer: it is set apart.
+    let slow = call(0).replace(r#""ts":70,"dur":9"#, r#""ts":70,"dur":900"#);
+    let events = [slow, call(1000), call(1100), call(1200), call(1300)].join(",");
+    let dataset = read_text(trace(&events)).unwrap();
+    assert_eq!(column(&dataset, "steps", "source"), ["repetition"; 4]);
+    assert_eq!(column(&dataset, "steps", "step"), ["1", "2", "3", "4"]);
+    assert_eq!(column(&dataset, "steps", "dur_ns"), ["100000", "100000", "100000", "79000"]);
+    let dataset = read_text(trace(&[call(0), call(100)].join(","))).unwrap();
+    assert_eq!(column(&dataset, "steps", "source"), ["trace"]);
+}
+
+#[test]
 fn parse_maps_old_categories_to_the_same_tables() {
     let events = [
         r#"{"ph":"X","cat":"Operator","name":"ProfilerStep#5","pid":1,"tid":"1","ts":0,"dur":100}"#,
@@ -396,9 +454,9 @@ fn parse_reads_slices_and_streams_alike() {
 #[test]
 fn ranks_of_workers_follow_name_or_order() {
     let text = trace(r#"{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":0,"dur":1}"#);
+    let read = |names: [&str; 2]| read_files(&names.map(|name| (name, text.as_bytes())));
     let ranks = |names: [&str; 2]| {
-        let files = names.map(|name| (name, text.as_bytes()));
-        read_files(&files)
+        read(names)
             .unwrap()
             .run
             .sources
@@ -410,12 +468,14 @@ fn ranks_of_workers_follow_name_or_order() {
         ranks(["node0_1.17.pt.trace.json", "node0_0.18.pt.trace.json"]),
         [(0, "file name".to_owned()), (1, "file name".to_owned())]
     );
-    assert_eq!(
-        ranks(["host_48213.17.pt.trace.json", "host_9.18.pt.trace.json"]),
-        [(0, "order".to_owned()), (1, "order".to_owned())]
-    );
-    assert_eq!(
-        ranks(["rank-7.json", "other.json"]),
-        [(0, "order".to_owned()), (7, "file name".to_owned())]
-    );
+    // Without a rank, nothing says that they are of one run.
+    for names in
+        [["host_48213.17.pt.trace.json", "host_9.18.pt.trace.json"], ["rank-7.json", "other.json"]]
+    {
+        let error = read(names).unwrap_err();
+        assert!(
+            matches!(&error, ingest::Error::SeveralRuns { runs, .. } if runs.len() == 2),
+            "{error}"
+        );
+    }
 }

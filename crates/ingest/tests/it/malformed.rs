@@ -199,7 +199,7 @@ fn entries_that_are_not_events_are_counted() {
 #[test]
 fn files_that_are_not_traces_are_an_error_with_a_reason() {
     for (text, reason) in [
-        ("", "not JSON"),
+        ("", "x.json: empty"),
         ("   ", "not JSON"),
         ("hello", "not JSON"),
         ("{}", "without an event list"),

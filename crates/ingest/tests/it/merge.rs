@@ -25,7 +25,8 @@ fn file(rank: i32, base_ns: i64) -> String {
 fn merge(folder: &Path, to: &Path, overwrite: bool) -> Result<ingest::Merged, Error> {
     let run = Location::parse(folder)?;
     let dataset = ingest::read_location(&run, &Options::default(), &NoProgress)?;
-    ingest::merge(&Merge { run: &run, info: &dataset.run, tables: &dataset.tables, to, overwrite })
+    let merge = Merge { run: &run, info: &dataset.run, tables: &dataset.tables, to, overwrite };
+    ingest::merge(&merge, &NoProgress)
 }
 
 #[test]

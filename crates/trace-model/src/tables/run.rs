@@ -53,7 +53,7 @@ table! {
     rank: I32, None, "rank";
     step: I64, None, "step number as the profiler gave it";
     name: DictColumn, None, "name of the event that marks it";
-    source: DictColumn, None, "kind of mark: profiler_step (ProfilerStep#n), composer (from the start of the loader's call to the end of event/batch), determined (likewise, from its timings), engine (a step that vLLM or SGLang marks), optimizer (from one Optimizer.step's end to the next), or trace (no steps found: the whole recording as one)";
+    source: DictColumn, None, "kind of mark: profiler_step (ProfilerStep#n), composer (from the start of the loader's call to the end of event/batch), determined (likewise, from its timings), engine (a step that vLLM or SGLang marks), optimizer (from one Optimizer.step's end to the next), repetition (nothing marks steps, and the same operators recur), or trace (no steps found: the whole recording as one)";
     ts_ns: I64, Ns, "start";
     dur_ns: I64, Ns, "duration on the host";
     ready_ns: OptI64, Ns, "moment by which earlier steps had ended, with the device work launched before this step; absent for a first step before which no device work was recorded";

@@ -14,6 +14,10 @@ use crate::json::lexer::RawStr;
 use crate::json::number;
 use crate::warnings::Issue;
 
+/// Processes of the profiler of `torch.autograd` before torch 1.8, as `pid` in JSON.
+const LEGACY_HOST: &[u8] = b"\"CPU functions\"";
+const LEGACY_DEVICE: &[u8] = b"\"CUDA functions\"";
+
 /// Fills [`Columns`] from the events of a slice, then of the same slice of the next window: what it learned of
 /// names and threads stays.
 pub(crate) struct EventSink {
@@ -160,7 +164,11 @@ impl EventSink {
             dur_ns,
             thread: self.lane(event.pid, event.tid),
         };
-        let kind = self.kind(category, name);
+        let kind = if category.is_null() {
+            self.kind_of_legacy(event.pid, name)
+        } else {
+            self.kind(category, name)
+        };
         if event.args.get(Arg::CollectiveName).is_some() {
             self.collective(event, &base, kind);
         }
@@ -205,6 +213,19 @@ impl EventSink {
         kind
     }
 
+    /// The kind of an event without a category: the profiler of `torch.autograd` before 1.8 tells operators from device
+    /// activities by process.
+    fn kind_of_legacy(&mut self, pid: &[u8], name: StrId) -> Kind {
+        match pid {
+            LEGACY_HOST => {
+                let category = self.columns.strings.intern("cpu_op");
+                self.kind(category, name)
+            }
+            LEGACY_DEVICE => Kind::Kernel,
+            _ => Kind::Span,
+        }
+    }
+
     /// Judged once a name.
     pub(super) fn kernel_name(&mut self, name: StrId) -> KernelName {
         let strings = &mut self.columns.strings;
@@ -217,6 +238,7 @@ impl EventSink {
     /// Device: from the arguments, else `pid`.
     pub(super) fn device(&mut self, event: &Event<'_>) -> i32 {
         match self.int32(event, Arg::Device) {
+            NULL_I32 if event.pid == LEGACY_DEVICE => lane_number(event.tid),
             NULL_I32 => lane_number(event.pid),
             device => device,
         }
@@ -227,6 +249,8 @@ impl EventSink {
     pub(super) fn placement(&mut self, event: &Event<'_>) -> (i32, i32) {
         let device = self.device(event);
         let stream = match self.int32(event, Arg::Stream) {
+            // Streams are not told apart there.
+            NULL_I32 if event.pid == LEGACY_DEVICE => 0,
             NULL_I32 => lane_number(event.tid),
             stream => stream,
         };

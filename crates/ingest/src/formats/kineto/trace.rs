@@ -21,7 +21,7 @@ pub(crate) const EPOCH_NS: i64 = 1_000_000_000_000_000_000;
 #[derive(Debug)]
 pub(crate) struct Trace {
     pub(crate) columns: Columns,
-    metadata: Metadata,
+    pub(crate) metadata: Metadata,
     pub(crate) found: FoundSteps,
     pub(crate) unpaired: Option<UnpairedRanges>,
     /// First event and end of the last, as written.

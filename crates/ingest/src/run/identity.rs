@@ -1,0 +1,65 @@
+//! What a trace says about the process and the program that it was recorded from.
+
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashSet;
+use trace_model::StrId;
+use trace_model::vocabulary::{is_collective_range, is_communication_kernel};
+
+use crate::formats::kineto::trace::Trace;
+
+/// Programs with fewer distinct operators than this are not compared.
+const MIN_OPERATORS: usize = 20;
+
+/// The process and the program behind a trace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct TraceIdentity {
+    /// Id of the process with the most operators, after its host if that is stated.
+    pub(crate) process: Option<String>,
+    /// Distinct names of the devices of the machine.
+    pub(crate) devices: BTreeSet<String>,
+    /// Names of operators.
+    pub(crate) operators: BTreeSet<String>,
+    /// Whether it communicates with other ranks.
+    pub(crate) has_collectives: bool,
+}
+
+impl TraceIdentity {
+    pub(crate) fn new(trace: &Trace) -> Self {
+        let columns = &trace.columns;
+        let strings = &columns.strings;
+        let mut lane_counts = vec![0_u64; columns.lanes.len()];
+        for &thread in columns.cpu_ops.thread.0.iter().chain(&columns.runtime_calls.thread.0) {
+            lane_counts[thread as usize] += 1;
+        }
+        let busiest = (0..lane_counts.len()).max_by_key(|&lane| lane_counts[lane]);
+        let process = busiest.filter(|&lane| lane_counts[lane] > 0).map(|lane| {
+            let pid = strings.get(columns.lanes[lane].0);
+            let host = trace.metadata.host.as_deref().unwrap_or_default();
+            format!("{host} {pid}").trim_start().to_owned()
+        });
+        let distinct = |names: &[StrId]| -> Vec<&str> {
+            let names: FxHashSet<StrId> = names.iter().copied().collect();
+            names.into_iter().map(|name| strings.get(name)).collect()
+        };
+        let operators = distinct(&columns.cpu_ops.name.0);
+        let has_ranges = operators.iter().any(|name| is_collective_range(name))
+            || distinct(&columns.annotations.name.0).into_iter().any(is_collective_range);
+        let devices = trace.metadata.devices.iter().map(|device| device.name.clone());
+        Self {
+            process,
+            devices: devices.filter(|name| !name.is_empty()).collect(),
+            has_collectives: has_ranges
+                || !columns.collectives.is_empty()
+                || distinct(&columns.kernels.name.0).into_iter().any(is_communication_kernel),
+            operators: operators.into_iter().map(str::to_owned).collect(),
+        }
+    }
+
+    /// Share of the operators of both that both have; `None` if one has too few to tell.
+    pub(crate) fn common_operators_ratio(&self, other: &Self) -> Option<f64> {
+        let (a, b) = (&self.operators, &other.operators);
+        let is_enough = a.len() >= MIN_OPERATORS && b.len() >= MIN_OPERATORS;
+        is_enough.then(|| a.intersection(b).count() as f64 / a.union(b).count() as f64)
+    }
+}
