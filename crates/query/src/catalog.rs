@@ -329,6 +329,11 @@ mod tests {
             ),
             (&format!("{ok}--! a = {{ doc = \"t\", metric = \"rank\" }}"), "need a column `rank`"),
             (&format!("--! order = [\"b\"]\n{ok}--! a = \"t\""), "src/x/a.sql:1: order names `b`"),
+            (&format!("--! sort = [\"b\"]\n{ok}--! a = \"t\""), "src/x/a.sql:1: sort names `b`"),
+            (
+                &format!("--! window = \"b\"\n{ok}--! a = \"t\""),
+                "src/x/a.sql:1: unknown variant `b`",
+            ),
             (
                 &format!("{ok}--! rank = {{ doc = \"t\", metric = \"rank\" }}"),
                 "must say in `when_empty`",

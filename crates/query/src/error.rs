@@ -1,8 +1,10 @@
 //! Errors of views and queries. Errors in the file of a view name the file and the line.
 
 use datafusion::error::DataFusionError;
+use datafusion::sql::sqlparser::tokenizer::Span;
 use trace_model::suggest::nearest;
 
+use crate::query_diagnostic::QueryDiagnostic;
 use crate::rust_view::ViewError;
 
 /// The reason why a view or a query has no rows.
@@ -89,8 +91,14 @@ pub enum Error {
         source: ViewError,
     },
     /// A query given by the user cannot be planned or run.
-    #[error("{}", query_message(.0))]
-    Query(DataFusionError),
+    #[error("{}", .0.message)]
+    Query(Box<QueryDiagnostic>),
+    /// A query given by the user was canceled.
+    #[error("the query was canceled")]
+    Canceled,
+    /// The engine failed, or rows of it are not as expected.
+    #[error("{}", engine_message(.0))]
+    Engine(DataFusionError),
     /// A query given by the user would change something.
     #[error("only queries are allowed here (SELECT, WITH, VALUES, EXPLAIN, SHOW, DESCRIBE): {0}")]
     NotReadOnly(String),
@@ -128,8 +136,8 @@ pub(crate) struct ViewFailure {
 #[error("there is no table or view `{name}`")]
 pub(crate) struct UnknownRelation {
     pub(crate) name: String,
-    /// Line of the query, from 1, if known.
-    pub(crate) line: Option<usize>,
+    /// Place in the query, if known.
+    pub(crate) span: Option<Span>,
 }
 
 /// The number of candidates if a view in Rust found nothing that its parameters select.
@@ -142,8 +150,8 @@ pub(crate) fn no_match_candidates(error: &DataFusionError) -> Option<usize> {
     }
 }
 
-/// The text of an error of a query; errors of ours without the words that DataFusion puts before them.
-fn query_message(error: &DataFusionError) -> String {
+/// The text of an error of the engine; errors of ours without the words that DataFusion puts before them.
+fn engine_message(error: &DataFusionError) -> String {
     match error {
         DataFusionError::External(inner) => inner.to_string(),
         error => error.to_string(),

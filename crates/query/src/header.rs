@@ -21,11 +21,64 @@ pub enum ViewScope {
     Run,
 }
 
+/// The part of a recording that the times, counts and ratios of a view refer to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Window {
+    /// Everything that was recorded.
+    Recording,
+    /// What was launched before the last of several profiler steps began; all with `include_last_step`.
+    BeforeLastStep,
+    /// From the first to the last of the device activities that [`Window::BeforeLastStep`] counts.
+    ActivitySpan,
+    /// From the start of the first complete step to the end of the last, with the device work that they launched.
+    CompleteSteps,
+    /// All steps as they are marked on the host.
+    AllSteps,
+    /// All steps but the first.
+    LaterSteps,
+    /// All samples of the machines.
+    Samples,
+    /// The history that the caching allocator recorded for a memory snapshot.
+    History,
+    /// No time span: properties, or the moment of a memory snapshot.
+    NotTimed,
+}
+
+impl Window {
+    /// What is counted, in words that complete "it counts ...".
+    pub fn doc(self) -> &'static str {
+        match self {
+            Self::Recording => "the whole recording",
+            Self::BeforeLastStep => {
+                "what was launched before the last of several steps; with --include-last-step, that step too"
+            }
+            Self::ActivitySpan => {
+                "from the first to the last GPU activity launched before the last of several steps; with \
+                 --include-last-step, that step too"
+            }
+            Self::CompleteSteps => {
+                "complete steps, with the GPU work that they launched; without steps, the whole recording"
+            }
+            Self::AllSteps => "all steps, the last one included",
+            Self::LaterSteps => "all steps after the first",
+            Self::Samples => "all samples of the machines",
+            Self::History => "the history that the allocator recorded",
+            Self::NotTimed => "no time span",
+        }
+    }
+}
+
 /// A header as written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Header {
+    #[serde(default)]
+    pub(crate) question: String,
     pub(crate) row: String,
+    pub(crate) window: Option<Window>,
+    #[serde(default)]
+    pub(crate) sort: Vec<String>,
     #[serde(default)]
     pub(crate) needs: Vec<String>,
     #[serde(default)]

@@ -18,6 +18,7 @@
 //! ```
 
 mod batch_builder;
+mod cancellation;
 mod catalog;
 pub mod columns;
 mod context;
@@ -29,7 +30,9 @@ mod inline_sql;
 mod metric_table;
 mod params;
 mod plan;
+mod progress;
 mod provider;
+mod query_diagnostic;
 mod query_error;
 mod rank_groups;
 pub mod rust_view;
@@ -41,13 +44,15 @@ mod stored_rows;
 mod view;
 
 pub use batch_builder::{BatchBuilder, dictionary_array};
+pub use cancellation::Cancellation;
 pub use catalog::Catalog;
 pub use error::{Error, Result, similar};
 pub use metric_table::rows_to_values;
 pub use params::{ParamValue, Params};
-pub use query_error::QueryDiagnostic;
+pub use progress::ViewProgress;
+pub use query_diagnostic::{QueryDiagnostic, QueryHelp};
 pub use rank_groups::{fits_in_memory, fits_rank_by_rank};
 pub use rust_view::{RustView, ViewError, ViewInputs};
 pub use selection::{Range, Ranges, Selection, SelectionError};
 pub use session::{Session, Tables};
-pub use view::{Column, Param, ViewDef, ViewScope, ViewSource};
+pub use view::{Column, Param, ViewDef, ViewScope, ViewSource, Window};

@@ -1,8 +1,8 @@
 //! Tables and views as DataFusion sees them. A view is planned or computed when the first query reads it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,7 @@ use crate::catalog::Catalog;
 use crate::execution::{collect_rows, sort_batch, sort_plan, store_rows};
 use crate::params::ParamValue;
 use crate::plan::shared_ctes;
+use crate::progress::ViewProgress;
 use crate::rust_view::{RustView, ViewInputs};
 use crate::storage::TableStorage;
 use crate::stored_rows::{Rows, StoredRows};
@@ -47,6 +48,7 @@ pub(crate) struct ViewSchemaProvider {
     /// Plans views. The state owns this provider.
     state: OnceLock<Weak<SessionState>>,
     cpu_times: Mutex<CpuTimes>,
+    progress: OnceLock<Arc<dyn ViewProgress>>,
 }
 
 /// A view, once a query has read it.
@@ -57,6 +59,8 @@ struct ViewCell {
     stored: OnceCell<StoredRows>,
     /// How many queries have read it, or are about to.
     readers: AtomicUsize,
+    /// It was announced to be computed, and is not yet.
+    is_planned: AtomicBool,
 }
 
 impl ViewSchemaProvider {
@@ -77,6 +81,7 @@ impl ViewSchemaProvider {
             query_counter: AtomicUsize::new(0),
             state: OnceLock::new(),
             cpu_times: Mutex::default(),
+            progress: OnceLock::new(),
         }
     }
 
@@ -114,6 +119,46 @@ impl ViewSchemaProvider {
                 stack.extend(view.needs.iter().filter_map(|need| self.catalog.find(need)));
             }
         }
+    }
+
+    /// Reports the views that are computed from now on. The first call counts.
+    pub(crate) fn report_to(&self, progress: Arc<dyn ViewProgress>) {
+        let _ = self.progress.set(progress);
+    }
+
+    /// The receiver of progress, if there is one.
+    pub(crate) fn progress(&self) -> Option<&dyn ViewProgress> {
+        self.progress.get().map(AsRef::as_ref)
+    }
+
+    /// Counts the views that a query of `views` computes: those that are stored, and `views` themselves if their rows
+    /// are asked for. To be called after [`Self::announce_reads`].
+    pub(crate) fn plan_progress(&self, views: &[&'static ViewDef], are_rows_wanted: bool) {
+        let Some(progress) = self.progress() else { return };
+        let is_wanted =
+            |view: &ViewDef| are_rows_wanted && views.iter().any(|v| v.name == view.name);
+        let planned = self.views_below(views).into_iter().filter(|view| {
+            (is_wanted(view) || self.is_stored(view))
+                && !self.is_computed(view)
+                && !self.cell(view).is_planned.swap(true, Relaxed)
+        });
+        progress.planned(planned.count());
+    }
+
+    /// `views` and the views that they are built on, down to those that are computed already.
+    fn views_below(&self, views: &[&'static ViewDef]) -> Vec<&'static ViewDef> {
+        let mut seen: HashSet<&str> = HashSet::new();
+        let mut below = Vec::new();
+        let mut stack: Vec<&'static ViewDef> = views.to_vec();
+        while let Some(view) = stack.pop() {
+            if seen.insert(&view.name) {
+                below.push(view);
+                if !self.is_computed(view) {
+                    stack.extend(view.needs.iter().filter_map(|need| self.catalog.find(need)));
+                }
+            }
+        }
+        below
     }
 
     /// Whether the rows of a view are known.
@@ -189,6 +234,11 @@ impl ViewSchemaProvider {
             store_rows(&state, &plan, storage, &mut cpu_time).await?
         };
         self.add_cpu_times([(view.name.as_str(), cpu_time)]);
+        if self.cell(view).is_planned.swap(false, Relaxed)
+            && let Some(progress) = self.progress()
+        {
+            progress.computed(&view.name);
+        }
         Ok(rows)
     }
 

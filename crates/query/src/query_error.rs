@@ -1,71 +1,347 @@
-//! Explains errors in queries of users: the line, the message and a suggestion.
+//! Explains errors in queries of users: the place, the message and a suggestion.
 
-use datafusion::common::SchemaError;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use arrow::error::ArrowError;
+use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;
+use datafusion::execution::SessionState;
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::ParserError;
+use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 use trace_model::tables::TABLES;
 
 use crate::catalog::Catalog;
-use crate::error::{Error, UnknownRelation, line_of, similar};
+use crate::error::{UnknownRelation, similar};
+use crate::plan::references::References;
+use crate::query_diagnostic::{QueryDiagnostic, QueryHelp};
 
-/// An explained error of a query.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QueryDiagnostic {
-    /// Line of the query, from 1, if known.
-    pub line: Option<usize>,
-    /// What is wrong.
-    pub message: String,
-    /// What to write instead, if known.
-    pub help: Option<String>,
+/// Maximum number of columns or functions that an error lists.
+const MAX_LISTED: usize = 6;
+/// Shorter names of functions are only near to names of the same length.
+const MIN_NEAR_FUNCTION: usize = 4;
+
+/// The names that queries may use.
+pub(crate) struct KnownNames<'a> {
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) state: &'a SessionState,
 }
 
-impl Error {
-    /// Explains the error of a query over the views of `catalog`.
-    pub fn diagnostic(&self, catalog: &Catalog) -> QueryDiagnostic {
-        let Self::Query(error) = self else {
-            return QueryDiagnostic { line: None, message: self.to_string(), help: None };
-        };
-        let line = Some(line_of(error)).filter(|l| *l > 1 || error.diagnostic().is_some());
-        match root(error) {
-            DataFusionError::External(inner) => match inner.downcast_ref::<UnknownRelation>() {
-                Some(unknown) => unknown_relation(unknown, catalog),
-                None => QueryDiagnostic { line, message: inner.to_string(), help: None },
-            },
-            DataFusionError::SchemaError(inner, _) => schema_error(inner, line),
-            DataFusionError::Plan(message) => {
-                QueryDiagnostic { line, message: message.clone(), help: None }
-            }
-            root => QueryDiagnostic { line, message: root.strip_backtrace(), help: None },
-        }
+impl KnownNames<'_> {
+    fn relations(&self) -> impl Iterator<Item = &str> {
+        let views = self.catalog.views().iter().map(|view| view.name.as_str());
+        TABLES.iter().map(|table| table.name).chain(views)
+    }
+
+    fn functions(&self) -> BTreeSet<&str> {
+        functions(self.state)
     }
 }
 
-fn unknown_relation(unknown: &UnknownRelation, catalog: &Catalog) -> QueryDiagnostic {
-    let views = catalog.views().iter().map(|view| view.name.as_str());
-    let similar = similar(&unknown.name, TABLES.iter().map(|table| table.name).chain(views));
-    let help = similar.map_or_else(
-        || "`advisor tables` lists tables and views".to_owned(),
-        |similar| format!("did you mean `{similar}`?"),
-    );
-    QueryDiagnostic { line: unknown.line, message: unknown.to_string(), help: Some(help) }
+/// The names of all functions, sorted.
+pub(crate) fn functions(state: &SessionState) -> BTreeSet<&str> {
+    let scalar = state.scalar_functions().keys();
+    let aggregate = state.aggregate_functions().keys();
+    scalar.chain(aggregate).chain(state.window_functions().keys()).map(String::as_str).collect()
 }
 
-fn schema_error(error: &SchemaError, line: Option<usize>) -> QueryDiagnostic {
-    let SchemaError::FieldNotFound { field, valid_fields } = error else {
-        return QueryDiagnostic { line, message: error.to_string(), help: None };
+/// Explains the error of a query.
+pub(crate) fn explain(
+    error: &DataFusionError,
+    sql: &str,
+    names: &KnownNames<'_>,
+) -> QueryDiagnostic {
+    let stated = error.diagnostic().and_then(|diagnostic| diagnostic.span);
+    let span =
+        stated.and_then(|s| bytes(sql, (s.start.line, s.start.column)..(s.end.line, s.end.column)));
+    let (span, message, help) = match root(error) {
+        DataFusionError::SQL(inner, _) => return syntax_error(inner, sql),
+        DataFusionError::External(inner) => match inner.downcast_ref::<UnknownRelation>() {
+            Some(unknown) => {
+                let (message, help) = unknown_relation(&unknown.name, names);
+                (unknown.span.and_then(|span| bytes_of(sql, span)).or(span), message, help)
+            }
+            None => (span, inner.to_string(), None),
+        },
+        DataFusionError::SchemaError(inner, _) => {
+            let (message, help) = schema_error(inner, sql, span.clone());
+            (span, message, help)
+        }
+        DataFusionError::Plan(message) | DataFusionError::Internal(message) => {
+            let (word, message, help) = plan_error(message, names);
+            (span.or_else(|| first_place(sql, word?)), message, help)
+        }
+        DataFusionError::ArrowError(inner, _) => {
+            let (message, help) = arrow_error(inner);
+            (span, message, help)
+        }
+        DataFusionError::ResourcesExhausted(message) => {
+            let help = "use --memory-limit to allow more, or --ranks and --steps to read less";
+            let message = format!("not enough memory: {}", in_our_words(message));
+            (span, message, Some(QueryHelp::Advice(help.to_owned())))
+        }
+        root => (span, in_our_words(&root.strip_backtrace()), None),
     };
-    let names: Vec<&str> = valid_fields.iter().map(|field| field.name.as_str()).collect();
-    let help = match similar(&field.name, names.iter().copied()) {
-        Some(similar) => Some(format!("did you mean `{similar}`?")),
-        None if names.is_empty() => None,
-        None => Some(format!("there are {}", names.join(", "))),
+    QueryDiagnostic { sql: sql.to_owned(), span, message, help }
+}
+
+fn unknown_relation(name: &str, names: &KnownNames<'_>) -> (String, Option<QueryHelp>) {
+    let help = similar(name, names.relations())
+        .map_or(QueryHelp::Relations, |similar| QueryHelp::did_you_mean(&similar));
+    (format!("there is no table or view `{name}`"), Some(help))
+}
+
+fn schema_error(
+    error: &SchemaError,
+    sql: &str,
+    span: Option<Range<usize>>,
+) -> (String, Option<QueryHelp>) {
+    match error {
+        SchemaError::FieldNotFound { field, valid_fields } => {
+            let written = span.and_then(|span| sql.get(span)).unwrap_or_default();
+            unknown_column(field, valid_fields, written, sql)
+        }
+        SchemaError::AmbiguousReference { field } => {
+            let name = &field.name;
+            let help = format!("write TABLE.{name}");
+            let message = format!("several tables of the query have a column `{name}`");
+            (message, Some(QueryHelp::Advice(help)))
+        }
+        error => (in_our_words(&error.to_string()), None),
+    }
+}
+
+/// `written` is the name as the query has it.
+fn unknown_column(
+    column: &Column,
+    valid: &[Column],
+    written: &str,
+    sql: &str,
+) -> (String, Option<QueryHelp>) {
+    let name = &column.name;
+    let tables: BTreeSet<&str> =
+        valid.iter().filter_map(|c| Some(c.relation.as_ref()?.table())).collect();
+    if let Some(table) = &column.relation
+        && !tables.contains(table.table())
+        && !tables.is_empty()
+    {
+        let list: Vec<String> = tables.iter().map(|table| format!("`{table}`")).collect();
+        let message = format!("the query reads no table `{}`", table.table());
+        return (message, Some(QueryHelp::Advice(format!("it reads {}", list.join(", ")))));
+    }
+    let is_candidate = |c: &&Column| column.relation.is_none() || c.relation == column.relation;
+    let candidates: BTreeSet<&str> =
+        valid.iter().filter(is_candidate).map(|c| c.name.as_str()).collect();
+    let message = format!("there is no column `{name}`");
+    let help = if let Some(near) = similar(name, candidates.iter().copied()) {
+        Some(QueryHelp::did_you_mean(&near))
+    } else if written.ends_with('"') {
+        let text = name.replace('\'', "''");
+        Some(QueryHelp::Advice(format!("use single quotes for text: '{text}'")))
+    } else {
+        let mut listed: Vec<&str> =
+            candidates.iter().copied().filter(|candidate| share_a_word(name, candidate)).collect();
+        if listed.is_empty() && candidates.len() <= MAX_LISTED {
+            listed.extend(&candidates);
+        }
+        listed.truncate(MAX_LISTED);
+        if listed.is_empty() {
+            only_relation(sql).map(QueryHelp::Columns)
+        } else {
+            let list: Vec<String> = listed.iter().map(|name| format!("`{name}`")).collect();
+            Some(QueryHelp::Advice(format!("there are {}", list.join(", "))))
+        }
     };
-    QueryDiagnostic { line, message: format!("there is no column `{}`", field.name), help }
+    (message, help)
+}
+
+/// Whether a word of one name begins with a word of the other: `duration` and `dur_ns`.
+fn share_a_word(a: &str, b: &str) -> bool {
+    let words = |name: &str| -> Vec<String> {
+        let words = name.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() >= 3);
+        words.map(str::to_lowercase).collect()
+    };
+    let (a, b) = (words(a), words(b));
+    a.iter().any(|a| b.iter().any(|b| a.starts_with(b.as_str()) || b.starts_with(a.as_str())))
+}
+
+/// The table or view that a query reads, if it reads only one.
+fn only_relation(sql: &str) -> Option<String> {
+    let references = References::parse(sql).ok()?;
+    let mut relations = references.unqualified_relations();
+    let only = relations.next()?.to_owned();
+    relations.next().is_none().then_some(only)
+}
+
+/// The word of the query that is wrong, if known, the message and the help.
+fn plan_error<'a>(
+    message: &'a str,
+    names: &KnownNames<'_>,
+) -> (Option<&'a str>, String, Option<QueryHelp>) {
+    let between = |before: &str, after: char| {
+        message.split_once(before).and_then(|(_, rest)| Some(rest.split_once(after)?.0))
+    };
+    if let Some(name) = between("Invalid function '", '\'') {
+        let near = similar(name, names.functions().into_iter());
+        // Short names are near to many others: `foo` to `floor`.
+        let near = near.filter(|near| name.len() >= MIN_NEAR_FUNCTION || near.len() == name.len());
+        let help = near.map_or(QueryHelp::Functions, |near| QueryHelp::did_you_mean(&near));
+        return (Some(name), format!("there is no function `{name}`"), Some(help));
+    }
+    if let Some(path) = between("table '", '\'').filter(|_| message.ends_with("' not found")) {
+        let name = path.rsplit('.').next().unwrap_or(path);
+        let (message, help) = unknown_relation(name, names);
+        return (Some(name), message, help);
+    }
+    if let Some(call) = between("the given name and argument types '", '\'') {
+        let name = call.split('(').next().unwrap_or(call);
+        let help = message.split_once("Candidate functions:").map(|(_, candidates)| {
+            let candidates = candidates.lines().map(str::trim).filter(|line| !line.is_empty());
+            let candidates: Vec<String> =
+                candidates.take(MAX_LISTED).map(|c| format!("`{}`", in_our_words(c))).collect();
+            QueryHelp::Advice(format!("there are {}", candidates.join(", ")))
+        });
+        return (Some(name), format!("there is no function `{}`", in_our_words(call)), help);
+    }
+    if message.starts_with("Column in SELECT must be in GROUP BY")
+        && let Some(column) = between("column \"", '"')
+    {
+        let help = format!("add it to GROUP BY, or use an aggregate such as max({column})");
+        let message = format!("`{column}` is neither in GROUP BY nor in an aggregate function");
+        return (None, message, Some(QueryHelp::Advice(help)));
+    }
+    (None, in_our_words(message), None)
+}
+
+/// The first place of a word in a query.
+fn first_place(sql: &str, word: &str) -> Option<Range<usize>> {
+    let tokens = Tokenizer::new(&GenericDialect, sql).tokenize_with_location().ok()?;
+    let is_word = |token: &&TokenWithSpan| match &token.token {
+        Token::Word(found) => found.value.eq_ignore_ascii_case(word),
+        _ => false,
+    };
+    bytes_of(sql, tokens.iter().find(is_word)?.span)
+}
+
+fn arrow_error(error: &ArrowError) -> (String, Option<QueryHelp>) {
+    let advice = |text: &str| Some(QueryHelp::Advice(text.to_owned()));
+    match error {
+        ArrowError::DivideByZero => {
+            ("division by zero".to_owned(), advice("a / nullif(b, 0) is NULL where b is 0"))
+        }
+        ArrowError::CastError(message) => {
+            (in_our_words(message), advice("try_cast(...) is NULL where a cast fails"))
+        }
+        error => (in_our_words(&error.to_string()), None),
+    }
+}
+
+/// Errors of the parser name the place in words: `Expected: ), found: from at Line: 1, Column: 16`.
+fn syntax_error(error: &ParserError, sql: &str) -> QueryDiagnostic {
+    let text = match error {
+        ParserError::ParserError(text) | ParserError::TokenizerError(text) => text.as_str(),
+        ParserError::RecursionLimitExceeded => "the query is nested too deeply",
+    };
+    let (text, place) = match text.rsplit_once(" at Line: ") {
+        Some((text, place)) => (text, place.split_once(", Column: ")),
+        None => (text, None),
+    };
+    let place = place.and_then(|(line, column)| {
+        Some(Location { line: line.parse().ok()?, column: column.trim().parse().ok()? })
+    });
+    let found = text.strip_prefix("Expected: ").and_then(|text| text.split_once(", found: "));
+    let message = match found {
+        Some((expected, "EOF")) => format!("expected {expected}, but the query ends here"),
+        Some((expected, found)) if expected.starts_with(char::is_alphanumeric) => {
+            format!("expected {expected}, found `{found}`")
+        }
+        Some((expected, found)) => format!("expected `{expected}`, found `{found}`"),
+        None => first_in_lower_case(text),
+    };
+    let at_end = || {
+        let end = sql.trim_end().len();
+        matches!(found, Some((_, "EOF"))).then_some(end..end)
+    };
+    let span = place.and_then(|place| token_at(sql, place)).or_else(at_end);
+    QueryDiagnostic { sql: sql.to_owned(), span, message, help: None }
+}
+
+/// The bytes of the token that begins at `place`, or of what is left of the line if there are no tokens: a quote is
+/// not closed.
+fn token_at(sql: &str, place: Location) -> Option<Range<usize>> {
+    let tokens = Tokenizer::new(&GenericDialect, sql).tokenize_with_location().unwrap_or_default();
+    if let Some(token) = tokens.iter().find(|token| token.span.start == place) {
+        return bytes_of(sql, token.span);
+    }
+    let start = byte(sql, place.line, place.column)?;
+    let line = sql[start..].lines().next().unwrap_or_default();
+    Some(start..start + line.trim_end().len())
+}
+
+fn bytes_of(sql: &str, span: Span) -> Option<Range<usize>> {
+    bytes(sql, (span.start.line, span.start.column)..(span.end.line, span.end.column))
+}
+
+/// The bytes of a range of lines and columns.
+fn bytes(sql: &str, range: Range<(u64, u64)>) -> Option<Range<usize>> {
+    let start = byte(sql, range.start.0, range.start.1)?;
+    let end = byte(sql, range.end.0, range.end.1)?;
+    (start <= end).then_some(start..end)
+}
+
+/// The offset of a character: line and column are numbers from 1.
+fn byte(sql: &str, line: u64, column: u64) -> Option<usize> {
+    let (line, column) = (line.checked_sub(1)? as usize, column.checked_sub(1)? as usize);
+    let start: usize = sql.split_inclusive('\n').take(line).map(str::len).sum();
+    let text = sql.get(start..)?;
+    let text = text.split_once('\n').map_or(text, |(line, _)| line);
+    let offset = text.char_indices().map(|(at, _)| at).nth(column).unwrap_or(text.len());
+    Some(start + offset)
+}
+
+/// A message of the engine without the words that say which part of it complains.
+fn in_our_words(message: &str) -> String {
+    const PREFIXES: [&str; 13] = [
+        "Error during planning: ",
+        "Internal error: ",
+        "Execution error: ",
+        "Arrow error: ",
+        "Schema error: ",
+        "External error: ",
+        "Optimizer rule ",
+        "This feature is not implemented: ",
+        "Resources exhausted: ",
+        "SQL error: ",
+        "Compute error: ",
+        "Invalid argument error: ",
+        "type_coercion\ncaused by\n",
+    ];
+    let mut text = message;
+    while let Some(rest) = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)) {
+        text = rest;
+    }
+    let text = text.split("This issue was likely caused by a bug").next().unwrap_or(text);
+    let text = text.replace("Dictionary(Int32, Utf8)", "text").replace("Utf8View", "text");
+    first_in_lower_case(text.replace("Utf8", "text").trim_end())
+}
+
+/// Messages begin in lower case, unless with a name such as `SUM`.
+fn first_in_lower_case(text: &str) -> String {
+    let mut chars = text.chars();
+    match (chars.next(), chars.clone().next()) {
+        (Some(first), Some(second)) if first.is_uppercase() && !second.is_uppercase() => {
+            first.to_lowercase().chain(chars).collect()
+        }
+        _ => text.to_owned(),
+    }
 }
 
 /// The error without the context that DataFusion wraps around it.
 fn root(error: &DataFusionError) -> &DataFusionError {
     match error {
         DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => root(inner),
+        DataFusionError::Shared(inner) => root(inner),
         DataFusionError::Collection(errors) => errors.first().map_or(error, root),
         error => error,
     }

@@ -24,6 +24,7 @@ use crate::error::no_match_candidates;
 use crate::params::ParamValue;
 use crate::plan::optimizer;
 use crate::plan::references::{References, TableColumns};
+use crate::progress::ViewProgress;
 use crate::provider::{CpuTimes, ViewSchemaProvider, schema_without_metadata};
 use crate::selection::filter_rows;
 use crate::storage::TableStorage;
@@ -103,7 +104,10 @@ impl RankGroups {
         if missing.is_empty() {
             return Ok(());
         }
-        let (rows, cpu_times) = self.compute(&missing).await?;
+        if let Some(progress) = run.progress() {
+            progress.planned(missing.len() * self.groups.len());
+        }
+        let (rows, cpu_times) = self.compute(&missing, run.progress()).await?;
         for (view, rows) in missing.iter().zip(rows) {
             run.set_rows(view, rows);
         }
@@ -125,7 +129,11 @@ impl RankGroups {
     }
 
     /// The rows of views of single ranks, in the order given.
-    async fn compute(&self, views: &[&'static ViewDef]) -> Result<(Vec<StoredRows>, CpuTimes)> {
+    async fn compute(
+        &self,
+        views: &[&'static ViewDef],
+        progress: Option<&dyn ViewProgress>,
+    ) -> Result<(Vec<StoredRows>, CpuTimes)> {
         let columns = self.columns_read_by(views)?;
         let mut writers: Vec<Option<SpillWriter>> = views.iter().map(|_| None).collect();
         let mut no_match: Vec<Option<(usize, DataFusionError)>> =
@@ -142,7 +150,11 @@ impl RankGroups {
             };
             let tasks: Vec<_> = views.iter().map(rows).collect();
             for (at, task) in tasks.into_iter().enumerate() {
-                let rows = match task.join().await.map_err(|e| exec_datafusion_err!("{e}"))? {
+                let rows = task.join().await.map_err(|e| exec_datafusion_err!("{e}"))?;
+                if let Some(progress) = progress {
+                    progress.computed(&views[at].name);
+                }
+                let rows = match rows {
                     Err(error) => {
                         let Some(candidates) = no_match_candidates(&error) else {
                             return Err(error);

@@ -77,6 +77,11 @@ impl Selection {
                 selected.push(table, batch);
             }
         }
+        let has_events =
+            |tables: &TableSet| EVENT_TABLES.into_iter().any(|table| tables.rows(table) > 0);
+        if has_events(tables) && !has_events(&selected) {
+            return Err(SelectionError(format!("no event is selected: {self}")));
+        }
         Ok(selected)
     }
 
@@ -223,6 +228,19 @@ fn read<'a>(
         batches
     })
 }
+
+/// Tables of events of which a selection must leave one.
+const EVENT_TABLES: [&str; 9] = [
+    "cpu_ops",
+    "runtime_calls",
+    "annotations",
+    "python_frames",
+    "kernels",
+    "memcpys",
+    "memsets",
+    "spans",
+    "memory_events",
+];
 
 /// Tables whose rows belong to a stream.
 const DEVICE_TABLES: [&str; 4] = ["kernels", "memcpys", "memsets", "device_syncs"];
@@ -392,8 +410,11 @@ impl Range {
                 "`{text}` is not a time range; write 10ms..50ms, 1.5s.. or ..200us"
             ))
         };
-        if !text.contains("..") {
-            return Err(wrong());
+        let (first, last) = text.split_once("..").ok_or_else(wrong)?;
+        if let (Some(first), Some(last)) = (nanoseconds(first.trim()), nanoseconds(last.trim()))
+            && first > last
+        {
+            return Err(SelectionError(format!("`{text}` ends before it begins")));
         }
         Self::parse(text, nanoseconds).ok_or_else(wrong)
     }

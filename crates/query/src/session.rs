@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,10 +13,12 @@ use datafusion::execution::SessionState;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionContext;
-use tokio::runtime::{Builder, Runtime};
+use futures::future::{Either, select};
+use tokio::runtime::{Builder, Handle, Runtime};
 use trace_model::tables::{TABLES, find};
 use trace_model::{MetricTable, RecordBatch, TableSet, TableSource, TableSpec};
 
+use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
 use crate::context::{pool_for_remaining_memory, session_context, spilling_pool};
 use crate::error::{Error, Result, UnknownRelation, ViewFailure, line_of};
@@ -24,7 +27,9 @@ use crate::metric_table;
 use crate::params::{ParamValue, Params};
 use crate::plan::optimizer;
 use crate::plan::references::References;
+use crate::progress::ViewProgress;
 use crate::provider::{ViewSchemaProvider, parse, schema_without_metadata};
+use crate::query_error::{self, KnownNames};
 use crate::rank_groups::RankGroups;
 use crate::rust_view::{self, InputQueries, ViewError, ViewInputs};
 use crate::scan::ScannedTable;
@@ -50,7 +55,9 @@ pub enum Tables {
 pub struct Session {
     engine: Arc<Engine>,
     catalog: &'static Catalog,
-    runtime: Runtime,
+    threads: Handle,
+    /// Owns the threads.
+    runtime: Option<Runtime>,
     /// Number of views computed at the same time.
     concurrent_views: usize,
 }
@@ -95,13 +102,19 @@ impl Session {
         let runtime =
             Builder::new_multi_thread().worker_threads(cores).thread_name("query").build()?;
         let engine = Engine::open(catalog, tables, memory_bytes, params, cores);
-        let engine = Arc::new(engine.map_err(Error::Query)?);
+        let engine = Arc::new(engine.map_err(Error::Engine)?);
         let concurrent_views = match tables.storage() {
             TableStorage::Memory => usize::MAX,
             // Each may use all memory.
             TableStorage::Streamed => 1,
         };
-        Ok(Self { engine, catalog, runtime, concurrent_views })
+        let threads = runtime.handle().clone();
+        Ok(Self { engine, catalog, threads, runtime: Some(runtime), concurrent_views })
+    }
+
+    /// Reports the views that are computed from now on. The first call counts.
+    pub fn report_to(&self, progress: Arc<dyn ViewProgress>) {
+        self.engine.run.report_to(progress);
     }
 
     /// The views that queries may read.
@@ -115,7 +128,7 @@ impl Session {
         let view = self.catalog.get(view)?;
         let engine = Arc::clone(&self.engine);
         let rows = self.block_on(async move {
-            engine.prepare(&[view]).await?;
+            engine.prepare(&[view], true).await?;
             engine.rows(view).await
         });
         rows.map_err(|e| self.error(e))
@@ -124,9 +137,15 @@ impl Session {
     /// The rows of a query over tables and views. `$name` stands for the value of a parameter. Queries
     /// that would change anything are refused. There is at least one batch, so that the schema is known.
     pub fn sql(&self, query: &str) -> Result<Vec<RecordBatch>> {
+        self.sql_unless(&Cancellation::new(), query)
+    }
+
+    /// As [`Session::sql`], but returns [`Error::Canceled`] as soon as the query is canceled. What it computes ends at
+    /// the next batch of rows; a view in Rust is computed to the end.
+    pub fn sql_unless(&self, cancellation: &Cancellation, query: &str) -> Result<Vec<RecordBatch>> {
         let (engine, sql) = (Arc::clone(&self.engine), query.to_owned());
         let catalog = self.catalog;
-        let plan = self.block_on(async move {
+        let plan = self.block_on_unless(cancellation, async move {
             let state = engine.user_context.state();
             let statement = parse(&state, &sql)?;
             let references = References::of(&statement);
@@ -136,43 +155,49 @@ impl Session {
                 .flatten()
                 .collect();
             let exists = |name: &str| catalog.find(name).is_some() || find(name).is_some();
-            if let Some((name, line)) = references.find_unknown(exists) {
-                let unknown = UnknownRelation { name: name.to_owned(), line };
+            if let Some((name, span)) = references.find_unknown(exists) {
+                let unknown = UnknownRelation { name: name.to_owned(), span };
                 return Err(DataFusionError::External(Box::new(unknown)));
             }
-            engine.prepare(&views).await?;
+            engine.prepare(&views, false).await?;
             engine.run.plan(&state, statement, &sql).await
         });
-        let plan = plan.map_err(|e| self.error(e))?;
+        let plan = plan?.map_err(|e| self.query_error(query, e))?;
         let read_only = SQLOptions::new()
             .with_allow_ddl(false)
             .with_allow_dml(false)
             .with_allow_statements(false);
         read_only.verify_plan(&plan).map_err(|e| Error::NotReadOnly(e.strip_backtrace()))?;
         let engine = Arc::clone(&self.engine);
-        let rows = self.block_on(async move {
+        let rows = self.block_on_unless(cancellation, async move {
             let state = engine.user_context.state();
             let mut cpu_time = Duration::ZERO;
             collect_rows(&state, &plan, &mut cpu_time).await.map(non_empty)
         });
-        rows.map_err(|e| self.error(e))
+        rows?.map_err(|e| self.query_error(query, e))
+    }
+
+    /// The names of the functions that queries may call, sorted.
+    pub fn functions(&self) -> Vec<String> {
+        let state = self.engine.user_context.state();
+        query_error::functions(&state).into_iter().map(str::to_owned).collect()
     }
 
     /// The rows of views as values that rules compare, in the order given. Views are computed concurrently.
     pub fn metric_tables(&self, views: &[&str]) -> Result<Vec<MetricTable>> {
         let views = views.iter().map(|view| self.catalog.get(view)).collect::<Result<Vec<_>>>()?;
         let (engine, wanted) = (Arc::clone(&self.engine), views.clone());
-        let prepared = self.block_on(async move { engine.prepare(&wanted).await });
+        let prepared = self.block_on(async move { engine.prepare(&wanted, true).await });
         prepared.map_err(|e| self.error(e))?;
         let mut tables = Vec::with_capacity(views.len());
         for views in views.chunks(self.concurrent_views) {
             let task = |&view: &&'static ViewDef| {
                 let engine = Arc::clone(&self.engine);
-                self.runtime.spawn(async move { engine.rows(view).await })
+                self.threads.spawn(async move { engine.rows(view).await })
             };
             let tasks: Vec<_> = views.iter().map(task).collect();
             for (view, task) in views.iter().zip(tasks) {
-                let batches = self.runtime.block_on(task).unwrap_or_else(|e| Err(stopped(&e)));
+                let batches = self.threads.block_on(task).unwrap_or_else(|e| Err(stopped(&e)));
                 let batches = batches.map_err(|e| self.error(e))?;
                 tables.push(metric_table::from_batches(view, &batches)?);
             }
@@ -222,18 +247,48 @@ impl Session {
         &self,
         future: impl Future<Output = PlanResult<T>> + Send + 'static,
     ) -> PlanResult<T> {
-        let task = self.runtime.spawn(future);
-        self.runtime.block_on(task).unwrap_or_else(|e| Err(stopped(&e)))
+        let task = self.threads.spawn(future);
+        self.threads.block_on(task).unwrap_or_else(|e| Err(stopped(&e)))
     }
 
-    /// The error of a query, or of the view that failed.
+    /// As `block_on`, but stops waiting once it is canceled.
+    fn block_on_unless<T: Send + 'static>(
+        &self,
+        cancellation: &Cancellation,
+        future: impl Future<Output = PlanResult<T>> + Send + 'static,
+    ) -> Result<PlanResult<T>> {
+        let task = self.threads.spawn(future);
+        let aborted = task.abort_handle();
+        let canceled = pin!(cancellation.requested());
+        match self.threads.block_on(select(task, canceled)) {
+            Either::Left((joined, _)) => Ok(joined.unwrap_or_else(|e| Err(stopped(&e)))),
+            Either::Right(_) => {
+                aborted.abort();
+                Err(Error::Canceled)
+            }
+        }
+    }
+
+    /// The error of a query of the user, or of the view that failed.
+    fn query_error(&self, sql: &str, error: DataFusionError) -> Error {
+        match self.error(error) {
+            Error::Engine(error) => {
+                let state = self.engine.user_context.state();
+                let names = KnownNames { catalog: self.catalog, state: &state };
+                Error::Query(Box::new(query_error::explain(&error, sql, &names)))
+            }
+            error => error,
+        }
+    }
+
+    /// The error of the engine, or of the view that failed.
     fn error(&self, error: DataFusionError) -> Error {
         let failure = match error {
             DataFusionError::External(inner) => match inner.downcast::<ViewFailure>() {
                 Ok(failure) => *failure,
-                Err(inner) => return Error::Query(DataFusionError::External(inner)),
+                Err(inner) => return Error::Engine(DataFusionError::External(inner)),
             },
-            error => return Error::Query(error),
+            error => return Error::Engine(error),
         };
         let ViewFailure { view, source } = failure;
         let source = match source {
@@ -245,6 +300,15 @@ impl Session {
         };
         let path = self.catalog.find(&view).map_or(view, |view| view.path.clone());
         Error::View { path, line: line_of(&source), source }
+    }
+}
+
+impl Drop for Session {
+    /// Does not wait for what a canceled query still computes.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 
@@ -291,10 +355,12 @@ impl Engine {
         Ok(Self { user_context, run, groups, _view_state: view_state })
     }
 
-    /// Makes views ready to be read, each as often as it is listed.
-    async fn prepare(&self, views: &[&'static ViewDef]) -> PlanResult<()> {
+    /// Makes views ready to be read, each as often as it is listed: as part of a query, or all their rows.
+    async fn prepare(&self, views: &[&'static ViewDef], are_rows_wanted: bool) -> PlanResult<()> {
         self.run.announce_reads(views);
-        self.groups.compute_missing(views, &self.run).await
+        self.groups.compute_missing(views, &self.run).await?;
+        self.run.plan_progress(views, are_rows_wanted);
+        Ok(())
     }
 
     async fn rows(&self, view: &'static ViewDef) -> PlanResult<Vec<RecordBatch>> {

@@ -7,8 +7,8 @@ use trace_model::{MetricSpec, Scope, Unit, tables};
 
 use crate::error::{Error, Result, ViewFailure, similar};
 
-pub use crate::header::ViewScope;
 use crate::header::{self, Header};
+pub use crate::header::{ViewScope, Window};
 use crate::params::ParamValue;
 use crate::plan::references::References;
 use crate::rust_view::RustView;
@@ -29,12 +29,18 @@ pub struct ViewDef {
     pub name: String,
     /// Path in the crate.
     pub path: String,
+    /// The question that the rows answer.
+    pub question: String,
     /// Completes "one row is ...".
     pub row: String,
+    /// The part of the recording that it counts.
+    pub window: Option<Window>,
     /// Tables and views that the query reads.
     pub needs: Vec<String>,
     /// Columns that put the rows in their order.
     pub order: Vec<String>,
+    /// The measures by which tables for people are sorted, largest first; without any, they keep `order`.
+    pub sort: Vec<String>,
     /// Why the view may have no rows, in one sentence.
     pub when_empty: String,
     /// Whether a row depends on one rank or on several.
@@ -77,8 +83,18 @@ impl ViewDef {
     /// Parses one file. The catalog checks `needs`, because it knows the other files.
     pub fn parse(source: ViewSource<'_>, rust_views: &'static [RustView]) -> Result<Self> {
         let ViewSource { path, text } = source;
-        let Header { row, needs, order, when_empty, scope, params, columns } =
-            header::parse(path, text)?;
+        let Header {
+            question,
+            row,
+            window,
+            sort,
+            needs,
+            order,
+            when_empty,
+            scope,
+            params,
+            columns,
+        } = header::parse(path, text)?;
         let wrong = |word: &str, message: String| Err(header::error_at(path, text, word, message));
 
         let name = view_name(path);
@@ -127,9 +143,11 @@ impl ViewDef {
                 return wrong("metric", format!("metrics of this scope need a column `{key}`"));
             }
         }
-        for column in &order {
-            if !parsed_columns.iter().any(|c| c.name == *column) {
-                return wrong("order", format!("order names `{column}`, which is not a column"));
+        for (key, names) in [("order", &order), ("sort", &sort)] {
+            for column in names {
+                if !parsed_columns.iter().any(|c| c.name == *column) {
+                    return wrong(key, format!("{key} names `{column}`, which is not a column"));
+                }
             }
         }
         let has_metric = parsed_columns.iter().any(|c| c.metric.is_some());
@@ -152,9 +170,12 @@ impl ViewDef {
         Ok(Self {
             name,
             path: path.to_owned(),
+            question,
             row,
+            window,
             needs,
             order,
+            sort,
             when_empty: when_empty.unwrap_or_default(),
             scope,
             params: parsed_params,
@@ -184,7 +205,7 @@ impl ViewDef {
     pub fn relations_read(&self) -> Result<BTreeSet<String>> {
         let mut names = BTreeSet::new();
         for query in self.queries() {
-            let references = References::parse(query).map_err(Error::Query)?;
+            let references = References::parse(query).map_err(Error::Engine)?;
             names.extend(references.unqualified_relations().map(str::to_owned));
         }
         Ok(names)

@@ -8,11 +8,13 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::execution::SessionState;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_expr::{Distribution, LexOrdering};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode,
@@ -96,14 +98,13 @@ pub(crate) fn sorted_join_state(state: &SessionState) -> SessionState {
 /// The state that plans queries of users. Over tables in memory they run in one partition, so that the same query always
 /// gives the same rows in the same order.
 pub(crate) fn user_session_state(full: SessionState, storage: TableStorage) -> SessionState {
-    if storage == TableStorage::Streamed {
-        return full;
+    let mut config = full.config().clone();
+    let mut builder = SessionStateBuilder::new_from_existing(full);
+    if storage == TableStorage::Memory {
+        config = config.with_target_partitions(1);
+        builder = builder.with_physical_optimizer_rule(Arc::new(SequentialMergeRule));
     }
-    let config = full.config().clone().with_target_partitions(1);
-    SessionStateBuilder::new_from_existing(full)
-        .with_config(config)
-        .with_physical_optimizer_rule(Arc::new(SequentialMergeRule))
-        .build()
+    builder.with_config(config).with_physical_optimizer_rule(Arc::new(CancelableJoinRule)).build()
 }
 
 fn single_partition_rules(
@@ -136,6 +137,39 @@ impl PhysicalOptimizerRule for SinglePartitionRule {
 
     fn name(&self) -> &'static str {
         "single_partition"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Lets queries be canceled in the middle of a join. A query ends where it gives way to others, which it does at each
+/// batch that it reads, but a join may return millions of batches for one that it has read.
+#[derive(Debug)]
+struct CancelableJoinRule;
+
+impl PhysicalOptimizerRule for CancelableJoinRule {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let gives_way = |plan: Arc<dyn ExecutionPlan>| {
+            let is_join = plan.downcast_ref::<CrossJoinExec>().is_some()
+                || plan.downcast_ref::<NestedLoopJoinExec>().is_some()
+                || plan.downcast_ref::<HashJoinExec>().is_some();
+            Ok(if is_join {
+                Transformed::yes(Arc::new(CooperativeExec::new(plan)) as _)
+            } else {
+                Transformed::no(plan)
+            })
+        };
+        Ok(plan.transform_up(gives_way)?.data)
+    }
+
+    fn name(&self) -> &'static str {
+        "cancelable_join"
     }
 
     fn schema_check(&self) -> bool {

@@ -8,6 +8,7 @@ use datafusion::sql::parser::{DFParser, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, Query, Select, SelectItem, TableFactor, Visit, Visitor,
 };
+use datafusion::sql::sqlparser::tokenizer::Span;
 use trace_model::tables;
 
 /// Positions of columns by base table.
@@ -19,8 +20,8 @@ pub(crate) struct References {
     /// How often each table, view or common table expression is mentioned.
     relations: BTreeMap<String, usize>,
     columns: BTreeSet<String>,
-    /// Unqualified names of relations that are not functions, with the lines where they are first mentioned.
-    lines: BTreeMap<String, Option<usize>>,
+    /// Unqualified names of relations that are not functions, with the places where they are first mentioned.
+    places: BTreeMap<String, Option<Span>>,
     ctes: BTreeSet<String>,
     /// Relations of which all columns are selected (`SELECT *`).
     starred: BTreeSet<String>,
@@ -53,16 +54,16 @@ impl References {
 
     /// Unqualified names of relations that are not common table expressions.
     pub(crate) fn unqualified_relations(&self) -> impl Iterator<Item = &str> {
-        self.lines.keys().map(String::as_str).filter(|name| !self.ctes.contains(*name))
+        self.places.keys().map(String::as_str).filter(|name| !self.ctes.contains(*name))
     }
 
-    /// The first relation that is neither a common table expression nor accepted by `exists`, and its line.
+    /// The first relation that is neither a common table expression nor accepted by `exists`, and its place.
     pub(crate) fn find_unknown(
         &self,
         exists: impl Fn(&str) -> bool,
-    ) -> Option<(&str, Option<usize>)> {
+    ) -> Option<(&str, Option<Span>)> {
         let is_unknown = |name: &String| !self.ctes.contains(name) && !exists(name);
-        let unknown = self.lines.iter().find(|(name, _)| is_unknown(name))?;
+        let unknown = self.places.iter().find(|(name, _)| is_unknown(name))?;
         Some((unknown.0.as_str(), *unknown.1))
     }
 
@@ -101,8 +102,8 @@ impl Visitor for References {
             && let [part] = name.0.as_slice()
             && let Some(name) = part.as_ident()
         {
-            let line = Some(name.span.start.line as usize).filter(|&line| line > 0);
-            self.lines.entry(normalized(name)).or_insert(line);
+            let place = Some(name.span).filter(|&span| span != Span::empty());
+            self.places.entry(normalized(name)).or_insert(place);
         }
         ControlFlow::Continue(())
     }
