@@ -45,13 +45,13 @@ mod topics;
 mod trainer;
 mod vocabulary;
 
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use query::{Catalog, ViewSource};
 
 pub use critical::retime;
 pub use roofline::device_peaks::{DEVICES, DTYPES, DeviceTableError, check_devices};
-pub use topics::{TOPICS, Topic};
+pub use topics::{START_HERE, TOPICS, Topic};
 
 const SOURCES: &[ViewSource<'static>] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 
@@ -60,10 +60,14 @@ const SOURCES: &[ViewSource<'static>] = include!(concat!(env!("OUT_DIR"), "/sour
 /// # Panics
 /// If an embedded file is not a valid view, which the tests of this crate rule out.
 pub fn catalog() -> &'static Catalog {
-    static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
-        Catalog::new(SOURCES, registry::VIEWS).unwrap_or_else(|e| panic!("embedded views: {e}"))
-    });
-    &CATALOG
+    static CATALOG: OnceLock<Catalog> = OnceLock::new();
+    if let Some(catalog) = CATALOG.get() {
+        return catalog;
+    }
+    // Not below a lock: sources are parsed in parallel, and a thread of rayon that waits for the others may take up
+    // work that needs the catalog, too.
+    let catalog = Catalog::new(SOURCES, registry::VIEWS);
+    CATALOG.get_or_init(|| catalog.unwrap_or_else(|e| panic!("embedded views: {e}")))
 }
 
 #[cfg(test)]

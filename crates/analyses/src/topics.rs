@@ -73,6 +73,22 @@ pub const TOPICS: &[Topic] = &[
     },
 ];
 
+/// The views to read first, from the step to its causes.
+pub const START_HERE: &[&str] = &[
+    "step_time",
+    "step_breakdown",
+    "loader_fetches",
+    "gpu_utilization",
+    "gpu_idle_causes",
+    "idle_source_lines",
+    "gpu_kernels",
+    "op_by_name",
+    "critical_what_if",
+    "memory_peak",
+    "comm_exposed",
+    "comm_stragglers",
+];
+
 impl Topic {
     /// The views of the topic, sorted by name.
     pub fn views<'a>(&self, catalog: &'a Catalog) -> Vec<&'a ViewDef> {
@@ -101,8 +117,34 @@ impl Topic {
 
 #[cfg(test)]
 mod tests {
-    use super::{TOPICS, Topic};
+    use std::collections::BTreeSet;
+
+    use super::{START_HERE, TOPICS, Topic};
     use crate::catalog;
+
+    #[test]
+    fn every_view_has_a_question_of_its_own() {
+        let mut questions = BTreeSet::new();
+        for view in catalog().views() {
+            assert!(view.question.ends_with('?'), "{}", view.name);
+            assert!(view.question.len() <= 100, "{}: {}", view.name, view.question);
+            assert!(questions.insert(&view.question), "{}: {}", view.name, view.question);
+        }
+    }
+
+    #[test]
+    fn every_view_says_what_it_counts() {
+        for view in catalog().views() {
+            assert!(view.window.is_some(), "{}", view.name);
+        }
+    }
+
+    #[test]
+    fn views_to_start_with_exist() {
+        for name in START_HERE {
+            assert!(catalog().find(name).is_some(), "{name}");
+        }
+    }
 
     #[test]
     fn every_view_outside_base_has_a_topic() {

@@ -45,6 +45,45 @@ impl Category {
     pub fn diff(&self) -> f64 {
         self.after - self.before
     }
+
+    /// The name in words: `loading data`, `exposed copies`.
+    pub fn phrase(&self) -> &'static str {
+        match (self.group, self.name) {
+            (Group::Host, "dataloader") => "loading data",
+            (Group::Host, "other") => "other work of the host",
+            (Group::Host, TAIL) => "lag of the GPU",
+            (Group::Device, "communication") => "exposed communication",
+            (Group::Device, "memory") => "exposed copies",
+            (Group::Idle, "dataloader") => "data loading",
+            (Group::Idle, "sync") => "synchronization",
+            (Group::Idle, "device_wait") => "waits on the GPU",
+            (Group::Idle, "unattributed") => "no known cause",
+            (Group::Memory, "peak_allocated") => "peak allocated",
+            (Group::Memory, "peak_reserved") => "peak reserved",
+            // The rest reads well as it is: forward, backward, optimizer, computation, idle, host.
+            (_, name) => name,
+        }
+    }
+}
+
+/// Parts below this share of the largest one are summed up.
+const SMALL_PART: f64 = 0.05;
+
+/// Number of parts named in a sentence.
+const MAX_PARTS: usize = 4;
+
+/// The changes of a group that adds up to the step, largest first; small ones are summed up as `the rest`.
+pub(super) fn largest_changes(categories: &[Category], group: Group) -> Vec<(&'static str, f64)> {
+    let parts = categories.iter().filter(|c| c.group == group).map(|c| (c.phrase(), c.diff()));
+    let mut parts: Vec<(&'static str, f64)> = parts.collect();
+    parts.sort_by(|(_, x), (_, y)| y.abs().total_cmp(&x.abs()));
+    let least = parts.first().map_or(0.0, |(_, most)| SMALL_PART * most.abs());
+    let named = parts.iter().take_while(|(_, diff)| diff.abs() > least).count().min(MAX_PARTS);
+    let rest: f64 = parts.drain(named..).map(|(_, diff)| diff).sum();
+    if rest.abs() > least / 10.0 {
+        parts.push(("the rest", rest));
+    }
+    parts
 }
 
 pub(super) type Parts = BTreeMap<(Group, &'static str), f64>;

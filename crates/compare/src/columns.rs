@@ -9,9 +9,9 @@ use trace_model::RecordBatch;
 /// A column, cast to a type.
 pub(super) fn column(batch: &RecordBatch, name: &str, to: &DataType) -> Result<ArrayRef> {
     let array = batch.column_by_name(name).ok_or_else(|| {
-        Error::Query(query::view_error!("the result has no column `{name}`").into())
+        Error::Engine(query::view_error!("the result has no column `{name}`").into())
     })?;
-    cast(array, to).map_err(|e| Error::Query(e.into()))
+    cast(array, to).map_err(|e| Error::Engine(e.into()))
 }
 
 /// A column as integers.

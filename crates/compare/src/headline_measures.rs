@@ -1,5 +1,6 @@
 //! The headline measures of both runs: throughput, step time, utilization, memory, loading, communication.
 
+use arrow::array::Array;
 use serde::Serialize;
 
 use crate::categories::{Group, Parts};
@@ -65,13 +66,102 @@ impl MeasuredRun<'_> {
         for batch in self.session.analyze(view)? {
             let ranks = ints(&batch, "rank")?;
             for (rank, value) in ranks.values().iter().zip(&floats(&batch, column)?) {
-                values.extend(value.filter(|_| self.selected.ranks.contains(&(*rank as i32))));
+                values.extend(value.filter(|_| self.has_rank(*rank)));
             }
         }
         let count = values.len() as f64;
         Ok((count > 0.0).then(|| values.iter().sum::<f64>() / count))
     }
+
+    fn has_rank(self, rank: i64) -> bool {
+        self.selected.ranks.contains(&(rank as i32))
+    }
+
+    /// Whether a table has a row of the ranks that are compared.
+    fn has_rows(self, table: &str) -> Result<bool> {
+        for batch in self.session.sql(&format!("SELECT DISTINCT rank FROM {table}"))? {
+            if ints(&batch, "rank")?.values().iter().any(|rank| self.has_rank(*rank)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Reason why no step can be measured.
+    fn why_no_steps(self) -> &'static str {
+        if self.selected.is_marked() { ONE_SIDED } else { "no steps are marked" }
+    }
+
+    fn why_no_gpu_time(self) -> Result<&'static str> {
+        Ok(if self.parts.is_none() {
+            self.why_no_steps()
+        } else if self.has_rows("device_activities")? {
+            "the GPU runs nothing in these steps"
+        } else {
+            "no GPU activity was recorded"
+        })
+    }
+
+    fn why_no_communication(self) -> Result<&'static str> {
+        Ok(if self.parts.is_none() {
+            self.why_no_steps()
+        } else if self.has_rows("device_activities")? {
+            "the GPU runs nothing in these steps"
+        } else if self.selected.is_complete {
+            "neither GPU activity nor communication of the host was recorded"
+        } else {
+            "without GPU activity it is known only for all steps together"
+        })
+    }
+
+    fn utilization(self) -> Result<Measured> {
+        match self.share(Group::Device, "idle") {
+            Some(idle) => Ok(Ok(1.0 - idle)),
+            None => Ok(Err(self.why_no_gpu_time()?)),
+        }
+    }
+
+    /// From device activities of the ranks that recorded them, else from ranges on the host.
+    fn exposed_communication(self) -> Result<Measured> {
+        let mut share = self.share(Group::Device, "communication");
+        if share.is_none() && self.mean_of("comm_exposed", "comm_ns")?.is_some_and(|ns| ns > 0.0) {
+            share = self.mean_of("comm_exposed", "exposed_ratio")?;
+        }
+        match share {
+            Some(share) => Ok(Ok(share)),
+            None => Ok(Err(self.why_no_communication()?)),
+        }
+    }
+
+    fn why_no_phases(self) -> &'static str {
+        if self.parts.is_none() { self.why_no_steps() } else { "its steps have no duration" }
+    }
+
+    /// Most memory allocated at once on one device in the whole recording, or the reason why that is not known.
+    fn memory_peak(self) -> Result<Measured> {
+        let (mut peak, mut has_events, mut has_device) = (None, false, false);
+        for batch in self.session.analyze("memory_summary")? {
+            let (ranks, devices) = (ints(&batch, "rank")?, ints(&batch, "device")?);
+            let bytes = floats(&batch, "peak_allocated_bytes")?;
+            for i in (0..batch.num_rows()).filter(|i| self.has_rank(ranks.value(*i))) {
+                has_events = true;
+                if devices.value(i) >= 0 {
+                    has_device = true;
+                    let of_device = bytes.is_valid(i).then(|| bytes.value(i));
+                    peak = of_device.into_iter().chain(peak).reduce(f64::max);
+                }
+            }
+        }
+        Ok(peak.ok_or(match (has_events, has_device) {
+            (false, _) => "no memory events were recorded (`profile_memory=True`)",
+            (true, false) => "the memory events are of the CPU only",
+            (true, true) => "the memory events have no totals (torch 1.9 and older)",
+        }))
+    }
 }
+
+/// The reason for a run with steps that is compared with one without.
+const ONE_SIDED: &str = "the other run marks no steps";
 
 /// The measures, in the order of the report.
 pub(super) fn headline_measures(
@@ -79,39 +169,32 @@ pub(super) fn headline_measures(
     after: MeasuredRun<'_>,
     verdict: &Verdict,
 ) -> Result<Vec<Measure>> {
+    let runs = [before, after];
     let step = |value: fn(&Sample) -> f64| {
-        let of =
-            |side: &Option<Sample>| side.as_ref().map(value).filter(|v| *v > 0.0 && v.is_finite());
-        (of(&verdict.before), of(&verdict.after))
+        [(&verdict.before, before), (&verdict.after, after)].map(|(sample, run)| {
+            let value = sample.as_ref().map(value).filter(|v| *v > 0.0 && v.is_finite());
+            let why =
+                if sample.is_some() { "its steps have no duration" } else { run.why_no_steps() };
+            value.ok_or(why)
+        })
     };
-    let both = |value: &dyn Fn(MeasuredRun<'_>) -> Option<f64>| (value(before), value(after));
-    let no_steps = "no steps are marked";
-    let mixed = before.parts.is_none();
-    let no_device = "no device activity was recorded";
-
-    let samples = (
+    let samples = [
         before.mean_of("trainer_throughput", "samples_per_s")?,
         after.mean_of("trainer_throughput", "samples_per_s")?,
-    );
-    let throughput = if samples.0.is_some() && samples.1.is_some() {
+    ];
+    let throughput = if let [Some(before), Some(after)] = samples {
         let doc = "samples of all batches over all time accounted for, loading included";
-        Measure::new("throughput", "samples/s", doc, samples, true, no_steps)
+        Measure::new("throughput", "samples/s", doc, [Ok(before), Ok(after)], true)
     } else {
         let doc = "one over the mean step; pauses between steps are left out";
-        let rate = step(|s| 1e9 / s.mean_ns);
-        Measure::new("throughput", "steps/s", doc, rate, true, no_steps)
+        Measure::new("throughput", "steps/s", doc, step(|s| 1e9 / s.mean_ns), true)
     };
     // Absent, not zero, if no step has phases.
-    let loading = both(&|run| Some(run.part(Group::Host, "dataloader")? / run.sum(Group::Host)?));
-    let memory = both(&|run| run.part(Group::Memory, "peak_allocated"));
-    // From device activities of the ranks that recorded them, else from ranges on the host.
-    let mut exposed = both(&|run| run.share(Group::Device, "communication"));
-    for (value, run) in [(&mut exposed.0, before), (&mut exposed.1, after)] {
-        if value.is_none() && run.mean_of("comm_exposed", "comm_ns")?.is_some_and(|ns| ns > 0.0) {
-            *value = run.mean_of("comm_exposed", "exposed_ratio")?;
-        }
-    }
-    let mut measures = vec![
+    let loading = runs.map(|run| {
+        let part = run.part(Group::Host, "dataloader").zip(run.sum(Group::Host));
+        part.map(|(part, sum)| part / sum).ok_or_else(|| run.why_no_phases())
+    });
+    Ok(vec![
         throughput,
         Measure::new(
             "step_median",
@@ -119,7 +202,6 @@ pub(super) fn headline_measures(
             "median step, each as long as on its slowest rank; warm-up left out",
             step(|s| s.median_ns),
             false,
-            no_steps,
         ),
         Measure::new(
             "step_p95",
@@ -127,23 +209,20 @@ pub(super) fn headline_measures(
             "the time that 95 % of the steps do not exceed",
             step(|s| s.p95_ns),
             false,
-            no_steps,
         ),
         Measure::new(
             "gpu_utilization",
             "ratio",
             "share of the step in which a kernel, copy or fill runs on the devices of a rank; mean over steps and ranks",
-            both(&|run| run.share(Group::Device, "idle").map(|idle| 1.0 - idle)),
+            [before.utilization()?, after.utilization()?],
             true,
-            no_device,
         ),
         Measure::new(
             "memory_peak",
             "bytes",
             "most memory allocated on one device",
-            memory,
+            [before.memory_peak()?, after.memory_peak()?],
             false,
-            "no memory events were recorded (`profile_memory=True`)",
         ),
         Measure::new(
             "data_loading",
@@ -151,41 +230,36 @@ pub(super) fn headline_measures(
             "share of the step in which the loop waits for the next batch; mean over steps and ranks",
             loading,
             false,
-            "nothing says what a step consists of",
         ),
         Measure::new(
             "exposed_communication",
             "ratio",
             "share of the step in which communication goes on and no computation beside it; mean over steps and ranks",
-            exposed,
+            [before.exposed_communication()?, after.exposed_communication()?],
             false,
-            "neither device activity nor communication on the host was recorded",
         ),
-    ];
-    if mixed {
-        for measure in measures.iter_mut().filter(|m| m.before.is_none() && m.after.is_none()) {
-            measure.reason = Some("only one of the runs marks steps".to_owned());
-        }
-    }
-    Ok(measures)
+    ])
 }
+
+/// The value of a measure in one run, or the reason why it has none.
+type Measured = std::result::Result<f64, &'static str>;
 
 impl Measure {
     fn new(
         name: &'static str,
         unit: &'static str,
         doc: &'static str,
-        (before, after): (Option<f64>, Option<f64>),
+        [before, after]: [Measured; 2],
         more_is_better: bool,
-        why_absent: &str,
     ) -> Self {
-        let which = match (before.is_some(), after.is_some()) {
-            (true, true) => None,
-            (false, false) => Some("in either run"),
-            (false, true) => Some("in the run before"),
-            (true, false) => Some("in the run after"),
+        let reason = match (before, after) {
+            (Ok(_), Ok(_)) => None,
+            (Err(before), Err(after)) if before == after => Some(format!("both runs: {before}")),
+            (Err(before), Err(after)) => Some(format!("before: {before}; after: {after}")),
+            (Err(before), Ok(_)) => Some(format!("before: {before}")),
+            (Ok(_), Err(after)) => Some(format!("after: {after}")),
         };
-        let reason = which.map(|which| format!("{why_absent} {which}"));
+        let (before, after) = (before.ok(), after.ok());
         let pair = before.zip(after).filter(|(b, _)| *b > 0.0);
         let change_ratio = pair.map(|(b, a)| a / b - 1.0);
         Self { name, unit, doc, before, after, change_ratio, more_is_better, reason }
@@ -198,13 +272,16 @@ mod tests {
 
     #[test]
     fn new_names_the_run_that_lacks_the_measure() {
-        let make =
-            |values| Measure::new("memory_peak", "bytes", "", values, false, "nothing recorded");
-        let both = make((Some(4.0), Some(6.0)));
+        let make = |values| Measure::new("memory_peak", "bytes", "", values, false);
+        let both = make([Ok(4.0), Ok(6.0)]);
         assert!((both.change_ratio.unwrap() - 0.5).abs() < 1e-12 && both.reason.is_none());
-        let one = make((None, Some(6.0)));
-        assert_eq!(one.reason.as_deref(), Some("nothing recorded in the run before"));
+        let one = make([Err("nothing recorded"), Ok(6.0)]);
+        assert_eq!(one.reason.as_deref(), Some("before: nothing recorded"));
         assert!(one.change_ratio.is_none());
-        assert!(make((Some(0.0), Some(6.0))).change_ratio.is_none(), "nothing to divide by");
+        let none = make([Err("nothing recorded"), Err("nothing recorded")]);
+        assert_eq!(none.reason.as_deref(), Some("both runs: nothing recorded"));
+        let other = make([Err("nothing recorded"), Err("no totals")]);
+        assert_eq!(other.reason.as_deref(), Some("before: nothing recorded; after: no totals"));
+        assert!(make([Ok(0.0), Ok(6.0)]).change_ratio.is_none(), "nothing to divide by");
     }
 }

@@ -118,10 +118,13 @@ pub fn diff(before: &Session, after: &Session, options: &DiffOptions) -> Result<
             let steps =
                 if n == 1 { "the first step".to_owned() } else { format!("the first {n} steps") };
             summary.notes.push(format!(
-                "{side}: {steps} took more than 1.5 times as long as the rest; the verdict and the first table leave that out as warm-up"
+                "{side}: {steps} took more than 1.5 times as long as the rest; throughput, median and p95 leave that \
+                 out as warm-up, the mean step includes it"
             ));
         }
     }
+    let note = verdict.mean_note(&summary, (&b, &a));
+    summary.notes.extend(note);
     let run =
         |session, selected, parts| headline_measures::MeasuredRun { session, selected, parts };
     let before_after = headline_measures::headline_measures(

@@ -1,5 +1,6 @@
 //! Options of a comparison.
 
+use std::fmt;
 use std::str::FromStr;
 
 use crate::level::Level;
@@ -81,6 +82,27 @@ impl Steps {
     }
 }
 
+impl fmt::Display for Steps {
+    /// As [`Steps::from_str`] reads it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::First => f.write_str("first"),
+            Self::Numbers(ranges) => {
+                for (i, (from, to)) in ranges.iter().enumerate() {
+                    let comma = if i > 0 { "," } else { "" };
+                    match *to {
+                        i64::MAX => write!(f, "{comma}{from}..")?,
+                        to if to == *from => write!(f, "{comma}{from}")?,
+                        to => write!(f, "{comma}{from}-{to}")?,
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
 impl FromStr for Steps {
     type Err = String;
 
@@ -125,6 +147,13 @@ mod tests {
         assert_eq!("..8".parse(), Ok(Steps::Numbers(vec![(0, 8)])));
         for wrong in ["", "x", "3,", "8-5", "-3", "1-2-3", "99999999999999999999"] {
             assert!(wrong.parse::<Steps>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn steps_print_as_they_parse() {
+        for text in ["all", "first", "3", "3,5-8", "5.."] {
+            assert_eq!(text.parse::<Steps>().unwrap().to_string(), text);
         }
     }
 }

@@ -344,5 +344,5 @@ pub(super) fn documented(name: &str, data_type: &DataType, doc: &str) -> Field {
 }
 
 pub(super) fn assemble(fields: Vec<Field>, arrays: Vec<ArrayRef>) -> Result<RecordBatch> {
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).map_err(|e| Error::Query(e.into()))
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).map_err(|e| Error::Engine(e.into()))
 }

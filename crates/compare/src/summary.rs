@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use trace_model::time::human;
 
-use crate::categories::{Category, Group, TAIL};
+use crate::categories::{Category, Group, largest_changes};
 use crate::level::Level;
 use crate::names::STEP;
 use crate::rows::Row;
@@ -189,12 +189,12 @@ fn notes(before: &SelectedSteps, after: &SelectedSteps, unit: Unit) -> Vec<Strin
             (false, true) => "the run before marks no steps",
         };
         notes.push(format!(
-            "{which}: whole recordings are compared, which says little unless both did the same work"
+            "{which}: whole recordings are compared, which says little unless both runs did the same work"
         ));
     }
     if before.ranks != after.ranks {
         notes.push(format!(
-            "the runs have other ranks ({} before, {} after): numbers are those of an average rank",
+            "the runs have different ranks (before: {}; after: {}): numbers are means over the ranks of each run",
             list(&before.ranks),
             list(&after.ranks)
         ));
@@ -202,7 +202,11 @@ fn notes(before: &SelectedSteps, after: &SelectedSteps, unit: Unit) -> Vec<Strin
     for (selected, side) in [(before, "before"), (after, "after")] {
         if !selected.without_steps.is_empty() {
             let ranks = list(&selected.without_steps);
-            notes.push(format!("{side}: left out for want of steps: rank {ranks}"));
+            let (noun, verb, be) = match selected.without_steps.len() {
+                1 => ("rank", "marks", "is"),
+                _ => ("ranks", "mark", "are"),
+            };
+            notes.push(format!("{side}: {noun} {ranks} {verb} no steps and {be} left out"));
         }
     }
     notes
@@ -217,41 +221,46 @@ fn list(ranks: &[i32]) -> String {
     text.join(", ")
 }
 
-/// `step 178 ms -> 141 ms (-20.6 %): loading data -67.9 ms (186 % of the change); GPU idle -38.3 ms`.
+/// `mean step 178 ms -> 141 ms (-20.6 %): loading data -67.9 ms, forward +14.4 ms, the rest +16.9 ms = -36.5 ms; on the
+/// GPU: idle -38.3 ms, computation +1.80 ms = -36.5 ms`.
 pub(super) fn headline(summary: &Summary, categories: &[Category], rows: &[Row]) -> String {
     let (b, a) = (&summary.before, &summary.after);
-    let mut text =
-        format!("{} {} -> {}", summary.unit.as_str(), human(b.mean_ns), human(a.mean_ns));
+    let what = match summary.unit {
+        Unit::Step => "mean step",
+        Unit::Recording => "recording",
+    };
+    let mut text = format!("{what} {} -> {}", human(b.mean_ns), human(a.mean_ns));
     let Some(ratio) = summary.change_ratio else { return text };
     let _ = write!(text, " ({:+.1} %)", ratio * 100.0);
-    let Some(change) = summary.change_for_shares() else {
+    let Some(change_ns) = summary.change_for_shares() else {
         if summary.explained.is_some() {
-            text.push_str(": as fast as before");
+            text.push_str(", about the same");
         }
         return text;
     };
-    let mut clauses = Vec::new();
-    let most = |group: Group| {
-        let parts = categories.iter().filter(|c| c.group == group);
-        let parts = parts.filter(|c| c.diff() * change > 0.0);
-        parts.max_by(|x, y| x.diff().abs().total_cmp(&y.diff().abs()))
-    };
-    if let Some(host) = most(Group::Host) {
-        let share = host.diff() / change * 100.0;
-        let diff = signed(host.diff());
-        clauses.push(format!("{} {diff} ({share:.0} % of the change)", phrase(host)));
-        // For the data loader, the category is specific enough.
-        if host.name != "dataloader" {
-            clauses.extend(most_of_host(change, rows));
-        }
+    let host = largest_changes(categories, Group::Host);
+    let mut clauses = vec![sum(&host, change_ns)];
+    // For the data loader, the category is specific enough.
+    if host.first().is_some_and(|(part, _)| *part != "loading data") {
+        clauses.extend(most_of_host(change_ns, rows));
     }
-    if let Some(device) = most(Group::Device) {
-        clauses.push(format!("{} {}", phrase(device), signed(device.diff())));
+    let device = sum(&largest_changes(categories, Group::Device), change_ns);
+    if !device.is_empty() {
+        clauses.push(format!("on the GPU: {device}"));
     }
+    clauses.retain(|clause| !clause.is_empty());
     if !clauses.is_empty() {
         let _ = write!(text, ": {}", clauses.join("; "));
     }
     text
+}
+
+/// `loading data -44.0 ms, forward +14.4 ms = -29.6 ms`; no sum of a single part.
+fn sum(parts: &[(&str, f64)], change_ns: f64) -> String {
+    let terms: Vec<String> =
+        parts.iter().map(|(part, ns)| format!("{part} {}", signed(*ns))).collect();
+    let total = if terms.len() > 1 { format!(" = {}", signed(change_ns)) } else { String::new() };
+    terms.join(", ") + &total
 }
 
 /// The name that the host spends most of the change on, if it is more than a third of the change.
@@ -261,23 +270,8 @@ fn most_of_host(change_ns: f64, rows: &[Row]) -> Option<String> {
         .iter()
         .filter(|r| !r.level.is_device() && !is_unrecorded(r))
         .max_by(|x, y| (diff(x) * change_ns).total_cmp(&(diff(y) * change_ns)))?;
-    (diff(row) / change_ns > 1.0 / 3.0).then(|| format!("{} {}", row.name, signed(diff(row))))
-}
-
-/// The phrase for a part of the step.
-fn phrase(category: &Category) -> &'static str {
-    match (category.group, category.name) {
-        (Group::Host, "dataloader") => "loading data",
-        (Group::Host, "forward") => "forward",
-        (Group::Host, "backward") => "backward",
-        (Group::Host, "optimizer") => "optimizer",
-        (Group::Host, TAIL) => "device work after the host is done",
-        (Group::Host, _) => "the rest of the host's step",
-        (_, "computation") => "GPU computing",
-        (_, "communication") => "exposed communication",
-        (_, "memory") => "exposed copies",
-        (_, _) => "GPU idle",
-    }
+    let is_most = diff(row) / change_ns > 1.0 / 3.0;
+    is_most.then(|| format!("the largest by name: {} {}", row.name, signed(diff(row))))
 }
 
 /// `+1.20 ms`.

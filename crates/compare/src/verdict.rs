@@ -10,7 +10,7 @@ use serde::Serialize;
 use trace_model::time::human;
 
 use crate::run_totals::{SelectedSteps, median};
-use crate::summary::Unit;
+use crate::summary::{Summary, Unit};
 
 /// Draws of the bootstrap.
 const RESAMPLES: usize = 2000;
@@ -98,6 +98,30 @@ impl Verdict {
     pub(super) fn spread_ratio(&self) -> Option<f64> {
         Some((self.high_ratio? - self.low_ratio?) / 2.0)
     }
+
+    /// A note if mean and median change by more than five percentage points apart.
+    pub(super) fn mean_note(
+        &self,
+        summary: &Summary,
+        (before, after): (&SelectedSteps, &SelectedSteps),
+    ) -> Option<String> {
+        const FAR_APART: f64 = 0.05;
+        let (mean, median) = (summary.change_ratio?, self.change_ratio?);
+        if summary.unit == Unit::Recording || (mean - median).abs() < FAR_APART {
+            return None;
+        }
+        let longest = |steps: &SelectedSteps| {
+            human(steps.steps.iter().map(|s| s.dur_ns).max().unwrap_or(0) as f64)
+        };
+        Some(format!(
+            "the median step changes by {}, the mean by {}: the mean also counts unusual steps (the longest take {} \
+             before and {} after)",
+            percent(median),
+            percent(mean),
+            longest(before),
+            longest(after)
+        ))
+    }
 }
 
 /// `recording_change` is the relative change of the recordings if there are no steps to compare.
@@ -153,8 +177,8 @@ fn judge(b: &Sample, a: &Sample, blank: Verdict) -> Verdict {
     if b.steps.min(a.steps) < MIN_STEPS {
         let counts = format!("{} and {}", b.steps, a.steps);
         let reason = format!(
-            "{medians} ({}), but with {counts} complete steps chance cannot be told from change: \
-             record at least {MIN_STEPS} a side",
+            "{medians} ({}), but {counts} complete steps are too few to tell a change from chance: record at least \
+             {MIN_STEPS} in each run",
             percent(change)
         );
         return found(Outcome::Inconclusive, reason);

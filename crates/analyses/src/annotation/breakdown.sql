@@ -1,4 +1,7 @@
+--! question = "How much time do the ranges marked with record_function take?"
 --! row = "one annotation by name on one rank, on the host or on the device"
+--! window = "before_last_step"
+--! sort = ["sum_ns"]
 --! needs = ["annotations", "ranks"]
 --! order = ["rank", "on_device", "name"]
 --! when_empty = "the trace holds no annotations (torch.profiler.record_function makes them)"

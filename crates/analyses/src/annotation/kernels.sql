@@ -1,4 +1,7 @@
+--! question = "How much GPU time does the work under each annotation take?"
 --! row = "one device annotation by name on one rank: the work that has it as innermost annotation"
+--! window = "before_last_step"
+--! sort = ["sum_ns"]
 --! needs = ["kernel_annotations"]
 --! order = ["rank", "name"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"

@@ -1,4 +1,6 @@
+--! question = "Which kinds of GPU work run at each moment of a rank?"
 --! row = "one interval of one rank in which the same device activities run"
+--! window = "before_last_step"
 --! needs = ["device_activities"]
 --! order = ["rank", "ts_ns"]
 --! [columns]

@@ -1,4 +1,6 @@
+--! question = "Which kernels, copies and fills ran, and what launched them?"
 --! row = "one kernel, copy or fill in the analyzed window"
+--! window = "before_last_step"
 --! needs = ["device_work", "ranks"]
 --! order = ["rank", "device", "ts_ns", "event_id"]
 --! [params]

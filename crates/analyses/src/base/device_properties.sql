@@ -1,4 +1,6 @@
+--! question = "Which GPUs did the run use, and what are their properties?"
 --! row = "one device that a rank used, with its properties in the trace"
+--! window = "not_timed"
 --! needs = ["kernels", "memcpys", "memsets", "devices", "ranks"]
 --! order = ["rank", "device"]
 --! [columns]

@@ -1,10 +1,12 @@
+--! question = "When does each complete step begin and end, its GPU work included?"
 --! row = "one complete step of one rank, extended to the device work it launched"
+--! window = "complete_steps"
 --! needs = ["steps", "device_work"]
 --! order = ["rank", "ts_ns"]
 --! [columns]
 --! rank = "rank"
 --! step = "step number"
---! source = "kind of mark: profiler_step, engine, optimizer or trace (no steps found: the whole recording as one)"
+--! source = "kind of mark: see steps.source; trace: no steps found, the whole recording counts as one"
 --! ts_ns = { doc = "start, not before the device work of earlier steps has ended", unit = "ns" }
 --! end_ns = { doc = "end on the host or on the device, whichever is later", unit = "ns" }
 --! dur_ns = { doc = "duration", unit = "ns" }

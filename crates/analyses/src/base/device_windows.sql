@@ -1,4 +1,6 @@
+--! question = "Which time span do idle and busy shares of a GPU refer to?"
 --! row = "one device of one rank: the window that idle shares refer to"
+--! window = "complete_steps"
 --! needs = ["device_steps", "device_work"]
 --! order = ["rank", "device"]
 --! [columns]

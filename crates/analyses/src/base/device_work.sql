@@ -1,4 +1,6 @@
+--! question = "Which kernels, copies and fills does the whole recording hold?"
 --! row = "one kernel, copy or fill"
+--! window = "recording"
 --! needs = ["kernel_runs", "memcpys", "memsets"]
 --! [columns]
 --! rank = "rank"

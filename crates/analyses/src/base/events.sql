@@ -1,4 +1,6 @@
+--! question = "Which events of any kind happened, in order of time?"
 --! row = "one event of the trace, whatever its kind"
+--! window = "recording"
 --! needs = ["cpu_ops", "runtime_calls", "annotations", "python_frames", "kernels", "memcpys", "memsets", "device_syncs", "profiler_ranges", "memory_events", "counters", "flows", "instants", "spans", "unpaired_events"]
 --! order = ["rank", "ts_ns", "event_id"]
 --! [columns]

@@ -1,4 +1,6 @@
+--! question = "Which runtime and driver calls are slow because they are the first of their kind?"
 --! row = "one call into the runtime or driver that is slow because it is the first of its kind: it loads a kernel, or sets up a context"
+--! window = "recording"
 --! needs = ["device_work", "runtime_calls", "memory_driver_calls"]
 --! [columns]
 --! rank = "rank"

@@ -1,4 +1,6 @@
+--! question = "How many captured GPU graphs does a rank launch?"
 --! row = "one rank"
+--! window = "recording"
 --! needs = ["ranks", "runtime_calls"]
 --! order = ["rank"]
 --! [columns]

@@ -1,4 +1,6 @@
+--! question = "When does a host thread load data or wait for the GPU?"
 --! row = "one interval that a host thread spends loading data or waiting for the device"
+--! window = "recording"
 --! needs = ["annotations", "cpu_ops", "runtime_calls", "memcpys"]
 --! [columns]
 --! rank = "rank"

@@ -1,4 +1,6 @@
+--! question = "How was each kernel execution launched: grid, block, registers, occupancy?"
 --! row = "one kernel execution, with what its launch says of its shape"
+--! window = "recording"
 --! needs = ["kernels", "device_properties"]
 --! [columns]
 --! rank = "rank"

@@ -1,4 +1,6 @@
+--! question = "Which operator calls launch matmul kernels?"
 --! row = "one operator call that launches matmul kernels: matmuls, convolutions, attention"
+--! window = "recording"
 --! needs = ["kernel_runs", "cpu_ops"]
 --! [columns]
 --! rank = "rank"

@@ -1,4 +1,6 @@
+--! question = "In which order was memory allocated and released?"
 --! row = "one allocation or release, in order, on one memory of one rank"
+--! window = "recording"
 --! needs = ["memory_events", "host_phases"]
 --! order = ["rank", "memory", "position"]
 --! [columns]

@@ -1,4 +1,6 @@
+--! question = "From when to when do the complete steps of a rank last on the host?"
 --! row = "one rank with steps: the extent of its complete steps on the host; of the recording where there are none"
+--! window = "complete_steps"
 --! needs = ["device_steps"]
 --! order = ["rank"]
 --! [columns]

@@ -1,4 +1,6 @@
+--! question = "Which gaps lie between the activities of each stream?"
 --! row = "the time between two activities that follow each other on one stream"
+--! window = "before_last_step"
 --! needs = ["device_activities"]
 --! order = ["rank", "device", "stream", "ts_ns"]
 --! when_empty = "no stream of the trace runs two activities one after the other"

@@ -1,4 +1,6 @@
+--! question = "Do all ranks do the same amount of work and exchange the same number of bytes?"
 --! row = "one rank: its share of work and communication compared with the other ranks"
+--! window = "recording"
 --! scope = "run"
 --! needs = ["comm_arrivals", "comm_collectives", "comm_matches", "comm_exposed", "kernels", "ranks"]
 --! order = ["rank"]

@@ -1,4 +1,7 @@
+--! question = "Which collectives take the most time, and what bandwidth do they reach?"
 --! row = "one kind of collective on one rank"
+--! window = "recording"
+--! sort = ["comm_ns"]
 --! scope = "run"
 --! needs = ["comm_collectives", "comm_arrivals"]
 --! order = ["rank", "name", "backend"]

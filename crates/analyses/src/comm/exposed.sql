@@ -1,4 +1,6 @@
+--! question = "How much communication does no computation hide?"
 --! row = "one rank: communication that no computation overlaps"
+--! window = "activity_span"
 --! scope = "run"
 --! needs = ["comm_overlap", "comm_overview_by_step", "comm_collectives", "ranks", "device_steps", "cpu_ops", "annotations"]
 --! order = ["rank"]

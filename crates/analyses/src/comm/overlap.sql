@@ -1,4 +1,6 @@
+--! question = "How much communication runs at the same time as computation?"
 --! row = "one rank with device activity"
+--! window = "activity_span"
 --! needs = ["activity_segments", "device_activities"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"

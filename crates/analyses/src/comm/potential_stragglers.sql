@@ -1,4 +1,6 @@
+--! question = "Which ranks are stragglers by HTA's definition?"
 --! row = "one rank: how often it is among the last to start the collective whose duration differs most between ranks"
+--! window = "before_last_step"
 --! scope = "run"
 --! needs = ["device_activities", "step_selection", "ranks"]
 --! order = ["place"]

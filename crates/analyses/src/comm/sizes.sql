@@ -1,4 +1,6 @@
+--! question = "Are collectives too small to be efficient, and do large ones reach the bandwidth of the link?"
 --! row = "one rank: its collectives by size, and the bandwidth of the large ones"
+--! window = "recording"
 --! scope = "run"
 --! needs = ["comm_collectives", "comm_arrivals", "comm_exposed", "device_properties", "ranks", "steps", "cpu_ops"]
 --! order = ["rank"]

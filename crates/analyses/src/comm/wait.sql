@@ -1,4 +1,6 @@
+--! question = "How much of the communication time of a mean step is waiting for other ranks?"
 --! row = "one rank with collectives that have a time: its mean step"
+--! window = "all_steps"
 --! scope = "run"
 --! needs = ["comm_wait_by_step"]
 --! order = ["rank"]

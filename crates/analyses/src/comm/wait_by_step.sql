@@ -1,4 +1,6 @@
+--! question = "In which steps do ranks wait for each other?"
 --! row = "one step of one rank with collectives that have a time"
+--! window = "all_steps"
 --! scope = "run"
 --! needs = ["comm_collectives", "comm_arrivals", "steps"]
 --! order = ["rank", "step"]

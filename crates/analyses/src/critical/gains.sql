@@ -1,4 +1,6 @@
+--! question = "How much would the run gain if parts of the critical path cost less, side by side for rules?"
 --! row = "one rank: predicted gains if parts of its critical path cost less"
+--! window = "recording"
 --! needs = ["critical_what_if"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no event"

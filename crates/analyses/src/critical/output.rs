@@ -206,9 +206,9 @@ pub(super) fn what_if(
         ("gain_ns", int(&|p| Some(p.window_ns - p.predicted_window_ns))),
         ("gain_ratio", Arc::new(rows().map(|(_, p)| ratio(p)).collect::<Float64Array>())),
         ("step_count", int(&|p| Some(p.step_count as i64))),
-        ("step_ns", int(&|p| p.step_ns)),
-        ("predicted_step_ns", int(&|p| p.predicted_step_ns)),
-        ("step_gain_ns", int(&|p| Some(p.step_ns? - p.predicted_step_ns?))),
+        ("step_ns", int(&|p| Some(p.step_ns?.round() as i64))),
+        ("predicted_step_ns", int(&|p| Some(p.predicted_step_ns?.round() as i64))),
+        ("step_gain_ns", int(&|p| Some((p.step_ns? - p.predicted_step_ns?).round() as i64))),
     ])
 }
 

@@ -1,4 +1,6 @@
+--! question = "What bounds each step on the critical path?"
 --! row = "one bound of the critical path in one step of one rank"
+--! window = "recording"
 --! needs = ["critical_path"]
 --! order = ["rank", "step", "bound_by"]
 --! when_empty = "no part of the critical path lies in a step"

@@ -1,4 +1,6 @@
+--! question = "Which causes share the critical path?"
 --! row = "one rank: its critical path, each nanosecond under one cause"
+--! window = "recording"
 --! needs = ["critical_path", "critical_windows"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no event"

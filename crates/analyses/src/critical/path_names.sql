@@ -1,4 +1,7 @@
+--! question = "Which operators and kernels lie on the critical path?"
 --! row = "one operator, kernel, call, range or frame on the critical path of one rank"
+--! window = "recording"
+--! sort = ["dur_ns"]
 --! needs = ["critical_path", "critical_windows"]
 --! order = ["rank", "position"]
 --! when_empty = "the trace holds no event"

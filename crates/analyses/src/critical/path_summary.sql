@@ -1,4 +1,7 @@
+--! question = "Is the run bound by the host, by kernels, by communication or by launches?"
 --! row = "one bound of the critical path of one rank"
+--! window = "recording"
+--! sort = ["dur_ns"]
 --! needs = ["critical_path", "critical_windows"]
 --! order = ["rank", "bound_by"]
 --! when_empty = "the trace holds no event"

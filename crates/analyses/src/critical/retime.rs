@@ -192,7 +192,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether the plan can contain only one of two fixes.
+/// Returns true if a plan can contain only one of the two fixes.
 fn excludes(one: &FixEdits, other: &FixEdits) -> bool {
     one.instead_of.contains(&other.name) || other.instead_of.contains(&one.name)
 }

@@ -16,7 +16,7 @@ use super::model::{
 };
 use super::path::{self, PathSegment};
 use super::replay::{Weights, replay};
-use super::what_if::{BUILT_IN_SCENARIOS, Scenario, StepClock, replay_times};
+use super::what_if::{BUILT_IN_SCENARIOS, Scenario, StepClock, predict, replay_times};
 
 fn host(
     id: i64,
@@ -289,8 +289,13 @@ proptest! {
         let all: Vec<String> = TimeClass::ALL.iter().map(|c| format!("{}=0", c.bound_by())).collect();
         prop_assert_eq!(of(&all.join(",")), window.begin_ns);
         let clock = StepClock::new(&graph, &events);
-        let recorded = clock.median(|node| graph.nodes[node as usize].ts_ns);
-        prop_assert!(recorded.is_none_or(|length| length >= 0));
+        let recorded = clock.mean(|node| graph.nodes[node as usize].ts_ns);
+        prop_assert!(recorded.is_none_or(|length| length >= 0.0));
+        for (name, factors) in BUILT_IN_SCENARIOS {
+            let scenario = Scenario::parse(factors).unwrap();
+            let found = predict(&graph, &clock, name, factors, &scenario);
+            prop_assert!(found.predicted_step_ns <= found.step_ns, "{:?}", found);
+        }
     }
 }
 

@@ -71,6 +71,11 @@ impl Scenario {
         if factor == 1.0 { ns } else { (ns as f64 * factor).round() as i64 }
     }
 
+    /// Returns whether no factor is above 1.
+    fn only_shortens(&self) -> bool {
+        self.0.iter().all(|&factor| factor <= 1.0)
+    }
+
     /// Returns whether waits for the device are removed, not only their overhead.
     fn removes_waits(&self) -> bool {
         self.0[TimeClass::Sync as usize] == 0.0
@@ -85,9 +90,9 @@ pub(super) struct Prediction {
     pub(super) window_ns: i64,
     pub(super) predicted_window_ns: i64,
     pub(super) step_count: usize,
-    /// Median length of a step.
-    pub(super) step_ns: Option<i64>,
-    pub(super) predicted_step_ns: Option<i64>,
+    /// Mean length of a step.
+    pub(super) step_ns: Option<f64>,
+    pub(super) predicted_step_ns: Option<f64>,
 }
 
 /// Predicts the durations under a scenario.
@@ -99,14 +104,21 @@ pub(super) fn predict(
     scenario: &Scenario,
 ) -> Prediction {
     let (times, end_ns) = replay_times(graph, scenario);
+    let step_ns = clock.mean(|node| graph.nodes[node as usize].ts_ns);
+    let predicted_step_ns = clock.mean(|node| times[node as usize]);
     Prediction {
         scenario: name.to_owned(),
         factors: text.to_owned(),
         window_ns: graph.window.end_ns - graph.window.begin_ns,
         predicted_window_ns: end_ns - graph.window.begin_ns,
         step_count: clock.count(),
-        step_ns: clock.median(|node| graph.nodes[node as usize].ts_ns),
-        predicted_step_ns: clock.median(|node| times[node as usize]),
+        step_ns,
+        // What ends earlier before the steps does not make them longer. A factor above 1 does.
+        predicted_step_ns: if scenario.only_shortens() {
+            predicted_step_ns.zip(step_ns).map(|(predicted, recorded)| predicted.min(recorded))
+        } else {
+            predicted_step_ns
+        },
     }
 }
 
@@ -241,21 +253,6 @@ impl StepClock {
         let done_ns = steady.iter().flatten().map(|&node| time(node)).max()?;
         let longest_ns = host_ns.max(done_ns - devices_begin_ns);
         Some(longest_ns.max(0) as f64 / steady.len() as f64)
-    }
-
-    /// The median length, if there are steps.
-    pub(super) fn median(&self, time: impl Fn(u32) -> i64) -> Option<i64> {
-        let mut before = time(self.begin_node?);
-        let mut lengths: Vec<i64> = Vec::with_capacity(self.ends.len());
-        for nodes in &self.ends {
-            let done = nodes.iter().map(|&node| time(node)).fold(before, i64::max);
-            lengths.push(done - before);
-            before = done;
-        }
-        lengths.sort_unstable();
-        let upper = *lengths.get(lengths.len() / 2)?;
-        let lower = lengths[(lengths.len() - 1) / 2];
-        Some(lower.midpoint(upper))
     }
 }
 

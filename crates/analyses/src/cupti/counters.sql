@@ -1,4 +1,6 @@
+--! question = "Which values did CUPTI's hardware counters have for each kernel?"
 --! row = "one hardware counter of one kernel, with the operators that launched the kernel"
+--! window = "recording"
 --! needs = ["profiler_ranges", "range_counters"]
 --! order = ["rank", "position", "counter"]
 --! when_empty = "no kernel was measured by the range profiler (CUPTI): record with experimental_config=_ExperimentalConfig(profiler_metrics=[...], profiler_measure_per_kernel=True)"

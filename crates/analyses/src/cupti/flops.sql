@@ -1,4 +1,7 @@
+--! question = "Which operators execute the most floating-point operations, by hardware counters?"
 --! row = "one operator: the floating-point work of the kernels it launched"
+--! window = "recording"
+--! sort = ["flop_count"]
 --! needs = ["profiler_ranges", "range_counters"]
 --! order = ["rank", "name"]
 --! when_empty = "no kernel has a counter smsp__sass_thread_inst_executed_op_*_pred_on.sum: record with experimental_config=_ExperimentalConfig(profiler_metrics=[...], profiler_measure_per_kernel=True)"

@@ -1,4 +1,7 @@
+--! question = "How long does each operator and kernel take in each step (input of `advisor diff`)?"
 --! row = "one name at one level in one step of one rank"
+--! window = "all_steps"
+--! sort = ["dur_ns"]
 --! needs = ["diff_host_time", "cpu_ops", "runtime_calls", "annotations", "python_frames", "kernels", "memcpys", "memsets", "device_syncs", "spans"]
 --! order = ["rank", "step", "level", "name"]
 --! when_empty = "the trace holds no event with a duration"

@@ -1,4 +1,6 @@
+--! question = "How is the host time of each step shared out (input of `advisor diff`)?"
 --! row = "one name in one step: its share of the host time of the step"
+--! window = "all_steps"
 --! needs = ["steps", "cpu_ops", "runtime_calls", "annotations", "python_frames"]
 --! order = ["rank", "step", "level", "name"]
 --! when_empty = "the trace holds no host event: record the host too (activities=[ProfilerActivity.CPU, ...])"

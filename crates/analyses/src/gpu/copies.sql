@@ -1,4 +1,7 @@
+--! question = "Which copies and fills take the most time, and what bandwidth do they reach?"
 --! row = "one kind of copy or fill on one rank"
+--! window = "before_last_step"
+--! sort = ["sum_ns"]
 --! needs = ["device_activities"]
 --! order = ["rank", "name"]
 --! when_empty = "the trace holds no copies or fills"

@@ -1,4 +1,6 @@
+--! question = "How much time would torch.compile save between and within kernels?"
 --! row = "one device of one rank: the idle and kernel time that compiling the model would reduce"
+--! window = "complete_steps"
 --! needs = ["gpu_idle_causes", "idle_gap_causes", "kernel_families", "run_warmup", "annotations", "cpu_ops"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
@@ -7,7 +9,7 @@
 --! device = "device ordinal"
 --! window_ns = { doc = "from the start of the first complete step to the end of the last, see device_windows", unit = "ns", metric = "device" }
 --! has_host = "operators were recorded (ProfilerActivity.CPU)"
---! kernel_count = { doc = "kernels in the window", unit = "count", metric = "device" }
+--! kernel_count = { doc = "kernels in complete steps", unit = "count", metric = "device" }
 --! host_ratio = { doc = "share of the window in which the device is idle because the next launch had not returned, or never came, see gpu_idle_causes; without operators that compute on the CPU and stretches of Python of 1 ms or more, which are not between the operators of a model", unit = "ratio", metric = "device" }
 --! chain_ratio = { doc = "share of the window in element-wise and reducing kernels directly after another one, see kernel_families", unit = "ratio", metric = "device" }
 --! eager_ratio = { doc = "both together", unit = "ratio", metric = "device" }

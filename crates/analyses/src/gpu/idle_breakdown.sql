@@ -1,4 +1,7 @@
+--! question = "Why are streams idle by HTA's definition: host, kernel or other wait?"
 --! row = "one reason for the idle time of one stream"
+--! window = "before_last_step"
+--! sort = ["idle_ns"]
 --! needs = ["stream_idle_gaps"]
 --! order = ["rank", "device", "stream", "idle_category"]
 --! when_empty = "no stream of the trace runs two activities with a gap between them"

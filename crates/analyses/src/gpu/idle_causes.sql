@@ -1,4 +1,6 @@
+--! question = "Why is the GPU idle?"
 --! row = "one device of one rank: its idle time, each nanosecond under one cause"
+--! window = "complete_steps"
 --! needs = ["idle_gap_causes", "device_windows", "graph_launches", "idle_names"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"

@@ -1,4 +1,6 @@
+--! question = "How long are the gaps between the activities of a stream, by reason?"
 --! row = "the intervals between activities of one stream that have one reason"
+--! window = "before_last_step"
 --! needs = ["stream_idle_gaps"]
 --! order = ["rank", "device", "stream", "idle_category"]
 --! when_empty = "no stream of the trace runs two activities one after the other"

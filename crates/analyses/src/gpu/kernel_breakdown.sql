@@ -1,4 +1,7 @@
+--! question = "How much GPU time goes to computation, communication, memory and their overlaps?"
 --! row = "one combination of kinds of device activity, over all ranks"
+--! window = "activity_span"
+--! sort = ["sum_ns"]
 --! scope = "run"
 --! needs = ["activity_segments"]
 --! order = ["kernel_type"]

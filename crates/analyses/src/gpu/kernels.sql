@@ -1,4 +1,7 @@
+--! question = "Which kernels take the most time?"
 --! row = "one kernel name on one rank"
+--! window = "before_last_step"
+--! sort = ["sum_ns"]
 --! needs = ["device_activities"]
 --! order = ["rank", "name"]
 --! when_empty = "the trace holds no kernels: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
@@ -12,7 +15,7 @@
 --! min_ns = { doc = "shortest", unit = "ns", metric = "kernel" }
 --! max_ns = { doc = "longest", unit = "ns", metric = "kernel" }
 --! std_ns = { doc = "standard deviation (sample); absent for a single execution", unit = "ns", metric = "kernel" }
---! ratio = { doc = "share of the rank's kernel time", unit = "ratio", metric = "kernel" }
+--! ratio = { doc = "share of the rank's kernel time that is counted", unit = "ratio", metric = "kernel" }
 --! mean_blocks_per_sm = { doc = "blocks over SMs (compute units on AMD), weighted by duration, over executions that have it", unit = "number", metric = "kernel" }
 --! mean_occupancy_ratio = { doc = "estimated achieved occupancy, weighted by duration, over executions that have it", unit = "ratio", metric = "kernel" }
 --! tensor_cores = "by name: yes, no or unknown: whether it multiplies on tensor cores (matrix cores on AMD)"

@@ -1,4 +1,7 @@
+--! question = "Which kernels take longer on some ranks than on others?"
 --! row = "one kernel, copy or fill by name, over all ranks"
+--! window = "before_last_step"
+--! sort = ["sum_ns"]
 --! scope = "run"
 --! needs = ["device_activities"]
 --! order = ["kind", "name"]

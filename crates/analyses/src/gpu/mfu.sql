@@ -1,4 +1,6 @@
+--! question = "What share of the GPU's peak FLOPS does the model use in each step (MFU, HFU)?"
 --! row = "one complete step of one rank: its model FLOPs utilization"
+--! window = "complete_steps"
 --! needs = ["roofline_calls", "device_steps", "device_work", "matmul_calls"]
 --! order = ["rank", "step"]
 --! when_empty = "the trace holds no device activity"

@@ -1,4 +1,6 @@
+--! question = "How many of the SMs are in use over time?"
 --! row = "one interval of one device in which its SM efficiency is the same, and more than 0"
+--! window = "recording"
 --! needs = ["device_load"]
 --! order = ["rank", "device", "ts_ns"]
 --! when_empty = "no kernel of the trace says how many blocks it has"

@@ -1,4 +1,6 @@
+--! question = "How does GPU time split into idle, computing and other, by HTA's definition?"
 --! row = "one rank: its device time, split by what runs"
+--! window = "activity_span"
 --! needs = ["activity_segments"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no device timeline: nothing ran on a device, or the range profiler (CUPTI) measured kernels and serialized them"
@@ -8,9 +10,9 @@
 --! idle_ns = { doc = "no device of the rank runs anything", unit = "ns", metric = "rank" }
 --! compute_ns = { doc = "a computing kernel runs", unit = "ns", metric = "rank" }
 --! non_compute_ns = { doc = "communication, copies or fills run and no computing kernel does", unit = "ns", metric = "rank" }
---! idle_ratio = { doc = "idle share", unit = "ratio", metric = "rank" }
---! compute_ratio = { doc = "computing share", unit = "ratio", metric = "rank" }
---! non_compute_ratio = { doc = "non-computing share", unit = "ratio", metric = "rank" }
+--! idle_ratio = { doc = "idle share of kernel_time_ns, as in HTA; gpu_utilization.idle_ratio is the share of complete steps", unit = "ratio", metric = "rank" }
+--! compute_ratio = { doc = "computing share of kernel_time_ns", unit = "ratio", metric = "rank" }
+--! non_compute_ratio = { doc = "non-computing share of kernel_time_ns", unit = "ratio", metric = "rank" }
 WITH sums AS (
     SELECT
         rank,

@@ -1,4 +1,6 @@
+--! question = "Which kernels are the longest of each kind, with the rest as one row (as in HTA)?"
 --! row = "one of the longest kernels of its kind on one rank, or the sum of all others"
+--! window = "before_last_step"
 --! needs = ["device_activities"]
 --! order = ["rank", "kind", "place"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"

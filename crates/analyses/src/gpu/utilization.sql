@@ -1,4 +1,6 @@
+--! question = "How busy is each GPU?"
 --! row = "one device of one rank"
+--! window = "complete_steps"
 --! needs = ["device_load", "device_windows", "device_work", "graph_launches", "idle_gap_causes"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
@@ -8,10 +10,13 @@
 --! window_ns = { doc = "from the start of the first complete step to the end of the last, see device_windows", unit = "ns", metric = "device" }
 --! kernel_busy_ns = { doc = "a kernel runs", unit = "ns", metric = "device" }
 --! kernel_busy_ratio = { doc = "share of the window in which a kernel runs", unit = "ratio", metric = "device" }
+--! computation_ratio = { doc = "share of the window in which a kernel runs that does not communicate", unit = "ratio", metric = "device" }
+--! exposed_communication_ratio = { doc = "share of the window in which kernels communicate and none computes", unit = "ratio", metric = "device" }
+--! exposed_copy_ratio = { doc = "share of the window in which copies or fills run and no kernel: these three and idle_ratio add up to 1", unit = "ratio", metric = "device" }
 --! busy_ns = { doc = "a kernel, copy or fill runs", unit = "ns", metric = "device" }
 --! busy_ratio = { doc = "share of the window in which anything runs", unit = "ratio", metric = "device" }
 --! idle_ns = { doc = "nothing runs", unit = "ns", metric = "device" }
---! idle_ratio = { doc = "share of the window in which nothing runs", unit = "ratio", metric = "device" }
+--! idle_ratio = { doc = "share of the window in which nothing runs; gpu_temporal_breakdown.idle_ratio is that from the first GPU activity to the last", unit = "ratio", metric = "device" }
 --! unattributed_ratio = { doc = "share of the window that is idle and that no fix returns: its cause in idle_gap_causes cannot be told (side unknown) or does not recur (side warmup)", unit = "ratio", metric = "device" }
 --! unattributed_cause = "cause of most of that, see idle_gap_causes"
 --! sm_efficiency_ratio = { doc = "blocks over SMs, added up over running kernels, at most 1, averaged over the window; absent if kernels with a tenth of their time do not say", unit = "ratio", metric = "device" }
@@ -25,6 +30,7 @@ WITH load AS (
         l.rank, l.device,
         sum(l.dur_ns) AS window_ns,
         sum_if!(l.dur_ns, l.kernel_count > 0) AS kernel_busy_ns,
+        sum_if!(l.dur_ns, l.kernel_count > l.communication_count) AS computation_ns,
         sum_if!(l.dur_ns, l.activity_count > 0) AS busy_ns,
         sum(least(greatest(l.blocks_per_sm, 0), 1) * l.dur_ns) AS sm_busy_ns
     FROM device_load l
@@ -68,6 +74,9 @@ SELECT
     l.rank, l.device, l.window_ns,
     l.kernel_busy_ns,
     CAST(l.kernel_busy_ns AS DOUBLE) / l.window_ns AS kernel_busy_ratio,
+    CAST(l.computation_ns AS DOUBLE) / l.window_ns AS computation_ratio,
+    CAST(l.kernel_busy_ns - l.computation_ns AS DOUBLE) / l.window_ns AS exposed_communication_ratio,
+    CAST(l.busy_ns - l.kernel_busy_ns AS DOUBLE) / l.window_ns AS exposed_copy_ratio,
     l.busy_ns,
     CAST(l.busy_ns AS DOUBLE) / l.window_ns AS busy_ratio,
     l.window_ns - l.busy_ns AS idle_ns,

@@ -1,4 +1,6 @@
+--! question = "How busy is each GPU in each step?"
 --! row = "one device in one complete step"
+--! window = "complete_steps"
 --! needs = ["device_load"]
 --! order = ["rank", "device", "step"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"

@@ -1,4 +1,6 @@
+--! question = "How busy is each GPU over time?"
 --! row = "one device in one time bucket of a fixed length"
+--! window = "recording"
 --! scope = "run"
 --! needs = ["device_load"]
 --! order = ["rank", "device", "ts_ns"]

@@ -1,4 +1,6 @@
+--! question = "What is the longest time that the GPU is idle, and why?"
 --! row = "the longest idle gap between two activities on any device of one rank"
+--! window = "complete_steps"
 --! needs = ["device_idle_gaps", "device_windows", "idle_gap_causes"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no device activity, or no device that is ever idle between two activities"

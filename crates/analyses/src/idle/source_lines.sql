@@ -1,4 +1,7 @@
+--! question = "Which lines of the program leave the GPU idle?"
 --! row = "one line of the program on one rank, with the time its devices are idle because of it"
+--! window = "complete_steps"
+--! sort = ["idle_ns"]
 --! needs = ["idle_gap_causes"]
 --! order = ["rank", "source"]
 --! when_empty = "no idle time of a device can be put to a line: record call stacks (with_stack=True)"

@@ -1,4 +1,6 @@
+--! question = "How much GPU time goes to casts, copies, layout changes, convolutions and pointwise kernels?"
 --! row = "one device of one rank: its time by family of kernels"
+--! window = "complete_steps"
 --! needs = ["device_work", "device_windows", "cpu_ops", "gpu_utilization"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
@@ -8,7 +10,7 @@
 --! window_ns = { doc = "from the start of the first complete step to the end of the last, see device_windows", unit = "ns", metric = "device" }
 --! busy_ratio = { doc = "share of the window in which a kernel, copy or fill runs", unit = "ratio", metric = "device" }
 --! work_ns = { doc = "durations of the kernels, copies and fills that start in the window, added up; so are all that follow", unit = "ns", metric = "device" }
---! kernel_count = { doc = "kernels", unit = "count", metric = "device" }
+--! kernel_count = { doc = "kernels in complete steps", unit = "count", metric = "device" }
 --! kernel_ns = { doc = "kernels", unit = "ns", metric = "device" }
 --! typed_ratio = { doc = "share of kernel time under operators that say the types of their inputs (record_shapes=True)", unit = "ratio", metric = "device" }
 --! copy_ns = { doc = "tensors copied on the device without a change of type: kernels of aten::copy_, clone, contiguous and the like, and copies from device to device", unit = "ns", metric = "device" }
@@ -139,15 +141,27 @@ sums AS (
     FROM work
     GROUP BY rank, device
 ),
+-- Types as PyTorch writes them, and as people do.
+short_types AS (
+    SELECT column1 AS written, column2 AS short
+    FROM (VALUES
+        ('double', 'fp64'), ('float', 'fp32'), ('c10::Half', 'fp16'), ('c10::BFloat16', 'bf16'),
+        ('c10::Float8_e4m3fn', 'fp8'), ('c10::Float8_e5m2', 'fp8'), ('long int', 'int64'), ('int', 'int32'))
+),
 top_names AS (
     SELECT
         rank, device,
         first_value(types ORDER BY cast_ns DESC, types) AS cast_types
     FROM (
-        SELECT rank, device, concat(from_type, ' to ', to_type) AS types, sum(dur_ns) AS cast_ns
-        FROM work
-        WHERE is_copy_kernel AND to_type <> from_type
-        GROUP BY rank, device, from_type, to_type
+        SELECT
+            w.rank, w.device,
+            concat(coalesce(f.short, w.from_type), ' to ', coalesce(t.short, w.to_type)) AS types,
+            sum(w.dur_ns) AS cast_ns
+        FROM work w
+        LEFT JOIN short_types f ON f.written = w.from_type
+        LEFT JOIN short_types t ON t.written = w.to_type
+        WHERE w.is_copy_kernel AND w.to_type <> w.from_type
+        GROUP BY w.rank, w.device, w.from_type, w.to_type, f.short, t.short
     )
     GROUP BY rank, device
 ),

@@ -1,4 +1,6 @@
+--! question = "How long does each launch take, and how long does the kernel wait until it starts?"
 --! row = "one device activity and the call that launched it"
+--! window = "before_last_step"
 --! needs = ["device_activities"]
 --! order = ["rank", "correlation", "ts_ns"]
 --! when_empty = "no device activity has its launching call in the trace: record the host too (activities=[ProfilerActivity.CPU, ...])"

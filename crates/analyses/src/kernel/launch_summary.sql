@@ -1,4 +1,6 @@
+--! question = "How many kernels are shorter than their launch, or start late?"
 --! row = "one rank"
+--! window = "before_last_step"
 --! needs = ["kernel_launch_stats"]
 --! order = ["rank"]
 --! when_empty = "no device activity has its launching call in the trace: record the host too (activities=[ProfilerActivity.CPU, ...])"

@@ -1,4 +1,7 @@
+--! question = "Which operators launch the kernels that take the most time?"
 --! row = "one kernel, copy or fill by name, as launched by one operator on one rank"
+--! window = "before_last_step"
+--! sort = ["sum_ns"]
 --! needs = ["device_activities"]
 --! order = ["rank", "name", "op_name"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"

@@ -1,4 +1,7 @@
+--! question = "With which grid, block and registers do the longest kernels run?"
 --! row = "one kernel as launched by one operator with one grid, block, number of registers and size of shared memory, on one rank"
+--! window = "before_last_step"
+--! sort = ["sum_ns"]
 --! needs = ["kernel_runs", "matmul_calls", "device_properties", "ranks"]
 --! order = ["rank", "name", "op_name", "grid", "block", "registers", "shared_memory_bytes"]
 --! when_empty = "the trace holds no kernels: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"

@@ -1,4 +1,6 @@
+--! question = "Are the kernels too short to keep the GPU busy?"
 --! row = "one device of one rank"
+--! window = "complete_steps"
 --! needs = ["device_activities", "device_windows", "graph_launches", "idle_gap_causes"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no kernels: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
@@ -7,14 +9,14 @@
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"
---! kernel_count = { doc = "kernels", unit = "count", metric = "device" }
+--! kernel_count = { doc = "kernels launched before the last step", unit = "count", metric = "device" }
 --! short_count = { doc = "short kernels", unit = "count", metric = "device" }
 --! short_ratio = { doc = "share of kernels that are short", unit = "ratio", metric = "device" }
 --! mean_ns = { doc = "mean duration of a kernel", unit = "ns", metric = "device" }
---! busy_ratio = { doc = "share of the window in which a kernel, copy or fill runs", unit = "ratio", metric = "device" }
+--! busy_ratio = { doc = "share of the complete steps in which a kernel, copy or fill runs, see gpu_utilization", unit = "ratio", metric = "device" }
 --! short_gap_ns = { doc = "idle directly before a short kernel because that was not launched yet: causes op_dispatch, launch_api, copy_api and launch_latency", unit = "ns", metric = "device" }
---! short_gap_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
---! stream_capture_ratio = { doc = "share of the window in which the device is idle while a graph is captured, see idle_gap_causes", unit = "ratio", metric = "device" }
+--! short_gap_ratio = { doc = "share of the complete steps", unit = "ratio", metric = "device" }
+--! stream_capture_ratio = { doc = "share of the complete steps in which the device is idle while a graph is captured, see idle_gap_causes", unit = "ratio", metric = "device" }
 --! graph_launch_count = { doc = "launches of a captured graph by the rank", unit = "count", metric = "device" }
 WITH kernels AS (
     SELECT

@@ -1,4 +1,7 @@
+--! question = "Which kernels waste SMs in their last wave of blocks?"
 --! row = "one kernel with one grid that needs more than one wave of blocks on one device"
+--! window = "complete_steps"
+--! sort = ["kernel_ns"]
 --! needs = ["kernel_runs", "device_windows", "device_properties"]
 --! order = ["rank", "device", "kernel_ns", "name", "grid"]
 --! when_empty = "the trace does not say what kernels need of a multiprocessor (registers, threads, shared memory), as on AMD, or every kernel fits in one wave"

@@ -1,4 +1,6 @@
+--! question = "Do the same kernels take different times, and why?"
 --! row = "one device of one rank: variation between executions of the same kernel, and its causes"
+--! window = "complete_steps"
 --! needs = ["device_work", "device_windows", "kernel_runs", "cpu_ops"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no kernels: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"

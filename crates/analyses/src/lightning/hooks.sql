@@ -1,4 +1,7 @@
+--! question = "Which Lightning hooks take the most time?"
 --! row = "one hook that Lightning ran, at one place among the hooks around it, all its calls together"
+--! window = "recording"
+--! sort = ["host_total_ns"]
 --! needs = ["lightning_calls"]
 --! order = ["rank", "path"]
 --! when_empty = "the trace holds no ranges of Lightning: record with its PyTorchProfiler (Trainer(profiler=\"pytorch\"))"

@@ -1,4 +1,7 @@
+--! question = "Which modules of a Lightning model take the most time?"
 --! row = "one module of a Lightning model on one rank, all its calls together"
+--! window = "recording"
+--! sort = ["host_total_ns"]
 --! needs = ["lightning_calls"]
 --! order = ["rank", "path"]
 --! when_empty = "the trace holds no ranges of Lightning: record with its PyTorchProfiler (Trainer(profiler=\"pytorch\"))"

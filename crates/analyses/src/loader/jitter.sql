@@ -1,4 +1,6 @@
+--! question = "Do some batches take much longer to load than others?"
 --! row = "one rank: variation between its fetches of batches"
+--! window = "recording"
 --! scope = "run"
 --! needs = ["loader_fetches", "step_phases"]
 --! order = ["rank"]

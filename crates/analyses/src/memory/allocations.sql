@@ -1,4 +1,6 @@
+--! question = "Which blocks of memory were allocated, by what, and how long did they live?"
 --! row = "one block of memory: its allocation with its release, or one of the two if the other is not in the recording"
+--! window = "recording"
 --! needs = ["memory_log"]
 --! order = ["rank", "memory", "position"]
 --! when_empty = "the trace holds no allocator events: record with profile_memory=True"

@@ -1,4 +1,6 @@
+--! question = "How much time goes to cudaMalloc and cudaFree after the first step?"
 --! row = "one rank: time that steps after the first spend on allocating driver memory and freeing it"
+--! window = "later_steps"
 --! needs = ["memory_driver_calls", "steps", "runtime_calls", "gpu_idle_causes"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no calls into the device runtime, or fewer than two steps"

@@ -1,8 +1,10 @@
+--! question = "Does one rank need more memory than the others?"
 --! row = "one device of one rank: its peak memory compared with the other ranks"
+--! window = "recording"
 --! scope = "run"
 --! needs = ["memory_peak"]
 --! order = ["rank", "device"]
---! when_empty = "the trace holds no allocator events with totals (profile_memory was off, or the profiler is older than torch 1.10)"
+--! when_empty = "the trace holds no allocator events of a GPU with totals (record with profile_memory=True and torch 1.10 or newer)"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"

@@ -1,4 +1,6 @@
+--! question = "What bandwidth do copies reach?"
 --! row = "one kind of copy on one device"
+--! window = "before_last_step"
 --! needs = ["memory_bandwidth_series"]
 --! order = ["rank", "device", "kind"]
 --! when_empty = "the trace holds no copies or fills, or neither their bandwidth nor their bytes"

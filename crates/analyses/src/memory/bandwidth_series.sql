@@ -1,4 +1,6 @@
+--! question = "How does the bandwidth of copies change over time?"
 --! row = "one moment at which the bandwidth of one kind of copy changes on one device"
+--! window = "before_last_step"
 --! needs = ["device_activities", "memcpys", "memsets"]
 --! order = ["rank", "device", "kind", "ts_ns"]
 --! when_empty = "the trace holds no copies or fills, or neither their bandwidth nor their bytes"

@@ -1,4 +1,7 @@
+--! question = "Which operators allocate the most memory?"
 --! row = "one operator by name on one memory of one rank"
+--! window = "recording"
+--! sort = ["self_increase_bytes"]
 --! needs = ["memory_log", "cpu_ops"]
 --! order = ["rank", "memory", "place"]
 --! when_empty = "the trace holds no allocator events inside operators: record with profile_memory=True and ProfilerActivity.CPU"

@@ -1,4 +1,6 @@
+--! question = "How much memory does each step allocate and release?"
 --! row = "one memory of one rank in one step"
+--! window = "all_steps"
 --! needs = ["memory_log", "steps"]
 --! order = ["rank", "memory", "ts_ns"]
 --! when_empty = "the trace holds no allocator events: record with profile_memory=True"

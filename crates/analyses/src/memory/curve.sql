@@ -1,4 +1,6 @@
+--! question = "How does the allocated memory change over time?"
 --! row = "one moment at which memory was allocated or released, with the bytes allocated then"
+--! window = "recording"
 --! needs = ["memory_log"]
 --! order = ["rank", "memory", "ts_ns", "event_id"]
 --! when_empty = "the trace holds no allocator events: record with profile_memory=True"

@@ -1,4 +1,7 @@
+--! question = "Which driver calls take memory from the GPU, and how long do they take?"
 --! row = "one function that takes memory from the driver or gives it back, on one rank"
+--! window = "recording"
+--! sort = ["host_ns"]
 --! needs = ["runtime_calls", "steps"]
 --! order = ["rank", "name"]
 --! when_empty = "no call in the trace takes memory from the driver (or calls were not recorded: ProfilerActivity.CUDA)"

@@ -1,7 +1,9 @@
+--! question = "How much memory does the caching allocator hold without using it?"
 --! row = "one device of one rank: memory that its caching allocator holds and does not use"
+--! window = "recording"
 --! needs = ["memory_log", "devices"]
 --! order = ["rank", "memory"]
---! when_empty = "the trace holds no allocator events of a device with totals (record with profile_memory=True and torch 1.10 or newer)"
+--! when_empty = "the trace holds no allocator events of a GPU with totals (record with profile_memory=True and torch 1.10 or newer)"
 --! [columns]
 --! rank = "rank"
 --! memory = "memory space: cuda:0, hip:0 ..."

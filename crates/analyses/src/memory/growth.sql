@@ -1,4 +1,6 @@
+--! question = "Does memory grow from step to step (a leak)?"
 --! row = "one memory of one rank (of a device or the host heap): growth from step to step of the bytes allocated at step ends"
+--! window = "all_steps"
 --! needs = ["memory_by_step", "memory_retained", "devices"]
 --! order = ["rank", "memory"]
 --! when_empty = "the trace holds no allocator events: record with profile_memory=True"

@@ -1,7 +1,9 @@
+--! question = "How close does memory come to the GPU's capacity?"
 --! row = "one device of one rank"
+--! window = "recording"
 --! needs = ["memory_summary", "devices", "gpu_utilization"]
 --! order = ["rank", "device"]
---! when_empty = "the trace holds no allocator events with totals (profile_memory was off, or the profiler is older than torch 1.10)"
+--! when_empty = "the trace holds no allocator events of a GPU with totals (record with profile_memory=True and torch 1.10 or newer)"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal; the host's memory is in memory_summary"

@@ -1,4 +1,7 @@
+--! question = "What holds the memory at the peak?"
 --! row = "one holder of memory at the peak: allocations of one operator in one step and phase, or memory from before the recording"
+--! window = "recording"
+--! sort = ["bytes"]
 --! needs = ["memory_summary", "memory_allocations"]
 --! order = ["rank", "memory", "place"]
 --! when_empty = "the trace holds no allocator events with totals (record with profile_memory=True and torch 1.10 or newer)"

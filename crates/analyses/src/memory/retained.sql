@@ -1,4 +1,6 @@
+--! question = "Which allocations outlive their step?"
 --! row = "memory that one operator allocated in one phase and that outlived its step by two steps or more"
+--! window = "all_steps"
 --! needs = ["memory_allocations", "steps"]
 --! order = ["rank", "memory", "place"]
 --! when_empty = "the trace holds no allocator events with addresses (record with profile_memory=True and torch 1.10 or newer), or fewer than three steps, or nothing outlived its step so long"

@@ -1,4 +1,6 @@
+--! question = "How much memory was allocated, released and held at the peak?"
 --! row = "one memory of one rank over the recording"
+--! window = "recording"
 --! needs = ["memory_log"]
 --! order = ["rank", "memory"]
 --! when_empty = "the trace holds no allocator events: record with profile_memory=True"

@@ -1,4 +1,7 @@
+--! question = "How is memory divided into parameters, activations, gradients and optimizer state?"
 --! row = "one category of tensor in one exported memory timeline"
+--! window = "recording"
+--! sort = ["at_peak_bytes"]
 --! needs = ["memory_timeline_sizes"]
 --! order = ["rank", "timeline", "category"]
 --! when_empty = "the run holds no exported memory timeline: record with profile_memory=True, record_shapes=True, with_stack=True, and call prof.export_memory_timeline(\"memory_rank0.raw.json.gz\", device=\"cuda:0\") after it"

@@ -1,4 +1,6 @@
+--! question = "How do activations, gradients and other categories of memory change over time?"
 --! row = "one moment of one exported memory timeline"
+--! window = "recording"
 --! needs = ["memory_timelines", "memory_timeline_sizes"]
 --! order = ["rank", "timeline", "position"]
 --! when_empty = "the run holds no exported memory timeline: record with profile_memory=True, record_shapes=True, with_stack=True, and call prof.export_memory_timeline(\"memory_rank0.raw.json.gz\", device=\"cuda:0\") after it"

@@ -1,4 +1,7 @@
+--! question = "Which classes of modules cost the most?"
 --! row = "one class of modules on one rank, all instances and calls together"
+--! window = "recording"
+--! sort = ["device_total_ns", "host_total_ns"]
 --! needs = ["module_calls"]
 --! order = ["rank", "class"]
 --! when_empty = "the trace holds no calls of modules: record Python frames (with_stack=True), from which they are known"

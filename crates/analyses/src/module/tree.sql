@@ -1,4 +1,6 @@
+--! question = "How is the cost divided over the tree of modules?"
 --! row = "one module at one place in the tree of modules of one rank, all its calls together"
+--! window = "recording"
 --! needs = ["module_calls"]
 --! order = ["rank", "path"]
 --! when_empty = "the trace holds no calls of modules: record Python frames (with_stack=True), from which they are known"

@@ -1,7 +1,10 @@
+--! question = "Which matmuls and convolutions are far below what the GPU can do?"
 --! row = "one matmul or convolution with inputs of one kind on one device, compared with what the device achieves"
+--! window = "complete_steps"
+--! sort = ["loss_ns"]
 --! needs = ["op_roofline"]
 --! order = ["rank", "device", "loss_ns", "name", "input_dims"]
---! when_empty = "no matmul or convolution has recorded shapes: record them with record_shapes=True (kernels in replayed graphs and compiled kernels have none)"
+--! when_empty = "no matmul or convolution on a GPU has recorded shapes: record them with record_shapes=True (kernels in replayed graphs and compiled kernels have none)"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"

@@ -1,4 +1,7 @@
+--! question = "Which operators launch the most GPU time before the last step?"
 --! row = "one operator by name on one rank, with what it launches"
+--! window = "before_last_step"
+--! sort = ["device_self_ns", "host_self_ns"]
 --! needs = ["cpu_ops", "ranks", "device_activities"]
 --! order = ["rank", "name"]
 --! when_empty = "the trace holds no operators: record the host too (activities=[ProfilerActivity.CPU, ...])"

@@ -1,4 +1,6 @@
+--! question = "Which node of the execution trace does each operator call belong to?"
 --! row = "one operator or annotation with its node in the execution trace"
+--! window = "recording"
 --! needs = ["cpu_ops", "annotations", "execution_nodes"]
 --! order = ["rank", "ts_ns", "event_id"]
 --! when_empty = "no execution trace (torch.profiler.ExecutionTraceObserver) was recorded together with the profiler's trace"

@@ -1,4 +1,7 @@
+--! question = "Which pointwise operators could be fused into one kernel?"
 --! row = "operators that follow each other on the same data and could be one kernel, with inputs of one kind"
+--! window = "complete_steps"
+--! sort = ["gain_ns"]
 --! needs = ["roofline_chains", "device_windows"]
 --! order = ["rank", "device", "kernel_ns", "name"]
 --! when_empty = "no two operators whose shapes were recorded (record_shapes=True) follow each other on the same data"

@@ -1,7 +1,10 @@
+--! question = "Which matmuls have dimensions that are not aligned for tensor cores?"
 --! row = "one matmul with inputs of one shape: its alignment to 16 bytes"
+--! window = "complete_steps"
+--! sort = ["kernel_ns"]
 --! needs = ["roofline_calls", "device_windows"]
 --! order = ["rank", "device", "kernel_ns", "name", "shapes"]
---! when_empty = "no matmul has recorded shapes (record_shapes=True)"
+--! when_empty = "no matmul on a GPU has recorded shapes (record_shapes=True)"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"

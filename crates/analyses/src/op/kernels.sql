@@ -1,4 +1,7 @@
+--! question = "Which kernels does each operator launch?"
 --! row = "one sequence of kernels that calls of one operator launch on one rank"
+--! window = "before_last_step"
+--! sort = ["device_ns"]
 --! needs = ["device_activities", "cpu_ops"]
 --! order = ["rank", "name", "kernel_sequence"]
 --! when_empty = "no kernel has both its launching call and its operator in the trace"

@@ -1,4 +1,6 @@
+--! question = "Do ranks run operators with shapes that no other rank has?"
 --! row = "one rank: operators whose input shapes no other rank has"
+--! window = "recording"
 --! scope = "run"
 --! needs = ["op_by_shape"]
 --! order = ["rank"]

@@ -1,4 +1,7 @@
+--! question = "Which operators are bound by compute, which by memory, and how far from the limit?"
 --! row = "one operator on one device with inputs of one kind (shapes, types, strides, masks), in the analyzed window"
+--! window = "complete_steps"
+--! sort = ["kernel_ns"]
 --! needs = ["roofline_calls", "device_windows"]
 --! order = ["rank", "device", "kernel_ns", "name", "input_dims", "input_types"]
 --! when_empty = "no call of an operator that launched kernels has recorded shapes: record them with record_shapes=True (kernels in replayed graphs and compiled kernels have none)"

@@ -1,4 +1,7 @@
+--! question = "Which operators could use tensor cores, and do they?"
 --! row = "one operator by name on one rank that launches device work, itself or through operators within it"
+--! window = "before_last_step"
+--! sort = ["eligible_self_ns"]
 --! needs = ["cpu_ops", "ranks", "device_activities", "matmul_calls", "device_properties"]
 --! order = ["rank", "name"]
 --! when_empty = "no device activity is linked to an operator (record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"

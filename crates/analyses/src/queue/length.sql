@@ -1,4 +1,6 @@
+--! question = "How many kernels wait on each stream?"
 --! row = "one stream"
+--! window = "before_last_step"
 --! needs = ["queue_length_series"]
 --! order = ["rank", "device", "stream"]
 --! when_empty = "no device activity has its launching call in the trace: record the host too (activities=[ProfilerActivity.CPU, ...])"

@@ -1,4 +1,6 @@
+--! question = "How does the queue of each stream change over time?"
 --! row = "one change of the number of activities that wait on a stream"
+--! window = "before_last_step"
 --! needs = ["device_activities"]
 --! order = ["rank", "device", "stream", "ts_ns"]
 --! when_empty = "no device activity has its launching call in the trace: record the host too (activities=[ProfilerActivity.CPU, ...])"

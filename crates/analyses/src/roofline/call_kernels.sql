@@ -1,4 +1,6 @@
+--! question = "How far is each kernel of a modeled call from its roofline?"
 --! row = "one kernel of a call whose operations and bytes are known"
+--! window = "recording"
 --! needs = ["roofline_calls", "device_work"]
 --! order = ["rank", "event_id"]
 --! when_empty = "no call of an operator that launched kernels has recorded shapes: record them with record_shapes=True (kernels in replayed graphs and compiled kernels have none)"

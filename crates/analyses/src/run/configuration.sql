@@ -1,4 +1,6 @@
+--! question = "How was the job configured and recorded?"
 --! row = "one rank: configuration of the job and of the recording"
+--! window = "recording"
 --! scope = "run"
 --! needs = ["ranks", "device_properties", "kernels", "annotations", "cpu_ops", "event_counts", "devices", "collectives"]
 --! order = ["rank"]

@@ -1,4 +1,6 @@
+--! question = "Which framework, device and features does each rank use?"
 --! row = "one rank: what its trace shows of the program"
+--! window = "recording"
 --! needs = ["ranks", "steps", "python_frames", "cpu_ops", "annotations", "runtime_calls", "kernels", "device_properties"]
 --! order = ["rank"]
 --! when_empty = "the run has no rank"

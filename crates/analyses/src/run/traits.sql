@@ -1,4 +1,6 @@
+--! question = "Which framework, device and features does the run use?"
 --! row = "the run: what texts and expressions of rules read as run.vendor, run.is_training and so on"
+--! window = "recording"
 --! scope = "run"
 --! needs = ["run_rank_traits", "comm_collectives"]
 --! when_empty = "the run has no rank"

@@ -1,4 +1,6 @@
+--! question = "How much time goes to compilation and other warm-up?"
 --! row = "one rank: compiling, loading code and taking memory from the driver, in the first step and in those after it"
+--! window = "complete_steps"
 --! needs = ["device_steps", "cpu_ops", "annotations", "python_frames", "runtime_calls", "spans", "idle_gap_causes", "device_idle_gaps", "device_windows", "ranks", "graph_launches"]
 --! order = ["rank"]
 --! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"
@@ -7,6 +9,7 @@
 --! has_host = "operators or calls of the device's runtime were recorded (ProfilerActivity.CPU)"
 --! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
 --! steps_ns = { doc = "from the start of the first to the end of the last, the device work they launched included", unit = "ns", metric = "rank" }
+--! second_step = "number of the second; absent with fewer than 2 steps"
 --! first_step_ns = { doc = "length of the first; on the host if its duration does not compare, see step_time.is_anchored; absent with fewer than 2 steps", unit = "ns", metric = "rank" }
 --! median_step_ns = { doc = "median of the others; absent with fewer than 2 steps", unit = "ns", metric = "rank" }
 --! first_step_ratio = { doc = "excess of the first over median_step_ns, divided by median_step_ns; absent with fewer than 3 steps", unit = "ratio", metric = "rank" }
@@ -57,7 +60,7 @@ kinds AS (
 ),
 steps AS (
     SELECT
-        rank, ts_ns, end_ns, source,
+        rank, step, ts_ns, end_ns, source,
         CASE WHEN is_anchored THEN dur_ns ELSE host_end_ns - host_ts_ns END AS compared_ns,
         CAST(row_number() OVER (PARTITION BY rank ORDER BY ts_ns) AS BIGINT) AS position
     FROM device_steps
@@ -123,6 +126,7 @@ windows AS (
         min(ts_ns) AS start_ns,
         max(end_ns) AS end_ns,
         max(CASE WHEN position = 1 THEN end_ns END) AS first_end_ns,
+        max(CASE WHEN position = 2 THEN step END) AS second_step,
         max(CASE WHEN position = 1 THEN compared_ns END) AS first_step_ns,
         median(CASE WHEN position > 1 THEN CAST(end_ns - ts_ns AS DOUBLE) END) AS median_step_ns,
         sum_if!(end_ns - ts_ns, position > 1) AS steady_ns
@@ -169,6 +173,7 @@ SELECT
     h.rank IS NOT NULL AS has_host,
     coalesce(w.step_count, 0) AS step_count,
     w.steps_ns,
+    CASE WHEN w.step_count >= 2 THEN w.second_step END AS second_step,
     CASE WHEN w.step_count >= 2 THEN w.first_step_ns END AS first_step_ns,
     CASE WHEN w.step_count >= 2 THEN w.median_step_ns END AS median_step_ns,
     CASE WHEN w.step_count >= 3 THEN w.first_step_ns / nullif(w.median_step_ns, 0) - 1 END AS first_step_ratio,

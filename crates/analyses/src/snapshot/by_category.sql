@@ -1,4 +1,7 @@
+--! question = "Which categories of tensors hold memory in a snapshot?"
 --! row = "one category of tensor, with the memory it held when the snapshot was taken"
+--! window = "not_timed"
+--! sort = ["allocated_bytes"]
 --! scope = "run"
 --! needs = ["snapshot_allocations"]
 --! order = ["rank", "snapshot", "device", "category"]

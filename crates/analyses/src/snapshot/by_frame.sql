@@ -1,4 +1,7 @@
+--! question = "Which source lines hold the memory in a snapshot?"
 --! row = "one line of the user's code that made allocations which were there when the snapshot was taken"
+--! window = "not_timed"
+--! sort = ["allocated_bytes"]
 --! needs = ["snapshot_by_stack"]
 --! order = ["rank", "snapshot", "device", "place"]
 --! when_empty = "the run holds no memory snapshot: call torch.cuda.memory._record_memory_history() where the job begins, and torch.cuda.memory._dump_snapshot(\"snapshot_rank0.pickle\") after what is to be seen, and put the file into the run"

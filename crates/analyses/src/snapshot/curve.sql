@@ -1,4 +1,6 @@
+--! question = "How did memory change while the allocator's history was recorded?"
 --! row = "one moment at which memory of one device changed while the allocator's history was recorded, and the one before the first"
+--! window = "history"
 --! needs = ["snapshot_events", "snapshot_devices"]
 --! order = ["rank", "snapshot", "device", "position"]
 --! when_empty = "no memory snapshot of the run holds a history: call torch.cuda.memory._record_memory_history() before what is to be seen, and torch.cuda.memory._dump_snapshot(\"snapshot_rank0.pickle\") after it"

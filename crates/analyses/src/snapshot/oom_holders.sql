@@ -1,4 +1,7 @@
+--! question = "Which source lines held the memory when an allocation failed?"
 --! row = "one line of the user's code whose allocations were held when the last attempt to allocate on a device failed"
+--! window = "history"
+--! sort = ["allocated_bytes"]
 --! needs = ["snapshot_oom", "snapshot_allocations", "snapshot_stacks"]
 --! order = ["rank", "snapshot", "device", "place"]
 --! when_empty = "no memory snapshot of the run holds an out-of-memory error: either there was none, or no history was recorded (torch.cuda.memory._record_memory_history() before, torch.cuda.memory._dump_snapshot(\"snapshot_rank0.pickle\") when it is caught)"

@@ -1,4 +1,7 @@
+--! question = "Which call stacks held the memory at the peak of a snapshot's history?"
 --! row = "one call stack whose allocations were held at the peak of a device's memory; if no history was recorded, when the snapshot was taken"
+--! window = "history"
+--! sort = ["allocated_bytes"]
 --! needs = ["snapshot_allocations", "snapshot_devices", "snapshot_stacks"]
 --! order = ["rank", "snapshot", "device", "place"]
 --! when_empty = "the run holds no memory snapshot: call torch.cuda.memory._record_memory_history() where the job begins, and torch.cuda.memory._dump_snapshot(\"snapshot_rank0.pickle\") after what is to be seen, and put the file into the run"

@@ -1,4 +1,7 @@
+--! question = "How full is each segment of the caching allocator?"
 --! row = "one segment of one memory snapshot: a stretch of device memory that the caching allocator holds"
+--! window = "not_timed"
+--! sort = ["total_bytes"]
 --! needs = ["snapshot_segments", "snapshot_blocks", "snapshot_stacks"]
 --! order = ["rank", "snapshot", "device", "segment"]
 --! when_empty = "the run holds no memory snapshot: call torch.cuda.memory._record_memory_history() where the job begins, and torch.cuda.memory._dump_snapshot(\"snapshot_rank0.pickle\") after what is to be seen, and put the file into the run"

@@ -1,4 +1,7 @@
+--! question = "Which source lines launch the kernels that take the most time?"
 --! row = "one kernel, copy or fill by name, launched from one line of the program, on one rank"
+--! window = "recording"
+--! sort = ["sum_ns"]
 --! needs = ["kernels", "memcpys", "memsets"]
 --! order = ["rank", "name", "source"]
 --! when_empty = "the trace holds no device activity, or does not say which line of the program launched it: record call stacks (with_stack=True)"

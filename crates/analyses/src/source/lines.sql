@@ -1,4 +1,7 @@
+--! question = "Which source lines cost the most?"
 --! row = "one line of the program on one rank: host and device time it caused"
+--! window = "recording"
+--! sort = ["device_ns", "operator_self_ns"]
 --! needs = ["cpu_ops", "runtime_calls", "annotations", "kernels", "memcpys", "memsets"]
 --! order = ["rank", "source"]
 --! when_empty = "the trace does not say which line of the program does what: record call stacks (with_stack=True)"

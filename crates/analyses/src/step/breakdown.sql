@@ -1,4 +1,6 @@
+--! question = "What is a mean step made of: kernels, copies, communication, loading, CPU?"
 --! row = "one rank: breakdown of its mean step"
+--! window = "complete_steps"
 --! needs = ["step_breakdown_by_step"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no complete step: call prof.step() once per step, and record two or more"

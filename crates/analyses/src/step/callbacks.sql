@@ -1,4 +1,6 @@
+--! question = "How much time do callbacks, loggers and checkpoints take?"
 --! row = "one rank: the time its loop spends in callbacks, loggers and checkpoints"
+--! window = "complete_steps"
 --! needs = ["annotations", "idle_gap_causes", "device_windows", "step_time"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no complete step: call prof.step() once per step, and record two or more"

@@ -1,4 +1,6 @@
+--! question = "What share of the GPU's peak FLOPS does the model use over all steps (MFU)?"
 --! row = "one rank: model FLOPs utilization over its complete steps"
+--! window = "complete_steps"
 --! needs = ["gpu_mfu"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no device activity"

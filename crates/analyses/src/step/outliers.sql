@@ -1,4 +1,6 @@
+--! question = "Are some steps much slower than the others, and do they recur?"
 --! row = "one rank: outlier steps, and the interval at which they recur"
+--! window = "complete_steps"
 --! needs = ["step_time", "step_phases_by_step"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no complete step: call prof.step() once per step, and record two or more"

@@ -1,4 +1,6 @@
+--! question = "How long is each phase of each step?"
 --! row = "one complete step of one rank"
+--! window = "complete_steps"
 --! needs = ["device_steps", "host_phases", "device_work", "trainer_steps"]
 --! order = ["rank", "step"]
 --! when_empty = "the trace holds no complete step: call prof.step() once per step, and record two or more"

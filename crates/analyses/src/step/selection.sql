@@ -1,4 +1,6 @@
+--! question = "Which steps do the analyses count?"
 --! row = "one step of one rank, with its selection by the analyses"
+--! window = "all_steps"
 --! needs = ["steps", "ranks"]
 --! order = ["rank", "ts_ns"]
 --! when_empty = "no trace was read"
@@ -7,7 +9,7 @@
 --! [columns]
 --! rank = "rank"
 --! step = "step number"
---! source = "kind of mark: profiler_step, engine, optimizer or trace (no steps found: the whole recording as one)"
+--! source = "kind of mark: see steps.source; trace: no steps found, the whole recording counts as one"
 --! ts_ns = { doc = "start on the host", unit = "ns" }
 --! dur_ns = { doc = "length on the host", unit = "ns" }
 --! is_last = "the last step of the rank"

@@ -1,4 +1,6 @@
+--! question = "How long is a step: mean, median, spread?"
 --! row = "one rank"
+--! window = "complete_steps"
 --! needs = ["step_time"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no complete step: call prof.step() once per step, and record two or more"

@@ -1,4 +1,6 @@
+--! question = "How busy was each GPU by its sampled utilization?"
 --! row = "one GPU of one machine: sampled utilization and memory"
+--! window = "samples"
 --! needs = ["system_metrics"]
 --! order = ["rank", "agent", "device"]
 --! when_empty = "no GPU was sampled: Determined's profiling does (on machines with NVML), and Composer's SystemProfiler of the memory (sys_prof_memory)"

@@ -1,4 +1,6 @@
+--! question = "Are CPU or memory of a machine exhausted?"
 --! row = "one machine: CPU and memory utilization, and how busy it is compared with the other machines"
+--! window = "samples"
 --! scope = "run"
 --! needs = ["system_metrics", "system_metrics_by_agent"]
 --! order = ["rank", "agent"]

@@ -1,4 +1,6 @@
+--! question = "Which values of CPU, memory, disk and network were sampled, and when?"
 --! row = "one sample of one metric of a machine or of a part of it"
+--! window = "samples"
 --! needs = ["counters"]
 --! order = ["rank", "agent", "metric", "device", "ts_ns"]
 --! when_empty = "no system metrics were recorded: Composer's SystemProfiler does (sys_prof_cpu, sys_prof_memory, sys_prof_disk, sys_prof_net), and Determined's profiling"

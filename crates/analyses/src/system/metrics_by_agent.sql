@@ -1,4 +1,6 @@
+--! question = "Does one machine differ from the others?"
 --! row = "one metric of one machine, compared with the other machines of the run"
+--! window = "samples"
 --! scope = "run"
 --! needs = ["system_metrics_summary"]
 --! order = ["metric", "rank", "agent"]

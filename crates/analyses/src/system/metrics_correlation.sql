@@ -1,4 +1,7 @@
+--! question = "Which machine metric follows the length of steps?"
 --! row = "one metric of a machine: its correlation with the length of steps"
+--! window = "complete_steps"
+--! sort = ["pearson"]
 --! needs = ["system_metrics_by_step"]
 --! order = ["rank", "metric", "agent", "device"]
 --! when_empty = "no system metrics were recorded (Composer's SystemProfiler, Determined's profiling), or no step, or not at the same time"

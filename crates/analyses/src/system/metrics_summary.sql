@@ -1,4 +1,6 @@
+--! question = "What are mean, minimum and maximum of each machine metric?"
 --! row = "one metric of a machine or of a part of it, over the recording"
+--! window = "samples"
 --! needs = ["system_metrics"]
 --! order = ["rank", "agent", "metric", "device"]
 --! when_empty = "no system metrics were recorded: Composer's SystemProfiler does (sys_prof_cpu, sys_prof_memory, sys_prof_disk, sys_prof_net), and Determined's profiling"

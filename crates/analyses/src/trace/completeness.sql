@@ -1,4 +1,6 @@
+--! question = "Is the recording complete and undamaged?"
 --! row = "one rank: missing or damaged parts of its recording"
+--! window = "recording"
 --! scope = "run"
 --! needs = ["ranks", "reading_warnings", "steps"]
 --! order = ["rank"]

@@ -1,12 +1,16 @@
+--! question = "What does the recording lack: shapes, stacks, launches, memory?"
 --! row = "one rank with a profiler trace"
---! needs = ["ranks", "kernels", "graph_launches"]
+--! window = "recording"
+--! needs = ["ranks", "kernels", "graph_launches", "steps"]
 --! order = ["rank"]
 --! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"
 --! [columns]
 --! rank = "rank"
 --! step_count = { doc = "steps marked by the profiler", unit = "count", metric = "rank" }
+--! found_step_count = { doc = "steps, however they were found: see steps.source", unit = "count", metric = "rank" }
+--! recurring_step_count = { doc = "of them, those that nothing marks: the same operators recur", unit = "count", metric = "rank" }
 --! device_count = { doc = "devices that ran a kernel", unit = "count", metric = "rank" }
---! kernel_count = { doc = "kernels recorded", unit = "count", metric = "rank" }
+--! kernel_count = { doc = "kernels in the whole recording", unit = "count", metric = "rank" }
 --! early_ratio = { doc = "share of kernel time launched before the recording began: ahead of the first kernel of its stream whose launching call the trace holds", unit = "ratio", metric = "rank" }
 --! unlinked_ratio = { doc = "share of kernel time, beyond early_ratio, whose launching call the trace does not hold", unit = "ratio", metric = "rank" }
 --! no_launch_ratio = { doc = "both together", unit = "ratio", metric = "rank" }
@@ -31,10 +35,18 @@ work AS (
     FROM kernels k
     JOIN streams s ON s.rank = k.rank AND (s.device IS NOT DISTINCT FROM k.device) AND (s.stream IS NOT DISTINCT FROM k.stream)
     GROUP BY k.rank
+),
+found AS (
+    SELECT rank, count(*) AS step_count, count_if!(source = 'repetition') AS recurring_step_count
+    FROM steps
+    WHERE source <> 'trace'
+    GROUP BY rank
 )
 SELECT
     r.rank,
     CAST(r.step_count AS BIGINT) AS step_count,
+    coalesce(f.step_count, 0) AS found_step_count,
+    coalesce(f.recurring_step_count, 0) AS recurring_step_count,
     coalesce(w.device_count, 0) AS device_count,
     coalesce(w.kernel_count, 0) AS kernel_count,
     ratio!(w.early_ns, w.kernel_ns) AS early_ratio,
@@ -46,5 +58,6 @@ SELECT
     r.has_memory
 FROM ranks r
 LEFT JOIN work w ON w.rank = r.rank
+LEFT JOIN found f ON f.rank = r.rank
 JOIN graph_launches g ON g.rank = r.rank
 WHERE r.vendor IS NOT NULL

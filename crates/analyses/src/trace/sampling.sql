@@ -1,4 +1,6 @@
+--! question = "Were all operators recorded, or only a sample?"
 --! row = "one rank: share of its operators that were recorded"
+--! window = "recording"
 --! needs = ["cpu_ops"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no operators: record the host too (activities=[ProfilerActivity.CPU, ...])"

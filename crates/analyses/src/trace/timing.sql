@@ -1,4 +1,6 @@
+--! question = "Are the recorded times plausible?"
 --! row = "one rank: implausible times"
+--! window = "recording"
 --! needs = ["device_work", "kernel_variation"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"

@@ -1,4 +1,7 @@
+--! question = "Which events were read, and how many of them count?"
 --! row = "one kind of event on one rank: events read, and events in the analyzed window"
+--! window = "before_last_step"
+--! sort = ["event_count"]
 --! needs = ["ranks", "cpu_ops", "runtime_calls", "annotations", "python_frames", "device_syncs", "spans", "device_work", "device_activities"]
 --! order = ["rank", "stored_in"]
 --! when_empty = "no trace was read"

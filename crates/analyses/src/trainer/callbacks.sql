@@ -1,4 +1,7 @@
+--! question = "Which Composer or Determined callbacks take the most time?"
 --! row = "one callback, logger or algorithm of Composer on one rank, or a callback of Determined, in one event"
+--! window = "recording"
+--! sort = ["total_ns"]
 --! needs = ["annotations", "trainer_steps"]
 --! order = ["rank", "class", "event"]
 --! when_empty = "no callback or algorithm is marked: record with Composer's Profiler, or with Determined's profiling of 0.16 to 0.29 and a callback of the trial"

@@ -1,4 +1,6 @@
+--! question = "Which markers of a trainer are complete?"
 --! row = "one name with begin and end events of its own on one rank"
+--! window = "recording"
 --! needs = ["annotations", "unpaired_events"]
 --! order = ["rank", "name"]
 --! when_empty = "the files have no begin and end events of a trainer: Composer's Profiler writes them"

@@ -1,4 +1,7 @@
+--! question = "Which phases that the trainer marks take the most time?"
 --! row = "one name that a trainer marks or times on one rank: an event of Composer, a timing of Determined, a marker of the program's own"
+--! window = "recording"
+--! sort = ["total_ns"]
 --! needs = ["annotations", "trainer_steps"]
 --! order = ["rank", "total_ns", "name"]
 --! when_empty = "there are no marks of a trainer: record with Composer's Profiler (active batches), or with Determined's profiling of 0.16 to 0.29, which times what a batch is made of"

@@ -1,4 +1,6 @@
+--! question = "How long does training stop while Composer writes a profile?"
 --! row = "one batch after which Composer wrote a profile, with the length of that pause"
+--! window = "recording"
 --! needs = ["annotations", "unpaired_events"]
 --! order = ["rank", "ts_ns"]
 --! when_empty = "no profile was written between two batches: Composer's Profiler does so at the end of each cycle, and the last one of a run leaves no mark"

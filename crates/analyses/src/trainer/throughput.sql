@@ -1,4 +1,6 @@
+--! question = "How many samples per second does training process?"
 --! row = "one rank: training samples per second"
+--! window = "recording"
 --! needs = ["counters", "trainer_steps", "trainer_phases"]
 --! order = ["rank"]
 --! when_empty = "no throughput was sampled: Determined's profiling of 0.16.1 to 0.29 does (samples_per_second)"

@@ -92,6 +92,8 @@ fn small_run() -> Run {
                 .with_launch_shape("[660, 1, 1]", "[256, 1, 1]", 64, 5.0);
         }
     }
+    // A rank on the CPU.
+    run.rank(2).step(2, 1, 0, 1_000, true).op(2, "aten::addmm", 100, 500);
     // A call that is slow the first time.
     run.call(0, "cudaStreamCreate", 20_000, 200_000);
     run.call(0, "cudaStreamCreate", 230_000, 10);

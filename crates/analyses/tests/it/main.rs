@@ -3,6 +3,7 @@
 
 mod catalog;
 mod counter_views;
+mod cpu_views;
 mod device_views;
 mod hta_views;
 mod idle_views;

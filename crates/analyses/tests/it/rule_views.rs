@@ -91,7 +91,7 @@ fn kernel_families_by_name_and_type() {
     // Durations: 80 60 20 80 40 30 10. Of the two consecutive element-wise kernels, the second could be fused.
     assert_eq!(
         rows(&session, "kernel_families", &columns),
-        ["320 80 60 c10::BFloat16 to float 80 80 20 0.25 40 70 30 1"]
+        ["320 80 60 bf16 to fp32 80 80 20 0.25 40 70 30 1"]
     );
     // 80 of 320 ns at half of the multiprocessors.
     let columns = ["sm_use_ratio", "sm_spare_window_ratio", "cast_ratio"];

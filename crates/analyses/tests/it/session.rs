@@ -1,9 +1,11 @@
 //! The contract of a session: parameters, read-only queries, errors with a position.
 
+use std::time::Duration;
+
 use analyses::catalog;
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
-use query::{Error, Params, Session};
+use query::{Cancellation, Error, Params, Session};
 use trace_model::TableSet;
 
 use crate::support::Run;
@@ -123,9 +125,61 @@ fn unknown_view_has_a_suggestion() {
 
 #[test]
 fn query_errors_are_explained() {
-    let message = empty().sql("SELECT nam FROM kernels").unwrap_err().to_string();
-    assert!(message.contains("nam"), "{message}");
-    assert!(empty().sql("SELECT * FROM").is_err());
+    let explained = |sql: &str| match empty().sql(sql) {
+        Err(Error::Query(diagnostic)) => *diagnostic,
+        other => panic!("{sql}: {other:?}"),
+    };
+    for (sql, marked, message, help) in [
+        ("SELECT nam FROM kernels", "nam", "no column `nam`", "did you mean `name`?"),
+        (
+            "SELECT name\nFROM kernel",
+            "kernel",
+            "no table or view `kernel`",
+            "did you mean `kernels`?",
+        ),
+        ("SELECT abss(1)", "abss", "no function `abss`", "did you mean `abs`?"),
+        (
+            "SELECT zzz(1)",
+            "zzz",
+            "no function `zzz`",
+            "the query `SHOW FUNCTIONS` lists the functions",
+        ),
+        ("SELECT 'ü', (1", "", "but the query ends here", ""),
+        ("SELECT 'ü', (1 FROM kernels", "FROM", "found `FROM`", ""),
+        (
+            "SELECT 1 FROM kernels WHERE name = \"x y\"",
+            "\"x y\"",
+            "`x y`",
+            "use single quotes for text: 'x y'",
+        ),
+    ] {
+        let found = explained(sql);
+        assert!(found.message.contains(message), "{found:?}");
+        assert_eq!(&sql[found.span.clone().unwrap()], marked, "{found:?}");
+        let helps = found.help.as_ref().map(ToString::to_string).unwrap_or_default();
+        assert_eq!(helps, help, "{found:?}");
+    }
+}
+
+#[test]
+fn canceled_queries_end() {
+    let session = empty();
+    // A product of columns: statistics of tables answer `count(*)` at once.
+    let endless = "WITH n AS (SELECT * FROM (VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9)) AS t(i)) \
+        SELECT sum(a.i * m.i) FROM n a, n b, n c, n d, n e, n f, n g, n h, n i, n j, n k, n l, n m";
+    let cancellation = Cancellation::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(100));
+            cancellation.cancel();
+        });
+        let outcome = session.sql_unless(&cancellation, endless);
+        assert!(matches!(outcome, Err(Error::Canceled)), "{outcome:?}");
+    });
+    // One that is canceled already starts none.
+    let outcome = session.sql_unless(&cancellation, endless);
+    assert!(matches!(outcome, Err(Error::Canceled)), "{outcome:?}");
+    assert_eq!(session.sql("SELECT 1").unwrap()[0].num_rows(), 1);
 }
 
 #[test]

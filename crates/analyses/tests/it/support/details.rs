@@ -71,7 +71,19 @@ impl Run {
 
     /// Overhead of the profiler.
     pub fn overhead(&mut self, rank: i32, name: &str, ts_ns: i64, dur_ns: i64) -> &mut Self {
-        let (name, category) = (self.name(name), self.name("overhead"));
+        self.span(rank, "overhead", name, ts_ns, dur_ns)
+    }
+
+    /// A range of a category that has no table of its own.
+    pub fn span(
+        &mut self,
+        rank: i32,
+        category: &str,
+        name: &str,
+        ts_ns: i64,
+        dur_ns: i64,
+    ) -> &mut Self {
+        let (name, category) = (self.name(name), self.name(category));
         let event_id = self.id();
         self.spans.push(Span { rank, event_id, name, category, ts_ns, dur_ns, ..Span::null_row() });
         self

@@ -1,0 +1,118 @@
+--! question = "What does the recording hold, and what can it not show?"
+--! row = "the run: what was recorded, by kind"
+--! window = "recording"
+--! scope = "run"
+--! needs = ["ranks", "devices", "cpu_ops", "annotations", "python_frames", "runtime_calls", "kernels", "memcpys", "memsets", "memory_events", "spans", "counters", "steps", "run_warmup", "gpu_utilization", "trace_completeness"]
+--! when_empty = "no trace was read"
+--! [columns]
+--! rank_count = { doc = "ranks that were read", unit = "count", metric = "run" }
+--! profiled_rank_count = { doc = "of them, those with a trace of the PyTorch Profiler or of another tool that writes such traces", unit = "count", metric = "run" }
+--! event_count = { doc = "events read", unit = "count", metric = "run" }
+--! recorded_ns = { doc = "from the first event to the end of the last, of the rank with most", unit = "ns", metric = "run" }
+--! op_count = { doc = "operators of PyTorch", unit = "count", metric = "run" }
+--! frame_count = { doc = "Python frames", unit = "count", metric = "run" }
+--! annotation_count = { doc = "named ranges on the host", unit = "count", metric = "run" }
+--! call_count = { doc = "calls of the runtime or driver of a device", unit = "count", metric = "run" }
+--! launch_count = { doc = "of them, launches of kernels and graphs", unit = "count", metric = "run" }
+--! device_event_count = { doc = "kernels, copies and fills that a device ran", unit = "count", metric = "run" }
+--! foreign_event_count = { doc = "events with a duration, counter samples and moments that no part of PyTorch's profiler writes", unit = "count", metric = "run" }
+--! foreign_kinds = "the most frequent categories among events with a duration, of those; absent without any"
+--! listed_device_count = { doc = "devices that the trace describes, used or not, of the rank with most", unit = "count", metric = "run" }
+--! listed_device_name = "product name of one of them"
+--! device_op_count = { doc = "operators that run on a GPU only, and memory allocated there", unit = "count", metric = "run" }
+--! device_op_name = "the most frequent of these operators; absent without any"
+--! step_count = { doc = "steps of the rank with most", unit = "count", metric = "run" }
+--! step_source = "what marks them, see steps.source; absent without any"
+--! has_backward = "some operator belongs to a backward pass"
+--! top_op_name = "operator with most time of its own on the host; absent without operators"
+--! top_op_ratio = { doc = "its share of the time of all operators of their own", unit = "ratio", metric = "run" }
+--! warmup_ratio = { doc = "share of compiling, loading code, taking memory from the driver and first launches, of the rank with most; see run_warmup", unit = "ratio", metric = "run" }
+--! warmup_name = "name that takes most of it"
+--! busy_ratio = { doc = "share of the window in which the busiest device runs anything; absent without a device", unit = "ratio", metric = "run" }
+--! is_truncated = "some file ends in the middle, or parts of it are damaged"
+WITH op_names AS (
+    SELECT
+        name, count(*) AS call_count, sum(self_dur_ns) AS self_ns,
+        regexp_like(name, 'cudnn|miopen|_scaled_dot_product_efficient_attention|_scaled_dot_product_cudnn|_flash_attention_forward\z|^nccl:|^rccl:|aten::_cuda_|aten::is_pinned|aten::_pin_memory|aten::pin_memory') AS is_of_device,
+        regexp_like(name, '^autograd::engine::evaluate_function|Backward[0-9]*\z') AS is_backward
+    FROM (SELECT CAST(name AS VARCHAR) AS name, self_dur_ns FROM cpu_ops)
+    GROUP BY name
+),
+ops AS (
+    SELECT
+        coalesce(sum(call_count), 0) AS op_count,
+        sum_if!(call_count, is_of_device) AS device_op_count,
+        first_value(name ORDER BY call_count DESC, name) FILTER (WHERE is_of_device) AS device_op_name,
+        bool_or(is_backward) AS has_backward,
+        first_value(name ORDER BY self_ns DESC, name) AS top_op_name,
+        ratio!(max(self_ns), sum(self_ns)) AS top_op_ratio
+    FROM op_names
+),
+calls AS (
+    SELECT
+        count(*) AS call_count,
+        count_if!(CAST(name AS VARCHAR) LIKE '%Launch%Kernel%' OR CAST(name AS VARCHAR) LIKE '%GraphLaunch%') AS launch_count
+    FROM runtime_calls
+),
+-- Categories of other parts of the profiler, beside those with a table of their own.
+foreign_spans AS (
+    SELECT CAST(category AS VARCHAR) AS category, count(*) AS event_count
+    FROM spans
+    WHERE coalesce(lower(CAST(category AS VARCHAR)), '') NOT IN (
+        'overhead', 'trace', 'privateuse1_runtime', 'privateuse1_driver', 'mtia_ccp_events', 'collective_comm', 'external_correlation',
+        'python_gc', 'gc')
+    GROUP BY category
+),
+foreigners AS (
+    SELECT
+        (SELECT coalesce(sum(event_count), 0) FROM foreign_spans) + (SELECT count(*) FROM counters) AS foreign_event_count,
+        (SELECT string_agg(category, ', ' ORDER BY event_count DESC, category) FROM (
+            SELECT category, event_count FROM foreign_spans WHERE category IS NOT NULL ORDER BY event_count DESC, category LIMIT 3
+        )) AS foreign_kinds
+),
+listed AS (
+    SELECT max(n) AS listed_device_count, min(name) AS listed_device_name
+    FROM (SELECT rank, count(*) AS n, min(CAST(name AS VARCHAR)) AS name FROM devices GROUP BY rank)
+),
+read AS (
+    SELECT
+        count(*) AS rank_count,
+        count(vendor) AS profiled_rank_count,
+        coalesce(sum(event_count), 0) AS event_count,
+        coalesce(max(end_ns - start_ns), 0) AS recorded_ns
+    FROM ranks
+    HAVING count(*) > 0
+),
+marked AS (
+    SELECT coalesce(max(n), 0) AS step_count, min(source) AS step_source
+    FROM (
+        SELECT rank, count(*) AS n, min(CAST(source AS VARCHAR)) AS source FROM steps WHERE source <> 'trace' GROUP BY rank
+    )
+),
+warmups AS (
+    SELECT max(warmup_ratio) AS warmup_ratio, first_value(warmup_name ORDER BY warmup_ns DESC, rank) AS warmup_name FROM run_warmup
+)
+SELECT
+    r.rank_count, r.profiled_rank_count, r.event_count, r.recorded_ns,
+    o.op_count,
+    (SELECT count(*) FROM python_frames) AS frame_count,
+    (SELECT count(*) FROM annotations WHERE NOT on_device) AS annotation_count,
+    c.call_count, c.launch_count,
+    (SELECT count(*) FROM kernels) + (SELECT count(*) FROM memcpys) + (SELECT count(*) FROM memsets) AS device_event_count,
+    f.foreign_event_count, f.foreign_kinds,
+    coalesce(l.listed_device_count, 0) AS listed_device_count, l.listed_device_name,
+    o.device_op_count + (SELECT count(*) FROM memory_events WHERE device_type <> 0) AS device_op_count,
+    o.device_op_name,
+    m.step_count, m.step_source,
+    coalesce(o.has_backward, false) AS has_backward,
+    o.top_op_name, o.top_op_ratio,
+    w.warmup_ratio, w.warmup_name,
+    (SELECT max(busy_ratio) FROM gpu_utilization) AS busy_ratio,
+    (SELECT coalesce(bool_or(is_truncated), false) FROM trace_completeness) AS is_truncated
+FROM read r
+CROSS JOIN ops o
+CROSS JOIN calls c
+CROSS JOIN foreigners f
+CROSS JOIN listed l
+CROSS JOIN marked m
+CROSS JOIN warmups w
