@@ -1,7 +1,7 @@
 //! Evaluates the rules about comparisons on a comparison of two runs.
 
 use serde::Serialize;
-use trace_model::MetricTable;
+use trace_model::{MetricTable, RunInfo};
 
 use crate::evaluate::{EvaluatedRules, evaluate_rules};
 use crate::evaluate_rule::StepTimes;
@@ -28,11 +28,16 @@ pub struct Comparison {
 }
 
 /// Evaluates the rules about comparisons. `tables`: [`trace_model::COMPARISON_VIEWS`].
-pub fn evaluate_comparison(rules: &RuleSet, tables: &[MetricTable]) -> Comparison {
+pub fn evaluate_comparison(
+    rules: &RuleSet,
+    tables: &[MetricTable],
+    before: &RunInfo,
+    after: &RunInfo,
+) -> Comparison {
     let env = expr::environment();
     let steps = StepTimes::default();
     // There are two runs: what holds for one may not hold for the other.
-    let traits = RunTraits::default();
+    let traits = RunTraits::of_comparison(before, after);
     let evaluated = evaluate_rules(rules.comparison_rules(), rules, tables, &steps, &traits, &env);
     let EvaluatedRules { mut findings, passed, unknown, ignored, warnings, .. } = evaluated;
     prioritize(&mut findings, rules.rules());

@@ -1,7 +1,7 @@
 //! Turns merged tables into rules: checks that a rule is complete and collects all mistakes.
 
 use trace_model::suggest::nearest;
-use trace_model::{MetricSpec, Scope, Unit};
+use trace_model::{COMPARISON_VIEWS, MetricSpec, Scope, Unit};
 
 use crate::expr;
 use crate::merge::{MergedRule, SpannedStr};
@@ -87,7 +87,7 @@ impl Compiler<'_, '_> {
             env: &env,
             metric: &metric,
             place: &place,
-            traits: TraitNames::new(metrics),
+            traits: TraitNames::new(metrics, COMPARISON_VIEWS.contains(&metric.view.as_str())),
             problems: self.problems,
         };
         let [title, message] = texts.map(|(_, text)| checker.text(text));

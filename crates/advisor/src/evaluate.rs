@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use minijinja::Environment;
 use trace_model::{MetricTable, RunInfo, Warning};
 
+use crate::breakdown::breakdown;
 use crate::evaluate_rule::{RuleVerdict, StepTimes, evaluate_rule};
 use crate::expr;
 use crate::finding::Finding;
 use crate::ignore::{Date, Ignore};
+use crate::recording::Recording;
 use crate::report::{HiddenFinding, IgnoredFinding, Report, ReportWarning, RunTotals, UnknownRule};
 use crate::rule::Rule;
 use crate::ruleset::RuleSet;
@@ -28,7 +30,7 @@ pub fn evaluate(
 ) -> Report {
     let env = expr::environment();
     let steps = StepTimes::read(tables);
-    let traits = RunTraits::read(tables);
+    let traits = RunTraits::read(tables, run);
     let evaluated = evaluate_rules(rules.run_rules(), rules, tables, &steps, &traits, &env);
     let EvaluatedRules { mut findings, passed, unknown, ignored, .. } = evaluated;
     let mut warnings: Vec<ReportWarning> = warnings.iter().map(ReportWarning::from).collect();
@@ -43,6 +45,10 @@ pub fn evaluate(
     let totals =
         RunTotals { slowest_step_ns: steps.slowest(), ranks: steps.slowest_ranks(), fixes };
     let mut report = Report::new(run, totals);
+    report.breakdown = breakdown(tables, steps.slowest_rank());
+    let formats: Vec<&str> = run.sources.iter().map(|source| source.format.as_ref()).collect();
+    report.recording = Recording::read(tables, &formats);
+    report.rule_files = rules.files().to_vec();
     report.findings = findings;
     report.passed = passed;
     report.unknown = unknown;
@@ -158,9 +164,20 @@ fn apply_caveats<'r>(
                 own.is_empty() || ranks.is_empty() || own.iter().any(|r| ranks.contains(r));
             if is_weakened && shares_rank {
                 finding.confidence = Confidence::lowered(finding.confidence);
-                finding.caveats.push(format!("{}: {title}", rule.code));
+                finding.caveats.push(format!("{} ({})", within_sentence(title), rule.code));
             }
         }
+    }
+}
+
+/// A title as a part of a sentence: its first letter is small, unless it begins with an abbreviation.
+fn within_sentence(title: &str) -> String {
+    let mut letters = title.chars();
+    match (letters.next(), letters.as_str()) {
+        (Some(first), rest) if rest.starts_with(|c: char| c.is_lowercase() || c == ' ') => {
+            format!("{}{rest}", first.to_lowercase())
+        }
+        _ => title.to_owned(),
     }
 }
 

@@ -91,6 +91,12 @@ impl StepTimes {
     pub(crate) fn slowest(&self) -> Option<f64> {
         self.by_rank.values().copied().max_by(f64::total_cmp)
     }
+
+    /// The slowest rank; of equals the first.
+    pub(crate) fn slowest_rank(&self) -> Option<i64> {
+        let slowest = self.by_rank.iter().rev().max_by(|a, b| a.1.total_cmp(b.1));
+        slowest.map(|(rank, _)| *rank)
+    }
 }
 
 /// A row that a rule fires for.
@@ -166,7 +172,7 @@ fn worse(a: &FiredRow<'_>, b: &FiredRow<'_>) -> Ordering {
         .cmp(&a.violation.severity)
         .then_with(|| b.violation.margin.total_cmp(&a.violation.margin))
         .then_with(|| b.ceiling.unwrap_or(0.0).total_cmp(&a.ceiling.unwrap_or(0.0)))
-        .then_with(|| label(&a.keys).cmp(&label(&b.keys)))
+        .then_with(|| key_text(&a.keys).cmp(&key_text(&b.keys)))
 }
 
 fn finding<'s>(
@@ -204,7 +210,7 @@ fn finding<'s>(
         &shown,
     );
 
-    let mut key_texts: Vec<String> = fired.iter().map(|f| label(&f.keys)).collect();
+    let mut key_texts: Vec<String> = fired.iter().map(|f| key_text(&f.keys)).collect();
     key_texts.sort();
     let parts = std::iter::once(rule.code.as_str()).chain(key_texts.iter().map(String::as_str));
 
@@ -355,14 +361,27 @@ fn keys(rule: &Rule, table: &MetricTable, row: &[Value]) -> Columns {
     )
 }
 
+/// The keys of a row as a stable text: fingerprints of findings contain it.
+fn key_text(keys: &Columns) -> String {
+    join_keys(keys, |name, value| format!("{name} {value}"))
+}
+
+/// The keys of a row for people: `rank 4, device 2`. Names of operators and kernels speak for themselves.
 fn label(keys: &Columns) -> String {
+    join_keys(keys, |name, value| match name {
+        "name" | "op_name" => value.to_owned(),
+        _ => format!("{name} {value}"),
+    })
+}
+
+fn join_keys(keys: &Columns, write: impl Fn(&str, &str) -> String) -> String {
     if keys.0.is_empty() {
         return "run".to_owned();
     }
     // Metrics of a machine have no device.
     let known = keys.0.iter().filter(|(_, value)| *value != Value::Null);
     let parts: Vec<String> =
-        known.map(|(name, value)| format!("{name} {}", expr::short(&value.to_string()))).collect();
+        known.map(|(name, value)| write(name, &expr::short(&value.to_string()))).collect();
     parts.join(", ")
 }
 

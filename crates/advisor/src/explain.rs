@@ -1,10 +1,11 @@
-//! Renders a rule as a Markdown page, for `advisor explain` and `docs/rules/`.
+//! Renders a rule as a Markdown page, for `advisor explain` and `docs/rules/`: first what it means and what to do, last
+//! the queries.
 
 use std::fmt::Write as _;
 
 use trace_model::Unit;
 
-use crate::expr::{self, in_words};
+use crate::expr::{self, decimals, in_words};
 
 use crate::finding::Finding;
 use crate::rule::Rule;
@@ -35,14 +36,15 @@ pub fn page_name(rule: &Rule) -> String {
 /// The page of a rule.
 pub fn explain(rule: &Rule, view: &ViewNotes) -> String {
     let examples = examples(rule);
-    let mut sections =
-        vec![head(rule), measured(rule, view), format!("## Why it costs time\n\n{}", rule.why)];
-    sections.extend(examples.first().map(example));
-    sections.push(gain(rule, view));
+    let mut sections = vec![head(rule), measured(rule, view)];
     sections.extend(fixes(&examples));
-    sections.extend(false_alarms(rule));
+    sections.extend(examples.first().map(example));
     sections.push(thresholds(rule, view));
+    sections.push(format!("## Why it costs time\n\n{}", rule.why));
+    sections.push(gain(rule, view));
+    sections.extend(false_alarms(rule));
     sections.extend(recorded(view));
+    sections.push(queries(rule, view));
     if !rule.links.is_empty() {
         let links: Vec<String> = rule.links.iter().map(|link| format!("- <{link}>")).collect();
         sections.push(format!("## Links\n\n{}", links.join("\n")));
@@ -66,9 +68,9 @@ pub fn index(rules: &[Rule]) -> String {
         }
     }
     for category in categories {
-        let _ = write!(page, "\n## {category}\n\n| rule | example | fires if |\n|---|---|---|\n");
+        let _ = write!(page, "\n## {category}\n\n| rule | finding | fires if |\n|---|---|---|\n");
         for rule in rules.iter().filter(|r| r.category == category) {
-            let title = examples(rule).first().map(|f| cell(&f.title)).unwrap_or_default();
+            let title = cell(&rule.general_title());
             let limits: Vec<String> = rule
                 .checks
                 .iter()
@@ -109,23 +111,33 @@ fn measured(rule: &Rule, view: &ViewNotes) -> String {
     for check in rule.checks.iter().skip(1) {
         let _ = write!(text, "\n\nAlso `{}`{}.", check.column, meaning(&check.column, view));
     }
+    if let Some(expr) = &rule.only_if {
+        let _ = write!(text, "\n\nIt applies only to rows where `{expr}`.");
+    }
+    text
+}
+
+/// Where the numbers come from: the query of the rule or the view, and that of the time ranges.
+fn queries(rule: &Rule, view: &ViewNotes) -> String {
+    let mut text = "## Queries\n\n".to_owned();
+    let table = rule.table();
     if let Some(sql) = &rule.sql {
-        let _ = write!(text, "\n\n```sql\n{}\n```", sql.trim());
-    } else {
-        let table = rule.table();
-        if !view.row.is_empty() {
-            let _ = write!(text, " One row of `{table}` is {}.", view.row);
-        }
+        let _ = write!(text, "The metric is\n\n```sql\n{}\n```", sql.trim());
+    } else if rule.is_comparison() {
         let _ = write!(
             text,
-            "\n\n`advisor analyze {table} RUN` prints the rows, `advisor tables {table} --sql` their query."
+            "`advisor diff before/ after/` computes `{table}`; one row is {}.",
+            view.row
+        );
+    } else {
+        let _ = write!(
+            text,
+            "`advisor analyze {table} run/` prints the rows, `advisor tables {table} --sql` their query. One row is {}.",
+            view.row
         );
     }
     if let Some(sql) = &rule.evidence {
-        let _ = write!(text, "\n\nIt lists the longest time ranges of\n\n```sql\n{sql}\n```");
-    }
-    if let Some(expr) = &rule.only_if {
-        let _ = write!(text, "\n\nIt applies only to rows where `{expr}`.");
+        let _ = write!(text, "\n\nFindings list the longest time ranges of\n\n```sql\n{sql}\n```");
     }
     text
 }
@@ -150,28 +162,34 @@ fn examples(rule: &Rule) -> Vec<Finding> {
 
 fn example(finding: &Finding) -> String {
     let label = if finding.is_note() { "note" } else { finding.severity.as_str() };
-    let mut text = format!("{label}[{} {}]: {}\n", finding.code, finding.name, finding.title);
+    let title = format!("{label}[{} {}]: {}", finding.code, finding.name, finding.title);
+    let gain = finding.gain.high_pct.filter(|high| *high >= 0.05).map(|high| {
+        let low = finding.gain.low_pct.unwrap_or(0.0);
+        format!("saves {} to {} %", decimals(low, 1), decimals(high, 1))
+    });
+    let mut text = match gain {
+        Some(gain) if title.chars().count() + gain.len() + 2 <= WIDTH => {
+            format!("{title}{gain:>room$}\n", room = WIDTH - title.chars().count())
+        }
+        Some(gain) => format!("{title}\n{gain:>WIDTH$}\n"),
+        None => format!("{title}\n"),
+    };
     wrap(&mut text, "   | ", &finding.message);
     let unit = Unit::parse(&finding.unit).unwrap_or(Unit::None);
-    let limit = format!(
-        "{} is {}; the limit is {}",
-        finding.metric,
-        in_words(finding.value, unit),
-        finding.threshold
-    );
-    wrap(&mut text, "   = ", &limit);
-    if let Some(high) = finding.gain.high_pct.filter(|high| *high >= 0.05) {
-        let low = finding.gain.low_pct.unwrap_or(0.0);
-        let _ = writeln!(text, "   = saves {low:.1} to {high:.1} % of step time");
-    }
+    let value = format!("{} {}", finding.measure(), in_words(finding.value, unit));
+    wrap(&mut text, "   = where: ", &value);
+    wrap(&mut text, "   = limit: ", &finding.threshold);
     format!("## Example\n\n```text\n{text}```")
 }
 
-/// Wraps words into lines of at most 100 columns, each prefixed with `before`.
+/// Width of the example in columns.
+const WIDTH: usize = 100;
+
+/// Wraps words into lines, each prefixed with `before`.
 fn wrap(out: &mut String, before: &str, text: &str) {
     let mut line = before.to_owned();
     for word in text.split_whitespace() {
-        if line.len() > before.len() && line.chars().count() + word.chars().count() > 99 {
+        if line.len() > before.len() && line.chars().count() + word.chars().count() >= WIDTH {
             let _ = writeln!(out, "{}", line.trim_end());
             before.clone_into(&mut line);
         }

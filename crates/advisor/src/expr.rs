@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use minijinja::value::ValueKind;
 use minijinja::{Environment, Error, ErrorKind, Expression, Value as Jinja};
+use trace_model::number::thousands;
 use trace_model::time::{NS_PER_MS, NS_PER_US, human};
 use trace_model::{Unit, Value};
 
@@ -41,6 +42,7 @@ pub(crate) fn environment<'s>() -> Environment<'s> {
     env.add_filter("round", |v: Jinja, digits: Option<usize>| {
         number(&v, |x| decimals(x, digits.unwrap_or(0).min(9)))
     });
+    env.add_filter("count", |v: Jinja| number(&v, |x| thousands(x.round() as i64)));
     env.add_filter("ordinal", |v: Jinja| number(&v, ordinal));
     env.add_filter("plural", |v: Jinja, one: String, many: Option<String>| plural(&v, &one, many));
     env.add_filter("short", |v: Jinja| short(&v.to_string()).into_owned());
@@ -85,9 +87,10 @@ fn ordinal(value: f64) -> String {
     format!("{n}{suffix}")
 }
 
-/// `1 hole`, `6 holes`: a number, also one that a filter has formatted, with its noun.
+/// `1 hole`, `6,093 holes`: a number, also one that a filter has formatted, with its noun.
 fn plural(value: &Jinja, one: &str, many: Option<String>) -> String {
     let text = value.to_string();
+    let text = text.parse().map_or(text, thousands);
     let word = match many {
         _ if text.parse() == Ok(1.0) => one.to_owned(),
         Some(many) => many,
@@ -97,7 +100,7 @@ fn plural(value: &Jinja, one: &str, many: Option<String>) -> String {
 }
 
 /// At most `digits` decimals, without trailing zeros.
-fn decimals(value: f64, digits: usize) -> String {
+pub(crate) fn decimals(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$}");
     let text =
         if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
@@ -310,6 +313,10 @@ mod tests {
             (
                 "{{ 1|plural('batch', 'batches') }} {{ 25.2|round|plural('copy', 'copies') }}",
                 "1 batch 25 copies",
+            ),
+            (
+                "{{ 6093|plural('kernel') }} {{ 1234567|count }} {{ 999|count }}",
+                "6,093 kernels 1,234,567 999",
             ),
             ("{% if absent is none %}a{% else %}b{% endif %}", "a"),
         ] {

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use trace_model::Value;
 use trace_model::retiming::Interval;
+use trace_model::{Unit, Value};
 
 use crate::severity::{Confidence, Effort, GainMethod, Severity};
 
@@ -90,6 +90,14 @@ impl Finding {
     pub fn is_note(&self) -> bool {
         self.is_note
     }
+
+    /// The quantity that its metric measures, in words: `busy` for `gpu_utilization.busy_ratio`.
+    pub fn measure(&self) -> String {
+        let column = self.metric.rsplit('.').next().unwrap_or_default();
+        let suffix = Unit::parse(&self.unit).and_then(Unit::suffix).unwrap_or_default();
+        let words = column.strip_suffix(suffix).unwrap_or(column).trim_end_matches('_');
+        if words.is_empty() { column } else { words }.replace('_', " ")
+    }
 }
 
 /// The rows that a rule fired for, in counts and examples.
@@ -158,6 +166,16 @@ pub struct GainEstimate {
     pub within: Vec<String>,
 }
 
+impl GainEstimate {
+    /// Keeps the share, which says nothing about what a fix saves.
+    pub(crate) fn promise_nothing(&mut self) {
+        if self.method != GainMethod::None {
+            let share_pct = self.share_pct;
+            *self = Self { share_pct, ..Self::default() };
+        }
+    }
+}
+
 /// A fix of a finding.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct FindingFix {
@@ -216,6 +234,9 @@ pub struct Occurrences {
     pub sum_ns: i64,
     /// The longest time ranges, longest first.
     pub longest: Vec<TimeRange>,
+    /// When it occurs on the rank with the longest time range: of each of 32 equal parts of the recording, the share that
+    /// its time ranges cover, of the longest ones if they are many.
+    pub timeline: Vec<f64>,
 }
 
 /// A time range in which a finding occurs.

@@ -29,7 +29,7 @@ pub struct Fix {
     pub effort: Effort,
     /// Codes of the rules that it mends, most specific first.
     pub rules: Vec<String>,
-    /// Whether the fix is certain to have an effect where it applies.
+    /// True if the fix always has an effect where it applies.
     pub is_certain: bool,
     /// Names of fixes that it is an alternative to: only the first of them in the plan is considered.
     pub instead_of: Vec<String>,

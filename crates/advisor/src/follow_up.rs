@@ -9,13 +9,13 @@ use trace_model::retiming::{FixEdits, Retiming, RetimingRequest};
 use trace_model::{MetricSpec, MetricTable, Value};
 
 use crate::evaluate::drop_below_min_gain;
-use crate::finding::{Columns, Finding, Occurrences, TimeRange};
+use crate::finding::{Columns, Finding, MAX_EVIDENCE, Occurrences, TimeRange, round4};
 use crate::fix::Fix;
 use crate::plan;
 use crate::report::Report;
 use crate::rule::{EvidenceQuery, Rule};
 use crate::ruleset::RuleSet;
-use crate::severity::Confidence;
+use crate::severity::{Confidence, GainMethod};
 use crate::sql;
 
 /// The views and queries that the findings of a report need. See [`Report::follow_ups`].
@@ -45,11 +45,13 @@ impl Report {
             let has_finding = |rule: &&Rule| self.findings.iter().any(|f| f.code == rule.code);
             rules.rules().iter().filter(has_finding)
         };
-        let queries = self.findings.iter().filter_map(|finding| {
+        let queries = fired().filter_map(|rule| {
+            let finding = self.findings.iter().find(|f| f.code == rule.code)?;
+            let query = rule.evidence.as_deref()?;
             Some(EvidenceQuery {
                 name: evidence_table(&finding.code),
                 rule: finding.name.clone(),
-                sql: finding.sql.occurrences.clone()?,
+                sql: sql::longest_ranges(query, &finding.affected.ranks, MAX_TIMELINE_RANGES),
             })
         });
         FollowUps {
@@ -59,8 +61,24 @@ impl Report {
         }
     }
 
+    /// Removes gains that neither the time of the recording shows nor a recording that was timed again: those from rules
+    /// of thumb and from limits of the hardware, and all of a recording that hardly shows the program at work.
+    fn drop_unproven_gains(&mut self) {
+        let shows_little = self.shows_little();
+        for finding in &mut self.findings {
+            let is_estimate =
+                matches!(finding.gain.method, GainMethod::Heuristic | GainMethod::Roofline);
+            if is_estimate || shows_little {
+                finding.gain.promise_nothing();
+            }
+        }
+    }
+
     /// The fixes of the findings, with what they are to be weighed by.
     fn retiming_request(&self) -> Option<RetimingRequest> {
+        if self.shows_little() {
+            return None;
+        }
         let of_fix = |fix: &Fix| {
             let (confidence, own_confidence) = plan::confidence(fix, &self.findings)?;
             Some(FixEdits {
@@ -84,12 +102,13 @@ impl Report {
             let min_pct = rules.policy().min_gain_pct;
             self.below_min_gain.extend(drop_below_min_gain(&mut self.findings, min_pct));
         }
+        self.drop_unproven_gains();
         for finding in &mut self.findings {
             let Some(rule) = rules.rules().iter().find(|r| r.code == finding.code) else {
                 continue;
             };
             attach_source(finding, rule, tables);
-            attach_occurrences(finding, tables);
+            attach_occurrences(finding, tables, self.run.wall_ns);
         }
         self.prioritize(rules);
     }
@@ -115,17 +134,17 @@ fn attach_source(finding: &mut Finding, rule: &Rule, tables: &[MetricTable]) {
 
 /// Adds the time ranges in which the finding occurs. Where no metric gives its source lines, those of
 /// the time ranges stand in.
-fn attach_occurrences(finding: &mut Finding, tables: &[MetricTable]) {
+fn attach_occurrences(finding: &mut Finding, tables: &[MetricTable], wall_ns: i64) {
     let name = evidence_table(&finding.code);
     let Some(table) = tables.iter().find(|t| t.view == name) else { return };
-    finding.occurrences = occurrences(table);
+    finding.occurrences = occurrences(table, wall_ns);
     if finding.source.is_empty() {
         finding.source = distinct_sources(table);
     }
 }
 
 /// Reads the rows of [`sql::longest_ranges`].
-fn occurrences(table: &MetricTable) -> Option<Occurrences> {
+fn occurrences(table: &MetricTable, wall_ns: i64) -> Option<Occurrences> {
     let integer = |row: &[Value], name: &str| match row.get(table.index(name)?)? {
         Value::Int(number) => Some(*number),
         _ => None,
@@ -145,7 +164,46 @@ fn occurrences(table: &MetricTable) -> Option<Occurrences> {
             columns: Columns(columns.map(|((name, _), v)| (name.clone(), v.clone())).collect()),
         })
     };
-    Some(Occurrences { count, sum_ns, longest: table.rows.iter().filter_map(time_range).collect() })
+    let mut longest: Vec<TimeRange> = table.rows.iter().filter_map(time_range).collect();
+    let timeline = timeline(&longest, wall_ns);
+    longest.truncate(MAX_EVIDENCE);
+    Some(Occurrences { count, sum_ns, longest, timeline })
+}
+
+/// Time ranges that the timeline of a finding is drawn from.
+const MAX_TIMELINE_RANGES: usize = 256;
+
+/// Parts of a timeline.
+const TIMELINE_PARTS: i64 = 32;
+
+/// The share of each part of the recording that the ranges of the first rank cover.
+fn timeline(ranges: &[TimeRange], wall_ns: i64) -> Vec<f64> {
+    let rank = |range: &TimeRange| range.columns.0.iter().find(|(name, _)| name == "rank").cloned();
+    let Some(first) = ranges.first().filter(|_| wall_ns >= TIMELINE_PARTS) else {
+        return Vec::new();
+    };
+    let first_rank = rank(first);
+    let mut own: Vec<(i64, i64)> = ranges
+        .iter()
+        .filter(|range| rank(range) == first_rank)
+        .map(|range| (range.ts_ns, range.ts_ns.saturating_add(range.dur_ns)))
+        .collect();
+    own.sort_unstable();
+    let edge =
+        |part: i64| (i128::from(wall_ns) * i128::from(part) / i128::from(TIMELINE_PARTS)) as i64;
+    let covered_ratio = |part: i64| {
+        let (start, end) = (edge(part), edge(part + 1));
+        let (mut covered_ns, mut until) = (0, start);
+        for &(from, to) in &own {
+            let (from, to) = (from.max(until), to.min(end));
+            if to > from {
+                covered_ns += to - from;
+                until = to;
+            }
+        }
+        round4(covered_ns as f64 / (end - start) as f64)
+    };
+    (0..TIMELINE_PARTS).map(covered_ratio).collect()
 }
 
 /// The source lines of the rows, each once.

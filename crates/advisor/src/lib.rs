@@ -44,6 +44,7 @@
 
 mod baseline;
 mod baseline_comparison;
+mod breakdown;
 mod comparison;
 mod compile;
 mod evaluate;
@@ -55,6 +56,7 @@ mod finding;
 mod firing_rates;
 mod fix;
 mod follow_up;
+mod general_title;
 mod headline;
 mod ignore;
 mod link;
@@ -64,6 +66,7 @@ mod policy;
 mod prioritize;
 mod problem;
 mod query;
+mod recording;
 mod report;
 mod rule;
 mod rule_check;
@@ -85,6 +88,7 @@ mod tests;
 
 pub use baseline::{Baseline, BaselineReport};
 pub use baseline_comparison::{BaselineComparison, GoneFinding, StillUnknown, UnknownReason};
+pub use breakdown::{Breakdown, BreakdownPart};
 pub use comparison::{Comparison, evaluate_comparison};
 pub use evaluate::evaluate;
 pub use explain::{ViewNotes, explain, index, page_name};
@@ -101,6 +105,7 @@ pub use plan::{Plan, PlannedFix, TimedSpan};
 pub use policy::{Policy, UnknownSelector};
 pub use problem::{Problem, RuleSource};
 pub use query::{RuleQuery, StatedQuery};
+pub use recording::{Recording, RecordingInstructions, RecordingKind, RecordingLimit};
 pub use report::{
     HiddenFinding, IgnoredFinding, REPORT_SCHEMA_VERSION, Report, ReportWarning, Run, RunSource,
     Tool, UnknownRule, report_schema_json,
@@ -116,13 +121,14 @@ pub use threshold::Threshold;
 
 /// The shipped rule files: name in findings and problems, and text. `default.toml` explains the fields and
 /// is complete on its own; the other files hold one area each.
-const SHIPPED: [(&str, &str); 9] = [
+const SHIPPED: [(&str, &str); 10] = [
     ("rules/default.toml", include_str!("../rules/default.toml")),
     ("rules/kernels.toml", include_str!("../rules/kernels.toml")),
     ("rules/memory.toml", include_str!("../rules/memory.toml")),
     ("rules/comm.toml", include_str!("../rules/comm.toml")),
     ("rules/loop.toml", include_str!("../rules/loop.toml")),
     ("rules/machines.toml", include_str!("../rules/machines.toml")),
+    ("rules/cpu.toml", include_str!("../rules/cpu.toml")),
     ("rules/trace-quality.toml", include_str!("../rules/trace-quality.toml")),
     ("rules/regression.toml", include_str!("../rules/regression.toml")),
     ("rules/fixes.toml", include_str!("../rules/fixes.toml")),

@@ -5,7 +5,7 @@ use serde::Serialize;
 use trace_model::retiming::{Interval, PathLimit, Retiming};
 use trace_model::time::ns_to_ms;
 
-use crate::finding::{Finding, FindingFix, GainEstimate, Range, round4};
+use crate::finding::{Finding, FindingFix, Range, round4};
 use crate::fix::Fix;
 use crate::severity::{Confidence, Effort, GainMethod, Severity};
 
@@ -145,11 +145,7 @@ fn set_gain(finding: &mut Finding, planned: &[PlannedFix], retiming: &Retiming) 
     finding.fixes.sort_by_key(|fix| fix.plan_position.unwrap_or(usize::MAX));
     let gain = &mut finding.gain;
     let Some(fix) = finding.fixes.first() else {
-        // A share of the step says nothing about what a fix saves.
-        if gain.method != GainMethod::None {
-            let share_pct = gain.share_pct;
-            *gain = GainEstimate { share_pct, ..GainEstimate::default() };
-        }
+        gain.promise_nothing();
         return;
     };
     let to_ms = |pct: f64| round4(ns_to_ms(retiming.unprofiled_ns.mid * pct / 100.0));

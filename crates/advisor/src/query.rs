@@ -1,5 +1,7 @@
 //! Queries of rules: the caller runs them.
 
+use std::ops::Range;
+
 use trace_model::{MetricSpec, Scope, Unit};
 
 use crate::merge::MergedRule;
@@ -67,36 +69,44 @@ impl StatedQuery {
         Some(Self { query, span: sql.span })
     }
 
-    /// A problem at the place of the query in `sources`; `line` counts within the query, from 1.
+    /// A problem at the place of the query in `sources`; `span` counts bytes of the query.
     pub fn problem(
         &self,
         sources: &[RuleSource],
-        line: Option<usize>,
+        span: Option<Range<usize>>,
         message: String,
         help: Option<String>,
     ) -> Problem {
         let source = &sources[self.span.file];
-        let bytes = line.and_then(|line| line_in(&source.text, &self.span, line));
+        let bytes = span.and_then(|span| self.place(&source.text, &span));
         let bytes = bytes.unwrap_or_else(|| self.span.bytes.clone());
         Problem::at(source, bytes, message, help)
     }
-}
 
-/// The bytes of a line of a text in three quotes, without the space around it.
-fn line_in(text: &str, span: &Span, line: usize) -> Option<std::ops::Range<usize>> {
-    let raw = text.get(span.bytes.clone())?;
-    let body = raw.strip_prefix("\"\"\"").or_else(|| raw.strip_prefix("'''"))?;
-    // TOML leaves out a line break right after the quotes.
-    let body = body.strip_prefix("\r\n").or_else(|| body.strip_prefix('\n')).unwrap_or(body);
-    let mut start = span.bytes.start + (raw.len() - body.len());
-    for (i, content) in body.split_inclusive('\n').enumerate() {
-        if i + 1 == line {
-            let content = content.trim_end_matches(['\n', '\r', '"', '\'']);
-            let indent = content.len() - content.trim_start().len();
-            let end = start + content.trim_end().len();
-            return (start + indent < end).then_some(start + indent..end);
+    /// The bytes of the file that hold some bytes of the query; in a line with escapes, the whole line.
+    fn place(&self, file: &str, span: &Range<usize>) -> Option<Range<usize>> {
+        let literal = file.get(self.span.bytes.clone())?;
+        let body = ["\"\"\"", "'''"].iter().find_map(|quotes| literal.strip_prefix(quotes));
+        let body = match body {
+            // TOML leaves out a line break right after three quotes.
+            Some(body) => body.strip_prefix("\r\n").or(body.strip_prefix('\n')).unwrap_or(body),
+            None => literal.strip_prefix(['"', '\''])?,
+        };
+        let before = self.query.sql.get(..span.start)?;
+        let number = before.matches('\n').count();
+        let column = before.len() - before.rfind('\n').map_or(0, |end| end + 1);
+        let mut lines = body.split_inclusive('\n');
+        let skipped: usize = lines.by_ref().take(number).map(str::len).sum();
+        let start = self.span.bytes.end - body.len() + skipped;
+        let line = lines.next()?;
+        let of_query = self.query.sql.split('\n').nth(number)?.trim_end();
+        if line.starts_with(of_query) {
+            let end = (column + span.len()).min(of_query.len());
+            return (column <= end).then_some(start + column..start + end);
         }
-        start += content.len();
+        let line = line.trim_end_matches(['\n', '\r', '"', '\'']);
+        let indent = line.len() - line.trim_start().len();
+        let end = line.trim_end().len();
+        (indent < end).then_some(start + indent..start + end)
     }
-    None
 }

@@ -1,20 +1,28 @@
 //! The report: the data that `--format json` prints and every renderer reads.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use trace_model::{RunInfo, Warning};
 
 use crate::baseline_comparison::BaselineComparison;
+use crate::breakdown::Breakdown;
 use crate::finding::{BaselineState, Finding};
 use crate::fix::Fix;
-use crate::headline::{Headline, headline};
+use crate::headline::{Headline, HeadlineInput, headline};
 use crate::ignore::Ignore;
 use crate::plan::Plan;
 use crate::prioritize::prioritize;
+use crate::recording::Recording;
+use crate::rule::TRACE_QUALITY;
 use crate::ruleset::RuleSet;
 use crate::schema;
 use crate::severity::Severity;
+
+/// Category of rules about memory, which a run without any recorded time may break.
+const MEMORY: &str = "memory";
 
 /// Version of the report's JSON. It increases when a field changes its meaning or goes away, not when
 /// a field is added.
@@ -36,10 +44,16 @@ pub struct Report {
     pub tool: Tool,
     /// The run.
     pub run: Run,
+    /// The rule files that were read beside the built-in rules, in order.
+    pub rule_files: Vec<String>,
     /// The report in one sentence.
     pub headline: Headline,
+    /// What the recording is, what it cannot show, and how to record the rest.
+    pub recording: Option<Recording>,
     /// What to fix in which order, and what a step then takes; null where nothing could be timed again.
     pub plan: Option<Plan>,
+    /// Where the time of a step goes; null without a device, or if the selected rules do not need it.
+    pub breakdown: Option<Breakdown>,
     /// Findings, most useful first; notes about the trace and infos at the end.
     pub findings: Vec<Finding>,
     /// Codes of rules that passed.
@@ -81,8 +95,11 @@ impl Report {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
             },
             run: Run::from(run),
+            rule_files: Vec::new(),
             headline: Headline::default(),
+            recording: None,
             plan: None,
+            breakdown: None,
             findings: Vec::new(),
             passed: Vec::new(),
             unknown: Vec::new(),
@@ -97,8 +114,16 @@ impl Report {
     /// Sorts the findings, numbers them, and writes the headline.
     pub(crate) fn prioritize(&mut self, rules: &RuleSet) {
         prioritize(&mut self.findings, rules.rules());
-        let step_ns = self.totals.slowest_step_ns;
-        self.headline = headline(&self.findings, self.plan.as_ref(), step_ns, self.unknown.len());
+        self.headline = headline(&HeadlineInput {
+            findings: &self.findings,
+            plan: self.plan.as_ref(),
+            breakdown: self.breakdown.as_ref(),
+            recording: self.recording.as_ref(),
+            step_ns: self.totals.slowest_step_ns,
+            passed: self.passed.len(),
+            unknown: self.unknown_rules().0.len(),
+            is_judged: self.is_judged(rules),
+        });
     }
 
     /// The worst severity of the findings about the program; notes about the trace do not count. With a
@@ -106,6 +131,49 @@ impl Report {
     pub fn worst(&self) -> Option<Severity> {
         let counts = |f: &&Finding| f.baseline_state.is_none_or(BaselineState::is_regression);
         self.advice().filter(counts).map(|f| f.severity).max()
+    }
+
+    /// Returns true if at least one rule about time has a verdict; if no such rule is selected, any rule.
+    pub fn is_judged(&self, rules: &RuleSet) -> bool {
+        let is_about_time = |code: &str| {
+            let rule = rules.rules().iter().find(|rule| rule.code == code);
+            rule.is_some_and(|rule| rule.category != TRACE_QUALITY && rule.category != MEMORY)
+        };
+        let has_time_rules =
+            self.codes_with_verdict().chain(self.unknown.iter().map(|u| u.code.as_str()));
+        let needs_time_rule = has_time_rules.into_iter().any(is_about_time);
+        self.codes_with_verdict().any(|code| !needs_time_rule || is_about_time(code))
+    }
+
+    /// Whether the recording hardly shows what the program does.
+    pub(crate) fn shows_little(&self) -> bool {
+        self.recording.as_ref().is_some_and(|recording| recording.kind.is_severe())
+    }
+
+    /// The reason that most rules without a verdict give.
+    pub fn main_unknown_reason(&self) -> Option<&str> {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for unknown in &self.unknown {
+            *counts.entry(&unknown.reason).or_default() += 1;
+        }
+        counts.into_iter().rev().max_by_key(|&(_, count)| count).map(|(reason, _)| reason)
+    }
+
+    /// The rules without a verdict: those that data is missing for, and, of a program on the CPU, those about GPUs.
+    pub fn unknown_rules(&self) -> (Vec<&UnknownRule>, Vec<&UnknownRule>) {
+        let is_on_cpu = self.recording.as_ref().is_some_and(|recording| recording.is_on_cpu);
+        let is_about_gpus = |rule: &&UnknownRule| {
+            is_on_cpu && ["GPU", "device", "kernel"].iter().any(|word| rule.reason.contains(word))
+        };
+        let (of_gpus, others) = self.unknown.iter().partition(is_about_gpus);
+        (others, of_gpus)
+    }
+
+    fn codes_with_verdict(&self) -> impl Iterator<Item = &str> {
+        let fired = self.findings.iter().map(|f| &f.code);
+        let ignored = self.ignored.iter().map(|f| &f.code);
+        let hidden = self.below_min_gain.iter().map(|f| &f.code);
+        fired.chain(&self.passed).chain(ignored).chain(hidden).map(String::as_str)
     }
 
     /// Findings about the program.

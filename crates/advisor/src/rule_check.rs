@@ -10,7 +10,7 @@ use crate::file_schema::{CaveatTable, ConditionTable, TestTable};
 use crate::merge::{MergedRule, SpannedStr};
 use crate::problem::{Problems, Span, did_you_mean};
 use crate::rule::{Caveat, Condition, Gain, Test};
-use crate::run_traits::RUN_TRAITS_VIEW;
+use crate::run_traits::{RUN_TRAITS_VIEW, command_names};
 use crate::severity::{GainMethod, Severity};
 use crate::text::{Text, TextBody, TextPart, join_lines};
 use crate::text_schema::{TextPartTable, TextPartValue, TextValue};
@@ -30,13 +30,16 @@ pub(crate) struct RuleChecker<'a, 'p, 'e, 's> {
 pub(crate) struct TraitNames<'a> {
     /// The columns of the view of traits; empty if it is unknown.
     columns: &'a [(String, Unit)],
+    /// The names under which commands find the run; these are known of every run.
+    command_names: &'static [&'static str],
     pub(crate) are_read: bool,
 }
 
 impl<'a> TraitNames<'a> {
-    pub(crate) fn new(metrics: &'a [MetricSpec]) -> Self {
+    pub(crate) fn new(metrics: &'a [MetricSpec], is_comparison: bool) -> Self {
         let view = metrics.iter().find(|m| m.view == RUN_TRAITS_VIEW);
-        Self { columns: view.map(|m| m.columns.as_slice()).unwrap_or_default(), are_read: false }
+        let columns = view.map(|m| m.columns.as_slice()).unwrap_or_default();
+        Self { columns, command_names: command_names(is_comparison), are_read: false }
     }
 }
 
@@ -67,9 +70,13 @@ impl<'s> RuleChecker<'_, '_, '_, 's> {
 
     /// Checks names of traits: `vendor` for `run.vendor`.
     fn trait_names<'n>(&mut self, at: &Span, names: impl Iterator<Item = &'n str>) {
-        let columns = self.traits.columns;
-        let known = || columns.iter().map(|(name, _)| name.as_str());
+        let (columns, command_names) = (self.traits.columns, self.traits.command_names);
+        let known =
+            || columns.iter().map(|(name, _)| name.as_str()).chain(command_names.iter().copied());
         for name in names {
+            if command_names.contains(&name) {
+                continue;
+            }
             self.traits.are_read = true;
             if !columns.is_empty() && !known().any(|k| k == name) {
                 let help = did_you_mean(name, known()).unwrap_or_else(|| {
@@ -149,7 +156,7 @@ impl<'s> RuleChecker<'_, '_, '_, 's> {
         if let Some(error) = mistake {
             let message = format!("the template is invalid: {}", expr::describe(&error));
             let help =
-                "filters are pct, ms, us, dur, bytes, num, short, round, ordinal, plural and default".to_owned();
+                "filters are pct, ms, us, dur, bytes, num, count, short, round, ordinal, plural and default".to_owned();
             self.problems.add(&text.span, message, Some(help));
         }
     }

@@ -11,6 +11,7 @@ use crate::link::{link, resolve_ignores, resolve_policy};
 use crate::policy::{self, Policy, UnknownSelector};
 use crate::problem::{Problem, Problems, RuleSource};
 use crate::query::RuleQuery;
+use crate::recording::RECORDING_VIEW;
 use crate::rule::{Rule, STEP_TIME_VIEW};
 use crate::rule_files::RuleFiles;
 use crate::run_traits::RUN_TRAITS_VIEW;
@@ -31,7 +32,10 @@ pub struct RuleSet {
     fixes: Vec<Fix>,
     has_step_time: bool,
     has_traits: bool,
+    has_recording: bool,
     today: Option<Date>,
+    /// Names of the files besides the built-in ones.
+    files: Vec<String>,
 }
 
 /// Reason why a rule is not evaluated.
@@ -98,6 +102,7 @@ impl RuleSet {
         let inactive = disabled.map(|r| (r.code.clone(), Inactive::Disabled)).collect();
         let has_view = |view: &str| metrics.iter().any(|m| m.view == view);
         let (has_step_time, has_traits) = (has_view(STEP_TIME_VIEW), has_view(RUN_TRAITS_VIEW));
+        let has_recording = has_view(RECORDING_VIEW);
         let (rules, caveat_rules) = (Vec::new(), Vec::new());
         let mut set = Self {
             rules,
@@ -109,7 +114,9 @@ impl RuleSet {
             fixes,
             has_step_time,
             has_traits,
+            has_recording,
             today: None,
+            files: Vec::new(),
         };
         // The selectors were checked above.
         set.apply();
@@ -172,6 +179,18 @@ impl RuleSet {
     pub fn with_date(mut self, today: Date) -> Self {
         self.today = Some(today);
         self
+    }
+
+    /// The rules, with the names of the files that they come from besides the built-in ones.
+    #[must_use]
+    pub fn with_files(mut self, files: Vec<String>) -> Self {
+        self.files = files;
+        self
+    }
+
+    /// Names of the files that the rules come from, besides the built-in ones.
+    pub fn files(&self) -> &[String] {
+        &self.files
     }
 
     /// The active rules, by code: those about runs and those about comparisons.
@@ -237,8 +256,15 @@ impl RuleSet {
         let reads_traits = rules().any(|r| r.reads_traits) || self.fixes.iter().any(is_read_for);
         let reads_traits = self.has_traits && reads_traits;
         let traits = reads_traits.then_some(RUN_TRAITS_VIEW);
+        let recording = self.has_recording.then_some(RECORDING_VIEW);
         let judged = rules().filter(|r| r.sql.is_none()).map(Rule::table);
-        judged.chain(step_time).chain(traits).collect::<BTreeSet<_>>().into_iter().collect()
+        judged
+            .chain(step_time)
+            .chain(traits)
+            .chain(recording)
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect()
     }
 
     /// The queries of active rules; [`crate::evaluate`] takes their results as metric tables named after the

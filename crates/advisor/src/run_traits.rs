@@ -1,11 +1,13 @@
-//! Traits of the run that all texts and expressions of rules may read: `run.vendor`, `run.is_training`.
+//! What all texts and expressions of rules may read about the run: traits such as `run.vendor` and `run.is_training`, and
+//! how commands name the run, such as `run.input`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use minijinja::Value as Jinja;
 use minijinja::value::Object;
-use trace_model::{MetricTable, Unit, Value};
+use trace_model::command_line::shell_words;
+use trace_model::{MetricTable, RunInfo, Unit, Value};
 
 use crate::expr::{self, Context, RUN};
 use crate::file_schema::Cell;
@@ -13,27 +15,53 @@ use crate::file_schema::Cell;
 /// The view whose one row describes the run.
 pub(crate) const RUN_TRAITS_VIEW: &str = "run_traits";
 
+/// Path of the run, as a command takes it.
+const PATH: &str = "path";
+/// Path of the run, and all options with which it was read.
+const INPUT: &str = "input";
+/// Path of the run, and the options with which it was read, without those that select a part of it.
+const WHOLE_INPUT: &str = "whole_input";
+/// In a comparison: path of the run before.
+const BEFORE_PATH: &str = "before_path";
+/// In a comparison: path of the run before, and all options with which it was read.
+const BEFORE_INPUT: &str = "before_input";
+
+/// The names under which the commands in a text find the run; `run.` goes before them.
+pub(crate) fn command_names(is_comparison: bool) -> &'static [&'static str] {
+    let all = &[PATH, INPUT, WHOLE_INPUT, BEFORE_PATH, BEFORE_INPUT];
+    if is_comparison { all } else { &all[..3] }
+}
+
 /// What is known of a run. A trait that is unknown has no value, like a column of a row without one.
 #[derive(Debug)]
 pub(crate) struct RunTraits(Jinja);
 
-impl Default for RunTraits {
-    fn default() -> Self {
-        Self::of(Context::new())
-    }
-}
-
 impl RunTraits {
-    /// The row of [`RUN_TRAITS_VIEW`]; without it nothing is known.
-    pub(crate) fn read(tables: &[MetricTable]) -> Self {
+    /// The row of [`RUN_TRAITS_VIEW`], and how commands name the run; without the row nothing else is known.
+    pub(crate) fn read(tables: &[MetricTable], run: &RunInfo) -> Self {
         let table = tables.iter().find(|t| t.view == RUN_TRAITS_VIEW);
         let row = table.and_then(|t| Some((t, t.rows.first()?)));
-        row.map_or_else(Self::default, |(table, row)| Self::of(expr::context(&table.columns, row)))
+        let mut traits =
+            row.map(|(table, row)| expr::context(&table.columns, row)).unwrap_or_default();
+        traits.extend(named([PATH, INPUT, WHOLE_INPUT], run));
+        Self::of(traits)
+    }
+
+    /// How commands name the runs of a comparison. What holds for one may not hold for the other.
+    pub(crate) fn of_comparison(before: &RunInfo, after: &RunInfo) -> Self {
+        let [before_path, before_input, _] = named([BEFORE_PATH, BEFORE_INPUT, ""], before);
+        let after = named([PATH, INPUT, WHOLE_INPUT], after);
+        Self::of(after.into_iter().chain([before_path, before_input]).collect())
     }
 
     /// The traits that a test of a rule states.
-    pub(crate) fn of_test(stated: &BTreeMap<String, Cell>) -> Self {
-        Self::of(stated.iter().map(|(name, c)| (name.clone(), expr::value(&c.value()))).collect())
+    pub(crate) fn of_test(stated: &BTreeMap<String, Cell>, is_comparison: bool) -> Self {
+        let run = |path: &str| RunInfo { path: path.to_owned(), ..RunInfo::default() };
+        if is_comparison {
+            return Self::of_comparison(&run("before/"), &run("after/"));
+        }
+        let stated = stated.iter().map(|(name, cell)| (name.clone(), expr::value(&cell.value())));
+        Self::of(stated.chain(named([PATH, INPUT, WHOLE_INPUT], &run("run/"))).collect())
     }
 
     fn of(traits: Context) -> Self {
@@ -46,6 +74,19 @@ impl RunTraits {
         context.insert(RUN.to_owned(), self.0.clone());
         context
     }
+}
+
+/// Path, input and whole input of a run, under these names.
+fn named(names: [&str; 3], run: &RunInfo) -> [(String, Jinja); 3] {
+    let path = || std::iter::once(run.path.as_str());
+    let options = &run.command_options;
+    let words = [
+        shell_words(path()),
+        shell_words(path().chain(options.iter())),
+        shell_words(path().chain(options.reading.iter().map(String::as_str))),
+    ];
+    let mut words = words.into_iter();
+    names.map(|name| (name.to_owned(), words.next().unwrap_or_default().into()))
 }
 
 /// A trait that is not there has no value, rather than being undefined: `is none` holds.
@@ -61,13 +102,42 @@ impl Object for Traits {
 
 #[cfg(test)]
 mod tests {
+    use trace_model::RunInfo;
+    use trace_model::command_line::CommandOptions;
+
     use super::RunTraits;
     use crate::expr::{environment, render};
 
+    fn run() -> RunInfo {
+        let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+        let command_options = CommandOptions {
+            reading: words(&["--cycle", "1"]),
+            selection: words(&["--steps", "3-4"]),
+        };
+        RunInfo { path: "my run".to_owned(), command_options, ..RunInfo::default() }
+    }
+
     #[test]
     fn unknown_trait_is_none() {
-        let context = RunTraits::default().context(&[], &[]);
+        let context = RunTraits::read(&[], &run()).context(&[], &[]);
         let text = "{{ run.is_training is none }} {{ 1 if run.is_training is not none else 2 }}";
         assert_eq!(render(&environment(), text, &context).as_deref(), Ok("True 2"));
+    }
+
+    #[test]
+    fn commands_name_the_run_with_its_options() {
+        let context = RunTraits::read(&[], &run()).context(&[], &[]);
+        for (text, expected) in [
+            ("{{ run.path }}", "\"my run\""),
+            ("{{ run.input }}", "\"my run\" --cycle 1 --steps 3-4"),
+            ("{{ run.whole_input }}", "\"my run\" --cycle 1"),
+        ] {
+            assert_eq!(render(&environment(), text, &context).as_deref(), Ok(expected));
+        }
+        let before = RunInfo { path: "old/".to_owned(), ..RunInfo::default() };
+        let context = RunTraits::of_comparison(&before, &run()).context(&[], &[]);
+        let text = "{{ run.before_path }} {{ run.before_input }} {{ run.path }}";
+        let expected = "old/ old/ \"my run\"";
+        assert_eq!(render(&environment(), text, &context).as_deref(), Ok(expected));
     }
 }

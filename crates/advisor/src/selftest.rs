@@ -74,7 +74,7 @@ impl RuleSet {
 fn run(rule: &Rule, test: &Test) -> Result<(), String> {
     let env = expr::environment();
     let table = table(rule, test);
-    let traits = RunTraits::of_test(&test.row.run);
+    let traits = RunTraits::of_test(&test.row.run, rule.is_comparison());
     let verdict = evaluate_rule(rule, Some(&table), &StepTimes::default(), &traits, &env);
     let got = match &verdict {
         RuleVerdict::Passed => "pass".to_owned(),
@@ -98,7 +98,7 @@ fn run(rule: &Rule, test: &Test) -> Result<(), String> {
 /// The finding of the rule in the row of one of its tests.
 pub(crate) fn finding(rule: &Rule, test: &Test) -> Option<Finding> {
     let (env, table) = (expr::environment(), table(rule, test));
-    let traits = RunTraits::of_test(&test.row.run);
+    let traits = RunTraits::of_test(&test.row.run, rule.is_comparison());
     match evaluate_rule(rule, Some(&table), &StepTimes::default(), &traits, &env) {
         RuleVerdict::Fired(finding) => Some(*finding),
         _ => None,
@@ -109,7 +109,8 @@ fn check_finding(rule: &Rule, test: &Test, finding: &Finding) -> Result<(), Stri
     // A finding shows the error of its texts in brackets; a test reports it.
     let env = expr::environment();
     let table = table(rule, test);
-    let context = RunTraits::of_test(&test.row.run).context(&table.columns, &table.rows[0]);
+    let context = RunTraits::of_test(&test.row.run, rule.is_comparison())
+        .context(&table.columns, &table.rows[0]);
     for text in [&rule.title, &rule.message] {
         text.render(&env, &context).map_err(|e| format!("`{}`: {e}", text.source()))?;
     }

@@ -141,6 +141,7 @@ impl AnswerCache {
         }
         if let Some(metadata) = &mut answers.metadata {
             metadata.info.path = location.to_string();
+            metadata.info.command_options = options.command_options.clone();
         }
         answers
     }

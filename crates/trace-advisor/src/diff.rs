@@ -22,9 +22,9 @@ pub fn diff(before: &Run, after: &Run, options: &DiffOptions) -> Result<Diff, Er
     Ok(compare::diff(before.session(), after.session(), options)?)
 }
 
-/// Evaluates the rules about comparisons on a comparison.
-pub fn evaluate_diff(diff: &Diff, rules: &RuleSet) -> Comparison {
-    advisor::evaluate_comparison(rules, &diff.tables)
+/// Evaluates the rules about comparisons on a comparison of two runs.
+pub fn evaluate_diff(diff: &Diff, before: &Run, after: &Run, rules: &RuleSet) -> Comparison {
+    advisor::evaluate_comparison(rules, &diff.tables, before.info(), after.info())
 }
 
 /// Compares calls and time by name as `TraceDiff.compare_traces` of Holistic Trace Analysis does.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use analyses::catalog;
-use ingest::{CacheEntry, Export, Location, Progress};
+use ingest::{CacheEntry, DistinctRun, Export, Location, Progress};
 use query::Selection;
 use tempfile::TempDir;
 use trace_model::{Dataset, TableSource};
@@ -42,6 +42,10 @@ impl LoadedTables {
         {
             return Ok(loaded);
         }
+        if let Some(runs) = entry.as_ref().and_then(known_runs) {
+            let (path, folder) = (location.to_string(), location.root().to_string());
+            return Err(ingest::Error::SeveralRuns { path, folder, runs }.into());
+        }
         let opened = ingest::open(location, &options.ingest)?;
         if let Some(export) = opened.export() {
             let loaded = Self::from_export(Arc::clone(export), location, options)?;
@@ -53,17 +57,24 @@ impl LoadedTables {
             query::fits_in_memory(bytes, limit) || (bytes <= limit && opened.is_one_trace())
         };
         if options.memory_bytes.is_none_or(fits) {
-            let dataset = opened.read(&options.ingest, progress)?;
+            let dataset = opened.read(&options.ingest, progress);
+            let dataset = dataset.inspect_err(|error| remember_runs(entry.as_ref(), error))?;
             let json_bytes: u64 = dataset.run.sources.iter().map(|s| s.json_bytes).sum();
             let is_worth_it = options.selection.is_everything() && json_bytes >= MIN_CACHED_BYTES;
             let cache_entry = entry.filter(|_| is_worth_it);
             return Ok(Self { cache_entry, ..Self::in_memory(dataset, &options.selection)? });
         }
         // A run that has to be exported anyway is exported to the cache.
-        if let Some(entry) = entry
-            && let Ok(export) = entry.export_tables(location, &options.ingest, progress)
-        {
-            return Self::from_export(export, location, options);
+        if let Some(entry) = entry {
+            match entry.export_tables(location, &options.ingest, progress) {
+                Ok(export) => return Self::from_export(export, location, options),
+                Err(error @ ingest::Error::SeveralRuns { .. }) => {
+                    remember_runs(Some(&entry), &error);
+                    return Err(error.into());
+                }
+                // The cache may be full or read-only.
+                Err(_) => {}
+            }
         }
         let folder = TempDir::new()
             .map_err(|source| ingest::Error::Write { path: std::env::temp_dir(), source })?;
@@ -118,5 +129,23 @@ impl LoadedTables {
             selection.describe(&dataset.tables, &mut dataset.run);
         }
         Ok(Self { dataset, source: None, is_export: false, scratch: None, cache_entry: None })
+    }
+}
+
+/// Name of the runs at one location in a cache entry.
+const RUNS: &str = "runs";
+
+/// The runs at the location, if an earlier reading found several.
+fn known_runs(entry: &CacheEntry) -> Option<Vec<DistinctRun>> {
+    postcard::from_bytes(&entry.load(RUNS, "")?).ok()
+}
+
+/// Caches which runs there are, so that the location need not be read to find out again.
+fn remember_runs(entry: Option<&CacheEntry>, error: &ingest::Error) {
+    if let (Some(entry), ingest::Error::SeveralRuns { runs, .. }) = (entry, error)
+        && let Ok(bytes) = postcard::to_stdvec(runs)
+    {
+        // Without it, the location is read again.
+        let _ = entry.store(RUNS, "", &bytes);
     }
 }

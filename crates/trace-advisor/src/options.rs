@@ -1,6 +1,9 @@
 //! Options for opening a run.
 
-use query::{Params, Selection};
+use std::sync::Arc;
+
+use query::{Params, Selection, ViewProgress};
+use trace_model::command_line::CommandOptions;
 
 /// Options for opening a run.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +25,10 @@ pub struct OpenOptions {
     pub memory_bytes: Option<u64>,
     /// Duration of a step without the profiler, if it is known: predictions then start from it. Estimated by default.
     pub step_time_ns: Option<i64>,
+    /// The options of the command line that correspond to these, if there is one: commands in advice repeat them.
+    pub command_options: CommandOptions,
     /// Cache for answers and tables; none by default.
     pub cache: Option<ingest::Cache>,
+    /// Receiver of the progress of computing views; none by default.
+    pub view_progress: Option<Arc<dyn ViewProgress>>,
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use advisor::{EvidenceQuery, Report, RuleQuery, RuleSet};
 use arrow::array::AsArray;
 use ingest::{CacheEntry, Location, NoProgress, Progress};
-use query::{Params, Session, Tables};
+use query::{Cancellation, Params, Session, Tables};
 use tempfile::TempDir;
 use trace_model::retiming::{Retiming, RetimingRequest};
 use trace_model::{Dataset, MetricTable, RecordBatch, RunInfo, TableSet, TableSource, Warning};
@@ -72,11 +72,15 @@ impl Run {
     ) -> Result<Self, Error> {
         let start = Instant::now();
         let loaded = LoadedTables::load(&location, entry, options, progress)?;
-        let LoadedTables { dataset, source, is_export, scratch, cache_entry } = loaded;
+        let LoadedTables { mut dataset, source, is_export, scratch, cache_entry } = loaded;
+        dataset.run.command_options = options.command_options.clone();
         let read = Stage { name: "read", elapsed: start.elapsed() };
         let start = Instant::now();
         let (params, memory_bytes) = (options.params.clone(), options.memory_bytes);
         let session = new_session(&dataset.tables, source.as_ref(), memory_bytes, &params)?;
+        if let Some(progress) = &options.view_progress {
+            session.report_to(Arc::clone(progress));
+        }
         let ready = Stage { name: "session", elapsed: start.elapsed() };
         Ok(Self {
             location,
@@ -116,11 +120,16 @@ impl Run {
     ///
     /// # Errors
     /// If there is no timeline, a trace has changed since it was read, or the file cannot be written.
-    pub fn merge(&self, to: &Path, overwrite: bool) -> Result<ingest::Merged, Error> {
+    pub fn merge(
+        &self,
+        to: &Path,
+        overwrite: bool,
+        progress: &dyn Progress,
+    ) -> Result<ingest::Merged, Error> {
         self.needs_traces()?;
         let (run, info, tables) = (&self.location, &self.metadata.info, &self.tables);
         let merge = ingest::Merge { run, info, tables, to, overwrite };
-        self.timed("merge", || Ok(ingest::merge(&merge)?))
+        self.timed("merge", || Ok(ingest::merge(&merge, progress)?))
     }
 
     /// Evaluates the rules on the run.
@@ -157,6 +166,20 @@ impl Run {
     /// The rows of a query. Only read-only statements are allowed.
     pub fn sql(&self, query: &str) -> Result<Vec<RecordBatch>, Error> {
         Ok(self.timed("query", || self.session.sql(query))?)
+    }
+
+    /// As [`Run::sql`], but returns an error as soon as the query is canceled, see [`Session::sql_unless`].
+    pub fn sql_unless(
+        &self,
+        cancellation: &Cancellation,
+        query: &str,
+    ) -> Result<Vec<RecordBatch>, Error> {
+        Ok(self.timed("query", || self.session.sql_unless(cancellation, query))?)
+    }
+
+    /// The names of the functions that queries may call, sorted.
+    pub fn sql_functions(&self) -> Vec<String> {
+        self.session.functions()
     }
 
     /// Location of the run.

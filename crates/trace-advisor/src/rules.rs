@@ -41,8 +41,9 @@ pub fn load_only(sources: &[RuleSource]) -> Result<RuleSet, Vec<Problem>> {
         match plan(&stated.query) {
             Ok(columns) => metrics.push(stated.query.metric(columns)),
             Err(mistake) => {
-                let QueryDiagnostic { line, message, help } = mistake;
-                problems.push(stated.problem(sources, line, message, help));
+                let QueryDiagnostic { span, message, help, .. } = mistake;
+                let help = help.map(|help| help.to_string());
+                problems.push(stated.problem(sources, span, message, help));
             }
         }
     }
@@ -63,9 +64,13 @@ fn plan(query: &RuleQuery) -> Result<Vec<(String, Unit)>, QueryDiagnostic> {
     static EMPTY: LazyLock<Result<Session, query::Error>> = LazyLock::new(|| {
         Session::new(analyses::catalog(), TableSet::default(), &Params::default())
     });
-    let mistake = |message| QueryDiagnostic { line: None, message, help: None };
+    let mistake =
+        |message| QueryDiagnostic { sql: query.sql.clone(), span: None, message, help: None };
     let session = EMPTY.as_ref().map_err(|e| mistake(e.to_string()))?;
-    let batches = session.sql(&query.sql).map_err(|e| e.diagnostic(analyses::catalog()))?;
+    let batches = session.sql(&query.sql).map_err(|error| match error {
+        query::Error::Query(diagnostic) => *diagnostic,
+        error => mistake(error.to_string()),
+    })?;
     let table = metric_table(query, &batches).map_err(mistake)?;
     let schema = batches.first().map(RecordBatch::schema);
     let judged = schema.and_then(|s| s.field_with_name(&query.column).ok().cloned());

@@ -12,7 +12,7 @@ fn take(text: &str) {
     sources.push(source("mutated.toml", text));
     let len = text.len();
     for stated in RuleFiles::read(&sources).queries() {
-        let problem = stated.problem(&sources, Some(2), "m".to_owned(), None);
+        let problem = stated.problem(&sources, Some(2..5), "m".to_owned(), None);
         assert!(problem.span.end <= sources.iter().map(|s| s.text.len()).max().unwrap());
     }
     match RuleSet::load(&sources, &metrics()) {

@@ -5,6 +5,7 @@ mod firing_rates;
 mod fuzz;
 mod policy;
 mod problems;
+mod recording;
 mod report;
 mod shipped;
 
@@ -287,7 +288,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "run_warmup",
         Scope::Rank,
-        "rank has_host step_count steps_ns first_step_ns median_step_ns first_step_ratio warmup_ns \
+        "rank has_host step_count steps_ns first_step_ns median_step_ns first_step_ratio second_step warmup_ns \
          warmup_ratio warmup_name first_launch_ns compile_count compile_ns steady_ns steady_compile_ns \
          steady_compile_ratio steady_idle_ns steady_idle_ratio steady_step_count steady_name \
          region_count graph_launch_count",
@@ -412,8 +413,22 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "trace_quality",
         Scope::Rank,
-        "rank step_count device_count kernel_count early_ratio unlinked_ratio no_launch_ratio graph_launch_count has_shapes has_stacks \
-         has_memory",
+        "rank step_count found_step_count recurring_step_count device_count kernel_count early_ratio unlinked_ratio no_launch_ratio \
+         graph_launch_count has_shapes has_stacks has_memory",
+    ),
+    (
+        "trace_recording",
+        Scope::Run,
+        "rank_count profiled_rank_count event_count recorded_ns op_count frame_count annotation_count call_count launch_count \
+         device_event_count foreign_event_count foreign_kinds listed_device_count listed_device_name device_op_count device_op_name \
+         step_count step_source has_backward top_op_name top_op_ratio warmup_ratio warmup_name busy_ratio is_truncated",
+    ),
+    (
+        "op_cpu_work",
+        Scope::Rank,
+        "rank has_device step_count window_ns op_ns python_ns python_ratio outer_op_count python_per_op_ns has_collectives uses_device \
+         top_op_name top_op_count top_op_ns top_op_ratio top_op_dims top_op_source slow_conv_ns slow_conv_ratio slow_conv_name \
+         double_ns double_ratio",
     ),
 ];
 

@@ -50,9 +50,10 @@ fn with_policy_reports_all_unknown_selectors() {
 
 #[test]
 fn views_are_those_of_active_rules() {
-    let views = ["comm_exposed", "run_traits", "step_time_summary"];
+    let views = ["comm_exposed", "run_traits", "step_time_summary", "trace_recording"];
     assert_eq!(chosen(&["CM001"], &["TQ"]).views(), views);
-    assert_eq!(chosen(&["CM003"], &["TQ"]).views(), ["comm_stragglers", "step_time_summary"]);
+    let views = ["comm_stragglers", "step_time_summary", "trace_recording"];
+    assert_eq!(chosen(&["CM003"], &["TQ"]).views(), views);
     let views = chosen(&["IN001"], &[]);
     let views = views.views();
     assert!(views.contains(&"step_phases") && views.contains(&"trace_quality"), "{views:?}");
@@ -64,13 +65,14 @@ fn views_are_those_of_active_rules() {
 #[test]
 fn caveats_of_deselected_rules_stay_and_of_ignored_rules_do_not() {
     let mut tables = tables();
-    let quality = |steps: i64| vec![("rank", Value::Int(1)), ("step_count", Value::Int(steps))];
+    let quality =
+        |steps: i64| vec![("rank", Value::Int(1)), ("found_step_count", Value::Int(steps))];
     tables[3] = rows("trace_quality", &[quality(1)]);
     let judge = |rules: &RuleSet| evaluate(rules, &tables, &run(), &[]);
     let selected = judge(&chosen(&["IN001"], &[]));
     assert_eq!(codes(&selected), ["IN001"], "the doubt itself is not shown");
     let caveats = selected.findings[0].caveats.join("; ");
-    assert!(caveats.contains("TQ001: The trace has only 1 step"), "{caveats}");
+    assert!(caveats.contains("the trace has only 1 step (TQ001)"), "{caveats}");
     let ignored = judge(&chosen(&["IN001"], &["TQ001"]));
     assert_eq!(ignored.findings[0].caveats, [""; 0]);
     assert!(ignored.findings[0].confidence > selected.findings[0].confidence);

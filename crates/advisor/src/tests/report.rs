@@ -1,5 +1,6 @@
 //! Reports from metric rows written by hand.
 
+use trace_model::command_line::CommandOptions;
 use trace_model::retiming::{FixEffect, Interval, Retiming};
 use trace_model::{MetricTable, RunInfo, Source, Value, Warning};
 
@@ -15,6 +16,7 @@ pub(super) fn run() -> RunInfo {
         steps: 6,
         wall_ns: SECOND,
         selection: String::new(),
+        command_options: CommandOptions::default(),
         sources: vec![Source {
             file: "rank0.json.gz".to_owned(),
             format: "kineto".into(),
@@ -275,7 +277,7 @@ fn innocent_note_does_not_lower_confidence() {
 
 #[test]
 fn worst_excludes_notes_and_infos() {
-    let quality = [vec![("rank", Value::Int(0)), ("step_count", Value::Int(0))]];
+    let quality = [vec![("rank", Value::Int(0)), ("found_step_count", Value::Int(0))]];
     let tables =
         [rows("gpu_utilization", &[utilization(0, 0.95)]), rows("trace_quality", &quality)];
     let report = evaluate(&with_default(&[]), &tables, &run(), &[]);

@@ -104,6 +104,7 @@ fn shipped_files_keep_to_their_areas() {
         ("rules/comm.toml", &["CM"]),
         ("rules/loop.toml", &["OP", "VA", "CF"]),
         ("rules/machines.toml", &["GU", "VA", "MM"]),
+        ("rules/cpu.toml", &["OP", "HB", "PR"]),
         ("rules/trace-quality.toml", &["TQ"]),
         ("rules/regression.toml", &["RG"]),
     ]);
@@ -226,7 +227,7 @@ fn rule_with_sql_is_loaded_and_tested() {
 fn failing_rule_test_is_reported() {
     let own = source(
         "own.toml",
-        "[rule.too-few-steps]\nlow = '< 30'\nmedium = '< 10'\ntests = [{ step_count = 9, expect = 'pass' }]\n",
+        "[rule.too-few-steps]\nlow = '< 30'\nmedium = '< 10'\ntests = [{ found_step_count = 9, expect = 'pass' }]\n",
     );
     let failures = with_default(&[own]).test().failures;
     assert_eq!(failures.len(), 1);

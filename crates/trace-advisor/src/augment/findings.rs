@@ -1,4 +1,4 @@
-//! Findings: a slice for each time range in which one occurs, and a mark at the first.
+//! Findings: a track for each, with a slice for each time range in which it occurs, and a mark at the first.
 
 use std::io;
 
@@ -36,35 +36,32 @@ impl<'a> Findings<'a> {
         out: &mut EventWriter<'_>,
         added: &mut Added,
     ) -> io::Result<()> {
-        let mut slices: Vec<(Range, &Finding)> = Vec::new();
-        let mut marks: Vec<(i64, &Finding)> = Vec::new();
+        let pid = lanes.own_process();
+        let mut lane_count = 0;
         for finding in self.report.findings.iter().filter(|f| concerns(f, lanes.rank)) {
             let ranges = self.ranges(finding, lanes.rank);
-            marks.extend(ranges.first().map(|&(ts_ns, _)| (ts_ns, finding)));
-            slices.extend(ranges.into_iter().map(|range| (range, finding)));
-        }
-        slices.sort_by_key(|&(range, _)| range);
-
-        // Slices of one lane must not overlap: each goes to the first free lane.
-        let pid = lanes.own_process();
-        let mut ends: Vec<i64> = Vec::new();
-        for ((ts_ns, dur_ns), finding) in slices {
-            let free = ends.iter().position(|&end| end <= ts_ns);
-            let tid = lanes.own_thread(1 + free.unwrap_or(ends.len()));
-            let lane = Lane { pid: &pid, tid: &tid };
-            if let Some(free) = free {
-                ends[free] = ts_ns + dur_ns;
-            } else {
-                ends.push(ts_ns + dur_ns);
-                out.thread(lane, "Findings")?;
+            // Slices of one lane must not overlap: each goes to the first free lane of the finding.
+            let first_lane = 1 + lane_count;
+            let mut ends: Vec<i64> = Vec::new();
+            for &(ts_ns, dur_ns) in &ranges {
+                let free = ends.iter().position(|&end| end <= ts_ns);
+                let tid = lanes.own_thread(first_lane + free.unwrap_or(ends.len()));
+                let lane = Lane { pid: &pid, tid: &tid };
+                if let Some(free) = free {
+                    ends[free] = ts_ns + dur_ns;
+                } else {
+                    ends.push(ts_ns + dur_ns);
+                    out.thread(lane, &format!("{} {}", finding.code, finding.name))?;
+                }
+                out.slice(lane, &name(finding), ts_ns, dur_ns, &args(finding))?;
+                added.ranges += 1;
             }
-            out.slice(lane, &name(finding), ts_ns, dur_ns, &args(finding))?;
-            added.ranges += 1;
-        }
-        let tid = lanes.own_thread(1);
-        for (ts_ns, finding) in marks {
-            out.mark(Lane { pid: &pid, tid: &tid }, &name(finding), ts_ns, &args(finding))?;
-            added.findings += 1;
+            if let Some(&(ts_ns, _)) = ranges.first() {
+                let tid = lanes.own_thread(first_lane);
+                out.mark(Lane { pid: &pid, tid: &tid }, &name(finding), ts_ns, &args(finding))?;
+                added.findings += 1;
+            }
+            lane_count += ends.len();
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use advisor::Report;
-use ingest::{Copy, EventWriter, Packing};
+use ingest::{Copy, EventWriter, FileWork, Packing, Progress};
 use trace_model::{Source, Warning};
 
 pub use self::added::Added;
@@ -57,8 +57,12 @@ pub struct Augmented {
 impl Run {
     /// Writes a copy of each trace of the run with added tracks. Every original event is copied byte for
     /// byte.
-    pub fn augment(&self, wanted: &Augmentation<'_>) -> Result<Vec<Augmented>, Error> {
-        self.augment_some(wanted, |_| true)
+    pub fn augment(
+        &self,
+        wanted: &Augmentation<'_>,
+        progress: &dyn Progress,
+    ) -> Result<Vec<Augmented>, Error> {
+        self.augment_some(wanted, progress, |_| true)
     }
 
     /// The same for the trace of one rank; `None` if the rank has no trace.
@@ -66,13 +70,15 @@ impl Run {
         &self,
         rank: i32,
         wanted: &Augmentation<'_>,
+        progress: &dyn Progress,
     ) -> Result<Option<Augmented>, Error> {
-        Ok(self.augment_some(wanted, |source| source.rank == rank)?.pop())
+        Ok(self.augment_some(wanted, progress, |source| source.rank == rank)?.pop())
     }
 
     fn augment_some(
         &self,
         wanted: &Augmentation<'_>,
+        progress: &dyn Progress,
         is_wanted: impl Fn(&Source) -> bool,
     ) -> Result<Vec<Augmented>, Error> {
         self.needs_traces()?;
@@ -107,11 +113,13 @@ impl Run {
                 packing: wanted.packing,
                 overwrite: wanted.overwrite,
             };
-            let (path, warnings) = ingest::copy_with(&copy, insert)?;
+            let (path, warnings) = ingest::copy_with(&copy, progress, insert)?;
             Ok(Augmented { rank, path, added, warnings })
         };
         let sources = self.info().sources.iter().filter(|s| s.format == "kineto" && is_wanted(s));
         let sources: Vec<&Source> = sources.collect();
+        let json_bytes = sources.iter().map(|source| source.json_bytes).sum();
+        progress.begin(FileWork { files: sources.len(), file_bytes: 0, json_bytes });
         parallel_map(&sources, |source| write(source))
     }
 }

@@ -1,0 +1,369 @@
+//! What the recording of a run is, what it cannot show, and how to record what it lacks.
+
+mod instructions;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use trace_model::number::{plural, thousands};
+use trace_model::time::human;
+use trace_model::{MetricTable, Value};
+
+pub use instructions::RecordingInstructions;
+
+use crate::expr::decimals;
+use crate::run_traits::RUN_TRAITS_VIEW;
+
+/// The view whose one row counts what was recorded.
+pub(crate) const RECORDING_VIEW: &str = "trace_recording";
+
+/// Fewer operators, frames and device activities than this are next to nothing; without steps, and with them.
+const MIN_EVENTS: i64 = 50;
+const MIN_EVENTS_IN_STEPS: i64 = 10;
+/// Share of warm-up from which on a recording shows nothing else.
+const MOSTLY_WARMUP_RATIO: f64 = 0.5;
+/// Steps from which on an unusual one can be recognized.
+const ENOUGH_STEPS: i64 = 3;
+
+/// What the recording is, and what it cannot show.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Recording {
+    /// The most serious limit.
+    pub kind: RecordingKind,
+    /// Whether the program runs on the CPU alone.
+    pub is_on_cpu: bool,
+    /// What marks its steps, see the column `source` of the table `steps`; `repetition`: nothing does, and the same operators
+    /// recur. Null without steps.
+    pub step_source: Option<String>,
+    /// What the recording is and what it cannot show, in one or two sentences.
+    pub summary: String,
+    /// The part of the summary that says what the recording is; empty if it shows next to nothing.
+    pub subject: String,
+    /// All limits, most serious first; none if the recording is complete.
+    pub limits: Vec<RecordingLimit>,
+    /// How to record what it lacks; null if nothing essential is missing.
+    pub instructions: Option<RecordingInstructions>,
+}
+
+/// A limit of a recording, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecordingKind {
+    /// No part of PyTorch's profiler wrote the trace.
+    OtherTool,
+    /// Hardly anything was recorded.
+    AlmostEmpty,
+    /// The program uses a device whose activity was not recorded.
+    DeviceNotRecorded,
+    /// Most of the time is warm-up.
+    WarmUp,
+    /// There is no profiler trace: marks of a trainer, metrics or files about memory only.
+    NoProfilerTrace,
+    /// Nothing marks steps, and nothing repeats.
+    NoSteps,
+    /// There are fewer than three steps.
+    FewSteps,
+    /// The file ends in the middle.
+    Truncated,
+    /// The program runs on the CPU, and enough of it was recorded.
+    CpuOnly,
+    /// Enough was recorded.
+    Complete,
+}
+
+/// A limit of a recording.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RecordingLimit {
+    /// Kind.
+    pub kind: RecordingKind,
+    /// What it means, in one sentence.
+    pub text: String,
+}
+
+impl RecordingKind {
+    /// Whether next to nothing about the program's time can be told.
+    pub fn is_severe(self) -> bool {
+        self <= Self::WarmUp
+    }
+}
+
+impl Recording {
+    /// Reads the recording from the views; `None` if they were not computed. `formats`: those of the files.
+    pub(crate) fn read(tables: &[MetricTable], formats: &[&str]) -> Option<Self> {
+        let contents = Contents::read(tables)?;
+        let limits = contents.limits(formats);
+        let kind = match limits.first() {
+            Some(limit) => limit.kind,
+            None if contents.is_on_cpu() => RecordingKind::CpuOnly,
+            None => RecordingKind::Complete,
+        };
+        let is_on_cpu = contents.is_on_cpu();
+        let shows_program = !kind.is_severe() && kind != RecordingKind::NoProfilerTrace;
+        let subject = if shows_program { contents.subject() } else { String::new() };
+        let first = limits.first().map_or("", |limit| &limit.text);
+        let summary = format!("{subject} {first}").trim().to_owned();
+        let is_incomplete = !matches!(kind, RecordingKind::CpuOnly | RecordingKind::Complete);
+        let instructions = is_incomplete.then(|| RecordingInstructions::for_run(&contents, kind));
+        Some(Self {
+            kind,
+            is_on_cpu,
+            step_source: contents.recorded.text("step_source").map(str::to_owned),
+            summary,
+            subject,
+            limits,
+            instructions: instructions.flatten(),
+        })
+    }
+}
+
+/// The rows of [`RECORDING_VIEW`] and [`RUN_TRAITS_VIEW`].
+struct Contents<'a> {
+    recorded: Row<'a>,
+    traits: Option<Row<'a>>,
+}
+
+/// The first row of a view.
+#[derive(Clone, Copy)]
+struct Row<'a> {
+    table: &'a MetricTable,
+    values: &'a [Value],
+}
+
+impl<'a> Row<'a> {
+    fn first(tables: &'a [MetricTable], view: &str) -> Option<Self> {
+        let table = tables.iter().find(|table| table.view == view)?;
+        Some(Self { table, values: table.rows.first()? })
+    }
+
+    fn value(&self, name: &str) -> Option<&'a Value> {
+        self.values.get(self.table.index(name)?)
+    }
+
+    fn count(&self, name: &str) -> i64 {
+        self.value(name).and_then(Value::as_f64).unwrap_or(0.0) as i64
+    }
+
+    fn ratio(&self, name: &str) -> Option<f64> {
+        self.value(name)?.as_f64()
+    }
+
+    fn text(&self, name: &str) -> Option<&'a str> {
+        match self.value(name)? {
+            Value::Text(text) if !text.is_empty() => Some(text),
+            _ => None,
+        }
+    }
+
+    fn is_true(&self, name: &str) -> bool {
+        self.value(name) == Some(&Value::Bool(true))
+    }
+}
+
+impl<'a> Contents<'a> {
+    fn read(tables: &'a [MetricTable]) -> Option<Self> {
+        let recorded = Row::first(tables, RECORDING_VIEW)?;
+        Some(Self { recorded, traits: Row::first(tables, RUN_TRAITS_VIEW) })
+    }
+
+    /// Number of events of this kind: a column without its suffix.
+    fn count(&self, kind: &str) -> i64 {
+        self.recorded.count(&format!("{kind}_count"))
+    }
+
+    fn has_trait(&self, name: &str) -> bool {
+        self.traits.is_some_and(|traits| traits.is_true(name))
+    }
+
+    fn trait_text(&self, name: &str) -> Option<&'a str> {
+        self.traits?.text(name)
+    }
+
+    /// Whether it trains; `None` if that is unknown.
+    fn is_training(&self) -> Option<bool> {
+        match self.traits?.value("is_training")? {
+            Value::Bool(is_training) => Some(*is_training),
+            _ => None,
+        }
+    }
+
+    /// Whether operators ran, and no device.
+    fn is_on_cpu(&self) -> bool {
+        self.count("device_event") == 0 && self.count("op") > 0 && !self.uses_unrecorded_device()
+    }
+
+    fn uses_unrecorded_device(&self) -> bool {
+        self.count("device_event") == 0 && (self.count("launch") > 0 || self.count("device_op") > 0)
+    }
+
+    fn duration(&self) -> String {
+        human(self.recorded.ratio("recorded_ns").unwrap_or(0.0))
+    }
+
+    /// `5 steps of training on NVIDIA A100-SXM4-80GB.`
+    fn subject(&self) -> String {
+        let program = match self.is_training() {
+            Some(true) => "training",
+            Some(false) => "inference",
+            None => "a program",
+        };
+        let device = if self.is_on_cpu() {
+            match (self.count("listed_device"), self.recorded.text("listed_device_name")) {
+                (count, Some(name)) if count > 0 => {
+                    format!("the CPU, of a machine with {count} x {name}")
+                }
+                _ => "the CPU".to_owned(),
+            }
+        } else {
+            let name = self.trait_text("device_name").or(self.recorded.text("listed_device_name"));
+            name.unwrap_or("a GPU").to_owned()
+        };
+        let extent = match self.count("step") {
+            0 => self.duration(),
+            count => plural(count as usize, "step"),
+        };
+        let marks = match self.recorded.text("step_source") {
+            Some("repetition") => ", recognized by operators that recur",
+            _ => "",
+        };
+        let ranks = match self.count("profiled_rank") {
+            0 | 1 => String::new(),
+            count => format!(", {count} ranks"),
+        };
+        let mut text = format!("{extent} of {program} on {device}{ranks}{marks}.");
+        if self.is_on_cpu() {
+            text.push_str(&self.top_operator());
+        }
+        text
+    }
+
+    /// ` 63.2 % of the operators' time is in `aten::mkldnn_convolution`.`
+    fn top_operator(&self) -> String {
+        let top = self.recorded.text("top_op_name").zip(self.recorded.ratio("top_op_ratio"));
+        top.map_or_else(String::new, |(name, ratio)| {
+            format!(" {} % of the operators' time is in `{name}`.", decimals(100.0 * ratio, 1))
+        })
+    }
+
+    /// The limits, most serious first.
+    fn limits(&self, formats: &[&str]) -> Vec<RecordingLimit> {
+        let mut limits = Vec::new();
+        let mut add = |kind, text: String| limits.push(RecordingLimit { kind, text });
+        if self.count("profiled_rank") == 0 {
+            let mut formats: Vec<&str> = formats.to_vec();
+            formats.dedup();
+            let what = if formats.is_empty() { "no file".to_owned() } else { formats.join(", ") };
+            add(
+                RecordingKind::NoProfilerTrace,
+                format!(
+                    "The run holds no trace of the PyTorch Profiler (only: {what}), so it does not show what the program does."
+                ),
+            );
+            return limits;
+        }
+        let program = self.count("op") + self.count("frame") + self.count("device_event");
+        let foreign = self.count("foreign_event");
+        if program == 0 && foreign > self.count("call") + self.count("annotation") {
+            let kinds = self.recorded.text("foreign_kinds").map(|kinds| format!(" ({kinds})"));
+            add(
+                RecordingKind::OtherTool,
+                format!(
+                    "No part of the PyTorch Profiler wrote this trace: its {} events{} are those of another tool. Tables and \
+                     SQL work on it, rules do not apply.",
+                    thousands(foreign),
+                    kinds.unwrap_or_default(),
+                ),
+            );
+            return limits;
+        }
+        let least = if self.count("step") > 0 { MIN_EVENTS_IN_STEPS } else { MIN_EVENTS };
+        if program < least && self.count("launch") < least {
+            let parts = [
+                ("call", "call of the GPU's runtime"),
+                ("op", "operator"),
+                ("device_event", "GPU activity"),
+            ];
+            let parts = parts.map(|(kind, noun)| match self.count(kind) {
+                0 => format!("no {noun}"),
+                1 => format!("1 {noun}"),
+                count => match noun.split_once(' ') {
+                    Some((first, rest)) if kind == "call" => format!("{count} {first}s {rest}"),
+                    _ => plural(count as usize, noun).replace("activitys", "activities"),
+                },
+            });
+            let [calls, ops, device] = parts;
+            add(
+                RecordingKind::AlmostEmpty,
+                format!(
+                    "Almost nothing was recorded: {calls}, {ops} and {device} in {}. The profiler ran around code that hardly \
+                     runs anything of PyTorch, or stopped before it did.",
+                    self.duration(),
+                ),
+            );
+        } else if self.count("device_event") == 0 && self.count("launch") > 0 {
+            let device =
+                match (self.count("listed_device"), self.recorded.text("listed_device_name")) {
+                    (count, Some(name)) if count > 0 => {
+                        format!(" on a machine with {count} x {name}")
+                    }
+                    _ => String::new(),
+                };
+            add(
+                RecordingKind::DeviceNotRecorded,
+                format!(
+                    "In {}{device}, {} operators launch {} kernels, and the recording holds none of them: it ended before the \
+                     GPU had run them, or the GPU's tracing library (CUPTI, roctracer) was not allowed to record.",
+                    self.duration(),
+                    thousands(self.count("op")),
+                    thousands(self.count("launch")),
+                ),
+            );
+        } else if self.uses_unrecorded_device() {
+            let name = self.recorded.text("device_op_name");
+            let name = name.map(|name| format!(" (`{name}`)")).unwrap_or_default();
+            add(
+                RecordingKind::DeviceNotRecorded,
+                format!(
+                    "The program uses a GPU{name}, but no GPU activity was recorded: add `ProfilerActivity.CUDA` to \
+                     `activities`.",
+                ),
+            );
+        }
+        let warmup_ratio = self.recorded.ratio("warmup_ratio").unwrap_or(0.0);
+        if warmup_ratio >= MOSTLY_WARMUP_RATIO {
+            let name = self.recorded.text("warmup_name").map(|name| format!(", mostly `{name}`"));
+            add(
+                RecordingKind::WarmUp,
+                format!(
+                    "{} % of the {} is warm-up (first launches, loading code, taking memory from the driver{}): the recording \
+                     shows how the program starts, not how it runs.",
+                    decimals(100.0 * warmup_ratio, 1),
+                    self.duration(),
+                    name.unwrap_or_default(),
+                ),
+            );
+        }
+        match self.count("step") {
+            0 => add(
+                RecordingKind::NoSteps,
+                "Nothing marks steps and nothing repeats, so start-up counts like everything else."
+                    .to_owned(),
+            ),
+            steps if steps < ENOUGH_STEPS => add(
+                RecordingKind::FewSteps,
+                format!(
+                    "With {}, an unusual one cannot be recognized.",
+                    plural(steps as usize, "step")
+                ),
+            ),
+            _ => {}
+        }
+        if self.recorded.is_true("is_truncated") {
+            add(
+                RecordingKind::Truncated,
+                "The file ends in the middle or is damaged: a part of the recording is missing."
+                    .to_owned(),
+            );
+        }
+        limits.sort_by_key(|limit| limit.kind);
+        limits
+    }
+}
