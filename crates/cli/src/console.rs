@@ -1,7 +1,12 @@
 //! The streams that the program writes to: results on one side, everything else on the other.
 
 use std::fmt;
-use std::io::Write;
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+
+use anstream::AutoStream;
+
+use crate::args::GlobalArgs;
+use crate::progress::{ProgressLine, Stage};
 
 /// Output and error streams. Colors are written as escapes, which the streams drop where they are not wanted.
 pub struct Console {
@@ -9,19 +14,79 @@ pub struct Console {
     pub out: Box<dyn Write + Send>,
     /// The same destination for results that programs read: no byte is changed on the way.
     pub raw: Box<dyn Write + Send>,
-    /// Warnings, errors, timings.
+    /// Warnings, notes and timings; nowhere with `--quiet`.
     pub err: Box<dyn Write + Send>,
-    /// Whether `out` is a terminal.
-    pub out_is_terminal: bool,
-    /// Whether `err` is a terminal.
-    pub err_is_terminal: bool,
+    /// Errors.
+    pub errors: Box<dyn Write + Send>,
+    /// The terminal that shows `out`; `None` for a file or a pipe.
+    pub out_terminal: Option<Terminal>,
+    /// True if progress is shown on stderr.
+    pub has_progress: bool,
+}
+
+impl Console {
+    /// The streams of the process.
+    pub(crate) fn of_process(args: GlobalArgs) -> Self {
+        let color = args.color.into();
+        let stderr = || Box::new(AutoStream::new(io::stderr(), color));
+        Self {
+            out: Box::new(BufWriter::new(AutoStream::new(io::stdout(), color))),
+            raw: Box::new(BufWriter::new(io::stdout())),
+            err: if args.quiet { Box::new(io::sink()) } else { stderr() },
+            errors: stderr(),
+            out_terminal: io::stdout().is_terminal().then(Terminal::of_stdout),
+            has_progress: io::stderr().is_terminal() && !args.quiet && !args.no_progress,
+        }
+    }
+
+    /// A progress line for work in these stages; it is removed when it is dropped.
+    pub(crate) fn progress(&self, stages: &'static [Stage]) -> ProgressLine {
+        ProgressLine::new(stages, self.has_progress)
+    }
 }
 
 impl fmt::Debug for Console {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Console")
-            .field("out_is_terminal", &self.out_is_terminal)
-            .field("err_is_terminal", &self.err_is_terminal)
+            .field("out_terminal", &self.out_terminal)
+            .field("has_progress", &self.has_progress)
             .finish_non_exhaustive()
+    }
+}
+
+/// What a terminal can show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terminal {
+    /// Characters per line.
+    pub columns: usize,
+    /// Whether it shows block characters and bars.
+    pub has_unicode: bool,
+}
+
+impl Terminal {
+    /// Line width of text that no terminal shows.
+    pub(crate) const DEFAULT_COLUMNS: usize = 100;
+    /// Widths that texts adapt to; other terminals get the nearest one.
+    const COLUMNS: std::ops::RangeInclusive<usize> = 40..=200;
+
+    /// The terminal of stdout, by its size (or `COLUMNS`) and the locale.
+    pub(crate) fn of_stdout() -> Self {
+        let variable = |name| std::env::var_os(name)?.into_string().ok().filter(|v| !v.is_empty());
+        let set = variable("COLUMNS").and_then(|text| text.parse().ok());
+        let size = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+        let columns = set.or_else(size).unwrap_or(Self::DEFAULT_COLUMNS);
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable);
+        let is_utf8 =
+            locale.is_some_and(|l| l.to_ascii_lowercase().replace('-', "").ends_with("utf8"));
+        let is_dumb = variable("TERM").is_none_or(|term| term == "dumb");
+        Self {
+            columns: columns.clamp(*Self::COLUMNS.start(), *Self::COLUMNS.end()),
+            has_unicode: is_utf8 && !is_dumb,
+        }
+    }
+
+    /// Line width of a text for this terminal, or for none.
+    pub(crate) fn columns_of(terminal: Option<Self>) -> usize {
+        terminal.map_or(Self::DEFAULT_COLUMNS, |terminal| terminal.columns)
     }
 }

@@ -3,17 +3,21 @@
 
 use std::fmt;
 use std::io;
+use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
 use trace_advisor::advisor::{Problem, RuleSource};
-use trace_advisor::ingest::{ExportProblem, StoreKind, StoreProblem};
+use trace_advisor::ingest::{DistinctRun, ExportProblem, StoreKind, StoreProblem};
+use trace_advisor::query::{QueryDiagnostic, QueryHelp};
 use trace_advisor::{ingest, query};
 
-use crate::console::Console;
+use crate::console::{Console, Terminal};
 use crate::render::sanitize::sanitize;
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
+/// Runs that an error lists.
+const MAX_RUNS: usize = 20;
 const HELP: Style = AnsiColor::Cyan.on_default().bold();
 
 /// Mistakes in files that users write, with the text of the files.
@@ -56,15 +60,64 @@ pub(crate) fn with_help(message: impl Into<String>, help: impl Into<String>) -> 
 
 /// Prints an error to stderr.
 pub(crate) fn print_error(error: &anyhow::Error, console: &mut Console) -> io::Result<()> {
-    let err = &mut console.err;
+    print_error_with(error, console, QueryHelp::to_string)
+}
+
+/// As [`print_error`]; `query_help` are the words that help with an error of a query.
+pub(crate) fn print_error_with(
+    error: &anyhow::Error,
+    console: &mut Console,
+    query_help: impl Fn(&QueryHelp) -> String,
+) -> io::Result<()> {
+    let columns = Terminal::columns_of(console.out_terminal);
+    let err = &mut console.errors;
     if let Some(problems) = error.downcast_ref::<FileProblems>() {
         writeln!(err, "{}\n", annotated(problems))?;
         return writeln!(err, "{ERROR}error{ERROR:#}: {problems}");
     }
-    writeln!(err, "{ERROR}error{ERROR:#}: {}", sanitize(&on_one_line(&message(error))))?;
-    match help(error) {
+    let query = query_diagnostic(error);
+    let help = query.map_or_else(|| help(error), |query| query.help.as_ref().map(query_help));
+    let message = on_one_line(&message(error));
+    if let Some(QueryDiagnostic { sql, span: Some(span), .. }) = query {
+        let mark = annotated_query(sql, span, &message, help.as_deref(), columns);
+        return writeln!(err, "{mark}");
+    }
+    writeln!(err, "{ERROR}error{ERROR:#}: {}", sanitize(&message))?;
+    if let Some((folder, runs)) = several_runs(error) {
+        print_runs(folder, runs, err)?;
+    }
+    match help {
         Some(help) => writeln!(err, "{HELP}help{HELP:#}: {}", sanitize(&help)),
         None => Ok(()),
+    }
+}
+
+/// The runs that an error names because a path holds several, and their folder.
+pub(crate) fn several_runs(error: &anyhow::Error) -> Option<(&str, &[DistinctRun])> {
+    match error.downcast_ref()? {
+        trace_advisor::Error::Ingest(ingest::Error::SeveralRuns { folder, runs, .. }) => {
+            Some((folder, runs))
+        }
+        _ => None,
+    }
+}
+
+/// Lists the runs at one location: the path of each, what it is, and what tells it from the others.
+fn print_runs(folder: &str, runs: &[DistinctRun], err: &mut dyn io::Write) -> io::Result<()> {
+    let paths: Vec<String> = runs.iter().map(|run| run.path(folder)).collect();
+    let width = paths[..runs.len().min(MAX_RUNS)].iter().map(|path| path.chars().count()).max();
+    let width = width.unwrap_or(0);
+    for (path, run) in paths.iter().zip(runs).take(MAX_RUNS) {
+        let difference = match run.difference.as_str() {
+            "" => String::new(),
+            difference => format!(" ({difference})"),
+        };
+        let text = format!("{path:width$}  {}{difference}", run.description);
+        writeln!(err, "  {}", sanitize(&text))?;
+    }
+    match runs.len().saturating_sub(MAX_RUNS) {
+        0 => Ok(()),
+        more => writeln!(err, "  and {more} more"),
     }
 }
 
@@ -109,6 +162,36 @@ fn annotated(file_problems: &FileProblems) -> String {
     texts.join("\n\n")
 }
 
+/// The explanation of an error of a query.
+fn query_diagnostic(error: &anyhow::Error) -> Option<&QueryDiagnostic> {
+    match error.downcast_ref::<trace_advisor::Error>()? {
+        trace_advisor::Error::Analysis(query::Error::Query(diagnostic))
+        | trace_advisor::Error::RuleQuery { source: query::Error::Query(diagnostic), .. } => {
+            Some(diagnostic)
+        }
+        _ => None,
+    }
+}
+
+/// A query with a mark under what is wrong.
+fn annotated_query(
+    sql: &str,
+    span: &Range<usize>,
+    message: &str,
+    help: Option<&str>,
+    columns: usize,
+) -> String {
+    let snippet =
+        Snippet::source(sql).path("query").annotation(AnnotationKind::Primary.span(span.clone()));
+    let message = sanitize(message);
+    let mut group = Level::ERROR.primary_title(message.as_ref()).element(snippet);
+    let help = help.map(sanitize);
+    if let Some(help) = &help {
+        group = group.element(Level::HELP.message(help.as_ref()));
+    }
+    Renderer::styled().term_width(columns).render(&[group] as &[Group<'_>])
+}
+
 fn help(error: &anyhow::Error) -> Option<String> {
     if let Some(error) = error.downcast_ref::<WithHelp>() {
         return Some(error.help.clone());
@@ -131,6 +214,9 @@ fn ingest_help(error: &ingest::Error) -> Option<&'static str> {
         Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
             "pass a trace file, or a directory with the traces of all ranks; \
              `advisor demo -o run/` creates one to try"
+        }
+        Error::SeveralRuns { .. } => {
+            "pass one of these paths; check, sql, analyze, tables, export and augment read all of them with --each"
         }
         Error::NoTrace { .. } => {
             "traces are the *.json or *.json.gz files that \
@@ -190,9 +276,6 @@ fn analysis_help(error: &query::Error) -> Option<&'static str> {
     use query::Error;
     match error {
         Error::UnknownView { .. } => Some("`advisor analyze` lists the analyses"),
-        Error::Query(_) => Some(
-            "`advisor tables` lists tables and views, `advisor tables NAME` describes the columns",
-        ),
         _ => None,
     }
 }

@@ -1,8 +1,8 @@
 //! The `advisor` command: why is this training run slow?
 //!
 //! A thin layer over the [`trace_advisor`] library. `args` declares the command line, `commands` has one file
-//! per command, `render` turns results into text. Only this crate prints, and only to the [`Console`] it is
-//! given. [`demo`] generates traces to try it on.
+//! per command, `render` turns results into text. Only this crate prints, and only to a [`Console`], the streams of
+//! the process. [`demo`] generates traces to try it on.
 
 mod args;
 mod baseline;
@@ -11,6 +11,7 @@ mod console;
 pub mod demo;
 mod diagnostics;
 mod exit;
+mod interrupt;
 mod memory;
 mod messages;
 mod output;
@@ -19,9 +20,11 @@ pub mod rates;
 mod render;
 mod rule_files;
 mod run;
+pub mod runs;
 mod serve;
+mod usage;
 
-pub use console::Console;
+pub use console::{Console, Terminal};
 pub use exit::Exit;
 
 use std::ffi::OsString;
@@ -29,23 +32,33 @@ use std::io;
 
 use clap::Parser as _;
 
-/// Runs the program with these arguments, of which the first is its name.
-pub fn run(args: impl IntoIterator<Item = OsString>, console: &mut Console) -> Exit {
-    let args = match args::Args::try_parse_from(args) {
-        Ok(args) => args,
+use crate::args::{Args, Command, GlobalArgs};
+
+/// Runs the program with these arguments, of which the first is its name, on the streams of the process.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
+    match Args::try_parse_from(args) {
+        Ok(args) => execute(&args.command, &mut Console::of_process(args.global)),
         Err(message) => {
-            let failed = message.use_stderr();
-            let to = if failed { &mut console.err } else { &mut console.out };
-            // The message is lost if the reader is gone.
-            let _ = write!(to, "{}", message.render().ansi());
-            let _ = to.flush();
-            return if failed { Exit::Failed } else { Exit::Clean };
+            usage::print_message(message, &mut Console::of_process(GlobalArgs::default()))
         }
-    };
-    let result = commands::run(&args.command, console);
+    }
+}
+
+/// The same on other streams; options about colors and progress have no effect.
+pub fn run_on(args: impl IntoIterator<Item = OsString>, console: &mut Console) -> Exit {
+    match Args::try_parse_from(args) {
+        Ok(args) => execute(&args.command, console),
+        Err(message) => usage::print_message(message, console),
+    }
+}
+
+fn execute(command: &Command, console: &mut Console) -> Exit {
+    let result = commands::run(command, console);
     let result = result.and_then(|exit| Ok(console.out.flush().map(|()| exit)?));
     match result {
         Ok(exit) => exit,
+        // Who closed the output did not ask for a verdict, but a missing verdict must not look like a good one.
+        Err(error) if is_broken_pipe(&error) && command.has_verdict() => Exit::Failed,
         Err(error) if is_broken_pipe(&error) => Exit::Clean,
         Err(error) => {
             // Output comes before the message.

@@ -12,12 +12,18 @@ use crate::console::Console;
 use crate::render::sanitize::sanitize;
 
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+const NOTE: Style = AnsiColor::Cyan.on_default().bold();
 /// Number of views listed among the timings, slowest first.
 const SLOWEST_VIEWS: usize = 10;
 
 /// Prints a warning.
 pub(crate) fn warn(text: &str, console: &mut Console) -> io::Result<()> {
     writeln!(console.err, "{WARNING}warning{WARNING:#}: {}", sanitize(text))
+}
+
+/// Prints a note.
+pub(crate) fn note(text: &str, console: &mut Console) -> io::Result<()> {
+    writeln!(console.err, "{NOTE}note{NOTE:#}: {}", sanitize(text))
 }
 
 /// Prints a warning about a file, or about the run if the name of the file is empty, with the number of times that it
@@ -33,8 +39,9 @@ pub(crate) fn warn_about_file(
     warn(&format!("{place}{message}{times}"), console)
 }
 
-/// Prints the warnings of reading a run.
+/// Prints the warnings of reading a run, after what was printed before.
 pub(crate) fn print_warnings(warnings: &[Warning], console: &mut Console) -> io::Result<()> {
+    console.out.flush()?;
     for warning in warnings {
         warn_about_file(&warning.file, &warning.message, warning.count, console)?;
     }

@@ -8,35 +8,35 @@ use anyhow::Context as _;
 use trace_advisor::ingest::Location;
 
 use crate::args::{Audience, OutputArgs};
-use crate::console::Console;
+use crate::console::{Console, Terminal};
 use crate::diagnostics::with_help;
 
-/// Runs `write` on the file of `--output`, or on stdout. Its second argument is whether a terminal shows what it
-/// writes.
+/// Runs `write` on the file of `--output`, or on stdout. Its second argument is the terminal that shows what it
+/// writes, if any.
 ///
 /// A file that could not be written completely is removed.
 pub(crate) fn write_output(
     args: &OutputArgs,
     audience: Audience,
     console: &mut Console,
-    write: impl FnOnce(&mut (dyn Write + Send), bool) -> anyhow::Result<()>,
+    write: impl FnOnce(&mut (dyn Write + Send), Option<Terminal>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let Some(path) = &args.file else {
-        let is_terminal = console.out_is_terminal;
+        let terminal = console.out_terminal;
         if audience == Audience::Human {
-            return write(&mut console.out, is_terminal);
+            return write(&mut console.out, terminal);
         }
         console.out.flush()?;
-        write(&mut console.raw, is_terminal)?;
+        write(&mut console.raw, terminal)?;
         return Ok(console.raw.flush()?);
     };
     let mut file = BufWriter::new(create(path, args.force)?);
     let written = match audience {
         Audience::Human => {
             let mut plain = anstream::StripStream::new(Vec::new());
-            write(&mut plain, false).and_then(|()| Ok(file.write_all(&plain.into_inner())?))
+            write(&mut plain, None).and_then(|()| Ok(file.write_all(&plain.into_inner())?))
         }
-        Audience::Machine => write(&mut file, false),
+        Audience::Machine => write(&mut file, None),
     };
     let written = written
         .and_then(|()| file.flush().with_context(|| format!("cannot write {}", path.display())));

@@ -8,21 +8,24 @@ use trace_advisor::advisor::{Problem, RuleSource};
 use trace_advisor::analyses::{DeviceTableError, catalog, check_devices};
 use trace_advisor::ingest::{Cache, Options};
 use trace_advisor::query::{Params, Range, Selection};
+use trace_advisor::trace_model::command_line::CommandOptions;
 use trace_advisor::{OpenOptions, Run};
 
-use crate::args::{CacheArgs, InputArgs, ReadArgs, SelectionArgs};
+use crate::args::{CacheDirArg, InputArgs, ReadArgs, SelectionArgs};
 use crate::console::Console;
 use crate::diagnostics::{FileProblems, with_help};
 use crate::memory;
-use crate::messages::{print_timings, warn};
-use crate::progress::ReadProgress;
+use crate::messages::{print_timings, print_warnings, warn};
+use crate::progress::{ProgressLine, Stage};
 use crate::render::sanitize::sanitize;
 
-/// The environment variable that names the cache directory.
-const CACHE_DIR_VARIABLE: &str = "ADVISOR_CACHE_DIR";
-
-/// Opens the run at `path`.
-pub(crate) fn open(path: &Path, args: &ReadArgs, console: &mut Console) -> anyhow::Result<Run> {
+/// Opens the run at `path`, with the line that shows the progress of reading it and of the queries that follow. The
+/// line has to be dropped before anything is printed.
+pub(crate) fn open(
+    path: &Path,
+    args: &ReadArgs,
+    console: &mut Console,
+) -> anyhow::Result<(Run, ProgressLine)> {
     open_for_query(None, path, args, console)
 }
 
@@ -32,10 +35,27 @@ pub(crate) fn open_for_query(
     path: &Path,
     args: &ReadArgs,
     console: &mut Console,
+) -> anyhow::Result<(Run, ProgressLine)> {
+    let progress = console.progress(Stage::QUERY);
+    let run = open_with_progress(query, path, args, &progress, console)?;
+    Ok((run, progress))
+}
+
+/// Opens the run at `path` as part of work whose progress is shown.
+pub(crate) fn open_with_progress(
+    query: Option<String>,
+    path: &Path,
+    args: &ReadArgs,
+    progress: &ProgressLine,
+    console: &mut Console,
 ) -> anyhow::Result<Run> {
-    let options = OpenOptions { query_hint: query, ..open_options(args)? };
-    let run = Run::open_with(path, &options, &ReadProgress::new(console.err_is_terminal))?;
-    note_if_exported(&run, args, console)?;
+    let options = OpenOptions {
+        query_hint: query,
+        view_progress: Some(progress.views()),
+        ..open_options(args)?
+    };
+    let run = Run::open_with(path, &options, progress.files())?;
+    progress.suspend(|| note_if_exported(&run, args, console))?;
     Ok(run)
 }
 
@@ -43,10 +63,10 @@ pub(crate) fn open_for_query(
 pub(crate) fn open_in_memory(
     path: &Path,
     args: &ReadArgs,
-    console: &Console,
+    progress: &ProgressLine,
 ) -> anyhow::Result<Run> {
     let options = OpenOptions { memory_bytes: None, ..open_options(args)? };
-    Ok(Run::open_with(path, &options, &ReadProgress::new(console.err_is_terminal))?)
+    Ok(Run::open_with(path, &options, progress.files())?)
 }
 
 /// The options to open a run with.
@@ -58,7 +78,9 @@ pub(crate) fn open_options(args: &ReadArgs) -> anyhow::Result<OpenOptions> {
         query_hint: None,
         memory_bytes: memory_limit_bytes(args),
         step_time_ns: None,
-        cache: cache(&args.cache),
+        command_options: command_options(args),
+        cache: if args.cache.no_cache { None } else { cache(&args.cache.directory) },
+        view_progress: None,
     })
 }
 
@@ -72,14 +94,12 @@ fn memory_limit_bytes(args: &ReadArgs) -> Option<u64> {
     args.memory_limit.or_else(memory::half_of_available_bytes)
 }
 
-/// The cache; `None` if it is disabled, or neither the user nor the system names a directory.
-fn cache(args: &CacheArgs) -> Option<Cache> {
-    let folder = match (args.no_cache, &args.cache_dir, std::env::var_os(CACHE_DIR_VARIABLE)) {
-        (true, ..) => return None,
-        (_, Some(folder), _) => folder.clone(),
-        (_, _, Some(folder)) if folder.is_empty() => return None,
-        (_, _, Some(folder)) => folder.into(),
-        (_, _, None) => dirs::cache_dir()?.join("trace-advisor").join("runs"),
+/// The cache; `None` if its directory is empty, or neither the user nor the system names one.
+pub(crate) fn cache(args: &CacheDirArg) -> Option<Cache> {
+    let folder = match &args.cache_dir {
+        Some(folder) if folder.as_os_str().is_empty() => return None,
+        Some(folder) => folder.clone(),
+        None => dirs::cache_dir()?.join("trace-advisor").join("runs"),
     };
     Some(Cache { folder, max_bytes: Cache::MAX_BYTES })
 }
@@ -138,28 +158,34 @@ fn device_table(file: &Path) -> anyhow::Result<String> {
 }
 
 /// The options that reproduce a reading, for commands that are printed for the user to run.
-pub(crate) fn command_line_options(args: &ReadArgs) -> Vec<String> {
-    let ReadArgs { input, memory_limit, selection, set, include_last_step, .. } = args;
-    let values = [
+pub(crate) fn command_options(args: &ReadArgs) -> CommandOptions {
+    let ReadArgs { input, memory_limit, selection, set, devices, include_last_step, .. } = args;
+    let mut reading = with_values([
         ("--cycle", input.cycle.map(|v| v.to_string())),
         ("--trial", input.trial.map(|v| v.to_string())),
         ("--max-json-bytes", input.max_json_bytes.map(|v| v.to_string())),
         ("--timeout", input.timeout.map(|v| v.as_secs_f64().to_string())),
         ("--memory-limit", memory_limit.map(|v| v.to_string())),
+        ("--devices", devices.as_ref().map(|file| file.display().to_string())),
+    ]);
+    reading.extend(with_values(set.iter().map(|setting| ("--set", Some(setting.clone())))));
+    if *include_last_step {
+        reading.push("--include-last-step".to_owned());
+    }
+    let selection = with_values([
         ("--ranks", selection.ranks.as_ref().map(ToString::to_string)),
         ("--steps", selection.steps.map(|v| v.to_string())),
         ("--between", selection.between.map(Range::time_text)),
         ("--streams", selection.streams.as_ref().map(ToString::to_string)),
         ("--name", selection.name.as_ref().map(ToString::to_string)),
-    ];
-    let set = set.iter().map(|setting| ("--set", Some(setting.clone())));
-    let values = values.into_iter().chain(set);
-    let mut options: Vec<String> =
-        values.filter_map(|(name, value)| Some([name.to_owned(), value?])).flatten().collect();
-    if *include_last_step {
-        options.push("--include-last-step".to_owned());
-    }
-    options
+    ]);
+    CommandOptions { reading, selection }
+}
+
+/// The options that have a value, each followed by it.
+fn with_values<'a>(options: impl IntoIterator<Item = (&'a str, Option<String>)>) -> Vec<String> {
+    let given = options.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?]));
+    given.flatten().collect()
 }
 
 /// Notes on stderr that a run larger than the memory limit was converted to a temporary export.
@@ -182,8 +208,19 @@ pub(crate) fn note_if_exported(
     )
 }
 
-/// Does what is left once the result is printed: prints timings with `--timings`, and caches the tables.
+/// Does what is left once the result is printed: prints the warnings of reading and, with `--timings`, timings, and
+/// caches the tables.
 pub(crate) fn finish(run: &Run, args: &ReadArgs, console: &mut Console) -> anyhow::Result<()> {
+    print_warnings(run.warnings(), console)?;
+    finish_without_warnings(run, args, console)
+}
+
+/// As [`finish`], for commands that print the warnings themselves.
+pub(crate) fn finish_without_warnings(
+    run: &Run,
+    args: &ReadArgs,
+    console: &mut Console,
+) -> anyhow::Result<()> {
     if args.timings {
         print_timings(&run.stages(), Some(run), console)?;
     }
@@ -210,7 +247,7 @@ pub(crate) fn warn_not_cached(
     args: &ReadArgs,
     console: &mut Console,
 ) -> anyhow::Result<()> {
-    let folder = cache(&args.cache).map(|cache| cache.folder).unwrap_or_default();
+    let folder = cache(&args.cache.directory).map(|cache| cache.folder).unwrap_or_default();
     let folder = folder.display();
     Ok(warn(&format!("cannot write to the cache directory {folder}: {error}"), console)?)
 }

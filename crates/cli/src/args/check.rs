@@ -5,16 +5,18 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, ValueEnum};
 use trace_advisor::advisor::FailOn;
 
-use super::groups::{Audience, OutputArgs, ReadArgs, RuleArgs};
+use super::groups::{Audience, EachArg, OutputArgs, ReadArgs, RuleArgs};
 use super::headings::{OUTPUT, RULES};
 use super::values::{duration_ns, percent};
 
 /// `advisor check`.
 #[derive(Debug, ClapArgs)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub(crate) struct CheckArgs {
     /// Runs: trace files, or directories with the traces of all ranks; several runs are checked separately
     ///
-    /// Paths, or addresses such as `s3://bucket/run/` (also `gs://`, `az://`, `abfss://` and `https://`).
+    /// Paths, addresses such as `s3://bucket/run/` (also `gs://`, `az://`, `abfss://` and `https://`), or `-` for a
+    /// trace on stdin.
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
     /// Output format
@@ -22,17 +24,22 @@ pub(crate) struct CheckArgs {
     pub(crate) format: ReportFormat,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+    /// Show all findings in full, the plan, and the reasons for unknown verdicts (text)
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) full: bool,
     /// Also show info findings, notes about the trace, passed rules and all evidence
-    #[arg(long, short = 'v', visible_short_alias = 'a', help_heading = OUTPUT)]
+    #[arg(long, short, help_heading = OUTPUT)]
     pub(crate) all: bool,
     /// Show the queries behind each finding as commands to run (text and Markdown; JSON always includes them)
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) explain: bool,
-    /// Exit with code 1 for findings of this severity or higher [default: as in rule files, else medium]
+    /// Exit with code 1 for findings of this severity or higher [default: medium]
+    ///
+    /// Overrides `fail_on` in rule files.
     #[arg(long, value_enum, value_name = "SEVERITY", help_heading = OUTPUT)]
     pub(crate) fail_on: Option<FailOn>,
     /// Exit with code 0 even if there are findings; same as --fail-on never
-    #[arg(long, conflicts_with = "fail_on", help_heading = OUTPUT)]
+    #[arg(long, conflicts_with = "fail_on", hide_short_help = true, help_heading = OUTPUT)]
     pub(crate) exit_zero: bool,
     #[command(flatten)]
     pub(crate) rules: RuleArgs,
@@ -40,13 +47,15 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "PCT", value_parser = percent, help_heading = RULES)]
     pub(crate) min_gain: Option<f64>,
     /// What a step takes without the profiler, such as 113ms: predictions start from it [default: estimated]
-    #[arg(long, value_name = "TIME", value_parser = duration_ns, help_heading = OUTPUT)]
+    #[arg(long, value_name = "TIME", value_parser = duration_ns, hide_short_help = true, help_heading = OUTPUT)]
     pub(crate) step_time: Option<i64>,
     /// Compare with an earlier JSON report: only new and worse findings affect the exit code
     #[arg(long, value_name = "FILE", help_heading = RULES)]
     pub(crate) baseline: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
+    #[command(flatten)]
+    pub(crate) each: EachArg,
 }
 
 /// Formats of reports.

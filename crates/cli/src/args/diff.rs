@@ -32,7 +32,7 @@ pub(crate) struct DiffArgs {
     /// Exit with code 1 for this verdict
     #[arg(long, value_enum, value_name = "VERDICT", help_heading = OUTPUT)]
     pub(crate) fail_on: Option<DiffFailOn>,
-    /// Like `--fail-on regression`, but with this threshold instead of 5 %
+    /// Like `--fail-on regression`, but with this threshold [default: 5]
     #[arg(long, value_name = "PCT", value_parser = percent, help_heading = OUTPUT)]
     pub(crate) fail_on_regression: Option<f64>,
     /// Steps of the run before: `all`, `first`, or numbers and ranges such as `3,5-8` or `5..` [default: all complete
@@ -63,7 +63,7 @@ pub(crate) struct DiffArgs {
     ///
     /// Compares the first step of the first rank. Names are compared as written, at all levels.
     #[arg(
-        long, value_enum, value_name = "EVENTS", num_args = 0..=1, require_equals = true,
+        long, value_enum, value_name = "EVENTS", num_args = 0..=1, require_equals = true, hide_short_help = true,
         default_missing_value = "all",
         conflicts_with_all = ["levels", "fail_on", "fail_on_regression", "files"],
         help_heading = COMPARISON
@@ -136,6 +136,12 @@ pub(crate) enum DiffFormat {
     Text,
     /// JSON with a stable, versioned schema
     Json,
+    /// Markdown for pull request comments
+    Markdown,
+    /// Annotations for GitHub Actions
+    Github,
+    /// JUnit XML: the step time, the rules about comparisons, the measures
+    Junit,
     /// The rows as comma-separated values with a header
     Csv,
     /// The rows as a Parquet file

@@ -3,56 +3,80 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{FalseyValueParser, OsStringValueParser, TypedValueParser};
 use clap::{Args as ClapArgs, ValueEnum};
 use regex::Regex;
 use trace_advisor::ingest::Packing;
 use trace_advisor::query::{Range, Ranges};
 
 use super::headings::{INPUT, LOGGING, OUTPUT, RULES, SELECTION};
-use super::values::{bytes, seconds};
+use super::values::{memory_bytes, seconds};
 
 /// The run that a command reads.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RunPathArg {
     /// Run: a trace file, or a directory with the traces of all ranks
     ///
-    /// A path, or an address such as `s3://bucket/run/` (also `gs://`, `az://`, `abfss://` and `https://`).
+    /// A path, an address such as `s3://bucket/run/` (also `gs://`, `az://`, `abfss://` and `https://`), or `-` for a
+    /// trace on stdin.
     #[arg(value_name = "PATH")]
     pub(crate) path: PathBuf,
 }
 
+/// Whether a path stands for the runs below it.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct EachArg {
+    /// Read each run at or below PATH as a run of its own
+    ///
+    /// A directory that holds traces is a run, or several if its traces are of several programs. A run that cannot be read
+    /// is an error, but the others are read.
+    #[arg(long, help_heading = INPUT)]
+    pub(crate) each: bool,
+}
+
 /// Options for reading files.
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct InputArgs {
     /// Read the Nth profile cycle of each rank [default: the last one]
     #[arg(long, value_name = "N", help_heading = INPUT)]
     pub(crate) cycle: Option<usize>,
     /// Read Determined metrics of trial N [default: the trial that ran with the traces, else the newest]
-    #[arg(long, value_name = "N", help_heading = INPUT)]
+    #[arg(long, value_name = "N", hide_short_help = true, help_heading = INPUT)]
     pub(crate) trial: Option<i64>,
     /// Refuse compressed files that contain more than this many bytes of JSON
-    #[arg(long, value_name = "BYTES", help_heading = INPUT)]
+    #[arg(long, value_name = "BYTES", hide_short_help = true, help_heading = INPUT)]
     pub(crate) max_json_bytes: Option<u64>,
     /// Network timeout in seconds [default: 30]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = INPUT)]
+    #[arg(
+        long, value_name = "SECONDS", value_parser = seconds, env = "ADVISOR_TIMEOUT", hide_env_values = true,
+        hide_short_help = true, help_heading = INPUT
+    )]
     pub(crate) timeout: Option<Duration>,
 }
 
-/// Options of the cache.
-#[derive(Debug, ClapArgs)]
-pub(crate) struct CacheArgs {
-    /// Cache directory, of at most 10 GiB [default: `ADVISOR_CACHE_DIR`, else in the user's cache directory]
-    ///
-    /// Setting `ADVISOR_CACHE_DIR` to an empty value disables the cache.
-    #[arg(long, value_name = "DIR", help_heading = INPUT)]
+/// The directory of the cache.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct CacheDirArg {
+    /// Cache directory, of at most 10 GiB; an empty value disables the cache [default: in the user's cache directory]
+    #[arg(
+        long = "cache-dir", value_name = "DIR", value_parser = OsStringValueParser::new().map(PathBuf::from),
+        env = "ADVISOR_CACHE_DIR", hide_env_values = true, hide_short_help = true, help_heading = INPUT
+    )]
     pub(crate) cache_dir: Option<PathBuf>,
+}
+
+/// Options of the cache.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct CacheArgs {
+    #[command(flatten)]
+    pub(crate) directory: CacheDirArg,
     /// Do not read or write the cache
-    #[arg(long, conflicts_with = "cache_dir", help_heading = INPUT)]
+    #[arg(long, help_heading = INPUT)]
     pub(crate) no_cache: bool,
 }
 
 /// Options for reading a run.
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ReadArgs {
     #[command(flatten)]
     pub(crate) selection: SelectionArgs,
@@ -62,26 +86,29 @@ pub(crate) struct ReadArgs {
     ///
     /// A run that may need more is computed from Parquet, a few ranks at a time. Traces are converted first, in the
     /// cache or in the temporary directory.
-    #[arg(long, value_name = "SIZE", value_parser = bytes, help_heading = INPUT)]
+    #[arg(
+        long, value_name = "SIZE", value_parser = memory_bytes, env = "ADVISOR_MEMORY_LIMIT", hide_env_values = true,
+        hide_short_help = true, help_heading = INPUT
+    )]
     pub(crate) memory_limit: Option<u64>,
     #[command(flatten)]
     pub(crate) cache: CacheArgs,
     /// Set a parameter of the analyses, such as `short_kernel_us=10`
-    #[arg(long = "set", value_name = "NAME=VALUE", help_heading = INPUT)]
+    #[arg(long = "set", value_name = "NAME=VALUE", hide_short_help = true, help_heading = INPUT)]
     pub(crate) set: Vec<String>,
     /// Device table with peak rates (TOML), used before the built-in one (see `advisor tables --device-table`)
-    #[arg(long, value_name = "FILE", help_heading = INPUT)]
+    #[arg(long, value_name = "FILE", hide_short_help = true, help_heading = INPUT)]
     pub(crate) devices: Option<PathBuf>,
     /// Count the last step too, although the recording may cut it off
-    #[arg(long, help_heading = INPUT)]
+    #[arg(long, hide_short_help = true, help_heading = INPUT)]
     pub(crate) include_last_step: bool,
     /// Print the time that each stage takes to stderr
-    #[arg(long, help_heading = LOGGING)]
+    #[arg(long, hide_short_help = true, help_heading = LOGGING)]
     pub(crate) timings: bool,
 }
 
 /// The part of a run to read.
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct SelectionArgs {
     /// Only these ranks, such as `0-3,8`
     #[arg(long, value_name = "LIST", help_heading = SELECTION)]
@@ -103,11 +130,20 @@ pub(crate) struct SelectionArgs {
 /// The rule files to load.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RuleFileArgs {
-    /// Rule file that changes or extends the built-in rules; may be repeated
+    /// Rule file that changes or extends the built-in rules; may be repeated [default: advisor.toml, if there is one]
+    ///
+    /// By default, `advisor.toml` is read from the current directory, or the nearest directory above that has one, up
+    /// to the root of the repository or the home directory.
     #[arg(long = "rules", value_name = "FILE", help_heading = RULES)]
     pub(crate) files: Vec<PathBuf>,
+    /// Do not look for advisor.toml
+    #[arg(
+        long, env = "ADVISOR_NO_CONFIG", hide_env_values = true, value_parser = FalseyValueParser::new(),
+        help_heading = RULES
+    )]
+    pub(crate) no_config: bool,
     /// Use only the rules from --rules, not the built-in ones
-    #[arg(long, requires = "files", help_heading = RULES)]
+    #[arg(long, requires = "files", hide_short_help = true, help_heading = RULES)]
     pub(crate) no_default_rules: bool,
 }
 
@@ -131,6 +167,9 @@ pub(crate) struct RowOutputArgs {
     /// Output format
     #[arg(long, short, value_enum, default_value_t, help_heading = OUTPUT)]
     pub(crate) format: RowFormat,
+    /// Print at most N rows; 0 prints all [default: 40 on a terminal, else all]
+    #[arg(long, value_name = "N", help_heading = OUTPUT)]
+    pub(crate) limit: Option<usize>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

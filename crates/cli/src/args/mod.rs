@@ -2,8 +2,11 @@
 
 mod check;
 mod diff;
+mod examples;
+mod global;
 mod groups;
 mod headings;
+mod program;
 mod query;
 mod rules;
 mod traces;
@@ -13,22 +16,29 @@ use clap::{Parser, Subcommand};
 
 pub(crate) use check::{CheckArgs, ReportFormat};
 pub(crate) use diff::{DiffArgs, DiffFailOn, DiffFormat, DiffLevel, DiffSort, HtaEvents};
+pub(crate) use global::GlobalArgs;
 pub(crate) use groups::{
-    Audience, CacheArgs, InputArgs, OutputArgs, ReadArgs, RowFormat, RowOutputArgs, RuleArgs,
-    SelectionArgs,
+    Audience, CacheDirArg, InputArgs, OutputArgs, ReadArgs, RowFormat, RowOutputArgs, RuleArgs,
+    RuleFileArgs, SelectionArgs,
 };
+pub(crate) use program::{CacheCommand, CacheCommandArgs, CompletionsArgs, ManArgs};
 pub(crate) use query::{AnalyzeArgs, SqlArgs, TablesArgs};
 pub(crate) use rules::{
-    ExplainArgs, InitArgs, RulesArgs, RulesCommand, SchemaArgs, SchemaDocument, StatsArgs,
-    StatsFormat,
+    ExplainArgs, InitArgs, RuleShowArgs, RulesArgs, RulesCommand, SchemaArgs, SchemaDocument,
+    StatsArgs, StatsFormat,
 };
 pub(crate) use traces::{AugmentArgs, AugmentTrack, DemoArgs, ExportArgs, MergeArgs, OpenArgs};
 
+/// Version, commit and target. Builds for development do not know their commit.
+const LONG_VERSION: &str = env!("ADVISOR_LONG_VERSION");
+
 /// Why is this PyTorch training run slow? Reads PyTorch Profiler traces and tells you what to fix first.
 #[derive(Debug, Parser)]
-#[command(name = "advisor", version, max_term_width = 100, disable_help_subcommand = true)]
-#[command(after_help = "Try it: advisor demo -o run/ && advisor check run/")]
+#[command(name = "advisor", version, long_version = LONG_VERSION, max_term_width = 100)]
+#[command(after_help = examples::PROGRAM)]
 pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) global: GlobalArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -36,14 +46,17 @@ pub(crate) struct Args {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Check a run and list what to fix, most useful first
+    /// Check a run and list what to fix, biggest gain first
     ///
     /// Exit code: 0 without findings at or above --fail-on, 1 with such findings, 2 if the run cannot be
     /// checked. With --baseline, only new and worse findings count.
+    #[command(after_help = examples::CHECK)]
     Check(CheckArgs),
     /// Query a run with SQL: run a single query, or start an interactive shell
+    #[command(after_help = examples::SQL)]
     Sql(SqlArgs),
     /// Print one of the built-in analyses of a run
+    #[command(after_help = examples::ANALYZE)]
     Analyze(AnalyzeArgs),
     /// Compare two runs: what got slower or faster, what was added or removed
     ///
@@ -55,54 +68,148 @@ pub(crate) enum Command {
     /// unchanged or inconclusive.
     ///
     /// Exit code: 0, or 1 if the verdict is one that --fail-on names, or 2 if the runs cannot be compared.
+    #[command(after_help = examples::DIFF)]
     Diff(DiffArgs),
     /// Add counters, critical path and findings to copies of the traces
     ///
     /// The copies open in Perfetto (ui.perfetto.dev) and in `chrome://tracing`. Their paths are printed to stdout. They
     /// are compressed like the originals unless --gz or --json is given. The originals are never overwritten.
+    #[command(after_help = examples::AUGMENT)]
     Augment(AugmentArgs),
     /// Merge the traces of all ranks into one file for trace viewers
     ///
     /// Works like Composer's merge, but for any number of ranks and any traces: all ranks share one clock, and each
     /// rank is a process. The originals are never overwritten. To analyze a run, pass the directory with the original
     /// traces instead: they contain more.
+    #[command(after_help = examples::MERGE)]
     Merge(MergeArgs),
     /// Convert a run of any size to Parquet
     ///
     /// Ranks are converted one by one. The directory that is written is a run: `check`, `sql`, `analyze`, `diff` and
     /// `tables` read it in place of the traces, and much faster. Other programs can read its tables,
-    /// DIR/kernels/*.parquet. See docs/export.md.
+    /// DIR/kernels/*.parquet.
+    #[command(after_help = examples::EXPORT)]
     Export(ExportArgs),
     /// Open a trace of a run in the Perfetto UI
     ///
     /// Serves the trace to the Perfetto UI from a local web server that exits after one download. The page runs in
     /// your browser, and the trace does not leave your machine. The address to open is printed to stdout. If the run
-    /// has several ranks, the lowest is opened; --ranks selects another one.
+    /// has several ranks, the lowest is opened; --ranks selects another one. --between sets the time range that the UI
+    /// shows at first.
+    #[command(after_help = examples::OPEN)]
+    #[command(mut_arg("steps", hide), mut_arg("streams", hide), mut_arg("pattern", hide))]
+    #[command(mut_arg("between", |range| range.help(SHOWN_FIRST)))]
     Open(OpenArgs),
     /// Describe tables and views, or show what was read from a run
+    #[command(after_help = examples::TABLES)]
     Tables(TablesArgs),
     /// Explain a rule: what it measures, why it matters, and what to do
+    #[command(after_help = examples::EXPLAIN)]
     Explain(ExplainArgs),
     /// List and test rules, measure how often they fire, and write their documentation
+    #[command(after_help = examples::RULES)]
     Rules(RulesArgs),
-    /// Create a commented rule file to start from
+    /// Create the rule file of a project, `advisor.toml`
+    ///
+    /// Everything in it is commented out: nothing changes until you edit it. All commands that evaluate rules find it
+    /// in the current directory and in the directories above, up to the root of the repository.
+    #[command(after_help = examples::INIT)]
     Init(InitArgs),
     /// Print the JSON schema of reports or rule files
+    #[command(after_help = examples::SCHEMA)]
     Schema(SchemaArgs),
     /// Generate the traces of a simulated run with a known bottleneck
     ///
     /// The traces are compressed with gzip unless --json is given.
+    #[command(after_help = examples::DEMO)]
     Demo(DemoArgs),
+    /// Show or clean the cache
+    #[command(after_help = examples::CACHE)]
+    Cache(CacheCommandArgs),
+    /// Print completions for a shell
+    #[command(after_help = examples::COMPLETIONS)]
+    Completions(CompletionsArgs),
+    /// Write manual pages
+    #[command(hide = true)]
+    Man(ManArgs),
+}
+
+/// Help of `advisor open --between`.
+const SHOWN_FIRST: &str =
+    "Show this time range first, counted from the first event of the run: `10ms..50ms`";
+
+/// Hides an option that has no effect on a command.
+fn hide(option: clap::Arg) -> clap::Arg {
+    option.hide(true)
+}
+
+impl Command {
+    /// Returns true if the exit code of the command reports a verdict.
+    pub(crate) fn has_verdict(&self) -> bool {
+        match self {
+            Self::Check(_) | Self::Diff(_) => true,
+            Self::Rules(args) => matches!(args.command, Some(RulesCommand::Test { .. })),
+            _ => false,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use clap::{CommandFactory as _, Parser as _};
 
     use super::Args;
 
     #[test]
     fn args_are_consistent() {
         Args::command().debug_assert();
+    }
+
+    /// The words of a command line, without redirections.
+    fn words(line: &str) -> Vec<String> {
+        let line = line.split(['<', '>']).next().unwrap();
+        let mut words = vec![String::new()];
+        let mut is_quoted = false;
+        for c in line.chars() {
+            match c {
+                '\'' => is_quoted = !is_quoted,
+                ' ' if !is_quoted => words.push(String::new()),
+                _ => words.last_mut().unwrap().push(c),
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        words
+    }
+
+    #[test]
+    fn examples_in_help_parse() {
+        let program = Args::command();
+        let commands = program.get_subcommands().filter(|command| !command.is_hide_set());
+        for command in commands.chain([&program]) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let examples = help.lines().filter_map(|line| {
+                let line = line.split("    ").next().unwrap().rsplit(" | ").next().unwrap();
+                line.trim().strip_prefix("advisor ").map(|_| line.trim())
+            });
+            let examples: Vec<&str> = examples.collect();
+            assert!(!examples.is_empty(), "{} has no examples", command.get_name());
+            for example in examples {
+                if let Err(error) = Args::try_parse_from(words(example)) {
+                    panic!("{example}: {error}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn options_with_defaults_say_so_like_clap() {
+        let mut program = Args::command();
+        program.build();
+        for command in program.get_subcommands() {
+            for argument in command.get_arguments() {
+                let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+                assert!(!help.contains("unless"), "{} {argument}: {help}", command.get_name());
+            }
+        }
     }
 }

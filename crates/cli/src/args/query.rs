@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
-use super::groups::{ReadArgs, RowOutputArgs, RunPathArg};
+use super::groups::{EachArg, ReadArgs, RowOutputArgs, RunPathArg};
 use super::headings::OUTPUT;
 
 /// `advisor sql`.
@@ -12,31 +12,44 @@ use super::headings::OUTPUT;
 pub(crate) struct SqlArgs {
     #[command(flatten)]
     pub(crate) run: RunPathArg,
-    /// SQL query; without it, start an interactive shell or read queries from stdin
+    /// SQL query; without it, start the SQL shell, or read queries from stdin if it is not a terminal
+    ///
+    /// In the shell, \h lists the commands and Tab completes names. It keeps its history in the file that
+    /// `ADVISOR_SQL_HISTORY` names [default: in the user's state directory]; an empty value disables the history.
     #[arg(value_name = "QUERY")]
     pub(crate) query: Option<String>,
     #[command(flatten)]
     pub(crate) rows: RowOutputArgs,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
+    #[command(flatten)]
+    pub(crate) each: EachArg,
 }
 
 /// `advisor analyze`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct AnalyzeArgs {
-    /// Analysis to print; without it, list the analyses
+    /// Analysis to print; without it, give an overview of the run
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Run: a trace file, or a directory with the traces of all ranks
     #[arg(value_name = "PATH")]
     pub(crate) path: Option<PathBuf>,
-    /// List the analyses by topic
-    #[arg(long)]
-    pub(crate) list: bool,
+    /// List the analyses by the question that they answer, or those that mention WORD
+    #[arg(long, value_name = "WORD", num_args = 0..=1, default_missing_value = "")]
+    pub(crate) list: Option<String>,
+    /// Sort by COLUMN, largest first; `COLUMN:asc` sorts smallest first
+    #[arg(long, value_name = "COLUMN", help_heading = OUTPUT)]
+    pub(crate) sort: Option<String>,
+    /// Print only these columns, in this order; `all` prints columns without values, too
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = OUTPUT)]
+    pub(crate) columns: Vec<String>,
     #[command(flatten)]
     pub(crate) rows: RowOutputArgs,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
+    #[command(flatten)]
+    pub(crate) each: EachArg,
 }
 
 /// `advisor tables`.
@@ -46,7 +59,7 @@ pub(crate) struct TablesArgs {
     #[arg(value_name = "NAME|PATH")]
     pub(crate) subject: Option<PathBuf>,
     /// Describe the columns of all tables and views; of a run, show empty tables and all kinds of events too
-    #[arg(long, short = 'v', visible_short_alias = 'a', help_heading = OUTPUT)]
+    #[arg(long, short, help_heading = OUTPUT)]
     pub(crate) all: bool,
     /// Print the SQL of a view, including all views it needs, down to the tables
     #[arg(long, requires = "subject", conflicts_with = "all", help_heading = OUTPUT)]
@@ -56,4 +69,6 @@ pub(crate) struct TablesArgs {
     pub(crate) device_table: bool,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
+    #[command(flatten)]
+    pub(crate) each: EachArg,
 }

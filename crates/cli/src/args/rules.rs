@@ -23,28 +23,24 @@ pub(crate) struct ExplainArgs {
 pub(crate) struct RulesArgs {
     #[command(subcommand)]
     pub(crate) command: Option<RulesCommand>,
-    /// Print the JSON schema of rule files, for editors
-    #[arg(long)]
+    /// Same as `advisor schema rules`
+    #[arg(long, hide = true)]
     pub(crate) schema: bool,
 }
 
 /// The subcommands of `advisor rules`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RulesCommand {
-    /// List all rules with their metrics and thresholds; rules that are not evaluated are marked
-    List(RuleArgs),
+    /// List all rules and what they find; rules that are not evaluated are marked
+    List(RuleListArgs),
+    /// Print the definition of a rule as rule files contain it
+    Show(RuleShowArgs),
     /// Run the tests that rule files contain
-    Test {
-        /// Rule files, on top of the built-in rules
-        #[arg(value_name = "FILE")]
-        files: Vec<PathBuf>,
-        /// Use only the rules of FILE, not the built-in ones
-        #[arg(long, requires = "files", help_heading = RULES)]
-        no_default_rules: bool,
-    },
+    Test(TestArgs),
     /// Check many runs and print how often each rule fires and what it costs
     Stats(StatsArgs),
-    /// Print the JSON schema of rule files, for editors
+    /// Same as `advisor schema rules`
+    #[command(hide = true)]
     Schema,
     /// Write one page per rule, with the text of `advisor explain`, and an index
     ///
@@ -53,9 +49,55 @@ pub(crate) enum RulesCommand {
         #[command(flatten)]
         rules: RuleFileArgs,
         /// Directory to write to; created if it does not exist
-        #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
-        to: PathBuf,
+        #[arg(id = "output", long = "output", short = 'o', alias = "to", value_name = "DIR", help_heading = OUTPUT)]
+        directory: PathBuf,
     },
+}
+
+/// `advisor rules list`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct RuleListArgs {
+    /// Print metrics and thresholds too, as on wide terminals
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) thresholds: bool,
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
+}
+
+/// `advisor rules show`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct RuleShowArgs {
+    /// Code (IN001) or name (dataloader-wait) of the rule
+    #[arg(value_name = "RULE")]
+    pub(crate) rule: String,
+    #[command(flatten)]
+    pub(crate) rules: RuleFileArgs,
+}
+
+/// `advisor rules test`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct TestArgs {
+    /// Rule files, on top of the built-in rules [default: advisor.toml, if there is one]
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Use only the rules of FILE, not the built-in ones
+    #[arg(long, requires = "files", help_heading = RULES)]
+    no_default_rules: bool,
+    /// Do not look for advisor.toml
+    #[arg(long, help_heading = RULES)]
+    no_config: bool,
+}
+
+impl TestArgs {
+    /// The rule files, as other commands name them by options.
+    pub(crate) fn rule_files(&self) -> RuleFileArgs {
+        let Self { files, no_default_rules, no_config } = self;
+        RuleFileArgs {
+            files: files.clone(),
+            no_config: *no_config,
+            no_default_rules: *no_default_rules,
+        }
+    }
 }
 
 /// `advisor rules stats`.
@@ -78,7 +120,7 @@ pub(crate) struct StatsArgs {
     #[arg(long, help_heading = INPUT)]
     pub(crate) each: bool,
     /// List of runs that count as healthy, one `run: reason` per line
-    #[arg(long, value_name = "FILE", help_heading = INPUT)]
+    #[arg(long, value_name = "FILE", hide_short_help = true, help_heading = INPUT)]
     pub(crate) healthy: Option<PathBuf>,
     /// Number of runs to check at once, all held in memory [default: 1, with --no-times the number of cores up to 4]
     #[arg(long, value_name = "N", help_heading = INPUT)]

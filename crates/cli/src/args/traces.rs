@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::groups::{InputArgs, ReadArgs, RuleArgs, RunPathArg, TraceOutputArgs};
+use super::groups::{EachArg, InputArgs, ReadArgs, RuleArgs, RunPathArg, TraceOutputArgs};
 use super::headings::{LOGGING, OUTPUT};
 use crate::demo::Bottleneck;
 
@@ -22,6 +22,8 @@ pub(crate) struct AugmentArgs {
     pub(crate) rules: RuleArgs,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
+    #[command(flatten)]
+    pub(crate) each: EachArg,
 }
 
 /// The tracks that can be added to a trace.
@@ -56,13 +58,15 @@ pub(crate) struct ExportArgs {
     #[command(flatten)]
     pub(crate) run: RunPathArg,
     /// Directory to write to; created if it does not exist
-    #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
-    pub(crate) to: PathBuf,
+    #[arg(id = "output", long = "output", short = 'o', alias = "to", value_name = "DIR", help_heading = OUTPUT)]
+    pub(crate) directory: PathBuf,
     /// Replace DIR if it is an export; other directories are never replaced
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) each: EachArg,
     /// Print the time that the export takes to stderr
     #[arg(long, help_heading = LOGGING)]
     pub(crate) timings: bool,
@@ -70,6 +74,13 @@ pub(crate) struct ExportArgs {
 
 /// `advisor open`.
 #[derive(Debug, ClapArgs)]
+// A trace is opened as a whole: these options would have no effect.
+#[command(
+    mut_arg("steps", |arg| arg.hide(true)),
+    mut_arg("streams", |arg| arg.hide(true)),
+    mut_arg("pattern", |arg| arg.hide(true)),
+    mut_arg("between", |arg| arg.help("Show this time range, counted from the first event of the run: `10ms..50ms`"))
+)]
 pub(crate) struct OpenArgs {
     #[command(flatten)]
     pub(crate) run: RunPathArg,

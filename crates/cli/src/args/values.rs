@@ -56,9 +56,59 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
     Ok((number * base.powi(power)) as u64)
 }
 
+/// Parses a memory limit. A number without a unit is most likely meant in another unit.
+pub(super) fn memory_bytes(text: &str) -> Result<u64, String> {
+    /// Less than a trace of any use takes.
+    const LEAST: u64 = 1000;
+    let size = bytes(text)?;
+    if size < LEAST {
+        let number = text.trim().trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim_end();
+        return Err(format!(
+            "{size} bytes are too few for any trace: write {number}GiB or {number}MiB"
+        ));
+    }
+    Ok(size)
+}
+
+/// Parses an age: `7d`, `12h`, `30m`.
+pub(super) fn age(text: &str) -> Result<Duration, String> {
+    let wrong = || "not an age: write 7d or 12h".to_owned();
+    let text = text.trim();
+    let digits = text.trim_end_matches(|c: char| c.is_alphabetic());
+    let seconds = match &text[digits.len()..] {
+        "w" => 7 * 24 * 3600,
+        "d" => 24 * 3600,
+        "h" => 3600,
+        "m" => 60,
+        "s" => 1,
+        _ => return Err(wrong()),
+    };
+    let count: u64 = digits.trim_end().parse().map_err(|_| wrong())?;
+    count.checked_mul(seconds).map(Duration::from_secs).ok_or_else(wrong)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{bytes, duration_ns};
+    use std::time::Duration;
+
+    use super::{age, bytes, duration_ns, memory_bytes};
+
+    #[test]
+    fn memory_bytes_rejects_numbers_without_a_unit() {
+        assert_eq!(memory_bytes("4GiB"), Ok(4 << 30));
+        assert_eq!(memory_bytes("1KB"), Ok(1000));
+        let message = memory_bytes("4").unwrap_err();
+        assert_eq!(message, "4 bytes are too few for any trace: write 4GiB or 4MiB");
+    }
+
+    #[test]
+    fn age_reads_units() {
+        assert_eq!(age("7d"), Ok(Duration::from_hours(7 * 24)));
+        assert_eq!(age("12 h"), Ok(Duration::from_hours(12)));
+        for text in ["", "7", "d", "-1d", "1y", "99999999999999999999d"] {
+            assert!(age(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn duration_ns_reads_units() {

@@ -1,32 +1,57 @@
 //! `advisor augment`: copies of the traces with counters, critical path and findings, for trace viewers.
 
-use trace_advisor::{Added, Augmentation};
+use std::path::Path;
+
+use trace_advisor::{Added, Augmentation, RuleSet};
 
 use crate::args::{AugmentArgs, AugmentTrack};
 use crate::console::Console;
 use crate::diagnostics::with_help;
 use crate::exit::Exit;
-use crate::messages::{print_warnings, warn};
+use crate::messages::warn;
 use crate::output::require_local_path;
+use crate::progress::Stage;
 use crate::render::value::thousands;
 use crate::rule_files;
-use crate::run::{finish, open};
+use crate::run::{finish, open_with_progress};
+use crate::runs::{for_each_run, output_of_run};
 
 pub(crate) fn run(args: &AugmentArgs, console: &mut Console) -> anyhow::Result<Exit> {
     require_local_path(&args.output.directory)?;
-    let rules = rule_files::load_selected(&args.rules)?;
-    let run = open(&args.run.path, &args.read, console)?;
-    print_warnings(run.warnings(), console)?;
+    let rules = rule_files::load_selected(&args.rules, console)?;
+    let (root, to) = (&args.run.path, &args.output.directory);
+    if args.each.each {
+        let queue = for_each_run(root, console, |path, console| {
+            augment(path, &output_of_run(to, root, path), &rules, args, console)
+        })?;
+        return Ok(queue.print_failures(console)?);
+    }
+    augment(root, to, &rules, args, console)?;
+    Ok(Exit::Clean)
+}
+
+/// Writes the traces of the run at `path` to the directory `to`.
+fn augment(
+    path: &Path,
+    to: &Path,
+    rules: &RuleSet,
+    args: &AugmentArgs,
+    console: &mut Console,
+) -> anyhow::Result<()> {
+    let progress = console.progress(&[Stage::Read, Stage::Compute, Stage::Copy]);
+    let run = open_with_progress(None, path, &args.read, &progress, console)?;
     let wants = |track| args.only.is_empty() || args.only.contains(&track);
-    let report = wants(AugmentTrack::Findings).then(|| run.check(&rules)).transpose()?;
-    let written = run.augment(&Augmentation {
-        folder: &args.output.directory,
+    let report = wants(AugmentTrack::Findings).then(|| run.check(rules)).transpose()?;
+    let wanted = Augmentation {
+        folder: to,
         counters: wants(AugmentTrack::Counters),
         critical_path: wants(AugmentTrack::CriticalPath),
         report: report.as_ref(),
         packing: args.output.packing(),
         overwrite: args.output.force,
-    })?;
+    };
+    let written = run.augment(&wanted, progress.files())?;
+    drop(progress);
     if written.is_empty() {
         let help = "`advisor merge` writes what Composer recorded as one trace";
         return Err(with_help("the run has no PyTorch Profiler trace to copy", help));
@@ -40,8 +65,7 @@ pub(crate) fn run(args: &AugmentArgs, console: &mut Console) -> anyhow::Result<E
         console.out.flush()?;
         writeln!(console.err, "rank {}: {}", trace.rank, summary(&trace.added))?;
     }
-    finish(&run, &args.read, console)?;
-    Ok(Exit::Clean)
+    finish(&run, &args.read, console)
 }
 
 fn summary(added: &Added) -> String {

@@ -1,25 +1,27 @@
 //! `advisor check`: checks runs, prints reports, fails on findings.
 
+use std::path::Path;
+
 use trace_advisor::advisor::{self, FailOn, Policy, Rule};
 use trace_advisor::{Checked, OpenOptions, PendingCheck, Report, RuleSet};
 
 use crate::args::{CheckArgs, ReportFormat};
 use crate::baseline;
 use crate::console::Console;
-use crate::diagnostics::with_help;
+use crate::diagnostics::{print_error, with_help};
 use crate::exit::Exit;
-use crate::messages::{print_timings, warn_about_file};
+use crate::messages::{note, print_timings, warn_about_file};
 use crate::output::write_output;
-use crate::progress::ReadProgress;
+use crate::progress::Stage;
+use crate::render::layout::Layout;
 use crate::render::report::{self, ReportContext};
 use crate::rule_files;
-use crate::run::{
-    command_line_options, note_if_exported, open_options, store_in_cache, warn_not_cached,
-};
+use crate::run::{self, note_if_exported, open_options, store_in_cache, warn_not_cached};
+use crate::runs::RunQueue;
 
 pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exit> {
     let policy = Policy { min_gain_pct: args.min_gain, fail_on: args.fail_on, ..Policy::default() };
-    let rules = rule_files::load_with_policy(&args.rules, &policy)?;
+    let rules = rule_files::load_with_policy(&args.rules, &policy, console)?;
     if rules.rules().iter().all(Rule::is_comparison) {
         let help = "`advisor rules list` marks the rules that are left out";
         return Err(with_help("no rule is left to check a run with", help));
@@ -29,14 +31,20 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
     let options = OpenOptions { step_time_ns: args.step_time, ..open_options(&args.read)? };
     // Text on stdout is printed as it becomes known: the header once the run is open, the rest once it is checked.
     let is_streamed = args.format == ReportFormat::Text && args.output.file.is_none();
+    let layout = Layout::from(console.out_terminal);
     let mut reports = Vec::with_capacity(args.paths.len());
     let mut last_run = None;
-    for (i, path) in args.paths.iter().enumerate() {
-        let progress = ReadProgress::new(console.err_is_terminal);
-        let pending = trace_advisor::open_check(path, &options, &progress)?;
+    let mut queue = RunQueue::new(&args.paths, args.each.each)?;
+    loop {
+        let progress = console.progress(Stage::QUERY);
+        let options = OpenOptions { view_progress: Some(progress.views()), ..options.clone() };
+        let open = |path: &Path, _: &mut Console| {
+            Ok(trace_advisor::open_check(path, &options, progress.files())?)
+        };
+        let note = |text: &str, console: &mut Console| progress.suspend(|| note(text, console));
+        let Some(pending) = queue.next(console, open, note)? else { break };
         if is_streamed {
-            progress.clear();
-            print_header(&pending, i == 0, console)?;
+            progress.suspend(|| print_header(&pending, reports.is_empty(), layout, console))?;
         }
         let Checked { mut report, stages, run, cache_error } = pending.evaluate(&rules)?;
         drop(progress);
@@ -47,10 +55,11 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
             warn_not_cached(error, &args.read, console)?;
         }
         if let Some(baseline) = &baseline {
-            baseline.apply(&mut report, (i, args.paths.len()), &rules)?;
+            let count = reports.len() + 1 + queue.len();
+            baseline.apply(&mut report, (reports.len(), count), &rules)?;
         }
         if is_streamed {
-            report::write_body(&report, &context, &mut console.out)?;
+            report::write_body(&report, &context, layout, &mut console.out)?;
             console.out.flush()?;
         }
         reports.push(report);
@@ -63,8 +72,8 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
         }
     }
     if !is_streamed {
-        write_output(&args.output, args.format.audience(), console, |out, _| {
-            report::write(&reports, &context, args.format, out)
+        write_output(&args.output, args.format.audience(), console, |out, terminal| {
+            report::write(&reports, &context, args.format, Layout::from(terminal), out)
         })?;
         console.out.flush()?;
     }
@@ -76,29 +85,67 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
     if let Some(run) = &last_run {
         store_in_cache(run, &args.read, console)?;
     }
-    Ok(if args.exit_zero { Exit::Clean } else { exit_code(&reports, fail_on(&rules)) })
+    let read = queue.print_failures(console)?;
+    let unjudged: Vec<&Report> =
+        reports.iter().filter(|report| !report.is_judged(&rules)).collect();
+    for report in &unjudged {
+        let limit = report.recording.as_ref().and_then(|recording| recording.limits.first());
+        let reason = match limit {
+            Some(limit) if limit.kind.is_severe() => "the recording shows next to nothing",
+            _ => report.main_unknown_reason().unwrap_or("no rule was evaluated"),
+        };
+        let message = format!("{} could not be judged: {reason}", report.run.path);
+        print_error(&anyhow::Error::msg(message), console)?;
+    }
+    Ok(if read == Exit::Failed || !unjudged.is_empty() {
+        Exit::Failed
+    } else if args.exit_zero {
+        Exit::Clean
+    } else {
+        exit_code(&reports, fail_on(&rules))
+    })
 }
 
 /// Prints the first line of a report, after an empty line between reports.
 fn print_header(
     pending: &PendingCheck<'_>,
     is_first: bool,
+    layout: Layout,
     console: &mut Console,
 ) -> anyhow::Result<()> {
     if !is_first {
         writeln!(console.out)?;
     }
-    report::write_header(&advisor::Run::from(pending.info()), &mut console.out)?;
+    report::write_header(&advisor::Run::from(pending.info()), layout, &mut console.out)?;
     Ok(console.out.flush()?)
 }
 
 fn context<'a>(args: &CheckArgs, rules: &'a RuleSet) -> ReportContext<'a> {
+    let folder = std::env::current_dir().unwrap_or_default();
+    let options = command_options(args);
     ReportContext {
         rules,
         show_all: args.all,
+        is_full: args.full || args.all || args.explain,
         fail_on: fail_on(rules).severity(),
-        query_options: args.explain.then(|| command_line_options(&args.read)),
+        command_options: options.iter().map(|o| report::relative_path(&folder, o)).collect(),
+        folder,
+        query_options: args.explain.then(|| run::command_options(&args.read).to_vec()),
     }
+}
+
+/// The options that decide what a report says.
+fn command_options(args: &CheckArgs) -> Vec<String> {
+    let values = [
+        ("--min-gain", args.min_gain.map(|percent| format!("{percent}%"))),
+        ("--step-time", args.step_time.map(|ns| format!("{ns}ns"))),
+        ("--baseline", args.baseline.as_ref().map(|path| path.display().to_string())),
+    ];
+    let values = values.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?]));
+    let mut options = rule_files::command_line_options(&args.rules);
+    options.extend(values.flatten());
+    options.extend(run::command_options(&args.read).to_vec());
+    options
 }
 
 fn fail_on(rules: &RuleSet) -> FailOn {

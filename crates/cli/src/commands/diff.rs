@@ -3,23 +3,27 @@
 use serde::Serialize;
 use trace_advisor::advisor::Comparison;
 use trace_advisor::compare::{
-    Category, DeviceType, Diff as Compared, DiffOptions, Level, Measure, Outcome, Row, SideOptions,
-    Sort, Steps, Summary, Verdict,
+    Category, DeviceType, DiffOptions, Level, Measure, Outcome, Row, SideOptions, Sort, Steps,
+    Summary, Verdict,
 };
-use trace_advisor::trace_model::RecordBatch;
+use trace_advisor::trace_model::{RecordBatch, Warning};
 use trace_advisor::{Run, compare_traces};
 
 use crate::args::{
     Audience, DiffArgs, DiffFailOn, DiffFormat, DiffLevel, DiffSort, HtaEvents, RowFormat,
 };
 use crate::console::Console;
+use crate::diagnostics::with_help;
 use crate::exit::Exit;
-use crate::messages::{print_warnings, warn};
+use crate::messages::{warn, warn_about_file};
 use crate::output::write_output;
+use crate::progress::Stage;
+use crate::render::diff::{self, DiffReport};
+use crate::render::report::relative_path;
+use crate::render::rows;
 use crate::render::sanitize::sanitize_json;
-use crate::render::{diff as text, rows};
 use crate::rule_files;
-use crate::run::{finish, open};
+use crate::run::{self, finish_without_warnings, open_with_progress};
 
 /// Default change of the median step, as a ratio, that counts as a regression or improvement.
 const DEFAULT_LEAST_CHANGE: f64 = 0.05;
@@ -28,28 +32,57 @@ const DEFAULT_LEAST_CHANGE: f64 = 0.05;
 const SCHEMA_VERSION: u32 = 1;
 
 pub(crate) fn run(args: &DiffArgs, console: &mut Console) -> anyhow::Result<Exit> {
-    let rules = rule_files::load_selected(&args.rules)?;
-    let before = open(&args.before, &args.read, console)?;
-    let after = open(&args.after, &args.read, console)?;
-    for run in [&before, &after] {
-        print_warnings(run.warnings(), console)?;
+    let is_review =
+        matches!(args.format, DiffFormat::Markdown | DiffFormat::Github | DiffFormat::Junit);
+    if args.hta.is_some() && is_review {
+        let help = "use --format text, json, csv, parquet or arrow";
+        return Err(with_help("the table of --hta is not available in this format", help));
     }
+    let rules = rule_files::load_selected(&args.rules, console)?;
+    let progress = console.progress(&[Stage::Read, Stage::Read, Stage::Compute]);
+    let before = open_with_progress(None, &args.before, &args.read, &progress, console)?;
+    let after = open_with_progress(None, &args.after, &args.read, &progress, console)?;
     let options = options(args);
     let exit = if let Some(events) = args.hta {
         let batch = compare_traces(&before, &after, &options, device_type(events))?;
+        drop(progress);
         write_rows(&batch, args, console)?;
         Exit::Clean
     } else {
         let diff = trace_advisor::diff(&before, &after, &options)?;
-        let comparison = trace_advisor::evaluate_diff(&diff, &rules);
+        let comparison = trace_advisor::evaluate_diff(&diff, &before, &after, &rules);
+        drop(progress);
+        let exit = exit_code(diff.verdict.outcome, args);
+        // Formats that others read do not name the folders of this machine.
+        let folder = if is_review { std::env::current_dir().ok() } else { None };
+        let shown = |path: &str| match &folder {
+            Some(folder) => relative_path(folder, path),
+            None => path.to_owned(),
+        };
+        let report = DiffReport {
+            diff: &diff,
+            comparison: &comparison,
+            rules: &rules,
+            paths: (shown(&before.info().path), shown(&after.info().path)),
+            fails: exit == Exit::Findings,
+            limit: args.limit,
+            command_options: command_options(args).iter().map(|o| shown(o)).collect(),
+        };
+        print(&report, (&before, &after), args, console)?;
+        console.out.flush()?;
         for warning in &comparison.warnings {
             warn(&format!("{}: {}", warning.file, warning.message), console)?;
         }
-        print(&diff, &comparison, (&before, &after), args, console)?;
-        exit_code(diff.verdict.outcome, args)
+        exit
     };
     for run in [&before, &after] {
-        finish(run, &args.read, console)?;
+        // Files of both runs have the same names.
+        let path = &run.info().path;
+        for Warning { file, message, count, .. } in run.warnings() {
+            let place = if file.is_empty() { path.clone() } else { format!("{path}: {file}") };
+            warn_about_file(&place, message, *count, console)?;
+        }
+        finish_without_warnings(run, &args.read, console)?;
     }
     Ok(exit)
 }
@@ -115,19 +148,43 @@ fn exit_code(outcome: Outcome, args: &DiffArgs) -> Exit {
     if fails { Exit::Findings } else { Exit::Clean }
 }
 
+/// The options that decide what a comparison says.
+fn command_options(args: &DiffArgs) -> Vec<String> {
+    let list =
+        |ranks: &Vec<i32>| ranks.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    let values = [
+        ("--before-steps", args.before_steps.as_ref().map(ToString::to_string)),
+        ("--after-steps", args.after_steps.as_ref().map(ToString::to_string)),
+        ("--before-ranks", args.before_ranks.as_ref().map(list)),
+        ("--after-ranks", args.after_ranks.as_ref().map(list)),
+        ("--fail-on-regression", args.fail_on_regression.map(|percent| percent.to_string())),
+    ];
+    let values = values.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?]));
+    let mut options: Vec<String> = values.flatten().collect();
+    if args.short_names {
+        options.push("--short-names".to_owned());
+    }
+    options.extend(rule_files::command_line_options(&args.rules));
+    options.extend(run::command_options(&args.read).to_vec());
+    options
+}
+
 fn print(
-    diff: &Compared,
-    comparison: &Comparison,
+    report: &DiffReport<'_>,
     (before, after): (&Run, &Run),
     args: &DiffArgs,
     console: &mut Console,
 ) -> anyhow::Result<()> {
+    let DiffReport { diff, comparison, .. } = report;
     match args.format {
-        DiffFormat::Text => write_output(&args.output, Audience::Human, console, |out, _| {
-            let paths = (before.info().path.as_str(), after.info().path.as_str());
-            let only_levels = !args.levels.is_empty();
-            Ok(text::write_comparison(diff, comparison, paths, only_levels, args.limit, out)?)
-        }),
+        DiffFormat::Text => {
+            write_output(&args.output, Audience::Human, console, |out, terminal| {
+                Ok(diff::write_text(report, !args.levels.is_empty(), terminal, out)?)
+            })
+        }
+        DiffFormat::Markdown => print_review(&diff::markdown(report), args, console),
+        DiffFormat::Github => print_review(&diff::github(report), args, console),
+        DiffFormat::Junit => print_review(&diff::junit(report), args, console),
         DiffFormat::Json => {
             let json = Json {
                 schema_version: SCHEMA_VERSION,
@@ -143,8 +200,8 @@ fn print(
             };
             let mut text = serde_json::to_string_pretty(&json)?;
             text.push('\n');
-            write_output(&args.output, Audience::Machine, console, |out, is_terminal| {
-                let text = if is_terminal { sanitize_json(&text) } else { text };
+            write_output(&args.output, Audience::Machine, console, |out, terminal| {
+                let text = if terminal.is_some() { sanitize_json(&text) } else { text };
                 Ok(out.write_all(text.as_bytes())?)
             })
         }
@@ -154,17 +211,23 @@ fn print(
     }
 }
 
+fn print_review(text: &str, args: &DiffArgs, console: &mut Console) -> anyhow::Result<()> {
+    write_output(&args.output, Audience::Machine, console, |out, _| {
+        Ok(out.write_all(text.as_bytes())?)
+    })
+}
+
 fn write_rows(batch: &RecordBatch, args: &DiffArgs, console: &mut Console) -> anyhow::Result<()> {
     let batch = batch.slice(0, args.limit.unwrap_or(usize::MAX).min(batch.num_rows()));
     let format = match args.format {
-        DiffFormat::Text => RowFormat::Table,
         DiffFormat::Json => RowFormat::Json,
         DiffFormat::Csv => RowFormat::Csv,
         DiffFormat::Parquet => RowFormat::Parquet,
         DiffFormat::Arrow => RowFormat::Arrow,
+        _ => RowFormat::Table,
     };
-    write_output(&args.output, format.audience(), console, |out, is_terminal| {
-        rows::write(&[batch], format, out, is_terminal)
+    write_output(&args.output, format.audience(), console, |out, terminal| {
+        rows::write(&[batch], format, out, terminal)
     })
 }
 

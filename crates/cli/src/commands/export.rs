@@ -1,5 +1,6 @@
 //! `advisor export`: a run of any size as a directory of Parquet files.
 
+use std::path::Path;
 use std::time::Instant;
 
 use trace_advisor::ingest::{self, Location};
@@ -7,23 +8,38 @@ use trace_advisor::ingest::{self, Location};
 use crate::args::ExportArgs;
 use crate::console::Console;
 use crate::exit::Exit;
+use crate::interrupt::{Unfinished, remove_if_interrupted};
 use crate::messages::{print_timing, print_warnings};
 use crate::output::require_local_path;
-use crate::progress::ReadProgress;
+use crate::progress::Stage;
 use crate::render::value::{plural, thousands};
 use crate::run::ingest_options;
+use crate::runs::{for_each_run, output_of_run};
 
 pub(crate) fn run(args: &ExportArgs, console: &mut Console) -> anyhow::Result<Exit> {
-    require_local_path(&args.to)?;
+    let (root, to) = (&args.run.path, &args.directory);
+    require_local_path(to)?;
+    if args.each.each {
+        let queue = for_each_run(root, console, |path, console| {
+            export(path, &output_of_run(to, root, path), args, console)
+        })?;
+        return Ok(queue.print_failures(console)?);
+    }
+    export(root, to, args, console)?;
+    Ok(Exit::Clean)
+}
+
+/// Writes the run at `path` to the directory `to`.
+fn export(path: &Path, to: &Path, args: &ExportArgs, console: &mut Console) -> anyhow::Result<()> {
     let start = Instant::now();
-    let location = Location::parse(&args.run.path).map_err(trace_advisor::Error::from)?;
-    let progress = ReadProgress::new(console.err_is_terminal);
+    let location = Location::parse(path).map_err(trace_advisor::Error::from)?;
+    let progress = console.progress(&[Stage::Convert]);
+    remove_if_interrupted(Unfinished::Export(to.to_owned()));
     let options = ingest_options(&args.input);
-    let exported = ingest::export(&location, &options, &args.to, args.force, &progress);
+    let exported = ingest::export(&location, &options, to, args.force, progress.files());
     drop(progress);
     let exported = exported.map_err(trace_advisor::Error::from)?;
-    print_warnings(&exported.warnings, console)?;
-    writeln!(console.out, "{}", args.to.display())?;
+    writeln!(console.out, "{}", to.display())?;
     console.out.flush()?;
     writeln!(
         console.err,
@@ -36,5 +52,5 @@ pub(crate) fn run(args: &ExportArgs, console: &mut Console) -> anyhow::Result<Ex
     if args.timings {
         print_timing("export", start.elapsed(), console)?;
     }
-    Ok(Exit::Clean)
+    Ok(print_warnings(&exported.warnings, console)?)
 }

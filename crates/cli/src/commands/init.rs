@@ -9,16 +9,16 @@ use crate::console::Console;
 use crate::exit::Exit;
 use crate::output::{require_local_path, write_output};
 use crate::render::sanitize::sanitize;
+use crate::rule_files::PROJECT_FILE;
 
-/// The text of the file. It passes its own tests.
+/// The text of the file: comments only.
 const TEMPLATE: &str = include_str!("init.toml");
-const FILE_NAME: &str = "advisor.toml";
 
 pub(crate) fn run(args: &InitArgs, console: &mut Console) -> anyhow::Result<Exit> {
     require_local_path(&args.dir)?;
     fs::create_dir_all(&args.dir)
         .with_context(|| format!("cannot create the directory {}", args.dir.display()))?;
-    let path = args.dir.join(FILE_NAME);
+    let path = args.dir.join(PROJECT_FILE);
     let output = OutputArgs { file: Some(path.clone()), force: args.force };
     write_output(&output, Audience::Machine, console, |out, _| {
         Ok(out.write_all(TEMPLATE.as_bytes())?)
@@ -26,6 +26,9 @@ pub(crate) fn run(args: &InitArgs, console: &mut Console) -> anyhow::Result<Exit
     let path = path.display().to_string();
     let path = sanitize(&path);
     writeln!(console.out, "{path}")?;
-    writeln!(console.err, "next: advisor rules test {path}; advisor check run/ --rules {path}")?;
+    writeln!(
+        console.err,
+        "everything in it is commented out; commands that evaluate rules find it in its directory and below"
+    )?;
     Ok(Exit::Clean)
 }

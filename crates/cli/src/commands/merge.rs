@@ -5,16 +5,22 @@ use trace_advisor::ingest::Merged;
 use crate::args::MergeArgs;
 use crate::console::Console;
 use crate::exit::Exit;
-use crate::messages::{print_warnings, warn};
+use crate::interrupt::{Unfinished, remove_if_interrupted};
+use crate::messages::warn;
 use crate::output::require_local_path;
+use crate::progress::Stage;
 use crate::render::value::{plural, thousands};
 use crate::run::{finish, open_in_memory};
 
 pub(crate) fn run(args: &MergeArgs, console: &mut Console) -> anyhow::Result<Exit> {
     require_local_path(&args.output)?;
-    let run = open_in_memory(&args.run.path, &args.read, console)?;
-    print_warnings(run.warnings(), console)?;
-    let Merged { events, files, ranks, warnings } = run.merge(&args.output, args.force)?;
+    let progress = console.progress(&[Stage::Read, Stage::Merge]);
+    let run = open_in_memory(&args.run.path, &args.read, &progress)?;
+    progress.start(Stage::Merge);
+    remove_if_interrupted(Unfinished::Files(vec![args.output.clone()]));
+    let merged = run.merge(&args.output, args.force, progress.files());
+    drop(progress);
+    let Merged { events, files, ranks, warnings } = merged?;
     let known = run.warnings();
     for warning in warnings.iter().filter(|w| !known.contains(w)) {
         warn(&format!("{}: {}", warning.file, warning.message), console)?;

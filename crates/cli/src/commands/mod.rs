@@ -2,16 +2,22 @@
 
 mod analyze;
 mod augment;
+mod cache;
 mod check;
+mod completions;
 mod demo;
 mod diff;
 mod explain;
 mod export;
 mod init;
+mod man;
 mod merge;
 mod open;
+mod overview;
 mod query;
+mod questions;
 mod rates;
+mod rows_of_runs;
 mod rules;
 mod schema;
 #[cfg(feature = "shell")]
@@ -19,6 +25,7 @@ mod shell;
 mod sql;
 mod statements;
 mod tables;
+mod window;
 
 use crate::args::Command;
 use crate::console::Console;
@@ -41,5 +48,8 @@ pub(crate) fn run(command: &Command, console: &mut Console) -> anyhow::Result<Ex
         Command::Init(args) => init::run(args, console),
         Command::Schema(args) => schema::run(args, console),
         Command::Demo(args) => demo::run(args, console),
+        Command::Cache(args) => cache::run(args, console),
+        Command::Completions(args) => completions::run(args, console),
+        Command::Man(args) => man::run(args, console),
     }
 }

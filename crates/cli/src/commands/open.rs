@@ -11,16 +11,20 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use trace_advisor::ingest::{self, Location, Options, Packing};
+use trace_advisor::query::Range;
+use trace_advisor::trace_model::Source;
+use trace_advisor::trace_model::time::human;
 use trace_advisor::{Augmentation, Run};
 
-use crate::args::OpenArgs;
+use crate::args::{OpenArgs, ReadArgs, SelectionArgs};
 use crate::console::Console;
 use crate::diagnostics::with_help;
 use crate::exit::Exit;
-use crate::messages::{print_warnings, warn};
+use crate::messages::warn;
+use crate::progress::Stage;
 use crate::render::sanitize::sanitize;
 use crate::rule_files;
-use crate::run::{finish, open};
+use crate::run::{finish, open, open_with_progress};
 use crate::serve::{Served, Server};
 
 /// The only local port that the content security policy of the Perfetto UI lets it fetch from.
@@ -35,10 +39,19 @@ struct Trace {
     /// The rank, and the other ranks of the run, as text.
     description: String,
     bytes: u64,
+    /// The time range to show, in the clock of the trace; all of it if there is none.
+    shown_ns: Option<Range>,
     open: Box<Reopen>,
 }
 
 pub(crate) fn run(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Exit> {
+    let SelectionArgs { steps, streams, name, .. } = &args.read.selection;
+    let unused =
+        [("steps", steps.is_some()), ("streams", streams.is_some()), ("name", name.is_some())];
+    if let Some((option, _)) = unused.into_iter().find(|(_, is_given)| *is_given) {
+        let help = "--ranks selects a trace, and --between the time range that is shown";
+        return Err(with_help(format!("a trace is opened as a whole, without --{option}"), help));
+    }
     // Before any work: a port that is in use is the most likely failure.
     let server = Server::bind(args.port).map_err(|error| cannot_listen(args.port, error))?;
     let port = server.port()?;
@@ -47,8 +60,12 @@ pub(crate) fn run(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Exit
         if args.augment { augmented_trace(args, console)? } else { stored_trace(args, console)? };
 
     let path = format!("/{}/{}", token()?, plain_name(&trace.file));
-    let url = format!("{}/#!/?url=http://127.0.0.1:{port}{path}", args.ui.trim_end_matches('/'));
-    let Trace { file, description, bytes, open } = trace;
+    let Trace { file, description, bytes, shown_ns, open } = trace;
+    let ui = args.ui.trim_end_matches('/');
+    let visible = shown_ns.map_or_else(String::new, |Range { first, last }| {
+        format!("&visStart={first}&visEnd={last}")
+    });
+    let url = format!("{ui}/#!/?url=http://127.0.0.1:{port}{path}{visible}");
     let size = bytes as f64 / 1e6;
     writeln!(console.err, "serving {} ({size:.1} MB){description}", sanitize(&file))?;
     if port != PERFETTO_PORT {
@@ -109,23 +126,26 @@ fn stored_trace(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Trace>
     let options = Options { timeout: args.read.input.timeout, ..Options::default() };
     let files = ingest::trace_names(&location, &options).map_err(trace_advisor::Error::from)?;
     let selection = &args.read.selection;
-    if selection.steps.is_some()
-        || selection.between.is_some()
-        || selection.streams.is_some()
-        || selection.name.is_some()
-    {
-        warn("a trace is always opened as a whole: only --ranks is used to select it", console)?;
+    if selection.steps.is_some() || selection.streams.is_some() || selection.name.is_some() {
+        let text =
+            "a trace is always opened as a whole: --steps, --streams and --name have no effect";
+        warn(text, console)?;
     }
-    let (location, file, description) = match files.as_slice() {
-        // The number of the rank makes no difference.
-        [only] if selection.ranks.is_none() => (location, only.clone(), String::new()),
+    let SelectionArgs { ranks, between, .. } = selection;
+    let (location, file, description, shown_ns) = match files.as_slice() {
+        // The number of the rank and the clock of the trace make no difference.
+        [only] if ranks.is_none() && between.is_none() => {
+            (location, only.clone(), String::new(), None)
+        }
         _ => {
-            let run = open(&args.run.path, &args.read, console)?;
-            print_warnings(run.warnings(), console)?;
-            let (rank, file) = lowest_rank(&run)?;
-            let description = describe(rank, &run);
-            finish(&run, &args.read, console)?;
-            (run.location().clone(), file, description)
+            let read = without_time_range(&args.read);
+            let (run, progress) = open(&args.run.path, &read, console)?;
+            drop(progress);
+            let source = lowest_rank(&run)?;
+            let (file, description) = (source.file.clone(), describe(source.rank, &run));
+            let shown_ns = shown_range(*between, source, &run)?;
+            finish(&run, &read, console)?;
+            (run.location().clone(), file, description, shown_ns)
         }
     };
     let first = ingest::open_raw(&location, &file).map_err(trace_advisor::Error::from)?;
@@ -134,15 +154,42 @@ fn stored_trace(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Trace>
         let stored = ingest::open_raw(&location, &name).map_err(trace_advisor::Error::from)?;
         Ok(stored.reader)
     };
-    Ok(Trace { file, description, bytes, open: Box::new(open) })
+    Ok(Trace { file, description, bytes, shown_ns, open: Box::new(open) })
+}
+
+/// The options to read the run with: the time range is shown, not selected.
+fn without_time_range(read: &ReadArgs) -> ReadArgs {
+    ReadArgs {
+        selection: SelectionArgs { between: None, ..read.selection.clone() },
+        ..read.clone()
+    }
+}
+
+/// A time range of the run, cut to the run, in the clock of a trace.
+fn shown_range(
+    between: Option<Range>,
+    source: &Source,
+    run: &Run,
+) -> anyhow::Result<Option<Range>> {
+    let Some(Range { first, last }) = between else { return Ok(None) };
+    let wall_ns = run.info().wall_ns;
+    let (first, last) = (first.max(0), last.min(wall_ns));
+    if first >= last {
+        let end = human(wall_ns as f64);
+        return Err(anyhow::anyhow!("nothing to show: the run ends after {end}"));
+    }
+    let shift_ns = source.shift_ns;
+    Ok(Some(Range { first: first.saturating_sub(shift_ns), last: last.saturating_sub(shift_ns) }))
 }
 
 /// A copy with counters, critical path and findings.
 fn augmented_trace(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Trace> {
-    let rules = rule_files::load_selected(&args.rules)?;
-    let run = open(&args.run.path, &args.read, console)?;
-    print_warnings(run.warnings(), console)?;
-    let (rank, file) = lowest_rank(&run)?;
+    let rules = rule_files::load_selected(&args.rules, console)?;
+    let read = without_time_range(&args.read);
+    let progress = console.progress(&[Stage::Read, Stage::Compute, Stage::Copy]);
+    let run = open_with_progress(None, &args.run.path, &read, &progress, console)?;
+    let source = lowest_rank(&run)?;
+    let rank = source.rank;
     let report = run.check(&rules)?;
     let directory = TempDirectory::new()?;
     let wanted = Augmentation {
@@ -153,20 +200,21 @@ fn augmented_trace(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Tra
         packing: Packing::Same,
         overwrite: false,
     };
-    let copy = run.augment_rank(rank, &wanted)?.context("the rank has no timeline")?;
-    finish(&run, &args.read, console)?;
+    let copy = run.augment_rank(rank, &wanted, progress.files())?;
+    let copy = copy.context("the rank has no timeline")?;
+    drop(progress);
+    finish(&run, &read, console)?;
     let bytes = fs::metadata(&copy.path)?.len();
+    let shown_ns = shown_range(args.read.selection.between, source, &run)?;
     let open = directory.release(copy.path)?;
-    Ok(Trace { file, description: describe(rank, &run), bytes, open })
+    let (file, description) = (source.file.clone(), describe(rank, &run));
+    Ok(Trace { file, description, bytes, shown_ns, open })
 }
 
-/// The lowest selected rank that has a timeline, and its file.
-fn lowest_rank(run: &Run) -> anyhow::Result<(i32, String)> {
+/// The timeline of the lowest selected rank that has one.
+fn lowest_rank(run: &Run) -> anyhow::Result<&Source> {
     let timelines = run.info().sources.iter().filter(|source| source.format == "kineto");
-    timelines
-        .min_by_key(|source| source.rank)
-        .map(|source| (source.rank, source.file.clone()))
-        .context("the run has no timeline to open")
+    timelines.min_by_key(|source| source.rank).context("the run has no timeline to open")
 }
 
 fn describe(rank: i32, run: &Run) -> String {

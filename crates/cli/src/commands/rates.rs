@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::args::{Audience, StatsArgs, StatsFormat};
 use crate::console::Console;
@@ -11,25 +10,28 @@ use crate::diagnostics::with_help;
 use crate::exit::Exit;
 use crate::messages::warn;
 use crate::output::write_output;
-use crate::rates::{Healthy, NamedRun, SurveyOptions, json, markdown, runs_below, survey, text};
+use crate::progress::Stage;
+use crate::rates::{Healthy, NamedRun, SurveyOptions, json, markdown, survey, text};
 use crate::render::sanitize::{sanitize_json, sanitize_lines};
 use crate::rule_files;
+use crate::runs::runs_below;
 
 /// Default limit of runs in memory at once, each of which may be large.
 const MAX_JOBS: usize = 4;
 
 pub(crate) fn run(args: &StatsArgs, console: &mut Console) -> anyhow::Result<Exit> {
-    let rules = rule_files::load(&args.rules.files, args.rules.no_default_rules)?;
+    let rules = rule_files::load(&args.rules, console)?;
     let healthy = args.healthy.as_deref().map(healthy).transpose()?.unwrap_or_default();
     let runs = runs(args)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     // Runs that are checked at the same time would slow each other down.
     let jobs = args.jobs.unwrap_or(if args.no_times { cores.min(MAX_JOBS) } else { 1 });
-    let bar = bar(runs.len(), console.err_is_terminal);
-    let on_run_done = || bar.inc(1);
+    let progress = console.progress(&[Stage::Check]);
+    progress.count(Stage::Check, runs.len());
+    let on_run_done = || progress.item_done();
     let options = SurveyOptions { jobs, with_times: !args.no_times, on_run_done: &on_run_done };
     let survey = survey(&runs, &rules, healthy, &options);
-    bar.finish_and_clear();
+    drop(progress);
     if survey.rates().runs == 0 {
         let help = "with --each, each directory below RUN that holds traces is a run of its own";
         return Err(with_help("no run could be checked", help));
@@ -39,7 +41,8 @@ pub(crate) fn run(args: &StatsArgs, console: &mut Console) -> anyhow::Result<Exi
         StatsFormat::Markdown => (Audience::Machine, markdown(&survey)),
         StatsFormat::Json => (Audience::Machine, json(&survey)),
     };
-    write_output(&args.output, audience, console, |out, is_terminal| {
+    write_output(&args.output, audience, console, |out, terminal| {
+        let is_terminal = terminal.is_some();
         let result = match args.format {
             StatsFormat::Json if is_terminal => sanitize_json(&result),
             StatsFormat::Markdown if !is_terminal => result,
@@ -52,16 +55,6 @@ pub(crate) fn run(args: &StatsArgs, console: &mut Console) -> anyhow::Result<Exi
         warn(&format!("{run} is listed as healthy, but was not checked"), console)?;
     }
     Ok(Exit::Clean)
-}
-
-fn bar(runs: usize, is_enabled: bool) -> ProgressBar {
-    let target =
-        if is_enabled { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-    let bar = ProgressBar::with_draw_target(Some(runs as u64), target);
-    if let Ok(style) = ProgressStyle::with_template("{spinner} checked {pos} of {len} runs") {
-        bar.set_style(style);
-    }
-    bar
 }
 
 fn healthy(path: &Path) -> anyhow::Result<Healthy> {

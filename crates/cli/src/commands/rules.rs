@@ -1,57 +1,81 @@
-//! `advisor rules`: lists and tests rules, and writes their pages and schema. `advisor rules stats` is in `rates`.
+//! `advisor rules`: lists, shows and tests rules, and writes their pages and schema. `advisor rules stats` is in `rates`.
 
-use std::path::{Path, PathBuf};
+use std::fmt::Write as _;
+use std::path::Path;
 
 use anyhow::Context as _;
 use trace_advisor::RuleSet;
 use trace_advisor::advisor::{Rule, rule_schema_json};
 use trace_advisor::rule_pages;
 
-use crate::args::{RulesArgs, RulesCommand};
+use crate::args::{RuleShowArgs, RulesArgs, RulesCommand};
+use crate::commands::explain::find_rule;
 use crate::commands::rates;
 use crate::console::Console;
 use crate::diagnostics::with_help;
 use crate::exit::Exit;
 use crate::messages::warn;
 use crate::output::require_local_path;
-use crate::render::sanitize::sanitize;
+use crate::render::layout::Layout;
+use crate::render::sanitize::{sanitize, sanitize_lines};
 use crate::rule_files;
 
 pub(crate) fn run(args: &RulesArgs, console: &mut Console) -> anyhow::Result<Exit> {
-    // `rules --schema` is `rules schema`. Without either, clap prints the help.
+    // `rules --schema` is `rules schema`; clap prints the help for `rules` alone.
     match args.command.as_ref().unwrap_or(&RulesCommand::Schema) {
         RulesCommand::List(args) => {
-            let rules = rule_files::load_selected(args)?;
-            list(&rules, console)
+            let rules = rule_files::load_selected(&args.rules, console)?;
+            list(&rules, args.thresholds, console)
         }
-        RulesCommand::Test { files, no_default_rules } => test(files, *no_default_rules, console),
+        RulesCommand::Show(args) => show(args, console),
+        RulesCommand::Test(args) => test(&rule_files::load(&args.rule_files(), console)?, console),
         RulesCommand::Stats(args) => rates::run(args, console),
         RulesCommand::Schema => {
             write!(console.out, "{}", rule_schema_json())?;
             Ok(Exit::Clean)
         }
-        RulesCommand::Docs { rules, to } => {
-            docs(&rule_files::load(&rules.files, rules.no_default_rules)?, to, console)
+        RulesCommand::Docs { rules, directory } => {
+            docs(&rule_files::load(rules, console)?, directory, console)
         }
     }
 }
 
-fn list(rules: &RuleSet, console: &mut Console) -> anyhow::Result<Exit> {
+/// Width of a terminal from which the list has thresholds.
+const WIDE_COLUMNS: usize = 140;
+/// Width of a terminal below which a title has lines of its own.
+const NARROW_COLUMNS: usize = 80;
+
+fn list(rules: &RuleSet, has_thresholds: bool, console: &mut Console) -> anyhow::Result<Exit> {
+    let layout = Layout::from(console.out_terminal);
+    let is_wide = console.out_terminal.is_some() && layout.columns >= WIDE_COLUMNS;
+    let has_thresholds = has_thresholds || is_wide;
     let width = |f: &dyn Fn(&Rule) -> usize| rules.all().iter().map(f).max().unwrap_or(0);
     let (code, name) = (width(&|r| r.code.len()), width(&|r| r.name.len()));
-    let category = width(&|r| r.category.len());
+    let mut text = String::new();
     for rule in rules.all() {
         let off =
             rules.inactive(rule).map(|off| format!(" ({})", off.as_str())).unwrap_or_default();
-        writeln!(
-            console.out,
-            "{:code$}  {:name$}  {:category$}  {}{off}",
-            sanitize(&rule.code),
-            sanitize(&rule.name),
-            sanitize(&rule.category),
-            sanitize(&limits(rule))
-        )?;
+        let key = format!("{:code$}  {:name$}  ", rule.code, rule.name);
+        let title = format!("{}{off}", rule.general_title());
+        let limits = if has_thresholds { limits(rule) } else { String::new() };
+        if console.out_terminal.is_none() {
+            // One line per rule.
+            let line = format!("{key}{title}  {limits}");
+            let _ = writeln!(text, "{}", sanitize(line.trim_end()));
+            continue;
+        }
+        let is_narrow = layout.columns < NARROW_COLUMNS;
+        let indent = if is_narrow { 4 } else { key.chars().count() };
+        let lines = [title, limits].into_iter().filter(|paragraph| !paragraph.is_empty());
+        let mut lines = lines.flat_map(|paragraph| layout.wrapped(&paragraph, indent));
+        let key = sanitize(&key);
+        let first = if is_narrow { None } else { lines.next() };
+        let _ = writeln!(text, "{}", format!("{key}{}", first.unwrap_or_default()).trim_end());
+        for line in lines {
+            let _ = writeln!(text, "{:indent$}{line}", "");
+        }
     }
+    write!(console.out, "{text}")?;
     for ignore in rules.ignores() {
         let until = ignore.until.map(|d| format!(" until {d}")).unwrap_or_default();
         let what = match ignore.codes.as_slice() {
@@ -62,6 +86,49 @@ fn list(rules: &RuleSet, console: &mut Console) -> anyhow::Result<Exit> {
         writeln!(console.out, "{}", sanitize(&text))?;
     }
     Ok(Exit::Clean)
+}
+
+/// Prints each table that defines the rule: that of the built-in rules, and those of files that change it.
+fn show(args: &RuleShowArgs, console: &mut Console) -> anyhow::Result<Exit> {
+    let texts = rule_files::read_texts(&args.rules, console)?;
+    let rules = rule_files::parse(texts.clone())?;
+    let rule = find_rule(&args.rule, &rules)?;
+    let tables = texts.sources.iter().filter_map(|source| {
+        let (line, table) = definition(&source.text, &rule.name)?;
+        Some(format!("# {}:{line}\n{table}\n", source.name))
+    });
+    write!(console.out, "{}", sanitize_lines(&tables.collect::<Vec<_>>().join("\n")))?;
+    Ok(Exit::Clean)
+}
+
+/// The table of a rule in a rule file, with the number of its first line.
+fn definition<'t>(text: &'t str, rule: &str) -> Option<(usize, &'t str)> {
+    let table = format!("[rule.{rule}");
+    let belongs =
+        |header: &str| header.strip_prefix(&table).is_some_and(|rest| rest.starts_with([']', '.']));
+    let mut lines = text.split_inclusive('\n').scan(0, |offset, line| {
+        let start = *offset;
+        *offset += line.len();
+        Some((start, line))
+    });
+    let (number, start) = lines
+        .by_ref()
+        .enumerate()
+        .find_map(|(i, (start, line))| belongs(line.trim_end()).then_some((i + 1, start)))?;
+    // Comments before the next table belong to that one.
+    let mut end = start + text[start..].lines().next()?.len();
+    let mut in_text = false;
+    for (offset, line) in lines {
+        let line = line.trim_end();
+        if !in_text && line.starts_with('[') && !belongs(line) {
+            break;
+        }
+        in_text ^= line.matches("\"\"\"").count() % 2 == 1;
+        if in_text || !line.is_empty() && !line.starts_with('#') {
+            end = offset + line.len();
+        }
+    }
+    Some((number, &text[start..end]))
 }
 
 /// `gpu_idle.ratio: high > 30 %, medium > 15 %`.
@@ -90,7 +157,7 @@ fn docs(rules: &RuleSet, to: &Path, console: &mut Console) -> anyhow::Result<Exi
     for (name, text) in &pages {
         let path = to.join(name);
         if !may_overwrite(&path) {
-            let help = "it is not the page of a rule: choose another directory with --to";
+            let help = "it is not the page of a rule: choose another directory with -o";
             return Err(with_help(format!("{} already exists", path.display()), help));
         }
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
@@ -109,8 +176,7 @@ fn docs(rules: &RuleSet, to: &Path, console: &mut Console) -> anyhow::Result<Exi
     Ok(Exit::Clean)
 }
 
-fn test(files: &[PathBuf], only_files: bool, console: &mut Console) -> anyhow::Result<Exit> {
-    let rules = rule_files::load(files, only_files)?;
+fn test(rules: &RuleSet, console: &mut Console) -> anyhow::Result<Exit> {
     let result = rules.test();
     for failure in &result.failures {
         writeln!(console.out, "{}", sanitize(&failure.to_string()))?;
@@ -121,4 +187,20 @@ fn test(files: &[PathBuf], only_files: bool, console: &mut Console) -> anyhow::R
     let (run, failed) = (result.run, result.failures.len());
     writeln!(console.out, "tests: {run}, failed: {failed}, rules: {}", result.rules)?;
     Ok(if failed == 0 { Exit::Clean } else { Exit::Findings })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::definition;
+
+    #[test]
+    fn definition_is_the_table_of_the_rule() {
+        let table = "[rule.a]\nlist = [\n    1,\n]\n# Inside.\nwhy = \"\"\"\n[Not a table]\n\n\"\"\"\nx = 1";
+        let next = "[rule.a-b]\ncode = \"B\"";
+        let text = format!("# Head.\n\n{table}\n\n# Of the next.\n{next}\n");
+        let text = text.as_str();
+        assert_eq!(definition(text, "a"), Some((3, table)));
+        assert_eq!(definition(text, "a-b"), Some((15, next)));
+        assert_eq!(definition(text, "b"), None);
+    }
 }

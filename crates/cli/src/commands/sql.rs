@@ -3,17 +3,26 @@
 use std::io::{self, IsTerminal, Read as _};
 
 use trace_advisor::Run;
+use trace_advisor::ingest::Location;
 
-use crate::args::{RowOutputArgs, SqlArgs};
+use crate::args::{RowFormat, RowOutputArgs, SqlArgs};
 use crate::commands::query::print_query;
+use crate::commands::rows_of_runs::RowsOfRuns;
 use crate::commands::statements;
 use crate::console::Console;
 use crate::diagnostics::with_help;
 use crate::exit::Exit;
 use crate::messages::print_warnings;
-use crate::run::{finish, open_for_query};
+use crate::output::write_output;
+use crate::render::rows::{self, RowOptions};
+use crate::run::{finish, finish_without_warnings, open_for_query};
+use crate::runs::for_each_run;
 
 pub(crate) fn run(args: &SqlArgs, console: &mut Console) -> anyhow::Result<Exit> {
+    if args.query.is_none() && Location::is_stdin(&args.run.path) {
+        let help = "the trace is read from stdin: advisor sql - QUERY";
+        return Err(with_help("missing QUERY", help));
+    }
     let is_shell = args.query.is_none() && io::stdin().is_terminal();
     let has_file = args.rows.output.file.is_some();
     if is_shell && has_file {
@@ -31,23 +40,63 @@ pub(crate) fn run(args: &SqlArgs, console: &mut Console) -> anyhow::Result<Exit>
     if !is_shell && queries.is_empty() {
         return Err(with_help("the query is empty", "advisor sql PATH \"SELECT * FROM ranks\""));
     }
-    if has_file && queries.len() > 1 {
+    if queries.len() > 1 && (has_file || args.rows.format != RowFormat::Table) {
+        let subject = if has_file { "-o FILE" } else { "this format" };
         return Err(with_help(
-            "-o FILE takes the rows of one query, but there are several",
+            format!("{subject} takes the rows of one query, but there are {}", queries.len()),
             "run the queries one by one",
         ));
     }
+    if args.each.each {
+        if is_shell {
+            return Err(with_help("--each needs a query", "advisor sql PATH --each QUERY"));
+        }
+        return query_each(args, &queries, console);
+    }
     let hint = (!is_shell).then(|| queries.join("\n"));
-    let run = open_for_query(hint, &args.run.path, &args.read, console)?;
-    print_warnings(run.warnings(), console)?;
+    let (run, progress) = open_for_query(hint, &args.run.path, &args.read, console)?;
     if is_shell {
+        drop(progress);
+        print_warnings(run.warnings(), console)?;
         return shell(&run, &args.rows, console);
     }
-    for query in &queries {
-        print_query(&run, query, &args.rows, console)?;
+    for (i, query) in queries.iter().enumerate() {
+        if i > 0 {
+            progress.suspend(|| writeln!(console.out))?;
+        }
+        print_query(&run, query, &args.rows, &progress, console)?;
     }
+    drop(progress);
     finish(&run, &args.read, console)?;
     Ok(Exit::Clean)
+}
+
+/// Runs the queries on each run at or below the path, and prints the rows of each query together.
+fn query_each(args: &SqlArgs, queries: &[String], console: &mut Console) -> anyhow::Result<Exit> {
+    let mut results: Vec<RowsOfRuns> = queries.iter().map(|_| RowsOfRuns::default()).collect();
+    let hint = queries.join("\n");
+    let mut warnings = Vec::new();
+    let queue = for_each_run(&args.run.path, console, |path, console| {
+        let (run, progress) = open_for_query(Some(hint.clone()), path, &args.read, console)?;
+        for (query, rows) in queries.iter().zip(&mut results) {
+            rows.add(path, &run.sql(query)?)?;
+        }
+        drop(progress);
+        warnings.extend_from_slice(run.warnings());
+        finish_without_warnings(&run, &args.read, console)
+    })?;
+    let options = RowOptions { limit: args.rows.limit, ..RowOptions::default() };
+    let format = args.rows.format;
+    for (i, rows) in results.into_iter().enumerate() {
+        if i > 0 {
+            writeln!(console.out)?;
+        }
+        write_output(&args.rows.output, format.audience(), console, |out, terminal| {
+            rows::write_with(&rows.into_batches(), format, options, out, terminal)
+        })?;
+    }
+    print_warnings(&warnings, console)?;
+    Ok(queue.print_failures(console)?)
 }
 
 #[cfg(feature = "shell")]

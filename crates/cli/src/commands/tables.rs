@@ -16,11 +16,11 @@ use crate::args::{RowFormat, TablesArgs};
 use crate::console::Console;
 use crate::diagnostics::with_help;
 use crate::exit::Exit;
-use crate::messages::print_warnings;
 use crate::render::rows;
 use crate::render::sanitize::sanitize;
 use crate::render::value::thousands;
 use crate::run::{finish, open};
+use crate::runs::{for_each_run, print_run_heading};
 use trace_advisor::trace_model::suggest::nearest;
 
 pub(crate) fn run(args: &TablesArgs, console: &mut Console) -> anyhow::Result<Exit> {
@@ -38,7 +38,16 @@ pub(crate) fn run(args: &TablesArgs, console: &mut Console) -> anyhow::Result<Ex
             }
         }
         None => overview(&mut console.out)?,
-        Some(path) if path.exists() || Location::is_address(path) => show_run(path, args, console)?,
+        Some(path) if path.exists() || Location::is_address(path) || Location::is_stdin(path) => {
+            if args.each.each {
+                let mut is_first = true;
+                let queue = for_each_run(path, console, |path, console| {
+                    show_run_of_several(path, std::mem::take(&mut is_first), args, console)
+                })?;
+                return Ok(queue.print_failures(console)?);
+            }
+            show_run(path, args, console)?;
+        }
         Some(name) => describe(&name.display().to_string(), &mut console.out)?,
     }
     Ok(Exit::Clean)
@@ -120,7 +129,14 @@ fn describe_table(table: &TableSpec, out: &mut dyn Write) -> anyhow::Result<()> 
 }
 
 fn describe_view(module: &ViewDef, out: &mut dyn Write) -> anyhow::Result<()> {
-    writeln!(out, "{}: one row is {}", module.name, module.row)?;
+    writeln!(out, "{}: {}", module.name, module.question)?;
+    writeln!(out, "  one row is {}", module.row)?;
+    if let Some(window) = module.window {
+        writeln!(out, "  counts {}", window.doc())?;
+    }
+    if !module.sort.is_empty() {
+        writeln!(out, "  as a table sorted by {}, largest first", module.sort.join(", then "))?;
+    }
     writeln!(out, "  reads {}; defined in {}", module.needs.join(", "), module.path)?;
     let columns: Vec<Line<'_>> = module
         .columns
@@ -168,9 +184,27 @@ fn lines(columns: &[Line<'_>], out: &mut dyn Write) -> anyhow::Result<()> {
 
 /// Shows what was read from a run, and where it went.
 fn show_run(path: &Path, args: &TablesArgs, console: &mut Console) -> anyhow::Result<()> {
-    let run = open(path, &args.read, console)?;
-    files(&run, &mut console.out)?;
-    links(&run, console)?;
+    let (run, progress) = open(path, &args.read, console)?;
+    drop(progress);
+    show(&run, args, console)
+}
+
+/// As [`show_run`], below the path of the run.
+fn show_run_of_several(
+    path: &Path,
+    is_first: bool,
+    args: &TablesArgs,
+    console: &mut Console,
+) -> anyhow::Result<()> {
+    let (run, progress) = open(path, &args.read, console)?;
+    drop(progress);
+    print_run_heading(path, is_first, &mut console.out)?;
+    show(&run, args, console)
+}
+
+fn show(run: &Run, args: &TablesArgs, console: &mut Console) -> anyhow::Result<()> {
+    files(run, &mut console.out)?;
+    links(run, console)?;
     writeln!(console.out, "\nRows")?;
     let width = TABLES.iter().map(|t| t.name.len()).max().unwrap_or(0);
     for table in TABLES {
@@ -179,10 +213,8 @@ fn show_run(path: &Path, args: &TablesArgs, console: &mut Console) -> anyhow::Re
             writeln!(console.out, "  {:width$}  {:>12}", table.name, thousands(count as i64))?;
         }
     }
-    event_kinds(&run, args.all, console)?;
-    console.out.flush()?;
-    print_warnings(run.warnings(), console)?;
-    finish(&run, &args.read, console)?;
+    event_kinds(run, args.all, console)?;
+    finish(run, &args.read, console)?;
     Ok(())
 }
 
@@ -202,7 +234,7 @@ fn event_kinds(run: &Run, all: bool, console: &mut Console) -> anyhow::Result<()
          WHERE place <= {shown} OR stored_in IS NULL \
          ORDER BY stored_in = 'skipped', events DESC, phase, category",
     ))?;
-    rows::write(&batches, RowFormat::Table, &mut console.out, console.out_is_terminal)?;
+    rows::write(&batches, RowFormat::Table, &mut console.out, console.out_terminal)?;
     let count =
         run.sql(&format!("SELECT count(*) AS kinds FROM ({kinds}) WHERE stored_in IS NOT NULL"))?;
     let kinds =
@@ -224,7 +256,7 @@ fn links(run: &Run, console: &mut Console) -> anyhow::Result<()> {
         "SELECT rank, count(*) AS nodes, count(rf_id) AS with_id, count(event_id) AS linked \
          FROM execution_nodes GROUP BY rank ORDER BY rank",
     )?;
-    rows::write(&batches, RowFormat::Table, &mut console.out, console.out_is_terminal)?;
+    rows::write(&batches, RowFormat::Table, &mut console.out, console.out_terminal)?;
     Ok(())
 }
 

@@ -32,6 +32,7 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use rayon::prelude::*;
+use trace_advisor::ingest::partial_path;
 
 use self::json::{Section, Writer};
 use self::model::Model;
@@ -100,14 +101,30 @@ impl Run {
         writer.tail(end)
     }
 
+    /// Writes the trace of one rank to a file. Returns its bytes.
+    fn write(&self, rank: u32, path: &Path) -> io::Result<u64> {
+        let file = BufWriter::new(File::create(path)?);
+        let file = if self.options.gzip {
+            let gzip = GzEncoder::new(file, Compression::new(6));
+            self.render(rank, gzip)?.finish()?
+        } else {
+            self.render(rank, file)?
+        };
+        let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+        Ok(file.metadata()?.len())
+    }
+
     /// File name of the trace of a rank.
     pub fn file_name(&self, rank: u32) -> String {
-        let stamp = json::absolute_ns(START_NS)
-            + i64::from(rank) * 1_737
-            + self.options.seed as i64 % 1_000;
-        let gz = if self.options.gzip { ".gz" } else { "" };
-        format!("rank-{rank}.{stamp}.pt.trace.json{gz}")
+        file_name(&self.options, rank)
     }
+}
+
+/// File name of the trace of a rank.
+pub fn file_name(options: &Options, rank: u32) -> String {
+    let stamp = json::absolute_ns(START_NS) + i64::from(rank) * 1_737 + options.seed as i64 % 1_000;
+    let gz = if options.gzip { ".gz" } else { "" };
+    format!("rank-{rank}.{stamp}.pt.trace.json{gz}")
 }
 
 /// The files of a run.
@@ -124,21 +141,36 @@ pub struct Written {
 /// # Errors
 /// As [`Run::new`]; if files cannot be created or written.
 pub fn write_run(options: &Options, directory: &Path) -> io::Result<Written> {
+    write_run_with(options, directory, || ())
+}
+
+/// Writes a run as [`write_run`] does; `on_file_done` is called after each file.
+///
+/// # Errors
+/// As [`write_run`].
+pub fn write_run_with(
+    options: &Options,
+    directory: &Path,
+    on_file_done: impl Fn() + Sync,
+) -> io::Result<Written> {
     let run = Run::new(options)?;
     fs::create_dir_all(directory)?;
     let files: Vec<(PathBuf, u64)> = (0..options.ranks)
         .into_par_iter()
         .map(|rank| {
             let path = directory.join(run.file_name(rank));
-            let file = File::create(&path)?;
-            let file = if options.gzip {
-                let gzip = GzEncoder::new(BufWriter::new(file), Compression::new(6));
-                run.render(rank, gzip)?.finish()?
-            } else {
-                run.render(rank, BufWriter::new(file))?
-            };
-            let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
-            Ok((path, file.metadata()?.len()))
+            // Half a trace would be read as a damaged one.
+            let partial = partial_path(&path);
+            let written = run.write(rank, &partial).and_then(|bytes| {
+                fs::rename(&partial, &path)?;
+                Ok(bytes)
+            });
+            if written.is_err() {
+                // The first error is the one to report.
+                let _ = fs::remove_file(&partial);
+            }
+            on_file_done();
+            Ok((path, written?))
         })
         .collect::<io::Result<_>>()?;
     let bytes = files.iter().map(|(_, bytes)| bytes).sum();

@@ -3,10 +3,8 @@
 mod healthy;
 mod render;
 mod survey;
-mod walk;
 
 pub use healthy::Healthy;
 pub use render::{COSTS, json, markdown, text};
 pub use survey::Survey;
 pub(crate) use survey::{NamedRun, SurveyOptions, survey};
-pub use walk::runs_below;

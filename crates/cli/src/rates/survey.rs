@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use trace_advisor::advisor::FiringRates;
-use trace_advisor::{Cost, Report, RuleSet, Run};
+use trace_advisor::{Cost, Error, Report, RuleSet, Run, ingest};
 
 use super::healthy::Healthy;
 
@@ -110,21 +110,7 @@ pub(crate) fn survey(
         for _ in 0..jobs.clamp(1, runs.len().max(1)) {
             scope.spawn(|| {
                 while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let checked = check(&run.path, rules, with_times);
-                    let mut survey = survey.lock().unwrap_or_else(PoisonError::into_inner);
-                    match checked {
-                        Ok(CheckedRun { report, costs, total_cost }) => {
-                            survey.add(&run.name, Ok(&report));
-                            if with_times {
-                                survey.add_costs(costs, total_cost);
-                            }
-                        }
-                        Err(error) => {
-                            let path = run.path.display().to_string();
-                            let error = error.to_string().replace(&path, &run.name);
-                            survey.add(&run.name, Err(&error));
-                        }
-                    }
+                    add_run(run, rules, with_times, &survey);
                     on_run_done();
                 }
             });
@@ -133,17 +119,40 @@ pub(crate) fn survey(
     survey.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Checks a run, or each of the runs that its path holds, and adds what came of it.
+fn add_run(run: &NamedRun, rules: &RuleSet, with_times: bool, survey: &Mutex<Survey>) {
+    let checked = check(&run.path, rules, with_times);
+    if let Err(Error::Ingest(ingest::Error::SeveralRuns { folder, runs, .. })) = &checked {
+        for part in runs {
+            let part =
+                NamedRun { name: part.path(&run.name), path: PathBuf::from(part.path(folder)) };
+            add_run(&part, rules, with_times, survey);
+        }
+        return;
+    }
+    let mut survey = survey.lock().unwrap_or_else(PoisonError::into_inner);
+    match checked {
+        Ok(CheckedRun { report, costs, total_cost }) => {
+            survey.add(&run.name, Ok(&report));
+            if with_times {
+                survey.add_costs(costs, total_cost);
+            }
+        }
+        Err(error) => {
+            let path = run.path.display().to_string();
+            let error = error.to_string().replace(&path, &run.name);
+            survey.add(&run.name, Err(&error));
+        }
+    }
+}
+
 struct CheckedRun {
     report: Report,
     costs: Vec<Cost>,
     total_cost: Duration,
 }
 
-fn check(
-    path: &Path,
-    rules: &RuleSet,
-    with_times: bool,
-) -> Result<CheckedRun, trace_advisor::Error> {
+fn check(path: &Path, rules: &RuleSet, with_times: bool) -> Result<CheckedRun, Error> {
     let run = Run::open(path)?;
     let report = run.check(rules)?;
     let views = run.stages().into_iter().find(|stage| stage.name == "views");

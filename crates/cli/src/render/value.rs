@@ -1,12 +1,13 @@
 //! Numbers with their units, as text for people.
 
+pub(crate) use trace_advisor::trace_model::number::{plural, thousands};
 use trace_advisor::trace_model::time::human;
 use trace_advisor::trace_model::{Unit, Value};
 
 /// The value of a metric.
 pub(crate) fn value(value: f64, unit: Unit) -> String {
     match unit {
-        Unit::Ratio => format!("{} %", short(value * 100.0)),
+        Unit::Ratio => format!("{} %", without_zeros(&short(value * 100.0))),
         Unit::Ns => human(value),
         Unit::Bytes => bytes(value),
         Unit::GbPerS => format!("{} GB/s", short(value)),
@@ -17,34 +18,25 @@ pub(crate) fn value(value: f64, unit: Unit) -> String {
 
 /// The value of a cell, with the unit that the suffix of its column's name gives.
 pub(crate) fn cell(column: &str, cell: &Value) -> String {
-    let unit = Unit::ALL.into_iter().find(|u| u.suffix().is_some_and(|s| column.ends_with(s)));
-    match (cell.as_f64(), unit) {
-        (Some(number), Some(unit)) => value(number, unit),
-        (Some(number), None) if matches!(cell, Value::Float(_)) => short(number),
-        _ => cell.to_string(),
+    match (cell.as_f64(), unit_of(column)) {
+        (Some(number), Unit::None) if matches!(cell, Value::Float(_)) => short(number),
+        (_, Unit::None) | (None, _) => cell.to_string(),
+        (Some(number), unit) => value(number, unit),
     }
 }
 
-/// `1 step`, `2 steps`.
-pub(crate) fn plural(count: usize, noun: &str) -> String {
-    let number = thousands(count as i64);
-    if count == 1 { format!("{number} {noun}") } else { format!("{number} {noun}s") }
-}
-
-/// `12,345,678`.
-pub(crate) fn thousands(value: i64) -> String {
-    let digits = value.unsigned_abs().to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3 + 1);
-    if value < 0 {
-        text.push('-');
+/// The unit that the suffix of a column's name gives, or that of the column that an aggregate is named after:
+/// `sum(kernels.dur_ns)`.
+pub(crate) fn unit_of(column: &str) -> Unit {
+    if column.starts_with("count(") {
+        return Unit::Count;
     }
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    let column = column.trim_end_matches(')');
+    let column = column.rsplit('.').next().unwrap_or(column);
+    let has_suffix = |suffix: &str| {
+        column.ends_with(suffix) || suffix.strip_prefix('_').is_some_and(|name| name == column)
+    };
+    Unit::ALL.into_iter().find(|unit| unit.suffix().is_some_and(has_suffix)).unwrap_or(Unit::None)
 }
 
 fn bytes(value: f64) -> String {
@@ -69,6 +61,11 @@ fn short(value: f64) -> String {
         _ => 2,
     };
     format!("{value:.digits$}")
+}
+
+/// A number without zeros at its end, as rules write percentages.
+fn without_zeros(number: &str) -> &str {
+    if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Rules and options that the renderers need besides the reports.
 
+use std::path::PathBuf;
+
 use trace_advisor::advisor::{BaselineState, Finding, Severity};
 use trace_advisor::{Report, RuleSet};
 
@@ -9,8 +11,14 @@ pub(crate) struct ReportContext<'a> {
     pub(crate) rules: &'a RuleSet,
     /// Whether formats for people include info findings, notes about the trace, passed rules and evidence.
     pub(crate) show_all: bool,
+    /// Whether text shows all findings in full, not only the first screen.
+    pub(crate) is_full: bool,
     /// The lowest severity that fails the check.
     pub(crate) fail_on: Option<Severity>,
+    /// The options of the command line that decide what the report says.
+    pub(crate) command_options: Vec<String>,
+    /// The current folder: reports for reviews show paths relative to it.
+    pub(crate) folder: PathBuf,
     /// With `--explain`: the options for the commands that run the queries behind the numbers.
     pub(crate) query_options: Option<Vec<String>>,
 }

@@ -1,11 +1,11 @@
 //! CSV: one finding per row, for spreadsheets.
 
 use trace_advisor::Report;
-use trace_advisor::advisor::Finding;
+use trace_advisor::advisor::{BaselineState, Finding};
 
 use crate::render::sanitize::sanitize;
 
-const COLUMNS: [&str; 30] = [
+const COLUMNS: [&str; 32] = [
     "run",
     "position",
     "code",
@@ -36,6 +36,8 @@ const COLUMNS: [&str; 30] = [
     "advice",
     "fingerprint",
     "sql",
+    "baseline_state",
+    "recording",
 ];
 
 /// The findings of all runs.
@@ -93,6 +95,8 @@ fn row(report: &Report, finding: &Finding) -> [String; COLUMNS.len()] {
         text(&finding.advice.join(" | ")),
         finding.fingerprint.clone(),
         text(&finding.sql.value.replace('\n', " ")),
+        finding.baseline_state.map(BaselineState::as_str).unwrap_or_default().to_owned(),
+        text(report.recording.as_ref().map_or("", |recording| &recording.summary)),
     ]
 }
 

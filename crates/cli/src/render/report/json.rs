@@ -19,6 +19,7 @@ pub(super) fn document(reports: &[Report]) -> serde_json::Result<String> {
 #[derive(Serialize)]
 struct Line<'a> {
     run: &'a str,
+    recording: Option<&'a str>,
     #[serde(flatten)]
     finding: &'a Finding,
 }
@@ -28,7 +29,8 @@ pub(super) fn lines(reports: &[Report]) -> serde_json::Result<String> {
     let mut text = String::new();
     for report in reports {
         for finding in &report.findings {
-            let line = Line { run: &report.run.path, finding };
+            let recording = report.recording.as_ref().map(|recording| recording.summary.as_str());
+            let line = Line { run: &report.run.path, recording, finding };
             text.push_str(&sanitize_json(&serde_json::to_string(&line)?));
             text.push('\n');
         }

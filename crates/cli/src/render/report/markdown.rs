@@ -1,16 +1,23 @@
-//! Markdown for pull request comments. Names are escaped: they cannot create links, mentions or markup.
+//! Markdown for pull request comments: the answer first, then the findings that matter most, the rest folded.
+//!
+//! With a baseline, the findings that are new or worse come first, then those that are gone.
 
 use std::fmt::Write as _;
 
 use trace_advisor::Report;
-use trace_advisor::advisor::{Finding, Severity};
+use trace_advisor::advisor::{BaselineState, Finding, Plan, Severity};
 
 use super::context::ReportContext;
 use super::phrases;
-use crate::render::sanitize::{sanitize, sanitize_lines};
+use super::tree::tree;
+use crate::render::markup::markdown::{
+    bar, block, block_of, cell, cell_code, code, folded, head, html, prose, row, unfolded,
+};
 
-/// Number of findings shown with details; the size of a comment is limited.
-const MAX_DETAILED: usize = 25;
+/// Number of findings that are not folded.
+const MAX_OPEN: usize = 5;
+/// Number of folded findings with details; the size of a comment is limited.
+const MAX_FOLDED: usize = 20;
 
 /// The sections of all runs.
 pub(super) fn comment(reports: &[Report], context: &ReportContext<'_>) -> String {
@@ -20,81 +27,198 @@ pub(super) fn comment(reports: &[Report], context: &ReportContext<'_>) -> String
 
 fn section(report: &Report, context: &ReportContext<'_>) -> String {
     let mut text = format!(
-        "### Trace Advisor: {}\n\n{}: {}\n",
-        prose(&report.headline.text),
+        "### Trace Advisor: {}\n\n**{}**\n\n{}\n",
         code(&report.run.path),
+        prose(&report.headline.text),
         prose(&phrases::run_summary(&report.run))
     );
-    if let Some((first, fixes)) = phrases::plan(report).split_first() {
-        let _ = write!(text, "\n{}\n\n", prose(first));
-        for fix in fixes {
-            let _ = writeln!(text, "{}", prose(fix));
-        }
+    if let Some(recording) = phrases::recording(report) {
+        let _ = write!(text, "\n{}\n", prose(recording));
+    }
+    if let Some(instructions) = phrases::instructions(report) {
+        let body = block_of(&instructions.language, instructions.code.trim_end());
+        let title = format!("How to record it ({})", instructions.framework);
+        let _ = write!(text, "\n{}", folded(&html(&title), &body));
+    }
+    if let Some(baseline) = &report.baseline {
+        let _ = write!(text, "\n{}\n", prose(&phrases::baseline_counts(baseline)));
+    }
+    if let Some(plan) = report.plan.as_ref().filter(|plan| !plan.fixes.is_empty()) {
+        text.push_str(&plan_table(plan));
     }
     let shown: Vec<&Finding> = context.shown(report).collect();
-    if !shown.is_empty() {
-        text.push_str("\n| severity | finding | | saves | where |\n|---|---|---|---|---|\n");
-        for finding in &shown {
-            let _ = writeln!(
-                text,
-                "| {} | {} | {} | {} | {} |",
-                phrases::severity_label(finding),
-                link(finding, context),
-                prose(&finding.title),
-                prose(&phrases::gain(finding)),
-                finding.source.first().map(|s| code(s)).unwrap_or_default()
-            );
+    let section = Findings { report, context, shown: &shown };
+    if report.baseline.is_none() {
+        section.write("Findings", "findings", &shown, &mut text);
+    } else {
+        let is_regression =
+            |f: &&Finding| f.baseline_state.is_none_or(BaselineState::is_regression);
+        let (first, rest): (Vec<&Finding>, Vec<&Finding>) =
+            shown.iter().copied().partition(is_regression);
+        if first.is_empty() {
+            text.push_str("\n#### New and worse\n\nNo finding is new or worse.\n");
         }
-    }
-    for finding in shown.iter().take(MAX_DETAILED) {
-        text.push('\n');
-        text.push_str(&details(report, finding, context));
-    }
-    if shown.len() > MAX_DETAILED {
-        let _ = write!(
-            text,
-            "\nDetails of the first {MAX_DETAILED} findings only; `advisor check` prints all.\n"
-        );
+        section.write("New and worse", "new or worse findings", &first, &mut text);
+        text.push_str(&baseline_changes(report));
+        section.write_folded("unchanged or better findings", &rest, &mut text);
     }
     text.push('\n');
     text.push_str(&rest(report, context));
+    let command = phrases::check_command(report, &context.command_options);
+    let _ = write!(text, "\nReproduce with {}\n", code(&command));
     text
 }
 
-/// The code of a finding, with a link to the page of a built-in rule.
-fn link(finding: &Finding, context: &ReportContext<'_>) -> String {
-    let url = phrases::find_rule(context.rules, &finding.code).and_then(phrases::docs_url);
-    match url {
-        Some(url) => format!("[{}]({url})", prose(&finding.code)),
-        None => prose(&finding.code),
+/// What to fix in which order, and what a step then takes.
+fn plan_table(plan: &Plan) -> String {
+    let span = phrases::timed_span(plan);
+    let whole = plan.unprofiled_ms.mid;
+    let time = |ms: &trace_advisor::advisor::Range| {
+        format!("{} {}", bar(ms.mid / whole), phrases::ms_range(ms))
+    };
+    let mut text = format!(
+        "\n#### Plan\n\nPredicted by timing the recording again under each fix (80 % intervals).\n\n{}",
+        head(&[
+            ("", false),
+            ("fix", false),
+            ("effort", false),
+            ("saves", true),
+            (&format!("a {span} takes"), false),
+            ("limited by", false),
+        ])
+    );
+    text.push_str(&row([
+        "",
+        "*none: as recorded, without the profiler*",
+        "",
+        "",
+        &time(&plan.unprofiled_ms),
+        phrases::limit(&plan.limit),
+    ]));
+    for fix in &plan.fixes {
+        text.push_str(&row([
+            fix.position.to_string(),
+            cell(&format!("{} ({})", fix.title, fix.codes.join(", "))),
+            fix.effort.as_str().to_owned(),
+            phrases::percent_range(fix.saves_pct.low, fix.saves_pct.high),
+            time(&fix.after_ms),
+            phrases::limit(&fix.limit).to_owned(),
+        ]));
+    }
+    text
+}
+
+/// The findings of a report, in sections.
+struct Findings<'a> {
+    report: &'a Report,
+    context: &'a ReportContext<'a>,
+    /// All that any section shows.
+    shown: &'a [&'a Finding],
+}
+
+impl Findings<'_> {
+    /// Writes a section of findings: the first ones open, the rest folded.
+    fn write(&self, title: &str, noun: &str, findings: &[&Finding], text: &mut String) {
+        let rows = tree(findings);
+        let (open, rest) = rows.split_at(MAX_OPEN.min(rows.len()));
+        if open.is_empty() {
+            return;
+        }
+        let _ = write!(text, "\n#### {title}\n\n{}", self.table(open));
+        for (_, finding) in open {
+            let _ = write!(text, "\n{}", unfolded(&summary(finding), &self.details(finding)));
+        }
+        let rest: Vec<&Finding> = rest.iter().map(|(_, finding)| *finding).collect();
+        self.write_folded(&format!("more {noun}"), &rest, text);
+    }
+
+    /// Writes findings that are folded as a whole.
+    fn write_folded(&self, noun: &str, findings: &[&Finding], text: &mut String) {
+        if findings.is_empty() {
+            return;
+        }
+        let rows = tree(findings);
+        let mut body = self.table(&rows);
+        for (_, finding) in rows.iter().take(MAX_FOLDED) {
+            let _ = write!(body, "\n{}", folded(&summary(finding), &self.details(finding)));
+        }
+        if rows.len() > MAX_FOLDED {
+            let _ = write!(
+                body,
+                "\nDetails of {MAX_FOLDED} of these {} findings only; `advisor check` prints all.\n",
+                rows.len()
+            );
+        }
+        let count = findings.len();
+        let noun = if count == 1 { noun.trim_end_matches('s') } else { noun };
+        let _ = write!(text, "\n{}", folded(&format!("{count} {noun}"), &body));
+    }
+
+    fn table(&self, rows: &[(usize, &Finding)]) -> String {
+        let has_states = self.report.baseline.is_some();
+        let mut columns = vec![("", false), ("finding", false), ("saves", false), ("where", false)];
+        if has_states {
+            columns.insert(1, ("since the baseline", false));
+        }
+        let mut text = head(&columns);
+        for (depth, finding) in rows {
+            let indent =
+                if *depth > 0 { format!("{}↳ ", "&emsp;".repeat(*depth)) } else { String::new() };
+            let mut cells = vec![
+                severity(finding),
+                format!("{indent}{} {}", self.link(finding), cell(&finding.title)),
+                cell(&phrases::gain_beside(finding, self.shown)),
+                finding.source.first().map(|line| cell_code(line)).unwrap_or_default(),
+            ];
+            if has_states {
+                let state = finding.baseline_state.map(BaselineState::as_str);
+                cells.insert(1, state.unwrap_or_default().to_owned());
+            }
+            text.push_str(&row(cells));
+        }
+        text
+    }
+
+    /// The code of a finding, with a link to the page of a built-in rule.
+    fn link(&self, finding: &Finding) -> String {
+        let rule = phrases::find_rule(self.context.rules, &finding.code);
+        match rule.and_then(phrases::docs_url) {
+            Some(url) => format!("[{}]({url})", cell(&finding.code)),
+            None => cell(&finding.code),
+        }
+    }
+
+    fn details(&self, finding: &Finding) -> String {
+        let mut text = body(finding);
+        let options = self.context.query_options.as_deref();
+        let queries = options.map(|options| phrases::query_commands(self.report, finding, options));
+        for (subject, command) in queries.unwrap_or_default() {
+            let _ = write!(text, "\nQuery for the {subject}:\n\n{}", block(&command));
+        }
+        text
     }
 }
 
-fn details(report: &Report, finding: &Finding, context: &ReportContext<'_>) -> String {
-    let mut text = format!(
-        "<details><summary><b>{}</b> {}</summary>\n\n{}\n\n",
-        prose(&phrases::tag(finding)),
-        prose(&finding.title),
-        prose(&finding.message)
-    );
+/// What a finding says below its title.
+pub(crate) fn body(finding: &Finding) -> String {
+    let mut text = format!("{}\n\n", prose(&finding.message));
     let mut item = |label: &str, value: &str| {
-        let _ = writeln!(text, "- **{label}**: {}", prose(value));
+        let _ = writeln!(text, "- **{label}**: {value}");
     };
-    item("where", &phrases::affected(finding, 3));
-    item("limit", &phrases::threshold(finding));
+    item("where", &prose(&phrases::affected(finding, 3)));
     if !finding.source.is_empty() {
-        let lines: Vec<String> = finding.source.iter().map(|line| format!("`{line}`")).collect();
+        let lines: Vec<String> = finding.source.iter().map(|line| code(line)).collect();
         item("source", &lines.join(", "));
     }
     if let Some(seen) = phrases::occurrences(finding) {
-        item("seen", &seen);
+        item("seen", &prose(&seen));
     }
     for fix in phrases::fixes(finding) {
-        item("fix", &fix);
+        item("fix", &prose(&fix));
     }
     let notes = [phrases::confidence_note(finding), phrases::related_findings(finding)];
     for note in notes.into_iter().flatten() {
-        item("note", &note);
+        item("note", &prose(&note));
     }
     if !finding.advice.is_empty() {
         text.push_str("\nWhat to do:\n\n");
@@ -102,150 +226,82 @@ fn details(report: &Report, finding: &Finding, context: &ReportContext<'_>) -> S
             let _ = writeln!(text, "1. {}", prose(advice));
         }
     }
-    for (subject, command) in context
-        .query_options
-        .as_ref()
-        .map(|options| phrases::query_commands(report, finding, options))
-        .unwrap_or_default()
-    {
-        let _ = write!(text, "\nQuery for the {subject}:\n\n{}", block(&command));
+    text
+}
+
+/// The line of a finding that stays when its details are folded.
+pub(crate) fn summary(finding: &Finding) -> String {
+    format!(
+        "{} <b>{}</b>: {}",
+        severity(finding),
+        html(&phrases::tag(finding)),
+        html(&finding.title)
+    )
+}
+
+/// The severity with an icon: `🔴 high`.
+fn severity(finding: &Finding) -> String {
+    let icon = match finding.severity {
+        _ if finding.is_note() => "📝",
+        Severity::Critical => "🟣",
+        Severity::High => "🔴",
+        Severity::Medium => "🟡",
+        Severity::Low => "🔵",
+        Severity::Info => "⚪",
+    };
+    format!("{icon} {}", phrases::severity_label(finding))
+}
+
+/// What the baseline has and this report has not: findings that are gone, and those that nobody can tell about.
+fn baseline_changes(report: &Report) -> String {
+    let changes = report.baseline.as_ref().map(phrases::baseline_changes).unwrap_or_default();
+    let sections = [
+        ("gone", "Fixed", "✅"),
+        ("undetermined", "Undetermined", "❔"),
+        ("not evaluated before", "New, but not evaluated before", "❔"),
+    ];
+    let mut text = String::new();
+    for (label, title, icon) in sections {
+        let lines: Vec<&String> =
+            changes.iter().filter(|(of, _)| *of == label).map(|(_, line)| line).collect();
+        if lines.is_empty() {
+            continue;
+        }
+        let _ = write!(text, "\n#### {title}\n\n");
+        for line in lines {
+            let _ = writeln!(text, "- {icon} {}", prose(line));
+        }
     }
-    text.push_str("\n</details>\n");
     text
 }
 
 /// The part after the findings: counts, ignored and hidden findings, rules with an unknown verdict.
 fn rest(report: &Report, context: &ReportContext<'_>) -> String {
     let mut text = format!("{}\n", prose(&phrases::counts(report, context.show_all)));
-    for ignored in &report.ignored {
-        let _ = write!(
-            text,
-            "\n- ignored {}: {} ({})",
-            prose(&ignored.code),
-            prose(&ignored.reason),
-            prose(&ignored.at)
-        );
-    }
-    if !report.ignored.is_empty() {
-        text.push('\n');
-    }
     let infos = |f: &&Finding| f.is_note() || f.severity == Severity::Info;
-    let hidden: Vec<&Finding> =
-        report.findings.iter().filter(infos).filter(|_| !context.show_all).collect();
-    if !hidden.is_empty() {
-        text.push_str("\n<details><summary>Info findings and notes</summary>\n\n");
-        for finding in hidden {
-            let (tag, title) = (prose(&phrases::tag(finding)), prose(&finding.title));
-            let _ = writeln!(text, "- {tag}: {title}");
-        }
-        text.push_str("\n</details>\n");
-    }
+    let hidden = report.findings.iter().filter(infos).filter(|_| !context.show_all);
+    let hidden = hidden.map(|f| {
+        let state = f.baseline_state.map(|s| format!("{}: ", s.as_str())).unwrap_or_default();
+        format!("{state}{}: {}", phrases::tag(f), f.title)
+    });
+    let hidden = hidden.collect();
+    let ignored = report.ignored.iter();
+    let ignored =
+        ignored.map(|i| format!("{} {}: {} ({})", i.code, i.name, i.reason, i.at)).collect();
     let unknown = phrases::unknown_by_reason(report);
-    if !unknown.is_empty() {
-        text.push_str("\n<details><summary>Rules with an unknown verdict</summary>\n\n");
-        for (codes, reason) in unknown {
-            let _ = writeln!(text, "- {}: {}", prose(&codes), prose(reason));
+    let unknown = unknown.iter().map(|(codes, reason)| format!("{codes}: {reason}")).collect();
+    let lists: [(&str, Vec<String>); 4] = [
+        ("Info findings and notes", hidden),
+        ("Ignored findings", ignored),
+        ("Findings below the minimum gain", phrases::below_min_gain(report)),
+        ("Rules with an unknown verdict", unknown),
+    ];
+    for (title, lines) in lists {
+        if !lines.is_empty() {
+            let lines: Vec<String> =
+                lines.iter().map(|line| format!("- {}", prose(line))).collect();
+            let _ = write!(text, "\n{}", folded(title, &lines.join("\n")));
         }
-        text.push_str("\n</details>\n");
     }
     text
-}
-
-/// Text outside of code. Text between backticks becomes code; everything else is escaped.
-fn prose(text: &str) -> String {
-    let text = sanitize(text);
-    let parts: Vec<&str> = text.split('`').collect();
-    let mut safe = String::new();
-    for (i, part) in parts.iter().enumerate() {
-        // The last part is prose even if its backtick is never closed.
-        let is_code = i % 2 == 1 && i + 1 < parts.len();
-        if is_code {
-            safe.push_str(&code(part));
-        } else {
-            if i % 2 == 1 {
-                safe.push_str("&#96;");
-            }
-            escape(part, &mut safe);
-        }
-    }
-    safe
-}
-
-/// A name as code.
-fn code(text: &str) -> String {
-    let mut safe = "<code>".to_owned();
-    escape(&sanitize(text), &mut safe);
-    safe.push_str("</code>");
-    safe
-}
-
-/// Replaces characters that Markdown or HTML could interpret by their numbers. Characters that turn what follows
-/// into a link are also separated from it by a zero-width space. Most punctuation inside of words is harmless
-/// and kept.
-fn escape(text: &str, safe: &mut String) {
-    let mut chars = text.chars().peekable();
-    let mut before = ' ';
-    while let Some(c) = chars.next() {
-        let next = chars.peek().copied().unwrap_or(' ');
-        let is_marker = match c {
-            '<' => {
-                safe.push_str("&lt;");
-                before = c;
-                continue;
-            }
-            '>' => {
-                safe.push_str("&gt;");
-                before = c;
-                continue;
-            }
-            // Addresses and `:emoji:`.
-            ':' => !(next == ' ' || next.is_ascii_digit()),
-            '_' => !(before.is_alphanumeric() && next.is_alphanumeric()),
-            // Addresses without a scheme.
-            '.' => before.eq_ignore_ascii_case(&'w'),
-            // Lists and horizontal rules, at the start.
-            '-' | '=' | '+' => safe.is_empty(),
-            c => c.is_ascii_punctuation() && !",;()%/'?".contains(c),
-        };
-        if is_marker {
-            let _ = write!(safe, "&#{};", u32::from(c));
-        } else {
-            safe.push(c);
-        }
-        if matches!(c, '@' | '#') && next.is_alphanumeric() {
-            safe.push('\u{200b}');
-        }
-        before = c;
-    }
-}
-
-/// Text as a code block, with a fence longer than any run of backticks in the text.
-fn block(text: &str) -> String {
-    let text = sanitize_lines(text);
-    let mut longest = 0;
-    let mut run = 0;
-    for c in text.chars() {
-        run = if c == '`' { run + 1 } else { 0 };
-        longest = longest.max(run);
-    }
-    let fence = "`".repeat(longest.max(2) + 1);
-    format!("{fence}sh\n{text}\n{fence}\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{block, code, prose};
-
-    #[test]
-    fn prose_and_code_escape_markup() {
-        assert_eq!(prose("a `num_workers=4` b"), "a <code>num_workers=4</code> b");
-        assert_eq!(prose("<b>|*x*"), "&lt;b&gt;&#124;&#42;x&#42;");
-        assert_eq!(prose("half `open"), "half &#96;open");
-        assert_eq!(prose("@team #12"), "&#64;\u{200b}team &#35;\u{200b}12");
-        assert_eq!(prose("https://x.y www.z"), "https&#58;//x.y www&#46;z");
-        assert_eq!(prose("one: aten::mm __x__"), "one: aten&#58;&#58;mm &#95;&#95;x&#95;&#95;");
-        assert_eq!(code("a`b"), "<code>a&#96;b</code>");
-        assert_eq!(prose("33.1 %, 2.35 ms/step (1)"), "33.1 %, 2.35 ms/step (1)");
-        assert!(block("a ``` b").starts_with("````sh\n"));
-    }
 }

@@ -1,12 +1,13 @@
 //! Phrases about findings and reports that several formats share.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use trace_advisor::advisor::{
-    BaselineComparison, Confidence, Finding, FindingFix, GoneFinding, PlannedFix, Range, Rule, Run,
-    Severity, TimedSpan, page_name, shipped_rules,
+    AffectedRow, BaselineComparison, Confidence, Finding, FindingFix, GoneFinding, Plan,
+    PlannedFix, Range, RecordingInstructions, Rule, Run, Severity, TimedSpan, page_name,
+    shipped_rules,
 };
+use trace_advisor::trace_model::command_line::shell_words;
 use trace_advisor::trace_model::time::human;
 use trace_advisor::trace_model::{Unit, Value};
 use trace_advisor::{Report, RuleSet};
@@ -48,19 +49,60 @@ pub(super) fn run_summary(run: &Run) -> String {
     format!("{ranks}, {steps}, {wall}, {events} events{selection}")
 }
 
+/// What the recording is and what it cannot show.
+pub(super) fn recording(report: &Report) -> Option<&str> {
+    report.recording.as_ref().map(|recording| recording.summary.as_str())
+}
+
+/// How to record what the recording lacks.
+pub(super) fn instructions(report: &Report) -> Option<&RecordingInstructions> {
+    report.recording.as_ref()?.instructions.as_ref()
+}
+
 /// The gain, `18.0 to 33.1 %, 2.35 ms/step`; empty without an estimate.
 pub(super) fn gain(finding: &Finding) -> String {
-    let gain = &finding.gain;
-    let Some(high) = gain.high_pct.filter(|pct| *pct >= 0.05) else { return String::new() };
-    let share = percent_range(gain.low_pct.unwrap_or(0.0), high);
-    match gain.ms_per_step {
-        Some(ms) => format!("{share}, {}/step", human(ms * 1e6)),
-        None => share,
+    match (gain_share(finding), finding.gain.ms_per_step) {
+        (share, Some(ms)) if !share.is_empty() => format!("{share}, {}/step", human(ms * 1e6)),
+        (share, _) => share,
     }
 }
 
+/// The gain of a finding beside others of the same report: whether one of them saves the same time.
+pub(super) fn gain_beside(finding: &Finding, shown: &[&Finding]) -> String {
+    let gain = gain(finding);
+    let fix = |f: &Finding| f.fixes.first().map(|fix| fix.fix.clone());
+    let before = shown.iter().take_while(|f| f.position < finding.position);
+    let same =
+        before.filter(|_| !gain.is_empty()).find(|f| fix(f).is_some() && fix(f) == fix(finding));
+    let outer = finding.gain.within.iter().find(|code| shown.iter().any(|f| f.code == **code));
+    let relation = match (same, outer) {
+        (Some(same), _) => format!("same fix as {}", same.code),
+        (None, Some(outer)) => format!("part of {outer}"),
+        (None, None) => String::new(),
+    };
+    [gain, relation].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
+/// The gain without its milliseconds, `18.0 to 33.1 %`; empty without an estimate.
+pub(super) fn gain_share(finding: &Finding) -> String {
+    let gain = &finding.gain;
+    let high = gain.high_pct.filter(|pct| *pct >= 0.05);
+    high.map(|high| percent_range(gain.low_pct.unwrap_or(0.0), high)).unwrap_or_default()
+}
+
+/// The file and line of a source line, without the start of its path if it is longer than `max_chars`.
+pub(super) fn short_location(source: &str, max_chars: usize) -> String {
+    let mut short = source;
+    while short.chars().count() > max_chars
+        && let Some((_, rest)) = short.split_once('/')
+    {
+        short = rest;
+    }
+    if short.len() == source.len() { short.to_owned() } else { format!(".../{short}") }
+}
+
 /// `18.0 to 33.1 %`, `up to 33.1 %` if the lower end is nothing.
-fn percent_range(low: f64, high: f64) -> String {
+pub(super) fn percent_range(low: f64, high: f64) -> String {
     let high_text = value(high / 100.0, Unit::Ratio);
     if low < 0.05 {
         return format!("up to {high_text}");
@@ -74,7 +116,7 @@ fn percent_range(low: f64, high: f64) -> String {
 }
 
 /// `30.1 to 41.0 ms`; one time if both ends read the same.
-fn ms_range(range: &Range) -> String {
+pub(super) fn ms_range(range: &Range) -> String {
     let (low, high) = (human(range.low * 1e6), human(range.high * 1e6));
     match (low.rsplit_once(' '), high.rsplit_once(' ')) {
         _ if low == high => low,
@@ -84,7 +126,7 @@ fn ms_range(range: &Range) -> String {
 }
 
 /// The class of time that limits a step, in words.
-fn limit(bound_by: &str) -> &str {
+pub(super) fn limit(bound_by: &str) -> &str {
     match bound_by {
         "kernel" => "GPU kernels",
         "host" => "the host",
@@ -98,16 +140,21 @@ fn limit(bound_by: &str) -> &str {
     }
 }
 
+/// The span of time that a plan predicts.
+pub(super) fn timed_span(plan: &Plan) -> &'static str {
+    match plan.timed {
+        TimedSpan::Step => "step",
+        TimedSpan::Recording => "recording",
+    }
+}
+
 /// The plan, one line per fix: what to do, what it saves, what a step then takes and what limits it. The first line
 /// says how to read the others.
 pub(super) fn plan(report: &Report) -> Vec<String> {
     let Some(plan) = report.plan.as_ref().filter(|plan| !plan.fixes.is_empty()) else {
         return Vec::new();
     };
-    let span = match plan.timed {
-        TimedSpan::Step => "step",
-        TimedSpan::Recording => "recording",
-    };
+    let span = timed_span(plan);
     let first = format!(
         "plan, from timing the recording again (80 % intervals); a {span} without the profiler takes {}, limited by {}:",
         ms_range(&plan.unprofiled_ms),
@@ -131,7 +178,10 @@ pub(super) fn plan(report: &Report) -> Vec<String> {
 /// The fixes of a finding: what each saves alone, and its place in the plan.
 pub(super) fn fixes(finding: &Finding) -> Vec<String> {
     let fix = |fix: &FindingFix| {
-        let alone = percent_range(fix.alone_pct.low, fix.alone_pct.high.max(0.0));
+        let alone = match fix.alone_pct {
+            Range { high, .. } if high < 0.05 => "nothing".to_owned(),
+            Range { low, high, .. } => percent_range(low, high),
+        };
         if fix.plan_position == Some(1) {
             return format!("{} ({} effort): 1 in the plan", fix.title, fix.effort.as_str());
         }
@@ -147,18 +197,21 @@ pub(super) fn fixes(finding: &Finding) -> Vec<String> {
     finding.fixes.iter().map(fix).collect()
 }
 
-/// The worst rows, at most `max_rows`, and counts: `rank 1 (36.0 %); rank 0 (35.7 %): 2 of 2 ranks, over 5 steps`.
+/// The worst rows, at most `max_rows`, with what is measured, and counts:
+/// `rank 1: dataloader 36.0 %; rank 0: 35.7 % (2 of 2 ranks, over 5 steps)`.
 pub(super) fn affected(finding: &Finding, max_rows: usize) -> String {
     let affected = &finding.affected;
     let unit = Unit::parse(&finding.unit).unwrap_or(Unit::None);
     let rows = &affected.worst[..max_rows.min(affected.worst.len())];
-    let mut text = rows
-        .iter()
-        .map(|row| format!("{} ({})", row.label, value(row.value, unit)))
-        .collect::<Vec<_>>()
-        .join("; ");
+    let measure = finding.measure();
+    let row = |(i, row): (usize, &AffectedRow)| {
+        let measure = if i == 0 { measure.as_str() } else { "" };
+        let number = format!("{measure} {}", value(row.value, unit));
+        format!("{}: {}", row.label, number.trim_start())
+    };
+    let mut text = rows.iter().enumerate().map(row).collect::<Vec<_>>().join("; ");
     if text.is_empty() {
-        text = value(finding.value, unit);
+        text = format!("{measure} {}", value(finding.value, unit));
     }
     let more = affected.fired.saturating_sub(rows.len());
     if more > 0 {
@@ -174,8 +227,7 @@ pub(super) fn affected(finding: &Finding, max_rows: usize) -> String {
         _ => {}
     }
     if !counts.is_empty() {
-        text.push_str(": ");
-        text.push_str(&counts.join(", "));
+        let _ = write!(text, " ({})", counts.join(", "));
     }
     text
 }
@@ -332,8 +384,8 @@ pub(super) fn baseline_changes(baseline: &BaselineComparison) -> Vec<(&'static s
     };
     let gone = baseline.gone.iter().map(|gone| ("gone", was(gone)));
     let undecided = baseline.still_unknown.iter();
-    let undecided =
-        undecided.map(|u| ("undetermined", format!("{}; now {}", was(&u.was), u.reason)));
+    let undecided = undecided
+        .map(|u| ("undetermined", format!("{}; no verdict now: {}", was(&u.was), u.reason)));
     let before = baseline.unknown_before.iter();
     let before =
         before.map(|rule| ("not evaluated before", format!("{}: {}", rule.code, rule.reason)));
@@ -371,23 +423,16 @@ pub(super) fn query_commands(
         ("time ranges", sql.occurrences.as_ref()),
     ];
     let command = |query: &String| {
-        let arguments = ["advisor", "sql", report.run.path.as_str(), query.as_str()];
-        let arguments = arguments.into_iter().chain(options.iter().map(String::as_str));
-        arguments.map(shell_quoted).collect::<Vec<_>>().join(" ")
+        let words = ["advisor", "sql", report.run.path.as_str(), query.as_str()];
+        shell_words(words.into_iter().chain(options.iter().map(String::as_str)))
     };
     queries.into_iter().filter_map(|(subject, query)| Some((subject, command(query?)))).collect()
 }
 
-/// An argument, quoted for a shell if necessary.
-fn shell_quoted(word: &str) -> Cow<'_, str> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        Cow::Borrowed(word)
-    } else if word.contains(['"', '$', '`', '\\', '!']) {
-        Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
-    } else {
-        Cow::Owned(format!("\"{word}\""))
-    }
+/// The command that gives the report again.
+pub(super) fn check_command(report: &Report, options: &[String]) -> String {
+    let arguments = ["advisor", "check", report.run.path.as_str()];
+    shell_words(arguments.into_iter().chain(options.iter().map(String::as_str)))
 }
 
 /// Splits `train.py:112` into file and line.
@@ -406,7 +451,7 @@ pub(super) fn find_rule<'r>(rules: &'r RuleSet, code: &str) -> Option<&'r Rule> 
 
 #[cfg(test)]
 mod tests {
-    use super::{shell_quoted, split_location, time_range};
+    use super::{split_location, time_range};
 
     #[test]
     fn time_range_has_digits_that_show_its_length() {
@@ -416,16 +461,6 @@ mod tests {
         assert_eq!(time_range(0, 7), "0..7 ns");
         assert_eq!(time_range(2_000_000, 0), "2.000000 ms");
         assert_eq!(time_range(i64::MAX, i64::MAX).split(' ').next_back(), Some("s"));
-    }
-
-    #[test]
-    fn shell_quoted_keeps_arguments_intact() {
-        assert_eq!(shell_quoted("runs/a-1"), "runs/a-1");
-        assert_eq!(shell_quoted("my run"), "\"my run\"");
-        assert_eq!(shell_quoted("WHERE name = 'a'"), "\"WHERE name = 'a'\"");
-        assert_eq!(shell_quoted("name = '$(rm)'"), r"'name = '\''$(rm)'\'''");
-        assert_eq!(shell_quoted(""), "\"\"");
-        assert_eq!(shell_quoted("a;b"), "\"a;b\"");
     }
 
     #[test]

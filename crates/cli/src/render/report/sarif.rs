@@ -2,6 +2,7 @@
 //! with an unknown verdict are notifications of the tool.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use serde_json::{Map, Value, json};
 use trace_advisor::advisor::{BaselineState, Finding, IgnoredFinding, Rule, Severity};
@@ -9,6 +10,7 @@ use trace_advisor::{Report, explain};
 
 use super::context::ReportContext;
 use super::phrases;
+use super::relative_paths::relative_path;
 use crate::render::sanitize::{sanitize, sanitize_json};
 
 const SCHEMA: &str =
@@ -41,7 +43,8 @@ fn run(report: &Report, context: &ReportContext<'_>) -> serde_json::Result<Value
     notes.sort_unstable();
     notes.dedup();
     let rule = |code: &&str| {
-        phrases::find_rule(context.rules, code).map_or_else(|| json!({ "id": code }), descriptor)
+        phrases::find_rule(context.rules, code)
+            .map_or_else(|| json!({ "id": code }), |rule| descriptor(rule, context))
     };
     let short = |code: &&str| {
         phrases::find_rule(context.rules, code)
@@ -64,7 +67,7 @@ fn run(report: &Report, context: &ReportContext<'_>) -> serde_json::Result<Value
             "rules": codes.iter().map(rule).collect::<Vec<_>>(),
             "notifications": notes.iter().map(short).collect::<Vec<_>>(),
         } },
-        "automationDetails": { "id": format!("trace-advisor/{}/", sanitize(&report.run.path)) },
+        "automationDetails": { "id": format!("trace-advisor/{}/", sanitize(run_id(&report.run.path))) },
         "invocations": [{
             "executionSuccessful": true,
             "toolExecutionNotifications": notifications(report),
@@ -73,10 +76,18 @@ fn run(report: &Report, context: &ReportContext<'_>) -> serde_json::Result<Value
         "results": results,
         "properties": {
             "headline": report.headline,
+            "recording": report.recording,
             "run": report.run,
             "passed": report.passed,
         },
     }))
+}
+
+/// The path of a run, by which code scanning recognizes it on another machine: of a path outside of the current folder the
+/// last part.
+fn run_id(path: &str) -> &str {
+    let name = Path::new(path).file_name().and_then(|name| name.to_str());
+    name.filter(|_| Path::new(path).is_absolute()).unwrap_or(path)
 }
 
 fn level(severity: Severity) -> &'static str {
@@ -88,9 +99,10 @@ fn level(severity: Severity) -> &'static str {
 }
 
 /// A rule with its page.
-fn descriptor(rule: &Rule) -> Value {
+fn descriptor(rule: &Rule, context: &ReportContext<'_>) -> Value {
     let mut descriptor = short_descriptor(rule);
-    let page = explain(rule);
+    // Rule files may lie on the machine that wrote the report.
+    let page = relative_path(&context.folder, &explain(rule));
     let worst = rule.checks.iter().filter_map(|c| c.thresholds.first()).map(|(s, _)| *s).max();
     descriptor["help"] = json!({ "text": page, "markdown": page });
     descriptor["defaultConfiguration"] = json!({ "level": worst.map_or("warning", level) });
@@ -270,7 +282,14 @@ fn uri(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::uri;
+    use super::{run_id, uri};
+
+    #[test]
+    fn run_id_has_no_folders_of_the_machine() {
+        assert_eq!(run_id("runs/a"), "runs/a");
+        assert_eq!(run_id("/home/me/runs/a"), "a");
+        assert_eq!(run_id("s3://bucket/run/"), "s3://bucket/run/");
+    }
 
     #[test]
     fn uri_of_paths_and_addresses() {

@@ -1,11 +1,12 @@
 //! One finding with hostile names in every format: names must stay data.
 
-use trace_advisor::advisor::{RuleSource, evaluate};
+use trace_advisor::advisor::{RuleSource, UnknownRule, evaluate};
 use trace_advisor::trace_model::{MetricSpec, MetricTable, RunInfo, Scope, Unit, Value, Warning};
 use trace_advisor::{Report, RuleSet};
 
 use super::{ReportContext, write};
 use crate::args::ReportFormat;
+use crate::render::layout::Layout;
 
 const HOSTILE: &str = "=x\u{1b}[2J\u{9b}31m\u{202e}]]>::error::\n::warning::|`<script>alert(1)</script>\
                        @team #1 https://evil.example ,\"'%0A&\u{0}\u{fffe}";
@@ -29,6 +30,17 @@ fn metric(view: &str, column: &str, unit: Unit, scope: Scope, keys: &[&str]) -> 
         keys.iter().map(|key| ((*key).to_owned(), Unit::None)).collect();
     columns.push((column.to_owned(), unit));
     MetricSpec { view: view.into(), column: column.into(), unit, scope, doc: "x".into(), columns }
+}
+
+/// A report with a finding and a rule without a verdict.
+pub(super) fn report() -> Report {
+    let mut report = judged().1.remove(0);
+    report.unknown.push(UnknownRule {
+        code: "XX002".to_owned(),
+        name: "other".to_owned(),
+        reason: "there is no device".to_owned(),
+    });
+    report
 }
 
 fn judged() -> (RuleSet, Vec<Report>) {
@@ -64,11 +76,14 @@ fn written(format: ReportFormat) -> String {
     let context = ReportContext {
         rules: &rules,
         show_all: true,
+        is_full: true,
         fail_on: Some(trace_advisor::advisor::Severity::Low),
+        command_options: vec![HOSTILE.to_owned()],
+        folder: "/nowhere".into(),
         query_options: Some(vec![HOSTILE.to_owned()]),
     };
     let mut out = Vec::new();
-    write(&reports, &context, format, &mut out).unwrap();
+    write(&reports, &context, format, Layout::from(None), &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     for (i, c) in text.char_indices() {
         // The only escapes allowed are the styles of the text format.
@@ -112,11 +127,12 @@ fn github_annotations_are_one_line_each() {
     let text = written(ReportFormat::Github);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 2, "{text}");
+    assert!(lines[0].starts_with("::notice title=Trace Advisor%3A "), "the headline first: {text}");
     assert!(
-        lines[0].starts_with("::error file=%3D") || lines[0].starts_with("::error file=="),
+        lines[1].starts_with("::error file=%3D") || lines[1].starts_with("::error file=="),
         "{text}"
     );
-    let properties = lines[0].strip_prefix("::error ").unwrap().split("::").next().unwrap();
+    let properties = lines[1].strip_prefix("::error ").unwrap().split("::").next().unwrap();
     assert_eq!(properties.matches(',').count(), 2, "file, line and title: {properties}");
     assert!(properties.contains(",line=7,"), "{properties}");
 }
@@ -144,13 +160,36 @@ fn junit_is_well_formed_xml() {
 #[test]
 fn markdown_has_no_links_or_mentions() {
     let text = written(ReportFormat::Markdown);
-    let prose = text.split("```").step_by(2).collect::<String>();
+    let prose = without_code(&text);
     // Only rule pages are linked, and this rule has none.
     for bad in ["<script", "@team", " #1", "https://", "`"] {
         assert!(!prose.contains(bad), "{bad} in {prose}");
     }
-    let row = text.lines().find(|line| line.starts_with("| high")).unwrap();
-    assert_eq!(row.matches('|').count(), 6, "{row}");
+    let row = text.lines().find(|line| line.starts_with("| 🔴 high")).unwrap();
+    // Pipes of names have a backslash, or a number in place of them.
+    assert_eq!(row.matches('|').count() - row.matches("\\|").count(), 5, "{row}");
+}
+
+/// Markdown without code: what is between runs of equally many backticks.
+fn without_code(text: &str) -> String {
+    let mut rest = text.replace("\\`", "");
+    let mut prose = String::new();
+    while let Some(at) = rest.find('`') {
+        prose.push_str(&rest[..at]);
+        let fence: String = rest[at..].chars().take_while(|c| *c == '`').collect();
+        let inside = rest[at + fence.len()..].to_owned();
+        let mut from = 0;
+        let end = loop {
+            let run = from + inside[from..].find('`').expect("code ends");
+            let length = inside[run..].chars().take_while(|c| *c == '`').count();
+            from = run + length;
+            if length == fence.len() {
+                break from;
+            }
+        };
+        rest = inside[end..].to_owned();
+    }
+    prose + &rest
 }
 
 #[test]

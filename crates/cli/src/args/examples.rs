@@ -1,0 +1,106 @@
+//! Examples at the end of the help of each command.
+
+pub(super) const PROGRAM: &str = "\
+Examples:
+  advisor demo -o run/                    create a run to try the commands on
+  advisor check run/                      list what to fix
+  advisor explain IN001                   explain a rule
+  advisor analyze step_time run/          print an analysis
+
+`advisor help COMMAND` shows examples of a command.";
+
+pub(super) const CHECK: &str = "\
+Examples:
+  advisor check run/
+  advisor check run/ --select IN,GU001 --explain
+  advisor check run/ --steps 5-8 --ranks 0
+  advisor check run/ --format markdown -o report.md
+  advisor check run/ --baseline main.json --fail-on high
+  gzip -dc rank0.json.gz | advisor check -";
+
+pub(super) const SQL: &str = "\
+Examples:
+  advisor sql run/
+  advisor sql run/ 'SELECT name, count(*) AS calls FROM kernels GROUP BY name ORDER BY calls DESC LIMIT 5'
+  advisor sql run/ 'SELECT * FROM steps' --format csv -o steps.csv
+  advisor sql run/ < queries.sql";
+
+pub(super) const ANALYZE: &str = "\
+Examples:
+  advisor analyze --list
+  advisor analyze gpu_idle_causes run/
+  advisor analyze step_time run/ --format csv
+  advisor analyze gpu_utilization runs/ --each";
+
+pub(super) const DIFF: &str = "\
+Examples:
+  advisor diff before/ after/
+  advisor diff before/ after/ --fail-on regression
+  advisor diff before/ after/ --level kernel --sort time --limit 20
+  advisor diff run/ run/ --before-steps 5 --after-steps 6";
+
+pub(super) const AUGMENT: &str = "\
+Examples:
+  advisor augment run/ -o augmented/
+  advisor augment run/ -o augmented/ --only findings --select IN";
+
+pub(super) const MERGE: &str = "\
+Examples:
+  advisor merge run/
+  advisor merge run/ -o merged.json.gz --force";
+
+pub(super) const EXPORT: &str = "\
+Examples:
+  advisor export run/ -o run.pq
+  advisor check run.pq";
+
+pub(super) const OPEN: &str = "\
+Examples:
+  advisor open run/
+  advisor open run/ --augment --ranks 1
+  advisor open run/ --between 100ms..150ms
+  advisor open run/ --no-browser";
+
+pub(super) const TABLES: &str = "\
+Examples:
+  advisor tables
+  advisor tables kernels
+  advisor tables gpu_idle_causes --sql
+  advisor tables run/";
+
+pub(super) const EXPLAIN: &str = "\
+Examples:
+  advisor explain IN001
+  advisor explain dataloader-wait";
+
+pub(super) const RULES: &str = "\
+Examples:
+  advisor rules list --select memory
+  advisor rules test advisor.toml
+  advisor rules stats --each runs/";
+
+pub(super) const INIT: &str = "\
+Examples:
+  advisor init
+  advisor rules test";
+
+pub(super) const SCHEMA: &str = "\
+Examples:
+  advisor schema report
+  advisor schema rules";
+
+pub(super) const DEMO: &str = "\
+Examples:
+  advisor demo -o run/
+  advisor demo -o slow/ --bottleneck straggler --ranks 8";
+
+pub(super) const CACHE: &str = "\
+Examples:
+  advisor cache info
+  advisor cache clean --older-than 7d";
+
+pub(super) const COMPLETIONS: &str = "\
+Examples:
+  advisor completions bash > ~/.local/share/bash-completion/completions/advisor
+  advisor completions zsh > ~/.zfunc/_advisor
+  advisor completions fish > ~/.config/fish/completions/advisor.fish";

@@ -1,0 +1,71 @@
+//! A comparison as JUnit XML: test cases are the step time, the rules about comparisons and the measures. They fail if
+//! the verdict fails the command.
+
+use trace_advisor::compare::Outcome as DiffOutcome;
+
+use super::context::DiffReport;
+use super::phrases;
+use crate::render::markup::junit::{Case, Outcome, Suite, document};
+use crate::render::report;
+
+pub(super) fn suite(report: &DiffReport<'_>) -> String {
+    let (before, after) = &report.paths;
+    let cases = std::iter::once(step_time(report)).chain(rules(report)).chain(measures(report));
+    let suite = Suite {
+        name: format!("{before} -> {after}"),
+        cases: cases.collect(),
+        output: vec![report.diff.summary.headline.clone()],
+    };
+    document("advisor diff", &[suite])
+}
+
+fn step_time(report: &DiffReport<'_>) -> Case {
+    let diff = report.diff;
+    let verdict = &diff.verdict;
+    let message = format!("{}: {}", verdict.outcome.as_str(), verdict.reason);
+    let notes = diff.summary.notes.iter().map(|note| format!("note: {note}"));
+    let details = [diff.summary.headline.clone()].into_iter().chain(notes);
+    let outcome = if report.fails {
+        let kind = verdict.outcome.as_str().to_owned();
+        Outcome::Failed { kind, message, details: details.collect() }
+    } else if verdict.outcome == DiffOutcome::Inconclusive {
+        Outcome::Skipped(message)
+    } else {
+        Outcome::Passed(std::iter::once(message).chain(details).collect())
+    };
+    Case { class: "step".to_owned(), name: "step time".to_owned(), outcome }
+}
+
+fn rules(report: &DiffReport<'_>) -> Vec<Case> {
+    let comparison = report.comparison;
+    let findings = comparison.findings.iter();
+    let findings = findings.map(|f| (f.code.as_str(), report::junit::of_finding(f, report.fails)));
+    let passed = comparison.passed.iter().map(|code| (code.as_str(), Outcome::Passed(Vec::new())));
+    let unknown = comparison.unknown.iter();
+    let unknown = unknown.map(|u| (u.code.as_str(), Outcome::Skipped(u.reason.clone())));
+    let ignored = comparison.ignored.iter();
+    let ignored = ignored.map(|i| {
+        (
+            i.code.as_str(),
+            Outcome::Skipped(format!("ignored: {}: {} ({})", i.title, i.reason, i.at)),
+        )
+    });
+    let mut rules: Vec<(&str, Outcome)> =
+        findings.chain(passed).chain(unknown).chain(ignored).collect();
+    rules.sort_by_key(|(code, _)| *code);
+    let case = |(code, outcome)| report::junit::case(report.rules, code, outcome);
+    rules.into_iter().map(case).collect()
+}
+
+fn measures(report: &DiffReport<'_>) -> impl Iterator<Item = Case> {
+    report.diff.before_after.iter().map(|measure| {
+        let [before, after] =
+            [measure.before, measure.after].map(|number| phrases::number(measure, number));
+        let change = phrases::measure_change(measure);
+        let outcome = match &measure.reason {
+            Some(reason) => Outcome::Skipped(reason.clone()),
+            None => Outcome::Passed(vec![format!("{before} -> {after} ({change})")]),
+        };
+        Case { class: "measures".to_owned(), name: phrases::measure_name(measure), outcome }
+    })
+}

@@ -1,0 +1,345 @@
+//! A report that fits a screen: the findings in one line each, the first ones in full, and the conclusion last.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::sync::LazyLock;
+
+use anstyle::{AnsiColor, Style};
+use regex::Regex;
+use trace_advisor::Report;
+use trace_advisor::advisor::{Breakdown, BreakdownPart, Finding, RecordingKind, Severity};
+use trace_advisor::trace_model::Unit;
+use trace_advisor::trace_model::time::human;
+
+use super::context::ReportContext;
+use super::finding_text::{Detail, severity_style, write_finding};
+use super::instructions::write_instructions;
+use super::phrases;
+use super::tree::tree;
+use crate::render::bar::{MAX_PARTS, fill, lengths};
+use crate::render::layout::Layout;
+use crate::render::value::value;
+
+const BOLD: Style = Style::new().bold();
+const DIM: Style = Style::new().dimmed();
+const BANNER: Style = AnsiColor::Yellow.on_default().bold();
+/// Colors of the parts of the bar in which the device is busy, and of those in which it is idle.
+const BUSY: Style = AnsiColor::Green.on_default();
+const IDLE: Style = AnsiColor::Red.on_default();
+/// Findings that are shown in full.
+const IN_FULL: usize = 3;
+/// Lists of findings are tables from this width on.
+const MIN_TABLE_COLUMNS: usize = 72;
+/// Longest location in the list of findings.
+const MAX_LOCATION: usize = 28;
+/// Profiler options that the note about unknown verdicts names.
+const MAX_OPTIONS: usize = 3;
+
+/// Writes a report without its first line, which describes the run.
+pub(super) fn write(
+    report: &Report,
+    context: &ReportContext<'_>,
+    layout: Layout,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    write_banners(report, layout, out)?;
+    let recording = report.recording.as_ref();
+    let is_severe = recording.is_some_and(|recording| recording.kind.is_severe());
+    if let Some(breakdown) = report.breakdown.as_ref().filter(|_| !is_severe) {
+        writeln!(out)?;
+        write_breakdown(breakdown, report, layout, out)?;
+    }
+    let shown: Vec<&Finding> = context.shown(report).collect();
+    if !shown.is_empty() {
+        writeln!(out)?;
+        write_list(&shown, layout, out)?;
+    }
+    for finding in in_full(&shown) {
+        writeln!(out)?;
+        write_finding(finding, Detail::Advice, layout, out)?;
+    }
+    let events: u64 = report.run.sources.iter().map(|source| source.events).sum();
+    let is_small = events < SMALL_EVENTS && is_severe;
+    if shown.is_empty() && !is_small || is_severe && !is_small {
+        write_instructions(report, layout, out)?;
+    }
+    if !is_small {
+        writeln!(out)?;
+    }
+    let mut line = |style: Style, text: &str| -> io::Result<()> {
+        for line in layout.wrapped(text, 0) {
+            writeln!(out, "{style}{line}{style:#}")?;
+        }
+        Ok(())
+    };
+    if let Some(text) = not_judged(report).filter(|_| !is_severe) {
+        line(DIM, &text)?;
+    }
+    for (label, text) in report.baseline.iter().flat_map(phrases::baseline_changes) {
+        line(Style::new(), &format!("{label}: {text}"))?;
+    }
+    if let Some(baseline) = &report.baseline {
+        line(Style::new(), &phrases::baseline_counts(baseline))?;
+    }
+    if !is_severe {
+        line(DIM, &phrases::counts(report, false))?;
+    }
+    let code = phrases::instructions(report).filter(|_| is_small);
+    let code = code.map_or("", |_| " `--full` prints code that does.");
+    line(BOLD, &format!("{}{code}", report.headline.text))
+}
+
+/// A recording with fewer events that shows next to nothing gets a few lines.
+const SMALL_EVENTS: u64 = 1000;
+
+/// Writes what undermines all findings: notes about the trace.
+fn write_banners(report: &Report, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
+    let mut banners: Vec<String> = Vec::new();
+    let mut told: Vec<&str> = Vec::new();
+    let mut is_severe = false;
+    if let Some(recording) = &report.recording {
+        is_severe = recording.kind.is_severe();
+        if !recording.subject.is_empty() {
+            for line in layout.wrapped(&recording.subject, 0) {
+                writeln!(out, "{line}")?;
+            }
+        }
+        // One that shows next to nothing: what else it lacks does not matter.
+        let limits = &recording.limits[..if is_severe { 1 } else { recording.limits.len() }];
+        banners.extend(limits.iter().map(|limit| limit.text.clone()));
+        told.extend(recording.limits.iter().filter_map(|limit| note_of(limit.kind)));
+        told.extend((recording.step_source.as_deref() == Some("repetition")).then_some(FEW_STEPS));
+    }
+    let notes = report.notes().filter(|note| note.severity > Severity::Info && !is_severe);
+    banners.extend(
+        notes
+            .filter(|note| !told.contains(&note.code.as_str()))
+            .map(|note| format!("{} (`advisor explain {}`)", note.title, note.code)),
+    );
+    for banner in banners {
+        for (i, line) in layout.wrapped(&banner, 9).iter().enumerate() {
+            match i {
+                0 => writeln!(out, "{BANNER}caution{BANNER:#}: {line}")?,
+                _ => writeln!(out, "         {line}")?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The rule that notes how few steps there are, and that nothing marks them.
+const FEW_STEPS: &str = "TQ001";
+
+/// The rule that notes the same limit of the recording.
+fn note_of(kind: RecordingKind) -> Option<&'static str> {
+    match kind {
+        RecordingKind::NoSteps | RecordingKind::FewSteps => Some(FEW_STEPS),
+        RecordingKind::WarmUp => Some("TQ002"),
+        RecordingKind::Truncated => Some("TQ007"),
+        _ => None,
+    }
+}
+
+/// Writes the bar of a step by cause, and its legend.
+fn write_breakdown(
+    breakdown: &Breakdown,
+    report: &Report,
+    layout: Layout,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let span = match breakdown.steps {
+        0 => format!("the recording, {}", human(breakdown.window_ns as f64)),
+        steps => {
+            // The step time of the conclusion, also where the window of the device is a little longer.
+            let window_ns = breakdown.window_ns as f64;
+            let step_ns = report.headline.step_ms.map_or(window_ns / steps as f64, |ms| ms * 1e6);
+            let count =
+                if steps == 1 { "1 step".to_owned() } else { format!("mean of {steps} steps") };
+            format!("a step, {} ({count})", human(step_ns))
+        }
+    };
+    let device = if report.run.ranks.len() > 1 {
+        format!(" on GPU {} of rank {}, the slowest", breakdown.device, breakdown.rank)
+    } else {
+        format!(" on GPU {}", breakdown.device)
+    };
+    for line in layout.wrapped(&format!("{span}{device}:"), 0) {
+        writeln!(out, "{DIM}{line}{DIM:#}")?;
+    }
+    let parts = shown_parts(&breakdown.parts);
+    let ratios: Vec<f64> = parts.iter().map(|part| part.ratio).collect();
+    let style = |part: &BreakdownPart| if part.is_busy { BUSY } else { IDLE };
+    for ((i, part), length) in parts.iter().enumerate().zip(lengths(&ratios, layout.columns)) {
+        let style = style(part);
+        write!(out, "{style}{}{style:#}", fill(i, layout).to_string().repeat(length))?;
+    }
+    writeln!(out)?;
+    let mut column = 0;
+    for (i, part) in parts.iter().enumerate() {
+        let text = format!("{} {}", part.cause, value(part.ratio, Unit::Ratio));
+        let width = text.chars().count() + 2;
+        if column > 0 && column + 2 + width > layout.columns {
+            writeln!(out)?;
+            column = 0;
+        }
+        if column > 0 {
+            write!(out, "  ")?;
+            column += 2;
+        }
+        let style = style(part);
+        write!(out, "{style}{}{style:#} {text}", fill(i, layout))?;
+        column += width;
+    }
+    writeln!(out)
+}
+
+/// The parts that a bar can show; small ones are added up.
+fn shown_parts(parts: &[BreakdownPart]) -> Vec<BreakdownPart> {
+    let mut by_size: Vec<f64> = parts.iter().map(|part| part.ratio).collect();
+    by_size.sort_by(|a, b| b.total_cmp(a));
+    let least = by_size.get(MAX_PARTS - 2).copied().unwrap_or(0.0).max(MIN_PART_RATIO);
+    let (shown, small): (Vec<_>, Vec<_>) =
+        parts.iter().cloned().partition(|part| part.ratio >= least);
+    let ratio: f64 = small.iter().map(|part| part.ratio).sum();
+    let other = BreakdownPart { cause: "other".to_owned(), is_busy: false, ratio };
+    shown.into_iter().chain((ratio >= MIN_OTHER_RATIO).then_some(other)).collect()
+}
+
+/// Shares below which a part of the bar is not shown on its own, and below which the rest is not shown at all.
+const MIN_PART_RATIO: f64 = 0.005;
+const MIN_OTHER_RATIO: f64 = 0.001;
+
+/// Writes one line for each finding, indented below the finding that contains it.
+fn write_list(findings: &[&Finding], layout: Layout, out: &mut dyn Write) -> io::Result<()> {
+    let rows = tree(findings);
+    let saves: Vec<String> = rows.iter().map(|(_, finding)| phrases::gain_share(finding)).collect();
+    let saves_width = saves.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(5);
+    let numbers = findings.iter().map(|f| f.position).max().unwrap_or(0).to_string().len().max(2);
+    let is_table = layout.columns >= MIN_TABLE_COLUMNS;
+    // Number, severity and what is saved, each with a gap.
+    let indent = if is_table { numbers + 2 + 8 + 2 + saves_width + 2 } else { numbers + 2 };
+    if is_table {
+        let head =
+            format!("{:>numbers$}  {:8}  {:saves_width$}  finding", "#", "severity", "saves");
+        writeln!(out, "{DIM}{head}{DIM:#}")?;
+    }
+    for ((depth, finding), saves) in rows.iter().zip(&saves) {
+        let style = severity_style(finding.severity);
+        let severity = finding.severity.as_str();
+        let number = finding.position;
+        if is_table {
+            write!(
+                out,
+                "{number:>numbers$}  {style}{severity:8}{style:#}  {saves:saves_width$}  "
+            )?;
+        } else {
+            let saves = if saves.is_empty() { String::new() } else { format!(", saves {saves}") };
+            writeln!(out, "{number:>numbers$}  {style}{severity}{style:#}{saves}")?;
+            write!(out, "{:indent$}", "")?;
+        }
+        let state = finding.baseline_state.map(|s| format!("{}: ", s.as_str())).unwrap_or_default();
+        let text = format!("{} {state}{}", finding.code, finding.title);
+        let indent = indent + 2 * depth;
+        let nested = 2 * depth;
+        write!(out, "{:nested$}", "")?;
+        let lines = layout.wrapped(&text, indent);
+        for (i, line) in lines.iter().enumerate() {
+            if i > 0 {
+                write!(out, "\n{:indent$}", "")?;
+            }
+            write!(out, "{line}")?;
+        }
+        if let Some(location) =
+            finding.source.first().map(|source| phrases::short_location(source, MAX_LOCATION))
+        {
+            let used = indent + lines.last().map_or(0, |line| line.chars().count());
+            let room = layout.columns.saturating_sub(used);
+            if location.chars().count() + 2 <= room {
+                write!(out, "{DIM}{location:>room$}{DIM:#}")?;
+            } else {
+                for line in layout.wrapped(&location, indent) {
+                    write!(out, "\n{:indent$}{DIM}{line}{DIM:#}", "")?;
+                }
+            }
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// The first findings that have nothing to do with each other: a finding that is part of another one says the same.
+fn in_full<'a>(findings: &[&'a Finding]) -> Vec<&'a Finding> {
+    let is_part = |of: &Finding, finding: &Finding| finding.gain.within.contains(&of.code);
+    let mut chosen: Vec<&Finding> = Vec::new();
+    for &finding in findings {
+        let is_related = |other: &&Finding| is_part(other, finding) || is_part(finding, other);
+        if chosen.len() < IN_FULL && !chosen.iter().any(is_related) {
+            chosen.push(finding);
+        }
+    }
+    chosen
+}
+
+/// How many rules have no verdict, and the profiler options that would give most of them one.
+fn not_judged(report: &Report) -> Option<String> {
+    static OPTION: LazyLock<Regex> = LazyLock::new(|| {
+        let names = "with_stack|with_modules|with_flops|record_shapes|profile_memory";
+        Regex::new(&format!(r"\b(?:(?:{names})=True|activities=\[[A-Za-z_., ]+\])"))
+            .expect("a constant that a test compiles")
+    });
+    let (unknown, of_gpus) = report.unknown_rules();
+    let count = unknown.len();
+    if report.unknown.is_empty() {
+        return None;
+    }
+    let mut by_option: BTreeMap<&str, usize> = BTreeMap::new();
+    for unknown in unknown {
+        for option in OPTION.find_iter(&unknown.reason) {
+            *by_option.entry(option.as_str()).or_default() += 1;
+        }
+    }
+    let mut options: Vec<(&str, usize)> = by_option.into_iter().collect();
+    options.sort_by_key(|&(option, rules)| (std::cmp::Reverse(rules), option));
+    let mut known = Vec::new();
+    options.retain(|(option, _)| {
+        let name = option.split('=').next();
+        let is_new = !known.contains(&name);
+        known.push(name);
+        is_new
+    });
+    let names: Vec<String> =
+        options.iter().take(MAX_OPTIONS).map(|(option, _)| format!("`{option}`")).collect();
+    let record = match names.as_slice() {
+        [] => String::new(),
+        names => format!("; record with {} to judge more", names.join(", ")),
+    };
+    let all = count + report.passed.len() + report.findings.len() + report.ignored.len();
+    let subject = match of_gpus.len() {
+        0 => format!("{count} of {all} rules"),
+        gpus => {
+            format!("{} GPUs and do not apply; {count} of the other {all}", rules_are_about(gpus))
+        }
+    };
+    Some(format!("{subject} have no verdict{record} (--full lists the reasons)"))
+}
+
+/// `1 rule is about`, `70 rules are about`.
+fn rules_are_about(count: usize) -> String {
+    if count == 1 { "1 rule is about".to_owned() } else { format!("{count} rules are about") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::not_judged;
+    use crate::render::report::tests::report;
+
+    #[test]
+    fn not_judged_names_what_to_record() {
+        let mut report = report();
+        report.unknown[0].reason = "no stacks were recorded (with_stack=True)".to_owned();
+        let text = not_judged(&report).unwrap();
+        assert!(text.contains("record with `with_stack=True` to judge more"), "{text}");
+        report.unknown.clear();
+        assert_eq!(not_judged(&report), None);
+    }
+}

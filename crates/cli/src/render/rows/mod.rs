@@ -1,0 +1,131 @@
+//! Arrow batches as rows, in formats for people, spreadsheets and programs.
+
+mod cells;
+mod table;
+
+use std::io::Write;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+use arrow::datatypes::Schema;
+use trace_advisor::query::ViewDef;
+use trace_advisor::{arrow, ingest};
+
+use crate::args::RowFormat;
+use crate::console::Terminal;
+use crate::diagnostics::with_help;
+use crate::render::sanitize::{sanitize_json, sanitize_lines};
+
+/// Rows that a terminal shows unless a limit is given.
+pub(crate) const TERMINAL_ROWS: usize = 40;
+
+/// How rows are printed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RowOptions<'a> {
+    /// Number of rows, 0 for all. Without it, a terminal shows some, and everything else gets all rows.
+    pub(crate) limit: Option<usize>,
+    /// The view that the rows come from: its columns are documented.
+    pub(crate) view: Option<&'a ViewDef>,
+    /// Whether columns are chosen by name, so that none may be left out.
+    pub(crate) has_chosen_columns: bool,
+    /// Whether a table shows each row as a list of its columns, with whole values.
+    pub(crate) is_expanded: bool,
+}
+
+/// Cuts texts to `width` characters in the middle, so that different texts still differ.
+pub(crate) fn shorten(texts: &[String], width: usize, terminal: Option<Terminal>) -> Vec<String> {
+    let has_unicode = terminal.is_some_and(|terminal| terminal.has_unicode);
+    crate::render::shorten::shorten(texts, width, if has_unicode { "…" } else { "..." })
+}
+
+/// Writes the rows of `batches` in `format`.
+pub(crate) fn write(
+    batches: &[RecordBatch],
+    format: RowFormat,
+    out: &mut (dyn Write + Send),
+    terminal: Option<Terminal>,
+) -> anyhow::Result<()> {
+    write_with(batches, format, RowOptions::default(), out, terminal)
+}
+
+/// Writes the rows of `batches` in `format`, as `options` say.
+pub(crate) fn write_with(
+    batches: &[RecordBatch],
+    format: RowFormat,
+    options: RowOptions<'_>,
+    out: &mut (dyn Write + Send),
+    terminal: Option<Terminal>,
+) -> anyhow::Result<()> {
+    let is_terminal = terminal.is_some();
+    let schema = batches.first().map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema);
+    if format.is_binary() && is_terminal {
+        return Err(with_help(
+            "refusing to write binary data to a terminal",
+            "write to a file with -o FILE",
+        ));
+    }
+    let total: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let default_limit = (format == RowFormat::Table && is_terminal).then_some(TERMINAL_ROWS);
+    let limit = options.limit.or(default_limit).filter(|&rows| rows > 0);
+    let shown = limit.map_or(total, |limit| limit.min(total));
+    let first = || first_rows(batches, shown);
+    match format {
+        RowFormat::Table => {
+            table::write(&concat_batches(&schema, batches)?, shown, options, out, terminal)?;
+        }
+        RowFormat::Csv if is_terminal => {
+            let mut text = Vec::new();
+            csv(&first(), &mut text)?;
+            out.write_all(sanitize_lines(&String::from_utf8_lossy(&text)).as_bytes())?;
+        }
+        RowFormat::Csv => csv(&first(), out)?,
+        RowFormat::Json if is_terminal => {
+            let mut text = Vec::new();
+            json(&first(), &mut text)?;
+            out.write_all(sanitize_json(&String::from_utf8_lossy(&text)).as_bytes())?;
+        }
+        RowFormat::Json => json(&first(), out)?,
+        RowFormat::Parquet => {
+            ingest::write_parquet(&first(), &schema, out).context("cannot write Parquet")?;
+        }
+        RowFormat::Arrow => {
+            let mut writer = arrow::ipc::writer::FileWriter::try_new(out, &schema)?;
+            for batch in first() {
+                writer.write(&batch)?;
+            }
+            writer.finish()?;
+        }
+    }
+    Ok(())
+}
+
+/// The first `count` rows. All batches remain, since CSV takes its header from the first one.
+fn first_rows(batches: &[RecordBatch], count: usize) -> Vec<RecordBatch> {
+    let mut left = count;
+    let mut taken = |batch: &RecordBatch| {
+        let rows = batch.num_rows().min(left);
+        left -= rows;
+        batch.slice(0, rows)
+    };
+    batches.iter().map(&mut taken).collect()
+}
+
+fn csv(batches: &[RecordBatch], out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut writer = arrow::csv::WriterBuilder::new().with_header(true).build(out);
+    for batch in batches {
+        writer.write(batch)?;
+    }
+    Ok(())
+}
+
+fn json(batches: &[RecordBatch], out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut writer = arrow::json::WriterBuilder::new()
+        .with_explicit_nulls(true)
+        .build::<_, arrow::json::writer::JsonArray>(&mut *out);
+    writer.write_batches(&batches.iter().collect::<Vec<_>>())?;
+    writer.finish()?;
+    writeln!(out)?;
+    Ok(())
+}
