@@ -22,7 +22,7 @@ fn merge(run: &Path, to: &Path) -> u64 {
     let dataset = read(run);
     let (info, tables) = (&dataset.run, &dataset.tables);
     let merge = Merge { run: &location, info, tables, to, overwrite: true };
-    ingest::merge(&merge).expect("a place to write").events
+    ingest::merge(&merge, &NoProgress).expect("a place to write").events
 }
 
 /// Reads and looks for the start of each event.

@@ -25,6 +25,7 @@ mod hta_diff;
 mod hta_paths;
 mod idle;
 mod measured_gains;
+mod recordings;
 mod roofline;
 mod rules;
 mod runs;
@@ -56,6 +57,7 @@ const SUITES: &[Suite] = &[
         input: Input::Corpus,
         cases: measured_gains::cases_with_corpus,
     },
+    Suite { name: "recordings", input: Input::Corpus, cases: recordings::cases },
     Suite { name: "roofline", input: Input::Corpus, cases: roofline::cases },
     Suite { name: "rules", input: Input::Corpus, cases: rules::cases },
     Suite { name: "steps", input: Input::Corpus, cases: steps::cases },

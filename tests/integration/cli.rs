@@ -310,15 +310,63 @@ fn sql_refuses_statements_that_write() {
 #[test]
 fn sql_reads_queries_from_stdin() {
     let sandbox = sandbox();
-    let mut child = sandbox
-        .command(&["sql", "run", "-f", "csv"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(b"SELECT 1 AS a; -- and\nSELECT ';' AS b\n").unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(text(&output.stdout), "a\n1\nb\n;\n");
+    let with_input = |format: &str, input: &str| {
+        let mut child = sandbox
+            .command(&["sql", "run", "-f", format])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    };
+    let queries = "SELECT 1 AS a; -- and\nSELECT ';' AS b\n";
+    assert_eq!(text(&with_input("table", queries).stdout), "a\n1\n\nb\n;\n");
+    assert_eq!(text(&with_input("csv", "SELECT 1 AS a; -- done").stdout), "a\n1\n");
+    // Several results in a row are not a file of any of these formats.
+    for format in ["csv", "json", "parquet", "arrow"] {
+        let output = with_input(format, queries);
+        assert_eq!(output.status.code(), Some(2), "{format}");
+        let message = "takes the rows of one query, but there are 2";
+        assert!(text(&output.stderr).contains(message), "{}", text(&output.stderr));
+        assert!(output.stdout.is_empty(), "{format}");
+    }
+}
+
+#[test]
+fn sql_errors_mark_the_place_and_say_what_helps() {
+    let sandbox = sandbox();
+    let mut all = String::new();
+    for query in [
+        "SELECT nam FROM kernels",
+        "SELECT duration FROM kernels",
+        "SELECT k.dur_n FROM kernels AS k",
+        "SELECT kernels.name FROM kernels AS k",
+        "SELECT xyzzy FROM kernels",
+        "SELECT name\nFROM gpu_kernel",
+        "SELECT * FROM run.public.gpu_kernel",
+        "DESCRIBE gpu_kernel",
+        "SELECT count(* FROM kernels",
+        "SELECT 'open FROM kernels",
+        "SELECT name FROM kernels WHERE",
+        "SELECT name FROM kernels WHERE name = \"foo\"",
+        "SELECT quantil(dur_ns) FROM kernels",
+        "SELECT foo(dur_ns) FROM kernels",
+        "SELECT sum(name) FROM kernels",
+        "SELECT name, count(*) FROM kernels",
+        "SELECT rank FROM kernels, steps",
+        "SELECT dur_ns / 0 FROM kernels",
+        "SELECT CAST('abc' AS BIGINT)",
+        "SELECT name + 1 FROM kernels",
+        "SELECT (SELECT rank FROM ranks)",
+        "SELECT * FROM kernels WHERE dur_ns",
+        "SELECT * FROM kernels LIMIT 'x'",
+    ] {
+        all.push_str(&sandbox.transcript(&["sql", "run", query]));
+    }
+    assert!(!all.contains("ParserError"), "{all}");
+    transcript!("sql_errors", all);
 }
 
 #[test]
@@ -327,6 +375,8 @@ fn wrong_names_suggest_right_ones() {
     let mut all = String::new();
     for args in [
         ["analyze", "run", "step_fases"].as_slice(),
+        &["analyze", "run", "kernels"],
+        &["analyze", "kernels"],
         &["analyze", "step_phases"],
         &["tables", "kernles"],
         &["sql", "run", "SELECT * FROM nowhere"],
@@ -351,15 +401,65 @@ fn analyze_takes_path_and_name_in_either_order() {
 }
 
 #[test]
-fn analyze_lists_views_by_topic() {
+fn analyze_lists_views_by_question() {
     let sandbox = sandbox();
     let list = sandbox.run(&["analyze", "--list"]);
     assert_eq!(list.status.code(), Some(0), "{}", text(&list.stderr));
     assert_eq!(list.stdout, sandbox.run(&["analyze"]).stdout);
     let lines: Vec<_> = text(&list.stdout).lines().collect();
+    assert!(lines[0] == "Start here" && lines[1].starts_with("  step_time "), "{}", lines[1]);
     let chapter = lines.iter().position(|l| l.ends_with("(TensorBoard: Overview)")).unwrap();
     assert!(lines[chapter + 1].starts_with("  run_configuration "), "{}", lines[chapter + 1]);
-    assert!(lines.iter().any(|l| l.starts_with("  step_time ")));
+    let mut found = sandbox.transcript(&["analyze", "--list", "fragment"]);
+    found.push_str(&sandbox.transcript(&["analyze", "--list", "memory"]));
+    found.push_str(&sandbox.transcript(&["analyze", "--list", "nonsense"]));
+    transcript!("questions", found);
+}
+
+#[test]
+fn analyze_without_a_name_gives_an_overview() {
+    let sandbox = Sandbox::new();
+    let sample = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/run");
+    std::fs::create_dir(sandbox.path("run")).unwrap();
+    for entry in sample.read_dir().unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), sandbox.path("run").join(entry.file_name())).unwrap();
+    }
+    let mut all = sandbox.transcript(&["analyze", "run"]);
+    all.push_str(&sandbox.transcript(&["analyze", "run", "-f", "csv"]));
+    transcript!("overview", all);
+}
+
+#[test]
+fn analyze_prints_tables_for_people() {
+    let sandbox = sandbox();
+    let mut all = sandbox.transcript(&["analyze", "gpu_kernels", "run", "--limit", "3"]);
+    all.push_str(&sandbox.transcript(&[
+        "analyze",
+        "gpu_kernels",
+        "run",
+        "--sort",
+        "call_count:asc",
+        "--columns",
+        "rank,name,call_count",
+        "--limit",
+        "2",
+        "-f",
+        "csv",
+    ]));
+    all.push_str(&sandbox.transcript(&["analyze", "gpu_utilization", "run", "--ranks", "0"]));
+    all.push_str(&sandbox.transcript(&["analyze", "gpu_temporal_breakdown", "run"]));
+    all.push_str(&sandbox.transcript(&["analyze", "snapshot_oom", "run"]));
+    all.push_str(&sandbox.transcript(&["analyze", "gpu_kernels", "run", "--sort", "sum"]));
+    all.push_str(&sandbox.transcript(&["tables", "gpu_kernels"]));
+    transcript!("tables_for_people", all);
+}
+
+#[test]
+fn explain_keeps_the_lines_of_a_plan() {
+    let output = sandbox().run(&["sql", "run", "EXPLAIN SELECT count(*) AS n FROM steps"]);
+    let plan = text(&output.stdout);
+    assert!(plan.starts_with("logical_plan\n") && !plan.contains("\\u{a}"), "{plan}");
 }
 
 #[test]

@@ -33,8 +33,10 @@ const GUARDED: &[(&str, &[&str])] = &[
     ("anstream", &["cli"]),
     ("annotate-snippets", &["cli"]),
     ("comfy-table", &["cli"]),
+    ("ctrlc", &["cli"]),
     ("indicatif", &["cli"]),
     ("rustyline", &["cli"]),
+    ("ctrlc", &["cli"]),
 ];
 
 /// All that `trace-model` may use.

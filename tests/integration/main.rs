@@ -10,11 +10,14 @@ mod cache;
 mod cli;
 #[cfg(feature = "cloud")]
 mod cloud;
+mod command_line;
+mod configuration;
 mod critical;
 mod demo;
 mod diff;
 mod distributed;
 mod export;
+mod first_screen;
 mod formats;
 mod import_cycles;
 mod layering;
@@ -22,5 +25,10 @@ mod memory_snapshots;
 mod open;
 mod perfetto;
 mod policy;
+mod printed_commands;
+mod progress;
+mod runs;
+#[cfg(all(unix, feature = "shell"))]
+mod shell;
 #[path = "../support/mod.rs"]
 mod support;

@@ -5,6 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
+use trace_advisor::Run;
+
 use crate::support::sandbox::Sandbox;
 
 const UI: &str = "https://ui.perfetto.dev";
@@ -28,6 +30,7 @@ impl Serving {
         let url = url.trim().to_owned();
         let rest = url.strip_prefix(&format!("{UI}/#!/?url=http://127.0.0.1:")).expect(&url);
         let (port, path) = rest.split_once('/').unwrap();
+        let path = path.split('&').next().unwrap();
         let (port, path) = (port.parse().unwrap(), format!("/{path}"));
         Self { process, url, port, path }
     }
@@ -104,6 +107,42 @@ fn open_serves_the_selected_rank() {
     let (_, body) = serving.request("GET", &serving.path, "");
     assert_eq!(body, std::fs::read(&files(&sandbox)[1]).unwrap());
     assert!(serving.end().contains(", rank 1"));
+}
+
+/// The range is in the clock of the trace, which the UI uses.
+#[test]
+fn open_shows_a_time_range() {
+    let sandbox = Sandbox::with_run();
+    let shown = |args: &[&str]| {
+        let serving = Serving::start(&sandbox, args);
+        let (_, range) = serving.url.split_once("&visStart=").expect(&serving.url);
+        let (start, end) = range.split_once("&visEnd=").unwrap();
+        (start.parse::<i64>().unwrap(), end.parse::<i64>().unwrap())
+    };
+    for source in &Run::open(sandbox.path("run")).unwrap().info().sources {
+        let (rank, shift_ns) = (source.rank.to_string(), source.shift_ns);
+        let rank = rank.as_str();
+        let ns = |ms: i64| ms * 1_000_000 - shift_ns;
+        let range = shown(&["run", "--ranks", rank, "--between", "2ms..5ms"]);
+        assert_eq!(range, (ns(2), ns(5)));
+        // An open end is that of the run.
+        let (start, end) = shown(&["run", "--ranks", rank, "--between", "2ms.."]);
+        assert!(start == ns(2) && end > ns(5) && end < i64::MAX - shift_ns.abs());
+    }
+    let output = sandbox.run(&["open", "run", "--no-browser", "--port", "0", "--between", "99s.."]);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("nothing to show: the run ends after "), "{errors}");
+}
+
+#[test]
+fn open_refuses_options_that_select_events() {
+    let sandbox = Sandbox::with_run();
+    for (option, value) in [("--steps", "1"), ("--streams", "7"), ("--name", "gemm")] {
+        let output = sandbox.run(&["open", "run", "--no-browser", "--port", "0", option, value]);
+        assert_eq!(output.status.code(), Some(2));
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(errors.contains(&format!("opened as a whole, without {option}")), "{errors}");
+    }
 }
 
 #[test]

@@ -122,14 +122,17 @@ fn rules_list_marks_rules_that_are_off() {
         "own.toml",
         "[rule.step-jitter]\nenabled = false\n[ignore.HB]\nreason = \"known\"\n",
     );
-    let list = sandbox
-        .run(&["rules", "list", "--rules", "own.toml", "--ignore", "MM001,VA", "--select", "ALL"]);
+    let options = ["--rules", "own.toml", "--ignore", "MM001,VA", "--select", "ALL"];
+    let list = sandbox.run(&[&["rules", "list"][..], &options].concat());
     let list = text(&list.stdout);
     let line = |code: &str| list.lines().find(|l| l.starts_with(code)).unwrap();
     assert!(line("MM001").ends_with("(ignored by policy)"), "{list}");
     assert!(line("VA001").ends_with("(switched off)"), "{list}");
-    assert!(line("RG001").contains("diff_step_time.change_ratio"), "{list}");
+    assert!(line("RG001").ends_with("Steps are N % slower than before"), "{list}");
     assert!(list.contains("ignored: HB (HB"), "{list}");
+    let list = sandbox.run(&[&["rules", "list", "--thresholds"][..], &options].concat());
+    let list = text(&list.stdout);
+    assert!(list.contains("diff_step_time.change_ratio: critical >= 20 %"), "{list}");
     let page = sandbox.run(&["explain", "VA001", "--rules", "own.toml"]);
     assert!(
         text(&page.stdout).starts_with("# VA001"),
@@ -138,32 +141,17 @@ fn rules_list_marks_rules_that_are_off() {
 }
 
 #[test]
-fn init_writes_a_rule_file_that_works() {
+fn rules_show_prints_all_definitions_of_a_rule() {
     let sandbox = Sandbox::with_run();
-    let made = sandbox.run(&["init", "project"]);
-    assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
-    assert_eq!(text(&made.stdout).trim(), "project/advisor.toml");
-    let again = sandbox.run(&["init", "project"]);
-    assert_eq!(again.status.code(), Some(2));
-    assert!(text(&again.stderr).contains("use --force to overwrite it"), "{}", text(&again.stderr));
-    assert_eq!(code(&sandbox, &["init", "project", "--force"]), Some(0));
-    let file = "project/advisor.toml";
-    let tested = sandbox.run(&["rules", "test", file]);
-    assert_eq!(tested.status.code(), Some(0), "{}{}", text(&tested.stdout), text(&tested.stderr));
-    let own =
-        sandbox.run(&["check", "run", "--rules", file, "--select", "MY", "--ignore", "", "--all"]);
-    assert_eq!(own.status.code(), Some(0), "{}{}", text(&own.stdout), text(&own.stderr));
-    assert_eq!(
-        code(&sandbox, &["check", "run", "--rules", file]),
-        Some(1),
-        "the loader is too slow there"
-    );
-    let (_, report) = check(&sandbox, &["--rules", file]);
-    let passed = report["passed"].as_array().unwrap();
-    assert!(
-        passed.iter().any(|c| c == "MY001") && passed.iter().any(|c| c == "MY002"),
-        "{passed:?}"
-    );
+    sandbox.write("own.toml", "# Mine.\n\n[rule.step-jitter]\nhigh = \"> 50 %\"\n");
+    let shown = sandbox.run(&["rules", "show", "va001", "--rules", "own.toml"]);
+    let shown = text(&shown.stdout);
+    let (built_in, own) = shown.split_once("\n\n# own.toml:3\n").expect(shown);
+    assert!(built_in.starts_with("# rules/loop.toml:"), "{shown}");
+    assert!(built_in.contains("\n[rule.step-jitter]\ncode     = \"VA001\"\n"), "{shown}");
+    assert_eq!(built_in.matches("\n[").count(), 1, "{shown}");
+    assert_eq!(own, "[rule.step-jitter]\nhigh = \"> 50 %\"\n");
+    assert_eq!(code(&sandbox, &["rules", "show", "VA999"]), Some(2));
 }
 
 #[test]
@@ -208,7 +196,7 @@ fn rule_queries_are_planned_before_the_run_is_read() {
         ] {
             assert!(told.contains(message), "{message}:\n{told}");
         }
-        // The line of the query, not of its first quote.
-        assert!(told.contains("own.toml:20:1"), "{told}");
+        // The place of the name in the query.
+        assert!(told.contains("own.toml:20:6"), "{told}");
     }
 }

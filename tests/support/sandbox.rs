@@ -61,7 +61,7 @@ impl Sandbox {
         let mut command = Command::new(program());
         command.args(args).current_dir(self.folder.path()).stdin(std::process::Stdio::null());
         // Tests are about the program, not about its cache.
-        command.env("ADVISOR_CACHE_DIR", "");
+        command.env("ADVISOR_CACHE_DIR", "").env("ADVISOR_SQL_HISTORY", "");
         command
     }
 

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 use trace_advisor::Run;
+use trace_advisor::ingest::NoProgress;
 
 use crate::harness::{Case, functions};
 use crate::runs;
@@ -332,7 +333,7 @@ fn truncated_files_give_all_complete_events() {
 fn merged_trace_equals_its_files(what: &str, run: &Run, _golden: &Json) {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("merged.json.gz");
-    let merged = run.merge(&to, true).unwrap();
+    let merged = run.merge(&to, true, &NoProgress).unwrap();
     assert_eq!(merged.warnings, [], "{what}");
     let again = Run::open(&to).unwrap();
     assert_eq!(again.warnings(), [], "{what}");
@@ -360,7 +361,7 @@ fn merged_trace_equals_its_files(what: &str, run: &Run, _golden: &Json) {
 fn skewed_ranks_merge_to_as_many_events_as_composers() {
     let folder = tempfile::tempdir().unwrap();
     let skewed = runs::open("composer/derived/skew");
-    let merged = skewed.run.merge(&folder.path().join("skew.json"), false).unwrap();
+    let merged = skewed.run.merge(&folder.path().join("skew.json"), false, &NoProgress).unwrap();
     assert_eq!(Some(merged.events), golden("derived")["skew"]["events_merged"].as_u64());
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use cli::rates::runs_below;
+use cli::runs::runs_below;
 use rayon::prelude::*;
 use trace_advisor::Report;
 use trace_advisor::analyses::catalog;

@@ -115,6 +115,10 @@ pub(crate) const AREA: Area = Area {
         ("rank_non_gpu", "CpuOp", COLLECTIVES),
         ("b200_eager", "steps", ENGINE),
         ("b200_eager", "Total", ENGINE),
+        ("generated/cpu_nosteps", "steps", RECURRING),
+        ("generated/cpu_nosteps", "CpuOp", RECURRING),
+        ("generated/cpu_nosteps", "Other", RECURRING),
+        ("generated/cpu_nosteps", "Total", RECURRING),
         ("vllm_decode_graph", "steps", ENGINE),
         ("vllm_decode_graph", "Runtime", ENGINE),
         ("vllm_decode_graph", "CpuOp", ENGINE),
@@ -148,6 +152,9 @@ const DRIVER: &str =
 const B200: &str = "launches through the driver; nccl:_all_gather_base is not in the plugin's list";
 
 const ENGINE: &str = "the plugin does not know the marks of inference servers: it takes the whole recording as one step";
+
+const RECURRING: &str =
+    "the plugin finds no steps where nothing marks them: it takes the whole recording as one step";
 
 const NO_BLOCK_FITS: &str =
     "an occupancy of 0 of kernels that hold more than one warp in a hundred is no number";

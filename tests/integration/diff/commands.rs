@@ -90,6 +90,26 @@ fn diff_writes_every_format() {
 }
 
 #[test]
+fn diff_in_formats_for_reviews_puts_the_verdict_first() {
+    let sandbox = sandbox();
+    for format in ["markdown", "github", "junit"] {
+        let mut args = vec!["diff", "after", "run", "-f", format, "--limit", "3"];
+        args.extend(["--fail-on", "regression"]);
+        let text = sandbox.transcript(&args);
+        insta::with_settings!({
+            snapshot_path => concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/snapshots"),
+            prepend_module_to_snapshot => false,
+        }, { insta::assert_snapshot!(format!("diff_{format}"), text) });
+    }
+    // Without `--fail-on`, nothing fails.
+    let junit = sandbox.run(&["diff", "after", "run", "-f", "junit"]);
+    assert_eq!(junit.status.code(), Some(0));
+    assert!(text(&junit.stdout).contains("failures=\"0\""), "{}", text(&junit.stdout));
+    let refused = sandbox.run(&["diff", "after", "run", "-f", "github", "--hta"]);
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
 fn diff_exit_code_reports_regressions() {
     let sandbox = sandbox();
     let code = |args: &[&str]| sandbox.run(args).status.code();
@@ -134,5 +154,11 @@ fn diff_escapes_names() {
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let text = text(&output.stdout);
         assert!(text.contains("\\u{1b}[2J") && !text.contains('\u{1b}'), "{text}");
+    }
+    for format in ["markdown", "github", "junit"] {
+        let output = sandbox.run(&["diff", "before.json", "after.json", "-f", format]);
+        let text = text(&output.stdout);
+        let is_bad = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+        assert!(!text.contains(is_bad), "{format}: {text}");
     }
 }

@@ -67,9 +67,6 @@ fn ranks_are_exported_on_the_clock_of_the_run() {
 
 #[test]
 fn ranks_known_only_from_all_files_are_exported() {
-    let guessed =
-        [("x.json", trace(None, BASE, 5.0, 1.0)), ("y.json", trace(None, BASE, 1.0, 2.0))];
-    assert_both(&guessed, &["rank-00000.parquet", "rank-00001.parquet"]);
     let named = [
         ("node_3.1.pt.trace.json", trace(None, None, 5.0, 1.0)),
         ("node_1.2.pt.trace.json", trace(None, None, 900.0, 2.0)),

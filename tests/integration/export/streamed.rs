@@ -59,8 +59,9 @@ fn in_memory(run: &Path, selection: &Selection) -> Result<Run, trace_advisor::Er
 /// The report as JSON, line by line, without where the run is.
 fn report(run: &Run) -> Vec<String> {
     let mut report = run.check(&default_rules()).unwrap();
-    report.run.path = String::new();
-    let text = serde_json::to_string_pretty(&report).unwrap();
+    // Advice names the run.
+    let path = std::mem::take(&mut report.run.path);
+    let text = serde_json::to_string_pretty(&report).unwrap().replace(&path, "RUN");
     text.lines().map(rounded).collect()
 }
 

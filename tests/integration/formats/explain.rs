@@ -118,7 +118,7 @@ fn printed_commands_run() {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_advisor"));
     for command in commands {
         assert!(
-            command.ends_with("--steps 0.. --set short_kernel_us=50 --include-last-step"),
+            command.ends_with("--set short_kernel_us=50 --include-last-step --steps 0.."),
             "{command}"
         );
         let script = command.replacen("advisor", program.to_str().unwrap(), 1);

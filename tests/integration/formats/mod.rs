@@ -3,6 +3,7 @@
 
 mod explain;
 mod pages;
+mod reviews;
 mod schema;
 
 use std::path::{Path, PathBuf};
