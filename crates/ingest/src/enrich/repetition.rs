@@ -4,6 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use trace_model::StrId;
+use trace_model::vocabulary::LOADER_PREFIX;
 
 use crate::formats::kineto::columns::Columns;
 
@@ -50,10 +51,7 @@ pub(super) fn find(columns: &Columns) -> Vec<Repetition> {
     let Some((thread, sequence)) = main_sequence(columns) else { return Vec::new() };
     let Some(pattern) = sequence.pattern() else { return Vec::new() };
     let mut found = sequence.occurrences(&pattern, thread);
-    if found.len() < MIN_REPETITIONS
-        || is_inside_module(columns, thread, &found)
-        || !has_backward_in_each(columns, &found)
-    {
+    if found.len() < MIN_REPETITIONS || !are_iterations(columns, thread, &sequence, &found) {
         return Vec::new();
     }
     let mut durations: Vec<i64> = found.iter().map(|r| r.end_ns - r.ts_ns).collect();
@@ -179,40 +177,71 @@ impl Sequence {
     }
 }
 
-/// Whether a repetition begins inside the call of a module: what repeats are its layers.
-fn is_inside_module(columns: &Columns, thread: i32, found: &[Repetition]) -> bool {
-    let t = &columns.python_frames;
-    let is_module: Vec<bool> =
-        columns.strings.iter().map(|(_, text)| text.starts_with(MODULE_FRAME)).collect();
-    (0..t.len()).any(|row| {
-        let name = t.name.get(row);
-        if t.thread.get(row) != thread || !is_module.get(name.index()).copied().unwrap_or(false) {
-            return false;
-        }
-        let (ts_ns, end_ns) = (t.ts_ns.get(row), t.ts_ns.get(row) + t.dur_ns.get(row));
-        let next = found.partition_point(|repetition| repetition.ts_ns <= ts_ns);
-        found.get(next).is_some_and(|repetition| repetition.ts_ns < end_ns)
-    })
+/// Whether the repetitions are iterations of a loop, not the layers of one call: each holds a part of a backward pass, a
+/// call of a DataLoader, or the whole call of a module that no other module calls.
+fn are_iterations(
+    columns: &Columns,
+    thread: i32,
+    sequence: &Sequence,
+    found: &[Repetition],
+) -> bool {
+    let (ops, annotations) = (&columns.cpu_ops, &columns.annotations);
+    let backward = named(columns, AUTOGRAD);
+    let of_backward = (0..ops.len())
+        .filter(|&row| backward.contains(&ops.name.get(row)))
+        .map(|row| (ops.ts_ns.get(row), ops.ts_ns.get(row)));
+    // A call comes ahead of the operators of its step: the last step may hold none.
+    let loaders = named(columns, LOADER_PREFIX);
+    let of_loaders = (0..annotations.len())
+        .filter(|&row| loaders.contains(&annotations.name.get(row)))
+        .map(|row| (annotations.ts_ns.get(row), annotations.ts_ns.get(row)));
+    // A frame begins before its first operator and ends after its last.
+    let of_modules =
+        outermost_modules(columns, thread).into_iter().filter_map(|(ts_ns, end_ns)| {
+            let starts = &sequence.starts;
+            let at = starts.partition_point(|&start| start < ts_ns);
+            let end = starts.partition_point(|&start| start < end_ns);
+            Some((*starts[at..end].first()?, *starts[at..end].last()?))
+        });
+    hold_one(found, of_backward) == found.len()
+        || hold_one(found, of_loaders) + 1 >= found.len()
+        || hold_one(found, of_modules) == found.len()
 }
 
-/// Whether each repetition holds a part of a backward pass, if there is any: layers of a forward pass do not.
-fn has_backward_in_each(columns: &Columns, found: &[Repetition]) -> bool {
-    let t = &columns.cpu_ops;
-    let is_backward: Vec<bool> =
-        columns.strings.iter().map(|(_, text)| text.starts_with(AUTOGRAD)).collect();
+/// The names that begin with `prefix`.
+fn named(columns: &Columns, prefix: &str) -> FxHashSet<StrId> {
+    let names = columns.strings.iter();
+    names.filter(|(_, text)| text.starts_with(prefix)).map(|(name, _)| name).collect()
+}
+
+/// Start and end of the calls of modules on a thread that are in no other such call.
+fn outermost_modules(columns: &Columns, thread: i32) -> Vec<(i64, i64)> {
+    let t = &columns.python_frames;
+    let modules = named(columns, MODULE_FRAME);
+    let mut calls: Vec<(i64, i64)> = (0..t.len())
+        .filter(|&row| t.thread.get(row) == thread && modules.contains(&t.name.get(row)))
+        .map(|row| (t.ts_ns.get(row), t.ts_ns.get(row) + t.dur_ns.get(row)))
+        .collect();
+    calls.sort_unstable_by_key(|&(ts_ns, end_ns)| (ts_ns, std::cmp::Reverse(end_ns)));
+    let mut until = i64::MIN;
+    calls.retain(|&(_, end_ns)| {
+        let is_outermost = end_ns > until;
+        until = until.max(end_ns);
+        is_outermost
+    });
+    calls
+}
+
+/// How many repetitions hold one of these ranges as a whole.
+fn hold_one(found: &[Repetition], ranges: impl Iterator<Item = (i64, i64)>) -> usize {
     let mut holds = vec![false; found.len()];
-    let mut is_training = false;
-    for row in 0..t.len() {
-        if is_backward.get(t.name.get(row).index()).copied().unwrap_or(false) {
-            is_training = true;
-            let ts_ns = t.ts_ns.get(row);
-            let next = found.partition_point(|repetition| repetition.ts_ns <= ts_ns);
-            if let Some(at) = next.checked_sub(1).filter(|&at| ts_ns < found[at].end_ns) {
-                holds[at] = true;
-            }
+    for (ts_ns, end_ns) in ranges {
+        let next = found.partition_point(|repetition| repetition.ts_ns <= ts_ns);
+        if let Some(at) = next.checked_sub(1).filter(|&at| end_ns < found[at].end_ns) {
+            holds[at] = true;
         }
     }
-    !is_training || holds.into_iter().all(|holds| holds)
+    holds.into_iter().filter(|&holds| holds).count()
 }
 
 #[cfg(test)]

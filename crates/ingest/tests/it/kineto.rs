@@ -87,7 +87,8 @@ fn processes_tell_the_events_of_the_legacy_profiler() {
 #[test]
 fn operators_that_recur_make_steps() {
     let call = |at: i32| {
-        let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+        let backward = "autograd::engine::evaluate_function: MulBackward0";
+        let names = ["a", "b", "c", "d", "e", "f", "g", backward];
         let event = |(i, name): (i32, &&str)| {
             let ts = at + 10 * i;
             format!(
@@ -103,8 +104,23 @@ fn operators_that_recur_make_steps() {
     assert_eq!(column(&dataset, "steps", "source"), ["repetition"; 4]);
     assert_eq!(column(&dataset, "steps", "step"), ["1", "2", "3", "4"]);
     assert_eq!(column(&dataset, "steps", "dur_ns"), ["100000", "100000", "100000", "79000"]);
-    let dataset = read_text(trace(&[call(0), call(100)].join(","))).unwrap();
+    // Two are too few, and what repeats within one call of a model are its layers.
+    let layers = events.replace("autograd::engine::evaluate_function: MulBackward0", "h");
+    for events in [[call(0), call(100)].join(","), layers.clone()] {
+        let dataset = read_text(trace(&events)).unwrap();
+        assert_eq!(column(&dataset, "steps", "source"), ["trace"]);
+    }
+    let module = |at: i32, dur: i32| {
+        format!(
+            r#"{{"ph":"X","cat":"python_function","name":"nn.Module: Net_0","pid":1,"tid":1,"ts":{at},"dur":{dur}}}"#
+        )
+    };
+    let one_call = format!("{},{layers}", module(0, 1400));
+    let dataset = read_text(trace(&one_call)).unwrap();
     assert_eq!(column(&dataset, "steps", "source"), ["trace"]);
+    let calls: Vec<String> = [5, 1000, 1100, 1200, 1300].map(|at| module(at - 5, 90)).to_vec();
+    let dataset = read_text(trace(&format!("{},{layers}", calls.join(",")))).unwrap();
+    assert_eq!(column(&dataset, "steps", "source"), ["repetition"; 4]);
 }
 
 #[test]
