@@ -5,6 +5,7 @@
 //! | `ratio!(a, b)` | `CAST(a AS DOUBLE) / nullif(b, 0)` |
 //! | `sum_if!(x, condition)` | `sum(CASE WHEN condition THEN x ELSE 0 END)`: 0 where no row meets the condition |
 //! | `count_if!(condition)` | `sum(CASE WHEN condition THEN 1 ELSE 0 END)` |
+//! | `is_gpu_op!(name)` | whether operators of that name run on a GPU only |
 //! | `running!(PARTITION BY k ORDER BY t)` | the window from the first row of the partition to the current row, in parentheses |
 //! | `running_sum!(x, PARTITION BY k ORDER BY t)` | `sum(x)` over that window; `running_max!` and `running_count!` likewise |
 //! | `max_before!(x, PARTITION BY k ORDER BY t)` | `max(x)` over the rows before the current row |
@@ -70,6 +71,21 @@ const MACROS: &[Macro] = &[
         last: Last::One,
         is_quotient: false,
         expand: |args| format!("sum(CASE WHEN {} THEN 1 ELSE 0 END)", args[0]),
+    },
+    Macro {
+        name: "is_gpu_op",
+        params: &["name"],
+        last: Last::One,
+        is_quotient: false,
+        expand: |args| {
+            // Operators that ask whether a library is usable, and those that choose a kernel, also run on the CPU.
+            format!(
+                "(regexp_like({0}, '^aten::_?(cudnn|miopen)|^Cudnn|^Miopen|^(nccl|rccl):|^aten::_cuda_|^aten::_?pin_memory\\z\
+                 |^aten::_scaled_dot_product_(efficient|cudnn)_attention|^aten::_(flash|efficient)_attention_forward') \
+                 AND {0} NOT LIKE '%\\_is\\_acceptable' AND {0} NOT LIKE 'aten::\\_use\\_%')",
+                args[0]
+            )
+        },
     },
     Macro {
         name: "running",

@@ -1,7 +1,7 @@
 --! question = "Where does the time of a program on the CPU go?"
 --! row = "one rank; of one with device activity, the fact only"
 --! window = "complete_steps"
---! needs = ["cpu_ops", "annotations", "runtime_calls", "memory_events", "collectives", "device_steps", "device_work", "op_by_shape"]
+--! needs = ["cpu_ops", "annotations", "runtime_calls", "memory_events", "collectives", "device_steps", "device_work"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no operators: record the host too (activities=[ProfilerActivity.CPU, ...])"
 --! [columns]
@@ -10,24 +10,25 @@
 --! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
 --! window_ns = { doc = "from the start of the first complete step to the end of the last", unit = "ns", metric = "rank" }
 --! op_ns = { doc = "within it, the thread that works most is in an operator", unit = "ns", metric = "rank" }
---! python_ns = { doc = "that thread is in no operator and in no call of a DataLoader: Python, or waiting", unit = "ns", metric = "rank" }
+--! python_ns = { doc = "that thread is in no operator and in no call of a DataLoader: it runs Python, or waits", unit = "ns", metric = "rank" }
 --! python_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
 --! outer_op_count = { doc = "operators that it calls, those inside others left out", unit = "count", metric = "rank" }
 --! python_per_op_ns = { doc = "python_ns for each of them", unit = "ns", metric = "rank" }
 --! has_collectives = "the rank communicates: it may wait for others outside of operators"
 --! uses_device = "kernels are launched, or memory of a device is allocated, though no activity of a device was recorded"
---! top_op_name = "operator with most time of its own"
+--! top_op_name = "operator with most self time on that thread; all that follows is about it, too"
+--! top_op_kind = "matmul, convolution or other"
 --! top_op_count = { doc = "its calls", unit = "count", metric = "rank" }
---! top_op_ns = { doc = "its time, without what is inside", unit = "ns", metric = "rank" }
---! top_op_ratio = { doc = "share of window_ns, of all threads", unit = "ratio", metric = "rank" }
+--! top_op_ns = { doc = "its self time", unit = "ns", metric = "rank" }
+--! top_op_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
 --! top_op_dims = "input shapes with most of it, JSON; absent where they were not recorded (record_shapes=True)"
---! top_op_source = "line of the program that most of that comes from; absent without stacks (with_stack=True)"
---! slow_conv_ns = { doc = "convolutions that run neither in oneDNN nor in another library: PyTorch's own loops", unit = "ns", metric = "rank" }
+--! slow_conv_ns = { doc = "self time of convolutions in PyTorch's fallback kernels, neither in oneDNN nor in another library; backward passes are part of aten::convolution_backward and do not count", unit = "ns", metric = "rank" }
 --! slow_conv_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
+--! slow_double_conv_ratio = { doc = "share of window_ns of those on 64-bit floats, which oneDNN does not take; 0 where types were not recorded", unit = "ratio", metric = "rank" }
 --! slow_conv_name = "the operator with most of it"
---! double_ns = { doc = "convolutions and products of matrices of 64-bit floats", unit = "ns", metric = "rank" }
+--! double_ns = { doc = "self time of convolutions and matrix multiplications of 64-bit floats", unit = "ns", metric = "rank" }
 --! double_ratio = { doc = "share of window_ns; absent where types were not recorded (record_shapes=True)", unit = "ratio", metric = "rank" }
-WITH devices AS (
+WITH device_flags AS (
     SELECT s.rank, bool_or(d.rank IS NOT NULL) AS has_device
     FROM device_steps s
     LEFT JOIN (SELECT DISTINCT rank FROM device_work) d ON d.rank = s.rank
@@ -38,12 +39,13 @@ windows AS (
         s.rank, min(s.host_ts_ns) AS start_ns, max(s.host_end_ns) AS end_ns,
         sum(CASE WHEN s.source = 'trace' THEN 0 ELSE 1 END) AS step_count
     FROM device_steps s
-    JOIN devices d ON d.rank = s.rank AND NOT d.has_device
+    JOIN device_flags d ON d.rank = s.rank AND NOT d.has_device
     GROUP BY s.rank
 ),
 ops AS (
     SELECT
         o.rank, o.thread, CAST(o.name AS VARCHAR) AS name, o.ts_ns, o.ts_ns + o.dur_ns AS end_ns, o.self_dur_ns,
+        CAST(o.input_dims AS VARCHAR) AS input_dims,
         CAST(o.input_types AS VARCHAR) AS input_types
     FROM cpu_ops o
     JOIN windows w ON w.rank = o.rank AND o.ts_ns >= w.start_ns AND o.ts_ns < w.end_ns
@@ -55,7 +57,7 @@ busy AS (
     SELECT a.rank, a.thread, a.ts_ns, a.ts_ns + a.dur_ns, 0
     FROM annotations a
     JOIN windows w ON w.rank = a.rank AND a.ts_ns >= w.start_ns AND a.ts_ns < w.end_ns
-    WHERE NOT a.on_device AND a.name LIKE 'enumerate(DataLoader)%'
+    WHERE NOT a.on_device AND a.name LIKE 'enumerate(Data%'
 ),
 ordered AS (
     SELECT *, max_before!(end_ns, PARTITION BY rank, thread ORDER BY ts_ns, end_ns DESC) AS until_ns FROM busy
@@ -70,45 +72,62 @@ by_thread AS (
     GROUP BY rank, thread
 ),
 main AS (
-    SELECT rank, busy_ns, op_ns, outer_op_count
+    SELECT rank, thread, busy_ns, op_ns, outer_op_count
     FROM (SELECT *, row_number() OVER (PARTITION BY rank ORDER BY op_ns DESC, thread) AS place FROM by_thread)
     WHERE place = 1
 ),
+-- One thread only: shares of several would add up to more than the time.
+main_ops AS (
+    SELECT
+        o.rank, o.name, o.self_dur_ns, o.input_dims, o.input_types,
+        regexp_like(o.name, '^aten::_?slow_conv') AS is_slow_conv,
+        regexp_like(o.name, '^aten::(mm|addmm|bmm|baddbmm|addbmm|mv|addmv|dot|_addmm_activation|linear|mkldnn_linear)\z') AS is_matmul,
+        regexp_like(o.name, '^aten::(_?slow_conv|mkldnn_.*conv|convolution|_convolution|conv)') AS is_conv
+    FROM ops o
+    JOIN main m ON m.rank = o.rank AND m.thread = o.thread
+),
+by_shape AS (
+    SELECT
+        rank, name, input_dims, is_slow_conv, is_matmul, is_conv,
+        count(*) AS call_count, sum(self_dur_ns) AS self_ns
+    FROM main_ops
+    GROUP BY rank, name, input_dims, is_slow_conv, is_matmul, is_conv
+),
 by_name AS (
-    SELECT rank, name, count(*) AS call_count, sum(self_dur_ns) AS self_ns FROM ops GROUP BY rank, name
+    SELECT
+        rank, name, is_slow_conv, sum(call_count) AS call_count, sum(self_ns) AS self_ns,
+        CASE WHEN is_matmul THEN 'matmul' WHEN is_conv THEN 'convolution' ELSE 'other' END AS kind,
+        first_value(input_dims ORDER BY self_ns DESC, input_dims) AS input_dims
+    FROM by_shape
+    GROUP BY rank, name, is_slow_conv, is_matmul, is_conv
 ),
 top AS (
-    SELECT rank, name, call_count, self_ns
+    SELECT rank, name, call_count, self_ns, kind, input_dims
     FROM (SELECT *, row_number() OVER (PARTITION BY rank ORDER BY self_ns DESC, name) AS place FROM by_name)
     WHERE place = 1
 ),
-shapes AS (
-    SELECT rank, name, input_dims, source
-    FROM (
-        SELECT *, row_number() OVER (PARTITION BY rank, name ORDER BY host_self_ns DESC, input_dims) AS place FROM op_by_shape
-    )
-    WHERE place = 1
+slow AS (
+    SELECT rank, first_value(name ORDER BY self_ns DESC, name) AS slow_conv_name
+    FROM by_name
+    WHERE is_slow_conv
+    GROUP BY rank
 ),
 classes AS (
     SELECT
         rank,
         sum_if!(self_dur_ns, is_slow_conv) AS slow_conv_ns,
-        first_value(name ORDER BY self_dur_ns DESC, name) FILTER (WHERE is_slow_conv) AS slow_conv_name,
-        sum_if!(self_dur_ns, is_product AND input_types LIKE '%"double"%') AS double_ns,
+        sum_if!(self_dur_ns, is_slow_conv AND input_types LIKE '%"double"%') AS slow_double_conv_ns,
+        sum_if!(self_dur_ns, (is_matmul OR is_conv) AND input_types LIKE '%"double"%') AS double_ns,
         bool_or(input_types IS NOT NULL) AS has_types
-    FROM (
-        SELECT
-            *,
-            regexp_like(name, '^aten::(_?slow_conv|thnn_conv|_?slow_conv_dilated|slow_conv_transpose)') AS is_slow_conv,
-            regexp_like(name, '^aten::(mm|addmm|bmm|baddbmm|addbmm|mv|addmv|dot|_?slow_conv|mkldnn_|convolution|_convolution)') AS is_product
-        FROM ops
-    )
+    FROM main_ops
     GROUP BY rank
 ),
-launching AS (
+using_device AS (
     SELECT DISTINCT rank FROM runtime_calls WHERE name LIKE '%Launch%Kernel%' OR name LIKE '%GraphLaunch%'
     UNION
     SELECT DISTINCT rank FROM memory_events WHERE device_type <> 0
+    UNION
+    SELECT DISTINCT rank FROM ops WHERE is_gpu_op!(name)
 ),
 communicating AS (
     SELECT DISTINCT rank FROM collectives
@@ -124,21 +143,22 @@ SELECT
     m.outer_op_count,
     ratio!(greatest(w.end_ns - w.start_ns - m.busy_ns, 0), m.outer_op_count) AS python_per_op_ns,
     CASE WHEN NOT d.has_device THEN c.rank IS NOT NULL END AS has_collectives,
-    CASE WHEN NOT d.has_device THEN l.rank IS NOT NULL END AS uses_device,
-    t.name AS top_op_name, t.call_count AS top_op_count, t.self_ns AS top_op_ns,
+    CASE WHEN NOT d.has_device THEN u.rank IS NOT NULL END AS uses_device,
+    t.name AS top_op_name, t.kind AS top_op_kind, t.call_count AS top_op_count, t.self_ns AS top_op_ns,
     ratio!(t.self_ns, w.end_ns - w.start_ns) AS top_op_ratio,
-    s.input_dims AS top_op_dims, s.source AS top_op_source,
+    t.input_dims AS top_op_dims,
     k.slow_conv_ns,
     ratio!(k.slow_conv_ns, w.end_ns - w.start_ns) AS slow_conv_ratio,
-    k.slow_conv_name,
+    ratio!(k.slow_double_conv_ns, w.end_ns - w.start_ns) AS slow_double_conv_ratio,
+    s.slow_conv_name,
     k.double_ns,
     CASE WHEN k.has_types THEN ratio!(k.double_ns, w.end_ns - w.start_ns) END AS double_ratio
-FROM devices d
+FROM device_flags d
 LEFT JOIN windows w ON w.rank = d.rank
 LEFT JOIN main m ON m.rank = w.rank
 LEFT JOIN top t ON t.rank = w.rank
+LEFT JOIN slow s ON s.rank = w.rank
 LEFT JOIN classes k ON k.rank = w.rank
-LEFT JOIN shapes s ON s.rank = w.rank AND s.name = t.name
-LEFT JOIN launching l ON l.rank = w.rank
+LEFT JOIN using_device u ON u.rank = w.rank
 LEFT JOIN communicating c ON c.rank = w.rank
 WHERE d.has_device OR m.rank IS NOT NULL

@@ -2,7 +2,7 @@
 --! row = "the run: what was recorded, by kind"
 --! window = "recording"
 --! scope = "run"
---! needs = ["ranks", "devices", "cpu_ops", "annotations", "python_frames", "runtime_calls", "kernels", "memcpys", "memsets", "memory_events", "spans", "counters", "steps", "run_warmup", "gpu_utilization", "trace_completeness"]
+--! needs = ["ranks", "devices", "cpu_ops", "annotations", "python_frames", "runtime_calls", "kernels", "memcpys", "memsets", "memory_events", "profiler_ranges", "op_cpu_work", "spans", "counters", "steps", "run_warmup", "gpu_utilization", "trace_completeness"]
 --! when_empty = "no trace was read"
 --! [columns]
 --! rank_count = { doc = "ranks that were read", unit = "count", metric = "run" }
@@ -14,8 +14,9 @@
 --! annotation_count = { doc = "named ranges on the host", unit = "count", metric = "run" }
 --! call_count = { doc = "calls of the runtime or driver of a device", unit = "count", metric = "run" }
 --! launch_count = { doc = "of them, launches of kernels and graphs", unit = "count", metric = "run" }
+--! profiler_range_count = { doc = "kernels that the range profiler measured, which replaces the timeline", unit = "count", metric = "run" }
 --! device_event_count = { doc = "kernels, copies and fills that a device ran", unit = "count", metric = "run" }
---! foreign_event_count = { doc = "events with a duration, counter samples and moments that no part of PyTorch's profiler writes", unit = "count", metric = "run" }
+--! foreign_event_count = { doc = "events with a duration and counter samples that no part of PyTorch's profiler writes", unit = "count", metric = "run" }
 --! foreign_kinds = "the most frequent categories among events with a duration, of those; absent without any"
 --! listed_device_count = { doc = "devices that the trace describes, used or not, of the rank with most", unit = "count", metric = "run" }
 --! listed_device_name = "product name of one of them"
@@ -26,14 +27,15 @@
 --! has_backward = "some operator belongs to a backward pass"
 --! top_op_name = "operator with most time of its own on the host; absent without operators"
 --! top_op_ratio = { doc = "its share of the time of all operators of their own", unit = "ratio", metric = "run" }
---! warmup_ratio = { doc = "share of compiling, loading code, taking memory from the driver and first launches, of the rank with most; see run_warmup", unit = "ratio", metric = "run" }
+--! op_ratio = { doc = "share of the steps, or of the recording, in which the busiest thread is in an operator, of the rank with most; absent with a device", unit = "ratio", metric = "run" }
+--! warmup_ratio = { doc = "share of compiling, loading code, allocating device memory and first launches, without what recurs in later steps, of the rank with least; see run_warmup", unit = "ratio", metric = "run" }
 --! warmup_name = "name that takes most of it"
 --! busy_ratio = { doc = "share of the window in which the busiest device runs anything; absent without a device", unit = "ratio", metric = "run" }
 --! is_truncated = "some file ends in the middle, or parts of it are damaged"
 WITH op_names AS (
     SELECT
         name, count(*) AS call_count, sum(self_dur_ns) AS self_ns,
-        regexp_like(name, 'cudnn|miopen|_scaled_dot_product_efficient_attention|_scaled_dot_product_cudnn|_flash_attention_forward\z|^nccl:|^rccl:|aten::_cuda_|aten::is_pinned|aten::_pin_memory|aten::pin_memory') AS is_of_device,
+        is_gpu_op!(name) AS is_of_device,
         regexp_like(name, '^autograd::engine::evaluate_function|Backward[0-9]*\z') AS is_backward
     FROM (SELECT CAST(name AS VARCHAR) AS name, self_dur_ns FROM cpu_ops)
     GROUP BY name
@@ -90,7 +92,10 @@ marked AS (
     )
 ),
 warmups AS (
-    SELECT max(warmup_ratio) AS warmup_ratio, first_value(warmup_name ORDER BY warmup_ns DESC, rank) AS warmup_name FROM run_warmup
+    SELECT
+        min(ratio!(warmup_ns - coalesce(steady_compile_ns, 0), steps_ns)) AS warmup_ratio,
+        first_value(warmup_name ORDER BY warmup_ns DESC, rank) AS warmup_name
+    FROM run_warmup
 )
 SELECT
     r.rank_count, r.profiled_rank_count, r.event_count, r.recorded_ns,
@@ -98,6 +103,7 @@ SELECT
     (SELECT count(*) FROM python_frames) AS frame_count,
     (SELECT count(*) FROM annotations WHERE NOT on_device) AS annotation_count,
     c.call_count, c.launch_count,
+    (SELECT count(*) FROM profiler_ranges) AS profiler_range_count,
     (SELECT count(*) FROM kernels) + (SELECT count(*) FROM memcpys) + (SELECT count(*) FROM memsets) AS device_event_count,
     f.foreign_event_count, f.foreign_kinds,
     coalesce(l.listed_device_count, 0) AS listed_device_count, l.listed_device_name,
@@ -106,6 +112,7 @@ SELECT
     m.step_count, m.step_source,
     coalesce(o.has_backward, false) AS has_backward,
     o.top_op_name, o.top_op_ratio,
+    (SELECT max(ratio!(op_ns, window_ns)) FROM op_cpu_work) AS op_ratio,
     w.warmup_ratio, w.warmup_name,
     (SELECT max(busy_ratio) FROM gpu_utilization) AS busy_ratio,
     (SELECT coalesce(bool_or(is_truncated), false) FROM trace_completeness) AS is_truncated

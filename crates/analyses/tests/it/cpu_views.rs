@@ -36,6 +36,7 @@ fn time_on_the_cpu_is_in_operators_loaders_and_python() {
     assert_eq!(rows(&session, "op_cpu_work", &columns), ["2 2000 1000 4 false false"]);
     let classes = [
         "top_op_name",
+        "top_op_kind",
         "top_op_count",
         "top_op_ns",
         "top_op_ratio",
@@ -45,7 +46,7 @@ fn time_on_the_cpu_is_in_operators_loaders_and_python() {
     ];
     assert_eq!(
         rows(&session, "op_cpu_work", &classes),
-        ["aten::mm 2 600 0.3 aten::_slow_conv2d_forward 0.2 0.3"]
+        ["aten::mm matmul 2 600 0.3 aten::_slow_conv2d_forward 0.2 0.3"]
     );
     assert_eq!(rows(&session, "op_cpu_work", &["top_op_dims"]), ["[[8, 8], [8, 8]]"]);
 }
