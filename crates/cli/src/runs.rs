@@ -176,19 +176,30 @@ fn each_below(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 /// The directories from `root` down that are a run, ordered by path. A run contains traces, or the directories
-/// into which a trainer sorts them; everything below a run is part of it.
+/// into which a trainer sorts them; everything below a run is part of it. Links to directories are not followed: they
+/// would read runs twice, or never end.
+///
+/// # Errors
+/// The first directory that cannot be listed.
 pub fn runs_below(root: &Path) -> io::Result<Vec<PathBuf>> {
     let mut runs = Vec::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
         let mut below = Vec::new();
         let mut is_run = false;
-        for entry in folder.read_dir()? {
-            let path = entry?.path();
+        let unreadable = |error: io::Error| {
+            io::Error::new(error.kind(), format!("{}: {error}", folder.display()))
+        };
+        for entry in folder.read_dir().map_err(unreadable)? {
+            let entry = entry.map_err(unreadable)?;
+            let path = entry.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
             if path.is_dir() {
                 is_run |= RUN_PARTS.contains(&&*name);
-                below.push(path);
+                if !is_link {
+                    below.push(path);
+                }
             } else {
                 is_run |= [".json", ".json.gz", ".jsonl"].iter().any(|end| name.ends_with(end));
             }
@@ -208,6 +219,18 @@ mod tests {
     use std::fs;
 
     use super::runs_below;
+
+    #[test]
+    #[cfg(unix)]
+    fn runs_below_does_not_follow_links() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("a")).unwrap();
+        fs::write(root.path().join("a/rank0.json"), "").unwrap();
+        for (link, to) in [("loop", "."), ("again", "."), ("latest", "a")] {
+            std::os::unix::fs::symlink(to, root.path().join(link)).unwrap();
+        }
+        assert_eq!(runs_below(root.path()).unwrap(), [root.path().join("a")]);
+    }
 
     #[test]
     fn runs_below_stops_at_directories_with_traces() {

@@ -50,7 +50,8 @@ impl RecordingInstructions {
 
 /// What to record, as the profiler names it.
 fn activities(contents: &Contents<'_>) -> &'static str {
-    if contents.is_on_cpu() && contents.count("listed_device") == 0 {
+    let has_device = contents.count("device_event") > 0 || contents.uses_unrecorded_device();
+    if !has_device && contents.count("listed_device") == 0 {
         return "ProfilerActivity.CPU";
     }
     match contents.trait_text("torch_device") {

@@ -21,6 +21,8 @@ const MIN_EVENTS: i64 = 50;
 const MIN_EVENTS_IN_STEPS: i64 = 10;
 /// Share of warm-up from which on a recording shows nothing else.
 const MOSTLY_WARMUP_RATIO: f64 = 0.5;
+/// Share of the time in operators from which on the operator that takes most of theirs says where the time goes.
+const MOSTLY_OPERATORS_RATIO: f64 = 0.5;
 /// Steps from which on an unusual one can be recognized.
 const ENOUGH_STEPS: i64 = 3;
 
@@ -202,49 +204,95 @@ impl<'a> Contents<'a> {
     fn subject(&self) -> String {
         let program = match self.is_training() {
             Some(true) => "training",
-            Some(false) => "inference",
+            Some(false) if self.is_inference() => "inference",
+            Some(false) => "forward passes",
             None => "a program",
         };
-        let device = if self.is_on_cpu() {
-            match (self.count("listed_device"), self.recorded.text("listed_device_name")) {
-                (count, Some(name)) if count > 0 => {
-                    format!("the CPU, of a machine with {count} x {name}")
-                }
-                _ => "the CPU".to_owned(),
+        let name = self.trait_text("device_name").or(self.recorded.text("listed_device_name"));
+        let device = match (name, self.count("listed_device")) {
+            (Some(name), count) if self.is_on_cpu() && count > 0 => {
+                format!(" on the CPU of a machine with {count} x {name}")
             }
-        } else {
-            let name = self.trait_text("device_name").or(self.recorded.text("listed_device_name"));
-            name.unwrap_or("a GPU").to_owned()
+            _ if self.is_on_cpu() => " on the CPU".to_owned(),
+            (Some(name), _) => format!(" on {name}"),
+            (None, _) if self.count("device_event") > 0 => " on a GPU".to_owned(),
+            (None, _) => String::new(),
         };
         let extent = match self.count("step") {
             0 => self.duration(),
             count => plural(count as usize, "step"),
         };
         let marks = match self.recorded.text("step_source") {
-            Some("repetition") => ", recognized by operators that recur",
+            Some("repetition") => ", inferred from repeating operators",
             _ => "",
         };
         let ranks = match self.count("profiled_rank") {
             0 | 1 => String::new(),
             count => format!(", {count} ranks"),
         };
-        let mut text = format!("{extent} of {program} on {device}{ranks}{marks}.");
+        let mut text = format!("{extent} of {program}{device}{ranks}{marks}.");
         if self.is_on_cpu() {
             text.push_str(&self.top_operator());
         }
         text
     }
 
-    /// ` 63.2 % of the operators' time is in `aten::mkldnn_convolution`.`
+    /// What takes most of the time on the CPU: an operator, or none.
     fn top_operator(&self) -> String {
+        let of_wall = self.recorded.ratio("op_ratio").unwrap_or(0.0);
+        if of_wall < MOSTLY_OPERATORS_RATIO {
+            return format!(" Operators run for {} % of the time.", decimals(100.0 * of_wall, 1));
+        }
         let top = self.recorded.text("top_op_name").zip(self.recorded.ratio("top_op_ratio"));
         top.map_or_else(String::new, |(name, ratio)| {
             format!(" {} % of the operators' time is in `{name}`.", decimals(100.0 * ratio, 1))
         })
     }
 
+    /// Whether frames or marks of an inference engine or pipeline say so.
+    fn is_inference(&self) -> bool {
+        ["uses_vllm", "uses_sglang", "uses_xdit", "uses_hf_pipeline"]
+            .iter()
+            .any(|name| self.has_trait(name))
+    }
+
+    /// Why a device that the program uses has no activity in the recording.
+    fn unrecorded_device(&self) -> String {
+        if self.count("profiler_range") > 0 {
+            return "Hardware counters were recorded (`profiler_metrics`), which replaces the timeline of kernels: record again \
+                    without them."
+                .to_owned();
+        }
+        let launches = match self.count("launch") {
+            0 => return self.device_without_activity(),
+            1 => "1 launch".to_owned(),
+            count => format!("{} launches", thousands(count)),
+        };
+        let device = match (self.count("listed_device"), self.recorded.text("listed_device_name")) {
+            (count, Some(name)) if count > 0 => format!(" on a machine with {count} x {name}"),
+            _ => String::new(),
+        };
+        format!(
+            "In {}{device}, {} and {launches} of kernels or graphs were recorded, but no GPU activity: the recording probably \
+             ended before the GPU ran them, or its tracing library (CUPTI, roctracer) delivered no activities.",
+            self.duration(),
+            plural(self.count("op") as usize, "operator"),
+        )
+    }
+
+    /// As [`Self::unrecorded_device`], where no call of its runtime was recorded either.
+    fn device_without_activity(&self) -> String {
+        let name = self.recorded.text("device_op_name");
+        let name = name.map(|name| format!(" (`{name}`)")).unwrap_or_default();
+        format!(
+            "The program uses a GPU{name}, but no GPU activity was recorded: `ProfilerActivity.CUDA` (or that of your device) is \
+             probably missing in `activities`, or the tracing library could not start."
+        )
+    }
+
     /// The limits, most serious first.
     fn limits(&self, formats: &[&str]) -> Vec<RecordingLimit> {
+        let is_truncated = self.recorded.is_true("is_truncated");
         let mut limits = Vec::new();
         let mut add = |kind, text: String| limits.push(RecordingLimit { kind, text });
         if self.count("profiled_rank") == 0 {
@@ -266,8 +314,8 @@ impl<'a> Contents<'a> {
             add(
                 RecordingKind::OtherTool,
                 format!(
-                    "No part of the PyTorch Profiler wrote this trace: its {} events{} are those of another tool. Tables and \
-                     SQL work on it, rules do not apply.",
+                    "The {} events{} come from another tool than the PyTorch Profiler, and no operators, Python frames or GPU \
+                     activities were recorded: tables and SQL work on them, rules do not apply.",
                     thousands(foreign),
                     kinds.unwrap_or_default(),
                 ),
@@ -277,55 +325,30 @@ impl<'a> Contents<'a> {
         let least = if self.count("step") > 0 { MIN_EVENTS_IN_STEPS } else { MIN_EVENTS };
         if program < least && self.count("launch") < least {
             let parts = [
-                ("call", "call of the GPU's runtime"),
-                ("op", "operator"),
-                ("device_event", "GPU activity"),
+                ("call", "call of the GPU's runtime", "calls of the GPU's runtime"),
+                ("op", "operator", "operators"),
+                ("device_event", "GPU activity", "GPU activities"),
             ];
-            let parts = parts.map(|(kind, noun)| match self.count(kind) {
-                0 => format!("no {noun}"),
-                1 => format!("1 {noun}"),
-                count => match noun.split_once(' ') {
-                    Some((first, rest)) if kind == "call" => format!("{count} {first}s {rest}"),
-                    _ => plural(count as usize, noun).replace("activitys", "activities"),
-                },
+            let parts = parts.map(|(kind, one, many)| match self.count(kind) {
+                0 => format!("no {one}"),
+                1 => format!("1 {one}"),
+                count => format!("{} {many}", thousands(count)),
             });
             let [calls, ops, device] = parts;
             add(
                 RecordingKind::AlmostEmpty,
                 format!(
-                    "Almost nothing was recorded: {calls}, {ops} and {device} in {}. The profiler ran around code that hardly \
-                     runs anything of PyTorch, or stopped before it did.",
+                    "Almost nothing was recorded: {calls}, {ops} and {device} in {}.{}",
                     self.duration(),
-                ),
-            );
-        } else if self.count("device_event") == 0 && self.count("launch") > 0 {
-            let device =
-                match (self.count("listed_device"), self.recorded.text("listed_device_name")) {
-                    (count, Some(name)) if count > 0 => {
-                        format!(" on a machine with {count} x {name}")
-                    }
-                    _ => String::new(),
-                };
-            add(
-                RecordingKind::DeviceNotRecorded,
-                format!(
-                    "In {}{device}, {} operators launch {} kernels, and the recording holds none of them: it ended before the \
-                     GPU had run them, or the GPU's tracing library (CUPTI, roctracer) was not allowed to record.",
-                    self.duration(),
-                    thousands(self.count("op")),
-                    thousands(self.count("launch")),
+                    if is_truncated {
+                        ""
+                    } else {
+                        " The profiled code runs almost no PyTorch operators, or the profiler stopped too early."
+                    },
                 ),
             );
         } else if self.uses_unrecorded_device() {
-            let name = self.recorded.text("device_op_name");
-            let name = name.map(|name| format!(" (`{name}`)")).unwrap_or_default();
-            add(
-                RecordingKind::DeviceNotRecorded,
-                format!(
-                    "The program uses a GPU{name}, but no GPU activity was recorded: add `ProfilerActivity.CUDA` to \
-                     `activities`.",
-                ),
-            );
+            add(RecordingKind::DeviceNotRecorded, self.unrecorded_device());
         }
         let warmup_ratio = self.recorded.ratio("warmup_ratio").unwrap_or(0.0);
         if warmup_ratio >= MOSTLY_WARMUP_RATIO {
@@ -333,8 +356,8 @@ impl<'a> Contents<'a> {
             add(
                 RecordingKind::WarmUp,
                 format!(
-                    "{} % of the {} is warm-up (first launches, loading code, taking memory from the driver{}): the recording \
-                     shows how the program starts, not how it runs.",
+                    "{} % of the {} is warm-up (first launches, loading code, allocating device memory{}): the recording shows \
+                     start-up rather than steady state.",
                     decimals(100.0 * warmup_ratio, 1),
                     self.duration(),
                     name.unwrap_or_default(),
@@ -344,19 +367,18 @@ impl<'a> Contents<'a> {
         match self.count("step") {
             0 => add(
                 RecordingKind::NoSteps,
-                "Nothing marks steps and nothing repeats, so start-up counts like everything else."
-                    .to_owned(),
+                "No steps are marked, and none could be inferred from repeating operators, so shares include start-up.".to_owned(),
             ),
             steps if steps < ENOUGH_STEPS => add(
                 RecordingKind::FewSteps,
                 format!(
-                    "With {}, an unusual one cannot be recognized.",
+                    "With only {}, an outlier cannot be told from a normal step.",
                     plural(steps as usize, "step")
                 ),
             ),
             _ => {}
         }
-        if self.recorded.is_true("is_truncated") {
+        if is_truncated {
             add(
                 RecordingKind::Truncated,
                 "The file ends in the middle or is damaged: a part of the recording is missing."

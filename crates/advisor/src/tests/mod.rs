@@ -420,15 +420,15 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "trace_recording",
         Scope::Run,
         "rank_count profiled_rank_count event_count recorded_ns op_count frame_count annotation_count call_count launch_count \
-         device_event_count foreign_event_count foreign_kinds listed_device_count listed_device_name device_op_count device_op_name \
-         step_count step_source has_backward top_op_name top_op_ratio warmup_ratio warmup_name busy_ratio is_truncated",
+         profiler_range_count device_event_count foreign_event_count foreign_kinds listed_device_count listed_device_name device_op_count device_op_name \
+         step_count step_source has_backward top_op_name top_op_ratio op_ratio warmup_ratio warmup_name busy_ratio is_truncated",
     ),
     (
         "op_cpu_work",
         Scope::Rank,
         "rank has_device step_count window_ns op_ns python_ns python_ratio outer_op_count python_per_op_ns has_collectives uses_device \
-         top_op_name top_op_count top_op_ns top_op_ratio top_op_dims top_op_source slow_conv_ns slow_conv_ratio slow_conv_name \
-         double_ns double_ratio",
+         top_op_name top_op_kind top_op_count top_op_ns top_op_ratio top_op_dims slow_conv_ns slow_conv_ratio slow_double_conv_ratio \
+         slow_conv_name double_ns double_ratio",
     ),
 ];
 

@@ -33,7 +33,7 @@ fn launches_without_kernels_were_not_recorded() {
     assert_eq!(found.kind, RecordingKind::DeviceNotRecorded);
     assert!(
         found.summary.starts_with(
-            "In 12.5 ms on a machine with 8 x NVIDIA A100, 1,206 operators launch 260 kernels"
+            "In 12.5 ms on a machine with 8 x NVIDIA A100, 1,206 operators and 260 launches"
         ),
         "{found:?}"
     );
@@ -63,7 +63,7 @@ fn operators_of_a_gpu_without_its_activity_need_an_option() {
     assert_eq!(found.kind, RecordingKind::DeviceNotRecorded);
     assert!(
         found.summary.contains("`aten::cudnn_convolution`")
-            && found.summary.contains("add `ProfilerActivity.CUDA` to")
+            && found.summary.contains("`ProfilerActivity.CUDA`")
     );
     assert_eq!(found.instructions.unwrap().framework, "Lightning");
 }
@@ -76,12 +76,13 @@ fn recordings_on_the_cpu_say_where_the_time_goes() {
         ("recorded_ns", Value::Int(225_000_000)),
         ("top_op_name", text("aten::mkldnn_convolution")),
         ("top_op_ratio", Value::Float(0.676)),
+        ("op_ratio", Value::Float(0.97)),
     ];
     let found = recording(&counts, &[("is_training", Value::Bool(false))]);
     assert_eq!((found.kind, found.is_on_cpu), (RecordingKind::NoSteps, true));
     assert_eq!(
         found.subject,
-        "225 ms of inference on the CPU. 67.6 % of the operators' time is in `aten::mkldnn_convolution`."
+        "225 ms of forward passes on the CPU. 67.6 % of the operators' time is in `aten::mkldnn_convolution`."
     );
     assert!(found.instructions.unwrap().code.contains("activities=[ProfilerActivity.CPU],"));
     let with_steps =
@@ -92,7 +93,7 @@ fn recordings_on_the_cpu_say_where_the_time_goes() {
     assert!(
         found
             .subject
-            .starts_with("3 steps of a program on the CPU, recognized by operators that recur."),
+            .starts_with("3 steps of a program on the CPU, inferred from repeating operators."),
         "{}",
         found.subject
     );
@@ -144,7 +145,7 @@ fn traces_of_other_tools_and_other_files_are_named() {
     );
     assert_eq!((found.kind, found.instructions), (RecordingKind::OtherTool, None));
     assert!(
-        found.summary.contains("1,200 events (sched, irq) are those of another tool"),
+        found.summary.contains("1,200 events (sched, irq) come from another tool"),
         "{}",
         found.summary
     );

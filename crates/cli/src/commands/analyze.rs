@@ -58,7 +58,7 @@ pub(crate) fn run(args: &AnalyzeArgs, console: &mut Console) -> anyhow::Result<E
     if args.each.each {
         return analysis.print_each(path, console);
     }
-    let (run, progress) = open_for_query(analysis.query_hint(), path, &args.read, console)?;
+    let (run, progress) = open_for_query(Some(analysis.query_hint()), path, &args.read, console)?;
     let rows = analysis.rows(&run)?;
     drop(progress);
     analysis.print(&rows, console)?;
@@ -78,8 +78,8 @@ struct Analysis<'a> {
 }
 
 impl Analysis<'_> {
-    fn query_hint(&self) -> Option<String> {
-        Some(window::query_hint(&self.view.name))
+    fn query_hint(&self) -> String {
+        window::query_hint(&self.view.name)
     }
 
     /// The rows of one run.
@@ -116,7 +116,8 @@ impl Analysis<'_> {
         let mut notes = Vec::new();
         let mut warnings = Vec::new();
         let queue = for_each_run(root, console, |path, console| {
-            let (run, progress) = open_for_query(self.query_hint(), path, &args.read, console)?;
+            let (run, progress) =
+                open_for_query(Some(self.query_hint()), path, &args.read, console)?;
             let rows = self.rows(&run)?;
             all.add(path, &rows)?;
             let note = if rows.iter().all(|batch| batch.num_rows() == 0) {

@@ -60,7 +60,7 @@ pub(super) fn write(
     }
     let events: u64 = report.run.sources.iter().map(|source| source.events).sum();
     let is_small = events < SMALL_EVENTS && is_severe;
-    if shown.is_empty() && !is_small || is_severe && !is_small {
+    if !is_small && (shown.is_empty() || is_severe) {
         write_instructions(report, layout, out)?;
     }
     if !is_small {
@@ -85,7 +85,7 @@ pub(super) fn write(
         line(DIM, &phrases::counts(report, false))?;
     }
     let code = phrases::instructions(report).filter(|_| is_small);
-    let code = code.map_or("", |_| " `--full` prints code that does.");
+    let code = code.map_or("", |_| " Run with `--full` for profiler code to copy.");
     line(BOLD, &format!("{}{code}", report.headline.text))
 }
 
@@ -105,8 +105,11 @@ fn write_banners(report: &Report, layout: Layout, out: &mut dyn Write) -> io::Re
             }
         }
         // One that shows next to nothing: what else it lacks does not matter.
-        let limits = &recording.limits[..if is_severe { 1 } else { recording.limits.len() }];
-        banners.extend(limits.iter().map(|limit| limit.text.clone()));
+        let shown =
+            recording.limits.iter().enumerate().filter(|(i, limit)| {
+                !is_severe || *i == 0 || limit.kind == RecordingKind::Truncated
+            });
+        banners.extend(shown.map(|(_, limit)| limit.text.clone()));
         told.extend(recording.limits.iter().filter_map(|limit| note_of(limit.kind)));
         told.extend((recording.step_source.as_deref() == Some("repetition")).then_some(FEW_STEPS));
     }
