@@ -1,5 +1,6 @@
 //! The table of `docs/recordings.md`: what the first sentence about each recording is.
 
+use std::fmt::Write;
 use std::path::PathBuf;
 
 use trace_advisor::{Run, default_rules};
@@ -34,12 +35,12 @@ fn table_in_the_document_is_current() {
     for (i, line) in table.lines().enumerate() {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
         if i < 2 {
-            fresh.push_str(&format!("{line}\n"));
+            writeln!(fresh, "{line}").unwrap();
             continue;
         }
         let report = Run::open(path(cells[0])).unwrap().check(&rules).unwrap();
         let summary = report.recording.unwrap().summary;
-        fresh.push_str(&format!("| {} | {} | {summary} |\n", cells[0], cells[1]));
+        writeln!(fresh, "| {} | {} | {summary} |", cells[0], cells[1]).unwrap();
     }
     let fresh = format!("{before}{}{fresh}{}{after}", MARKS[0], MARKS[1]);
     if std::env::var("UPDATE").is_ok_and(|v| v == "1") {
