@@ -27,7 +27,7 @@ issues! {
     BadNumber = "bad-number", "arguments that should be numbers are not: treated as missing";
     BadUtf8 = "bad-utf8", "names with invalid UTF-8 or broken escapes: replaced by U+FFFD";
     UnknownPhase = "unknown-phase", "events of a phase that profilers do not use were dropped";
-    UnmatchedBeginEnd = "unmatched-begin-end", "begin (B) and end (E) events without a partner: stored in unpaired_events, because they have no duration";
+    UnmatchedBeginEnd = "unmatched-begin-end", "begin (B, b) and end (E, e) events without a partner: stored in unpaired_events, because they have no duration";
     MalformedNode = "malformed-node", "not valid JSON: the text was skipped up to the next node";
     NotANode = "not-a-node", "entries of the node list without a numeric id were skipped";
     DuplicateNode = "duplicate-node", "nodes with the id of another node were dropped";

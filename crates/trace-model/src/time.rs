@@ -38,9 +38,26 @@ pub fn human(ns: f64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
+/// Two durations as a range: `30.1 to 41.0 ms`; one if both read the same.
+pub fn human_range(low_ns: f64, high_ns: f64) -> String {
+    let (low, high) = (human(low_ns), human(high_ns));
+    match (low.split_once(' '), high.split_once(' ')) {
+        _ if low == high => low,
+        (Some((number, unit)), Some((_, other))) if unit == other => format!("{number} to {high}"),
+        _ => format!("{low} to {high}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::human;
+    use super::{human, human_range};
+
+    #[test]
+    fn human_range_names_a_common_unit_once() {
+        assert_eq!(human_range(30.1e6, 41.0e6), "30.1 to 41.0 ms");
+        assert_eq!(human_range(830e3, 1.2e6), "830 us to 1.20 ms");
+        assert_eq!(human_range(30.11e6, 30.12e6), "30.1 ms");
+    }
 
     #[test]
     fn human_picks_the_readable_unit() {

@@ -15,6 +15,9 @@ pub const LIGHTNING_PREFIX: &str = "[pl][";
 /// Prefix of the Python frames that are calls of an `nn.Module`: `nn.Module: Linear_0`.
 pub const MODULE_PREFIX: &str = "nn.Module: ";
 
+/// Prefix of the operators in which autograd runs a node of the backward pass.
+pub const AUTOGRAD_PREFIX: &str = "autograd::engine::evaluate_function: ";
+
 /// Composer's marker of the training of one batch, without its loading.
 pub const COMPOSER_BATCH: &str = "event/batch";
 

@@ -1,26 +1,28 @@
-//! Begin (`B`) and end (`E`) events become spans.
+//! Begin and end events become spans.
 
+use trace_model::StrId;
 use trace_model::tables::Span;
 
 use crate::formats::kineto::classify::{Kind, classify};
 use crate::formats::kineto::columns::{BeginEndEvent, Columns};
 use crate::warnings::Issue;
 
-/// Pairs begin and end events per thread, innermost first; user annotations go to their table, the
-/// rest to `spans`. What has no partner is counted, and kept in `unpaired_events`.
+/// Pairs begin and end events, innermost first: `B` and `E` per thread, asynchronous ones (`b` and `e`) per category and
+/// id. User annotations of threads go to their table, the rest to `spans`. What has no partner is counted, and kept in
+/// `unpaired_events`.
 pub(crate) fn pair(columns: &mut Columns) {
     let mut begin_end_events = std::mem::take(&mut columns.begin_end_events);
     if begin_end_events.is_empty() {
         return;
     }
     // At the same moment, an end comes before the begin that follows it in the file.
-    begin_end_events.sort_by_key(|h| (h.thread, h.ts_ns, h.event_id));
+    begin_end_events.sort_by_key(|event| (partners(event), event.ts_ns, event.event_id));
     let mut open: Vec<BeginEndEvent> = Vec::new();
-    let mut thread = None;
+    let mut current = None;
     for event in begin_end_events {
-        if thread != Some(event.thread) {
+        if current != Some(partners(&event)) {
             unmatched(columns, &mut open);
-            thread = Some(event.thread);
+            current = Some(partners(&event));
         }
         if event.begin {
             open.push(event);
@@ -34,6 +36,15 @@ pub(crate) fn pair(columns: &mut Columns) {
     unmatched(columns, &mut open);
 }
 
+/// Events with equal keys may be partners: those of one thread, or those of one asynchronous operation.
+fn partners(event: &BeginEndEvent) -> (StrId, StrId, i32) {
+    if event.async_id == StrId::NULL {
+        (StrId::NULL, StrId::NULL, event.thread)
+    } else {
+        (event.async_id, event.category, 0)
+    }
+}
+
 fn unmatched(columns: &mut Columns, begin_end_events: &mut Vec<BeginEndEvent>) {
     for event in begin_end_events.drain(..) {
         columns.issues.add(Issue::UnmatchedBeginEnd);
@@ -43,7 +54,9 @@ fn unmatched(columns: &mut Columns, begin_end_events: &mut Vec<BeginEndEvent>) {
 
 fn push(columns: &mut Columns, begin: BeginEndEvent, end_ns: i64) {
     let dur_ns = end_ns - begin.ts_ns;
-    if classify(columns.strings.get(begin.category)) == Kind::Annotation {
+    // Asynchronous ranges overlap: they have no place in the call tree of a thread.
+    let is_of_thread = begin.async_id == StrId::NULL;
+    if is_of_thread && classify(columns.strings.get(begin.category)) == Kind::Annotation {
         columns.pair_as_annotation(begin, end_ns);
     } else {
         columns.spans.push_sparse(Span {

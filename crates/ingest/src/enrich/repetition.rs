@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use trace_model::StrId;
-use trace_model::vocabulary::LOADER_PREFIX;
+use trace_model::vocabulary::{AUTOGRAD_PREFIX, LOADER_PREFIX, MODULE_PREFIX};
 
 use crate::formats::kineto::columns::Columns;
 
@@ -23,9 +23,6 @@ const MIN_COVERED_RATIO: f64 = 0.6;
 const MIN_NAMES_RATIO: f64 = 0.9;
 /// First repetitions that take longer than the median by this factor are warm-up.
 const WARMUP_FACTOR: f64 = 1.5;
-
-const AUTOGRAD: &str = "autograd::engine::evaluate_function";
-const MODULE_FRAME: &str = "nn.Module: ";
 
 /// A repetition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,8 +62,7 @@ pub(super) fn find(columns: &Columns) -> Vec<Repetition> {
 /// The outermost operators of the thread that has most of them, those of backward passes apart.
 fn main_sequence(columns: &Columns) -> Option<(i32, Sequence)> {
     let t = &columns.cpu_ops;
-    let is_backward: Vec<bool> =
-        columns.strings.iter().map(|(_, text)| text.starts_with(AUTOGRAD)).collect();
+    let backward = named(columns, AUTOGRAD_PREFIX);
     let mut rows: Vec<usize> = (0..t.len()).collect();
     rows.sort_unstable_by_key(|&row| {
         (t.thread.get(row), t.ts_ns.get(row), std::cmp::Reverse(t.dur_ns.get(row)), row)
@@ -83,7 +79,7 @@ fn main_sequence(columns: &Columns) -> Option<(i32, Sequence)> {
             }
             until = end_ns;
             let name = t.name.get(row);
-            forward += usize::from(!is_backward.get(name.index()).copied().unwrap_or(false));
+            forward += usize::from(!backward.contains(&name));
             sequence.names.push(name);
             sequence.starts.push(ts_ns);
             sequence.ends.push(end_ns);
@@ -178,7 +174,8 @@ impl Sequence {
 }
 
 /// Whether the repetitions are iterations of a loop, not the layers of one call: each holds a part of a backward pass, a
-/// call of a DataLoader, or the whole call of a module that no other module calls.
+/// call of a DataLoader, or the whole call of a module that no other module calls, or of a `record_function` that is in
+/// no other.
 fn are_iterations(
     columns: &Columns,
     thread: i32,
@@ -186,7 +183,7 @@ fn are_iterations(
     found: &[Repetition],
 ) -> bool {
     let (ops, annotations) = (&columns.cpu_ops, &columns.annotations);
-    let backward = named(columns, AUTOGRAD);
+    let backward = named(columns, AUTOGRAD_PREFIX);
     let of_backward = (0..ops.len())
         .filter(|&row| backward.contains(&ops.name.get(row)))
         .map(|row| (ops.ts_ns.get(row), ops.ts_ns.get(row)));
@@ -195,17 +192,19 @@ fn are_iterations(
     let of_loaders = (0..annotations.len())
         .filter(|&row| loaders.contains(&annotations.name.get(row)))
         .map(|row| (annotations.ts_ns.get(row), annotations.ts_ns.get(row)));
-    // A frame begins before its first operator and ends after its last.
-    let of_modules =
-        outermost_modules(columns, thread).into_iter().filter_map(|(ts_ns, end_ns)| {
-            let starts = &sequence.starts;
-            let at = starts.partition_point(|&start| start < ts_ns);
-            let end = starts.partition_point(|&start| start < end_ns);
-            Some((*starts[at..end].first()?, *starts[at..end].last()?))
-        });
-    hold_one(found, of_backward) == found.len()
-        || hold_one(found, of_loaders) + 1 >= found.len()
-        || hold_one(found, of_modules) == found.len()
+    // A range begins before its first operator and ends after its last.
+    let operators = |(ts_ns, end_ns): (i64, i64)| {
+        let starts = &sequence.starts;
+        let at = starts.partition_point(|&start| start < ts_ns);
+        let end = starts.partition_point(|&start| start < end_ns);
+        Some((*starts[at..end].first()?, *starts[at..end].last()?))
+    };
+    let of_modules = outermost_modules(columns, thread).into_iter().filter_map(operators);
+    let of_annotations = outermost_annotations(columns, thread).into_iter().filter_map(operators);
+    count_holding(found, of_backward) == found.len()
+        || count_holding(found, of_loaders) + 1 >= found.len()
+        || count_holding(found, of_modules) == found.len()
+        || count_holding(found, of_annotations) == found.len()
 }
 
 /// The names that begin with `prefix`.
@@ -217,23 +216,36 @@ fn named(columns: &Columns, prefix: &str) -> FxHashSet<StrId> {
 /// Start and end of the calls of modules on a thread that are in no other such call.
 fn outermost_modules(columns: &Columns, thread: i32) -> Vec<(i64, i64)> {
     let t = &columns.python_frames;
-    let modules = named(columns, MODULE_FRAME);
-    let mut calls: Vec<(i64, i64)> = (0..t.len())
+    let modules = named(columns, MODULE_PREFIX);
+    let calls = (0..t.len())
         .filter(|&row| t.thread.get(row) == thread && modules.contains(&t.name.get(row)))
-        .map(|row| (t.ts_ns.get(row), t.ts_ns.get(row) + t.dur_ns.get(row)))
-        .collect();
-    calls.sort_unstable_by_key(|&(ts_ns, end_ns)| (ts_ns, std::cmp::Reverse(end_ns)));
+        .map(|row| (t.ts_ns.get(row), t.ts_ns.get(row) + t.dur_ns.get(row)));
+    outermost(calls.collect())
+}
+
+/// Start and end of the annotations on a thread that are in no other annotation.
+fn outermost_annotations(columns: &Columns, thread: i32) -> Vec<(i64, i64)> {
+    let t = &columns.annotations;
+    let ranges = (0..t.len())
+        .filter(|&row| t.thread.get(row) == thread && !t.on_device.get(row))
+        .map(|row| (t.ts_ns.get(row), t.ts_ns.get(row) + t.dur_ns.get(row)));
+    outermost(ranges.collect())
+}
+
+/// The ranges that are in no other.
+fn outermost(mut ranges: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
+    ranges.sort_unstable_by_key(|&(ts_ns, end_ns)| (ts_ns, std::cmp::Reverse(end_ns)));
     let mut until = i64::MIN;
-    calls.retain(|&(_, end_ns)| {
+    ranges.retain(|&(_, end_ns)| {
         let is_outermost = end_ns > until;
         until = until.max(end_ns);
         is_outermost
     });
-    calls
+    ranges
 }
 
-/// How many repetitions hold one of these ranges as a whole.
-fn hold_one(found: &[Repetition], ranges: impl Iterator<Item = (i64, i64)>) -> usize {
+/// Number of repetitions that hold one of these ranges as a whole.
+fn count_holding(found: &[Repetition], ranges: impl Iterator<Item = (i64, i64)>) -> usize {
     let mut holds = vec![false; found.len()];
     for (ts_ns, end_ns) in ranges {
         let next = found.partition_point(|repetition| repetition.ts_ns <= ts_ns);

@@ -115,12 +115,19 @@ fn operators_that_recur_make_steps() {
             r#"{{"ph":"X","cat":"python_function","name":"nn.Module: Net_0","pid":1,"tid":1,"ts":{at},"dur":{dur}}}"#
         )
     };
-    let one_call = format!("{},{layers}", module(0, 1400));
-    let dataset = read_text(trace(&one_call)).unwrap();
-    assert_eq!(column(&dataset, "steps", "source"), ["trace"]);
-    let calls: Vec<String> = [5, 1000, 1100, 1200, 1300].map(|at| module(at - 5, 90)).to_vec();
-    let dataset = read_text(trace(&format!("{},{layers}", calls.join(",")))).unwrap();
-    assert_eq!(column(&dataset, "steps", "source"), ["repetition"; 4]);
+    let annotation = |at, dur| {
+        let text = module(at, dur).replace("python_function", "user_annotation");
+        text.replace("nn.Module: Net_0", "predict")
+    };
+    let ranges: [&dyn Fn(i32, i32) -> String; 2] = [&module, &annotation];
+    for range in ranges {
+        let one_call = format!("{},{layers}", range(0, 1400));
+        let dataset = read_text(trace(&one_call)).unwrap();
+        assert_eq!(column(&dataset, "steps", "source"), ["trace"]);
+        let calls: Vec<String> = [5, 1000, 1100, 1200, 1300].map(|at| range(at - 5, 90)).to_vec();
+        let dataset = read_text(trace(&format!("{},{layers}", calls.join(",")))).unwrap();
+        assert_eq!(column(&dataset, "steps", "source"), ["repetition"; 4]);
+    }
 }
 
 #[test]
@@ -418,6 +425,37 @@ fn begin_and_end_events_pair_up() {
     assert_eq!(column(&dataset, "annotations", "name"), ["inner", "outer"]);
     assert_eq!(column(&dataset, "annotations", "dur_ns"), ["3000", "9000"]);
     assert_eq!(warnings(&dataset), [("unmatched-begin-end", 1)]);
+}
+
+#[test]
+fn asynchronous_begin_and_end_events_pair_up_by_id() {
+    let half = |ph: &str, name: &str, id: &str, pid: i64, tid: i64, ts: i64| {
+        format!(
+            r#"{{"ph":"{ph}","cat":"request","name":"{name}",{id},"pid":{pid},"tid":{tid},"ts":{ts}}}"#
+        )
+    };
+    let events = [
+        // Two requests overlap on one thread; the second ends on another thread, in its own inner range.
+        half("b", "first", r#""id":"0x1""#, 1, 1, 0),
+        half("b", "second", r#""id":"0x2""#, 1, 1, 2),
+        half("e", "first", r#""id":"0x1""#, 1, 1, 5),
+        half("b", "inner", r#""id":"0x2""#, 1, 1, 6),
+        half("e", "inner", r#""id":"0x2""#, 1, 2, 7),
+        half("e", "second", r#""id":"0x2""#, 1, 2, 9),
+        // Ids of a process are its own, global ones are not.
+        half("b", "local", r#""id2":{"local":"0x1"}"#, 1, 1, 10),
+        half("e", "local", r#""id2":{"local":"0x1"}"#, 2, 1, 11),
+        half("b", "global", r#""id2":{"global":"0x1"}"#, 1, 1, 12),
+        half("e", "global", r#""id2":{"global":"0x1"}"#, 2, 1, 15),
+        // The form before nested ones.
+        half("S", "old", r#""id":7"#, 1, 1, 20),
+        half("F", "old", r#""id":7"#, 1, 1, 24),
+    ];
+    let dataset = read_text(trace(&events.join(","))).unwrap();
+    assert_eq!(column(&dataset, "spans", "name"), ["first", "inner", "second", "global", "old"]);
+    assert_eq!(column(&dataset, "spans", "dur_ns"), ["5000", "1000", "7000", "3000", "4000"]);
+    assert_eq!(column(&dataset, "unpaired_events", "phase"), ["b", "e"]);
+    assert_eq!(warnings(&dataset), [("unmatched-begin-end", 2)]);
 }
 
 #[test]

@@ -47,10 +47,12 @@ pub(crate) struct Columns {
     pub(crate) has_modules: bool,
 }
 
-/// A `B` or `E` event.
+/// A begin (`B`, `b`, `S`) or end (`E`, `e`, `F`) event.
 #[derive(Debug, Clone)]
 pub(crate) struct BeginEndEvent {
     pub(crate) begin: bool,
+    /// What an asynchronous event belongs to, which need not be a thread; [`StrId::NULL`] for `B` and `E`.
+    pub(crate) async_id: StrId,
     pub(crate) event_id: i64,
     pub(crate) name: StrId,
     pub(crate) category: StrId,
@@ -105,6 +107,7 @@ impl Columns {
             event.event_id += first;
             event.name = re(event.name);
             event.category = re(event.category);
+            event.async_id = re(event.async_id);
             event.thread = lanes[event.thread as usize];
         }
 
@@ -242,8 +245,15 @@ impl Columns {
 
     /// Adds a begin or end event without a partner to `unpaired_events`.
     pub(crate) fn keep_unpaired(&mut self, event: BeginEndEvent) {
-        let BeginEndEvent { begin, event_id, name, category, ts_ns, thread, args } = event;
-        let phase = self.strings.intern(if begin { "B" } else { "E" });
+        let BeginEndEvent { begin, async_id, event_id, name, category, ts_ns, thread, args } =
+            event;
+        let phase = match (async_id == StrId::NULL, begin) {
+            (true, true) => "B",
+            (true, false) => "E",
+            (false, true) => "b",
+            (false, false) => "e",
+        };
+        let phase = self.strings.intern(phase);
         let row = UnpairedEvent { rank: 0, event_id, phase, name, category, ts_ns, thread, args };
         self.unpaired_events.push_sparse(row);
     }

@@ -99,7 +99,7 @@ impl EventSink {
             b's' | b't' | b'f' => self.flow(event, event_id, category),
             b'i' | b'I' | b'R' | b'n' => self.instant(event, event_id, category),
             b'C' => self.counter(event, event_id),
-            b'B' | b'E' => self.begin_or_end(event, event_id, category),
+            b'B' | b'E' | b'b' | b'e' | b'S' | b'F' => self.begin_or_end(event, event_id, category),
             b'M' => {
                 self.label(event);
                 Some("threads")

@@ -418,9 +418,12 @@ impl EventSink {
         let mut args = Vec::new();
         event.args.write_rest(0, &mut args);
         let args = String::from_utf8_lossy(&args).into_owned();
-        let begin = event.phase == b'B';
+        let begin = matches!(event.phase, b'B' | b'b' | b'S');
+        let is_async = !matches!(event.phase, b'B' | b'E');
+        let async_id = if is_async { self.async_id(event) } else { StrId::NULL };
         self.columns.begin_end_events.push(BeginEndEvent {
             begin,
+            async_id,
             event_id,
             name,
             category,
@@ -429,6 +432,14 @@ impl EventSink {
             args,
         });
         Some("spans")
+    }
+
+    /// What an asynchronous event belongs to: its `id`, or `id2`, whose local ids are those of a process.
+    fn async_id(&mut self, event: &Event<'_>) -> StrId {
+        let id = String::from_utf8_lossy(event.id.unwrap_or_default());
+        let process = if id.contains("local") { event.pid } else { b"" };
+        let text = format!("{id}{}", String::from_utf8_lossy(process));
+        self.columns.strings.intern(&text)
     }
 
     pub(super) fn label(&mut self, event: &Event<'_>) {

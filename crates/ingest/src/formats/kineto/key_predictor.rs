@@ -57,7 +57,7 @@ impl Field {
             b"tid" => Self::Tid,
             b"ts" => Self::Ts,
             b"dur" => Self::Dur,
-            b"id" => Self::Id,
+            b"id" | b"id2" => Self::Id,
             b"args" => Self::NoArgs,
             _ => Self::Unused,
         }
