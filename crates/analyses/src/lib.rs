@@ -32,6 +32,7 @@ mod interval_set;
 mod kernel;
 mod lightning;
 mod loader;
+mod memory;
 mod module;
 mod op;
 mod registry;

@@ -3,8 +3,8 @@
 use query::RustView;
 
 use crate::{
-    comm, critical, hta, idle, kernel, lightning, loader, module, op, roofline, step, system,
-    trainer,
+    comm, critical, hta, idle, kernel, lightning, loader, memory, module, op, roofline, step,
+    system, trainer,
 };
 
 /// Every view in Rust, sorted by name.
@@ -26,6 +26,9 @@ pub(crate) static VIEWS: &[RustView] = &[
     lightning::CALLS,
     loader::FETCHES,
     loader::FETCHES_BY_STEP,
+    memory::OWNERS,
+    memory::USAGE,
+    memory::WHAT_IF,
     module::CALLS,
     module::HIERARCHY,
     op::BY_NAME,
@@ -37,6 +40,8 @@ pub(crate) static VIEWS: &[RustView] = &[
     roofline::CALLS,
     roofline::CHAINS,
     roofline::CHAIN_RUNS,
+    roofline::CPU_CALLS,
+    roofline::CPU_CHAIN_CALLS,
     roofline::DEVICES,
     step::BREAKDOWN,
     system::BY_STEP,

@@ -6,6 +6,7 @@
 //! | `sum_if!(x, condition)` | `sum(CASE WHEN condition THEN x ELSE 0 END)`: 0 where no row meets the condition |
 //! | `count_if!(condition)` | `sum(CASE WHEN condition THEN 1 ELSE 0 END)` |
 //! | `is_gpu_op!(name)` | whether operators of that name run on a GPU only |
+//! | `is_launch!(name)` | whether runtime calls of that name launch a kernel or a graph |
 //! | `running!(PARTITION BY k ORDER BY t)` | the window from the first row of the partition to the current row, in parentheses |
 //! | `running_sum!(x, PARTITION BY k ORDER BY t)` | `sum(x)` over that window; `running_max!` and `running_count!` likewise |
 //! | `max_before!(x, PARTITION BY k ORDER BY t)` | `max(x)` over the rows before the current row |
@@ -71,6 +72,13 @@ const MACROS: &[Macro] = &[
         last: Last::One,
         is_quotient: false,
         expand: |args| format!("sum(CASE WHEN {} THEN 1 ELSE 0 END)", args[0]),
+    },
+    Macro {
+        name: "is_launch",
+        params: &["name"],
+        last: Last::One,
+        is_quotient: false,
+        expand: |args| format!("({0} LIKE '%Launch%Kernel%' OR {0} LIKE '%GraphLaunch%')", args[0]),
     },
     Macro {
         name: "is_gpu_op",

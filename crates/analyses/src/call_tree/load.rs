@@ -8,7 +8,7 @@ use trace_model::RecordBatch;
 use super::forest::{Activity, CallForest, EventKind, ForestEvent};
 use query::columns::{Names, get, ints, names, rows_by_rank};
 use query::rust_view::{InputQueries, ViewInputs};
-use trace_model::vocabulary::COLLECTIVE_RANGE_PREFIXES;
+use trace_model::vocabulary::{COLLECTIVE_RANGE_PREFIXES, MODULE_PREFIX};
 
 /// Inputs of every view over a forest. They cover the whole recording.
 pub(crate) const INPUTS: InputQueries = &[OPS, LAUNCHES, RANGES, FRAMES, WORK];
@@ -68,12 +68,9 @@ pub(crate) enum ModuleSource {
     Lightning,
 }
 
-/// Names of frames that are calls of an `nn.Module` start with this prefix.
-pub(crate) const MODULE_FRAME_PREFIX: &str = "nn.Module: ";
-
 impl ModuleSource {
     fn frame_kind(self, name: &str) -> EventKind {
-        if self == Self::Frames && name.starts_with(MODULE_FRAME_PREFIX) {
+        if self == Self::Frames && name.starts_with(MODULE_PREFIX) {
             EventKind::Module
         } else {
             EventKind::Frame

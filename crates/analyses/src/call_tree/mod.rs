@@ -12,9 +12,7 @@ mod preorder;
 #[cfg(test)]
 pub(crate) use forest::Activity;
 pub(crate) use forest::{CallForest, EventKind, ForestEvent};
-pub(crate) use load::{
-    CallForests, INPUTS, INPUTS_WITH_MODULE_PATHS, MODULE_FRAME_PREFIX, ModuleSource, load_forests,
-};
+pub(crate) use load::{CallForests, INPUTS, INPUTS_WITH_MODULE_PATHS, ModuleSource, load_forests};
 pub(crate) use nesting::OpenSpans;
 pub(crate) use preorder::{CallKind, HostCall, LaunchedActivity, NameMark, PreorderTree};
 

@@ -3,9 +3,10 @@
 use query::columns::{get, ints};
 use query::rust_view::{Result, ViewInputs};
 use trace_model::RecordBatch;
+use trace_model::vocabulary::MODULE_PREFIX;
 
 use super::{CallRow, call_batch, find_calls, join_path, op_facts};
-use crate::call_tree::{MODULE_FRAME_PREFIX, ModuleSource, load_forests};
+use crate::call_tree::{ModuleSource, load_forests};
 
 pub(super) fn calls(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let forests = load_forests(inputs, ModuleSource::Frames)?;
@@ -17,7 +18,7 @@ pub(super) fn calls(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         for call in find_calls(forest, facts) {
             let row = forest.events[call.at as usize].row as usize;
             let name = forests.frame_names.get(row).unwrap_or("");
-            let name = name.strip_prefix(MODULE_FRAME_PREFIX).unwrap_or(name);
+            let name = name.strip_prefix(MODULE_PREFIX).unwrap_or(name);
             let parent_path = call.parent.map(|parent| rows[first + parent as usize].path.clone());
             rows.push(CallRow {
                 rank,

@@ -3,12 +3,11 @@
 use query::columns::{Names, names};
 use query::rust_view::{Result, ViewInputs};
 use trace_model::RecordBatch;
+use trace_model::vocabulary::MODULE_PREFIX;
 
 use super::stacks::{StackFrame, StackTree};
 use super::totals::{RankTotals, rank_totals, totals_batch};
-use crate::call_tree::{
-    CallForest, CallForests, EventKind, MODULE_FRAME_PREFIX, ModuleSource, load_forests,
-};
+use crate::call_tree::{CallForest, CallForests, EventKind, ModuleSource, load_forests};
 
 pub(super) fn by_stack(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let forests = load_forests(inputs, ModuleSource::Frames)?;
@@ -19,7 +18,7 @@ pub(super) fn by_stack(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .frame_names
         .texts
         .iter()
-        .map(|name| !name.starts_with('<') && !name.starts_with(MODULE_FRAME_PREFIX))
+        .map(|name| !name.starts_with('<') && !name.starts_with(MODULE_PREFIX))
         .collect();
     let mut stack_tree = StackTree::default();
     let mut ranks: Vec<(i64, RankTotals)> = Vec::new();

@@ -123,7 +123,7 @@ classes AS (
     GROUP BY rank
 ),
 using_device AS (
-    SELECT DISTINCT rank FROM runtime_calls WHERE name LIKE '%Launch%Kernel%' OR name LIKE '%GraphLaunch%'
+    SELECT DISTINCT rank FROM runtime_calls WHERE is_launch!(name)
     UNION
     SELECT DISTINCT rank FROM memory_events WHERE device_type <> 0
     UNION

@@ -6,9 +6,11 @@ use query::rust_view::Result;
 use trace_model::RecordBatch;
 
 use super::calls::non_empty;
+use super::cost::OpClass;
 use super::ordered_calls::{OrderedCall, OrderedCalls};
 use super::shapes::{element_counts, format_shapes};
 use query::BatchBuilder;
+use query::columns::Names;
 use query::rust_view::ViewInputs;
 
 /// Compilers seldom fuse more kernels into one.
@@ -34,7 +36,7 @@ struct ChainTotals {
 }
 
 /// Calls that each read a result of an earlier call of the chain.
-struct Chain<'a> {
+pub(super) struct Chain<'a> {
     calls: Vec<&'a OrderedCall>,
     /// Elements and bytes of each result, and whether a call of the chain reads it.
     results: Vec<(f64, f64, bool)>,
@@ -78,11 +80,23 @@ impl<'a> Chain<'a> {
         is_linked
     }
 
-    fn kernel_count(&self) -> i64 {
+    pub(super) fn calls(&self) -> &[&'a OrderedCall] {
+        &self.calls
+    }
+
+    /// The operators, without their library.
+    pub(super) fn name(&self, names: &Names) -> String {
+        let names = self.calls.iter().filter_map(|call| names.texts.get(call.name as usize));
+        let names: Vec<&str> =
+            names.map(|name| name.strip_prefix("aten::").unwrap_or(name)).collect();
+        names.join(" > ")
+    }
+
+    pub(super) fn kernel_count(&self) -> i64 {
         self.calls.iter().map(|call| call.kernel_count).sum()
     }
 
-    fn kernel_ns(&self) -> i64 {
+    pub(super) fn kernel_ns(&self) -> i64 {
         self.calls.iter().map(|call| call.kernel_ns).sum()
     }
 
@@ -93,36 +107,32 @@ impl<'a> Chain<'a> {
         Some(fused_ns.min(self.kernel_ns() as f64))
     }
 
-    fn bytes(&self) -> f64 {
+    pub(super) fn bytes(&self) -> f64 {
         self.calls.iter().map(|call| call.read_bytes + call.written_bytes).sum()
     }
 
-    fn external_bytes(&self) -> f64 {
+    pub(super) fn external_bytes(&self) -> f64 {
         // The result of the last call is written in any case.
         let last = self.calls.last().map_or(0.0, |call| call.written_bytes);
         (self.bytes() - self.saved_bytes).max(last)
     }
 }
 
-/// All chains of at least two calls.
-fn find(ordered: &OrderedCalls) -> Vec<Chain<'_>> {
-    let fusable: Vec<bool> = ordered
-        .kinds
-        .texts
-        .iter()
-        .map(|kind| {
-            matches!(kind.as_str(), "elementwise" | "norm" | "softmax" | "reduction" | "copy")
-        })
-        .collect();
-    let sizes: Vec<Vec<f64>> = ordered.dims.texts.iter().map(|dims| element_counts(dims)).collect();
+/// All chains of at least two of these calls, which are in order. `is_fusable` takes the position of a call.
+pub(super) fn find<'a>(
+    calls: &'a [OrderedCall],
+    is_fusable: impl Fn(usize) -> bool,
+    names: &Names,
+    dims: &Names,
+) -> Vec<Chain<'a>> {
+    let sizes: Vec<Vec<f64>> = dims.texts.iter().map(|dims| element_counts(dims)).collect();
     let mut chains: Vec<Chain<'_>> = Vec::new();
     let mut chain: Option<Chain<'_>> = None;
-    for call in &ordered.calls {
-        let is_fusable = fusable.get(call.kind as usize) == Some(&true);
+    for (at, call) in calls.iter().enumerate() {
+        let is_fusable = is_fusable(at);
         let inputs = sizes.get(call.dims as usize).map_or(&[][..], Vec::as_slice);
         // The first argument of a copy is its destination.
-        let is_copy =
-            ordered.names.texts.get(call.name as usize).is_some_and(|name| name == "aten::copy_");
+        let is_copy = names.texts.get(call.name as usize).is_some_and(|name| name == "aten::copy_");
         let inputs = if is_copy { inputs.get(1..).unwrap_or_default() } else { inputs };
         if let Some(open) = chain.as_mut()
             && is_fusable
@@ -138,10 +148,22 @@ fn find(ordered: &OrderedCalls) -> Vec<Chain<'_>> {
     chains
 }
 
+/// All chains of calls that launched kernels.
+fn find_on_devices(ordered: &OrderedCalls) -> Vec<Chain<'_>> {
+    let fusable: Vec<bool> = ordered
+        .kinds
+        .texts
+        .iter()
+        .map(|kind| OpClass::parse(kind).is_some_and(OpClass::is_fusable))
+        .collect();
+    let is_fusable = |at: usize| fusable.get(ordered.calls[at].kind as usize) == Some(&true);
+    find(&ordered.calls, is_fusable, &ordered.names, &ordered.dims)
+}
+
 pub(super) fn chains(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let ordered = OrderedCalls::read(inputs)?;
     let mut chain_totals: BTreeMap<ChainKey, ChainTotals> = BTreeMap::new();
-    for chain in find(&ordered) {
+    for chain in find_on_devices(&ordered) {
         add(&mut chain_totals, &ordered, &chain);
     }
 
@@ -172,7 +194,7 @@ pub(super) fn chains(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
 /// `roofline_chain_runs`: each occurrence of a chain.
 pub(super) fn chain_runs(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let ordered = OrderedCalls::read(inputs)?;
-    let chains = find(&ordered);
+    let chains = find_on_devices(&ordered);
     BatchBuilder::of(&chains)
         .int32("rank", |chain| chain.calls[0].rank)
         .int32("device", |chain| chain.calls[0].device)
@@ -190,10 +212,8 @@ fn add(
     chain: &Chain<'_>,
 ) {
     let first = chain.calls[0];
-    let names = chain.calls.iter().filter_map(|call| ordered.names.texts.get(call.name as usize));
-    let names: Vec<&str> = names.map(|name| name.strip_prefix("aten::").unwrap_or(name)).collect();
     let totals = chain_totals
-        .entry((first.rank, first.device, names.join(" > "), first.dims))
+        .entry((first.rank, first.device, chain.name(&ordered.names), first.dims))
         .or_insert_with(|| ChainTotals {
             dims: first.dims,
             fused_ns: Some(0.0),

@@ -34,6 +34,31 @@ impl OpClass {
         }
     }
 
+    const ALL: [Self; 9] = [
+        Self::Gemm,
+        Self::Convolution,
+        Self::Attention,
+        Self::Norm,
+        Self::Softmax,
+        Self::Elementwise,
+        Self::Reduction,
+        Self::Copy,
+        Self::Gather,
+    ];
+
+    /// The class of this name.
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|class| class.name() == name)
+    }
+
+    /// Whether compilers fuse it with the operators around it.
+    pub(super) fn is_fusable(self) -> bool {
+        matches!(
+            self,
+            Self::Elementwise | Self::Norm | Self::Softmax | Self::Reduction | Self::Copy
+        )
+    }
+
     /// Whether it multiplies matrices, so that matrix units matter.
     pub(super) fn is_product(self) -> bool {
         matches!(self, Self::Gemm | Self::Convolution | Self::Attention)

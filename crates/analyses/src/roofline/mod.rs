@@ -5,6 +5,7 @@ mod attention;
 mod calls;
 mod chains;
 mod cost;
+mod cpu_calls;
 pub(crate) mod device_peaks;
 mod devices;
 mod inputs;
@@ -25,6 +26,10 @@ pub(super) const CHAINS: RustView =
     RustView::new("roofline_chains", ordered_calls::INPUTS, chains::chains);
 pub(super) const CHAIN_RUNS: RustView =
     RustView::new("roofline_chain_runs", ordered_calls::INPUTS, chains::chain_runs);
+pub(super) const CPU_CALLS: RustView =
+    RustView::new("roofline_cpu_calls", cpu_calls::INPUTS, cpu_calls::cpu_calls);
+pub(super) const CPU_CHAIN_CALLS: RustView =
+    RustView::new("roofline_cpu_chain_calls", cpu_calls::INPUTS, cpu_calls::cpu_chain_calls);
 pub(super) const DEVICES: RustView =
     RustView::new("roofline_devices", devices::INPUTS, devices::devices);
 

@@ -4,12 +4,13 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, Int64Array};
+use arrow::array::{Array, AsArray, Int64Array, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use query::columns::{Names, ints, names};
 use query::rust_view::{Result, ViewInputs};
 use rustc_hash::FxHashMap;
+use trace_model::vocabulary::AUTOGRAD_PREFIX;
 
 use super::cost::{Context, Cost};
 use super::inputs::Arguments;
@@ -46,6 +47,9 @@ pub(super) struct Operators {
     pub(super) types: Names,
     pub(super) rows: EventIndex,
     ranks: Int64Array,
+    threads: Int64Array,
+    ts_ns: Int64Array,
+    dur_ns: Int64Array,
     /// Row of the operator around each operator on its thread.
     parents: Vec<Option<u32>>,
     pub(super) passes: Vec<TrainingPass>,
@@ -104,9 +108,51 @@ impl Operators {
             rows,
             ids,
             ranks,
+            threads,
+            ts_ns,
+            dur_ns,
             parents,
             passes,
         })
+    }
+
+    pub(super) fn row_count(&self) -> usize {
+        self.parents.len()
+    }
+
+    pub(super) fn rank(&self, row: usize) -> i64 {
+        self.ranks.value(row)
+    }
+
+    pub(super) fn thread(&self, row: usize) -> i64 {
+        self.threads.value(row)
+    }
+
+    pub(super) fn ts_ns(&self, row: usize) -> i64 {
+        self.ts_ns.value(row)
+    }
+
+    pub(super) fn dur_ns(&self, row: usize) -> i64 {
+        self.dur_ns.value(row)
+    }
+
+    pub(super) fn end_ns(&self, row: usize) -> i64 {
+        self.ts_ns(row).saturating_add(self.dur_ns(row))
+    }
+
+    /// All rows, by rank, thread and start; an operator comes before those inside of it.
+    pub(super) fn rows_by_thread(&self) -> Vec<usize> {
+        let mut rows: Vec<usize> = (0..self.row_count()).collect();
+        rows.sort_by_key(|&row| {
+            let of_thread = (self.rank(row), self.thread(row));
+            (of_thread, self.ts_ns(row), Reverse(self.end_ns(row)), self.ids.value(row))
+        });
+        rows
+    }
+
+    /// The operators around an operator, the nearest first.
+    pub(super) fn enclosing(&self, row: u32) -> impl Iterator<Item = u32> {
+        std::iter::successors(self.parents[row as usize], |&row| self.parents[row as usize])
     }
 
     fn arguments(&self, row: usize, args: Option<&str>) -> Option<Arguments> {
@@ -146,24 +192,8 @@ impl Operators {
             .collect();
         launchers.sort_unstable();
         launchers.dedup();
-        let args_batch = inputs.batch("args")?;
-        let texts = match args_batch.column_by_name("args") {
-            Some(column) => cast(column, &DataType::Utf8)?,
-            None => return Ok(RowValues::new(0)),
-        };
-        let texts = texts.as_string::<i32>();
-        let args = EventIndex::of(args_batch)?;
-        let mut models = CostModels {
-            ops: self,
-            gradients: self.gradients(),
-            args: |row: u32| {
-                let at = args.get(self.ranks.value(row as usize), self.ids.value(row as usize))?;
-                Some(texts.value(at as usize))
-            },
-            known: RowValues::new(self.parents.len()),
-            parsed: FxHashMap::default(),
-        };
-
+        let args = ArgTexts::read(inputs)?;
+        let mut models = CostModels::new(self, &args);
         let mut found = RowValues::new(self.parents.len());
         let mut others = Vec::new();
         let mut counted_inside: Vec<Option<bool>> = vec![None; self.parents.len()];
@@ -205,6 +235,25 @@ impl Operators {
         Ok(found)
     }
 
+    /// For each operator that does the work itself, its cost: products that contain no other product, and other
+    /// operators that contain none with a cost.
+    pub(super) fn innermost_costs(&self, inputs: &ViewInputs<'_>) -> Result<Vec<(u32, Arc<Cost>)>> {
+        let args = ArgTexts::read(inputs)?;
+        let mut models = CostModels::new(self, &args);
+        let rows = 0..self.parents.len() as u32;
+        let costs: Vec<(u32, Arc<Cost>)> =
+            rows.filter_map(|row| Some((row, models.cost(row)?))).collect();
+        let mut counted_inside: Vec<Option<bool>> = vec![None; self.parents.len()];
+        for (row, cost) in &costs {
+            self.mark_enclosing(*row, cost, &mut counted_inside);
+        }
+        let is_innermost = |(row, cost): &(u32, Arc<Cost>)| match counted_inside[*row as usize] {
+            None => true,
+            Some(is_product) => cost.class.is_product() && !is_product,
+        };
+        Ok(costs.into_iter().filter(is_innermost).collect())
+    }
+
     /// Marks the operators around `row`: an operator inside them is counted, and whether one that is counted is a
     /// product.
     fn mark_enclosing(&self, row: u32, cost: &Cost, counted_inside: &mut [Option<bool>]) {
@@ -221,18 +270,45 @@ impl Operators {
     }
 }
 
+/// Recorded arguments of operators.
+struct ArgTexts {
+    texts: StringArray,
+    rows: EventIndex,
+}
+
+impl ArgTexts {
+    fn read(inputs: &ViewInputs<'_>) -> Result<Self> {
+        let batch = inputs.batch("args")?;
+        let texts = match batch.column_by_name("args") {
+            Some(column) => cast(column, &DataType::Utf8)?.as_string::<i32>().clone(),
+            None => StringArray::new_null(batch.num_rows()),
+        };
+        Ok(Self { texts, rows: EventIndex::of(batch)? })
+    }
+
+    fn get(&self, rank: i64, event_id: i64) -> Option<&str> {
+        let row = self.rows.get(rank, event_id)? as usize;
+        (!self.texts.is_null(row)).then(|| self.texts.value(row))
+    }
+}
+
 /// Costs of operators. Calls with the same inputs are computed once.
-struct CostModels<'a, A: Fn(u32) -> Option<&'a str>> {
+struct CostModels<'a> {
     ops: &'a Operators,
     gradients: FxHashMap<u32, Vec<f64>>,
-    args: A,
+    args: &'a ArgTexts,
     /// Costs computed so far.
     known: RowValues<Option<Arc<Cost>>>,
     /// By name, shapes, types, and strides and values as written.
     parsed: FxHashMap<(u32, u32, u32, &'a str), Option<Arc<Cost>>>,
 }
 
-impl<'a, A: Fn(u32) -> Option<&'a str>> CostModels<'a, A> {
+impl<'a> CostModels<'a> {
+    fn new(ops: &'a Operators, args: &'a ArgTexts) -> Self {
+        let known = RowValues::new(ops.parents.len());
+        Self { ops, gradients: ops.gradients(), args, known, parsed: FxHashMap::default() }
+    }
+
     fn cost(&mut self, row: u32) -> Option<Arc<Cost>> {
         if let Some(known) = self.known.get(row) {
             return known.clone();
@@ -245,7 +321,7 @@ impl<'a, A: Fn(u32) -> Option<&'a str>> CostModels<'a, A> {
     fn compute(&mut self, row: u32) -> Option<Arc<Cost>> {
         let (ops, at) = (self.ops, row as usize);
         let name = ops.names.get(at)?;
-        let args = (self.args)(row);
+        let args = self.args.get(ops.ranks.value(at), ops.ids.value(at));
         // The cost of a convolution may depend on the operators around it.
         let is_plain = !name.contains("onvolution");
         let key = (
@@ -291,7 +367,7 @@ fn recorded_inputs(args: &str) -> &str {
 
 /// Whether an operator of this name begins the backward call of a forward call.
 fn is_autograd_node(name: &str) -> bool {
-    name.starts_with("autograd::engine::evaluate_function: ")
+    name.starts_with(AUTOGRAD_PREFIX)
         || name.trim_end_matches(|c: char| c.is_ascii_digit()).ends_with("Backward")
         || name.starts_with("torch::autograd::CppNode")
 }

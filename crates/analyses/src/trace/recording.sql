@@ -2,7 +2,7 @@
 --! row = "the run: what was recorded, by kind"
 --! window = "recording"
 --! scope = "run"
---! needs = ["ranks", "devices", "cpu_ops", "annotations", "python_frames", "runtime_calls", "kernels", "memcpys", "memsets", "memory_events", "profiler_ranges", "op_cpu_work", "spans", "counters", "steps", "run_warmup", "gpu_utilization", "trace_completeness"]
+--! needs = ["ranks", "devices", "cpu_ops", "annotations", "python_frames", "runtime_calls", "kernels", "memcpys", "memsets", "memory_events", "profiler_ranges", "op_cpu_work", "spans", "counters", "steps", "run_warmup", "trace_completeness"]
 --! when_empty = "no trace was read"
 --! [columns]
 --! rank_count = { doc = "ranks that were read", unit = "count", metric = "run" }
@@ -24,19 +24,16 @@
 --! device_op_name = "the most frequent of these operators; absent without any"
 --! step_count = { doc = "steps of the rank with most", unit = "count", metric = "run" }
 --! step_source = "what marks them, see steps.source; absent without any"
---! has_backward = "some operator belongs to a backward pass"
 --! top_op_name = "operator with most time of its own on the host; absent without operators"
 --! top_op_ratio = { doc = "its share of the time of all operators of their own", unit = "ratio", metric = "run" }
 --! op_ratio = { doc = "share of the steps, or of the recording, in which the busiest thread is in an operator, of the rank with most; absent with a device", unit = "ratio", metric = "run" }
 --! warmup_ratio = { doc = "share of compiling, loading code, allocating device memory and first launches, without what recurs in later steps, of the rank with least; see run_warmup", unit = "ratio", metric = "run" }
 --! warmup_name = "name that takes most of it"
---! busy_ratio = { doc = "share of the window in which the busiest device runs anything; absent without a device", unit = "ratio", metric = "run" }
 --! is_truncated = "some file ends in the middle, or parts of it are damaged"
 WITH op_names AS (
     SELECT
         name, count(*) AS call_count, sum(self_dur_ns) AS self_ns,
-        is_gpu_op!(name) AS is_of_device,
-        regexp_like(name, '^autograd::engine::evaluate_function|Backward[0-9]*\z') AS is_backward
+        is_gpu_op!(name) AS is_of_device
     FROM (SELECT CAST(name AS VARCHAR) AS name, self_dur_ns FROM cpu_ops)
     GROUP BY name
 ),
@@ -45,7 +42,6 @@ ops AS (
         coalesce(sum(call_count), 0) AS op_count,
         sum_if!(call_count, is_of_device) AS device_op_count,
         first_value(name ORDER BY call_count DESC, name) FILTER (WHERE is_of_device) AS device_op_name,
-        bool_or(is_backward) AS has_backward,
         first_value(name ORDER BY self_ns DESC, name) AS top_op_name,
         ratio!(max(self_ns), sum(self_ns)) AS top_op_ratio
     FROM op_names
@@ -53,7 +49,7 @@ ops AS (
 calls AS (
     SELECT
         count(*) AS call_count,
-        count_if!(CAST(name AS VARCHAR) LIKE '%Launch%Kernel%' OR CAST(name AS VARCHAR) LIKE '%GraphLaunch%') AS launch_count
+        count_if!(is_launch!(name)) AS launch_count
     FROM runtime_calls
 ),
 -- Categories of other parts of the profiler, beside those with a table of their own.
@@ -110,11 +106,9 @@ SELECT
     o.device_op_count + (SELECT count(*) FROM memory_events WHERE device_type <> 0) AS device_op_count,
     o.device_op_name,
     m.step_count, m.step_source,
-    coalesce(o.has_backward, false) AS has_backward,
     o.top_op_name, o.top_op_ratio,
     (SELECT max(ratio!(op_ns, window_ns)) FROM op_cpu_work) AS op_ratio,
     w.warmup_ratio, w.warmup_name,
-    (SELECT max(busy_ratio) FROM gpu_utilization) AS busy_ratio,
     (SELECT coalesce(bool_or(is_truncated), false) FROM trace_completeness) AS is_truncated
 FROM read r
 CROSS JOIN ops o

@@ -94,6 +94,11 @@ fn small_run() -> Run {
     }
     // A rank on the CPU.
     run.rank(2).step(2, 1, 0, 1_000, true).op(2, "aten::addmm", 100, 500);
+    for (i, name) in ["mul", "add"].into_iter().enumerate() {
+        run.op(2, &format!("aten::{name}"), 700 + 100 * i as i64, 90)
+            .with_input_dims("[[64, 64], [64, 64]]")
+            .with_input_types(r#"["float", "float"]"#);
+    }
     // A call that is slow the first time.
     run.call(0, "cudaStreamCreate", 20_000, 200_000);
     run.call(0, "cudaStreamCreate", 230_000, 10);

@@ -1,0 +1,176 @@
+//! What a call stack says about an allocation.
+
+use query::columns::{Names, get, ints, names};
+use query::rust_view::Result;
+use rustc_hash::FxHashMap;
+use trace_model::RecordBatch;
+
+use super::classify::Phase;
+
+/// What the stack of an allocation says about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct StackFacts {
+    pub(super) phase: Phase,
+    /// A library asked for memory to work in.
+    pub(super) is_workspace: bool,
+    /// Index of the innermost frame of the user's own code.
+    pub(super) place: u32,
+}
+
+/// Facts by rank, snapshot and stack.
+pub(super) struct Stacks {
+    facts: FxHashMap<(i64, i64, i64), StackFacts>,
+    pub(super) places: Names,
+}
+
+impl Stacks {
+    /// Reads `snapshot_stacks`, in which a caller comes before what it calls.
+    pub(super) fn read(batch: &RecordBatch) -> Result<Self> {
+        let (rank, snapshot) = (ints(batch, "rank")?, ints(batch, "snapshot")?);
+        let (stack, parent) = (ints(batch, "stack")?, ints(batch, "parent")?);
+        let (functions, files) = (names(batch, "name")?, names(batch, "file")?);
+        let places = names(batch, "user_frame")?;
+        let mut frames: FxHashMap<(i64, i64, i64), (Inherited, u32)> = FxHashMap::default();
+        for row in 0..batch.num_rows() {
+            let of_snapshot = (rank.value(row), snapshot.value(row));
+            let caller = get(&parent, row)
+                .and_then(|parent| frames.get(&(of_snapshot.0, of_snapshot.1, parent)))
+                .map(|(inherited, _)| *inherited)
+                .unwrap_or_default();
+            let frame = FrameKind::of(
+                functions.get(row).unwrap_or_default(),
+                files.get(row).unwrap_or_default(),
+            );
+            let key = (of_snapshot.0, of_snapshot.1, stack.value(row));
+            frames.insert(key, (caller.inside(frame), places.ids[row]));
+        }
+        let facts = |(key, (inherited, place)): ((i64, i64, i64), (Inherited, u32))| {
+            let Inherited { phase, is_workspace, .. } = inherited;
+            (key, StackFacts { phase, is_workspace, place })
+        };
+        Ok(Self { facts: frames.into_iter().map(facts).collect(), places })
+    }
+
+    pub(super) fn get(&self, rank: i64, snapshot: i64, stack: i64) -> Option<StackFacts> {
+        self.facts.get(&(rank, snapshot, stack)).copied()
+    }
+}
+
+/// What a single frame is part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FrameKind {
+    Forward,
+    Backward,
+    Optimizer,
+    Loading,
+    /// Parameters are created or moved.
+    Building,
+    Workspace,
+    Other,
+}
+
+impl FrameKind {
+    fn of(function: &str, file: &str) -> Self {
+        let is_in = |folder: &str| file.contains(folder);
+        if is_in("torch/optim/")
+            || is_in("bitsandbytes/optim")
+            || is_in("apex/optimizers")
+            || is_in("deepspeed/ops/")
+        {
+            return Self::Optimizer;
+        }
+        if is_in("torch/utils/data/") || function == "pin_memory" || function.contains("collate") {
+            return Self::Loading;
+        }
+        if is_in("torch/nn/modules/module.py") {
+            return match function {
+                "_call_impl" | "_wrapped_call_impl" | "__call__" => Self::Forward,
+                "_apply"
+                | "to"
+                | "cuda"
+                | "half"
+                | "bfloat16"
+                | "float"
+                | "_load_from_state_dict" => Self::Building,
+                _ => Self::Other,
+            };
+        }
+        if (is_in("torch/_tensor.py") && function == "backward")
+            || is_in("torch/autograd/graph.py")
+            || (is_in("torch/autograd/__init__.py") && matches!(function, "backward" | "grad"))
+            || function.contains("torch::autograd::Engine")
+            || function.contains("torch::autograd::Node")
+        {
+            return Self::Backward;
+        }
+        if function.contains("Workspace")
+            && (function.contains("ublas") || function.contains("CUDABlas"))
+            || function.contains("chooseCublasLtWorkspace")
+            || function.contains("cudnn_workspace")
+        {
+            return Self::Workspace;
+        }
+        // Losses are often called outside of modules.
+        if is_in("torch/nn/functional.py") {
+            return Self::Forward;
+        }
+        let is_of_module = is_in("torch/nn/modules/") || is_in("transformers/models/");
+        if (is_of_module && function == "__init__") || function == "from_pretrained" {
+            return Self::Building;
+        }
+        if function == "forward" { Self::Forward } else { Self::Other }
+    }
+}
+
+/// What the frames from the outermost to one say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Inherited {
+    phase: Phase,
+    is_workspace: bool,
+    is_in_backward: bool,
+}
+
+impl Inherited {
+    /// The frame further inside decides, but what runs inside of a backward pass is part of it.
+    fn inside(self, frame: FrameKind) -> Self {
+        let phase = match frame {
+            FrameKind::Backward => Phase::Backward,
+            FrameKind::Forward if self.is_in_backward => Phase::Backward,
+            FrameKind::Forward => Phase::Forward,
+            FrameKind::Optimizer => Phase::Optimizer,
+            FrameKind::Loading => Phase::Loading,
+            FrameKind::Building => Phase::Building,
+            FrameKind::Workspace | FrameKind::Other => self.phase,
+        };
+        Self {
+            phase,
+            is_workspace: self.is_workspace || frame == FrameKind::Workspace,
+            is_in_backward: self.is_in_backward || frame == FrameKind::Backward,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FrameKind, Inherited};
+    use crate::memory::classify::Phase;
+
+    fn phase(frames: &[(&str, &str)]) -> Phase {
+        let kinds = frames.iter().map(|(function, file)| FrameKind::of(function, file));
+        kinds.fold(Inherited::default(), Inherited::inside).phase
+    }
+
+    #[test]
+    fn the_innermost_frame_that_says_something_decides() {
+        let call = ("_call_impl", "torch/nn/modules/module.py");
+        let step = ("step", "torch/optim/adamw.py");
+        assert_eq!(phase(&[("main", "train.py"), call, ("forward", "net.py")]), Phase::Forward);
+        assert_eq!(phase(&[("main", "train.py"), step, ("_init_group", step.1)]), Phase::Optimizer);
+        // Lightning calls the model in a closure of the optimizer.
+        assert_eq!(phase(&[step, ("training_step", "lit.py"), call]), Phase::Forward);
+        // Checkpointing calls the model again in the backward pass.
+        assert_eq!(phase(&[("backward", "torch/_tensor.py"), call]), Phase::Backward);
+        assert_eq!(phase(&[("_apply", "torch/nn/modules/module.py")]), Phase::Building);
+        assert_eq!(phase(&[("main", "train.py"), ("load", "train.py")]), Phase::Other);
+    }
+}

@@ -1,0 +1,212 @@
+//! `memory_usage`: what the memory of a device is used for, in one row.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use query::BatchBuilder;
+use query::rust_view::{Result, ViewInputs};
+use trace_model::RecordBatch;
+
+use super::classify::{Allocation, Owner, Phase};
+use super::load::{Memories, Memory};
+use super::what_if::{Factors, History, checkpointed};
+
+/// Where no passes are known, parts of the history stand for iterations.
+const PARTS: i64 = 8;
+/// A peak that is higher than what is held in so many cases is short.
+const USUAL_SHARE: f64 = 0.9;
+/// What makes a short peak lives for a small part of the history.
+const SHORT_SHARE: f64 = 0.1;
+
+/// Memory that one place keeps from iteration to iteration.
+#[derive(Default)]
+struct Kept {
+    bytes: i64,
+    count: i64,
+    iterations: BTreeSet<i64>,
+    owner: Option<Owner>,
+}
+
+struct UsageRow<'a> {
+    memory: &'a Memory,
+    iteration_count: i64,
+    peak_bytes: i64,
+    reserved_bytes: Option<i64>,
+    at_peak: [i64; Owner::ALL.len()],
+    top_activation: Option<(&'a str, i64)>,
+    has_backward: bool,
+    spike_bytes: i64,
+    spike_place: Option<(&'a str, i64)>,
+    kept: Option<(Option<&'a str>, Kept)>,
+    kept_bytes: i64,
+    half_batch_bytes: Option<i64>,
+    checkpointed_bytes: Option<i64>,
+    small_state_bytes: Option<i64>,
+}
+
+impl UsageRow<'_> {
+    fn at_peak(&self, owner: Owner) -> i64 {
+        self.at_peak[owner as usize]
+    }
+
+    fn share(&self, bytes: i64) -> Option<f64> {
+        (self.peak_bytes > 0).then(|| bytes as f64 / self.peak_bytes as f64)
+    }
+}
+
+pub(super) fn usage(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
+    let memories = Memories::read(inputs)?;
+    let rows: Vec<UsageRow<'_>> =
+        memories.memories.iter().filter_map(|memory| row(memory, &memories)).collect();
+    let kept = |row: &UsageRow<'_>| row.kept.as_ref().map(|(_, kept)| kept.count);
+    BatchBuilder::of(&rows)
+        .int32("rank", |row| row.memory.rank)
+        .int("snapshot", |row| row.memory.snapshot)
+        .text("memory", |row| Some(row.memory.space.as_str()))
+        .int32("device", |row| row.memory.device)
+        .flag("has_history", |row| row.memory.has_history)
+        .int("iteration_count", |row| Some(row.iteration_count))
+        .int("peak_bytes", |row| Some(row.peak_bytes))
+        .int("peak_reserved_bytes", |row| row.reserved_bytes)
+        .int("capacity_bytes", |row| row.memory.capacity_bytes)
+        .int("parameter_bytes", |row| Some(row.at_peak(Owner::Parameter)))
+        .int("optimizer_state_bytes", |row| Some(row.at_peak(Owner::OptimizerState)))
+        .float("optimizer_state_ratio", |row| row.share(row.at_peak(Owner::OptimizerState)))
+        .int("gradient_bytes", |row| Some(row.at_peak(Owner::Gradient)))
+        .int("activation_bytes", |row| Some(row.at_peak(Owner::Activation)))
+        .float("activation_ratio", |row| row.share(row.at_peak(Owner::Activation)))
+        .flag("has_backward", |row| row.has_backward)
+        .int("temporary_bytes", |row| Some(row.at_peak(Owner::Temporary)))
+        .int("older_bytes", |row| Some(row.at_peak(Owner::Older)))
+        .text("top_activation_place", |row| row.top_activation.map(|(place, _)| place))
+        .int("top_activation_bytes", |row| row.top_activation.map(|(_, bytes)| bytes))
+        .int("spike_bytes", |row| Some(row.spike_bytes))
+        .float("spike_ratio", |row| row.share(row.spike_bytes))
+        .text("spike_place", |row| row.spike_place.map(|(place, _)| place))
+        .int("spike_place_bytes", |row| row.spike_place.map(|(_, bytes)| bytes))
+        .int("kept_bytes", |row| Some(row.kept_bytes))
+        .float("kept_ratio", |row| row.share(row.kept_bytes))
+        .text("kept_place", |row| row.kept.as_ref().and_then(|(place, _)| *place))
+        .text("kept_owner", |row| Some(row.kept.as_ref()?.1.owner?.name()))
+        .int("kept_place_bytes", |row| row.kept.as_ref().map(|(_, kept)| kept.bytes))
+        .int("kept_allocation_count", kept)
+        .int("kept_per_iteration_bytes", |row| {
+            let (_, kept) = row.kept.as_ref()?;
+            kept.bytes.checked_div(kept.iterations.len() as i64)
+        })
+        .int("half_batch_peak_bytes", |row| row.half_batch_bytes)
+        .int("checkpointed_peak_bytes", |row| row.checkpointed_bytes)
+        .int("small_state_peak_bytes", |row| row.small_state_bytes)
+        .finish()
+}
+
+fn row<'a>(memory: &'a Memory, memories: &'a Memories) -> Option<UsageRow<'a>> {
+    // Without a history, all that is known is the end.
+    let peak = memory.moments.iter().find(|moment| moment.name != "oom")?;
+    let mut at_peak = [0_i64; Owner::ALL.len()];
+    let mut activations: BTreeMap<u32, i64> = BTreeMap::new();
+    for allocation in memory.allocations.iter().filter(|a| a.is_held_at(peak.position)) {
+        at_peak[allocation.owner as usize] += allocation.bytes;
+        if allocation.owner == Owner::Activation {
+            *activations.entry(allocation.place).or_default() += allocation.bytes;
+        }
+    }
+    let largest = |places: BTreeMap<u32, i64>| {
+        let (place, bytes) =
+            places.into_iter().max_by_key(|&(place, bytes)| (bytes, Reverse(place)))?;
+        Some((memories.place(place)?, bytes))
+    };
+    let history = History::of(memory);
+    let has = |owner: Owner| at_peak[owner as usize] > 0;
+    let scaled = |factors: &[(Owner, f64)]| {
+        let factors = Factors::new(factors);
+        Some(history.peak(|a| a.bytes as f64 * factors.of(a)) as i64)
+    };
+    let top = largest(activations);
+    let checkpointed_bytes = top.and_then(|(name, _)| {
+        let is_left = checkpointed(&memory.allocations, |a| memories.place(a.place) == Some(name))?;
+        let left = |index: usize, a: &Allocation| if is_left[index] { a.bytes as f64 } else { 0.0 };
+        Some(history.peak_of(left) as i64)
+    });
+    let (kept_bytes, kept) = kept(memory, memories);
+    let (spike_bytes, spike_place) = spike(memory, &history, peak.position);
+    let iterations = memory.allocations.iter().map(|a| i64::from(a.iteration)).max().unwrap_or(0);
+    Some(UsageRow {
+        memory,
+        iteration_count: iterations,
+        peak_bytes: peak.allocated_bytes,
+        reserved_bytes: peak.reserved_bytes,
+        at_peak,
+        top_activation: top,
+        has_backward: memory.allocations.iter().any(|a| a.phase == Phase::Backward),
+        spike_bytes,
+        spike_place: largest(spike_place),
+        kept,
+        kept_bytes,
+        half_batch_bytes: if has(Owner::Activation) {
+            scaled(&[(Owner::Activation, 0.5), (Owner::Input, 0.5), (Owner::Temporary, 0.5)])
+        } else {
+            None
+        },
+        checkpointed_bytes,
+        small_state_bytes: if has(Owner::OptimizerState) {
+            scaled(&[(Owner::OptimizerState, 0.25)])
+        } else {
+            None
+        },
+    })
+}
+
+/// Memory that is allocated in one iteration after another and never released, and the place that keeps most of it.
+fn kept<'a>(memory: &Memory, memories: &'a Memories) -> (i64, Option<(Option<&'a str>, Kept)>) {
+    let last_event = memory
+        .allocations
+        .iter()
+        .map(|a| a.start.max(if a.end == i64::MAX { 0 } else { a.end }))
+        .max();
+    let last_event = last_event.unwrap_or(0).max(1);
+    let last_iteration = memory.allocations.iter().map(|a| a.iteration).max().unwrap_or(0);
+    // The last iteration may still be at work.
+    let iteration = |a: &Allocation| {
+        let (number, last) = if last_iteration >= 3 {
+            (i64::from(a.iteration), i64::from(last_iteration))
+        } else {
+            (a.start.saturating_mul(PARTS) / last_event, PARTS - 1)
+        };
+        (number < last).then_some(number)
+    };
+    let mut places: BTreeMap<Option<&str>, Kept> = BTreeMap::new();
+    for allocation in memory.allocations.iter().filter(|a| a.start >= 0 && a.end == i64::MAX) {
+        let Some(number) = iteration(allocation) else { continue };
+        let kept = places.entry(memories.place(allocation.place)).or_default();
+        kept.bytes += allocation.bytes;
+        kept.count += 1;
+        kept.iterations.insert(number);
+        kept.owner = Some(allocation.owner);
+    }
+    // Parameters and what the optimizer keeps are made once.
+    places.retain(|_, kept| kept.iterations.len() >= 3);
+    let bytes = places.values().map(|kept| kept.bytes).sum();
+    let most = places.into_iter().max_by_key(|(place, kept)| (kept.bytes, Reverse(*place)));
+    (bytes, most)
+}
+
+/// How far the peak is above what is held in nine of ten cases, and what of it lives for a short time, by place.
+fn spike(memory: &Memory, history: &History<'_>, peak: i64) -> (i64, BTreeMap<u32, i64>) {
+    let mut levels = history.levels();
+    if levels.is_empty() {
+        return (0, BTreeMap::new());
+    }
+    let most = levels.iter().copied().max().unwrap_or(0);
+    let at = ((levels.len() - 1) as f64 * USUAL_SHARE) as usize;
+    let (_, usual, _) = levels.select_nth_unstable(at);
+    let usual = *usual;
+    let short = (levels.len() as f64 * SHORT_SHARE) as i64;
+    let mut places: BTreeMap<u32, i64> = BTreeMap::new();
+    let is_short =
+        |a: &&Allocation| a.is_held_at(peak) && a.end != i64::MAX && a.end - a.start <= short;
+    for allocation in memory.allocations.iter().filter(is_short) {
+        *places.entry(allocation.place).or_default() += allocation.bytes;
+    }
+    (most - usual, places)
+}

@@ -1,0 +1,346 @@
+//! `memory_what_if`: the peak of other programs, from the history of this one.
+//!
+//! Each allocation keeps its place in the history and changes its size by the factor of its owner. The peak is the most
+//! that is then held at once, which may be at another moment.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use query::BatchBuilder;
+use query::rust_view::{Result, ViewInputs};
+use trace_model::RecordBatch;
+
+use super::classify::{Allocation, Evidence, Owner, Phase};
+use super::load::{Memories, Memory};
+
+/// Ranks over which states are divided.
+const SHARDS: [f64; 3] = [2.0, 4.0, 8.0];
+/// Batches, as multiples of that of the recording.
+const BATCHES: [f64; 3] = [0.5, 2.0, 4.0];
+/// Share of the capacity that a batch may fill: the allocator loses some to rounding and fragmentation.
+const USABLE_RATIO: f64 = 0.95;
+/// Largest batch that is looked for, as a multiple of that of the recording.
+const MAX_BATCH: f64 = 1024.0;
+/// Share of the sizes that have to be equal one call later.
+const MIN_EQUAL_SHARE: f64 = 0.8;
+/// Places whose activations are worth a row.
+const MAX_PLACES: usize = 5;
+
+/// What is left of the bytes of each owner.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Factors {
+    of_owner: [f64; Owner::ALL.len()],
+    /// Temporaries that the optimizer makes.
+    optimizer_temporary: f64,
+}
+
+impl Factors {
+    pub(super) fn new(changed: &[(Owner, f64)]) -> Self {
+        let mut factors = [1.0; Owner::ALL.len()];
+        for &(owner, factor) in changed {
+            factors[owner as usize] = factor;
+        }
+        let optimizer_temporary = factors[Owner::Temporary as usize];
+        Self { of_owner: factors, optimizer_temporary }
+    }
+
+    /// The same for an optimizer that works on a part of the parameters only.
+    fn with_optimizer_work(self, share: f64) -> Self {
+        Self { optimizer_temporary: share, ..self }
+    }
+
+    /// What grows with the number of samples.
+    fn batch(samples: f64) -> Self {
+        Self::new(&[
+            (Owner::Activation, samples),
+            (Owner::Input, samples),
+            (Owner::Temporary, samples),
+        ])
+    }
+
+    pub(super) fn of(&self, allocation: &Allocation) -> f64 {
+        match (allocation.owner, allocation.phase) {
+            (Owner::Temporary, Phase::Optimizer) => self.optimizer_temporary,
+            (owner, _) => self.of_owner[owner as usize],
+        }
+    }
+}
+
+struct Scenario {
+    name: String,
+    what: String,
+    /// The peak, and its bounds: what was told from sizes or not at all may belong to another owner.
+    peak: [f64; 3],
+    samples: Option<f64>,
+}
+
+struct ScenarioRow<'a> {
+    memory: &'a Memory,
+    now: f64,
+    scenario: Scenario,
+}
+
+pub(super) fn what_if(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
+    let memories = Memories::read(inputs)?;
+    let rows: Vec<ScenarioRow<'_>> = memories
+        .memories
+        .iter()
+        .filter(|memory| memory.has_history && !memory.allocations.is_empty())
+        .flat_map(|memory| {
+            let history = History::of(memory);
+            let now = history.peak(|a| a.bytes as f64);
+            let scenarios = scenarios(memory, &memories, &history, now);
+            scenarios.into_iter().map(move |scenario| ScenarioRow { memory, now, scenario })
+        })
+        .collect();
+    BatchBuilder::of(&rows)
+        .int32("rank", |row| row.memory.rank)
+        .int("snapshot", |row| row.memory.snapshot)
+        .text("memory", |row| Some(row.memory.space.as_str()))
+        .int32("device", |row| row.memory.device)
+        .text("scenario", |row| Some(row.scenario.name.as_str()))
+        .text("change", |row| Some(row.scenario.what.as_str()))
+        .int("now_bytes", |row| Some(row.now as i64))
+        .int("peak_bytes", |row| Some(row.scenario.peak[1] as i64))
+        .int("peak_low_bytes", |row| Some(row.scenario.peak[0] as i64))
+        .int("peak_high_bytes", |row| Some(row.scenario.peak[2] as i64))
+        .int("freed_bytes", |row| Some((row.now - row.scenario.peak[1]) as i64))
+        .float("freed_ratio", |row| {
+            (row.now > 0.0).then(|| (row.now - row.scenario.peak[1]) / row.now)
+        })
+        .float("batch_factor", |row| row.scenario.samples)
+        .int("capacity_bytes", |row| row.memory.capacity_bytes)
+        .flag("fits", |row| {
+            let capacity = row.memory.capacity_bytes? as f64;
+            Some(row.scenario.peak[1] <= USABLE_RATIO * capacity)
+        })
+        .finish()
+}
+
+/// The allocations and releases of a memory in order.
+pub(super) struct History<'a> {
+    allocations: &'a [Allocation],
+    /// Index of the allocation, and whether it is released, in the order of events.
+    events: Vec<(u32, bool)>,
+}
+
+impl<'a> History<'a> {
+    pub(super) fn of(memory: &'a Memory) -> Self {
+        let allocations = memory.allocations.as_slice();
+        let mut events: Vec<(i64, bool, u32)> = Vec::with_capacity(2 * allocations.len());
+        for (index, allocation) in allocations.iter().enumerate() {
+            events.push((allocation.start, false, index as u32));
+            if allocation.end != i64::MAX {
+                events.push((allocation.end, true, index as u32));
+            }
+        }
+        // At one event, what was there before goes first.
+        events
+            .sort_unstable_by_key(|&(position, is_release, index)| (position, !is_release, index));
+        let events = events.into_iter().map(|(_, is_release, index)| (index, is_release)).collect();
+        Self { allocations, events }
+    }
+
+    /// The most that is held at once if each allocation has this size.
+    pub(super) fn peak(&self, bytes: impl Fn(&Allocation) -> f64) -> f64 {
+        self.peak_of(|_, allocation| bytes(allocation))
+    }
+
+    /// The same, by the index of the allocation, too.
+    pub(super) fn peak_of(&self, bytes: impl Fn(usize, &Allocation) -> f64) -> f64 {
+        let (mut held, mut peak) = (0.0_f64, 0.0_f64);
+        for &(index, is_release) in &self.events {
+            let bytes = bytes(index as usize, &self.allocations[index as usize]);
+            held += if is_release { -bytes } else { bytes };
+            peak = peak.max(held);
+        }
+        peak
+    }
+
+    /// What is held after each event.
+    pub(super) fn levels(&self) -> Vec<i64> {
+        let mut held = 0_i64;
+        let level = |&(index, is_release): &(u32, bool)| {
+            let bytes = self.allocations[index as usize].bytes;
+            held += if is_release { -bytes } else { bytes };
+            held
+        };
+        self.events.iter().map(level).collect()
+    }
+
+    /// The peak with these factors, and its bounds.
+    fn scaled(&self, factors: &Factors) -> [f64; 3] {
+        let (least, most) =
+            factors.of_owner.iter().fold((1.0_f64, 1.0_f64), |(least, most), &factor| {
+                (least.min(factor), most.max(factor))
+            });
+        let bound = |of_uncertain: f64| {
+            self.peak(|a| {
+                let is_uncertain = a.evidence == Evidence::None
+                    || a.owner == Owner::Older && a.evidence >= Evidence::Lifetime;
+                let factor = if is_uncertain { of_uncertain } else { factors.of(a) };
+                a.bytes as f64 * factor
+            })
+        };
+        let peak = self.peak(|a| a.bytes as f64 * factors.of(a));
+        [bound(least).min(peak), peak, bound(most).max(peak)]
+    }
+}
+
+fn scenarios(
+    memory: &Memory,
+    memories: &Memories,
+    history: &History<'_>,
+    now: f64,
+) -> Vec<Scenario> {
+    let mut found = Vec::new();
+    let has = |owner| memory.allocations.iter().any(|a| a.owner == owner);
+    let mut add = |name: &str, what: String, factors: Factors, samples: Option<f64>| {
+        found.push(Scenario {
+            name: name.to_owned(),
+            what,
+            peak: history.scaled(&factors),
+            samples,
+        });
+    };
+    if has(Owner::OptimizerState) {
+        let state = |factor| Factors::new(&[(Owner::OptimizerState, factor)]);
+        add("optimizer_8_bit", "optimizer state in 8 bits (from 32)".to_owned(), state(0.25), None);
+        add(
+            "optimizer_16_bit",
+            "optimizer state in 16 bits (from 32)".to_owned(),
+            state(0.5),
+            None,
+        );
+        let none = state(0.0).with_optimizer_work(0.0);
+        add("optimizer_none", "an optimizer without state".to_owned(), none, None);
+    }
+    if has(Owner::Parameter) && has(Owner::Gradient) {
+        for ranks in SHARDS {
+            let share = 1.0 / ranks;
+            let divided: [&[Owner]; 3] = [
+                &[Owner::OptimizerState],
+                &[Owner::OptimizerState, Owner::Gradient],
+                &[Owner::OptimizerState, Owner::Gradient, Owner::Parameter],
+            ];
+            for (stage, owners) in divided.into_iter().enumerate() {
+                let factors: Vec<(Owner, f64)> =
+                    owners.iter().map(|&owner| (owner, share)).collect();
+                let names: Vec<&str> = owners.iter().map(|owner| owner.name()).collect();
+                let what = format!("{} divided over {ranks} ranks", names.join(", "));
+                let name = format!("zero_{}_of_{ranks}", stage + 1);
+                add(&name, what, Factors::new(&factors).with_optimizer_work(share), None);
+            }
+        }
+    }
+    if has(Owner::Activation) {
+        let half = Factors::new(&[(Owner::Activation, 0.5), (Owner::Temporary, 0.5)]);
+        add("activations_16_bit", "activations in 16 bits (from 32)".to_owned(), half, None);
+        for samples in BATCHES {
+            let what = format!("{samples} times the batch");
+            add("batch", what, Factors::batch(samples), Some(samples));
+        }
+        if let Some(capacity) = memory.capacity_bytes {
+            let limit = USABLE_RATIO * capacity as f64;
+            if let Some(samples) = largest_batch(history, limit) {
+                let what = format!("{samples:.2} times the batch: the largest that fits");
+                add("largest_batch", what, Factors::batch(samples), Some(samples));
+            }
+        }
+        found.extend(checkpointing(memory, memories, history, now));
+    }
+    found
+}
+
+/// The largest batch whose peak is within the limit, as a multiple of that of the recording.
+fn largest_batch(history: &History<'_>, limit: f64) -> Option<f64> {
+    let fits = |samples: f64| history.scaled(&Factors::batch(samples))[1] <= limit;
+    if !fits(0.0) {
+        return None;
+    }
+    let (mut low, mut high) = (0.0, MAX_BATCH);
+    if fits(high) {
+        return Some(high);
+    }
+    // To 1 % of the batch of the recording, or of the result.
+    while high - low > 0.01 * f64::max(1.0, low) {
+        let middle = 0.5 * (low + high);
+        if fits(middle) { low = middle } else { high = middle }
+    }
+    Some(low)
+}
+
+/// Bytes that are left of each allocation if the calls at a place are checkpointed: their results stay, from which each
+/// call is computed again in the backward pass, one at a time. Of the last call, all is there when that begins.
+///
+/// `None` if the place makes a single call in a forward pass.
+pub(super) fn checkpointed(
+    allocations: &[Allocation],
+    is_of_place: impl Fn(&Allocation) -> bool,
+) -> Option<Vec<bool>> {
+    let mut of_iteration: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (index, allocation) in allocations.iter().enumerate() {
+        if allocation.owner == Owner::Activation && is_of_place(allocation) {
+            of_iteration.entry(allocation.iteration).or_default().push(index);
+        }
+    }
+    let mut is_left = vec![true; allocations.len()];
+    let mut has_calls = false;
+    for calls in of_iteration.values() {
+        let sizes: Vec<i64> = calls.iter().map(|&index| allocations[index].bytes).collect();
+        let Some(period) = period(&sizes) else { continue };
+        has_calls = true;
+        for (at, &index) in calls.iter().enumerate() {
+            is_left[index] = at % period == period - 1 || at + period >= calls.len();
+        }
+    }
+    has_calls.then_some(is_left)
+}
+
+/// The number of allocations of a call, if the sizes repeat. The first and the last call may lack some.
+fn period(sizes: &[i64]) -> Option<usize> {
+    (1..=sizes.len() / 2).find(|&period| {
+        let equal = sizes.windows(period + 1).filter(|w| w[0] == w[period]).count();
+        equal as f64 >= MIN_EQUAL_SHARE * (sizes.len() - period) as f64
+    })
+}
+
+fn checkpointing(
+    memory: &Memory,
+    memories: &Memories,
+    history: &History<'_>,
+    now: f64,
+) -> Vec<Scenario> {
+    let peak = memory.moments.iter().find(|moment| moment.name == "peak");
+    let Some(peak) = peak else { return Vec::new() };
+    let mut places: BTreeMap<&str, i64> = BTreeMap::new();
+    let at_peak = |a: &&Allocation| a.owner == Owner::Activation && a.is_held_at(peak.position);
+    for allocation in memory.allocations.iter().filter(at_peak) {
+        if let Some(place) = memories.place(allocation.place) {
+            *places.entry(place).or_default() += allocation.bytes;
+        }
+    }
+    let mut by_bytes: Vec<(&str, i64)> = places.into_iter().collect();
+    by_bytes.sort_by_key(|&(place, bytes)| (Reverse(bytes), place));
+    let checkpointed_place = |(place, _): (&str, i64)| {
+        let is_left =
+            checkpointed(&memory.allocations, |a| memories.place(a.place) == Some(place))?;
+        let then = history.peak_of(|index, a| if is_left[index] { a.bytes as f64 } else { 0.0 });
+        Some(Scenario {
+            name: "checkpoint_place".to_owned(),
+            what: format!("activations of {place} computed again"),
+            peak: [0.9 * then, then, now.min(1.15 * then)],
+            samples: None,
+        })
+    };
+    let mut found: Vec<Scenario> =
+        by_bytes.into_iter().take(MAX_PLACES).filter_map(checkpointed_place).collect();
+    let none = history.peak(|a| if a.owner == Owner::Activation { 0.0 } else { a.bytes as f64 });
+    found.push(Scenario {
+        name: "no_activations".to_owned(),
+        what: "no activations are kept: inference under torch.no_grad()".to_owned(),
+        peak: [none, none, now],
+        samples: None,
+    });
+    found
+}

@@ -1,0 +1,127 @@
+--! question = "How well does a program on the CPU use the processor?"
+--! row = "one rank; of one with device activity, the fact only"
+--! window = "complete_steps"
+--! needs = ["roofline_cpu_calls", "roofline_cpu_chain_calls", "op_cpu_work", "device_steps"]
+--! order = ["rank"]
+--! when_empty = "the trace holds no operators: record the host too (activities=[ProfilerActivity.CPU, ...])"
+--! [columns]
+--! rank = "rank"
+--! has_device = "a device runs the work: all other columns are absent"
+--! uses_device = "kernels are launched, or memory of a device is allocated, though no activity of a device was recorded"
+--! has_shapes = "input shapes of operators were recorded (record_shapes=True): without them, all that follows is absent"
+--! window_ns = { doc = "from the start of the first complete step to the end of the last", unit = "ns", metric = "rank" }
+--! product_ns = { doc = "matmuls and convolutions, on the thread with most of the time in operators of known cost, like all that follows", unit = "ns", metric = "rank" }
+--! product_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
+--! large_product_ns = { doc = "those of 2 * 10^7 operations or more on 32-bit floats", unit = "ns", metric = "rank" }
+--! large_product_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
+--! large_product_gflops = { doc = "their operations per nanosecond: 10^9 a second", metric = "rank" }
+--! slow_half_ns = { doc = "matmuls and convolutions on 16-bit floats, of 10^6 operations or more, at less than 30 * 10^9 operations a second: without instructions for the type", unit = "ns", metric = "rank" }
+--! slow_half_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
+--! slow_half_gflops = { doc = "their operations per nanosecond", metric = "rank" }
+--! slow_half_dtype = "fp16 or bf16, the one with more of it"
+--! single_row_ns = { doc = "matmuls whose left factor has one row: of a single input", unit = "ns", metric = "rank" }
+--! single_row_ratio = { doc = "share of product_ns", unit = "ratio", metric = "rank" }
+--! chain_ns = { doc = "operators of chains that one loop could compute (20 us or more an operator)", unit = "ns", metric = "rank" }
+--! chain_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
+--! chain_bytes_ratio = { doc = "share of their bytes that one loop would move", unit = "ratio", metric = "rank" }
+--! chain_name = "the chain with most time"
+--! chain_dims = "input shapes of its first operator, JSON"
+--! stalled_ns = { doc = "additions, multiplications and the like on 32,768 elements or more, which run on several threads, of 32-bit floats, that take 1.5 ns an element or more, where even the fastest call with the same shapes takes 1 ns: one core needs about 0.5 ns. Memory that is new to the process slows only some of the calls down", unit = "ns", metric = "rank" }
+--! stalled_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
+--! stalled_per_element_ns = { doc = "mean of these calls", unit = "ns", metric = "rank" }
+--! stalled_name = "the operator with most of it"
+WITH windows AS (
+    SELECT rank, min(host_ts_ns) AS start_ns, max(host_end_ns) AS end_ns FROM device_steps GROUP BY rank
+),
+in_window AS (
+    SELECT
+        c.rank, c.thread, c.name, c.kind, c.input_dims, c.dtype, c.self_dur_ns, c.flops, c.sample_count, c.output_elements,
+        c.kind = 'gemm' OR c.kind = 'convolution' AS is_product
+    FROM roofline_cpu_calls c
+    JOIN windows w ON w.rank = c.rank AND c.ts_ns >= w.start_ns AND c.ts_ns < w.end_ns
+),
+main AS (
+    SELECT rank, thread
+    FROM (
+        SELECT rank, thread, row_number() OVER (PARTITION BY rank ORDER BY sum(self_dur_ns) DESC, thread) AS place
+        FROM in_window
+        GROUP BY rank, thread
+    )
+    WHERE place = 1
+),
+calls AS (
+    SELECT
+        c.*,
+        c.is_product AND c.flops >= 2e7 AND c.dtype = 'fp32' AS is_large,
+        c.is_product AND c.flops >= 1e6 AND c.dtype IN ('fp16', 'bf16') AND c.flops < 30.0 * c.self_dur_ns AS is_slow_half,
+        c.output_elements >= 32768 AND c.self_dur_ns >= 1.5 * c.output_elements AND c.dtype = 'fp32'
+            AND regexp_like(c.name, '^aten::(add|sub|mul|neg|relu|clamp_min|threshold_backward|fill|zero)_?\z')
+            AND min(c.self_dur_ns) OVER (PARTITION BY c.rank, c.name, c.input_dims) >= c.output_elements AS is_stalled
+    FROM in_window c
+    JOIN main m ON m.rank = c.rank AND m.thread = c.thread
+),
+totals AS (
+    SELECT
+        rank,
+        sum_if!(self_dur_ns, is_product) AS product_ns,
+        sum_if!(self_dur_ns, is_large) AS large_product_ns,
+        sum_if!(flops, is_large) AS large_flops,
+        sum_if!(self_dur_ns, is_slow_half) AS slow_half_ns,
+        sum_if!(flops, is_slow_half) AS slow_half_flops,
+        sum_if!(self_dur_ns, is_slow_half AND dtype = 'fp16') AS slow_fp16_ns,
+        sum_if!(self_dur_ns, kind = 'gemm' AND sample_count = 1) AS single_row_ns,
+        sum_if!(self_dur_ns, is_stalled) AS stalled_ns,
+        sum_if!(output_elements, is_stalled) AS stalled_elements
+    FROM calls
+    GROUP BY rank
+),
+chain_names AS (
+    SELECT
+        c.rank, c.chain_name AS name, sum(c.dur_ns) AS op_ns, sum(c.moved_bytes) AS moved_bytes,
+        sum(c.external_bytes) AS external_bytes,
+        first_value(c.input_dims ORDER BY c.chain_ns DESC, c.ts_ns) AS input_dims
+    FROM roofline_cpu_chain_calls c
+    JOIN main m ON m.rank = c.rank AND m.thread = c.thread
+    JOIN windows w ON w.rank = c.rank AND c.ts_ns >= w.start_ns AND c.ts_ns < w.end_ns
+    WHERE c.chain_ns >= 20000 * c.op_count
+    GROUP BY c.rank, c.chain_name
+),
+chains AS (
+    SELECT
+        rank, sum(op_ns) AS chain_ns, ratio!(sum(external_bytes), sum(moved_bytes)) AS chain_bytes_ratio,
+        first_value(name ORDER BY op_ns DESC, name) AS chain_name,
+        first_value(input_dims ORDER BY op_ns DESC, name) AS chain_dims
+    FROM chain_names
+    GROUP BY rank
+),
+stalled_names AS (
+    SELECT rank, first_value(name ORDER BY self_ns DESC, name) AS stalled_name
+    FROM (SELECT rank, name, sum(self_dur_ns) AS self_ns FROM calls WHERE is_stalled GROUP BY rank, name)
+    GROUP BY rank
+)
+SELECT
+    r.rank, r.has_device, r.uses_device,
+    CASE WHEN NOT r.has_device THEN t.rank IS NOT NULL END AS has_shapes,
+    r.window_ns,
+    t.product_ns,
+    ratio!(t.product_ns, r.window_ns) AS product_ratio,
+    t.large_product_ns,
+    ratio!(t.large_product_ns, r.window_ns) AS large_product_ratio,
+    ratio!(t.large_flops, t.large_product_ns) AS large_product_gflops,
+    t.slow_half_ns,
+    ratio!(t.slow_half_ns, r.window_ns) AS slow_half_ratio,
+    ratio!(t.slow_half_flops, t.slow_half_ns) AS slow_half_gflops,
+    CASE WHEN t.slow_half_ns > 0 THEN CASE WHEN 2 * t.slow_fp16_ns >= t.slow_half_ns THEN 'fp16' ELSE 'bf16' END END AS slow_half_dtype,
+    t.single_row_ns,
+    ratio!(t.single_row_ns, t.product_ns) AS single_row_ratio,
+    CASE WHEN t.rank IS NOT NULL THEN coalesce(c.chain_ns, 0) END AS chain_ns,
+    ratio!(CASE WHEN t.rank IS NOT NULL THEN coalesce(c.chain_ns, 0) END, r.window_ns) AS chain_ratio,
+    c.chain_bytes_ratio, c.chain_name, c.chain_dims,
+    t.stalled_ns,
+    ratio!(t.stalled_ns, r.window_ns) AS stalled_ratio,
+    ratio!(t.stalled_ns, t.stalled_elements) AS stalled_per_element_ns,
+    n.stalled_name
+FROM op_cpu_work r
+LEFT JOIN totals t ON t.rank = r.rank
+LEFT JOIN chains c ON c.rank = r.rank
+LEFT JOIN stalled_names n ON n.rank = r.rank

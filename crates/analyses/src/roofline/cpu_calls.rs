@@ -1,0 +1,209 @@
+//! `roofline_cpu_calls` and `roofline_cpu_chain_calls`: operators that the host itself computes.
+
+use std::sync::Arc;
+
+use query::BatchBuilder;
+use query::rust_view::{InputQueries, Result, ViewInputs};
+use trace_model::RecordBatch;
+
+use super::calls::non_empty;
+use super::chains;
+use super::cost::{Cost, OpClass};
+use super::operators::Operators;
+use super::ordered_calls::OrderedCall;
+use super::shapes::{format_shapes, leading_list, numbers};
+
+/// Operators of ranks without device activity.
+pub(super) const INPUTS: InputQueries = &[
+    (
+        "ops",
+        "SELECT
+            o.rank, o.event_id, o.name, o.ts_ns, o.dur_ns, o.thread, o.sequence, o.fwd_thread, o.forward_op, o.input_dims, o.input_types
+         FROM cpu_ops o
+         LEFT JOIN (SELECT DISTINCT rank FROM device_work) d ON d.rank = o.rank
+         WHERE d.rank IS NULL AND EXISTS (SELECT 1 FROM cpu_ops WHERE input_types IS NOT NULL)",
+    ),
+    // Strides of convolutions and dimensions of reductions; costs of other operators follow from shapes.
+    (
+        "args",
+        "SELECT o.rank, o.event_id, o.args
+         FROM cpu_ops o
+         LEFT JOIN (SELECT DISTINCT rank FROM device_work) d ON d.rank = o.rank
+         WHERE d.rank IS NULL AND o.args IS NOT NULL
+            AND regexp_like(CAST(o.name AS VARCHAR), '^aten::(.*conv.*|sum|mean|amax|amin|argmax|argmin|max|min|prod|norm|linalg_vector_norm|var.*|std|all|any|logsumexp|index_select)$')",
+    ),
+];
+
+/// Shorter operators without a cost, such as views and allocations, do not separate operators that could be fused.
+const MIN_SEPARATING_NS: i64 = 10_000;
+
+/// An operator that does the work itself.
+struct CpuCall {
+    /// Its row among the operators.
+    row: usize,
+    /// Time in the operator, without that in others with a cost.
+    self_dur_ns: i64,
+    /// Rows of a matmul, or inputs of a convolution.
+    sample_count: Option<f64>,
+    /// Position on its thread. It skips a number where other work lies between.
+    order: i64,
+    cost: Arc<Cost>,
+}
+
+/// All such operators, by rank, thread and start.
+fn read(ops: &Operators, inputs: &ViewInputs<'_>) -> Result<Vec<CpuCall>> {
+    let costs = ops.innermost_costs(inputs)?;
+    let leading: Vec<Option<f64>> =
+        ops.dims.texts.iter().map(|dims| leading_length(dims)).collect();
+    let mut call_of: Vec<Option<usize>> = vec![None; ops.row_count()];
+    for (call, (row, _)) in costs.iter().enumerate() {
+        call_of[*row as usize] = Some(call);
+    }
+    let mut inner_ns = vec![0_i64; costs.len()];
+    for (row, _) in &costs {
+        if let Some(outer) = ops.enclosing(*row).find_map(|outer| call_of[outer as usize]) {
+            inner_ns[outer] += ops.dur_ns(*row as usize);
+        }
+    }
+    let mut calls = Vec::with_capacity(costs.len());
+    let rows = ops.rows_by_thread();
+    let mut has_inner = vec![false; ops.row_count()];
+    for &row in &rows {
+        if let Some(outer) = ops.enclosing(row as u32).next() {
+            has_inner[outer as usize] = true;
+        }
+    }
+    let mut lane = None;
+    let mut order = 0;
+    for row in rows {
+        let of_row = (ops.rank(row), ops.thread(row));
+        if lane != Some(of_row) {
+            (lane, order) = (Some(of_row), 0);
+        }
+        // What a matmul copies to begin with is no part of what follows it.
+        let is_inner = ops.enclosing(row as u32).any(|outer| call_of[outer as usize].is_some());
+        let Some(call) = call_of[row] else {
+            let separates = !has_inner[row] && ops.dur_ns(row) >= MIN_SEPARATING_NS;
+            order += i64::from(separates);
+            continue;
+        };
+        order += i64::from(is_inner);
+        let self_dur_ns = (ops.dur_ns(row) - inner_ns[call]).max(0);
+        let cost = Arc::clone(&costs[call].1);
+        let sample_count = match (cost.class, cost.gemm) {
+            (_, Some(gemm)) => (gemm.batch < 1.5).then_some(gemm.m),
+            (OpClass::Convolution, None) => {
+                leading.get(ops.dims.ids[row] as usize).copied().flatten()
+            }
+            _ => None,
+        };
+        calls.push(CpuCall { row, self_dur_ns, sample_count, order, cost });
+        order += 1 + i64::from(is_inner);
+    }
+    Ok(calls)
+}
+
+/// The first length of the first input, if that has three dimensions or more.
+fn leading_length(dims: &str) -> Option<f64> {
+    let lengths = numbers(leading_list(dims)?.first()?)?;
+    if lengths.len() < 3 { None } else { lengths.first().copied() }
+}
+
+/// `roofline_cpu_calls`.
+pub(super) fn cpu_calls(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
+    let ops = Operators::read(inputs)?;
+    let calls = read(&ops, inputs)?;
+    let shapes: Vec<Option<String>> =
+        ops.dims.texts.iter().map(|dims| format_shapes(dims)).collect();
+    let shapes = |row: usize| shapes.get(ops.dims.ids[row] as usize)?.as_deref();
+    BatchBuilder::of(&calls)
+        .int32("rank", |call| ops.rank(call.row))
+        .int32("thread", |call| ops.thread(call.row))
+        .int("op", |call| Some(ops.ids.value(call.row)))
+        .text("name", |call| non_empty(ops.names.get(call.row)))
+        .text("kind", |call| Some(call.cost.class.name()))
+        .text("dtype", |call| call.cost.dtype.name())
+        .text("input_dims", |call| non_empty(ops.dims.get(call.row)))
+        .text("shapes", |call| non_empty(shapes(call.row)))
+        .text("pass", |call| Some(ops.passes[call.row].name()))
+        .int("ts_ns", |call| Some(ops.ts_ns(call.row)))
+        .int("dur_ns", |call| Some(ops.dur_ns(call.row)))
+        .int("self_dur_ns", |call| Some(call.self_dur_ns))
+        .float("flops", |call| Some(call.cost.flops))
+        .float("read_bytes", |call| Some(call.cost.read_bytes))
+        .float("written_bytes", |call| Some(call.cost.written_bytes))
+        .float("output_elements", |call| Some(call.cost.output_elements))
+        .int("sample_count", |call| call.sample_count.map(|count| count as i64))
+        .finish()
+}
+
+/// `roofline_cpu_chain_calls`: operators on a thread that each read what one before wrote.
+pub(super) fn cpu_chain_calls(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
+    let ops = Operators::read(inputs)?;
+    let calls = read(&ops, inputs)?;
+    let ordered: Vec<OrderedCall> = calls
+        .iter()
+        .map(|call| OrderedCall {
+            rank: ops.rank(call.row),
+            device: 0,
+            stream: ops.thread(call.row),
+            op: call.row as i64,
+            name: ops.names.ids[call.row],
+            kind: call.cost.class as u32,
+            dims: ops.dims.ids[call.row],
+            module: 0,
+            part: (ops.passes[call.row] as u32, None),
+            queue_order: call.order,
+            kernel_ns: call.self_dur_ns,
+            kernel_count: 1,
+            flops: call.cost.flops,
+            read_bytes: call.cost.read_bytes,
+            written_bytes: call.cost.written_bytes,
+            output_elements: call.cost.output_elements,
+            gemm: None,
+            peak_tflops: None,
+            achievable_gb_per_s: None,
+        })
+        .collect();
+    let is_fusable: Vec<bool> = calls.iter().map(|call| call.cost.class.is_fusable()).collect();
+    let found = chains::find(&ordered, |at| is_fusable[at], &ops.names, &ops.dims);
+    let names: Vec<String> = found.iter().map(|chain| chain.name(&ops.names)).collect();
+    let rows: Vec<ChainCall<'_>> = found
+        .iter()
+        .enumerate()
+        .flat_map(|(number, chain)| {
+            let name = names[number].as_str();
+            let calls = chain.calls().iter().enumerate();
+            calls.map(move |(place, call)| ChainCall { number, place, name, chain, call })
+        })
+        .collect();
+    let row = |of: &ChainCall<'_>| of.call.op as usize;
+    BatchBuilder::of(&rows)
+        .int32("rank", |of| of.call.rank)
+        .int32("thread", |of| of.call.stream)
+        .int("chain", |of| Some(of.number as i64))
+        .text("chain_name", |of| Some(of.name))
+        .int("chain_ns", |of| Some(of.chain.kernel_ns()))
+        .int("op_count", |of| Some(of.chain.kernel_count()))
+        .int("op", |of| Some(ops.ids.value(row(of))))
+        .text("name", |of| non_empty(ops.names.get(row(of))))
+        .text("input_dims", |of| non_empty(ops.dims.get(row(of))))
+        .int("ts_ns", |of| Some(ops.ts_ns(row(of))))
+        .int("dur_ns", |of| Some(ops.dur_ns(row(of))))
+        .float("moved_bytes", |of| Some(of.call.read_bytes + of.call.written_bytes))
+        .float("written_bytes", |of| Some(of.call.written_bytes))
+        .float("external_bytes", |of| {
+            Some(if of.place == 0 { of.chain.external_bytes() } else { 0.0 })
+        })
+        .finish()
+}
+
+/// An operator of a chain.
+struct ChainCall<'a> {
+    /// Number of the chain.
+    number: usize,
+    place: usize,
+    name: &'a str,
+    chain: &'a chains::Chain<'a>,
+    call: &'a OrderedCall,
+}
