@@ -107,7 +107,7 @@ pub(crate) fn decimals(value: f64, digits: usize) -> String {
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-fn bytes(value: f64) -> String {
+pub(crate) fn bytes(value: f64) -> String {
     let mut value = value;
     for unit in ["B", "KiB", "MiB", "GiB"] {
         if value.abs() < 1024.0 {

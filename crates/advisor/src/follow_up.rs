@@ -64,7 +64,7 @@ impl Report {
     /// Removes gains that neither the time of the recording shows nor a recording that was timed again: those from rules
     /// of thumb and from limits of the hardware, and all of a recording that hardly shows the program at work.
     fn drop_unproven_gains(&mut self) {
-        let shows_little = self.shows_little();
+        let shows_little = self.severe_limit().is_some();
         for finding in &mut self.findings {
             let is_estimate =
                 matches!(finding.gain.method, GainMethod::Heuristic | GainMethod::Roofline);
@@ -76,7 +76,7 @@ impl Report {
 
     /// The fixes of the findings, with what they are to be weighed by.
     fn retiming_request(&self) -> Option<RetimingRequest> {
-        if self.shows_little() {
+        if self.severe_limit().is_some() {
             return None;
         }
         let of_fix = |fix: &Fix| {

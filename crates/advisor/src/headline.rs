@@ -3,13 +3,13 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use trace_model::number::plural;
-use trace_model::time::human;
+use trace_model::time::{human, human_range};
 
 use crate::breakdown::Breakdown;
 use crate::expr::decimals;
 use crate::finding::{Finding, Range, round4};
 use crate::plan::{Plan, TimedSpan};
-use crate::recording::{Recording, RecordingKind};
+use crate::recording::RecordingKind;
 use crate::severity::Severity;
 
 /// The report in one sentence, and its numbers.
@@ -46,7 +46,8 @@ pub(crate) struct HeadlineInput<'a> {
     pub(crate) findings: &'a [Finding],
     pub(crate) plan: Option<&'a Plan>,
     pub(crate) breakdown: Option<&'a Breakdown>,
-    pub(crate) recording: Option<&'a Recording>,
+    /// The limit of a recording that shows too little of the program to predict gains.
+    pub(crate) severe_limit: Option<RecordingKind>,
     /// Recorded step time of the slowest rank.
     pub(crate) step_ns: Option<f64>,
     /// Numbers of rules that passed, and without a verdict.
@@ -57,31 +58,35 @@ pub(crate) struct HeadlineInput<'a> {
 }
 
 pub(crate) fn headline(input: &HeadlineInput<'_>) -> Headline {
-    let HeadlineInput { findings, plan, breakdown, recording, step_ns, .. } = *input;
-    let HeadlineInput { passed, unknown, is_judged, .. } = *input;
+    let HeadlineInput {
+        findings,
+        plan,
+        breakdown,
+        severe_limit,
+        step_ns,
+        passed,
+        unknown,
+        is_judged,
+    } = *input;
     let counted: Vec<&Finding> = findings.iter().filter(|f| counts(f)).collect();
     let first = counted.first();
     let saving = plan.and_then(|plan| Some((plan, plan.after_ms()?)));
-    let limit = recording.filter(|recording| recording.kind.is_severe()).map(|r| r.kind);
     // What the program does is not known then, or start-up only.
-    let idle = breakdown.filter(|_| limit.is_none()).and_then(mostly_idle);
-    let text = match first {
-        _ if limit.is_some() => of_severe_limit(limit, &counted, is_judged),
-        None if !is_judged => {
+    let idle = breakdown.filter(|_| severe_limit.is_none()).and_then(mostly_idle);
+    let text = match (severe_limit, first) {
+        (Some(limit), _) => of_severe_limit(limit, &counted, is_judged),
+        (None, None) if !is_judged => {
             format!("Nothing could be judged: {} no verdict.", rules_have(unknown))
         }
-        None if unknown > 0 => {
+        (None, None) if unknown > 0 => {
             format!("Nothing to report, but {} no verdict.", rules_have(unknown))
         }
-        None => match passed {
+        (None, None) => match passed {
             1 => "Nothing to report: the rule passed.".to_owned(),
             passed => format!("Nothing to report: all {passed} rules passed."),
         },
-        Some(first) => {
-            let count = match counted.len() {
-                1 => "1 finding".to_owned(),
-                n => format!("{n} findings"),
-            };
+        (None, Some(first)) => {
+            let count = plural(counted.len(), "finding");
             let start = format!("start with {} {}", first.code, first.name);
             match saving {
                 Some((plan, after)) => format!("{count}: {}; {start}.", prediction(plan, after)),
@@ -111,22 +116,18 @@ pub(crate) fn headline(input: &HeadlineInput<'_>) -> Headline {
     }
 }
 
-/// The sentence for a recording that hardly shows what the program does.
-fn of_severe_limit(limit: Option<RecordingKind>, findings: &[&Finding], is_judged: bool) -> String {
-    let again = match limit {
-        Some(RecordingKind::OtherTool) => {
-            return "No rule applies to traces of other tools.".to_owned();
-        }
-        Some(RecordingKind::NoProfilerTrace) => "record a profile",
-        _ => "record it again",
-    };
+/// The sentence for a recording that shows too little of the program to predict gains.
+fn of_severe_limit(limit: RecordingKind, findings: &[&Finding], is_judged: bool) -> String {
+    if limit == RecordingKind::OtherTool {
+        return "No rule applies to traces of other tools.".to_owned();
+    }
     match findings {
-        [] if is_judged => format!("Nothing to report from such a recording: {again}."),
-        [] => format!("Nothing could be judged: {again}."),
+        [] if is_judged => "Nothing to report from such a recording: record it again.".to_owned(),
+        [] => "Nothing could be judged: record it again.".to_owned(),
         [first, ..] => {
             let count = plural(findings.len(), "finding");
             format!(
-                "{count} from a recording that shows little, first {} {}: {again}.",
+                "{count} from a recording that shows little, first {} {}: record it again.",
                 first.code, first.name
             )
         }
@@ -159,19 +160,10 @@ fn prediction(plan: &Plan, after: Range) -> String {
     } else {
         String::new()
     };
-    format!("{subject} {now}{unprofiled} and could take {}", time_range(after))
-}
-
-/// `30.1 to 41.0 ms`; one number if both ends read the same.
-fn time_range(range: Range) -> String {
-    let (low, high) = (human(range.low * 1e6), human(range.high * 1e6));
-    if low == high {
-        return low;
-    }
-    match (low.split_once(' '), high.split_once(' ')) {
-        (Some((number, unit)), Some((_, other))) if unit == other => format!("{number} to {high}"),
-        _ => format!("{low} to {high}"),
-    }
+    format!(
+        "{subject} {now}{unprofiled} and could take {}",
+        human_range(after.low * 1e6, after.high * 1e6)
+    )
 }
 
 /// `1 rule has`, `12 rules have`.

@@ -15,7 +15,7 @@ use crate::headline::{Headline, HeadlineInput, headline};
 use crate::ignore::Ignore;
 use crate::plan::Plan;
 use crate::prioritize::prioritize;
-use crate::recording::Recording;
+use crate::recording::{Recording, RecordingKind};
 use crate::rule::TRACE_QUALITY;
 use crate::ruleset::RuleSet;
 use crate::schema;
@@ -118,7 +118,7 @@ impl Report {
             findings: &self.findings,
             plan: self.plan.as_ref(),
             breakdown: self.breakdown.as_ref(),
-            recording: self.recording.as_ref(),
+            severe_limit: self.severe_limit(),
             step_ns: self.totals.slowest_step_ns,
             passed: self.passed.len(),
             unknown: self.unknown_rules().0.len(),
@@ -142,31 +142,45 @@ impl Report {
         let has_time_rules =
             self.codes_with_verdict().chain(self.unknown.iter().map(|u| u.code.as_str()));
         let needs_time_rule = has_time_rules.into_iter().any(is_about_time);
-        self.codes_with_verdict().any(|code| !needs_time_rule || is_about_time(code))
+        let is_enough = |code: &str| {
+            let is_about_memory =
+                || rules.rules().iter().any(|rule| rule.code == code && rule.category == MEMORY);
+            is_about_time(code) || self.shows_memory_only() && is_about_memory()
+        };
+        self.codes_with_verdict().any(|code| !needs_time_rule || is_enough(code))
     }
 
-    /// Whether the recording hardly shows what the program does.
-    pub(crate) fn shows_little(&self) -> bool {
-        self.recording.as_ref().is_some_and(|recording| recording.kind.is_severe())
+    /// The most serious limit of the recording, if too little of the program was recorded to predict gains.
+    pub fn severe_limit(&self) -> Option<RecordingKind> {
+        self.recording.as_ref().map(|recording| recording.kind).filter(|kind| kind.is_severe())
+    }
+
+    /// Returns true if the run holds memory snapshots only.
+    pub fn shows_memory_only(&self) -> bool {
+        self.recording.as_ref().is_some_and(|r| r.kind == RecordingKind::MemoryOnly)
     }
 
     /// The reason that most rules without a verdict give.
     pub fn main_unknown_reason(&self) -> Option<&str> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for unknown in &self.unknown {
+        let (missing, others) = self.unknown_rules();
+        for unknown in if missing.is_empty() { others } else { missing } {
             *counts.entry(&unknown.reason).or_default() += 1;
         }
         counts.into_iter().rev().max_by_key(|&(_, count)| count).map(|(reason, _)| reason)
     }
 
-    /// The rules without a verdict: those that data is missing for, and, of a program on the CPU, those about GPUs.
+    /// The rules without a verdict: those that data is missing for, and those that do not apply: of a program on the CPU,
+    /// rules about GPUs; of a memory snapshot, all but those about memory.
     pub fn unknown_rules(&self) -> (Vec<&UnknownRule>, Vec<&UnknownRule>) {
         let is_on_cpu = self.recording.as_ref().is_some_and(|recording| recording.is_on_cpu);
-        let is_about_gpus = |rule: &&UnknownRule| {
+        let is_memory_only = self.shows_memory_only();
+        let does_not_apply = |rule: &&UnknownRule| {
             is_on_cpu && ["GPU", "device", "kernel"].iter().any(|word| rule.reason.contains(word))
+                || is_memory_only && !rule.reason.contains("snapshot")
         };
-        let (of_gpus, others) = self.unknown.iter().partition(is_about_gpus);
-        (others, of_gpus)
+        let (others, missing) = self.unknown.iter().partition(does_not_apply);
+        (missing, others)
     }
 
     fn codes_with_verdict(&self) -> impl Iterator<Item = &str> {

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{Contents, RecordingKind};
 
-/// How to record the run.
+/// Code that records the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RecordingInstructions {
     /// The framework that the code is for: `training loop`, `inference`, `Lightning`, `Transformers`, `Composer`, `vLLM` or
@@ -27,9 +27,10 @@ const FRAMEWORKS: [(&str, &str, &str, &str); 5] = [
 ];
 
 impl RecordingInstructions {
-    /// The code for a run; `None` for traces of other tools, which are not about PyTorch.
+    /// The code for a run; `None` for traces of other tools, which are not about PyTorch, and for memory
+    /// snapshots.
     pub(super) fn for_run(contents: &Contents<'_>, kind: RecordingKind) -> Option<Self> {
-        if kind == RecordingKind::OtherTool {
+        if matches!(kind, RecordingKind::OtherTool | RecordingKind::MemoryOnly) {
             return None;
         }
         let of_framework = FRAMEWORKS.iter().find(|(name, ..)| contents.has_trait(name));

@@ -10,7 +10,7 @@ use trace_model::{MetricTable, Value};
 
 pub use instructions::RecordingInstructions;
 
-use crate::expr::decimals;
+use crate::expr::{bytes, decimals};
 use crate::run_traits::RUN_TRAITS_VIEW;
 
 /// The view whose one row counts what was recorded.
@@ -18,6 +18,8 @@ pub(crate) const RECORDING_VIEW: &str = "trace_recording";
 
 /// Fewer operators, frames and device activities than this are next to nothing; without steps, and with them.
 const MIN_EVENTS: i64 = 50;
+/// The view of the rules about memory.
+const MEMORY_VIEW: &str = "memory_pressure";
 const MIN_EVENTS_IN_STEPS: i64 = 10;
 /// Share of warm-up from which on a recording shows nothing else.
 const MOSTLY_WARMUP_RATIO: f64 = 0.5;
@@ -26,7 +28,7 @@ const MOSTLY_OPERATORS_RATIO: f64 = 0.5;
 /// Steps from which on an unusual one can be recognized.
 const ENOUGH_STEPS: i64 = 3;
 
-/// What the recording is, and what it cannot show.
+/// A description of the recording and its limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Recording {
     /// The most serious limit.
@@ -36,7 +38,7 @@ pub struct Recording {
     /// What marks its steps, see the column `source` of the table `steps`; `repetition`: nothing does, and the same operators
     /// recur. Null without steps.
     pub step_source: Option<String>,
-    /// What the recording is and what it cannot show, in one or two sentences.
+    /// Describes the recording and its most serious limit in one or two sentences.
     pub summary: String,
     /// The part of the summary that says what the recording is; empty if it shows next to nothing.
     pub subject: String,
@@ -58,6 +60,8 @@ pub enum RecordingKind {
     DeviceNotRecorded,
     /// Most of the time is warm-up.
     WarmUp,
+    /// There are only memory snapshots: who holds memory, not how time is spent.
+    MemoryOnly,
     /// There is no profiler trace: marks of a trainer, metrics or files about memory only.
     NoProfilerTrace,
     /// Nothing marks steps, and nothing repeats.
@@ -82,7 +86,7 @@ pub struct RecordingLimit {
 }
 
 impl RecordingKind {
-    /// Whether next to nothing about the program's time can be told.
+    /// Returns true if too little of the program was recorded to predict gains.
     pub fn is_severe(self) -> bool {
         self <= Self::WarmUp
     }
@@ -99,7 +103,8 @@ impl Recording {
             None => RecordingKind::Complete,
         };
         let is_on_cpu = contents.is_on_cpu();
-        let shows_program = !kind.is_severe() && kind != RecordingKind::NoProfilerTrace;
+        let shows_program = !kind.is_severe()
+            && !matches!(kind, RecordingKind::NoProfilerTrace | RecordingKind::MemoryOnly);
         let subject = if shows_program { contents.subject() } else { String::new() };
         let first = limits.first().map_or("", |limit| &limit.text);
         let summary = format!("{subject} {first}").trim().to_owned();
@@ -121,6 +126,7 @@ impl Recording {
 struct Contents<'a> {
     recorded: Row<'a>,
     traits: Option<Row<'a>>,
+    memory: Option<Row<'a>>,
 }
 
 /// The first row of a view.
@@ -163,12 +169,28 @@ impl<'a> Row<'a> {
 impl<'a> Contents<'a> {
     fn read(tables: &'a [MetricTable]) -> Option<Self> {
         let recorded = Row::first(tables, RECORDING_VIEW)?;
-        Some(Self { recorded, traits: Row::first(tables, RUN_TRAITS_VIEW) })
+        let [traits, memory] = [RUN_TRAITS_VIEW, MEMORY_VIEW].map(|view| Row::first(tables, view));
+        Some(Self { recorded, traits, memory })
     }
 
     /// Number of events of this kind: a column without its suffix.
     fn count(&self, kind: &str) -> i64 {
         self.recorded.count(&format!("{kind}_count"))
+    }
+
+    /// `no launch`, `1 launch`, `260 launches`.
+    fn counted(&self, kind: &str, one: &str, many: &str) -> String {
+        match self.count(kind) {
+            0 => format!("no {one}"),
+            1 => format!("1 {one}"),
+            count => format!("{} {many}", thousands(count)),
+        }
+    }
+
+    /// The devices that the trace describes, used or not: `8 x NVIDIA A100`.
+    fn listed_devices(&self) -> Option<String> {
+        let name = self.recorded.text("listed_device_name")?;
+        Some(format!("{} x {name}", self.count("listed_device")))
     }
 
     fn has_trait(&self, name: &str) -> bool {
@@ -209,9 +231,9 @@ impl<'a> Contents<'a> {
             None => "a program",
         };
         let name = self.trait_text("device_name").or(self.recorded.text("listed_device_name"));
-        let device = match (name, self.count("listed_device")) {
-            (Some(name), count) if self.is_on_cpu() && count > 0 => {
-                format!(" on the CPU of a machine with {count} x {name}")
+        let device = match (name, self.listed_devices()) {
+            (_, Some(devices)) if self.is_on_cpu() => {
+                format!(" on the CPU of a machine with {devices}")
             }
             _ if self.is_on_cpu() => " on the CPU".to_owned(),
             (Some(name), _) => format!(" on {name}"),
@@ -249,7 +271,7 @@ impl<'a> Contents<'a> {
         })
     }
 
-    /// Whether frames or marks of an inference engine or pipeline say so.
+    /// Returns true if an inference engine or pipeline runs.
     fn is_inference(&self) -> bool {
         ["uses_vllm", "uses_sglang", "uses_xdit", "uses_hf_pipeline"]
             .iter()
@@ -263,20 +285,17 @@ impl<'a> Contents<'a> {
                     without them."
                 .to_owned();
         }
-        let launches = match self.count("launch") {
-            0 => return self.device_without_activity(),
-            1 => "1 launch".to_owned(),
-            count => format!("{} launches", thousands(count)),
-        };
-        let device = match (self.count("listed_device"), self.recorded.text("listed_device_name")) {
-            (count, Some(name)) if count > 0 => format!(" on a machine with {count} x {name}"),
-            _ => String::new(),
-        };
+        if self.count("launch") == 0 {
+            return self.device_without_activity();
+        }
+        let machine = self.listed_devices().map(|devices| format!(" on a machine with {devices}"));
         format!(
-            "In {}{device}, {} and {launches} of kernels or graphs were recorded, but no GPU activity: the recording probably \
+            "In {}{}, {} and {} of kernels or graphs were recorded, but no GPU activity: the recording probably \
              ended before the GPU ran them, or its tracing library (CUPTI, roctracer) delivered no activities.",
             self.duration(),
+            machine.unwrap_or_default(),
             plural(self.count("op") as usize, "operator"),
+            self.counted("launch", "launch", "launches"),
         )
     }
 
@@ -290,6 +309,26 @@ impl<'a> Contents<'a> {
         )
     }
 
+    /// What a run shows that holds memory snapshots only.
+    fn memory_snapshot(&self) -> String {
+        let with_history = self.memory.filter(|memory| memory.is_true("has_history"));
+        let held = with_history.and_then(|memory| memory.ratio("peak_bytes"));
+        let Some(peak_bytes) = held else {
+            return "A memory snapshot without a history: it shows what was held when it was taken, not who allocated it. Call \
+                    `torch.cuda.memory._record_memory_history()` before what is to be seen."
+                .to_owned();
+        };
+        let iterations = self.memory.map_or(0, |memory| memory.count("iteration_count"));
+        let of = match iterations {
+            0 => String::new(),
+            count => format!(" of {}", plural(count as usize, "iteration")),
+        };
+        format!(
+            "A memory snapshot{of} with a peak of {}: it shows who holds memory, not how time is spent.",
+            bytes(peak_bytes)
+        )
+    }
+
     /// The limits, most serious first.
     fn limits(&self, formats: &[&str]) -> Vec<RecordingLimit> {
         let is_truncated = self.recorded.is_true("is_truncated");
@@ -298,6 +337,10 @@ impl<'a> Contents<'a> {
         if self.count("profiled_rank") == 0 {
             let mut formats: Vec<&str> = formats.to_vec();
             formats.dedup();
+            if formats.iter().any(|format| format.starts_with("memory snapshot")) {
+                add(RecordingKind::MemoryOnly, self.memory_snapshot());
+                return limits;
+            }
             let what = if formats.is_empty() { "no file".to_owned() } else { formats.join(", ") };
             add(
                 RecordingKind::NoProfilerTrace,
@@ -329,12 +372,7 @@ impl<'a> Contents<'a> {
                 ("op", "operator", "operators"),
                 ("device_event", "GPU activity", "GPU activities"),
             ];
-            let parts = parts.map(|(kind, one, many)| match self.count(kind) {
-                0 => format!("no {one}"),
-                1 => format!("1 {one}"),
-                count => format!("{} {many}", thousands(count)),
-            });
-            let [calls, ops, device] = parts;
+            let [calls, ops, device] = parts.map(|(kind, one, many)| self.counted(kind, one, many));
             add(
                 RecordingKind::AlmostEmpty,
                 format!(

@@ -421,7 +421,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         Scope::Run,
         "rank_count profiled_rank_count event_count recorded_ns op_count frame_count annotation_count call_count launch_count \
          profiler_range_count device_event_count foreign_event_count foreign_kinds listed_device_count listed_device_name device_op_count device_op_name \
-         step_count step_source has_backward top_op_name top_op_ratio op_ratio warmup_ratio warmup_name busy_ratio is_truncated",
+         step_count step_source top_op_name top_op_ratio op_ratio warmup_ratio warmup_name is_truncated",
     ),
     (
         "op_cpu_work",
@@ -429,6 +429,24 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "rank has_device step_count window_ns op_ns python_ns python_ratio outer_op_count python_per_op_ns has_collectives uses_device \
          top_op_name top_op_kind top_op_count top_op_ns top_op_ratio top_op_dims slow_conv_ns slow_conv_ratio slow_double_conv_ratio \
          slow_conv_name double_ns double_ratio",
+    ),
+    (
+        "op_cpu_efficiency",
+        Scope::Rank,
+        "rank has_device uses_device has_shapes window_ns product_ns product_ratio large_product_ns large_product_ratio \
+         large_product_gflops slow_half_ns slow_half_ratio slow_half_gflops slow_half_dtype single_row_ns \
+         single_row_ratio chain_ns chain_ratio chain_bytes_ratio chain_name chain_dims stalled_ns stalled_ratio \
+         stalled_per_element_ns stalled_name",
+    ),
+    (
+        "memory_pressure",
+        Scope::Device,
+        "rank device memory snapshot has_history iteration_count peak_bytes capacity_bytes parameter_bytes optimizer_state_bytes \
+         optimizer_state_ratio gradient_bytes activation_bytes activation_ratio unneeded_activation_ratio top_activation_place \
+         top_activation_bytes has_backward spike_bytes spike_ratio spike_place spike_place_bytes kept_bytes kept_ratio \
+         kept_place kept_owner kept_place_bytes kept_per_iteration_bytes half_batch_peak_bytes checkpointed_peak_bytes \
+         small_state_peak_bytes oom_count oom_requested_bytes oom_free_bytes oom_allocated_bytes oom_unused_bytes \
+         oom_place oom_owner oom_owner_bytes split_bytes split_ratio",
     ),
 ];
 

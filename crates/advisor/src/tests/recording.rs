@@ -1,6 +1,6 @@
-//! What a report says about the recording itself.
+//! The description of the recording in a report.
 
-use trace_model::{RunInfo, Value};
+use trace_model::{RunInfo, Source, Value};
 
 use super::{view, with_default};
 use crate::evaluate;
@@ -170,4 +170,46 @@ fn complete_recordings_have_no_limits() {
         (RecordingKind::Complete, 0, None)
     );
     assert_eq!(found.summary, "5 steps of training on NVIDIA H100, 2 ranks.");
+}
+
+#[test]
+fn memory_snapshots_show_who_holds_memory() {
+    let source = Source {
+        file: "snapshot_rank0.pickle".to_owned(),
+        format: "memory snapshot".into(),
+        rank: 0,
+        rank_from: "file name".into(),
+        json_bytes: 1000,
+        events: 100,
+        shift_ns: 0,
+    };
+    let run = RunInfo { sources: vec![source], ..RunInfo::default() };
+    let tables = [
+        view("trace_recording", &[&[("rank_count", Value::Int(1))]]),
+        view("run_traits", &[&[]]),
+        view(
+            "memory_pressure",
+            &[&[
+                ("rank", Value::Int(0)),
+                ("device", Value::Int(0)),
+                ("has_history", Value::Bool(true)),
+                ("iteration_count", Value::Int(3)),
+                ("peak_bytes", Value::Int(64 << 20)),
+                ("oom_count", Value::Int(0)),
+            ]],
+        ),
+    ];
+    let rules = with_default(&[]);
+    let report = evaluate(&rules, &tables, &run, &[]);
+    let found = report.recording.as_ref().unwrap();
+    assert_eq!(found.kind, RecordingKind::MemoryOnly);
+    assert_eq!(
+        found.summary,
+        "A memory snapshot of 3 iterations with a peak of 64 MiB: it shows who holds memory, not how time is spent."
+    );
+    assert!(report.is_judged(&rules));
+    // Rules about time do not apply.
+    let (missing, others) = report.unknown_rules();
+    assert!(missing.iter().all(|rule| rule.code.starts_with("MM")), "{missing:?}");
+    assert!(others.len() > 80);
 }
