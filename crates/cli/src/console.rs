@@ -54,12 +54,12 @@ impl fmt::Debug for Console {
     }
 }
 
-/// What a terminal can show.
+/// The capabilities of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terminal {
     /// Characters per line.
     pub columns: usize,
-    /// Whether it shows block characters and bars.
+    /// True if it displays Unicode block characters.
     pub has_unicode: bool,
 }
 

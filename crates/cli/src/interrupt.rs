@@ -29,7 +29,7 @@ impl Unfinished {
     }
 }
 
-/// What is being written.
+/// The output that is removed on an interrupt.
 static UNFINISHED: Mutex<Option<Unfinished>> = Mutex::new(None);
 
 /// Removes `output` if the program is interrupted from now on, in place of what was being written before.

@@ -52,7 +52,7 @@ impl Stage {
         }
     }
 
-    /// What is counted.
+    /// The items that the stage counts, singular and plural.
     fn items(self) -> (&'static str, &'static str) {
         match self {
             Self::Read | Self::Convert | Self::Copy | Self::Merge => ("file", "files"),

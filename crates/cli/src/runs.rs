@@ -6,13 +6,17 @@ use std::path::{Path, PathBuf};
 
 use anstyle::Style;
 use anyhow::Context as _;
-use trace_advisor::Error;
 use trace_advisor::ingest::{Location, stated_rank};
+use trace_advisor::trace_model::Warning;
+use trace_advisor::{Error, Run};
 
+use crate::args::ReadArgs;
 use crate::console::Console;
 use crate::diagnostics::{print_error, several_runs};
 use crate::exit::Exit;
+use crate::messages::print_warnings;
 use crate::render::sanitize::sanitize;
+use crate::run::{finish_without_warnings, open_for_query};
 
 /// Directories that trainers create inside the directory of a run, one per kind of file.
 const RUN_PARTS: [&str; 2] = ["composer_profiler", "torch_profiler"];
@@ -72,8 +76,7 @@ impl RunQueue {
         note: impl Fn(&str, &mut Console) -> io::Result<()>,
     ) -> anyhow::Result<Option<T>> {
         while let Some(path) = self.paths.pop_front() {
-            let opened = open(&path, console);
-            let error = match opened {
+            let error = match open(&path, console) {
                 Ok(run) => {
                     if let Some((_, files)) = self.joined.take_if(|(joined, _)| *joined == path) {
                         note(&format!("{}: {files} files are one run", path.display()), console)?;
@@ -123,6 +126,39 @@ pub(crate) fn for_each_run(
     let mut queue = RunQueue::new(&[root.to_owned()], true)?;
     while queue.next(console, &mut read, |_, _| Ok(()))?.is_some() {}
     Ok(queue)
+}
+
+/// What is left to print once a command has read each run.
+pub(crate) struct EachRead {
+    queue: RunQueue,
+    warnings: Vec<Warning>,
+}
+
+/// Opens each run at or below `root` for `hint`, the queries to answer, and passes it to `query`.
+pub(crate) fn query_each_run(
+    root: &Path,
+    hint: Option<&str>,
+    args: &ReadArgs,
+    console: &mut Console,
+    mut query: impl FnMut(&Path, &Run) -> anyhow::Result<()>,
+) -> anyhow::Result<EachRead> {
+    let mut warnings = Vec::new();
+    let queue = for_each_run(root, console, |path, console| {
+        let (run, progress) = open_for_query(hint.map(str::to_owned), path, args, console)?;
+        query(path, &run)?;
+        drop(progress);
+        warnings.extend_from_slice(run.warnings());
+        finish_without_warnings(&run, args, console)
+    })?;
+    Ok(EachRead { queue, warnings })
+}
+
+impl EachRead {
+    /// Prints the warnings of all runs, then why runs were left out. Returns the exit code.
+    pub(crate) fn finish(&self, console: &mut Console) -> io::Result<Exit> {
+        print_warnings(&self.warnings, console)?;
+        self.queue.print_failures(console)
+    }
 }
 
 /// Prints the path of a run above what is printed about it, after an empty line between runs.

@@ -23,7 +23,7 @@ pub(crate) struct RunPathArg {
     pub(crate) path: PathBuf,
 }
 
-/// Whether a path stands for the runs below it.
+/// The option `--each`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct EachArg {
     /// Read each run at or below PATH as a run of its own

@@ -22,13 +22,12 @@ use crate::args::{AnalyzeArgs, RowFormat, RowOutputArgs};
 use crate::console::Console;
 use crate::diagnostics::with_help;
 use crate::exit::Exit;
-use crate::messages::print_warnings;
 use crate::output::write_output;
 use crate::render::layout::wrapped_for;
 use crate::render::rows::{self, RowOptions};
 use crate::render::sanitize::sanitize;
-use crate::run::{finish, finish_without_warnings, open_for_query};
-use crate::runs::for_each_run;
+use crate::run::{finish, open_for_query};
+use crate::runs::query_each_run;
 
 pub(crate) fn run(args: &AnalyzeArgs, console: &mut Console) -> anyhow::Result<Exit> {
     let (name, path) = match (&args.name, &args.path) {
@@ -111,32 +110,26 @@ impl Analysis<'_> {
 
     /// Prints the rows of each run at or below `root`, one run after the other.
     fn print_each(&self, root: &Path, console: &mut Console) -> anyhow::Result<Exit> {
-        let args = self.args;
         let mut all = RowsOfRuns::default();
         let mut notes = Vec::new();
-        let mut warnings = Vec::new();
-        let queue = for_each_run(root, console, |path, console| {
-            let (run, progress) =
-                open_for_query(Some(self.query_hint()), path, &args.read, console)?;
-            let rows = self.rows(&run)?;
+        let hint = self.query_hint();
+        let read = query_each_run(root, Some(&hint), &self.args.read, console, |path, run| {
+            let rows = self.rows(run)?;
             all.add(path, &rows)?;
             let note = if rows.iter().all(|batch| batch.num_rows() == 0) {
                 Some(format!("no rows: {}", self.view.when_empty))
             } else {
-                window::of_run(&run, self.view)?.map(|window| format!("window: {window}"))
+                window::of_run(run, self.view)?.map(|window| format!("window: {window}"))
             };
             notes.extend(note.map(|note| format!("{}: {note}", path.display())));
-            drop(progress);
-            warnings.extend_from_slice(run.warnings());
-            finish_without_warnings(&run, &args.read, console)
+            Ok(())
         })?;
         self.print(&all.into_batches(), console)?;
         console.out.flush()?;
         for note in notes {
             writeln!(console.err, "{}", sanitize(&note))?;
         }
-        print_warnings(&warnings, console)?;
-        Ok(queue.print_failures(console)?)
+        Ok(read.finish(console)?)
     }
 }
 

@@ -89,10 +89,9 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
     let unjudged: Vec<&Report> =
         reports.iter().filter(|report| !report.is_judged(&rules)).collect();
     for report in &unjudged {
-        let limit = report.recording.as_ref().and_then(|recording| recording.limits.first());
-        let reason = match limit {
-            Some(limit) if limit.kind.is_severe() => "the recording shows next to nothing",
-            _ => report.main_unknown_reason().unwrap_or("no rule was evaluated"),
+        let reason = match report.severe_limit() {
+            Some(_) => "the recording shows next to nothing",
+            None => report.main_unknown_reason().unwrap_or("no rule was evaluated"),
         };
         let message = format!("{} could not be judged: {reason}", report.run.path);
         print_error(&anyhow::Error::msg(message), console)?;

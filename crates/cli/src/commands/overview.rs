@@ -17,15 +17,14 @@ use crate::args::{AnalyzeArgs, RowFormat};
 use crate::console::{Console, Terminal};
 use crate::diagnostics::with_help;
 use crate::exit::Exit;
-use crate::messages::print_warnings;
 use crate::output::write_output;
 use crate::render::bar::bar;
 use crate::render::layout::{Layout, wrapped_for};
 use crate::render::rows::shorten;
 use crate::render::sanitize::sanitize;
 use crate::render::value::{plural, value};
-use crate::run::{finish, finish_without_warnings, open};
-use crate::runs::{for_each_run, print_run_heading};
+use crate::run::{finish, open};
+use crate::runs::{print_run_heading, query_each_run};
 
 /// Lines of a section that lists the largest of many.
 const LARGEST: usize = 5;
@@ -60,13 +59,9 @@ pub(super) fn run(path: &Path, args: &AnalyzeArgs, console: &mut Console) -> any
 /// Prints the overview of each run at or below the path.
 fn run_each(path: &Path, args: &AnalyzeArgs, console: &mut Console) -> anyhow::Result<Exit> {
     let mut overviews = Vec::new();
-    let mut warnings = Vec::new();
-    let queue = for_each_run(path, console, |path, console| {
-        let (run, progress) = open(path, &args.read, console)?;
-        overviews.push((path.to_owned(), Overview::of_run(&run)?));
-        drop(progress);
-        warnings.extend_from_slice(run.warnings());
-        finish_without_warnings(&run, &args.read, console)
+    let read = query_each_run(path, None, &args.read, console, |path, run| {
+        overviews.push((path.to_owned(), Overview::of_run(run)?));
+        Ok(())
     })?;
     write_output(&args.rows.output, args.rows.format.audience(), console, |out, terminal| {
         for (i, (path, overview)) in overviews.iter().enumerate() {
@@ -76,8 +71,7 @@ fn run_each(path: &Path, args: &AnalyzeArgs, console: &mut Console) -> anyhow::R
         let Some((path, _)) = overviews.first() else { return Ok(()) };
         write_help(path, out, terminal)
     })?;
-    print_warnings(&warnings, console)?;
-    Ok(queue.print_failures(console)?)
+    Ok(read.finish(console)?)
 }
 
 /// Writes how to print more.
@@ -89,7 +83,7 @@ fn write_help(path: &Path, out: &mut dyn Write, terminal: Option<Terminal>) -> a
     Ok(writeln!(out, "\n{}", wrapped_for(terminal, &more, 0))?)
 }
 
-/// Where the time of a run goes.
+/// The overview of a run.
 struct Overview {
     header: String,
     sections: Vec<Section>,

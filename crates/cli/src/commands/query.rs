@@ -27,16 +27,25 @@ pub(crate) fn print_query(
     let start = Instant::now();
     let batches = run.sql(query)?;
     let elapsed = start.elapsed();
-    let options = RowOptions { limit: args.limit, ..RowOptions::default() };
     progress.suspend(|| {
-        write_output(&args.output, args.format.audience(), console, |out, terminal| {
-            rows::write_with(&batches, args.format, options, out, terminal)
-        })?;
+        write_rows(&batches, args, console)?;
         let is_shown = args.output.file.is_none() && console.out_terminal.is_some();
         if is_shown && args.format == RowFormat::Table {
             writeln!(console.out, "{}", row_count_line(row_count(&batches), Some(elapsed)))?;
         }
         Ok(())
+    })
+}
+
+/// Writes the rows of a query.
+pub(crate) fn write_rows(
+    batches: &[RecordBatch],
+    args: &RowOutputArgs,
+    console: &mut Console,
+) -> anyhow::Result<()> {
+    let options = RowOptions { limit: args.limit, ..RowOptions::default() };
+    write_output(&args.output, args.format.audience(), console, |out, terminal| {
+        rows::write_with(batches, args.format, options, out, terminal)
     })
 }
 

@@ -11,7 +11,7 @@ use trace_advisor::arrow;
 use crate::diagnostics::with_help;
 
 /// Name of the column with the path of the run.
-pub(crate) const RUN: &str = "run";
+const RUN: &str = "run";
 
 /// Rows of one query, from one run after the other.
 #[derive(Debug, Default)]

@@ -6,17 +6,15 @@ use trace_advisor::Run;
 use trace_advisor::ingest::Location;
 
 use crate::args::{RowFormat, RowOutputArgs, SqlArgs};
-use crate::commands::query::print_query;
+use crate::commands::query::{print_query, write_rows};
 use crate::commands::rows_of_runs::RowsOfRuns;
 use crate::commands::statements;
 use crate::console::Console;
 use crate::diagnostics::with_help;
 use crate::exit::Exit;
 use crate::messages::print_warnings;
-use crate::output::write_output;
-use crate::render::rows::{self, RowOptions};
-use crate::run::{finish, finish_without_warnings, open_for_query};
-use crate::runs::for_each_run;
+use crate::run::{finish, open_for_query};
+use crate::runs::query_each_run;
 
 pub(crate) fn run(args: &SqlArgs, console: &mut Console) -> anyhow::Result<Exit> {
     if args.query.is_none() && Location::is_stdin(&args.run.path) {
@@ -75,28 +73,19 @@ pub(crate) fn run(args: &SqlArgs, console: &mut Console) -> anyhow::Result<Exit>
 fn query_each(args: &SqlArgs, queries: &[String], console: &mut Console) -> anyhow::Result<Exit> {
     let mut results: Vec<RowsOfRuns> = queries.iter().map(|_| RowsOfRuns::default()).collect();
     let hint = queries.join("\n");
-    let mut warnings = Vec::new();
-    let queue = for_each_run(&args.run.path, console, |path, console| {
-        let (run, progress) = open_for_query(Some(hint.clone()), path, &args.read, console)?;
-        for (query, rows) in queries.iter().zip(&mut results) {
-            rows.add(path, &run.sql(query)?)?;
-        }
-        drop(progress);
-        warnings.extend_from_slice(run.warnings());
-        finish_without_warnings(&run, &args.read, console)
+    let read = query_each_run(&args.run.path, Some(&hint), &args.read, console, |path, run| {
+        queries
+            .iter()
+            .zip(&mut results)
+            .try_for_each(|(query, rows)| rows.add(path, &run.sql(query)?))
     })?;
-    let options = RowOptions { limit: args.rows.limit, ..RowOptions::default() };
-    let format = args.rows.format;
     for (i, rows) in results.into_iter().enumerate() {
         if i > 0 {
             writeln!(console.out)?;
         }
-        write_output(&args.rows.output, format.audience(), console, |out, terminal| {
-            rows::write_with(&rows.into_batches(), format, options, out, terminal)
-        })?;
+        write_rows(&rows.into_batches(), &args.rows, console)?;
     }
-    print_warnings(&warnings, console)?;
-    Ok(queue.print_failures(console)?)
+    Ok(read.finish(console)?)
 }
 
 #[cfg(feature = "shell")]

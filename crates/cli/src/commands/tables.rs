@@ -9,6 +9,7 @@ use trace_advisor::arrow::array::AsArray;
 use trace_advisor::arrow::datatypes::Int64Type;
 use trace_advisor::ingest::Location;
 use trace_advisor::query::ViewDef;
+use trace_advisor::trace_model::suggest::nearest;
 use trace_advisor::trace_model::tables::{self, TABLES};
 use trace_advisor::trace_model::{TableSpec, Unit};
 
@@ -21,7 +22,6 @@ use crate::render::sanitize::sanitize;
 use crate::render::value::thousands;
 use crate::run::{finish, open};
 use crate::runs::{for_each_run, print_run_heading};
-use trace_advisor::trace_model::suggest::nearest;
 
 pub(crate) fn run(args: &TablesArgs, console: &mut Console) -> anyhow::Result<Exit> {
     match &args.subject {
@@ -42,11 +42,13 @@ pub(crate) fn run(args: &TablesArgs, console: &mut Console) -> anyhow::Result<Ex
             if args.each.each {
                 let mut is_first = true;
                 let queue = for_each_run(path, console, |path, console| {
-                    show_run_of_several(path, std::mem::take(&mut is_first), args, console)
+                    let run = open_run(path, args, console)?;
+                    print_run_heading(path, std::mem::take(&mut is_first), &mut console.out)?;
+                    show_run(&run, args, console)
                 })?;
                 return Ok(queue.print_failures(console)?);
             }
-            show_run(path, args, console)?;
+            show_run(&open_run(path, args, console)?, args, console)?;
         }
         Some(name) => describe(&name.display().to_string(), &mut console.out)?,
     }
@@ -182,27 +184,15 @@ fn lines(columns: &[Line<'_>], out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Opens a run with all of its tables.
+fn open_run(path: &Path, args: &TablesArgs, console: &mut Console) -> anyhow::Result<Run> {
+    let (run, progress) = open(path, &args.read, console)?;
+    drop(progress);
+    Ok(run)
+}
+
 /// Shows what was read from a run, and where it went.
-fn show_run(path: &Path, args: &TablesArgs, console: &mut Console) -> anyhow::Result<()> {
-    let (run, progress) = open(path, &args.read, console)?;
-    drop(progress);
-    show(&run, args, console)
-}
-
-/// As [`show_run`], below the path of the run.
-fn show_run_of_several(
-    path: &Path,
-    is_first: bool,
-    args: &TablesArgs,
-    console: &mut Console,
-) -> anyhow::Result<()> {
-    let (run, progress) = open(path, &args.read, console)?;
-    drop(progress);
-    print_run_heading(path, is_first, &mut console.out)?;
-    show(&run, args, console)
-}
-
-fn show(run: &Run, args: &TablesArgs, console: &mut Console) -> anyhow::Result<()> {
+fn show_run(run: &Run, args: &TablesArgs, console: &mut Console) -> anyhow::Result<()> {
     files(run, &mut console.out)?;
     links(run, console)?;
     writeln!(console.out, "\nRows")?;

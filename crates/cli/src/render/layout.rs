@@ -8,7 +8,7 @@ use crate::render::sanitize::sanitize;
 pub(crate) struct Layout {
     /// Characters per line.
     pub(crate) columns: usize,
-    /// Whether bars are drawn with block characters.
+    /// True if bars use block characters, false if they use ASCII.
     pub(crate) has_unicode: bool,
     /// Whether words longer than a line are broken. In a file they stay whole, for searches.
     breaks_words: bool,

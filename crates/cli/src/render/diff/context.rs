@@ -12,7 +12,7 @@ pub(crate) struct DiffReport<'a> {
     pub(crate) rules: &'a RuleSet,
     /// The paths of the runs, as formats for reviews show them.
     pub(crate) paths: (String, String),
-    /// Whether the verdict fails the command.
+    /// True if the verdict makes the command fail.
     pub(crate) fails: bool,
     /// Maximum number of rows per section.
     pub(crate) limit: Option<usize>,

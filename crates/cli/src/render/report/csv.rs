@@ -3,6 +3,7 @@
 use trace_advisor::Report;
 use trace_advisor::advisor::{BaselineState, Finding};
 
+use super::phrases;
 use crate::render::sanitize::sanitize;
 
 const COLUMNS: [&str; 32] = [
@@ -96,7 +97,7 @@ fn row(report: &Report, finding: &Finding) -> [String; COLUMNS.len()] {
         finding.fingerprint.clone(),
         text(&finding.sql.value.replace('\n', " ")),
         finding.baseline_state.map(BaselineState::as_str).unwrap_or_default().to_owned(),
-        text(report.recording.as_ref().map_or("", |recording| &recording.summary)),
+        text(phrases::recording(report).unwrap_or_default()),
     ]
 }
 

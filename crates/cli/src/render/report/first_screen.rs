@@ -43,8 +43,7 @@ pub(super) fn write(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     write_banners(report, layout, out)?;
-    let recording = report.recording.as_ref();
-    let is_severe = recording.is_some_and(|recording| recording.kind.is_severe());
+    let is_severe = report.severe_limit().is_some();
     if let Some(breakdown) = report.breakdown.as_ref().filter(|_| !is_severe) {
         writeln!(out)?;
         write_breakdown(breakdown, report, layout, out)?;
@@ -96,9 +95,8 @@ const SMALL_EVENTS: u64 = 1000;
 fn write_banners(report: &Report, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
     let mut banners: Vec<String> = Vec::new();
     let mut told: Vec<&str> = Vec::new();
-    let mut is_severe = false;
+    let is_severe = report.severe_limit().is_some();
     if let Some(recording) = &report.recording {
-        is_severe = recording.kind.is_severe();
         if !recording.subject.is_empty() {
             for line in layout.wrapped(&recording.subject, 0) {
                 writeln!(out, "{line}")?;
@@ -290,7 +288,7 @@ fn not_judged(report: &Report) -> Option<String> {
         Regex::new(&format!(r"\b(?:(?:{names})=True|activities=\[[A-Za-z_., ]+\])"))
             .expect("a constant that a test compiles")
     });
-    let (unknown, of_gpus) = report.unknown_rules();
+    let (unknown, not_applicable) = report.unknown_rules();
     let count = unknown.len();
     if report.unknown.is_empty() {
         return None;
@@ -317,10 +315,18 @@ fn not_judged(report: &Report) -> Option<String> {
         names => format!("; record with {} to judge more", names.join(", ")),
     };
     let all = count + report.passed.len() + report.findings.len() + report.ignored.len();
-    let subject = match of_gpus.len() {
+    let what = if report.shows_memory_only() { "what traces show" } else { "GPUs" };
+    if count == 0 {
+        let others = rules_are_about(not_applicable.len());
+        return Some(format!("{others} {what} and do not apply (--full lists the reasons)"));
+    }
+    let subject = match not_applicable.len() {
         0 => format!("{count} of {all} rules"),
-        gpus => {
-            format!("{} GPUs and do not apply; {count} of the other {all}", rules_are_about(gpus))
+        others => {
+            format!(
+                "{} {what} and do not apply; {count} of the other {all}",
+                rules_are_about(others)
+            )
         }
     };
     Some(format!("{subject} have no verdict{record} (--full lists the reasons)"))

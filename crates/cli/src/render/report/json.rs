@@ -4,6 +4,7 @@ use serde::Serialize;
 use trace_advisor::Report;
 use trace_advisor::advisor::Finding;
 
+use super::phrases;
 use crate::render::sanitize::sanitize_json;
 
 /// The report of one run is an object, as the format promises. Several reports are an array of such objects.
@@ -29,8 +30,8 @@ pub(super) fn lines(reports: &[Report]) -> serde_json::Result<String> {
     let mut text = String::new();
     for report in reports {
         for finding in &report.findings {
-            let recording = report.recording.as_ref().map(|recording| recording.summary.as_str());
-            let line = Line { run: &report.run.path, recording, finding };
+            let line =
+                Line { run: &report.run.path, recording: phrases::recording(report), finding };
             text.push_str(&sanitize_json(&serde_json::to_string(&line)?));
             text.push('\n');
         }

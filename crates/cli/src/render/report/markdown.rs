@@ -199,7 +199,7 @@ impl Findings<'_> {
     }
 }
 
-/// What a finding says below its title.
+/// The body of a finding, below its title.
 pub(crate) fn body(finding: &Finding) -> String {
     let mut text = format!("{}\n\n", prose(&finding.message));
     let mut item = |label: &str, value: &str| {
@@ -252,7 +252,7 @@ fn severity(finding: &Finding) -> String {
     format!("{icon} {}", phrases::severity_label(finding))
 }
 
-/// What the baseline has and this report has not: findings that are gone, and those that nobody can tell about.
+/// Findings of the baseline that are gone, and those without a verdict now.
 fn baseline_changes(report: &Report) -> String {
     let changes = report.baseline.as_ref().map(phrases::baseline_changes).unwrap_or_default();
     let sections = [

@@ -8,7 +8,7 @@ use trace_advisor::advisor::{
     shipped_rules,
 };
 use trace_advisor::trace_model::command_line::shell_words;
-use trace_advisor::trace_model::time::human;
+use trace_advisor::trace_model::time::{human, human_range};
 use trace_advisor::trace_model::{Unit, Value};
 use trace_advisor::{Report, RuleSet};
 
@@ -49,7 +49,7 @@ pub(super) fn run_summary(run: &Run) -> String {
     format!("{ranks}, {steps}, {wall}, {events} events{selection}")
 }
 
-/// What the recording is and what it cannot show.
+/// The summary of the recording.
 pub(super) fn recording(report: &Report) -> Option<&str> {
     report.recording.as_ref().map(|recording| recording.summary.as_str())
 }
@@ -117,12 +117,7 @@ pub(super) fn percent_range(low: f64, high: f64) -> String {
 
 /// `30.1 to 41.0 ms`; one time if both ends read the same.
 pub(super) fn ms_range(range: &Range) -> String {
-    let (low, high) = (human(range.low * 1e6), human(range.high * 1e6));
-    match (low.rsplit_once(' '), high.rsplit_once(' ')) {
-        _ if low == high => low,
-        (Some((number, unit)), Some((_, other))) if unit == other => format!("{number} to {high}"),
-        _ => format!("{low} to {high}"),
-    }
+    human_range(range.low * 1e6, range.high * 1e6)
 }
 
 /// The class of time that limits a step, in words.
