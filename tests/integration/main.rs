@@ -21,6 +21,7 @@ mod first_screen;
 mod formats;
 mod import_cycles;
 mod layering;
+mod memory_owners;
 mod memory_snapshots;
 mod open;
 mod perfetto;
