@@ -26,7 +26,7 @@
 --! chain_bytes_ratio = { doc = "share of their bytes that one loop would move", unit = "ratio", metric = "rank" }
 --! chain_name = "the chain with most time"
 --! chain_dims = "input shapes of its first operator, JSON"
---! stalled_ns = { doc = "additions, multiplications and the like on 32,768 elements or more, which run on several threads, of 32-bit floats, that take 1.5 ns an element or more, where even the fastest call with the same shapes takes 1 ns: one core needs about 0.5 ns. Memory that is new to the process slows only some of the calls down", unit = "ns", metric = "rank" }
+--! stalled_ns = { doc = "additions, multiplications and the like on 32,768 elements or more, which run on several threads, of 32-bit floats, that take 1.5 ns an element or more, where even the fastest call with the same shapes takes 1 ns: one core needs about 0.5 ns. 0 if that is less than half of such calls: memory that is new to the process slows only some of them down", unit = "ns", metric = "rank" }
 --! stalled_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
 --! stalled_per_element_ns = { doc = "mean of these calls", unit = "ns", metric = "rank" }
 --! stalled_name = "the operator with most of it"
@@ -54,9 +54,10 @@ calls AS (
         c.*,
         c.is_product AND c.flops >= 2e7 AND c.dtype = 'fp32' AS is_large,
         c.is_product AND c.flops >= 1e6 AND c.dtype IN ('fp16', 'bf16') AND c.flops < 30.0 * c.self_dur_ns AS is_slow_half,
-        c.output_elements >= 32768 AND c.self_dur_ns >= 1.5 * c.output_elements AND c.dtype = 'fp32'
-            AND regexp_like(c.name, '^aten::(add|sub|mul|neg|relu|clamp_min|threshold_backward|fill|zero)_?\z')
-            AND min(c.self_dur_ns) OVER (PARTITION BY c.rank, c.name, c.input_dims) >= c.output_elements AS is_stalled
+        c.output_elements >= 32768 AND c.dtype = 'fp32'
+            AND regexp_like(c.name, '^aten::(add|sub|mul|neg|relu|clamp_min|threshold_backward)_?\z') AS is_simple,
+        c.self_dur_ns >= 1.5 * c.output_elements
+            AND min(c.self_dur_ns) OVER (PARTITION BY c.rank, c.name, c.input_dims) >= c.output_elements AS is_slow
     FROM in_window c
     JOIN main m ON m.rank = c.rank AND m.thread = c.thread
 ),
@@ -70,8 +71,12 @@ totals AS (
         sum_if!(flops, is_slow_half) AS slow_half_flops,
         sum_if!(self_dur_ns, is_slow_half AND dtype = 'fp16') AS slow_fp16_ns,
         sum_if!(self_dur_ns, kind = 'gemm' AND sample_count = 1) AS single_row_ns,
-        sum_if!(self_dur_ns, is_stalled) AS stalled_ns,
-        sum_if!(output_elements, is_stalled) AS stalled_elements
+        -- Threads that wait for cores slow most operators down, new memory only some.
+        CASE
+            WHEN 2 * count_if!(is_simple AND is_slow) >= count_if!(is_simple) THEN sum_if!(self_dur_ns, is_simple AND is_slow)
+            ELSE 0
+        END AS stalled_ns,
+        sum_if!(output_elements, is_simple AND is_slow) AS stalled_elements
     FROM calls
     GROUP BY rank
 ),
@@ -96,7 +101,7 @@ chains AS (
 ),
 stalled_names AS (
     SELECT rank, first_value(name ORDER BY self_ns DESC, name) AS stalled_name
-    FROM (SELECT rank, name, sum(self_dur_ns) AS self_ns FROM calls WHERE is_stalled GROUP BY rank, name)
+    FROM (SELECT rank, name, sum(self_dur_ns) AS self_ns FROM calls WHERE is_simple AND is_slow GROUP BY rank, name)
     GROUP BY rank
 )
 SELECT
