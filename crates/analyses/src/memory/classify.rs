@@ -125,6 +125,11 @@ impl Allocation {
     }
 }
 
+/// The bytes of all of them.
+pub(super) fn total_bytes<'a>(allocations: impl Iterator<Item = &'a Allocation>) -> i64 {
+    allocations.fold(0, |sum, allocation| sum.saturating_add(allocation.bytes))
+}
+
 /// Requests that cuBLAS makes for its workspaces: PyTorch's default, and that for Hopper and later.
 const WORKSPACE_BYTES: [i64; 3] = [8_519_680, 33_554_432, 33_562_624];
 /// A result of the backward pass that is released after so few events is no gradient of a parameter.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use query::columns::{Names, get, ints, names};
 use query::rust_view::{InputQueries, Result, ViewInputs};
 
-use super::classify::{Allocation, Evidence, Owner, Phase, classify};
+use super::classify::{Allocation, Evidence, Owner, Phase, classify, total_bytes};
 use super::stacks::Stacks;
 
 pub(super) const INPUTS: InputQueries = &[
@@ -197,8 +197,9 @@ fn snapshots(
         let key = (rank.value(row), snapshot.value(row), device.value(row));
         let Some(memory) = devices.get_mut(&key) else { continue };
         let [of_rounding, of_used, of_free] = memory.unused_bytes.get_or_insert([0; 3]);
-        *of_rounding += rounding.value(row);
-        *(if used.value(row) > 0 { of_used } else { of_free }) += free.value(row);
+        *of_rounding = of_rounding.saturating_add(rounding.value(row));
+        let of_free = if used.value(row) > 0 { of_used } else { of_free };
+        *of_free = of_free.saturating_add(free.value(row));
     }
 
     let batch = inputs.batch("held")?;
@@ -351,8 +352,8 @@ fn traces(
     for row in 0..batch.num_rows() {
         let name = memory.get(row).unwrap_or_default();
         let mut allocations = found.remove(&(rank.value(row), name.to_owned())).unwrap_or_default();
-        let released: i64 = allocations.iter().filter(|a| a.start < 0).map(|a| a.bytes).sum();
-        let older = get(&start, row).unwrap_or(0) - released;
+        let released = total_bytes(allocations.iter().filter(|a| a.start < 0));
+        let older = get(&start, row).unwrap_or(0).saturating_sub(released);
         let states = states.get(&rank.value(row)).copied();
         older_in_traces(&mut allocations, older, states);
         memories.push(Memory {
@@ -389,22 +390,20 @@ fn older_in_traces(allocations: &mut Vec<Allocation>, older_bytes: i64, states: 
     classify(allocations);
     let mut of_iteration: BTreeMap<u32, i64> = BTreeMap::new();
     for allocation in allocations.iter().filter(|a| a.owner == Owner::Gradient) {
-        *of_iteration.entry(allocation.iteration).or_default() += allocation.bytes;
+        let bytes = of_iteration.entry(allocation.iteration).or_default();
+        *bytes = bytes.saturating_add(allocation.bytes);
     }
-    let parameters = of_iteration.values().copied().max().unwrap_or(0).min(older_bytes);
-    let kept: i64 = allocations
-        .iter()
-        .filter(|a| a.owner == Owner::OptimizerState && a.end == i64::MAX)
-        .map(|a| a.bytes)
-        .sum();
-    let wanted = (states.unwrap_or(0) * parameters - kept).max(0);
+    let parameters = of_iteration.values().copied().max().unwrap_or(0).min(older_bytes.max(0));
+    let is_kept = |a: &&Allocation| a.owner == Owner::OptimizerState && a.end == i64::MAX;
+    let kept = total_bytes(allocations.iter().filter(is_kept));
+    let wanted = states.unwrap_or(0).saturating_mul(parameters).saturating_sub(kept).max(0);
     // Optimizers without values (plain SGD) leave nothing of that size.
-    let of_optimizer = if 10 * (older_bytes - parameters) >= 9 * wanted { wanted } else { 0 };
-    let rest = older_bytes - parameters - of_optimizer.min(older_bytes - parameters);
+    let others = older_bytes.saturating_sub(parameters);
+    let of_optimizer = if others as f64 >= 0.9 * wanted as f64 { wanted.min(others) } else { 0 };
     let parts = [
         (Owner::Parameter, parameters, Evidence::Size),
-        (Owner::OptimizerState, older_bytes - parameters - rest, Evidence::Size),
-        (Owner::Older, rest, Evidence::Lifetime),
+        (Owner::OptimizerState, of_optimizer, Evidence::Size),
+        (Owner::Older, others.saturating_sub(of_optimizer), Evidence::Lifetime),
     ];
     for (owner, bytes, evidence) in parts.into_iter().filter(|(_, bytes, _)| *bytes != 0) {
         allocations.push(Allocation {

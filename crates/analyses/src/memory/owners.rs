@@ -70,7 +70,7 @@ fn add_moment<'a>(
         held.count += 1;
         held.evidence = held.evidence.max(allocation.evidence);
     }
-    let sum: i64 = held.values().map(|held| held.bytes).sum();
+    let sum = held.values().fold(0_i64, |sum, held| sum.saturating_add(held.bytes));
     let mut add = |owner, place, bytes, count, confidence, is_allocated| {
         rows.push(OwnerRow {
             memory,
@@ -88,14 +88,15 @@ fn add_moment<'a>(
     }
     // What the allocator counts and no event explains.
     if sum != moment.allocated_bytes {
-        add("unexplained", None, moment.allocated_bytes - sum, None, "low", true);
+        add("unexplained", None, moment.allocated_bytes.saturating_sub(sum), None, "low", true);
     }
     let Some(reserved) = moment.reserved_bytes else { return };
-    let unused = reserved - moment.allocated_bytes;
+    let unused = reserved.saturating_sub(moment.allocated_bytes);
     // How free memory is divided is known when the snapshot was taken only.
     let parts = match memory.unused_bytes.filter(|_| moment.name == "end") {
         Some([rounding, in_used, in_free]) => {
-            let rest = unused - rounding - in_used - in_free;
+            let known = rounding.saturating_add(in_used).saturating_add(in_free);
+            let rest = unused.saturating_sub(known);
             vec![
                 ("rounding", rounding),
                 ("free_in_used_segments", in_used),

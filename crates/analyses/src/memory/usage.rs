@@ -106,9 +106,11 @@ fn row<'a>(memory: &'a Memory, memories: &'a Memories) -> Option<UsageRow<'a>> {
     let mut at_peak = [0_i64; Owner::ALL.len()];
     let mut activations: BTreeMap<u32, i64> = BTreeMap::new();
     for allocation in memory.allocations.iter().filter(|a| a.is_held_at(peak.position)) {
-        at_peak[allocation.owner as usize] += allocation.bytes;
+        let bytes = &mut at_peak[allocation.owner as usize];
+        *bytes = bytes.saturating_add(allocation.bytes);
         if allocation.owner == Owner::Activation {
-            *activations.entry(allocation.place).or_default() += allocation.bytes;
+            let bytes = activations.entry(allocation.place).or_default();
+            *bytes = bytes.saturating_add(allocation.bytes);
         }
     }
     let largest = |places: BTreeMap<u32, i64>| {
@@ -179,14 +181,14 @@ fn kept<'a>(memory: &Memory, memories: &'a Memories) -> (i64, Option<(Option<&'a
     for allocation in memory.allocations.iter().filter(|a| a.start >= 0 && a.end == i64::MAX) {
         let Some(number) = iteration(allocation) else { continue };
         let kept = places.entry(memories.place(allocation.place)).or_default();
-        kept.bytes += allocation.bytes;
+        kept.bytes = kept.bytes.saturating_add(allocation.bytes);
         kept.count += 1;
         kept.iterations.insert(number);
         kept.owner = Some(allocation.owner);
     }
     // Parameters and what the optimizer keeps are made once.
     places.retain(|_, kept| kept.iterations.len() >= 3);
-    let bytes = places.values().map(|kept| kept.bytes).sum();
+    let bytes = places.values().fold(0_i64, |sum, kept| sum.saturating_add(kept.bytes));
     let most = places.into_iter().max_by_key(|(place, kept)| (kept.bytes, Reverse(*place)));
     (bytes, most)
 }
@@ -206,7 +208,8 @@ fn spike(memory: &Memory, history: &History<'_>, peak: i64) -> (i64, BTreeMap<u3
     let is_short =
         |a: &&Allocation| a.is_held_at(peak) && a.end != i64::MAX && a.end - a.start <= short;
     for allocation in memory.allocations.iter().filter(is_short) {
-        *places.entry(allocation.place).or_default() += allocation.bytes;
+        let bytes = places.entry(allocation.place).or_default();
+        *bytes = bytes.saturating_add(allocation.bytes);
     }
-    (most - usual, places)
+    (most.saturating_sub(usual), places)
 }

@@ -23,6 +23,8 @@ const USABLE_RATIO: f64 = 0.95;
 const MAX_BATCH: f64 = 1024.0;
 /// Share of the sizes that have to be equal one call later.
 const MIN_EQUAL_SHARE: f64 = 0.8;
+/// Most allocations that a call makes.
+const MAX_PERIOD: usize = 64;
 /// Places whose activations are worth a row.
 const MAX_PLACES: usize = 5;
 
@@ -162,7 +164,7 @@ impl<'a> History<'a> {
         let mut held = 0_i64;
         let level = |&(index, is_release): &(u32, bool)| {
             let bytes = self.allocations[index as usize].bytes;
-            held += if is_release { -bytes } else { bytes };
+            held = if is_release { held.saturating_sub(bytes) } else { held.saturating_add(bytes) };
             held
         };
         self.events.iter().map(level).collect()
@@ -299,7 +301,7 @@ pub(super) fn checkpointed(
 
 /// The number of allocations of a call, if the sizes repeat. The first and the last call may lack some.
 fn period(sizes: &[i64]) -> Option<usize> {
-    (1..=sizes.len() / 2).find(|&period| {
+    (1..=MAX_PERIOD.min(sizes.len() / 2)).find(|&period| {
         let equal = sizes.windows(period + 1).filter(|w| w[0] == w[period]).count();
         equal as f64 >= MIN_EQUAL_SHARE * (sizes.len() - period) as f64
     })
@@ -317,7 +319,8 @@ fn checkpointing(
     let at_peak = |a: &&Allocation| a.owner == Owner::Activation && a.is_held_at(peak.position);
     for allocation in memory.allocations.iter().filter(at_peak) {
         if let Some(place) = memories.place(allocation.place) {
-            *places.entry(place).or_default() += allocation.bytes;
+            let bytes = places.entry(place).or_default();
+            *bytes = bytes.saturating_add(allocation.bytes);
         }
     }
     let mut by_bytes: Vec<(&str, i64)> = places.into_iter().collect();

@@ -62,7 +62,7 @@ fn read(ops: &Operators, inputs: &ViewInputs<'_>) -> Result<Vec<CpuCall>> {
     let mut inner_ns = vec![0_i64; costs.len()];
     for (row, _) in &costs {
         if let Some(outer) = ops.enclosing(*row).find_map(|outer| call_of[outer as usize]) {
-            inner_ns[outer] += ops.dur_ns(*row as usize);
+            inner_ns[outer] = inner_ns[outer].saturating_add(ops.dur_ns(*row as usize));
         }
     }
     let mut calls = Vec::with_capacity(costs.len());
@@ -88,7 +88,7 @@ fn read(ops: &Operators, inputs: &ViewInputs<'_>) -> Result<Vec<CpuCall>> {
             continue;
         };
         order += i64::from(is_inner);
-        let self_dur_ns = (ops.dur_ns(row) - inner_ns[call]).max(0);
+        let self_dur_ns = ops.dur_ns(row).saturating_sub(inner_ns[call]).max(0);
         let cost = Arc::clone(&costs[call].1);
         let sample_count = match (cost.class, cost.gemm) {
             (_, Some(gemm)) => (gemm.batch < 1.5).then_some(gemm.m),
