@@ -1,5 +1,6 @@
 //! `roofline_cpu_calls` and `roofline_cpu_chain_calls`: operators that the host itself computes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use query::BatchBuilder;
@@ -168,20 +169,23 @@ pub(super) fn cpu_chain_calls(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let is_fusable: Vec<bool> = calls.iter().map(|call| call.cost.class.is_fusable()).collect();
     let found = chains::find(&ordered, |at| is_fusable[at], &ops.names, &ops.dims);
     let names: Vec<String> = found.iter().map(|chain| chain.name(&ops.names)).collect();
-    let rows: Vec<ChainCall<'_>> = found
-        .iter()
-        .enumerate()
-        .flat_map(|(number, chain)| {
-            let name = names[number].as_str();
-            let calls = chain.calls().iter().enumerate();
-            calls.map(move |(place, call)| ChainCall { number, place, name, chain, call })
-        })
-        .collect();
+    let mut rows = Vec::new();
+    // Numbers start over on each rank, so that they do not depend on which ranks were read.
+    let mut chain_counts = BTreeMap::new();
+    for (chain, name) in found.iter().zip(&names) {
+        let calls = chain.calls();
+        let Some(first) = calls.first() else { continue };
+        let count = chain_counts.entry(first.rank).or_insert(0);
+        let number = *count;
+        *count += 1;
+        let calls = calls.iter().enumerate();
+        rows.extend(calls.map(|(place, call)| ChainCall { number, place, name, chain, call }));
+    }
     let row = |of: &ChainCall<'_>| of.call.op as usize;
     BatchBuilder::of(&rows)
         .int32("rank", |of| of.call.rank)
         .int32("thread", |of| of.call.stream)
-        .int("chain", |of| Some(of.number as i64))
+        .int("chain", |of| Some(of.number))
         .text("chain_name", |of| Some(of.name))
         .int("chain_ns", |of| Some(of.chain.kernel_ns()))
         .int("op_count", |of| Some(of.chain.kernel_count()))
@@ -200,8 +204,8 @@ pub(super) fn cpu_chain_calls(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
 
 /// An operator of a chain.
 struct ChainCall<'a> {
-    /// Number of the chain.
-    number: usize,
+    /// Number of the chain among those of its rank.
+    number: i64,
     place: usize,
     name: &'a str,
     chain: &'a chains::Chain<'a>,
