@@ -1,5 +1,8 @@
 //! Reading a memory snapshot of some 50 MB, as a ratio to one pass over its bytes that only looks for the
 //! end of each dict, and, where there is a Python, to its own `pickle.load`; both in the same run.
+//!
+//! `cargo bench --bench snapshot -- FILE EVENTS` writes a snapshot with so many events in place of that: 10 million are
+//! 1 GB.
 #![allow(clippy::print_stdout, reason = "the ratio is the result")]
 
 #[path = "support/mod.rs"]
@@ -56,11 +59,25 @@ fn snapshot(events: i64) -> Vec<u8> {
     let root_keys = [p.text("segments"), p.text("device_traces")];
     p.bytes.push(b'0');
     p.bytes.push(b'0');
-    let names =
-        ["action", "addr", "size", "stream", "time_us", "frames", "name", "filename", "line"];
+    let names = [
+        "action",
+        "addr",
+        "size",
+        "stream",
+        "time_us",
+        "frames",
+        "name",
+        "filename",
+        "line",
+        "pool_id",
+        "version",
+        "compile_context",
+        "user_metadata",
+    ];
     let keys = names.map(|name| p.text(name));
     let actions = ["alloc", "free_requested", "free_completed"].map(|name| p.text(name));
-    p.bytes.extend(b"0".repeat(names.len() + actions.len()));
+    let texts = ["N/A", "0/0"].map(|text| p.text(text));
+    p.bytes.extend(b"0".repeat(names.len() + actions.len() + texts.len()));
     let frames: Vec<u32> = (0..2000)
         .map(|i| {
             p.bytes.push(b'}');
@@ -109,6 +126,15 @@ fn snapshot(events: i64) -> Vec<u8> {
         p.get(stacks[(i * 31 % 500) as usize]);
         p.get(keys[4]);
         p.int(1_700_000_000_000_000 + i);
+        // What newer versions write, too.
+        for (key, value) in [(keys[9], 0), (keys[10], -1)] {
+            p.get(key);
+            p.int(value);
+        }
+        p.get(keys[11]);
+        p.get(texts[(i / 3 % 2) as usize]);
+        p.get(keys[12]);
+        p.bytes.push(b'N');
         p.bytes.push(b'u');
     }
     p.bytes.extend(b"eeu.");
@@ -123,6 +149,12 @@ fn python(file: &Path) -> Option<f64> {
 }
 
 fn main() {
+    // Cargo adds `--bench`.
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    if let [file, events] = wanted.as_slice() {
+        let events = events.parse().expect("a number of events");
+        return std::fs::write(file, snapshot(events)).expect("writing the snapshot");
+    }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("snapshot_rank0.pickle");
     let bytes = snapshot(800_000);

@@ -219,7 +219,7 @@ impl Replay {
         for row in self.first_event..events.len() {
             let allocated = &mut events.allocated_bytes.0[row];
             *allocated = allocated.saturating_add(start);
-            let ts_ns = events.ts_ns.0[row];
+            let ts_ns = events.ts_ns.get(row);
             if *allocated > device.peak_allocated_bytes {
                 device.peak_allocated_bytes = *allocated;
                 device.peak_position = events.position.0[row];

@@ -269,9 +269,15 @@ impl Reader {
     ) {
         let (held, reserved) = self.held.remove(&device).unwrap_or_default();
         let mut replay = Replay::new(device, &self.events, &mut self.strings);
-        let trace = as_list(&self.graph, trace).map(|list| self.items(list)).unwrap_or_default();
+        // There may be millions: they are not collected.
+        let trace = as_list(&self.graph, trace).filter(|&list| self.take(list));
+        let mut events = trace.map(|list| self.graph.cursor(list));
+        let is_empty = trace.is_none_or(|list| self.graph.len(list) == 0);
         let mut entry = Entry::new();
-        for (position, &value) in trace.iter().enumerate() {
+        for position in 0_i64.. {
+            let Some(value) = events.as_mut().and_then(|events| self.graph.next(events)) else {
+                break;
+            };
             if !self.entry(value, &mut entry) {
                 continue;
             }
@@ -296,7 +302,7 @@ impl Reader {
             }
             let mut row = SnapshotEvent {
                 device,
-                position: position as i64,
+                position,
                 ts_ns: time.unwrap_or(NULL_I64),
                 action: name,
                 address: address.unwrap_or(NULL_I64),
@@ -309,9 +315,9 @@ impl Reader {
                 ..SnapshotEvent::null_row()
             };
             replay.event(action, &mut row, &mut self.allocations);
-            self.events.push(row);
+            self.events.push_sparse(row);
         }
-        if trace.is_empty() && held.is_empty() && reserved == 0 {
+        if is_empty && held.is_empty() && reserved == 0 {
             return; // a device that this process did not use
         }
         for _ in 0..replay.contradictions {

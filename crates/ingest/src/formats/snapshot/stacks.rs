@@ -51,7 +51,10 @@ pub(super) struct Stacks {
     table: SnapshotStacks,
     nodes: FxHashMap<(i64, Frame), i64>,
     frames: FxHashMap<ObjectId, Frame>,
+    /// Stacks of lists of frames.
     known: FxHashMap<ObjectId, i64>,
+    /// The same by the values of the list.
+    known_values: FxHashMap<(u32, u32), i64>,
     whole: u64,
 }
 
@@ -65,7 +68,12 @@ impl Stacks {
         frames: Value,
     ) -> i64 {
         let Some(list) = as_list(graph, frames) else { return NULL_I64 };
-        if let Some(&stack) = self.known.get(&list) {
+        let values = graph.shared_values(list);
+        let known = match values {
+            Some(values) => self.known_values.get(&values),
+            None => self.known.get(&list),
+        };
+        if let Some(&stack) = known {
             return stack;
         }
         let mut entry = Entry::new();
@@ -84,7 +92,10 @@ impl Stacks {
         for &frame in frames.iter().rev() {
             stack = self.node(stack, frame, strings);
         }
-        self.known.insert(list, stack);
+        match values {
+            Some(values) => self.known_values.insert(values, stack),
+            None => self.known.insert(list, stack),
+        };
         if stack != NULL_I64 && !self.table.is_whole.0[stack as usize] {
             self.table.is_whole.0[stack as usize] = true;
             self.whole += 1;
