@@ -73,14 +73,19 @@ fn processes_tell_the_events_of_the_legacy_profiler() {
         arrow("s", "CPU", 1, 10, 0),
         arrow("f", "CUDA", 1, 60, 0),
         kernel("addmm", 60, 1),
+        op("my_forward", 64, 1),
+        op("AddmmBackward", 66, 2),
         op("Optimizer.step#SGD.step", 70, 5),
         r#"{"name":"other","ph":"X","ts":80,"dur":1,"tid":1,"pid":"elsewhere"}"#.to_owned(),
     ];
     let dataset = read_text(format!("[{}]", events.join(", "))).unwrap();
-    assert_eq!(column(&dataset, "cpu_ops", "name"), ["linear", "addmm"]);
+    // Names of operators get their namespace, as later versions write it.
+    let backward = "autograd::engine::evaluate_function: AddmmBackward";
+    let names = ["aten::linear", "aten::addmm", "my_forward", backward];
+    assert_eq!(column(&dataset, "cpu_ops", "name"), names);
     assert_eq!(column(&dataset, "annotations", "name"), ["Optimizer.step#SGD.step"]);
     assert_eq!(column(&dataset, "kernels", "device"), ["1"]);
-    assert_eq!(column(&dataset, "kernels", "op_name"), ["addmm"]);
+    assert_eq!(column(&dataset, "kernels", "op_name"), ["aten::addmm"]);
     assert_eq!(column(&dataset, "spans", "name"), ["other"]);
 }
 

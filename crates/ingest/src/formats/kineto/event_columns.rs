@@ -9,6 +9,7 @@ use super::arg::Arg;
 use super::classify::{Kind, classify, is_annotation_name, is_sync_in_kernels, kernel_kind};
 use super::columns::Columns;
 use super::event::Event;
+use super::legacy_names::modern_name;
 use super::tensor_cores::tensor_cores;
 use crate::json::lexer::RawStr;
 use crate::json::number;
@@ -28,6 +29,7 @@ pub(crate) struct EventSink {
     last_lane: Option<LastLane>,
     kinds: FxHashMap<StrId, Kind>,
     annotation_names: FxHashMap<StrId, bool>,
+    modern_names: FxHashMap<StrId, StrId>,
     kernels: FxHashMap<StrId, KernelName>,
     extents: FxHashMap<Box<[u8]>, Extent>,
     counts: Vec<(CountKey, i64)>,
@@ -76,6 +78,7 @@ impl EventSink {
             last_lane: None,
             kinds: FxHashMap::default(),
             annotation_names: FxHashMap::default(),
+            modern_names: FxHashMap::default(),
             kernels: FxHashMap::default(),
             extents: FxHashMap::default(),
             counts: Vec::new(),
@@ -155,7 +158,10 @@ impl EventSink {
             self.columns.issues.add(Issue::BadTime);
             return None;
         }
-        let name = self.intern_opt(event.name);
+        let mut name = self.intern_opt(event.name);
+        if category.is_null() && event.pid == LEGACY_HOST {
+            name = self.modern_name(name);
+        }
         let base = EventHeader {
             event_id,
             name,
@@ -224,6 +230,15 @@ impl EventSink {
             LEGACY_DEVICE => Kind::Kernel,
             _ => Kind::Span,
         }
+    }
+
+    /// The name of an operator as later versions write it.
+    fn modern_name(&mut self, name: StrId) -> StrId {
+        let strings = &mut self.columns.strings;
+        *self.modern_names.entry(name).or_insert_with(|| match modern_name(strings.get(name)) {
+            Some(modern) => strings.intern(&modern),
+            None => name,
+        })
     }
 
     /// Judged once a name.

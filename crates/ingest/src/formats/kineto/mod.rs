@@ -7,6 +7,7 @@ pub(crate) mod event;
 mod event_columns;
 mod event_to_row;
 pub(crate) mod key_predictor;
+mod legacy_names;
 pub(crate) mod metadata;
 pub(crate) mod parallel_reader;
 mod tensor_cores;
