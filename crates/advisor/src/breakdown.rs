@@ -28,16 +28,35 @@ const PARTS: [(&str, &str, &str); 14] = [
     ("unknown", IDLE_VIEW, UNKNOWN),
 ];
 
+/// The view with one row per rank that runs on the CPU alone.
+const HOST_VIEW: &str = "op_cpu_work";
+
+/// Columns of [`HOST_VIEW`], with the name of the part and whether the thread computes, in order of the bar. What they
+/// leave is [`OUTSIDE_OPERATORS`].
+const HOST_PARTS: [(&str, bool, &str); 4] = [
+    ("matmuls", true, "matmul_ratio"),
+    ("convolutions", true, "convolution_ratio"),
+    ("other operators", true, "other_op_ratio"),
+    ("data loading", false, "loading_ratio"),
+];
+
+/// Time of a thread in no operator and not loading data.
+const OUTSIDE_OPERATORS: &str = "Python or waiting";
+
+/// Stands for the host in place of a device.
+const HOST: i64 = -1;
+
 /// Idle time of unknown cause: what the other parts leave.
 const UNKNOWN: &str = "unattributed_ratio";
 
 /// Where the time of a device goes, on the slowest rank: each nanosecond of its window is in one part. A device that
-/// computes and communicates at the same time computes.
+/// computes and communicates at the same time computes. Of a program that runs on the CPU alone, it is the time of the
+/// host thread that works most.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Breakdown {
     /// Rank.
     pub rank: i64,
-    /// Device ordinal.
+    /// Device ordinal; -1 for the host.
     pub device: i64,
     /// From the start of the first complete step to the end of the last; without steps the whole recording.
     pub window_ns: i64,
@@ -50,16 +69,62 @@ pub struct Breakdown {
 /// A part of a [`Breakdown`].
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct BreakdownPart {
-    /// What the device does, or why it is idle: `computation`, `data loading`, ...
+    /// What the device does, or why it is idle: `computation`, `data loading`, ... What the thread of a program on the CPU
+    /// does.
     pub cause: String,
-    /// True if the device is busy in this part, false if it is idle.
+    /// True if the device is busy in this part, or the thread computes, false if it is idle.
     pub is_busy: bool,
     /// Share of the window.
     pub ratio: f64,
 }
 
-/// Reads the breakdown of the busiest device of a rank; `None` if its views were not computed, or it has no device.
+impl Breakdown {
+    /// Whether it is of the host: the program runs on the CPU alone.
+    pub fn is_of_host(&self) -> bool {
+        self.device == HOST
+    }
+}
+
+/// Reads the breakdown of the busiest device of a rank, or of its host if it has none; `None` if the views were not
+/// computed.
 pub(crate) fn breakdown(tables: &[MetricTable], slowest_rank: Option<i64>) -> Option<Breakdown> {
+    of_device(tables, slowest_rank).or_else(|| of_host(tables, slowest_rank))
+}
+
+fn of_host(tables: &[MetricTable], slowest_rank: Option<i64>) -> Option<Breakdown> {
+    let work = tables.iter().find(|table| table.view == HOST_VIEW)?;
+    let number = |row: &[Value], name: &str| work.index(name).and_then(|at| row.get(at)?.as_f64());
+    let flag = |row: &[Value], name: &str| work.index(name).and_then(|at| row.get(at).cloned());
+    let is_of_rank = |row: &&Vec<Value>| {
+        slowest_rank.is_none_or(|rank| number(row, "rank") == Some(rank as f64))
+            && flag(row, "has_device") == Some(Value::Bool(false))
+            && flag(row, "uses_device") != Some(Value::Bool(true))
+    };
+    let row = work.rows.iter().find(is_of_rank)?;
+    let mut parts = Vec::new();
+    let mut left = 1.0_f64;
+    let mut add = |cause: &str, is_busy, ratio: f64| {
+        if ratio > 1e-6 {
+            parts.push(BreakdownPart { cause: cause.to_owned(), is_busy, ratio: round4(ratio) });
+        }
+    };
+    for (cause, is_busy, column) in HOST_PARTS {
+        // An operator that ends after the window counts up to its end.
+        let ratio = number(row, column)?.clamp(0.0, left);
+        left -= ratio;
+        add(cause, is_busy, ratio);
+    }
+    add(OUTSIDE_OPERATORS, false, left);
+    Some(Breakdown {
+        rank: number(row, "rank")? as i64,
+        device: HOST,
+        window_ns: number(row, "window_ns")? as i64,
+        steps: number(row, "step_count")? as i64,
+        parts,
+    })
+}
+
+fn of_device(tables: &[MetricTable], slowest_rank: Option<i64>) -> Option<Breakdown> {
     let find = |view: &str| tables.iter().find(|table| table.view == view);
     let (busy, idle) = (find(BUSY_VIEW)?, find(IDLE_VIEW)?);
     let number = |table: &MetricTable, row: &[Value], name: &str| {

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::categories::{Group, Parts};
 use crate::columns::{floats, ints};
+use crate::memory::{DeviceMemory, MemoryDiff};
 use crate::run_totals::SelectedSteps;
 use crate::verdict::{Sample, Verdict};
 use query::Result;
@@ -217,13 +218,7 @@ pub(super) fn headline_measures(
             [before.utilization()?, after.utilization()?],
             true,
         ),
-        Measure::new(
-            "memory_peak",
-            "bytes",
-            "most memory allocated on one device",
-            [before.memory_peak()?, after.memory_peak()?],
-            false,
-        ),
+        Measure::memory_peak([before.memory_peak()?, after.memory_peak()?]),
         Measure::new(
             "data_loading",
             "ratio",
@@ -244,7 +239,23 @@ pub(super) fn headline_measures(
 /// The value of a measure in one run, or the reason why it has none.
 type Measured = std::result::Result<f64, &'static str>;
 
+/// The measures of a comparison of memory alone.
+pub(super) fn memory_measures(memory: &MemoryDiff) -> Vec<Measure> {
+    let most = |bytes: fn(&DeviceMemory) -> i64| {
+        let most = memory.devices.iter().map(bytes).max();
+        most.map(|bytes| bytes as f64).ok_or("no memory was recorded")
+    };
+    vec![Measure::memory_peak([
+        most(|device| device.before_bytes),
+        most(|device| device.after_bytes),
+    ])]
+}
+
 impl Measure {
+    fn memory_peak(values: [Measured; 2]) -> Self {
+        Self::new("memory_peak", "bytes", "most memory allocated on one device", values, false)
+    }
+
     fn new(
         name: &'static str,
         unit: &'static str,

@@ -13,6 +13,9 @@
 //! * **names**: calls and time of every name (view `diff_by_name`). On the device and for ranges around other ranges these
 //!   overlap and do not add up.
 //!
+//! Memory is compared by its owners at the peak ([`MemoryDiff`]). Runs that have nothing but memory snapshots are
+//! compared by it alone.
+//!
 //! A [`Verdict`] tells whether the median step got slower, given the variation between steps.
 //!
 //! [`Matched`] describes how names were matched: equal names first, then names that differ only in parts that change
@@ -24,6 +27,7 @@ mod headline_measures;
 mod hta_trace_diff;
 mod level;
 mod matching;
+mod memory;
 mod names;
 mod options;
 mod rows;
@@ -37,6 +41,7 @@ pub use headline_measures::Measure;
 pub use hta_trace_diff::{DeviceType, compare_traces};
 pub use level::Level;
 pub use matching::Matched;
+pub use memory::{BatchScaling, DeviceMemory, MemoryDiff, MemoryHolder, signed_bytes};
 pub use options::{DiffOptions, SideOptions, Sort, Steps};
 pub use rows::{Amounts, Change, Row};
 pub use summary::{Explained, Side, StepPair, Summary, Unit};
@@ -45,10 +50,11 @@ pub use verdict::{Outcome, Sample, Verdict};
 
 use trace_model::{MetricTable, RecordBatch};
 
+use self::memory::RunMemory;
 use self::run_totals::{
-    SelectedSteps, StepFilter, TotalsOptions, name_totals, run_ranks, select_steps,
+    SelectedSteps, StepFilter, TotalsOptions, has_steps, name_totals, run_ranks, select_steps,
 };
-use query::{Result, Session};
+use query::{Error, Result, Session};
 
 /// The comparison of two runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,19 +69,43 @@ pub struct Diff {
     pub verdict: Verdict,
     /// The headline measures of both runs.
     pub before_after: Vec<Measure>,
+    /// Who holds memory at the peaks; absent if the runs did not both record it.
+    pub memory: Option<MemoryDiff>,
     /// The metric tables that rules evaluate, see [`metrics`].
     pub tables: Vec<MetricTable>,
 }
 
 impl Diff {
-    /// The rows as an Arrow batch; the meaning of a column is in its field's metadata under `doc`.
+    /// The rows as an Arrow batch, or what holds memory if memory alone was compared. The meaning of a column is in
+    /// its field's metadata under `doc`.
     pub fn batch(&self) -> Result<RecordBatch> {
-        rows::batch(&self.rows)
+        match &self.memory {
+            Some(memory) if self.summary.unit == Unit::Memory => memory.batch(),
+            _ => rows::batch(&self.rows),
+        }
     }
 }
 
 /// Compares two runs.
 pub fn diff(before: &Session, after: &Session, options: &DiffOptions) -> Result<Diff> {
+    let b_memory = RunMemory::read(before, &options.before)?;
+    let a_memory = RunMemory::read(after, &options.after)?;
+    let ranks = (b_memory.ranks(), a_memory.ranks());
+    let memory = memory::compare(b_memory, a_memory);
+    let has_times = (has_steps(before)?, has_steps(after)?);
+    if let Some(memory) = &memory
+        && has_times != (true, true)
+    {
+        return memory_diff(memory, (&ranks.0, &ranks.1), has_times, options);
+    }
+    if has_times.0 != has_times.1 {
+        let (snapshots, times) =
+            if has_times.1 { ("before", "after") } else { ("after", "before") };
+        return Err(Error::Selection(format!(
+            "the run {snapshots} has no events with a time, and the run {times} recorded no memory of the same devices: \
+             there is nothing that both tell"
+        )));
+    }
     let (b, a) = select_both(before, after, options)?;
     // Steps are compared with steps, and recordings with recordings.
     let unit = if b.is_marked() && a.is_marked() { Unit::Step } else { Unit::Recording };
@@ -132,12 +162,35 @@ pub fn diff(before: &Session, after: &Session, options: &DiffOptions) -> Result<
         run(after, &a, parts.as_ref().map(|p| &p.1)),
         &verdict,
     )?;
-    let tables = tables::tables(&verdict, &summary, &rows);
+    let tables = tables::tables(Some((&verdict, &summary, &rows)), memory.as_ref());
     if !options.levels.is_empty() {
         rows.retain(|row| options.levels.contains(&row.level));
     }
     rows::sort(&mut rows, options.sort);
-    Ok(Diff { summary, categories, rows, verdict, before_after, tables })
+    Ok(Diff { summary, categories, rows, verdict, before_after, memory, tables })
+}
+
+/// Compares memory alone. `has_times`: before, after.
+fn memory_diff(
+    memory: &MemoryDiff,
+    ranks: (&[i32], &[i32]),
+    has_times: (bool, bool),
+    options: &DiffOptions,
+) -> Result<Diff> {
+    let sides = match has_times {
+        (true, _) => "the run after has",
+        (_, true) => "the run before has",
+        _ => "the runs have",
+    };
+    Ok(Diff {
+        summary: summary::memory_summary(ranks, memory, sides),
+        categories: Vec::new(),
+        rows: Vec::new(),
+        verdict: verdict::memory_verdict(memory, options.least_change),
+        before_after: headline_measures::memory_measures(memory),
+        tables: tables::tables(None, Some(memory)),
+        memory: Some(memory.clone()),
+    })
 }
 
 /// The steps of both runs to compare; by default of the ranks that both runs have.

@@ -167,6 +167,11 @@ pub(super) fn select_steps(
     Ok(SelectedSteps { ranks, is_complete: all.len() == count, steps: all, without_steps })
 }
 
+/// Whether the run has steps or, without marks of them, recordings with times.
+pub(super) fn has_steps(session: &Session) -> Result<bool> {
+    Ok(!read_steps(session, StepFilter::Complete)?.is_empty())
+}
+
 fn read_steps(session: &Session, filter: StepFilter) -> Result<Vec<StepTime>> {
     let query = match filter {
         StepFilter::Complete => {

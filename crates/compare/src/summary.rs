@@ -7,6 +7,7 @@ use trace_model::time::human;
 
 use crate::categories::{Category, Group, largest_changes};
 use crate::level::Level;
+use crate::memory::MemoryDiff;
 use crate::names::STEP;
 use crate::rows::Row;
 use crate::run_totals::SelectedSteps;
@@ -19,14 +20,17 @@ pub enum Unit {
     Step,
     /// Whole recordings, because at least one of the runs has no steps.
     Recording,
+    /// Memory alone, because at least one of the runs has nothing but memory snapshots. All times are 0.
+    Memory,
 }
 
 impl Unit {
-    /// `step` or `recording`.
+    /// `step`, `recording` or `memory`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Step => "step",
             Self::Recording => "recording",
+            Self::Memory => "memory",
         }
     }
 }
@@ -158,6 +162,36 @@ pub(super) fn summary(
     }
 }
 
+/// The summary of a comparison of memory alone.
+pub(super) fn memory_summary(
+    (before, after): (&[i32], &[i32]),
+    memory: &MemoryDiff,
+    sides_without_times: &str,
+) -> Summary {
+    let side = |ranks: &[i32]| Side {
+        ranks: ranks.to_vec(),
+        steps: 0,
+        mean_ns: 0.0,
+        median_ns: 0.0,
+        host_ns: 0.0,
+    };
+    Summary {
+        headline: memory
+            .owners_phrase()
+            .unwrap_or_else(|| "each owner holds as much as before".to_owned()),
+        unit: Unit::Memory,
+        before: side(before),
+        after: side(after),
+        change_ratio: None,
+        median_change_ratio: None,
+        explained: None,
+        steps: Vec::new(),
+        notes: vec![format!(
+            "{sides_without_times} only memory snapshots: memory is compared, steps and operators are not"
+        )],
+    }
+}
+
 /// Whether a row is host time without a recorded event.
 pub(super) fn is_unrecorded(row: &Row) -> bool {
     row.level == Level::None || row.name == STEP
@@ -227,7 +261,7 @@ pub(super) fn headline(summary: &Summary, categories: &[Category], rows: &[Row])
     let (b, a) = (&summary.before, &summary.after);
     let what = match summary.unit {
         Unit::Step => "mean step",
-        Unit::Recording => "recording",
+        Unit::Recording | Unit::Memory => "recording",
     };
     let mut text = format!("{what} {} -> {}", human(b.mean_ns), human(a.mean_ns));
     let Some(ratio) = summary.change_ratio else { return text };

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use trace_model::{COMPARISON_VIEWS, MetricSpec, MetricTable, Scope, Unit, Value};
 
 use crate::level::Level;
+use crate::memory::{DeviceMemory, MemoryDiff};
 use crate::names;
 use crate::rows::Row;
 use crate::summary::{Summary, is_unrecorded};
@@ -79,9 +80,29 @@ const OPERATORS: &[Column] = &[
     ("top_device_ratio", Unit::Ratio, "its impact over the mean step before"),
 ];
 
+const MEMORY: &[Column] = &[
+    ("rank", Unit::None, "rank"),
+    ("device", Unit::None, "number of the device; negative for the host"),
+    ("memory", Unit::None, "cuda:0, cpu ..."),
+    ("moment", Unit::None, "peak, or end if one of the recordings has no history"),
+    ("before_bytes", Unit::Bytes, "allocated at that moment before"),
+    ("after_bytes", Unit::Bytes, "allocated at that moment after"),
+    ("change_bytes", Unit::Bytes, "difference of these"),
+    ("change_ratio", Unit::Ratio, "that difference over the bytes before"),
+    ("top_owner", Unit::None, "the owner that grew most; absent if none did"),
+    ("top_owner_bytes", Unit::Bytes, "how much it grew"),
+    ("top_place", Unit::None, "the place that allocates most of what was added"),
+    ("top_place_bytes", Unit::Bytes, "how much it allocates more"),
+    (
+        "batch_ratio",
+        Unit::Ratio,
+        "size of the batch after over that before; absent if it is the same or not known",
+    ),
+];
+
 /// The metrics of a comparison that rules can refer to.
 pub fn metrics() -> Vec<MetricSpec> {
-    let tables = [(STEP_TIME, Scope::Run), (OPERATORS, Scope::Operator)];
+    let tables = [(STEP_TIME, Scope::Run), (OPERATORS, Scope::Operator), (MEMORY, Scope::Device)];
     let mut metrics = Vec::new();
     for (view, (columns, scope)) in COMPARISON_VIEWS.into_iter().zip(tables) {
         for (column, unit, doc) in columns.iter().filter(|(_, unit, _)| *unit != Unit::None) {
@@ -98,18 +119,69 @@ pub fn metrics() -> Vec<MetricSpec> {
     metrics
 }
 
-/// The tables of a comparison.
-pub(super) fn tables(verdict: &Verdict, summary: &Summary, rows: &[Row]) -> Vec<MetricTable> {
+/// The tables of a comparison; without times in both runs, that of memory only has rows.
+pub(super) fn tables(
+    times: Option<(&Verdict, &Summary, &[Row])>,
+    memory: Option<&MemoryDiff>,
+) -> Vec<MetricTable> {
     let table = |at: usize, columns: &[Column], rows, when_empty: &str| MetricTable {
         view: COMPARISON_VIEWS[at].to_owned(),
         columns: names_of(columns),
         rows,
         when_empty: when_empty.to_owned(),
     };
+    let (steps, names, no_names) = match times {
+        Some((verdict, summary, rows)) => (
+            vec![step_time(verdict)],
+            operators(verdict, summary, rows),
+            "neither run has a name to compare",
+        ),
+        None => (Vec::new(), Vec::new(), NO_TIMES),
+    };
     vec![
-        table(0, STEP_TIME, vec![step_time(verdict)], ""),
-        table(1, OPERATORS, operators(verdict, summary, rows), "neither run has a name to compare"),
+        table(0, STEP_TIME, steps, NO_TIMES),
+        table(1, OPERATORS, names, no_names),
+        table(
+            2,
+            MEMORY,
+            memory.map_or_else(Vec::new, memory_rows),
+            "the runs did not both record memory: a snapshot, or traces with profile_memory=True",
+        ),
     ]
+}
+
+const NO_TIMES: &str =
+    "a run has only memory snapshots, which have no times of steps and operators";
+
+fn memory_rows(memory: &MemoryDiff) -> Vec<Vec<Value>> {
+    let int = |value: i64| Value::Int(value);
+    let row = |device: &DeviceMemory| {
+        let owners = memory.owners(device);
+        let growth = |(_, before, after): &(String, i64, i64)| after.saturating_sub(*before);
+        let owner = owners.iter().max_by_key(|owner| growth(owner)).filter(|o| growth(o) > 0);
+        let place = memory
+            .holders_of(device)
+            .filter(|holder| holder.place.is_some())
+            .max_by_key(|holder| holder.change_bytes())
+            .filter(|holder| holder.change_bytes() > 0);
+        let name = |name: Option<&str>| name.map_or(Value::Null, text);
+        vec![
+            int(i64::from(device.rank)),
+            int(i64::from(device.device)),
+            text(&device.memory),
+            text(device.moment),
+            int(device.before_bytes),
+            int(device.after_bytes),
+            int(device.change_bytes()),
+            float(device.change_ratio),
+            name(owner.map(|(owner, ..)| owner.as_str())),
+            owner.map_or(Value::Null, |owner| int(growth(owner))),
+            name(place.and_then(|holder| holder.place.as_deref())),
+            place.map_or(Value::Null, |holder| int(holder.change_bytes())),
+            float(device.batch.map(|batch| batch.batch_ratio)),
+        ]
+    };
+    memory.devices.iter().map(row).collect()
 }
 
 fn step_time(verdict: &Verdict) -> Vec<Value> {

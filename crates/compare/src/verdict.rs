@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use trace_model::time::human;
 
+use crate::memory::MemoryDiff;
 use crate::run_totals::{SelectedSteps, median};
 use crate::summary::{Summary, Unit};
 
@@ -158,6 +159,35 @@ pub(super) fn verdict(
     verdict.before = Some(b);
     verdict.after = Some(a);
     verdict
+}
+
+/// The verdict on memory alone: that of the memory that changes most in relation to what it was. The same program
+/// allocates the same bytes, so that every change of the threshold or more counts.
+pub(super) fn memory_verdict(memory: &MemoryDiff, least: f64) -> Verdict {
+    let most = memory.most_changed();
+    let change_ratio = most.and_then(|device| device.change_ratio);
+    let (outcome, why) = match change_ratio {
+        Some(change) if change >= least && change > 0.0 => {
+            (Outcome::Regression, format!("{} or more", share(least)))
+        }
+        Some(change) if change <= -least && change < 0.0 => {
+            (Outcome::Improvement, format!("{} or more", share(least)))
+        }
+        Some(_) => (Outcome::Unchanged, format!("less than {}", share(least))),
+        None => (Outcome::Inconclusive, "nothing was allocated before".to_owned()),
+    };
+    let what = most.map_or_else(String::new, |device| memory.change_phrase(device));
+    Verdict {
+        outcome,
+        reason: format!("{what}: {why}"),
+        before: None,
+        after: None,
+        change_ratio,
+        low_ratio: None,
+        high_ratio: None,
+        noise_ratio: None,
+        least_change_ratio: least,
+    }
 }
 
 fn judge(b: &Sample, a: &Sample, blank: Verdict) -> Verdict {

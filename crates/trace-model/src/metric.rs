@@ -89,7 +89,7 @@ impl fmt::Display for Scope {
 }
 
 /// The metric tables of a comparison of two runs. Views of a run have other names.
-pub const COMPARISON_VIEWS: [&str; 2] = ["diff_step_time", "diff_operators"];
+pub const COMPARISON_VIEWS: [&str; 3] = ["diff_step_time", "diff_operators", "diff_memory"];
 
 /// A metric, as the header of a view declares it. Its public name is `view.column`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -22,9 +22,41 @@ pub fn plural(count: usize, noun: &str) -> String {
     if count == 1 { format!("{number} {noun}") } else { format!("{number} {noun}s") }
 }
 
+/// Three significant digits, or all digits before the decimal point.
+pub fn three_digits(value: f64) -> String {
+    let digits = match value.abs() {
+        v if v >= 99.95 || v == 0.0 => 0,
+        v if v >= 0.995 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$}")
+}
+
+/// `113 MiB`, `26.5 MiB`, `512 B`.
+pub fn human_bytes(value: f64) -> String {
+    let mut value = value;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if value.abs() < 1024.0 {
+            let number = if unit == "B" { format!("{value:.0}") } else { three_digits(value) };
+            return format!("{number} {unit}");
+        }
+        value /= 1024.0;
+    }
+    format!("{} TiB", three_digits(value))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::thousands;
+    use super::{human_bytes, thousands};
+
+    #[test]
+    fn human_bytes_has_three_digits() {
+        for (bytes, text) in
+            [(0.0, "0 B"), (-512.0, "-512 B"), (27_787_264.0, "26.5 MiB"), (3e15, "2728 TiB")]
+        {
+            assert_eq!(human_bytes(bytes), text);
+        }
+    }
 
     #[test]
     fn thousands_are_separated() {

@@ -71,7 +71,7 @@ fn diff_writes_every_format() {
         .collect();
     assert_eq!(measures[..4], ["throughput", "step_median", "step_p95", "gpu_utilization"]);
     assert_eq!(json["findings"], json!([]));
-    assert_eq!(json["passed"], json!(["RG001", "RG002"]));
+    assert_eq!(json["passed"], json!(["RG001", "RG002", "RG003"]));
     assert!(json["rows"][0]["before"]["step_ns"].as_f64().unwrap() > 0.0);
     assert!(json["categories"][0]["group"].is_string());
 

@@ -1,6 +1,7 @@
 //! Comparisons of runs whose difference is known: made by the demo, written by hand, or recorded.
 
 mod commands;
+mod memory;
 mod recorded;
 
 use std::collections::BTreeMap;
@@ -370,7 +371,7 @@ fn regression_is_judged_and_named() {
     assert_eq!(same.verdict.outcome, Outcome::Unchanged);
     let judged = judge(&same, &slow, &slow);
     assert_eq!(codes(&judged), [""; 0]);
-    assert_eq!(judged.passed, ["RG001", "RG002"]);
+    assert_eq!(judged.passed, ["RG001", "RG002", "RG003"]);
 }
 
 #[test]
@@ -385,7 +386,7 @@ fn verdict_is_inconclusive_with_few_steps() {
     assert_eq!(diff.verdict.outcome, Outcome::Inconclusive);
     let judged = judge(&diff, &before, &after);
     let unknown: Vec<&str> = judged.unknown.iter().map(|u| u.code.as_str()).collect();
-    assert_eq!(unknown, ["RG001", "RG002"]);
+    assert_eq!(unknown, ["RG001", "RG002", "RG003"]);
     assert!(
         judged.unknown[0].reason.contains("record at least 3 in each run"),
         "{:?}",

@@ -38,6 +38,9 @@ pub struct Recording {
     /// What marks its steps, see the column `source` of the table `steps`; `repetition`: nothing does, and the same operators
     /// recur. Null without steps.
     pub step_source: Option<String>,
+    /// How sure the steps are: `high` if the program, its trainer or its engine marks them, `medium` if they lie between calls
+    /// of the optimizer, `low` if they are inferred from repeating operators. Null without steps.
+    pub step_confidence: Option<String>,
     /// Describes the recording and its most serious limit in one or two sentences.
     pub summary: String,
     /// The part of the summary that says what the recording is; empty if it shows next to nothing.
@@ -114,6 +117,7 @@ impl Recording {
             kind,
             is_on_cpu,
             step_source: contents.recorded.text("step_source").map(str::to_owned),
+            step_confidence: contents.step_confidence().map(str::to_owned),
             summary,
             subject,
             limits,
@@ -193,6 +197,14 @@ impl<'a> Contents<'a> {
         Some(format!("{} x {name}", self.count("listed_device")))
     }
 
+    fn step_confidence(&self) -> Option<&'static str> {
+        Some(match self.recorded.text("step_source")? {
+            "repetition" => "low",
+            "optimizer" => "medium",
+            _ => "high",
+        })
+    }
+
     fn has_trait(&self, name: &str) -> bool {
         self.traits.is_some_and(|traits| traits.is_true(name))
     }
@@ -246,6 +258,7 @@ impl<'a> Contents<'a> {
         };
         let marks = match self.recorded.text("step_source") {
             Some("repetition") => ", inferred from repeating operators",
+            Some("optimizer") => ", inferred from calls of the optimizer",
             _ => "",
         };
         let ranks = match self.count("profiled_rank") {
@@ -354,10 +367,14 @@ impl<'a> Contents<'a> {
         let foreign = self.count("foreign_event");
         if program == 0 && foreign > self.count("call") + self.count("annotation") {
             let kinds = self.recorded.text("foreign_kinds").map(|kinds| format!(" ({kinds})"));
+            let tool = match self.recorded.text("foreign_tool") {
+                Some(tool) => format!("{tool}, not from"),
+                None => "another tool than".to_owned(),
+            };
             add(
                 RecordingKind::OtherTool,
                 format!(
-                    "The {} events{} come from another tool than the PyTorch Profiler, and no operators, Python frames or GPU \
+                    "The {} events{} come from {tool} the PyTorch Profiler, and no operators, Python frames or GPU \
                      activities were recorded: tables and SQL work on them, rules do not apply.",
                     thousands(foreign),
                     kinds.unwrap_or_default(),

@@ -252,6 +252,12 @@ const VIEWS: &[(&str, Scope, &str)] = &[
          top_host top_host_ratio top_device top_device_ratio",
     ),
     (
+        "diff_memory",
+        Scope::Device,
+        "rank device memory moment before_bytes after_bytes change_bytes change_ratio top_owner top_owner_bytes \
+         top_place top_place_bytes batch_ratio",
+    ),
+    (
         "gpu_transfers",
         Scope::Device,
         "rank device window_ns step_count h2d_count h2d_bytes h2d_ns h2d_exposed_ns \
@@ -378,7 +384,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "memory_balance",
         Scope::Device,
-        "rank device rank_count peak_allocated_bytes median_peak_bytes above_median_ratio reserved_ratio",
+        "rank device rank_count peak_allocated_bytes median_peak_bytes above_median_ratio reserved_ratio is_snapshot",
     ),
     (
         "op_indexing_loops",
@@ -420,14 +426,14 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "trace_recording",
         Scope::Run,
         "rank_count profiled_rank_count event_count recorded_ns op_count frame_count annotation_count call_count launch_count \
-         profiler_range_count device_event_count foreign_event_count foreign_kinds listed_device_count listed_device_name device_op_count device_op_name \
+         profiler_range_count device_event_count foreign_event_count foreign_kinds foreign_tool listed_device_count listed_device_name device_op_count device_op_name \
          step_count step_source top_op_name top_op_ratio op_ratio warmup_ratio warmup_name is_truncated",
     ),
     (
         "op_cpu_work",
         Scope::Rank,
         "rank has_device step_count window_ns op_ns python_ns python_ratio outer_op_count python_per_op_ns has_collectives uses_device \
-         top_op_name top_op_kind top_op_count top_op_ns top_op_ratio top_op_dims slow_conv_ns slow_conv_ratio slow_double_conv_ratio \
+         matmul_ns matmul_ratio convolution_ns convolution_ratio other_op_ratio loading_ns loading_ratio top_op_name top_op_kind top_op_count top_op_ns top_op_ratio top_op_dims slow_conv_ns slow_conv_ratio slow_double_conv_ratio \
          slow_conv_name double_ns double_ratio",
     ),
     (
@@ -445,8 +451,9 @@ const VIEWS: &[(&str, Scope, &str)] = &[
          optimizer_state_ratio gradient_bytes activation_bytes activation_ratio unneeded_activation_ratio top_activation_place \
          top_activation_bytes has_backward spike_bytes spike_ratio spike_place spike_place_bytes kept_bytes kept_ratio \
          kept_place kept_owner kept_place_bytes kept_per_iteration_bytes half_batch_peak_bytes checkpointed_peak_bytes \
-         small_state_peak_bytes oom_count oom_requested_bytes oom_free_bytes oom_allocated_bytes oom_unused_bytes \
-         oom_place oom_owner oom_owner_bytes split_bytes split_ratio",
+         small_state_peak_bytes half_copy_bytes half_copy_ratio later_iteration_count later_segment_count *later_segment_rate \
+         later_segment_bytes later_returned_count oom_count oom_requested_bytes oom_free_bytes oom_allocated_bytes oom_unused_bytes \
+         oom_reserved_bytes oom_unused_owner oom_unused_owner_bytes oom_outside_bytes oom_place oom_owner oom_owner_bytes split_bytes split_ratio",
     ),
 ];
 

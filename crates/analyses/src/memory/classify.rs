@@ -104,15 +104,38 @@ pub(super) struct Allocation {
     pub(super) start: i64,
     /// Event of the release; [`i64::MAX`] if it was still held in the end.
     pub(super) end: i64,
+    /// Negative if unknown.
+    pub(super) address: i64,
     pub(super) bytes: i64,
     pub(super) phase: Phase,
     pub(super) is_workspace: bool,
+    /// Python and native frames around the one that made it; 0 if unknown.
+    pub(super) stack_depth: u16,
     /// Index of the line or module that allocated it.
     pub(super) place: u32,
     pub(super) owner: Owner,
     pub(super) evidence: Evidence,
     /// Forward and backward passes before it.
     pub(super) iteration: u32,
+}
+
+/// An allocation of no known owner, held all the time.
+impl Default for Allocation {
+    fn default() -> Self {
+        Self {
+            start: -1,
+            end: i64::MAX,
+            address: -1,
+            bytes: 0,
+            phase: Phase::Other,
+            is_workspace: false,
+            stack_depth: 0,
+            place: u32::MAX,
+            owner: Owner::Unknown,
+            evidence: Evidence::None,
+            iteration: 0,
+        }
+    }
 }
 
 impl Allocation {

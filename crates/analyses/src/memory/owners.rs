@@ -8,6 +8,8 @@ use trace_model::RecordBatch;
 
 use super::classify::{Evidence, Owner};
 use super::load::{Memories, Memory, Moment};
+use super::segment_map::SegmentMap;
+use super::segments::Content;
 
 /// Allocations of one owner that were made at one place.
 struct Held {
@@ -92,21 +94,47 @@ fn add_moment<'a>(
     }
     let Some(reserved) = moment.reserved_bytes else { return };
     let unused = reserved.saturating_sub(moment.allocated_bytes);
-    // How free memory is divided is known when the snapshot was taken only.
-    let parts = match memory.unused_bytes.filter(|_| moment.name == "end") {
+    let (parts, rest) = match memory.unused_bytes.filter(|_| moment.name == "end") {
+        // The snapshot says it.
         Some([rounding, in_used, in_free]) => {
-            let known = rounding.saturating_add(in_used).saturating_add(in_free);
-            let rest = unused.saturating_sub(known);
-            vec![
+            let parts = [
                 ("rounding", rounding),
                 ("free_in_used_segments", in_used),
                 ("free_segments", in_free),
-                ("unexplained", rest),
-            ]
+            ];
+            (BTreeMap::from(parts), "unexplained")
         }
-        None => vec![("unused", unused)],
+        None => (unused_at(memory, moment), "unused"),
     };
-    for (owner, bytes) in parts.into_iter().filter(|(_, bytes)| *bytes != 0) {
+    let known = parts.values().fold(0_i64, |sum, bytes| sum.saturating_add(*bytes));
+    let parts = parts.into_iter().chain([(rest, unused.saturating_sub(known))]);
+    for (owner, bytes) in parts.filter(|(_, bytes)| *bytes != 0) {
         add(owner, None, bytes, None, "high", false);
     }
+    // The driver was asked what is free.
+    if let Some((device, free)) = memory.device_bytes.zip(moment.device_free_bytes) {
+        let outside = device.saturating_sub(free).saturating_sub(reserved);
+        if outside > 0 {
+            add("outside_allocator", None, outside, None, "high", false);
+        }
+    }
+}
+
+/// What the segments hold at a moment beside allocations, by reason; empty if the history does not show all segments.
+fn unused_at(memory: &Memory, moment: Moment) -> BTreeMap<&'static str, i64> {
+    let map = SegmentMap::of(memory, moment);
+    if moment.reserved_bytes != Some(map.reserved_bytes()) {
+        return BTreeMap::new();
+    }
+    let mut parts: BTreeMap<&'static str, i64> = BTreeMap::new();
+    for stretch in &map.stretches {
+        let name = match stretch.content {
+            Content::Allocation(_) => continue,
+            Content::Rounding => "rounding",
+            Content::Free => map.free_owner(stretch),
+        };
+        let bytes = parts.entry(name).or_default();
+        *bytes = bytes.saturating_add(stretch.bytes);
+    }
+    parts
 }

@@ -36,11 +36,22 @@
 --! half_batch_peak_bytes = { doc = "peak with half of the batch", unit = "bytes", metric = "device" }
 --! checkpointed_peak_bytes = { doc = "peak if the activations of top_activation_place are computed again", unit = "bytes", metric = "device" }
 --! small_state_peak_bytes = { doc = "peak with optimizer state in 8 bits", unit = "bytes", metric = "device" }
+--! half_copy_bytes = { doc = "of the peak: allocations of half the size of a parameter or state, where most have one", unit = "bytes", metric = "device" }
+--! half_copy_ratio = { doc = "share of the peak", unit = "ratio", metric = "device" }
+--! later_iteration_count = { doc = "iterations after the second of a snapshot; absent if there are none", unit = "count", metric = "device" }
+--! later_segment_count = { doc = "segments that the allocator took from the driver in them", unit = "count", metric = "device" }
+--! later_segment_rate = { doc = "of these, in each iteration", unit = "number", metric = "device" }
+--! later_segment_bytes = { doc = "their size", unit = "bytes", metric = "device" }
+--! later_returned_count = { doc = "segments that it gave back in them", unit = "count", metric = "device" }
 --! oom_count = { doc = "allocations that failed; absent without a history of the allocator", unit = "count", metric = "device" }
 --! oom_requested_bytes = { doc = "size of the last of them", unit = "bytes", metric = "device" }
 --! oom_free_bytes = { doc = "free on the device then", unit = "bytes", metric = "device" }
 --! oom_allocated_bytes = { doc = "allocated then", unit = "bytes", metric = "device" }
 --! oom_unused_bytes = { doc = "held by the caching allocator then, but in no allocation", unit = "bytes", metric = "device" }
+--! oom_reserved_bytes = { doc = "held by the caching allocator then", unit = "bytes", metric = "device" }
+--! oom_unused_owner = "why most of that cannot be used, see memory_owners"
+--! oom_unused_owner_bytes = { doc = "what that is", unit = "bytes", metric = "device" }
+--! oom_outside_bytes = { doc = "held then by CUDA, other libraries and other processes; absent without a trace that tells the size of the device", unit = "bytes", metric = "device" }
 --! oom_place = "line that asked for it"
 --! oom_owner = "owner of most of what was allocated then, in words"
 --! oom_owner_bytes = { doc = "what that is", unit = "bytes", metric = "device" }
@@ -53,13 +64,14 @@ WITH ooms AS (
         last_value(device_free_bytes ORDER BY position) AS free_bytes,
         last_value(allocated_bytes ORDER BY position) AS allocated_bytes,
         last_value(unused_bytes ORDER BY position) AS unused_bytes,
+        last_value(reserved_bytes ORDER BY position) AS reserved_bytes,
         last_value(user_frame ORDER BY position) AS place
     FROM snapshot_oom
     GROUP BY rank, snapshot, device
 ),
 candidates AS (
     SELECT
-        u.*, o.oom_count, o.requested_bytes, o.free_bytes, o.allocated_bytes, o.unused_bytes, o.place AS oom_place,
+        u.*, o.oom_count, o.requested_bytes, o.free_bytes, o.allocated_bytes, o.unused_bytes, o.reserved_bytes, o.place AS oom_place,
         row_number() OVER (
             PARTITION BY u.rank, u.device
             ORDER BY CASE WHEN o.oom_count > 0 THEN 0 WHEN u.snapshot IS NOT NULL THEN 1 ELSE 2 END, u.has_history DESC, u.peak_bytes DESC, u.snapshot, u.memory
@@ -79,6 +91,16 @@ owners AS (
         GROUP BY rank, snapshot, device, owner
     )
     GROUP BY rank, snapshot, device
+),
+unused AS (
+    SELECT
+        rank, snapshot, device,
+        first_value(owner ORDER BY bytes DESC, owner) FILTER (WHERE owner LIKE 'free%') AS owner,
+        max(CASE WHEN owner LIKE 'free%' THEN bytes END) AS bytes,
+        max(CASE WHEN owner = 'outside_allocator' THEN bytes END) AS outside_bytes
+    FROM memory_owners
+    WHERE moment = 'oom' AND NOT is_allocated
+    GROUP BY rank, snapshot, device
 )
 SELECT
     c.rank, c.device, c.memory, c.snapshot, c.has_history, c.iteration_count, c.peak_bytes, c.capacity_bytes,
@@ -90,12 +112,16 @@ SELECT
     c.spike_bytes, c.spike_ratio, c.spike_place, c.spike_place_bytes,
     c.kept_bytes, c.kept_ratio, c.kept_place, c.kept_owner, c.kept_place_bytes, c.kept_per_iteration_bytes,
     c.half_batch_peak_bytes, c.checkpointed_peak_bytes, c.small_state_peak_bytes,
+    c.half_copy_bytes, c.half_copy_ratio, c.later_iteration_count, c.later_segment_count, c.later_segment_rate,
+    c.later_segment_bytes, c.later_returned_count,
     CASE WHEN c.snapshot IS NOT NULL AND c.has_history THEN coalesce(c.oom_count, 0) END AS oom_count,
     c.requested_bytes AS oom_requested_bytes, c.free_bytes AS oom_free_bytes, c.allocated_bytes AS oom_allocated_bytes,
-    c.unused_bytes AS oom_unused_bytes, c.oom_place,
+    c.unused_bytes AS oom_unused_bytes, c.reserved_bytes AS oom_reserved_bytes, n.owner AS oom_unused_owner, n.bytes AS oom_unused_owner_bytes,
+    n.outside_bytes AS oom_outside_bytes, c.oom_place,
     w.owner AS oom_owner, w.bytes AS oom_owner_bytes,
     f.split_bytes, f.split_ratio
 FROM candidates c
 LEFT JOIN owners w ON w.rank = c.rank AND w.snapshot = c.snapshot AND w.device = c.device
+LEFT JOIN unused n ON n.rank = c.rank AND n.snapshot = c.snapshot AND n.device = c.device
 LEFT JOIN snapshot_fragmentation f ON f.rank = c.rank AND f.snapshot = c.snapshot AND f.device = c.device
 WHERE c.place = 1 AND (c.device >= 0 OR c.rank NOT IN (SELECT DISTINCT rank FROM memory_usage WHERE device >= 0))

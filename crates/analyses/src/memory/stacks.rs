@@ -15,6 +15,8 @@ pub(super) struct StackFacts {
     pub(super) is_workspace: bool,
     /// Index of the innermost frame of the user's own code.
     pub(super) place: u32,
+    /// Number of frames around it.
+    pub(super) depth: u16,
 }
 
 /// Facts by rank, snapshot and stack.
@@ -30,23 +32,25 @@ impl Stacks {
         let (stack, parent) = (ints(batch, "stack")?, ints(batch, "parent")?);
         let (functions, files) = (names(batch, "name")?, names(batch, "file")?);
         let places = names(batch, "user_frame")?;
-        let mut frames: FxHashMap<(i64, i64, i64), (Inherited, u32)> = FxHashMap::default();
+        let depths = ints(batch, "depth")?;
+        let mut frames: FxHashMap<(i64, i64, i64), (Inherited, u32, u16)> = FxHashMap::default();
         for row in 0..batch.num_rows() {
             let of_snapshot = (rank.value(row), snapshot.value(row));
             let caller = get(&parent, row)
                 .and_then(|parent| frames.get(&(of_snapshot.0, of_snapshot.1, parent)))
-                .map(|(inherited, _)| *inherited)
+                .map(|(inherited, ..)| *inherited)
                 .unwrap_or_default();
             let frame = FrameKind::of(
                 functions.get(row).unwrap_or_default(),
                 files.get(row).unwrap_or_default(),
             );
             let key = (of_snapshot.0, of_snapshot.1, stack.value(row));
-            frames.insert(key, (caller.inside(frame), places.ids[row]));
+            let depth = u16::try_from(depths.value(row).max(0)).unwrap_or(u16::MAX);
+            frames.insert(key, (caller.inside(frame), places.ids[row], depth));
         }
-        let facts = |(key, (inherited, place)): ((i64, i64, i64), (Inherited, u32))| {
+        let facts = |(key, (inherited, place, depth)): ((i64, i64, i64), (Inherited, u32, u16))| {
             let Inherited { phase, is_workspace, .. } = inherited;
-            (key, StackFacts { phase, is_workspace, place })
+            (key, StackFacts { phase, is_workspace, place, depth })
         };
         Ok(Self { facts: frames.into_iter().map(facts).collect(), places })
     }

@@ -17,6 +17,12 @@ const PARTS: i64 = 8;
 const USUAL_SHARE: f64 = 0.9;
 /// What makes a short peak lives for a small part of the history.
 const SHORT_SHARE: f64 = 0.1;
+/// Copies in half the size are told from so many different sizes.
+const MIN_COPIED_SIZES: i32 = 3;
+/// And if so large a share of the parameters and states is in a pair or beside one.
+const MIN_COPIED_SHARE: f64 = 0.9;
+/// Iterations that fill the cache of the allocator.
+const WARM_UP_ITERATIONS: u32 = 2;
 
 /// Memory that one place keeps from iteration to iteration.
 #[derive(Default)]
@@ -42,6 +48,24 @@ struct UsageRow<'a> {
     half_batch_bytes: Option<i64>,
     checkpointed_bytes: Option<i64>,
     small_state_bytes: Option<i64>,
+    half_copies: HalfCopies,
+    later: LaterSegments,
+}
+
+/// Parameters that are held in 32 and in 16 bits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct HalfCopies {
+    bytes: i64,
+    count: i64,
+}
+
+/// Segments that the allocator took and gave back when its cache should have been filled.
+#[derive(Debug, Clone, Copy, Default)]
+struct LaterSegments {
+    iteration_count: Option<i64>,
+    taken_count: i64,
+    taken_bytes: i64,
+    returned_count: i64,
 }
 
 impl UsageRow<'_> {
@@ -97,6 +121,19 @@ pub(super) fn usage(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .int("half_batch_peak_bytes", |row| row.half_batch_bytes)
         .int("checkpointed_peak_bytes", |row| row.checkpointed_bytes)
         .int("small_state_peak_bytes", |row| row.small_state_bytes)
+        .int("half_copy_bytes", |row| Some(row.half_copies.bytes))
+        .int("half_copy_count", |row| Some(row.half_copies.count))
+        .float("half_copy_ratio", |row| row.share(row.half_copies.bytes))
+        .int("later_iteration_count", |row| row.later.iteration_count)
+        .int("later_segment_count", |row| row.later.iteration_count.map(|_| row.later.taken_count))
+        .float("later_segment_rate", |row| {
+            let iterations = row.later.iteration_count?;
+            Some(row.later.taken_count as f64 / iterations as f64)
+        })
+        .int("later_segment_bytes", |row| row.later.iteration_count.map(|_| row.later.taken_bytes))
+        .int("later_returned_count", |row| {
+            row.later.iteration_count.map(|_| row.later.returned_count)
+        })
         .finish()
 }
 
@@ -156,7 +193,73 @@ fn row<'a>(memory: &'a Memory, memories: &'a Memories) -> Option<UsageRow<'a>> {
         } else {
             None
         },
+        half_copies: half_copies(memory, peak.position),
+        later: later_segments(memory),
     })
+}
+
+/// Pairs of allocations of which one has half the size of the other, if most parameters are in one.
+fn half_copies(memory: &Memory, peak: i64) -> HalfCopies {
+    let mut counts: BTreeMap<i64, i64> = BTreeMap::new();
+    let mut total = 0_i64;
+    let mut has_parameters = false;
+    for allocation in memory.allocations.iter().filter(|a| a.is_held_at(peak)) {
+        let is_state = matches!(
+            allocation.owner,
+            Owner::Parameter | Owner::OptimizerState | Owner::Older | Owner::Unknown
+        );
+        // Sums of older memory are no sizes.
+        if is_state && allocation.bytes > 0 && (memory.snapshot.is_some() || allocation.start >= 0)
+        {
+            has_parameters |= allocation.owner == Owner::Parameter;
+            *counts.entry(allocation.bytes).or_default() += 1;
+            total = total.saturating_add(allocation.bytes);
+        }
+    }
+    let sizes: Vec<i64> = counts.keys().rev().copied().collect();
+    let (mut copies, mut paired, mut distinct) = (HalfCopies::default(), 0_i64, 0);
+    for size in sizes {
+        let wholes = counts.get(&size).copied().unwrap_or(0);
+        if size % 2 != 0 || wholes == 0 {
+            continue;
+        }
+        let Some(halves) = counts.get_mut(&(size / 2)) else { continue };
+        // Optimizers keep values of the same size beside each parameter: these have no copy.
+        let pairs = (*halves).min(wholes);
+        *halves -= pairs;
+        distinct += i32::from(pairs > 0);
+        copies.count += pairs;
+        copies.bytes = copies.bytes.saturating_add(pairs.saturating_mul(size / 2));
+        paired =
+            paired.saturating_add(wholes.saturating_mul(size).saturating_add(pairs * (size / 2)));
+    }
+    let is_found = has_parameters
+        && distinct >= MIN_COPIED_SIZES
+        && paired as f64 >= MIN_COPIED_SHARE * total as f64;
+    if is_found { copies } else { HalfCopies::default() }
+}
+
+/// What the caching allocator took from the driver after the second iteration.
+fn later_segments(memory: &Memory) -> LaterSegments {
+    let last = memory.allocations.iter().map(|a| a.iteration).max().unwrap_or(0);
+    let first_later = memory.allocations.iter().find(|a| a.iteration > WARM_UP_ITERATIONS);
+    let Some(first) = first_later.filter(|_| memory.snapshot.is_some()) else {
+        return LaterSegments::default();
+    };
+    let mut later = LaterSegments {
+        iteration_count: Some(i64::from(last - WARM_UP_ITERATIONS)),
+        ..LaterSegments::default()
+    };
+    for change in memory.segments.changes_after(first.start) {
+        if change.is_taken {
+            later.taken_count += 1;
+            let bytes = change.segment.end - change.segment.start;
+            later.taken_bytes = later.taken_bytes.saturating_add(bytes);
+        } else {
+            later.returned_count += 1;
+        }
+    }
+    later
 }
 
 /// Memory that is allocated in one iteration after another and never released, and the place that keeps most of it.
@@ -212,4 +315,56 @@ fn spike(memory: &Memory, history: &History<'_>, peak: i64) -> (i64, BTreeMap<u3
         *bytes = bytes.saturating_add(allocation.bytes);
     }
     (most.saturating_sub(usual), places)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HalfCopies, half_copies, later_segments};
+    use crate::memory::classify::{Allocation, Owner};
+    use crate::memory::load::Memory;
+    use crate::memory::segments::{Change, Segment};
+
+    fn memory(sizes: &[i64]) -> Memory {
+        let parameter =
+            |&bytes: &i64| Allocation { bytes, owner: Owner::Parameter, ..Allocation::default() };
+        Memory { snapshot: Some(0), ..Memory::of(sizes.iter().map(parameter).collect()) }
+    }
+
+    #[test]
+    fn copies_in_half_the_size_are_found_only_if_most_parameters_have_one() {
+        let found = |sizes: &[i64]| half_copies(&memory(sizes), 0);
+        let copied = [4000, 4000, 2000, 2000, 600, 300, 80, 40];
+        assert_eq!(found(&copied), HalfCopies { bytes: 4340, count: 4 });
+        // Adam's state beside the parameters in 32 bits.
+        let with_state = [4000, 4000, 4000, 2000, 600, 600, 600, 300, 80, 80, 80, 40];
+        assert_eq!(found(&with_state), HalfCopies { bytes: 2340, count: 3 });
+        // Layers of half the width.
+        assert_eq!(found(&[4000, 2000, 900, 700, 80, 40]), HalfCopies::default());
+        assert_eq!(found(&[4000, 2000]), HalfCopies::default());
+    }
+
+    #[test]
+    fn segments_of_later_iterations_are_counted() {
+        let allocation = |iteration: u32| Allocation {
+            start: i64::from(iteration) * 10,
+            iteration,
+            ..Allocation::default()
+        };
+        let of = |iterations: u32, snapshot| {
+            let mut memory = Memory::of((1..=iterations).map(allocation).collect());
+            memory.snapshot = snapshot;
+            for (position, is_taken) in
+                [(11, true), (21, true), (31, false), (32, true), (41, true)]
+            {
+                let segment = Segment { start: 0, end: 100, ..Segment::default() };
+                memory.segments.change(Change { position, is_taken, segment });
+            }
+            later_segments(&memory)
+        };
+        let later = of(4, Some(0));
+        assert_eq!(later.iteration_count, Some(2));
+        assert_eq!((later.taken_count, later.taken_bytes, later.returned_count), (2, 200, 1));
+        assert_eq!(of(2, Some(0)).iteration_count, None, "there is no later iteration");
+        assert_eq!(of(4, None).iteration_count, None, "a trace does not tell");
+    }
 }

@@ -17,6 +17,10 @@ use super::load::{Memories, Memory};
 const SHARDS: [f64; 3] = [2.0, 4.0, 8.0];
 /// Batches, as multiples of that of the recording.
 const BATCHES: [f64; 3] = [0.5, 2.0, 4.0];
+/// Lengths of sequences, as multiples of that of the recording.
+const SEQUENCES: [f64; 2] = [0.5, 2.0];
+/// In the names of lines that may compute attention scores.
+const ATTENTION_WORDS: [&[u8]; 3] = [b"attn", b"attention", b"softmax"];
 /// Share of the capacity that a batch may fill: the allocator loses some to rounding and fragmentation.
 const USABLE_RATIO: f64 = 0.95;
 /// Largest batch that is looked for, as a multiple of that of the recording.
@@ -68,12 +72,22 @@ impl Factors {
     }
 }
 
+/// What is multiplied.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Multiple {
+    None,
+    /// The number of samples in a batch.
+    Batch(f64),
+    /// The length of sequences.
+    Sequence(f64),
+}
+
 struct Scenario {
     name: String,
     what: String,
     /// The peak, and its bounds: what was told from sizes or not at all may belong to another owner.
     peak: [f64; 3],
-    samples: Option<f64>,
+    multiple: Multiple,
 }
 
 struct ScenarioRow<'a> {
@@ -110,7 +124,14 @@ pub(super) fn what_if(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .float("freed_ratio", |row| {
             (row.now > 0.0).then(|| (row.now - row.scenario.peak[1]) / row.now)
         })
-        .float("batch_factor", |row| row.scenario.samples)
+        .float("batch_factor", |row| match row.scenario.multiple {
+            Multiple::Batch(factor) => Some(factor),
+            _ => None,
+        })
+        .float("sequence_factor", |row| match row.scenario.multiple {
+            Multiple::Sequence(factor) => Some(factor),
+            _ => None,
+        })
         .int("capacity_bytes", |row| row.memory.capacity_bytes)
         .flag("fits", |row| {
             let capacity = row.memory.capacity_bytes? as f64;
@@ -128,12 +149,17 @@ pub(super) struct History<'a> {
 
 impl<'a> History<'a> {
     pub(super) fn of(memory: &'a Memory) -> Self {
-        let allocations = memory.allocations.as_slice();
+        Self::with_ends(&memory.allocations, |_, allocation| allocation.end)
+    }
+
+    /// The history in which allocations are released at these events.
+    fn with_ends(allocations: &'a [Allocation], end: impl Fn(usize, &Allocation) -> i64) -> Self {
         let mut events: Vec<(i64, bool, u32)> = Vec::with_capacity(2 * allocations.len());
         for (index, allocation) in allocations.iter().enumerate() {
             events.push((allocation.start, false, index as u32));
-            if allocation.end != i64::MAX {
-                events.push((allocation.end, true, index as u32));
+            let end = end(index, allocation);
+            if end != i64::MAX {
+                events.push((end, true, index as u32));
             }
         }
         // At one event, what was there before goes first.
@@ -141,6 +167,15 @@ impl<'a> History<'a> {
             .sort_unstable_by_key(|&(position, is_release, index)| (position, !is_release, index));
         let events = events.into_iter().map(|(_, is_release, index)| (index, is_release)).collect();
         Self { allocations, events }
+    }
+
+    /// Position, allocation and whether it is released, in the order of events.
+    pub(super) fn events(&self) -> impl Iterator<Item = (i64, &'a Allocation, bool)> + Clone {
+        let allocations = self.allocations;
+        self.events.iter().map(move |&(index, is_release)| {
+            let allocation = &allocations[index as usize];
+            (if is_release { allocation.end } else { allocation.start }, allocation, is_release)
+        })
     }
 
     /// The most that is held at once if each allocation has this size.
@@ -197,25 +232,26 @@ fn scenarios(
 ) -> Vec<Scenario> {
     let mut found = Vec::new();
     let has = |owner| memory.allocations.iter().any(|a| a.owner == owner);
-    let mut add = |name: &str, what: String, factors: Factors, samples: Option<f64>| {
-        found.push(Scenario {
-            name: name.to_owned(),
-            what,
-            peak: history.scaled(&factors),
-            samples,
-        });
+    let mut add = |name: &str, what: String, factors: Factors, multiple: Multiple| {
+        let peak = history.scaled(&factors);
+        found.push(Scenario { name: name.to_owned(), what, peak, multiple });
     };
     if has(Owner::OptimizerState) {
         let state = |factor| Factors::new(&[(Owner::OptimizerState, factor)]);
-        add("optimizer_8_bit", "optimizer state in 8 bits (from 32)".to_owned(), state(0.25), None);
+        add(
+            "optimizer_8_bit",
+            "optimizer state in 8 bits (from 32)".to_owned(),
+            state(0.25),
+            Multiple::None,
+        );
         add(
             "optimizer_16_bit",
             "optimizer state in 16 bits (from 32)".to_owned(),
             state(0.5),
-            None,
+            Multiple::None,
         );
         let none = state(0.0).with_optimizer_work(0.0);
-        add("optimizer_none", "an optimizer without state".to_owned(), none, None);
+        add("optimizer_none", "an optimizer without state".to_owned(), none, Multiple::None);
     }
     if has(Owner::Parameter) && has(Owner::Gradient) {
         for ranks in SHARDS {
@@ -231,27 +267,61 @@ fn scenarios(
                 let names: Vec<&str> = owners.iter().map(|owner| owner.name()).collect();
                 let what = format!("{} divided over {ranks} ranks", names.join(", "));
                 let name = format!("zero_{}_of_{ranks}", stage + 1);
-                add(&name, what, Factors::new(&factors).with_optimizer_work(share), None);
+                add(&name, what, Factors::new(&factors).with_optimizer_work(share), Multiple::None);
             }
         }
     }
     if has(Owner::Activation) {
         let half = Factors::new(&[(Owner::Activation, 0.5), (Owner::Temporary, 0.5)]);
-        add("activations_16_bit", "activations in 16 bits (from 32)".to_owned(), half, None);
+        add(
+            "activations_16_bit",
+            "activations in 16 bits (from 32)".to_owned(),
+            half,
+            Multiple::None,
+        );
         for samples in BATCHES {
             let what = format!("{samples} times the batch");
-            add("batch", what, Factors::batch(samples), Some(samples));
+            add("batch", what, Factors::batch(samples), Multiple::Batch(samples));
         }
         if let Some(capacity) = memory.capacity_bytes {
             let limit = USABLE_RATIO * capacity as f64;
             if let Some(samples) = largest_batch(history, limit) {
                 let what = format!("{samples:.2} times the batch: the largest that fits");
-                add("largest_batch", what, Factors::batch(samples), Some(samples));
+                add("largest_batch", what, Factors::batch(samples), Multiple::Batch(samples));
             }
         }
+        found.extend(sequences(memory, memories, history));
         found.extend(checkpointing(memory, memories, history, now));
     }
     found
+}
+
+/// Longer sequences take as much as larger batches, but for attention scores, which grow with the square.
+fn sequences(memory: &Memory, memories: &Memories, history: &History<'_>) -> Vec<Scenario> {
+    let is_attention = |a: &Allocation| {
+        let place = memories.place(a.place).unwrap_or_default();
+        ATTENTION_WORDS.iter().any(|word| {
+            place.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
+        })
+    };
+    let is_scaled = |a: &Allocation| matches!(a.owner, Owner::Activation | Owner::Temporary);
+    let is_score: Vec<bool> =
+        memory.allocations.iter().map(|a| is_scaled(a) && is_attention(a)).collect();
+    let scenario = |samples: f64| {
+        let factors = Factors::batch(samples);
+        let [low, peak, high] = history.scaled(&factors);
+        let squared = history.peak_of(|index, a| {
+            a.bytes as f64 * factors.of(a) * if is_score[index] { samples } else { 1.0 }
+        });
+        let bounds = [low.min(squared), peak, high.max(squared)];
+        Scenario {
+            name: "sequence".to_owned(),
+            what: format!("{samples} times the length of sequences"),
+            peak: bounds,
+            multiple: Multiple::Sequence(samples),
+        }
+    };
+    SEQUENCES.into_iter().map(scenario).collect()
 }
 
 /// The largest batch whose peak is within the limit, as a multiple of that of the recording.
@@ -333,17 +403,54 @@ fn checkpointing(
             name: "checkpoint_place".to_owned(),
             what: format!("activations of {place} computed again"),
             peak: [0.9 * then, then, now.min(1.15 * then)],
-            samples: None,
+            multiple: Multiple::None,
         })
     };
     let mut found: Vec<Scenario> =
         by_bytes.into_iter().take(MAX_PLACES).filter_map(checkpointed_place).collect();
-    let none = history.peak(|a| if a.owner == Owner::Activation { 0.0 } else { a.bytes as f64 });
+    let least = history.peak(|a| if a.owner == Owner::Activation { 0.0 } else { a.bytes as f64 });
+    let ends = ends_without_graph(&memory.allocations);
+    let then = History::with_ends(&memory.allocations, |index, _| ends[index])
+        .peak(|a| a.bytes as f64)
+        .min(now);
     found.push(Scenario {
         name: "no_activations".to_owned(),
         what: "no activations are kept: inference under torch.no_grad()".to_owned(),
-        peak: [none, none, now],
-        samples: None,
+        peak: [least.min(then), then, now],
+        multiple: Multiple::None,
     });
     found
+}
+
+/// When allocations are released if no graph keeps the results of forward passes.
+///
+/// A result is then held by the frame that made it, or by a caller: until the next result in a frame of the same depth,
+/// or further outside, has been computed from it.
+fn ends_without_graph(allocations: &[Allocation]) -> Vec<i64> {
+    let mut ends: Vec<i64> = allocations.iter().map(|a| a.end).collect();
+    // Results that nothing has replaced, the innermost frame last.
+    let mut held: Vec<usize> = Vec::new();
+    for (index, allocation) in allocations.iter().enumerate() {
+        let is_result = allocation.phase == Phase::Forward
+            && matches!(allocation.owner, Owner::Activation | Owner::Temporary);
+        if !is_result || allocation.start < 0 {
+            continue;
+        }
+        if allocation.stack_depth == 0 {
+            // Without stacks, nothing tells how long.
+            if allocation.owner == Owner::Activation {
+                ends[index] = allocation.start;
+            }
+            continue;
+        }
+        while let Some(&last) = held.last()
+            && allocations[last].stack_depth >= allocation.stack_depth
+        {
+            // Both are there when the later one is made.
+            ends[last] = ends[last].min(allocation.start.saturating_add(1));
+            held.pop();
+        }
+        held.push(index);
+    }
+    ends
 }

@@ -16,8 +16,15 @@
 --! python_per_op_ns = { doc = "python_ns for each of them", unit = "ns", metric = "rank" }
 --! has_collectives = "the rank communicates: it may wait for others outside of operators"
 --! uses_device = "kernels are launched, or memory of a device is allocated, though no activity of a device was recorded"
---! top_op_name = "operator with most self time on that thread; all that follows is about it, too"
---! top_op_kind = "matmul, convolution or other"
+--! matmul_ns = { doc = "self time of matrix multiplications on that thread", unit = "ns", metric = "rank" }
+--! matmul_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
+--! convolution_ns = { doc = "self time of convolutions, with their backward passes", unit = "ns", metric = "rank" }
+--! convolution_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
+--! other_op_ratio = { doc = "share of the rest of op_ns", unit = "ratio", metric = "rank" }
+--! loading_ns = { doc = "that thread is in a call of a DataLoader", unit = "ns", metric = "rank" }
+--! loading_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
+--! top_op_name = "operator with most self time on that thread; the columns top_op are about it, too"
+--! top_op_kind = "matmul, convolution, compiled (a region of torch.compile) or other"
 --! top_op_count = { doc = "its calls", unit = "count", metric = "rank" }
 --! top_op_ns = { doc = "its self time", unit = "ns", metric = "rank" }
 --! top_op_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
@@ -82,7 +89,7 @@ main_ops AS (
         o.rank, o.name, o.self_dur_ns, o.input_dims, o.input_types,
         regexp_like(o.name, '^aten::_?slow_conv') AS is_slow_conv,
         regexp_like(o.name, '^aten::(mm|addmm|bmm|baddbmm|addbmm|mv|addmv|dot|_addmm_activation|linear|mkldnn_linear)\z') AS is_matmul,
-        regexp_like(o.name, '^aten::(_?slow_conv|mkldnn_.*conv|convolution|_convolution|conv)') AS is_conv
+        regexp_like(o.name, '^aten::(_?slow_conv|mkldnn_.*conv|convolution|_convolution|conv|thnn_conv)') AS is_conv
     FROM ops o
     JOIN main m ON m.rank = o.rank AND m.thread = o.thread
 ),
@@ -96,7 +103,12 @@ by_shape AS (
 by_name AS (
     SELECT
         rank, name, is_slow_conv, sum(call_count) AS call_count, sum(self_ns) AS self_ns,
-        CASE WHEN is_matmul THEN 'matmul' WHEN is_conv THEN 'convolution' ELSE 'other' END AS kind,
+        CASE
+            WHEN is_matmul THEN 'matmul'
+            WHEN is_conv THEN 'convolution'
+            WHEN regexp_like(name, '^(Torch-Compiled Region|CompiledFunction|## Call CompiledFxGraph)') THEN 'compiled'
+            ELSE 'other'
+        END AS kind,
         first_value(input_dims ORDER BY self_ns DESC, input_dims) AS input_dims
     FROM by_shape
     GROUP BY rank, name, is_slow_conv, is_matmul, is_conv
@@ -115,6 +127,8 @@ slow AS (
 classes AS (
     SELECT
         rank,
+        sum_if!(self_dur_ns, is_matmul) AS matmul_ns,
+        sum_if!(self_dur_ns, is_conv AND NOT is_matmul) AS convolution_ns,
         sum_if!(self_dur_ns, is_slow_conv) AS slow_conv_ns,
         sum_if!(self_dur_ns, is_slow_conv AND input_types LIKE '%"double"%') AS slow_double_conv_ns,
         sum_if!(self_dur_ns, (is_matmul OR is_conv) AND input_types LIKE '%"double"%') AS double_ns,
@@ -144,6 +158,10 @@ SELECT
     ratio!(greatest(w.end_ns - w.start_ns - m.busy_ns, 0), m.outer_op_count) AS python_per_op_ns,
     CASE WHEN NOT d.has_device THEN c.rank IS NOT NULL END AS has_collectives,
     CASE WHEN NOT d.has_device THEN u.rank IS NOT NULL END AS uses_device,
+    k.matmul_ns, ratio!(k.matmul_ns, w.end_ns - w.start_ns) AS matmul_ratio,
+    k.convolution_ns, ratio!(k.convolution_ns, w.end_ns - w.start_ns) AS convolution_ratio,
+    ratio!(greatest(m.op_ns - k.matmul_ns - k.convolution_ns, 0), w.end_ns - w.start_ns) AS other_op_ratio,
+    m.busy_ns - m.op_ns AS loading_ns, ratio!(m.busy_ns - m.op_ns, w.end_ns - w.start_ns) AS loading_ratio,
     t.name AS top_op_name, t.kind AS top_op_kind, t.call_count AS top_op_count, t.self_ns AS top_op_ns,
     ratio!(t.self_ns, w.end_ns - w.start_ns) AS top_op_ratio,
     t.input_dims AS top_op_dims,

@@ -2,7 +2,7 @@
 --! row = "the run: what was recorded, by kind"
 --! window = "recording"
 --! scope = "run"
---! needs = ["ranks", "devices", "cpu_ops", "annotations", "python_frames", "runtime_calls", "kernels", "memcpys", "memsets", "memory_events", "profiler_ranges", "op_cpu_work", "spans", "counters", "steps", "run_warmup", "trace_completeness"]
+--! needs = ["ranks", "devices", "threads", "cpu_ops", "annotations", "python_frames", "runtime_calls", "kernels", "memcpys", "memsets", "memory_events", "profiler_ranges", "op_cpu_work", "spans", "counters", "steps", "run_warmup", "trace_completeness"]
 --! when_empty = "no trace was read"
 --! [columns]
 --! rank_count = { doc = "ranks that were read", unit = "count", metric = "run" }
@@ -18,6 +18,7 @@
 --! device_event_count = { doc = "kernels, copies and fills that a device ran", unit = "count", metric = "run" }
 --! foreign_event_count = { doc = "events with a duration and counter samples that no part of PyTorch's profiler writes", unit = "count", metric = "run" }
 --! foreign_kinds = "the most frequent categories among events with a duration, of those; absent without any"
+--! foreign_tool = "the tool that wrote them, as far as names of categories and processes tell: Chrome, TensorFlow, XLA or perf; absent if unknown"
 --! listed_device_count = { doc = "devices that the trace describes, used or not, of the rank with most", unit = "count", metric = "run" }
 --! listed_device_name = "product name of one of them"
 --! device_op_count = { doc = "operators that run on a GPU only, and memory allocated there", unit = "count", metric = "run" }
@@ -68,6 +69,26 @@ foreigners AS (
             SELECT category, event_count FROM foreign_spans WHERE category IS NOT NULL ORDER BY event_count DESC, category LIMIT 3
         )) AS foreign_kinds
 ),
+tools AS (
+    SELECT CASE
+        WHEN bool_or(is_of_chrome) THEN 'Chrome'
+        WHEN bool_or(is_of_tensorflow) THEN 'TensorFlow'
+        WHEN bool_or(is_of_xla) THEN 'XLA'
+        WHEN bool_or(is_of_perf) THEN 'perf'
+    END AS foreign_tool
+    FROM (
+        SELECT
+            regexp_like(name, '(^|,)(v8|blink|cc|toplevel|devtools\.timeline|disabled-by-default-)') AS is_of_chrome,
+            false AS is_of_tensorflow, false AS is_of_xla,
+            name IN ('cpu-clock', 'cycles', 'cpu-cycles') OR starts_with(name, 'cycles:') AS is_of_perf
+        FROM (SELECT category AS name FROM foreign_spans WHERE category IS NOT NULL)
+        UNION ALL
+        SELECT
+            false, starts_with(name, '/job:') OR starts_with(name, '/host:CPU Python'),
+            starts_with(name, '/device:') OR starts_with(name, '/host:'), false
+        FROM (SELECT DISTINCT CAST(process_name AS VARCHAR) AS name FROM threads WHERE process_name IS NOT NULL)
+    )
+),
 listed AS (
     SELECT max(n) AS listed_device_count, min(name) AS listed_device_name
     FROM (SELECT rank, count(*) AS n, min(CAST(name AS VARCHAR)) AS name FROM devices GROUP BY rank)
@@ -101,7 +122,7 @@ SELECT
     c.call_count, c.launch_count,
     (SELECT count(*) FROM profiler_ranges) AS profiler_range_count,
     (SELECT count(*) FROM kernels) + (SELECT count(*) FROM memcpys) + (SELECT count(*) FROM memsets) AS device_event_count,
-    f.foreign_event_count, f.foreign_kinds,
+    f.foreign_event_count, f.foreign_kinds, x.foreign_tool,
     coalesce(l.listed_device_count, 0) AS listed_device_count, l.listed_device_name,
     o.device_op_count + (SELECT count(*) FROM memory_events WHERE device_type <> 0) AS device_op_count,
     o.device_op_name,
@@ -114,6 +135,7 @@ FROM read r
 CROSS JOIN ops o
 CROSS JOIN calls c
 CROSS JOIN foreigners f
+CROSS JOIN tools x
 CROSS JOIN listed l
 CROSS JOIN marked m
 CROSS JOIN warmups w

@@ -77,3 +77,56 @@ fn timeline_categories_add_up_at_the_peak() {
         ["0 100", "10 130", "20 80", "30 20"]
     );
 }
+
+#[test]
+fn segment_map_tiles_segments_and_tells_why_memory_is_free() {
+    let mut run = Run::default();
+    run.rank(0).snapshot(0);
+    let session = run.open();
+    let columns = ["moment", "offset_bytes", "bytes", "rounding_bytes", "owner", "place"];
+    assert_eq!(
+        rows(&session, "memory_segment_map", &columns),
+        [
+            "end 0 512 12 activation train.py:7 step",
+            "end 512 488 0 free_in_used_segments -",
+            "oom 0 512 312 activation train.py:7 step",
+            "oom 512 488 0 free_too_small -",
+            "peak 0 512 12 activation train.py:7 step",
+            "peak 512 488 0 free_in_used_segments -",
+        ]
+    );
+    let columns = ["moment", "is_allocated", "owner", "bytes"];
+    assert_eq!(
+        rows(&session, "memory_owners", &columns),
+        [
+            "end false free_in_used_segments 400",
+            "end false rounding 100",
+            "end true activation 500",
+            "oom false free_too_small 488",
+            "oom false rounding 312",
+            "oom true activation 200",
+            "peak false free_in_used_segments 488",
+            "peak false rounding 12",
+            "peak true activation 500",
+        ]
+    );
+    let columns = ["oom_unused_bytes", "oom_unused_owner", "oom_unused_owner_bytes"];
+    assert_eq!(rows(&session, "memory_pressure", &columns), ["800 free_too_small 488"]);
+}
+
+#[test]
+fn flame_graph_and_series_add_up_to_the_peak() {
+    let mut run = Run::default();
+    run.rank(0).snapshot(0);
+    let session = run.open();
+    let columns = ["number", "bytes", "self_bytes", "depth", "frame", "folded"];
+    assert_eq!(
+        rows(&session, "memory_flame_graph", &columns),
+        ["0 500 500 0 train.py:7 step train.py:7 step;step"]
+    );
+    let columns = ["position", "owner", "bytes", "allocated_bytes"];
+    assert_eq!(
+        rows(&session, "memory_owner_series", &columns),
+        ["0 activation 200 200", "3 activation 0 0", "4 activation 500 500"]
+    );
+}

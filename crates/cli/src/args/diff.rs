@@ -12,7 +12,7 @@ use super::values::percent;
 /// `advisor diff`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct DiffArgs {
-    /// Run before the change: a trace file, or a directory with the traces of all ranks
+    /// Run before the change: a trace file, a memory snapshot, or a directory with the traces of all ranks
     #[arg(value_name = "BEFORE")]
     pub(crate) before: PathBuf,
     /// Run after the change
@@ -35,6 +35,9 @@ pub(crate) struct DiffArgs {
     /// Like `--fail-on regression`, but with this threshold [default: 5]
     #[arg(long, value_name = "PCT", value_parser = percent, help_heading = OUTPUT)]
     pub(crate) fail_on_regression: Option<f64>,
+    /// Exit with code 1 if the peak memory of a device grows by this percentage or more
+    #[arg(long, value_name = "PCT", value_parser = percent, help_heading = OUTPUT)]
+    pub(crate) fail_on_memory: Option<f64>,
     /// Steps of the run before: `all`, `first`, or numbers and ranges such as `3,5-8` or `5..` [default: all complete
     /// steps]
     ///
@@ -65,7 +68,7 @@ pub(crate) struct DiffArgs {
     #[arg(
         long, value_enum, value_name = "EVENTS", num_args = 0..=1, require_equals = true, hide_short_help = true,
         default_missing_value = "all",
-        conflicts_with_all = ["levels", "fail_on", "fail_on_regression", "files"],
+        conflicts_with_all = ["levels", "fail_on", "fail_on_regression", "fail_on_memory", "files"],
         help_heading = COMPARISON
     )]
     pub(crate) hta: Option<HtaEvents>,
@@ -140,7 +143,7 @@ pub(crate) enum DiffFormat {
     Markdown,
     /// Annotations for GitHub Actions
     Github,
-    /// JUnit XML: the step time, the rules about comparisons, the measures
+    /// JUnit XML: the step time, memory, the rules about comparisons, the measures
     Junit,
     /// The rows as comma-separated values with a header
     Csv,

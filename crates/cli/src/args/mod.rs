@@ -67,7 +67,11 @@ pub(crate) enum Command {
     /// The verdict compares the change of the median step with how much steps vary: regression, improvement,
     /// unchanged or inconclusive.
     ///
-    /// Exit code: 0, or 1 if the verdict is one that --fail-on names, or 2 if the runs cannot be compared.
+    /// Where both runs recorded memory, its owners at the peak are compared by place. Of two memory snapshots, the
+    /// verdict is about the peak.
+    ///
+    /// Exit code: 0, or 1 if the verdict is one that --fail-on names or memory grew by what --fail-on-memory allows, or
+    /// 2 if the runs cannot be compared.
     #[command(after_help = examples::DIFF)]
     Diff(DiffArgs),
     /// Add counters, critical path and findings to copies of the traces

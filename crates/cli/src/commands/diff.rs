@@ -3,8 +3,8 @@
 use serde::Serialize;
 use trace_advisor::advisor::Comparison;
 use trace_advisor::compare::{
-    Category, DeviceType, DiffOptions, Level, Measure, Outcome, Row, SideOptions, Sort, Steps,
-    Summary, Verdict,
+    Category, DeviceMemory, DeviceType, DiffOptions, Level, Measure, MemoryDiff, Outcome, Row,
+    SideOptions, Sort, Steps, Summary, Verdict,
 };
 use trace_advisor::trace_model::{RecordBatch, Warning};
 use trace_advisor::{Run, compare_traces};
@@ -52,7 +52,12 @@ pub(crate) fn run(args: &DiffArgs, console: &mut Console) -> anyhow::Result<Exit
         let diff = trace_advisor::diff(&before, &after, &options)?;
         let comparison = trace_advisor::evaluate_diff(&diff, &before, &after, &rules);
         drop(progress);
-        let exit = exit_code(diff.verdict.outcome, args);
+        let fails = verdict_fails(diff.verdict.outcome, args);
+        let fails_on_memory = memory_fails(diff.memory.as_ref(), args);
+        if args.fail_on_memory.is_some() && diff.memory.is_none() {
+            let help = "record both runs with torch.cuda.memory._record_memory_history() or profile_memory=True";
+            return Err(with_help("--fail-on-memory: the runs did not both record memory", help));
+        }
         // Formats that others read do not name the folders of this machine.
         let folder = if is_review { std::env::current_dir().ok() } else { None };
         let shown = |path: &str| match &folder {
@@ -64,7 +69,8 @@ pub(crate) fn run(args: &DiffArgs, console: &mut Console) -> anyhow::Result<Exit
             comparison: &comparison,
             rules: &rules,
             paths: (shown(&before.info().path), shown(&after.info().path)),
-            fails: exit == Exit::Findings,
+            fails,
+            fails_on_memory,
             limit: args.limit,
             command_options: command_options(args).iter().map(|o| shown(o)).collect(),
         };
@@ -73,7 +79,7 @@ pub(crate) fn run(args: &DiffArgs, console: &mut Console) -> anyhow::Result<Exit
         for warning in &comparison.warnings {
             warn(&format!("{}: {}", warning.file, warning.message), console)?;
         }
-        exit
+        if fails || fails_on_memory { Exit::Findings } else { Exit::Clean }
     };
     for run in [&before, &after] {
         // Files of both runs have the same names.
@@ -136,16 +142,26 @@ fn device_type(events: HtaEvents) -> DeviceType {
     }
 }
 
-fn exit_code(outcome: Outcome, args: &DiffArgs) -> Exit {
+/// Whether the verdict on the step fails the command.
+fn verdict_fails(outcome: Outcome, args: &DiffArgs) -> bool {
     let limit = args.fail_on.or(args.fail_on_regression.map(|_| DiffFailOn::Regression));
-    let fails = match limit {
+    match limit {
         None | Some(DiffFailOn::Never) => false,
         Some(DiffFailOn::Regression) => outcome == Outcome::Regression,
         Some(DiffFailOn::Inconclusive) => {
             matches!(outcome, Outcome::Regression | Outcome::Inconclusive)
         }
+    }
+}
+
+/// Whether the memory of a device grew by as much as fails the command.
+fn memory_fails(memory: Option<&MemoryDiff>, args: &DiffArgs) -> bool {
+    let (Some(percent), Some(memory)) = (args.fail_on_memory, memory) else { return false };
+    let grew = |device: &DeviceMemory| match device.change_ratio {
+        Some(ratio) => ratio > 0.0 && ratio * 100.0 >= percent,
+        None => device.change_bytes() > 0,
     };
-    if fails { Exit::Findings } else { Exit::Clean }
+    memory.devices.iter().any(grew)
 }
 
 /// The options that decide what a comparison says.
@@ -158,6 +174,7 @@ fn command_options(args: &DiffArgs) -> Vec<String> {
         ("--before-ranks", args.before_ranks.as_ref().map(list)),
         ("--after-ranks", args.after_ranks.as_ref().map(list)),
         ("--fail-on-regression", args.fail_on_regression.map(|percent| percent.to_string())),
+        ("--fail-on-memory", args.fail_on_memory.map(|percent| percent.to_string())),
     ];
     let values = values.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?]));
     let mut options: Vec<String> = values.flatten().collect();
@@ -193,6 +210,7 @@ fn print(
                 after_path: &after.info().path,
                 verdict: &diff.verdict,
                 before_after: &diff.before_after,
+                memory: diff.memory.as_ref(),
                 comparison,
                 summary: &diff.summary,
                 categories: &diff.categories,
@@ -240,6 +258,7 @@ struct Json<'a> {
     after_path: &'a str,
     verdict: &'a Verdict,
     before_after: &'a [Measure],
+    memory: Option<&'a MemoryDiff>,
     #[serde(flatten)]
     comparison: &'a Comparison,
     #[serde(flatten)]

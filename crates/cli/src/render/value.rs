@@ -1,5 +1,6 @@
 //! Numbers with their units, as text for people.
 
+use trace_advisor::trace_model::number::{human_bytes, three_digits};
 pub(crate) use trace_advisor::trace_model::number::{plural, thousands};
 use trace_advisor::trace_model::time::human;
 use trace_advisor::trace_model::{Unit, Value};
@@ -7,19 +8,19 @@ use trace_advisor::trace_model::{Unit, Value};
 /// The value of a metric.
 pub(crate) fn value(value: f64, unit: Unit) -> String {
     match unit {
-        Unit::Ratio => format!("{} %", without_zeros(&short(value * 100.0))),
+        Unit::Ratio => format!("{} %", without_zeros(&three_digits(value * 100.0))),
         Unit::Ns => human(value),
-        Unit::Bytes => bytes(value),
-        Unit::GbPerS => format!("{} GB/s", short(value)),
+        Unit::Bytes => human_bytes(value),
+        Unit::GbPerS => format!("{} GB/s", three_digits(value)),
         Unit::Count if value.fract() == 0.0 => thousands(value as i64),
-        Unit::Count | Unit::Number | Unit::None => short(value),
+        Unit::Count | Unit::Number | Unit::None => three_digits(value),
     }
 }
 
 /// The value of a cell, with the unit that the suffix of its column's name gives.
 pub(crate) fn cell(column: &str, cell: &Value) -> String {
     match (cell.as_f64(), unit_of(column)) {
-        (Some(number), Unit::None) if matches!(cell, Value::Float(_)) => short(number),
+        (Some(number), Unit::None) if matches!(cell, Value::Float(_)) => three_digits(number),
         (_, Unit::None) | (None, _) => cell.to_string(),
         (Some(number), unit) => value(number, unit),
     }
@@ -37,30 +38,6 @@ pub(crate) fn unit_of(column: &str) -> Unit {
         column.ends_with(suffix) || suffix.strip_prefix('_').is_some_and(|name| name == column)
     };
     Unit::ALL.into_iter().find(|unit| unit.suffix().is_some_and(has_suffix)).unwrap_or(Unit::None)
-}
-
-fn bytes(value: f64) -> String {
-    let mut value = value;
-    for unit in ["B", "KiB", "MiB", "GiB"] {
-        if value.abs() < 1024.0 {
-            return format!(
-                "{} {unit}",
-                if unit == "B" { format!("{value:.0}") } else { short(value) }
-            );
-        }
-        value /= 1024.0;
-    }
-    format!("{} TiB", short(value))
-}
-
-/// Three significant digits, or all digits before the decimal point.
-fn short(value: f64) -> String {
-    let digits = match value.abs() {
-        v if v >= 99.95 || v == 0.0 => 0,
-        v if v >= 0.995 => 1,
-        _ => 2,
-    };
-    format!("{value:.digits$}")
 }
 
 /// A number without zeros at its end, as rules write percentages.

@@ -50,8 +50,12 @@ impl Run {
             ..SnapshotDevice::null_row()
         });
         let (active, inactive) = (self.name("active_allocated"), self.name("inactive"));
+        let small = self.name("small");
         self.files.snapshot_segments.push(SnapshotSegment {
             rank,
+            address: 4096,
+            kind: small,
+            stream: 0,
             total_bytes: 1000,
             ..SnapshotSegment::null_row()
         });
@@ -80,7 +84,9 @@ impl Run {
                 rank,
                 position: position as i64,
                 action,
+                address: 4096,
                 bytes,
+                stream: 0,
                 allocated_bytes,
                 reserved_bytes: 1000,
                 stack: 1,
@@ -91,6 +97,7 @@ impl Run {
         for (bytes, alloc_position, free_position) in [(200, 0, 3), (500, 4, NULL_I64)] {
             self.files.snapshot_allocations.push(SnapshotAllocation {
                 rank,
+                address: 4096,
                 bytes,
                 known_from: alloc,
                 alloc_position,

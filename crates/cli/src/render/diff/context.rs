@@ -14,6 +14,8 @@ pub(crate) struct DiffReport<'a> {
     pub(crate) paths: (String, String),
     /// True if the verdict makes the command fail.
     pub(crate) fails: bool,
+    /// True if memory that grew makes the command fail.
+    pub(crate) fails_on_memory: bool,
     /// Maximum number of rows per section.
     pub(crate) limit: Option<usize>,
     /// The options of the command line that decide what the comparison says.

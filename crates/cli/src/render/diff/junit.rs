@@ -1,7 +1,7 @@
-//! A comparison as JUnit XML: test cases are the step time, the rules about comparisons and the measures. They fail if
-//! the verdict fails the command.
+//! A comparison as JUnit XML: test cases are the step time, memory, the rules about comparisons and the measures.
+//! They fail if the verdict or memory that grew fails the command.
 
-use trace_advisor::compare::Outcome as DiffOutcome;
+use trace_advisor::compare::{Outcome as DiffOutcome, Unit};
 
 use super::context::DiffReport;
 use super::phrases;
@@ -10,7 +10,8 @@ use crate::render::report;
 
 pub(super) fn suite(report: &DiffReport<'_>) -> String {
     let (before, after) = &report.paths;
-    let cases = std::iter::once(step_time(report)).chain(rules(report)).chain(measures(report));
+    let cases = std::iter::once(verdict(report)).chain(memory(report));
+    let cases = cases.chain(rules(report)).chain(measures(report));
     let suite = Suite {
         name: format!("{before} -> {after}"),
         cases: cases.collect(),
@@ -19,7 +20,8 @@ pub(super) fn suite(report: &DiffReport<'_>) -> String {
     document("advisor diff", &[suite])
 }
 
-fn step_time(report: &DiffReport<'_>) -> Case {
+/// The verdict on the step, or on memory if that alone was compared.
+fn verdict(report: &DiffReport<'_>) -> Case {
     let diff = report.diff;
     let verdict = &diff.verdict;
     let message = format!("{}: {}", verdict.outcome.as_str(), verdict.reason);
@@ -33,13 +35,32 @@ fn step_time(report: &DiffReport<'_>) -> Case {
     } else {
         Outcome::Passed(std::iter::once(message).chain(details).collect())
     };
-    Case { class: "step".to_owned(), name: "step time".to_owned(), outcome }
+    let (class, name) = match diff.summary.unit {
+        Unit::Memory => ("memory", "allocated memory"),
+        Unit::Step | Unit::Recording => ("step", "step time"),
+    };
+    Case { class: class.to_owned(), name: name.to_owned(), outcome }
+}
+
+/// Memory beside times.
+fn memory(report: &DiffReport<'_>) -> Option<Case> {
+    let message = report.diff.memory.as_ref()?.headline()?;
+    if report.diff.summary.unit == Unit::Memory && !report.fails_on_memory {
+        return None;
+    }
+    let outcome = if report.fails_on_memory {
+        Outcome::Failed { kind: "memory".to_owned(), message, details: Vec::new() }
+    } else {
+        Outcome::Passed(vec![message])
+    };
+    Some(Case { class: "memory".to_owned(), name: "peak memory".to_owned(), outcome })
 }
 
 fn rules(report: &DiffReport<'_>) -> Vec<Case> {
     let comparison = report.comparison;
+    let fails = report.fails || report.fails_on_memory;
     let findings = comparison.findings.iter();
-    let findings = findings.map(|f| (f.code.as_str(), report::junit::of_finding(f, report.fails)));
+    let findings = findings.map(|f| (f.code.as_str(), report::junit::of_finding(f, fails)));
     let passed = comparison.passed.iter().map(|code| (code.as_str(), Outcome::Passed(Vec::new())));
     let unknown = comparison.unknown.iter();
     let unknown = unknown.map(|u| (u.code.as_str(), Outcome::Skipped(u.reason.clone())));

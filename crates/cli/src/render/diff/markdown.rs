@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
-use trace_advisor::compare::Outcome;
+use trace_advisor::compare::{Outcome, signed_bytes};
+use trace_advisor::trace_model::number::human_bytes;
 use trace_advisor::trace_model::time::human;
 
 use super::context::DiffReport;
 use super::phrases;
-use super::sections::{self, Section};
+use super::sections::{self, MemorySection, Section};
 use crate::render::markup::markdown::{cell_code, code, folded, head, prose, row, unfolded};
 use crate::render::report;
 
@@ -45,17 +46,70 @@ pub(super) fn comment(report: &DiffReport<'_>) -> String {
         let _ = write!(text, "\n{}", folded(&title, &categories(report)));
     }
     let limit = report.limit.unwrap_or(DEFAULT_LIMIT);
+    if let Some(section) = sections::memory(diff, Some(limit)) {
+        let _ = write!(text, "\n{}", folded(&capitalized(&section.title), &memory(&section)));
+    }
     for section in sections::overview(diff, Some(limit)) {
-        let mut title = section.title.clone();
-        if let Some(first) = title.get_mut(..1) {
-            first.make_ascii_uppercase();
-        }
+        let title = capitalized(&section.title);
         let _ = write!(text, "\n{}", folded(&title, &rows(report, &section)));
     }
     for end in [phrases::added_and_removed(diff), phrases::explained(diff)].into_iter().flatten() {
         let _ = write!(text, "\n{}\n", prose(&end));
     }
     let _ = write!(text, "\nReproduce with {}\n", code(&phrases::command(report)));
+    text
+}
+
+fn capitalized(title: &str) -> String {
+    let mut title = title.to_owned();
+    if let Some(first) = title.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    title
+}
+
+/// Owners, and the places that allocate more or less.
+fn memory(section: &MemorySection<'_>) -> String {
+    let columns = [("", false), ("before", true), ("after", true), ("change", true)];
+    let bytes = |bytes: i64| human_bytes(bytes as f64);
+    let mut text = head(&columns);
+    let device = section.device;
+    let total = ("**in all**".to_owned(), device.before_bytes, device.after_bytes);
+    for (name, before, after) in std::iter::once(total).chain(section.owners.iter().cloned()) {
+        let change = signed_bytes(after.saturating_sub(before));
+        text.push_str(&row([name, bytes(before), bytes(after), change]));
+    }
+    if let Some(batch) = phrases::batch(device) {
+        let _ = write!(text, "\n{}\n", prose(&batch));
+    }
+    if section.holders.is_empty() {
+        return text;
+    }
+    let _ = write!(
+        text,
+        "\n{}",
+        head(&[
+            ("change", true),
+            ("before", true),
+            ("after", true),
+            ("allocations", true),
+            ("place", false)
+        ])
+    );
+    for holder in &section.holders {
+        let (name, old) = phrases::holder(holder);
+        let old = old.map(|old| format!("<br>{}", cell_code(&old))).unwrap_or_default();
+        text.push_str(&row([
+            signed_bytes(holder.change_bytes()),
+            bytes(holder.before_bytes),
+            bytes(holder.after_bytes),
+            phrases::allocation_counts(holder),
+            cell_code(&name) + &old,
+        ]));
+    }
+    if let Some((count, change)) = section.more {
+        let _ = write!(text, "\n{count} more, together {}\n", signed_bytes(change));
+    }
     text
 }
 

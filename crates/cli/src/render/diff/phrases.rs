@@ -2,16 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use trace_advisor::compare::{Category, Change, Diff, Group, Level, Matched, Measure, Row, Side};
+use trace_advisor::compare::{
+    Category, Change, DeviceMemory, Diff, Group, Level, Matched, Measure, MemoryHolder, Row, Side,
+};
 use trace_advisor::trace_model::Unit;
 use trace_advisor::trace_model::command_line::shell_words;
 use trace_advisor::trace_model::time::human;
 
 use super::context::DiffReport;
-use crate::render::value::{plural, value};
+use crate::render::value::{plural, thousands, value};
 
 /// `2 ranks, 4 steps`.
-pub(super) fn side(side: &Side) -> String {
+pub(super) fn side(side: &Side, diff: &Diff) -> String {
+    if diff.summary.unit == trace_advisor::compare::Unit::Memory {
+        return match side.ranks.as_slice() {
+            [rank] => format!("memory of rank {rank}"),
+            ranks => format!("memory of {}", plural(ranks.len(), "rank")),
+        };
+    }
     let steps = if side.steps == 0 { "no steps".to_owned() } else { plural(side.steps, "step") };
     match side.ranks.as_slice() {
         [rank] => format!("rank {rank}, {steps}"),
@@ -23,7 +31,9 @@ pub(super) fn side(side: &Side) -> String {
 pub(super) fn whole(diff: &Diff) -> &'static str {
     match diff.summary.unit {
         trace_advisor::compare::Unit::Step => "mean step",
-        trace_advisor::compare::Unit::Recording => "recording",
+        trace_advisor::compare::Unit::Recording | trace_advisor::compare::Unit::Memory => {
+            "recording"
+        }
     }
 }
 
@@ -110,7 +120,9 @@ pub(super) fn signed(ns: f64) -> String {
 pub(super) fn of_step_title(diff: &Diff) -> &'static str {
     match diff.summary.unit {
         trace_advisor::compare::Unit::Step => "of the step",
-        trace_advisor::compare::Unit::Recording => "of the recording",
+        trace_advisor::compare::Unit::Recording | trace_advisor::compare::Unit::Memory => {
+            "of the recording"
+        }
     }
 }
 
@@ -164,6 +176,36 @@ pub(super) fn old_name(row: &Row) -> Option<(&'static str, String)> {
     let old = row.renamed_from.as_ref()?;
     let how = if row.matched == Matched::Normalized { "matched with" } else { "was" };
     Some((how, name(row.level, old)))
+}
+
+/// How the peak depends on the batch, if the runs tell.
+pub(super) fn batch(device: &DeviceMemory) -> Option<String> {
+    let batch = device.batch?;
+    let [fixed, more] =
+        [batch.fixed_bytes, batch.batch_bytes].map(|b| value(b as f64, Unit::Bytes));
+    Some(format!(
+        "the inputs take {:.2} times as many bytes as before: {fixed} do not depend on the batch, and a batch of the size \
+         before takes {more}",
+        batch.batch_ratio
+    ))
+}
+
+/// `activation in train.py:31 forward`, and the place before if it has another line number.
+pub(super) fn holder(holder: &MemoryHolder) -> (String, Option<String>) {
+    let owner = holder.owner_phrase();
+    let name = match &holder.place {
+        Some(place) => format!("{place} ({owner})"),
+        None => owner,
+    };
+    (name, holder.before_place.as_ref().map(|place| format!("was {place}")))
+}
+
+/// `12`, or `12 -> 14`.
+pub(super) fn allocation_counts(holder: &MemoryHolder) -> String {
+    match (holder.before_count, holder.after_count) {
+        (before, after) if before == after => thousands(before),
+        (before, after) => format!("{} -> {}", thousands(before), thousands(after)),
+    }
 }
 
 /// `added: 3 kernels, 12 operators; removed: 1 kernel; 2 matched under another name`.

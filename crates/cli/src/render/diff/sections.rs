@@ -1,6 +1,6 @@
 //! The rows of a comparison whose time changes most, in the sections that formats for people show.
 
-use trace_advisor::compare::{Amounts, Diff, Level, Row};
+use trace_advisor::compare::{Amounts, DeviceMemory, Diff, Level, MemoryHolder, Row};
 
 /// Default number of rows per section.
 const DEFAULT_LIMIT: usize = 10;
@@ -100,4 +100,47 @@ pub(super) fn by_level(diff: &Diff, limit: Option<usize>) -> Vec<Section<'_>> {
         Section { title: format!("{level}, inclusive time"), rows, time, more }
     });
     sections.filter(|section| !section.rows.is_empty() || section.more.is_some()).collect()
+}
+
+/// The memory that changes most, with what holds it.
+pub(super) struct MemorySection<'a> {
+    pub(super) title: String,
+    pub(super) device: &'a DeviceMemory,
+    /// Bytes of each owner before and after, largest change first.
+    pub(super) owners: Vec<(String, i64, i64)>,
+    /// Places whose bytes change most.
+    pub(super) holders: Vec<&'a MemoryHolder>,
+    /// Number and change of the places that are left out.
+    pub(super) more: Option<(usize, i64)>,
+}
+
+/// What holds the memory that changes most; `None` if each owner holds as much as before.
+pub(super) fn memory(diff: &Diff, limit: Option<usize>) -> Option<MemorySection<'_>> {
+    let memory = diff.memory.as_ref()?;
+    let device = memory.most_changed()?;
+    let owners = memory.owners(device);
+    if owners.iter().all(|(_, before, after)| before == after) {
+        return None;
+    }
+    let largest = device.before_bytes.max(device.after_bytes) as f64;
+    let is_shown = |holder: &&MemoryHolder| {
+        let change = holder.change_bytes().saturating_abs();
+        change > 0 && change as f64 >= MIN_SHOWN_RATIO * largest
+    };
+    let mut holders: Vec<&MemoryHolder> = memory.holders_of(device).filter(is_shown).collect();
+    let rest = holders.split_off(limit.unwrap_or(DEFAULT_LIMIT).min(holders.len()));
+    let sum = rest.iter().fold(0_i64, |sum, holder| sum.saturating_add(holder.change_bytes()));
+    let rank =
+        if memory.devices.len() > 1 { format!(" of rank {}", device.rank) } else { String::new() };
+    Some(MemorySection {
+        title: format!(
+            "memory of {}{rank} {}, by owner (adds up)",
+            device.memory,
+            device.moment_phrase()
+        ),
+        device,
+        owners,
+        holders,
+        more: (!rest.is_empty()).then_some((rest.len(), sum)),
+    })
 }

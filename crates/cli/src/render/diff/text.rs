@@ -18,7 +18,8 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use trace_advisor::advisor::IgnoredFinding;
-use trace_advisor::compare::{Outcome, Row};
+use trace_advisor::compare::{Outcome, Row, signed_bytes};
+use trace_advisor::trace_model::number::human_bytes;
 use trace_advisor::trace_model::time::human;
 
 use super::columns::{Cell, Column, Kind, Line, Table};
@@ -72,6 +73,7 @@ pub(super) fn write(
         text.prose("ignored: ", &format!("{code} {name}: {reason} ({at})"), out)?;
     }
     text.categories(out)?;
+    text.memory(out)?;
     for section in &sections::overview(report.diff, report.limit) {
         text.section(section, out)?;
     }
@@ -103,7 +105,7 @@ impl Text<'_> {
         let sides =
             [("before", before, &diff.summary.before), ("after ", after, &diff.summary.after)];
         for (which, path, side) in sides {
-            let text = format!("{which}  {path}: {}", phrases::side(side));
+            let text = format!("{which}  {path}: {}", phrases::side(side, diff));
             self.paragraph(DIM, &text, out)?;
         }
         let style = match diff.verdict.outcome {
@@ -216,6 +218,72 @@ impl Text<'_> {
         writeln!(out)?;
         self.paragraph(BOLD, &format!("parts of the {}", phrases::whole(diff)), out)?;
         Table { columns, lines }.write(self.table_width, out)
+    }
+
+    /// Writes who holds the memory that changes most, before and after.
+    fn memory(&self, out: &mut dyn Write) -> io::Result<()> {
+        let Some(section) = sections::memory(self.report.diff, self.report.limit) else {
+            return Ok(());
+        };
+        let least = MIN_COLORED_RATIO * section.device.before_bytes as f64;
+        let bytes = |bytes: i64| Cell::new(human_bytes(bytes as f64));
+        let change = |bytes: i64| {
+            let style = match bytes {
+                bytes if (bytes.saturating_abs() as f64) < least || bytes == 0 => Style::new(),
+                bytes if bytes > 0 => SLOWER,
+                _ => FASTER,
+            };
+            Cell { text: signed_bytes(bytes), style }
+        };
+        let device = section.device;
+        let total = ("in all".to_owned(), device.before_bytes, device.after_bytes);
+        let owners = section.owners.iter().map(|(owner, b, a)| (format!("  {owner}"), *b, *a));
+        let lines = std::iter::once(total).chain(owners).map(|(name, before, after)| {
+            let moved = change(after.saturating_sub(before));
+            Line::Cells(vec![Cell::new(name), bytes(before), bytes(after), moved])
+        });
+        let columns = vec![
+            Column { title: "", kind: Kind::Name },
+            Column { title: "before", kind: Kind::Number(2) },
+            Column { title: "after", kind: Kind::Number(1) },
+            Column { title: "change", kind: Kind::Number(0) },
+        ];
+        writeln!(out)?;
+        self.paragraph(BOLD, &section.title, out)?;
+        Table { columns, lines: lines.collect() }.write(self.table_width, out)?;
+        if let Some(text) = phrases::batch(device) {
+            self.prose("", &text, out)?;
+        }
+        if section.holders.is_empty() {
+            return Ok(());
+        }
+        writeln!(out)?;
+        self.paragraph(BOLD, "places that allocate more or less", out)?;
+        let mut lines = Vec::new();
+        for holder in &section.holders {
+            let (name, old) = phrases::holder(holder);
+            lines.push(Line::Cells(vec![
+                change(holder.change_bytes()),
+                bytes(holder.before_bytes),
+                bytes(holder.after_bytes),
+                Cell::new(phrases::allocation_counts(holder)),
+                Cell::new(sanitize(&name).into_owned()),
+            ]));
+            lines.extend(old.map(|old| Line::Remark(format!("  {}", sanitize(&old)))));
+        }
+        let columns = vec![
+            Column { title: "change", kind: Kind::Number(0) },
+            Column { title: "before", kind: Kind::Number(2) },
+            Column { title: "after", kind: Kind::Number(3) },
+            Column { title: "allocations", kind: Kind::Number(1) },
+            Column { title: "place", kind: Kind::Name },
+        ];
+        Table { columns, lines }.write(self.table_width, out)?;
+        let Some((count, change)) = section.more else { return Ok(()) };
+        let places = if count == 1 { "place" } else { "places" };
+        let text =
+            format!("{count} more {places}, together {} (--limit N shows N)", signed_bytes(change));
+        self.paragraph(DIM, &text, out)
     }
 
     /// Writes rows with their times.

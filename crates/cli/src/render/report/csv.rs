@@ -1,4 +1,4 @@
-//! CSV: one finding per row, for spreadsheets.
+//! CSV: one finding per row, for spreadsheets. A run without findings has a row with its path and recording only.
 
 use trace_advisor::Report;
 use trace_advisor::advisor::{BaselineState, Finding};
@@ -49,9 +49,21 @@ pub(super) fn rows(reports: &[Report]) -> anyhow::Result<String> {
         for finding in &report.findings {
             writer.write_record(row(report, finding))?;
         }
+        if report.findings.is_empty() {
+            writer.write_record(row_without_finding(report))?;
+        }
     }
     let bytes = writer.into_inner().map_err(|error| anyhow::anyhow!("{error}"))?;
     Ok(String::from_utf8(bytes)?)
+}
+
+/// Of a run without findings, its path and what the recording is.
+fn row_without_finding(report: &Report) -> [String; COLUMNS.len()] {
+    COLUMNS.map(|column| match column {
+        "run" => text(&report.run.path),
+        "recording" => text(phrases::recording(report).unwrap_or_default()),
+        _ => String::new(),
+    })
 }
 
 fn row(report: &Report, finding: &Finding) -> [String; COLUMNS.len()] {

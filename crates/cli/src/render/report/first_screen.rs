@@ -59,7 +59,9 @@ pub(super) fn write(
     }
     let events: u64 = report.run.sources.iter().map(|source| source.events).sum();
     let is_small = events < SMALL_EVENTS && is_severe;
-    if !is_small && (shown.is_empty() || is_severe) {
+    // Whoever records once more gets steps, too.
+    let has_no_steps = report.recording.as_ref().is_some_and(|r| r.kind == RecordingKind::NoSteps);
+    if !is_small && (shown.is_empty() || is_severe || has_no_steps) {
         write_instructions(report, layout, out)?;
     }
     if !is_small {
@@ -159,10 +161,13 @@ fn write_breakdown(
             format!("a step, {} ({count})", human(step_ns))
         }
     };
-    let device = if report.run.ranks.len() > 1 {
-        format!(" on GPU {} of rank {}, the slowest", breakdown.device, breakdown.rank)
-    } else {
-        format!(" on GPU {}", breakdown.device)
+    let device = match breakdown.is_of_host() {
+        true => " on the CPU".to_owned(),
+        false => format!(" on GPU {}", breakdown.device),
+    };
+    let device = match report.run.ranks.len() {
+        1 => device,
+        _ => format!("{device} of rank {}, the slowest", breakdown.rank),
     };
     for line in layout.wrapped(&format!("{span}{device}:"), 0) {
         writeln!(out, "{DIM}{line}{DIM:#}")?;

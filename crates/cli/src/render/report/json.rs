@@ -22,14 +22,16 @@ struct Line<'a> {
     run: &'a str,
     recording: Option<&'a str>,
     #[serde(flatten)]
-    finding: &'a Finding,
+    finding: Option<&'a Finding>,
 }
 
-/// One finding per line.
+/// One finding per line; a run without findings is a line with its path and recording only.
 pub(super) fn lines(reports: &[Report]) -> serde_json::Result<String> {
     let mut text = String::new();
     for report in reports {
-        for finding in &report.findings {
+        let findings = report.findings.iter().map(Some);
+        let none = report.findings.is_empty().then_some(None);
+        for finding in findings.chain(none) {
             let line =
                 Line { run: &report.run.path, recording: phrases::recording(report), finding };
             text.push_str(&sanitize_json(&serde_json::to_string(&line)?));

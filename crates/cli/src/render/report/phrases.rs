@@ -352,10 +352,12 @@ pub(super) fn counts(report: &Report, show_all: bool) -> String {
         let state = if show_all { "" } else { " hidden (--all shows them)" };
         parts.push(format!("{}{state}", hidden.join(" and ")));
     }
+    let (unknown, not_applicable) = report.unknown_rules();
     let rest = [
         (report.ignored.len(), "ignored"),
         (report.below_min_gain.len(), "below minimum gain"),
-        (report.unknown.len(), "unknown"),
+        (unknown.len(), "unknown"),
+        (not_applicable.len(), "not applicable"),
         (report.passed.len(), "passed"),
     ];
     parts.extend(rest.iter().filter(|(n, _)| *n > 0).map(|(n, state)| format!("{n} {state}")));
