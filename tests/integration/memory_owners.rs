@@ -125,6 +125,26 @@ fn allocated_owners_add_up_to_what_the_allocator_counts() {
     }
 }
 
+/// Segments and rounding follow from addresses and the allocator's rules; the snapshot of a GPU says what they were in
+/// the end, and the allocator how much it held at the peak.
+#[test]
+fn segment_map_agrees_with_the_blocks_of_the_snapshot() {
+    let run = Run::open(fixture("h100/snapshot.pickle.gz")).unwrap();
+    let mapped = "SELECT sum(rounding_bytes), sum(CASE WHEN owner LIKE 'free%' THEN bytes ELSE 0 END), sum(bytes) \
+         FROM memory_segment_map WHERE moment = 'end'";
+    let blocks = "SELECT sum(CASE WHEN state = 'inactive' THEN 0 ELSE size_bytes - requested_bytes END), \
+         sum(CASE WHEN state = 'inactive' THEN size_bytes ELSE 0 END), sum(size_bytes) FROM snapshot_blocks";
+    let values = |query: &str| sql(&run, query).iter().map(|c| ints(c)[0]).collect::<Vec<_>>();
+    assert_eq!(values(mapped), values(blocks));
+    let mapped = "SELECT sum(bytes) FROM memory_segment_map WHERE moment = 'peak'";
+    let reserved = "SELECT e.reserved_bytes FROM snapshot_events e \
+         JOIN snapshot_devices d ON d.device = e.device AND d.peak_position = e.position";
+    assert_eq!(values(mapped), values(reserved));
+    // Of what lies in segments, nothing is left without a reason.
+    let unexplained = "SELECT CAST(count(*) AS BIGINT) FROM memory_owners WHERE owner IN ('unused', 'unexplained')";
+    assert_eq!(values(unexplained), [0]);
+}
+
 /// Parameters of the model of `tests/fixtures/h100`, whose snapshot began when it had been built: told by sizes.
 #[test]
 fn parameters_and_optimizer_state_are_told_from_older_memory() {

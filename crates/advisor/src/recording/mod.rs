@@ -20,6 +20,15 @@ pub(crate) const RECORDING_VIEW: &str = "trace_recording";
 const MIN_EVENTS: i64 = 50;
 /// The view of the rules about memory.
 const MEMORY_VIEW: &str = "memory_pressure";
+/// Columns of that view, with the owners that they are about.
+const MEMORY_OWNERS: [(&str, &str); 4] = [
+    ("parameter_bytes", "parameters"),
+    ("optimizer_state_bytes", "optimizer state"),
+    ("gradient_bytes", "gradients"),
+    ("activation_bytes", "activations"),
+];
+/// Owners that hold less of the peak are left out.
+const MIN_OWNER_SHARE: f64 = 0.05;
 const MIN_EVENTS_IN_STEPS: i64 = 10;
 /// Share of warm-up from which on a recording shows nothing else.
 const MOSTLY_WARMUP_RATIO: f64 = 0.5;
@@ -108,7 +117,11 @@ impl Recording {
         let is_on_cpu = contents.is_on_cpu();
         let shows_program = !kind.is_severe()
             && !matches!(kind, RecordingKind::NoProfilerTrace | RecordingKind::MemoryOnly);
-        let subject = if shows_program { contents.subject() } else { String::new() };
+        let subject = match kind {
+            RecordingKind::MemoryOnly => contents.memory_subject(),
+            _ if shows_program => contents.subject(),
+            _ => String::new(),
+        };
         let first = limits.first().map_or("", |limit| &limit.text);
         let summary = format!("{subject} {first}").trim().to_owned();
         let is_incomplete = !matches!(kind, RecordingKind::CpuOnly | RecordingKind::Complete);
@@ -325,21 +338,39 @@ impl<'a> Contents<'a> {
     /// What a run shows that holds memory snapshots only.
     fn memory_snapshot(&self) -> String {
         let with_history = self.memory.filter(|memory| memory.is_true("has_history"));
-        let held = with_history.and_then(|memory| memory.ratio("peak_bytes"));
-        let Some(peak_bytes) = held else {
+        if with_history.and_then(|memory| memory.ratio("peak_bytes")).is_none() {
             return "A memory snapshot without a history: it shows what was held when it was taken, not who allocated it. Call \
                     `torch.cuda.memory._record_memory_history()` before what is to be seen."
                 .to_owned();
+        }
+        "It shows who holds memory, not how time is spent.".to_owned()
+    }
+
+    /// `A memory snapshot of 3 iterations, with a peak of 61.8 MiB: activations 85.7 %, temporaries 8.1 %.`
+    fn memory_subject(&self) -> String {
+        let with_history = self.memory.filter(|memory| memory.is_true("has_history"));
+        let Some((memory, peak)) =
+            with_history.and_then(|memory| Some((memory, memory.ratio("peak_bytes")?)))
+        else {
+            return String::new();
         };
-        let iterations = self.memory.map_or(0, |memory| memory.count("iteration_count"));
-        let of = match iterations {
+        let of = match memory.count("iteration_count") {
             0 => String::new(),
             count => format!(" of {}", plural(count as usize, "iteration")),
         };
-        format!(
-            "A memory snapshot{of} with a peak of {}: it shows who holds memory, not how time is spent.",
-            bytes(peak_bytes)
-        )
+        let mut owners: Vec<(&str, f64)> = MEMORY_OWNERS
+            .iter()
+            .filter_map(|(column, owner)| Some((*owner, memory.ratio(column)? / peak)))
+            .filter(|(_, share)| *share >= MIN_OWNER_SHARE)
+            .collect();
+        owners.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let owners: Vec<String> = owners
+            .into_iter()
+            .map(|(owner, share)| format!("{owner} {} %", decimals(100.0 * share, 1)))
+            .collect();
+        let owners =
+            if owners.is_empty() { String::new() } else { format!(": {}", owners.join(", ")) };
+        format!("A memory snapshot{of}, with a peak of {}{owners}.", bytes(peak))
     }
 
     /// The limits, most serious first.

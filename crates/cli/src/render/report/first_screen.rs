@@ -334,7 +334,8 @@ fn not_judged(report: &Report) -> Option<String> {
             )
         }
     };
-    Some(format!("{subject} have no verdict{record} (--full lists the reasons)"))
+    let verb = if count == 1 { "has" } else { "have" };
+    Some(format!("{subject} {verb} no verdict{record} (--full lists the reasons)"))
 }
 
 /// `1 rule is about`, `70 rules are about`.
