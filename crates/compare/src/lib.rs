@@ -96,7 +96,7 @@ pub fn diff(before: &Session, after: &Session, options: &DiffOptions) -> Result<
     if let Some(memory) = &memory
         && has_times != (true, true)
     {
-        return memory_diff(memory, (&ranks.0, &ranks.1), has_times, options);
+        return Ok(memory_diff(memory, (&ranks.0, &ranks.1), has_times, options));
     }
     if has_times.0 != has_times.1 {
         let (snapshots, times) =
@@ -176,13 +176,13 @@ fn memory_diff(
     ranks: (&[i32], &[i32]),
     has_times: (bool, bool),
     options: &DiffOptions,
-) -> Result<Diff> {
+) -> Diff {
     let sides = match has_times {
         (true, _) => "the run after has",
         (_, true) => "the run before has",
         _ => "the runs have",
     };
-    Ok(Diff {
+    Diff {
         summary: summary::memory_summary(ranks, memory, sides),
         categories: Vec::new(),
         rows: Vec::new(),
@@ -190,7 +190,7 @@ fn memory_diff(
         before_after: headline_measures::memory_measures(memory),
         tables: tables::tables(None, Some(memory)),
         memory: Some(memory.clone()),
-    })
+    }
 }
 
 /// The steps of both runs to compare; by default of the ranks that both runs have.

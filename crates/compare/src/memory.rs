@@ -441,7 +441,7 @@ fn batch_scaling(holders: &[MemoryHolder], before: i64, after: i64) -> Option<Ba
     let batch = (after as f64 - before as f64) / (batch_ratio - 1.0);
     let fixed = before as f64 - batch;
     // Something else changed, too.
-    (batch >= 0.0 && fixed >= 0.0).then(|| BatchScaling {
+    (batch >= 0.0 && fixed >= 0.0).then_some(BatchScaling {
         batch_ratio,
         fixed_bytes: fixed as i64,
         batch_bytes: batch as i64,

@@ -149,18 +149,17 @@ fn snapshots(inputs: &ViewInputs<'_>) -> Result<Vec<Tree>> {
     let label = |row: usize| {
         let is_user = users.ids[row] != Names::NONE
             && caller(row).is_none_or(|caller| users.ids[caller] != users.ids[row]);
-        let label = match users.get(row).filter(|_| is_user) {
-            Some(user) => user.to_owned(),
-            None => {
-                let function = functions.get(row).unwrap_or("?");
-                match (files.get(row).filter(|file| !file.is_empty()), get(&line, row)) {
-                    (Some(file), Some(line)) if line > 0 => {
-                        let file = file.rsplit(['/', '\\']).next().unwrap_or(file);
-                        format!("{file}:{line} {function}")
-                    }
-                    _ => function.to_owned(),
-                }
+        if let Some(user) = users.get(row).filter(|_| is_user) {
+            return (user.to_owned(), true);
+        }
+        let function = functions.get(row).unwrap_or("?");
+        let file = files.get(row).filter(|file| !file.is_empty());
+        let label = match (file, get(&line, row)) {
+            (Some(file), Some(line)) if line > 0 => {
+                let file = file.rsplit(['/', '\\']).next().unwrap_or(file);
+                format!("{file}:{line} {function}")
             }
+            _ => function.to_owned(),
         };
         (label, is_user)
     };
@@ -171,50 +170,62 @@ fn snapshots(inputs: &ViewInputs<'_>) -> Result<Vec<Tree>> {
             .map(|name| ints(batch, name));
     let (of_rank, of_snapshot, device) = (of_rank?, of_snapshot?, device?);
     let (held_stack, bytes, count) = (held_stack?, bytes?, count?);
-    let mut trees: BTreeMap<(i64, i64, i64), (Tree, FxHashMap<usize, usize>)> = BTreeMap::new();
+    let mut trees: BTreeMap<(i64, i64, i64), SnapshotTree> = BTreeMap::new();
     for held in 0..batch.num_rows() {
         let key = (of_rank.value(held), of_snapshot.value(held), device.value(held));
-        let (tree, known) = trees.entry(key).or_insert_with(|| {
-            let tree = Tree::new(key.0, Some(key.1), format!("cuda:{}", key.2), key.2);
-            (tree, FxHashMap::default())
+        let tree = trees.entry(key).or_insert_with(|| SnapshotTree {
+            tree: Tree::new(key.0, Some(key.1), format!("cuda:{}", key.2), key.2),
+            known: FxHashMap::default(),
+            unrecorded: None,
         });
-        let row =
-            get(&held_stack, held).and_then(|stack| row_of.get(&(key.0, key.1, stack)).copied());
-        let node = match row {
-            Some(row) => {
-                // From the frame outwards to one that is known, or to the outermost.
-                let mut path = vec![row];
-                while let Some(&last) = path.last()
-                    && !known.contains_key(&last)
-                    && let Some(caller) = caller(last)
-                    && path.len() < row_of.len()
-                {
-                    path.push(caller);
-                }
-                let mut parent = None;
-                for row in path.into_iter().rev() {
-                    parent = Some(match known.get(&row) {
-                        Some(&node) => node,
-                        None => {
-                            let (label, is_user) = label(row);
-                            let node = tree.add(parent, label, is_user);
-                            known.insert(row, node);
-                            node
-                        }
-                    });
-                }
-                parent
-            }
-            None => None,
-        };
-        let node = node.unwrap_or_else(|| {
-            *known
-                .entry(usize::MAX)
-                .or_insert_with(|| tree.add(None, "stack not recorded".to_owned(), false))
-        });
-        tree.hold(node, bytes.value(held), count.value(held));
+        // From the frame outwards to one that is known, or to the outermost.
+        let mut path: Vec<usize> = get(&held_stack, held)
+            .and_then(|stack| row_of.get(&(key.0, key.1, stack)).copied())
+            .into_iter()
+            .collect();
+        while let Some(&last) = path.last()
+            && !tree.known.contains_key(&last)
+            && let Some(caller) = caller(last)
+            && path.len() < row_of.len()
+        {
+            path.push(caller);
+        }
+        let node = tree.node(&path, label);
+        tree.tree.hold(node, bytes.value(held), count.value(held));
     }
-    Ok(trees.into_values().map(|(tree, _)| tree).collect())
+    Ok(trees.into_values().map(|tree| tree.tree).collect())
+}
+
+/// The stacks of a snapshot of one device.
+struct SnapshotTree {
+    tree: Tree,
+    /// Nodes by row of the frame.
+    known: FxHashMap<usize, usize>,
+    /// The node of allocations without a stack.
+    unrecorded: Option<usize>,
+}
+
+impl SnapshotTree {
+    /// The node of the first frame of a path from the inside out; those that are not known are added.
+    fn node(&mut self, path: &[usize], label: impl Fn(usize) -> (String, bool)) -> usize {
+        let mut parent = None;
+        for &row in path.iter().rev() {
+            let node = if let Some(&node) = self.known.get(&row) {
+                node
+            } else {
+                let (label, is_user) = label(row);
+                let node = self.tree.add(parent, label, is_user);
+                self.known.insert(row, node);
+                node
+            };
+            parent = Some(node);
+        }
+        parent.unwrap_or_else(|| {
+            *self
+                .unrecorded
+                .get_or_insert_with(|| self.tree.add(None, "stack not recorded".to_owned(), false))
+        })
+    }
 }
 
 /// Phases, modules and operators in place of frames.

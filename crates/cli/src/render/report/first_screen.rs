@@ -161,9 +161,10 @@ fn write_breakdown(
             format!("a step, {} ({count})", human(step_ns))
         }
     };
-    let device = match breakdown.is_of_host() {
-        true => " on the CPU".to_owned(),
-        false => format!(" on GPU {}", breakdown.device),
+    let device = if breakdown.is_of_host() {
+        " on the CPU".to_owned()
+    } else {
+        format!(" on GPU {}", breakdown.device)
     };
     let device = match report.run.ranks.len() {
         1 => device,

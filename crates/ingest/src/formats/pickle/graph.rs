@@ -114,6 +114,13 @@ pub(crate) struct Cursor {
     at: u32,
 }
 
+impl Cursor {
+    /// The start of the values of a container.
+    pub(crate) fn of(object: ObjectId) -> Self {
+        Self { object, chunk: NO_CHUNK, at: 0 }
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Object {
     values: Stretch,
@@ -186,13 +193,8 @@ impl Graph {
 
     /// The values of a container in order; of a dict, keys and values in turn.
     pub(crate) fn items(&self, object: ObjectId) -> impl Iterator<Item = Value> + '_ {
-        let mut cursor = self.cursor(object);
+        let mut cursor = Cursor::of(object);
         std::iter::from_fn(move || self.next(&mut cursor))
-    }
-
-    /// The start of the values of a container.
-    pub(crate) fn cursor(&self, object: ObjectId) -> Cursor {
-        Cursor { object, chunk: NO_CHUNK, at: 0 }
     }
 
     /// The next of these values.
@@ -238,7 +240,7 @@ impl Graph {
 
     /// Number of values of a container; of a dict, keys and values.
     pub(crate) fn len(&self, object: ObjectId) -> usize {
-        let mut cursor = self.cursor(object);
+        let mut cursor = Cursor::of(object);
         let mut len = 0;
         while let Some((values, keys)) = self.stretch(cursor) {
             len += values.len as usize * if keys == NO_KEYS { 1 } else { 2 };
@@ -374,20 +376,17 @@ impl Graph {
             return Some(());
         }
         let new = u32::try_from(self.chunks.len()).ok().filter(|&new| new != NO_CHUNK)?;
-        match self.more.get_mut(&object) {
-            Some((_, last)) => {
-                let chunk = &mut self.chunks[*last as usize];
-                if chunk.values.start + chunk.values.len == added.start {
-                    chunk.values.len += added.len;
-                    return Some(());
-                }
-                chunk.next = new;
-                *last = new;
+        if let Some((_, last)) = self.more.get_mut(&object) {
+            let chunk = &mut self.chunks[*last as usize];
+            if chunk.values.start + chunk.values.len == added.start {
+                chunk.values.len += added.len;
+                return Some(());
             }
-            None => {
-                self.objects[object.0 as usize].has_more = true;
-                self.more.insert(object, (new, new));
-            }
+            chunk.next = new;
+            *last = new;
+        } else {
+            self.objects[object.0 as usize].has_more = true;
+            self.more.insert(object, (new, new));
         }
         self.chunks.push(Chunk { values: added, next: NO_CHUNK });
         Some(())
@@ -414,17 +413,16 @@ impl Graph {
         }
         self.scratch.clear();
         self.scratch.extend(keys());
-        let found = match self.key_set_of.get(self.scratch.as_slice()) {
-            Some(&known) => known,
-            None => {
-                let new = self.key_sets.len() as u16;
-                if self.key_sets.len() >= MAX_KEY_SETS {
-                    return None;
-                }
-                self.key_sets.push(self.scratch.as_slice().into());
-                self.key_set_of.insert(self.scratch.as_slice().into(), new);
-                new
+        let found = if let Some(&known) = self.key_set_of.get(self.scratch.as_slice()) {
+            known
+        } else {
+            let new = self.key_sets.len() as u16;
+            if self.key_sets.len() >= MAX_KEY_SETS {
+                return None;
             }
+            self.key_sets.push(self.scratch.as_slice().into());
+            self.key_set_of.insert(self.scratch.as_slice().into(), new);
+            new
         };
         self.last_keys = found;
         Some(found)

@@ -13,7 +13,7 @@ mod problem;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use graph::{Graph, Kind, ObjectId, Value};
+pub(crate) use graph::{Cursor, Graph, Kind, ObjectId, Value};
 pub(crate) use machine::read;
 
 /// Returns whether text starts like a pickle: with the protocol, or, in protocols 0 and 1, with a dict or list.

@@ -22,7 +22,7 @@ use self::history::{Action, Held, Replay};
 use self::json::Writer;
 use self::keys::{Entry, Key, Keys, as_list};
 use self::stacks::Stacks;
-use crate::formats::pickle::{self, Graph, Kind, ObjectId, Value};
+use crate::formats::pickle::{self, Cursor, Graph, Kind, ObjectId, Value};
 use crate::input::decompress::JsonInput;
 use crate::warnings::{Issue, Issues};
 
@@ -271,7 +271,7 @@ impl Reader {
         let mut replay = Replay::new(device, &self.events, &mut self.strings);
         // There may be millions: they are not collected.
         let trace = as_list(&self.graph, trace).filter(|&list| self.take(list));
-        let mut events = trace.map(|list| self.graph.cursor(list));
+        let mut events = trace.map(Cursor::of);
         let is_empty = trace.is_none_or(|list| self.graph.len(list) == 0);
         let mut entry = Entry::new();
         for position in 0_i64.. {
