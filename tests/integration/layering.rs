@@ -14,7 +14,8 @@ const OURS: &[(&str, &[&str])] = &[
     ("compare", &["trace-model", "query"]),
     ("advisor", &["trace-model"]),
     ("trace-advisor", &["trace-model", "ingest", "query", "analyses", "compare", "advisor"]),
-    ("cli", &["trace-advisor"]),
+    ("page", &["trace-advisor"]),
+    ("cli", &["trace-advisor", "page"]),
 ];
 
 /// Third-party crates that only some of ours may name.

@@ -22,6 +22,7 @@ mod rule_files;
 mod run;
 pub mod runs;
 mod serve;
+mod serve_page;
 mod usage;
 
 pub use console::{Console, Terminal};

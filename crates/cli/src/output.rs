@@ -47,6 +47,19 @@ pub(crate) fn write_output(
     written
 }
 
+/// Writes an HTML page to the file of `--output`, or to stdout unless that is a terminal, which cannot show it.
+pub(crate) fn write_page(
+    args: &OutputArgs,
+    html: &str,
+    console: &mut Console,
+) -> anyhow::Result<()> {
+    if args.file.is_none() && console.out_terminal.is_some() {
+        let help = "write it to a file: -o report.html";
+        return Err(with_help("a terminal cannot show an HTML page", help));
+    }
+    write_output(args, Audience::Machine, console, |out, _| Ok(out.write_all(html.as_bytes())?))
+}
+
 fn create(path: &Path, force: bool) -> anyhow::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).truncate(true);

@@ -46,8 +46,8 @@ pub(crate) struct Served {
 /// A server that listens but does not answer yet.
 #[derive(Debug)]
 pub(crate) struct Server {
-    runtime: Runtime,
-    listener: TcpListener,
+    pub(crate) runtime: Runtime,
+    pub(crate) listener: TcpListener,
 }
 
 impl Server {
@@ -146,21 +146,24 @@ fn answer(
 }
 
 /// Whether a request asks for the file, with a host name of this machine, and not from a page of another site.
-/// Other host names are refused because of DNS rebinding: any page could make its own name point to this
-/// machine.
 fn is_allowed(request: &Request<Incoming>, served: &Served) -> bool {
     let header = |name| request.headers().get(name).map(HeaderValue::as_bytes);
+    [Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method())
+        && request.uri().path() == served.path
+        && request.uri().query().is_none()
+        && has_local_host(request)
+        && header(header::ORIGIN).is_none_or(|origin| origin == served.origin.as_bytes())
+}
+
+/// Whether a request names this machine as its host. Other names are refused because of DNS rebinding: any page could
+/// make its own name point to this machine.
+pub(crate) fn has_local_host(request: &Request<Incoming>) -> bool {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let host = hosts.next().and_then(|host| host.to_str().ok()).unwrap_or_default();
     let name = host.rsplit_once(':').map_or(host, |(name, port)| {
         if port.bytes().all(|b| b.is_ascii_digit()) { name } else { host }
     });
-    [Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method())
-        && request.uri().path() == served.path
-        && request.uri().query().is_none()
-        && matches!(name, "127.0.0.1" | "localhost")
-        && hosts.next().is_none()
-        && header(header::ORIGIN).is_none_or(|origin| origin == served.origin.as_bytes())
+    matches!(name, "127.0.0.1" | "localhost") && hosts.next().is_none()
 }
 
 /// The file, read on a separate thread.

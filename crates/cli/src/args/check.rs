@@ -68,6 +68,8 @@ pub(crate) enum ReportFormat {
     Json,
     /// JSON Lines: one finding per line, with its run
     Jsonl,
+    /// One HTML page with charts, timelines and tables; opens without a network
+    Html,
     /// Markdown for pull request comments
     Markdown,
     /// SARIF 2.1.0 for code scanning
@@ -87,6 +89,6 @@ impl ReportFormat {
 
     /// Whether the format includes the warnings about the input; otherwise they go to stderr.
     pub(crate) fn includes_warnings(self) -> bool {
-        matches!(self, Self::Json | Self::Sarif)
+        matches!(self, Self::Json | Self::Sarif | Self::Html)
     }
 }

@@ -139,6 +139,8 @@ pub(crate) enum DiffFormat {
     Text,
     /// JSON with a stable, versioned schema
     Json,
+    /// One HTML page: both steps, the verdict and what moved; opens without a network
+    Html,
     /// Markdown for pull request comments
     Markdown,
     /// Annotations for GitHub Actions

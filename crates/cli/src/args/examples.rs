@@ -14,7 +14,7 @@ Examples:
   advisor check run/
   advisor check run/ --select IN,GU001 --explain
   advisor check run/ --steps 5-8 --ranks 0
-  advisor check run/ --format markdown -o report.md
+  advisor check run/ --format html -o report.html
   advisor check run/ --baseline main.json --fail-on high
   gzip -dc rank0.json.gz | advisor check -";
 
@@ -58,6 +58,7 @@ pub(super) const OPEN: &str = "\
 Examples:
   advisor open run/
   advisor open run/ --augment --ranks 1
+  advisor open run/ --report
   advisor open run/ --between 100ms..150ms
   advisor open run/ --no-browser";
 

@@ -74,6 +74,7 @@ pub(crate) struct ExportArgs {
 
 /// `advisor open`.
 #[derive(Debug, ClapArgs)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 // A trace is opened as a whole: these options would have no effect.
 #[command(
     mut_arg("steps", |arg| arg.hide(true)),
@@ -87,6 +88,9 @@ pub(crate) struct OpenArgs {
     /// Open a copy with counters, critical path and findings, as `advisor augment` writes it
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) augment: bool,
+    /// Serve the report of the run as a page instead, which loads again when the run changes
+    #[arg(long, conflicts_with_all = ["augment", "keep"], help_heading = OUTPUT)]
+    pub(crate) report: bool,
     /// Local port; the public Perfetto UI fetches from port 9001 only
     #[arg(long, value_name = "PORT", default_value_t = 9001, help_heading = OUTPUT)]
     pub(crate) port: u16,

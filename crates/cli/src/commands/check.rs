@@ -1,9 +1,9 @@
 //! `advisor check`: checks runs, prints reports, fails on findings.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use trace_advisor::advisor::{self, FailOn, Policy, Rule};
-use trace_advisor::{Checked, OpenOptions, PendingCheck, Report, RuleSet};
+use trace_advisor::{Checked, OpenOptions, PendingCheck, Report, RuleSet, Run};
 
 use crate::args::{CheckArgs, ReportFormat};
 use crate::baseline;
@@ -11,7 +11,7 @@ use crate::console::Console;
 use crate::diagnostics::{print_error, with_help};
 use crate::exit::Exit;
 use crate::messages::{note, print_timings, warn_about_file};
-use crate::output::write_output;
+use crate::output::{write_output, write_page};
 use crate::progress::Stage;
 use crate::render::layout::Layout;
 use crate::render::report::{self, ReportContext};
@@ -34,11 +34,15 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
     let layout = Layout::from(console.out_terminal);
     let mut reports = Vec::with_capacity(args.paths.len());
     let mut last_run = None;
+    let mut page =
+        (args.format == ReportFormat::Html).then(|| page::Page::new(&page::Options::default()));
     let mut queue = RunQueue::new(&args.paths, args.each.each)?;
     loop {
         let progress = console.progress(Stage::QUERY);
         let options = OpenOptions { view_progress: Some(progress.views()), ..options.clone() };
+        let mut opened = PathBuf::new();
         let open = |path: &Path, _: &mut Console| {
+            path.clone_into(&mut opened);
             Ok(trace_advisor::open_check(path, &options, progress.files())?)
         };
         let note = |text: &str, console: &mut Console| progress.suspend(|| note(text, console));
@@ -46,7 +50,11 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
         if is_streamed {
             progress.suspend(|| print_header(&pending, reports.is_empty(), layout, console))?;
         }
-        let Checked { mut report, stages, run, cache_error } = pending.evaluate(&rules)?;
+        let Checked { mut report, stages, mut run, cache_error } = pending.evaluate(&rules)?;
+        // The page shows more than rules read.
+        if page.is_some() && run.is_none() {
+            run = Some(Run::open_with(&opened, &options, progress.files())?);
+        }
         drop(progress);
         if let Some(run) = &run {
             note_if_exported(run, &args.read, console)?;
@@ -62,6 +70,9 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
             report::write_body(&report, &context, layout, &mut console.out)?;
             console.out.flush()?;
         }
+        if let (Some(page), Some(run)) = (&mut page, &run) {
+            page.add(run, &report)?;
+        }
         reports.push(report);
         if args.read.timings {
             print_timings(&stages, run.as_ref(), console)?;
@@ -71,7 +82,9 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
             store_in_cache(&previous, &args.read, console)?;
         }
     }
-    if !is_streamed {
+    if let Some(page) = page {
+        write_page(&args.output, &page.finish(), console)?;
+    } else if !is_streamed {
         write_output(&args.output, args.format.audience(), console, |out, terminal| {
             report::write(&reports, &context, args.format, Layout::from(terminal), out)
         })?;

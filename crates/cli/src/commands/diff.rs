@@ -16,7 +16,7 @@ use crate::console::Console;
 use crate::diagnostics::with_help;
 use crate::exit::Exit;
 use crate::messages::{warn, warn_about_file};
-use crate::output::write_output;
+use crate::output::{write_output, write_page};
 use crate::progress::Stage;
 use crate::render::diff::{self, DiffReport};
 use crate::render::report::relative_path;
@@ -34,7 +34,7 @@ const SCHEMA_VERSION: u32 = 1;
 pub(crate) fn run(args: &DiffArgs, console: &mut Console) -> anyhow::Result<Exit> {
     let is_review =
         matches!(args.format, DiffFormat::Markdown | DiffFormat::Github | DiffFormat::Junit);
-    if args.hta.is_some() && is_review {
+    if args.hta.is_some() && (is_review || args.format == DiffFormat::Html) {
         let help = "use --format text, json, csv, parquet or arrow";
         return Err(with_help("the table of --hta is not available in this format", help));
     }
@@ -198,6 +198,10 @@ fn print(
             write_output(&args.output, Audience::Human, console, |out, terminal| {
                 Ok(diff::write_text(report, !args.levels.is_empty(), terminal, out)?)
             })
+        }
+        DiffFormat::Html => {
+            let html = page::diff(before, after, diff, comparison, &page::Options::default());
+            write_page(&args.output, &html, console)
         }
         DiffFormat::Markdown => print_review(&diff::markdown(report), args, console),
         DiffFormat::Github => print_review(&diff::github(report), args, console),

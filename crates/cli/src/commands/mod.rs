@@ -13,6 +13,7 @@ mod init;
 mod man;
 mod merge;
 mod open;
+mod open_report;
 mod overview;
 mod query;
 mod questions;

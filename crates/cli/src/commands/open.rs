@@ -16,6 +16,7 @@ use trace_advisor::trace_model::Source;
 use trace_advisor::trace_model::time::human;
 use trace_advisor::{Augmentation, Run};
 
+use super::open_report;
 use crate::args::{OpenArgs, ReadArgs, SelectionArgs};
 use crate::console::Console;
 use crate::diagnostics::with_help;
@@ -28,7 +29,7 @@ use crate::run::{finish, open, open_with_progress};
 use crate::serve::{Served, Server};
 
 /// The only local port that the content security policy of the Perfetto UI lets it fetch from.
-const PERFETTO_PORT: u16 = 9001;
+pub(super) const PERFETTO_PORT: u16 = 9001;
 
 /// Returns a reader of the whole trace each time it is called.
 type Reopen = dyn Fn() -> anyhow::Result<Box<dyn Read + Send>> + Send + Sync;
@@ -51,6 +52,9 @@ pub(crate) fn run(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Exit
     if let Some((option, _)) = unused.into_iter().find(|(_, is_given)| *is_given) {
         let help = "--ranks selects a trace, and --between the time range that is shown";
         return Err(with_help(format!("a trace is opened as a whole, without --{option}"), help));
+    }
+    if args.report {
+        return open_report::run(args, console);
     }
     // Before any work: a port that is in use is the most likely failure.
     let server = Server::bind(args.port).map_err(|error| cannot_listen(args.port, error))?;
@@ -89,7 +93,7 @@ pub(crate) fn run(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Exit
     Ok(Exit::Clean)
 }
 
-fn cannot_listen(port: u16, error: io::Error) -> anyhow::Error {
+pub(super) fn cannot_listen(port: u16, error: io::Error) -> anyhow::Error {
     if error.kind() == io::ErrorKind::AddrInUse {
         let help = if port == PERFETTO_PORT {
             "the Perfetto UI fetches from this port only: stop the program that uses it, perhaps \
@@ -282,7 +286,7 @@ impl Read for ReadAt {
 }
 
 /// 128 random bits.
-fn token() -> anyhow::Result<String> {
+pub(super) fn token() -> anyhow::Result<String> {
     let mut random = [0_u8; 16];
     getrandom::fill(&mut random).map_err(|e| anyhow::anyhow!("no random numbers: {e}"))?;
     Ok(random.iter().fold(String::new(), |mut text, byte| {
@@ -299,7 +303,7 @@ fn plain_name(file: &str) -> String {
 }
 
 /// Opens an address in the browser, without passing it through a shell.
-fn open_browser(url: &str) -> io::Result<()> {
+pub(super) fn open_browser(url: &str) -> io::Result<()> {
     let mut command = if cfg!(target_os = "macos") {
         Command::new("open")
     } else if cfg!(windows) {

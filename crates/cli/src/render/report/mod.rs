@@ -41,6 +41,8 @@ pub(crate) fn write(
 ) -> anyhow::Result<()> {
     let relative = || relative_paths::relative_to(&context.folder, reports);
     let text = match format {
+        // The page shows more than the reports: `check` writes it, while it has the runs.
+        ReportFormat::Html => return Ok(()),
         ReportFormat::Text => return Ok(text::write(reports, context, layout, out)?),
         ReportFormat::Json => json::document(reports)?,
         ReportFormat::Jsonl => json::lines(reports)?,

@@ -1,0 +1,119 @@
+//! `advisor open --report`: serves the report of a run as a page to the browser of this machine, and checks the run
+//! again when its files change.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use page::Options;
+use trace_advisor::RuleSet;
+
+use super::open::{PERFETTO_PORT, cannot_listen, open_browser, token};
+use crate::args::OpenArgs;
+use crate::console::Console;
+use crate::diagnostics::print_error;
+use crate::exit::Exit;
+use crate::messages::warn;
+use crate::progress::Stage;
+use crate::rule_files;
+use crate::run::{finish, open_with_progress};
+use crate::serve::Server;
+use crate::serve_page::{LivePage, serve};
+
+/// Time between looks at the files of the run.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Depth of folders that belong to a run.
+const MAX_DEPTH: usize = 5;
+
+pub(super) fn run(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Exit> {
+    // Only the Perfetto UI needs its port.
+    let port = if args.port == PERFETTO_PORT { 0 } else { args.port };
+    let server = Server::bind(port).map_err(|error| cannot_listen(port, error))?;
+    let port = server.port()?;
+    let rules = rule_files::load_selected(&args.rules, console)?;
+    let mut seen = state(&args.run.path);
+    let page = Arc::new(LivePage::new(&token()?, html(args, &rules, console)?));
+    let url = format!("http://127.0.0.1:{port}{}", page.path);
+    writeln!(console.out, "{url}")?;
+    console.out.flush()?;
+    if args.no_browser {
+        writeln!(
+            console.err,
+            "if the browser is on another machine, run there: ssh -L {port}:127.0.0.1:{port} THIS_MACHINE"
+        )?;
+    } else if let Err(error) = open_browser(&url) {
+        warn(&format!("cannot start a browser ({error}): open the address above"), console)?;
+    }
+    writeln!(console.err, "serving until Ctrl-C; the page follows the files of the run")?;
+    let served = Arc::clone(&page);
+    std::thread::spawn(move || serve(server, &served));
+    loop {
+        std::thread::sleep(LOOK_EVERY);
+        let now = state(&args.run.path);
+        if now == seen {
+            continue;
+        }
+        // Files that are being written change again.
+        std::thread::sleep(LOOK_EVERY);
+        if state(&args.run.path) != now {
+            continue;
+        }
+        seen = now;
+        match html(args, &rules, console) {
+            Ok(html) => page.set(html),
+            Err(error) => print_error(&error, console)?,
+        }
+    }
+}
+
+/// Checks the run and renders its page.
+fn html(args: &OpenArgs, rules: &RuleSet, console: &mut Console) -> anyhow::Result<String> {
+    let progress = console.progress(&[Stage::Read, Stage::Compute]);
+    let run = open_with_progress(None, &args.run.path, &args.read, &progress, console)?;
+    let report = run.check(rules)?;
+    let options = Options { live: Some("version".to_owned()), viewer: Some(args.ui.clone()) };
+    let html = page::report(&run, &report, &options)?;
+    drop(progress);
+    finish(&run, &args.read, console)?;
+    Ok(html)
+}
+
+/// A number that changes with the names, lengths and times of the files of a run; 0 for a run that is not on this
+/// machine.
+fn state(path: &Path) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    add(path, MAX_DEPTH, &mut hasher);
+    hasher.finish()
+}
+
+fn add(path: &Path, depth: usize, hasher: &mut DefaultHasher) {
+    let Ok(meta) = fs::metadata(path) else { return };
+    if meta.is_dir() && depth > 0 {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        let mut below: Vec<_> = entries.map(|entry| entry.path()).collect();
+        below.sort();
+        for path in below {
+            add(&path, depth - 1, hasher);
+        }
+    } else if meta.is_file() {
+        (path, meta.len(), meta.modified().ok()).hash(hasher);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::state;
+
+    #[test]
+    fn state_changes_with_the_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = state(folder.path());
+        std::fs::write(folder.path().join("rank0.json"), "{}").unwrap();
+        let second = state(folder.path());
+        assert_ne!(first, second);
+        assert_eq!(second, state(folder.path()));
+        assert_eq!(state(&folder.path().join("none")), state(&folder.path().join("other")));
+    }
+}

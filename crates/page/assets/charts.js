@@ -1,0 +1,255 @@
+// Bars, areas, lines and points.
+
+function legend(names) {
+  return el("ul", { class: "legend" }, ...names.map((name, i) => {
+    const key = el("span", { class: "key" });
+    const paint = () => { key.style.background = seriesColor(name, i); };
+    paint();
+    drawn.add(paint);
+    return el("li", {}, key, name);
+  }));
+}
+
+function block(title, ...children) {
+  return el("figure", { class: "block" }, el("div", { class: "tools" }, el("h3", {}, title)), ...children);
+}
+
+/** Horizontal bars, stacked or one part each. */
+function bars(data) {
+  const { title, unit, rows, is_stacked: isStacked } = data;
+  const sums = rows.map((row) => row.parts.reduce((sum, part) => sum + part[1], 0));
+  const most = Math.max(...sums, 1e-9);
+  const names = [...new Set(rows.flatMap((row) => row.parts.map((part) => part[0])))];
+  const line = 22;
+  const labelWidth = (width) => Math.min(isStacked ? 110 : 170, width * 0.3);
+  const valueWidth = 74;
+  const chosen = (x, y, width) => {
+    const row = rows[Math.floor(y / line)];
+    if (!row) return null;
+    let at = labelWidth(width);
+    const scale = (width - at - valueWidth) / most;
+    for (const [name, value] of row.parts) {
+      at += value * scale;
+      if (x < at) return { row, name, value };
+    }
+    return { row, name: row.label, value: sums[rows.indexOf(row)] };
+  };
+  const label = `${title}: ${rows.slice(0, 8).map((row, i) => `${row.label} ${words(sums[i], unit)}`).join("; ")}`;
+  const { holder, node } = canvas(rows.length * line + 4, label, (c, width) => {
+    const left = labelWidth(width);
+    const scale = (width - left - valueWidth) / most;
+    rows.forEach((row, r) => {
+      const y = r * line;
+      c.fillStyle = color("text");
+      c.textAlign = "right";
+      c.fillText(fit(c, row.label, left - 10), left - 8, y + line / 2);
+      let x = left;
+      row.parts.forEach(([name, value]) => {
+        const w = value * scale;
+        c.fillStyle = isStacked ? seriesColor(name, names.indexOf(name)) : color("computation");
+        c.fillRect(x, y + 3, Math.max(w - (w > 3 ? 0.5 : 0), 0.5), line - 7);
+        x += w;
+      });
+      c.fillStyle = color("muted");
+      c.textAlign = "left";
+      c.fillText(words(sums[r], unit), x + 6, y + line / 2);
+    });
+  });
+  node.addEventListener("pointermove", (event) => {
+    const hit = chosen(event.offsetX, event.offsetY, holder.clientWidth);
+    if (!hit) return hideTip();
+    const of = sums[rows.indexOf(hit.row)];
+    showTip(event, hit.name, `${words(hit.value, unit)} (${words(hit.value / of, "ratio")} of ${hit.row.label})`);
+  });
+  node.addEventListener("pointerleave", hideTip);
+  return block(title, holder, isStacked && names.length > 1 ? legend(names) : null);
+}
+
+/** Series over time: areas that add up, or lines. */
+function area(data) {
+  const { title, x, series, unit, x_unit: xUnit, x_label: xLabel, is_stacked: isStacked } = data;
+  const isBins = x.length === (series[0] ? series[0].y.length + 1 : 0);
+  const points = isBins ? x.length - 1 : x.length;
+  const top = Array.from({ length: points }, (_, i) =>
+    isStacked ? series.reduce((sum, s) => sum + (s.y[i] || 0), 0) : Math.max(0, ...series.map((s) => s.y[i] ?? 0)));
+  let most = Math.max(...top, 1e-9);
+  if (unit === "ratio") most = Math.min(1, most * 1.05);
+  const [first, last] = [x[0], x[x.length - 1]];
+  const pad = { left: 62, right: 10, top: 8, bottom: 24 };
+  const summary = series.slice(0, 8).map((s) => {
+    const known = s.y.filter((v) => v !== null);
+    return `${s.name} at most ${words(known.length ? Math.max(...known) : 0, unit)}`;
+  }).join("; ");
+  let cursor = null;
+  const { holder, node, draw } = canvas(190, `${title}: ${summary}`, (c, width, height) => {
+    const w = width - pad.left - pad.right;
+    const h = height - pad.top - pad.bottom;
+    const sx = (v) => pad.left + (last > first ? (v - first) / (last - first) : 0.5) * w;
+    const sy = (v) => pad.top + h - (v / most) * h;
+    c.strokeStyle = color("line");
+    c.fillStyle = color("muted");
+    c.lineWidth = 1;
+    c.textAlign = "right";
+    for (const v of ticks(0, most, 4, unit === "bytes" ? 2 : 10)) {
+      const y = Math.round(sy(v)) + 0.5;
+      c.beginPath();
+      c.moveTo(pad.left, y);
+      c.lineTo(width - pad.right, y);
+      c.stroke();
+      c.fillText(words(v, unit), pad.left - 6, y);
+    }
+    c.textAlign = "center";
+    const marks = ticks(first, last, Math.max(2, Math.floor(width / 130)));
+    marks.forEach((v) => { if (sx(v) < width - 30) c.fillText(words(v, xUnit), sx(v), height - 9); });
+    c.textAlign = "right";
+    c.fillText(xLabel, width - pad.right, pad.top + 2);
+    const base = new Array(points).fill(0);
+    series.forEach((s, n) => {
+      c.beginPath();
+      const upper = base.map((b, i) => (isStacked ? b + (s.y[i] || 0) : s.y[i]));
+      if (isStacked) {
+        for (let i = 0; i < points; i++) {
+          c.lineTo(sx(x[i]), sy(upper[i]));
+          if (isBins) c.lineTo(sx(x[i + 1]), sy(upper[i]));
+        }
+        for (let i = points - 1; i >= 0; i--) {
+          if (isBins) c.lineTo(sx(x[i + 1]), sy(base[i]));
+          c.lineTo(sx(x[i]), sy(base[i]));
+        }
+        c.fillStyle = seriesColor(s.name, n);
+        c.fill();
+        upper.forEach((v, i) => { base[i] = v; });
+      } else {
+        let isOpen = false;
+        upper.forEach((v, i) => {
+          if (v === null || v === undefined) return;
+          if (isOpen) c.lineTo(sx(x[i]), sy(v));
+          else c.moveTo(sx(x[i]), sy(v));
+          isOpen = true;
+        });
+        c.strokeStyle = seriesColor(s.name, n);
+        c.lineWidth = 1.5;
+        c.stroke();
+      }
+    });
+    if (cursor !== null) {
+      c.strokeStyle = color("text");
+      c.lineWidth = 1;
+      c.beginPath();
+      const at = isBins ? (x[cursor] + x[cursor + 1]) / 2 : x[cursor];
+      c.moveTo(sx(at), pad.top);
+      c.lineTo(sx(at), height - pad.bottom);
+      c.stroke();
+    }
+  });
+  node.addEventListener("pointermove", (event) => {
+    const at = first + (event.offsetX - pad.left) / (holder.clientWidth - pad.left - pad.right) * (last - first);
+    let i = x.findIndex((v) => v > at) - 1;
+    if (i < 0) i = at < first ? 0 : points - 1;
+    cursor = Math.min(i, points - 1);
+    draw();
+    const lines = series.map((s) => [s.name, s.y[cursor]]).filter(([, v]) => v).sort((a, b) => b[1] - a[1]).slice(0, 10);
+    showTip(event, `${xLabel === "time" ? "" : `${xLabel} `}${words(x[cursor], xUnit)}`, ...lines.map(([name, v]) => `${name}: ${words(v, unit)}`));
+  });
+  node.addEventListener("pointerleave", () => { cursor = null; draw(); hideTip(); });
+  return block(title, holder, series.length > 1 ? legend(series.map((s) => s.name)) : null);
+}
+
+/** Points on logarithmic axes, larger where more time is. */
+function scatter(data) {
+  const { title, points, lines } = data;
+  const xs = points.map((p) => p[0]).concat(lines.flatMap((l) => l.points.map((p) => p[0])));
+  const ys = points.map((p) => p[1]).concat(lines.flatMap((l) => l.points.map((p) => p[1])));
+  const range = (list) => [10 ** Math.floor(Math.log10(Math.min(...list)) - 0.05), 10 ** Math.ceil(Math.log10(Math.max(...list)) + 0.05)];
+  const [x0, x1] = range(xs);
+  const [y0, y1] = range(ys);
+  const largest = Math.max(...points.map((p) => p[2]));
+  const groups = [...new Set(points.map((p) => p[3]))].sort();
+  const pad = { left: 62, right: 12, top: 12, bottom: 38 };
+  const place = (width, height) => {
+    const lx = (v) => pad.left + Math.log(v / x0) / Math.log(x1 / x0) * (width - pad.left - pad.right);
+    const ly = (v) => height - pad.bottom - Math.log(v / y0) / Math.log(y1 / y0) * (height - pad.top - pad.bottom);
+    const radius = (v) => 3 + 11 * Math.sqrt(v / largest);
+    return { lx, ly, radius };
+  };
+  const label = `${title}: ${points.length} points; ${points.slice(0, 5).map((p) => `${p[4]}: ${words(p[1], data.y_unit)}`).join("; ")}`;
+  const { holder, node } = canvas(300, label, (c, width, height) => {
+    const { lx, ly, radius } = place(width, height);
+    c.fillStyle = color("muted");
+    c.strokeStyle = color("line");
+    c.lineWidth = 1;
+    c.textAlign = "center";
+    const skip = Math.ceil(Math.log10(x1 / x0) / Math.max(2, width / 90));
+    for (let v = x0, n = 0; v <= x1 * 1.01; v *= 10, n++) {
+      c.beginPath();
+      c.moveTo(lx(v), pad.top);
+      c.lineTo(lx(v), height - pad.bottom);
+      c.stroke();
+      if (n % skip === 0) c.fillText(words(v, data.x_unit), Math.min(lx(v), width - 26), height - pad.bottom + 12);
+    }
+    c.textAlign = "right";
+    for (let v = y0; v <= y1 * 1.01; v *= 10) {
+      c.beginPath();
+      c.moveTo(pad.left, ly(v));
+      c.lineTo(width - pad.right, ly(v));
+      c.stroke();
+      c.fillText(v < 0.01 ? v.toExponential(0) : words(v, data.y_unit), pad.left - 6, ly(v));
+    }
+    c.textAlign = "left";
+    c.fillText(data.y_label, pad.left + 6, pad.top + 8);
+    c.textAlign = "right";
+    c.fillText(data.x_label, width - pad.right, height - 8);
+    for (const line of lines) {
+      c.strokeStyle = color("text");
+      c.lineWidth = 1.25;
+      c.beginPath();
+      line.points.forEach(([x, y]) => c.lineTo(lx(x), ly(y)));
+      c.stroke();
+      const [x, y] = line.points[line.points.length - 1];
+      c.fillStyle = color("text");
+      c.textAlign = "right";
+      if (line.points[0][1] === y) c.fillText(line.label, lx(x) - 4, ly(y) - 8);
+      else {
+        const [sx, sy] = line.points[0];
+        c.textAlign = "left";
+        c.fillText(line.label, lx(sx) + 8, Math.max(ly(sy) - 22, pad.top + 20));
+      }
+    }
+    points.slice().sort((a, b) => b[2] - a[2]).forEach((p) => {
+      c.globalAlpha = 0.72;
+      c.fillStyle = seriesColor(p[3], groups.indexOf(p[3]));
+      c.beginPath();
+      c.arc(lx(p[0]), ly(p[1]), radius(p[2]), 0, 7);
+      c.fill();
+      c.globalAlpha = 1;
+      c.strokeStyle = color("ground");
+      c.lineWidth = 1;
+      c.stroke();
+    });
+  });
+  node.addEventListener("pointermove", (event) => {
+    const { lx, ly, radius } = place(holder.clientWidth, node.clientHeight);
+    const distance = (p) => Math.hypot(lx(p[0]) - event.offsetX, ly(p[1]) - event.offsetY) - radius(p[2]);
+    const hit = points.reduce((best, p) => (distance(p) < distance(best) ? p : best), points[0]);
+    if (!hit || distance(hit) > 8) return hideTip();
+    showTip(event, hit[4], `${words(hit[1], data.y_unit)} at ${words(hit[0], data.x_unit)}`, `${data.size_label} ${words(hit[2], data.size_unit)}`);
+  });
+  node.addEventListener("pointerleave", hideTip);
+  return block(title, holder, groups.length > 1 ? legend(groups) : null);
+}
+
+function facts(data) {
+  return el("dl", { class: "facts" }, ...data.items.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+}
+
+/** A block of a pane. */
+function drawBlock(data) {
+  switch (data.kind) {
+    case "table": return table(data);
+    case "bars": return bars(data);
+    case "area": return area(data);
+    case "scatter": return scatter(data);
+    case "facts": return facts(data);
+    default: return el("p", { class: "empty" }, data.text);
+  }
+}

@@ -1,0 +1,91 @@
+// Tables that sort, filter and copy.
+
+const FIRST_ROWS = 10;
+
+function table(data) {
+  const { title, columns, rows, total, sql } = data;
+  const isNumber = columns.map((_, c) => rows.some((row) => typeof row[c] === "number"));
+  const largest = columns.map((column, c) =>
+    isNumber[c] && ["ns", "bytes", "ratio"].includes(column.unit)
+      ? rows.reduce((most, row) => Math.max(most, typeof row[c] === "number" ? row[c] : 0), 0) : 0);
+  // Columns without a value in any row say nothing.
+  const shown = columns.map((_, c) => c).filter((c) => rows.some((row) => row[c] !== null && row[c] !== ""));
+  let sorted = null;
+  let isDescending = true;
+  let isAll = false;
+  const body = el("tbody");
+  const more = el("button", { type: "button", class: "quiet", onclick: () => { isAll = !isAll; fill(); } });
+  const count = el("span", { class: "n" });
+  const filter = el("input", { type: "search", placeholder: "Filter", "aria-label": `Filter: ${title}`, oninput: () => fill() });
+  const heads = shown.map((c) => {
+    const button = el("button", { type: "button", title: columns[c].doc || undefined, onclick: () => sort(c) }, columns[c].label);
+    return el("th", { scope: "col", class: isNumber[c] ? "num" : undefined, "aria-sort": "none" }, button);
+  });
+
+  function visible() {
+    const words_ = filter.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
+    const matches = (row) => {
+      const text = shown.map((c) => row[c]).filter((v) => typeof v === "string").join("\n").toLowerCase();
+      return words_.every((word) => text.includes(word));
+    };
+    const kept = words_.length === 0 ? rows.slice() : rows.filter(matches);
+    if (sorted === null) return kept;
+    const sign = isDescending ? -1 : 1;
+    const order = (a, b) => {
+      const [x, y] = [a[sorted], b[sorted]];
+      const missing = (v) => v === null || v === undefined || v === "";
+      if (missing(x) || missing(y)) return missing(x) - missing(y);
+      if (typeof x === "number" && typeof y === "number") return sign * (x - y);
+      return sign * String(x).localeCompare(String(y), "en", { numeric: true });
+    };
+    return kept.sort(order);
+  }
+
+  function sort(c) {
+    isDescending = sorted === c ? !isDescending : isNumber[c];
+    sorted = c;
+    heads.forEach((head, i) => {
+      const isThis = shown[i] === c;
+      head.setAttribute("aria-sort", isThis ? (isDescending ? "descending" : "ascending") : "none");
+    });
+    fill();
+    say(`sorted by ${columns[c].label}, ${isDescending ? "descending" : "ascending"}`);
+  }
+
+  function cell(row, c) {
+    const value = row[c];
+    const text = words(value, columns[c].unit);
+    if (!isNumber[c]) {
+      const isLong = typeof value === "string" && value.length > 28;
+      return el("td", { class: c === shown[0] || isLong ? "name" : undefined, title: isLong ? text : undefined }, text);
+    }
+    const node = el("td", { class: "num" }, text);
+    if (largest[c] > 0 && typeof value === "number" && value > 0) {
+      node.classList.add("share");
+      node.style.setProperty("--share", `${(100 * value / largest[c]).toFixed(1)}%`);
+    }
+    return node;
+  }
+
+  function fill() {
+    const list = visible();
+    const cut = isAll ? list : list.slice(0, FIRST_ROWS);
+    body.replaceChildren(...cut.map((row) => el("tr", {}, ...shown.map((c) => cell(row, c)))));
+    more.hidden = list.length <= FIRST_ROWS;
+    more.textContent = isAll ? "Show fewer" : `Show all ${list.length}`;
+    more.setAttribute("aria-expanded", String(isAll));
+    const of = total > rows.length ? ` of ${thousands(total)}, the first ${rows.length} are here` : "";
+    count.textContent = list.length === rows.length ? `${thousands(rows.length)} ${rows.length === 1 ? "row" : "rows"}${of}` : `${list.length} of ${rows.length} rows`;
+  }
+
+  const copyRows = el("button", { type: "button", class: "quiet", onclick: (event) => {
+    const lines = [shown.map((c) => columns[c].label), ...visible().map((row) => shown.map((c) => row[c] ?? ""))];
+    copyText(lines.map((line) => line.map((v) => String(v).replace(/[\t\n]/g, " ")).join("\t")).join("\n"), event.target);
+  } }, "Copy rows");
+  const copySql = sql ? el("button", { type: "button", class: "quiet", title: sql, onclick: (event) => copyText(sql, event.target) }, "Copy SQL") : null;
+  const tools = el("div", { class: "tools" }, el("h3", {}, title), count, rows.length > 5 ? filter : null, copyRows, copySql);
+  const head = el("thead", {}, el("tr", {}, ...heads));
+  const grid = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, el("table", { class: "data" }, head, body));
+  fill();
+  return el("div", { class: "block" }, tools, grid, more);
+}

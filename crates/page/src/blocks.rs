@@ -1,0 +1,205 @@
+//! What panes consist of: tables and charts as data, which the script draws.
+
+use serde::Serialize;
+use serde_json::Value as Json;
+use trace_advisor::trace_model::{Unit, Value};
+
+use crate::clean::short;
+use crate::rows::{Rows, column_doc};
+
+/// A pane: a topic of the run.
+#[derive(Debug, Serialize)]
+pub(crate) struct Pane {
+    pub(crate) id: &'static str,
+    pub(crate) title: &'static str,
+    /// What it answers, in one sentence.
+    pub(crate) question: &'static str,
+    /// Which part of the run it shows.
+    pub(crate) scope: String,
+    /// Without data: why, and what to record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) empty: Option<String>,
+    pub(crate) blocks: Vec<Block>,
+}
+
+/// A part of a pane.
+#[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub(crate) enum Block {
+    Facts { items: Vec<(String, String)> },
+    Table(Table),
+    Bars(Bars),
+    Area(Area),
+    Scatter(Scatter),
+    Note { text: String },
+}
+
+/// A table that sorts, filters and copies.
+#[derive(Debug, Serialize)]
+pub(crate) struct Table {
+    pub(crate) title: String,
+    pub(crate) columns: Vec<TableColumn>,
+    pub(crate) rows: Vec<Vec<Json>>,
+    /// Rows of the view; the table may hold the first ones only.
+    pub(crate) total: usize,
+    /// The query that returns them.
+    pub(crate) sql: String,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct TableColumn {
+    pub(crate) label: String,
+    pub(crate) unit: &'static str,
+    pub(crate) doc: String,
+}
+
+/// Horizontal bars of parts.
+#[derive(Debug, Serialize)]
+pub(crate) struct Bars {
+    pub(crate) title: String,
+    pub(crate) unit: &'static str,
+    pub(crate) rows: Vec<BarRow>,
+    /// Whether parts add up, so that their names belong into a legend.
+    pub(crate) is_stacked: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct BarRow {
+    pub(crate) label: String,
+    pub(crate) parts: Vec<(String, f64)>,
+}
+
+/// Series over time: stacked areas or lines.
+#[derive(Debug, Serialize)]
+pub(crate) struct Area {
+    pub(crate) title: String,
+    pub(crate) x_label: String,
+    pub(crate) x_unit: &'static str,
+    pub(crate) unit: &'static str,
+    pub(crate) is_stacked: bool,
+    pub(crate) x: Vec<f64>,
+    pub(crate) series: Vec<Series>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Series {
+    pub(crate) name: String,
+    pub(crate) y: Vec<Option<f64>>,
+}
+
+/// Points on logarithmic axes, with lines of what is possible.
+#[derive(Debug, Serialize)]
+pub(crate) struct Scatter {
+    pub(crate) title: String,
+    pub(crate) x_label: String,
+    pub(crate) x_unit: &'static str,
+    pub(crate) y_label: String,
+    pub(crate) y_unit: &'static str,
+    pub(crate) size_label: String,
+    pub(crate) size_unit: &'static str,
+    pub(crate) points: Vec<Point>,
+    pub(crate) lines: Vec<Line>,
+}
+
+/// A point: x, y, size, group, label.
+#[derive(Debug, Serialize)]
+pub(crate) struct Point(
+    pub(crate) f64,
+    pub(crate) f64,
+    pub(crate) f64,
+    pub(crate) String,
+    pub(crate) String,
+);
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Line {
+    pub(crate) label: String,
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// A column of a table: its name in the query, and what people read.
+pub(crate) type NamedColumn = (&'static str, &'static str);
+
+impl Table {
+    /// The rows of a query. `view`: where the columns are described.
+    pub(crate) fn of(
+        title: &str,
+        view: &str,
+        columns: &[NamedColumn],
+        rows: &Rows,
+        sql: &str,
+    ) -> Self {
+        let named = columns.iter().map(|(name, label)| TableColumn {
+            label: (*label).to_owned(),
+            unit: unit_of(name),
+            doc: column_doc(view, name),
+        });
+        let cells = rows.iter().map(|row| {
+            let cell = |(name, _): &NamedColumn| row.get(name).map_or(Json::Null, cell);
+            columns.iter().map(cell).collect()
+        });
+        Self {
+            title: title.to_owned(),
+            columns: named.collect(),
+            rows: cells.collect(),
+            total: rows.len(),
+            sql: sql.to_owned(),
+        }
+    }
+}
+
+/// A value of a table. Numbers keep seven digits, as many as anyone reads.
+pub(crate) fn cell(value: &Value) -> Json {
+    match value {
+        Value::Null => Json::Null,
+        Value::Bool(value) => Json::from(if *value { "yes" } else { "no" }),
+        Value::Int(value) => Json::from(*value),
+        Value::Float(value) => number(*value),
+        Value::Text(text) => Json::from(short(text)),
+    }
+}
+
+/// A number with seven digits.
+pub(crate) fn number(value: f64) -> Json {
+    Json::from(rounded(value))
+}
+
+/// Rounded to seven significant digits.
+pub(crate) fn rounded(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return 0.0;
+    }
+    let scale = 10_f64.powi(6 - value.abs().log10().floor() as i32);
+    let rounded = (value * scale).round() / scale;
+    if rounded.is_finite() { rounded } else { value }
+}
+
+/// The unit that the suffix of a column's name gives.
+pub(crate) fn unit_of(column: &str) -> &'static str {
+    let has_suffix = |suffix: &str| {
+        column.ends_with(suffix) || suffix.strip_prefix('_').is_some_and(|name| name == column)
+    };
+    let unit = Unit::ALL.into_iter().find(|unit| unit.suffix().is_some_and(has_suffix));
+    unit.unwrap_or(Unit::None).as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{rounded, unit_of};
+
+    #[test]
+    fn rounded_keeps_seven_digits() {
+        for (value, kept) in
+            [(0.123_456_789, 0.123_456_8), (-1_234_567_890.0, -1_234_568_000.0), (0.0, 0.0)]
+        {
+            assert!((rounded(value) - kept).abs() <= 1e-12 * f64::abs(kept), "{value}");
+        }
+    }
+
+    #[test]
+    fn unit_of_reads_the_suffix() {
+        assert_eq!(unit_of("sum_ns"), "ns");
+        assert_eq!(unit_of("peak_bytes"), "bytes");
+        assert_eq!(unit_of("name"), "");
+    }
+}

@@ -1,0 +1,168 @@
+//! The document: content security policy, style, script and data around the sections.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::clean::{html, json};
+use crate::encode::base64;
+use crate::sha256::sha256;
+
+pub(crate) const STYLE: &str = include_str!("../assets/page.css");
+
+/// The script in its parts, joined in this order.
+pub(crate) const SCRIPT: [&str; 7] = [
+    include_str!("../assets/base.js"),
+    include_str!("../assets/table.js"),
+    include_str!("../assets/charts.js"),
+    include_str!("../assets/timeline.js"),
+    include_str!("../assets/heat.js"),
+    include_str!("../assets/perfetto.js"),
+    include_str!("../assets/page.js"),
+];
+
+/// Where the page of the trace viewer comes from.
+const PERFETTO: &str = "https://ui.perfetto.dev";
+
+/// Options of a page.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Of a page that is served: the address of a text that changes with the run; the page loads again when it does.
+    /// The content security policy then allows to fetch from where the page is from.
+    pub live: Option<String>,
+    /// The trace viewer that links open [default: `https://ui.perfetto.dev`].
+    pub viewer: Option<String>,
+}
+
+/// What the script reads besides the data of the sections.
+#[derive(Serialize)]
+struct Settings<'a> {
+    viewer: &'a str,
+    live: Option<&'a str>,
+}
+
+/// An entry of the table of contents.
+pub(crate) struct Entry {
+    pub(crate) id: String,
+    pub(crate) label: String,
+    pub(crate) count: Option<usize>,
+}
+
+/// The whole document.
+pub(crate) struct Document<'a> {
+    pub(crate) title: String,
+    pub(crate) contents: Vec<Entry>,
+    pub(crate) body: String,
+    pub(crate) data: &'a [String],
+    pub(crate) options: &'a Options,
+}
+
+/// The script as one text.
+pub(crate) fn script() -> String {
+    let mut text = String::from("\"use strict\";\n(() => {\n");
+    for part in SCRIPT {
+        text.push_str(part);
+    }
+    text.push_str("})();\n");
+    text
+}
+
+/// `'sha256-...'`, as a content security policy names an inline script or style.
+pub(crate) fn hash_source(text: &str) -> String {
+    format!("'sha256-{}'", base64(&sha256(text.as_bytes())))
+}
+
+impl Document<'_> {
+    pub(crate) fn render(&self) -> String {
+        let script = script();
+        let Options { live, viewer } = self.options;
+        let connect = if live.is_some() { " connect-src 'self';" } else { "" };
+        let policy = format!(
+            "default-src 'none'; script-src {}; style-src {}; img-src data:;{connect} base-uri 'none'; form-action 'none'",
+            hash_source(&script),
+            hash_source(STYLE)
+        );
+        let settings =
+            Settings { viewer: viewer.as_deref().unwrap_or(PERFETTO), live: live.as_deref() };
+        let mut out = String::with_capacity(self.body.len() + script.len() + (64 << 10));
+        let _ = write!(
+            out,
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"color-scheme\" content=\"light dark\">\n\
+             <meta name=\"generator\" content=\"trace-advisor {version}\">\n\
+             <title>{title}</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>{STYLE}</style>\n</head>\n<body>\n",
+            version = env!("CARGO_PKG_VERSION"),
+            title = html(&self.title),
+        );
+        out.push_str("<a class=\"skip\" href=\"#main\">Skip to the report</a>\n");
+        self.write_bar(&mut out);
+        out.push_str(PATTERNS);
+        out.push_str("<main id=\"main\" tabindex=\"-1\">\n");
+        out.push_str(&self.body);
+        out.push_str("</main>\n<div id=\"tip\" role=\"tooltip\" hidden></div>\n<div id=\"say\" class=\"hidden\" role=\"status\" aria-live=\"polite\"></div>\n");
+        let _ = writeln!(
+            out,
+            "<script type=\"application/json\" id=\"settings\">{}</script>",
+            json(&settings)
+        );
+        for (i, data) in self.data.iter().enumerate() {
+            let _ =
+                writeln!(out, "<script type=\"application/json\" id=\"data-{i}\">{data}</script>");
+        }
+        let _ = writeln!(out, "<script>{script}</script>\n</body>\n</html>");
+        out
+    }
+
+    /// Writes the bar with the table of contents.
+    fn write_bar(&self, out: &mut String) {
+        out.push_str("<header class=\"top\">\n<div class=\"brand\">Trace Advisor</div>\n<nav aria-label=\"Contents\"><ul>\n");
+        for Entry { id, label, count } in &self.contents {
+            let count =
+                count.map(|count| format!(" <span class=\"n\">{count}</span>")).unwrap_or_default();
+            let _ = writeln!(out, "<li><a href=\"#{}\">{}{count}</a></li>", html(id), html(label));
+        }
+        out.push_str(
+            "</ul></nav>\n<button type=\"button\" id=\"theme\" class=\"quiet\" aria-label=\"Switch between light and dark\">Theme</button>\n</header>\n",
+        );
+    }
+}
+
+/// Hatching of what can be saved, by the color of what it lies on.
+const PATTERNS: &str = "<svg class=\"defs\" width=\"0\" height=\"0\" aria-hidden=\"true\" focusable=\"false\"><defs>\
+    <pattern id=\"hatch\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
+    <rect width=\"7\" height=\"7\" class=\"hatch-ground\"/><rect width=\"3\" height=\"7\" class=\"hatch-line\"/></pattern></defs></svg>\n";
+
+#[cfg(test)]
+mod tests {
+    use super::{SCRIPT, STYLE, hash_source};
+
+    /// What the issue allows: ours and others'.
+    const MAX_CODE_BYTES: usize = 150_000;
+
+    #[test]
+    fn code_is_small() {
+        let bytes = SCRIPT.iter().map(|part| part.len()).sum::<usize>() + STYLE.len();
+        assert!(bytes < MAX_CODE_BYTES, "{bytes}");
+    }
+
+    #[test]
+    fn code_never_writes_html() {
+        for part in SCRIPT {
+            for word in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("]
+            {
+                assert!(!part.contains(word), "{word}");
+            }
+        }
+    }
+
+    #[test]
+    fn hash_source_is_what_browsers_compute() {
+        // The example of the specification: https://www.w3.org/TR/CSP3/#external-hash
+        assert_eq!(
+            hash_source("alert('Hello, world.');"),
+            "'sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng='"
+        );
+    }
+}

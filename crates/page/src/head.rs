@@ -1,0 +1,213 @@
+//! The head of a run: verdict, cautions, the step as a bar, the bar as it could be, and the plan.
+
+use std::fmt::Write as _;
+
+use trace_advisor::Report;
+use trace_advisor::advisor::{Breakdown, Plan, PlannedFix, RecordingKind, Severity};
+use trace_advisor::trace_model::number::{plural, thousands};
+use trace_advisor::trace_model::time::human;
+
+use crate::bar::{self, Part};
+use crate::clean::{html, html_with_code};
+use crate::words;
+
+/// Writes the head.
+pub(crate) fn write(report: &Report, id: &str, out: &mut String) {
+    let _ = writeln!(
+        out,
+        "<section id=\"{id}\" class=\"overview\" aria-label=\"Overview\">\n<p class=\"path\">{}</p>\n<h1>{}</h1>\n<p class=\"meta\">{}</p>",
+        html(&report.run.path),
+        html_with_code(&report.headline.text),
+        html(&summary(report)),
+    );
+    write_cautions(report, out);
+    let is_severe = report.severe_limit().is_some();
+    if let Some(breakdown) = report.breakdown.as_ref().filter(|_| !is_severe) {
+        write_step(report, breakdown, out);
+    }
+    if let Some(plan) = report.plan.as_ref().filter(|plan| !plan.fixes.is_empty() && !is_severe) {
+        write_plan(report, plan, out);
+    }
+    out.push_str("</section>\n");
+}
+
+/// `2 ranks, 6 steps, 43.0 ms, 13,918 events`.
+fn summary(report: &Report) -> String {
+    let run = &report.run;
+    let steps = if run.steps == 0 { "no steps".to_owned() } else { plural(run.steps, "step") };
+    let events = thousands(run.sources.iter().map(|s| s.events).sum::<u64>() as i64);
+    let mut parts = vec![
+        plural(run.ranks.len(), "rank"),
+        steps,
+        human(run.wall_ns as f64),
+        format!("{events} events"),
+    ];
+    if !run.selection.is_empty() {
+        parts.push(format!("only {}", run.selection));
+    }
+    parts.join(", ")
+}
+
+/// Writes what the recording is and what undermines all findings.
+fn write_cautions(report: &Report, out: &mut String) {
+    let mut cautions: Vec<String> = Vec::new();
+    if let Some(recording) = &report.recording {
+        if !recording.subject.is_empty() {
+            let _ =
+                writeln!(out, "<p class=\"subject\">{}</p>", html_with_code(&recording.subject));
+        }
+        cautions.extend(recording.limits.iter().map(|limit| limit.text.clone()));
+    }
+    let told: Vec<&str> = report
+        .recording
+        .iter()
+        .flat_map(|recording| &recording.limits)
+        .filter_map(|limit| note_of(limit.kind))
+        .collect();
+    let notes = report.notes().filter(|note| note.severity > Severity::Info);
+    cautions.extend(
+        notes
+            .filter(|note| !told.contains(&note.code.as_str()))
+            .map(|note| format!("{} ({})", note.title, note.code)),
+    );
+    if cautions.is_empty() {
+        return;
+    }
+    out.push_str("<ul class=\"cautions\" aria-label=\"Cautions\">\n");
+    for caution in cautions {
+        let _ = writeln!(out, "<li>{}</li>", html_with_code(&caution));
+    }
+    out.push_str("</ul>\n");
+}
+
+/// The note that says the same as a limit of the recording.
+fn note_of(kind: RecordingKind) -> Option<&'static str> {
+    match kind {
+        RecordingKind::NoSteps | RecordingKind::FewSteps => Some("TQ001"),
+        RecordingKind::WarmUp => Some("TQ002"),
+        RecordingKind::Truncated => Some("TQ007"),
+        _ => None,
+    }
+}
+
+/// Writes the step as a bar, the bar as it could be, and a legend.
+fn write_step(report: &Report, breakdown: &Breakdown, out: &mut String) {
+    let parts = bar::parts(breakdown, report);
+    let named = |parts: &[Part]| {
+        let texts =
+            parts.iter().map(|part| format!("{} {}", part.cause, words::percent(part.ratio)));
+        texts.collect::<Vec<_>>().join(", ")
+    };
+    let (what, span_ns) = match breakdown.steps {
+        0 => ("The recording", breakdown.window_ns as f64),
+        steps => {
+            let mean_ns = breakdown.window_ns as f64 / steps as f64;
+            ("A step", report.headline.step_ms.map_or(mean_ns, |ms| ms * 1e6))
+        }
+    };
+    let of = match breakdown.steps {
+        0 => String::new(),
+        1 => " (1 step)".to_owned(),
+        steps => format!(" (mean of {steps} steps)"),
+    };
+    let place = if report.run.ranks.len() > 1 {
+        format!(" on GPU {} of rank {}, the slowest", breakdown.device, breakdown.rank)
+    } else {
+        format!(" on GPU {}", breakdown.device)
+    };
+    out.push_str("<figure class=\"step\">\n");
+    let _ = writeln!(
+        out,
+        "<p class=\"bar-label\"><strong>{what} takes {}</strong>{}{}</p>",
+        html(&human(span_ns)),
+        html(&place),
+        html(&of)
+    );
+    bar::write_now(&parts, 1.0, &format!("{what} by cause: {}", named(&parts)), out);
+    let saving = report.plan.as_ref().and_then(|plan| Some((plan, plan.after_ms()?)));
+    if let Some((plan, after)) = saving {
+        let whole = plan.unprofiled_ms.mid.max(1e-9);
+        let without = if plan.recorded_ms > 1.02 * plan.unprofiled_ms.mid {
+            format!(", from {} without the profiler", human(plan.unprofiled_ms.mid * 1e6))
+        } else {
+            String::new()
+        };
+        let _ = writeln!(
+            out,
+            "<p class=\"bar-label\"><strong>It could take {}</strong>{} (80 % interval)</p>",
+            html(&words::ms_range(&after)),
+            html(&without)
+        );
+        let ends = ((after.low / whole).clamp(0.0, 1.0), (after.high / whole).clamp(0.0, 1.0));
+        bar::write_after(&parts, 1.0, ends, "The step with all fixes of the plan", out);
+    }
+    out.push_str("<figcaption>\n<ul class=\"legend\">\n");
+    for part in &parts {
+        let _ = writeln!(
+            out,
+            "<li><svg class=\"key\" width=\"12\" height=\"12\" aria-hidden=\"true\"><rect class=\"{}\" width=\"12\" height=\"12\"/></svg>{} <span class=\"n\">{}</span></li>",
+            bar::class(&part.cause),
+            html(&part.cause),
+            html(&words::percent(part.ratio))
+        );
+    }
+    if parts.iter().any(|part| part.saved > 0.0) {
+        out.push_str("<li><svg class=\"key\" width=\"12\" height=\"12\" aria-hidden=\"true\"><rect class=\"hatched\" width=\"12\" height=\"12\"/></svg>saved by the plan, on the cause that the finding is about</li>\n");
+    }
+    out.push_str("</ul>\n</figcaption>\n</figure>\n");
+}
+
+/// Writes the plan: what to fix in which order, and what the step then takes.
+fn write_plan(report: &Report, plan: &Plan, out: &mut String) {
+    let span = words::timed_span(plan);
+    let _ = writeln!(
+        out,
+        "<h2>Plan</h2>\n<p class=\"lead\">From timing the recording again under each fix. A {span} takes {} without the profiler; its critical path is mostly {}.</p>",
+        html(&words::ms_range(&plan.unprofiled_ms)),
+        html(words::limit(&plan.limit)),
+    );
+    let _ = writeln!(
+        out,
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Plan\"><table class=\"plan\">\n<thead><tr><th scope=\"col\">#</th><th scope=\"col\">Fix</th><th scope=\"col\">Effort</th><th scope=\"col\" class=\"num\">Saves</th><th scope=\"col\" class=\"num\">{} then</th><th scope=\"col\" class=\"wide\"><span class=\"hidden\">Length of the {span}</span></th><th scope=\"col\">Then limited by</th></tr></thead>\n<tbody>",
+        if span == "step" { "Step" } else { "Recording" }
+    );
+    for fix in &plan.fixes {
+        write_fix(report, plan, fix, out);
+    }
+    out.push_str("</tbody>\n</table></div>\n");
+}
+
+fn write_fix(report: &Report, plan: &Plan, fix: &PlannedFix, out: &mut String) {
+    let whole = plan.unprofiled_ms.high.max(fix.after_ms.high).max(1e-9);
+    let _ = write!(
+        out,
+        "<tr><td class=\"num\">{}</td><td>{} <span class=\"codes\">",
+        fix.position,
+        html_with_code(&fix.title)
+    );
+    for code in &fix.codes {
+        let is_shown = report.findings.iter().any(|f| f.code == *code && !f.is_note());
+        let _ = if is_shown {
+            write!(out, "<a href=\"#f-{0}\">{0}</a> ", html(code))
+        } else {
+            write!(out, "{} ", html(code))
+        };
+    }
+    let _ = write!(
+        out,
+        "</span></td><td>{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td><td class=\"wide\">",
+        html(fix.effort.as_str()),
+        html(&words::percent_range(fix.saves_pct.low, fix.saves_pct.high)),
+        html(&words::ms_range(&fix.after_ms)),
+    );
+    bar::open(&format!("after fix {}: {}", fix.position, words::ms_range(&fix.after_ms)), 14, out);
+    bar::rect("left", 0.0, fix.after_ms.low / whole, out, "surely left");
+    bar::rect(
+        "maybe",
+        fix.after_ms.low / whole,
+        (fix.after_ms.high - fix.after_ms.low) / whole,
+        out,
+        "80 % interval",
+    );
+    let _ = writeln!(out, "</svg></td><td>{}</td></tr>", html(words::limit(&fix.limit)));
+}

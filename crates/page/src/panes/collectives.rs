@@ -1,0 +1,109 @@
+//! Collectives: their time, size and bandwidth, and who makes others wait.
+
+use trace_advisor::Error;
+
+use super::{Source, pane};
+use crate::blocks::{Block, Pane, Point, Scatter, rounded};
+use crate::clean::short;
+use crate::words::bytes;
+
+/// Sizes of collectives that the chart shows.
+const MAX_POINTS: usize = 300;
+
+const BY_NAME: &[(&str, &str)] = &[
+    ("rank", "Rank"),
+    ("name", "Collective"),
+    ("backend", "Backend"),
+    ("call_count", "Calls"),
+    ("comm_ns", "Time"),
+    ("transfer_ns", "Data moves"),
+    ("mean_comm_ns", "Mean"),
+    ("input_bytes", "Bytes"),
+    ("bus_gb_per_s", "Bus bandwidth"),
+];
+
+const STRAGGLERS: &[(&str, &str)] = &[
+    ("rank", "Rank"),
+    ("caused_wait_ns", "Others wait for it"),
+    ("wait_share_ratio", "Share of all waiting"),
+    ("own_wait_ns", "It waits"),
+    ("last_ratio", "Arrives last"),
+    ("late_step_count", "Late in steps"),
+    ("delay_phase", "Falls behind in"),
+    ("delay_ns", "Delay"),
+];
+
+pub(super) fn collectives(source: &Source<'_>) -> Result<Pane, Error> {
+    let mut blocks = Vec::new();
+    let by_name = source.table_where(
+        "By kind and rank",
+        "comm_by_name",
+        BY_NAME,
+        "true",
+        "comm_ns DESC NULLS LAST, rank, name, backend",
+    )?;
+    if let Some(table) = by_name {
+        blocks.extend(bandwidth(source)?.map(Block::Scatter));
+        let order = "caused_wait_ns DESC, rank";
+        let stragglers = source.table_where(
+            "Who makes the others wait",
+            "comm_stragglers",
+            STRAGGLERS,
+            "true",
+            order,
+        )?;
+        blocks.extend(stragglers.map(Block::Table));
+        blocks.push(Block::Table(table));
+    }
+    Ok(pane(
+        "collectives",
+        "Collectives",
+        "How long do collectives take, and do they reach the bandwidth of the link?",
+        String::new(),
+        blocks,
+        "comm_by_name",
+    ))
+}
+
+fn bandwidth(source: &Source<'_>) -> Result<Option<Scatter>, Error> {
+    let sql = format!(
+        "SELECT c.name AS name, c.message_bytes AS message_bytes, count(*) AS calls, \
+         avg(coalesce(a.transfer_ns, c.dur_ns)) AS transfer_ns, CAST(sum(c.dur_ns) AS BIGINT) AS sum_ns, count(a.transfer_ns) AS matched \
+         FROM (SELECT * FROM comm_collectives WHERE rank = {0} AND message_bytes > 0 AND dur_ns > 0) c \
+         LEFT JOIN (SELECT rank, collective, transfer_ns FROM comm_arrivals WHERE rank = {0} AND transfer_ns > 0) a \
+         ON a.rank = c.rank AND a.collective = c.collective \
+         GROUP BY c.name, c.message_bytes ORDER BY sum_ns DESC, name, message_bytes LIMIT {MAX_POINTS}",
+        source.rank
+    );
+    let rows = source.query(&sql)?;
+    let points: Vec<Point> = rows
+        .iter()
+        .filter_map(|row| {
+            let (size, ns) = (row.num("message_bytes")?, row.num("transfer_ns")?);
+            let calls = row.int("calls")?;
+            let times = if calls == 1 { "1 call".to_owned() } else { format!("{calls} calls") };
+            let label = format!("{} of {}, {times}", row.text("name"), bytes(size));
+            Some(Point(
+                rounded(size),
+                rounded(size / ns.max(1.0)),
+                rounded(row.num("sum_ns")?),
+                short(row.text("name")),
+                short(&label),
+            ))
+        })
+        .collect();
+    let is_matched = rows.iter().any(|row| row.int("matched").unwrap_or(0) > 0);
+    let over =
+        if is_matched { "while data moves" } else { "over the whole call, waiting included" };
+    Ok((!points.is_empty()).then_some(Scatter {
+        title: format!("Size against bandwidth, rank {}", source.rank),
+        x_label: "message size".to_owned(),
+        x_unit: "bytes",
+        y_label: format!("GB/s {over}"),
+        y_unit: "gb_per_s",
+        size_label: "time".to_owned(),
+        size_unit: "ns",
+        points,
+        lines: Vec::new(),
+    }))
+}

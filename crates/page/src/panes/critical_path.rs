@@ -1,0 +1,75 @@
+//! The critical path: what bounds the run, by step and by name.
+
+use std::collections::BTreeMap;
+
+use trace_advisor::Error;
+
+use super::{Source, pane};
+use crate::blocks::{BarRow, Bars, Block, Pane, rounded};
+use crate::words;
+
+/// Steps with a bar of their own.
+const MAX_STEPS: usize = 40;
+
+const NAMES: &[(&str, &str)] = &[
+    ("name", "Name"),
+    ("bound_by", "Bound by"),
+    ("stored_in", "Kind"),
+    ("segment_count", "Stretches"),
+    ("dur_ns", "On the path"),
+    ("ratio", "Share"),
+];
+
+pub(super) fn critical_path(source: &Source<'_>) -> Result<Pane, Error> {
+    let mut blocks = Vec::new();
+    let sql = format!(
+        "SELECT bound_by, dur_ns FROM critical_path_summary WHERE rank = {} AND dur_ns > 0 ORDER BY dur_ns DESC, bound_by",
+        source.rank
+    );
+    let rows = source.query(&sql)?;
+    let parts: Vec<(String, f64)> = rows
+        .iter()
+        .filter_map(|row| Some((bound(row.text("bound_by")), rounded(row.num("dur_ns")?))))
+        .collect();
+    if !parts.is_empty() {
+        let mut bars = vec![BarRow { label: "all".to_owned(), parts }];
+        bars.extend(by_step(source)?);
+        let title = "The critical path, by what the run waits for".to_owned();
+        blocks.push(Block::Bars(Bars { title, unit: "ns", rows: bars, is_stacked: true }));
+        let table = source.table(
+            "What is on the path",
+            "critical_path_names",
+            NAMES,
+            "dur_ns DESC, position",
+        )?;
+        blocks.extend(table.map(Block::Table));
+    }
+    Ok(pane(
+        "path",
+        "Critical path",
+        "Which sequence of work decides how long the run takes?",
+        source.scope(),
+        blocks,
+        "critical_path",
+    ))
+}
+
+/// The class in the words of the bar of a step, where that has the same.
+fn bound(bound_by: &str) -> String {
+    words::limit(bound_by).to_owned()
+}
+
+fn by_step(source: &Source<'_>) -> Result<Vec<BarRow>, Error> {
+    let sql = format!(
+        "SELECT step, bound_by, dur_ns FROM critical_path_by_step WHERE rank = {} AND dur_ns > 0 ORDER BY step, dur_ns DESC, bound_by",
+        source.rank
+    );
+    let rows = source.query(&sql)?;
+    let mut steps: BTreeMap<i64, Vec<(String, f64)>> = BTreeMap::new();
+    for row in rows.iter() {
+        let (Some(step), Some(ns)) = (row.int("step"), row.num("dur_ns")) else { continue };
+        steps.entry(step).or_default().push((bound(row.text("bound_by")), rounded(ns)));
+    }
+    let rows = steps.into_iter().take(MAX_STEPS);
+    Ok(rows.map(|(step, parts)| BarRow { label: format!("step {step}"), parts }).collect())
+}

@@ -1,0 +1,170 @@
+//! Idle time: its causes, over time and by rank.
+
+use std::collections::BTreeMap;
+
+use trace_advisor::Error;
+
+use super::{Source, pane};
+use crate::blocks::{Area, BarRow, Bars, Block, Pane, Series, rounded};
+
+/// Parts of the recording that the chart over time has.
+const BINS: i64 = 120;
+/// Ranks with a bar of their own.
+const MAX_RANKS: usize = 32;
+
+/// Causes by name: the column of `gpu_idle_causes`, and the word of the bar of a step.
+const CAUSES: &[(&str, &str)] = &[
+    ("dataloader_ns", "data loading"),
+    ("sync_ns", "synchronization"),
+    ("dispatch_ns", "launching"),
+    ("python_ns", "Python"),
+    ("cpu_compute_ns", "CPU operators"),
+    ("allocation_ns", "allocation"),
+    ("collective_ns", "waiting for collectives"),
+    ("other_stream_ns", "waiting for other streams"),
+    ("dependency_ns", "gaps between kernels"),
+    ("first_launch_ns", "first launches"),
+    ("unattributed_ns", "unknown"),
+];
+
+const WAITS: &[(&str, &str)] = &[
+    ("name", "Call, loader or operator"),
+    ("cause", "Cause"),
+    ("op_name", "Operator around it"),
+    ("source", "Line"),
+    ("gap_count", "Gaps"),
+    ("idle_ns", "Idle"),
+];
+
+pub(super) fn idle(source: &Source<'_>) -> Result<Pane, Error> {
+    let mut blocks = Vec::new();
+    if let Some(bars) = by_rank(source)? {
+        blocks.extend(over_time(source)?.map(Block::Area));
+        blocks.push(Block::Bars(bars));
+        let grouped = format!(
+            "(SELECT name, cause, op_name, source, count(*) AS gap_count, CAST(sum(dur_ns) AS BIGINT) AS idle_ns \
+             FROM idle_gap_causes WHERE rank = {} GROUP BY name, cause, op_name, source)",
+            source.rank
+        );
+        let order = "idle_ns DESC, cause, name, op_name, source";
+        let table = source.table_where(
+            "What is behind the idle time",
+            &grouped,
+            WAITS,
+            "idle_ns > 0",
+            order,
+        )?;
+        blocks.extend(table.map(Block::Table));
+    }
+    Ok(pane(
+        "idle",
+        "Idle time",
+        "Why is the GPU idle, and when?",
+        source.scope(),
+        blocks,
+        "gpu_idle_causes",
+    ))
+}
+
+/// Idle time of each rank by cause.
+fn by_rank(source: &Source<'_>) -> Result<Option<Bars>, Error> {
+    let columns: Vec<&str> = CAUSES.iter().map(|(column, _)| *column).collect();
+    let sql = format!(
+        "SELECT rank, device, window_ns, idle_ns, {} FROM gpu_idle_causes ORDER BY idle_ns DESC, rank, device LIMIT {MAX_RANKS}",
+        columns.join(", ")
+    );
+    let rows = source.query(&sql)?;
+    let mut bars: Vec<(i64, i64, BarRow)> = rows
+        .iter()
+        .filter_map(|row| {
+            let (rank, device) = (row.int("rank")?, row.int("device")?);
+            let part = |(column, name): &(&str, &str)| {
+                Some(((*name).to_owned(), rounded(row.num(column).filter(|ns| *ns > 0.0)?)))
+            };
+            let parts = CAUSES.iter().filter_map(part).collect();
+            Some((rank, device, BarRow { label: format!("rank {rank}, GPU {device}"), parts }))
+        })
+        .collect();
+    bars.sort_by_key(|(rank, device, _)| (*rank, *device));
+    let bars: Vec<BarRow> = bars.into_iter().map(|(.., row)| row).collect();
+    let title = if bars.len() == MAX_RANKS {
+        format!("Idle time by cause, of the {MAX_RANKS} GPUs with most of it")
+    } else {
+        "Idle time by cause".to_owned()
+    };
+    Ok((!bars.is_empty()).then_some(Bars { title, unit: "ns", rows: bars, is_stacked: true }))
+}
+
+/// Idle time over the recording by cause: the share of each part of it.
+fn over_time(source: &Source<'_>) -> Result<Option<Area>, Error> {
+    let device = source.report.breakdown.as_ref().map_or(0, |breakdown| breakdown.device);
+    let sql = format!(
+        "SELECT start_ns, end_ns FROM device_windows WHERE rank = {} AND device = {device}",
+        source.rank
+    );
+    let window = source.query(&sql)?;
+    let Some((start, end)) =
+        window.first().and_then(|row| Some((row.int("start_ns")?, row.int("end_ns")?)))
+    else {
+        return Ok(None);
+    };
+    let width = ((end - start) / BINS).max(1);
+    // Short gaps are added up where they begin; long ones are kept, and split below.
+    let sql = format!(
+        "SELECT cause, CASE WHEN dur_ns < {width} THEN (ts_ns - {start}) / {width} * {width} + {start} ELSE ts_ns END AS at_ns, \
+         CAST(sum(dur_ns) AS BIGINT) AS idle_ns FROM idle_gap_causes WHERE rank = {} AND device = {device} \
+         GROUP BY 1, 2, dur_ns < {width} ORDER BY 1, 2",
+        source.rank
+    );
+    let rows = source.query(&sql)?;
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    let bins = BINS as usize;
+    let mut by_cause: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    for row in rows.iter() {
+        let (Some(at), Some(dur)) = (row.int("at_ns"), row.int("idle_ns")) else { continue };
+        let series =
+            by_cause.entry(cause_number(row.text("cause"))).or_insert_with(|| vec![0.0; bins]);
+        let (mut from, to) = (at.max(start), at.saturating_add(dur).min(end));
+        while from < to {
+            let bin = (((from - start) / width) as usize).min(bins - 1);
+            let edge =
+                if bin == bins - 1 { to } else { (start + (bin as i64 + 1) * width).min(to) };
+            series[bin] += (edge - from) as f64 / width as f64;
+            from = edge.max(from + 1);
+        }
+    }
+    let x = (0..=BINS).map(|bin| (start + bin * width) as f64).collect();
+    let series = by_cause.into_iter().map(|(cause, shares)| Series {
+        name: CAUSES[cause].1.to_owned(),
+        y: shares.into_iter().map(|share| Some(rounded(share.min(1.0)))).collect(),
+    });
+    Ok(Some(Area {
+        title: format!("Idle share over time, rank {}, GPU {device}", source.rank),
+        x_label: "time".to_owned(),
+        x_unit: "ns",
+        unit: "ratio",
+        is_stacked: true,
+        x,
+        series: series.collect(),
+    }))
+}
+
+/// The place in [`CAUSES`] of a cause of `idle_gap_causes`.
+fn cause_number(cause: &str) -> usize {
+    let name = match cause {
+        "data_loading" => "data loading",
+        "synchronization" => "synchronization",
+        "allocation" => "allocation",
+        "copy_api" | "launch_api" | "op_dispatch" | "launch_latency" => "launching",
+        "cpu_compute" => "CPU operators",
+        "python" => "Python",
+        "first_launch" => "first launches",
+        "dependency" => "gaps between kernels",
+        "other_stream" => "waiting for other streams",
+        "collective" => "waiting for collectives",
+        _ => "unknown",
+    };
+    CAUSES.iter().position(|(_, cause)| *cause == name).unwrap_or(CAUSES.len() - 1)
+}

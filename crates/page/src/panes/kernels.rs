@@ -1,0 +1,174 @@
+//! Kernels: by time, by family, against the roofline.
+
+use trace_advisor::Error;
+
+use super::{Source, pane};
+use crate::blocks::{BarRow, Bars, Block, Line, Pane, Point, Scatter, rounded};
+use crate::clean::short;
+use crate::rows::when_empty;
+
+/// Operators that the roofline shows, those with most time first.
+const MAX_POINTS: usize = 250;
+
+const COLUMNS: &[(&str, &str)] = &[
+    ("name", "Kernel"),
+    ("kind", "Kind"),
+    ("call_count", "Calls"),
+    ("sum_ns", "Time"),
+    ("ratio", "Share"),
+    ("mean_ns", "Mean"),
+    ("max_ns", "Longest"),
+    ("mean_occupancy_ratio", "Occupancy"),
+    ("tensor_cores", "Tensor cores"),
+    ("op_name", "Operator"),
+];
+
+/// Families: columns of `kernel_families` and their names. Families may overlap.
+const FAMILIES: &[(&str, &str)] = &[
+    ("conv_ns", "convolutions"),
+    ("attention_ns", "attention"),
+    ("pointwise_ns", "pointwise and reducing"),
+    ("copy_ns", "copies on the device"),
+    ("cast_ns", "casts"),
+    ("layout_ns", "layout changes"),
+    ("fp64_ns", "64-bit floats"),
+    ("cache_ns", "writes to the KV cache"),
+];
+
+pub(super) fn kernels(source: &Source<'_>) -> Result<Pane, Error> {
+    let mut blocks = Vec::new();
+    let by_name = source.table("Kernels by time", "gpu_kernels", COLUMNS, "sum_ns DESC, name")?;
+    if let Some(table) = by_name {
+        blocks.extend(families(source)?.map(Block::Bars));
+        match roofline(source)? {
+            Some(scatter) => blocks.push(Block::Scatter(scatter)),
+            None => blocks
+                .push(Block::Note { text: format!("No roofline: {}.", when_empty("op_roofline")) }),
+        }
+        blocks.push(Block::Table(table));
+    }
+    Ok(pane(
+        "kernels",
+        "Kernels",
+        "Which kernels take the time, and how far are they from what the GPU can do?",
+        source.scope(),
+        blocks,
+        "gpu_kernels",
+    ))
+}
+
+fn families(source: &Source<'_>) -> Result<Option<Bars>, Error> {
+    let columns: Vec<&str> = FAMILIES.iter().map(|(column, _)| *column).collect();
+    let sql = format!(
+        "SELECT work_ns, kernel_ns, {} FROM kernel_families WHERE rank = {} ORDER BY work_ns DESC, device LIMIT 1",
+        columns.join(", "),
+        source.rank
+    );
+    let rows = source.query(&sql)?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let mut bars: Vec<BarRow> = FAMILIES
+        .iter()
+        .filter_map(|(column, name)| {
+            let ns = row.num(column).filter(|ns| *ns > 0.0)?;
+            Some(BarRow {
+                label: (*name).to_owned(),
+                parts: vec![((*name).to_owned(), rounded(ns))],
+            })
+        })
+        .collect();
+    bars.sort_by(|a, b| b.parts[0].1.total_cmp(&a.parts[0].1));
+    let all = row.num("kernel_ns").unwrap_or(0.0);
+    bars.insert(
+        0,
+        BarRow {
+            label: "all kernels".to_owned(),
+            parts: vec![("all kernels".to_owned(), rounded(all))],
+        },
+    );
+    let title =
+        "Time by family (families may overlap; matrix multiplications are in the table)".to_owned();
+    Ok((bars.len() > 1).then_some(Bars { title, unit: "ns", rows: bars, is_stacked: false }))
+}
+
+fn roofline(source: &Source<'_>) -> Result<Option<Scatter>, Error> {
+    let sql = format!(
+        "SELECT name, shapes, dtype, bound, kernel_ns, flop_per_byte, tflops_per_s, efficiency_ratio \
+         FROM op_roofline WHERE rank = {} AND flop_per_byte > 0 AND tflops_per_s > 0 \
+         ORDER BY kernel_ns DESC, name, shapes LIMIT {MAX_POINTS}",
+        source.rank
+    );
+    let rows = source.query(&sql)?;
+    let points: Vec<Point> = rows
+        .iter()
+        .filter_map(|row| {
+            let efficiency = row.num("efficiency_ratio");
+            let efficiency = efficiency
+                .map(|ratio| format!(", {:.0} % of the roofline", ratio * 100.0))
+                .unwrap_or_default();
+            let label = format!(
+                "{} {} {}{efficiency}",
+                row.text("name"),
+                row.text("shapes"),
+                row.text("dtype")
+            );
+            let bound = match row.text("bound") {
+                "" => "unknown bound".to_owned(),
+                bound => format!("bound by {bound}"),
+            };
+            Some(Point(
+                rounded(row.num("flop_per_byte")?),
+                rounded(row.num("tflops_per_s")?),
+                rounded(row.num("kernel_ns")?),
+                bound,
+                short(&label),
+            ))
+        })
+        .collect();
+    if points.is_empty() {
+        return Ok(None);
+    }
+    let sql = format!(
+        "SELECT dtype, max(achievable_tflops) AS tflops, max(achievable_gb_per_s) AS gb_per_s FROM op_roofline \
+         WHERE rank = {} AND achievable_gb_per_s > 0 GROUP BY dtype ORDER BY dtype",
+        source.rank
+    );
+    let lowest = points.iter().map(|p| p.0).fold(f64::INFINITY, f64::min);
+    let highest = points.iter().map(|p| p.0).fold(0.0, f64::max) * 4.0;
+    let roofs = source.query(&sql)?;
+    let mut lines: Vec<Line> = Vec::new();
+    let memory = roofs.iter().filter_map(|row| row.num("gb_per_s")).fold(0.0, f64::max);
+    let best = roofs.iter().filter_map(|row| row.num("tflops")).fold(0.0, f64::max);
+    if memory > 0.0 {
+        let end = if best > 0.0 { best * 1000.0 / memory } else { highest };
+        let start = lowest.min(end / 2.0);
+        lines.push(Line {
+            label: format!("memory, {memory:.0} GB/s"),
+            points: vec![
+                (rounded(start), rounded(start * memory / 1000.0)),
+                (rounded(end), rounded(end * memory / 1000.0)),
+            ],
+        });
+        for row in roofs.iter() {
+            let Some(tflops) = row.num("tflops").filter(|t| *t > 0.0) else { continue };
+            let start = tflops * 1000.0 / memory;
+            lines.push(Line {
+                label: format!("{}, {tflops:.0} TFLOP/s", short(row.text("dtype"))),
+                points: vec![
+                    (rounded(start), rounded(tflops)),
+                    (rounded(highest.max(start * 3.0)), rounded(tflops)),
+                ],
+            });
+        }
+    }
+    Ok(Some(Scatter {
+        title: "Operators against the roofline that good programs reach".to_owned(),
+        x_label: "arithmetic intensity, FLOP per byte".to_owned(),
+        x_unit: "number",
+        y_label: "TFLOP/s".to_owned(),
+        y_unit: "number",
+        size_label: "kernel time".to_owned(),
+        size_unit: "ns",
+        points,
+        lines,
+    }))
+}

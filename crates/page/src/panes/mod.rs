@@ -1,0 +1,110 @@
+//! Panes: one topic of the run each.
+
+mod collectives;
+mod critical_path;
+mod idle;
+mod kernels;
+mod loader;
+mod memory;
+mod operators;
+mod snapshots;
+mod source;
+mod system;
+
+use trace_advisor::{Error, Report, Run};
+
+use crate::blocks::{Block, NamedColumn, Pane, Table};
+use crate::rows::{Rows, when_empty};
+
+/// Rows of a table that the page carries.
+const MAX_ROWS: usize = 150;
+
+/// What panes are made from.
+pub(crate) struct Source<'a> {
+    pub(crate) run: &'a Run,
+    pub(crate) report: &'a Report,
+    /// The rank of panes about one rank.
+    pub(crate) rank: i64,
+}
+
+/// The panes of a run in the order of the page.
+pub(crate) fn all(run: &Run, report: &Report, rank: i64) -> Result<Vec<Pane>, Error> {
+    let source = Source { run, report, rank };
+    Ok(vec![
+        idle::idle(&source)?,
+        kernels::kernels(&source)?,
+        operators::operators(&source)?,
+        critical_path::critical_path(&source)?,
+        loader::loader(&source)?,
+        collectives::collectives(&source)?,
+        memory::memory(&source)?,
+        source::source_lines(&source)?,
+        system::system(&source)?,
+    ])
+}
+
+impl Source<'_> {
+    fn query(&self, sql: &str) -> Result<Rows, Error> {
+        Rows::query(self.run, sql)
+    }
+
+    /// The first rows of a view for the rank, as a table, in an order; `None` without rows.
+    fn table(
+        &self,
+        title: &str,
+        view: &str,
+        columns: &[NamedColumn],
+        order: &str,
+    ) -> Result<Option<Table>, Error> {
+        self.table_where(title, view, columns, &format!("rank = {}", self.rank), order)
+    }
+
+    /// As [`Source::table`], of the rows that a condition holds for.
+    fn table_where(
+        &self,
+        title: &str,
+        view: &str,
+        columns: &[NamedColumn],
+        condition: &str,
+        order: &str,
+    ) -> Result<Option<Table>, Error> {
+        let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+        let sql = format!(
+            "SELECT {}, count(*) OVER () AS page_rows FROM {view} WHERE {condition} ORDER BY {order} LIMIT {MAX_ROWS}",
+            names.join(", ")
+        );
+        let rows = self.query(&sql)?;
+        let Some(first) = rows.first() else { return Ok(None) };
+        let total = first.int("page_rows").unwrap_or(0) as usize;
+        let shown =
+            format!("SELECT {} FROM {view} WHERE {condition} ORDER BY {order}", names.join(", "));
+        Ok(Some(Table { total, ..Table::of(title, view, columns, &rows, &shown) }))
+    }
+
+    /// `Rank 3, the slowest.`; empty for a run of one rank.
+    fn scope(&self) -> String {
+        if self.run.info().ranks.len() < 2 {
+            return String::new();
+        }
+        let is_slowest = self.report.breakdown.as_ref().is_some_and(|b| b.rank == self.rank);
+        if is_slowest {
+            format!("Rank {}, the slowest.", self.rank)
+        } else {
+            format!("Rank {}.", self.rank)
+        }
+    }
+}
+
+/// A pane of the blocks that there are. Without any, it says why: what `view` says.
+fn pane(
+    id: &'static str,
+    title: &'static str,
+    question: &'static str,
+    scope: String,
+    blocks: Vec<Block>,
+    view: &str,
+) -> Pane {
+    let empty = blocks.is_empty().then(|| when_empty(view));
+    let scope = if blocks.is_empty() { String::new() } else { scope };
+    Pane { id, title, question, scope, empty, blocks }
+}

@@ -1,0 +1,50 @@
+//! Operators: by time on device and host, and what a program on the CPU does.
+
+use trace_advisor::Error;
+
+use super::{Source, pane};
+use crate::blocks::{Block, Pane};
+
+const COLUMNS: &[(&str, &str)] = &[
+    ("name", "Operator"),
+    ("call_count", "Calls"),
+    ("device_self_ns", "GPU, self"),
+    ("device_total_ns", "GPU, total"),
+    ("host_self_ns", "Host, self"),
+    ("host_total_ns", "Host, total"),
+    ("launch_count", "Launches"),
+    ("source", "Line"),
+];
+
+const ROOFLINE: &[(&str, &str)] = &[
+    ("name", "Operator"),
+    ("shapes", "Shapes"),
+    ("dtype", "Type"),
+    ("call_count", "Calls"),
+    ("kernel_ns", "GPU time"),
+    ("loss_ns", "Above the roofline"),
+    ("efficiency_ratio", "Of the roofline"),
+    ("bound", "Bound by"),
+    ("reason", "Note"),
+];
+
+pub(super) fn operators(source: &Source<'_>) -> Result<Pane, Error> {
+    let mut blocks = Vec::new();
+    let order = "device_self_ns DESC, host_self_ns DESC, name";
+    let by_name = source.table("Operators by time", "op_by_name", COLUMNS, order)?;
+    blocks.extend(by_name.map(Block::Table));
+    if !blocks.is_empty() {
+        let order = "loss_ns DESC NULLS LAST, kernel_ns DESC, name, shapes";
+        let by_shape =
+            source.table("By shape, against the roofline", "op_roofline", ROOFLINE, order)?;
+        blocks.extend(by_shape.map(Block::Table));
+    }
+    Ok(pane(
+        "operators",
+        "Operators",
+        "Which operators take the time on the GPU and on the host?",
+        source.scope(),
+        blocks,
+        "op_by_name",
+    ))
+}

@@ -1,0 +1,194 @@
+//! Memory snapshots and exported memory timelines: allocated bytes over time, by owner where that is known.
+
+use std::collections::BTreeMap;
+
+use trace_advisor::Error;
+
+use super::Source;
+use super::memory::POINTS;
+use crate::blocks::{Area, Series, Table, rounded};
+use crate::clean::short;
+use crate::rows::has_view;
+
+/// Snapshots with a chart of their own.
+const MAX_SNAPSHOTS: usize = 4;
+/// Owners with an area of their own, those with most bytes first.
+const MAX_OWNERS: usize = 9;
+
+const STACKS: &[(&str, &str)] = &[
+    ("snapshot", "Snapshot"),
+    ("device", "GPU"),
+    ("allocated_bytes", "Bytes"),
+    ("allocated_ratio", "Of the peak"),
+    ("allocation_count", "Pieces"),
+    ("user_frame", "Line"),
+    ("frames", "Stack"),
+];
+
+/// Categories of an exported memory timeline.
+const CATEGORIES: [(&str, &str); 8] = [
+    ("parameter_bytes", "parameter"),
+    ("optimizer_state_bytes", "optimizer state"),
+    ("gradient_bytes", "gradient"),
+    ("activation_bytes", "activation"),
+    ("input_bytes", "input"),
+    ("temporary_bytes", "temporary"),
+    ("autograd_detail_bytes", "autograd detail"),
+    ("unknown_bytes", "unknown"),
+];
+
+/// Call stacks at the peak of a snapshot.
+pub(super) fn stacks(source: &Source<'_>) -> Result<Option<Table>, Error> {
+    let order = "allocated_bytes DESC, snapshot, device, place";
+    source.table("Call stacks at the peak of the snapshot", "snapshot_peak", STACKS, order)
+}
+
+/// Allocated bytes of each snapshot over its history: by owner if the catalog has that, else in total.
+pub(super) fn curves(source: &Source<'_>) -> Result<Vec<Area>, Error> {
+    if has_view("memory_owner_series") {
+        let by_owner = by_owner(source)?;
+        if !by_owner.is_empty() {
+            return Ok(by_owner);
+        }
+    }
+    let sql = format!(
+        "SELECT snapshot, device, min(position) AS first, max(position) AS last FROM snapshot_curve WHERE rank = {} \
+         GROUP BY snapshot, device ORDER BY count(*) DESC, snapshot, device LIMIT {MAX_SNAPSHOTS}",
+        source.rank
+    );
+    let mut areas = Vec::new();
+    for range in source.query(&sql)?.iter() {
+        let Some((first, last)) = range.int("first").zip(range.int("last")) else { continue };
+        let (snapshot, device) =
+            (range.int("snapshot").unwrap_or(0), range.int("device").unwrap_or(0));
+        let width = ((last - first) / POINTS).max(1);
+        let sql = format!(
+            "SELECT (position - {first}) / {width} AS bin, max(allocated_bytes) AS allocated, max(reserved_bytes) AS reserved \
+             FROM snapshot_curve WHERE rank = {} AND snapshot = {snapshot} AND device = {device} GROUP BY bin ORDER BY bin",
+            source.rank
+        );
+        let rows = source.query(&sql)?;
+        let mut points: [BTreeMap<i64, f64>; 2] = Default::default();
+        for row in rows.iter() {
+            let Some(bin) = row.int("bin") else { continue };
+            for (series, name) in points.iter_mut().zip(["allocated", "reserved"]) {
+                series.extend(row.num(name).map(|value| (bin, value)));
+            }
+        }
+        let [allocated, reserved] = points.map(|points| super::memory::held(&points));
+        areas.push(Area {
+            title: format!("Snapshot {snapshot}, GPU {device}: memory over its history"),
+            x_label: "event of the allocator".to_owned(),
+            x_unit: "count",
+            unit: "bytes",
+            is_stacked: false,
+            x: (0..=POINTS).map(|bin| (first + bin * width) as f64).collect(),
+            series: vec![
+                Series { name: "allocated".to_owned(), y: allocated },
+                Series { name: "reserved".to_owned(), y: reserved },
+            ],
+        });
+    }
+    Ok(areas)
+}
+
+/// The bytes of each owner by position.
+type Samples = BTreeMap<String, BTreeMap<i64, f64>>;
+
+/// Allocated bytes by owner, as the view samples them.
+fn by_owner(source: &Source<'_>) -> Result<Vec<Area>, Error> {
+    let sql = format!(
+        "SELECT snapshot, memory, position, owner, bytes FROM memory_owner_series WHERE rank = {} ORDER BY snapshot, memory, position, owner",
+        source.rank
+    );
+    let rows = source.query(&sql)?;
+    let mut charts: BTreeMap<(i64, String), Samples> = BTreeMap::new();
+    for row in rows.iter() {
+        let (Some(position), Some(bytes)) = (row.int("position"), row.num("bytes")) else {
+            continue;
+        };
+        let key = (row.int("snapshot").unwrap_or(-1), row.text("memory").to_owned());
+        let owner = row.text("owner").replace('_', " ");
+        charts.entry(key).or_default().entry(owner).or_default().insert(position, bytes);
+    }
+    let areas = charts.into_iter().take(MAX_SNAPSHOTS).map(|((snapshot, memory), owners)| {
+        let mut positions: Vec<i64> = owners.values().flat_map(BTreeMap::keys).copied().collect();
+        positions.sort_unstable();
+        positions.dedup();
+        let mut largest: Vec<(String, BTreeMap<i64, f64>)> = owners.into_iter().collect();
+        let peak = |points: &BTreeMap<i64, f64>| points.values().copied().fold(0.0, f64::max);
+        largest.sort_by(|a, b| peak(&b.1).total_cmp(&peak(&a.1)).then_with(|| a.0.cmp(&b.0)));
+        let rest = largest.split_off(MAX_OWNERS.min(largest.len()));
+        let mut series: Vec<Series> = largest
+            .iter()
+            .map(|(owner, points)| Series {
+                name: short(owner),
+                y: positions
+                    .iter()
+                    .map(|at| Some(rounded(points.get(at).copied().unwrap_or(0.0))))
+                    .collect(),
+            })
+            .collect();
+        if !rest.is_empty() {
+            let sum = |at: &i64| rest.iter().filter_map(|(_, points)| points.get(at)).sum::<f64>();
+            series.push(Series {
+                name: "other".to_owned(),
+                y: positions.iter().map(|at| Some(rounded(sum(at)))).collect(),
+            });
+        }
+        let place = if snapshot < 0 {
+            short(&memory)
+        } else {
+            format!("snapshot {snapshot}, {}", short(&memory))
+        };
+        Area {
+            title: format!("Allocated bytes by owner: {place}"),
+            x_label: "event of the allocator".to_owned(),
+            x_unit: "count",
+            unit: "bytes",
+            is_stacked: true,
+            x: positions.iter().map(|at| *at as f64).collect(),
+            series,
+        }
+    });
+    Ok(areas.collect())
+}
+
+/// Exported memory timelines: bytes by category over time.
+pub(super) fn timelines(source: &Source<'_>) -> Result<Vec<Area>, Error> {
+    let sql = format!(
+        "SELECT timeline, max(position) AS last FROM memory_timeline_curve WHERE rank = {} GROUP BY timeline ORDER BY timeline LIMIT {MAX_SNAPSHOTS}",
+        source.rank
+    );
+    let mut areas = Vec::new();
+    for timeline in source.query(&sql)?.iter() {
+        let Some((number, last)) = timeline.int("timeline").zip(timeline.int("last")) else {
+            continue;
+        };
+        let width = (last / POINTS).max(1);
+        let columns: Vec<String> =
+            CATEGORIES.iter().map(|(column, _)| format!("max({column}) AS {column}")).collect();
+        let sql = format!(
+            "SELECT position / {width} AS bin, min(since_start_ns) AS at_ns, {} FROM memory_timeline_curve \
+             WHERE rank = {} AND timeline = {number} GROUP BY bin ORDER BY bin",
+            columns.join(", "),
+            source.rank
+        );
+        let rows = source.query(&sql)?;
+        let series = CATEGORIES.iter().map(|(column, name)| Series {
+            name: (*name).to_owned(),
+            y: rows.iter().map(|row| row.num(column).map(rounded)).collect(),
+        });
+        let series = series.filter(|s| s.y.iter().flatten().any(|bytes| *bytes > 0.0));
+        areas.push(Area {
+            title: format!("Exported memory timeline {number}: memory by category"),
+            x_label: "time".to_owned(),
+            x_unit: "ns",
+            unit: "bytes",
+            is_stacked: true,
+            x: rows.iter().map(|row| row.num("at_ns").unwrap_or(0.0)).collect(),
+            series: series.collect(),
+        });
+    }
+    Ok(areas)
+}

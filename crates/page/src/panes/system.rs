@@ -1,0 +1,99 @@
+//! System metrics: what was sampled of the machines, over time.
+
+use std::collections::BTreeMap;
+
+use trace_advisor::Error;
+
+use super::{Source, pane};
+use crate::blocks::{Area, Block, Pane, Series, rounded};
+use crate::clean::short;
+
+/// Charts, and series and points of each.
+const MAX_CHARTS: usize = 10;
+const MAX_SERIES: usize = 6;
+const POINTS: i64 = 150;
+
+const SUMMARY: &[(&str, &str)] = &[
+    ("rank", "Rank"),
+    ("agent", "Machine"),
+    ("metric", "Metric"),
+    ("device", "Part"),
+    ("unit", "Unit"),
+    ("sample_count", "Samples"),
+    ("mean_value", "Mean"),
+    ("min_value", "Least"),
+    ("p95_value", "p95"),
+    ("max_value", "Most"),
+];
+
+pub(super) fn system(source: &Source<'_>) -> Result<Pane, Error> {
+    let mut blocks = Vec::new();
+    let order = "metric, rank, agent, device";
+    let summary = source.table_where(
+        "Summary",
+        "system_metrics_summary",
+        SUMMARY,
+        "sample_count > 0",
+        order,
+    )?;
+    if let Some(table) = summary {
+        blocks.extend(charts(source)?.into_iter().map(Block::Area));
+        blocks.push(Block::Table(table));
+    }
+    Ok(pane(
+        "system",
+        "System metrics",
+        "Are CPU, memory, disk or network of a machine exhausted?",
+        String::new(),
+        blocks,
+        "system_metrics",
+    ))
+}
+
+/// Unit, samples of the series by their names, and the number of samples.
+type Chart = (String, BTreeMap<String, BTreeMap<i64, f64>>);
+
+fn charts(source: &Source<'_>) -> Result<Vec<Area>, Error> {
+    let range = source.query("SELECT min(ts_ns) AS start_ns, max(ts_ns) AS end_ns FROM system_metrics WHERE NOT is_flawed")?;
+    let Some((start, end)) =
+        range.first().and_then(|row| Some((row.int("start_ns")?, row.int("end_ns")?)))
+    else {
+        return Ok(Vec::new());
+    };
+    let width = ((end - start) / POINTS).max(1);
+    let sql = format!(
+        "SELECT metric, agent, device, rank, unit, (ts_ns - {start}) / {width} AS bin, avg(value) AS value FROM system_metrics \
+         WHERE NOT is_flawed AND value IS NOT NULL GROUP BY metric, agent, device, rank, unit, bin ORDER BY metric, agent, device, rank, bin"
+    );
+    let rows = source.query(&sql)?;
+    let mut charts: BTreeMap<String, Chart> = BTreeMap::new();
+    for row in rows.iter() {
+        let (Some(bin), Some(value)) = (row.int("bin"), row.num("value")) else { continue };
+        let parts = [row.text("agent"), row.text("device")];
+        let mut name =
+            parts.iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(" ");
+        if name.is_empty() {
+            name = format!("rank {}", row.int("rank").unwrap_or(0));
+        }
+        let chart = charts.entry(row.text("metric").to_owned()).or_default();
+        row.text("unit").clone_into(&mut chart.0);
+        chart.1.entry(name).or_default().insert(bin, value);
+    }
+    let areas = charts.into_iter().take(MAX_CHARTS).map(|(metric, (unit, series))| {
+        let x = (0..=POINTS).map(|bin| (start + bin * width) as f64).collect();
+        let shown = series.into_iter().take(MAX_SERIES).map(|(name, samples)| Series {
+            name: short(&name),
+            y: (0..=POINTS).map(|bin| samples.get(&bin).map(|value| rounded(*value))).collect(),
+        });
+        Area {
+            title: short(&format!("{metric} ({unit})")),
+            x_label: "time".to_owned(),
+            x_unit: "ns",
+            unit: if unit == "bytes" { "bytes" } else { "number" },
+            is_stacked: false,
+            x,
+            series: shown.collect(),
+        }
+    });
+    Ok(areas.collect())
+}

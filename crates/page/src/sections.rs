@@ -1,0 +1,167 @@
+//! A page of one or several runs.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use trace_advisor::{Error, Report, Run};
+
+use crate::blocks::Pane;
+use crate::clean::{html, html_with_code, json};
+use crate::document::{Document, Entry, Options};
+use crate::findings::FindingData;
+use crate::heat::Heat;
+use crate::{findings, head, heat, limits, panes};
+
+/// A page to which runs are added one by one.
+#[derive(Debug)]
+pub struct Page {
+    options: Options,
+    runs: Vec<Section>,
+    data: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Section {
+    path: String,
+    headline: String,
+    findings: usize,
+    panes: Vec<(&'static str, &'static str)>,
+    html: String,
+}
+
+/// What the script draws of one run.
+#[derive(Serialize)]
+struct RunData {
+    panes: Vec<Pane>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    heat: Option<Heat>,
+    findings: FindingData,
+}
+
+impl Page {
+    /// A page without runs.
+    pub fn new(options: &Options) -> Self {
+        Self { options: options.clone(), runs: Vec::new(), data: Vec::new() }
+    }
+
+    /// Adds a run with its report.
+    ///
+    /// # Errors
+    /// If a view of the run cannot be computed.
+    pub fn add(&mut self, run: &Run, report: &Report) -> Result<(), Error> {
+        let number = self.runs.len();
+        let id = |name: &str| {
+            if number == 0 { name.to_owned() } else { format!("{name}-{}", number + 1) }
+        };
+        let rank = shown_rank(run, report);
+        let (cards, finding_data) = findings::section(run, report, number)?;
+        let heat = heat::of(run)?;
+        let panes = panes::all(run, report, rank)?;
+        let mut out = String::new();
+        let _ = writeln!(out, "<article class=\"run\" data-run=\"{number}\" id=\"{}\">", id("run"));
+        head::write(report, &id("overview"), &mut out);
+        let _ = writeln!(
+            out,
+            "<section id=\"{}\" aria-label=\"Findings\">\n<h2>Findings</h2>\n{cards}</section>",
+            id("findings")
+        );
+        if heat.is_some() {
+            let _ = writeln!(
+                out,
+                "<section id=\"{0}\" class=\"heat\" aria-label=\"Ranks and steps\">\n<h2>Ranks and steps</h2>\n<p class=\"lead\">Which rank is slow, in which step, and who waits for whom?</p>\n</section>",
+                id("ranks")
+            );
+        }
+        for pane in &panes {
+            let _ = write!(
+                out,
+                "<section id=\"{}\" class=\"pane\" data-pane=\"{}\" aria-label=\"{}\">\n<h2>{}</h2>\n<p class=\"lead\">{}</p>\n",
+                id(pane.id),
+                pane.id,
+                html(pane.title),
+                html(pane.title),
+                html(pane.question),
+            );
+            if !pane.scope.is_empty() {
+                let _ = writeln!(out, "<p class=\"scope\">{}</p>", html(&pane.scope));
+            }
+            if let Some(empty) = &pane.empty {
+                let _ =
+                    writeln!(out, "<p class=\"empty\">{}</p>", html_with_code(&capitalized(empty)));
+            }
+            out.push_str("</section>\n");
+        }
+        limits::write(report, &id("limits"), &mut out);
+        out.push_str("</article>\n");
+        let shown = panes.iter().map(|pane| (pane.id, pane.title)).collect();
+        self.runs.push(Section {
+            path: report.run.path.clone(),
+            headline: report.headline.text.clone(),
+            findings: report.headline.findings,
+            panes: shown,
+            html: out,
+        });
+        self.data.push(json(&RunData { panes, heat, findings: finding_data }));
+        Ok(())
+    }
+
+    /// The page.
+    pub fn finish(self) -> String {
+        let mut contents = Vec::new();
+        let entry = |id: &str, label: &str| Entry {
+            id: id.to_owned(),
+            label: label.to_owned(),
+            count: None,
+        };
+        let mut body = String::new();
+        match self.runs.as_slice() {
+            [] => body.push_str("<p>No run was checked.</p>\n"),
+            [run] => {
+                contents.push(entry("overview", "Overview"));
+                contents.push(Entry { count: Some(run.findings), ..entry("findings", "Findings") });
+                if run.html.contains("id=\"ranks\"") {
+                    contents.push(entry("ranks", "Ranks and steps"));
+                }
+                contents.extend(run.panes.iter().map(|(id, title)| entry(id, title)));
+                contents.push(entry("limits", "Not recorded"));
+            }
+            runs => {
+                contents.push(entry("index", "Runs"));
+                body.push_str("<section id=\"index\" aria-label=\"Runs\">\n<h1>Runs</h1>\n<ol class=\"index\">\n");
+                for (i, run) in runs.iter().enumerate() {
+                    let id = if i == 0 { "run".to_owned() } else { format!("run-{}", i + 1) };
+                    let _ = writeln!(
+                        body,
+                        "<li><a href=\"#{id}\">{}</a><span>{}</span></li>",
+                        html(&run.path),
+                        html(&run.headline)
+                    );
+                    contents.push(Entry { count: Some(run.findings), ..entry(&id, &run.path) });
+                }
+                body.push_str("</ol>\n</section>\n");
+            }
+        }
+        for run in &self.runs {
+            body.push_str(&run.html);
+        }
+        let title = match self.runs.as_slice() {
+            [run] => format!("{} - Trace Advisor", run.path),
+            runs => format!("{} runs - Trace Advisor", runs.len()),
+        };
+        Document { title, contents, body, data: &self.data, options: &self.options }.render()
+    }
+}
+
+/// The rank that panes about one rank show: the slowest, else the lowest.
+fn shown_rank(run: &Run, report: &Report) -> i64 {
+    let slowest = report.breakdown.as_ref().map(|breakdown| breakdown.rank);
+    slowest.or(run.info().ranks.first().map(|rank| i64::from(*rank))).unwrap_or(0)
+}
+
+/// The text with a capital first letter and a period.
+pub(crate) fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+    let text = format!("{first}{}", chars.as_str());
+    if text.ends_with(['.', '!', '?']) || text.is_empty() { text } else { format!("{text}.") }
+}

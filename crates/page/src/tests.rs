@@ -1,0 +1,1 @@
+//! Tests of whole pages are in `tests/integration/page`: they need runs.

@@ -1,0 +1,364 @@
+//! Pictures of the timeline around moments: host threads, launches and streams, thinned out to what a picture can show.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use trace_advisor::{Error, Run};
+
+use crate::clean::short;
+use crate::cutout;
+use crate::moments::Moment;
+use crate::rows::{Row, Rows};
+
+/// Positions in a picture, from its left to its right.
+const WIDTH: i64 = 4000;
+/// Boxes narrower than this become one box with their neighbors.
+const NARROW: i64 = 5;
+/// Width of the boxes that stand for many.
+const CROWD: i64 = 20;
+/// Most boxes in a picture, widest first.
+const MAX_BOXES: usize = 900;
+/// Host threads and streams that a picture shows: the busiest ones.
+const MAX_THREADS: usize = 2;
+const MAX_STREAMS: usize = 5;
+/// Levels of nesting that are shown of a host thread, and of its Python frames.
+const MAX_LEVELS: usize = 4;
+const MAX_PYTHON_LEVELS: usize = 2;
+
+/// What an event is; decides its color and its row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(into = "u8")]
+pub(crate) enum Kind {
+    Operator,
+    Annotation,
+    Python,
+    Call,
+    Computation,
+    Communication,
+    Copy,
+}
+
+impl From<Kind> for u8 {
+    fn from(kind: Kind) -> Self {
+        kind as Self
+    }
+}
+
+impl Kind {
+    fn is_device(self) -> bool {
+        self >= Self::Computation
+    }
+}
+
+/// An event near a moment.
+#[derive(Debug, Clone)]
+pub(crate) struct Event {
+    pub(crate) rank: i64,
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
+    pub(crate) ts_ns: i64,
+    pub(crate) dur_ns: i64,
+    /// Lane in the trace; of device events the stream.
+    pub(crate) thread: i64,
+    pub(crate) device: i64,
+    pub(crate) event_id: i64,
+    pub(crate) launch: Option<i64>,
+}
+
+impl Event {
+    fn end_ns(&self) -> i64 {
+        self.ts_ns.saturating_add(self.dur_ns)
+    }
+}
+
+/// A picture of a moment.
+#[derive(Debug, Serialize)]
+pub(crate) struct Picture {
+    pub(crate) caption: String,
+    pub(crate) from_ns: i64,
+    pub(crate) to_ns: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) mark: Option<(i64, i64)>,
+    pub(crate) lanes: Vec<Lane>,
+    /// Position, width, row, name, kind and number of events of each box.
+    pub(crate) boxes: Vec<(i64, i64, usize, usize, Kind, usize)>,
+    /// The trace of it, compressed, as base64.
+    pub(crate) cutout: String,
+}
+
+/// A group of rows in a picture.
+#[derive(Debug, Serialize)]
+pub(crate) struct Lane {
+    pub(crate) label: String,
+    pub(crate) first_row: usize,
+    pub(crate) rows: usize,
+}
+
+/// Names of boxes, each stored once.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    numbers: BTreeMap<String, usize>,
+    pub(crate) list: Vec<String>,
+}
+
+impl Names {
+    fn number(&mut self, name: &str) -> usize {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let number = self.list.len();
+        self.list.push(short(name));
+        self.numbers.insert(name.to_owned(), number);
+        number
+    }
+}
+
+/// The pictures of moments; `None` where nothing was recorded.
+pub(crate) fn pictures(
+    run: &Run,
+    moments: &[Moment],
+    names: &mut Names,
+) -> Result<Vec<Option<Picture>>, Error> {
+    if moments.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut of_moment: Vec<Vec<Event>> = vec![Vec::new(); moments.len()];
+    for (table, kind, columns) in TABLES {
+        // Python frames are many: those too short to be seen are not even read.
+        let least = if *kind == Kind::Python { 500 } else { 0 };
+        let sql = format!(
+            "SELECT rank, name, ts_ns, dur_ns, event_id, {columns} FROM {table} WHERE {} ORDER BY rank, ts_ns, event_id",
+            condition(moments, least)
+        );
+        let rows = Rows::query(run, &sql)?;
+        for row in rows.iter() {
+            let Some(event) = event(row, *kind) else { continue };
+            for (moment, events) in moments.iter().zip(&mut of_moment) {
+                let is_in = event.rank == moment.rank
+                    && event.ts_ns < moment.to_ns
+                    && event.end_ns() > moment.from_ns;
+                if is_in {
+                    events.push(event.clone());
+                }
+            }
+        }
+    }
+    let threads = ThreadNames::of(run)?;
+    let drawn = moments.iter().zip(of_moment);
+    Ok(drawn.map(|(moment, events)| picture(moment, &events, &threads, names)).collect())
+}
+
+/// Tables of events, with the columns that say where they belong.
+const TABLES: &[(&str, Kind, &str)] = &[
+    ("cpu_ops", Kind::Operator, "thread"),
+    ("annotations", Kind::Annotation, "thread, on_device"),
+    ("python_frames", Kind::Python, "thread"),
+    ("runtime_calls", Kind::Call, "thread"),
+    ("kernels", Kind::Computation, "kind, stream AS thread, device, launch"),
+    ("memcpys", Kind::Copy, "stream AS thread, device, launch"),
+    ("memsets", Kind::Copy, "stream AS thread, device, launch"),
+];
+
+/// The condition for events near any of the moments, that last at least a part of it: one over `least`.
+fn condition(moments: &[Moment], least: i64) -> String {
+    let mut ranges: Vec<(i64, i64, i64)> =
+        moments.iter().map(|moment| (moment.rank, moment.from_ns, moment.to_ns)).collect();
+    ranges.sort_unstable();
+    ranges.dedup();
+    let mut text = String::new();
+    for (i, (rank, from, to)) in ranges.iter().enumerate() {
+        let or = if i == 0 { "" } else { " OR " };
+        let _ = write!(text, "{or}(rank = {rank} AND ts_ns < {to} AND ts_ns + dur_ns > {from}");
+        if least > 0 {
+            let _ = write!(text, " AND dur_ns >= {}", to.saturating_sub(*from) / least);
+        }
+        text.push(')');
+    }
+    text
+}
+
+fn event(row: Row<'_>, kind: Kind) -> Option<Event> {
+    if row.get("on_device") == Some(&trace_advisor::trace_model::Value::Bool(true)) {
+        return None;
+    }
+    let kind = match row.text("kind") {
+        "communication" if kind == Kind::Computation => Kind::Communication,
+        "memory" if kind == Kind::Computation => Kind::Copy,
+        _ => kind,
+    };
+    Some(Event {
+        rank: row.int("rank")?,
+        kind,
+        name: row.text("name").to_owned(),
+        ts_ns: row.int("ts_ns")?,
+        dur_ns: row.int("dur_ns")?.max(0),
+        thread: row.int("thread").unwrap_or(-1),
+        device: row.int("device").unwrap_or(-1),
+        event_id: row.int("event_id")?,
+        launch: row.int("launch"),
+    })
+}
+
+/// Names of host threads.
+pub(crate) struct ThreadNames(BTreeMap<(i64, i64), String>);
+
+impl ThreadNames {
+    fn of(run: &Run) -> Result<Self, Error> {
+        let sql = "SELECT rank, thread, tid, thread_name FROM threads WHERE NOT is_device ORDER BY rank, thread";
+        let rows = Rows::query(run, sql)?;
+        let named = rows.iter().filter_map(|row| {
+            let (name, tid) = (row.text("thread_name"), row.text("tid"));
+            let name = if name.is_empty() { format!("thread {tid}") } else { name.to_owned() };
+            Some(((row.int("rank")?, row.int("thread")?), short(&name)))
+        });
+        Ok(Self(named.collect()))
+    }
+
+    pub(crate) fn name(&self, rank: i64, thread: i64) -> String {
+        self.0.get(&(rank, thread)).cloned().unwrap_or_else(|| "host".to_owned())
+    }
+}
+
+fn picture(
+    moment: &Moment,
+    events: &[Event],
+    threads: &ThreadNames,
+    names: &mut Names,
+) -> Option<Picture> {
+    if events.is_empty() || moment.to_ns <= moment.from_ns {
+        return None;
+    }
+    let mut canvas = Canvas { moment, lanes: Vec::new(), boxes: Vec::new(), rows: 0 };
+    for thread in busiest(events, |e| !e.kind.is_device(), |e| (e.thread, 0), MAX_THREADS) {
+        let of = |kinds: &[Kind]| -> Vec<&Event> {
+            let on_thread = |e: &&Event| !e.kind.is_device() && (e.thread, 0) == thread;
+            events.iter().filter(on_thread).filter(|e| kinds.contains(&e.kind)).collect()
+        };
+        let name = threads.name(moment.rank, thread.0);
+        let covers = |e: &&&Event| e.ts_ns <= moment.from_ns && e.end_ns() >= moment.to_ns;
+        let mut frames = of(&[Kind::Python]);
+        frames.retain(|e| !covers(&e));
+        canvas.add("Python", frames, MAX_PYTHON_LEVELS, names);
+        canvas.add(&name, of(&[Kind::Operator, Kind::Annotation]), MAX_LEVELS, names);
+        canvas.add("launches", of(&[Kind::Call]), 1, names);
+    }
+    let device = |e: &Event| e.kind.is_device();
+    let mut streams = busiest(events, device, |e| (e.device, e.thread), MAX_STREAMS);
+    streams.sort_unstable();
+    for stream in streams {
+        let on_stream = |e: &&Event| e.kind.is_device() && (e.device, e.thread) == stream;
+        let label = format!("GPU {} stream {}", stream.0, stream.1);
+        canvas.add(&label, events.iter().filter(on_stream).collect(), 1, names);
+    }
+    let Canvas { lanes, mut boxes, .. } = canvas;
+    if boxes.len() > MAX_BOXES {
+        boxes.sort_by_key(|b| (std::cmp::Reverse(b.1), b.2, b.0));
+        boxes.truncate(MAX_BOXES);
+    }
+    boxes.sort_by_key(|b| (b.2, b.0));
+    Some(Picture {
+        caption: moment.caption.clone(),
+        from_ns: moment.from_ns,
+        to_ns: moment.to_ns,
+        mark: moment.mark,
+        lanes,
+        boxes,
+        cutout: cutout::trace(moment, events, threads),
+    })
+}
+
+/// The lanes with most time in them, most first.
+fn busiest(
+    events: &[Event],
+    is_wanted: impl Fn(&Event) -> bool,
+    lane: impl Fn(&Event) -> (i64, i64),
+    most: usize,
+) -> Vec<(i64, i64)> {
+    let mut time: BTreeMap<(i64, i64), i64> = BTreeMap::new();
+    for event in events.iter().filter(|e| is_wanted(e)) {
+        let sum = time.entry(lane(event)).or_default();
+        *sum = sum.saturating_add(event.dur_ns);
+    }
+    let mut lanes: Vec<_> = time.into_iter().collect();
+    lanes.sort_by_key(|(lane, ns)| (std::cmp::Reverse(*ns), *lane));
+    lanes.into_iter().take(most).map(|(lane, _)| lane).collect()
+}
+
+struct Canvas<'a> {
+    moment: &'a Moment,
+    lanes: Vec<Lane>,
+    boxes: Vec<(i64, i64, usize, usize, Kind, usize)>,
+    rows: usize,
+}
+
+impl Canvas<'_> {
+    /// Adds a lane with as many rows as its events nest deep.
+    fn add(&mut self, label: &str, mut events: Vec<&Event>, max_levels: usize, names: &mut Names) {
+        if events.is_empty() {
+            return;
+        }
+        events.sort_by_key(|e| (e.ts_ns, std::cmp::Reverse(e.dur_ns), e.event_id));
+        let mut levels: Vec<Vec<&Event>> = Vec::new();
+        let mut open: Vec<i64> = Vec::new();
+        for event in events {
+            while open.last().is_some_and(|end| *end <= event.ts_ns) {
+                open.pop();
+            }
+            let level = if max_levels == 1 { 0 } else { open.len() };
+            open.push(event.end_ns());
+            if level >= max_levels {
+                continue;
+            }
+            if levels.len() <= level {
+                levels.resize_with(level + 1, Vec::new);
+            }
+            levels[level].push(event);
+        }
+        let (first_row, count) = (self.rows, levels.len());
+        for level in levels {
+            self.row(&level, names);
+        }
+        self.lanes.push(Lane { label: label.to_owned(), first_row, rows: count });
+    }
+
+    /// Adds a row of events that follow each other. Those too narrow to be seen are put together.
+    fn row(&mut self, events: &[&Event], names: &mut Names) {
+        let row = self.rows;
+        self.rows += 1;
+        let mut crowd: Option<(i64, i64, usize, &Event)> = None;
+        let mut boxes = Vec::new();
+        for event in events {
+            let (x, end) = (self.x(event.ts_ns), self.x(event.end_ns()));
+            let width = end - x;
+            if width >= NARROW {
+                boxes.extend(crowd.take().map(|c| (c.0, c.1, c.2, c.3)));
+                boxes.push((x, width, 1, *event));
+                continue;
+            }
+            match &mut crowd {
+                Some((from, length, count, longest)) if x - *from < CROWD => {
+                    *length = (end - *from).max(*length).max(1);
+                    *count += 1;
+                    if event.dur_ns > longest.dur_ns {
+                        *longest = event;
+                    }
+                }
+                _ => {
+                    boxes.extend(crowd.take());
+                    crowd = Some((x, width.max(1), 1, event));
+                }
+            }
+        }
+        boxes.extend(crowd);
+        for (x, width, count, event) in boxes {
+            self.boxes.push((x, width, row, names.number(&event.name), event.kind, count));
+        }
+    }
+
+    fn x(&self, ns: i64) -> i64 {
+        let Moment { from_ns, to_ns, .. } = self.moment;
+        let at = ns.clamp(*from_ns, *to_ns) - from_ns;
+        (i128::from(at) * i128::from(WIDTH) / i128::from(to_ns - from_ns).max(1)) as i64
+    }
+}
