@@ -24,6 +24,7 @@ mod layering;
 mod memory_owners;
 mod memory_snapshots;
 mod open;
+mod page;
 mod perfetto;
 mod policy;
 mod printed_commands;

@@ -101,8 +101,6 @@ function area(data) {
     c.textAlign = "center";
     const marks = ticks(first, last, Math.max(2, Math.floor(width / 130)));
     marks.forEach((v) => { if (sx(v) < width - 30) c.fillText(words(v, xUnit), sx(v), height - 9); });
-    c.textAlign = "right";
-    c.fillText(xLabel, width - pad.right, pad.top + 2);
     const base = new Array(points).fill(0);
     series.forEach((s, n) => {
       c.beginPath();
@@ -132,6 +130,15 @@ function area(data) {
         c.stroke();
       }
     });
+    if (xLabel !== "time") {
+      c.textAlign = "right";
+      c.strokeStyle = color("ground");
+      c.lineWidth = 4;
+      c.lineJoin = "round";
+      c.strokeText(xLabel, width - pad.right, height - 9);
+      c.fillStyle = color("muted");
+      c.fillText(xLabel, width - pad.right, height - 9);
+    }
     if (cursor !== null) {
       c.strokeStyle = color("text");
       c.lineWidth = 1;
@@ -160,15 +167,19 @@ function scatter(data) {
   const { title, points, lines } = data;
   const xs = points.map((p) => p[0]).concat(lines.flatMap((l) => l.points.map((p) => p[0])));
   const ys = points.map((p) => p[1]).concat(lines.flatMap((l) => l.points.map((p) => p[1])));
-  const range = (list) => [10 ** Math.floor(Math.log10(Math.min(...list)) - 0.05), 10 ** Math.ceil(Math.log10(Math.max(...list)) + 0.05)];
-  const [x0, x1] = range(xs);
-  const [y0, y1] = range(ys);
+  // Axes are logarithmic; sizes in bytes have powers of two as marks.
+  const baseX = data.x_unit === "bytes" ? 16 : 10;
+  const range = (list, base) => [base ** Math.floor(Math.log(Math.min(...list)) / Math.log(base) - 0.05), base ** Math.ceil(Math.log(Math.max(...list)) / Math.log(base) + 0.05)];
+  const [x0, x1] = range(xs, baseX);
+  let [y0, y1] = range(ys, 10);
+  y0 = Math.max(y0, y1 / 1e6);
+  const mark = (v, unit) => (["ns", "bytes"].includes(unit) ? words(v, unit) : v >= 1e-3 && v < 1e6 ? String(Number(v.toPrecision(3))) : v.toExponential(0));
   const largest = Math.max(...points.map((p) => p[2]));
   const groups = [...new Set(points.map((p) => p[3]))].sort();
-  const pad = { left: 62, right: 12, top: 12, bottom: 38 };
+  const pad = { left: 74, right: 12, top: 12, bottom: 38 };
   const place = (width, height) => {
     const lx = (v) => pad.left + Math.log(v / x0) / Math.log(x1 / x0) * (width - pad.left - pad.right);
-    const ly = (v) => height - pad.bottom - Math.log(v / y0) / Math.log(y1 / y0) * (height - pad.top - pad.bottom);
+    const ly = (v) => height - pad.bottom - Math.log(Math.max(v, y0) / y0) / Math.log(y1 / y0) * (height - pad.top - pad.bottom);
     const radius = (v) => 3 + 11 * Math.sqrt(v / largest);
     return { lx, ly, radius };
   };
@@ -179,13 +190,13 @@ function scatter(data) {
     c.strokeStyle = color("line");
     c.lineWidth = 1;
     c.textAlign = "center";
-    const skip = Math.ceil(Math.log10(x1 / x0) / Math.max(2, width / 90));
-    for (let v = x0, n = 0; v <= x1 * 1.01; v *= 10, n++) {
+    const skip = Math.ceil(Math.log(x1 / x0) / Math.log(baseX) / Math.max(2, width / 90));
+    for (let v = x0, n = 0; v <= x1 * 1.01; v *= baseX, n++) {
       c.beginPath();
       c.moveTo(lx(v), pad.top);
       c.lineTo(lx(v), height - pad.bottom);
       c.stroke();
-      if (n % skip === 0) c.fillText(words(v, data.x_unit), Math.min(lx(v), width - 26), height - pad.bottom + 12);
+      if (n % skip === 0) c.fillText(mark(v, data.x_unit), Math.min(lx(v), width - 26), height - pad.bottom + 12);
     }
     c.textAlign = "right";
     for (let v = y0; v <= y1 * 1.01; v *= 10) {
@@ -193,7 +204,7 @@ function scatter(data) {
       c.moveTo(pad.left, ly(v));
       c.lineTo(width - pad.right, ly(v));
       c.stroke();
-      c.fillText(v < 0.01 ? v.toExponential(0) : words(v, data.y_unit), pad.left - 6, ly(v));
+      c.fillText(mark(v, data.y_unit), pad.left - 6, ly(v));
     }
     c.textAlign = "left";
     c.fillText(data.y_label, pad.left + 6, pad.top + 8);
@@ -205,15 +216,6 @@ function scatter(data) {
       c.beginPath();
       line.points.forEach(([x, y]) => c.lineTo(lx(x), ly(y)));
       c.stroke();
-      const [x, y] = line.points[line.points.length - 1];
-      c.fillStyle = color("text");
-      c.textAlign = "right";
-      if (line.points[0][1] === y) c.fillText(line.label, lx(x) - 4, ly(y) - 8);
-      else {
-        const [sx, sy] = line.points[0];
-        c.textAlign = "left";
-        c.fillText(line.label, lx(sx) + 8, Math.max(ly(sy) - 22, pad.top + 20));
-      }
     }
     points.slice().sort((a, b) => b[2] - a[2]).forEach((p) => {
       c.globalAlpha = 0.72;
@@ -226,6 +228,19 @@ function scatter(data) {
       c.lineWidth = 1;
       c.stroke();
     });
+    // Names of lines, on top of the points: at the right end of level ones, in the middle of others.
+    for (const line of lines) {
+      const [[ax, ay], [bx, by]] = [line.points[0], line.points[line.points.length - 1]];
+      const isLevel = ay === by;
+      c.textAlign = "right";
+      const at = isLevel ? [lx(bx) - 4, ly(by) - 9] : [(lx(ax) + lx(bx)) / 2 - 12, (ly(ay) + ly(by)) / 2 - 8];
+      c.strokeStyle = color("ground");
+      c.lineWidth = 4;
+      c.lineJoin = "round";
+      c.strokeText(line.label, ...at);
+      c.fillStyle = color("text");
+      c.fillText(line.label, ...at);
+    }
   });
   node.addEventListener("pointermove", (event) => {
     const { lx, ly, radius } = place(holder.clientWidth, node.clientHeight);

@@ -27,9 +27,10 @@ function heatMap(section, heat) {
     const choose1 = (i) => {
       buttons.forEach((b, n) => b.setAttribute("aria-pressed", String(n === i)));
       const y = steps.map((_, s) => (Number.isNaN(value(i, 0, s)) ? null : value(i, 0, s)));
-      const x = steps.map((_, s) => s);
+      const isRow = steps.every((step, s) => step === steps[0] + s);
+      const x = steps.map((step, s) => (isRow ? step : s));
       holder.replaceChildren(area({
-        title: `${measures[i].name} of each step: ${measures[i].doc}`, x: [...x, steps.length], unit: "ns", x_unit: "count", x_label: `steps ${steps[0]} to ${steps[steps.length - 1]}`, is_stacked: true,
+        title: `${measures[i].name} of each step: ${measures[i].doc}`, x: [...x, x[x.length - 1] + 1], unit: "ns", x_unit: "count", x_label: isRow ? "step" : `steps ${steps[0]} to ${steps[steps.length - 1]}`, is_stacked: true,
         series: [{ name: measures[i].name === "Loading" ? "data loading" : measures[i].name.toLowerCase(), y }],
       }));
     };
@@ -80,7 +81,8 @@ function heatMap(section, heat) {
   function paintCells() {
     const m = state.measure;
     const known = Array.from(values[m].filter((v) => !Number.isNaN(v))).sort((a, b) => a - b);
-    const top = known[Math.floor((known.length - 1) * 0.995)];
+    // One outlier of many does not hide the rest.
+    const top = known[Math.ceil((known.length - 1) * (known.length < 400 ? 1 : 0.995))];
     const low = measures[m].name === "Step time" ? known[0] : 0;
     limits = [low, Math.max(top, low + 1)];
     const shade = ramp();

@@ -72,8 +72,20 @@ dark.addEventListener("change", redraw);
 
 // Paper is white, and has no place to scroll to.
 let themeBefore;
-window.addEventListener("beforeprint", () => { themeBefore = root.dataset.theme; setTheme("light"); showAll(); });
-window.addEventListener("afterprint", () => { if (themeBefore) root.dataset.theme = themeBefore; else delete root.dataset.theme; redraw(); });
+let closed = [];
+window.addEventListener("beforeprint", () => {
+  closed = [...document.querySelectorAll("details.evidence:not([open])")];
+  closed.forEach((node) => { node.open = true; });
+  themeBefore = root.dataset.theme;
+  setTheme("light");
+  showAll();
+});
+window.addEventListener("afterprint", () => {
+  closed.forEach((node) => { node.open = false; });
+  if (themeBefore) root.dataset.theme = themeBefore;
+  else delete root.dataset.theme;
+  redraw();
+});
 
 // A page that is served loads again when the run has changed.
 if (settings.live) {

@@ -57,9 +57,11 @@ function table(data) {
     const text = words(value, columns[c].unit);
     if (!isNumber[c]) {
       const isLong = typeof value === "string" && value.length > 28;
+      if (!text) return el("td", { class: "none-cell" }, c === shown[0] ? "not named" : "");
       return el("td", { class: c === shown[0] || isLong ? "name" : undefined, title: isLong ? text : undefined }, text);
     }
-    const node = el("td", { class: "num" }, text);
+    const isZero = value === 0 && columns[c].unit !== "";
+    const node = el("td", { class: isZero ? "num zero" : "num" }, isZero ? "0" : text);
     if (largest[c] > 0 && typeof value === "number" && value > 0) {
       node.classList.add("share");
       node.style.setProperty("--share", `${(100 * value / largest[c]).toFixed(1)}%`);

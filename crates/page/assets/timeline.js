@@ -40,7 +40,7 @@ function timeline(figure, picture, names) {
       c.fillStyle = color(KINDS[kind][1]);
       c.fillRect(left + at * scale, y + 1, w > 3 ? w - 1 : w, ROW - 2);
       c.globalAlpha = 1;
-      if (w > 34 && count === 1) {
+      if (w > 40 && count === 1) {
         c.fillStyle = color("on-color");
         c.textAlign = "left";
         c.fillText(fit(c, names[name], w - 8), left + at * scale + 4, y + ROW / 2 + 0.5);

@@ -86,6 +86,7 @@ fn causes(finding: &Finding) -> &'static [&'static str] {
         "sync" => &["synchronization", "launching", "Python"],
         "comm" => &["communication", "waiting for collectives"],
         "memory" => &["allocation", "launching"],
+        "cpu-compute" => &["CPU operators", "computation"],
         "gpu-util" => &["launching", "Python", "gaps between kernels"],
         _ => &["computation"],
     }

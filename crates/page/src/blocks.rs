@@ -117,6 +117,10 @@ pub(crate) struct Line {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
+/// Columns of words that names in SQL write with underscores.
+const WORDS: [&str; 8] =
+    ["cause", "bound_by", "stored_in", "phase", "delay_phase", "owner", "origin", "bound"];
+
 /// A column of a table: its name in the query, and what people read.
 pub(crate) type NamedColumn = (&'static str, &'static str);
 
@@ -135,7 +139,13 @@ impl Table {
             doc: column_doc(view, name),
         });
         let cells = rows.iter().map(|row| {
-            let cell = |(name, _): &NamedColumn| row.get(name).map_or(Json::Null, cell);
+            let cell = |(name, _): &NamedColumn| match row.get(name) {
+                Some(Value::Text(text)) if WORDS.contains(name) => {
+                    Json::from(short(&text.replace('_', " ")))
+                }
+                Some(value) => cell(value),
+                None => Json::Null,
+            };
             columns.iter().map(cell).collect()
         });
         Self {

@@ -248,7 +248,7 @@ fn write_measures(diff: &Diff, out: &mut String) {
     if shown.is_empty() {
         return;
     }
-    out.push_str("<section id=\"measures\" aria-label=\"Measures\">\n<h2>Measures</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Measures\"><table>\n<thead><tr><th scope=\"col\">Measure</th><th scope=\"col\" class=\"num\">Before</th><th scope=\"col\" class=\"num\">After</th><th scope=\"col\" class=\"num\">Change</th></tr></thead>\n<tbody>\n");
+    out.push_str("<section id=\"measures\" aria-label=\"Measures\">\n<h2>Measures</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of measures\"><table>\n<thead><tr><th scope=\"col\">Measure</th><th scope=\"col\" class=\"num\">Before</th><th scope=\"col\" class=\"num\">After</th><th scope=\"col\" class=\"num\">Change</th></tr></thead>\n<tbody>\n");
     for measure in shown {
         let change = match (measure.before, measure.after, measure.change_ratio) {
             (Some(b), Some(a), _) if measure.unit == "ratio" => {

@@ -124,7 +124,7 @@ impl Document<'_> {
             let _ = writeln!(out, "<li><a href=\"#{}\">{}{count}</a></li>", html(id), html(label));
         }
         out.push_str(
-            "</ul></nav>\n<button type=\"button\" id=\"theme\" class=\"quiet\" aria-label=\"Switch between light and dark\">Theme</button>\n</header>\n",
+            "</ul></nav>\n<button type=\"button\" id=\"theme\" class=\"quiet\" title=\"Switch between light and dark\">Theme</button>\n</header>\n",
         );
     }
 }

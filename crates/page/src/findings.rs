@@ -19,6 +19,8 @@ use crate::words;
 const MAX_ROWS: usize = 3;
 /// Ranks that the strip of ranks shows one by one.
 const MAX_STRIP: usize = 128;
+/// Findings whose evidence is open, whatever their severity.
+const OPEN: usize = 3;
 /// Findings with a picture of the timeline.
 const MAX_PICTURES: usize = 24;
 
@@ -136,6 +138,10 @@ pub(crate) fn write_finding(
         }
         out.push_str("</ul>\n");
     }
+    // The first findings are open; the others have one line and their advice.
+    let is_open = finding.position <= OPEN || finding.severity >= Severity::Medium;
+    let open = if is_open { " open" } else { "" };
+    let _ = writeln!(out, "<details class=\"evidence\"{open}><summary>Evidence</summary>");
     if let Some((at, picture)) = picture {
         let _ = writeln!(
             out,
@@ -146,7 +152,7 @@ pub(crate) fn write_finding(
     write_recurrence(finding, out);
     write_facts(finding, out);
     write_actions(finding, picture.map(|(at, _)| at), out);
-    out.push_str("</article>\n");
+    out.push_str("</details>\n</article>\n");
 }
 
 /// Writes when it occurs in the recording, and on which ranks.
@@ -238,6 +244,7 @@ fn write_facts(finding: &Finding, out: &mut String) {
         };
         let place = match fix.plan_position {
             Some(position) => format!("{position} in the plan"),
+            None if fix.alone_pct.high < 0.05 => "not in the plan".to_owned(),
             None => "not in the plan: others save this already".to_owned(),
         };
         let effort = words::effort(fix.effort);
@@ -270,7 +277,7 @@ fn write_actions(finding: &Finding, picture: Option<usize>, out: &mut String) {
     if let Some(at) = picture {
         let _ = writeln!(
             out,
-            "<button type=\"button\" class=\"quiet perfetto\" data-picture=\"{at}\" aria-label=\"Open the moment of {} in Perfetto\">Open in Perfetto</button>",
+            "<button type=\"button\" class=\"quiet perfetto\" data-picture=\"{at}\" title=\"Hands a cut-out of the trace to ui.perfetto.dev, within this browser\">Open in Perfetto<span class=\"hidden\">: {}</span></button>",
             html(&finding.code)
         );
     }

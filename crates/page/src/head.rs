@@ -9,10 +9,11 @@ use trace_advisor::trace_model::time::human;
 
 use crate::bar::{self, Part};
 use crate::clean::{html, html_with_code};
+use crate::step::HOST;
 use crate::words;
 
 /// Writes the head.
-pub(crate) fn write(report: &Report, id: &str, out: &mut String) {
+pub(crate) fn write(report: &Report, step: Option<&Breakdown>, id: &str, out: &mut String) {
     let _ = writeln!(
         out,
         "<section id=\"{id}\" class=\"overview\" aria-label=\"Overview\">\n<p class=\"path\">{}</p>\n<h1>{}</h1>\n<p class=\"meta\">{}</p>",
@@ -22,7 +23,7 @@ pub(crate) fn write(report: &Report, id: &str, out: &mut String) {
     );
     write_cautions(report, out);
     let is_severe = report.severe_limit().is_some();
-    if let Some(breakdown) = report.breakdown.as_ref().filter(|_| !is_severe) {
+    if let Some(breakdown) = step.filter(|_| !is_severe) {
         write_step(report, breakdown, out);
     }
     if let Some(plan) = report.plan.as_ref().filter(|plan| !plan.fixes.is_empty() && !is_severe) {
@@ -110,7 +111,11 @@ fn write_step(report: &Report, breakdown: &Breakdown, out: &mut String) {
         1 => " (1 step)".to_owned(),
         steps => format!(" (mean of {steps} steps)"),
     };
-    let place = if report.run.ranks.len() > 1 {
+    let place = if breakdown.device == HOST && report.run.ranks.len() > 1 {
+        format!(" on the host of rank {}", breakdown.rank)
+    } else if breakdown.device == HOST {
+        " on the host".to_owned()
+    } else if report.run.ranks.len() > 1 {
         format!(" on GPU {} of rank {}, the slowest", breakdown.device, breakdown.rank)
     } else {
         format!(" on GPU {}", breakdown.device)

@@ -30,6 +30,7 @@ mod panes;
 mod rows;
 mod sections;
 mod sha256;
+mod step;
 mod timeline;
 mod words;
 

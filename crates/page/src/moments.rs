@@ -98,6 +98,18 @@ pub(crate) fn of_finding(
         }
     }
     let step = worst.and_then(|keys| int(keys, "step"));
+    if step.is_none()
+        && let Some((from, what)) = example(finding)
+    {
+        let sql = format!(
+            "SELECT ts_ns, dur_ns FROM {from} AND rank = {rank} ORDER BY dur_ns DESC, ts_ns LIMIT 1"
+        );
+        let rows = Rows::query(run, &sql)?;
+        let range = rows.first().and_then(|row| Some((row.int("ts_ns")?, row.int("dur_ns")?)));
+        if let Some((ts_ns, dur_ns)) = range {
+            return Ok(Some(around(rank, ts_ns, dur_ns, what)));
+        }
+    }
     Ok(steps.find(rank, step).map(|(step, ts_ns, dur_ns)| Moment {
         rank,
         from_ns: ts_ns,
@@ -105,6 +117,32 @@ pub(crate) fn of_finding(
         mark: None,
         caption: format!("rank {rank}, step {step}, {}", time_range(ts_ns, dur_ns)),
     }))
+}
+
+/// What a finding without a moment of its own is about: where its events are, and their name.
+fn example(finding: &Finding) -> Option<(&'static str, &'static str)> {
+    let metric = finding.metric.as_str();
+    let is_about = |words: &[&str]| words.iter().any(|word| metric.contains(word));
+    match finding.category.as_str() {
+        _ if is_about(&["transfers", "pageable", "pinned"]) => {
+            Some(("memcpys WHERE true", "the longest copy"))
+        }
+        "comm" => Some(("comm_collectives WHERE dur_ns > 0", "the longest collective")),
+        "optimizer" => Some((
+            "annotations WHERE NOT on_device AND name LIKE 'Optimizer.step%'",
+            "the longest optimizer step",
+        )),
+        "input-pipeline" => Some((
+            "annotations WHERE NOT on_device AND name LIKE 'enumerate(DataLoader)%'",
+            "the longest wait for a batch",
+        )),
+        "precision" => Some((
+            "kernels WHERE kind = 'computation' AND tensor_cores <> 'yes' \
+             AND (lower(name) LIKE '%gemm%' OR lower(name) LIKE '%conv%')",
+            "the longest matmul or convolution without tensor cores",
+        )),
+        _ => None,
+    }
 }
 
 /// The range with as much around it as shows what leads to it and what follows.

@@ -10,7 +10,7 @@ use crate::clean::{html, html_with_code, json};
 use crate::document::{Document, Entry, Options};
 use crate::findings::FindingData;
 use crate::heat::Heat;
-use crate::{findings, head, heat, limits, panes};
+use crate::{findings, head, heat, limits, panes, step};
 
 /// A page to which runs are added one by one.
 #[derive(Debug)]
@@ -59,7 +59,8 @@ impl Page {
         let panes = panes::all(run, report, rank)?;
         let mut out = String::new();
         let _ = writeln!(out, "<article class=\"run\" data-run=\"{number}\" id=\"{}\">", id("run"));
-        head::write(report, &id("overview"), &mut out);
+        let step = step::of(run, report, rank)?;
+        head::write(report, step.as_ref(), &id("overview"), &mut out);
         let _ = writeln!(
             out,
             "<section id=\"{}\" aria-label=\"Findings\">\n<h2>Findings</h2>\n{cards}</section>",
@@ -72,7 +73,9 @@ impl Page {
                 id("ranks")
             );
         }
-        for pane in &panes {
+        let (filled, without): (Vec<&Pane>, Vec<&Pane>) =
+            panes.iter().partition(|pane| pane.empty.is_none());
+        for pane in &filled {
             let _ = write!(
                 out,
                 "<section id=\"{}\" class=\"pane\" data-pane=\"{}\" aria-label=\"{}\">\n<h2>{}</h2>\n<p class=\"lead\">{}</p>\n",
@@ -85,15 +88,14 @@ impl Page {
             if !pane.scope.is_empty() {
                 let _ = writeln!(out, "<p class=\"scope\">{}</p>", html(&pane.scope));
             }
-            if let Some(empty) = &pane.empty {
-                let _ =
-                    writeln!(out, "<p class=\"empty\">{}</p>", html_with_code(&capitalized(empty)));
-            }
             out.push_str("</section>\n");
         }
+        write_without(&without, &id("without"), &mut out);
         limits::write(report, &id("limits"), &mut out);
         out.push_str("</article>\n");
-        let shown = panes.iter().map(|pane| (pane.id, pane.title)).collect();
+        let mut shown: Vec<(&str, &str)> =
+            filled.iter().map(|pane| (pane.id, pane.title)).collect();
+        shown.extend((!without.is_empty()).then_some(("without", "Without data")));
         self.runs.push(Section {
             path: report.run.path.clone(),
             headline: report.headline.text.clone(),
@@ -152,10 +154,35 @@ impl Page {
     }
 }
 
-/// The rank that panes about one rank show: the slowest, else the lowest.
+/// Writes which panes have no data, and which option of the profiler would fill them.
+fn write_without(panes: &[&Pane], id: &str, out: &mut String) {
+    if panes.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "<section id=\"{id}\" aria-label=\"Panes without data\">\n<h2>Panes without data</h2>\n<dl class=\"without\">"
+    );
+    for pane in panes {
+        let reason = pane.empty.as_deref().unwrap_or_default();
+        let _ = writeln!(
+            out,
+            "<dt>{}</dt><dd>{}</dd>",
+            html(pane.title),
+            html_with_code(&capitalized(reason))
+        );
+    }
+    out.push_str("</dl>\n</section>\n");
+}
+
+/// The rank that panes about one rank show: the slowest, else the one that the first finding is about, else the lowest.
 fn shown_rank(run: &Run, report: &Report) -> i64 {
     let slowest = report.breakdown.as_ref().map(|breakdown| breakdown.rank);
-    slowest.or(run.info().ranks.first().map(|rank| i64::from(*rank))).unwrap_or(0)
+    // Of a run on the CPU: the rank that the first finding is about, if it is not about all.
+    let affected = report.advice().next().map(|finding| &finding.affected);
+    let affected = affected.filter(|affected| affected.ranks.len() < affected.of_ranks);
+    let affected = affected.and_then(|affected| affected.ranks.first().copied());
+    slowest.or(affected).or(run.info().ranks.first().map(|rank| i64::from(*rank))).unwrap_or(0)
 }
 
 /// The text with a capital first letter and a period.

@@ -209,6 +209,8 @@ impl ThreadNames {
         let rows = Rows::query(run, sql)?;
         let named = rows.iter().filter_map(|row| {
             let (name, tid) = (row.text("thread_name"), row.text("tid"));
+            // `thread 25738 (python3)`: what is in parentheses is the program, which is the same for all.
+            let name = name.split(" (").next().unwrap_or_default();
             let name = if name.is_empty() { format!("thread {tid}") } else { name.to_owned() };
             Some(((row.int("rank")?, row.int("thread")?), short(&name)))
         });
@@ -235,7 +237,17 @@ fn picture(
             let on_thread = |e: &&Event| !e.kind.is_device() && (e.thread, 0) == thread;
             events.iter().filter(on_thread).filter(|e| kinds.contains(&e.kind)).collect()
         };
-        let name = threads.name(moment.rank, thread.0);
+        let does = |prefix: &str| {
+            let mut own = events.iter().filter(|e| !e.kind.is_device() && e.thread == thread.0);
+            own.any(|e| e.name.starts_with(prefix))
+        };
+        let name = match threads.name(moment.rank, thread.0) {
+            name if does("ProfilerStep#") || does("enumerate(DataLoader)") => {
+                format!("{name}, main")
+            }
+            name if does("autograd::engine") => format!("{name}, backward"),
+            name => name,
+        };
         let covers = |e: &&&Event| e.ts_ns <= moment.from_ns && e.end_ns() >= moment.to_ns;
         let mut frames = of(&[Kind::Python]);
         frames.retain(|e| !covers(&e));

@@ -1,6 +1,6 @@
 """Opens a page of the report in a browser and asks it questions.
 
-    python drive.py PAGE [--width N] [--height N] [--dark] [--whole] [--screenshot FILE] [--pdf FILE] [--axe FILE] [JS ...]
+    python drive.py PAGE [--width N] [--height N] [--dark] [--whole] [--screenshot FILE] [--pdf FILE] [--axe FILE] [--js JS ...]
 
 PAGE is a file, or an address on this machine. Evaluates each JavaScript expression in the page, in order, and prints one
 JSON document: the values, everything that the page reported as an error, all requests other than the page itself, and the
@@ -83,10 +83,9 @@ def main():
     parser.add_argument("--dark", action="store_true")
     parser.add_argument("--whole", action="store_true")
     parser.add_argument("--screenshot")
-    parser.add_argument("--clip", type=int)
     parser.add_argument("--pdf")
     parser.add_argument("--axe")
-    parser.add_argument("js", nargs="*")
+    parser.add_argument("--js", action="append", default=[])
     args = parser.parse_args()
     is_address = args.page.startswith("http://")
     page = args.page if is_address else pathlib.Path(args.page).resolve().as_uri()
@@ -117,7 +116,7 @@ def main():
             result["ready_s"] = time.monotonic() - started
             if args.whole:
                 for _ in range(2):
-                    resize(browser.evaluate("document.documentElement.scrollHeight"))
+                    resize(browser.evaluate("Math.ceil(document.getElementById('main').getBoundingClientRect().bottom + window.scrollY)"))
                     time.sleep(0.4)
             for js in args.js:
                 result["values"].append(browser.evaluate(js))
@@ -130,11 +129,7 @@ def main():
                 )
                 result["violations"] = found
             if args.screenshot:
-                options = {}
-                if args.clip is not None:
-                    options["clip"] = {"x": 0, "y": args.clip, "width": args.width, "height": args.height, "scale": 1}
-                    options["captureBeyondViewport"] = True
-                shot = browser.call("Page.captureScreenshot", format="png", **options)
+                shot = browser.call("Page.captureScreenshot", format="png")
                 pathlib.Path(args.screenshot).write_bytes(base64.b64decode(shot["data"]))
             if args.pdf:
                 pdf = browser.call("Page.printToPDF", printBackground=False)

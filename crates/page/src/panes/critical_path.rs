@@ -32,10 +32,15 @@ pub(super) fn critical_path(source: &Source<'_>) -> Result<Pane, Error> {
         .filter_map(|row| Some((bound(row.text("bound_by")), rounded(row.num("dur_ns")?))))
         .collect();
     if !parts.is_empty() {
-        let mut bars = vec![BarRow { label: "all".to_owned(), parts }];
-        bars.extend(by_step(source)?);
-        let title = "The critical path, by what the run waits for".to_owned();
-        blocks.push(Block::Bars(Bars { title, unit: "ns", rows: bars, is_stacked: true }));
+        let bars = |title: &str, rows: Vec<BarRow>| {
+            Block::Bars(Bars { title: title.to_owned(), unit: "ns", rows, is_stacked: true })
+        };
+        let all = vec![BarRow { label: "whole path".to_owned(), parts }];
+        blocks.push(bars("The critical path, by what the run waits for", all));
+        let steps = by_step(source)?;
+        if !steps.is_empty() {
+            blocks.push(bars("In each step", steps));
+        }
         let table = source.table(
             "What is on the path",
             "critical_path_names",

@@ -112,7 +112,11 @@ fn curves(source: &Source<'_>) -> Result<Vec<Area>, Error> {
             };
             let series = names.into_iter().zip(curve).filter(|(_, points)| !points.is_empty());
             Area {
-                title: format!("Memory over time: {}", short(memory)),
+                title: if is_change {
+                    format!("Memory over time: {}, since the recording began", short(memory))
+                } else {
+                    format!("Memory over time: {}", short(memory))
+                },
                 x_label: "time".to_owned(),
                 x_unit: "ns",
                 unit: "bytes",
