@@ -61,9 +61,8 @@ function words(value, unit) {
     case "gb_per_s": return `${digits(value)} GB/s`;
     case "count": return Number.isInteger(value) ? thousands(value) : digits(value);
     default:
-      if (Number.isInteger(value)) return String(value);
-      if (Math.abs(value) >= 1e6) return value.toExponential(2);
-      return digits(value);
+      if (Math.abs(value) >= 1e5) return thousands(value);
+      return Number.isInteger(value) ? String(value) : digits(value);
   }
 }
 
@@ -77,6 +76,7 @@ const CAUSES = {
   "waiting for collectives": "collective", "waiting for other streams": "stream", "gaps between kernels": "gaps",
   "first launches": "first", "unknown": "unknown", "other": "unknown", "idle": "unknown", "the batch": "computation",
   "allocated": "computation", "reserved": "gaps", "since the recording began": "computation",
+  "unexplained": "unknown", "older": "stream", "unused": "gaps",
   "parameter": "computation", "parameters": "computation", "optimizer state": "communication", "gradient": "loading",
   "activation": "copies", "activations": "copies", "input": "python", "temporary": "launching",
   "bound by compute": "computation", "bound by memory": "loading", "bound by cache": "copies", "unknown bound": "unknown",
@@ -84,7 +84,15 @@ const CAUSES = {
 const SERIES = ["computation", "loading", "communication", "copies", "python", "sync", "cpu", "launching", "allocation", "first"];
 let styles = getComputedStyle(document.documentElement);
 const color = (name) => styles.getPropertyValue(`--${name}`).trim();
-const seriesColor = (name, number) => color(CAUSES[name] || SERIES[number % SERIES.length]);
+
+/** Colors of names that are shown together: those of causes, and for other names what is left. */
+function palette(names) {
+  const taken = new Set(names.map((name) => CAUSES[name]).filter(Boolean));
+  const free = SERIES.filter((name) => !taken.has(name));
+  let next = 0;
+  const chosen = new Map(names.map((name) => [name, CAUSES[name] || free[next++ % free.length] || "unknown"]));
+  return (name) => color(chosen.get(name));
+}
 
 // Everything that is drawn on canvas, to draw it again when the theme or the size changes.
 

@@ -1,9 +1,10 @@
 // Bars, areas, lines and points.
 
 function legend(names) {
-  return el("ul", { class: "legend" }, ...names.map((name, i) => {
+  const colors = palette(names);
+  return el("ul", { class: "legend" }, ...names.map((name) => {
     const key = el("span", { class: "key" });
-    const paint = () => { key.style.background = seriesColor(name, i); };
+    const paint = () => { key.style.background = colors(name); };
     paint();
     drawn.add(paint);
     return el("li", {}, key, name);
@@ -20,6 +21,7 @@ function bars(data) {
   const sums = rows.map((row) => row.parts.reduce((sum, part) => sum + part[1], 0));
   const most = Math.max(...sums, 1e-9);
   const names = [...new Set(rows.flatMap((row) => row.parts.map((part) => part[0])))];
+  const colors = palette(names);
   const line = 22;
   const labelWidth = (width) => Math.min(isStacked ? 110 : 170, width * 0.3);
   const valueWidth = 74;
@@ -46,7 +48,7 @@ function bars(data) {
       let x = left;
       row.parts.forEach(([name, value]) => {
         const w = value * scale;
-        c.fillStyle = isStacked ? seriesColor(name, names.indexOf(name)) : color("computation");
+        c.fillStyle = isStacked ? colors(name) : color("computation");
         c.fillRect(x, y + 3, Math.max(w - (w > 3 ? 0.5 : 0), 0.5), line - 7);
         x += w;
       });
@@ -80,8 +82,9 @@ function area(data) {
     const known = s.y.filter((v) => v !== null);
     return `${s.name} at most ${words(known.length ? Math.max(...known) : 0, unit)}`;
   }).join("; ");
+  const colors = palette(series.map((s) => s.name));
   let cursor = null;
-  const { holder, node, draw } = canvas(190, `${title}: ${summary}`, (c, width, height) => {
+  const { holder, node, draw } = canvas(data.is_small ? 120 : 190, `${title}: ${summary}`, (c, width, height) => {
     const w = width - pad.left - pad.right;
     const h = height - pad.top - pad.bottom;
     const sx = (v) => pad.left + (last > first ? (v - first) / (last - first) : 0.5) * w;
@@ -90,7 +93,7 @@ function area(data) {
     c.fillStyle = color("muted");
     c.lineWidth = 1;
     c.textAlign = "right";
-    for (const v of ticks(0, most, 4, unit === "bytes" ? 2 : 10)) {
+    for (const v of ticks(0, most, data.is_small ? 2 : 4, unit === "bytes" ? 2 : 10)) {
       const y = Math.round(sy(v)) + 0.5;
       c.beginPath();
       c.moveTo(pad.left, y);
@@ -102,7 +105,7 @@ function area(data) {
     const marks = ticks(first, last, Math.max(2, Math.floor(width / 130)));
     marks.forEach((v) => { if (sx(v) < width - 30) c.fillText(words(v, xUnit), sx(v), height - 9); });
     const base = new Array(points).fill(0);
-    series.forEach((s, n) => {
+    series.forEach((s) => {
       c.beginPath();
       const upper = base.map((b, i) => (isStacked ? b + (s.y[i] || 0) : s.y[i]));
       if (isStacked) {
@@ -114,7 +117,7 @@ function area(data) {
           if (isBins) c.lineTo(sx(x[i + 1]), sy(base[i]));
           c.lineTo(sx(x[i]), sy(base[i]));
         }
-        c.fillStyle = seriesColor(s.name, n);
+        c.fillStyle = colors(s.name);
         c.fill();
         upper.forEach((v, i) => { base[i] = v; });
       } else {
@@ -125,7 +128,7 @@ function area(data) {
           else c.moveTo(sx(x[i]), sy(v));
           isOpen = true;
         });
-        c.strokeStyle = seriesColor(s.name, n);
+        c.strokeStyle = colors(s.name);
         c.lineWidth = 1.5;
         c.stroke();
       }
@@ -176,6 +179,7 @@ function scatter(data) {
   const mark = (v, unit) => (["ns", "bytes"].includes(unit) ? words(v, unit) : v >= 1e-3 && v < 1e6 ? String(Number(v.toPrecision(3))) : v.toExponential(0));
   const largest = Math.max(...points.map((p) => p[2]));
   const groups = [...new Set(points.map((p) => p[3]))].sort();
+  const colors = palette(groups);
   const pad = { left: 74, right: 12, top: 12, bottom: 38 };
   const place = (width, height) => {
     const lx = (v) => pad.left + Math.log(v / x0) / Math.log(x1 / x0) * (width - pad.left - pad.right);
@@ -219,7 +223,7 @@ function scatter(data) {
     }
     points.slice().sort((a, b) => b[2] - a[2]).forEach((p) => {
       c.globalAlpha = 0.72;
-      c.fillStyle = seriesColor(p[3], groups.indexOf(p[3]));
+      c.fillStyle = colors(p[3]);
       c.beginPath();
       c.arc(lx(p[0]), ly(p[1]), radius(p[2]), 0, 7);
       c.fill();
@@ -255,6 +259,19 @@ function scatter(data) {
 
 function facts(data) {
   return el("dl", { class: "facts" }, ...data.items.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+}
+
+/** The blocks of a pane; small charts that follow each other stand side by side. */
+function drawBlocks(blocks) {
+  const drawnBlocks = [];
+  let row = null;
+  for (const data of blocks) {
+    const node = drawBlock(data);
+    if (!data.is_small) row = null;
+    else if (!row) drawnBlocks.push(row = el("div", { class: "small-charts" }));
+    (row ? row : { append: (block_) => drawnBlocks.push(block_) }).append(node);
+  }
+  return drawnBlocks;
 }
 
 /** A block of a pane. */

@@ -4,7 +4,7 @@ for (const article of document.querySelectorAll("article.run")) {
   const data = readJson(`data-${article.dataset.run}`);
   for (const section of article.querySelectorAll("section.pane")) {
     const pane = data.panes.find((p) => p.id === section.dataset.pane);
-    section.append(...pane.blocks.map(drawBlock));
+    section.append(...drawBlocks(pane.blocks));
   }
   const map = article.querySelector("section.heat");
   if (map && data.heat) heatMap(map, data.heat);

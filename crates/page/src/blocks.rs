@@ -77,6 +77,8 @@ pub(crate) struct Area {
     pub(crate) x_unit: &'static str,
     pub(crate) unit: &'static str,
     pub(crate) is_stacked: bool,
+    /// Whether it stands beside others of its kind.
+    pub(crate) is_small: bool,
     pub(crate) x: Vec<f64>,
     pub(crate) series: Vec<Series>,
 }

@@ -136,7 +136,7 @@ const PATTERNS: &str = "<svg class=\"defs\" width=\"0\" height=\"0\" aria-hidden
 
 #[cfg(test)]
 mod tests {
-    use super::{SCRIPT, STYLE, hash_source};
+    use super::{Document, Options, SCRIPT, STYLE, hash_source};
 
     /// What the issue allows: ours and others'.
     const MAX_CODE_BYTES: usize = 150_000;
@@ -155,6 +155,29 @@ mod tests {
                 assert!(!part.contains(word), "{word}");
             }
         }
+    }
+
+    /// The text of an element.
+    fn inner<'a>(html: &'a str, start: &str, end: &str) -> &'a str {
+        html.split_once(start).unwrap().1.split_once(end).unwrap().0
+    }
+
+    #[test]
+    fn policy_has_the_hashes_of_script_and_style() {
+        let render = |options: &Options| {
+            let title = "</title><script>".to_owned();
+            Document { title, contents: Vec::new(), body: String::new(), data: &[], options }
+                .render()
+        };
+        let html = render(&Options::default());
+        let policy = inner(&html, "Content-Security-Policy\" content=\"", "\"");
+        let script = hash_source(inner(&html, "<script>", "</script>"));
+        let style = hash_source(inner(&html, "<style>", "</style>"));
+        assert!(policy.contains(&format!("script-src {script};")), "{policy}");
+        assert!(policy.contains(&format!("style-src {style};")), "{policy}");
+        assert!(!policy.contains("connect-src"), "{policy}");
+        let live = Options { live: Some("version".to_owned()), ..Options::default() };
+        assert!(render(&live).contains("connect-src 'self'"));
     }
 
     #[test]

@@ -34,9 +34,6 @@ mod step;
 mod timeline;
 mod words;
 
-#[cfg(test)]
-mod tests;
-
 use trace_advisor::advisor::Comparison;
 use trace_advisor::compare::Diff;
 use trace_advisor::{Error, Report, Run};

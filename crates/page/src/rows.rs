@@ -1,7 +1,7 @@
 //! The rows of a query as values, by the names of their columns.
 
 use trace_advisor::query::rows_to_values;
-use trace_advisor::trace_model::Value;
+use trace_advisor::trace_model::{RecordBatch, Value};
 use trace_advisor::{Error, Run, analyses};
 
 /// The rows of a query.
@@ -22,7 +22,7 @@ impl Rows {
     /// Runs a query.
     pub(crate) fn query(run: &Run, sql: &str) -> Result<Self, Error> {
         let batches = run.sql(sql)?;
-        let schema = batches.first().map(|batch| batch.schema());
+        let schema = batches.first().map(RecordBatch::schema);
         let columns = schema
             .iter()
             .flat_map(|schema| schema.fields().iter().map(|field| field.name().clone()));

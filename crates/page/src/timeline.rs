@@ -46,7 +46,7 @@ impl From<Kind> for u8 {
 }
 
 impl Kind {
-    fn is_device(self) -> bool {
+    pub(crate) fn is_device(self) -> bool {
         self >= Self::Computation
     }
 }
@@ -62,7 +62,7 @@ pub(crate) struct Event {
     /// Lane in the trace; of device events the stream.
     pub(crate) thread: i64,
     pub(crate) device: i64,
-    pub(crate) event_id: i64,
+    pub(crate) id: i64,
     pub(crate) launch: Option<i64>,
 }
 
@@ -195,7 +195,7 @@ fn event(row: Row<'_>, kind: Kind) -> Option<Event> {
         dur_ns: row.int("dur_ns")?.max(0),
         thread: row.int("thread").unwrap_or(-1),
         device: row.int("device").unwrap_or(-1),
-        event_id: row.int("event_id")?,
+        id: row.int("event_id")?,
         launch: row.int("launch"),
     })
 }
@@ -310,7 +310,7 @@ impl Canvas<'_> {
         if events.is_empty() {
             return;
         }
-        events.sort_by_key(|e| (e.ts_ns, std::cmp::Reverse(e.dur_ns), e.event_id));
+        events.sort_by_key(|e| (e.ts_ns, std::cmp::Reverse(e.dur_ns), e.id));
         let mut levels: Vec<Vec<&Event>> = Vec::new();
         let mut open: Vec<i64> = Vec::new();
         for event in events {

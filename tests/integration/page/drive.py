@@ -1,6 +1,6 @@
 """Opens a page of the report in a browser and asks it questions.
 
-    python drive.py PAGE [--width N] [--height N] [--dark] [--whole] [--screenshot FILE] [--pdf FILE] [--axe FILE] [--js JS ...]
+    python drive.py PAGE [--width N] [--height N] [--dark] [--whole] [--paper] [--screenshot FILE] [--axe FILE] [--js JS ...]
 
 PAGE is a file, or an address on this machine. Evaluates each JavaScript expression in the page, in order, and prints one
 JSON document: the values, everything that the page reported as an error, all requests other than the page itself, and the
@@ -83,7 +83,7 @@ def main():
     parser.add_argument("--dark", action="store_true")
     parser.add_argument("--whole", action="store_true")
     parser.add_argument("--screenshot")
-    parser.add_argument("--pdf")
+    parser.add_argument("--paper", action="store_true")
     parser.add_argument("--axe")
     parser.add_argument("--js", action="append", default=[])
     args = parser.parse_args()
@@ -114,6 +114,9 @@ def main():
             while not browser.evaluate(READY):
                 time.sleep(0.02)
             result["ready_s"] = time.monotonic() - started
+            if args.paper:
+                browser.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+                browser.call("Emulation.setEmulatedMedia", media="print", features=[scheme])
             if args.whole:
                 for _ in range(2):
                     resize(browser.evaluate("Math.ceil(document.getElementById('main').getBoundingClientRect().bottom + window.scrollY)"))
@@ -131,9 +134,6 @@ def main():
             if args.screenshot:
                 shot = browser.call("Page.captureScreenshot", format="png")
                 pathlib.Path(args.screenshot).write_bytes(base64.b64decode(shot["data"]))
-            if args.pdf:
-                pdf = browser.call("Page.printToPDF", printBackground=False)
-                pathlib.Path(args.pdf).write_bytes(base64.b64decode(pdf["data"]))
             browser.evaluate("new Promise((done) => setTimeout(done, 50))")
             result["errors"] = browser.errors()
             result["requests"] = browser.requests(page)

@@ -85,7 +85,9 @@ fn by_rank(source: &Source<'_>) -> Result<Option<Bars>, Error> {
             Some((rank, device, BarRow { label: format!("rank {rank}, GPU {device}"), parts }))
         })
         .collect();
-    bars.sort_by_key(|(rank, device, _)| (*rank, *device));
+    if bars.len() < MAX_RANKS {
+        bars.sort_by_key(|(rank, device, _)| (*rank, *device));
+    }
     let bars: Vec<BarRow> = bars.into_iter().map(|(.., row)| row).collect();
     let title = if bars.len() == MAX_RANKS {
         format!("Idle time by cause, of the {MAX_RANKS} GPUs with most of it")
@@ -146,6 +148,7 @@ fn over_time(source: &Source<'_>) -> Result<Option<Area>, Error> {
         x_unit: "ns",
         unit: "ratio",
         is_stacked: true,
+        is_small: false,
         x,
         series: series.collect(),
     }))

@@ -83,6 +83,7 @@ fn by_fetch(source: &Source<'_>) -> Result<Option<Area>, Error> {
         x_unit: "count",
         unit: "ns",
         is_stacked: true,
+        is_small: false,
         x: (0..=rows.len()).map(|i| i as f64).collect(),
         series: vec![
             Series { name: "data loading".to_owned(), y: column("wait_ns") },

@@ -121,6 +121,7 @@ fn curves(source: &Source<'_>) -> Result<Vec<Area>, Error> {
                 x_unit: "ns",
                 unit: "bytes",
                 is_stacked: false,
+                is_small: false,
                 x: (0..=POINTS).map(|bin| (start + bin * width) as f64).collect(),
                 series: series
                     .map(|(name, points)| Series { name: name.to_owned(), y: held(&points) })

@@ -82,6 +82,7 @@ pub(super) fn curves(source: &Source<'_>) -> Result<Vec<Area>, Error> {
             x_unit: "count",
             unit: "bytes",
             is_stacked: false,
+            is_small: false,
             x: (0..=POINTS).map(|bin| (first + bin * width) as f64).collect(),
             series: vec![
                 Series { name: "allocated".to_owned(), y: allocated },
@@ -147,6 +148,7 @@ fn by_owner(source: &Source<'_>) -> Result<Vec<Area>, Error> {
             x_unit: "count",
             unit: "bytes",
             is_stacked: true,
+            is_small: false,
             x: positions.iter().map(|at| *at as f64).collect(),
             series,
         }
@@ -186,6 +188,7 @@ pub(super) fn timelines(source: &Source<'_>) -> Result<Vec<Area>, Error> {
             x_unit: "ns",
             unit: "bytes",
             is_stacked: true,
+            is_small: false,
             x: rows.iter().map(|row| row.num("at_ns").unwrap_or(0.0)).collect(),
             series: series.collect(),
         });

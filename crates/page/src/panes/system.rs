@@ -69,31 +69,42 @@ fn charts(source: &Source<'_>) -> Result<Vec<Area>, Error> {
     let mut charts: BTreeMap<String, Chart> = BTreeMap::new();
     for row in rows.iter() {
         let (Some(bin), Some(value)) = (row.int("bin"), row.num("value")) else { continue };
-        let parts = [row.text("agent"), row.text("device")];
-        let mut name =
-            parts.iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(" ");
-        if name.is_empty() {
-            name = format!("rank {}", row.int("rank").unwrap_or(0));
-        }
+        let rank = format!("rank {}", row.int("rank").unwrap_or(0));
+        let (agent, device) = (row.text("agent"), row.text("device"));
+        let is_one = source.run.info().ranks.len() < 2;
+        let machine = match agent {
+            "" if is_one && !device.is_empty() => "",
+            "" => &rank,
+            agent => agent,
+        };
+        let name = format!("{machine} {device}").trim().to_owned();
         let chart = charts.entry(row.text("metric").to_owned()).or_default();
         row.text("unit").clone_into(&mut chart.0);
         chart.1.entry(name).or_default().insert(bin, value);
     }
-    let areas = charts.into_iter().take(MAX_CHARTS).map(|(metric, (unit, series))| {
+    // What was never more than zero is in the table only.
+    let peak = |samples: &BTreeMap<i64, f64>| samples.values().copied().fold(0.0, f64::max);
+    let areas = charts.into_iter().filter_map(|(metric, (unit, series))| {
         let x = (0..=POINTS).map(|bin| (start + bin * width) as f64).collect();
+        let mut series: Vec<_> = series.into_iter().filter(|(_, s)| peak(s) > 0.0).collect();
+        series.sort_by(|a, b| peak(&b.1).total_cmp(&peak(&a.1)).then_with(|| a.0.cmp(&b.0)));
+        if series.is_empty() {
+            return None;
+        }
         let shown = series.into_iter().take(MAX_SERIES).map(|(name, samples)| Series {
             name: short(&name),
             y: (0..=POINTS).map(|bin| samples.get(&bin).map(|value| rounded(*value))).collect(),
         });
-        Area {
+        Some(Area {
             title: short(&format!("{metric} ({unit})")),
             x_label: "time".to_owned(),
             x_unit: "ns",
-            unit: if unit == "bytes" { "bytes" } else { "number" },
+            unit: if unit.starts_with("bytes") { "bytes" } else { "number" },
             is_stacked: false,
+            is_small: true,
             x,
             series: shown.collect(),
-        }
+        })
     });
-    Ok(areas.collect())
+    Ok(areas.take(MAX_CHARTS).collect())
 }

@@ -1,1 +1,0 @@
-//! Tests of whole pages are in `tests/integration/page`: they need runs.
