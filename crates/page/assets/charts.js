@@ -257,6 +257,47 @@ function scatter(data) {
   return block(title, holder, groups.length > 1 ? legend(groups) : null);
 }
 
+/** Boxes in rows, as wide as what they hold. */
+function boxes(data) {
+  const { title, note, labels, boxes: placed } = data;
+  const line = 20;
+  const groups = [...new Set(placed.map((b) => b[3]).filter(Boolean))].sort((a, b) => sum(b) - sum(a));
+  function sum(group) { return placed.reduce((all, b) => all + (b[3] === group ? b[1] : 0), 0); }
+  const colors = palette(groups);
+  const isFree = (group) => /^(free|unused|rounding)/.test(group);
+  const left = (width) => (labels.some(Boolean) ? Math.min(72, width * 0.2) : 0);
+  const label = `${title}: ${placed.slice(0, 8).map((b) => `${b[3]} ${b[4]} ${bytes(b[5])}`.trim()).join("; ")}`;
+  const { holder, node } = canvas(labels.length * line + 4, label, (c, width) => {
+    const at = left(width);
+    const scale = (width - at) / UNITS;
+    c.textAlign = "right";
+    c.fillStyle = color("muted");
+    labels.forEach((text, r) => { if (text) c.fillText(text, at - 8, r * line + line / 2); });
+    c.textAlign = "left";
+    for (const [x, w, row, group, text] of placed) {
+      const [px, pw] = [at + x * scale, Math.max(w * scale, 0.5)];
+      c.globalAlpha = isFree(group) ? 0.35 : group || row % 2 === 0 ? 1 : 0.86;
+      c.fillStyle = isFree(group) ? color("gaps") : group ? colors(group) : color("computation");
+      c.fillRect(px, row * line + 1, pw > 3 ? pw - 1 : pw, line - 2);
+      c.globalAlpha = 1;
+      if (pw > 46) {
+        c.fillStyle = isFree(group) ? color("text") : color("on-color");
+        c.fillText(fit(c, group || text, pw - 10), px + 5, row * line + line / 2 + 0.5);
+      }
+    }
+  });
+  node.addEventListener("pointermove", (event) => {
+    const at = left(holder.clientWidth);
+    const x = (event.offsetX - at) / (holder.clientWidth - at) * UNITS;
+    const row = Math.floor(event.offsetY / line);
+    const hit = placed.find((b) => b[2] === row && x >= b[0] && x <= b[0] + b[1]);
+    if (!hit) return hideTip();
+    showTip(event, hit[3] || hit[4], hit[3] ? hit[4] : "", bytes(hit[5]));
+  });
+  node.addEventListener("pointerleave", hideTip);
+  return block(title, holder, note ? el("p", { class: "note" }, note) : null, groups.length > 1 ? legend(groups) : null);
+}
+
 function facts(data) {
   return el("dl", { class: "facts" }, ...data.items.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
 }
@@ -281,6 +322,7 @@ function drawBlock(data) {
     case "bars": return bars(data);
     case "area": return area(data);
     case "scatter": return scatter(data);
+    case "boxes": return boxes(data);
     case "facts": return facts(data);
     default: return el("p", { class: "empty" }, data.text);
   }

@@ -71,7 +71,7 @@ fn causes(finding: &Finding) -> &'static [&'static str] {
     let by_column: &[(&str, &[&str])] = &[
         ("dataloader", &["data loading"]),
         ("sync", &["synchronization", "launching"]),
-        ("python", &["Python", "launching"]),
+        ("python", &["Python", "Python or waiting", "launching"]),
         ("dispatch", &["launching", "Python"]),
         ("allocation", &["allocation", "launching"]),
         ("exposed", &["communication", "waiting for collectives"]),
@@ -82,11 +82,15 @@ fn causes(finding: &Finding) -> &'static [&'static str] {
     }
     match finding.category.as_str() {
         "input-pipeline" => &["data loading", "copies"],
-        "host-bound" => &["launching", "Python", "CPU operators", "synchronization"],
+        "host-bound" => {
+            &["launching", "Python", "Python or waiting", "CPU operators", "synchronization"]
+        }
         "sync" => &["synchronization", "launching", "Python"],
         "comm" => &["communication", "waiting for collectives"],
         "memory" => &["allocation", "launching"],
-        "cpu-compute" => &["CPU operators", "computation"],
+        "cpu-compute" => {
+            &["other operators", "matmuls", "convolutions", "CPU operators", "computation"]
+        }
         "gpu-util" => &["launching", "Python", "gaps between kernels"],
         _ => &["computation"],
     }

@@ -31,6 +31,7 @@ pub(crate) enum Block {
     Bars(Bars),
     Area(Area),
     Scatter(Scatter),
+    Boxes(Boxes),
     Note { text: String },
 }
 
@@ -118,6 +119,27 @@ pub(crate) struct Line {
     pub(crate) label: String,
     pub(crate) points: Vec<(f64, f64)>,
 }
+
+/// Boxes in rows, as wide as what they hold.
+#[derive(Debug, Serialize)]
+pub(crate) struct Boxes {
+    pub(crate) title: String,
+    pub(crate) note: String,
+    /// Label of each row.
+    pub(crate) labels: Vec<String>,
+    pub(crate) boxes: Vec<PlacedBox>,
+}
+
+/// A box: position and width in 4000 parts of the row, row, group, label, and bytes.
+#[derive(Debug, Serialize)]
+pub(crate) struct PlacedBox(
+    pub(crate) i64,
+    pub(crate) i64,
+    pub(crate) usize,
+    pub(crate) String,
+    pub(crate) String,
+    pub(crate) f64,
+);
 
 /// Columns of words that names in SQL write with underscores.
 const WORDS: [&str; 8] =

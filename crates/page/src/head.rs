@@ -9,7 +9,6 @@ use trace_advisor::trace_model::time::human;
 
 use crate::bar::{self, Part};
 use crate::clean::{html, html_with_code};
-use crate::step::HOST;
 use crate::words;
 
 /// Writes the head.
@@ -111,14 +110,16 @@ fn write_step(report: &Report, breakdown: &Breakdown, out: &mut String) {
         1 => " (1 step)".to_owned(),
         steps => format!(" (mean of {steps} steps)"),
     };
-    let place = if breakdown.device == HOST && report.run.ranks.len() > 1 {
-        format!(" on the host of rank {}", breakdown.rank)
-    } else if breakdown.device == HOST {
-        " on the host".to_owned()
-    } else if report.run.ranks.len() > 1 {
-        format!(" on GPU {} of rank {}, the slowest", breakdown.device, breakdown.rank)
+    let place = if breakdown.is_of_host() {
+        "on the CPU".to_owned()
     } else {
-        format!(" on GPU {}", breakdown.device)
+        format!("on GPU {}", breakdown.device)
+    };
+    let is_slowest = report.breakdown.is_some();
+    let place = match report.run.ranks.len() {
+        0 | 1 => format!(" {place}"),
+        _ if is_slowest => format!(" {place} of rank {}, the slowest", breakdown.rank),
+        _ => format!(" {place} of rank {}", breakdown.rank),
     };
     out.push_str("<figure class=\"step\">\n");
     let _ = writeln!(

@@ -7,7 +7,7 @@ use crate::blocks::rounded;
 use crate::rows::Rows;
 
 /// The device of a breakdown that is about the host.
-pub(crate) const HOST: i64 = -1;
+const HOST: i64 = -1;
 
 /// Parts of a step on the host: columns of `step_breakdown`, the names of their causes, and whether work is done.
 const PARTS: [(&str, &str, bool); 8] = [

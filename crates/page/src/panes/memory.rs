@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use trace_advisor::Error;
 
-use super::{Source, pane, snapshots};
+use super::{Source, held, pane, snapshots};
 use crate::blocks::{Area, BarRow, Bars, Block, Pane, Series, rounded};
 use crate::clean::short;
 
@@ -42,6 +42,8 @@ pub(super) fn memory(source: &Source<'_>) -> Result<Pane, Error> {
     blocks.extend(snapshots::curves(source)?.into_iter().map(Block::Area));
     blocks.extend(snapshots::timelines(source)?.into_iter().map(Block::Area));
     blocks.extend(owners(source)?.map(Block::Bars));
+    blocks.extend(held::stacks(source)?.map(Block::Boxes));
+    blocks.extend(held::map(source)?.map(Block::Boxes));
     let of_peak = format!("rank = {} AND moment = 'peak'", source.rank);
     let owners = source.table_where(
         "Owners at the peak",

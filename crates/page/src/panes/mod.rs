@@ -2,6 +2,7 @@
 
 mod collectives;
 mod critical_path;
+mod held;
 mod idle;
 mod kernels;
 mod loader;
