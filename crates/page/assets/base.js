@@ -87,10 +87,11 @@ const color = (name) => styles.getPropertyValue(`--${name}`).trim();
 
 /** Colors of names that are shown together: those of causes, and for other names what is left. */
 function palette(names) {
-  const taken = new Set(names.map((name) => CAUSES[name]).filter(Boolean));
+  const own = (name) => CAUSES[name] || (/^(free|unused|rounding)/.test(name) ? "gaps" : undefined);
+  const taken = new Set(names.map(own).filter(Boolean));
   const free = SERIES.filter((name) => !taken.has(name));
   let next = 0;
-  const chosen = new Map(names.map((name) => [name, CAUSES[name] || free[next++ % free.length] || "unknown"]));
+  const chosen = new Map(names.map((name) => [name, own(name) || free[next++ % free.length] || "unknown"]));
   return (name) => color(chosen.get(name));
 }
 

@@ -264,7 +264,6 @@ function boxes(data) {
   const groups = [...new Set(placed.map((b) => b[3]).filter(Boolean))].sort((a, b) => sum(b) - sum(a));
   function sum(group) { return placed.reduce((all, b) => all + (b[3] === group ? b[1] : 0), 0); }
   const colors = palette(groups);
-  const isFree = (group) => /^(free|unused|rounding)/.test(group);
   const left = (width) => (labels.some(Boolean) ? Math.min(72, width * 0.2) : 0);
   const label = `${title}: ${placed.slice(0, 8).map((b) => `${b[3]} ${b[4]} ${bytes(b[5])}`.trim()).join("; ")}`;
   const { holder, node } = canvas(labels.length * line + 4, label, (c, width) => {
@@ -276,12 +275,12 @@ function boxes(data) {
     c.textAlign = "left";
     for (const [x, w, row, group, text] of placed) {
       const [px, pw] = [at + x * scale, Math.max(w * scale, 0.5)];
-      c.globalAlpha = isFree(group) ? 0.35 : group || row % 2 === 0 ? 1 : 0.86;
-      c.fillStyle = isFree(group) ? color("gaps") : group ? colors(group) : color("computation");
+      c.globalAlpha = group || row % 2 === 0 ? 1 : 0.86;
+      c.fillStyle = group ? colors(group) : color("computation");
       c.fillRect(px, row * line + 1, pw > 3 ? pw - 1 : pw, line - 2);
       c.globalAlpha = 1;
       if (pw > 46) {
-        c.fillStyle = isFree(group) ? color("text") : color("on-color");
+        c.fillStyle = color("on-color");
         c.fillText(fit(c, group || text, pw - 10), px + 5, row * line + line / 2 + 0.5);
       }
     }

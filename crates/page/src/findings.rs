@@ -160,7 +160,8 @@ fn write_recurrence(finding: &Finding, out: &mut String) {
     let timeline = finding.occurrences.as_ref().map(|seen| seen.timeline.as_slice());
     let timeline = timeline.filter(|parts| parts.iter().any(|part| *part > 0.0));
     let affected = &finding.affected;
-    let has_ranks = affected.of_ranks > 1 && affected.of_ranks <= MAX_STRIP;
+    // Where all ranks are affected, the text says so.
+    let has_ranks = affected.ranks.len() < affected.of_ranks && affected.of_ranks <= MAX_STRIP;
     if timeline.is_none() && !has_ranks {
         return;
     }

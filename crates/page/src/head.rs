@@ -148,7 +148,8 @@ fn write_step(report: &Report, breakdown: &Breakdown, out: &mut String) {
         bar::write_after(&parts, 1.0, ends, "The step with all fixes of the plan", out);
     }
     out.push_str("<figcaption>\n<ul class=\"legend\">\n");
-    for part in &parts {
+    // What rounds to nothing would be a color that is nowhere in the bar.
+    for part in parts.iter().filter(|part| part.ratio >= 0.0005) {
         let _ = writeln!(
             out,
             "<li><svg class=\"key\" width=\"12\" height=\"12\" aria-hidden=\"true\"><rect class=\"{}\" width=\"12\" height=\"12\"/></svg>{} <span class=\"n\">{}</span></li>",

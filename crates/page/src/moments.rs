@@ -151,7 +151,8 @@ fn around(rank: i64, ts_ns: i64, dur_ns: i64, what: &str) -> Moment {
     let margin = (dur_ns / 3).max((MIN_SHOWN_NS - dur_ns) / 2).max(1);
     Moment {
         rank,
-        from_ns: ts_ns.saturating_sub(margin),
+        // Nothing was recorded before the start.
+        from_ns: ts_ns.saturating_sub(margin).max(ts_ns.min(0)),
         to_ns: ts_ns.saturating_add(dur_ns).saturating_add(margin),
         mark: Some((ts_ns, ts_ns.saturating_add(dur_ns))),
         caption: format!("rank {rank}, {}; marked: {what}", time_range(ts_ns, dur_ns)),
