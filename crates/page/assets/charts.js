@@ -102,7 +102,7 @@ function area(data) {
       c.fillText(words(v, unit), pad.left - 6, y);
     }
     c.textAlign = "center";
-    const marks = ticks(first, last, Math.max(2, Math.floor(width / 130)));
+    const marks = ticks(first, last, Math.max(2, Math.floor(width / 130))).filter((v) => xUnit === "ns" || Number.isInteger(v));
     marks.forEach((v) => { if (sx(v) < width - 30) c.fillText(words(v, xUnit), sx(v), height - 9); });
     const base = new Array(points).fill(0);
     series.forEach((s) => {

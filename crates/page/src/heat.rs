@@ -65,7 +65,7 @@ const MEASURES: [(&str, &str, &str); 5] = [
     ),
 ];
 
-/// The measures; `None` for a run without steps.
+/// The measures; `None` for a run without steps, or with nothing to compare.
 pub(crate) fn of(run: &Run) -> Result<Option<Heat>, Error> {
     let mut all = Vec::with_capacity(MEASURES.len());
     for (name, doc, sql) in MEASURES {
@@ -78,7 +78,8 @@ pub(crate) fn of(run: &Run) -> Result<Option<Heat>, Error> {
     let mut ranks: Vec<i64> = times.iter().filter_map(|row| row.int("rank")).collect();
     ranks.sort_unstable();
     ranks.dedup();
-    if steps.is_empty() || ranks.is_empty() {
+    // A single step of a single rank is in the head already.
+    if steps.is_empty() || ranks.is_empty() || steps.len() * ranks.len() == 1 {
         return Ok(None);
     }
     let step_count = steps.len();

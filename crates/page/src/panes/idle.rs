@@ -111,11 +111,15 @@ fn over_time(source: &Source<'_>) -> Result<Option<Area>, Error> {
         return Ok(None);
     };
     let width = ((end - start) / BINS).max(1);
-    // Short gaps are added up where they begin; long ones are kept, and split below.
+    // Short gaps are added up in the parts that they begin and end in; long ones are kept, and split below.
+    let part = format!("(ts_ns - {start}) / {width}");
+    let short = format!("dur_ns < {width}");
+    let here = format!("least(dur_ns, ({part} + 1) * {width} + {start} - ts_ns)");
     let sql = format!(
-        "SELECT cause, CASE WHEN dur_ns < {width} THEN (ts_ns - {start}) / {width} * {width} + {start} ELSE ts_ns END AS at_ns, \
-         CAST(sum(dur_ns) AS BIGINT) AS idle_ns FROM idle_gap_causes WHERE rank = {} AND device = {device} \
-         GROUP BY 1, 2, dur_ns < {width} ORDER BY 1, 2",
+        "SELECT cause, CASE WHEN {short} THEN {part} * {width} + {start} ELSE ts_ns END AS at_ns, \
+         CAST(sum(CASE WHEN {short} THEN {here} ELSE dur_ns END) AS BIGINT) AS idle_ns, \
+         CAST(sum(CASE WHEN {short} THEN dur_ns - {here} ELSE 0 END) AS BIGINT) AS next_ns \
+         FROM idle_gap_causes WHERE rank = {} AND device = {device} GROUP BY 1, 2, {short} ORDER BY 1, 2",
         source.rank
     );
     let rows = source.query(&sql)?;
@@ -128,13 +132,17 @@ fn over_time(source: &Source<'_>) -> Result<Option<Area>, Error> {
         let (Some(at), Some(dur)) = (row.int("at_ns"), row.int("idle_ns")) else { continue };
         let series =
             by_cause.entry(cause_number(row.text("cause"))).or_insert_with(|| vec![0.0; bins]);
-        let (mut from, to) = (at.max(start), at.saturating_add(dur).min(end));
-        while from < to {
-            let bin = (((from - start) / width) as usize).min(bins - 1);
-            let edge =
-                if bin == bins - 1 { to } else { (start + (bin as i64 + 1) * width).min(to) };
-            series[bin] += (edge - from) as f64 / width as f64;
-            from = edge.max(from + 1);
+        let next = row.int("next_ns").filter(|ns| *ns > 0);
+        let next = next.map(|ns| (at.saturating_add(width), ns));
+        for (at, dur) in std::iter::once((at, dur)).chain(next) {
+            let (mut from, to) = (at.max(start), at.saturating_add(dur).min(end));
+            while from < to {
+                let bin = (((from - start) / width) as usize).min(bins - 1);
+                let edge =
+                    if bin == bins - 1 { to } else { (start + (bin as i64 + 1) * width).min(to) };
+                series[bin] += (edge - from) as f64 / width as f64;
+                from = edge.max(from + 1);
+            }
         }
     }
     let x = (0..=BINS).map(|bin| (start + bin * width) as f64).collect();
