@@ -259,7 +259,7 @@ function scatter(data) {
 
 /** Boxes in rows, as wide as what they hold. */
 function boxes(data) {
-  const { title, note, labels, boxes: placed } = data;
+  const { title, note, labels, placed } = data;
   const line = 20;
   const groups = [...new Set(placed.map((b) => b[3]).filter(Boolean))].sort((a, b) => sum(b) - sum(a));
   function sum(group) { return placed.reduce((all, b) => all + (b[3] === group ? b[1] : 0), 0); }

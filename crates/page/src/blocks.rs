@@ -127,7 +127,7 @@ pub(crate) struct Boxes {
     pub(crate) note: String,
     /// Label of each row.
     pub(crate) labels: Vec<String>,
-    pub(crate) boxes: Vec<PlacedBox>,
+    pub(crate) placed: Vec<PlacedBox>,
 }
 
 /// A box: position and width in 4000 parts of the row, row, group, label, and bytes.

@@ -73,7 +73,7 @@ pub(super) fn stacks(source: &Source<'_>) -> Result<Option<Boxes>, Error> {
             words::bytes(*total)
         ),
         labels: vec![String::new(); depth_count],
-        boxes,
+        placed: boxes,
     }))
 }
 
@@ -148,7 +148,7 @@ pub(super) fn map(source: &Source<'_>) -> Result<Option<Boxes>, Error> {
             words::bytes(*total as f64)
         ),
         labels: labels.collect(),
-        boxes,
+        placed: boxes,
     }))
 }
 
