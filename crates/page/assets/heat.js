@@ -108,7 +108,7 @@ function heatMap(section, heat) {
     scaleText.textContent = measures[m].doc;
   }
 
-  const pad = { left: 58, top: 4, bottom: 22, right: 6 };
+  const pad = { left: 72, top: 4, bottom: 22, right: 6 };
   const mapHeight = Math.max(60, Math.min(MAP_HEIGHT, ranks.length * 16)) + pad.top + pad.bottom;
   const { holder, node, draw } = canvas(mapHeight, "", (c, width, height) => {
     const [x0, x1, y0, y1] = state.view;
@@ -185,12 +185,13 @@ function heatMap(section, heat) {
     const { r, s, list } = describe(cell);
     const waits = pairs.filter((p) => p[1] === ranks[r]);
     const waitsFor = pairs.filter((p) => p[0] === ranks[r]).slice(0, 3);
-    detail.replaceChildren(
+    const lines = [
       el("h3", {}, `Rank ${ranks[r]}, step ${steps[s]}`),
       el("dl", { class: "facts" }, ...list.map(([name, v, average]) => el("div", {}, el("dt", {}, name), el("dd", {}, `${words(v, "ns") || "not known"} (mean of the rank ${words(average, "ns")})`)))),
       waits.length ? el("p", {}, `Others wait for rank ${ranks[r]}: ${time(waits.reduce((sum, p) => sum + p[2], 0))} in total.`) : null,
       waitsFor.length ? el("p", {}, `It waits for ${waitsFor.map((p) => `rank ${p[1]} (${time(p[2])})`).join(", ")}.`) : null,
-    );
+    ];
+    detail.replaceChildren(...lines.filter(Boolean));
     draw();
   }
 

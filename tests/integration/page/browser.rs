@@ -69,6 +69,11 @@ const PROBLEMS: &str = "(() => {
         if (!data.some((v) => v)) found.push(`${where}: a picture is blank`);
         if (!canvas.getAttribute('aria-label')) found.push(`${where}: a picture has no text`);
     }
+    const texts = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+        const text = texts.currentNode.data.trim();
+        if (['null', 'undefined', 'NaN', '[object Object]'].includes(text)) found.push(`the text ${text}`);
+    }
     const wide = document.documentElement.scrollWidth - window.innerWidth;
     if (wide > 0) found.push(`the page is ${wide} px wider than the window`);
     return found;
@@ -167,7 +172,7 @@ fn page_answers_clicks() {
              box.dispatchEvent(new Event('input'));
              return [...document.querySelectorAll('#operators .block')][0].querySelectorAll('tbody td.name:first-child').length })()",
             "(() => { const map = document.querySelector('canvas.map'); const r = map.getBoundingClientRect();
-             const at = { clientX: r.left + 70, clientY: r.top + r.height - 30, bubbles: true, pointerId: 1 };
+             const at = { clientX: r.left + 90, clientY: r.top + r.height - 30, bubbles: true, pointerId: 1 };
              const event = (kind) => new PointerEvent(kind, at);
              map.setPointerCapture = () => {};
              map.dispatchEvent(event('pointerdown')); map.dispatchEvent(event('pointerup'));

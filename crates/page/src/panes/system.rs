@@ -91,7 +91,10 @@ fn charts(source: &Source<'_>) -> Result<Vec<Area>, Error> {
         if series.is_empty() {
             return None;
         }
-        let shown = series.into_iter().take(MAX_SERIES).map(|(name, samples)| Series {
+        // One name has one color in all charts.
+        series.truncate(MAX_SERIES);
+        series.sort_by(|a, b| a.0.cmp(&b.0));
+        let shown = series.into_iter().map(|(name, samples)| Series {
             name: short(&name),
             y: (0..=POINTS).map(|bin| samples.get(&bin).map(|value| rounded(*value))).collect(),
         });
