@@ -6,8 +6,8 @@ use serde_json::{Value as Json, json};
 
 use crate::clean::short;
 use crate::encode::{base64, gzip};
+use crate::events::{Event, Kind, ThreadNames};
 use crate::moments::Moment;
-use crate::timeline::{Event, Kind, ThreadNames};
 
 /// Most events of a cut-out, longest first.
 const MAX_EVENTS: usize = 1500;

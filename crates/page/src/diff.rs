@@ -16,8 +16,8 @@ use crate::blocks::{Block, Pane, Table, TableColumn, number};
 use crate::clean::{html, html_with_code, json, short};
 use crate::document::{Document, Entry, Options};
 use crate::findings::write_finding;
-use crate::sections::capitalized;
 use crate::words;
+use crate::words::capitalized;
 
 /// Rows that the page carries.
 const MAX_ROWS: usize = 400;

@@ -21,6 +21,7 @@ mod cutout;
 mod diff;
 mod document;
 mod encode;
+mod events;
 mod findings;
 mod head;
 mod heat;

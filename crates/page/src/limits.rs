@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use trace_advisor::Report;
 
 use crate::clean::{html, html_with_code};
-use crate::sections::capitalized;
+use crate::words::capitalized;
 
 /// Writes the section.
 pub(crate) fn write(report: &Report, id: &str, out: &mut String) {

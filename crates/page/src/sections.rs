@@ -10,7 +10,7 @@ use crate::clean::{html, html_with_code, json};
 use crate::document::{Document, Entry, Options};
 use crate::findings::FindingData;
 use crate::heat::Heat;
-use crate::{findings, head, heat, limits, panes, step};
+use crate::{findings, head, heat, limits, panes, step, words};
 
 /// A page to which runs are added one by one.
 #[derive(Debug)]
@@ -169,7 +169,7 @@ fn write_without(panes: &[&Pane], id: &str, out: &mut String) {
             out,
             "<dt>{}</dt><dd>{}</dd>",
             html(pane.title),
-            html_with_code(&capitalized(reason))
+            html_with_code(&words::capitalized(reason))
         );
     }
     out.push_str("</dl>\n</section>\n");
@@ -183,12 +183,4 @@ fn shown_rank(run: &Run, report: &Report) -> i64 {
     let affected = affected.filter(|affected| affected.ranks.len() < affected.of_ranks);
     let affected = affected.and_then(|affected| affected.ranks.first().copied());
     slowest.or(affected).or(run.info().ranks.first().map(|rank| i64::from(*rank))).unwrap_or(0)
-}
-
-/// The text with a capital first letter and a period.
-pub(crate) fn capitalized(text: &str) -> String {
-    let mut chars = text.chars();
-    let first = chars.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
-    let text = format!("{first}{}", chars.as_str());
-    if text.ends_with(['.', '!', '?']) || text.is_empty() { text } else { format!("{text}.") }
 }

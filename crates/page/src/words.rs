@@ -146,3 +146,11 @@ pub(crate) fn time_range(ts_ns: i64, dur_ns: i64) -> String {
     }
     format!("{}..{} {unit}", time(ts_ns), time(end_ns))
 }
+
+/// The text with a capital first letter and a period.
+pub(crate) fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+    let text = format!("{first}{}", chars.as_str());
+    if text.ends_with(['.', '!', '?']) || text.is_empty() { text } else { format!("{text}.") }
+}

@@ -42,6 +42,7 @@ pub(crate) fn run(command: &Command, console: &mut Console) -> anyhow::Result<Ex
         Command::Augment(args) => augment::run(args, console),
         Command::Merge(args) => merge::run(args, console),
         Command::Export(args) => export::run(args, console),
+        Command::Open(args) if args.report => open_report::run(args, console),
         Command::Open(args) => open::run(args, console),
         Command::Tables(args) => tables::run(args, console),
         Command::Explain(args) => explain::run(args, console),

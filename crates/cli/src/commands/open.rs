@@ -16,7 +16,6 @@ use trace_advisor::trace_model::Source;
 use trace_advisor::trace_model::time::human;
 use trace_advisor::{Augmentation, Run};
 
-use super::open_report;
 use crate::args::{OpenArgs, ReadArgs, SelectionArgs};
 use crate::console::Console;
 use crate::diagnostics::with_help;
@@ -45,7 +44,8 @@ struct Trace {
     open: Box<Reopen>,
 }
 
-pub(crate) fn run(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Exit> {
+/// Options that select parts of a run, which is opened as a whole.
+pub(super) fn refuse_selections(args: &OpenArgs) -> anyhow::Result<()> {
     let SelectionArgs { steps, streams, name, .. } = &args.read.selection;
     let unused =
         [("steps", steps.is_some()), ("streams", streams.is_some()), ("name", name.is_some())];
@@ -53,9 +53,11 @@ pub(crate) fn run(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Exit
         let help = "--ranks selects a trace, and --between the time range that is shown";
         return Err(with_help(format!("a trace is opened as a whole, without --{option}"), help));
     }
-    if args.report {
-        return open_report::run(args, console);
-    }
+    Ok(())
+}
+
+pub(crate) fn run(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Exit> {
+    refuse_selections(args)?;
     // Before any work: a port that is in use is the most likely failure.
     let server = Server::bind(args.port).map_err(|error| cannot_listen(args.port, error))?;
     let port = server.port()?;

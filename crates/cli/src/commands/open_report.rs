@@ -10,7 +10,7 @@ use std::time::Duration;
 use page::Options;
 use trace_advisor::RuleSet;
 
-use super::open::{PERFETTO_PORT, cannot_listen, open_browser, token};
+use super::open::{PERFETTO_PORT, cannot_listen, open_browser, refuse_selections, token};
 use crate::args::OpenArgs;
 use crate::console::Console;
 use crate::diagnostics::print_error;
@@ -28,6 +28,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 const MAX_DEPTH: usize = 5;
 
 pub(super) fn run(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Exit> {
+    refuse_selections(args)?;
     // Only the Perfetto UI needs its port.
     let port = if args.port == PERFETTO_PORT { 0 } else { args.port };
     let server = Server::bind(port).map_err(|error| cannot_listen(port, error))?;

@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 
 use trace_advisor::Error;
 
-use super::{Source, held, pane, snapshots};
+use super::{POINTS, Source, held, pane, snapshots};
 use crate::blocks::{Area, BarRow, Bars, Block, Pane, Series, rounded};
 use crate::clean::short;
 
-/// Points of a curve.
-pub(super) const POINTS: i64 = 300;
 /// Memories with a curve of their own.
 const MAX_MEMORIES: usize = 4;
 

@@ -17,6 +17,9 @@ use trace_advisor::{Error, Report, Run};
 use crate::blocks::{Block, NamedColumn, Pane, Table};
 use crate::rows::{Rows, when_empty};
 
+/// Points of a curve.
+const POINTS: i64 = 300;
+
 /// Rows of a table that the page carries.
 const MAX_ROWS: usize = 150;
 

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use trace_advisor::Error;
 
-use super::Source;
-use super::memory::POINTS;
+use super::{POINTS, Source};
 use crate::blocks::{Area, Series, Table, rounded};
 use crate::clean::short;
 use crate::rows::has_view;
