@@ -215,7 +215,7 @@ fn problem(sandbox: &Sandbox, command: &str) -> Option<String> {
     (!works).then(|| errors.into_owned())
 }
 
-/// Starts to serve a trace.
+/// Starts to serve a trace, or the page of a report.
 fn cannot_open(sandbox: &Sandbox, args: &[&str]) -> Option<String> {
     let mut command = sandbox.command(args);
     let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -223,7 +223,9 @@ fn cannot_open(sandbox: &Sandbox, args: &[&str]) -> Option<String> {
     BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut url).unwrap();
     process.kill().unwrap();
     let output = process.wait_with_output().unwrap();
-    let works = url.starts_with("https://ui.perfetto.dev/");
+    let served =
+        if args.contains(&"--report") { "http://127.0.0.1:" } else { "https://ui.perfetto.dev/" };
+    let works = url.starts_with(served);
     (!works).then(|| String::from_utf8_lossy(&output.stderr).into_owned())
 }
 

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
+use sha2::{Digest as _, Sha256};
 
 use crate::clean::{html, json};
 use crate::encode::base64;
-use crate::sha256::sha256;
 
 pub(crate) const STYLE: &str = include_str!("../assets/page.css");
 
@@ -69,7 +69,7 @@ pub(crate) fn script() -> String {
 
 /// `'sha256-...'`, as a content security policy names an inline script or style.
 pub(crate) fn hash_source(text: &str) -> String {
-    format!("'sha256-{}'", base64(&sha256(text.as_bytes())))
+    format!("'sha256-{}'", base64(&Sha256::digest(text)))
 }
 
 impl Document<'_> {

@@ -2,26 +2,14 @@
 
 use std::io::Write as _;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
 /// Base64 with padding (RFC 4648).
 pub(crate) fn base64(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let at = |i: usize| u32::from(chunk.get(i).copied().unwrap_or(0));
-        let bits = at(0) << 16 | at(1) << 8 | at(2);
-        for i in 0..4 {
-            if i <= chunk.len() {
-                out.push(char::from(DIGITS[(bits >> (18 - 6 * i) & 63) as usize]));
-            } else {
-                out.push('=');
-            }
-        }
-    }
-    out
+    STANDARD.encode(bytes)
 }
 
 /// Little-endian 32-bit floats as base64; missing values are NaN.

@@ -30,7 +30,6 @@ mod moments;
 mod panes;
 mod rows;
 mod sections;
-mod sha256;
 mod step;
 mod timeline;
 mod words;
