@@ -1,4 +1,4 @@
-//! `memory_segment_map`: what lies where in the segments of the caching allocator.
+//! `memory_segment_map`: the layout of the caching allocator's segments.
 
 use query::BatchBuilder;
 use query::rust_view::{Result, ViewInputs};
@@ -23,7 +23,7 @@ pub(super) struct Stretch<'a> {
 pub(super) struct SegmentMap<'a> {
     pub(super) segments: Vec<Segment>,
     pub(super) stretches: Vec<Stretch<'a>>,
-    /// Whether a segment holds an allocation.
+    /// For each segment, whether it holds an allocation.
     is_used: Vec<bool>,
     request: Option<Request>,
 }

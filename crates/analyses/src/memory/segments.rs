@@ -6,7 +6,7 @@ use super::classify::Allocation;
 
 /// Sizes of blocks are multiples of it.
 const BLOCK_BYTES: i64 = 512;
-/// What a block of a large segment has left after an allocation is split off if it is more than this.
+/// The allocator splits off the rest of a block in a large segment if the rest is larger than this.
 const MIN_SPLIT_BYTES: i64 = 1 << 20;
 /// Size of segments for small allocations.
 pub(super) const SMALL_SEGMENT_BYTES: i64 = 2 << 20;
@@ -43,7 +43,7 @@ pub(super) struct Segments {
     changes: Vec<Change>,
 }
 
-/// What a stretch of a segment holds.
+/// The content of a stretch of a segment.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Content<'a> {
     Allocation(&'a Allocation),
@@ -64,12 +64,18 @@ impl Segments {
         insert(&mut self.last, segment);
     }
 
+    /// The segment around an address in the end.
+    pub(super) fn last_at(&self, address: i64) -> Option<&Segment> {
+        let (_, segment) = self.last.range(..=address).next_back()?;
+        (address < segment.end).then_some(segment)
+    }
+
     /// Adds a change that follows all others.
     pub(super) fn change(&mut self, change: Change) {
         self.changes.push(change);
     }
 
-    /// How many times segments, or parts of them, were taken and given back after an event.
+    /// The changes after an event.
     pub(super) fn changes_after(&self, position: i64) -> impl Iterator<Item = &Change> {
         let first = self.changes.partition_point(|change| change.position <= position);
         self.changes[first..].iter()

@@ -49,7 +49,7 @@ struct UsageRow<'a> {
     checkpointed_bytes: Option<i64>,
     small_state_bytes: Option<i64>,
     half_copies: HalfCopies,
-    later: LaterSegments,
+    later: Option<LaterSegments>,
 }
 
 /// Parameters that are held in 32 and in 16 bits.
@@ -60,9 +60,9 @@ struct HalfCopies {
 }
 
 /// Segments that the allocator took and gave back when its cache should have been filled.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct LaterSegments {
-    iteration_count: Option<i64>,
+    iteration_count: i64,
     taken_count: i64,
     taken_bytes: i64,
     returned_count: i64,
@@ -124,16 +124,14 @@ pub(super) fn usage(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .int("half_copy_bytes", |row| Some(row.half_copies.bytes))
         .int("half_copy_count", |row| Some(row.half_copies.count))
         .float("half_copy_ratio", |row| row.share(row.half_copies.bytes))
-        .int("later_iteration_count", |row| row.later.iteration_count)
-        .int("later_segment_count", |row| row.later.iteration_count.map(|_| row.later.taken_count))
+        .int("later_iteration_count", |row| Some(row.later?.iteration_count))
+        .int("later_segment_count", |row| Some(row.later?.taken_count))
         .float("later_segment_rate", |row| {
-            let iterations = row.later.iteration_count?;
-            Some(row.later.taken_count as f64 / iterations as f64)
+            let later = row.later?;
+            Some(later.taken_count as f64 / later.iteration_count as f64)
         })
-        .int("later_segment_bytes", |row| row.later.iteration_count.map(|_| row.later.taken_bytes))
-        .int("later_returned_count", |row| {
-            row.later.iteration_count.map(|_| row.later.returned_count)
-        })
+        .int("later_segment_bytes", |row| Some(row.later?.taken_bytes))
+        .int("later_returned_count", |row| Some(row.later?.returned_count))
         .finish()
 }
 
@@ -167,12 +165,12 @@ fn row<'a>(memory: &'a Memory, memories: &'a Memories) -> Option<UsageRow<'a>> {
         let left = |index: usize, a: &Allocation| if is_left[index] { a.bytes as f64 } else { 0.0 };
         Some(history.peak_of(left) as i64)
     });
-    let (kept_bytes, kept) = kept(memory, memories);
+    let iterations = memory.allocations.iter().map(|a| a.iteration).max().unwrap_or(0);
+    let (kept_bytes, kept) = kept(memory, memories, iterations);
     let (spike_bytes, spike_place) = spike(memory, &history, peak.position);
-    let iterations = memory.allocations.iter().map(|a| i64::from(a.iteration)).max().unwrap_or(0);
     Some(UsageRow {
         memory,
-        iteration_count: iterations,
+        iteration_count: i64::from(iterations),
         peak_bytes: peak.allocated_bytes,
         reserved_bytes: peak.reserved_bytes,
         at_peak,
@@ -194,7 +192,7 @@ fn row<'a>(memory: &'a Memory, memories: &'a Memories) -> Option<UsageRow<'a>> {
             None
         },
         half_copies: half_copies(memory, peak.position),
-        later: later_segments(memory),
+        later: later_segments(memory, iterations),
     })
 }
 
@@ -239,16 +237,16 @@ fn half_copies(memory: &Memory, peak: i64) -> HalfCopies {
     if is_found { copies } else { HalfCopies::default() }
 }
 
-/// What the caching allocator took from the driver after the second iteration.
-fn later_segments(memory: &Memory) -> LaterSegments {
-    let last = memory.allocations.iter().map(|a| a.iteration).max().unwrap_or(0);
-    let first_later = memory.allocations.iter().find(|a| a.iteration > WARM_UP_ITERATIONS);
-    let Some(first) = first_later.filter(|_| memory.snapshot.is_some()) else {
-        return LaterSegments::default();
-    };
+/// Segments that the caching allocator took from the driver, and gave back, after the second iteration. `None` for traces,
+/// and if no iteration follows.
+fn later_segments(memory: &Memory, iterations: u32) -> Option<LaterSegments> {
+    memory.snapshot?;
+    let first = memory.allocations.iter().find(|a| a.iteration > WARM_UP_ITERATIONS)?;
     let mut later = LaterSegments {
-        iteration_count: Some(i64::from(last - WARM_UP_ITERATIONS)),
-        ..LaterSegments::default()
+        iteration_count: i64::from(iterations - WARM_UP_ITERATIONS),
+        taken_count: 0,
+        taken_bytes: 0,
+        returned_count: 0,
     };
     for change in memory.segments.changes_after(first.start) {
         if change.is_taken {
@@ -259,18 +257,21 @@ fn later_segments(memory: &Memory) -> LaterSegments {
             later.returned_count += 1;
         }
     }
-    later
+    Some(later)
 }
 
 /// Memory that is allocated in one iteration after another and never released, and the place that keeps most of it.
-fn kept<'a>(memory: &Memory, memories: &'a Memories) -> (i64, Option<(Option<&'a str>, Kept)>) {
+fn kept<'a>(
+    memory: &Memory,
+    memories: &'a Memories,
+    last_iteration: u32,
+) -> (i64, Option<(Option<&'a str>, Kept)>) {
     let last_event = memory
         .allocations
         .iter()
         .map(|a| a.start.max(if a.end == i64::MAX { 0 } else { a.end }))
         .max();
     let last_event = last_event.unwrap_or(0).max(1);
-    let last_iteration = memory.allocations.iter().map(|a| a.iteration).max().unwrap_or(0);
     // The last iteration may still be at work.
     let iteration = |a: &Allocation| {
         let (number, last) = if last_iteration >= 3 {
@@ -359,12 +360,12 @@ mod tests {
                 let segment = Segment { start: 0, end: 100, ..Segment::default() };
                 memory.segments.change(Change { position, is_taken, segment });
             }
-            later_segments(&memory)
+            later_segments(&memory, iterations)
         };
-        let later = of(4, Some(0));
-        assert_eq!(later.iteration_count, Some(2));
+        let later = of(4, Some(0)).unwrap();
+        assert_eq!(later.iteration_count, 2);
         assert_eq!((later.taken_count, later.taken_bytes, later.returned_count), (2, 200, 1));
-        assert_eq!(of(2, Some(0)).iteration_count, None, "there is no later iteration");
-        assert_eq!(of(4, None).iteration_count, None, "a trace does not tell");
+        assert!(of(2, Some(0)).is_none(), "there is no later iteration");
+        assert!(of(4, None).is_none(), "a trace does not tell");
     }
 }

@@ -72,7 +72,7 @@ impl Factors {
     }
 }
 
-/// What is multiplied.
+/// The size of the workload that a scenario multiplies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Multiple {
     None,
@@ -290,29 +290,32 @@ fn scenarios(
                 add("largest_batch", what, Factors::batch(samples), Multiple::Batch(samples));
             }
         }
-        found.extend(sequences(memory, memories, history));
+        found.extend(sequences(memories, history));
         found.extend(checkpointing(memory, memories, history, now));
     }
     found
 }
 
 /// Longer sequences take as much as larger batches, but for attention scores, which grow with the square.
-fn sequences(memory: &Memory, memories: &Memories, history: &History<'_>) -> Vec<Scenario> {
-    let is_attention = |a: &Allocation| {
-        let place = memories.place(a.place).unwrap_or_default();
-        ATTENTION_WORDS.iter().any(|word| {
-            place.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
-        })
+fn sequences(memories: &Memories, history: &History<'_>) -> Vec<Scenario> {
+    let has_word = |place: &String, word: &[u8]| {
+        place.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
     };
-    let is_scaled = |a: &Allocation| matches!(a.owner, Owner::Activation | Owner::Temporary);
-    let is_score: Vec<bool> =
-        memory.allocations.iter().map(|a| is_scaled(a) && is_attention(a)).collect();
+    // Places are few, allocations are many.
+    let is_attention: Vec<bool> = memories
+        .places
+        .iter()
+        .map(|place| ATTENTION_WORDS.iter().any(|word| has_word(place, word)))
+        .collect();
+    let may_be_score = |a: &Allocation| {
+        matches!(a.owner, Owner::Activation | Owner::Temporary)
+            && is_attention.get(a.place as usize) == Some(&true)
+    };
     let scenario = |samples: f64| {
         let factors = Factors::batch(samples);
         let [low, peak, high] = history.scaled(&factors);
-        let squared = history.peak_of(|index, a| {
-            a.bytes as f64 * factors.of(a) * if is_score[index] { samples } else { 1.0 }
-        });
+        let squared = history
+            .peak(|a| a.bytes as f64 * factors.of(a) * if may_be_score(a) { samples } else { 1.0 });
         let bounds = [low.min(squared), peak, high.max(squared)];
         Scenario {
             name: "sequence".to_owned(),

@@ -104,12 +104,31 @@ pub(super) struct Moment {
     pub(super) position: i64,
     /// What allocations hold then, as the allocator says.
     pub(super) allocated_bytes: i64,
-    /// What the caching allocator holds.
+    /// Bytes that the caching allocator holds; absent if unknown.
     pub(super) reserved_bytes: Option<i64>,
-    /// What is free on the device, as far as the driver was asked.
+    /// Bytes free on the device; absent if the driver was not asked.
     pub(super) device_free_bytes: Option<i64>,
     /// The allocation that failed.
     pub(super) request: Option<Request>,
+}
+
+impl Moment {
+    /// A moment at which the driver was not asked for memory.
+    fn new(
+        name: &'static str,
+        position: i64,
+        allocated_bytes: i64,
+        reserved_bytes: Option<i64>,
+    ) -> Self {
+        Self {
+            name,
+            position,
+            allocated_bytes,
+            reserved_bytes,
+            device_free_bytes: None,
+            request: None,
+        }
+    }
 }
 
 /// The allocations of a device, or of the host, in one recording.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use query::columns::{Names, get, ints, names};
 use query::rust_view::{Result, ViewInputs};
+use trace_model::RecordBatch;
 
 use super::{Memory, Moment};
 use crate::memory::classify::{Allocation, Evidence, Owner, Phase};
@@ -11,6 +12,13 @@ use crate::memory::segments::{Change, Request, SMALL_SEGMENT_BYTES, Segment, Seg
 use crate::memory::stacks::Stacks;
 
 type DeviceKey = (i64, i64, i64);
+
+/// Rank, snapshot and device of each row.
+fn device_keys(batch: &RecordBatch) -> Result<impl Fn(usize) -> DeviceKey> {
+    let (rank, snapshot) = (ints(batch, "rank")?, ints(batch, "snapshot")?);
+    let device = ints(batch, "device")?;
+    Ok(move |row| (rank.value(row), snapshot.value(row), device.value(row)))
+}
 
 /// Adds the memories of snapshots.
 pub(super) fn snapshots(
@@ -22,10 +30,7 @@ pub(super) fn snapshots(
     places.extend(stacks.places.texts.iter().cloned());
     let mut devices: BTreeMap<DeviceKey, Memory> = BTreeMap::new();
     let batch = inputs.batch("snapshot_devices")?;
-    let keys = |batch| -> Result<_> {
-        Ok((ints(batch, "rank")?, ints(batch, "snapshot")?, ints(batch, "device")?))
-    };
-    let (rank, snapshot, device) = keys(batch)?;
+    let key_of = device_keys(batch)?;
     let [events, peak, peak_bytes, end_bytes, end_reserved] = [
         ints(batch, "event_count")?,
         ints(batch, "peak_position")?,
@@ -34,21 +39,13 @@ pub(super) fn snapshots(
         ints(batch, "end_reserved_bytes")?,
     ];
     for row in 0..batch.num_rows() {
-        let key = (rank.value(row), snapshot.value(row), device.value(row));
+        let key = key_of(row);
         let has_history = events.value(row) > 0;
-        let moment = |name, position, allocated_bytes, reserved_bytes| Moment {
-            name,
-            position,
-            allocated_bytes,
-            reserved_bytes,
-            device_free_bytes: None,
-            request: None,
-        };
         let mut moments =
-            vec![moment("end", i64::MAX - 1, end_bytes.value(row), get(&end_reserved, row))];
+            vec![Moment::new("end", i64::MAX - 1, end_bytes.value(row), get(&end_reserved, row))];
         if has_history {
             let position = get(&peak, row).unwrap_or(-1);
-            moments.insert(0, moment("peak", position, peak_bytes.value(row), None));
+            moments.insert(0, Moment::new("peak", position, peak_bytes.value(row), None));
         }
         let memory = Memory {
             rank: key.0,
@@ -67,14 +64,14 @@ pub(super) fn snapshots(
     }
     read_capacities(inputs, &mut devices)?;
     read_moments(inputs, &mut devices)?;
-    let pools = read_segments(inputs, &mut devices)?;
+    read_segments(inputs, &mut devices)?;
 
     let batch = inputs.batch("free_blocks")?;
-    let (rank, snapshot, device) = keys(batch)?;
+    let key_of = device_keys(batch)?;
     let [free, rounding, used] =
         [ints(batch, "free_bytes")?, ints(batch, "rounding_bytes")?, ints(batch, "used_count")?];
     for row in 0..batch.num_rows() {
-        let key = (rank.value(row), snapshot.value(row), device.value(row));
+        let key = key_of(row);
         let Some(memory) = devices.get_mut(&key) else { continue };
         let [of_rounding, of_used, of_free] = memory.unused_bytes.get_or_insert([0; 3]);
         *of_rounding = of_rounding.saturating_add(rounding.value(row));
@@ -83,7 +80,7 @@ pub(super) fn snapshots(
     }
 
     let batch = inputs.batch("held")?;
-    let (rank, snapshot, device) = keys(batch)?;
+    let key_of = device_keys(batch)?;
     let [address, bytes, start, end, stack] = [
         ints(batch, "address")?,
         ints(batch, "bytes")?,
@@ -94,7 +91,7 @@ pub(super) fn snapshots(
     let categories = names(batch, "category")?;
     let mut has_stacks: BTreeMap<DeviceKey, bool> = BTreeMap::new();
     for row in 0..batch.num_rows() {
-        let key = (rank.value(row), snapshot.value(row), device.value(row));
+        let key = key_of(row);
         let Some(memory) = devices.get_mut(&key) else { continue };
         let facts = get(&stack, row).and_then(|stack| stacks.get(key.0, key.1, stack));
         let start = get(&start, row).unwrap_or(-1);
@@ -103,8 +100,7 @@ pub(super) fn snapshots(
         }
         let recorded = categories.get(row).and_then(Owner::of_category);
         let pool = get(&address, row).and_then(|address| {
-            let (pool, &end) = pools.range(..=(key, address)).next_back()?;
-            (pool.0 == key && address < end).then_some(Owner::GraphPool)
+            memory.segments.last_at(address)?.is_private.then_some(Owner::GraphPool)
         });
         let (owner, evidence) = match recorded.or(pool) {
             Some(owner) => (owner, Evidence::Recorded),
@@ -162,46 +158,37 @@ fn read_capacities(
     Ok(())
 }
 
-/// The segments in the end, and how they changed. Returns the ends of those of private pools by their starts.
-fn read_segments(
-    inputs: &ViewInputs<'_>,
-    devices: &mut BTreeMap<DeviceKey, Memory>,
-) -> Result<BTreeMap<(DeviceKey, i64), i64>> {
-    let mut pools = BTreeMap::new();
+/// The segments in the end, and how they changed.
+fn read_segments(inputs: &ViewInputs<'_>, devices: &mut BTreeMap<DeviceKey, Memory>) -> Result<()> {
     let batch = inputs.batch("segments")?;
-    let [rank, snapshot, device] = ["rank", "snapshot", "device"].map(|name| ints(batch, name));
-    let (rank, snapshot, device) = (rank?, snapshot?, device?);
+    let key_of = device_keys(batch)?;
     let [address, bytes, stream] =
-        ["address", "total_bytes", "stream"].map(|name| ints(batch, name));
-    let (address, bytes, stream) = (address?, bytes?, stream?);
+        [ints(batch, "address")?, ints(batch, "total_bytes")?, ints(batch, "stream")?];
     let [is_small, is_private, is_expandable] =
-        ["is_small", "is_private", "is_expandable"].map(|name| ints(batch, name));
-    let (is_small, is_private, is_expandable) = (is_small?, is_private?, is_expandable?);
+        [ints(batch, "is_small")?, ints(batch, "is_private")?, ints(batch, "is_expandable")?];
     for row in 0..batch.num_rows() {
-        let key = (rank.value(row), snapshot.value(row), device.value(row));
+        let key = key_of(row);
         let Some(memory) = devices.get_mut(&key) else { continue };
-        let segment = Segment {
+        memory.segments.add(Segment {
             start: address.value(row),
             end: address.value(row).saturating_add(bytes.value(row)),
             stream: get(&stream, row),
             is_small: is_small.value(row) == 1,
             is_private: is_private.value(row) == 1,
             is_expandable: is_expandable.value(row) == 1,
-        };
-        if segment.is_private {
-            pools.insert((key, segment.start), segment.end);
-        }
-        memory.segments.add(segment);
+        });
     }
     let batch = inputs.batch("segment_changes")?;
-    let [rank, snapshot, device] = ["rank", "snapshot", "device"].map(|name| ints(batch, name));
-    let (rank, snapshot, device) = (rank?, snapshot?, device?);
-    let [position, address, bytes, stream] =
-        ["position", "address", "bytes", "stream"].map(|name| ints(batch, name));
-    let (position, address, bytes, stream) = (position?, address?, bytes?, stream?);
+    let key_of = device_keys(batch)?;
+    let [position, address, bytes, stream] = [
+        ints(batch, "position")?,
+        ints(batch, "address")?,
+        ints(batch, "bytes")?,
+        ints(batch, "stream")?,
+    ];
     let (is_taken, is_expandable) = (ints(batch, "is_taken")?, ints(batch, "is_expandable")?);
     for row in 0..batch.num_rows() {
-        let key = (rank.value(row), snapshot.value(row), device.value(row));
+        let key = key_of(row);
         let Some(memory) = devices.get_mut(&key) else { continue };
         let is_expandable = is_expandable.value(row) == 1;
         let (start, bytes) = (address.value(row), bytes.value(row));
@@ -218,15 +205,14 @@ fn read_segments(
             },
         });
     }
-    Ok(pools)
+    Ok(())
 }
 
-/// What the allocator held at the peak and when an allocation failed.
+/// Reads the state of the allocator at the peak and when an allocation failed.
 fn read_moments(inputs: &ViewInputs<'_>, devices: &mut BTreeMap<DeviceKey, Memory>) -> Result<()> {
     let batch = inputs.batch("moments")?;
-    let (rank, snapshot) = (ints(batch, "rank")?, ints(batch, "snapshot")?);
-    let [device, position, allocated, reserved, free, bytes, stream, is_oom] = [
-        ints(batch, "device")?,
+    let key_of = device_keys(batch)?;
+    let [position, allocated, reserved, free, bytes, stream, is_oom] = [
         ints(batch, "position")?,
         ints(batch, "allocated_bytes")?,
         ints(batch, "reserved_bytes")?,
@@ -236,7 +222,7 @@ fn read_moments(inputs: &ViewInputs<'_>, devices: &mut BTreeMap<DeviceKey, Memor
         ints(batch, "is_oom")?,
     ];
     for row in 0..batch.num_rows() {
-        let key = (rank.value(row), snapshot.value(row), device.value(row));
+        let key = key_of(row);
         let Some(memory) = devices.get_mut(&key) else { continue };
         let reserved_bytes = get(&reserved, row);
         if is_oom.value(row) == 1 {
