@@ -43,9 +43,6 @@ const HOST_PARTS: [(&str, bool, &str); 4] = [
 /// Time of a thread in no operator and not loading data.
 const OUTSIDE_OPERATORS: &str = "Python or waiting";
 
-/// Stands for the host in place of a device.
-const HOST: i64 = -1;
-
 /// Idle time of unknown cause: what the other parts leave.
 const UNKNOWN: &str = "unattributed_ratio";
 
@@ -79,9 +76,12 @@ pub struct BreakdownPart {
 }
 
 impl Breakdown {
+    /// The device of a breakdown of the host.
+    pub const HOST: i64 = -1;
+
     /// Whether it is of the host: the program runs on the CPU alone.
     pub fn is_of_host(&self) -> bool {
-        self.device == HOST
+        self.device == Self::HOST
     }
 }
 
@@ -117,7 +117,7 @@ fn of_host(tables: &[MetricTable], slowest_rank: Option<i64>) -> Option<Breakdow
     add(OUTSIDE_OPERATORS, false, left);
     Some(Breakdown {
         rank: number(row, "rank")? as i64,
-        device: HOST,
+        device: Breakdown::HOST,
         window_ns: number(row, "window_ns")? as i64,
         steps: number(row, "step_count")? as i64,
         parts,

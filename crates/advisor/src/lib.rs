@@ -61,6 +61,7 @@ mod headline;
 mod ignore;
 mod link;
 mod merge;
+pub mod phrases;
 mod plan;
 mod policy;
 mod prioritize;

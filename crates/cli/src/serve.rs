@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt as _, Empty};
+use http_body_util::{BodyExt as _, Empty, Full};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{self, HeaderValue};
 use hyper::server::conn::http1;
@@ -46,8 +46,8 @@ pub(crate) struct Served {
 /// A server that listens but does not answer yet.
 #[derive(Debug)]
 pub(crate) struct Server {
-    pub(crate) runtime: Runtime,
-    pub(crate) listener: TcpListener,
+    runtime: Runtime,
+    listener: TcpListener,
 }
 
 impl Server {
@@ -70,33 +70,68 @@ impl Server {
         let served = Arc::new(served);
         runtime.block_on(async move {
             let (done, mut fetched) = mpsc::channel(1);
-            tokio::spawn(async move {
-                loop {
-                    // Errors here concern clients that are gone already.
-                    if let Ok((stream, _)) = listener.accept().await {
-                        tokio::spawn(serve(stream, served.clone(), keep, done.clone()));
-                    } else {
-                        tokio::time::sleep(Duration::from_millis(100)).await;
-                    }
-                }
-            });
+            tokio::spawn(accept(listener, move |stream| {
+                serve(stream, served.clone(), keep, done.clone())
+            }));
             fetched.recv().await;
         });
     }
+
+    /// Answers requests forever.
+    pub(crate) fn run_forever<F>(self, answer: F)
+    where
+        F: Fn(&Request<Incoming>) -> Response<Full<Bytes>> + Send + Sync + 'static,
+    {
+        let Self { runtime, listener } = self;
+        let answer = Arc::new(answer);
+        runtime.block_on(accept(listener, move |stream| {
+            let answer = answer.clone();
+            async move {
+                // A client that goes away is none of our errors.
+                let _ = converse(stream, |request| answer(&request)).await;
+            }
+        }));
+    }
+}
+
+/// Accepts connections forever, and handles each as a task of its own.
+async fn accept<F>(listener: TcpListener, handle: impl Fn(TcpStream) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    loop {
+        // Errors here concern clients that are gone already.
+        if let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(handle(stream));
+        } else {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+/// Answers the requests of one connection.
+async fn converse<B>(
+    stream: TcpStream,
+    answer: impl Fn(Request<Incoming>) -> Response<B>,
+) -> hyper::Result<()>
+where
+    B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + 'static,
+{
+    let service = service_fn(|request| {
+        let answer = answer(request);
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service)
+        .await
 }
 
 /// Serves one connection. Signals `done` once the whole file has been sent and the connection is closed.
 async fn serve(stream: TcpStream, served: Arc<Served>, keep: bool, done: mpsc::Sender<()>) {
     let (sent, mut all_sent) = mpsc::channel(1);
-    let service = service_fn(|request: Request<Incoming>| {
-        let answer = answer(&request, &served, keep, &sent);
-        async move { Ok::<_, Infallible>(answer) }
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .serve_connection(TokioIo::new(stream), service);
-    let result = connection.await;
+    let result = converse(stream, |request| answer(&request, &served, keep, &sent)).await;
     if result.is_ok() && !keep && all_sent.try_recv().is_ok() {
         // Another connection may have signaled already.
         let _ = done.try_send(());

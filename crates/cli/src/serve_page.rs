@@ -1,23 +1,15 @@
 //! Serves the page of a report on the loopback interface, under a path that cannot be guessed, and its version: the page
 //! asks for that, and loads again when it changes.
 
-use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
 
-use crate::serve::{Server, has_local_host};
-
-/// Time that a client may take to send the headers of a request.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+use crate::serve::has_local_host;
 
 /// A page that may change while it is served.
 #[derive(Debug)]
@@ -45,7 +37,8 @@ impl LivePage {
         *now = (now.0 + 1, html.into());
     }
 
-    fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    /// Answers a request.
+    pub(crate) fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         let (version, html) = self.now.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let is_allowed = request.method() == Method::GET && has_local_host(request);
         let (kind, body) = match request.uri().path() {
@@ -73,31 +66,4 @@ impl LivePage {
         }
         response
     }
-}
-
-/// Answers requests forever.
-pub(crate) fn serve(server: Server, page: &Arc<LivePage>) {
-    let Server { runtime, listener } = server;
-    runtime.block_on(async move {
-        loop {
-            // Errors here concern clients that are gone already.
-            let Ok((stream, _)) = listener.accept().await else {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            };
-            let page = Arc::clone(page);
-            tokio::spawn(async move {
-                let service = service_fn(move |request| {
-                    let answer = page.answer(&request);
-                    async move { Ok::<_, Infallible>(answer) }
-                });
-                let connection = http1::Builder::new()
-                    .timer(TokioTimer::new())
-                    .header_read_timeout(HEADER_TIMEOUT)
-                    .serve_connection(TokioIo::new(stream), service);
-                // A client that goes away is none of our errors.
-                let _ = connection.await;
-            });
-        }
-    });
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
+use trace_model::number::plural;
 use trace_model::time::human;
 
 use crate::categories::{Category, Group, largest_changes};
@@ -48,6 +49,21 @@ pub struct Side {
     pub median_ns: f64,
     /// Mean step on the host.
     pub host_ns: f64,
+}
+
+impl Side {
+    /// The ranks and steps of the run: `2 ranks, 4 steps`; of memory alone `memory of rank 0`.
+    pub fn phrase(&self, unit: Unit) -> String {
+        let ranks = match self.ranks.as_slice() {
+            [rank] => format!("rank {rank}"),
+            ranks => plural(ranks.len(), "rank"),
+        };
+        match (unit, self.steps) {
+            (Unit::Memory, _) => format!("memory of {ranks}"),
+            (_, 0) => format!("{ranks}, no steps"),
+            (_, steps) => format!("{ranks}, {}", plural(steps, "step")),
+        }
+    }
 }
 
 /// The part of the change of the step that named events explain.

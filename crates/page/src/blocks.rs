@@ -78,7 +78,7 @@ pub(crate) struct Area {
     pub(crate) x_unit: &'static str,
     pub(crate) unit: &'static str,
     pub(crate) is_stacked: bool,
-    /// Whether it stands beside others of its kind.
+    /// If true, the chart is small and shares a row with similar charts.
     pub(crate) is_small: bool,
     pub(crate) x: Vec<f64>,
     pub(crate) series: Vec<Series>,

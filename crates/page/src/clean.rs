@@ -1,6 +1,7 @@
 //! Text from traces as data: neutralized for people, and escaped for HTML and for JSON inside it.
 
 use serde::Serialize;
+use trace_advisor::trace_model::text::is_dangerous;
 
 /// Longest name that the page carries; kernels with template arguments can have thousands of characters.
 const MAX_CHARS: usize = 300;
@@ -22,10 +23,9 @@ pub(crate) fn short(text: &str) -> String {
     clean(&format!("{start} ... {end}"))
 }
 
-/// Controls, and the marks that change the direction of text.
+/// Dangerous characters except for line breaks and tabs, and the mark of byte order, which shows nothing.
 fn is_hidden(c: char) -> bool {
-    (c.is_control() && c != '\n' && c != '\t')
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+    (is_dangerous(c) && c != '\n' && c != '\t') || c == '\u{feff}'
 }
 
 /// The text for HTML, in an element or in a quoted attribute.

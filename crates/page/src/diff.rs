@@ -6,9 +6,9 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use trace_advisor::Run;
 use trace_advisor::advisor::Comparison;
-use trace_advisor::compare::{Category, Diff, Group, Measure, Row, Side};
+use trace_advisor::compare::{Category, Diff, Group, Measure, Row};
 use trace_advisor::trace_model::Unit;
-use trace_advisor::trace_model::number::plural;
+use trace_advisor::trace_model::number::human_bytes;
 use trace_advisor::trace_model::time::human;
 
 use crate::bar;
@@ -22,7 +22,7 @@ use crate::words::capitalized;
 /// Rows that the page carries.
 const MAX_ROWS: usize = 400;
 
-/// What the script draws.
+/// The data that the script draws.
 #[derive(Serialize)]
 struct DiffData {
     panes: Vec<Pane>,
@@ -75,14 +75,6 @@ pub(crate) fn page(
     Document { title, contents, body, data: &data, options }.render()
 }
 
-fn side(side: &Side) -> String {
-    let steps = if side.steps == 0 { "no steps".to_owned() } else { plural(side.steps, "step") };
-    match side.ranks.as_slice() {
-        [rank] => format!("rank {rank}, {steps}"),
-        ranks => format!("{}, {steps}", plural(ranks.len(), "rank")),
-    }
-}
-
 fn write_head(diff: &Diff, (before, after): (&str, &str), out: &mut String) {
     let verdict = &diff.verdict;
     let _ = writeln!(
@@ -93,8 +85,8 @@ fn write_head(diff: &Diff, (before, after): (&str, &str), out: &mut String) {
         verdict.outcome.as_str(),
         html(&capitalized(verdict.outcome.as_str()).replace('.', ":")),
         html_with_code(&verdict.reason),
-        html(&side(&diff.summary.before)),
-        html(&side(&diff.summary.after)),
+        html(&diff.summary.before.phrase(diff.summary.unit)),
+        html(&diff.summary.after.phrase(diff.summary.unit)),
     );
     let _ = writeln!(
         out,
@@ -232,7 +224,7 @@ fn measure_value(measure: &Measure, value: Option<f64>) -> String {
     match (value, measure.unit) {
         (None, _) => "n/a".to_owned(),
         (Some(v), "ns") => human(v),
-        (Some(v), "bytes") => words::bytes(v),
+        (Some(v), "bytes") => human_bytes(v),
         (Some(v), "ratio") => words::percent(v),
         (Some(v), unit) if v >= 100.0 => format!("{v:.0} {unit}"),
         (Some(v), unit) => format!("{v:.2} {unit}"),

@@ -21,7 +21,7 @@ pub(crate) const SCRIPT: [&str; 7] = [
     include_str!("../assets/page.js"),
 ];
 
-/// Where the page of the trace viewer comes from.
+/// The origin of the trace viewer's page.
 const PERFETTO: &str = "https://ui.perfetto.dev";
 
 /// Options of a page.
@@ -34,7 +34,7 @@ pub struct Options {
     pub viewer: Option<String>,
 }
 
-/// What the script reads besides the data of the sections.
+/// Settings that the script reads in addition to the data of the sections.
 #[derive(Serialize)]
 struct Settings<'a> {
     viewer: &'a str,

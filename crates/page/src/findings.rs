@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use trace_advisor::advisor::{AffectedRow, Finding, Severity};
+use trace_advisor::advisor::{AffectedRow, Finding, Severity, phrases};
 use trace_advisor::trace_model::Unit;
-use trace_advisor::trace_model::number::{plural, thousands};
+use trace_advisor::trace_model::number::{plural, thousands, value};
 use trace_advisor::trace_model::time::human;
 use trace_advisor::{Error, Report, Run};
 
@@ -24,7 +24,7 @@ const OPEN: usize = 3;
 /// Findings with a picture of the timeline.
 const MAX_PICTURES: usize = 24;
 
-/// What the script draws of the findings.
+/// The findings' data that the script draws.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct FindingData {
     names: Vec<String>,
@@ -110,7 +110,7 @@ pub(crate) fn write_finding(
         format!("f-{}-{}", number + 1, finding.code)
     };
     let severity = if finding.is_note() { "note" } else { finding.severity.as_str() };
-    let gain = words::gain(finding);
+    let gain = phrases::gain_share(finding);
     let ms = finding.gain.ms_per_step.filter(|_| !gain.is_empty());
     let ms = ms.map(|ms| format!("{} a step", human(ms * 1e6))).unwrap_or_default();
     let _ = write!(
@@ -212,14 +212,14 @@ fn write_facts(finding: &Finding, out: &mut String) {
     let mut facts: Vec<(&str, String)> = Vec::new();
     let unit = Unit::parse(&finding.unit).unwrap_or(Unit::None);
     let affected = &finding.affected;
-    let row = |row: &AffectedRow| format!("{}: {}", row.label, words::value(row.value, unit));
+    let row = |row: &AffectedRow| format!("{}: {}", row.label, value(row.value, unit));
     let mut place: String =
         affected.worst.iter().take(MAX_ROWS).map(row).collect::<Vec<_>>().join("; ");
     let more = affected.fired.saturating_sub(MAX_ROWS.min(affected.worst.len()));
     if more > 0 && !place.is_empty() {
         let _ = write!(place, " and {} more", thousands(more as i64));
     }
-    let extent = words::extent(affected);
+    let extent = phrases::extent(affected);
     if !extent.is_empty() {
         let _ = write!(place, " ({extent})");
     }
@@ -241,23 +241,21 @@ fn write_facts(finding: &Finding, out: &mut String) {
         let alone = if fix.alone_pct.high < 0.05 {
             "nothing".to_owned()
         } else {
-            words::percent_range(fix.alone_pct.low, fix.alone_pct.high)
+            phrases::percent_range(fix.alone_pct.low, fix.alone_pct.high)
         };
         let place = match fix.plan_position {
             Some(position) => format!("{position} in the plan"),
             None if fix.alone_pct.high < 0.05 => "not in the plan".to_owned(),
             None => "not in the plan: others save this already".to_owned(),
         };
-        let effort = words::effort(fix.effort);
-        facts.push(("Fix", format!("{} ({effort}): saves {alone} alone; {place}", fix.title)));
+        let effort = fix.effort.as_str();
+        facts.push((
+            "Fix",
+            format!("{} ({effort} effort): saves {alone} alone; {place}", fix.title),
+        ));
     }
-    facts.push(("Confidence", words::confidence(finding).unwrap_or_default()));
-    let related = match (finding.gain.contains.as_slice(), finding.gain.within.first()) {
-        ([], Some(parent)) => format!("part of {parent}"),
-        ([], None) => String::new(),
-        (contains, _) => format!("includes {}", contains.join(", ")),
-    };
-    facts.push(("Related", related));
+    facts.push(("Confidence", phrases::confidence_note(finding).unwrap_or_default()));
+    facts.push(("Related", phrases::related_findings(finding).unwrap_or_default()));
     out.push_str("<dl class=\"facts\">\n");
     for (name, text) in facts.iter().filter(|(_, text)| !text.trim().is_empty()) {
         let _ = writeln!(out, "<div><dt>{name}</dt><dd>{}</dd></div>", html_with_code(text));

@@ -3,8 +3,7 @@
 use std::fmt::Write as _;
 
 use trace_advisor::Report;
-use trace_advisor::advisor::{Breakdown, Plan, PlannedFix, RecordingKind, Severity};
-use trace_advisor::trace_model::number::{plural, thousands};
+use trace_advisor::advisor::{Breakdown, Plan, PlannedFix, Recording, Severity, phrases};
 use trace_advisor::trace_model::time::human;
 
 use crate::bar::{self, Part};
@@ -18,7 +17,7 @@ pub(crate) fn write(report: &Report, step: Option<&Breakdown>, id: &str, out: &m
         "<section id=\"{id}\" class=\"overview\" aria-label=\"Overview\">\n<p class=\"path\">{}</p>\n<h1>{}</h1>\n<p class=\"meta\">{}</p>",
         html(&report.run.path),
         html_with_code(&report.headline.text),
-        html(&summary(report)),
+        html(&phrases::run_summary(&report.run)),
     );
     write_cautions(report, out);
     let is_severe = report.severe_limit().is_some();
@@ -31,23 +30,6 @@ pub(crate) fn write(report: &Report, step: Option<&Breakdown>, id: &str, out: &m
     out.push_str("</section>\n");
 }
 
-/// `2 ranks, 6 steps, 43.0 ms, 13,918 events`.
-fn summary(report: &Report) -> String {
-    let run = &report.run;
-    let steps = if run.steps == 0 { "no steps".to_owned() } else { plural(run.steps, "step") };
-    let events = thousands(run.sources.iter().map(|s| s.events).sum::<u64>() as i64);
-    let mut parts = vec![
-        plural(run.ranks.len(), "rank"),
-        steps,
-        human(run.wall_ns as f64),
-        format!("{events} events"),
-    ];
-    if !run.selection.is_empty() {
-        parts.push(format!("only {}", run.selection));
-    }
-    parts.join(", ")
-}
-
 /// Writes what the recording is and what undermines all findings.
 fn write_cautions(report: &Report, out: &mut String) {
     let mut cautions: Vec<String> = Vec::new();
@@ -58,12 +40,7 @@ fn write_cautions(report: &Report, out: &mut String) {
         }
         cautions.extend(recording.limits.iter().map(|limit| limit.text.clone()));
     }
-    let told: Vec<&str> = report
-        .recording
-        .iter()
-        .flat_map(|recording| &recording.limits)
-        .filter_map(|limit| note_of(limit.kind))
-        .collect();
+    let told = report.recording.as_ref().map(Recording::told_notes).unwrap_or_default();
     let notes = report.notes().filter(|note| note.severity > Severity::Info);
     cautions.extend(
         notes
@@ -78,16 +55,6 @@ fn write_cautions(report: &Report, out: &mut String) {
         let _ = writeln!(out, "<li>{}</li>", html_with_code(&caution));
     }
     out.push_str("</ul>\n");
-}
-
-/// The note that says the same as a limit of the recording.
-fn note_of(kind: RecordingKind) -> Option<&'static str> {
-    match kind {
-        RecordingKind::NoSteps | RecordingKind::FewSteps => Some("TQ001"),
-        RecordingKind::WarmUp => Some("TQ002"),
-        RecordingKind::Truncated => Some("TQ007"),
-        _ => None,
-    }
 }
 
 /// Writes the step as a bar, the bar as it could be, and a legend.
@@ -141,7 +108,7 @@ fn write_step(report: &Report, breakdown: &Breakdown, out: &mut String) {
         let _ = writeln!(
             out,
             "<p class=\"bar-label\"><strong>It could take {}</strong>{} (80 % interval)</p>",
-            html(&words::ms_range(&after)),
+            html(&phrases::ms_range(&after)),
             html(&without)
         );
         let ends = ((after.low / whole).clamp(0.0, 1.0), (after.high / whole).clamp(0.0, 1.0));
@@ -166,12 +133,12 @@ fn write_step(report: &Report, breakdown: &Breakdown, out: &mut String) {
 
 /// Writes the plan: what to fix in which order, and what the step then takes.
 fn write_plan(report: &Report, plan: &Plan, out: &mut String) {
-    let span = words::timed_span(plan);
+    let span = phrases::timed_span(plan);
     let _ = writeln!(
         out,
         "<h2>Plan</h2>\n<p class=\"lead\">From timing the recording again under each fix. A {span} takes {} without the profiler; its critical path is mostly {}.</p>",
-        html(&words::ms_range(&plan.unprofiled_ms)),
-        html(words::limit(&plan.limit)),
+        html(&phrases::ms_range(&plan.unprofiled_ms)),
+        html(phrases::limit(&plan.limit)),
     );
     let _ = writeln!(
         out,
@@ -204,10 +171,14 @@ fn write_fix(report: &Report, plan: &Plan, fix: &PlannedFix, out: &mut String) {
         out,
         "</span></td><td>{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td><td class=\"wide\">",
         html(fix.effort.as_str()),
-        html(&words::percent_range(fix.saves_pct.low, fix.saves_pct.high)),
-        html(&words::ms_range(&fix.after_ms)),
+        html(&phrases::percent_range(fix.saves_pct.low, fix.saves_pct.high)),
+        html(&phrases::ms_range(&fix.after_ms)),
     );
-    bar::open(&format!("after fix {}: {}", fix.position, words::ms_range(&fix.after_ms)), 14, out);
+    bar::open(
+        &format!("after fix {}: {}", fix.position, phrases::ms_range(&fix.after_ms)),
+        14,
+        out,
+    );
     bar::rect("left", 0.0, fix.after_ms.low / whole, out, "surely left");
     bar::rect(
         "maybe",
@@ -216,5 +187,5 @@ fn write_fix(report: &Report, plan: &Plan, fix: &PlannedFix, out: &mut String) {
         out,
         "80 % interval",
     );
-    let _ = writeln!(out, "</svg></td><td>{}</td></tr>", html(words::limit(&fix.limit)));
+    let _ = writeln!(out, "</svg></td><td>{}</td></tr>", html(phrases::limit(&fix.limit)));
 }

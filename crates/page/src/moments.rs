@@ -2,10 +2,10 @@
 
 use trace_advisor::advisor::{Columns, Finding};
 use trace_advisor::trace_model::Value;
+use trace_advisor::trace_model::time::time_range;
 use trace_advisor::{Error, Run};
 
 use crate::rows::{Rows, literal};
-use crate::words::time_range;
 
 /// Shortest range that is shown: less than a launch takes.
 const MIN_SHOWN_NS: i64 = 40_000;

@@ -73,11 +73,6 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Whether the catalog has a view.
-pub(crate) fn has_view(name: &str) -> bool {
-    analyses::catalog().find(name).is_some()
-}
-
 /// Why a view may have no rows.
 pub(crate) fn when_empty(view: &str) -> String {
     analyses::catalog().find(view).map(|view| view.when_empty.clone()).unwrap_or_default()

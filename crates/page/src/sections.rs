@@ -29,7 +29,7 @@ struct Section {
     html: String,
 }
 
-/// What the script draws of one run.
+/// The data of one run that the script draws.
 #[derive(Serialize)]
 struct RunData {
     panes: Vec<Pane>,

@@ -6,9 +6,6 @@ use trace_advisor::{Error, Report, Run};
 use crate::blocks::rounded;
 use crate::rows::Rows;
 
-/// The device of a breakdown that is about the host.
-const HOST: i64 = -1;
-
 /// Parts of a step on the host: columns of `step_breakdown`, the names of their causes, and whether work is done.
 const PARTS: [(&str, &str, bool); 8] = [
     ("kernel_ratio", "computation", true),
@@ -39,7 +36,7 @@ pub(crate) fn of(run: &Run, report: &Report, rank: i64) -> Result<Option<Breakdo
     };
     Ok(Some(Breakdown {
         rank,
-        device: HOST,
+        device: Breakdown::HOST,
         window_ns: row.int("step_ns").unwrap_or(0).saturating_mul(steps),
         steps,
         parts: PARTS.into_iter().filter_map(part).collect(),

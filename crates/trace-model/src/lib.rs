@@ -22,6 +22,7 @@ pub mod strings;
 pub mod suggest;
 mod table_source;
 pub mod tables;
+pub mod text;
 pub mod time;
 pub mod vocabulary;
 

@@ -1,5 +1,8 @@
 //! Numbers for people.
 
+use crate::Unit;
+use crate::time::human;
+
 /// `12,345,678`.
 pub fn thousands(value: i64) -> String {
     let digits = value.unsigned_abs().to_string();
@@ -43,6 +46,23 @@ pub fn human_bytes(value: f64) -> String {
         value /= 1024.0;
     }
     format!("{} TiB", three_digits(value))
+}
+
+/// A value with its unit, in three significant digits: `33.1 %`, `4.20 ms`, `79.2 GiB`.
+pub fn value(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Ratio => format!("{} %", without_zeros(&three_digits(value * 100.0))),
+        Unit::Ns => human(value),
+        Unit::Bytes => human_bytes(value),
+        Unit::GbPerS => format!("{} GB/s", three_digits(value)),
+        Unit::Count if value.fract() == 0.0 => thousands(value as i64),
+        Unit::Count | Unit::Number | Unit::None => three_digits(value),
+    }
+}
+
+/// A number without zeros at its end, as rules write percentages.
+fn without_zeros(number: &str) -> &str {
+    if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
 }
 
 #[cfg(test)]

@@ -48,6 +48,24 @@ pub fn human_range(low_ns: f64, high_ns: f64) -> String {
     }
 }
 
+/// `310..361 ms`, with enough digits to show the length of the range.
+pub fn time_range(ts_ns: i64, dur_ns: i64) -> String {
+    let end_ns = ts_ns.saturating_add(dur_ns);
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
+    let fits = units.into_iter().find(|(scale, _)| end_ns.unsigned_abs() >= *scale);
+    let (scale, unit) = fits.unwrap_or((1, "ns"));
+    let (mut digits, mut step) = (0, scale);
+    while step > 1 && dur_ns.unsigned_abs() < 10 * step {
+        step /= 10;
+        digits += 1;
+    }
+    let time = |ns: i64| format!("{:.digits$}", ns as f64 / scale as f64);
+    if dur_ns == 0 {
+        return format!("{} {unit}", time(ts_ns));
+    }
+    format!("{}..{} {unit}", time(ts_ns), time(end_ns))
+}
+
 #[cfg(test)]
 mod tests {
     use super::{human, human_range};

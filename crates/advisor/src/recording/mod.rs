@@ -16,8 +16,6 @@ use crate::run_traits::RUN_TRAITS_VIEW;
 /// The view whose one row counts what was recorded.
 pub(crate) const RECORDING_VIEW: &str = "trace_recording";
 
-/// Fewer operators, frames and device activities than this are next to nothing; without steps, and with them.
-const MIN_EVENTS: i64 = 50;
 /// The view of the rules about memory.
 const MEMORY_VIEW: &str = "memory_pressure";
 /// Columns of that view, with the owners that they are about.
@@ -29,6 +27,8 @@ const MEMORY_OWNERS: [(&str, &str); 4] = [
 ];
 /// Owners that hold less of the peak are left out.
 const MIN_OWNER_SHARE: f64 = 0.05;
+/// Fewer operators, frames and device activities than this are next to nothing; without steps, and with them.
+const MIN_EVENTS: i64 = 50;
 const MIN_EVENTS_IN_STEPS: i64 = 10;
 /// Share of warm-up from which on a recording shows nothing else.
 const MOSTLY_WARMUP_RATIO: f64 = 0.5;
@@ -98,6 +98,16 @@ pub struct RecordingLimit {
 }
 
 impl RecordingKind {
+    /// The code of the rule that notes the same limit.
+    fn note_code(self) -> Option<&'static str> {
+        match self {
+            Self::NoSteps | Self::FewSteps => Some("TQ001"),
+            Self::WarmUp => Some("TQ002"),
+            Self::Truncated => Some("TQ007"),
+            _ => None,
+        }
+    }
+
     /// Returns true if too little of the program was recorded to predict gains.
     pub fn is_severe(self) -> bool {
         self <= Self::WarmUp
@@ -105,6 +115,12 @@ impl RecordingKind {
 }
 
 impl Recording {
+    /// The codes of notes that say the same as this description.
+    pub fn told_notes(&self) -> Vec<&'static str> {
+        let inferred = (self.step_source.as_deref() == Some("repetition")).then_some("TQ001");
+        self.limits.iter().filter_map(|limit| limit.kind.note_code()).chain(inferred).collect()
+    }
+
     /// Reads the recording from the views; `None` if they were not computed. `formats`: those of the files.
     pub(crate) fn read(tables: &[MetricTable], formats: &[&str]) -> Option<Self> {
         let contents = Contents::read(tables)?;
@@ -335,25 +351,27 @@ impl<'a> Contents<'a> {
         )
     }
 
-    /// What a run shows that holds memory snapshots only.
-    fn memory_snapshot(&self) -> String {
-        let with_history = self.memory.filter(|memory| memory.is_true("has_history"));
-        if with_history.and_then(|memory| memory.ratio("peak_bytes")).is_none() {
-            return "A memory snapshot without a history: it shows what was held when it was taken, not who allocated it. Call \
-                    `torch.cuda.memory._record_memory_history()` before what is to be seen."
-                .to_owned();
-        }
-        "It shows who holds memory, not how time is spent.".to_owned()
+    /// The row about memory and the peak, if a history was recorded.
+    fn peak(&self) -> Option<(Row<'a>, f64)> {
+        let memory = self.memory.filter(|memory| memory.is_true("has_history"))?;
+        Some((memory, memory.ratio("peak_bytes")?))
+    }
+
+    /// What a memory snapshot cannot show.
+    fn memory_limit(&self) -> String {
+        let text = match self.peak() {
+            Some(_) => "It shows who holds memory, not how time is spent.",
+            None => {
+                "A memory snapshot without a history: it shows what was held when it was taken, not who allocated it. Call \
+                 `torch.cuda.memory._record_memory_history()` before what is to be seen."
+            }
+        };
+        text.to_owned()
     }
 
     /// `A memory snapshot of 3 iterations, with a peak of 61.8 MiB: activations 85.7 %, temporaries 8.1 %.`
     fn memory_subject(&self) -> String {
-        let with_history = self.memory.filter(|memory| memory.is_true("has_history"));
-        let Some((memory, peak)) =
-            with_history.and_then(|memory| Some((memory, memory.ratio("peak_bytes")?)))
-        else {
-            return String::new();
-        };
+        let Some((memory, peak)) = self.peak() else { return String::new() };
         let of = match memory.count("iteration_count") {
             0 => String::new(),
             count => format!(" of {}", plural(count as usize, "iteration")),
@@ -382,7 +400,7 @@ impl<'a> Contents<'a> {
             let mut formats: Vec<&str> = formats.to_vec();
             formats.dedup();
             if formats.iter().any(|format| format.starts_with("memory snapshot")) {
-                add(RecordingKind::MemoryOnly, self.memory_snapshot());
+                add(RecordingKind::MemoryOnly, self.memory_limit());
                 return limits;
             }
             let what = if formats.is_empty() { "no file".to_owned() } else { formats.join(", ") };

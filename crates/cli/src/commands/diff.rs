@@ -142,7 +142,7 @@ fn device_type(events: HtaEvents) -> DeviceType {
     }
 }
 
-/// Whether the verdict on the step fails the command.
+/// Returns true if the command fails because of the verdict on the step.
 fn verdict_fails(outcome: Outcome, args: &DiffArgs) -> bool {
     let limit = args.fail_on.or(args.fail_on_regression.map(|_| DiffFailOn::Regression));
     match limit {
@@ -154,7 +154,7 @@ fn verdict_fails(outcome: Outcome, args: &DiffArgs) -> bool {
     }
 }
 
-/// Whether the memory of a device grew by as much as fails the command.
+/// Returns true if the memory of a device grew by the limit of `--fail-on-memory` or more.
 fn memory_fails(memory: Option<&MemoryDiff>, args: &DiffArgs) -> bool {
     let (Some(percent), Some(memory)) = (args.fail_on_memory, memory) else { return false };
     let grew = |device: &DeviceMemory| match device.change_ratio {

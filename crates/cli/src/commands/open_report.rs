@@ -20,7 +20,7 @@ use crate::progress::Stage;
 use crate::rule_files;
 use crate::run::{finish, open_with_progress};
 use crate::serve::Server;
-use crate::serve_page::{LivePage, serve};
+use crate::serve_page::LivePage;
 
 /// Time between looks at the files of the run.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -49,7 +49,7 @@ pub(super) fn run(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Exit
     }
     writeln!(console.err, "serving until Ctrl-C; the page follows the files of the run")?;
     let served = Arc::clone(&page);
-    std::thread::spawn(move || serve(server, &served));
+    std::thread::spawn(move || server.run_forever(move |request| served.answer(request)));
     loop {
         std::thread::sleep(LOOK_EVERY);
         let now = state(&args.run.path);

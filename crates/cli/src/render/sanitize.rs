@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use trace_advisor::trace_model::text::is_dangerous;
+
 /// Replaces every character that could move the cursor, change colors or reorder text by its code: `\u{1b}`.
 pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
     replaced(text, |_| false)
@@ -40,12 +42,6 @@ fn replaced(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
         }
     }
     Cow::Owned(safe)
-}
-
-/// C0 and C1 control characters, and characters that change the direction of the text after them.
-fn is_dangerous(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

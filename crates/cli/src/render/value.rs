@@ -1,21 +1,8 @@
 //! Numbers with their units, as text for people.
 
-use trace_advisor::trace_model::number::{human_bytes, three_digits};
-pub(crate) use trace_advisor::trace_model::number::{plural, thousands};
-use trace_advisor::trace_model::time::human;
+use trace_advisor::trace_model::number::three_digits;
+pub(crate) use trace_advisor::trace_model::number::{plural, thousands, value};
 use trace_advisor::trace_model::{Unit, Value};
-
-/// The value of a metric.
-pub(crate) fn value(value: f64, unit: Unit) -> String {
-    match unit {
-        Unit::Ratio => format!("{} %", without_zeros(&three_digits(value * 100.0))),
-        Unit::Ns => human(value),
-        Unit::Bytes => human_bytes(value),
-        Unit::GbPerS => format!("{} GB/s", three_digits(value)),
-        Unit::Count if value.fract() == 0.0 => thousands(value as i64),
-        Unit::Count | Unit::Number | Unit::None => three_digits(value),
-    }
-}
 
 /// The value of a cell, with the unit that the suffix of its column's name gives.
 pub(crate) fn cell(column: &str, cell: &Value) -> String {
@@ -38,11 +25,6 @@ pub(crate) fn unit_of(column: &str) -> Unit {
         column.ends_with(suffix) || suffix.strip_prefix('_').is_some_and(|name| name == column)
     };
     Unit::ALL.into_iter().find(|unit| unit.suffix().is_some_and(has_suffix)).unwrap_or(Unit::None)
-}
-
-/// A number without zeros at its end, as rules write percentages.
-fn without_zeros(number: &str) -> &str {
-    if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Collectives: their time, size and bandwidth, and who makes others wait.
 
 use trace_advisor::Error;
+use trace_advisor::trace_model::number::human_bytes;
 
 use super::{Source, pane};
 use crate::blocks::{Block, Pane, Point, Scatter, rounded};
 use crate::clean::short;
-use crate::words::bytes;
 
 /// Sizes of collectives that the chart shows.
 const MAX_POINTS: usize = 300;
@@ -82,7 +82,7 @@ fn bandwidth(source: &Source<'_>) -> Result<Option<Scatter>, Error> {
             let (size, ns) = (row.num("message_bytes")?, row.num("transfer_ns")?);
             let calls = row.int("calls")?;
             let times = if calls == 1 { "1 call".to_owned() } else { format!("{calls} calls") };
-            let label = format!("{} of {}, {times}", row.text("name"), bytes(size));
+            let label = format!("{} of {}, {times}", row.text("name"), human_bytes(size));
             Some(Point(
                 rounded(size),
                 rounded(size / ns.max(1.0)),

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use trace_advisor::Error;
+use trace_advisor::advisor::phrases::limit;
 
 use super::{Source, pane};
 use crate::blocks::{BarRow, Bars, Block, Pane, rounded};
-use crate::words;
 
 /// Steps with a bar of their own.
 const MAX_STEPS: usize = 40;
@@ -61,7 +61,7 @@ pub(super) fn critical_path(source: &Source<'_>) -> Result<Pane, Error> {
 
 /// The class in the words of the bar of a step, where that has the same.
 fn bound(bound_by: &str) -> String {
-    words::limit(bound_by).to_owned()
+    limit(bound_by).to_owned()
 }
 
 fn by_step(source: &Source<'_>) -> Result<Vec<BarRow>, Error> {

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use trace_advisor::Error;
+use trace_advisor::trace_model::number::human_bytes;
 
 use super::Source;
 use crate::blocks::{Boxes, PlacedBox};
 use crate::clean::short;
 use crate::rows::Row;
-use crate::words;
 
 /// Positions in a row, from its left to its right.
 const WIDTH: f64 = 4000.0;
@@ -70,7 +70,7 @@ pub(super) fn stacks(source: &Source<'_>) -> Result<Option<Boxes>, Error> {
         title: format!("Call stacks at the peak: {memory}"),
         note: format!(
             "Each box is a frame with all that it calls, as wide as what it holds of {}.",
-            words::bytes(*total)
+            human_bytes(*total)
         ),
         labels: vec![String::new(); depth_count],
         placed: boxes,
@@ -135,7 +135,7 @@ pub(super) fn map(source: &Source<'_>) -> Result<Option<Boxes>, Error> {
         }
     }
     let count = boxes.iter().map(|b| b.2 + 1).max().unwrap_or(0);
-    let labels = (0..count).map(|row| words::bytes(row as f64 * line as f64));
+    let labels = (0..count).map(|row| human_bytes(row as f64 * line as f64));
     let when = match *moment {
         "oom" => "when an allocation failed",
         "peak" => "at the peak",
@@ -145,7 +145,7 @@ pub(super) fn map(source: &Source<'_>) -> Result<Option<Boxes>, Error> {
         title: format!("Segments of the caching allocator {when}: {memory}"),
         note: format!(
             "{segments} segments one after the other, {} in all; free memory between allocations is fragmentation.",
-            words::bytes(*total as f64)
+            human_bytes(*total as f64)
         ),
         labels: labels.collect(),
         placed: boxes,

@@ -37,7 +37,7 @@ const OWNERS: &[(&str, &str)] = &[
 pub(super) fn memory(source: &Source<'_>) -> Result<Pane, Error> {
     let mut blocks = Vec::new();
     blocks.extend(curves(source)?.into_iter().map(Block::Area));
-    blocks.extend(snapshots::curves(source)?.into_iter().map(Block::Area));
+    blocks.extend(snapshots::by_owner(source)?.into_iter().map(Block::Area));
     blocks.extend(snapshots::timelines(source)?.into_iter().map(Block::Area));
     blocks.extend(owners(source)?.map(Block::Bars));
     blocks.extend(held::stacks(source)?.map(Block::Boxes));
@@ -124,7 +124,7 @@ fn curves(source: &Source<'_>) -> Result<Vec<Area>, Error> {
                 is_small: false,
                 x: (0..=POINTS).map(|bin| (start + bin * width) as f64).collect(),
                 series: series
-                    .map(|(name, points)| Series { name: name.to_owned(), y: held(&points) })
+                    .map(|(name, points)| Series { name: name.to_owned(), y: by_bin(&points) })
                     .collect(),
             }
         });
@@ -132,7 +132,7 @@ fn curves(source: &Source<'_>) -> Result<Vec<Area>, Error> {
 }
 
 /// The value of each bin; bins without one keep that of the bin before.
-pub(super) fn held(points: &BTreeMap<i64, f64>) -> Vec<Option<f64>> {
+fn by_bin(points: &BTreeMap<i64, f64>) -> Vec<Option<f64>> {
     let mut last = None;
     (0..=POINTS)
         .map(|bin| {
@@ -154,7 +154,7 @@ fn owners(source: &Source<'_>) -> Result<Option<Bars>, Error> {
     for row in rows.iter() {
         let label = short(row.text("memory"));
         let part =
-            (short(&row.text("owner").replace('_', " ")), rounded(row.num("bytes").unwrap_or(0.0)));
+            (held::owner_in_words(row.text("owner")), rounded(row.num("bytes").unwrap_or(0.0)));
         match bars.last_mut().filter(|bar| bar.label == label) {
             Some(bar) => bar.parts.push(part),
             None => bars.push(BarRow { label, parts: vec![part] }),

@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 
 use trace_advisor::Error;
 
-use super::{POINTS, Source};
+use super::{POINTS, Source, held};
 use crate::blocks::{Area, Series, Table, rounded};
-use crate::clean::short;
-use crate::rows::has_view;
 
 /// Snapshots with a chart of their own.
 const MAX_SNAPSHOTS: usize = 4;
@@ -42,76 +40,28 @@ pub(super) fn stacks(source: &Source<'_>) -> Result<Option<Table>, Error> {
     source.table("Call stacks at the peak of the snapshot", "snapshot_peak", STACKS, order)
 }
 
-/// Allocated bytes of each snapshot over its history: by owner if the catalog has that, else in total.
-pub(super) fn curves(source: &Source<'_>) -> Result<Vec<Area>, Error> {
-    if has_view("memory_owner_series") {
-        let by_owner = by_owner(source)?;
-        if !by_owner.is_empty() {
-            return Ok(by_owner);
-        }
-    }
-    let sql = format!(
-        "SELECT snapshot, device, min(position) AS first, max(position) AS last FROM snapshot_curve WHERE rank = {} \
-         GROUP BY snapshot, device ORDER BY count(*) DESC, snapshot, device LIMIT {MAX_SNAPSHOTS}",
-        source.rank
-    );
-    let mut areas = Vec::new();
-    for range in source.query(&sql)?.iter() {
-        let Some((first, last)) = range.int("first").zip(range.int("last")) else { continue };
-        let (snapshot, device) =
-            (range.int("snapshot").unwrap_or(0), range.int("device").unwrap_or(0));
-        let width = ((last - first) / POINTS).max(1);
-        let sql = format!(
-            "SELECT (position - {first}) / {width} AS bin, max(allocated_bytes) AS allocated, max(reserved_bytes) AS reserved \
-             FROM snapshot_curve WHERE rank = {} AND snapshot = {snapshot} AND device = {device} GROUP BY bin ORDER BY bin",
-            source.rank
-        );
-        let rows = source.query(&sql)?;
-        let mut points: [BTreeMap<i64, f64>; 2] = Default::default();
-        for row in rows.iter() {
-            let Some(bin) = row.int("bin") else { continue };
-            for (series, name) in points.iter_mut().zip(["allocated", "reserved"]) {
-                series.extend(row.num(name).map(|value| (bin, value)));
-            }
-        }
-        let [allocated, reserved] = points.map(|points| super::memory::held(&points));
-        areas.push(Area {
-            title: format!("Snapshot {snapshot}, GPU {device}: memory over its history"),
-            x_label: "event of the allocator".to_owned(),
-            x_unit: "count",
-            unit: "bytes",
-            is_stacked: false,
-            is_small: false,
-            x: (0..=POINTS).map(|bin| (first + bin * width) as f64).collect(),
-            series: vec![
-                Series { name: "allocated".to_owned(), y: allocated },
-                Series { name: "reserved".to_owned(), y: reserved },
-            ],
-        });
-    }
-    Ok(areas)
-}
-
 /// The bytes of each owner by position.
 type Samples = BTreeMap<String, BTreeMap<i64, f64>>;
 
 /// Allocated bytes by owner, as the view samples them.
-fn by_owner(source: &Source<'_>) -> Result<Vec<Area>, Error> {
+pub(super) fn by_owner(source: &Source<'_>) -> Result<Vec<Area>, Error> {
     let sql = format!(
         "SELECT snapshot, memory, position, owner, bytes FROM memory_owner_series WHERE rank = {} ORDER BY snapshot, memory, position, owner",
         source.rank
     );
     let rows = source.query(&sql)?;
-    let mut charts: BTreeMap<(i64, String), Samples> = BTreeMap::new();
+    // By snapshot and memory, with their name.
+    let mut charts: BTreeMap<(i64, String), (String, Samples)> = BTreeMap::new();
     for row in rows.iter() {
         let (Some(position), Some(bytes)) = (row.int("position"), row.num("bytes")) else {
             continue;
         };
         let key = (row.int("snapshot").unwrap_or(-1), row.text("memory").to_owned());
-        let owner = row.text("owner").replace('_', " ");
-        charts.entry(key).or_default().entry(owner).or_default().insert(position, bytes);
+        let owner = held::owner_in_words(row.text("owner"));
+        let (_, owners) = charts.entry(key).or_insert_with(|| (held::place(row), Samples::new()));
+        owners.entry(owner).or_default().insert(position, bytes);
     }
-    let areas = charts.into_iter().take(MAX_SNAPSHOTS).map(|((snapshot, memory), owners)| {
+    let areas = charts.into_values().take(MAX_SNAPSHOTS).map(|(place, owners)| {
         let mut positions: Vec<i64> = owners.values().flat_map(BTreeMap::keys).copied().collect();
         positions.sort_unstable();
         positions.dedup();
@@ -122,7 +72,7 @@ fn by_owner(source: &Source<'_>) -> Result<Vec<Area>, Error> {
         let mut series: Vec<Series> = largest
             .iter()
             .map(|(owner, points)| Series {
-                name: short(owner),
+                name: owner.clone(),
                 y: positions
                     .iter()
                     .map(|at| Some(rounded(points.get(at).copied().unwrap_or(0.0))))
@@ -136,11 +86,6 @@ fn by_owner(source: &Source<'_>) -> Result<Vec<Area>, Error> {
                 y: positions.iter().map(|at| Some(rounded(sum(at)))).collect(),
             });
         }
-        let place = if snapshot < 0 {
-            short(&memory)
-        } else {
-            format!("snapshot {snapshot}, {}", short(&memory))
-        };
         Area {
             title: format!("Allocated bytes by owner: {place}"),
             x_label: "event of the allocator".to_owned(),

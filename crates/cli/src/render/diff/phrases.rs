@@ -3,29 +3,14 @@
 use std::collections::BTreeMap;
 
 use trace_advisor::compare::{
-    Category, Change, DeviceMemory, Diff, Group, Level, Matched, Measure, MemoryHolder, Row, Side,
+    Category, Change, DeviceMemory, Diff, Group, Level, Matched, Measure, MemoryHolder, Row,
 };
 use trace_advisor::trace_model::Unit;
 use trace_advisor::trace_model::command_line::shell_words;
 use trace_advisor::trace_model::time::human;
 
 use super::context::DiffReport;
-use crate::render::value::{plural, thousands, value};
-
-/// `2 ranks, 4 steps`.
-pub(super) fn side(side: &Side, diff: &Diff) -> String {
-    if diff.summary.unit == trace_advisor::compare::Unit::Memory {
-        return match side.ranks.as_slice() {
-            [rank] => format!("memory of rank {rank}"),
-            ranks => format!("memory of {}", plural(ranks.len(), "rank")),
-        };
-    }
-    let steps = if side.steps == 0 { "no steps".to_owned() } else { plural(side.steps, "step") };
-    match side.ranks.as_slice() {
-        [rank] => format!("rank {rank}, {steps}"),
-        ranks => format!("{}, {steps}", plural(ranks.len(), "rank")),
-    }
-}
+use crate::render::value::{thousands, value};
 
 /// `mean step`, or `recording` without steps.
 pub(super) fn whole(diff: &Diff) -> &'static str {

@@ -105,7 +105,7 @@ impl Text<'_> {
         let sides =
             [("before", before, &diff.summary.before), ("after ", after, &diff.summary.after)];
         for (which, path, side) in sides {
-            let text = format!("{which}  {path}: {}", phrases::side(side, diff));
+            let text = format!("{which}  {path}: {}", side.phrase(diff.summary.unit));
             self.paragraph(DIM, &text, out)?;
         }
         let style = match diff.verdict.outcome {

@@ -59,7 +59,7 @@ pub(super) fn write(
     }
     let events: u64 = report.run.sources.iter().map(|source| source.events).sum();
     let is_small = events < SMALL_EVENTS && is_severe;
-    // Whoever records once more gets steps, too.
+    // Findings from a recording without steps need the code, too.
     let has_no_steps = report.recording.as_ref().is_some_and(|r| r.kind == RecordingKind::NoSteps);
     if !is_small && (shown.is_empty() || is_severe || has_no_steps) {
         write_instructions(report, layout, out)?;
@@ -110,8 +110,7 @@ fn write_banners(report: &Report, layout: Layout, out: &mut dyn Write) -> io::Re
                 !is_severe || *i == 0 || limit.kind == RecordingKind::Truncated
             });
         banners.extend(shown.map(|(_, limit)| limit.text.clone()));
-        told.extend(recording.limits.iter().filter_map(|limit| note_of(limit.kind)));
-        told.extend((recording.step_source.as_deref() == Some("repetition")).then_some(FEW_STEPS));
+        told = recording.told_notes();
     }
     let notes = report.notes().filter(|note| note.severity > Severity::Info && !is_severe);
     banners.extend(
@@ -128,19 +127,6 @@ fn write_banners(report: &Report, layout: Layout, out: &mut dyn Write) -> io::Re
         }
     }
     Ok(())
-}
-
-/// The rule that notes how few steps there are, and that nothing marks them.
-const FEW_STEPS: &str = "TQ001";
-
-/// The rule that notes the same limit of the recording.
-fn note_of(kind: RecordingKind) -> Option<&'static str> {
-    match kind {
-        RecordingKind::NoSteps | RecordingKind::FewSteps => Some(FEW_STEPS),
-        RecordingKind::WarmUp => Some("TQ002"),
-        RecordingKind::Truncated => Some("TQ007"),
-        _ => None,
-    }
 }
 
 /// Writes the bar of a step by cause, and its legend.

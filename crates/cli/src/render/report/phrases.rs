@@ -2,13 +2,16 @@
 
 use std::fmt::Write as _;
 
+pub(super) use trace_advisor::advisor::phrases::{
+    confidence_note, extent, gain_share, limit, ms_range, percent_range, related_findings,
+    run_summary, timed_span,
+};
 use trace_advisor::advisor::{
-    AffectedRow, BaselineComparison, Confidence, Finding, FindingFix, GoneFinding, Plan,
-    PlannedFix, Range, RecordingInstructions, Rule, Run, Severity, TimedSpan, page_name,
-    shipped_rules,
+    AffectedRow, BaselineComparison, Finding, FindingFix, GoneFinding, PlannedFix, Range,
+    RecordingInstructions, Rule, Severity, page_name, shipped_rules,
 };
 use trace_advisor::trace_model::command_line::shell_words;
-use trace_advisor::trace_model::time::{human, human_range};
+use trace_advisor::trace_model::time::{human, time_range};
 use trace_advisor::trace_model::{Unit, Value};
 use trace_advisor::{Report, RuleSet};
 
@@ -34,19 +37,6 @@ pub(super) fn tag(finding: &Finding) -> String {
 /// The severity, or `note` for findings about the trace.
 pub(super) fn severity_label(finding: &Finding) -> &'static str {
     if finding.is_note() { "note" } else { finding.severity.as_str() }
-}
-
-/// `2 ranks, 6 steps, 43.0 ms, 13,918 events; only ranks 0`.
-pub(super) fn run_summary(run: &Run) -> String {
-    let ranks = plural(run.ranks.len(), "rank");
-    let steps = if run.steps == 0 { "no steps".to_owned() } else { plural(run.steps, "step") };
-    let wall = human(run.wall_ns as f64);
-    let events = thousands(run.sources.iter().map(|s| s.events).sum::<u64>() as i64);
-    let selection = match run.selection.as_str() {
-        "" => String::new(),
-        selection => format!("; only {selection}"),
-    };
-    format!("{ranks}, {steps}, {wall}, {events} events{selection}")
 }
 
 /// The summary of the recording.
@@ -83,13 +73,6 @@ pub(super) fn gain_beside(finding: &Finding, shown: &[&Finding]) -> String {
     [gain, relation].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
-/// The gain without its milliseconds, `18.0 to 33.1 %`; empty without an estimate.
-pub(super) fn gain_share(finding: &Finding) -> String {
-    let gain = &finding.gain;
-    let high = gain.high_pct.filter(|pct| *pct >= 0.05);
-    high.map(|high| percent_range(gain.low_pct.unwrap_or(0.0), high)).unwrap_or_default()
-}
-
 /// The file and line of a source line, without the start of its path if it is longer than `max_chars`.
 pub(super) fn short_location(source: &str, max_chars: usize) -> String {
     let mut short = source;
@@ -99,48 +82,6 @@ pub(super) fn short_location(source: &str, max_chars: usize) -> String {
         short = rest;
     }
     if short.len() == source.len() { short.to_owned() } else { format!(".../{short}") }
-}
-
-/// `18.0 to 33.1 %`, `up to 33.1 %` if the lower end is nothing.
-pub(super) fn percent_range(low: f64, high: f64) -> String {
-    let high_text = value(high / 100.0, Unit::Ratio);
-    if low < 0.05 {
-        return format!("up to {high_text}");
-    }
-    let low_text = value(low / 100.0, Unit::Ratio);
-    if low_text == high_text {
-        high_text
-    } else {
-        format!("{} to {high_text}", low_text.trim_end_matches(" %"))
-    }
-}
-
-/// `30.1 to 41.0 ms`; one time if both ends read the same.
-pub(super) fn ms_range(range: &Range) -> String {
-    human_range(range.low * 1e6, range.high * 1e6)
-}
-
-/// The class of time that limits a step, in words.
-pub(super) fn limit(bound_by: &str) -> &str {
-    match bound_by {
-        "kernel" => "GPU kernels",
-        "host" => "the host",
-        "data_loading" => "data loading",
-        "copy" => "copies",
-        "launch_delay" => "launch latency",
-        "kernel_kernel_delay" => "gaps between kernels",
-        "sync" => "waits for the GPU",
-        "workers" => "loader workers",
-        other => other,
-    }
-}
-
-/// The span of time that a plan predicts.
-pub(super) fn timed_span(plan: &Plan) -> &'static str {
-    match plan.timed {
-        TimedSpan::Step => "step",
-        TimedSpan::Recording => "recording",
-    }
 }
 
 /// The plan, one line per fix: what to do, what it saves, what a step then takes and what limits it. The first line
@@ -212,17 +153,9 @@ pub(super) fn affected(finding: &Finding, max_rows: usize) -> String {
     if more > 0 {
         let _ = write!(text, " and {} more", thousands(more as i64));
     }
-    let mut counts = Vec::new();
-    if affected.of_ranks > 1 {
-        counts.push(format!("{} of {} ranks", affected.ranks.len(), affected.of_ranks));
-    }
-    match (affected.steps, affected.of_steps) {
-        (Some(steps), Some(of)) => counts.push(format!("{steps} of {}", plural(of, "step"))),
-        (None, Some(of)) => counts.push(format!("over {}", plural(of, "step"))),
-        _ => {}
-    }
-    if !counts.is_empty() {
-        let _ = write!(text, " ({})", counts.join(", "));
+    let extent = extent(affected);
+    if !extent.is_empty() {
+        let _ = write!(text, " ({extent})");
     }
     text
 }
@@ -258,46 +191,6 @@ pub(super) fn occurrences(finding: &Finding) -> Option<String> {
         fired => format!(" (+{} more)", thousands(fired as i64 - 1)),
     };
     Some(format!("{}{more}", time_range(ts_ns, dur_ns)))
-}
-
-/// `310..361 ms`, with enough digits to show the length of the range.
-pub(super) fn time_range(ts_ns: i64, dur_ns: i64) -> String {
-    let end_ns = ts_ns.saturating_add(dur_ns);
-    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
-    let fits = units.into_iter().find(|(scale, _)| end_ns.unsigned_abs() >= *scale);
-    let (scale, unit) = fits.unwrap_or((1, "ns"));
-    let (mut digits, mut step) = (0, scale);
-    while step > 1 && dur_ns.unsigned_abs() < 10 * step {
-        step /= 10;
-        digits += 1;
-    }
-    let time = |ns: i64| format!("{:.digits$}", ns as f64 / scale as f64);
-    if dur_ns == 0 {
-        return format!("{} {unit}", time(ts_ns));
-    }
-    format!("{}..{} {unit}", time(ts_ns), time(end_ns))
-}
-
-/// The confidence and its caveats, `medium confidence: the trace has few steps`; `None` if it is high and has none.
-pub(super) fn confidence_note(finding: &Finding) -> Option<String> {
-    if finding.confidence == Confidence::High && finding.caveats.is_empty() {
-        return None;
-    }
-    let mut text = format!("{} confidence", finding.confidence);
-    if !finding.caveats.is_empty() {
-        text.push_str(": ");
-        text.push_str(&finding.caveats.join("; "));
-    }
-    Some(text)
-}
-
-/// The findings whose time includes that of this one, or is included in it.
-pub(super) fn related_findings(finding: &Finding) -> Option<String> {
-    let gain = &finding.gain;
-    if gain.contains.is_empty() {
-        return gain.within.first().map(|parent| format!("part of {parent}"));
-    }
-    Some(format!("includes {}", gain.contains.join(", ")))
 }
 
 /// The rows that are evidence of the finding: `gpu_utilization: rank 0, busy_ratio 45 %`.
