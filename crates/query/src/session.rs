@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arrow::compute::concat_batches;
@@ -15,6 +15,7 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionContext;
 use futures::future::{Either, select};
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::JoinHandle;
 use trace_model::tables::{TABLES, find};
 use trace_model::{MetricTable, RecordBatch, TableSet, TableSource, TableSpec};
 
@@ -60,6 +61,17 @@ pub struct Session {
     runtime: Option<Runtime>,
     /// Number of views computed at the same time.
     concurrent_views: usize,
+    /// Cancels the calls that wait.
+    calls: Mutex<Cancellation>,
+}
+
+/// A task that does not outlive the call that waits for it.
+struct AbortOnDrop<T>(JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// The part of a session that queries hold while they run.
@@ -109,7 +121,14 @@ impl Session {
             TableStorage::Streamed => 1,
         };
         let threads = runtime.handle().clone();
-        Ok(Self { engine, catalog, threads, runtime: Some(runtime), concurrent_views })
+        Ok(Self {
+            engine,
+            catalog,
+            threads,
+            runtime: Some(runtime),
+            concurrent_views,
+            calls: Mutex::default(),
+        })
     }
 
     /// Reports the views that are computed from now on. The first call counts.
@@ -131,7 +150,7 @@ impl Session {
             engine.prepare(&[view], true).await?;
             engine.rows(view).await
         });
-        rows.map_err(|e| self.error(e))
+        rows?.map_err(|e| self.error(e))
     }
 
     /// The rows of a query over tables and views. `$name` stands for the value of a parameter. Queries
@@ -188,16 +207,16 @@ impl Session {
         let views = views.iter().map(|view| self.catalog.get(view)).collect::<Result<Vec<_>>>()?;
         let (engine, wanted) = (Arc::clone(&self.engine), views.clone());
         let prepared = self.block_on(async move { engine.prepare(&wanted, true).await });
-        prepared.map_err(|e| self.error(e))?;
+        prepared?.map_err(|e| self.error(e))?;
         let mut tables = Vec::with_capacity(views.len());
         for views in views.chunks(self.concurrent_views) {
             let task = |&view: &&'static ViewDef| {
                 let engine = Arc::clone(&self.engine);
                 self.threads.spawn(async move { engine.rows(view).await })
             };
-            let tasks: Vec<_> = views.iter().map(task).collect();
-            for (view, task) in views.iter().zip(tasks) {
-                let batches = self.threads.block_on(task).unwrap_or_else(|e| Err(stopped(&e)));
+            let tasks: Vec<_> = views.iter().map(task).map(AbortOnDrop).collect();
+            for (view, mut task) in views.iter().zip(tasks) {
+                let batches = self.join(&mut task.0, &Cancellation::new())?;
                 let batches = batches.map_err(|e| self.error(e))?;
                 tables.push(metric_table::from_batches(view, &batches)?);
             }
@@ -242,13 +261,19 @@ impl Session {
         self.engine.run.cpu_times()
     }
 
+    /// Cancels the calls that wait for rows at this moment: they return [`Error::Canceled`]. What they compute ends as
+    /// with [`Session::sql_unless`].
+    pub fn cancel_calls(&self) {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *calls).cancel();
+    }
+
     /// Runs on the worker threads, whose number and stack size are ours, unlike the caller's.
     fn block_on<T: Send + 'static>(
         &self,
         future: impl Future<Output = PlanResult<T>> + Send + 'static,
-    ) -> PlanResult<T> {
-        let task = self.threads.spawn(future);
-        self.threads.block_on(task).unwrap_or_else(|e| Err(stopped(&e)))
+    ) -> Result<PlanResult<T>> {
+        self.block_on_unless(&Cancellation::new(), future)
     }
 
     /// As `block_on`, but stops waiting once it is canceled.
@@ -257,13 +282,22 @@ impl Session {
         cancellation: &Cancellation,
         future: impl Future<Output = PlanResult<T>> + Send + 'static,
     ) -> Result<PlanResult<T>> {
-        let task = self.threads.spawn(future);
-        let aborted = task.abort_handle();
-        let canceled = pin!(cancellation.requested());
-        match self.threads.block_on(select(task, canceled)) {
+        self.join(&mut self.threads.spawn(future), cancellation)
+    }
+
+    /// Waits for a task unless it, or all calls, are canceled; the task is then aborted.
+    fn join<T: Send + 'static>(
+        &self,
+        task: &mut JoinHandle<PlanResult<T>>,
+        cancellation: &Cancellation,
+    ) -> Result<PlanResult<T>> {
+        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (this, all) = (pin!(cancellation.requested()), pin!(calls.requested()));
+        let canceled = select(this, all);
+        match self.threads.block_on(select(&mut *task, canceled)) {
             Either::Left((joined, _)) => Ok(joined.unwrap_or_else(|e| Err(stopped(&e)))),
             Either::Right(_) => {
-                aborted.abort();
+                task.abort();
                 Err(Error::Canceled)
             }
         }

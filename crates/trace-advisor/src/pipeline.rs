@@ -163,6 +163,26 @@ impl Run {
         Ok(self.timed("query", || self.session.analyze(view))?)
     }
 
+    /// As [`Run::analyze`], with other values of the parameters than the run was opened with.
+    pub fn analyze_with(&self, view: &str, params: &Params) -> Result<Vec<RecordBatch>, Error> {
+        if *params == self.params {
+            return self.analyze(view);
+        }
+        let source = self.source.as_ref();
+        let session = new_session(&self.tables, source, self.memory_bytes, params)?;
+        Ok(self.timed("query", || session.analyze(view))?)
+    }
+
+    /// The values of parameters that the run was opened with.
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// Cancels the queries and checks that other threads wait for, see [`Session::cancel_calls`].
+    pub fn cancel_calls(&self) {
+        self.session.cancel_calls();
+    }
+
     /// The rows of a query. Only read-only statements are allowed.
     pub fn sql(&self, query: &str) -> Result<Vec<RecordBatch>, Error> {
         Ok(self.timed("query", || self.session.sql(query))?)

@@ -180,6 +180,16 @@ fn canceled_queries_end() {
     let outcome = session.sql_unless(&cancellation, endless);
     assert!(matches!(outcome, Err(Error::Canceled)), "{outcome:?}");
     assert_eq!(session.sql("SELECT 1").unwrap()[0].num_rows(), 1);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(100));
+            session.cancel_calls();
+        });
+        let outcome = session.sql(endless);
+        assert!(matches!(outcome, Err(Error::Canceled)), "{outcome:?}");
+    });
+    // Calls that start later are not canceled.
+    assert_eq!(session.sql("SELECT 1").unwrap()[0].num_rows(), 1);
 }
 
 #[test]
