@@ -192,7 +192,11 @@ fn annotated_query(
     Renderer::styled().term_width(columns).render(&[group] as &[Group<'_>])
 }
 
-fn help(error: &anyhow::Error) -> Option<String> {
+/// What to do about an error.
+pub(crate) fn help(error: &anyhow::Error) -> Option<String> {
+    if let Some(query) = query_diagnostic(error) {
+        return query.help.as_ref().map(QueryHelp::to_string);
+    }
     if let Some(error) = error.downcast_ref::<WithHelp>() {
         return Some(error.help.clone());
     }

@@ -13,12 +13,19 @@ pub enum Exit {
     Failed,
 }
 
+impl Exit {
+    /// The code as a number.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Clean => 0,
+            Self::Findings => 1,
+            Self::Failed => 2,
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Clean => 0,
-            Exit::Findings => 1,
-            Exit::Failed => 2,
-        })
+        Self::from(exit.code())
     }
 }

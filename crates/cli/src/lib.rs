@@ -10,6 +10,7 @@ mod commands;
 mod console;
 pub mod demo;
 mod diagnostics;
+pub mod embedding;
 mod exit;
 mod interrupt;
 mod memory;

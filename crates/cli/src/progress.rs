@@ -40,6 +40,9 @@ impl Stage {
     /// Stages of commands that read a run and compute views.
     pub(crate) const QUERY: &'static [Self] = &[Self::Read, Self::Compute];
 
+    /// Stages of commands that read two runs and compare them.
+    pub(crate) const DIFF: &'static [Self] = &[Self::Read, Self::Read, Self::Compute];
+
     fn verb(self) -> &'static str {
         match self {
             Self::Read => "reading",
@@ -61,6 +64,21 @@ impl Stage {
             Self::Check => ("run", "runs"),
         }
     }
+}
+
+/// What is being done, and how much of it is done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Work {
+    /// `reading`, `computing`, ...
+    pub stage: &'static str,
+    /// Items of the stage that are done.
+    pub done: usize,
+    /// Items of the stage; 0 if unknown.
+    pub total: usize,
+    /// The kind of items: `files`, `views`.
+    pub unit: &'static str,
+    /// The part of the stage that is done, from 0 to 1; `None` if nothing is known about it.
+    pub ratio: Option<f64>,
 }
 
 /// A progress line, removed when it is dropped.
@@ -106,6 +124,15 @@ impl ProgressLine {
     /// The receiver of progress with views.
     pub(crate) fn views(&self) -> Arc<dyn ViewProgress> {
         Arc::clone(&self.tracker) as _
+    }
+
+    /// What is being done now; `None` before the first stage.
+    pub(crate) fn current(&self) -> Option<Work> {
+        let stage = self.tracker.stage()?;
+        let state = *self.tracker.state();
+        let (done, total) = (state.done.min(state.items), state.items);
+        let unit = stage.items().1;
+        Some(Work { stage: stage.verb(), done, total, unit, ratio: state.ratio() })
     }
 
     /// Starts a stage of which only items are counted.

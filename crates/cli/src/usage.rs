@@ -13,6 +13,18 @@ use crate::console::Console;
 use crate::diagnostics::{print_error, with_help};
 use crate::exit::Exit;
 
+/// A mistake in options, without the usage of the command: message and help.
+pub(crate) fn mistake(message: &clap::Error) -> (String, Option<String>) {
+    let text = message.render().to_string();
+    let text = text.split("\n\nUsage:").next().unwrap_or_default();
+    let text = text.split("\n\nFor more information").next().unwrap_or_default().trim_end();
+    let (message, help) = match text.split_once("\n\n  tip: ") {
+        Some((message, help)) => (message, Some(help.to_owned())),
+        None => (text, None),
+    };
+    (message.strip_prefix("error: ").unwrap_or(message).to_owned(), help)
+}
+
 /// Prints what the parser has to say: help, or a mistake in the command line.
 pub(crate) fn print_message(mut message: clap::Error, console: &mut Console) -> Exit {
     if message.kind() == ErrorKind::InvalidSubcommand

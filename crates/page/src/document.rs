@@ -32,6 +32,8 @@ pub struct Options {
     pub live: Option<String>,
     /// The trace viewer that links open [default: `https://ui.perfetto.dev`].
     pub viewer: Option<String>,
+    /// Whether a page of a run has the overview and the findings only, as notebooks show it.
+    pub overview_only: bool,
 }
 
 /// Settings that the script reads in addition to the data of the sections.
@@ -75,7 +77,7 @@ pub(crate) fn hash_source(text: &str) -> String {
 impl Document<'_> {
     pub(crate) fn render(&self) -> String {
         let script = script();
-        let Options { live, viewer } = self.options;
+        let Options { live, viewer, .. } = self.options;
         let connect = if live.is_some() { " connect-src 'self';" } else { "" };
         let policy = format!(
             "default-src 'none'; script-src {}; style-src {}; img-src data:;{connect} base-uri 'none'; form-action 'none'",

@@ -55,8 +55,9 @@ impl Page {
         };
         let rank = shown_rank(run, report);
         let (cards, finding_data) = findings::section(run, report, number)?;
-        let heat = heat::of(run)?;
-        let panes = panes::all(run, report, rank)?;
+        let is_whole = !self.options.overview_only;
+        let heat = if is_whole { heat::of(run)? } else { None };
+        let panes = if is_whole { panes::all(run, report, rank)? } else { Vec::new() };
         let mut out = String::new();
         let _ = writeln!(out, "<article class=\"run\" data-run=\"{number}\" id=\"{}\">", id("run"));
         let step = step::of(run, report, rank)?;
@@ -91,7 +92,9 @@ impl Page {
             out.push_str("</section>\n");
         }
         write_without(&without, &id("without"), &mut out);
-        limits::write(report, &id("limits"), &mut out);
+        if is_whole {
+            limits::write(report, &id("limits"), &mut out);
+        }
         out.push_str("</article>\n");
         let mut shown: Vec<(&str, &str)> =
             filled.iter().map(|pane| (pane.id, pane.title)).collect();
@@ -125,7 +128,9 @@ impl Page {
                     contents.push(entry("ranks", "Ranks and steps"));
                 }
                 contents.extend(run.panes.iter().map(|(id, title)| entry(id, title)));
-                contents.push(entry("limits", "Not recorded"));
+                if !self.options.overview_only {
+                    contents.push(entry("limits", "Not recorded"));
+                }
             }
             runs => {
                 contents.push(entry("index", "Runs"));

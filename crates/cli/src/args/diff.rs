@@ -10,7 +10,7 @@ use super::headings::{COMPARISON, OUTPUT};
 use super::values::percent;
 
 /// `advisor diff`.
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct DiffArgs {
     /// Run before the change: a trace file, a memory snapshot, or a directory with the traces of all ranks
     #[arg(value_name = "BEFORE")]

@@ -128,7 +128,7 @@ pub(crate) struct SelectionArgs {
 }
 
 /// The rule files to load.
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct RuleFileArgs {
     /// Rule file that changes or extends the built-in rules; may be repeated [default: advisor.toml, if there is one]
     ///
@@ -148,7 +148,7 @@ pub(crate) struct RuleFileArgs {
 }
 
 /// The rules to evaluate.
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct RuleArgs {
     #[command(flatten)]
     pub(crate) files: RuleFileArgs,
@@ -175,7 +175,7 @@ pub(crate) struct RowOutputArgs {
 }
 
 /// The file that a result is written to.
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct OutputArgs {
     /// Write to FILE instead of stdout
     #[arg(id = "output", long = "output", short = 'o', value_name = "FILE", help_heading = OUTPUT)]

@@ -20,12 +20,7 @@ use crate::run::{self, note_if_exported, open_options, store_in_cache, warn_not_
 use crate::runs::RunQueue;
 
 pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exit> {
-    let policy = Policy { min_gain_pct: args.min_gain, fail_on: args.fail_on, ..Policy::default() };
-    let rules = rule_files::load_with_policy(&args.rules, &policy, console)?;
-    if rules.rules().iter().all(Rule::is_comparison) {
-        let help = "`advisor rules list` marks the rules that are left out";
-        return Err(with_help("no rule is left to check a run with", help));
-    }
+    let rules = load_rules(args, console)?;
     let baseline = args.baseline.as_deref().map(baseline::read).transpose()?;
     let context = context(args, &rules);
     let options = OpenOptions { step_time_ns: args.step_time, ..open_options(&args.read)? };
@@ -118,6 +113,17 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
     })
 }
 
+/// Loads the rules that the options select.
+pub(crate) fn load_rules(args: &CheckArgs, console: &mut Console) -> anyhow::Result<RuleSet> {
+    let policy = Policy { min_gain_pct: args.min_gain, fail_on: args.fail_on, ..Policy::default() };
+    let rules = rule_files::load_with_policy(&args.rules, &policy, console)?;
+    if rules.rules().iter().all(Rule::is_comparison) {
+        let help = "`advisor rules list` marks the rules that are left out";
+        return Err(with_help("no rule is left to check a run with", help));
+    }
+    Ok(rules)
+}
+
 /// Prints the first line of a report, after an empty line between reports.
 fn print_header(
     pending: &PendingCheck<'_>,
@@ -132,7 +138,8 @@ fn print_header(
     Ok(console.out.flush()?)
 }
 
-fn context<'a>(args: &CheckArgs, rules: &'a RuleSet) -> ReportContext<'a> {
+/// How the options say that reports are rendered.
+pub(crate) fn context<'a>(args: &CheckArgs, rules: &'a RuleSet) -> ReportContext<'a> {
     let folder = std::env::current_dir().unwrap_or_default();
     let options = command_options(args);
     ReportContext {
@@ -160,11 +167,13 @@ fn command_options(args: &CheckArgs) -> Vec<String> {
     options
 }
 
-fn fail_on(rules: &RuleSet) -> FailOn {
+/// The lowest severity that fails the check.
+pub(crate) fn fail_on(rules: &RuleSet) -> FailOn {
     rules.policy().fail_on.unwrap_or(FailOn::Medium)
 }
 
-fn exit_code(reports: &[Report], fail_on: FailOn) -> Exit {
+/// The exit code for the findings.
+pub(crate) fn exit_code(reports: &[Report], fail_on: FailOn) -> Exit {
     let worst = reports.iter().filter_map(Report::worst).max();
     match (worst, fail_on.severity()) {
         (Some(worst), Some(limit)) if worst >= limit => Exit::Findings,

@@ -1,13 +1,15 @@
 //! `advisor diff`: a comparison of two runs.
 
+use std::borrow::Borrow;
+
 use serde::Serialize;
 use trace_advisor::advisor::Comparison;
 use trace_advisor::compare::{
-    Category, DeviceMemory, DeviceType, DiffOptions, Level, Measure, MemoryDiff, Outcome, Row,
-    SideOptions, Sort, Steps, Summary, Verdict,
+    Category, DeviceMemory, DeviceType, Diff, DiffOptions, Level, Measure, MemoryDiff, Outcome,
+    Row, SideOptions, Sort, Steps, Summary, Verdict,
 };
 use trace_advisor::trace_model::{RecordBatch, Warning};
-use trace_advisor::{Run, compare_traces};
+use trace_advisor::{RuleSet, Run, compare_traces};
 
 use crate::args::{
     Audience, DiffArgs, DiffFailOn, DiffFormat, DiffLevel, DiffSort, HtaEvents, RowFormat,
@@ -32,54 +34,28 @@ const DEFAULT_LEAST_CHANGE: f64 = 0.05;
 const SCHEMA_VERSION: u32 = 1;
 
 pub(crate) fn run(args: &DiffArgs, console: &mut Console) -> anyhow::Result<Exit> {
-    let is_review =
-        matches!(args.format, DiffFormat::Markdown | DiffFormat::Github | DiffFormat::Junit);
-    if args.hta.is_some() && (is_review || args.format == DiffFormat::Html) {
+    if args.hta.is_some() && (is_review(args) || args.format == DiffFormat::Html) {
         let help = "use --format text, json, csv, parquet or arrow";
         return Err(with_help("the table of --hta is not available in this format", help));
     }
     let rules = rule_files::load_selected(&args.rules, console)?;
-    let progress = console.progress(&[Stage::Read, Stage::Read, Stage::Compute]);
+    let progress = console.progress(Stage::DIFF);
     let before = open_with_progress(None, &args.before, &args.read, &progress, console)?;
     let after = open_with_progress(None, &args.after, &args.read, &progress, console)?;
-    let options = options(args);
     let exit = if let Some(events) = args.hta {
-        let batch = compare_traces(&before, &after, &options, device_type(events))?;
+        let batch = compare_traces(&before, &after, &options(args), device_type(events))?;
         drop(progress);
         write_rows(&batch, args, console)?;
         Exit::Clean
     } else {
-        let diff = trace_advisor::diff(&before, &after, &options)?;
-        let comparison = trace_advisor::evaluate_diff(&diff, &before, &after, &rules);
+        let compared = Compared::of(&before, &after, rules, args)?;
         drop(progress);
-        let fails = verdict_fails(diff.verdict.outcome, args);
-        let fails_on_memory = memory_fails(diff.memory.as_ref(), args);
-        if args.fail_on_memory.is_some() && diff.memory.is_none() {
-            let help = "record both runs with torch.cuda.memory._record_memory_history() or profile_memory=True";
-            return Err(with_help("--fail-on-memory: the runs did not both record memory", help));
-        }
-        // Formats that others read do not name the folders of this machine.
-        let folder = if is_review { std::env::current_dir().ok() } else { None };
-        let shown = |path: &str| match &folder {
-            Some(folder) => relative_path(folder, path),
-            None => path.to_owned(),
-        };
-        let report = DiffReport {
-            diff: &diff,
-            comparison: &comparison,
-            rules: &rules,
-            paths: (shown(&before.info().path), shown(&after.info().path)),
-            fails,
-            fails_on_memory,
-            limit: args.limit,
-            command_options: command_options(args).iter().map(|o| shown(o)).collect(),
-        };
-        print(&report, (&before, &after), args, console)?;
+        compared.print(args, console)?;
         console.out.flush()?;
-        for warning in &comparison.warnings {
+        for warning in &compared.comparison.warnings {
             warn(&format!("{}: {}", warning.file, warning.message), console)?;
         }
-        if fails || fails_on_memory { Exit::Findings } else { Exit::Clean }
+        if compared.fails(args) { Exit::Findings } else { Exit::Clean }
     };
     for run in [&before, &after] {
         // Files of both runs have the same names.
@@ -91,6 +67,63 @@ pub(crate) fn run(args: &DiffArgs, console: &mut Console) -> anyhow::Result<Exit
         finish_without_warnings(run, &args.read, console)?;
     }
     Ok(exit)
+}
+
+/// Whether a format is for reviews of code.
+fn is_review(args: &DiffArgs) -> bool {
+    matches!(args.format, DiffFormat::Markdown | DiffFormat::Github | DiffFormat::Junit)
+}
+
+/// Two runs with their comparison.
+pub(crate) struct Compared<R> {
+    before: R,
+    after: R,
+    pub(crate) diff: Diff,
+    pub(crate) comparison: Comparison,
+    rules: RuleSet,
+}
+
+impl<R: Borrow<Run>> Compared<R> {
+    /// Compares two runs.
+    pub(crate) fn of(before: R, after: R, rules: RuleSet, args: &DiffArgs) -> anyhow::Result<Self> {
+        let (a, b) = (before.borrow(), after.borrow());
+        let diff = trace_advisor::diff(a, b, &options(args))?;
+        let comparison = trace_advisor::evaluate_diff(&diff, a, b, &rules);
+        if args.fail_on_memory.is_some() && diff.memory.is_none() {
+            let help = "record both runs with torch.cuda.memory._record_memory_history() or profile_memory=True";
+            return Err(with_help("--fail-on-memory: the runs did not both record memory", help));
+        }
+        Ok(Self { before, after, diff, comparison, rules })
+    }
+
+    /// Whether the verdict on the step or on memory makes the command fail.
+    pub(crate) fn fails(&self, args: &DiffArgs) -> bool {
+        verdict_fails(self.diff.verdict.outcome, args)
+            || memory_fails(self.diff.memory.as_ref(), args)
+    }
+
+    /// Prints the comparison in the format that the options name.
+    pub(crate) fn print(&self, args: &DiffArgs, console: &mut Console) -> anyhow::Result<()> {
+        let Self { diff, comparison, rules, .. } = self;
+        let (before, after) = (self.before.borrow(), self.after.borrow());
+        // Formats that others read do not name the folders of this machine.
+        let folder = if is_review(args) { std::env::current_dir().ok() } else { None };
+        let shown = |path: &str| match &folder {
+            Some(folder) => relative_path(folder, path),
+            None => path.to_owned(),
+        };
+        let report = DiffReport {
+            diff,
+            comparison,
+            rules,
+            paths: (shown(&before.info().path), shown(&after.info().path)),
+            fails: verdict_fails(diff.verdict.outcome, args),
+            fails_on_memory: memory_fails(diff.memory.as_ref(), args),
+            limit: args.limit,
+            command_options: command_options(args).iter().map(|o| shown(o)).collect(),
+        };
+        print(&report, (before, after), args, console)
+    }
 }
 
 fn options(args: &DiffArgs) -> DiffOptions {

@@ -3,10 +3,10 @@
 mod analyze;
 mod augment;
 mod cache;
-mod check;
+pub(crate) mod check;
 mod completions;
 mod demo;
-mod diff;
+pub(crate) mod diff;
 mod explain;
 mod export;
 mod init;

@@ -74,7 +74,8 @@ fn html(args: &OpenArgs, rules: &RuleSet, console: &mut Console) -> anyhow::Resu
     let progress = console.progress(&[Stage::Read, Stage::Compute]);
     let run = open_with_progress(None, &args.run.path, &args.read, &progress, console)?;
     let report = run.check(rules)?;
-    let options = Options { live: Some("version".to_owned()), viewer: Some(args.ui.clone()) };
+    let (live, viewer) = (Some("version".to_owned()), Some(args.ui.clone()));
+    let options = Options { live, viewer, ..Options::default() };
     let html = page::report(&run, &report, &options)?;
     drop(progress);
     finish(&run, &args.read, console)?;
