@@ -16,6 +16,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("trace-advisor", &["trace-model", "ingest", "query", "analyses", "compare", "advisor"]),
     ("page", &["trace-advisor"]),
     ("cli", &["trace-advisor", "page"]),
+    ("python", &["trace-advisor", "page", "cli"]),
 ];
 
 /// Third-party crates that only some of ours may name.
@@ -30,7 +31,8 @@ const GUARDED: &[(&str, &[&str])] = &[
     ("schemars", &["advisor"]),
     // `advisor`: optional, derives `ValueEnum` for options of the command line.
     ("clap", &["advisor", "cli"]),
-    ("anyhow", &["cli"]),
+    ("pyo3", &["python"]),
+    ("anyhow", &["cli", "python"]),
     ("anstream", &["cli"]),
     ("annotate-snippets", &["cli"]),
     ("comfy-table", &["cli"]),

@@ -1,0 +1,71 @@
+"""Commands of the program that write files or describe something."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path as FilePath
+
+from trace_advisor import _native
+from trace_advisor._options import Path, to_options
+from trace_advisor._run import Run
+
+
+def _path(run: Run | Path) -> str:
+    return run.path if isinstance(run, Run) else os.fspath(run)
+
+
+def export(run: Run | Path, output: Path, *, force: bool = False) -> FilePath:
+    """Writes the tables of a run to a folder of Parquet files, and returns the folder.
+
+    Raises:
+        AdvisorError: If the folder exists; `force` replaces an earlier export.
+    """
+    _native.output_of(["export", *to_options(force=force, output=os.fspath(output)), "--", _path(run)])
+    return FilePath(output)
+
+
+def merge(run: Run | Path, output: Path, *, force: bool = False) -> FilePath:
+    """Writes the timelines of all ranks into one trace, for a viewer; compressed if its name ends in `.gz`."""
+    _native.output_of(["merge", *to_options(force=force, output=os.fspath(output)), "--", _path(run)])
+    return FilePath(output)
+
+
+def augment(
+    run: Run | Path, output: Path, *, only: str | Iterable[str] | None = None, force: bool = False
+) -> list[FilePath]:
+    """Copies traces with what the analyses add: counters, the critical path, findings. Returns the traces.
+
+    Args:
+        run: The run.
+        output: The folder to write to.
+        only: Some of `counters`, `critical-path` and `findings`.
+        force: Replace existing files.
+    """
+    if only is not None and not isinstance(only, str):
+        only = ",".join(only)
+    options = to_options(only=only, force=force, output=os.fspath(output))
+    written = _native.output_of(["augment", *options, "--", _path(run)])
+    return [FilePath(line) for line in written.splitlines()]
+
+
+def explain(code: str) -> str:
+    """The page of a rule in Markdown: what it measures, from when on it fires, what to do."""
+    return _native.output_of(["explain", code])
+
+
+def views(search: str = "") -> str:
+    """The analyses, or those about a word."""
+    return _native.output_of(["analyze", "--list" if not search else f"--list={search}"])
+
+
+def describe(name: str) -> str:
+    """The columns of a table or view, with units."""
+    return _native.output_of(["tables", name])
+
+
+def demo(output: Path, *, bottleneck: str = "data-loading", ranks: int = 1, force: bool = False) -> FilePath:
+    """Writes a run with a known problem to try things on, and returns its folder."""
+    options = to_options(bottleneck=bottleneck, ranks=ranks, force=force, output=os.fspath(output))
+    _native.output_of(["demo", *options])
+    return FilePath(output)

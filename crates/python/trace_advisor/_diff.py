@@ -1,0 +1,111 @@
+"""Comparisons of two runs."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from trace_advisor import _html, _native
+from trace_advisor._options import Path, Selection, files, numbers, to_options, words
+from trace_advisor._progress import ProgressArgument, callback
+from trace_advisor._run import Run
+from trace_advisor._table import Table
+
+
+class Comparison:
+    """What changed between two runs. `print(comparison)` shows what `advisor diff` prints."""
+
+    def __init__(self, native: _native.Comparison) -> None:
+        self._native = native
+
+    @functools.cached_property
+    def _data(self) -> dict[str, Any]:
+        data: dict[str, Any] = json.loads(self.json())
+        return data
+
+    @property
+    def verdict(self) -> str:
+        """`regression`, `improvement`, `no-change`, `inconclusive`, ..."""
+        return str(self._data["verdict"]["outcome"])
+
+    @property
+    def headline(self) -> str:
+        """The verdict in one sentence."""
+        return str(self._data["headline"])
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the verdict is one that `fail_on` names."""
+        return self._native.has_failed
+
+    def rows(self) -> Table:
+        """The names that one of the runs has, with calls and time before and after."""
+        return Table(self._native.rows())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `advisor diff --format json` writes."""
+        return dict(self._data)
+
+    def json(self) -> str:
+        """The document that `advisor diff --format json` writes."""
+        return self._native.render("json", [])
+
+    def text(self, *, limit: int | None = None, color: bool = False, width: int | None = None) -> str:
+        """The comparison as text, with `limit` rows per section (10 by default)."""
+        return self._native.render("text", to_options(limit=limit), width, color)
+
+    def markdown(self) -> str:
+        """The comparison as a comment on a pull request."""
+        return self._native.render("markdown", [])
+
+    def html(self) -> str:
+        """The comparison as one page, which opens without a network."""
+        return self._native.render("html", [])
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"<Comparison {self.headline}>"
+
+    def _repr_html_(self) -> str:
+        return _html.frame(self.html(), "Comparison by Trace Advisor")
+
+
+def diff(
+    before: Run | Path, after: Run | Path, *, before_ranks: Selection | None = None, after_ranks: Selection | None = None,
+    before_steps: str | int | None = None, after_steps: str | int | None = None, short_names: bool = False,
+    rules: Path | Iterable[Path] | None = None, select: str | Iterable[str] | None = None,
+    ignore: str | Iterable[str] | None = None, fail_on: str | None = None, fail_on_memory: float | None = None,
+    progress: ProgressArgument = None,
+) -> Comparison:
+    """Compares two runs, as `advisor diff` does: open runs, or their paths.
+
+    Args:
+        before: The run before the change.
+        after: The run after the change.
+        before_ranks: Ranks to compare; all by default.
+        after_ranks: The same for the run after the change.
+        before_steps: Steps to compare: `all`, `first`, or numbers.
+        after_steps: The same for the run after the change.
+        short_names: Compare names without their template arguments.
+        rules: Rule files about comparisons.
+        select: Only these rules.
+        ignore: Without these rules.
+        fail_on: The verdict from which on `Comparison.has_failed` is true: `regression` or `inconclusive`.
+        fail_on_memory: Fail, too, if the peak memory of a device grows by this percentage or more.
+        progress: `True` or `tqdm` for a bar, or a callable that gets a `Progress`.
+    """
+    options = to_options(
+        before_ranks=numbers(before_ranks), after_ranks=numbers(after_ranks), before_steps=before_steps,
+        after_steps=after_steps, short_names=short_names, rules=files(rules), select=words(select), ignore=words(ignore),
+        fail_on=fail_on, fail_on_memory=fail_on_memory,
+    )
+    if isinstance(before, Run) and isinstance(after, Run):
+        return Comparison(_native.Comparison.of_runs(before._native, after._native, options))
+    paths = [os.fspath(run.path if isinstance(run, Run) else run) for run in (before, after)]
+    with callback(progress) as call:
+        return Comparison(_native.Comparison.of_paths(paths[0], paths[1], options, call))
