@@ -7,9 +7,9 @@ import json
 import os
 import tempfile
 import unittest
-import unittest.mock
 import zipfile
 from pathlib import Path
+from unittest import mock
 
 from github import FakeApi, Runner
 
@@ -164,20 +164,21 @@ class ActionTest(unittest.TestCase):
         self.assertEqual(body.count("<details>"), body.count("</details>"))
 
     def test_program_is_installed_from_the_package(self):
-        """A wheel of the same name stands for the package; its program starts the real one."""
-        code = f"import os, sys\ndef main():\n    os.execv({PROGRAM!r}, ['advisor', *sys.argv[1:]])\n"
-        info = "trace_advisor-0.0.7.dist-info"
-        with zipfile.ZipFile(self.folder / "trace_advisor-0.0.7-py3-none-any.whl", "w") as wheel:
+        """Wheels of the same name stand for the package; the program of one starts the real one."""
+        self.wheel("0.0.7", f"import os, sys\ndef main():\n    os.execv({PROGRAM!r}, ['advisor', *sys.argv[1:]])\n")
+        self.wheel("0.0.8", "def main():\n    raise SystemExit('the version that was not asked for')\n")
+        with mock.patch.dict(os.environ, {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.folder)}):
+            self.run_action(program="", version="0.0.7")
+        self.assertEqual(len(self.api.comments), 1)
+
+    def wheel(self, version, code):
+        info = f"trace_advisor-{version}.dist-info"
+        with zipfile.ZipFile(self.folder / f"trace_advisor-{version}-py3-none-any.whl", "w") as wheel:
             wheel.writestr("trace_advisor.py", code)
-            wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: trace-advisor\nVersion: 0.0.7\n")
+            wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: trace-advisor\nVersion: {version}\n")
             wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
             wheel.writestr(f"{info}/entry_points.txt", "[console_scripts]\nadvisor = trace_advisor:main\n")
             wheel.writestr(f"{info}/RECORD", "")
-        links = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.folder)}
-        with unittest.mock.patch.dict(os.environ, links):
-            self.run_action(program="", version="0.0.7")
-            self.assertEqual(len(self.api.comments), 1)
-            self.run_action(status=1, program="", version="0.0.8")
 
 
 if __name__ == "__main__":
