@@ -55,6 +55,7 @@ def main():
         problems = [check(target, workspace, binstall, Path(folder)) for target in sorted(targets)]
     if problems := [problem for problem in problems if problem]:
         sys.exit("\n".join(problems))
+    print(f"names of archives: {len(targets)} targets")
 
 
 main()

@@ -5,6 +5,7 @@ ADVISOR names the program; by default it is the release build in the target fold
 
 import json
 import os
+import re
 import tempfile
 import unittest
 import zipfile
@@ -120,6 +121,12 @@ class ActionTest(unittest.TestCase):
         for inputs in ({"mode": "compare"}, {"mode": "diff"}, {"before": "x"}):
             runner = self.run_action(status=1, **inputs)
             self.assertIn("::error::`", runner.log)
+
+    def test_inputs_are_documented(self):
+        page = (ROOT / "docs/ci.md").read_text()
+        table = page[page.index("| input | default |") : page.index("The outputs are")]
+        documented = re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE)
+        self.assertEqual(documented, list(Runner(ROOT / "action.yml", {}).action["inputs"]))
 
     def test_later_runs_update_their_comment(self):
         self.api.comments.append({"id": 1, "body": "> <!-- trace-advisor: check -->, said a reader"})
