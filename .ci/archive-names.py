@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Packs a stand-in program for each target of the release workflow, and checks that `cargo binstall` would find it.
 
-The templates are those of `crates/cli/Cargo.toml`; the tests of `.ci/archive` are here, too: what it packs is unpacked again.
+The templates are those of `crates/cli/Cargo.toml`. What `.ci/archive` packs is unpacked again.
 """
 
 import re
@@ -28,9 +28,9 @@ def check(target, workspace, binstall, folder):
     values = {"repo": workspace["repository"], "version": workspace["version"], "target": target, "bin": "advisor"}
     values["binary-ext"] = ".exe" if "windows" in target else ""
     templates = binstall | binstall["overrides"].get(target, {})
-    program = folder / f"advisor{values['binary-ext']}"
-    program.write_text(target)
-    program.chmod(0o755)
+    # `.ci/dist` prints the path without the suffix of Windows.
+    program = folder / "program"
+    program.with_suffix(values["binary-ext"]).write_text(target)
     command = [ROOT / ".ci/archive", program, target, folder / "archives"]
     archive = Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
     url = filled(templates["pkg-url"], values)
