@@ -129,7 +129,8 @@ class ActionTest(unittest.TestCase):
         self.assertEqual(documented, list(Runner(ROOT / "action.yml", {}).action["inputs"]))
 
     def test_later_runs_update_their_comment(self):
-        self.api.comments.append({"id": 1, "body": "> <!-- trace-advisor: check -->, said a reader"})
+        marker = f"<!-- trace-advisor: check {ROOT / 'examples/run'} -->"
+        self.api.comments.append({"id": 1, "body": f"> {marker}\n\nA reader quotes the report."})
         self.run_action()
         self.run_action(comment_key="other")
         self.run_action(arguments="--select IN001")
