@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anstream::AutoStream;
 
@@ -34,14 +35,38 @@ impl Console {
             raw: Box::new(BufWriter::new(io::stdout())),
             err: if args.quiet { Box::new(io::sink()) } else { stderr() },
             errors: stderr(),
-            out_terminal: io::stdout().is_terminal().then(Terminal::of_stdout),
+            out_terminal: io::stdout().is_terminal().then(Terminal::of_process),
             has_progress: io::stderr().is_terminal() && !args.quiet && !args.no_progress,
         }
+    }
+
+    /// From now on, results are written where warnings and notes are: stdout belongs to another program.
+    pub(crate) fn move_results_to_stderr(&mut self) {
+        let stream = std::mem::replace(&mut self.err, Box::new(io::sink()));
+        let stream = SharedStream(Arc::new(Mutex::new(stream)));
+        self.out = Box::new(stream.clone());
+        self.raw = Box::new(stream.clone());
+        self.err = Box::new(stream);
+        self.out_terminal = io::stderr().is_terminal().then(Terminal::of_process);
     }
 
     /// A progress line for work in these stages; it is removed when it is dropped.
     pub(crate) fn progress(&self, stages: &'static [Stage]) -> ProgressLine {
         ProgressLine::new(stages, self.has_progress)
+    }
+}
+
+/// A stream that several parts of a console write to.
+#[derive(Clone)]
+struct SharedStream(Arc<Mutex<Box<dyn Write + Send>>>);
+
+impl Write for SharedStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).flush()
     }
 }
 
@@ -69,8 +94,8 @@ impl Terminal {
     /// Widths that texts adapt to; other terminals get the nearest one.
     const COLUMNS: std::ops::RangeInclusive<usize> = 40..=200;
 
-    /// The terminal of stdout, by its size (or `COLUMNS`) and the locale.
-    pub(crate) fn of_stdout() -> Self {
+    /// The terminal of the process, by its size (or `COLUMNS`) and the locale.
+    pub(crate) fn of_process() -> Self {
         let variable = |name| std::env::var_os(name)?.into_string().ok().filter(|v| !v.is_empty());
         let set = variable("COLUMNS").and_then(|text| text.parse().ok());
         let size = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));

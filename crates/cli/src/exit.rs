@@ -11,6 +11,8 @@ pub enum Exit {
     Findings,
     /// 2: an error.
     Failed,
+    /// The exit code of the program that the command ran.
+    OfProgram(u8),
 }
 
 impl Exit {
@@ -20,6 +22,7 @@ impl Exit {
             Self::Clean => 0,
             Self::Findings => 1,
             Self::Failed => 2,
+            Self::OfProgram(code) => code,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use trace_advisor::ingest::{partial_path, remove_partial_exports};
 
 /// Exit code of a program that Ctrl-C ended, by convention of shells.
-const INTERRUPTED: i32 = 130;
+pub(crate) const INTERRUPTED: i32 = 130;
 
 /// Output that is being written.
 #[derive(Debug)]

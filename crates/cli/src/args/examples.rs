@@ -18,6 +18,12 @@ Examples:
   advisor check run/ --baseline main.json --fail-on high
   gzip -dc rank0.json.gz | advisor check -";
 
+pub(super) const RECORD: &str = "\
+Examples:
+  advisor record -- python train.py
+  advisor record --steps 100-106 -o slow/ -- python train.py --epochs 1
+  advisor record -- torchrun --nproc-per-node 8 train.py";
+
 pub(super) const SQL: &str = "\
 Examples:
   advisor sql run/

@@ -8,6 +8,7 @@ mod groups;
 mod headings;
 mod program;
 mod query;
+mod record;
 mod rules;
 mod traces;
 mod values;
@@ -23,6 +24,7 @@ pub(crate) use groups::{
 };
 pub(crate) use program::{CacheCommand, CacheCommandArgs, CompletionsArgs, ManArgs};
 pub(crate) use query::{AnalyzeArgs, SqlArgs, TablesArgs};
+pub(crate) use record::RecordArgs;
 pub(crate) use rules::{
     ExplainArgs, InitArgs, RuleShowArgs, RulesArgs, RulesCommand, SchemaArgs, SchemaDocument,
     StatsArgs, StatsFormat,
@@ -52,6 +54,15 @@ pub(crate) enum Command {
     /// checked. With --baseline, only new and worse findings count.
     #[command(after_help = examples::CHECK)]
     Check(CheckArgs),
+    /// Run a training program, record some of its steps, and check them
+    ///
+    /// The program needs no change: the training loop is found through the steps of its optimizers, in each Python process that
+    /// the command starts, such as the ranks of `torchrun`. Each rank writes its trace into DIR. If the program runs out
+    /// of GPU memory, a memory snapshot is written there, too. The report is printed to stderr when the program ends.
+    ///
+    /// Exit code: that of the program; 128 + N if signal N ended it, and 126 or 127 if it cannot be started.
+    #[command(after_help = examples::RECORD)]
+    Record(RecordArgs),
     /// Query a run with SQL: run a single query, or start an interactive shell
     #[command(after_help = examples::SQL)]
     Sql(SqlArgs),

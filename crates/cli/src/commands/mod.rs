@@ -18,6 +18,7 @@ mod overview;
 mod query;
 mod questions;
 mod rates;
+mod record;
 mod rows_of_runs;
 mod rules;
 mod schema;
@@ -36,6 +37,7 @@ use crate::exit::Exit;
 pub(crate) fn run(command: &Command, console: &mut Console) -> anyhow::Result<Exit> {
     match command {
         Command::Check(args) => check::run(args, console),
+        Command::Record(args) => record::run(args, console),
         Command::Sql(args) => sql::run(args, console),
         Command::Analyze(args) => analyze::run(args, console),
         Command::Diff(args) => diff::run(args, console),

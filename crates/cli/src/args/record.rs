@@ -1,0 +1,63 @@
+//! `advisor record`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use trace_advisor::query::Range;
+
+use super::headings::OUTPUT;
+
+/// `advisor record`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct RecordArgs {
+    /// Program to run, with its arguments
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+    /// Steps to record, from the first to the last; the first step of the program is 0
+    ///
+    /// The profiler runs without keeping events for two steps before the first. A program that ends earlier leaves what was
+    /// recorded until then.
+    #[arg(long, value_name = "RANGE", value_parser = recorded_steps, default_value = "10-16")]
+    pub(crate) steps: Range,
+    /// Record Python stacks, too: findings name source lines, but the host takes longer
+    #[arg(long)]
+    pub(crate) stacks: bool,
+    /// Keep no history of GPU memory for a snapshot when the program runs out of it
+    #[arg(long)]
+    pub(crate) no_memory_snapshot: bool,
+    /// Directory to write traces to; created if it does not exist
+    #[arg(id = "output", long = "output", short = 'o', value_name = "DIR", default_value = "run", help_heading = OUTPUT)]
+    pub(crate) directory: PathBuf,
+    /// Write into DIR even if it is not empty; existing files are kept
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) force: bool,
+    /// Write the traces without checking them
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) no_check: bool,
+}
+
+/// Parses steps to record: a range with both ends.
+fn recorded_steps(text: &str) -> Result<Range, String> {
+    let range: Range = text.parse().map_err(|error| format!("{error}"))?;
+    if range.first < 0 || range.last == i64::MAX {
+        return Err("the recording needs a first and a last step: write 10-16".to_owned());
+    }
+    Ok(range)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::recorded_steps;
+
+    #[test]
+    fn recorded_steps_have_two_ends() {
+        for text in ["10-16", "10..16"] {
+            let range = recorded_steps(text).unwrap();
+            assert_eq!((range.first, range.last), (10, 16), "{text}");
+        }
+        for text in ["10..", "16-10", "-1", "x"] {
+            assert!(recorded_steps(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What was recorded, and if nothing was, why.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use trace_advisor::query::Range;
+
+use super::injection::Injection;
+use crate::render::value::plural;
+
+/// What a process with a training loop tells.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct TrainingStatus {
+    rank: i64,
+    step_count: i64,
+    trace_count: usize,
+    problem: Option<String>,
+}
+
+/// What the processes of a program recorded.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// Whether a process imported PyTorch.
+    has_torch: bool,
+    /// The processes with a training loop.
+    trainings: Vec<TrainingStatus>,
+    /// Memory snapshots of this program.
+    snapshot_count: usize,
+}
+
+impl Outcome {
+    /// Reads what the processes left. A file that cannot be read counts as a process that told nothing.
+    pub(super) fn read(injection: &Injection, folder: &Path) -> Self {
+        let mut outcome = Self::default();
+        for file in injection.status_files().unwrap_or_default() {
+            outcome.has_torch = true;
+            let status = std::fs::read(&file).ok();
+            let status = status.and_then(|text| serde_json::from_slice(&text).ok());
+            outcome.trainings.extend(status);
+        }
+        outcome.trainings.sort_by_key(|training| (training.rank, training.step_count));
+        let entries = folder.read_dir().into_iter().flatten().flatten();
+        outcome.snapshot_count =
+            entries.filter(|entry| injection.is_snapshot(&entry.path())).count();
+        outcome
+    }
+
+    /// Whether there is something to check.
+    pub(super) fn has_files(&self) -> bool {
+        self.trace_count() + self.snapshot_count > 0
+    }
+
+    fn trace_count(&self) -> usize {
+        self.trainings.iter().map(|training| training.trace_count).sum()
+    }
+
+    /// `2 traces and 1 memory snapshot in run`.
+    pub(super) fn summary(&self, folder: &Path) -> String {
+        let snapshots = match self.snapshot_count {
+            0 => String::new(),
+            count => format!(" and {} of a process that ran out of memory", plural(count, "snapshot")),
+        };
+        format!("recorded {}{snapshots} in {}", plural(self.trace_count(), "trace"), folder.display())
+    }
+
+    /// Why traces are missing.
+    pub(super) fn problems(&self, steps: Range) -> Vec<String> {
+        if self.trainings.is_empty() {
+            let reason = if self.has_torch {
+                "no optimizer of PyTorch made a step"
+            } else {
+                "no Python process imported PyTorch (with `python -I` or `-E`, it cannot be recorded)"
+            };
+            return vec![format!("nothing was recorded: {reason}")];
+        }
+        let mut problems: Vec<String> = Vec::new();
+        for training in self.trainings.iter().filter(|training| training.trace_count == 0) {
+            let rank = training.rank;
+            let reason = match &training.problem {
+                Some(problem) => problem.clone(),
+                None => too_few_steps(training.step_count, steps),
+            };
+            problems.push(format!("no trace of rank {rank}: {reason}"));
+        }
+        problems
+    }
+}
+
+fn too_few_steps(step_count: i64, steps: Range) -> String {
+    let made = match usize::try_from(step_count) {
+        Ok(0) | Err(_) => "it ended in the first step, or without running exit handlers".to_owned(),
+        Ok(count) => format!("it made {}", plural(count, "step")),
+    };
+    let first = steps.first;
+    let hint = match step_count {
+        ..=4 => String::new(),
+        count => format!("; try --steps {}-{}", (count - 7).max(2), count - 2),
+    };
+    format!("{made}, and the recording starts with step {first}{hint}")
+}
+
+#[cfg(test)]
+mod tests {
+    use trace_advisor::query::Range;
+
+    use super::{Outcome, TrainingStatus};
+
+    const STEPS: Range = Range { first: 10, last: 16 };
+
+    fn training(step_count: i64, problem: Option<&str>) -> TrainingStatus {
+        TrainingStatus { rank: 1, step_count, trace_count: 0, problem: problem.map(str::to_owned) }
+    }
+
+    #[test]
+    fn problems_say_what_is_missing() {
+        let cases = [
+            (false, vec![], "nothing was recorded: no Python process imported PyTorch"),
+            (true, vec![], "nothing was recorded: no optimizer of PyTorch made a step"),
+            (true, vec![training(9, None)], "no trace of rank 1: it made 9 steps, and the recording starts with step 10; try --steps 2-7"),
+            (true, vec![training(3, None)], "no trace of rank 1: it made 3 steps, and the recording starts with step 10"),
+            (true, vec![training(8, Some("broken"))], "no trace of rank 1: broken"),
+        ];
+        for (has_torch, trainings, expected) in cases {
+            let outcome = Outcome { has_torch, trainings, snapshot_count: 0 };
+            assert!(!outcome.has_files());
+            let problems = outcome.problems(STEPS);
+            assert!(problems[0].starts_with(expected), "{problems:?}");
+        }
+        let recorded = TrainingStatus { trace_count: 1, ..training(17, None) };
+        let outcome = Outcome { has_torch: true, trainings: vec![recorded], snapshot_count: 0 };
+        assert!(outcome.problems(STEPS).is_empty() && outcome.has_files());
+    }
+}

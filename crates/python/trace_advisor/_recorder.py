@@ -1,0 +1,249 @@
+"""Records training steps and writes the trace of each rank.
+
+`advisor record` embeds this file and runs it under any Python: it must not import other files of the package, and it
+imports PyTorch only when a recording starts.
+"""
+
+import contextlib
+import gzip
+import os
+import shutil
+import sys
+import time
+
+PROGRAM_START_S = time.time()
+TRACE_SUFFIX = ".pt.trace.json.gz"
+# Host events compress 10 to 1 at any level, and the training waits for it.
+GZIP_LEVEL = 3
+# Steps that the profiler runs for before it keeps events.
+WARMUP_STEPS = 2
+
+
+def warn(message):
+    """Prints a warning on stderr; never raises."""
+    try:
+        sys.stderr.write(f"warning: trace-advisor: {message}\n")
+        sys.stderr.flush()
+    except Exception:  # A closed stderr must not end the training.
+        pass
+
+
+def process_rank():
+    """The rank of this process: of the process group, as the launcher says, or 0."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank()
+    rank = os.environ.get("RANK", "")
+    return int(rank) if rank.isdecimal() else 0
+
+
+class TraceFolder:
+    """The folder that this run writes its traces to: one file for each rank and cycle."""
+
+    def __init__(self, path, is_exact=False):
+        """Takes `path`, or `path-2`, `path-3`, ... if an earlier program left traces there, unless `is_exact`."""
+        self.path = os.fspath(path)
+        self.rank = process_rank()
+        self.written_count = 0
+        if not is_exact:
+            self.path = unused_folder(self.path)
+
+    def write(self, profiler):
+        """Writes the trace of a profiler and returns its path."""
+        os.makedirs(self.path, exist_ok=True)
+        partial = os.path.join(self.path, f".rank{self.rank}.{os.getpid()}.partial")
+        try:
+            profiler.export_chrome_trace(partial + ".json")
+            with open(partial + ".json", "rb") as text, gzip.open(partial, "wb", GZIP_LEVEL) as packed:
+                shutil.copyfileobj(text, packed, 1 << 20)
+            path = self._reserve(f"rank{self.rank}_cycle{{}}{TRACE_SUFFIX}")
+            os.replace(partial, path)
+        finally:
+            for leftover in (partial, partial + ".json"):
+                if os.path.exists(leftover):
+                    os.remove(leftover)
+        self.written_count += 1
+        return path
+
+    def _reserve(self, pattern):
+        """Creates the first file of this pattern that does not exist."""
+        number = self.written_count
+        while True:
+            path = os.path.join(self.path, pattern.format(number))
+            try:
+                open(path, "xb").close()
+                return path
+            except FileExistsError:
+                number += 1
+
+
+def unused_folder(path):
+    """The first of `path`, `path-2`, `path-3`, ... without traces of an earlier program."""
+    base, number, candidate = path.rstrip("/\\") or path, 1, path
+    while _has_earlier_traces(candidate):
+        number += 1
+        candidate = f"{base}-{number}"
+    return candidate
+
+
+def _has_earlier_traces(folder):
+    # Other ranks of this program write after it started, so that all ranks choose the same folder.
+    try:
+        with os.scandir(folder) as entries:
+            traces = [entry for entry in entries if entry.name.endswith(TRACE_SUFFIX)]
+            return any(entry.stat().st_mtime < PROGRAM_START_S for entry in traces)
+    except OSError:
+        return False
+
+
+class Recorder:
+    """Records the steps `first_step` to `last_step` of a training loop.
+
+    `step()` ends a step; the first one is step 0. The profiler exists only around the recorded steps. `on_end(recorder)`
+    is called once, when the recording is over. Nothing here raises: `problem` says why there is no trace.
+    """
+
+    def __init__(self, folder, first_step, last_step, on_end=None, warmup_steps=WARMUP_STEPS, **options):
+        self.folder = folder
+        self.first_step, self.last_step = first_step, last_step
+        self.options = {"record_shapes": True, "profile_memory": True, **options}
+        self.on_end = on_end
+        self.step_count = 0
+        self.problem = None
+        self.is_over = False
+        self._start_step = max(first_step - warmup_steps, 0)
+        self._profiler = None
+        self._others = None
+
+    def begin(self):
+        """Announces the first step."""
+        self._guard(self._watch_others)
+        if self._start_step == 0:
+            self._guard(self._start)
+
+    def step(self, count=1):
+        """Ends `count` steps at once. Outside of the recorded ones this is a comparison."""
+        self.step_count += count
+        if self.step_count >= self._start_step and not self.is_over:
+            self._guard(self._advance)
+
+    def finish(self):
+        """Ends the recording, if it is not over, and writes what it has."""
+        if not self.is_over:
+            self._guard(self._stop)
+
+    def abandon(self):
+        """Ends the recording without a trace and without touching the profiler, which belongs to a parent process."""
+        self._profiler, self.is_over = None, True
+        if self._others is not None:
+            self._others.ignore()
+
+    @property
+    def is_recording(self):
+        """True while the profiler runs."""
+        return self._profiler is not None
+
+    def give_way(self):
+        """Drops the recording, because the program uses the profiler itself."""
+        if self.is_recording:
+            self._profiler.on_trace_ready = None
+        self._fail("the program uses torch.profiler itself; check the traces that it writes")
+
+    def _advance(self):
+        if self._profiler is None:
+            self._start()
+        else:
+            self._profiler.step()
+        if self.step_count > self.last_step:
+            self._stop()
+
+    def _start(self):
+        import torch
+        from torch.profiler import profile
+
+        self._watch_others()
+        if torch.autograd._profiler_enabled():
+            self.give_way()
+            return
+        profiler = profile(schedule=self._action, on_trace_ready=self.folder.write, **self.options)
+        # Steps in the trace have the numbers of the loop.
+        profiler.step_num = self.step_count
+        profiler.current_action = self._action(self.step_count)
+        with self._others.ours():
+            profiler.start()
+        self._profiler = profiler
+
+    def _action(self, step):
+        from torch.profiler import ProfilerAction
+
+        if step > self.last_step:
+            return ProfilerAction.NONE
+        if step == self.last_step:
+            return ProfilerAction.RECORD_AND_SAVE
+        return ProfilerAction.RECORD if step >= self.first_step else ProfilerAction.WARMUP
+
+    def _watch_others(self):
+        if self._others is None:
+            self._others = OtherProfilers(self.give_way)
+
+    def _stop(self):
+        profiler, self._profiler = self._profiler, None
+        self.is_over = True
+        try:
+            if profiler is not None:
+                profiler.stop()
+        finally:
+            if self._others is not None:
+                self._others.ignore()
+            if self.on_end is not None:
+                self.on_end(self)
+
+    def _fail(self, problem):
+        self.problem = self.problem or problem
+        self._guard(self._stop)
+
+    def _guard(self, action):
+        """Runs an action whose errors must not reach the training."""
+        try:
+            action()
+        except Exception as error:
+            message = f"{type(error).__name__}: {error}"
+            if self.is_over:
+                self.problem = self.problem or message
+                warn(message)
+            else:
+                warn(f"recording ended: {message}")
+                self._fail(message)
+
+
+class OtherProfilers:
+    """Calls `on_start()` before the first profiler that is not ours starts: PyTorch runs one at a time."""
+
+    def __init__(self, on_start):
+        from torch.autograd.profiler import profile
+
+        self._is_ours = False
+        self._class, self._prepare_trace = profile, profile._prepare_trace
+
+        def prepare_trace(other, *args, **kwargs):
+            if not self._is_ours:
+                self.ignore()
+                on_start()
+            return self._prepare_trace(other, *args, **kwargs)
+
+        self._watching = prepare_trace
+        profile._prepare_trace = prepare_trace
+
+    def ignore(self):
+        """Restores what PyTorch had."""
+        if self._class._prepare_trace is self._watching:
+            self._class._prepare_trace = self._prepare_trace
+
+    @contextlib.contextmanager
+    def ours(self):
+        """A block in which a profiler of ours starts."""
+        self._is_ours = True
+        try:
+            yield
+        finally:
+            self._is_ours = False

@@ -1,0 +1,100 @@
+"""A handler for `torch.profiler.profile(on_trace_ready=...)`."""
+
+import atexit
+import sys
+
+from trace_advisor._final_check import FinalCheck
+from trace_advisor._recorder import TraceFolder, warn
+
+# Steps without a cycle after which a schedule has none left.
+IDLE_STEPS = 10_000
+
+
+def on_trace_ready(folder="run", *, check=True, timeout_s=60.0, on_report=None, **check_options):
+    """Returns a handler that writes the traces of all ranks into a folder and prints the report at the end.
+
+    Pass it to `torch.profiler.profile(on_trace_ready=...)` on every rank. It writes one file for each rank and cycle of
+    the schedule, `rank0_cycle0.pt.trace.json.gz`. If an earlier program left traces in `folder`, it takes `folder-2`, and
+    so on. After the last cycle, or when the profiler stops, rank 0 checks the folder and prints the report on stderr.
+
+    Args:
+        folder: where to write; created if it does not exist.
+        check: whether to print the report.
+        timeout_s: how many seconds rank 0 waits for the traces of the other ranks.
+        on_report: called with the report, on rank 0.
+        check_options: options of `Run.check`: `rules`, `select`, `ignore`, `baseline`.
+
+    The handler never raises: an error is a warning on stderr. Its attribute `report` holds the last report.
+    """
+    return TraceHandler(folder, FinalCheck(check, timeout_s, on_report, **check_options))
+
+
+class TraceHandler:
+    """Writes each trace, and checks the run when no more follow."""
+
+    def __init__(self, folder, final_check):
+        self._path = folder
+        self._folder = None
+        self._final_check = final_check
+        self._has_unchecked = False
+
+    @property
+    def report(self):
+        """The last report; None before it, and on other ranks than 0."""
+        return self._final_check.report
+
+    @property
+    def folder(self):
+        """The folder of the traces; None before the first."""
+        return self._folder and self._folder.path
+
+    def __call__(self, profiler):
+        try:
+            if self._folder is None:
+                self._folder = TraceFolder(self._path)
+                atexit.register(self.finish)
+            self._folder.write(profiler)
+            self._has_unchecked = True
+            if _is_stopping(profiler) or _is_last_cycle(profiler):
+                self.finish()
+            else:
+                self._finish_with(profiler)
+        except Exception as error:
+            warn(f"the trace could not be written to {self._path}: {error}")
+
+    def finish(self):
+        """Checks the traces that were written since the last check."""
+        if self._has_unchecked:
+            self._has_unchecked = False
+            self._final_check.run(self._folder)
+
+    def _finish_with(self, profiler):
+        """Makes a profiler that may have further cycles call `finish()` when it stops."""
+        if "stop" in vars(profiler):
+            return
+        stop = profiler.stop
+
+        def stop_and_finish():
+            stop()
+            self.finish()
+
+        profiler.stop = stop_and_finish
+
+
+def _is_stopping(profiler):
+    """Whether the profiler calls its handler because it was stopped."""
+    stop, frame = type(profiler).stop.__code__, sys._getframe()
+    while frame is not None:
+        if frame.f_code is stop:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _is_last_cycle(profiler):
+    """Whether the schedule, one of `torch.profiler.schedule`, records nothing from here on."""
+    schedule = profiler.schedule
+    if getattr(schedule, "__module__", None) != "torch.profiler.profiler":
+        return False
+    steps = range(profiler.step_num, profiler.step_num + IDLE_STEPS)
+    return all(schedule(step).name == "NONE" for step in steps)

@@ -1,0 +1,87 @@
+"""What the callbacks of all frameworks share: a recorder that checks what it recorded."""
+
+import atexit
+
+from trace_advisor._final_check import FinalCheck
+from trace_advisor._recorder import Recorder, TraceFolder, warn
+
+
+class TrainingRecorder:
+    """Records steps of a training loop and prints the report.
+
+    Args:
+        folder: where to write the traces of all ranks; `folder-2` and so on if an earlier program left traces there.
+        steps: the first and the last step to record, both included. The first step of the training is 0.
+        check: whether rank 0 prints the report on stderr when the last step is recorded.
+        timeout_s: how many seconds rank 0 waits for the traces of the other ranks.
+        on_report: called with the report, on rank 0.
+        rules, select, ignore, baseline: options of `Run.check`.
+        profiler_options: options of `torch.profiler.profile`, such as `with_stack=True`, which gives source lines but makes
+            steps longer. By default, shapes and memory are recorded.
+
+    An error never reaches the training: it is a warning on stderr.
+    """
+
+    def __init__(
+        self,
+        folder="run",
+        *,
+        steps=(10, 16),
+        check=True,
+        timeout_s=60.0,
+        on_report=None,
+        rules=None,
+        select=None,
+        ignore=None,
+        baseline=None,
+        **profiler_options,
+    ):
+        first_step, last_step = steps
+        if not 0 <= first_step <= last_step:
+            raise ValueError(f"steps are a first and a last one, such as (10, 16), not {steps!r}")
+        options = {"rules": rules, "select": select, "ignore": ignore, "baseline": baseline}
+        options = {name: value for name, value in options.items() if value is not None}
+        self._final_check = FinalCheck(check, timeout_s, on_report, **options)
+        self._folder = folder
+        self._recorder_arguments = (first_step, last_step, profiler_options)
+        self._recorder = None
+
+    @property
+    def report(self):
+        """The report; None before it, and on other ranks than 0."""
+        return self._final_check.report
+
+    @property
+    def folder(self):
+        """The folder of the traces; None before the training."""
+        return self._recorder and self._recorder.folder.path
+
+    def begin(self):
+        """Announces the first step. The rank is known by now."""
+        if self._recorder is not None:
+            return
+        first_step, last_step, options = self._recorder_arguments
+        self._recorder = Recorder(TraceFolder(self._folder), first_step, last_step, self._ended, **options)
+        self._recorder.begin()
+        atexit.register(self.finish)
+
+    def step(self):
+        """Ends a step."""
+        if self._recorder is not None:
+            self._recorder.step()
+
+    def finish(self):
+        """Ends the recording early, if the training ends early."""
+        if self._recorder is not None:
+            self._recorder.finish()
+
+    def _ended(self, recorder):
+        if recorder.folder.written_count:
+            self._final_check.run(recorder.folder)
+        elif recorder.problem is not None:
+            warn(f"nothing was recorded: {recorder.problem}")
+        else:
+            warn(
+                f"nothing was recorded: the training made {recorder.step_count} steps, and the recording starts with step "
+                f"{recorder.first_step}; pass steps=(first, last)"
+            )
