@@ -1,5 +1,7 @@
 //! The events of one rank as HTA loads them: the rows it keeps, and its links from host calls to device activities.
 
+use std::ops::RangeInclusive;
+
 use super::names::Role;
 use crate::id_index::IdIndex;
 
@@ -93,17 +95,24 @@ impl Frame {
         (self.linked[row] > 0).then(|| self.row(self.linked[row])).flatten()
     }
 
-    /// Start and end of an instance of the events whose names are selected, in the order of HTA's frame: if it has
-    /// dropped the last step, device events come first.
-    pub(super) fn instance(&self, is_selected: &[bool], instance: usize) -> Option<(i64, i64)> {
+    /// From the first start to the last end of some of the events whose names are selected, in the order of HTA's
+    /// frame: if it has dropped the last step, device events come first.
+    pub(super) fn extent(
+        &self,
+        is_selected: &[bool],
+        instances: &RangeInclusive<usize>,
+    ) -> Option<(i64, i64)> {
         let named = |e: &&Event| is_selected.get(e.name as usize) == Some(&true);
-        let at = |e: &Event| (e.ts_ns, e.end_ns());
-        if !self.cut {
-            return self.events.iter().filter(named).nth(instance).map(at);
-        }
-        let device = self.events.iter().filter(|e| e.on_device());
-        let host = self.events.iter().filter(|e| !e.on_device());
-        device.chain(host).filter(named).nth(instance).map(at)
+        let is_first = |e: &&Event| !self.cut || e.on_device();
+        let first = self.events.iter().filter(is_first);
+        let later = self.events.iter().filter(|e| !is_first(e));
+        first
+            .chain(later)
+            .filter(named)
+            .take(instances.end().saturating_add(1))
+            .skip(*instances.start())
+            .map(|e| (e.ts_ns, e.end_ns()))
+            .reduce(|(from_ns, to_ns), (ts_ns, end_ns)| (from_ns.min(ts_ns), to_ns.max(end_ns)))
     }
 
     /// The rows that belong to a time range: host events with a duration that start in it, the activities they launched,

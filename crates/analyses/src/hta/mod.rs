@@ -38,16 +38,26 @@ fn summary(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     rows.finish()
 }
 
-/// `hta_critical_path_edges`: one row per edge of the path.
+/// `hta_critical_path_edges`: one row per edge of the path, then one per other edge if all are wanted.
 fn edges(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let mut rows: Vec<PathEdge<'_>> = Vec::new();
     let frames = load_frames(inputs)?;
+    let all_edges = inputs.flag("hta_all_edges")?;
     frames.solve(inputs, |rank, endpoints, path| {
-        let edges = path.unwrap_or_default().iter().enumerate();
-        rows.extend(edges.map(|(position, &edge)| {
-            let edge = &endpoints.graph.edges[edge];
-            PathEdge::new(rank, position, endpoints, edge, &frames.shorts)
-        }));
+        let path = path.unwrap_or_default();
+        let edges = &endpoints.graph.edges;
+        let mut on_path = vec![false; edges.len()];
+        for (position, &edge) in path.iter().enumerate() {
+            on_path[edge] = true;
+            let (position, edge) = (Some(position), &edges[edge]);
+            rows.push(PathEdge::new(rank, position, endpoints, edge, &frames.shorts));
+        }
+        if all_edges {
+            let others = edges.iter().zip(&on_path).filter(|&(_, &on_path)| !on_path);
+            rows.extend(others.map(|(edge, _)| {
+                PathEdge::new(rank, None, endpoints, edge, &frames.shorts)
+            }));
+        }
     })?;
     PathEdge::batch(&rows)
 }
@@ -62,17 +72,18 @@ impl RankFrames {
     ) -> Result<()> {
         let annotation = inputs.text("hta_annotation")?;
         // HTA takes None for the first instance.
-        let instance = match inputs.int("hta_instance")? {
-            -1 => Some(0),
-            instance => usize::try_from(instance).ok(),
-        };
+        let first = inputs.int("hta_instance")?;
+        let first = if first == -1 { 0 } else { first };
+        let last = inputs.int("hta_last_instance")?;
+        let last = if last == -1 { first } else { last };
+        let instances = usize::try_from(first).and_then(|first| Ok(first..=usize::try_from(last)?));
         let is_selected: Vec<bool> =
             self.names.iter().map(|name| name.contains(annotation)).collect();
         for RankFrame { rank, frame, waits, processes } in &self.ranks {
             let region = if annotation.is_empty() {
                 Some((i64::MIN, i64::MAX))
             } else {
-                instance.and_then(|instance| frame.instance(&is_selected, instance))
+                instances.as_ref().ok().and_then(|at| frame.extent(&is_selected, at))
             };
             let Some(region) = region else { continue };
             let inside = frame.clip(region);

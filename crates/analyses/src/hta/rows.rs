@@ -149,11 +149,12 @@ fn by_kind<'a>(edges: impl Iterator<Item = &'a Edge>) -> [(i64, i64); EdgeKind::
     found
 }
 
-/// An edge of the path, as a row of `hta_critical_path_edges`.
+/// An edge, as a row of `hta_critical_path_edges`.
 #[derive(Debug)]
 pub(super) struct PathEdge<'n> {
     rank: i32,
-    position: i64,
+    /// On the path.
+    position: Option<i64>,
     from_event: i64,
     from_end: bool,
     to_event: i64,
@@ -169,7 +170,7 @@ pub(super) struct PathEdge<'n> {
 impl<'n> PathEdge<'n> {
     pub(super) fn new(
         rank: i32,
-        position: usize,
+        position: Option<usize>,
         endpoints: &Endpoints<'_>,
         edge: &Edge,
         names: &'n [ShortName],
@@ -179,7 +180,7 @@ impl<'n> PathEdge<'n> {
         let name = owner.and_then(|event| names.get(event.name as usize));
         Self {
             rank,
-            position: position as i64,
+            position: position.map(|position| position as i64),
             from_event: event(endpoints.row(edge.from)).id,
             from_end: Endpoints::is_end(edge.from),
             to_event: event(endpoints.row(edge.to)).id,
@@ -196,7 +197,7 @@ impl<'n> PathEdge<'n> {
     pub(super) fn batch(rows: &[Self]) -> Result<RecordBatch> {
         BatchBuilder::of(rows)
             .int32("rank", |row| row.rank.into())
-            .int("position", |row| Some(row.position))
+            .int("position", |row| row.position)
             .int("from_event", |row| Some(row.from_event))
             .flag("from_end", |row| row.from_end)
             .int("to_event", |row| Some(row.to_event))

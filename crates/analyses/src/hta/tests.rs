@@ -323,18 +323,20 @@ fn cut_drops_later_calls_and_their_activities() {
 }
 
 #[test]
-fn instance_follows_the_order_of_the_frame() {
+fn extent_follows_the_order_of_the_frame() {
     let mut trace = Trace::default();
     trace.range(0, "step", (0, 10)).kernel(7, "step kernel", (5, 1), 1).range(0, "step", (20, 10));
     let is_selected = [true; 3];
     let frame = Frame::new(trace.events.clone(), None);
-    assert_eq!(frame.instance(&is_selected, 1), Some((5, 6)));
-    assert_eq!(frame.instance(&is_selected, 2), Some((20, 30)));
-    assert_eq!(frame.instance(&is_selected, 3), None);
+    assert_eq!(frame.extent(&is_selected, &(1..=1)), Some((5, 6)));
+    assert_eq!(frame.extent(&is_selected, &(2..=2)), Some((20, 30)));
+    assert_eq!(frame.extent(&is_selected, &(0..=1)), Some((0, 10)));
+    assert_eq!(frame.extent(&is_selected, &(1..=9)), Some((5, 30)));
+    assert_eq!(frame.extent(&is_selected, &(3..=3)), None);
     // With a cut, HTA lists device rows first.
     trace.call(0, "cudaLaunchKernel", (1, 1), 1);
     let frame = Frame::new(trace.events.clone(), Some(50));
-    assert_eq!(frame.instance(&is_selected, 0), Some((5, 6)));
+    assert_eq!(frame.extent(&is_selected, &(0..=0)), Some((5, 6)));
 }
 
 #[test]

@@ -1,0 +1,1 @@
+"""Analyses by topic. Each turns views of Trace Advisor into the frames of HTA."""

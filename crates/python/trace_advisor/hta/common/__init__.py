@@ -1,0 +1,1 @@
+"""Traces, symbols and filters, under the module names of HTA."""

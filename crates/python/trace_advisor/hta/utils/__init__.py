@@ -1,0 +1,1 @@
+"""Helpers that notebooks import from HTA."""
