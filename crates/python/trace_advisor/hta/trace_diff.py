@@ -207,8 +207,8 @@ def _draw(
     df: pd.DataFrame, measure: str, difference: str, layout: dict[str, Any], show: bool, path: str | None
 ) -> None:
     objects = _figures.plotly("graph_objects")
-    columns = [column for column in df.columns if column.endswith(f"_{measure}")]
-    bars = [objects.Bar(name=column.removesuffix(f"_{measure}"), x=df.index, y=df[column]) for column in columns]
+    labels = [column.removesuffix("_total_duration") for column in df.columns if column.endswith("_total_duration")]
+    bars = [objects.Bar(name=label, x=df.index, y=df[f"{label}_{measure}"]) for label in labels]
     figure = objects.Figure([*bars, objects.Bar(name="Difference", x=df.index, y=df[difference])])
     figure.update_layout(barmode="group", **layout)
     if show:

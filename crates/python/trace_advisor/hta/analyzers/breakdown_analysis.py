@@ -61,10 +61,10 @@ def kernel_breakdown(
     """`TraceAnalysis.get_gpu_kernel_breakdown`."""
     types = _kernel_types(t, include_memory_kernels)
     rows = t.view("gpu_top_kernels", num_kernels=num_kernels, duration_ratio=duration_ratio)
-    rows["kernel_type"] = rows["kind"].astype("str").str.upper()
+    rows["kernel_type"] = rows["kind"].str.upper()
     if not include_memory_kernels:
         rows = rows[rows["kernel_type"] != "MEMORY"]
-    rows["name"] = rows["name"].astype("object").where(rows["name"].notna(), "others").astype("str")
+    rows["name"] = rows["name"].fillna("others")
     kernels = _statistics(rows, ["kernel_type", "rank"]).sort_values(["kernel_type", "name", "rank"], ignore_index=True)
     if visualize:
         _draw_kernels(types, kernels, image_renderer)
@@ -73,7 +73,7 @@ def kernel_breakdown(
 
 def _kernel_types(t: Trace, include_memory_kernels: bool) -> pd.DataFrame:
     rows = t.view("gpu_kernel_breakdown")
-    kinds = rows["kernel_type"].astype("str").str.split(" overlapping ")
+    kinds = rows["kernel_type"].str.split(" overlapping ")
     if not include_memory_kernels:
         kinds = kinds.map(lambda names: [name for name in names if name != "memory"])
     named = kinds.map(lambda names: " overlapping ".join(name.upper() for name in names)).astype("str")
@@ -120,12 +120,10 @@ def user_annotation_breakdown(
 ) -> pd.DataFrame | None:
     """`TraceAnalysis.get_gpu_user_annotation_breakdown`."""
     rows = t.view("annotation_breakdown")
-    rows = rows[rows["on_device"] == use_gpu_annotation].assign(name=rows["name"].astype("str"))
+    rows = rows[rows["on_device"] == use_gpu_annotation]
     if rows.empty:
         return None
-    frame = pd.concat(
-        [_with_others(one, num_kernels, allowlist_patterns or []) for _, one in rows.groupby("rank")]
-    )
+    frame = pd.concat([_with_others(one, num_kernels, allowlist_patterns or []) for _, one in rows.groupby("rank")])
     frame = _statistics(frame, ["rank"]).sort_values(["rank", "name"], ignore_index=True)
     if visualize:
         title = "User annotation distribution on each rank"
@@ -168,7 +166,7 @@ def kernels_with_user_annotations(
     annotations = t.view("kernel_annotations", [rank]).set_index("event_id")["annotation"]
     frame = t.get_trace(rank)
     kernels = frame.loc[frame.index.isin(annotations.index)].copy()
-    names = annotations.reindex(kernels.index).astype("object")
+    names = annotations.reindex(kernels.index)
     kernels["user_annotation"] = names.map(t.symbol_table.sym_index).fillna(-1).astype("int64")
     if expand_names:
         decode_symbol_id_to_symbol_name(kernels, t.symbol_table, shorten_names)

@@ -45,8 +45,7 @@ class CriticalPathAnalysis:
         if edges.empty:
             raise ValueError(f"rank {rank} has no instance {instance_id} of `{annotation}`, or nothing happens in it")
         edges["weight"] = edges["weight_ns"] / 1000
-        edges["type"] = edges["type"].astype("str")
-        edges["bound_by"] = edges["bound_by"].astype("object").where(edges["bound_by"].notna(), "")
+        edges["bound_by"] = edges["bound_by"].fillna("")
         has_path = edges["position"].notna().any()
         return CPGraph(edges, t, rank), bool(has_path)
 

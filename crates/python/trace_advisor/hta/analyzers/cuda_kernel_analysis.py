@@ -45,16 +45,19 @@ def _draw_launches(
 ) -> None:
     runtime = "Cuda Runtime Event Duration (us)"
     charts = [
-        ("is_short", "cpu_duration", f"GPU Kernels With Duration Less Than Runtime Event Duration on rank {rank}", runtime),
-        ("is_runtime_outlier", "cpu_duration",
-         f"Runtime Event Duration Outliers (duration > {runtime_cutoff} us)  on rank {rank}", runtime),
-        ("is_delay_outlier", "launch_delay",
-         f"Launch Delay Outliers (duration > {launch_delay_cutoff} us) on rank {rank}", "Launch Delay Duration (us)"),
+        ("is_short", "cpu_duration", "Short GPU kernels (gpu op duration < cpu op duration)", runtime),
+        ("is_runtime_outlier", "cpu_duration", f"Runtime Event Duration Outliers (duration > {runtime_cutoff} us) ", runtime),
+        (
+            "is_delay_outlier",
+            "launch_delay",
+            f"Launch Delay Outliers (duration > {launch_delay_cutoff} us)",
+            "Launch Delay Duration (us)",
+        ),
     ]
     for condition, column, title, label in charts:
-        selected = stats[rows[condition]]
+        durations = stats.loc[rows[condition], column]
         _figures.plotly("express").histogram(
-            selected, x=column, nbins=300, title=title, labels={column: label}
+            x=durations, nbins=300, title=f"{title} on rank {rank}", labels={"x": label}
         ).show()
 
 
@@ -64,8 +67,8 @@ def op_kernels_and_delay(t: Trace, ranks: list[int], sort_by: list[str]) -> dict
     table = pd.DataFrame(
         {
             "rank": rows["rank"],
-            "aten_op_name": rows["name"].astype("str"),
-            "kernel_sequence": rows["kernel_sequence"].astype("str"),
+            "aten_op_name": rows["name"],
+            "kernel_sequence": rows["kernel_sequence"],
             "occurrence_count": rows["call_count"],
             "avg_aten_op_launch_delay": (rows["mean_launch_delay_ns"] / 1000).round(3),
             "avg_runtime_delay": (rows["mean_runtime_delay_ns"] / 1000).round(3),
@@ -91,5 +94,5 @@ def _draw_op_kernels(rank: int, table: pd.DataFrame) -> None:
     objects = _figures.plotly("graph_objects")
     cells = {"values": [table[column] for column in table.columns]}
     figure = objects.Figure(data=[objects.Table(header={"values": header}, cells=cells)])
-    figure.update_layout(title=f"ATen operators and their kernels on rank {rank}")
+    figure.update_layout(title=f"ATen Operations, Associated Kernels, ATen and Runtime Delays for Rank {rank}")
     figure.show()

@@ -27,12 +27,12 @@ def _by_kernel(t: Trace, rank: int, rows: pd.DataFrame) -> pd.DataFrame:
     counters = rows.pivot(index="event_id", columns="counter", values="value").rename_axis(None, axis=1)
     kernels = rows.drop_duplicates("event_id").set_index("event_id")
     frame = t.get_trace(rank).loc[kernels.sort_values("position").index].copy()
-    frame["name"] = kernels["name"].astype("str")
+    frame["name"] = kernels["name"]
     frame["cat"] = "cuda_profiler_range"
     frame = frame.join(counters).assign(
         index_runtime=kernels["launch"],
-        op_stack=kernels["op_stack"].map(json.loads, na_action="ignore"),
-        top_level_op=kernels["top_level_op"].astype("str"),
-        bottom_level_op=kernels["bottom_level_op"].astype("str"),
+        op_stack=kernels["op_stack"].astype("object").map(json.loads, na_action="ignore"),
+        top_level_op=kernels["top_level_op"],
+        bottom_level_op=kernels["bottom_level_op"],
     )
     return frame.reset_index(drop=True)

@@ -56,7 +56,7 @@ def _with_first_activities(intervals: pd.DataFrame, order: list[int], streams: l
     """Sort rows as HTA does, and add the row of the first activity of a stream, which follows no interval."""
     selected = streams or order
     empty = pd.DataFrame({"stream": selected, "idle_category": "other", "interval_count": 0})
-    rows = intervals[intervals["stream"].isin(selected)].astype({"idle_category": "str"})
+    rows = intervals[intervals["stream"].isin(selected)]
     has_other = rows.loc[rows["idle_category"] == "other", "stream"]
     rows = pd.concat([rows, empty[~empty["stream"].isin(has_other)]], ignore_index=True)
     places = rows["stream"].map(selected.index), rows["idle_category"].map(CATEGORIES.index)

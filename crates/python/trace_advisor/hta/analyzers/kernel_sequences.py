@@ -37,7 +37,7 @@ def frequent_kernel_sequences(
         return pd.DataFrame()
     patterns = pd.DataFrame(
         {
-            "pattern": rows["pattern"].astype("str"),
+            "pattern": rows["pattern"],
             "count": rows["occurrence_count"],
             "GPU kernel duration (us)": rows["device_dur_ns"] / 1000,
             "CPU op duration (us)": rows["host_dur_ns"] / 1000,
@@ -56,7 +56,7 @@ def _occurrences(t: Trace, rank: int, operator_name: str, min_pattern_len: int) 
     calls = t.view("op_calls", [rank])
     work = t.view("device_activities", [rank])
     work = work[work["launch"].notna()]
-    names = calls["name"].astype("str")
+    names = calls["name"]
     named = calls[names.str.contains(operator_name, regex=False)]
     roots = named[(named["depth"] == named["depth"].min()) & (named["kernel_count"] >= min_pattern_len)]
     parent = calls.set_index("event_id")["parent"].dropna().astype("int64").to_dict()
@@ -68,7 +68,7 @@ def _occurrences(t: Trace, rank: int, operator_name: str, min_pattern_len: int) 
         {"event": work["event_id"], "root": work["launch"].map(root_of), "ts_ns": work["ts_ns"], "name": work["name"]}
     )
     kernels = kernels[kernels["root"] >= 0].sort_values(["ts_ns", "event"])
-    sequences = kernels.groupby("root")["name"].agg(lambda of_root: "|".join(of_root.astype("str")))
+    sequences = kernels.groupby("root")["name"].agg("|".join)
     root_names = names.groupby(calls["event_id"]).first()
     events = pd.concat([events[events["root"] >= 0], kernels[["event", "root"]]])
     return events.assign(pattern=events["root"].map(root_names) + "|" + events["root"].map(sequences))

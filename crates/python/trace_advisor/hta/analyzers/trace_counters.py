@@ -12,7 +12,7 @@ QUEUE_COLUMNS = ["ts", "pid", "tid", "stream", "queue_length"]
 def queue_length_time_series(t: Trace, ranks: list[int]) -> dict[int, pd.DataFrame]:
     """`TraceAnalysis.get_queue_length_time_series`."""
     activities = t.view("device_activities", ranks)
-    is_queued = activities["launch"].notna() & ~activities["launch_name"].astype("str").str.contains("GraphLaunch")
+    is_queued = activities["launch"].notna() & ~activities["launch_name"].str.contains("GraphLaunch", na=False)
     series = {}
     for rank, rows in activities[is_queued].groupby("rank"):
         series[rank] = _queue_lengths(rows, t.get_trace(rank))
@@ -58,7 +58,7 @@ def time_blocked_on_full_queue(t: Trace, series: dict[int, pd.DataFrame], max_qu
 def memory_bandwidth_time_series(t: Trace, ranks: list[int]) -> dict[int, pd.DataFrame]:
     """`TraceAnalysis.get_memory_bw_time_series`."""
     rows = t.view("memory_bandwidth_series", ranks)
-    kinds = rows["kind"].astype("str")
+    kinds = rows["kind"]
     rows["name"] = ("Memcpy " + kinds.replace("unknown", "Unknown")).where(kinds != "memset", "Memset")
     rows["ts"] = (rows["ts_ns"] - t.origin_ns) / 1000
     rows = rows.rename(columns={"device": "pid", "bandwidth_gb_per_s": "memory_bw_gbps"})

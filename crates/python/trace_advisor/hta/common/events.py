@@ -109,7 +109,7 @@ def frame(query: Query, rank: pd.Series, table: TraceSymbolTable, origin_ns: int
         {
             "index": raw["event_id"],
             "cat": _categories(raw, categories).map(table.sym_index),
-            "name": raw["name"].astype("str").map(table.sym_index),
+            "name": raw["name"].map(table.sym_index),
             "pid": raw["thread"].map(_numbers(lanes["pid"])),
             "tid": raw["thread"].map(_numbers(lanes["tid"])),
             "ts": (raw["ts_ns"] - origin_ns) / 1000,
@@ -157,13 +157,13 @@ def _categories(raw: pd.DataFrame, counts: pd.DataFrame) -> pd.Series:
     """The category of each event as the file has it."""
     usual = {}
     for table, rows in counts.groupby("stored_in", observed=True):
-        names = list(rows["category"].astype("str"))
+        names = list(rows["category"])
         on_device = [name for name in names if name.startswith("gpu_")]
         if table == "annotations":
             usual[table, True] = (on_device or names)[0]
             names = [name for name in names if name not in on_device] or names
         usual[table, False] = names[0]
-    where = zip(raw["table"].astype("str"), raw["on_device"].eq(True), strict=True)
+    where = zip(raw["table"], raw["on_device"].eq(True), strict=True)
     return raw["category"].where(raw["category"].notna(), pd.Series([usual.get(key) for key in where], raw.index))
 
 
