@@ -27,12 +27,6 @@ PHASE_FLOW_START = "s"
 PHASE_FLOW_END = "f"
 
 
-def plain_text(table: pd.DataFrame) -> pd.DataFrame:
-    """Turn categories into text."""
-    categories = table.select_dtypes("category")
-    return table.assign(**{name: column.astype(column.cat.categories.dtype) for name, column in categories.items()})
-
-
 def counter_events(series: pd.DataFrame, counter_name: str, column: str, origin: float) -> list[dict[str, Any]]:
     """Return a time series as counter events of a Chrome trace whose times start at `origin`."""
     counters = pd.DataFrame({"pid": series["pid"], "ts": series["ts"] + origin, "ph": PHASE_COUNTER})
@@ -149,13 +143,13 @@ class Trace:
 
     def sql(self, query: str) -> pd.DataFrame:
         """Run a query and return its rows."""
-        return plain_text(self.run.sql(query).to_pandas())
+        return self.run.sql(query).to_pandas()
 
     def view(self, name: str, ranks: list[int] | None = None, **params: Any) -> pd.DataFrame:
         """Return the rows of a view of Trace Advisor, of all ranks or these."""
         if self._window.include_last_step:
             params["include_last_step"] = True
-        table = plain_text(self.run.view(name, **params).to_pandas())
+        table = self.run.view(name, **params).to_pandas()
         if "rank" not in table.columns:
             return table
         table["rank"] = table["rank"].map(self.rank_of).astype("int64")
