@@ -32,6 +32,7 @@ CALLS = {
     "get_idle_time_breakdown": lambda a, rank: a.get_idle_time_breakdown([rank], visualize=False),
     "get_cuda_kernel_launch_stats": lambda a, rank: a.get_cuda_kernel_launch_stats([rank], visualize=False),
     "get_queue_length_summary": lambda a, rank: a.get_queue_length_summary([rank]),
+    "get_aten_op_kernels_and_delay": lambda a, rank: a.get_aten_op_kernels_and_delay([rank]),
     "get_memory_bw_summary": lambda a, rank: a.get_memory_bw_summary([rank]),
     "t.get_trace": lambda a, rank: a.t.get_trace(rank),
     "critical_path_analysis": lambda a, rank: a.critical_path_analysis(rank, "ProfilerStep", 0),
@@ -40,8 +41,11 @@ CALLS = {
 
 def measure(package: str, run: str) -> dict[str, float | str]:
     """Seconds of each call with one library, or the type of the exception that it raises."""
+    import plotly.graph_objects
+
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
+    plotly.graph_objects.Figure.show = lambda *_, **__: None
     seconds: dict[str, float | str] = {}
     start = time.perf_counter()
     analyzer = importlib.import_module(f"{package}.trace_analysis").TraceAnalysis(trace_dir=run)
@@ -78,7 +82,8 @@ def table(run: str) -> str:
         is_measured = all(isinstance(seconds, float) for seconds in pair)
         ratio = f"{pair[0] / pair[1]:.1f}x" if is_measured else ""
         cells = [f"{seconds:.3f} s" if isinstance(seconds, float) else f"`{seconds}`" for seconds in pair]
-        lines.append(f"| `{name}` | {' | '.join(cells)} | {ratio} |" if name in CALLS else f"| {name} | {' | '.join(cells)} | {ratio} |")
+        label = f"`{name}`" if name in CALLS else name
+        lines.append(f"| {label} | {' | '.join(cells)} | {ratio} |")
     return "\n".join(lines)
 
 

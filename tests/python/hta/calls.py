@@ -41,7 +41,9 @@ def _critical_path(analyzer: Any, rank: int) -> pd.Series:
 
 def _critical_path_edges(analyzer: Any, rank: int) -> pd.DataFrame:
     graph, _ = analyzer.critical_path_analysis(rank, "", None)
-    events = [(*graph.get_events_for_edge(edge), edge.type.value, edge.weight) for _, _, edge in graph.edges(data="object")]
+    events = [
+        (*graph.get_events_for_edge(edge), edge.type.value, edge.weight) for _, _, edge in graph.edges(data="object")
+    ]
     return _sorted_by_columns(pd.DataFrame(events, columns=["from", "to", "type", "weight"]))
 
 
@@ -56,7 +58,9 @@ def _events(analyzer: Any, rank: int) -> pd.DataFrame:
     frame = analyzer.t.get_trace(rank)
     symbols = analyzer.t.symbol_table.sym_table
     columns = ["index", "cat", "name", "ts", "dur", "stream", "correlation", "iteration", "index_correlation"]
-    frame = frame[columns].assign(name=frame["name"].map(symbols.__getitem__), cat=frame["cat"].map(symbols.__getitem__))
+    frame = frame[columns].assign(
+        name=frame["name"].map(symbols.__getitem__), cat=frame["cat"].map(symbols.__getitem__)
+    )
     return frame.assign(pid=analyzer.t.get_trace(rank)["pid"].astype("str"))
 
 

@@ -57,6 +57,8 @@ def _of_columns(theirs: pd.Series, ours: pd.Series, tolerance: float) -> str | N
         is_equal = np.isclose(a, b, rtol=1e-9, atol=max(tolerance, 1e-6), equal_nan=True)
     else:
         a, b = theirs.to_numpy("object"), ours.to_numpy("object")
-        is_equal = np.array([x == y or (pd.api.types.is_scalar(x) and pd.isna(x) and pd.isna(y)) for x, y in zip(a, b, strict=True)])
+        is_equal = np.array(
+            [x == y or (pd.api.types.is_scalar(x) and pd.isna(x) and pd.isna(y)) for x, y in zip(a, b, strict=True)]
+        )
     wrong = np.flatnonzero(~is_equal)
     return None if not len(wrong) else f"{len(wrong)} of {len(a)} rows, such as {a[wrong[0]]!r} and {b[wrong[0]]!r}"

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from conftest import ours, theirs
-
 from trace_advisor.hta.analyzers.critical_path_analysis import CPEdgeType, CPGraph, restore_cpgraph
 
 FORWARD = "[param|pytorch.model.alex_net|0|0|0|measure|forward]"
@@ -43,7 +42,10 @@ def test_shorter_edge_moves_the_path(graph: CPGraph) -> None:
     graph.edges[longest.begin, longest.end]["weight"] = 0
     assert graph.critical_path()
     weights = [graph.edges[edge.begin, edge.end]["weight"] for edge in graph.critical_path_edges_set]
-    assert sum(weights) < sum(edge.weight for edge in graph.critical_path_edges_set) or longest not in graph.critical_path_edges_set
+    assert (
+        sum(weights) < sum(edge.weight for edge in graph.critical_path_edges_set)
+        or longest not in graph.critical_path_edges_set
+    )
 
 
 def test_nodes_and_edges_of_an_event(graph: CPGraph) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from trace_advisor.hta.memory_analysis import CATEGORIES, MemoryAnalysis
 
 #: When the recording begins, in nanoseconds since 1970.

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from conftest import CORPUS, ours, theirs
-
 from trace_advisor.hta import TraceAnalysis
 from trace_advisor.hta.common import trace_filter
 from trace_advisor.hta.common.trace import Trace
@@ -96,7 +95,11 @@ def test_filter_equals_hta(name: str) -> None:
         for module, analyzer in ((their_filter, theirs("two_ranks")), (trace_filter, ours("two_ranks")))
     ]
     assert selected[0] == selected[1]
-    assert 0 < len(selected[1]) < len(ours("two_ranks").t.get_trace(0)) or name in ("iteration", "iteration index", "first iteration")
+    assert 0 < len(selected[1]) < len(ours("two_ranks").t.get_trace(0)) or name in (
+        "iteration",
+        "iteration index",
+        "first iteration",
+    )
 
 
 def test_filters_reject_wrong_arguments() -> None:
@@ -108,7 +111,6 @@ def test_filters_reject_wrong_arguments() -> None:
 
 def test_call_graph_equals_hta() -> None:
     from hta.common.trace_call_graph import CallGraph as TheirGraph
-
     from trace_advisor.hta.common.trace_call_graph import CallGraph
 
     name = "two_ranks"

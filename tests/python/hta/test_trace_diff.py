@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import trace_advisor.hta.trace_diff as ours
 from conftest import CORPUS
 from frames import difference
-
-import trace_advisor.hta.trace_diff as ours
 from trace_advisor.hta import LabeledTrace
 
 PAIRS = [("compare_base", "compare_test"), ("diff_control", "diff_test")]
@@ -21,9 +20,7 @@ def traces(request: pytest.FixtureRequest) -> dict[str, list[Any]]:
 
     labeled = {}
     for name, module in (("theirs", theirs), ("ours", ours)):
-        labeled[name] = [
-            module.LabeledTrace(label=trace, trace_dir=str(CORPUS / trace)) for trace in request.param
-        ]
+        labeled[name] = [module.LabeledTrace(label=trace, trace_dir=str(CORPUS / trace)) for trace in request.param]
     return labeled
 
 
@@ -58,7 +55,9 @@ def test_labeled_trace_equals_hta(traces: dict[str, list[Any]]) -> None:
         assert found.ranks() == expected.ranks()
         assert found.iterations() == expected.iterations()
         summaries = [
-            trace.get_ops_summary(trace.extract_ops()).drop(columns=["cat_id", "name_id"]).sort_values(["cat", "name"], ignore_index=True)
+            trace.get_ops_summary(trace.extract_ops())
+            .drop(columns=["cat_id", "name_id"])
+            .sort_values(["cat", "name"], ignore_index=True)
             for trace in (expected, found)
         ]
         assert difference(*summaries, tolerance=0.0) is None

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from conftest import CORPUS, ours, theirs
 from frames import difference
-
 from trace_advisor.hta import TimeSeriesTypes, TraceAnalysis
 
 
@@ -84,7 +83,9 @@ def test_kernel_sequences_equal_hta(tmp_path: Path) -> None:
         table = analyzer.get_frequent_cuda_kernel_sequences("aten::linear", str(folder), 1, rank, top_k=3)
         tables.append(table)
         written = events(next(folder.glob("overlaid_*")))
-        marked.append([(i, e["args"]["Patterns"]) for i, e in enumerate(written) if "Patterns" in (e.get("args") or {})])
+        marked.append(
+            [(i, e["args"]["Patterns"]) for i, e in enumerate(written) if "Patterns" in (e.get("args") or {})]
+        )
     assert difference(*tables, tolerance=0.0) is None
     assert len(tables[1]) > 3
     assert marked[0] == marked[1]

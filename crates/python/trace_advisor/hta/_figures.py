@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,9 +15,7 @@ def plotly(module: str) -> Any:
     try:
         return importlib.import_module(f"plotly.{module}")
     except ImportError as error:
-        raise ImportError(
-            "figures need plotly: `pip install 'trace-advisor[hta]'`, or pass visualize=False"
-        ) from error
+        raise ImportError("figures need plotly: `pip install 'trace-advisor[hta]'`, or pass visualize=False") from error
 
 
 def can_draw() -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 import pandas as pd
-
 import trace_advisor as ta
 
 from . import _figures

@@ -31,9 +31,11 @@ class LabeledTrace:
     """
 
     def __init__(self, label: str | None = None, t: Trace | None = None, trace_dir: str | None = None) -> None:
-        if t is None and trace_dir is None:
-            raise ValueError("LabeledTrace needs a trace or the folder of a trace")
-        self.t = Trace(trace_dir=trace_dir) if t is None else t
+        if t is None:
+            if trace_dir is None:
+                raise ValueError("LabeledTrace needs a trace or the folder of a trace")
+            t = Trace(trace_dir=trace_dir)
+        self.t = t
         self.label = label or "trace"
         self.t.parse_traces()
         table = self.t.symbol_table

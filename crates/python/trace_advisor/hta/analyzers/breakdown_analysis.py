@@ -7,7 +7,13 @@ import pandas as pd
 from .. import _figures
 from ..common.trace import Trace
 
-STATISTICS = {"sum_ns": "sum (us)", "max_ns": "max (us)", "min_ns": "min (us)", "std_ns": "stddev", "mean_ns": "mean (us)"}
+STATISTICS = {
+    "sum_ns": "sum (us)",
+    "max_ns": "max (us)",
+    "min_ns": "min (us)",
+    "std_ns": "stddev",
+    "mean_ns": "mean (us)",
+}
 
 
 def temporal_breakdown(t: Trace, visualize: bool) -> pd.DataFrame:
@@ -155,9 +161,7 @@ def _with_others(rows: pd.DataFrame, num_kernels: int, allowed: list[str]) -> pd
     return pd.concat([rows[is_listed], pd.DataFrame([others])])
 
 
-def kernels_with_user_annotations(
-    t: Trace, rank: int, expand_names: bool, shorten_names: bool
-) -> pd.DataFrame | None:
+def kernels_with_user_annotations(t: Trace, rank: int, expand_names: bool, shorten_names: bool) -> pd.DataFrame | None:
     """`TraceAnalysis.get_gpu_kernels_with_user_annotations`."""
     from ..common.trace_symbol_table import decode_symbol_id_to_symbol_name
 

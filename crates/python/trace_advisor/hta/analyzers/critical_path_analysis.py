@@ -105,7 +105,9 @@ def _arrows(graph: CPGraph, events: list[dict[str, Any]], edges: Iterable[CPEdge
             place = {key: event[key] for key in ("pid", "tid")}
             ts = _arrow_time(event, graph.node_list[node])
             arrows.append(
-                Trace.flow_event(number, **place, ts=ts, is_start=is_start, name="critical_path", cat=edge.type.value, args=args)
+                Trace.flow_event(
+                    number, **place, ts=ts, is_start=is_start, name="critical_path", cat=edge.type.value, args=args
+                )
             )
     return arrows
 

@@ -62,7 +62,7 @@ class CPEdge:
     type: CPEdgeType = CPEdgeType.OPERATOR_KERNEL
 
 
-class CPGraph(nx.DiGraph):
+class CPGraph(nx.DiGraph):  # type: ignore[misc]
     """The graph of a part of a rank's trace. Nodes are numbers; edges have a ``weight`` and an ``object``, a `CPEdge`.
 
     Change the ``weight`` of edges and call `critical_path` to find the path if something took a different time.
@@ -98,7 +98,9 @@ class CPGraph(nx.DiGraph):
         self._set_path(self._numbers(path, "from")[:1] + self._numbers(path, "to"))
 
     def _add_nodes(self, edges: pd.DataFrame) -> None:
-        ends = [edges[[f"{side}_event", f"{side}_end"]].set_axis(["event", "is_end"], axis=1) for side in ("from", "to")]
+        ends = [
+            edges[[f"{side}_event", f"{side}_end"]].set_axis(["event", "is_end"], axis=1) for side in ("from", "to")
+        ]
         nodes = pd.concat(ends).drop_duplicates()
         events = self.trace_df.loc[nodes["event"]]
         nodes["ts"] = (events["ts"] + events["dur"] * nodes["is_end"].to_numpy()).to_numpy()
@@ -210,7 +212,10 @@ class CPGraph(nx.DiGraph):
 
     def save(self, out_dir: str) -> str:
         """Write the graph to the file ``<out_dir>.zip`` and return its path. `restore_cpgraph` reads it."""
-        place = {pair: at for at, pair in enumerate(zip(self.critical_path_nodes, self.critical_path_nodes[1:], strict=False))}
+        place = {
+            pair: at
+            for at, pair in enumerate(zip(self.critical_path_nodes, self.critical_path_nodes[1:], strict=False))
+        }
         rows = []
         for begin, end, data in self.edges(data=True):
             (start, from_end), (stop, to_end) = (

@@ -46,7 +46,12 @@ def _draw_launches(
     runtime = "Cuda Runtime Event Duration (us)"
     charts = [
         ("is_short", "cpu_duration", "Short GPU kernels (gpu op duration < cpu op duration)", runtime),
-        ("is_runtime_outlier", "cpu_duration", f"Runtime Event Duration Outliers (duration > {runtime_cutoff} us) ", runtime),
+        (
+            "is_runtime_outlier",
+            "cpu_duration",
+            f"Runtime Event Duration Outliers (duration > {runtime_cutoff} us) ",
+            runtime,
+        ),
         (
             "is_delay_outlier",
             "launch_delay",

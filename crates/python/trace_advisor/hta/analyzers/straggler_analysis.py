@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pandas as pd
-
 import trace_advisor as ta
 
 from .. import _figures
@@ -37,11 +36,11 @@ def potential_stragglers(
         rows = _rows(t, None if selected == available else selected, num_candidates)
         if visualize:
             _draw(rows)
-        return rows.loc[rows["is_candidate"], "rank"].tolist()
+        return [int(rank) for rank in rows.loc[rows["is_candidate"], "rank"]]
     frames = {rank: t.get_trace(rank) for rank in t.get_ranks()}
     events = pd.concat(frames, names=["rank", "idx"]).reset_index()
     counts = identify(events[events["iteration"].isin(selected)], t.symbol_table, num_candidates, visualize)
-    return counts.sort_values(ascending=False).index[:num_candidates].tolist()
+    return [int(rank) for rank in counts.sort_values(ascending=False).index[:num_candidates]]
 
 
 def _rows(t: Trace, steps: list[int] | None, num_candidates: int) -> pd.DataFrame:
@@ -56,7 +55,9 @@ def _rows(t: Trace, steps: list[int] | None, num_candidates: int) -> pd.DataFram
 
 
 def _draw(rows: pd.DataFrame) -> None:
-    shown = rows.assign(is_straggler=rows["is_candidate"].map({True: "Yes", False: "No"}), late_us=rows["mean_late_ns"] / 1000)
+    shown = rows.assign(
+        is_straggler=rows["is_candidate"].map({True: "Yes", False: "No"}), late_us=rows["mean_late_ns"] / 1000
+    )
     _figures.bars(
         shown,
         {},

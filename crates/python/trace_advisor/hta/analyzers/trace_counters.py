@@ -80,7 +80,9 @@ def write_trace_with_counters(
     raw = t.get_raw_trace_for_one_rank(rank)
     origin = t.file_time(rank, raw)
     if queues is not None:
-        raw["traceEvents"] += counter_events(queues.rename(columns={"stream": "id"}), "Queue Length", "queue_length", origin)
+        raw["traceEvents"] += counter_events(
+            queues.rename(columns={"stream": "id"}), "Queue Length", "queue_length", origin
+        )
     if bandwidths is not None:
         raw["traceEvents"] += counter_events(bandwidths, "Memcpy BW", "memory_bw_gbps", origin)
     path = t.trace_files[rank].replace(".json", f"{suffix}.json")

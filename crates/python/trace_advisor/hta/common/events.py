@@ -52,7 +52,7 @@ DEVICE_TABLES = ("kernels", "memcpys", "memsets", "device_syncs")
 KEPT_SPANS = "category <> 'Trace'"
 
 #: Columns that HTA keeps from the arguments of events, with the value for events without it.
-ARGUMENTS = {
+ARGUMENTS: dict[str, tuple[str, int | float | str]] = {
     "stream": ("stream", -1),
     "correlation": ("correlation", -1),
     "bytes": ("bytes", -1),

@@ -10,10 +10,9 @@ import tempfile
 from collections.abc import Callable, Iterator, MutableMapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
-
 import trace_advisor as ta
 
 from . import events
@@ -21,6 +20,8 @@ from .constants import DEFAULT_TRACE_DIR
 from .trace_symbol_table import TraceSymbolTable, decode_symbol_id_to_symbol_name
 
 logger = logging.getLogger("trace_advisor.hta")
+
+T = TypeVar("T")
 
 PHASE_COUNTER = "C"
 PHASE_FLOW_START = "s"
@@ -34,33 +35,34 @@ def counter_events(series: pd.DataFrame, counter_name: str, column: str, origin:
     counters["name"] = series["name"] if "name" in series.columns else counter_name
     if "id" in series.columns:
         counters["id"] = series["id"]
-    return counters.to_dict("records")
+    events: list[dict[str, Any]] = counters.to_dict("records")
+    return events
 
 
-class TraceFrames(MutableMapping[int, pd.DataFrame]):
-    """Frames by rank. Each is read when it is first used."""
+class ByRank(MutableMapping[int, T]):
+    """What each rank has. It is read when it is first used."""
 
-    def __init__(self, ranks: list[int], read: Callable[[int], pd.DataFrame]) -> None:
-        self._frames: dict[int, pd.DataFrame | None] = dict.fromkeys(ranks)
+    def __init__(self, ranks: list[int], read: Callable[[int], T]) -> None:
+        self._values: dict[int, T | None] = dict.fromkeys(ranks)
         self._read = read
 
-    def __getitem__(self, rank: int) -> pd.DataFrame:
-        frame = self._frames[rank]
-        if frame is None:
-            frame = self._frames[rank] = self._read(rank)
-        return frame
+    def __getitem__(self, rank: int) -> T:
+        value = self._values[rank]
+        if value is None:
+            value = self._values[rank] = self._read(rank)
+        return value
 
-    def __setitem__(self, rank: int, frame: pd.DataFrame) -> None:
-        self._frames[rank] = frame
+    def __setitem__(self, rank: int, value: T) -> None:
+        self._values[rank] = value
 
     def __delitem__(self, rank: int) -> None:
-        del self._frames[rank]
+        del self._values[rank]
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._frames)
+        return iter(self._values)
 
     def __len__(self) -> int:
-        return len(self._frames)
+        return len(self._values)
 
 
 class Trace:
@@ -101,10 +103,10 @@ class Trace:
         self.rank_of = self._rank_numbers(given)
         self._table = self._table[self._table.index.isin(self.rank_of)]
         self.trace_files = {self.rank_of[rank]: self._file(rank, given) for rank in self._table.index}
-        self.traces: MutableMapping[int, pd.DataFrame] = TraceFrames([], self._read_frame)
-        self.meta_data: MutableMapping[int, dict[str, Any]] = TraceFrames(list(self.trace_files), self._read_meta_data)
+        self.traces: MutableMapping[int, pd.DataFrame] = ByRank([], self._read_frame)
+        self.meta_data: MutableMapping[int, dict[str, Any]] = ByRank(list(self.trace_files), self._read_meta_data)
 
-    def _full_paths(self, trace_files: list[str] | dict[int, str]) -> dict[int | None, str]:
+    def _full_paths(self, trace_files: list[str] | dict[int, str]) -> dict[int, str]:
         named = trace_files if isinstance(trace_files, dict) else dict(enumerate(trace_files))
         return {rank: os.path.join(self.trace_path, os.path.expanduser(file)) for rank, file in named.items()}
 
@@ -190,13 +192,13 @@ class Trace:
         """Provide the frames of all events, also those of the last profiler step."""
         ranks = sorted(self.trace_files)
         self._window = events.Window()
-        self.traces = TraceFrames(ranks if max_ranks == -1 else ranks[:max_ranks], self._read_frame)
+        self.traces = ByRank(ranks if max_ranks == -1 else ranks[:max_ranks], self._read_frame)
         self.is_parsed = True
 
     def align_and_filter_trace(self, include_last_profiler_step: bool | None = False) -> None:
         """Leave out what begins with the last of several profiler steps, or after it."""
         self._window = events.Window(is_cut=True, include_last_step=bool(include_last_profiler_step))
-        self.traces = TraceFrames(list(self.traces), self._read_frame)
+        self.traces = ByRank(list(self.traces), self._read_frame)
 
     def load_traces(
         self,
@@ -224,7 +226,7 @@ class Trace:
     def get_trace_duration(self, rank: int | None = None) -> float:
         """Return the time from the start of the first event of a rank to that of the last, in microseconds."""
         ts = self.get_trace(self.get_ranks()[0] if rank is None else rank)["ts"]
-        return ts.max() - ts.min()
+        return float(ts.max() - ts.min())
 
     def get_trace(self, rank: int) -> pd.DataFrame:
         """Return the frame of a rank."""
@@ -257,7 +259,7 @@ class Trace:
     def file_time(self, rank: int, raw: dict[str, Any]) -> float:
         """Return the time in the file of a rank, in microseconds, at which the frames' clock is 0."""
         first = self.get_trace(rank).iloc[0]
-        return float(raw["traceEvents"][int(first["index"])]["ts"]) - first["ts"]
+        return float(raw["traceEvents"][int(first["index"])]["ts"]) - float(first["ts"])
 
     @cached_property
     def min_ts(self) -> float:
@@ -284,7 +286,7 @@ class Trace:
         id: int,
         pid: int,
         tid: int,
-        ts: int,
+        ts: float,
         is_start: bool,
         name: str,
         cat: str,

@@ -46,7 +46,7 @@ class CallGraph:
         """
         frame = self._frame(rank)
         parent = frame["parent"]
-        around = []
+        around: list[int] = []
         while not skip_ancestors and parent.get(index if not around else around[-1], -1) >= 0:
             around.append(int(parent[index if not around else around[-1]]))
         below = [index]

@@ -1,8 +1,7 @@
 """Kinds and short names of kernels."""
 
-from enum import Enum
-
 import re
+from enum import Enum
 
 MEMORY_PREFIXES = ("Memcpy", "Memset", "dma")
 COMMUNICATION_NAME = re.compile(r"^nccl.*Kernel")

@@ -2,4 +2,6 @@
 
 from .._not_offered import not_offered
 
-__getattr__ = not_offered("hta.utils.validate_trace", "trace_advisor.open and Run.tables, which list what was read and what was skipped")
+__getattr__ = not_offered(
+    "hta.utils.validate_trace", "trace_advisor.open and Run.tables, which list what was read and what was skipped"
+)
