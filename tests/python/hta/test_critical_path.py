@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import ours, theirs
 from trace_advisor.hta.analyzers.critical_path_analysis import CPEdgeType, CPGraph, restore_cpgraph
+
+from analyzers import ours, theirs
 
 FORWARD = "[param|pytorch.model.alex_net|0|0|0|measure|forward]"
 

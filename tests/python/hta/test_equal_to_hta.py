@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
+
+from analyzers import REPOSITORY, ours, theirs
 from calls import CALLS, Call
-from conftest import ours, theirs
 from exceptions import EXCEPTIONS
 from frames import difference
 
@@ -48,7 +48,7 @@ def test_call_equals_hta(trace: str, name: str) -> None:
 
 
 def test_exceptions_are_explained() -> None:
-    documentation = Path(__file__, "../../../../docs/differences.md").resolve().read_text()
+    documentation = (REPOSITORY / "docs/differences.md").read_text()
     for (trace, name), reason in EXCEPTIONS.items():
         assert trace in TRACES, trace
         assert name in CALLS, name

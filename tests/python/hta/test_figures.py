@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import ours, theirs
+
+from analyzers import ours, theirs
 
 FIGURES: dict[str, Callable[[Any], Any]] = {
     "temporal_breakdown": lambda a: a.get_temporal_breakdown(),

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import CORPUS, ours, theirs
 from trace_advisor.hta import TraceAnalysis
 from trace_advisor.hta.common import trace_filter
 from trace_advisor.hta.common.trace import Trace
+
+from analyzers import CORPUS, ours, theirs
 
 FILES = {0: "sampled_rank-0.json.gz", 1: "sampled_rank-1.json.gz"}
 

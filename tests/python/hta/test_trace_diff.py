@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 import trace_advisor.hta.trace_diff as ours
-from conftest import CORPUS
-from frames import difference
 from trace_advisor.hta import LabeledTrace
+
+from analyzers import CORPUS
+from frames import difference
 
 PAIRS = [("compare_base", "compare_test"), ("diff_control", "diff_test")]
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import CORPUS, ours, theirs
-from frames import difference
 from trace_advisor.hta import TimeSeriesTypes, TraceAnalysis
+
+from analyzers import CORPUS, ours, theirs
+from frames import difference
 
 
 def events(path: Path | str) -> list[dict[str, Any]]:
