@@ -54,9 +54,9 @@ fn edges(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         }
         if all_edges {
             let others = edges.iter().zip(&on_path).filter(|&(_, &on_path)| !on_path);
-            rows.extend(others.map(|(edge, _)| {
-                PathEdge::new(rank, None, endpoints, edge, &frames.shorts)
-            }));
+            rows.extend(
+                others.map(|(edge, _)| PathEdge::new(rank, None, endpoints, edge, &frames.shorts)),
+            );
         }
     })?;
     PathEdge::batch(&rows)

@@ -28,6 +28,9 @@ BLOCKING_SYNC_CALLS = [
 #: HTA takes an edge that goes back in time this far, in microseconds, for an error of the trace, with no weight.
 CLOCK_ERROR_US = -1.0
 
+#: Set this to 1 to draw the launches that held nothing up as edges without weight, as in HTA.
+ADD_ZERO_WEIGHT_LAUNCH_EDGES = "CRITICAL_PATH_ADD_ZERO_WEIGHT_LAUNCH_EDGE"
+
 COLUMNS = ["position", "from_event", "from_end", "to_event", "to_end", "type", "weight", "event_id", "bound_by"]
 
 
@@ -94,6 +97,8 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]
         self._bound_by: dict[tuple[int, int], str] = {}
         self._add_nodes(edges)
         self._add_edges(edges)
+        if os.environ.get(ADD_ZERO_WEIGHT_LAUNCH_EDGES) == "1":
+            self._add_launches()
         path = edges[edges["position"].notna()].sort_values("position")
         self._set_path(self._numbers(path, "from")[:1] + self._numbers(path, "to"))
 
@@ -122,6 +127,15 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]
             self._bound_by[begin, end] = row.bound_by
             if pd.notna(row.event_id):
                 self.edge_to_event_map[begin, end] = int(row.event_id)
+
+    def _add_launches(self) -> None:
+        starts = self.event_to_start_node_map
+        on_device = self.trace_df["stream"].ge(0) & self.trace_df["index_correlation"].gt(0)
+        for kernel, launch in self.trace_df.loc[on_device, "index_correlation"].items():
+            if kernel in starts and launch in starts and not self.has_edge(starts[launch], starts[kernel]):
+                edge = CPEdge(starts[launch], starts[kernel], 0.0, CPEdgeType.KERNEL_LAUNCH_DELAY)
+                self.add_edge(edge.begin, edge.end, weight=0.0, object=edge)
+                self._bound_by[edge.begin, edge.end] = "gpu_kernel_launch_overhead"
 
     def _numbers(self, edges: pd.DataFrame, side: str) -> list[int]:
         starts, ends = self.event_to_start_node_map, self.event_to_end_node_map
