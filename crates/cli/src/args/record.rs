@@ -10,6 +10,7 @@ use super::headings::OUTPUT;
 
 /// `advisor record`.
 #[derive(Debug, ClapArgs)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub(crate) struct RecordArgs {
     /// Program to run, with its arguments
     #[arg(required = true, last = true, value_name = "COMMAND")]
