@@ -2,7 +2,7 @@
 --! row = "one bound of the critical path of one rank"
 --! window = "recording"
 --! sort = ["dur_ns"]
---! needs = ["critical_path", "critical_windows"]
+--! needs = ["critical_path"]
 --! order = ["rank", "bound_by"]
 --! when_empty = "the trace holds no event"
 --! [columns]
@@ -12,12 +12,12 @@
 --! dur_ns = { doc = "time on the path; the sum over all is the window", unit = "ns" }
 --! ratio = { doc = "that time over the window", unit = "ratio" }
 --! after_sync_ns = { doc = "of it, between a call that waited for the device and the next launch", unit = "ns" }
+-- The segments tile the window: its length is their sum.
 SELECT
-    p.rank, p.bound_by,
+    rank, bound_by,
     count(*) AS segment_count,
-    sum(p.dur_ns) AS dur_ns,
-    ratio!(sum(p.dur_ns), w.dur_ns) AS ratio,
-    sum(CASE WHEN p.after_sync IS NULL THEN 0 ELSE p.dur_ns END) AS after_sync_ns
-FROM critical_path p
-JOIN critical_windows w ON w.rank = p.rank
-GROUP BY p.rank, p.bound_by, w.dur_ns
+    sum(dur_ns) AS dur_ns,
+    ratio!(sum(dur_ns), sum(sum(dur_ns)) OVER (PARTITION BY rank)) AS ratio,
+    sum(CASE WHEN after_sync IS NULL THEN 0 ELSE dur_ns END) AS after_sync_ns
+FROM critical_path
+GROUP BY rank, bound_by
