@@ -59,6 +59,8 @@ struct ViewCell {
     stored: OnceCell<StoredRows>,
     /// How many queries have read it, or are about to.
     readers: AtomicUsize,
+    /// How many of them were expected, and have not read it yet.
+    expected: AtomicUsize,
     /// It was announced to be computed, and is not yet.
     is_planned: AtomicBool,
 }
@@ -110,8 +112,23 @@ impl ViewSchemaProvider {
     /// Announces queries that read these views, each as often as it is listed. A view that is read more than
     /// once, directly or through other views, is computed once.
     pub(crate) fn announce_reads(&self, views: &[&'static ViewDef]) {
+        let is_new = |view: &&&'static ViewDef| {
+            let one_less = |count: usize| count.checked_sub(1);
+            self.cell(view).expected.fetch_update(Relaxed, Relaxed, one_less).is_err()
+        };
+        self.count_reads(views.iter().filter(is_new).copied().collect());
+    }
+
+    /// Announces queries that come after others, each view as often as it is listed: what both read is computed once.
+    pub(crate) fn expect_reads(&self, views: &[&'static ViewDef]) {
+        self.count_reads(views.to_vec());
+        for view in views {
+            self.cell(view).expected.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn count_reads(&self, mut stack: Vec<&'static ViewDef>) {
         let mut seen: HashSet<&str> = HashSet::new();
-        let mut stack: Vec<&'static ViewDef> = views.to_vec();
         while let Some(view) = stack.pop() {
             let cell = self.cell(view);
             cell.readers.fetch_add(1, Relaxed);

@@ -80,6 +80,8 @@ struct Engine {
     user_context: SessionContext,
     run: Arc<ViewSchemaProvider>,
     groups: RankGroups,
+    /// Views that later queries read, until the first query is prepared.
+    expected: Mutex<Vec<&'static ViewDef>>,
     /// Plans views. Owned here because the provider only has a weak reference.
     _view_state: Arc<SessionState>,
 }
@@ -134,6 +136,18 @@ impl Session {
     /// Reports the views that are computed from now on. The first call counts.
     pub fn report_to(&self, progress: Arc<dyn ViewProgress>) {
         self.engine.run.report_to(progress);
+    }
+
+    /// Announces queries that come after the next one, each view as often as it is listed. What they share with it is
+    /// computed once; of a run that is not in memory, all of it is computed in one pass over the groups of ranks.
+    ///
+    /// # Errors
+    /// If there is no such view.
+    pub fn expect(&self, views: &[&str]) -> Result<()> {
+        let views = views.iter().map(|view| self.catalog.get(view)).collect::<Result<Vec<_>>>()?;
+        self.engine.run.expect_reads(&views);
+        self.engine.expected.lock().unwrap_or_else(PoisonError::into_inner).extend(views);
+        Ok(())
     }
 
     /// The views that queries may read.
@@ -386,13 +400,17 @@ impl Engine {
         run.set_state(&view_state);
         let user_state = optimizer::user_session_state(full, storage);
         let user_context = SessionContext::new_with_state(user_state);
-        Ok(Self { user_context, run, groups, _view_state: view_state })
+        let expected = Mutex::default();
+        Ok(Self { user_context, run, groups, expected, _view_state: view_state })
     }
 
     /// Makes views ready to be read, each as often as it is listed: as part of a query, or all their rows.
     async fn prepare(&self, views: &[&'static ViewDef], are_rows_wanted: bool) -> PlanResult<()> {
         self.run.announce_reads(views);
-        self.groups.compute_missing(views, &self.run).await?;
+        let later =
+            std::mem::take(&mut *self.expected.lock().unwrap_or_else(PoisonError::into_inner));
+        let read = [views, &later].concat();
+        self.groups.compute_missing(&read, &self.run).await?;
         self.run.plan_progress(views, are_rows_wanted);
         Ok(())
     }

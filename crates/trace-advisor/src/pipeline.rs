@@ -78,6 +78,7 @@ impl Run {
         let start = Instant::now();
         let (params, memory_bytes) = (options.params.clone(), options.memory_bytes);
         let session = new_session(&dataset.tables, source.as_ref(), memory_bytes, &params)?;
+        session.expect(options.later_views)?;
         if let Some(progress) = &options.view_progress {
             session.report_to(Arc::clone(progress));
         }
