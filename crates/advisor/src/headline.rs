@@ -140,7 +140,8 @@ fn mostly_idle(breakdown: &Breakdown) -> Option<String> {
     let busy_pct = 100.0 * busy.sum::<f64>();
     (busy_pct < MOSTLY_IDLE_PCT).then(|| {
         let busy = decimals(busy_pct.max(0.0), 1);
-        format!("This recording is mostly idle: the GPU is busy for {busy} % of the time.")
+        let worker = if breakdown.is_of_host() { "operators run" } else { "the GPU is busy" };
+        format!("This recording is mostly idle: {worker} for {busy} % of the time.")
     })
 }
 
