@@ -80,6 +80,7 @@ pub(crate) fn open_options(args: &ReadArgs) -> anyhow::Result<OpenOptions> {
         step_time_ns: None,
         command_options: command_options(args),
         cache: if args.cache.no_cache { None } else { cache(&args.cache.directory) },
+        later_views: &[],
         view_progress: None,
     })
 }

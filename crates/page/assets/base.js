@@ -47,10 +47,16 @@ function bytes(value) {
 
 const thousands = (v) => Math.round(v).toString().replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 
+/** `.../models/bert.py:12`: a line of the program with the last folder only. */
+const shortPlace = (place) => place.split(", ").map((path) => {
+  const parts = path.split("/");
+  return parts.length > 3 ? `.../${parts.slice(-2).join("/")}` : path;
+}).join(", ");
+
 /** A value with its unit, in the digits that the rest of the report uses. */
 function words(value, unit) {
   if (value === null || value === undefined || Number.isNaN(value)) return "";
-  if (typeof value !== "number") return String(value);
+  if (typeof value !== "number") return unit === "place" ? shortPlace(value) : String(value);
   switch (unit) {
     case "ns": return time(value);
     case "bytes": return bytes(value);

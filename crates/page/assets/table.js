@@ -56,9 +56,9 @@ function table(data) {
     const value = row[c];
     const text = words(value, columns[c].unit);
     if (!isNumber[c]) {
-      const isLong = typeof value === "string" && value.length > 28;
+      const isLong = typeof value === "string" && (value.length > 28 || value !== text);
       if (!text) return el("td", { class: "none-cell" }, c === shown[0] ? "not named" : "");
-      return el("td", { class: c === shown[0] || isLong ? "name" : undefined, title: isLong ? text : undefined }, text);
+      return el("td", { class: c === shown[0] || isLong ? "name" : undefined, title: isLong ? value : undefined }, text);
     }
     const isZero = value === 0 && columns[c].unit !== "";
     const node = el("td", { class: isZero ? "num zero" : "num" }, isZero ? "0" : text);

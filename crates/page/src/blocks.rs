@@ -6,6 +6,7 @@ use trace_advisor::trace_model::{Unit, Value};
 
 use crate::clean::short;
 use crate::rows::{Rows, column_doc};
+use crate::words::value_in_words;
 
 /// A pane: a topic of the run.
 #[derive(Debug, Serialize)]
@@ -52,6 +53,12 @@ pub(crate) struct TableColumn {
     pub(crate) label: String,
     pub(crate) unit: &'static str,
     pub(crate) doc: String,
+}
+
+impl TableColumn {
+    pub(crate) fn new(label: &str, unit: Unit, doc: &str) -> Self {
+        Self { label: label.to_owned(), unit: unit.as_str(), doc: doc.to_owned() }
+    }
 }
 
 /// Horizontal bars of parts.
@@ -141,9 +148,10 @@ pub(crate) struct PlacedBox(
     pub(crate) f64,
 );
 
-/// Columns of words that names in SQL write with underscores.
-const WORDS: [&str; 8] =
-    ["cause", "bound_by", "stored_in", "phase", "delay_phase", "owner", "origin", "bound"];
+/// Columns of lines of the program, which tables show without their folders.
+const PLACES: [&str; 2] = ["source", "user_frame"];
+/// Stands for the unit of these columns.
+const PLACE: &str = "place";
 
 /// A column of a table: its name in the query, and what people read.
 pub(crate) type NamedColumn = (&'static str, &'static str);
@@ -159,13 +167,13 @@ impl Table {
     ) -> Self {
         let named = columns.iter().map(|(name, label)| TableColumn {
             label: (*label).to_owned(),
-            unit: unit_of(name),
+            unit: if PLACES.contains(name) { PLACE } else { unit_of(name) },
             doc: column_doc(view, name),
         });
         let cells = rows.iter().map(|row| {
             let cell = |(name, _): &NamedColumn| match row.get(name) {
-                Some(Value::Text(text)) if WORDS.contains(name) => {
-                    Json::from(short(&text.replace('_', " ")))
+                Some(Value::Text(text)) if let Some(words) = value_in_words(name, text) => {
+                    Json::from(short(&words))
                 }
                 Some(value) => cell(value),
                 None => Json::Null,

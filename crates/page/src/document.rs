@@ -50,6 +50,12 @@ pub(crate) struct Entry {
     pub(crate) count: Option<usize>,
 }
 
+impl Entry {
+    pub(crate) fn new(id: &str, label: &str) -> Self {
+        Self { id: id.to_owned(), label: label.to_owned(), count: None }
+    }
+}
+
 /// The whole document.
 pub(crate) struct Document<'a> {
     pub(crate) title: String,

@@ -23,7 +23,7 @@ pub(crate) fn floats(values: &[Option<f64>]) -> String {
 
 /// The bytes compressed; the header holds no time, so that the result depends on them alone.
 pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     // Writing to memory does not fail.
     let written = encoder.write_all(bytes).and_then(|()| encoder.finish());
     written.unwrap_or_default()

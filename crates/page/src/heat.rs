@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use trace_advisor::{Error, Run};
 
+use crate::concurrent::{self, Task};
 use crate::encode::floats;
 use crate::rows::Rows;
 
@@ -36,6 +37,8 @@ struct Measure {
     values: String,
 }
 
+const WAITING: &str = "Waiting";
+
 /// Measures: name, description, and the query of their values.
 const MEASURES: [(&str, &str, &str); 5] = [
     (
@@ -44,7 +47,7 @@ const MEASURES: [(&str, &str, &str); 5] = [
         "SELECT rank, step, dur_ns AS ns FROM step_time",
     ),
     (
-        "Waiting",
+        WAITING,
         "time in collectives waiting for other ranks",
         "SELECT rank, step, wait_ns AS ns FROM comm_wait_by_step",
     ),
@@ -67,10 +70,13 @@ const MEASURES: [(&str, &str, &str); 5] = [
 
 /// The measures; `None` for a run without steps, or with nothing to compare.
 pub(crate) fn of(run: &Run) -> Result<Option<Heat>, Error> {
-    let mut all = Vec::with_capacity(MEASURES.len());
-    for (name, doc, sql) in MEASURES {
-        all.push((name, doc, Rows::query(run, sql)?));
-    }
+    let query = |(name, doc, sql)| -> Task<'_, _> {
+        Box::new(move || Ok((name, doc, Rows::query(run, sql)?)))
+    };
+    // A single rank waits for none that is known.
+    let is_one = run.info().ranks.len() < 2;
+    let measures = MEASURES.into_iter().filter(|(name, ..)| !(is_one && *name == WAITING));
+    let all = concurrent::all(run, measures.map(query))?;
     let times = &all[0].2;
     let mut steps: Vec<i64> = times.iter().filter_map(|row| row.int("step")).collect();
     steps.sort_unstable();

@@ -17,6 +17,7 @@
 mod bar;
 mod blocks;
 mod clean;
+mod concurrent;
 mod cutout;
 mod diff;
 mod document;
@@ -32,6 +33,7 @@ mod rows;
 mod sections;
 mod step;
 mod timeline;
+mod views;
 mod words;
 
 use trace_advisor::advisor::Comparison;
@@ -40,6 +42,7 @@ use trace_advisor::{Error, Report, Run};
 
 pub use document::Options;
 pub use sections::Page;
+pub use views::VIEWS;
 
 /// The page of one run.
 ///

@@ -10,7 +10,7 @@ use crate::clean::{html, html_with_code, json};
 use crate::document::{Document, Entry, Options};
 use crate::findings::FindingData;
 use crate::heat::Heat;
-use crate::{findings, head, heat, limits, panes, step, words};
+use crate::{concurrent, findings, head, heat, limits, panes, step, words};
 
 /// A page to which runs are added one by one.
 #[derive(Debug)]
@@ -54,10 +54,12 @@ impl Page {
             if number == 0 { name.to_owned() } else { format!("{name}-{}", number + 1) }
         };
         let rank = shown_rank(run, report);
-        let (cards, finding_data) = findings::section(run, report, number)?;
         let is_whole = !self.options.overview_only;
-        let heat = if is_whole { heat::of(run)? } else { None };
-        let panes = if is_whole { panes::all(run, report, rank)? } else { Vec::new() };
+        let findings = || findings::section(run, report, number);
+        let heat = || if is_whole { heat::of(run) } else { Ok(None) };
+        let panes = || if is_whole { panes::all(run, report, rank) } else { Ok(Vec::new()) };
+        let rest = || concurrent::both(run, heat, panes);
+        let ((cards, finding_data), (heat, panes)) = concurrent::both(run, findings, rest)?;
         let mut out = String::new();
         let _ = writeln!(out, "<article class=\"run\" data-run=\"{number}\" id=\"{}\">", id("run"));
         let step = step::of(run, report, rank)?;
@@ -77,19 +79,7 @@ impl Page {
         let (filled, without): (Vec<&Pane>, Vec<&Pane>) =
             panes.iter().partition(|pane| pane.empty.is_none());
         for pane in &filled {
-            let _ = write!(
-                out,
-                "<section id=\"{}\" class=\"pane\" data-pane=\"{}\" aria-label=\"{}\">\n<h2>{}</h2>\n<p class=\"lead\">{}</p>\n",
-                id(pane.id),
-                pane.id,
-                html(pane.title),
-                html(pane.title),
-                html(pane.question),
-            );
-            if !pane.scope.is_empty() {
-                let _ = writeln!(out, "<p class=\"scope\">{}</p>", html(&pane.scope));
-            }
-            out.push_str("</section>\n");
+            write_pane(pane, &id(pane.id), &mut out);
         }
         write_without(&without, &id("without"), &mut out);
         if is_whole {
@@ -113,11 +103,7 @@ impl Page {
     /// The page.
     pub fn finish(self) -> String {
         let mut contents = Vec::new();
-        let entry = |id: &str, label: &str| Entry {
-            id: id.to_owned(),
-            label: label.to_owned(),
-            count: None,
-        };
+        let entry = Entry::new;
         let mut body = String::new();
         match self.runs.as_slice() {
             [] => body.push_str("<p>No run was checked.</p>\n"),
@@ -157,6 +143,22 @@ impl Page {
         };
         Document { title, contents, body, data: &self.data, options: &self.options }.render()
     }
+}
+
+/// Writes the section of a pane, without what the script draws in it.
+pub(crate) fn write_pane(pane: &Pane, id: &str, out: &mut String) {
+    let _ = write!(
+        out,
+        "<section id=\"{id}\" class=\"pane\" data-pane=\"{}\" aria-label=\"{}\">\n<h2>{}</h2>\n<p class=\"lead\">{}</p>\n",
+        pane.id,
+        html(pane.title),
+        html(pane.title),
+        html(pane.question),
+    );
+    if !pane.scope.is_empty() {
+        let _ = writeln!(out, "<p class=\"scope\">{}</p>", html(&pane.scope));
+    }
+    out.push_str("</section>\n");
 }
 
 /// Writes which panes have no data, and which option of the profiler would fill them.

@@ -1,5 +1,6 @@
 //! Small phrases of the page; those that it shares with other formats are in `advisor::phrases`.
 
+use trace_advisor::advisor::phrases;
 use trace_advisor::trace_model::Unit;
 use trace_advisor::trace_model::number::value;
 
@@ -14,4 +15,50 @@ pub(crate) fn capitalized(text: &str) -> String {
     let first = chars.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
     let text = format!("{first}{}", chars.as_str());
     if text.ends_with(['.', '!', '?']) || text.is_empty() { text } else { format!("{text}.") }
+}
+
+/// A value of a column whose values are names of ours: `op_dispatch` of `cause`. `None` for other columns.
+pub(crate) fn value_in_words(column: &str, value: &str) -> Option<String> {
+    let words = match column {
+        "cause" => idle_cause(value),
+        "bound_by" => phrases::limit(value),
+        "stored_in" => table(value),
+        "phase" | "delay_phase" | "owner" | "origin" | "bound" => value,
+        _ => return None,
+    };
+    Some(words.replace('_', " "))
+}
+
+/// A cause of an idle gap, see the view `idle_gap_causes`.
+fn idle_cause(cause: &str) -> &str {
+    match cause {
+        "python" => "Python",
+        "op_dispatch" => "operator before the launch",
+        "cpu_compute" => "CPU operator",
+        "launch_api" => "launch call",
+        "copy_api" => "copy call",
+        "dependency" => "gap between kernels",
+        "other_stream" => "waits for another stream",
+        "collective" => "waits for a collective",
+        "unlinked" => "unknown: launch not recorded",
+        "graph_replay" => "unknown: kernels of a graph not recorded",
+        "unrecorded_work" => "unknown: earlier work not recorded",
+        "recording_end" => "end of the recording",
+        "no_host_events" => "unknown: host not recorded",
+        other => other,
+    }
+}
+
+/// What the rows of a table are.
+fn table(name: &str) -> &str {
+    match name {
+        "cpu_ops" => "operator",
+        "annotations" => "range",
+        "python_frames" => "Python function",
+        "runtime_calls" => "call",
+        "kernels" => "kernel",
+        "memcpys" => "copy",
+        "memsets" => "fill",
+        other => other,
+    }
 }

@@ -23,7 +23,10 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
     let rules = load_rules(args, console)?;
     let baseline = args.baseline.as_deref().map(baseline::read).transpose()?;
     let context = context(args, &rules);
-    let options = OpenOptions { step_time_ns: args.step_time, ..open_options(&args.read)? };
+    // The page shows more than rules read.
+    let later_views = if args.format == ReportFormat::Html { page::VIEWS } else { &[] };
+    let step_time_ns = args.step_time;
+    let options = OpenOptions { step_time_ns, later_views, ..open_options(&args.read)? };
     // Text on stdout is printed as it becomes known: the header once the run is open, the rest once it is checked.
     let is_streamed = args.format == ReportFormat::Text && args.output.file.is_none();
     let layout = Layout::from(console.out_terminal);
@@ -46,7 +49,6 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
             progress.suspend(|| print_header(&pending, reports.is_empty(), layout, console))?;
         }
         let Checked { mut report, stages, mut run, cache_error } = pending.evaluate(&rules)?;
-        // The page shows more than rules read.
         if page.is_some() && run.is_none() {
             run = Some(Run::open_with(&opened, &options, progress.files())?);
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use page::Options;
-use trace_advisor::RuleSet;
+use trace_advisor::{OpenOptions, RuleSet, Run};
 
 use super::open::{PERFETTO_PORT, cannot_listen, open_browser, refuse_selections, token};
 use crate::args::OpenArgs;
@@ -18,7 +18,7 @@ use crate::exit::Exit;
 use crate::messages::warn;
 use crate::progress::Stage;
 use crate::rule_files;
-use crate::run::{finish, open_with_progress};
+use crate::run::{finish, note_if_exported, open_options};
 use crate::serve::Server;
 use crate::serve_page::LivePage;
 
@@ -72,7 +72,13 @@ pub(super) fn run(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Exit
 /// Checks the run and renders its page.
 fn html(args: &OpenArgs, rules: &RuleSet, console: &mut Console) -> anyhow::Result<String> {
     let progress = console.progress(&[Stage::Read, Stage::Compute]);
-    let run = open_with_progress(None, &args.run.path, &args.read, &progress, console)?;
+    let options = OpenOptions {
+        later_views: page::VIEWS,
+        view_progress: Some(progress.views()),
+        ..open_options(&args.read)?
+    };
+    let run = Run::open_with(&args.run.path, &options, progress.files())?;
+    progress.suspend(|| note_if_exported(&run, &args.read, console))?;
     let report = run.check(rules)?;
     let (live, viewer) = (Some("version".to_owned()), Some(args.ui.clone()));
     let options = Options { live, viewer, ..Options::default() };

@@ -35,14 +35,13 @@ const STRAGGLERS: &[(&str, &str)] = &[
 
 pub(super) fn collectives(source: &Source<'_>) -> Result<Pane, Error> {
     let mut blocks = Vec::new();
-    let by_name = source.table_where(
-        "By kind and rank",
-        "comm_by_name",
-        BY_NAME,
-        "true",
-        "comm_ns DESC NULLS LAST, rank, name, backend",
-    )?;
-    if let Some(table) = by_name {
+    let order = "comm_ns DESC NULLS LAST, rank, name, backend";
+    // Planning the rest takes longer than this.
+    let has_any = !source.query("SELECT 1 AS one FROM comm_collectives LIMIT 1")?.is_empty();
+    let by_name = has_any
+        .then(|| source.table_where("By kind and rank", "comm_by_name", BY_NAME, "true", order))
+        .transpose()?;
+    if let Some(table) = by_name.flatten() {
         blocks.extend(bandwidth(source)?.map(Block::Scatter));
         let order = "caused_wait_ns DESC, rank";
         let stragglers = source.table_where(

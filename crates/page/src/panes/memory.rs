@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use trace_advisor::Error;
+use trace_advisor::trace_model::Value;
 
 use super::{POINTS, Source, held, pane, snapshots};
 use crate::blocks::{Area, BarRow, Bars, Block, Pane, Series, rounded};
@@ -38,10 +39,15 @@ pub(super) fn memory(source: &Source<'_>) -> Result<Pane, Error> {
     let mut blocks = Vec::new();
     blocks.extend(curves(source)?.into_iter().map(Block::Area));
     blocks.extend(snapshots::by_owner(source)?.into_iter().map(Block::Area));
-    blocks.extend(snapshots::timelines(source)?.into_iter().map(Block::Area));
+    if source.has_any(&["memory_timelines"]) {
+        blocks.extend(snapshots::timelines(source)?.into_iter().map(Block::Area));
+    }
     blocks.extend(owners(source)?.map(Block::Bars));
     blocks.extend(held::stacks(source)?.map(Block::Boxes));
-    blocks.extend(held::map(source)?.map(Block::Boxes));
+    let has_snapshot = source.has_any(&["snapshots"]);
+    if has_snapshot {
+        blocks.extend(held::map(source)?.map(Block::Boxes));
+    }
     let of_peak = format!("rank = {} AND moment = 'peak'", source.rank);
     let owners = source.table_where(
         "Owners at the peak",
@@ -58,7 +64,9 @@ pub(super) fn memory(source: &Source<'_>) -> Result<Pane, Error> {
         "bytes DESC, memory, place",
     )?;
     blocks.extend(holders.map(Block::Table));
-    blocks.extend(snapshots::stacks(source)?.map(Block::Table));
+    if has_snapshot {
+        blocks.extend(snapshots::stacks(source)?.map(Block::Table));
+    }
     Ok(pane(
         "memory",
         "Memory",
@@ -69,66 +77,70 @@ pub(super) fn memory(source: &Source<'_>) -> Result<Pane, Error> {
     ))
 }
 
-/// Allocated and reserved memory over time.
+/// Allocated and reserved memory over time: the most of each bin, of the memories with most events.
 fn curves(source: &Source<'_>) -> Result<Vec<Area>, Error> {
     let sql = format!(
-        "SELECT memory, min(ts_ns) AS start_ns, max(ts_ns) AS end_ns FROM memory_curve WHERE rank = {} GROUP BY memory ORDER BY count(*) DESC, memory LIMIT {MAX_MEMORIES}",
-        source.rank
-    );
-    let memories = source.query(&sql)?;
-    let Some((start, end)) = memories
-        .iter()
-        .filter_map(|row| Some((row.int("start_ns")?, row.int("end_ns")?)))
-        .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
-    else {
-        return Ok(Vec::new());
-    };
-    let width = ((end - start) / POINTS).max(1);
-    let sql = format!(
-        "SELECT memory, (ts_ns - {start}) / {width} AS bin, max(coalesce(allocated_bytes, change_bytes)) AS allocated, \
-         max(reserved_bytes) AS reserved, bool_or(allocated_bytes IS NULL) AS is_change \
-         FROM memory_curve WHERE rank = {} GROUP BY memory, bin ORDER BY memory, bin",
+        "SELECT memory, start_ns, width_ns, (ts_ns - start_ns) / width_ns AS bin, count(*) AS events, \
+         max(coalesce(allocated_bytes, change_bytes)) AS allocated, max(reserved_bytes) AS reserved, \
+         bool_or(allocated_bytes IS NULL) AS is_change FROM memory_log \
+         CROSS JOIN (SELECT min(ts_ns) AS start_ns, greatest((max(ts_ns) - min(ts_ns)) / {POINTS}, 1) AS width_ns \
+         FROM memory_log WHERE rank = {0}) WHERE rank = {0} GROUP BY memory, start_ns, width_ns, bin ORDER BY memory, bin",
         source.rank
     );
     let rows = source.query(&sql)?;
-    let mut curves: BTreeMap<&str, [BTreeMap<i64, f64>; 2]> = BTreeMap::new();
+    let ends = rows.first().and_then(|row| Some((row.int("start_ns")?, row.int("width_ns")?)));
+    let Some((start, width)) = ends else { return Ok(Vec::new()) };
+    let mut curves: BTreeMap<&str, Curve> = BTreeMap::new();
     for row in rows.iter() {
         let Some(bin) = row.int("bin") else { continue };
         let curve = curves.entry(row.text("memory")).or_default();
-        for (series, name) in curve.iter_mut().zip(["allocated", "reserved"]) {
-            series.extend(row.num(name).map(|value| (bin, value)));
+        curve.events += row.int("events").unwrap_or(0);
+        curve.allocated.extend(row.num("allocated").map(|value| (bin, value)));
+        curve.reserved.extend(row.num("reserved").map(|value| (bin, value)));
+    }
+    let mut by_events: Vec<(i64, &str)> =
+        curves.iter().map(|(memory, curve)| (-curve.events, *memory)).collect();
+    by_events.sort_unstable();
+    for (_, memory) in by_events.into_iter().skip(MAX_MEMORIES) {
+        curves.remove(memory);
+    }
+    let is_change = rows.iter().any(|row| row.get("is_change") == Some(&Value::Bool(true)));
+    let x: Vec<f64> = (0..=POINTS).map(|bin| (start + bin * width) as f64).collect();
+    let area = |(memory, curve): (&str, Curve)| curve.area(memory, is_change, x.clone());
+    Ok(curves.into_iter().map(area).collect())
+}
+
+/// The curve of one memory: values by bin.
+#[derive(Default)]
+struct Curve {
+    events: i64,
+    allocated: BTreeMap<i64, f64>,
+    reserved: BTreeMap<i64, f64>,
+}
+
+impl Curve {
+    /// `is_change`: what was allocated when the recording began is not known.
+    fn area(&self, memory: &str, is_change: bool, x: Vec<f64>) -> Area {
+        let (allocated, since) = if is_change {
+            ("since the recording began", ", since the recording began")
+        } else {
+            ("allocated", "")
+        };
+        let named = [(allocated, &self.allocated), ("reserved", &self.reserved)];
+        let series = named.into_iter().filter(|(_, points)| !points.is_empty());
+        Area {
+            title: format!("Memory over time: {}{since}", short(memory)),
+            x_label: "time".to_owned(),
+            x_unit: "ns",
+            unit: "bytes",
+            is_stacked: false,
+            is_small: false,
+            x,
+            series: series
+                .map(|(name, points)| Series { name: name.to_owned(), y: by_bin(points) })
+                .collect(),
         }
     }
-    let is_change = rows
-        .iter()
-        .any(|row| row.get("is_change") == Some(&trace_advisor::trace_model::Value::Bool(true)));
-    let known: Vec<&str> = memories.iter().map(|row| row.text("memory")).collect();
-    let areas =
-        curves.into_iter().filter(|(memory, _)| known.contains(memory)).map(|(memory, curve)| {
-            let names = if is_change {
-                ["since the recording began", "reserved"]
-            } else {
-                ["allocated", "reserved"]
-            };
-            let series = names.into_iter().zip(curve).filter(|(_, points)| !points.is_empty());
-            Area {
-                title: if is_change {
-                    format!("Memory over time: {}, since the recording began", short(memory))
-                } else {
-                    format!("Memory over time: {}", short(memory))
-                },
-                x_label: "time".to_owned(),
-                x_unit: "ns",
-                unit: "bytes",
-                is_stacked: false,
-                is_small: false,
-                x: (0..=POINTS).map(|bin| (start + bin * width) as f64).collect(),
-                series: series
-                    .map(|(name, points)| Series { name: name.to_owned(), y: by_bin(&points) })
-                    .collect(),
-            }
-        });
-    Ok(areas.collect())
 }
 
 /// The value of each bin; bins without one keep that of the bin before.

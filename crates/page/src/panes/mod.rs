@@ -15,6 +15,7 @@ mod system;
 use trace_advisor::{Error, Report, Run};
 
 use crate::blocks::{Block, NamedColumn, Pane, Table};
+use crate::concurrent::{self, Task};
 use crate::rows::{Rows, when_empty};
 
 /// Points of a curve.
@@ -31,25 +32,34 @@ pub(crate) struct Source<'a> {
     pub(crate) rank: i64,
 }
 
-/// The panes of a run in the order of the page.
+/// The panes in the order of the page.
+const PANES: [fn(&Source<'_>) -> Result<Pane, Error>; 9] = [
+    idle::idle,
+    kernels::kernels,
+    operators::operators,
+    critical_path::critical_path,
+    loader::loader,
+    collectives::collectives,
+    memory::memory,
+    source::source_lines,
+    system::system,
+];
+
+/// The panes of a run.
 pub(crate) fn all(run: &Run, report: &Report, rank: i64) -> Result<Vec<Pane>, Error> {
-    let source = Source { run, report, rank };
-    Ok(vec![
-        idle::idle(&source)?,
-        kernels::kernels(&source)?,
-        operators::operators(&source)?,
-        critical_path::critical_path(&source)?,
-        loader::loader(&source)?,
-        collectives::collectives(&source)?,
-        memory::memory(&source)?,
-        source::source_lines(&source)?,
-        system::system(&source)?,
-    ])
+    let source = &Source { run, report, rank };
+    let panes = PANES.map(|pane| -> Task<'_, Pane> { Box::new(move || pane(source)) });
+    concurrent::all(run, panes)
 }
 
 impl Source<'_> {
     fn query(&self, sql: &str) -> Result<Rows, Error> {
         Rows::query(self.run, sql)
+    }
+
+    /// Whether the run has rows in any of these tables. Without any, views of them need not even be planned.
+    fn has_any(&self, tables: &[&str]) -> bool {
+        tables.iter().any(|table| self.run.rows(table) > 0)
     }
 
     /// The first rows of a view for the rank, as a table, in an order; `None` without rows.
