@@ -1,5 +1,5 @@
-//! The main job end to end, `check` with the shipped rules on a 55 MB trace, beside reading alone; and a second time,
-//! with what the first one kept.
+//! The main job end to end, `check` with the shipped rules on a 55 MB trace, beside reading alone; a second time, with
+//! what the first one kept; and with the report as a page.
 #![allow(clippy::print_stdout, reason = "the ratio is the result")]
 #![allow(missing_docs, reason = "criterion's macros document nothing")]
 
@@ -40,6 +40,14 @@ fn bench(criterion: &mut Criterion) {
     println!("check takes {checked:.3} s, {:.2} times reading alone", checked / opened);
     let again = support::seconds(cached);
     println!("a second time it takes {again:.4} s: {:.0} times as fast", checked / again);
+    let options = OpenOptions { later_views: page::VIEWS, ..OpenOptions::default() };
+    let with_page = || {
+        let run = Run::open_with(run.path(), &options, &NoProgress).expect("a whole trace");
+        let report = run.check(&rules).expect("a whole trace");
+        page::report(&run, &report, &page::Options::default()).expect("a whole trace").len()
+    };
+    let (checked, paged) = support::seconds_in_turn(check, with_page);
+    println!("the page adds {:.0} % to the time of check", 100.0 * (paged / checked - 1.0));
 }
 
 criterion_group!(benches, bench);

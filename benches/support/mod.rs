@@ -76,13 +76,26 @@ pub(crate) fn peak_of(process: &mut Command) -> Option<u64> {
 
 /// Median of five runs.
 pub(crate) fn seconds<T>(mut work: impl FnMut() -> T) -> f64 {
-    let mut times: Vec<f64> = (0..5)
-        .map(|_| {
-            let start = Instant::now();
-            std::hint::black_box(work());
-            start.elapsed().as_secs_f64()
-        })
-        .collect();
-    times.sort_by(f64::total_cmp);
-    times[2]
+    median((0..5).map(|_| once(&mut work)).collect())
+}
+
+/// Medians of nine runs of each, in turn: what else the machine does slows down both.
+pub(crate) fn seconds_in_turn<T, U>(
+    mut one: impl FnMut() -> T,
+    mut other: impl FnMut() -> U,
+) -> (f64, f64) {
+    let times = (0..9).map(|_| (once(&mut one), once(&mut other)));
+    let (ones, others) = times.unzip();
+    (median(ones), median(others))
+}
+
+fn once<T>(work: &mut impl FnMut() -> T) -> f64 {
+    let start = Instant::now();
+    std::hint::black_box(work());
+    start.elapsed().as_secs_f64()
+}
+
+fn median(mut seconds: Vec<f64>) -> f64 {
+    seconds.sort_by(f64::total_cmp);
+    seconds[seconds.len() / 2]
 }

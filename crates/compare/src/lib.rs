@@ -41,7 +41,9 @@ pub use headline_measures::Measure;
 pub use hta_trace_diff::{DeviceType, compare_traces};
 pub use level::Level;
 pub use matching::Matched;
-pub use memory::{BatchScaling, DeviceMemory, MemoryDiff, MemoryHolder, signed_bytes};
+pub use memory::{
+    BatchScaling, DeviceMemory, MemoryDiff, MemoryHolder, owner_phrase, signed_bytes,
+};
 pub use options::{DiffOptions, SideOptions, Sort, Steps};
 pub use rows::{Amounts, Change, Row};
 pub use summary::{Explained, Side, StepPair, Summary, Unit};

@@ -106,7 +106,8 @@ impl MemoryHolder {
     }
 }
 
-fn owner_phrase(owner: &str) -> String {
+/// An owner of the view `memory_owners` in words: `optimizer state`.
+pub fn owner_phrase(owner: &str) -> String {
     match owner {
         "older" => "allocated before the recording".to_owned(),
         "unknown" => "unknown use".to_owned(),

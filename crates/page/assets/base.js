@@ -82,7 +82,7 @@ const CAUSES = {
   "waiting for collectives": "collective", "waiting for other streams": "stream", "gaps between kernels": "gaps",
   "first launches": "first", "unknown": "unknown", "other": "unknown", "idle": "unknown", "the batch": "computation",
   "allocated": "computation", "reserved": "gaps", "since the recording began": "computation",
-  "unexplained": "unknown", "older": "stream", "unused": "gaps",
+  "unexplained": "unknown", "allocated before the recording": "stream", "unknown use": "unknown", "unused": "gaps",
   "parameter": "computation", "parameters": "computation", "optimizer state": "communication", "gradient": "loading",
   "activation": "copies", "activations": "copies", "input": "python", "temporary": "launching",
   "bound by compute": "computation", "bound by memory": "loading", "bound by cache": "copies", "unknown bound": "unknown",

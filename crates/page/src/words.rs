@@ -1,6 +1,7 @@
 //! Small phrases of the page; those that it shares with other formats are in `advisor::phrases`.
 
 use trace_advisor::advisor::phrases;
+use trace_advisor::compare::owner_phrase;
 use trace_advisor::trace_model::Unit;
 use trace_advisor::trace_model::number::value;
 
@@ -23,7 +24,8 @@ pub(crate) fn value_in_words(column: &str, value: &str) -> Option<String> {
         "cause" => idle_cause(value),
         "bound_by" => phrases::limit(value),
         "stored_in" => table(value),
-        "phase" | "delay_phase" | "owner" | "origin" | "bound" => value,
+        "owner" => return Some(owner_phrase(value)),
+        "phase" | "delay_phase" | "origin" | "bound" => value,
         _ => return None,
     };
     Some(words.replace('_', " "))

@@ -1,11 +1,13 @@
-"""Opens a page of the report in a browser and asks it questions.
+"""Opens pages of the report in a browser and asks them questions.
 
-    python drive.py PAGE [--width N] [--height N] [--dark] [--whole] [--paper] [--screenshot FILE] [--axe FILE] [--js JS ...]
+    python drive.py PAGE [--screenshot FILE] [--js JS ...]
+    python drive.py --serve
 
-PAGE is a file, or an address on this machine. Evaluates each JavaScript expression in the page, in order, and prints one
-JSON document: the values, everything that the page reported as an error, all requests other than the page itself, and the
-violations that axe-core (the file of --axe) finds. --whole makes the window as high as the page, so that everything is
-drawn. Needs the Debian package `chromium`; the browser is driven over its debugging pipe, as the Perfetto tests do.
+PAGE is a file, or an address on this machine. Prints one JSON document: the values of the JavaScript expressions, in order,
+everything that the page reported as an error, all requests other than the page itself, and the violations that axe-core
+finds. With --serve it reads requests from standard input, one JSON document a line (see `answer`), and prints a line for
+each; one browser opens all of them. Needs the Debian package `chromium`; the browser is driven over its debugging pipe, as
+the Perfetto tests do.
 """
 
 import argparse
@@ -21,6 +23,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "perfett
 import query
 
 PATIENCE_S = 120
+FIT = "Math.ceil(document.getElementById('main').getBoundingClientRect().bottom + window.scrollY)"
+VIOLATIONS = """axe.run().then(r => r.violations.map(v => ({id: v.id, help: v.help,
+    nodes: v.nodes.slice(0, 5).map(n => n.html.slice(0, 200) + ' ' + n.failureSummary)})))"""
+# What the page draws after its size has changed.
+SETTLED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 100))))"
 READY = "document.readyState === 'complete' && document.documentElement.dataset.ready === 'yes'"
 # What links open is recorded, and nothing is opened.
 RECORD = """
@@ -74,72 +81,110 @@ class Browser(query.Browser):
         sent = [e["params"]["request"]["url"] for e in self.events if e["method"] == "Network.requestWillBeSent"]
         return [url for url in sent if url.split("#")[0] != page.split("#")[0] and not url.startswith("data:")]
 
+    def open(self, page):
+        """Opens a page, a file or an address, and returns the seconds until it can be used."""
+        self.call("Page.navigate", url="about:blank")
+        self.events.clear()
+        self.address = page if page.startswith("http://") else pathlib.Path(page).resolve().as_uri()
+        started = time.monotonic()
+        self.call("Page.navigate", url=self.address)
+        while not self.evaluate(READY):
+            time.sleep(0.02)
+        return time.monotonic() - started
+
+    def show(self, width=1280, height=900, dark=False, whole=False, paper=False):
+        """Sets size and colors; `whole` makes the window as high as the page, so that everything is drawn."""
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", media="print" if paper else "", features=[scheme])
+        self.resize(width, height)
+        if paper:
+            self.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+        for _ in range(2 if whole else 0):
+            self.resize(width, self.evaluate(FIT))
+            self.evaluate(SETTLED)
+
+    def resize(self, width, height):
+        self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
+        )
+
+    def violations(self, axe):
+        if not self.evaluate("Boolean(window.axe)"):
+            self.evaluate(pathlib.Path(axe).read_text() + "; true")
+        return self.evaluate(VIOLATIONS)
+
+    def screenshot(self, **clip):
+        """A picture as PNG, of all or of a part: x, y, width, height."""
+        part = {"clip": clip | {"scale": 1}} if clip else {}
+        return base64.b64decode(self.call("Page.captureScreenshot", format="png", **part)["data"])
+
+
+def started(profile):
+    browser = Browser(profile)
+    for domain in ("Page", "Runtime", "Network", "Log"):
+        browser.call(f"{domain}.enable")
+    browser.call("Page.addScriptToEvaluateOnNewDocument", source=RECORD)
+    return browser
+
+
+def answer(browser, page, views=({},), js=(), axe=None, screenshot=None):
+    """What a page says in each view (see `Browser.show`), one after the other."""
+    watchdog = threading.Timer(PATIENCE_S, browser.process.kill)
+    watchdog.daemon = True
+    watchdog.start()
+    result = {"values": [], "violations": []}
+    browser.show(**views[0] | {"whole": False, "paper": False})
+    result["ready_s"] = browser.open(page)
+    for view in views:
+        browser.show(**view)
+        for expression in js:
+            result["values"].append(browser.evaluate(expression))
+        if axe:
+            result["violations"] += browser.violations(axe)
+    if screenshot:
+        pathlib.Path(screenshot).write_bytes(browser.screenshot())
+    browser.evaluate(SETTLED)
+    watchdog.cancel()
+    return result | {"errors": browser.errors(), "requests": browser.requests(browser.address)}
+
+
+def serve(profile):
+    browser = None
+    for line in sys.stdin:
+        try:
+            browser = browser or started(profile)
+            result = answer(browser, **json.loads(line))
+        except SystemExit as failure:
+            browser.close()
+            browser = None
+            result = {"failure": str(failure)}
+        print(json.dumps(result), flush=True)
+    if browser:
+        browser.close()
+
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("page")
+    parser.add_argument("page", nargs="?")
+    parser.add_argument("--serve", action="store_true")
     parser.add_argument("--width", type=int, default=1280)
     parser.add_argument("--height", type=int, default=900)
     parser.add_argument("--dark", action="store_true")
     parser.add_argument("--whole", action="store_true")
-    parser.add_argument("--screenshot")
     parser.add_argument("--paper", action="store_true")
+    parser.add_argument("--screenshot")
     parser.add_argument("--axe")
     parser.add_argument("--js", action="append", default=[])
-    args = parser.parse_args()
-    is_address = args.page.startswith("http://")
-    page = args.page if is_address else pathlib.Path(args.page).resolve().as_uri()
-    result = {"values": []}
+    args = vars(parser.parse_args())
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        browser = Browser(profile)
-        watchdog = threading.Timer(PATIENCE_S, browser.process.kill)
-        watchdog.daemon = True
-        watchdog.start()
-
-        def resize(height):
-            browser.call(
-                "Emulation.setDeviceMetricsOverride",
-                width=args.width, height=height, deviceScaleFactor=1, mobile=False,
-            )
-
+        if args.pop("serve"):
+            return serve(profile)
+        view = {name: args.pop(name) for name in ("width", "height", "dark", "whole", "paper")}
+        browser = started(profile)
         try:
-            for domain in ("Page", "Runtime", "Network", "Log"):
-                browser.call(f"{domain}.enable")
-            resize(args.height)
-            scheme = {"name": "prefers-color-scheme", "value": "dark" if args.dark else "light"}
-            browser.call("Emulation.setEmulatedMedia", features=[scheme])
-            browser.call("Page.addScriptToEvaluateOnNewDocument", source=RECORD)
-            started = time.monotonic()
-            browser.call("Page.navigate", url=page)
-            while not browser.evaluate(READY):
-                time.sleep(0.02)
-            result["ready_s"] = time.monotonic() - started
-            if args.paper:
-                browser.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-                browser.call("Emulation.setEmulatedMedia", media="print", features=[scheme])
-            if args.whole:
-                for _ in range(2):
-                    resize(browser.evaluate("Math.ceil(document.getElementById('main').getBoundingClientRect().bottom + window.scrollY)"))
-                    time.sleep(0.4)
-            for js in args.js:
-                result["values"].append(browser.evaluate(js))
-                time.sleep(0.1)
-            if args.axe:
-                browser.evaluate(pathlib.Path(args.axe).read_text() + "; true")
-                found = browser.evaluate(
-                    "axe.run().then(r => r.violations.map(v => ({id: v.id, help: v.help,"
-                    " nodes: v.nodes.slice(0, 5).map(n => n.html.slice(0, 200) + ' ' + n.failureSummary)})))"
-                )
-                result["violations"] = found
-            if args.screenshot:
-                shot = browser.call("Page.captureScreenshot", format="png")
-                pathlib.Path(args.screenshot).write_bytes(base64.b64decode(shot["data"]))
-            browser.evaluate("new Promise((done) => setTimeout(done, 50))")
-            result["errors"] = browser.errors()
-            result["requests"] = browser.requests(page)
+            json.dump(answer(browser, views=[view], **args), sys.stdout)
         finally:
             browser.close()
-    json.dump(result, sys.stdout)
 
 
 if __name__ == "__main__":

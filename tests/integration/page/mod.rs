@@ -1,14 +1,19 @@
 //! The report as an HTML page: its bytes, and what a real browser makes of it, which `.ci/browser` installs.
 
 mod browser;
+mod driver;
+mod speed;
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 
 use cli::demo::{Bottleneck, Options, render_rank, write_run};
 use flate2::Compression;
+use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use trace_advisor::ingest::NoProgress;
+use trace_advisor::{OpenOptions, Run};
 
 use crate::support::sandbox::Sandbox;
 
@@ -76,16 +81,92 @@ fn hostile_run(folder: &Path) {
     }
 }
 
+/// A recorded memory snapshot.
+const SNAPSHOT: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/h100/snapshot.pickle.gz");
+
+/// The snapshot with hostile names of functions and files.
+fn hostile_snapshot(file: &Path) {
+    let mut bytes = Vec::new();
+    GzDecoder::new(fs::File::open(SNAPSHOT).unwrap()).read_to_end(&mut bytes).unwrap();
+    let hostile = HOSTILE.replace("\\\"", "\"").replace("\\u202e", "\u{202e}");
+    for name in ["forward", "loss_of"] {
+        bytes = renamed(&bytes, name, &format!("{name}{hostile}"));
+    }
+    bytes = renamed(&bytes, "record.py", &format!("record{hostile}.py"));
+    fs::write(file, bytes).unwrap();
+}
+
+/// A pickle with another text in place of one: an instruction, the length in a byte, the text.
+fn renamed(pickle: &[u8], from: &str, to: &str) -> Vec<u8> {
+    let text = |text: &str| [&[0x8c, u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
+    let (from, to) = (text(from), text(to));
+    let mut renamed = Vec::new();
+    let mut rest = pickle;
+    while let Some(at) = memchr::memmem::find(rest, &from) {
+        renamed.extend_from_slice(&rest[..at]);
+        renamed.extend_from_slice(&to);
+        rest = &rest[at + from.len()..];
+    }
+    renamed.extend_from_slice(rest);
+    renamed
+}
+
+/// Writes the page of a comparison, and returns it.
+fn page_of_comparison(sandbox: &Sandbox, before: &str, after: &str) -> String {
+    let output =
+        sandbox.run(&["diff", before, after, "--format", "html", "-o", "diff.html", "--force"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    fs::read_to_string(sandbox.path("diff.html")).unwrap()
+}
+
 #[test]
 fn page_shows_hostile_names_as_text() {
     let sandbox = Sandbox::new();
     hostile_run(&sandbox.path("run"));
-    let html = page(&sandbox, "run", "report.html");
-    assert!(html.contains("onerror=alert(1)"), "the names are in the page");
-    assert!(!html.contains("<img") && !html.contains("\u{202e}"));
-    // Each script ends where the page ends it.
-    assert_eq!(html.matches("</script>").count(), html.matches("<script").count());
-    assert_eq!(html.matches("<script>").count(), 1);
+    hostile_snapshot(&sandbox.path("snapshot.pickle"));
+    let pages = [
+        page(&sandbox, "run", "report.html"),
+        page(&sandbox, "snapshot.pickle", "report.html"),
+        page_of_comparison(&sandbox, SNAPSHOT, "snapshot.pickle"),
+    ];
+    for html in pages {
+        assert!(html.contains("onerror=alert(1)"), "the names are in the page");
+        assert!(!html.contains("<img") && !html.contains("\u{202e}"));
+        // Each script ends where the page ends it.
+        assert_eq!(html.matches("</script>").count(), html.matches("<script").count());
+        assert_eq!(html.matches("<script>").count(), 1);
+    }
+}
+
+/// Places that only one of two snapshots has are in the pane, and what has no time is not.
+#[test]
+fn page_of_two_snapshots_draws_who_holds_more() {
+    let sandbox = Sandbox::new();
+    hostile_snapshot(&sandbox.path("snapshot.pickle"));
+    let html = page_of_comparison(&sandbox, SNAPSHOT, "snapshot.pickle");
+    for text in ["<section id=\"memory\"", "<a href=\"#memory\"", "Places that hold more or less"] {
+        assert!(html.contains(text), "{text}");
+    }
+    for text in ["<section id=\"rows\"", "<a href=\"#rows\"", "<a href=\"#steps\""] {
+        assert!(!html.contains(text), "{text}");
+    }
+}
+
+/// `page::VIEWS` lists what the page reads: no view is computed a second time.
+#[test]
+fn page_computes_no_view_that_rules_computed() {
+    let sandbox = Sandbox::with_run();
+    let options = OpenOptions { later_views: page::VIEWS, ..OpenOptions::default() };
+    let run = Run::open_with(sandbox.path("run"), &options, &NoProgress).unwrap();
+    let report = run.check(&trace_advisor::default_rules()).unwrap();
+    let of_rules = run.view_times().len();
+    page::report(&run, &report, &page::Options::default()).unwrap();
+    let mut computed: Vec<&str> = run.view_times().into_iter().map(|(view, _)| view).collect();
+    assert!(computed.len() > of_rules, "the page computes views of its own");
+    computed.sort_unstable();
+    let twice: Vec<&[&str]> = computed.chunk_by(|a, b| a == b).filter(|c| c.len() > 1).collect();
+    assert_eq!(twice, Vec::<&[&str]>::new());
 }
 
 #[test]
@@ -115,9 +196,7 @@ fn page_of_a_comparison_draws_both_steps() {
         Options { bottleneck: Bottleneck::None, steps: 6, layers: 1, ..Options::default() };
     fs::create_dir(sandbox.path("after")).unwrap();
     write_run(&options, &sandbox.path("after")).unwrap();
-    let output = sandbox.run(&["diff", "run", "after", "--format", "html", "-o", "diff.html"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let html = fs::read_to_string(sandbox.path("diff.html")).unwrap();
+    let html = page_of_comparison(&sandbox, "run", "after");
     for text in ["class=\"interval\"", "<h2>Both steps</h2>", "loading data", "<h2>What moved</h2>"]
     {
         assert!(html.contains(text), "{text}");

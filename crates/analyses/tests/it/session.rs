@@ -72,6 +72,22 @@ fn queries_use_parameters_and_views() {
     assert_eq!(batches[0].column(0).as_primitive::<Int64Type>().value(0), 1);
 }
 
+/// How often a view is computed if a query of its rows comes after it was computed for rules.
+fn computed(expected: &[&str]) -> usize {
+    let session = empty();
+    session.expect(expected).unwrap();
+    session.metric_tables(&["gpu_kernels"]).unwrap();
+    session.sql("SELECT name FROM gpu_kernels").unwrap();
+    session.view_times().iter().filter(|(view, _)| *view == "gpu_kernels").count()
+}
+
+#[test]
+fn expected_views_are_computed_once() {
+    assert_eq!(computed(&["gpu_kernels"]), 1);
+    assert_eq!(computed(&[]), 2, "the rows of a view that nothing else reads are not kept");
+    assert!(matches!(empty().expect(&["gpu_kernel"]), Err(Error::UnknownView { .. })));
+}
+
 #[test]
 fn session_refuses_statements_that_write() {
     let session = empty();

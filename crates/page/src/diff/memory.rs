@@ -1,7 +1,7 @@
 //! Memory before and after: who holds it, and which places hold more or less.
 
 use serde_json::Value as Json;
-use trace_advisor::compare::{DeviceMemory, Diff, MemoryDiff, MemoryHolder};
+use trace_advisor::compare::{Diff, MemoryHolder};
 use trace_advisor::trace_model::Unit;
 
 use crate::blocks::{BarRow, Bars, Block, Pane, Table, TableColumn};
@@ -10,14 +10,16 @@ use crate::clean::short;
 /// Places that the page carries.
 const MAX_ROWS: usize = 400;
 
-/// The memory that changes most, as in the other formats; `None` if no owner holds more or less.
+/// The memory that changes most, as in the other formats; `None` if no place holds more or less.
 pub(super) fn pane(diff: &Diff) -> Option<Pane> {
     let memory = diff.memory.as_ref()?;
     let device = memory.most_changed()?;
-    let owners = memory.owners(device);
-    if owners.iter().all(|(_, before, after)| before == after) {
+    let changed: Vec<&MemoryHolder> =
+        memory.holders_of(device).filter(|holder| holder.change_bytes() != 0).collect();
+    if changed.is_empty() {
         return None;
     }
+    let owners = memory.owners(device);
     let of_rank = match memory.devices.len() {
         1 => String::new(),
         count => format!(" of rank {}, the largest change of {count} memories", device.rank),
@@ -31,7 +33,7 @@ pub(super) fn pane(diff: &Diff) -> Option<Pane> {
         blocks: vec![
             Block::Bars(both(&owners)),
             Block::Table(by_owner(&owners)),
-            Block::Table(by_place(memory, device)),
+            Block::Table(by_place(&changed)),
         ],
     })
 }
@@ -73,9 +75,7 @@ fn by_owner(owners: &[(String, i64, i64)]) -> Table {
     }
 }
 
-fn by_place(memory: &MemoryDiff, device: &DeviceMemory) -> Table {
-    let changed: Vec<&MemoryHolder> =
-        memory.holders_of(device).filter(|holder| holder.change_bytes() != 0).collect();
+fn by_place(changed: &[&MemoryHolder]) -> Table {
     let text = |place: &Option<String>| Json::from(place.as_deref().map(short));
     let cells = |holder: &&MemoryHolder| {
         vec![

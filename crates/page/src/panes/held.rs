@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use trace_advisor::Error;
+use trace_advisor::compare::owner_phrase;
 use trace_advisor::trace_model::number::human_bytes;
 
 use super::Source;
@@ -108,7 +109,7 @@ pub(super) fn map(source: &Source<'_>) -> Result<Option<Boxes>, Error> {
             segments += 1;
         }
         let bytes = row.int("bytes").unwrap_or(0).max(0);
-        let owner = owner_in_words(row.text("owner"));
+        let owner = owner_phrase(row.text("owner"));
         let text = match row.text("place") {
             "" => format!("segment {segments}"),
             place => format!("{}, segment {segments}", short(place)),
@@ -150,9 +151,4 @@ pub(super) fn map(source: &Source<'_>) -> Result<Option<Boxes>, Error> {
         labels: labels.collect(),
         placed: boxes,
     }))
-}
-
-/// Owners as people read them: `optimizer state`, `free in used segments`.
-pub(super) fn owner_in_words(owner: &str) -> String {
-    short(&owner.replace('_', " "))
 }

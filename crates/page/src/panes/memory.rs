@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use trace_advisor::Error;
+use trace_advisor::compare::owner_phrase;
 use trace_advisor::trace_model::Value;
 
 use super::{POINTS, Source, held, pane, snapshots};
@@ -165,8 +166,7 @@ fn owners(source: &Source<'_>) -> Result<Option<Bars>, Error> {
     let mut bars: Vec<BarRow> = Vec::new();
     for row in rows.iter() {
         let label = short(row.text("memory"));
-        let part =
-            (held::owner_in_words(row.text("owner")), rounded(row.num("bytes").unwrap_or(0.0)));
+        let part = (owner_phrase(row.text("owner")), rounded(row.num("bytes").unwrap_or(0.0)));
         match bars.last_mut().filter(|bar| bar.label == label) {
             Some(bar) => bar.parts.push(part),
             None => bars.push(BarRow { label, parts: vec![part] }),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use trace_advisor::Error;
+use trace_advisor::compare::owner_phrase;
 
 use super::{POINTS, Source, held};
 use crate::blocks::{Area, Series, Table, rounded};
@@ -57,7 +58,7 @@ pub(super) fn by_owner(source: &Source<'_>) -> Result<Vec<Area>, Error> {
             continue;
         };
         let key = (row.int("snapshot").unwrap_or(-1), row.text("memory").to_owned());
-        let owner = held::owner_in_words(row.text("owner"));
+        let owner = owner_phrase(row.text("owner"));
         let (_, owners) = charts.entry(key).or_insert_with(|| (held::place(row), Samples::new()));
         owners.entry(owner).or_default().insert(position, bytes);
     }
