@@ -8,6 +8,9 @@ function table(data) {
   const largest = columns.map((column, c) =>
     isNumber[c] && ["ns", "bytes", "ratio"].includes(column.unit)
       ? rows.reduce((most, row) => Math.max(most, typeof row[c] === "number" ? row[c] : 0), 0) : 0);
+  // Rows of different measures say the unit of what follows in a column.
+  const named = columns.findIndex((column) => column.label === "Unit");
+  const unitOf = (row, c) => (named >= 0 && c > named && columns[c].unit === "" && String(row[named]).startsWith("bytes") ? "bytes" : columns[c].unit);
   // Columns without a value in any row say nothing.
   const shown = columns.map((_, c) => c).filter((c) => rows.some((row) => row[c] !== null && row[c] !== ""));
   let sorted = null;
@@ -54,7 +57,7 @@ function table(data) {
 
   function cell(row, c) {
     const value = row[c];
-    const text = words(value, columns[c].unit);
+    const text = words(value, unitOf(row, c));
     if (!isNumber[c]) {
       const isLong = typeof value === "string" && (value.length > 28 || value !== text);
       if (!text) return el("td", { class: "none-cell" }, c === shown[0] ? "not named" : "");

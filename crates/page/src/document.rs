@@ -11,10 +11,11 @@ use crate::encode::base64;
 pub(crate) const STYLE: &str = include_str!("../assets/page.css");
 
 /// The script in its parts, joined in this order.
-pub(crate) const SCRIPT: [&str; 7] = [
+pub(crate) const SCRIPT: [&str; 8] = [
     include_str!("../assets/base.js"),
     include_str!("../assets/table.js"),
     include_str!("../assets/charts.js"),
+    include_str!("../assets/plots.js"),
     include_str!("../assets/timeline.js"),
     include_str!("../assets/heat.js"),
     include_str!("../assets/perfetto.js"),

@@ -16,6 +16,7 @@
 
 mod bar;
 mod blocks;
+mod canvas;
 mod clean;
 mod concurrent;
 mod cutout;
@@ -23,6 +24,7 @@ mod diff;
 mod document;
 mod encode;
 mod events;
+mod finding_card;
 mod findings;
 mod head;
 mod heat;

@@ -6,18 +6,12 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use trace_advisor::{Error, Run};
 
-use crate::clean::short;
+use crate::canvas::{Canvas, EventBox, Lane, Names};
 use crate::cutout;
 use crate::events::{Event, Kind, ThreadNames};
 use crate::moments::Moment;
 use crate::rows::{Row, Rows};
 
-/// Positions in a picture, from its left to its right.
-const WIDTH: i64 = 4000;
-/// Boxes narrower than this become one box with their neighbors.
-const NARROW: i64 = 5;
-/// Width of the boxes that stand for many.
-const CROWD: i64 = 20;
 /// Most boxes in a picture, widest first.
 const MAX_BOXES: usize = 900;
 /// Host threads and streams that a picture shows: the busiest ones.
@@ -36,37 +30,9 @@ pub(crate) struct Picture {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) mark: Option<(i64, i64)>,
     pub(crate) lanes: Vec<Lane>,
-    /// Position, width, row, name, kind and number of events of each box.
-    pub(crate) boxes: Vec<(i64, i64, usize, usize, Kind, usize)>,
+    pub(crate) boxes: Vec<EventBox>,
     /// The trace of it, compressed, as base64.
     pub(crate) cutout: String,
-}
-
-/// A group of rows in a picture.
-#[derive(Debug, Serialize)]
-pub(crate) struct Lane {
-    pub(crate) label: String,
-    pub(crate) first_row: usize,
-    pub(crate) rows: usize,
-}
-
-/// Names of boxes, each stored once.
-#[derive(Debug, Default)]
-pub(crate) struct Names {
-    numbers: BTreeMap<String, usize>,
-    pub(crate) list: Vec<String>,
-}
-
-impl Names {
-    fn number(&mut self, name: &str) -> usize {
-        if let Some(number) = self.numbers.get(name) {
-            return *number;
-        }
-        let number = self.list.len();
-        self.list.push(short(name));
-        self.numbers.insert(name.to_owned(), number);
-        number
-    }
 }
 
 /// The pictures of moments; `None` where nothing was recorded.
@@ -164,7 +130,7 @@ fn picture(
     if events.is_empty() || moment.to_ns <= moment.from_ns {
         return None;
     }
-    let mut canvas = Canvas { moment, lanes: Vec::new(), boxes: Vec::new(), rows: 0 };
+    let mut canvas = Canvas::new(moment);
     for thread in busiest(events, |e| !e.kind.is_device(), |e| (e.thread, 0), MAX_THREADS) {
         let of = |kinds: &[Kind]| -> Vec<&Event> {
             let on_thread = |e: &&Event| !e.kind.is_device() && (e.thread, 0) == thread;
@@ -196,7 +162,7 @@ fn picture(
         let label = format!("GPU {} stream {}", stream.0, stream.1);
         canvas.add(&label, events.iter().filter(on_stream).collect(), 1, names);
     }
-    let Canvas { lanes, mut boxes, .. } = canvas;
+    let (lanes, mut boxes) = canvas.finish();
     if boxes.len() > MAX_BOXES {
         boxes.sort_by_key(|b| (std::cmp::Reverse(b.1), b.2, b.0));
         boxes.truncate(MAX_BOXES);
@@ -228,82 +194,4 @@ fn busiest(
     let mut lanes: Vec<_> = time.into_iter().collect();
     lanes.sort_by_key(|(lane, ns)| (std::cmp::Reverse(*ns), *lane));
     lanes.into_iter().take(most).map(|(lane, _)| lane).collect()
-}
-
-struct Canvas<'a> {
-    moment: &'a Moment,
-    lanes: Vec<Lane>,
-    boxes: Vec<(i64, i64, usize, usize, Kind, usize)>,
-    rows: usize,
-}
-
-impl Canvas<'_> {
-    /// Adds a lane with as many rows as its events nest deep.
-    fn add(&mut self, label: &str, mut events: Vec<&Event>, max_levels: usize, names: &mut Names) {
-        if events.is_empty() {
-            return;
-        }
-        events.sort_by_key(|e| (e.ts_ns, std::cmp::Reverse(e.dur_ns), e.id));
-        let mut levels: Vec<Vec<&Event>> = Vec::new();
-        let mut open: Vec<i64> = Vec::new();
-        for event in events {
-            while open.last().is_some_and(|end| *end <= event.ts_ns) {
-                open.pop();
-            }
-            let level = if max_levels == 1 { 0 } else { open.len() };
-            open.push(event.end_ns());
-            if level >= max_levels {
-                continue;
-            }
-            if levels.len() <= level {
-                levels.resize_with(level + 1, Vec::new);
-            }
-            levels[level].push(event);
-        }
-        let (first_row, count) = (self.rows, levels.len());
-        for level in levels {
-            self.row(&level, names);
-        }
-        self.lanes.push(Lane { label: label.to_owned(), first_row, rows: count });
-    }
-
-    /// Adds a row of events that follow each other. Those too narrow to be seen are put together.
-    fn row(&mut self, events: &[&Event], names: &mut Names) {
-        let row = self.rows;
-        self.rows += 1;
-        let mut crowd: Option<(i64, i64, usize, &Event)> = None;
-        let mut boxes = Vec::new();
-        for event in events {
-            let (x, end) = (self.x(event.ts_ns), self.x(event.end_ns()));
-            let width = end - x;
-            if width >= NARROW {
-                boxes.extend(crowd.take().map(|c| (c.0, c.1, c.2, c.3)));
-                boxes.push((x, width, 1, *event));
-                continue;
-            }
-            match &mut crowd {
-                Some((from, length, count, longest)) if x - *from < CROWD => {
-                    *length = (end - *from).max(*length).max(1);
-                    *count += 1;
-                    if event.dur_ns > longest.dur_ns {
-                        *longest = event;
-                    }
-                }
-                _ => {
-                    boxes.extend(crowd.take());
-                    crowd = Some((x, width.max(1), 1, event));
-                }
-            }
-        }
-        boxes.extend(crowd);
-        for (x, width, count, event) in boxes {
-            self.boxes.push((x, width, row, names.number(&event.name), event.kind, count));
-        }
-    }
-
-    fn x(&self, ns: i64) -> i64 {
-        let Moment { from_ns, to_ns, .. } = self.moment;
-        let at = ns.clamp(*from_ns, *to_ns) - from_ns;
-        (i128::from(at) * i128::from(WIDTH) / i128::from(to_ns - from_ns).max(1)) as i64
-    }
 }

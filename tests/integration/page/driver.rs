@@ -85,7 +85,9 @@ const PROBLEMS: &str = "(() => {
         const canvas = holder.querySelector('canvas');
         const where = holder.closest('section').id;
         if (holder.dataset.drawn !== 'yes') { found.push(`${where}: not drawn`); continue; }
-        const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+        const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d', { willReadFrequently: true });
+        copy.drawImage(canvas, 0, 0);
+        const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
         if (!data.some((v) => v)) found.push(`${where}: a picture is blank`);
         if (!canvas.getAttribute('aria-label')) found.push(`${where}: a picture has no text`);
     }

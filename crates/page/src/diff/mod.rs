@@ -16,7 +16,7 @@ use trace_advisor::compare::Diff;
 use crate::blocks::Pane;
 use crate::clean::{html, html_with_code, json};
 use crate::document::{Document, Entry, Options};
-use crate::findings::write_finding;
+use crate::finding_card::write_finding;
 use crate::sections::write_pane;
 use crate::words::capitalized;
 
