@@ -39,7 +39,8 @@ const GUARDED: &[(&str, &[&str])] = &[
     ("ctrlc", &["cli"]),
     ("indicatif", &["cli"]),
     ("rustyline", &["cli"]),
-    ("ctrlc", &["cli"]),
+    ("nix", &["cli"]),
+    ("signal-hook", &["cli"]),
 ];
 
 /// All that `trace-model` may use.

@@ -29,6 +29,8 @@ mod perfetto;
 mod policy;
 mod printed_commands;
 mod progress;
+#[cfg(unix)]
+mod record;
 mod runs;
 #[cfg(all(unix, feature = "shell"))]
 mod shell;

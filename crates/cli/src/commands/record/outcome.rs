@@ -58,9 +58,15 @@ impl Outcome {
     pub(super) fn summary(&self, folder: &Path) -> String {
         let snapshots = match self.snapshot_count {
             0 => String::new(),
-            count => format!(" and {} of a process that ran out of memory", plural(count, "snapshot")),
+            count => {
+                format!(" and {} of a process that ran out of memory", plural(count, "snapshot"))
+            }
         };
-        format!("recorded {}{snapshots} in {}", plural(self.trace_count(), "trace"), folder.display())
+        format!(
+            "recorded {}{snapshots} in {}",
+            plural(self.trace_count(), "trace"),
+            folder.display()
+        )
     }
 
     /// Why traces are missing.
@@ -116,8 +122,16 @@ mod tests {
         let cases = [
             (false, vec![], "nothing was recorded: no Python process imported PyTorch"),
             (true, vec![], "nothing was recorded: no optimizer of PyTorch made a step"),
-            (true, vec![training(9, None)], "no trace of rank 1: it made 9 steps, and the recording starts with step 10; try --steps 2-7"),
-            (true, vec![training(3, None)], "no trace of rank 1: it made 3 steps, and the recording starts with step 10"),
+            (
+                true,
+                vec![training(9, None)],
+                "no trace of rank 1: it made 9 steps, and the recording starts with step 10; try --steps 2-7",
+            ),
+            (
+                true,
+                vec![training(3, None)],
+                "no trace of rank 1: it made 3 steps, and the recording starts with step 10",
+            ),
             (true, vec![training(8, Some("broken"))], "no trace of rank 1: broken"),
         ];
         for (has_torch, trainings, expected) in cases {

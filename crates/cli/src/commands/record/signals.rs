@@ -29,9 +29,8 @@ pub(super) fn pass_to(child: &Child) -> io::Result<Passing> {
     use signal_hook::low_level::emulate_default_handler;
     use signal_hook::low_level::siginfo::Cause;
 
-    let mut signals = SignalsInfo::<WithOrigin>::new([
-        SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2,
-    ])?;
+    let mut signals =
+        SignalsInfo::<WithOrigin>::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2])?;
     let has_ended = Arc::new(AtomicBool::new(false));
     let passing = Passing { has_ended: Arc::clone(&has_ended) };
     let pid = i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)?;
