@@ -36,7 +36,7 @@ callback = AdvisorCallback("run/", steps=({first}, {last}), {options})
 TRAINERS = {
     "Lightning": ("lightning", "Trainer(callbacks=[callback]).fit(model, loader)"),
     "Transformers": ("transformers", "trainer.add_callback(callback)\ntrainer.train()"),
-    "Composer": ("composer", "Trainer(model=model, train_dataloader=loader, callbacks=[callback], ...).fit()"),
+    "Composer": ("composer", "Trainer(model=model, train_dataloader=loader, max_duration=\"1ep\", callbacks=[callback]).fit()"),
 }
 SNAPSHOT_START = "torch.cuda.memory._record_memory_history()\n"
 SNAPSHOT_END = 'torch.cuda.memory._dump_snapshot("run/snapshot_rank0.pickle")\n'

@@ -99,8 +99,9 @@ def _has_earlier_traces(folder):
 class Recorder:
     """Records the steps `first_step` to `last_step` of a training loop.
 
-    `step()` ends a step; the first one is step 0. The profiler exists only around the recorded steps. `on_end(recorder)`
-    is called once, when the recording is over. Nothing here raises: `problem` says why there is no trace.
+    `step()` ends a step; the first one is step 0. The profiler exists only around the recorded steps.
+    `on_end(recorder)` is called once, when the recording is over. Nothing here raises: `problem` says why there is no
+    trace.
     """
 
     def __init__(self, folder, first_step, last_step, on_end=None, warmup_steps=WARMUP_STEPS, **options):
@@ -115,9 +116,13 @@ class Recorder:
         self._profiler = None
         self._others = None
 
+    def watch(self):
+        """Watches for profilers of the program from now on."""
+        self._guard(self._watch_others)
+
     def begin(self):
         """Announces the first step."""
-        self._guard(self._watch_others)
+        self.watch()
         if self._start_step == 0:
             self._guard(self._start)
 
@@ -162,7 +167,7 @@ class Recorder:
         from torch.profiler import profile
 
         self._watch_others()
-        if torch.autograd._profiler_enabled():
+        if self._others.is_active or torch.autograd._profiler_enabled():
             self.give_way()
             return
         profiler = profile(schedule=self._action, on_trace_ready=self.folder.write, **self.options)
@@ -184,7 +189,7 @@ class Recorder:
 
     def _watch_others(self):
         if self._others is None:
-            self._others = OtherProfilers(self.give_way)
+            self._others = OtherProfilers(lambda: self.is_recording and self.give_way())
 
     def _stop(self):
         profiler, self._profiler = self._profiler, None
@@ -217,27 +222,41 @@ class Recorder:
 
 
 class OtherProfilers:
-    """Calls `on_start()` before the first profiler that is not ours starts: PyTorch runs one at a time."""
+    """Calls `on_start()` before a profiler that is not ours starts: PyTorch runs one at a time."""
 
     def __init__(self, on_start):
         from torch.autograd.profiler import profile
 
+        self._on_start = on_start
         self._is_ours = False
-        self._class, self._prepare_trace = profile, profile._prepare_trace
+        self._active = set()
+        self._class, self._prepare_trace, self._exit = profile, profile._prepare_trace, profile.__exit__
 
-        def prepare_trace(other, *args, **kwargs):
-            if not self._is_ours:
-                self.ignore()
-                on_start()
-            return self._prepare_trace(other, *args, **kwargs)
+        def prepare_trace(profiler, *args, **kwargs):
+            self._prepares(profiler)
+            return self._prepare_trace(profiler, *args, **kwargs)
+
+        def exit_profiler(profiler, *args, **kwargs):
+            self._active.discard(id(profiler))
+            return self._exit(profiler, *args, **kwargs)
 
         self._watching = prepare_trace
-        profile._prepare_trace = prepare_trace
+        profile._prepare_trace, profile.__exit__ = prepare_trace, exit_profiler
+
+    @property
+    def is_active(self):
+        """True while one warms up or records."""
+        return bool(self._active)
+
+    def _prepares(self, profiler):
+        if not self._is_ours:
+            self._active.add(id(profiler))
+            self._on_start()
 
     def ignore(self):
         """Restores what PyTorch had."""
         if self._class._prepare_trace is self._watching:
-            self._class._prepare_trace = self._prepare_trace
+            self._class._prepare_trace, self._class.__exit__ = self._prepare_trace, self._exit
 
     @contextlib.contextmanager
     def ours(self):

@@ -50,7 +50,8 @@ def log_to_wandb(report, run=None, step=None):
     if run is None:
         raise ValueError("there is no run: call wandb.init(), or pass run=")
     page = {PREFIX + "report": wandb.Html(report.html(), inject=False)}
-    run.log({**scalars(report), **page}, step=step)
+    # With a step, W&B waits for more by default.
+    run.log({**scalars(report), **page}, step=step, commit=True)
 
 
 def log_to_mlflow(report, run_id=None, step=None):

@@ -12,7 +12,7 @@ BATCH_SIZE = 4
 class SlowDataset(Dataset):
     """Items that take as long as storage does. The model needs a tenth of that."""
 
-    def __init__(self, step_count, wait_s=0.025):
+    def __init__(self, step_count, wait_s=0.05):
         self._count, self._wait_s = step_count * BATCH_SIZE, wait_s
 
     def __len__(self):

@@ -13,7 +13,7 @@ from torch.profiler import profile, schedule
 from torch.utils.data import DataLoader
 
 
-def train(handler, step_count, after_step=lambda profiler: None, wait_s=0.025, **options):
+def train(handler, step_count, after_step=lambda profiler: None, wait_s=0.05, **options):
     """Trains under the profiler, with a handler of its traces."""
     model = small_model()
     optimizer = optim.SGD(model.parameters(), lr=0.1)

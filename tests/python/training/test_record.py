@@ -207,15 +207,18 @@ def test_profiler_of_the_program_comes_first():
 from torch.profiler import profile, schedule
 model = small_model()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-with profile(schedule=schedule(wait=AT, warmup=1, active=2, repeat=1)) as profiler:
+with profile(schedule=schedule(wait=0, warmup=1, active=2, repeat=1)) as profiler:
     for _ in range(20):
         model(torch.randn(4, 64)).sum().backward(); optimizer.step(); profiler.step()
 print(len([e for e in profiler.events() if e.name.startswith("ProfilerStep")]))
 """
-    for at in (2, 12):  # Before the recording, and during it.
-        done = record(code.replace("AT", str(at)))
+    for wait_count in (7, 12):  # It warms up when the recording starts, and starts during the recording.
+        done = record(code.replace("wait=0", f"wait={wait_count}"))
         assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
         assert "the program uses torch.profiler itself" in done.stderr and traces() == []
+    done = record(code, "--no-check")  # It is done when the recording starts.
+    assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
+    assert step_numbers(f"run/{TRACE}") == list(range(10, 17))
 
 
 def test_sitecustomize_and_path_of_the_user_stay():

@@ -40,7 +40,7 @@ def test_code_of_a_loop_records_what_was_missing():
     exec(hint, {"train_step": train_step, "loader": [torch.randn(4, 64)] * 40})
     after = ta.open("run").check()
     assert after.to_dict()["run"]["steps"] == 7
-    assert "# record_shapes=True: " in hint and "# record_shapes=True: " not in ta.record_hint(after)
+    assert "# with_stack=True: " in hint and "# with_stack=True: " not in ta.record_hint(after)
 
 
 def test_steps_suffice_for_the_rule_that_needs_most():

@@ -17,8 +17,8 @@ impl Passing {
     }
 }
 
-/// Passes signals that ask this program to end, or to do something, to a child, except those that come from the terminal:
-/// the child gets them as well.
+/// Passes signals that ask this program to end, or to do something, to a child, except those that come from the
+/// terminal: the child gets them as well.
 #[cfg(unix)]
 pub(super) fn pass_to(child: &Child) -> io::Result<Passing> {
     use nix::sys::signal::{Signal, kill};

@@ -1,4 +1,4 @@
-"""Runs in each Python process of a program that `advisor record` runs: waits for PyTorch, then finds the training loop."""
+"""Runs in each Python process of a program that `advisor record` runs, and waits for PyTorch."""
 
 import os
 import sys

@@ -60,6 +60,7 @@ class TrainingLoop:
             on_end=lambda _: self._tell(),
             with_stack=settings["with_stack"],
         )
+        self._recorder.watch()
 
     def optimizer_stepped(self, optimizer):
         """Handles the end of a call of an optimizer. An error must not reach the program."""
