@@ -13,6 +13,8 @@ Ctrl-C, and raise `AdvisorError` with the text and the help of the program.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trace_advisor._commands import augment, demo, describe, explain, export, merge, views
 from trace_advisor._diff import Comparison, diff
 from trace_advisor._errors import AdvisorError
@@ -22,7 +24,19 @@ from trace_advisor._report import Finding, Gain, Report
 from trace_advisor._run import Run, Warning, open
 from trace_advisor._table import Table
 
+if TYPE_CHECKING:
+    from trace_advisor._record_hint import record_hint
+    from trace_advisor._trace_handler import on_trace_ready
+    from trace_advisor._training import TrainingRecorder
+
 __version__ = _version()
+
+# What few programs need, by the module that is imported when they do.
+_LATE = {
+    "TrainingRecorder": "trace_advisor._training",
+    "on_trace_ready": "trace_advisor._trace_handler",
+    "record_hint": "trace_advisor._record_hint",
+}
 
 __all__ = [
     "AdvisorError",
@@ -33,6 +47,7 @@ __all__ = [
     "Report",
     "Run",
     "Table",
+    "TrainingRecorder",
     "Warning",
     "augment",
     "demo",
@@ -41,6 +56,16 @@ __all__ = [
     "explain",
     "export",
     "merge",
+    "on_trace_ready",
     "open",
+    "record_hint",
     "views",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_LATE[name]), name)
