@@ -46,8 +46,8 @@ class FinalCheck:
 def _missing_ranks(folder, count, timeout_s):
     """Tells the other ranks that this one has written its traces. On rank 0, waits for theirs.
 
-    A key of the store of the process group, not a collective: training continues on the other ranks, and its collectives
-    keep their order.
+    A key of the store of the process group, not a collective: training continues on the other ranks, and its
+    collectives keep their order.
     """
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():

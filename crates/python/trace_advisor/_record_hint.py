@@ -3,7 +3,7 @@
 import re
 
 PROFILER_OPTION = re.compile(
-    r"\b(?:(?P<name>with_stack|with_modules|with_flops|record_shapes|profile_memory)=True|(?P<activities>activities)=\[)"
+    r"\b(?:(?P<name>with_stack|with_modules|with_flops|record_shapes|profile_memory)=True|activities=\[)"
 )
 STEPS_NEEDED = re.compile(r"\bneeds? (\d+) steps")
 SNAPSHOT = "torch.cuda.memory."
@@ -36,7 +36,10 @@ callback = AdvisorCallback("run/", steps=({first}, {last}), {options})
 TRAINERS = {
     "Lightning": ("lightning", "Trainer(callbacks=[callback]).fit(model, loader)"),
     "Transformers": ("transformers", "trainer.add_callback(callback)\ntrainer.train()"),
-    "Composer": ("composer", "Trainer(model=model, train_dataloader=loader, max_duration=\"1ep\", callbacks=[callback]).fit()"),
+    "Composer": (
+        "composer",
+        'Trainer(model=model, train_dataloader=loader, max_duration="1ep", callbacks=[callback]).fit()',
+    ),
 }
 SNAPSHOT_START = "torch.cuda.memory._record_memory_history()\n"
 SNAPSHOT_END = 'torch.cuda.memory._dump_snapshot("run/snapshot_rank0.pickle")\n'
@@ -45,9 +48,9 @@ SNAPSHOT_END = 'torch.cuda.memory._dump_snapshot("run/snapshot_rank0.pickle")\n'
 def record_hint(report):
     """Returns Python code that records what the report could not judge; empty if no option would answer more.
 
-    The first lines, comments, name the options and the rules that need them. The rest is a recording of the program's
-    framework with these options and those of a good trace; `model`, `loader` and `train_step` stand for the program's own.
-    For inference servers, it is a shell script.
+    The first lines, comments, name the options and the rules that need them. The rest is a recording in the framework
+    of the program, with these options and those of a good trace; `model`, `loader` and `train_step` stand for the
+    program's own. For inference servers, it is a shell script.
     """
     content = report.to_dict()
     recording = content.get("recording") or {}

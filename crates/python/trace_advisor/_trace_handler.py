@@ -14,8 +14,8 @@ def on_trace_ready(folder="run", *, check=True, timeout_s=60.0, on_report=None, 
     """Returns a handler that writes the traces of all ranks into a folder and prints the report at the end.
 
     Pass it to `torch.profiler.profile(on_trace_ready=...)` on every rank. It writes one file for each rank and cycle of
-    the schedule, `rank0_cycle0.pt.trace.json.gz`. If an earlier program left traces in `folder`, it takes `folder-2`, and
-    so on. After the last cycle, or when the profiler stops, rank 0 checks the folder and prints the report on stderr.
+    the schedule, `rank0_cycle0.pt.trace.json.gz`. If an earlier program left traces in `folder`, it takes `folder-2`,
+    and so on. After the last cycle, or when the profiler stops, rank 0 checks the folder and prints the report on stderr.
 
     Args:
         folder: where to write; created if it does not exist.

@@ -16,8 +16,8 @@ class TrainingRecorder:
         timeout_s: how many seconds rank 0 waits for the traces of the other ranks.
         on_report: called with the report, on rank 0.
         rules, select, ignore, baseline: options of `Run.check`.
-        profiler_options: options of `torch.profiler.profile`, such as `with_stack=True`, which gives source lines but makes
-            steps longer. By default, shapes and memory are recorded.
+        profiler_options: options of `torch.profiler.profile`, such as `with_stack=True`, which gives source lines but
+            makes steps longer. By default, shapes and memory are recorded.
 
     An error never reaches the training: it is a warning on stderr.
     """
@@ -82,6 +82,6 @@ class TrainingRecorder:
             warn(f"nothing was recorded: {recorder.problem}")
         else:
             warn(
-                f"nothing was recorded: the training made {recorder.step_count} steps, and the recording starts with step "
-                f"{recorder.first_step}; pass steps=(first, last)"
+                f"nothing was recorded: the training made {recorder.step_count} steps, and the recording starts with "
+                f"step {recorder.first_step}; pass steps=(first, last)"
             )

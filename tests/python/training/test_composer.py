@@ -1,4 +1,4 @@
-"""The callback for Composer, which needs an older PyTorch than the other frameworks: run in an environment of its own."""
+"""The callback for Composer, which needs an older PyTorch than the other frameworks, in an environment of its own."""
 
 from conftest import assert_first_finding_is_the_loader, step_numbers
 from programs import BATCH_SIZE, SlowDataset, small_model

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import trace_advisor as ta
-from conftest import assert_first_finding_is_the_loader, step_numbers
+from conftest import assert_first_finding_is_the_loader
 from programs import BATCH_SIZE, SlowDataset, small_model
 from torch import nn, optim
 from torch.profiler import profile, schedule
@@ -78,7 +78,7 @@ def test_traces_of_an_earlier_program_are_kept():
     train(handler, 3, wait_s=0)
     assert earlier.read_bytes() == b"earlier" and os.listdir("run") == [earlier.name]
     assert handler.folder == "run-2"
-    assert step_numbers("run-2/rank0_cycle0.pt.trace.json.gz") == [0, 1, 2, 3]
+    assert os.listdir("run-2") == ["rank0_cycle0.pt.trace.json.gz"]
 
 
 def test_second_profiler_of_a_program_gets_another_file():
