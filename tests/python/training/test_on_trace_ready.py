@@ -129,7 +129,7 @@ def test_rank_0_reports_all_ranks_once(start):
     done = start(RANKS, "60", launcher=["torchrun"])
     assert done.returncode == 0 and done.stdout.count("trained") == 2, done.stderr
     assert sorted(os.listdir("run")) == [f"rank{n}_cycle0.pt.trace.json.gz" for n in (0, 1)]
-    assert "run: 2 ranks, 5 steps" in done.stderr
+    assert "run/: 2 ranks, 5 steps" in done.stderr
     assert done.stderr.count("Steps wait for the DataLoader") >= 1
     assert done.stderr.count("start with") == 1, done.stderr
 
@@ -138,4 +138,4 @@ def test_rank_without_a_trace_delays_the_report_only(start):
     done = start(RANKS, "1", "silent", launcher=["torchrun"])
     assert done.returncode == 0 and done.stdout.count("trained") == 2, done.stderr
     assert "no trace from rank 1 within 1 s" in done.stderr
-    assert "run: 1 rank, 5 steps" in done.stderr
+    assert "run/: 1 rank, 5 steps" in done.stderr
