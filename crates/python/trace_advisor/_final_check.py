@@ -1,9 +1,11 @@
 """The check of a run at the end of its recording, inside of the program that recorded it."""
 
-import datetime
 import sys
+import time
 
 from trace_advisor._recorder import warn
+
+POLL_S = 0.05
 
 
 class FinalCheck:
@@ -60,10 +62,11 @@ def _missing_ranks(folder, count, timeout_s):
     store.set(key(folder.rank), folder.path)
     if folder.rank != 0:
         return []
-    others = list(range(1, distributed.get_world_size()))
-    try:
-        if others:
-            store.wait([key(rank) for rank in others], datetime.timedelta(seconds=timeout_s))
-        return []
-    except RuntimeError:
-        return [rank for rank in others if not store.check([key(rank)])]
+    others = range(1, distributed.get_world_size())
+    deadline_s = time.monotonic() + timeout_s
+    # `store.wait` with a timeout prints warnings of its own.
+    while others and not store.check([key(rank) for rank in others]):
+        if time.monotonic() >= deadline_s:
+            return [rank for rank in others if not store.check([key(rank)])]
+        time.sleep(POLL_S)
+    return []

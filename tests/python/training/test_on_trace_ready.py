@@ -120,6 +120,7 @@ with profile(schedule=schedule(wait=1, warmup=1, active=5, repeat=1), on_trace_r
         nn.functional.cross_entropy(model(x), y).backward()
         optimizer.step()
         profiler.step()
+dist.barrier()  # Gloo may abort a rank whose peer is late to leave.
 dist.destroy_process_group()
 print("trained", flush=True)
 """
