@@ -32,8 +32,11 @@ pub(crate) struct Source<'a> {
     pub(crate) rank: i64,
 }
 
+/// Makes a pane.
+type MakePane = fn(&Source<'_>) -> Result<Pane, Error>;
+
 /// The panes in the order of the page.
-const PANES: [fn(&Source<'_>) -> Result<Pane, Error>; 9] = [
+const PANES: [MakePane; 9] = [
     idle::idle,
     kernels::kernels,
     operators::operators,
