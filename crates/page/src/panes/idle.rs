@@ -30,10 +30,10 @@ const CAUSES: &[(&str, &str)] = &[
 const WAITS: &[(&str, &str)] = &[
     ("name", "Call, loader or operator"),
     ("cause", "Cause"),
+    ("idle_ns", "Idle"),
+    ("gap_count", "Gaps"),
     ("op_name", "Operator around it"),
     ("source", "Line"),
-    ("gap_count", "Gaps"),
-    ("idle_ns", "Idle"),
 ];
 
 pub(super) fn idle(source: &Source<'_>) -> Result<Pane, Error> {
