@@ -1,6 +1,12 @@
 """Code that records what a report could not judge."""
 
+from __future__ import annotations
+
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trace_advisor._report import Report
 
 PROFILER_OPTION = re.compile(
     r"\b(?:(?P<name>with_stack|with_modules|with_flops|record_shapes|profile_memory)=True|activities=\[)"
@@ -45,7 +51,7 @@ SNAPSHOT_START = "torch.cuda.memory._record_memory_history()\n"
 SNAPSHOT_END = 'torch.cuda.memory._dump_snapshot("run/snapshot_rank0.pickle")\n'
 
 
-def record_hint(report):
+def record_hint(report: Report) -> str:
     """Returns Python code that records what the report could not judge; empty if no option would answer more.
 
     The first lines, comments, name the options and the rules that need them. The rest is a recording in the framework

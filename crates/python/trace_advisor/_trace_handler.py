@@ -1,16 +1,27 @@
 """A handler for `torch.profiler.profile(on_trace_ready=...)`."""
 
+from __future__ import annotations
+
 import atexit
+import os
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from trace_advisor._final_check import FinalCheck
 from trace_advisor._recorder import TraceFolder, warn
+
+if TYPE_CHECKING:
+    from trace_advisor._report import Report
 
 # Steps without a cycle after which a schedule has none left.
 IDLE_STEPS = 10_000
 
 
-def on_trace_ready(folder="run", *, check=True, timeout_s=60.0, on_report=None, **check_options):
+def on_trace_ready(
+    folder: str | os.PathLike[str] = "run", *, check: bool = True, timeout_s: float = 60.0,
+    on_report: Callable[[Report], object] | None = None, **check_options: Any,
+) -> TraceHandler:
     """Returns a handler that writes the traces of all ranks into a folder and prints the report at the end.
 
     Pass it to `torch.profiler.profile(on_trace_ready=...)` on every rank. It writes one file for each rank and cycle of
@@ -39,7 +50,7 @@ class TraceHandler:
         self._has_unchecked = False
 
     @property
-    def report(self):
+    def report(self) -> Report | None:
         """The last report; None before it, and on other ranks than 0."""
         return self._final_check.report
 
@@ -48,7 +59,7 @@ class TraceHandler:
         """The folder of the traces; None before the first."""
         return self._folder and self._folder.path
 
-    def __call__(self, profiler):
+    def __call__(self, profiler: Any) -> None:
         try:
             if self._folder is None:
                 self._folder = TraceFolder(self._path)
@@ -62,7 +73,7 @@ class TraceHandler:
         except Exception as error:
             warn(f"the trace could not be written to {self._path}: {error}")
 
-    def finish(self):
+    def finish(self) -> None:
         """Checks the traces that were written since the last check."""
         if self._has_unchecked:
             self._has_unchecked = False

@@ -1,9 +1,17 @@
 """What the callbacks of all frameworks share: a recorder that checks what it recorded."""
 
+from __future__ import annotations
+
 import atexit
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from trace_advisor._final_check import FinalCheck
 from trace_advisor._recorder import Recorder, TraceFolder, warn
+
+if TYPE_CHECKING:
+    from trace_advisor._report import Report
 
 
 class TrainingRecorder:
@@ -24,18 +32,18 @@ class TrainingRecorder:
 
     def __init__(
         self,
-        folder="run",
+        folder: str | os.PathLike[str] = "run",
         *,
-        steps=(10, 16),
-        check=True,
-        timeout_s=60.0,
-        on_report=None,
-        rules=None,
-        select=None,
-        ignore=None,
-        baseline=None,
-        **profiler_options,
-    ):
+        steps: tuple[int, int] = (10, 16),
+        check: bool = True,
+        timeout_s: float = 60.0,
+        on_report: Callable[[Report], object] | None = None,
+        rules: Any = None,
+        select: Any = None,
+        ignore: Any = None,
+        baseline: Any = None,
+        **profiler_options: Any,
+    ) -> None:
         first_step, last_step = steps
         if not 0 <= first_step <= last_step:
             raise ValueError(f"steps are a first and a last one, such as (10, 16), not {steps!r}")
@@ -44,19 +52,19 @@ class TrainingRecorder:
         self._final_check = FinalCheck(check, timeout_s, on_report, **options)
         self._folder = folder
         self._recorder_arguments = (first_step, last_step, profiler_options)
-        self._recorder = None
+        self._recorder: Recorder | None = None
 
     @property
-    def report(self):
+    def report(self) -> Report | None:
         """The report; None before it, and on other ranks than 0."""
         return self._final_check.report
 
     @property
-    def folder(self):
+    def folder(self) -> str | None:
         """The folder of the traces; None before the training."""
         return self._recorder and self._recorder.folder.path
 
-    def begin(self):
+    def begin(self) -> None:
         """Announces the first step. The rank is known by now."""
         if self._recorder is not None:
             return
@@ -65,12 +73,12 @@ class TrainingRecorder:
         self._recorder.begin()
         atexit.register(self.finish)
 
-    def step(self):
+    def step(self) -> None:
         """Ends a step."""
         if self._recorder is not None:
             self._recorder.step()
 
-    def finish(self):
+    def finish(self) -> None:
         """Ends the recording early, if the training ends early."""
         if self._recorder is not None:
             self._recorder.finish()

@@ -1,7 +1,13 @@
 """Logs a report to an experiment tracker: scalars, and the page of the report. Each needs its own package only."""
 
+from __future__ import annotations
+
 import os
 import tempfile
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trace_advisor._report import Report
 
 __all__ = ["log_to_mlflow", "log_to_tensorboard", "log_to_wandb", "scalars"]
 
@@ -9,7 +15,7 @@ PAGE_NAME = "trace_advisor.html"
 PREFIX = "trace_advisor/"
 
 
-def scalars(report):
+def scalars(report: Report) -> dict[str, float]:
     """Returns the numbers of a report by name, as they are logged.
 
     `step_ms` is the duration of a step, `predicted_step_ms` that after all fixes, `idle_ratio` the share of time in
@@ -36,7 +42,7 @@ def _idle_ratio(breakdown):
     return sum(part["ratio"] for part in breakdown["parts"] if not part["is_busy"])
 
 
-def log_to_wandb(report, run=None, step=None):
+def log_to_wandb(report: Report, run: Any = None, step: int | None = None) -> None:
     """Logs a report to Weights & Biases: numbers, and the page as a panel of the run.
 
     Args:
@@ -54,7 +60,7 @@ def log_to_wandb(report, run=None, step=None):
     run.log({**scalars(report), **page}, step=step, commit=True)
 
 
-def log_to_mlflow(report, run_id=None, step=None):
+def log_to_mlflow(report: Report, run_id: str | None = None, step: int | None = None) -> None:
     """Logs a report to MLflow: metrics, and the page and the JSON report as artifacts.
 
     Args:
@@ -75,7 +81,7 @@ def log_to_mlflow(report, run_id=None, step=None):
             mlflow.log_artifact(path, run_id=run_id)
 
 
-def log_to_tensorboard(report, writer, step=None):
+def log_to_tensorboard(report: Report, writer: Any, step: int | None = None) -> None:
     """Logs a report to TensorBoard: scalars, and the report as text in Markdown.
 
     Args:
