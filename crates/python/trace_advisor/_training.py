@@ -62,7 +62,7 @@ class TrainingRecorder:
     @property
     def folder(self) -> str | None:
         """The folder of the traces; None before the training."""
-        return self._recorder and self._recorder.folder.path
+        return None if self._recorder is None else str(self._recorder.folder.path)
 
     def begin(self) -> None:
         """Announces the first step. The rank is known by now."""
