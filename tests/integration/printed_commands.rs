@@ -16,11 +16,12 @@ use trace_advisor::{default_rules, explain};
 use crate::support::sandbox::Sandbox;
 
 /// Commands that cannot run here, by a part of them, with the reason. One that no page prints fails the test.
-const NOT_RUN: [(&str, &str); 19] = [
+const NOT_RUN: [(&str, &str); 20] = [
     ("advisor check --format json", "names an option"),
     ("advisor diff --hta", "names an option"),
     ("advisor rules stats --format markdown", "names an option"),
     ("advisor demo --ranks 8", "names an option"),
+    ("advisor record", "runs a training program: `record` tests it"),
     ("s3://", "needs an object store"),
     ("metrics/", "needs metrics of Determined: tests of `from-determined.md` read recorded ones"),
     ("101.jsonl", "needs metrics of Determined"),

@@ -145,7 +145,6 @@ impl Session {
     /// If there is no such view.
     pub fn expect(&self, views: &[&str]) -> Result<()> {
         let views = views.iter().map(|view| self.catalog.get(view)).collect::<Result<Vec<_>>>()?;
-        self.engine.run.expect_reads(&views);
         self.engine.expected.lock().unwrap_or_else(PoisonError::into_inner).extend(views);
         Ok(())
     }
@@ -409,6 +408,7 @@ impl Engine {
         self.run.announce_reads(views);
         let later =
             std::mem::take(&mut *self.expected.lock().unwrap_or_else(PoisonError::into_inner));
+        self.run.expect_reads(&later);
         let read = [views, &later].concat();
         self.groups.compute_missing(&read, &self.run).await?;
         self.run.plan_progress(views, are_rows_wanted);
