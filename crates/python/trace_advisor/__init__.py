@@ -13,29 +13,34 @@ Ctrl-C, and raise `AdvisorError` with the text and the help of the program.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from trace_advisor._commands import augment, demo, describe, explain, export, merge, views
-from trace_advisor._diff import Comparison, diff
-from trace_advisor._errors import AdvisorError
-from trace_advisor._native import version as _version
-from trace_advisor._progress import Progress
-from trace_advisor._report import Finding, Gain, Report
-from trace_advisor._run import Run, Warning, open
-from trace_advisor._table import Table
-
+# As in `typing`, whose import takes longer than this package's.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from trace_advisor._commands import augment, demo, describe, explain, export, merge, views
+    from trace_advisor._diff import Comparison, diff
+    from trace_advisor._errors import AdvisorError
+    from trace_advisor._progress import Progress
     from trace_advisor._record_hint import record_hint
+    from trace_advisor._report import Finding, Gain, Report
+    from trace_advisor._run import Run, Warning, open
+    from trace_advisor._table import Table
     from trace_advisor._trace_handler import on_trace_ready
     from trace_advisor._training import TrainingRecorder
 
-__version__ = _version()
+    __version__: str
 
-# What few programs need, by the module that is imported when they do.
-_LATE = {
-    "TrainingRecorder": "trace_advisor._training",
-    "on_trace_ready": "trace_advisor._trace_handler",
-    "record_hint": "trace_advisor._record_hint",
+# Names by the module that is imported when one of them is used: training programs and the program itself start sooner.
+_NAMES = {
+    "_commands": ["augment", "demo", "describe", "explain", "export", "merge", "views"],
+    "_diff": ["Comparison", "diff"],
+    "_errors": ["AdvisorError"],
+    "_progress": ["Progress"],
+    "_record_hint": ["record_hint"],
+    "_report": ["Finding", "Gain", "Report"],
+    "_run": ["Run", "Warning", "open"],
+    "_table": ["Table"],
+    "_trace_handler": ["on_trace_ready"],
+    "_training": ["TrainingRecorder"],
 }
 
 __all__ = [
@@ -64,8 +69,19 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_LATE[name]), name)
+    if name == "__version__":
+        from trace_advisor._native import version
+
+        return version()
+    for module, names in _NAMES.items():
+        if name in names:
+            value: object = getattr(import_module(f"{__name__}.{module}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__, "__version__"])

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path as FilePath
+from typing import TYPE_CHECKING
 
 from trace_advisor import _native
 from trace_advisor._options import Path, to_options
 from trace_advisor._run import Run
 
+if TYPE_CHECKING:
+    from pathlib import Path as FilePath
+
 
 def _path(run: Run | Path) -> str:
     return run.path if isinstance(run, Run) else os.fspath(run)
+
+
+def _file_path(path: Path) -> FilePath:
+    from pathlib import Path as FilePath
+
+    return FilePath(path)
 
 
 def export(run: Run | Path, output: Path, *, force: bool = False) -> FilePath:
@@ -22,13 +31,13 @@ def export(run: Run | Path, output: Path, *, force: bool = False) -> FilePath:
         AdvisorError: If the folder exists; `force` replaces an earlier export.
     """
     _native.output_of(["export", *to_options(force=force, output=os.fspath(output)), "--", _path(run)])
-    return FilePath(output)
+    return _file_path(output)
 
 
 def merge(run: Run | Path, output: Path, *, force: bool = False) -> FilePath:
     """Writes the timelines of all ranks into one trace, for a viewer; compressed if its name ends in `.gz`."""
     _native.output_of(["merge", *to_options(force=force, output=os.fspath(output)), "--", _path(run)])
-    return FilePath(output)
+    return _file_path(output)
 
 
 def augment(
@@ -46,7 +55,7 @@ def augment(
         only = ",".join(only)
     options = to_options(only=only, force=force, output=os.fspath(output))
     written = _native.output_of(["augment", *options, "--", _path(run)])
-    return [FilePath(line) for line in written.splitlines()]
+    return [_file_path(line) for line in written.splitlines()]
 
 
 def explain(code: str) -> str:
@@ -68,4 +77,4 @@ def demo(output: Path, *, bottleneck: str = "data-loading", ranks: int = 1, forc
     """Writes a run with a known problem to try things on, and returns its folder."""
     options = to_options(bottleneck=bottleneck, ranks=ranks, force=force, output=os.fspath(output))
     _native.output_of(["demo", *options])
-    return FilePath(output)
+    return _file_path(output)

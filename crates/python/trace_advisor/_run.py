@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from trace_advisor import _html, _native
 from trace_advisor._options import Path, Selection, files, numbers, time_range, to_options, words
@@ -13,14 +13,13 @@ from trace_advisor._report import Report
 from trace_advisor._table import Table
 
 
-@dataclass(frozen=True)
-class Warning:
+class Warning(NamedTuple):
     """Input that could not be read, or only in part."""
 
     file: str
     """Name of the file; empty if the warning is about the run."""
     message: str
-    count: int
+    times: int
     """How often it occurred."""
 
 
