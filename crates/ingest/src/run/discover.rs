@@ -246,17 +246,15 @@ pub(crate) fn rank_from_file_name(file: &str) -> Option<i32> {
     })
 }
 
-/// The worker of a name as TensorBoard's handler writes it, `<worker>.<time>.pt.trace.json`: files of
-/// one worker are profile cycles of one rank. Other names: the whole name.
+/// The worker of a name as TensorBoard's handler writes it, `<worker>.<time>.pt.trace.json`, or ours,
+/// `<worker>_cycle<number>.pt.trace.json`: files of one worker are profile cycles of one rank. Other names: the whole
+/// name.
 pub(crate) fn worker_name(file: &str) -> &str {
     let stem = file.strip_suffix(".gz").unwrap_or(file);
     let stem = stem.strip_suffix(".pt.trace.json").unwrap_or(stem);
-    match stem.rsplit_once('.') {
-        Some((worker, time)) if !time.is_empty() && time.bytes().all(|b| b.is_ascii_digit()) => {
-            worker
-        }
-        _ => stem,
-    }
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let parts = stem.rsplit_once('.').or_else(|| stem.rsplit_once("_cycle"));
+    parts.filter(|(_, number)| is_number(number)).map_or(stem, |(worker, _)| worker)
 }
 
 /// The number at the end of a worker name: `node0_3` is 3. It may be a rank or a process id.
@@ -307,6 +305,8 @@ mod tests {
     fn worker_name_strips_time_and_suffixes() {
         assert_eq!(worker_name("worker0.1623143089861.pt.trace.json.gz"), "worker0");
         assert_eq!(worker_name("node0_3.17952.pt.trace.json"), "node0_3");
+        assert_eq!(worker_name("rank3_cycle12.pt.trace.json.gz"), "rank3");
+        assert_eq!(worker_name("motor_cycle.pt.trace.json"), "motor_cycle");
         assert_eq!(worker_name("eager_trace.json"), "eager_trace.json");
         assert_eq!(trailing_number("node0_3"), Some(3));
         assert_eq!(trailing_number("host"), None);

@@ -90,9 +90,25 @@ fn processes<T: Timeline>(traces: &[RankTrace<T>]) -> Vec<Process<'_, T>> {
     let mut by_key: BTreeMap<(i32, String), Process<'_, T>> = BTreeMap::new();
     let identities: Vec<TraceIdentity> =
         traces.par_iter().map(|trace| trace.trace.identity()).collect();
-    for (trace, identity) in traces.iter().zip(identities) {
-        let worker = || worker_name(&trace.file).to_owned();
-        let key = (trace.rank, identity.process.clone().unwrap_or_else(worker));
+    // A cycle without an operator, as one that the program's end cut short, has no process: those of its worker tell it.
+    let workers: BTreeMap<(i32, &str), &String> = traces
+        .iter()
+        .zip(&identities)
+        .filter_map(|(trace, identity)| {
+            Some(((trace.rank, worker_name(&trace.file)), identity.process.as_ref()?))
+        })
+        .collect();
+    let keys: Vec<(i32, String)> = traces
+        .iter()
+        .zip(&identities)
+        .map(|(trace, identity)| {
+            let worker = worker_name(&trace.file);
+            let process =
+                identity.process.as_ref().or_else(|| workers.get(&(trace.rank, worker)).copied());
+            (trace.rank, process.map_or_else(|| worker.to_owned(), Clone::clone))
+        })
+        .collect();
+    for ((trace, identity), key) in traces.iter().zip(identities).zip(keys) {
         let (start, end) = trace.trace.extent();
         let span =
             trace.base_time_ns().map(|base| (base.saturating_add(start), base.saturating_add(end)));

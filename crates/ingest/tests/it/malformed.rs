@@ -123,6 +123,23 @@ fn duplicate_ranks_cause_a_warning() {
 }
 
 #[test]
+fn a_cycle_without_operators_belongs_to_its_worker() {
+    let text = |category, ts| {
+        format!(
+            r#"{{"traceEvents": [{{"ph":"X","cat":"{category}","name":"ProfilerStep#1","pid":7,"tid":1,"ts":{ts},"dur":100}}]}}"#
+        )
+    };
+    let (whole, cut_off) = (text("cpu_op", 0), text("user_annotation", 500));
+    let dataset = read_files(&[
+        ("rank0_cycle0.pt.trace.json", whole.as_bytes()),
+        ("rank0_cycle1.pt.trace.json", cut_off.as_bytes()),
+    ])
+    .unwrap();
+    assert_eq!(dataset.run.ranks, [0]);
+    assert_eq!(warnings(&dataset), [("several-cycles", 1)]);
+}
+
+#[test]
 fn a_decompression_bomb_is_refused_quickly() {
     // 600 MB of the same event from about 3 MB; the limit is 256 MiB at this ratio.
     let chunk = format!("{OP},").repeat(10_000);
