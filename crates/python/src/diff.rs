@@ -53,8 +53,9 @@ impl Comparison {
         options: Vec<OsString>,
     ) -> PyResult<Self> {
         let paths = (before.path.clone(), after.path.clone());
-        let runs = (Arc::clone(&before.run), Arc::clone(&after.run));
-        let cancel = || [&before.run, &after.run].into_iter().for_each(|run| run.cancel_calls());
+        let runs = (Arc::clone(&before.opened), Arc::clone(&after.opened));
+        let cancel =
+            || [&before.opened, &after.opened].into_iter().for_each(|run| run.cancel_calls());
         let watch = Watch { progress: None, cancel: &cancel };
         let compared = block_on(py, &watch, move || {
             DiffOptions::parse(&paths.0, &paths.1, &options)?.compare(runs.0, runs.1)

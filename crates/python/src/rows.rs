@@ -1,4 +1,4 @@
-//! Rows of queries, handed over through the Arrow PyCapsule interface:
+//! Rows of queries, handed over through the Arrow `PyCapsule` interface:
 //! <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>.
 
 use std::sync::Arc;

@@ -17,7 +17,7 @@ use crate::rows::Rows;
 /// An open run. Its options are those of `advisor check`.
 #[pyclass(frozen, module = "trace_advisor._native")]
 pub(crate) struct Run {
-    pub(crate) run: Arc<trace_advisor::Run>,
+    pub(crate) opened: Arc<trace_advisor::Run>,
     pub(crate) path: PathBuf,
     options: Vec<OsString>,
     /// The session of the run reports to it.
@@ -42,7 +42,7 @@ impl Run {
             ..Watch::NOTHING
         };
         let run = block_on(py, &watch, move || CheckOptions::parse(&at, &given)?.open(&reading))?;
-        Ok(Self { run: Arc::new(run), path, options, work })
+        Ok(Self { opened: Arc::new(run), path, options, work })
     }
 
     /// The path or address, as it was given.
@@ -54,13 +54,13 @@ impl Run {
     /// The ranks that were read.
     #[getter]
     fn ranks(&self) -> Vec<i32> {
-        self.run.info().ranks.clone()
+        self.opened.info().ranks.clone()
     }
 
     /// Warnings of reading: file, message, and number of times.
     #[getter]
     fn warnings(&self) -> Vec<(String, String, u64)> {
-        let warnings = self.run.warnings().iter();
+        let warnings = self.opened.warnings().iter();
         warnings.map(|w| (w.file.clone(), w.message.clone(), w.count)).collect()
     }
 
@@ -72,12 +72,12 @@ impl Run {
         options: Vec<OsString>,
         progress: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Report> {
-        let (run, path) = (Arc::clone(&self.run), self.path.clone());
+        let (run, path) = (Arc::clone(&self.opened), self.path.clone());
         let mut all = self.options.clone();
         all.extend(options);
         let watch = Watch {
             progress: progress.as_ref().map(|callable| (self.work.clone(), callable)),
-            cancel: &|| self.run.cancel_calls(),
+            cancel: &|| self.opened.cancel_calls(),
         };
         let checked = block_on(py, &watch, move || CheckOptions::parse(&path, &all)?.check(run))?;
         Ok(Report { checked: Arc::new(checked) })
@@ -85,7 +85,7 @@ impl Run {
 
     /// The rows of a query.
     fn sql(&self, py: Python<'_>, query: String) -> PyResult<Rows> {
-        let (run, cancellation) = (Arc::clone(&self.run), Cancellation::new());
+        let (run, cancellation) = (Arc::clone(&self.opened), Cancellation::new());
         let canceled = cancellation.clone();
         let watch = Watch { progress: None, cancel: &|| canceled.cancel() };
         let batches = block_on(py, &watch, move || Ok(run.sql_unless(&cancellation, &query)?))?;
@@ -94,8 +94,8 @@ impl Run {
 
     /// The rows of a view, with values of parameters by name.
     fn view(&self, py: Python<'_>, name: String, params: Vec<(String, String)>) -> PyResult<Rows> {
-        let run = Arc::clone(&self.run);
-        let watch = Watch { progress: None, cancel: &|| self.run.cancel_calls() };
+        let run = Arc::clone(&self.opened);
+        let watch = Watch { progress: None, cancel: &|| self.opened.cancel_calls() };
         let batches = block_on(py, &watch, move || {
             let mut values = run.params().clone();
             for (name, text) in &params {
@@ -109,6 +109,6 @@ impl Run {
 
     /// The tables of the run: name, rows, and what one row is.
     fn tables(&self) -> Vec<(&'static str, usize, &'static str)> {
-        TABLES.iter().map(|table| (table.name, self.run.rows(table.name), table.row)).collect()
+        TABLES.iter().map(|table| (table.name, self.opened.rows(table.name), table.row)).collect()
     }
 }
