@@ -20,6 +20,7 @@ def test_report_is_that_of_the_program(sample: Path) -> None:
     report = ta.open(sample).check()
     assert report.text() == str(report) == program("check", sample)
     assert report.text(full=True) == program("check", sample, "--full")
+    assert report.text(explain=True) == program("check", sample, "--explain") != report.text(full=True)
     assert report.markdown() == program("check", sample, "--format", "markdown")
     assert report.sarif() == program("check", sample, "--format", "sarif")
     assert report.html() == program("check", sample, "--format", "html")

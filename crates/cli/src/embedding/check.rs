@@ -7,15 +7,15 @@ use std::sync::Arc;
 use trace_advisor::{OpenOptions, Report, RuleSet, Run};
 
 use super::output::{Style, buffered};
-use super::parse;
 use super::work_progress::WorkProgress;
+use super::{parse, with_format};
 use crate::args::{CheckArgs, Command, ReportFormat};
 use crate::baseline;
 use crate::commands::check;
 use crate::exit::Exit;
 use crate::render::layout::Layout;
 use crate::render::report;
-use crate::run::open_options;
+use crate::run::{command_options, open_options};
 
 /// The options of `advisor check` for one run.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl CheckedRun {
         check::exit_code(&self.reports, check::fail_on(&self.rules)) == Exit::Findings
     }
 
-    /// Whether at least one rule has a verdict; otherwise `advisor check` exits with code 2.
+    /// True if at least one rule has a verdict; otherwise `advisor check` exits with code 2.
     pub fn is_judged(&self) -> bool {
         self.report().is_judged(&self.rules)
     }
@@ -104,15 +104,15 @@ impl CheckedRun {
         options: &[OsString],
         style: Style,
     ) -> anyhow::Result<String> {
-        let mut all = vec![OsString::from("--format"), format.into()];
-        all.extend_from_slice(options);
-        let CheckOptions(shown) = CheckOptions::parse(&self.args.paths[0], &all)?;
+        let options = with_format(format, options);
+        let CheckOptions(shown) = CheckOptions::parse(&self.args.paths[0], &options)?;
         if shown.format == ReportFormat::Html {
             return self.html(&page::Options::default());
         }
         let context = report::ReportContext {
             show_all: shown.all,
             is_full: shown.full || shown.all || shown.explain,
+            query_options: shown.explain.then(|| command_options(&self.args.read).to_vec()),
             ..check::context(&self.args, &self.rules)
         };
         let mut text = Vec::new();

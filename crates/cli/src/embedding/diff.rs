@@ -8,8 +8,8 @@ use trace_advisor::Run;
 use trace_advisor::trace_model::RecordBatch;
 
 use super::output::{Style, buffered};
-use super::parse;
 use super::work_progress::WorkProgress;
+use super::{parse, with_format};
 use crate::args::{Command, DiffArgs, DiffFormat};
 use crate::commands::diff::Compared;
 use crate::rule_files;
@@ -92,9 +92,8 @@ impl ComparedRuns {
         options: &[OsString],
         style: Style,
     ) -> anyhow::Result<String> {
-        let mut all = vec![OsString::from("--format"), format.into()];
-        all.extend_from_slice(options);
-        let DiffOptions(shown) = DiffOptions::parse(&self.args.before, &self.args.after, &all)?;
+        let options = with_format(format, options);
+        let DiffOptions(shown) = DiffOptions::parse(&self.args.before, &self.args.after, &options)?;
         let args = DiffArgs { format: shown.format, limit: shown.limit, ..self.args.clone() };
         let terminal = style.terminal.filter(|_| args.format == DiffFormat::Text);
         let (mut console, output) = buffered(terminal);

@@ -8,7 +8,7 @@ use crate::diagnostics::{help, print_error};
 pub struct ErrorText {
     /// The message, with the help below it where there is one.
     pub text: String,
-    /// What to do about it.
+    /// Suggestion that the program prints below the message.
     pub help: Option<String>,
 }
 

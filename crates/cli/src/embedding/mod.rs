@@ -42,6 +42,11 @@ pub fn output_of(arguments: &[OsString]) -> anyhow::Result<String> {
     output.out(Style::default())
 }
 
+/// Options about the output, preceded by the format.
+fn with_format(format: &str, options: &[OsString]) -> Vec<OsString> {
+    [OsString::from("--format"), format.into()].into_iter().chain(options.iter().cloned()).collect()
+}
+
 /// Parses a command with its options.
 fn parse(arguments: &[OsString]) -> anyhow::Result<Command> {
     let program = OsString::from("advisor");

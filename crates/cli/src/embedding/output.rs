@@ -9,7 +9,7 @@ use crate::args::RowFormat;
 use crate::console::{Console, Terminal};
 use crate::render::rows::{self, RowOptions};
 
-/// How text is laid out.
+/// Layout and color of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Style {
     /// Whether text has ANSI escapes.
@@ -45,7 +45,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// What went to stdout.
+    /// Returns the text written to stdout.
     pub(super) fn out(&self, style: Style) -> anyhow::Result<String> {
         style.apply(self.out.take())
     }
