@@ -192,7 +192,7 @@ fn annotated_query(
     Renderer::styled().term_width(columns).render(&[group] as &[Group<'_>])
 }
 
-/// What to do about an error.
+/// Returns the suggestion for an error, if there is one.
 pub(crate) fn help(error: &anyhow::Error) -> Option<String> {
     if let Some(query) = query_diagnostic(error) {
         return query.help.as_ref().map(QueryHelp::to_string);

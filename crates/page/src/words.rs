@@ -51,7 +51,7 @@ fn idle_cause(cause: &str) -> &str {
     }
 }
 
-/// What the rows of a table are.
+/// Returns the noun for a row of a table.
 fn table(name: &str) -> &str {
     match name {
         "cpu_ops" => "operator",

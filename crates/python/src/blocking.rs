@@ -15,7 +15,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// How long a call that Ctrl-C ended may take to end its work.
 const TICKS_TO_END: usize = 10;
 
-/// What happens while a call waits.
+/// Progress reporting and cancellation of a blocking call.
 pub(crate) struct Watch<'a, 'py> {
     /// The progress of the work, and the callable that is told about it.
     pub(crate) progress: Option<(WorkProgress, &'a Bound<'py, PyAny>)>,

@@ -24,7 +24,7 @@ impl Report {
         self.checked.has_failed()
     }
 
-    /// Whether at least one rule has a verdict.
+    /// True if at least one rule has a verdict.
     #[getter]
     fn is_judged(&self) -> bool {
         self.checked.is_judged()
@@ -59,7 +59,7 @@ impl Report {
     }
 }
 
-/// How text is laid out: for a terminal of this width, else as in a file.
+/// Returns the layout for a terminal of this width, or for a file if there is none.
 pub(crate) fn style(columns: Option<usize>, has_color: bool) -> Style {
     let terminal = columns.map(|columns| Terminal { columns, has_unicode: true });
     Style { has_color, terminal }

@@ -152,7 +152,7 @@ class Report:
 
     @property
     def is_judged(self) -> bool:
-        """Whether at least one rule has a verdict. A report that is not judged says nothing, not that all is well."""
+        """True if at least one rule has a verdict. A report that is not judged says nothing, not that all is well."""
         return self._native.is_judged
 
     def to_dict(self) -> dict[str, Any]:

@@ -72,7 +72,7 @@ fn queries_use_parameters_and_views() {
     assert_eq!(batches[0].column(0).as_primitive::<Int64Type>().value(0), 1);
 }
 
-/// How often a view is computed if a query of its rows comes after it was computed for rules.
+/// Returns how many times a view is computed when `metric_tables` reads it first and a query reads it later.
 fn computed(expected: &[&str]) -> usize {
     let session = empty();
     session.expect(expected).unwrap();

@@ -140,7 +140,7 @@ fn print_header(
     Ok(console.out.flush()?)
 }
 
-/// How the options say that reports are rendered.
+/// Returns the rules and options that the renderers need.
 pub(crate) fn context<'a>(args: &CheckArgs, rules: &'a RuleSet) -> ReportContext<'a> {
     let folder = std::env::current_dir().unwrap_or_default();
     let options = command_options(args);

@@ -69,7 +69,7 @@ pub(crate) fn run(args: &DiffArgs, console: &mut Console) -> anyhow::Result<Exit
     Ok(exit)
 }
 
-/// Whether a format is for reviews of code.
+/// Returns true for formats that code reviews show.
 fn is_review(args: &DiffArgs) -> bool {
     matches!(args.format, DiffFormat::Markdown | DiffFormat::Github | DiffFormat::Junit)
 }
@@ -96,7 +96,7 @@ impl<R: Borrow<Run>> Compared<R> {
         Ok(Self { before, after, diff, comparison, rules })
     }
 
-    /// Whether the verdict on the step or on memory makes the command fail.
+    /// Returns true if the step's verdict or the growth of memory fails the command.
     pub(crate) fn fails(&self, args: &DiffArgs) -> bool {
         verdict_fails(self.diff.verdict.outcome, args)
             || memory_fails(self.diff.memory.as_ref(), args)

@@ -8,7 +8,7 @@ use trace_advisor::query::Range;
 use super::injection::Injection;
 use crate::render::value::plural;
 
-/// What a process with a training loop tells.
+/// Status that a training process reports.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct TrainingStatus {
     rank: i64,
@@ -17,7 +17,7 @@ struct TrainingStatus {
     problem: Option<String>,
 }
 
-/// What the processes of a program recorded.
+/// Summary of what the processes of a program recorded.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     /// Whether a process imported PyTorch.
@@ -45,7 +45,7 @@ impl Outcome {
         outcome
     }
 
-    /// Whether there is something to check.
+    /// Returns true if there are traces or memory snapshots to check.
     pub(super) fn has_files(&self) -> bool {
         self.trace_count() + self.snapshot_count > 0
     }
