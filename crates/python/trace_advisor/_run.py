@@ -110,7 +110,7 @@ def open(
         between: Only events in this time range, counted from the first event: `"10ms..50ms"`, or two times in ns.
         streams: Only GPU activities on these streams.
         name: Only events whose name matches this regular expression.
-        cycle: The profile cycle of each rank to read, from 0; the last one by default.
+        cycle: The profile cycle of each rank to read, from 1; the last one by default.
         params: Parameters of the analyses, such as `{"short_kernel_us": 10}`.
         step_time: What a step takes without the profiler, such as `"113ms"`; estimated by default.
         memory_limit: Limit for tables and queries, such as `"4GiB"` or in bytes; half of the machine's memory by default.
