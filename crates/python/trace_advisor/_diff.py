@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import functools
-import json
 import os
 from collections.abc import Iterable
-from typing import Any
 
 from trace_advisor import _html, _native
+from trace_advisor._document import Document
 from trace_advisor._options import Path, Selection, files, numbers, to_options, words
 from trace_advisor._progress import ProgressArgument, callback
 from trace_advisor._run import Run
 from trace_advisor._table import Table
 
 
-class Comparison:
+class Comparison(Document["_native.Comparison"]):
     """What changed between two runs. `print(comparison)` shows what `advisor diff` prints."""
 
     def __init__(self, native: _native.Comparison) -> None:
         self._native = native
-
-    @functools.cached_property
-    def _data(self) -> dict[str, Any]:
-        data: dict[str, Any] = json.loads(self.json())
-        return data
 
     @property
     def verdict(self) -> str:
@@ -45,21 +38,9 @@ class Comparison:
         """The names that one of the runs has, with calls and time before and after."""
         return Table(self._native.rows())
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document that `advisor diff --format json` writes."""
-        return dict(self._data)
-
-    def json(self) -> str:
-        """The document that `advisor diff --format json` writes."""
-        return self._native.render("json", [])
-
     def text(self, *, limit: int | None = None, color: bool = False, width: int | None = None) -> str:
         """The comparison as text, with `limit` rows per section (10 by default)."""
         return self._native.render("text", to_options(limit=limit), width, color)
-
-    def markdown(self) -> str:
-        """The comparison as a comment on a pull request."""
-        return self._native.render("markdown", [])
 
     def html(self) -> str:
         """The comparison as one page, which opens without a network."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import json
 import shutil
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trace_advisor import _html
+from trace_advisor._document import Document
 from trace_advisor._options import to_options
 
 if TYPE_CHECKING:
@@ -103,16 +103,11 @@ class Finding:
         return _html.text(str(self))
 
 
-class Report:
+class Report(Document["_native.Report"]):
     """What a check found. `print(report)` shows what `advisor check` prints."""
 
     def __init__(self, native: _native.Report) -> None:
         self._native = native
-
-    @functools.cached_property
-    def _data(self) -> dict[str, Any]:
-        data: dict[str, Any] = json.loads(self.json())
-        return data
 
     @property
     def headline(self) -> str:
@@ -155,14 +150,6 @@ class Report:
         """True if at least one rule has a verdict. A report that is not judged says nothing, not that all is well."""
         return self._native.is_judged
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document that `advisor check --format json` writes; `advisor schema report` is its schema."""
-        return dict(self._data)
-
-    def json(self) -> str:
-        """The document that `advisor check --format json` writes."""
-        return self._native.render("json", [])
-
     def text(
         self, *, full: bool = False, all: bool = False, explain: bool = False,
         color: bool = False, width: int | None = None,
@@ -178,10 +165,6 @@ class Report:
         """
         options = to_options(full=full, all=all, explain=explain)
         return self._native.render("text", options, width, color)
-
-    def markdown(self) -> str:
-        """The report as a comment on a pull request."""
-        return self._native.render("markdown", [])
 
     def sarif(self) -> str:
         """The report in SARIF 2.1.0, for code scanning."""
