@@ -100,7 +100,7 @@ def test_errors_are_warnings(capfd, is_bad):
 
 
 RANKS = """
-import os, sys, time, torch.distributed as dist
+import gc, os, sys, time, torch.distributed as dist
 import trace_advisor as ta
 from programs import BATCH_SIZE, SlowDataset, small_model
 from torch import nn, optim
@@ -108,19 +108,24 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import profile, schedule
 from torch.utils.data import DataLoader
 
+def train():
+    model = DistributedDataParallel(small_model())
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    handler = ta.on_trace_ready("run/", timeout_s=float(sys.argv[1]))
+    if dist.get_rank() == 1 and sys.argv[2:] == ["silent"]:
+        handler = None
+    with profile(schedule=schedule(wait=1, warmup=1, active=5, repeat=1), on_trace_ready=handler) as profiler:
+        for x, y in DataLoader(SlowDataset(9), BATCH_SIZE):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            profiler.step()
+
 dist.init_process_group("gloo")
-model = DistributedDataParallel(small_model())
-optimizer = optim.SGD(model.parameters(), lr=0.1)
-handler = ta.on_trace_ready("run/", timeout_s=float(sys.argv[1]))
-if dist.get_rank() == 1 and sys.argv[2:] == ["silent"]:
-    handler = None
-with profile(schedule=schedule(wait=1, warmup=1, active=5, repeat=1), on_trace_ready=handler) as profiler:
-    for x, y in DataLoader(SlowDataset(9), BATCH_SIZE):
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(model(x), y).backward()
-        optimizer.step()
-        profiler.step()
-dist.barrier()  # Gloo may abort a rank whose peer is late to leave.
+train()
+# Gloo aborts a rank whose peer is late to leave, and at exit if a model still holds the process group.
+gc.collect()
+dist.barrier()
 dist.destroy_process_group()
 print("trained", flush=True)
 """

@@ -80,18 +80,25 @@ def test_steps_and_folder_are_chosen_and_traces_only_written():
 
 
 RANKS = """
+import gc
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 def train_rank(step_count, **options):
     dist.init_process_group("gloo", **options)
+    train_distributed(step_count)
+    # Gloo aborts a rank whose peer is late to leave, and at exit if a model still holds the process group.
+    gc.collect()
+    dist.barrier()
+    dist.destroy_process_group()
+
+def train_distributed(step_count):
     model = DistributedDataParallel(small_model())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for x, y in DataLoader(SlowDataset(step_count, 0.01), BATCH_SIZE):
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(x), y).backward()
         optimizer.step()
-    dist.destroy_process_group()
 """
 BOTH_RANKS = [f"rank{rank}_cycle0.pt.trace.json.gz" for rank in (0, 1)]
 
