@@ -19,25 +19,26 @@ class FinalCheck:
         self.report = None
         self._count = 0
 
-    def run(self, folder):
-        """Checks what the ranks wrote into a `TraceFolder`. Only rank 0 waits, for `timeout_s` at most."""
+    def run(self, folder, cycle=None):
+        """Checks what the ranks wrote into a `TraceFolder`, the last cycle by default. Only rank 0 waits, for
+        `timeout_s` at most."""
         if not self.is_enabled:
             return
         try:
             self._count += 1
             missing = _missing_ranks(folder, self._count, self.timeout_s)
             if folder.rank == 0:
-                self._print_report(folder, missing)
+                self._print_report(folder, cycle, missing)
         except Exception as error:
             warn(f"{folder.path} could not be checked: {error}")
 
-    def _print_report(self, folder, missing):
+    def _print_report(self, folder, cycle, missing):
         import trace_advisor
 
         if missing:
             ranks = ", ".join(map(str, missing))
             warn(f"no trace from rank {ranks} within {self.timeout_s:g} s; the report is about the others")
-        self.report = trace_advisor.open(folder.path).check(**self.check_options)
+        self.report = trace_advisor.open(folder.path, cycle=cycle).check(**self.check_options)
         text = self.report.text(color=sys.stderr.isatty())
         sys.stderr.write(f"{text.rstrip()}\n")
         sys.stderr.flush()

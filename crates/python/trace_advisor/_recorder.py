@@ -45,6 +45,7 @@ class TraceFolder:
         self.path = os.fspath(path)
         self.rank = process_rank()
         self.written_count = 0
+        self.last_cycle = None  # The number in the name of the last file.
         if not is_exact:
             self.path = unused_folder(self.path)
 
@@ -72,6 +73,7 @@ class TraceFolder:
             path = os.path.join(self.path, pattern.format(number))
             try:
                 open(path, "xb").close()
+                self.last_cycle = number
                 return path
             except FileExistsError:
                 number += 1

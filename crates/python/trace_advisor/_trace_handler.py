@@ -48,6 +48,7 @@ class TraceHandler:
         self._folder = None
         self._final_check = final_check
         self._has_unchecked = False
+        self._whole_cycle = None
 
     @property
     def report(self) -> Report | None:
@@ -66,7 +67,10 @@ class TraceHandler:
                 atexit.register(self.finish)
             self._folder.write(profiler)
             self._has_unchecked = True
-            if _is_stopping(profiler) or _is_last_cycle(profiler):
+            is_stopping = _is_stopping(profiler)
+            if not is_stopping:
+                self._whole_cycle = self._folder.last_cycle + 1  # From 1, as in `open`.
+            if is_stopping or _is_last_cycle(profiler):
                 self.finish()
             else:
                 self._finish_with(profiler)
@@ -74,10 +78,10 @@ class TraceHandler:
             warn(f"the trace could not be written to {self._path}: {error}")
 
     def finish(self) -> None:
-        """Checks the traces that were written since the last check."""
+        """Checks the last whole cycle, or the one that the end of the profiler cut off if it is the only one."""
         if self._has_unchecked:
             self._has_unchecked = False
-            self._final_check.run(self._folder)
+            self._final_check.run(self._folder, self._whole_cycle)
 
     def _finish_with(self, profiler):
         """Makes a profiler that may have further cycles call `finish()` when it stops."""

@@ -47,6 +47,13 @@ def test_report_follows_the_end_of_a_profiler_that_repeats_forever():
     assert handler.report is not None
 
 
+def test_report_is_about_the_last_whole_cycle():
+    handler = ta.on_trace_ready("run/")
+    train(handler, 13, wait_s=0.001, schedule=schedule(wait=0, warmup=1, active=4))
+    assert len(os.listdir("run")) == 3
+    assert "4 steps" in handler.report.text() and "3 steps" in ta.open("run").check().text()
+
+
 def test_report_follows_the_end_of_a_profiler_without_a_schedule():
     handler = ta.on_trace_ready("run/")
     train(handler, 5)
