@@ -5,7 +5,7 @@
 //! differences:
 //!
 //! ```text
-//! cargo test -p trace-advisor-cli --test golden -- hta::resnet50_workers0::temporal_breakdown
+//! cargo test -p cli --test golden -- hta::resnet50_workers0::temporal_breakdown
 //! ```
 //!
 //! The tests come from the folders of the corpus. Tests of one trace follow each other and share it, see
@@ -19,6 +19,7 @@ mod cupti;
 mod determined;
 mod distributed;
 mod export;
+mod graphs;
 mod harness;
 mod hta;
 mod hta_diff;
@@ -47,6 +48,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "determined", input: Input::Corpus, cases: determined::cases },
     Suite { name: "distributed", input: Input::Corpus, cases: distributed::cases },
     Suite { name: "export", input: Input::Corpus, cases: export::cases },
+    Suite { name: "graphs", input: Input::Corpus, cases: graphs::cases },
     Suite { name: "hta", input: Input::Corpus, cases: hta::cases },
     Suite { name: "hta_diff", input: Input::Corpus, cases: hta_diff::cases },
     Suite { name: "hta_paths", input: Input::Corpus, cases: hta_paths::cases },

@@ -47,7 +47,7 @@ pub const TOPICS: &[Topic] = &[
     Topic {
         title: "Kernels, copies and launches",
         formerly: Some("GPU Kernel"),
-        prefixes: &["kernel_", "gpu_kernel", "gpu_top_kernels", "gpu_copies", "cupti_"],
+        prefixes: &["kernel_", "graph_", "gpu_kernel", "gpu_top_kernels", "gpu_copies", "cupti_"],
     },
     Topic { title: "Memory", formerly: Some("Memory"), prefixes: &["memory_", "snapshot_"] },
     Topic { title: "Ranks and communication", formerly: Some("Distributed"), prefixes: &["comm_"] },

@@ -85,7 +85,7 @@ SELECT
     CASE
         WHEN matmul_modeled_ratio IS NULL THEN 'the step multiplies nothing'
         WHEN matmul_modeled_ratio = 0
-            THEN 'the shapes of what it multiplies are not known: record_shapes=True; kernels in replayed graphs and compiled kernels have none'
+            THEN 'the shapes of what it multiplies are not known: record_shapes=True; compiled kernels have none, nor replayed graphs without a trace of their capture'
         WHEN matmul_modeled_ratio < 0.9
             THEN 'the operations of less than 90 % of the time of its products, convolutions and attention are known'
         WHEN peak_tflops IS NULL THEN 'the table of devices has no peak for this device and type: add it with --devices FILE'

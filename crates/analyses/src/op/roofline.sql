@@ -4,7 +4,7 @@
 --! sort = ["kernel_ns"]
 --! needs = ["roofline_calls", "device_windows"]
 --! order = ["rank", "device", "kernel_ns", "name", "input_dims", "input_types"]
---! when_empty = "no call of an operator that launched kernels has recorded shapes: record them with record_shapes=True (kernels in replayed graphs and compiled kernels have none)"
+--! when_empty = "no call of an operator that launched kernels has recorded shapes: record them with record_shapes=True (compiled kernels have none, nor replayed graphs without a trace of their capture)"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"

@@ -3,7 +3,7 @@
 --! window = "recording"
 --! needs = ["roofline_calls", "device_work"]
 --! order = ["rank", "event_id"]
---! when_empty = "no call of an operator that launched kernels has recorded shapes: record them with record_shapes=True (kernels in replayed graphs and compiled kernels have none)"
+--! when_empty = "no call of an operator that launched kernels has recorded shapes: record them with record_shapes=True (compiled kernels have none, nor replayed graphs without a trace of their capture)"
 --! [columns]
 --! rank = "rank"
 --! event_id = "event of the kernel"

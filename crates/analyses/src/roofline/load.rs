@@ -17,27 +17,48 @@ pub(super) const INPUTS: InputQueries = &[
     (
         "ops",
         "SELECT rank, event_id, name, ts_ns, dur_ns, thread, sequence, fwd_thread, forward_op, input_dims, input_types
-         FROM cpu_ops",
+         FROM cpu_ops
+         UNION ALL
+         SELECT rank, op, name, ts_ns, dur_ns, thread, sequence, fwd_thread, NULL, input_dims, input_types
+         FROM captured_ops",
     ),
-    // Strides and values, of operators that launch kernels.
+    // Strides and values, of operators that launch kernels. Operators of captured graphs have negative numbers.
     (
         "args",
         "SELECT o.rank, o.event_id, o.args
          FROM cpu_ops o
          JOIN (SELECT DISTINCT rank, op FROM kernels WHERE op IS NOT NULL) k ON k.rank = o.rank AND k.op = o.event_id
+         WHERE o.args IS NOT NULL
+         UNION ALL
+         SELECT o.rank, o.op, o.args
+         FROM captured_ops o
+         JOIN (SELECT DISTINCT rank, op FROM graph_nodes WHERE op IS NOT NULL) n ON n.rank = o.rank AND n.op = o.op
          WHERE o.args IS NOT NULL",
     ),
     (
         "work",
-        "SELECT rank, event_id, device, stream, ts_ns, end_ns, op, step, tensor_cores,
-            CASE WHEN category = 'kernel' AND kind = 'computation' THEN 1 ELSE 0 END AS computes,
+        "SELECT w.rank, w.event_id, w.device, w.stream, w.ts_ns, w.end_ns, coalesce(n.op, w.op) AS op, w.step, w.tensor_cores,
+            CASE WHEN n.op IS NOT NULL THEN w.launch END AS replay,
+            CASE WHEN w.category = 'kernel' AND w.kind = 'computation' THEN 1 ELSE 0 END AS computes,
             CASE
-                WHEN name LIKE '%inograd%' OR name LIKE '%miopenSp3AsmConv%' OR name LIKE '%fft%' OR name LIKE '%cgemm%' THEN 1
+                WHEN w.name LIKE '%inograd%' OR w.name LIKE '%miopenSp3AsmConv%' OR w.name LIKE '%fft%' OR w.name LIKE '%cgemm%'
+                    THEN 1
                 ELSE 0
             END AS is_fast
-         FROM device_work",
+         FROM device_work w
+         LEFT JOIN (
+            SELECT k.rank, k.event_id, n.op
+            FROM kernels k
+            JOIN graph_nodes n ON n.rank = k.rank AND n.node_id = k.graph_node
+            JOIN graph_matches m ON m.rank = k.rank AND m.launch = k.launch
+            WHERE m.confidence <> 'ambiguous'
+         ) n ON n.rank = w.rank AND n.event_id = w.event_id",
     ),
-    ("modules", "SELECT rank, event_id, module FROM kernels WHERE module IS NOT NULL AND op IS NOT NULL"),
+    (
+        "modules",
+        "SELECT rank, event_id, module FROM kernels
+         WHERE module IS NOT NULL AND (op IS NOT NULL OR graph_node IS NOT NULL)",
+    ),
     ("devices", "SELECT rank, device, name, sm_count, has_tf32 FROM device_properties"),
 ];
 
@@ -120,11 +141,12 @@ fn calls(
         (ints(work, "stream")?, ints(work, "ts_ns")?, ints(work, "end_ns")?);
     let (op, step, computes) = (ints(work, "op")?, ints(work, "step")?, ints(work, "computes")?);
     let (tensor_cores, is_fast) = (names(work, "tensor_cores")?, ints(work, "is_fast")?);
+    let replay = ints(work, "replay")?;
     let mut order: Vec<usize> = (0..work.num_rows()).collect();
     order.sort_by_key(|&row| (rank.value(row), device.value(row), ts_ns.value(row), id.value(row)));
     let mut calls: Vec<OperatorCall> = Vec::new();
-    // Position of the call of an operator on a device.
-    let mut index: FxHashMap<(u32, i64), usize> = FxHashMap::default();
+    // Position of the call of an operator on a device; of a captured operator, in each replay.
+    let mut index: FxHashMap<(u32, i64, Option<i64>), usize> = FxHashMap::default();
     let mut queues: FxHashMap<i64, i64> = FxHashMap::default();
     let (mut current_device, mut busy_until) = (None, i64::MIN);
     for row in order {
@@ -150,7 +172,7 @@ fn calls(
             _ => MatrixUnit::Unknown,
         };
         let dur_ns = end_ns.value(row) - ts_ns.value(row);
-        let call = *index.entry((*at, device.value(row))).or_insert_with(|| {
+        let call = *index.entry((*at, device.value(row), get(&replay, row))).or_insert_with(|| {
             calls.push(OperatorCall {
                 rank: rank.value(row),
                 device: device.value(row),

@@ -12,6 +12,6 @@ pub(super) fn operator_cost(
 ) -> Option<Cost> {
     let (library, operator) = name.split_once("::")?;
     let cost = products::cost(library, operator, arguments, context)
-        .or_else(|| if library == "aten" { pointwise::cost(operator, arguments) } else { None })?;
+        .or_else(|| pointwise::cost(library, operator, arguments))?;
     (cost.flops.is_finite() && cost.bytes().is_finite() && cost.bytes() > 0.0).then_some(cost)
 }

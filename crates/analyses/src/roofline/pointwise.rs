@@ -3,7 +3,10 @@
 use super::cost::{Cost, OpClass};
 use super::inputs::{Arguments, Dtype, Tensor};
 
-pub(super) fn cost(operator: &str, arguments: &Arguments) -> Option<Cost> {
+pub(super) fn cost(library: &str, operator: &str, arguments: &Arguments) -> Option<Cost> {
+    if library != "aten" {
+        return serving_norm(library, operator, arguments);
+    }
     norm(operator, arguments)
         .or_else(|| reduction(operator, arguments))
         .or_else(|| moved(operator, arguments))
@@ -74,6 +77,34 @@ fn norm(operator: &str, arguments: &Arguments) -> Option<Cost> {
         elements,
         result,
     ))
+}
+
+/// Operations per element of an RMS norm: square, sum, scale by the norm, scale by the weight.
+const RMS_NORM_FLOPS: f64 = 4.0;
+
+/// RMS norms of inference servers; those with an addition add a residual first, and write the sum, too.
+fn serving_norm(library: &str, operator: &str, arguments: &Arguments) -> Option<Cost> {
+    // The positions of the input, of the residual, and of the weight. Results that are arguments are not read.
+    let (input, residual, weight) = match (library, operator) {
+        ("aiter", "rms_norm" | "rmsnorm2d_fwd") => (0, None, 1),
+        ("aiter", "rmsnorm2d_fwd_with_add_ck" | "rmsnorm2d_fwd_with_add") => (1, Some(2), 4),
+        ("_C", "rms_norm") | ("sgl_kernel", "rmsnorm") | ("aiter", "rms_norm_cu") => (1, None, 2),
+        ("_C", "fused_add_rms_norm") | ("sgl_kernel", "fused_add_rmsnorm") => (0, Some(1), 2),
+        _ => return None,
+    };
+    let (one, weight) = (arguments.matrix(input)?, arguments.tensor(weight)?);
+    let residual = residual.map_or(Some(0.0), |at| arguments.matrix(at).map(Tensor::bytes))?;
+    let elements = one.elements();
+    let additions = if residual > 0.0 { 1.0 } else { 0.0 };
+    let mut cost = new_cost(
+        OpClass::Norm,
+        (RMS_NORM_FLOPS + additions) * elements,
+        one.bytes() + residual + weight.bytes(),
+        elements,
+        one.dtype,
+    );
+    cost.written_bytes += residual;
+    Some(cost)
 }
 
 fn read_only(

@@ -6,6 +6,7 @@ mod call_tree;
 mod device;
 pub(crate) mod execution;
 mod forward;
+pub(crate) mod graphs;
 mod legacy;
 mod ranges;
 mod repetition;
@@ -29,6 +30,8 @@ pub(crate) fn enrich(mut trace: Trace) -> Trace {
     let lookup = steps::Lookup::new(&trace.found.steps);
     steps::assign(columns, &lookup);
     device::link(columns, &around, &lookup);
+    graphs::find_captures(columns, &around, &trace.file);
+    graphs::link_replays(columns);
     steps::find_ready(columns, &mut trace.found.steps);
     trace.unpaired = ranges::pair(columns, &around, &lookup);
     trace

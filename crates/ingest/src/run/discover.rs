@@ -5,6 +5,7 @@ use std::path::Path;
 
 use memchr::memmem;
 
+use super::plan::may_hold_captures;
 use crate::error::Error;
 use crate::formats::guess::{Format, FormatGuess, guess_format};
 use crate::formats::unsupported::UnsupportedFormat;
@@ -74,17 +75,18 @@ enum SearchScope {
     All,
     /// All but metrics: folders further up hold some.
     Traces,
-    /// Metrics only: folders further up hold timelines.
+    /// Metrics, and captures of graphs: folders further up hold timelines.
     Metrics,
 }
 
 impl SearchScope {
-    fn includes(self, format: Format) -> bool {
+    fn includes(self, format: Format, file: &str) -> bool {
         let is_metrics = matches!(format, Format::Determined(_));
         match self {
             Self::All => true,
             Self::Traces => !is_metrics,
-            Self::Metrics => is_metrics,
+            // Captures of graphs lie below the timelines that replay them.
+            Self::Metrics => is_metrics || (format == Format::Kineto && may_hold_captures(file)),
         }
     }
 }
@@ -137,7 +139,7 @@ fn discover(run: Place, name: &str, pattern: Option<&Pattern>) -> Result<Discove
             return Ok(found);
         }
         let has_timeline = found.traces.iter().any(|t| t.format == Format::Kineto);
-        let has_metrics = found.traces.iter().any(|t| SearchScope::Metrics.includes(t.format));
+        let has_metrics = found.traces.iter().any(|t| matches!(t.format, Format::Determined(_)));
         scope = match (has_timeline, has_metrics) {
             _ if below.is_empty() || scope == SearchScope::Metrics => break,
             (true, true) => break,
@@ -182,7 +184,7 @@ fn classify_file(
         Ok(head) => guess_stored(head, &file),
     };
     match guess {
-        FormatGuess::Known(format) if scope.includes(format) => {
+        FormatGuess::Known(format) if scope.includes(format, &file) => {
             found.traces.push(InputFile { format, stored, file, bytes, json_bytes });
         }
         _ if scope == SearchScope::Metrics => {}

@@ -8,6 +8,7 @@ mod determined;
 pub(crate) mod discover;
 mod distinct_runs;
 mod execution_traces;
+mod graph_captures;
 pub(crate) mod identity;
 mod memory;
 pub(crate) mod open;

@@ -10,6 +10,8 @@ pub(crate) struct ReadPlan {
     pub(crate) joins_composer: bool,
     /// Execution traces are linked to the events of the traces.
     links_execution_traces: bool,
+    /// Some traces may hold the captures of the graphs that others replay.
+    pub(crate) links_captures: bool,
 }
 
 impl ReadPlan {
@@ -18,6 +20,8 @@ impl ReadPlan {
         Self {
             joins_composer: has(Format::Composer),
             links_execution_traces: has(Format::ExecutionTrace),
+            links_captures: files.len() > 1
+                && files.iter().any(|file| may_hold_captures(&file.file)),
         }
     }
 
@@ -29,6 +33,12 @@ impl ReadPlan {
     /// Returns whether a trace is complete as soon as its own file is read. Otherwise it stays in memory until the files
     /// that it needs are read.
     pub(crate) fn reads_ranks_alone(self) -> bool {
-        !self.joins_composer && !self.links_execution_traces
+        !self.joins_composer && !self.links_execution_traces && !self.links_captures
     }
+}
+
+/// Returns whether the name of a file, or of a folder around it, says that it holds captures of graphs, as in
+/// `capture_traces/graph_capture_rank_0.pt.trace.json.gz`.
+pub(crate) fn may_hold_captures(file: &str) -> bool {
+    file.to_ascii_lowercase().contains("capture")
 }

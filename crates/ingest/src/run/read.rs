@@ -10,6 +10,7 @@ use super::determined::{DeterminedFiles, nested_metrics_warning};
 use super::discover::{FoundRun, InputFile};
 use super::distinct_runs::distinct_runs;
 use super::execution_traces::ExecutionTraces;
+use super::graph_captures::GraphCaptures;
 use super::memory::{MemoryFile, MemoryFiles};
 use super::parse::{FileError, ParsedFile, parse_file};
 use super::plan::ReadPlan;
@@ -64,7 +65,8 @@ pub(crate) fn read<S: RankSink>(
     let first_unused_number = files.len();
 
     let (path, run_root) = (run.name.clone(), run.root.clone());
-    let FilesByKind { traces, mut attachments, mut warnings } = group_by_kind(run, results)?;
+    let FilesByKind { mut traces, mut attachments, mut warnings } = group_by_kind(run, results)?;
+    let captures = GraphCaptures::take_from(&mut traces);
     let mut traces = ranks::assign_ranks(traces, &mut warnings);
     if !plan.joins_composer
         && let Some(runs) = distinct_runs(&traces)
@@ -83,6 +85,7 @@ pub(crate) fn read<S: RankSink>(
     if plan.joins_composer {
         traces = traces.into_par_iter().map(|trace| trace.map(enrich_pending)).collect();
     }
+    captures.link(&mut traces, &mut warnings);
     ranks::check_world(&traces, &mut warnings);
     for attachment in &mut attachments {
         attachment.assign(&traces, options, &mut warnings)?;

@@ -6,6 +6,7 @@ mod composer;
 mod determined;
 mod execution;
 mod export;
+mod graphs;
 mod kineto;
 mod malformed;
 mod memory;

@@ -29,7 +29,7 @@ macro_rules! launched_table {
             launch_ts_ns: OptI64, Ns, "start of the launching call";
             launch_dur_ns: OptI64, Ns, "duration of the launching call";
             launch_thread: OptI32, None, "lane of the launching call";
-            op: OptI64, None, "operator that launched it";
+            op: OptI64, None, "operator that launched it; null if it replays a graph node, whose operator graph_nodes has";
             op_name: DictColumn, None, "name of that operator";
             annotation: DictColumn, None, "innermost host annotation around the launch";
             module: DictColumn, None, "innermost nn.Module around the launch";
@@ -37,6 +37,9 @@ macro_rules! launched_table {
             source: DictColumn, None, "source line of the launching call, for example train.py:112; see cpu_ops";
             step: OptI64, None, "step of the launching call; without a launching call, the step by time";
             queue_order: OptI64, None, "position on its stream, from 0, by start time";
+            graph_id: OptI64, None, "CUDA graph that it replays, as the profiler numbers it";
+            graph_node_id: OptI64, None, "node of that graph, as the profiler numbers it";
+            graph_node: OptI64, None, "captured node that it replays, see graph_nodes: op_name, module, python_frame and source come from there; null if no capture fits";
             $($detail_columns)+
             args: Text, None, "other arguments, JSON";
         }

@@ -12,6 +12,7 @@
 
 mod device;
 mod execution;
+mod graph;
 mod host;
 mod memory;
 mod ranges;
@@ -21,6 +22,7 @@ mod timeline;
 
 pub use device::{DeviceSync, DeviceSyncs, Kernel, Kernels, Memcpy, Memcpys, Memset, Memsets};
 pub use execution::{ExecutionNode, ExecutionNodes};
+pub use graph::{CapturedOp, CapturedOps, GraphMatch, GraphMatches, GraphNode, GraphNodes};
 pub use host::{
     Annotation, Annotations, CpuOp, CpuOps, PythonFrame, PythonFrames, RuntimeCall, RuntimeCalls,
 };
@@ -57,6 +59,9 @@ pub const TABLES: &[&TableSpec] = &[
     &Memcpys::SPEC,
     &Memsets::SPEC,
     &DeviceSyncs::SPEC,
+    &GraphMatches::SPEC,
+    &GraphNodes::SPEC,
+    &CapturedOps::SPEC,
     &ProfilerRanges::SPEC,
     &RangeCounters::SPEC,
     &Collectives::SPEC,

@@ -20,6 +20,7 @@ table! {
     input_elements: OptI64, None, "input elements on this rank";
     output_elements: OptI64, None, "output elements on this rank";
     sequence: OptI64, None, "sequence number within the group";
+    comms_id: DictColumn, None, "id of the communication, shared by the events that describe it";
     correlation: OptI64, None, "id shared with the launching call, for kernels";
     external_id: OptI64, None, "id shared with the operator";
     step: OptI64, None, "step it belongs to";

@@ -69,6 +69,9 @@ arg_keys! {
     GroupDescription: b"Process Group Description";
     GroupRanks: b"Process Group Ranks";
     CollectiveSequence: b"Seq";
+    CommsId: b"Comms Id";
+    GraphId: b"graph id";
+    GraphNodeId: b"graph node id";
     WaitOnStream: b"wait_on_stream";
     WaitOnRecord: b"wait_on_cuda_event_record_corr_id";
 }

@@ -2,9 +2,9 @@
 
 use rustc_hash::FxHashMap;
 use trace_model::tables::{
-    Annotation, Annotations, Collectives, Counters, CpuOps, DeviceSyncs, Flows, Instants, Kernels,
-    Memcpys, MemoryEvents, Memsets, ProfilerRanges, PythonFrames, RangeCounters, RuntimeCalls,
-    Spans, UnpairedEvent, UnpairedEvents,
+    Annotation, Annotations, CapturedOps, Collectives, Counters, CpuOps, DeviceSyncs, Flows,
+    GraphMatches, GraphNodes, Instants, Kernels, Memcpys, MemoryEvents, Memsets, ProfilerRanges,
+    PythonFrames, RangeCounters, RuntimeCalls, Spans, UnpairedEvent, UnpairedEvents,
 };
 use trace_model::{StrId, Strings};
 
@@ -31,6 +31,10 @@ pub(crate) struct Columns {
     pub(crate) instants: Instants,
     pub(crate) spans: Spans,
     pub(crate) unpaired_events: UnpairedEvents,
+    /// Filled by enrichment, as are the next two.
+    pub(crate) graph_nodes: GraphNodes,
+    pub(crate) captured_ops: CapturedOps,
+    pub(crate) graph_matches: GraphMatches,
     /// Begin and end events, to be paired once all are known.
     pub(crate) begin_end_events: Vec<BeginEndEvent>,
     /// `(pid, tid)` by lane number, in order of first appearance.

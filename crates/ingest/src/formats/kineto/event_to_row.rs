@@ -20,6 +20,9 @@ use crate::warnings::Issue;
 const DEVICE: u64 =
     Arg::Device.bit() | Arg::Stream.bit() | Arg::Correlation.bit() | Arg::ExternalId.bit();
 
+/// Arguments that all launched activity takes.
+const LAUNCHED: u64 = DEVICE | Arg::GraphId.bit() | Arg::GraphNodeId.bit();
+
 /// Adds a row and, straight into the column, the arguments that no other column takes. The row comes
 /// with an empty `args`, which allocates nothing.
 macro_rules! push_with_rest {
@@ -135,7 +138,7 @@ impl EventSink {
     }
 
     pub(super) fn kernel(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
-        const TAKEN: u64 = DEVICE
+        const TAKEN: u64 = LAUNCHED
             | Arg::Grid.bit()
             | Arg::Block.bit()
             | Arg::Registers.bit()
@@ -161,6 +164,8 @@ impl EventSink {
             thread: base.thread,
             correlation: self.int(event, Arg::Correlation),
             external_id: self.int(event, Arg::ExternalId),
+            graph_id: self.graph_id(event, Arg::GraphId),
+            graph_node_id: self.graph_id(event, Arg::GraphNodeId),
             grid: grid.shape,
             block: block.shape,
             blocks: grid.product,
@@ -178,7 +183,7 @@ impl EventSink {
     }
 
     pub(super) fn memcpy(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
-        const TAKEN: u64 = DEVICE | Arg::Bytes.bit() | Arg::Bandwidth.bit() | Arg::Kind.bit();
+        const TAKEN: u64 = LAUNCHED | Arg::Bytes.bit() | Arg::Bandwidth.bit() | Arg::Kind.bit();
         let (device, stream) = self.placement(event);
         let written = event.args.get(Arg::Kind).map(|raw| String::from_utf8_lossy(raw));
         let written = written.as_deref().map(|text| text.trim_matches('"'));
@@ -194,6 +199,8 @@ impl EventSink {
             thread: base.thread,
             correlation: self.int(event, Arg::Correlation),
             external_id: self.int(event, Arg::ExternalId),
+            graph_id: self.graph_id(event, Arg::GraphId),
+            graph_node_id: self.graph_id(event, Arg::GraphNodeId),
             bytes: self.int(event, Arg::Bytes),
             bandwidth_gb_per_s: self.float(event, Arg::Bandwidth),
             ..Memcpy::null_row()
@@ -203,7 +210,7 @@ impl EventSink {
     }
 
     pub(super) fn memset(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
-        const TAKEN: u64 = DEVICE | Arg::Bytes.bit() | Arg::Bandwidth.bit();
+        const TAKEN: u64 = LAUNCHED | Arg::Bytes.bit() | Arg::Bandwidth.bit();
         let (device, stream) = self.placement(event);
         let row = Memset {
             event_id: base.event_id,
@@ -215,6 +222,8 @@ impl EventSink {
             thread: base.thread,
             correlation: self.int(event, Arg::Correlation),
             external_id: self.int(event, Arg::ExternalId),
+            graph_id: self.graph_id(event, Arg::GraphId),
+            graph_node_id: self.graph_id(event, Arg::GraphNodeId),
             bytes: self.int(event, Arg::Bytes),
             bandwidth_gb_per_s: self.float(event, Arg::Bandwidth),
             ..Memset::null_row()
@@ -277,6 +286,14 @@ impl EventSink {
         "profiler_ranges"
     }
 
+    /// 0 is what the profiler writes outside of graphs.
+    fn graph_id(&mut self, event: &Event<'_>, arg: Arg) -> i64 {
+        match self.int(event, arg) {
+            0 => NULL_I64,
+            id => id,
+        }
+    }
+
     /// 0 is what the profiler writes while no execution trace is being recorded.
     fn record_function_id(&mut self, event: &Event<'_>) -> i64 {
         match self.int(event, Arg::RecordFunctionId) {
@@ -318,6 +335,7 @@ impl EventSink {
             input_elements: self.int(event, Arg::InElements),
             output_elements: self.int(event, Arg::OutElements),
             sequence: self.int(event, Arg::CollectiveSequence),
+            comms_id: self.text(event, Arg::CommsId),
             correlation: self.int(event, Arg::Correlation),
             external_id: self.int(event, Arg::ExternalId),
             ..Collective::null_row()

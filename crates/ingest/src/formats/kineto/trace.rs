@@ -28,7 +28,7 @@ pub(crate) struct Trace {
     pub(crate) start_ns: i64,
     pub(crate) end_ns: i64,
     pub(crate) json_bytes: u64,
-    file: String,
+    pub(crate) file: String,
     /// The file is from the profiler, not only from the trainer, whose files have no device activity.
     pub(crate) is_profiled: bool,
     /// Parts from other files: their counts of events, and their problems.
@@ -294,6 +294,7 @@ impl Trace {
             )+ };
         }
         shift_launches!(kernels, memcpys, memsets, device_syncs, profiler_ranges);
+        columns.captured_ops.ts_ns.0.iter_mut().for_each(|ts| *ts += shift_ns);
         found.steps.ts_ns.0.iter_mut().for_each(|ts| *ts += shift_ns);
         for ns in found.steps.ready_ns.0.iter_mut().filter(|ns| **ns != NULL_I64) {
             *ns += shift_ns;
@@ -307,7 +308,14 @@ impl Trace {
             )+ };
         }
         push!(cpu_ops, runtime_calls, annotations, python_frames, kernels, memcpys, memsets);
-        push!(device_syncs, profiler_ranges, range_counters);
+        push!(
+            device_syncs,
+            graph_matches,
+            graph_nodes,
+            captured_ops,
+            profiler_ranges,
+            range_counters
+        );
         push!(collectives, memory_events, counters, flows, instants, spans, unpaired_events);
     }
 }
