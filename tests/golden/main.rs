@@ -25,6 +25,7 @@ mod hta;
 mod hta_diff;
 mod hta_paths;
 mod idle;
+mod kineto_keys;
 mod measured_gains;
 mod recordings;
 mod roofline;
@@ -53,6 +54,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "hta_diff", input: Input::Corpus, cases: hta_diff::cases },
     Suite { name: "hta_paths", input: Input::Corpus, cases: hta_paths::cases },
     Suite { name: "idle", input: Input::Corpus, cases: idle::cases },
+    Suite { name: "kineto_keys", input: Input::Corpus, cases: kineto_keys::cases },
     Suite { name: "measured_gains", input: Input::Repository, cases: measured_gains::cases },
     Suite {
         name: "measured_gains",

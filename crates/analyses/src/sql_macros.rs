@@ -6,6 +6,7 @@
 //! | `sum_if!(x, condition)` | `sum(CASE WHEN condition THEN x ELSE 0 END)`: 0 where no row meets the condition |
 //! | `count_if!(condition)` | `sum(CASE WHEN condition THEN 1 ELSE 0 END)` |
 //! | `is_gpu_op!(name)` | whether operators of that name run on a GPU only |
+//! | `is_collective_range!(name)` | whether ranges of that name are collectives on the host: `nccl:all_reduce` |
 //! | `is_launch!(name)` | whether runtime calls of that name launch a kernel or a graph |
 //! | `running!(PARTITION BY k ORDER BY t)` | the window from the first row of the partition to the current row, in parentheses |
 //! | `running_sum!(x, PARTITION BY k ORDER BY t)` | `sum(x)` over that window; `running_max!` and `running_count!` likewise |
@@ -51,6 +52,10 @@ enum Last {
     Many,
 }
 
+/// As in `trace_model::vocabulary::COLLECTIVE_RANGE_PREFIXES`, which a build script does not depend on.
+const COLLECTIVE_LIBRARIES: [&str; 9] =
+    ["nccl", "ncclx", "nccl2", "rccl", "gloo", "mpi", "ucc", "hccl", "xccl"];
+
 const MACROS: &[Macro] = &[
     Macro {
         name: "ratio",
@@ -81,6 +86,16 @@ const MACROS: &[Macro] = &[
         expand: |args| format!("({0} LIKE '%Launch%Kernel%' OR {0} LIKE '%GraphLaunch%')", args[0]),
     },
     Macro {
+        name: "is_collective_range",
+        params: &["name"],
+        last: Last::One,
+        is_quotient: false,
+        expand: |args| {
+            let is_range = |library| format!("{} LIKE '{library}:%'", args[0]);
+            format!("({})", COLLECTIVE_LIBRARIES.map(is_range).join(" OR "))
+        },
+    },
+    Macro {
         name: "is_gpu_op",
         params: &["name"],
         last: Last::One,
@@ -88,7 +103,7 @@ const MACROS: &[Macro] = &[
         expand: |args| {
             // Operators that ask whether a library is usable, and those that choose a kernel, also run on the CPU.
             format!(
-                "(regexp_like({0}, '^aten::_?(cudnn|miopen)|^Cudnn|^Miopen|^(nccl|rccl):|^aten::_cuda_|^aten::_?pin_memory\\z\
+                "(regexp_like({0}, '^aten::_?(cudnn|miopen)|^Cudnn|^Miopen|^(nccl|ncclx|nccl2|rccl|hccl|xccl):|^aten::_cuda_|^aten::_?pin_memory\\z\
                  |^aten::_scaled_dot_product_(efficient|cudnn)_attention|^aten::_(flash|efficient)_attention_forward') \
                  AND {0} NOT LIKE '%\\_is\\_acceptable' AND {0} NOT LIKE 'aten::\\_use\\_%')",
                 args[0]
@@ -428,6 +443,14 @@ mod tests {
         ] {
             assert_eq!(expanded(call), sql);
         }
+    }
+
+    #[test]
+    fn collective_ranges_are_those_of_the_vocabulary() {
+        let prefixes = trace_model::vocabulary::COLLECTIVE_RANGE_PREFIXES;
+        let tests: Vec<String> =
+            prefixes.iter().map(|prefix| format!("x LIKE '{prefix}%'")).collect();
+        assert_eq!(expanded("is_collective_range!(x)"), format!("({})", tests.join(" OR ")));
     }
 
     #[test]

@@ -49,6 +49,7 @@ pub const TOPICS: &[Topic] = &[
         formerly: Some("GPU Kernel"),
         prefixes: &["kernel_", "graph_", "gpu_kernel", "gpu_top_kernels", "gpu_copies", "cupti_"],
     },
+    Topic { title: "Inference servers", formerly: None, prefixes: &["serving_"] },
     Topic { title: "Memory", formerly: Some("Memory"), prefixes: &["memory_", "snapshot_"] },
     Topic { title: "Ranks and communication", formerly: Some("Distributed"), prefixes: &["comm_"] },
     Topic {

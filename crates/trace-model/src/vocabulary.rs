@@ -33,8 +33,8 @@ pub const COMPOSER_STEP_MARKERS: [&str; 4] =
 pub const ENGINE_STEP_PREFIXES: [&str; 2] = ["step[", "execute_"];
 
 /// Communication libraries whose collectives are ranges on the host, named `<library>:<collective>`.
-pub const COLLECTIVE_RANGE_PREFIXES: [&str; 6] =
-    ["nccl:", "gloo:", "mpi:", "ucc:", "hccl:", "xccl:"];
+pub const COLLECTIVE_RANGE_PREFIXES: [&str; 9] =
+    ["nccl:", "ncclx:", "nccl2:", "rccl:", "gloo:", "mpi:", "ucc:", "hccl:", "xccl:"];
 
 /// Starts of the names of communication kernels: NCCL, RCCL, HCCL, oneCCL, NVSHMEM.
 pub const COMMUNICATION_KERNEL_PREFIXES: [&str; 5] = ["nccl", "rccl", "hccl", "oneccl", "nvshmem"];
@@ -146,6 +146,7 @@ mod tests {
     #[test]
     fn is_collective_range_recognizes_libraries() {
         assert!(is_collective_range("nccl:all_reduce") && is_collective_range("ucc:barrier"));
+        assert!(is_collective_range("ncclx:all_gather") && is_collective_range("nccl2:send 0->1"));
         assert!(!is_collective_range("aten::mm") && !is_collective_range("c10d::allreduce_"));
     }
 

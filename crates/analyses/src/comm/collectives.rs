@@ -37,23 +37,9 @@ pub(crate) const VIEW: RustView = RustView::new(
     compute,
 );
 
-/// Ranges of communication libraries and the calls of PyTorch around them.
-const HOST: &str = r"
-    SELECT rank, event_id, name, thread, ts_ns, dur_ns, external_id, step, input_dims, input_types
-    FROM (
-        SELECT rank, event_id, name, thread, ts_ns, dur_ns, external_id, step, input_dims, input_types
-        FROM cpu_ops
-        WHERE name = 'record_param_comms'
-            OR name LIKE 'c10d::%' OR name LIKE '\_c10d\_functional::%' OR name LIKE 'c10d\_functional::%'
-            OR name LIKE 'nccl:%' OR name LIKE 'gloo:%' OR name LIKE 'mpi:%' OR name LIKE 'ucc:%'
-        UNION ALL
-        SELECT rank, event_id, name, thread, ts_ns, dur_ns, external_id, step, input_dims, input_types
-        FROM annotations
-        WHERE NOT on_device AND (
-            name LIKE 'nccl:%' OR name LIKE 'gloo:%' OR name LIKE 'mpi:%' OR name LIKE 'ucc:%'
-            OR name LIKE 'rccl:%' OR name LIKE 'xccl:%' OR name LIKE 'hccl:%')
-    )
-    ORDER BY rank, thread, ts_ns, dur_ns DESC, event_id";
+/// Outer ranges come before those inside.
+const HOST: &str =
+    "SELECT * FROM host_collectives ORDER BY rank, thread, ts_ns, dur_ns DESC, event_id";
 
 /// A collective with derived values.
 #[derive(Debug)]

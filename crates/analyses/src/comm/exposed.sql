@@ -32,7 +32,7 @@ intervals AS (
         SELECT rank, name, ts_ns, dur_ns FROM annotations WHERE NOT on_device
     ) o
     JOIN cpu_ranks h ON h.rank = o.rank
-    WHERE o.name LIKE 'gloo:%' OR o.name LIKE 'mpi:%' OR o.name LIKE 'ucc:%' OR o.name LIKE 'nccl:%'
+    WHERE is_collective_range!(o.name)
     UNION ALL
     SELECT s.rank, s.ts_ns, s.end_ns, 0, 0, 1
     FROM device_steps s

@@ -1,5 +1,7 @@
 //! The causes of idle time, and their names in the view.
 
+use trace_model::vocabulary::is_collective_range;
+
 /// Cause of an idle interval of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -133,7 +135,7 @@ impl CaptureCall {
 /// Returns whether an operator that runs on the CPU computes something there: operators that only make views or take
 /// memory, autograd's own nodes, and communication do not.
 pub(super) fn can_compute(operator: &str) -> bool {
-    const OTHERS: [&str; 12] = [
+    const OTHERS: [&str; 10] = [
         "aten::empty",
         "aten::resize_",
         "aten::set_",
@@ -144,10 +146,10 @@ pub(super) fn can_compute(operator: &str) -> bool {
         "profiler::",
         "c10d",
         "_c10d",
-        "nccl:",
-        "gloo:",
     ];
-    operator.contains("::") && !OTHERS.iter().any(|prefix| operator.starts_with(prefix))
+    operator.contains("::")
+        && !is_collective_range(operator)
+        && !OTHERS.iter().any(|prefix| operator.starts_with(prefix))
 }
 
 #[cfg(test)]

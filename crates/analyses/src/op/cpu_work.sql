@@ -146,7 +146,7 @@ using_device AS (
 communicating AS (
     SELECT DISTINCT rank FROM collectives
     UNION
-    SELECT DISTINCT rank FROM ops WHERE name LIKE 'gloo:%' OR name LIKE 'mpi:%' OR name LIKE 'nccl:%' OR name LIKE 'c10d::%'
+    SELECT DISTINCT rank FROM ops WHERE is_collective_range!(name) OR name LIKE 'c10d::%'
 )
 SELECT
     d.rank, d.has_device, w.step_count,

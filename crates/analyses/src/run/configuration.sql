@@ -50,14 +50,11 @@ named AS (
         sum_if!(n, name = 'DataParallel.forward') AS data_parallel_count,
         sum_if!(n, name = 'DistributedDataParallel.forward') AS ddp_count,
         sum_if!(n, name LIKE 'FullyShardedDataParallel.forward%' OR name LIKE 'FSDP::%') AS fsdp_count,
-        sum_if!(n, name LIKE 'nccl:%' OR name LIKE 'rccl:%' OR name LIKE 'hccl:%' OR name LIKE 'xccl:%') AS gpu_count,
+        sum_if!(n, is_collective_range!(name) AND name NOT LIKE 'gloo:%' AND name NOT LIKE 'mpi:%' AND name NOT LIKE 'ucc:%') AS gpu_count,
         sum_if!(n, name LIKE 'gloo:%' OR name LIKE 'mpi:%') AS slow_count,
         sum_if!(n, name LIKE 'ucc:%') AS ucc_count,
-        string_agg(DISTINCT CASE
-            WHEN name LIKE 'nccl:%' THEN 'nccl' WHEN name LIKE 'rccl:%' THEN 'rccl' WHEN name LIKE 'hccl:%' THEN 'hccl'
-            WHEN name LIKE 'xccl:%' THEN 'xccl' WHEN name LIKE 'gloo:%' THEN 'gloo' WHEN name LIKE 'mpi:%' THEN 'mpi'
-            WHEN name LIKE 'ucc:%' THEN 'ucc'
-        END, ', ') AS libraries
+        string_agg(DISTINCT CASE WHEN is_collective_range!(name) THEN split_part(CAST(name AS VARCHAR), ':', 1) END, ', ')
+            AS libraries
     FROM ranges
     GROUP BY rank
 ),

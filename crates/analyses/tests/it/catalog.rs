@@ -99,6 +99,12 @@ fn small_run() -> Run {
             .with_input_dims("[[64, 64], [64, 64]]")
             .with_input_types(r#"["float", "float"]"#);
     }
+    // A server's step that launches a graph.
+    run.annotation(0, "execute_2_context_0(0)_generation_2(2)", 18_850, 300)
+        .kernel_in_step(0, 1, 19_000, 50, (18_900, 10))
+        .launched_by_graph(1)
+        .captured_from(1, "aten::mm", "[[2, 2], [2, 2]]")
+        .hardware_counter(0, "sm__throughput", 19_010, 50.0);
     // A call that is slow the first time.
     run.call(0, "cudaStreamCreate", 20_000, 200_000);
     run.call(0, "cudaStreamCreate", 230_000, 10);

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use memchr::memmem;
 
-use super::plan::may_hold_captures;
 use crate::error::Error;
 use crate::formats::guess::{Format, FormatGuess, guess_format};
 use crate::formats::unsupported::UnsupportedFormat;
@@ -89,6 +88,12 @@ impl SearchScope {
             Self::Metrics => is_metrics || (format == Format::Kineto && may_hold_captures(file)),
         }
     }
+}
+
+/// Returns whether the name of a file, or of a folder around it, says that it holds captures of graphs, as in
+/// `capture_traces/graph_capture_rank_0.pt.trace.json.gz`.
+pub(crate) fn may_hold_captures(file: &str) -> bool {
+    file.to_ascii_lowercase().contains("capture")
 }
 
 /// Finds the files of a run: the file itself, or those of the folder. Folders below are searched too:

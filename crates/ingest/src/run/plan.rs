@@ -1,6 +1,6 @@
 //! Decides, from the formats of the files, which traces must stay in memory until other files are read.
 
-use super::discover::InputFile;
+use super::discover::{InputFile, may_hold_captures};
 use crate::formats::guess::Format;
 
 /// Dependencies between the files of a run.
@@ -35,10 +35,4 @@ impl ReadPlan {
     pub(crate) fn reads_ranks_alone(self) -> bool {
         !self.joins_composer && !self.links_execution_traces && !self.links_captures
     }
-}
-
-/// Returns whether the name of a file, or of a folder around it, says that it holds captures of graphs, as in
-/// `capture_traces/graph_capture_rank_0.pt.trace.json.gz`.
-pub(crate) fn may_hold_captures(file: &str) -> bool {
-    file.to_ascii_lowercase().contains("capture")
 }

@@ -538,3 +538,19 @@ fn ranks_of_workers_follow_name_or_order() {
         );
     }
 }
+
+#[test]
+fn hardware_counters_are_series_of_their_gpu() {
+    let sample = |gpu: i64, ts: i64, value: f64| {
+        format!(
+            r#"{{"ph":"C","cat":"hardware_counters","name":"sm__throughput","pid":"GPU {gpu} Counters","tid":3,"ts":{ts},"args":{{"":{value}}}}}"#
+        )
+    };
+    let events = [sample(0, 1, 12.5), sample(1, 1, 50.0), sample(0, 2, 25.0)].join(",");
+    let dataset = read_text(trace(&events)).unwrap();
+    assert_eq!(column(&dataset, "counters", "name"), ["sm__throughput"; 3]);
+    assert_eq!(column(&dataset, "counters", "device"), ["GPU 0", "GPU 1", "GPU 0"]);
+    assert_eq!(column(&dataset, "counters", "series"), ["-", "-", "-"]);
+    assert_eq!(column(&dataset, "counters", "value"), ["12.5", "50", "25"]);
+    assert_eq!(warnings(&dataset), []);
+}

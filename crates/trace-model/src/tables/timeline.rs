@@ -38,7 +38,7 @@ table! {
     unit: DictColumn, None, "unit of the value: percent, bytes, bytes/s, operations/s, samples/s, ms, count; null if unknown";
     is_cumulative: Flag, None, "counts since the machine started: only differences are meaningful";
     agent: DictColumn, None, "machine that sampled it, by Determined's agent name";
-    device: DictColumn, None, "disk, file system, network interface, or GPU (by UUID) that it describes";
+    device: DictColumn, None, "disk, file system, network interface, or GPU that it describes: by UUID, or GPU 0 for hardware counters of the profiler";
     batch: OptI64, None, "training batch at that time, if the sampler records it";
     value: OptF64, Number, "value in `unit`; as written if `unit` is null";
 }

@@ -3,7 +3,8 @@
 use trace_model::StrId;
 use trace_model::column::{NULL_I32, NULL_I64};
 use trace_model::tables::{
-    Collective, Device, Kernel, Memcpy, Memset, ProfilerRange, RangeCounter,
+    CapturedOp, Collective, Counter, Device, GraphMatch, GraphNode, Kernel, Memcpy, Memset,
+    ProfilerRange, RangeCounter,
 };
 
 use super::{Launch, Run};
@@ -205,6 +206,62 @@ impl Run {
         let call = calls.event_id.0.iter().position(|&id| id == launch).expect("a launch");
         calls.name.0[call] = name;
         calls.device_events.0[call] = count as i32;
+        self
+    }
+
+    /// The last kernels, which a graph launched, replay captured calls of this operator.
+    pub fn captured_from(&mut self, count: usize, op_name: &str, input_dims: &str) -> &mut Self {
+        let rank = *self.kernels.rank.0.last().expect("a kernel");
+        let (name, kind, exact) = (self.name(op_name), self.name("kernel"), self.name("exact"));
+        let dims = self.name(input_dims);
+        let first = self.kernels.len() - count;
+        for row in first..self.kernels.len() {
+            let node_id = self.graph_nodes.len() as i64;
+            self.captured_ops.push(CapturedOp {
+                rank,
+                op: -1 - node_id,
+                name,
+                thread: -1,
+                input_dims: dims,
+                ..CapturedOp::null_row()
+            });
+            self.graph_nodes.push(GraphNode {
+                rank,
+                node_id,
+                node_order: (row - first) as i64,
+                kind,
+                name: self.kernels.name.0[row],
+                op: -1 - node_id,
+                op_name: name,
+                ..GraphNode::null_row()
+            });
+            self.kernels.graph_node.0[row] = node_id;
+            self.kernels.op.0[row] = NULL_I64;
+            self.kernels.op_name.0[row] = name;
+        }
+        self.graph_matches.push(GraphMatch {
+            rank,
+            launch: self.kernels.launch.0[first],
+            capture: 0,
+            confidence: exact,
+            activity_count: count as i64,
+            matched_count: count as i64,
+        });
+        self
+    }
+
+    /// A sample of a hardware counter of device 0.
+    pub fn hardware_counter(&mut self, rank: i32, name: &str, ts_ns: i64, value: f64) -> &mut Self {
+        let (event_id, name, device) = (self.id(), self.name(name), self.name("GPU 0"));
+        self.counters.push(Counter {
+            rank,
+            event_id,
+            ts_ns,
+            name,
+            device,
+            value,
+            ..Counter::null_row()
+        });
         self
     }
 

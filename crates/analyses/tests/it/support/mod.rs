@@ -24,9 +24,10 @@ pub mod trainers;
 use query::{Params, Session};
 use trace_model::column::NULL_I64;
 use trace_model::tables::{
-    Annotations, Collectives, Counter, Counters, CpuOps, Devices, ExecutionNodes, Kernels, Memcpys,
-    MemoryEvents, Memsets, ProfilerRanges, PythonFrames, RangeCounters, Rank, Ranks,
-    ReadingWarnings, RuntimeCalls, Spans, Step, Steps, UnpairedEvent, UnpairedEvents,
+    Annotations, CapturedOps, Collectives, Counter, Counters, CpuOps, Devices, ExecutionNodes,
+    GraphMatches, GraphNodes, Kernels, Memcpys, MemoryEvents, Memsets, ProfilerRanges,
+    PythonFrames, RangeCounters, Rank, Ranks, ReadingWarnings, RuntimeCalls, Spans, Step, Steps,
+    UnpairedEvent, UnpairedEvents,
 };
 use trace_model::{MetricTable, StrId, Strings, TableSet, Value};
 
@@ -52,6 +53,9 @@ pub struct Run {
     range_counters: RangeCounters,
     execution_nodes: ExecutionNodes,
     counters: Counters,
+    graph_nodes: GraphNodes,
+    captured_ops: CapturedOps,
+    graph_matches: GraphMatches,
     unpaired_events: UnpairedEvents,
     spans: Spans,
     reading_warnings: ReadingWarnings,
@@ -175,6 +179,9 @@ impl Run {
             range_counters,
             execution_nodes,
             counters,
+            graph_nodes,
+            captured_ops,
+            graph_matches,
             unpaired_events,
             spans,
             reading_warnings

@@ -407,18 +407,43 @@ impl EventSink {
         Some("flows")
     }
 
+    /// The GPU whose hardware counters a process stands for: `GPU 0` for the process `GPU 0 Counters`.
+    fn sampled_device(&mut self, pid: &[u8]) -> StrId {
+        let name = pid.strip_prefix(b"\"").and_then(|name| name.strip_suffix(b" Counters\""));
+        let is_gpu = |name: &&[u8]| {
+            name.strip_prefix(b"GPU ").is_some_and(|number| number.iter().all(u8::is_ascii_digit))
+        };
+        match name.filter(is_gpu) {
+            Some(name) => self.intern_raw(RawStr { bytes: name, escaped: false }),
+            None => StrId::NULL,
+        }
+    }
+
     pub(super) fn counter(&mut self, event: &Event<'_>, event_id: i64) -> Option<&'static str> {
         let ts_ns = self.point(event)?;
         let name = self.intern_opt(event.name);
         let thread = self.lane(event.pid, event.tid);
+        let device = self.sampled_device(event.pid);
         for &(key, value) in &event.args.others {
-            let series = self.intern_raw(RawStr { bytes: key, escaped: key.contains(&b'\\') });
+            // Hardware counters have one value, without a key.
+            let series = match key {
+                [] => StrId::NULL,
+                _ => self.intern_raw(RawStr { bytes: key, escaped: key.contains(&b'\\') }),
+            };
             let value = number::float(value).unwrap_or_else(|| {
                 self.columns.issues.add(Issue::BadNumber);
                 f64::NAN
             });
-            let row =
-                Counter { event_id, ts_ns, name, series, thread, value, ..Counter::null_row() };
+            let row = Counter {
+                event_id,
+                ts_ns,
+                name,
+                series,
+                thread,
+                device,
+                value,
+                ..Counter::null_row()
+            };
             self.columns.counters.push_sparse(row);
         }
         Some("counters")
