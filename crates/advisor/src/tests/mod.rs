@@ -417,6 +417,11 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     ),
     ("trace_sampling", Scope::Rank, "rank op_count missing_count recorded_ratio is_sampled"),
     (
+        "graph_coverage",
+        Scope::Rank,
+        "rank graph_launch_count unmatched_launch_count device_ns replay_ratio unmatched_replay_ratio",
+    ),
+    (
         "trace_quality",
         Scope::Rank,
         "rank step_count found_step_count recurring_step_count device_count kernel_count early_ratio unlinked_ratio no_launch_ratio \
