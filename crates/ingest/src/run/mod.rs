@@ -11,6 +11,7 @@ mod execution_traces;
 pub(crate) mod identity;
 mod memory;
 pub(crate) mod open;
+pub(crate) mod outline;
 mod parse;
 mod plan;
 mod rank_trace;

@@ -8,6 +8,7 @@ use trace_model::tables::{
 };
 use trace_model::{StrId, Strings};
 
+use super::outline::Outline;
 use crate::warnings::Issues;
 
 /// The columns of one file, or of one slice of it.
@@ -45,6 +46,8 @@ pub(crate) struct Columns {
     pub(crate) has_shapes: bool,
     pub(crate) has_stacks: bool,
     pub(crate) has_modules: bool,
+    /// What is known of rows that are dropped, where rows are dropped.
+    pub(crate) outline: Option<Box<Outline>>,
 }
 
 /// A begin (`B`, `b`, `S`) or end (`E`, `e`, `F`) event.

@@ -9,6 +9,7 @@ mod event_to_row;
 pub(crate) mod key_predictor;
 mod legacy_names;
 pub(crate) mod metadata;
+pub(crate) mod outline;
 pub(crate) mod parallel_reader;
 mod tensor_cores;
 pub(crate) mod trace;
