@@ -170,7 +170,9 @@ impl Selection {
         windows.sort_unstable_by_key(|(rank, _)| *rank);
         if windows.is_empty() {
             let end = human(run_end_ns as f64);
-            return Err(SelectionError(format!("no event is selected: {self}; the run ends after {end}")));
+            return Err(SelectionError(format!(
+                "no event is selected: {self}; the run ends after {end}"
+            )));
         }
         Ok(windows)
     }

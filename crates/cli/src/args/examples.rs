@@ -52,7 +52,7 @@ Examples:
 
 pub(super) const CUT: &str = "\
 Examples:
-  advisor cut run/ --steps 2-3 -o small/
+  advisor cut run/ --steps 4-5 -o small/
   advisor cut run/ --between 10ms..50ms --ranks 0 -o small/
   advisor check small/";
 

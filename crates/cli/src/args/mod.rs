@@ -29,7 +29,9 @@ pub(crate) use rules::{
     ExplainArgs, InitArgs, RuleShowArgs, RulesArgs, RulesCommand, SchemaArgs, SchemaDocument,
     StatsArgs, StatsFormat,
 };
-pub(crate) use traces::{AugmentArgs, AugmentTrack, CutArgs, DemoArgs, ExportArgs, MergeArgs, OpenArgs};
+pub(crate) use traces::{
+    AugmentArgs, AugmentTrack, CutArgs, DemoArgs, ExportArgs, MergeArgs, OpenArgs,
+};
 
 /// Version, commit and target. Builds for development do not know their commit.
 const LONG_VERSION: &str = env!("ADVISOR_LONG_VERSION");

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::groups::{EachArg, InputArgs, ReadArgs, RuleArgs, RunPathArg, SelectionArgs, TraceOutputArgs};
+use super::groups::{
+    EachArg, InputArgs, ReadArgs, RuleArgs, RunPathArg, SelectionArgs, TraceOutputArgs,
+};
 use super::headings::{LOGGING, OUTPUT};
 use crate::demo::Bottleneck;
 

@@ -177,8 +177,7 @@ impl Window {
 impl Selector {
     fn new(cut: &Cut<'_>) -> io::Result<Self> {
         let shift = |ns: i64| ns.saturating_sub(cut.source.shift_ns);
-        let window =
-            Window { first_ns: shift(cut.window_ns.0), last_ns: shift(cut.window_ns.1) };
+        let window = Window { first_ns: shift(cut.window_ns.0), last_ns: shift(cut.window_ns.1) };
         let rank = cut.source.rank;
         let outline = cut.outline.ranks.iter().find(|(of, _)| *of == rank);
         let mut launches = FxHashSet::default();

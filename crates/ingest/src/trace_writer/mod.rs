@@ -12,4 +12,4 @@ pub use self::augment::{Copy, Packing, copy_with};
 pub use self::cut::{Cut, CutOut, cut};
 pub use self::event_writer::{CATEGORY, EventWriter, Lane};
 pub use self::merge::{Merge, Merged, merge};
-pub use self::output::partial_path;
+pub use self::output::{partial_path, remove_partial_files};

@@ -28,3 +28,16 @@ pub(super) fn refuse_overwriting(
     }
     Ok(())
 }
+
+/// Removes the files in a folder, and in the folders in it, that are not complete.
+pub fn remove_partial_files(folder: &Path) {
+    let Ok(entries) = folder.read_dir() else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.is_dir() {
+            remove_partial_files(&path);
+        } else if path.to_string_lossy().ends_with(PARTIAL_SUFFIX) {
+            // What cannot be removed cannot be reported either: this runs when the program is interrupted.
+            let _ = fs::remove_file(&path);
+        }
+    }
+}

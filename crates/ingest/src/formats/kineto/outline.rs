@@ -172,9 +172,8 @@ impl Link {
     }
 
     fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
-        let value = |at: usize| {
-            bytes[at * 8..].first_chunk().map_or(0, |value| i64::from_le_bytes(*value))
-        };
+        let value =
+            |at: usize| bytes[at * 8..].first_chunk().map_or(0, |value| i64::from_le_bytes(*value));
         Self { id: value(0), ts_ns: value(1), end_ns: value(2) }
     }
 }
