@@ -1,6 +1,6 @@
 //! `advisor cut`: what is kept of a trace, compared with the trace, and that the part is a run like any other.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read as _;
@@ -96,17 +96,20 @@ fn assert_part(whole: &Value, part: &Value, window: (f64, f64), name: &str) {
         };
         assert_eq!(others(whole), others(part), "{name}: properties");
     }
-    // Each kept event is one of the trace, unchanged.
-    let mut left: BTreeMap<String, i64> = BTreeMap::new();
-    for event in events(whole) {
-        *left.entry(event.to_string()).or_default() += 1;
+    // Each kept event is one of the trace, unchanged. What remains in `left` is not kept.
+    let texts: Vec<String> = events(whole).iter().map(Value::to_string).collect();
+    let mut left: HashMap<&str, i64> = HashMap::new();
+    for text in &texts {
+        *left.entry(text).or_default() += 1;
     }
     for event in events(part) {
-        let count = left.get_mut(&event.to_string()).unwrap_or_else(|| panic!("{name}: {event}"));
+        let text = event.to_string();
+        let count = left.get_mut(text.as_str()).unwrap_or_else(|| panic!("{name}: {event}"));
         *count -= 1;
         assert!(*count >= 0, "{name}: twice: {event}");
     }
-    let is_left = |event: &Value| left[&event.to_string()] > 0;
+    let all: Vec<(&Value, bool)> =
+        events(whole).iter().zip(&texts).map(|(e, text)| (e, left[text.as_str()] > 0)).collect();
     let (first, last) = window;
     let span = |event: &Value| {
         let start = microseconds(&event["ts"])?;
@@ -116,19 +119,19 @@ fn assert_part(whole: &Value, part: &Value, window: (f64, f64), name: &str) {
     let is_inside = |(from, to): (f64, f64), room: f64| from < last - room && to > first + room;
     let phase = |event: &Value| event["ph"].as_str().unwrap_or_default().to_owned();
     let mut launches = BTreeSet::new();
-    for event in events(whole).iter().filter(|event| phase(event) == "X") {
+    for &(event, is_left) in all.iter().filter(|(event, _)| phase(event) == "X") {
         if span(event).is_some_and(|span| is_inside(span, 0.0015)) {
-            assert!(!is_left(event), "{name}: overlaps the range, but is not kept: {event}");
+            assert!(!is_left, "{name}: overlaps the range, but is not kept: {event}");
             launches.extend(launch(event));
         }
     }
-    for event in events(whole).iter().filter(|event| phase(event) == "X") {
+    for &(event, is_left) in all.iter().filter(|(event, _)| phase(event) == "X") {
         if launch(event).is_some_and(|id| launches.contains(&id)) && span(event).is_some() {
-            assert!(!is_left(event), "{name}: of a launch that is kept: {event}");
+            assert!(!is_left, "{name}: of a launch that is kept: {event}");
         }
     }
-    for event in events(whole).iter().filter(|event| phase(event) == "M") {
-        assert!(!is_left(event), "{name}: describes a process or thread: {event}");
+    for &(event, is_left) in all.iter().filter(|(event, _)| phase(event) == "M") {
+        assert!(!is_left, "{name}: describes a process or thread: {event}");
     }
     // And nothing else is there.
     let mut arrows: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -156,11 +159,11 @@ fn assert_part(whole: &Value, part: &Value, window: (f64, f64), name: &str) {
         .filter(|event| phase(event) == "s" && !category(event).starts_with("fwd"))
         .filter_map(|event| integer(&event["id"]))
         .collect();
-    for event in events(whole) {
+    for &(event, is_left) in &all {
         let is_launch = matches!(category(event).as_str(), "ac2g" | "async_cpu_to_gpu" | "async");
         let id = integer(&event["id"]).filter(|id| is_launch && launches.contains(id));
         if phase(event) == "f" && id.is_some_and(|id| has_start.contains(&id)) {
-            assert!(!is_left(event), "{name}: the arrow of a launch that is kept: {event}");
+            assert!(!is_left, "{name}: the arrow of a launch that is kept: {event}");
         }
     }
 }
@@ -310,11 +313,11 @@ fn long_trace(steps: i64, launches: i64, marks: bool) -> String {
 #[test]
 fn part_of_a_long_trace_is_complete() {
     let sandbox = Sandbox::new();
-    sandbox.write("long.json", long_trace(150, 700, true));
+    sandbox.write("long.json", long_trace(100, 560, true));
     let path = sandbox.path("long.json");
     let steps = Selection { steps: Some(Range { first: 70, last: 72 }), ..Selection::default() };
     assert_cut(&path, &steps);
-    assert_cut(&path, &between(Range { first: 1_000_000_000, last: 1_030_000_000 }));
+    assert_cut(&path, &between(Range { first: 800_000_000, last: 830_000_000 }));
     let part = cut_to(&path, &steps, &sandbox.path("part"));
     let small = parse(&part.ranks[0].path);
     let named = |name: &str| events(&small).iter().filter(|e| e["name"] == name).count();
@@ -323,7 +326,7 @@ fn part_of_a_long_trace_is_complete() {
     assert_eq!(named("phase"), 4);
     assert_eq!(events(&small).iter().filter(|event| event["ph"] == "E").count(), 4);
 
-    sandbox.write("plain.json", long_trace(150, 700, false));
+    sandbox.write("plain.json", long_trace(100, 560, false));
     let run = Run::open(sandbox.path("plain.json")).unwrap();
     let source = lines(&run.sql("SELECT DISTINCT source FROM steps").unwrap());
     assert_eq!(source, ["repetition"]);
@@ -420,6 +423,11 @@ fn cut_explains_what_is_not_there() {
     let said = text(&output.stderr);
     assert!(said.contains("no event is selected: between 100us..200us"), "{said}");
     assert_eq!(std::fs::read_dir(sandbox.path("small")).unwrap().count(), 0);
+    // Ranges of no known kind are events, too.
+    let spans = format!("[{},{}]", event(0), event(1000)).replace(r#""cat":"cpu_op","#, "");
+    sandbox.write("spans.json", spans);
+    let output = sandbox.run(&["cut", "spans.json", "--between", "1ms..", "-o", "small"]);
+    assert!(text(&output.stderr).contains("1 of 2 events"), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -260,8 +260,9 @@ fn part_of_a_trace_opens_in_perfetto() {
     let counts = ints(
         &after,
         "SELECT (SELECT count(*) FROM events WHERE stored_in IN ('kernels', 'cpu_ops', 'runtime_calls',
-            'annotations', 'python_frames', 'memcpys', 'memsets', 'spans', 'device_syncs')),
-            (SELECT count(*) FROM kernels), (SELECT count(*) FROM flows WHERE phase = 'f')",
+            'annotations', 'python_frames', 'memcpys', 'memsets', 'spans', 'device_syncs')) AS slices,
+            (SELECT count(*) FROM kernels) AS kernels,
+            (SELECT count(*) FROM flows WHERE phase = 'f') AS arrows",
     );
     let [slices, kernels, arrows] = counts[0][..] else { panic!("one row of three columns") };
     assert!(kernels > 10 && arrows >= kernels);

@@ -3,8 +3,9 @@
 use trace_model::StrId;
 use trace_model::tables::Span;
 
+use crate::formats::kineto::begin_end_event::BeginEndEvent;
 use crate::formats::kineto::classify::{Kind, classify};
-use crate::formats::kineto::columns::{BeginEndEvent, Columns};
+use crate::formats::kineto::columns::Columns;
 use crate::warnings::Issue;
 
 /// Pairs begin and end events, innermost first: `B` and `E` per thread, asynchronous ones (`b` and `e`) per category and
@@ -46,7 +47,9 @@ pub(crate) fn match_partners(mut events: Vec<BeginEndEvent>, mut each: impl FnMu
             None => Match::Alone(event),
         });
     }
-    open.into_iter().for_each(|event| each(Match::Alone(event)));
+    for event in open {
+        each(Match::Alone(event));
+    }
 }
 
 /// Events with equal keys may be partners: those of one thread, or those of one asynchronous operation.

@@ -16,6 +16,7 @@ use crate::error::{Error, Unreadable};
 use crate::formats::kineto::arg::Arg;
 use crate::formats::kineto::classify::{Kind, classify};
 use crate::formats::kineto::event::Event;
+use crate::formats::kineto::event_columns::{LEGACY_DEVICE, LEGACY_HOST};
 use crate::formats::kineto::outline::Outline;
 use crate::input::decompress::{self, Limit};
 use crate::input::location::Location;
@@ -104,10 +105,10 @@ pub fn cut(cut: &Cut<'_>, progress: &dyn Progress) -> Result<CutOut, Error> {
         }
         let file = out.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
         let bytes = file.metadata()?.len();
-        if !selector.has_events {
-            fs::remove_file(&partial)?;
-        } else {
+        if selector.has_events {
             fs::rename(&partial, &to)?;
+        } else {
+            fs::remove_file(&partial)?;
         }
         Ok((issues, bytes))
     });
@@ -118,7 +119,7 @@ pub fn cut(cut: &Cut<'_>, progress: &dyn Progress) -> Result<CutOut, Error> {
                 path: is_written.then_some(to),
                 kept_events: selector.kept_events,
                 events: selector.events,
-                first_ns: selector.first_ns.map(|ns| ns + cut.source.shift_ns),
+                first_ns: selector.first_ns().map(|ns| ns + cut.source.shift_ns),
                 bytes: if is_written { bytes } else { 0 },
                 warnings: issues.warnings(&cut.source.file),
             })
@@ -151,8 +152,10 @@ struct Selector {
     arrows: Arrows,
     kept_events: u64,
     events: u64,
-    first_ns: Option<i64>,
-    /// Whether any event of the program is in the time range.
+    /// Start of the first event that was kept, of those that count for the start of a recording, and of other ranges, which
+    /// count if there are only such.
+    first_starts_ns: [Option<i64>; 2],
+    /// Whether any event is in the time range, that of the profiler itself aside.
     has_events: bool,
 }
 
@@ -209,7 +212,7 @@ impl Selector {
             arrows: Arrows::default(),
             kept_events: 0,
             events: 0,
-            first_ns: None,
+            first_starts_ns: [None; 2],
             has_events: false,
         })
     }
@@ -220,6 +223,9 @@ impl Selector {
             b'X' => self.is_in(event),
             b'B' | b'E' | b'b' | b'e' | b'S' | b'F' => {
                 let is_kept = self.range_ends.contains(&position);
+                if let Some(start_ns) = start(event).filter(|_| is_kept && event.phase == b'B') {
+                    self.note(event, start_ns, true);
+                }
                 self.has_events |= is_kept;
                 is_kept
             }
@@ -246,11 +252,23 @@ impl Selector {
         if !overlaps && !self.is_of_kept_launch(event) {
             return false;
         }
-        if self.kinds.of(event) != Kind::Span {
-            self.has_events |= overlaps;
-            self.first_ns = Some(self.first_ns.map_or(start_ns, |first| first.min(start_ns)));
-        }
+        self.note(event, start_ns, overlaps);
         true
+    }
+
+    /// Takes note of an event that is kept.
+    fn note(&mut self, event: &Event<'_>, start_ns: i64, overlaps: bool) {
+        let is_profiler = event.category.is_some_and(|category| category.bytes == b"Trace");
+        self.has_events |= overlaps && !is_profiler;
+        let kind = self.kinds.of(event);
+        let is_other = matches!(kind, Kind::Span | Kind::DeviceSync | Kind::ProfilerRange);
+        let first = &mut self.first_starts_ns[usize::from(is_other)];
+        *first = Some(first.map_or(start_ns, |first| first.min(start_ns)));
+    }
+
+    fn first_ns(&self) -> Option<i64> {
+        let [of_program, of_others] = self.first_starts_ns;
+        of_program.or(of_others)
     }
 
     fn is_of_kept_launch(&mut self, event: &Event<'_>) -> bool {
@@ -296,7 +314,10 @@ struct Kinds(Vec<(Vec<u8>, Kind)>);
 
 impl Kinds {
     fn of(&mut self, event: &Event<'_>) -> Kind {
-        let Some(RawStr { bytes, .. }) = event.category else { return Kind::CpuOp };
+        let Some(RawStr { bytes, .. }) = event.category else {
+            let is_legacy = [LEGACY_HOST, LEGACY_DEVICE].contains(&event.pid);
+            return if is_legacy { Kind::CpuOp } else { Kind::Span };
+        };
         if let Some((_, kind)) = self.0.iter().find(|(category, _)| category == bytes) {
             return *kind;
         }

@@ -8,6 +8,7 @@ use trace_model::tables::{
 };
 use trace_model::{StrId, Strings};
 
+use super::begin_end_event::BeginEndEvent;
 use super::outline::Outline;
 use crate::warnings::Issues;
 
@@ -48,20 +49,6 @@ pub(crate) struct Columns {
     pub(crate) has_modules: bool,
     /// What is known of rows that are dropped, where rows are dropped.
     pub(crate) outline: Option<Box<Outline>>,
-}
-
-/// A begin (`B`, `b`, `S`) or end (`E`, `e`, `F`) event.
-#[derive(Debug, Clone)]
-pub(crate) struct BeginEndEvent {
-    pub(crate) begin: bool,
-    /// What an asynchronous event belongs to, which need not be a thread; [`StrId::NULL`] for `B` and `E`.
-    pub(crate) async_id: StrId,
-    pub(crate) event_id: i64,
-    pub(crate) name: StrId,
-    pub(crate) category: StrId,
-    pub(crate) ts_ns: i64,
-    pub(crate) thread: i32,
-    pub(crate) args: String,
 }
 
 /// Ids in the columns of the file of the strings and lanes of a slice.
