@@ -222,10 +222,14 @@ fn part_has_what_is_in_the_range() {
     let h100 = fixtures().join("h100");
     for trace in ["gpt.json.gz", "decode_graph.json.gz", "short_python.json.gz"] {
         let path = h100.join(trace);
-        parts(&path).iter().for_each(|selection| assert_cut(&path, selection));
+        for selection in parts(&path) {
+            assert_cut(&path, &selection);
+        }
     }
     let ranks = fixtures().join("cpu/ddp_uneven");
-    parts(&ranks).iter().for_each(|selection| assert_cut(&ranks, selection));
+    for selection in parts(&ranks) {
+        assert_cut(&ranks, &selection);
+    }
 }
 
 /// Old names of categories, AMD with numbers as strings, several ranks, stacks, graphs, inference.
