@@ -1,4 +1,4 @@
-//! Exporting a run, and reading the export, as ratios to reading its JSON in the same run; and the memory that each
+//! Exporting a run, reading the export, and cutting a part out of a run, as ratios to reading its JSON in the same run; and the memory that each
 //! takes at most, as a ratio to the bytes of JSON, in a process of its own: for one rank and for eight of that size.
 #![allow(clippy::print_stdout, reason = "the ratio is the result")]
 #![allow(missing_docs, reason = "criterion's macros document nothing")]
@@ -12,7 +12,8 @@ use std::process::Command;
 
 use criterion::{Criterion, Throughput, criterion_group};
 use ingest::{Location, NoProgress, Options};
-use trace_advisor::{OpenOptions, Run};
+use trace_advisor::query::{Range, Selection};
+use trace_advisor::{Cutting, OpenOptions, Run};
 
 const JSON_BYTES: u64 = 55_000_000;
 const GROUPED: &str = "SELECT name, count(*), sum(dur_ns) FROM kernels GROUP BY name";
@@ -21,8 +22,13 @@ const GROUPED: &str = "SELECT name, count(*), sum(dur_ns) FROM kernels GROUP BY 
 type Work = fn(&Path, &Path);
 
 /// What is measured, by its name on the command line of a process of its own.
-const WORK: [(&str, Work); 4] =
-    [("read JSON", read), ("export", export), ("read Parquet", read_export), ("stream", stream)];
+const WORK: [(&str, Work); 5] = [
+    ("read JSON", read),
+    ("export", export),
+    ("read Parquet", read_export),
+    ("stream", stream),
+    ("cut", cut),
+];
 
 fn read(run: &Path, _: &Path) {
     black_box(ingest::read_run(run, &Options::default(), &NoProgress).expect("a whole run"));
@@ -42,6 +48,16 @@ fn stream(_: &Path, to: &Path) {
     let options = OpenOptions { memory_bytes: Some(1), ..OpenOptions::default() };
     let run = Run::open_with(to, &options, &NoProgress).expect("an export");
     black_box(run.sql(GROUPED).expect("a query"));
+}
+
+/// A part of 50 ms.
+fn cut(run: &Path, to: &Path) {
+    let location = Location::parse(run).expect("a path");
+    let between = Some(Range { first: 50_000_000, last: 100_000_000 });
+    let selection = Selection { between, ..Selection::default() };
+    let folder = to.with_file_name("cut");
+    let cutting = Cutting { selection: &selection, folder: &folder, overwrite: true };
+    trace_advisor::cut(&location, &Options::default(), &cutting, &NoProgress).expect("a part");
 }
 
 /// The most memory that a process takes for one thing.

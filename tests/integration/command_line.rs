@@ -13,13 +13,14 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "check",
     "record",
     "sql",
     "analyze",
     "diff",
     "augment",
+    "cut",
     "merge",
     "export",
     "open",

@@ -13,6 +13,7 @@ mod cloud;
 mod command_line;
 mod configuration;
 mod critical;
+mod cut;
 mod demo;
 mod diff;
 mod distributed;

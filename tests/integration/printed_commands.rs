@@ -16,7 +16,7 @@ use trace_advisor::{default_rules, explain};
 use crate::support::sandbox::Sandbox;
 
 /// Commands that cannot run here, by a part of them, with the reason. One that no page prints fails the test.
-const NOT_RUN: [(&str, &str); 20] = [
+const NOT_RUN: [(&str, &str); 22] = [
     ("advisor check --format json", "names an option"),
     ("advisor diff --hta", "names an option"),
     ("advisor rules stats --format markdown", "names an option"),
@@ -39,6 +39,8 @@ const NOT_RUN: [(&str, &str); 20] = [
     ("advisor sql examples/run", "starts the shell: `shell` tests it"),
     ("< queries.sql", "reads a file that the reader has"),
     ("advisor check run.pq", "reads what the command before it writes"),
+    ("advisor check small/", "reads what the command before it writes"),
+    ("advisor open small/", "reads what the command before it writes"),
     ("--baseline main.json", "needs an earlier report: `baseline` tests it"),
 ];
 

@@ -91,6 +91,14 @@ def test_commands_write_files(sample: Path, tmp_path: Path) -> None:
     assert merged.stat().st_size > 1000
     copies = ta.augment(sample, tmp_path / "augmented", only="counters")
     assert len(copies) == 2 and all(copy.exists() for copy in copies)
+    parts = ta.cut(sample, tmp_path / "small", steps=range(4, 6), ranks=1)
+    assert len(parts) == 1 and ta.open(tmp_path / "small").ranks == [1]
+    count = "SELECT count(*) AS n FROM kernels"
+    part, whole = (ta.open(run, ranks=1, steps="4-5") for run in (tmp_path / "small", sample))
+    assert part.sql(count).to_dicts() == whole.sql(count).to_dicts()
+    assert len(ta.cut(ta.open(sample), tmp_path / "small", between=(5e6, 20e6), force=True)) == 2
+    with pytest.raises(ta.AdvisorError, match="--between"):
+        ta.cut(sample, tmp_path / "none")
     assert "IN001" in ta.explain("IN001")
     assert "gpu_idle_causes" in ta.views("idle")
     assert "dur_ns" in ta.describe("kernels")

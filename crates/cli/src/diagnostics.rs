@@ -229,6 +229,7 @@ fn ingest_help(error: &ingest::Error) -> Option<&'static str> {
         Error::Store { store, problem, .. } => return store_help(*store, *problem),
         Error::Export { problem, .. } => return export_help(problem),
         Error::Occupied { .. } => "choose a directory that is empty or does not exist yet",
+        Error::NothingToCut { .. } => "`advisor merge` writes what Composer recorded as one trace",
         Error::Exists { is_source: true, .. } => "choose another directory with -o",
         Error::Exists { .. } => "use --force to overwrite it",
         _ => return None,

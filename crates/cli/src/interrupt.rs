@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use trace_advisor::ingest::{partial_path, remove_partial_exports};
+use trace_advisor::ingest::{partial_path, remove_partial_exports, remove_partial_files};
 
 /// Exit code of a program that Ctrl-C ended, by convention of shells.
 pub(crate) const INTERRUPTED: i32 = 130;
@@ -13,6 +13,8 @@ pub(crate) const INTERRUPTED: i32 = 130;
 pub(crate) enum Unfinished {
     /// Files that have another name until they are complete.
     Files(Vec<PathBuf>),
+    /// A directory of files that have other names until they are complete.
+    FilesIn(PathBuf),
     /// A directory that has another name until it is complete.
     Export(PathBuf),
 }
@@ -24,6 +26,7 @@ impl Unfinished {
             Self::Files(files) => files.iter().for_each(|file| {
                 let _ = std::fs::remove_file(partial_path(file));
             }),
+            Self::FilesIn(folder) => remove_partial_files(folder),
             Self::Export(folder) => remove_partial_exports(folder),
         }
     }

@@ -105,7 +105,8 @@ pub(crate) fn cache(args: &CacheDirArg) -> Option<Cache> {
     Some(Cache { folder, max_bytes: Cache::MAX_BYTES })
 }
 
-fn selection(args: &SelectionArgs) -> Selection {
+/// The part of a run to read.
+pub(crate) fn selection(args: &SelectionArgs) -> Selection {
     Selection {
         ranks: args.ranks.clone(),
         steps: args.steps,

@@ -85,6 +85,12 @@ pub enum Error {
         /// The runs, by their files.
         runs: Vec<DistinctRun>,
     },
+    /// The run has no PyTorch Profiler trace, only files of other kinds.
+    #[error("{path} has no PyTorch Profiler trace to cut")]
+    NothingToCut {
+        /// Path or address of the run.
+        path: String,
+    },
     /// A rank has fewer profile cycles than the number of the one to read.
     #[error("there is no profile cycle {cycle}: rank {rank} has {count}, numbered from 1")]
     NoCycle {

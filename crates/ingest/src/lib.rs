@@ -45,8 +45,10 @@ pub use input::raw_files::{RawFile, open_raw};
 pub use options::{FileWork, NoProgress, Options, Progress};
 pub use run::discover::stated_rank;
 pub use run::open::{RunHandle, open, trace_names};
+pub use run::outline::{RunOutline, outline};
 pub use trace_writer::{
-    CATEGORY, Copy, EventWriter, Lane, Merge, Merged, Packing, copy_with, merge, partial_path,
+    CATEGORY, Copy, Cut, CutOut, EventWriter, Lane, Merge, Merged, Packing, copy_with, cut, merge,
+    partial_path, remove_partial_files,
 };
 
 /// Reads a run: a trace file, a folder of them, or an [`Export`]. `path` is a path or an address, see [`Location`].

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from trace_advisor import _native
-from trace_advisor._options import Path, to_options
+from trace_advisor._options import Path, Selection, numbers, time_range, to_options
 from trace_advisor._run import Run
 
 if TYPE_CHECKING:
@@ -55,6 +55,35 @@ def augment(
         only = ",".join(only)
     options = to_options(only=only, force=force, output=os.fspath(output))
     written = _native.output_of(["augment", *options, "--", _path(run)])
+    return [_file_path(line) for line in written.splitlines()]
+
+
+def cut(
+    run: Run | Path,
+    output: Path,
+    *,
+    between: str | tuple[float, float] | None = None,
+    steps: Selection | None = None,
+    ranks: Selection | None = None,
+    force: bool = False,
+) -> list[FilePath]:
+    """Cuts steps or a time range out of the traces, for viewers that cannot open large ones. Returns the new traces.
+
+    Args:
+        run: The run.
+        output: The folder to write to.
+        between: A time range such as `"10ms..50ms"`, or two times in nanoseconds from the first event of the run.
+        steps: The time range of these steps, such as `5`, `"5-8"` or `range(5, 9)`.
+        ranks: Only these ranks, such as `"0-3,8"`.
+        force: Write into a folder that is not empty, and replace files there.
+
+    Raises:
+        AdvisorError: If neither `between` nor `steps` is given, or nothing is selected.
+    """
+    options = to_options(
+        between=time_range(between), steps=numbers(steps), ranks=numbers(ranks), force=force, output=os.fspath(output)
+    )
+    written = _native.output_of(["cut", *options, "--", _path(run)])
     return [_file_path(line) for line in written.splitlines()]
 
 

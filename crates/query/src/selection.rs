@@ -10,10 +10,11 @@ use arrow::compute::filter_record_batch;
 use arrow::datatypes::DataType;
 use regex::Regex;
 use trace_model::tables::find;
+use trace_model::time::human;
 use trace_model::{Batches, Partition, RecordBatch, RunInfo, ScanError, TableSet, TableSource};
 
 use crate::columns::{Names, ints, names};
-use crate::rust_view::Result;
+use crate::rust_view::{Result, ViewError};
 
 /// A part of a run. Fields that are not set select everything.
 ///
@@ -129,6 +130,51 @@ impl Selection {
             run.wall_ns = last.min(run.wall_ns) - first.clamp(0, run.wall_ns);
         }
         run.selection = self.to_string();
+    }
+
+    /// The time range of each selected rank, in order of ranks: from the start of its first selected step to the end of
+    /// its last, within `between`. Ranks that recorded nothing then are left out. Of the tables, `ranks` is needed, and
+    /// `steps` to select steps.
+    ///
+    /// # Errors
+    /// If ranks, steps or the time range are none of the run's.
+    pub fn windows(&self, tables: &TableSet) -> Result<Vec<(i32, Range)>, SelectionError> {
+        self.check(tables)?;
+        let error = |e: ViewError| SelectionError(e.to_string());
+        let mut windows = Vec::new();
+        let mut run_end_ns = 0;
+        for batch in tables.get("ranks") {
+            let column = |name| ints(batch, name).map_err(error);
+            let (ranks, starts, ends) = (column("rank")?, column("start_ns")?, column("end_ns")?);
+            for row in 0..batch.num_rows() {
+                let rank = ranks.value(row);
+                if self.ranks.as_ref().is_some_and(|ranks| !ranks.contain(rank)) {
+                    continue;
+                }
+                let recording = Range { first: starts.value(row), last: ends.value(row) };
+                run_end_ns = run_end_ns.max(recording.last);
+                let mut window = self.between.unwrap_or(Range { first: i64::MIN, last: i64::MAX });
+                if let Some(steps) = self.steps {
+                    let of_steps = range_of_steps(tables, rank, steps).map_err(error)?;
+                    let Some(of_steps) = of_steps else { continue };
+                    window = window.within(of_steps);
+                }
+                let recorded = window.within(recording);
+                if recorded.first <= recorded.last
+                    && let Ok(rank) = i32::try_from(rank)
+                {
+                    windows.push((rank, window));
+                }
+            }
+        }
+        windows.sort_unstable_by_key(|(rank, _)| *rank);
+        if windows.is_empty() {
+            let end = human(run_end_ns as f64);
+            return Err(SelectionError(format!(
+                "no event is selected: {self}; the run ends after {end}"
+            )));
+        }
+        Ok(windows)
     }
 
     fn check(&self, tables: &TableSet) -> Result<(), SelectionError> {
@@ -333,6 +379,24 @@ fn numbers(tables: &TableSet, columns: &[(&str, &str)]) -> Vec<i64> {
     found
 }
 
+/// From the start of the first to the end of the last of a rank's selected steps.
+fn range_of_steps(tables: &TableSet, rank: i64, steps: Range) -> Result<Option<Range>> {
+    let mut range: Option<Range> = None;
+    for batch in tables.get("steps") {
+        let column = |name| ints(batch, name);
+        let (ranks, numbers) = (column("rank")?, column("step")?);
+        let (starts, durs) = (column("ts_ns")?, column("dur_ns")?);
+        for row in (0..batch.num_rows()).filter(|&row| ranks.value(row) == rank) {
+            if steps.contains(numbers.value(row)) {
+                let (first, last) = (starts.value(row), starts.value(row) + durs.value(row));
+                let range = range.get_or_insert(Range { first, last });
+                *range = Range { first: range.first.min(first), last: range.last.max(last) };
+            }
+        }
+    }
+    Ok(range)
+}
+
 /// The steps that a trace marks; a recording without marks has no selectable steps.
 fn marked_steps(batch: &RecordBatch) -> Vec<i64> {
     let (Ok(step), Ok(source)) = (ints(batch, "step"), names(batch, "source")) else {
@@ -381,6 +445,11 @@ fn time(ns: i64) -> String {
 impl Range {
     fn contains(self, number: i64) -> bool {
         (self.first..=self.last).contains(&number)
+    }
+
+    /// The part that both have; it ends before it begins if there is none.
+    fn within(self, other: Self) -> Self {
+        Self { first: self.first.max(other.first), last: self.last.min(other.last) }
     }
 
     /// Reads `3`, `3-5`, `3..5`, `3..` or `..5`, with the numbers read by `number`.
@@ -462,6 +531,11 @@ impl fmt::Display for Range {
 }
 
 impl Ranges {
+    /// Whether a rank, or another number, is in one of the ranges.
+    pub fn contains(&self, number: impl Into<i64>) -> bool {
+        self.contain(number.into())
+    }
+
     fn contain(&self, number: i64) -> bool {
         self.0.iter().any(|range| range.contains(number))
     }

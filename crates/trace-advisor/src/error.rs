@@ -10,6 +10,9 @@ pub enum Error {
     /// The selected part is not in the run.
     #[error(transparent)]
     Selection(#[from] query::SelectionError),
+    /// The selected part of the run has no events.
+    #[error("{0}")]
+    Empty(String),
     /// A view or a query could not be planned or run.
     #[error(transparent)]
     Analysis(#[from] query::Error),

@@ -13,12 +13,14 @@
 
 mod augment;
 mod check;
+mod cut;
 mod diff;
 mod error;
 mod evaluate;
 mod loaded_tables;
 mod options;
 mod pages;
+mod parallel_map;
 mod pipeline;
 mod rules;
 
@@ -33,6 +35,7 @@ pub use trace_model;
 pub use advisor::{Report, RuleSet, RuleSource};
 pub use augment::{Added, Augmentation, Augmented};
 pub use check::{Checked, PendingCheck, check, open_check};
+pub use cut::{CutRank, CutRun, Cutting, cut};
 pub use diff::{compare_traces, diff, evaluate_diff};
 pub use error::Error;
 pub use evaluate::Stage;

@@ -1,4 +1,4 @@
-//! Augmented and merged traces open in Perfetto: the real UI in a real browser, which `.ci/perfetto` installs,
+//! Augmented, merged and cut traces open in Perfetto: the real UI in a real browser, which `.ci/perfetto` installs,
 //! queried in its own SQL.
 
 use std::fs::File;
@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 use trace_advisor::arrow::array::AsArray;
 use trace_advisor::arrow::compute::cast;
 use trace_advisor::arrow::datatypes::{DataType, Float64Type, Int64Type};
-use trace_advisor::ingest::{NoProgress, Packing};
-use trace_advisor::{Augmentation, Augmented, Run, default_rules};
+use trace_advisor::ingest::{NoProgress, Options as ReadOptions, Packing};
+use trace_advisor::query::{Range, Selection};
+use trace_advisor::{Augmentation, Augmented, Cutting, Run, cut, default_rules};
 
 use crate::support::corpus::corpus;
 
@@ -240,6 +241,46 @@ fn augmented_trace_opens_in_perfetto() {
     assert!(added.findings > 0);
     assert_eq!(after[7][0]["slices"], json!(added.ranges));
     assert_eq!(after[8], [json!({"name": "IN001 Steps wait for the DataLoader"})]);
+}
+
+/// Perfetto sees the slices of the part, and each arrow from a call to a kernel with both ends.
+#[test]
+#[ignore = "needs ADVISOR_PERFETTO"]
+fn part_of_a_trace_opens_in_perfetto() {
+    let folder = tempfile::tempdir().unwrap();
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/h100/short.json.gz");
+    let run = Run::open(&path).unwrap();
+    let step = ints(&run, "SELECT max(step) - 1 FROM steps WHERE source = 'profiler_step'")[0][0];
+    let steps = Some(Range { first: step, last: step });
+    let selection = Selection { steps, ..Selection::default() };
+    let cutting = Cutting { selection: &selection, folder: folder.path(), overwrite: false };
+    let location = run.location();
+    let part = cut(location, &ReadOptions::default(), &cutting, &NoProgress).unwrap();
+    let after = Run::open(folder.path()).unwrap();
+    let counts = ints(
+        &after,
+        "SELECT (SELECT count(*) FROM events WHERE stored_in NOT IN ('flows', 'counters')) AS slices,
+            (SELECT count(*) FROM kernels) AS kernels,
+            (SELECT count(*) FROM flows WHERE phase = 'f') AS arrows",
+    );
+    let [slices, kernels, arrows] = counts[0][..] else { panic!("one row of three columns") };
+    assert!(kernels > 10 && arrows >= kernels);
+    let answers = ask(
+        &python(),
+        &part.ranks[0].path,
+        &[
+            PROBLEMS,
+            "SELECT count(*) AS n FROM slice WHERE dur >= 0",
+            FLOWS,
+            "SELECT count(*) AS n FROM flow f JOIN slice a ON a.id = f.slice_out
+                JOIN slice b ON b.id = f.slice_in WHERE b.category = 'kernel' AND a.category LIKE 'cuda%'",
+        ],
+    );
+    assert_eq!(answers[0], Vec::<Value>::new());
+    assert_eq!(answers[1], [json!({"n": slices})]);
+    assert_eq!(answers[2], [json!({"n": arrows})]);
+    assert_eq!(answers[3], [json!({"n": kernels})]);
 }
 
 /// Viewers hold times since 1970 in doubles, which lose nanoseconds: nothing may get lost with them.

@@ -50,6 +50,12 @@ Examples:
   advisor augment run/ -o augmented/
   advisor augment run/ -o augmented/ --only findings --select IN";
 
+pub(super) const CUT: &str = "\
+Examples:
+  advisor cut run/ --steps 4-5 -o small/
+  advisor cut run/ --between 10ms..50ms --ranks 0 -o small/
+  advisor check small/";
+
 pub(super) const MERGE: &str = "\
 Examples:
   advisor merge run/

@@ -29,7 +29,9 @@ pub(crate) use rules::{
     ExplainArgs, InitArgs, RuleShowArgs, RulesArgs, RulesCommand, SchemaArgs, SchemaDocument,
     StatsArgs, StatsFormat,
 };
-pub(crate) use traces::{AugmentArgs, AugmentTrack, DemoArgs, ExportArgs, MergeArgs, OpenArgs};
+pub(crate) use traces::{
+    AugmentArgs, AugmentTrack, CutArgs, DemoArgs, ExportArgs, MergeArgs, OpenArgs,
+};
 
 /// Version, commit and target. Builds for development do not know their commit.
 const LONG_VERSION: &str = env!("ADVISOR_LONG_VERSION");
@@ -91,6 +93,17 @@ pub(crate) enum Command {
     /// are compressed like the originals unless --gz or --json is given. The originals are never overwritten.
     #[command(after_help = examples::AUGMENT)]
     Augment(AugmentArgs),
+    /// Cut steps or a time range out of the traces, for trace viewers that cannot open large ones
+    ///
+    /// Each rank's part is a trace of its own, DIR/NAME.json.gz. Kept unchanged are the events that overlap the time range,
+    /// as a whole; the calls that launched something in it, and all that calls in it launched; arrows of which both ends
+    /// are kept; names of processes and threads, and all properties of the trace. The paths are printed to stdout.
+    /// Memory does not grow with the traces. The originals are never overwritten.
+    #[command(after_help = examples::CUT)]
+    #[command(mut_arg("streams", hide), mut_arg("pattern", hide))]
+    #[command(mut_arg("steps", |steps| steps.help(CUT_STEPS)))]
+    #[command(mut_arg("between", |range| range.help(CUT_BETWEEN)))]
+    Cut(CutArgs),
     /// Merge the traces of all ranks into one file for trace viewers
     ///
     /// Works like Composer's merge, but for any number of ranks and any traces: all ranks share one clock, and each
@@ -152,6 +165,11 @@ pub(crate) enum Command {
 /// Help of `advisor open --between`.
 const SHOWN_FIRST: &str =
     "Show this time range first, counted from the first event of the run: `10ms..50ms`";
+
+/// Help of `advisor cut --steps`.
+const CUT_STEPS: &str = "The time range of these steps, such as `5`, `5-8` or `5..`";
+/// Help of `advisor cut --between`.
+const CUT_BETWEEN: &str = "This time range, counted from the first event of the run: `10ms..50ms`";
 
 /// Hides an option that has no effect on a command.
 fn hide(option: clap::Arg) -> clap::Arg {

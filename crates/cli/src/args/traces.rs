@@ -1,10 +1,12 @@
-//! Commands that write or serve traces: `augment`, `merge`, `export`, `open` and `demo`.
+//! Commands that write or serve traces: `augment`, `cut`, `merge`, `export`, `open` and `demo`.
 
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::groups::{EachArg, InputArgs, ReadArgs, RuleArgs, RunPathArg, TraceOutputArgs};
+use super::groups::{
+    EachArg, InputArgs, ReadArgs, RuleArgs, RunPathArg, SelectionArgs, TraceOutputArgs,
+};
 use super::headings::{LOGGING, OUTPUT};
 use crate::demo::Bottleneck;
 
@@ -35,6 +37,23 @@ pub(crate) enum AugmentTrack {
     CriticalPath,
     /// Findings of `check`, at the times where they occur
     Findings,
+}
+
+/// `advisor cut`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct CutArgs {
+    #[command(flatten)]
+    pub(crate) run: RunPathArg,
+    /// Directory to write to; created if it does not exist
+    #[arg(id = "output", long = "output", short = 'o', value_name = "DIR", help_heading = OUTPUT)]
+    pub(crate) directory: PathBuf,
+    /// Write into DIR although it is not empty, and overwrite files there
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) selection: SelectionArgs,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
 }
 
 /// `advisor merge`.

@@ -5,6 +5,7 @@ mod augment;
 mod cache;
 pub(crate) mod check;
 mod completions;
+mod cut;
 mod demo;
 pub(crate) mod diff;
 mod explain;
@@ -42,6 +43,7 @@ pub(crate) fn run(command: &Command, console: &mut Console) -> anyhow::Result<Ex
         Command::Analyze(args) => analyze::run(args, console),
         Command::Diff(args) => diff::run(args, console),
         Command::Augment(args) => augment::run(args, console),
+        Command::Cut(args) => cut::run(args, console),
         Command::Merge(args) => merge::run(args, console),
         Command::Export(args) => export::run(args, console),
         Command::Open(args) if args.report => open_report::run(args, console),

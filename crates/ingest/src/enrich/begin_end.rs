@@ -3,37 +3,53 @@
 use trace_model::StrId;
 use trace_model::tables::Span;
 
+use crate::formats::kineto::begin_end_event::BeginEndEvent;
 use crate::formats::kineto::classify::{Kind, classify};
-use crate::formats::kineto::columns::{BeginEndEvent, Columns};
+use crate::formats::kineto::columns::Columns;
 use crate::warnings::Issue;
 
 /// Pairs begin and end events, innermost first: `B` and `E` per thread, asynchronous ones (`b` and `e`) per category and
 /// id. User annotations of threads go to their table, the rest to `spans`. What has no partner is counted, and kept in
 /// `unpaired_events`.
 pub(crate) fn pair(columns: &mut Columns) {
-    let mut begin_end_events = std::mem::take(&mut columns.begin_end_events);
-    if begin_end_events.is_empty() {
-        return;
-    }
+    match_partners(std::mem::take(&mut columns.begin_end_events), |matched| match matched {
+        Match::Range(begin, end) => push(columns, begin, end.ts_ns),
+        Match::Alone(event) => {
+            columns.issues.add(Issue::UnmatchedBeginEnd);
+            columns.keep_unpaired(event);
+        }
+    });
+}
+
+/// A begin event with its end, or an event without a partner.
+pub(crate) enum Match {
+    Range(BeginEndEvent, BeginEndEvent),
+    Alone(BeginEndEvent),
+}
+
+/// Finds the partner of each begin and end event.
+pub(crate) fn match_partners(mut events: Vec<BeginEndEvent>, mut each: impl FnMut(Match)) {
     // At the same moment, an end comes before the begin that follows it in the file.
-    begin_end_events.sort_by_key(|event| (partners(event), event.ts_ns, event.event_id));
+    events.sort_by_key(|event| (partners(event), event.ts_ns, event.event_id));
     let mut open: Vec<BeginEndEvent> = Vec::new();
     let mut current = None;
-    for event in begin_end_events {
+    for event in events {
         if current != Some(partners(&event)) {
-            unmatched(columns, &mut open);
+            open.drain(..).for_each(|event| each(Match::Alone(event)));
             current = Some(partners(&event));
         }
         if event.begin {
             open.push(event);
             continue;
         }
-        match open.pop() {
-            Some(begin) => push(columns, begin, event.ts_ns),
-            None => unmatched(columns, &mut vec![event]),
-        }
+        each(match open.pop() {
+            Some(begin) => Match::Range(begin, event),
+            None => Match::Alone(event),
+        });
     }
-    unmatched(columns, &mut open);
+    for event in open {
+        each(Match::Alone(event));
+    }
 }
 
 /// Events with equal keys may be partners: those of one thread, or those of one asynchronous operation.
@@ -42,13 +58,6 @@ fn partners(event: &BeginEndEvent) -> (StrId, StrId, i32) {
         (StrId::NULL, StrId::NULL, event.thread)
     } else {
         (event.async_id, event.category, 0)
-    }
-}
-
-fn unmatched(columns: &mut Columns, begin_end_events: &mut Vec<BeginEndEvent>) {
-    for event in begin_end_events.drain(..) {
-        columns.issues.add(Issue::UnmatchedBeginEnd);
-        columns.keep_unpaired(event);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Derived columns that are awkward in SQL: call trees, source lines, steps, links from launch to device work,
 //! queue order. Computed once per file, in time near-linear in the number of events.
 
-mod begin_end;
+pub(crate) mod begin_end;
 mod call_tree;
 mod device;
 pub(crate) mod execution;

@@ -28,10 +28,7 @@ impl TraceIdentity {
     pub(crate) fn new(trace: &Trace) -> Self {
         let columns = &trace.columns;
         let strings = &columns.strings;
-        let mut lane_counts = vec![0_u64; columns.lanes.len()];
-        for &thread in columns.cpu_ops.thread.0.iter().chain(&columns.runtime_calls.thread.0) {
-            lane_counts[thread as usize] += 1;
-        }
+        let lane_counts = columns.lane_counts();
         let busiest = (0..lane_counts.len()).max_by_key(|&lane| lane_counts[lane]);
         let process = busiest.filter(|&lane| lane_counts[lane] > 0).map(|lane| {
             let pid = strings.get(columns.lanes[lane].0);

@@ -12,6 +12,7 @@ mod graph_captures;
 pub(crate) mod identity;
 mod memory;
 pub(crate) mod open;
+pub(crate) mod outline;
 mod parse;
 mod plan;
 mod rank_trace;

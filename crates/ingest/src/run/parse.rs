@@ -8,6 +8,7 @@ use crate::formats::composer;
 use crate::formats::determined::{self, metrics::Metrics};
 use crate::formats::execution;
 use crate::formats::guess::Format;
+use crate::formats::kineto::outline::Detail;
 use crate::formats::kineto::trace::{self, Trace};
 use crate::formats::{memory_timeline, snapshot};
 use crate::input::decompress::{self, JsonInput, Limit};
@@ -65,6 +66,7 @@ pub(crate) fn parse_file(
     file: &InputFile,
     limit: Limit,
     progress: &dyn Progress,
+    detail: Detail,
 ) -> Result<ParsedFile, FileError> {
     let input = decompress::open(&file.stored, limit)?;
     let failure = match &input {
@@ -74,7 +76,7 @@ pub(crate) fn parse_file(
     let advance = |bytes| progress.advance(bytes);
     let unusable = |error: Unreadable| error.reason().to_owned();
     let content = match file.format {
-        Format::Kineto => trace::parse(&file.file, input, &advance)
+        Format::Kineto => trace::parse(&file.file, input, &advance, detail)
             .map(|trace| {
                 if trace.is_composers() {
                     let recording = composer::Recording::new(&file.file, trace);

@@ -180,7 +180,7 @@ impl<S: RankSink> Reader<'_, S> {
 
     fn load(&self, number: usize) -> Result<Loaded<S::Stored>, FileError> {
         let file = &self.files[number];
-        Ok(match parse_file(file, self.limit, self.progress)? {
+        Ok(match parse_file(file, self.limit, self.progress, S::DETAIL)? {
             ParsedFile::Timeline(trace) => Loaded::Timeline(self.load_timeline(number, trace)?),
             ParsedFile::Composer(recording) => Loaded::Composer(recording),
             ParsedFile::ExecutionTrace(recording) => Loaded::ExecutionTrace(recording),

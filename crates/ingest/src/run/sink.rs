@@ -5,6 +5,7 @@ use trace_model::TableSet;
 
 use super::timeline::{self, Placement, Timeline};
 use crate::error::Error;
+use crate::formats::kineto::outline::Detail;
 use crate::formats::kineto::trace::Trace;
 
 /// Takes the trace of each rank as soon as it is complete, and all of them once their placements are known.
@@ -14,6 +15,9 @@ pub(crate) trait RankSink: Sync {
 
     /// JSON of the files that are read side by side, in bytes; `None` if the sink holds all traces in memory anyway.
     const JSON_BYTES_AT_ONCE: Option<u64>;
+
+    /// How much of each trace is read.
+    const DETAIL: Detail = Detail::All;
 
     /// Takes a complete trace, before its placement in the run is known. `number` is the position of its file in
     /// the run.

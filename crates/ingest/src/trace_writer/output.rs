@@ -28,3 +28,20 @@ pub(super) fn refuse_overwriting(
     }
     Ok(())
 }
+
+/// Removes the traces in a folder, and in the folders in it, that are not complete.
+pub fn remove_partial_files(folder: &Path) {
+    let Ok(entries) = folder.read_dir() else { return };
+    let is_partial = |path: &Path| {
+        let name = path.to_string_lossy();
+        name.strip_suffix(PARTIAL_SUFFIX).is_some_and(|name| name.ends_with(".json.gz"))
+    };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.is_dir() && !path.is_symlink() {
+            remove_partial_files(&path);
+        } else if is_partial(&path) {
+            // What cannot be removed cannot be reported either: this runs when the program is interrupted.
+            let _ = fs::remove_file(&path);
+        }
+    }
+}

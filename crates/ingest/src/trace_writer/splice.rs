@@ -64,6 +64,48 @@ pub(crate) fn copy<W: Write>(
     Ok(copier.issues)
 }
 
+/// Decides which events of a trace are copied.
+pub(crate) trait EventFilter {
+    /// Whether an event is copied here. `position` is its place in the list, `text` what it was read from.
+    fn keep(&mut self, position: i64, text: &[u8], event: &Event<'_>) -> bool;
+
+    /// The texts of events to write at the end of the list, because what was read after them decides whether they are.
+    fn held_back(&mut self) -> Vec<Vec<u8>>;
+}
+
+/// Copies the events of a trace that `filter` selects, and everything outside the event list, in bounded memory.
+pub(crate) fn copy_some<W: Write>(
+    source: Stream,
+    out: &mut W,
+    advance: &dyn Fn(u64),
+    filter: &mut impl EventFilter,
+) -> Result<Issues, Failure> {
+    let mut copier = Copier {
+        source,
+        advance,
+        end: StreamEnd::NotYet,
+        window: Vec::new(),
+        out,
+        issues: Issues::default(),
+    };
+    let in_object = copier.prologue()?;
+    let Events { mut comma, closed } = copier.some_events(in_object, filter)?;
+    for text in filter.held_back() {
+        copier.write_event(&text, &mut comma)?;
+    }
+    copier.out.write_all(b"\n")?;
+    if let Some(bracket) = closed {
+        copier.write(bracket)?;
+        if in_object { copier.tail()? } else { copier.rest()? }
+    } else {
+        copier.out.write_all(if in_object { b"]}\n" } else { b"]\n" })?;
+    }
+    if copier.end == StreamEnd::Damaged {
+        copier.issues.add(Issue::TruncatedGzip);
+    }
+    Ok(copier.issues)
+}
+
 struct Copier<'a, W> {
     source: Stream,
     /// Called with the bytes of text that were read.
@@ -176,6 +218,88 @@ impl<W: Write> Copier<'_, W> {
                         }
                     }
                 }
+            }
+        }
+    }
+
+    fn write_event(&mut self, text: &[u8], comma: &mut bool) -> io::Result<()> {
+        self.out.write_all(if std::mem::replace(comma, true) { b",\n" } else { b"\n" })?;
+        self.out.write_all(text)
+    }
+
+    /// Writes the events that the filter selects, one after the other.
+    fn some_events(
+        &mut self,
+        in_object: bool,
+        filter: &mut impl EventFilter,
+    ) -> Result<Events, Failure> {
+        let mut comma = false;
+        let mut position = 0;
+        let mut is_skipping = false;
+        loop {
+            let mut at = 0;
+            if is_skipping {
+                match guess_event_start(&self.window, 0) {
+                    Some(next) => (at, is_skipping) = (next, false),
+                    None => at = self.window.len(),
+                }
+            }
+            let mut event = Event::new();
+            let mut predictor = KeyPredictor::new();
+            let mut lexer = Lexer::new(&self.window, at);
+            let mut closed = None;
+            loop {
+                match lexer.peek() {
+                    Err(_) => break,
+                    Ok(b',') => lexer.bump(),
+                    Ok(b']') => {
+                        closed = Some(lexer.pos());
+                        break;
+                    }
+                    Ok(first) => {
+                        let start = lexer.pos();
+                        let read = match first {
+                            b'{' => event.read(&mut lexer, &mut predictor),
+                            _ => lexer.value().map(|_| self.issues.add(Issue::NotAnEvent)),
+                        };
+                        match read {
+                            Ok(()) => {
+                                let text = &self.window[start..lexer.pos()];
+                                if first == b'{' && filter.keep(position, text, &event) {
+                                    let is_next = std::mem::replace(&mut comma, true);
+                                    self.out.write_all(if is_next { b",\n" } else { b"\n" })?;
+                                    self.out.write_all(text)?;
+                                }
+                                position += 1;
+                            }
+                            Err(LexError::End) => break,
+                            Err(LexError::Syntax) => {
+                                self.issues.add(Issue::MalformedEvent);
+                                position += 1;
+                                let Some(next) = guess_event_start(&self.window, start + 1) else {
+                                    at = self.window.len();
+                                    is_skipping = true;
+                                    break;
+                                };
+                                lexer = Lexer::new(&self.window, next);
+                            }
+                        }
+                    }
+                }
+                at = lexer.pos();
+            }
+            if let Some(bracket) = closed {
+                self.window.drain(..bracket);
+                return Ok(Events { comma, closed: Some(1) });
+            }
+            self.window.drain(..at);
+            if !self.more()? {
+                // Events that are streamed to a file as a bare list may leave it open.
+                let is_whole = self.window.iter().all(|b| b.is_ascii_whitespace() || *b == b',');
+                if in_object || !is_whole || self.end == StreamEnd::Damaged {
+                    self.issues.add(Issue::TruncatedJson);
+                }
+                return Ok(Events { comma, closed: None });
             }
         }
     }

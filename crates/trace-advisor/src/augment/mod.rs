@@ -9,8 +9,6 @@ mod lanes;
 mod rows;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use advisor::Report;
 use ingest::{Copy, EventWriter, FileWork, Packing, Progress};
@@ -22,6 +20,7 @@ use self::critical_path::CriticalPath;
 use self::findings::Findings;
 use self::lanes::Lanes;
 use crate::error::Error;
+use crate::parallel_map::parallel_map;
 use crate::pipeline::Run;
 
 /// Tracks to add to traces, and the folder for the copies.
@@ -122,34 +121,4 @@ impl Run {
         progress.begin(FileWork { files: sources.len(), file_bytes: 0, json_bytes });
         parallel_map(&sources, |source| write(source))
     }
-}
-
-/// Applies `work` to all items on all cores. Results are in the order of the items; the first error is returned.
-fn parallel_map<T: Sync, R: Send>(
-    items: &[T],
-    work: impl Fn(&T) -> Result<R, Error> + Sync,
-) -> Result<Vec<R>, Error> {
-    let cores = thread::available_parallelism().map_or(1, usize::from).min(items.len());
-    let next = AtomicUsize::new(0);
-    let mut results: Vec<(usize, Result<R, Error>)> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..cores)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut done = Vec::new();
-                    loop {
-                        let at = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(item) = items.get(at) else { return done };
-                        let result = work(item);
-                        if result.is_err() {
-                            next.store(items.len(), Ordering::Relaxed);
-                        }
-                        done.push((at, result));
-                    }
-                })
-            })
-            .collect();
-        workers.into_iter().flat_map(|w| w.join().expect("a worker that does not panic")).collect()
-    });
-    results.sort_by_key(|(at, _)| *at);
-    results.into_iter().map(|(_, result)| result).collect()
 }

@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use crate::formats::kineto::columns::{BeginEndEvent, Columns};
+use crate::formats::kineto::begin_end_event::BeginEndEvent;
+use crate::formats::kineto::columns::Columns;
 
 /// The counters of the training loop that a marker carries.
 #[derive(Deserialize)]

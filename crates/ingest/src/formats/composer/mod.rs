@@ -15,6 +15,7 @@ use trace_model::Warning;
 
 use self::part::Part;
 use crate::error::Unreadable;
+use crate::formats::kineto::outline::Detail;
 use crate::formats::kineto::trace::{self, Trace};
 use crate::input::decompress::JsonInput;
 
@@ -48,7 +49,7 @@ pub(crate) fn read(
     input: JsonInput,
     advance: &dyn Fn(u64),
 ) -> Result<Recording, Unreadable> {
-    trace::parse(file, input, advance).map(|trace| Recording::new(file, trace))
+    trace::parse(file, input, advance, Detail::All).map(|trace| Recording::new(file, trace))
 }
 
 impl Recording {

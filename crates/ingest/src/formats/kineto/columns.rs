@@ -8,6 +8,8 @@ use trace_model::tables::{
 };
 use trace_model::{StrId, Strings};
 
+use super::begin_end_event::BeginEndEvent;
+use super::outline::Outline;
 use crate::warnings::Issues;
 
 /// The columns of one file, or of one slice of it.
@@ -49,20 +51,8 @@ pub(crate) struct Columns {
     pub(crate) has_shapes: bool,
     pub(crate) has_stacks: bool,
     pub(crate) has_modules: bool,
-}
-
-/// A begin (`B`, `b`, `S`) or end (`E`, `e`, `F`) event.
-#[derive(Debug, Clone)]
-pub(crate) struct BeginEndEvent {
-    pub(crate) begin: bool,
-    /// What an asynchronous event belongs to, which need not be a thread; [`StrId::NULL`] for `B` and `E`.
-    pub(crate) async_id: StrId,
-    pub(crate) event_id: i64,
-    pub(crate) name: StrId,
-    pub(crate) category: StrId,
-    pub(crate) ts_ns: i64,
-    pub(crate) thread: i32,
-    pub(crate) args: String,
+    /// What is known of rows that are dropped, where rows are dropped.
+    pub(crate) outline: Option<Box<Outline>>,
 }
 
 /// Ids in the columns of the file of the strings and lanes of a slice.

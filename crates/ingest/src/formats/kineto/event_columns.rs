@@ -16,8 +16,8 @@ use crate::json::number;
 use crate::warnings::Issue;
 
 /// Processes of the profiler of `torch.autograd` before torch 1.8, as `pid` in JSON.
-const LEGACY_HOST: &[u8] = b"\"CPU functions\"";
-const LEGACY_DEVICE: &[u8] = b"\"CUDA functions\"";
+pub(crate) const LEGACY_HOST: &[u8] = b"\"CPU functions\"";
+pub(crate) const LEGACY_DEVICE: &[u8] = b"\"CUDA functions\"";
 
 /// Fills [`Columns`] from the events of a slice, then of the same slice of the next window: what it learned of
 /// names and threads stays.

@@ -8,8 +8,8 @@ use trace_model::tables::{
 };
 
 use super::arg::Arg;
+use super::begin_end_event::BeginEndEvent;
 use super::classify::{Kind, memcpy_kind};
-use super::columns::BeginEndEvent;
 use super::event::Event;
 use super::event_columns::{EventHeader, EventSink};
 use crate::json::lexer::RawStr;

@@ -12,6 +12,7 @@ use super::columns::{Columns, Known};
 use super::event::Event;
 use super::event_columns::EventSink;
 use super::key_predictor::KeyPredictor;
+use super::outline::Detail;
 use crate::error::Unreadable;
 use crate::input::decompress::{JsonInput, MAX_PIECE, Stream, StreamEnd};
 use crate::json::lexer::{LexError, Lexer};
@@ -37,18 +38,26 @@ pub(crate) struct Document {
 }
 
 /// Reads a trace. Calls `advance` with the number of JSON bytes read since the last call.
-pub(crate) fn read(input: JsonInput, advance: &dyn Fn(u64)) -> Result<Document, Unreadable> {
+pub(crate) fn read(
+    input: JsonInput,
+    advance: &dyn Fn(u64),
+    detail: Detail,
+) -> Result<Document, Unreadable> {
     let (text, stream) = match input {
         JsonInput::Whole(text) => (text, None),
         JsonInput::Stream(stream) => (Vec::new(), Some(stream)),
     };
+    let mut document = Document::default();
+    if detail == Detail::Outline {
+        document.columns.outline = Some(Box::default());
+    }
     Reader {
         window: text,
         stream,
         end: StreamEnd::Complete,
         json_bytes: 0,
         slices: Vec::new(),
-        document: Document::default(),
+        document,
     }
     .run(advance)
 }
@@ -91,6 +100,7 @@ impl Reader {
             StreamEnd::TooLong => return Err(Unreadable::TooLong),
             StreamEnd::NotYet | StreamEnd::Complete => {}
         }
+        self.document.columns.outline_begin_end_events();
         self.document.json_bytes = self.json_bytes;
         Ok(self.document)
     }
@@ -154,6 +164,7 @@ impl Reader {
                         .map_or((0, StreamEnd::Complete), |s| s.fill(&mut spare[HEADROOM..]))
                 },
             );
+            columns.thin_if_long();
             advance((at - start) as u64);
             self.json_bytes += filled as u64;
             if self.stream.is_some() {

@@ -9,6 +9,7 @@ use trace_model::{StrId, TableSet, Warning};
 
 use super::columns::Columns;
 use super::metadata::Metadata;
+use super::outline::Detail;
 use super::parallel_reader;
 use crate::error::Unreadable;
 use crate::input::decompress::JsonInput;
@@ -65,8 +66,9 @@ pub(crate) fn parse(
     file: &str,
     input: JsonInput,
     advance: &dyn Fn(u64),
+    detail: Detail,
 ) -> Result<Trace, Unreadable> {
-    let document = parallel_reader::read(input, advance)?;
+    let document = parallel_reader::read(input, advance, detail)?;
     let metadata = Metadata::parse(&document.metadata);
     Ok(Trace::new(file, document.columns, metadata, document.json_bytes))
 }
