@@ -468,7 +468,7 @@ fn cut_leaves_out_files_of_other_kinds() {
     let output = sandbox.run(&["cut", &torch, "--between", "0ms..", "-o", "small"]);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("left out, not of PyTorch Profiler"), "{said}");
+    assert!(said.contains("left out, not a timeline of PyTorch Profiler"), "{said}");
     let plain = composer.join("workers0/plain").display().to_string();
     let output = sandbox.run(&["cut", &plain, "--between", "10ms..100ms", "-o", "none"]);
     let said = text(&output.stderr);

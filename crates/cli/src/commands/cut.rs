@@ -53,7 +53,7 @@ fn print(cut: &CutRun, console: &mut Console) -> anyhow::Result<()> {
     }
     if let [first, ..] = cut.other_files.as_slice() {
         let files = plural(cut.other_files.len(), "file");
-        let text = format!("{files} left out, not of PyTorch Profiler: {first}");
+        let text = format!("{files} left out, not a timeline of PyTorch Profiler: {first}");
         let more = if cut.other_files.len() > 1 { ", ..." } else { "" };
         note(&format!("{text}{more}"), console)?;
     }
