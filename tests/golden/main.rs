@@ -13,6 +13,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod call_tree;
+mod compiled;
 mod composer;
 mod critical;
 mod cupti;
@@ -43,6 +44,7 @@ use harness::{Input, Suite};
 /// All suites by name.
 const SUITES: &[Suite] = &[
     Suite { name: "call_tree", input: Input::Corpus, cases: call_tree::cases },
+    Suite { name: "compiled", input: Input::Corpus, cases: compiled::cases },
     Suite { name: "composer", input: Input::Corpus, cases: composer::cases },
     Suite { name: "critical", input: Input::Corpus, cases: critical::cases },
     Suite { name: "cupti", input: Input::Corpus, cases: cupti::cases },

@@ -11,6 +11,7 @@ mod cli;
 #[cfg(feature = "cloud")]
 mod cloud;
 mod command_line;
+mod compiled;
 mod configuration;
 mod critical;
 mod cut;

@@ -7,6 +7,7 @@ use trace_advisor::Run;
 use trace_advisor::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use trace_advisor::arrow::compute::cast;
 use trace_advisor::arrow::datatypes::{DataType, Float64Type};
+use trace_advisor::arrow::util::display::{ArrayFormatter, FormatOptions};
 
 /// One row: values by column; numbers as floats, all else as text.
 pub(crate) type Row = BTreeMap<String, Json>;
@@ -74,4 +75,22 @@ pub(crate) fn lines(batches: &[RecordBatch]) -> Vec<String> {
         }
     }
     lines
+}
+
+/// The rows of a query as text, with a space between values; nulls are `-`.
+pub(crate) fn text_rows(run: &Run, query: &str) -> Vec<String> {
+    let options = FormatOptions::default().with_null("-");
+    let mut rows = Vec::new();
+    for batch in run.sql(query).expect("a query that runs") {
+        let columns: Vec<_> = batch
+            .columns()
+            .iter()
+            .map(|column| ArrayFormatter::try_new(column.as_ref(), &options).expect("printable"))
+            .collect();
+        for row in 0..batch.num_rows() {
+            let values: Vec<String> = columns.iter().map(|c| c.value(row).to_string()).collect();
+            rows.push(values.join(" "));
+        }
+    }
+    rows
 }

@@ -50,6 +50,7 @@ pub const TOPICS: &[Topic] = &[
         prefixes: &["kernel_", "graph_", "gpu_kernel", "gpu_top_kernels", "gpu_copies", "cupti_"],
     },
     Topic { title: "Inference servers", formerly: None, prefixes: &["serving_"] },
+    Topic { title: "Compiled code (torch.compile)", formerly: None, prefixes: &["compile_"] },
     Topic { title: "Memory", formerly: Some("Memory"), prefixes: &["memory_", "snapshot_"] },
     Topic { title: "Ranks and communication", formerly: Some("Distributed"), prefixes: &["comm_"] },
     Topic {

@@ -234,6 +234,7 @@ pub(crate) enum Unreadable {
     NotJson,
     NoEvents,
     NoNodes,
+    NoRecords,
     TooLong,
     PieceTooLong,
 }
@@ -244,6 +245,7 @@ impl Unreadable {
             Self::NotJson => "not JSON: neither an object nor a list of events",
             Self::NoEvents => "JSON without an event list (\"traceEvents\")",
             Self::NoNodes => "JSON without a node list (\"nodes\")",
+            Self::NoRecords => "a log without records of torch.compile",
             Self::TooLong => {
                 "expands to far more JSON than a trace of its size would: refused as a decompression \
                  bomb (raise the limit with --max-json-bytes if it is genuine)"

@@ -53,6 +53,15 @@ issues! {
         "a table ends in the middle: only its complete rows were read; copy or export it again";
     OtherMetrics = "other-metrics",
         "metrics that the profiler did not report (training, validation, custom groups) are not read";
+    TruncatedLog = "truncated-log",
+        "the log of torch.compile ends in the middle of a record, which was dropped; copy or record the file again";
+    MalformedRecord = "malformed-record",
+        "lines of a log of torch.compile that PyTorch does not write were skipped";
+    LongRecord = "long-record", "records of torch.compile that are far too long were skipped";
+    MissingPayload = "missing-payload", "records of torch.compile whose text is missing were skipped";
+    MalformedPayload = "malformed-payload", "records of torch.compile whose text is not what PyTorch writes were skipped";
+    UnfinishedCompilation = "unfinished-compilation",
+        "compilations whose end is not in the log: their duration is unknown";
     UnreadableMetadata = "unreadable-metadata", "a top-level entry other than the events is not valid JSON: ignored";
     DuplicateCorrelation = "duplicate-correlation",
         "several host calls share a correlation id: device work was linked to the last";
@@ -79,9 +88,15 @@ pub(crate) fn table(warnings: &[Warning], sources: &[Source]) -> RecordBatch {
 }
 
 /// Counts by issue.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Issues {
     counts: [u64; ISSUES.len()],
+}
+
+impl Default for Issues {
+    fn default() -> Self {
+        Self { counts: [0; ISSUES.len()] }
+    }
 }
 
 impl Issues {

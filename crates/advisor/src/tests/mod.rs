@@ -17,6 +17,14 @@ use crate::{RuleSet, RuleSource, shipped_rules};
 /// its suffix; `*` marks plain numbers.
 const VIEWS: &[(&str, Scope, &str)] = &[
     (
+        "compile_summary",
+        Scope::Rank,
+        "rank has_log compile_count compile_ns in_steps_ns recompile_count recompile_ns most_recompile_count \
+         recompile_function recompile_file recompile_line recompile_reason graph_break_count graph_break_line_count \
+         break_file break_line break_code break_reason break_hint cache_hit_count cache_miss_count cache_miss_ns \
+         cache_bypass_count fail_count",
+    ),
+    (
         "step_time_summary",
         Scope::Rank,
         "rank source step_count mean_ns median_ns min_ns max_ns std_ns cv_ratio",

@@ -105,6 +105,7 @@ fn shipped_files_keep_to_their_areas() {
         ("rules/loop.toml", &["OP", "VA", "CF"]),
         ("rules/machines.toml", &["GU", "VA", "MM"]),
         ("rules/cpu.toml", &["OP", "HB", "PR"]),
+        ("rules/compile.toml", &["CG"]),
         ("rules/trace-quality.toml", &["TQ"]),
         ("rules/regression.toml", &["RG"]),
     ]);

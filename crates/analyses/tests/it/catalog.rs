@@ -105,6 +105,21 @@ fn small_run() -> Run {
         .launched_by_graph(1)
         .captured_from(1, "aten::mm", "[[2, 2], [2, 2]]")
         .hardware_counter(0, "sm__throughput", 19_010, 50.0);
+    // Code of torch.compile.
+    run.compiled(1, "0/0", 100, 500)
+        .recompiled(1, "0/1", 10_100, 500, "0/0: tensor 'x' size mismatch")
+        .graph_break(1, 12, "builtin print")
+        .compiled_line(1, "triton_poi_fused_add_0", "fabc", 12, 1_000_000)
+        .kernel_on(
+            1,
+            "computation",
+            (0, 7),
+            19_500,
+            50,
+            Some((19_400, 10)),
+            None,
+            "triton_poi_fused_add_0",
+        );
     // A call that is slow the first time.
     run.call(0, "cudaStreamCreate", 20_000, 200_000);
     run.call(0, "cudaStreamCreate", 230_000, 10);

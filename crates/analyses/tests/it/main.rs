@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod catalog;
+mod compile_views;
 mod counter_views;
 mod cpu_views;
 mod device_views;

@@ -269,12 +269,13 @@ fn files(run: &Run, out: &mut dyn Write) -> anyhow::Result<()> {
                 "execution trace" => "nodes",
                 "memory timeline" => "entries",
                 "determined metrics" => "samples",
+                "torch.compile log" => "records",
                 _ => "events",
             },
             source.json_bytes as f64 / 1e6,
             match source.format.as_ref() {
                 "memory snapshot" => "pickle",
-                "determined metrics" => "text",
+                "determined metrics" | "torch.compile log" => "text",
                 _ => "JSON",
             }
         )?;

@@ -3,6 +3,7 @@
 use super::composer;
 use super::determined::sniff::{self, Form};
 use super::pickle;
+use super::torch_trace;
 use super::unsupported::UnsupportedFormat;
 
 /// A format that can be read.
@@ -18,6 +19,8 @@ pub(crate) enum Format {
     MemorySnapshot,
     /// Bytes by category over time, as `export_memory_timeline` writes them.
     MemoryTimeline,
+    /// Records of `torch.compile`, as `TORCH_TRACE` writes them.
+    TorchTrace,
     /// Metrics of Determined's profiler, in one of the forms in which users get them.
     Determined(Form),
 }
@@ -88,6 +91,7 @@ pub(crate) fn guess_format(prefix: &[u8]) -> FormatGuess {
         Some(b'{') if NSIGHT_KEYS.iter().any(|key| has(key)) => {
             FormatGuess::Unsupported(UnsupportedFormat::NsightSystems)
         }
+        _ if torch_trace::starts_log(text) => FormatGuess::Known(Format::TorchTrace),
         _ if text.starts_with(b"PAR1") => {
             FormatGuess::Unsupported(UnsupportedFormat::ParquetPartition)
         }
@@ -129,6 +133,11 @@ mod tests {
             guess_format(b"{\"a\": 1}"),
             FormatGuess::Unsupported(UnsupportedFormat::OtherJson)
         );
+        let log = b"V0521 11:50:39.474000 3054118 torch/_dynamo/utils.py:1864] {\"chromium_event\": {}}\n\t{";
+        assert_eq!(guess_format(log), FormatGuess::Known(Format::TorchTrace));
+        let other =
+            b"V0521 11:50:39.474000 3054118 torch/_dynamo/utils.py:1864] [0/0] creating guard";
+        assert_eq!(guess_format(other), FormatGuess::Unknown);
         assert_eq!(guess_format(b"import torch"), FormatGuess::Unknown);
         assert_eq!(guess_format(b"  \n"), FormatGuess::Unknown);
         let timeline = FormatGuess::Known(Format::MemoryTimeline);

@@ -8,4 +8,5 @@ pub(crate) mod kineto;
 pub(crate) mod memory_timeline;
 pub(crate) mod pickle;
 pub(crate) mod snapshot;
+pub(crate) mod torch_trace;
 pub(crate) mod unsupported;

@@ -10,3 +10,4 @@ pub(crate) mod remote;
 mod secrets;
 mod stdin;
 pub(crate) mod storage;
+pub(crate) mod text_reader;

@@ -112,6 +112,7 @@ impl<S: Timeline> Attachment<S> for MemoryFiles {
             if run.has_clock { run.zero_ns } else { files.iter().filter_map(start).min() };
         if !run.has_clock && !files.is_empty() {
             add_ranks(&files, zero_ns, run);
+            run.zero_ns = zero_ns;
             let message = "the run has only memory snapshots or memory timelines: they show what held memory, \
                            but not how time was spent; add the profiler's traces of the same run to analyze \
                            time";

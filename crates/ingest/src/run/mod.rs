@@ -3,6 +3,7 @@
 
 mod attachment;
 mod clock;
+mod compile_logs;
 mod composer;
 mod determined;
 pub(crate) mod discover;

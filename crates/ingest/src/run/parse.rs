@@ -10,7 +10,7 @@ use crate::formats::execution;
 use crate::formats::guess::Format;
 use crate::formats::kineto::outline::Detail;
 use crate::formats::kineto::trace::{self, Trace};
-use crate::formats::{memory_timeline, snapshot};
+use crate::formats::{memory_timeline, snapshot, torch_trace};
 use crate::input::decompress::{self, JsonInput, Limit};
 use crate::input::storage;
 use crate::options::Progress;
@@ -24,6 +24,7 @@ pub(crate) enum ParsedFile {
     ExecutionTrace(Box<execution::Recording>),
     Memory(MemoryFile),
     Metrics(Box<Metrics>),
+    CompileLog(Box<torch_trace::CompileLog>),
 }
 
 /// Reason for which a file contributes nothing to the run.
@@ -97,6 +98,9 @@ pub(crate) fn parse_file(
             .map_err(unusable),
         Format::MemorySnapshot => snapshot::read(input, &advance)
             .map(|dump| ParsedFile::Memory(MemoryFile::Snapshot(Box::new(dump)))),
+        Format::TorchTrace => torch_trace::read(input, &advance)
+            .map(|log| ParsedFile::CompileLog(Box::new(log)))
+            .map_err(unusable),
         Format::Determined(form) => determined::read(form, input, &advance)
             .map(|metrics| ParsedFile::Metrics(Box::new(metrics)))
             .map_err(unusable),

@@ -5,6 +5,7 @@ use trace_model::{Dataset, RunInfo, TableSet, Warning};
 
 use super::attachment::{Attachment, RunBuilder};
 use super::clock;
+use super::compile_logs::CompileLogs;
 use super::composer::ComposerFiles;
 use super::determined::{DeterminedFiles, nested_metrics_warning};
 use super::discover::{FoundRun, InputFile};
@@ -24,6 +25,7 @@ use crate::formats::composer;
 use crate::formats::determined::metrics::Metrics;
 use crate::formats::execution;
 use crate::formats::kineto::trace::Trace;
+use crate::formats::torch_trace::CompileLog;
 use crate::input::decompress::Limit;
 use crate::input::storage;
 use crate::options::{FileWork, Options, Progress};
@@ -136,6 +138,7 @@ enum Loaded<S> {
     ExecutionTrace(Box<execution::Recording>),
     Memory(MemoryFile),
     Metrics(Box<Metrics>),
+    CompileLog(Box<CompileLog>),
 }
 
 struct Reader<'a, S> {
@@ -186,6 +189,7 @@ impl<S: RankSink> Reader<'_, S> {
             ParsedFile::ExecutionTrace(recording) => Loaded::ExecutionTrace(recording),
             ParsedFile::Memory(file) => Loaded::Memory(file),
             ParsedFile::Metrics(metrics) => Loaded::Metrics(metrics),
+            ParsedFile::CompileLog(log) => Loaded::CompileLog(log),
         })
     }
 
@@ -228,7 +232,7 @@ fn next_batch_within_budget(
 struct FilesByKind<S> {
     traces: Vec<(String, RankData<S>)>,
     /// In the order in which they add to the run: metrics may determine its clock, which memory files then use.
-    attachments: [Box<dyn Attachment<S>>; 4],
+    attachments: [Box<dyn Attachment<S>>; 5],
     warnings: Vec<Warning>,
 }
 
@@ -242,6 +246,7 @@ fn group_by_kind<S: Timeline>(
     let mut composer = ComposerFiles::default();
     let mut execution = ExecutionTraces::default();
     let mut memory = MemoryFiles::default();
+    let mut compile_logs = CompileLogs::default();
     let mut determined = DeterminedFiles::new(name.clone());
     let mut warnings = Vec::new();
     for (file, result) in files.traces.into_iter().zip(results) {
@@ -251,6 +256,7 @@ fn group_by_kind<S: Timeline>(
             Ok(Loaded::ExecutionTrace(recording)) => execution.push(file.file, *recording),
             Ok(Loaded::Memory(content)) => memory.push(file.file, content),
             Ok(Loaded::Metrics(metrics)) => determined.push(file.file, *metrics),
+            Ok(Loaded::CompileLog(log)) => compile_logs.push(file.file, *log),
             Err(FileError::Sink(error)) => return Err(error),
             Err(FileError::StoreUnavailable(error) | FileError::Unreadable(error)) if is_file => {
                 return Err(Error::read(name, error));
@@ -263,8 +269,11 @@ fn group_by_kind<S: Timeline>(
             }
         }
     }
-    let has_others =
-        !traces.is_empty() || !composer.is_empty() || !execution.is_empty() || !memory.is_empty();
+    let has_others = !traces.is_empty()
+        || !composer.is_empty()
+        || !execution.is_empty()
+        || !memory.is_empty()
+        || !compile_logs.is_empty();
     if !has_others && determined.is_empty() {
         let first = warnings.into_iter().next();
         return Err(first.map_or_else(
@@ -275,8 +284,13 @@ fn group_by_kind<S: Timeline>(
     determined.must_be_usable(!has_others);
     warnings.extend(skipped_warning(&files.skipped));
     warnings.extend(nested_metrics_warning(&files.nested_metrics));
-    let attachments: [Box<dyn Attachment<S>>; 4] =
-        [Box::new(composer), Box::new(execution), Box::new(determined), Box::new(memory)];
+    let attachments: [Box<dyn Attachment<S>>; 5] = [
+        Box::new(composer),
+        Box::new(execution),
+        Box::new(determined),
+        Box::new(memory),
+        Box::new(compile_logs),
+    ];
     Ok(FilesByKind { traces, attachments, warnings })
 }
 

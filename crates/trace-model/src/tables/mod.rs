@@ -10,6 +10,7 @@
 //!   launching call for device events.
 //! * `args` holds, as JSON, the arguments of the event that have no column of their own.
 
+mod compiled;
 mod device;
 mod execution;
 mod graph;
@@ -20,6 +21,9 @@ mod run;
 mod snapshot;
 mod timeline;
 
+pub use compiled::{
+    CompiledFrame, CompiledFrames, CompiledKernel, CompiledKernels, GraphBreak, GraphBreaks,
+};
 pub use device::{DeviceSync, DeviceSyncs, Kernel, Kernels, Memcpy, Memcpys, Memset, Memsets};
 pub use execution::{ExecutionNode, ExecutionNodes};
 pub use graph::{CapturedOp, CapturedOps, GraphMatch, GraphMatches, GraphNode, GraphNodes};
@@ -72,6 +76,9 @@ pub const TABLES: &[&TableSpec] = &[
     &Spans::SPEC,
     &UnpairedEvents::SPEC,
     &ExecutionNodes::SPEC,
+    &CompiledFrames::SPEC,
+    &GraphBreaks::SPEC,
+    &CompiledKernels::SPEC,
     &Snapshots::SPEC,
     &SnapshotDevices::SPEC,
     &SnapshotSegments::SPEC,
@@ -240,7 +247,7 @@ mod tests {
             let times = columns.filter(|c| c.unit == Unit::Ns && c.is_timestamp() == is_timestamp);
             times.map(|c| c.name).collect()
         };
-        let lengths = ["base_time_ns", "dur_ns", "launch_dur_ns", "self_dur_ns"];
+        let lengths = ["base_time_ns", "dur_ns", "inductor_dur_ns", "launch_dur_ns", "self_dur_ns"];
         assert_eq!(named(false), lengths.into());
         let moments = [
             "alloc_ts_ns",

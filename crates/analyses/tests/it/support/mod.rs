@@ -14,6 +14,7 @@ macro_rules! set_last {
     };
 }
 
+mod compiled;
 mod details;
 mod device;
 mod host;
@@ -24,10 +25,10 @@ pub mod trainers;
 use query::{Params, Session};
 use trace_model::column::NULL_I64;
 use trace_model::tables::{
-    Annotations, CapturedOps, Collectives, Counter, Counters, CpuOps, Devices, ExecutionNodes,
-    GraphMatches, GraphNodes, Kernels, Memcpys, MemoryEvents, Memsets, ProfilerRanges,
-    PythonFrames, RangeCounters, Rank, Ranks, ReadingWarnings, RuntimeCalls, Spans, Step, Steps,
-    UnpairedEvent, UnpairedEvents,
+    Annotations, CapturedOps, Collectives, CompiledFrames, CompiledKernels, Counter, Counters,
+    CpuOps, Devices, ExecutionNodes, GraphBreaks, GraphMatches, GraphNodes, Kernels, Memcpys,
+    MemoryEvents, Memsets, ProfilerRanges, PythonFrames, RangeCounters, Rank, Ranks,
+    ReadingWarnings, RuntimeCalls, Spans, Step, Steps, UnpairedEvent, UnpairedEvents,
 };
 use trace_model::{MetricTable, StrId, Strings, TableSet, Value};
 
@@ -52,6 +53,9 @@ pub struct Run {
     profiler_ranges: ProfilerRanges,
     range_counters: RangeCounters,
     execution_nodes: ExecutionNodes,
+    compiled_frames: CompiledFrames,
+    graph_breaks: GraphBreaks,
+    compiled_kernels: CompiledKernels,
     counters: Counters,
     graph_nodes: GraphNodes,
     captured_ops: CapturedOps,
@@ -178,6 +182,9 @@ impl Run {
             profiler_ranges,
             range_counters,
             execution_nodes,
+            compiled_frames,
+            graph_breaks,
+            compiled_kernels,
             counters,
             graph_nodes,
             captured_ops,

@@ -1,6 +1,6 @@
 //! Rows of the tables in which Determined keeps metrics: CSV, and what `pg_dump` writes.
 
-use std::io::{self, BufRead, Read};
+use std::io::{BufRead, Read};
 
 use csv::{ByteRecord, ReaderBuilder};
 
@@ -8,67 +8,13 @@ use super::fields::Fields;
 use super::metrics::{Metrics, Precision};
 use super::sniff::{columns, is_table};
 use crate::error::Unreadable;
-use crate::input::decompress::{JsonInput, MAX_PIECE, Stream, StreamEnd, WINDOW};
+use crate::input::decompress::{JsonInput, MAX_PIECE, StreamEnd};
+use crate::input::text_reader::TextReader;
 use crate::warnings::Issue;
 
 /// Marks that `pg_dump` writes for a null, and after the last row.
 const NULL: &[u8] = b"\\N";
 const LAST: &[u8] = b"\\.";
-
-/// Text as a reader, in windows.
-struct Bytes<'p> {
-    window: Vec<u8>,
-    at: usize,
-    stream: Option<Stream>,
-    end: StreamEnd,
-    total: u64,
-    advance: &'p dyn Fn(u64),
-}
-
-impl<'p> Bytes<'p> {
-    fn new(input: JsonInput, advance: &'p dyn Fn(u64)) -> Self {
-        let (window, stream) = match input {
-            JsonInput::Whole(text) => (text, None),
-            JsonInput::Stream(stream) => (Vec::new(), Some(stream)),
-        };
-        let total = window.len() as u64;
-        advance(total);
-        let at = if window.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
-        Self { window, at, stream, end: StreamEnd::Complete, total, advance }
-    }
-}
-
-impl BufRead for Bytes<'_> {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        if self.at == self.window.len()
-            && let Some(stream) = &mut self.stream
-        {
-            self.window.clear();
-            self.at = 0;
-            self.end = stream.read(&mut self.window, WINDOW);
-            if self.total == 0 && self.window.starts_with(b"\xEF\xBB\xBF") {
-                self.at = 3;
-            }
-            self.total += self.window.len() as u64;
-            (self.advance)(self.window.len() as u64);
-        }
-        Ok(&self.window[self.at..])
-    }
-
-    fn consume(&mut self, bytes: usize) {
-        self.at += bytes;
-    }
-}
-
-impl Read for Bytes<'_> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let from = self.fill_buf()?;
-        let count = from.len().min(into.len());
-        into[..count].copy_from_slice(&from[..count]);
-        self.consume(count);
-        Ok(count)
-    }
-}
 
 impl Metrics {
     /// Reads a table with a header.
@@ -77,7 +23,7 @@ impl Metrics {
         input: JsonInput,
         advance: &dyn Fn(u64),
     ) -> Result<(), Unreadable> {
-        let mut bytes = Bytes::new(input, advance);
+        let mut bytes = TextReader::new(input, advance);
         let mut reader =
             ReaderBuilder::new().flexible(true).buffer_capacity(1 << 16).from_reader(&mut bytes);
         let names: Vec<String> = reader
@@ -104,7 +50,7 @@ impl Metrics {
         input: JsonInput,
         advance: &dyn Fn(u64),
     ) -> Result<(), Unreadable> {
-        let mut bytes = Bytes::new(input, advance);
+        let mut bytes = TextReader::new(input, advance);
         let mut line = Vec::new();
         // The columns of the block being read, if it is one of ours; empty for another's.
         let mut block: Option<Vec<String>> = None;
@@ -152,9 +98,9 @@ impl Metrics {
         }
     }
 
-    fn finish(&mut self, bytes: &Bytes<'_>) -> Result<(), Unreadable> {
-        self.bytes = bytes.total;
-        match bytes.end {
+    fn finish(&mut self, bytes: &TextReader<'_>) -> Result<(), Unreadable> {
+        self.bytes = bytes.total_bytes();
+        match bytes.end() {
             StreamEnd::TooLong => return Err(Unreadable::TooLong),
             StreamEnd::Damaged => self.issues.add(Issue::TruncatedGzip),
             StreamEnd::NotYet | StreamEnd::Complete => {}

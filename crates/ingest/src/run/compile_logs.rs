@@ -1,0 +1,152 @@
+//! Logs of `torch.compile` in a run: the rank of each, and its place on the run's clock.
+
+use std::collections::BTreeMap;
+
+use trace_model::column::NULL_I64;
+use trace_model::tables::{Rank, Ranks};
+use trace_model::{Source, Strings, Warning};
+
+use super::attachment::{Attachment, RunBuilder};
+use super::clock::unaligned_clocks;
+use super::discover::rank_from_file_name;
+use super::rank_trace::{RankData, RankTrace};
+use super::timeline::Timeline;
+use crate::error::Error;
+use crate::formats::torch_trace::CompileLog;
+use crate::options::Options;
+use crate::warnings::run_warning;
+
+/// The logs of a run. A rank may have several: one for each of its processes.
+#[derive(Default)]
+pub(crate) struct CompileLogs {
+    files: Vec<(String, CompileLog)>,
+    assigned: Vec<AssignedLog>,
+}
+
+/// A log with the rank that it was given.
+struct AssignedLog {
+    log: CompileLog,
+    file: String,
+    rank: i32,
+    rank_from: &'static str,
+}
+
+impl CompileLogs {
+    pub(crate) fn push(&mut self, file: String, log: CompileLog) {
+        self.files.push((file, log));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+}
+
+impl<S: Timeline> Attachment<S> for CompileLogs {
+    /// Gives each log its rank: the one that its records or its name state, else that of the only trace, else the lowest.
+    fn assign(
+        &mut self,
+        traces: &[RankTrace<RankData<S>>],
+        _: &Options,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<(), Error> {
+        let only = match traces {
+            [only] => Some((only.rank, "the only trace")),
+            _ => None,
+        };
+        let first = traces.iter().map(|trace| trace.rank).min().unwrap_or(0);
+        let mut guessed: u64 = 0;
+        for (file, log) in std::mem::take(&mut self.files) {
+            warnings.extend(log.warnings(&file));
+            let stated = log.rank.map(|rank| (rank, "records"));
+            let named = || rank_from_file_name(&file).map(|rank| (rank, "file name"));
+            let (rank, rank_from) = stated.or_else(named).or(only).unwrap_or_else(|| {
+                guessed += 1;
+                (first, "order")
+            });
+            self.assigned.push(AssignedLog { log, file, rank, rank_from });
+        }
+        self.assigned.sort_by_key(|log| log.rank);
+        if guessed > 0 && (traces.len() > 1 || guessed > 1) {
+            let message = format!(
+                "the rank of these logs of torch.compile is unknown: rank {first} is assumed (put rank<N> into \
+                 their names)"
+            );
+            let warning = run_warning("guessed-rank", String::new(), message);
+            warnings.push(Warning { count: guessed, ..warning });
+        }
+        Ok(())
+    }
+
+    fn add_to(self: Box<Self>, run: &mut RunBuilder) {
+        let logs = self.assigned;
+        let start = |log: &AssignedLog| log.log.extent().map(|(start, _)| start);
+        if !run.has_clock && !logs.is_empty() {
+            run.zero_ns = run.zero_ns.or_else(|| logs.iter().filter_map(start).min());
+            add_ranks(&logs, run);
+            let message = "the run has logs of torch.compile, but no timeline: they show what was compiled, but not \
+                           how time was spent; add the profiler's traces of the same run to analyze time";
+            run.warnings.push(run_warning("no-timeline", String::new(), message.to_owned()));
+        }
+        for AssignedLog { log, file, rank, rank_from } in logs {
+            if run.zero_ns.is_none() && log.extent().is_some() {
+                let message = "the traces do not state when they were recorded: the times of this log of \
+                               torch.compile are left out";
+                run.warnings.push(unaligned_clocks(file.clone(), message));
+            }
+            run.info.sources.push(Source {
+                file,
+                format: "torch.compile log".into(),
+                rank,
+                rank_from: rank_from.into(),
+                json_bytes: log.bytes,
+                events: log.records,
+                shift_ns: run.zero_ns.map_or(0, |zero| -zero),
+            });
+            let CompileLog { mut frames, mut breaks, mut kernels, strings, .. } = log;
+            frames.rank.0.fill(rank);
+            breaks.rank.0.fill(rank);
+            kernels.rank.0.fill(rank);
+            for ts_ns in frames.ts_ns.0.iter_mut().filter(|ts_ns| **ts_ns != NULL_I64) {
+                *ts_ns = run.zero_ns.map_or(NULL_I64, |zero| *ts_ns - zero);
+            }
+            run.tables.push("compiled_frames", frames.into_batch(&strings));
+            run.tables.push("graph_breaks", breaks.into_batch(&strings));
+            run.tables.push("compiled_kernels", kernels.into_batch(&strings));
+        }
+    }
+}
+
+/// Adds the rows of `ranks` that other files do not have.
+fn add_ranks(logs: &[AssignedLog], run: &mut RunBuilder) {
+    let mut by_rank: BTreeMap<i32, Vec<&AssignedLog>> = BTreeMap::new();
+    for log in logs {
+        by_rank.entry(log.rank).or_default().push(log);
+    }
+    by_rank.retain(|rank, _| !run.info.ranks.contains(rank));
+    let single = by_rank.len() == 1 && run.info.ranks.is_empty();
+    for (rank, logs) in by_rank {
+        run.info.ranks.push(rank);
+        let zero = run.zero_ns.unwrap_or(0);
+        let extents = || logs.iter().filter_map(|log| log.log.extent());
+        let start_ns = extents().map(|(start, _)| start - zero).min().unwrap_or(0);
+        let end_ns = extents().map(|(_, end)| end - zero).max().unwrap_or(0);
+        run.info.wall_ns = run.info.wall_ns.max(end_ns);
+        let mut strings = Strings::default();
+        let mut ranks = Ranks::default();
+        ranks.push(Rank {
+            rank,
+            file: strings.intern(&logs[0].file),
+            start_ns,
+            end_ns,
+            base_time_ns: run.zero_ns.unwrap_or(NULL_I64),
+            clock: strings.intern(match (single, run.zero_ns) {
+                (true, _) => "single",
+                (false, Some(_)) => "absolute",
+                (false, None) => "relative",
+            }),
+            event_count: logs.iter().map(|log| log.log.records).sum::<u64>() as i64,
+            ..Rank::null_row()
+        });
+        run.tables.push("ranks", ranks.into_batch(&strings));
+    }
+}
