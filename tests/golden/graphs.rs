@@ -1,4 +1,4 @@
-//! Kernels of graph replays with the operators of their capture, against the reports that TraceLens makes of the same pair
+//! Kernels of graph replays with the operators of their capture, against the reports that `TraceLens` makes of the same pair
 //! of traces; and sums of device time by owner, which must not lose any.
 
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ fn pair() -> PathBuf {
     corpus().join("inputs/graph_capture/vllm_decode_full")
 }
 
-/// The rows of one of TraceLens's reports, by column.
+/// The rows of one of `TraceLens`'s reports, by column.
 fn report(name: &str) -> Vec<BTreeMap<String, String>> {
     let mut reader = csv::Reader::from_path(pair().join("perf_csvs").join(name)).unwrap();
     let header = reader.headers().unwrap().clone();
@@ -60,7 +60,7 @@ fn by_name(run: &Run, query: &str, column: &str) -> BTreeMap<String, f64> {
         .collect()
 }
 
-/// TraceLens adds times since boot in microseconds, which 64-bit floats hold to a nanosecond.
+/// `TraceLens` adds times since boot in microseconds, which 64-bit floats hold to a nanosecond.
 fn near(found: f64, expected: f64, tolerance: f64, what: &str) {
     assert!((found / expected - 1.0).abs() <= tolerance, "{what}: {found} is not {expected}");
 }
@@ -127,9 +127,10 @@ fn capture_pair_is_owned() {
 fn device_time_adds_up(trace: &str, run: &Run) {
     let coverage = rows(run, "SELECT * FROM gpu_time_coverage ORDER BY rank, device");
     // Sums are below 2^53: exact as floats.
-    let sums = |query: &str| rows(run, query)[0]["ns"].as_f64().unwrap_or(0.0);
-    let total =
-        |column: &str| -> f64 { coverage.iter().map(|row| row[column].as_f64().unwrap()).sum() };
+    let sums = |query: &str| rows(run, query)[0]["ns"].as_f64().unwrap_or(0.0) as i64;
+    let total = |column: &str| -> i64 {
+        coverage.iter().map(|row| row[column].as_f64().unwrap() as i64).sum()
+    };
     let of_lines = sums("SELECT sum(sum_ns) AS ns FROM source_kernels");
     assert_eq!(of_lines, total("source_ns"), "{trace}: by source line");
     assert_eq!(sums("SELECT sum(device_ns) AS ns FROM source_lines"), of_lines, "{trace}: by line");

@@ -71,9 +71,12 @@ fn graph_calls(columns: &Columns) -> Option<Vec<GraphCall>> {
     let mut by_name: FxHashMap<StrId, GraphCall> = FxHashMap::default();
     let names = &columns.runtime_calls.name.0;
     for &name in names {
-        by_name.entry(name).or_insert_with(|| match name.is_null() {
-            true => GraphCall::Other,
-            false => GraphCall::of_name(columns.strings.get(name)),
+        by_name.entry(name).or_insert_with(|| {
+            if name.is_null() {
+                GraphCall::Other
+            } else {
+                GraphCall::of_name(columns.strings.get(name))
+            }
         });
     }
     let has_graphs =
@@ -116,9 +119,8 @@ pub(crate) fn find_captures(columns: &mut Columns, around: &[LaunchContext], fil
     for (capture, window) in windows.iter().enumerate() {
         for (order, &(row, kind)) in window.calls.iter().enumerate() {
             let details = LaunchDetails::parse(columns.runtime_calls.args.get(row));
-            let mut intern = |text: String| match text.is_empty() {
-                true => StrId::NULL,
-                false => columns.strings.intern(&text),
+            let mut intern = |text: String| {
+                if text.is_empty() { StrId::NULL } else { columns.strings.intern(&text) }
             };
             let (name, grid, block) =
                 (intern(details.kernel), intern(details.grid.text()), intern(details.block.text()));

@@ -1,6 +1,6 @@
 //! Traces of the capture of CUDA and HIP graphs, beside the traces of a run that launches these graphs.
 //!
-//! vLLM, SGLang and xDiT capture their graphs at the start, before the profiler runs; a trace of that time has the operators
+//! vLLM, `SGLang` and xDiT capture their graphs at the start, before the profiler runs; a trace of that time has the operators
 //! that the kernels of later replays belong to.
 
 use trace_model::{Source, Warning};

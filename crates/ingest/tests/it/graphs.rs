@@ -73,9 +73,10 @@ fn replay_on(annotation: &str, ts: i64, kernels: &[(&str, i64)], has_node_ids: b
     for (order, (kernel, stream)) in kernels.iter().enumerate() {
         let start = ts + 100 + 10 * order as i64;
         // Node ids count down, against the order of times.
-        let ids = match has_node_ids {
-            true => format!(r#","graph id":3,"graph node id":{}"#, 100 - order),
-            false => r#","graph id":0,"graph node id":0"#.to_owned(),
+        let ids = if has_node_ids {
+            format!(r#","graph id":3,"graph node id":{}"#, 100 - order)
+        } else {
+            r#","graph id":0,"graph node id":0"#.to_owned()
         };
         events.push(format!(
             r#"{{"ph":"X","cat":"kernel","name":"{kernel}","pid":0,"tid":{stream},"ts":{start},"dur":9,"args":{{"correlation":{correlation},"device":0,"stream":{stream}{ids}}}}}"#
