@@ -35,6 +35,8 @@ pub(crate) fn block_on<T: Send + 'static>(
     work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
 ) -> PyResult<T> {
     let (sender, receiver) = mpsc::channel();
+    // An earlier call on the same run left its last state, which says nothing of this one.
+    let mut last = watch.progress.as_ref().and_then(|(progress, _)| progress.current());
     std::thread::Builder::new().name("advisor".to_owned()).spawn(move || {
         // The receiver is gone after Ctrl-C.
         let _ = sender.send(work());
@@ -42,7 +44,6 @@ pub(crate) fn block_on<T: Send + 'static>(
     // Closures without the GIL must be able to share it.
     let receiver = Mutex::new(receiver);
     let wait = || receiver.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(TICK);
-    let mut last = None;
     loop {
         let outcome = py.detach(wait);
         match outcome {

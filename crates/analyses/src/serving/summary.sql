@@ -1,4 +1,4 @@
---! question = "How many tokens a second does an inference server produce, and how long do its prefill and decode steps take?"
+--! question = "How fast are the prefill and decode steps of an inference server?"
 --! row = "one kind of engine steps (prefill, decode, mixed) on one rank"
 --! window = "recording"
 --! needs = ["serving_steps"]
