@@ -66,28 +66,42 @@ impl NodeKind {
     }
 }
 
-/// The role of each runtime call, judged once a name; `None` if no call has to do with graphs.
-fn graph_calls(columns: &Columns) -> Option<Vec<GraphCall>> {
-    let mut by_name: FxHashMap<StrId, GraphCall> = FxHashMap::default();
-    let names = &columns.runtime_calls.name.0;
-    for &name in names {
-        by_name.entry(name).or_insert_with(|| {
-            if name.is_null() {
-                GraphCall::Other
-            } else {
-                GraphCall::of_name(columns.strings.get(name))
-            }
-        });
+/// The role of each name of a runtime call.
+struct GraphCalls(Vec<GraphCall>);
+
+impl GraphCalls {
+    /// Judges each name once; `None` if no call ends a capture or launches a graph.
+    fn find(columns: &Columns) -> Option<Self> {
+        let mut roles = vec![None; columns.strings.len()];
+        let mut has_graphs = false;
+        for &name in columns.runtime_calls.name.0.iter().filter(|name| !name.is_null()) {
+            let role = *roles[name.index()]
+                .get_or_insert_with(|| GraphCall::of_name(columns.strings.get(name)));
+            has_graphs |= matches!(role, GraphCall::EndCapture | GraphCall::LaunchGraph);
+        }
+        let roles = roles.into_iter().map(|role| role.unwrap_or(GraphCall::Other));
+        has_graphs.then(|| Self(roles.collect()))
     }
-    let has_graphs =
-        by_name.values().any(|call| matches!(call, GraphCall::EndCapture | GraphCall::LaunchGraph));
-    has_graphs.then(|| names.iter().map(|name| by_name[name]).collect())
+
+    fn get(&self, name: StrId) -> GraphCall {
+        if name.is_null() { GraphCall::Other } else { self.0[name.index()] }
+    }
+}
+
+/// Finds the captures of this trace, and links its replays with them.
+pub(crate) fn link(columns: &mut Columns, around: &[LaunchContext], file: &str) {
+    let Some(roles) = GraphCalls::find(columns) else { return };
+    find_captures(columns, &roles, around, file);
+    link_replays(columns, &roles);
 }
 
 /// Returns whether the trace holds captures and no launch of a graph: it describes the replays of other traces.
 pub(crate) fn is_capture_trace(columns: &Columns) -> bool {
+    let is_launch = |roles: &GraphCalls| {
+        columns.runtime_calls.name.0.iter().any(|&name| roles.get(name) == GraphCall::LaunchGraph)
+    };
     !columns.graph_nodes.is_empty()
-        && graph_calls(columns).is_some_and(|calls| !calls.contains(&GraphCall::LaunchGraph))
+        && GraphCalls::find(columns).is_some_and(|roles| !is_launch(&roles))
 }
 
 /// The times between begin and end of one capture.
@@ -101,13 +115,12 @@ struct CaptureWindow {
 }
 
 /// Fills `graph_nodes` and `captured_ops` with the captures of this trace.
-pub(crate) fn find_captures(columns: &mut Columns, around: &[LaunchContext], file: &str) {
-    let Some(roles) = graph_calls(columns) else { return };
-    let mut windows = capture_windows(columns, &roles, around);
+fn find_captures(columns: &mut Columns, roles: &GraphCalls, around: &[LaunchContext], file: &str) {
+    let mut windows = capture_windows(columns, roles, around);
     if windows.is_empty() {
         return;
     }
-    collect_calls(columns, &roles, &mut windows);
+    collect_calls(columns, roles, &mut windows);
     windows.retain(|window| !window.calls.is_empty());
     let file = columns.strings.intern(file);
     let kinds = [NodeKind::Kernel, NodeKind::Copy, NodeKind::Fill]
@@ -150,19 +163,20 @@ pub(crate) fn find_captures(columns: &mut Columns, around: &[LaunchContext], fil
 /// Pairs begins and ends of captures on each thread. A capture that the recording cuts off is left out.
 fn capture_windows(
     columns: &Columns,
-    roles: &[GraphCall],
+    roles: &GraphCalls,
     around: &[LaunchContext],
 ) -> Vec<CaptureWindow> {
     let calls = &columns.runtime_calls;
+    let role = |row: usize| roles.get(calls.name.get(row));
     let is_bound =
-        |row: &usize| matches!(roles[*row], GraphCall::BeginCapture | GraphCall::EndCapture);
+        |row: &usize| matches!(role(*row), GraphCall::BeginCapture | GraphCall::EndCapture);
     let mut bounds: Vec<usize> = (0..calls.len()).filter(is_bound).collect();
     bounds.sort_by_key(|&row| (calls.ts_ns.get(row), calls.event_id.get(row)));
     let mut open: FxHashMap<i32, usize> = FxHashMap::default();
     let mut windows = Vec::new();
     for row in bounds {
         let thread = calls.thread.get(row);
-        if roles[row] == GraphCall::BeginCapture {
+        if role(row) == GraphCall::BeginCapture {
             open.insert(thread, row);
         } else if let Some(begin) = open.remove(&thread) {
             windows.push(CaptureWindow {
@@ -180,11 +194,11 @@ fn capture_windows(
 
 /// Adds captured calls to their windows: that of their own thread, else the one open at that time, since other threads
 /// (autograd's) launch into the same capture.
-fn collect_calls(columns: &Columns, roles: &[GraphCall], windows: &mut [CaptureWindow]) {
+fn collect_calls(columns: &Columns, roles: &GraphCalls, windows: &mut [CaptureWindow]) {
     let calls = &columns.runtime_calls;
     let mut launches: Vec<(i64, i64, usize, NodeKind)> = Vec::new();
-    for (row, role) in roles.iter().enumerate() {
-        if let GraphCall::Launch(kind) = *role
+    for row in 0..calls.len() {
+        if let GraphCall::Launch(kind) = roles.get(calls.name.get(row))
             && calls.device_events.get(row) == 0
         {
             launches.push((calls.ts_ns.get(row), calls.event_id.get(row), row, kind));
@@ -243,7 +257,7 @@ fn add_ops(
     }
 }
 
-/// What a launching call states of its kernel (HIP).
+/// Details of the kernel in the arguments of a launching call (HIP).
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct LaunchDetails {
@@ -276,8 +290,17 @@ impl Extent {
     }
 }
 
-/// Adds the captures of another trace of the same process, behind those that are there, and links the replays again.
-pub(crate) fn add_captures(columns: &mut Columns, captures: Trace) {
+/// Adds the captures of other traces of the same process, behind those that are there, and links the replays again.
+pub(crate) fn add_captures(columns: &mut Columns, traces: Vec<Trace>) {
+    for trace in traces {
+        append_captures(columns, trace);
+    }
+    if let Some(roles) = GraphCalls::find(columns) {
+        link_replays(columns, &roles);
+    }
+}
+
+fn append_captures(columns: &mut Columns, captures: Trace) {
     let mut other = captures.columns;
     let mut remap = Vec::new();
     columns.strings.absorb(&other.strings, &mut remap);
@@ -342,9 +365,9 @@ struct Fit {
 }
 
 /// Fills `graph_matches`, and links the activity of each replay to the nodes of the capture that fits.
-pub(crate) fn link_replays(columns: &mut Columns) {
+fn link_replays(columns: &mut Columns, roles: &GraphCalls) {
     columns.graph_matches = GraphMatches::default();
-    let replays = replays(columns);
+    let replays = replays(columns, roles);
     if replays.is_empty() {
         return;
     }
@@ -404,14 +427,8 @@ fn set_node(columns: &mut Columns, activity: &Activity, node: usize) {
 }
 
 /// The replays of a trace, in order of their launches.
-fn replays(columns: &Columns) -> Vec<Replay> {
-    let mut is_graph: FxHashMap<StrId, bool> = FxHashMap::default();
-    let mut is_graph = |name: StrId| {
-        !name.is_null()
-            && *is_graph.entry(name).or_insert_with(|| {
-                GraphCall::of_name(columns.strings.get(name)) == GraphCall::LaunchGraph
-            })
-    };
+fn replays(columns: &Columns, roles: &GraphCalls) -> Vec<Replay> {
+    let is_graph = |launch: StrId| roles.get(launch) == GraphCall::LaunchGraph;
     let mut activities: Vec<Activity> = Vec::new();
     macro_rules! gather {
         ($table:ident, $kind:expr) => {
@@ -510,7 +527,7 @@ impl<'a> Matcher<'a> {
         };
         let named = keys(true);
         if let Some(found) = self.by_sequence.get(&named) {
-            // Without a kernel there is no name that could differ.
+            // A replay without kernels has no names to compare.
             let has_kernel = named.iter().any(|(kind, _)| *kind == NodeKind::Kernel);
             let confidence = if has_kernel { "exact" } else { "order" };
             return Some(self.in_order(found, confidence, replay, last));

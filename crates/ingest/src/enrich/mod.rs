@@ -30,8 +30,7 @@ pub(crate) fn enrich(mut trace: Trace) -> Trace {
     let lookup = steps::Lookup::new(&trace.found.steps);
     steps::assign(columns, &lookup);
     device::link(columns, &around, &lookup);
-    graphs::find_captures(columns, &around, &trace.file);
-    graphs::link_replays(columns);
+    graphs::link(columns, &around, &trace.file);
     steps::find_ready(columns, &mut trace.found.steps);
     trace.unpaired = ranges::pair(columns, &around, &lookup);
     trace

@@ -1,8 +1,12 @@
 //! Files that add to the timelines of a run: Composer's files, execution traces, metrics and memory files.
 
-use trace_model::tables::Steps;
-use trace_model::{RunInfo, TableSet, Warning};
+use std::collections::BTreeMap;
 
+use trace_model::column::NULL_I64;
+use trace_model::tables::{Rank, Ranks, Steps};
+use trace_model::{RunInfo, Strings, TableSet, Warning};
+
+use super::discover::rank_from_file_name;
 use super::rank_trace::{RankData, RankTrace};
 use super::timeline::Timeline;
 use crate::error::Error;
@@ -43,6 +47,27 @@ pub(crate) trait Attachment<S: Timeline> {
     fn add_to(self: Box<Self>, run: &mut RunBuilder);
 }
 
+/// The rank that the name of a file states, else that of the only timeline; and which of the two it is.
+pub(crate) fn rank_of_file<S: Timeline>(
+    file: &str,
+    traces: &[RankTrace<RankData<S>>],
+) -> Option<(i32, &'static str)> {
+    let named = rank_from_file_name(file).map(|rank| (rank, "file name"));
+    named.or(match traces {
+        [only] => Some((only.rank, "the only trace")),
+        _ => None,
+    })
+}
+
+/// A file of a run without timelines, as `ranks` describes it.
+pub(crate) struct RankFile<'a> {
+    pub(crate) rank: i32,
+    pub(crate) file: &'a str,
+    /// Start and end, in nanoseconds since 1970 or since its own first event, where known.
+    pub(crate) extent: Option<(i64, i64)>,
+    pub(crate) events: u64,
+}
+
 /// A run under construction: the tables of the timelines, then what attachments add.
 pub(crate) struct RunBuilder {
     pub(crate) info: RunInfo,
@@ -59,6 +84,43 @@ impl RunBuilder {
     /// Returns whether the run has timelines, which have filled `ranks`.
     pub(crate) fn has_timeline(&self) -> bool {
         !self.timelines.is_empty()
+    }
+
+    /// Adds the ranks of files that no other file has added. `is_single`: their times relate to those of no other rank.
+    pub(crate) fn add_ranks<'a>(
+        &mut self,
+        files: impl Iterator<Item = RankFile<'a>>,
+        is_single: bool,
+    ) {
+        let mut by_rank: BTreeMap<i32, Vec<RankFile<'a>>> = BTreeMap::new();
+        for file in files.filter(|file| !self.info.ranks.contains(&file.rank)) {
+            by_rank.entry(file.rank).or_default().push(file);
+        }
+        let zero = self.zero_ns.unwrap_or(0);
+        for (rank, files) in by_rank {
+            self.info.ranks.push(rank);
+            let extents = || files.iter().filter_map(|file| file.extent);
+            let start_ns = extents().map(|(start, _)| start - zero).min().unwrap_or(0);
+            let end_ns = extents().map(|(_, end)| end - zero).max().unwrap_or(0);
+            self.info.wall_ns = self.info.wall_ns.max(end_ns);
+            let mut strings = Strings::default();
+            let mut ranks = Ranks::default();
+            ranks.push(Rank {
+                rank,
+                file: strings.intern(files[0].file),
+                start_ns,
+                end_ns,
+                base_time_ns: self.zero_ns.unwrap_or(NULL_I64),
+                clock: strings.intern(match (is_single, self.zero_ns) {
+                    (true, _) => "single",
+                    (false, Some(_)) => "absolute",
+                    (false, None) => "relative",
+                }),
+                event_count: files.iter().map(|file| file.events).sum::<u64>() as i64,
+                ..Rank::null_row()
+            });
+            self.tables.push("ranks", ranks.into_batch(&strings));
+        }
     }
 }
 

@@ -1,14 +1,12 @@
 //! Logs of `torch.compile` in a run: the rank of each, and its place on the run's clock.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use trace_model::column::NULL_I64;
-use trace_model::tables::{Rank, Ranks};
-use trace_model::{Source, Strings, Warning};
+use trace_model::{Source, Warning};
 
-use super::attachment::{Attachment, RunBuilder};
+use super::attachment::{Attachment, RankFile, RunBuilder, rank_of_file};
 use super::clock::unaligned_clocks;
-use super::discover::rank_from_file_name;
 use super::rank_trace::{RankData, RankTrace};
 use super::timeline::Timeline;
 use crate::error::Error;
@@ -31,6 +29,13 @@ struct AssignedLog {
     rank_from: &'static str,
 }
 
+impl AssignedLog {
+    fn as_rank_file(&self) -> RankFile<'_> {
+        let (extent, events) = (self.log.extent(), self.log.records);
+        RankFile { rank: self.rank, file: &self.file, extent, events }
+    }
+}
+
 impl CompileLogs {
     pub(crate) fn push(&mut self, file: String, log: CompileLog) {
         self.files.push((file, log));
@@ -49,17 +54,13 @@ impl<S: Timeline> Attachment<S> for CompileLogs {
         _: &Options,
         warnings: &mut Vec<Warning>,
     ) -> Result<(), Error> {
-        let only = match traces {
-            [only] => Some((only.rank, "the only trace")),
-            _ => None,
-        };
         let first = traces.iter().map(|trace| trace.rank).min().unwrap_or(0);
         let mut guessed: u64 = 0;
         for (file, log) in std::mem::take(&mut self.files) {
             warnings.extend(log.warnings(&file));
             let stated = log.rank.map(|rank| (rank, "records"));
-            let named = || rank_from_file_name(&file).map(|rank| (rank, "file name"));
-            let (rank, rank_from) = stated.or_else(named).or(only).unwrap_or_else(|| {
+            let rank = stated.or_else(|| rank_of_file(&file, traces));
+            let (rank, rank_from) = rank.unwrap_or_else(|| {
                 guessed += 1;
                 (first, "order")
             });
@@ -82,7 +83,9 @@ impl<S: Timeline> Attachment<S> for CompileLogs {
         let start = |log: &AssignedLog| log.log.extent().map(|(start, _)| start);
         if !run.has_clock && !logs.is_empty() {
             run.zero_ns = run.zero_ns.or_else(|| logs.iter().filter_map(start).min());
-            add_ranks(&logs, run);
+            let ranks: BTreeSet<i32> = logs.iter().map(|log| log.rank).collect();
+            let is_single = ranks.len() == 1 && run.info.ranks.is_empty();
+            run.add_ranks(logs.iter().map(AssignedLog::as_rank_file), is_single);
             let message = "the run has logs of torch.compile, but no timeline: they show what was compiled, but not \
                            how time was spent; add the profiler's traces of the same run to analyze time";
             run.warnings.push(run_warning("no-timeline", String::new(), message.to_owned()));
@@ -113,40 +116,5 @@ impl<S: Timeline> Attachment<S> for CompileLogs {
             run.tables.push("graph_breaks", breaks.into_batch(&strings));
             run.tables.push("compiled_kernels", kernels.into_batch(&strings));
         }
-    }
-}
-
-/// Adds the rows of `ranks` that other files do not have.
-fn add_ranks(logs: &[AssignedLog], run: &mut RunBuilder) {
-    let mut by_rank: BTreeMap<i32, Vec<&AssignedLog>> = BTreeMap::new();
-    for log in logs {
-        by_rank.entry(log.rank).or_default().push(log);
-    }
-    by_rank.retain(|rank, _| !run.info.ranks.contains(rank));
-    let single = by_rank.len() == 1 && run.info.ranks.is_empty();
-    for (rank, logs) in by_rank {
-        run.info.ranks.push(rank);
-        let zero = run.zero_ns.unwrap_or(0);
-        let extents = || logs.iter().filter_map(|log| log.log.extent());
-        let start_ns = extents().map(|(start, _)| start - zero).min().unwrap_or(0);
-        let end_ns = extents().map(|(_, end)| end - zero).max().unwrap_or(0);
-        run.info.wall_ns = run.info.wall_ns.max(end_ns);
-        let mut strings = Strings::default();
-        let mut ranks = Ranks::default();
-        ranks.push(Rank {
-            rank,
-            file: strings.intern(&logs[0].file),
-            start_ns,
-            end_ns,
-            base_time_ns: run.zero_ns.unwrap_or(NULL_I64),
-            clock: strings.intern(match (single, run.zero_ns) {
-                (true, _) => "single",
-                (false, Some(_)) => "absolute",
-                (false, None) => "relative",
-            }),
-            event_count: logs.iter().map(|log| log.log.records).sum::<u64>() as i64,
-            ..Rank::null_row()
-        });
-        run.tables.push("ranks", ranks.into_batch(&strings));
     }
 }

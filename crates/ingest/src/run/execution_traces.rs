@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use trace_model::tables::{Rank, Ranks};
 use trace_model::{Source, TableSet, Warning};
 
-use super::attachment::{Attachment, RunBuilder};
+use super::attachment::{Attachment, RunBuilder, rank_of_file};
 use super::discover::rank_from_file_name;
 use super::rank_trace::{RankData, RankTrace};
 use super::timeline::Timeline;
@@ -114,11 +114,8 @@ fn find_rank<S: Timeline>(
     pid: Option<i64>,
     traces: &[RankTrace<RankData<S>>],
 ) -> Option<(i32, &'static str)> {
-    if let Some(rank) = rank_from_file_name(file) {
-        return Some((rank, "file name"));
-    }
-    if let [only] = traces {
-        return Some((only.rank, "the only trace"));
+    if let Some(rank) = rank_of_file(file, traces) {
+        return Some(rank);
     }
     let pid = pid?;
     let is_same = |trace: &&RankTrace<RankData<S>>| {

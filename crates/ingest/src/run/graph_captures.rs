@@ -3,9 +3,11 @@
 //! vLLM, `SGLang` and xDiT capture their graphs at the start, before the profiler runs; a trace of that time has the operators
 //! that the kernels of later replays belong to.
 
+use std::collections::BTreeMap;
+
 use trace_model::{Source, Warning};
 
-use super::discover::rank_from_file_name;
+use super::attachment::rank_of_file;
 use super::rank_trace::{RankData, RankTrace};
 use super::timeline::Timeline;
 use crate::enrich::graphs;
@@ -24,15 +26,14 @@ impl GraphCaptures {
         let is_capture = |data: &RankData<S>| {
             data.pending().is_some_and(|trace| graphs::is_capture_trace(&trace.columns))
         };
-        if traces.iter().all(|(_, data)| is_capture(data)) {
+        let kinds: Vec<bool> = traces.iter().map(|(_, data)| is_capture(data)).collect();
+        if !kinds.contains(&false) {
             return Self::default();
         }
         let mut captures = Self::default();
-        for (file, data) in std::mem::take(traces) {
+        for ((file, data), is_capture) in std::mem::take(traces).into_iter().zip(kinds) {
             match data {
-                RankData::Pending(trace) if graphs::is_capture_trace(&trace.columns) => {
-                    captures.traces.push((file, *trace));
-                }
+                RankData::Pending(trace) if is_capture => captures.traces.push((file, *trace)),
                 data => traces.push((file, data)),
             }
         }
@@ -45,17 +46,13 @@ impl GraphCaptures {
         traces: &mut [RankTrace<RankData<S>>],
         warnings: &mut Vec<Warning>,
     ) {
-        let mut linked = Vec::new();
+        let mut by_timeline: BTreeMap<usize, Vec<Trace>> = BTreeMap::new();
         for (file, capture) in self.traces {
-            let stated = capture
-                .rank()
-                .or_else(|| rank_from_file_name(&file).map(|rank| (rank, "file name")));
-            let only = (traces.len() == 1).then_some(0);
-            let at = match stated {
-                Some((rank, _)) => traces.iter().position(|trace| trace.rank == rank),
-                None => only,
+            let stated = capture.rank().or_else(|| rank_of_file(&file, traces));
+            let is_own = |trace: &RankTrace<RankData<S>>| {
+                Some(trace.rank) == stated.map(|(rank, _)| rank) && trace.trace.pending().is_some()
             };
-            let Some(at) = at.filter(|&at| traces[at].trace.pending().is_some()) else {
+            let Some((at, (rank, rank_from))) = traces.iter().position(is_own).zip(stated) else {
                 let message = match stated {
                     Some((rank, _)) => format!(
                         "skipped: captures graphs of rank {rank}, of which there is no trace"
@@ -69,26 +66,20 @@ impl GraphCaptures {
                 continue;
             };
             warnings.extend(capture.warnings());
-            let source = Source {
+            traces[at].sources.push(Source {
                 file,
                 format: "graph capture".into(),
-                rank: traces[at].rank,
-                rank_from: stated.map_or("the only trace", |(_, from)| from).into(),
+                rank,
+                rank_from: rank_from.into(),
                 json_bytes: capture.json_bytes,
                 events: capture.events(),
                 shift_ns: 0,
-            };
-            traces[at].sources.push(source);
-            if let RankData::Pending(trace) = &mut traces[at].trace {
-                graphs::add_captures(&mut trace.columns, capture);
-                linked.push(at);
-            }
+            });
+            by_timeline.entry(at).or_default().push(capture);
         }
-        linked.sort_unstable();
-        linked.dedup();
-        for at in linked {
+        for (at, captures) in by_timeline {
             if let RankData::Pending(trace) = &mut traces[at].trace {
-                graphs::link_replays(&mut trace.columns);
+                graphs::add_captures(&mut trace.columns, captures);
             }
         }
     }

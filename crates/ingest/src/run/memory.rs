@@ -1,14 +1,11 @@
 //! Memory snapshots and memory timelines of a run: the rank of each, and its place on the run's clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use trace_model::column::NULL_I64;
-use trace_model::tables::{Rank, Ranks};
-use trace_model::{Source, Strings, Warning};
+use trace_model::{Source, Warning};
 
-use super::attachment::{Attachment, RunBuilder};
+use super::attachment::{Attachment, RankFile, RunBuilder, rank_of_file};
 use super::clock::unaligned_clocks;
-use super::discover::rank_from_file_name;
 use super::rank_trace::{RankData, RankTrace};
 use super::timeline::Timeline;
 use crate::error::Error;
@@ -31,11 +28,26 @@ struct AssignedFile {
     rank_from: &'static str,
 }
 
+impl AssignedFile {
+    fn as_rank_file(&self) -> RankFile<'_> {
+        let (extent, events) = (self.memory.extent(), self.memory.event_count());
+        RankFile { rank: self.rank, file: &self.file, extent, events }
+    }
+}
+
 impl MemoryFile {
     fn extent(&self) -> Option<(i64, i64)> {
         match self {
             Self::Snapshot(dump) => dump.extent,
             Self::Timeline(curve) => curve.extent(),
+        }
+    }
+
+    /// Actions of a snapshot, times or actions of a timeline.
+    fn event_count(&self) -> u64 {
+        match self {
+            Self::Snapshot(dump) => dump.event_count(),
+            Self::Timeline(curve) => curve.entries(),
         }
     }
 
@@ -69,10 +81,6 @@ impl<S: Timeline> Attachment<S> for MemoryFiles {
         _: &Options,
         warnings: &mut Vec<Warning>,
     ) -> Result<(), Error> {
-        let only = match traces {
-            [only] => Some((only.rank, "the only trace")),
-            _ => None,
-        };
         let first = traces.iter().map(|trace| trace.rank).min().unwrap_or(0);
         let mut guessed = Vec::new();
         let files = std::mem::take(&mut self.files);
@@ -83,8 +91,7 @@ impl<S: Timeline> Attachment<S> for MemoryFiles {
                     MemoryFile::Snapshot(dump) => dump.warnings(&file),
                     MemoryFile::Timeline(curve) => curve.warnings(&file),
                 });
-                let stated = rank_from_file_name(&file).map(|rank| (rank, "file name"));
-                let (rank, rank_from) = stated.or(only).unwrap_or_else(|| {
+                let (rank, rank_from) = rank_of_file(&file, traces).unwrap_or_else(|| {
                     guessed.push(memory.is_snapshot());
                     (first, "order")
                 });
@@ -111,8 +118,9 @@ impl<S: Timeline> Attachment<S> for MemoryFiles {
         let zero_ns =
             if run.has_clock { run.zero_ns } else { files.iter().filter_map(start).min() };
         if !run.has_clock && !files.is_empty() {
-            add_ranks(&files, zero_ns, run);
             run.zero_ns = zero_ns;
+            let ranks: BTreeSet<i32> = files.iter().map(|file| file.rank).collect();
+            run.add_ranks(files.iter().map(AssignedFile::as_rank_file), ranks.len() == 1);
             let message = "the run has only memory snapshots or memory timelines: they show what held memory, \
                            but not how time was spent; add the profiler's traces of the same run to analyze \
                            time";
@@ -139,11 +147,10 @@ impl<S: Timeline> Attachment<S> for MemoryFiles {
                 }
                 (None, _) => 0,
             };
-            let (format, bytes, events) = match &memory {
-                MemoryFile::Snapshot(dump) => ("memory snapshot", dump.bytes, dump.event_count()),
-                MemoryFile::Timeline(curve) => {
-                    ("memory timeline", curve.json_bytes, curve.entries())
-                }
+            let events = memory.event_count();
+            let (format, bytes) = match &memory {
+                MemoryFile::Snapshot(dump) => ("memory snapshot", dump.bytes),
+                MemoryFile::Timeline(curve) => ("memory timeline", curve.json_bytes),
             };
             run.info.sources.push(Source {
                 file: file.clone(),
@@ -163,46 +170,5 @@ impl<S: Timeline> Attachment<S> for MemoryFiles {
                 }
             }
         }
-    }
-}
-
-/// Adds the rows of `ranks` for runs without a timeline.
-fn add_ranks(files: &[AssignedFile], zero_ns: Option<i64>, run: &mut RunBuilder) {
-    let mut by_rank: BTreeMap<i32, Vec<&AssignedFile>> = BTreeMap::new();
-    for file in files {
-        by_rank.entry(file.rank).or_default().push(file);
-    }
-    let single = by_rank.len() == 1;
-    for (rank, files) in by_rank {
-        if run.info.ranks.contains(&rank) {
-            continue; // an execution trace has added it
-        }
-        run.info.ranks.push(rank);
-        let extents = || files.iter().filter_map(|file| file.memory.extent());
-        let zero = zero_ns.unwrap_or(0);
-        let start_ns = extents().map(|(start, _)| start - zero).min().unwrap_or(0);
-        let end_ns = extents().map(|(_, end)| end - zero).max().unwrap_or(0);
-        run.info.wall_ns = run.info.wall_ns.max(end_ns);
-        let events = files.iter().map(|file| match &file.memory {
-            MemoryFile::Snapshot(dump) => dump.event_count(),
-            MemoryFile::Timeline(curve) => curve.entries(),
-        });
-        let mut strings = Strings::default();
-        let mut ranks = Ranks::default();
-        ranks.push(Rank {
-            rank,
-            file: strings.intern(&files[0].file),
-            start_ns,
-            end_ns,
-            base_time_ns: zero_ns.unwrap_or(NULL_I64),
-            clock: strings.intern(match (single, zero_ns) {
-                (true, _) => "single",
-                (false, Some(_)) => "absolute",
-                (false, None) => "relative",
-            }),
-            event_count: events.sum::<u64>() as i64,
-            ..Rank::null_row()
-        });
-        run.tables.push("ranks", ranks.into_batch(&strings));
     }
 }

@@ -18,14 +18,14 @@ use crate::options::{Options, Progress};
 pub struct RunOutline {
     /// Of the tables, `ranks`, `steps` and `reading_warnings` are complete.
     pub dataset: Dataset,
-    /// Whether `steps` is known, too: steps that nothing marks are found only if all events are read.
+    /// `steps` is known, too: steps that nothing marks are found only if all events are read.
     pub has_steps: bool,
     has_absolute_times: bool,
     pub(crate) ranks: Vec<(i32, Outline)>,
 }
 
 impl RunOutline {
-    /// Whether the times of all ranks count from a moment that the traces state.
+    /// Returns true if the times of all ranks count from a moment that the traces state.
     pub fn has_absolute_times(&self) -> bool {
         self.has_absolute_times
     }

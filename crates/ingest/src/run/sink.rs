@@ -16,7 +16,7 @@ pub(crate) trait RankSink: Sync {
     /// JSON of the files that are read side by side, in bytes; `None` if the sink holds all traces in memory anyway.
     const JSON_BYTES_AT_ONCE: Option<u64>;
 
-    /// How much of each trace is read.
+    /// Level of detail at which each trace is read.
     const DETAIL: Detail = Detail::All;
 
     /// Takes a complete trace, before its placement in the run is known. `number` is the position of its file in
