@@ -41,32 +41,19 @@ pub(crate) fn copy<W: Write>(
     advance: &dyn Fn(u64),
     insert: impl FnOnce(&mut W, bool) -> io::Result<()>,
 ) -> Result<Issues, Failure> {
-    let mut copier = Copier {
-        source,
-        advance,
-        end: StreamEnd::NotYet,
-        window: Vec::new(),
-        out,
-        issues: Issues::default(),
-    };
+    let mut copier = Copier::new(source, out, advance);
     let in_object = copier.prologue()?;
     let Events { comma, closed } = copier.events(in_object)?;
     insert(copier.out, comma)?;
-    if let Some(bracket) = closed {
-        copier.write(bracket)?;
-        if in_object { copier.tail()? } else { copier.rest()? }
-    } else {
-        copier.out.write_all(if in_object { b"\n]}\n" } else { b"\n]\n" })?;
+    if closed.is_none() {
+        copier.out.write_all(b"\n")?;
     }
-    if copier.end == StreamEnd::Damaged {
-        copier.issues.add(Issue::TruncatedGzip);
-    }
-    Ok(copier.issues)
+    copier.finish(in_object, closed)
 }
 
 /// Decides which events of a trace are copied.
 pub(crate) trait EventFilter {
-    /// Whether an event is copied here. `position` is its place in the list, `text` what it was read from.
+    /// Returns true if an event is copied here. `position` is its place in the list, `text` what it was read from.
     fn keep(&mut self, position: i64, text: &[u8], event: &Event<'_>) -> bool;
 
     /// The texts of events to write at the end of the list, because what was read after them decides whether they are.
@@ -80,30 +67,14 @@ pub(crate) fn copy_some<W: Write>(
     advance: &dyn Fn(u64),
     filter: &mut impl EventFilter,
 ) -> Result<Issues, Failure> {
-    let mut copier = Copier {
-        source,
-        advance,
-        end: StreamEnd::NotYet,
-        window: Vec::new(),
-        out,
-        issues: Issues::default(),
-    };
+    let mut copier = Copier::new(source, out, advance);
     let in_object = copier.prologue()?;
     let Events { mut comma, closed } = copier.some_events(in_object, filter)?;
     for text in filter.held_back() {
-        copier.write_event(&text, &mut comma)?;
+        write_event(copier.out, &text, &mut comma)?;
     }
     copier.out.write_all(b"\n")?;
-    if let Some(bracket) = closed {
-        copier.write(bracket)?;
-        if in_object { copier.tail()? } else { copier.rest()? }
-    } else {
-        copier.out.write_all(if in_object { b"]}\n" } else { b"]\n" })?;
-    }
-    if copier.end == StreamEnd::Damaged {
-        copier.issues.add(Issue::TruncatedGzip);
-    }
-    Ok(copier.issues)
+    copier.finish(in_object, closed)
 }
 
 struct Copier<'a, W> {
@@ -142,7 +113,38 @@ enum Stop {
     Malformed(usize),
 }
 
-impl<W: Write> Copier<'_, W> {
+/// Writes an event behind those before it.
+fn write_event(out: &mut impl Write, text: &[u8], comma: &mut bool) -> io::Result<()> {
+    out.write_all(if std::mem::replace(comma, true) { b",\n" } else { b"\n" })?;
+    out.write_all(text)
+}
+
+impl<'a, W: Write> Copier<'a, W> {
+    fn new(source: Stream, out: &'a mut W, advance: &'a dyn Fn(u64)) -> Self {
+        Self {
+            source,
+            advance,
+            end: StreamEnd::NotYet,
+            window: Vec::new(),
+            out,
+            issues: Issues::default(),
+        }
+    }
+
+    /// Writes the text from the end of the event list on, or closes what the text left open.
+    fn finish(mut self, in_object: bool, closed: Option<usize>) -> Result<Issues, Failure> {
+        if let Some(bracket) = closed {
+            self.write(bracket)?;
+            if in_object { self.tail()? } else { self.rest()? }
+        } else {
+            self.out.write_all(if in_object { b"]}\n" } else { b"]\n" })?;
+        }
+        if self.end == StreamEnd::Damaged {
+            self.issues.add(Issue::TruncatedGzip);
+        }
+        Ok(self.issues)
+    }
+
     /// Appends more text to the window; false when there is none.
     fn more(&mut self) -> Result<bool, Unreadable> {
         if self.window.len() > MAX_PIECE {
@@ -222,11 +224,6 @@ impl<W: Write> Copier<'_, W> {
         }
     }
 
-    fn write_event(&mut self, text: &[u8], comma: &mut bool) -> io::Result<()> {
-        self.out.write_all(if std::mem::replace(comma, true) { b",\n" } else { b"\n" })?;
-        self.out.write_all(text)
-    }
-
     /// Writes the events that the filter selects, one after the other.
     fn some_events(
         &mut self,
@@ -266,9 +263,7 @@ impl<W: Write> Copier<'_, W> {
                             Ok(()) => {
                                 let text = &self.window[start..lexer.pos()];
                                 if first == b'{' && filter.keep(position, text, &event) {
-                                    let is_next = std::mem::replace(&mut comma, true);
-                                    self.out.write_all(if is_next { b",\n" } else { b"\n" })?;
-                                    self.out.write_all(text)?;
+                                    write_event(self.out, text, &mut comma)?;
                                 }
                                 position += 1;
                             }
