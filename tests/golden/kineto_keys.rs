@@ -11,7 +11,7 @@ use crate::support::rows::rows;
 const KEYS: &str = "kineto_keys: keys of the catalogue";
 
 /// Keys that no column takes: they stay in `args`, where `json_get_str(args, 'channel')` finds them.
-const IN_ARGS: [&str; 55] = [
+const IN_ARGS: [&str; 59] = [
     // Of operators: links that other columns state, and values that only the roofline reads.
     "Input Strides",
     "Concrete Inputs",
@@ -72,14 +72,14 @@ const IN_ARGS: [&str; 55] = [
     "overhead cost",
     "overhead count",
     "Return_code",
+    "source_line_number",
+    "sycl_invocation_id",
+    "sycl_node_id",
+    "sycl queue",
 ];
 
-/// More of them: Intel's runtime.
-const IN_ARGS_OF_XPU: [&str; 4] =
-    ["source_line_number", "sycl_invocation_id", "sycl_node_id", "sycl queue"];
-
 /// Properties of devices that no view needs: they are not read.
-const NOT_READ: [&str; 13] = [
+const NOT_READ: [&str; 14] = [
     "maxThreadsPerBlock",
     "regsPerBlock",
     "sharedMemPerBlock",
@@ -93,9 +93,8 @@ const NOT_READ: [&str; 13] = [
     "maxMemAllocSize",
     "localMemSize",
     "vendor",
+    "driverVersion",
 ];
-/// Read where it is written as a number, which XPU's properties are.
-const NOT_READ_TEXT: [&str; 1] = ["driverVersion"];
 
 pub(crate) fn cases() -> Vec<Case> {
     harness::require(KEYS, 120);
@@ -141,7 +140,7 @@ fn value(key: &str) -> &str {
 }
 
 fn every_key_of_events_has_a_column_or_stays_in_args() {
-    let kept: BTreeSet<&str> = IN_ARGS.iter().chain(&IN_ARGS_OF_XPU).copied().collect();
+    let kept: BTreeSet<&str> = IN_ARGS.into_iter().collect();
     let mut seen = BTreeSet::new();
     for (producer, keys) in catalogue() {
         if producer == "device properties" {
@@ -208,7 +207,7 @@ fn every_property_of_devices_is_read_or_known_to_be_left_out() {
     ];
     let properties = catalogue().remove("device properties").unwrap();
     for key in properties {
-        let is_left_out = NOT_READ.contains(&key.as_str()) || NOT_READ_TEXT.contains(&key.as_str());
+        let is_left_out = NOT_READ.contains(&key.as_str());
         let value = if key == "name" { "\"77\"" } else { "77" };
         let id = if key == "id" { String::new() } else { "\"id\":1,".to_owned() };
         let text = format!(

@@ -4,7 +4,7 @@
 --! sort = ["break_count"]
 --! needs = ["graph_breaks"]
 --! order = ["rank", "file", "line", "reason"]
---! when_empty = "there is no log of torch.compile beside the trace (TORCH_TRACE=folder), or no graph breaks"
+--! when_empty = "the run has no log of torch.compile (record with TORCH_TRACE=folder), or the log has no graph breaks"
 --! [columns]
 --! rank = "rank"
 --! file = "file"

@@ -4,7 +4,7 @@
 --! sort = ["dur_ns"]
 --! needs = ["compile_time"]
 --! order = ["rank", "ts_ns", "compile_id", "number"]
---! when_empty = "there is no log of torch.compile beside the trace (TORCH_TRACE=folder), or nothing was compiled again"
+--! when_empty = "the run has no log of torch.compile (record with TORCH_TRACE=folder), or the log has no recompilations"
 --! [columns]
 --! rank = "rank"
 --! number = "as in compile_time"

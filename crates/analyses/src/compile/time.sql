@@ -4,7 +4,7 @@
 --! sort = ["dur_ns"]
 --! needs = ["compiled_frames", "steps"]
 --! order = ["rank", "ts_ns", "compile_id", "phase", "number"]
---! when_empty = "there is no log of torch.compile beside the trace: record with TORCH_TRACE=folder in the environment, and put the log into the folder of the trace"
+--! when_empty = "the run has no log of torch.compile: record with TORCH_TRACE=folder in the environment, and put the log into the folder of the trace"
 --! [columns]
 --! rank = "rank"
 --! number = "position by start, from 1"

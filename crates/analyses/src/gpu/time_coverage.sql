@@ -1,7 +1,7 @@
 --! question = "How much device time has a known operator, source line and graph node?"
 --! row = "one device of one rank"
 --! window = "recording"
---! needs = ["kernels", "memcpys", "memsets", "graph_matches", "device_work"]
+--! needs = ["work_origins", "graph_matches", "device_work"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
@@ -20,25 +20,18 @@
 --! replay_node_ratio = { doc = "its share", unit = "ratio" }
 --! unowned_ns = { doc = "part of sum_ns with neither an operator nor a source line", unit = "ns" }
 --! unowned_ratio = { doc = "its share", unit = "ratio" }
-WITH activity AS (
-    SELECT rank, device, launch, dur_ns, op_name, source, module, graph_node FROM kernels
-    UNION ALL
-    SELECT rank, device, launch, dur_ns, op_name, source, module, graph_node FROM memcpys
-    UNION ALL
-    SELECT rank, device, launch, dur_ns, op_name, source, module, graph_node FROM memsets
-),
-sums AS (
+WITH sums AS (
     SELECT
-        a.rank, coalesce(a.device, CAST(-1 AS INT)) AS device, sum(a.dur_ns) AS sum_ns,
+        a.rank, a.device, sum(a.dur_ns) AS sum_ns,
         sum_if!(a.dur_ns, a.op_name IS NOT NULL) AS operator_ns,
         sum_if!(a.dur_ns, a.source IS NOT NULL) AS source_ns,
         sum_if!(a.dur_ns, a.module IS NOT NULL) AS module_ns,
         sum_if!(a.dur_ns, m.launch IS NOT NULL) AS replay_ns,
         sum_if!(a.dur_ns, a.graph_node IS NOT NULL) AS replay_node_ns,
         sum_if!(a.dur_ns, a.op_name IS NULL AND a.source IS NULL) AS unowned_ns
-    FROM activity a
+    FROM work_origins a
     LEFT JOIN graph_matches m ON m.rank = a.rank AND m.launch = a.launch
-    GROUP BY a.rank, coalesce(a.device, CAST(-1 AS INT))
+    GROUP BY a.rank, a.device
 ),
 ordered AS (
     SELECT

@@ -2,7 +2,7 @@
 --! row = "one captured kernel, copy or fill, over all replays of its capture; for activity without a captured node, one name"
 --! window = "recording"
 --! sort = ["sum_ns"]
---! needs = ["kernels", "memcpys", "memsets", "graph_matches", "graph_nodes", "captured_ops"]
+--! needs = ["work_origins", "graph_matches", "graph_nodes", "captured_ops"]
 --! order = ["rank", "capture", "node_order", "name", "kind"]
 --! when_empty = "no CUDA or HIP graph is launched"
 --! [columns]
@@ -20,18 +20,11 @@
 --! sum_ns = { doc = "time of all executions, overlap not merged; over all rows of a rank that of all its replays", unit = "ns" }
 --! mean_ns = { doc = "mean duration", unit = "ns" }
 --! ratio = { doc = "share of the time of all replays of the rank", unit = "ratio" }
-WITH activity AS (
-    SELECT rank, launch, 'kernel' AS kind, name, dur_ns, graph_node FROM kernels
-    UNION ALL
-    SELECT rank, launch, 'copy', name, dur_ns, graph_node FROM memcpys
-    UNION ALL
-    SELECT rank, launch, 'fill', name, dur_ns, graph_node FROM memsets
-),
-sums AS (
+WITH sums AS (
     SELECT
         a.rank, a.graph_node, a.kind, a.name, count(*) AS call_count, sum(a.dur_ns) AS sum_ns,
         avg(CAST(a.dur_ns AS DOUBLE)) AS mean_ns
-    FROM activity a
+    FROM work_origins a
     JOIN graph_matches m ON m.rank = a.rank AND m.launch = a.launch
     GROUP BY a.rank, a.graph_node, a.kind, a.name
 )

@@ -2,7 +2,7 @@
 --! row = "one operator with the shapes of its inputs, in one module, over all replays of a rank; the operator is absent for activity without a captured node"
 --! window = "recording"
 --! sort = ["sum_ns"]
---! needs = ["kernels", "memcpys", "memsets", "graph_matches", "graph_nodes", "captured_ops"]
+--! needs = ["work_origins", "graph_matches", "graph_nodes", "captured_ops"]
 --! order = ["rank", "op_name", "module", "input_dims", "input_types"]
 --! when_empty = "no CUDA or HIP graph is launched"
 --! [columns]
@@ -15,18 +15,11 @@
 --! kernel_count = { doc = "kernels, copies and fills that ran", unit = "count" }
 --! sum_ns = { doc = "their time, overlap not merged; over all rows of a rank that of all its replays", unit = "ns" }
 --! ratio = { doc = "share of the time of all replays of the rank", unit = "ratio" }
-WITH activity AS (
-    SELECT rank, launch, dur_ns, graph_node FROM kernels
-    UNION ALL
-    SELECT rank, launch, dur_ns, graph_node FROM memcpys
-    UNION ALL
-    SELECT rank, launch, dur_ns, graph_node FROM memsets
-),
-replayed AS (
+WITH replayed AS (
     SELECT
         a.rank, a.launch, n.op, n.op_name, n.module, o.input_dims, o.input_types,
         count(*) AS kernel_count, sum(a.dur_ns) AS sum_ns
-    FROM activity a
+    FROM work_origins a
     JOIN graph_matches m ON m.rank = a.rank AND m.launch = a.launch
     LEFT JOIN graph_nodes n ON n.rank = a.rank AND n.node_id = a.graph_node
     LEFT JOIN captured_ops o ON o.rank = n.rank AND o.op = n.op

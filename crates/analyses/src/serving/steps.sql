@@ -1,7 +1,7 @@
 --! question = "What does each step of an inference engine serve: prefill, decode, how many requests and tokens?"
 --! row = "one step of the engine"
 --! window = "recording"
---! needs = ["annotations", "kernels", "memcpys", "memsets"]
+--! needs = ["annotations", "device_work"]
 --! order = ["rank", "ts_ns", "event_id"]
 --! when_empty = "the trace holds no steps of an inference engine: vLLM records them as execute_context_..., SGLang as step[DECODE bs=...]"
 --! [columns]
@@ -71,13 +71,6 @@ numbered AS (
     FROM marks
     WHERE dialect = first_dialect
 ),
-work AS (
-    SELECT rank, launch_ts_ns, dur_ns, name FROM kernels WHERE launch_ts_ns IS NOT NULL
-    UNION ALL
-    SELECT rank, launch_ts_ns, dur_ns, name FROM memcpys WHERE launch_ts_ns IS NOT NULL
-    UNION ALL
-    SELECT rank, launch_ts_ns, dur_ns, name FROM memsets WHERE launch_ts_ns IS NOT NULL
-),
 moments AS (
     SELECT rank, ts_ns, 0 AS place, number, ts_ns + dur_ns AS end_ns, 0 AS dur_ns, 0 AS cache_ns FROM numbered
     UNION ALL
@@ -88,7 +81,8 @@ moments AS (
                 OR name LIKE '%concat\_and\_cache%'
             THEN dur_ns ELSE 0
         END
-    FROM work
+    FROM device_work
+    WHERE launch_ts_ns IS NOT NULL
 ),
 placed AS (
     SELECT

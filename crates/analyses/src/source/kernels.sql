@@ -2,7 +2,7 @@
 --! row = "one kernel, copy or fill by name, launched from one line of the program, on one rank"
 --! window = "recording"
 --! sort = ["sum_ns"]
---! needs = ["kernels", "memcpys", "memsets"]
+--! needs = ["work_origins"]
 --! order = ["rank", "name", "source"]
 --! when_empty = "the trace holds no device activity, or does not say which line of the program launched it: record call stacks (with_stack=True)"
 --! [columns]
@@ -13,18 +13,11 @@
 --! sum_ns = { doc = "time of all executions, overlap not merged", unit = "ns" }
 --! name_ratio = { doc = "share of the time of all executions of that name on the rank", unit = "ratio" }
 -- Covers the whole recording. Shares include events without a line.
-WITH work AS (
-    SELECT rank, name, source, dur_ns FROM kernels
-    UNION ALL
-    SELECT rank, name, source, dur_ns FROM memcpys
-    UNION ALL
-    SELECT rank, name, source, dur_ns FROM memsets
-),
-sums AS (
+WITH sums AS (
     SELECT
         rank, name, source, count(*) AS call_count, sum(dur_ns) AS sum_ns,
         sum(sum(dur_ns)) OVER (PARTITION BY rank, name) AS name_ns
-    FROM work
+    FROM work_origins
     GROUP BY rank, name, source
 )
 SELECT
