@@ -531,7 +531,7 @@ impl fmt::Display for Range {
 }
 
 impl Ranges {
-    /// Whether a rank, or another number, is in one of the ranges.
+    /// Returns true if a rank, or another number, is in one of the ranges.
     pub fn contains(&self, number: impl Into<i64>) -> bool {
         self.contain(number.into())
     }

@@ -16,7 +16,7 @@ pub struct Cutting<'a> {
     pub selection: &'a Selection,
     /// Folder to write to; it is created if it does not exist.
     pub folder: &'a Path,
-    /// Whether existing files are overwritten. The original traces never are.
+    /// Existing files are overwritten. The original traces never are.
     pub overwrite: bool,
 }
 
@@ -35,7 +35,7 @@ pub struct CutRank {
     pub bytes: u64,
 }
 
-/// What was cut out of a run.
+/// Files and counts of a cut run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CutRun {
     /// The ranks with events in the part, in order.

@@ -155,7 +155,7 @@ struct Selector {
     /// Start of the first event that was kept, of those that count for the start of a recording, and of other ranges, which
     /// count if there are only such.
     first_starts_ns: [Option<i64>; 2],
-    /// Whether any event is in the time range, that of the profiler itself aside.
+    /// An event other than the profiler's own is in the time range.
     has_events: bool,
 }
 
@@ -239,7 +239,7 @@ impl Selector {
         }
     }
 
-    /// Whether an event with a duration is kept. The reader drops those without readable times.
+    /// Returns true if an event with a duration is kept. The reader drops those without readable times.
     fn is_in(&mut self, event: &Event<'_>) -> bool {
         let (Some(start_ns), Some(dur_ns)) = (start(event), event.dur.and_then(number::us_to_ns))
         else {

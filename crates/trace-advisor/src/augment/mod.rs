@@ -36,7 +36,7 @@ pub struct Augmentation<'a> {
     pub report: Option<&'a Report>,
     /// Whether copies are compressed.
     pub packing: Packing,
-    /// Whether existing files are overwritten. The original traces never are.
+    /// Existing files are overwritten. The original traces never are.
     pub overwrite: bool,
 }
 

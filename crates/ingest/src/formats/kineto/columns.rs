@@ -51,7 +51,7 @@ pub(crate) struct Columns {
     pub(crate) has_shapes: bool,
     pub(crate) has_stacks: bool,
     pub(crate) has_modules: bool,
-    /// What is known of rows that are dropped, where rows are dropped.
+    /// Summary of dropped rows; present only if rows may be dropped.
     pub(crate) outline: Option<Box<Outline>>,
 }
 

@@ -9,7 +9,7 @@ use tempfile::{NamedTempFile, TempPath};
 
 use super::begin_end_event::BeginEndEvent;
 
-/// How much of a trace is read.
+/// Level of detail at which a trace is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
     /// All events.

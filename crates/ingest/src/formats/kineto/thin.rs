@@ -97,7 +97,7 @@ impl Columns {
     }
 }
 
-/// Whether annotations of this name may mark steps.
+/// Returns true if annotations of this name may mark steps.
 fn is_mark(name: &str) -> bool {
     profiler_step(name).is_some()
         || engine_step(name).is_some()

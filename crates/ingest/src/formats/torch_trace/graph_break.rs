@@ -6,7 +6,7 @@ use trace_model::{StrId, Strings};
 use super::source_line::{SourceLine, optional};
 
 const PLACE: &str = "Graph break in user code at ";
-/// What introduces the reason: since 2.8, and before.
+/// Labels before the reason: since 2.8, and earlier.
 const REASONS: [&str; 2] = ["Graph Break Reason: ", "Reason: "];
 const STACK: &str = "User code traceback:";
 /// Says where, not why: the reason is the paragraph after it.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// What is read from generated code.
+/// Names and kernels in generated code.
 #[derive(Debug, Default)]
 pub(super) struct OutputCode {
     /// Name of the graph: `0_forward`, `1_inference`.

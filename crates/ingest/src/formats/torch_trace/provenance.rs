@@ -45,7 +45,7 @@ pub(super) struct CompiledGraph {
 /// Source lines of the nodes of the graph before Inductor's passes.
 pub(super) type PreGradLines = FxHashMap<String, SourceLine>;
 
-/// What a line contributes to a kernel.
+/// Contribution of a source line to a kernel.
 #[derive(Debug, Default)]
 struct Part {
     nodes: BTreeSet<String>,
@@ -58,7 +58,7 @@ struct Part {
     stacks: u64,
 }
 
-/// How the time of a kernel is split.
+/// Quantity by which the time of a kernel is split over source lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SplitBy {
     Bytes,

@@ -4,7 +4,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// What a line of the log is.
+/// Kind of a line in the log.
 pub(super) enum Line<'a> {
     /// The first line of a record: its object.
     Record(&'a [u8]),
@@ -91,7 +91,7 @@ struct Artifact {
     name: String,
 }
 
-/// Where the compilation of a frame began.
+/// Call stack at the start of the compilation of a frame.
 #[derive(Debug, Deserialize)]
 pub(super) struct Start {
     /// Outermost first; the last frame is the one that is compiled.
@@ -126,7 +126,7 @@ impl Symbol {
     }
 }
 
-/// What PyTorch measured about a compilation.
+/// Metrics of a compilation, as PyTorch reports them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Metrics {
@@ -199,7 +199,7 @@ impl StageEvent {
     }
 }
 
-/// Whether a compiled graph came from a cache.
+/// Result of a lookup in a compile cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CacheResult {
     Hit,
@@ -214,7 +214,7 @@ pub(super) enum GraphKind {
     PreGrad,
     /// Operators of `ATen`, before Inductor's passes: forward (or inference) or backward.
     Aot { is_backward: bool },
-    /// What Inductor generates code for.
+    /// Graph that Inductor generates code for.
     PostGrad,
 }
 
