@@ -15,11 +15,13 @@ const CAPTURES: &str = "graphs: operators of captures compared";
 const OWNERS: &str = "graphs: devices with all time owned";
 
 pub(crate) fn cases() -> Vec<Case> {
-    harness::require(CAPTURES, 18);
+    harness::require(CAPTURES, 19);
     harness::require(OWNERS, 30);
     let mut cases = vec![
         Case::new("times_of_operators_equal_tracelens", times_of_operators),
         Case::new("operations_of_matmuls_and_norms_equal_tracelens", operations),
+        Case::new("attention_over_the_cache_equals_tracelens", attention),
+        Case::new("layers_of_servers_add_up", layers_add_up),
         Case::new("capture_pair_has_no_unowned_time", capture_pair_is_owned),
     ];
     for path in corpus::runs(&runs::traces()) {
@@ -108,6 +110,50 @@ fn operations() {
             near(*found, number(&row, "GFLOPS_first"), 0.01, &name);
             harness::count(CAPTURES, 1);
         }
+    }
+}
+
+/// `TraceLens` gives all layers the cost of reading the whole cache. Half of the layers of this model have a sliding window, and
+/// would read 8.4 TB/s on a device of 5.3: they have no cost here.
+fn attention() {
+    let run = Run::open(pair()).unwrap();
+    let query = "SELECT count(*) AS calls, min(flops) / 1e9 AS least, max(flops) / 1e9 AS most,
+            max(read_bytes + written_bytes) / 1048576 AS mib, sum(kernel_ns) / 1000.0 AS us
+        FROM roofline_calls WHERE kind = 'attention'";
+    let ours = &rows(&run, query)[0];
+    let theirs = report("InferenceAttention_fwd.csv");
+    let (possible, windowed): (Vec<_>, Vec<_>) =
+        theirs.iter().partition(|row| number(row, "TB/s_max") < 5.3);
+    let ([theirs], [_]) = (possible.as_slice(), windowed.as_slice()) else {
+        panic!("not one kind of layers each");
+    };
+    let ours = |column: &str| ours[column].as_f64().unwrap();
+    near(ours("calls"), number(theirs, "name_count"), 0.0, "calls");
+    near(ours("least"), number(theirs, "GFLOPS_first"), 1e-12, "operations");
+    near(ours("most"), number(theirs, "GFLOPS_first"), 1e-12, "operations");
+    near(ours("mib"), number(theirs, "Data Moved (MB)_first"), 1e-12, "bytes");
+    near(ours("us"), number(theirs, "Kernel Time (µs)_sum"), 2e-4, "time");
+    harness::count(CAPTURES, 1);
+}
+
+/// 24 layers of gpt-oss and 36 of Qwen 3, as their configurations say.
+fn layers_add_up() {
+    let servers = [(pair(), 24), (corpus().join("traces/sglang_decode"), 36)];
+    for (path, layer_count) in servers {
+        let run = Run::open(&path).unwrap();
+        let query = "SELECT count(DISTINCT layer) AS layers, min(kernel_count) AS least, max(kernel_count) AS most
+            FROM serving_layers WHERE place = 'layer'";
+        let layers = &rows(&run, query)[0];
+        assert_eq!(layers["layers"], f64::from(layer_count), "{layers:?}");
+        let (least, most) = (layers["least"].as_f64().unwrap(), layers["most"].as_f64().unwrap());
+        assert!(most - least <= 2.0, "layers of {least} to {most} kernels");
+        let sums = "SELECT (SELECT sum(device_ns) FROM serving_layers) AS layers,
+            (SELECT sum(attention_ns + cache_write_ns + matmul_ns + expert_ns + norm_ns + communication_ns + other_ns)
+                FROM serving_layers) AS parts,
+            (SELECT sum(device_ns) FROM serving_steps) AS steps";
+        let sums = &rows(&run, sums)[0];
+        assert_eq!(sums["layers"], sums["steps"]);
+        assert_eq!(sums["parts"], sums["steps"]);
     }
 }
 

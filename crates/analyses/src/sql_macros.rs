@@ -7,6 +7,8 @@
 //! | `count_if!(condition)` | `sum(CASE WHEN condition THEN 1 ELSE 0 END)` |
 //! | `is_gpu_op!(name)` | whether operators of that name run on a GPU only |
 //! | `is_collective_range!(name)` | whether ranges of that name are collectives on the host: `nccl:all_reduce` |
+//! | `is_attention!(name)` | whether kernels of that name compute attention |
+//! | `is_cache_write!(name)` | whether kernels of that name write keys and values into a paged cache |
 //! | `is_launch!(name)` | whether runtime calls of that name launch a kernel or a graph |
 //! | `running!(PARTITION BY k ORDER BY t)` | the window from the first row of the partition to the current row, in parentheses |
 //! | `running_sum!(x, PARTITION BY k ORDER BY t)` | `sum(x)` over that window; `running_max!` and `running_count!` likewise |
@@ -93,6 +95,32 @@ const MACROS: &[Macro] = &[
         expand: |args| {
             let is_range = |library| format!("{} LIKE '{library}:%'", args[0]);
             format!("({})", COLLECTIVE_LIBRARIES.map(is_range).join(" OR "))
+        },
+    },
+    Macro {
+        name: "is_attention",
+        params: &["name"],
+        last: Last::One,
+        is_quotient: false,
+        expand: |args| {
+            format!(
+                "(regexp_like({0}, '(?i)flash|fmha|attention|attn|mla_|reduce_segments') \
+                 AND NOT regexp_like({0}, '(?i)cache_kernel|reshape_and_cache|concat_and_cache|kv_indices'))",
+                args[0]
+            )
+        },
+    },
+    Macro {
+        name: "is_cache_write",
+        params: &["name"],
+        last: Last::One,
+        is_quotient: false,
+        expand: |args| {
+            format!(
+                "regexp_like({}, \
+                 '(?i)reshape_and_cache|concat_and_cache|store_kv_?cache|set_kv_buffer|append_?paged_?kv')",
+                args[0]
+            )
         },
     },
     Macro {

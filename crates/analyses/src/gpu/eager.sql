@@ -1,7 +1,7 @@
 --! question = "How much time would torch.compile save between and within kernels?"
 --! row = "one device of one rank: the idle and kernel time that compiling the model would reduce"
 --! window = "complete_steps"
---! needs = ["gpu_idle_causes", "idle_gap_causes", "kernel_families", "run_warmup", "annotations", "cpu_ops"]
+--! needs = ["gpu_idle_causes", "idle_gap_causes", "kernel_families", "run_warmup", "serving_marks", "cpu_ops"]
 --! order = ["rank", "device"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
@@ -16,11 +16,11 @@
 --! compiled_count = { doc = "signs of compiling: kernels of Triton, regions of torch.compile, launches of captured graphs", unit = "count", metric = "device" }
 --! graph_launch_count = { doc = "launches of a captured graph by the rank", unit = "count", metric = "device" }
 --! stream_capture_ratio = { doc = "share of the window in which the device is idle while a graph is captured, see gpu_idle_causes", unit = "ratio", metric = "device" }
---! decode_count = { doc = "steps of generation that an inference server marks (vLLM's execute_..._generation_n, SGLang's step[DECODE ...])", unit = "count", metric = "device" }
+--! decode_count = { doc = "steps of generation that an inference server marks, see serving_marks", unit = "count", metric = "device" }
 WITH decodes AS (
     SELECT rank, count(*) AS decode_count
-    FROM annotations
-    WHERE NOT on_device AND (name LIKE 'step[DECODE%' OR regexp_like(CAST(name AS VARCHAR), '^execute_.*generation_[1-9]'))
+    FROM serving_marks
+    WHERE decode_request_count > 0
     GROUP BY rank
 ),
 ranks_with_host AS (

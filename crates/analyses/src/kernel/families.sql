@@ -59,9 +59,8 @@ WITH names AS (
             'implicit_convolve_sgemm|explicit_convolve_sgemm|dgrad_engine|dgrad2d|wgrad_alg0|wgrad2d|convolve_common_engine|precomputed_convolve_sgemm') AS is_slow_conv,
         regexp_like(plain, '(?i)dgemm|d884|<double|, ?double>')
             AND NOT regexp_like(plain, '(?i)distribution|range|linspace|normal|uniform') AS is_double,
-        regexp_like(plain, '(?i)flash|fmha|attention|attn|mla_')
-            AND NOT regexp_like(plain, '(?i)cache_kernel|reshape_and_cache|concat_and_cache') AS is_attention,
-        regexp_like(plain, '(?i)reshape_and_cache|concat_and_cache|store_kv_?cache|set_kv_buffer|append_?paged_?kv') AS is_cache,
+        is_attention!(plain) AS is_attention,
+        is_cache_write!(plain) AS is_cache,
         regexp_like(plain,
             '(?i)elementwise_kernel|reduce_kernel|softmax|layer_norm|LayerNorm|RowwiseMoments|batch_norm|multi_tensor_apply|CatArray|index_elementwise') AS is_pointwise,
         plain LIKE 'triton\_%' AS is_compiled

@@ -67,7 +67,9 @@ pub(super) fn calls(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let CallTable { calls, op_names, dims, types, modules, devices } = &loaded;
     let devices: BTreeMap<(i64, i64), (bool, Option<&Peaks>)> = devices
         .iter()
-        .map(|(&device, model)| (device, (model.has_tf32, table.find(&model.name, model.sm_count))))
+        .map(|(&device, model)| {
+            (device, (model.has_tf32, table.find(&model.name, model.sm_count, model.memory_bytes)))
+        })
         .collect();
     // Shapes repeat: each is formatted once.
     let mut shapes: Vec<Option<String>> = vec![None; dims.texts.len()];
@@ -79,6 +81,10 @@ pub(super) fn calls(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     }
     let rows: Vec<CallRow<'_>> = calls
         .iter()
+        .filter(|call| {
+            let device = devices.get(&(call.rank, call.device));
+            !may_be_windowed(call, device.and_then(|(_, peaks)| *peaks))
+        })
         .map(|call| {
             let device = devices.get(&(call.rank, call.device));
             let (has_tf32, peaks) = device.copied().unwrap_or_default();
@@ -135,6 +141,14 @@ pub(super) fn calls(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .float("roofline_ns", |r| r.bounds.roofline_ns)
         .float("limit_ns", |r| r.bounds.limit_ns)
         .finish()
+}
+
+/// Whether attention over a paged cache may have a sliding window, which no trace tells: a call cannot have read all of the
+/// cache if that is faster than the device. No cache of the device holds it, as the other layers are read in between.
+fn may_be_windowed(call: &OperatorCall, peaks: Option<&Peaks>) -> bool {
+    call.cost.paged.is_some()
+        && peaks
+            .is_none_or(|peaks| call.cost.bytes() / peaks.memory_gb_per_s > call.kernel_ns as f64)
 }
 
 /// A call and its limits.

@@ -4,6 +4,7 @@
 //! addition and a multiplication count as two. `docs/roofline.md` lists the formulas.
 
 use super::inputs::{Arguments, Dtype};
+use super::paged_attention::PagedAttention;
 
 /// The class of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +89,8 @@ pub(super) struct Cost {
     /// The type of the factors of a product, else of the result.
     pub(super) dtype: Dtype,
     pub(super) gemm: Option<Gemm>,
+    /// The sizes of a token, of attention over a paged cache: its cost depends on the lengths of the batch.
+    pub(super) paged: Option<PagedAttention>,
     /// Properties that shapes do not show: strides, groups, masks.
     pub(super) details: String,
 }

@@ -42,6 +42,7 @@ pub(crate) struct Peaks {
     pub(crate) name: String,
     patterns: Vec<String>,
     sm_count: Option<i64>,
+    memory_gib: Option<f64>,
     /// From the data sheet, in 10^9 bytes per second.
     pub(crate) memory_gb_per_s: f64,
     /// Size of the cache, from which data may come instead of memory.
@@ -79,9 +80,22 @@ impl DeviceTable {
         })
     }
 
-    /// The first entry that matches the name and SM count of a device.
-    pub(crate) fn find(&self, name: &str, sm_count: Option<i64>) -> Option<&Peaks> {
+    /// The first entry that matches the name and SM count of a device; of a device without a name, its SM count and memory.
+    pub(crate) fn find(
+        &self,
+        name: &str,
+        sm_count: Option<i64>,
+        memory_bytes: Option<i64>,
+    ) -> Option<&Peaks> {
         let name = name.to_lowercase();
+        if name.is_empty() {
+            let memory_gib = memory_bytes? as f64 / f64::from(1 << 30);
+            return self.0.iter().find(|entry| {
+                entry.sm_count.is_some()
+                    && entry.sm_count == sm_count
+                    && entry.memory_gib.is_some_and(|gib| (memory_gib / gib - 1.0).abs() < 0.1)
+            });
+        }
         self.0.iter().find(|entry| {
             (entry.sm_count.is_none() || entry.sm_count == sm_count)
                 && entry.patterns.iter().any(|pattern| matches_pattern(pattern, &name))
@@ -124,6 +138,7 @@ struct Entry {
     #[serde(rename = "match")]
     patterns: Spanned<Vec<String>>,
     sm_count: Option<i64>,
+    memory_gib: Option<f64>,
     memory_gb_per_s: Spanned<f64>,
     cache_mib: Option<Spanned<f64>>,
     tflops: Spanned<BTreeMap<String, f64>>,
@@ -217,6 +232,7 @@ fn parse(text: &str) -> Result<Vec<Peaks>, Vec<DeviceTableError>> {
             name: entry.name,
             patterns: entry.patterns.get_ref().iter().map(|p| p.to_lowercase()).collect(),
             sm_count: entry.sm_count,
+            memory_gib: entry.memory_gib.filter(|gib| is_positive(*gib)),
             memory_gb_per_s: entry.memory_gb_per_s.into_inner(),
             cache_bytes: entry.cache_mib.map_or(0.0, Spanned::into_inner) * 1_048_576.0,
             tflops: entry.tflops.into_inner(),
@@ -280,9 +296,22 @@ mod tests {
             ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", 16, None),
             ("", 304, None),
         ] {
-            let entry = devices.find(name, Some(sm_count)).map(|entry| entry.name.as_str());
+            let entry = devices.find(name, Some(sm_count), None).map(|entry| entry.name.as_str());
             assert_eq!(entry, found, "{name}");
         }
+    }
+
+    #[test]
+    fn find_identifies_devices_without_names_by_size() {
+        let devices = DeviceTable::with("").unwrap();
+        let find = |sm_count, memory_gib: i64| {
+            let memory_bytes = Some(memory_gib << 30);
+            devices.find("", Some(sm_count), memory_bytes).map(|entry| entry.name.as_str())
+        };
+        assert_eq!(find(304, 192), Some("MI300X"));
+        assert_eq!(find(304, 256), Some("MI325X"));
+        assert_eq!(find(304, 80), None);
+        assert_eq!(find(132, 192), None);
     }
 
     #[test]
@@ -290,9 +319,9 @@ mod tests {
         let own = "[[device]]\nname = \"mine\"\nmatch = [\"*h100 80gb*\"]\nmemory_gb_per_s = 1\n\
                    tflops = { bf16 = 1 }\nsources = [\"me\"]\n";
         let devices = DeviceTable::with(own).unwrap();
-        let mine = devices.find("NVIDIA H100 80GB HBM3", None).unwrap();
+        let mine = devices.find("NVIDIA H100 80GB HBM3", None, None).unwrap();
         assert_eq!((mine.name.as_str(), mine.sources.len()), ("mine", 1));
-        assert!(devices.find("Tesla T4", None).is_some());
+        assert!(devices.find("Tesla T4", None, None).is_some());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::device_peaks::{DTYPES, DeviceTable, Peaks};
 
 pub(super) const INPUTS: InputQueries = &[(
     "devices",
-    "SELECT rank, device, name, sm_count FROM device_properties ORDER BY rank, device",
+    "SELECT rank, device, name, sm_count, total_memory_bytes FROM device_properties ORDER BY rank, device",
 )];
 
 /// One row per device and type.
@@ -21,7 +21,10 @@ pub(super) fn devices(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let used = inputs.batch("devices")?;
     let (rank, device) = (ints(used, "rank")?, ints(used, "device")?);
     let (sm_count, model) = (ints(used, "sm_count")?, names(used, "name")?);
-    let peaks_of = |row: usize| table.find(model.get(row)?, get(&sm_count, row));
+    let memory = ints(used, "total_memory_bytes")?;
+    let peaks_of = |row: usize| {
+        table.find(model.get(row).unwrap_or_default(), get(&sm_count, row), get(&memory, row))
+    };
     let rows: Vec<(usize, Option<&Peaks>, Option<&str>)> = (0..used.num_rows())
         .flat_map(|row| {
             let peaks = peaks_of(row);

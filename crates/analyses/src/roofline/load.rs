@@ -11,6 +11,7 @@ use trace_model::RecordBatch;
 
 use super::cost::{Cost, OpClass};
 use super::operators::{Operators, RowValues, TrainingPass};
+use super::paged_attention::batch_lengths;
 use crate::id_index::EventIndex;
 
 pub(super) const INPUTS: InputQueries = &[
@@ -59,7 +60,15 @@ pub(super) const INPUTS: InputQueries = &[
         "SELECT rank, event_id, module FROM kernels
          WHERE module IS NOT NULL AND (op IS NOT NULL OR graph_node IS NOT NULL)",
     ),
-    ("devices", "SELECT rank, device, name, sm_count, has_tf32 FROM device_properties"),
+    ("devices", "SELECT rank, device, name, sm_count, total_memory_bytes, has_tf32 FROM device_properties"),
+    (
+        "lengths",
+        "SELECT w.rank, w.event_id, m.prefill_token_count + m.decode_token_count AS query_token_count,
+            m.kv_token_count, m.attention_pair_count
+         FROM serving_work w
+         JOIN serving_marks m ON m.rank = w.rank AND m.event_id = w.mark
+         WHERE m.attention_pair_count IS NOT NULL",
+    ),
 ];
 
 /// Whether the kernels of a call use matrix units, by their names.
@@ -100,6 +109,7 @@ pub(super) struct OperatorCall {
 pub(super) struct DeviceModel {
     pub(super) name: String,
     pub(super) sm_count: Option<i64>,
+    pub(super) memory_bytes: Option<i64>,
     pub(super) has_tf32: bool,
 }
 
@@ -124,7 +134,14 @@ pub(super) fn load_calls(inputs: &ViewInputs<'_>) -> Result<CallTable> {
         kernel_rows.get(rank, event).map_or(Names::NONE, |row| modules.ids[row as usize])
     };
     let costs = ops.costs(inputs)?;
-    let calls = calls(inputs.batch("work")?, &ops, &costs, module)?;
+    let lengths = batch_lengths(inputs)?;
+    let cache_dtype = ops.cache_dtype();
+    // Lengths that no step states leave the cost of a call unknown.
+    let cost_of = |cost: &Arc<Cost>, rank, event| match &cost.paged {
+        None => Some(Arc::clone(cost)),
+        Some(paged) => lengths.get(&(rank, event)).map(|&of| Arc::new(paged.cost(of, cache_dtype))),
+    };
+    let calls = calls(inputs.batch("work")?, &ops, &costs, cost_of, module)?;
     let Operators { names: op_names, dims, types, .. } = ops;
     let devices = devices(inputs.batch("devices")?)?;
     Ok(CallTable { calls, op_names, dims, types, modules, devices })
@@ -134,6 +151,7 @@ fn calls(
     work: &RecordBatch,
     ops: &Operators,
     costs: &RowValues<(u32, Arc<Cost>)>,
+    cost_of: impl Fn(&Arc<Cost>, i64, i64) -> Option<Arc<Cost>>,
     module: impl Fn(i64, i64) -> u32,
 ) -> Result<Vec<OperatorCall>> {
     let (rank, id, device) = (ints(work, "rank")?, ints(work, "event_id")?, ints(work, "device")?);
@@ -172,7 +190,11 @@ fn calls(
             _ => MatrixUnit::Unknown,
         };
         let dur_ns = end_ns.value(row) - ts_ns.value(row);
-        let call = *index.entry((*at, device.value(row), get(&replay, row))).or_insert_with(|| {
+        let key = (*at, device.value(row), get(&replay, row));
+        let call = if let Some(&call) = index.get(&key) {
+            call
+        } else {
+            let Some(cost) = cost_of(cost, rank.value(row), id.value(row)) else { continue };
             calls.push(OperatorCall {
                 rank: rank.value(row),
                 device: device.value(row),
@@ -189,16 +211,18 @@ fn calls(
                 idle_before_ns: 0,
                 matrix_unit: MatrixUnit::Unused,
                 is_fast_convolution: false,
-                cost: Arc::clone(cost),
+                cost,
             });
+            index.insert(key, calls.len() - 1);
             calls.len() - 1
-        });
+        };
         let call = &mut calls[call];
         call.kernel_ns = call.kernel_ns.saturating_add(dur_ns);
         call.kernel_count += 1;
         call.idle_before_ns = call.idle_before_ns.saturating_add(idle_ns);
         call.matrix_unit = call.matrix_unit.max(unit);
-        call.is_fast_convolution |= is_fast.value(row) == 1 && cost.class == OpClass::Convolution;
+        call.is_fast_convolution |=
+            is_fast.value(row) == 1 && call.cost.class == OpClass::Convolution;
     }
     Ok(calls)
 }
@@ -206,13 +230,15 @@ fn calls(
 fn devices(batch: &RecordBatch) -> Result<BTreeMap<(i64, i64), DeviceModel>> {
     let (rank, device) = (ints(batch, "rank")?, ints(batch, "device")?);
     let (sm_count, model) = (ints(batch, "sm_count")?, names(batch, "name")?);
-    let tf32 = ints(batch, "has_tf32")?;
+    let (memory, tf32) = (ints(batch, "total_memory_bytes")?, ints(batch, "has_tf32")?);
     Ok((0..batch.num_rows())
         .map(|row| {
             let sm_count = get(&sm_count, row);
             let has_tf32 = !tf32.is_null(row) && tf32.value(row) != 0;
             let name = model.get(row).unwrap_or_default().to_owned();
-            ((rank.value(row), device.value(row)), DeviceModel { name, sm_count, has_tf32 })
+            let memory_bytes = get(&memory, row);
+            let model = DeviceModel { name, sm_count, memory_bytes, has_tf32 };
+            ((rank.value(row), device.value(row)), model)
         })
         .collect())
 }

@@ -13,6 +13,7 @@ mod load;
 mod operator_cost;
 mod operators;
 mod ordered_calls;
+mod paged_attention;
 mod pointwise;
 mod products;
 mod shapes;

@@ -13,8 +13,9 @@ use rustc_hash::FxHashMap;
 use trace_model::vocabulary::AUTOGRAD_PREFIX;
 
 use super::cost::{Context, Cost};
-use super::inputs::Arguments;
+use super::inputs::{Arguments, Dtype};
 use super::operator_cost::operator_cost;
+use super::pointwise::cache_dtype;
 use crate::call_tree::OpenSpans;
 use crate::id_index::EventIndex;
 
@@ -159,6 +160,18 @@ impl Operators {
         Arguments::parse(self.dims.get(row)?, self.types.get(row)?, args)
     }
 
+    /// The type of the elements of a paged cache, from the first operator that writes to it.
+    pub(super) fn cache_dtype(&self) -> Option<Dtype> {
+        let of_name: Vec<&str> = self.names.texts.iter().map(String::as_str).collect();
+        let is_write = |row: &usize| {
+            of_name
+                .get(self.names.ids[*row] as usize)
+                .is_some_and(|name| name.contains("reshape_and_cache"))
+        };
+        let row = (0..self.row_count()).find(is_write)?;
+        cache_dtype(self.names.get(row)?, &self.arguments(row, None)?)
+    }
+
     /// Shapes of the gradients that backward calls of convolutions take, by row of the forward call.
     fn gradients(&self) -> FxHashMap<u32, Vec<f64>> {
         let is_convolution: Vec<bool> =
@@ -241,8 +254,10 @@ impl Operators {
         let args = ArgTexts::read(inputs)?;
         let mut models = CostModels::new(self, &args);
         let rows = 0..self.parents.len() as u32;
-        let costs: Vec<(u32, Arc<Cost>)> =
-            rows.filter_map(|row| Some((row, models.cost(row)?))).collect();
+        let costs: Vec<(u32, Arc<Cost>)> = rows
+            .filter_map(|row| Some((row, models.cost(row)?)))
+            .filter(|(_, cost)| cost.paged.is_none())
+            .collect();
         let mut counted_inside: Vec<Option<bool>> = vec![None; self.parents.len()];
         for (row, cost) in &costs {
             self.mark_enclosing(*row, cost, &mut counted_inside);

@@ -5,7 +5,8 @@ use super::inputs::{Arguments, Dtype, Tensor};
 
 pub(super) fn cost(library: &str, operator: &str, arguments: &Arguments) -> Option<Cost> {
     if library != "aten" {
-        return serving_norm(library, operator, arguments);
+        return serving_norm(library, operator, arguments)
+            .or_else(|| cache_write(library, operator, arguments));
     }
     norm(operator, arguments)
         .or_else(|| reduction(operator, arguments))
@@ -22,6 +23,7 @@ fn new_cost(class: OpClass, flops: f64, read_bytes: f64, elements: f64, result: 
         output_elements: elements,
         dtype: result,
         gemm: None,
+        paged: None,
         details: String::new(),
     }
 }
@@ -105,6 +107,22 @@ fn serving_norm(library: &str, operator: &str, arguments: &Arguments) -> Option<
     );
     cost.written_bytes += residual;
     Some(cost)
+}
+
+/// The copy of new keys and values into a paged cache.
+fn cache_write(library: &str, operator: &str, arguments: &Arguments) -> Option<Cost> {
+    if library != "_C_cache_ops" || !operator.starts_with("reshape_and_cache") {
+        return None;
+    }
+    let (key, value) = (arguments.matrix(0)?, arguments.matrix(1)?);
+    let cache = cache_dtype(operator, arguments).unwrap_or(key.dtype);
+    let elements = key.elements() + value.elements();
+    Some(new_cost(OpClass::Copy, 0.0, key.bytes() + value.bytes(), elements, cache))
+}
+
+/// The type of the elements of a paged cache, from an operator that writes to it.
+pub(super) fn cache_dtype(operator: &str, arguments: &Arguments) -> Option<Dtype> {
+    operator.contains("reshape_and_cache").then(|| arguments.matrix(2))?.map(|cache| cache.dtype)
 }
 
 fn read_only(

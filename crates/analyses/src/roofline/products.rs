@@ -44,6 +44,7 @@ fn gemm(operator: &str, arguments: &Arguments) -> Option<Cost> {
         output_elements: elements,
         dtype,
         gemm: Some(Gemm { is_aligned: is_aligned(one, other, gemm.n, dtype), ..gemm }),
+        paged: None,
         details: String::new(),
     })
 }
@@ -98,6 +99,7 @@ fn linear(arguments: &Arguments) -> Option<Cost> {
         output_elements: m * n,
         dtype: x.dtype,
         gemm: Some(Gemm { batch: 1.0, m, n, k, is_aligned }),
+        paged: None,
         details: String::new(),
     })
 }
@@ -208,6 +210,7 @@ fn convolution(operator: &str, arguments: &Arguments, context: Context<'_>) -> O
         output_elements: elements,
         dtype: input.dtype,
         gemm: None,
+        paged: None,
         details,
     })
 }
@@ -284,6 +287,7 @@ fn convolution_backward(arguments: &Arguments) -> Option<Cost> {
         output_elements: if of_input { input.elements() } else { weight.elements() },
         dtype: gradient.dtype,
         gemm: None,
+        paged: None,
         details: format!("{details}, stride {}", arguments.value(4).unwrap_or("?")),
     })
 }
@@ -312,6 +316,7 @@ fn old_convolution_backward(
         output_elements: written.elements(),
         dtype: gradient.dtype,
         gemm: None,
+        paged: None,
         details: details.to_owned(),
     })
 }
@@ -403,6 +408,7 @@ fn attention(operator: &str, arguments: &Arguments) -> Option<Cost> {
         output_elements,
         dtype: query.dtype,
         gemm: None,
+        paged: None,
         details: format!("{heads} heads{shared}, length {length} x {key_length}{mask}"),
     })
 }

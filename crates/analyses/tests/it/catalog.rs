@@ -101,6 +101,7 @@ fn small_run() -> Run {
     }
     // A server's step that launches a graph.
     run.annotation(0, "execute_2_context_0(0)_generation_2(2)", 18_850, 300)
+        .kernel(0, "reshape_and_cache", 18_960, 10, Some((18_870, 10)))
         .kernel_in_step(0, 1, 19_000, 50, (18_900, 10))
         .launched_by_graph(1)
         .captured_from(1, "aten::mm", "[[2, 2], [2, 2]]")

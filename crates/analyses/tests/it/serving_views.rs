@@ -30,7 +30,7 @@ fn names_of_servers_state_the_batch() {
         ),
         (
             "execute_64_context_1(sq62sk62sqsq3844sqsk3844)_generation_2(sq2sk90sqsq2sqsk90)",
-            "mixed 1 62 2 2 152 3934",
+            "mixed 1 62 2 2 152 2043",
         ),
         ("step[DECODE bs=32]", "decode 0 0 32 32 - -"),
         ("step[EXTEND bs=3 toks=400]", "prefill 3 400 0 0 - -"),
@@ -92,5 +92,40 @@ fn tokens_per_second_count_the_time_between_steps() {
     assert_eq!(
         rows(&session, "serving_summary", &columns),
         ["decode 2 1000 16 8000000 0 0.075", "prefill 1 500 0 0 200000000 0"]
+    );
+}
+
+#[test]
+fn layers_begin_at_the_norm_before_the_projection() {
+    let mut run = Run::default();
+    run.rank(0).annotation(0, "step[DECODE bs=8]", 0, 1_000);
+    let layer =
+        ["rms_norm", "gemm_qkv", "norm_of_keys", "reshape_and_cache", "attention", "gemm_out"];
+    let kernels = ["embedding"].into_iter().chain(layer).chain(["rms_norm", "gemm_up"]);
+    let kernels = kernels.chain(layer).chain(["rms_norm", "gemm_up", "rms_norm", "gemm_logits"]);
+    for (i, name) in kernels.enumerate() {
+        let at = 10 * i as i64;
+        run.kernel(0, name, 2_000 + at, 1 + i as i64 % 2, Some((at, 5)));
+    }
+    let columns = [
+        "place",
+        "layer",
+        "step_count",
+        "kernel_count",
+        "device_ns",
+        "attention_ns",
+        "cache_write_ns",
+        "matmul_ns",
+        "norm_ns",
+        "other_ns",
+    ];
+    assert_eq!(
+        rows(&run.open(), "serving_layers", &columns),
+        [
+            "before -1 1 1 1 0 0 0 0 1",
+            "layer 0 1 8 12 2 1 3 6 0",
+            "layer 1 1 8 12 2 1 3 6 0",
+            "after 2 1 2 3 0 0 1 2 0",
+        ]
     );
 }

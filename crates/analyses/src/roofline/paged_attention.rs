@@ -1,0 +1,105 @@
+//! Attention over a paged cache. The inputs of a call have the shape of a token; how many tokens it reads follows from the
+//! lengths that an inference engine states in the name of each of its steps.
+
+use query::columns::ints;
+use query::rust_view::{Result, ViewInputs};
+use rustc_hash::FxHashMap;
+
+use super::cost::{Cost, OpClass};
+use super::inputs::{Arguments, Dtype};
+
+/// The sizes of one token in one call.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct PagedAttention {
+    heads: f64,
+    key_heads: f64,
+    width: f64,
+    value_width: f64,
+    query_dtype: Dtype,
+    key_dtype: Dtype,
+}
+
+/// Sums over the requests of a step of the engine.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct BatchLengths {
+    /// New tokens.
+    pub(super) query_token_count: f64,
+    /// Tokens in the cache, the new ones included.
+    pub(super) kv_token_count: f64,
+    /// Pairs of a new token and a token that it attends to.
+    pub(super) pair_count: f64,
+}
+
+/// A cost whose lengths are still to be filled in, by [`PagedAttention::cost`].
+pub(super) fn paged_attention(
+    library: &str,
+    operator: &str,
+    arguments: &Arguments,
+) -> Option<Cost> {
+    let is_paged = matches!(library, "vllm" | "sglang")
+        && matches!(operator, "unified_attention" | "unified_attention_with_output");
+    if !is_paged {
+        return None;
+    }
+    let shape = |at: usize| match *arguments.matrix(at)?.shape.as_slice() {
+        [tokens, heads, width] => Some([tokens, heads, width]),
+        _ => None,
+    };
+    let ([tokens, heads, width], [_, key_heads, _], [_, _, value_width]) =
+        (shape(0)?, shape(1)?, shape(2)?);
+    let paged = PagedAttention {
+        heads,
+        key_heads,
+        width,
+        value_width,
+        query_dtype: arguments.matrix(0)?.dtype,
+        key_dtype: arguments.matrix(1)?.dtype,
+    };
+    // At least the new tokens are read.
+    let lengths =
+        BatchLengths { query_token_count: tokens, kv_token_count: tokens, pair_count: tokens };
+    Some(paged.cost(lengths, None))
+}
+
+impl PagedAttention {
+    /// The cost of a call on a batch; `cache_dtype` is the type of the cache if that is known, else that of new keys.
+    pub(super) fn cost(&self, lengths: BatchLengths, cache_dtype: Option<Dtype>) -> Cost {
+        let Self { heads, key_heads, width, value_width, .. } = *self;
+        let BatchLengths { query_token_count, kv_token_count, pair_count } = lengths;
+        let cache_bytes = cache_dtype.unwrap_or(self.key_dtype).bytes();
+        let output_elements = query_token_count * heads * value_width;
+        let query_bytes = query_token_count * heads * width * self.query_dtype.bytes();
+        let shared =
+            if key_heads < heads { format!(", {key_heads} of keys") } else { String::new() };
+        Cost {
+            class: OpClass::Attention,
+            flops: 2.0 * heads * pair_count * (width + value_width),
+            read_bytes: query_bytes
+                + kv_token_count * key_heads * (width + value_width) * cache_bytes,
+            written_bytes: output_elements * self.query_dtype.bytes(),
+            output_elements,
+            dtype: self.query_dtype,
+            gemm: None,
+            paged: Some(*self),
+            details: format!(
+                "{heads} heads{shared}, {query_token_count} tokens, {kv_token_count} in the cache"
+            ),
+        }
+    }
+}
+
+/// The lengths of the batch by rank and kernel, of kernels that a step with stated lengths launched.
+pub(super) fn batch_lengths(
+    inputs: &ViewInputs<'_>,
+) -> Result<FxHashMap<(i64, i64), BatchLengths>> {
+    let batch = inputs.batch("lengths")?;
+    let (rank, id) = (ints(batch, "rank")?, ints(batch, "event_id")?);
+    let (queries, cached) = (ints(batch, "query_token_count")?, ints(batch, "kv_token_count")?);
+    let pairs = ints(batch, "attention_pair_count")?;
+    let lengths = |row: usize| BatchLengths {
+        query_token_count: queries.value(row) as f64,
+        kv_token_count: cached.value(row) as f64,
+        pair_count: pairs.value(row) as f64,
+    };
+    Ok((0..batch.num_rows()).map(|row| ((rank.value(row), id.value(row)), lengths(row))).collect())
+}
