@@ -27,6 +27,7 @@ mod memory_owners;
 mod memory_snapshots;
 mod open;
 mod page;
+mod parallelism;
 mod perfetto;
 mod policy;
 mod printed_commands;

@@ -52,7 +52,11 @@ pub const TOPICS: &[Topic] = &[
     Topic { title: "Inference servers", formerly: None, prefixes: &["serving_"] },
     Topic { title: "Compiled code (torch.compile)", formerly: None, prefixes: &["compile_"] },
     Topic { title: "Memory", formerly: Some("Memory"), prefixes: &["memory_", "snapshot_"] },
-    Topic { title: "Ranks and communication", formerly: Some("Distributed"), prefixes: &["comm_"] },
+    Topic {
+        title: "Ranks and communication",
+        formerly: Some("Distributed"),
+        prefixes: &["comm_", "fsdp_", "moe_"],
+    },
     Topic {
         title: "Machines: processors, memory, disks, networks, GPUs over time",
         formerly: None,

@@ -15,7 +15,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 /// Rules that fire on no trace at hand, and why. Their views are tested on tables made by hand, their
 /// verdicts by their own tests. An entry whose rule fires is taken out.
-const UNSEEN: [(&str, &str); 54] = [
+const UNSEEN: [(&str, &str); 56] = [
     ("CF001", "no trace has an operator that is called with eight shapes from one place"),
     (
         "CG001",
@@ -34,6 +34,8 @@ const UNSEEN: [(&str, &str); 54] = [
     ("CM010", "no host waits for the device right after a collective"),
     ("CM011", "no run has an all_to_all from two ranks"),
     ("CM013", "no run accumulates gradients over several batches"),
+    ("CM016", "no trace is of fully_shard: tests/integration/parallelism.rs has one"),
+    ("CM017", "no trace has grouped matmuls of two ranks"),
     ("CP002", "no program fills a large tensor on the host and copies it"),
     ("GU002", "wherever a device is busy its kernels fill it"),
     ("HB007", "nothing is compiled in a steady step"),

@@ -17,6 +17,18 @@ use crate::{RuleSet, RuleSource, shipped_rules};
 /// its suffix; `*` marks plain numbers.
 const VIEWS: &[(&str, Scope, &str)] = &[
     (
+        "fsdp_overlap",
+        Scope::Rank,
+        "rank window_ns module_count gather_count gather_ns gather_exposed_ns gather_exposed_ratio forward_exposed_ns \
+         first_exposed_ns later_exposed_ratio reduce_exposed_ns worst_module worst_module_exposed_ns",
+    ),
+    (
+        "moe_ranks",
+        Scope::Rank,
+        "rank rank_count call_count token_count mean_token_count *token_load *imbalance has_most expert_ns recording_ns \
+         expert_ratio",
+    ),
+    (
         "compile_summary",
         Scope::Rank,
         "rank has_log compile_count compile_ns in_steps_ns recompile_count recompile_ns most_recompile_count \

@@ -106,6 +106,12 @@ fn small_run() -> Run {
         .launched_by_graph(1)
         .captured_from(1, "aten::mm", "[[2, 2], [2, 2]]")
         .hardware_counter(0, "sm__throughput", 19_010, 50.0);
+    // FSDP, and experts.
+    run.annotation(0, "FSDP::all_gather (layers.0)", 500, 200)
+        .kernel_on(0, "communication", (0, 8), 700, 50, Some((510, 10)), Some(1), "AllGather")
+        .as_collective("all_gather", "0", 64)
+        .op(0, "aten::_grouped_mm", 19_200, 50)
+        .with_input_dims("[[16, 4], [2, 4, 4]]");
     // Code of torch.compile.
     run.compiled(1, "0/0", 100, 500)
         .recompiled(1, "0/1", 10_100, 500, "0/0: tensor 'x' size mismatch")

@@ -13,6 +13,7 @@ mod intervals;
 mod memory_file_views;
 mod memory_views;
 mod overview_views;
+mod parallelism_views;
 mod roofline_views;
 mod rule_views;
 mod run_views;
