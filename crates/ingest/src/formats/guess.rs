@@ -164,7 +164,9 @@ mod tests {
         );
         let flight = |encoding| FormatGuess::Known(Format::FlightRecorder(encoding));
         assert_eq!(
-            guess_format(b"\x80\x02}(X\x07\0\0\0versionq\0X\x04\0\0\x002.10q\x01X\x09\0\0\0pg_configq\x02}"),
+            guess_format(
+                b"\x80\x02}(X\x07\0\0\0versionq\0X\x04\0\0\x002.10q\x01X\x09\0\0\0pg_configq\x02}"
+            ),
             flight(Encoding::Pickle)
         );
         assert_eq!(

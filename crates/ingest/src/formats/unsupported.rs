@@ -55,7 +55,9 @@ impl UnsupportedFormat {
                  ends in .raw.json.gz or .json.gz"
             }
             Self::ParquetPartition => "Parquet: an export is read as a folder, with its run.json",
-            Self::OtherPickle => "a pickle, but neither a memory snapshot nor a dump of the Flight Recorder",
+            Self::OtherPickle => {
+                "a pickle, but neither a memory snapshot nor a dump of the Flight Recorder"
+            }
             Self::DumpWithInserts => {
                 "a database dump with INSERT statements, which are not read: dump the tables of Determined's \
                  profiler again without --inserts"

@@ -50,7 +50,8 @@ impl FlightDumps {
 fn rank_at_end(file: &str) -> Option<(i32, &'static str)> {
     let name = file.rsplit('/').next()?;
     let stem = name.strip_suffix(".gz").unwrap_or(name);
-    let stem = [".json", ".pickle", ".pkl"].iter().find_map(|end| stem.strip_suffix(end)).unwrap_or(stem);
+    let stem =
+        [".json", ".pickle", ".pkl"].iter().find_map(|end| stem.strip_suffix(end)).unwrap_or(stem);
     trailing_number(stem).map(|rank| (rank, "file name"))
 }
 

@@ -64,7 +64,8 @@ pub(crate) struct Dump {
     issues: Issues,
 }
 
-const NOT_A_DUMP: &str = "not a dump of the Flight Recorder: it has no list of entries and no process groups";
+const NOT_A_DUMP: &str =
+    "not a dump of the Flight Recorder: it has no list of entries and no process groups";
 
 /// Reads a dump; the error describes the problem.
 pub(crate) fn read(
@@ -87,7 +88,8 @@ pub(crate) fn read(
                 return Err("far longer than a dump of the Flight Recorder is: refused".to_owned());
             }
             if reader.end() == StreamEnd::Damaged {
-                return Err("the compressed data ends early or is damaged: copy or dump it again".to_owned());
+                return Err("the compressed data ends early or is damaged: copy or dump it again"
+                    .to_owned());
             }
             let value: serde_json::Value = serde_json::from_slice(&text).map_err(|error| {
                 if error.is_eof() {
@@ -245,8 +247,13 @@ fn read_ranks(node: Node<'_>) -> Vec<i64> {
     match node.text() {
         Some(text) => {
             let numbers = text.trim_matches(['[', ']', ' ']).split(',').take(MAX_MEMBERS);
-            numbers.filter_map(|number| number.trim().parse().ok()).filter(|rank| *rank >= 0).collect()
+            numbers
+                .filter_map(|number| number.trim().parse().ok())
+                .filter(|rank| *rank >= 0)
+                .collect()
         }
-        None => node.items().take(MAX_MEMBERS).filter_map(Node::int).filter(|rank| *rank >= 0).collect(),
+        None => {
+            node.items().take(MAX_MEMBERS).filter_map(Node::int).filter(|rank| *rank >= 0).collect()
+        }
     }
 }

@@ -27,7 +27,11 @@ impl<'a> Node<'a> {
         match self {
             Self::Pickle(graph, Value::Object(object)) if graph.kind(object) == Kind::Dict => {
                 let entries = graph.entries(object).take(MAX_KEYS);
-                Box::new(entries.map(move |(key, value)| (graph.strings.get(key), Self::Pickle(graph, value))))
+                Box::new(
+                    entries.map(move |(key, value)| {
+                        (graph.strings.get(key), Self::Pickle(graph, value))
+                    }),
+                )
             }
             Self::Json(Json::Object(entries)) => {
                 Box::new(entries.iter().map(|(key, value)| (key.as_str(), Self::Json(value))))

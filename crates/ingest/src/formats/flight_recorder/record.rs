@@ -88,13 +88,16 @@ impl<'a> RecordReader<'a> {
         let seq = int("seq_id");
         let collective_seq = int("collective_seq_id").or(seq).filter(|_| !is_p2p);
         let p2p_seq = int("p2p_seq_id").or(seq).filter(|_| is_p2p);
-        let (source_rank, target_rank) = match (is_message, peers.split_once("->"), peers.split_once("<-")) {
-            (true, Some((source, target)), _) | (true, None, Some((target, source))) => {
-                let global = |position: &str| global_rank(position, members.map(|(_, ranks)| ranks.as_slice()));
-                (global(source), global(target))
-            }
-            _ => (NULL_I64, NULL_I64),
-        };
+        let (source_rank, target_rank) =
+            match (is_message, peers.split_once("->"), peers.split_once("<-")) {
+                (true, Some((source, target)), _) | (true, None, Some((target, source))) => {
+                    let global = |position: &str| {
+                        global_rank(position, members.map(|(_, ranks)| ranks.as_slice()))
+                    };
+                    (global(source), global(target))
+                }
+                _ => (NULL_I64, NULL_I64),
+            };
         let time = |key: &str| int(key).filter(|time| *time > 0).unwrap_or(NULL_I64);
         let inputs = self.sizes(get("input_sizes"), strings, issues);
         let outputs = self.sizes(get("output_sizes"), strings, issues);
@@ -149,7 +152,12 @@ impl<'a> RecordReader<'a> {
     }
 
     /// `[[8, 4], [2]]`: 34 elements.
-    fn sizes(&mut self, node: Option<Node<'_>>, strings: &mut Strings, issues: &mut Issues) -> Sizes {
+    fn sizes(
+        &mut self,
+        node: Option<Node<'_>>,
+        strings: &mut Strings,
+        issues: &mut Issues,
+    ) -> Sizes {
         let unknown = Sizes { text: StrId::NULL, elements: NULL_I64 };
         let Some(node) = node.filter(|node| node.is_list()) else { return unknown };
         let mut text = "[".to_owned();
@@ -177,7 +185,12 @@ impl<'a> RecordReader<'a> {
     }
 
     /// Names, each once if all are the same.
-    fn names(&mut self, node: Option<Node<'_>>, strings: &mut Strings, issues: &mut Issues) -> StrId {
+    fn names(
+        &mut self,
+        node: Option<Node<'_>>,
+        strings: &mut Strings,
+        issues: &mut Issues,
+    ) -> StrId {
         let mut names: Vec<&str> = Vec::new();
         for name in node.into_iter().flat_map(Node::items).filter_map(Node::text) {
             if !self.take(issues) {
@@ -189,7 +202,12 @@ impl<'a> RecordReader<'a> {
         if names.is_empty() { StrId::NULL } else { strings.intern(&names.join(", ")) }
     }
 
-    fn stack(&mut self, node: Option<Node<'_>>, strings: &mut Strings, issues: &mut Issues) -> Stack {
+    fn stack(
+        &mut self,
+        node: Option<Node<'_>>,
+        strings: &mut Strings,
+        issues: &mut Issues,
+    ) -> Stack {
         let Some(node) = node.filter(|node| node.is_list()) else { return NO_STACK };
         let object = node.shared_object();
         if let Some(stack) = object.and_then(|object| self.stacks.get(&object)) {
@@ -212,7 +230,8 @@ impl<'a> RecordReader<'a> {
                 NULL_I64 => writeln!(text, "{function} at {file}"),
                 line => writeln!(text, "{function} at {file}:{line}"),
             };
-            if caller.is_none() || (caller.is_some_and(|(.., is_users)| !is_users) && is_user(file)) {
+            if caller.is_none() || (caller.is_some_and(|(.., is_users)| !is_users) && is_user(file))
+            {
                 caller = Some((file, line, function, is_user(file)));
             }
         }
