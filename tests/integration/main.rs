@@ -20,6 +20,7 @@ mod diff;
 mod distributed;
 mod export;
 mod first_screen;
+mod flight_recorder;
 mod formats;
 mod import_cycles;
 mod layering;

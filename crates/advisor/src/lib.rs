@@ -122,7 +122,7 @@ pub use threshold::Threshold;
 
 /// The shipped rule files: name in findings and problems, and text. `default.toml` explains the fields and
 /// is complete on its own; the other files hold one area each.
-const SHIPPED: [(&str, &str); 11] = [
+const SHIPPED: [(&str, &str); 12] = [
     ("rules/default.toml", include_str!("../rules/default.toml")),
     ("rules/kernels.toml", include_str!("../rules/kernels.toml")),
     ("rules/memory.toml", include_str!("../rules/memory.toml")),
@@ -131,6 +131,7 @@ const SHIPPED: [(&str, &str); 11] = [
     ("rules/machines.toml", include_str!("../rules/machines.toml")),
     ("rules/cpu.toml", include_str!("../rules/cpu.toml")),
     ("rules/compile.toml", include_str!("../rules/compile.toml")),
+    ("rules/hangs.toml", include_str!("../rules/hangs.toml")),
     ("rules/trace-quality.toml", include_str!("../rules/trace-quality.toml")),
     ("rules/regression.toml", include_str!("../rules/regression.toml")),
     ("rules/fixes.toml", include_str!("../rules/fixes.toml")),

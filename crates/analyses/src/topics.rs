@@ -57,6 +57,7 @@ pub const TOPICS: &[Topic] = &[
         formerly: Some("Distributed"),
         prefixes: &["comm_", "fsdp_", "moe_"],
     },
+    Topic { title: "Hangs (Flight Recorder)", formerly: None, prefixes: &["flight_"] },
     Topic {
         title: "Machines: processors, memory, disks, networks, GPUs over time",
         formerly: None,

@@ -62,6 +62,12 @@ issues! {
     MalformedPayload = "malformed-payload", "records of torch.compile whose text is not what PyTorch writes were skipped";
     UnfinishedCompilation = "unfinished-compilation",
         "compilations whose end is not in the log: their duration is unknown";
+    FlightRecord = "malformed-flight-record",
+        "records of the Flight Recorder without a number or an operation were skipped";
+    SharedFlightRecord = "shared-flight-record",
+        "records of the Flight Recorder that a dump uses in several places were read once";
+    LongFlightRecord = "long-flight-record",
+        "sizes or stacks of the Flight Recorder that are far too long were left out";
     UnreadableMetadata = "unreadable-metadata", "a top-level entry other than the events is not valid JSON: ignored";
     DuplicateCorrelation = "duplicate-correlation",
         "several host calls share a correlation id: device work was linked to the last";

@@ -15,7 +15,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 /// Rules that fire on no trace at hand, and why. Their views are tested on tables made by hand, their
 /// verdicts by their own tests. An entry whose rule fires is taken out.
-const UNSEEN: [(&str, &str); 56] = [
+const UNSEEN: [(&str, &str); 60] = [
     ("CF001", "no trace has an operator that is called with eight shapes from one place"),
     (
         "CG001",
@@ -37,6 +37,22 @@ const UNSEEN: [(&str, &str); 56] = [
     ("CM016", "no trace is of fully_shard: tests/integration/parallelism.rs has one"),
     ("CM017", "no trace has grouped matmuls of two ranks"),
     ("CP002", "no program fills a large tensor on the host and copies it"),
+    (
+        "FR001",
+        "no dump of the Flight Recorder is beside the traces: tests/integration/flight_recorder.rs has some",
+    ),
+    (
+        "FR002",
+        "no dump of the Flight Recorder is beside the traces: tests/integration/flight_recorder.rs has some",
+    ),
+    (
+        "FR003",
+        "no dump of the Flight Recorder is beside the traces: tests/integration/flight_recorder.rs has some",
+    ),
+    (
+        "FR004",
+        "no dump of the Flight Recorder is beside the traces: tests/integration/flight_recorder.rs has some",
+    ),
     ("GU002", "wherever a device is busy its kernels fill it"),
     ("HB007", "nothing is compiled in a steady step"),
     ("HB009", "no program reads a tensor element by element in a loop"),

@@ -29,6 +29,17 @@ const VIEWS: &[(&str, Scope, &str)] = &[
          expert_ratio",
     ),
     (
+        "flight_summary",
+        Scope::Run,
+        "has_dump dump_count rank_count no_dump_count no_dump_ranks collective_count unfinished_count \
+         hidden_count missing_count missing_after_mismatch missing_ranks missing_rank_count missing_call \
+         missing_group_name missing_group_description missing_seq missing_source missing_waiting_count \
+         missing_waited_ns last_rank last_call last_group_name last_seq last_source last_function \
+         last_is_complete mismatch_count mismatch mismatch_group_name mismatch_group_description \
+         mismatch_seq mismatch_ranks mismatch_calls mismatch_unfinished_count unmatched_count \
+         unmatched_missing unmatched_missing_rank unmatched_waiting_rank unmatched_call unmatched_source",
+    ),
+    (
         "compile_summary",
         Scope::Rank,
         "rank has_log compile_count compile_ns in_steps_ns recompile_count recompile_ns most_recompile_count \

@@ -106,6 +106,7 @@ fn shipped_files_keep_to_their_areas() {
         ("rules/machines.toml", &["GU", "VA", "MM"]),
         ("rules/cpu.toml", &["OP", "HB", "PR"]),
         ("rules/compile.toml", &["CG"]),
+        ("rules/hangs.toml", &["FR"]),
         ("rules/trace-quality.toml", &["TQ"]),
         ("rules/regression.toml", &["RG"]),
     ]);

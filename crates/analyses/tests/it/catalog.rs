@@ -127,6 +127,14 @@ fn small_run() -> Run {
             None,
             "triton_poi_fused_add_0",
         );
+    // A hang: rank 1 is missing at the second collective, and a send waits for its receive.
+    run.flight_dump(0, 0)
+        .flight_group("1", "0,1")
+        .flight_call(("0", ""), 1, "all_reduce", "completed", 10)
+        .flight_call(("0", ""), 2, "all_reduce", "started", 10)
+        .flight_message("send", 0, 1, "started")
+        .flight_dump(1, 0)
+        .flight_call(("0", ""), 1, "all_reduce", "completed", 10);
     // A call that is slow the first time.
     run.call(0, "cudaStreamCreate", 20_000, 200_000);
     run.call(0, "cudaStreamCreate", 230_000, 10);

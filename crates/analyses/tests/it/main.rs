@@ -6,6 +6,7 @@ mod compile_views;
 mod counter_views;
 mod cpu_views;
 mod device_views;
+mod flight_views;
 mod graph_views;
 mod hta_views;
 mod idle_views;

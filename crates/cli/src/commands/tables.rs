@@ -269,12 +269,12 @@ fn files(run: &Run, out: &mut dyn Write) -> anyhow::Result<()> {
                 "execution trace" => "nodes",
                 "memory timeline" => "entries",
                 "determined metrics" => "samples",
-                "torch.compile log" => "records",
+                "torch.compile log" | "flight recorder" | "flight recorder JSON" => "records",
                 _ => "events",
             },
             source.json_bytes as f64 / 1e6,
             match source.format.as_ref() {
-                "memory snapshot" => "pickle",
+                "memory snapshot" | "flight recorder" => "pickle",
                 "determined metrics" | "torch.compile log" => "text",
                 _ => "JSON",
             }

@@ -2,6 +2,7 @@
 
 use super::composer;
 use super::determined::sniff::{self, Form};
+use super::flight_recorder::{self, Encoding};
 use super::pickle;
 use super::torch_trace;
 use super::unsupported::UnsupportedFormat;
@@ -21,6 +22,8 @@ pub(crate) enum Format {
     MemoryTimeline,
     /// Records of `torch.compile`, as `TORCH_TRACE` writes them.
     TorchTrace,
+    /// Collectives that a rank called last, as PyTorch's Flight Recorder pickles them, or as JSON.
+    FlightRecorder(Encoding),
     /// Metrics of Determined's profiler, in one of the forms in which users get them.
     Determined(Form),
 }
@@ -98,6 +101,12 @@ pub(crate) fn guess_format(prefix: &[u8]) -> FormatGuess {
         _ if has("<title>GPU Memory Timeline HTML</title>") => {
             FormatGuess::Unsupported(UnsupportedFormat::MemoryTimelinePicture)
         }
+        Some(b'{') if flight_recorder::has_keys(text) => {
+            FormatGuess::Known(Format::FlightRecorder(Encoding::Json))
+        }
+        _ if pickle::is_pickle(prefix) && flight_recorder::has_keys(prefix) => {
+            FormatGuess::Known(Format::FlightRecorder(Encoding::Pickle))
+        }
         _ if pickle::is_pickle(prefix) => {
             if SNAPSHOT_KEYS.iter().any(|key| has(key)) {
                 FormatGuess::Known(Format::MemorySnapshot)
@@ -152,6 +161,17 @@ mod tests {
         assert_eq!(
             guess_format(picture),
             FormatGuess::Unsupported(UnsupportedFormat::MemoryTimelinePicture)
+        );
+        let flight = |encoding| FormatGuess::Known(Format::FlightRecorder(encoding));
+        assert_eq!(
+            guess_format(
+                b"\x80\x02}(X\x07\0\0\0versionq\0X\x04\0\0\x002.10q\x01X\x09\0\0\0pg_configq\x02}"
+            ),
+            flight(Encoding::Pickle)
+        );
+        assert_eq!(
+            guess_format(b"{\"comm_lib_version\":\"\",\"entries\":[{\"collective_seq_id\":1,"),
+            flight(Encoding::Json)
         );
         let snapshot = FormatGuess::Known(Format::MemorySnapshot);
         assert_eq!(guess_format(b"\x80\x04\x95\x01\0\0\0\0\0\0\0}\x94(\x8c\x08segments"), snapshot);

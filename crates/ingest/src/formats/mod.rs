@@ -3,6 +3,7 @@
 pub(crate) mod composer;
 pub(crate) mod determined;
 pub(crate) mod execution;
+pub(crate) mod flight_recorder;
 pub(crate) mod guess;
 pub(crate) mod kineto;
 pub(crate) mod memory_timeline;

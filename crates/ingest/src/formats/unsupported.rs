@@ -25,7 +25,7 @@ pub(crate) enum UnsupportedFormat {
     MemoryTimelinePicture,
     /// A single partition of an export.
     ParquetPartition,
-    /// A pickle of something else than a memory snapshot.
+    /// A pickle of something else than a memory snapshot or a dump of the Flight Recorder.
     OtherPickle,
     /// A database dump with `INSERT` statements.
     DumpWithInserts,
@@ -55,7 +55,9 @@ impl UnsupportedFormat {
                  ends in .raw.json.gz or .json.gz"
             }
             Self::ParquetPartition => "Parquet: an export is read as a folder, with its run.json",
-            Self::OtherPickle => "a pickle, but not a memory snapshot",
+            Self::OtherPickle => {
+                "a pickle, but neither a memory snapshot nor a dump of the Flight Recorder"
+            }
             Self::DumpWithInserts => {
                 "a database dump with INSERT statements, which are not read: dump the tables of Determined's \
                  profiler again without --inserts"

@@ -74,7 +74,7 @@ enum SearchScope {
     All,
     /// All but metrics: folders further up hold some.
     Traces,
-    /// Metrics, logs of torch.compile, and captures of graphs: folders further up hold timelines.
+    /// Metrics, logs of torch.compile, dumps of the Flight Recorder, and captures of graphs: folders further up hold timelines.
     Metrics,
 }
 
@@ -87,7 +87,7 @@ impl SearchScope {
             // Captures of graphs lie below the timelines that replay them.
             Self::Metrics => {
                 is_metrics
-                    || format == Format::TorchTrace
+                    || matches!(format, Format::TorchTrace | Format::FlightRecorder(_))
                     || (format == Format::Kineto && may_hold_captures(file))
             }
         }
@@ -106,7 +106,8 @@ pub(crate) fn may_hold_captures(file: &str) -> bool {
 /// * for Determined's metrics, if no folder further up holds metrics, but no deeper than one folder below the
 ///   timelines. Users save them as `run/metrics/`, or put traces into `run/traces/` and metrics beside that
 ///   folder; files deeper below metrics most likely hold the same data in another form. The same folders are searched
-///   for logs of torch.compile, which `TORCH_TRACE` puts into a folder of their own, and for captures of graphs.
+///   for logs of torch.compile, which `TORCH_TRACE` puts into a folder of their own, for dumps of the Flight Recorder, and
+///   for captures of graphs.
 ///
 /// `name` is the name of the run in errors. Of a folder, only files that the pattern selects are looked at.
 fn discover(run: Place, name: &str, pattern: Option<&Pattern>) -> Result<DiscoveredFiles, Error> {

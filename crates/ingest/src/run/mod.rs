@@ -9,6 +9,7 @@ mod determined;
 pub(crate) mod discover;
 mod distinct_runs;
 mod execution_traces;
+mod flight_dumps;
 mod graph_captures;
 pub(crate) mod identity;
 mod memory;

@@ -10,7 +10,7 @@ use crate::formats::execution;
 use crate::formats::guess::Format;
 use crate::formats::kineto::outline::Detail;
 use crate::formats::kineto::trace::{self, Trace};
-use crate::formats::{memory_timeline, snapshot, torch_trace};
+use crate::formats::{flight_recorder, memory_timeline, snapshot, torch_trace};
 use crate::input::decompress::{self, JsonInput, Limit};
 use crate::input::storage;
 use crate::options::Progress;
@@ -25,6 +25,7 @@ pub(crate) enum ParsedFile {
     Memory(MemoryFile),
     Metrics(Box<Metrics>),
     CompileLog(Box<torch_trace::CompileLog>),
+    FlightDump(Box<flight_recorder::Dump>),
 }
 
 /// Reason for which a file contributes nothing to the run.
@@ -101,6 +102,8 @@ pub(crate) fn parse_file(
         Format::TorchTrace => torch_trace::read(input, &advance)
             .map(|log| ParsedFile::CompileLog(Box::new(log)))
             .map_err(unusable),
+        Format::FlightRecorder(encoding) => flight_recorder::read(encoding, input, &advance)
+            .map(|dump| ParsedFile::FlightDump(Box::new(dump))),
         Format::Determined(form) => determined::read(form, input, &advance)
             .map(|metrics| ParsedFile::Metrics(Box::new(metrics)))
             .map_err(unusable),

@@ -11,6 +11,7 @@ use super::determined::{DeterminedFiles, nested_metrics_warning};
 use super::discover::{FoundRun, InputFile};
 use super::distinct_runs::distinct_runs;
 use super::execution_traces::ExecutionTraces;
+use super::flight_dumps::FlightDumps;
 use super::graph_captures::GraphCaptures;
 use super::memory::{MemoryFile, MemoryFiles};
 use super::parse::{FileError, ParsedFile, parse_file};
@@ -24,6 +25,7 @@ use crate::error::Error;
 use crate::formats::composer;
 use crate::formats::determined::metrics::Metrics;
 use crate::formats::execution;
+use crate::formats::flight_recorder::Dump;
 use crate::formats::kineto::trace::Trace;
 use crate::formats::torch_trace::CompileLog;
 use crate::input::decompress::Limit;
@@ -139,6 +141,7 @@ enum Loaded<S> {
     Memory(MemoryFile),
     Metrics(Box<Metrics>),
     CompileLog(Box<CompileLog>),
+    FlightDump(Box<Dump>),
 }
 
 struct Reader<'a, S> {
@@ -190,6 +193,7 @@ impl<S: RankSink> Reader<'_, S> {
             ParsedFile::Memory(file) => Loaded::Memory(file),
             ParsedFile::Metrics(metrics) => Loaded::Metrics(metrics),
             ParsedFile::CompileLog(log) => Loaded::CompileLog(log),
+            ParsedFile::FlightDump(dump) => Loaded::FlightDump(dump),
         })
     }
 
@@ -232,7 +236,7 @@ fn next_batch_within_budget(
 struct FilesByKind<S> {
     traces: Vec<(String, RankData<S>)>,
     /// In the order in which they add to the run: metrics may determine its clock, which memory files then use.
-    attachments: [Box<dyn Attachment<S>>; 5],
+    attachments: [Box<dyn Attachment<S>>; 6],
     warnings: Vec<Warning>,
 }
 
@@ -247,6 +251,7 @@ fn group_by_kind<S: Timeline>(
     let mut execution = ExecutionTraces::default();
     let mut memory = MemoryFiles::default();
     let mut compile_logs = CompileLogs::default();
+    let mut flight_dumps = FlightDumps::default();
     let mut determined = DeterminedFiles::new(name.clone());
     let mut warnings = Vec::new();
     for (file, result) in files.traces.into_iter().zip(results) {
@@ -257,6 +262,7 @@ fn group_by_kind<S: Timeline>(
             Ok(Loaded::Memory(content)) => memory.push(file.file, content),
             Ok(Loaded::Metrics(metrics)) => determined.push(file.file, *metrics),
             Ok(Loaded::CompileLog(log)) => compile_logs.push(file.file, *log),
+            Ok(Loaded::FlightDump(dump)) => flight_dumps.push(file.file, *dump),
             Err(FileError::Sink(error)) => return Err(error),
             Err(FileError::StoreUnavailable(error) | FileError::Unreadable(error)) if is_file => {
                 return Err(Error::read(name, error));
@@ -273,7 +279,8 @@ fn group_by_kind<S: Timeline>(
         || !composer.is_empty()
         || !execution.is_empty()
         || !memory.is_empty()
-        || !compile_logs.is_empty();
+        || !compile_logs.is_empty()
+        || !flight_dumps.is_empty();
     if !has_others && determined.is_empty() {
         let first = warnings.into_iter().next();
         return Err(first.map_or_else(
@@ -284,12 +291,13 @@ fn group_by_kind<S: Timeline>(
     determined.must_be_usable(!has_others);
     warnings.extend(skipped_warning(&files.skipped));
     warnings.extend(nested_metrics_warning(&files.nested_metrics));
-    let attachments: [Box<dyn Attachment<S>>; 5] = [
+    let attachments: [Box<dyn Attachment<S>>; 6] = [
         Box::new(composer),
         Box::new(execution),
         Box::new(determined),
         Box::new(memory),
         Box::new(compile_logs),
+        Box::new(flight_dumps),
     ];
     Ok(FilesByKind { traces, attachments, warnings })
 }

@@ -7,6 +7,7 @@ mod composer;
 mod determined;
 mod execution;
 mod export;
+mod flight;
 mod graphs;
 mod kineto;
 mod malformed;

@@ -13,6 +13,7 @@
 mod compiled;
 mod device;
 mod execution;
+mod flight;
 mod graph;
 mod host;
 mod memory;
@@ -26,6 +27,9 @@ pub use compiled::{
 };
 pub use device::{DeviceSync, DeviceSyncs, Kernel, Kernels, Memcpy, Memcpys, Memset, Memsets};
 pub use execution::{ExecutionNode, ExecutionNodes};
+pub use flight::{
+    FlightDump, FlightDumps, FlightProcessGroup, FlightProcessGroups, FlightRecord, FlightRecords,
+};
 pub use graph::{CapturedOp, CapturedOps, GraphMatch, GraphMatches, GraphNode, GraphNodes};
 pub use host::{
     Annotation, Annotations, CpuOp, CpuOps, PythonFrame, PythonFrames, RuntimeCall, RuntimeCalls,
@@ -79,6 +83,9 @@ pub const TABLES: &[&TableSpec] = &[
     &CompiledFrames::SPEC,
     &GraphBreaks::SPEC,
     &CompiledKernels::SPEC,
+    &FlightDumps::SPEC,
+    &FlightRecords::SPEC,
+    &FlightProcessGroups::SPEC,
     &Snapshots::SPEC,
     &SnapshotDevices::SPEC,
     &SnapshotSegments::SPEC,
@@ -247,10 +254,18 @@ mod tests {
             let times = columns.filter(|c| c.unit == Unit::Ns && c.is_timestamp() == is_timestamp);
             times.map(|c| c.name).collect()
         };
-        let lengths = ["base_time_ns", "dur_ns", "inductor_dur_ns", "launch_dur_ns", "self_dur_ns"];
+        let lengths = [
+            "base_time_ns",
+            "dur_ns",
+            "inductor_dur_ns",
+            "launch_dur_ns",
+            "self_dur_ns",
+            "timeout_dur_ns",
+        ];
         assert_eq!(named(false), lengths.into());
         let moments = [
             "alloc_ts_ns",
+            "completed_ts_ns",
             "cut_ns",
             "end_ns",
             "end_ts_ns",
@@ -260,6 +275,7 @@ mod tests {
             "ready_ns",
             "start_ns",
             "start_ts_ns",
+            "started_ts_ns",
             "steps_end_ns",
             "ts_ns",
         ];

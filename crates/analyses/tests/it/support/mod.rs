@@ -17,6 +17,7 @@ macro_rules! set_last {
 mod compiled;
 mod details;
 mod device;
+mod flight;
 mod host;
 mod memory;
 mod memory_files;
@@ -26,9 +27,10 @@ use query::{Params, Session};
 use trace_model::column::NULL_I64;
 use trace_model::tables::{
     Annotations, CapturedOps, Collectives, CompiledFrames, CompiledKernels, Counter, Counters,
-    CpuOps, Devices, ExecutionNodes, GraphBreaks, GraphMatches, GraphNodes, Kernels, Memcpys,
-    MemoryEvents, Memsets, ProfilerRanges, PythonFrames, RangeCounters, Rank, Ranks,
-    ReadingWarnings, RuntimeCalls, Spans, Step, Steps, UnpairedEvent, UnpairedEvents,
+    CpuOps, Devices, ExecutionNodes, FlightDumps, FlightProcessGroups, FlightRecords, GraphBreaks,
+    GraphMatches, GraphNodes, Kernels, Memcpys, MemoryEvents, Memsets, ProfilerRanges,
+    PythonFrames, RangeCounters, Rank, Ranks, ReadingWarnings, RuntimeCalls, Spans, Step, Steps,
+    UnpairedEvent, UnpairedEvents,
 };
 use trace_model::{MetricTable, StrId, Strings, TableSet, Value};
 
@@ -56,6 +58,9 @@ pub struct Run {
     compiled_frames: CompiledFrames,
     graph_breaks: GraphBreaks,
     compiled_kernels: CompiledKernels,
+    flight_dumps: FlightDumps,
+    flight_records: FlightRecords,
+    flight_process_groups: FlightProcessGroups,
     counters: Counters,
     graph_nodes: GraphNodes,
     captured_ops: CapturedOps,
@@ -185,6 +190,9 @@ impl Run {
             compiled_frames,
             graph_breaks,
             compiled_kernels,
+            flight_dumps,
+            flight_records,
+            flight_process_groups,
             counters,
             graph_nodes,
             captured_ops,

@@ -22,6 +22,7 @@ use self::history::{Action, Held, Replay};
 use self::json::Writer;
 use self::keys::{Entry, Key, Keys, as_list};
 use self::stacks::Stacks;
+pub(crate) use self::stacks::is_user;
 use crate::formats::pickle::{self, Cursor, Graph, Kind, ObjectId, Value};
 use crate::input::decompress::JsonInput;
 use crate::warnings::{Issue, Issues};

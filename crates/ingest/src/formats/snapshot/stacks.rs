@@ -204,7 +204,7 @@ fn is_python(file: &str) -> bool {
 }
 
 /// Returns whether a source file is the user's own: Python, and neither in PyTorch nor in an installed package.
-fn is_user(file: &str) -> bool {
+pub(crate) fn is_user(file: &str) -> bool {
     let python = is_python(file) || file.starts_with("<ipython") || file.contains("/ipykernel_");
     let torch =
         file.strip_prefix("torch/").or_else(|| file.rsplit_once("/torch/").map(|(_, rest)| rest));
