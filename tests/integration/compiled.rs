@@ -130,3 +130,41 @@ fn fused_kernel_of_a_recorded_program_is_split_exactly() {
         ["cpp_fused_gelu_mul_sigmoid_sum_0 4 2251684 2251684"]
     );
 }
+
+/// The same function eagerly and compiled. Its operators are told apart by their names and inputs, the compiled calls by the
+/// lines that the log states.
+#[test]
+fn shares_of_lines_agree_between_eager_and_compiled() {
+    let share = |numbers: &[String]| -> Vec<f64> {
+        let numbers: Vec<f64> = numbers.iter().map(|n| n.parse().unwrap()).collect();
+        let sum: f64 = numbers.iter().sum();
+        numbers.iter().map(|n| 100.0 * n / sum).collect()
+    };
+    let eager = Run::open(fixture("eager")).unwrap();
+    let compiled = Run::open(fixture("products")).unwrap();
+    let eager = share(&rows(
+        &eager,
+        "SELECT sum(dur_ns) FROM cpu_ops WHERE name IN ('aten::addmm', 'aten::gelu', 'aten::_softmax')
+         GROUP BY name, input_dims ORDER BY min(ts_ns)",
+    ));
+    assert_eq!(
+        rows(&compiled, "SELECT kernel, call_count, code FROM compile_kernel_lines ORDER BY line"),
+        [
+            "extern_kernels.addmm 12 x = up(x)",
+            "cpp_fused_gelu_0 4 x = torch.nn.functional.gelu(x)",
+            "extern_kernels.addmm 12 x = mix(x)",
+            "cpp_fused__softmax_1 4 x = torch.softmax(x, dim=-1)",
+            "extern_kernels.addmm 12 return down(x)",
+        ]
+    );
+    let lines = "SELECT line_ns FROM compile_kernel_lines ORDER BY line";
+    let compiled_shares = share(&rows(&compiled, lines));
+    assert_eq!(eager.len(), 5);
+    for (at, (eager, compiled)) in eager.iter().zip(&compiled_shares).enumerate() {
+        assert!((eager - compiled).abs() <= 2.0, "line {at}: {eager} % and {compiled} %");
+    }
+    // All of the library's time has a line.
+    let whole = "SELECT (SELECT sum(line_ns) FROM compile_kernel_lines WHERE kernel = 'extern_kernels.addmm')
+        = (SELECT sum(dur_ns) FROM cpu_ops WHERE name = 'aten::addmm')";
+    assert_eq!(rows(&compiled, whole), ["true"]);
+}

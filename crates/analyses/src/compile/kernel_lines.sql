@@ -1,13 +1,13 @@
 --! question = "Which source lines do the kernels of torch.compile spend their time on?"
---! row = "one source line of one kernel that Inductor generated, on one rank"
+--! row = "one source line of one kernel that Inductor generated, or of one function of a library that its code calls, on one rank"
 --! window = "recording"
 --! sort = ["line_ns"]
---! needs = ["kernels", "cpu_ops", "compiled_kernels"]
+--! needs = ["kernels", "cpu_ops", "annotations", "compiled_kernels", "ranks"]
 --! order = ["rank", "kernel", "file", "line", "function", "code"]
 --! when_empty = "the trace holds no kernel of torch.compile: on GPUs their names begin with triton_; on the CPU they are recorded with torch._inductor.config.cpp.enable_kernel_profile = True"
 --! [columns]
 --! rank = "rank"
---! kernel = "kernel"
+--! kernel = "kernel; extern_kernels.mm for a function of a library"
 --! evidence = "log: by the graph in the log of torch.compile; stack: the line that called the compiled function; absent: the line is unknown"
 --! file = "file"
 --! line = "line"
@@ -16,7 +16,7 @@
 --! split_by = "what the kernel's time is split by: bytes that the line moves, nodes of the graph, or stacks; absent if it is not split"
 --! graph_count = { doc = "compiled graphs that may have run the kernel: more than one if they have kernels of that name and the trace does not say which ran; their shares are averaged", unit = "count" }
 --! call_count = { doc = "executions of the kernel", unit = "count" }
---! kernel_ns = { doc = "time of the kernel: on the device, or on the host for cpp_fused kernels", unit = "ns" }
+--! kernel_ns = { doc = "time of the kernel: on the device, or on the host for cpp_fused kernels and on ranks without a GPU", unit = "ns" }
 --! line_ns = { doc = "part of it that the line gets; the lines of a kernel sum to kernel_ns", unit = "ns" }
 -- A line's part is proportional to the bytes that its nodes read from outside of the kernel, and those that they hand on to
 -- other lines and kernels. The operator `## Call CompiledFxGraph <key> ##` around a launch says which graph ran.
@@ -24,8 +24,75 @@ WITH calls AS (
     SELECT
         rank, thread, ts_ns, ts_ns + dur_ns AS end_ns, split_part(CAST(name AS VARCHAR), ' ', 4) AS graph_key,
         row_number() OVER (PARTITION BY rank, thread ORDER BY ts_ns, event_id) AS number
-    FROM cpu_ops
+    FROM (
+        SELECT rank, thread, ts_ns, dur_ns, name, event_id FROM cpu_ops
+        UNION ALL
+        SELECT rank, thread, ts_ns, dur_ns, name, event_id FROM annotations WHERE NOT on_device
+    )
     WHERE name LIKE '## Call CompiledFxGraph % ##'
+),
+-- Functions of libraries, which run as operators: the nth call in the code of the graph is the nth operator of that name in a
+-- call of the graph, if their numbers are equal.
+library_calls AS (
+    SELECT
+        rank, CAST(graph_key AS VARCHAR) AS graph_key, CAST(name AS VARCHAR) AS kernel,
+        'aten::' || substr(CAST(name AS VARCHAR), length('extern_kernels.') + 1) AS op_name,
+        count(DISTINCT call_number) AS call_count
+    FROM compiled_kernels
+    WHERE backend = 'extern' AND call_number IS NOT NULL AND name LIKE 'extern\_kernels.%'
+    GROUP BY 1, 2, 3, 4
+),
+library_points AS (
+    SELECT rank, thread, ts_ns, 1 AS call, CAST(NULL AS VARCHAR) AS op_name, CAST(NULL AS BIGINT) AS op, CAST(NULL AS BIGINT) AS dur_ns
+    FROM calls
+    UNION ALL
+    SELECT rank, thread, ts_ns, 0, CAST(name AS VARCHAR), event_id, dur_ns
+    FROM cpu_ops
+    WHERE CAST(name AS VARCHAR) IN (SELECT DISTINCT op_name FROM library_calls)
+),
+library_numbered AS (
+    SELECT
+        rank, thread, ts_ns, op_name, op, dur_ns,
+        running_sum!(call, PARTITION BY rank, thread ORDER BY ts_ns, call DESC, op) AS number
+    FROM library_points
+),
+library_ops AS (
+    SELECT
+        n.rank, n.thread, n.ts_ns, n.ts_ns + n.dur_ns AS end_ns, n.dur_ns, n.op_name, c.graph_key,
+        row_number() OVER (PARTITION BY n.rank, n.thread, n.number, n.op_name ORDER BY n.ts_ns, n.op) - 1 AS call_number,
+        count(*) OVER (PARTITION BY n.rank, n.thread, n.number, n.op_name) AS op_count,
+        row_number() OVER (PARTITION BY n.rank, n.thread ORDER BY n.ts_ns, n.op) AS number
+    FROM library_numbered n
+    JOIN calls c ON c.rank = n.rank AND c.thread = n.thread AND c.number = n.number
+    WHERE n.op IS NOT NULL AND n.ts_ns < c.end_ns
+),
+-- Their time on the device is that of the kernels launched between their start and their end.
+launch_points AS (
+    SELECT rank, thread, ts_ns, 0 AS is_launch, number, end_ns, CAST(0 AS BIGINT) AS dur_ns FROM library_ops
+    UNION ALL
+    SELECT rank, launch_thread, launch_ts_ns, 1, NULL, NULL, dur_ns FROM kernels WHERE launch_ts_ns IS NOT NULL
+),
+launch_numbered AS (
+    SELECT
+        rank, thread, ts_ns, is_launch, dur_ns,
+        running_max!(number, PARTITION BY rank, thread ORDER BY ts_ns, is_launch) AS number,
+        running_max!(end_ns, PARTITION BY rank, thread ORDER BY ts_ns, is_launch) AS until_ns
+    FROM launch_points
+),
+device_times AS (
+    SELECT rank, thread, number, sum(dur_ns) AS device_ns
+    FROM launch_numbered
+    WHERE is_launch = 1 AND ts_ns < until_ns
+    GROUP BY rank, thread, number
+),
+library_runs AS (
+    SELECT
+        o.rank, o.thread, o.ts_ns, l.kernel || ':' || CAST(o.call_number AS VARCHAR) AS kernel,
+        CASE WHEN r.vendor = 'cpu' THEN o.dur_ns ELSE coalesce(d.device_ns, 0) END AS dur_ns
+    FROM library_ops o
+    JOIN library_calls l ON l.rank = o.rank AND l.graph_key = o.graph_key AND l.op_name = o.op_name AND l.call_count = o.op_count
+    JOIN ranks r ON r.rank = o.rank
+    LEFT JOIN device_times d ON d.rank = o.rank AND d.thread = o.thread AND d.number = o.number
 ),
 kernel_names AS (
     SELECT DISTINCT CAST(name AS VARCHAR) AS name FROM compiled_kernels WHERE backend <> 'extern'
@@ -43,6 +110,8 @@ runs AS (
         CAST(source AS VARCHAR)
     FROM cpu_ops
     WHERE regexp_like(CAST(name AS VARCHAR), '^(graph_[0-9]+_)?cpp_fused_')
+    UNION ALL
+    SELECT rank, thread, ts_ns, kernel, dur_ns, NULL FROM library_runs
 ),
 points AS (
     SELECT rank, thread, ts_ns, 1 AS call, CAST(NULL AS VARCHAR) AS kernel, CAST(NULL AS BIGINT) AS dur_ns, CAST(NULL AS VARCHAR) AS source
@@ -70,11 +139,12 @@ sums AS (
 -- A graph that was compiled twice, after a reset, has the same rows twice.
 shares AS (
     SELECT DISTINCT
-        rank, CAST(name AS VARCHAR) AS kernel, coalesce(CAST(graph_key AS VARCHAR), '') AS graph_key,
+        rank, CAST(name AS VARCHAR) || coalesce(':' || CAST(call_number AS VARCHAR), '') AS kernel, coalesce(CAST(graph_key AS VARCHAR), '') AS graph_key,
         coalesce(CAST(graph_key AS VARCHAR), CAST(compile_id AS VARCHAR) || ' ' || coalesce(CAST(graph_id AS VARCHAR), '')) AS graph,
         CAST(file AS VARCHAR) AS file, line, CAST(function AS VARCHAR) AS function, CAST(code AS VARCHAR) AS code,
         CAST(split_by AS VARCHAR) AS split_by, share_ppm
     FROM compiled_kernels
+    WHERE backend <> 'extern' OR call_number IS NOT NULL
 ),
 runs_by_key AS (
     SELECT rank, kernel, graph_key, sum(call_count) AS call_count, sum(kernel_ns) AS kernel_ns
@@ -125,7 +195,7 @@ ranked AS (
 ),
 lines AS (
     SELECT
-        rank, kernel, 'log' AS evidence, file, line, function, code, split_by, graph_count,
+        rank, regexp_replace(kernel, ':[0-9]+\z', '') AS kernel, 'log' AS evidence, file, line, function, code, split_by, graph_count,
         floor_ns + CASE WHEN place <= left_ns THEN 1 ELSE 0 END AS line_ns
     FROM ranked
     UNION ALL
@@ -139,9 +209,9 @@ lines AS (
     WHERE k.kernel IS NULL
 ),
 kernel_sums AS (
-    SELECT rank, kernel, sum(call_count) AS call_count, sum(kernel_ns) AS kernel_ns
+    SELECT rank, regexp_replace(kernel, ':[0-9]+\z', '') AS kernel, sum(call_count) AS call_count, sum(kernel_ns) AS kernel_ns
     FROM runs_by_key
-    GROUP BY rank, kernel
+    GROUP BY 1, 2
 )
 SELECT
     l.rank, l.kernel, l.evidence, l.file, l.line, l.function, l.code,

@@ -47,6 +47,7 @@ table! {
     graph_key: DictColumn, None, "key of the graph in the cache of compiled graphs, also in the name of the operator that calls it: ## Call CompiledFxGraph <key> ##";
     name: DictColumn, None, "kernel: triton_poi_fused_add_0, cpp_fused_add_0; extern_kernels.mm for a function of a library";
     backend: DictColumn, None, "triton, cpp or extern";
+    call_number: OptI64, None, "number of the call among those of the same function of a library in the graph, from 0; null for generated kernels, and where the log does not tell calls apart";
     file: DictColumn, None, "file; null if the log does not say where the nodes come from";
     line: OptI64, None, "line";
     function: DictColumn, None, "function";
@@ -56,5 +57,5 @@ table! {
     read_bytes: OptI64, Bytes, "bytes of the tensors that these nodes read and the kernel does not compute; null if a size is unknown";
     written_bytes: OptI64, Bytes, "bytes of the tensors that these nodes compute and other lines or other kernels use";
     split_by: DictColumn, None, "what the shares are proportional to: bytes (read and written), nodes (if a size is unknown) or stacks (if the nodes are unknown); null if all of the kernel belongs to one line";
-    share_ppm: I64, Number, "share of the kernel's time, in millionths; those of a kernel in a graph sum to 1,000,000";
+    share_ppm: I64, Number, "share of the kernel's time, in millionths; those of a kernel in a graph, or of a call of a function, sum to 1,000,000";
 }

@@ -78,14 +78,28 @@ impl CompiledGraph {
         let graph_id = self.code.aot_id.as_deref().map_or(StrId::NULL, |id| strings.intern(id));
         let graph_key = self.key.as_deref().map_or(StrId::NULL, |key| strings.intern(key));
         let by_kernel = self.calls_by_kernel();
-        for (name, kernel) in &self.code.kernels {
+        for (name, kernel, call_number) in self.code.kernels.iter().flat_map(|(name, kernel)| {
+            // Calls of a function of a library differ; those of a generated kernel compute the same nodes.
+            let count =
+                if kernel.backend == "extern" { self.numbered_calls(name).len() } else { 0 };
+            let numbers = (0..count).map(Some).chain((count == 0).then_some(None));
+            numbers.map(move |number| (name, kernel, number))
+        }) {
             let mut parts: BTreeMap<Option<Place>, Part> = BTreeMap::new();
-            let calls = by_kernel.get(name.as_str()).map(Vec::as_slice).unwrap_or_default();
-            for call in calls {
+            let own = call_number.map(|number| self.numbered_calls(name)[number]);
+            let calls = match own {
+                Some(call) => self.nodes_of_call(call).into_iter().collect(),
+                None => by_kernel.get(name.as_str()).cloned().unwrap_or_default(),
+            };
+            for call in &calls {
                 self.add_call(call, lines, &mut parts);
             }
             if calls.is_empty() {
-                self.add_stacks(name, strings, &mut parts);
+                self.add_stacks(
+                    |call| own.map_or(kernel_of_call(call) == name, |own| call == own),
+                    strings,
+                    &mut parts,
+                );
             }
             let Some((split_by, shares)) = split(&parts) else { continue };
             let kernel_name = strings.intern(name);
@@ -101,6 +115,7 @@ impl CompiledGraph {
                     graph_key,
                     name: kernel_name,
                     backend: strings.intern(kernel.backend),
+                    call_number: call_number.map_or(NULL_I64, |number| number as i64),
                     file: line.map_or(StrId::NULL, |line| line.file),
                     line: line.map_or(NULL_I64, |line| line.line),
                     function: line.map_or(StrId::NULL, |line| line.function),
@@ -136,6 +151,27 @@ impl CompiledGraph {
             }
         }
         calls
+    }
+
+    /// The calls of a kernel to which the log gives numbers, in order.
+    fn numbered_calls(&self, kernel: &str) -> Vec<&str> {
+        let mappings = &self.mappings.cpp_code_to_post;
+        let mapped = if mappings.is_empty() { &self.kernel_nodes } else { mappings };
+        let number = |call: &str| -> Option<u64> {
+            call.strip_prefix(kernel)?.strip_prefix(':')?.parse().ok()
+        };
+        let names: BTreeSet<&str> =
+            mapped.keys().chain(self.stacks.keys()).map(String::as_str).collect();
+        let mut calls: Vec<(u64, &str)> =
+            names.into_iter().filter_map(|call| Some((number(call)?, call))).collect();
+        calls.sort_unstable();
+        calls.into_iter().map(|(_, call)| call).collect()
+    }
+
+    fn nodes_of_call(&self, call: &str) -> Option<&[String]> {
+        let mappings = &self.mappings.cpp_code_to_post;
+        let mapped = if mappings.is_empty() { &self.kernel_nodes } else { mappings };
+        mapped.get(call).filter(|nodes| !nodes.is_empty()).map(Vec::as_slice)
     }
 
     /// Adds what each line contributes to one call: the bytes that its nodes read from tensors that the kernel did not
@@ -187,14 +223,14 @@ impl CompiledGraph {
         })
     }
 
-    /// Adds the innermost lines of the stacks of a kernel whose nodes are unknown; without stacks, a part without a line.
+    /// Adds the innermost lines of the stacks of calls whose nodes are unknown; without stacks, a part without a line.
     fn add_stacks(
         &self,
-        kernel: &str,
+        is_call: impl Fn(&str) -> bool,
         strings: &mut Strings,
         parts: &mut BTreeMap<Option<Place>, Part>,
     ) {
-        let stacks = self.stacks.iter().filter(|(call, _)| kernel_of_call(call) == kernel);
+        let stacks = self.stacks.iter().filter(|(call, _)| is_call(call));
         for stack in stacks.flat_map(|(_, stacks)| stacks) {
             if let Some(line) = SourceLine::innermost(stack, strings) {
                 parts.entry(Some(Place(line))).or_default().stacks += 1;
