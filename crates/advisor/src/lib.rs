@@ -122,11 +122,12 @@ pub use threshold::Threshold;
 
 /// The shipped rule files: name in findings and problems, and text. `default.toml` explains the fields and
 /// is complete on its own; the other files hold one area each.
-const SHIPPED: [(&str, &str); 11] = [
+const SHIPPED: [(&str, &str); 12] = [
     ("rules/default.toml", include_str!("../rules/default.toml")),
     ("rules/kernels.toml", include_str!("../rules/kernels.toml")),
     ("rules/memory.toml", include_str!("../rules/memory.toml")),
     ("rules/comm.toml", include_str!("../rules/comm.toml")),
+    ("rules/pipeline.toml", include_str!("../rules/pipeline.toml")),
     ("rules/loop.toml", include_str!("../rules/loop.toml")),
     ("rules/machines.toml", include_str!("../rules/machines.toml")),
     ("rules/cpu.toml", include_str!("../rules/cpu.toml")),

@@ -53,6 +53,7 @@ pub const TOPICS: &[Topic] = &[
     Topic { title: "Compiled code (torch.compile)", formerly: None, prefixes: &["compile_"] },
     Topic { title: "Memory", formerly: Some("Memory"), prefixes: &["memory_", "snapshot_"] },
     Topic { title: "Ranks and communication", formerly: Some("Distributed"), prefixes: &["comm_"] },
+    Topic { title: "Pipeline parallelism", formerly: None, prefixes: &["pipeline_"] },
     Topic {
         title: "Machines: processors, memory, disks, networks, GPUs over time",
         formerly: None,
