@@ -28,6 +28,7 @@ mod memory_snapshots;
 mod open;
 mod page;
 mod perfetto;
+mod pipelines;
 mod policy;
 mod printed_commands;
 mod progress;

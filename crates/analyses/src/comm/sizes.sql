@@ -73,6 +73,8 @@ calls AS (
             AND a.transfer_ns > 0, false) AS is_large,
         coalesce(c.message_bytes >= $medium_message_mib * 1048576 AND c.timed_on = 'device' AND c.group_size > 1
             AND c.dur_ns > 0
+            -- A message lasts as long as its receiver waits, in a pipeline most of the time.
+            AND c.name NOT IN ('send', 'recv', 'send_recv', 'coalesced')
             AND NOT (c.message_bytes >= $large_message_mib * 1048576 AND coalesce(a.transfer_ns > 0, false)), false) AS is_medium,
         a.transfer_ns,
         min(nullif(c.dur_ns, 0)) OVER (PARTITION BY c.rank, c.name, c.message_bytes, c.group_size) AS shortest_ns,

@@ -72,7 +72,9 @@ pub(super) fn stages(traffic: &BTreeMap<i64, RankTraffic>) -> Vec<StageRow> {
         } else {
             let (order, from) = match order_of_messages(&members, traffic) {
                 Some(order) => (order, StageFrom::Messages),
-                None if read.iter().all(|rank| traffic[rank].has_names) || is_led(&read, traffic) => {
+                None if read.iter().all(|rank| traffic[rank].has_names)
+                    || is_led(&read, traffic) =>
+                {
                     (members.clone(), StageFrom::RankOrder)
                 }
                 // Messages in a ring, such as those of ring attention.
@@ -145,10 +147,7 @@ fn is_led(read: &[i64], traffic: &BTreeMap<i64, RankTraffic>) -> bool {
 }
 
 /// The ranks in the order in which activations pass them; `None` if the messages do not tell it.
-fn order_of_messages(
-    members: &[i64],
-    traffic: &BTreeMap<i64, RankTraffic>,
-) -> Option<Vec<i64>> {
+fn order_of_messages(members: &[i64], traffic: &BTreeMap<i64, RankTraffic>) -> Option<Vec<i64>> {
     let mut next: BTreeMap<i64, i64> = BTreeMap::new();
     let mut has_previous: BTreeSet<i64> = BTreeSet::new();
     for rank in members {
@@ -298,6 +297,9 @@ mod tests {
         let traffic = BTreeMap::from([(0, own(SENDS)), (4, own(RECEIVES)), (8, own(RECEIVES))]);
         let rows = stages(&traffic);
         assert_eq!(placed(&traffic), [(0, 0, 0), (4, 0, 1), (8, 0, 2)]);
-        assert_eq!((rows[0].ranks_from, rows[0].stage_from), (RanksFrom::Group, StageFrom::RankOrder));
+        assert_eq!(
+            (rows[0].ranks_from, rows[0].stage_from),
+            (RanksFrom::Group, StageFrom::RankOrder)
+        );
     }
 }

@@ -43,6 +43,8 @@ fn small_run() -> Run {
                 .annotation(rank, "[pl][module]torch.nn.Linear: fc", start + 6_900, 700)
                 .annotation(rank, "[pl][profile]run_training_batch", start + 1_000, 7_000)
                 .annotation(rank, "nccl:all_reduce", start + 1_650, 100)
+                .annotation(rank, "forward-compute", start + 6_800, 900)
+                .annotation(rank, ["gloo:send", "gloo:recv"][rank as usize], start + 7_800, 100)
                 .annotation(rank, "nccl:all_reduce", start + 2_900, 700)
                 .as_device_annotation()
                 .op(rank, "aten::mm", start + 1_400, 400)
