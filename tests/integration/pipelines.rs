@@ -111,7 +111,9 @@ fn equal_stages_have_the_bubble_of_the_formula() {
         assert_eq!(value("compute_ns"), 48 * MS, "{rank}");
         assert_eq!(value("ideal_ns"), 18 * MS, "{rank}");
         assert_eq!(value("imbalance_ns"), 0, "{rank}");
-        assert_eq!(value("bubble_ns"), 18 * MS + 6 * TRANSFER, "{rank}");
+        // What the host takes to launch the first receive counts as other time.
+        let beyond = value("bubble_ns") - 18 * MS - 6 * TRANSFER;
+        assert!((-10_000..=0).contains(&beyond), "{rank}: {beyond}");
         assert_eq!(value("steady_ns"), 0, "{rank}");
     }
     for schedule in [PipelineSchedule::OneForwardOneBackward, PipelineSchedule::Interleaved] {
@@ -142,7 +144,8 @@ fn slow_stage_costs_what_was_planted() {
         assert_eq!(value("compute_ns"), compute * MS, "{rank}");
         assert_eq!(value("ideal_ns"), 54 * MS * 3 / 8, "{rank}");
         assert_eq!(value("imbalance_ns"), imbalance, "{rank}");
-        assert_eq!(value("rest_ns"), 6 * TRANSFER, "{rank}");
+        let beyond = value("rest_ns") - 6 * TRANSFER;
+        assert!((-10_000..=0).contains(&beyond), "{rank}: {beyond}");
     }
 }
 

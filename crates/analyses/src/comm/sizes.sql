@@ -12,7 +12,7 @@
 --! short_call_us = { default = 50, doc = "a collective of unknown size is small if it takes less" }
 --! [columns]
 --! rank = "rank"
---! call_count = { doc = "collectives that carry data (barriers excluded), with a time", unit = "count", metric = "rank" }
+--! call_count = { doc = "collectives that carry data (neither barriers nor messages between two ranks), with a time", unit = "count", metric = "rank" }
 --! sum_ns = { doc = "their durations, added up", unit = "ns", metric = "rank" }
 --! sized_ratio = { doc = "share of that time in collectives whose size is known (record_shapes=True, or a torch that writes sizes of collectives)", unit = "ratio", metric = "rank" }
 --! small_count = { doc = "small ones: of known size, or of unknown size and shorter than short_call_us on a device", unit = "count", metric = "rank" }
@@ -73,8 +73,6 @@ calls AS (
             AND a.transfer_ns > 0, false) AS is_large,
         coalesce(c.message_bytes >= $medium_message_mib * 1048576 AND c.timed_on = 'device' AND c.group_size > 1
             AND c.dur_ns > 0
-            -- A message lasts as long as its receiver waits, in a pipeline most of the time.
-            AND c.name NOT IN ('send', 'recv', 'send_recv', 'coalesced')
             AND NOT (c.message_bytes >= $large_message_mib * 1048576 AND coalesce(a.transfer_ns > 0, false)), false) AS is_medium,
         a.transfer_ns,
         min(nullif(c.dur_ns, 0)) OVER (PARTITION BY c.rank, c.name, c.message_bytes, c.group_size) AS shortest_ns,
@@ -85,7 +83,8 @@ calls AS (
         END AS link_factor
     FROM comm_collectives c
     LEFT JOIN comm_arrivals a ON a.rank = c.rank AND a.collective = c.collective
-    WHERE c.dur_ns IS NOT NULL AND c.name <> 'barrier'
+    -- A message lasts as long as its receiver waits, and stages of a pipeline cannot merge theirs.
+    WHERE c.dur_ns IS NOT NULL AND c.name NOT IN ('barrier', 'send', 'recv')
 ),
 merges AS (
     SELECT

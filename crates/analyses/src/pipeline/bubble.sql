@@ -2,7 +2,7 @@
 --! row = "one complete step on one rank of a pipeline"
 --! window = "complete_steps"
 --! scope = "run"
---! needs = ["pipeline_microbatches", "pipeline_messages", "pipeline_stages", "device_steps", "device_work", "ranks"]
+--! needs = ["pipeline_microbatches", "pipeline_messages", "pipeline_stages", "device_steps", "device_work"]
 --! order = ["rank", "step"]
 --! when_empty = "the trace shows no pipeline: no rank that exchanges messages with a single other rank computes microbatches between them"
 --! [columns]

@@ -1,7 +1,7 @@
 --! question = "Which messages does each rank exchange with a single other rank?"
 --! row = "one event of a message on one rank: a call on the host, or a kernel"
 --! window = "recording"
---! needs = ["host_collectives", "collectives", "cpu_ops", "kernel_runs", "ranks"]
+--! needs = ["host_collectives", "collectives", "cpu_ops", "kernel_runs"]
 --! order = ["rank", "host_ts_ns", "event_id"]
 --! when_empty = "the trace holds no message between two ranks: neither calls of send and recv, nor a kernel that such a call launches"
 --! [columns]

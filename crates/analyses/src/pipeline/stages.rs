@@ -21,7 +21,7 @@ pub(super) struct RankTraffic {
     pub(super) peers: BTreeMap<i64, FirstMessages>,
     /// Whatever the other rank is.
     pub(super) any: FirstMessages,
-    /// Ranks of the group that the messages are sent in; empty if unknown.
+    /// Ranks of the group that the messages are sent in, if it is known to be that of the pipeline, or nothing else is.
     pub(super) group: Vec<i64>,
     /// Stages that the names of ranges give.
     pub(super) named: BTreeSet<i64>,
@@ -72,7 +72,9 @@ pub(super) fn stages(traffic: &BTreeMap<i64, RankTraffic>) -> Vec<StageRow> {
         } else {
             let (order, from) = match order_of_messages(&members, traffic) {
                 Some(order) => (order, StageFrom::Messages),
-                None if read.iter().all(|rank| traffic[rank].has_names)
+                // Without some of the ranks, the chain has gaps.
+                None if read.len() < members.len()
+                    || read.iter().all(|rank| traffic[rank].has_names)
                     || is_led(&read, traffic) =>
                 {
                     (members.clone(), StageFrom::RankOrder)
@@ -110,20 +112,18 @@ fn pipelines(traffic: &BTreeMap<i64, RankTraffic>) -> Vec<(Vec<i64>, RanksFrom)>
     let mut unknown = None;
     for (&rank, own) in traffic {
         sets.add(rank);
-        if !own.peers.is_empty() {
-            for &peer in own.peers.keys() {
-                sets.join(rank, peer);
-            }
-            from.insert(rank, RanksFrom::Messages);
+        for &other in own.peers.keys().chain(&own.group) {
+            sets.join(rank, other);
+        }
+        let source = if !own.peers.is_empty() {
+            RanksFrom::Messages
         } else if !own.group.is_empty() {
-            for &member in &own.group {
-                sets.join(rank, member);
-            }
-            from.insert(rank, RanksFrom::Group);
+            RanksFrom::Group
         } else {
             sets.join(rank, *unknown.get_or_insert(rank));
-            from.insert(rank, RanksFrom::Run);
-        }
+            RanksFrom::Run
+        };
+        from.insert(rank, source);
     }
     let mut members: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
     for rank in sets.ranks() {

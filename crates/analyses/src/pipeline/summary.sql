@@ -84,7 +84,7 @@ SELECT
     CASE WHEN u.rank IS NULL THEN 0.0 ELSE ratio!(p.mean_ideal_ns, p.mean_step_ns) END AS schedule_ratio,
     CASE WHEN u.rank IS NULL THEN 0.0 ELSE ratio!(p.imbalance_ns, p.mean_step_ns) END AS imbalance_ratio,
     CASE WHEN u.rank IS NULL THEN 0.0 ELSE ratio!(p.mean_bubble_ns - p.mean_ideal_ns - p.imbalance_ns, p.mean_step_ns) END AS rest_ratio,
-    p.is_slowest,
+    coalesce(p.is_slowest, false) AS is_slowest,
     ratio!(p.compute_ns, p.mean_compute_ns) AS slow_factor,
     p.ideal_ratio,
     CASE WHEN p.schedule NOT IN ('zero bubble', 'overlapped') THEN ratio!(p.rank_count - 1, 2 * p.chunk_count * p.microbatch_count + p.rank_count - 1) END AS doubled_ratio,

@@ -73,6 +73,9 @@ fn stages(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         let of_group = group_peer.get(row).map(|at| {
             usize::try_from(at).ok().and_then(|place| group.get(place)).copied().unwrap_or(at)
         });
+        if description.get(row).is_some_and(is_pipeline_group) {
+            own.group.clone_from(&group);
+        }
         let first = if is_any.value_or_0(row) == 1 {
             &mut own.any
         } else if let Some(peer) = peer.get(row).or(of_group) {
@@ -111,4 +114,11 @@ fn stages(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         })
         .text("group_description", |r| descriptions.get(&r.rank).map(String::as_str))
         .finish()
+}
+
+/// Returns whether a group is that of a pipeline: `PIPELINE_MODEL_PARALLEL_GROUP` of Megatron-LM, `mesh_pp`, `pp`.
+fn is_pipeline_group(description: &str) -> bool {
+    let description = description.to_ascii_lowercase();
+    description.contains("pipeline")
+        || description.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == "pp")
 }
