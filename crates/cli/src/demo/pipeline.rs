@@ -228,10 +228,9 @@ impl RankRecords {
 
     fn pass(&mut self, run: &Run, stages: u32) {
         let Pass { is_backward, stage, microbatch } = run.pass;
-        let (from, to) = match is_backward {
-            false => (stage.checked_sub(1), Some(stage + 1).filter(|&next| next < stages)),
-            true => (Some(stage + 1).filter(|&next| next < stages), stage.checked_sub(1)),
-        };
+        let before = stage.checked_sub(1);
+        let after = Some(stage + 1).filter(|&next| next < stages);
+        let (from, to) = if is_backward { (after, before) } else { (before, after) };
         if let (Some(from), Some(arrival)) = (from, run.arrival) {
             self.message(true, from % self.ranks, usize::from(is_backward), arrival);
         }
