@@ -213,8 +213,10 @@ fn rename_passes(text: &str, forward: &str, backward: &str) -> String {
     let mut renamed = parts.next().unwrap().to_owned();
     for part in parts {
         let (name, rest) = part.split_once('"').unwrap();
-        renamed += &format!("\"{}\"", if name.contains('F') { forward } else { backward });
-        renamed += rest;
+        let name = if name.contains('F') { forward } else { backward };
+        for text in ["\"", name, "\"", rest] {
+            renamed.push_str(text);
+        }
     }
     renamed
 }
