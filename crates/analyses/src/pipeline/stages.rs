@@ -265,7 +265,9 @@ mod tests {
         traffic.get_mut(&3).unwrap().peers.insert(0, SENDS);
         traffic.get_mut(&0).unwrap().peers.insert(3, RECEIVES);
         assert!(stages(&traffic).is_empty());
-        traffic.values_mut().for_each(|own| own.has_names = true);
+        for own in traffic.values_mut() {
+            own.has_names = true;
+        }
         let rows = stages(&traffic);
         assert_eq!(placed(&traffic), [(0, 0, 0), (1, 0, 1), (2, 0, 2), (3, 0, 3)]);
         assert!(rows.iter().all(|row| row.stage_from == StageFrom::RankOrder));
