@@ -30,6 +30,7 @@ mod open;
 mod page;
 mod parallelism;
 mod perfetto;
+mod pipelines;
 mod policy;
 mod printed_commands;
 mod progress;

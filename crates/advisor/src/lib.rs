@@ -127,6 +127,7 @@ const SHIPPED: [(&str, &str); 12] = [
     ("rules/kernels.toml", include_str!("../rules/kernels.toml")),
     ("rules/memory.toml", include_str!("../rules/memory.toml")),
     ("rules/comm.toml", include_str!("../rules/comm.toml")),
+    ("rules/pipeline.toml", include_str!("../rules/pipeline.toml")),
     ("rules/loop.toml", include_str!("../rules/loop.toml")),
     ("rules/machines.toml", include_str!("../rules/machines.toml")),
     ("rules/cpu.toml", include_str!("../rules/cpu.toml")),

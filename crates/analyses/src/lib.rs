@@ -35,6 +35,7 @@ mod loader;
 mod memory;
 mod module;
 mod op;
+mod pipeline;
 mod registry;
 mod roofline;
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use query::RustView;
 
 use crate::{
-    comm, critical, hta, idle, kernel, lightning, loader, memory, module, op, roofline, step,
-    system, trainer,
+    comm, critical, hta, idle, kernel, lightning, loader, memory, module, op, pipeline, roofline,
+    step, system, trainer,
 };
 
 /// Every view in Rust, sorted by name.
@@ -39,6 +39,7 @@ pub(crate) static VIEWS: &[RustView] = &[
     op::BY_STACK,
     op::CALLS,
     op::KERNEL_SEQUENCES,
+    pipeline::STAGES,
     roofline::ATTENTION,
     roofline::CALLS,
     roofline::CHAINS,

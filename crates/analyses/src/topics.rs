@@ -58,6 +58,7 @@ pub const TOPICS: &[Topic] = &[
         prefixes: &["comm_", "fsdp_", "moe_"],
     },
     Topic { title: "Hangs (Flight Recorder)", formerly: None, prefixes: &["flight_"] },
+    Topic { title: "Pipeline parallelism", formerly: None, prefixes: &["pipeline_"] },
     Topic {
         title: "Machines: processors, memory, disks, networks, GPUs over time",
         formerly: None,

@@ -407,6 +407,14 @@ const VIEWS: &[(&str, Scope, &str)] = &[
          unordered_count",
     ),
     (
+        "pipeline_summary",
+        Scope::Rank,
+        "rank has_messages is_pipeline pipeline stage stage_from named_by schedule rank_count read_count \
+         microbatch_count chunk_count step_count step_ns compute_ns mean_compute_ns own_bubble_ratio \
+         bubble_ratio schedule_ratio imbalance_ratio rest_ratio is_slowest *slow_factor ideal_ratio \
+         doubled_ratio interleaved_ratio",
+    ),
+    (
         "memory_recompute",
         Scope::Rank,
         "rank has_host kernel_ns recompute_ns recompute_count recompute_ratio \

@@ -102,6 +102,7 @@ fn shipped_files_keep_to_their_areas() {
         ("rules/kernels.toml", &["KN", "PR", "IF"]),
         ("rules/memory.toml", &["MM"]),
         ("rules/comm.toml", &["CM"]),
+        ("rules/pipeline.toml", &["PP"]),
         ("rules/loop.toml", &["OP", "VA", "CF"]),
         ("rules/machines.toml", &["GU", "VA", "MM"]),
         ("rules/cpu.toml", &["OP", "HB", "PR"]),

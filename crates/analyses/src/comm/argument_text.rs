@@ -76,7 +76,7 @@ fn element_counts(dims: &str) -> Option<Vec<i64>> {
 }
 
 /// The ranks of `[0, 1, 2]`; `None` if the text is truncated or not a list.
-pub(super) fn parse_ranks(list: &str) -> Option<Vec<i64>> {
+pub(crate) fn parse_ranks(list: &str) -> Option<Vec<i64>> {
     let inner = list.trim().strip_prefix('[')?.strip_suffix(']')?;
     inner.split(',').map(str::trim).filter(|r| !r.is_empty()).map(|r| r.parse().ok()).collect()
 }

@@ -4,7 +4,7 @@
 //! clock offsets from their ends, `wait_attribution` finds the rank that the others wait for, `phases` and
 //! `phase_totals` where ranks spend their time. Apart from sorting, the cost is linear in ranks times collectives.
 
-mod argument_text;
+pub(crate) mod argument_text;
 mod calls;
 mod clocks;
 pub(crate) mod collectives;

@@ -12,7 +12,7 @@
 --! short_call_us = { default = 50, doc = "a collective of unknown size is small if it takes less" }
 --! [columns]
 --! rank = "rank"
---! call_count = { doc = "collectives that carry data (barriers excluded), with a time", unit = "count", metric = "rank" }
+--! call_count = { doc = "collectives that carry data (neither barriers nor messages between two ranks), with a time", unit = "count", metric = "rank" }
 --! sum_ns = { doc = "their durations, added up", unit = "ns", metric = "rank" }
 --! sized_ratio = { doc = "share of that time in collectives whose size is known (record_shapes=True, or a torch that writes sizes of collectives)", unit = "ratio", metric = "rank" }
 --! small_count = { doc = "small ones: of known size, or of unknown size and shorter than short_call_us on a device", unit = "count", metric = "rank" }
@@ -83,7 +83,8 @@ calls AS (
         END AS link_factor
     FROM comm_collectives c
     LEFT JOIN comm_arrivals a ON a.rank = c.rank AND a.collective = c.collective
-    WHERE c.dur_ns IS NOT NULL AND c.name <> 'barrier'
+    -- A message lasts as long as its receiver waits, and stages of a pipeline cannot merge theirs.
+    WHERE c.dur_ns IS NOT NULL AND c.name NOT IN ('barrier', 'send', 'recv')
 ),
 merges AS (
     SELECT

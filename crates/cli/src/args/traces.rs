@@ -8,7 +8,7 @@ use super::groups::{
     EachArg, InputArgs, ReadArgs, RuleArgs, RunPathArg, SelectionArgs, TraceOutputArgs,
 };
 use super::headings::{LOGGING, OUTPUT};
-use crate::demo::Bottleneck;
+use crate::demo::{Bottleneck, PipelineSchedule};
 
 /// `advisor augment`.
 #[derive(Debug, ClapArgs)]
@@ -134,9 +134,9 @@ pub(crate) struct DemoArgs {
     /// Bottleneck to simulate
     #[arg(long, value_enum, default_value_t)]
     pub(crate) bottleneck: Bottleneck,
-    /// Number of ranks, with one trace each
-    #[arg(long, default_value_t = 2, value_name = "N")]
-    pub(crate) ranks: u32,
+    /// Number of ranks, with one trace each [default: 2, of a pipeline 4]
+    #[arg(long, value_name = "N")]
+    pub(crate) ranks: Option<u32>,
     /// Number of recorded steps [default: 6, with a straggler 8]
     ///
     /// With two ranks, fewer than 8 steps are too few to distinguish a straggler from chance.
@@ -145,6 +145,12 @@ pub(crate) struct DemoArgs {
     /// Number of transformer blocks, which sets the size of a step
     #[arg(long, default_value_t = 4, value_name = "N")]
     pub(crate) layers: u32,
+    /// Schedule of a pipeline
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) schedule: PipelineSchedule,
+    /// Microbatches of a pipeline in each step
+    #[arg(long, default_value_t = 8, value_name = "N")]
+    pub(crate) microbatches: u32,
     /// Random seed; the same seed gives the same bytes
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) seed: u64,

@@ -24,12 +24,15 @@ pub(crate) fn run(args: &DemoArgs, console: &mut Console) -> anyhow::Result<Exit
     }
     let options = Options {
         bottleneck: args.bottleneck,
-        ranks: args.ranks,
+        ranks: args.ranks.unwrap_or(default_ranks(args.bottleneck)),
         steps: args.steps.unwrap_or(default_steps(args.bottleneck)),
         layers: args.layers,
+        schedule: args.schedule,
+        microbatches: args.microbatches,
         seed: args.seed,
         stacks: args.stacks,
         gzip: !args.output.json,
+        ..Options::default()
     };
     let progress = console.progress(&[Stage::Generate]);
     progress.count(Stage::Generate, options.ranks as usize);
@@ -47,6 +50,11 @@ pub(crate) fn run(args: &DemoArgs, console: &mut Console) -> anyhow::Result<Exit
         directory.display()
     )?;
     Ok(Exit::Clean)
+}
+
+/// A pipeline of two stages has next to no bubble.
+fn default_ranks(bottleneck: Bottleneck) -> u32 {
+    if bottleneck == Bottleneck::Pipeline { 4 } else { Options::default().ranks }
 }
 
 /// The number of steps that shows the bottleneck. A straggler among two ranks must be late in six steps, and the last

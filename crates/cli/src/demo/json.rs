@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use super::record::{HostKind, Name, Record, Thread};
+use super::model::Kernel;
+use super::record::{HostKind, Message, Name, Record, Thread};
 use super::sim::{COMM, COMPUTE, DEVICE_BYTES, START_NS};
 
 /// Bytes collected before they are written to the output.
@@ -104,6 +105,7 @@ impl<W: Write> Writer<W> {
                     Section::Device,
                     Record::Runtime { .. }
                     | Record::Kernel { .. }
+                    | Record::MessageKernel { .. }
                     | Record::Copy { .. }
                     | Record::DeviceAnnotation { .. },
                 ) => self.device_event(record),
@@ -259,6 +261,10 @@ impl<W: Write> Writer<W> {
                     self.text.push_str(", ");
                     self.collective(elements);
                 }
+                if let HostKind::Message(message) = kind {
+                    self.text.push_str(", ");
+                    self.message(message);
+                }
                 let index = self.next_index();
                 let _ = write!(self.text, ", \"Ev Idx\": {index}");
                 self.end();
@@ -333,25 +339,18 @@ impl<W: Write> Writer<W> {
                 }
             }
             Record::Kernel { kernel, stream, ts, dur, external, correlation, elements } => {
-                self.span("kernel", Name::Plain(kernel.name), device, stream, ts, dur);
-                let blocks = f64::from(kernel.grid.iter().product::<u32>()) / 132.0;
-                let warps = blocks * f64::from(kernel.block.iter().product::<u32>()) / 32.0;
-                let _ = write!(
-                    self.text,
-                    "\"External id\": {external}, \"queued\": 0, \"device\": {device}, \"context\": 1, \"stream\": {stream}, \
-                     \"correlation\": {correlation}, \"registers per thread\": {}, \"shared memory\": {}, \
-                     \"blocks per SM\": {blocks:.6}, \"warps per SM\": {warps:.6}, \"grid\": {:?}, \"block\": {:?}, \
-                     \"est. achieved occupancy %\": {}",
-                    kernel.registers,
-                    kernel.shared_memory_bytes,
-                    kernel.grid,
-                    kernel.block,
-                    kernel.occupancy_pct
-                );
+                self.kernel(kernel, stream, (ts, dur), external, correlation);
                 if elements > 0 {
                     self.text.push_str(", ");
                     self.collective(elements);
                 }
+                self.end();
+                self.flow(false, "ac2g", correlation, device, stream, ts);
+            }
+            Record::MessageKernel { kernel, stream, ts, dur, external, correlation, message } => {
+                self.kernel(kernel, stream, (ts, dur), external, correlation);
+                self.text.push_str(", ");
+                self.message(message);
                 self.end();
                 self.flow(false, "ac2g", correlation, device, stream, ts);
             }
@@ -378,6 +377,47 @@ impl<W: Write> Writer<W> {
             }
             _ => {}
         }
+    }
+
+    /// A kernel with its arguments, up to those of its collective.
+    fn kernel(
+        &mut self,
+        kernel: &Kernel,
+        stream: u32,
+        (ts, dur): (i64, i64),
+        external: u64,
+        correlation: u64,
+    ) {
+        let device = self.device();
+        self.span("kernel", Name::Plain(kernel.name), device, stream, ts, dur);
+        let blocks = f64::from(kernel.grid.iter().product::<u32>()) / 132.0;
+        let warps = blocks * f64::from(kernel.block.iter().product::<u32>()) / 32.0;
+        let _ = write!(
+            self.text,
+            "\"External id\": {external}, \"queued\": 0, \"device\": {device}, \"context\": 1, \"stream\": {stream}, \
+             \"correlation\": {correlation}, \"registers per thread\": {}, \"shared memory\": {}, \
+             \"blocks per SM\": {blocks:.6}, \"warps per SM\": {warps:.6}, \"grid\": {:?}, \"block\": {:?}, \
+             \"est. achieved occupancy %\": {}",
+            kernel.registers,
+            kernel.shared_memory_bytes,
+            kernel.grid,
+            kernel.block,
+            kernel.occupancy_pct
+        );
+    }
+
+    /// A message of 16 Mi elements, as `ProcessGroupNCCL` describes it.
+    fn message(&mut self, message: Message) {
+        let (ranks, all) = (self.ranks, all_ranks(self.ranks));
+        let (name, other) = if message.receives { ("recv", "Src") } else { ("send", "Dst") };
+        let _ = write!(
+            self.text,
+            "\"Collective name\": \"{name}\", \"In msg nelems\": 16777216, \"Out msg nelems\": 16777216, \
+             \"Group size\": {ranks}, \"dtype\": \"BFloat16\", \"In split size\": \"[]\", \"Out split size\": \"[]\", \
+             \"Process Group Name\": \"0\", \"Process Group Description\": \"mesh_pp\", \"Process Group Ranks\": \"{all}\", \
+             \"{other} Rank\": {}",
+            message.peer
+        );
     }
 
     fn collective(&mut self, elements: u64) {

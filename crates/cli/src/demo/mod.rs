@@ -14,11 +14,13 @@
 //! | straggler | | on the last rank, 1.6 times that of the others | | | the others wait in all-reduce | 88 % |
 //! | sync | | a read of the device after every second layer | | | 70 %, idle after each read | 88 % |
 //! | memory | 2.5 % | 37 % | 43 % | 6 % | > 90 % | 98.6 % |
+//! | pipeline | | one stage a rank, that in the middle 1.5 times as slow: see `pipeline` | | | idle in the bubble | |
 //! | memory-leak | 2.5 % | 37 % | 43 % | 6 % | > 90 % | 82 %, 168 MB more in each step |
 
 mod json;
 mod model;
 mod options;
+mod pipeline;
 mod record;
 mod rng;
 mod sim;
@@ -36,7 +38,8 @@ use trace_advisor::ingest::partial_path;
 
 use self::json::{Section, Writer};
 use self::model::Model;
-pub use self::options::{Bottleneck, Options};
+pub use self::options::{Bottleneck, Options, PipelineSchedule};
+use self::pipeline::Pipeline;
 use self::sim::{FIRST_STEP, START_NS, Sim};
 
 /// A simulated run. The end times of its collectives are known, so ranks can be written in any order, or only some of
@@ -47,6 +50,7 @@ pub struct Run {
     model: Model,
     /// End of each collective, by step.
     ends: Vec<Vec<i64>>,
+    pipeline: Option<Pipeline>,
 }
 
 impl Run {
@@ -64,13 +68,26 @@ impl Run {
                 "a straggler needs other ranks that wait for it: use --ranks 2 or more",
             );
         }
+        let is_pipeline = options.bottleneck == Bottleneck::Pipeline;
+        if is_pipeline && (options.ranks == 1 || options.microbatches == 0) {
+            return invalid("a pipeline needs microbatches and two stages: use --ranks 2 or more");
+        }
+        if is_pipeline
+            && options.schedule == PipelineSchedule::Interleaved
+            && !options.microbatches.is_multiple_of(options.ranks)
+        {
+            return invalid(
+                "an interleaved schedule needs a multiple of the ranks as --microbatches",
+            );
+        }
+        let pipeline = is_pipeline.then(|| Pipeline::new(options));
         let model = Model::new(options.layers);
-        let ends = if options.ranks == 1 {
+        let ends = if options.ranks == 1 || is_pipeline {
             vec![Vec::new(); options.steps as usize]
         } else {
             collective_ends(options, &model)
         };
-        Ok(Self { options: options.clone(), model, ends })
+        Ok(Self { options: options.clone(), model, ends, pipeline })
     }
 
     /// Writes the trace of one rank as JSON.
@@ -78,6 +95,13 @@ impl Run {
         let options = &self.options;
         let mut writer = Writer::new(out, rank, options.ranks);
         writer.head(options.stacks);
+        if let Some(pipeline) = &self.pipeline {
+            let (records, end) = pipeline.records(rank);
+            for section in [Section::Host, Section::Device] {
+                writer.section(section, &records)?;
+            }
+            return writer.tail(end);
+        }
         let mut end = START_NS;
         // Kineto writes host events, then memory, Python and device events. Repeating the
         // simulation costs less than keeping a long recording in memory.

@@ -16,8 +16,23 @@ pub enum Bottleneck {
     Memory,
     /// Every step leaks a tensor of 168 MB.
     MemoryLeak,
+    /// Each rank computes one stage of a pipeline, and the one in the middle takes 1.5 times as long.
+    Pipeline,
     /// A healthy run without a bottleneck.
     None,
+}
+
+/// The order in which the stages of a pipeline compute microbatches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum PipelineSchedule {
+    /// All forward passes, then all backward passes.
+    Gpipe,
+    /// One forward pass, one backward pass.
+    #[default]
+    #[value(name = "1f1b")]
+    OneForwardOneBackward,
+    /// The same with two stages on each rank.
+    Interleaved,
 }
 
 /// The run to generate.
@@ -31,6 +46,12 @@ pub struct Options {
     pub steps: u32,
     /// Number of transformer blocks, which sets the size of a step (some 150 kB of JSON per block and step).
     pub layers: u32,
+    /// Schedule of a pipeline.
+    pub schedule: PipelineSchedule,
+    /// Number of microbatches of a pipeline in each step.
+    pub microbatches: u32,
+    /// Whether all stages of a pipeline take the same time.
+    pub equal_stages: bool,
     /// Random seed; the same seed gives the same bytes.
     pub seed: u64,
     /// Whether to record Python frames and modules, as `with_stack=True` does.
@@ -46,6 +67,9 @@ impl Default for Options {
             ranks: 2,
             steps: 6,
             layers: 4,
+            schedule: PipelineSchedule::default(),
+            microbatches: 8,
+            equal_stages: false,
             seed: 0,
             stacks: false,
             gzip: true,

@@ -22,6 +22,12 @@ pub(super) enum Name {
     Evaluate(&'static str),
     /// `nn.Module: <class>_<n>`.
     Module(&'static str, u32),
+    /// `PP:<stage>F<microbatch>`: a pass of a pipeline.
+    Pass {
+        stage: u32,
+        letter: char,
+        microbatch: u32,
+    },
 }
 
 impl fmt::Display for Name {
@@ -31,6 +37,7 @@ impl fmt::Display for Name {
             Self::Step(n) => write!(f, "ProfilerStep#{n}"),
             Self::Evaluate(node) => write!(f, "autograd::engine::evaluate_function: {node}"),
             Self::Module(class, n) => write!(f, "nn.Module: {class}_{n}"),
+            Self::Pass { stage, letter, microbatch } => write!(f, "PP:{stage}{letter}{microbatch}"),
         }
     }
 }
@@ -71,6 +78,15 @@ pub(super) enum HostKind {
     Annotation,
     /// `record_param_comms` of an all-reduce of this many elements.
     Collective(u64),
+    /// `record_param_comms` of a message.
+    Message(Message),
+}
+
+/// A message between two ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Message {
+    pub(super) receives: bool,
+    pub(super) peer: u32,
 }
 
 /// One trace event. Times are nanoseconds on the clock all ranks share.
@@ -126,6 +142,15 @@ pub(super) enum Record<'m> {
         external: u64,
         correlation: u64,
         elements: u64,
+    },
+    MessageKernel {
+        kernel: &'m Kernel,
+        stream: u32,
+        ts: i64,
+        dur: i64,
+        external: u64,
+        correlation: u64,
+        message: Message,
     },
     Copy {
         to_device: bool,

@@ -63,6 +63,12 @@ impl Run {
         self
     }
 
+    /// The last annotation belongs to a step.
+    pub fn annotation_in_step(&mut self, step: i64) -> &mut Self {
+        set_last!(self.annotations, step, step);
+        self
+    }
+
     /// Makes the last annotation the device's, on the lane of the kernels.
     pub fn as_device_annotation(&mut self) -> &mut Self {
         set_last!(self.annotations, on_device, true);
