@@ -108,7 +108,7 @@ fn overwritten_record_is_unknown_not_missing() {
     assert_eq!(verdicts(run), ["0 1 complete - - -", "0 2 unknown - - -", "9 4 complete - - -"]);
 }
 
-/// With TORCH_INCLUDE_ONLY_ACTIVE, a record that is not there may be complete.
+/// With `TORCH_INCLUDE_ONLY_ACTIVE`, a record that is not there may be complete.
 #[test]
 fn dump_with_gaps_has_no_missing_collective() {
     let mut run = waiting();
