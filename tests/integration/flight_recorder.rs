@@ -39,7 +39,7 @@ fn healthy_run_has_no_finding() {
     );
 }
 
-/// Rank 2 sleeps in `validate` instead of calling the third all_reduce.
+/// Rank 2 sleeps in `validate` instead of calling the third `all_reduce`.
 #[test]
 fn rank_that_skipped_a_collective_is_named_with_its_last_line() {
     for folder in ["skip", "skip_json"] {

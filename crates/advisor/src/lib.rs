@@ -122,7 +122,7 @@ pub use threshold::Threshold;
 
 /// The shipped rule files: name in findings and problems, and text. `default.toml` explains the fields and
 /// is complete on its own; the other files hold one area each.
-const SHIPPED: [(&str, &str); 12] = [
+const SHIPPED: [(&str, &str); 13] = [
     ("rules/default.toml", include_str!("../rules/default.toml")),
     ("rules/kernels.toml", include_str!("../rules/kernels.toml")),
     ("rules/memory.toml", include_str!("../rules/memory.toml")),

@@ -31,7 +31,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "flight_summary",
         Scope::Run,
-        "has_dump dump_count rank_count no_dump_count no_dump_ranks collective_count unfinished_count \
+        "has_dump has_timeline dump_count rank_count no_dump_count no_dump_ranks collective_count unfinished_count \
          hidden_count missing_count missing_after_mismatch missing_ranks missing_rank_count missing_call \
          missing_group_name missing_group_description missing_seq missing_source missing_waiting_count \
          missing_waited_ns last_rank last_call last_group_name last_seq last_source last_function \

@@ -2,10 +2,11 @@
 --! row = "the run"
 --! window = "recording"
 --! scope = "run"
---! needs = ["flight_dumps", "flight_members", "flight_collectives", "flight_missing", "flight_messages"]
+--! needs = ["threads", "flight_dumps", "flight_members", "flight_collectives", "flight_missing", "flight_messages"]
 --! when_empty = "the run could not be read"
 --! [columns]
 --! has_dump = "the run has dumps of PyTorch's Flight Recorder; without, all below is 0 or absent"
+--! has_timeline = "the run has a timeline: a program that wrote its trace did not hang while it was recorded"
 --! dump_count = { doc = "ranks with a dump", unit = "count", metric = "run" }
 --! rank_count = { doc = "ranks of the process groups in the dumps", unit = "count", metric = "run" }
 --! no_dump_count = { doc = "ranks of them without a dump", unit = "count", metric = "run" }
@@ -47,6 +48,9 @@
 --! unmatched_source = "line of the program that called it"
 WITH dumps AS (
     SELECT count(DISTINCT rank) AS dump_count FROM flight_dumps
+),
+timelines AS (
+    SELECT count(*) > 0 AS has_timeline FROM threads
 ),
 members AS (
     SELECT
@@ -123,7 +127,7 @@ unmatched_totals AS (
     SELECT count(*) AS unmatched_count FROM unmatched
 )
 SELECT
-    d.dump_count > 0 AS has_dump, d.dump_count, m.rank_count, m.no_dump_count, m.no_dump_ranks,
+    d.dump_count > 0 AS has_dump, tl.has_timeline, d.dump_count, m.rank_count, m.no_dump_count, m.no_dump_ranks,
     c.collective_count, c.unfinished_count, c.hidden_count,
     mt.missing_count, mt.follows_mismatch AS missing_after_mismatch,
     mi.ranks AS missing_ranks, mi.rank_count AS missing_rank_count, mi.call AS missing_call, mi.group_name AS missing_group_name,
@@ -137,6 +141,7 @@ SELECT
     ut.unmatched_count, u.missing AS unmatched_missing, u.missing_rank AS unmatched_missing_rank,
     u.waiting_rank AS unmatched_waiting_rank, u.call AS unmatched_call, u.source AS unmatched_source
 FROM dumps d
+CROSS JOIN timelines tl
 CROSS JOIN members m
 CROSS JOIN collectives c
 CROSS JOIN missing_totals mt

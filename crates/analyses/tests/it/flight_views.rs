@@ -108,13 +108,13 @@ fn overwritten_record_is_unknown_not_missing() {
     assert_eq!(verdicts(run), ["0 1 complete - - -", "0 2 unknown - - -", "9 4 complete - - -"]);
 }
 
-/// With TORCH_INCLUDE_ONLY_ACTIVE, a record that is not there may be complete.
+/// With `TORCH_INCLUDE_ONLY_ACTIVE`, a record that is not there may be complete.
 #[test]
 fn dump_with_gaps_has_no_missing_collective() {
     let mut run = waiting();
     run.flight_dump(4, 0).flight_call(WORLD, 1, "all_reduce", "started", 10);
     run.with_left_out_records();
-    assert_eq!(verdicts(run), ["0 1 unknown - - -", "0 2 unknown - - -"]);
+    assert_eq!(verdicts(run), ["0 1 unfinished - - -", "0 2 unknown - - -"]);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! Read are versions 1 (one number for collectives and messages, `seq_id`) and 2 (`collective_seq_id`, `p2p_seq_id`), and
 //! the bare list of entries that PyTorch wrote before versions.
 
+mod groups;
 mod node;
 mod record;
 
@@ -12,11 +13,10 @@ use std::io::Read as _;
 
 use memchr::memmem;
 use trace_model::column::NULL_I64;
-use trace_model::tables::{
-    FlightDump, FlightDumps, FlightProcessGroup, FlightProcessGroups, FlightRecords,
-};
+use trace_model::tables::{FlightDump, FlightDumps, FlightProcessGroups, FlightRecords};
 use trace_model::{StrId, Strings, TableSet, Warning};
 
+use self::groups::read_groups;
 use self::node::Node;
 use self::record::RecordReader;
 use crate::formats::pickle;
@@ -33,10 +33,6 @@ pub(crate) enum Encoding {
 
 /// Longest JSON that is read. A full buffer of 2000 entries has 1 to 2 MB.
 const MAX_JSON: u64 = 256 << 20;
-/// Process groups that are read from one dump.
-const MAX_GROUPS: usize = 1 << 16;
-/// Ranks of a process group that are read.
-const MAX_MEMBERS: usize = 1 << 20;
 
 /// Returns whether the first bytes of a dict hold keys that only the Flight Recorder writes.
 pub(crate) fn has_keys(text: &[u8]) -> bool {
@@ -137,7 +133,9 @@ fn read_node(encoding: Encoding, root: Node<'_>, bytes: u64) -> Result<Dump, Str
     dump.rank = rank.and_then(|rank| i32::try_from(rank).ok()).filter(|rank| *rank >= 0);
     // As JSON, an empty list of entries is left out.
     dump.has_records = entries.is_some() || encoding == Encoding::Json;
-    let members = groups.map(|groups| dump.read_groups(groups)).unwrap_or_default();
+    let members = groups
+        .map(|groups| read_groups(groups, &mut dump.strings, &mut dump.groups))
+        .unwrap_or_default();
     if let Some(entries) = entries {
         let mut reader = RecordReader::new(&members, bytes);
         for entry in entries.items() {
@@ -151,43 +149,7 @@ fn read_node(encoding: Encoding, root: Node<'_>, bytes: u64) -> Result<Dump, Str
     Ok(dump)
 }
 
-/// Members of process groups by name: as text, and as numbers in ascending order.
-type Members = BTreeMap<String, (String, Vec<i64>)>;
-
 impl Dump {
-    /// Reads `{name: {name, desc, ranks}}`; returns the members of the groups that have a name.
-    fn read_groups(&mut self, groups: Node<'_>) -> Members {
-        let mut members = Members::new();
-        for (key, group) in groups.entries().take(MAX_GROUPS) {
-            let fields: BTreeMap<&str, Node<'_>> = group.entries().collect();
-            let text = |key: &str| fields.get(key).and_then(|node| node.text());
-            let name = text("name").unwrap_or(key);
-            let mut ranks = fields.get("ranks").map(|&node| read_ranks(node)).unwrap_or_default();
-            ranks.sort_unstable();
-            ranks.dedup();
-            let listed = ranks.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
-            self.groups.push(FlightProcessGroup {
-                rank: 0,
-                group_name: self.strings.intern(name),
-                group_description: match text("desc") {
-                    None | Some("") => StrId::NULL,
-                    Some(description) => self.strings.intern(description),
-                },
-                group_ranks: if ranks.is_empty() {
-                    StrId::NULL
-                } else {
-                    self.strings.intern(&listed)
-                },
-                member_count: ranks.len() as i64,
-            });
-            // Gloo gives groups no names, and lists positions in the group, of the last group only.
-            if !name.is_empty() && !ranks.is_empty() {
-                members.insert(name.to_owned(), (listed, ranks));
-            }
-        }
-        members
-    }
-
     /// Problems in this file.
     pub(crate) fn warnings(&self, file: &str) -> Vec<Warning> {
         self.issues.warnings(file)
@@ -239,21 +201,5 @@ impl Dump {
         tables.push("flight_dumps", dumps.into_batch(&strings));
         tables.push("flight_records", records.into_batch(&strings));
         tables.push("flight_process_groups", groups.into_batch(&strings));
-    }
-}
-
-/// Ranks as a list of numbers, or as its text: `[0, 1, 2, 3]`.
-fn read_ranks(node: Node<'_>) -> Vec<i64> {
-    match node.text() {
-        Some(text) => {
-            let numbers = text.trim_matches(['[', ']', ' ']).split(',').take(MAX_MEMBERS);
-            numbers
-                .filter_map(|number| number.trim().parse().ok())
-                .filter(|rank| *rank >= 0)
-                .collect()
-        }
-        None => {
-            node.items().take(MAX_MEMBERS).filter_map(Node::int).filter(|rank| *rank >= 0).collect()
-        }
     }
 }

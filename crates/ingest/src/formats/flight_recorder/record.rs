@@ -7,7 +7,7 @@ use trace_model::column::NULL_I64;
 use trace_model::tables::{FlightRecord, FlightRecords};
 use trace_model::{StrId, Strings};
 
-use super::Members;
+use super::groups::Members;
 use super::node::Node;
 use crate::formats::pickle::ObjectId;
 use crate::formats::snapshot::is_user;
