@@ -52,9 +52,12 @@ pub(crate) fn run(args: &DemoArgs, console: &mut Console) -> anyhow::Result<Exit
     Ok(Exit::Clean)
 }
 
-/// A pipeline of two stages has next to no bubble.
+/// A pipeline of two stages has next to no bubble, and the load of one of two ranks is close to the mean.
 fn default_ranks(bottleneck: Bottleneck) -> u32 {
-    if bottleneck == Bottleneck::Pipeline { 4 } else { Options::default().ranks }
+    match bottleneck {
+        Bottleneck::Pipeline | Bottleneck::Experts => 4,
+        _ => Options::default().ranks,
+    }
 }
 
 /// The number of steps that shows the bottleneck. A straggler among two ranks must be late in six steps, and the last

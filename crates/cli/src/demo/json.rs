@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::model::Kernel;
-use super::record::{HostKind, Message, Name, Record, Thread};
+use super::record::{Exchange, HostKind, Name, Record, Thread};
 use super::sim::{COMM, COMPUTE, DEVICE_BYTES, START_NS};
 
 /// Bytes collected before they are written to the output.
@@ -105,7 +105,7 @@ impl<W: Write> Writer<W> {
                     Section::Device,
                     Record::Runtime { .. }
                     | Record::Kernel { .. }
-                    | Record::MessageKernel { .. }
+                    | Record::ExchangeKernel { .. }
                     | Record::Copy { .. }
                     | Record::DeviceAnnotation { .. },
                 ) => self.device_event(record),
@@ -261,9 +261,9 @@ impl<W: Write> Writer<W> {
                     self.text.push_str(", ");
                     self.collective(elements);
                 }
-                if let HostKind::Message(message) = kind {
+                if let HostKind::Exchange(exchange) = kind {
                     self.text.push_str(", ");
-                    self.message(message);
+                    self.exchange(exchange);
                 }
                 let index = self.next_index();
                 let _ = write!(self.text, ", \"Ev Idx\": {index}");
@@ -347,10 +347,10 @@ impl<W: Write> Writer<W> {
                 self.end();
                 self.flow(false, "ac2g", correlation, device, stream, ts);
             }
-            Record::MessageKernel { kernel, stream, ts, dur, external, correlation, message } => {
+            Record::ExchangeKernel { kernel, stream, ts, dur, external, correlation, exchange } => {
                 self.kernel(kernel, stream, (ts, dur), external, correlation);
                 self.text.push_str(", ");
-                self.message(message);
+                self.exchange(exchange);
                 self.end();
                 self.flow(false, "ac2g", correlation, device, stream, ts);
             }
@@ -406,18 +406,31 @@ impl<W: Write> Writer<W> {
         );
     }
 
-    /// A message of 16 Mi elements, as `ProcessGroupNCCL` describes it.
-    fn message(&mut self, message: Message) {
+    /// An exchange as `ProcessGroupNCCL` describes it. Messages have 16 Mi elements.
+    fn exchange(&mut self, exchange: Exchange) {
+        const MESSAGE: u64 = 1 << 24;
         let (ranks, all) = (self.ranks, all_ranks(self.ranks));
-        let (name, other) = if message.receives { ("recv", "Src") } else { ("send", "Dst") };
+        let of_all = u64::from(ranks);
+        let (name, sent, received, group, peer) = match exchange {
+            Exchange::Send(peer) => ("send", MESSAGE, MESSAGE, "mesh_pp", Some(("Dst", peer))),
+            Exchange::Receive(peer) => ("recv", MESSAGE, MESSAGE, "mesh_pp", Some(("Src", peer))),
+            Exchange::AllGather(own) => ("_allgather_base", own, own * of_all, "mesh_fsdp", None),
+            Exchange::ReduceScatter(own) => {
+                ("_reduce_scatter_base", own * of_all, own, "mesh_fsdp", None)
+            }
+            Exchange::AllToAll { sent, received } => {
+                ("all_to_allv", sent, received, "mesh_ep", None)
+            }
+        };
         let _ = write!(
             self.text,
-            "\"Collective name\": \"{name}\", \"In msg nelems\": 16777216, \"Out msg nelems\": 16777216, \
+            "\"Collective name\": \"{name}\", \"In msg nelems\": {sent}, \"Out msg nelems\": {received}, \
              \"Group size\": {ranks}, \"dtype\": \"BFloat16\", \"In split size\": \"[]\", \"Out split size\": \"[]\", \
-             \"Process Group Name\": \"0\", \"Process Group Description\": \"mesh_pp\", \"Process Group Ranks\": \"{all}\", \
-             \"{other} Rank\": {}",
-            message.peer
+             \"Process Group Name\": \"0\", \"Process Group Description\": \"{group}\", \"Process Group Ranks\": \"{all}\"",
         );
+        if let Some((end, peer)) = peer {
+            let _ = write!(self.text, ", \"{end} Rank\": {peer}");
+        }
     }
 
     fn collective(&mut self, elements: u64) {

@@ -15,14 +15,19 @@
 //! | sync | | a read of the device after every second layer | | | 70 %, idle after each read | 88 % |
 //! | memory | 2.5 % | 37 % | 43 % | 6 % | > 90 % | 98.6 % |
 //! | pipeline | | one stage a rank, that in the middle 1.5 times as slow: see `pipeline` | | | idle in the bubble | |
+//! | sharding | | no gather of FSDP overlaps with computation: see `sharding` | | | idle while parameters are gathered | |
+//! | experts | | the last rank computes twice the tokens: see `experts` | | | the others wait in all-to-all | |
 //! | memory-leak | 2.5 % | 37 % | 43 % | 6 % | > 90 % | 82 %, 168 MB more in each step |
 
+mod experts;
 mod json;
 mod model;
 mod options;
 mod pipeline;
+mod rank_records;
 mod record;
 mod rng;
+mod sharding;
 mod sim;
 #[cfg(test)]
 mod tests;
@@ -50,7 +55,15 @@ pub struct Run {
     model: Model,
     /// End of each collective, by step.
     ends: Vec<Vec<i64>>,
-    pipeline: Option<Pipeline>,
+    parallel: Option<Parallel>,
+}
+
+/// A simulation of its own in place of data parallel training.
+#[derive(Debug)]
+enum Parallel {
+    Pipeline(Pipeline),
+    Sharding,
+    Experts,
 }
 
 impl Run {
@@ -80,14 +93,24 @@ impl Run {
                 "an interleaved schedule needs a multiple of the ranks as --microbatches",
             );
         }
-        let pipeline = is_pipeline.then(|| Pipeline::new(options));
+        let parallel = match options.bottleneck {
+            Bottleneck::Pipeline => Some(Parallel::Pipeline(Pipeline::new(options))),
+            Bottleneck::Sharding => Some(Parallel::Sharding),
+            Bottleneck::Experts => Some(Parallel::Experts),
+            _ => None,
+        };
+        if parallel.is_some() && options.ranks == 1 {
+            return invalid(
+                "sharded parameters and experts need several ranks: use --ranks 2 or more",
+            );
+        }
         let model = Model::new(options.layers);
-        let ends = if options.ranks == 1 || is_pipeline {
+        let ends = if options.ranks == 1 || parallel.is_some() {
             vec![Vec::new(); options.steps as usize]
         } else {
             collective_ends(options, &model)
         };
-        Ok(Self { options: options.clone(), model, ends, pipeline })
+        Ok(Self { options: options.clone(), model, ends, parallel })
     }
 
     /// Writes the trace of one rank as JSON.
@@ -95,8 +118,12 @@ impl Run {
         let options = &self.options;
         let mut writer = Writer::new(out, rank, options.ranks);
         writer.head(options.stacks);
-        if let Some(pipeline) = &self.pipeline {
-            let (records, end) = pipeline.records(rank);
+        if let Some(parallel) = &self.parallel {
+            let (records, end) = match parallel {
+                Parallel::Pipeline(pipeline) => pipeline.records(rank),
+                Parallel::Sharding => sharding::records(options),
+                Parallel::Experts => experts::records(options, rank),
+            };
             for section in [Section::Host, Section::Device] {
                 writer.section(section, &records)?;
             }

@@ -18,6 +18,10 @@ pub enum Bottleneck {
     MemoryLeak,
     /// Each rank computes one stage of a pipeline, and the one in the middle takes 1.5 times as long.
     Pipeline,
+    /// FSDP gathers each layer only when the layer before it has been computed.
+    Sharding,
+    /// The experts of the last rank get twice as many tokens as those of each other rank.
+    Experts,
     /// A healthy run without a bottleneck.
     None,
 }

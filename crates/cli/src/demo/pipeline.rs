@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use super::model::Kernel;
 use super::options::{Options, PipelineSchedule};
-use super::record::{Call, HostKind, Message, Name, Record, Thread};
+use super::rank_records::{CALL_NS, GEMM, GRADIENT, LAUNCH_NS, OPTIMIZER_NS, RankRecords, kernel};
+use super::record::{Exchange, HostKind, Name, Record, Thread};
 use super::sim::{COMM, COMPUTE, FIRST_STEP, START_NS};
 
 /// Computation of a forward pass of one microbatch on one rank, over all of its stages.
@@ -19,29 +20,8 @@ pub(super) const BACKWARD_NS: i64 = 4_000_000;
 pub(super) const SLOW_PCT: i64 = 150;
 /// From the end of a pass to the end of its message at the next stage.
 const TRANSFER_NS: i64 = 40_000;
-const OPTIMIZER_NS: i64 = 600_000;
-/// Time of the host for a call, and from there to the start of a kernel.
-const CALL_NS: i64 = 6_000;
-const LAUNCH_NS: i64 = 4_000;
 const KERNELS_OF_PASS: i64 = 4;
 
-const fn kernel(name: &'static str) -> Kernel {
-    Kernel {
-        name,
-        dur_ns: 0,
-        grid: [16, 32, 1],
-        block: [384, 1, 1],
-        registers: 168,
-        shared_memory_bytes: 213_040,
-        occupancy_pct: 19,
-    }
-}
-
-static GEMM: Kernel = kernel("nvjet_tst_128x256_64x4_1x2_h_bz_coopA_TNT");
-static GRADIENT: Kernel = kernel("nvjet_tst_256x128_64x4_2x1_v_bz_coopA_NNT");
-static ADAM: Kernel = kernel(
-    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::FusedOptimizerTensorListMetadata<4> >()",
-);
 static SEND_RECV: Kernel = kernel("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)");
 
 /// One pass of a microbatch on a stage.
@@ -100,11 +80,11 @@ impl Pipeline {
 
     /// The records of a rank, and when they end.
     pub(super) fn records(&self, rank: u32) -> (Vec<Record<'static>>, i64) {
-        let mut writer = RankRecords { rank, ranks: self.ranks, ..RankRecords::default() };
+        let mut writer = StageRecords { rank, ranks: self.ranks, ..StageRecords::default() };
         for (number, step) in (FIRST_STEP..).zip(&self.steps[rank as usize]) {
             writer.step(number, step, self.chunks * self.ranks);
         }
-        (writer.records, writer.clock)
+        (writer.host.records, writer.host.clock)
     }
 }
 
@@ -187,43 +167,23 @@ fn order(options: &Options, chunks: u32, rank: u32) -> Vec<Pass> {
 
 /// Turns the runs of a rank into events.
 #[derive(Debug, Default)]
-struct RankRecords {
+struct StageRecords {
     rank: u32,
     ranks: u32,
-    clock: i64,
-    external: u64,
-    correlation: u64,
+    host: RankRecords,
     /// When the message stream of each neighbor is free: that of the stage before, and of the stage after.
     streams: [i64; 2],
-    records: Vec<Record<'static>>,
 }
 
-impl RankRecords {
+impl StageRecords {
     fn step(&mut self, number: u32, step: &RankStep, stages: u32) {
-        self.clock = step.ts;
-        let slot = self.open(HostKind::Annotation, Name::Step(number), Thread::Main);
+        self.host.clock = step.ts;
+        let slot = self.host.open(HostKind::Annotation, Name::Step(number), Thread::Main);
         for run in &step.runs {
             self.pass(run, stages);
         }
-        let name = Name::Plain("Optimizer.step#AdamW.step");
-        let optimizer = self.open(HostKind::Annotation, name, Thread::Main);
-        let at = step.end - OPTIMIZER_NS;
-        self.launch(&ADAM, COMPUTE, at, OPTIMIZER_NS, None, Thread::Main);
-        self.close(optimizer);
         // The host launches ahead, and waits for the device once a step.
-        let ts = self.clock;
-        self.clock = step.end + CALL_NS;
-        self.correlation += 1;
-        self.records.push(Record::Runtime {
-            call: Call::DeviceSynchronize,
-            thread: Thread::Main,
-            ts,
-            end: self.clock,
-            external: 0,
-            correlation: self.correlation,
-            launches: false,
-        });
-        self.close(slot);
+        self.host.finish_step(slot, step.end - OPTIMIZER_NS);
     }
 
     fn pass(&mut self, run: &Run, stages: u32) {
@@ -236,21 +196,21 @@ impl RankRecords {
         }
         let letter = if is_backward { 'B' } else { 'F' };
         let name = Name::Pass { stage, letter, microbatch };
-        let slot = self.open(HostKind::Annotation, name, Thread::Main);
+        let slot = self.host.open(HostKind::Annotation, name, Thread::Main);
         let (thread, op, kernel) = if is_backward {
             (Thread::Autograd, Name::Evaluate("AddmmBackward0"), &GRADIENT)
         } else {
             (Thread::Main, Name::Plain("aten::linear"), &GEMM)
         };
-        let op = self.open(HostKind::Operator, op, thread);
+        let op = self.host.open(HostKind::Operator, op, thread);
         let part = (run.end - run.ts) / KERNELS_OF_PASS;
         for nth in 0..KERNELS_OF_PASS {
             let ts = run.ts + nth * part;
             let end = if nth + 1 == KERNELS_OF_PASS { run.end } else { ts + part };
-            self.launch(kernel, COMPUTE, ts, end - ts, None, thread);
+            self.host.launch(kernel, COMPUTE, (ts, end - ts), None, thread);
         }
-        self.close(op);
-        self.close(slot);
+        self.host.close(op);
+        self.host.close(slot);
         if let Some(to) = to.filter(|to| to % self.ranks != self.rank) {
             self.message(false, to % self.ranks, usize::from(!is_backward), run.end + TRANSFER_NS);
         }
@@ -258,73 +218,16 @@ impl RankRecords {
 
     /// A receive lasts from its launch to the arrival, a send from the end of its pass.
     fn message(&mut self, receives: bool, peer: u32, neighbor: usize, end: i64) {
-        let kind = HostKind::Message(Message { receives, peer });
-        let range = Name::Plain(if receives { "nccl:recv" } else { "nccl:send" });
-        let call = Name::Plain(if receives { "c10d::recv_" } else { "c10d::send" });
-        let outer = self.open(HostKind::Operator, call, Thread::Main);
-        let slot = self.open(kind, Name::Plain("record_param_comms"), Thread::Main);
-        let inner = self.open(HostKind::Annotation, range, Thread::Main);
-        let earliest = self.clock + CALL_NS + LAUNCH_NS;
+        let earliest = self.host.clock + 3_000 + CALL_NS + LAUNCH_NS;
         let begin = if receives { earliest } else { end - TRANSFER_NS };
         let ts = begin.max(self.streams[neighbor]).min(end - 1_000);
         self.streams[neighbor] = end;
-        let message = Some(Message { receives, peer });
+        let (names, exchange) = if receives {
+            (("c10d::recv_", "nccl:recv"), Exchange::Receive(peer))
+        } else {
+            (("c10d::send", "nccl:send"), Exchange::Send(peer))
+        };
         let stream = COMM + neighbor as u32 * 4;
-        self.launch(&SEND_RECV, stream, ts, end - ts, message, Thread::Main);
-        self.close(inner);
-        self.close(slot);
-        self.close(outer);
-    }
-
-    fn open(&mut self, kind: HostKind, name: Name, thread: Thread) -> usize {
-        self.external += 1;
-        let (ts, external) = (self.clock, self.external);
-        self.clock += 1_000;
-        self.records.push(Record::Host {
-            kind,
-            thread,
-            name,
-            args: "",
-            sequence: None,
-            external,
-            ts,
-            end: ts,
-        });
-        self.records.len() - 1
-    }
-
-    fn close(&mut self, slot: usize) {
-        self.clock += 500;
-        let at = self.clock;
-        self.records[slot].close(at);
-    }
-
-    fn launch(
-        &mut self,
-        kernel: &'static Kernel,
-        stream: u32,
-        ts: i64,
-        dur: i64,
-        message: Option<Message>,
-        thread: Thread,
-    ) {
-        self.correlation += 1;
-        let (correlation, external, call_ts) = (self.correlation, self.external, self.clock);
-        self.clock += CALL_NS;
-        self.records.push(Record::Runtime {
-            call: if message.is_some() { Call::LaunchKernelExC } else { Call::LaunchKernel },
-            thread,
-            ts: call_ts,
-            end: self.clock,
-            external,
-            correlation,
-            launches: true,
-        });
-        self.records.push(match message {
-            Some(message) => {
-                Record::MessageKernel { kernel, stream, ts, dur, external, correlation, message }
-            }
-            None => Record::Kernel { kernel, stream, ts, dur, external, correlation, elements: 0 },
-        });
+        self.host.exchange(names, exchange, &SEND_RECV, stream, (ts, end - ts), Thread::Main);
     }
 }

@@ -22,6 +22,8 @@ pub(super) enum Name {
     Evaluate(&'static str),
     /// `nn.Module: <class>_<n>`.
     Module(&'static str, u32),
+    /// `FSDP::<call> (layers.<n>)`.
+    Sharding(&'static str, u32),
     /// `PP:<stage>F<microbatch>`: a pass of a pipeline.
     Pass {
         stage: u32,
@@ -37,6 +39,7 @@ impl fmt::Display for Name {
             Self::Step(n) => write!(f, "ProfilerStep#{n}"),
             Self::Evaluate(node) => write!(f, "autograd::engine::evaluate_function: {node}"),
             Self::Module(class, n) => write!(f, "nn.Module: {class}_{n}"),
+            Self::Sharding(call, layer) => write!(f, "FSDP::{call} (layers.{layer})"),
             Self::Pass { stage, letter, microbatch } => write!(f, "PP:{stage}{letter}{microbatch}"),
         }
     }
@@ -78,15 +81,25 @@ pub(super) enum HostKind {
     Annotation,
     /// `record_param_comms` of an all-reduce of this many elements.
     Collective(u64),
-    /// `record_param_comms` of a message.
-    Message(Message),
+    /// `record_param_comms` of another exchange.
+    Exchange(Exchange),
 }
 
-/// A message between two ranks.
+/// An exchange between ranks other than an all-reduce, with numbers of elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Message {
-    pub(super) receives: bool,
-    pub(super) peer: u32,
+pub(super) enum Exchange {
+    /// A message to a rank.
+    Send(u32),
+    /// A message from a rank.
+    Receive(u32),
+    /// Each rank contributes this many.
+    AllGather(u64),
+    /// Each rank gets this many.
+    ReduceScatter(u64),
+    AllToAll {
+        sent: u64,
+        received: u64,
+    },
 }
 
 /// One trace event. Times are nanoseconds on the clock all ranks share.
@@ -143,14 +156,14 @@ pub(super) enum Record<'m> {
         correlation: u64,
         elements: u64,
     },
-    MessageKernel {
+    ExchangeKernel {
         kernel: &'m Kernel,
         stream: u32,
         ts: i64,
         dur: i64,
         external: u64,
         correlation: u64,
-        message: Message,
+        exchange: Exchange,
     },
     Copy {
         to_device: bool,

@@ -182,7 +182,7 @@ fn files_that_are_not_snapshots_are_explained() {
     let evil = b"\x80\x04}(\x8c\x08segments\x8c\x02os\x8c\x06system\x93\x8c\x04true\x85Ru.";
     assert!(message(evil).contains("asks to load os.system"), "{}", message(evil));
     let other = message(b"\x80\x04]\x94.");
-    assert!(other.contains("a pickle, but not a memory snapshot"), "{other}");
+    assert!(other.contains("a pickle, but neither a memory snapshot"), "{other}");
     let cut = message(&fixture("torch2_protocol4.pickle")[..900]);
     assert!(cut.contains("ends in the middle"), "{cut}");
     let empty = message(b"\x80\x04}(\x8c\x08segmentsK\x01u.");
@@ -191,7 +191,9 @@ fn files_that_are_not_snapshots_are_explained() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("weights.pkl");
     std::fs::write(&path, b"\x80\x04]\x94.").unwrap();
-    assert!(read(&path).unwrap_err().to_string().contains("a pickle, but not a memory snapshot"));
+    assert!(
+        read(&path).unwrap_err().to_string().contains("a pickle, but neither a memory snapshot")
+    );
     std::fs::write(&path, "<html>\n<head><title>GPU Memory Timeline HTML</title></head>").unwrap();
     assert!(read(&path).unwrap_err().to_string().contains(".raw.json.gz"));
 }
