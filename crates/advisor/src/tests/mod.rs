@@ -19,13 +19,13 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "fsdp_overlap",
         Scope::Rank,
-        "rank window_ns module_count gather_count gather_ns gather_exposed_ns gather_exposed_ratio forward_exposed_ns \
+        "rank has_timeline window_ns module_count gather_count gather_ns gather_exposed_ns gather_exposed_ratio forward_exposed_ns \
          first_exposed_ns later_exposed_ratio reduce_exposed_ns worst_module worst_module_exposed_ns",
     ),
     (
         "moe_ranks",
         Scope::Rank,
-        "rank rank_count call_count token_count mean_token_count *token_load *imbalance has_most expert_ns recording_ns \
+        "rank has_timeline rank_count call_count token_count mean_token_count *token_load *imbalance has_most expert_ns recording_ns \
          expert_ratio",
     ),
     (
@@ -409,7 +409,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "pipeline_summary",
         Scope::Rank,
-        "rank has_messages is_pipeline pipeline stage stage_from named_by schedule rank_count read_count \
+        "rank has_timeline has_messages is_pipeline pipeline stage stage_from named_by schedule rank_count read_count \
          microbatch_count chunk_count step_count step_ns compute_ns mean_compute_ns own_bubble_ratio \
          bubble_ratio schedule_ratio imbalance_ratio rest_ratio is_slowest *slow_factor ideal_ratio \
          doubled_ratio interleaved_ratio",

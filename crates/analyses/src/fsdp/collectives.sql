@@ -1,4 +1,4 @@
---! question = "Which module does each all-gather and reduce-scatter of FSDP serve, and how much of it does computation hide?"
+--! question = "Which module does each collective of FSDP serve, and how much of it does computation hide?"
 --! row = "one collective that FSDP called for one module"
 --! window = "complete_steps"
 --! needs = ["annotations", "comm_collectives", "kernels", "cpu_ops", "ranks", "device_steps"]
@@ -9,13 +9,13 @@
 --! collective = "number of the collective on the rank, see comm_collectives"
 --! name = "all_gather, reduce_scatter, all_reduce (of replicas, and where gloo reduces) and the like"
 --! module = "name of the module whose parameters are gathered or whose gradients are reduced; (root) for what is in no wrapped layer"
---! pass = "forward or backward"
+--! pass = "forward or backward: the pass of the range of FSDP around it, or of the one before"
 --! step = "step"
 --! ts_ns = { doc = "start", unit = "ns" }
 --! dur_ns = { doc = "duration: on the device, or of gloo on the host", unit = "ns" }
 --! exposed_ns = { doc = "part of it in which the device computes nothing; on the host: in which no operator runs", unit = "ns" }
 --! message_bytes = { doc = "size, see comm_collectives; absent where the trace does not tell it", unit = "bytes" }
--- The name of the innermost range states the module. Ranges of these names do not nest.
+-- The name of the innermost range states the module. Ranges of these names do not nest, and those of a rank follow each other.
 WITH ranges AS (
     SELECT
         rank, ts_ns, ts_ns + dur_ns AS end_ns,
@@ -25,26 +25,39 @@ WITH ranges AS (
     WHERE NOT on_device AND (name LIKE 'FSDP::all\_gather' OR name LIKE 'FSDP::all\_gather (%'
         OR name LIKE 'FSDP::post\_backward\_reduce%')
 ),
+-- Odd numbers begin a part of backward.
+passes AS (
+    SELECT
+        rank, ts_ns,
+        2 * row_number() OVER (PARTITION BY rank ORDER BY ts_ns, event_id)
+            + CASE WHEN name LIKE 'FSDP::pre\_forward%' OR name LIKE 'FSDP::root\_pre\_forward%' THEN 0 ELSE 1 END AS mark
+    FROM annotations
+    WHERE NOT on_device AND (name LIKE 'FSDP::pre\_forward%' OR name LIKE 'FSDP::root\_pre\_forward%'
+        OR name LIKE 'FSDP::pre\_backward%' OR name LIKE 'FSDP::post\_backward%')
+),
 calls AS (
-    SELECT c.rank, c.collective, c.name, c.phase, c.step, c.host_ts_ns, c.ts_ns, c.dur_ns, c.device, c.timed_on, c.message_bytes
+    SELECT c.rank, c.collective, c.name, c.step, c.host_ts_ns, c.ts_ns, c.dur_ns, c.device, c.timed_on, c.message_bytes
     FROM comm_collectives c
     JOIN device_steps s ON s.rank = c.rank AND s.step = c.step
     WHERE c.timed_on IS NOT NULL AND c.rank IN (SELECT DISTINCT rank FROM ranges)
 ),
 moments AS (
-    SELECT rank, ts_ns, 0 AS is_call, number, end_ns, NULL AS collective FROM ranges
+    SELECT rank, ts_ns, 0 AS is_call, number, end_ns, NULL AS collective, NULL AS mark FROM ranges
     UNION ALL
-    SELECT rank, host_ts_ns, 1, NULL, NULL, collective FROM calls
+    SELECT rank, ts_ns, 0, NULL, NULL, NULL, mark FROM passes
+    UNION ALL
+    SELECT rank, host_ts_ns, 1, NULL, NULL, collective, NULL FROM calls
 ),
 placed AS (
     SELECT
         rank, ts_ns, is_call, collective,
         running_max!(number, PARTITION BY rank ORDER BY ts_ns, is_call, collective) AS number,
-        running_max!(end_ns, PARTITION BY rank ORDER BY ts_ns, is_call, collective) AS until_ns
+        running_max!(end_ns, PARTITION BY rank ORDER BY ts_ns, is_call, collective) AS until_ns,
+        running_max!(mark, PARTITION BY rank ORDER BY ts_ns, is_call, collective) AS mark
     FROM moments
 ),
 owned AS (
-    SELECT c.*, r.module
+    SELECT c.*, r.module, p.mark
     FROM placed p
     JOIN ranges r ON r.rank = p.rank AND r.number = p.number
     JOIN calls c ON c.rank = p.rank AND c.collective = p.collective
@@ -87,7 +100,7 @@ exposed AS (
 )
 SELECT
     o.rank, o.collective, o.name, o.module,
-    CASE WHEN o.phase = 'forward' THEN 'forward' ELSE 'backward' END AS pass,
+    CASE WHEN coalesce(o.mark, 0) % 2 = 0 THEN 'forward' ELSE 'backward' END AS pass,
     o.step, o.ts_ns, o.dur_ns, e.exposed_ns, o.message_bytes
 FROM owned o
 JOIN exposed e ON e.rank = o.rank AND e.collective = o.collective

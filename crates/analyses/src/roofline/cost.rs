@@ -4,7 +4,6 @@
 //! addition and a multiplication count as two. `docs/roofline.md` lists the formulas.
 
 use super::inputs::{Arguments, Dtype};
-use super::paged_attention::PagedAttention;
 
 /// The class of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +74,17 @@ pub(super) struct Gemm {
     pub(super) k: f64,
     /// The contiguous dimensions of operands and result are multiples of 16 bytes.
     pub(super) is_aligned: bool,
+}
+
+/// The sizes of one token in attention over a paged cache.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct PagedAttention {
+    pub(super) heads: f64,
+    pub(super) key_heads: f64,
+    pub(super) width: f64,
+    pub(super) value_width: f64,
+    pub(super) query_dtype: Dtype,
+    pub(super) key_dtype: Dtype,
 }
 
 /// The cost of one call.

@@ -11,7 +11,7 @@ use trace_model::RecordBatch;
 
 use super::cost::{Cost, OpClass};
 use super::operators::{Operators, RowValues, TrainingPass};
-use super::paged_attention::batch_lengths;
+use super::paged_attention::{self, batch_lengths};
 use crate::id_index::EventIndex;
 
 pub(super) const INPUTS: InputQueries = &[
@@ -139,7 +139,9 @@ pub(super) fn load_calls(inputs: &ViewInputs<'_>) -> Result<CallTable> {
     // Lengths that no step states leave the cost of a call unknown.
     let cost_of = |cost: &Arc<Cost>, rank, event| match &cost.paged {
         None => Some(Arc::clone(cost)),
-        Some(paged) => lengths.get(&(rank, event)).map(|&of| Arc::new(paged.cost(of, cache_dtype))),
+        Some(paged) => lengths
+            .get(&(rank, event))
+            .map(|&of| Arc::new(paged_attention::cost(paged, of, cache_dtype))),
     };
     let calls = calls(inputs.batch("work")?, &ops, &costs, cost_of, module)?;
     let Operators { names: op_names, dims, types, .. } = ops;

@@ -5,19 +5,8 @@ use query::columns::ints;
 use query::rust_view::{Result, ViewInputs};
 use rustc_hash::FxHashMap;
 
-use super::cost::{Cost, OpClass};
+use super::cost::{Cost, OpClass, PagedAttention};
 use super::inputs::{Arguments, Dtype};
-
-/// The sizes of one token in one call.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct PagedAttention {
-    heads: f64,
-    key_heads: f64,
-    width: f64,
-    value_width: f64,
-    query_dtype: Dtype,
-    key_dtype: Dtype,
-}
 
 /// Sums over the requests of a step of the engine.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,7 +19,7 @@ pub(super) struct BatchLengths {
     pub(super) pair_count: f64,
 }
 
-/// A cost whose lengths are still to be filled in, by [`PagedAttention::cost`].
+/// A cost whose lengths are still to be filled in, by [`cost`].
 pub(super) fn paged_attention(
     library: &str,
     operator: &str,
@@ -58,33 +47,33 @@ pub(super) fn paged_attention(
     // At least the new tokens are read.
     let lengths =
         BatchLengths { query_token_count: tokens, kv_token_count: tokens, pair_count: tokens };
-    Some(paged.cost(lengths, None))
+    Some(cost(&paged, lengths, None))
 }
 
-impl PagedAttention {
-    /// The cost of a call on a batch; `cache_dtype` is the type of the cache if that is known, else that of new keys.
-    pub(super) fn cost(&self, lengths: BatchLengths, cache_dtype: Option<Dtype>) -> Cost {
-        let Self { heads, key_heads, width, value_width, .. } = *self;
-        let BatchLengths { query_token_count, kv_token_count, pair_count } = lengths;
-        let cache_bytes = cache_dtype.unwrap_or(self.key_dtype).bytes();
-        let output_elements = query_token_count * heads * value_width;
-        let query_bytes = query_token_count * heads * width * self.query_dtype.bytes();
-        let shared =
-            if key_heads < heads { format!(", {key_heads} of keys") } else { String::new() };
-        Cost {
-            class: OpClass::Attention,
-            flops: 2.0 * heads * pair_count * (width + value_width),
-            read_bytes: query_bytes
-                + kv_token_count * key_heads * (width + value_width) * cache_bytes,
-            written_bytes: output_elements * self.query_dtype.bytes(),
-            output_elements,
-            dtype: self.query_dtype,
-            gemm: None,
-            paged: Some(*self),
-            details: format!(
-                "{heads} heads{shared}, {query_token_count} tokens, {kv_token_count} in the cache"
-            ),
-        }
+/// The cost of a call on a batch; `cache_dtype` is the type of the cache if that is known, else that of new keys.
+pub(super) fn cost(
+    paged: &PagedAttention,
+    lengths: BatchLengths,
+    cache_dtype: Option<Dtype>,
+) -> Cost {
+    let PagedAttention { heads, key_heads, width, value_width, .. } = *paged;
+    let BatchLengths { query_token_count, kv_token_count, pair_count } = lengths;
+    let cache_bytes = cache_dtype.unwrap_or(paged.key_dtype).bytes();
+    let output_elements = query_token_count * heads * value_width;
+    let query_bytes = query_token_count * heads * width * paged.query_dtype.bytes();
+    let shared = if key_heads < heads { format!(", {key_heads} of keys") } else { String::new() };
+    Cost {
+        class: OpClass::Attention,
+        flops: 2.0 * heads * pair_count * (width + value_width),
+        read_bytes: query_bytes + kv_token_count * key_heads * (width + value_width) * cache_bytes,
+        written_bytes: output_elements * paged.query_dtype.bytes(),
+        output_elements,
+        dtype: paged.query_dtype,
+        gemm: None,
+        paged: Some(*paged),
+        details: format!(
+            "{heads} heads{shared}, {query_token_count} tokens, {kv_token_count} in the cache"
+        ),
     }
 }
 
