@@ -2,11 +2,11 @@
 --! row = "the run"
 --! window = "recording"
 --! scope = "run"
---! needs = ["threads", "flight_dumps", "flight_members", "flight_collectives", "flight_missing", "flight_messages"]
+--! needs = ["cpu_ops", "kernels", "flight_dumps", "flight_members", "flight_collectives", "flight_missing", "flight_messages"]
 --! when_empty = "the run could not be read"
 --! [columns]
 --! has_dump = "the run has dumps of PyTorch's Flight Recorder; without, all below is 0 or absent"
---! has_timeline = "the run has a timeline: a program that wrote its trace did not hang while it was recorded"
+--! has_timeline = "the run has operators or kernels: a program that wrote its trace did not hang while it was recorded"
 --! dump_count = { doc = "ranks with a dump", unit = "count", metric = "run" }
 --! rank_count = { doc = "ranks of the process groups in the dumps", unit = "count", metric = "run" }
 --! no_dump_count = { doc = "ranks of them without a dump", unit = "count", metric = "run" }
@@ -50,7 +50,7 @@ WITH dumps AS (
     SELECT count(DISTINCT rank) AS dump_count FROM flight_dumps
 ),
 timelines AS (
-    SELECT count(*) > 0 AS has_timeline FROM threads
+    SELECT count(*) > 0 AS has_timeline FROM (SELECT rank FROM cpu_ops UNION SELECT rank FROM kernels)
 ),
 members AS (
     SELECT

@@ -1,12 +1,12 @@
 --! question = "How much time does each rank wait for parameters that FSDP gathers?"
 --! row = "one rank"
 --! window = "complete_steps"
---! needs = ["fsdp_collectives", "fsdp_layers", "device_steps", "ranks", "threads"]
+--! needs = ["fsdp_collectives", "fsdp_layers", "device_steps", "ranks", "cpu_ops", "kernels"]
 --! order = ["rank"]
 --! when_empty = "no trace was read"
 --! [columns]
 --! rank = "rank"
---! has_timeline = "the rank has a timeline, which would show what the view is about"
+--! has_timeline = "the rank has operators or kernels, which would show what the view is about"
 --! window_ns = { doc = "all complete steps", unit = "ns", metric = "rank" }
 --! module_count = { doc = "modules that are gathered", unit = "count", metric = "rank" }
 --! gather_count = { doc = "all-gathers; 0 where the trace holds no ranges of FSDP (fully_shard in PyTorch 2.4 and later) with collectives in complete steps", unit = "count", metric = "rank" }
@@ -56,7 +56,7 @@ SELECT
     coalesce(r.exposed_ns, 0) AS reduce_exposed_ns,
     w.module AS worst_module, w.exposed_ns AS worst_module_exposed_ns
 FROM ranks k
-LEFT JOIN (SELECT DISTINCT rank FROM threads) h ON h.rank = k.rank
+LEFT JOIN (SELECT rank FROM cpu_ops UNION SELECT rank FROM kernels) h ON h.rank = k.rank
 LEFT JOIN sums s ON s.rank = k.rank
 LEFT JOIN steps t ON t.rank = k.rank
 LEFT JOIN worst w ON w.rank = k.rank AND w.place = 1

@@ -2,12 +2,12 @@
 --! row = "one rank"
 --! window = "recording"
 --! scope = "run"
---! needs = ["cpu_ops", "kernels", "ranks", "threads"]
+--! needs = ["cpu_ops", "kernels", "ranks"]
 --! order = ["rank"]
 --! when_empty = "no trace was read"
 --! [columns]
 --! rank = "rank"
---! has_timeline = "the rank has a timeline, which would show what the view is about"
+--! has_timeline = "the rank has operators or kernels, which would show what the view is about"
 --! rank_count = { doc = "ranks that compute experts", unit = "count", metric = "rank" }
 --! call_count = { doc = "calls of operators that multiply groups of tokens, with recorded shapes: aten::_grouped_mm, grouped_gemm, fused_experts; 0 without", unit = "count", metric = "rank" }
 --! token_count = { doc = "tokens that enter these calls: the first dimension of the first matrix", unit = "count", metric = "rank" }
@@ -65,6 +65,6 @@ SELECT
     r.end_ns - r.start_ns AS recording_ns,
     ratio!(coalesce(t.expert_ns, 0), r.end_ns - r.start_ns) AS expert_ratio
 FROM ranks r
-LEFT JOIN (SELECT DISTINCT rank FROM threads) h ON h.rank = r.rank
+LEFT JOIN (SELECT rank FROM cpu_ops UNION SELECT rank FROM kernels) h ON h.rank = r.rank
 LEFT JOIN compared c ON c.rank = r.rank
 LEFT JOIN times t ON t.rank = r.rank

@@ -2,12 +2,12 @@
 --! row = "one rank: the mean step of its pipeline"
 --! window = "complete_steps"
 --! scope = "run"
---! needs = ["pipeline_bubble", "pipeline_messages", "pipeline_stages", "pipeline_microbatches", "ranks", "threads"]
+--! needs = ["pipeline_bubble", "pipeline_messages", "pipeline_stages", "pipeline_microbatches", "ranks", "cpu_ops", "kernels"]
 --! order = ["rank"]
 --! when_empty = "the run has no rank"
 --! [columns]
 --! rank = "rank"
---! has_timeline = "the rank has a timeline, which would show what the view is about"
+--! has_timeline = "the rank has operators or kernels, which would show what the view is about"
 --! has_messages = "the rank exchanges messages with a single other rank in its steps"
 --! is_pipeline = "it computes microbatches between them, as one stage or several of a pipeline; what follows is absent otherwise, and the ratios 0 without messages"
 --! pipeline = "number of the pipeline: its lowest rank"
@@ -92,7 +92,7 @@ SELECT
     CASE WHEN p.schedule NOT IN ('zero bubble', 'overlapped') THEN ratio!(p.rank_count - 1, 2 * p.chunk_count * p.microbatch_count + p.rank_count - 1) END AS doubled_ratio,
     CASE WHEN p.schedule NOT IN ('zero bubble', 'overlapped') THEN ratio!(p.rank_count - 1, (p.chunk_count + 1) * p.microbatch_count + p.rank_count - 1) END AS interleaved_ratio
 FROM ranks r
-LEFT JOIN (SELECT DISTINCT rank FROM threads) t ON t.rank = r.rank
+LEFT JOIN (SELECT rank FROM cpu_ops UNION SELECT rank FROM kernels) t ON t.rank = r.rank
 LEFT JOIN users u ON u.rank = r.rank
 LEFT JOIN parts p ON p.rank = r.rank
 LEFT JOIN sources s ON s.rank = r.rank
