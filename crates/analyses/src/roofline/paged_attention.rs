@@ -12,11 +12,11 @@ use super::inputs::{Arguments, Dtype};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct BatchLengths {
     /// New tokens.
-    pub(super) query_token_count: f64,
+    pub(super) query_tokens: f64,
     /// Tokens in the cache, the new ones included.
-    pub(super) kv_token_count: f64,
+    pub(super) kv_tokens: f64,
     /// Pairs of a new token and a token that it attends to.
-    pub(super) pair_count: f64,
+    pub(super) pairs: f64,
 }
 
 /// A cost whose lengths are still to be filled in, by [`cost`].
@@ -45,8 +45,7 @@ pub(super) fn paged_attention(
         key_dtype: arguments.matrix(1)?.dtype,
     };
     // At least the new tokens are read.
-    let lengths =
-        BatchLengths { query_token_count: tokens, kv_token_count: tokens, pair_count: tokens };
+    let lengths = BatchLengths { query_tokens: tokens, kv_tokens: tokens, pairs: tokens };
     Some(cost(&paged, lengths, None))
 }
 
@@ -57,23 +56,21 @@ pub(super) fn cost(
     cache_dtype: Option<Dtype>,
 ) -> Cost {
     let PagedAttention { heads, key_heads, width, value_width, .. } = *paged;
-    let BatchLengths { query_token_count, kv_token_count, pair_count } = lengths;
+    let BatchLengths { query_tokens, kv_tokens, pairs } = lengths;
     let cache_bytes = cache_dtype.unwrap_or(paged.key_dtype).bytes();
-    let output_elements = query_token_count * heads * value_width;
-    let query_bytes = query_token_count * heads * width * paged.query_dtype.bytes();
+    let output_elements = query_tokens * heads * value_width;
+    let query_bytes = query_tokens * heads * width * paged.query_dtype.bytes();
     let shared = if key_heads < heads { format!(", {key_heads} of keys") } else { String::new() };
     Cost {
         class: OpClass::Attention,
-        flops: 2.0 * heads * pair_count * (width + value_width),
-        read_bytes: query_bytes + kv_token_count * key_heads * (width + value_width) * cache_bytes,
+        flops: 2.0 * heads * pairs * (width + value_width),
+        read_bytes: query_bytes + kv_tokens * key_heads * (width + value_width) * cache_bytes,
         written_bytes: output_elements * paged.query_dtype.bytes(),
         output_elements,
         dtype: paged.query_dtype,
         gemm: None,
         paged: Some(*paged),
-        details: format!(
-            "{heads} heads{shared}, {query_token_count} tokens, {kv_token_count} in the cache"
-        ),
+        details: format!("{heads} heads{shared}, {query_tokens} tokens, {kv_tokens} in the cache"),
     }
 }
 
@@ -84,11 +81,11 @@ pub(super) fn batch_lengths(
     let batch = inputs.batch("lengths")?;
     let (rank, id) = (ints(batch, "rank")?, ints(batch, "event_id")?);
     let (queries, cached) = (ints(batch, "query_token_count")?, ints(batch, "kv_token_count")?);
-    let pairs = ints(batch, "attention_pair_count")?;
+    let attended = ints(batch, "attention_pair_count")?;
     let lengths = |row: usize| BatchLengths {
-        query_token_count: queries.value(row) as f64,
-        kv_token_count: cached.value(row) as f64,
-        pair_count: pairs.value(row) as f64,
+        query_tokens: queries.value(row) as f64,
+        kv_tokens: cached.value(row) as f64,
+        pairs: attended.value(row) as f64,
     };
     Ok((0..batch.num_rows()).map(|row| ((rank.value(row), id.value(row)), lengths(row))).collect())
 }
