@@ -111,7 +111,7 @@ fn equal_stages_have_the_bubble_of_the_formula() {
         assert_eq!(value("compute_ns"), 48 * MS, "{rank}");
         assert_eq!(value("ideal_ns"), 18 * MS, "{rank}");
         assert_eq!(value("imbalance_ns"), 0, "{rank}");
-        // What the host takes to launch the first receive counts as other time.
+        // The time in which the host launches the first receive counts as other time.
         let beyond = value("bubble_ns") - 18 * MS - 6 * TRANSFER;
         assert!((-10_000..=0).contains(&beyond), "{rank}: {beyond}");
         assert_eq!(value("steady_ns"), 0, "{rank}");

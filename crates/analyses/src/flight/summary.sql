@@ -2,7 +2,7 @@
 --! row = "the run"
 --! window = "recording"
 --! scope = "run"
---! needs = ["cpu_ops", "kernels", "flight_dumps", "flight_members", "flight_collectives", "flight_missing", "flight_messages"]
+--! needs = ["active_ranks", "flight_dumps", "flight_members", "flight_collectives", "flight_missing", "flight_messages"]
 --! when_empty = "the run could not be read"
 --! [columns]
 --! has_dump = "the run has dumps of PyTorch's Flight Recorder; without, all below is 0 or absent"
@@ -50,7 +50,7 @@ WITH dumps AS (
     SELECT count(DISTINCT rank) AS dump_count FROM flight_dumps
 ),
 timelines AS (
-    SELECT count(*) > 0 AS has_timeline FROM (SELECT rank FROM cpu_ops UNION SELECT rank FROM kernels)
+    SELECT count(*) > 0 AS has_timeline FROM active_ranks
 ),
 members AS (
     SELECT

@@ -36,7 +36,8 @@ passes AS (
         OR name LIKE 'FSDP::pre\_backward%' OR name LIKE 'FSDP::post\_backward%')
 ),
 calls AS (
-    SELECT c.rank, c.collective, c.name, c.step, c.host_ts_ns, c.ts_ns, c.dur_ns, c.device, c.timed_on, c.message_bytes
+    SELECT c.rank, c.collective, c.name, c.step, c.host_ts_ns, c.ts_ns, c.dur_ns, c.message_bytes,
+        CASE WHEN c.timed_on = 'device' THEN coalesce(c.device, CAST(-1 AS INT)) ELSE CAST(-2 AS INT) END AS device
     FROM comm_collectives c
     JOIN device_steps s ON s.rank = c.rank AND s.step = c.step
     WHERE c.timed_on IS NOT NULL AND c.rank IN (SELECT DISTINCT rank FROM ranges)
@@ -63,7 +64,7 @@ owned AS (
     JOIN calls c ON c.rank = p.rank AND c.collective = p.collective
     WHERE p.is_call = 1 AND p.ts_ns < p.until_ns
 ),
--- Time without computation up to each moment; a collective has what lies between its start and its end.
+-- Time without computation up to each moment; a collective has the part between its start and its end. Device -2 is the host.
 points AS (
     SELECT rank, coalesce(device, CAST(-1 AS INT)) AS device, ts_ns, 1 AS change, NULL AS collective FROM kernels WHERE kind = 'computation'
     UNION ALL
@@ -73,9 +74,9 @@ points AS (
     UNION ALL
     SELECT o.rank, CAST(-2 AS INT), o.ts_ns + o.dur_ns, -1, NULL FROM cpu_ops o JOIN ranks r ON r.rank = o.rank WHERE r.vendor = 'cpu' AND o.name LIKE 'aten::%'
     UNION ALL
-    SELECT rank, CASE WHEN timed_on = 'device' THEN coalesce(device, CAST(-1 AS INT)) ELSE CAST(-2 AS INT) END, ts_ns, 0, collective FROM owned
+    SELECT rank, device, ts_ns, 0, collective FROM owned
     UNION ALL
-    SELECT rank, CASE WHEN timed_on = 'device' THEN coalesce(device, CAST(-1 AS INT)) ELSE CAST(-2 AS INT) END, ts_ns + dur_ns, 0, collective FROM owned
+    SELECT rank, device, ts_ns + dur_ns, 0, collective FROM owned
 ),
 spans AS (
     SELECT

@@ -1,7 +1,7 @@
 --! question = "How much time does each rank wait for parameters that FSDP gathers?"
 --! row = "one rank"
 --! window = "complete_steps"
---! needs = ["fsdp_collectives", "fsdp_layers", "device_steps", "ranks", "cpu_ops", "kernels"]
+--! needs = ["fsdp_collectives", "fsdp_layers", "device_steps", "ranks", "active_ranks"]
 --! order = ["rank"]
 --! when_empty = "no trace was read"
 --! [columns]
@@ -56,7 +56,7 @@ SELECT
     coalesce(r.exposed_ns, 0) AS reduce_exposed_ns,
     w.module AS worst_module, w.exposed_ns AS worst_module_exposed_ns
 FROM ranks k
-LEFT JOIN (SELECT rank FROM cpu_ops UNION SELECT rank FROM kernels) h ON h.rank = k.rank
+LEFT JOIN active_ranks h ON h.rank = k.rank
 LEFT JOIN sums s ON s.rank = k.rank
 LEFT JOIN steps t ON t.rank = k.rank
 LEFT JOIN worst w ON w.rank = k.rank AND w.place = 1

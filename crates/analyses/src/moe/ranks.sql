@@ -2,7 +2,7 @@
 --! row = "one rank"
 --! window = "recording"
 --! scope = "run"
---! needs = ["cpu_ops", "kernels", "ranks"]
+--! needs = ["cpu_ops", "kernels", "ranks", "active_ranks"]
 --! order = ["rank"]
 --! when_empty = "no trace was read"
 --! [columns]
@@ -65,6 +65,6 @@ SELECT
     r.end_ns - r.start_ns AS recording_ns,
     ratio!(coalesce(t.expert_ns, 0), r.end_ns - r.start_ns) AS expert_ratio
 FROM ranks r
-LEFT JOIN (SELECT rank FROM cpu_ops UNION SELECT rank FROM kernels) h ON h.rank = r.rank
+LEFT JOIN active_ranks h ON h.rank = r.rank
 LEFT JOIN compared c ON c.rank = r.rank
 LEFT JOIN times t ON t.rank = r.rank

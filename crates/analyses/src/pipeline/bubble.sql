@@ -169,7 +169,7 @@ pipelines AS (
     FROM joined
     GROUP BY pipeline, step
 ),
--- The bubble of the schedule over the time of passes: numerator and denominator.
+-- The bubble of the schedule with the mean computing time.
 ideals AS (
     SELECT
         *,
@@ -180,19 +180,25 @@ ideals AS (
             ELSE (rank_count - 1) * mean_compute_ns / (chunk_count * microbatch_count)
         END AS ideal_ns
     FROM pipelines
+),
+parts AS (
+    SELECT
+        j.rank, j.pipeline, j.stage, j.step, j.step_ns, j.compute_ns, j.receive_ns, j.send_ns, j.idle_ns, j.other_ns,
+        j.warmup_ns, j.steady_ns, j.drain_ns,
+        i.schedule, i.rank_count, i.microbatch_count, i.chunk_count, i.mean_compute_ns, i.ideal_ns,
+        j.receive_ns + j.send_ns + j.idle_ns AS bubble_ns,
+        i.mean_compute_ns - j.compute_ns
+            + (i.max_compute_ns - i.mean_compute_ns) * (i.chunk_count * i.microbatch_count - 1) / nullif(i.chunk_count * i.microbatch_count, 0)
+            AS imbalance_ns
+    FROM joined j
+    JOIN ideals i ON i.pipeline = j.pipeline AND i.step = j.step
 )
 SELECT
-    j.rank, j.pipeline, j.stage, j.step, j.step_ns, j.compute_ns, j.receive_ns, j.send_ns, j.idle_ns, j.other_ns,
-    j.receive_ns + j.send_ns + j.idle_ns AS bubble_ns,
-    ratio!(j.receive_ns + j.send_ns + j.idle_ns, j.step_ns) AS bubble_ratio,
-    j.warmup_ns, j.steady_ns, j.drain_ns,
-    i.schedule, i.rank_count, i.microbatch_count, i.chunk_count,
-    ratio!(i.ideal_ns, i.mean_compute_ns + i.ideal_ns) AS ideal_ratio,
-    i.ideal_ns,
-    i.mean_compute_ns - j.compute_ns
-        + (i.max_compute_ns - i.mean_compute_ns) * (i.chunk_count * i.microbatch_count - 1) / nullif(i.chunk_count * i.microbatch_count, 0) AS imbalance_ns,
-    j.receive_ns + j.send_ns + j.idle_ns - i.ideal_ns
-        - (i.mean_compute_ns - j.compute_ns
-            + (i.max_compute_ns - i.mean_compute_ns) * (i.chunk_count * i.microbatch_count - 1) / nullif(i.chunk_count * i.microbatch_count, 0)) AS rest_ns
-FROM joined j
-JOIN ideals i ON i.pipeline = j.pipeline AND i.step = j.step
+    rank, pipeline, stage, step, step_ns, compute_ns, receive_ns, send_ns, idle_ns, other_ns, bubble_ns,
+    ratio!(bubble_ns, step_ns) AS bubble_ratio,
+    warmup_ns, steady_ns, drain_ns,
+    schedule, rank_count, microbatch_count, chunk_count,
+    ratio!(ideal_ns, mean_compute_ns + ideal_ns) AS ideal_ratio,
+    ideal_ns, imbalance_ns,
+    bubble_ns - ideal_ns - imbalance_ns AS rest_ns
+FROM parts

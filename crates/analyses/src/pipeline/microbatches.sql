@@ -11,7 +11,7 @@
 --! stage = "stage of the model, as the name of the range says; absent where no name does: pipeline_stages has the stage of the rank"
 --! kind = "forward; backward (of inputs and weights, or of inputs only where there are weight passes); weight (gradients of weights only); overlapped (one range for a forward and a backward)"
 --! microbatch = "number of the microbatch: from the name of the range, else the nth of its kind on this stage in this step, from 0"
---! named_by = "what the pass was found by: torch (PP:0F1 or Forward 1, torch.distributed.pipelining), megatron (forward-compute), deepspeed (ForwardPass, _exec_forward_pass), or pattern (operators between two messages: no range has such a name)"
+--! named_by = "evidence for the pass: torch (PP:0F1 or Forward 1, torch.distributed.pipelining), megatron (forward-compute), deepspeed (ForwardPass, _exec_forward_pass), or pattern (operators between two messages: no range has such a name)"
 --! host_ts_ns = { doc = "start on the host: of the range, else of the first operator", unit = "ns" }
 --! host_dur_ns = { doc = "duration on the host: of the range, with messages that it waits for; else to the end of the last operator", unit = "ns" }
 --! device_ts_ns = { doc = "start of the first computing kernel that it launches; absent where it launches none", unit = "ns" }
@@ -122,8 +122,8 @@ islands AS (
     )
     GROUP BY rank, step, number
 ),
--- Buffers are allocated and gradients scaled between messages, too: what takes less than a tenth of the longest pass
--- of its kind is none, nor are operators after the last backward pass.
+-- Between messages, programs also allocate buffers and scale gradients. Operators that take less than a tenth of the
+-- longest pass of their kind, or that run after the last backward pass, are not a pass.
 found AS (
     SELECT rank, step, is_backward, ts_ns, end_ns
     FROM (
@@ -184,7 +184,7 @@ sums AS (
         min(CASE WHEN is_device = 1 THEN start_ns END) AS device_ts_ns,
         max(CASE WHEN is_device = 1 THEN end_ns END) AS device_end_ns,
         sum_if!(greatest(end_ns - greatest(start_ns, coalesce(busy_until_ns, start_ns)), 0), is_device = 1) AS device_busy_ns,
-        -- What a range does before its receive returns is no computation.
+        -- Operators that start before the receive of their range returns do not compute.
         min(CASE WHEN is_device = 0 AND start_ns >= received_ns THEN start_ns END) AS work_ts_ns,
         max(CASE WHEN is_device = 0 THEN end_ns END) AS work_end_ns
     FROM contents

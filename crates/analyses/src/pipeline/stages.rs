@@ -1,7 +1,7 @@
 //! Finds pipelines and the order of their stages from the messages between ranks.
 //!
 //! Ranks that exchange messages belong together. In a step, the first message between two of them carries activations
-//! in every schedule, so whoever sends it comes first. Near linear in the number of pairs of ranks.
+//! in every schedule, so its sender computes the earlier stage. The cost is near linear in the number of pairs of ranks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,12 +14,12 @@ pub(super) struct FirstMessages {
     pub(super) received: i64,
 }
 
-/// What the recording says about one rank.
+/// The messages of one rank and the names of its passes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct RankTraffic {
     /// By the other rank.
     pub(super) peers: BTreeMap<i64, FirstMessages>,
-    /// Whatever the other rank is.
+    /// With any other rank.
     pub(super) any: FirstMessages,
     /// Ranks of the group that the messages are sent in, if it is known to be that of the pipeline, or nothing else is.
     pub(super) group: Vec<i64>,
@@ -29,7 +29,7 @@ pub(super) struct RankTraffic {
     pub(super) has_names: bool,
 }
 
-/// What the ranks of a pipeline are from.
+/// The evidence for the ranks of a pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RanksFrom {
     Messages,
@@ -37,7 +37,7 @@ pub(super) enum RanksFrom {
     Run,
 }
 
-/// What the order of stages is from.
+/// The evidence for the order of stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StageFrom {
     Name,

@@ -2,7 +2,7 @@
 --! row = "one rank: the mean step of its pipeline"
 --! window = "complete_steps"
 --! scope = "run"
---! needs = ["pipeline_bubble", "pipeline_messages", "pipeline_stages", "pipeline_microbatches", "ranks", "cpu_ops", "kernels"]
+--! needs = ["pipeline_bubble", "pipeline_messages", "pipeline_stages", "pipeline_microbatches", "ranks", "active_ranks"]
 --! order = ["rank"]
 --! when_empty = "the run has no rank"
 --! [columns]
@@ -12,8 +12,8 @@
 --! is_pipeline = "it computes microbatches between them, as one stage or several of a pipeline; what follows is absent otherwise, and the ratios 0 without messages"
 --! pipeline = "number of the pipeline: its lowest rank"
 --! stage = "first stage of the rank"
---! stage_from = "what the number of the stage is from, see pipeline_stages"
---! named_by = "what the passes were found by, see pipeline_microbatches"
+--! stage_from = "evidence for the number of the stage, see pipeline_stages"
+--! named_by = "evidence for the passes, see pipeline_microbatches"
 --! schedule = "schedule, see pipeline_bubble; mixed if steps differ"
 --! rank_count = { doc = "ranks of the pipeline: p", unit = "count", metric = "rank" }
 --! read_count = { doc = "of these, ranks that were read", unit = "count", metric = "rank" }
@@ -92,7 +92,7 @@ SELECT
     CASE WHEN p.schedule NOT IN ('zero bubble', 'overlapped') THEN ratio!(p.rank_count - 1, 2 * p.chunk_count * p.microbatch_count + p.rank_count - 1) END AS doubled_ratio,
     CASE WHEN p.schedule NOT IN ('zero bubble', 'overlapped') THEN ratio!(p.rank_count - 1, (p.chunk_count + 1) * p.microbatch_count + p.rank_count - 1) END AS interleaved_ratio
 FROM ranks r
-LEFT JOIN (SELECT rank FROM cpu_ops UNION SELECT rank FROM kernels) t ON t.rank = r.rank
+LEFT JOIN active_ranks t ON t.rank = r.rank
 LEFT JOIN users u ON u.rank = r.rank
 LEFT JOIN parts p ON p.rank = r.rank
 LEFT JOIN sources s ON s.rank = r.rank

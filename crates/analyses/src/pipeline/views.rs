@@ -63,7 +63,7 @@ fn stages(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let (direction, ranks) = (texts(batch, "direction")?, texts(batch, "group_ranks")?);
     let description = texts(batch, "group_description")?;
     for row in 0..batch.num_rows() {
-        // A rank without passes is in no pipeline, whatever it sends.
+        // A rank without passes is not part of a pipeline, even if it sends messages.
         let Some(own) = traffic.get_mut(&rank.value_or_0(row)) else { continue };
         let group = ranks.get(row).and_then(parse_ranks).unwrap_or_default();
         if let Some(text) = description.get(row) {

@@ -138,7 +138,7 @@ struct Entry {
     #[serde(rename = "match")]
     patterns: Spanned<Vec<String>>,
     sm_count: Option<i64>,
-    memory_gib: Option<f64>,
+    memory_gib: Option<Spanned<f64>>,
     memory_gb_per_s: Spanned<f64>,
     cache_mib: Option<Spanned<f64>>,
     tflops: Spanned<BTreeMap<String, f64>>,
@@ -189,6 +189,9 @@ fn parse(text: &str) -> Result<Vec<Peaks>, Vec<DeviceTableError>> {
             let message = "`memory_gb_per_s` must be a positive number, in 10^9 bytes per second";
             report(entry.memory_gb_per_s.span(), message.to_owned(), None);
         }
+        if let Some(memory) = entry.memory_gib.as_ref().filter(|gib| !is_positive(*gib.get_ref())) {
+            report(memory.span(), "`memory_gib` must be a positive number of GiB".to_owned(), None);
+        }
         if let Some(cache) = entry.cache_mib.as_ref().filter(|c| !(0.0..1e6).contains(c.get_ref()))
         {
             report(cache.span(), "`cache_mib` must be a number of MiB".to_owned(), None);
@@ -232,7 +235,7 @@ fn parse(text: &str) -> Result<Vec<Peaks>, Vec<DeviceTableError>> {
             name: entry.name,
             patterns: entry.patterns.get_ref().iter().map(|p| p.to_lowercase()).collect(),
             sm_count: entry.sm_count,
-            memory_gib: entry.memory_gib.filter(|gib| is_positive(*gib)),
+            memory_gib: entry.memory_gib.map(Spanned::into_inner),
             memory_gb_per_s: entry.memory_gb_per_s.into_inner(),
             cache_bytes: entry.cache_mib.map_or(0.0, Spanned::into_inner) * 1_048_576.0,
             tflops: entry.tflops.into_inner(),

@@ -162,13 +162,13 @@ impl Operators {
 
     /// The type of the elements of a paged cache, from the first operator that writes to it.
     pub(super) fn cache_dtype(&self) -> Option<Dtype> {
-        let of_name: Vec<&str> = self.names.texts.iter().map(String::as_str).collect();
-        let is_write = |row: &usize| {
-            of_name
-                .get(self.names.ids[*row] as usize)
-                .is_some_and(|name| name.contains("reshape_and_cache"))
-        };
-        let row = (0..self.row_count()).find(is_write)?;
+        let is_write: Vec<bool> =
+            self.names.texts.iter().map(|name| name.contains("reshape_and_cache")).collect();
+        if !is_write.contains(&true) {
+            return None;
+        }
+        let is_row = |&id: &u32| is_write.get(id as usize) == Some(&true);
+        let row = self.names.ids.iter().position(is_row)?;
         cache_dtype(self.names.get(row)?, &self.arguments(row, None)?)
     }
 

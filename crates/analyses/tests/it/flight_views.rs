@@ -92,7 +92,7 @@ fn missing_rank_that_itself_waits_is_not_named_first() {
     );
 }
 
-/// Rank 0 overwrote its record of the first collective, rank 1 all of the group: nobody is missing.
+/// Rank 0 overwrote its record of the first collective, and rank 1 all records of the group. No rank is missing.
 #[test]
 fn overwritten_record_is_unknown_not_missing() {
     let mut run = Run::default();

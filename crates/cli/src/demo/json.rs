@@ -105,7 +105,6 @@ impl<W: Write> Writer<W> {
                     Section::Device,
                     Record::Runtime { .. }
                     | Record::Kernel { .. }
-                    | Record::ExchangeKernel { .. }
                     | Record::Copy { .. }
                     | Record::DeviceAnnotation { .. },
                 ) => self.device_event(record),
@@ -257,10 +256,6 @@ impl<W: Write> Writer<W> {
                         ", \"Sequence number\": {sequence}, \"Fwd thread id\": {forward}"
                     );
                 }
-                if let HostKind::Collective(elements) = kind {
-                    self.text.push_str(", ");
-                    self.collective(elements);
-                }
                 if let HostKind::Exchange(exchange) = kind {
                     self.text.push_str(", ");
                     self.exchange(exchange);
@@ -338,19 +333,12 @@ impl<W: Write> Writer<W> {
                     self.flow(true, "ac2g", correlation, pid, tid, ts);
                 }
             }
-            Record::Kernel { kernel, stream, ts, dur, external, correlation, elements } => {
+            Record::Kernel { kernel, stream, ts, dur, external, correlation, exchange } => {
                 self.kernel(kernel, stream, (ts, dur), external, correlation);
-                if elements > 0 {
+                if let Some(exchange) = exchange {
                     self.text.push_str(", ");
-                    self.collective(elements);
+                    self.exchange(exchange);
                 }
-                self.end();
-                self.flow(false, "ac2g", correlation, device, stream, ts);
-            }
-            Record::ExchangeKernel { kernel, stream, ts, dur, external, correlation, exchange } => {
-                self.kernel(kernel, stream, (ts, dur), external, correlation);
-                self.text.push_str(", ");
-                self.exchange(exchange);
                 self.end();
                 self.flow(false, "ac2g", correlation, device, stream, ts);
             }
@@ -414,6 +402,7 @@ impl<W: Write> Writer<W> {
         let (name, sent, received, group, peer) = match exchange {
             Exchange::Send(peer) => ("send", MESSAGE, MESSAGE, "mesh_pp", Some(("Dst", peer))),
             Exchange::Receive(peer) => ("recv", MESSAGE, MESSAGE, "mesh_pp", Some(("Src", peer))),
+            Exchange::AllReduce(own) => ("allreduce", own, own, "default_pg", None),
             Exchange::AllGather(own) => ("_allgather_base", own, own * of_all, "mesh_fsdp", None),
             Exchange::ReduceScatter(own) => {
                 ("_reduce_scatter_base", own * of_all, own, "mesh_fsdp", None)
@@ -431,16 +420,6 @@ impl<W: Write> Writer<W> {
         if let Some((end, peer)) = peer {
             let _ = write!(self.text, ", \"{end} Rank\": {peer}");
         }
-    }
-
-    fn collective(&mut self, elements: u64) {
-        let (ranks, all) = (self.ranks, all_ranks(self.ranks));
-        let _ = write!(
-            self.text,
-            "\"Collective name\": \"allreduce\", \"In msg nelems\": {elements}, \"Out msg nelems\": {elements}, \
-             \"Group size\": {ranks}, \"dtype\": \"BFloat16\", \"In split size\": \"[]\", \"Out split size\": \"[]\", \
-             \"Process Group Name\": \"0\", \"Process Group Description\": \"default_pg\", \"Process Group Ranks\": \"{all}\""
-        );
     }
 
     fn metadata(&mut self, kind: &str, pid: &str, tid: u32, argument: &str) {

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use super::model::Kernel;
 use super::options::{Options, PipelineSchedule};
-use super::rank_records::{CALL_NS, GEMM, GRADIENT, LAUNCH_NS, OPTIMIZER_NS, RankRecords, kernel};
+use super::rank_records::{
+    CALL_NS, GEMM, GRADIENT, LAUNCH_NS, OPEN_NS, OPTIMIZER_NS, RankRecords, kernel,
+};
 use super::record::{Exchange, HostKind, Name, Record, Thread};
 use super::sim::{COMM, COMPUTE, FIRST_STEP, START_NS};
 
@@ -218,7 +220,8 @@ impl StageRecords {
 
     /// A receive lasts from its launch to the arrival, a send from the end of its pass.
     fn message(&mut self, receives: bool, peer: u32, neighbor: usize, end: i64) {
-        let earliest = self.host.clock + 3_000 + CALL_NS + LAUNCH_NS;
+        // Three events are around the call.
+        let earliest = self.host.clock + 3 * OPEN_NS + CALL_NS + LAUNCH_NS;
         let begin = if receives { earliest } else { end - TRANSFER_NS };
         let ts = begin.max(self.streams[neighbor]).min(end - 1_000);
         self.streams[neighbor] = end;

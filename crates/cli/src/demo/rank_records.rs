@@ -4,6 +4,8 @@ use super::model::Kernel;
 use super::record::{Call, Exchange, HostKind, Name, Record, Thread};
 use super::sim::{COMPUTE, START_NS};
 
+/// Time of the host from the start of an event to what it contains.
+pub(super) const OPEN_NS: i64 = 1_000;
 /// Time of the host for a call, and from there to the start of a kernel.
 pub(super) const CALL_NS: i64 = 6_000;
 pub(super) const LAUNCH_NS: i64 = 4_000;
@@ -57,7 +59,7 @@ impl RankRecords {
     ) -> usize {
         self.external += 1;
         let (ts, external) = (self.clock, self.external);
-        self.clock += 1_000;
+        self.clock += OPEN_NS;
         self.records.push(Record::Host {
             kind,
             thread,
@@ -98,11 +100,14 @@ impl RankRecords {
             correlation,
             launches: true,
         });
-        self.records.push(match exchange {
-            Some(exchange) => {
-                Record::ExchangeKernel { kernel, stream, ts, dur, external, correlation, exchange }
-            }
-            None => Record::Kernel { kernel, stream, ts, dur, external, correlation, elements: 0 },
+        self.records.push(Record::Kernel {
+            kernel,
+            stream,
+            ts,
+            dur,
+            external,
+            correlation,
+            exchange,
         });
     }
 

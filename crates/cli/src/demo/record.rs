@@ -79,19 +79,18 @@ impl Call {
 pub(super) enum HostKind {
     Operator,
     Annotation,
-    /// `record_param_comms` of an all-reduce of this many elements.
-    Collective(u64),
-    /// `record_param_comms` of another exchange.
+    /// `record_param_comms` of an exchange.
     Exchange(Exchange),
 }
 
-/// An exchange between ranks other than an all-reduce, with numbers of elements.
+/// An exchange between ranks, with numbers of elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exchange {
     /// A message to a rank.
     Send(u32),
     /// A message from a rank.
     Receive(u32),
+    AllReduce(u64),
     /// Each rank contributes this many.
     AllGather(u64),
     /// Each rank gets this many.
@@ -154,16 +153,7 @@ pub(super) enum Record<'m> {
         dur: i64,
         external: u64,
         correlation: u64,
-        elements: u64,
-    },
-    ExchangeKernel {
-        kernel: &'m Kernel,
-        stream: u32,
-        ts: i64,
-        dur: i64,
-        external: u64,
-        correlation: u64,
-        exchange: Exchange,
+        exchange: Option<Exchange>,
     },
     Copy {
         to_device: bool,

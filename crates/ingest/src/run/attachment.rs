@@ -11,6 +11,7 @@ use super::rank_trace::{RankData, RankTrace};
 use super::timeline::Timeline;
 use crate::error::Error;
 use crate::options::Options;
+use crate::warnings::run_warning;
 
 /// All timelines of a run.
 pub(crate) type RankTraces<S> = Vec<RankTrace<RankData<S>>>;
@@ -59,7 +60,47 @@ pub(crate) fn rank_of_file<S: Timeline>(
     })
 }
 
+/// Ranks of files that neither the file nor its name states: the lowest rank of the timelines is assumed.
+pub(crate) struct GuessedRanks {
+    rank: i32,
+    count: u64,
+}
+
+impl GuessedRanks {
+    pub(crate) fn new<S: Timeline>(traces: &[RankTrace<RankData<S>>]) -> Self {
+        Self { rank: traces.iter().map(|trace| trace.rank).min().unwrap_or(0), count: 0 }
+    }
+
+    /// The rank that is known, else the one that is assumed; and the evidence for it.
+    pub(crate) fn or_guess(&mut self, known: Option<(i32, &'static str)>) -> (i32, &'static str) {
+        known.unwrap_or_else(|| {
+            self.count += 1;
+            (self.rank, "order")
+        })
+    }
+
+    /// The warning about files of which the rank was assumed. `files` names their kind in the plural.
+    pub(crate) fn warning(&self, files: &str) -> Warning {
+        let message = format!(
+            "the rank of these {files} is unknown: rank {} is assumed (put rank<N> into their names)",
+            self.rank
+        );
+        Warning { count: self.count, ..run_warning("guessed-rank", String::new(), message) }
+    }
+
+    /// The same, unless a single file was assumed to belong to a run of at most one timeline.
+    pub(crate) fn warning_if_unclear<S: Timeline>(
+        &self,
+        traces: &[RankTrace<RankData<S>>],
+        files: &str,
+    ) -> Option<Warning> {
+        let is_unclear = self.count > 0 && (traces.len() > 1 || self.count > 1);
+        is_unclear.then(|| self.warning(files))
+    }
+}
+
 /// A file of a run without timelines, as `ranks` describes it.
+#[derive(Clone, Copy)]
 pub(crate) struct RankFile<'a> {
     pub(crate) rank: i32,
     pub(crate) file: &'a str,
@@ -84,6 +125,19 @@ impl RunBuilder {
     /// Returns whether the run has timelines, which have filled `ranks`.
     pub(crate) fn has_timeline(&self) -> bool {
         !self.timelines.is_empty()
+    }
+
+    /// Lets files determine the clock and the ranks of a run, unless something else did; `message` says what such a run lacks.
+    pub(crate) fn begin_with(&mut self, files: &[RankFile<'_>], message: &str) {
+        if self.has_clock || files.is_empty() {
+            return;
+        }
+        let starts = files.iter().filter_map(|file| file.extent.map(|(start, _)| start));
+        self.zero_ns = self.zero_ns.or_else(|| starts.min());
+        let is_single =
+            files.iter().all(|file| file.rank == files[0].rank) && self.info.ranks.is_empty();
+        self.add_ranks(files.iter().copied(), is_single);
+        self.warnings.push(run_warning("no-timeline", String::new(), message.to_owned()));
     }
 
     /// Adds the ranks of files that no other file has added. `is_single`: their times relate to those of no other rank.

@@ -1,18 +1,15 @@
 //! Logs of `torch.compile` in a run: the rank of each, and its place on the run's clock.
 
-use std::collections::BTreeSet;
-
 use trace_model::column::NULL_I64;
 use trace_model::{Source, Warning};
 
-use super::attachment::{Attachment, RankFile, RunBuilder, rank_of_file};
+use super::attachment::{Attachment, GuessedRanks, RankFile, RunBuilder, rank_of_file};
 use super::clock::unaligned_clocks;
 use super::rank_trace::{RankData, RankTrace};
 use super::timeline::Timeline;
 use crate::error::Error;
 use crate::formats::torch_trace::CompileLog;
 use crate::options::Options;
-use crate::warnings::run_warning;
 
 /// The logs of a run. A rank may have several: one for each of its processes.
 #[derive(Default)]
@@ -54,42 +51,25 @@ impl<S: Timeline> Attachment<S> for CompileLogs {
         _: &Options,
         warnings: &mut Vec<Warning>,
     ) -> Result<(), Error> {
-        let first = traces.iter().map(|trace| trace.rank).min().unwrap_or(0);
-        let mut guessed: u64 = 0;
+        let mut guessed = GuessedRanks::new(traces);
         for (file, log) in std::mem::take(&mut self.files) {
             warnings.extend(log.warnings(&file));
             let stated = log.rank.map(|rank| (rank, "records"));
-            let rank = stated.or_else(|| rank_of_file(&file, traces));
-            let (rank, rank_from) = rank.unwrap_or_else(|| {
-                guessed += 1;
-                (first, "order")
-            });
+            let (rank, rank_from) =
+                guessed.or_guess(stated.or_else(|| rank_of_file(&file, traces)));
             self.assigned.push(AssignedLog { log, file, rank, rank_from });
         }
         self.assigned.sort_by_key(|log| log.rank);
-        if guessed > 0 && (traces.len() > 1 || guessed > 1) {
-            let message = format!(
-                "the rank of these logs of torch.compile is unknown: rank {first} is assumed (put rank<N> into \
-                 their names)"
-            );
-            let warning = run_warning("guessed-rank", String::new(), message);
-            warnings.push(Warning { count: guessed, ..warning });
-        }
+        warnings.extend(guessed.warning_if_unclear(traces, "logs of torch.compile"));
         Ok(())
     }
 
     fn add_to(self: Box<Self>, run: &mut RunBuilder) {
         let logs = self.assigned;
-        let start = |log: &AssignedLog| log.log.extent().map(|(start, _)| start);
-        if !run.has_clock && !logs.is_empty() {
-            run.zero_ns = run.zero_ns.or_else(|| logs.iter().filter_map(start).min());
-            let ranks: BTreeSet<i32> = logs.iter().map(|log| log.rank).collect();
-            let is_single = ranks.len() == 1 && run.info.ranks.is_empty();
-            run.add_ranks(logs.iter().map(AssignedLog::as_rank_file), is_single);
-            let message = "the run has logs of torch.compile, but no timeline: they show what was compiled, but not \
-                           how time was spent; add the profiler's traces of the same run to analyze time";
-            run.warnings.push(run_warning("no-timeline", String::new(), message.to_owned()));
-        }
+        let files: Vec<RankFile<'_>> = logs.iter().map(AssignedLog::as_rank_file).collect();
+        let message = "the run has logs of torch.compile, but no timeline: they show what was compiled, but not how \
+                       time was spent; add the profiler's traces of the same run to analyze time";
+        run.begin_with(&files, message);
         for AssignedLog { log, file, rank, rank_from } in logs {
             if run.zero_ns.is_none() && log.extent().is_some() {
                 let message = "the traces do not state when they were recorded: the times of this log of \

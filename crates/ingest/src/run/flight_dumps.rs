@@ -1,10 +1,8 @@
 //! Dumps of the Flight Recorder in a run: the rank of each, and its place on the run's clock.
 
-use std::collections::BTreeSet;
-
 use trace_model::{Source, Warning};
 
-use super::attachment::{Attachment, RankFile, RunBuilder, rank_of_file};
+use super::attachment::{Attachment, GuessedRanks, RankFile, RunBuilder, rank_of_file};
 use super::clock::unaligned_clocks;
 use super::discover::trailing_number;
 use super::rank_trace::{RankData, RankTrace};
@@ -64,28 +62,17 @@ impl<S: Timeline> Attachment<S> for FlightDumps {
         _: &Options,
         warnings: &mut Vec<Warning>,
     ) -> Result<(), Error> {
-        let first = traces.iter().map(|trace| trace.rank).min().unwrap_or(0);
-        let mut guessed: u64 = 0;
+        let mut guessed = GuessedRanks::new(traces);
         for (file, dump) in std::mem::take(&mut self.files) {
             warnings.extend(dump.warnings(&file));
             let stated = dump.rank.map(|rank| (rank, "dump"));
             // The name of a rank is surer than the number at the end, and that than the only trace.
             let named = rank_of_file::<S>(&file, &[]).or_else(|| rank_at_end(&file));
-            let rank = stated.or(named).or_else(|| rank_of_file(&file, traces));
-            let (rank, rank_from) = rank.unwrap_or_else(|| {
-                guessed += 1;
-                (first, "order")
-            });
+            let known = stated.or(named).or_else(|| rank_of_file(&file, traces));
+            let (rank, rank_from) = guessed.or_guess(known);
             self.assigned.push(AssignedDump { dump, file, rank, rank_from });
         }
-        if guessed > 0 && (traces.len() > 1 || guessed > 1) {
-            let message = format!(
-                "the rank of these dumps of the Flight Recorder is unknown: rank {first} is assumed (put rank<N> into \
-                 their names)"
-            );
-            let warning = run_warning("guessed-rank", String::new(), message);
-            warnings.push(Warning { count: guessed, ..warning });
-        }
+        warnings.extend(guessed.warning_if_unclear(traces, "dumps of the Flight Recorder"));
         self.assigned.sort_by_cached_key(|dump| {
             let end = dump.dump.extent().map(|(_, end)| end);
             (dump.rank, std::cmp::Reverse((end, dump.dump.has_stacks())), dump.file.clone())
@@ -109,17 +96,11 @@ impl<S: Timeline> Attachment<S> for FlightDumps {
 
     fn add_to(self: Box<Self>, run: &mut RunBuilder) {
         let dumps = self.assigned;
-        let start = |dump: &AssignedDump| dump.dump.extent().map(|(start, _)| start);
-        if !run.has_clock && !dumps.is_empty() {
-            run.zero_ns = run.zero_ns.or_else(|| dumps.iter().filter_map(start).min());
-            let ranks: BTreeSet<i32> = dumps.iter().map(|dump| dump.rank).collect();
-            let is_single = ranks.len() == 1 && run.info.ranks.is_empty();
-            run.add_ranks(dumps.iter().map(AssignedDump::as_rank_file), is_single);
-            let message = "the run has dumps of the Flight Recorder, but no timeline: they show which collectives ranks \
-                           called last, but not how time was spent; add the profiler's traces of the same run to \
-                           analyze time";
-            run.warnings.push(run_warning("no-timeline", String::new(), message.to_owned()));
-        }
+        let files: Vec<RankFile<'_>> = dumps.iter().map(AssignedDump::as_rank_file).collect();
+        let message = "the run has dumps of the Flight Recorder, but no timeline: they show which collectives ranks \
+                       called last, but not how time was spent; add the profiler's traces of the same run to analyze \
+                       time";
+        run.begin_with(&files, message);
         for AssignedDump { dump, file, rank, rank_from } in dumps {
             if run.zero_ns.is_none() && dump.extent().is_some() {
                 let message = "the traces do not state when they were recorded: the times of this dump of the Flight \

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use trace_model::{Source, Warning};
 
-use super::attachment::{Attachment, RankFile, RunBuilder, rank_of_file};
+use super::attachment::{Attachment, GuessedRanks, RankFile, RunBuilder, rank_of_file};
 use super::clock::unaligned_clocks;
 use super::rank_trace::{RankData, RankTrace};
 use super::timeline::Timeline;
@@ -81,8 +81,8 @@ impl<S: Timeline> Attachment<S> for MemoryFiles {
         _: &Options,
         warnings: &mut Vec<Warning>,
     ) -> Result<(), Error> {
-        let first = traces.iter().map(|trace| trace.rank).min().unwrap_or(0);
-        let mut guessed = Vec::new();
+        let mut guessed = GuessedRanks::new(traces);
+        let mut guessed_kinds = Vec::new();
         let files = std::mem::take(&mut self.files);
         self.assigned = files
             .into_iter()
@@ -91,23 +91,19 @@ impl<S: Timeline> Attachment<S> for MemoryFiles {
                     MemoryFile::Snapshot(dump) => dump.warnings(&file),
                     MemoryFile::Timeline(curve) => curve.warnings(&file),
                 });
-                let (rank, rank_from) = rank_of_file(&file, traces).unwrap_or_else(|| {
-                    guessed.push(memory.is_snapshot());
-                    (first, "order")
-                });
+                let known = rank_of_file(&file, traces);
+                if known.is_none() {
+                    guessed_kinds.push(memory.is_snapshot());
+                }
+                let (rank, rank_from) = guessed.or_guess(known);
                 AssignedFile { memory, file, rank, rank_from }
             })
             .collect();
         // A single file of its kind without a rank most likely comes from a run of one process.
-        let snapshots = guessed.iter().filter(|&&is_snapshot| is_snapshot).count();
-        if traces.len() > 1 && !guessed.is_empty() || snapshots > 1 || guessed.len() - snapshots > 1
-        {
-            let message = format!(
-                "the rank of these memory snapshots or timelines is unknown: rank {first} is assumed (put \
-                 rank<N> into their names)"
-            );
-            let count = guessed.len() as u64;
-            warnings.push(Warning { count, ..run_warning("guessed-rank", String::new(), message) });
+        let snapshots = guessed_kinds.iter().filter(|&&is_snapshot| is_snapshot).count();
+        let timelines = guessed_kinds.len() - snapshots;
+        if traces.len() > 1 && !guessed_kinds.is_empty() || snapshots > 1 || timelines > 1 {
+            warnings.push(guessed.warning("memory snapshots or timelines"));
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What PyTorch's Flight Recorder knew of collectives when it was dumped.
+//! Dumps of PyTorch's Flight Recorder: the collectives that ranks called last.
 
 use super::table;
 

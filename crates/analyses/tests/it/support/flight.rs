@@ -1,4 +1,4 @@
-//! What dumps of PyTorch's Flight Recorder hold.
+//! Rows of dumps of PyTorch's Flight Recorder.
 
 use trace_model::column::NULL_I64;
 use trace_model::tables::{FlightDump, FlightProcessGroup, FlightRecord};

@@ -8,7 +8,7 @@ mod step;
 
 use super::model::{Kernel, Model, Op};
 use super::options::{Bottleneck, Options};
-use super::record::{Call, HostKind, Name, Record, Thread};
+use super::record::{Call, Exchange, HostKind, Name, Record, Thread};
 use super::rng::Rng;
 
 /// Compute stream, as `PyTorch` numbers it under CUPTI.
@@ -174,7 +174,7 @@ impl<'m> Sim<'m> {
                 dur: end - ts,
                 external: pending.external,
                 correlation: pending.correlation,
-                elements: pending.elements,
+                exchange: Some(Exchange::AllReduce(pending.elements)),
             });
             let name = Name::Plain("nccl:all_reduce");
             let (dur, external) = (end - ts, pending.annotation);
@@ -266,7 +266,7 @@ impl<'m> Sim<'m> {
             dur,
             external,
             correlation,
-            elements: 0,
+            exchange: None,
         });
     }
 

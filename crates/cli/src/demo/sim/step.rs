@@ -6,7 +6,7 @@ use super::{
 };
 use crate::demo::model::{Layer, Op};
 use crate::demo::options::Bottleneck;
-use crate::demo::record::{Call, HostKind, Name, Record, Thread};
+use crate::demo::record::{Call, Exchange, HostKind, Name, Record, Thread};
 
 impl<'m> Sim<'m> {
     pub(super) fn load(&mut self, step_ns: i64) {
@@ -202,7 +202,8 @@ impl<'m> Sim<'m> {
         self.clock += 3_000;
         let external = self.next_external();
         let name = Name::Plain("record_param_comms");
-        let slot = self.open(thread, HostKind::Collective(elements), name, external);
+        let slot =
+            self.open(thread, HostKind::Exchange(Exchange::AllReduce(elements)), name, external);
         self.clock += 2_000;
         self.call(Call::EventRecord, thread, 900, external);
         self.call(Call::StreamWaitEvent, thread, 900, external);

@@ -24,7 +24,7 @@ use crate::input::decompress::{JsonInput, StreamEnd};
 use crate::input::text_reader::TextReader;
 use crate::warnings::Issues;
 
-/// How a dump is written.
+/// The serialization format of a dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Pickle,

@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use crate::formats::pickle::{Graph, Kind, ObjectId, Value};
 
-/// A dict with more entries is none that the recorder writes.
+/// The recorder writes no dict with more entries.
 const MAX_KEYS: usize = 4096;
 
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +22,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Keys and values; nothing if this is no dict.
+    /// Keys and values; none if this is not a dict.
     pub(super) fn entries(self) -> Box<dyn Iterator<Item = (&'a str, Self)> + 'a> {
         match self {
             Self::Pickle(graph, Value::Object(object)) if graph.kind(object) == Kind::Dict => {

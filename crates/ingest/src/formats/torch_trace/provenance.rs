@@ -77,72 +77,52 @@ impl CompiledGraph {
     ) {
         let graph_id = self.code.aot_id.as_deref().map_or(StrId::NULL, |id| strings.intern(id));
         let graph_key = self.key.as_deref().map_or(StrId::NULL, |key| strings.intern(key));
+        let graph = GraphIds { compile_id, graph_id, graph_key };
         let by_kernel = self.calls_by_kernel();
-        for (name, kernel, call_number) in self.code.kernels.iter().flat_map(|(name, kernel)| {
+        let mut numbered_calls = self.numbered_calls();
+        for (name, kernel) in &self.code.kernels {
             // Calls of a function of a library differ; those of a generated kernel compute the same nodes.
-            let count =
-                if kernel.backend == "extern" { self.numbered_calls(name).len() } else { 0 };
-            let numbers = (0..count).map(Some).chain((count == 0).then_some(None));
-            numbers.map(move |number| (name, kernel, number))
-        }) {
-            let mut parts: BTreeMap<Option<Place>, Part> = BTreeMap::new();
-            let own = call_number.map(|number| self.numbered_calls(name)[number]);
-            let calls = match own {
-                Some(call) => self.nodes_of_call(call).into_iter().collect(),
-                None => by_kernel.get(name.as_str()).cloned().unwrap_or_default(),
+            let numbered = match kernel.backend {
+                "extern" => numbered_calls.remove(name.as_str()).unwrap_or_default(),
+                _ => Vec::new(),
             };
-            for call in &calls {
-                self.add_call(call, lines, &mut parts);
+            if numbered.is_empty() {
+                let calls = by_kernel.get(name.as_str()).map(Vec::as_slice).unwrap_or_default();
+                let is_call = |call: &str| kernel_of_call(call) == name;
+                let parts = self.parts(calls, is_call, lines, strings);
+                graph.add_rows(name, kernel.backend, None, &parts, strings, rows);
             }
-            if calls.is_empty() {
-                self.add_stacks(
-                    |call| own.map_or(kernel_of_call(call) == name, |own| call == own),
-                    strings,
-                    &mut parts,
-                );
-            }
-            let Some((split_by, shares)) = split(&parts) else { continue };
-            let kernel_name = strings.intern(name);
-            for ((place, part), share) in parts.iter().zip(shares) {
-                let line = place.as_ref().map(|place| place.0);
-                let has_bytes = !part.is_unknown && split_by != SplitBy::Stacks;
-                let bytes = |bytes: u64| {
-                    i64::try_from(bytes).ok().filter(|_| has_bytes).unwrap_or(NULL_I64)
-                };
-                rows.push(CompiledKernel {
-                    compile_id,
-                    graph_id,
-                    graph_key,
-                    name: kernel_name,
-                    backend: strings.intern(kernel.backend),
-                    call_number: call_number.map_or(NULL_I64, |number| number as i64),
-                    file: line.map_or(StrId::NULL, |line| line.file),
-                    line: line.map_or(NULL_I64, |line| line.line),
-                    function: line.map_or(StrId::NULL, |line| line.function),
-                    code: line.map_or(StrId::NULL, |line| line.code),
-                    nodes: join(&part.nodes),
-                    pre_grad_nodes: join(&part.pre_nodes),
-                    read_bytes: bytes(part.read_bytes),
-                    written_bytes: bytes(part.written_bytes),
-                    split_by: match split_by {
-                        _ if parts.len() == 1 => StrId::NULL,
-                        SplitBy::Bytes => strings.intern("bytes"),
-                        SplitBy::Nodes => strings.intern("nodes"),
-                        SplitBy::Stacks => strings.intern("stacks"),
-                    },
-                    share_ppm: share as i64,
-                    ..CompiledKernel::null_row()
-                });
+            for (number, (_, call)) in numbered.into_iter().enumerate() {
+                let nodes = self.nodes_of_calls().get(call).filter(|nodes| !nodes.is_empty());
+                let nodes: Vec<&[String]> = nodes.map(Vec::as_slice).into_iter().collect();
+                let parts = self.parts(&nodes, |other| other == call, lines, strings);
+                graph.add_rows(name, kernel.backend, Some(number), &parts, strings, rows);
             }
         }
+    }
+
+    /// The contribution of each line to calls with these nodes; without nodes, the lines of the stacks of `is_call`.
+    fn parts(
+        &self,
+        calls: &[&[String]],
+        is_call: impl Fn(&str) -> bool,
+        lines: &PreGradLines,
+        strings: &mut Strings,
+    ) -> BTreeMap<Option<Place>, Part> {
+        let mut parts = BTreeMap::new();
+        for call in calls {
+            self.add_call(call, lines, &mut parts);
+        }
+        if calls.is_empty() {
+            self.add_stacks(is_call, strings, &mut parts);
+        }
+        parts
     }
 
     /// The nodes of each call of a kernel, by kernel: from the mappings, else from comments in the code.
     fn calls_by_kernel(&self) -> BTreeMap<&str, Vec<&[String]>> {
         let mut calls: BTreeMap<&str, Vec<&[String]>> = BTreeMap::new();
-        let mappings = &self.mappings.cpp_code_to_post;
-        let mapped = if mappings.is_empty() { &self.kernel_nodes } else { mappings };
-        for (call, nodes) in mapped.iter().filter(|(_, nodes)| !nodes.is_empty()) {
+        for (call, nodes) in self.nodes_of_calls().iter().filter(|(_, nodes)| !nodes.is_empty()) {
             calls.entry(kernel_of_call(call)).or_default().push(nodes);
         }
         for (name, Kernel { nodes, .. }) in &self.code.kernels {
@@ -153,25 +133,27 @@ impl CompiledGraph {
         calls
     }
 
-    /// The calls of a kernel to which the log gives numbers, in order.
-    fn numbered_calls(&self, kernel: &str) -> Vec<&str> {
-        let mappings = &self.mappings.cpp_code_to_post;
-        let mapped = if mappings.is_empty() { &self.kernel_nodes } else { mappings };
-        let number = |call: &str| -> Option<u64> {
-            call.strip_prefix(kernel)?.strip_prefix(':')?.parse().ok()
-        };
-        let names: BTreeSet<&str> =
-            mapped.keys().chain(self.stacks.keys()).map(String::as_str).collect();
-        let mut calls: Vec<(u64, &str)> =
-            names.into_iter().filter_map(|call| Some((number(call)?, call))).collect();
-        calls.sort_unstable();
-        calls.into_iter().map(|(_, call)| call).collect()
+    /// The calls to which the log gives numbers, by kernel, in order.
+    fn numbered_calls(&self) -> BTreeMap<&str, Vec<(u64, &str)>> {
+        let calls: BTreeSet<&str> =
+            self.nodes_of_calls().keys().chain(self.stacks.keys()).map(String::as_str).collect();
+        let mut by_kernel: BTreeMap<&str, Vec<(u64, &str)>> = BTreeMap::new();
+        for call in calls {
+            let number = call.rsplit_once(':').and_then(|(_, number)| number.parse().ok());
+            if let Some(number) = number {
+                by_kernel.entry(kernel_of_call(call)).or_default().push((number, call));
+            }
+        }
+        for calls in by_kernel.values_mut() {
+            calls.sort_unstable();
+        }
+        by_kernel
     }
 
-    fn nodes_of_call(&self, call: &str) -> Option<&[String]> {
+    /// The nodes of each call, as the log maps them.
+    fn nodes_of_calls(&self) -> &KernelNodes {
         let mappings = &self.mappings.cpp_code_to_post;
-        let mapped = if mappings.is_empty() { &self.kernel_nodes } else { mappings };
-        mapped.get(call).filter(|nodes| !nodes.is_empty()).map(Vec::as_slice)
+        if mappings.is_empty() { &self.kernel_nodes } else { mappings }
     }
 
     /// Adds what each line contributes to one call: the bytes that its nodes read from tensors that the kernel did not
@@ -238,6 +220,59 @@ impl CompiledGraph {
         }
         if parts.is_empty() {
             parts.entry(None).or_default().stacks = 1;
+        }
+    }
+}
+
+/// A graph in the rows of its kernels.
+struct GraphIds {
+    compile_id: StrId,
+    graph_id: StrId,
+    graph_key: StrId,
+}
+
+impl GraphIds {
+    /// Adds a row for each source line of a kernel, or of one call of a function.
+    fn add_rows(
+        &self,
+        kernel: &str,
+        backend: &str,
+        call_number: Option<usize>,
+        parts: &BTreeMap<Option<Place>, Part>,
+        strings: &mut Strings,
+        rows: &mut CompiledKernels,
+    ) {
+        let Some((split_by, shares)) = split(parts) else { return };
+        let kernel_name = strings.intern(kernel);
+        for ((place, part), share) in parts.iter().zip(shares) {
+            let line = place.as_ref().map(|place| place.0);
+            let has_bytes = !part.is_unknown && split_by != SplitBy::Stacks;
+            let bytes =
+                |bytes: u64| i64::try_from(bytes).ok().filter(|_| has_bytes).unwrap_or(NULL_I64);
+            rows.push(CompiledKernel {
+                compile_id: self.compile_id,
+                graph_id: self.graph_id,
+                graph_key: self.graph_key,
+                name: kernel_name,
+                backend: strings.intern(backend),
+                call_number: call_number.map_or(NULL_I64, |number| number as i64),
+                file: line.map_or(StrId::NULL, |line| line.file),
+                line: line.map_or(NULL_I64, |line| line.line),
+                function: line.map_or(StrId::NULL, |line| line.function),
+                code: line.map_or(StrId::NULL, |line| line.code),
+                nodes: join(&part.nodes),
+                pre_grad_nodes: join(&part.pre_nodes),
+                read_bytes: bytes(part.read_bytes),
+                written_bytes: bytes(part.written_bytes),
+                split_by: match split_by {
+                    _ if parts.len() == 1 => StrId::NULL,
+                    SplitBy::Bytes => strings.intern("bytes"),
+                    SplitBy::Nodes => strings.intern("nodes"),
+                    SplitBy::Stacks => strings.intern("stacks"),
+                },
+                share_ppm: share as i64,
+                ..CompiledKernel::null_row()
+            });
         }
     }
 }
