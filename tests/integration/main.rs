@@ -15,6 +15,7 @@ mod compiled;
 mod configuration;
 mod critical;
 mod cut;
+mod damage;
 mod demo;
 mod diff;
 mod distributed;

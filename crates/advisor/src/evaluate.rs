@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use minijinja::Environment;
-use trace_model::{MetricTable, RunInfo, Warning};
+use trace_model::{MetricTable, RunInfo, Warning, damage};
 
 use crate::breakdown::breakdown;
 use crate::evaluate_rule::{RuleVerdict, StepTimes, evaluate_rule};
@@ -11,7 +11,9 @@ use crate::expr;
 use crate::finding::Finding;
 use crate::ignore::{Date, Ignore};
 use crate::recording::Recording;
-use crate::report::{HiddenFinding, IgnoredFinding, Report, ReportWarning, RunTotals, UnknownRule};
+use crate::report::{
+    DamagedFile, HiddenFinding, IgnoredFinding, Report, ReportWarning, RunTotals, UnknownRule,
+};
 use crate::rule::Rule;
 use crate::ruleset::RuleSet;
 use crate::run_traits::RunTraits;
@@ -33,6 +35,7 @@ pub fn evaluate(
     let traits = RunTraits::read(tables, run);
     let evaluated = evaluate_rules(rules.run_rules(), rules, tables, &steps, &traits, &env);
     let EvaluatedRules { mut findings, passed, unknown, ignored, .. } = evaluated;
+    let damaged = damage::damaged_files(run, warnings);
     let mut warnings: Vec<ReportWarning> = warnings.iter().map(ReportWarning::from).collect();
     warnings.extend(evaluated.warnings);
 
@@ -55,6 +58,7 @@ pub fn evaluate(
     report.ignored = ignored;
     report.below_min_gain = below_min_gain;
     report.warnings = warnings;
+    report.damaged_files = damaged.iter().map(DamagedFile::from).collect();
     report.prioritize(rules);
     report
 }

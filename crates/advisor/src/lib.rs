@@ -108,8 +108,8 @@ pub use problem::{Problem, RuleSource};
 pub use query::{RuleQuery, StatedQuery};
 pub use recording::{Recording, RecordingInstructions, RecordingKind, RecordingLimit};
 pub use report::{
-    HiddenFinding, IgnoredFinding, REPORT_SCHEMA_VERSION, Report, ReportWarning, Run, RunSource,
-    Tool, UnknownRule, report_schema_json,
+    DamagedFile, HiddenFinding, IgnoredFinding, REPORT_SCHEMA_VERSION, Report, ReportWarning, Run,
+    RunSource, Tool, UnknownRule, report_schema_json,
 };
 pub use rule::{Caveat, Check, Condition, EvidenceQuery, Gain, Rule, TRACE_QUALITY};
 pub use rule_files::RuleFiles;

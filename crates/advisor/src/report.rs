@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Serialize;
-use trace_model::{RunInfo, Warning};
+use trace_model::{RunInfo, Warning, damage};
 
 use crate::baseline_comparison::BaselineComparison;
 use crate::breakdown::Breakdown;
@@ -70,6 +70,10 @@ pub struct Report {
     pub baseline: Option<BaselineComparison>,
     /// Input that could not be read, and ignore entries that no longer have an effect.
     pub warnings: Vec<ReportWarning>,
+    /// Trace files that end in the middle, or of whose events more than 1 % are invalid: the report is about the rest. Absent
+    /// if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub damaged_files: Vec<DamagedFile>,
     #[serde(skip)]
     pub(crate) totals: RunTotals,
 }
@@ -107,6 +111,7 @@ impl Report {
             below_min_gain: Vec::new(),
             baseline: None,
             warnings: Vec::new(),
+            damaged_files: Vec::new(),
             totals,
         }
     }
@@ -301,6 +306,33 @@ pub struct ReportWarning {
     pub message: String,
     /// Number of occurrences.
     pub count: u64,
+}
+
+/// A trace file of which a part is missing or invalid.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct DamagedFile {
+    /// Path relative to the run.
+    pub file: String,
+    /// Describes the damage.
+    pub description: String,
+    /// The file ends in the middle.
+    pub is_truncated: bool,
+    /// Events whose content was dropped.
+    pub invalid_event_count: u64,
+    /// Events of the file.
+    pub event_count: u64,
+}
+
+impl From<&damage::DamagedFile> for DamagedFile {
+    fn from(file: &damage::DamagedFile) -> Self {
+        Self {
+            file: file.file.clone(),
+            description: file.description(),
+            is_truncated: file.is_truncated,
+            invalid_event_count: file.invalid_event_count,
+            event_count: file.event_count,
+        }
+    }
 }
 
 impl IgnoredFinding {

@@ -237,6 +237,9 @@ pub(crate) enum Unreadable {
     NoRecords,
     TooLong,
     PieceTooLong,
+    EventTooLong,
+    TooManyDevices,
+    TooManyStreams,
 }
 
 impl Unreadable {
@@ -253,6 +256,9 @@ impl Unreadable {
             Self::PieceTooLong => {
                 "a single event or metadata entry is longer than 256 MiB: refused"
             }
+            Self::EventTooLong => "a single event is longer than 64 MiB: refused",
+            Self::TooManyDevices => "it names more than 1,024 devices of one rank: refused",
+            Self::TooManyStreams => "it names more than 16,384 streams of one rank: refused",
         }
     }
 }

@@ -141,6 +141,14 @@ class Report(Document["_native.Report"]):
         return list(self._data.get("warnings") or [])
 
     @property
+    def damaged_files(self) -> list[dict[str, Any]]:
+        """Traces that end in the middle, or of whose events more than 1 % are invalid: the report is about the rest.
+
+        `advisor check` exits with code 2 if there are any.
+        """
+        return list(self._data.get("damaged_files") or [])
+
+    @property
     def has_failed(self) -> bool:
         """Whether `advisor check` exits with code 1: there are findings of the severity of `fail_on` or above."""
         return self._native.has_failed

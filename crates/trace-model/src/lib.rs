@@ -13,6 +13,7 @@
 
 pub mod column;
 pub mod command_line;
+pub mod damage;
 pub mod dataset;
 pub mod metric;
 pub mod number;

@@ -221,14 +221,23 @@ const NOT_LISTED_OPS: [&str; 4] = [
     "vllm::moe_forward",
 ];
 
+/// Devices of NVIDIA without tensor cores: compute capability below 7.0. AMD's numbers are 9 and above.
+const BEFORE_TENSOR_CORES: &str = "SELECT device FROM devices WHERE compute_major < 7";
+
 fn eligible(worker: &Worker, found: &mut Differences) {
     let table = ours(worker, "kernel_properties");
     let rows = by_key(&table, &["op_name"]);
     let at = table.index("op_eligible").unwrap();
+    // The plugin's list of operators does not look at the device.
+    let has_units = !worker
+        .views_of_recording()
+        .sql(BEFORE_TENSOR_CORES)
+        .iter()
+        .any(|batch| batch.num_rows() > 0);
     for kernel in theirs(worker, "by_properties_and_op") {
         let op = kernel["Operator"].as_str().unwrap_or_default().to_owned();
-        let theirs = kernel["Op is Tensor Cores eligible"].as_str().unwrap() == "Yes"
-            || NOT_LISTED_OPS.contains(&op.as_str());
+        let is_listed = kernel["Op is Tensor Cores eligible"].as_str().unwrap() == "Yes";
+        let theirs = has_units && (is_listed || NOT_LISTED_OPS.contains(&op.as_str()));
         let Some(rows) = rows.get(&vec![op.clone()]) else { continue };
         let ours = rows.iter().any(|row| text(&row[at]) == "yes");
         found.check(ours == theirs, || format!("{op}: ours {ours}, theirs {theirs}"));

@@ -10,7 +10,7 @@ use trace_model::{MetricTable, Value};
 
 pub use instructions::RecordingInstructions;
 
-use crate::expr::{bytes, decimals};
+use crate::expr::{bytes, decimals, short};
 use crate::run_traits::RUN_TRAITS_VIEW;
 
 /// The view whose one row counts what was recorded.
@@ -30,6 +30,8 @@ const MIN_OWNER_SHARE: f64 = 0.05;
 /// Fewer operators, frames and device activities than this are next to nothing; without steps, and with them.
 const MIN_EVENTS: i64 = 50;
 const MIN_EVENTS_IN_STEPS: i64 = 10;
+/// Share of the recording that a few events alone cover, from which on they are more likely wrong than slow.
+const MOSTLY_OUTLIERS_RATIO: f64 = 0.9;
 /// Share of warm-up from which on a recording shows nothing else.
 const MOSTLY_WARMUP_RATIO: f64 = 0.5;
 /// Share of the time in operators from which on the operator that takes most of theirs says where the time goes.
@@ -70,6 +72,8 @@ pub enum RecordingKind {
     AlmostEmpty,
     /// The program uses a device whose activity was not recorded.
     DeviceNotRecorded,
+    /// A few events with implausible times make up nearly all of the recording's length.
+    OutlierTimes,
     /// Most of the time is warm-up.
     WarmUp,
     /// There are only memory snapshots: who holds memory, not how time is spent.
@@ -102,6 +106,7 @@ impl RecordingKind {
     fn note_code(self) -> Option<&'static str> {
         match self {
             Self::NoSteps | Self::FewSteps => Some("TQ001"),
+            Self::OutlierTimes => Some("TQ014"),
             Self::WarmUp => Some("TQ002"),
             Self::Truncated => Some("TQ007"),
             _ => None,
@@ -453,6 +458,24 @@ impl<'a> Contents<'a> {
             );
         } else if self.uses_unrecorded_device() {
             add(RecordingKind::DeviceNotRecorded, self.unrecorded_device());
+        }
+        let outlier_ratio = self.recorded.ratio("outlier_ratio").unwrap_or(0.0);
+        if let Some(name) = self.recorded.text("outlier_name")
+            && outlier_ratio >= MOSTLY_OUTLIERS_RATIO
+        {
+            let name = short(name);
+            let events = match self.count("outlier") {
+                1 => format!("`{name}` alone makes"),
+                count => format!("{} (`{name}`) alone make", plural(count as usize, "event")),
+            };
+            add(
+                RecordingKind::OutlierTimes,
+                format!(
+                    "{events} the recording {} long: without, it takes {}. Such times are probably wrong, and shares of the time mean little.",
+                    self.duration(),
+                    human(self.recorded.ratio("rest_ns").unwrap_or(0.0)),
+                ),
+            );
         }
         let warmup_ratio = self.recorded.ratio("warmup_ratio").unwrap_or(0.0);
         if warmup_ratio >= MOSTLY_WARMUP_RATIO {

@@ -443,6 +443,11 @@ const VIEWS: &[(&str, Scope, &str)] = &[
          missing_rank_count step_count common_step_count",
     ),
     (
+        "trace_outliers",
+        Scope::Rank,
+        "rank event_count recording_ns outlier_count outlier_name outlier_ts_ns outlier_dur_ns rest_ns outlier_ratio",
+    ),
+    (
         "trace_timing",
         Scope::Rank,
         "rank work_count work_ns early_count early_ratio max_early_ns overlap_count overlap_ns \
@@ -471,7 +476,8 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         Scope::Run,
         "rank_count profiled_rank_count event_count recorded_ns op_count frame_count annotation_count call_count launch_count \
          profiler_range_count device_event_count foreign_event_count foreign_kinds foreign_tool listed_device_count listed_device_name device_op_count device_op_name \
-         step_count step_source top_op_name top_op_ratio op_ratio warmup_ratio warmup_name is_truncated",
+         step_count step_source top_op_name top_op_ratio op_ratio warmup_ratio warmup_name outlier_ratio outlier_count outlier_name rest_ns \
+         is_truncated",
     ),
     (
         "op_cpu_work",

@@ -124,7 +124,7 @@ impl ThreadTimeline {
     fn close_until(&mut self, open: &mut Vec<OpenEvent>, events: &[HostEvent], now: i64) {
         while let Some(at) = open.last().map(|top| top.next_end).filter(|&end_ns| end_ns <= now) {
             // Usually only the top ends. Events that do not nest may leave others above them, which are reopened.
-            let first = open.iter().position(|o| o.end_ns <= at).unwrap_or(open.len());
+            let first = open.partition_point(|o| o.next_end > at);
             let above: Vec<usize> =
                 open.drain(first..).filter(|o| o.end_ns > at).map(|o| o.event).collect();
             for event in above {

@@ -2,7 +2,7 @@
 --! row = "the run: what was recorded, by kind"
 --! window = "recording"
 --! scope = "run"
---! needs = ["ranks", "devices", "threads", "cpu_ops", "annotations", "python_frames", "runtime_calls", "kernels", "memcpys", "memsets", "memory_events", "profiler_ranges", "op_cpu_work", "spans", "counters", "steps", "run_warmup", "trace_completeness"]
+--! needs = ["ranks", "devices", "threads", "cpu_ops", "annotations", "python_frames", "runtime_calls", "kernels", "memcpys", "memsets", "memory_events", "profiler_ranges", "op_cpu_work", "spans", "counters", "steps", "run_warmup", "trace_completeness", "trace_outliers"]
 --! when_empty = "no trace was read"
 --! [columns]
 --! rank_count = { doc = "ranks that were read", unit = "count", metric = "run" }
@@ -30,6 +30,10 @@
 --! op_ratio = { doc = "share of the steps, or of the recording, in which the busiest thread is in an operator, of the rank with most; absent with a device", unit = "ratio", metric = "run" }
 --! warmup_ratio = { doc = "share of compiling, loading code, allocating device memory and first launches, without what recurs in later steps, of the rank with least; see run_warmup", unit = "ratio", metric = "run" }
 --! warmup_name = "name that takes most of it"
+--! outlier_ratio = { doc = "share of the recording that a few events alone cover, of the rank with most; see trace_outliers", unit = "ratio", metric = "run" }
+--! outlier_count = { doc = "number of these events", unit = "count", metric = "run" }
+--! outlier_name = "one of these events; absent if there are none"
+--! rest_ns = { doc = "length of that rank's recording without them", unit = "ns", metric = "run" }
 --! is_truncated = "some file ends in the middle, or parts of it are damaged"
 WITH op_names AS (
     SELECT
@@ -108,6 +112,14 @@ marked AS (
         SELECT rank, count(*) AS n, min(CAST(source AS VARCHAR)) AS source FROM steps WHERE source <> 'trace' GROUP BY rank
     )
 ),
+outliers AS (
+    SELECT
+        coalesce(max(outlier_ratio), 0) AS outlier_ratio,
+        first_value(outlier_count ORDER BY outlier_ratio DESC, rank) AS outlier_count,
+        first_value(outlier_name ORDER BY outlier_ratio DESC, rank) AS outlier_name,
+        first_value(rest_ns ORDER BY outlier_ratio DESC, rank) AS rest_ns
+    FROM trace_outliers
+),
 warmups AS (
     SELECT
         min(ratio!(warmup_ns - coalesce(steady_compile_ns, 0), steps_ns)) AS warmup_ratio,
@@ -130,6 +142,7 @@ SELECT
     o.top_op_name, o.top_op_ratio,
     (SELECT max(ratio!(op_ns, window_ns)) FROM op_cpu_work) AS op_ratio,
     w.warmup_ratio, w.warmup_name,
+    e.outlier_ratio, e.outlier_count, e.outlier_name, e.rest_ns,
     (SELECT coalesce(bool_or(is_truncated), false) FROM trace_completeness) AS is_truncated
 FROM read r
 CROSS JOIN ops o
@@ -139,3 +152,4 @@ CROSS JOIN tools x
 CROSS JOIN listed l
 CROSS JOIN marked m
 CROSS JOIN warmups w
+CROSS JOIN outliers e

@@ -357,6 +357,47 @@ fn trace_quality_counts_missing_and_broken_data() {
 }
 
 #[test]
+fn outliers_are_the_few_events_that_make_a_recording_long() {
+    let columns = ["event_count", "outlier_count", "outlier_name", "outlier_ts_ns", "rest_ns"];
+    let base = |extra: &[(i64, i64)]| {
+        let mut run = Run::default();
+        run.rank(0).step(0, 1, 0, 1_000, true);
+        for i in 0..30 {
+            run.kernel_in_step(0, 1, 10 * i, 5, (10 * i, 2));
+        }
+        let (mut start_ns, mut end_ns) = (0, 1_000);
+        for &(ts_ns, dur_ns) in extra {
+            run.kernel_in_step(0, 1, ts_ns, dur_ns, (0, 5));
+            (start_ns, end_ns) = (start_ns.min(ts_ns), end_ns.max(ts_ns + dur_ns));
+        }
+        run.extent(start_ns, end_ns);
+        rows(&run.open(), "trace_outliers", &columns)
+    };
+    assert!(base(&[])[0].split(' ').nth(1) == Some("0"), "{:?}", base(&[]));
+    let late = base(&[(100_000, 5)]);
+    assert!(late[0].split(' ').nth(1) == Some("1") && late[0].ends_with(" 295"), "{late:?}");
+    let long = base(&[(0, 100_000)]);
+    assert!(long[0].split(' ').nth(1) == Some("1") && long[0].ends_with(" 295"), "{long:?}");
+    let early = base(&[(-100_000, 5)]);
+    assert!(early[0].split(' ').nth(1) == Some("1"), "{early:?}");
+    let many = base(&[(100_000, 5), (100_010, 5), (100_020, 5), (100_030, 5)]);
+    assert!(many[0].split(' ').nth(1) == Some("0"), "{many:?}");
+}
+
+/// TQ007 tells of all damage for which `check` refuses to judge.
+#[test]
+fn completeness_counts_what_damages_a_trace() {
+    use trace_model::damage::{INVALID_EVENT_WARNINGS, TRUNCATION_WARNINGS};
+    for code in INVALID_EVENT_WARNINGS.iter().chain(&TRUNCATION_WARNINGS) {
+        let mut run = Run::default();
+        run.rank(0).step(0, 1, 0, 100, true).warning(0, code, 7);
+        let found = rows(&run.open(), "trace_completeness", &["damaged_count", "is_truncated"]);
+        let is_truncated = TRUNCATION_WARNINGS.contains(code) || *code == "malformed-event";
+        assert_eq!(found, [format!("7 {is_truncated}")], "{code}");
+    }
+}
+
+#[test]
 fn trace_quality_counts_impossible_work() {
     let mut run = Run::default();
     run.rank(0)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, ValueEnum};
 use trace_advisor::advisor::FailOn;
 
-use super::groups::{Audience, EachArg, OutputArgs, ReadArgs, RuleArgs};
+use super::groups::{Audience, DamageArg, EachArg, OutputArgs, ReadArgs, RuleArgs};
 use super::headings::{OUTPUT, RULES};
 use super::values::{duration_ns, percent};
 
@@ -54,6 +54,8 @@ pub(crate) struct CheckArgs {
     pub(crate) baseline: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
+    #[command(flatten)]
+    pub(crate) damage: DamageArg,
     #[command(flatten)]
     pub(crate) each: EachArg,
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, ValueEnum};
 use trace_advisor::compare::Steps;
 
-use super::groups::{OutputArgs, ReadArgs, RuleArgs};
+use super::groups::{DamageArg, OutputArgs, ReadArgs, RuleArgs};
 use super::headings::{COMPARISON, OUTPUT};
 use super::values::percent;
 
@@ -76,6 +76,8 @@ pub(crate) struct DiffArgs {
     pub(crate) rules: RuleArgs,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
+    #[command(flatten)]
+    pub(crate) damage: DamageArg,
 }
 
 /// The verdict that fails a comparison.

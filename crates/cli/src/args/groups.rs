@@ -23,6 +23,16 @@ pub(crate) struct RunPathArg {
     pub(crate) path: PathBuf,
 }
 
+/// The option `--allow-damaged`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct DamageArg {
+    /// Judge runs with damaged traces, too, instead of exiting with code 2
+    ///
+    /// A trace is damaged if it ends in the middle, or if more than 1 % of its events are invalid.
+    #[arg(long, help_heading = INPUT)]
+    pub(crate) allow_damaged: bool,
+}
+
 /// The option `--each`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct EachArg {

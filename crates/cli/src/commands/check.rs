@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use trace_advisor::advisor::{self, FailOn, Policy, Rule};
+use trace_advisor::advisor::{self, DamagedFile, FailOn, Policy, Rule};
+use trace_advisor::trace_model::number::plural;
 use trace_advisor::{Checked, OpenOptions, PendingCheck, Report, RuleSet, Run};
 
 use crate::args::{CheckArgs, ReportFormat};
@@ -106,13 +107,34 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
         let message = format!("{} could not be judged: {reason}", report.run.path);
         print_error(&anyhow::Error::msg(message), console)?;
     }
-    Ok(if read == Exit::Failed || !unjudged.is_empty() {
+    let mut is_damaged = false;
+    for report in reports.iter().filter(|_| !args.damage.allow_damaged) {
+        is_damaged |= print_damage(&report.run.path, &report.damaged_files, console)?;
+    }
+    Ok(if read == Exit::Failed || !unjudged.is_empty() || is_damaged {
         Exit::Failed
     } else if args.exit_zero {
         Exit::Clean
     } else {
         exit_code(&reports, fail_on(&rules))
     })
+}
+
+/// Prints an error about damaged traces. Returns whether there are any.
+pub(crate) fn print_damage(
+    run: &str,
+    files: &[DamagedFile],
+    console: &mut Console,
+) -> anyhow::Result<bool> {
+    let Some(first) = files.first() else { return Ok(false) };
+    let more = match files.len() - 1 {
+        0 => String::new(),
+        more => format!(", and {}", plural(more, "more file")),
+    };
+    let message = format!("{run} is damaged: {}: {}{more}", first.file, first.description);
+    let help = "record or copy it again, or pass --allow-damaged to judge the rest alone";
+    print_error(&with_help(message, help), console)?;
+    Ok(true)
 }
 
 /// Loads the rules that the options select.

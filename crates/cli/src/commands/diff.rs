@@ -3,14 +3,15 @@
 use std::borrow::Borrow;
 
 use serde::Serialize;
-use trace_advisor::advisor::Comparison;
+use trace_advisor::advisor::{Comparison, DamagedFile};
 use trace_advisor::compare::{
     Category, DeviceMemory, DeviceType, Diff, DiffOptions, Level, Measure, MemoryDiff, Outcome,
     Row, SideOptions, Sort, Steps, Summary, Verdict,
 };
-use trace_advisor::trace_model::{RecordBatch, Warning};
+use trace_advisor::trace_model::{RecordBatch, Warning, damage};
 use trace_advisor::{RuleSet, Run, compare_traces};
 
+use super::check::print_damage;
 use crate::args::{
     Audience, DiffArgs, DiffFailOn, DiffFormat, DiffLevel, DiffSort, HtaEvents, RowFormat,
 };
@@ -66,7 +67,13 @@ pub(crate) fn run(args: &DiffArgs, console: &mut Console) -> anyhow::Result<Exit
         }
         finish_without_warnings(run, &args.read, console)?;
     }
-    Ok(exit)
+    let mut is_damaged = false;
+    for run in [&before, &after].into_iter().filter(|_| !args.damage.allow_damaged) {
+        let files = damage::damaged_files(run.info(), run.warnings());
+        let files: Vec<DamagedFile> = files.iter().map(DamagedFile::from).collect();
+        is_damaged |= print_damage(&run.info().path, &files, console)?;
+    }
+    Ok(if is_damaged { Exit::Failed } else { exit })
 }
 
 /// Returns true for formats that code reviews show.

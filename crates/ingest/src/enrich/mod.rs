@@ -5,6 +5,7 @@ pub(crate) mod begin_end;
 mod call_tree;
 mod device;
 pub(crate) mod execution;
+mod far_events;
 mod forward;
 pub(crate) mod graphs;
 mod legacy;
@@ -19,6 +20,7 @@ use crate::formats::kineto::trace::{Trace, extent};
 /// Links the events of a complete trace with each other: begins and ends, the call tree, steps, launches.
 pub(crate) fn enrich(mut trace: Trace) -> Trace {
     let columns = &mut trace.columns;
+    far_events::drop(columns);
     begin_end::pair(columns);
     legacy::link(columns);
     let around = call_tree::build(columns);

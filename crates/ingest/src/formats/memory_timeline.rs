@@ -13,6 +13,7 @@ use crate::input::decompress::{JsonInput, StreamEnd};
 use crate::json::lexer::{LexError, Lexer};
 use crate::json::number;
 use crate::json::stream::Text;
+use crate::json::time::is_time;
 use crate::warnings::{Issue, Issues};
 
 /// Categories in the order of PyTorch's numbers for them.
@@ -29,7 +30,7 @@ const CATEGORIES: [&str; 8] = [
 /// Actions, numbered from 1.
 const ACTIONS: [&str; 4] = ["preexisting", "create", "increment_version", "destroy"];
 /// Times are microseconds since 1970 below this, nanoseconds above.
-const NANOSECONDS_FROM: i64 = 100_000_000_000_000_000;
+const NANOSECONDS_FROM: u64 = 100_000_000_000_000_000;
 /// Numbers that one entry may hold: a moment has nine, an action four.
 const MAX_NUMBERS: usize = 64;
 
@@ -129,11 +130,11 @@ impl Curve {
         loop {
             match text.next(entry)? {
                 Ok(Next::Item(row)) => {
-                    let time = times.next().copied().flatten();
+                    let time = times.next().copied().flatten().and_then(time_ns);
                     // The first number is 0: where PyTorch's plot begins to stack.
                     let sizes: Option<Vec<i64>> = row.iter().skip(1).copied().collect();
                     match (time, sizes.as_deref().map(Sizes::try_from)) {
-                        (Some(time), Some(Ok(sizes))) => self.moments.push((to_ns(time), sizes)),
+                        (Some(time), Some(Ok(sizes))) => self.moments.push((time, sizes)),
                         _ => self.issues.add(Issue::TimelineEntry),
                     }
                 }
@@ -177,7 +178,9 @@ impl Curve {
         if !known {
             return self.issues.add(Issue::TimelineEntry);
         }
-        let time = if time < 0 { NULL_I64 } else { to_ns(time) };
+        // Before the recording.
+        let time = if time < 0 { Some(NULL_I64) } else { time_ns(time) };
+        let Some(time) = time else { return self.issues.add(Issue::TimelineEntry) };
         self.actions.push((time, action as u8, bytes, category as u8));
     }
 
@@ -288,9 +291,11 @@ impl Curve {
     }
 }
 
-/// Newer exports of sizes are in microseconds, raw ones and old ones in nanoseconds.
-fn to_ns(time: i64) -> i64 {
-    if time.abs() < NANOSECONDS_FROM { time.saturating_mul(1000) } else { time }
+/// Newer exports of sizes are in microseconds, raw ones and old ones in nanoseconds. `None` if out of range.
+fn time_ns(time: i64) -> Option<i64> {
+    let is_us = time.unsigned_abs() < NANOSECONDS_FROM;
+    let ns = if is_us { time.checked_mul(1000)? } else { time };
+    is_time(ns).then_some(ns)
 }
 
 /// Passes over a comma; the end of the list, or what `read` makes of the next item.

@@ -30,6 +30,11 @@ pub(crate) struct RawStr<'a> {
 }
 
 impl<'a> RawStr<'a> {
+    /// The text between the quotes of a string of which nothing else is known.
+    pub(crate) fn escaped_if_needed(bytes: &'a [u8]) -> Self {
+        Self { bytes, escaped: bytes.contains(&b'\\') }
+    }
+
     /// The text with escapes resolved; invalid UTF-8 and lone surrogates become U+FFFD, and the
     /// flag says so.
     pub(crate) fn decode(self) -> (Cow<'a, str>, bool) {
@@ -40,6 +45,15 @@ impl<'a> RawStr<'a> {
         }
         let (text, bad_escape) = unescape(&text);
         (Cow::Owned(text), lossy || bad_escape)
+    }
+
+    /// The bytes with escapes resolved, to be compared with a key.
+    #[inline]
+    pub(crate) fn unescaped(self) -> Cow<'a, [u8]> {
+        if !self.escaped {
+            return Cow::Borrowed(self.bytes);
+        }
+        Cow::Owned(self.decode().0.into_owned().into_bytes())
     }
 }
 

@@ -3,3 +3,4 @@
 pub(crate) mod lexer;
 pub(crate) mod number;
 pub(crate) mod stream;
+pub(crate) mod time;

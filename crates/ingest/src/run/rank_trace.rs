@@ -38,7 +38,7 @@ impl<T: Timeline> RankTrace<T> {
     /// Offset from times as written to nanoseconds since 1970, on the clock of the lowest rank where clocks were
     /// compared.
     pub(crate) fn base_time_ns(&self) -> Option<i64> {
-        self.trace.base_time_ns().map(|base| base + self.adjust_ns)
+        self.trace.base_time_ns().map(|base| base.saturating_add(self.adjust_ns))
     }
 
     /// As [`RankTrace::map`], with an operation that may fail.

@@ -21,7 +21,7 @@ use crate::formats::kineto::outline::Outline;
 use crate::input::decompress::{self, Limit};
 use crate::input::location::Location;
 use crate::json::lexer::RawStr;
-use crate::json::number;
+use crate::json::{number, time};
 use crate::options::Progress;
 use crate::run::outline::RunOutline;
 
@@ -241,13 +241,14 @@ impl Selector {
 
     /// Returns true if an event with a duration is kept. The reader drops those without readable times.
     fn is_in(&mut self, event: &Event<'_>) -> bool {
-        let (Some(start_ns), Some(dur_ns)) = (start(event), event.dur.and_then(number::us_to_ns))
+        let (Some(start_ns), Some(dur_ns)) = (start(event), event.dur.and_then(time::duration_ns))
         else {
             return false;
         };
-        let Some(end_ns) = start_ns.checked_add(dur_ns).filter(|_| dur_ns >= 0) else {
+        if dur_ns < 0 {
             return false;
-        };
+        }
+        let end_ns = start_ns + dur_ns;
         let overlaps = self.window.overlaps(start_ns, end_ns);
         if !overlaps && !self.is_of_kept_launch(event) {
             return false;
@@ -305,7 +306,7 @@ impl EventFilter for Selector {
 }
 
 fn start(event: &Event<'_>) -> Option<i64> {
-    event.ts.and_then(number::us_to_ns)
+    event.ts.and_then(time::time_ns)
 }
 
 /// The kinds of categories, which are few.

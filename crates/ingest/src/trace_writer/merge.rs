@@ -23,7 +23,7 @@ use crate::formats::kineto::event::Event;
 use crate::formats::kineto::trace::EPOCH_NS;
 use crate::input::decompress::{self, Limit};
 use crate::input::location::Location;
-use crate::json::number;
+use crate::json::{number, time};
 use crate::options::{FileWork, Progress};
 
 /// Sort index of threads that Composer does not describe: viewers show them below the training loop.
@@ -333,7 +333,7 @@ impl Writer<'_> {
         }
         let source = sources[0];
         let is_composer = source.format == "composer";
-        let ts_ns = event.ts.and_then(number::us_to_ns);
+        let ts_ns = event.ts.and_then(time::time_ns);
         if is_composer && has_original && is_copied(event, ts_ns) {
             return Ok(());
         }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod augment;
+mod bounds;
 mod compiled;
 mod composer;
 mod determined;

@@ -104,6 +104,13 @@ impl Run {
         self
     }
 
+    /// The first event and the end of the last one of all ranks so far.
+    pub fn extent(&mut self, start_ns: i64, end_ns: i64) -> &mut Self {
+        self.ranks.start_ns.0.fill(start_ns);
+        self.ranks.end_ns.0.fill(end_ns);
+        self
+    }
+
     /// The ranks so far have no device timeline.
     pub fn without_device(&mut self) -> &mut Self {
         let vendor = self.name("cpu");

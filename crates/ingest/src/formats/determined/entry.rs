@@ -260,10 +260,11 @@ impl Metrics {
         let mut found: Option<String> = None;
         let _ = Lexer::new(error, 0).object(|lexer, key| {
             let value = lexer.value()?;
-            if matches!(key.bytes, b"message" | b"error" | b"reason") && value.starts_with(b"\"") {
+            let key = key.unescaped();
+            if matches!(&*key, b"message" | b"error" | b"reason") && value.starts_with(b"\"") {
                 let text = Lexer::new(value, 0).string()?.decode().0.into_owned();
                 // `reason` is one word: more detailed entries come first.
-                if key.bytes != b"reason" || found.is_none() {
+                if *key != *b"reason" || found.is_none() {
                     found = Some(text);
                 }
             }

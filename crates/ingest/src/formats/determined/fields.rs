@@ -40,7 +40,7 @@ impl<'a> Fields<'a> {
         Lexer::new(object, 0).object(|lexer, key| {
             let value = lexer.value()?;
             if !is_null(value) {
-                fields.set(key.bytes, value);
+                fields.set(&key.unescaped(), value);
             }
             Ok(())
         })?;
@@ -90,7 +90,7 @@ pub(super) fn averages(metrics: &[u8]) -> Option<&[u8]> {
     let mut found = None;
     let read = Lexer::new(metrics, 0).object(|lexer, key| {
         let value = lexer.value()?;
-        if AVERAGES.contains(&key.bytes) && value.starts_with(b"{") {
+        if AVERAGES.contains(&&*key.unescaped()) && value.starts_with(b"{") {
             found = Some(value);
         }
         Ok(())
@@ -104,7 +104,7 @@ pub(super) fn labels(object: &[u8]) -> Option<Labels<'_>> {
     let text = |value| Lexer::new(value, 0).string().unwrap_or_default();
     let read = Lexer::new(object, 0).object(|lexer, key| {
         let value = lexer.value()?;
-        match key.bytes {
+        match &*key.unescaped() {
             b"trialId" => labels.trial = number::integer(value).unwrap_or(NULL_I64),
             b"name" => labels.name = text(value),
             b"agentId" => labels.agent = text(value),

@@ -2,11 +2,13 @@
 
 use chrono::DateTime;
 
+use crate::json::time::MAX_TIME_NS;
+
 /// Longest text that can be a time.
 const MAX_LENGTH: usize = 48;
 
 /// Nanoseconds since 1970 of `2026-11-21T10:12:51.606720Z`, `...+00:00`, or, as Postgres writes it,
-/// `2026-11-21 10:12:51.60672+00`. `None` if it is not a time, has no time zone, is before 1970, or does not fit 64 bits.
+/// `2026-11-21 10:12:51.60672+00`. `None` if it is not a time, has no time zone, is before 1970, or is after 2043.
 pub(super) fn nanoseconds(text: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?.trim();
     if text.len() > MAX_LENGTH {
@@ -22,7 +24,7 @@ pub(super) fn nanoseconds(text: &[u8]) -> Option<i64> {
     } else {
         DateTime::parse_from_rfc3339(text)
     };
-    time.ok()?.timestamp_nanos_opt().filter(|&time| time >= 0)
+    time.ok()?.timestamp_nanos_opt().filter(|time| (0..=MAX_TIME_NS).contains(time))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! objects of `values`, `shapes`, `types` and `strides`, and the rest in
 //! `"attrs": [{"name": "rf_id", "type": "uint64", "value": 7}, ...]`.
 
-use crate::json::lexer::{LexError, Lexer};
+use crate::json::lexer::{LexError, Lexer, RawStr};
 
 macro_rules! fields {
     ($($field:ident: $($text:literal)|+;)+) => {
@@ -66,7 +66,7 @@ impl<'a> Node<'a> {
     /// Reads the object at the lexer's position. Keys may come in any order.
     pub(super) fn read(lexer: &mut Lexer<'a>) -> Result<Self, LexError> {
         let mut node = Self::default();
-        lexer.object(|lexer, key| match (key.bytes, lexer.peek()?) {
+        lexer.object(|lexer, key| match (&*key.unescaped(), lexer.peek()?) {
             (b"inputs", b'{') => node.values(
                 lexer,
                 [Field::Inputs, Field::InputShapes, Field::InputTypes, Field::InputStrides],
@@ -76,7 +76,7 @@ impl<'a> Node<'a> {
                 [Field::Outputs, Field::OutputShapes, Field::OutputTypes, Field::OutputStrides],
             ),
             (b"attrs", b'[') => node.attributes(lexer),
-            (key, _) => {
+            _ => {
                 let value = lexer.value()?;
                 node.set(key, value);
                 Ok(())
@@ -85,10 +85,10 @@ impl<'a> Node<'a> {
         Ok(node)
     }
 
-    fn set(&mut self, key: &'a [u8], value: &'a [u8]) {
-        match Field::from_key(key) {
+    fn set(&mut self, key: RawStr<'a>, value: &'a [u8]) {
+        match Field::from_key(&key.unescaped()) {
             Some(field) => self.slots[field as usize] = Some(value),
-            None => self.others.push((key, value)),
+            None => self.others.push((key.bytes, value)),
         }
     }
 
@@ -99,7 +99,7 @@ impl<'a> Node<'a> {
     ) -> Result<(), LexError> {
         lexer.object(|lexer, key| {
             let value = lexer.value()?;
-            let field = match key.bytes {
+            let field = match &*key.unescaped() {
                 b"values" => values,
                 b"shapes" => shapes,
                 b"types" => types,
@@ -131,8 +131,8 @@ impl<'a> Node<'a> {
     fn attribute(&mut self, lexer: &mut Lexer<'a>) -> Result<(), LexError> {
         let (mut name, mut value) = (None, None);
         lexer.object(|lexer, key| {
-            match key.bytes {
-                b"name" => name = unquoted(lexer.value()?),
+            match &*key.unescaped() {
+                b"name" if lexer.peek()? == b'"' => name = Some(lexer.string()?),
                 b"value" => value = Some(lexer.value()?),
                 // type: the value shows it
                 _ => {

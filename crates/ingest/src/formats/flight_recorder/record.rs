@@ -11,6 +11,7 @@ use super::groups::Members;
 use super::node::Node;
 use crate::formats::pickle::ObjectId;
 use crate::formats::snapshot::is_user;
+use crate::json::time::is_time;
 use crate::warnings::{Issue, Issues};
 
 /// Frames of a stack that are kept.
@@ -98,7 +99,8 @@ impl<'a> RecordReader<'a> {
                 }
                 _ => (NULL_I64, NULL_I64),
             };
-        let time = |key: &str| int(key).filter(|time| *time > 0).unwrap_or(NULL_I64);
+        let time =
+            |key: &str| int(key).filter(|&time| time > 0 && is_time(time)).unwrap_or(NULL_I64);
         let inputs = self.sizes(get("input_sizes"), strings, issues);
         let outputs = self.sizes(get("output_sizes"), strings, issues);
         let input_dtypes = self.names(get("input_dtypes"), strings, issues);

@@ -63,7 +63,7 @@ impl<'a> Event<'a> {
             match next {
                 NextField::Arg(arg) => self.args.set(arg, value),
                 NextField::Field(Field::Phase) => {
-                    self.phase = if value.len() == 3 { value[1] } else { 0 };
+                    self.phase = phase(value, escaped);
                 }
                 NextField::Field(Field::Category) => self.category = string(value, escaped),
                 NextField::Field(Field::Name) => self.name = string(value, escaped),
@@ -77,6 +77,19 @@ impl<'a> Event<'a> {
                 | NextField::End => {}
             }
         }
+    }
+}
+
+/// The letter of a phase; 0 for any other value.
+#[inline]
+fn phase(value: &[u8], escaped: bool) -> u8 {
+    match value {
+        &[b'"', letter, b'"'] => letter,
+        _ if escaped => string(value, true).map_or(0, |text| match *text.unescaped() {
+            [letter] => letter,
+            _ => 0,
+        }),
+        _ => 0,
     }
 }
 

@@ -12,7 +12,7 @@ use super::event::Event;
 use super::legacy_names::modern_name;
 use super::tensor_cores::tensor_cores;
 use crate::json::lexer::RawStr;
-use crate::json::number;
+use crate::json::{number, time};
 use crate::warnings::Issue;
 
 /// Processes of the profiler of `torch.autograd` before torch 1.8, as `pid` in JSON.
@@ -145,17 +145,13 @@ impl EventSink {
             return None;
         };
         let (Some(ts_ns), Some(dur_ns)) =
-            (event.ts.and_then(number::us_to_ns), number::us_to_ns(dur))
+            (event.ts.and_then(time::time_ns), time::duration_ns(dur))
         else {
             self.columns.issues.add(Issue::BadTime);
             return None;
         };
         if dur_ns < 0 {
             self.columns.issues.add(Issue::NegativeDuration);
-            return None;
-        }
-        if ts_ns.checked_add(dur_ns).is_none() || out_of_range(ts_ns) {
-            self.columns.issues.add(Issue::BadTime);
             return None;
         }
         let mut name = self.intern_opt(event.name);
@@ -195,7 +191,7 @@ impl EventSink {
 
     /// Start of an event without duration.
     pub(super) fn point(&mut self, event: &Event<'_>) -> Option<i64> {
-        let ts_ns = event.ts.and_then(number::us_to_ns).filter(|&ts| !out_of_range(ts));
+        let ts_ns = event.ts.and_then(time::time_ns);
         if ts_ns.is_none() {
             self.columns.issues.add(Issue::BadTime);
         }
@@ -371,9 +367,7 @@ impl EventSink {
     pub(super) fn intern_value(&mut self, raw: &[u8]) -> StrId {
         match raw {
             [] | b"null" => StrId::NULL,
-            [b'"', inner @ .., b'"'] => {
-                self.intern_raw(RawStr { bytes: inner, escaped: inner.contains(&b'\\') })
-            }
+            [b'"', inner @ .., b'"'] => self.intern_raw(RawStr::escaped_if_needed(inner)),
             _ => self.intern_raw(RawStr { bytes: raw, escaped: false }),
         }
     }
@@ -427,11 +421,6 @@ fn shape(raw: &[u8]) -> Option<String> {
         .map(|digits| String::from_utf8_lossy(digits).into_owned())
         .collect();
     (!numbers.is_empty()).then(|| format!("[{}]", numbers.join(", ")))
-}
-
-/// Times beyond this are refused, so that adding a base time can never overflow.
-fn out_of_range(ts_ns: i64) -> bool {
-    ts_ns.unsigned_abs() > 1 << 62
 }
 
 /// `0` or `"stream 7"`.

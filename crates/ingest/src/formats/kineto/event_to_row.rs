@@ -268,7 +268,7 @@ impl EventSink {
         };
         for &(key, value) in &event.args.others {
             let Some(value) = number::float(value) else { continue };
-            let name = self.intern_raw(RawStr { bytes: key, escaped: key.contains(&b'\\') });
+            let name = self.intern_raw(RawStr::escaped_if_needed(key));
             let event_id = base.event_id;
             self.columns.range_counters.push_sparse(RangeCounter {
                 rank: 0,
@@ -428,7 +428,7 @@ impl EventSink {
             // Hardware counters have one value, without a key.
             let series = match key {
                 [] => StrId::NULL,
-                _ => self.intern_raw(RawStr { bytes: key, escaped: key.contains(&b'\\') }),
+                _ => self.intern_raw(RawStr::escaped_if_needed(key)),
             };
             let value = number::float(value).unwrap_or_else(|| {
                 self.columns.issues.add(Issue::BadNumber);
@@ -487,8 +487,10 @@ impl EventSink {
 
     pub(super) fn label(&mut self, event: &Event<'_>) {
         let what = self.intern_opt(event.name);
-        let is_text = |key: &[u8]| matches!(key, b"name" | b"labels" | b"value");
-        let text = event.args.others.iter().find(|(key, _)| is_text(key));
+        let is_text = |&&(key, _): &&(&[u8], &[u8])| {
+            matches!(&*RawStr::escaped_if_needed(key).unescaped(), b"name" | b"labels" | b"value")
+        };
+        let text = event.args.others.iter().find(is_text);
         if let Some(&(_, value)) = text {
             let text = self.intern_value(value);
             let (pid, tid) = (self.intern_value(event.pid), self.intern_value(event.tid));

@@ -203,10 +203,10 @@ fn read(lexer: &mut Lexer<'_>, mut place: Place) -> Result<(NextField, Place), L
             (Place::InArgs, b',') => return argument(lexer),
             _ => return Err(LexError::Syntax),
         }
-        let key = lexer.string()?.bytes;
+        let key = lexer.string()?.unescaped();
         lexer.expect(b':')?;
-        if lexer.peek()? != b'{' || key != b"args" {
-            return Ok((NextField::Field(Field::from_key(key)), Place::InEvent));
+        if lexer.peek()? != b'{' || *key != *b"args" {
+            return Ok((NextField::Field(Field::from_key(&key)), Place::InEvent));
         }
         lexer.bump();
         if lexer.peek()? != b'}' {
@@ -218,14 +218,14 @@ fn read(lexer: &mut Lexer<'_>, mut place: Place) -> Result<(NextField, Place), L
 }
 
 fn argument(lexer: &mut Lexer<'_>) -> Result<(NextField, Place), LexError> {
-    let key = lexer.string()?.bytes;
+    let key = lexer.string()?;
     let key_end = lexer.pos() - 1;
     lexer.expect(b':')?;
     lexer.peek()?;
-    let back = lexer.pos() - key_end + key.len();
-    let next = match (Arg::from_key(key), u32::try_from(back)) {
+    let back = lexer.pos() - key_end + key.bytes.len();
+    let next = match (Arg::from_key(&key.unescaped()), u32::try_from(back)) {
         (Some(arg), _) => NextField::Arg(arg),
-        (None, Ok(back)) => NextField::Other { back, len: key.len() as u32 },
+        (None, Ok(back)) => NextField::Other { back, len: key.bytes.len() as u32 },
         (None, Err(_)) => return Err(LexError::Syntax),
     };
     Ok((next, Place::InArgs))
@@ -273,6 +273,8 @@ mod tests {
                 assert_eq!(&nexts(&mut predictor, event), expected);
             }
         }
+        let escaped = br#"{"p\u0068": "X", "n\u0061me": "a", "\u0061rgs": {"str\u0065am": 7, "x": [1]}, "ts": 12.5}"#;
+        assert_eq!(&nexts(&mut predictor, escaped), &first[0], "keys mean the same with escapes");
         let first = first[0].as_ref().unwrap();
         assert_eq!(first[2].0, NextField::Arg(Arg::Stream));
         assert_eq!(first[3].1, "x");

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::json::number;
+use crate::json::{number, time};
 
 /// The entries that are used.
 #[derive(Debug, Default, Clone)]
@@ -69,7 +69,7 @@ impl Metadata {
                 }
                 "deviceProperties" => metadata.device_properties(text),
                 "baseTimeNanoseconds" => {
-                    metadata.base_time_ns = number::integer(text).filter(|&ns| in_range(ns));
+                    metadata.base_time_ns = number::integer(text).filter(|&ns| time::is_time(ns));
                     metadata.base_time_ns.is_some()
                 }
                 "host_name" | "hostname" => {
@@ -112,11 +112,6 @@ impl Metadata {
             .collect();
         true
     }
-}
-
-/// Base times outside this range could overflow when event times are added.
-fn in_range(ns: i64) -> bool {
-    ns.unsigned_abs() < 1 << 62
 }
 
 fn int64(value: &Value) -> Option<i64> {

@@ -24,6 +24,8 @@ const SLICE: usize = 512 << 10;
 const MAX_SLICES: usize = 32;
 /// Bytes of strings above which a slice drops them: the columns of the file have them all.
 const MAX_STRINGS: usize = 4 << 20;
+/// Longest event that is accepted, in bytes.
+const MAX_EVENT: usize = 64 << 20;
 /// Room in front of a window for an event that starts in the window before.
 const HEADROOM: usize = 64 << 10;
 
@@ -150,10 +152,14 @@ impl Reader {
     ) -> Result<Option<usize>, Unreadable> {
         // Two buffers take turns; the unread end of one is copied in front of the text in the other.
         let mut spare = Vec::new();
+        let mut unread_bytes = 0;
         loop {
             // While this window is read, the next one is decompressed.
             let is_more = self.stream.is_some() && self.end == StreamEnd::NotYet;
-            spare.resize(HEADROOM + if is_more { window_bytes() } else { 0 }, 0);
+            // While an event is longer than the window, the window doubles: the event is read again as often as it doubles.
+            let room =
+                if unread_bytes > window_bytes() { self.window.len() } else { window_bytes() };
+            spare.resize(HEADROOM + if is_more { room } else { 0 }, 0);
             let (window, stream, slices) = (&self.window, &mut self.stream, &mut self.slices);
             let columns = &mut self.document.columns;
             let ((at, stop), (filled, end)) = rayon::join(
@@ -183,10 +189,11 @@ impl Reader {
                 return Ok(None);
             }
             let unread = &self.window[at..];
-            if unread.len() > MAX_PIECE {
-                return Err(Unreadable::PieceTooLong);
+            unread_bytes = unread.len();
+            if unread_bytes > MAX_EVENT {
+                return Err(Unreadable::EventTooLong);
             }
-            if let Some(room) = HEADROOM.checked_sub(unread.len()) {
+            if let Some(room) = HEADROOM.checked_sub(unread_bytes) {
                 spare[room..HEADROOM].copy_from_slice(unread);
                 start = room;
             } else {

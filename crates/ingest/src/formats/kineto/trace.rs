@@ -1,6 +1,6 @@
 //! One trace file: its columns and metadata, and their conversion to tables.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use trace_model::column::{NULL_I32, NULL_I64};
 use trace_model::tables::{
     Device, Devices, EventCount, EventCounts, Rank, Ranks, Steps, Thread, Threads,
@@ -69,8 +69,36 @@ pub(crate) fn parse(
     detail: Detail,
 ) -> Result<Trace, Unreadable> {
     let document = parallel_reader::read(input, advance, detail)?;
+    check_streams(&document.columns)?;
     let metadata = Metadata::parse(&document.metadata);
     Ok(Trace::new(file, document.columns, metadata, document.json_bytes))
+}
+
+/// Refuses traces with more devices or streams than any machine has: views compute each stream of each step.
+fn check_streams(columns: &Columns) -> Result<(), Unreadable> {
+    const MAX_DEVICES: usize = 1 << 10;
+    const MAX_STREAMS: usize = 1 << 14;
+    let mut streams = FxHashSet::default();
+    let mut last = None;
+    macro_rules! each {
+        ($($table:ident),+) => { $(
+            for stream in columns.$table.device.0.iter().zip(&columns.$table.stream.0) {
+                if last != Some(stream) {
+                    last = Some(stream);
+                    streams.insert(stream);
+                    if streams.len() > MAX_STREAMS {
+                        return Err(Unreadable::TooManyStreams);
+                    }
+                }
+            }
+        )+ };
+    }
+    each!(kernels, memcpys, memsets, device_syncs, profiler_ranges);
+    let devices: FxHashSet<i32> = streams.into_iter().map(|(&device, _)| device).collect();
+    if devices.len() > MAX_DEVICES {
+        return Err(Unreadable::TooManyDevices);
+    }
+    Ok(())
 }
 
 /// First start and last end of events. Markers and arrows do not count, because some profilers write one far outside

@@ -25,6 +25,7 @@ use self::stacks::Stacks;
 pub(crate) use self::stacks::is_user;
 use crate::formats::pickle::{self, Cursor, Graph, Kind, ObjectId, Value};
 use crate::input::decompress::JsonInput;
+use crate::json::time::is_time;
 use crate::warnings::{Issue, Issues};
 
 /// Number of a device that is past anything a machine has.
@@ -290,8 +291,8 @@ impl Reader {
                 self.issues.add(Issue::SnapshotEntry);
                 continue;
             }
-            let time =
-                entry.int(Key::TimeUs).filter(|&us| us > 0).and_then(|us| us.checked_mul(1000));
+            let time = entry.int(Key::TimeUs).filter(|&us| us > 0);
+            let time = time.and_then(|us| us.checked_mul(1000)).filter(|&ns| is_time(ns));
             if entry.get(Key::SegmentPoolId) != Value::None
                 && let Some(key) = self.strings.find("segment_pool_id")
             {

@@ -4,6 +4,8 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use crate::json::time::MAX_TIME_NS;
+
 /// Kind of a line in the log.
 pub(super) enum Line<'a> {
     /// The first line of a record: its object.
@@ -289,7 +291,7 @@ where
 
 /// Microseconds as nanoseconds; the fraction is exact to what the log wrote.
 fn us_to_ns(us: f64) -> Option<i64> {
-    const MAX_US: f64 = 9e15;
+    const MAX_US: f64 = (MAX_TIME_NS / 1000) as f64;
     let is_time = us.is_finite() && us.abs() < MAX_US;
     is_time.then(|| us.trunc() as i64 * 1000 + (us.fract() * 1e3).round() as i64)
 }

@@ -1,0 +1,148 @@
+//! Times, numbers of streams and sizes of events are bounded: beyond, events are counted and left out, or the file is refused.
+
+use std::fmt::Write as _;
+
+use crate::support::{column, contents, gzip, read_files, read_text, trace, warnings};
+
+/// An event with a duration, in microseconds.
+fn event(category: &str, name: &str, tid: u32, ts: &str, dur: &str) -> String {
+    format!(
+        r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":0,"tid":{tid},"ts":{ts},"dur":{dur},"args":{{"device":0,"stream":{tid}}}}}"#
+    )
+}
+
+/// Ten operators and ten kernels.
+fn events() -> Vec<String> {
+    (0..10)
+        .flat_map(|i| {
+            let ts = (1_000_000 + 100 * i).to_string();
+            [event("cpu_op", "aten::mm", 1, &ts, "50"), event("kernel", "gemm", 7, &ts, "80")]
+        })
+        .collect()
+}
+
+fn read(events: &[String]) -> trace_model::Dataset {
+    read_text(trace(&events.join(","))).unwrap()
+}
+
+#[test]
+fn events_that_are_too_long_are_dropped() {
+    let mut all = events();
+    let expected = contents(&read(&all));
+    all.push(event("kernel", "gemm", 7, "1000000", "1125899906842.625"));
+    let dataset = read(&all);
+    assert_eq!(warnings(&dataset), [("bad-time", 1)]);
+    for ((table, rows), (_, more)) in expected.iter().zip(contents(&dataset)) {
+        let is_about_warnings =
+            ["reading_warnings", "event_counts", "ranks", "strings"].contains(table);
+        assert!(is_about_warnings || *rows == more, "{table}");
+    }
+}
+
+#[test]
+fn events_far_from_all_others_are_dropped() {
+    let late = (1_000_000_i64 + 31 * 365 * 86_400 * 1_000_000).to_string();
+    let mut all = events();
+    all.insert(0, event("kernel", "gemm", 7, &late, "80"));
+    all.push(event("cpu_op", "aten::mm", 1, "-2305843009213693", "50"));
+    all.push(
+        r#"{"ph":"B","cat":"x","name":"open","pid":0,"tid":9,"ts":2305843009213693}"#.to_owned(),
+    );
+    all.push(
+        r#"{"ph":"E","cat":"x","name":"open","pid":0,"tid":9,"ts":2305843009213693.9}"#.to_owned(),
+    );
+    let dataset = read(&all);
+    assert_eq!(warnings(&dataset), [("far-event", 4)]);
+    assert_eq!(dataset.tables.rows("kernels"), 10);
+    assert_eq!(dataset.tables.rows("cpu_ops"), 10);
+    assert_eq!(dataset.run.wall_ns, 980_000);
+}
+
+#[test]
+fn durations_of_a_rank_cannot_add_up_beyond_64_bits() {
+    let mut all = events();
+    // A thousand events of twelve days each: 2^60 ns and more.
+    all.extend((0..1000).map(|_| event("kernel", "endless", 7, "1000000", "1036800000000")));
+    let dataset = read(&all);
+    assert_eq!(warnings(&dataset), [("far-event", 1000)]);
+    assert_eq!(dataset.tables.rows("kernels"), 10);
+}
+
+#[test]
+fn twelve_days_are_a_recording() {
+    let mut all = events();
+    all.push(event("cpu_op", "last", 1, "1036800000000", "50"));
+    let dataset = read(&all);
+    assert_eq!(warnings(&dataset), []);
+    assert_eq!(dataset.tables.rows("cpu_ops"), 11);
+}
+
+#[test]
+fn clocks_of_other_decades_are_of_other_runs() {
+    let of_rank = |rank: u32, base_ns: i64| {
+        format!(
+            r#"{{"distributedInfo":{{"rank":{rank},"world_size":2}},"baseTimeNanoseconds":{base_ns},"traceEvents":[{}]}}"#,
+            events().join(",")
+        )
+    };
+    let (now, then) = (of_rank(0, 1_795_000_000_000_000_000), of_rank(1, 500_000_000_000_000_000));
+    let error = read_files(&[("rank0.json", now.as_bytes()), ("rank1.json", then.as_bytes())]);
+    let ingest::Error::SeveralRuns { runs, .. } = error.unwrap_err() else { panic!("one run") };
+    assert_eq!(runs.len(), 2);
+    // A base that no clock shows is left out.
+    let never = of_rank(0, i64::MAX);
+    let dataset = read_text(never).unwrap();
+    assert_eq!(warnings(&dataset), [("missing-ranks", 1), ("unreadable-metadata", 1)]);
+    assert_eq!(dataset.run.wall_ns, 980_000);
+}
+
+#[test]
+fn keys_with_escapes_mean_what_they_say() {
+    let plain = trace(
+        r#"{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":1,"dur":2,"args":{"device":0,"stream":7,"correlation":5}},
+           {"ph":"M","name":"thread_name","pid":0,"tid":7,"args":{"name":"stream 7"}}"#,
+    );
+    let escaped = trace(
+        r#"{"\u0070h":"\u0058","c\u0061t":"kernel","n\u0061me":"gemm","pid":0,"t\u0069d":7,"\u0074s":1,"d\u0075r":2,
+            "\u0061rgs":{"\u0064evice":0,"stre\u0061m":7,"c\u006frrelation":5}},
+           {"ph":"M","name":"thread_n\u0061me","pid":0,"tid":7,"args":{"n\u0061me":"stre\u0061m 7"}}"#,
+    );
+    let (plain, escaped) = (read_text(plain).unwrap(), read_text(escaped).unwrap());
+    assert_eq!(column(&plain, "kernels", "correlation"), ["5"]);
+    assert_eq!(column(&plain, "threads", "thread_name"), ["stream 7"]);
+    assert_eq!(contents(&plain), contents(&escaped));
+}
+
+fn reason(events: &str) -> String {
+    read_text(trace(events)).unwrap_err().to_string()
+}
+
+#[test]
+fn crowds_of_devices_and_streams_are_refused() {
+    let kernel = |device: u32, stream: u32| {
+        format!(
+            r#"{{"ph":"X","cat":"kernel","name":"k","pid":{device},"tid":{stream},"ts":1,"dur":2,"args":{{"device":{device},"stream":{stream}}}}}"#
+        )
+    };
+    let list = |events: Vec<String>| events.join(",");
+    assert!(read_text(trace(&list((0..1024).map(|device| kernel(device, 7)).collect()))).is_ok());
+    let devices = reason(&list((0..1025).map(|device| kernel(device, 7)).collect()));
+    assert!(devices.contains("more than 1,024 devices"), "{devices}");
+    let streams = reason(&list((0..16_385).map(|stream| kernel(0, stream)).collect()));
+    assert!(streams.contains("more than 16,384 streams"), "{streams}");
+}
+
+#[test]
+fn long_events_are_read_and_longer_ones_refused() {
+    let long = |bytes: usize| {
+        let mut name = String::new();
+        let _ = write!(name, "{}", "x".repeat(bytes));
+        let events = [event("kernel", &name, 7, "1", "2"), event("kernel", "next", 7, "5", "2")];
+        gzip(trace(&events.join(",")).as_bytes())
+    };
+    let dataset = read_files(&[("t.json.gz", &long(20 << 20))]).unwrap();
+    let names = column(&dataset, "kernels", "name");
+    assert_eq!((names[0].len(), names[1].as_str()), (20 << 20, "next"));
+    let refused = read_files(&[("t.json.gz", &long(200 << 20))]).unwrap_err().to_string();
+    assert!(refused.contains("a single event is longer than 64 MiB"), "{refused}");
+}
