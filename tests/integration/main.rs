@@ -37,6 +37,8 @@ mod printed_commands;
 mod progress;
 #[cfg(unix)]
 mod record;
+#[cfg(target_os = "linux")]
+mod rule_budgets;
 mod runs;
 #[cfg(all(unix, feature = "shell"))]
 mod shell;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use minijinja::Environment;
-use trace_model::{MetricTable, RunInfo, Warning, damage};
+use trace_model::number::plural;
+use trace_model::{FailedTable, MetricTable, RunInfo, Warning, damage};
 
 use crate::breakdown::breakdown;
 use crate::evaluate_rule::{RuleVerdict, StepTimes, evaluate_rule};
@@ -30,14 +31,27 @@ pub fn evaluate(
     run: &RunInfo,
     warnings: &[Warning],
 ) -> Report {
+    evaluate_without(rules, tables, &[], run, warnings)
+}
+
+/// As [`evaluate`], without the tables in `failed`: rules that need one of them are *unknown* for its reason, and the
+/// report has a warning.
+pub fn evaluate_without(
+    rules: &RuleSet,
+    tables: &[MetricTable],
+    failed: &[FailedTable],
+    run: &RunInfo,
+    warnings: &[Warning],
+) -> Report {
     let env = expr::environment();
     let steps = StepTimes::read(tables);
     let traits = RunTraits::read(tables, run);
     let evaluated = evaluate_rules(rules.run_rules(), rules, tables, &steps, &traits, &env);
-    let EvaluatedRules { mut findings, passed, unknown, ignored, .. } = evaluated;
+    let EvaluatedRules { mut findings, passed, mut unknown, ignored, .. } = evaluated;
     let damaged = damage::damaged_files(run, warnings);
     let mut warnings: Vec<ReportWarning> = warnings.iter().map(ReportWarning::from).collect();
     warnings.extend(evaluated.warnings);
+    warnings.extend(explain_failures(&mut unknown, rules, failed));
 
     let caveat_rules = rules.caveat_rules();
     let hidden_notes =
@@ -61,6 +75,34 @@ pub fn evaluate(
     report.damaged_files = damaged.iter().map(DamagedFile::from).collect();
     report.prioritize(rules);
     report
+}
+
+/// Gives rules that need a failed table its reason. Returns a warning for each reason.
+fn explain_failures(
+    unknown: &mut [UnknownRule],
+    rules: &RuleSet,
+    failed: &[FailedTable],
+) -> Vec<ReportWarning> {
+    let mut rules_by_reason: BTreeMap<&str, usize> = BTreeMap::new();
+    for FailedTable { view, reason } in failed {
+        let count = rules_by_reason.entry(reason).or_default();
+        let needs = |code: &str| rules.rules().iter().any(|r| r.code == code && r.table() == view);
+        for rule in unknown.iter_mut().filter(|rule| needs(&rule.code)) {
+            rule.reason.clone_from(reason);
+            *count += 1;
+        }
+    }
+    let warning = |(reason, count): (&str, usize)| ReportWarning {
+        code: "view-failed".to_owned(),
+        file: String::new(),
+        message: match count {
+            0 => format!("{reason}; what the report shows of it is missing"),
+            1 => format!("{reason}; one rule has no verdict"),
+            count => format!("{reason}; {} have no verdict", plural(count, "rule")),
+        },
+        count: 1,
+    };
+    rules_by_reason.into_iter().map(warning).collect()
 }
 
 /// Outcomes of several rules, each evaluated on its own.

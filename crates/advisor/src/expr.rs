@@ -1,9 +1,11 @@
 //! Expressions and templates over the columns of a row (minijinja with a closed set of filters).
 //!
-//! Rule files are untrusted: loops are limited (fuel), and there are no includes and no globals.
+//! Rule files are untrusted: what they may write is in [`template_syntax`](crate::template_syntax), and the length of a
+//! text and the instructions that it takes (fuel) are limited.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 
 use minijinja::value::ValueKind;
 use minijinja::{Environment, Error, ErrorKind, Expression, Value as Jinja};
@@ -11,8 +13,13 @@ use trace_model::number::thousands;
 use trace_model::time::{NS_PER_MS, NS_PER_US, human};
 use trace_model::{Unit, Value};
 
+use crate::template_syntax::{Mistake, check_expression, check_template};
+
 /// Instructions that one expression or template may take.
 const FUEL: u64 = 20_000;
+
+/// Bytes of a rendered text. It repeats what it reads of a row, and names in traces may be of any length.
+const MAX_TEXT_BYTES: usize = 64 << 10;
 
 /// Names that messages may use besides the columns of their row.
 pub(crate) const EXTRA_NAMES: [&str; 3] = ["value", "threshold", "severity"];
@@ -153,19 +160,34 @@ pub(crate) fn value(value: &Value) -> Jinja {
     }
 }
 
-/// Whether a name, a column or a trait such as `run.vendor`, has a value.
-fn has_value(context: &Context, name: &str) -> bool {
-    let value = match trait_of(name) {
+/// The value of a name, a column or a trait such as `run.vendor`.
+fn value_of(context: &Context, name: &str) -> Option<Jinja> {
+    match trait_of(name) {
         Some(name) => context.get(RUN).and_then(|run| run.get_attr(name).ok()),
         None => context.get(name).cloned(),
-    };
-    value.is_some_and(|v| !v.is_none() && !v.is_undefined())
+    }
+}
+
+/// Whether a name has a value.
+fn has_value(context: &Context, name: &str) -> bool {
+    value_of(context, name).is_some_and(|v| !v.is_none() && !v.is_undefined())
+}
+
+/// Refuses to multiply text, which would repeat it.
+fn check_factors(factors: &[String], context: &Context) -> Result<(), String> {
+    let is_text =
+        |name: &&String| value_of(context, name).is_some_and(|v| v.kind() == ValueKind::String);
+    match factors.iter().find(is_text) {
+        Some(name) => Err(format!("`{name}` is text, which cannot be multiplied")),
+        None => Ok(()),
+    }
 }
 
 /// A compiled expression and the columns that it reads.
 pub(crate) struct Formula<'e, 's> {
     expression: Expression<'e, 's>,
     reads: Vec<String>,
+    factors: Vec<String>,
     handles_null: bool,
 }
 
@@ -189,12 +211,13 @@ impl NoValue {
 }
 
 impl<'e, 's> Formula<'e, 's> {
-    pub(crate) fn new(env: &'e Environment<'s>, text: &'s str) -> Result<Self, Error> {
+    pub(crate) fn new(env: &'e Environment<'s>, text: &'s str) -> Result<Self, Mistake> {
+        let factors = check_expression(text)?.factors;
         let expression = env.compile_expression(text)?;
         let mut reads: Vec<String> = expression.undeclared_variables(true).into_iter().collect();
         reads.sort();
         let handles_null = ["is none", "is not none", "default"].iter().any(|w| text.contains(w));
-        Ok(Self { expression, reads, handles_null })
+        Ok(Self { expression, reads, factors, handles_null })
     }
 
     /// Names it uses, sorted: columns, and traits of the run as `run.vendor`.
@@ -211,6 +234,7 @@ impl<'e, 's> Formula<'e, 's> {
                 return Err(NoValue::Null(name.clone()));
             }
         }
+        check_factors(&self.factors, context).map_err(NoValue::Failed)?;
         self.expression.eval(values(context)).map_err(|e| NoValue::Failed(describe(&e)))
     }
 
@@ -234,17 +258,64 @@ pub(crate) fn render(
     text: &str,
     context: &Context,
 ) -> Result<String, String> {
-    env.render_str(text, values(context)).map(|s| s.trim().to_owned()).map_err(|e| describe(&e))
+    // Most texts multiply nothing and need not be parsed again.
+    if text.contains('*') {
+        let checked = check_template(text).map_err(|mistake| mistake.message)?;
+        check_factors(&checked.factors, context)?;
+    }
+    let mut output = LimitedText::default();
+    let rendered = env
+        .template_from_str(text)
+        .and_then(|template| template.render_captured_to(values(context), &mut output).map(drop));
+    if output.is_full {
+        return Err(format!("the text is longer than {MAX_TEXT_BYTES} bytes"));
+    }
+    rendered.map_err(|e| describe(&e))?;
+    let text = String::from_utf8(output.bytes).map_err(|e| e.to_string())?;
+    Ok(text.trim().to_owned())
+}
+
+/// A text that stops growing at [`MAX_TEXT_BYTES`].
+#[derive(Default)]
+struct LimitedText {
+    bytes: Vec<u8>,
+    is_full: bool,
+}
+
+impl Write for LimitedText {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + bytes.len() > MAX_TEXT_BYTES {
+            self.is_full = true;
+            return Err(io::Error::other("the text is too long"));
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Finds mistakes that show only when a template is rendered, such as an unknown filter. Renders it with a
 /// number under each of `names`.
-pub(crate) fn probe(env: &Environment<'_>, text: &str, names: &[String]) -> Option<Error> {
+fn probe(env: &Environment<'_>, text: &str, names: &[String]) -> Result<(), Error> {
     let traits = names.iter().filter_map(|n| trait_of(n)).map(|n| (n, Jinja::from(1.5)));
     let run = Jinja::from_pairs(traits);
     let mut context: Context = names.iter().map(|n| (n.clone(), 1.5.into())).collect();
     context.insert(RUN.to_owned(), run);
-    env.render_str(text, values(&context)).err().filter(is_mistake)
+    match env.render_str(text, values(&context)) {
+        Err(error) if is_mistake(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Checks a template. Returns the names that it uses, as [`template_reads`] does.
+pub(crate) fn checked_reads(env: &Environment<'_>, text: &str) -> Result<Vec<String>, Mistake> {
+    check_template(text)?;
+    let names = template_reads(env, text)?;
+    probe(env, text, &names)?;
+    Ok(names)
 }
 
 /// Names a template uses, sorted: columns, and traits of the run as `run.vendor`.
@@ -353,9 +424,17 @@ mod tests {
     }
 
     #[test]
-    fn render_stops_endless_templates() {
-        let nested = "{% for a in [1]*90 %}{% for b in [1]*90 %}{% for c in [1]*90 %}x\
-                      {% endfor %}{% endfor %}{% endfor %}";
-        assert!(render(&environment(), nested, &row()).unwrap_err().contains("fuel"));
+    fn render_stops_long_texts_and_texts_that_would_be_repeated() {
+        let row = |name: &str| Context::from([("name".to_owned(), Jinja::from(name))]);
+        let kernel = "k".repeat(40_000);
+        assert!(render(&environment(), "{{ name }}", &row(&kernel)).is_ok());
+        let error = render(&environment(), "{{ name }}{{ name }}", &row(&kernel)).unwrap_err();
+        assert_eq!(error, "the text is longer than 65536 bytes");
+        let error = render(&environment(), "{{ 9000 * name }}", &row("gemm")).unwrap_err();
+        assert_eq!(error, "`name` is text, which cannot be multiplied");
+        let env = environment();
+        let formula = Formula::new(&env, "100000000 * (1 + name) > 1").unwrap();
+        let failed = NoValue::Failed("`name` is text, which cannot be multiplied".to_owned());
+        assert_eq!(formula.truth(&row("gemm")), Err(failed));
     }
 }

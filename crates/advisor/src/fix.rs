@@ -111,23 +111,17 @@ pub(crate) fn compile_fixes(
             rule.map(|rule| rule.code.clone())
         });
         let codes = codes.collect();
-        let span = Span { file: title_file, bytes: title.span() };
         let env = expr::environment();
-        let mistake = match expr::template_reads(&env, title.get_ref()) {
-            Ok(names) => expr::probe(&env, title.get_ref(), &names),
-            Err(error) => Some(error),
-        };
-        if let Some(error) = mistake {
-            let message = format!("the title is invalid: {}", expr::describe(&error));
-            problems.add(&span, message, None);
+        if let Err(mistake) = expr::checked_reads(&env, title.get_ref()) {
+            let message = format!("the title is invalid: {}", mistake.message);
+            problems.add_within(&SpannedStr::new(title_file, title), mistake.bytes, message, None);
         }
         let when = merged.last(|t| t.when.as_ref());
         if let Some((file, when)) = when
-            && let Err(error) = Formula::new(&expr::environment(), when.get_ref())
+            && let Err(mistake) = Formula::new(&env, when.get_ref())
         {
-            let span = Span { file, bytes: when.span() };
-            let message = format!("the expression is invalid: {}", expr::describe(&error));
-            problems.add(&span, message, None);
+            let message = format!("the expression is invalid: {}", mistake.message);
+            problems.add_within(&SpannedStr::new(file, when), mistake.bytes, message, None);
         }
         let edits = edits.iter().filter_map(|table| edit(edit_file, table, problems)).collect();
         fixes.push(Fix {

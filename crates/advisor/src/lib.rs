@@ -79,6 +79,7 @@ mod schema_check;
 mod selftest;
 mod severity;
 mod sql;
+mod template_syntax;
 mod text;
 mod text_schema;
 mod threshold;
@@ -91,7 +92,7 @@ pub use baseline::{Baseline, BaselineReport};
 pub use baseline_comparison::{BaselineComparison, GoneFinding, StillUnknown, UnknownReason};
 pub use breakdown::{Breakdown, BreakdownPart};
 pub use comparison::{Comparison, evaluate_comparison};
-pub use evaluate::evaluate;
+pub use evaluate::{evaluate, evaluate_without};
 pub use explain::{ViewNotes, explain, index, page_name};
 pub use finding::{
     Affected, AffectedRow, BaselineState, Columns, Evidence, Finding, FindingFix, GainEstimate,

@@ -6,6 +6,8 @@ use std::ops::Range;
 use serde::Serialize;
 use trace_model::suggest::nearest;
 
+use crate::merge::SpannedStr;
+
 /// A rule file, handed in as text: this crate opens nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleSource {
@@ -81,6 +83,20 @@ impl<'a> Problems<'a> {
         self.list.push((span.clone(), problem));
     }
 
+    /// Adds a problem at some bytes of a string, or at all of it.
+    pub(crate) fn add_within(
+        &mut self,
+        text: &SpannedStr<'_>,
+        bytes: Option<Range<usize>>,
+        message: impl Into<String>,
+        help: Option<String>,
+    ) {
+        let Span { file, bytes: literal } = &text.span;
+        let place = |bytes| bytes_within(&self.sources[*file].text, literal, text.text, &bytes);
+        let bytes = bytes.and_then(place).unwrap_or_else(|| literal.clone());
+        self.add(&Span { file: *file, bytes }, message, help);
+    }
+
     /// Adds the problems of another collection whose place is `wanted`.
     pub(crate) fn take(&mut self, others: Self, wanted: impl Fn(&Span) -> bool) {
         self.list.extend(others.list.into_iter().filter(|(at, _)| wanted(at)));
@@ -101,6 +117,39 @@ impl<'a> Problems<'a> {
         problems.dedup();
         problems
     }
+}
+
+/// The bytes of a file that hold some bytes of a string, whose literal is at `literal`; in a line with escapes, the whole
+/// line.
+pub(crate) fn bytes_within(
+    file: &str,
+    literal: &Range<usize>,
+    text: &str,
+    bytes: &Range<usize>,
+) -> Option<Range<usize>> {
+    let quoted = file.get(literal.clone())?;
+    let body = ["\"\"\"", "'''"].iter().find_map(|quotes| quoted.strip_prefix(quotes));
+    let body = match body {
+        // TOML leaves out a line break right after three quotes.
+        Some(body) => body.strip_prefix("\r\n").or(body.strip_prefix('\n')).unwrap_or(body),
+        None => quoted.strip_prefix(['"', '\''])?,
+    };
+    let before = text.get(..bytes.start)?;
+    let number = before.matches('\n').count();
+    let column = before.len() - before.rfind('\n').map_or(0, |end| end + 1);
+    let mut lines = body.split_inclusive('\n');
+    let skipped: usize = lines.by_ref().take(number).map(str::len).sum();
+    let start = literal.end - body.len() + skipped;
+    let line = lines.next()?;
+    let of_text = text.split('\n').nth(number)?.trim_end();
+    if line.starts_with(of_text) {
+        let end = (column + bytes.len()).min(of_text.len());
+        return (column <= end).then_some(start + column..start + end);
+    }
+    let line = line.trim_end_matches(['\n', '\r', '"', '\'']);
+    let indent = line.len() - line.trim_start().len();
+    let end = line.trim_end().len();
+    (indent < end).then_some(start + indent..start + end)
 }
 
 /// Line and column (in characters) of a byte offset, both from 1.

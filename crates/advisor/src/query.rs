@@ -5,7 +5,7 @@ use std::ops::Range;
 use trace_model::{MetricSpec, Scope, Unit};
 
 use crate::merge::MergedRule;
-use crate::problem::{Problem, RuleSource, Span};
+use crate::problem::{Problem, RuleSource, Span, bytes_within};
 use crate::rule::Rule;
 
 /// The query of a rule. Run it, make a `MetricTable` whose `view` is `name`, and pass that to
@@ -78,35 +78,9 @@ impl StatedQuery {
         help: Option<String>,
     ) -> Problem {
         let source = &sources[self.span.file];
-        let bytes = span.and_then(|span| self.place(&source.text, &span));
+        let place = |span| bytes_within(&source.text, &self.span.bytes, &self.query.sql, &span);
+        let bytes = span.and_then(place);
         let bytes = bytes.unwrap_or_else(|| self.span.bytes.clone());
         Problem::at(source, bytes, message, help)
-    }
-
-    /// The bytes of the file that hold some bytes of the query; in a line with escapes, the whole line.
-    fn place(&self, file: &str, span: &Range<usize>) -> Option<Range<usize>> {
-        let literal = file.get(self.span.bytes.clone())?;
-        let body = ["\"\"\"", "'''"].iter().find_map(|quotes| literal.strip_prefix(quotes));
-        let body = match body {
-            // TOML leaves out a line break right after three quotes.
-            Some(body) => body.strip_prefix("\r\n").or(body.strip_prefix('\n')).unwrap_or(body),
-            None => literal.strip_prefix(['"', '\''])?,
-        };
-        let before = self.query.sql.get(..span.start)?;
-        let number = before.matches('\n').count();
-        let column = before.len() - before.rfind('\n').map_or(0, |end| end + 1);
-        let mut lines = body.split_inclusive('\n');
-        let skipped: usize = lines.by_ref().take(number).map(str::len).sum();
-        let start = self.span.bytes.end - body.len() + skipped;
-        let line = lines.next()?;
-        let of_query = self.query.sql.split('\n').nth(number)?.trim_end();
-        if line.starts_with(of_query) {
-            let end = (column + span.len()).min(of_query.len());
-            return (column <= end).then_some(start + column..start + end);
-        }
-        let line = line.trim_end_matches(['\n', '\r', '"', '\'']);
-        let indent = line.len() - line.trim_start().len();
-        let end = line.trim_end().len();
-        (indent < end).then_some(start + indent..start + end)
     }
 }

@@ -12,6 +12,7 @@ use crate::problem::{Problems, Span, did_you_mean};
 use crate::rule::{Caveat, Condition, Gain, Test};
 use crate::run_traits::{RUN_TRAITS_VIEW, command_names};
 use crate::severity::{GainMethod, Severity};
+use crate::template_syntax::FILTERS;
 use crate::text::{Text, TextBody, TextPart, join_lines};
 use crate::text_schema::{TextPartTable, TextPartValue, TextValue};
 
@@ -95,9 +96,9 @@ impl<'s> RuleChecker<'_, '_, '_, 's> {
     fn condition(&mut self, text: &SpannedStr<'s>, extra: &[&str]) {
         match Formula::new(self.env, text.text) {
             Ok(formula) => self.names(&text.span, formula.reads(), extra),
-            Err(error) => {
-                let message = format!("the expression is invalid: {}", expr::describe(&error));
-                self.problems.add(&text.span, message, None);
+            Err(mistake) => {
+                let message = format!("the expression is invalid: {}", mistake.message);
+                self.problems.add_within(text, mistake.bytes, message, None);
             }
         }
     }
@@ -146,18 +147,20 @@ impl<'s> RuleChecker<'_, '_, '_, 's> {
     }
 
     pub(crate) fn template(&mut self, text: &SpannedStr<'_>) {
-        let mistake = match expr::template_reads(self.env, text.text) {
-            Ok(names) => {
-                self.names(&text.span, &names, &EXTRA_NAMES);
-                expr::probe(self.env, text.text, &names)
+        match expr::checked_reads(self.env, text.text) {
+            Ok(names) => self.names(&text.span, &names, &EXTRA_NAMES),
+            Err(mistake) => {
+                // A mistake with a place is one that minijinja can parse.
+                if mistake.bytes.is_some()
+                    && let Ok(names) = expr::template_reads(self.env, text.text)
+                {
+                    self.names(&text.span, &names, &EXTRA_NAMES);
+                }
+                let message = format!("the template is invalid: {}", mistake.message);
+                let [names @ .., last] = FILTERS;
+                let help = format!("filters are {} and {last}", names.join(", "));
+                self.problems.add_within(text, mistake.bytes, message, Some(help));
             }
-            Err(error) => Some(error),
-        };
-        if let Some(error) = mistake {
-            let message = format!("the template is invalid: {}", expr::describe(&error));
-            let help =
-                "filters are pct, ms, us, dur, bytes, num, count, short, round, ordinal, plural and default".to_owned();
-            self.problems.add(&text.span, message, Some(help));
         }
     }
 

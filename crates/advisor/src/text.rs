@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use minijinja::{Environment, Error};
+use minijinja::Environment;
 
 use crate::expr::{self, Context, Formula};
+use crate::template_syntax::Mistake;
 
 /// A text of a rule: parts that are rendered one by one and joined by spaces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -92,7 +93,7 @@ impl TextPart {
 
     fn applies(&self, env: &Environment<'_>, context: &Context) -> Result<bool, String> {
         let Some(when) = &self.when else { return Ok(true) };
-        let formula = Formula::new(env, when).map_err(|e| expr::describe(&e))?;
+        let formula = Formula::new(env, when).map_err(|mistake| mistake.message)?;
         Ok(formula.truth(context) == Ok(true))
     }
 
@@ -102,7 +103,7 @@ impl TextPart {
     }
 
     /// The columns that the part reads, sorted.
-    fn reads(&self, env: &Environment<'_>) -> Result<BTreeSet<String>, Error> {
+    fn reads(&self, env: &Environment<'_>) -> Result<BTreeSet<String>, Mistake> {
         let mut names = BTreeSet::new();
         if let Some(when) = &self.when {
             names.extend(Formula::new(env, when)?.reads().iter().cloned());

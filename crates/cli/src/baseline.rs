@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use anyhow::Context as _;
 use trace_advisor::advisor::Baseline;
 use trace_advisor::{Report, RuleSet};
 
 use crate::diagnostics::with_help;
+use crate::text_file;
 
 /// A file of earlier reports.
 pub(crate) struct BaselineFile {
@@ -17,8 +17,7 @@ pub(crate) struct BaselineFile {
 /// Reads a file that `advisor check --format json` wrote.
 pub(crate) fn read(path: &Path) -> anyhow::Result<BaselineFile> {
     let shown = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the baseline {shown}"))?;
+    let text = text_file::read(path, "baseline", text_file::MAX_REPORT_BYTES)?;
     let baseline = Baseline::parse(&text).map_err(|reason| {
         let help = "`advisor check run/ --format json -o baseline.json` writes a baseline";
         with_help(format!("{shown} is not a baseline: {reason}"), help)

@@ -24,6 +24,7 @@ mod run;
 pub mod runs;
 mod serve;
 mod serve_page;
+mod text_file;
 mod usage;
 
 pub use console::{Console, Terminal};

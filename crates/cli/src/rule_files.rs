@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::Context as _;
 use trace_advisor::advisor::{Date, Policy, RuleSource, shipped_rules};
 use trace_advisor::{RuleSet, load_only};
 
@@ -11,6 +10,7 @@ use crate::args::{RuleArgs, RuleFileArgs};
 use crate::console::Console;
 use crate::diagnostics::{FileProblems, with_help};
 use crate::render::sanitize::sanitize;
+use crate::text_file;
 
 /// Name of the rule file of a project.
 pub(crate) const PROJECT_FILE: &str = "advisor.toml";
@@ -118,8 +118,7 @@ pub(crate) fn command_line_options(args: &RuleArgs) -> Vec<String> {
 }
 
 fn read(file: &Path) -> anyhow::Result<RuleSource> {
-    let text = std::fs::read_to_string(file)
-        .with_context(|| format!("cannot read the rule file {}", file.display()))?;
+    let text = text_file::read(file, "rule file", text_file::MAX_WRITTEN_BYTES)?;
     Ok(RuleSource { name: file.display().to_string(), text })
 }
 

@@ -3,7 +3,6 @@
 use std::io;
 use std::path::Path;
 
-use anyhow::Context as _;
 use trace_advisor::advisor::{Problem, RuleSource};
 use trace_advisor::analyses::{DeviceTableError, catalog, check_devices};
 use trace_advisor::ingest::{Cache, Options};
@@ -18,6 +17,7 @@ use crate::memory;
 use crate::messages::{print_timings, print_warnings, warn};
 use crate::progress::{ProgressLine, Stage};
 use crate::render::sanitize::sanitize;
+use crate::text_file;
 
 /// Opens the run at `path`, with the line that shows the progress of reading it and of the queries that follow. The
 /// line has to be dropped before anything is printed.
@@ -142,8 +142,7 @@ fn params(args: &ReadArgs) -> anyhow::Result<Params> {
 
 /// The text of a device table; its mistakes are shown like those of rule files.
 fn device_table(file: &Path) -> anyhow::Result<String> {
-    let text = std::fs::read_to_string(file)
-        .with_context(|| format!("cannot read the device table {}", file.display()))?;
+    let text = text_file::read(file, "device table", text_file::MAX_WRITTEN_BYTES)?;
     let Err(mistakes) = check_devices(&text) else { return Ok(text) };
     let source = RuleSource { name: file.display().to_string(), text };
     let name = source.name.clone();

@@ -23,6 +23,14 @@ pub(crate) struct Pane {
     pub(crate) blocks: Vec<Block>,
 }
 
+impl Pane {
+    /// A pane whose views failed.
+    pub(crate) fn missing(id: &'static str, title: &'static str, reason: &str) -> Self {
+        let empty = Some(format!("{reason}."));
+        Self { id, title, question: "", scope: String::new(), empty, blocks: Vec::new() }
+    }
+}
+
 /// A part of a pane.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]

@@ -11,6 +11,7 @@ use crate::canvas::Names;
 use crate::clean::html;
 use crate::finding_card::write_finding;
 use crate::moments::{self, Moment};
+use crate::rows::or_reason;
 use crate::timeline::{self, Picture};
 
 /// Findings with a picture of the timeline.
@@ -30,9 +31,9 @@ pub(crate) fn section(
     number: usize,
 ) -> Result<(String, FindingData), Error> {
     let shown: Vec<&Finding> = report.advice().collect();
-    let (moments, at) = chosen_moments(run, &shown)?;
-    let mut names = Names::default();
-    let drawn = timeline::pictures(run, &moments, &mut names)?;
+    let drawn = or_reason(draw(run, &shown))?;
+    let why_none = drawn.as_ref().err().map(|reason| format!("No pictures: {reason}."));
+    let (drawn, at, names) = drawn.unwrap_or_default();
     let mut data = FindingData::default();
     let mut numbers = Vec::with_capacity(drawn.len());
     for picture in drawn {
@@ -46,6 +47,9 @@ pub(crate) fn section(
     let (infos, counted): (Vec<_>, Vec<_>) =
         shown.iter().enumerate().partition(|(_, finding)| finding.severity == Severity::Info);
     let mut out = String::new();
+    if let Some(why) = why_none {
+        let _ = writeln!(out, "<p class=\"none\">{}</p>", html(&why));
+    }
     if counted.is_empty() {
         let passed = plural(report.passed.len(), "rule");
         let _ = writeln!(out, "<p class=\"none\">No findings: {} passed.</p>", html(&passed));
@@ -67,6 +71,16 @@ pub(crate) fn section(
         out.push_str("</details>\n");
     }
     Ok((out, data))
+}
+
+/// The pictures, which of them each finding shows, and the names in them.
+type Drawn = (Vec<Option<Picture>>, Vec<Option<usize>>, Names);
+
+fn draw(run: &Run, shown: &[&Finding]) -> Result<Drawn, Error> {
+    let (moments, at) = chosen_moments(run, shown)?;
+    let mut names = Names::default();
+    let pictures = timeline::pictures(run, &moments, &mut names)?;
+    Ok((pictures, at, names))
 }
 
 /// The moments to draw, each once, and which of them each finding shows.

@@ -73,6 +73,14 @@ impl<'a> Row<'a> {
     }
 }
 
+/// The part of a page, or why a view that it reads has no rows; other errors end the page.
+pub(crate) fn or_reason<T>(part: Result<T, Error>) -> Result<Result<T, String>, Error> {
+    match part {
+        Ok(part) => Ok(Ok(part)),
+        Err(error) => error.failed_query().map(Err).ok_or(error),
+    }
+}
+
 /// Why a view may have no rows.
 pub(crate) fn when_empty(view: &str) -> String {
     analyses::catalog().find(view).map(|view| view.when_empty.clone()).unwrap_or_default()

@@ -10,6 +10,7 @@ use crate::clean::{html, html_with_code, json};
 use crate::document::{Document, Entry, Options};
 use crate::findings::FindingData;
 use crate::heat::Heat;
+use crate::rows::or_reason;
 use crate::{concurrent, findings, head, heat, limits, panes, step, words};
 
 /// A page to which runs are added one by one.
@@ -56,13 +57,17 @@ impl Page {
         let rank = shown_rank(run, report);
         let is_whole = !self.options.overview_only;
         let findings = || findings::section(run, report, number);
-        let heat = || if is_whole { heat::of(run) } else { Ok(None) };
+        let heat = || if is_whole { or_reason(heat::of(run)) } else { Ok(Ok(None)) };
         let panes = || if is_whole { panes::all(run, report, rank) } else { Ok(Vec::new()) };
         let rest = || concurrent::both(run, heat, panes);
-        let ((cards, finding_data), (heat, panes)) = concurrent::both(run, findings, rest)?;
+        let ((cards, finding_data), (heat, mut panes)) = concurrent::both(run, findings, rest)?;
+        let heat = heat.unwrap_or_else(|reason| {
+            panes.insert(0, Pane::missing("ranks", "Ranks and steps", &reason));
+            None
+        });
         let mut out = String::new();
         let _ = writeln!(out, "<article class=\"run\" data-run=\"{number}\" id=\"{}\">", id("run"));
-        let step = step::of(run, report, rank)?;
+        let step = or_reason(step::of(run, report, rank))?.unwrap_or_default();
         head::write(report, step.as_ref(), &id("overview"), &mut out);
         let _ = writeln!(
             out,

@@ -1,6 +1,10 @@
 //! Ends queries before they are done.
 
 use std::future::Future;
+use std::io;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -37,5 +41,26 @@ impl Cancellation {
 impl Default for Cancellation {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// Cancels a query after a while. A thread of its own keeps the time: all others may be busy.
+pub(crate) struct Timer {
+    pub(crate) expiry: Cancellation,
+    /// Ends the thread when it is dropped.
+    _stop: mpsc::Sender<()>,
+}
+
+impl Timer {
+    pub(crate) fn start(after: Duration) -> io::Result<Self> {
+        let (stop, stopped) = mpsc::channel();
+        let expiry = Cancellation::new();
+        let expired = expiry.clone();
+        thread::Builder::new().name("timer".to_owned()).spawn(move || {
+            if stopped.recv_timeout(after) == Err(RecvTimeoutError::Timeout) {
+                expired.cancel();
+            }
+        })?;
+        Ok(Self { expiry, _stop: stop })
     }
 }

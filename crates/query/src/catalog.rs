@@ -8,6 +8,7 @@ use trace_model::{MetricSpec, tables};
 use crate::error::{Error, Result, similar};
 use crate::header;
 use crate::params::{ParamValue, Params};
+use crate::plan::query_limits::{self, QueryOrigin};
 use crate::plan::references::References;
 use crate::rust_view::RustView;
 use crate::view::{ViewDef, ViewScope, ViewSource};
@@ -96,6 +97,7 @@ impl Catalog {
         let mut names: Vec<String> = if let Some(view) = self.find(query) {
             vec![view.name.clone()]
         } else {
+            query_limits::check(query, QueryOrigin::User).ok()?;
             let references = References::parse(query).ok()?;
             references.relations().map(|(name, _)| name.to_owned()).collect()
         };

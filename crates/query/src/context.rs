@@ -1,6 +1,7 @@
 //! DataFusion's settings and memory pools.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider};
 use datafusion::error::Result;
@@ -8,8 +9,23 @@ use datafusion::execution::memory_pool::{FairSpillPool, GreedyMemoryPool, Memory
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
+use crate::storage::TableStorage;
+
 /// Pool size for queries, whatever the limit: with less, sorts cannot even begin to spill.
 const MIN_POOL_BYTES: usize = 256 << 20;
+
+/// Time that the query of a rule may take, once what it reads is ready. The slowest that is shipped takes a second for a
+/// run that just fits in memory.
+const RULE_QUERY_TIME: Duration = Duration::from_secs(30);
+
+/// The same, where tables are read while the query runs.
+const STREAMED_RULE_QUERY_TIME: Duration = Duration::from_mins(5);
+
+/// Memory that the query of a rule may take for what it computes and returns.
+const RULE_QUERY_BYTES: usize = 1 << 30;
+
+/// Temporary files that the query of a rule may write.
+const RULE_QUERY_DISK_BYTES: u64 = 4 << 30;
 
 /// Rows per batch: large enough that the fixed cost of a batch, which windows and sorts pay several times,
 /// disappears.
@@ -29,6 +45,31 @@ pub(crate) fn pool_for_remaining_memory(
 pub(crate) fn spilling_pool(memory_bytes: u64) -> Result<Arc<RuntimeEnv>> {
     let bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
     pooled(FairSpillPool::new(bytes.max(MIN_POOL_BYTES)))
+}
+
+/// The time that one query of a rule may take.
+pub(crate) fn rule_time_limit(storage: TableStorage) -> Duration {
+    match storage {
+        TableStorage::Memory => RULE_QUERY_TIME,
+        TableStorage::Streamed => STREAMED_RULE_QUERY_TIME,
+    }
+}
+
+/// The memory and the temporary files that one query of a rule may take.
+pub(crate) fn rule_environment(
+    storage: TableStorage,
+    memory_bytes: Option<u64>,
+) -> Result<Arc<RuntimeEnv>> {
+    let bytes = memory_bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX);
+    let bytes = bytes.clamp(MIN_POOL_BYTES, RULE_QUERY_BYTES);
+    let pool: Arc<dyn MemoryPool> = match storage {
+        TableStorage::Memory => Arc::new(GreedyMemoryPool::new(bytes)),
+        TableStorage::Streamed => Arc::new(FairSpillPool::new(bytes)),
+    };
+    RuntimeEnvBuilder::new()
+        .with_memory_pool(pool)
+        .with_max_temp_directory_size(RULE_QUERY_DISK_BYTES)
+        .build_arc()
 }
 
 fn pooled(pool: impl MemoryPool + 'static) -> Result<Arc<RuntimeEnv>> {

@@ -1,10 +1,14 @@
 //! Errors of views and queries. Errors in the file of a view name the file and the line.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::tokenizer::Span;
 use trace_model::suggest::nearest;
 
 use crate::query_diagnostic::QueryDiagnostic;
+use crate::query_error;
 use crate::rust_view::ViewError;
 
 /// The reason why a view or a query has no rows.
@@ -75,12 +79,14 @@ pub enum Error {
     /// The SQL of a view cannot be planned or run.
     #[error("{path}:{line}: {source}")]
     View {
+        /// View.
+        view: String,
         /// File, relative to the crate.
         path: String,
         /// Line, from 1; 1 where the engine does not say.
         line: usize,
         /// What the engine says.
-        source: DataFusionError,
+        source: Arc<DataFusionError>,
     },
     /// A view in Rust rejects its parameters or its inputs.
     #[error("{view}: {source}")]
@@ -96,6 +102,9 @@ pub enum Error {
     /// A query given by the user was canceled.
     #[error("the query was canceled")]
     Canceled,
+    /// The query of a rule took longer than such queries may.
+    #[error("the query took more than {} s", .0.as_secs())]
+    TimeLimit(Duration),
     /// The engine failed, or rows of it are not as expected.
     #[error("{}", engine_message(.0))]
     Engine(DataFusionError),
@@ -124,11 +133,45 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The view whose query or code failed. Travels through DataFusion as an external error.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("{view}: {source}")]
 pub(crate) struct ViewFailure {
     pub(crate) view: String,
-    pub(crate) source: DataFusionError,
+    pub(crate) source: Arc<DataFusionError>,
+}
+
+impl From<ViewFailure> for DataFusionError {
+    fn from(failure: ViewFailure) -> Self {
+        Self::External(Box::new(failure))
+    }
+}
+
+impl Error {
+    /// The error in one line, for the verdict on a rule. Names the view that failed, if one did.
+    pub fn reason(&self) -> String {
+        let text = match self {
+            Self::View { view, source, .. } => {
+                format!("the view `{view}` failed: {}", query_error::message(source))
+            }
+            Self::RustView { view, source } => format!("the view `{view}` failed: {source}"),
+            error => error.to_string(),
+        };
+        text.lines().next().unwrap_or_default().trim().to_owned()
+    }
+
+    /// Whether memory ran out within its limit.
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        match self {
+            Self::View { source, .. } => is_out_of_memory(source),
+            Self::Engine(source) => is_out_of_memory(source),
+            _ => false,
+        }
+    }
+}
+
+/// Whether memory ran out within its limit.
+pub(crate) fn is_out_of_memory(error: &DataFusionError) -> bool {
+    matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
 }
 
 /// A query reads a name that is neither a table nor a view.

@@ -5,15 +5,17 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow::array::UInt64Array;
+use arrow::array::{Array as _, ArrayRef, UInt64Array};
 use arrow::compute::{LexicographicalComparator, SortColumn, SortOptions, take_record_batch};
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::execution::SessionState;
+use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::{collect, execute_stream};
 use futures::TryStreamExt as _;
 use trace_model::RecordBatch;
 
+use crate::error::is_out_of_memory;
 use crate::plan::optimizer;
 use crate::storage::TableStorage;
 use crate::stored_rows::{Rows, SpillWriter, StoredRows, ascending};
@@ -57,6 +59,34 @@ async fn collect_with(state: &SessionState, plan: &LogicalPlan) -> Result<Rows> 
     Ok(Rows { schema, batches: collect(plan, state.task_ctx()).await? })
 }
 
+/// As [`collect_rows`], but the rows count as memory of the query.
+pub(crate) async fn collect_within_limit(state: &SessionState, plan: &LogicalPlan) -> Result<Rows> {
+    match limited_with(state, plan).await {
+        Err(error) if is_out_of_memory(&error) => {
+            limited_with(&optimizer::sorted_join_state(state), plan).await
+        }
+        outcome => outcome,
+    }
+}
+
+async fn limited_with(state: &SessionState, plan: &LogicalPlan) -> Result<Rows> {
+    let plan = state.create_physical_plan(plan).await?;
+    let context = state.task_ctx();
+    let memory = MemoryConsumer::new("rows of the query").register(context.memory_pool());
+    let (schema, mut batches) = (plan.schema(), Vec::new());
+    let mut stream = execute_stream(plan, context)?;
+    while let Some(batch) = stream.try_next().await? {
+        memory.try_grow(batch.columns().iter().map(slice_bytes).sum())?;
+        batches.push(batch);
+    }
+    Ok(Rows { schema, batches })
+}
+
+/// Memory of the rows of an array, which may be a part of a larger one.
+fn slice_bytes(array: &ArrayRef) -> usize {
+    array.to_data().get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size())
+}
+
 async fn spill_with(state: &SessionState, plan: &LogicalPlan) -> Result<StoredRows> {
     let plan = state.create_physical_plan(plan).await?;
     let mut writer = SpillWriter::new(&plan.schema())?;
@@ -65,10 +95,6 @@ async fn spill_with(state: &SessionState, plan: &LogicalPlan) -> Result<StoredRo
         writer.write(&batch)?;
     }
     writer.finish()
-}
-
-fn is_out_of_memory(error: &DataFusionError) -> bool {
-    matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
 }
 
 /// Awaits `future` and adds the time spent in its polls to `cpu_time`.

@@ -18,6 +18,7 @@
 //! ```
 
 mod batch_builder;
+mod bounded_functions;
 mod cancellation;
 mod catalog;
 pub mod columns;

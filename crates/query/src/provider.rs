@@ -22,6 +22,7 @@ use trace_model::tables::TABLES;
 use trace_model::{ColumnSpec, TableSpec};
 
 use crate::catalog::Catalog;
+use crate::error::{ViewFailure, is_out_of_memory};
 use crate::execution::{collect_rows, sort_batch, sort_plan, store_rows};
 use crate::params::ParamValue;
 use crate::plan::shared_ctes;
@@ -29,7 +30,7 @@ use crate::progress::ViewProgress;
 use crate::rust_view::{RustView, ViewInputs};
 use crate::storage::TableStorage;
 use crate::stored_rows::{Rows, StoredRows};
-use crate::view::{ViewDef, in_view};
+use crate::view::{ViewDef, failure_of, in_view};
 
 /// CPU time per view, without the views that it reads.
 pub(crate) type CpuTimes = Vec<(&'static str, Duration)>;
@@ -56,7 +57,8 @@ pub(crate) struct ViewSchemaProvider {
 struct ViewCell {
     /// Its plan, which becomes part of the plan of its reader; `None` if only its rows can be read.
     inlined: OnceCell<Option<Arc<ViewTable>>>,
-    stored: OnceCell<StoredRows>,
+    /// Its rows, or why there are none: what is built on it does not try again.
+    stored: OnceCell<Result<StoredRows, ViewFailure>>,
     /// How many queries have read it, or are about to.
     readers: AtomicUsize,
     /// How many of them were expected, and have not read it yet.
@@ -178,13 +180,13 @@ impl ViewSchemaProvider {
         below
     }
 
-    /// Whether the rows of a view are known.
+    /// Whether the rows of a view are known, or why there are none.
     pub(crate) fn is_computed(&self, view: &ViewDef) -> bool {
         self.cell(view).stored.initialized()
     }
 
-    /// Sets the rows of a view that were computed elsewhere.
-    pub(crate) fn set_rows(&self, view: &ViewDef, rows: StoredRows) {
+    /// Sets the rows of a view that were computed elsewhere, or why there are none.
+    pub(crate) fn set_rows(&self, view: &ViewDef, rows: Result<StoredRows, ViewFailure>) {
         let _ = self.cell(view).stored.set(rows);
     }
 
@@ -212,9 +214,21 @@ impl ViewSchemaProvider {
     }
 
     async fn stored(&self, view: &'static ViewDef) -> Result<&StoredRows> {
-        let store =
-            || async { self.compute(view, self.storage).await.map_err(|e| in_view(view, e)) };
-        self.cell(view).stored.get_or_try_init(store).await
+        let store = || async {
+            match self.compute(view, self.storage).await {
+                Ok(rows) => Ok(Ok(rows)),
+                // Alone it may have enough.
+                Err(error) if is_out_of_memory(&error) => Err(in_view(view, error)),
+                Err(error) => Ok(Err(failure_of(view, error))),
+            }
+        };
+        let stored = self.cell(view).stored.get_or_try_init(store).await?;
+        stored.as_ref().map_err(|failure| failure.clone().into())
+    }
+
+    /// Plans or computes a view, so that a query of it can be planned.
+    pub(crate) async fn make_ready(&self, view: &'static ViewDef) -> Result<()> {
+        self.table_of(view).await.map(drop)
     }
 
     /// What stands for a view in queries.

@@ -86,6 +86,15 @@ pub(crate) fn explain(
     QueryDiagnostic { sql: sql.to_owned(), span, message, help }
 }
 
+/// What went wrong, without the help that a query needs.
+pub(crate) fn message(error: &DataFusionError) -> String {
+    match root(error) {
+        DataFusionError::ArrowError(inner, _) => arrow_error(inner).0,
+        DataFusionError::External(inner) => inner.to_string(),
+        root => in_our_words(&root.strip_backtrace()),
+    }
+}
+
 fn unknown_relation(name: &str, names: &KnownNames<'_>) -> (String, Option<QueryHelp>) {
     let help = similar(name, names.relations())
         .map_or(QueryHelp::Relations, |similar| QueryHelp::did_you_mean(&similar));
@@ -279,7 +288,7 @@ fn token_at(sql: &str, place: Location) -> Option<Range<usize>> {
     Some(start..start + line.trim_end().len())
 }
 
-fn bytes_of(sql: &str, span: Span) -> Option<Range<usize>> {
+pub(crate) fn bytes_of(sql: &str, span: Span) -> Option<Range<usize>> {
     bytes(sql, (span.start.line, span.start.column)..(span.end.line, span.end.column))
 }
 

@@ -20,7 +20,7 @@ use trace_model::{RecordBatch, ScanError, TableSource};
 
 use crate::catalog::Catalog;
 use crate::context::{pool_for_remaining_memory, session_context};
-use crate::error::no_match_candidates;
+use crate::error::{ViewFailure, no_match_candidates};
 use crate::params::ParamValue;
 use crate::plan::optimizer;
 use crate::plan::references::{References, TableColumns};
@@ -29,7 +29,7 @@ use crate::provider::{CpuTimes, ViewSchemaProvider, schema_without_metadata};
 use crate::selection::filter_rows;
 use crate::storage::TableStorage;
 use crate::stored_rows::{SpillWriter, StoredRows};
-use crate::view::{ViewDef, ViewScope, in_view};
+use crate::view::{ViewDef, ViewScope, failure_of, in_view};
 
 /// Memory that tables and everything computed from them take at a time, in bytes per byte of the tables.
 const WORKING_BYTES: u64 = 4;
@@ -128,16 +128,17 @@ impl RankGroups {
         all.into_iter().filter(is_read).collect()
     }
 
-    /// The rows of views of single ranks, in the order given.
+    /// The rows of views of single ranks in the order given, or why a view has none.
     async fn compute(
         &self,
         views: &[&'static ViewDef],
         progress: Option<&dyn ViewProgress>,
-    ) -> Result<(Vec<StoredRows>, CpuTimes)> {
+    ) -> Result<(Vec<Result<StoredRows, ViewFailure>>, CpuTimes)> {
         let columns = self.columns_read_by(views)?;
         let mut writers: Vec<Option<SpillWriter>> = views.iter().map(|_| None).collect();
         let mut no_match: Vec<Option<(usize, DataFusionError)>> =
             views.iter().map(|_| None).collect();
+        let mut failed: Vec<Option<ViewFailure>> = views.iter().map(|_| None).collect();
         let mut cpu_times: BTreeMap<&'static str, Duration> = BTreeMap::new();
         for group in &self.groups {
             let RankGroup::Loadable { source, ranks, memory_bytes } = group else { continue };
@@ -157,7 +158,8 @@ impl RankGroups {
                 let rows = match rows {
                     Err(error) => {
                         let Some(candidates) = no_match_candidates(&error) else {
-                            return Err(error);
+                            failed[at].get_or_insert_with(|| failure_of(views[at], error));
+                            continue;
                         };
                         if no_match[at].as_ref().is_none_or(|(most, _)| candidates > *most) {
                             no_match[at] = Some((candidates, error));
@@ -177,14 +179,16 @@ impl RankGroups {
             }
         }
         let mut stored = Vec::with_capacity(views.len());
-        for ((view, writer), error) in views.iter().zip(writers).zip(no_match) {
-            stored.push(match (writer, error) {
-                (Some(writer), _) => writer.finish()?,
-                (None, Some((_, error))) => return Err(error),
-                (None, None) => {
-                    return Err(in_view(view, exec_datafusion_err!("the run has no ranks")));
+        for (at, view) in views.iter().enumerate() {
+            let outcome = match (failed[at].take(), writers[at].take(), no_match[at].take()) {
+                (Some(failure), ..) => Err(failure),
+                (None, Some(writer), _) => Ok(writer.finish()?),
+                (None, None, Some((_, error))) => Err(failure_of(view, error)),
+                (None, None, None) => {
+                    Err(failure_of(view, exec_datafusion_err!("the run has no ranks")))
                 }
-            });
+            };
+            stored.push(outcome);
         }
         Ok((stored, cpu_times.into_iter().collect()))
     }

@@ -58,6 +58,18 @@ macro_rules! view_error {
     };
 }
 
+impl ViewError {
+    /// The same error; that of an Arrow kernel as its text.
+    pub(crate) fn duplicate(&self) -> Self {
+        match self {
+            Self::NoMatch { message, candidates } => {
+                Self::NoMatch { message: message.clone(), candidates: *candidates }
+            }
+            other => Self::Invalid(other.to_string()),
+        }
+    }
+}
+
 impl From<ViewError> for DataFusionError {
     fn from(error: ViewError) -> Self {
         match error {

@@ -1,45 +1,58 @@
 //! A run opened for queries.
 
+mod queries;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::pin::pin;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use arrow::compute::concat_batches;
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::SessionState;
-use datafusion::execution::context::SQLOptions;
 use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
 use futures::future::{Either, select};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
-use trace_model::tables::{TABLES, find};
+use trace_model::tables::TABLES;
 use trace_model::{MetricTable, RecordBatch, TableSet, TableSource, TableSpec};
 
+use crate::bounded_functions;
 use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
-use crate::context::{pool_for_remaining_memory, session_context, spilling_pool};
-use crate::error::{Error, Result, UnknownRelation, ViewFailure, line_of};
-use crate::execution::collect_rows;
+use crate::context::{
+    pool_for_remaining_memory, rule_environment, rule_time_limit, session_context, spilling_pool,
+};
+use crate::error::{Error, Result, ViewFailure, line_of};
 use crate::metric_table;
 use crate::params::{ParamValue, Params};
 use crate::plan::optimizer;
-use crate::plan::references::References;
+use crate::plan::query_limits::QueryOrigin;
 use crate::progress::ViewProgress;
-use crate::provider::{ViewSchemaProvider, parse, schema_without_metadata};
-use crate::query_error::{self, KnownNames};
+use crate::provider::{ViewSchemaProvider, schema_without_metadata};
+use crate::query_error;
 use crate::rank_groups::RankGroups;
 use crate::rust_view::{self, InputQueries, ViewError, ViewInputs};
 use crate::scan::ScannedTable;
 use crate::storage::TableStorage;
 use crate::stored_rows::Rows;
-use crate::view::ViewDef;
+use crate::view::{ViewDef, failure_of};
 
 /// Below this number of rows, splitting one query over cores costs more than it gains.
 const MIN_ROWS_FOR_PARALLEL_SCAN: usize = 2_000_000;
+
+/// Stack of the threads that plan and run queries. It must suffice for queries as deep as they may be, in builds without
+/// optimization, too.
+const STACK_BYTES: usize = 16 << 20;
+
+/// Queries of rules that may take too long, after which those of other rules are not tried any more.
+const MAX_SLOW_RULES: usize = 4;
 
 /// The tables of a session.
 #[derive(Debug, Clone)]
@@ -63,6 +76,10 @@ pub struct Session {
     concurrent_views: usize,
     /// Cancels the calls that wait.
     calls: Mutex<Cancellation>,
+    /// The time of one query of a rule.
+    rule_time_limit: Duration,
+    /// Queries of rules that may still take too long: many rules may.
+    slow_rules_left: AtomicUsize,
 }
 
 /// A task that does not outlive the call that waits for it.
@@ -78,6 +95,8 @@ impl<T> Drop for AbortOnDrop<T> {
 struct Engine {
     /// Plans queries of users.
     user_context: SessionContext,
+    /// Plans queries of rules, with their limit of memory.
+    rule_state: SessionState,
     run: Arc<ViewSchemaProvider>,
     groups: RankGroups,
     /// Views that later queries read, until the first query is prepared.
@@ -113,8 +132,11 @@ impl Session {
     ) -> Result<Self> {
         let params = catalog.resolve_params(params)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let runtime =
-            Builder::new_multi_thread().worker_threads(cores).thread_name("query").build()?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(cores)
+            .thread_name("query")
+            .thread_stack_size(STACK_BYTES)
+            .build()?;
         let engine = Engine::open(catalog, tables, memory_bytes, params, cores);
         let engine = Arc::new(engine.map_err(Error::Engine)?);
         let concurrent_views = match tables.storage() {
@@ -130,7 +152,14 @@ impl Session {
             runtime: Some(runtime),
             concurrent_views,
             calls: Mutex::default(),
+            rule_time_limit: rule_time_limit(tables.storage()),
+            slow_rules_left: AtomicUsize::new(MAX_SLOW_RULES),
         })
+    }
+
+    /// Changes the time that one query of a rule may take: 30 s for tables in memory, else 5 min.
+    pub fn limit_rule_queries(&mut self, time: Duration) {
+        self.rule_time_limit = time;
     }
 
     /// Reports the views that are computed from now on. The first call counts.
@@ -166,73 +195,46 @@ impl Session {
         rows?.map_err(|e| self.error(e))
     }
 
-    /// The rows of a query over tables and views. `$name` stands for the value of a parameter. Queries
-    /// that would change anything are refused. There is at least one batch, so that the schema is known.
-    pub fn sql(&self, query: &str) -> Result<Vec<RecordBatch>> {
-        self.sql_unless(&Cancellation::new(), query)
-    }
-
-    /// As [`Session::sql`], but returns [`Error::Canceled`] as soon as the query is canceled. What it computes ends at
-    /// the next batch of rows; a view in Rust is computed to the end.
-    pub fn sql_unless(&self, cancellation: &Cancellation, query: &str) -> Result<Vec<RecordBatch>> {
-        let (engine, sql) = (Arc::clone(&self.engine), query.to_owned());
-        let catalog = self.catalog;
-        let plan = self.block_on_unless(cancellation, async move {
-            let state = engine.user_context.state();
-            let statement = parse(&state, &sql)?;
-            let references = References::of(&statement);
-            let views: Vec<&'static ViewDef> = references
-                .relations()
-                .filter_map(|(name, count)| Some(std::iter::repeat_n(catalog.find(name)?, count)))
-                .flatten()
-                .collect();
-            let exists = |name: &str| catalog.find(name).is_some() || find(name).is_some();
-            if let Some((name, span)) = references.find_unknown(exists) {
-                let unknown = UnknownRelation { name: name.to_owned(), span };
-                return Err(DataFusionError::External(Box::new(unknown)));
-            }
-            engine.prepare(&views, false).await?;
-            engine.run.plan(&state, statement, &sql).await
-        });
-        let plan = plan?.map_err(|e| self.query_error(query, e))?;
-        let read_only = SQLOptions::new()
-            .with_allow_ddl(false)
-            .with_allow_dml(false)
-            .with_allow_statements(false);
-        read_only.verify_plan(&plan).map_err(|e| Error::NotReadOnly(e.strip_backtrace()))?;
-        let engine = Arc::clone(&self.engine);
-        let rows = self.block_on_unless(cancellation, async move {
-            let state = engine.user_context.state();
-            let mut cpu_time = Duration::ZERO;
-            collect_rows(&state, &plan, &mut cpu_time).await.map(non_empty)
-        });
-        rows?.map_err(|e| self.query_error(query, e))
-    }
-
     /// The names of the functions that queries may call, sorted.
     pub fn functions(&self) -> Vec<String> {
         let state = self.engine.user_context.state();
         query_error::functions(&state).into_iter().map(str::to_owned).collect()
     }
 
-    /// The rows of views as values that rules compare, in the order given. Views are computed concurrently.
-    pub fn metric_tables(&self, views: &[&str]) -> Result<Vec<MetricTable>> {
+    /// The rows of views as values that rules compare, in the order given, or why a view has none: it may fail on one
+    /// strange event, and the others say what they can. Views are computed concurrently.
+    ///
+    /// # Errors
+    /// If there is no such view, the tables cannot be read, or the call is canceled.
+    pub fn metric_tables(&self, views: &[&str]) -> Result<Vec<Result<MetricTable>>> {
         let views = views.iter().map(|view| self.catalog.get(view)).collect::<Result<Vec<_>>>()?;
         let (engine, wanted) = (Arc::clone(&self.engine), views.clone());
         let prepared = self.block_on(async move { engine.prepare(&wanted, true).await });
         prepared?.map_err(|e| self.error(e))?;
         let mut tables = Vec::with_capacity(views.len());
         for views in views.chunks(self.concurrent_views) {
-            let task = |&view: &&'static ViewDef| {
-                let engine = Arc::clone(&self.engine);
-                self.threads.spawn(async move { engine.rows(view).await })
-            };
-            let tasks: Vec<_> = views.iter().map(task).map(AbortOnDrop).collect();
-            for (view, mut task) in views.iter().zip(tasks) {
-                let batches = self.join(&mut task.0, &Cancellation::new())?;
-                let batches = batches.map_err(|e| self.error(e))?;
-                tables.push(metric_table::from_batches(view, &batches)?);
+            tables.extend(self.concurrent_tables(views)?);
+        }
+        // What did not fit beside others may fit alone.
+        for (view, table) in views.iter().zip(&mut tables) {
+            if views.len() > 1 && table.as_ref().is_err_and(Error::is_out_of_memory) {
+                *table = self.concurrent_tables(&[view])?.remove(0);
             }
+        }
+        Ok(tables)
+    }
+
+    fn concurrent_tables(&self, views: &[&'static ViewDef]) -> Result<Vec<Result<MetricTable>>> {
+        let task = |&view: &&'static ViewDef| {
+            let engine = Arc::clone(&self.engine);
+            self.threads.spawn(async move { engine.rows(view).await })
+        };
+        let tasks: Vec<_> = views.iter().map(task).map(AbortOnDrop).collect();
+        let mut tables = Vec::with_capacity(views.len());
+        for (view, mut task) in views.iter().zip(tasks) {
+            let batches = self.join(&mut task.0, &Cancellation::new())?;
+            let batches = batches.map_err(|e| self.error(failure_of(view, e).into()));
+            tables.push(batches.and_then(|batches| metric_table::from_batches(view, &batches)));
         }
         Ok(tables)
     }
@@ -251,22 +253,6 @@ impl Session {
         }
         let inputs = ViewInputs { batches, params: self.engine.run.params() };
         compute(&inputs).map_err(|e| self.error(e.into()))
-    }
-
-    /// The rows of a query that returns `rank`, limited to some ranks; to none if `ranks` is empty. In one batch.
-    pub fn rows_of_ranks(&self, sql: &str, ranks: &[i64]) -> Result<RecordBatch> {
-        let limited: String;
-        let sql = if ranks.is_empty() {
-            sql
-        } else {
-            let ranks: Vec<String> = ranks.iter().map(ToString::to_string).collect();
-            let inner = sql.trim().trim_end_matches(';');
-            limited = format!("SELECT * FROM (\n{inner}\n) WHERE rank IN ({})", ranks.join(", "));
-            &limited
-        };
-        let batches = self.sql(sql)?;
-        let schema = batches[0].schema();
-        concat_batches(&schema, &batches).map_err(|e| self.error(e.into()))
     }
 
     /// CPU time of each view computed so far, without the views that it reads.
@@ -316,18 +302,6 @@ impl Session {
         }
     }
 
-    /// The error of a query of the user, or of the view that failed.
-    fn query_error(&self, sql: &str, error: DataFusionError) -> Error {
-        match self.error(error) {
-            Error::Engine(error) => {
-                let state = self.engine.user_context.state();
-                let names = KnownNames { catalog: self.catalog, state: &state };
-                Error::Query(Box::new(query_error::explain(&error, sql, &names)))
-            }
-            error => error,
-        }
-    }
-
     /// The error of the engine, or of the view that failed.
     fn error(&self, error: DataFusionError) -> Error {
         let failure = match error {
@@ -338,15 +312,13 @@ impl Session {
             error => return Error::Engine(error),
         };
         let ViewFailure { view, source } = failure;
-        let source = match source {
-            DataFusionError::External(inner) => match inner.downcast::<ViewError>() {
-                Ok(source) => return Error::RustView { view, source: *source },
-                Err(inner) => DataFusionError::External(inner),
-            },
-            source => source,
-        };
-        let path = self.catalog.find(&view).map_or(view, |view| view.path.clone());
-        Error::View { path, line: line_of(&source), source }
+        if let DataFusionError::External(inner) = source.as_ref()
+            && let Some(source) = inner.downcast_ref::<ViewError>()
+        {
+            return Error::RustView { view, source: source.duplicate() };
+        }
+        let path = self.catalog.find(&view).map_or_else(|| view.clone(), |view| view.path.clone());
+        Error::View { view, path, line: line_of(&source), source }
     }
 }
 
@@ -394,13 +366,25 @@ impl Engine {
             }
             (Tables::Scanned(_), Some(bytes)) => spilling_pool(bytes)?,
         };
+        let rule_environment = rule_environment(storage, memory_bytes)?;
         let full = session_context(partitions, environment, Arc::clone(&run) as _)?.state();
         let view_state = Arc::new(optimizer::view_session_state(&full, storage));
         run.set_state(&view_state);
-        let user_state = optimizer::user_session_state(full, storage);
+        let mut user_state = optimizer::user_session_state(full, storage);
+        bounded_functions::register(&mut user_state)?;
+        let rule_state = SessionStateBuilder::new_from_existing(user_state.clone())
+            .with_runtime_env(rule_environment)
+            .build();
         let user_context = SessionContext::new_with_state(user_state);
         let expected = Mutex::default();
-        Ok(Self { user_context, run, groups, expected, _view_state: view_state })
+        Ok(Self { user_context, rule_state, run, groups, expected, _view_state: view_state })
+    }
+
+    fn state_for(&self, origin: QueryOrigin) -> SessionState {
+        match origin {
+            QueryOrigin::User => self.user_context.state(),
+            QueryOrigin::Rule => self.rule_state.clone(),
+        }
     }
 
     /// Makes views ready to be read, each as often as it is listed: as part of a query, or all their rows.

@@ -2,6 +2,7 @@
 
 use datafusion::error::DataFusionError;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use trace_model::{MetricSpec, Scope, Unit, tables};
 
@@ -255,13 +256,20 @@ fn view_name(path: &str) -> String {
 
 /// Adds the name of the view whose query or code failed. The innermost view is the one to name.
 pub(crate) fn in_view(view: &ViewDef, error: DataFusionError) -> DataFusionError {
+    failure_of(view, error).into()
+}
+
+/// As [`in_view`], as what can be kept and returned again.
+pub(crate) fn failure_of(view: &ViewDef, error: DataFusionError) -> ViewFailure {
     match error {
-        DataFusionError::External(inner) if inner.is::<ViewFailure>() => {
-            DataFusionError::External(inner)
-        }
-        source => {
-            let view = view.name.clone();
-            DataFusionError::External(Box::new(ViewFailure { view, source }))
-        }
+        DataFusionError::External(inner) => match inner.downcast::<ViewFailure>() {
+            Ok(failure) => *failure,
+            Err(inner) => new_failure(view, DataFusionError::External(inner)),
+        },
+        source => new_failure(view, source),
     }
+}
+
+fn new_failure(view: &ViewDef, source: DataFusionError) -> ViewFailure {
+    ViewFailure { view: view.name.clone(), source: Arc::new(source) }
 }

@@ -12,7 +12,7 @@ use trace_model::retiming::{Retiming, RetimingRequest};
 use trace_model::{MetricTable, RunInfo};
 
 use crate::error::Error;
-use crate::evaluate::{MetricProvider, RunMetadata, Stage, evaluate};
+use crate::evaluate::{Computed, MetricProvider, RunMetadata, Stage, evaluate};
 use crate::options::OpenOptions;
 use crate::pipeline::Run;
 
@@ -211,20 +211,23 @@ impl MetricProvider for CachedRun<'_> {
         Ok(self.answers.metadata.as_ref().expect("it was just inserted"))
     }
 
-    fn views(&mut self, views: &[&str]) -> Result<Vec<MetricTable>, Error> {
+    fn views(&mut self, views: &[&str]) -> Result<Vec<Computed>, Error> {
         let question = |view: &str| format!("view {view}");
         let is_missing = |view: &&&str| !self.answers.tables.contains_key(&question(view));
         let missing: Vec<&str> = views.iter().filter(is_missing).copied().collect();
+        let mut failed = Vec::new();
         if !missing.is_empty() {
             let answers = (&mut self.run()?).views(&missing)?;
             for (view, answer) in missing.into_iter().zip(answers) {
-                self.insert(question(view), answer);
+                match answer {
+                    Ok(answer) => self.insert(question(view), answer),
+                    // The next check tries again.
+                    Err(answer) => failed.push(answer),
+                }
             }
         }
-        Ok(views
-            .iter()
-            .filter_map(|view| self.answers.tables.get(&question(view)).cloned())
-            .collect())
+        let known = views.iter().filter_map(|view| self.answers.tables.get(&question(view)));
+        Ok(known.cloned().map(Ok).chain(failed.into_iter().map(Err)).collect())
     }
 
     fn rule_query(&mut self, query: &RuleQuery) -> Result<MetricTable, Error> {
@@ -235,14 +238,16 @@ impl MetricProvider for CachedRun<'_> {
         self.get_or_compute(format!("{query:?}"), |run| run.evidence_query(query))
     }
 
-    fn retime(&mut self, request: &RetimingRequest) -> Result<Retiming, Error> {
+    fn retime(&mut self, request: &RetimingRequest) -> Result<(Retiming, Vec<String>), Error> {
         let question = format!("{request:?}");
         if let Some(answer) = self.answers.retimings.get(&question) {
-            return Ok(answer.clone());
+            return Ok((answer.clone(), Vec::new()));
         }
-        let answer = (&mut self.run()?).retime(request)?;
-        self.answers.retimings.insert(question, answer.clone());
-        self.is_dirty = true;
-        Ok(answer)
+        let (answer, left_out) = (&mut self.run()?).retime(request)?;
+        if left_out.is_empty() {
+            self.answers.retimings.insert(question, answer.clone());
+            self.is_dirty = true;
+        }
+        Ok((answer, left_out))
     }
 }

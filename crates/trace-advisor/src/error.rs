@@ -33,3 +33,31 @@ pub enum Error {
         message: String,
     },
 }
+
+impl Error {
+    /// The reason, in one line, why a view or a query has no rows, for those who go on without them; `None` if the error
+    /// is of another kind: the run cannot be read, or the call was canceled.
+    pub fn failed_query(&self) -> Option<String> {
+        match self {
+            Self::Analysis(query::Error::Canceled | query::Error::Runtime(_))
+            | Self::RuleQuery {
+                source: query::Error::Canceled | query::Error::Runtime(_), ..
+            } => None,
+            // The parts of a query are not told apart when they run.
+            Self::Analysis(query::Error::Query(diagnostic)) => {
+                Some(format!("a view that it reads failed: {}", diagnostic.message))
+            }
+            Self::Analysis(source) => Some(source.reason()),
+            Self::RuleQuery { rule, source: query::Error::TimeLimit(limit) } => {
+                Some(format!("the query of `{rule}` took more than {} s", limit.as_secs()))
+            }
+            Self::RuleQuery { rule, source } => {
+                Some(format!("the query of `{rule}` failed: {}", source.reason()))
+            }
+            Self::RuleColumns { rule, message } => {
+                Some(format!("the query of `{rule}` failed: {message}"))
+            }
+            _ => None,
+        }
+    }
+}

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use advisor::{EvidenceQuery, Report, RuleQuery, RuleSet};
+use advisor::{EvidenceQuery, Report, ReportWarning, RuleQuery, RuleSet};
 use serde::{Deserialize, Serialize};
 use trace_model::retiming::{Retiming, RetimingRequest};
-use trace_model::{MetricTable, RunInfo, Warning};
+use trace_model::{FailedTable, MetricTable, RunInfo, Warning};
 
 use crate::error::Error;
 
@@ -21,11 +21,16 @@ pub struct Stage {
 /// A source of the tables that rules need: a run, or its cached answers.
 pub(crate) trait MetricProvider {
     fn metadata(&mut self) -> Result<&RunMetadata, Error>;
-    fn views(&mut self, views: &[&str]) -> Result<Vec<MetricTable>, Error>;
+    /// The tables of views, or why a view has none.
+    fn views(&mut self, views: &[&str]) -> Result<Vec<Computed>, Error>;
     fn rule_query(&mut self, query: &RuleQuery) -> Result<MetricTable, Error>;
     fn evidence_query(&mut self, query: &EvidenceQuery) -> Result<MetricTable, Error>;
-    fn retime(&mut self, request: &RetimingRequest) -> Result<Retiming, Error>;
+    /// Also returns why fixes were left out.
+    fn retime(&mut self, request: &RetimingRequest) -> Result<(Retiming, Vec<String>), Error>;
 }
+
+/// The table of a view, or why there is none.
+pub(crate) type Computed = Result<MetricTable, FailedTable>;
 
 /// The properties of a run that are not in its tables.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -47,15 +52,22 @@ pub(crate) fn evaluate(
     let mut finish = |name, start: Instant| on_stage(Stage { name, elapsed: start.elapsed() });
     let start = Instant::now();
     let metadata = provider.metadata()?.clone();
-    let mut tables = provider.views(&rules.views())?;
+    let (mut tables, mut failed) = (Vec::new(), Vec::new());
+    for table in provider.views(&rules.views())? {
+        table.map_or_else(|table| failed.push(table), |table| tables.push(table));
+    }
     for query in rules.queries() {
-        tables.push(provider.rule_query(&query)?);
+        match or_reason(provider.rule_query(&query))? {
+            Ok(table) => tables.push(table),
+            Err(reason) => failed.push(FailedTable { view: query.name, reason }),
+        }
     }
     tables.sort_by(|a, b| a.view.cmp(&b.view));
     finish("views", start);
 
     let start = Instant::now();
-    let mut report = advisor::evaluate(rules, &tables, &metadata.info, &metadata.warnings);
+    let RunMetadata { info, warnings, .. } = &metadata;
+    let mut report = advisor::evaluate_without(rules, &tables, &failed, info, warnings);
     finish("rules", start);
 
     let mut follow_ups = report.follow_ups(rules);
@@ -66,22 +78,50 @@ pub(crate) fn evaluate(
     if let Some(request) = &mut follow_ups.retiming {
         let start = Instant::now();
         request.step_time_ns = step_time_ns;
-        retiming = Some(provider.retime(request)?);
+        match or_reason(provider.retime(request))? {
+            Ok((timed, left_out)) => {
+                retiming = Some(timed);
+                report.warnings.extend(left_out.into_iter().map(missing));
+            }
+            Err(reason) => report.warnings.push(missing(reason)),
+        }
         finish("re-timing", start);
     }
     if !follow_ups.source_views.is_empty() {
         let start = Instant::now();
         let views: Vec<&str> = follow_ups.source_views.iter().map(String::as_str).collect();
-        tables.extend(provider.views(&views)?);
+        for table in provider.views(&views)? {
+            match table {
+                Ok(table) => tables.push(table),
+                Err(table) => report.warnings.push(missing(table.reason)),
+            }
+        }
         finish("sources", start);
     }
     if !follow_ups.evidence_queries.is_empty() {
         let start = Instant::now();
         for query in &follow_ups.evidence_queries {
-            tables.push(provider.evidence_query(query)?);
+            match or_reason(provider.evidence_query(query))? {
+                Ok(table) => tables.push(table),
+                Err(reason) => report.warnings.push(missing(reason)),
+            }
         }
         finish("evidence", start);
     }
     report.attach(rules, &tables, retiming.as_ref());
     Ok(report)
+}
+
+/// The answer, or the reason why a view or a query has none; other errors end the evaluation.
+fn or_reason<T>(answer: Result<T, Error>) -> Result<Result<T, String>, Error> {
+    match answer {
+        Ok(answer) => Ok(Ok(answer)),
+        Err(error) => error.failed_query().map(Err).ok_or(error),
+    }
+}
+
+/// The warning that a part of the report is missing.
+fn missing(reason: String) -> ReportWarning {
+    let message = format!("{reason}; what the report shows of it is missing");
+    ReportWarning { code: "view-failed".to_owned(), file: String::new(), message, count: 1 }
 }

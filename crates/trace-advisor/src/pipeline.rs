@@ -10,10 +10,12 @@ use ingest::{CacheEntry, Location, NoProgress, Progress};
 use query::{Cancellation, Params, Session, Tables};
 use tempfile::TempDir;
 use trace_model::retiming::{Retiming, RetimingRequest};
-use trace_model::{Dataset, MetricTable, RecordBatch, RunInfo, TableSet, TableSource, Warning};
+use trace_model::{
+    Dataset, FailedTable, MetricTable, RecordBatch, RunInfo, TableSet, TableSource, Warning,
+};
 
 use crate::error::Error;
-use crate::evaluate::{MetricProvider, RunMetadata, Stage, evaluate};
+use crate::evaluate::{Computed, MetricProvider, RunMetadata, Stage, evaluate};
 use crate::loaded_tables::LoadedTables;
 use crate::options::OpenOptions;
 
@@ -151,7 +153,7 @@ impl Run {
         let views = rules.views();
         let views = views
             .iter()
-            .map(|&view| timed(view, &|session| Ok(session.metric_tables(&[view]).map(drop)?)));
+            .map(|&view| timed(view, &|session| Ok(session.analyze(view).map(drop)?)));
         let queries = rules.queries();
         let queries = queries
             .iter()
@@ -294,8 +296,12 @@ impl MetricProvider for &Run {
         Ok(&self.metadata)
     }
 
-    fn views(&mut self, views: &[&str]) -> Result<Vec<MetricTable>, Error> {
-        Ok(self.session.metric_tables(views)?)
+    fn views(&mut self, views: &[&str]) -> Result<Vec<Computed>, Error> {
+        let tables = views.iter().zip(self.session.metric_tables(views)?);
+        let computed = |(view, table): (&&str, query::Result<MetricTable>)| {
+            table.map_err(|e| FailedTable { view: (*view).to_owned(), reason: e.reason() })
+        };
+        Ok(tables.map(computed).collect())
     }
 
     fn rule_query(&mut self, query: &RuleQuery) -> Result<MetricTable, Error> {
@@ -306,8 +312,12 @@ impl MetricProvider for &Run {
         evidence_query(&self.session, query)
     }
 
-    fn retime(&mut self, request: &RetimingRequest) -> Result<Retiming, Error> {
-        Ok(analyses::retime(&self.session, request)?)
+    fn retime(&mut self, request: &RetimingRequest) -> Result<(Retiming, Vec<String>), Error> {
+        let analyses::Retimed { retiming, left_out } = analyses::retime(&self.session, request)?;
+        let reason = |(fix, error): (String, query::Error)| {
+            format!("the fix `{fix}` was left out: {}", error.reason())
+        };
+        Ok((retiming, left_out.into_iter().map(reason).collect()))
     }
 }
 
@@ -333,5 +343,5 @@ fn evidence_query(session: &Session, query: &EvidenceQuery) -> Result<MetricTabl
 
 fn run_rule_sql(session: &Session, rule: &str, sql: &str) -> Result<Vec<RecordBatch>, Error> {
     let error = |source| Error::RuleQuery { rule: rule.to_owned(), source };
-    session.sql(sql).map_err(error)
+    session.rule_sql(sql).map_err(error)
 }

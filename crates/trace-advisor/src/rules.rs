@@ -6,6 +6,9 @@ use advisor::{EvidenceQuery, Problem, RuleFiles, RuleQuery, RuleSet, RuleSource,
 use query::{Params, QueryDiagnostic, Session, rows_to_values};
 use trace_model::{MetricTable, RecordBatch, TableSet, Unit};
 
+/// Rows of the query of a rule.
+const MAX_ROWS: usize = 1_000_000;
+
 /// The shipped rules.
 ///
 /// # Panics
@@ -67,7 +70,7 @@ fn plan(query: &RuleQuery) -> Result<Vec<(String, Unit)>, QueryDiagnostic> {
     let mistake =
         |message| QueryDiagnostic { sql: query.sql.clone(), span: None, message, help: None };
     let session = EMPTY.as_ref().map_err(|e| mistake(e.to_string()))?;
-    let batches = session.sql(&query.sql).map_err(|error| match error {
+    let batches = session.rule_sql(&query.sql).map_err(|error| match error {
         query::Error::Query(diagnostic) => *diagnostic,
         error => mistake(error.to_string()),
     })?;
@@ -114,6 +117,10 @@ fn table(
         return Err(format!("it has no column `{missing}`; it returns {}", names.join(", ")));
     }
     let columns = names.iter().map(|n| (n.clone(), unit(n))).collect();
+    let count: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    if count > MAX_ROWS {
+        return Err(format!("it returns {count} rows; at most {MAX_ROWS} are judged"));
+    }
     let rows = rows_to_values(name, batches).map_err(|e| e.to_string())?;
     let when_empty = "its query returned no rows".to_owned();
     Ok(MetricTable { view: name.to_owned(), columns, rows, when_empty })

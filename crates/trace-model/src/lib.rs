@@ -30,7 +30,7 @@ pub mod vocabulary;
 pub use arrow_array::RecordBatch;
 pub use arrow_schema::Schema;
 pub use dataset::{Dataset, RunInfo, Source, TableSet, Warning};
-pub use metric::{COMPARISON_VIEWS, MetricSpec, MetricTable, Scope, Value};
+pub use metric::{COMPARISON_VIEWS, FailedTable, MetricSpec, MetricTable, Scope, Value};
 pub use spec::{ColumnSpec, ColumnType, TableSpec, Unit};
 pub use strings::{StrId, Strings};
 pub use table_source::{Batches, Partition, ScanError, TableSource};

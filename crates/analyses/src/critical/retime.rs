@@ -33,11 +33,20 @@ const FLOOR_RATIO: f64 = 0.95;
 /// A fix that saves less than this share of a step after those before it is not part of the plan.
 const MIN_PLANNED_RATIO: f64 = 0.005;
 
+/// A run that was timed again.
+#[derive(Debug)]
+pub struct Retimed {
+    /// The outcome.
+    pub retiming: Retiming,
+    /// Names of fixes that were left out, because the query of an edit failed.
+    pub left_out: Vec<(String, query::Error)>,
+}
+
 /// Times the run of `session` again.
 ///
 /// # Errors
-/// If the query of an edit fails or lacks a column, or an edit names an unknown class of host time.
-pub fn retime(session: &Session, request: &RetimingRequest) -> query::Result<Retiming> {
+/// If a view fails, the query of an edit lacks a column, or an edit names an unknown class of host time.
+pub fn retime(session: &Session, request: &RetimingRequest) -> query::Result<Retimed> {
     let ranks = &request.ranks;
     let (loaded, rows, warm_up) = thread::scope(|scope| {
         let rows = scope.spawn(|| {
@@ -46,11 +55,11 @@ pub fn retime(session: &Session, request: &RetimingRequest) -> query::Result<Ret
                 edits
                     .map(|edit| {
                         let sql = edit.target.query();
-                        sql.map(|sql| session.rows_of_ranks(sql, ranks)).transpose()
+                        sql.map(|sql| session.rule_rows_of_ranks(sql, ranks)).transpose()
                     })
                     .collect::<query::Result<Vec<_>>>()
             };
-            request.fixes.iter().map(fix_rows).collect::<query::Result<Vec<_>>>()
+            request.fixes.iter().map(fix_rows).collect::<Vec<_>>()
         });
         let loaded = session.compute(super::INPUTS, ranks, LoadedRanks::new);
         let warm_up = session.rows_of_ranks(
@@ -58,9 +67,23 @@ pub fn retime(session: &Session, request: &RetimingRequest) -> query::Result<Ret
             ranks,
         );
         let rows = rows.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        Ok::<_, query::Error>((loaded?, rows?, warm_up?))
+        Ok::<_, query::Error>((loaded?, rows, warm_up?))
     })?;
-    session.compute(&[], &[], |_| retime_ranks(&loaded.ranks, request, &rows, &warm_up))
+    let mut request = request.clone();
+    let (mut kept, mut left_out) = (Vec::new(), Vec::new());
+    for (fix, rows) in std::mem::take(&mut request.fixes).into_iter().zip(rows) {
+        match rows {
+            Ok(rows) => {
+                request.fixes.push(fix);
+                kept.push(rows);
+            }
+            Err(query::Error::Canceled) => return Err(query::Error::Canceled),
+            Err(error) => left_out.push((fix.name, error)),
+        }
+    }
+    let retimed =
+        session.compute(&[], &[], |_| retime_ranks(&loaded.ranks, &request, &kept, &warm_up));
+    Ok(Retimed { retiming: retimed?, left_out })
 }
 
 /// A rank that is ready to be timed again.

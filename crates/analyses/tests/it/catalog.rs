@@ -198,7 +198,7 @@ fn header_columns_are_the_columns_of_the_view() {
 fn views_become_metric_tables() {
     let session = small_run().open();
     let names: Vec<&str> = catalog().views().iter().map(|m| m.name.as_str()).collect();
-    let tables = session.metric_tables(&names).unwrap();
+    let tables = crate::support::tables(&session, &names);
     for (table, module) in tables.iter().zip(catalog().views()) {
         assert_eq!(table.view, module.name);
         assert!(table.rows.iter().all(|row| row.len() == module.columns.len()), "{}", module.name);

@@ -222,9 +222,9 @@ fn rows_come_in_the_declared_order_from_concurrent_views() {
     }
     let session = run.open();
     let views: Vec<&str> = catalog().views().iter().map(|m| m.name.as_str()).collect();
-    let together = session.metric_tables(&views).unwrap();
+    let together = crate::support::tables(&session, &views);
     for (view, table) in views.iter().zip(&together) {
-        assert_eq!(&session.metric_tables(&[view]).unwrap()[0], table, "{view}");
+        assert_eq!(&crate::support::table(&session, view), table, "{view}");
     }
     assert_eq!(
         crate::support::rows(&session, "gpu_temporal_breakdown", &["rank"]),

@@ -132,29 +132,48 @@ enum Line {
     Bar { name: String, value: String, ratio: f64 },
 }
 
-/// The sections that have something to say.
+/// The sections that have something to say. One whose view fails says why.
 fn sections(run: &Run) -> anyhow::Result<Vec<Section>> {
     let is_one_rank = run.info().ranks.len() == 1;
-    let parts: [(&'static str, &'static str, Vec<Line>); 9] = [
-        ("Step time", "step_time_summary", step_time(run, is_one_rank)?),
-        ("What a step is made of", "step_breakdown", step_breakdown(run)?),
-        ("GPU use", "gpu_utilization", gpu_use(run)?),
-        ("Why the GPU is idle", "gpu_idle_causes", idle_causes(run)?),
-        ("Kernels that take the most time", "gpu_kernels", kernels(run)?),
-        ("Operators that take the most time", "op_device_time", operators(run)?),
-        ("Collectives", "comm_by_name", collectives(run)?),
-        ("Memory", "memory_peak", memory(run)?),
-        ("Waiting for other ranks", "comm_stragglers", stragglers(run)?),
+    type Part<'a> = (&'static str, &'static str, &'a dyn Fn() -> anyhow::Result<Vec<Line>>);
+    let parts: [Part<'_>; 9] = [
+        ("Step time", "step_time_summary", &|| step_time(run, is_one_rank)),
+        ("What a step is made of", "step_breakdown", &|| step_breakdown(run)),
+        ("GPU use", "gpu_utilization", &|| gpu_use(run)),
+        ("Why the GPU is idle", "gpu_idle_causes", &|| idle_causes(run)),
+        ("Kernels that take the most time", "gpu_kernels", &|| kernels(run)),
+        ("Operators that take the most time", "op_device_time", &|| operators(run)),
+        ("Collectives", "comm_by_name", &|| collectives(run)),
+        ("Memory", "memory_peak", &|| memory(run)),
+        ("Waiting for other ranks", "comm_stragglers", &|| stragglers(run)),
     ];
-    let parts = parts.into_iter().filter(|(.., lines)| !lines.is_empty());
-    let section = |(title, view, lines): (&'static str, &'static str, Vec<Line>)| {
-        let window = match catalog().find(view).filter(|v| v.window != Some(Window::NotTimed)) {
-            Some(view) => window::of_run(run, view)?,
-            None => None,
+    let mut sections = Vec::new();
+    for (title, view, lines) in parts {
+        let made = lines().and_then(|lines| Ok((section_window(run, view, &lines)?, lines)));
+        let (window, lines) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                let failed = error.downcast_ref::<trace_advisor::Error>();
+                let Some(reason) = failed.and_then(trace_advisor::Error::failed_query) else {
+                    return Err(error);
+                };
+                (None, vec![Line::Text(format!("not known: {reason}"))])
+            }
         };
-        Ok(Section { title, view, window, lines })
-    };
-    parts.map(section).collect()
+        if !lines.is_empty() {
+            sections.push(Section { title, view, window, lines });
+        }
+    }
+    Ok(sections)
+}
+
+/// What the lines of a section count, if there are any and the view says.
+fn section_window(run: &Run, view: &str, lines: &[Line]) -> anyhow::Result<Option<String>> {
+    let view = catalog().find(view).filter(|v| v.window != Some(Window::NotTimed));
+    match view.filter(|_| !lines.is_empty()) {
+        Some(view) => window::of_run(run, view),
+        None => Ok(None),
+    }
 }
 
 fn step_time(run: &Run, is_one_rank: bool) -> anyhow::Result<Vec<Line>> {

@@ -15,6 +15,7 @@ use crate::rates::{Healthy, NamedRun, SurveyOptions, json, markdown, survey, tex
 use crate::render::sanitize::{sanitize_json, sanitize_lines};
 use crate::rule_files;
 use crate::runs::runs_below;
+use crate::text_file;
 
 /// Default limit of runs in memory at once, each of which may be large.
 const MAX_JOBS: usize = 4;
@@ -58,8 +59,7 @@ pub(crate) fn run(args: &StatsArgs, console: &mut Console) -> anyhow::Result<Exi
 }
 
 fn healthy(path: &Path) -> anyhow::Result<Healthy> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = text_file::read(path, "list of healthy runs", text_file::MAX_WRITTEN_BYTES)?;
     Healthy::parse(&text).map_err(|e| {
         with_help(format!("{}: {e}", path.display()), "write one run per line, with a reason")
     })

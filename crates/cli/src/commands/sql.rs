@@ -1,7 +1,8 @@
 //! `advisor sql`: queries over the tables and views of a run.
 
-use std::io::{self, IsTerminal, Read as _};
+use std::io::{self, IsTerminal};
 
+use anyhow::Context as _;
 use trace_advisor::Run;
 use trace_advisor::ingest::Location;
 
@@ -15,6 +16,7 @@ use crate::exit::Exit;
 use crate::messages::print_warnings;
 use crate::run::{finish, open_for_query};
 use crate::runs::query_each_run;
+use crate::text_file;
 
 pub(crate) fn run(args: &SqlArgs, console: &mut Console) -> anyhow::Result<Exit> {
     if args.query.is_none() && Location::is_stdin(&args.run.path) {
@@ -30,9 +32,8 @@ pub(crate) fn run(args: &SqlArgs, console: &mut Console) -> anyhow::Result<Exit>
         _ if is_shell => Vec::new(),
         Some(query) => statements::split(query),
         None => {
-            let mut text = String::new();
-            io::stdin().read_to_string(&mut text)?;
-            statements::split(&text)
+            let text = text_file::read_from(io::stdin(), text_file::MAX_SQL_BYTES);
+            statements::split(&text.context("cannot read the queries from stdin")?)
         }
     };
     if !is_shell && queries.is_empty() {

@@ -144,7 +144,11 @@ impl File {
     /// All of it.
     pub(crate) fn read(&self) -> io::Result<Vec<u8>> {
         match self {
-            Self::Local(path) => fs::read(path),
+            Self::Local(path) => {
+                let mut bytes = Vec::new();
+                open_local(path)?.read_to_end(&mut bytes)?;
+                Ok(bytes)
+            }
             #[cfg(feature = "cloud")]
             Self::Remote(object) => object.read(),
         }
@@ -153,7 +157,7 @@ impl File {
     /// Its bytes from first to last.
     pub(crate) fn reader(&self) -> io::Result<Box<dyn Read + Send>> {
         Ok(match self {
-            Self::Local(path) => Box::new(fs::File::open(path)?),
+            Self::Local(path) => Box::new(open_local(path)?),
             #[cfg(feature = "cloud")]
             Self::Remote(object) => object.reader(),
         })
@@ -164,7 +168,7 @@ impl File {
         match self {
             Self::Local(path) => {
                 let mut head = Vec::with_capacity(want);
-                fs::File::open(path)?.take(want as u64).read_to_end(&mut head)?;
+                open_local(path)?.take(want as u64).read_to_end(&mut head)?;
                 Ok(head)
             }
             #[cfg(feature = "cloud")]
@@ -197,6 +201,14 @@ impl File {
         #[cfg(not(feature = "cloud"))]
         false
     }
+}
+
+/// The bytes of a file. One that says that it has none is not read: files of the kernel, such as /proc/kmsg, may wait for
+/// what never comes.
+fn open_local(path: &Path) -> io::Result<io::Take<fs::File>> {
+    let file = fs::File::open(path)?;
+    let limit = if file.metadata()?.len() == 0 { 0 } else { u64::MAX };
+    Ok(file.take(limit))
 }
 
 /// Returns whether the store as a whole is unavailable: then reading must not continue without this file.

@@ -16,7 +16,7 @@ use trace_advisor::{Error, Report, Run};
 
 use crate::blocks::{Block, NamedColumn, Pane, Table};
 use crate::concurrent::{self, Task};
-use crate::rows::{Rows, when_empty};
+use crate::rows::{Rows, or_reason, when_empty};
 
 /// Points of a curve.
 const POINTS: i64 = 300;
@@ -35,23 +35,28 @@ pub(crate) struct Source<'a> {
 /// Makes a pane.
 type MakePane = fn(&Source<'_>) -> Result<Pane, Error>;
 
-/// The panes in the order of the page.
-const PANES: [MakePane; 9] = [
-    idle::idle,
-    kernels::kernels,
-    operators::operators,
-    critical_path::critical_path,
-    loader::loader,
-    collectives::collectives,
-    memory::memory,
-    source::source_lines,
-    system::system,
+/// The panes in the order of the page, with their names and titles.
+const PANES: [(&str, &str, MakePane); 9] = [
+    ("idle", "Idle time", idle::idle),
+    ("kernels", "Kernels", kernels::kernels),
+    ("operators", "Operators", operators::operators),
+    ("path", "Critical path", critical_path::critical_path),
+    ("loader", "Input pipeline", loader::loader),
+    ("collectives", "Collectives", collectives::collectives),
+    ("memory", "Memory", memory::memory),
+    ("source", "Source lines", source::source_lines),
+    ("system", "System metrics", system::system),
 ];
 
 /// The panes of a run.
 pub(crate) fn all(run: &Run, report: &Report, rank: i64) -> Result<Vec<Pane>, Error> {
     let source = &Source { run, report, rank };
-    let panes = PANES.map(|pane| -> Task<'_, Pane> { Box::new(move || pane(source)) });
+    let panes = PANES.map(|(id, title, make)| -> Task<'_, Pane> {
+        Box::new(move || {
+            let pane = or_reason(make(source))?;
+            Ok(pane.unwrap_or_else(|reason| Pane::missing(id, title, &reason)))
+        })
+    });
     concurrent::all(run, panes)
 }
 

@@ -89,9 +89,13 @@ pub(crate) fn sorted_join_state(state: &SessionState) -> SessionState {
         .with_batch_size(4096)
         .with_sort_spill_reservation_bytes(1 << 20)
         .set_bool("datafusion.optimizer.prefer_hash_join", false);
+    let mut rules = single_partition_rules(state, TableStorage::Streamed);
+    let may_be_canceled =
+        |name: &str| name == "EnsureCooperative" || name == CancelableJoinRule.name();
+    rules.extend(state.physical_optimizers().iter().filter(|r| may_be_canceled(r.name())).cloned());
     SessionStateBuilder::new_from_existing(state.clone())
         .with_config(config)
-        .with_physical_optimizer_rules(single_partition_rules(state, TableStorage::Streamed))
+        .with_physical_optimizer_rules(rules)
         .build()
 }
 

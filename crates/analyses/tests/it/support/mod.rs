@@ -233,8 +233,14 @@ pub fn rows(session: &Session, view: &str, columns: &[&str]) -> Vec<String> {
         .collect()
 }
 
+/// The tables of views, none of which may fail.
+pub fn tables(session: &Session, views: &[&str]) -> Vec<MetricTable> {
+    let tables = session.metric_tables(views).unwrap_or_else(|e| panic!("{views:?}: {e}"));
+    tables.into_iter().map(|table| table.unwrap_or_else(|e| panic!("{e}"))).collect()
+}
+
 pub fn table(session: &Session, view: &str) -> MetricTable {
-    session.metric_tables(&[view]).unwrap_or_else(|e| panic!("{view}: {e}")).remove(0)
+    tables(session, &[view]).remove(0)
 }
 
 /// Floats to six digits, so that sums may be written as people write them.

@@ -36,6 +36,7 @@ use crate::exit::Exit;
 use crate::output::write_output;
 use crate::render::rows::{self, RowOptions, TERMINAL_ROWS};
 use crate::render::value::plural;
+use crate::text_file;
 
 const DIM: Style = Style::new().effects(Effects::DIMMED);
 /// Files that run files.
@@ -244,8 +245,7 @@ impl Shell<'_> {
         if self.nested_files == MAX_NESTED_FILES {
             anyhow::bail!("{} is nested too deeply", file.display());
         }
-        let text = std::fs::read_to_string(file)
-            .with_context(|| format!("cannot read {}", file.display()))?;
+        let text = text_file::read(file, "file of queries", text_file::MAX_SQL_BYTES)?;
         self.nested_files += 1;
         let outcome = self.run_all(&text, console);
         self.nested_files -= 1;

@@ -1,0 +1,164 @@
+//! Queries of users and of rules over a session.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use arrow::compute::concat_batches;
+use datafusion::error::DataFusionError;
+use datafusion::execution::context::SQLOptions;
+use trace_model::RecordBatch;
+use trace_model::tables::find;
+
+use super::{Session, non_empty};
+use crate::cancellation::{Cancellation, Timer};
+use crate::error::{Error, Result, UnknownRelation};
+use crate::execution::{collect_rows, collect_within_limit};
+use crate::plan::query_limits::{self, QueryOrigin};
+use crate::plan::references::References;
+use crate::provider::parse;
+use crate::query_error::{self, KnownNames};
+use crate::view::ViewDef;
+
+impl Session {
+    /// The rows of a query over tables and views. `$name` stands for the value of a parameter. Queries
+    /// that would change anything are refused. There is at least one batch, so that the schema is known.
+    pub fn sql(&self, query: &str) -> Result<Vec<RecordBatch>> {
+        self.sql_unless(&Cancellation::new(), query)
+    }
+
+    /// As [`Session::sql`], but returns [`Error::Canceled`] as soon as the query is canceled. What it computes ends at
+    /// the next batch of rows; a view in Rust is computed to the end.
+    pub fn sql_unless(&self, cancellation: &Cancellation, query: &str) -> Result<Vec<RecordBatch>> {
+        query_limits::check(query, QueryOrigin::User).map_err(Error::Query)?;
+        self.read_relations(cancellation, query, QueryOrigin::User)?;
+        self.run(cancellation, query, QueryOrigin::User)
+    }
+
+    /// As [`Session::sql`], for the query of a rule file, which may come from a stranger: functions that make rows from
+    /// nothing and recursion are refused, and time and memory are limited. The time of the views that it reads does not
+    /// count where they are computed for others, too.
+    ///
+    /// # Errors
+    /// As [`Session::sql`], and [`Error::TimeLimit`].
+    pub fn rule_sql(&self, query: &str) -> Result<Vec<RecordBatch>> {
+        query_limits::check(query, QueryOrigin::Rule).map_err(Error::Query)?;
+        let limit = self.rule_time_limit;
+        if self.slow_rules_left.load(Relaxed) == 0 {
+            return Err(Error::TimeLimit(limit));
+        }
+        self.read_relations(&Cancellation::new(), query, QueryOrigin::Rule)?;
+        let timer = Timer::start(limit)?;
+        match self.run(&timer.expiry, query, QueryOrigin::Rule) {
+            Err(Error::Canceled) if timer.expiry.is_requested() => {
+                let one_less = |left: usize| left.checked_sub(1);
+                let _ = self.slow_rules_left.fetch_update(Relaxed, Relaxed, one_less);
+                Err(Error::TimeLimit(limit))
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Makes the views ready that a query reads.
+    fn read_relations(
+        &self,
+        cancellation: &Cancellation,
+        query: &str,
+        origin: QueryOrigin,
+    ) -> Result<()> {
+        let (engine, sql) = (Arc::clone(&self.engine), query.to_owned());
+        let catalog = self.catalog;
+        let ready = self.block_on_unless(cancellation, async move {
+            let references = References::of(&parse(&engine.user_context.state(), &sql)?);
+            let views: Vec<&'static ViewDef> = references
+                .relations()
+                .filter_map(|(name, count)| Some(std::iter::repeat_n(catalog.find(name)?, count)))
+                .flatten()
+                .collect();
+            let exists = |name: &str| catalog.find(name).is_some() || find(name).is_some();
+            if let Some((name, span)) = references.find_unknown(exists) {
+                let unknown = UnknownRelation { name: name.to_owned(), span };
+                return Err(DataFusionError::External(Box::new(unknown)));
+            }
+            engine.prepare(&views, false).await?;
+            if origin == QueryOrigin::Rule {
+                for view in views {
+                    engine.run.make_ready(view).await?;
+                }
+            }
+            Ok(())
+        });
+        ready?.map_err(|e| self.query_error(query, e))
+    }
+
+    /// Plans and runs a query.
+    fn run(
+        &self,
+        cancellation: &Cancellation,
+        query: &str,
+        origin: QueryOrigin,
+    ) -> Result<Vec<RecordBatch>> {
+        let (engine, sql) = (Arc::clone(&self.engine), query.to_owned());
+        let plan = self.block_on_unless(cancellation, async move {
+            let state = engine.state_for(origin);
+            let statement = parse(&state, &sql)?;
+            engine.run.plan(&state, statement, &sql).await
+        });
+        let plan = plan?.map_err(|e| self.query_error(query, e))?;
+        let read_only = SQLOptions::new()
+            .with_allow_ddl(false)
+            .with_allow_dml(false)
+            .with_allow_statements(false);
+        read_only.verify_plan(&plan).map_err(|e| Error::NotReadOnly(e.strip_backtrace()))?;
+        let engine = Arc::clone(&self.engine);
+        let rows = self.block_on_unless(cancellation, async move {
+            let state = engine.state_for(origin);
+            let rows = match origin {
+                QueryOrigin::User => {
+                    let mut cpu_time = Duration::ZERO;
+                    collect_rows(&state, &plan, &mut cpu_time).await
+                }
+                QueryOrigin::Rule => collect_within_limit(&state, &plan).await,
+            };
+            rows.map(non_empty)
+        });
+        rows?.map_err(|e| self.query_error(query, e))
+    }
+
+    /// The rows of a query that returns `rank`, limited to some ranks; to none if `ranks` is empty. In one batch.
+    pub fn rows_of_ranks(&self, sql: &str, ranks: &[i64]) -> Result<RecordBatch> {
+        let batches = self.sql(&limited_to_ranks(sql, ranks))?;
+        let schema = batches[0].schema();
+        concat_batches(&schema, &batches).map_err(|e| self.error(e.into()))
+    }
+
+    /// As [`Session::rows_of_ranks`], for the query of a rule file, see [`Session::rule_sql`].
+    pub fn rule_rows_of_ranks(&self, sql: &str, ranks: &[i64]) -> Result<RecordBatch> {
+        let batches = self.rule_sql(&limited_to_ranks(sql, ranks))?;
+        let schema = batches[0].schema();
+        concat_batches(&schema, &batches).map_err(|e| self.error(e.into()))
+    }
+
+    /// The error of a query of the user, or of the view that failed.
+    fn query_error(&self, sql: &str, error: DataFusionError) -> Error {
+        match self.error(error) {
+            Error::Engine(error) => {
+                let state = self.engine.user_context.state();
+                let names = KnownNames { catalog: self.catalog, state: &state };
+                Error::Query(Box::new(query_error::explain(&error, sql, &names)))
+            }
+            error => error,
+        }
+    }
+}
+
+/// A query limited to some ranks; to none if `ranks` is empty.
+fn limited_to_ranks<'q>(sql: &'q str, ranks: &[i64]) -> Cow<'q, str> {
+    if ranks.is_empty() {
+        return Cow::Borrowed(sql);
+    }
+    let ranks: Vec<String> = ranks.iter().map(ToString::to_string).collect();
+    let inner = sql.trim().trim_end_matches(';');
+    Cow::Owned(format!("SELECT * FROM (\n{inner}\n) WHERE rank IN ({})", ranks.join(", ")))
+}

@@ -1,0 +1,161 @@
+//! Tests of what happens when a view fails or a query takes too long, on a catalog of their own.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use arrow::array::{ArrayRef, Int32Array};
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
+use trace_model::{Batches, MetricTable, Partition, RecordBatch, ScanError, TableSet, TableSource};
+
+use super::{Session, Tables};
+use crate::catalog::Catalog;
+use crate::error::{Error, Result};
+use crate::params::Params;
+use crate::view::ViewSource;
+
+/// A view of single ranks.
+fn rank_view(columns: &str, needs: &str, sql: &str) -> String {
+    format!(
+        "--! row = \"x\"\n--! order = [\"rank\"]\n--! needs = [{needs}]\n--! when_empty = \"none\"\n\
+         --! [columns]\n--! rank = \"rank\"\n{columns}\n{sql}"
+    )
+}
+
+/// `good` and `on_good` work; `bad` divides by zero where a step is 1, and two views are built on it.
+fn catalog() -> &'static Catalog {
+    static CATALOG: OnceLock<Catalog> = OnceLock::new();
+    CATALOG.get_or_init(|| {
+        let x = "--! x = \"a number\"";
+        let good = rank_view(x, "\"steps\"", "SELECT rank, step AS x FROM steps");
+        let bad = rank_view(x, "\"steps\"", "SELECT rank, 1 / (step - 1) AS x FROM steps");
+        let on_good = rank_view(x, "\"t_good\"", "SELECT rank, x + 1 AS x FROM t_good");
+        let on_bad = rank_view(x, "\"t_bad\"", "SELECT rank, x + 1 AS x FROM t_bad");
+        let of_run = on_bad.replace("--! order", "--! scope = \"run\"\n--! order");
+        let sources = [
+            ViewSource { path: "src/t/good.sql", text: &good },
+            ViewSource { path: "src/t/bad.sql", text: &bad },
+            ViewSource { path: "src/t/on_good.sql", text: &on_good },
+            ViewSource { path: "src/t/on_bad.sql", text: &on_bad },
+            ViewSource { path: "src/t/of_run.sql", text: &of_run },
+        ];
+        Catalog::new(&sources, &[]).unwrap()
+    })
+}
+
+/// Rows of the table `steps`: rank and number.
+fn steps(rows: &[(i32, i32)]) -> RecordBatch {
+    let spec = trace_model::tables::find("steps").unwrap();
+    let column = |name: &str, data_type: &DataType| -> ArrayRef {
+        let values = rows.iter().map(|(rank, step)| match name {
+            "rank" => *rank,
+            "step" => *step,
+            _ => 7,
+        });
+        cast(&Int32Array::from_iter_values(values), data_type).unwrap()
+    };
+    let schema = crate::provider::schema_without_metadata(spec);
+    let columns = schema.fields().iter().map(|f| column(f.name(), f.data_type())).collect();
+    RecordBatch::try_new(schema, columns).unwrap()
+}
+
+/// Two ranks that are read one by one; the second has the step that `bad` cannot divide by.
+#[derive(Debug)]
+struct TwoRanks;
+
+impl TableSource for TwoRanks {
+    fn partitions(&self, table: &str) -> Vec<Partition> {
+        let of_rank = |rank| Partition { rank: Some(rank), rows: 1, bytes: 200 << 20 };
+        if table == "steps" { vec![of_rank(0), of_rank(1)] } else { Vec::new() }
+    }
+
+    fn scan(&self, _: &str, partition: usize, columns: &[usize]) -> Result<Batches, ScanError> {
+        let rank = partition as i32;
+        let rows = steps(&[(rank, rank)]).project(columns)?;
+        Ok(Box::new(std::iter::once(Ok(rows))))
+    }
+}
+
+fn loaded() -> Session {
+    let mut tables = TableSet::default();
+    tables.push("steps", steps(&[(0, 0), (1, 1)]));
+    Session::new(catalog(), tables, &Params::default()).unwrap()
+}
+
+/// A run that is computed rank by rank.
+fn grouped() -> Session {
+    let tables = Tables::Scanned(Arc::new(TwoRanks));
+    Session::open(catalog(), &tables, Some(1 << 30), &Params::default()).unwrap()
+}
+
+fn outcome(table: &Result<MetricTable>) -> String {
+    match table {
+        Ok(table) => format!("{} rows", table.rows.len()),
+        Err(error) => error.reason(),
+    }
+}
+
+#[test]
+fn view_that_fails_takes_only_what_is_built_on_it() {
+    let views = ["t_good", "t_bad", "t_on_bad", "t_of_run", "t_on_good"];
+    let failed = "the view `t_bad` failed: division by zero";
+    let expected = ["2 rows", failed, failed, failed, "2 rows"];
+    for session in [loaded(), grouped()] {
+        let tables = session.metric_tables(&views).unwrap();
+        assert_eq!(tables.iter().map(outcome).collect::<Vec<_>>(), expected);
+        // Later queries get the same error.
+        let error = session.analyze("t_of_run").unwrap_err();
+        assert_eq!(error.reason(), failed);
+        assert!(error.to_string().starts_with("src/t/bad.sql:"), "{error}");
+        assert!(session.sql("SELECT * FROM t_on_bad").is_err());
+        assert_eq!(session.sql("SELECT * FROM t_on_good").unwrap()[0].num_rows(), 2);
+        // A view that does not exist is a mistake of who asks.
+        assert!(matches!(session.metric_tables(&["nothing"]), Err(Error::UnknownView { .. })));
+    }
+}
+
+#[test]
+fn rule_query_ends_with_its_time_and_leaves_nothing_running() {
+    let mut session = loaded();
+    session.limit_rule_queries(Duration::from_millis(300));
+    let digits = "(VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10))";
+    let from: Vec<String> = (0..14).map(|i| format!("{digits} AS t{i}")).collect();
+    let from = from.join(", ");
+    for query in [
+        format!("SELECT count(*) FROM {from}"),
+        format!("SELECT count(*) FROM {from} WHERE t0.column1 + t5.column1 > t9.column1 * 100"),
+        format!("SELECT t0.column1, count(*) FROM {from} GROUP BY t0.column1 ORDER BY 2"),
+    ] {
+        let start = Instant::now();
+        let outcome = session.rule_sql(&query);
+        assert!(matches!(outcome, Err(Error::TimeLimit(_))), "{outcome:?}");
+        assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+        let tasks = || session.threads.metrics().num_alive_tasks();
+        let ended = (0..200).any(|_| {
+            std::thread::sleep(Duration::from_millis(50));
+            tasks() == 0
+        });
+        assert!(ended, "{} tasks still run", tasks());
+    }
+    assert_eq!(session.rule_sql("SELECT 1").unwrap()[0].num_rows(), 1);
+    // After some more, queries of rules are not tried any more; those of users are.
+    let slow = format!("SELECT count(*) FROM {from}");
+    assert!(matches!(session.rule_sql(&slow), Err(Error::TimeLimit(_))));
+    assert!(matches!(session.rule_sql("SELECT 1"), Err(Error::TimeLimit(_))));
+    assert_eq!(session.sql("SELECT 1").unwrap()[0].num_rows(), 1);
+}
+
+#[test]
+fn rule_query_has_a_limit_of_memory() {
+    let session = loaded();
+    let digits = "(VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10))";
+    let from: Vec<String> = (0..9).map(|i| format!("{digits} AS t{i}")).collect();
+    let from = from.join(", ");
+    for query in [
+        format!("SELECT t0.column1 FROM {from}"),
+        format!("SELECT array_agg(t0.column1) FROM {from}"),
+    ] {
+        let error = session.rule_sql(&query).unwrap_err().to_string();
+        assert!(error.starts_with("not enough memory"), "{error}");
+    }
+}
