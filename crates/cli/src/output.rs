@@ -40,7 +40,11 @@ pub(crate) fn write_output(
             let text = plain.into_inner();
             file.write_all(&text).with_context(|| format!("cannot write {}", path.display()))?;
         }
-        Audience::Machine => write(&mut file, None)?,
+        Audience::Machine => write(&mut file, None).map_err(|error| {
+            let is_about_file = error.chain().any(|cause| cause.is::<io::Error>());
+            let what = || format!("cannot write {}", path.display());
+            if is_about_file { error.context(what()) } else { error }
+        })?,
     }
     complete(file, path, &console.runs)
 }

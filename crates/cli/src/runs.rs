@@ -292,6 +292,8 @@ mod tests {
             "b/c/torch_profiler/rank0.json",
             "b/notes.txt",
             "d/metrics.jsonl",
+            // An output that was not completed.
+            ".advisor-abcdefghijkl.partial/export/run.json",
         ] {
             let path = root.path().join(file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();

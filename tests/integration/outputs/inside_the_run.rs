@@ -54,9 +54,9 @@ fn copies_and_cuts_in_the_run_are_refused_where_they_would_be_read() {
         let (from, to) = (format!("run/{name}"), format!("nested/traces/{name}"));
         fs::rename(sandbox.path(&from), sandbox.path(&to)).unwrap();
     }
-    let said = fails(&sandbox, &["augment", "nested", "-o", "nested/augmented"]);
+    let said = fails(&sandbox, &["merge", "nested", "-o", "nested/new/merged.json"]);
     assert!(said.contains("would become part of the run nested"), "{said}");
-    assert_eq!(names(&sandbox.path("nested/traces")), before);
+    assert_eq!(names(&sandbox.path("nested")), ["traces"]);
 }
 
 #[test]

@@ -18,6 +18,8 @@ const CONTENT: &str = "export";
 #[derive(Debug)]
 pub(super) struct Folder {
     to: PathBuf,
+    /// The path as it was given.
+    given: PathBuf,
     content: PathBuf,
     work: WorkFolder,
 }
@@ -25,17 +27,17 @@ pub(super) struct Folder {
 impl Folder {
     /// Creates a folder beside `to`, which must not exist, be an empty folder or, with `overwrite`, an export.
     pub(super) fn create(to: &Path, overwrite: bool) -> Result<Self, Error> {
-        let absolute = std::path::absolute(to).map_err(|e| Error::write(to, e))?;
+        let given = to.to_owned();
+        let write_error = |e| Error::write(&given, e);
         // Without a slash at the end, which would follow a link.
-        let to: PathBuf = absolute.components().collect();
-        check(&to, &to, overwrite)?;
-        let Some(parent) = to.parent() else { return Err(Error::Occupied { path: to }) };
+        let to: PathBuf = std::path::absolute(to).map_err(write_error)?.components().collect();
+        check(&to, &given, overwrite)?;
+        let Some(parent) = to.parent() else { return Err(Error::Occupied { path: given }) };
         fs::create_dir_all(parent).map_err(|e| Error::write(parent, e))?;
-        let write_error = |e| Error::write(&to, e);
         let work = WorkFolder::create_in(parent).map_err(write_error)?;
         let content = work.path().join(CONTENT);
         fs::create_dir(&content).map_err(write_error)?;
-        Ok(Self { to, content, work })
+        Ok(Self { to, given, content, work })
     }
 
     /// The folder to write to until the export is complete.
@@ -48,8 +50,8 @@ impl Folder {
         let file = self.content.join(manifest::FILE);
         let text = manifest.to_text().map_err(io::Error::other);
         text.and_then(|text| fs::write(&file, text)).map_err(|e| Error::write(&file, e))?;
-        check(&self.to, &self.to, overwrite)?;
-        let write_error = |e| Error::write(&self.to, e);
+        check(&self.to, &self.given, overwrite)?;
+        let write_error = |e| Error::write(&self.given, e);
         let Ok(old) = fs::symlink_metadata(&self.to) else {
             return fs::rename(&self.content, &self.to).map_err(write_error);
         };
@@ -58,7 +60,7 @@ impl Folder {
             return self.replace_in_steps(overwrite);
         }
         // Something may have been added to the old one before it was out of reach.
-        check(&self.content, &self.to, overwrite).inspect_err(|_| {
+        check(&self.content, &self.given, overwrite).inspect_err(|_| {
             // The first error is the one to report.
             let _ = exchange(&self.content, &self.to);
         })
@@ -67,12 +69,12 @@ impl Folder {
     /// Replaces the old folder where the system cannot do it at once. Between the steps, the old one has a name that says
     /// what it is, and that nothing removes.
     fn replace_in_steps(&self, overwrite: bool) -> Result<(), Error> {
-        let write_error = |e| Error::write(&self.to, e);
+        let write_error = |e| Error::write(&self.given, e);
         let mut name = OsString::from(self.to.file_name().unwrap_or_default());
         name.push(format!(".previous-{}", self.work.id()));
         let previous = self.to.with_file_name(name);
         fs::rename(&self.to, &previous).map_err(write_error)?;
-        let checked = check(&previous, &self.to, overwrite);
+        let checked = check(&previous, &self.given, overwrite);
         let replaced =
             checked.and_then(|()| fs::rename(&self.content, &self.to).map_err(write_error));
         // The old one goes where it is removed with the work folder, or back.
