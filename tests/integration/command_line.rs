@@ -347,7 +347,7 @@ fn interrupted_commands_leave_nothing() {
 
     let demo = ["demo", "-o", "run", "--layers", "8", "--steps", "12", "--ranks", "2"];
     assert_eq!(sandbox.run(&demo).status.code(), Some(0));
-    let is_begun = || names("").iter().any(|name| name.starts_with(".run.pq.partial-"));
+    let is_begun = || names("").iter().any(|name| name.starts_with(".advisor-"));
     assert_eq!(interrupt(&sandbox, &["export", "run", "-o", "run.pq"], is_begun), Some(130));
     assert_eq!(names(""), ["run"]);
 }
@@ -357,6 +357,10 @@ fn interrupted_commands_leave_nothing() {
 fn unfinished_files_are_not_read() {
     let sandbox = Sandbox::with_run();
     sandbox.write("run/rank-9.json.partial", "{\"schemaVersion\": 1, \"traceEvents\": [");
+    let work_folder = "run/.advisor-abcdefghijkl.partial";
+    fs::create_dir(sandbox.path(work_folder)).unwrap();
+    sandbox
+        .write(&format!("{work_folder}/capture.json"), "{\"schemaVersion\": 1, \"traceEvents\": [");
     let output = sandbox.run(&["sql", "run", "SELECT count(*) AS ranks FROM ranks", "-f", "csv"]);
     assert_eq!((text(&output.stdout), text(&output.stderr)), ("ranks\n2\n", ""));
 }

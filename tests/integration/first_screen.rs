@@ -44,6 +44,8 @@ fn on_terminal(args: &[&str], terminal: Terminal) -> (String, Exit) {
         errors: Box::new(err.clone()),
         out_terminal: Some(terminal),
         has_progress: false,
+        handles_signals: false,
+        runs: Vec::new(),
     };
     let args = std::iter::once("advisor").chain(args.iter().copied());
     let exit = cli::run_on(args.map(Into::into), &mut console);

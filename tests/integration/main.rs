@@ -28,6 +28,7 @@ mod layering;
 mod memory_owners;
 mod memory_snapshots;
 mod open;
+mod outputs;
 mod page;
 mod parallelism;
 mod perfetto;

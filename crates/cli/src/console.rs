@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anstream::AutoStream;
@@ -23,6 +24,10 @@ pub struct Console {
     pub out_terminal: Option<Terminal>,
     /// True if progress is shown on stderr.
     pub has_progress: bool,
+    /// True if the program handles the signals of the process.
+    pub handles_signals: bool,
+    /// Paths of the runs that the command reads: no result is written where it would be read as part of them.
+    pub runs: Vec<PathBuf>,
 }
 
 impl Console {
@@ -37,6 +42,8 @@ impl Console {
             errors: stderr(),
             out_terminal: io::stdout().is_terminal().then(Terminal::of_process),
             has_progress: io::stderr().is_terminal() && !args.quiet && !args.no_progress,
+            handles_signals: true,
+            runs: Vec::new(),
         }
     }
 

@@ -230,6 +230,17 @@ fn ingest_help(error: &ingest::Error) -> Option<&'static str> {
         Error::Export { problem, .. } => return export_help(problem),
         Error::Occupied { .. } => "choose a directory that is empty or does not exist yet",
         Error::NothingToCut { .. } => "`advisor merge` writes what Composer recorded as one trace",
+        Error::Link { is_folder: false, .. } => {
+            "use --force to replace the link itself, or pass the path of its target"
+        }
+        Error::Link { is_folder: true, .. } => "pass the directory that it points to",
+        Error::NotAFile { .. } => "pass the path of a file",
+        Error::OtherFiles { .. } => {
+            "--force replaces what the export itself consists of: move the rest away, or choose another directory"
+        }
+        Error::PartOfRun { .. } => {
+            "write to a directory outside of the run: all traces in its directory are read as one run"
+        }
         Error::Exists { is_source: true, .. } => "choose another directory with -o",
         Error::Exists { .. } => "use --force to overwrite it",
         _ => return None,
@@ -243,6 +254,7 @@ fn export_help(problem: &ExportProblem) -> Option<&'static str> {
         }
         ExportProblem::NoTraces => Some("pass the directory that it was exported from"),
         ExportProblem::AlreadyExport => Some("copy its directory instead"),
+        ExportProblem::Unnamed(_) => Some("remove the directory yourself, or choose another one"),
         _ => None,
     }
 }

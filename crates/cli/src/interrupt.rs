@@ -1,47 +1,19 @@
 //! Removes unfinished output when the program is interrupted, by Ctrl-C or a signal that ends it.
 
-use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use trace_advisor::ingest::remove_unfinished_outputs;
 
-use trace_advisor::ingest::{partial_path, remove_partial_exports, remove_partial_files};
+use crate::console::Console;
 
 /// Exit code of a program that Ctrl-C ended, by convention of shells.
 pub(crate) const INTERRUPTED: i32 = 130;
 
-/// Output that is being written.
-#[derive(Debug)]
-pub(crate) enum Unfinished {
-    /// Files that have another name until they are complete.
-    Files(Vec<PathBuf>),
-    /// A directory of files that have other names until they are complete.
-    FilesIn(PathBuf),
-    /// A directory that has another name until it is complete.
-    Export(PathBuf),
-}
-
-impl Unfinished {
-    fn remove(&self) {
-        // What cannot be removed cannot be reported either.
-        match self {
-            Self::Files(files) => files.iter().for_each(|file| {
-                let _ = std::fs::remove_file(partial_path(file));
-            }),
-            Self::FilesIn(folder) => remove_partial_files(folder),
-            Self::Export(folder) => remove_partial_exports(folder),
-        }
+/// Removes output that is not complete if the program is interrupted from now on.
+pub(crate) fn remove_output_if_interrupted(console: &Console) {
+    if !console.handles_signals {
+        return;
     }
-}
-
-/// The output that is removed on an interrupt.
-static UNFINISHED: Mutex<Option<Unfinished>> = Mutex::new(None);
-
-/// Removes `output` if the program is interrupted from now on, in place of what was being written before.
-pub(crate) fn remove_if_interrupted(output: Unfinished) {
-    *UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner) = Some(output);
-    let remove = || {
-        if let Some(output) = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            output.remove();
-        }
+    let end = || {
+        remove_unfinished_outputs();
         #[expect(
             clippy::exit,
             clippy::disallowed_methods,
@@ -49,6 +21,7 @@ pub(crate) fn remove_if_interrupted(output: Unfinished) {
         )]
         std::process::exit(INTERRUPTED);
     };
-    // Only the first call sets the handler. Without one, the next export removes what is left.
-    let _ = ctrlc::set_handler(remove);
+    // Only the first call sets the handler, and none in the SQL shell, which has its own. Without it, the next output to
+    // the same place removes what is left.
+    let _ = ctrlc::set_handler(end);
 }

@@ -1,20 +1,21 @@
 //! The destination of a result: stdout, or a file that is not overwritten by accident.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use trace_advisor::ingest::Location;
+use trace_advisor::Error;
+use trace_advisor::ingest::{Location, OutputFile, RunReach};
 
 use crate::args::{Audience, OutputArgs};
 use crate::console::{Console, Terminal};
 use crate::diagnostics::with_help;
+use crate::interrupt::remove_output_if_interrupted;
 
 /// Runs `write` on the file of `--output`, or on stdout. Its second argument is the terminal that shows what it
 /// writes, if any.
 ///
-/// A file that could not be written completely is removed.
+/// A file appears when it is complete; what was there before stays until then.
 pub(crate) fn write_output(
     args: &OutputArgs,
     audience: Audience,
@@ -30,21 +31,52 @@ pub(crate) fn write_output(
         write(&mut console.raw, terminal)?;
         return Ok(console.raw.flush()?);
     };
-    let mut file = BufWriter::new(create(path, args.force)?);
-    let written = match audience {
+    remove_output_if_interrupted(console);
+    let mut file = OutputFile::create(path, args.force).map_err(Error::from)?;
+    match audience {
         Audience::Human => {
             let mut plain = anstream::StripStream::new(Vec::new());
-            write(&mut plain, None).and_then(|()| Ok(file.write_all(&plain.into_inner())?))
+            write(&mut plain, None)?;
+            let text = plain.into_inner();
+            file.write_all(&text).with_context(|| format!("cannot write {}", path.display()))?;
         }
-        Audience::Machine => write(&mut file, None),
-    };
-    let written = written
-        .and_then(|()| file.flush().with_context(|| format!("cannot write {}", path.display())));
-    if written.is_err() {
-        // The error to report is the first one.
-        let _ = std::fs::remove_file(path);
+        Audience::Machine => write(&mut file, None).map_err(|error| {
+            let is_about_file = error.chain().any(|cause| cause.is::<io::Error>());
+            let what = || format!("cannot write {}", path.display());
+            if is_about_file { error.context(what()) } else { error }
+        })?,
     }
-    written
+    complete(file, path, &console.runs)
+}
+
+/// Gives a file its name, unless it would then be read as part of a run.
+fn complete(mut file: OutputFile, to: &Path, runs: &[PathBuf]) -> anyhow::Result<()> {
+    file.flush().with_context(|| format!("cannot write {}", to.display()))?;
+    if let Some(content) = file.content_path() {
+        for run in runs {
+            let reach = RunReach::of(&Location::parse(run).map_err(Error::from)?, to);
+            reach.and_then(|reach| reach.refuse_content(to, &content)).map_err(Error::from)?;
+        }
+    }
+    file.complete().map_err(Error::from)?;
+    Ok(())
+}
+
+/// Writes a file of a directory, which is ours if it contains `mark`. Any other file of this name is left alone.
+pub(crate) fn write_own_file(to: &Path, content: &[u8], mark: &str) -> anyhow::Result<()> {
+    let is_ours = || std::fs::read_to_string(to).is_ok_and(|text| text.contains(mark));
+    let may_write = match std::fs::symlink_metadata(to) {
+        Ok(meta) => meta.is_file() && is_ours(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    };
+    if !may_write {
+        let help = format!("it has no {mark:?}: move it away, or choose another directory");
+        return Err(with_help(format!("{} is not a file of this command", to.display()), help));
+    }
+    let mut file = OutputFile::create(to, true).map_err(Error::from)?;
+    file.write_all(content).with_context(|| format!("cannot write {}", to.display()))?;
+    file.complete().map_err(Error::from)?;
+    Ok(())
 }
 
 /// Writes an HTML page to the file of `--output`, or to stdout unless that is a terminal, which cannot show it.
@@ -58,23 +90,6 @@ pub(crate) fn write_page(
         return Err(with_help("a terminal cannot show an HTML page", help));
     }
     write_output(args, Audience::Machine, console, |out, _| Ok(out.write_all(html.as_bytes())?))
-}
-
-fn create(path: &Path, force: bool) -> anyhow::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).truncate(true);
-    if force {
-        options.create(true);
-    } else {
-        options.create_new(true);
-    }
-    options.open(path).map_err(|error| {
-        if error.kind() == io::ErrorKind::AlreadyExists {
-            with_help(format!("{} already exists", path.display()), "use --force to overwrite it")
-        } else {
-            anyhow::Error::new(error).context(format!("cannot create {}", path.display()))
-        }
-    })
 }
 
 /// Refuses addresses: output is written to this machine only.

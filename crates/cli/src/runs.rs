@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use anstyle::Style;
 use anyhow::Context as _;
-use trace_advisor::ingest::{Location, stated_rank};
+use trace_advisor::ingest::{Location, is_below, is_work_name, stated_rank};
 use trace_advisor::trace_model::Warning;
 use trace_advisor::{Error, Run};
 
 use crate::args::ReadArgs;
 use crate::console::Console;
-use crate::diagnostics::{print_error, several_runs};
+use crate::diagnostics::{print_error, several_runs, with_help};
 use crate::exit::Exit;
 use crate::messages::print_warnings;
 use crate::render::sanitize::sanitize;
@@ -128,6 +128,17 @@ pub(crate) fn for_each_run(
     Ok(queue)
 }
 
+/// Refuses a directory among the runs below `root`: what is written there would be one of them.
+pub(crate) fn require_outside(root: &Path, to: &Path) -> anyhow::Result<()> {
+    let is_among = || is_below(to, root).is_ok_and(|is_below| is_below);
+    if root.is_dir() && is_among() && each_below(root)? != [root] {
+        let message =
+            format!("{} would become one of the runs in {}", to.display(), root.display());
+        return Err(with_help(message, "write to a directory outside of it"));
+    }
+    Ok(())
+}
+
 /// What is left to print once a command has read each run.
 pub(crate) struct EachRead {
     queue: RunQueue,
@@ -228,6 +239,9 @@ pub fn runs_below(root: &Path) -> io::Result<Vec<PathBuf>> {
         };
         for entry in folder.read_dir().map_err(unreadable)? {
             let entry = entry.map_err(unreadable)?;
+            if is_work_name(&entry.file_name()) {
+                continue;
+            }
             let path = entry.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
@@ -278,6 +292,8 @@ mod tests {
             "b/c/torch_profiler/rank0.json",
             "b/notes.txt",
             "d/metrics.jsonl",
+            // An output that was not completed.
+            ".advisor-abcdefghijkl.partial/export/run.json",
         ] {
             let path = root.path().join(file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();

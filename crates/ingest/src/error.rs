@@ -53,6 +53,38 @@ pub enum Error {
         /// It is the trace that was to be copied.
         is_source: bool,
     },
+    /// The output path is a symbolic link.
+    #[error("{} is a symbolic link", path.display())]
+    Link {
+        /// Path of the output.
+        path: PathBuf,
+        /// The output is a folder: it never replaces a link.
+        is_folder: bool,
+    },
+    /// The output path is something that a file cannot replace.
+    #[error("{} is {kind}, not a file", path.display())]
+    NotAFile {
+        /// Path of the output.
+        path: PathBuf,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// The export to replace holds files that do not belong to it.
+    #[error("{} holds more than the export: {}", path.display(), listed(others))]
+    OtherFiles {
+        /// Path of the export.
+        path: PathBuf,
+        /// The files and folders that its manifest does not name.
+        others: Vec<String>,
+    },
+    /// The output would be read as part of the run that it is made from.
+    #[error("{} would become part of the run {run}", path.display())]
+    PartOfRun {
+        /// Path of the output.
+        path: PathBuf,
+        /// Path of the run.
+        run: String,
+    },
     /// The output path is a file, or a folder that holds something other than an export.
     #[error("{} exists and is not an export", path.display())]
     Occupied {
@@ -204,6 +236,9 @@ pub enum ExportProblem {
     /// A file of it is missing or changed.
     #[error("{0}")]
     Damaged(String),
+    /// It is to be replaced, but its manifest does not say which files belong to it.
+    #[error("its manifest cannot be read: {0}")]
+    Unnamed(String),
 }
 
 impl Error {
@@ -331,14 +366,16 @@ impl StoreError {
 }
 
 fn seen(skipped: &[String]) -> String {
+    if skipped.is_empty() { String::new() } else { format!(" (looked at {})", listed(skipped)) }
+}
+
+/// The first of some names, and how many more there are.
+fn listed(names: &[String]) -> String {
     const SHOWN: usize = 5;
-    if skipped.is_empty() {
-        return String::new();
-    }
-    let shown = skipped[..skipped.len().min(SHOWN)].join(", ");
-    match skipped.len().saturating_sub(SHOWN) {
-        0 => format!(" (looked at {shown})"),
-        more => format!(" (looked at {shown} and {more} more)"),
+    let shown = names[..names.len().min(SHOWN)].join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 

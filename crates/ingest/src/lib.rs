@@ -26,6 +26,7 @@ mod formats;
 mod input;
 mod json;
 mod options;
+mod output;
 mod parquet;
 mod run;
 mod trace_writer;
@@ -36,19 +37,20 @@ use std::path::Path;
 use trace_model::Dataset;
 
 pub use self::parquet::writer::write_parquet;
-pub use self::parquet::{Export, Exported, export, export_dataset, remove_partial_exports};
+pub use self::parquet::{Export, Exported, export, export_dataset};
 pub use cache::{Cache, CacheEntry, CachedRun};
 pub use distinct_run::DistinctRun;
 pub use error::{Error, ExportProblem, StoreKind, StoreProblem};
 pub use input::location::Location;
 pub use input::raw_files::{RawFile, open_raw};
 pub use options::{FileWork, NoProgress, Options, Progress};
+pub use output::{OutputFile, is_work_name, remove_unfinished_outputs};
 pub use run::discover::stated_rank;
 pub use run::open::{RunHandle, open, trace_names};
 pub use run::outline::{RunOutline, outline};
+pub use run::reach::{RunReach, is_below};
 pub use trace_writer::{
     CATEGORY, Copy, Cut, CutOut, EventWriter, Lane, Merge, Merged, Packing, copy_with, cut, merge,
-    partial_path, remove_partial_files,
 };
 
 /// Reads a run: a trace file, a folder of them, or an [`Export`]. `path` is a path or an address, see [`Location`].

@@ -7,9 +7,15 @@ imports PyTorch only when a recording starts.
 import contextlib
 import gzip
 import os
+import secrets
 import shutil
 import sys
 import time
+
+try:
+    import fcntl
+except ImportError:  # Windows.
+    fcntl = None
 
 PROGRAM_START_S = time.time()
 TRACE_SUFFIX = ".pt.trace.json.gz"
@@ -26,6 +32,30 @@ def warn(message):
         sys.stderr.flush()
     except Exception:  # A closed stderr must not end the training.
         pass
+
+
+# The text that says whose a work folder is, as in crates/ingest/src/output/work_folder.rs.
+WORK_MARKER = "Trace Advisor writes here until an output is complete, and then removes this folder.\n"
+
+
+@contextlib.contextmanager
+def work_folder(parent):
+    """A folder to write in until an output is complete. Its name is random and only its owner may enter it.
+
+    If this process dies, `advisor` removes the folder when it writes to `parent`.
+    """
+    path = os.path.join(parent, f".advisor-{secrets.token_hex(6)}.partial")
+    os.mkdir(path, 0o700)
+    try:
+        with open(os.path.join(path, "lock"), "x") as lock:
+            with contextlib.suppress(OSError):  # Without locks, nobody can tell whether this process is alive.
+                if fcntl is not None:
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+                    lock.write(WORK_MARKER)
+                    lock.flush()
+            yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def process_rank():
@@ -52,17 +82,13 @@ class TraceFolder:
     def write(self, profiler):
         """Writes the trace of a profiler and returns its path."""
         os.makedirs(self.path, exist_ok=True)
-        partial = os.path.join(self.path, f".rank{self.rank}.{os.getpid()}.partial")
-        try:
-            profiler.export_chrome_trace(partial + ".json")
-            with open(partial + ".json", "rb") as text, gzip.open(partial, "wb", GZIP_LEVEL) as packed:
+        with work_folder(self.path) as work:
+            written, compressed = os.path.join(work, "trace.json"), os.path.join(work, "trace.json.gz")
+            profiler.export_chrome_trace(written)
+            with open(written, "rb") as text, gzip.open(compressed, "wb", GZIP_LEVEL) as packed:
                 shutil.copyfileobj(text, packed, 1 << 20)
             path = self._reserve(f"rank{self.rank}_cycle{{}}{TRACE_SUFFIX}")
-            os.replace(partial, path)
-        finally:
-            for leftover in (partial, partial + ".json"):
-                if os.path.exists(leftover):
-                    os.remove(leftover)
+            os.replace(compressed, path)
         self.written_count += 1
         return path
 

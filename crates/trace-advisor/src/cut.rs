@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ingest::{FileWork, Location, Options, Progress, RunOutline};
+use ingest::{FileWork, Location, Options, Progress, RunOutline, RunReach};
 use query::{Range, Selection};
 use trace_model::{Source, Warning};
 
@@ -81,9 +81,11 @@ pub fn cut(
         file_bytes: 0,
         json_bytes: work.iter().map(|(source, _)| source.json_bytes).sum(),
     });
+    let reach = RunReach::of(location, cutting.folder)?;
     let parts = parallel_map(&work, |&(source, window)| {
         let cut = ingest::Cut {
             run: location,
+            reach: &reach,
             outline: &outline,
             source,
             window_ns: (window.first, window.last),

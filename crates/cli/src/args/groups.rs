@@ -190,7 +190,9 @@ pub(crate) struct OutputArgs {
     /// Write to FILE instead of stdout
     #[arg(id = "output", long = "output", short = 'o', value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) file: Option<PathBuf>,
-    /// Overwrite FILE if it exists
+    /// Replace FILE if it exists
+    ///
+    /// It is replaced once the new one is complete. A symbolic link is replaced itself, not its target.
     #[arg(long, requires = "output", help_heading = OUTPUT)]
     pub(crate) force: bool,
 }

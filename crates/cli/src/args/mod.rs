@@ -13,6 +13,8 @@ mod rules;
 mod traces;
 mod values;
 
+use std::path::PathBuf;
+
 use clap::{Parser, Subcommand};
 
 pub(crate) use check::{CheckArgs, ReportFormat};
@@ -177,6 +179,23 @@ fn hide(option: clap::Arg) -> clap::Arg {
 }
 
 impl Command {
+    /// Paths that the command may read runs from.
+    pub(crate) fn runs(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Check(args) => args.paths.clone(),
+            Self::Sql(args) => vec![args.run.path.clone()],
+            // Either may be the path.
+            Self::Analyze(args) => {
+                args.name.iter().map(PathBuf::from).chain(args.path.clone()).collect()
+            }
+            Self::Diff(args) => vec![args.before.clone(), args.after.clone()],
+            Self::Rules(RulesArgs { command: Some(RulesCommand::Stats(stats)), .. }) => {
+                stats.paths.clone()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// Returns true if the exit code of the command reports a verdict.
     pub(crate) fn has_verdict(&self) -> bool {
         match self {

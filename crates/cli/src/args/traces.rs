@@ -64,7 +64,9 @@ pub(crate) struct MergeArgs {
     /// File to write; compressed if its name ends in `.gz`
     #[arg(long, short, value_name = "FILE", default_value = "merged_trace.json.gz", help_heading = OUTPUT)]
     pub(crate) output: PathBuf,
-    /// Overwrite FILE if it exists
+    /// Replace FILE if it exists
+    ///
+    /// It is replaced once the new one is complete. A symbolic link is replaced itself, not its target.
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) force: bool,
     #[command(flatten)]
@@ -79,7 +81,9 @@ pub(crate) struct ExportArgs {
     /// Directory to write to; created if it does not exist
     #[arg(id = "output", long = "output", short = 'o', alias = "to", value_name = "DIR", help_heading = OUTPUT)]
     pub(crate) directory: PathBuf,
-    /// Replace DIR if it is an export; other directories are never replaced
+    /// Replace DIR if it is an export and holds nothing else
+    ///
+    /// It is replaced once the new export is complete. Other directories and symbolic links are never replaced.
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) force: bool,
     #[command(flatten)]

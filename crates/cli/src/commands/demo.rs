@@ -4,10 +4,10 @@ use anyhow::Context as _;
 
 use crate::args::DemoArgs;
 use crate::console::Console;
-use crate::demo::{Bottleneck, Options, file_name, write_run_with};
+use crate::demo::{Bottleneck, Options, write_run_with};
 use crate::diagnostics::with_help;
 use crate::exit::Exit;
-use crate::interrupt::{Unfinished, remove_if_interrupted};
+use crate::interrupt::remove_output_if_interrupted;
 use crate::output::require_local_path;
 use crate::progress::Stage;
 use crate::render::value::plural;
@@ -36,8 +36,7 @@ pub(crate) fn run(args: &DemoArgs, console: &mut Console) -> anyhow::Result<Exit
     };
     let progress = console.progress(&[Stage::Generate]);
     progress.count(Stage::Generate, options.ranks as usize);
-    let files = (0..options.ranks).map(|rank| directory.join(file_name(&options, rank)));
-    remove_if_interrupted(Unfinished::Files(files.collect()));
+    remove_output_if_interrupted(console);
     let written = write_run_with(&options, directory, || progress.item_done());
     drop(progress);
     let written =

@@ -8,18 +8,19 @@ use trace_advisor::ingest::{self, Location};
 use crate::args::ExportArgs;
 use crate::console::Console;
 use crate::exit::Exit;
-use crate::interrupt::{Unfinished, remove_if_interrupted};
+use crate::interrupt::remove_output_if_interrupted;
 use crate::messages::{print_timing, print_warnings};
 use crate::output::require_local_path;
 use crate::progress::Stage;
 use crate::render::value::{plural, thousands};
 use crate::run::ingest_options;
-use crate::runs::{for_each_run, output_of_run};
+use crate::runs::{for_each_run, output_of_run, require_outside};
 
 pub(crate) fn run(args: &ExportArgs, console: &mut Console) -> anyhow::Result<Exit> {
     let (root, to) = (&args.run.path, &args.directory);
     require_local_path(to)?;
     if args.each.each {
+        require_outside(root, to)?;
         let queue = for_each_run(root, console, |path, console| {
             export(path, &output_of_run(to, root, path), args, console)
         })?;
@@ -34,7 +35,7 @@ fn export(path: &Path, to: &Path, args: &ExportArgs, console: &mut Console) -> a
     let start = Instant::now();
     let location = Location::parse(path).map_err(trace_advisor::Error::from)?;
     let progress = console.progress(&[Stage::Convert]);
-    remove_if_interrupted(Unfinished::Export(to.to_owned()));
+    remove_output_if_interrupted(console);
     let options = ingest_options(&args.input);
     let exported = ingest::export(&location, &options, to, args.force, progress.files());
     drop(progress);

@@ -36,6 +36,7 @@ use crate::exit::Exit;
 
 /// Runs a command.
 pub(crate) fn run(command: &Command, console: &mut Console) -> anyhow::Result<Exit> {
+    console.runs = command.runs();
     match command {
         Command::Check(args) => check::run(args, console),
         Command::Record(args) => record::run(args, console),

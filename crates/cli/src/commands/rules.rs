@@ -15,7 +15,7 @@ use crate::console::Console;
 use crate::diagnostics::with_help;
 use crate::exit::Exit;
 use crate::messages::warn;
-use crate::output::require_local_path;
+use crate::output::{require_local_path, write_own_file};
 use crate::render::layout::Layout;
 use crate::render::sanitize::{sanitize, sanitize_lines};
 use crate::rule_files;
@@ -141,13 +141,8 @@ fn limits(rule: &Rule) -> String {
     checks.collect::<Vec<_>>().join("; ")
 }
 
-/// Whether a file may be overwritten: it does not exist, or is a page of a rule.
-fn may_overwrite(path: &Path) -> bool {
-    match std::fs::read_to_string(path) {
-        Ok(text) => text.contains("<!-- Made by `advisor rules docs "),
-        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-    }
-}
+/// Text of every page of a rule.
+const PAGE_MARK: &str = "<!-- Made by `advisor rules docs ";
 
 /// Writes the pages of rules. Pages of rules that no longer exist are reported, not removed.
 fn docs(rules: &RuleSet, to: &Path, console: &mut Console) -> anyhow::Result<Exit> {
@@ -155,12 +150,7 @@ fn docs(rules: &RuleSet, to: &Path, console: &mut Console) -> anyhow::Result<Exi
     let pages = rule_pages(rules);
     std::fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
     for (name, text) in &pages {
-        let path = to.join(name);
-        if !may_overwrite(&path) {
-            let help = "it is not the page of a rule: choose another directory with -o";
-            return Err(with_help(format!("{} already exists", path.display()), help));
-        }
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        write_own_file(&to.join(name), text.as_bytes(), PAGE_MARK)?;
     }
     let entries = to.read_dir().with_context(|| format!("cannot read {}", to.display()))?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());

@@ -32,14 +32,14 @@ mod sim;
 #[cfg(test)]
 mod tests;
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use rayon::prelude::*;
-use trace_advisor::ingest::partial_path;
+use trace_advisor::ingest::OutputFile;
 
 use self::json::{Section, Writer};
 use self::model::Model;
@@ -154,15 +154,14 @@ impl Run {
 
     /// Writes the trace of one rank to a file. Returns its bytes.
     fn write(&self, rank: u32, path: &Path) -> io::Result<u64> {
-        let file = BufWriter::new(File::create(path)?);
+        let file = OutputFile::create(path, true).map_err(io::Error::other)?;
         let file = if self.options.gzip {
             let gzip = GzEncoder::new(file, Compression::new(6));
             self.render(rank, gzip)?.finish()?
         } else {
             self.render(rank, file)?
         };
-        let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
-        Ok(file.metadata()?.len())
+        file.complete().map_err(io::Error::other)
     }
 
     /// File name of the trace of a rank.
@@ -210,16 +209,7 @@ pub fn write_run_with(
         .into_par_iter()
         .map(|rank| {
             let path = directory.join(run.file_name(rank));
-            // Half a trace would be read as a damaged one.
-            let partial = partial_path(&path);
-            let written = run.write(rank, &partial).and_then(|bytes| {
-                fs::rename(&partial, &path)?;
-                Ok(bytes)
-            });
-            if written.is_err() {
-                // The first error is the one to report.
-                let _ = fs::remove_file(&partial);
-            }
+            let written = run.write(rank, &path);
             on_file_done();
             Ok((path, written?))
         })

@@ -67,6 +67,8 @@ pub(super) fn buffered(terminal: Option<Terminal>) -> (Console, Output) {
         errors: Box::new(output.errors.clone()),
         out_terminal: terminal,
         has_progress: false,
+        handles_signals: false,
+        runs: Vec::new(),
     };
     (console, output)
 }

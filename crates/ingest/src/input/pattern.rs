@@ -6,7 +6,7 @@ use std::fmt;
 use globset::{GlobBuilder, GlobMatcher, escape};
 
 /// Selects files of a folder by their names in it.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     text: String,
     matcher: GlobMatcher,

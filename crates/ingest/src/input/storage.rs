@@ -8,13 +8,11 @@ use crate::error::Error;
 #[cfg(feature = "cloud")]
 use crate::input::remote;
 use crate::options::Progress;
+use crate::output::work_folder::{PARTIAL_SUFFIX, is_work_name};
 
 /// Files whose first bytes are requested at once.
 #[cfg(feature = "cloud")]
 const HEADS_AT_ONCE: usize = 32;
-
-/// End of the names of files that this program is writing, or did not finish.
-pub(crate) const PARTIAL_SUFFIX: &str = ".partial";
 
 /// The content of a location.
 pub(crate) enum Place {
@@ -118,6 +116,7 @@ fn list_local(root: &Path, folder: &Path) -> Result<(Vec<Entry>, Vec<Folder>), E
     let (mut files, mut folders) = (Vec::new(), Vec::new());
     for path in entries {
         match fs::metadata(&path) {
+            Ok(_) if path.file_name().is_some_and(is_work_name) => {}
             Ok(meta) if meta.is_dir() => folders.push(Folder::Local(path)),
             Ok(_) if path.to_string_lossy().ends_with(PARTIAL_SUFFIX) => {}
             Ok(meta) if meta.is_file() => {

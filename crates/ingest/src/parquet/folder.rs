@@ -1,200 +1,265 @@
-//! The output folder of an export, which has another name until it is complete. A lock on a file in it shows that its
-//! process is alive; the next export to the same place removes what dead processes left.
+//! The output folder of an export, which is written in a work folder until it is complete. It replaces an earlier export
+//! at once, and only if that holds nothing else.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::manifest::{self, Manifest};
-use crate::error::Error;
+use crate::error::{Error, ExportProblem};
+use crate::output::work_folder::WorkFolder;
+
+/// Name of the export in its work folder.
+const CONTENT: &str = "export";
 
 /// A folder under construction; removed unless it is completed.
 #[derive(Debug)]
 pub(super) struct Folder {
     to: PathBuf,
-    partial: PathBuf,
-    /// Locked until the folder is complete.
-    lock: Option<File>,
-    is_complete: bool,
+    /// The path as it was given.
+    given: PathBuf,
+    content: PathBuf,
+    work: WorkFolder,
 }
 
 impl Folder {
-    /// Creates a folder next to `to`, which must not exist, be an empty folder or, with `overwrite`, an export.
+    /// Creates a folder beside `to`, which must not exist, be an empty folder or, with `overwrite`, an export.
     pub(super) fn create(to: &Path, overwrite: bool) -> Result<Self, Error> {
-        check(to, overwrite)?;
-        let to = std::path::absolute(to).map_err(|e| Error::write(to, e))?;
-        let (Some(parent), Some(name)) = (to.parent(), to.file_name()) else {
-            return Err(Error::Occupied { path: to });
-        };
+        let given = to.to_owned();
+        let write_error = |e| Error::write(&given, e);
+        // Without a slash at the end, which would follow a link.
+        let to: PathBuf = std::path::absolute(to).map_err(write_error)?.components().collect();
+        check(&to, &given, overwrite)?;
+        let Some(parent) = to.parent() else { return Err(Error::Occupied { path: given }) };
         fs::create_dir_all(parent).map_err(|e| Error::write(parent, e))?;
-        // What cannot be removed is in nobody's way.
-        for partial in partial_folders(&to) {
-            let _ = remove_if_abandoned(&partial);
-        }
-        let pid = std::process::id();
-        let mut number = 0;
-        loop {
-            let mut name = partial_prefix(name);
-            name.push(format!("{pid}-{number}"));
-            let partial = parent.join(name);
-            match fs::create_dir(&partial) {
-                Ok(()) => {
-                    let lock = File::create(partial.join(LOCK)).ok();
-                    let lock = lock.filter(|file| file.try_lock().is_ok());
-                    return Ok(Self { to, partial, lock, is_complete: false });
-                }
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => number += 1,
-                Err(e) => return Err(Error::write(partial, e)),
-            }
-        }
+        let work = WorkFolder::create_in(parent).map_err(write_error)?;
+        let content = work.path().join(CONTENT);
+        fs::create_dir(&content).map_err(write_error)?;
+        Ok(Self { to, given, content, work })
     }
 
     /// The folder to write to until the export is complete.
     pub(super) fn path(&self) -> &Path {
-        &self.partial
+        &self.content
     }
 
     /// Writes the manifest, and gives the folder its name.
-    pub(super) fn complete(mut self, manifest: &Manifest, overwrite: bool) -> Result<(), Error> {
-        let file = self.partial.join(manifest::FILE);
+    pub(super) fn complete(self, manifest: &Manifest, overwrite: bool) -> Result<(), Error> {
+        let file = self.content.join(manifest::FILE);
         let text = manifest.to_text().map_err(io::Error::other);
         text.and_then(|text| fs::write(&file, text)).map_err(|e| Error::write(&file, e))?;
-        drop(self.lock.take());
-        let lock = self.partial.join(LOCK);
-        if lock.exists() {
-            fs::remove_file(&lock).map_err(|e| Error::write(&lock, e))?;
+        check(&self.to, &self.given, overwrite)?;
+        let write_error = |e| Error::write(&self.given, e);
+        let Ok(old) = fs::symlink_metadata(&self.to) else {
+            return fs::rename(&self.content, &self.to).map_err(write_error);
+        };
+        fs::set_permissions(&self.content, old.permissions()).map_err(write_error)?;
+        if !exchange(&self.content, &self.to).map_err(write_error)? {
+            return self.replace_in_steps(overwrite);
         }
-        check(&self.to, overwrite)?;
-        let mut old = self.partial.clone().into_os_string();
-        old.push(".old");
-        let old = PathBuf::from(old);
-        let write_error = |e| Error::write(&self.to, e);
-        let had_one = self.to.exists();
-        if had_one {
-            fs::rename(&self.to, &old).map_err(write_error)?;
-        }
-        if let Err(error) = fs::rename(&self.partial, &self.to) {
-            if had_one {
-                // The first error is the one to report.
-                let _ = fs::rename(&old, &self.to);
-            }
-            return Err(write_error(error));
-        }
-        self.is_complete = true;
-        if had_one {
-            fs::remove_dir_all(&old).map_err(|e| Error::write(&old, e))?;
-        }
-        Ok(())
+        // Something may have been added to the old one before it was out of reach.
+        check(&self.content, &self.given, overwrite).inspect_err(|_| {
+            // The first error is the one to report.
+            let _ = exchange(&self.content, &self.to);
+        })
+    }
+
+    /// Replaces the old folder where the system cannot do it at once. Between the steps, the old one has a name that says
+    /// what it is, and that nothing removes.
+    fn replace_in_steps(&self, overwrite: bool) -> Result<(), Error> {
+        let write_error = |e| Error::write(&self.given, e);
+        let mut name = OsString::from(self.to.file_name().unwrap_or_default());
+        name.push(format!(".previous-{}", self.work.id()));
+        let previous = self.to.with_file_name(name);
+        fs::rename(&self.to, &previous).map_err(write_error)?;
+        let checked = check(&previous, &self.given, overwrite);
+        let replaced =
+            checked.and_then(|()| fs::rename(&self.content, &self.to).map_err(write_error));
+        // The old one goes where it is removed with the work folder, or back.
+        let then = if replaced.is_ok() { &self.content } else { &self.to };
+        let moved = fs::rename(&previous, then);
+        replaced.and_then(|()| moved.map_err(|e| Error::write(&previous, e)))
     }
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if !self.is_complete {
-            drop(self.lock.take());
-            // An error is being reported already.
-            let _ = fs::remove_dir_all(&self.partial);
-        }
+/// Exchanges two folders at once. Returns false if the system or the file system cannot.
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+fn exchange(one: &Path, other: &Path) -> io::Result<bool> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+    match renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(true),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 
-/// File in an incomplete export that its process locks.
-const LOCK: &str = "lock";
-
-/// Beginning of the names of incomplete exports to a folder of this name.
-fn partial_prefix(name: &OsStr) -> OsString {
-    let mut prefix = OsString::from(".");
-    prefix.push(name);
-    prefix.push(".partial-");
-    prefix
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+fn exchange(_: &Path, _: &Path) -> io::Result<bool> {
+    Ok(false)
 }
 
-/// The incomplete exports to a folder.
-fn partial_folders(to: &Path) -> Vec<PathBuf> {
-    let (Some(parent), Some(name)) = (to.parent(), to.file_name()) else { return Vec::new() };
-    let prefix = partial_prefix(name);
-    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
-    let names = entries.map(|entry| entry.file_name());
-    names
-        .filter(|name| name.as_encoded_bytes().starts_with(prefix.as_encoded_bytes()))
-        .map(|name| parent.join(name))
-        .collect()
-}
-
-/// Removes an incomplete export whose process is gone. Without a lock file there is no telling.
-fn remove_if_abandoned(partial: &Path) -> io::Result<()> {
-    let lock = File::open(partial.join(LOCK))?;
-    lock.try_lock()?;
-    fs::remove_dir_all(partial)
-}
-
-/// Removes what this process has written of exports to a folder, for a program that is about to end.
-pub fn remove_partial_exports(to: &Path) {
-    let Ok(to) = std::path::absolute(to) else { return };
-    let Some(name) = to.file_name() else { return };
-    let mut prefix = partial_prefix(name);
-    prefix.push(format!("{}-", std::process::id()));
-    for partial in partial_folders(&to) {
-        let is_ours = |name: &OsStr| name.as_encoded_bytes().starts_with(prefix.as_encoded_bytes());
-        if partial.file_name().is_some_and(is_ours) {
-            // Other threads may be adding files to it.
-            let _ = (0..10).find(|_| fs::remove_dir_all(&partial).is_ok());
-        }
-    }
-}
-
-/// Returns an error if an export must not be written to `to`.
-fn check(to: &Path, overwrite: bool) -> Result<(), Error> {
-    let first = match fs::read_dir(to) {
-        Ok(mut entries) => entries.next(),
+/// Returns an error if an export must not take the place of `folder`, which is called `to`.
+fn check(folder: &Path, to: &Path, overwrite: bool) -> Result<(), Error> {
+    let path = || to.to_owned();
+    let error = |e| Error::write(to, e);
+    match fs::symlink_metadata(folder) {
+        Ok(meta) if meta.is_dir() => {}
+        Ok(meta) if meta.is_symlink() => return Err(Error::Link { path: path(), is_folder: true }),
+        Ok(_) => return Err(Error::Occupied { path: path() }),
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
-            return Err(Error::Occupied { path: to.to_owned() });
-        }
-        Err(e) => return Err(Error::write(to, e)),
-    };
-    if first.is_none() {
+        Err(e) => return Err(error(e)),
+    }
+    if folder.read_dir().map_err(error)?.next().is_none() {
         return Ok(());
     }
-    let head = crate::input::storage::File::Local(to.join(manifest::FILE)).head(100);
-    let is_export = head.is_ok_and(|head| manifest::is_manifest(manifest::FILE, &head));
-    match (is_export, overwrite) {
-        (true, true) => Ok(()),
-        (true, false) => Err(Error::Exists { path: to.to_owned(), is_source: false }),
-        (false, _) => Err(Error::Occupied { path: to.to_owned() }),
+    let manifest = folder.join(manifest::FILE);
+    let meta = fs::symlink_metadata(&manifest).ok().filter(fs::Metadata::is_file);
+    let head = || crate::input::storage::File::Local(manifest.clone()).head(100);
+    let is_export = || head().is_ok_and(|head| manifest::is_manifest(manifest::FILE, &head));
+    let Some(meta) = meta.filter(|_| is_export()) else {
+        return Err(Error::Occupied { path: path() });
+    };
+    if !overwrite {
+        return Err(Error::Exists { path: path(), is_source: false });
     }
+    let damaged = |reason: String| Error::Export {
+        path: to.display().to_string(),
+        problem: ExportProblem::Unnamed(reason),
+    };
+    if meta.len() > manifest::MAX_BYTES {
+        return Err(damaged(format!("{} is far too long", manifest::FILE)));
+    }
+    let text = fs::read(&manifest).map_err(error)?;
+    let files = manifest::partition_files(&text).map_err(|e| damaged(e.to_string()))?;
+    let others = others(folder, &files).map_err(error)?;
+    if others.is_empty() { Ok(()) } else { Err(Error::OtherFiles { path: path(), others }) }
+}
+
+/// What a folder holds besides the manifest and these files, sorted. A link is never a file of an export.
+fn others(folder: &Path, files: &BTreeSet<String>) -> io::Result<Vec<String>> {
+    let tables: BTreeSet<&str> = files.iter().filter_map(|file| file.split('/').next()).collect();
+    let mut others = Vec::new();
+    for entry in folder.read_dir()? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let kind = entry.file_type()?;
+        if kind.is_dir() && tables.contains(&*name) {
+            for entry in entry.path().read_dir()? {
+                let entry = entry?;
+                let file = format!("{name}/{}", entry.file_name().to_string_lossy());
+                if !entry.file_type()?.is_file() || !files.contains(&file) {
+                    others.push(file);
+                }
+            }
+        } else if !kind.is_file() || name != manifest::FILE {
+            others.push(name);
+        }
+    }
+    others.sort();
+    Ok(others)
 }
 
 #[cfg(test)]
 mod tests {
+    use trace_model::RunInfo;
+
     use super::*;
+    use crate::parquet::manifest::Partition;
+
+    fn manifest(rank: i32) -> Manifest {
+        let partition = Partition {
+            table: "kernels".to_owned(),
+            rank: Some(rank),
+            rows: 1,
+            bytes: 2,
+            memory_bytes: 3,
+            crc32: 4,
+        };
+        Manifest::new(&RunInfo::default(), &[], vec![partition])
+    }
+
+    /// An export with the kernels of this rank.
+    fn begin(to: &Path, rank: i32) -> Folder {
+        let folder = Folder::create(to, true).unwrap();
+        let table = folder.path().join("kernels");
+        fs::create_dir(&table).unwrap();
+        fs::write(table.join(format!("rank-0000{rank}.parquet")), "rows").unwrap();
+        folder
+    }
+
+    fn ranks(to: &Path) -> Vec<bool> {
+        (0..3).map(|rank| to.join(format!("kernels/rank-0000{rank}.parquet")).exists()).collect()
+    }
+
+    fn count(folder: &Path) -> usize {
+        folder.read_dir().unwrap().count()
+    }
 
     #[test]
-    fn create_removes_only_abandoned_exports_to_the_same_folder() {
+    fn complete_replaces_an_export_and_nothing_else() {
         let place = tempfile::tempdir().unwrap();
         let to = place.path().join("run.pq");
-        let make = |name: &str| {
-            let folder = place.path().join(name);
-            fs::create_dir(&folder).unwrap();
-            File::create(folder.join(LOCK)).unwrap();
-            folder
-        };
-        let abandoned = make(".run.pq.partial-1-0");
-        let of_another = make(".other.pq.partial-1-0");
-        let alive = make(".run.pq.partial-2-0");
-        let lock = File::open(alive.join(LOCK)).unwrap();
-        lock.lock().unwrap();
+        begin(&to, 0).complete(&manifest(0), true).unwrap();
+        assert!(matches!(Folder::create(&to, false), Err(Error::Exists { .. })));
+        begin(&to, 1).complete(&manifest(1), true).unwrap();
+        assert_eq!(ranks(&to), [false, true, false]);
+        assert_eq!(count(place.path()), 1);
 
-        let folder = Folder::create(&to, false).unwrap();
-        let partial = folder.path().to_owned();
-        let exist = |paths: [&PathBuf; 4]| paths.map(|path| path.exists());
-        assert_eq!(exist([&abandoned, &of_another, &alive, &partial]), [false, true, true, true]);
-        // Another export at the same time leaves it alone.
-        let other = Folder::create(&to, false).unwrap();
-        assert!(partial.exists() && other.path() != partial);
+        // What appears while the new export is written is not lost either.
+        let folder = begin(&to, 2);
+        fs::write(to.join("kernels/notes"), "mine").unwrap();
+        let error = folder.complete(&manifest(2), true).unwrap_err();
+        assert!(
+            error.to_string().ends_with("holds more than the export: kernels/notes"),
+            "{error}"
+        );
+        assert_eq!(ranks(&to), [false, true, false]);
+        assert_eq!(fs::read_to_string(to.join("kernels/notes")).unwrap(), "mine");
+        assert_eq!(count(place.path()), 1);
+    }
 
-        remove_partial_exports(&to);
-        assert_eq!(exist([&of_another, &alive, &partial, &to]), [true, true, false, false]);
+    #[test]
+    fn replace_in_steps_does_the_same() {
+        let place = tempfile::tempdir().unwrap();
+        let to = place.path().join("run.pq");
+        begin(&to, 0).complete(&manifest(0), true).unwrap();
+        let folder = begin(&to, 1);
+        folder.replace_in_steps(true).unwrap();
+        drop(folder);
+        assert_eq!(ranks(&to), [false, true, false]);
+        assert_eq!(count(place.path()), 1);
+
+        fs::write(to.join("run.json"), manifest(1).to_text().unwrap()).unwrap();
+        fs::write(to.join("notes"), "mine").unwrap();
+        // The folder was checked before the notes were there.
+        let place_of_new = tempfile::tempdir_in(place.path()).unwrap();
+        let folder = begin(&place_of_new.path().join("new"), 2);
+        let folder = Folder { to: to.clone(), ..folder };
+        assert!(matches!(folder.replace_in_steps(true), Err(Error::OtherFiles { .. })));
+        assert_eq!((ranks(&to), to.join("notes").exists()), (vec![false, true, false], true));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn links_are_no_files_of_an_export() {
+        use std::os::unix::fs::symlink;
+        let place = tempfile::tempdir().unwrap();
+        let to = place.path().join("run.pq");
+        begin(&to, 0).complete(&manifest(0), true).unwrap();
+        let link = place.path().join("link");
+        symlink(&to, &link).unwrap();
+        for path in [link.clone(), link.join("")] {
+            let error = Folder::create(&path, true).unwrap_err();
+            assert!(matches!(error, Error::Link { is_folder: true, .. }), "{error}");
+        }
+        let elsewhere = place.path().join("kernels");
+        fs::rename(to.join("kernels"), &elsewhere).unwrap();
+        symlink(&elsewhere, to.join("kernels")).unwrap();
+        let error = Folder::create(&to, true).unwrap_err();
+        assert!(error.to_string().ends_with("holds more than the export: kernels"), "{error}");
+        assert_eq!(count(&elsewhere), 1);
     }
 }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use flate2::Crc;
 use serde::{Deserialize, Serialize};
 use trace_model::tables::{self, TABLES};
 use trace_model::{RunInfo, Warning};
 
+use super::layout::partition_path;
 use crate::error::ExportProblem;
 
 /// File name of the manifest.
@@ -48,6 +50,29 @@ pub(crate) struct Manifest {
     warnings: Vec<Warning>,
     /// In the order of their rows in the tables.
     pub(crate) partitions: Vec<Partition>,
+    /// Checksum of the partitions as JSON, which notices an entry that is gone. Absent in exports of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    partitions_crc32: Option<u32>,
+}
+
+/// The entries that say which files belong to an export, whatever version wrote it.
+#[derive(Deserialize)]
+struct Files {
+    partitions: Vec<PartitionFile>,
+}
+
+#[derive(Deserialize)]
+struct PartitionFile {
+    table: String,
+    #[serde(default)]
+    rank: Option<i32>,
+}
+
+/// The paths of the files of an export, relative to it, except the manifest itself. The manifest may be that of another
+/// version.
+pub(super) fn partition_files(text: &[u8]) -> Result<BTreeSet<String>, serde_json::Error> {
+    let files: Files = serde_json::from_slice(text)?;
+    Ok(files.partitions.iter().map(|file| partition_path(&file.table, file.rank)).collect())
 }
 
 /// One file of the export.
@@ -75,6 +100,7 @@ impl Manifest {
             program: env!("CARGO_PKG_VERSION").to_owned(),
             run: run.clone(),
             warnings: warnings.to_vec(),
+            partitions_crc32: checksum(&partitions).ok(),
             partitions,
         }
     }
@@ -108,6 +134,11 @@ impl Manifest {
     }
 
     fn check(&self) -> Result<(), String> {
+        if let Some(expected) = self.partitions_crc32
+            && checksum(&self.partitions) != Ok(expected)
+        {
+            return Err("its list of partitions has changed since it was written".to_owned());
+        }
         let mut known = BTreeSet::new();
         for partition in &self.partitions {
             let Partition { table, rank, .. } = partition;
@@ -130,6 +161,17 @@ impl Manifest {
     pub(crate) fn warnings(&self) -> Vec<Warning> {
         self.warnings.clone()
     }
+}
+
+fn checksum(partitions: &[Partition]) -> Result<u32, String> {
+    serde_json::to_vec(partitions).map(|text| crc32(&text)).map_err(|e| e.to_string())
+}
+
+/// The checksum of some bytes.
+pub(crate) fn crc32(bytes: &[u8]) -> u32 {
+    let mut crc = Crc::new();
+    crc.update(bytes);
+    crc.sum()
 }
 
 #[cfg(test)]
@@ -168,9 +210,9 @@ mod tests {
         for (from, to, reason) in [
             (expected.as_str(), "0123456789abcdef", "another version (0.1.0, layout 1)"),
             ("\"version\":1", "\"version\":2", "another version (0.1.0, layout 2)"),
-            ("\"kernels\"", "\"../../etc\"", "no table \"../../etc\""),
             ("trace-advisor export", "something else", "not the manifest of an export"),
             ("\"rows\":1", "\"rows\":-1", "damaged"),
+            ("\"rows\":1", "\"rows\":7", "its list of partitions has changed"),
             ("}\n", "", "damaged"),
         ] {
             let changed = text.replace(from, to);
@@ -178,5 +220,35 @@ mod tests {
             let why = Manifest::parse(changed.as_bytes()).unwrap_err().to_string();
             assert!(why.contains(reason), "{from}: {why}");
         }
+    }
+
+    #[test]
+    fn parse_notices_partitions_that_are_gone() {
+        let text = text();
+        let (before, rest) = text.split_once("\"partitions\":[").unwrap();
+        let (_, after) = rest.split_once(']').unwrap();
+        let without = format!("{before}\"partitions\":[]{after}");
+        let why = Manifest::parse(without.as_bytes()).unwrap_err().to_string();
+        assert!(why.contains("its list of partitions has changed"), "{why}");
+    }
+
+    #[test]
+    fn parse_reads_manifests_without_checksum() {
+        let text = text();
+        let start = text.find(",\"partitions_crc32\"").unwrap();
+        let old = format!("{}}}\n", &text[..start]);
+        assert_eq!(Manifest::parse(old.as_bytes()).unwrap().partitions.len(), 1);
+        // A table that does not exist is refused in any case.
+        let changed = old.replace("\"kernels\"", "\"../../etc\"");
+        let why = Manifest::parse(changed.as_bytes()).unwrap_err().to_string();
+        assert!(why.contains("no table \"../../etc\""), "{why}");
+    }
+
+    #[test]
+    fn partition_files_are_known_for_other_versions() {
+        let text = text().replace("\"version\":1", "\"version\":7");
+        let files = partition_files(text.as_bytes()).unwrap();
+        assert_eq!(files.into_iter().collect::<Vec<_>>(), ["kernels/rank-00003.parquet"]);
+        assert!(partition_files(b"{").is_err());
     }
 }

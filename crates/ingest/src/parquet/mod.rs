@@ -17,7 +17,6 @@ mod read;
 mod write;
 pub(crate) mod writer;
 
-pub use folder::remove_partial_exports;
+pub(crate) use manifest::crc32;
 pub use read::Export;
-pub(crate) use read::crc32;
 pub use write::{Exported, export, export_dataset};

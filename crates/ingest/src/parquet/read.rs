@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_array::RecordBatch;
 use bytes::Bytes;
-use flate2::{Crc, CrcReader};
+use flate2::CrcReader;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
@@ -24,7 +24,7 @@ use trace_model::{
 };
 
 use super::layout::{RUN_TABLES, partition_path};
-use super::manifest::{self, Manifest, Partition};
+use super::manifest::{self, Manifest, Partition, crc32};
 use super::writer::ROWS_PER_GROUP;
 use crate::error::{Error, ExportProblem};
 use crate::input::storage::{File, Folder};
@@ -304,13 +304,6 @@ fn is_of(schema: &Schema, spec: &TableSpec) -> bool {
         && fields.iter().zip(spec.columns).all(|(field, column)| {
             field.name() == column.name && *field.data_type() == column.column_type.arrow()
         })
-}
-
-/// The checksum of some bytes.
-pub(crate) fn crc32(bytes: &[u8]) -> u32 {
-    let mut crc = Crc::new();
-    crc.update(bytes);
-    crc.sum()
 }
 
 /// The bytes of a partition: on the disk, or fetched from a store.

@@ -52,6 +52,8 @@ pub(crate) struct DiscoveredFiles {
     /// The folder and its manifest, if it is an export: then there is nothing else.
     pub(crate) export: Option<(Folder, File)>,
     manifest: Option<File>,
+    /// What is searched for in the run's folder, in folders in it, and so on: also in folders that do not exist yet.
+    scopes: Vec<SearchScope>,
     /// The first file that could not be opened, and the error.
     unreadable: Option<(String, io::Error)>,
 }
@@ -136,6 +138,7 @@ fn discover(run: Place, name: &str, pattern: Option<&Pattern>) -> Result<Discove
     let mut folders = vec![root.clone()];
     let mut scope = SearchScope::All;
     for _ in 0..MAX_DEPTH {
+        found.scopes.push(scope);
         let mut below = Vec::new();
         for folder in &folders {
             let (mut files, more) = root.list(folder)?;
@@ -152,7 +155,7 @@ fn discover(run: Place, name: &str, pattern: Option<&Pattern>) -> Result<Discove
         let has_timeline = found.traces.iter().any(|t| t.format == Format::Kineto);
         let has_metrics = found.traces.iter().any(|t| matches!(t.format, Format::Determined(_)));
         scope = match (has_timeline, has_metrics) {
-            _ if below.is_empty() || scope == SearchScope::Metrics => break,
+            _ if scope == SearchScope::Metrics => break,
             (true, true) => break,
             (true, false) => SearchScope::Metrics,
             (false, true) => SearchScope::Traces,
@@ -167,6 +170,17 @@ fn discover(run: Place, name: &str, pattern: Option<&Pattern>) -> Result<Discove
         return Err(Error::NoTrace { path: name.into(), skipped: found.skipped });
     }
     Ok(found)
+}
+
+impl DiscoveredFiles {
+    /// Returns whether a file that begins with `head` would be read as part of the run, if it had this name in its folder.
+    pub(crate) fn would_include(&self, file: &str, head: Vec<u8>) -> bool {
+        let scope = self.scopes.get(file.matches('/').count());
+        match guess_stored(head, file) {
+            FormatGuess::Known(format) => scope.is_some_and(|scope| scope.includes(format, file)),
+            _ => false,
+        }
+    }
 }
 
 fn classify_file(

@@ -19,6 +19,7 @@ mod parse;
 mod plan;
 mod rank_trace;
 mod ranks;
+pub(crate) mod reach;
 pub(crate) mod read;
 pub(crate) mod sink;
 pub(crate) mod timeline;

@@ -1,7 +1,7 @@
 //! Copies trace files and adds events to them.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
@@ -9,13 +9,15 @@ use flate2::write::GzEncoder;
 use trace_model::Warning;
 
 use super::event_writer::EventWriter;
-use super::output::{partial_path, refuse_overwriting};
+use super::source::refuse_sources;
 use super::splice::{self, Failure};
 use crate::error::Error;
 use crate::error::Unreadable;
 use crate::input::decompress::{self, Limit};
 use crate::input::location::Location;
 use crate::options::Progress;
+use crate::output::OutputFile;
+use crate::run::reach::RunReach;
 
 /// Compression of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,6 +36,8 @@ pub enum Packing {
 pub struct Copy<'a> {
     /// Location of the run.
     pub run: &'a Location,
+    /// The files that are read as part of the run: a copy is never one of them.
+    pub reach: &'a RunReach,
     /// The file of the run to copy.
     pub source: &'a trace_model::Source,
     /// Folder to write to, under the name that the source has in the run.
@@ -49,8 +53,8 @@ pub struct Copy<'a> {
 /// the text and the end of the file.
 ///
 /// # Errors
-/// If the source has changed since it was read, or the copy cannot be written; a copy is complete or
-/// does not exist.
+/// If the source has changed since it was read, or the copy would be part of the run or cannot be written; a copy is
+/// complete or does not exist.
 pub fn copy_with(
     copy: &Copy<'_>,
     progress: &dyn Progress,
@@ -64,68 +68,47 @@ pub fn copy_with(
         Packing::Plain => false,
     };
     let to = copy.folder.join(file_name(&copy.source.file, copy.packing));
-    refuse_overwriting(std::slice::from_ref(&from), &to, copy.overwrite)?;
+    refuse_sources(std::slice::from_ref(&from), &to)?;
+    copy.reach.refuse_trace(&to)?;
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder).map_err(|e| Error::write(folder, e))?;
+    }
+    let mut file = OutputFile::create(&to, copy.overwrite)?;
     // The limit is the size that was read: a longer file has changed.
     let limit = Limit { max_json_bytes: copy.source.json_bytes };
     let stream = decompress::stream(&from, limit).map_err(io_error)?;
     let failure = stream.failure();
-
-    if let Some(folder) = to.parent() {
-        fs::create_dir_all(folder).map_err(write_error(folder))?;
-    }
-    // Written under another name until it is complete.
-    let partial = partial_path(&to);
-    let file = BufWriter::with_capacity(1 << 18, File::create(&partial).map_err(write_error(&to))?);
     let shift_ns = copy.source.shift_ns;
     let advance = |bytes| progress.advance(bytes);
     let issues = if packed {
-        let mut out = GzEncoder::new(file, Compression::default());
-        splice(stream, &mut out, &advance, shift_ns, insert)
-            .and_then(|issues| Ok((issues, out.finish().and_then(into_file)?)))
+        let mut out = GzEncoder::new(&mut file, Compression::default());
+        splice(stream, &mut out, &advance, shift_ns, insert).and_then(|issues| {
+            out.finish()?;
+            Ok(issues)
+        })
     } else {
-        let mut out = file;
-        splice(stream, &mut out, &advance, shift_ns, insert)
-            .and_then(|issues| Ok((issues, into_file(out)?)))
+        splice(stream, &mut file, &advance, shift_ns, insert)
     };
     progress.file_done(&copy.source.file);
-    let failed = failure.take();
-    let done = issues.and_then(|(issues, _)| {
-        if failed.is_some() {
-            return Err(Failure::Unreadable(Unreadable::NoEvents));
-        }
-        fs::rename(&partial, &to)?;
-        Ok(issues)
-    });
-    match done {
-        Ok(issues) => Ok((to, issues.warnings(&copy.source.file))),
-        Err(failure) => {
-            // The first error is the one to report.
-            let _ = fs::remove_file(&partial);
-            if let Some(error) = failed {
-                return Err(io_error(error));
-            }
-            Err(match failure {
-                Failure::Write(source) => Error::Write { path: to, source },
-                Failure::Unreadable(Unreadable::TooLong) => Error::Unusable {
-                    file: copy.source.file.clone(),
-                    reason: "it has grown since it was read".to_owned(),
-                },
-                Failure::Unreadable(why) => Error::Unusable {
-                    file: copy.source.file.clone(),
-                    reason: why.reason().to_owned(),
-                },
-            })
-        }
+    if let Some(error) = failure.take() {
+        return Err(io_error(error));
     }
-}
-
-fn write_error(path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = path.to_owned();
-    move |source| Error::Write { path, source }
-}
-
-fn into_file(out: BufWriter<File>) -> io::Result<File> {
-    out.into_inner().map_err(io::IntoInnerError::into_error)
+    match issues {
+        Ok(issues) => {
+            file.complete()?;
+            Ok((to, issues.warnings(&copy.source.file)))
+        }
+        Err(failure) => Err(match failure {
+            Failure::Write(source) => Error::write(to, source),
+            Failure::Unreadable(Unreadable::TooLong) => Error::Unusable {
+                file: copy.source.file.clone(),
+                reason: "it has grown since it was read".to_owned(),
+            },
+            Failure::Unreadable(why) => {
+                Error::Unusable { file: copy.source.file.clone(), reason: why.reason().to_owned() }
+            }
+        }),
+    }
 }
 
 fn splice<W: Write>(

@@ -1,7 +1,7 @@
 //! Cuts a time range out of a trace.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
@@ -9,7 +9,7 @@ use flate2::write::GzEncoder;
 use rustc_hash::{FxHashMap, FxHashSet};
 use trace_model::{Source, Warning};
 
-use super::output::{partial_path, refuse_overwriting};
+use super::source::refuse_sources;
 use super::splice::{self, EventFilter, Failure};
 use crate::enrich::begin_end::{Match, match_partners};
 use crate::error::{Error, Unreadable};
@@ -23,7 +23,9 @@ use crate::input::location::Location;
 use crate::json::lexer::RawStr;
 use crate::json::{number, time};
 use crate::options::Progress;
+use crate::output::OutputFile;
 use crate::run::outline::RunOutline;
+use crate::run::reach::RunReach;
 
 /// Categories of the arrows from calls to what they launch; their ids are those of the launches.
 const LAUNCH_ARROWS: [&[u8]; 4] = [b"ac2g", b"async_cpu_to_gpu", b"async_gpu", b"async"];
@@ -33,6 +35,8 @@ const LAUNCH_ARROWS: [&[u8]; 4] = [b"ac2g", b"async_cpu_to_gpu", b"async_gpu", b
 pub struct Cut<'a> {
     /// Location of the run.
     pub run: &'a Location,
+    /// The files that are read as part of the run: a part is never one of them.
+    pub reach: &'a RunReach,
     /// The outline of the run.
     pub outline: &'a RunOutline,
     /// The file of the run to cut.
@@ -72,72 +76,52 @@ pub struct CutOut {
 /// * names and sort indexes of processes and threads, and everything outside the event list.
 ///
 /// # Errors
-/// If the source has changed since it was read, or the part cannot be written; a file is complete or does not exist.
+/// If the source has changed since it was read, or the part would be part of the run or cannot be written; a file is
+/// complete or does not exist.
 pub fn cut(cut: &Cut<'_>, progress: &dyn Progress) -> Result<CutOut, Error> {
     let from = cut.run.file(&cut.source.file)?;
     let io_error = |e| Error::read(format!("{}: {}", cut.run, cut.source.file), e);
     let to = cut.folder.join(file_name(&cut.source.file));
-    refuse_overwriting(std::slice::from_ref(&from), &to, cut.overwrite)?;
+    refuse_sources(std::slice::from_ref(&from), &to)?;
+    cut.reach.refuse_trace(&to)?;
     let mut selector = Selector::new(cut).map_err(|e| Error::read(std::env::temp_dir(), e))?;
     // The limit is the size that was read: a longer file has changed.
     let limit = Limit { max_json_bytes: cut.source.json_bytes };
     let stream = decompress::stream(&from, limit).map_err(io_error)?;
     let failure = stream.failure();
 
-    let write_error = |path: &Path| {
-        let path = path.to_owned();
-        move |source| Error::Write { path, source }
-    };
     if let Some(folder) = to.parent() {
-        fs::create_dir_all(folder).map_err(write_error(folder))?;
+        fs::create_dir_all(folder).map_err(|e| Error::write(folder, e))?;
     }
-    // Written under another name until it is complete.
-    let partial = partial_path(&to);
-    let file = BufWriter::with_capacity(1 << 18, File::create(&partial).map_err(write_error(&to))?);
-    let mut out = GzEncoder::new(file, Compression::default());
+    let mut file = OutputFile::create(&to, cut.overwrite)?;
+    let mut out = GzEncoder::new(&mut file, Compression::default());
     let advance = |bytes| progress.advance(bytes);
     let copied = splice::copy_some(stream, &mut out, &advance, &mut selector);
-    progress.file_done(&cut.source.file);
-    let failed = failure.take();
-    let done = copied.and_then(|issues| {
-        if failed.is_some() {
-            return Err(Failure::Unreadable(Unreadable::NoEvents));
-        }
-        let file = out.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
-        let bytes = file.metadata()?.len();
-        if selector.has_events {
-            fs::rename(&partial, &to)?;
-        } else {
-            fs::remove_file(&partial)?;
-        }
-        Ok((issues, bytes))
+    let copied = copied.and_then(|issues| {
+        out.finish()?;
+        Ok(issues)
     });
-    match done {
-        Ok((issues, bytes)) => {
-            let is_written = selector.has_events;
-            Ok(CutOut {
-                path: is_written.then_some(to),
-                kept_events: selector.kept_events,
-                events: selector.events,
-                first_ns: selector.first_ns().map(|ns| ns + cut.source.shift_ns),
-                bytes: if is_written { bytes } else { 0 },
-                warnings: issues.warnings(&cut.source.file),
-            })
-        }
-        Err(why) => {
-            // The first error is the one to report.
-            let _ = fs::remove_file(&partial);
-            if let Some(error) = failed {
-                return Err(io_error(error));
-            }
-            let reason = match why {
-                Failure::Write(source) => return Err(Error::Write { path: to, source }),
-                Failure::Unreadable(Unreadable::TooLong) => "it has grown since it was read",
-                Failure::Unreadable(why) => why.reason(),
-            };
-            Err(Error::Unusable { file: cut.source.file.clone(), reason: reason.to_owned() })
-        }
+    progress.file_done(&cut.source.file);
+    if let Some(error) = failure.take() {
+        return Err(io_error(error));
     }
+    let issues = copied.map_err(|why| {
+        let reason = match why {
+            Failure::Write(source) => return Error::write(&to, source),
+            Failure::Unreadable(Unreadable::TooLong) => "it has grown since it was read",
+            Failure::Unreadable(why) => why.reason(),
+        };
+        Error::Unusable { file: cut.source.file.clone(), reason: reason.to_owned() }
+    })?;
+    let bytes = if selector.has_events { file.complete()? } else { 0 };
+    Ok(CutOut {
+        path: selector.has_events.then_some(to),
+        kept_events: selector.kept_events,
+        events: selector.events,
+        first_ns: selector.first_ns().map(|ns| ns + cut.source.shift_ns),
+        bytes,
+        warnings: issues.warnings(&cut.source.file),
+    })
 }
 
 /// Selects the events of a cut.

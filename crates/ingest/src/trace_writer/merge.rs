@@ -1,8 +1,8 @@
 //! Merges the traces of all ranks into one, as Composer does with its own: on one clock, with the rank as process id.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 
 use arrow_array::cast::AsArray;
@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use trace_model::{RunInfo, Source, TableSet, Warning};
 
 use super::events;
-use super::output::{partial_path, refuse_overwriting};
+use super::source::refuse_sources;
 use super::splice::Failure;
 use crate::error::Error;
 use crate::error::Unreadable;
@@ -25,6 +25,8 @@ use crate::input::decompress::{self, Limit};
 use crate::input::location::Location;
 use crate::json::{number, time};
 use crate::options::{FileWork, Progress};
+use crate::output::OutputFile;
+use crate::run::reach::RunReach;
 
 /// Sort index of threads that Composer does not describe: viewers show them below the training loop.
 const LAST: i64 = 99_999;
@@ -72,8 +74,8 @@ pub struct Merged {
 /// ranges are left out.
 ///
 /// # Errors
-/// If there is no timeline, a source has changed since it was read, or the file cannot be written; it is
-/// complete or not there.
+/// If there is no timeline, a source has changed since it was read, or the file would be part of the run or cannot be
+/// written; it is complete or not there.
 pub fn merge(merge: &Merge<'_>, progress: &dyn Progress) -> Result<Merged, Error> {
     let sources = &merge.info.sources;
     let timelines =
@@ -85,38 +87,28 @@ pub fn merge(merge: &Merge<'_>, progress: &dyn Progress) -> Result<Merged, Error
         });
     }
     let files: Result<Vec<_>, Error> = timelines().map(|s| merge.run.file(&s.file)).collect();
-    refuse_overwriting(&files?, merge.to, merge.overwrite)?;
-    let partial = partial_path(merge.to);
-    let write_error = |source| Error::Write { path: merge.to.to_owned(), source };
+    refuse_sources(&files?, merge.to)?;
+    RunReach::of(merge.run, merge.to)?.refuse_trace(merge.to)?;
+    let write_error = |source| Error::write(merge.to, source);
     if let Some(folder) = merge.to.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         fs::create_dir_all(folder).map_err(write_error)?;
     }
-    let file = BufWriter::with_capacity(1 << 18, File::create(&partial).map_err(write_error)?);
+    let mut file = OutputFile::create(merge.to, merge.overwrite)?;
     let is_packed = merge.to.extension().is_some_and(|e| e.eq_ignore_ascii_case("gz"));
-    let done = if is_packed {
-        let mut out = GzEncoder::new(file, Compression::default());
-        write(merge, progress, &mut out).and_then(|merged| {
-            out.finish().and_then(|mut file| file.flush()).map_err(write_error)?;
-            Ok(merged)
-        })
+    let merged = if is_packed {
+        let mut out = GzEncoder::new(&mut file, Compression::default());
+        let merged = write(merge, progress, &mut out)?;
+        out.finish().map_err(write_error)?;
+        merged
     } else {
-        let mut out = file;
-        write(merge, progress, &mut out).and_then(|merged| {
-            out.flush().map_err(write_error)?;
-            Ok(merged)
-        })
+        write(merge, progress, &mut file)?
     };
-    let done = done
-        .and_then(|merged| fs::rename(&partial, merge.to).map(|()| merged).map_err(write_error));
-    if done.is_err() {
-        // The first error is the one to report.
-        let _ = fs::remove_file(&partial);
-    }
-    done
+    file.complete()?;
+    Ok(merged)
 }
 
 fn write(merge: &Merge<'_>, progress: &dyn Progress, out: &mut dyn Write) -> Result<Merged, Error> {
-    let write_error = |source| Error::Write { path: merge.to.to_owned(), source };
+    let write_error = |source| Error::write(merge.to, source);
     let run = RunFacts::read(merge.info, merge.tables);
     let mut writer = Writer {
         out,

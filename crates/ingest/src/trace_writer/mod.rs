@@ -5,11 +5,10 @@ mod cut;
 mod event_writer;
 mod events;
 mod merge;
-mod output;
+mod source;
 mod splice;
 
 pub use self::augment::{Copy, Packing, copy_with};
 pub use self::cut::{Cut, CutOut, cut};
 pub use self::event_writer::{CATEGORY, EventWriter, Lane};
 pub use self::merge::{Merge, Merged, merge};
-pub use self::output::{partial_path, remove_partial_files};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::{column, gzip, read, trace};
 use flate2::read::GzDecoder;
-use ingest::{Copy, Error, EventWriter, Lane, Location, NoProgress, Packing, copy_with};
+use ingest::{Copy, Error, EventWriter, Lane, Location, NoProgress, Packing, RunReach, copy_with};
 use proptest::prelude::*;
 use serde_json::Value as Json;
 use trace_model::{Dataset, Value};
@@ -55,7 +55,8 @@ impl Place {
     ) -> Result<(PathBuf, Vec<String>), Error> {
         let run = Location::parse(self.run()).unwrap();
         let source = &before.run.sources[0];
-        let copy = Copy { run: &run, source, folder, packing, overwrite };
+        let reach = &RunReach::of(&run, folder)?;
+        let copy = Copy { run: &run, reach, source, folder, packing, overwrite };
         let (path, warnings) = copy_with(&copy, &NoProgress, insert)?;
         Ok((path, warnings.iter().map(|w| w.code.to_string()).collect()))
     }
@@ -281,8 +282,10 @@ fn copy_with_never_replaces_sources_or_leaves_partial_files() {
 
     // A copy that fails leaves nothing behind, and what was there stays.
     let run = Location::parse(place.run()).unwrap();
+    let reach = RunReach::of(&run, &place.out()).unwrap();
     let copy = Copy {
         run: &run,
+        reach: &reach,
         source: &before.run.sources[0],
         folder: &place.out(),
         packing: Packing::Same,

@@ -11,7 +11,7 @@ mod rows;
 use std::path::{Path, PathBuf};
 
 use advisor::Report;
-use ingest::{Copy, EventWriter, FileWork, Packing, Progress};
+use ingest::{Copy, EventWriter, FileWork, Packing, Progress, RunReach};
 use trace_model::{Source, Warning};
 
 pub use self::added::Added;
@@ -81,6 +81,7 @@ impl Run {
         is_wanted: impl Fn(&Source) -> bool,
     ) -> Result<Vec<Augmented>, Error> {
         self.needs_traces()?;
+        let reach = RunReach::of(self.location(), wanted.folder)?;
         let lanes = Lanes::read(self)?;
         let counters = wanted.counters.then(|| Counters::read(self)).transpose()?;
         let path = wanted.critical_path.then(|| CriticalPath::read(self)).transpose()?;
@@ -107,6 +108,7 @@ impl Run {
             };
             let copy = Copy {
                 run: self.location(),
+                reach: &reach,
                 source,
                 folder: wanted.folder,
                 packing: wanted.packing,

@@ -110,9 +110,12 @@ class TrainingLoop:
         try:
             import torch
 
-            os.makedirs(self._settings["folder"], exist_ok=True)
+            folder = self._settings["folder"]
+            os.makedirs(folder, exist_ok=True)
             name = f"rank{recorder.process_rank()}_out_of_memory_{os.getpid()}.pickle"
-            torch.cuda.memory._dump_snapshot(os.path.join(self._settings["folder"], name))
+            with recorder.work_folder(folder) as work:
+                torch.cuda.memory._dump_snapshot(os.path.join(work, name))
+                os.replace(os.path.join(work, name), os.path.join(folder, name))
         except Exception as error:
             recorder.warn(f"no memory snapshot: {type(error).__name__}: {error}")
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import pandas as pd
 import trace_advisor as ta
+from trace_advisor._recorder import work_folder
 
 from . import events
 from .constants import DEFAULT_TRACE_DIR
@@ -253,8 +254,11 @@ class Trace:
 
     def write_raw_trace(self, output_file: str, trace_contents: dict[str, Any]) -> None:
         """Write a trace, compressed."""
-        with gzip.open(output_file, "wt", compresslevel=6) as file:
-            json.dump(trace_contents, file)
+        with work_folder(os.path.dirname(output_file) or ".") as work:
+            written = os.path.join(work, "trace.json.gz")
+            with gzip.open(written, "wt", compresslevel=6) as file:
+                json.dump(trace_contents, file)
+            os.replace(written, output_file)
 
     def file_time(self, rank: int, raw: dict[str, Any]) -> float:
         """Return the time in the file of a rank, in microseconds, at which the frames' clock is 0."""

@@ -1,0 +1,71 @@
+"""The files that a recording writes, with a profiler that needs no PyTorch."""
+
+import gzip
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from trace_advisor._recorder import TraceFolder
+
+TRACE = '{"traceEvents": []}'
+
+
+class Profiler:
+    """Writes a trace, or fails."""
+
+    def __init__(self, error=None):
+        self.error, self.paths = error, []
+
+    def export_chrome_trace(self, path):
+        self.paths.append(path)
+        Path(path).write_text(TRACE)
+        if self.error:
+            raise self.error
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions and links")
+def test_traces_are_written_where_nobody_else_can_write(tmp_path):
+    folder = TraceFolder(tmp_path / "run")
+    (tmp_path / "run").mkdir()
+    victim = tmp_path / "victim"
+    for suffix in ("", ".json"):
+        (tmp_path / "run" / f".rank0.{os.getpid()}.partial{suffix}").symlink_to(victim)
+    (tmp_path / "run" / "rank0_cycle0.pt.trace.json.gz").symlink_to(victim)
+    profiler = Profiler()
+    modes = []
+    export = profiler.export_chrome_trace
+    profiler.export_chrome_trace = lambda path: (modes.append(os.stat(os.path.dirname(path)).st_mode), export(path))
+    path = folder.write(profiler)
+    assert path.endswith("rank0_cycle1.pt.trace.json.gz")
+    assert gzip.open(path, "rt").read() == TRACE
+    assert [mode & 0o777 for mode in modes] == [0o700]
+    assert not victim.exists()
+    assert len(os.listdir(tmp_path / "run")) == 4
+
+
+def test_a_trace_that_fails_leaves_nothing(tmp_path):
+    folder = TraceFolder(tmp_path / "run")
+    with pytest.raises(OSError, match="disk full"):
+        folder.write(Profiler(OSError("disk full")))
+    assert os.listdir(tmp_path / "run") == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_what_a_killed_program_leaves_is_removed_by_the_next_command(tmp_path):
+    code = f"""
+import os, signal, sys
+from trace_advisor._recorder import TraceFolder
+class Profiler:
+    def export_chrome_trace(self, path):
+        open(path, "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+TraceFolder({str(tmp_path)!r}).write(Profiler())
+"""
+    subprocess.run([sys.executable, "-c", code], check=False)
+    (leftover,) = os.listdir(tmp_path)
+    assert leftover.startswith(".advisor-") and leftover.endswith(".partial")
+    command = [sys.executable, "-m", "trace_advisor", "demo", "-o", str(tmp_path), "--force", "--steps", "2"]
+    subprocess.run(command, check=True, capture_output=True)
+    assert leftover not in os.listdir(tmp_path)
