@@ -22,10 +22,12 @@ mod export;
 mod first_screen;
 mod flight_recorder;
 mod formats;
+mod fuzz;
 mod import_cycles;
 mod layering;
 mod memory_owners;
 mod memory_snapshots;
+mod metamorphic;
 mod open;
 mod page;
 mod parallelism;
@@ -39,5 +41,9 @@ mod record;
 mod runs;
 #[cfg(all(unix, feature = "shell"))]
 mod shell;
+#[cfg(target_os = "linux")]
+mod soak;
+mod supply_chain;
 #[path = "../support/mod.rs"]
 mod support;
+mod trust;
