@@ -55,7 +55,7 @@ fn files(traces: &[(String, Json)]) -> Files {
 }
 
 /// The report of a run with these files, without their sizes and the path of the run.
-fn report(files: &Files) -> String {
+fn report(files: &[(String, Vec<u8>)]) -> String {
     let folder = tempfile::tempdir().unwrap();
     for (name, bytes) in files {
         std::fs::write(folder.path().join(name), bytes).unwrap();
@@ -197,7 +197,9 @@ const CHANGES: [Change; 6] = [
 
 fn changed(traces: &[(String, Json)], change: fn(&mut Json)) -> Files {
     let mut traces = traces.to_vec();
-    traces.iter_mut().for_each(|(_, trace)| change(trace));
+    for (_, trace) in &mut traces {
+        change(trace);
+    }
     files(&traces)
 }
 
@@ -246,9 +248,10 @@ fn the_example_is_reported_the_same_however_it_is_written() {
 fn the_example_is_reported_the_same_with_its_files_in_another_order() {
     let files = files(&example());
     let [first, second] = &files[..] else { panic!("two files") };
-    let named = |file: &(String, Vec<u8>), start| (format!("{start}{}", file.0), file.1.clone());
+    let named =
+        |file: &(String, Vec<u8>), start: &str| (format!("{start}{}", file.0), file.1.clone());
     let report_of = |starts: [&str; 2]| {
-        let text = report(&vec![named(first, starts[0]), named(second, starts[1])]);
+        let text = report(&[named(first, starts[0]), named(second, starts[1])]);
         starts.iter().fold(text, |text, start| text.replace(&format!("\"{start}rank-"), "\"rank-"))
     };
     assert_same(&report_of(["b.", "a."]), &report_of(["a.", "b."]), "files in another order");

@@ -53,8 +53,8 @@ fn checks_at_once_on_one_cache_report_as_one_after_another() {
         runs.iter().map(|run| report(&sandbox, run, &["--no-cache"]).0).collect();
     let sandbox = &sandbox;
     std::thread::scope(|scope| {
-        let spawn = |run| scope.spawn(move || report(sandbox, run, &CACHE).0);
-        let checks: Vec<_> = runs.iter().map(spawn).collect();
+        let checks: Vec<_> =
+            runs.iter().map(|run| scope.spawn(move || report(sandbox, run, &CACHE).0)).collect();
         for (check, expected) in checks.into_iter().zip(&expected) {
             assert_eq!(check.join().unwrap(), *expected);
         }
@@ -100,7 +100,7 @@ fn checks_in_a_row_leave_nothing_behind() {
         write_demo(&run, 0);
         let select = Policy { select: Some(vec!["IN".to_owned()]), ..Policy::default() };
         let rules = default_rules().with_policy(&select).unwrap();
-        let cache = Cache::new(folder.path().join("cache"));
+        let cache = Cache { folder: folder.path().join("cache"), max_bytes: Cache::MAX_BYTES };
         // Every third check finds all answers in the cache.
         let options =
             [None, Some(cache), None].map(|cache| OpenOptions { cache, ..OpenOptions::default() });

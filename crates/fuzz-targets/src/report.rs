@@ -14,11 +14,11 @@ use trace_model::text::is_dangerous;
 
 use crate::tables::{assert_finite, folder};
 
-/// Shares of something that may be less than what they are compared with, by view and column.
-const ABOVE_ONE: &[(&str, &str)] = &[];
+/// Ratios of two amounts, of which neither is a part of the other, by view and column.
+const ABOVE_ONE: &[(&str, &str)] = &[("memory_growth", "growth_ratio")];
 
-/// Times that are differences or lie before the start of the run, by view and column.
-const SIGNED_NS: &[(&str, &str)] = &[];
+/// Views that repeat what another tool computes, or compare totals as the trace states them: they are only finite.
+const UNBOUNDED: &[&str] = &["hta_", "memory_fragmentation"];
 
 /// Reads a trace, computes all views, checks it, and renders the report.
 pub(crate) fn run(bytes: &[u8]) {
@@ -83,14 +83,16 @@ fn check_column(view: &str, column: &Column, batch: &RecordBatch) {
 fn bounds(view: &str, column: &Column) -> Option<(f64, f64)> {
     /// Sums of shares are rounded.
     const ROUNDING: f64 = 1e-9;
-    let is_listed = |list: &[(&str, &str)]| list.contains(&(view, column.name.as_str()));
     // The descriptions say which differences are shown with their sign.
-    let is_signed = column.doc.contains("negative") || is_listed(SIGNED_NS);
+    let is_signed = column.doc.contains("negative");
+    if is_signed || UNBOUNDED.iter().any(|start| view.starts_with(start)) {
+        return None;
+    }
     match column.unit {
-        Unit::Ns if is_signed => None,
         Unit::Ns => Some((0.0, f64::INFINITY)),
-        Unit::Ratio if is_signed => None,
-        Unit::Ratio if is_listed(ABOVE_ONE) => Some((0.0, f64::INFINITY)),
+        Unit::Ratio if ABOVE_ONE.contains(&(view, column.name.as_str())) => {
+            Some((0.0, f64::INFINITY))
+        }
         Unit::Ratio => Some((-ROUNDING, 1.0 + ROUNDING)),
         _ if column.name.ends_with("_pct") => Some((-ROUNDING, 100.0 + ROUNDING)),
         _ => None,

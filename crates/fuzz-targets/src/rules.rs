@@ -35,11 +35,11 @@ fn metrics() -> Vec<MetricSpec> {
 
 fn rows() -> MetricTable {
     let row = |device: i64, name: &str, ratio: Value, number: i64| {
-        let device = Value::Int(device);
-        let count = [number, number, number].map(Value::Int);
-        let [ns, bytes, launches] = count;
-        let name = Value::Text(name.to_owned());
-        vec![Value::Int(0), device, name, ratio, ns, bytes, launches, Value::Float(number as f64)]
+        let mut row = vec![Value::Int(0), Value::Int(device), Value::Text(name.to_owned()), ratio];
+        // Time, bytes and count.
+        row.extend([number; 3].map(Value::Int));
+        row.push(Value::Float(number as f64));
+        row
     };
     let rows = vec![
         row(0, "gemm", Value::Float(0.9), 1_000_000),

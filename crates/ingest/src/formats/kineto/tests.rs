@@ -41,7 +41,7 @@ fn rows(input: JsonInput, threads: usize) -> Vec<String> {
 fn rows_do_not_depend_on_where_windows_and_slices_end() {
     for text in TEXTS {
         let expected = rows(JsonInput::Whole(text.as_bytes().to_vec()), 1);
-        assert!(expected.len() > 4, "{expected:?}");
+        assert!(expected.len() >= 4, "{expected:?}");
         for shift in 0..64 {
             let shifted = " ".repeat(shift) + text;
             assert_eq!(
