@@ -17,6 +17,8 @@ const OURS: &[(&str, &[&str])] = &[
     ("page", &["trace-advisor"]),
     ("cli", &["trace-advisor", "page"]),
     ("python", &["trace-advisor", "page", "cli"]),
+    // Runs what strangers can reach; without its default features it builds without the engine.
+    ("fuzz-targets", &["trace-model", "ingest", "advisor", "trace-advisor", "cli"]),
 ];
 
 /// Third-party crates that only some of ours may name.

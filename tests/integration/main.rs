@@ -23,10 +23,12 @@ mod export;
 mod first_screen;
 mod flight_recorder;
 mod formats;
+mod fuzz;
 mod import_cycles;
 mod layering;
 mod memory_owners;
 mod memory_snapshots;
+mod metamorphic;
 mod open;
 mod outputs;
 mod page;
@@ -43,5 +45,9 @@ mod rule_budgets;
 mod runs;
 #[cfg(all(unix, feature = "shell"))]
 mod shell;
+#[cfg(target_os = "linux")]
+mod soak;
+mod supply_chain;
 #[path = "../support/mod.rs"]
 mod support;
+mod trust;

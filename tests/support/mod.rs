@@ -4,5 +4,7 @@
 pub(crate) mod corpus;
 pub(crate) mod critical;
 pub(crate) mod export;
+#[cfg(unix)]
+pub(crate) mod process;
 pub(crate) mod rows;
 pub(crate) mod sandbox;

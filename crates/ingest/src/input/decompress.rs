@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flate2::bufread::MultiGzDecoder;
 
+use crate::input::limits::window;
 use crate::input::storage::File;
 
 /// Bytes of JSON read at a time from a stream.
-pub(crate) const WINDOW: usize = 16 << 20;
+pub(crate) const WINDOW: usize = window(16 << 20);
 
 /// Longest event or top-level entry that is accepted, in bytes.
 pub(crate) const MAX_PIECE: usize = 256 << 20;

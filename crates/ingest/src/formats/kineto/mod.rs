@@ -13,5 +13,7 @@ pub(crate) mod metadata;
 pub(crate) mod outline;
 pub(crate) mod parallel_reader;
 mod tensor_cores;
+#[cfg(test)]
+mod tests;
 mod thin;
 pub(crate) mod trace;

@@ -15,19 +15,20 @@ use super::key_predictor::KeyPredictor;
 use super::outline::Detail;
 use crate::error::Unreadable;
 use crate::input::decompress::{JsonInput, MAX_PIECE, Stream, StreamEnd};
+use crate::input::limits::window;
 use crate::json::lexer::{LexError, Lexer};
 use crate::warnings::Issue;
 
 /// Bytes of text that one thread reads at a time: the text and its rows stay in the CPU cache.
-const SLICE: usize = 512 << 10;
+const SLICE: usize = window(512 << 10);
 /// Slices of a window at most.
 const MAX_SLICES: usize = 32;
 /// Bytes of strings above which a slice drops them: the columns of the file have them all.
-const MAX_STRINGS: usize = 4 << 20;
+const MAX_STRINGS: usize = window(4 << 20);
 /// Longest event that is accepted, in bytes.
 const MAX_EVENT: usize = 64 << 20;
 /// Room in front of a window for an event that starts in the window before.
-const HEADROOM: usize = 64 << 10;
+const HEADROOM: usize = window(64 << 10);
 
 /// The content of a trace file.
 #[derive(Debug, Default)]

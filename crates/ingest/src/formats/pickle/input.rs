@@ -2,9 +2,10 @@
 
 use super::problem::Problem;
 use crate::input::decompress::{JsonInput, MAX_PIECE, Stream, StreamEnd};
+use crate::input::limits::window;
 
 /// Bytes of a stream in hand at a time.
-const WINDOW: usize = 1 << 20;
+const WINDOW: usize = window(1 << 20);
 /// Longest line of text that an instruction of protocol 0 may take.
 const MAX_LINE: usize = 16 << 20;
 

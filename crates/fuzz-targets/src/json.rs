@@ -1,0 +1,187 @@
+//! JSON as a tree that keeps what parsers normalize: the digits of numbers, escapes, the order and repetition of keys.
+
+use std::fmt::Write as _;
+
+/// A value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Json {
+    /// A number, a word, or a string with its quotes and escapes, as written.
+    Scalar(String),
+    /// A list.
+    List(Vec<Json>),
+    /// Members in order; keys with their quotes and escapes, as written.
+    Object(Vec<(String, Json)>),
+}
+
+/// Deepest nesting that is parsed.
+const MAX_DEPTH: usize = 100;
+
+impl Json {
+    /// Parses a text that is one value; `None` if it is something else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parser = Parser { rest: text };
+        let value = parser.value(MAX_DEPTH)?;
+        parser.skip_space();
+        parser.rest.is_empty().then_some(value)
+    }
+
+    /// The text, without white space.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        self.write(&mut text, "");
+        text
+    }
+
+    /// The text with white space between all tokens.
+    pub fn text_with_space(&self, space: &str) -> String {
+        let mut text = space.to_owned();
+        self.write(&mut text, space);
+        text
+    }
+
+    fn write(&self, out: &mut String, space: &str) {
+        match self {
+            Self::Scalar(scalar) => out.push_str(scalar),
+            Self::List(items) => {
+                out.push('[');
+                for (i, item) in items.iter().enumerate() {
+                    out.push_str(if i > 0 { "," } else { "" });
+                    out.push_str(space);
+                    item.write(out, space);
+                }
+                out.push(']');
+            }
+            Self::Object(members) => {
+                out.push('{');
+                for (i, (key, value)) in members.iter().enumerate() {
+                    out.push_str(if i > 0 { "," } else { "" });
+                    let _ = write!(out, "{space}{key}{space}:{space}");
+                    value.write(out, space);
+                }
+                out.push('}');
+            }
+        }
+        out.push_str(space);
+    }
+
+    /// Calls `visit` for this value and all values in it, with the key of those that are members; outer ones first.
+    pub fn visit(&mut self, visit: &mut impl FnMut(Option<&str>, &mut Self)) {
+        fn of<'a>(
+            key: Option<&'a str>,
+            value: &'a mut Json,
+            visit: &mut impl FnMut(Option<&str>, &mut Json),
+        ) {
+            visit(key, value);
+            match value {
+                Json::Scalar(_) => {}
+                Json::List(items) => {
+                    for item in items {
+                        of(None, item, visit);
+                    }
+                }
+                Json::Object(members) => {
+                    for (key, value) in members {
+                        of(Some(key.trim_matches('"')), value, visit);
+                    }
+                }
+            }
+        }
+        of(None, self, visit);
+    }
+
+    /// The value of a member of an object.
+    pub fn get(&self, key: &str) -> Option<&Self> {
+        let Self::Object(members) = self else { return None };
+        members.iter().find(|(name, _)| name.trim_matches('"') == key).map(|(_, value)| value)
+    }
+
+    /// As [`Json::get`], to change it.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Self> {
+        let Self::Object(members) = self else { return None };
+        members.iter_mut().find(|(name, _)| name.trim_matches('"') == key).map(|(_, value)| value)
+    }
+
+    /// The text of a scalar.
+    pub fn scalar(&self) -> Option<&str> {
+        match self {
+            Self::Scalar(text) => Some(text),
+            Self::List(_) | Self::Object(_) => None,
+        }
+    }
+}
+
+struct Parser<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Parser<'a> {
+    fn skip_space(&mut self) {
+        self.rest = self.rest.trim_ascii_start();
+    }
+
+    /// Takes a byte if it comes next, after white space.
+    fn takes(&mut self, byte: char) -> bool {
+        self.skip_space();
+        let rest = self.rest.strip_prefix(byte);
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
+    }
+
+    fn take(&mut self, bytes: usize) -> &'a str {
+        let (taken, rest) = self.rest.split_at(bytes);
+        self.rest = rest;
+        taken
+    }
+
+    fn value(&mut self, depth: usize) -> Option<Json> {
+        let depth = depth.checked_sub(1)?;
+        if self.takes('[') {
+            let mut items = Vec::new();
+            while !self.takes(']') {
+                if !items.is_empty() && !self.takes(',') {
+                    return None;
+                }
+                items.push(self.value(depth)?);
+            }
+            return Some(Json::List(items));
+        }
+        if self.takes('{') {
+            let mut members = Vec::new();
+            while !self.takes('}') {
+                if !members.is_empty() && !self.takes(',') {
+                    return None;
+                }
+                self.skip_space();
+                let key = self.string()?.to_owned();
+                if !self.takes(':') {
+                    return None;
+                }
+                members.push((key, self.value(depth)?));
+            }
+            return Some(Json::Object(members));
+        }
+        if self.rest.starts_with('"') {
+            return Some(Json::Scalar(self.string()?.to_owned()));
+        }
+        let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+        let end = self.rest.find(|c| !is_part(c)).unwrap_or(self.rest.len());
+        (end > 0).then(|| Json::Scalar(self.take(end).to_owned()))
+    }
+
+    /// A string with its quotes.
+    fn string(&mut self) -> Option<&'a str> {
+        let mut is_escaped = false;
+        if !self.rest.starts_with('"') {
+            return None;
+        }
+        for (at, byte) in self.rest.bytes().enumerate().skip(1) {
+            match byte {
+                _ if is_escaped => is_escaped = false,
+                b'\\' => is_escaped = true,
+                b'"' => return Some(self.take(at + 1)),
+                _ => {}
+            }
+        }
+        None
+    }
+}

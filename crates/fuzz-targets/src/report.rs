@@ -1,0 +1,100 @@
+//! From a trace to the report: every view has values that can be, and the report can be read.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::compute::{cast, max, min};
+use arrow::datatypes::{DataType, Float64Type};
+use cli::embedding::{CheckOptions, CheckedRun, Style, WorkProgress};
+use trace_advisor::query::{Column, ViewDef};
+use trace_advisor::{Run, analyses};
+use trace_model::Unit;
+use trace_model::text::is_dangerous;
+
+use crate::tables::{assert_finite, folder};
+
+/// Ratios of two amounts, of which neither is a part of the other, by view and column.
+const ABOVE_ONE: &[(&str, &str)] = &[("memory_growth", "growth_ratio")];
+
+/// Views that repeat what another tool computes, or compare totals as the trace states them: they are only finite.
+const UNBOUNDED: &[&str] = &["hta_", "memory_fragmentation"];
+
+/// Reads a trace, computes all views, checks it, and renders the report.
+pub(crate) fn run(bytes: &[u8]) {
+    let folder = folder(&[("trace.json", bytes)]);
+    let path = folder.path().join("trace.json");
+    let options = [OsString::from("--no-cache"), OsString::from("--full")];
+    let options = CheckOptions::parse(&path, &options).expect("options of `advisor check`");
+    let Ok(run) = options.open(&WorkProgress::of_check()) else { return };
+    let run = Arc::new(run);
+    let checked = options.check(Arc::clone(&run)).unwrap_or_else(|e| panic!("no report: {e:#}"));
+    check_report(&checked);
+    for view in analyses::catalog().views() {
+        check_view(&run, view);
+    }
+}
+
+fn check_report(checked: &CheckedRun) {
+    let render = |format, style| checked.render(format, &[], style).expect("a report");
+    let json = render("json", Style::default());
+    serde_json::from_str::<serde_json::Value>(&json).expect("a report that is JSON");
+    assert!(!json.contains(is_control), "control characters in the JSON report");
+    // Without color, sequences of names would be removed with those of the program.
+    let text = render("text", Style { has_color: true, terminal: None });
+    let colors = text.split("\u{1b}[").enumerate().map(|(at, part)| match part.find('m') {
+        Some(end) if at > 0 && part[..end].bytes().all(|b| matches!(b, b'0'..=b'9' | b';')) => {
+            &part[end + 1..]
+        }
+        _ if at > 0 => panic!("an escape sequence that is no color: {part:?}"),
+        _ => part,
+    });
+    let text: String = colors.collect();
+    assert!(!text.contains(is_control), "control characters in the text report: {text:?}");
+}
+
+fn is_control(c: char) -> bool {
+    c != '\n' && is_dangerous(c)
+}
+
+fn check_view(run: &Run, view: &ViewDef) {
+    let name = &view.name;
+    let batches = run.analyze(name).unwrap_or_else(|error| panic!("{name}: {error}"));
+    for batch in &batches {
+        for column in &view.columns {
+            check_column(name, column, batch);
+        }
+    }
+}
+
+fn check_column(view: &str, column: &Column, batch: &RecordBatch) {
+    let what = format!("{view}.{}", column.name);
+    let values = batch.column_by_name(&column.name).unwrap_or_else(|| panic!("{what} is missing"));
+    assert_finite(values, &what);
+    let Some((low, high)) = bounds(view, column) else { return };
+    let numbers: ArrayRef = cast(values, &DataType::Float64).expect("numbers");
+    let numbers = numbers.as_primitive::<Float64Type>();
+    if let (Some(least), Some(most)) = (min(numbers), max(numbers)) {
+        assert!(least >= low && most <= high, "{what}: from {least} to {most}");
+    }
+}
+
+/// The values that a column may have, by its unit.
+fn bounds(view: &str, column: &Column) -> Option<(f64, f64)> {
+    /// Sums of shares are rounded.
+    const ROUNDING: f64 = 1e-9;
+    // The descriptions say which differences are shown with their sign.
+    let is_signed = column.doc.contains("negative");
+    if is_signed || UNBOUNDED.iter().any(|start| view.starts_with(start)) {
+        return None;
+    }
+    match column.unit {
+        Unit::Ns => Some((0.0, f64::INFINITY)),
+        Unit::Ratio if ABOVE_ONE.contains(&(view, column.name.as_str())) => {
+            Some((0.0, f64::INFINITY))
+        }
+        Unit::Ratio => Some((-ROUNDING, 1.0 + ROUNDING)),
+        _ if column.name.ends_with("_pct") => Some((-ROUNDING, 100.0 + ROUNDING)),
+        _ => None,
+    }
+}

@@ -1,0 +1,95 @@
+//! What holds for the tables of any input.
+
+use std::path::Path;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::compute::{cast, concat, max, min};
+use arrow::datatypes::{DataType, Float64Type, Int64Type};
+use ingest::{NoProgress, Options};
+use tempfile::TempDir;
+use trace_model::tables::TABLES;
+use trace_model::{Dataset, RunInfo};
+
+/// A new folder with these files.
+pub(crate) fn folder(files: &[(&str, &[u8])]) -> TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (name, bytes) in files {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(path, bytes).expect("a file");
+    }
+    folder
+}
+
+/// Reads a run, and checks its tables; `None` if it is refused.
+pub(crate) fn read(path: &Path) -> Option<Dataset> {
+    match ingest::read_run(path, &Options::default(), &NoProgress) {
+        Ok(dataset) => {
+            check(&dataset);
+            Some(dataset)
+        }
+        Err(error) => {
+            assert!(!error.to_string().trim().is_empty(), "an error without a message");
+            None
+        }
+    }
+}
+
+/// Panics if a table is not as its description says, a duration is negative, or a number is none.
+fn check(dataset: &Dataset) {
+    for table in TABLES {
+        for batch in dataset.tables.get(table.name) {
+            let names: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
+            let schema = batch.schema();
+            let found: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+            assert_eq!(found, names, "columns of {}", table.name);
+            for (column, values) in names.iter().zip(batch.columns()) {
+                assert_finite(values, &format!("{}.{column}", table.name));
+                if column.ends_with("dur_ns") {
+                    let shortest = min(values.as_primitive::<Int64Type>());
+                    assert!(
+                        shortest.is_none_or(|ns| ns >= 0),
+                        "{}.{column}: {shortest:?}",
+                        table.name
+                    );
+                }
+            }
+        }
+    }
+    assert!(dataset.run.wall_ns >= 0, "wall_ns = {}", dataset.run.wall_ns);
+}
+
+/// Panics if a column of floats holds NaN or an infinity.
+pub(crate) fn assert_finite(values: &ArrayRef, what: &str) {
+    if values.data_type() == &DataType::Float64 {
+        let values = values.as_primitive::<Float64Type>();
+        // Of NaN, `max` says that it is the largest.
+        for extreme in [min(values), max(values)].into_iter().flatten() {
+            assert!(extreme.is_finite(), "{what} holds {extreme}");
+        }
+    }
+}
+
+/// Panics unless both datasets are equal, apart from the path of the run and the way rows are cut into batches.
+pub(crate) fn assert_same(left: &Dataset, right: &Dataset) {
+    let info = |dataset: &Dataset| RunInfo { path: String::new(), ..dataset.run.clone() };
+    assert_eq!(info(left), info(right));
+    assert_eq!(left.warnings, right.warnings);
+    for table in TABLES {
+        for (at, column) in table.columns.iter().enumerate() {
+            let (left, right) = (values(left, table.name, at), values(right, table.name, at));
+            assert_eq!(left, right, "{}.{}", table.name, column.name);
+        }
+    }
+}
+
+/// All values of a column, dictionaries as text; `None` without rows.
+fn values(dataset: &Dataset, table: &str, at: usize) -> Option<ArrayRef> {
+    let plain = |batch: &RecordBatch| match batch.column(at).data_type() {
+        DataType::Dictionary(_, text) => cast(batch.column(at), text).expect("text"),
+        _ => ArrayRef::clone(batch.column(at)),
+    };
+    let batches: Vec<ArrayRef> = dataset.tables.get(table).iter().map(plain).collect();
+    let batches: Vec<&dyn Array> = batches.iter().map(AsRef::as_ref).collect();
+    (!batches.is_empty()).then(|| concat(&batches).expect("columns of one type"))
+}

@@ -1,0 +1,283 @@
+//! Changes of a trace that change nothing: the report stays the same, byte for byte, but for the names and sizes of files.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::sync::LazyLock;
+
+use fastrand::Rng;
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use fuzz_targets::json::Json;
+use serde_json::Value;
+use trace_advisor::{RuleSet, Run, default_rules};
+
+use crate::support::corpus;
+
+/// Small traces of the corpus: NVIDIA and AMD, events and streams, compiled code, collectives, one without a device.
+const TRACES: [&str; 5] = [
+    "amd_minitoy",
+    "cuda_event_sync_multi_stream",
+    "mi300_torch_compile_triton",
+    "critical_path_alexnet",
+    "cpu_only",
+];
+
+/// The files of a run: names and texts.
+type Files = Vec<(String, Vec<u8>)>;
+
+static RULES: LazyLock<RuleSet> = LazyLock::new(default_rules);
+
+fn read(folder: &Path) -> Vec<(String, Json)> {
+    let mut traces = Vec::new();
+    for entry in folder.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let mut bytes = std::fs::read(&path).unwrap();
+        if name.ends_with(".gz") {
+            let packed = std::mem::take(&mut bytes);
+            MultiGzDecoder::new(packed.as_slice()).read_to_end(&mut bytes).unwrap();
+        }
+        if name.contains(".json") {
+            let text = String::from_utf8(bytes).unwrap();
+            let trace = Json::parse(&text).unwrap_or_else(|| panic!("{name} is not JSON"));
+            traces.push((name.trim_end_matches(".gz").to_owned(), trace));
+        }
+    }
+    assert!(!traces.is_empty(), "no trace in {}", folder.display());
+    traces.sort_by(|(a, _), (b, _)| a.cmp(b));
+    traces
+}
+
+fn files(traces: &[(String, Json)]) -> Files {
+    traces.iter().map(|(name, trace)| (name.clone(), trace.text().into_bytes())).collect()
+}
+
+/// The report of a run with these files, without their sizes and the path of the run.
+fn report(files: &[(String, Vec<u8>)]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bytes) in files {
+        std::fs::write(folder.path().join(name), bytes).unwrap();
+    }
+    let report = Run::open(folder.path()).unwrap().check(&RULES).unwrap();
+    let path = folder.path().to_str().unwrap();
+    let text = serde_json::to_string(&report).unwrap().replace(path, "run");
+    let mut report: Value = serde_json::from_str(&text).unwrap();
+    for source in report["run"]["sources"].as_array_mut().unwrap() {
+        source["json_bytes"] = Value::Null;
+    }
+    let text = serde_json::to_string_pretty(&report).unwrap();
+    text.replace(".json.gz", ".json")
+}
+
+/// Panics at the first line in which two reports differ.
+fn assert_same(changed: &str, expected: &str, what: &str) {
+    let lines = changed.lines().zip(expected.lines());
+    for (at, (changed, expected)) in lines.enumerate() {
+        assert_eq!(changed, expected, "{what}: line {at} of the report");
+    }
+    assert_eq!(changed.len(), expected.len(), "{what}");
+}
+
+/// The list of events of a trace.
+fn events(trace: &mut Json) -> &mut Vec<Json> {
+    let list =
+        if matches!(trace, Json::List(_)) { Some(trace) } else { trace.get_mut("traceEvents") };
+    match list {
+        Some(Json::List(events)) => events,
+        _ => panic!("a trace without events"),
+    }
+}
+
+fn reverse_keys(trace: &mut Json) {
+    trace.visit(&mut |_, value| {
+        if let Json::Object(members) = value {
+            members.reverse();
+        }
+    });
+}
+
+/// PyTorch writes numbers as strings in places, others in more of them.
+fn quote_numbers(trace: &mut Json) {
+    for event in events(trace) {
+        event.visit(&mut |key, value| {
+            let is_quoted = matches!(
+                key,
+                Some("ts" | "dur" | "External id" | "correlation" | "bytes" | "device" | "stream")
+            );
+            if let Json::Scalar(text) = value
+                && is_quoted
+                && text.starts_with(|c: char| c.is_ascii_digit())
+            {
+                *text = format!("\"{text}\"");
+            }
+        });
+    }
+}
+
+/// Applies a function to whole numbers, and to the whole part of others.
+fn map_number(value: &mut Json, map: impl Fn(i64) -> i64) {
+    if let Json::Scalar(text) = value
+        && text.starts_with(|c: char| c.is_ascii_digit())
+    {
+        let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
+        let mapped = map(whole.parse().unwrap_or_else(|_| panic!("{text} is not a number")));
+        *text = format!("{mapped}{fraction}");
+    }
+}
+
+fn shift_times(trace: &mut Json) {
+    for event in events(trace) {
+        if let Some(ts) = event.get_mut("ts") {
+            map_number(ts, |us| us + 3_600_000_000);
+        }
+    }
+}
+
+/// Gives processes and threads other numbers. Numbers of devices and streams are small, and mean something.
+fn renumber_threads(trace: &mut Json) {
+    let renumber = |id| if id < 256 { id } else { id + 1_000_003 };
+    for event in events(trace) {
+        for key in ["pid", "tid"] {
+            if let Some(id) = event.get_mut(key) {
+                map_number(id, renumber);
+            }
+        }
+    }
+}
+
+/// Gives correlations and external ids other numbers.
+fn renumber_links(trace: &mut Json) {
+    let renumber = |id| if id == 0 { 0 } else { id + 4_000_037 };
+    for event in events(trace) {
+        let is_launch = event.get("cat").and_then(Json::scalar) == Some("\"ac2g\"");
+        event.visit(&mut |key, value| match key {
+            Some(
+                "correlation" | "External id" | "external id" | "wait_on_cuda_event_record_corr_id",
+            ) => {
+                map_number(value, renumber);
+            }
+            Some("id") if is_launch => map_number(value, renumber),
+            _ => {}
+        });
+    }
+}
+
+fn shuffle_events(trace: &mut Json) {
+    Rng::with_seed(7).shuffle(events(trace));
+}
+
+/// Writes the second letter of each key as an escape.
+fn escape_keys(trace: &mut Json) {
+    trace.visit(&mut |_, value| {
+        let Json::Object(members) = value else { return };
+        for (key, _) in members {
+            let second = key.chars().nth(2).filter(char::is_ascii_alphanumeric);
+            if let Some(letter) = second
+                && key.is_char_boundary(2)
+            {
+                key.replace_range(2..3, &format!("\\u{:04x}", u32::from(letter)));
+            }
+        }
+    });
+}
+
+/// A change of a trace.
+type Change = (&'static str, fn(&mut Json));
+
+const CHANGES: [Change; 6] = [
+    ("other order of keys", reverse_keys),
+    ("numbers as strings", quote_numbers),
+    ("an hour later", shift_times),
+    ("other processes and threads", renumber_threads),
+    ("other correlations", renumber_links),
+    ("other order of events", shuffle_events),
+];
+
+fn changed(traces: &[(String, Json)], change: fn(&mut Json)) -> Files {
+    let mut traces = traces.to_vec();
+    for (_, trace) in &mut traces {
+        change(trace);
+    }
+    files(&traces)
+}
+
+/// Bytes around the same values: white space, a byte order mark, compression.
+fn rewritten(traces: &[(String, Json)]) -> BTreeMap<&'static str, Files> {
+    let spaced = |(name, trace): &(String, Json)| {
+        (name.clone(), trace.text_with_space(" \r\n\t").into_bytes())
+    };
+    let marked =
+        |(name, bytes): (String, Vec<u8>)| (name, [b"\xEF\xBB\xBF".to_vec(), bytes].concat());
+    let packed = |(name, bytes): (String, Vec<u8>)| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(&bytes).unwrap();
+        (name + ".gz", encoder.finish().unwrap())
+    };
+    [
+        ("white space", traces.iter().map(spaced).collect()),
+        ("a byte order mark", files(traces).into_iter().map(marked).collect()),
+        ("gzip", files(traces).into_iter().map(packed).collect()),
+    ]
+    .into()
+}
+
+fn assert_nothing_changes(traces: &[(String, Json)], name: &str) {
+    let expected = report(&files(traces));
+    for (what, change) in CHANGES {
+        let files = changed(traces, change);
+        assert_ne!(files, self::files(traces), "{name}: {what} changes no byte");
+        assert_same(&report(&files), &expected, &format!("{name}: {what}"));
+    }
+    for (what, files) in rewritten(traces) {
+        assert_same(&report(&files), &expected, &format!("{name}: {what}"));
+    }
+}
+
+fn example() -> Vec<(String, Json)> {
+    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/run"))
+}
+
+#[test]
+fn the_example_is_reported_the_same_however_it_is_written() {
+    assert_nothing_changes(&example(), "examples/run");
+}
+
+#[test]
+fn the_example_is_reported_the_same_with_its_files_in_another_order() {
+    let files = files(&example());
+    let [first, second] = &files[..] else { panic!("two files") };
+    let named =
+        |file: &(String, Vec<u8>), start: &str| (format!("{start}{}", file.0), file.1.clone());
+    let report_of = |starts: [&str; 2]| {
+        let text = report(&[named(first, starts[0]), named(second, starts[1])]);
+        starts.iter().fold(text, |text, start| text.replace(&format!("\"{start}rank-"), "\"rank-"))
+    };
+    assert_same(&report_of(["b.", "a."]), &report_of(["a.", "b."]), "files in another order");
+}
+
+#[test]
+fn the_example_is_reported_the_same_with_escaped_keys() {
+    let traces = example();
+    let escaped = changed(&traces, escape_keys);
+    assert_same(&report(&escaped), &report(&files(&traces)), "escaped keys");
+}
+
+#[test]
+#[ignore = "needs ADVISOR_CORPUS"]
+fn traces_are_reported_the_same_however_they_are_written() {
+    for name in TRACES {
+        assert_nothing_changes(&read(&corpus::corpus().join("traces").join(name)), name);
+    }
+}
+
+#[test]
+#[ignore = "needs ADVISOR_CORPUS"]
+fn traces_are_reported_the_same_with_escaped_keys() {
+    for name in TRACES {
+        let traces = read(&corpus::corpus().join("traces").join(name));
+        let expected = report(&files(&traces));
+        assert_same(&report(&changed(&traces, escape_keys)), &expected, name);
+    }
+}

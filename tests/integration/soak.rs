@@ -1,0 +1,126 @@
+//! Many checks: at once on one cache, and in a row in one process, where nothing may pile up. `.ci/soak` runs more of them.
+
+use std::fs;
+use std::path::Path;
+
+use cli::demo::{Bottleneck, Options, write_run};
+use trace_advisor::advisor::Policy;
+use trace_advisor::ingest::{Cache, NoProgress};
+use trace_advisor::{OpenOptions, check, default_rules};
+
+use crate::support::process::alone;
+use crate::support::sandbox::Sandbox;
+
+/// Runs that are checked at once.
+const RUNS: u64 = 24;
+
+/// Checks in a row, unless `ADVISOR_SOAK_CHECKS` says how many.
+const CHECKS: usize = 100;
+
+/// Memory that the second half of the checks may add.
+const MAX_GROWTH_BYTES: i64 = 24 << 20;
+
+fn write_demo(folder: &Path, seed: u64) {
+    let bottleneck =
+        [Bottleneck::DataLoading, Bottleneck::Sync, Bottleneck::None][seed as usize % 3];
+    let options = Options { bottleneck, seed, ranks: 1, steps: 4, layers: 1, ..Options::default() };
+    write_run(&options, folder).unwrap();
+}
+
+/// The report of a run, and whether its traces were read.
+fn report(sandbox: &Sandbox, run: &str, cache: &[&str]) -> (String, bool) {
+    let mut args =
+        vec!["check", run, "--exit-zero", "--select", "IN", "--format", "json", "--timings"];
+    args.extend_from_slice(cache);
+    let output = sandbox.run(&args);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{errors}");
+    assert!(!errors.contains("warning"), "{errors}");
+    let was_read = errors.lines().any(|line| line.starts_with("read "));
+    (String::from_utf8(output.stdout).unwrap(), was_read)
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn checks_at_once_on_one_cache_report_as_one_after_another() {
+    const CACHE: [&str; 2] = ["--cache-dir", "cache"];
+    let sandbox = Sandbox::new();
+    let runs: Vec<String> = (0..RUNS).map(|run| format!("run-{run}")).collect();
+    for (seed, run) in runs.iter().enumerate() {
+        write_demo(&sandbox.path(run), seed as u64);
+    }
+    let expected: Vec<_> =
+        runs.iter().map(|run| report(&sandbox, run, &["--no-cache"]).0).collect();
+    let sandbox = &sandbox;
+    std::thread::scope(|scope| {
+        let checks: Vec<_> =
+            runs.iter().map(|run| scope.spawn(move || report(sandbox, run, &CACHE).0)).collect();
+        for (check, expected) in checks.into_iter().zip(&expected) {
+            assert_eq!(check.join().unwrap(), *expected);
+        }
+    });
+    // No entry is lost, and each is that of its run.
+    assert_eq!(fs::read_dir(sandbox.path("cache")).unwrap().count(), runs.len());
+    for (run, expected) in runs.iter().zip(&expected) {
+        let (cached, was_read) = report(sandbox, run, &CACHE);
+        assert!(!was_read, "the answers about {run} were lost");
+        assert_eq!(cached, *expected);
+    }
+}
+
+/// What a process holds.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    rss_bytes: i64,
+    files: usize,
+    threads: usize,
+}
+
+impl Held {
+    fn now() -> Self {
+        let statm = fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: i64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
+        let count = |folder| fs::read_dir(folder).unwrap().count();
+        Self {
+            rss_bytes: pages * 4096,
+            files: count("/proc/self/fd"),
+            threads: count("/proc/self/task"),
+        }
+    }
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn checks_in_a_row_leave_nothing_behind() {
+    alone("soak::checks_in_a_row_leave_nothing_behind", "", || {
+        let checks = std::env::var_os("ADVISOR_SOAK_CHECKS")
+            .map_or(CHECKS, |count| count.to_str().unwrap().parse().unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path().join("run");
+        write_demo(&run, 0);
+        let select = Policy { select: Some(vec!["IN".to_owned()]), ..Policy::default() };
+        let rules = default_rules().with_policy(&select).unwrap();
+        let cache = Cache { folder: folder.path().join("cache"), max_bytes: Cache::MAX_BYTES };
+        // Every third check finds all answers in the cache.
+        let options =
+            [None, Some(cache), None].map(|cache| OpenOptions { cache, ..OpenOptions::default() });
+        let report = |number: usize| {
+            let checked = check(&run, &options[number % 3], &rules, &NoProgress).unwrap();
+            assert!(checked.cache_error.is_none());
+            serde_json::to_string(&checked.report).unwrap()
+        };
+        let expected = report(0);
+        let mut half = None;
+        for number in 1..=checks {
+            assert_eq!(report(number), expected, "check {number}");
+            if number == checks / 2 {
+                half = Some(Held::now());
+            }
+        }
+        let (half, end) = (half.unwrap(), Held::now());
+        let growth = end.rss_bytes - half.rss_bytes;
+        println!("{checks} checks: {half:?}, then {end:?}");
+        assert!(growth < MAX_GROWTH_BYTES, "{growth} bytes more: {half:?}, then {end:?}");
+        assert!(end.files <= half.files && end.threads <= half.threads, "{half:?}, then {end:?}");
+    });
+}

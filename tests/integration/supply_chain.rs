@@ -1,0 +1,105 @@
+//! What may enter the tree: `deny.toml` against `cargo metadata`, without the network. The public workflow runs
+//! `cargo deny` itself, which also knows advisories. And the version of Rust that we promise.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use cargo_metadata::{CargoOpt, Metadata, MetadataCommand, Package};
+use spdx::{Expression, ParseMode};
+use toml::{Table, Value};
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(repository().join(path)).unwrap()
+}
+
+fn policy() -> Table {
+    read("deny.toml").parse().unwrap()
+}
+
+fn texts(value: &Value) -> Vec<&str> {
+    value.as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect()
+}
+
+/// All packages of the tree, on all platforms and with all features.
+fn metadata() -> Metadata {
+    let manifest = repository().join("Cargo.toml");
+    let mut command = MetadataCommand::new();
+    command.manifest_path(manifest).features(CargoOpt::AllFeatures);
+    command.other_options(["--locked".to_owned()]).exec().unwrap()
+}
+
+fn is_ours(metadata: &Metadata, package: &Package) -> bool {
+    metadata.workspace_members.contains(&package.id)
+}
+
+#[test]
+fn packages_have_licenses_and_sources_that_the_policy_allows() {
+    let (metadata, policy) = (metadata(), policy());
+    let allowed = texts(&policy["licenses"]["allow"]);
+    let allowed: Vec<spdx::Licensee> =
+        allowed.iter().map(|license| spdx::Licensee::parse(license).unwrap()).collect();
+    assert!(metadata.packages.len() > 300, "only {} packages", metadata.packages.len());
+    for package in &metadata.packages {
+        let name = format!("{} {}", package.name, package.version);
+        let license = package.license.as_deref().unwrap_or_else(|| panic!("{name}: no license"));
+        let license = Expression::parse_mode(license, ParseMode::LAX).unwrap();
+        let is_allowed = license.evaluate(|asked| allowed.iter().any(|ours| ours.satisfies(asked)));
+        assert!(is_allowed, "{name} has the license {license}, which deny.toml does not allow");
+        let is_registry = package.source.as_ref().is_some_and(|source| source.is_crates_io());
+        assert!(is_registry || is_ours(&metadata, package), "{name} is not from crates.io");
+    }
+}
+
+#[test]
+fn no_package_is_banned_or_of_any_version() {
+    let (metadata, policy) = (metadata(), policy());
+    let bans = policy["bans"]["deny"].as_array().unwrap();
+    assert!(!bans.is_empty());
+    for ban in bans {
+        let banned = ban["crate"].as_str().unwrap();
+        let wrappers: BTreeSet<&str> =
+            ban.get("wrappers").map(texts).unwrap_or_default().into_iter().collect();
+        let uses_it =
+            |package: &&Package| package.dependencies.iter().any(|used| used.name == banned);
+        let users: BTreeSet<&str> =
+            metadata.packages.iter().filter(uses_it).map(|package| package.name.as_str()).collect();
+        assert_eq!(users, wrappers, "the packages that use {banned}");
+    }
+    for package in metadata.packages.iter().filter(|package| is_ours(&metadata, package)) {
+        for used in &package.dependencies {
+            assert_ne!(
+                used.req.to_string(),
+                "*",
+                "{} takes any version of {}",
+                package.name,
+                used.name
+            );
+        }
+    }
+}
+
+#[test]
+fn one_version_of_arrow_is_in_the_tree() {
+    let metadata = metadata();
+    let packages = metadata.packages.iter().filter(|package| package.name == "arrow");
+    assert_eq!(packages.count(), 1);
+}
+
+/// Documentation and the job that builds with it state the version of `Cargo.toml`.
+#[test]
+fn the_oldest_supported_rust_is_stated_everywhere() {
+    let manifest: Table = read("Cargo.toml").parse().unwrap();
+    let version = manifest["workspace"]["package"]["rust-version"].as_str().unwrap();
+    let statement = format!("[Rust](https://rustup.rs) {version}");
+    for (path, statement) in [
+        ("README.md", &statement),
+        ("docs/install.md", &statement),
+        (".github/workflows/ci.yml", &format!("RUSTUP_TOOLCHAIN: \"{version}\"")),
+    ] {
+        assert!(read(path).contains(statement), "{path} does not say `{statement}`");
+    }
+}
