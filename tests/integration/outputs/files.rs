@@ -26,7 +26,7 @@ const FILE_COMMANDS: [&[&str]; 7] = [
     &["check", "run", "--format", "json", "-o"],
     &["check", "run", "--format", "html", "-o"],
     &["sql", "run", "SELECT 1 AS one", "--format", "parquet", "-o"],
-    &["analyze", "gpu_idle", "run", "-o"],
+    &["analyze", "gpu_idle_breakdown", "run", "-o"],
     &["diff", "run", "run", "--format", "json", "-o"],
     &["rules", "stats", "run", "-o"],
 ];
@@ -107,7 +107,7 @@ fn generated_pages_replace_nothing_else() {
     let sandbox = Sandbox::new();
     sandbox.write("victim", "secret");
     let commands: [(&[&str], &str); 3] = [
-        (&["man", "pages"], "pages/advisor.1"),
+        (&["man", "-o", "pages"], "pages/advisor.1"),
         (&["rules", "docs", "-o", "pages"], "pages/README.md"),
         (&["init", "pages"], "pages/advisor.toml"),
     ];

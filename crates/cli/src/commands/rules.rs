@@ -12,7 +12,6 @@ use crate::args::{RuleShowArgs, RulesArgs, RulesCommand};
 use crate::commands::explain::find_rule;
 use crate::commands::rates;
 use crate::console::Console;
-use crate::diagnostics::with_help;
 use crate::exit::Exit;
 use crate::messages::warn;
 use crate::output::{require_local_path, write_own_file};

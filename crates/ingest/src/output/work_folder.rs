@@ -160,6 +160,9 @@ fn remove_if_abandoned(folder: &Path, ours: &Metadata) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return fs::remove_dir(folder),
         lock => lock?,
     };
+    if !lock.metadata()?.is_file() {
+        return Ok(());
+    }
     lock.try_lock()?;
     let mut text = String::new();
     (&mut lock).take(MARKER.len() as u64 + 1).read_to_string(&mut text)?;
