@@ -158,7 +158,11 @@ impl<'s> RuleChecker<'_, '_, '_, 's> {
                 }
                 let message = format!("the template is invalid: {}", mistake.message);
                 let [names @ .., last] = FILTERS;
-                let help = format!("filters are {} and {last}", names.join(", "));
+                let help = if mistake.message.starts_with("unknown filter") {
+                    format!("filters are {} and {last}", names.join(", "))
+                } else {
+                    "texts have `{% if %}`, filters, comparisons and arithmetic".to_owned()
+                };
                 self.problems.add_within(text, mistake.bytes, message, Some(help));
             }
         }
