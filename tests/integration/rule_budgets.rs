@@ -105,6 +105,12 @@ fn unknown(report: &Value) -> Vec<(String, String)> {
     unknown.map(|rule| (text(&rule["code"]), text(&rule["reason"]))).collect()
 }
 
+/// The messages of the warnings.
+fn warnings(report: &Value) -> String {
+    let warnings = report["warnings"].as_array().unwrap().iter();
+    warnings.map(|warning| format!("{}\n", warning["message"].as_str().unwrap())).collect()
+}
+
 fn reason(report: &Value, code: &str) -> String {
     let unknown = unknown(report).into_iter().find(|(known, _)| known == code);
     unknown.unwrap_or_else(|| panic!("{code} has a verdict")).1
@@ -249,8 +255,8 @@ fn query_that_takes_too_long_leaves_its_rule_unknown() {
     assert_eq!(output.status.code(), expected.status.code());
     let why = "the query of `of-a-stranger` took more than 30 s";
     assert_eq!(reason(&slow, "ZZ001"), why);
-    let errors = text(&output.stderr);
-    assert!(errors.contains(&format!("{why}; one rule has no verdict")), "{errors}");
+    let warnings = warnings(&slow);
+    assert!(warnings.contains(&format!("{why}; one rule has no verdict")), "{warnings}");
     assert_eq!(others(slow), others(harmless));
 }
 
@@ -274,7 +280,7 @@ fn query_that_fails_leaves_its_rule_unknown() {
         let reason = reason(&failed, "ZZ001");
         assert!(reason.starts_with("the query of `of-a-stranger` failed: "), "{reason}");
         assert!(reason.to_lowercase().contains(&why.to_lowercase()), "{reason}");
-        assert!(text(&output.stderr).contains(&reason), "{}", text(&output.stderr));
+        assert!(warnings(&failed).contains(&reason), "{}", warnings(&failed));
         assert_eq!(others(failed), others(harmless.clone()));
     }
 }
@@ -293,7 +299,8 @@ fn view_that_fails_leaves_its_rules_unknown() {
         .filter(|(_, reason)| reason.starts_with("the view `") && reason.contains("` failed: "))
         .collect();
     assert!(!failed.is_empty(), "{partly:#}");
-    assert!(errors.contains(&failed[0].1) && errors.contains("no verdict"), "{errors}");
+    let warning = format!("{}; {} rules have no verdict", failed[0].1, failed.len());
+    assert!(warnings(&partly).contains(&warning), "{}", warnings(&partly));
     let without = |report: &Value, list: &str| -> BTreeSet<String> {
         let code = |rule: &Value| rule["code"].as_str().or(rule.as_str()).unwrap().to_owned();
         let codes = report[list].as_array().unwrap().iter().map(code);
@@ -349,6 +356,6 @@ fn endless_files_of_the_kernel_are_no_traces() {
     let sandbox = Sandbox::new();
     for file in ["/proc/kmsg", "/proc/self/maps"] {
         let errors = refused(&sandbox, &["tables", file]);
-        assert!(errors.contains(file), "{errors}");
+        assert!(errors.contains("empty"), "{errors}");
     }
 }
