@@ -7,8 +7,8 @@ use trace_model::{MetricSpec, Scope, Unit};
 use crate::expr::{self, EXTRA_NAMES, Formula, RUN, trait_of};
 use crate::file_schema::{CaveatTable, ConditionTable, TestTable};
 
-use crate::merge::{MergedRule, SpannedStr};
-use crate::problem::{Problems, Span, did_you_mean};
+use crate::merge::MergedRule;
+use crate::problem::{Problems, Span, SpannedStr, did_you_mean};
 use crate::rule::{Caveat, Condition, Gain, Test};
 use crate::run_traits::{RUN_TRAITS_VIEW, command_names};
 use crate::severity::{GainMethod, Severity};

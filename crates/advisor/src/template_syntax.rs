@@ -11,8 +11,6 @@ use minijinja::machinery::{Span, parse, parse_expr, tokenize};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Error, ErrorKind};
 
-use crate::expr::describe;
-
 /// Filters of texts and expressions.
 pub(crate) const FILTERS: [&str; 12] = [
     "pct", "ms", "us", "dur", "bytes", "num", "count", "short", "round", "ordinal", "plural",
@@ -254,6 +252,14 @@ fn refuse_factor(span: Span) -> Outcome {
 fn unknown(span: Span, kind: ErrorKind, what: &str, name: &str) -> Mistake {
     let error = Error::new(kind, format!("{what} {name} is unknown"));
     Mistake { bytes: Some(bytes(span)), message: describe(&error) }
+}
+
+/// An error of minijinja in one line.
+pub(crate) fn describe(error: &Error) -> String {
+    match error.detail() {
+        Some(detail) => format!("{}: {detail}", error.kind()),
+        None => error.kind().to_string(),
+    }
 }
 
 fn bytes(span: Span) -> Range<usize> {
