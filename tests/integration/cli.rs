@@ -141,10 +141,10 @@ fn run_summary_is_printed_before_the_verdict() {
     let sandbox = sandbox();
     sandbox.write("fails.toml", FAILS);
     let failed = sandbox.run(&["check", "run", "--rules", "fails.toml"]);
-    assert_eq!(failed.status.code(), Some(2));
+    assert_eq!(failed.status.code(), Some(1), "the other rules are judged");
     assert!(text(&failed.stderr).contains("fails-late"), "{}", text(&failed.stderr));
-    let begun = text(&failed.stdout);
-    assert!(begun.starts_with("run: ") && begun.lines().count() == 1, "{begun}");
+    let begun = text(&failed.stdout).lines().next().unwrap();
+    assert!(begun.starts_with("run: "), "{begun}");
 
     let whole = sandbox.run(&["check", "run", "run", "--exit-zero"]);
     let written = sandbox.run(&["check", "run", "run", "--exit-zero", "-o", "report.txt"]);

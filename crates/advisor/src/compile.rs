@@ -4,8 +4,8 @@ use trace_model::suggest::nearest;
 use trace_model::{COMPARISON_VIEWS, MetricSpec, Scope, Unit};
 
 use crate::expr;
-use crate::merge::{MergedRule, SpannedStr};
-use crate::problem::{Problems, Span, did_you_mean};
+use crate::merge::MergedRule;
+use crate::problem::{Problems, Span, SpannedStr, did_you_mean};
 use crate::query::RuleQuery;
 use crate::rule::{Check, Rule};
 use crate::rule_check::{RuleChecker, TraitNames};

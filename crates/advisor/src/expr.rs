@@ -13,7 +13,7 @@ use trace_model::number::thousands;
 use trace_model::time::{NS_PER_MS, NS_PER_US, human};
 use trace_model::{Unit, Value};
 
-use crate::template_syntax::{Mistake, check_expression, check_template};
+use crate::template_syntax::{Mistake, check_expression, check_template, describe};
 
 /// Instructions that one expression or template may take.
 const FUEL: u64 = 20_000;
@@ -339,14 +339,6 @@ fn is_mistake(error: &Error) -> bool {
             | ErrorKind::TooManyArguments
             | ErrorKind::OutOfFuel
     )
-}
-
-/// An error of minijinja in one line.
-pub(crate) fn describe(error: &Error) -> String {
-    match error.detail() {
-        Some(detail) => format!("{}: {detail}", error.kind()),
-        None => error.kind().to_string(),
-    }
 }
 
 #[cfg(test)]

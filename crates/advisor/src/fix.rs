@@ -8,8 +8,7 @@ use trace_model::retiming::{Edit, EditTarget};
 
 use crate::expr::{self, Formula};
 use crate::file_schema::{EditTable, FixTable};
-use crate::merge::SpannedStr;
-use crate::problem::{Problems, Span, did_you_mean};
+use crate::problem::{Problems, Span, SpannedStr, did_you_mean};
 use crate::rule::Rule;
 use crate::run_traits::RunTraits;
 use crate::severity::Effort;

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 
 use crate::ignore::{Date, Ignore};
-use crate::merge::SpannedStr;
 use crate::policy::{self, Policy};
-use crate::problem::{Problems, Span, did_you_mean};
+use crate::problem::{Problems, Span, SpannedStr, did_you_mean};
 use crate::rule::Rule;
 use crate::rule_files::ParsedFiles;
 

@@ -3,7 +3,7 @@
 use toml::Spanned;
 
 use crate::file_schema::RuleTable;
-use crate::problem::Span;
+use crate::problem::{Span, SpannedStr};
 
 /// The tables of one rule in order of loading.
 pub(crate) struct MergedRule {
@@ -54,18 +54,5 @@ impl MergedRule {
         self.last(get)
             .map(|(file, list)| list.iter().map(|t| SpannedStr::new(file, t)).collect())
             .unwrap_or_default()
-    }
-}
-
-/// A string with its place in a file.
-#[derive(Debug, Clone)]
-pub(crate) struct SpannedStr<'a> {
-    pub(crate) span: Span,
-    pub(crate) text: &'a str,
-}
-
-impl<'a> SpannedStr<'a> {
-    pub(crate) fn new(file: usize, text: &'a Spanned<String>) -> Self {
-        Self { span: Span { file, bytes: text.span() }, text: text.get_ref() }
     }
 }

@@ -4,9 +4,8 @@ use std::fmt;
 use std::ops::Range;
 
 use serde::Serialize;
+use toml::Spanned;
 use trace_model::suggest::nearest;
-
-use crate::merge::SpannedStr;
 
 /// A rule file, handed in as text: this crate opens nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +63,19 @@ pub(crate) struct Span {
     pub(crate) file: usize,
     /// Bytes.
     pub(crate) bytes: Range<usize>,
+}
+
+/// A string with its place in a file.
+#[derive(Debug, Clone)]
+pub(crate) struct SpannedStr<'a> {
+    pub(crate) span: Span,
+    pub(crate) text: &'a str,
+}
+
+impl<'a> SpannedStr<'a> {
+    pub(crate) fn new(file: usize, text: &'a Spanned<String>) -> Self {
+        Self { span: Span { file, bytes: text.span() }, text: text.get_ref() }
+    }
 }
 
 /// Collects problems while files are read.

@@ -7,8 +7,8 @@ use trace_model::{MetricSpec, Scope, Unit};
 use crate::expr::{self, EXTRA_NAMES, Formula, RUN, trait_of};
 use crate::file_schema::{CaveatTable, ConditionTable, TestTable};
 
-use crate::merge::{MergedRule, SpannedStr};
-use crate::problem::{Problems, Span, did_you_mean};
+use crate::merge::MergedRule;
+use crate::problem::{Problems, Span, SpannedStr, did_you_mean};
 use crate::rule::{Caveat, Condition, Gain, Test};
 use crate::run_traits::{RUN_TRAITS_VIEW, command_names};
 use crate::severity::{GainMethod, Severity};
@@ -158,7 +158,11 @@ impl<'s> RuleChecker<'_, '_, '_, 's> {
                 }
                 let message = format!("the template is invalid: {}", mistake.message);
                 let [names @ .., last] = FILTERS;
-                let help = format!("filters are {} and {last}", names.join(", "));
+                let help = if mistake.message.starts_with("unknown filter") {
+                    format!("filters are {} and {last}", names.join(", "))
+                } else {
+                    "texts have `{% if %}`, filters, comparisons and arithmetic".to_owned()
+                };
                 self.problems.add_within(text, mistake.bytes, message, Some(help));
             }
         }

@@ -8,7 +8,6 @@ use datafusion::sql::sqlparser::tokenizer::Span;
 use trace_model::suggest::nearest;
 
 use crate::query_diagnostic::QueryDiagnostic;
-use crate::query_error;
 use crate::rust_view::ViewError;
 
 /// The reason why a view or a query has no rows.
@@ -147,18 +146,6 @@ impl From<ViewFailure> for DataFusionError {
 }
 
 impl Error {
-    /// The error in one line, for the verdict on a rule. Names the view that failed, if one did.
-    pub fn reason(&self) -> String {
-        let text = match self {
-            Self::View { view, source, .. } => {
-                format!("the view `{view}` failed: {}", query_error::message(source))
-            }
-            Self::RustView { view, source } => format!("the view `{view}` failed: {source}"),
-            error => error.to_string(),
-        };
-        text.lines().next().unwrap_or_default().trim().to_owned()
-    }
-
     /// Whether memory ran out within its limit.
     pub(crate) fn is_out_of_memory(&self) -> bool {
         match self {

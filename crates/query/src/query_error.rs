@@ -9,13 +9,13 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::SessionState;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::ParserError;
-use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use trace_model::tables::TABLES;
 
 use crate::catalog::Catalog;
-use crate::error::{UnknownRelation, similar};
+use crate::error::{Error, UnknownRelation, similar};
 use crate::plan::references::References;
-use crate::query_diagnostic::{QueryDiagnostic, QueryHelp};
+use crate::query_diagnostic::{QueryDiagnostic, QueryHelp, byte, bytes, bytes_of};
 
 /// Maximum number of columns or functions that an error lists.
 const MAX_LISTED: usize = 6;
@@ -86,8 +86,22 @@ pub(crate) fn explain(
     QueryDiagnostic { sql: sql.to_owned(), span, message, help }
 }
 
+impl Error {
+    /// The error in one line, for the verdict on a rule. Names the view that failed, if one did.
+    pub fn reason(&self) -> String {
+        let text = match self {
+            Self::View { view, source, .. } => {
+                format!("the view `{view}` failed: {}", message(source))
+            }
+            Self::RustView { view, source } => format!("the view `{view}` failed: {source}"),
+            error => error.to_string(),
+        };
+        text.lines().next().unwrap_or_default().trim().to_owned()
+    }
+}
+
 /// What went wrong, without the help that a query needs.
-pub(crate) fn message(error: &DataFusionError) -> String {
+fn message(error: &DataFusionError) -> String {
     match root(error) {
         DataFusionError::ArrowError(inner, _) => arrow_error(inner).0,
         DataFusionError::External(inner) => inner.to_string(),
@@ -286,27 +300,6 @@ fn token_at(sql: &str, place: Location) -> Option<Range<usize>> {
     let start = byte(sql, place.line, place.column)?;
     let line = sql[start..].lines().next().unwrap_or_default();
     Some(start..start + line.trim_end().len())
-}
-
-pub(crate) fn bytes_of(sql: &str, span: Span) -> Option<Range<usize>> {
-    bytes(sql, (span.start.line, span.start.column)..(span.end.line, span.end.column))
-}
-
-/// The bytes of a range of lines and columns.
-fn bytes(sql: &str, range: Range<(u64, u64)>) -> Option<Range<usize>> {
-    let start = byte(sql, range.start.0, range.start.1)?;
-    let end = byte(sql, range.end.0, range.end.1)?;
-    (start <= end).then_some(start..end)
-}
-
-/// The offset of a character: line and column are numbers from 1.
-fn byte(sql: &str, line: u64, column: u64) -> Option<usize> {
-    let (line, column) = (line.checked_sub(1)? as usize, column.checked_sub(1)? as usize);
-    let start: usize = sql.split_inclusive('\n').take(line).map(str::len).sum();
-    let text = sql.get(start..)?;
-    let text = text.split_once('\n').map_or(text, |(line, _)| line);
-    let offset = text.char_indices().map(|(at, _)| at).nth(column).unwrap_or(text.len());
-    Some(start + offset)
 }
 
 /// A message of the engine without the words that say which part of it complains.

@@ -169,3 +169,14 @@ fn text_part_mistakes_have_places() {
     );
     insta::assert_snapshot!(text(&problems(&[source("a.toml", &file)])));
 }
+
+#[test]
+fn mistake_in_a_template_has_its_place() {
+    let message = "\"\"\"\nIdle\n{% set a = 'x' %}{{ busy_ratio|pct }}\"\"\"";
+    let text = rule("grows", &[("message", message)]);
+    let problems = problems(&[source("a.toml", &text)]);
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(text[problems[0].span.clone()].starts_with("set a = 'x'"), "{problems:?}");
+    assert!(problems[0].message.contains("`set` is not allowed in rules"), "{problems:?}");
+    assert_eq!((problems[0].line, problems[0].column), (9, 4));
+}

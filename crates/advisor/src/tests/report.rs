@@ -2,10 +2,10 @@
 
 use trace_model::command_line::CommandOptions;
 use trace_model::retiming::{FixEffect, Interval, Retiming};
-use trace_model::{MetricTable, RunInfo, Source, Value, Warning};
+use trace_model::{FailedTable, MetricTable, RunInfo, Source, Value, Warning};
 
 use super::{source, view, with_default};
-use crate::{Confidence, Date, Report, Severity, evaluate};
+use crate::{Confidence, Date, Report, Severity, evaluate, evaluate_without};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -448,4 +448,31 @@ fn attach_without_answers_changes_nothing() {
     let mut again = first.clone();
     again.attach(&rules, &tables(), None);
     assert_eq!(again, first);
+}
+
+/// A table that could not be computed leaves all verdicts as they are but those on it.
+#[test]
+fn failed_table_leaves_only_its_rules_unknown() {
+    let rules = with_default(&[]);
+    let view = "gpu_utilization";
+    let whole = evaluate(&rules, &tables(), &run(), &[]);
+    let rest: Vec<MetricTable> = tables().into_iter().filter(|t| t.view != view).collect();
+    let reason = format!("the view `{view}` failed: too large");
+    let failed = [FailedTable { view: view.to_owned(), reason: reason.clone() }];
+    let partly = evaluate_without(&rules, &rest, &failed, &run(), &[]);
+    let of_view = |code: &str| rules.rules().iter().any(|r| r.code == code && r.table() == view);
+    let unknown: Vec<_> = partly.unknown.iter().filter(|rule| rule.reason == reason).collect();
+    assert!(!unknown.is_empty() && unknown.iter().all(|rule| of_view(&rule.code)));
+    assert!(whole.findings.iter().any(|finding| of_view(&finding.code)), "a rule fires on it");
+    let codes = |report: &Report| -> Vec<String> {
+        let fired = report.findings.iter().map(|f| format!("{} {}", f.code, f.title));
+        let passed = report.passed.iter().map(|code| format!("{code} passed"));
+        let mut all: Vec<String> = fired.chain(passed).filter(|t| !of_view(&t[..5])).collect();
+        all.sort();
+        all
+    };
+    assert_eq!(codes(&partly), codes(&whole));
+    let warning = partly.warnings.iter().find(|w| w.code == "view-failed").unwrap();
+    assert!(warning.message.starts_with(&reason), "{}", warning.message);
+    assert!(warning.message.ends_with("no verdict"), "{}", warning.message);
 }
