@@ -187,11 +187,12 @@ type Change = (&'static str, fn(&mut Json));
 
 const CHANGES: [Change; 6] = [
     ("other order of keys", reverse_keys),
-    ("numbers as strings", quote_numbers),
     ("an hour later", shift_times),
     ("other processes and threads", renumber_threads),
     ("other correlations", renumber_links),
     ("other order of events", shuffle_events),
+    // Last: the others change numbers.
+    ("numbers as strings", quote_numbers),
 ];
 
 fn changed(traces: &[(String, Json)], change: fn(&mut Json)) -> Files {
@@ -222,7 +223,7 @@ fn assert_nothing_changes(traces: &[(String, Json)], name: &str) {
         for (_, trace) in &mut all {
             change(trace);
         }
-        assert_ne!(files(&all), before, "{name}: {what} changes no byte");
+        assert!(files(&all) != before, "{name}: {what} changes no byte");
     }
     let together = report(&rewritten(&all));
     if together != expected {
