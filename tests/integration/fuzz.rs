@@ -101,5 +101,5 @@ fn rule_files_keep_the_promises_in_little_memory() {
 
 #[test]
 fn reports_keep_the_promises() {
-    smoke("report", 8);
+    smoke("report", 3);
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{cast, max, min};
 use arrow::datatypes::{DataType, Float64Type};
 use cli::embedding::{CheckOptions, CheckedRun, Style, WorkProgress};
