@@ -90,8 +90,9 @@ impl Views {
         if let Some(table) = lock(&self.tables).get(view) {
             return Arc::clone(table);
         }
-        let table = self.session.metric_tables(&[view]);
-        let table = Arc::new(table.unwrap_or_else(|e| panic!("{view}: {e}")).remove(0));
+        let tables = self.session.metric_tables(&[view]).unwrap_or_else(|e| panic!("{view}: {e}"));
+        let table = tables.into_iter().next().expect("a result for each view");
+        let table = Arc::new(table.unwrap_or_else(|e| panic!("{view}: {e}")));
         lock(&self.tables).insert(view.to_owned(), Arc::clone(&table));
         table
     }

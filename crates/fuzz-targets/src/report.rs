@@ -17,8 +17,8 @@ use crate::tables::{assert_finite, folder};
 /// Ratios of two amounts, of which neither is a part of the other, by view and column.
 const ABOVE_ONE: &[(&str, &str)] = &[("memory_growth", "growth_ratio")];
 
-/// Views that repeat what another tool computes, or compare totals as the trace states them: they are only finite.
-const UNBOUNDED: &[&str] = &["hta_", "memory_fragmentation"];
+/// Views that repeat what another tool computes: they are only finite.
+const UNBOUNDED: &[&str] = &["hta_"];
 
 /// Reads a trace, computes all views, checks it, and renders the report.
 pub(crate) fn run(bytes: &[u8]) {

@@ -142,7 +142,8 @@ fn torch_fetches(marks: &[TrainerMark]) -> Vec<FetchRecord> {
             batch_ns: fetches
                 .get(k + 1)
                 .filter(|_| follows(k + 1))
-                .map(|next| next.start_ns - fetches[k].end_ns),
+                // Fetches that overlap leave no time for a batch.
+                .map(|next| (next.start_ns - fetches[k].end_ns).max(0)),
         })
         .collect()
 }

@@ -27,7 +27,7 @@ WITH levels AS (
         CAST(lead(ts_ns) OVER w - ts_ns AS DOUBLE) AS dur_ns,
         row_number() OVER (PARTITION BY rank, memory ORDER BY allocated_bytes DESC, position) AS from_top
     FROM memory_log
-    WHERE reserved_bytes > 0 AND allocated_bytes IS NOT NULL
+    WHERE reserved_bytes > 0 AND allocated_bytes <= reserved_bytes
     WINDOW w AS (PARTITION BY rank, memory ORDER BY position)
 ),
 sums AS (

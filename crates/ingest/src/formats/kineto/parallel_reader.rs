@@ -154,6 +154,7 @@ impl Reader {
         // Two buffers take turns; the unread end of one is copied in front of the text in the other.
         let mut spare = Vec::new();
         let mut unread_bytes = 0;
+        let mut is_lost = false;
         loop {
             // While this window is read, the next one is decompressed.
             let is_more = self.stream.is_some() && self.end == StreamEnd::NotYet;
@@ -164,7 +165,7 @@ impl Reader {
             let (window, stream, slices) = (&self.window, &mut self.stream, &mut self.slices);
             let columns = &mut self.document.columns;
             let ((at, stop), (filled, end)) = rayon::join(
-                || read_events(window, start, slices, columns),
+                || find_and_read_events(window, start, is_lost, slices, columns),
                 || {
                     stream
                         .as_mut()
@@ -185,6 +186,7 @@ impl Reader {
                 self.window.extend_from_slice(&spare[HEADROOM..]);
                 return Ok(Some(at));
             }
+            is_lost = stop == Stop::Lost;
             if filled == 0 {
                 self.document.columns.issues.add(Issue::TruncatedJson);
                 return Ok(None);
@@ -273,6 +275,8 @@ enum Stop {
     Closed,
     /// In the middle of an event: `at` is its start.
     Cut,
+    /// Behind a malformed event: the next one is searched for from `at` on.
+    Lost,
 }
 
 /// One of the slices that windows are cut into, window after window.
@@ -396,8 +400,8 @@ impl Slice {
                         Err(LexError::Syntax) => {
                             sink.add_issue(Issue::MalformedEvent);
                             let Some(next) = guess_event_start(text, at + 1) else {
-                                at = text.len();
-                                break Stop::Cut;
+                                at = resume_at(text, at + 1);
+                                break Stop::Lost;
                             };
                             lexer = Lexer::new(text, next);
                         }
@@ -408,6 +412,29 @@ impl Slice {
         self.at = at;
         sink.finish_slice();
     }
+}
+
+/// As [`read_events`], if `is_lost` from the next event on.
+fn find_and_read_events(
+    text: &[u8],
+    start: usize,
+    is_lost: bool,
+    slices: &mut Vec<Slice>,
+    columns: &mut Columns,
+) -> (usize, Stop) {
+    if !is_lost {
+        return read_events(text, start, slices, columns);
+    }
+    match guess_event_start(text, start) {
+        Some(start) => read_events(text, start, slices, columns),
+        None => (resume_at(text, start), Stop::Lost),
+    }
+}
+
+/// Where to search for the next event once there is more text: [`guess_event_start`] found none from `from` on, and only
+/// what follows the last brace may become one.
+fn resume_at(text: &[u8], from: usize) -> usize {
+    memchr::memrchr(b'}', &text[from..]).map_or(text.len(), |at| from + at)
 }
 
 /// The next place at or after `from` that looks like the start of an event.
