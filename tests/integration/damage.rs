@@ -19,7 +19,9 @@ fn with_edited(edit: impl FnOnce(&mut Vec<Value>)) -> Sandbox {
     let packed = std::fs::File::open(&names[0]).unwrap();
     let mut trace: Value = serde_json::from_reader(GzDecoder::new(packed)).unwrap();
     edit(trace["traceEvents"].as_array_mut().unwrap());
-    names.iter().for_each(|name| std::fs::remove_file(name).unwrap());
+    for name in &names {
+        std::fs::remove_file(name).unwrap();
+    }
     sandbox.write(TRACE, trace.to_string());
     sandbox
 }

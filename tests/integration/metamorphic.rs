@@ -1,5 +1,6 @@
 //! Changes of a trace that change nothing: the report stays the same, byte for byte, but for the names and sizes of files.
 
+use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::sync::LazyLock;
@@ -34,7 +35,7 @@ fn read(folder: &Path) -> Vec<(String, Json)> {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         let mut bytes = std::fs::read(&path).unwrap();
-        if name.ends_with(".gz") {
+        if bytes.starts_with(&[0x1f, 0x8b]) {
             let packed = std::mem::take(&mut bytes);
             MultiGzDecoder::new(packed.as_slice()).read_to_end(&mut bytes).unwrap();
         }
@@ -66,8 +67,22 @@ fn report(files: &[(String, Vec<u8>)]) -> String {
     for source in report["run"]["sources"].as_array_mut().unwrap() {
         source["json_bytes"] = Value::Null;
     }
+    round(&mut report);
     let text = serde_json::to_string_pretty(&report).unwrap();
     text.replace(".json.gz", ".json")
+}
+
+/// Rounds to 12 digits: the last ones of a sum depend on the order of its terms.
+fn round(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let rounded = format!("{:.11e}", number.as_f64().unwrap());
+            *value = rounded.parse::<f64>().unwrap().into();
+        }
+        Value::Array(values) => values.iter_mut().for_each(round),
+        Value::Object(members) => members.values_mut().for_each(round),
+        _ => {}
+    }
 }
 
 /// Panics at the first line in which two reports differ.
@@ -163,8 +178,24 @@ fn renumber_links(trace: &mut Json) {
     }
 }
 
+/// Events that start at the same moment keep their order: nothing else says which of them is first on a device.
 fn shuffle_events(trace: &mut Json) {
-    Rng::with_seed(7).shuffle(events(trace));
+    let events = events(trace);
+    let mut order: Vec<usize> = (0..events.len()).collect();
+    Rng::with_seed(7).shuffle(&mut order);
+    let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (place, &event) in order.iter().enumerate() {
+        let ts = events[event].get("ts").and_then(Json::scalar).unwrap_or_default();
+        places.entry(ts).or_default().push(place);
+    }
+    for places in places.into_values() {
+        let mut same: Vec<usize> = places.iter().map(|&place| order[place]).collect();
+        same.sort_unstable();
+        for (place, event) in places.into_iter().zip(same) {
+            order[place] = event;
+        }
+    }
+    *events = order.iter().map(|&event| events[event].clone()).collect();
 }
 
 /// Writes the second letter of each key as an escape.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::support::sandbox::Sandbox;
 
 /// Time for the program to end. The builds of tests are slow, and tests run at the same time.
-const TIME: Duration = Duration::from_secs(120);
+const TIME: Duration = Duration::from_mins(2);
 
 /// The commands that load the file of rules.
 const COMMANDS: [&[&str]; 3] = [
@@ -108,7 +108,9 @@ fn unknown(report: &Value) -> Vec<(String, String)> {
 /// The messages of the warnings.
 fn warnings(report: &Value) -> String {
     let warnings = report["warnings"].as_array().unwrap().iter();
-    warnings.map(|warning| format!("{}\n", warning["message"].as_str().unwrap())).collect()
+    let messages: Vec<&str> =
+        warnings.map(|warning| warning["message"].as_str().unwrap()).collect();
+    messages.join("\n")
 }
 
 fn reason(report: &Value, code: &str) -> String {

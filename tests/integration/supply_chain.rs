@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use cargo_metadata::{CargoOpt, Metadata, MetadataCommand, Package};
+use cargo_metadata::{CargoOpt, Metadata, MetadataCommand, Package, Source};
 use spdx::{Expression, ParseMode};
 use toml::{Table, Value};
 
@@ -49,7 +49,7 @@ fn packages_have_licenses_and_sources_that_the_policy_allows() {
         let license = Expression::parse_mode(license, ParseMode::LAX).unwrap();
         let is_allowed = license.evaluate(|asked| allowed.iter().any(|ours| ours.satisfies(asked)));
         assert!(is_allowed, "{name} has the license {license}, which deny.toml does not allow");
-        let is_registry = package.source.as_ref().is_some_and(|source| source.is_crates_io());
+        let is_registry = package.source.as_ref().is_some_and(Source::is_crates_io);
         assert!(is_registry || is_ours(&metadata, package), "{name} is not from crates.io");
     }
 }

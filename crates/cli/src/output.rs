@@ -41,7 +41,7 @@ pub(crate) fn write_output(
             file.write_all(&text).with_context(|| format!("cannot write {}", path.display()))?;
         }
         Audience::Machine => write(&mut file, None).map_err(|error| {
-            let is_about_file = error.chain().any(|cause| cause.is::<io::Error>());
+            let is_about_file = error.chain().any(<dyn std::error::Error>::is::<io::Error>);
             let what = || format!("cannot write {}", path.display());
             if is_about_file { error.context(what()) } else { error }
         })?,

@@ -14,9 +14,6 @@ use trace_model::text::is_dangerous;
 
 use crate::tables::{assert_finite, folder};
 
-/// Ratios of two amounts, of which neither is a part of the other, by view and column.
-const ABOVE_ONE: &[(&str, &str)] = &[("memory_growth", "growth_ratio")];
-
 /// Views that repeat what another tool computes: they are only finite.
 const UNBOUNDED: &[&str] = &["hta_"];
 
@@ -90,10 +87,9 @@ fn bounds(view: &str, column: &Column) -> Option<(f64, f64)> {
     }
     match column.unit {
         Unit::Ns => Some((0.0, f64::INFINITY)),
-        Unit::Ratio if ABOVE_ONE.contains(&(view, column.name.as_str())) => {
-            Some((0.0, f64::INFINITY))
-        }
-        Unit::Ratio => Some((-ROUNDING, 1.0 + ROUNDING)),
+        // A share is part of something; other ratios compare two things.
+        Unit::Ratio if column.doc.contains("share of") => Some((-ROUNDING, 1.0 + ROUNDING)),
+        Unit::Ratio => Some((-ROUNDING, f64::INFINITY)),
         _ if column.name.ends_with("_pct") => Some((-ROUNDING, 100.0 + ROUNDING)),
         _ => None,
     }

@@ -81,9 +81,9 @@ pub(crate) fn evaluate(
         match or_reason(provider.retime(request))? {
             Ok((timed, left_out)) => {
                 retiming = Some(timed);
-                report.warnings.extend(left_out.into_iter().map(missing));
+                report.warnings.extend(left_out.iter().map(|reason| missing(reason)));
             }
-            Err(reason) => report.warnings.push(missing(reason)),
+            Err(reason) => report.warnings.push(missing(&reason)),
         }
         finish("re-timing", start);
     }
@@ -93,7 +93,7 @@ pub(crate) fn evaluate(
         for table in provider.views(&views)? {
             match table {
                 Ok(table) => tables.push(table),
-                Err(table) => report.warnings.push(missing(table.reason)),
+                Err(table) => report.warnings.push(missing(&table.reason)),
             }
         }
         finish("sources", start);
@@ -103,7 +103,7 @@ pub(crate) fn evaluate(
         for query in &follow_ups.evidence_queries {
             match or_reason(provider.evidence_query(query))? {
                 Ok(table) => tables.push(table),
-                Err(reason) => report.warnings.push(missing(reason)),
+                Err(reason) => report.warnings.push(missing(&reason)),
             }
         }
         finish("evidence", start);
@@ -121,7 +121,7 @@ fn or_reason<T>(answer: Result<T, Error>) -> Result<Result<T, String>, Error> {
 }
 
 /// The warning that a part of the report is missing.
-fn missing(reason: String) -> ReportWarning {
+fn missing(reason: &str) -> ReportWarning {
     let message = format!("{reason}; what the report shows of it is missing");
     ReportWarning { code: "view-failed".to_owned(), file: String::new(), message, count: 1 }
 }

@@ -132,10 +132,12 @@ enum Line {
     Bar { name: String, value: String, ratio: f64 },
 }
 
+/// The title of a section, the view behind it, and its lines.
+type Part<'a> = (&'static str, &'static str, &'a dyn Fn() -> anyhow::Result<Vec<Line>>);
+
 /// The sections that have something to say. One whose view fails says why.
 fn sections(run: &Run) -> anyhow::Result<Vec<Section>> {
     let is_one_rank = run.info().ranks.len() == 1;
-    type Part<'a> = (&'static str, &'static str, &'a dyn Fn() -> anyhow::Result<Vec<Line>>);
     let parts: [Part<'_>; 9] = [
         ("Step time", "step_time_summary", &|| step_time(run, is_one_rank)),
         ("What a step is made of", "step_breakdown", &|| step_breakdown(run)),

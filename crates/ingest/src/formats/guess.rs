@@ -1,5 +1,7 @@
 //! Guesses the format of a file from the first bytes of its text.
 
+use std::borrow::Cow;
+
 use super::composer;
 use super::determined::sniff::{self, Form};
 use super::flight_recorder::{self, Encoding};
@@ -63,6 +65,7 @@ pub(crate) fn guess_format(prefix: &[u8]) -> FormatGuess {
         return FormatGuess::Unsupported(format);
     }
     let text = prefix.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(prefix).trim_ascii_start();
+    let text = &*with_plain_letters(text);
     let has = |needle: &str| memchr::memmem::find(text, needle.as_bytes()).is_some();
     match text.first() {
         Some(b'{')
@@ -123,9 +126,51 @@ pub(crate) fn guess_format(prefix: &[u8]) -> FormatGuess {
     }
 }
 
+/// JSON text with escaped ASCII letters written out: keys mean the same either way.
+fn with_plain_letters(text: &[u8]) -> Cow<'_, [u8]> {
+    const ESCAPE: &[u8] = b"\\u00";
+    let is_json = matches!(text.first(), Some(b'{' | b'['));
+    if !is_json || memchr::memmem::find(text, ESCAPE).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&byte, after)) = rest.split_first() {
+        let digits = rest.strip_prefix(ESCAPE).and_then(|rest| rest.first_chunk::<2>());
+        let letter = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        let letter = letter.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match letter.filter(u8::is_ascii_alphanumeric) {
+            Some(letter) => {
+                plain.push(letter);
+                rest = &rest[ESCAPE.len() + 2..];
+            }
+            None => {
+                plain.push(byte);
+                rest = after;
+            }
+        }
+    }
+    Cow::Owned(plain)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn escaped_keys_are_recognized() {
+        for text in [
+            r#"{"trac\u0065Events": []}"#,
+            r#"[{"p\u0068": "X", "ts": 1}]"#,
+            r#"{"\u0064eviceProperties": []}"#,
+        ] {
+            assert_eq!(guess_format(text.as_bytes()), FormatGuess::Known(Format::Kineto), "{text}");
+        }
+        assert_eq!(
+            with_plain_letters(br#"{"\u0022\u00zz\u004": 1}"#),
+            &br#"{"\u0022\u00zz\u004": 1}"#[..]
+        );
+    }
 
     #[test]
     fn guess_format_recognizes_each_format_by_content() {

@@ -80,9 +80,9 @@ impl OutputFile {
             drop(file);
             let from = folder.path().join(CONTENT);
             if overwrite {
-                fs::rename(from, &to)?
+                fs::rename(from, &to)?;
             } else {
-                rename_to_new(from, &to)?
+                rename_to_new(from, &to)?;
             }
             Ok(bytes)
         };

@@ -22,7 +22,7 @@ const MAX_DEPTH: usize = 500;
 
 /// Tables that a query reads after its common table expressions are put where they are mentioned: each may mention the
 /// one before it twice.
-const MAX_RELATIONS: u64 = 2_000;
+const MAX_RELATIONS: u64 = 100_000;
 
 /// The parser does not limit how deep these are nested.
 const MAX_NESTED: usize = 50;
