@@ -139,15 +139,12 @@ fn with_plain_letters(text: &[u8]) -> Cow<'_, [u8]> {
         let digits = rest.strip_prefix(ESCAPE).and_then(|rest| rest.first_chunk::<2>());
         let letter = digits.and_then(|digits| std::str::from_utf8(digits).ok());
         let letter = letter.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        match letter.filter(u8::is_ascii_alphanumeric) {
-            Some(letter) => {
-                plain.push(letter);
-                rest = &rest[ESCAPE.len() + 2..];
-            }
-            None => {
-                plain.push(byte);
-                rest = after;
-            }
+        if let Some(letter) = letter.filter(u8::is_ascii_alphanumeric) {
+            plain.push(letter);
+            rest = &rest[ESCAPE.len() + 2..];
+        } else {
+            plain.push(byte);
+            rest = after;
         }
     }
     Cow::Owned(plain)
