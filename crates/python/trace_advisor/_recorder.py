@@ -12,10 +12,8 @@ import shutil
 import sys
 import time
 
-try:
+if sys.platform != "win32":
     import fcntl
-except ImportError:  # Windows.
-    fcntl = None
 
 PROGRAM_START_S = time.time()
 TRACE_SUFFIX = ".pt.trace.json.gz"
@@ -49,7 +47,7 @@ def work_folder(parent):
     try:
         with open(os.path.join(path, "lock"), "x") as lock:
             with contextlib.suppress(OSError):  # Without locks, nobody can tell whether this process is alive.
-                if fcntl is not None:
+                if sys.platform != "win32":
                     fcntl.flock(lock, fcntl.LOCK_EX)
                     lock.write(WORK_MARKER)
                     lock.flush()
