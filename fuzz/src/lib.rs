@@ -1,11 +1,11 @@
-//! A libFuzzer program for a target of `fuzz-targets`.
+//! Support for libFuzzer programs that run a target of `fuzz-targets`.
 
 use fastrand::Rng;
 use fuzz_targets::{mutate, target};
 
 pub use libfuzzer_sys;
 
-/// Defines the program of a target: it runs the target, and mutates its inputs with respect to their structure.
+/// Defines the program of a target, which runs the target with structure-aware mutations.
 #[macro_export]
 macro_rules! fuzz {
     ($name:literal) => {
@@ -21,8 +21,8 @@ pub fn run(name: &str, bytes: &[u8]) {
     (target(name).run)(bytes);
 }
 
-/// Mutates the first `size` bytes in place, and returns how many there are then. libFuzzer's own mutations, which know
-/// what the program compares, take turns with ours; now and then a seed takes the place of the input.
+/// Mutates the first `size` bytes in place, and returns the new size. Alternates between libFuzzer's own mutations,
+/// which use the comparisons of the program, and ours. Occasionally replaces the input with a mutated seed.
 pub fn mutated(name: &str, bytes: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
     let mut rng = Rng::with_seed(u64::from(seed));
     if size > 1 && rng.bool() {

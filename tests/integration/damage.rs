@@ -1,4 +1,4 @@
-//! Damaged traces and events with wrong times: no number turns over, and no gate passes what could not be judged.
+//! Damaged traces and events with wrong times: results do not change, and `check` fails on traces that it cannot judge.
 
 use std::process::Output;
 
@@ -10,7 +10,7 @@ use crate::support::sandbox::Sandbox;
 /// The first trace of the small run.
 const TRACE: &str = "run/rank0.pt.trace.json";
 
-/// A sandbox with the small run, whose first trace is edited; the other rank is removed.
+/// Creates a sandbox with the small run. Edits its first trace and removes the other rank.
 fn with_edited(edit: impl FnOnce(&mut Vec<Value>)) -> Sandbox {
     let sandbox = Sandbox::with_run();
     let mut names: Vec<_> =
@@ -38,13 +38,13 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The parts of a report that say something about the program.
+/// Returns the parts of a report about the profiled program.
 fn judgement(mut report: Value) -> Value {
     let report = report.as_object_mut().unwrap();
     for about_reading in ["warnings", "damaged_files", "run"] {
         report.remove(about_reading);
     }
-    // TQ007 tells of the events that were left out.
+    // TQ007 reports the dropped events.
     report["findings"].as_array_mut().unwrap().retain(|finding| finding["code"] != "TQ007");
     for finding in report["findings"].as_array_mut().unwrap() {
         finding.as_object_mut().unwrap().remove("position");

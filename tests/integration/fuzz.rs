@@ -1,4 +1,4 @@
-//! The fuzz targets on their seeds and on a fixed list of mutations. `.ci/fuzz` runs them for as long as one likes.
+//! Runs the fuzz targets on their seeds and a fixed list of mutations. `.ci/fuzz` runs them for longer.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use fuzz_targets::{TARGETS, Target, mutate, target};
 
-/// No small input takes longer, on a slow machine with other work.
+/// Maximum time for a small input, even on a slow and busy machine.
 const MAX_TIME: Duration = Duration::from_secs(20);
 
-/// Runs the seeds of a target, and `mutations` of each.
+/// Runs the seeds of a target and `mutations` mutations of each.
 fn smoke(name: &str, mutations: u64) {
     let target = target(name);
     for (number, seed) in target.seeds().iter().enumerate() {
@@ -26,7 +26,7 @@ fn smoke(name: &str, mutations: u64) {
     }
 }
 
-/// Runs one input; if it breaks a promise, keeps it in a file.
+/// Runs one input. If it breaks a promise, saves it to a file and panics.
 fn run(target: &Target, input: &str, bytes: &[u8]) {
     let start = Instant::now();
     let result = catch_unwind(AssertUnwindSafe(|| (target.run)(bytes)));
@@ -87,7 +87,7 @@ fn exports_keep_the_promises() {
     smoke("export", 40);
 }
 
-/// In a process with little memory: an allocation beyond it ends the process.
+/// Runs in a process with limited address space, where an excessive allocation aborts.
 #[cfg(unix)]
 #[test]
 fn rule_files_keep_the_promises_in_little_memory() {

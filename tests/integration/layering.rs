@@ -17,7 +17,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("page", &["trace-advisor"]),
     ("cli", &["trace-advisor", "page"]),
     ("python", &["trace-advisor", "page", "cli"]),
-    // Runs what strangers can reach; without its default features it builds without the engine.
+    // Exercises everything that reads untrusted input. Without default features, it builds without the query engine.
     ("fuzz-targets", &["trace-model", "ingest", "advisor", "trace-advisor", "cli"]),
 ];
 

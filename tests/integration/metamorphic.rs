@@ -1,4 +1,4 @@
-//! Changes of a trace that change nothing: the report stays the same, byte for byte, but for the names and sizes of files.
+//! Changes to a trace that must not affect the report: it stays identical except for the names and sizes of files.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -15,7 +15,7 @@ use trace_advisor::{RuleSet, Run, default_rules};
 
 use crate::support::corpus;
 
-/// Small traces of the corpus: NVIDIA and AMD, events and streams, compiled code, collectives, one without a device.
+/// Small traces from the corpus: NVIDIA and AMD, events and streams, compiled code, collectives, no device.
 const TRACES: [&str; 5] = [
     "amd_minitoy",
     "cuda_event_sync_multi_stream",
@@ -24,7 +24,7 @@ const TRACES: [&str; 5] = [
     "cpu_only",
 ];
 
-/// The files of a run: names and texts.
+/// Names and contents of the files of a run.
 type Files = Vec<(String, Vec<u8>)>;
 
 static RULES: LazyLock<RuleSet> = LazyLock::new(default_rules);
@@ -54,7 +54,7 @@ fn files(traces: &[(String, Json)]) -> Files {
     traces.iter().map(|(name, trace)| (name.clone(), trace.text().into_bytes())).collect()
 }
 
-/// The report of a run with these files, without their sizes and the path of the run.
+/// Returns the report of a run with these files, without their sizes and the path of the run.
 fn report(files: &[(String, Vec<u8>)]) -> String {
     let folder = tempfile::tempdir().unwrap();
     for (name, bytes) in files {
@@ -72,8 +72,8 @@ fn report(files: &[(String, Vec<u8>)]) -> String {
     text.replace(".json.gz", ".json")
 }
 
-/// Rounds to 12 digits, because the last ones of a sum depend on the order of its terms. Shapes are kept as the trace
-/// writes them: without white space, they are the same.
+/// Rounds numbers to 12 digits, because the last digits of a sum depend on the order of its terms. Removes whitespace
+/// from shapes, which the report copies from the trace.
 fn normalize(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -87,7 +87,7 @@ fn normalize(value: &mut Value) {
     }
 }
 
-/// Panics at the first line in which two reports differ.
+/// Panics at the first line where two reports differ.
 fn assert_same(changed: &str, expected: &str, what: &str) {
     let lines = changed.lines().zip(expected.lines());
     for (at, (changed, expected)) in lines.enumerate() {
@@ -96,7 +96,7 @@ fn assert_same(changed: &str, expected: &str, what: &str) {
     assert_eq!(changed.len(), expected.len(), "{what}");
 }
 
-/// The list of events of a trace.
+/// Returns the list of events of a trace.
 fn events(trace: &mut Json) -> &mut Vec<Json> {
     let list =
         if matches!(trace, Json::List(_)) { Some(trace) } else { trace.get_mut("traceEvents") };
@@ -114,7 +114,7 @@ fn reverse_keys(trace: &mut Json) {
     });
 }
 
-/// PyTorch writes numbers as strings in places, others in more of them.
+/// Writes numbers as strings: PyTorch does so in some places, and other writers in more.
 fn quote_numbers(trace: &mut Json) {
     for event in events(trace) {
         event.visit(&mut |key, value| {
@@ -132,7 +132,7 @@ fn quote_numbers(trace: &mut Json) {
     }
 }
 
-/// Applies a function to whole numbers, and to the whole part of others.
+/// Applies a function to the integer part of a number.
 fn map_number(value: &mut Json, map: impl Fn(i64) -> i64) {
     if let Json::Scalar(text) = value
         && text.starts_with(|c: char| c.is_ascii_digit())
@@ -151,7 +151,7 @@ fn shift_times(trace: &mut Json) {
     }
 }
 
-/// Gives processes and threads other numbers. Numbers of devices and streams are small, and mean something.
+/// Renumbers processes and threads. Small IDs are kept, because they may be devices and streams.
 fn renumber_threads(trace: &mut Json) {
     let renumber = |id| if id < 256 { id } else { id + 1_000_003 };
     for event in events(trace) {
@@ -163,7 +163,7 @@ fn renumber_threads(trace: &mut Json) {
     }
 }
 
-/// Gives correlations and external ids other numbers.
+/// Renumbers correlations and external IDs.
 fn renumber_links(trace: &mut Json) {
     let renumber = |id| if id == 0 { 0 } else { id + 4_000_037 };
     for event in events(trace) {
@@ -180,7 +180,7 @@ fn renumber_links(trace: &mut Json) {
     }
 }
 
-/// Events that start at the same moment keep their order: nothing else says which of them is first on a device.
+/// Shuffles events. Events with the same start keep their order, because nothing else orders them on a device.
 fn shuffle_events(trace: &mut Json) {
     let events = events(trace);
     let mut order: Vec<usize> = (0..events.len()).collect();
@@ -200,7 +200,7 @@ fn shuffle_events(trace: &mut Json) {
     *events = order.iter().map(|&event| events[event].clone()).collect();
 }
 
-/// Writes the second letter of each key as an escape.
+/// Escapes the second letter of each key.
 fn escape_keys(trace: &mut Json) {
     trace.visit(&mut |_, value| {
         let Json::Object(members) = value else { return };
@@ -215,7 +215,7 @@ fn escape_keys(trace: &mut Json) {
     });
 }
 
-/// A change of a trace.
+/// Name and function of a change.
 type Change = (&'static str, fn(&mut Json));
 
 const CHANGES: [Change; 6] = [
@@ -224,7 +224,7 @@ const CHANGES: [Change; 6] = [
     ("other processes and threads", renumber_threads),
     ("other correlations", renumber_links),
     ("other order of events", shuffle_events),
-    // Last: the others change numbers.
+    // Must be last, because the other changes expect unquoted numbers.
     ("numbers as strings", quote_numbers),
 ];
 
@@ -236,7 +236,7 @@ fn changed(traces: &[(String, Json)], change: fn(&mut Json)) -> Files {
     files(&traces)
 }
 
-/// Other bytes around the same values: white space, a byte order mark, compression.
+/// Adds whitespace and a byte order mark, and compresses the files.
 fn rewritten(traces: &[(String, Json)]) -> Files {
     let rewrite = |(name, trace): &(String, Json)| {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
@@ -247,7 +247,7 @@ fn rewritten(traces: &[(String, Json)]) -> Files {
     traces.iter().map(rewrite).collect()
 }
 
-/// Makes all changes at once; if the report is another one, each change alone says which of them it is.
+/// Applies all changes at once. If the report differs, applies each change alone to find the cause.
 fn assert_nothing_changes(traces: &[(String, Json)], name: &str) {
     let expected = report(&files(traces));
     let mut all = traces.to_vec();

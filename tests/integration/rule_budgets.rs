@@ -1,5 +1,5 @@
-//! Rule files, queries and views that would take all time or memory: each ends with an error, or with a rule without a
-//! verdict, and never takes the rest of the report with it. The program runs with a limit of memory and of time.
+//! Rule files, queries and views that would exhaust time or memory. Each results in an error or in a rule without a
+//! verdict, and the rest of the report is not affected. The program runs with memory and time limits.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -10,17 +10,17 @@ use serde_json::Value;
 
 use crate::support::sandbox::Sandbox;
 
-/// Time for the program to end. The builds of tests are slow, and tests run at the same time.
+/// Time limit for the program. It is generous, because test builds are slow and tests run in parallel.
 const TIME: Duration = Duration::from_mins(2);
 
-/// The commands that load the file of rules.
+/// Commands that load the rule file.
 const COMMANDS: [&[&str]; 3] = [
     &["rules", "list", "--rules", "rules.toml"],
     &["rules", "test", "rules.toml"],
     &["check", "run", "--rules", "rules.toml"],
 ];
 
-/// Runs the program within 4 GB of addresses and [`TIME`].
+/// Runs the program with a 4 GB address space, for at most [`TIME`].
 fn run(sandbox: &Sandbox, args: &[&str]) -> Output {
     let program = sandbox.command(args);
     let mut command = Command::new("sh");
@@ -51,7 +51,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Runs a command that fails, and returns its errors.
+/// Runs a command that must fail, and returns its stderr.
 fn refused(sandbox: &Sandbox, args: &[&str]) -> String {
     let output = run(sandbox, args);
     let errors = text(&output.stderr);
@@ -59,7 +59,7 @@ fn refused(sandbox: &Sandbox, args: &[&str]) -> String {
     errors
 }
 
-/// A rule file with one rule, whose keys are changed.
+/// Returns a rule file with one rule, with the given changes to its keys.
 fn rule(changes: &[(&str, &str)]) -> String {
     let lines = [
         ("code", "'ZZ001'"),
@@ -83,12 +83,12 @@ fn rule(changes: &[(&str, &str)]) -> String {
     text
 }
 
-/// A rule with this query.
+/// Returns a rule file with this query.
 fn query_rule(sql: &str) -> String {
     rule(&[("sql", &format!("'''{sql}'''"))])
 }
 
-/// The report of `check`, with a rule file that is written first.
+/// Writes the rule file, and returns the report of `check` with it.
 fn report(sandbox: &Sandbox, rules: &str, args: &[&str]) -> (Value, Output) {
     sandbox.write("rules.toml", rules);
     let mut all = vec!["check", "run", "--rules", "rules.toml", "--format", "json"];
@@ -98,14 +98,14 @@ fn report(sandbox: &Sandbox, rules: &str, args: &[&str]) -> (Value, Output) {
     (report.unwrap_or_else(|e| panic!("{e}: {}", text(&output.stderr))), output)
 }
 
-/// The codes of rules without a verdict, with their reasons.
+/// Returns the codes of rules without a verdict, with their reasons.
 fn unknown(report: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let unknown = report["unknown"].as_array().unwrap().iter();
     unknown.map(|rule| (text(&rule["code"]), text(&rule["reason"]))).collect()
 }
 
-/// The messages of the warnings.
+/// Returns the messages of the warnings.
 fn warnings(report: &Value) -> String {
     let warnings = report["warnings"].as_array().unwrap().iter();
     let messages: Vec<&str> =
@@ -118,7 +118,7 @@ fn reason(report: &Value, code: &str) -> String {
     unknown.unwrap_or_else(|| panic!("{code} has a verdict")).1
 }
 
-/// The report without what a rule without a verdict adds to it.
+/// Returns the report without the parts that depend on the verdict of the test rule.
 fn others(mut report: Value) -> Value {
     for list in ["unknown", "passed", "findings"] {
         let rules = report[list].as_array_mut().unwrap();
@@ -183,7 +183,7 @@ fn deep_queries_are_errors_of_users_and_of_rules() {
     assert!(errors.contains("at most 131072 are allowed"), "{errors}");
 }
 
-/// Queries as deep as they may be are planned and run: the stack suffices.
+/// Queries just below the depth limit run without a stack overflow.
 #[test]
 fn queries_as_deep_as_allowed_run() {
     let sandbox = Sandbox::with_run();
@@ -243,7 +243,7 @@ fn rules_make_no_rows_from_nothing() {
     }
 }
 
-/// The report is the same as with a rule that is harmless, but for the verdict on the rule.
+/// Except for the verdict on the rule, the report equals that with a harmless rule.
 #[test]
 fn query_that_takes_too_long_leaves_its_rule_unknown() {
     let sandbox = Sandbox::with_run();
@@ -286,7 +286,7 @@ fn query_that_fails_leaves_its_rule_unknown() {
     }
 }
 
-/// A table of devices that cannot be read makes the roofline fail, and nothing else.
+/// An invalid device table makes only the roofline fail.
 #[test]
 fn view_that_fails_leaves_its_rules_unknown() {
     let sandbox = Sandbox::with_run();
@@ -310,7 +310,7 @@ fn view_that_fails_leaves_its_rules_unknown() {
     for list in ["findings", "passed", "unknown"] {
         assert_eq!(without(&partly, list), without(&whole, list), "{list}");
     }
-    // Those who ask for the view get its error.
+    // Commands that request the view itself fail with its error.
     refused(&sandbox, &[&["analyze", "op_roofline", "run"][..], &broken].concat());
     refused(&sandbox, &[&["sql", "run", "SELECT * FROM op_roofline"][..], &broken].concat());
     let page = ["check", "run", "--format", "html", "-o", "page.html", "--fail-on", "never"];
@@ -351,7 +351,7 @@ fn only_files_of_a_sensible_size_are_read() {
     assert!(errors.contains("it is a pipe, not a file"), "{errors}");
 }
 
-/// Files of the kernel say that they are empty, and some never end.
+/// Kernel files report a size of 0, and reading some of them never ends.
 #[test]
 fn endless_files_of_the_kernel_are_no_traces() {
     let sandbox = Sandbox::new();

@@ -1,4 +1,4 @@
-//! Many checks: at once on one cache, and in a row in one process, where nothing may pile up. `.ci/soak` runs more of them.
+//! Many checks: concurrently on one cache, and repeatedly in one process, which must not leak. `.ci/soak` runs more.
 
 use std::fs;
 use std::path::Path;
@@ -11,13 +11,13 @@ use trace_advisor::{OpenOptions, check, default_rules};
 use crate::support::process::alone;
 use crate::support::sandbox::Sandbox;
 
-/// Runs that are checked at once.
+/// Number of runs that are checked concurrently.
 const RUNS: u64 = 24;
 
-/// Checks in a row, unless `ADVISOR_SOAK_CHECKS` says how many.
+/// Number of consecutive checks, unless `ADVISOR_SOAK_CHECKS` is set.
 const CHECKS: usize = 100;
 
-/// Memory that the second half of the checks may add.
+/// Maximum growth in memory during the second half of the checks.
 const MAX_GROWTH_BYTES: i64 = 24 << 20;
 
 fn write_demo(folder: &Path, seed: u64) {
@@ -27,7 +27,7 @@ fn write_demo(folder: &Path, seed: u64) {
     write_run(&options, folder).unwrap();
 }
 
-/// The report of a run, and whether its traces were read.
+/// Returns the report of a run, and whether its traces were read.
 fn report(sandbox: &Sandbox, run: &str, cache: &[&str]) -> (String, bool) {
     let mut args =
         vec!["check", run, "--exit-zero", "--select", "IN", "--format", "json", "--timings"];
@@ -59,7 +59,7 @@ fn checks_at_once_on_one_cache_report_as_one_after_another() {
             assert_eq!(check.join().unwrap(), *expected);
         }
     });
-    // No entry is lost, and each is that of its run.
+    // No entry was lost, and each belongs to its run.
     assert_eq!(fs::read_dir(sandbox.path("cache")).unwrap().count(), runs.len());
     for (run, expected) in runs.iter().zip(&expected) {
         let (cached, was_read) = report(sandbox, run, &CACHE);
@@ -68,7 +68,7 @@ fn checks_at_once_on_one_cache_report_as_one_after_another() {
     }
 }
 
-/// What a process holds.
+/// Resources held by a process.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     rss_bytes: i64,
@@ -101,7 +101,7 @@ fn checks_in_a_row_leave_nothing_behind() {
         let select = Policy { select: Some(vec!["IN".to_owned()]), ..Policy::default() };
         let rules = default_rules().with_policy(&select).unwrap();
         let cache = Cache { folder: folder.path().join("cache"), max_bytes: Cache::MAX_BYTES };
-        // Every third check finds all answers in the cache.
+        // Every third check uses the cache.
         let options =
             [None, Some(cache), None].map(|cache| OpenOptions { cache, ..OpenOptions::default() });
         let report = |number: usize| {

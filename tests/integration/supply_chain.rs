@@ -1,5 +1,5 @@
-//! What may enter the tree: `deny.toml` against `cargo metadata`, without the network. The public workflow runs
-//! `cargo deny` itself, which also knows advisories. And the version of Rust that we promise.
+//! Checks dependencies against `deny.toml` with `cargo metadata`, without the network, and the stated minimum version
+//! of Rust. The public workflow runs `cargo deny` itself, which also checks advisories.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ fn texts(value: &Value) -> Vec<&str> {
     value.as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect()
 }
 
-/// All packages of the tree, on all platforms and with all features.
+/// Returns all packages in the dependency tree, for all platforms and with all features.
 fn metadata() -> Metadata {
     let manifest = repository().join("Cargo.toml");
     let mut command = MetadataCommand::new();
@@ -89,7 +89,7 @@ fn one_version_of_arrow_is_in_the_tree() {
     assert_eq!(packages.count(), 1);
 }
 
-/// Documentation and the job that builds with it state the version of `Cargo.toml`.
+/// The documentation and the CI job must state the version in `Cargo.toml`.
 #[test]
 fn the_oldest_supported_rust_is_stated_everywhere() {
     let manifest: Table = read("Cargo.toml").parse().unwrap();

@@ -1,4 +1,4 @@
-//! The tests that `docs/trust.md` names are there.
+//! Checks that the tests named in `docs/trust.md` exist.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The source of a module of this program, and of the modules in it.
+/// Returns the source of a module of this test program, including its submodules.
 fn source(module: &str) -> Option<String> {
     let tests = repository().join("tests/integration");
     let (file, folder) = (tests.join(format!("{module}.rs")), tests.join(module));

@@ -1,12 +1,12 @@
-//! Tests in processes of their own.
+//! Runs tests in separate processes.
 
 use std::process::Command;
 
-/// Set in the process that runs the test.
+/// Environment variable that is set in the process that runs the test.
 const CHILD: &str = "ADVISOR_TEST_CHILD";
 
-/// Runs `work` in a process of its own, in which no other test runs: this executable is started again for the test with
-/// this name. `limits` are commands of the shell that starts it, such as `ulimit -v 4000000`.
+/// Runs `work` in a separate process without other tests, by starting this executable again for the test with this
+/// name. `limits` are shell commands that run first, such as `ulimit -v 4000000`.
 pub(crate) fn alone(test: &str, limits: &str, work: impl FnOnce()) {
     if std::env::var_os(CHILD).is_some() {
         return work();

@@ -34,8 +34,8 @@ pub fn evaluate(
     evaluate_without(rules, tables, &[], run, warnings)
 }
 
-/// As [`evaluate`], without the tables in `failed`: rules that need one of them are *unknown* for its reason, and the
-/// report has a warning.
+/// Like [`evaluate`], but without the tables in `failed`. Rules that need one of them are *unknown* with its reason,
+/// and the report has a warning.
 pub fn evaluate_without(
     rules: &RuleSet,
     tables: &[MetricTable],
@@ -77,7 +77,7 @@ pub fn evaluate_without(
     report
 }
 
-/// Gives rules that need a failed table its reason. Returns a warning for each reason.
+/// Sets the reason of each unknown rule that needs a failed table. Returns one warning per reason.
 fn explain_failures(
     unknown: &mut [UnknownRule],
     rules: &RuleSet,

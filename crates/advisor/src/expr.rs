@@ -1,7 +1,7 @@
 //! Expressions and templates over the columns of a row (minijinja with a closed set of filters).
 //!
-//! Rule files are untrusted: what they may write is in [`template_syntax`](crate::template_syntax), and the length of a
-//! text and the instructions that it takes (fuel) are limited.
+//! Rule files are untrusted: [`template_syntax`](crate::template_syntax) restricts the language, and this module limits
+//! the length of a rendered text and the instructions that rendering takes (fuel).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use crate::template_syntax::{Mistake, check_expression, check_template, describe
 /// Instructions that one expression or template may take.
 const FUEL: u64 = 20_000;
 
-/// Bytes of a rendered text. It repeats what it reads of a row, and names in traces may be of any length.
+/// Maximum bytes of a rendered text. Texts include values from the row, and names in traces can have any length.
 const MAX_TEXT_BYTES: usize = 64 << 10;
 
 /// Names that messages may use besides the columns of their row.
@@ -160,7 +160,7 @@ pub(crate) fn value(value: &Value) -> Jinja {
     }
 }
 
-/// The value of a name, a column or a trait such as `run.vendor`.
+/// Returns the value of a column or of a trait such as `run.vendor`.
 fn value_of(context: &Context, name: &str) -> Option<Jinja> {
     match trait_of(name) {
         Some(name) => context.get(RUN).and_then(|run| run.get_attr(name).ok()),
@@ -168,12 +168,12 @@ fn value_of(context: &Context, name: &str) -> Option<Jinja> {
     }
 }
 
-/// Whether a name has a value.
+/// Returns whether a column or trait has a value.
 fn has_value(context: &Context, name: &str) -> bool {
     value_of(context, name).is_some_and(|v| !v.is_none() && !v.is_undefined())
 }
 
-/// Refuses to multiply text, which would repeat it.
+/// Fails if any factor is text, because minijinja multiplies text by repeating it.
 fn check_factors(factors: &[String], context: &Context) -> Result<(), String> {
     let is_text =
         |name: &&String| value_of(context, name).is_some_and(|v| v.kind() == ValueKind::String);
@@ -258,7 +258,7 @@ pub(crate) fn render(
     text: &str,
     context: &Context,
 ) -> Result<String, String> {
-    // Most texts multiply nothing and need not be parsed again.
+    // Most texts contain no products, so parsing them again is unnecessary.
     if text.contains('*') {
         let checked = check_template(text).map_err(|mistake| mistake.message)?;
         check_factors(&checked.factors, context)?;
@@ -275,7 +275,7 @@ pub(crate) fn render(
     Ok(text.trim().to_owned())
 }
 
-/// A text that stops growing at [`MAX_TEXT_BYTES`].
+/// A writer that fails beyond [`MAX_TEXT_BYTES`].
 #[derive(Default)]
 struct LimitedText {
     bytes: Vec<u8>,
@@ -310,7 +310,7 @@ fn probe(env: &Environment<'_>, text: &str, names: &[String]) -> Result<(), Erro
     }
 }
 
-/// Checks a template. Returns the names that it uses, as [`template_reads`] does.
+/// Checks a template. Returns the names that it uses, like [`template_reads`].
 pub(crate) fn checked_reads(env: &Environment<'_>, text: &str) -> Result<Vec<String>, Mistake> {
     check_template(text)?;
     let names = template_reads(env, text)?;

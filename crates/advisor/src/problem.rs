@@ -65,7 +65,7 @@ pub(crate) struct Span {
     pub(crate) bytes: Range<usize>,
 }
 
-/// A string with its place in a file.
+/// A string literal and its location in a file.
 #[derive(Debug, Clone)]
 pub(crate) struct SpannedStr<'a> {
     pub(crate) span: Span,
@@ -95,7 +95,7 @@ impl<'a> Problems<'a> {
         self.list.push((span.clone(), problem));
     }
 
-    /// Adds a problem at some bytes of a string, or at all of it.
+    /// Adds a problem at the given bytes of a string, or at the whole string.
     pub(crate) fn add_within(
         &mut self,
         text: &SpannedStr<'_>,
@@ -131,8 +131,8 @@ impl<'a> Problems<'a> {
     }
 }
 
-/// The bytes of a file that hold some bytes of a string, whose literal is at `literal`; in a line with escapes, the whole
-/// line.
+/// Maps bytes of a string to bytes of the file, where its literal is at `literal`. If the line contains escapes,
+/// returns the whole line.
 pub(crate) fn bytes_within(
     file: &str,
     literal: &Range<usize>,
@@ -142,7 +142,7 @@ pub(crate) fn bytes_within(
     let quoted = file.get(literal.clone())?;
     let body = ["\"\"\"", "'''"].iter().find_map(|quotes| quoted.strip_prefix(quotes));
     let body = match body {
-        // TOML leaves out a line break right after three quotes.
+        // TOML ignores a line break directly after the opening triple quotes.
         Some(body) => body.strip_prefix("\r\n").or(body.strip_prefix('\n')).unwrap_or(body),
         None => quoted.strip_prefix(['"', '\''])?,
     };

@@ -150,7 +150,7 @@ impl<'s> RuleChecker<'_, '_, '_, 's> {
         match expr::checked_reads(self.env, text.text) {
             Ok(names) => self.names(&text.span, &names, &EXTRA_NAMES),
             Err(mistake) => {
-                // A mistake with a place is one that minijinja can parse.
+                // Mistakes with a location were found after parsing, so minijinja can list the names.
                 if mistake.bytes.is_some()
                     && let Ok(names) = expr::template_reads(self.env, text.text)
                 {

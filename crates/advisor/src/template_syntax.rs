@@ -1,8 +1,8 @@
-//! The part of minijinja's language that rules may use. Rule files come from strangers: whatever could take more time or
-//! memory than the length of a text and the values of a row allow is refused when the file is loaded.
+//! The subset of minijinja's language that rules may use. Rule files are untrusted: loading a file refuses constructs
+//! whose time or memory is not bounded by the length of the text and the values of a row.
 //!
-//! Nothing can be repeated: no loops, no assignments, no calls, no products of text or lists. What a text yields is then
-//! at most as long as the text and the values that it names together.
+//! No construct can repeat output: there are no loops, assignments, calls, or products of text or lists. A rendered
+//! text is therefore at most as long as its source and the values that it names together.
 
 use std::ops::Range;
 
@@ -11,26 +11,25 @@ use minijinja::machinery::{Span, parse, parse_expr, tokenize};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Error, ErrorKind};
 
-/// Filters of texts and expressions.
+/// Filters allowed in texts and expressions.
 pub(crate) const FILTERS: [&str; 12] = [
     "pct", "ms", "us", "dur", "bytes", "num", "count", "short", "round", "ordinal", "plural",
     "default",
 ];
 
-/// Tests of texts and expressions: `x is none`.
+/// Tests allowed in texts and expressions, as in `x is none`.
 const TESTS: [&str; 2] = ["none", "number"];
 
-/// Bytes of one text or expression. The longest that is shipped has 500.
+/// Maximum bytes of a text or expression. The longest in the shipped rules has 500.
 const MAX_BYTES: usize = 8 << 10;
 
-/// Words, operators and brackets of one text or expression, which bound how deep it is nested. The most that are shipped
-/// are 110.
+/// Maximum tokens of a text or expression, which also bounds its nesting depth. The shipped rules have at most 110.
 const MAX_TOKENS: usize = 1_000;
 
 /// A mistake in a text or an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mistake {
-    /// The bytes that are wrong, if known.
+    /// The bytes that contain the mistake, if known.
     pub(crate) bytes: Option<Range<usize>>,
     pub(crate) message: String,
 }
@@ -41,11 +40,11 @@ impl From<Error> for Mistake {
     }
 }
 
-/// What is known of a text or an expression that rules may use.
+/// Properties of a valid text or expression.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Checked {
-    /// Names that are multiplied, columns or traits such as `run.nodes`: their values must be numbers, because a product
-    /// of text repeats it.
+    /// Columns and traits, such as `run.nodes`, that are multiplied. Their values must be numbers, because multiplying
+    /// text repeats it.
     pub(crate) factors: Vec<String>,
 }
 
@@ -65,7 +64,7 @@ pub(crate) fn check_expression(text: &str) -> Result<Checked, Mistake> {
     Ok(checker.checked)
 }
 
-/// Limits the work of the parser, and the depth of what it returns: chains of operators nest without brackets.
+/// Limits the work of the parser and the depth of the syntax tree: chains of operators nest even without brackets.
 fn check_size(text: &str, is_expression: bool) -> Result<(), Mistake> {
     let too_large = |count: usize, what: &str, most: usize| Mistake {
         bytes: None,
@@ -107,7 +106,7 @@ impl Checker {
             Stmt::AutoEscape(s) => refuse(s.span(), "`autoescape`"),
             Stmt::FilterBlock(s) => refuse(s.span(), "`filter`"),
             Stmt::Do(s) => refuse(s.span(), "`do`"),
-            // Which others there are depends on features of minijinja.
+            // Further variants depend on the features of minijinja.
             #[allow(unreachable_patterns)]
             _ => Err(Mistake { bytes: None, message: "only `if` is allowed here".to_owned() }),
         }
@@ -176,7 +175,7 @@ impl Checker {
         }
     }
 
-    /// What a value is looked for in: a list, or a text.
+    /// Checks the right operand of `in`: a list or a text.
     fn choices(&mut self, expr: &Expr<'_>) -> Outcome {
         match expr {
             Expr::List(list) => list.items.iter().try_for_each(|item| self.expression(item)),
@@ -192,7 +191,7 @@ impl Checker {
         })
     }
 
-    /// An operand of a product, which must be a number.
+    /// Checks an operand of a product, which must be a number.
     fn factor(&mut self, expr: &Expr<'_>) -> Outcome {
         match expr {
             Expr::Const(constant) if constant.value.is_number() => Ok(()),
@@ -248,13 +247,13 @@ fn refuse_factor(span: Span) -> Outcome {
     Err(Mistake { bytes: Some(bytes(span)), message })
 }
 
-/// As minijinja says it when it runs the text.
+/// Returns the error that minijinja reports when it renders the text.
 fn unknown(span: Span, kind: ErrorKind, what: &str, name: &str) -> Mistake {
     let error = Error::new(kind, format!("{what} {name} is unknown"));
     Mistake { bytes: Some(bytes(span)), message: describe(&error) }
 }
 
-/// An error of minijinja in one line.
+/// Formats an error of minijinja in one line.
 pub(crate) fn describe(error: &Error) -> String {
     match error.detail() {
         Some(detail) => format!("{}: {detail}", error.kind()),

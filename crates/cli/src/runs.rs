@@ -292,7 +292,7 @@ mod tests {
             "b/c/torch_profiler/rank0.json",
             "b/notes.txt",
             "d/metrics.jsonl",
-            // An output that was not completed.
+            // An incomplete output.
             ".advisor-abcdefghijkl.partial/export/run.json",
         ] {
             let path = root.path().join(file);

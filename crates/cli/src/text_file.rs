@@ -1,5 +1,5 @@
-//! Text files that the command line names: rule files, device tables, lists. They are read whole, so their size is limited,
-//! and only files are read: a device or a pipe may never end.
+//! Text files named on the command line: rule files, device tables, lists. They are read whole, so their size is
+//! limited, and they must be regular files: a device or pipe may never end.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
@@ -9,16 +9,16 @@ use anyhow::Context as _;
 
 use crate::diagnostics::with_help;
 
-/// Bytes of a file that people write: rules, devices, healthy runs. All shipped rules together have half of it.
+/// Maximum bytes of a handwritten file: rules, devices, healthy runs. All shipped rules together take half of that.
 pub(crate) const MAX_WRITTEN_BYTES: u64 = 1 << 20;
 
-/// Bytes of SQL from a file or stdin.
+/// Maximum bytes of SQL from a file or stdin.
 pub(crate) const MAX_SQL_BYTES: u64 = 8 << 20;
 
-/// Bytes of a file of reports.
+/// Maximum bytes of a file of reports.
 pub(crate) const MAX_REPORT_BYTES: u64 = 256 << 20;
 
-/// Reads a file. `what` is what it should be, for messages: `rule file`.
+/// Reads a file. `what` describes the expected content in messages, such as `rule file`.
 pub(crate) fn read(path: &Path, what: &str, max_bytes: u64) -> anyhow::Result<String> {
     let cannot = || format!("cannot read the {what} {}", path.display());
     require_file(&fs::metadata(path).with_context(cannot)?).with_context(cannot)?;
@@ -26,13 +26,13 @@ pub(crate) fn read(path: &Path, what: &str, max_bytes: u64) -> anyhow::Result<St
     let metadata = file.metadata().with_context(cannot)?;
     require_file(&metadata).with_context(cannot)?;
     if metadata.len() == 0 {
-        // Or a file of the kernel, such as /proc/kmsg, which may wait for what never comes.
+        // Kernel files such as /proc/kmsg also report no bytes, and reading them may block forever.
         return Ok(String::new());
     }
     read_from(file, max_bytes).with_context(cannot)
 }
 
-/// Reads a text that may have at most `max_bytes`.
+/// Reads a text of at most `max_bytes`.
 pub(crate) fn read_from(input: impl Read, max_bytes: u64) -> anyhow::Result<String> {
     let mut text = Vec::new();
     input.take(max_bytes + 1).read_to_end(&mut text)?;
@@ -50,7 +50,7 @@ fn require_file(metadata: &Metadata) -> anyhow::Result<()> {
     }
 }
 
-/// What something is that is not a file.
+/// Returns the kind of a non-file for messages, or `None` for a regular file.
 fn kind(metadata: &Metadata) -> Option<&'static str> {
     if metadata.is_file() {
         return None;

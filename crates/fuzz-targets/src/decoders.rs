@@ -1,4 +1,4 @@
-//! Formats of one file: bytes become tables, counted warnings, or an error.
+//! Targets for single-file formats: reading any bytes yields tables, counted warnings, or an error.
 
 use std::sync::LazyLock;
 
@@ -7,13 +7,13 @@ use trace_model::Dataset;
 
 use crate::tables::{assert_same, folder, read};
 
-/// Reads one file that the user names.
+/// Reads the bytes as a file with this name.
 fn read_file(name: &str, bytes: &[u8]) -> Option<Dataset> {
     read(&folder(&[(name, bytes)]).path().join(name))
 }
 
-/// A trace of PyTorch's profiler. One thread reads it as one slice a window, several threads guess where events start: the
-/// rows must be the same. With `cfg(fuzzing)`, windows and slices have a few bytes.
+/// A trace of PyTorch's profiler. A single thread reads each window as one slice; several threads guess where events
+/// start. Both must yield the same rows. With `cfg(fuzzing)`, windows and slices are only a few bytes long.
 pub(crate) fn kineto(bytes: &[u8]) {
     static POOLS: LazyLock<[ThreadPool; 2]> = LazyLock::new(|| {
         [1, 3].map(|threads| {
@@ -29,7 +29,7 @@ pub(crate) fn kineto(bytes: &[u8]) {
     }
 }
 
-/// A memory snapshot. What does not look like one is put into one: the machine reads it in any case.
+/// A memory snapshot. Bytes that do not look like one are embedded in one, so that the pickle reader always runs.
 pub(crate) fn pickle(bytes: &[u8]) {
     read_file("snapshot.pickle", &with_key(bytes, "segments", b"\x80\x02}X\x08\0\0\0segments"));
 }
@@ -44,7 +44,7 @@ pub(crate) fn flight_recorder(bytes: &[u8]) {
     read_file("nccl_trace_rank_0", &bytes);
 }
 
-/// The bytes, after `start` unless they hold a key.
+/// Prepends `start` to the bytes unless they contain `key`.
 fn with_key(bytes: &[u8], key: &str, start: &[u8]) -> Vec<u8> {
     let has_key = bytes.windows(key.len()).any(|window| window == key.as_bytes());
     if has_key { bytes.to_vec() } else { [start, bytes].concat() }

@@ -1,4 +1,4 @@
-//! Exports in which one file was changed. The first byte selects the file, the others are its content.
+//! Target for exports with one modified file. The first byte selects the file, and the others are its content.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -9,9 +9,9 @@ use trace_model::Dataset;
 use crate::seeds::Seed;
 use crate::tables::{assert_same, folder, read};
 
-/// A sound export.
+/// An intact export.
 struct Export {
-    /// Path and content of its files, by path.
+    /// Paths and contents of its files, sorted by path.
     files: Vec<(String, Vec<u8>)>,
     dataset: Dataset,
 }
@@ -40,7 +40,7 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<(String, Vec<u8>)>) {
     }
 }
 
-/// The manifest, and some of the tables.
+/// The manifest and some of the tables.
 pub(crate) fn seeds() -> Vec<Seed> {
     let files = EXPORT.files.iter().enumerate();
     let chosen = files.filter(|(at, (name, _))| at % 8 == 0 || name == "run.json");
@@ -51,7 +51,7 @@ pub(crate) fn seeds() -> Vec<Seed> {
     chosen.map(seed).collect()
 }
 
-/// A changed table is refused; only the manifest, which has no checksum, may say other things.
+/// Panics if the export is read with different content. Only the manifest may differ, because it has no checksum.
 pub(crate) fn run(bytes: &[u8]) {
     let Some((&at, content)) = bytes.split_first() else { return };
     let changed = at as usize % EXPORT.files.len();

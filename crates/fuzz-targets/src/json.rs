@@ -1,23 +1,23 @@
-//! JSON as a tree that keeps what parsers normalize: the digits of numbers, escapes, the order and repetition of keys.
+//! A JSON tree that preserves details parsers normalize: digits of numbers, escapes, and order and repetition of keys.
 
 use std::fmt::Write as _;
 
-/// A value.
+/// A JSON value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Json {
-    /// A number, a word, or a string with its quotes and escapes, as written.
+    /// A number, a literal, or a string with its quotes and escapes, as written.
     Scalar(String),
     /// A list.
     List(Vec<Json>),
-    /// Members in order; keys with their quotes and escapes, as written.
+    /// Members in order. Keys keep their quotes and escapes, as written.
     Object(Vec<(String, Json)>),
 }
 
-/// Deepest nesting that is parsed.
+/// Maximum nesting depth.
 const MAX_DEPTH: usize = 100;
 
 impl Json {
-    /// Parses a text that is one value; `None` if it is something else.
+    /// Parses a text that consists of a single value. Returns `None` for any other text.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parser = Parser { rest: text };
         let value = parser.value(MAX_DEPTH)?;
@@ -25,14 +25,14 @@ impl Json {
         parser.rest.is_empty().then_some(value)
     }
 
-    /// The text, without white space.
+    /// Returns the JSON text without whitespace.
     pub fn text(&self) -> String {
         let mut text = String::new();
         self.write(&mut text, "");
         text
     }
 
-    /// The text with white space between all tokens.
+    /// Returns the JSON text with `space` between all tokens.
     pub fn text_with_space(&self, space: &str) -> String {
         let mut text = space.to_owned();
         self.write(&mut text, space);
@@ -64,7 +64,7 @@ impl Json {
         out.push_str(space);
     }
 
-    /// Calls `visit` for this value and all values in it, with the key of those that are members; outer ones first.
+    /// Calls `visit` for this value and all nested values, outer ones first. Members are passed with their key.
     pub fn visit(&mut self, visit: &mut impl FnMut(Option<&str>, &mut Self)) {
         fn of<'a>(
             key: Option<&'a str>,
@@ -89,19 +89,19 @@ impl Json {
         of(None, self, visit);
     }
 
-    /// The value of a member of an object.
+    /// Returns the value of a member of an object.
     pub fn get(&self, key: &str) -> Option<&Self> {
         let Self::Object(members) = self else { return None };
         members.iter().find(|(name, _)| name.trim_matches('"') == key).map(|(_, value)| value)
     }
 
-    /// As [`Json::get`], to change it.
+    /// Like [`Json::get`], but mutable.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Self> {
         let Self::Object(members) = self else { return None };
         members.iter_mut().find(|(name, _)| name.trim_matches('"') == key).map(|(_, value)| value)
     }
 
-    /// The text of a scalar.
+    /// Returns the text of a scalar.
     pub fn scalar(&self) -> Option<&str> {
         match self {
             Self::Scalar(text) => Some(text),
@@ -119,7 +119,7 @@ impl<'a> Parser<'a> {
         self.rest = self.rest.trim_ascii_start();
     }
 
-    /// Takes a byte if it comes next, after white space.
+    /// Skips whitespace, and takes the byte if it comes next.
     fn takes(&mut self, byte: char) -> bool {
         self.skip_space();
         let rest = self.rest.strip_prefix(byte);
@@ -168,7 +168,7 @@ impl<'a> Parser<'a> {
         (end > 0).then(|| Json::Scalar(self.take(end).to_owned()))
     }
 
-    /// A string with its quotes.
+    /// Parses a string, including its quotes.
     fn string(&mut self) -> Option<&'a str> {
         let mut is_escaped = false;
         if !self.rest.starts_with('"') {

@@ -1,8 +1,8 @@
-//! Functions that take any bytes and panic if Trace Advisor breaks a promise on them.
+//! Functions that accept arbitrary bytes and panic if Trace Advisor breaks one of its promises (`docs/trust.md`).
 //!
-//! Each [`Target`] turns the bytes into one kind of input, reads it, and checks the result. `fuzz/` runs the targets with
-//! libFuzzer for as long as one likes; `tests/integration/fuzz.rs` runs the seeds and a fixed list of mutations of them with
-//! every test run. Both mutate with [`mutate`].
+//! Each [`Target`] turns the bytes into one kind of input, reads it, and checks the result. `fuzz/` runs the targets
+//! with libFuzzer for any length of time; `tests/integration/fuzz.rs` runs the seeds and a fixed list of their
+//! mutations in every test run. Both use [`mutate`].
 
 mod decoders;
 mod export;
@@ -20,13 +20,13 @@ pub use seeds::Seed;
 /// One kind of input.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// Name of the target, of its folder in `fuzz/seeds`, and of its program in `fuzz/fuzz_targets`.
+    /// Name of the target, its folder in `fuzz/seeds`, and its program in `fuzz/fuzz_targets`.
     pub name: &'static str,
-    /// Reads the bytes; panics if a promise is broken.
+    /// Reads the bytes. Panics if a promise is broken.
     pub run: fn(&[u8]),
-    /// Paths in the repository of recorded files that are seeds as well.
+    /// Repository paths of recorded files that serve as additional seeds.
     recorded: &'static [&'static str],
-    /// Seeds that are made by this version of the program.
+    /// Generates seeds with this version of the program.
     made: fn() -> Vec<Seed>,
 }
 
@@ -83,10 +83,10 @@ pub const TARGETS: &[Target] = &[
     },
 ];
 
-/// The target with this name.
+/// Returns the target with this name.
 ///
 /// # Panics
-/// If there is none.
+/// If no target has this name.
 pub fn target(name: &str) -> &'static Target {
     TARGETS.iter().find(|target| target.name == name).expect("a target of this name")
 }

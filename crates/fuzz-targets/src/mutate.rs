@@ -1,4 +1,4 @@
-//! Mutations that keep the structure of an input, so that most of them get past its parser, and mutations of bytes.
+//! Structure-preserving mutations, most of which get past the parser, and mutations of raw bytes.
 
 use fastrand::Rng;
 
@@ -42,7 +42,7 @@ const EXTREMES: [&str; 34] = [
     "\"\\u0000\\u001b[31m\\ud800\\\"\"",
 ];
 
-/// Keys whose values are times and amounts.
+/// Keys whose values are times, amounts or IDs.
 const AMOUNTS: [&str; 12] = [
     "ts",
     "dur",
@@ -58,7 +58,7 @@ const AMOUNTS: [&str; 12] = [
     "time_us",
 ];
 
-/// Pieces of rule files, tables and logs.
+/// Fragments of rule files, tables and logs.
 const PIECES: [&str; 24] = [
     "\"",
     "'''",
@@ -86,7 +86,7 @@ const PIECES: [&str; 24] = [
     "9223372036854775807",
 ];
 
-/// A changed copy of the bytes: one to four edits that know JSON (one document, or one a line), lines of text, or only
+/// Returns a copy of the bytes with one to four edits of JSON (one document, or one per line), of text lines, or of raw
 /// bytes.
 pub fn mutate(bytes: &[u8], rng: &mut Rng) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
@@ -105,7 +105,7 @@ pub fn mutate(bytes: &[u8], rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// Edits one value of a document, or of one line that is one.
+/// Edits one value of a JSON document, or of a document in one of the lines.
 fn edit_json(text: &str, rng: &mut Rng) -> Option<String> {
     if let Some(mut document) = Json::parse(text) {
         edit_value(&mut document, rng);
@@ -113,7 +113,7 @@ fn edit_json(text: &str, rng: &mut Rng) -> Option<String> {
     }
     let mut lines: Vec<&str> = text.lines().collect();
     let at = rng.usize(0..lines.len().max(1));
-    // A line of a log has words before its document.
+    // Log lines have a prefix before the document.
     let line = *lines.get(at)?;
     let start = line.find('{')?;
     let mut document = Json::parse(&line[start..])?;
@@ -172,7 +172,7 @@ fn edit_one(value: &mut Json, scalars: &[String], rng: &mut Rng) {
     }
 }
 
-/// Deletes, repeats, exchanges, shuffles or adds elements.
+/// Deletes, duplicates, swaps, shuffles, replaces or inserts elements.
 fn edit_items<T: Clone>(items: &mut Vec<T>, rng: &mut Rng, new: impl Fn(&mut Rng) -> T) {
     let count = items.len();
     let (a, b) = (rng.usize(0..count.max(1)), rng.usize(0..count.max(1)));
@@ -188,7 +188,7 @@ fn edit_items<T: Clone>(items: &mut Vec<T>, rng: &mut Rng, new: impl Fn(&mut Rng
     }
 }
 
-/// Edits lines of text, or a number or piece in one of them.
+/// Edits the list of lines, or replaces a number or a part of one line.
 fn edit_lines(text: &str, rng: &mut Rng) -> String {
     let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
     if rng.bool() {
@@ -232,7 +232,7 @@ fn edit_bytes(bytes: &mut Vec<u8>, rng: &mut Rng) {
         }
         5 => bytes.insert(at, rng.u8(..)),
         _ => {
-            // A length, an index or a number of a binary format.
+            // Overwrites a length, an index or a number of a binary format.
             let number =
                 [0_i64, -1, 1 << 31, 1 << 32, 1 << 53, i64::MAX, i64::MIN][rng.usize(0..7)];
             let width = if rng.bool() { 4 } else { 8 };

@@ -1,4 +1,4 @@
-//! From a trace to the report: every view has values that can be, and the report can be read.
+//! Target for the whole path from a trace to the report: values of views are plausible, and the report is well-formed.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use trace_model::text::is_dangerous;
 
 use crate::tables::{assert_finite, folder};
 
-/// Views that repeat what another tool computes: they are only finite.
+/// Prefixes of views that reproduce the results of another tool. Their values only have to be finite.
 const UNBOUNDED: &[&str] = &["hta_"];
 
 /// Reads a trace, computes all views, checks it, and renders the report.
@@ -37,7 +37,7 @@ fn check_report(checked: &CheckedRun) {
     let json = render("json", Style::default());
     serde_json::from_str::<serde_json::Value>(&json).expect("a report that is JSON");
     assert!(!json.contains(is_control), "control characters in the JSON report");
-    // Without color, sequences of names would be removed with those of the program.
+    // Without color, the renderer would strip escape sequences from names along with its own.
     let text = render("text", Style { has_color: true, terminal: None });
     let colors = text.split("\u{1b}[").enumerate().map(|(at, part)| match part.find('m') {
         Some(end) if at > 0 && part[..end].bytes().all(|b| matches!(b, b'0'..=b'9' | b';')) => {
@@ -76,18 +76,18 @@ fn check_column(view: &str, column: &Column, batch: &RecordBatch) {
     }
 }
 
-/// The values that a column may have, by its unit.
+/// Returns the range of values that a column may have, by its unit.
 fn bounds(view: &str, column: &Column) -> Option<(f64, f64)> {
-    /// Sums of shares are rounded.
+    /// Tolerance for rounding errors in sums of shares.
     const ROUNDING: f64 = 1e-9;
-    // The descriptions say which differences are shown with their sign.
+    // Descriptions of signed differences mention negative values.
     let is_signed = column.doc.contains("negative");
     if is_signed || UNBOUNDED.iter().any(|start| view.starts_with(start)) {
         return None;
     }
     match column.unit {
         Unit::Ns => Some((0.0, f64::INFINITY)),
-        // A share is part of something; other ratios compare two things.
+        // A share is a part of a whole; other ratios compare two quantities and can exceed 1.
         Unit::Ratio if column.doc.contains("share of") => Some((-ROUNDING, 1.0 + ROUNDING)),
         Unit::Ratio => Some((-ROUNDING, f64::INFINITY)),
         _ if column.name.ends_with("_pct") => Some((-ROUNDING, 100.0 + ROUNDING)),

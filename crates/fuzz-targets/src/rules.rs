@@ -1,12 +1,12 @@
-//! Rule files of strangers: loading, the rules' own tests, and the templates over rows with extreme values. Time and memory
-//! are limited by who runs the target.
+//! Target for untrusted rule files: loads them, runs the rules' own tests, and evaluates the rules on rows with extreme
+//! values. The caller limits time and memory.
 
 use advisor::{RuleSet, RuleSource, evaluate};
 use trace_model::{MetricSpec, MetricTable, RunInfo, Scope, Unit, Value};
 
 const VIEW: &str = "gpu";
 
-/// Columns of the view that rules may read, of all units.
+/// Columns of the view that rules may read, with every unit.
 fn columns() -> Vec<(String, Unit)> {
     let columns = [
         ("rank", Unit::None),
@@ -50,7 +50,7 @@ fn rows() -> MetricTable {
     MetricTable { view: VIEW.to_owned(), columns: columns(), rows, when_empty: String::new() }
 }
 
-/// Loads the file, and evaluates what is in it.
+/// Loads the file and evaluates its rules.
 pub(crate) fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let source = RuleSource { name: "rules.toml".to_owned(), text: text.to_owned() };

@@ -1,4 +1,4 @@
-//! The inputs that mutations start from.
+//! Inputs from which mutations start.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -10,17 +10,17 @@ use crate::Target;
 /// An input that a target accepts.
 #[derive(Debug, Clone)]
 pub struct Seed {
-    /// Name of the file, or of the part of an export.
+    /// Name of the file, or of the file in an export.
     pub name: String,
     /// Content, decompressed.
     pub bytes: Vec<u8>,
 }
 
 impl Target {
-    /// The seeds, by name: files of `fuzz/seeds`, recorded files of the repository, and those that the target makes.
+    /// Returns the seeds: files in `fuzz/seeds`, recorded files in the repository, and generated seeds.
     ///
     /// # Panics
-    /// If there is none, or one cannot be read.
+    /// If there are no seeds, or one cannot be read.
     pub fn seeds(&self) -> Vec<Seed> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut files: Vec<PathBuf> = self.recorded.iter().map(|path| root.join(path)).collect();

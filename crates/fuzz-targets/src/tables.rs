@@ -1,4 +1,4 @@
-//! What holds for the tables of any input.
+//! Invariants of the tables for any input.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use trace_model::tables::TABLES;
 use trace_model::{Dataset, RunInfo};
 
-/// A new folder with these files.
+/// Creates a temporary folder with these files.
 pub(crate) fn folder(files: &[(&str, &[u8])]) -> TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for (name, bytes) in files {
@@ -21,7 +21,7 @@ pub(crate) fn folder(files: &[(&str, &[u8])]) -> TempDir {
     folder
 }
 
-/// Reads a run, and checks its tables; `None` if it is refused.
+/// Reads a run and checks its tables. Returns `None` if the run is refused.
 pub(crate) fn read(path: &Path) -> Option<Dataset> {
     match ingest::read_run(path, &Options::default(), &NoProgress) {
         Ok(dataset) => {
@@ -35,7 +35,7 @@ pub(crate) fn read(path: &Path) -> Option<Dataset> {
     }
 }
 
-/// Panics if a table is not as its description says, a duration is negative, or a number is none.
+/// Panics if a table does not match its schema, a duration is negative, or a number is NaN or infinite.
 fn check(dataset: &Dataset) {
     for table in TABLES {
         for batch in dataset.tables.get(table.name) {
@@ -59,18 +59,18 @@ fn check(dataset: &Dataset) {
     assert!(dataset.run.wall_ns >= 0, "wall_ns = {}", dataset.run.wall_ns);
 }
 
-/// Panics if a column of floats holds NaN or an infinity.
+/// Panics if a column of floats contains NaN or infinity.
 pub(crate) fn assert_finite(values: &ArrayRef, what: &str) {
     if values.data_type() == &DataType::Float64 {
         let values = values.as_primitive::<Float64Type>();
-        // Of NaN, `max` says that it is the largest.
+        // `max` treats NaN as the largest value.
         for extreme in [min(values), max(values)].into_iter().flatten() {
             assert!(extreme.is_finite(), "{what} holds {extreme}");
         }
     }
 }
 
-/// Panics unless both datasets are equal, apart from the path of the run and the way rows are cut into batches.
+/// Panics unless both datasets are equal, except for the path of the run and the division of rows into batches.
 pub(crate) fn assert_same(left: &Dataset, right: &Dataset) {
     let info = |dataset: &Dataset| RunInfo { path: String::new(), ..dataset.run.clone() };
     assert_eq!(info(left), info(right));
@@ -83,7 +83,7 @@ pub(crate) fn assert_same(left: &Dataset, right: &Dataset) {
     }
 }
 
-/// All values of a column, dictionaries as text; `None` without rows.
+/// Returns all values of a column, with dictionaries converted to text, or `None` without rows.
 fn values(dataset: &Dataset, table: &str, at: usize) -> Option<ArrayRef> {
     let plain = |batch: &RecordBatch| match batch.column(at).data_type() {
         DataType::Dictionary(_, text) => cast(batch.column(at), text).expect("text"),

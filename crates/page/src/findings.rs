@@ -73,7 +73,7 @@ pub(crate) fn section(
     Ok((out, data))
 }
 
-/// The pictures, which of them each finding shows, and the names in them.
+/// The pictures, the index of each finding's picture, and the names in the pictures.
 type Drawn = (Vec<Option<Picture>>, Vec<Option<usize>>, Names);
 
 fn draw(run: &Run, shown: &[&Finding]) -> Result<Drawn, Error> {

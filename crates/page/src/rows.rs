@@ -73,7 +73,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// The part of a page, or why a view that it reads has no rows; other errors end the page.
+/// Returns the part of a page, or the reason why a view that it reads failed. Other errors abort the page.
 pub(crate) fn or_reason<T>(part: Result<T, Error>) -> Result<Result<T, String>, Error> {
     match part {
         Ok(part) => Ok(Ok(part)),

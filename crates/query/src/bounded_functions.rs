@@ -25,7 +25,7 @@ const MAX_BATCH_BYTES: u64 = 256 << 20;
 /// Bytes of an element of a list.
 const ELEMENT_BYTES: u64 = 16;
 
-/// What decides the length of a result.
+/// How the length of a result follows from the arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Growth {
     /// `lpad(text, characters, fill)`.

@@ -146,7 +146,7 @@ impl From<ViewFailure> for DataFusionError {
 }
 
 impl Error {
-    /// Whether memory ran out within its limit.
+    /// Returns whether the query ran out of the memory that it may use.
     pub(crate) fn is_out_of_memory(&self) -> bool {
         match self {
             Self::View { source, .. } => is_out_of_memory(source),
@@ -156,7 +156,7 @@ impl Error {
     }
 }
 
-/// Whether memory ran out within its limit.
+/// Returns whether a query ran out of the memory that it may use.
 pub(crate) fn is_out_of_memory(error: &DataFusionError) -> bool {
     matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
 }

@@ -221,7 +221,7 @@ impl MetricProvider for CachedRun<'_> {
             for (view, answer) in missing.into_iter().zip(answers) {
                 match answer {
                     Ok(answer) => self.insert(question(view), answer),
-                    // The next check tries again.
+                    // Failures are not cached: the next check tries again.
                     Err(answer) => failed.push(answer),
                 }
             }

@@ -35,15 +35,15 @@ pub enum Error {
 }
 
 impl Error {
-    /// The reason, in one line, why a view or a query has no rows, for those who go on without them; `None` if the error
-    /// is of another kind: the run cannot be read, or the call was canceled.
+    /// Returns the reason why a view or query failed, in one line, for callers that continue without its rows. Returns
+    /// `None` for other errors, for example if the run cannot be read or the call was canceled.
     pub fn failed_query(&self) -> Option<String> {
         match self {
             Self::Analysis(query::Error::Canceled | query::Error::Runtime(_))
             | Self::RuleQuery {
                 source: query::Error::Canceled | query::Error::Runtime(_), ..
             } => None,
-            // The parts of a query are not told apart when they run.
+            // DataFusion does not report which part of a running query failed.
             Self::Analysis(query::Error::Query(diagnostic)) => {
                 Some(format!("a view that it reads failed: {}", diagnostic.message))
             }

@@ -21,15 +21,15 @@ pub struct Stage {
 /// A source of the tables that rules need: a run, or its cached answers.
 pub(crate) trait MetricProvider {
     fn metadata(&mut self) -> Result<&RunMetadata, Error>;
-    /// The tables of views, or why a view has none.
+    /// Returns the table of each view, or the reason why the view failed.
     fn views(&mut self, views: &[&str]) -> Result<Vec<Computed>, Error>;
     fn rule_query(&mut self, query: &RuleQuery) -> Result<MetricTable, Error>;
     fn evidence_query(&mut self, query: &EvidenceQuery) -> Result<MetricTable, Error>;
-    /// Also returns why fixes were left out.
+    /// Also returns the reasons why fixes were left out.
     fn retime(&mut self, request: &RetimingRequest) -> Result<(Retiming, Vec<String>), Error>;
 }
 
-/// The table of a view, or why there is none.
+/// The table of a view, or the reason why the view failed.
 pub(crate) type Computed = Result<MetricTable, FailedTable>;
 
 /// The properties of a run that are not in its tables.
@@ -112,7 +112,7 @@ pub(crate) fn evaluate(
     Ok(report)
 }
 
-/// The answer, or the reason why a view or a query has none; other errors end the evaluation.
+/// Returns the answer, or the reason why a view or query failed. Other errors abort the evaluation.
 fn or_reason<T>(answer: Result<T, Error>) -> Result<Result<T, String>, Error> {
     match answer {
         Ok(answer) => Ok(Ok(answer)),
@@ -120,7 +120,7 @@ fn or_reason<T>(answer: Result<T, Error>) -> Result<Result<T, String>, Error> {
     }
 }
 
-/// The warning that a part of the report is missing.
+/// Returns the warning about a missing part of the report.
 fn missing(reason: &str) -> ReportWarning {
     let message = format!("{reason}; what the report shows of it is missing");
     ReportWarning { code: "view-failed".to_owned(), file: String::new(), message, count: 1 }

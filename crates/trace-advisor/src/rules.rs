@@ -6,7 +6,7 @@ use advisor::{EvidenceQuery, Problem, RuleFiles, RuleQuery, RuleSet, RuleSource,
 use query::{Params, QueryDiagnostic, Session, rows_to_values};
 use trace_model::{MetricTable, RecordBatch, TableSet, Unit};
 
-/// Rows of the query of a rule.
+/// Maximum rows of a rule's query.
 const MAX_ROWS: usize = 1_000_000;
 
 /// The shipped rules.

@@ -1,14 +1,14 @@
-//! Damage of trace files beyond which a report of the rest is no judgement.
+//! Damage of trace files that makes a report on the remaining events unreliable.
 
 use std::collections::BTreeMap;
 
 use crate::number::thousands;
 use crate::{RunInfo, Warning};
 
-/// Share of the events of a file that may be invalid.
+/// Maximum share of invalid events in an undamaged file.
 pub const MAX_INVALID_RATIO: f64 = 0.01;
 
-/// Warnings about files that end early.
+/// Warnings about truncated files.
 pub const TRUNCATION_WARNINGS: [&str; 2] = ["truncated-gzip", "truncated-json"];
 /// Warnings that count events whose content was dropped.
 pub const INVALID_EVENT_WARNINGS: [&str; 6] = [
@@ -19,10 +19,10 @@ pub const INVALID_EVENT_WARNINGS: [&str; 6] = [
     "bad-time",
     "far-event",
 ];
-/// Formats of timelines; other files only add to them.
+/// Formats that contain timelines. Files in other formats only supplement them.
 const TIMELINES: [&str; 2] = ["kineto", "composer"];
 
-/// A trace file of which a part is missing or invalid.
+/// A trace file that is truncated or has invalid events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DamagedFile {
     /// Path relative to the run.
@@ -55,11 +55,12 @@ impl DamagedFile {
     }
 }
 
-/// The trace files of a run that end in the middle, or of whose events more than [`MAX_INVALID_RATIO`] are invalid; by name.
+/// Returns the trace files of a run that are truncated or have more than [`MAX_INVALID_RATIO`] invalid events, sorted
+/// by name.
 pub fn damaged_files(run: &RunInfo, warnings: &[Warning]) -> Vec<DamagedFile> {
     let mut files: BTreeMap<&str, DamagedFile> = BTreeMap::new();
     for source in run.sources.iter().filter(|source| TIMELINES.contains(&&*source.format)) {
-        // A file of several ranks is one source for each.
+        // A file with several ranks has one source per rank.
         let file = files.entry(&source.file).or_insert_with(|| DamagedFile {
             file: source.file.clone(),
             is_truncated: false,

@@ -133,12 +133,12 @@ pub struct MetricTable {
     pub when_empty: String,
 }
 
-/// A table that rules need and that could not be computed.
+/// A table that rules need but that could not be computed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailedTable {
     /// The view, or the rule whose query failed.
     pub view: String,
-    /// Why, in one line that names what failed: `the view "kernel_variation" failed: ...`.
+    /// The reason in one line, including the name: `the view "kernel_variation" failed: ...`.
     pub reason: String,
 }
 

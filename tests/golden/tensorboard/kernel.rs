@@ -221,14 +221,14 @@ const NOT_LISTED_OPS: [&str; 4] = [
     "vllm::moe_forward",
 ];
 
-/// Devices of NVIDIA without tensor cores: compute capability below 7.0. AMD's numbers are 9 and above.
+/// NVIDIA devices without tensor cores have a compute capability below 7.0. AMD devices report 9 and above.
 const BEFORE_TENSOR_CORES: &str = "SELECT device FROM devices WHERE compute_major < 7";
 
 fn eligible(worker: &Worker, found: &mut Differences) {
     let table = ours(worker, "kernel_properties");
     let rows = by_key(&table, &["op_name"]);
     let at = table.index("op_eligible").unwrap();
-    // The plugin's list of operators does not look at the device.
+    // The plugin applies its list of operators regardless of the device.
     let has_units = !worker
         .views_of_recording()
         .sql(BEFORE_TENSOR_CORES)

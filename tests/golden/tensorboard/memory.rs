@@ -263,7 +263,7 @@ impl Zero {
     }
 }
 
-/// Points of a curve beyond which the plugin samples it.
+/// Maximum points of a curve that the plugin does not downsample.
 const MAX_CURVE_POINTS: usize = 10_240;
 
 /// Number of points, and the first and last ten.
@@ -277,7 +277,7 @@ fn curve(worker: &Worker, found: &mut Differences) {
             let key = |row: &Row| (number(row, "ts_ns"), number(row, "event_id"));
             key(a).partial_cmp(&key(b)).unwrap()
         });
-        // The plugin samples longer curves; `peak` compares what they reach.
+        // The plugin downsamples longer curves; `peak` compares their maximum.
         if points.len() > MAX_CURVE_POINTS {
             continue;
         }

@@ -68,13 +68,13 @@ fn reports_in_the_run_are_refused_only_if_they_look_like_traces() {
         let to = format!("run/report.{format}");
         succeeds(&sandbox, &["check", "run", "--format", format, "-o", &to]);
     }
-    // The reader takes these two for traces, by the keys in them.
+    // The keys in these two formats make them look like traces.
     for format in ["json", "sarif"] {
         let said = fails(&sandbox, &["check", "run", "--format", format, "-o", "run/report.json"]);
         assert!(said.contains("run/report.json would become part of the run run"), "{said}");
     }
     succeeds(&sandbox, &["sql", "run", "SELECT * FROM kernels", "-f", "csv", "-o", "run/rows.csv"]);
-    // Nothing but the list of files that are not traces has changed.
+    // Only the warnings about files that are not traces have changed.
     let report = |output: &std::process::Output| -> serde_json::Value {
         let mut report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         report["warnings"].take();

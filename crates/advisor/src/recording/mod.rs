@@ -30,7 +30,7 @@ const MIN_OWNER_SHARE: f64 = 0.05;
 /// Fewer operators, frames and device activities than this are next to nothing; without steps, and with them.
 const MIN_EVENTS: i64 = 50;
 const MIN_EVENTS_IN_STEPS: i64 = 10;
-/// Share of the recording that a few events alone cover, from which on they are more likely wrong than slow.
+/// If a few events alone cover at least this share of the recording, their times are more likely wrong than slow.
 const MOSTLY_OUTLIERS_RATIO: f64 = 0.9;
 /// Share of warm-up from which on a recording shows nothing else.
 const MOSTLY_WARMUP_RATIO: f64 = 0.5;

@@ -450,7 +450,7 @@ fn attach_without_answers_changes_nothing() {
     assert_eq!(again, first);
 }
 
-/// A table that could not be computed leaves all verdicts as they are but those on it.
+/// A table that could not be computed changes only the verdicts of the rules that read it.
 #[test]
 fn failed_table_leaves_only_its_rules_unknown() {
     let rules = with_default(&[]);

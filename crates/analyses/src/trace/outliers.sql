@@ -56,15 +56,22 @@ judged AS (
     FROM sums
 ),
 outliers AS (
-    SELECT
-        t.rank,
-        first_value(CAST(t.name AS VARCHAR) ORDER BY CASE WHEN j.is_late THEN -t.end_ns ELSE t.ts_ns END, t.name) AS outlier_name,
-        first_value(t.ts_ns ORDER BY CASE WHEN j.is_late THEN -t.end_ns ELSE t.ts_ns END, t.name) AS outlier_ts_ns,
-        first_value(t.end_ns - t.ts_ns ORDER BY CASE WHEN j.is_late THEN -t.end_ns ELSE t.ts_ns END, t.name) AS outlier_dur_ns
-    FROM (SELECT * FROM judged WHERE is_late OR is_early) j
-    JOIN timed t ON t.rank = j.rank
-    WHERE j.is_late AND t.end_ns > j.first_tenth_ns OR j.is_early AND t.ts_ns < j.last_tenth_ns
-    GROUP BY t.rank
+    SELECT rank, outlier_name, outlier_ts_ns, outlier_dur_ns
+    FROM (
+        SELECT
+            t.rank,
+            CAST(t.name AS VARCHAR) AS outlier_name,
+            t.ts_ns AS outlier_ts_ns,
+            t.end_ns - t.ts_ns AS outlier_dur_ns,
+            row_number() OVER (
+                PARTITION BY t.rank
+                ORDER BY CASE WHEN j.is_late THEN -t.end_ns ELSE t.ts_ns END, t.name
+            ) AS place
+        FROM (SELECT * FROM judged WHERE is_late OR is_early) j
+        JOIN timed t ON t.rank = j.rank
+        WHERE j.is_late AND t.end_ns > j.first_tenth_ns OR j.is_early AND t.ts_ns < j.last_tenth_ns
+    )
+    WHERE place = 1
 ),
 rests AS (
     SELECT

@@ -135,7 +135,7 @@ enum Line {
 /// The title of a section, the view behind it, and its lines.
 type Part<'a> = (&'static str, &'static str, &'a dyn Fn() -> anyhow::Result<Vec<Line>>);
 
-/// The sections that have something to say. One whose view fails says why.
+/// Returns the non-empty sections. A section whose view failed contains the reason.
 fn sections(run: &Run) -> anyhow::Result<Vec<Section>> {
     let is_one_rank = run.info().ranks.len() == 1;
     let parts: [Part<'_>; 9] = [
@@ -169,7 +169,7 @@ fn sections(run: &Run) -> anyhow::Result<Vec<Section>> {
     Ok(sections)
 }
 
-/// What the lines of a section count, if there are any and the view says.
+/// Returns the time window that the lines of a section cover, if there are any lines and the view states it.
 fn section_window(run: &Run, view: &str, lines: &[Line]) -> anyhow::Result<Option<String>> {
     let view = catalog().find(view).filter(|v| v.window != Some(Window::NotTimed));
     match view.filter(|_| !lines.is_empty()) {

@@ -1,17 +1,17 @@
-//! Drops events with times that cannot be, so that no sum over the events of a rank exceeds 64 bits.
+//! Drops events with impossible times, so that no sum over the events of a rank exceeds 64 bits.
 //!
-//! A single wrong time (some profilers write a clock of another epoch) would make the recording decades long, and all
-//! ratios of it meaningless.
+//! A single wrong time (some profilers write a clock with a different epoch) would make the recording decades long and
+//! all ratios to its length meaningless.
 
 use crate::formats::kineto::columns::Columns;
 use crate::json::time::MAX_DURATION_NS;
 use crate::warnings::Issue;
 
-/// Bound of the sum of all durations of a rank: 9 years. 32 ranks of it fit 64 bits.
+/// Maximum sum of all durations of a rank: 9 years. The sum over 32 such ranks fits into 64 bits.
 const MAX_TOTAL_NS: i64 = 1 << 58;
 
-/// Drops events that lie more than half of [`MAX_DURATION_NS`] from the median start if the recording is longer than
-/// that, and the longest events if the durations add up to more than [`MAX_TOTAL_NS`]. Linear in the number of events.
+/// If the recording is longer than [`MAX_DURATION_NS`], drops events more than half of that from the median start. If
+/// the durations add up to more than [`MAX_TOTAL_NS`], drops the longest events. Takes linear time.
 pub(super) fn drop(columns: &mut Columns) {
     let times = Times::of(columns);
     if times.count == 0 {
@@ -52,7 +52,7 @@ pub(super) fn drop(columns: &mut Columns) {
     let begin_end_count = columns.begin_end_events.len();
     columns.begin_end_events.retain(|event| is_kept(event.ts_ns, 0));
     dropped += begin_end_count - columns.begin_end_events.len();
-    // Rows about the collectives of events that are counted already.
+    // These rows describe events that are already counted.
     let t = &columns.collectives;
     let rows: Vec<usize> =
         (0..t.len()).filter(|&row| is_kept(t.ts_ns.get(row), t.dur_ns.get(row))).collect();
@@ -60,7 +60,7 @@ pub(super) fn drop(columns: &mut Columns) {
     columns.issues.add_many(Issue::FarEvent, dropped as u64);
 }
 
-/// Calls `$each` with start and duration of all events that take time.
+/// Calls `$each` with the start and duration of every event; begin and end events have no duration.
 macro_rules! for_each_event {
     ($columns:ident, $each:expr) => {
         for_each_event!(@ $columns, $each, cpu_ops, runtime_calls, annotations, python_frames, kernels);
@@ -96,7 +96,7 @@ impl Times {
     }
 }
 
-/// The median start; the columns are not empty.
+/// Returns the median start. The columns must not be empty.
 fn median_start(columns: &Columns) -> i64 {
     let mut starts = Vec::new();
     let mut add = |ts_ns: i64, _| starts.push(ts_ns);

@@ -126,7 +126,7 @@ pub(crate) fn guess_format(prefix: &[u8]) -> FormatGuess {
     }
 }
 
-/// JSON text with escaped ASCII letters written out: keys mean the same either way.
+/// Decodes escaped ASCII letters and digits in JSON text, because keys may be escaped.
 fn with_plain_letters(text: &[u8]) -> Cow<'_, [u8]> {
     const ESCAPE: &[u8] = b"\\u00";
     let is_json = matches!(text.first(), Some(b'{' | b'['));

@@ -178,7 +178,7 @@ impl Curve {
         if !known {
             return self.issues.add(Issue::TimelineEntry);
         }
-        // Before the recording.
+        // A negative time means before the recording.
         let time = if time < 0 { Some(NULL_I64) } else { time_ns(time) };
         let Some(time) = time else { return self.issues.add(Issue::TimelineEntry) };
         self.actions.push((time, action as u8, bytes, category as u8));
@@ -291,7 +291,8 @@ impl Curve {
     }
 }
 
-/// Newer exports of sizes are in microseconds, raw ones and old ones in nanoseconds. `None` if out of range.
+/// Converts a time to nanoseconds: newer exports of sizes use microseconds, raw and old exports use nanoseconds.
+/// Returns `None` if it is out of range.
 fn time_ns(time: i64) -> Option<i64> {
     let is_us = time.unsigned_abs() < NANOSECONDS_FROM;
     let ns = if is_us { time.checked_mul(1000)? } else { time };

@@ -202,8 +202,8 @@ impl File {
     }
 }
 
-/// The bytes of a file. One that says that it has none is not read: files of the kernel, such as /proc/kmsg, may wait for
-/// what never comes.
+/// Opens a local file. Files that report a size of 0 are not read, because reading kernel files such as /proc/kmsg may
+/// block forever.
 fn open_local(path: &Path) -> io::Result<io::Take<fs::File>> {
     let file = fs::File::open(path)?;
     let limit = if file.metadata()?.len() == 0 { 0 } else { u64::MAX };

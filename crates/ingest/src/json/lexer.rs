@@ -30,7 +30,7 @@ pub(crate) struct RawStr<'a> {
 }
 
 impl<'a> RawStr<'a> {
-    /// The text between the quotes of a string of which nothing else is known.
+    /// Wraps the text between the quotes of a string, and detects whether it contains escapes.
     pub(crate) fn escaped_if_needed(bytes: &'a [u8]) -> Self {
         Self { bytes, escaped: bytes.contains(&b'\\') }
     }
@@ -47,7 +47,7 @@ impl<'a> RawStr<'a> {
         (Cow::Owned(text), lossy || bad_escape)
     }
 
-    /// The bytes with escapes resolved, to be compared with a key.
+    /// Returns the bytes with escapes resolved, for comparison with a key.
     #[inline]
     pub(crate) fn unescaped(self) -> Cow<'a, [u8]> {
         if !self.escaped {

@@ -1,26 +1,26 @@
-//! Times and durations from text, within bounds in which the sums of views fit 64 bits.
+//! Parses times and durations, within bounds that keep the sums in views below 64 bits.
 
 use super::number;
 
-/// Times lie within 2^61 ns (73 years) of zero: until 2043 for times since 1970.
+/// Maximum distance of a time from zero: 2^61 ns (73 years), which is in 2043 for times since 1970.
 pub(crate) const MAX_TIME_NS: i64 = 1 << 61;
-/// No event lasts, and no recording covers, more than 2^50 ns (13 days).
+/// Maximum duration of an event or a recording: 2^50 ns (13 days).
 pub(crate) const MAX_DURATION_NS: i64 = 1 << 50;
 
-/// Integer nanoseconds of a time in decimal microseconds. `None` if it is not a number or out of range.
+/// Converts a time in decimal microseconds to nanoseconds. Returns `None` if it is not a number or out of range.
 #[inline]
 pub(crate) fn time_ns(us: &[u8]) -> Option<i64> {
     number::us_to_ns(us).filter(|&ns| is_time(ns))
 }
 
-/// Integer nanoseconds of a duration in decimal microseconds, which may be negative. `None` if it is not a number or
-/// out of range.
+/// Converts a duration in decimal microseconds, which may be negative, to nanoseconds. Returns `None` if it is not a
+/// number or is too long.
 #[inline]
 pub(crate) fn duration_ns(us: &[u8]) -> Option<i64> {
     number::us_to_ns(us).filter(|&ns| ns <= MAX_DURATION_NS)
 }
 
-/// Returns whether a time, or an offset of times, is in range.
+/// Returns whether a time or a time offset is in range.
 #[inline]
 pub(crate) fn is_time(ns: i64) -> bool {
     ns.unsigned_abs() <= MAX_TIME_NS.unsigned_abs()

@@ -18,7 +18,7 @@ const CONTENT: &str = "export";
 #[derive(Debug)]
 pub(super) struct Folder {
     to: PathBuf,
-    /// The path as it was given.
+    /// The destination as given, for messages.
     given: PathBuf,
     content: PathBuf,
     work: WorkFolder,

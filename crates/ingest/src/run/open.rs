@@ -88,7 +88,7 @@ impl RunHandle {
     }
 }
 
-/// Memory that the tables of a file take even if it holds one event: 6,000 such files take 1.38 GB.
+/// Memory for the tables of a file, even if it contains a single event: 6,000 such files take 1.38 GB.
 const FILE_TABLE_BYTES: u64 = 230 << 10;
 /// Size of tables in percent of the JSON that they come from.
 const TABLE_PCT: u64 = 60;

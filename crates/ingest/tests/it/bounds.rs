@@ -1,17 +1,17 @@
-//! Times, numbers of streams and sizes of events are bounded: beyond, events are counted and left out, or the file is refused.
+//! Bounds on times, streams and event sizes: events beyond them are counted and dropped, or the file is refused.
 
 use std::fmt::Write as _;
 
 use crate::support::{column, contents, gzip, read_files, read_text, trace, warnings};
 
-/// An event with a duration, in microseconds.
+/// Returns an event with a start and duration in microseconds.
 fn event(category: &str, name: &str, tid: u32, ts: &str, dur: &str) -> String {
     format!(
         r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":0,"tid":{tid},"ts":{ts},"dur":{dur},"args":{{"device":0,"stream":{tid}}}}}"#
     )
 }
 
-/// Ten operators and ten kernels.
+/// Returns ten operators and ten kernels.
 fn events() -> Vec<String> {
     (0..10)
         .flat_map(|i| {
@@ -61,7 +61,7 @@ fn events_far_from_all_others_are_dropped() {
 #[test]
 fn durations_of_a_rank_cannot_add_up_beyond_64_bits() {
     let mut all = events();
-    // A thousand events of twelve days each: 2^60 ns and more.
+    // A thousand events of twelve days each add up to more than 2^59 ns.
     all.extend((0..1000).map(|_| event("kernel", "endless", 7, "1000000", "1036800000000")));
     let dataset = read(&all);
     assert_eq!(warnings(&dataset), [("far-event", 1000)]);
@@ -89,7 +89,7 @@ fn clocks_of_other_decades_are_of_other_runs() {
     let error = read_files(&[("rank0.json", now.as_bytes()), ("rank1.json", then.as_bytes())]);
     let ingest::Error::SeveralRuns { runs, .. } = error.unwrap_err() else { panic!("one run") };
     assert_eq!(runs.len(), 2);
-    // A base that no clock shows is left out.
+    // An impossible base time is ignored.
     let never = of_rank(0, i64::MAX);
     let dataset = read_text(never).unwrap();
     assert_eq!(warnings(&dataset), [("missing-ranks", 1), ("unreadable-metadata", 1)]);

@@ -80,7 +80,7 @@ impl<'a> Event<'a> {
     }
 }
 
-/// The letter of a phase; 0 for any other value.
+/// Returns the letter of a phase, or 0 for any other value.
 #[inline]
 fn phase(value: &[u8], escaped: bool) -> u8 {
     match value {

@@ -25,7 +25,7 @@ const SLICE: usize = window(512 << 10);
 const MAX_SLICES: usize = 32;
 /// Bytes of strings above which a slice drops them: the columns of the file have them all.
 const MAX_STRINGS: usize = window(4 << 20);
-/// Longest event that is accepted, in bytes.
+/// Maximum bytes of an event.
 const MAX_EVENT: usize = 64 << 20;
 /// Room in front of a window for an event that starts in the window before.
 const HEADROOM: usize = window(64 << 10);
@@ -158,7 +158,7 @@ impl Reader {
         loop {
             // While this window is read, the next one is decompressed.
             let is_more = self.stream.is_some() && self.end == StreamEnd::NotYet;
-            // While an event is longer than the window, the window doubles: the event is read again as often as it doubles.
+            // The window doubles while an event is longer than it, so the total time to read the event is linear.
             let room =
                 if unread_bytes > window_bytes() { self.window.len() } else { window_bytes() };
             spare.resize(HEADROOM + if is_more { room } else { 0 }, 0);
@@ -275,7 +275,7 @@ enum Stop {
     Closed,
     /// In the middle of an event: `at` is its start.
     Cut,
-    /// Behind a malformed event: the next one is searched for from `at` on.
+    /// After a malformed event: the search for the next one starts at `at`.
     Lost,
 }
 
@@ -414,7 +414,7 @@ impl Slice {
     }
 }
 
-/// As [`read_events`], if `is_lost` from the next event on.
+/// Like [`read_events`], but if `is_lost`, first searches for the start of the next event.
 fn find_and_read_events(
     text: &[u8],
     start: usize,
@@ -431,8 +431,8 @@ fn find_and_read_events(
     }
 }
 
-/// Where to search for the next event once there is more text: [`guess_event_start`] found none from `from` on, and only
-/// what follows the last brace may become one.
+/// Returns the position at which to resume the search for an event once there is more text. [`guess_event_start`] found
+/// none after `from`, so an event can only start after the last brace.
 fn resume_at(text: &[u8], from: usize) -> usize {
     memchr::memrchr(b'}', &text[from..]).map_or(text.len(), |at| from + at)
 }

@@ -1,4 +1,4 @@
-//! Windows and slices of a few bytes: events lie across their ends, and guesses of where an event starts are wrong.
+//! Tests with tiny windows and slices: events cross their ends, and guesses of event starts are wrong.
 
 use std::io::Write as _;
 
@@ -15,7 +15,7 @@ const TEXTS: [&str; 2] = [
     include_str!("../../../../../fuzz/seeds/kineto/awkward.json"),
 ];
 
-/// The text as a stream.
+/// Opens the text as a stream.
 fn stream(text: &str) -> JsonInput {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(text.as_bytes()).unwrap();
@@ -24,7 +24,7 @@ fn stream(text: &str) -> JsonInput {
     open(&stored, Limit { max_json_bytes: 0 }).unwrap()
 }
 
-/// Operators and kernels as text, the number of events, and the warnings.
+/// Returns operators and kernels as text, the number of events, and the warnings.
 fn rows(input: JsonInput, threads: usize) -> Vec<String> {
     let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     let columns = pool.install(|| read(input, &|_| {}, Detail::All)).unwrap().columns;

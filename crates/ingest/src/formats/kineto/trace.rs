@@ -74,7 +74,7 @@ pub(crate) fn parse(
     Ok(Trace::new(file, document.columns, metadata, document.json_bytes))
 }
 
-/// Refuses traces with more devices or streams than any machine has: views compute each stream of each step.
+/// Refuses traces with more devices or streams than any machine has, because views compute every stream of every step.
 fn check_streams(columns: &Columns) -> Result<(), Unreadable> {
     const MAX_DEVICES: usize = 1 << 10;
     const MAX_STREAMS: usize = 1 << 14;
