@@ -1,5 +1,5 @@
 //! The main job end to end, `check` with the shipped rules on a 55 MB trace, beside reading alone; a second time, with
-//! what the first one kept; and with the report as a page.
+//! what the first one kept; and with the report as a page. Then the fixed cost: `check` on an almost empty trace.
 #![allow(clippy::print_stdout, reason = "the ratio is the result")]
 #![allow(missing_docs, reason = "criterion's macros document nothing")]
 
@@ -10,7 +10,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use trace_advisor::ingest::{Cache, NoProgress};
-use trace_advisor::{OpenOptions, Run};
+use trace_advisor::{OpenOptions, RuleSet, Run};
 
 fn bench(criterion: &mut Criterion) {
     let run = support::demo_run(1, 55_000_000);
@@ -48,6 +48,40 @@ fn bench(criterion: &mut Criterion) {
     };
     let (checked, paged) = support::seconds_in_turn(check, with_page);
     println!("the page adds {:.0} % to the time of check", 100.0 * (paged / checked - 1.0));
+    fixed_cost(&rules);
+}
+
+/// A trace of one operator. All kinds of data that it lacks should cost nothing.
+const ONE_OPERATOR: &str = r#"{"traceEvents": [
+    {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 1, "dur": 5}
+]}"#;
+
+/// About as complex as a view.
+const QUERY: &str = "
+    WITH busy AS (SELECT rank, name, step, count(*) AS n, sum(dur_ns) AS sum_ns FROM cpu_ops GROUP BY rank, name, step)
+    SELECT s.rank, s.step, b.name, b.n, b.sum_ns / s.dur_ns AS share, sum(b.sum_ns) OVER (PARTITION BY s.rank) AS all_ns
+    FROM steps s LEFT JOIN busy b ON b.rank = s.rank AND b.step = s.step
+    WHERE s.is_complete ORDER BY s.rank, s.step";
+
+/// The fixed cost of a rule may be this part of the time of [`QUERY`].
+const MAX_QUERIES_PER_RULE: f64 = 1.0;
+
+fn fixed_cost(rules: &RuleSet) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let trace = folder.path().join("rank0.pt.trace.json");
+    std::fs::write(&trace, ONE_OPERATOR).expect("a file in a temporary folder");
+    let check = || Run::open(&trace).and_then(|run| run.check(rules)).expect("a whole trace");
+    let run = Run::open(&trace).expect("a whole trace");
+    let queries = || (0..20).all(|_| run.sql(QUERY).is_ok());
+    assert!(queries(), "the query is valid");
+    let (checked, queried) = support::seconds_in_turn(check, queries);
+    let (query, count) = (queried / 20.0, rules.rules().len() as f64);
+    let per_rule = checked / query / count;
+    println!(
+        "check of an almost empty trace takes {checked:.3} s, {:.2} ms and {per_rule:.2} queries per rule",
+        1e3 * checked / count
+    );
+    assert!(per_rule <= MAX_QUERIES_PER_RULE, "the fixed cost of rules has grown");
 }
 
 criterion_group!(benches, bench);

@@ -57,6 +57,9 @@ pub use topics::{START_HERE, TOPICS, Topic};
 
 const SOURCES: &[ViewSource<'static>] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 
+/// Schemas of their queries, which `tests/it/catalog.rs` holds current.
+const SCHEMAS: &str = include_str!("schemas.txt");
+
 /// The views that come with the program.
 ///
 /// # Panics
@@ -68,7 +71,7 @@ pub fn catalog() -> &'static Catalog {
     }
     // Not below a lock: sources are parsed in parallel, and a thread of rayon that waits for the others may take up
     // work that needs the catalog, too.
-    let catalog = Catalog::new(SOURCES, registry::VIEWS);
+    let catalog = Catalog::new(SOURCES, registry::VIEWS).map(|c| c.with_schemas(SCHEMAS));
     CATALOG.get_or_init(|| catalog.unwrap_or_else(|e| panic!("embedded views: {e}")))
 }
 

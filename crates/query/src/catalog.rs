@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use arrow::datatypes::SchemaRef;
 use rayon::prelude::*;
 use trace_model::{MetricSpec, tables};
 
 use crate::error::{Error, Result, similar};
 use crate::header;
+use crate::known_schemas::KnownSchemas;
 use crate::params::{ParamValue, Params};
 use crate::plan::query_limits::{self, QueryOrigin};
 use crate::plan::references::References;
@@ -19,6 +21,7 @@ pub struct Catalog {
     views: Vec<ViewDef>,
     by_name: BTreeMap<String, usize>,
     params: BTreeMap<String, ParamValue>,
+    schemas: KnownSchemas,
 }
 
 impl Catalog {
@@ -56,7 +59,20 @@ impl Catalog {
                 return Err(header::error_at(&view.path, &view.text, need, message));
             }
         }
-        Ok(Self { views, by_name, params })
+        Ok(Self { views, by_name, params, schemas: KnownSchemas::default() })
+    }
+
+    /// Adds the schemas of queries, so that those without rows need no plan: for a view in SQL its own, for a view in Rust
+    /// those of its inputs, as `view/input`. The text has a line with each name, followed by a line with each column,
+    /// indented: its name and its Arrow type. A query whose schema is missing is planned.
+    #[must_use]
+    pub fn with_schemas(self, text: &'static str) -> Self {
+        Self { schemas: KnownSchemas::new(text), ..self }
+    }
+
+    /// The schema of a query, if it is known without a plan.
+    pub(crate) fn known_schema(&self, name: &str) -> Option<SchemaRef> {
+        self.schemas.get(name)
     }
 
     /// All views; each comes after those it needs.

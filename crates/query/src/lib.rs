@@ -28,6 +28,7 @@ mod exec;
 mod execution;
 mod header;
 mod inline_sql;
+mod known_schemas;
 mod metric_table;
 mod params;
 mod plan;

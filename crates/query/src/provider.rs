@@ -1,6 +1,6 @@
 //! Tables and views as DataFusion sees them. A view is planned or computed when the first query reads it.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use async_trait::async_trait;
-use datafusion::catalog::{SchemaProvider, TableProvider};
+use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
 use datafusion::common::{ParamValues, plan_datafusion_err};
 use datafusion::datasource::{TableType, ViewTable};
 use datafusion::error::Result;
@@ -19,13 +19,13 @@ use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::Statement;
 use tokio::sync::OnceCell;
 use trace_model::tables::TABLES;
-use trace_model::{ColumnSpec, TableSpec};
+use trace_model::{ColumnSpec, RecordBatch, TableSpec};
 
 use crate::catalog::Catalog;
 use crate::error::{ViewFailure, is_out_of_memory};
 use crate::execution::{collect_rows, sort_batch, sort_plan, store_rows};
 use crate::params::ParamValue;
-use crate::plan::shared_ctes;
+use crate::plan::{empty_queries, shared_ctes};
 use crate::progress::ViewProgress;
 use crate::rust_view::{RustView, ViewInputs};
 use crate::storage::TableStorage;
@@ -40,6 +40,8 @@ pub(crate) struct ViewSchemaProvider {
     catalog: &'static Catalog,
     storage: TableStorage,
     tables: BTreeMap<&'static str, Arc<dyn TableProvider>>,
+    /// Tables that have rows.
+    filled_tables: BTreeSet<&'static str>,
     cells: BTreeMap<&'static str, ViewCell>,
     params: HashMap<String, ParamValue>,
     /// Shared common table expressions of queries that run at the moment.
@@ -55,8 +57,13 @@ pub(crate) struct ViewSchemaProvider {
 /// A view, once a query has read it.
 #[derive(Default)]
 struct ViewCell {
-    /// Its plan, which becomes part of the plan of its reader; `None` if only its rows can be read.
-    inlined: OnceCell<Option<Arc<ViewTable>>>,
+    /// Its syntax tree, until it is planned.
+    query: Mutex<Option<Arc<Statement>>>,
+    /// Whether it has no rows because tables have none.
+    lacks_tables: OnceLock<bool>,
+    /// Its plan, which becomes part of the plan of its reader, or a table without rows; `None` if only its rows can be
+    /// read.
+    inlined: OnceCell<Option<Arc<dyn TableProvider>>>,
     /// Its rows, or why there are none: what is built on it does not try again.
     stored: OnceCell<Result<StoredRows, ViewFailure>>,
     /// How many queries have read it, or are about to.
@@ -72,6 +79,7 @@ impl ViewSchemaProvider {
         catalog: &'static Catalog,
         storage: TableStorage,
         tables: BTreeMap<&'static str, Arc<dyn TableProvider>>,
+        filled_tables: BTreeSet<&'static str>,
         params: HashMap<String, ParamValue>,
     ) -> Self {
         let cells = catalog.views().iter().map(|v| (v.name.as_str(), ViewCell::default()));
@@ -79,6 +87,7 @@ impl ViewSchemaProvider {
             catalog,
             storage,
             tables,
+            filled_tables,
             cells: cells.collect(),
             params,
             temp_tables: Mutex::default(),
@@ -242,14 +251,73 @@ impl ViewSchemaProvider {
         self.stored(view).await?.table(&view.order)
     }
 
-    async fn inline(&self, view: &'static ViewDef) -> Result<Option<Arc<ViewTable>>> {
+    async fn inline(&self, view: &'static ViewDef) -> Result<Option<Arc<dyn TableProvider>>> {
         let state = self.state()?;
-        let query = parse(&state, &view.text)?;
+        let query = self.query(&state, view)?;
+        if let Some(schema) = self.schema_if_empty(&state, view, &view.name, &query).await? {
+            return Ok(Some(Arc::new(MemTable::try_new(schema, vec![Vec::new()])?)));
+        }
         if shared_ctes::has_repeated_ctes(&query) {
             return Ok(None);
         }
-        let plan = self.plan(&state, query, &view.text).await?;
+        let plan = self.plan(&state, self.take_query(view, query), &view.text).await?;
         Ok(Some(Arc::new(ViewTable::new(plan, Some(view.text.clone())))))
+    }
+
+    /// The syntax tree of a SQL view.
+    fn query(&self, state: &SessionState, view: &ViewDef) -> Result<Arc<Statement>> {
+        let mut kept = self.kept_query(view);
+        if let Some(query) = kept.as_ref() {
+            return Ok(Arc::clone(query));
+        }
+        let query = Arc::new(parse(state, &view.sql_text())?);
+        *kept = Some(Arc::clone(&query));
+        Ok(query)
+    }
+
+    /// The syntax tree of a view that is about to be planned: trees are large, and nothing else needs it.
+    fn take_query(&self, view: &ViewDef, query: Arc<Statement>) -> Statement {
+        self.kept_query(view).take();
+        Arc::unwrap_or_clone(query)
+    }
+
+    fn kept_query(&self, view: &ViewDef) -> MutexGuard<'_, Option<Arc<Statement>>> {
+        self.cell(view).query.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The schema of a query of a view, if it has no rows because what it reads has none. `None` also if the schema is
+    /// not known without a plan; `name` is its name among the schemas of the catalog.
+    async fn schema_if_empty(
+        &self,
+        state: &SessionState,
+        view: &'static ViewDef,
+        name: &str,
+        query: &Statement,
+    ) -> Result<Option<SchemaRef>> {
+        let Some(schema) = self.catalog.known_schema(name) else { return Ok(None) };
+        let names = EmptyRelations { provider: self, state };
+        let is_empty = empty_queries::has_no_rows(query, &EmptyTables(names)) || {
+            // Planning would compute these, too.
+            self.compute_stored_needs(view).await?;
+            empty_queries::has_no_rows(query, &names)
+        };
+        Ok(is_empty.then_some(schema))
+    }
+
+    /// Computes the rows that a view reads, also through views that become part of its plan.
+    async fn compute_stored_needs(&self, view: &'static ViewDef) -> Result<()> {
+        let mut seen: HashSet<&str> = HashSet::new();
+        let mut stack = vec![view];
+        while let Some(view) = stack.pop() {
+            for need in view.needs.iter().filter_map(|need| self.catalog.find(need)) {
+                if self.is_stored(need) {
+                    Box::pin(self.stored(need)).await?;
+                } else if seen.insert(&need.name) {
+                    stack.push(need);
+                }
+            }
+        }
+        Ok(())
     }
 
     async fn compute(&self, view: &'static ViewDef, storage: TableStorage) -> Result<StoredRows> {
@@ -258,11 +326,16 @@ impl ViewSchemaProvider {
             self.compute_rust(view, rust, &mut cpu_time).await?.store(storage)?
         } else {
             let state = self.state()?;
-            let query = parse(&state, &view.text)?;
-            let (plan, _temp_tables) =
-                self.materialize_ctes(&state, query, &view.text, &mut cpu_time).await?;
-            let plan = sort_plan(plan, &view.order)?;
-            store_rows(&state, &plan, storage, &mut cpu_time).await?
+            let query = self.query(&state, view)?;
+            if let Some(schema) = self.schema_if_empty(&state, view, &view.name, &query).await? {
+                Rows { schema, batches: Vec::new() }.store(storage)?
+            } else {
+                let query = self.take_query(view, query);
+                let (plan, _temp_tables) =
+                    self.materialize_ctes(&state, query, &view.text, &mut cpu_time).await?;
+                let plan = sort_plan(plan, &view.order)?;
+                store_rows(&state, &plan, storage, &mut cpu_time).await?
+            }
         };
         self.add_cpu_times([(view.name.as_str(), cpu_time)]);
         if self.cell(view).is_planned.swap(false, Relaxed)
@@ -275,7 +348,7 @@ impl ViewSchemaProvider {
 
     async fn compute_rust(
         &self,
-        view: &ViewDef,
+        view: &'static ViewDef,
         rust: &RustView,
         cpu_time: &mut Duration,
     ) -> Result<Rows> {
@@ -283,6 +356,11 @@ impl ViewSchemaProvider {
         let mut batches = BTreeMap::new();
         for &(name, sql) in rust.inputs {
             let query = parse(&state, sql)?;
+            let known_name = format!("{}/{name}", view.name);
+            if let Some(schema) = self.schema_if_empty(&state, view, &known_name, &query).await? {
+                batches.insert(name, RecordBatch::new_empty(schema));
+                continue;
+            }
             let (plan, _temp_tables) = self.materialize_ctes(&state, query, sql, cpu_time).await?;
             let rows = collect_rows(&state, &plan, cpu_time).await?;
             batches.insert(name, concat_batches(&rows.schema, &rows.batches)?);
@@ -344,6 +422,58 @@ pub(crate) fn schema_without_metadata(spec: &TableSpec) -> SchemaRef {
 /// Parses a query.
 pub(crate) fn parse(state: &SessionState, sql: &str) -> Result<Statement> {
     state.sql_to_statement(sql, &state.config_options().sql_parser.dialect)
+}
+
+/// The relations that are known to be empty before views are computed: tables, and views that read them.
+struct EmptyTables<'a>(EmptyRelations<'a>);
+
+impl empty_queries::Names for EmptyTables<'_> {
+    fn is_empty_relation(&self, name: &str) -> bool {
+        let EmptyRelations { provider, state } = self.0;
+        if provider.tables.contains_key(name) {
+            return !provider.filled_tables.contains(name);
+        }
+        let Some(view) = provider.catalog.find(name) else { return false };
+        *provider.cell(view).lacks_tables.get_or_init(|| {
+            view.rust.is_none()
+                && provider
+                    .query(state, view)
+                    .is_ok_and(|query| empty_queries::has_no_rows(&query, self))
+        })
+    }
+
+    fn is_aggregate(&self, name: &str) -> bool {
+        self.0.is_aggregate(name)
+    }
+}
+
+/// The relations that are known to be empty once the views are computed that a query reads.
+#[derive(Clone, Copy)]
+struct EmptyRelations<'a> {
+    provider: &'a ViewSchemaProvider,
+    state: &'a SessionState,
+}
+
+impl empty_queries::Names for EmptyRelations<'_> {
+    fn is_empty_relation(&self, name: &str) -> bool {
+        let Self { provider, state } = *self;
+        let Some(view) = provider.catalog.find(name) else {
+            return EmptyTables(*self).is_empty_relation(name);
+        };
+        match provider.cell(view).stored.get() {
+            Some(stored) => stored.as_ref().is_ok_and(StoredRows::is_empty),
+            None => {
+                view.rust.is_none()
+                    && provider
+                        .query(state, view)
+                        .is_ok_and(|query| empty_queries::has_no_rows(&query, self))
+            }
+        }
+    }
+
+    fn is_aggregate(&self, name: &str) -> bool {
+        self.state.aggregate_functions().contains_key(name)
+    }
 }
 
 /// A table that exists until this value is dropped.

@@ -216,12 +216,18 @@ impl RankGroups {
         let batches = tables.values().flat_map(|(_, batches)| batches);
         let bytes = batches.map(RecordBatch::get_array_memory_size).sum();
         let mut providers: BTreeMap<&'static str, Arc<dyn TableProvider>> = BTreeMap::new();
+        let mut filled = BTreeSet::new();
         for (table, (schema, batches)) in tables {
+            if batches.iter().any(|batch| batch.num_rows() > 0) {
+                filled.insert(table);
+            }
             providers.insert(table, Arc::new(MemTable::try_new(schema, vec![batches])?));
         }
         let storage = TableStorage::Memory;
         let params = self.params.clone();
-        let provider = Arc::new(ViewSchemaProvider::new(self.catalog, storage, providers, params));
+        let provider =
+            ViewSchemaProvider::new(self.catalog, storage, providers, filled, params);
+        let provider = Arc::new(provider);
         let environment = pool_for_remaining_memory(bytes, memory_bytes)?;
         let context = session_context(1, environment, Arc::clone(&provider) as _)?;
         let state = Arc::new(optimizer::view_session_state(&context.state(), storage));

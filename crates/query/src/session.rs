@@ -345,7 +345,9 @@ impl Engine {
         params: HashMap<String, ParamValue>,
         cores: usize,
     ) -> PlanResult<Self> {
-        let rows: usize = TABLES.iter().map(|t| tables.rows(t.name)).sum();
+        let filled: BTreeMap<&'static str, usize> =
+            TABLES.iter().map(|t| (t.name, tables.rows(t.name))).filter(|t| t.1 > 0).collect();
+        let rows: usize = filled.values().sum();
         let partitions = if rows < MIN_ROWS_FOR_PARALLEL_SCAN { 1 } else { cores };
         let mut providers: BTreeMap<&'static str, Arc<dyn TableProvider>> = BTreeMap::new();
         for &spec in TABLES {
@@ -358,7 +360,13 @@ impl Engine {
             _ => RankGroups::single(catalog),
         };
         let storage = tables.storage();
-        let run = Arc::new(ViewSchemaProvider::new(catalog, storage, providers, params));
+        let run = Arc::new(ViewSchemaProvider::new(
+            catalog,
+            storage,
+            providers,
+            filled.into_keys().collect(),
+            params,
+        ));
         let environment = match (tables, memory_bytes) {
             (_, None) => Arc::new(RuntimeEnv::default()),
             (Tables::Loaded(tables), Some(bytes)) => {

@@ -45,6 +45,13 @@ pub(crate) enum StoredRows {
 }
 
 impl StoredRows {
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Self::Memory(rows) => rows.batches.iter().all(|batch| batch.num_rows() == 0),
+            Self::Spilled(rows) => rows.partition.rows == 0,
+        }
+    }
+
     /// A table over the rows, which are sorted by `order`.
     pub(crate) fn table(&self, order: &[String]) -> Result<Arc<dyn TableProvider>> {
         Ok(match self {

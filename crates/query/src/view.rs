@@ -199,6 +199,15 @@ impl ViewDef {
         }
     }
 
+    /// The text of a SQL view with empty lines in place of the header, so that places in it stay what they are.
+    pub(crate) fn sql_text(&self) -> String {
+        let mut sql = String::with_capacity(self.text.len());
+        for line in self.text.split_inclusive('\n') {
+            sql.push_str(if line.starts_with("--!") { "\n" } else { line });
+        }
+        sql
+    }
+
     /// Names of the tables and views that its queries read.
     ///
     /// # Errors

@@ -1,6 +1,8 @@
 //! Every view: its header matches its query.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
 
 use analyses::catalog;
 use arrow::array::RecordBatch;
@@ -192,6 +194,38 @@ fn header_columns_are_the_columns_of_the_view() {
             module.path
         );
     }
+}
+
+/// A query without rows takes its schema from the file instead of a plan. `UPDATE=1` rewrites the file.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "UPDATE=1 is the one switch of generated files")]
+fn known_schemas_are_those_of_the_queries() {
+    let session = small_run().open();
+    let mut fresh = String::new();
+    let mut add = |name: &str, batches: &[RecordBatch]| {
+        let _ = writeln!(fresh, "{name}");
+        for field in batches[0].schema().fields() {
+            let _ = writeln!(fresh, "  {} {}", field.name(), field.data_type());
+        }
+    };
+    let mut views: Vec<&ViewDef> = catalog().views().iter().collect();
+    views.sort_by_key(|view| &view.name);
+    for view in views {
+        match view.rust {
+            None => add(&view.name, &session.analyze(&view.name).unwrap()),
+            Some(rust) => {
+                for (input, sql) in rust.inputs {
+                    add(&format!("{}/{input}", view.name), &session.sql(sql).unwrap());
+                }
+            }
+        }
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/schemas.txt");
+    if std::env::var("UPDATE").is_ok_and(|v| v == "1") {
+        std::fs::write(&path, &fresh).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap();
+    assert!(committed == fresh, "src/schemas.txt is stale: run this test with UPDATE=1");
 }
 
 #[test]

@@ -1,5 +1,7 @@
-//! Planning: names that queries mention, limits on their text, shared common table expressions, and the optimizer rules in use.
+//! Planning: names that queries mention, limits on their text, queries without rows, shared common table expressions, and the
+//! optimizer rules in use.
 
+pub(crate) mod empty_queries;
 pub(crate) mod optimizer;
 pub(crate) mod query_limits;
 pub(crate) mod references;

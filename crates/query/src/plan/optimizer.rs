@@ -49,8 +49,8 @@ pub(super) const DISABLED_LOGICAL_RULES: [&str; 15] = [
     "common_sub_expression_eliminate",
 ];
 
-/// Physical rules that plans of one partition need besides [`SinglePartitionRule`]. Debug builds, and so the tests, which plan
-/// every view, also check that plans are valid.
+/// Physical rules that plans of one partition need besides [`SinglePartitionRule`]. All builds but the published one also
+/// check that plans are valid, because tests plan every view.
 const KEPT_PHYSICAL_RULES: &[&str] = if cfg!(debug_assertions) {
     &["CombinePartialFinalAggregate", "SanityCheckPlan"]
 } else {

@@ -145,7 +145,7 @@ impl Visitor for References {
 }
 
 /// A name as the planner looks it up: in lower case unless it is quoted.
-fn normalized(name: &Ident) -> String {
+pub(crate) fn normalized(name: &Ident) -> String {
     if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
 }
 
