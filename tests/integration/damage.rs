@@ -111,7 +111,7 @@ fn truncated_traces_are_judged_only_on_request() {
     assert!(!output.stdout.is_empty(), "the report on the rest is printed");
     let error = stderr(&output);
     assert!(error.contains("error: run is damaged"), "{error}");
-    assert!(error.contains("the file ends in the middle"), "{error}");
+    assert!(error.contains("the file is truncated"), "{error}");
     assert!(error.contains("--allow-damaged"), "{error}");
     let allowed = sandbox.run(&["check", "run", "--allow-damaged"]);
     assert_eq!(allowed.status.code(), Some(1), "{}", stderr(&allowed));

@@ -140,7 +140,7 @@ fn templates_that_grow_are_refused_when_they_are_loaded() {
         ("message", bomb.as_str(), "`set` is not allowed"),
         ("title", "{% for a in [1]*90 %}{% for b in [1]*90 %}x{% endfor %}{% endfor %}", "`for`"),
         ("message", "{{ 'x' * 100000000 ~ 'x' * 100000000 }}", "`~` is not allowed"),
-        ("message", "{{ 'x' * 100000000 + 'x' * 100000000 }}", "only numbers are multiplied"),
+        ("message", "{{ 'x' * 100000000 + 'x' * 100000000 }}", "only numbers can be multiplied"),
         ("message", "{{ range(100000000)|join }}", "filter join is unknown"),
         ("title", "{{ 'a'|replace('a', 'aaaaaaaa') }}", "filter replace is unknown"),
         ("message", "{% macro m() %}x{% endmacro %}{{ m() }}", "unknown statement macro"),
@@ -213,7 +213,7 @@ fn functions_do_not_take_all_memory() {
         ("SELECT length(replace(repeat('a', 1000000), 'a', repeat('b', 1000)))", "replace"),
     ] {
         let errors = refused(&sandbox, &["sql", "run", sql]);
-        assert!(errors.contains(&format!("`{function}` makes")), "{sql}: {errors}");
+        assert!(errors.contains(&format!("`{function}` would produce")), "{sql}: {errors}");
         assert!(errors.contains("are allowed"), "{sql}: {errors}");
     }
     let output = run(&sandbox, &["sql", "run", "SELECT lpad('x', 5, 'ab'), range(1, 3)"]);
@@ -273,7 +273,7 @@ fn query_that_fails_leaves_its_rule_unknown() {
         ("SELECT rank, 1 / (dur_ns - dur_ns) AS kernel_count FROM kernels", "division by zero"),
         (
             "SELECT rank, length(repeat('x', 20000000 + rank)) AS kernel_count FROM ranks",
-            "`repeat` makes",
+            "`repeat` would produce",
         ),
     ] {
         let (failed, output) = report(&sandbox, &query_rule(sql), &[]);
@@ -333,11 +333,11 @@ fn only_files_of_a_sensible_size_are_read() {
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let _socket = std::os::unix::net::UnixListener::bind(sandbox.path("socket")).unwrap();
     for (file, says) in [
-        ("/dev/zero", "it is a device, not a file"),
-        ("pipe", "it is a pipe, not a file"),
-        ("socket", "it is a socket, not a file"),
-        ("run", "it is a directory, not a file"),
-        ("large.toml", "it has more than 1048576 bytes"),
+        ("/dev/zero", "it is a device, not a regular file"),
+        ("pipe", "it is a pipe, not a regular file"),
+        ("socket", "it is a socket, not a regular file"),
+        ("run", "it is a directory, not a regular file"),
+        ("large.toml", "it is larger than 1048576 bytes"),
     ] {
         for (option, what) in [("--rules", "rule file"), ("--devices", "device table")] {
             let errors = refused(&sandbox, &["check", "run", option, file]);
@@ -346,9 +346,9 @@ fn only_files_of_a_sensible_size_are_read() {
         }
     }
     let errors = refused(&sandbox, &["check", "run", "--baseline", "/dev/zero"]);
-    assert!(errors.contains("it is a device, not a file"), "{errors}");
+    assert!(errors.contains("it is a device, not a regular file"), "{errors}");
     let errors = refused(&sandbox, &["rules", "stats", "run", "--healthy", "pipe"]);
-    assert!(errors.contains("it is a pipe, not a file"), "{errors}");
+    assert!(errors.contains("it is a pipe, not a regular file"), "{errors}");
 }
 
 /// Kernel files report a size of 0, and reading some of them never ends.

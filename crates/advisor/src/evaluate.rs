@@ -96,7 +96,7 @@ fn explain_failures(
         code: "view-failed".to_owned(),
         file: String::new(),
         message: match count {
-            0 => format!("{reason}; what the report shows of it is missing"),
+            0 => format!("{reason}; the report omits its results"),
             1 => format!("{reason}; one rule has no verdict"),
             count => format!("{reason}; {} have no verdict", plural(count, "rule")),
         },

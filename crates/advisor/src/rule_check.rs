@@ -161,7 +161,7 @@ impl<'s> RuleChecker<'_, '_, '_, 's> {
                 let help = if mistake.message.starts_with("unknown filter") {
                     format!("filters are {} and {last}", names.join(", "))
                 } else {
-                    "texts have `{% if %}`, filters, comparisons and arithmetic".to_owned()
+                    "texts support `{% if %}`, filters, comparisons and arithmetic".to_owned()
                 };
                 self.problems.add_within(text, mistake.bytes, message, Some(help));
             }

@@ -168,9 +168,11 @@ impl Checker {
                 self.arguments(expr.span(), &test.args)
             }
             Expr::GetAttr(attribute) => self.expression(&attribute.expr),
-            Expr::GetItem(_) | Expr::Slice(_) => refuse(expr.span(), "a part of a value: `x[...]`"),
+            Expr::GetItem(_) | Expr::Slice(_) => refuse(expr.span(), "indexing (`x[...]`)"),
             Expr::Call(_) => refuse(expr.span(), "a call"),
-            Expr::List(_) | Expr::Tuple(_) => refuse(expr.span(), "a list, except after `in`,"),
+            Expr::List(_) | Expr::Tuple(_) => {
+                mistake(expr.span(), "a list is allowed only after `in`".to_owned())
+            }
             Expr::Map(_) => refuse(expr.span(), "a map"),
         }
     }
@@ -187,7 +189,9 @@ impl Checker {
     fn arguments(&mut self, span: Span, arguments: &[CallArg<'_>]) -> Outcome {
         arguments.iter().try_for_each(|argument| match argument {
             CallArg::Pos(value) | CallArg::Kwarg(_, value) => self.expression(value),
-            CallArg::PosSplat(_) | CallArg::KwargSplat(_) => refuse(span, "`*` before an argument"),
+            CallArg::PosSplat(_) | CallArg::KwargSplat(_) => {
+                refuse(span, "argument unpacking (`*`)")
+            }
         })
     }
 
@@ -239,11 +243,14 @@ impl Checker {
 }
 
 fn refuse(span: Span, what: &str) -> Outcome {
-    Err(Mistake { bytes: Some(bytes(span)), message: format!("{what} is not allowed in rules") })
+    mistake(span, format!("{what} is not allowed in rules"))
 }
 
 fn refuse_factor(span: Span) -> Outcome {
-    let message = "only numbers are multiplied in rules: this may be text".to_owned();
+    mistake(span, "only numbers can be multiplied in rules; this may be text".to_owned())
+}
+
+fn mistake(span: Span, message: String) -> Outcome {
     Err(Mistake { bytes: Some(bytes(span)), message })
 }
 
@@ -286,10 +293,10 @@ mod tests {
             ("{{ 9 ** 9 }}", "`**`", "9 ** 9"),
             ("{{ range(100000000) }}", "a call", ""),
             ("{{ name.upper() }}", "a call", ""),
-            ("{{ [1, 2] }}", "a list", ""),
-            ("{{ (1, 2)|short }}", "a list", ""),
+            ("{{ [1, 2] }}", "a list is allowed only after `in`", ""),
+            ("{{ (1, 2)|short }}", "a list is allowed only after `in`", ""),
             ("{{ {'a': 1} }}", "a map", ""),
-            ("{{ name[:80] }}", "a part of a value", ""),
+            ("{{ name[:80] }}", "indexing (`x[...]`) is not allowed", ""),
             ("{{ 'x' * 100000000 }}", "only numbers", "'x'"),
             ("{{ 100000000 * ('x' if a else 'y') }}", "only numbers", "'x'"),
             ("{{ (a|pct) * 100000000 }}", "only numbers", ""),

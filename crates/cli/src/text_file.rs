@@ -37,8 +37,8 @@ pub(crate) fn read_from(input: impl Read, max_bytes: u64) -> anyhow::Result<Stri
     let mut text = Vec::new();
     input.take(max_bytes + 1).read_to_end(&mut text)?;
     if text.len() as u64 > max_bytes {
-        let help = "split it into several";
-        return Err(with_help(format!("it has more than {max_bytes} bytes"), help));
+        let help = "split it into several files";
+        return Err(with_help(format!("it is larger than {max_bytes} bytes"), help));
     }
     String::from_utf8(text).map_err(|_| io::Error::other("it is not UTF-8 text").into())
 }
@@ -46,7 +46,7 @@ pub(crate) fn read_from(input: impl Read, max_bytes: u64) -> anyhow::Result<Stri
 fn require_file(metadata: &Metadata) -> anyhow::Result<()> {
     match kind(metadata) {
         None => Ok(()),
-        Some(kind) => anyhow::bail!("it is {kind}, not a file"),
+        Some(kind) => anyhow::bail!("it is {kind}, not a regular file"),
     }
 }
 
@@ -88,12 +88,14 @@ mod tests {
             assert_eq!(read.as_deref().map_err(|_| ()), outcome);
         }
         let message = |path: &Path| format!("{:#}", read(path, "rule file", 4).unwrap_err());
-        assert!(message(&file).ends_with("it has more than 4 bytes"), "{}", message(&file));
-        assert!(message(folder.path()).ends_with("it is a directory, not a file"));
+        assert!(message(&file).ends_with("it is larger than 4 bytes"), "{}", message(&file));
+        assert!(message(folder.path()).ends_with("it is a directory, not a regular file"));
         std::fs::write(&file, [0xff]).unwrap();
         assert!(message(&file).ends_with("it is not UTF-8 text"));
         if cfg!(unix) {
-            assert!(message(Path::new("/dev/zero")).ends_with("it is a device, not a file"));
+            assert!(
+                message(Path::new("/dev/zero")).ends_with("it is a device, not a regular file")
+            );
         }
     }
 }

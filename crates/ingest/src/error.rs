@@ -62,7 +62,7 @@ pub enum Error {
         is_folder: bool,
     },
     /// The output path is something that a file cannot replace.
-    #[error("{} is {kind}, not a file", path.display())]
+    #[error("{} is {kind}, not a regular file", path.display())]
     NotAFile {
         /// Path of the output.
         path: PathBuf,
@@ -288,12 +288,10 @@ impl Unreadable {
                 "expands to far more JSON than a trace of its size would: refused as a decompression \
                  bomb (raise the limit with --max-json-bytes if it is genuine)"
             }
-            Self::PieceTooLong => {
-                "a single event or metadata entry is longer than 256 MiB: refused"
-            }
-            Self::EventTooLong => "a single event is longer than 64 MiB: refused",
-            Self::TooManyDevices => "it names more than 1,024 devices of one rank: refused",
-            Self::TooManyStreams => "it names more than 16,384 streams of one rank: refused",
+            Self::PieceTooLong => "a single event or metadata entry is longer than 256 MiB",
+            Self::EventTooLong => "a single event is longer than 64 MiB",
+            Self::TooManyDevices => "it contains more than 1,024 devices for one rank",
+            Self::TooManyStreams => "it contains more than 16,384 streams for one rank",
         }
     }
 }

@@ -24,7 +24,7 @@ issues! {
     NegativeDuration = "negative-duration", "events that end before they start were dropped";
     MissingDuration = "missing-duration", "complete events (ph X) without a duration were dropped";
     BadTime = "bad-time", "events whose ts or dur is missing, not a number, or too large were dropped";
-    FarEvent = "far-event", "events more than 6 days from most others, or so long that all durations add up to years, were dropped";
+    FarEvent = "far-event", "events were dropped because they are more than 6 days from most others, or because their durations add up to years";
     BadNumber = "bad-number", "arguments that should be numbers are not: treated as missing";
     BadUtf8 = "bad-utf8", "names with invalid UTF-8 or broken escapes: replaced by U+FFFD";
     UnknownPhase = "unknown-phase", "events of a phase that profilers do not use were dropped";

@@ -32,7 +32,8 @@ pub(crate) fn section(
 ) -> Result<(String, FindingData), Error> {
     let shown: Vec<&Finding> = report.advice().collect();
     let drawn = or_reason(draw(run, &shown))?;
-    let why_none = drawn.as_ref().err().map(|reason| format!("No pictures: {reason}."));
+    let why_none =
+        drawn.as_ref().err().map(|reason| format!("Timelines are not available: {reason}."));
     let (drawn, at, names) = drawn.unwrap_or_default();
     let mut data = FindingData::default();
     let mut numbers = Vec::with_capacity(drawn.len());

@@ -133,12 +133,12 @@ impl ScalarUDFImpl for Bounded {
         let name = self.inner.name();
         if most > MAX_VALUE_BYTES {
             return exec_err!(
-                "`{name}` makes a value of up to {most} bytes; at most {MAX_VALUE_BYTES} are allowed"
+                "`{name}` would produce a value of up to {most} bytes; at most {MAX_VALUE_BYTES} are allowed"
             );
         }
         if sum > MAX_BATCH_BYTES {
             return exec_err!(
-                "`{name}` makes values of up to {sum} bytes for {rows} rows; at most {MAX_BATCH_BYTES} are allowed"
+                "`{name}` would produce values of up to {sum} bytes for {rows} rows; at most {MAX_BATCH_BYTES} are allowed"
             );
         }
         self.inner.invoke_with_args(args)

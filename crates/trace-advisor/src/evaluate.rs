@@ -122,6 +122,6 @@ fn or_reason<T>(answer: Result<T, Error>) -> Result<Result<T, String>, Error> {
 
 /// Returns the warning about a missing part of the report.
 fn missing(reason: &str) -> ReportWarning {
-    let message = format!("{reason}; what the report shows of it is missing");
+    let message = format!("{reason}; the report omits its results");
     ReportWarning { code: "view-failed".to_owned(), file: String::new(), message, count: 1 }
 }

@@ -119,7 +119,7 @@ fn table(
     let columns = names.iter().map(|n| (n.clone(), unit(n))).collect();
     let count: usize = batches.iter().map(RecordBatch::num_rows).sum();
     if count > MAX_ROWS {
-        return Err(format!("it returns {count} rows; at most {MAX_ROWS} are judged"));
+        return Err(format!("it returns {count} rows; at most {MAX_ROWS} are allowed"));
     }
     let rows = rows_to_values(name, batches).map_err(|e| e.to_string())?;
     let when_empty = "its query returned no rows".to_owned();

@@ -27,7 +27,7 @@ const TIMELINES: [&str; 2] = ["kineto", "composer"];
 pub struct DamagedFile {
     /// Path relative to the run.
     pub file: String,
-    /// The file ends in the middle.
+    /// The file is truncated.
     pub is_truncated: bool,
     /// Entries of the event list whose content was dropped.
     pub invalid_event_count: u64,
@@ -48,8 +48,8 @@ impl DamagedFile {
             if invalid == 1 { "is" } else { "are" },
         );
         match (is_truncated, invalid) {
-            (true, 0) => "the file ends in the middle".to_owned(),
-            (true, _) => format!("the file ends in the middle, and {events}"),
+            (true, 0) => "the file is truncated".to_owned(),
+            (true, _) => format!("the file is truncated, and {events}"),
             (false, _) => events,
         }
     }
@@ -131,7 +131,7 @@ mod tests {
             texts,
             [
                 ("b", "11 of 1,000 events (1 %) are invalid".to_owned()),
-                ("c", "the file ends in the middle".to_owned()),
+                ("c", "the file is truncated".to_owned()),
             ]
         );
         assert_eq!(damaged[1].event_count, 1000);

@@ -171,7 +171,7 @@ fn folders_are_not_files() {
     fs::create_dir(sandbox.path("folder")).unwrap();
     for command in FILE_COMMANDS {
         let said = fails(&sandbox, &[command, &["folder", "--force"]].concat());
-        assert!(said.contains("folder is a directory, not a file"), "{said}");
+        assert!(said.contains("folder is a directory, not a regular file"), "{said}");
     }
     assert!(names(&sandbox.path("folder")).is_empty());
 }

@@ -464,14 +464,22 @@ impl<'a> Contents<'a> {
             && outlier_ratio >= MOSTLY_OUTLIERS_RATIO
         {
             let name = short(name);
-            let events = match self.count("outlier") {
-                1 => format!("`{name}` alone makes"),
-                count => format!("{} (`{name}`) alone make", plural(count as usize, "event")),
+            let (events, without, times) = match self.count("outlier") {
+                1 => (
+                    format!("`{name}` alone makes"),
+                    "without it, the recording takes",
+                    "Its times",
+                ),
+                count => (
+                    format!("{} (`{name}`) alone make", plural(count as usize, "event")),
+                    "without them, it takes",
+                    "These times",
+                ),
             };
             add(
                 RecordingKind::OutlierTimes,
                 format!(
-                    "{events} the recording {} long: without, it takes {}. Such times are probably wrong, and shares of the time mean little.",
+                    "{events} the recording {} long; {without} {}. {times} are probably wrong, so shares of the total time are unreliable.",
                     self.duration(),
                     human(self.recorded.ratio("rest_ns").unwrap_or(0.0)),
                 ),

@@ -26,9 +26,9 @@ pub(crate) struct RunPathArg {
 /// The option `--allow-damaged`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct DamageArg {
-    /// Judge runs with damaged traces, too, instead of exiting with code 2
+    /// Check runs with damaged traces instead of exiting with code 2
     ///
-    /// A trace is damaged if it ends in the middle, or if more than 1 % of its events are invalid.
+    /// A trace is damaged if it is truncated, or if more than 1 % of its events are invalid.
     #[arg(long, help_heading = INPUT)]
     pub(crate) allow_damaged: bool,
 }

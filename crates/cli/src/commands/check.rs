@@ -132,7 +132,7 @@ pub(crate) fn print_damage(
         more => format!(", and {}", plural(more, "more file")),
     };
     let message = format!("{run} is damaged: {}: {}{more}", first.file, first.description);
-    let help = "record or copy it again, or pass --allow-damaged to judge the rest alone";
+    let help = "record or copy it again, or pass --allow-damaged to check only the intact part";
     print_error(&with_help(message, help), console)?;
     Ok(true)
 }

@@ -159,7 +159,7 @@ fn sections(run: &Run) -> anyhow::Result<Vec<Section>> {
                 let Some(reason) = failed.and_then(trace_advisor::Error::failed_query) else {
                     return Err(error);
                 };
-                (None, vec![Line::Text(format!("not known: {reason}"))])
+                (None, vec![Line::Text(format!("not available: {reason}"))])
             }
         };
         if !lines.is_empty() {

@@ -219,7 +219,7 @@ mod tests {
     fn create_refuses_folders() {
         let place = tempfile::tempdir().unwrap();
         let error = write(place.path(), "", true).unwrap_err();
-        assert!(error.to_string().ends_with("is a directory, not a file"), "{error}");
+        assert!(error.to_string().ends_with("is a directory, not a regular file"), "{error}");
     }
 
     #[test]

@@ -72,9 +72,7 @@ impl Refused {
             message: format!(
                 "the query is nested too deeply: operators, set operations and joins may be nested {MAX_DEPTH} deep"
             ),
-            help: Some(
-                "`IN (...)` instead of many `OR`, and `VALUES` instead of many `UNION ALL`, are flat",
-            ),
+            help: Some("replace many `OR` with `IN (...)`, and many `UNION ALL` with `VALUES`"),
             span,
         }
     }
@@ -293,7 +291,7 @@ impl Relations {
     fn refused(&self) -> Option<Refused> {
         let message = || {
             format!(
-                "the query reads {} tables, common table expressions as often as they are mentioned; at most {MAX_RELATIONS} are allowed",
+                "the query reads {} tables (each reference to a common table expression counts); at most {MAX_RELATIONS} are allowed",
                 self.most
             )
         };
