@@ -26,7 +26,10 @@ impl KnownSchemas {
         let mut rest = text;
         while let Some((name, after)) = rest.split_once('\n') {
             let end = if after.starts_with(' ') {
-                after.match_indices('\n').map(|(at, _)| at + 1).find(|&at| !after[at..].starts_with(' '))
+                after
+                    .match_indices('\n')
+                    .map(|(at, _)| at + 1)
+                    .find(|&at| !after[at..].starts_with(' '))
             } else {
                 Some(0)
             };

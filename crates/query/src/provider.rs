@@ -14,6 +14,7 @@ use datafusion::common::{ParamValues, plan_datafusion_err};
 use datafusion::datasource::{TableType, ViewTable};
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
+use datafusion::execution::context::SQLOptions;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::Statement;
@@ -372,9 +373,9 @@ impl ViewSchemaProvider {
         Ok(Rows { schema: batch.schema(), batches: vec![batch] })
     }
 
-    /// Plans a query of a view after computing the common table expressions that it reads more than once. Their
-    /// rows live as long as what is returned.
-    async fn materialize_ctes(
+    /// Plans a query after computing the common table expressions that it reads more than once. Their rows live as long as
+    /// what is returned.
+    pub(crate) async fn materialize_ctes(
         &self,
         state: &SessionState,
         query: Statement,
@@ -385,7 +386,9 @@ impl ViewSchemaProvider {
         let shared = shared_ctes::split(query, &prefix);
         let mut temp_tables = Vec::with_capacity(shared.tables.len());
         for (name, query) in shared.tables {
-            let plan = self.plan(state, query, sql).await?;
+            let (plan, _own_tables) =
+                Box::pin(self.materialize_ctes(state, query, sql, cpu_time)).await?;
+            read_only().verify_plan(&plan)?;
             let rows = store_rows(state, &plan, self.storage, cpu_time).await?;
             temp_tables.push(TempTable::new(self, name, rows.table(&[])?));
         }
@@ -476,8 +479,13 @@ impl empty_queries::Names for EmptyRelations<'_> {
     }
 }
 
+/// Refuses plans that change anything.
+pub(crate) fn read_only() -> SQLOptions {
+    SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false)
+}
+
 /// A table that exists until this value is dropped.
-struct TempTable<'a> {
+pub(crate) struct TempTable<'a> {
     provider: &'a ViewSchemaProvider,
     name: String,
 }

@@ -225,8 +225,7 @@ impl RankGroups {
         }
         let storage = TableStorage::Memory;
         let params = self.params.clone();
-        let provider =
-            ViewSchemaProvider::new(self.catalog, storage, providers, filled, params);
+        let provider = ViewSchemaProvider::new(self.catalog, storage, providers, filled, params);
         let provider = Arc::new(provider);
         let environment = pool_for_remaining_memory(bytes, memory_bytes)?;
         let context = session_context(1, environment, Arc::clone(&provider) as _)?;

@@ -20,9 +20,12 @@ const MAX_QUERY_BYTES: usize = 128 << 10;
 /// How deep expressions, set operations and joins are nested. Operators nest to the left: `a + b + c` is two deep.
 const MAX_DEPTH: usize = 500;
 
-/// Tables that a query reads after its common table expressions are put where they are mentioned: each may mention the
-/// one before it twice.
+/// Tables that a query of a user reads once its common table expressions are inlined: each may mention the one before it
+/// twice.
 const MAX_RELATIONS: u64 = 100_000;
+
+/// The same for rules. Planning takes some milliseconds for each, during which it cannot be canceled.
+const MAX_RELATIONS_IN_RULES: u64 = 1_000;
 
 /// The parser does not limit how deep these are nested.
 const MAX_NESTED: usize = 50;
@@ -123,11 +126,20 @@ fn statement_refused(statement: &Parsed, origin: QueryOrigin) -> Option<Refused>
     match statement {
         Parsed::Statement(statement) => match statement.visit(&mut limits) {
             ControlFlow::Break(refused) => Some(refused),
-            ControlFlow::Continue(()) => limits.relations.refused(),
+            ControlFlow::Continue(()) => limits.relations.refused(origin),
         },
         Parsed::Explain(explain) => statement_refused(&explain.statement, origin),
         _ => None,
     }
+}
+
+/// The number of tables that a query reads once its common table expressions are inlined.
+pub(crate) fn inlined_relations(statement: &Parsed) -> u64 {
+    let Parsed::Statement(statement) = statement else { return 0 };
+    let mut limits =
+        Limits { origin: QueryOrigin::User, depth: 0, relations: Relations::default() };
+    let _ = statement.visit(&mut limits);
+    limits.relations.most
 }
 
 struct Limits {
@@ -288,14 +300,18 @@ impl Relations {
         }
     }
 
-    fn refused(&self) -> Option<Refused> {
+    fn refused(&self, origin: QueryOrigin) -> Option<Refused> {
+        let limit = match origin {
+            QueryOrigin::User => MAX_RELATIONS,
+            QueryOrigin::Rule => MAX_RELATIONS_IN_RULES,
+        };
         let message = || {
             format!(
-                "the query reads {} tables (each reference to a common table expression counts); at most {MAX_RELATIONS} are allowed",
+                "the query reads {} tables (each reference to a common table expression counts); at most {limit} are allowed",
                 self.most
             )
         };
-        (self.most > MAX_RELATIONS).then(|| Refused { message: message(), help: None, span: None })
+        (self.most > limit).then(|| Refused { message: message(), help: None, span: None })
     }
 }
 
@@ -379,6 +395,10 @@ mod tests {
         assert!(user(&sql).starts_with("the query reads 536870912 tables"), "{}", user(&sql));
         let sql = format!("WITH t0 AS (SELECT 1), {} SELECT * FROM t3, t3", ctes[..3].join(", "));
         assert_eq!(user(&sql), "");
+        let sql = format!("WITH t0 AS (SELECT 1), {} SELECT * FROM t11", ctes[..11].join(", "));
+        assert_eq!(user(&sql), "");
+        let in_rule = refusal(&sql, QueryOrigin::Rule);
+        assert!(in_rule.starts_with("the query reads 2048 tables"), "{in_rule}");
     }
 
     #[test]

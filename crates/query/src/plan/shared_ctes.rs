@@ -20,7 +20,8 @@ pub(crate) struct MaterializedCtes {
 }
 
 /// Splits a statement; `prefix` distinguishes the tables of different queries. Statements whose names would have to be
-/// resolved first (nested `WITH`, recursion, renamed columns) are not split.
+/// resolved first (a name that a nested `WITH` defines again, recursion, renamed columns) are not split. The queries of
+/// tables may have repeated expressions of their own.
 pub(crate) fn split(statement: Parsed, prefix: &str) -> MaterializedCtes {
     let Parsed::Statement(statement) = statement else {
         return MaterializedCtes { tables: Vec::new(), query: statement };
@@ -61,7 +62,7 @@ fn parsed(query: Box<Query>) -> Parsed {
     Parsed::Statement(Box::new(Statement::Query(query)))
 }
 
-/// Names of common table expressions that are mentioned more than once.
+/// Names of common table expressions that are mentioned more than once, or that repeat expressions of their own.
 fn repeated(query: &Query) -> HashSet<String> {
     let Some(with) = query.with.as_ref().filter(|with| !with.recursive) else {
         return HashSet::new();
@@ -70,13 +71,21 @@ fn repeated(query: &Query) -> HashSet<String> {
     if query.visit(&mut mentions).is_break() {
         return HashSet::new();
     }
+    let is_defined_again = |cte: &Cte| mentions.definitions.get(&cte.alias.name.value) != Some(&1);
+    if with.cte_tables.iter().any(is_defined_again) {
+        return HashSet::new();
+    }
     let is_plain = |cte: &&Cte| cte.alias.columns.is_empty() && cte.from.is_none();
-    let names = with.cte_tables.iter().filter(is_plain).map(|cte| &cte.alias.name.value);
-    names.filter(|name| mentions.counts.get(*name).is_some_and(|&n| n > 1)).cloned().collect()
+    let is_repeated = |cte: &&Cte| {
+        mentions.counts.get(&cte.alias.name.value).is_some_and(|&n| n > 1)
+            || !repeated(&cte.query).is_empty()
+    };
+    let plain = with.cte_tables.iter().filter(is_plain);
+    plain.filter(is_repeated).map(|cte| cte.alias.name.value.clone()).collect()
 }
 
 /// `query` with those of `ctes` that it needs.
-fn with_needed(token: &AttachedToken, ctes: &[Cte], query: Box<Query>) -> Box<Query> {
+fn with_needed(token: &AttachedToken, ctes: &[Cte], mut query: Box<Query>) -> Box<Query> {
     let mut mentions = Mentions::default();
     let _ = query.visit(&mut mentions);
     let mut needed: Vec<Cte> = Vec::new();
@@ -90,23 +99,28 @@ fn with_needed(token: &AttachedToken, ctes: &[Cte], query: Box<Query>) -> Box<Qu
         return query;
     }
     needed.reverse();
-    let with = With { with_token: token.clone(), recursive: false, cte_tables: needed };
-    Box::new(Query { with: Some(with), ..*query })
+    let own = query.with.take();
+    needed.extend(own.into_iter().flat_map(|with| with.cte_tables));
+    query.with = Some(With { with_token: token.clone(), recursive: false, cte_tables: needed });
+    query
 }
 
-/// Number of mentions of each unqualified table name. Stops at a nested `WITH`.
+/// Number of mentions and of definitions of each unqualified name. Stops at a recursive `WITH`.
 #[derive(Default)]
 struct Mentions {
     counts: HashMap<String, usize>,
-    queries_with: usize,
+    definitions: HashMap<String, usize>,
 }
 
 impl Visitor for Mentions {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
-        self.queries_with += usize::from(query.with.is_some());
-        if self.queries_with > 1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        let Some(with) = &query.with else { return ControlFlow::Continue(()) };
+        for cte in &with.cte_tables {
+            *self.definitions.entry(cte.alias.name.value.clone()).or_default() += 1;
+        }
+        if with.recursive { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     fn pre_visit_relation(&mut self, name: &ObjectName) -> ControlFlow<()> {
@@ -185,6 +199,21 @@ mod tests {
     }
 
     #[test]
+    fn split_hoists_ctes_that_repeat_expressions_of_their_own() {
+        let lines = lines(
+            "WITH a AS (SELECT x FROM t), b AS (WITH c AS (SELECT x FROM a) SELECT 1 FROM c, c AS d), \
+             e AS (WITH c AS (SELECT x FROM b) SELECT x FROM c) SELECT * FROM e",
+        );
+        assert_eq!(
+            lines,
+            [
+                "#1.b: WITH a AS (SELECT x FROM t), c AS (SELECT x FROM a) SELECT 1 FROM c, c AS d",
+                "WITH e AS (WITH c AS (SELECT x FROM \"#1.b\" b) SELECT x FROM c) SELECT * FROM e",
+            ]
+        );
+    }
+
+    #[test]
     fn split_reads_the_table_where_a_cte_has_its_name() {
         let lines = lines("WITH t AS (SELECT x FROM t) SELECT * FROM t AS a, t AS b");
         assert_eq!(lines, ["#1.t: SELECT x FROM t", "SELECT * FROM \"#1.t\" AS a, \"#1.t\" AS b"]);
@@ -199,6 +228,8 @@ mod tests {
             "WITH a (x) AS (SELECT 1) SELECT * FROM a, a AS b",
             "WITH RECURSIVE a AS (SELECT 1 UNION ALL SELECT 2 FROM a) SELECT * FROM a, a AS b",
             "WITH a AS (SELECT 1) SELECT * FROM a, (WITH a AS (SELECT 2) SELECT * FROM a)",
+            "WITH a AS (WITH RECURSIVE b AS (SELECT 1) SELECT * FROM b) SELECT * FROM a, a AS c",
+            "WITH a AS (WITH b AS (SELECT 1) SELECT * FROM b) SELECT * FROM a",
         ] {
             assert_eq!(lines(sql).len(), 1, "{sql}");
         }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use arrow::compute::concat_batches;
 use datafusion::error::DataFusionError;
-use datafusion::execution::context::SQLOptions;
 use trace_model::RecordBatch;
 use trace_model::tables::find;
 
@@ -17,9 +16,13 @@ use crate::error::{Error, Result, UnknownRelation};
 use crate::execution::{collect_rows, collect_within_limit};
 use crate::plan::query_limits::{self, QueryOrigin};
 use crate::plan::references::References;
-use crate::provider::parse;
+use crate::provider::{parse, read_only};
 use crate::query_error::{self, KnownNames};
 use crate::view::ViewDef;
+
+/// Tables that a query of a user reads with its common table expressions inlined, as DataFusion does, which takes some
+/// milliseconds for each. Of queries that read more, those that are mentioned repeatedly are computed once.
+const MAX_INLINED_RELATIONS: u64 = 200;
 
 impl Session {
     /// The rows of a query over tables and views. `$name` stands for the value of a parameter. Queries
@@ -103,14 +106,16 @@ impl Session {
         let plan = self.block_on_unless(cancellation, async move {
             let state = engine.state_for(origin);
             let statement = parse(&state, &sql)?;
+            let is_repetitive = query_limits::inlined_relations(&statement) > MAX_INLINED_RELATIONS;
+            if origin == QueryOrigin::User && is_repetitive {
+                let mut cpu_time = Duration::ZERO;
+                let planned = engine.run.materialize_ctes(&state, statement, &sql, &mut cpu_time);
+                return Ok(planned.await?.0);
+            }
             engine.run.plan(&state, statement, &sql).await
         });
         let plan = plan?.map_err(|e| self.query_error(query, e))?;
-        let read_only = SQLOptions::new()
-            .with_allow_ddl(false)
-            .with_allow_dml(false)
-            .with_allow_statements(false);
-        read_only.verify_plan(&plan).map_err(|e| Error::NotReadOnly(e.strip_backtrace()))?;
+        read_only().verify_plan(&plan).map_err(|e| Error::NotReadOnly(e.strip_backtrace()))?;
         let engine = Arc::clone(&self.engine);
         let rows = self.block_on_unless(cancellation, async move {
             let state = engine.state_for(origin);
