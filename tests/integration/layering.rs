@@ -24,6 +24,8 @@ const OURS: &[(&str, &[&str])] = &[
 /// Third-party crates that only some of ours may name.
 const GUARDED: &[(&str, &[&str])] = &[
     ("datafusion", &["query"]),
+    ("datafusion-proto", &["query"]),
+    ("prost", &["query"]),
     // `query` runs DataFusion on it, `ingest` reads object stores, `cli` serves one file.
     ("tokio", &["query", "ingest", "cli"]),
     ("object_store", &["ingest"]),

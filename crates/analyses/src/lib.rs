@@ -60,6 +60,9 @@ const SOURCES: &[ViewSource<'static>] = include!(concat!(env!("OUT_DIR"), "/sour
 /// Schemas of their queries, which `tests/it/catalog.rs` holds current.
 const SCHEMAS: &str = include_str!("schemas.txt");
 
+/// Plans of their queries, as `check` runs them with the rules that come with the program; held current in the same way.
+const PREPARED_PLANS: &[u8] = include_bytes!("prepared_plans.bin");
+
 /// The views that come with the program.
 ///
 /// # Panics
@@ -71,7 +74,8 @@ pub fn catalog() -> &'static Catalog {
     }
     // Not below a lock: sources are parsed in parallel, and a thread of rayon that waits for the others may take up
     // work that needs the catalog, too.
-    let catalog = Catalog::new(SOURCES, registry::VIEWS).map(|c| c.with_schemas(SCHEMAS));
+    let catalog = Catalog::new(SOURCES, registry::VIEWS)
+        .and_then(|catalog| catalog.with_schemas(SCHEMAS).with_prepared_plans(PREPARED_PLANS));
     CATALOG.get_or_init(|| catalog.unwrap_or_else(|e| panic!("embedded views: {e}")))
 }
 

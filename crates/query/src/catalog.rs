@@ -12,6 +12,7 @@ use crate::known_schemas::KnownSchemas;
 use crate::params::{ParamValue, Params};
 use crate::plan::query_limits::{self, QueryOrigin};
 use crate::plan::references::References;
+use crate::prepared::{PreparedPlans, PreparedQuery};
 use crate::rust_view::RustView;
 use crate::view::{ViewDef, ViewScope, ViewSource};
 
@@ -22,6 +23,7 @@ pub struct Catalog {
     by_name: BTreeMap<String, usize>,
     params: BTreeMap<String, ParamValue>,
     schemas: KnownSchemas,
+    plans: PreparedPlans,
 }
 
 impl Catalog {
@@ -59,15 +61,36 @@ impl Catalog {
                 return Err(header::error_at(&view.path, &view.text, need, message));
             }
         }
-        Ok(Self { views, by_name, params, schemas: KnownSchemas::default() })
+        let (schemas, plans) = (KnownSchemas::default(), PreparedPlans::default());
+        Ok(Self { views, by_name, params, schemas, plans })
     }
 
     /// Adds the schemas of queries, so that those without rows need no plan: for a view in SQL its own, for a view in Rust
     /// those of its inputs, as `view/input`. The text has a line with each name, followed by a line with each column,
-    /// indented: its name and its Arrow type. A query whose schema is missing is planned.
+    /// indented: its name and its Arrow type, with a question mark if it may have nulls. A query whose schema is missing is
+    /// planned.
     #[must_use]
     pub fn with_schemas(self, text: &'static str) -> Self {
         Self { schemas: KnownSchemas::new(text), ..self }
+    }
+
+    /// Adds plans of the queries of views, as [`crate::prepare_plans`] makes them. Runs in memory use them as long as
+    /// parameters have their defaults and no relation has changed its columns; other queries are planned.
+    ///
+    /// # Errors
+    /// If `file` has another format.
+    pub fn with_prepared_plans(self, file: &'static [u8]) -> Result<Self> {
+        Ok(Self { plans: PreparedPlans::read(file)?, ..self })
+    }
+
+    /// Whether these are the values that parameters have unless others are given.
+    pub(crate) fn are_defaults(&self, params: &HashMap<String, ParamValue>) -> bool {
+        params.iter().all(|(name, value)| self.params.get(name) == Some(value))
+    }
+
+    /// The prepared plans of a query.
+    pub(crate) fn prepared_plans(&self, name: &str) -> &[PreparedQuery] {
+        self.plans.of(name)
     }
 
     /// The schema of a query, if it is known without a plan.

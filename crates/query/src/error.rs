@@ -36,6 +36,9 @@ pub enum Error {
         /// A name that exists and looks like it.
         similar: Option<String>,
     },
+    /// The prepared plans of a catalog cannot be read.
+    #[error("the prepared plans cannot be read: {0}")]
+    PreparedPlans(String),
     /// Views need each other in a cycle.
     #[error("views need each other in a cycle: {}", .0.join(" -> "))]
     Cycle(Vec<String>),

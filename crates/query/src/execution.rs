@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use arrow::array::{Array as _, ArrayRef, UInt64Array};
 use arrow::compute::{LexicographicalComparator, SortColumn, SortOptions, take_record_batch};
 use datafusion::error::Result;
-use datafusion::execution::SessionState;
 use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
-use datafusion::physical_plan::{collect, execute_stream};
+use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use futures::TryStreamExt as _;
 use trace_model::RecordBatch;
 
@@ -57,6 +57,17 @@ async fn collect_with(state: &SessionState, plan: &LogicalPlan) -> Result<Rows> 
     // The physical plan knows types and nullability better than the logical one.
     let schema = plan.schema();
     Ok(Rows { schema, batches: collect(plan, state.task_ctx()).await? })
+}
+
+/// The rows of an executable plan. Adds to `cpu_time` as [`collect_rows`].
+pub(crate) async fn run_prepared_plan(
+    context: &Arc<TaskContext>,
+    plan: Arc<dyn ExecutionPlan>,
+    cpu_time: &mut Duration,
+) -> Result<Rows> {
+    let schema = plan.schema();
+    let batches = timed(collect(plan, Arc::clone(context)), cpu_time).await?;
+    Ok(Rows { schema, batches })
 }
 
 /// As [`collect_rows`], but the rows count as memory of the query.

@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
-/// Schemas by name: of a view, or of an input of a view in Rust as `view/input`. All columns are nullable.
+/// Schemas by name: of a view, or of an input of a view in Rust as `view/input`.
 ///
-/// The text has a line with each name, followed by its columns, indented, each as a name and an Arrow type:
+/// The text has a line with each name, followed by its columns, indented, each as a name and an Arrow type, with a question
+/// mark if the column may have nulls:
 ///
 /// ```text
 /// gpu_utilization
 ///   rank Int32
-///   kernel_busy_ratio Float64
+///   kernel_busy_ratio Float64?
 /// ```
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KnownSchemas {
@@ -50,36 +51,39 @@ impl KnownSchemas {
 
 fn parse_column(line: &str) -> Option<Field> {
     let (name, data_type) = line.trim_start().split_once(' ')?;
-    let data_type = match data_type {
+    let required = data_type.strip_suffix('?');
+    let is_nullable = required.is_some();
+    let data_type = match required.unwrap_or(data_type) {
         "Int64" => DataType::Int64,
         "Float64" => DataType::Float64,
         "Utf8" => DataType::Utf8,
         other => other.parse().ok()?,
     };
-    Some(Field::new(name, data_type, true))
+    Some(Field::new(name, data_type, is_nullable))
 }
 
 #[cfg(test)]
 mod tests {
-    use arrow::datatypes::DataType;
+    use arrow::datatypes::{DataType, FieldRef};
 
     use super::KnownSchemas;
 
     #[test]
     fn schemas_are_found_by_name() {
-        let text = "a\n  x Int64\n  name Dictionary(Int32, Utf8)\nb/c\n  flag Boolean\nnone\nlast\n  y Utf8\n";
+        let text = "a\n  x Int64\n  name Dictionary(Int32, Utf8)?\nb/c\n  flag Boolean\nnone\nlast\n  y Utf8\n";
         let schemas = KnownSchemas::new(text);
-        let columns = |name| -> Option<Vec<(String, DataType)>> {
+        let columns = |name| -> Option<Vec<(String, DataType, bool)>> {
             let schema = schemas.get(name)?;
             let fields = schema.fields().iter();
-            Some(fields.map(|f| (f.name().clone(), f.data_type().clone())).collect())
+            let parts = |f: &FieldRef| (f.name().clone(), f.data_type().clone(), f.is_nullable());
+            Some(fields.map(parts).collect())
         };
         let names = DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into());
-        let a = [("x".to_owned(), DataType::Int64), ("name".to_owned(), names)];
+        let a = [("x".to_owned(), DataType::Int64, false), ("name".to_owned(), names, true)];
         assert_eq!(columns("a").unwrap(), a);
-        assert_eq!(columns("b/c").unwrap(), [("flag".to_owned(), DataType::Boolean)]);
+        assert_eq!(columns("b/c").unwrap(), [("flag".to_owned(), DataType::Boolean, false)]);
         assert_eq!(columns("none").unwrap(), []);
-        assert_eq!(columns("last").unwrap(), [("y".to_owned(), DataType::Utf8)]);
+        assert_eq!(columns("last").unwrap(), [("y".to_owned(), DataType::Utf8, false)]);
         assert_eq!(columns("c"), None);
     }
 

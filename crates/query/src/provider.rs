@@ -1,5 +1,6 @@
 //! Tables and views as DataFusion sees them. A view is planned or computed when the first query reads it.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -7,14 +8,15 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use arrow::compute::concat_batches;
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{Field, FieldRef, Fields, Schema, SchemaRef};
 use async_trait::async_trait;
+use bytes::Bytes;
 use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
 use datafusion::common::{ParamValues, plan_datafusion_err};
 use datafusion::datasource::{TableType, ViewTable};
 use datafusion::error::Result;
-use datafusion::execution::SessionState;
 use datafusion::execution::context::SQLOptions;
+use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::Statement;
@@ -24,9 +26,11 @@ use trace_model::{ColumnSpec, RecordBatch, TableSpec};
 
 use crate::catalog::Catalog;
 use crate::error::{ViewFailure, is_out_of_memory};
-use crate::execution::{collect_rows, sort_batch, sort_plan, store_rows};
+use crate::execution::{run_prepared_plan, sort_batch, sort_plan, store_rows};
 use crate::params::ParamValue;
+use crate::plan::references::References;
 use crate::plan::{empty_queries, shared_ctes};
+use crate::prepared::{self, InlinedView, NamedTable, PreparedQuery, Recording, RelationReader};
 use crate::progress::ViewProgress;
 use crate::rust_view::{RustView, ViewInputs};
 use crate::storage::TableStorage;
@@ -43,16 +47,80 @@ pub(crate) struct ViewSchemaProvider {
     tables: BTreeMap<&'static str, Arc<dyn TableProvider>>,
     /// Tables that have rows.
     filled_tables: BTreeSet<&'static str>,
+    /// Where plans come from.
+    plan_source: PlanSource,
     cells: BTreeMap<&'static str, ViewCell>,
     params: HashMap<String, ParamValue>,
+    /// Whether no parameter was given: prepared plans contain the defaults.
+    has_default_params: bool,
     /// Shared common table expressions of queries that run at the moment.
     temp_tables: Mutex<HashMap<String, Arc<dyn TableProvider>>>,
     /// Makes names of temporary tables unique.
     query_counter: AtomicUsize,
     /// Plans views. The state owns this provider.
     state: OnceLock<Weak<SessionState>>,
+    /// What plans run in. Making one copies the lists of all functions.
+    context: OnceLock<Arc<TaskContext>>,
     cpu_times: Mutex<CpuTimes>,
     progress: OnceLock<Arc<dyn ViewProgress>>,
+}
+
+/// Where the plans of views come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PlanSource {
+    /// Those that come with the catalog, and the planner where there is none.
+    Prepared,
+    /// The planner.
+    Planner,
+    /// The planner, with the names of tables in the plans, so that they can be recorded.
+    Recorded,
+}
+
+/// A query that a view consists of: its own, or the input of that name of a view in Rust.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ViewQuery {
+    view: &'static ViewDef,
+    input: Option<&'static (&'static str, &'static str)>,
+}
+
+impl ViewQuery {
+    /// All queries of a view.
+    pub(crate) fn of(view: &'static ViewDef) -> Vec<Self> {
+        match view.rust {
+            Some(rust) => {
+                rust.inputs.iter().map(|input| Self { view, input: Some(input) }).collect()
+            }
+            None => vec![Self { view, input: None }],
+        }
+    }
+
+    /// Its name among the schemas and prepared plans of the catalog.
+    fn name(self) -> Cow<'static, str> {
+        match self.input {
+            Some((name, _)) => Cow::Owned(format!("{}/{name}", self.view.name)),
+            None => Cow::Borrowed(&self.view.name),
+        }
+    }
+
+    fn sql(self) -> Cow<'static, str> {
+        match self.input {
+            Some((_, sql)) => Cow::Borrowed(sql),
+            None => Cow::Owned(self.view.sql_text()),
+        }
+    }
+
+    /// The columns by which its rows are sorted.
+    fn order(self) -> &'static [String] {
+        match self.input {
+            Some(_) => &[],
+            None => &self.view.order,
+        }
+    }
+
+    fn digest(self) -> Bytes {
+        // The number of lines of the header does not matter.
+        prepared::digest(self.sql().trim_start(), self.order())
+    }
 }
 
 /// A view, once a query has read it.
@@ -81,6 +149,7 @@ impl ViewSchemaProvider {
         storage: TableStorage,
         tables: BTreeMap<&'static str, Arc<dyn TableProvider>>,
         filled_tables: BTreeSet<&'static str>,
+        plan_source: PlanSource,
         params: HashMap<String, ParamValue>,
     ) -> Self {
         let cells = catalog.views().iter().map(|v| (v.name.as_str(), ViewCell::default()));
@@ -89,11 +158,14 @@ impl ViewSchemaProvider {
             storage,
             tables,
             filled_tables,
+            plan_source,
             cells: cells.collect(),
+            has_default_params: catalog.are_defaults(&params),
             params,
             temp_tables: Mutex::default(),
             query_counter: AtomicUsize::new(0),
             state: OnceLock::new(),
+            context: OnceLock::new(),
             cpu_times: Mutex::default(),
             progress: OnceLock::new(),
         }
@@ -326,17 +398,7 @@ impl ViewSchemaProvider {
         let rows = if let Some(rust) = view.rust {
             self.compute_rust(view, rust, &mut cpu_time).await?.store(storage)?
         } else {
-            let state = self.state()?;
-            let query = self.query(&state, view)?;
-            if let Some(schema) = self.schema_if_empty(&state, view, &view.name, &query).await? {
-                Rows { schema, batches: Vec::new() }.store(storage)?
-            } else {
-                let query = self.take_query(view, query);
-                let (plan, _temp_tables) =
-                    self.materialize_ctes(&state, query, &view.text, &mut cpu_time).await?;
-                let plan = sort_plan(plan, &view.order)?;
-                store_rows(&state, &plan, storage, &mut cpu_time).await?
-            }
+            self.run_query(ViewQuery { view, input: None }, storage, &mut cpu_time).await?
         };
         self.add_cpu_times([(view.name.as_str(), cpu_time)]);
         if self.cell(view).is_planned.swap(false, Relaxed)
@@ -350,47 +412,202 @@ impl ViewSchemaProvider {
     async fn compute_rust(
         &self,
         view: &'static ViewDef,
-        rust: &RustView,
+        rust: &'static RustView,
         cpu_time: &mut Duration,
     ) -> Result<Rows> {
-        let state = self.state()?;
         let mut batches = BTreeMap::new();
-        for &(name, sql) in rust.inputs {
-            let query = parse(&state, sql)?;
-            let known_name = format!("{}/{name}", view.name);
-            if let Some(schema) = self.schema_if_empty(&state, view, &known_name, &query).await? {
-                batches.insert(name, RecordBatch::new_empty(schema));
-                continue;
-            }
-            let (plan, _temp_tables) = self.materialize_ctes(&state, query, sql, cpu_time).await?;
-            let rows = collect_rows(&state, &plan, cpu_time).await?;
-            batches.insert(name, concat_batches(&rows.schema, &rows.batches)?);
+        for input in rust.inputs {
+            let query = ViewQuery { view, input: Some(input) };
+            let rows = self.run_query(query, TableStorage::Memory, cpu_time).await?.collect()?;
+            batches.insert(input.0, concat_batches(&rows.schema, &rows.batches)?);
         }
         let start = Instant::now();
         let batch = (rust.compute)(&ViewInputs { batches, params: &self.params })?;
-        let batch = sort_batch(batch, &view.order)?;
+        let batch = with_nullable_columns(sort_batch(batch, &view.order)?)?;
         *cpu_time += start.elapsed();
         Ok(Rows { schema: batch.schema(), batches: vec![batch] })
     }
 
+    /// The rows of a query of a view.
+    async fn run_query(
+        &self,
+        query: ViewQuery,
+        storage: TableStorage,
+        cpu_time: &mut Duration,
+    ) -> Result<StoredRows> {
+        if let Some(rows) = self.run_prepared(query, cpu_time).await? {
+            return rows.store(storage);
+        }
+        let state = self.state()?;
+        let sql = query.sql();
+        let statement = match query.input {
+            Some(_) => Arc::new(parse(&state, &sql)?),
+            None => self.query(&state, query.view)?,
+        };
+        if let Some(schema) =
+            self.schema_if_empty(&state, query.view, &query.name(), &statement).await?
+        {
+            return Rows { schema, batches: Vec::new() }.store(storage);
+        }
+        let statement = match query.input {
+            Some(_) => Arc::unwrap_or_clone(statement),
+            None => self.take_query(query.view, statement),
+        };
+        let (plan, _temp_tables) =
+            self.materialize_ctes(&state, statement, &sql, cpu_time, None).await?;
+        let plan = sort_plan(plan, query.order())?;
+        store_rows(&state, &plan, storage, cpu_time).await
+    }
+
+    /// The rows of a query whose plans come with the catalog. `None` if there are no plans for this run.
+    async fn run_prepared(
+        &self,
+        query: ViewQuery,
+        cpu_time: &mut Duration,
+    ) -> Result<Option<Rows>> {
+        let Some(prepared) = self.find_prepared(query) else { return Ok(None) };
+        if self.lacks_rows(prepared).await?
+            && let Some(schema) = self.catalog.known_schema(&query.name())
+        {
+            return Ok(Some(Rows { schema, batches: Vec::new() }));
+        }
+        let state = self.state()?;
+        let context = self.context.get_or_init(|| state.task_ctx());
+        let mut reader = RelationReader::new(Arc::clone(&state), Arc::clone(context));
+        for name in &prepared.relations {
+            reader.tables.insert(name.clone(), self.relation(name).await?);
+        }
+        let mut rows = None;
+        for (step, plan) in prepared.plans.iter().enumerate() {
+            let start = Instant::now();
+            let plan = reader.read_executable(plan);
+            *cpu_time += start.elapsed();
+            // The planner knows what to do about columns of other types.
+            let Ok(plan) = plan else { return Ok(None) };
+            match run_prepared_plan(context, plan, cpu_time).await {
+                // It also knows joins that take less memory.
+                Err(error) if is_out_of_memory(&error) => return Ok(None),
+                outcome => {
+                    let outcome = StoredRows::Memory(outcome?);
+                    reader.tables.insert(prepared::step_name(step), outcome.table(&[])?);
+                    rows = Some(outcome.collect()?);
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The plans of a query whose views are part of plans now, too.
+    fn find_prepared(&self, query: ViewQuery) -> Option<&'static PreparedQuery> {
+        if self.plan_source != PlanSource::Prepared || !self.has_default_params {
+            return None;
+        }
+        let candidates = self.catalog.prepared_plans(&query.name());
+        let digest = if candidates.is_empty() { return None } else { query.digest() };
+        let is_inlined = |inlined: &InlinedView| {
+            self.catalog.find(&inlined.name).is_some_and(|view| {
+                !self.is_stored(view) && ViewQuery { view, input: None }.digest() == inlined.digest
+            })
+        };
+        candidates
+            .iter()
+            .find(|prepared| prepared.digest == digest && prepared.inlined.iter().all(is_inlined))
+    }
+
+    /// Whether a query has no rows because a relation has none.
+    async fn lacks_rows(&self, prepared: &PreparedQuery) -> Result<bool> {
+        let is_empty_table =
+            |name: &str| self.tables.contains_key(name) && !self.filled_tables.contains(name);
+        if prepared.indispensable.iter().any(|name| is_empty_table(name)) {
+            return Ok(true);
+        }
+        for view in prepared.indispensable.iter().filter_map(|name| self.catalog.find(name)) {
+            if Box::pin(self.stored(view)).await?.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// A table, or the rows of a view.
+    async fn relation(&self, name: &str) -> Result<Arc<dyn TableProvider>> {
+        if let Some(table) = self.tables.get(name) {
+            return Ok(Arc::clone(table));
+        }
+        let view = self.catalog.find(name);
+        let view = view.ok_or_else(|| plan_datafusion_err!("there is no relation `{name}`"))?;
+        Box::pin(self.stored(view)).await?.table(&view.order)
+    }
+
+    /// Makes the plans of a query. The views that it reads should have rows, and be computed if they are to be.
+    pub(crate) async fn record(&self, query: ViewQuery) -> Result<PreparedQuery> {
+        let state = self.state()?;
+        self.compute_stored_needs(query.view).await?;
+        let sql = query.sql();
+        let statement = parse(&state, &sql)?;
+        let (mut relations, mut inlined) = (BTreeSet::new(), BTreeMap::new());
+        let mut names: Vec<String> =
+            References::of(&statement).unqualified_relations().map(str::to_owned).collect();
+        while let Some(name) = names.pop() {
+            match self.catalog.find(&name) {
+                Some(view) if !self.is_stored(view) => {
+                    let digest = ViewQuery { view, input: None }.digest();
+                    inlined.insert(name, InlinedView { name: view.name.clone(), digest });
+                    names.extend(view.needs.iter().cloned());
+                }
+                _ => {
+                    relations.insert(name);
+                }
+            }
+        }
+        let is_indispensable = |name: &&String| {
+            let only = OneEmpty { name: name.as_str(), provider: self, state: &state };
+            empty_queries::has_no_rows(&statement, &only)
+        };
+        let indispensable = relations.iter().filter(is_indispensable).cloned().collect();
+        let mut recording = Recording::new(Arc::clone(&state));
+        for name in &relations {
+            recording.add_table(name, self.relation(name).await?);
+        }
+        let mut cpu_time = Duration::ZERO;
+        let (plan, _temp_tables) = self
+            .materialize_ctes(&state, statement, &sql, &mut cpu_time, Some(&mut recording))
+            .await?;
+        recording.add_plan(&sort_plan(plan, query.order())?).await?;
+        Ok(PreparedQuery {
+            name: query.name().into_owned(),
+            digest: query.digest(),
+            relations: relations.into_iter().collect(),
+            indispensable,
+            inlined: inlined.into_values().collect(),
+            plans: recording.into_plans(),
+        })
+    }
+
     /// Plans a query after computing the common table expressions that it reads more than once. Their rows live as long as
-    /// what is returned.
+    /// what is returned; a recording gets their plans.
     pub(crate) async fn materialize_ctes(
         &self,
         state: &SessionState,
         query: Statement,
         sql: &str,
         cpu_time: &mut Duration,
+        mut recording: Option<&mut Recording>,
     ) -> Result<(LogicalPlan, Vec<TempTable<'_>>)> {
         let prefix = format!("#{}", self.query_counter.fetch_add(1, Relaxed));
         let shared = shared_ctes::split(query, &prefix);
         let mut temp_tables = Vec::with_capacity(shared.tables.len());
         for (name, query) in shared.tables {
+            let own = recording.as_deref_mut();
             let (plan, _own_tables) =
-                Box::pin(self.materialize_ctes(state, query, sql, cpu_time)).await?;
+                Box::pin(self.materialize_ctes(state, query, sql, cpu_time, own)).await?;
             read_only().verify_plan(&plan)?;
-            let rows = store_rows(state, &plan, self.storage, cpu_time).await?;
-            temp_tables.push(TempTable::new(self, name, rows.table(&[])?));
+            let table = store_rows(state, &plan, self.storage, cpu_time).await?.table(&[])?;
+            if let Some(recording) = &mut recording {
+                recording.add_plan(&plan).await?;
+                recording.add_step(&name, Arc::clone(&table));
+            }
+            temp_tables.push(TempTable::new(self, name, table));
         }
         Ok((self.plan(state, shared.query, sql).await?, temp_tables))
     }
@@ -420,6 +637,13 @@ impl ViewSchemaProvider {
 pub(crate) fn schema_without_metadata(spec: &TableSpec) -> SchemaRef {
     let field = |c: &ColumnSpec| Field::new(c.name, c.column_type.arrow(), c.nullable);
     Arc::new(Schema::new(spec.columns.iter().map(field).collect::<Vec<_>>()))
+}
+
+/// A schema that does not depend on the rows: code derives nullability from them, and plans are made for a schema.
+fn with_nullable_columns(batch: RecordBatch) -> Result<RecordBatch> {
+    let nullable = |field: &FieldRef| field.as_ref().clone().with_nullable(true);
+    let fields: Fields = batch.schema().fields().iter().map(nullable).collect();
+    Ok(batch.with_schema(Arc::new(Schema::new(fields)))?)
 }
 
 /// Parses a query.
@@ -479,6 +703,30 @@ impl empty_queries::Names for EmptyRelations<'_> {
     }
 }
 
+/// Relations of which one is empty, with the views that are part of plans.
+struct OneEmpty<'a> {
+    name: &'a str,
+    provider: &'a ViewSchemaProvider,
+    state: &'a SessionState,
+}
+
+impl empty_queries::Names for OneEmpty<'_> {
+    fn is_empty_relation(&self, name: &str) -> bool {
+        let Self { provider, state, .. } = *self;
+        name == self.name
+            || provider.catalog.find(name).is_some_and(|view| {
+                !provider.is_stored(view)
+                    && provider
+                        .query(state, view)
+                        .is_ok_and(|query| empty_queries::has_no_rows(&query, self))
+            })
+    }
+
+    fn is_aggregate(&self, name: &str) -> bool {
+        self.state.aggregate_functions().contains_key(name)
+    }
+}
+
 /// Refuses plans that change anything.
 pub(crate) fn read_only() -> SQLOptions {
     SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false)
@@ -519,13 +767,21 @@ impl SchemaProvider for ViewSchemaProvider {
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        if let Some(table) = self.tables.get(name) {
-            return Ok(Some(Arc::clone(table)));
-        }
-        match self.catalog.find(name) {
-            Some(view) => Ok(Some(self.table_of(view).await?)),
-            None => Ok(self.temp_tables().get(name).cloned()),
-        }
+        let table = match (self.tables.get(name), self.catalog.find(name)) {
+            (Some(table), _) => Some(Arc::clone(table)),
+            (None, Some(view)) => Some(self.table_of(view).await?),
+            (None, None) => self.temp_tables().get(name).cloned(),
+        };
+        Ok(match table {
+            // A view that is part of the plan has a plan, not rows.
+            Some(table)
+                if self.plan_source == PlanSource::Recorded
+                    && table.get_logical_plan().is_none() =>
+            {
+                Some(Arc::new(NamedTable::new(name, table)))
+            }
+            table => table,
+        })
     }
 
     async fn table_type(&self, name: &str) -> Result<Option<TableType>> {

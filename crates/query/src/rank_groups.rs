@@ -25,7 +25,7 @@ use crate::params::ParamValue;
 use crate::plan::optimizer;
 use crate::plan::references::{References, TableColumns};
 use crate::progress::ViewProgress;
-use crate::provider::{CpuTimes, ViewSchemaProvider, schema_without_metadata};
+use crate::provider::{CpuTimes, PlanSource, ViewSchemaProvider, schema_without_metadata};
 use crate::selection::filter_rows;
 use crate::storage::TableStorage;
 use crate::stored_rows::{SpillWriter, StoredRows};
@@ -225,7 +225,14 @@ impl RankGroups {
         }
         let storage = TableStorage::Memory;
         let params = self.params.clone();
-        let provider = ViewSchemaProvider::new(self.catalog, storage, providers, filled, params);
+        let provider = ViewSchemaProvider::new(
+            self.catalog,
+            storage,
+            providers,
+            filled,
+            PlanSource::Planner,
+            params,
+        );
         let provider = Arc::new(provider);
         let environment = pool_for_remaining_memory(bytes, memory_bytes)?;
         let context = session_context(1, environment, Arc::clone(&provider) as _)?;

@@ -1,5 +1,6 @@
 //! A run opened for queries.
 
+mod prepare;
 mod queries;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
 use futures::future::{Either, select};
+pub use prepare::{ViewUse, prepare_plans};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 use trace_model::tables::TABLES;
@@ -35,7 +37,7 @@ use crate::params::{ParamValue, Params};
 use crate::plan::optimizer;
 use crate::plan::query_limits::QueryOrigin;
 use crate::progress::ViewProgress;
-use crate::provider::{ViewSchemaProvider, schema_without_metadata};
+use crate::provider::{PlanSource, ViewSchemaProvider, schema_without_metadata};
 use crate::query_error;
 use crate::rank_groups::RankGroups;
 use crate::rust_view::{self, InputQueries, ViewError, ViewInputs};
@@ -130,6 +132,21 @@ impl Session {
         memory_bytes: Option<u64>,
         params: &Params,
     ) -> Result<Self> {
+        let plan_source = match tables {
+            Tables::Loaded(_) => PlanSource::Prepared,
+            // Plans depend on the number of streams of a table.
+            Tables::Scanned(_) => PlanSource::Planner,
+        };
+        Self::open_with(catalog, tables, memory_bytes, params, plan_source)
+    }
+
+    fn open_with(
+        catalog: &'static Catalog,
+        tables: &Tables,
+        memory_bytes: Option<u64>,
+        params: &Params,
+        plan_source: PlanSource,
+    ) -> Result<Self> {
         let params = catalog.resolve_params(params)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let runtime = Builder::new_multi_thread()
@@ -137,7 +154,7 @@ impl Session {
             .thread_name("query")
             .thread_stack_size(STACK_BYTES)
             .build()?;
-        let engine = Engine::open(catalog, tables, memory_bytes, params, cores);
+        let engine = Engine::open(catalog, tables, memory_bytes, params, plan_source, cores);
         let engine = Arc::new(engine.map_err(Error::Engine)?);
         let concurrent_views = match tables.storage() {
             TableStorage::Memory => usize::MAX,
@@ -343,6 +360,7 @@ impl Engine {
         tables: &Tables,
         memory_bytes: Option<u64>,
         params: HashMap<String, ParamValue>,
+        plan_source: PlanSource,
         cores: usize,
     ) -> PlanResult<Self> {
         let filled: BTreeMap<&'static str, usize> =
@@ -365,6 +383,7 @@ impl Engine {
             storage,
             providers,
             filled.into_keys().collect(),
+            plan_source,
             params,
         ));
         let environment = match (tables, memory_bytes) {

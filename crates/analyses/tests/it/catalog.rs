@@ -6,7 +6,7 @@ use std::path::Path;
 
 use analyses::catalog;
 use arrow::array::RecordBatch;
-use query::{Params, Session, ViewDef};
+use query::{Params, Session, ViewDef, ViewUse, prepare_plans};
 use trace_model::TableSet;
 
 use crate::support::Run;
@@ -205,7 +205,8 @@ fn known_schemas_are_those_of_the_queries() {
     let mut add = |name: &str, batches: &[RecordBatch]| {
         let _ = writeln!(fresh, "{name}");
         for field in batches[0].schema().fields() {
-            let _ = writeln!(fresh, "  {} {}", field.name(), field.data_type());
+            let nulls = if field.is_nullable() { "?" } else { "" };
+            let _ = writeln!(fresh, "  {} {}{nulls}", field.name(), field.data_type());
         }
     };
     let mut views: Vec<&ViewDef> = catalog().views().iter().collect();
@@ -226,6 +227,23 @@ fn known_schemas_are_those_of_the_queries() {
     }
     let committed = std::fs::read_to_string(&path).unwrap();
     assert!(committed == fresh, "src/schemas.txt is stale: run this test with UPDATE=1");
+}
+
+/// `check` and the page run the plans in the file. `UPDATE=1` rewrites it.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "UPDATE=1 is the one switch of generated files")]
+fn prepared_plans_are_those_of_the_queries() {
+    let rules = trace_advisor::default_rules();
+    let views = rules.views();
+    let uses = [&[][..], page::VIEWS].map(|later| ViewUse { views: &views, later });
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/prepared_plans.bin");
+    let committed = std::fs::read(&path).unwrap();
+    let fresh = prepare_plans(catalog(), &small_run().tables(), &uses, &committed).unwrap();
+    if std::env::var("UPDATE").is_ok_and(|v| v == "1") {
+        std::fs::write(&path, &fresh).unwrap();
+    }
+    let committed = std::fs::read(&path).unwrap();
+    assert!(committed == fresh, "src/prepared_plans.bin is stale: run this test with UPDATE=1");
 }
 
 #[test]

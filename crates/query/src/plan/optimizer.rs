@@ -13,7 +13,7 @@ use datafusion::execution::SessionState;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_expr::{Distribution, LexOrdering};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{
@@ -49,13 +49,10 @@ pub(super) const DISABLED_LOGICAL_RULES: [&str; 15] = [
     "common_sub_expression_eliminate",
 ];
 
-/// Physical rules that plans of one partition need besides [`SinglePartitionRule`]. All builds but the published one also
-/// check that plans are valid, because tests plan every view.
-const KEPT_PHYSICAL_RULES: &[&str] = if cfg!(debug_assertions) {
-    &["CombinePartialFinalAggregate", "SanityCheckPlan"]
-} else {
-    &["CombinePartialFinalAggregate"]
-};
+/// Physical rules that plans of one partition keep besides [`SinglePartitionRule`]. All builds but the published one check
+/// that plans are valid, because tests plan every view.
+const KEPT_PHYSICAL_RULES: &[&str] =
+    if cfg!(debug_assertions) { &["SanityCheckPlan"] } else { &[] };
 
 /// The state that plans views. Over tables in memory a view is one partition, because views run concurrently, and
 /// operators see all of their rows at once.
@@ -124,10 +121,11 @@ fn single_partition_rules(
 }
 
 /// Makes a plan of one partition executable, from its leaves up: merges partitions and sorts where an operator requires
-/// it, and builds hash tables from the side that is likely to be smaller.
+/// it, aggregates in one pass where there is one partition, and builds hash tables from the side that is likely to be
+/// smaller.
 #[derive(Debug)]
-struct SinglePartitionRule {
-    storage: TableStorage,
+pub(crate) struct SinglePartitionRule {
+    pub(crate) storage: TableStorage,
 }
 
 impl PhysicalOptimizerRule for SinglePartitionRule {
@@ -194,7 +192,17 @@ impl SinglePartitionRule {
             children.push(child);
             rows.push(count);
         }
-        let estimate = estimate(plan.as_ref(), &rows)?;
+        self.enforce_on_operator(plan, children, &rows)
+    }
+
+    /// As `enforce_requirements`, given the executable children and the estimates of their rows.
+    pub(crate) fn enforce_on_operator(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        rows: &[f64],
+    ) -> Result<(Arc<dyn ExecutionPlan>, f64)> {
+        let estimate = estimate(plan.as_ref(), rows)?;
         let wants = plan.input_distribution_requirements().into_per_child();
         let orders = plan.required_input_ordering();
         let swaps = plan.downcast_ref::<HashJoinExec>().is_some_and(|join| {
@@ -212,6 +220,9 @@ impl SinglePartitionRule {
                 children[i] =
                     self.replace_operator(Arc::new(sort.with_preserve_partitioning(is_split)));
             }
+        }
+        if let Some(aggregate) = in_one_pass(plan.as_ref(), &children)? {
+            return Ok((aggregate, estimate));
         }
         let plan = replace_children_if_necessary(plan, children)?;
         if let Some(sort) = plan.downcast_ref::<SortExec>()
@@ -235,8 +246,39 @@ impl SinglePartitionRule {
     }
 }
 
+/// The planner aggregates each partition and then their results. Over one partition, one pass does both.
+fn in_one_pass(
+    plan: &dyn ExecutionPlan,
+    children: &[Arc<dyn ExecutionPlan>],
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let (Some(last), [child]) = (plan.downcast_ref::<AggregateExec>(), children) else {
+        return Ok(None);
+    };
+    let Some(first) = child.downcast_ref::<AggregateExec>() else { return Ok(None) };
+    let mode = match last.mode() {
+        AggregateMode::Final => AggregateMode::Single,
+        AggregateMode::FinalPartitioned => AggregateMode::SinglePartitioned,
+        _ => return Ok(None),
+    };
+    if *first.mode() != AggregateMode::Partial
+        || !first.group_expr().is_single()
+        || last.aggr_expr() != first.aggr_expr()
+    {
+        return Ok(None);
+    }
+    let aggregate = AggregateExec::try_new(
+        mode,
+        first.group_expr().clone(),
+        first.aggr_expr().to_vec(),
+        first.filter_expr().to_vec(),
+        Arc::clone(first.input()),
+        first.input_schema(),
+    )?;
+    Ok(Some(Arc::new(aggregate.with_limit_options(last.limit_options()))))
+}
+
 /// Estimated rows of `plan`, given those of its inputs: a guess that is good enough to tell large inputs from small ones.
-fn estimate(plan: &dyn ExecutionPlan, rows: &[f64]) -> Result<f64> {
+pub(crate) fn estimate(plan: &dyn ExecutionPlan, rows: &[f64]) -> Result<f64> {
     if rows.is_empty() {
         let statistics = StatisticsContext::new().compute(plan, &StatisticsArgs::new())?;
         return Ok(statistics.num_rows.get_value().map_or(1.0, |&rows| rows as f64));

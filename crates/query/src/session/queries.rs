@@ -109,7 +109,8 @@ impl Session {
             let is_repetitive = query_limits::inlined_relations(&statement) > MAX_INLINED_RELATIONS;
             if origin == QueryOrigin::User && is_repetitive {
                 let mut cpu_time = Duration::ZERO;
-                let planned = engine.run.materialize_ctes(&state, statement, &sql, &mut cpu_time);
+                let planned =
+                    engine.run.materialize_ctes(&state, statement, &sql, &mut cpu_time, None);
                 return Ok(planned.await?.0);
             }
             engine.run.plan(&state, statement, &sql).await

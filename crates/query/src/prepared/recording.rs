@@ -1,0 +1,170 @@
+//! Records the plans of a query.
+
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+use bytes::Bytes;
+use datafusion::catalog::TableProvider;
+use datafusion::common::plan_err;
+use datafusion::common::tree_node::{Transformed, TreeNode as _};
+use datafusion::error::Result;
+use datafusion::execution::SessionState;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::execution_props::ExecutionProps;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{CastExpr, Column};
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::{ExecutionPlan, displayable};
+use datafusion_proto::bytes::physical_plan_to_bytes_with_proto_converter;
+use datafusion_proto::physical_plan::to_proto::serialize_physical_expr_with_converter;
+use datafusion_proto::physical_plan::{
+    PhysicalExtensionCodec, PhysicalPlanDecodeContext, PhysicalPlanNodeExt as _,
+    PhysicalProtoConverterExtension,
+};
+use datafusion_proto::protobuf::physical_plan_node::PhysicalPlanType;
+use datafusion_proto::protobuf::{PhysicalExprNode, PhysicalPlanNode, UnionExecNode};
+
+use super::relation::{RelationReader, RelationScan, RelationWriter};
+use super::step_name;
+
+/// The plans of a query, while it is planned.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    state: SessionState,
+    writer: RelationWriter,
+    reader: RelationReader,
+    plans: Vec<Bytes>,
+}
+
+impl Recording {
+    pub(crate) fn new(state: Arc<SessionState>) -> Self {
+        let unoptimized = SessionStateBuilder::new_from_existing(state.as_ref().clone())
+            .with_physical_optimizer_rules(Vec::new())
+            // Counts names that rules make up.
+            .with_execution_props(ExecutionProps::new())
+            .build();
+        let context = state.task_ctx();
+        let (writer, reader) = (RelationWriter::default(), RelationReader::new(state, context));
+        Self { state: unoptimized, writer, reader, plans: Vec::new() }
+    }
+
+    /// Adds a table or view that the plans read.
+    pub(crate) fn add_table(&mut self, name: &str, table: Arc<dyn TableProvider>) {
+        self.reader.tables.insert(name.to_owned(), table);
+    }
+
+    /// Adds the rows of the plan that was added last, which later plans read under that name.
+    pub(crate) fn add_step(&mut self, name: &str, table: Arc<dyn TableProvider>) {
+        let step = step_name(self.plans.len() - 1);
+        self.reader.tables.insert(step.clone(), table);
+        self.writer.renamed.insert(name.to_owned(), step);
+    }
+
+    /// Adds a plan.
+    ///
+    /// # Errors
+    /// If it cannot be written, or is another one when it is read.
+    pub(crate) async fn add_plan(&mut self, plan: &LogicalPlan) -> Result<()> {
+        let plan = self.state.create_physical_plan(plan).await?;
+        let recorded = text(&without_names(&plan)?);
+        let bytes = physical_plan_to_bytes_with_proto_converter(plan, &self.writer, &PlanWriter)?;
+        let read = text(&self.reader.read(&bytes)?);
+        if read != recorded {
+            let mut lines = read.lines().zip(recorded.lines());
+            let (read, recorded) = lines.find(|(a, b)| a != b).unwrap_or_default();
+            return plan_err!("a plan has\n{recorded}\nand is read as\n{read}");
+        }
+        self.plans.push(bytes);
+        Ok(())
+    }
+
+    pub(crate) fn into_plans(self) -> Vec<Bytes> {
+        self.plans
+    }
+}
+
+/// Writes plans without the projections that unions add to inputs whose nullability differs: a union that is read adds them
+/// again.
+struct PlanWriter;
+
+impl PhysicalProtoConverterExtension for PlanWriter {
+    fn execution_plan_to_proto(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        codec: &dyn PhysicalExtensionCodec,
+    ) -> Result<PhysicalPlanNode> {
+        let Some(union) = plan.downcast_ref::<UnionExec>() else {
+            let plan = Arc::clone(plan);
+            return PhysicalPlanNode::try_from_physical_plan_with_converter(plan, codec, self);
+        };
+        let inputs = union.inputs().iter();
+        let inputs = inputs.map(|input| {
+            let input = added_projection(input).unwrap_or(input);
+            self.execution_plan_to_proto(input, codec)
+        });
+        let union = UnionExecNode { inputs: inputs.collect::<Result<_>>()? };
+        Ok(PhysicalPlanNode { physical_plan_type: Some(PhysicalPlanType::Union(union)) })
+    }
+
+    fn physical_expr_to_proto(
+        &self,
+        expr: &Arc<dyn PhysicalExpr>,
+        codec: &dyn PhysicalExtensionCodec,
+    ) -> Result<PhysicalExprNode> {
+        serialize_physical_expr_with_converter(expr, codec, self)
+    }
+
+    fn proto_to_execution_plan(
+        &self,
+        _: &PhysicalPlanNode,
+        _: &PhysicalPlanDecodeContext<'_>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        plan_err!("this converter only writes")
+    }
+
+    fn proto_to_physical_expr(
+        &self,
+        _: &PhysicalExprNode,
+        _: &Schema,
+        _: &PhysicalPlanDecodeContext<'_>,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
+        plan_err!("this converter only writes")
+    }
+}
+
+/// The input of a projection that returns it as it is, except for casts to the types that columns have.
+fn added_projection(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
+    let projection = plan.downcast_ref::<ProjectionExec>()?;
+    let schema = projection.input().schema();
+    let is_same = |(at, column): (usize, &ProjectionExpr)| {
+        let field = schema.field(at);
+        let inner = match column.expr.downcast_ref::<CastExpr>() {
+            Some(cast) if cast.cast_type() == field.data_type() => cast.expr(),
+            _ => &column.expr,
+        };
+        column.alias == *field.name()
+            && inner.downcast_ref::<Column>().is_some_and(|column| column.index() == at)
+    };
+    let columns = projection.expr();
+    let are_same =
+        columns.len() == schema.fields().len() && columns.iter().enumerate().all(is_same);
+    are_same.then_some(projection.input())
+}
+
+/// A plan with the scans of tables in place of those that know their names.
+fn without_names(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let unnamed = |plan: Arc<dyn ExecutionPlan>| {
+        Ok(match plan.downcast_ref::<RelationScan>() {
+            Some(scan) => Transformed::yes(Arc::clone(&scan.scan)),
+            None => Transformed::no(plan),
+        })
+    };
+    Ok(Arc::clone(plan).transform_up(unnamed)?.data)
+}
+
+fn text(plan: &Arc<dyn ExecutionPlan>) -> String {
+    let plan = displayable(plan.as_ref()).set_show_schema(true);
+    plan.indent(true).to_string()
+}

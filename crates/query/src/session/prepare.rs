@@ -1,0 +1,95 @@
+//! Makes the plans that come with a catalog.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use datafusion::DATAFUSION_VERSION;
+use datafusion::error::Result as PlanResult;
+use prost::Message as _;
+use trace_model::TableSet;
+
+use super::{Engine, Session, Tables};
+use crate::catalog::Catalog;
+use crate::error::Result;
+use crate::params::Params;
+use crate::prepared::{PreparedFile, PreparedQuery};
+use crate::provider::{PlanSource, ViewQuery};
+use crate::view::{ViewDef, in_view};
+
+/// Views that are computed together, each as often as it is read.
+#[derive(Debug, Clone, Copy)]
+pub struct ViewUse<'a> {
+    /// Views whose rows are read, as in [`Session::metric_tables`].
+    pub views: &'a [&'a str],
+    /// Views that later queries read, as in [`Session::expect`].
+    pub later: &'a [&'a str],
+}
+
+/// Plans the queries that these uses of views run, for [`Catalog::with_prepared_plans`]. All views should have rows over
+/// `tables`.
+///
+/// The planner orders some of the columns that it adds for joins at random. `previous` is an earlier result, or empty:
+/// plans that differ from it only in this are those of the earlier result, so that nothing changes as long as the views
+/// and the tables do not.
+///
+/// # Errors
+/// If a view does not exist or fails, a plan cannot be written and read again, or `previous` has another format.
+pub fn prepare_plans(
+    catalog: &'static Catalog,
+    tables: &TableSet,
+    uses: &[ViewUse<'_>],
+    previous: &[u8],
+) -> Result<Vec<u8>> {
+    let previous = PreparedFile::read(Bytes::copy_from_slice(previous))?;
+    let mut queries: Vec<PreparedQuery> = Vec::new();
+    for ViewUse { views, later } in uses {
+        let tables = Tables::Loaded(tables.clone());
+        let params = Params::default();
+        let session = Session::open_with(catalog, &tables, None, &params, PlanSource::Recorded)?;
+        session.expect(later)?;
+        let definitions = |names: &[&str]| {
+            names.iter().map(|name| catalog.get(name)).collect::<Result<Vec<&'static ViewDef>>>()
+        };
+        let (views, later) = (definitions(views)?, definitions(later)?);
+        let engine = Arc::clone(&session.engine);
+        let recorded =
+            session.block_on(async move { engine.record(catalog, &views, &later).await });
+        for query in recorded?.map_err(|e| session.error(e))? {
+            if !queries.iter().any(|other| other.is_equivalent(&query)) {
+                let mut earlier = previous.queries.iter();
+                let earlier = earlier.find(|earlier| earlier.is_equivalent(&query)).cloned();
+                queries.push(earlier.unwrap_or(query));
+            }
+        }
+    }
+    queries.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(PreparedFile { engine_version: DATAFUSION_VERSION.to_owned(), queries }.encode_to_vec())
+}
+
+impl Engine {
+    async fn record(
+        &self,
+        catalog: &'static Catalog,
+        views: &[&'static ViewDef],
+        later: &[&'static ViewDef],
+    ) -> PlanResult<Vec<PreparedQuery>> {
+        self.prepare(views, true).await?;
+        for view in views {
+            self.run.rows(view).await?;
+        }
+        for view in later {
+            self.run.make_ready(view).await?;
+        }
+        let mut queries = Vec::new();
+        for view in catalog.dependency_closure(&[views, later].concat()) {
+            let is_wanted = views.iter().any(|wanted| wanted.name == view.name);
+            if is_wanted || self.run.is_computed(view) {
+                for query in ViewQuery::of(view) {
+                    let recorded = self.run.record(query).await;
+                    queries.push(recorded.map_err(|e| in_view(view, e))?);
+                }
+            }
+        }
+        Ok(queries)
+    }
+}
