@@ -83,6 +83,12 @@ impl Catalog {
         Ok(Self { plans: PreparedPlans::read(file)?, ..self })
     }
 
+    /// The same catalog, whose views are always planned.
+    #[must_use]
+    pub fn without_prepared_plans(self) -> Self {
+        Self { plans: PreparedPlans::default(), ..self }
+    }
+
     /// Whether these are the values that parameters have unless others are given.
     pub(crate) fn are_defaults(&self, params: &HashMap<String, ParamValue>) -> bool {
         params.iter().all(|(name, value)| self.params.get(name) == Some(value))

@@ -62,6 +62,8 @@ pub(crate) struct ViewSchemaProvider {
     /// What plans run in. Making one copies the lists of all functions.
     context: OnceLock<Arc<TaskContext>>,
     cpu_times: Mutex<CpuTimes>,
+    /// Names of the queries that had no prepared plan.
+    planned_queries: Mutex<BTreeSet<String>>,
     progress: OnceLock<Arc<dyn ViewProgress>>,
 }
 
@@ -167,6 +169,7 @@ impl ViewSchemaProvider {
             state: OnceLock::new(),
             context: OnceLock::new(),
             cpu_times: Mutex::default(),
+            planned_queries: Mutex::default(),
             progress: OnceLock::new(),
         }
     }
@@ -449,6 +452,7 @@ impl ViewSchemaProvider {
         {
             return Rows { schema, batches: Vec::new() }.store(storage);
         }
+        self.add_planned_query(query.name().into_owned());
         let statement = match query.input {
             Some(_) => Arc::unwrap_or_clone(statement),
             None => self.take_query(query.view, statement),
@@ -620,6 +624,17 @@ impl ViewSchemaProvider {
     /// other queries are not listed.
     pub(crate) fn cpu_times(&self) -> CpuTimes {
         self.cpu_times.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn add_planned_query(&self, name: String) {
+        self.planned_queries.lock().unwrap_or_else(PoisonError::into_inner).insert(name);
+    }
+
+    /// Names of the queries that were planned because there was no prepared plan: views, and inputs of views in Rust as
+    /// `view/input`.
+    pub(crate) fn planned_queries(&self) -> Vec<String> {
+        let planned = self.planned_queries.lock().unwrap_or_else(PoisonError::into_inner);
+        planned.iter().cloned().collect()
     }
 
     fn temp_tables(&self) -> MutexGuard<'_, HashMap<String, Arc<dyn TableProvider>>> {

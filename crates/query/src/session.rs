@@ -277,6 +277,12 @@ impl Session {
         self.engine.run.cpu_times()
     }
 
+    /// The queries of views that were planned so far because no prepared plan fits, sorted: names of views, and inputs of
+    /// views in Rust as `view/input`. Views that became part of other queries are not listed.
+    pub fn planned_queries(&self) -> Vec<String> {
+        self.engine.run.planned_queries()
+    }
+
     /// Cancels the calls that wait for rows at this moment: they return [`Error::Canceled`]. What they compute ends as
     /// with [`Session::sql_unless`].
     pub fn cancel_calls(&self) {

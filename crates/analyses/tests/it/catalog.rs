@@ -6,7 +6,7 @@ use std::path::Path;
 
 use analyses::catalog;
 use arrow::array::RecordBatch;
-use query::{Params, Session, ViewDef, ViewUse, prepare_plans};
+use query::{Catalog, Params, Session, ViewDef, ViewUse, prepare_plans};
 use trace_model::TableSet;
 
 use crate::support::Run;
@@ -244,6 +244,52 @@ fn prepared_plans_are_those_of_the_queries() {
     }
     let committed = std::fs::read(&path).unwrap();
     assert!(committed == fresh, "src/prepared_plans.bin is stale: run this test with UPDATE=1");
+}
+
+/// Otherwise the program is right, but takes twice the time.
+#[test]
+fn queries_of_rules_are_not_planned() {
+    let mut one_operator = Run::default();
+    one_operator.rank(0).op(0, "aten::add", 1, 5);
+    let mut one_kernel = Run::default();
+    one_kernel
+        .rank(0)
+        .step(0, 1, 0, 1_000, true)
+        .device(0, 1_000)
+        .op_with_kernels(0, "aten::mm", 100, 500, 2);
+    let rules = trace_advisor::default_rules();
+    let views = rules.views();
+    for (what, run) in [
+        ("no rows", Run::default()),
+        ("one operator", one_operator),
+        ("one kernel", one_kernel),
+        ("a few rows", small_run()),
+    ] {
+        let session = run.open();
+        session.metric_tables(&views).unwrap();
+        assert_eq!(session.planned_queries(), [""; 0], "{what}");
+    }
+}
+
+#[test]
+fn prepared_plans_give_the_rows_of_the_planner() {
+    let rules = trace_advisor::default_rules();
+    let views = rules.views();
+    let tables = small_run().tables();
+    let prepared = Session::new(catalog(), tables.clone(), &Params::default()).unwrap();
+    // The same views without the plans of the catalog.
+    let without: &'static Catalog = Box::leak(Box::new(catalog().clone().without_prepared_plans()));
+    let planned = Session::new(without, tables, &Params::default()).unwrap();
+    for (view, (a, b)) in views.iter().zip(
+        prepared
+            .metric_tables(&views)
+            .unwrap()
+            .into_iter()
+            .zip(planned.metric_tables(&views).unwrap()),
+    ) {
+        assert_eq!(format!("{:?}", a.unwrap()), format!("{:?}", b.unwrap()), "{view}");
+    }
+    assert!(planned.planned_queries().len() > 100);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Records the plans of a query.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
@@ -69,7 +71,11 @@ impl Recording {
     pub(crate) async fn add_plan(&mut self, plan: &LogicalPlan) -> Result<()> {
         let plan = self.state.create_physical_plan(plan).await?;
         let recorded = text(&without_names(&plan)?);
-        let bytes = physical_plan_to_bytes_with_proto_converter(plan, &self.writer, &PlanWriter)?;
+        let bytes = physical_plan_to_bytes_with_proto_converter(
+            plan,
+            &self.writer,
+            &PlanWriter::default(),
+        )?;
         let read = text(&self.reader.read(&bytes)?);
         if read != recorded {
             let mut lines = read.lines().zip(recorded.lines());
@@ -87,7 +93,11 @@ impl Recording {
 
 /// Writes plans without the projections that unions add to inputs whose nullability differs: a union that is read adds them
 /// again.
-struct PlanWriter;
+#[derive(Default)]
+struct PlanWriter {
+    /// Numbers of expressions in this process, and in the plan.
+    ids: RefCell<HashMap<u64, u64>>,
+}
 
 impl PhysicalProtoConverterExtension for PlanWriter {
     fn execution_plan_to_proto(
@@ -113,7 +123,13 @@ impl PhysicalProtoConverterExtension for PlanWriter {
         expr: &Arc<dyn PhysicalExpr>,
         codec: &dyn PhysicalExtensionCodec,
     ) -> Result<PhysicalExprNode> {
-        serialize_physical_expr_with_converter(expr, codec, self)
+        let mut expr = serialize_physical_expr_with_converter(expr, codec, self)?;
+        if let Some(id) = &mut expr.expr_id {
+            let mut ids = self.ids.borrow_mut();
+            let next = ids.len() as u64;
+            *id = *ids.entry(*id).or_insert(next);
+        }
+        Ok(expr)
     }
 
     fn proto_to_execution_plan(

@@ -8,7 +8,7 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use trace_model::{Batches, MetricTable, Partition, RecordBatch, ScanError, TableSet, TableSource};
 
-use super::{Session, Tables};
+use super::{Session, Tables, ViewUse, prepare_plans};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::params::Params;
@@ -155,4 +155,53 @@ fn rule_query_has_a_limit_of_memory() {
     let query = format!("SELECT repeat('x', 7000) AS x, t0.column1 FROM {}", from.join(", "));
     let error = session.rule_sql(&query).unwrap_err().to_string();
     assert!(error.starts_with("not enough memory"), "{error}");
+}
+
+/// A catalog of a view that another reads, and one that reads both; `number` is part of the text of the first.
+fn chain(number: &str) -> Catalog {
+    let x = "--! x = \"a number\"";
+    let inner = rank_view(x, "\"steps\"", &format!("SELECT rank, step + {number} AS x FROM steps"));
+    let outer = rank_view(x, "\"t_inner\"", "SELECT rank, sum(x) AS x FROM t_inner GROUP BY rank");
+    let sources = [
+        ViewSource { path: "src/t/inner.sql", text: &inner },
+        ViewSource { path: "src/t/outer.sql", text: &outer },
+    ];
+    Catalog::new(&sources, &[]).unwrap()
+}
+
+fn leak<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
+#[test]
+fn prepared_plans_are_used_as_long_as_nothing_changes() {
+    let mut tables = TableSet::default();
+    tables.push("steps", steps(&[(0, 2), (0, 3), (1, 5)]));
+    let uses = [ViewUse { views: &["t_outer"], later: &[] }];
+    let file = prepare_plans(leak(chain("1")), &tables, &uses, &[]).unwrap();
+    assert_eq!(prepare_plans(leak(chain("1")), &tables, &uses, &file).unwrap(), file);
+    let file: &'static [u8] = file.leak();
+
+    let run = |number: &str, views: &[&str]| {
+        let catalog = leak(chain(number).with_prepared_plans(file).unwrap());
+        let session = Session::new(catalog, tables.clone(), &Params::default()).unwrap();
+        let rows = session.metric_tables(views).unwrap().remove(0).unwrap();
+        (session.planned_queries(), format!("{:?}", rows.rows))
+    };
+    let planned = |number: &str| {
+        let catalog = leak(chain(number));
+        let session = Session::new(catalog, tables.clone(), &Params::default()).unwrap();
+        format!("{:?}", session.metric_tables(&["t_outer"]).unwrap().remove(0).unwrap().rows)
+    };
+    assert_eq!(run("1", &["t_outer"]), (vec![], planned("1")));
+    // The text of the view that became part of the plan has changed.
+    assert_eq!(run("2", &["t_outer"]), (vec!["t_outer".to_owned()], planned("2")));
+    // The inner view is computed for itself, and not part of the plan.
+    let both = ["t_inner".to_owned(), "t_outer".to_owned()];
+    assert_eq!(run("1", &["t_outer", "t_inner"]), (both.to_vec(), planned("1")));
+}
+
+#[test]
+fn a_file_of_another_format_is_refused() {
+    assert!(matches!(chain("1").with_prepared_plans(b"no plans"), Err(Error::PreparedPlans(_))));
 }
