@@ -67,7 +67,7 @@ const CASES: [Case; 9] = [
         size: 20_000,
         files: |n| trace(n, |i| event("user_annotation", "part", 1, i, 2 * (n - i))),
     },
-    Case { name: "files", size: 100, files: files },
+    Case { name: "files", size: 100, files },
 ];
 
 fn event(category: &str, name: &str, thread: usize, at_us: usize, dur_us: usize) -> String {

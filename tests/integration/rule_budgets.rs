@@ -220,7 +220,8 @@ fn functions_do_not_take_all_memory() {
     }
     let output = run(&sandbox, &["sql", "run", "SELECT lpad('x', 5, 'ab'), range(1, 3)"]);
     assert!(text(&output.stdout).contains("ababx"), "{}", text(&output.stderr));
-    let sql = "SELECT 'rank ' || rank, rank || NULL IS NULL AS has_no_text FROM ranks";
+    let sql = "SELECT 'rank ' || rank, file || CAST(NULL AS VARCHAR) IS NULL AS has_no_text \
+               FROM ranks";
     let output = run(&sandbox, &["sql", "run", sql, "--format", "json"]);
     let rows = text(&output.stdout);
     assert!(rows.contains("\"Utf8(\\\"rank \\\") || ranks.rank\":\"rank 0\""), "{rows}");

@@ -507,7 +507,10 @@ impl ViewSchemaProvider {
             return None;
         }
         let candidates = self.catalog.prepared_plans(&query.name());
-        let digest = if candidates.is_empty() { return None } else { query.digest() };
+        if candidates.is_empty() {
+            return None;
+        }
+        let digest = query.digest();
         let is_inlined = |inlined: &InlinedView| {
             self.catalog.find(&inlined.name).is_some_and(|view| {
                 !self.is_stored(view) && ViewQuery { view, input: None }.digest() == inlined.digest

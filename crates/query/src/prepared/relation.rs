@@ -241,20 +241,27 @@ impl RelationReader {
 struct ExecutablePlanReader {
     rule: SinglePartitionRule,
     /// Operators by address, with estimates of their rows. They are kept so that no other operator gets the address.
-    rows: RefCell<HashMap<*const (), (Arc<dyn ExecutionPlan>, f64)>>,
+    operators: RefCell<HashMap<*const (), CountedOperator>>,
+}
+
+struct CountedOperator {
+    plan: Arc<dyn ExecutionPlan>,
+    rows: f64,
 }
 
 impl Default for ExecutablePlanReader {
     fn default() -> Self {
         let rule = SinglePartitionRule { storage: TableStorage::Memory };
-        Self { rule, rows: RefCell::default() }
+        Self { rule, operators: RefCell::default() }
     }
 }
 
 impl ExecutablePlanReader {
     fn rows_of(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<f64> {
-        if let Some((_, rows)) = self.rows.borrow().get(&Arc::as_ptr(plan).cast()) {
-            return Ok(*rows);
+        let address = Arc::as_ptr(plan).cast();
+        if let Some(operator) = self.operators.borrow().get(&address) {
+            debug_assert!(Arc::ptr_eq(&operator.plan, plan), "an operator keeps its address");
+            return Ok(operator.rows);
         }
         // A union has projected it.
         let children: Result<Vec<f64>> =
@@ -273,9 +280,9 @@ impl PhysicalProtoConverterExtension for ExecutablePlanReader {
         let children: Vec<_> = plan.children().into_iter().map(Arc::clone).collect();
         let rows: Vec<f64> =
             children.iter().map(|child| self.rows_of(child)).collect::<Result<_>>()?;
-        let (plan, estimate) = self.rule.enforce_on_operator(plan, children, &rows)?;
-        let address = Arc::as_ptr(&plan).cast();
-        self.rows.borrow_mut().insert(address, (Arc::clone(&plan), estimate));
+        let (plan, rows) = self.rule.enforce_on_operator(plan, children, &rows)?;
+        let operator = CountedOperator { plan: Arc::clone(&plan), rows };
+        self.operators.borrow_mut().insert(Arc::as_ptr(&plan).cast(), operator);
         Ok(plan)
     }
 
