@@ -8,16 +8,13 @@ use arrow::compute::cast;
 use arrow::compute::kernels::length::length;
 use arrow::datatypes::{DataType, FieldRef, Int64Type};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::{DFSchema, exec_err};
+use datafusion::common::exec_err;
 use datafusion::error::Result;
 use datafusion::execution::{FunctionRegistry as _, SessionState};
-use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Documentation, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature,
 };
-use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 /// Bytes of one value.
 const MAX_VALUE_BYTES: u64 = 16 << 20;
@@ -67,7 +64,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         let inner = state.udf(name)?;
         state.register_udf(Arc::new(ScalarUDF::new_from_impl(Bounded { inner, growth })))?;
     }
-    state.register_expr_planner(Arc::new(ConcatPlanner::new()))
+    Ok(())
 }
 
 /// A function with a limit.
@@ -126,99 +123,25 @@ impl ScalarUDFImpl for Bounded {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let has_rows = args.args.iter().any(|arg| matches!(arg, ColumnarValue::Array(_)));
         let rows = if has_rows { args.number_rows } else { 1 };
-        check_bytes(self.inner.name(), rows, self.growth.bytes(&args.args, rows)?)?;
+        let bytes = self.growth.bytes(&args.args, rows)?;
+        let (mut most, mut sum) = (0, 0_u64);
+        for row in 0..rows {
+            let bytes = bytes(row);
+            most = bytes.max(most);
+            sum = sum.saturating_add(bytes);
+        }
+        let name = self.inner.name();
+        if most > MAX_VALUE_BYTES {
+            return exec_err!(
+                "`{name}` would produce a value of up to {most} bytes; at most {MAX_VALUE_BYTES} are allowed"
+            );
+        }
+        if sum > MAX_BATCH_BYTES {
+            return exec_err!(
+                "`{name}` would produce values of up to {sum} bytes for {rows} rows; at most {MAX_BATCH_BYTES} are allowed"
+            );
+        }
         self.inner.invoke_with_args(args)
-    }
-}
-
-/// Fails if a function would produce too much, given the bytes of each row.
-fn check_bytes(name: &str, rows: usize, bytes: impl Fn(usize) -> u64) -> Result<()> {
-    let (mut most, mut sum) = (0, 0_u64);
-    for row in 0..rows {
-        let bytes = bytes(row);
-        most = bytes.max(most);
-        sum = sum.saturating_add(bytes);
-    }
-    if most > MAX_VALUE_BYTES {
-        return exec_err!(
-            "`{name}` would produce a value of up to {most} bytes; at most {MAX_VALUE_BYTES} are allowed"
-        );
-    }
-    if sum > MAX_BATCH_BYTES {
-        return exec_err!(
-            "`{name}` would produce values of up to {sum} bytes for {rows} rows; at most {MAX_BATCH_BYTES} are allowed"
-        );
-    }
-    Ok(())
-}
-
-/// Checks the result of each `||`, which is at most twice as long as the longer operand.
-#[derive(Debug)]
-struct ConcatPlanner {
-    check: Arc<ScalarUDF>,
-}
-
-impl ConcatPlanner {
-    fn new() -> Self {
-        let signature = Signature::any(1, Volatility::Immutable);
-        Self { check: Arc::new(ScalarUDF::new_from_impl(CheckedConcat { signature })) }
-    }
-}
-
-impl ExprPlanner for ConcatPlanner {
-    fn plan_binary_op(
-        &self,
-        expr: RawBinaryExpr,
-        _: &DFSchema,
-    ) -> Result<PlannerResult<RawBinaryExpr>> {
-        // An earlier planner turned `||` of lists into a function.
-        if expr.op != BinaryOperator::StringConcat {
-            return Ok(PlannerResult::Original(expr));
-        }
-        let (left, right) = (Box::new(expr.left), Box::new(expr.right));
-        let concat = Expr::BinaryExpr(BinaryExpr { left, op: Operator::StringConcat, right });
-        let check = ScalarFunction { func: Arc::clone(&self.check), args: vec![concat] };
-        Ok(PlannerResult::Planned(Expr::ScalarFunction(check)))
-    }
-}
-
-/// Returns its argument, the result of `||`, unless that is too long.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct CheckedConcat {
-    signature: Signature,
-}
-
-impl ScalarUDFImpl for CheckedConcat {
-    fn name(&self) -> &'static str {
-        "checked_concat"
-    }
-
-    /// Columns keep the names that they have without the check.
-    fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        Ok(args.iter().map(|arg| arg.schema_name().to_string()).collect())
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        match arg_types {
-            [text] => Ok(text.clone()),
-            _ => exec_err!("`||` has one result"),
-        }
-    }
-
-    fn is_strict(&self) -> bool {
-        true
-    }
-
-    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let Some(text) = args.args.pop() else { return exec_err!("`||` has one result") };
-        let rows = if matches!(text, ColumnarValue::Array(_)) { args.number_rows } else { 1 };
-        let lengths = lengths(&text)?;
-        check_bytes("||", rows, |row| lengths.count(row))?;
-        Ok(text)
     }
 }
 
