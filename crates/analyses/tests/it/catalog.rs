@@ -259,7 +259,7 @@ fn queries_of_rules_are_not_planned() {
         .op_with_kernels(0, "aten::mm", 100, 500, 2);
     let rules = trace_advisor::default_rules();
     let views = rules.views();
-    for (what, run) in [
+    for (what, run) in vec![
         ("no rows", Run::default()),
         ("one operator", one_operator),
         ("one kernel", one_kernel),
