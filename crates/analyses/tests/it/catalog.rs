@@ -259,13 +259,12 @@ fn queries_of_rules_are_not_planned() {
         .op_with_kernels(0, "aten::mm", 100, 500, 2);
     let rules = trace_advisor::default_rules();
     let views = rules.views();
-    for (what, run) in vec![
-        ("no rows", Run::default()),
-        ("one operator", one_operator),
-        ("one kernel", one_kernel),
-        ("a few rows", small_run()),
+    for (what, session) in [
+        ("no rows", Run::default().open()),
+        ("one operator", one_operator.open()),
+        ("one kernel", one_kernel.open()),
+        ("a few rows", small_run().open()),
     ] {
-        let session = run.open();
         session.metric_tables(&views).unwrap();
         assert_eq!(session.planned_queries(), [""; 0], "{what}");
     }
