@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use trace_advisor::{Run, default_rules};
 
-/// How much larger the second trace of each pair is.
+/// Ratio between the sizes of the two traces of a pair.
 const GROWTH: usize = 4;
 
 /// A sort, or a larger share of memory that misses the caches, may add this much to four times the cost.

@@ -89,7 +89,7 @@ impl Catalog {
         Self { plans: PreparedPlans::default(), ..self }
     }
 
-    /// Whether these are the values that parameters have unless others are given.
+    /// Returns whether all parameters have their default values.
     pub(crate) fn are_defaults(&self, params: &HashMap<String, ParamValue>) -> bool {
         params.iter().all(|(name, value)| self.params.get(name) == Some(value))
     }

@@ -47,7 +47,6 @@ pub(crate) struct ViewSchemaProvider {
     tables: BTreeMap<&'static str, Arc<dyn TableProvider>>,
     /// Tables that have rows.
     filled_tables: BTreeSet<&'static str>,
-    /// Where plans come from.
     plan_source: PlanSource,
     cells: BTreeMap<&'static str, ViewCell>,
     params: HashMap<String, ParamValue>,
@@ -59,7 +58,7 @@ pub(crate) struct ViewSchemaProvider {
     query_counter: AtomicUsize,
     /// Plans views. The state owns this provider.
     state: OnceLock<Weak<SessionState>>,
-    /// What plans run in. Making one copies the lists of all functions.
+    /// The task context of prepared plans, made once: it copies the lists of all functions.
     context: OnceLock<Arc<TaskContext>>,
     cpu_times: Mutex<CpuTimes>,
     /// Names of the queries that had no prepared plan.
@@ -67,10 +66,10 @@ pub(crate) struct ViewSchemaProvider {
     progress: OnceLock<Arc<dyn ViewProgress>>,
 }
 
-/// Where the plans of views come from.
+/// The source of the plans of views.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PlanSource {
-    /// Those that come with the catalog, and the planner where there is none.
+    /// The prepared plans of the catalog; the planner for queries without one.
     Prepared,
     /// The planner.
     Planner,
@@ -463,7 +462,7 @@ impl ViewSchemaProvider {
         store_rows(&state, &plan, storage, cpu_time).await
     }
 
-    /// The rows of a query whose plans come with the catalog. `None` if there are no plans for this run.
+    /// Runs the prepared plans of a query. Returns `None` if the catalog has no plans that fit this run.
     async fn run_prepared(
         &self,
         query: ViewQuery,
@@ -501,7 +500,7 @@ impl ViewSchemaProvider {
         Ok(rows)
     }
 
-    /// The plans of a query whose views are part of plans now, too.
+    /// Finds the prepared plans of a query that inline only views that this session inlines, too.
     fn find_prepared(&self, query: ViewQuery) -> Option<&'static PreparedQuery> {
         if self.plan_source != PlanSource::Prepared || !self.has_default_params {
             return None;
@@ -521,7 +520,7 @@ impl ViewSchemaProvider {
             .find(|prepared| prepared.digest == digest && prepared.inlined.iter().all(is_inlined))
     }
 
-    /// Whether a query has no rows because a relation has none.
+    /// Returns whether a relation that the query needs is empty, so that the query returns no rows.
     async fn lacks_rows(&self, prepared: &PreparedQuery) -> Result<bool> {
         let is_empty_table =
             |name: &str| self.tables.contains_key(name) && !self.filled_tables.contains(name);

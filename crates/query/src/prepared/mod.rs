@@ -47,7 +47,7 @@ pub(crate) struct PreparedQuery {
     /// Tables and views whose rows the plans read.
     #[prost(string, repeated, tag = "3")]
     pub(crate) relations: Vec<String>,
-    /// Those of them without whose rows the query has none.
+    /// Those of them that the query needs: if one is empty, the query returns no rows.
     #[prost(string, repeated, tag = "4")]
     pub(crate) indispensable: Vec<String>,
     /// Views that are part of the plans.

@@ -157,7 +157,7 @@ fn rule_query_has_a_limit_of_memory() {
     assert!(error.starts_with("not enough memory"), "{error}");
 }
 
-/// A catalog of a view that another reads, and one that reads both; `number` is part of the text of the first.
+/// A catalog of two views, of which the second reads the first; `number` is part of the text of the first.
 fn chain(number: &str) -> Catalog {
     let x = "--! x = \"a number\"";
     let inner = rank_view(x, "\"steps\"", &format!("SELECT rank, step + {number} AS x FROM steps"));
