@@ -74,19 +74,13 @@ impl Catalog {
         Self { schemas: KnownSchemas::new(text), ..self }
     }
 
-    /// Adds plans of the queries of views, as [`crate::prepare_plans`] makes them. Runs in memory use them as long as
+    /// Sets the plans of the queries of views, as [`crate::prepare_plans`] makes them; an empty file removes them. Runs in memory use them as long as
     /// parameters have their defaults and no relation has changed its columns; other queries are planned.
     ///
     /// # Errors
     /// If `file` has another format.
     pub fn with_prepared_plans(self, file: &'static [u8]) -> Result<Self> {
         Ok(Self { plans: PreparedPlans::read(file)?, ..self })
-    }
-
-    /// The same catalog, whose views are always planned.
-    #[must_use]
-    pub fn without_prepared_plans(self) -> Self {
-        Self { plans: PreparedPlans::default(), ..self }
     }
 
     /// Returns whether all parameters have their default values.

@@ -51,9 +51,11 @@ impl KnownSchemas {
 
 fn parse_column(line: &str) -> Option<Field> {
     let (name, data_type) = line.trim_start().split_once(' ')?;
-    let required = data_type.strip_suffix('?');
-    let is_nullable = required.is_some();
-    let data_type = match required.unwrap_or(data_type) {
+    let (data_type, is_nullable) = match data_type.strip_suffix('?') {
+        Some(data_type) => (data_type, true),
+        None => (data_type, false),
+    };
+    let data_type = match data_type {
         "Int64" => DataType::Int64,
         "Float64" => DataType::Float64,
         "Utf8" => DataType::Utf8,

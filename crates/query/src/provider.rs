@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use arrow::compute::concat_batches;
-use arrow::datatypes::{Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use bytes::Bytes;
 use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
@@ -34,7 +34,7 @@ use crate::prepared::{self, InlinedView, NamedTable, PreparedQuery, Recording, R
 use crate::progress::ViewProgress;
 use crate::rust_view::{RustView, ViewInputs};
 use crate::storage::TableStorage;
-use crate::stored_rows::{Rows, StoredRows};
+use crate::stored_rows::{Rows, StoredRows, nullable};
 use crate::view::{ViewDef, failure_of, in_view};
 
 /// CPU time per view, without the views that it reads.
@@ -91,8 +91,13 @@ impl ViewQuery {
             Some(rust) => {
                 rust.inputs.iter().map(|input| Self { view, input: Some(input) }).collect()
             }
-            None => vec![Self { view, input: None }],
+            None => vec![Self::of_sql(view)],
         }
+    }
+
+    /// The query of a view in SQL.
+    fn of_sql(view: &'static ViewDef) -> Self {
+        Self { view, input: None }
     }
 
     /// Its name among the schemas and prepared plans of the catalog.
@@ -400,7 +405,7 @@ impl ViewSchemaProvider {
         let rows = if let Some(rust) = view.rust {
             self.compute_rust(view, rust, &mut cpu_time).await?.store(storage)?
         } else {
-            self.run_query(ViewQuery { view, input: None }, storage, &mut cpu_time).await?
+            self.run_query(ViewQuery::of_sql(view), storage, &mut cpu_time).await?
         };
         self.add_cpu_times([(view.name.as_str(), cpu_time)]);
         if self.cell(view).is_planned.swap(false, Relaxed)
@@ -512,7 +517,7 @@ impl ViewSchemaProvider {
         let digest = query.digest();
         let is_inlined = |inlined: &InlinedView| {
             self.catalog.find(&inlined.name).is_some_and(|view| {
-                !self.is_stored(view) && ViewQuery { view, input: None }.digest() == inlined.digest
+                !self.is_stored(view) && ViewQuery::of_sql(view).digest() == inlined.digest
             })
         };
         candidates
@@ -522,9 +527,7 @@ impl ViewSchemaProvider {
 
     /// Returns whether a relation that the query needs is empty, so that the query returns no rows.
     async fn lacks_rows(&self, prepared: &PreparedQuery) -> Result<bool> {
-        let is_empty_table =
-            |name: &str| self.tables.contains_key(name) && !self.filled_tables.contains(name);
-        if prepared.indispensable.iter().any(|name| is_empty_table(name)) {
+        if prepared.indispensable.iter().any(|name| self.is_empty_table(name)) {
             return Ok(true);
         }
         for view in prepared.indispensable.iter().filter_map(|name| self.catalog.find(name)) {
@@ -533,6 +536,21 @@ impl ViewSchemaProvider {
             }
         }
         Ok(false)
+    }
+
+    fn is_empty_table(&self, name: &str) -> bool {
+        self.tables.contains_key(name) && !self.filled_tables.contains(name)
+    }
+
+    /// Returns whether the query of a view in SQL has no rows because of relations that are empty.
+    fn is_empty_view(
+        &self,
+        state: &SessionState,
+        view: &ViewDef,
+        names: &dyn empty_queries::Names,
+    ) -> bool {
+        view.rust.is_none()
+            && self.query(state, view).is_ok_and(|query| empty_queries::has_no_rows(&query, names))
     }
 
     /// A table, or the rows of a view.
@@ -557,7 +575,7 @@ impl ViewSchemaProvider {
         while let Some(name) = names.pop() {
             match self.catalog.find(&name) {
                 Some(view) if !self.is_stored(view) => {
-                    let digest = ViewQuery { view, input: None }.digest();
+                    let digest = ViewQuery::of_sql(view).digest();
                     inlined.insert(name, InlinedView { name: view.name.clone(), digest });
                     names.extend(view.needs.iter().cloned());
                 }
@@ -658,9 +676,8 @@ pub(crate) fn schema_without_metadata(spec: &TableSpec) -> SchemaRef {
 
 /// A schema that does not depend on the rows: code derives nullability from them, and plans are made for a schema.
 fn with_nullable_columns(batch: RecordBatch) -> Result<RecordBatch> {
-    let nullable = |field: &FieldRef| field.as_ref().clone().with_nullable(true);
-    let fields: Fields = batch.schema().fields().iter().map(nullable).collect();
-    Ok(batch.with_schema(Arc::new(Schema::new(fields)))?)
+    let schema = nullable(&batch.schema());
+    Ok(batch.with_schema(schema)?)
 }
 
 /// Parses a query.
@@ -674,16 +691,9 @@ struct EmptyTables<'a>(EmptyRelations<'a>);
 impl empty_queries::Names for EmptyTables<'_> {
     fn is_empty_relation(&self, name: &str) -> bool {
         let EmptyRelations { provider, state } = self.0;
-        if provider.tables.contains_key(name) {
-            return !provider.filled_tables.contains(name);
-        }
-        let Some(view) = provider.catalog.find(name) else { return false };
-        *provider.cell(view).lacks_tables.get_or_init(|| {
-            view.rust.is_none()
-                && provider
-                    .query(state, view)
-                    .is_ok_and(|query| empty_queries::has_no_rows(&query, self))
-        })
+        let Some(view) = provider.catalog.find(name) else { return provider.is_empty_table(name) };
+        let lacks_tables = &provider.cell(view).lacks_tables;
+        *lacks_tables.get_or_init(|| provider.is_empty_view(state, view, self))
     }
 
     fn is_aggregate(&self, name: &str) -> bool {
@@ -706,12 +716,7 @@ impl empty_queries::Names for EmptyRelations<'_> {
         };
         match provider.cell(view).stored.get() {
             Some(stored) => stored.as_ref().is_ok_and(StoredRows::is_empty),
-            None => {
-                view.rust.is_none()
-                    && provider
-                        .query(state, view)
-                        .is_ok_and(|query| empty_queries::has_no_rows(&query, self))
-            }
+            None => provider.is_empty_view(state, view, self),
         }
     }
 
@@ -732,10 +737,7 @@ impl empty_queries::Names for OneEmpty<'_> {
         let Self { provider, state, .. } = *self;
         name == self.name
             || provider.catalog.find(name).is_some_and(|view| {
-                !provider.is_stored(view)
-                    && provider
-                        .query(state, view)
-                        .is_ok_and(|query| empty_queries::has_no_rows(&query, self))
+                !provider.is_stored(view) && provider.is_empty_view(state, view, self)
             })
     }
 

@@ -86,6 +86,12 @@ impl StoredRows {
     }
 }
 
+/// A schema of the same columns, all of which may have nulls.
+pub(crate) fn nullable(schema: &SchemaRef) -> SchemaRef {
+    let nullable = |field: &FieldRef| field.as_ref().clone().with_nullable(true);
+    Arc::new(Schema::new(schema.fields().iter().map(nullable).collect::<Fields>()))
+}
+
 /// Sort by these columns, ascending, nulls last.
 pub(crate) fn ascending(order: &[String]) -> Vec<SortExpr> {
     order.iter().map(|column| ident(column).sort(true, false)).collect()
@@ -109,9 +115,7 @@ pub(crate) struct SpillWriter {
 impl SpillWriter {
     pub(crate) fn new(schema: &SchemaRef) -> Result<Self> {
         // Rank groups may differ in whether a column has nulls: Rust views derive that from their rows.
-        let nullable = |field: &FieldRef| field.as_ref().clone().with_nullable(true);
-        let schema =
-            Arc::new(Schema::new(schema.fields().iter().map(nullable).collect::<Fields>()));
+        let schema = nullable(schema);
         let file = BufWriter::new(NamedTempFile::with_prefix("advisor-")?);
         let partition = Partition { rank: None, rows: 0, bytes: 0 };
         Ok(Self { file: StreamWriter::try_new(file, &schema)?, schema, partition })
