@@ -26,6 +26,7 @@ mod formats;
 mod fuzz;
 mod import_cycles;
 mod layering;
+mod mapped;
 mod memory_owners;
 mod memory_snapshots;
 mod metamorphic;

@@ -44,9 +44,14 @@ const NOT_RUN: [(&str, &str); 22] = [
     ("--baseline main.json", "needs an earlier report: `baseline` tests it"),
 ];
 
-/// Words in capitals, and what they stand for.
-const PLACEHOLDERS: [(&str, &str); 8] = [
+/// Words of the reader's, and what they stand for.
+const PLACEHOLDERS: [(&str, &str); 13] = [
     ("RUN", "run/"),
+    ("PATH", "run/"),
+    ("/scratch/run/", "run/"),
+    ("DIR", "mapped"),
+    ("I/N", "1/2"),
+    ("$SLURM_ARRAY_TASK_ID/32", "1/32"),
     ("BEFORE", "before/"),
     ("AFTER", "after/"),
     ("OUT", "out/"),
@@ -174,7 +179,8 @@ fn prepared() -> Sandbox {
     }
     fs::create_dir_all(sandbox.path("rules")).unwrap();
     fs::copy(repository().join("rules/default.toml"), sandbox.path("rules/default.toml")).unwrap();
-    let setup: [&[&str]; 3] = [
+    let setup: [&[&str]; 4] = [
+        &["map", "run", "--to", "mapped"],
         &["init"],
         &["export", "run", "--to", "tables"],
         &["check", "before", "--format", "json", "-o", "before.json", "--exit-zero"],

@@ -87,6 +87,10 @@ def test_comparison_is_that_of_the_program(sample: Path) -> None:
 def test_commands_write_files(sample: Path, tmp_path: Path) -> None:
     folder = ta.export(sample, tmp_path / "tables")
     assert ta.open(folder).check().findings[0].code == "IN001"
+    for shard in ["1/2", "2/2"]:
+        ta.map_shard(sample, tmp_path / "mapped", shard)
+    mapped = ta.open(sample, mapped=tmp_path / "mapped")
+    assert mapped.check().sarif() == ta.open(sample).check().sarif()
     merged = ta.merge(ta.open(sample), tmp_path / "merged.json.gz")
     assert merged.stat().st_size > 1000
     copies = ta.augment(sample, tmp_path / "augmented", only="counters")

@@ -272,6 +272,15 @@ impl RuleSet {
     pub fn queries(&self) -> Vec<RuleQuery> {
         self.run_rules().chain(&self.caveat_rules).filter_map(RuleQuery::of).collect()
     }
+
+    /// The queries that complete a report if all active rules fire, each as SQL or as the name of a view; see
+    /// [`crate::Report::follow_ups`]. Sorted.
+    pub fn follow_up_queries(&self) -> Vec<&str> {
+        let sources = self.rules().iter().filter_map(|rule| rule.source.as_ref());
+        let evidence = self.rules().iter().filter_map(|rule| rule.evidence.as_deref());
+        let queries = sources.map(|metric| metric.view.as_str()).chain(evidence);
+        queries.collect::<BTreeSet<_>>().into_iter().collect()
+    }
 }
 
 /// The rule itself if it is active, else the nearest active rule that contains it.

@@ -227,6 +227,13 @@ fn ingest_help(error: &ingest::Error) -> Option<&'static str> {
              `torch.profiler.profile(...).export_chrome_trace()` or `tensorboard_trace_handler()` writes"
         }
         Error::Store { store, problem, .. } => return store_help(*store, *problem),
+        Error::StoreOutput { store, problem: StoreProblem::Forbidden, .. } => {
+            return credentials_help(*store);
+        }
+        Error::Unmapped { .. } => {
+            "`advisor map` with the same version of advisor adds what is missing; see that all shards have run"
+        }
+        Error::Mapped { .. } => "remove its directory, and run the same `advisor map` again",
         Error::Export { problem, .. } => return export_help(problem),
         Error::Occupied { .. } => "choose a directory that is empty or does not exist yet",
         Error::NothingToCut { .. } => "`advisor merge` writes what Composer recorded as one trace",

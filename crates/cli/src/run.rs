@@ -77,6 +77,7 @@ pub(crate) fn open_options(args: &ReadArgs) -> anyhow::Result<OpenOptions> {
         selection: selection(&args.selection),
         query_hint: None,
         memory_bytes: memory_limit_bytes(args),
+        mapped: args.from.clone(),
         step_time_ns: None,
         command_options: command_options(args),
         cache: if args.cache.no_cache { None } else { cache(&args.cache.directory) },

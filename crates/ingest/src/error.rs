@@ -45,6 +45,52 @@ pub enum Error {
         /// Error of the system.
         source: io::Error,
     },
+    /// A store could not be written to.
+    #[error("cannot write to {address}: {message}")]
+    StoreOutput {
+        /// Address that was being written, without secrets.
+        address: String,
+        /// The kind of store.
+        store: StoreKind,
+        /// Kind of the problem.
+        problem: StoreProblem,
+        /// Description of the problem.
+        message: String,
+    },
+    /// A file changed while it was read.
+    #[error("{file} changed while it was being read")]
+    ChangedFile {
+        /// File, relative to the run.
+        file: String,
+    },
+    /// The traces of a run cannot be mapped one by one.
+    #[error("{path} cannot be mapped: {reason}")]
+    NotMappable {
+        /// Path or address of the run.
+        path: String,
+        /// Reason for it.
+        reason: String,
+    },
+    /// Mapped data cannot be used.
+    #[error("{path}: {reason}")]
+    Mapped {
+        /// Path or address of the group, or of a file in it.
+        path: String,
+        /// Description of the problem.
+        reason: String,
+    },
+    /// Traces of a run are not mapped.
+    #[error("{from} lacks {} of the {total} traces of {run}: {}", missing.len(), listed(missing))]
+    Unmapped {
+        /// Path or address of the run.
+        run: String,
+        /// Path or address of the mapped data.
+        from: String,
+        /// Number of traces that the run has.
+        total: usize,
+        /// The traces that are missing.
+        missing: Vec<String>,
+    },
     /// The output file exists.
     #[error("{} {}", path.display(), if *is_source { "is the trace itself" } else { "already exists" })]
     Exists {
@@ -347,6 +393,12 @@ impl StoreError {
     pub(crate) fn at(&self, address: String) -> Error {
         let store = StoreKind::of_address(&address);
         Error::Store { address, store, problem: self.problem, message: self.message.clone() }
+    }
+
+    /// The error for an address that was written to.
+    pub(crate) fn at_output(&self, address: String) -> Error {
+        let store = StoreKind::of_address(&address);
+        Error::StoreOutput { address, store, problem: self.problem, message: self.message.clone() }
     }
 
     /// Returns whether the store as a whole is unavailable.

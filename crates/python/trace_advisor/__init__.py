@@ -16,7 +16,7 @@ from __future__ import annotations
 # As in `typing`, whose import takes longer than this package's.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from trace_advisor._commands import augment, cut, demo, describe, explain, export, merge, views
+    from trace_advisor._commands import augment, cut, demo, describe, explain, export, map_shard, merge, views
     from trace_advisor._diff import Comparison, diff
     from trace_advisor._errors import AdvisorError
     from trace_advisor._progress import Progress
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # Names by the module that is imported when one of them is used: training programs and the program itself start sooner.
 _NAMES = {
-    "_commands": ["augment", "cut", "demo", "describe", "explain", "export", "merge", "views"],
+    "_commands": ["augment", "cut", "demo", "describe", "explain", "export", "map_shard", "merge", "views"],
     "_diff": ["Comparison", "diff"],
     "_errors": ["AdvisorError"],
     "_progress": ["Progress"],
@@ -61,6 +61,7 @@ __all__ = [
     "diff",
     "explain",
     "export",
+    "map_shard",
     "merge",
     "on_trace_ready",
     "open",

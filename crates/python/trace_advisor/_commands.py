@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from trace_advisor import _native
-from trace_advisor._options import Path, Selection, numbers, time_range, to_options
+from trace_advisor._options import Path, Selection, files, numbers, time_range, to_options
 from trace_advisor._run import Run
 
 if TYPE_CHECKING:
@@ -32,6 +32,24 @@ def export(run: Run | Path, output: Path, *, force: bool = False) -> FilePath:
     """
     _native.output_of(["export", *to_options(force=force, output=os.fspath(output)), "--", _path(run)])
     return _file_path(output)
+
+
+def map_shard(
+    run: Path, output: Path, shard: str = "1/1", *, rules: Path | Iterable[Path] | None = None
+) -> None:
+    """Computes what a part of the ranks of a large run contributes to a check, on one of several machines.
+
+    `open(run, mapped=output)` puts the run together when all shards are mapped. Traces that are there already are skipped,
+    so a shard can be repeated.
+
+    Args:
+        run: Path of the run, or its address in an object store.
+        output: The folder to write to, or its address; the same for all shards.
+        shard: The part to map: `"2/8"` is the second of eight.
+        rules: Rule files, if the check uses some besides the built-in rules.
+    """
+    options = to_options(rules=files(rules), shard=shard, output=os.fspath(output))
+    _native.output_of(["map", *options, "--", os.fspath(run)])
 
 
 def merge(run: Run | Path, output: Path, *, force: bool = False) -> FilePath:

@@ -99,7 +99,8 @@ def open(
     path: Path, *, ranks: Selection | None = None, steps: Selection | None = None,
     between: str | tuple[float, float] | None = None, streams: Selection | None = None, name: str | None = None,
     cycle: int | None = None, params: dict[str, object] | None = None, step_time: str | None = None,
-    memory_limit: str | int | None = None, cache: bool | Path = True, progress: ProgressArgument = None,
+    memory_limit: str | int | None = None, mapped: Path | None = None, cache: bool | Path = True,
+    progress: ProgressArgument = None,
 ) -> Run:
     """Reads a run: a trace file, or a folder with the traces of all ranks.
 
@@ -114,6 +115,7 @@ def open(
         params: Parameters of the analyses, such as `{"short_kernel_us": 10}`.
         step_time: What a step takes without the profiler, such as `"113ms"`; estimated by default.
         memory_limit: Limit for tables and queries, such as `"4GiB"` or in bytes; half of the machine's memory by default.
+        mapped: Where `map_shard` put the ranks of the run, a folder or an address; their traces are then not read.
         cache: Whether to use the cache, or its folder.
         progress: `True` or `tqdm` for a bar, or a callable that gets a `Progress`.
     """
@@ -122,6 +124,7 @@ def open(
         cycle=cycle, set=[f"{key}={_text(value)}" for key, value in (params or {}).items()], step_time=step_time,
         memory_limit=memory_limit, no_cache=cache is False,
         cache_dir=None if isinstance(cache, bool) else os.fspath(cache),
+        **{"from": None if mapped is None else os.fspath(mapped)},
     )
     with callback(progress) as call:
         return Run(_native.Run.open(os.fspath(path), options, call))

@@ -4,17 +4,22 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use arrow::datatypes::SchemaRef;
 use rayon::prelude::*;
-use trace_model::{MetricSpec, tables};
+use sha2::{Digest as _, Sha256};
+use trace_model::MetricSpec;
+use trace_model::tables::{self, Ranks};
 
-use crate::error::{Error, Result, similar};
+use crate::error::{Error, Result, ViewFailure, similar};
 use crate::header;
 use crate::known_schemas::KnownSchemas;
 use crate::params::{ParamValue, Params};
 use crate::plan::query_limits::{self, QueryOrigin};
-use crate::plan::references::References;
+use crate::plan::references::{References, TableColumns};
 use crate::prepared::{PreparedPlans, PreparedQuery};
 use crate::rust_view::RustView;
-use crate::view::{ViewDef, ViewScope, ViewSource};
+use crate::view::{ViewDef, ViewScope, ViewSource, failure_of};
+
+/// Columns of `ranks` that say how the clock of a rank relates to that of the run.
+const CLOCK_COLUMNS: [&str; 2] = ["base_time_ns", "clock"];
 
 /// A set of views whose needs are all met.
 #[derive(Debug, Clone)]
@@ -130,16 +135,77 @@ impl Catalog {
         closure
     }
 
+    /// The views of single ranks whose rows a reader of `views` needs: those among `views`, and those that views of the whole
+    /// run read. Views come after what they need.
+    pub(crate) fn rank_views_read_by(&self, views: &[&ViewDef]) -> Vec<&ViewDef> {
+        let all = self.dependency_closure(views);
+        let mut read: BTreeSet<&str> = views.iter().map(|view| view.name.as_str()).collect();
+        for view in all.iter().filter(|view| view.scope == ViewScope::Run) {
+            read.extend(view.needs.iter().map(String::as_str));
+        }
+        let is_read =
+            |view: &&ViewDef| view.scope == ViewScope::Rank && read.contains(view.name.as_str());
+        all.into_iter().filter(is_read).collect()
+    }
+
+    /// The columns of tables that these views and everything they are built on read.
+    pub(crate) fn columns_read_by(
+        &self,
+        views: &[&ViewDef],
+    ) -> std::result::Result<TableColumns, ViewFailure> {
+        let mut columns = TableColumns::new();
+        for view in self.dependency_closure(views) {
+            for query in view.queries() {
+                let references = References::parse(query).map_err(|e| failure_of(view, e))?;
+                for (table, read) in references.table_columns() {
+                    columns.entry(table).or_default().extend(read);
+                }
+            }
+        }
+        Ok(columns)
+    }
+
+    /// The views among `views`, and those that they are built on, whose rows can be computed from the tables of one rank
+    /// before it is known where the rank belongs in its run: those of single ranks that readers of `views` need, except those
+    /// that read the clock of the run.
+    ///
+    /// # Errors
+    /// If there is no such view.
+    pub fn mappable_views(&self, views: &[&str]) -> Result<Vec<&str>> {
+        let views = views.iter().map(|view| self.get(view)).collect::<Result<Vec<_>>>()?;
+        let reads_clock = |view: &ViewDef| {
+            self.columns_read_by(&[view]).is_ok_and(|columns| {
+                let clock = |at: &usize| CLOCK_COLUMNS.contains(&Ranks::SPEC.columns[*at].name);
+                columns.get("ranks").is_some_and(|read| read.iter().any(clock))
+                    || columns.contains_key("reading_warnings")
+            })
+        };
+        let read = self.rank_views_read_by(&views);
+        let mappable = read.into_iter().filter(|view| !reads_clock(view));
+        Ok(mappable.map(|view| view.name.as_str()).collect())
+    }
+
+    /// Returns whether the schema of a view is known without a plan.
+    pub fn is_schema_known(&self, view: &str) -> bool {
+        self.known_schema(view).is_some()
+    }
+
+    /// Distinguishes catalogs by the texts of their views.
+    pub fn fingerprint(&self) -> String {
+        let mut hash = Sha256::new();
+        for view in &self.views {
+            for text in [&view.path, &view.text] {
+                hash.update(text.len().to_le_bytes());
+                hash.update(text);
+            }
+        }
+        format!("{:x}", hash.finalize())
+    }
+
     /// The base tables that a query reads, directly or through views. `query` is SQL or the name of a view. `None` if it
     /// cannot be parsed.
     pub fn tables_read_by(&self, query: &str) -> Option<BTreeSet<&'static str>> {
-        let mut names: Vec<String> = if let Some(view) = self.find(query) {
-            vec![view.name.clone()]
-        } else {
-            query_limits::check(query, QueryOrigin::User).ok()?;
-            let references = References::parse(query).ok()?;
-            references.relations().map(|(name, _)| name.to_owned()).collect()
-        };
+        let mut names = self.relations_of(query)?;
         let (mut tables, mut views) = (BTreeSet::new(), BTreeSet::new());
         while let Some(name) = names.pop() {
             if let Some(table) = tables::find(&name) {
@@ -151,6 +217,23 @@ impl Catalog {
             }
         }
         Some(tables)
+    }
+
+    /// The views that a query reads directly. `query` is SQL or the name of a view. `None` if it cannot be parsed.
+    pub fn views_read_by(&self, query: &str) -> Option<BTreeSet<&str>> {
+        let names = self.relations_of(query)?;
+        let views = names.iter().filter_map(|name| self.find(name));
+        Some(views.map(|view| view.name.as_str()).collect())
+    }
+
+    /// The tables and views that a query names.
+    fn relations_of(&self, query: &str) -> Option<Vec<String>> {
+        if let Some(view) = self.find(query) {
+            return Some(vec![view.name.clone()]);
+        }
+        query_limits::check(query, QueryOrigin::User).ok()?;
+        let references = References::parse(query).ok()?;
+        Some(references.relations().map(|(name, _)| name.to_owned()).collect())
     }
 
     /// All metrics, in order of their views.

@@ -23,13 +23,13 @@ use crate::context::{pool_for_remaining_memory, session_context};
 use crate::error::{ViewFailure, no_match_candidates};
 use crate::params::ParamValue;
 use crate::plan::optimizer;
-use crate::plan::references::{References, TableColumns};
+use crate::plan::references::TableColumns;
 use crate::progress::ViewProgress;
 use crate::provider::{CpuTimes, PlanSource, ViewSchemaProvider, schema_without_metadata};
 use crate::selection::filter_rows;
 use crate::storage::TableStorage;
 use crate::stored_rows::{SpillWriter, StoredRows};
-use crate::view::{ViewDef, ViewScope, failure_of, in_view};
+use crate::view::{ViewDef, failure_of};
 
 /// Memory that tables and everything computed from them take at a time, in bytes per byte of the tables.
 const WORKING_BYTES: u64 = 4;
@@ -99,7 +99,7 @@ impl RankGroups {
             return Ok(());
         }
         let _one_at_a_time = self.compute_lock.lock().await;
-        let mut missing = self.rank_views_read_by(views);
+        let mut missing = self.catalog.rank_views_read_by(views);
         missing.retain(|view| !run.is_computed(view));
         if missing.is_empty() {
             return Ok(());
@@ -107,25 +107,62 @@ impl RankGroups {
         if let Some(progress) = run.progress() {
             progress.planned(missing.len() * self.groups.len());
         }
-        let (rows, cpu_times) = self.compute(&missing, run.progress()).await?;
-        for (view, rows) in missing.iter().zip(rows) {
+        let mut left = Vec::with_capacity(missing.len());
+        for view in missing {
+            match self.read_computed(view).await? {
+                Some(rows) => {
+                    run.set_rows(view, Ok(rows));
+                    if let Some(progress) = run.progress() {
+                        self.groups.iter().for_each(|_| progress.computed(&view.name));
+                    }
+                }
+                None => left.push(view),
+            }
+        }
+        if left.is_empty() {
+            return Ok(());
+        }
+        let (rows, cpu_times) = self.compute(&left, run.progress()).await?;
+        for (view, rows) in left.iter().zip(rows) {
             run.set_rows(view, rows);
         }
         run.add_cpu_times(cpu_times);
         Ok(())
     }
 
-    /// The views of single ranks that a query of `views` reads: those among `views`, and those that views of the
-    /// whole run read.
-    fn rank_views_read_by(&self, views: &[&'static ViewDef]) -> Vec<&'static ViewDef> {
-        let all = self.catalog.dependency_closure(views);
-        let mut read: BTreeSet<&str> = views.iter().map(|view| view.name.as_str()).collect();
-        for view in all.iter().filter(|view| view.scope == ViewScope::Run) {
-            read.extend(view.needs.iter().map(String::as_str));
+    /// The rows of a view that were computed together with the tables. `None` if there are none, if they are not valid, or
+    /// if parameters have other values.
+    async fn read_computed(&self, view: &'static ViewDef) -> Result<Option<StoredRows>> {
+        let Some(RankGroup::Loadable { source, .. }) = self.groups.first() else { return Ok(None) };
+        if !self.catalog.are_defaults(&self.params) {
+            return Ok(None);
         }
-        let is_read =
-            |view: &&ViewDef| view.scope == ViewScope::Rank && read.contains(view.name.as_str());
-        all.into_iter().filter(is_read).collect()
+        let is_of_ranks = |table: &&str| {
+            source.partitions(table).iter().all(|partition| partition.rank.is_some())
+        };
+        if !self.catalog.columns_read_by(&[view])?.keys().all(is_of_ranks) {
+            return Ok(None);
+        }
+        let (source, catalog) = (Arc::clone(source), self.catalog);
+        let read = move || {
+            let Some(rows) = source.computed_rows(&view.name) else { return Ok(None) };
+            let mut writer = None;
+            for batch in rows.map_err(DataFusionError::External)? {
+                let batch = batch.map_err(DataFusionError::External)?;
+                let writer = match &mut writer {
+                    Some(writer) => writer,
+                    None => writer.insert(SpillWriter::new(&batch.schema())?),
+                };
+                writer.write(&batch)?;
+            }
+            let writer = match (writer, catalog.known_schema(&view.name)) {
+                (Some(writer), _) => writer,
+                (None, Some(schema)) => SpillWriter::new(&schema)?,
+                (None, None) => return Ok(None),
+            };
+            writer.finish().map(Some)
+        };
+        SpawnedTask::spawn_blocking(read).join().await.map_err(|e| exec_datafusion_err!("{e}"))?
     }
 
     /// The rows of views of single ranks in the order given, or why a view has none.
@@ -134,7 +171,7 @@ impl RankGroups {
         views: &[&'static ViewDef],
         progress: Option<&dyn ViewProgress>,
     ) -> Result<(Vec<Result<StoredRows, ViewFailure>>, CpuTimes)> {
-        let columns = self.columns_read_by(views)?;
+        let columns = self.catalog.columns_read_by(views)?;
         let mut writers: Vec<Option<SpillWriter>> = views.iter().map(|_| None).collect();
         let mut no_match: Vec<Option<(usize, DataFusionError)>> =
             views.iter().map(|_| None).collect();
@@ -191,20 +228,6 @@ impl RankGroups {
             stored.push(outcome);
         }
         Ok((stored, cpu_times.into_iter().collect()))
-    }
-
-    /// The columns of tables that these views and everything they are built on read.
-    fn columns_read_by(&self, views: &[&'static ViewDef]) -> Result<TableColumns> {
-        let mut columns = TableColumns::new();
-        for view in self.catalog.dependency_closure(views) {
-            for query in view.queries() {
-                let references = References::parse(query).map_err(|e| in_view(view, e))?;
-                for (table, read) in references.table_columns() {
-                    columns.entry(table).or_default().extend(read);
-                }
-            }
-        }
-        Ok(columns)
     }
 
     /// Tables in memory with the views over them, and the state that must live as long.

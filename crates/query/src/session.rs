@@ -241,19 +241,43 @@ impl Session {
         Ok(tables)
     }
 
+    /// The rows of views, in the order given, or why a view has none. Views are computed concurrently, and each has at least
+    /// one batch.
+    ///
+    /// # Errors
+    /// As [`Session::metric_tables`].
+    pub fn view_rows(&self, views: &[&str]) -> Result<Vec<Result<Vec<RecordBatch>>>> {
+        let views = views.iter().map(|view| self.catalog.get(view)).collect::<Result<Vec<_>>>()?;
+        let (engine, wanted) = (Arc::clone(&self.engine), views.clone());
+        let prepared = self.block_on(async move { engine.prepare(&wanted, true).await });
+        prepared?.map_err(|e| self.error(e))?;
+        let mut rows = Vec::with_capacity(views.len());
+        for views in views.chunks(self.concurrent_views) {
+            rows.extend(self.concurrent_rows(views)?);
+        }
+        Ok(rows)
+    }
+
     fn concurrent_tables(&self, views: &[&'static ViewDef]) -> Result<Vec<Result<MetricTable>>> {
+        let rows = self.concurrent_rows(views)?.into_iter().zip(views);
+        let table = |(batches, view): (Result<Vec<RecordBatch>>, &&'static ViewDef)| {
+            batches.and_then(|batches| metric_table::from_batches(view, &batches))
+        };
+        Ok(rows.map(table).collect())
+    }
+
+    fn concurrent_rows(&self, views: &[&'static ViewDef]) -> Result<Vec<Result<Vec<RecordBatch>>>> {
         let task = |&view: &&'static ViewDef| {
             let engine = Arc::clone(&self.engine);
             self.threads.spawn(async move { engine.rows(view).await })
         };
         let tasks: Vec<_> = views.iter().map(task).map(AbortOnDrop).collect();
-        let mut tables = Vec::with_capacity(views.len());
+        let mut rows = Vec::with_capacity(views.len());
         for (view, mut task) in views.iter().zip(tasks) {
             let batches = self.join(&mut task.0, &Cancellation::new())?;
-            let batches = batches.map_err(|e| self.error(failure_of(view, e).into()));
-            tables.push(batches.and_then(|batches| metric_table::from_batches(view, &batches)));
+            rows.push(batches.map_err(|e| self.error(failure_of(view, e).into())));
         }
-        Ok(tables)
+        Ok(rows)
     }
 
     /// Computes something in Rust over the rows of queries, by name, as a [`crate::RustView`] does. The queries are

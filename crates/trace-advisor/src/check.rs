@@ -54,7 +54,8 @@ pub fn open_check<'a>(
 ) -> Result<PendingCheck<'a>, Error> {
     let start = Instant::now();
     let location = Location::parse(path)?;
-    let entry = options.cache.as_ref().and_then(|cache| cache.entry(&location, &options.ingest));
+    let cache = options.cache.as_ref().filter(|_| options.mapped.is_none());
+    let entry = cache.and_then(|cache| cache.entry(&location, &options.ingest));
     let Some(entry) = entry else {
         let run = Run::open_at(location, None, options, progress)?;
         let info = run.info().clone();

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use analyses::catalog;
-use ingest::{CacheEntry, DistinctRun, Export, Location, Progress};
+use ingest::{CacheEntry, DistinctRun, Export, Location, MappedRun, Progress};
 use query::Selection;
 use tempfile::TempDir;
-use trace_model::{Dataset, TableSource};
+use trace_model::{Dataset, TableSet, TableSource};
 
 use crate::error::Error;
 use crate::options::OpenOptions;
@@ -35,6 +35,9 @@ impl LoadedTables {
         options: &OpenOptions,
         progress: &dyn Progress,
     ) -> Result<Self, Error> {
+        if let Some(from) = &options.mapped {
+            return Self::mapped(location, &Location::parse(from)?, options, progress);
+        }
         let cached = entry.as_ref().and_then(CacheEntry::tables);
         // Cached tables that cannot be read are ignored.
         if let Some(export) = cached
@@ -108,7 +111,33 @@ impl LoadedTables {
         }
         let mut dataset = export.read_head()?;
         dataset.run.path = location.to_string();
-        let mut source: Arc<dyn TableSource> = export;
+        Self::scanned(dataset, export, selection)
+    }
+
+    /// The tables of a run whose ranks were mapped to `from`, read from there.
+    fn mapped(
+        location: &Location,
+        from: &Location,
+        options: &OpenOptions,
+        progress: &dyn Progress,
+    ) -> Result<Self, Error> {
+        let views = catalog().fingerprint();
+        let (mut dataset, source) =
+            MappedRun::open(location, from, &options.ingest, &views, progress)?;
+        let mut tables = TableSet::default();
+        for table in ["ranks", "reading_warnings"] {
+            dataset.tables.take(table).into_iter().for_each(|batch| tables.push(table, batch));
+        }
+        dataset.tables = tables;
+        Self::scanned(dataset, source, &options.selection)
+    }
+
+    /// Tables that are read from a source. `dataset` has the tables that are in memory.
+    fn scanned(
+        mut dataset: Dataset,
+        mut source: Arc<dyn TableSource>,
+        selection: &Selection,
+    ) -> Result<Self, Error> {
         if !selection.is_everything() {
             (source, dataset.tables) = selection.over(source, &dataset.tables)?;
             selection.describe(&dataset.tables, &mut dataset.run);

@@ -1,5 +1,6 @@
 //! Options for opening a run.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use query::{Params, Selection, ViewProgress};
@@ -25,6 +26,9 @@ pub struct OpenOptions {
     /// export is exported first, to the cache or to a temporary directory that is removed with the
     /// [`Run`](crate::Run).
     pub memory_bytes: Option<u64>,
+    /// Where the ranks of the run were mapped to, a folder or the address of one; see [`map`](crate::map()). Their traces are
+    /// then not read. Nothing is cached.
+    pub mapped: Option<PathBuf>,
     /// Duration of a step without the profiler, if it is known: predictions then start from it. Estimated by default.
     pub step_time_ns: Option<i64>,
     /// The options of the command line that correspond to these, if there is one: commands in advice repeat them.

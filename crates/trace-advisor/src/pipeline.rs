@@ -19,6 +19,9 @@ use crate::evaluate::{Computed, MetricProvider, RunMetadata, Stage, evaluate};
 use crate::loaded_tables::LoadedTables;
 use crate::options::OpenOptions;
 
+/// Memory limit for a mapped run, unless there is one.
+const MAPPED_MEMORY_BYTES: u64 = 8 << 30;
+
 /// Cost of one table that rules are evaluated on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cost {
@@ -78,7 +81,10 @@ impl Run {
         dataset.run.command_options = options.command_options.clone();
         let read = Stage { name: "read", elapsed: start.elapsed() };
         let start = Instant::now();
-        let (params, memory_bytes) = (options.params.clone(), options.memory_bytes);
+        let params = options.params.clone();
+        // The ranks of a mapped run are in groups in any case.
+        let mapped_bytes = options.mapped.as_ref().map(|_| MAPPED_MEMORY_BYTES);
+        let memory_bytes = options.memory_bytes.or(mapped_bytes);
         let session = new_session(&dataset.tables, source.as_ref(), memory_bytes, &params)?;
         session.expect(options.later_views)?;
         if let Some(progress) = &options.view_progress {

@@ -32,4 +32,11 @@ pub trait TableSource: fmt::Debug + Send + Sync {
     /// # Errors
     /// If the partition does not exist or cannot be read; the batches may return errors too.
     fn scan(&self, table: &str, partition: usize, columns: &[usize]) -> Result<Batches, ScanError>;
+
+    /// The rows of a view of single ranks, if they were computed together with the tables and with the defaults of all
+    /// parameters: of all ranks, in ascending order. They are valid if all partitions of the tables that the view reads are
+    /// of one rank. Without rows, there may be no batch.
+    fn computed_rows(&self, _view: &str) -> Option<Result<Batches, ScanError>> {
+        None
+    }
 }

@@ -162,6 +162,30 @@ fn reads_an_export(
     assert!(text.contains("the export "), "{text}");
 }
 
+/// Maps the small run in a store to the same store, by workers that do not know of each other.
+fn maps_a_run(sandbox: &Sandbox, root: &str, env: &[(&str, &str)]) {
+    let (run, to) = (format!("{root}deep/er/run/"), format!("{root}mapped"));
+    let ask = |args: &[&str]| command(sandbox, args).envs(env.iter().copied()).output().unwrap();
+    let check = ["check", &run, "--exit-zero", "--format", "json"];
+    let text = error(sandbox, &[&check[..], &["--from", &to]].concat(), env);
+    assert!(text.contains("lacks 2 of the 2 traces"), "{text}");
+    std::thread::scope(|scope| {
+        for shard in ["1/2", "2/2", "1/2", "1/1"] {
+            let (run, to, ask) = (&run, &to, &ask);
+            scope.spawn(move || {
+                let mapped = ask(&["map", run, "--shard", shard, "--to", to]);
+                assert!(mapped.status.success(), "{}", String::from_utf8_lossy(&mapped.stderr));
+            });
+        }
+    });
+    let again = ask(&["map", &run, "--to", &to]);
+    let text = String::from_utf8(again.stderr).unwrap();
+    assert!(text.contains("2 traces, 2 of which were mapped before; 0.0 MB"), "{text}");
+    let expected = stdout(&ask(&check));
+    assert!(expected.contains("dataloader-wait"), "{expected}");
+    assert_eq!(stdout(&ask(&[&check[..], &["--from", &to]].concat())), expected);
+}
+
 #[test]
 #[ignore = "needs ADVISOR_STORAGE"]
 fn s3_bucket_reads_like_a_folder() {
@@ -189,6 +213,9 @@ fn s3_bucket_reads_like_a_folder() {
     ];
     reads_a_run(&sandbox, "s3://bucket/", &env);
     reads_an_export(&sandbox, &store, "s3://bucket/", &env);
+    maps_a_run(&sandbox, "s3://bucket/", &env);
+    let text = error(&sandbox, &["map", "run", "--to", "s3://no-such-bucket/mapped/"], &env);
+    assert!(text.contains("(NoSuchBucket"), "{text}");
     let anonymous = [
         ("AWS_ENDPOINT", url.as_str()),
         ("AWS_SKIP_SIGNATURE", "true"),
@@ -255,6 +282,7 @@ fn azure_container_reads_like_a_folder() {
     let env = [("AZURE_STORAGE_USE_EMULATOR", "true"), ("AZURITE_BLOB_STORAGE_URL", url.as_str())];
     reads_a_run(&sandbox, "az://files/", &env);
     reads_a_run(&sandbox, "abfss://files/", &env);
+    maps_a_run(&sandbox, "az://files/", &env);
     let text = error(&sandbox, &["check", "az://no-such-container/run/"], &env);
     assert!(text.contains("(ContainerNotFound"), "{text}");
     let wrong = [env[0], env[1], ("AZURE_STORAGE_ACCOUNT_KEY", "U0VDUkVU")];

@@ -82,7 +82,8 @@ calls AS (
 outer_calls AS (
     SELECT * FROM calls WHERE until_ns IS NULL OR ts_ns >= until_ns
 ),
--- Time of the part up to a moment: where the shares so far add up to s, and s times their moments to m, s * t - m.
+-- Time of the part up to a moment: where the shares so far add up to s, and s times their moments to m, s * t - m. Moments
+-- are counted from the first one: sums of large numbers are less exact.
 boundaries AS (
     SELECT rank, device, part, thread, gap_ts_ns AS ts_ns, share, NULL AS name, 0 AS sign FROM gaps
     UNION ALL
@@ -92,12 +93,18 @@ boundaries AS (
     UNION ALL
     SELECT rank, device, part, thread, end_ns, 0.0, name, 1 FROM outer_calls
 ),
+moments AS (
+    SELECT
+        rank, device, part, thread, name, sign, share,
+        ts_ns - min(ts_ns) OVER (PARTITION BY rank, device, part, thread) AS after_ns
+    FROM boundaries
+),
 running AS (
     SELECT
         rank, device, part, name, sign,
-        ts_ns * running_sum!(share, PARTITION BY rank, device, part, thread ORDER BY ts_ns)
-            - running_sum!(share * ts_ns, PARTITION BY rank, device, part, thread ORDER BY ts_ns) AS held_ns
-    FROM boundaries
+        after_ns * running_sum!(share, PARTITION BY rank, device, part, thread ORDER BY after_ns)
+            - running_sum!(share * after_ns, PARTITION BY rank, device, part, thread ORDER BY after_ns) AS held_ns
+    FROM moments
 ),
 held AS (
     SELECT rank, device, part, name, sum(sign * held_ns) AS held_ns

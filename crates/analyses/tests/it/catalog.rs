@@ -23,7 +23,7 @@ fn header_names(module: &ViewDef) -> Vec<String> {
 const FFMA: &str = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum";
 
 /// Rows of every kind, so that every view has rows.
-fn small_run() -> Run {
+pub(crate) fn small_run() -> Run {
     let mut run = Run::default();
     for rank in 0..2 {
         run.rank_with_cut(rank, 3, 20_000).device(rank, 1_000);
@@ -229,13 +229,18 @@ fn known_schemas_are_those_of_the_queries() {
     assert!(committed == fresh, "src/schemas.txt is stale: run this test with UPDATE=1");
 }
 
-/// `check` and the page run the plans in the file. `UPDATE=1` rewrites it.
+/// `check`, the page and `map` run the plans in the file. `UPDATE=1` rewrites it.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "UPDATE=1 is the one switch of generated files")]
 fn prepared_plans_are_those_of_the_queries() {
     let rules = trace_advisor::default_rules();
     let views = rules.views();
-    let uses = [&[][..], page::VIEWS].map(|later| ViewUse { views: &views, later });
+    let mapped = trace_advisor::mapped_views(&rules, page::VIEWS).unwrap();
+    let uses = [
+        ViewUse { views: &views, later: &[] },
+        ViewUse { views: &views, later: page::VIEWS },
+        ViewUse { views: &mapped, later: &[] },
+    ];
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/prepared_plans.bin");
     let committed = std::fs::read(&path).unwrap();
     let fresh = prepare_plans(catalog(), &small_run().tables(), &uses, &committed).unwrap();
@@ -268,6 +273,10 @@ fn queries_of_rules_are_not_planned() {
         session.metric_tables(&views).unwrap();
         assert_eq!(session.planned_queries(), [""; 0], "{what}");
     }
+    let mapped = trace_advisor::mapped_views(&rules, page::VIEWS).unwrap();
+    let session = small_run().open();
+    session.view_rows(&mapped).unwrap();
+    assert_eq!(session.planned_queries(), [""; 0], "mapped");
 }
 
 #[test]

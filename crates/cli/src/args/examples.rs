@@ -66,6 +66,12 @@ Examples:
   advisor export run/ -o run.pq
   advisor check run.pq";
 
+pub(super) const MAP: &str = "\
+Examples:
+  advisor map run/ --to mapped/
+  advisor map s3://bucket/run/ --shard 2/8 --to s3://bucket/mapped/
+  advisor check s3://bucket/run/ --from s3://bucket/mapped/";
+
 pub(super) const OPEN: &str = "\
 Examples:
   advisor open run/

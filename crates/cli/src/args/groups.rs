@@ -101,6 +101,9 @@ pub(crate) struct ReadArgs {
         hide_short_help = true, help_heading = INPUT
     )]
     pub(crate) memory_limit: Option<u64>,
+    /// Read the ranks of the run from where `advisor map` put them, a directory or an address, instead of their traces
+    #[arg(long, value_name = "DIR", hide_short_help = true, help_heading = INPUT)]
+    pub(crate) from: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) cache: CacheArgs,
     /// Set a parameter of the analyses, such as `short_kernel_us=10`

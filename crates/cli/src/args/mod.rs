@@ -32,7 +32,7 @@ pub(crate) use rules::{
     StatsArgs, StatsFormat,
 };
 pub(crate) use traces::{
-    AugmentArgs, AugmentTrack, CutArgs, DemoArgs, ExportArgs, MergeArgs, OpenArgs,
+    AugmentArgs, AugmentTrack, CutArgs, DemoArgs, ExportArgs, MapArgs, MergeArgs, OpenArgs,
 };
 
 /// Version, commit and target. Builds for development do not know their commit.
@@ -120,6 +120,15 @@ pub(crate) enum Command {
     /// DIR/kernels/*.parquet.
     #[command(after_help = examples::EXPORT)]
     Export(ExportArgs),
+    /// Compute a part of the work of `check` for a run with many ranks, on one of several machines
+    ///
+    /// Converts the traces of one shard to Parquet, computes what each rank contributes to a check, and writes both to DIR, a
+    /// directory or an address such as `s3://bucket/prefix/`. Traces that are there already are skipped, so a shard
+    /// that was interrupted, or a run to which ranks were added, is continued with the same command. Shards need not know of
+    /// each other: any scheduler can run them, in any order and more than once. `advisor check PATH --from DIR` then
+    /// puts the run together.
+    #[command(after_help = examples::MAP)]
+    Map(MapArgs),
     /// Open a trace of a run in the Perfetto UI
     ///
     /// Serves the trace to the Perfetto UI from a local web server that exits after one download. The page runs in

@@ -4,10 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 
+use trace_advisor::ingest::Shard;
+
 use super::groups::{
-    EachArg, InputArgs, ReadArgs, RuleArgs, RunPathArg, SelectionArgs, TraceOutputArgs,
+    EachArg, InputArgs, ReadArgs, RuleArgs, RuleFileArgs, RunPathArg, SelectionArgs,
+    TraceOutputArgs,
 };
-use super::headings::{LOGGING, OUTPUT};
+use super::headings::{LOGGING, OUTPUT, SELECTION};
 use crate::demo::{Bottleneck, PipelineSchedule};
 
 /// `advisor augment`.
@@ -91,6 +94,27 @@ pub(crate) struct ExportArgs {
     #[command(flatten)]
     pub(crate) each: EachArg,
     /// Print the time that the export takes to stderr
+    #[arg(long, help_heading = LOGGING)]
+    pub(crate) timings: bool,
+}
+
+/// `advisor map`.
+#[derive(Debug, ClapArgs)]
+#[command(mut_arg("cycle", |arg| arg.hide(true)), mut_arg("trial", |arg| arg.hide(true)))]
+pub(crate) struct MapArgs {
+    #[command(flatten)]
+    pub(crate) run: RunPathArg,
+    /// Directory or address to write to, the same for all shards of a run; created if it does not exist
+    #[arg(id = "output", long = "to", short = 'o', visible_alias = "output", value_name = "DIR", help_heading = OUTPUT)]
+    pub(crate) to: PathBuf,
+    /// Map only part I of N, such as `2/8`: about an Nth of the bytes of all traces
+    #[arg(long, value_name = "I/N", default_value_t = Shard::ALL, help_heading = SELECTION)]
+    pub(crate) shard: Shard,
+    #[command(flatten)]
+    pub(crate) rules: RuleFileArgs,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Print the time that mapping takes to stderr
     #[arg(long, help_heading = LOGGING)]
     pub(crate) timings: bool,
 }

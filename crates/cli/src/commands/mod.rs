@@ -12,6 +12,7 @@ mod explain;
 mod export;
 mod init;
 mod man;
+mod map;
 mod merge;
 mod open;
 mod open_report;
@@ -47,6 +48,7 @@ pub(crate) fn run(command: &Command, console: &mut Console) -> anyhow::Result<Ex
         Command::Cut(args) => cut::run(args, console),
         Command::Merge(args) => merge::run(args, console),
         Command::Export(args) => export::run(args, console),
+        Command::Map(args) => map::run(args, console),
         Command::Open(args) if args.report => open_report::run(args, console),
         Command::Open(args) => open::run(args, console),
         Command::Tables(args) => tables::run(args, console),

@@ -13,9 +13,7 @@ use crate::input::pattern::{self, Pattern};
 use crate::input::remote::{self, Address};
 use crate::input::secrets::without_secrets;
 use crate::input::stdin::{self, Stdin};
-#[cfg(feature = "cloud")]
-use crate::input::storage::Folder;
-use crate::input::storage::{File, Place};
+use crate::input::storage::{File, Folder, Place};
 
 /// The location of a run: a path, the address of a folder or an object in a store, or stdin.
 ///
@@ -152,6 +150,20 @@ impl Location {
                 }
                 remote::Place::Folder(folder) => Place::Folder(Folder::Remote(folder)),
             }),
+        }
+    }
+
+    /// The folder at the location. A folder on this machine may not exist.
+    pub(crate) fn folder(&self, timeout: Option<Duration>) -> Result<Folder, Error> {
+        #[cfg(not(feature = "cloud"))]
+        let _ = timeout;
+        match &self.inner {
+            Inner::Local(path) => Ok(Folder::Local(path.clone())),
+            Inner::Stdin(_) => {
+                Err(Error::read(stdin::NAME, io::Error::from(io::ErrorKind::NotADirectory)))
+            }
+            #[cfg(feature = "cloud")]
+            Inner::Remote(address) => Ok(Folder::Remote(address.folder(timeout)?)),
         }
     }
 

@@ -3,8 +3,9 @@
 use std::fs;
 use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-use crate::error::Error;
+use crate::error::{Error, StoreProblem};
 #[cfg(feature = "cloud")]
 use crate::input::remote;
 use crate::options::Progress;
@@ -82,6 +83,52 @@ impl Folder {
         }
     }
 
+    /// The folders in it, in order of their names. None if it does not exist.
+    pub(crate) fn folders_if_any(&self) -> Result<Vec<Self>, Error> {
+        if let Self::Local(path) = self
+            && !path.exists()
+        {
+            return Ok(Vec::new());
+        }
+        match self.list(self) {
+            Err(Error::Store { problem: StoreProblem::NotFound, .. }) => Ok(Vec::new()),
+            listed => Ok(listed?.1),
+        }
+    }
+
+    /// One of its files, by its name in the folder, with `/`; `None` if there is no such file.
+    pub(crate) fn file_if_any(&self, name: &str) -> Result<Option<File>, Error> {
+        if let Self::Local(path) = self
+            && !path.join(name).is_file()
+        {
+            return Ok(None);
+        }
+        match self.file(name) {
+            Err(Error::Store { problem: StoreProblem::NotFound, .. }) => Ok(None),
+            file => file.map(Some),
+        }
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Local(path) => {
+                path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+            }
+            #[cfg(feature = "cloud")]
+            Self::Remote(folder) => folder.name(),
+        }
+    }
+
+    /// Its path or address, without secrets.
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            Self::Local(path) => path.display().to_string(),
+            #[cfg(feature = "cloud")]
+            Self::Remote(folder) => folder.shown(),
+        }
+    }
+
     /// One of its files, by its name in the folder, with `/`.
     pub(crate) fn file(&self, name: &str) -> Result<File, Error> {
         match self {
@@ -137,6 +184,19 @@ impl File {
             Self::Local(path) => Ok(fs::metadata(path)?.len()),
             #[cfg(feature = "cloud")]
             Self::Remote(object) => Ok(object.bytes()),
+        }
+    }
+
+    /// What tells versions of the same length apart: the time of the last change, or what the store calls the version.
+    pub(crate) fn version(&self) -> io::Result<String> {
+        match self {
+            Self::Local(path) => {
+                let changed = fs::metadata(path)?.modified()?;
+                let since = changed.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+                Ok(since.as_nanos().to_string())
+            }
+            #[cfg(feature = "cloud")]
+            Self::Remote(object) => Ok(object.version_text()),
         }
     }
 

@@ -90,6 +90,13 @@ pub(crate) struct Partition {
     pub(crate) crc32: u32,
 }
 
+impl Partition {
+    /// Rows that need no file, because there are none.
+    pub(crate) fn empty(name: &str) -> Self {
+        Self { table: name.to_owned(), rank: None, rows: 0, bytes: 0, memory_bytes: 0, crc32: 0 }
+    }
+}
+
 impl Manifest {
     pub(crate) fn new(run: &RunInfo, warnings: &[Warning], partitions: Vec<Partition>) -> Self {
         Self {

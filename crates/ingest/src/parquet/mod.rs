@@ -12,8 +12,10 @@
 mod folder;
 mod layout;
 pub(crate) mod manifest;
-mod partition;
+pub(crate) mod partition;
+pub(crate) mod partition_file;
 mod read;
+pub(crate) mod staged;
 mod write;
 pub(crate) mod writer;
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{Array as _, ArrayRef, Int32Array, RecordBatch};
+use arrow_schema::SchemaRef;
 use flate2::CrcWriter;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
@@ -24,7 +25,7 @@ use super::writer;
 use crate::error::Error;
 
 /// Writes rows of one table.
-pub(super) fn write(
+pub(crate) fn write(
     spec: &TableSpec,
     rank: Option<i32>,
     batches: &[RecordBatch],
@@ -32,13 +33,33 @@ pub(super) fn write(
 ) -> Result<Partition, Error> {
     let sorted_by = spec.columns.iter().position(|c| c.name == "ts_ns");
     let sorted_by = sorted_by.filter(|&column| is_sorted(batches, column));
-    let write = |out: &mut Out| {
-        writer::write_sorted(batches, &Arc::new(spec.schema()), sorted_by, out).map_err(io_error)
-    };
+    let partition = write_batches(spec.name, batches, &Arc::new(spec.schema()), sorted_by, path)?;
+    Ok(Partition { rank, ..partition })
+}
+
+/// Writes rows of a view.
+pub(crate) fn write_rows(
+    view: &str,
+    batches: &[RecordBatch],
+    schema: &SchemaRef,
+    path: &Path,
+) -> Result<Partition, Error> {
+    write_batches(view, batches, schema, None, path)
+}
+
+fn write_batches(
+    name: &str,
+    batches: &[RecordBatch],
+    schema: &SchemaRef,
+    sorted_by: Option<usize>,
+    path: &Path,
+) -> Result<Partition, Error> {
+    let write =
+        |out: &mut Out| writer::write_sorted(batches, schema, sorted_by, out).map_err(io_error);
     let (bytes, crc32) = to_file(path, write)?;
     Ok(Partition {
-        table: spec.name.to_owned(),
-        rank,
+        table: name.to_owned(),
+        rank: None,
         rows: batches.iter().map(|batch| batch.num_rows() as u64).sum(),
         bytes,
         memory_bytes: batches.iter().map(|batch| batch.get_array_memory_size() as u64).sum(),
@@ -48,14 +69,14 @@ pub(super) fn write(
 
 /// Difference between the final rows of a timeline and those that were written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Change {
-    pub(super) rank: Option<i32>,
-    pub(super) shift_ns: i64,
+pub(crate) struct Change {
+    pub(crate) rank: Option<i32>,
+    pub(crate) shift_ns: i64,
 }
 
 impl Change {
     /// The changed column; `None` if it is unchanged.
-    pub(super) fn apply(
+    pub(crate) fn apply(
         self,
         spec: &TableSpec,
         column: usize,

@@ -1,36 +1,22 @@
 //! Reads exports, completely or in part.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use arrow_array::RecordBatch;
-use bytes::Bytes;
-use flate2::CrcReader;
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
-    ParquetRecordBatchReaderBuilder,
-};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::RowGroupMetaData;
-use parquet::file::reader::ChunkReader;
 use rayon::prelude::*;
 use trace_model::{
-    Batches, Dataset, RunInfo, ScanError, Schema, TableSet, TableSource, TableSpec, Warning, tables,
+    Batches, Dataset, RunInfo, ScanError, TableSet, TableSource, TableSpec, Warning, tables,
 };
 
 use super::layout::{RUN_TABLES, partition_path};
-use super::manifest::{self, Manifest, Partition, crc32};
-use super::writer::ROWS_PER_GROUP;
+use super::manifest::{self, Manifest, Partition};
+use super::partition_file::{PartitionFile, PartitionProblem};
 use crate::error::{Error, ExportProblem};
 use crate::input::storage::{File, Folder};
-
-/// Rows per batch of a scan.
-const BATCH_ROWS: usize = 32 << 10;
 
 /// An exported run. Opening it reads only the manifest; several threads may read it at once.
 #[derive(Debug)]
@@ -174,33 +160,17 @@ impl Export {
         &self,
         number: usize,
         partition: &Partition,
-    ) -> Result<(&'static TableSpec, Content), Error> {
-        let broken = |reason: String| self.broken(partition, reason);
+    ) -> Result<(&'static TableSpec, PartitionFile), Error> {
         let spec = tables::find(&partition.table);
-        let spec = spec.ok_or_else(|| broken("there is no such table".to_owned()))?;
+        let spec =
+            spec.ok_or_else(|| self.broken(partition, "there is no such table".to_owned()))?;
         let path = partition_path(&partition.table, partition.rank);
-        let read_error = |e: io::Error| match e.kind() {
-            io::ErrorKind::NotFound => broken("the file is missing".to_owned()),
-            _ => Error::read(format!("{}: {path}", self.name), e),
-        };
         let file = self.folder.file(&path)?;
-        let bytes = file.bytes().map_err(read_error)?;
-        if bytes != partition.bytes {
-            return Err(broken(format!("it has {bytes} bytes, not {}", partition.bytes)));
-        }
-        let input = Input::of(&file).map_err(read_error)?;
-        if !self.checked[number].load(Ordering::Relaxed) {
-            let crc32 = input.crc32().map_err(read_error)?;
-            if crc32 != partition.crc32 {
-                return Err(broken("its content has changed since it was written".to_owned()));
-            }
-            self.checked[number].store(true, Ordering::Relaxed);
-        }
-        let content = Content::new(input, spec).map_err(|e| broken(e.to_string()))?;
-        let rows = content.metadata.metadata().file_metadata().num_rows();
-        if u64::try_from(rows) != Ok(partition.rows) {
-            return Err(broken(format!("it has {rows} rows, not {}", partition.rows)));
-        }
+        let content = PartitionFile::open(&file, partition, Some(spec), &self.checked[number]);
+        let content = content.map_err(|problem| match problem {
+            PartitionProblem::Damaged(reason) => self.broken(partition, reason),
+            PartitionProblem::Unreadable(e) => Error::read(format!("{}: {path}", self.name), e),
+        })?;
         Ok((spec, content))
     }
 
@@ -229,106 +199,5 @@ impl TableSource for Export {
         let (_, content) = self.content(number, &self.manifest.partitions[number])?;
         let rows = content.rows(columns, None)?;
         Ok(Box::new(rows.map(|batch| batch.map_err(ScanError::from))))
-    }
-}
-
-/// A partition whose footer was read.
-struct Content {
-    input: Input,
-    metadata: ArrowReaderMetadata,
-}
-
-impl Content {
-    fn new(input: Input, spec: &TableSpec) -> Result<Self, ParquetError> {
-        let options = ArrowReaderOptions::default();
-        let metadata = match &input {
-            Input::Local(path) => ArrowReaderMetadata::load(&fs::File::open(path)?, options),
-            Input::Fetched(bytes) => ArrowReaderMetadata::load(bytes, options),
-        }?;
-        if !is_of(metadata.schema(), spec) {
-            let message = format!("its columns are not those of {}", spec.name);
-            return Err(ParquetError::General(message));
-        }
-        let groups = metadata.metadata().row_groups();
-        let longest = groups.iter().map(RowGroupMetaData::num_rows).max();
-        if longest.is_some_and(|rows| rows > ROWS_PER_GROUP as i64) {
-            let message = "its row groups are longer than those that are written".to_owned();
-            return Err(ParquetError::General(message));
-        }
-        Ok(Self { input, metadata })
-    }
-
-    fn groups(&self) -> usize {
-        self.metadata.metadata().num_row_groups()
-    }
-
-    /// Reads columns of one row group at once, or of all piece by piece.
-    fn rows(
-        &self,
-        columns: &[usize],
-        group: Option<usize>,
-    ) -> Result<ParquetRecordBatchReader, ParquetError> {
-        match &self.input {
-            // Handles of one file share their position: each reader has its own.
-            Input::Local(path) => self.rows_from(fs::File::open(path)?, columns, group),
-            Input::Fetched(bytes) => self.rows_from(bytes.clone(), columns, group),
-        }
-    }
-
-    fn rows_from<T: ChunkReader + 'static>(
-        &self,
-        input: T,
-        columns: &[usize],
-        group: Option<usize>,
-    ) -> Result<ParquetRecordBatchReader, ParquetError> {
-        let written = self.metadata.metadata();
-        let descriptor = written.file_metadata().schema_descr();
-        let mask = ProjectionMask::roots(descriptor, columns.iter().copied());
-        let metadata = self.metadata.clone();
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(input, metadata)
-            .with_projection(mask);
-        match group {
-            Some(group) => {
-                let rows = written.row_group(group).num_rows() as usize;
-                builder.with_row_groups(vec![group]).with_batch_size(rows).build()
-            }
-            None => builder.with_batch_size(BATCH_ROWS).build(),
-        }
-    }
-}
-
-/// Returns whether a file has the columns of a table.
-fn is_of(schema: &Schema, spec: &TableSpec) -> bool {
-    let fields = schema.fields();
-    fields.len() == spec.columns.len()
-        && fields.iter().zip(spec.columns).all(|(field, column)| {
-            field.name() == column.name && *field.data_type() == column.column_type.arrow()
-        })
-}
-
-/// The bytes of a partition: on the disk, or fetched from a store.
-enum Input {
-    Local(PathBuf),
-    Fetched(Bytes),
-}
-
-impl Input {
-    fn of(file: &File) -> io::Result<Self> {
-        Ok(match file.path() {
-            Some(path) => Self::Local(path.to_owned()),
-            None => Self::Fetched(file.read()?.into()),
-        })
-    }
-
-    fn crc32(&self) -> io::Result<u32> {
-        match self {
-            Self::Fetched(bytes) => Ok(crc32(bytes)),
-            Self::Local(path) => {
-                let file = io::BufReader::with_capacity(1 << 18, fs::File::open(path)?);
-                let mut file = CrcReader::new(file);
-                io::copy(&mut file, &mut io::sink())?;
-                Ok(file.crc().sum())
-            }
-        }
     }
 }

@@ -2,27 +2,25 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use arrow_array::{ArrayRef, DictionaryArray, Int64Array, RecordBatch, types::Int32Type};
+use arrow_array::RecordBatch;
 use rayon::prelude::*;
-use trace_model::tables::{self, Steps, TABLES};
 use trace_model::{Dataset, RunInfo, TableSet, TableSpec, Warning};
 
 use super::folder::Folder;
 use super::layout::{RUN_TABLES, partition_path};
 use super::manifest::{Manifest, Partition};
-use super::partition::{self, Change};
+use super::partition;
+use super::staged::{StagedTrace, contents};
 use crate::error::{Error, ExportProblem};
 use crate::formats::guess::Format;
 use crate::formats::kineto::trace::Trace;
 use crate::input::location::Location;
 use crate::options::{Options, Progress};
-use crate::run::discover::{self, InputFile, rank_from_file_name};
-use crate::run::identity::TraceIdentity;
+use crate::run::discover::{self, InputFile};
 use crate::run::read;
 use crate::run::sink::RankSink;
-use crate::run::timeline::{self, Placement, Timeline};
+use crate::run::timeline::Placement;
 
 /// Summary of an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,6 +92,10 @@ impl<'a> ParquetSink<'a> {
         Self { folder, staging: folder.path().join(STAGING), partitions: Vec::new() }
     }
 
+    fn staging_folder(&self, number: usize) -> PathBuf {
+        self.staging.join(number.to_string())
+    }
+
     /// Removes staged files of cycles that are not read. Returns the partitions of all timelines, in order of ranks.
     fn finish(self) -> Result<Vec<Partition>, Error> {
         if self.staging.exists() {
@@ -109,180 +111,28 @@ impl RankSink for ParquetSink<'_> {
     const JSON_BYTES_AT_ONCE: Option<u64> = Some(96 << 20);
 
     fn store(&self, number: usize, file: &str, trace: Trace) -> Result<StagedTrace, Error> {
-        StagedTrace::write(&self.staging.join(number.to_string()), file, trace)
+        let (mut staged, tables) = StagedTrace::new(number, file, trace);
+        staged.write_tables(&self.staging_folder(number), tables)?;
+        Ok(staged)
     }
 
     fn place(&mut self, traces: Vec<(StagedTrace, Placement)>) -> Result<TableSet, Error> {
         let mut tables = TableSet::default();
         for (trace, placement) in &traces {
-            if let Some(row) = &trace.row {
-                tables.push("ranks", moved_row(row, trace, *placement));
+            if let Some(row) = trace.row_at(*placement) {
+                tables.push("ranks", row);
             }
         }
         let placed: Vec<Vec<Partition>> = traces
             .into_par_iter()
-            .map(|(trace, placement)| trace.finalize(self.folder, placement))
+            .map(|(trace, placement)| {
+                let from = self.staging_folder(trace.number);
+                trace.finalize(&from, self.folder.path(), placement)
+            })
             .collect::<Result<_, Error>>()?;
         self.partitions = placed.into_iter().flatten().collect();
         Ok(tables)
     }
-}
-
-/// A timeline whose tables are on disk, on a clock that starts with its own first event.
-struct StagedTrace {
-    folder: PathBuf,
-    /// Rank in the staged tables.
-    rank: i32,
-    shift_ns: i64,
-    partitions: Vec<Partition>,
-    /// Its row of `ranks`.
-    row: Option<RecordBatch>,
-    stated_rank: Option<(i32, &'static str)>,
-    world_size: Option<i32>,
-    base_time_ns: Option<i64>,
-    extent: (i64, i64),
-    events: u64,
-    lane_count: i32,
-    step_count: usize,
-    /// Rows of `steps`, with times as written.
-    steps: Steps,
-    json_bytes: u64,
-    identity: TraceIdentity,
-    warnings: Vec<Warning>,
-}
-
-impl Timeline for StagedTrace {
-    fn rank(&self) -> Option<(i32, &'static str)> {
-        self.stated_rank
-    }
-
-    fn world_size(&self) -> Option<i32> {
-        self.world_size
-    }
-
-    fn base_time_ns(&self) -> Option<i64> {
-        self.base_time_ns
-    }
-
-    fn extent(&self) -> (i64, i64) {
-        self.extent
-    }
-
-    fn events(&self) -> u64 {
-        self.events
-    }
-
-    fn lane_count(&self) -> i32 {
-        self.lane_count
-    }
-
-    fn step_count(&self) -> usize {
-        self.step_count
-    }
-
-    fn steps(&self) -> &Steps {
-        &self.steps
-    }
-
-    fn json_bytes(&self) -> u64 {
-        self.json_bytes
-    }
-
-    fn identity(&self) -> TraceIdentity {
-        self.identity.clone()
-    }
-
-    fn warnings(&self) -> Vec<Warning> {
-        self.warnings.clone()
-    }
-}
-
-impl StagedTrace {
-    /// Writes the tables of a timeline before its placement is known.
-    fn write(folder: &Path, file: &str, trace: Trace) -> Result<Self, Error> {
-        let stated_rank = trace.rank();
-        let rank = stated_rank.map(|(rank, _)| rank).or_else(|| rank_from_file_name(file));
-        let rank = rank.unwrap_or(0);
-        let mut staged = Self {
-            folder: folder.to_owned(),
-            rank,
-            shift_ns: -trace.start_ns,
-            partitions: Vec::new(),
-            row: None,
-            stated_rank,
-            world_size: trace.world_size(),
-            base_time_ns: trace.base_time_ns(),
-            extent: (trace.start_ns, trace.end_ns),
-            events: trace.events(),
-            lane_count: trace.lane_count(),
-            step_count: trace.step_count(),
-            steps: trace.steps().clone(),
-            json_bytes: trace.json_bytes,
-            identity: TraceIdentity::new(&trace),
-            warnings: trace.warnings(),
-        };
-        let placement =
-            Placement { rank, shift_ns: staged.shift_ns, base_time_ns: None, clock: "" };
-        let mut tables = timeline::tables(trace, placement);
-        staged.row = tables.take("ranks").pop();
-        staged.partitions = contents(tables)
-            .into_par_iter()
-            .map(|(spec, batches)| {
-                let path = folder.join(format!("{}.parquet", spec.name));
-                partition::write(spec, Some(rank), &batches, &path)
-            })
-            .collect::<Result<_, _>>()?;
-        Ok(staged)
-    }
-
-    /// Moves the tables to their place in the export, with their rank and times in the run.
-    fn finalize(self, folder: &Folder, placement: Placement) -> Result<Vec<Partition>, Error> {
-        let Placement { rank, shift_ns, .. } = placement;
-        let change = Change {
-            rank: Some(rank).filter(|&rank| rank != self.rank),
-            shift_ns: shift_ns - self.shift_ns,
-        };
-        let place = |partition: Partition| {
-            let from = self.folder.join(format!("{}.parquet", partition.table));
-            let to = folder.path().join(partition_path(&partition.table, Some(rank)));
-            if let Some(table) = to.parent() {
-                std::fs::create_dir_all(table).map_err(|e| Error::write(table, e))?;
-            }
-            let partition = Partition { rank: Some(rank), ..partition };
-            partition::place(partition, &from, &to, change)
-        };
-        self.partitions.into_iter().map(place).collect()
-    }
-}
-
-/// The row of `ranks` of a timeline, at its placement.
-fn moved_row(row: &RecordBatch, staged: &StagedTrace, placement: Placement) -> RecordBatch {
-    let spec = tables::Ranks::SPEC;
-    let change =
-        Change { rank: Some(placement.rank), shift_ns: placement.shift_ns - staged.shift_ns };
-    let columns = row.columns().iter().enumerate().map(|(at, array)| -> ArrayRef {
-        match spec.columns[at].name {
-            "base_time_ns" => Arc::new(Int64Array::from(vec![placement.base_time_ns])),
-            "clock" => Arc::new(DictionaryArray::<Int32Type>::from_iter([placement.clock])),
-            _ => change.apply(&spec, at, array).unwrap_or_else(|| array.clone()),
-        }
-    });
-    let columns: Vec<ArrayRef> = columns.collect();
-    RecordBatch::try_new(row.schema(), columns).unwrap_or_else(|_| row.clone())
-}
-
-/// Tables with rows, the largest first, so that cores are busy until the end.
-fn contents(mut tables: TableSet) -> Vec<(&'static TableSpec, Vec<RecordBatch>)> {
-    let mut contents: Vec<_> = TABLES
-        .iter()
-        .map(|&spec| (spec, tables.take(spec.name)))
-        .filter(|(_, batches)| !batches.is_empty())
-        .collect();
-    let bytes = |batches: &[RecordBatch]| -> usize {
-        batches.iter().map(RecordBatch::get_array_memory_size).sum()
-    };
-    contents.sort_by_cached_key(|(_, batches)| std::cmp::Reverse(bytes(batches)));
-    contents
 }
 
 /// Returns whether the run has files, besides timelines, whose rows are in order of ranks. Those of memory files may not

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use rustc_hash::FxHashSet;
+use serde::{Deserialize, Serialize};
 use trace_model::StrId;
 use trace_model::vocabulary::{is_collective_range, is_communication_kernel};
 
@@ -12,7 +13,7 @@ use crate::formats::kineto::trace::Trace;
 const MIN_OPERATORS: usize = 20;
 
 /// The process and the program behind a trace.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TraceIdentity {
     /// Id of the process with the most operators, after its host if that is stated.
     pub(crate) process: Option<String>,

@@ -53,7 +53,7 @@ pub(crate) fn read<S: RankSink>(
     let limit = Limit { max_json_bytes: options.max_json_bytes };
     let mut plan = ReadPlan::new(files);
     let all: Vec<usize> = (0..files.len()).collect();
-    let mut results = Reader { files, plan, limit, progress, sink: &*sink }.read(&all);
+    let mut results = Reader { files, plan, limit, progress, sink: &*sink }.read_new(&all);
     if !plan.joins_composer
         && results.iter().any(|result| matches!(result, Ok(Loaded::Composer(_))))
     {
@@ -153,6 +153,20 @@ struct Reader<'a, S> {
 }
 
 impl<S: RankSink> Reader<'_, S> {
+    /// Reads those of these files whose traces are not in the sink yet. The results are those of all, in the same order.
+    fn read_new(&self, numbers: &[usize]) -> Vec<Result<Loaded<S::Stored>, FileError>> {
+        let new: Vec<usize> = numbers.iter().copied().filter(|&at| !self.sink.has(at)).collect();
+        let mut read = self.read(&new).into_iter();
+        let result = |&number: &usize| {
+            let Some(stored) = self.sink.take(number) else { return read.next() };
+            let file = &self.files[number];
+            self.progress.advance(file.json_bytes);
+            self.progress.file_done(&file.file);
+            Some(Ok(Loaded::Timeline(RankData::Stored(stored))))
+        };
+        numbers.iter().filter_map(result).collect()
+    }
+
     /// Reads these files, in order, several side by side. The results are in the same order.
     fn read(&self, numbers: &[usize]) -> Vec<Result<Loaded<S::Stored>, FileError>> {
         let stored: Vec<&storage::File> =

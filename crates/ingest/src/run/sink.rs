@@ -19,6 +19,16 @@ pub(crate) trait RankSink: Sync {
     /// Level of detail at which each trace is read.
     const DETAIL: Detail = Detail::All;
 
+    /// Returns whether the trace of a file is in the sink before the file is read. `number` is as for [`RankSink::store`].
+    fn has(&self, _number: usize) -> bool {
+        false
+    }
+
+    /// The trace that was in the sink before its file was read. It is returned once.
+    fn take(&self, _number: usize) -> Option<Self::Stored> {
+        None
+    }
+
     /// Takes a complete trace, before its placement in the run is known. `number` is the position of its file in
     /// the run.
     ///

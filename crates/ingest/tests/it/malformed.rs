@@ -51,6 +51,16 @@ fn truncated_gzip_keeps_the_data_before() {
     assert_eq!(warnings(&dataset), [("truncated-gzip", 1), ("truncated-json", 1)]);
 }
 
+/// The length does not depend on how much was read when the list ended, and so not on the number of cores.
+#[test]
+fn text_after_a_list_counts() {
+    let list = format!("[{OP}]");
+    let text = list.clone() + &" oops".repeat(8 << 20);
+    let dataset = read_files(&[("t.json.gz", &gzip(text.as_bytes()))]).unwrap();
+    assert_eq!(dataset.tables.rows("cpu_ops"), 1);
+    assert_eq!(dataset.run.sources[0].json_bytes, text.len() as u64);
+}
+
 #[test]
 fn damaged_gzip_is_noticed() {
     let mut packed = gzip(trace(&ops(5_000)).as_bytes());

@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 use datafusion::error::Result;
 use datafusion::sql::parser::{DFParser, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, Query, Select, SelectItem, TableFactor, Visit, Visitor,
+    Expr, Ident, ObjectName, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
+    TableFactor, Visit, Visitor,
 };
 use datafusion::sql::sqlparser::tokenizer::Span;
 use trace_model::tables;
@@ -116,17 +117,15 @@ impl Visitor for References {
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
-        let is_star = |item: &SelectItem| {
-            matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
-        };
-        if select.projection.iter().any(is_star) {
-            let factors = select.from.iter().flat_map(|from| {
-                std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
-            });
-            for factor in factors {
-                if let TableFactor::Table { name, .. } = factor
-                    && let Some(name) = name.0.last().and_then(|part| part.as_ident())
-                {
+        let factors = select.from.iter().flat_map(|from| {
+            std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
+        });
+        for factor in factors {
+            if let TableFactor::Table { name, alias, .. } = factor
+                && let Some(name) = name.0.last().and_then(|part| part.as_ident())
+            {
+                let known_as = alias.as_ref().map_or(name, |alias| &alias.name);
+                if select.projection.iter().any(|item| selects_all_of(item, known_as)) {
                     self.starred.insert(normalized(name));
                 }
             }
@@ -141,6 +140,18 @@ impl Visitor for References {
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Returns whether an item of a `SELECT` stands for all columns of a relation of this name.
+fn selects_all_of(item: &SelectItem, relation: &Ident) -> bool {
+    match item {
+        SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+            let name = name.0.last().and_then(|part| part.as_ident());
+            name.is_none_or(|name| normalized(name) == normalized(relation))
+        }
+        SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => true,
+        _ => false,
     }
 }
 
@@ -171,6 +182,11 @@ mod tests {
         let all = trace_model::tables::find("steps").unwrap().columns.len();
         assert_eq!(columns("SELECT s.* FROM steps s", "steps").len(), all);
         assert_eq!(columns("SELECT * FROM (SELECT step FROM steps)", "steps"), ["rank", "step"]);
+        let joined =
+            "SELECT k.* FROM kernels k JOIN Steps s ON s.rank = k.rank AND s.step = k.step";
+        assert_eq!(columns(joined, "steps"), ["rank", "step"]);
+        assert!(columns(joined, "kernels").len() > 10);
+        assert_eq!(columns("SELECT \"steps\".* FROM steps, ranks", "steps").len(), all);
     }
 
     #[test]

@@ -105,6 +105,16 @@ pub fn find(name: &str) -> Option<&'static TableSpec> {
     TABLES.iter().copied().find(|t| t.name == name)
 }
 
+/// Returns whether a column of a view is a time on the run's clock, which shifts with the clock; see
+/// [`ColumnSpec::is_timestamp`](crate::ColumnSpec::is_timestamp) for columns of tables.
+pub fn is_timestamp(column: &str) -> bool {
+    // Lengths of time: since the start of something, and of idle time at the end of the recording.
+    !["since_start_ns", "recording_end_ns"].contains(&column)
+        && ["ts_ns", "start_ns", "end_ns", "begin_ns"].iter().any(|name| {
+            column.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'))
+        })
+}
+
 /// Fingerprint of the schema. It changes whenever a table or column is added, removed, renamed, moved or gets another
 /// type, so rows stored under another fingerprint cannot be read. See also [`crate::SCHEMA_VERSION`].
 pub fn fingerprint() -> u64 {

@@ -93,10 +93,10 @@ impl Reader {
         }
         let (start, in_object) = self.prologue()?;
         let tail = self.events(start, advance)?;
-        if let Some(tail) = tail
-            && in_object
-        {
-            self.tail(tail)?;
+        match tail {
+            Some(tail) if in_object => self.tail(tail)?,
+            Some(_) => self.skip_rest(),
+            None => {}
         }
         match self.end {
             StreamEnd::Damaged => self.document.columns.issues.add(Issue::TruncatedGzip),
@@ -221,6 +221,18 @@ impl Reader {
             self.document.columns.issues.add(issue);
         }
         Ok(())
+    }
+
+    /// Reads what follows a list of events, so that its length does not depend on the size of the window.
+    fn skip_rest(&mut self) {
+        let Some(stream) = &mut self.stream else { return };
+        let mut rest = std::mem::take(&mut self.window);
+        rest.resize(window_bytes(), 0);
+        while self.end == StreamEnd::NotYet {
+            let (filled, end) = stream.fill(&mut rest);
+            self.json_bytes += filled as u64;
+            self.end = end;
+        }
     }
 }
 

@@ -142,6 +142,12 @@ impl Address {
         }
     }
 
+    /// The folder, whether there is one or not.
+    pub(crate) fn folder(&self, timeout: Option<Duration>) -> Result<Folder, Error> {
+        let store = self.store(timeout)?.clone();
+        Ok(Folder { store, path: self.path.clone(), shown: self.shown.clone() })
+    }
+
     fn file_name(&self) -> String {
         let name = self.shown.rsplit('/').next().unwrap_or_default();
         match self.path.filename() {

@@ -32,6 +32,11 @@ impl Version {
         }
     }
 
+    /// Tells versions of the same length apart.
+    pub(super) fn text(&self) -> String {
+        self.e_tag.clone().unwrap_or_else(|| self.modified.to_string())
+    }
+
     /// The tag for `If-Match`. Weak tags never match.
     fn strong_tag(&self) -> Option<String> {
         self.e_tag.clone().filter(|tag| !tag.starts_with("W/"))

@@ -59,6 +59,16 @@ impl Folder {
         Ok((files.collect(), listed.common_prefixes.into_iter().map(folder).collect()))
     }
 
+    /// Its name: the last part of its address.
+    pub(crate) fn name(&self) -> String {
+        self.path.filename().unwrap_or_default().to_owned()
+    }
+
+    /// Its address, without secrets.
+    pub(crate) fn shown(&self) -> String {
+        self.shown.clone()
+    }
+
     /// An object of this folder, by its name below it.
     pub(crate) fn object(&self, name: &str) -> Result<Object, Error> {
         let shown = || format!("{}/{name}", self.shown.trim_end_matches('/'));

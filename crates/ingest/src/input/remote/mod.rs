@@ -12,6 +12,7 @@ mod object;
 mod prefetch;
 mod readers;
 mod store;
+mod upload;
 
 pub(crate) use address::{Address, Place};
 pub(crate) use folder::{Folder, ListedObject};

@@ -69,6 +69,11 @@ impl Object {
         self.bytes
     }
 
+    /// What the store calls the version, as far as it is known without opening the object.
+    pub(crate) fn version_text(&self) -> String {
+        self.version.text()
+    }
+
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.store
     }

@@ -1,0 +1,559 @@
+//! Puts a run together from mapped traces.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, Int64Type};
+use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
+use arrow_schema::{ArrowError, DataType, Field};
+use arrow_select::filter::filter_record_batch;
+use rayon::prelude::*;
+use tempfile::TempDir;
+use trace_model::{
+    Batches, Dataset, Partition, ScanError, TableSet, TableSource, TableSpec, tables,
+};
+
+use super::manifest::{self, FileVersion, GROUP_PREFIX, Manifest, Program};
+use super::timelines::timelines;
+use crate::error::Error;
+use crate::formats::kineto::trace::Trace;
+use crate::input::location::Location;
+use crate::input::storage::{File, Folder};
+use crate::options::{Options, Progress};
+use crate::parquet::manifest::Partition as StoredPartition;
+use crate::parquet::partition::Change;
+use crate::parquet::partition_file::{PartitionFile, PartitionProblem};
+use crate::parquet::staged::{StagedTrace, file_name};
+use crate::run::discover;
+use crate::run::read;
+use crate::run::sink::RankSink;
+use crate::run::timeline::Placement;
+
+/// Files that are opened at once.
+const FILES_AT_ONCE: usize = 16;
+
+/// A group whose manifest was read.
+#[derive(Debug)]
+pub(super) struct Group {
+    folder: Folder,
+    /// Name or address, for messages.
+    name: String,
+    pub(super) manifest: Manifest,
+}
+
+/// The groups in a folder that this program can use, in order of their names.
+pub(super) fn list_groups(folder: &Folder, program: &Program) -> Result<Vec<Group>, Error> {
+    let folders = folder.folders_if_any()?;
+    let mut groups: Vec<(String, Folder)> = Vec::new();
+    for below in folders {
+        let name = below.name();
+        if name.starts_with(GROUP_PREFIX) {
+            groups.push((name, below));
+        }
+    }
+    groups.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let read = |(name, below): (String, Folder)| -> Result<Option<Group>, Error> {
+        let file = below.file_if_any(manifest::FILE)?;
+        let Some(file) = file else { return Ok(None) };
+        let name = format!("{}/{name}", folder.shown().trim_end_matches('/'));
+        let damaged = |reason: String| Error::Mapped { path: name.clone(), reason };
+        let read_error = |e| Error::read(format!("{name}/{}", manifest::FILE), e);
+        if file.bytes().map_err(read_error)? > manifest::MAX_BYTES {
+            return Err(damaged(format!("{} is far too long", manifest::FILE)));
+        }
+        let text = file.read().map_err(read_error)?;
+        let manifest = Manifest::parse(&text, program).map_err(damaged)?;
+        Ok(manifest.map(|manifest| Group { folder: below, name: name.clone(), manifest }))
+    };
+    let mut found = Vec::new();
+    let mut groups = groups.into_iter();
+    loop {
+        let some: Vec<_> = groups.by_ref().take(FILES_AT_ONCE).collect();
+        if some.is_empty() {
+            return Ok(found);
+        }
+        let read: Vec<_> = some.into_par_iter().map(read).collect::<Result<_, Error>>()?;
+        found.extend(read.into_iter().flatten());
+    }
+}
+
+impl Group {
+    fn error(&self, path: &str, problem: PartitionProblem) -> Error {
+        match problem {
+            PartitionProblem::Damaged(reason) => {
+                Error::Mapped { path: format!("{}/{path}", self.name), reason }
+            }
+            PartitionProblem::Unreadable(e) => Error::read(format!("{}/{path}", self.name), e),
+        }
+    }
+
+    /// Opens a file of the group.
+    fn open(
+        &self,
+        path: &str,
+        partition: &StoredPartition,
+        spec: Option<&TableSpec>,
+        is_checked: &AtomicBool,
+    ) -> Result<PartitionFile, Error> {
+        let file = self.folder.file_if_any(path)?;
+        let missing = || PartitionProblem::Damaged("the file is missing".to_owned());
+        let file = file.ok_or_else(|| self.error(path, missing()))?;
+        PartitionFile::open(&file, partition, spec, is_checked)
+            .map_err(|problem| self.error(path, problem))
+    }
+
+    /// All rows of a file of the group.
+    fn rows(
+        &self,
+        path: &str,
+        partition: &StoredPartition,
+        spec: Option<&TableSpec>,
+    ) -> Result<Vec<RecordBatch>, Error> {
+        let file = self.open(path, partition, spec, &AtomicBool::new(false))?;
+        let all: Vec<usize> = (0..file.schema().fields().len()).collect();
+        let broken = |e: String| self.error(path, PartitionProblem::Damaged(e));
+        let rows = file.rows(&all, None).map_err(|e| broken(e.to_string()))?;
+        let mut rows: Vec<RecordBatch> =
+            rows.collect::<Result<_, ArrowError>>().map_err(|e| broken(e.to_string()))?;
+        if rows.is_empty() {
+            rows.push(RecordBatch::new_empty(Arc::clone(file.schema())));
+        }
+        Ok(rows)
+    }
+
+    /// The row of `ranks` of each timeline.
+    fn rank_rows(&self) -> Result<Vec<RecordBatch>, Error> {
+        let spec = &tables::Ranks::SPEC;
+        let rows = self.rows(manifest::RANKS, &self.manifest.ranks, Some(spec))?;
+        let schema = Arc::new(spec.schema());
+        let mut single = Vec::new();
+        for batch in &rows {
+            for row in 0..batch.num_rows() {
+                let columns = batch.slice(row, 1).columns().to_vec();
+                let row = RecordBatch::try_new(Arc::clone(&schema), columns);
+                single.push(row.map_err(|e| {
+                    self.error(manifest::RANKS, PartitionProblem::Damaged(e.to_string()))
+                })?);
+            }
+        }
+        let expected = self.manifest.files.iter().filter(|file| file.timeline.is_some()).count();
+        if single.len() != expected {
+            let reason = format!("it has {} rows, not {expected}", single.len());
+            return Err(self.error(manifest::RANKS, PartitionProblem::Damaged(reason)));
+        }
+        Ok(single)
+    }
+}
+
+/// The place of a mapped trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Origin {
+    /// Position of the group.
+    group: usize,
+    /// Position of the trace in the group.
+    file: usize,
+}
+
+/// A trace of the run.
+#[derive(Debug)]
+struct PlacedTrace {
+    /// Where its files are: of a trace that was not mapped, in a temporary folder.
+    origin: Option<Origin>,
+    folder: Option<PathBuf>,
+    partitions: Vec<StoredPartition>,
+    checked: Vec<AtomicBool>,
+    /// Its row of `ranks`.
+    row: Option<RecordBatch>,
+    rank: i32,
+    change: Change,
+}
+
+/// A run whose timelines are mapped. Opening it reads the manifests of the groups, and the files of the run that are no
+/// timelines.
+pub struct MappedRun {
+    groups: Arc<[Group]>,
+    /// In order of ranks.
+    traces: Vec<PlacedTrace>,
+    /// Rows from other files, and of the run as a whole.
+    rest: TableSet,
+    /// The partitions of each table.
+    of_table: BTreeMap<&'static str, Vec<Place>>,
+    /// Keeps the files of traces that were not mapped.
+    _scratch: TempDir,
+}
+
+impl fmt::Debug for MappedRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MappedRun").field("groups", &self.groups.len()).finish_non_exhaustive()
+    }
+}
+
+/// Place of the rows of a partition.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// A file: position of the trace, and of the partition in it.
+    Stored(usize, usize),
+    /// The row of `ranks` of a trace.
+    RankRow(usize),
+    /// A table in memory.
+    Rest,
+}
+
+impl MappedRun {
+    /// Puts a run together from what [`super::Mapper`] wrote to `from` for it, with the same `views`.
+    ///
+    /// # Errors
+    /// If a timeline of the run is not mapped, or mapped data is damaged; else as [`crate::read_location`].
+    pub fn open(
+        run: &Location,
+        from: &Location,
+        options: &Options,
+        views: &str,
+        progress: &dyn Progress,
+    ) -> Result<(Dataset, Arc<Self>), Error> {
+        let found = discover::find(run, options)?;
+        let files = timelines(&found)?;
+        let program = Program::this(views, options.max_json_bytes);
+        let groups = list_groups(&from.folder(options.timeout)?, &program)?;
+        let mut by_file: HashMap<&FileVersion, Origin> = HashMap::new();
+        for (group, of_group) in groups.iter().enumerate() {
+            for (file, mapped) in of_group.manifest.files.iter().enumerate() {
+                by_file.entry(&mapped.version).or_insert(Origin { group, file });
+            }
+        }
+        let mut origins: HashMap<&str, Origin> = HashMap::new();
+        let mut missing = Vec::new();
+        for &file in &files {
+            match by_file.get(&FileVersion::of(file)?) {
+                Some(origin) => {
+                    origins.insert(&file.file, *origin);
+                }
+                None => missing.push(file.file.clone()),
+            }
+        }
+        if !missing.is_empty() {
+            return Err(Error::Unmapped {
+                run: found.name.clone(),
+                from: from.to_string(),
+                total: files.len(),
+                missing,
+            });
+        }
+        let used: BTreeSet<usize> = origins.values().map(|origin| origin.group).collect();
+        let rows: Vec<(usize, Vec<RecordBatch>)> = used
+            .into_par_iter()
+            .map(|group| Ok((group, groups[group].rank_rows()?)))
+            .collect::<Result<_, Error>>()?;
+        let rows: HashMap<usize, Vec<RecordBatch>> = rows.into_iter().collect();
+        let mut origin_of = vec![None; found.files.traces.len()];
+        let mut known: HashMap<usize, StagedTrace> = HashMap::new();
+        for (number, file) in found.files.traces.iter().enumerate() {
+            let Some(&origin) = origins.get(file.file.as_str()) else { continue };
+            let of_group = &groups[origin.group].manifest.files;
+            let Some(timeline) = &of_group[origin.file].timeline else { continue };
+            let at = of_group[..origin.file].iter().filter(|file| file.timeline.is_some()).count();
+            origin_of[number] = Some(origin);
+            known.insert(number, timeline.staged(number, rows[&origin.group][at].clone()));
+        }
+        drop((origins, by_file));
+        let scratch = TempDir::new().map_err(|e| Error::write(std::env::temp_dir(), e))?;
+        let mut sink =
+            MappedSink { known: Mutex::new(known), origin_of, scratch, traces: Vec::new() };
+        let dataset = read::read(found, options, progress, &mut sink)?;
+        let MappedSink { traces, scratch, .. } = sink;
+        let mut mapped = Self {
+            groups: groups.into(),
+            traces,
+            rest: dataset.tables.clone(),
+            of_table: BTreeMap::new(),
+            _scratch: scratch,
+        };
+        mapped.index();
+        let mut tables = TableSet::default();
+        for row in mapped.traces.iter().filter_map(|trace| trace.row.as_ref()) {
+            tables.push("ranks", row.clone());
+        }
+        for (table, batches) in dataset.tables.iter() {
+            for batch in batches {
+                tables.push(table, batch.clone());
+            }
+        }
+        Ok((Dataset { tables, ..dataset }, Arc::new(mapped)))
+    }
+
+    /// Lists the partitions of each table, as an export does: timelines in order of ranks, then all else.
+    fn index(&mut self) {
+        for (trace, placed) in self.traces.iter().enumerate() {
+            if placed.row.is_some() {
+                self.of_table.entry("ranks").or_default().push(Place::RankRow(trace));
+            }
+            for (at, partition) in placed.partitions.iter().enumerate() {
+                if let Some(spec) = tables::find(&partition.table) {
+                    self.of_table.entry(spec.name).or_default().push(Place::Stored(trace, at));
+                }
+            }
+        }
+        for spec in tables::TABLES {
+            if self.rest.rows(spec.name) > 0 {
+                self.of_table.entry(spec.name).or_default().push(Place::Rest);
+            }
+        }
+    }
+
+    /// Bytes that all tables take in memory.
+    pub fn table_bytes(&self) -> u64 {
+        let of_traces = self.traces.iter().flat_map(|trace| &trace.partitions);
+        let bytes: u64 = of_traces.map(|partition| partition.memory_bytes).sum();
+        bytes + self.rest.memory_bytes() as u64
+    }
+
+    fn open_partition(&self, trace: usize, at: usize) -> Result<PartitionFile, Error> {
+        let PlacedTrace { origin, folder, partitions, checked, .. } = &self.traces[trace];
+        let (partition, is_checked) = (&partitions[at], &checked[at]);
+        let spec = tables::find(&partition.table);
+        let name = file_name(&partition.table);
+        match (origin, folder) {
+            (Some(Origin { group, file }), _) => {
+                self.groups[*group].open(&format!("{file}/{name}"), partition, spec, is_checked)
+            }
+            (None, folder) => {
+                let path = folder.as_deref().unwrap_or("".as_ref()).join(name);
+                let file = File::Local(path.clone());
+                PartitionFile::open(&file, partition, spec, is_checked).map_err(|problem| {
+                    let reason = match problem {
+                        PartitionProblem::Damaged(reason) => std::io::Error::other(reason),
+                        PartitionProblem::Unreadable(e) => e,
+                    };
+                    Error::read(path, reason)
+                })
+            }
+        }
+    }
+
+    /// Ranks of the run in ascending order, as ranges whose traces are in one group.
+    fn ranges(&self) -> Option<Vec<(usize, &[PlacedTrace])>> {
+        let same = |a: &PlacedTrace, b: &PlacedTrace| {
+            a.origin.map(|origin| origin.group) == b.origin.map(|origin| origin.group)
+        };
+        let range = |traces: &'_ [PlacedTrace]| Some(traces.first()?.origin?.group);
+        self.traces.chunk_by(same).map(|traces| Some((range(traces)?, traces))).collect()
+    }
+}
+
+impl TableSource for MappedRun {
+    fn partitions(&self, table: &str) -> Vec<Partition> {
+        let places = self.of_table.get(table).map_or(&[][..], Vec::as_slice);
+        let partition = |place: &Place| match *place {
+            Place::Stored(trace, at) => {
+                let StoredPartition { rows, memory_bytes: bytes, .. } =
+                    self.traces[trace].partitions[at];
+                Partition { rank: Some(self.traces[trace].rank), rows: rows as usize, bytes }
+            }
+            Place::RankRow(trace) => {
+                let bytes = self.traces[trace].row.as_ref().map(RecordBatch::get_array_memory_size);
+                let bytes = bytes.unwrap_or_default() as u64;
+                Partition { rank: Some(self.traces[trace].rank), rows: 1, bytes }
+            }
+            Place::Rest => {
+                let batches = self.rest.get(table);
+                let bytes = batches.iter().map(RecordBatch::get_array_memory_size).sum::<usize>();
+                Partition { rank: None, rows: self.rest.rows(table), bytes: bytes as u64 }
+            }
+        };
+        places.iter().map(partition).collect()
+    }
+
+    fn scan(&self, table: &str, partition: usize, columns: &[usize]) -> Result<Batches, ScanError> {
+        let places = self.of_table.get(table).map_or(&[][..], Vec::as_slice);
+        let place = places.get(partition).ok_or("there is no such partition")?;
+        let project = |batches: &[RecordBatch]| -> Result<Batches, ScanError> {
+            let batches: Vec<RecordBatch> = batches
+                .iter()
+                .map(|batch| batch.project(columns))
+                .collect::<Result<_, ArrowError>>()?;
+            Ok(Box::new(batches.into_iter().map(Ok)))
+        };
+        match *place {
+            Place::Rest => project(self.rest.get(table)),
+            Place::RankRow(trace) => project(self.traces[trace].row.as_slice()),
+            Place::Stored(trace, at) => {
+                let rows = self.open_partition(trace, at)?.rows(columns, None)?;
+                let change = self.traces[trace].change;
+                let spec = tables::find(table).ok_or("there is no such table")?;
+                let columns = columns.to_vec();
+                let changed = move |batch: RecordBatch| {
+                    // Batches without columns still have rows.
+                    if columns.is_empty() {
+                        return Ok(batch);
+                    }
+                    let arrays = batch.columns().iter().zip(&columns).map(|(array, &column)| {
+                        change.apply(spec, column, array).unwrap_or_else(|| array.clone())
+                    });
+                    RecordBatch::try_new(batch.schema(), arrays.collect())
+                };
+                Ok(Box::new(
+                    rows.map(move |batch| batch.and_then(&changed).map_err(ScanError::from)),
+                ))
+            }
+        }
+    }
+
+    fn computed_rows(&self, view: &str) -> Option<Result<Batches, ScanError>> {
+        let mut files = VecDeque::new();
+        for (group, traces) in self.ranges()? {
+            let views = &self.groups[group].manifest.views;
+            let at = views.binary_search_by(|known| known.table.as_str().cmp(view)).ok()?;
+            let shift = |trace: &PlacedTrace| (i64::from(trace.rank), trace.change.shift_ns);
+            let shifts = traces.iter().map(shift).collect();
+            // Rows of views without rows are not stored.
+            if views[at].bytes > 0 {
+                files.push_back(ViewFile { group, at, shifts });
+            }
+        }
+        let rows = ViewFiles { groups: Arc::clone(&self.groups), files, rows: VecDeque::new() };
+        Some(Ok(Box::new(rows)))
+    }
+}
+
+/// The rows of a view of one group.
+struct ViewFile {
+    group: usize,
+    /// Position of the view in the manifest.
+    at: usize,
+    /// The ranks to read, and what is added to their times.
+    shifts: HashMap<i64, i64>,
+}
+
+impl ViewFile {
+    fn read(&self, groups: &[Group]) -> Result<Vec<RecordBatch>, ScanError> {
+        let group = &groups[self.group];
+        let partition = &group.manifest.views[self.at];
+        let rows = group.rows(&manifest::view_path(&partition.table), partition, None)?;
+        let placed = rows.iter().map(|batch| placed_rows(batch, &self.shifts));
+        placed.collect::<Result<_, ArrowError>>().map_err(ScanError::from)
+    }
+}
+
+/// Reads the rows of a view, a few groups at once: opening a file takes a round trip to the store.
+struct ViewFiles {
+    groups: Arc<[Group]>,
+    files: VecDeque<ViewFile>,
+    rows: VecDeque<RecordBatch>,
+}
+
+impl Iterator for ViewFiles {
+    type Item = Result<RecordBatch, ScanError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.rows.is_empty() && !self.files.is_empty() {
+            let some: Vec<ViewFile> =
+                self.files.drain(..self.files.len().min(FILES_AT_ONCE)).collect();
+            let read: Result<Vec<_>, ScanError> =
+                some.par_iter().map(|file| file.read(&self.groups)).collect();
+            match read {
+                Ok(read) => self.rows.extend(read.into_iter().flatten()),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        self.rows.pop_front().map(Ok)
+    }
+}
+
+/// The rows of ranks, at their place in the run: `shifts` of each rank is added to its times. Rows of other ranks are left
+/// out.
+fn placed_rows(rows: &RecordBatch, shifts: &HashMap<i64, i64>) -> Result<RecordBatch, ArrowError> {
+    let ranks = rank_numbers(rows)?;
+    let is_placed: BooleanArray = ranks
+        .iter()
+        .map(|rank| Some(rank.is_some_and(|rank| shifts.contains_key(&rank))))
+        .collect();
+    let (rows, ranks) = if is_placed.true_count() == rows.num_rows() {
+        (rows.clone(), ranks)
+    } else {
+        let rows = filter_record_batch(rows, &is_placed)?;
+        let ranks = rank_numbers(&rows)?;
+        (rows, ranks)
+    };
+    if shifts.values().all(|&shift| shift == 0) {
+        return Ok(rows);
+    }
+    let schema = rows.schema();
+    let shifted = |(field, array): (&Arc<Field>, &ArrayRef)| -> ArrayRef {
+        let is_time = *field.data_type() == DataType::Int64 && tables::is_timestamp(field.name());
+        let Some(times) = array.as_primitive_opt::<Int64Type>().filter(|_| is_time) else {
+            return array.clone();
+        };
+        let shift = |(row, time): (usize, Option<i64>)| Some(time? + shifts[&ranks.value(row)]);
+        Arc::new(times.iter().enumerate().map(shift).collect::<Int64Array>())
+    };
+    let arrays = schema.fields().iter().zip(rows.columns()).map(shifted).collect();
+    RecordBatch::try_new(schema, arrays)
+}
+
+/// The rank of each row.
+fn rank_numbers(rows: &RecordBatch) -> Result<Int64Array, ArrowError> {
+    let no_ranks = || ArrowError::SchemaError("the rows have no ranks".to_owned());
+    let ranks = rows.column_by_name("rank").ok_or_else(no_ranks)?;
+    if let Some(ranks) = ranks.as_primitive_opt::<Int64Type>() {
+        return Ok(ranks.clone());
+    }
+    let ranks = ranks.as_primitive_opt::<Int32Type>().ok_or_else(no_ranks)?;
+    Ok(ranks.unary(i64::from))
+}
+
+/// Takes mapped traces as they are.
+struct MappedSink {
+    /// Mapped traces by the number of their file.
+    known: Mutex<HashMap<usize, StagedTrace>>,
+    origin_of: Vec<Option<Origin>>,
+    /// Folder for timelines of unknown rank.
+    scratch: TempDir,
+    traces: Vec<PlacedTrace>,
+}
+
+impl MappedSink {
+    fn folder(&self, number: usize) -> PathBuf {
+        self.scratch.path().join(number.to_string())
+    }
+}
+
+impl RankSink for MappedSink {
+    type Stored = StagedTrace;
+
+    const JSON_BYTES_AT_ONCE: Option<u64> = Some(96 << 20);
+
+    fn has(&self, number: usize) -> bool {
+        self.origin_of.get(number).is_some_and(Option::is_some)
+    }
+
+    fn take(&self, number: usize) -> Option<StagedTrace> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&number)
+    }
+
+    fn store(&self, number: usize, file: &str, trace: Trace) -> Result<StagedTrace, Error> {
+        let (mut staged, tables) = StagedTrace::new(number, file, trace);
+        staged.write_tables(&self.folder(number), tables)?;
+        Ok(staged)
+    }
+
+    fn place(&mut self, traces: Vec<(StagedTrace, Placement)>) -> Result<TableSet, Error> {
+        for (trace, placement) in traces {
+            let origin = self.origin_of.get(trace.number).copied().flatten();
+            let folder = if origin.is_none() { Some(self.folder(trace.number)) } else { None };
+            self.traces.push(PlacedTrace {
+                origin,
+                folder,
+                checked: trace.partitions.iter().map(|_| AtomicBool::new(false)).collect(),
+                row: trace.row_at(placement),
+                rank: placement.rank,
+                change: trace.change(placement),
+                partitions: trace.partitions,
+            });
+        }
+        Ok(TableSet::default())
+    }
+}

@@ -1,0 +1,334 @@
+//! Maps the traces of a shard, group by group.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Schema, SchemaRef};
+use rayon::prelude::*;
+use trace_model::{TableSet, tables};
+
+use super::manifest::{self, FileVersion, Manifest, MappedFile, Program, Timeline};
+use super::read::list_groups;
+use super::shard::Shard;
+use super::timelines::{needs_others, timelines};
+use crate::enrich::enrich;
+use crate::error::Error;
+use crate::formats::kineto::outline::Detail;
+use crate::input::decompress::Limit;
+use crate::input::location::Location;
+use crate::input::storage;
+use crate::options::{FileWork, Options, Progress};
+use crate::output::destination::Destination;
+use crate::parquet::manifest::Partition;
+use crate::parquet::partition;
+use crate::parquet::staged::StagedTrace;
+use crate::run::discover::{self, FoundRun, InputFile, rank_from_file_name};
+use crate::run::parse::{FileError, ParsedFile, parse_file};
+
+/// JSON of the traces of a group, in bytes: they are in memory at the same time.
+const GROUP_JSON_BYTES: u64 = 256 << 20;
+/// Maximum number of traces in a group.
+const GROUP_TRACES: usize = 64;
+
+/// Maps the traces of one shard of a run that are not mapped yet.
+#[derive(Debug)]
+pub struct Mapper {
+    run: String,
+    to: Destination,
+    program: Program,
+    limit: Limit,
+    /// Files that are not read yet.
+    files: VecDeque<InputFile>,
+    /// Traces that were read, and belong to a later group.
+    pending: VecDeque<MappedTrace>,
+    summary: MapSummary,
+}
+
+/// What was mapped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MapSummary {
+    /// Files of the shard.
+    pub files: usize,
+    /// Those of them that were mapped before.
+    pub known_files: usize,
+    /// Those that were read now, and are no timeline whose rank is known. They stay as they are for the process that puts
+    /// the run together.
+    pub left_files: usize,
+    /// Groups written now.
+    pub groups: usize,
+    /// Bytes of JSON read.
+    pub json_bytes: u64,
+    /// Bytes written.
+    pub bytes: u64,
+}
+
+/// A file that was read.
+#[derive(Debug)]
+struct MappedTrace {
+    version: FileVersion,
+    json_bytes: u64,
+    /// `None` if it is not a timeline of a known rank.
+    timeline: Option<(Box<StagedTrace>, TableSet)>,
+}
+
+impl MappedTrace {
+    fn rank(&self) -> Option<i32> {
+        self.timeline.as_ref().map(|(trace, _)| trace.rank)
+    }
+}
+
+/// Traces that were read, to be published with the rows of views over them.
+#[derive(Debug)]
+pub struct TraceGroup {
+    traces: Vec<MappedTrace>,
+    tables: TableSet,
+}
+
+/// The rows of a view over the tables of a group.
+#[derive(Debug)]
+pub struct ViewRows {
+    /// Name of the view.
+    pub view: String,
+    /// Schema of the rows.
+    pub schema: SchemaRef,
+    /// The rows, in any order; all with a column `rank`.
+    pub batches: Vec<RecordBatch>,
+    /// Whether readers know the schema: then no rows need no file.
+    pub is_schema_known: bool,
+}
+
+impl Mapper {
+    /// Finds the files of a shard that are not in `to` yet, a folder or the address of one. `views` is a fingerprint of the
+    /// views whose rows will be published.
+    ///
+    /// # Errors
+    /// If the run or `to` cannot be listed, `to` is a part of the run, or the traces of the run cannot be read one by one.
+    pub fn open(
+        run: &Location,
+        to: &Location,
+        shard: Shard,
+        options: &Options,
+        views: &str,
+    ) -> Result<Self, Error> {
+        let found = discover::find(run, options)?;
+        let files = timelines(&found)?;
+        let shard = shard.files(&files);
+        let program = Program::this(views, options.max_json_bytes);
+        let to = Destination::at(to, options.timeout)?;
+        let mut known: BTreeSet<FileVersion> = BTreeSet::new();
+        for group in list_groups(&to.folder(), &program)? {
+            known.extend(group.manifest.files.iter().map(|file| file.version.clone()));
+        }
+        let mut missing: BTreeSet<&str> = BTreeSet::new();
+        for &file in &shard {
+            if !known.contains(&FileVersion::of(file)?) {
+                missing.insert(&file.file);
+            }
+        }
+        let summary = MapSummary {
+            files: shard.len(),
+            known_files: shard.len() - missing.len(),
+            ..MapSummary::default()
+        };
+        let order: Vec<String> = shard.iter().map(|file| file.file.clone()).collect();
+        let missing: BTreeSet<String> = missing.into_iter().map(str::to_owned).collect();
+        let FoundRun { name, files, .. } = found;
+        let mut files: Vec<InputFile> =
+            files.traces.into_iter().filter(|file| missing.contains(&file.file)).collect();
+        files.sort_by_cached_key(|file| order.iter().position(|name| *name == file.file));
+        Ok(Self {
+            run: name,
+            to,
+            program,
+            limit: Limit { max_json_bytes: options.max_json_bytes },
+            files: files.into(),
+            pending: VecDeque::new(),
+            summary,
+        })
+    }
+
+    /// Announces the files to read.
+    pub fn begin(&self, progress: &dyn Progress) {
+        progress.begin(FileWork {
+            files: self.files.len(),
+            file_bytes: self.files.iter().map(|file| file.bytes).sum(),
+            json_bytes: self.files.iter().map(|file| file.json_bytes).sum(),
+        });
+    }
+
+    /// What was mapped so far.
+    pub fn summary(&self) -> MapSummary {
+        self.summary
+    }
+
+    /// Reads the next traces. `None` if all are mapped.
+    ///
+    /// # Errors
+    /// If a store does not answer, a file changes while it is read, or a trace turns out to need other files.
+    pub fn next_group(&mut self, progress: &dyn Progress) -> Result<Option<TraceGroup>, Error> {
+        if self.pending.is_empty() {
+            let files = self.next_files();
+            self.pending = self.read(&files, progress)?.into();
+        }
+        let mut traces: Vec<MappedTrace> = Vec::new();
+        let mut ranks = BTreeSet::new();
+        // Profile cycles of a rank are in groups of their own: rows of views tell ranks apart, and nothing else.
+        while let Some(trace) = self.pending.front() {
+            if trace.rank().is_some_and(|rank| !ranks.insert(rank)) {
+                break;
+            }
+            traces.extend(self.pending.pop_front());
+        }
+        if traces.is_empty() {
+            return Ok(None);
+        }
+        let mut tables = TableSet::default();
+        let mut timelines: Vec<_> = traces.iter().filter_map(|t| t.timeline.as_ref()).collect();
+        timelines.sort_by_key(|(staged, _)| staged.rank);
+        for (staged, of_trace) in timelines {
+            if let Some(row) = &staged.row {
+                tables.push("ranks", row.clone());
+            }
+            for (name, batches) in of_trace.iter() {
+                for batch in batches {
+                    tables.push(name, batch.clone());
+                }
+            }
+        }
+        Ok(Some(TraceGroup { traces, tables }))
+    }
+
+    /// Takes files for one group.
+    fn next_files(&mut self) -> Vec<InputFile> {
+        let mut files: Vec<InputFile> = Vec::new();
+        let mut bytes = 0;
+        while let Some(file) = self.files.front() {
+            bytes += file.json_bytes;
+            if !files.is_empty() && (bytes > GROUP_JSON_BYTES || files.len() == GROUP_TRACES) {
+                break;
+            }
+            files.extend(self.files.pop_front());
+        }
+        files
+    }
+
+    fn read(
+        &self,
+        files: &[InputFile],
+        progress: &dyn Progress,
+    ) -> Result<Vec<MappedTrace>, Error> {
+        let stored: Vec<&storage::File> = files.iter().map(|file| &file.stored).collect();
+        storage::with_prefetch(&stored, progress, |positions| {
+            let mut read: Vec<(usize, Result<MappedTrace, Error>)> = positions
+                .par_bridge()
+                .map(|at| (at, self.read_one(&files[at], progress)))
+                .collect();
+            read.sort_unstable_by_key(|(at, _)| *at);
+            read.into_iter().map(|(_, trace)| trace).collect()
+        })
+    }
+
+    fn read_one(&self, file: &InputFile, progress: &dyn Progress) -> Result<MappedTrace, Error> {
+        let before = FileVersion::of(file)?;
+        let timeline = match parse_file(file, self.limit, progress, Detail::All) {
+            Ok(ParsedFile::Timeline(trace)) => {
+                let trace = enrich(*trace);
+                let is_known = trace.rank().is_some() || rank_from_file_name(&file.file).is_some();
+                is_known.then(|| {
+                    let (staged, tables) = StagedTrace::new(0, &file.file, trace);
+                    (Box::new(staged), tables)
+                })
+            }
+            Ok(ParsedFile::Composer(_)) => return Err(needs_others(&self.run, "Composer")),
+            Err(FileError::StoreUnavailable(error)) => {
+                return Err(Error::read(format!("{}: {}", self.run, file.file), error));
+            }
+            // Whoever puts the run together reads the file again, and says what is wrong.
+            Ok(_) | Err(_) => None,
+        };
+        if FileVersion::of(file)? != before {
+            return Err(Error::ChangedFile { file: file.file.clone() });
+        }
+        Ok(MappedTrace { version: before, json_bytes: file.json_bytes, timeline })
+    }
+
+    /// Writes a group with the rows of views over its tables.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn publish(&mut self, group: TraceGroup, views: &[ViewRows]) -> Result<(), Error> {
+        let TraceGroup { traces, .. } = group;
+        self.summary.json_bytes += traces.iter().map(|trace| trace.json_bytes).sum::<u64>();
+        self.summary.left_files += traces.iter().filter(|trace| trace.rank().is_none()).count();
+        let versions: Vec<FileVersion> = traces.iter().map(|trace| trace.version.clone()).collect();
+        let draft = self.to.draft()?;
+        let content = draft.path().to_owned();
+        let name = manifest::group_name(&self.program, &versions)
+            .map_err(|e| Error::write(&content, e.into()))?;
+        let manifest = self.write_content(traces, views, &content)?;
+        let text = manifest.to_text().map_err(|e| Error::write(&content, e.into()))?;
+        let content_bytes = manifest.content_bytes();
+        self.to.publish(&draft, &name, (manifest::FILE, &text))?;
+        self.summary.groups += 1;
+        self.summary.bytes += content_bytes + text.len() as u64;
+        Ok(())
+    }
+
+    /// Writes everything but the manifest.
+    fn write_content(
+        &self,
+        traces: Vec<MappedTrace>,
+        views: &[ViewRows],
+        content: &Path,
+    ) -> Result<Manifest, Error> {
+        let mut rows = Vec::new();
+        let mut files = Vec::with_capacity(traces.len());
+        for (at, MappedTrace { version, timeline, .. }) in traces.into_iter().enumerate() {
+            let timeline = match timeline {
+                None => None,
+                Some((mut staged, tables)) => {
+                    staged.write_tables(&content.join(at.to_string()), tables)?;
+                    rows.extend(staged.row.clone());
+                    Some(Timeline::of(&staged))
+                }
+            };
+            files.push(MappedFile { version, timeline });
+        }
+        let path = content.join(manifest::RANKS);
+        let ranks = partition::write(&tables::Ranks::SPEC, None, &rows, &path)?;
+        let write = |rows: &ViewRows| {
+            let ViewRows { view, schema, batches, is_schema_known } = rows;
+            if *is_schema_known && batches.iter().all(|batch| batch.num_rows() == 0) {
+                return Ok(Partition::empty(view));
+            }
+            let path = content.join(manifest::view_path(view));
+            // Headers of views document columns: that need not be repeated.
+            let fields =
+                schema.fields().iter().map(|f| f.as_ref().clone().with_metadata([].into()));
+            let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+            let plain = |batch: &RecordBatch| {
+                RecordBatch::try_new(schema.clone(), batch.columns().to_vec())
+            };
+            let batches: Vec<RecordBatch> = batches
+                .iter()
+                .map(plain)
+                .collect::<Result<_, _>>()
+                .map_err(|e| Error::write(&path, io::Error::other(e)))?;
+            partition::write_rows(view, &batches, &schema, &path)
+        };
+        let mut views: Vec<Partition> =
+            views.par_iter().map(write).collect::<Result<_, Error>>()?;
+        views.sort_by(|a, b| a.table.cmp(&b.table));
+        Ok(Manifest::new(self.program.clone(), files, ranks, views))
+    }
+}
+
+impl TraceGroup {
+    /// The tables of all traces, each on a clock that starts with its first event.
+    pub fn tables(&self) -> &TableSet {
+        &self.tables
+    }
+}
