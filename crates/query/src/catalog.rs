@@ -6,7 +6,7 @@ use arrow::datatypes::SchemaRef;
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 use trace_model::MetricSpec;
-use trace_model::tables::{self, Ranks};
+use trace_model::tables;
 
 use crate::error::{Error, Result, ViewFailure, similar};
 use crate::header;
@@ -17,9 +17,6 @@ use crate::plan::references::{References, TableColumns};
 use crate::prepared::{PreparedPlans, PreparedQuery};
 use crate::rust_view::RustView;
 use crate::view::{ViewDef, ViewScope, ViewSource, failure_of};
-
-/// Columns of `ranks` that say how the clock of a rank relates to that of the run.
-const CLOCK_COLUMNS: [&str; 2] = ["base_time_ns", "clock"];
 
 /// A set of views whose needs are all met.
 #[derive(Debug, Clone)]
@@ -173,15 +170,16 @@ impl Catalog {
     /// If there is no such view.
     pub fn mappable_views(&self, views: &[&str]) -> Result<Vec<&str>> {
         let views = views.iter().map(|view| self.get(view)).collect::<Result<Vec<_>>>()?;
-        let reads_clock = |view: &ViewDef| {
-            self.columns_read_by(&[view]).is_ok_and(|columns| {
-                let clock = |at: &usize| CLOCK_COLUMNS.contains(&Ranks::SPEC.columns[*at].name);
-                columns.get("ranks").is_some_and(|read| read.iter().any(clock))
-                    || columns.contains_key("reading_warnings")
-            })
-        };
+        let mut on_clock: BTreeSet<&str> = BTreeSet::new();
+        for view in &self.views {
+            // Views come after what they need.
+            if view.needs.iter().any(|need| on_clock.contains(need.as_str())) || view.reads_clock()
+            {
+                on_clock.insert(&view.name);
+            }
+        }
         let read = self.rank_views_read_by(&views);
-        let mappable = read.into_iter().filter(|view| !reads_clock(view));
+        let mappable = read.into_iter().filter(|view| !on_clock.contains(view.name.as_str()));
         Ok(mappable.map(|view| view.name.as_str()).collect())
     }
 

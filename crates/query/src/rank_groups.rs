@@ -140,7 +140,8 @@ impl RankGroups {
         let is_of_ranks = |table: &&str| {
             source.partitions(table).iter().all(|partition| partition.rank.is_some())
         };
-        if !self.catalog.columns_read_by(&[view])?.keys().all(is_of_ranks) {
+        let tables = self.catalog.tables_read_by(&view.name).unwrap_or_default();
+        if !tables.iter().all(is_of_ranks) {
             return Ok(None);
         }
         let (source, catalog) = (Arc::clone(source), self.catalog);

@@ -80,7 +80,26 @@ pub struct Column {
     pub metric: Option<Scope>,
 }
 
+/// Columns of `ranks` that say how the clock of a rank relates to that of the run.
+const CLOCK_COLUMNS: [&str; 2] = ["base_time_ns", "clock"];
+
 impl ViewDef {
+    /// Returns whether the view itself reads how the clock of a rank relates to that of the run, or what is known only when
+    /// all ranks are read.
+    pub(crate) fn reads_clock(&self) -> bool {
+        let reads = |table: &str| self.needs.iter().any(|need| need == table);
+        // Most views need not be parsed.
+        if reads("reading_warnings") || !reads("ranks") {
+            return reads("reading_warnings");
+        }
+        self.queries().into_iter().any(|query| {
+            let read = References::parse(query).map(|query| query.table_columns());
+            let is_clock =
+                |at: &usize| CLOCK_COLUMNS.contains(&tables::Ranks::SPEC.columns[*at].name);
+            read.is_ok_and(|read| read.get("ranks").is_some_and(|read| read.iter().any(is_clock)))
+        })
+    }
+
     /// Parses one file. The catalog checks `needs`, because it knows the other files.
     pub fn parse(source: ViewSource<'_>, rust_views: &'static [RustView]) -> Result<Self> {
         let ViewSource { path, text } = source;

@@ -108,11 +108,13 @@ pub fn find(name: &str) -> Option<&'static TableSpec> {
 /// Returns whether a column of a view is a time on the run's clock, which shifts with the clock; see
 /// [`ColumnSpec::is_timestamp`](crate::ColumnSpec::is_timestamp) for columns of tables.
 pub fn is_timestamp(column: &str) -> bool {
-    // Lengths of time: since the start of something, and of idle time at the end of the recording.
-    !["since_start_ns", "recording_end_ns"].contains(&column)
-        && ["ts_ns", "start_ns", "end_ns", "begin_ns"].iter().any(|name| {
-            column.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'))
-        })
+    // Lengths of time: since the start of something, up to a moment, and idle time at the end of the recording.
+    let is_length =
+        ["since_start_ns", "recording_end_ns"].contains(&column) || column.contains("_until_");
+    let is_named = |name: &&str| {
+        column.strip_suffix(*name).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'))
+    };
+    !is_length && ["ts_ns", "start_ns", "end_ns", "begin_ns"].iter().any(is_named)
 }
 
 /// Fingerprint of the schema. It changes whenever a table or column is added, removed, renamed, moved or gets another
