@@ -61,7 +61,7 @@ const QUERY: &str = "
     WITH busy AS (SELECT rank, name, step, count(*) AS n, sum(dur_ns) AS sum_ns FROM cpu_ops GROUP BY rank, name, step)
     SELECT s.rank, s.step, b.name, b.n, b.sum_ns / s.dur_ns AS share, sum(b.sum_ns) OVER (PARTITION BY s.rank) AS all_ns
     FROM steps s LEFT JOIN busy b ON b.rank = s.rank AND b.step = s.step
-    WHERE s.is_complete ORDER BY s.rank, s.step";
+    WHERE NOT s.is_last ORDER BY s.rank, s.step";
 
 /// The fixed cost of a rule may be this part of the time of [`QUERY`].
 const MAX_QUERIES_PER_RULE: f64 = 1.0;

@@ -33,7 +33,11 @@ work AS (
         sum_if!(k.dur_ns, k.launch IS NULL AND coalesce(k.ts_ns >= s.first_ns, true)) AS unlinked_ns,
         sum(k.dur_ns) AS kernel_ns
     FROM kernels k
-    JOIN streams s ON s.rank = k.rank AND (s.device IS NOT DISTINCT FROM k.device) AND (s.stream IS NOT DISTINCT FROM k.stream)
+    -- Equality, so that rows are found by hash. No device and no stream has this number.
+    JOIN streams s
+        ON s.rank = k.rank
+        AND coalesce(s.device, -2147483648) = coalesce(k.device, -2147483648)
+        AND coalesce(s.stream, -2147483648) = coalesce(k.stream, -2147483648)
     GROUP BY k.rank
 ),
 found AS (
