@@ -24,7 +24,7 @@ const LIMIT: f64 = 6.0;
 
 /// Differences below this are noise.
 const NOISE_S: f64 = 0.02;
-const NOISE_BYTES: f64 = 4e6;
+const NOISE_BYTES: f64 = 16e6;
 
 /// A kind of trace whose size has one dimension.
 struct Case {
