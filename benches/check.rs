@@ -64,7 +64,7 @@ const QUERY: &str = "
     WHERE NOT s.is_last ORDER BY s.rank, s.step";
 
 /// The fixed cost of a rule may be this part of the time of [`QUERY`].
-const MAX_QUERIES_PER_RULE: f64 = 1.0;
+const MAX_QUERIES_PER_RULE: f64 = 0.3;
 
 fn fixed_cost(rules: &RuleSet) {
     let folder = tempfile::tempdir().expect("a temporary folder");
