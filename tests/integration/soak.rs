@@ -22,7 +22,7 @@ const CHECKS: usize = 100;
 /// Maximum growth in memory during the second half of the checks.
 const MAX_GROWTH_BYTES: i64 = 24 << 20;
 
-/// How long threads whose work is done may take to exit.
+/// Time limit for finished threads to exit.
 const MAX_EXIT_TIME: Duration = Duration::from_secs(10);
 
 fn write_demo(folder: &Path, seed: u64) {
@@ -123,7 +123,7 @@ fn checks_in_a_row_leave_nothing_behind() {
             }
         }
         let half = half.unwrap();
-        // A thread is listed for a moment after it has told that it is done, and the timer of a query is not joined.
+        // A finished thread stays listed for a moment, and nothing joins the timer of a query.
         let start = Instant::now();
         let mut end = Held::now();
         while end.threads > half.threads && start.elapsed() < MAX_EXIT_TIME {

@@ -224,10 +224,7 @@ impl Session {
     /// # Errors
     /// If there is no such view, the tables cannot be read, or the call is canceled.
     pub fn metric_tables(&self, views: &[&str]) -> Result<Vec<Result<MetricTable>>> {
-        let views = views.iter().map(|view| self.catalog.get(view)).collect::<Result<Vec<_>>>()?;
-        let (engine, wanted) = (Arc::clone(&self.engine), views.clone());
-        let prepared = self.block_on(async move { engine.prepare(&wanted, true).await });
-        prepared?.map_err(|e| self.error(e))?;
+        let views = self.prepare_rows(views)?;
         let mut tables = Vec::with_capacity(views.len());
         for views in views.chunks(self.concurrent_views) {
             tables.extend(self.concurrent_tables(views)?);
@@ -247,15 +244,21 @@ impl Session {
     /// # Errors
     /// As [`Session::metric_tables`].
     pub fn view_rows(&self, views: &[&str]) -> Result<Vec<Result<Vec<RecordBatch>>>> {
-        let views = views.iter().map(|view| self.catalog.get(view)).collect::<Result<Vec<_>>>()?;
-        let (engine, wanted) = (Arc::clone(&self.engine), views.clone());
-        let prepared = self.block_on(async move { engine.prepare(&wanted, true).await });
-        prepared?.map_err(|e| self.error(e))?;
+        let views = self.prepare_rows(views)?;
         let mut rows = Vec::with_capacity(views.len());
         for views in views.chunks(self.concurrent_views) {
             rows.extend(self.concurrent_rows(views)?);
         }
         Ok(rows)
+    }
+
+    /// Makes views ready whose rows are read next.
+    fn prepare_rows(&self, views: &[&str]) -> Result<Vec<&'static ViewDef>> {
+        let views = views.iter().map(|view| self.catalog.get(view)).collect::<Result<Vec<_>>>()?;
+        let (engine, wanted) = (Arc::clone(&self.engine), views.clone());
+        let prepared = self.block_on(async move { engine.prepare(&wanted, true).await });
+        prepared?.map_err(|e| self.error(e))?;
+        Ok(views)
     }
 
     fn concurrent_tables(&self, views: &[&'static ViewDef]) -> Result<Vec<Result<MetricTable>>> {

@@ -6,7 +6,7 @@ use analyses::catalog;
 use ingest::{CacheEntry, DistinctRun, Export, Location, MappedRun, Progress};
 use query::Selection;
 use tempfile::TempDir;
-use trace_model::{Dataset, TableSet, TableSource};
+use trace_model::{Dataset, TableSource};
 
 use crate::error::Error;
 use crate::options::OpenOptions;
@@ -122,13 +122,7 @@ impl LoadedTables {
         progress: &dyn Progress,
     ) -> Result<Self, Error> {
         let views = catalog().fingerprint();
-        let (mut dataset, source) =
-            MappedRun::open(location, from, &options.ingest, &views, progress)?;
-        let mut tables = TableSet::default();
-        for table in ["ranks", "reading_warnings"] {
-            dataset.tables.take(table).into_iter().for_each(|batch| tables.push(table, batch));
-        }
-        dataset.tables = tables;
+        let (dataset, source) = MappedRun::open(location, from, &options.ingest, &views, progress)?;
         Self::scanned(dataset, source, &options.selection)
     }
 

@@ -15,7 +15,7 @@ use crate::error::Error;
 /// Options for mapping a run.
 #[derive(Debug, Clone)]
 pub struct MapOptions {
-    /// How files are read.
+    /// Options for reading files.
     pub ingest: ingest::Options,
     /// The part of the run to map.
     pub shard: Shard,

@@ -9,7 +9,7 @@ use trace_model::command_line::CommandOptions;
 /// Options for opening a run.
 #[derive(Debug, Clone, Default)]
 pub struct OpenOptions {
-    /// How files are read.
+    /// Options for reading files.
     pub ingest: ingest::Options,
     /// Values of view parameters.
     pub params: Params,

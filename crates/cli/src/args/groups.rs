@@ -101,7 +101,7 @@ pub(crate) struct ReadArgs {
         hide_short_help = true, help_heading = INPUT
     )]
     pub(crate) memory_limit: Option<u64>,
-    /// Read the ranks of the run from where `advisor map` put them, a directory or an address, instead of their traces
+    /// Read mapped ranks from DIR, a directory or an address that `advisor map` wrote to, instead of the traces
     #[arg(long, value_name = "DIR", hide_short_help = true, help_heading = INPUT)]
     pub(crate) from: Option<PathBuf>,
     #[command(flatten)]

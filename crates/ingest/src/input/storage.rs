@@ -187,7 +187,7 @@ impl File {
         }
     }
 
-    /// What tells versions of the same length apart: the time of the last change, or what the store calls the version.
+    /// Distinguishes versions of the same length: the time of the last change, or the version identifier of the store.
     pub(crate) fn version(&self) -> io::Result<String> {
         match self {
             Self::Local(path) => {

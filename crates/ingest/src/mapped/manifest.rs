@@ -30,7 +30,7 @@ pub(super) fn view_path(view: &str) -> String {
     format!("views/{view}.parquet")
 }
 
-/// What a group holds.
+/// The manifest of a group: its traces, and the files that hold their rows.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Manifest {
     format: String,
@@ -44,7 +44,7 @@ pub(super) struct Manifest {
     pub(super) views: Vec<Partition>,
 }
 
-/// What the content of a group depends on besides its traces.
+/// The program and the settings that determine the content of a group, in addition to its traces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Program {
     version: String,
@@ -74,7 +74,7 @@ pub(super) struct FileVersion {
     /// Path relative to the run.
     pub(super) file: String,
     pub(super) bytes: u64,
-    /// Time of the last change, or what the store calls the version.
+    /// Time of the last change, or the version identifier of the store.
     version: String,
 }
 
@@ -97,12 +97,12 @@ pub(super) struct MappedFile {
     #[serde(flatten)]
     pub(super) version: FileVersion,
     /// `None` if the file is not a timeline of a known rank: it is read as if it were not mapped.
-    pub(super) timeline: Option<Timeline>,
+    pub(super) timeline: Option<TimelineRecord>,
 }
 
 /// A [`StagedTrace`] without its row of `ranks`.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Timeline {
+pub(super) struct TimelineRecord {
     pub(super) rank: i32,
     shift_ns: i64,
     partitions: Vec<Partition>,
@@ -135,7 +135,7 @@ struct StepRow {
 /// Entries of a trace that state its rank.
 const RANK_ENTRIES: [&str; 2] = ["distributedInfo", "global_rank"];
 
-impl Timeline {
+impl TimelineRecord {
     pub(super) fn of(trace: &StagedTrace) -> Self {
         let steps = &trace.steps;
         let row = |at| StepRow {

@@ -24,6 +24,7 @@ use crate::formats::kineto::trace::Trace;
 use crate::input::location::Location;
 use crate::input::storage::{File, Folder};
 use crate::options::{Options, Progress};
+use crate::parquet::layout::RUN_TABLES;
 use crate::parquet::manifest::Partition as StoredPartition;
 use crate::parquet::partition::Change;
 use crate::parquet::partition_file::{PartitionFile, PartitionProblem};
@@ -158,12 +159,18 @@ struct Origin {
     file: usize,
 }
 
+/// The folder of the files of a trace.
+#[derive(Debug)]
+enum TraceFiles {
+    Mapped(Origin),
+    /// A temporary folder, of a trace that was not mapped.
+    Scratch(PathBuf),
+}
+
 /// A trace of the run.
 #[derive(Debug)]
 struct PlacedTrace {
-    /// Where its files are: of a trace that was not mapped, in a temporary folder.
-    origin: Option<Origin>,
-    folder: Option<PathBuf>,
+    files: TraceFiles,
     partitions: Vec<StoredPartition>,
     checked: Vec<AtomicBool>,
     /// Its row of `ranks`.
@@ -172,7 +179,7 @@ struct PlacedTrace {
     change: Change,
 }
 
-/// A run whose timelines are mapped. Opening it reads the manifests of the groups, and the files of the run that are no
+/// A run whose timelines are mapped. Opening it reads the manifests of the groups, and those files of the run that are not
 /// timelines.
 pub struct MappedRun {
     groups: Arc<[Group]>,
@@ -192,6 +199,16 @@ impl fmt::Debug for MappedRun {
     }
 }
 
+impl PlacedTrace {
+    /// Position of its group, if it was mapped.
+    fn group(&self) -> Option<usize> {
+        match self.files {
+            TraceFiles::Mapped(Origin { group, .. }) => Some(group),
+            TraceFiles::Scratch(_) => None,
+        }
+    }
+}
+
 /// Place of the rows of a partition.
 #[derive(Debug, Clone, Copy)]
 enum Place {
@@ -204,7 +221,8 @@ enum Place {
 }
 
 impl MappedRun {
-    /// Puts a run together from what [`super::Mapper`] wrote to `from` for it, with the same `views`.
+    /// Puts a run together from what [`super::Mapper`] wrote to `from` for it, with the same `views`. The dataset has
+    /// only `ranks` and `reading_warnings`; the source has all tables.
     ///
     /// # Errors
     /// If a timeline of the run is not mapped, or mapped data is damaged; else as [`crate::read_location`].
@@ -259,7 +277,6 @@ impl MappedRun {
             origin_of[number] = Some(origin);
             known.insert(number, timeline.staged(number, rows[&origin.group][at].clone()));
         }
-        drop((origins, by_file));
         let scratch = TempDir::new().map_err(|e| Error::write(std::env::temp_dir(), e))?;
         let mut sink =
             MappedSink { known: Mutex::new(known), origin_of, scratch, traces: Vec::new() };
@@ -277,8 +294,8 @@ impl MappedRun {
         for row in mapped.traces.iter().filter_map(|trace| trace.row.as_ref()) {
             tables.push("ranks", row.clone());
         }
-        for (table, batches) in dataset.tables.iter() {
-            for batch in batches {
+        for table in RUN_TABLES {
+            for batch in dataset.tables.get(table) {
                 tables.push(table, batch.clone());
             }
         }
@@ -304,24 +321,17 @@ impl MappedRun {
         }
     }
 
-    /// Bytes that all tables take in memory.
-    pub fn table_bytes(&self) -> u64 {
-        let of_traces = self.traces.iter().flat_map(|trace| &trace.partitions);
-        let bytes: u64 = of_traces.map(|partition| partition.memory_bytes).sum();
-        bytes + self.rest.memory_bytes() as u64
-    }
-
     fn open_partition(&self, trace: usize, at: usize) -> Result<PartitionFile, Error> {
-        let PlacedTrace { origin, folder, partitions, checked, .. } = &self.traces[trace];
+        let PlacedTrace { files, partitions, checked, .. } = &self.traces[trace];
         let (partition, is_checked) = (&partitions[at], &checked[at]);
         let spec = tables::find(&partition.table);
         let name = file_name(&partition.table);
-        match (origin, folder) {
-            (Some(Origin { group, file }), _) => {
+        match files {
+            TraceFiles::Mapped(Origin { group, file }) => {
                 self.groups[*group].open(&format!("{file}/{name}"), partition, spec, is_checked)
             }
-            (None, folder) => {
-                let path = folder.as_deref().unwrap_or("".as_ref()).join(name);
+            TraceFiles::Scratch(folder) => {
+                let path = folder.join(name);
                 let file = File::Local(path.clone());
                 PartitionFile::open(&file, partition, spec, is_checked).map_err(|problem| {
                     let reason = match problem {
@@ -336,11 +346,8 @@ impl MappedRun {
 
     /// Ranks of the run in ascending order, as ranges whose traces are in one group.
     fn ranges(&self) -> Option<Vec<(usize, &[PlacedTrace])>> {
-        let same = |a: &PlacedTrace, b: &PlacedTrace| {
-            a.origin.map(|origin| origin.group) == b.origin.map(|origin| origin.group)
-        };
-        let range = |traces: &'_ [PlacedTrace]| Some(traces.first()?.origin?.group);
-        self.traces.chunk_by(same).map(|traces| Some((range(traces)?, traces))).collect()
+        let ranges = self.traces.chunk_by(|a, b| a.group() == b.group());
+        ranges.map(|traces| Some((traces.first()?.group()?, traces))).collect()
     }
 }
 
@@ -543,10 +550,9 @@ impl RankSink for MappedSink {
     fn place(&mut self, traces: Vec<(StagedTrace, Placement)>) -> Result<TableSet, Error> {
         for (trace, placement) in traces {
             let origin = self.origin_of.get(trace.number).copied().flatten();
-            let folder = if origin.is_none() { Some(self.folder(trace.number)) } else { None };
+            let scratch = || TraceFiles::Scratch(self.folder(trace.number));
             self.traces.push(PlacedTrace {
-                origin,
-                folder,
+                files: origin.map_or_else(scratch, TraceFiles::Mapped),
                 checked: trace.partitions.iter().map(|_| AtomicBool::new(false)).collect(),
                 row: trace.row_at(placement),
                 rank: placement.rank,

@@ -1,6 +1,6 @@
 //! Maps the traces of a shard, group by group.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use arrow_schema::{Schema, SchemaRef};
 use rayon::prelude::*;
 use trace_model::{TableSet, tables};
 
-use super::manifest::{self, FileVersion, Manifest, MappedFile, Program, Timeline};
+use super::manifest::{self, FileVersion, Manifest, MappedFile, Program, TimelineRecord};
 use super::read::list_groups;
 use super::shard::Shard;
 use super::timelines::{needs_others, timelines};
@@ -47,7 +47,7 @@ pub struct Mapper {
     summary: MapSummary,
 }
 
-/// What was mapped.
+/// Summary of the traces that were mapped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MapSummary {
     /// Files of the shard.
@@ -105,7 +105,7 @@ impl Mapper {
     /// views whose rows will be published.
     ///
     /// # Errors
-    /// If the run or `to` cannot be listed, `to` is a part of the run, or the traces of the run cannot be read one by one.
+    /// If the run or `to` cannot be listed, `to` cannot be created, or the traces of the run cannot be read one by one.
     pub fn open(
         run: &Location,
         to: &Location,
@@ -122,10 +122,10 @@ impl Mapper {
         for group in list_groups(&to.folder(), &program)? {
             known.extend(group.manifest.files.iter().map(|file| file.version.clone()));
         }
-        let mut missing: BTreeSet<&str> = BTreeSet::new();
+        let mut missing: Vec<String> = Vec::new();
         for &file in &shard {
             if !known.contains(&FileVersion::of(file)?) {
-                missing.insert(&file.file);
+                missing.push(file.file.clone());
             }
         }
         let summary = MapSummary {
@@ -133,18 +133,15 @@ impl Mapper {
             known_files: shard.len() - missing.len(),
             ..MapSummary::default()
         };
-        let order: Vec<String> = shard.iter().map(|file| file.file.clone()).collect();
-        let missing: BTreeSet<String> = missing.into_iter().map(str::to_owned).collect();
         let FoundRun { name, files, .. } = found;
-        let mut files: Vec<InputFile> =
-            files.traces.into_iter().filter(|file| missing.contains(&file.file)).collect();
-        files.sort_by_cached_key(|file| order.iter().position(|name| *name == file.file));
+        let mut by_name: BTreeMap<String, InputFile> =
+            files.traces.into_iter().map(|file| (file.file.clone(), file)).collect();
         Ok(Self {
             run: name,
             to,
             program,
             limit: Limit { max_json_bytes: options.max_json_bytes },
-            files: files.into(),
+            files: missing.iter().filter_map(|file| by_name.remove(file)).collect(),
             pending: VecDeque::new(),
             summary,
         })
@@ -159,7 +156,7 @@ impl Mapper {
         });
     }
 
-    /// What was mapped so far.
+    /// Summary of the traces mapped so far.
     pub fn summary(&self) -> MapSummary {
         self.summary
     }
@@ -246,7 +243,7 @@ impl Mapper {
             Err(FileError::StoreUnavailable(error)) => {
                 return Err(Error::read(format!("{}: {}", self.run, file.file), error));
             }
-            // Whoever puts the run together reads the file again, and says what is wrong.
+            // `MappedRun::open` reads the file again and reports the problem.
             Ok(_) | Err(_) => None,
         };
         if FileVersion::of(file)? != before {
@@ -292,7 +289,7 @@ impl Mapper {
                 Some((mut staged, tables)) => {
                     staged.write_tables(&content.join(at.to_string()), tables)?;
                     rows.extend(staged.row.clone());
-                    Some(Timeline::of(&staged))
+                    Some(TimelineRecord::of(&staged))
                 }
             };
             files.push(MappedFile { version, timeline });

@@ -9,4 +9,4 @@ pub(super) fn partition_path(table: &str, rank: Option<i32>) -> String {
 }
 
 /// Tables about the run as a whole: they have one file for all ranks.
-pub(super) const RUN_TABLES: [&str; 2] = ["ranks", "reading_warnings"];
+pub(crate) const RUN_TABLES: [&str; 2] = ["ranks", "reading_warnings"];

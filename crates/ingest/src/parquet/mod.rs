@@ -10,7 +10,7 @@
 //! own clock, and its time columns are shifted at the end; all other columns are copied without decoding.
 
 mod folder;
-mod layout;
+pub(crate) mod layout;
 pub(crate) mod manifest;
 pub(crate) mod partition;
 pub(crate) mod partition_file;

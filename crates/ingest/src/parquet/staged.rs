@@ -24,7 +24,7 @@ pub(crate) struct StagedTrace {
     pub(crate) number: usize,
     /// Rank in the staged tables.
     pub(crate) rank: i32,
-    /// What was added to times as written.
+    /// Offset that was added to the times as written.
     pub(crate) shift_ns: i64,
     /// Files named `<table>.parquet`, in the folder that they were written to.
     pub(crate) partitions: Vec<Partition>,

@@ -114,15 +114,8 @@ impl Address {
     /// The object of this name, else the folder.
     pub(crate) fn place(&self, timeout: Option<Duration>) -> Result<Place, Error> {
         let store = self.store(timeout)?;
-        let folder = || {
-            Place::Folder(Folder {
-                store: store.clone(),
-                path: self.path.clone(),
-                shown: self.shown.clone(),
-            })
-        };
         if self.is_folder || self.found.get() == Some(&true) {
-            return Ok(folder());
+            return Ok(Place::Folder(self.folder(timeout)?));
         }
         let found = Object::open(store, &self.path);
         let found = match found {
@@ -137,7 +130,7 @@ impl Address {
             }
             _ => {
                 let _ = self.found.set(true);
-                Ok(folder())
+                Ok(Place::Folder(self.folder(timeout)?))
             }
         }
     }

@@ -32,7 +32,7 @@ impl Version {
         }
     }
 
-    /// Tells versions of the same length apart.
+    /// Distinguishes versions of the same length.
     pub(super) fn text(&self) -> String {
         self.e_tag.clone().unwrap_or_else(|| self.modified.to_string())
     }

@@ -72,9 +72,13 @@ impl Folder {
     /// An object of this folder, by its name below it.
     pub(crate) fn object(&self, name: &str) -> Result<Object, Error> {
         let shown = || format!("{}/{name}", self.shown.trim_end_matches('/'));
-        let key = format!("{}/{name}", self.path);
-        let path = Path::parse(key)
-            .map_err(|e| StoreError::new(StoreProblem::Unsupported, e.to_string()).at(shown()))?;
+        let path = self.path_of(name).map_err(|error| error.at(shown()))?;
         Object::open(&self.store, &path).map_err(|error| error.at(shown()))
+    }
+
+    /// The path of an object, by its name below this folder.
+    pub(super) fn path_of(&self, name: &str) -> Result<Path, StoreError> {
+        let path = Path::parse(format!("{}/{name}", self.path));
+        path.map_err(|e| StoreError::new(StoreProblem::Unsupported, e.to_string()))
     }
 }

@@ -69,7 +69,7 @@ impl Object {
         self.bytes
     }
 
-    /// What the store calls the version, as far as it is known without opening the object.
+    /// The version identifier of the store, as far as it is known without opening the object.
     pub(crate) fn version_text(&self) -> String {
         self.version.text()
     }

@@ -21,22 +21,25 @@ const PARTS_AT_ONCE: usize = 4;
 impl Folder {
     /// Uploads files, each to its name below this folder. Objects of these names are replaced.
     pub(crate) fn upload(&self, files: Vec<(String, PathBuf)>) -> Result<(), Error> {
-        let mut uploads = Vec::with_capacity(files.len());
-        for (name, file) in files {
-            uploads.push((self.path_of(&name)?, file));
-        }
+        let failed = |error: StoreError| error.at_output(self.shown.clone());
+        let uploads: Vec<(Path, PathBuf)> = files
+            .into_iter()
+            .map(|(name, file)| Ok((self.path_of(&name)?, file)))
+            .collect::<Result<_, _>>()
+            .map_err(failed)?;
         let store = Arc::clone(&self.store);
         let uploaded = self.store.start(async move {
             let upload = |(path, file)| upload(Arc::clone(&store), path, file);
             let uploads = futures::stream::iter(uploads).map(upload);
             uploads.buffer_unordered(OBJECTS_AT_ONCE).try_collect::<()>().await
         });
-        uploaded.wait().map_err(|error| error.at_output(self.shown.clone()))
+        uploaded.wait().map_err(failed)
     }
 
     /// Writes an object below this folder unless there is one of this name, which stays.
     pub(crate) fn create(&self, name: &str, content: Vec<u8>) -> Result<(), Error> {
-        let path = self.path_of(name)?;
+        let failed = |error: StoreError| error.at_output(self.shown.clone());
+        let path = self.path_of(name).map_err(failed)?;
         let objects = Arc::clone(&self.store.objects);
         let created = self.store.start(async move {
             let payload = PutPayload::from(content);
@@ -50,15 +53,7 @@ impl Folder {
                 created => Ok(created.map(drop)?),
             }
         });
-        created.wait().map_err(|error| error.at_output(self.shown.clone()))
-    }
-
-    fn path_of(&self, name: &str) -> Result<Path, Error> {
-        let path = Path::parse(format!("{}/{name}", self.path));
-        path.map_err(|e| {
-            let error = StoreError::new(StoreProblem::Unsupported, e.to_string());
-            error.at_output(self.shown.clone())
-        })
+        created.wait().map_err(failed)
     }
 }
 
