@@ -12,6 +12,14 @@ use crate::console::{Console, Terminal};
 use crate::diagnostics::with_help;
 use crate::interrupt::remove_output_if_interrupted;
 
+/// Checks that the file of `--output` may be written, before the result is computed.
+pub(crate) fn check_output(args: &OutputArgs) -> anyhow::Result<()> {
+    if let Some(path) = &args.file {
+        OutputFile::check(path, args.force).map_err(Error::from)?;
+    }
+    Ok(())
+}
+
 /// Runs `write` on the file of `--output`, or on stdout. Its second argument is the terminal that shows what it
 /// writes, if any.
 ///

@@ -1,8 +1,9 @@
 //! A cut-out of the trace, for a trace viewer: events of one rank around a moment in the format of Chrome.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value as Json, json};
+use serde::Serialize;
 
 use crate::clean::short;
 use crate::encode::{base64, gzip};
@@ -19,37 +20,113 @@ const FIRST_THREAD: i64 = 100;
 /// Number of the thread that marks the finding.
 const MARK: i64 = 99;
 
+/// A trace in the format of Chrome.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ChromeTrace {
+    display_time_unit: &'static str,
+    trace_events: Vec<ChromeEvent>,
+}
+
+/// An event of it; times in microseconds.
+#[derive(Default, Serialize)]
+struct ChromeEvent {
+    /// `X`, an event with a duration; `M`, a name; `s` and `f`, the start and the end of an arrow.
+    ph: &'static str,
+    name: Cow<'static, str>,
+    pid: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tid: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cat: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ts: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dur: Option<f64>,
+    /// Number of an arrow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<i64>,
+    /// `e`: an arrow ends at the event that covers its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bp: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    args: Option<NameArgs>,
+}
+
+/// The name of a process or thread.
+#[derive(Serialize)]
+struct NameArgs {
+    name: String,
+}
+
+impl ChromeEvent {
+    fn complete(
+        (pid, tid): (i64, i64),
+        cat: &'static str,
+        name: impl Into<Cow<'static, str>>,
+        (from_ns, dur_ns): (i64, i64),
+    ) -> Self {
+        let (ts, dur) = (Some(us(from_ns)), Some(us(dur_ns)));
+        Self {
+            ph: "X",
+            name: name.into(),
+            pid,
+            tid: Some(tid),
+            cat: Some(cat),
+            ts,
+            dur,
+            ..Self::default()
+        }
+    }
+
+    /// The start, or the end, of the arrow from a call to the event that it launched.
+    fn arrow(ph: &'static str, id: i64, event: &Event) -> Self {
+        let ((pid, tid), launch) = (lane(event), "launch");
+        let bp = (ph == "f").then_some("e");
+        let (name, cat, ts) = (launch.into(), Some(launch), Some(us(event.ts_ns)));
+        Self { ph, name, pid, tid: Some(tid), cat, ts, id: Some(id), bp, ..Self::default() }
+    }
+
+    fn process_name(pid: i64, name: String) -> Self {
+        let args = Some(NameArgs { name });
+        Self { ph: "M", name: "process_name".into(), pid, args, ..Self::default() }
+    }
+
+    fn thread_name((pid, tid): (i64, i64), name: String) -> Self {
+        let args = Some(NameArgs { name });
+        Self { ph: "M", name: "thread_name".into(), pid, tid: Some(tid), args, ..Self::default() }
+    }
+}
+
 /// The trace as base64 of compressed JSON.
 pub(crate) fn trace(moment: &Moment, events: &[Event], threads: &ThreadNames) -> String {
     let mut chosen = choose(events);
     chosen.sort_by_key(|e| (e.ts_ns, std::cmp::Reverse(e.dur_ns), e.id));
-    let mut list: Vec<Json> = Vec::new();
+    let mut list: Vec<ChromeEvent> = Vec::with_capacity(2 * chosen.len());
     let mut named: BTreeSet<(i64, i64)> = BTreeSet::new();
     for event in &chosen {
         let lane = lane(event);
         if named.insert(lane) {
-            name_lane(event, lane, moment, threads, &mut list);
+            list.extend(lane_names(event, lane, moment, threads));
         }
     }
     let calls: BTreeMap<i64, &Event> =
         chosen.iter().filter(|e| e.kind == Kind::Call).map(|e| (e.id, *e)).collect();
     for event in &chosen {
-        let (pid, tid) = lane(event);
-        list.push(json!({
-            "ph": "X", "name": short(&event.name), "cat": category(event.kind), "pid": pid, "tid": tid,
-            "ts": us(event.ts_ns), "dur": us(event.dur_ns),
-        }));
+        let (name, time) = (short(&event.name), (event.ts_ns, event.dur_ns));
+        list.push(ChromeEvent::complete(lane(event), category(event.kind), name, time));
         let Some(call) = event.launch.and_then(|launch| calls.get(&launch)) else { continue };
-        let (from_pid, from_tid) = lane(call);
-        list.push(json!({"ph": "s", "id": event.id, "name": "launch", "cat": "launch", "pid": from_pid, "tid": from_tid, "ts": us(call.ts_ns)}));
-        list.push(json!({"ph": "f", "bp": "e", "id": event.id, "name": "launch", "cat": "launch", "pid": pid, "tid": tid, "ts": us(event.ts_ns)}));
+        list.push(ChromeEvent::arrow("s", event.id, call));
+        list.push(ChromeEvent::arrow("f", event.id, event));
     }
     if let Some((from, to)) = moment.mark {
-        list.push(json!({"ph": "M", "name": "thread_name", "pid": HOST, "tid": MARK, "args": {"name": "Trace Advisor"}}));
-        list.push(json!({"ph": "X", "name": "finding", "cat": "trace_advisor", "pid": HOST, "tid": MARK, "ts": us(from), "dur": us(to - from)}));
+        let lane = (HOST, MARK);
+        list.push(ChromeEvent::thread_name(lane, "Trace Advisor".to_owned()));
+        list.push(ChromeEvent::complete(lane, "trace_advisor", "finding", (from, to - from)));
     }
-    let text = json!({ "displayTimeUnit": "ns", "traceEvents": list }).to_string();
-    base64(&gzip(text.as_bytes()))
+    let trace = ChromeTrace { display_time_unit: "ns", trace_events: list };
+    // Numbers and text can be written as JSON.
+    base64(&gzip(&serde_json::to_vec(&trace).unwrap_or_default()))
 }
 
 /// The longest device events with the calls that launched them, then the longest others.
@@ -99,21 +176,17 @@ fn category(kind: Kind) -> &'static str {
     }
 }
 
-fn name_lane(
+/// The names of the process and the thread of an event.
+fn lane_names(
     event: &Event,
     lane: (i64, i64),
     moment: &Moment,
     threads: &ThreadNames,
-    list: &mut Vec<Json>,
-) {
-    let (pid, tid) = lane;
-    let (process, thread) = if pid == HOST {
+) -> [ChromeEvent; 2] {
+    let (process, thread) = if lane.0 == HOST {
         (format!("Host, rank {}", moment.rank), threads.name(moment.rank, event.thread))
     } else {
         (format!("GPU {}, rank {}", event.device, moment.rank), format!("stream {}", event.thread))
     };
-    list.push(json!({"ph": "M", "name": "process_name", "pid": pid, "args": {"name": process}}));
-    list.push(
-        json!({"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": thread}}),
-    );
+    [ChromeEvent::process_name(lane.0, process), ChromeEvent::thread_name(lane, thread)]
 }

@@ -21,7 +21,7 @@ pub(crate) struct Row<'a> {
 impl Rows {
     /// Runs a query.
     pub(crate) fn query(run: &Run, sql: &str) -> Result<Self, Error> {
-        let batches = run.sql(sql)?;
+        let batches = run.program_sql(sql)?;
         let schema = batches.first().map(RecordBatch::schema);
         let columns = schema
             .iter()

@@ -1,13 +1,11 @@
 //! The views that the page reads.
 
-/// The views that the page of a run reads, each as often as it does, for
+/// The views that the page of a run reads, for
 /// [`OpenOptions::later_views`](trace_advisor::OpenOptions::later_views): those that rules read, too, are then computed
 /// once.
 pub const VIEWS: &[&str] = &[
     "comm_arrivals",
-    "comm_arrivals",
     "comm_by_name",
-    "comm_collectives",
     "comm_collectives",
     "comm_stragglers",
     "comm_wait_by_step",
@@ -18,28 +16,21 @@ pub const VIEWS: &[&str] = &[
     "gpu_kernels",
     "gpu_utilization_by_step",
     "idle_gap_causes",
-    "idle_gap_causes",
     "idle_source_lines",
     "kernel_families",
-    "loader_fetches",
     "loader_fetches",
     "loader_fetches_by_step",
     "memory_flame_graph",
     "memory_log",
-    "memory_log",
     "memory_owner_series",
-    "memory_owners",
     "memory_owners",
     "memory_peak_holders",
     "memory_segment_map",
     "memory_timeline_curve",
     "op_by_name",
     "op_roofline",
-    "op_roofline",
-    "op_roofline",
     "snapshot_peak",
     "source_lines",
-    "step_breakdown_by_step",
     "step_breakdown_by_step",
     "step_time",
     "system_metrics_summary",

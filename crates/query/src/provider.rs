@@ -210,12 +210,14 @@ impl ViewSchemaProvider {
         self.count_reads(views.iter().filter(is_new).copied().collect());
     }
 
-    /// Announces queries that come after others, each view as often as it is listed: what both read is computed once.
+    /// Announces queries that come after others and read these views: their rows are kept.
     pub(crate) fn expect_reads(&self, views: &[&'static ViewDef]) {
-        self.count_reads(views.to_vec());
-        for view in views {
+        // What is read twice is kept.
+        let reads = views.repeat(2);
+        for view in &reads {
             self.cell(view).expected.fetch_add(1, Relaxed);
         }
+        self.count_reads(reads);
     }
 
     fn count_reads(&self, mut stack: Vec<&'static ViewDef>) {

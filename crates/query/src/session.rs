@@ -98,13 +98,13 @@ struct Engine {
     /// Plans queries of users.
     user_context: SessionContext,
     /// Plans queries of rules, with their limit of memory.
-    rule_state: SessionState,
+    rule_state: Arc<SessionState>,
+    /// Plans views, and queries of this program. The provider has a weak reference to it.
+    view_state: Arc<SessionState>,
     run: Arc<ViewSchemaProvider>,
     groups: RankGroups,
     /// Views that later queries read, until the first query is prepared.
     expected: Mutex<Vec<&'static ViewDef>>,
-    /// Plans views. Owned here because the provider only has a weak reference.
-    _view_state: Arc<SessionState>,
 }
 
 impl Session {
@@ -184,8 +184,8 @@ impl Session {
         self.engine.run.report_to(progress);
     }
 
-    /// Announces queries that come after the next one, each view as often as it is listed. What they share with it is
-    /// computed once; of a run that is not in memory, all of it is computed in one pass over the groups of ranks.
+    /// Announces queries that come after the next one and read these views. Their rows are computed once and kept; of a
+    /// run that is not in memory, all of it is computed in one pass over the groups of ranks.
     ///
     /// # Errors
     /// If there is no such view.
@@ -435,15 +435,17 @@ impl Engine {
         let rule_state = SessionStateBuilder::new_from_existing(user_state.clone())
             .with_runtime_env(rule_environment)
             .build();
+        let rule_state = Arc::new(rule_state);
         let user_context = SessionContext::new_with_state(user_state);
         let expected = Mutex::default();
-        Ok(Self { user_context, rule_state, run, groups, expected, _view_state: view_state })
+        Ok(Self { user_context, rule_state, view_state, run, groups, expected })
     }
 
-    fn state_for(&self, origin: QueryOrigin) -> SessionState {
+    fn state_for(&self, origin: QueryOrigin) -> Arc<SessionState> {
         match origin {
-            QueryOrigin::User => self.user_context.state(),
-            QueryOrigin::Rule => self.rule_state.clone(),
+            QueryOrigin::User => Arc::new(self.user_context.state()),
+            QueryOrigin::Rule => Arc::clone(&self.rule_state),
+            QueryOrigin::Program => Arc::clone(&self.view_state),
         }
     }
 

@@ -19,7 +19,7 @@ pub struct OpenOptions {
     /// a cached run) then loads only the tables that it may read; the other tables have no rows. Has no effect
     /// with a selection.
     pub query_hint: Option<String>,
-    /// Views that are read after the rules are evaluated, each as often as it is listed: what both read is computed once.
+    /// Views that are read after the rules are evaluated: their rows are computed once and kept.
     pub later_views: &'static [&'static str],
     /// Limit on the memory of tables and queries in bytes, see [`query::Session::open`]; no limit by
     /// default. A run that may need more is computed a few ranks at a time, from an export. A run that is not an

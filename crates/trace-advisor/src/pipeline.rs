@@ -197,6 +197,11 @@ impl Run {
         Ok(self.timed("query", || self.session.sql(query))?)
     }
 
+    /// As [`Run::sql`], for queries that come with the program, see [`Session::program_sql`].
+    pub fn program_sql(&self, query: &str) -> Result<Vec<RecordBatch>, Error> {
+        Ok(self.timed("query", || self.session.program_sql(query))?)
+    }
+
     /// As [`Run::sql`], but returns an error as soon as the query is canceled, see [`Session::sql_unless`].
     pub fn sql_unless(
         &self,

@@ -32,6 +32,20 @@ const FILE_COMMANDS: [&[&str]; 7] = [
 ];
 
 #[test]
+fn files_that_exist_are_refused_before_the_run_is_read() {
+    let sandbox = Sandbox::new();
+    sandbox.write("result", "notes");
+    for command in &FILE_COMMANDS[1..] {
+        // There is no run.
+        let refused = fails(&sandbox, &[*command, &["result"]].concat());
+        assert!(refused.contains("result already exists"), "{refused}");
+        let refused = fails(&sandbox, &[*command, &["absent/result"]].concat());
+        assert!(refused.contains("cannot write absent/result"), "{refused}");
+    }
+    assert_eq!(fs::read_to_string(sandbox.path("result")).unwrap(), "notes");
+}
+
+#[test]
 fn files_of_users_with_predictable_names_stay() {
     let sandbox = Sandbox::with_run();
     for (args, outputs) in trace_commands(&sandbox) {

@@ -89,6 +89,23 @@ fn expected_views_are_computed_once() {
 }
 
 #[test]
+fn queries_of_the_program_return_the_same_rows_and_change_nothing() {
+    let mut run = Run::default();
+    run.rank(0).kernel(0, "gemm", 0, 5_000, None).kernel(0, "softmax", 9_000, 500_000, None);
+    let session = run.open();
+    for query in [
+        "SELECT name, dur_ns, count(*) OVER () AS rows FROM kernels WHERE dur_ns > $short_kernel_us ORDER BY dur_ns DESC LIMIT 1",
+        "SELECT k.name, a.share FROM gpu_kernels k JOIN (SELECT name, dur_ns / 10 AS share FROM kernels) a ON a.name = k.name ORDER BY k.name",
+        "SELECT name FROM kernels UNION ALL SELECT name FROM cpu_ops ORDER BY name",
+    ] {
+        assert_eq!(session.program_sql(query).unwrap(), session.sql(query).unwrap(), "{query}");
+    }
+    assert!(session.program_sql("SELECT nme FROM kernels").is_err());
+    let drop = session.program_sql("DROP TABLE kernels");
+    assert!(matches!(drop, Err(Error::NotReadOnly(_))), "{drop:?}");
+}
+
+#[test]
 fn session_refuses_statements_that_write() {
     let session = empty();
     for query in [

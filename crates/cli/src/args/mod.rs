@@ -205,6 +205,20 @@ impl Command {
         }
     }
 
+    /// The file that the result of the command is written to.
+    pub(crate) fn output(&self) -> Option<&OutputArgs> {
+        match self {
+            Self::Check(args) => Some(&args.output),
+            Self::Sql(args) => Some(&args.rows.output),
+            Self::Analyze(args) => Some(&args.rows.output),
+            Self::Diff(args) => Some(&args.output),
+            Self::Rules(RulesArgs { command: Some(RulesCommand::Stats(stats)), .. }) => {
+                Some(&stats.output)
+            }
+            _ => None,
+        }
+    }
+
     /// Returns true if the exit code of the command reports a verdict.
     pub(crate) fn has_verdict(&self) -> bool {
         match self {

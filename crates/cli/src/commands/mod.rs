@@ -34,10 +34,14 @@ mod window;
 use crate::args::Command;
 use crate::console::Console;
 use crate::exit::Exit;
+use crate::output::check_output;
 
 /// Runs a command.
 pub(crate) fn run(command: &Command, console: &mut Console) -> anyhow::Result<Exit> {
     console.runs = command.runs();
+    if let Some(output) = command.output() {
+        check_output(output)?;
+    }
     match command {
         Command::Check(args) => check::run(args, console),
         Command::Record(args) => record::run(args, console),

@@ -42,26 +42,31 @@ impl OutputFile {
     pub fn create(to: &Path, overwrite: bool) -> Result<Self, Error> {
         let write_error = |e| Error::write(to, e);
         let path = to.to_owned();
-        let permissions = match Destination::of(to)? {
+        let permissions = match Destination::writable(to, overwrite)? {
             Destination::Stream => {
                 // Appends, as the program would to its stdout: a file behind it may have content.
                 let file = OpenOptions::new().append(true).open(to).map_err(write_error)?;
                 let out = BufWriter::with_capacity(BUFFER_BYTES, file);
                 return Ok(Self { to: path, out, work: None });
             }
-            Destination::File(_) if !overwrite => {
-                return Err(Error::Exists { path, is_source: false });
-            }
-            Destination::Link if !overwrite => return Err(Error::Link { path, is_folder: false }),
             Destination::File(meta) => Some(meta.permissions()),
             Destination::Link | Destination::Absent => None,
         };
-        let parent = to.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder =
-            WorkFolder::create_in(parent.unwrap_or(Path::new("."))).map_err(write_error)?;
+        let folder = WorkFolder::create_in(folder_of(to)).map_err(write_error)?;
         let file = File::create_new(folder.path().join(CONTENT)).map_err(write_error)?;
         let out = BufWriter::with_capacity(BUFFER_BYTES, file);
         Ok(Self { to: path, out, work: Some(Work { folder, overwrite, permissions }) })
+    }
+
+    /// Checks that [`OutputFile::create`] may create a file there, before its content is computed.
+    ///
+    /// # Errors
+    /// If something is there that must not be replaced, or the folder does not exist.
+    pub fn check(to: &Path, overwrite: bool) -> Result<(), Error> {
+        if let Destination::Absent = Destination::writable(to, overwrite)? {
+            fs::metadata(folder_of(to)).map_err(|e| Error::write(to, e))?;
+        }
+        Ok(())
     }
 
     /// Gives the file its name. Returns its bytes.
@@ -127,7 +132,26 @@ enum Destination {
     Stream,
 }
 
+/// The folder of a file.
+fn folder_of(file: &Path) -> &Path {
+    let parent = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
+}
+
 impl Destination {
+    /// What is at a path, if it may be written.
+    fn writable(path: &Path, overwrite: bool) -> Result<Self, Error> {
+        match Self::of(path)? {
+            Self::File(_) if !overwrite => {
+                Err(Error::Exists { path: path.to_owned(), is_source: false })
+            }
+            Self::Link if !overwrite => {
+                Err(Error::Link { path: path.to_owned(), is_folder: false })
+            }
+            destination => Ok(destination),
+        }
+    }
+
     fn of(path: &Path) -> Result<Self, Error> {
         let mut meta = match fs::symlink_metadata(path) {
             Ok(meta) => meta,

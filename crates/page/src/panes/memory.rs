@@ -83,9 +83,9 @@ fn curves(source: &Source<'_>) -> Result<Vec<Area>, Error> {
     let sql = format!(
         "SELECT memory, start_ns, width_ns, (ts_ns - start_ns) / width_ns AS bin, count(*) AS events, \
          max(coalesce(allocated_bytes, change_bytes)) AS allocated, max(reserved_bytes) AS reserved, \
-         bool_or(allocated_bytes IS NULL) AS is_change FROM memory_log \
-         CROSS JOIN (SELECT min(ts_ns) AS start_ns, greatest((max(ts_ns) - min(ts_ns)) / {POINTS}, 1) AS width_ns \
-         FROM memory_log WHERE rank = {0}) WHERE rank = {0} GROUP BY memory, start_ns, width_ns, bin ORDER BY memory, bin",
+         bool_or(allocated_bytes IS NULL) AS is_change \
+         FROM (SELECT min(ts_ns) AS start_ns, greatest((max(ts_ns) - min(ts_ns)) / {POINTS}, 1) AS width_ns \
+         FROM memory_log WHERE rank = {0}) CROSS JOIN memory_log WHERE rank = {0} GROUP BY memory, start_ns, width_ns, bin ORDER BY memory, bin",
         source.rank
     );
     let rows = source.query(&sql)?;

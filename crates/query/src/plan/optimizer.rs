@@ -1,8 +1,9 @@
 //! Optimizer rules for views and for queries of users.
 //!
 //! `check` plans some hundred queries that we wrote, most over a few thousand rows, so planning would cost more than it
-//! gains. Views get one pass of the rules that their SQL needs, and one rule of ours in place of DataFusion's search for
-//! orders and partitions. Queries of users keep all of DataFusion's rules.
+//! gains. Views, and other queries of this program, get one pass of the rules that their SQL needs, and one rule of ours
+//! in place of DataFusion's search for orders and partitions: the larger side of a cross join must come second. Queries
+//! of users keep all of DataFusion's rules.
 
 use std::sync::Arc;
 
