@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use minijinja::value::ValueKind;
-use minijinja::{Environment, Error, ErrorKind, Expression, Value as Jinja};
+use minijinja::{Environment, Error, ErrorKind, Expression, Template, Value as Jinja};
 use trace_model::number::thousands;
 use trace_model::time::{NS_PER_MS, NS_PER_US, human};
 use trace_model::{Unit, Value};
@@ -299,12 +299,12 @@ impl Write for LimitedText {
 
 /// Finds mistakes that show only when a template is rendered, such as an unknown filter. Renders it with a
 /// number under each of `names`.
-fn probe(env: &Environment<'_>, text: &str, names: &[String]) -> Result<(), Error> {
+fn probe(template: &Template<'_, '_>, names: &[String]) -> Result<(), Error> {
     let traits = names.iter().filter_map(|n| trait_of(n)).map(|n| (n, Jinja::from(1.5)));
     let run = Jinja::from_pairs(traits);
     let mut context: Context = names.iter().map(|n| (n.clone(), 1.5.into())).collect();
     context.insert(RUN.to_owned(), run);
-    match env.render_str(text, values(&context)) {
+    match template.render(values(&context)) {
         Err(error) if is_mistake(&error) => Err(error),
         _ => Ok(()),
     }
@@ -313,17 +313,25 @@ fn probe(env: &Environment<'_>, text: &str, names: &[String]) -> Result<(), Erro
 /// Checks a template. Returns the names that it uses, like [`template_reads`].
 pub(crate) fn checked_reads(env: &Environment<'_>, text: &str) -> Result<Vec<String>, Mistake> {
     check_template(text)?;
-    let names = template_reads(env, text)?;
-    probe(env, text, &names)?;
+    // Most texts are only text.
+    if !text.contains('{') {
+        return Ok(Vec::new());
+    }
+    let template = env.template_from_named_str("text", text)?;
+    let names = names_in(&template);
+    probe(&template, &names)?;
     Ok(names)
 }
 
 /// Names a template uses, sorted: columns, and traits of the run as `run.vendor`.
 pub(crate) fn template_reads(env: &Environment<'_>, text: &str) -> Result<Vec<String>, Error> {
-    let mut names: Vec<String> =
-        env.template_from_named_str("text", text)?.undeclared_variables(true).into_iter().collect();
+    Ok(names_in(&env.template_from_named_str("text", text)?))
+}
+
+fn names_in(template: &Template<'_, '_>) -> Vec<String> {
+    let mut names: Vec<String> = template.undeclared_variables(true).into_iter().collect();
     names.sort();
-    Ok(names)
+    names
 }
 
 /// Whether an error shows a mistake in the text, not in the values it was tried with.

@@ -1,7 +1,11 @@
 //! Parses rule files into tables: syntax and schema are checked here, meaning is checked in `compile` and `link`.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
+use rayon::iter::{
+    IndexedParallelIterator as _, IntoParallelRefIterator as _, ParallelIterator as _,
+};
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
@@ -23,10 +27,18 @@ pub struct RuleFiles<'a> {
 impl<'a> RuleFiles<'a> {
     /// Parses rule files; mistakes are reported when the files are checked.
     pub fn read(sources: &'a [RuleSource]) -> Self {
+        let read = |(file, source): (usize, &RuleSource)| {
+            let mut problems = Problems::new(sources);
+            let mut files = ParsedFiles::default();
+            files.read(file, &source.text, &mut problems);
+            (files, problems)
+        };
+        let parsed: Vec<_> = sources.par_iter().enumerate().map(read).collect();
         let mut problems = Problems::new(sources);
         let mut files = ParsedFiles::default();
-        for (file, source) in sources.iter().enumerate() {
-            files.read(file, &source.text, &mut problems);
+        for (next, of_file) in parsed {
+            files.append(next);
+            problems.take(of_file, |_| true);
         }
         Self { sources, files, problems }
     }
@@ -57,6 +69,27 @@ pub(crate) struct ParsedFiles {
 }
 
 impl ParsedFiles {
+    /// Adds the tables of later files.
+    fn append(&mut self, later: Self) {
+        let Self { rules, malformed, fixes, ignores, malformed_ignores, policies } = later;
+        for (name, rule) in rules {
+            match self.rules.entry(name) {
+                Entry::Vacant(entry) => _ = entry.insert(rule),
+                Entry::Occupied(mut entry) => entry.get_mut().layers.extend(rule.layers),
+            }
+        }
+        for (name, fix) in fixes {
+            match self.fixes.entry(name) {
+                Entry::Vacant(entry) => _ = entry.insert(fix),
+                Entry::Occupied(mut entry) => entry.get_mut().layers.extend(fix.layers),
+            }
+        }
+        self.malformed.extend(malformed);
+        self.ignores.extend(ignores);
+        self.malformed_ignores.extend(malformed_ignores);
+        self.policies.extend(policies);
+    }
+
     fn read(&mut self, file: usize, text: &str, problems: &mut Problems<'_>) {
         let (root, errors) = DeTable::parse_recoverable(text);
         for error in &errors {

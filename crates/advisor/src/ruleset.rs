@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 use trace_model::MetricSpec;
 
 use crate::compile::compile;
@@ -77,16 +78,24 @@ impl RuleSet {
         let RuleFiles { sources, files, mut problems } = files;
         let names: Vec<&str> =
             files.rules.keys().chain(&files.malformed).map(String::as_str).collect();
+        let compiled: Vec<_> = files
+            .rules
+            .par_iter()
+            .map(|(name, layered)| {
+                let mut problems = Problems::new(sources);
+                let rule = compile(layered, metrics, &names, &mut problems);
+                (name, layered, rule, problems)
+            })
+            .collect();
         let mut all: Vec<Rule> = Vec::new();
-        for (name, layered) in &files.rules {
+        for (name, layered, rule, others) in compiled {
             if files.malformed.contains(name) {
                 // Keys that seem to be missing may be among those that could not be read.
-                let mut others = Problems::new(sources);
-                compile(layered, metrics, &names, &mut others);
                 let sql = layered.last_text(|t| t.sql.as_ref()).map(|sql| sql.span);
                 problems.take(others, |at| *at != layered.span && Some(at) != sql.as_ref());
             } else {
-                all.extend(compile(layered, metrics, &names, &mut problems));
+                problems.take(others, |_| true);
+                all.extend(rule);
             }
         }
         all.sort_by(|a, b| (&a.code, &a.name).cmp(&(&b.code, &b.name)));
@@ -128,7 +137,11 @@ impl RuleSet {
     /// # Errors
     /// The selectors that match no rule.
     pub fn with_policy(mut self, policy: &Policy) -> Result<Self, Vec<UnknownSelector>> {
-        self.policy = policy.or(&self.policy);
+        let policy = policy.or(&self.policy);
+        if policy == self.policy {
+            return Ok(self);
+        }
+        self.policy = policy;
         let unknown = self.apply();
         if unknown.is_empty() { Ok(self) } else { Err(unknown) }
     }

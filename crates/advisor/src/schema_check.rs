@@ -2,6 +2,7 @@
 //! keys, wrong words. So the schema for editors is the grammar, and serde, which stops at its first
 //! error, sees only tables without such mistakes.
 
+use std::fmt;
 use std::sync::LazyLock;
 
 use serde_json::Value as Json;
@@ -41,7 +42,7 @@ pub(crate) fn check<'i>(
         TableKind::Policy => "PolicyTable",
     };
     let mut walk = Walk { file, problems, wrong: Vec::new() };
-    walk.value(&value, &SCHEMA["$defs"][name], "the table");
+    walk.value(&value, &SCHEMA["$defs"][name], What::Table);
     let wrong = walk.wrong;
     if wrong.is_empty() {
         return (value, true);
@@ -60,6 +61,24 @@ pub(crate) fn check<'i>(
     (Spanned::new(span, rest), false)
 }
 
+/// A value, in messages.
+#[derive(Clone, Copy)]
+enum What<'a> {
+    Table,
+    Key(&'a str),
+    Entry(&'a What<'a>),
+}
+
+impl fmt::Display for What<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Table => f.write_str("the table"),
+            Self::Key(name) => write!(f, "`{name}`"),
+            Self::Entry(list) => write!(f, "an entry of {list}"),
+        }
+    }
+}
+
 struct Walk<'a, 'p> {
     file: usize,
     problems: &'a mut Problems<'p>,
@@ -73,23 +92,22 @@ impl Walk<'_, '_> {
         self.problems.add(&Span { file: self.file, bytes }, message, help);
     }
 
-    fn value(&mut self, value: &Spanned<DeValue<'_>>, schema: &'static Json, what: &str) {
+    fn value(&mut self, value: &Spanned<DeValue<'_>>, schema: &'static Json, what: What<'_>) {
         let schema = alternative_for(resolve(schema), value.get_ref());
-        let words = words(schema);
         match value.get_ref() {
             DeValue::Table(table) if allows(schema, "object") => {
                 let known = schema["properties"].as_object();
                 for (key, item) in table {
                     let name: &str = key.get_ref();
                     if let Some(schema) = known.and_then(|k| k.get(name)) {
-                        self.value(item, schema, &format!("`{name}`"));
+                        self.value(item, schema, What::Key(name));
                     } else if schema["additionalProperties"] == Json::Bool(false) {
                         let names = known.into_iter().flat_map(|k| k.keys().map(String::as_str));
                         let help = did_you_mean(name, names.clone())
                             .unwrap_or_else(|| format!("keys here are {}", list(names)));
                         self.add(key.span(), format!("unknown key `{name}`"), Some(help));
                     } else if schema["additionalProperties"].is_object() {
-                        self.value(item, &schema["additionalProperties"], &format!("`{name}`"));
+                        self.value(item, &schema["additionalProperties"], What::Key(name));
                     }
                 }
                 let required = schema["required"].as_array().into_iter().flatten();
@@ -99,13 +117,13 @@ impl Walk<'_, '_> {
             }
             DeValue::Array(items) if allows(schema, "array") => {
                 for item in items {
-                    self.value(item, &schema["items"], &format!("an entry of {what}"));
+                    self.value(item, &schema["items"], What::Entry(&what));
                 }
             }
-            DeValue::String(text) if !words.is_empty() => {
-                if !words.contains(&text.as_ref()) {
-                    let help = did_you_mean(text, words.iter().copied())
-                        .unwrap_or_else(|| format!("one of {}", list(words.iter().copied())));
+            DeValue::String(text) if words(schema).next().is_some() => {
+                if !words(schema).any(|word| word == text.as_ref()) {
+                    let help = did_you_mean(text, words(schema))
+                        .unwrap_or_else(|| format!("one of {}", list(words(schema))));
                     self.add(value.span(), format!("{what} cannot be `{text}`"), Some(help));
                 }
             }
@@ -154,11 +172,11 @@ fn alternative_for(schema: &'static Json, value: &DeValue<'_>) -> &'static Json 
 }
 
 /// The words a string may be, if the schema lists them.
-fn words(schema: &Json) -> Vec<&str> {
+fn words(schema: &Json) -> impl Iterator<Item = &str> {
     let listed = schema["enum"].as_array().into_iter().flatten().filter_map(Json::as_str);
     let documented =
         schema["oneOf"].as_array().into_iter().flatten().filter_map(|s| s["const"].as_str());
-    listed.chain(documented).collect()
+    listed.chain(documented)
 }
 
 fn allows(schema: &'static Json, name: &str) -> bool {

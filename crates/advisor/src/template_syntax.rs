@@ -73,6 +73,10 @@ fn check_size(text: &str, is_expression: bool) -> Result<(), Mistake> {
     if text.len() > MAX_BYTES {
         return Err(too_large(text.len(), "bytes", MAX_BYTES));
     }
+    // A token has at least one byte.
+    if text.len() <= MAX_TOKENS {
+        return Ok(());
+    }
     let tokens = tokenize(text, is_expression, SyntaxConfig::default());
     let count = tokens.take_while(Result::is_ok).count();
     if count > MAX_TOKENS {

@@ -116,7 +116,8 @@ impl MetricSpec {
 
     /// Returns whether `name` is `view.column`.
     pub fn is_named(&self, name: &str) -> bool {
-        name.split_once('.') == Some((&self.view, &self.column))
+        let column = name.strip_prefix(self.view.as_str()).and_then(|rest| rest.strip_prefix('.'));
+        column == Some(&self.column)
     }
 }
 
