@@ -52,3 +52,4 @@ mod supply_chain;
 #[path = "../support/mod.rs"]
 mod support;
 mod trust;
+mod watch;

@@ -16,12 +16,13 @@ use trace_advisor::{default_rules, explain};
 use crate::support::sandbox::Sandbox;
 
 /// Commands that cannot run here, by a part of them, with the reason. One that no page prints fails the test.
-const NOT_RUN: [(&str, &str); 22] = [
+const NOT_RUN: [(&str, &str); 23] = [
     ("advisor check --format json", "names an option"),
     ("advisor diff --hta", "names an option"),
     ("advisor rules stats --format markdown", "names an option"),
     ("advisor demo --ranks 8", "names an option"),
     ("advisor record", "runs a training program: `record` tests it"),
+    ("advisor watch", "runs until it is interrupted: `watch` tests it"),
     ("s3://", "needs an object store"),
     ("metrics/", "needs metrics of Determined: tests of `from-determined.md` read recorded ones"),
     ("101.jsonl", "needs metrics of Determined"),

@@ -26,6 +26,11 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<BaselineFile> {
 }
 
 impl BaselineFile {
+    /// The reports of the file.
+    pub(crate) fn into_baseline(self) -> Baseline {
+        self.baseline
+    }
+
     /// Compares report `index` of `count` with the report of the same run in the file.
     pub(crate) fn apply(
         &self,

@@ -51,6 +51,7 @@ pub use run::discover::stated_rank;
 pub use run::open::{RunHandle, open, trace_names};
 pub use run::outline::{RunOutline, outline};
 pub use run::reach::{RunReach, is_below};
+pub use run::version::run_version;
 pub use trace_writer::{
     CATEGORY, Copy, Cut, CutOut, EventWriter, Lane, Merge, Merged, Packing, copy_with, cut, merge,
 };

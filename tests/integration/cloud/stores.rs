@@ -1,5 +1,6 @@
 //! Real servers: moto for S3, Azurite for Azure; moto and gcp-storage-emulator for Google.
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -184,6 +185,12 @@ fn maps_a_run(sandbox: &Sandbox, root: &str, env: &[(&str, &str)]) {
     let expected = stdout(&ask(&check));
     assert!(expected.contains("dataloader-wait"), "{expected}");
     assert_eq!(stdout(&ask(&[&check[..], &["--from", &to]].concat())), expected);
+    // A watch finds the run, and the traces that are mapped.
+    let watch = ["watch", &run, "--every", "1s", "--checks", "1", "--map-to", &to];
+    let watched = stdout(&ask(&[&watch[..], &["--report", "last.json"]].concat()));
+    assert!(watched.contains("run/: first check\n"), "{watched}");
+    let last = fs::read_to_string(sandbox.path("last.json")).unwrap();
+    assert_eq!(last.trim(), expected.trim());
 }
 
 #[test]

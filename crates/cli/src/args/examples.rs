@@ -72,6 +72,12 @@ Examples:
   advisor map s3://bucket/run/ --shard 2/8 --to s3://bucket/mapped/
   advisor check s3://bucket/run/ --from s3://bucket/mapped/";
 
+pub(super) const WATCH: &str = "\
+Examples:
+  advisor watch run/
+  advisor watch s3://bucket/run/ --every 5m --map-to s3://bucket/mapped/
+  advisor watch run/ --report last.json --prometheus /var/lib/node_exporter/advisor.prom";
+
 pub(super) const OPEN: &str = "\
 Examples:
   advisor open run/

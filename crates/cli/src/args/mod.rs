@@ -12,6 +12,7 @@ mod record;
 mod rules;
 mod traces;
 mod values;
+mod watch;
 
 use std::path::PathBuf;
 
@@ -34,6 +35,7 @@ pub(crate) use rules::{
 pub(crate) use traces::{
     AugmentArgs, AugmentTrack, CutArgs, DemoArgs, ExportArgs, MapArgs, MergeArgs, OpenArgs,
 };
+pub(crate) use watch::WatchArgs;
 
 /// Version, commit and target. Builds for development do not know their commit.
 const LONG_VERSION: &str = env!("ADVISOR_LONG_VERSION");
@@ -129,6 +131,12 @@ pub(crate) enum Command {
     /// puts the run together.
     #[command(after_help = examples::MAP)]
     Map(MapArgs),
+    /// Check a run again whenever its files change, and report what is new, worse or gone
+    ///
+    /// The first check prints the whole report; later ones print what changed since the check before. Files that are still being
+    /// written, and a run that does not exist yet, are waited for. A run in a store is listed at each look.
+    #[command(after_help = examples::WATCH)]
+    Watch(WatchArgs),
     /// Open a trace of a run in the Perfetto UI
     ///
     /// Serves the trace to the Perfetto UI from a local web server that exits after one download. The page runs in
@@ -193,6 +201,7 @@ impl Command {
         match self {
             Self::Check(args) => args.paths.clone(),
             Self::Sql(args) => vec![args.run.path.clone()],
+            Self::Watch(args) => vec![args.run.path.clone()],
             // Either may be the path.
             Self::Analyze(args) => {
                 args.name.iter().map(PathBuf::from).chain(args.path.clone()).collect()

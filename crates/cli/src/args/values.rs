@@ -87,6 +87,12 @@ pub(super) fn age(text: &str) -> Result<Duration, String> {
     count.checked_mul(seconds).map(Duration::from_secs).ok_or_else(wrong)
 }
 
+/// Parses a time between two actions, at least a second: `30s`, `5m`.
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
+    let wrong = || "not a time: write 30s or 5m".to_owned();
+    age(text).ok().filter(|time| !time.is_zero()).ok_or_else(wrong)
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

@@ -29,6 +29,7 @@ mod shell;
 mod sql;
 mod statements;
 mod tables;
+mod watch;
 mod window;
 
 use crate::args::Command;
@@ -53,6 +54,7 @@ pub(crate) fn run(command: &Command, console: &mut Console) -> anyhow::Result<Ex
         Command::Merge(args) => merge::run(args, console),
         Command::Export(args) => export::run(args, console),
         Command::Map(args) => map::run(args, console),
+        Command::Watch(args) => watch::run(args, console),
         Command::Open(args) if args.report => open_report::run(args, console),
         Command::Open(args) => open::run(args, console),
         Command::Tables(args) => tables::run(args, console),

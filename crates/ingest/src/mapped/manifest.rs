@@ -5,11 +5,10 @@ use sha2::{Digest as _, Sha256};
 use trace_model::tables::{self, Step, Steps};
 use trace_model::{RecordBatch, StrId, Warning};
 
-use crate::error::Error;
 use crate::parquet::manifest::Partition;
 use crate::parquet::staged::StagedTrace;
-use crate::run::discover::InputFile;
 use crate::run::identity::TraceIdentity;
+use crate::run::version::FileVersion;
 
 /// Name of the manifest in its group.
 pub(super) const FILE: &str = "group.json";
@@ -65,29 +64,6 @@ impl Program {
             views: views.to_owned(),
             max_json_bytes,
         }
-    }
-}
-
-/// A version of a file. Another file with the same name is another version.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub(super) struct FileVersion {
-    /// Path relative to the run.
-    pub(super) file: String,
-    pub(super) bytes: u64,
-    /// Time of the last change, or the version identifier of the store.
-    version: String,
-}
-
-impl FileVersion {
-    /// The current version of a file of a run.
-    ///
-    /// # Errors
-    /// If it cannot be accessed.
-    pub(super) fn of(file: &InputFile) -> Result<Self, Error> {
-        let read_error = |e| Error::read(&file.file, e);
-        let version = file.stored.version().map_err(read_error)?;
-        let bytes = file.stored.bytes().map_err(read_error)?;
-        Ok(Self { file: file.file.clone(), bytes, version })
     }
 }
 

@@ -17,7 +17,7 @@ use trace_model::{
     Batches, Dataset, Partition, ScanError, TableSet, TableSource, TableSpec, tables,
 };
 
-use super::manifest::{self, FileVersion, GROUP_PREFIX, Manifest, Program};
+use super::manifest::{self, GROUP_PREFIX, Manifest, Program};
 use super::timelines::timelines;
 use crate::error::Error;
 use crate::formats::kineto::trace::Trace;
@@ -33,6 +33,7 @@ use crate::run::discover;
 use crate::run::read;
 use crate::run::sink::RankSink;
 use crate::run::timeline::Placement;
+use crate::run::version::FileVersion;
 
 /// Files that are opened at once.
 const FILES_AT_ONCE: usize = 16;

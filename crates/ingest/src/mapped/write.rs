@@ -10,7 +10,7 @@ use arrow_schema::{Schema, SchemaRef};
 use rayon::prelude::*;
 use trace_model::{TableSet, tables};
 
-use super::manifest::{self, FileVersion, Manifest, MappedFile, Program, TimelineRecord};
+use super::manifest::{self, Manifest, MappedFile, Program, TimelineRecord};
 use super::read::list_groups;
 use super::shard::Shard;
 use super::timelines::{needs_others, timelines};
@@ -27,6 +27,7 @@ use crate::parquet::partition;
 use crate::parquet::staged::StagedTrace;
 use crate::run::discover::{self, FoundRun, InputFile, rank_from_file_name};
 use crate::run::parse::{FileError, ParsedFile, parse_file};
+use crate::run::version::FileVersion;
 
 /// JSON of the traces of a group, in bytes: they are in memory at the same time.
 const GROUP_JSON_BYTES: u64 = 256 << 20;

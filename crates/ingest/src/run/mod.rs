@@ -23,3 +23,4 @@ pub(crate) mod reach;
 pub(crate) mod read;
 pub(crate) mod sink;
 pub(crate) mod timeline;
+pub(crate) mod version;

@@ -1,0 +1,288 @@
+//! `advisor watch`: checks a run whenever its files change, and reports what is new, worse or gone.
+
+mod prometheus;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use trace_advisor::advisor::phrases::gain_share;
+use trace_advisor::advisor::{
+    Baseline, BaselineComparison, BaselineState, Date, Finding, GoneFinding,
+};
+use trace_advisor::ingest::{self, Location};
+use trace_advisor::{MapOptions, OpenOptions, Report, RuleSet, Run};
+
+use self::prometheus::Measures;
+use super::check::fail_on;
+use crate::args::{Audience, OutputArgs, ReportFormat, WatchArgs};
+use crate::baseline;
+use crate::console::Console;
+use crate::diagnostics::print_error;
+use crate::exit::Exit;
+use crate::messages::{note, print_warnings};
+use crate::output::{check_output, write_output};
+use crate::progress::Stage;
+use crate::render::layout::Layout;
+use crate::render::report::{self, ReportContext};
+use crate::render::sanitize::sanitize;
+use crate::render::value::plural;
+use crate::rule_files;
+use crate::run::{
+    command_options, finish_without_warnings, ingest_options, note_if_exported, open_options,
+};
+
+/// Files that changed are read once they have not changed for this long, or for the time between looks if that is shorter.
+const SETTLED_AFTER: Duration = Duration::from_secs(5);
+
+pub(super) fn run(args: &WatchArgs, console: &mut Console) -> anyhow::Result<Exit> {
+    for file in [&args.report, &args.prometheus].into_iter().flatten() {
+        check_output(&OutputArgs { file: Some(file.clone()), force: true })?;
+    }
+    let rules = rule_files::load_selected(&args.rules, console)?;
+    let last = last_report(args)?;
+    let mut watch = Watch { args, rules: &rules, last, seen: None, error: None };
+    let (mut checks, mut waits_for) = (0, None);
+    loop {
+        let exit = match watch.changed_version() {
+            Ok(None) => None,
+            Ok(Some(version)) => {
+                waits_for = None;
+                Some(watch.check(version, console)?)
+            }
+            // A run that does not exist yet, or a store that does not answer.
+            Err(error) => {
+                let reason = error.to_string();
+                if waits_for.as_ref() != Some(&reason) {
+                    note(&format!("waiting: {reason}"), console)?;
+                    waits_for = Some(reason);
+                }
+                None
+            }
+        };
+        if let Some(exit) = exit {
+            checks += 1;
+            if args.checks.is_some_and(|most| checks >= most.get()) {
+                return Ok(exit);
+            }
+        }
+        std::thread::sleep(args.every);
+    }
+}
+
+/// The report that a watch before this one left.
+fn last_report(args: &WatchArgs) -> anyhow::Result<Option<Baseline>> {
+    let Some(path) = &args.report else { return Ok(None) };
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        _ => Ok(Some(baseline::read(path)?.into_baseline())),
+    }
+}
+
+struct Watch<'a> {
+    args: &'a WatchArgs,
+    rules: &'a RuleSet,
+    /// The report to compare the next one with.
+    last: Option<Baseline>,
+    /// The version of the run that was checked last.
+    seen: Option<String>,
+    /// The error of the last check.
+    error: Option<String>,
+}
+
+impl Watch<'_> {
+    /// The version of the run, once its files are complete, if it is not the one that was checked last.
+    fn changed_version(&self) -> Result<Option<String>, trace_advisor::Error> {
+        let run = Location::parse(&self.args.run.path)?;
+        let options = ingest_options(&self.args.read.input);
+        let version = || ingest::run_version(&run, &options);
+        let mut now = version()?;
+        if self.seen.as_ref() == Some(&now) {
+            return Ok(None);
+        }
+        loop {
+            std::thread::sleep(SETTLED_AFTER.min(self.args.every));
+            let next = version()?;
+            if next == now {
+                return Ok(Some(now));
+            }
+            now = next;
+        }
+    }
+
+    /// Checks the run and reports what changed. A check that fails is reported, and tried again at the next look.
+    fn check(&mut self, version: String, console: &mut Console) -> anyhow::Result<Exit> {
+        let checked = self.checked(console);
+        let time = unix_seconds();
+        let (exit, metrics) = match checked {
+            Ok((report, measures)) => {
+                (self.seen, self.error) = (Some(version), None);
+                self.print(&report, time, console)?;
+                let json = serde_json::to_string_pretty(&report)?;
+                if let Some(file) = &self.args.report {
+                    replace(file, &json, console)?;
+                }
+                // What was just written can be read.
+                self.last = Baseline::parse(&json).ok();
+                let metrics = prometheus::of_report(&report, &measures, time);
+                (Exit::Clean, metrics)
+            }
+            Err(error) => {
+                let text = format!("{error:#}");
+                if self.error.as_ref() != Some(&text) {
+                    print_error(&error, console)?;
+                    self.error = Some(text);
+                }
+                let run = self.args.run.path.display().to_string();
+                (Exit::Failed, prometheus::of_failure(&run, time))
+            }
+        };
+        if let Some(file) = &self.args.prometheus {
+            replace(file, &metrics, console)?;
+        }
+        Ok(exit)
+    }
+
+    /// The report of the run, compared with the last one, and the measures of its ranks if they are wanted.
+    fn checked(&self, console: &mut Console) -> anyhow::Result<(Report, Measures)> {
+        let Self { args, rules, last, .. } = self;
+        let wants_measures = args.prometheus.is_some();
+        let later_views = if wants_measures { prometheus::VIEWS } else { &[] };
+        let progress = console.progress(Stage::QUERY);
+        let mut options = OpenOptions {
+            later_views,
+            view_progress: Some(progress.views()),
+            ..open_options(&args.read)?
+        };
+        if let Some(to) = &args.map_to {
+            let ingest = options.ingest.clone();
+            let map = MapOptions { ingest, views: later_views, ..MapOptions::default() };
+            trace_advisor::map(&args.run.path, to, rules, &map, progress.files())?;
+            options.mapped = Some(to.clone());
+        }
+        let run = Run::open_with(&args.run.path, &options, progress.files())?;
+        let mut report = run.check(rules)?;
+        let measures = if wants_measures { Measures::of(&run)? } else { Measures::default() };
+        drop(progress);
+        note_if_exported(&run, &args.read, console)?;
+        print_warnings(run.warnings(), console)?;
+        finish_without_warnings(&run, &args.read, console)?;
+        let before = last.as_ref().and_then(|last| last.of(&report.run.path, 0, 1));
+        if let Some(before) = before {
+            report.apply_baseline(before, "the last check", rules);
+        }
+        Ok((report, measures))
+    }
+
+    /// Prints a whole report, or what changed since the last one.
+    fn print(&self, report: &Report, time: u64, console: &mut Console) -> anyhow::Result<()> {
+        let layout = Layout::from(console.out_terminal);
+        let out = &mut console.out;
+        write!(out, "{}  {}: ", utc(time), sanitize(&report.run.path))?;
+        if let Some(changes) = &report.baseline {
+            write_changes(report, changes, out)?;
+        } else {
+            writeln!(out, "first check")?;
+            let context = ReportContext {
+                rules: self.rules,
+                show_all: false,
+                is_full: false,
+                fail_on: fail_on(self.rules).severity(),
+                command_options: self.command_options(),
+                folder: std::env::current_dir().unwrap_or_default(),
+                query_options: None,
+            };
+            let reports = std::slice::from_ref(report);
+            report::write(reports, &context, ReportFormat::Text, layout, out)?;
+        }
+        Ok(out.flush()?)
+    }
+
+    /// The options that decide what a report says.
+    fn command_options(&self) -> Vec<String> {
+        let mut options = rule_files::command_line_options(&self.args.rules);
+        options.extend(command_options(&self.args.read).to_vec());
+        options
+    }
+}
+
+/// Writes how a report differs from the last one.
+fn write_changes(
+    report: &Report,
+    changes: &BaselineComparison,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    writeln!(out, "{}", summary(report, changes))?;
+    let is_listed =
+        |state: &BaselineState| matches!(state, BaselineState::New | BaselineState::Worse);
+    for finding in report.advice() {
+        if let Some(state) = finding.baseline_state.filter(is_listed) {
+            writeln!(out, "  {:5}  {}", state.as_str(), line(finding))?;
+        }
+    }
+    for GoneFinding { code, name, severity, title, .. } in &changes.gone {
+        let title = sanitize(title);
+        writeln!(out, "  gone   {}[{code} {name}]: {title}", severity.as_str())?;
+    }
+    Ok(())
+}
+
+/// `8 ranks, 24 steps; 1 new, 1 worse, 2 gone, 5 others`.
+fn summary(report: &Report, changes: &BaselineComparison) -> String {
+    let BaselineComparison { new, worse, unchanged, better, gone, still_unknown, .. } = changes;
+    let counts = [
+        (*new, "new"),
+        (*worse, "worse"),
+        (*better, "better"),
+        (gone.len(), "gone"),
+        (*unchanged, "unchanged"),
+        (still_unknown.len(), "unknown now"),
+    ];
+    let counts: Vec<String> = counts
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    let counts = if counts.is_empty() { "no findings".to_owned() } else { counts.join(", ") };
+    let (ranks, steps) = (report.run.ranks.len(), report.run.steps);
+    format!("{}, {}; {counts}", plural(ranks, "rank"), plural(steps, "step"))
+}
+
+/// `high[IN001 dataloader-wait]: The GPU waits for batches, saves 13 to 26 %`.
+fn line(finding: &Finding) -> String {
+    let Finding { code, name, severity, title, .. } = finding;
+    let gain = gain_share(finding);
+    let saves = if gain.is_empty() { gain } else { format!(", saves {gain}") };
+    format!("{}[{code} {name}]: {}{saves}", severity.as_str(), sanitize(title))
+}
+
+/// Writes a file of this command, in place of an earlier one.
+fn replace(file: &Path, content: &str, console: &mut Console) -> anyhow::Result<()> {
+    let output = OutputArgs { file: Some(file.to_owned()), force: true };
+    write_output(&output, Audience::Machine, console, |out, _| {
+        Ok(out.write_all(content.as_bytes())?)
+    })
+}
+
+fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// `2026-11-26 01:50:12 UTC`.
+fn utc(seconds: u64) -> String {
+    let of_day = seconds % 86_400;
+    let (hours, minutes) = (of_day / 3600, of_day / 60 % 60);
+    format!("{} {hours:02}:{minutes:02}:{:02} UTC", Date::from_unix(seconds), of_day % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::utc;
+
+    #[test]
+    fn utc_shows_day_and_time() {
+        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(utc(1_795_660_212), "2026-11-26 02:30:12 UTC");
+    }
+}
