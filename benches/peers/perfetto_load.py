@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tests" / "perfetto"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tests" / "integration" / "perfetto"))
 
 import query  # noqa: E402
 
