@@ -168,13 +168,16 @@ fn a_failed_check_says_so_in_the_measures_and_by_its_exit_code() {
 }
 
 #[test]
-fn files_that_cannot_be_written_are_refused_at_once() {
+fn what_cannot_be_watched_or_written_is_refused_at_once() {
     let sandbox = Sandbox::with_run();
     for option in ["--report", "--prometheus"] {
         let (code, _, err) = finished(start(&sandbox, &[option, "absent/file"]));
         assert_eq!(code, 2);
         assert!(err.contains("cannot write absent/file"), "{err}");
     }
+    let stdin = sandbox.run(&["watch", "-"]);
+    assert_eq!(stdin.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&stdin.stderr).contains("a trace on stdin cannot change"));
     sandbox.write("notes.json", "my notes");
     let (code, _, err) = finished(start(&sandbox, &["--report", "notes.json"]));
     assert_eq!(code, 2);

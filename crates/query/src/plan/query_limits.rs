@@ -166,7 +166,7 @@ impl Limits {
     }
 
     fn refuse_in_rules(&self, what: &str, span: Span) -> ControlFlow<Refused> {
-        if self.origin == QueryOrigin::User {
+        if self.origin != QueryOrigin::Rule {
             return ControlFlow::Continue(());
         }
         let help = Some("queries of rules read the tables and views of the run");

@@ -19,7 +19,7 @@ use super::check::fail_on;
 use crate::args::{Audience, OutputArgs, ReportFormat, WatchArgs};
 use crate::baseline;
 use crate::console::Console;
-use crate::diagnostics::print_error;
+use crate::diagnostics::{print_error, with_help};
 use crate::exit::Exit;
 use crate::messages::{note, print_warnings};
 use crate::output::{check_output, write_output};
@@ -37,6 +37,9 @@ use crate::run::{
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
 
 pub(super) fn run(args: &WatchArgs, console: &mut Console) -> anyhow::Result<Exit> {
+    if args.run.path.as_os_str() == "-" {
+        return Err(with_help("a trace on stdin cannot change", "name a file or a directory"));
+    }
     for file in [&args.report, &args.prometheus].into_iter().flatten() {
         check_output(&OutputArgs { file: Some(file.clone()), force: true })?;
     }
