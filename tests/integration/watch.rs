@@ -142,6 +142,25 @@ fn watch_reports_what_changes_as_ranks_are_added() {
 }
 
 #[test]
+fn a_run_that_keeps_changing_is_checked_nevertheless() {
+    let sandbox = Sandbox::with_run();
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let file = fs::read_dir(sandbox.path("run")).unwrap().next().unwrap().unwrap().path();
+    let touching = std::thread::spawn(move || {
+        while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+            let file = fs::OpenOptions::new().append(true).open(&file).unwrap();
+            file.set_modified(std::time::SystemTime::now()).unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    let (code, out, err) = finished(start(&sandbox, &["--checks", "1"]));
+    stop.send(()).unwrap();
+    touching.join().unwrap();
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("run: first check"), "{out}");
+}
+
+#[test]
 fn watch_continues_from_the_report_of_an_earlier_watch() {
     let sandbox = Sandbox::with_run();
     let args = ["--checks", "1", "--report", "last.json"];

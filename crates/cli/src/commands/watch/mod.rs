@@ -36,6 +36,9 @@ use crate::run::{
 /// Files that changed are read once they have not changed for this long, or for the time between looks if that is shorter.
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
 
+/// A run that keeps changing is checked after so many waits: ranks may arrive for hours.
+const MAX_WAITS: usize = 12;
+
 pub(super) fn run(args: &WatchArgs, console: &mut Console) -> anyhow::Result<Exit> {
     if args.run.path.as_os_str() == "-" {
         return Err(with_help("a trace on stdin cannot change", "name a file or a directory"));
@@ -95,7 +98,7 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// The version of the run, once its files are complete, if it is not the one that was checked last.
+    /// The version of the run, once its files have settled, if it is not the one that was checked last.
     fn changed_version(&self) -> Result<Option<String>, trace_advisor::Error> {
         let run = Location::parse(&self.args.run.path)?;
         let options = ingest_options(&self.args.read.input);
@@ -104,14 +107,15 @@ impl Watch<'_> {
         if self.seen.as_ref() == Some(&now) {
             return Ok(None);
         }
-        loop {
+        for _ in 0..MAX_WAITS {
             std::thread::sleep(SETTLED_AFTER.min(self.args.every));
             let next = version()?;
             if next == now {
-                return Ok(Some(now));
+                break;
             }
             now = next;
         }
+        Ok(Some(now))
     }
 
     /// Checks the run and reports what changed. A check that fails is reported, and tried again at the next look.
