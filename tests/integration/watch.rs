@@ -167,6 +167,8 @@ fn watch_continues_from_the_report_of_an_earlier_watch() {
     let (code, first, err) = finished(start(&sandbox, &args));
     assert_eq!(code, 0, "{err}");
     assert!(first.contains("first check\n"), "{first}");
+    let check = sandbox.run(&["check", "run", "--format", "json"]);
+    assert_eq!(fs::read(sandbox.path("last.json")).unwrap(), check.stdout, "as `check` writes it");
     let (code, again, _) = finished(start(&sandbox, &args));
     assert_eq!(code, 0);
     assert_eq!(again.lines().count(), 1, "nothing changed: {again}");

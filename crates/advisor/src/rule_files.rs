@@ -90,6 +90,7 @@ impl ParsedFiles {
         self.policies.extend(policies);
     }
 
+    /// Reads the tables of one file, in which TOML allows each name once.
     fn read(&mut self, file: usize, text: &str, problems: &mut Problems<'_>) {
         let (root, errors) = DeTable::parse_recoverable(text);
         for error in &errors {
@@ -134,10 +135,8 @@ impl ParsedFiles {
                     TableKind::Rule => self.rule(name, span, value, sound, problems),
                     TableKind::Fix => {
                         let table: Option<FixTable> = decode(value, sound, &span, problems);
-                        let merged = self.fixes.entry(name);
-                        let merged =
-                            merged.or_insert_with(|| MergedFix { span, layers: Vec::new() });
-                        merged.layers.extend(table.map(|table| (file, table)));
+                        let layers = table.map(|table| (file, table)).into_iter().collect();
+                        self.fixes.insert(name, MergedFix { span, layers });
                     }
                     TableKind::Ignore if sound => {
                         if let Some(table) = decode(value, sound, &span, problems) {
@@ -172,12 +171,8 @@ impl ParsedFiles {
             self.malformed.insert(name.clone());
         }
         if let Some(table) = table {
-            let file = span.file;
-            self.rules
-                .entry(name.clone())
-                .or_insert_with(|| MergedRule { name, span, layers: Vec::new() })
-                .layers
-                .push((file, table));
+            let layers = vec![(span.file, table)];
+            self.rules.insert(name.clone(), MergedRule { name, span, layers });
         }
     }
 }

@@ -126,7 +126,7 @@ impl Watch<'_> {
             Ok((report, measures)) => {
                 (self.seen, self.error) = (Some(version), None);
                 self.print(&report, time, console)?;
-                let json = serde_json::to_string_pretty(&report)?;
+                let json = self.write(&report, ReportFormat::Json, Layout::from(None))?;
                 if let Some(file) = &self.args.report {
                     replace(file, &json, console)?;
                 }
@@ -191,19 +191,30 @@ impl Watch<'_> {
             write_changes(report, changes, out)?;
         } else {
             writeln!(out, "first check")?;
-            let context = ReportContext {
-                rules: self.rules,
-                show_all: false,
-                is_full: false,
-                fail_on: fail_on(self.rules).severity(),
-                command_options: self.command_options(),
-                folder: std::env::current_dir().unwrap_or_default(),
-                query_options: None,
-            };
-            let reports = std::slice::from_ref(report);
-            report::write(reports, &context, ReportFormat::Text, layout, out)?;
+            out.write_all(self.write(report, ReportFormat::Text, layout)?.as_bytes())?;
         }
         Ok(out.flush()?)
+    }
+
+    /// A report as `advisor check` writes it.
+    fn write(
+        &self,
+        report: &Report,
+        format: ReportFormat,
+        layout: Layout,
+    ) -> anyhow::Result<String> {
+        let context = ReportContext {
+            rules: self.rules,
+            show_all: false,
+            is_full: false,
+            fail_on: fail_on(self.rules).severity(),
+            command_options: self.command_options(),
+            folder: std::env::current_dir().unwrap_or_default(),
+            query_options: None,
+        };
+        let mut text = Vec::new();
+        report::write(std::slice::from_ref(report), &context, format, layout, &mut text)?;
+        Ok(String::from_utf8(text)?)
     }
 
     /// The options that decide what a report says.

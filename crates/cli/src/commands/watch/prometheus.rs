@@ -93,13 +93,11 @@ impl Measures {
     }
 }
 
+/// The value of a label; an empty one counts as none.
 fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::Bool(value) => value.to_string(),
-        Value::Int(value) => value.to_string(),
-        Value::Float(value) => value.to_string(),
-        Value::Text(value) => value.clone(),
+        value => value.to_string(),
     }
 }
 
