@@ -9,6 +9,7 @@ use datafusion::execution::memory_pool::{FairSpillPool, GreedyMemoryPool, Memory
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
+use crate::plan::match_dictionaries::{MatchDictionaries, MatchDictionary};
 use crate::storage::TableStorage;
 
 /// Pool size for queries, whatever the limit: with less, sorts cannot even begin to spill.
@@ -93,6 +94,8 @@ pub(crate) fn session_context(
         .set_bool("datafusion.optimizer.repartition_sorts", false)
         .set_usize("datafusion.optimizer.max_passes", 2);
     let context = SessionContext::new_with_config_rt(config, environment);
+    context.register_udf(MatchDictionary::function());
+    context.add_optimizer_rule(Arc::new(MatchDictionaries::new()));
     let catalog = Arc::new(MemoryCatalogProvider::new());
     catalog.register_schema("public", schema)?;
     context.register_catalog("run", catalog);

@@ -96,7 +96,7 @@ pub(super) struct Graph {
     /// End node of each activity.
     pub(super) activity_ends: Vec<u32>,
     /// Nodes of each timeline.
-    host_nodes: Vec<Vec<u32>>,
+    pub(super) host_nodes: Vec<Vec<u32>>,
     /// Edges left out because they would go back in time.
     pub(super) dropped_edge_count: usize,
 }

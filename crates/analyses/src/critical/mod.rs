@@ -23,7 +23,8 @@ mod tests;
 mod timeline;
 mod what_if;
 
-use std::thread;
+use std::panic::resume_unwind;
+use std::thread::{self, ScopedJoinHandle};
 
 use query::rust_view::Result;
 use query::view_error;
@@ -147,10 +148,11 @@ fn per_item<I: Sync, T: Send>(items: &[I], compute: impl Fn(&I) -> T + Sync) -> 
             .chunks(share)
             .map(|items| scope.spawn(|| items.iter().map(&compute).collect::<Vec<T>>()))
             .collect();
-        let results = workers.into_iter().map(|worker| match worker.join() {
-            Ok(results) => results,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        results.flatten().collect()
+        workers.into_iter().flat_map(joined).collect()
     })
+}
+
+/// The result of a thread.
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }

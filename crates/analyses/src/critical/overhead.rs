@@ -1,6 +1,7 @@
 //! The time that recording adds to host threads.
 
 use super::graph::{EdgeKind, Graph};
+use super::host::NodeTime;
 use super::model::{EventTable, RankEvents, TimeClass};
 use super::replay::Weights;
 
@@ -60,32 +61,7 @@ impl HostOverhead {
         if !is_profiled {
             return Self { edges: Vec::new() };
         }
-        let timelines = &graph.host.timelines;
-        let mut borders: Vec<Vec<(i64, [f64; 3])>> = vec![Vec::new(); timelines.len()];
-        for event in &events.host {
-            let cost = match event.table {
-                EventTable::CpuOps => OVERHEAD.operator,
-                EventTable::RuntimeCalls => OVERHEAD.runtime_call,
-                EventTable::Annotations => OVERHEAD.annotation,
-                EventTable::PythonFrames => OVERHEAD.frame,
-                EventTable::Kernels | EventTable::Memcpys | EventTable::Memsets => continue,
-            };
-            if let Ok(k) = timelines.binary_search_by_key(&event.lane, |t| t.lane) {
-                let half = cost.map(|ns| ns / 2.0);
-                borders[k].extend([(event.ts_ns, half), (event.end_ns, half)]);
-            }
-        }
-        // Costs up to each border.
-        for borders in &mut borders {
-            borders.sort_by_key(|&(ts_ns, _)| ts_ns);
-            let mut sum = [0.0; 3];
-            for (_, cost) in borders {
-                for (sum, cost) in sum.iter_mut().zip(cost.iter_mut()) {
-                    *sum += *cost;
-                    *cost = *sum;
-                }
-            }
-        }
+        let until = overhead_until(graph, events);
         let mut edges = Vec::new();
         for target in 0..graph.nodes.len() {
             for at in graph.edge_range(target) {
@@ -93,14 +69,8 @@ impl HostOverhead {
                 if edge.kind != EdgeKind::Host || edge.weight == 0 {
                     continue;
                 }
-                let borders = &borders[edge.subject as usize];
-                let until = |ts_ns: i64| {
-                    let next = borders.partition_point(|&(at, _)| at <= ts_ns);
-                    next.checked_sub(1).map_or([0.0; 3], |last| borders[last].1)
-                };
-                let before = until(graph.nodes[edge.source as usize].ts_ns);
-                let mut inside = until(graph.nodes[target].ts_ns);
-                for (inside, before) in inside.iter_mut().zip(before) {
+                let mut inside = until[target];
+                for (inside, before) in inside.iter_mut().zip(until[edge.source as usize]) {
                     *inside -= before;
                 }
                 let max_slowed_ns = match edge.class {
@@ -135,5 +105,83 @@ impl HostOverhead {
     /// All of it, in ns.
     pub(super) fn sum_ns(&self) -> f64 {
         self.edges.iter().map(|(_, overhead_ns)| overhead_ns[1]).sum()
+    }
+}
+
+/// For each node of a host thread, the overhead of all that begins or ends on the thread until then. Other nodes have none.
+fn overhead_until(graph: &Graph, events: &RankEvents) -> Vec<[f64; 3]> {
+    let timelines = &graph.host.timelines;
+    // By thread and position on it: first the overhead since the node before. Sums are exact, in any order: all terms are
+    // multiples of 1/2.
+    let mut until: Vec<Vec<[f64; 3]>> =
+        graph.host.node_times.iter().map(|times| vec![[0.0; 3]; times.len() + 1]).collect();
+    let mut near = vec![0; timelines.len()];
+    for event in &events.host {
+        let cost = match event.table {
+            EventTable::CpuOps => OVERHEAD.operator,
+            EventTable::RuntimeCalls => OVERHEAD.runtime_call,
+            EventTable::Annotations => OVERHEAD.annotation,
+            EventTable::PythonFrames => OVERHEAD.frame,
+            EventTable::Kernels | EventTable::Memcpys | EventTable::Memsets => continue,
+        };
+        let Ok(k) = timelines.binary_search_by_key(&event.lane, |t| t.lane) else { continue };
+        let times = &graph.host.node_times[k];
+        // Events come by start, and most end soon.
+        near[k] = position_near(times, near[k], event.ts_ns);
+        for at in [near[k], position_near(times, near[k], event.end_ns)] {
+            for (sum, ns) in until[k][at].iter_mut().zip(cost) {
+                *sum += ns / 2.0;
+            }
+        }
+    }
+    let mut of_nodes = vec![[0.0; 3]; graph.nodes.len()];
+    for (until, nodes) in until.iter().zip(&graph.host_nodes) {
+        let mut sum = [0.0; 3];
+        for (since, &node) in until.iter().zip(nodes) {
+            for (sum, since) in sum.iter_mut().zip(since) {
+                *sum += since;
+            }
+            of_nodes[node as usize] = sum;
+        }
+    }
+    of_nodes
+}
+
+/// The first position from which on times are at least `ns`, searched from `near`.
+fn position_near(times: &[NodeTime], near: usize, ns: i64) -> usize {
+    let is_before = |at: usize| times.get(at).is_some_and(|time| time.ts_ns < ns);
+    let (mut low, mut high, mut stride) = (near, near, 1);
+    if is_before(near) {
+        while is_before(high) {
+            low = high + 1;
+            high += stride;
+            stride *= 2;
+        }
+    } else {
+        while low > 0 && !is_before(low - 1) {
+            high = low - 1;
+            low = low.saturating_sub(stride);
+            stride *= 2;
+        }
+    }
+    let high = high.min(times.len());
+    low + times[low..high].partition_point(|time| time.ts_ns < ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NodeTime, position_near};
+
+    #[test]
+    fn positions_are_those_of_a_search_over_all_times() {
+        let times: Vec<NodeTime> =
+            [3, 5, 8, 9, 20, 21, 40].map(|ts_ns| NodeTime { ts_ns, returns: false }).into();
+        for ns in 0..45 {
+            let expected = times.partition_point(|time| time.ts_ns < ns);
+            for near in 0..=times.len() {
+                assert_eq!(position_near(&times, near, ns), expected, "{ns} from {near}");
+            }
+        }
+        assert_eq!(position_near(&[], 0, 5), 0);
     }
 }

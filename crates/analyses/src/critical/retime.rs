@@ -16,7 +16,7 @@ use super::model::TimeClass;
 use super::overhead::{HostOverhead, OverheadLevel};
 use super::replay::{Weights, path_classes, replay};
 use super::what_if::StepClock;
-use super::{per_item, per_rank};
+use super::{joined, per_item, per_rank};
 
 /// Time between two kernels of a stream that were both launched in time, if the recording has no shorter one.
 const STREAM_GAP_NS: i64 = 1_000;
@@ -66,8 +66,7 @@ pub fn retime(session: &Session, request: &RetimingRequest) -> query::Result<Ret
             "SELECT rank, thread, ts_ns, end_ns FROM first_launches WHERE thread IS NOT NULL",
             ranks,
         );
-        let rows = rows.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        Ok::<_, query::Error>((loaded?, rows, warm_up?))
+        Ok::<_, query::Error>((loaded?, joined(rows), warm_up?))
     })?;
     let mut request = request.clone();
     let (mut kept, mut left_out) = (Vec::new(), Vec::new());
@@ -108,6 +107,18 @@ struct Assumption {
 
 impl Assumption {
     const EXPECTED: Self = Self { effect: EffectLevel::Expected, overhead: 1 };
+
+    /// The ends of the effect, and those of the overhead, with the expected value of the other.
+    const ENDS: [[Self; 2]; 2] = [
+        [
+            Self { effect: EffectLevel::Most, overhead: 1 },
+            Self { effect: EffectLevel::Least, overhead: 1 },
+        ],
+        [
+            Self { effect: EffectLevel::Expected, overhead: 0 },
+            Self { effect: EffectLevel::Expected, overhead: 2 },
+        ],
+    ];
 }
 
 impl RankReplay {
@@ -119,21 +130,27 @@ impl RankReplay {
     ) -> Result<Self> {
         let graph = rank.graph();
         let events = &rank.events;
-        let clock = StepClock::new(&graph, events);
-        let index = EdgeIndex::new(&graph, events);
-        let claims = request.fixes.iter().zip(rows);
-        let mut claims = claims
-            .map(|(fix, rows)| index.claims(events, fix, rows))
-            .collect::<Result<Vec<_>>>()?;
-        let warm_up = index.warm_up(events, warm_up)?;
-        for claims in &mut claims {
-            claims.leave_out(&warm_up);
-        }
-        let overhead = HostOverhead::new(&graph, events);
-        let mut recorded = Weights::recorded(&graph);
-        recorded.keep_stream_gaps(&graph, STREAM_GAP_NS);
-        let level = |position| OverheadLevel { position, ..OverheadLevel::EXPECTED };
-        let unprofiled = [0, 1, 2].map(|position| overhead.without(&recorded, level(position)));
+        let (claims, (clock, overhead, recorded, unprofiled)) = thread::scope(|scope| {
+            let claims = scope.spawn(|| {
+                let index = EdgeIndex::new(&graph, events);
+                let warm_up = index.warm_up(events, warm_up)?;
+                let fixes: Vec<_> = request.fixes.iter().zip(rows).collect();
+                let claims = per_item(&fixes, |&(fix, rows)| {
+                    let mut claims = index.claims(events, fix, rows)?;
+                    claims.leave_out(&warm_up);
+                    Ok(claims)
+                });
+                claims.into_iter().collect::<Result<Vec<_>>>()
+            });
+            let clock = StepClock::new(&graph, events);
+            let overhead = HostOverhead::new(&graph, events);
+            let mut recorded = Weights::recorded(&graph);
+            recorded.keep_stream_gaps(&graph, STREAM_GAP_NS);
+            let level = |position| OverheadLevel { position, ..OverheadLevel::EXPECTED };
+            let unprofiled = [0, 1, 2].map(|position| overhead.without(&recorded, level(position)));
+            (joined(claims), (clock, overhead, recorded, unprofiled))
+        });
+        let claims = claims?;
         let step_count = clock.count();
         Ok(Self { graph, clock, overhead, recorded, unprofiled, claims, step_count })
     }
@@ -196,12 +213,8 @@ impl RankReplay {
 fn interval(of: impl Fn(Assumption) -> f64, model_error: impl Fn(f64) -> [f64; 2]) -> Interval {
     let mid = of(Assumption::EXPECTED);
     let (mut below, mut above) = (0.0_f64, 0.0_f64);
-    let sources = [
-        [(EffectLevel::Most, 1), (EffectLevel::Least, 1)],
-        [(EffectLevel::Expected, 0), (EffectLevel::Expected, 2)],
-    ];
-    for ends in sources {
-        let values = ends.map(|(effect, overhead)| of(Assumption { effect, overhead }) - mid);
+    for ends in Assumption::ENDS {
+        let values = ends.map(|assumption| of(assumption) - mid);
         below += values.iter().copied().fold(0.0, f64::min).powi(2);
         above += values.iter().copied().fold(0.0, f64::max).powi(2);
     }
@@ -243,6 +256,17 @@ impl RunReplay {
         ns
     }
 
+    /// Times a step under all assumptions on all cores; [`Self::step_ns`] then knows the results. Returns what limits the
+    /// step.
+    fn time_in_advance(&self, fixes: &[usize]) -> PathLimit {
+        let assumptions = [&[Assumption::EXPECTED], Assumption::ENDS.as_flattened()].concat();
+        thread::scope(|scope| {
+            let limit = scope.spawn(|| self.limit(fixes));
+            per_item(&assumptions, |&assumption| self.step_ns(fixes, assumption));
+            joined(limit)
+        })
+    }
+
     fn replayed_step_ns(&self, fixes: &[usize], assumption: Assumption) -> f64 {
         let of_rank = |rank: &RankReplay| {
             rank.step_ns(&rank.weights(fixes, assumption)).max(rank.workers_ns(fixes))
@@ -267,8 +291,13 @@ impl RunReplay {
 
     /// The slowest rank under fixes.
     fn slowest(&self, fixes: &[usize]) -> Option<&RankReplay> {
+        let mut ranks = self.pacing(fixes).peekable();
+        let first = ranks.next()?;
+        if ranks.peek().is_none() {
+            return Some(first);
+        }
         let step_ns = |rank: &&RankReplay| rank.step_ns(&rank.weights(fixes, Assumption::EXPECTED));
-        self.pacing(fixes).max_by(|a, b| step_ns(a).total_cmp(&step_ns(b)))
+        [first].into_iter().chain(ranks).max_by(|a, b| step_ns(a).total_cmp(&step_ns(b)))
     }
 
     /// The ranks that may set the pace: without those that a fix makes like the others, if there are others.
@@ -295,8 +324,9 @@ impl RunReplay {
 
     fn limit(&self, fixes: &[usize]) -> PathLimit {
         let Some(rank) = self.slowest(fixes) else { return PathLimit::default() };
-        let step_ns = rank.step_ns(&rank.weights(fixes, Assumption::EXPECTED));
-        if rank.workers_ns(fixes) > step_ns {
+        let workers_ns = rank.workers_ns(fixes);
+        let step_ns = || rank.step_ns(&rank.weights(fixes, Assumption::EXPECTED));
+        if workers_ns > 0.0 && workers_ns > step_ns() {
             return PathLimit { bound_by: "workers".to_owned(), ratio: 1.0 };
         }
         rank.limit(fixes)
@@ -322,11 +352,12 @@ fn retime_ranks(
         run.fit_overhead(step_ns as f64)?;
     }
     let recorded_ns = run.ranks.iter().map(|rank| rank.step_ns(&rank.recorded)).fold(0.0, f64::max);
+    let limit = run.time_in_advance(&[]);
     let unprofiled_ns = run.step_interval(&[]);
     let step_count = run.ranks.iter().map(|rank| rank.step_count).min().unwrap_or(0);
     let overhead_ns =
         run.slowest(&[]).map_or(0.0, |rank| rank.overhead.sum_ns() / rank.step_count.max(1) as f64);
-    let (fixes, limit) = (run.effects(request), run.limit(&[]));
+    let fixes = run.effects(request);
     let ranks = ranks.iter().map(|rank| i64::from(rank.events.rank)).collect();
     Ok(Retiming { ranks, step_count, recorded_ns, unprofiled_ns, overhead_ns, limit, fixes })
 }
@@ -404,6 +435,7 @@ impl RunReplay {
             let Some(best) = best else { break };
             let fix = left[best];
             let with: Vec<usize> = planned.iter().copied().chain([fix]).collect();
+            let limit = self.time_in_advance(&with);
             let next_pct = saved_pct(&planned, &with);
             if next_pct.mid < 100.0 * MIN_PLANNED_RATIO {
                 break;
@@ -416,7 +448,7 @@ impl RunReplay {
                 alone_pct: alone[fix],
                 next_pct,
                 step_ns: self.step_interval(&planned),
-                limit: self.limit(&planned),
+                limit,
                 is_planned: true,
             });
         }

@@ -50,19 +50,13 @@ sums AS (
     WHERE step IS NOT NULL
     GROUP BY rank, step
 ),
-names AS (
-    SELECT
-        rank, name,
-        regexp_like(CAST(name AS VARCHAR),
-            '(gemm|xmma|cutlass|Cijk_|implicit_conv|scudnn|wgrad|dgrad|winograd|convolve|igemm|flash_|fmha|attn_fwd|attn_bwd|paged_attention|unified_attention|gemv|_matmul|nvjet)') AS is_product
-    FROM (SELECT DISTINCT rank, name FROM device_work WHERE category = 'kernel' AND kind = 'computation')
-),
 products AS (
     SELECT k.rank, k.step, sum(k.dur_ns) AS matmul_ns
     FROM device_work k
-    JOIN names n ON n.rank = k.rank AND n.name = k.name
     LEFT JOIN matmul_calls p ON p.rank = k.rank AND p.op = k.op
-    WHERE k.category = 'kernel' AND k.kind = 'computation' AND k.step IS NOT NULL AND (n.is_product OR p.op IS NOT NULL)
+    WHERE k.category = 'kernel' AND k.kind = 'computation' AND k.step IS NOT NULL
+        AND (p.op IS NOT NULL OR regexp_like(k.name,
+            '(gemm|xmma|cutlass|Cijk_|implicit_conv|scudnn|wgrad|dgrad|winograd|convolve|igemm|flash_|fmha|attn_fwd|attn_bwd|paged_attention|unified_attention|gemv|_matmul|nvjet)'))
     GROUP BY k.rank, k.step
 ),
 steps AS (

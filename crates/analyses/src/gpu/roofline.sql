@@ -37,49 +37,30 @@
 --! fp8_gain_ratio = { doc = "time that 8 bit would save of them by the data sheet; 0 where the device does not multiply 8-bit floats", unit = "ratio", metric = "device" }
 WITH kernels_in AS (
     SELECT
-        k.rank, k.device, k.dur_ns, k.op, k.op_name, k.name,
-        w.window_ns, p.op IS NOT NULL AS is_called_product, p.input_type
+        k.rank, k.device, k.dur_ns, k.op_name, p.input_type, p.op IS NOT NULL AS is_called_product,
+        regexp_like(k.name,
+            '(gemm|xmma|cutlass|Cijk_|implicit_conv|scudnn|wgrad|dgrad|winograd|convolve|igemm|flash_|fmha|attn_fwd|attn_bwd|paged_attention|unified_attention|gemv|splitKreduce|_matmul|nvjet)') AS is_product,
+        regexp_like(k.name,
+            '(layer_?norm|LayerNorm|batch_?norm|BatchNorm|rms_?norm|RMSNorm|Rmsnorm|rmsnorm|group_?norm|GroupNorm|bn_fw|bn_bw|GammaBeta)') AS is_norm,
+        regexp_like(k.name,
+            '(gather|scatter|Scatter|indexSelect|index_elementwise|indexing_backward|RadixSort|radixSort|bitonicSort|embedding|EmbeddingBag)') AS is_gather,
+        coalesce(regexp_like(k.op_name, '(batch_norm|layer_norm|group_norm|instance_norm|rms_norm)'), false) AS is_norm_op,
+        coalesce(regexp_like(k.op_name,
+            '^aten::(index|_index_put_impl_|gather|scatter|sort|argsort|topk|embedding|_embedding_bag|masked_select|nonzero|take|unique|searchsorted|bincount)')
+            OR regexp_like(k.op_name, '(split_embedding|SplitLookupFunction|embedding_bag)'), false) AS is_gather_op
     FROM device_work k
     JOIN device_windows w ON w.rank = k.rank AND w.device = k.device
     LEFT JOIN matmul_calls p ON p.rank = k.rank AND p.op = k.op
     WHERE k.category = 'kernel' AND k.kind = 'computation' AND k.ts_ns >= w.start_ns AND k.ts_ns < w.end_ns
 ),
--- Match patterns once per rank and name.
-kernel_names AS (
-    SELECT
-        rank, name,
-        regexp_like(text,
-            '(gemm|xmma|cutlass|Cijk_|implicit_conv|scudnn|wgrad|dgrad|winograd|convolve|igemm|flash_|fmha|attn_fwd|attn_bwd|paged_attention|unified_attention|gemv|splitKreduce|_matmul|nvjet)') AS is_product,
-        regexp_like(text,
-            '(layer_?norm|LayerNorm|batch_?norm|BatchNorm|rms_?norm|RMSNorm|Rmsnorm|rmsnorm|group_?norm|GroupNorm|bn_fw|bn_bw|GammaBeta)') AS is_norm,
-        regexp_like(text,
-            '(gather|scatter|Scatter|indexSelect|index_elementwise|indexing_backward|RadixSort|radixSort|bitonicSort|embedding|EmbeddingBag)') AS is_gather
-    FROM (SELECT rank, name, CAST(name AS VARCHAR) AS text FROM (SELECT DISTINCT rank, name FROM kernels_in))
-),
-op_names AS (
-    SELECT
-        rank, op_name,
-        regexp_like(text, '(batch_norm|layer_norm|group_norm|instance_norm|rms_norm)') AS is_norm,
-        regexp_like(text,
-            '^aten::(index|_index_put_impl_|gather|scatter|sort|argsort|topk|embedding|_embedding_bag|masked_select|nonzero|take|unique|searchsorted|bincount)')
-            OR regexp_like(text, '(split_embedding|SplitLookupFunction|embedding_bag)') AS is_gather
-    FROM (
-        SELECT rank, op_name, CAST(op_name AS VARCHAR) AS text
-        FROM (SELECT DISTINCT rank, op_name FROM kernels_in WHERE op_name IS NOT NULL)
-    )
-),
 sorted AS (
     SELECT
-        k.rank, k.device, k.dur_ns, k.op_name, k.input_type,
-        coalesce(k.is_called_product, false)
-            OR (n.is_product AND NOT n.is_norm AND NOT n.is_gather AND NOT coalesce(o.is_norm OR o.is_gather, false)) AS is_product,
-        k.is_called_product,
-        n.is_norm OR coalesce(o.is_norm, false) AS is_norm,
+        rank, device, dur_ns, op_name, input_type,
+        is_called_product OR (is_product AND NOT is_norm AND NOT is_gather AND NOT is_norm_op AND NOT is_gather_op) AS is_product,
+        is_norm OR is_norm_op AS is_norm,
         -- Copies and communication of gathered tensors are named after them too.
-        n.is_gather OR coalesce(o.is_gather, false) AS is_gather
-    FROM kernels_in k
-    JOIN kernel_names n ON n.rank = k.rank AND n.name = k.name
-    LEFT JOIN op_names o ON o.rank = k.rank AND o.op_name = k.op_name
+        is_gather OR is_gather_op AS is_gather
+    FROM kernels_in
 ),
 totals AS (
     SELECT

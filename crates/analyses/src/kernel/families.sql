@@ -48,26 +48,27 @@
 --! sm_use_ratio = { doc = "blocks over SMs, at most 1, averaged over the time of computing kernels; absent if kernels with a tenth of that time do not say", unit = "ratio", metric = "device" }
 --! sm_spare_window_ratio = { doc = "unused part of the SMs, added up over computing kernels, over the window; absent as before", unit = "ratio", metric = "device" }
 --! low_occupancy_ratio = { doc = "share of kernel_ns; absent if no such kernel says its occupancy", unit = "ratio", metric = "device" }
--- Names repeat: classify each one once per rank.
-WITH names AS (
+WITH kernels AS (
     SELECT
-        rank, name,
-        regexp_like(plain,
+        k.rank, k.device, k.stream, k.ts_ns, k.event_id, k.category, k.name, k.kind, k.dur_ns, k.occupancy_ratio,
+        k.blocks_per_sm, k.op, k.op_name,
+        k.category = 'kernel' AS is_kernel,
+        k.category = 'kernel' AND regexp_like(k.name,
             '(?i)nchw_?to_?nhwc|nhwc_?to_?nchw|nhwc_?2_?nchw|nchw_?2_?nhwc|batched_transpose|SubTensorOpWithTransform') AS is_layout,
-        regexp_like(plain, '(?i)conv|implicit_?gemm|winograd|igemm|[dw]grad|fprop|miopen|Im2(d2)?Col|Col2Im') AS is_conv,
-        regexp_like(plain,
+        k.category = 'kernel' AND regexp_like(k.name,
+            '(?i)conv|implicit_?gemm|winograd|igemm|[dw]grad|fprop|miopen|Im2(d2)?Col|Col2Im') AS is_conv,
+        k.category = 'kernel' AND regexp_like(k.name,
             'implicit_convolve_sgemm|explicit_convolve_sgemm|dgrad_engine|dgrad2d|wgrad_alg0|wgrad2d|convolve_common_engine|precomputed_convolve_sgemm') AS is_slow_conv,
-        regexp_like(plain, '(?i)dgemm|d884|<double|, ?double>')
-            AND NOT regexp_like(plain, '(?i)distribution|range|linspace|normal|uniform') AS is_double,
-        is_attention!(plain) AS is_attention,
-        is_cache_write!(plain) AS is_cache,
-        regexp_like(plain,
+        k.category = 'kernel' AND regexp_like(k.name, '(?i)dgemm|d884|<double|, ?double>')
+            AND NOT regexp_like(k.name, '(?i)distribution|range|linspace|normal|uniform') AS is_double,
+        k.category = 'kernel' AND is_attention!(k.name) AS is_attention,
+        k.category = 'kernel' AND is_cache_write!(k.name) AS is_cache,
+        k.category = 'kernel' AND k.kind = 'computation' AND regexp_like(k.name,
             '(?i)elementwise_kernel|reduce_kernel|softmax|layer_norm|LayerNorm|RowwiseMoments|batch_norm|multi_tensor_apply|CatArray|index_elementwise') AS is_pointwise,
-        plain LIKE 'triton\_%' AS is_compiled
-    FROM (
-        SELECT rank, name, CAST(name AS VARCHAR) AS plain
-        FROM (SELECT DISTINCT rank, name FROM device_work WHERE category = 'kernel')
-    )
+        k.category = 'kernel' AND k.name LIKE 'triton\_%' AS is_compiled
+    FROM device_work k
+    JOIN device_windows w ON w.rank = k.rank AND w.device = k.device
+    WHERE k.ts_ns >= w.start_ns AND k.ts_ns < w.end_ns
 ),
 typed AS (
     SELECT
@@ -82,31 +83,24 @@ typed AS (
 work AS (
     SELECT
         k.rank, k.device, k.category, k.name, k.dur_ns, k.occupancy_ratio, t.to_type, t.from_type,
-        k.category = 'kernel' AS is_kernel,
+        k.is_kernel,
         coalesce(t.is_typed, false) AS is_typed,
-        k.category = 'kernel' AND k.op_name = 'aten::copy_' AS is_copy_kernel,
-        k.category = 'kernel' AND k.op_name IN ('aten::clone', 'aten::contiguous', 'aten::_to_copy', 'aten::to',
+        k.is_kernel AND k.op_name = 'aten::copy_' AS is_copy_kernel,
+        k.is_kernel AND k.op_name IN ('aten::clone', 'aten::contiguous', 'aten::_to_copy', 'aten::to',
             'aten::_foreach_copy_') AS is_other_copy,
         k.category = 'memcpy' AND k.name LIKE '%DtoD%' AS is_device_copy,
-        coalesce(n.is_layout, false) AS is_layout,
-        NOT coalesce(n.is_layout, false) AND k.category = 'kernel'
-            AND (coalesce(n.is_conv, false) OR k.op_name LIKE '%conv%') AS is_conv,
-        coalesce(n.is_slow_conv, false) AS is_slow_conv,
-        coalesce(n.is_double, false) AND (t.is_typed IS NULL OR t.is_double) AS is_double,
-        coalesce(n.is_attention, false) AS is_attention,
-        coalesce(n.is_cache, false) AS is_cache,
-        coalesce(n.is_pointwise, false) AND k.kind = 'computation' AS is_pointwise,
-        coalesce(n.is_compiled, false) AS is_compiled,
+        k.is_layout,
+        NOT k.is_layout AND k.is_kernel AND (k.is_conv OR k.op_name LIKE '%conv%') AS is_conv,
+        k.is_slow_conv,
+        k.is_double AND (t.is_typed IS NULL OR t.is_double) AS is_double,
+        k.is_attention, k.is_cache, k.is_pointwise, k.is_compiled,
         k.kind = 'computation' AS is_computing,
         CASE WHEN k.blocks_per_sm > 0 THEN least(k.blocks_per_sm, 1.0) END AS sm_use_ratio,
-        coalesce(n.is_pointwise, false) AND k.kind = 'computation' AND k.name NOT LIKE '%multi\_tensor%' AS is_fusable,
-        lag(coalesce(n.is_pointwise, false) AND k.kind = 'computation' AND k.name NOT LIKE '%multi\_tensor%')
+        k.is_pointwise AND k.name NOT LIKE '%multi\_tensor%' AS is_fusable,
+        lag(k.is_pointwise AND k.name NOT LIKE '%multi\_tensor%')
             OVER (PARTITION BY k.rank, k.device, k.stream ORDER BY k.ts_ns, k.event_id) AS follows_fusable
-    FROM device_work k
-    JOIN device_windows w ON w.rank = k.rank AND w.device = k.device
-    LEFT JOIN names n ON n.rank = k.rank AND n.name = k.name
+    FROM kernels k
     LEFT JOIN typed t ON t.rank = k.rank AND t.event_id = k.op
-    WHERE k.ts_ns >= w.start_ns AND k.ts_ns < w.end_ns
 ),
 sums AS (
     SELECT

@@ -12,17 +12,11 @@
 --! restart_count = { doc = "iterators of a DataLoader made after the first step; absent without stacks", unit = "count", metric = "rank" }
 --! restart_ns = { doc = "their time on the host; absent without stacks", unit = "ns", metric = "rank" }
 --! restart_ratio = { doc = "share of steps_ns; absent without stacks", unit = "ratio", metric = "rank" }
-WITH names AS (
-    SELECT rank, name
-    FROM (SELECT DISTINCT rank, name FROM python_frames)
-    WHERE CAST(name AS VARCHAR) LIKE 'torch/utils/data/dataloader.py(%: \_get\_iterator'
-),
-calls AS (
+WITH calls AS (
     SELECT f.rank, count(*) AS restart_count, sum(f.dur_ns) AS restart_ns
     FROM python_frames f
-    JOIN names n ON n.rank = f.rank AND n.name = f.name
     JOIN step_extents e ON e.rank = f.rank
-    WHERE f.ts_ns >= e.first_end_ns AND f.ts_ns < e.end_ns
+    WHERE f.name LIKE 'torch/utils/data/dataloader.py(%: \_get\_iterator' AND f.ts_ns >= e.first_end_ns AND f.ts_ns < e.end_ns
     GROUP BY f.rank
 ),
 ranks_with_operators AS (

@@ -12,17 +12,11 @@
 --! clip_count = { doc = "calls of clip_grad_norm_; absent without stacks", unit = "count", metric = "rank" }
 --! clip_ns = { doc = "their time on the host; absent without stacks", unit = "ns", metric = "rank" }
 --! clip_ratio = { doc = "share of steps_ns; absent without stacks", unit = "ratio", metric = "rank" }
-WITH names AS (
-    SELECT rank, name
-    FROM (SELECT DISTINCT rank, name FROM python_frames)
-    WHERE CAST(name AS VARCHAR) LIKE '%clip\_grad.py%: clip\_grad\_norm\_'
-),
-calls AS (
+WITH calls AS (
     SELECT f.rank, count(*) AS clip_count, sum(f.dur_ns) AS clip_ns
     FROM python_frames f
-    JOIN names n ON n.rank = f.rank AND n.name = f.name
     JOIN step_extents e ON e.rank = f.rank
-    WHERE f.ts_ns >= e.start_ns AND f.ts_ns < e.end_ns
+    WHERE f.name LIKE '%clip\_grad.py%: clip\_grad\_norm\_' AND f.ts_ns >= e.start_ns AND f.ts_ns < e.end_ns
     GROUP BY f.rank
 ),
 ranks_with_operators AS (

@@ -11,21 +11,14 @@
 --! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
 --! unused_graph_count = { doc = "complete steps, or the recording, in which operators record a graph for autograd (10 or more sequence numbers) and no backward operator runs", unit = "count", metric = "rank" }
 --! unused_graph_ratio = { doc = "share of the time of complete steps", unit = "ratio", metric = "rank" }
-WITH names AS (
-    SELECT
-        rank, name,
-        plain LIKE 'autograd::engine%' OR plain LIKE '%Backward' OR plain LIKE '%Backward_'
-            OR plain LIKE 'torch::autograd::%' AS is_backward
-    FROM (SELECT rank, name, CAST(name AS VARCHAR) AS plain FROM (SELECT DISTINCT rank, name FROM cpu_ops))
-),
-graphs AS (
+WITH graphs AS (
     SELECT
         o.rank,
         CASE WHEN e.step_count = 0 THEN 0 ELSE o.step END AS step,
         count(DISTINCT o.sequence) AS recorded_count,
-        count_if!(n.is_backward) AS backward_count
+        count_if!(o.name LIKE 'autograd::engine%' OR o.name LIKE '%Backward' OR o.name LIKE '%Backward_'
+            OR o.name LIKE 'torch::autograd::%') AS backward_count
     FROM cpu_ops o
-    JOIN names n ON n.rank = o.rank AND n.name = o.name
     JOIN step_extents e ON e.rank = o.rank
     GROUP BY o.rank, CASE WHEN e.step_count = 0 THEN 0 ELSE o.step END
 ),

@@ -28,58 +28,42 @@
 --! steady_name = "name that takes most of steady_compile_ns"
 --! region_count = { doc = "calls of regions that torch.compile made, within the recording", unit = "count", metric = "rank" }
 --! graph_launch_count = { doc = "launches of a captured graph", unit = "count", metric = "rank" }
--- Dynamo, AOTAutograd and Inductor mark what they do with `(dynamo_timed)`; stacks name the functions of older
--- versions and of Triton. Names repeat: classify each one once per rank.
-WITH names AS (
-    SELECT DISTINCT rank, name FROM cpu_ops
-    UNION
-    SELECT DISTINCT rank, name FROM annotations WHERE NOT on_device
-    UNION
-    SELECT DISTINCT rank, name FROM python_frames
-    UNION
-    SELECT DISTINCT rank, name FROM runtime_calls
-    UNION
-    SELECT DISTINCT rank, name FROM spans
-),
-kinds AS (
-    SELECT
-        rank, name,
-        CASE
-            WHEN plain LIKE '%(dynamo\_timed)'
-                OR regexp_like(plain,
-                    '(torch/_dynamo/convert_frame\.py\(\d+\): (_compile|compile_inner)|torch/_inductor/compile_fx\.py\(\d+\): compile_fx|triton/compiler/compiler\.py\(\d+\): compile|triton/runtime/autotuner\.py\(\d+\): (_bench|benchmark)|triton_heuristics\.py\(\d+\): (benchmark_all_configs|autotune_to_one_config)|torch/utils/cpp_extension\.py\(\d+\): _jit_compile)\z')
-                OR regexp_like(plain, '^((cu|hip|cuda)(Module|Library)Load|nvrtcCompile|hiprtcCompile|cuLink(Create|Add|Complete))')
-                OR plain IN ('Lazy Function Loading', 'Runtime Triggered Module Loading')
-                THEN 'compile'
-            WHEN regexp_like(plain,
-                '^(cudaMalloc|cudaFree|cudaHostAlloc|hipMalloc|hipFree|hipHostMalloc|hipHostFree|hipExtMalloc|cuMem(Create|Release|Map|Unmap|SetAccess|Address|AllocHost|Alloc)|hipMem(Create|Release|Map|Unmap|SetAccess|Address))')
-                AND NOT plain LIKE '%Async%'
-                THEN 'memory'
-        END AS kind
-    FROM (SELECT rank, name, CAST(name AS VARCHAR) AS plain FROM names)
-),
-steps AS (
+WITH steps AS (
     SELECT
         rank, step, ts_ns, end_ns, source,
         CASE WHEN is_anchored THEN dur_ns ELSE host_end_ns - host_ts_ns END AS compared_ns,
         CAST(row_number() OVER (PARTITION BY rank ORDER BY ts_ns) AS BIGINT) AS position
     FROM device_steps
 ),
+-- Dynamo, AOTAutograd and Inductor mark what they do with `(dynamo_timed)`; stacks name the functions of older
+-- versions and of Triton.
 events AS (
-    SELECT e.rank, e.name, e.ts_ns, e.ts_ns + e.dur_ns AS end_ns, k.kind
+    SELECT rank, name, ts_ns, ts_ns + dur_ns AS end_ns, CASE WHEN is_compile THEN 'compile' ELSE 'memory' END AS kind
     FROM (
-        SELECT rank, name, ts_ns, dur_ns FROM cpu_ops
-        UNION ALL
-        SELECT rank, name, ts_ns, dur_ns FROM annotations WHERE NOT on_device
-        UNION ALL
-        SELECT rank, name, ts_ns, dur_ns FROM python_frames
-        UNION ALL
-        SELECT rank, name, ts_ns, dur_ns FROM runtime_calls
-        UNION ALL
-        SELECT rank, name, ts_ns, dur_ns FROM spans
-    ) e
-    JOIN kinds k ON k.rank = e.rank AND k.name = e.name
-    WHERE k.kind IS NOT NULL
+        SELECT
+            rank, name, ts_ns, dur_ns,
+            name LIKE '%(dynamo\_timed)'
+                OR regexp_like(name,
+                    '(torch/_dynamo/convert_frame\.py\(\d+\): (_compile|compile_inner)|torch/_inductor/compile_fx\.py\(\d+\): compile_fx|triton/compiler/compiler\.py\(\d+\): compile|triton/runtime/autotuner\.py\(\d+\): (_bench|benchmark)|triton_heuristics\.py\(\d+\): (benchmark_all_configs|autotune_to_one_config)|torch/utils/cpp_extension\.py\(\d+\): _jit_compile)\z')
+                OR regexp_like(name,
+                    '^((cu|hip|cuda)(Module|Library)Load|nvrtcCompile|hiprtcCompile|cuLink(Create|Add|Complete)|(Lazy Function|Runtime Triggered Module) Loading\z)')
+                AS is_compile,
+            regexp_like(name,
+                '^(cudaMalloc|cudaFree|cudaHostAlloc|hipMalloc|hipFree|hipHostMalloc|hipHostFree|hipExtMalloc|cuMem(Create|Release|Map|Unmap|SetAccess|Address|AllocHost|Alloc)|hipMem(Create|Release|Map|Unmap|SetAccess|Address))')
+                AND NOT name LIKE '%Async%' AS is_memory
+        FROM (
+            SELECT rank, name, ts_ns, dur_ns FROM cpu_ops
+            UNION ALL
+            SELECT rank, name, ts_ns, dur_ns FROM annotations WHERE NOT on_device
+            UNION ALL
+            SELECT rank, name, ts_ns, dur_ns FROM python_frames
+            UNION ALL
+            SELECT rank, name, ts_ns, dur_ns FROM runtime_calls
+            UNION ALL
+            SELECT rank, name, ts_ns, dur_ns FROM spans
+        )
+    )
+    WHERE is_compile OR is_memory
     UNION ALL
     SELECT rank, name, ts_ns, ts_ns + dur_ns, 'first_launch' FROM idle_gap_causes WHERE cause = 'first_launch'
 ),

@@ -11,16 +11,17 @@
 --! recorded_ratio = { doc = "share of the numbers that operators have: PyTorch numbers operators one after the other; absent without numbers", unit = "ratio", metric = "rank" }
 --! is_sampled = "fewer than half of 200 numbers or more were recorded: somebody thinned the trace out"
 WITH numbers AS (
-    SELECT DISTINCT rank, external_id FROM cpu_ops WHERE external_id > 0
+    SELECT rank, external_id - lag(external_id) OVER (PARTITION BY rank ORDER BY external_id) AS distance
+    FROM cpu_ops
+    WHERE external_id > 0
 ),
-holes AS (
-    SELECT rank, external_id - lag(external_id) OVER (PARTITION BY rank ORDER BY external_id) - 1 AS missing
-    FROM numbers
+counts AS (
+    SELECT rank, count_if!(distance IS NULL OR distance > 0) AS op_count FROM numbers GROUP BY rank
 ),
 ranked AS (
-    SELECT rank, missing, row_number() OVER (PARTITION BY rank ORDER BY missing DESC) AS place
-    FROM holes
-    WHERE missing > 0
+    SELECT rank, distance - 1 AS missing, row_number() OVER (PARTITION BY rank ORDER BY distance DESC) AS place
+    FROM numbers
+    WHERE distance > 1
 ),
 missing AS (
     SELECT rank, sum(missing) AS missing_count FROM ranked WHERE place > 5 GROUP BY rank
@@ -31,7 +32,7 @@ counted AS (
         CAST(coalesce(n.op_count, 0) AS BIGINT) AS op_count,
         CAST(coalesce(m.missing_count, 0) AS BIGINT) AS missing_count
     FROM (SELECT DISTINCT rank FROM cpu_ops) r
-    LEFT JOIN (SELECT rank, count(*) AS op_count FROM numbers GROUP BY rank) n ON n.rank = r.rank
+    LEFT JOIN counts n ON n.rank = r.rank
     LEFT JOIN missing m ON m.rank = r.rank
 )
 SELECT

@@ -1,7 +1,8 @@
-//! Planning: names that queries mention, limits on their text, queries without rows, shared common table expressions, and the
-//! optimizer rules in use.
+//! Planning: names that queries mention, limits on their text, queries without rows, shared common table expressions,
+//! patterns over dictionaries, and the optimizer rules in use.
 
 pub(crate) mod empty_queries;
+pub(crate) mod match_dictionaries;
 pub(crate) mod optimizer;
 pub(crate) mod query_limits;
 pub(crate) mod references;

@@ -1,0 +1,195 @@
+//! Patterns over names, matched once for each distinct value of a dictionary instead of once for each row. DataFusion casts
+//! a dictionary to plain text before it matches a regular expression.
+
+use std::sync::Arc;
+
+use arrow::array::{Array as _, ArrayRef, AsArray as _, BooleanArray, Scalar, StringArray};
+use arrow::compute::kernels::comparison::{ilike, like};
+use arrow::compute::kernels::regexp::regexp_is_match_scalar;
+use arrow::compute::{cast, take};
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNode as _};
+use datafusion::common::{DFSchema, ScalarValue, exec_err};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::{Cast, Like, ScalarFunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable as _, LogicalPlan, Operator, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit, not,
+};
+use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+
+/// How texts are compared with a pattern.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PatternKind {
+    Regex,
+    RegexIgnoringCase,
+    Like,
+    LikeIgnoringCase,
+}
+
+impl PatternKind {
+    const ALL: [Self; 4] =
+        [Self::Regex, Self::RegexIgnoringCase, Self::Like, Self::LikeIgnoringCase];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Regex => "regex",
+            Self::RegexIgnoringCase => "iregex",
+            Self::Like => "like",
+            Self::LikeIgnoringCase => "ilike",
+        }
+    }
+
+    fn matches(self, texts: &dyn arrow::array::Array, pattern: &str) -> Result<BooleanArray> {
+        let like_pattern = || Scalar::new(StringArray::from_iter_values([pattern]));
+        Ok(match self {
+            Self::Regex => regexp_is_match_scalar(texts.as_string::<i32>(), pattern, None)?,
+            Self::RegexIgnoringCase => {
+                regexp_is_match_scalar(texts.as_string::<i32>(), pattern, Some("i"))?
+            }
+            Self::Like => like(&texts.as_string::<i32>(), &like_pattern())?,
+            Self::LikeIgnoringCase => ilike(&texts.as_string::<i32>(), &like_pattern())?,
+        })
+    }
+}
+
+/// `match_dictionary(text, pattern, kind)`: whether a text in a dictionary matches.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct MatchDictionary {
+    signature: Signature,
+}
+
+impl MatchDictionary {
+    pub(crate) fn function() -> ScalarUDF {
+        let signature = Signature::any(3, Volatility::Immutable);
+        ScalarUDF::new_from_impl(Self { signature })
+    }
+}
+
+impl ScalarUDFImpl for MatchDictionary {
+    fn name(&self) -> &'static str {
+        "match_dictionary"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [texts, pattern, kind] = args.args.as_slice() else {
+            return exec_err!("match_dictionary takes a text, a pattern and its kind");
+        };
+        let literal = |value: &ColumnarValue| match value {
+            ColumnarValue::Scalar(value) => value.try_as_str().flatten().map(str::to_owned),
+            ColumnarValue::Array(_) => None,
+        };
+        let kind = literal(kind)
+            .and_then(|name| PatternKind::ALL.into_iter().find(|kind| kind.name() == name));
+        let (Some(pattern), Some(kind)) = (literal(pattern), kind) else {
+            return exec_err!(
+                "match_dictionary takes a literal as pattern, and the name of its kind"
+            );
+        };
+        let rows = args.number_rows;
+        let texts = texts.to_array(rows)?;
+        let matches: ArrayRef = match texts.as_any_dictionary_opt() {
+            // A dictionary of many more values than a batch has rows is shared by many batches.
+            Some(dictionary) if dictionary.values().len() <= rows => {
+                let values = cast(dictionary.values(), &DataType::Utf8)?;
+                take(&kind.matches(&values, &pattern)?, dictionary.keys(), None)?
+            }
+            _ => Arc::new(kind.matches(&cast(&texts, &DataType::Utf8)?, &pattern)?),
+        };
+        Ok(ColumnarValue::Array(matches))
+    }
+}
+
+/// Replaces `text ~ 'pattern'` and `text LIKE 'pattern'`, where `text` is a dictionary or the cast of one.
+#[derive(Debug)]
+pub(crate) struct MatchDictionaries {
+    function: Arc<ScalarUDF>,
+}
+
+impl MatchDictionaries {
+    pub(crate) fn new() -> Self {
+        Self { function: Arc::new(MatchDictionary::function()) }
+    }
+
+    fn replaced(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+        let Some((text, pattern, kind, is_negated)) = pattern_of(&expr) else {
+            return Ok(Transformed::no(expr));
+        };
+        let text = match text {
+            Expr::Cast(Cast { expr, field }) if field.data_type().is_string() => expr.as_ref(),
+            text => text,
+        };
+        let DataType::Dictionary(_, values) = text.get_type(schema)? else {
+            return Ok(Transformed::no(expr));
+        };
+        let Expr::Literal(pattern, _) = pattern else { return Ok(Transformed::no(expr)) };
+        let Some(pattern) = pattern.try_as_str().flatten().filter(|_| values.is_string()) else {
+            return Ok(Transformed::no(expr));
+        };
+        let args = vec![text.clone(), lit(pattern), lit(ScalarValue::from(kind.name()))];
+        let call = Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&self.function), args));
+        Ok(Transformed::yes(if is_negated { not(call) } else { call }))
+    }
+}
+
+/// Text, pattern, kind of pattern, and whether texts match that do not have it.
+fn pattern_of(expr: &Expr) -> Option<(&Expr, &Expr, PatternKind, bool)> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            let (kind, is_negated) = match op {
+                Operator::RegexMatch => (PatternKind::Regex, false),
+                Operator::RegexIMatch => (PatternKind::RegexIgnoringCase, false),
+                Operator::RegexNotMatch => (PatternKind::Regex, true),
+                Operator::RegexNotIMatch => (PatternKind::RegexIgnoringCase, true),
+                _ => return None,
+            };
+            Some((left, right, kind, is_negated))
+        }
+        Expr::Like(Like { negated, expr, pattern, escape_char: None, case_insensitive }) => {
+            let kind =
+                if *case_insensitive { PatternKind::LikeIgnoringCase } else { PatternKind::Like };
+            Some((expr, pattern, kind, *negated))
+        }
+        _ => None,
+    }
+}
+
+impl OptimizerRule for MatchDictionaries {
+    fn name(&self) -> &'static str {
+        "match_dictionaries"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        _: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let schema = merge_schema(&plan.inputs());
+        let names = NamePreserver::new(&plan);
+        let replaced = |expr: Expr| {
+            let name = names.save(&expr);
+            let replaced = expr.transform_up(|expr| self.replaced(expr, &schema))?;
+            Ok(replaced.update_data(|expr| name.restore(expr)))
+        };
+        plan.map_expressions(|expr| match expr {
+            // Their parts have names of their own.
+            Expr::GroupingSet(_) => expr.map_children(replaced),
+            expr => replaced(expr),
+        })
+    }
+}
