@@ -45,9 +45,24 @@ pub fn map(
     progress: &dyn Progress,
 ) -> Result<MapSummary, Error> {
     let MapOptions { ingest, shard, views } = options;
+    map_views(run, to, &mapped_views(rules, views)?, *shard, ingest, progress)
+}
+
+/// As [`map()`], with the views that [`mapped_views`] returns: rules stay where they are.
+///
+/// # Errors
+/// As [`map()`], and if there is no such view.
+pub fn map_views(
+    run: impl AsRef<Path>,
+    to: impl AsRef<Path>,
+    views: &[&str],
+    shard: Shard,
+    options: &ingest::Options,
+    progress: &dyn Progress,
+) -> Result<MapSummary, Error> {
     let (run, to) = (Location::parse(run)?, Location::parse(to)?);
-    let views = mapped_views(rules, views)?;
-    let mut mapper = Mapper::open(&run, &to, *shard, ingest, &catalog().fingerprint())?;
+    let views = catalog().mappable_views(views)?;
+    let mut mapper = Mapper::open(&run, &to, shard, options, &catalog().fingerprint())?;
     mapper.begin(progress);
     while let Some(group) = mapper.next_group(progress)? {
         let rows = view_rows(group.tables(), &views)?;

@@ -1,0 +1,115 @@
+"""What it costs to map a run on a cluster of Ballista, compared with one process; and whether the reports are the same.
+
+    python benches/cluster.py [--program target/release/advisor] [--cluster target/cluster/release/advisor-cluster]
+        [--ranks 16,64,1024] [--executors 1,2,4] [--layers 6] [--steps 6]
+
+For each number of ranks and of executors: wall time of `advisor-cluster map`; CPU time of scheduler, executors and client,
+and peak memory of an executor; CPU time of `check --from`; and all of it as a multiple of the CPU time of `check`. All processes
+share this machine. Runs come from `advisor demo` and are removed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass
+class Cost:
+    cpu_s: float
+    wall_s: float
+    memory_mb: float
+    output: bytes
+
+
+class Process:
+    """A program that runs, and then what it cost."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.command = command
+        self.output = tempfile.TemporaryFile()
+        self.started = time.perf_counter()
+        self.process = subprocess.Popen(command, stdout=self.output, stderr=subprocess.DEVNULL)
+
+    def cost(self, ok: tuple[int, ...] = (0,)) -> Cost:
+        _, status, usage = os.wait4(self.process.pid, 0)
+        wall_s = time.perf_counter() - self.started
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        if self.process.returncode not in ok:
+            raise SystemExit(f"{self.command} failed")
+        self.output.seek(0)
+        return Cost(usage.ru_utime + usage.ru_stime, wall_s, usage.ru_maxrss / 1024, self.output.read())
+
+    def end(self) -> Cost:
+        self.process.send_signal(signal.SIGTERM)
+        return self.cost()
+
+
+def run(command: list[str], ok: tuple[int, ...] = (0,)) -> Cost:
+    return Process(command).cost(ok)
+
+
+def free_port() -> int:
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        return place.getsockname()[1]
+
+
+def map_on_cluster(program: str, traces: Path, mapped: Path, executors: int) -> tuple[Cost, list[Cost]]:
+    """Maps a run on a new cluster. Returns the costs of the client, and those of the scheduler and the executors."""
+    address = f"127.0.0.1:{free_port()}"
+    services = [Process([program, "scheduler", "--bind", address])]
+    executor = [program, "executor", "--scheduler", address, "--bind", "127.0.0.1"]
+    services += [Process(executor) for _ in range(executors)]
+    # The executors are there: what is measured is work.
+    time.sleep(2)
+    client = run([program, "map", str(traces), "--to", str(mapped), "--scheduler", f"df://{address}"])
+    return client, [service.end() for service in reversed(services)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--program", default="target/release/advisor")
+    parser.add_argument("--cluster", default="target/cluster/release/advisor-cluster")
+    parser.add_argument("--ranks", default="16,64,1024")
+    parser.add_argument("--executors", default="1,2,4")
+    parser.add_argument("--layers", default="6")
+    parser.add_argument("--steps", default="6")
+    arguments = parser.parse_args()
+    program = str(Path(arguments.program).resolve())
+    cluster = str(Path(arguments.cluster).resolve())
+    print("| ranks | executors | `check` | `map`, wall | `map`, CPU, memory of an executor | `check --from` | CPU, of `check` |")
+    print("|--:|--:|--:|--:|--:|--:|--:|")
+    for ranks in map(int, arguments.ranks.split(",")):
+        with tempfile.TemporaryDirectory() as folder:
+            traces, mapped = Path(folder, "run"), Path(folder, "mapped")
+            options = ["--ranks", str(ranks), "--layers", arguments.layers, "--steps", arguments.steps]
+            run([program, "demo", "-o", str(traces), "--bottleneck", "straggler", *options])
+            check = [program, "check", str(traces), "--no-cache", "--format", "json"]
+            one = run(check, (0, 1))
+            for executors in map(int, arguments.executors.split(",")):
+                client, services = map_on_cluster(cluster, traces, mapped, executors)
+                put_together = run([*check, "--from", str(mapped)], (0, 1))
+                if put_together.output != one.output:
+                    raise SystemExit(f"{ranks} ranks, {executors} executors: the reports differ")
+                shutil.rmtree(mapped)
+                map_cpu_s = client.cpu_s + sum(service.cpu_s for service in services)
+                memory_mb = max(service.memory_mb for service in services)
+                ratio = (map_cpu_s + put_together.cpu_s) / one.cpu_s
+                print(
+                    f"| {ranks:,} | {executors} | {one.cpu_s:.1f} s | {client.wall_s:.1f} s"
+                    f" | {map_cpu_s:.1f} s, {memory_mb:.0f} MB | {put_together.cpu_s:.1f} s | {ratio:.2f} times |",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

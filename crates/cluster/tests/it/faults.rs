@@ -1,0 +1,70 @@
+//! Processes that die.
+
+use nix::sys::signal::Signal;
+
+use crate::support::{Cluster, RANKS, assert_report_is_that_of_one_process, wait_until};
+
+#[test]
+fn shards_of_a_killed_executor_are_mapped_by_another() {
+    let mut cluster = Cluster::start(2);
+    let mut client = cluster.begin_map("mapped");
+    cluster.executors[0].kill();
+    assert!(client.status().success(), "{}", client.log());
+    let log = cluster.scheduler.log();
+    assert!(log.contains("heartbeat timed out"), "no executor was lost: {log}");
+    // The results of the lost one are gone, so its shards were visited again.
+    let tasks = cluster.tasks(0) + cluster.tasks(1);
+    assert!(tasks > RANKS as usize, "{tasks} tasks");
+    assert_report_is_that_of_one_process(&cluster.path("mapped"));
+}
+
+#[test]
+fn job_without_executors_fails_and_continues_later() {
+    let mut cluster = Cluster::start(1);
+    let mut client = cluster.begin_map("mapped");
+    cluster.executors[0].kill();
+    assert_eq!(client.status().code(), Some(2));
+    let text = client.log();
+    assert!(text.starts_with("error: all executors were lost"), "{text}");
+    cluster.add_executor();
+    let text = cluster.map("mapped");
+    assert!(text.contains("mapped before"), "{text}");
+    assert_report_is_that_of_one_process(&cluster.path("mapped"));
+}
+
+#[test]
+fn job_of_a_restarted_scheduler_fails_and_continues_later() {
+    let mut cluster = Cluster::start(1);
+    let mut client = cluster.begin_map("mapped");
+    cluster.restart_scheduler();
+    assert_eq!(client.status().code(), Some(2));
+    let text = client.log();
+    assert!(text.contains("has lost the job") && text.contains("after a restart"), "{text}");
+    // The executor has found the new scheduler.
+    let text = cluster.map("mapped");
+    assert!(text.contains("mapped before"), "{text}");
+    assert_report_is_that_of_one_process(&cluster.path("mapped"));
+}
+
+#[test]
+fn interrupted_client_cancels_its_job() {
+    let cluster = Cluster::start(1);
+    let mut client = cluster.begin_map("mapped");
+    client.signal(Signal::SIGINT);
+    assert_eq!(client.status().code(), Some(2));
+    assert_eq!(client.log(), "error: canceled; the same command continues\n");
+    wait_until("the job is canceled", || cluster.scheduler.log().contains("Job cancelled"));
+    assert!(cluster.tasks(0) < RANKS as usize);
+    cluster.map("mapped");
+    assert_report_is_that_of_one_process(&cluster.path("mapped"));
+}
+
+#[test]
+fn executor_that_is_asked_to_end_hands_its_shards_back() {
+    let mut cluster = Cluster::start(2);
+    let mut client = cluster.begin_map("mapped");
+    cluster.executors[0].signal(Signal::SIGTERM);
+    assert!(cluster.executors[0].status().success());
+    assert!(client.status().success(), "{}", client.log());
+    assert_report_is_that_of_one_process(&cluster.path("mapped"));
+}
