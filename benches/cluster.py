@@ -1,22 +1,25 @@
 """What it costs to map a run on a cluster of Ballista, compared with one process; and whether the reports are the same.
 
     python benches/cluster.py [--program target/release/advisor] [--cluster target/cluster/release/advisor-cluster]
-        [--ranks 16,64,1024] [--executors 1,2,4] [--layers 6] [--steps 6]
+        [--ranks 16,64,1024] [--executors 1,2,4] [--layers 6] [--steps 6] [--kill]
 
 For each number of ranks and of executors: wall time of `advisor-cluster map`; CPU time of scheduler, executors and client,
 and peak memory of an executor; CPU time of `check --from`; and all of it as a multiple of the CPU time of `check`. All processes
-share this machine. Runs come from `advisor demo` and are removed.
+share this machine. With `--kill`, a fifth of the executors, at least one, is killed at random moments of the job. Runs come from
+`advisor demo` and are removed.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +53,7 @@ class Process:
 
     def end(self) -> Cost:
         self.process.send_signal(signal.SIGTERM)
-        return self.cost()
+        return self.cost((0, -signal.SIGKILL))
 
 
 def run(command: list[str], ok: tuple[int, ...] = (0,)) -> Cost:
@@ -63,14 +66,24 @@ def free_port() -> int:
         return place.getsockname()[1]
 
 
-def map_on_cluster(program: str, traces: Path, mapped: Path, executors: int) -> tuple[Cost, list[Cost]]:
-    """Maps a run on a new cluster. Returns the costs of the client, and those of the scheduler and the executors."""
+def map_on_cluster(
+    program: str, traces: Path, mapped: Path, executors: int, kills_until_s: float | None
+) -> tuple[Cost, list[Cost]]:
+    """Maps a run on a new cluster. Returns the costs of the client, and those of the scheduler and the executors.
+
+    With `kills_until_s`, a fifth of the executors is killed before that time.
+    """
     address = f"127.0.0.1:{free_port()}"
     services = [Process([program, "scheduler", "--bind", address])]
     executor = [program, "executor", "--scheduler", address, "--bind", "127.0.0.1"]
     services += [Process(executor) for _ in range(executors)]
     # The executors are there: what is measured is work.
     time.sleep(2)
+    if kills_until_s is not None:
+        for victim in random.sample(services[1:], max(1, executors // 5)):
+            timer = threading.Timer(random.uniform(0, kills_until_s), victim.process.kill)
+            timer.daemon = True
+            timer.start()
     client = run([program, "map", str(traces), "--to", str(mapped), "--scheduler", f"df://{address}"])
     return client, [service.end() for service in reversed(services)]
 
@@ -83,6 +96,7 @@ def main() -> None:
     parser.add_argument("--executors", default="1,2,4")
     parser.add_argument("--layers", default="6")
     parser.add_argument("--steps", default="6")
+    parser.add_argument("--kill", action="store_true")
     arguments = parser.parse_args()
     program = str(Path(arguments.program).resolve())
     cluster = str(Path(arguments.cluster).resolve())
@@ -96,7 +110,9 @@ def main() -> None:
             check = [program, "check", str(traces), "--no-cache", "--format", "json"]
             one = run(check, (0, 1))
             for executors in map(int, arguments.executors.split(",")):
-                client, services = map_on_cluster(cluster, traces, mapped, executors)
+                # All of the work takes longer than that of one process.
+                kills_until_s = one.wall_s / executors if arguments.kill else None
+                client, services = map_on_cluster(cluster, traces, mapped, executors, kills_until_s)
                 put_together = run([*check, "--from", str(mapped)], (0, 1))
                 if put_together.output != one.output:
                     raise SystemExit(f"{ranks} ranks, {executors} executors: the reports differ")

@@ -49,24 +49,23 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     };
     let is_service = !matches!(args.command, Command::Map(_));
     logging::start(is_service, args.verbose);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let result = runtime.map_err(anyhow::Error::from).and_then(|runtime| {
-        let result = runtime.block_on(async {
-            match &args.command {
-                Command::Scheduler(args) => scheduler::run(args).await,
-                Command::Executor(args) => executor::run(args).await,
-                Command::Map(args) => map::run(args).await,
-            }
-        });
-        // Work that cannot be interrupted does not keep the process.
-        runtime.shutdown_background();
-        result
-    });
-    match result {
+    match execute(&args.command) {
         Ok(()) => SUCCESS,
         Err(error) => {
             let _ = writeln!(io::stderr(), "error: {error:#}");
             FAILED
         }
     }
+}
+
+fn execute(command: &Command) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = match command {
+        Command::Scheduler(args) => runtime.block_on(scheduler::run(args)),
+        Command::Executor(args) => runtime.block_on(executor::run(args)),
+        Command::Map(args) => map::run(args, &runtime),
+    };
+    // Work that cannot be interrupted does not keep the process.
+    runtime.shutdown_background();
+    result
 }

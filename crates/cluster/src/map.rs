@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Context as _, bail};
+use tokio::runtime::Runtime;
 use trace_advisor::advisor::{RuleSet, RuleSource};
 use trace_advisor::analyses::catalog;
 use trace_advisor::ingest::{self, Location, MapSummary, Mapper, Shard};
@@ -19,7 +20,7 @@ const TASKS: usize = 64;
 /// Ranks of a task. A group of mapped ranks has at most as many as the largest task.
 const RANKS_PER_TASK: std::ops::RangeInclusive<usize> = 4..=64;
 
-pub(crate) async fn run(args: &MapArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &MapArgs, runtime: &Runtime) -> anyhow::Result<()> {
     let rules = rules(args)?;
     let options = ingest::Options {
         max_json_bytes: args.max_json_bytes,
@@ -37,7 +38,9 @@ pub(crate) async fn run(args: &MapArgs) -> anyhow::Result<()> {
         run,
         to,
     };
-    let rows = Session::open(&args.scheduler, args.wait).await?.run(&job).await?;
+    // Runs and directories are read outside of the runtime: stores have their own.
+    let rows = runtime
+        .block_on(async { Session::open(&args.scheduler, args.wait).await?.run(&job).await })?;
 
     let mut sum = MapSummary::default();
     for MapSummary { files, known_files, left_files, groups, json_bytes, bytes } in
@@ -52,20 +55,19 @@ pub(crate) async fn run(args: &MapArgs) -> anyhow::Result<()> {
     }
     if sum.files != before.files {
         bail!(
-            "executors found {} traces in {}, and there were {} here: all machines must read the same directory",
+            "executors found {} traces, and there were {} here: all machines must read the same directory, which must \
+             not change meanwhile",
             sum.files,
-            args.run.display(),
             before.files
         );
     }
     let after = mapped(&job.run, &job.to, &options)?;
     if after.known_files < before.files {
         bail!(
-            "executors mapped {} traces, and {} of them are in {} here: it must be an address, or a directory that all \
-             machines share",
+            "executors mapped {} traces, and {} of them are in the directory here: it must be an address, or on a file \
+             system that all machines share",
             sum.files,
-            after.known_files,
-            args.to.display()
+            after.known_files
         );
     }
     writeln!(io::stdout(), "{}", args.to.display())?;

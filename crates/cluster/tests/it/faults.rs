@@ -2,11 +2,13 @@
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Cluster, RANKS, assert_report_is_that_of_one_process, wait_until};
+use crate::support::{Cluster, assert_report_is_that_of_one_process, wait_until};
 
 #[test]
+#[ignore = "needs ADVISOR_PROGRAM"]
 fn shards_of_a_killed_executor_are_mapped_by_another() {
     let mut cluster = Cluster::start(2);
+    cluster.ranks_per_task = 1;
     let mut client = cluster.begin_map("mapped");
     cluster.executors[0].kill();
     assert!(client.status().success(), "{}", client.log());
@@ -14,11 +16,12 @@ fn shards_of_a_killed_executor_are_mapped_by_another() {
     assert!(log.contains("heartbeat timed out"), "no executor was lost: {log}");
     // The results of the lost one are gone, so its shards were visited again.
     let tasks = cluster.tasks(0) + cluster.tasks(1);
-    assert!(tasks > RANKS as usize, "{tasks} tasks");
+    assert!(tasks > cluster.tasks_per_job(), "{tasks} tasks");
     assert_report_is_that_of_one_process(&cluster.path("mapped"));
 }
 
 #[test]
+#[ignore = "needs ADVISOR_PROGRAM"]
 fn job_without_executors_fails_and_continues_later() {
     let mut cluster = Cluster::start(1);
     let mut client = cluster.begin_map("mapped");
@@ -33,6 +36,7 @@ fn job_without_executors_fails_and_continues_later() {
 }
 
 #[test]
+#[ignore = "needs ADVISOR_PROGRAM"]
 fn job_of_a_restarted_scheduler_fails_and_continues_later() {
     let mut cluster = Cluster::start(1);
     let mut client = cluster.begin_map("mapped");
@@ -47,21 +51,25 @@ fn job_of_a_restarted_scheduler_fails_and_continues_later() {
 }
 
 #[test]
+#[ignore = "needs ADVISOR_PROGRAM"]
 fn interrupted_client_cancels_its_job() {
-    let cluster = Cluster::start(1);
+    let mut cluster = Cluster::start(1);
+    cluster.ranks_per_task = 1;
     let mut client = cluster.begin_map("mapped");
     client.signal(Signal::SIGINT);
     assert_eq!(client.status().code(), Some(2));
     assert_eq!(client.log(), "error: canceled; the same command continues\n");
     wait_until("the job is canceled", || cluster.scheduler.log().contains("Job cancelled"));
-    assert!(cluster.tasks(0) < RANKS as usize);
+    assert!(cluster.tasks(0) < cluster.tasks_per_job());
     cluster.map("mapped");
     assert_report_is_that_of_one_process(&cluster.path("mapped"));
 }
 
 #[test]
+#[ignore = "needs ADVISOR_PROGRAM"]
 fn executor_that_is_asked_to_end_hands_its_shards_back() {
     let mut cluster = Cluster::start(2);
+    cluster.ranks_per_task = 1;
     let mut client = cluster.begin_map("mapped");
     cluster.executors[0].signal(Signal::SIGTERM);
     assert!(cluster.executors[0].status().success());

@@ -2,25 +2,26 @@
 
 use std::thread;
 
-use crate::support::{Cluster, RANKS, assert_report_is_that_of_one_process, groups};
+use crate::support::{Cluster, RANKS, assert_report_is_that_of_one_process, groups, wait_until};
 
 #[test]
+#[ignore = "needs ADVISOR_PROGRAM"]
 fn report_is_that_of_one_process_with_one_and_two_executors() {
     let mut cluster = Cluster::start(1);
     let text = cluster.map("by-one");
-    assert!(text.contains(&format!("{RANKS} tasks: {RANKS} traces; ")), "{text}");
-    assert_eq!(cluster.tasks(0), RANKS as usize);
+    assert!(text.contains(&format!("2 tasks: {RANKS} traces; ")), "{text}");
+    assert_eq!(cluster.tasks(0), 2);
     cluster.add_executor();
     cluster.map("by-two");
-    let tasks = [cluster.tasks(0) - RANKS as usize, cluster.tasks(1)];
-    assert!(tasks.iter().sum::<usize>() == RANKS as usize && tasks[1] > 0, "{tasks:?}");
+    assert_eq!([cluster.tasks(0), cluster.tasks(1)], [3, 1]);
     for mapped in ["by-one", "by-two"] {
-        assert_eq!(groups(&cluster.path(mapped)), RANKS as usize);
+        assert_eq!(groups(&cluster.path(mapped)), 2);
         assert_report_is_that_of_one_process(&cluster.path(mapped));
     }
 }
 
 #[test]
+#[ignore = "needs ADVISOR_PROGRAM"]
 fn run_may_be_mapped_twice_at_once_and_again() {
     let cluster = Cluster::start(2);
     thread::scope(|scope| {
@@ -31,6 +32,6 @@ fn run_may_be_mapped_twice_at_once_and_again() {
     let text = cluster.map("mapped");
     let expected = format!("{RANKS} traces, {RANKS} of which were mapped before; 0.0 MB");
     assert!(text.contains(&expected), "{text}");
-    assert_eq!(groups(&cluster.path("mapped")), RANKS as usize);
+    assert_eq!(groups(&cluster.path("mapped")), cluster.tasks_per_job());
     assert_report_is_that_of_one_process(&cluster.path("mapped"));
 }

@@ -2,19 +2,9 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use crate::support::{Cluster, RANKS, free_port, run, stderr, wait_until};
-
-/// What the environment names; the test fails without.
-fn needed(name: &str) -> PathBuf {
-    #[expect(clippy::disallowed_methods, reason = "the one place where this test reads it")]
-    let path = std::env::var(name).map(PathBuf::from);
-    let path = path.unwrap_or_else(|_| panic!("set {name}, as .ci/cluster does"));
-    assert!(path.exists(), "{name}: {} does not exist", path.display());
-    path
-}
+use crate::support::{Cluster, RANKS, check, free_port, needed, run, stderr, wait_until};
 
 /// A server that runs until it is dropped.
 struct Server {
@@ -57,11 +47,10 @@ impl Drop for Server {
     }
 }
 
-/// The program of users, another build than the cluster, puts the run together.
 #[test]
 #[ignore = "needs ADVISOR_STORAGE and ADVISOR_PROGRAM"]
 fn run_in_a_bucket_is_mapped_to_the_bucket() {
-    let (program, server) = (needed("ADVISOR_PROGRAM"), Server::start());
+    let server = Server::start();
     server.put("/bucket", b"");
     for entry in run().read_dir().unwrap() {
         let path = entry.unwrap().path();
@@ -85,14 +74,5 @@ fn run_in_a_bucket_is_mapped_to_the_bucket() {
         assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{mapped}\n"));
     }
     assert!(cluster.tasks(0) > 0 && cluster.tasks(1) > 0);
-    let check = |more: &[&str]| {
-        let mut command = Command::new(&program);
-        command.args(["check", address, "--exit-zero", "--format", "json", "--no-cache"]);
-        let output = command.args(more).envs(env).output().unwrap();
-        assert!(output.status.success(), "{}", stderr(&output));
-        (String::from_utf8(output.stdout.clone()).unwrap(), stderr(&output))
-    };
-    let expected = check(&[]);
-    assert!(expected.0.contains("straggler"), "{}", expected.0);
-    assert_eq!(check(&["--from", mapped]), expected);
+    assert_eq!(check(address, &["--from", mapped], &env), check(address, &[], &env));
 }

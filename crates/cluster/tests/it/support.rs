@@ -1,90 +1,78 @@
 //! Clusters of processes on this machine, and the runs that they map.
 
 use std::fs::{self, File};
-use std::io::Write;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use cli::Console;
-use cli::demo::{Bottleneck, Options, write_run};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
 /// Ranks of the run.
-pub(crate) const RANKS: u32 = 6;
+pub(crate) const RANKS: usize = 4;
 /// Time without a sign of life after which an executor is lost: the shortest.
 const EXECUTOR_TIMEOUT: &str = "10s";
 /// Longest time to wait for anything.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A run of a few ranks, of which the last is slow.
-pub(crate) fn run() -> &'static Path {
-    static RUN: OnceLock<TempDir> = OnceLock::new();
-    let run = RUN.get_or_init(|| {
+/// What a variable of the environment names. A test fails without it.
+pub(crate) fn needed(name: &str) -> PathBuf {
+    #[expect(clippy::disallowed_methods, reason = "the one place where tests read it")]
+    let path = std::env::var(name).map(PathBuf::from);
+    let path = path.unwrap_or_else(|_| panic!("set {name}, as .ci/cluster does"));
+    assert!(path.exists(), "{name}: {} does not exist", path.display());
+    path
+}
+
+/// The program of users, another build than the cluster.
+pub(crate) fn advisor(args: &[&str], env: &[(&str, &str)]) -> (String, String) {
+    let mut command = Command::new(needed("ADVISOR_PROGRAM"));
+    let output = command.args(args).envs(env.iter().copied()).stdin(Stdio::null()).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+    (String::from_utf8(output.stdout.clone()).unwrap(), stderr(&output))
+}
+
+/// What `advisor check` prints about a run: the report, and messages.
+pub(crate) fn check(run: &str, more: &[&str], env: &[(&str, &str)]) -> (String, String) {
+    let args = ["check", run, "--exit-zero", "--format", "json", "--no-cache", "--no-config"];
+    let report = advisor(&[&args[..], more].concat(), env);
+    assert!(report.0.contains("straggler"), "{}", report.0);
+    report
+}
+
+/// A run of a few ranks, of which the last is slow, and its report.
+struct Run {
+    folder: TempDir,
+    report: (String, String),
+}
+
+fn example() -> &'static Run {
+    static RUN: OnceLock<Run> = OnceLock::new();
+    RUN.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
-        let bottleneck = Bottleneck::Straggler;
-        let options =
-            Options { bottleneck, ranks: RANKS, steps: 4, layers: 1, ..Options::default() };
-        write_run(&options, &folder.path().join("run")).unwrap();
-        folder
-    });
-    static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| run.path().join("run"))
+        let (ranks, path) = (RANKS.to_string(), folder.path().join("run"));
+        let path = path.to_str().unwrap();
+        let size = ["--ranks", &ranks, "--steps", "4", "--layers", "1"];
+        advisor(&[&["demo", "-o", path, "--bottleneck", "straggler"], &size[..]].concat(), &[]);
+        let report = check(path, &[], &[]);
+        Run { folder, report }
+    })
 }
 
-/// Text that several streams write to.
-#[derive(Clone, Default)]
-struct Text(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Text {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-/// What `advisor check` prints about the run: the report, and messages.
-fn check(more: &[&str]) -> (String, String) {
-    let (out, err) = (Text::default(), Text::default());
-    let mut console = Console {
-        out: Box::new(out.clone()),
-        raw: Box::new(out.clone()),
-        err: Box::new(err.clone()),
-        errors: Box::new(err.clone()),
-        out_terminal: None,
-        has_progress: false,
-        handles_signals: false,
-        runs: Vec::new(),
-    };
-    let run = run().to_str().unwrap();
-    let args = ["advisor", "check", run, "--exit-zero", "--format", "json", "--no-cache"];
-    let args = args.iter().chain(more).map(Into::into);
-    let exit = cli::run_on(args, &mut console);
-    let text = |text: Text| String::from_utf8(text.0.lock().unwrap().clone()).unwrap();
-    let (out, err) = (text(out), text(err));
-    assert_eq!(exit, cli::Exit::Clean, "{err}");
-    (out, err)
-}
-
-/// The report of one process, and its messages.
-fn report_of_one_process() -> &'static (String, String) {
-    static REPORT: OnceLock<(String, String)> = OnceLock::new();
-    REPORT.get_or_init(|| check(&[]))
+/// The run that tests map.
+pub(crate) fn run() -> PathBuf {
+    example().folder.path().join("run")
 }
 
 /// Compares the report from a directory with that of one process.
 pub(crate) fn assert_report_is_that_of_one_process(mapped: &Path) {
-    let expected = report_of_one_process();
-    assert!(expected.0.contains("straggler"), "{}", expected.0);
-    assert_eq!(&check(&["--from", mapped.to_str().unwrap()]), expected);
+    let mapped = check(run().to_str().unwrap(), &["--from", mapped.to_str().unwrap()], &[]);
+    assert_eq!(mapped, example().report);
 }
 
 /// The program, with nothing in its environment that speaks of stores.
@@ -165,6 +153,8 @@ pub(crate) struct Cluster {
     pub(crate) scheduler: Process,
     pub(crate) executors: Vec<Process>,
     pub(crate) port: u16,
+    /// Ranks of a task: half of the run, unless more tasks are needed.
+    pub(crate) ranks_per_task: usize,
     env: Vec<(String, String)>,
     folder: TempDir,
 }
@@ -179,7 +169,8 @@ impl Cluster {
         let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
         let env = env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
         let scheduler = Self::scheduler(port, folder.path());
-        let mut cluster = Self { scheduler, executors: Vec::new(), port, env, folder };
+        let mut cluster =
+            Self { scheduler, executors: Vec::new(), port, ranks_per_task: RANKS / 2, env, folder };
         for _ in 0..executors {
             cluster.add_executor();
         }
@@ -207,7 +198,9 @@ impl Cluster {
         let mut command = command(&args);
         command.envs(self.env.iter().cloned());
         let log = self.path(&format!("executor-{}", self.executors.len()));
-        self.executors.push(Process::start(command, log));
+        let executor = Process::start(command, log);
+        wait_until("the executor asks for work", || executor.log().contains("poll work loop"));
+        self.executors.push(executor);
     }
 
     /// Tasks that an executor received.
@@ -224,10 +217,15 @@ impl Cluster {
         format!("df://127.0.0.1:{}", self.port)
     }
 
-    /// The client that maps a run with a rank in each task.
+    /// Tasks of a run.
+    pub(crate) fn tasks_per_job(&self) -> usize {
+        RANKS / self.ranks_per_task
+    }
+
+    /// The client that maps a run.
     pub(crate) fn client(&self, run: &str, to: &str) -> Command {
-        let address = self.address();
-        let args = ["map", run, "--to", to, "--scheduler", &address, "--ranks-per-task", "1"];
+        let (address, ranks) = (self.address(), self.ranks_per_task.to_string());
+        let args = ["map", run, "--to", to, "--scheduler", &address, "--ranks-per-task", &ranks];
         let mut command = command(&args);
         command.envs(self.env.iter().cloned());
         command
