@@ -57,7 +57,7 @@ fn example() -> &'static Run {
         let folder = tempfile::tempdir().unwrap();
         let (ranks, path) = (RANKS.to_string(), folder.path().join("run"));
         let path = path.to_str().unwrap();
-        let size = ["--ranks", &ranks, "--steps", "4", "--layers", "1"];
+        let size = ["--ranks", &ranks, "--steps", "3", "--layers", "1"];
         advisor(&[&["demo", "-o", path, "--bottleneck", "straggler"], &size[..]].concat(), &[]);
         let report = check(path, &[], &[]);
         Run { folder, report }
