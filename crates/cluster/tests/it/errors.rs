@@ -11,7 +11,7 @@ fn error_of(cluster: &Cluster, job: &MapJob) -> String {
     let address = cluster.address().parse().unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let rows = runtime
-        .block_on(async { Session::open(&address, Duration::from_secs(60)).await?.run(job).await });
+        .block_on(async { Session::open(&address, Duration::from_mins(1)).await?.run(job).await });
     format!("{:#}", rows.unwrap_err())
 }
 

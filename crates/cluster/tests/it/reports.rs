@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use crate::support::{Cluster, RANKS, assert_report_is_that_of_one_process, groups, wait_until};
+use crate::support::{Cluster, RANKS, assert_report_is_that_of_one_process, groups};
 
 #[test]
 #[ignore = "needs ADVISOR_PROGRAM"]

@@ -17,7 +17,7 @@ pub(crate) const RANKS: usize = 4;
 /// Time without a sign of life after which an executor is lost: the shortest.
 const EXECUTOR_TIMEOUT: &str = "10s";
 /// Longest time to wait for anything.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// What a variable of the environment names. A test fails without it.
 pub(crate) fn needed(name: &str) -> PathBuf {
