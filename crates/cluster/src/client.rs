@@ -42,6 +42,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const LOST_AFTER: Duration = Duration::from_secs(10);
 /// Longest message, in bytes: all places of results, or one result.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
+/// Attempts to run a job whose results are lost with executors.
+const JOB_ATTEMPTS: usize = 3;
 /// Attempts to fetch a result, and the time between them in milliseconds.
 const FETCH_ATTEMPTS: u8 = 3;
 const FETCH_RETRY_MS: u64 = 500;
@@ -95,17 +97,20 @@ impl Session {
     /// # Errors
     /// If a task fails, the scheduler is lost, or the job is canceled.
     pub async fn run(&mut self, job: &MapJob) -> anyhow::Result<Vec<ShardRow>> {
-        let job_id = self.submit(job).await?;
-        let locations = tokio::select! {
-            locations = self.finished(&job_id) => locations?,
-            () = signals::ended() => {
-                let mut client = self.client.clone();
-                client.cancel_job(CancelJobParams { job_id }).await.map_err(|e| anyhow!("{}", e.message()))?;
-                bail!("canceled; the same command continues");
+        for _ in 0..JOB_ATTEMPTS {
+            let job_id = self.submit(job).await?;
+            let rows = tokio::select! {
+                rows = self.rows(&job_id) => rows?,
+                () = signals::ended() => {
+                    self.cancel(job_id).await?;
+                    bail!("canceled; the same command continues");
+                }
+            };
+            if let Some(rows) = rows {
+                return in_order(rows, job.shard_count);
             }
-        };
-        let rows = self.fetch(locations).await?;
-        in_order(rows, job.shard_count)
+        }
+        bail!("executors die before they report; the same command continues")
     }
 
     /// Hands a job to the scheduler. Returns its ID.
@@ -138,6 +143,18 @@ impl Session {
         }
     }
 
+    async fn cancel(&mut self, job_id: String) -> anyhow::Result<()> {
+        let answer = self.client.cancel_job(CancelJobParams { job_id }).await;
+        answer.map_err(|e| anyhow!("cannot cancel the job: {}", root(&e)))?;
+        Ok(())
+    }
+
+    /// Waits for the end of a job. Returns its rows, as [`Session::fetch`] does.
+    async fn rows(&self, job_id: &str) -> anyhow::Result<Option<Vec<ShardRow>>> {
+        let locations = self.finished(job_id).await?;
+        self.fetch(locations).await
+    }
+
     /// Waits for the end of a job. Returns where its rows are.
     async fn finished(&self, job_id: &str) -> anyhow::Result<Vec<PartitionLocation>> {
         let mut client = self.client.clone();
@@ -163,11 +180,14 @@ impl Session {
         }
     }
 
-    /// Fetches rows, which the scheduler passes on from executors.
-    async fn fetch(&self, locations: Vec<PartitionLocation>) -> anyhow::Result<Vec<ShardRow>> {
+    /// Fetches rows, which the scheduler passes on from executors. `None` if an executor died with its rows: what it mapped
+    /// is there, and others can report it.
+    async fn fetch(
+        &self,
+        locations: Vec<PartitionLocation>,
+    ) -> anyhow::Result<Option<Vec<ShardRow>>> {
         let SchedulerAddress { host, port } = &self.address;
-        let lost = || "cannot fetch what an executor reports; the same command continues";
-        let mut client = BallistaClient::try_new(
+        let connected = BallistaClient::try_new(
             host,
             *port,
             MAX_MESSAGE_BYTES,
@@ -177,15 +197,15 @@ impl Session {
             FETCH_RETRY_MS,
             0,
             0,
-        )
-        .await
-        .with_context(lost)?;
+        );
+        let mut client =
+            connected.await.map_err(|_| anyhow!("{} does not answer", self.address))?;
         let mut rows = Vec::new();
         for location in locations {
             let layout = location.layout();
             let (Some(executor), Some(partition)) = (location.executor_meta, location.partition_id)
             else {
-                bail!("the scheduler does not say where results are");
+                bail!("{} does not say where results are", self.address);
             };
             let (partition, port) = (partition.into(), executor.port as u16);
             let fetched = async {
@@ -200,12 +220,14 @@ impl Session {
                 );
                 anyhow::Ok(collect(stream.await?).await?)
             };
-            let batches = tokio::time::timeout(ANSWER_TIMEOUT, fetched).await;
-            for batch in batches.with_context(lost)?.with_context(lost)? {
+            let Ok(Ok(batches)) = tokio::time::timeout(ANSWER_TIMEOUT, fetched).await else {
+                return Ok(None);
+            };
+            for batch in batches {
                 rows.extend(ShardRow::rows(&batch).context("an executor reports something else")?);
             }
         }
-        Ok(rows)
+        Ok(Some(rows))
     }
 }
 

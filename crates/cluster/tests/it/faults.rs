@@ -10,15 +10,33 @@ fn shards_of_executors_that_die_are_mapped_by_another() {
     let mut cluster = Cluster::start(3);
     cluster.ranks_per_task = 1;
     let mut client = cluster.begin_map("mapped");
-    // One dies at once, and one completes its shard. Results of both are gone, so their shards are visited again.
-    cluster.executors[0].kill();
+    // One completes its shard, and one dies while it maps one.
     cluster.executors[1].signal(Signal::SIGTERM);
+    wait_until("the executor maps", || cluster.is_at_work(0));
+    cluster.executors[0].kill();
     assert!(cluster.executors[1].status().success());
     assert!(client.status().success(), "{}", client.log());
     let log = cluster.scheduler.log();
     assert!(log.contains("heartbeat timed out"), "no executor was lost: {log}");
     let tasks = [0, 1, 2].map(|executor| cluster.tasks(executor));
     assert!(tasks.iter().sum::<usize>() > cluster.tasks_per_job(), "{tasks:?}");
+    assert_report_is_that_of_one_process(&cluster.path("mapped"));
+}
+
+#[test]
+#[ignore = "needs ADVISOR_PROGRAM"]
+fn shards_of_an_executor_that_dies_with_its_results_are_reported_by_another() {
+    let mut cluster = Cluster::start(2);
+    let mut client = cluster.begin_map("mapped");
+    let working = || (0..2).find(|&executor| cluster.is_at_work(executor));
+    // One waits until the other has mapped its shard, and the job ends before anybody misses the latter.
+    let [slow, fast] = if working() == Some(0) { [0, 1] } else { [1, 0] };
+    cluster.executors[slow].signal(Signal::SIGSTOP);
+    wait_until("the other has mapped its shard", || !cluster.is_at_work(fast));
+    cluster.executors[fast].kill();
+    cluster.executors[slow].signal(Signal::SIGCONT);
+    assert!(client.status().success(), "{}", client.log());
+    assert!(cluster.tasks(slow) > 1);
     assert_report_is_that_of_one_process(&cluster.path("mapped"));
 }
 

@@ -208,6 +208,12 @@ impl Cluster {
         self.executors[executor].log().matches("Received task").count()
     }
 
+    /// Whether an executor is mapping a shard.
+    pub(crate) fn is_at_work(&self, executor: usize) -> bool {
+        let log = self.executors[executor].log();
+        log.matches("Received task").count() > log.matches("Finished task").count()
+    }
+
     /// A path in the folder of the cluster.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
