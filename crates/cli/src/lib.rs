@@ -6,6 +6,7 @@
 
 mod args;
 mod baseline;
+mod cluster;
 mod commands;
 mod console;
 pub mod demo;

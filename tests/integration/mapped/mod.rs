@@ -1,6 +1,8 @@
 //! `advisor map` and `check --from`: a run that is put together from shards gives the report of the run itself, whatever
 //! happened to the workers.
 
+#[cfg(unix)]
+mod cluster;
 mod damage;
 mod shards;
 mod workers;

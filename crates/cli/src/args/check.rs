@@ -6,7 +6,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 use trace_advisor::advisor::FailOn;
 
 use super::groups::{Audience, DamageArg, EachArg, OutputArgs, ReadArgs, RuleArgs};
-use super::headings::{OUTPUT, RULES};
+use super::headings::{INPUT, OUTPUT, RULES};
 use super::values::{duration_ns, percent};
 
 /// `advisor check`.
@@ -52,6 +52,9 @@ pub(crate) struct CheckArgs {
     /// Compare with an earlier JSON report: only new and worse findings affect the exit code
     #[arg(long, value_name = "FILE", help_heading = RULES)]
     pub(crate) baseline: Option<PathBuf>,
+    /// First map what is missing in the directory of --from on a cluster, with the program `advisor-cluster`
+    #[arg(long, value_name = "df://HOST:PORT", requires = "from", hide_short_help = true, help_heading = INPUT)]
+    pub(crate) cluster: Option<String>,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
     #[command(flatten)]

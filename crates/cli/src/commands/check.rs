@@ -8,6 +8,7 @@ use trace_advisor::{Checked, OpenOptions, PendingCheck, Report, RuleSet, Run};
 
 use crate::args::{CheckArgs, ReportFormat};
 use crate::baseline;
+use crate::cluster;
 use crate::console::Console;
 use crate::diagnostics::{print_error, with_help};
 use crate::exit::Exit;
@@ -42,6 +43,7 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
         let mut opened = PathBuf::new();
         let open = |path: &Path, _: &mut Console| {
             path.clone_into(&mut opened);
+            progress.suspend(|| cluster::map_run(path, args))?;
             Ok(trace_advisor::open_check(path, &options, progress.files())?)
         };
         let note = |text: &str, console: &mut Console| progress.suspend(|| note(text, console));

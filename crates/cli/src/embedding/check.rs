@@ -11,6 +11,7 @@ use super::work_progress::WorkProgress;
 use super::{parse, with_format};
 use crate::args::{CheckArgs, Command, ReportFormat};
 use crate::baseline;
+use crate::cluster;
 use crate::commands::check;
 use crate::exit::Exit;
 use crate::render::layout::Layout;
@@ -41,6 +42,7 @@ impl CheckOptions {
     /// # Errors
     /// If it cannot be read.
     pub fn open(&self, progress: &WorkProgress) -> anyhow::Result<Run> {
+        cluster::map_run(&self.0.paths[0], &self.0)?;
         let options = OpenOptions {
             step_time_ns: self.0.step_time,
             view_progress: Some(progress.views()),

@@ -1,8 +1,9 @@
 //! The same report from one process and from clusters.
 
+use std::path::Path;
 use std::thread;
 
-use crate::support::{Cluster, RANKS, assert_report_is_that_of_one_process, groups};
+use crate::support::{Cluster, RANKS, assert_report_is_that_of_one_process, check, groups, run};
 
 #[test]
 #[ignore = "needs ADVISOR_PROGRAM"]
@@ -34,4 +35,17 @@ fn run_may_be_mapped_twice_at_once_and_again() {
     assert!(text.contains(&expected), "{text}");
     assert_eq!(groups(&cluster.path("mapped")), cluster.tasks_per_job());
     assert_report_is_that_of_one_process(&cluster.path("mapped"));
+}
+
+#[test]
+#[ignore = "needs ADVISOR_PROGRAM"]
+fn check_maps_what_is_missing() {
+    let cluster = Cluster::start(1);
+    let (mapped, address) = (cluster.path("mapped"), cluster.address());
+    let arguments = ["--from", mapped.to_str().unwrap(), "--cluster", &address];
+    let folder = Path::new(env!("CARGO_BIN_EXE_advisor-cluster")).parent().unwrap();
+    let report = check(run().to_str().unwrap(), &arguments, &[("PATH", folder.to_str().unwrap())]);
+    assert!(report.1.contains(&format!("{RANKS} traces; ")), "{}", report.1);
+    assert_report_is_that_of_one_process(&mapped);
+    assert_eq!(report.0, check(run().to_str().unwrap(), &[], &[]).0);
 }
