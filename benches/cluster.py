@@ -51,8 +51,12 @@ class Process:
         self.output.seek(0)
         return Cost(usage.ru_utime + usage.ru_stime, wall_s, usage.ru_maxrss / 1024, self.output.read())
 
+    def send(self, number: int) -> None:
+        # `Popen.send_signal` would take the cost of a process that has ended.
+        os.kill(self.process.pid, number)
+
     def end(self) -> Cost:
-        self.process.send_signal(signal.SIGTERM)
+        self.send(signal.SIGTERM)
         return self.cost((0, -signal.SIGKILL))
 
 
@@ -81,7 +85,7 @@ def map_on_cluster(
     time.sleep(2)
     if kills_until_s is not None:
         for victim in random.sample(services[1:], max(1, executors // 5)):
-            timer = threading.Timer(random.uniform(0, kills_until_s), victim.process.kill)
+            timer = threading.Timer(random.uniform(0, kills_until_s), victim.send, [signal.SIGKILL])
             timer.daemon = True
             timer.start()
     client = run([program, "map", str(traces), "--to", str(mapped), "--scheduler", f"df://{address}"])
