@@ -52,11 +52,11 @@ pub(crate) struct CheckArgs {
     /// Compare with an earlier JSON report: only new and worse findings affect the exit code
     #[arg(long, value_name = "FILE", help_heading = RULES)]
     pub(crate) baseline: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
     /// First map what is missing in the directory of --from on a cluster, with the program `advisor-cluster`
     #[arg(long, value_name = "df://HOST:PORT", requires = "from", hide_short_help = true, help_heading = INPUT)]
     pub(crate) cluster: Option<String>,
-    #[command(flatten)]
-    pub(crate) read: ReadArgs,
     #[command(flatten)]
     pub(crate) damage: DamageArg,
     #[command(flatten)]
