@@ -12,56 +12,15 @@ share this machine. With `--kill`, a fifth of the executors, at least one, is ki
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import shutil
 import signal
 import socket
-import subprocess
-import tempfile
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
-
-@dataclass
-class Cost:
-    cpu_s: float
-    wall_s: float
-    memory_mb: float
-    output: bytes
-
-
-class Process:
-    """A program that runs, and then what it cost."""
-
-    def __init__(self, command: list[str]) -> None:
-        self.command = command
-        self.output = tempfile.TemporaryFile()
-        self.started = time.perf_counter()
-        self.process = subprocess.Popen(command, stdout=self.output, stderr=subprocess.DEVNULL)
-
-    def cost(self, ok: tuple[int, ...] = (0,)) -> Cost:
-        _, status, usage = os.wait4(self.process.pid, 0)
-        wall_s = time.perf_counter() - self.started
-        self.process.returncode = os.waitstatus_to_exitcode(status)
-        if self.process.returncode not in ok:
-            raise SystemExit(f"{self.command} failed")
-        self.output.seek(0)
-        return Cost(usage.ru_utime + usage.ru_stime, wall_s, usage.ru_maxrss / 1024, self.output.read())
-
-    def send(self, number: int) -> None:
-        # `Popen.send_signal` would take the cost of a process that has ended.
-        os.kill(self.process.pid, number)
-
-    def end(self) -> Cost:
-        self.send(signal.SIGTERM)
-        return self.cost((0, -signal.SIGKILL))
-
-
-def run(command: list[str], ok: tuple[int, ...] = (0,)) -> Cost:
-    return Process(command).cost(ok)
+from processes import Cost, Process, add_run_options, demo_run, run
 
 
 def free_port() -> int:
@@ -94,33 +53,23 @@ def map_on_cluster(
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--program", default="target/release/advisor")
+    add_run_options(parser, ranks="16,64,1024")
     parser.add_argument("--cluster", default="target/cluster/release/advisor-cluster")
-    parser.add_argument("--ranks", default="16,64,1024")
     parser.add_argument("--executors", default="1,2,4")
-    parser.add_argument("--layers", default="6")
-    parser.add_argument("--steps", default="6")
     parser.add_argument("--kill", action="store_true")
     arguments = parser.parse_args()
-    program = str(Path(arguments.program).resolve())
     cluster = str(Path(arguments.cluster).resolve())
     print("| ranks | executors | `check` | `map`, wall | `map`, CPU, memory of an executor | `check --from` | CPU, of `check` |")
     print("|--:|--:|--:|--:|--:|--:|--:|")
     for ranks in map(int, arguments.ranks.split(",")):
-        with tempfile.TemporaryDirectory() as folder:
-            traces, mapped = Path(folder, "run"), Path(folder, "mapped")
-            options = ["--ranks", str(ranks), "--layers", arguments.layers, "--steps", arguments.steps]
-            run([program, "demo", "-o", str(traces), "--bottleneck", "straggler", *options])
-            check = [program, "check", str(traces), "--no-cache", "--format", "json"]
-            one = run(check, (0, 1))
+        with demo_run(arguments, ranks) as demo:
+            one = demo.one
             for executors in map(int, arguments.executors.split(",")):
                 # All of the work takes longer than that of one process.
                 kills_until_s = one.wall_s / executors if arguments.kill else None
-                client, services = map_on_cluster(cluster, traces, mapped, executors, kills_until_s)
-                put_together = run([*check, "--from", str(mapped)], (0, 1))
-                if put_together.output != one.output:
-                    raise SystemExit(f"{ranks} ranks, {executors} executors: the reports differ")
-                shutil.rmtree(mapped)
+                client, services = map_on_cluster(cluster, demo.traces, demo.mapped, executors, kills_until_s)
+                put_together = demo.check_mapped(f"{ranks} ranks, {executors} executors")
+                shutil.rmtree(demo.mapped)
                 map_cpu_s = client.cpu_s + sum(service.cpu_s for service in services)
                 memory_mb = max(service.memory_mb for service in services)
                 ratio = (map_cpu_s + put_together.cpu_s) / one.cpu_s

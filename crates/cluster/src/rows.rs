@@ -7,7 +7,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Typ
 use datafusion::arrow::error::ArrowError;
 use trace_advisor::ingest::MapSummary;
 
-/// What an executor did for a shard.
+/// The result of mapping one shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShardRow {
     /// Number of the shard, from 1.

@@ -291,13 +291,8 @@ impl RunReplay {
 
     /// The slowest rank under fixes.
     fn slowest(&self, fixes: &[usize]) -> Option<&RankReplay> {
-        let mut ranks = self.pacing(fixes).peekable();
-        let first = ranks.next()?;
-        if ranks.peek().is_none() {
-            return Some(first);
-        }
         let step_ns = |rank: &&RankReplay| rank.step_ns(&rank.weights(fixes, Assumption::EXPECTED));
-        [first].into_iter().chain(ranks).max_by(|a, b| step_ns(a).total_cmp(&step_ns(b)))
+        self.pacing(fixes).max_by(|a, b| step_ns(a).total_cmp(&step_ns(b)))
     }
 
     /// The ranks that may set the pace: without those that a fix makes like the others, if there are others.

@@ -115,7 +115,7 @@ impl Process {
         Self { child: command.spawn().unwrap(), log }
     }
 
-    /// What it printed to stderr.
+    /// The stderr of the process so far.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap()
     }
@@ -208,7 +208,7 @@ impl Cluster {
         self.executors[executor].log().matches("Received task").count()
     }
 
-    /// Whether an executor is mapping a shard.
+    /// Returns true if an executor is mapping a shard.
     pub(crate) fn is_at_work(&self, executor: usize) -> bool {
         let log = self.executors[executor].log();
         log.matches("Received task").count() > log.matches("Finished task").count()

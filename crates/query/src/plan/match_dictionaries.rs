@@ -21,7 +21,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-/// How texts are compared with a pattern.
+/// The syntax of a pattern, and whether case matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PatternKind {
     Regex,
