@@ -20,6 +20,7 @@ mod demo;
 mod diff;
 mod distributed;
 mod export;
+mod faults;
 mod first_screen;
 mod flight_recorder;
 mod formats;

@@ -15,7 +15,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 /// Rules that fire on no trace at hand, and why. Their views are tested on tables made by hand, their
 /// verdicts by their own tests. An entry whose rule fires is taken out.
-const UNSEEN: [(&str, &str); 64] = [
+const UNSEEN: [(&str, &str); 65] = [
     ("CF001", "no trace has an operator that is called with eight shapes from one place"),
     (
         "CG001",
@@ -36,6 +36,10 @@ const UNSEEN: [(&str, &str); 64] = [
     ("CM013", "no run accumulates gradients over several batches"),
     ("CM016", "no trace is of fully_shard: tests/integration/parallelism.rs has one"),
     ("CM017", "no trace has grouped matmuls of two ranks"),
+    (
+        "CM018",
+        "no run has four process groups of one kind: tests/integration/faults.rs generates one",
+    ),
     ("CP002", "no program fills a large tensor on the host and copies it"),
     (
         "FR001",

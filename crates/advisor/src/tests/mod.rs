@@ -404,7 +404,13 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         Scope::Rank,
         "rank rank_count exchange_count exchange_bytes exchange_mean_bytes *imbalance has_most \
          exchange_exposed_ratio kernel_count kernel_median_count divergence_ratio different_count \
-         unordered_count",
+         divergent_count divergent_name usual_name unordered_count",
+    ),
+    (
+        "comm_group_speeds",
+        Scope::Collective,
+        "rank name highest_rank group_name group_description group_ranks *group_size peer_group_count slow_group_count \
+         call_count transfer_ns peer_transfer_ns *slowdown excess_ns exposed_excess_ratio",
     ),
     (
         "pipeline_summary",

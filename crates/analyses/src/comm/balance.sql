@@ -18,6 +18,9 @@
 --! kernel_median_count = { doc = "their median over ranks", unit = "count", metric = "rank" }
 --! divergence_ratio = { doc = "distance of kernel_count from that median, divided by the median; absent with a single rank or without kernels", unit = "ratio", metric = "rank" }
 --! different_count = { doc = "collectives of the run with one number and different names on different ranks", unit = "count", metric = "rank" }
+--! divergent_count = { doc = "of these, those in which this rank has another name than most (comm_matches.divergent_rank)", unit = "count", metric = "rank" }
+--! divergent_name = "the collective that it calls there, the first in the alphabet"
+--! usual_name = "the collective that the lowest of the other ranks calls there"
 --! unordered_count = { doc = "collectives of the run that could not be matched since ranks have different counts of them", unit = "count", metric = "rank" }
 WITH exchanges AS (
     SELECT a.rank, a.match, c.dtype, CAST(c.input_bytes AS DOUBLE) AS bytes
@@ -62,6 +65,16 @@ mismatches AS (
         count_if!(status = 'different names') AS different_count,
         count_if!(status = 'ambiguous order') AS unordered_count
     FROM comm_matches
+),
+divergent AS (
+    SELECT
+        divergent_rank AS rank,
+        count(*) AS divergent_count,
+        min(divergent_name) AS divergent_name,
+        min(CASE WHEN name <> divergent_name THEN name END) AS usual_name
+    FROM comm_matches
+    WHERE divergent_rank IS NOT NULL
+    GROUP BY divergent_rank
 )
 SELECT
     r.rank, m.rank_count,
@@ -76,6 +89,9 @@ SELECT
     CASE WHEN m.rank_count > 1 THEN greatest(c.kernel_count - m.kernel_median_count,
         m.kernel_median_count - c.kernel_count) / nullif(m.kernel_median_count, 0) END AS divergence_ratio,
     coalesce(x.different_count, 0) AS different_count,
+    coalesce(v.divergent_count, 0) AS divergent_count,
+    v.divergent_name,
+    v.usual_name,
     coalesce(x.unordered_count, 0) AS unordered_count
 FROM ranks r
 JOIN counts c ON c.rank = r.rank
@@ -83,5 +99,6 @@ CROSS JOIN medians m
 CROSS JOIN overall o
 CROSS JOIN mismatches x
 LEFT JOIN sent s ON s.rank = r.rank
+LEFT JOIN divergent v ON v.rank = r.rank
 LEFT JOIN shares h ON h.rank = r.rank
 LEFT JOIN comm_exposed e ON e.rank = r.rank

@@ -136,10 +136,11 @@ fn sum_by_rank(
             of_match[number] += counted as f64;
         }
     }
+    // Groups that share ranks wait for one rank at the same time, so all other ranks of the run count. The last rank's own
+    // wait, from durations that differ slightly, is not a wait for itself.
+    let others = (sums.len() as f64 - 1.0).max(1.0);
     let mut steps: BTreeMap<(bool, i64), BTreeMap<i64, f64>> = BTreeMap::new();
-    for (number, &(found, attribution, shares)) in complete.iter().enumerate() {
-        // The last rank's own wait, from durations that differ slightly, is not a wait for itself.
-        let others = (shares.len() - 1) as f64;
+    for (number, &(found, attribution, _)) in complete.iter().enumerate() {
         let wait = of_match[number] / others;
         if let Some(cause) = sums.get_mut(&attribution.cause) {
             cause.caused_wait_ns += wait;

@@ -1,12 +1,14 @@
 //! `comm_matches`, `comm_arrivals` and `comm_clocks`.
 
+use std::collections::BTreeMap;
+
 use query::rust_view::Result;
 use trace_model::RecordBatch;
 
 use super::load::{
     COLLECTIVES, MatchedCollectives, PHASE_TOTALS, RANKS, attribute, load_collectives,
 };
-use super::matches::CollectiveMatch;
+use super::matches::{CollectiveMatch, MatchStatus, RankCall};
 use super::phases;
 use super::wait_attribution::{Attribution, LastRankEvidence, RankShare, largest_excess};
 use query::BatchBuilder;
@@ -25,6 +27,8 @@ struct MatchRow<'a> {
     attribution: Option<&'a Attribution>,
     message_bytes: Option<i64>,
     missing: Option<String>,
+    /// The first call whose name differs from that of most.
+    divergent: Option<usize>,
     last_rank: Option<i64>,
 }
 
@@ -43,6 +47,7 @@ fn matches(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
             attribution: attribution.as_ref(),
             message_bytes: message_bytes(&collectives, found),
             missing: missing(found),
+            divergent: divergent_call(&collectives.calls, found),
             last_rank: attribution
                 .map(|attribution| collectives.calls[found.calls[attribution.last]].rank),
         })
@@ -58,9 +63,13 @@ fn matches(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .int("sequence", |r| Some(r.found.sequence))
         .text("sequence_from", |r| Some(if r.found.from_metadata { "metadata" } else { "order" }))
         .text("status", |r| Some(r.found.status.as_str()))
+        .int("divergent_rank", |r| Some(collectives.calls[r.divergent?].rank))
+        .text("divergent_name", |r| Some(collectives.name(r.divergent?)))
         .int("step", |r| collectives.calls[r.first].step)
         .text("phase", |r| collectives.phases[r.first].as_deref())
         .int("rank_count", |r| Some(r.found.calls.len() as i64))
+        .int("lowest_rank", |r| Some(collectives.calls[r.first].rank))
+        .int("highest_rank", |r| Some(collectives.calls[*r.found.calls.last()?].rank))
         .int("missing_count", |r| Some(r.found.missing_count as i64))
         .text("missing_ranks", |r| r.missing.as_deref())
         .int("message_bytes", |r| r.message_bytes)
@@ -79,6 +88,21 @@ fn matches(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
 fn message_bytes(collectives: &MatchedCollectives, found: &CollectiveMatch) -> Option<i64> {
     let first = collectives.message_bytes[found.calls[0]];
     first.filter(|_| found.calls.iter().all(|&at| collectives.message_bytes[at] == first))
+}
+
+/// The call of the lowest rank whose name is not the most frequent one; among equally frequent ones, that of the lowest
+/// rank counts as such.
+fn divergent_call(calls: &[RankCall], found: &CollectiveMatch) -> Option<usize> {
+    if found.status != MatchStatus::NameMismatch {
+        return None;
+    }
+    let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+    for &at in &found.calls {
+        *counts.entry(calls[at].name).or_default() += 1;
+    }
+    let most = counts.values().max()?;
+    let usual = found.calls.iter().map(|&at| calls[at].name).find(|name| counts[name] == *most)?;
+    found.calls.iter().copied().find(|&at| calls[at].name != usual)
 }
 
 fn missing(found: &CollectiveMatch) -> Option<String> {

@@ -4,7 +4,8 @@
 //! A collective ends when all ranks have sent, so each rank waits from its own arrival until the last arrival. The
 //! last rank is not necessarily the cause: if the previous collective delayed it, that collective's cause is to
 //! blame. So the time of each rank since the last collective that all of them finished is compared with that of the
-//! other ranks; the excess is time that the rank lost itself.
+//! other ranks; the excess, less what the rank waited in collectives of other groups meanwhile, is time that the rank
+//! lost itself. The rank that it waited for most is to blame for such waiting.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -106,19 +107,86 @@ pub(super) fn attribute_waits(
 
     let order = chronological_order(calls, matches, &attributions);
     let previous = previous_matches(calls, matches, &order);
+    let waits = RankWaits::new(calls, matches, &shares);
     for &at in &order {
-        let before = previous[at];
-        if let Some(before) = before {
-            measure_losses(calls, &matches[at], &matches[before], totals, &mut shares[at]);
-        }
-        let inherited =
-            before.and_then(|before| attributions[before]).map(|attribution| attribution.cause);
-        if let Some(attribution) = &mut attributions[at] {
-            attribution.cause =
-                causing_rank(calls, &matches[at], attribution, &shares[at], inherited);
+        let Some(before) = previous[at] else { continue };
+        measure_losses(calls, &matches[at], &matches[before], totals, &mut shares[at]);
+        let Some(attribution) = attributions[at] else { continue };
+        let found = &matches[at];
+        let cause =
+            match late_because(calls, found, &matches[before], &attribution, &shares[at], &waits) {
+                LateBecause::Itself => None,
+                LateBecause::Before => attributions[before].map(|before| before.cause),
+                LateBecause::Waited(waits) => most_waited_for(waits, &attributions),
+            };
+        if let (Some(cause), Some(attribution)) = (cause, &mut attributions[at]) {
+            attribution.cause = cause;
         }
     }
     (attributions, shares)
+}
+
+/// The wait of a rank in a collective that it has finished.
+#[derive(Debug, Clone, Copy)]
+struct FinishedWait {
+    end_ns: i64,
+    waited_ns: i64,
+    /// Sum of the waits of the rank up to and with this one.
+    sum_ns: i64,
+    /// Index of the match.
+    found: usize,
+}
+
+/// The waits of each rank, by end.
+#[derive(Debug)]
+struct RankWaits(HashMap<i64, Vec<FinishedWait>>);
+
+impl RankWaits {
+    fn new(calls: &[RankCall], matches: &[CollectiveMatch], shares: &[Vec<RankShare>]) -> Self {
+        let mut of_ranks: HashMap<i64, Vec<FinishedWait>> = HashMap::new();
+        for (at, (found, shares)) in matches.iter().zip(shares).enumerate() {
+            for (&call, share) in found.calls.iter().zip(shares) {
+                let Some((_, end_ns)) = calls[call].interval else { continue };
+                let waited_ns = share.waited_ns;
+                let wait = FinishedWait { end_ns, waited_ns, sum_ns: 0, found: at };
+                of_ranks.entry(calls[call].rank).or_default().push(wait);
+            }
+        }
+        for waits in of_ranks.values_mut() {
+            waits.sort_unstable_by_key(|wait| (wait.end_ns, wait.found));
+            let mut sum_ns = 0;
+            for wait in waits {
+                sum_ns += wait.waited_ns;
+                wait.sum_ns = sum_ns;
+            }
+        }
+        Self(of_ranks)
+    }
+
+    /// The waits that end in `from..=until`, except at `from` itself.
+    fn between(&self, rank: i64, (from, until): (i64, i64)) -> &[FinishedWait] {
+        let waits = self.0.get(&rank).map_or(&[][..], Vec::as_slice);
+        let up_to = |moment| waits.partition_point(|wait| wait.end_ns <= moment);
+        waits.get(up_to(from)..up_to(until)).unwrap_or_default()
+    }
+}
+
+/// Sum of consecutive waits.
+fn waited_ns(waits: &[FinishedWait]) -> i64 {
+    let (Some(first), Some(last)) = (waits.first(), waits.last()) else { return 0 };
+    last.sum_ns - first.sum_ns + first.waited_ns
+}
+
+/// The rank that caused most of these waits.
+fn most_waited_for(waits: &[FinishedWait], attributions: &[Option<Attribution>]) -> Option<i64> {
+    let mut by_cause: BTreeMap<i64, i64> = BTreeMap::new();
+    for wait in waits {
+        if let Some(attribution) = attributions[wait.found] {
+            *by_cause.entry(attribution.cause).or_default() += wait.waited_ns;
+        }
+    }
+    let most = by_cause.into_iter().max_by_key(|&(rank, waited)| (waited, std::cmp::Reverse(rank)));
+    most.map(|(rank, _)| rank)
 }
 
 /// Measures arrivals, and how long each rank waits for the last one.
@@ -293,26 +361,48 @@ fn excess_over_others(values: &[i64]) -> Vec<i64> {
         .collect()
 }
 
-/// The last rank to arrive, if at least half of its lateness is its own; else the cause of the previous match.
-fn causing_rank(
+/// The reason why the last rank of a collective is late.
+#[derive(Debug)]
+enum LateBecause<'a> {
+    /// It lost at least half of its lateness itself.
+    Itself,
+    /// It waited in these collectives since the previous one of the same ranks.
+    Waited(&'a [FinishedWait]),
+    /// The previous collective of the same ranks delayed it.
+    Before,
+}
+
+fn late_because<'a>(
     calls: &[RankCall],
     found: &CollectiveMatch,
+    before: &CollectiveMatch,
     attribution: &Attribution,
     shares: &[RankShare],
-    inherited: Option<i64>,
-) -> i64 {
-    let last = calls[found.calls[attribution.last]].rank;
-    let (Some(delay_ns), Some(inherited)) = (shares[attribution.last].delay_ns, inherited) else {
-        return last;
-    };
-    let others = || shares.iter().enumerate().filter(|(at, _)| *at != attribution.last);
-    let mut late: Vec<i64> = match (attribution.evidence, shares[attribution.last].arrival_ns) {
+    waits: &'a RankWaits,
+) -> LateBecause<'a> {
+    let last = attribution.last;
+    let Some(delay_ns) = shares[last].delay_ns else { return LateBecause::Itself };
+    let others = || shares.iter().enumerate().filter(|(at, _)| *at != last);
+    let mut late: Vec<i64> = match (attribution.evidence, shares[last].arrival_ns) {
         (LastRankEvidence::Arrival, Some(arrival)) => {
             others().filter_map(|(_, share)| Some(arrival - share.arrival_ns?)).collect()
         }
         _ => others().map(|(_, share)| share.waited_ns).collect(),
     };
-    if delay_ns >= int_median(&mut late) / 2 { last } else { inherited }
+    let half = int_median(&mut late) / 2;
+    if delay_ns < half {
+        return LateBecause::Before;
+    }
+    let since = |at: usize| {
+        let (then, now) = (&calls[before.calls[at]], &calls[found.calls[at]]);
+        let gap = then.interval.zip(now.interval).map(|((_, from), (until, _))| (from, until));
+        gap.map_or(&[][..], |gap| waits.between(now.rank, gap))
+    };
+    let waited: Vec<i64> = (0..shares.len()).map(|at| waited_ns(since(at))).collect();
+    if waited[last] == 0 || delay_ns - excess_over_others(&waited)[last] >= half {
+        return LateBecause::Itself;
+    }
+    LateBecause::Waited(since(last))
 }
 
 /// The phase in which a rank lost most; `None` if it lost nothing.
@@ -435,6 +525,45 @@ mod tests {
         let attribution = attributions[1].unwrap();
         assert_eq!((attribution.last, attribution.cause), (0, 1));
         assert_eq!(shares[1].iter().map(|p| p.gap_ns.unwrap()).collect::<Vec<_>>(), [105, 95, 90]);
+    }
+
+    #[test]
+    fn attribute_waits_blames_a_rank_of_another_group() {
+        // Ranks 0 and 1, and ranks 2 and 3, meet first; then ranks 0 and 2, and ranks 1 and 3. Rank 3 loses 900 in each
+        // step, so rank 2 is late for rank 0.
+        let mut calls = Vec::new();
+        for step in 0..3 {
+            let from = 2_000 * step;
+            let mut meet = |group, ranks: [i64; 2], starts: [i64; 2], end| {
+                for (rank, start) in ranks.into_iter().zip(starts) {
+                    calls.push(RankCall {
+                        rank,
+                        number: 2 * step,
+                        group,
+                        has_group: true,
+                        sequence: Some(step),
+                        interval: Some((from + start, from + end)),
+                        on_device: true,
+                        is_complete: true,
+                        ..RankCall::default()
+                    });
+                }
+            };
+            meet(0, [0, 1], [100, 100], 110);
+            meet(1, [2, 3], [100, 1_000], 1_010);
+            meet(2, [0, 2], [120, 1_020], 1_030);
+            meet(3, [1, 3], [120, 1_020], 1_030);
+        }
+        let (found, attributions, _) = attribute(&calls, true);
+        let causes = |group: u32| -> Vec<i64> {
+            let of_group =
+                found.iter().zip(&attributions).filter(|(found, _)| found.group == group);
+            of_group.map(|(_, attribution)| attribution.unwrap().cause).collect()
+        };
+        assert_eq!(causes(1), [3, 3, 3]);
+        // Before the first collective of a group, nothing tells what made a rank late.
+        assert_eq!(causes(2), [2, 3, 3]);
+        assert_eq!(causes(3), [3, 3, 3]);
     }
 
     #[test]

@@ -118,6 +118,12 @@ pub(crate) fn small_run() -> Run {
         .as_collective("all_gather", "0", 64)
         .op(0, "aten::_grouped_mm", 19_200, 50)
         .with_input_dims("[[16, 4], [2, 4, 4]]");
+    // A collective of known size.
+    for rank in 0..2 {
+        run.kernel_on(rank, "communication", (0, 8), 19_300, 50, None, Some(1), "ReduceScatter")
+            .as_collective("reduce_scatter", "1", 64)
+            .in_group(2, "Float");
+    }
     // Code of torch.compile.
     run.compiled(1, "0/0", 100, 500)
         .recompiled(1, "0/1", 10_100, 500, "0/0: tensor 'x' size mismatch")

@@ -227,6 +227,54 @@ fn rank_that_waits_least_arrives_last() {
 }
 
 #[test]
+fn groups_compare_with_those_that_run_the_same_collectives() {
+    let mut run = Run::default();
+    // Pairs of ranks; data moves for 100 in each pair but the third, where the first call is an exception as well.
+    for rank in 0..8 {
+        let pair = rank / 2;
+        run.rank(rank).step(rank, 0, 0, 1_000_000, true);
+        for call in 0..5 {
+            let transfer = match (pair, call) {
+                (2, 0) => 1_000,
+                (2, _) => 300,
+                _ => 100,
+            };
+            let start = 10_000 * call;
+            // The second of a pair is late: the first waits 50.
+            let wait = if rank % 2 == 0 { 50 } else { 0 };
+            run.kernel(rank, "communication", start - wait, transfer + wait, None)
+                .as_collective("all_reduce", &pair.to_string(), 64)
+                .in_group(2, "Float");
+        }
+        // Another kind, of which there is one group.
+        run.kernel(rank, "communication", 100_000, 500, None)
+            .as_collective("all_gather", "all", 64)
+            .in_group(8, "Float");
+    }
+    let columns = [
+        "rank",
+        "highest_rank",
+        "peer_group_count",
+        "slow_group_count",
+        "call_count",
+        "transfer_ns",
+        "peer_transfer_ns",
+        "slowdown",
+        "excess_ns",
+    ];
+    assert_eq!(
+        rows(&run.open(), "comm_group_speeds", &columns),
+        [
+            "0 1 3 1 5 500 500 1 0",
+            "0 7 0 0 1 500 500 - 0",
+            "2 3 3 1 5 500 500 1 0",
+            "4 5 3 1 5 1500 500 3 1000",
+            "6 7 3 1 5 500 500 1 0",
+        ]
+    );
+}
+
+#[test]
 fn host_collectives_count_without_device_communication() {
     let mut run = Run::default();
     for rank in 0..2 {

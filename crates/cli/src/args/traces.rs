@@ -162,7 +162,7 @@ pub(crate) struct DemoArgs {
     /// Bottleneck to simulate
     #[arg(long, value_enum, default_value_t)]
     pub(crate) bottleneck: Bottleneck,
-    /// Number of ranks, with one trace each [default: 2, of a pipeline or experts 4]
+    /// Number of ranks, with one trace each [default: 2, of a pipeline or experts 4, with faults 64]
     #[arg(long, value_name = "N")]
     pub(crate) ranks: Option<u32>,
     /// Number of recorded steps [default: 6, with a straggler 8]

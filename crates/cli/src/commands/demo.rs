@@ -51,10 +51,12 @@ pub(crate) fn run(args: &DemoArgs, console: &mut Console) -> anyhow::Result<Exit
     Ok(Exit::Clean)
 }
 
-/// A pipeline of two stages has next to no bubble, and the load of one of two ranks is close to the mean.
+/// A pipeline of two stages has next to no bubble, and the load of one of two ranks is close to the mean. A slow
+/// group needs several others.
 fn default_ranks(bottleneck: Bottleneck) -> u32 {
     match bottleneck {
         Bottleneck::Pipeline | Bottleneck::Experts => 4,
+        Bottleneck::Faults => 64,
         _ => Options::default().ranks,
     }
 }

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use super::faults;
 use super::model::Kernel;
-use super::record::{Exchange, HostKind, Name, Record, Thread};
+use super::record::{Exchange, HostKind, MeshExchange, Name, Record, Thread};
 use super::sim::{COMM, COMPUTE, DEVICE_BYTES, START_NS};
 
 /// Bytes collected before they are written to the output.
@@ -75,7 +76,7 @@ impl<W: Write> Writer<W> {
         }
         self.text.push_str("\n  ],\n");
         if self.ranks > 1 {
-            let (rank, ranks, all) = (self.rank, self.ranks, all_ranks(self.ranks));
+            let (rank, ranks, all) = (self.rank, self.ranks, rank_list(0..self.ranks));
             let _ = writeln!(
                 self.text,
                 "  \"distributedInfo\": {{\"backend\": \"nccl\", \"rank\": {rank}, \"world_size\": {ranks}, \"pg_count\": 1, \
@@ -397,9 +398,16 @@ impl<W: Write> Writer<W> {
     /// An exchange as `ProcessGroupNCCL` describes it. Messages have 16 Mi elements.
     fn exchange(&mut self, exchange: Exchange) {
         const MESSAGE: u64 = 1 << 24;
-        let (ranks, all) = (self.ranks, all_ranks(self.ranks));
-        let of_all = u64::from(ranks);
+        let of_all = u64::from(self.ranks);
         let (name, sent, received, group, peer) = match exchange {
+            Exchange::Mesh(mesh) => {
+                let MeshExchange { name, sent, received, group, sequence } = mesh;
+                let (number, group, members) = faults::members(group, self.rank, self.ranks);
+                let (size, all) = (members.len(), rank_list(members));
+                self.collective((name, sent, received), (number, group), (size, &all));
+                let _ = write!(self.text, ", \"Seq\": {sequence}");
+                return;
+            }
             Exchange::Send(peer) => ("send", MESSAGE, MESSAGE, "mesh_pp", Some(("Dst", peer))),
             Exchange::Receive(peer) => ("recv", MESSAGE, MESSAGE, "mesh_pp", Some(("Src", peer))),
             Exchange::AllReduce(own) => ("allreduce", own, own, "default_pg", None),
@@ -411,15 +419,27 @@ impl<W: Write> Writer<W> {
                 ("all_to_allv", sent, received, "mesh_ep", None)
             }
         };
-        let _ = write!(
-            self.text,
-            "\"Collective name\": \"{name}\", \"In msg nelems\": {sent}, \"Out msg nelems\": {received}, \
-             \"Group size\": {ranks}, \"dtype\": \"BFloat16\", \"In split size\": \"[]\", \"Out split size\": \"[]\", \
-             \"Process Group Name\": \"0\", \"Process Group Description\": \"{group}\", \"Process Group Ranks\": \"{all}\"",
-        );
+        let all = rank_list(0..self.ranks);
+        self.collective((name, sent, received), (0, group), (self.ranks as usize, &all));
         if let Some((end, peer)) = peer {
             let _ = write!(self.text, ", \"{end} Rank\": {peer}");
         }
+    }
+
+    /// Name and elements of a collective; number and description of its process group; how many and which ranks belong
+    /// to the group.
+    fn collective(
+        &mut self,
+        (name, sent, received): (&str, u64, u64),
+        (number, description): (u32, &str),
+        (size, ranks): (usize, &str),
+    ) {
+        let _ = write!(
+            self.text,
+            "\"Collective name\": \"{name}\", \"In msg nelems\": {sent}, \"Out msg nelems\": {received}, \
+             \"Group size\": {size}, \"dtype\": \"BFloat16\", \"In split size\": \"[]\", \"Out split size\": \"[]\", \
+             \"Process Group Name\": \"{number}\", \"Process Group Description\": \"{description}\", \"Process Group Ranks\": \"{ranks}\"",
+        );
     }
 
     fn metadata(&mut self, kind: &str, pid: &str, tid: u32, argument: &str) {
@@ -447,11 +467,11 @@ impl<W: Write> Writer<W> {
 }
 
 /// `[0, 1, 2]`. Long lists are shortened as Kineto does.
-fn all_ranks(ranks: u32) -> String {
-    const SHOWN: u32 = 30;
+fn rank_list(ranks: impl IntoIterator<Item = u32>) -> String {
+    const SHOWN: usize = 30;
     let mut text = String::from("[");
-    for rank in 0..ranks.min(SHOWN) {
-        let _ = write!(text, "{}{rank}", if rank == 0 { "" } else { ", " });
+    for (at, rank) in ranks.into_iter().take(SHOWN).enumerate() {
+        let _ = write!(text, "{}{rank}", if at == 0 { "" } else { ", " });
     }
     text.push(']');
     text

@@ -17,9 +17,11 @@
 //! | pipeline | | one stage a rank, that in the middle 1.5 times as slow: see `pipeline` | | | idle in the bubble | |
 //! | sharding | | no gather of FSDP overlaps with computation: see `sharding` | | | idle while parameters are gathered | |
 //! | experts | | the last rank computes twice the tokens: see `experts` | | | the others wait in all-to-all | |
+//! | faults | | a slow rank, a slow link and a rank that calls another collective: see `faults` | | | all others wait | |
 //! | memory-leak | 2.5 % | 37 % | 43 % | 6 % | > 90 % | 82 %, 168 MB more in each step |
 
 mod experts;
+mod faults;
 mod json;
 mod model;
 mod options;
@@ -41,9 +43,10 @@ use flate2::write::GzEncoder;
 use rayon::prelude::*;
 use trace_advisor::ingest::OutputFile;
 
+use self::faults::Faults;
 use self::json::{Section, Writer};
 use self::model::Model;
-pub use self::options::{Bottleneck, Options, PipelineSchedule};
+pub use self::options::{Bottleneck, Fault, Options, PipelineSchedule};
 use self::pipeline::Pipeline;
 use self::sim::{FIRST_STEP, START_NS, Sim};
 
@@ -64,6 +67,7 @@ enum Parallel {
     Pipeline(Pipeline),
     Sharding,
     Experts,
+    Faults(Faults),
 }
 
 impl Run {
@@ -93,10 +97,18 @@ impl Run {
                 "an interleaved schedule needs a multiple of the ranks as --microbatches",
             );
         }
+        let is_faulty = options.bottleneck == Bottleneck::Faults;
+        if is_faulty
+            && (options.ranks < faults::MIN_RANKS
+                || !options.ranks.is_multiple_of(faults::SHARD_RANKS))
+        {
+            return invalid("groups of 16 ranks need a multiple of 16 as --ranks, 64 or more");
+        }
         let parallel = match options.bottleneck {
             Bottleneck::Pipeline => Some(Parallel::Pipeline(Pipeline::new(options))),
             Bottleneck::Sharding => Some(Parallel::Sharding),
             Bottleneck::Experts => Some(Parallel::Experts),
+            Bottleneck::Faults => Some(Parallel::Faults(Faults::new(options))),
             _ => None,
         };
         if parallel.is_some() && options.ranks == 1 {
@@ -123,6 +135,7 @@ impl Run {
                 Parallel::Pipeline(pipeline) => pipeline.records(rank),
                 Parallel::Sharding => sharding::records(options),
                 Parallel::Experts => experts::records(options, rank),
+                Parallel::Faults(faults) => faults.records(rank),
             };
             for section in [Section::Host, Section::Device] {
                 writer.section(section, &records)?;

@@ -22,6 +22,9 @@ pub enum Bottleneck {
     Sharding,
     /// The experts of the last rank get twice as many tokens as those of each other rank.
     Experts,
+    /// In groups of 16 ranks on two machines, a rank computes slowly, the link of a group is slow, and a rank calls another
+    /// collective than its group.
+    Faults,
     /// A healthy run without a bottleneck.
     None,
 }
@@ -37,6 +40,22 @@ pub enum PipelineSchedule {
     OneForwardOneBackward,
     /// The same with two stages on each rank.
     Interleaved,
+}
+
+/// A fault of a job on many machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The last rank takes 2.5 times as long for its forward pass.
+    SlowRank,
+    /// Collectives between the machines of a group take 2.5 times as long.
+    SlowLink,
+    /// A rank calls another collective than its group.
+    OtherCollective,
+}
+
+impl Fault {
+    /// All faults.
+    pub const ALL: [Self; 3] = [Self::SlowRank, Self::SlowLink, Self::OtherCollective];
 }
 
 /// The run to generate.
@@ -56,6 +75,8 @@ pub struct Options {
     pub microbatches: u32,
     /// Whether all stages of a pipeline take the same time.
     pub equal_stages: bool,
+    /// The faults of [`Bottleneck::Faults`].
+    pub faults: Vec<Fault>,
     /// Random seed; the same seed gives the same bytes.
     pub seed: u64,
     /// Whether to record Python frames and modules, as `with_stack=True` does.
@@ -74,6 +95,7 @@ impl Default for Options {
             schedule: PipelineSchedule::default(),
             microbatches: 8,
             equal_stages: false,
+            faults: Fault::ALL.to_vec(),
             seed: 0,
             stacks: false,
             gzip: true,

@@ -99,6 +99,28 @@ pub(super) enum Exchange {
         sent: u64,
         received: u64,
     },
+    /// Any of these in a group of its own.
+    Mesh(MeshExchange),
+}
+
+/// A collective of a process group that not all ranks belong to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct MeshExchange {
+    pub(super) name: &'static str,
+    pub(super) sent: u64,
+    pub(super) received: u64,
+    pub(super) group: MeshGroup,
+    /// Number within the group.
+    pub(super) sequence: u32,
+}
+
+/// The groups of a rank, see `faults`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MeshGroup {
+    /// Shards the model.
+    Shard,
+    /// Has the same shard.
+    Replicate,
 }
 
 /// One trace event. Times are nanoseconds on the clock all ranks share.

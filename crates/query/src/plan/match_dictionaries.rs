@@ -1,11 +1,11 @@
 //! Patterns over names, matched once for each distinct value of a dictionary instead of once for each row. DataFusion casts
 //! a dictionary to plain text before it matches a regular expression.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use arrow::array::{Array as _, ArrayRef, AsArray as _, BooleanArray, Scalar, StringArray};
 use arrow::compute::kernels::comparison::{ilike, like};
-use arrow::compute::kernels::regexp::regexp_is_match_scalar;
 use arrow::compute::{cast, take};
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode as _};
@@ -20,6 +20,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use regex::Regex;
 
 /// The syntax of a pattern, and whether case matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,14 +47,42 @@ impl PatternKind {
     fn matches(self, texts: &dyn arrow::array::Array, pattern: &str) -> Result<BooleanArray> {
         let like_pattern = || Scalar::new(StringArray::from_iter_values([pattern]));
         Ok(match self {
-            Self::Regex => regexp_is_match_scalar(texts.as_string::<i32>(), pattern, None)?,
+            Self::Regex => regex_matches(texts.as_string(), &compiled(pattern.to_owned())?),
             Self::RegexIgnoringCase => {
-                regexp_is_match_scalar(texts.as_string::<i32>(), pattern, Some("i"))?
+                regex_matches(texts.as_string(), &compiled(format!("(?i){pattern}"))?)
             }
             Self::Like => like(&texts.as_string::<i32>(), &like_pattern())?,
             Self::LikeIgnoringCase => ilike(&texts.as_string::<i32>(), &like_pattern())?,
         })
     }
+}
+
+fn regex_matches(texts: &StringArray, regex: &Regex) -> BooleanArray {
+    texts.iter().map(|text| text.map(|text| regex.is_match(text))).collect()
+}
+
+/// Maximum number of regular expressions that are kept.
+const MAX_REGEXES: usize = 256;
+
+/// The regular expression of a pattern. Compiling one takes longer than matching the names of a trace, and each rank has
+/// batches of its own, so they are kept.
+fn compiled(pattern: String) -> Result<Regex> {
+    static REGEXES: LazyLock<RwLock<HashMap<String, Regex>>> = LazyLock::new(RwLock::default);
+    let known = REGEXES.read().unwrap_or_else(PoisonError::into_inner).get(&pattern).cloned();
+    if let Some(regex) = known {
+        return Ok(regex);
+    }
+    let regex = match Regex::new(&pattern) {
+        Ok(regex) => regex,
+        Err(error) => return exec_err!("Regular expression did not compile: {error}"),
+    };
+    let mut regexes = REGEXES.write().unwrap_or_else(PoisonError::into_inner);
+    // Patterns of the views are far fewer; a session with many queries may have any number.
+    if regexes.len() >= MAX_REGEXES {
+        regexes.clear();
+    }
+    regexes.insert(pattern, regex.clone());
+    Ok(regex)
 }
 
 /// `match_dictionary(text, pattern, kind)`: whether a text in a dictionary matches.
