@@ -44,21 +44,53 @@ impl PatternKind {
         }
     }
 
-    fn matches(self, texts: &dyn arrow::array::Array, pattern: &str) -> Result<BooleanArray> {
-        let like_pattern = || Scalar::new(StringArray::from_iter_values([pattern]));
-        Ok(match self {
-            Self::Regex => regex_matches(texts.as_string(), &compiled(pattern.to_owned())?),
-            Self::RegexIgnoringCase => {
-                regex_matches(texts.as_string(), &compiled(format!("(?i){pattern}"))?)
-            }
-            Self::Like => like(&texts.as_string::<i32>(), &like_pattern())?,
-            Self::LikeIgnoringCase => ilike(&texts.as_string::<i32>(), &like_pattern())?,
-        })
+    /// The regular expression of a pattern. `None` for the start, the end or a part of a text, which need none.
+    fn regex(self, pattern: &str) -> Option<String> {
+        match self {
+            Self::Regex => Some(pattern.to_owned()),
+            Self::RegexIgnoringCase => Some(format!("(?i){pattern}")),
+            Self::Like => like_regex(pattern).map(|regex| format!("(?s){regex}")),
+            Self::LikeIgnoringCase => like_regex(pattern).map(|regex| format!("(?is){regex}")),
+        }
+    }
+
+    fn matches(self, texts: &StringArray, pattern: &str) -> Result<BooleanArray> {
+        if let Some(regex) = self.regex(pattern) {
+            let regex = compiled(regex)?;
+            return Ok(texts.iter().map(|text| text.map(|text| regex.is_match(text))).collect());
+        }
+        let pattern = Scalar::new(StringArray::from_iter_values([pattern]));
+        let matches = if self == Self::LikeIgnoringCase { ilike } else { like };
+        Ok(matches(&texts, &pattern)?)
     }
 }
 
-fn regex_matches(texts: &StringArray, regex: &Regex) -> BooleanArray {
-    texts.iter().map(|text| text.map(|text| regex.is_match(text))).collect()
+/// The regular expression of a pattern of `LIKE`, as `arrow::compute::like` has it. `None` if the pattern has `%` at its
+/// ends only.
+fn like_regex(pattern: &str) -> Option<String> {
+    let inner = pattern.strip_prefix('%').unwrap_or(pattern);
+    let inner = inner.strip_suffix('%').unwrap_or(inner);
+    if !inner.contains(['%', '_', '\\']) {
+        return None;
+    }
+    let mut regex = String::from("^");
+    let mut chars = pattern.chars();
+    while let Some(char) = chars.next() {
+        match char {
+            '%' => regex.push_str(".*"),
+            '_' => regex.push('.'),
+            _ => {
+                let literal = if char == '\\' { chars.next().unwrap_or(char) } else { char };
+                regex.push_str(&regex::escape(literal.encode_utf8(&mut [0; 4])));
+            }
+        }
+    }
+    // Ends of `.*` cost time and change nothing.
+    let regex = match regex.strip_suffix(".*") {
+        Some(start) => start.to_owned(),
+        None => regex + "$",
+    };
+    Some(regex.strip_prefix("^.*").map_or_else(|| regex.clone(), str::to_owned))
 }
 
 /// Maximum number of regular expressions that are kept.
@@ -132,9 +164,12 @@ impl ScalarUDFImpl for MatchDictionary {
             // A dictionary of many more values than a batch has rows is shared by many batches.
             Some(dictionary) if dictionary.values().len() <= rows => {
                 let values = cast(dictionary.values(), &DataType::Utf8)?;
-                take(&kind.matches(&values, &pattern)?, dictionary.keys(), None)?
+                take(&kind.matches(values.as_string(), &pattern)?, dictionary.keys(), None)?
             }
-            _ => Arc::new(kind.matches(&cast(&texts, &DataType::Utf8)?, &pattern)?),
+            _ => {
+                let texts = cast(&texts, &DataType::Utf8)?;
+                Arc::new(kind.matches(texts.as_string(), &pattern)?)
+            }
         };
         Ok(ColumnarValue::Array(matches))
     }

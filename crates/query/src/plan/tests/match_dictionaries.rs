@@ -13,11 +13,19 @@ use trace_model::RecordBatch;
 
 use crate::plan::match_dictionaries::{MatchDictionaries, MatchDictionary};
 
-const VALUES: [Option<&str>; 6] =
-    [Some("aten::mm"), Some("aten::MM_"), Some("ncclKernel%"), Some(""), Some("a\nb"), None];
+const VALUES: [Option<&str>; 8] = [
+    Some("aten::mm"),
+    Some("aten::MM_"),
+    Some("ncclKernel%"),
+    Some(""),
+    Some("a\nb"),
+    Some("a.*b\\"),
+    Some("axb%b_c"),
+    None,
+];
 
 /// Of the column `name`, which is a dictionary, and `text`, with the same rows.
-const PATTERNS: [&str; 12] = [
+const PATTERNS: [&str; 22] = [
     "{} ~ '^aten::'",
     "{} ~* 'MM'",
     "{} !~ 'mm$'",
@@ -26,6 +34,16 @@ const PATTERNS: [&str; 12] = [
     "{} NOT LIKE '%\\_'",
     "{} ILIKE '%mm%'",
     "{} NOT ILIKE 'NCCL%'",
+    "{} LIKE 'a%b'",
+    "{} LIKE '_%b%'",
+    "{} LIKE 'a_b%'",
+    "{} LIKE '%_'",
+    "{} LIKE 'a.*_%'",
+    "{} LIKE '%\\%'",
+    "{} LIKE '%\\\\'",
+    "{} LIKE '%b\\'",
+    "{} ILIKE 'A%B\\_c'",
+    "{} NOT ILIKE '%::mm_%'",
     "regexp_like({}, '(?i)nccl|mm_')",
     "regexp_like({}, 'MM', 'i')",
     "CAST({} AS VARCHAR) LIKE '%l%'",
