@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use minijinja::Environment;
+use rayon::prelude::*;
 use trace_model::number::plural;
 use trace_model::{FailedTable, MetricTable, RunInfo, Warning, damage};
 
@@ -127,9 +128,14 @@ pub(crate) fn evaluate_rules<'r>(
     let mut all = EvaluatedRules::default();
     // Ignore entries that match any of these rules, with whether they suppress a finding.
     let mut entries: BTreeMap<usize, bool> = BTreeMap::new();
-    for rule in selected {
+    // Views of many ranks have many rows.
+    let selected: Vec<&Rule> = selected.collect();
+    let evaluated = selected.into_par_iter().map(|rule| {
         let table = tables.iter().find(|t| t.view == rule.table());
-        let verdict = evaluate_rule(rule, table, steps, traits, env);
+        (rule, evaluate_rule(rule, table, steps, traits, env))
+    });
+    let verdicts: Vec<(&Rule, RuleVerdict)> = evaluated.collect();
+    for (rule, verdict) in verdicts {
         let matching: Vec<_> =
             rules.ignores().iter().enumerate().filter(|(_, i)| i.matches(&rule.code)).collect();
         for (at, _) in &matching {

@@ -1,5 +1,7 @@
 //! The manifest of a group of mapped traces.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use trace_model::tables::{self, Step, Steps};
@@ -19,10 +21,15 @@ pub(super) const GROUP_PREFIX: &str = "group-";
 /// Hexadecimal digits of a key.
 const KEY_LEN: usize = 32;
 const FORMAT: &str = "trace-advisor mapped ranks";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Path of the rows of `ranks` in a group.
 pub(super) const RANKS: &str = "ranks.parquet";
+
+/// Path of the rows of a table in a group.
+pub(super) fn table_path(table: &str) -> String {
+    format!("tables/{table}.parquet")
+}
 
 /// Path of the rows of a view in a group.
 pub(super) fn view_path(view: &str) -> String {
@@ -39,6 +46,8 @@ pub(super) struct Manifest {
     pub(super) files: Vec<MappedFile>,
     /// The file with the rows of `ranks`, one for each file that is a timeline.
     pub(super) ranks: Partition,
+    /// The tables, by name: the rows of all traces.
+    pub(super) tables: Vec<Partition>,
     /// The views, by name. Those without rows have no file.
     pub(super) views: Vec<Partition>,
 }
@@ -81,7 +90,7 @@ pub(super) struct MappedFile {
 pub(super) struct TimelineRecord {
     pub(super) rank: i32,
     shift_ns: i64,
-    partitions: Vec<Partition>,
+    pub(super) parts: Vec<TablePart>,
     /// The entry of the trace that states the rank, if one does.
     stated_by: Option<String>,
     world_size: Option<i32>,
@@ -94,6 +103,17 @@ pub(super) struct TimelineRecord {
     json_bytes: u64,
     identity: TraceIdentity,
     warnings: Vec<Warning>,
+}
+
+/// The rows of a trace in the file of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct TablePart {
+    pub(super) table: String,
+    pub(super) rows: u64,
+    /// Size of its rows in memory.
+    pub(super) memory_bytes: u64,
+    /// Row groups of the file.
+    pub(super) row_groups: Range<usize>,
 }
 
 /// A row of `steps`, without names.
@@ -112,7 +132,7 @@ struct StepRow {
 const RANK_ENTRIES: [&str; 2] = ["distributedInfo", "global_rank"];
 
 impl TimelineRecord {
-    pub(super) fn of(trace: &StagedTrace) -> Self {
+    pub(super) fn of(trace: &StagedTrace, parts: Vec<TablePart>) -> Self {
         let steps = &trace.steps;
         let row = |at| StepRow {
             step: steps.step.get(at),
@@ -126,7 +146,7 @@ impl TimelineRecord {
         Self {
             rank: trace.rank,
             shift_ns: trace.shift_ns,
-            partitions: trace.partitions.clone(),
+            parts,
             stated_by: trace.stated_rank.map(|(_, entry)| entry.to_owned()),
             world_size: trace.world_size,
             base_time_ns: trace.base_time_ns,
@@ -164,7 +184,7 @@ impl TimelineRecord {
             number,
             rank: self.rank,
             shift_ns: self.shift_ns,
-            partitions: self.partitions.clone(),
+            partitions: Vec::new(),
             row: Some(row),
             stated_rank: stated_by.map(|entry| (self.rank, entry)),
             world_size: self.world_size,
@@ -186,16 +206,21 @@ impl Manifest {
         program: Program,
         files: Vec<MappedFile>,
         ranks: Partition,
+        tables: Vec<Partition>,
         views: Vec<Partition>,
     ) -> Self {
-        Self { format: FORMAT.to_owned(), version: VERSION, program, files, ranks, views }
+        Self { format: FORMAT.to_owned(), version: VERSION, program, files, ranks, tables, views }
+    }
+
+    /// Position of a table.
+    pub(super) fn table(&self, name: &str) -> Option<usize> {
+        self.tables.binary_search_by(|known| known.table.as_str().cmp(name)).ok()
     }
 
     /// Bytes of its files.
     pub(super) fn content_bytes(&self) -> u64 {
-        let timelines = self.files.iter().filter_map(|file| file.timeline.as_ref());
-        let of_timelines = timelines.flat_map(|timeline| &timeline.partitions);
-        of_timelines.chain(&self.views).chain([&self.ranks]).map(|file| file.bytes).sum()
+        let files = self.tables.iter().chain(&self.views).chain([&self.ranks]);
+        files.map(|file| file.bytes).sum()
     }
 
     /// The text of `group.json`.
@@ -226,10 +251,13 @@ impl Manifest {
 
     /// Names of tables and views are part of paths.
     fn check(&self) -> Result<(), String> {
+        if let Some(unknown) = self.tables.iter().find(|file| tables::find(&file.table).is_none()) {
+            return Err(format!("there is no table {:?}", unknown.table));
+        }
         let timelines = self.files.iter().filter_map(|file| file.timeline.as_ref());
-        for partition in timelines.flat_map(|timeline| &timeline.partitions) {
-            if tables::find(&partition.table).is_none() {
-                return Err(format!("there is no table {:?}", partition.table));
+        for part in timelines.flat_map(|timeline| &timeline.parts) {
+            if self.table(&part.table).is_none() {
+                return Err(format!("there is no file of the table {:?}", part.table));
             }
         }
         let is_word = |name: &str| {

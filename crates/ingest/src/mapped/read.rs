@@ -11,13 +11,14 @@ use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field};
 use arrow_select::filter::filter_record_batch;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use rayon::prelude::*;
 use tempfile::TempDir;
 use trace_model::{
     Batches, Dataset, Partition, ScanError, TableSet, TableSource, TableSpec, tables,
 };
 
-use super::manifest::{self, GROUP_PREFIX, Manifest, Program};
+use super::manifest::{self, GROUP_PREFIX, Manifest, Program, TablePart};
 use super::timelines::timelines;
 use crate::error::Error;
 use crate::formats::kineto::trace::Trace;
@@ -45,6 +46,8 @@ pub(super) struct Group {
     /// Name or address, for messages.
     name: String,
     pub(super) manifest: Manifest,
+    /// Whether the content of each table was verified.
+    checked: Vec<AtomicBool>,
 }
 
 /// The groups in a folder that this program can use, in order of their names.
@@ -69,7 +72,10 @@ pub(super) fn list_groups(folder: &Folder, program: &Program) -> Result<Vec<Grou
         }
         let text = file.read().map_err(read_error)?;
         let manifest = Manifest::parse(&text, program).map_err(damaged)?;
-        Ok(manifest.map(|manifest| Group { folder: below, name: name.clone(), manifest }))
+        Ok(manifest.map(|manifest| {
+            let checked = manifest.tables.iter().map(|_| AtomicBool::new(false)).collect();
+            Group { folder: below, name: name.clone(), manifest, checked }
+        }))
     };
     let mut found = Vec::new();
     let mut groups = groups.into_iter();
@@ -160,20 +166,25 @@ struct Origin {
     file: usize,
 }
 
-/// The folder of the files of a trace.
+/// The tables of a trace.
 #[derive(Debug)]
-enum TraceFiles {
-    Mapped(Origin),
-    /// A temporary folder, of a trace that was not mapped.
-    Scratch(PathBuf),
+enum TraceTables {
+    Mapped(Origin, Vec<TablePart>),
+    Scratch(ScratchTables),
+}
+
+/// The tables of a trace that was not mapped, in a temporary folder.
+#[derive(Debug)]
+struct ScratchTables {
+    folder: PathBuf,
+    partitions: Vec<StoredPartition>,
+    checked: Vec<AtomicBool>,
 }
 
 /// A trace of the run.
 #[derive(Debug)]
 struct PlacedTrace {
-    files: TraceFiles,
-    partitions: Vec<StoredPartition>,
-    checked: Vec<AtomicBool>,
+    tables: TraceTables,
     /// Its row of `ranks`.
     row: Option<RecordBatch>,
     rank: i32,
@@ -190,6 +201,7 @@ pub struct MappedRun {
     rest: TableSet,
     /// The partitions of each table.
     of_table: BTreeMap<&'static str, Vec<Place>>,
+    open_files: OpenFiles,
     /// Keeps the files of traces that were not mapped.
     _scratch: TempDir,
 }
@@ -203,17 +215,81 @@ impl fmt::Debug for MappedRun {
 impl PlacedTrace {
     /// Position of its group, if it was mapped.
     fn group(&self) -> Option<usize> {
-        match self.files {
-            TraceFiles::Mapped(Origin { group, .. }) => Some(group),
-            TraceFiles::Scratch(_) => None,
+        match self.tables {
+            TraceTables::Mapped(Origin { group, .. }, _) => Some(group),
+            TraceTables::Scratch(_) => None,
         }
+    }
+
+    /// Number of tables with rows.
+    fn table_count(&self) -> usize {
+        match &self.tables {
+            TraceTables::Mapped(_, parts) => parts.len(),
+            TraceTables::Scratch(tables) => tables.partitions.len(),
+        }
+    }
+
+    /// Name, number of rows, and size in memory of a table.
+    fn table(&self, at: usize) -> (&str, u64, u64) {
+        match &self.tables {
+            TraceTables::Mapped(_, parts) => {
+                let TablePart { table, rows, memory_bytes, .. } = &parts[at];
+                (table, *rows, *memory_bytes)
+            }
+            TraceTables::Scratch(tables) => {
+                let StoredPartition { table, rows, memory_bytes, .. } = &tables.partitions[at];
+                (table, *rows, *memory_bytes)
+            }
+        }
+    }
+}
+
+/// Files of tables that were opened last. The traces of a group share them, and reading their footers takes longer than
+/// reading the rows of a short trace.
+#[derive(Default)]
+struct OpenFiles(Mutex<VecDeque<OpenFile>>);
+
+struct OpenFile {
+    group: usize,
+    /// Position in the group.
+    table: usize,
+    file: Arc<PartitionFile>,
+    memory_bytes: usize,
+}
+
+impl OpenFiles {
+    const MAX_FILES: usize = 32;
+    const MAX_BYTES: usize = 96 << 20;
+
+    fn get(
+        &self,
+        (group, table): (usize, usize),
+        open: impl FnOnce() -> Result<PartitionFile, Error>,
+    ) -> Result<Arc<PartitionFile>, Error> {
+        let files = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = files()
+            .iter()
+            .find(|f| (f.group, f.table) == (group, table))
+            .map(|f| Arc::clone(&f.file));
+        if let Some(file) = known {
+            return Ok(file);
+        }
+        let file = Arc::new(open()?);
+        let mut files = files();
+        let memory_bytes = file.memory_bytes();
+        files.push_back(OpenFile { group, table, file: Arc::clone(&file), memory_bytes });
+        let mut bytes: usize = files.iter().map(|open| open.memory_bytes).sum();
+        while files.len() > Self::MAX_FILES || (bytes > Self::MAX_BYTES && files.len() > 1) {
+            bytes -= files.pop_front().map_or(0, |open| open.memory_bytes);
+        }
+        Ok(file)
     }
 }
 
 /// Place of the rows of a partition.
 #[derive(Debug, Clone, Copy)]
 enum Place {
-    /// A file: position of the trace, and of the partition in it.
+    /// Rows of a trace: its position, and that of the table in it.
     Stored(usize, usize),
     /// The row of `ranks` of a trace.
     RankRow(usize),
@@ -275,7 +351,7 @@ impl MappedRun {
             let of_group = &groups[origin.group].manifest.files;
             let Some(timeline) = &of_group[origin.file].timeline else { continue };
             let at = of_group[..origin.file].iter().filter(|file| file.timeline.is_some()).count();
-            origin_of[number] = Some(origin);
+            origin_of[number] = Some((origin, timeline.parts.clone()));
             known.insert(number, timeline.staged(number, rows[&origin.group][at].clone()));
         }
         let scratch = TempDir::new().map_err(|e| Error::write(std::env::temp_dir(), e))?;
@@ -288,6 +364,7 @@ impl MappedRun {
             traces,
             rest: dataset.tables.clone(),
             of_table: BTreeMap::new(),
+            open_files: OpenFiles::default(),
             _scratch: scratch,
         };
         mapped.index();
@@ -309,8 +386,8 @@ impl MappedRun {
             if placed.row.is_some() {
                 self.of_table.entry("ranks").or_default().push(Place::RankRow(trace));
             }
-            for (at, partition) in placed.partitions.iter().enumerate() {
-                if let Some(spec) = tables::find(&partition.table) {
+            for at in 0..placed.table_count() {
+                if let Some(spec) = tables::find(placed.table(at).0) {
                     self.of_table.entry(spec.name).or_default().push(Place::Stored(trace, at));
                 }
             }
@@ -322,25 +399,41 @@ impl MappedRun {
         }
     }
 
-    fn open_partition(&self, trace: usize, at: usize) -> Result<PartitionFile, Error> {
-        let PlacedTrace { files, partitions, checked, .. } = &self.traces[trace];
-        let (partition, is_checked) = (&partitions[at], &checked[at]);
-        let spec = tables::find(&partition.table);
-        let name = file_name(&partition.table);
-        match files {
-            TraceFiles::Mapped(Origin { group, file }) => {
-                self.groups[*group].open(&format!("{file}/{name}"), partition, spec, is_checked)
+    /// Reads columns of a table of a trace.
+    fn trace_rows(
+        &self,
+        trace: usize,
+        at: usize,
+        columns: &[usize],
+    ) -> Result<ParquetRecordBatchReader, ScanError> {
+        match &self.traces[trace].tables {
+            TraceTables::Mapped(Origin { group: number, .. }, parts) => {
+                let (group, part) = (&self.groups[*number], &parts[at]);
+                let table = group.manifest.table(&part.table).ok_or("there is no such table")?;
+                let path = manifest::table_path(&part.table);
+                let file = self.open_files.get((*number, table), || {
+                    let partition = &group.manifest.tables[table];
+                    group.open(&path, partition, tables::find(&part.table), &group.checked[table])
+                })?;
+                if file.rows_in(part.row_groups.clone()) != Some(part.rows) {
+                    let reason = format!("rows of rank {} are missing", self.traces[trace].rank);
+                    return Err(group.error(&path, PartitionProblem::Damaged(reason)).into());
+                }
+                Ok(file.rows_of(columns, part.row_groups.clone())?)
             }
-            TraceFiles::Scratch(folder) => {
-                let path = folder.join(name);
-                let file = File::Local(path.clone());
-                PartitionFile::open(&file, partition, spec, is_checked).map_err(|problem| {
+            TraceTables::Scratch(ScratchTables { folder, partitions, checked }) => {
+                let partition = &partitions[at];
+                let path = folder.join(file_name(&partition.table));
+                let (file, spec) = (File::Local(path.clone()), tables::find(&partition.table));
+                let file = PartitionFile::open(&file, partition, spec, &checked[at]);
+                let file = file.map_err(|problem| {
                     let reason = match problem {
                         PartitionProblem::Damaged(reason) => std::io::Error::other(reason),
                         PartitionProblem::Unreadable(e) => e,
                     };
                     Error::read(path, reason)
-                })
+                })?;
+                Ok(file.rows(columns, None)?)
             }
         }
     }
@@ -357,8 +450,7 @@ impl TableSource for MappedRun {
         let places = self.of_table.get(table).map_or(&[][..], Vec::as_slice);
         let partition = |place: &Place| match *place {
             Place::Stored(trace, at) => {
-                let StoredPartition { rows, memory_bytes: bytes, .. } =
-                    self.traces[trace].partitions[at];
+                let (_, rows, bytes) = self.traces[trace].table(at);
                 Partition { rank: Some(self.traces[trace].rank), rows: rows as usize, bytes }
             }
             Place::RankRow(trace) => {
@@ -389,7 +481,7 @@ impl TableSource for MappedRun {
             Place::Rest => project(self.rest.get(table)),
             Place::RankRow(trace) => project(self.traces[trace].row.as_slice()),
             Place::Stored(trace, at) => {
-                let rows = self.open_partition(trace, at)?.rows(columns, None)?;
+                let rows = self.trace_rows(trace, at, columns)?;
                 let change = self.traces[trace].change;
                 let spec = tables::find(table).ok_or("there is no such table")?;
                 let columns = columns.to_vec();
@@ -517,7 +609,8 @@ fn rank_numbers(rows: &RecordBatch) -> Result<Int64Array, ArrowError> {
 struct MappedSink {
     /// Mapped traces by the number of their file.
     known: Mutex<HashMap<usize, StagedTrace>>,
-    origin_of: Vec<Option<Origin>>,
+    /// Where each file was mapped to.
+    origin_of: Vec<Option<(Origin, Vec<TablePart>)>>,
     /// Folder for timelines of unknown rank.
     scratch: TempDir,
     traces: Vec<PlacedTrace>,
@@ -550,16 +643,16 @@ impl RankSink for MappedSink {
 
     fn place(&mut self, traces: Vec<(StagedTrace, Placement)>) -> Result<TableSet, Error> {
         for (trace, placement) in traces {
-            let origin = self.origin_of.get(trace.number).copied().flatten();
-            let scratch = || TraceFiles::Scratch(self.folder(trace.number));
-            self.traces.push(PlacedTrace {
-                files: origin.map_or_else(scratch, TraceFiles::Mapped),
-                checked: trace.partitions.iter().map(|_| AtomicBool::new(false)).collect(),
-                row: trace.row_at(placement),
-                rank: placement.rank,
-                change: trace.change(placement),
-                partitions: trace.partitions,
-            });
+            let (row, change) = (trace.row_at(placement), trace.change(placement));
+            let tables = match self.origin_of.get(trace.number).cloned().flatten() {
+                Some((origin, parts)) => TraceTables::Mapped(origin, parts),
+                None => TraceTables::Scratch(ScratchTables {
+                    folder: self.folder(trace.number),
+                    checked: trace.partitions.iter().map(|_| AtomicBool::new(false)).collect(),
+                    partitions: trace.partitions,
+                }),
+            };
+            self.traces.push(PlacedTrace { tables, row, rank: placement.rank, change });
         }
         Ok(TableSet::default())
     }

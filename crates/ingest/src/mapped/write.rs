@@ -8,9 +8,9 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use rayon::prelude::*;
-use trace_model::{TableSet, tables};
+use trace_model::{TableSet, TableSpec, tables};
 
-use super::manifest::{self, Manifest, MappedFile, Program, TimelineRecord};
+use super::manifest::{self, Manifest, MappedFile, Program, TablePart, TimelineRecord};
 use super::read::list_groups;
 use super::shard::Shard;
 use super::timelines::{needs_others, timelines};
@@ -24,7 +24,7 @@ use crate::options::{FileWork, Options, Progress};
 use crate::output::destination::Destination;
 use crate::parquet::manifest::Partition;
 use crate::parquet::partition;
-use crate::parquet::staged::StagedTrace;
+use crate::parquet::staged::{StagedTrace, contents};
 use crate::run::discover::{self, FoundRun, InputFile, rank_from_file_name};
 use crate::run::parse::{FileError, ParsedFile, parse_file};
 use crate::run::version::FileVersion;
@@ -32,7 +32,7 @@ use crate::run::version::FileVersion;
 /// JSON of the traces of a group, in bytes: they are in memory at the same time.
 const GROUP_JSON_BYTES: u64 = 256 << 20;
 /// Maximum number of traces in a group.
-const GROUP_TRACES: usize = 64;
+const GROUP_TRACES: usize = 256;
 
 /// Maps the traces of one shard of a run that are not mapped yet.
 #[derive(Debug)]
@@ -283,18 +283,36 @@ impl Mapper {
         content: &Path,
     ) -> Result<Manifest, Error> {
         let mut rows = Vec::new();
-        let mut files = Vec::with_capacity(traces.len());
+        let mut of_tables: BTreeMap<&str, TableParts> = BTreeMap::new();
+        let mut staged = Vec::with_capacity(traces.len());
         for (at, MappedTrace { version, timeline, .. }) in traces.into_iter().enumerate() {
-            let timeline = match timeline {
-                None => None,
-                Some((mut staged, tables)) => {
-                    staged.write_tables(&content.join(at.to_string()), tables)?;
-                    rows.extend(staged.row.clone());
-                    Some(TimelineRecord::of(&staged))
+            let timeline = timeline.map(|(staged, tables)| {
+                rows.extend(staged.row.clone());
+                for (spec, batches) in contents(tables) {
+                    let table = of_tables.entry(spec.name);
+                    let table = table.or_insert_with(|| TableParts { spec, parts: Vec::new() });
+                    table.parts.push((at, batches));
                 }
-            };
-            files.push(MappedFile { version, timeline });
+                staged
+            });
+            staged.push((version, timeline));
         }
+        let of_tables: Vec<TableParts> = of_tables.into_values().collect();
+        let written: Vec<(Partition, Vec<(usize, TablePart)>)> =
+            of_tables.par_iter().map(|table| table.write(content)).collect::<Result<_, _>>()?;
+        let mut parts: Vec<Vec<TablePart>> = vec![Vec::new(); staged.len()];
+        let mut tables = Vec::with_capacity(written.len());
+        for (table, of_traces) in written {
+            tables.push(table);
+            for (at, part) in of_traces {
+                parts[at].push(part);
+            }
+        }
+        let files = staged.into_iter().zip(parts).map(|((version, staged), parts)| {
+            let timeline = staged.map(|staged| TimelineRecord::of(&staged, parts));
+            MappedFile { version, timeline }
+        });
+        let files: Vec<MappedFile> = files.collect();
         let path = content.join(manifest::RANKS);
         let ranks = partition::write(&tables::Ranks::SPEC, None, &rows, &path)?;
         let write = |rows: &ViewRows| {
@@ -320,7 +338,33 @@ impl Mapper {
         let mut views: Vec<Partition> =
             views.par_iter().map(write).collect::<Result<_, Error>>()?;
         views.sort_by(|a, b| a.table.cmp(&b.table));
-        Ok(Manifest::new(self.program.clone(), files, ranks, views))
+        Ok(Manifest::new(self.program.clone(), files, ranks, tables, views))
+    }
+}
+
+/// The rows of a table, by position of the trace.
+struct TableParts {
+    spec: &'static TableSpec,
+    parts: Vec<(usize, Vec<RecordBatch>)>,
+}
+
+impl TableParts {
+    /// Writes the file of the table. Returns where the rows of each trace are.
+    fn write(&self, content: &Path) -> Result<(Partition, Vec<(usize, TablePart)>), Error> {
+        let batches: Vec<&[RecordBatch]> =
+            self.parts.iter().map(|(_, batches)| batches.as_slice()).collect();
+        let path = content.join(manifest::table_path(self.spec.name));
+        let (partition, row_groups) = partition::write_parts(self.spec, &batches, &path)?;
+        let parts = self.parts.iter().zip(row_groups).map(|((at, batches), row_groups)| {
+            let part = TablePart {
+                table: self.spec.name.to_owned(),
+                rows: batches.iter().map(|batch| batch.num_rows() as u64).sum(),
+                memory_bytes: batches.iter().map(|b| b.get_array_memory_size() as u64).sum(),
+                row_groups,
+            };
+            (*at, part)
+        });
+        Ok((partition, parts.collect()))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -45,6 +46,29 @@ pub(crate) fn write_rows(
     path: &Path,
 ) -> Result<Partition, Error> {
     write_batches(view, batches, schema, None, path)
+}
+
+/// Writes rows of one table of several traces, each in row groups of its own. Returns these row groups for each trace.
+pub(crate) fn write_parts(
+    spec: &TableSpec,
+    parts: &[&[RecordBatch]],
+    path: &Path,
+) -> Result<(Partition, Vec<Range<usize>>), Error> {
+    let mut row_groups = Vec::new();
+    let (bytes, crc32) = to_file(path, |out| {
+        row_groups = writer::write_parts(parts, &Arc::new(spec.schema()), out).map_err(io_error)?;
+        Ok(())
+    })?;
+    let batches = || parts.iter().copied().flatten();
+    let partition = Partition {
+        table: spec.name.to_owned(),
+        rank: None,
+        rows: batches().map(|batch| batch.num_rows() as u64).sum(),
+        bytes,
+        memory_bytes: batches().map(|batch| batch.get_array_memory_size() as u64).sum(),
+        crc32,
+    };
+    Ok((partition, row_groups))
 }
 
 fn write_batches(

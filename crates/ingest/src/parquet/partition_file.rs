@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -58,7 +59,7 @@ impl PartitionFile {
         if bytes != partition.bytes {
             return Err(damaged(format!("it has {bytes} bytes, not {}", partition.bytes)));
         }
-        let input = Input::of(file).map_err(read_error)?;
+        let input = Input::of(file, bytes).map_err(read_error)?;
         if !is_checked.load(Ordering::Relaxed) {
             let crc32 = input.crc32().map_err(read_error)?;
             if crc32 != partition.crc32 {
@@ -78,7 +79,7 @@ impl PartitionFile {
         let options = ArrowReaderOptions::default();
         let metadata = match &input {
             Input::Local(path) => ArrowReaderMetadata::load(&fs::File::open(path)?, options),
-            Input::Fetched(bytes) => ArrowReaderMetadata::load(bytes, options),
+            Input::InMemory(bytes) => ArrowReaderMetadata::load(bytes, options),
         }?;
         if let Some(spec) = spec
             && !is_of(metadata.schema(), spec)
@@ -105,38 +106,76 @@ impl PartitionFile {
         self.metadata.metadata().num_row_groups()
     }
 
+    /// Number of rows in some row groups; `None` if the file does not have them.
+    pub(crate) fn rows_in(&self, groups: Range<usize>) -> Option<u64> {
+        let groups = self.metadata.metadata().row_groups().get(groups)?;
+        Some(groups.iter().map(|group| group.num_rows() as u64).sum())
+    }
+
+    /// Bytes that it takes in memory.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let content = match &self.input {
+            Input::Local(_) => 0,
+            Input::InMemory(bytes) => bytes.len(),
+        };
+        content + self.metadata.metadata().memory_size()
+    }
+
     /// Reads columns of one row group at once, or of all piece by piece.
     pub(crate) fn rows(
         &self,
         columns: &[usize],
         group: Option<usize>,
     ) -> Result<ParquetRecordBatchReader, ParquetError> {
-        match &self.input {
-            // Handles of one file share their position: each reader has its own.
-            Input::Local(path) => self.rows_from(fs::File::open(path)?, columns, group),
-            Input::Fetched(bytes) => self.rows_from(bytes.clone(), columns, group),
+        match group {
+            Some(group) => {
+                let rows = self.metadata.metadata().row_group(group).num_rows() as usize;
+                self.read(columns, group..group + 1, rows)
+            }
+            None => self.rows_of(columns, 0..self.groups()),
         }
     }
 
-    fn rows_from<T: ChunkReader + 'static>(
+    /// Reads columns of some row groups piece by piece.
+    pub(crate) fn rows_of(
+        &self,
+        columns: &[usize],
+        groups: Range<usize>,
+    ) -> Result<ParquetRecordBatchReader, ParquetError> {
+        // The reader makes room for a whole batch.
+        let rows = self.rows_in(groups.clone()).and_then(|rows| usize::try_from(rows).ok());
+        self.read(columns, groups, rows.map_or(BATCH_ROWS, |rows| rows.min(BATCH_ROWS)))
+    }
+
+    fn read(
+        &self,
+        columns: &[usize],
+        groups: Range<usize>,
+        batch_rows: usize,
+    ) -> Result<ParquetRecordBatchReader, ParquetError> {
+        match &self.input {
+            // Handles of one file share their position: each reader has its own.
+            Input::Local(path) => {
+                self.read_from(fs::File::open(path)?, columns, groups, batch_rows)
+            }
+            Input::InMemory(bytes) => self.read_from(bytes.clone(), columns, groups, batch_rows),
+        }
+    }
+
+    fn read_from<T: ChunkReader + 'static>(
         &self,
         input: T,
         columns: &[usize],
-        group: Option<usize>,
+        groups: Range<usize>,
+        batch_rows: usize,
     ) -> Result<ParquetRecordBatchReader, ParquetError> {
-        let written = self.metadata.metadata();
-        let descriptor = written.file_metadata().schema_descr();
+        let descriptor = self.metadata.metadata().file_metadata().schema_descr();
         let mask = ProjectionMask::roots(descriptor, columns.iter().copied());
-        let metadata = self.metadata.clone();
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(input, metadata)
-            .with_projection(mask);
-        match group {
-            Some(group) => {
-                let rows = written.row_group(group).num_rows() as usize;
-                builder.with_row_groups(vec![group]).with_batch_size(rows).build()
-            }
-            None => builder.with_batch_size(BATCH_ROWS).build(),
-        }
+        ParquetRecordBatchReaderBuilder::new_with_metadata(input, self.metadata.clone())
+            .with_projection(mask)
+            .with_row_groups(groups.collect())
+            .with_batch_size(batch_rows)
+            .build()
     }
 }
 
@@ -149,23 +188,26 @@ fn is_of(schema: &Schema, spec: &TableSpec) -> bool {
         })
 }
 
-/// The bytes of a partition: on the disk, or fetched from a store.
+/// Shorter files are read at once: Parquet reads each page of each column on its own.
+const SMALL_FILE_BYTES: u64 = 4 << 20;
+
+/// The bytes of a partition: on the disk, or in memory.
 enum Input {
     Local(PathBuf),
-    Fetched(Bytes),
+    InMemory(Bytes),
 }
 
 impl Input {
-    fn of(file: &File) -> io::Result<Self> {
+    fn of(file: &File, bytes: u64) -> io::Result<Self> {
         Ok(match file.path() {
-            Some(path) => Self::Local(path.to_owned()),
-            None => Self::Fetched(file.read()?.into()),
+            Some(path) if bytes > SMALL_FILE_BYTES => Self::Local(path.to_owned()),
+            _ => Self::InMemory(file.read()?.into()),
         })
     }
 
     fn crc32(&self) -> io::Result<u32> {
         match self {
-            Self::Fetched(bytes) => Ok(crc32(bytes)),
+            Self::InMemory(bytes) => Ok(crc32(bytes)),
             Self::Local(path) => {
                 let file = io::BufReader::with_capacity(1 << 18, fs::File::open(path)?);
                 let mut file = CrcReader::new(file);

@@ -183,7 +183,7 @@ pub(crate) fn file_name(table: &str) -> String {
 }
 
 /// Tables with rows, the largest first, so that cores are busy until the end.
-pub(super) fn contents(mut tables: TableSet) -> Vec<(&'static TableSpec, Vec<RecordBatch>)> {
+pub(crate) fn contents(mut tables: TableSet) -> Vec<(&'static TableSpec, Vec<RecordBatch>)> {
     let mut contents: Vec<_> = TABLES
         .iter()
         .map(|&spec| (spec, tables.take(spec.name)))

@@ -1,6 +1,7 @@
 //! Writes Arrow batches as Parquet.
 
 use std::io::Write;
+use std::ops::Range;
 
 use arrow_schema::{DataType, Schema};
 use parquet::arrow::ArrowWriter;
@@ -62,6 +63,33 @@ pub fn write_parquet<W: Write + Send>(
     writer: W,
 ) -> Result<(), ParquetError> {
     write_sorted(batches, schema, None, writer)
+}
+
+/// As [`write_parquet`], with the batches of each part in row groups of their own. Returns these row groups for each part.
+pub(crate) fn write_parts<W: Write + Send>(
+    parts: &[&[RecordBatch]],
+    schema: &std::sync::Arc<trace_model::Schema>,
+    writer: W,
+) -> Result<Vec<Range<usize>>, ParquetError> {
+    let rows = |part: &&[RecordBatch]| part.iter().map(RecordBatch::num_rows).sum();
+    let longest = parts.iter().map(rows).max().unwrap_or_default();
+    // Parts are read whole: statistics would take more space than the rows of a short part.
+    let properties = properties(schema, None, longest)
+        .into_builder()
+        .set_statistics_enabled(EnabledStatistics::None)
+        .build();
+    let mut file = ArrowWriter::try_new(writer, schema.clone(), Some(properties))?;
+    let mut row_groups = Vec::with_capacity(parts.len());
+    for part in parts {
+        let first = file.flushed_row_groups().len();
+        for batch in *part {
+            file.write(batch)?;
+        }
+        file.flush()?;
+        row_groups.push(first..file.flushed_row_groups().len());
+    }
+    file.close()?;
+    Ok(row_groups)
 }
 
 /// As [`write_parquet`]; see [`properties`].
