@@ -287,11 +287,13 @@ impl RuleSet {
     }
 
     /// The queries that complete a report if all active rules fire, each as SQL or as the name of a view; see
-    /// [`crate::Report::follow_ups`]. Sorted.
+    /// [`crate::Report::follow_ups`]; and those of the edits of all fixes. Sorted.
     pub fn follow_up_queries(&self) -> Vec<&str> {
         let sources = self.rules().iter().filter_map(|rule| rule.source.as_ref());
         let evidence = self.rules().iter().filter_map(|rule| rule.evidence.as_deref());
-        let queries = sources.map(|metric| metric.view.as_str()).chain(evidence);
+        let edits = self.fixes().iter().flat_map(|fix| &fix.edits);
+        let edits = edits.filter_map(|edit| edit.target.query());
+        let queries = sources.map(|metric| metric.view.as_str()).chain(evidence).chain(edits);
         queries.collect::<BTreeSet<_>>().into_iter().collect()
     }
 }

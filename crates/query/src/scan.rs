@@ -1,5 +1,6 @@
 //! Tables that are read while a query runs, instead of being in memory.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use datafusion::common::{Statistics, exec_datafusion_err};
 use datafusion::datasource::TableType;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::statistics::StatisticsArgs;
@@ -21,7 +22,8 @@ use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
 };
-use trace_model::{RecordBatch, TableSource};
+use datafusion::scalar::ScalarValue;
+use trace_model::{Partition, RecordBatch, TableSource};
 
 /// Batches that are read ahead of the query.
 const AHEAD: usize = 2;
@@ -57,17 +59,36 @@ impl TableProvider for ScannedTable {
         TableType::Base
     }
 
+    /// Partitions of other ranks are not read; their rows would not pass the filter.
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        let support = |filter: &&Expr| match ranks_of(filter) {
+            Some(_) => TableProviderFilterPushDown::Inexact,
+            None => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(filters.iter().map(support).collect())
+    }
+
     async fn scan(
         &self,
         _: &dyn Session,
         projection: Option<&Vec<usize>>,
-        _: &[Expr],
+        filters: &[Expr],
         _: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let all = || (0..self.schema.fields().len()).collect();
         let columns = projection.cloned().unwrap_or_else(all);
         let schema = Arc::new(self.schema.project(&columns)?);
-        let rows: Vec<usize> = self.source.partitions(&self.table).iter().map(|p| p.rows).collect();
+        let selected: Vec<BTreeSet<i64>> = filters.iter().filter_map(ranks_of).collect();
+        let is_selected = |partition: &Partition| {
+            let rank = partition.rank.map(i64::from);
+            rank.is_none_or(|rank| selected.iter().all(|ranks| ranks.contains(&rank)))
+        };
+        let partitions = self.source.partitions(&self.table);
+        let partitions = partitions.iter().enumerate().filter(|(_, p)| is_selected(p));
+        let rows: Vec<(usize, usize)> = partitions.map(|(at, p)| (at, p.rows)).collect();
         let streams = streams(&rows, self.streams);
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),
@@ -85,6 +106,40 @@ impl TableProvider for ScannedTable {
     }
 }
 
+/// The ranks that a filter `rank = 3` or `rank IN (3, 4)` selects; `None` for any other filter.
+fn ranks_of(filter: &Expr) -> Option<BTreeSet<i64>> {
+    let is_rank = |expr: &Expr| match expr {
+        Expr::Column(column) => column.name == "rank",
+        Expr::Cast(cast) => matches!(cast.expr.as_ref(), Expr::Column(c) if c.name == "rank"),
+        _ => false,
+    };
+    let number = |expr: &Expr| match expr {
+        Expr::Literal(ScalarValue::Int32(rank), _) => rank.map(i64::from),
+        Expr::Literal(ScalarValue::Int64(rank), _) => *rank,
+        _ => None,
+    };
+    match filter {
+        Expr::InList(list) if !list.negated && is_rank(&list.expr) => {
+            list.list.iter().map(number).collect()
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
+            let rank = match (is_rank(left), is_rank(right)) {
+                (true, false) => number(right),
+                (false, true) => number(left),
+                _ => None,
+            };
+            rank.map(|rank| BTreeSet::from([rank]))
+        }
+        // Short lists are written out.
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+            let (mut ranks, more) = (ranks_of(left)?, ranks_of(right)?);
+            ranks.extend(more);
+            Some(ranks)
+        }
+        _ => None,
+    }
+}
+
 /// Partitions that follow each other, and their rows.
 #[derive(Debug, Clone, Default)]
 struct Stream {
@@ -93,10 +148,11 @@ struct Stream {
 }
 
 /// Splits partitions into at most `wanted` streams of about the same length, in order.
-fn streams(rows: &[usize], wanted: usize) -> Vec<Stream> {
-    let each = rows.iter().sum::<usize>().div_ceil(wanted.max(1));
+/// `rows` are those of each partition.
+fn streams(rows: &[(usize, usize)], wanted: usize) -> Vec<Stream> {
+    let each = rows.iter().map(|(_, rows)| rows).sum::<usize>().div_ceil(wanted.max(1));
     let mut streams = vec![Stream::default()];
-    for (partition, &rows) in rows.iter().enumerate() {
+    for &(partition, rows) in rows {
         let count = streams.len();
         if let Some(last) = streams.last_mut() {
             if last.rows == 0 || last.rows + rows.div_ceil(2) <= each || count == wanted {
@@ -232,7 +288,8 @@ mod tests {
             (vec![1, 1, 1, 1000], 2),
             (vec![5, 0, 7, 3, 9], 3),
         ] {
-            let made = streams(&rows, wanted);
+            let numbered: Vec<(usize, usize)> = rows.iter().copied().enumerate().collect();
+            let made = streams(&numbered, wanted);
             let partitions: Vec<usize> = made.iter().flat_map(|s| s.partitions.clone()).collect();
             assert_eq!(partitions, (0..rows.len()).collect::<Vec<_>>());
             assert!(!made.is_empty() && made.len() <= wanted, "{rows:?}");
@@ -240,7 +297,8 @@ mod tests {
                 assert_eq!(stream.rows, stream.partitions.iter().map(|&p| rows[p]).sum::<usize>());
             }
         }
-        let even: Vec<usize> = streams(&[1; 100], 4).iter().map(|s| s.rows).collect();
+        let even: Vec<(usize, usize)> = (0..100).map(|partition| (partition, 1)).collect();
+        let even: Vec<usize> = streams(&even, 4).iter().map(|s| s.rows).collect();
         assert_eq!(even, [25, 25, 25, 25]);
     }
 }

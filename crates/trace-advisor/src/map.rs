@@ -82,6 +82,8 @@ pub fn mapped_views(rules: &RuleSet, more: &[&'static str]) -> Result<Vec<&'stat
     let queries = queries.iter().map(|query| query.sql.as_str()).chain(rules.follow_up_queries());
     // A query that is not valid fails when the run is checked, and says why.
     read.extend(queries.filter_map(|query| catalog.views_read_by(query)).flatten());
+    let of_retiming = analyses::retiming_queries();
+    read.extend(of_retiming.filter_map(|query| catalog.views_read_by(query)).flatten());
     let read: Vec<&str> = read.into_iter().collect();
     Ok(catalog.mappable_views(&read)?)
 }

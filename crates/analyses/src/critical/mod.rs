@@ -34,7 +34,7 @@ use self::graph::Graph;
 use self::input::{LoadedRanks, RankTrace};
 use query::rust_view::ViewInputs;
 
-pub use self::retime::{Retimed, retime};
+pub use self::retime::{Retimed, retime, retiming_queries};
 
 /// Inputs of all views of this topic.
 pub(super) const INPUTS: &[(&str, &str)] = &[

@@ -42,6 +42,15 @@ pub struct Retimed {
     pub left_out: Vec<(String, query::Error)>,
 }
 
+/// The first launches, which take time that a fix cannot save.
+const WARM_UP: &str =
+    "SELECT rank, thread, ts_ns, end_ns FROM first_launches WHERE thread IS NOT NULL";
+
+/// The queries of [`retime`], besides those of edits.
+pub fn retiming_queries() -> impl Iterator<Item = &'static str> {
+    super::INPUTS.iter().map(|(_, sql)| *sql).chain([WARM_UP])
+}
+
 /// Times the run of `session` again.
 ///
 /// # Errors
@@ -62,10 +71,7 @@ pub fn retime(session: &Session, request: &RetimingRequest) -> query::Result<Ret
             request.fixes.iter().map(fix_rows).collect::<Vec<_>>()
         });
         let loaded = session.compute(super::INPUTS, ranks, LoadedRanks::new);
-        let warm_up = session.rows_of_ranks(
-            "SELECT rank, thread, ts_ns, end_ns FROM first_launches WHERE thread IS NOT NULL",
-            ranks,
-        );
+        let warm_up = session.rows_of_ranks(WARM_UP, ranks);
         Ok::<_, query::Error>((loaded?, joined(rows), warm_up?))
     })?;
     let mut request = request.clone();
