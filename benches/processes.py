@@ -60,11 +60,12 @@ def add_run_options(parser: argparse.ArgumentParser, ranks: str) -> None:
     parser.add_argument("--ranks", default=ranks)
     parser.add_argument("--layers", default="6")
     parser.add_argument("--steps", default="6")
+    parser.add_argument("--bottleneck", default="straggler")
 
 
 @dataclass
 class DemoRun:
-    """A run of `advisor demo` with a straggler, and its check in one process."""
+    """A run of `advisor demo`, and its check in one process."""
 
     program: str
     traces: Path
@@ -91,5 +92,5 @@ def demo_run(arguments: argparse.Namespace, ranks: int) -> Iterator[DemoRun]:
     with tempfile.TemporaryDirectory() as folder:
         traces = Path(folder, "run")
         options = ["--ranks", str(ranks), "--layers", arguments.layers, "--steps", arguments.steps]
-        run([program, "demo", "-o", str(traces), "--bottleneck", "straggler", *options])
+        run([program, "demo", "-o", str(traces), "--bottleneck", arguments.bottleneck, *options])
         yield DemoRun(program, traces, Path(folder, "mapped"), check(program, traces))

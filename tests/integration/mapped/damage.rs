@@ -81,7 +81,7 @@ fn groups_of_other_programs_are_ignored() {
     map(&sandbox, "1/1");
     let manifest = groups(&sandbox)[0].join("group.json");
     let text = fs::read_to_string(&manifest).unwrap();
-    let changed = text.replace("\"version\":1,\"program\"", "\"version\":2,\"program\"");
+    let changed = text.replace("\"version\":2,\"program\"", "\"version\":1,\"program\"");
     assert_ne!(text, changed);
     fs::write(&manifest, changed).unwrap();
     let text = fails(&sandbox, &["check", "run", "--from", "mapped"]);
