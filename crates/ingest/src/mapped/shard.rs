@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::run::discover::{InputFile, rank_from_file_name};
+use crate::run::discover::rank_from_file_name;
 
 /// One of several parts of a run, written as `2/8`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,22 +21,23 @@ impl Shard {
         (1..=count).contains(&number).then_some(Self { number, count })
     }
 
-    /// The files of this part, of all files that are to be mapped: about the same number of bytes for each part, in order of
-    /// ranks as far as file names state them. Each file is in one part.
-    pub(super) fn files<'a>(self, files: &[&'a InputFile]) -> Vec<&'a InputFile> {
-        let mut files = files.to_vec();
-        files.sort_by_cached_key(|file| (rank_from_file_name(&file.file), file.file.clone()));
-        let total: u128 = files.iter().map(|file| u128::from(file.bytes.max(1))).sum();
+    /// Whether each of the files of a run, with name and length, belongs to this part: about the same number of bytes for each
+    /// part, in order of ranks as far as file names state them. Each file is in one part.
+    pub(super) fn selects(self, files: &[(&str, u64)]) -> Vec<bool> {
+        let mut order: Vec<usize> = (0..files.len()).collect();
+        order.sort_by_cached_key(|&at| (rank_from_file_name(files[at].0), files[at].0));
+        let total: u128 = files.iter().map(|(_, bytes)| u128::from((*bytes).max(1))).sum();
         let (number, count) = (u128::from(self.number), u128::from(self.count));
         let mut before = 0;
-        files.retain(|file| {
-            let bytes = u128::from(file.bytes.max(1));
+        let mut is_selected = vec![false; files.len()];
+        for at in order {
+            let bytes = u128::from(files[at].1.max(1));
             // The middle of the file decides.
-            let at = (2 * before + bytes) * count / (2 * total);
+            let part = (2 * before + bytes) * count / (2 * total);
             before += bytes;
-            at + 1 == number
-        });
-        files
+            is_selected[at] = part + 1 == number;
+        }
+        is_selected
     }
 }
 
@@ -63,41 +64,33 @@ impl FromStr for Shard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::formats::guess::Format;
-    use crate::input::storage::File;
-
-    fn file(name: &str, bytes: u64) -> InputFile {
-        let stored = File::Local(name.into());
-        InputFile {
-            format: Format::Kineto,
-            stored,
-            file: name.to_owned(),
-            bytes,
-            json_bytes: bytes,
-        }
-    }
 
     #[test]
     fn every_file_is_in_one_shard() {
-        let files: Vec<InputFile> =
-            (0..23).map(|rank| file(&format!("rank{rank}.json"), rank * 7 % 5)).collect();
-        let all: Vec<&InputFile> = files.iter().collect();
+        let names: Vec<String> = (0..23).rev().map(|rank| format!("rank{rank}.json")).collect();
+        let files: Vec<(&str, u64)> =
+            names.iter().zip(0..).map(|(name, at)| (name.as_str(), at * 7 % 5)).collect();
         for count in [1, 2, 5, 23, 40] {
-            let shards = (1..=count).map(|number| Shard::new(number, count).unwrap().files(&all));
-            let names: Vec<&str> = shards.flatten().map(|file| file.file.as_str()).collect();
-            let expected: Vec<String> = (0..23).map(|rank| format!("rank{rank}.json")).collect();
-            assert_eq!(names, expected, "{count} shards");
+            let shards: Vec<Vec<bool>> = (1..=count)
+                .map(|number| Shard::new(number, count).unwrap().selects(&files))
+                .collect();
+            // In order of ranks, which is the opposite of that of the files.
+            let shard_of = |file: usize| shards.iter().position(|shard| shard[file]).unwrap();
+            for file in 0..files.len() {
+                assert_eq!(shards.iter().filter(|shard| shard[file]).count(), 1, "{count} shards");
+            }
+            assert!((1..files.len()).all(|file| shard_of(file) <= shard_of(file - 1)));
         }
     }
 
     #[test]
     fn shards_have_about_the_same_number_of_bytes() {
         let sizes = [50, 1, 1, 1, 1, 1, 1, 50];
-        let files: Vec<InputFile> =
-            sizes.iter().enumerate().map(|(rank, &n)| file(&format!("rank{rank}"), n)).collect();
-        let all: Vec<&InputFile> = files.iter().collect();
+        let names: Vec<String> = (0..sizes.len()).map(|rank| format!("rank{rank}")).collect();
+        let files: Vec<(&str, u64)> = names.iter().map(String::as_str).zip(sizes).collect();
         let bytes = |number| -> u64 {
-            Shard::new(number, 2).unwrap().files(&all).iter().map(|file| file.bytes).sum()
+            let is_selected = Shard::new(number, 2).unwrap().selects(&files);
+            sizes.iter().zip(is_selected).filter(|(_, is)| *is).map(|(bytes, _)| bytes).sum()
         };
         assert_eq!([bytes(1), bytes(2)], [53, 53]);
     }

@@ -114,9 +114,8 @@ impl Mapper {
         options: &Options,
         views: &str,
     ) -> Result<Self, Error> {
-        let found = discover::find(run, options)?;
-        let files = timelines(&found)?;
-        let shard = shard.files(&files);
+        let found = discover::find_part(run, options, |files| shard.selects(files))?;
+        let shard = timelines(&found)?;
         let program = Program::this(views, options.max_json_bytes);
         let to = Destination::at(to, options.timeout)?;
         let mut known: BTreeSet<FileVersion> = BTreeSet::new();

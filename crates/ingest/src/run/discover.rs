@@ -16,6 +16,9 @@ use crate::input::storage::{self, Entry, File, Folder, Place};
 use crate::options::Options;
 use crate::parquet::manifest;
 
+/// Files whose first bytes are read to find a timeline among them.
+const HEADS_AT_ONCE: usize = 16;
+
 /// Folders nested deeper than this are not searched.
 const MAX_DEPTH: usize = 4;
 
@@ -38,6 +41,93 @@ pub(crate) fn find(run: &Location, options: &Options) -> Result<FoundRun, Error>
     let is_file = matches!(place, Place::File { .. });
     let files = discover(place, &name, run.pattern())?;
     Ok(FoundRun { name, root: run.root().to_string(), files, is_file })
+}
+
+/// Finds a part of the timelines of a run: `select` gets name and length of each file that may be one, and says which
+/// belong to the part. Only the first bytes of these files are read, and of few others.
+pub(crate) fn find_part(
+    run: &Location,
+    options: &Options,
+    select: impl FnOnce(&[(&str, u64)]) -> Vec<bool>,
+) -> Result<FoundRun, Error> {
+    let place = run.place(options.timeout)?;
+    let files = match place {
+        Place::Folder(root) => files_beside_timelines(&root, run.pattern())?,
+        Place::File { .. } => None,
+    };
+    if let Some(files) = files {
+        let names: Vec<(&str, u64)> = files.iter().map(|f| (f.name.as_str(), f.bytes)).collect();
+        let is_selected = select(&names);
+        let selected = files.into_iter().zip(is_selected).filter(|(_, is)| *is);
+        let mut found = DiscoveredFiles::default();
+        storage::read_heads(
+            selected.map(|(file, _)| file).collect(),
+            HEAD_BYTES,
+            |entry, head| classify_file(entry, head, SearchScope::All, &mut found),
+        )?;
+        let (name, root) = (run.to_string(), run.root().to_string());
+        return Ok(FoundRun { name, root, files: found, is_file: false });
+    }
+    let mut found = find(run, options)?;
+    let is_timeline = |file: &InputFile| file.format == Format::Kineto;
+    let timelines = found.files.traces.iter().filter(|file| is_timeline(file));
+    let names: Vec<(&str, u64)> = timelines.map(|file| (file.file.as_str(), file.bytes)).collect();
+    let mut is_selected = select(&names).into_iter();
+    let is_kept = |file: &InputFile| !is_timeline(file) || is_selected.next().unwrap_or_default();
+    found.files.traces.retain(is_kept);
+    Ok(found)
+}
+
+/// All files of the folders in which [`discover`] finds timelines. `None` if the first bytes of all files decide whether
+/// timelines can be read one by one, or there are none.
+fn files_beside_timelines(
+    root: &Folder,
+    pattern: Option<&Pattern>,
+) -> Result<Option<Vec<Entry>>, Error> {
+    let mut folders = vec![root.clone()];
+    for _ in 0..MAX_DEPTH {
+        let (mut files, mut below) = (Vec::new(), Vec::new());
+        for folder in &folders {
+            let (of_folder, more) = root.list(folder)?;
+            files.extend(of_folder);
+            below.extend(more);
+        }
+        files.retain(|entry| pattern.is_none_or(|pattern| pattern.matches(&entry.name)));
+        let needs_all =
+            |entry: &Entry| entry.name == manifest::FILE || may_hold_captures(&entry.name);
+        if files.iter().any(needs_all) {
+            return Ok(None);
+        }
+        let mut rest = files.into_iter();
+        let (mut seen, mut formats) = (Vec::new(), Vec::new());
+        loop {
+            let some: Vec<Entry> = rest.by_ref().take(HEADS_AT_ONCE).collect();
+            if some.is_empty() {
+                break;
+            }
+            storage::read_heads(some, HEAD_BYTES, |entry, head| {
+                match head.map(|head| guess_stored(head, &entry.name)) {
+                    Ok(FormatGuess::Known(format)) => formats.push(format),
+                    Ok(_) => {}
+                    Err(error) if storage::is_outage(&error) => {
+                        return Err(Error::read(entry.name, error));
+                    }
+                    Err(_) => {}
+                }
+                seen.push(entry);
+                Ok(())
+            })?;
+            if formats.iter().any(|f| matches!(f, Format::Composer | Format::ExecutionTrace)) {
+                return Ok(None);
+            }
+            if formats.contains(&Format::Kineto) {
+                seen.extend(rest);
+                return Ok(Some(seen));
+            }
+        }
+        folders = below;
+    }
+    Ok(None)
 }
 
 /// The content of a folder.
