@@ -124,8 +124,8 @@ class Model:
         cpu_s = self.cpu_s(ranks, workers)
         map_wall_s = self.worker_cpu_s.at(ranks / workers) / WORKER_CORES
         groups = max(workers, ranks / GROUP_RANKS)
-        # Each worker reads the first bytes of all files, then its own; all of what is mapped is read once.
-        reads = workers * ranks + ranks + groups * GROUP_FILES
+        # The first bytes of all files are read by workers and by the last process, and all of what is mapped once.
+        reads = 3 * ranks + groups * GROUP_FILES
         requests = (reads * READS_PRICE + groups * GROUP_FILES * WRITES_PRICE) / 1000
         return (
             f"| {ranks:,} | {workers:,} | {self.trace_bytes * ranks / 1e9:.1f} GB"

@@ -139,11 +139,11 @@ struct FinishedWait {
 
 /// The waits of each rank, by end.
 #[derive(Debug)]
-struct RankWaits(HashMap<i64, Vec<FinishedWait>>);
+struct RankWaits(BTreeMap<i64, Vec<FinishedWait>>);
 
 impl RankWaits {
     fn new(calls: &[RankCall], matches: &[CollectiveMatch], shares: &[Vec<RankShare>]) -> Self {
-        let mut of_ranks: HashMap<i64, Vec<FinishedWait>> = HashMap::new();
+        let mut of_ranks: BTreeMap<i64, Vec<FinishedWait>> = BTreeMap::new();
         for (at, (found, shares)) in matches.iter().zip(shares).enumerate() {
             for (&call, share) in found.calls.iter().zip(shares) {
                 let Some((_, end_ns)) = calls[call].interval else { continue };

@@ -55,7 +55,7 @@ pub(super) fn slow_group(ranks: u32) -> u32 {
 /// The rank that calls another collective.
 pub(super) const DIVERGING_RANK: u32 = SHARD_RANKS + 5;
 
-/// When collectives end, which takes all ranks to know.
+/// When collectives end, in nanoseconds, which takes all ranks to know.
 #[derive(Debug)]
 pub(super) struct Faults {
     options: Options,
@@ -65,13 +65,13 @@ pub(super) struct Faults {
 #[derive(Debug)]
 struct StepTimes {
     /// Start of the first kernel, by shard group.
-    start_ns: Vec<i64>,
+    starts: Vec<i64>,
     /// End of the `reduce_scatter` of each layer, by shard group.
-    scatter_end_ns: Vec<Vec<i64>>,
+    scatter_ends: Vec<Vec<i64>>,
     /// End of the `all_reduce` of each layer, the same for all ranks.
-    reduce_end_ns: Vec<i64>,
+    reduce_ends: Vec<i64>,
     /// End of the `all_gather`, by shard group.
-    gather_end_ns: Vec<i64>,
+    gather_ends: Vec<i64>,
 }
 
 /// Forward and backward of a layer on one rank.
@@ -90,7 +90,7 @@ impl Faults {
             SHARD_NS * if is_slow { SLOW_LINK } else { 100 } / 100
         };
         let mut rngs: Vec<Rng> = (0..ranks).map(|rank| Rng::new(options.seed, rank)).collect();
-        let mut start_ns = vec![START_NS + LEAD_NS; groups as usize];
+        let mut starts = vec![START_NS + LEAD_NS; groups as usize];
         let mut steps = Vec::new();
         for _ in 0..options.steps {
             // When each rank has computed the gradients of each layer.
@@ -99,7 +99,7 @@ impl Faults {
                 .map(|(rank, rng)| {
                     let layers: Vec<(i64, i64)> =
                         (0..options.layers).map(|_| layer_ns(options, rank, rng)).collect();
-                    let start = start_ns[(rank / SHARD_RANKS) as usize];
+                    let start = starts[(rank / SHARD_RANKS) as usize];
                     let mut at = start + layers.iter().map(|(forward, _)| forward).sum::<i64>();
                     let backward = layers.iter().map(|(_, backward)| {
                         at += backward;
@@ -109,7 +109,7 @@ impl Faults {
                 })
                 .collect();
             let mut free_ns = i64::MIN;
-            let (mut scatter_end_ns, mut reduce_end_ns) = (Vec::new(), Vec::new());
+            let (mut scatter_ends, mut reduce_ends) = (Vec::new(), Vec::new());
             for layer in 0..options.layers as usize {
                 let ends = (0..groups).map(|group| {
                     let first = (group * SHARD_RANKS) as usize;
@@ -120,15 +120,15 @@ impl Faults {
                 let ends: Vec<i64> = ends.collect();
                 let reduced = ends.iter().max().unwrap_or(&free_ns) + GAP_NS + REPLICATE_NS;
                 free_ns = reduced + GAP_NS;
-                scatter_end_ns.push(ends);
-                reduce_end_ns.push(reduced);
+                scatter_ends.push(ends);
+                reduce_ends.push(reduced);
             }
-            let gather_end_ns: Vec<i64> = (0..groups)
+            let gather_ends: Vec<i64> = (0..groups)
                 .map(|group| free_ns + OPTIMIZER_NS + GAP_NS + shard_ns(group))
                 .collect();
-            let next = gather_end_ns.iter().map(|end| end + LEAD_NS).collect();
-            let start_ns = std::mem::replace(&mut start_ns, next);
-            steps.push(StepTimes { start_ns, scatter_end_ns, reduce_end_ns, gather_end_ns });
+            let next = gather_ends.iter().map(|end| end + LEAD_NS).collect();
+            let starts = std::mem::replace(&mut starts, next);
+            steps.push(StepTimes { starts, scatter_ends, reduce_ends, gather_ends });
         }
         Self { options: options.clone(), steps }
     }
@@ -145,7 +145,7 @@ impl Faults {
             let step = host.open(HostKind::Annotation, Name::Step(number), Thread::Main);
             let layers: Vec<(i64, i64)> =
                 (0..layers).map(|_| layer_ns(&self.options, rank, &mut rng)).collect();
-            let mut at = times.start_ns[group];
+            let mut at = times.starts[group];
             for &(forward, _) in &layers {
                 let linear = Name::Plain("aten::linear");
                 host.compute(linear, "", &GEMM, (at, forward), Thread::Main);
@@ -157,7 +157,7 @@ impl Faults {
                 host.compute(node, "", &GRADIENT, (at, backward), Thread::Autograd);
                 at += backward;
                 let (scattered, reduced) =
-                    (times.scatter_end_ns[layer][group], times.reduce_end_ns[layer]);
+                    (times.scatter_ends[layer][group], times.reduce_ends[layer]);
                 let from = at.max(free);
                 reduce_scatter(&mut host, &mut sequences, (from, scattered - from));
                 let from = scattered + GAP_NS;
@@ -182,7 +182,7 @@ impl Faults {
             let optimizer = host.open(HostKind::Annotation, optimizer, Thread::Main);
             host.launch(&ADAM, super::sim::COMPUTE, (free, OPTIMIZER_NS), None, Thread::Main);
             host.close(optimizer);
-            let (from, end) = (free + OPTIMIZER_NS + GAP_NS, times.gather_end_ns[group]);
+            let (from, end) = (free + OPTIMIZER_NS + GAP_NS, times.gather_ends[group]);
             if diverges {
                 reduce_scatter(&mut host, &mut sequences, (from, end - from));
             } else {

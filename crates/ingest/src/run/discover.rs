@@ -108,11 +108,10 @@ fn files_beside_timelines(
             storage::read_heads(some, HEAD_BYTES, |entry, head| {
                 match head.map(|head| guess_stored(head, &entry.name)) {
                     Ok(FormatGuess::Known(format)) => formats.push(format),
-                    Ok(_) => {}
                     Err(error) if storage::is_outage(&error) => {
                         return Err(Error::read(entry.name, error));
                     }
-                    Err(_) => {}
+                    Ok(_) | Err(_) => {}
                 }
                 seen.push(entry);
                 Ok(())
