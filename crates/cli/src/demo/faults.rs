@@ -8,7 +8,9 @@
 
 use super::model::Kernel;
 use super::options::{Fault, Options};
-use super::rank_records::{ADAM, CALL_NS, GEMM, GRADIENT, OPTIMIZER_NS, RankRecords, kernel};
+use super::rank_records::{
+    ALL_GATHER, CALL_NS, GEMM, GRADIENT, OPTIMIZER_NS, REDUCE_SCATTER, RankRecords, kernel,
+};
 use super::record::{Exchange, HostKind, MeshExchange, MeshGroup, Name, Record, Thread};
 use super::rng::Rng;
 use super::sim::{COMM, FIRST_STEP, START_NS};
@@ -35,12 +37,8 @@ const LEAD_NS: i64 = 100_000;
 /// Elements of the shard of a layer.
 const SHARD: u64 = 1 << 22;
 
-static REDUCE_SCATTER: Kernel =
-    kernel("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)");
 static ALL_REDUCE: Kernel =
     kernel("ncclDevKernel_AllReduce_Sum_bf16_TREE_LL(ncclDevKernelArgsStorage<4096ul>)");
-static ALL_GATHER: Kernel =
-    kernel("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)");
 
 /// The rank that computes slowly.
 pub(super) fn slow_rank(ranks: u32) -> u32 {
@@ -178,10 +176,7 @@ impl Faults {
                 );
                 free = reduced + GAP_NS;
             }
-            let optimizer = Name::Plain("Optimizer.step#AdamW.step");
-            let optimizer = host.open(HostKind::Annotation, optimizer, Thread::Main);
-            host.launch(&ADAM, super::sim::COMPUTE, (free, OPTIMIZER_NS), None, Thread::Main);
-            host.close(optimizer);
+            host.optimize(free);
             let (from, end) = (free + OPTIMIZER_NS + GAP_NS, times.gather_ends[group]);
             if diverges {
                 reduce_scatter(&mut host, &mut sequences, (from, end - from));

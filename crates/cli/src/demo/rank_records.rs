@@ -30,6 +30,11 @@ pub(super) static ADAM: Kernel = kernel(
     "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::FusedOptimizerTensorListMetadata<4> >()",
 );
 
+pub(super) static ALL_GATHER: Kernel =
+    kernel("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)");
+pub(super) static REDUCE_SCATTER: Kernel =
+    kernel("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)");
+
 /// The events so far, and the clock of the host.
 #[derive(Debug, Default)]
 pub(super) struct RankRecords {
@@ -147,12 +152,17 @@ impl RankRecords {
 
     /// Ends a step: the optimizer runs from `at`, and the host waits for it.
     pub(super) fn finish_step(&mut self, step: usize, at: i64) {
+        self.optimize(at);
+        self.synchronize(at + OPTIMIZER_NS);
+        self.close(step);
+    }
+
+    /// Runs the optimizer from `at`.
+    pub(super) fn optimize(&mut self, at: i64) {
         let name = Name::Plain("Optimizer.step#AdamW.step");
         let optimizer = self.open(HostKind::Annotation, name, Thread::Main);
         self.launch(&ADAM, COMPUTE, (at, OPTIMIZER_NS), None, Thread::Main);
         self.close(optimizer);
-        self.synchronize(at + OPTIMIZER_NS);
-        self.close(step);
     }
 
     /// Waits for the device, which is done at `end`.

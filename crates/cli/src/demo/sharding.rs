@@ -3,9 +3,8 @@
 //! Nothing hides a gather: in each step, all layers wait for theirs in forward and again in backward. The names are those of
 //! `fully_shard`.
 
-use super::model::Kernel;
 use super::options::Options;
-use super::rank_records::{GEMM, GRADIENT, RankRecords, kernel};
+use super::rank_records::{ALL_GATHER, GEMM, GRADIENT, REDUCE_SCATTER, RankRecords};
 use super::record::{Exchange, HostKind, Name, Record, Thread};
 use super::sim::{COMM, FIRST_STEP};
 
@@ -18,11 +17,6 @@ pub(crate) const BACKWARD_NS: i64 = 4_000_000;
 const LEAD_NS: i64 = 60_000;
 /// Elements of a layer on each rank.
 const SHARD: u64 = 1 << 25;
-
-static ALL_GATHER: Kernel =
-    kernel("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)");
-static REDUCE_SCATTER: Kernel =
-    kernel("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)");
 
 /// The records of a rank, and when they end. All ranks do the same at the same time.
 pub(super) fn records(options: &Options) -> (Vec<Record<'static>>, i64) {

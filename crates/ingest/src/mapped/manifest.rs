@@ -257,7 +257,7 @@ impl Manifest {
         let timelines = self.files.iter().filter_map(|file| file.timeline.as_ref());
         for part in timelines.flat_map(|timeline| &timeline.parts) {
             if self.table(&part.table).is_none() {
-                return Err(format!("there is no file of the table {:?}", part.table));
+                return Err(format!("table {:?} has no file", part.table));
             }
         }
         let is_word = |name: &str| {

@@ -46,7 +46,7 @@ pub(super) struct Group {
     /// Name or address, for messages.
     name: String,
     pub(super) manifest: Manifest,
-    /// Whether the content of each table was verified.
+    /// Whether the content of each table file has been verified.
     checked: Vec<AtomicBool>,
 }
 
@@ -169,7 +169,8 @@ struct Origin {
 /// The tables of a trace.
 #[derive(Debug)]
 enum TraceTables {
-    Mapped(Origin, Vec<TablePart>),
+    /// Position of the group, and the rows in its files.
+    Mapped(usize, Vec<TablePart>),
     Scratch(ScratchTables),
 }
 
@@ -216,7 +217,7 @@ impl PlacedTrace {
     /// Position of its group, if it was mapped.
     fn group(&self) -> Option<usize> {
         match self.tables {
-            TraceTables::Mapped(Origin { group, .. }, _) => Some(group),
+            TraceTables::Mapped(group, _) => Some(group),
             TraceTables::Scratch(_) => None,
         }
     }
@@ -344,19 +345,19 @@ impl MappedRun {
             .map(|group| Ok((group, groups[group].rank_rows()?)))
             .collect::<Result<_, Error>>()?;
         let rows: HashMap<usize, Vec<RecordBatch>> = rows.into_iter().collect();
-        let mut origin_of = vec![None; found.files.traces.len()];
+        let mut mapped_tables = HashMap::new();
         let mut known: HashMap<usize, StagedTrace> = HashMap::new();
         for (number, file) in found.files.traces.iter().enumerate() {
             let Some(&origin) = origins.get(file.file.as_str()) else { continue };
             let of_group = &groups[origin.group].manifest.files;
             let Some(timeline) = &of_group[origin.file].timeline else { continue };
             let at = of_group[..origin.file].iter().filter(|file| file.timeline.is_some()).count();
-            origin_of[number] = Some((origin, timeline.parts.clone()));
+            mapped_tables.insert(number, (origin.group, timeline.parts.clone()));
             known.insert(number, timeline.staged(number, rows[&origin.group][at].clone()));
         }
         let scratch = TempDir::new().map_err(|e| Error::write(std::env::temp_dir(), e))?;
         let mut sink =
-            MappedSink { known: Mutex::new(known), origin_of, scratch, traces: Vec::new() };
+            MappedSink { known: Mutex::new(known), mapped_tables, scratch, traces: Vec::new() };
         let dataset = read::read(found, options, progress, &mut sink)?;
         let MappedSink { traces, scratch, .. } = sink;
         let mut mapped = Self {
@@ -407,7 +408,7 @@ impl MappedRun {
         columns: &[usize],
     ) -> Result<ParquetRecordBatchReader, ScanError> {
         match &self.traces[trace].tables {
-            TraceTables::Mapped(Origin { group: number, .. }, parts) => {
+            TraceTables::Mapped(number, parts) => {
                 let (group, part) = (&self.groups[*number], &parts[at]);
                 let table = group.manifest.table(&part.table).ok_or("there is no such table")?;
                 let path = manifest::table_path(&part.table);
@@ -609,8 +610,8 @@ fn rank_numbers(rows: &RecordBatch) -> Result<Int64Array, ArrowError> {
 struct MappedSink {
     /// Mapped traces by the number of their file.
     known: Mutex<HashMap<usize, StagedTrace>>,
-    /// Where each file was mapped to.
-    origin_of: Vec<Option<(Origin, Vec<TablePart>)>>,
+    /// The group and the tables of each mapped trace that is not placed yet, by the number of its file.
+    mapped_tables: HashMap<usize, (usize, Vec<TablePart>)>,
     /// Folder for timelines of unknown rank.
     scratch: TempDir,
     traces: Vec<PlacedTrace>,
@@ -628,7 +629,7 @@ impl RankSink for MappedSink {
     const JSON_BYTES_AT_ONCE: Option<u64> = Some(96 << 20);
 
     fn has(&self, number: usize) -> bool {
-        self.origin_of.get(number).is_some_and(Option::is_some)
+        self.mapped_tables.contains_key(&number)
     }
 
     fn take(&self, number: usize) -> Option<StagedTrace> {
@@ -644,8 +645,8 @@ impl RankSink for MappedSink {
     fn place(&mut self, traces: Vec<(StagedTrace, Placement)>) -> Result<TableSet, Error> {
         for (trace, placement) in traces {
             let (row, change) = (trace.row_at(placement), trace.change(placement));
-            let tables = match self.origin_of.get(trace.number).cloned().flatten() {
-                Some((origin, parts)) => TraceTables::Mapped(origin, parts),
+            let tables = match self.mapped_tables.remove(&trace.number) {
+                Some((group, parts)) => TraceTables::Mapped(group, parts),
                 None => TraceTables::Scratch(ScratchTables {
                     folder: self.folder(trace.number),
                     checked: trace.partitions.iter().map(|_| AtomicBool::new(false)).collect(),

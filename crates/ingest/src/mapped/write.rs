@@ -355,13 +355,9 @@ impl TableParts {
         let path = content.join(manifest::table_path(self.spec.name));
         let (partition, row_groups) = partition::write_parts(self.spec, &batches, &path)?;
         let parts = self.parts.iter().zip(row_groups).map(|((at, batches), row_groups)| {
-            let part = TablePart {
-                table: self.spec.name.to_owned(),
-                rows: batches.iter().map(|batch| batch.num_rows() as u64).sum(),
-                memory_bytes: batches.iter().map(|b| b.get_array_memory_size() as u64).sum(),
-                row_groups,
-            };
-            (*at, part)
+            let (rows, memory_bytes) = partition::size_of(batches);
+            let table = self.spec.name.to_owned();
+            (*at, TablePart { table, rows, memory_bytes, row_groups })
         });
         Ok((partition, parts.collect()))
     }

@@ -59,16 +59,9 @@ pub(crate) fn write_parts(
         row_groups = writer::write_parts(parts, &Arc::new(spec.schema()), out).map_err(io_error)?;
         Ok(())
     })?;
-    let batches = || parts.iter().copied().flatten();
-    let partition = Partition {
-        table: spec.name.to_owned(),
-        rank: None,
-        rows: batches().map(|batch| batch.num_rows() as u64).sum(),
-        bytes,
-        memory_bytes: batches().map(|batch| batch.get_array_memory_size() as u64).sum(),
-        crc32,
-    };
-    Ok((partition, row_groups))
+    let (rows, memory_bytes) = size_of(parts.iter().copied().flatten());
+    let table = spec.name.to_owned();
+    Ok((Partition { table, rank: None, rows, bytes, memory_bytes, crc32 }, row_groups))
 }
 
 fn write_batches(
@@ -81,13 +74,14 @@ fn write_batches(
     let write =
         |out: &mut Out| writer::write_sorted(batches, schema, sorted_by, out).map_err(io_error);
     let (bytes, crc32) = to_file(path, write)?;
-    Ok(Partition {
-        table: name.to_owned(),
-        rank: None,
-        rows: batches.iter().map(|batch| batch.num_rows() as u64).sum(),
-        bytes,
-        memory_bytes: batches.iter().map(|batch| batch.get_array_memory_size() as u64).sum(),
-        crc32,
+    let (rows, memory_bytes) = size_of(batches);
+    Ok(Partition { table: name.to_owned(), rank: None, rows, bytes, memory_bytes, crc32 })
+}
+
+/// Number of rows, and their size in memory.
+pub(crate) fn size_of<'a>(batches: impl IntoIterator<Item = &'a RecordBatch>) -> (u64, u64) {
+    batches.into_iter().fold((0, 0), |(rows, bytes), batch| {
+        (rows + batch.num_rows() as u64, bytes + batch.get_array_memory_size() as u64)
     })
 }
 

@@ -86,13 +86,7 @@ fn files_beside_timelines(
 ) -> Result<Option<Vec<Entry>>, Error> {
     let mut folders = vec![root.clone()];
     for _ in 0..MAX_DEPTH {
-        let (mut files, mut below) = (Vec::new(), Vec::new());
-        for folder in &folders {
-            let (of_folder, more) = root.list(folder)?;
-            files.extend(of_folder);
-            below.extend(more);
-        }
-        files.retain(|entry| pattern.is_none_or(|pattern| pattern.matches(&entry.name)));
+        let (files, below) = list_all(root, &folders, pattern)?;
         let needs_all =
             |entry: &Entry| entry.name == manifest::FILE || may_hold_captures(&entry.name);
         if files.iter().any(needs_all) {
@@ -228,15 +222,10 @@ fn discover(run: Place, name: &str, pattern: Option<&Pattern>) -> Result<Discove
     let mut scope = SearchScope::All;
     for _ in 0..MAX_DEPTH {
         found.scopes.push(scope);
-        let mut below = Vec::new();
-        for folder in &folders {
-            let (mut files, more) = root.list(folder)?;
-            files.retain(|entry| pattern.is_none_or(|pattern| pattern.matches(&entry.name)));
-            below.extend(more);
-            storage::read_heads(files, HEAD_BYTES, |entry, head| {
-                classify_file(entry, head, scope, &mut found)
-            })?;
-        }
+        let (files, below) = list_all(&root, &folders, pattern)?;
+        storage::read_heads(files, HEAD_BYTES, |entry, head| {
+            classify_file(entry, head, scope, &mut found)
+        })?;
         if let Some(manifest) = found.manifest.take() {
             found.export = Some((root, manifest));
             return Ok(found);
@@ -259,6 +248,22 @@ fn discover(run: Place, name: &str, pattern: Option<&Pattern>) -> Result<Discove
         return Err(Error::NoTrace { path: name.into(), skipped: found.skipped });
     }
     Ok(found)
+}
+
+/// The files in these folders that the pattern selects, and the folders in them.
+fn list_all(
+    root: &Folder,
+    folders: &[Folder],
+    pattern: Option<&Pattern>,
+) -> Result<(Vec<Entry>, Vec<Folder>), Error> {
+    let (mut files, mut below) = (Vec::new(), Vec::new());
+    for folder in folders {
+        let (of_folder, more) = root.list(folder)?;
+        files.extend(of_folder);
+        below.extend(more);
+    }
+    files.retain(|entry| pattern.is_none_or(|pattern| pattern.matches(&entry.name)));
+    Ok((files, below))
 }
 
 impl DiscoveredFiles {

@@ -73,24 +73,22 @@ fn like_regex(pattern: &str) -> Option<String> {
     if !inner.contains(['%', '_', '\\']) {
         return None;
     }
-    let mut regex = String::from("^");
+    let mut body = String::new();
     let mut chars = pattern.chars();
     while let Some(char) = chars.next() {
         match char {
-            '%' => regex.push_str(".*"),
-            '_' => regex.push('.'),
+            '%' => body.push_str(".*"),
+            '_' => body.push('.'),
             _ => {
                 let literal = if char == '\\' { chars.next().unwrap_or(char) } else { char };
-                regex.push_str(&regex::escape(literal.encode_utf8(&mut [0; 4])));
+                body.push_str(&regex::escape(literal.encode_utf8(&mut [0; 4])));
             }
         }
     }
-    // Ends of `.*` cost time and change nothing.
-    let regex = match regex.strip_suffix(".*") {
-        Some(start) => start.to_owned(),
-        None => regex + "$",
-    };
-    Some(regex.strip_prefix("^.*").map_or_else(|| regex.clone(), str::to_owned))
+    let regex = format!("^{body}$");
+    // `.*` at an end costs time and changes nothing.
+    let regex = regex.strip_prefix("^.*").unwrap_or(&regex);
+    Some(regex.strip_suffix(".*$").unwrap_or(regex).to_owned())
 }
 
 /// Maximum number of regular expressions that are kept.
