@@ -333,7 +333,7 @@ fn affected(
         passed,
         unknown,
         ranks: ranks(&rows).into_iter().collect(),
-        of_ranks: ranks(&all).len(),
+        of_ranks: if table.index("highest_rank").is_some() { 0 } else { ranks(&all).len() },
         steps: steps(&rows),
         of_steps: steps(&all).or_else(over),
         more: fired.len() - worst.len(),

@@ -339,7 +339,8 @@ pub(crate) struct EditTable {
     pub(crate) stream_gaps: Option<String>,
     /// A query for ranks that will take as long as the others: `rank`.
     pub(crate) ranks: Option<String>,
-    /// Share of the time that is left: lower and upper end of an 80 % interval; `[0, 0]` if not stated.
+    /// Share of the time that is left: lower and upper end of an 80 % interval; `[0, 0]` if not stated. More than 1, up to
+    /// 4, where a fix adds time.
     pub(crate) left: Option<[f64; 2]>,
     /// With `host`: share that is left of the device activities launched in that time.
     pub(crate) launched: Option<[f64; 2]>,

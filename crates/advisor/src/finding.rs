@@ -109,9 +109,9 @@ pub struct Affected {
     pub passed: usize,
     /// Rows without a verdict.
     pub unknown: usize,
-    /// Ranks that the rule fired for, ascending.
+    /// Ranks that the rule fired for, ascending; of process groups, the lowest.
     pub ranks: Vec<i64>,
-    /// Number of ranks that the rule was evaluated on.
+    /// Number of ranks that the rule was evaluated on; 0 if its rows are process groups.
     pub of_ranks: usize,
     /// Number of steps that the rule fired for; null if its rows are not steps.
     pub steps: Option<usize>,

@@ -175,8 +175,11 @@ fn edit(file: usize, table: &Spanned<EditTable>, problems: &mut Problems<'_>) ->
     let left = left.unwrap_or([0.0, 0.0]);
     let launched = *launched;
     for share in [Some(left), launched].into_iter().flatten() {
-        if !(0.0 <= share[0] && share[0] <= share[1] && share[1] <= 1.0) {
-            let message = "a share that is left is two numbers in order, from 0 to 1";
+        if !(0.0 <= share[0] && share[0] <= share[1] && share[1] <= Edit::MAX_LEFT) {
+            let message = format!(
+                "a share that is left is two numbers in order, from 0 to {}",
+                Edit::MAX_LEFT
+            );
             problems.add(&span, message, None);
         }
     }

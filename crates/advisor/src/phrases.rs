@@ -43,6 +43,17 @@ pub fn percent_range(low: f64, high: f64) -> String {
     }
 }
 
+/// What a fix saves alone: `18.0 to 33.1 %`, `nothing`, or, where it probably adds time, `probably slower: -17.7 %`.
+pub fn fix_effect(alone_pct: &Range) -> String {
+    match alone_pct {
+        Range { mid, .. } if *mid < -0.05 => {
+            format!("probably slower: {}", value(mid / 100.0, Unit::Ratio))
+        }
+        Range { high, .. } if *high < 0.05 => "nothing".to_owned(),
+        Range { low, high, .. } => percent_range(*low, *high),
+    }
+}
+
 /// `30.1 to 41.0 ms`; one time if both ends read the same.
 pub fn ms_range(range: &Range) -> String {
     human_range(range.low * 1e6, range.high * 1e6)

@@ -149,8 +149,10 @@ fn set_gain(finding: &mut Finding, planned: &[PlannedFix], retiming: &Retiming) 
         return;
     };
     let to_ms = |pct: f64| round4(ns_to_ms(retiming.unprofiled_ns.mid * pct / 100.0));
+    // A fix that probably makes the run slower is promised nothing, even if it helps after others.
+    let high_pct = if fix.alone_pct.mid < 0.0 { 0.0 } else { fix.alone_pct.high.max(0.0) };
     gain.low_pct = Some(fix.alone_pct.low.max(0.0));
-    gain.high_pct = Some(fix.alone_pct.high.max(0.0));
+    gain.high_pct = Some(high_pct);
     gain.next_low_pct = Some(fix.next_pct.low.max(0.0));
     gain.next_high_pct = Some(fix.next_pct.high.max(0.0));
     gain.ms_per_step = (retiming.step_count > 0).then(|| to_ms(fix.alone_pct.mid.max(0.0)));

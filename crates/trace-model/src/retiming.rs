@@ -35,13 +35,19 @@ pub struct FixEdits {
 pub struct Edit {
     /// The part of the recording that changes.
     pub target: EditTarget,
-    /// Share of the time that is left: the lower and the upper end of an 80 % interval. Columns of the query take its
-    /// place: `left_low_ns` and `left_high_ns` of activities, `left_low` and `left_high` of host time.
+    /// Share of the time that is left: the lower and the upper end of an 80 % interval, up to [`Edit::MAX_LEFT`]. Columns
+    /// of the query take its place: `left_low_ns` and `left_high_ns` of activities, `left_low` and `left_high` of host
+    /// time.
     pub left: [f64; 2],
     /// Share that is left of the device activities launched in the host time; they stay as they are if `None`.
     pub launched: Option<[f64; 2]>,
     /// The time moves to this many other threads, which work at the same time.
     pub workers: Option<u32>,
+}
+
+impl Edit {
+    /// A fix may also add time: this many times what there was, at most.
+    pub const MAX_LEFT: f64 = 4.0;
 }
 
 /// The part of a recording that an edit changes. Queries return `rank` and the columns named here.

@@ -1,6 +1,7 @@
 //! Runs in object stores: real servers on this machine, which `.ci/storage` installs, and a web server that
 //! misbehaves.
 
+mod busy;
 mod faults;
 mod stores;
 mod web;

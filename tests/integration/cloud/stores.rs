@@ -13,6 +13,7 @@ use object_store::ObjectStoreExt as _;
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 
+use super::busy::{Answer, BusyStore};
 use super::{command, error, report, stdout};
 use crate::support::sandbox::Sandbox;
 
@@ -193,6 +194,27 @@ fn maps_a_run(sandbox: &Sandbox, root: &str, env: &[(&str, &str)]) {
     assert_eq!(last.trim(), expected.trim());
 }
 
+/// The bucket of a server that speaks S3.
+fn s3(url: &str) -> Arc<dyn ObjectStore> {
+    let builder = AmazonS3Builder::new()
+        .with_endpoint(url)
+        .with_bucket_name("bucket")
+        .with_access_key_id("AKIATEST")
+        .with_secret_access_key("HUSHHUSH")
+        .with_allow_http(true);
+    Arc::new(builder.build().unwrap())
+}
+
+/// The environment of a program that reads it.
+fn aws(url: &str) -> [(&str, &str); 4] {
+    [
+        ("AWS_ENDPOINT_URL", url),
+        ("AWS_ACCESS_KEY_ID", "AKIATEST"),
+        ("AWS_SECRET_ACCESS_KEY", "HUSHHUSH"),
+        ("AWS_ALLOW_HTTP", "true"),
+    ]
+}
+
 #[test]
 #[ignore = "needs ADVISOR_STORAGE"]
 fn s3_bucket_reads_like_a_folder() {
@@ -201,23 +223,9 @@ fn s3_bucket_reads_like_a_folder() {
     let server = moto(&folder);
     server.ask("PUT", "/bucket", "", b"");
     let url = server.url();
-    let store: Arc<dyn ObjectStore> = Arc::new(
-        AmazonS3Builder::new()
-            .with_endpoint(&url)
-            .with_bucket_name("bucket")
-            .with_access_key_id("AKIATEST")
-            .with_secret_access_key("HUSHHUSH")
-            .with_allow_http(true)
-            .build()
-            .unwrap(),
-    );
+    let store = s3(&url);
     upload(&store, &sandbox.path("run"), "deep/er/run/");
-    let env = [
-        ("AWS_ENDPOINT_URL", url.as_str()),
-        ("AWS_ACCESS_KEY_ID", "AKIATEST"),
-        ("AWS_SECRET_ACCESS_KEY", "HUSHHUSH"),
-        ("AWS_ALLOW_HTTP", "true"),
-    ];
+    let env = aws(&url);
     reads_a_run(&sandbox, "s3://bucket/", &env);
     reads_an_export(&sandbox, &store, "s3://bucket/", &env);
     maps_a_run(&sandbox, "s3://bucket/", &env);
@@ -247,6 +255,36 @@ fn s3_bucket_reads_like_a_folder() {
             "{text}"
         );
     }
+}
+
+/// A third of all requests fail, half of these after they took effect. Nothing is lost or written twice.
+#[test]
+#[ignore = "needs ADVISOR_STORAGE"]
+fn busy_bucket_loses_nothing() {
+    let folder = installed();
+    let sandbox = Sandbox::with_run();
+    let server = moto(&folder);
+    server.ask("PUT", "/bucket", "", b"");
+    let store = s3(&server.url());
+    upload(&store, &sandbox.path("run"), "deep/er/run/");
+    let busy = BusyStore::start(server.port, Duration::from_millis(5), |_, number| match number % 6 {
+        2 => Answer::Refused,
+        4 => Answer::ServedAndRefused,
+        _ => Answer::Served,
+    });
+    maps_a_run(&sandbox, "s3://bucket/", &aws(&busy.url()));
+    assert!(busy.refused() > 10, "{} requests failed", busy.refused());
+
+    // A bucket that can be read and takes no writes.
+    let full = BusyStore::start(server.port, Duration::ZERO, |method, _| {
+        if method == "GET" || method == "HEAD" { Answer::Served } else { Answer::Refused }
+    });
+    let map = ["map", "s3://bucket/deep/er/run/", "--to", "s3://bucket/full/", "--timeout", "2"];
+    let text = error(&sandbox, &map, &aws(&full.url()));
+    assert!(text.contains("s3://bucket/full/") && text.contains("503"), "{text}");
+    let check = ["check", "s3://bucket/deep/er/run/", "--from", "s3://bucket/full/"];
+    let text = error(&sandbox, &check, &aws(&server.url()));
+    assert!(text.contains("lacks 2 of the 2 traces"), "{text}");
 }
 
 #[test]

@@ -326,7 +326,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "run_warmup",
         Scope::Rank,
         "rank has_host step_count steps_ns first_step_ns median_step_ns first_step_ratio second_step warmup_ns \
-         warmup_ratio warmup_name first_launch_ns compile_count compile_ns steady_ns steady_compile_ns \
+         warmup_ratio warmup_name first_launch_ns steady_memory_ns compile_count compile_ns steady_ns steady_compile_ns \
          steady_compile_ratio steady_idle_ns steady_idle_ratio steady_step_count steady_name \
          region_count graph_launch_count",
     ),

@@ -44,6 +44,31 @@ struct RankTotals {
     by_duration: bool,
 }
 
+impl RankTotals {
+    /// Adds what the rank lost in gaps between collectives: start, end, and the delay. Gaps before collectives of different
+    /// groups overlap, and then measure one loss: of a later one, only the share of the gap counts that no earlier one covers.
+    fn add_delays(&mut self, mut gaps: Vec<(i64, i64, RankShare)>) {
+        gaps.sort_unstable_by_key(|&(start, end, _)| (start, end));
+        let mut until = i64::MIN;
+        for (start, end, share) in gaps {
+            let uncovered = (end - start.max(until)).max(0);
+            until = until.max(end);
+            let counted = |ns: i64| {
+                // Exact where nothing overlaps.
+                if uncovered == end - start {
+                    ns
+                } else {
+                    (ns as f64 * uncovered as f64 / (end - start) as f64).round() as i64
+                }
+            };
+            self.delay_ns += counted(share.delay_ns.unwrap_or(0));
+            for (sum, excess) in self.excess.iter_mut().zip(share.excess) {
+                *sum += counted(excess);
+            }
+        }
+    }
+}
+
 fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let collectives = load_collectives(inputs)?;
     let (attributions, shares) = attribute(inputs, &collectives)?;
@@ -97,6 +122,7 @@ fn sum_by_rank(
         .filter(|(found, ..)| found.calls.iter().all(|&at| collectives.calls[at].is_complete))
         .collect();
     let mut sums: BTreeMap<i64, RankTotals> = BTreeMap::new();
+    let mut lost: BTreeMap<i64, Vec<(i64, i64, RankShare)>> = BTreeMap::new();
     for &(found, attribution, shares) in &complete {
         for (place, (&at, share)) in found.calls.iter().zip(shares).enumerate() {
             let call = &collectives.calls[at];
@@ -108,11 +134,15 @@ fn sum_by_rank(
             sum.by_duration |= attribution.evidence == LastRankEvidence::Duration;
             if call.rank == attribution.cause {
                 sum.cause_count += 1;
-                sum.delay_ns += share.delay_ns.unwrap_or(0);
-                for (all, excess) in sum.excess.iter_mut().zip(share.excess) {
-                    *all += excess;
+                if let (Some(gap_ns), Some((start, _))) = (share.gap_ns, call.interval) {
+                    lost.entry(call.rank).or_default().push((start - gap_ns, start, *share));
                 }
             }
+        }
+    }
+    for (rank, gaps) in lost {
+        if let Some(sum) = sums.get_mut(&rank) {
+            sum.add_delays(gaps);
         }
     }
     // Waits of a rank overlap if it runs several collectives at once: each moment counts for the wait that began
@@ -228,7 +258,28 @@ impl WaitWindows {
 
 #[cfg(test)]
 mod tests {
-    use super::chance_probability;
+    use super::{RankShare, RankTotals, chance_probability};
+
+    #[test]
+    fn delays_before_overlapping_collectives_count_once() {
+        let share = |delay_ns| RankShare {
+            delay_ns: Some(delay_ns),
+            excess: std::array::from_fn(|phase| delay_ns * (phase == 0) as i64),
+            ..RankShare::default()
+        };
+        let sums = |gaps: &[(i64, i64, i64)]| {
+            let mut totals = RankTotals::default();
+            totals
+                .add_delays(gaps.iter().map(|&(start, end, ns)| (start, end, share(ns))).collect());
+            (totals.delay_ns, totals.excess[0])
+        };
+        assert_eq!(sums(&[(0, 100, 60), (200, 300, 50)]), (110, 110));
+        // The same loss before the collectives of two groups.
+        assert_eq!(sums(&[(0, 100, 60), (0, 100, 60)]), (60, 60));
+        // A tenth of the later gap is its own.
+        assert_eq!(sums(&[(10, 110, 60), (0, 100, 60)]), (66, 66));
+        assert_eq!(sums(&[(0, 100, 60), (20, 80, 40)]), (60, 60));
+    }
 
     #[test]
     fn chance_probability_is_the_binomial_tail() {

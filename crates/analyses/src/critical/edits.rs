@@ -58,7 +58,7 @@ impl EdgeClaim {
 }
 
 impl RankClaims {
-    /// Reduces `weights` to what this fix leaves of `base`.
+    /// Changes `weights` to what this fix leaves of `base`. Of what an earlier fix reduces, the smaller rest counts.
     pub(super) fn apply(&self, base: &Weights, weights: &mut Weights, level: EffectLevel) {
         if self.is_uncertain && level == EffectLevel::Least {
             return;
@@ -70,8 +70,13 @@ impl RankClaims {
             } else {
                 claim.left(level)
             };
-            let left = (base.edge(edge) as f64 * left).round() as i64;
-            weights.set_edge(edge, left.min(weights.edge(edge)));
+            let (before, now) = (base.edge(edge), weights.edge(edge));
+            let left = (before as f64 * left).round() as i64;
+            let is_reduced = now < before;
+            weights.set_edge(
+                edge,
+                if left > before && !is_reduced { left.max(now) } else { left.min(now) },
+            );
         }
         for &edge in &self.removed {
             weights.remove_edge(edge as usize);
@@ -309,7 +314,8 @@ impl<'g> EdgeIndex<'g> {
             let dur_ns = (a.end_ns - a.ts_ns) as f64;
             let share = |column: &Option<Float64Array>, default: f64| {
                 let ns = column.as_ref().map(|c| c.value(row));
-                ns.filter(|_| dur_ns > 0.0).map_or(default, |ns| (ns / dur_ns).clamp(0.0, 1.0))
+                ns.filter(|_| dur_ns > 0.0)
+                    .map_or(default, |ns| (ns / dur_ns).clamp(0.0, Edit::MAX_LEFT))
             };
             let (left_low, left_high) = (share(&low, edit.left[0]), share(&high, edit.left[1]));
             for edge in of(&self.activity_edges, activity) {
@@ -343,7 +349,7 @@ impl<'g> EdgeIndex<'g> {
             };
             let end_ns = begin_ns.saturating_add(dur_ns.value(row).max(0));
             let share = |column: &Option<Float64Array>, default: f64| {
-                column.as_ref().map_or(default, |c| c.value(row)).clamp(0.0, 1.0)
+                column.as_ref().map_or(default, |c| c.value(row)).clamp(0.0, Edit::MAX_LEFT)
             };
             let left = [share(&low, edit.left[0]), share(&high, edit.left[1])];
             ranges[k].push(HostRange { begin_ns, end_ns, left });

@@ -17,6 +17,7 @@
 --! warmup_ratio = { doc = "share of steps_ns", unit = "ratio", metric = "rank" }
 --! warmup_name = "name that takes most of warmup_ns"
 --! first_launch_ns = { doc = "a device is idle under a first launch, within the steps", unit = "ns", metric = "rank" }
+--! steady_memory_ns = { doc = "memory is taken from the driver and nothing compiled, in steps after the first, if each of them does so and there are at least two: this recurs and is no warm-up", unit = "ns", metric = "rank" }
 --! compile_count = { doc = "ranges and calls that compile or load code, within the steps", unit = "count", metric = "rank" }
 --! compile_ns = { doc = "any thread compiles or loads code, within the steps", unit = "ns", metric = "rank" }
 --! steady_ns = { doc = "length of the steps after the first", unit = "ns", metric = "rank" }
@@ -95,6 +96,8 @@ sums AS (
         sum_if!(r.dur_ns, r.loads > 0) AS first_launch_ns,
         sum_if!(r.dur_ns, r.compiles > 0) AS compile_ns,
         sum_if!(r.dur_ns, r.later > 0 AND r.compiles > 0) AS steady_compile_ns,
+        sum_if!(r.dur_ns, r.later > 0 AND r.allocates > 0 AND r.compiles = 0) AS later_memory_ns,
+        count(DISTINCT CASE WHEN r.later > 0 AND r.allocates > 0 THEN r.position END) AS memory_step_count,
         sum_if!(r.dur_ns, r.later > 0 AND r.compiles > 0 AND (d.device_count IS NULL OR r.idles = d.device_count)) AS steady_idle_ns,
         count(DISTINCT CASE WHEN r.later > 0 AND r.compiles > 0 THEN r.position END) AS steady_step_count
     FROM running r
@@ -165,6 +168,7 @@ SELECT
     ratio!(coalesce(s.warmup_ns, 0), w.steps_ns) AS warmup_ratio,
     t.warmup_name,
     coalesce(s.first_launch_ns, 0) AS first_launch_ns,
+    CASE WHEN w.step_count >= 3 AND s.memory_step_count >= w.step_count - 1 THEN s.later_memory_ns ELSE 0 END AS steady_memory_ns,
     coalesce(t.compile_count, 0) AS compile_count,
     coalesce(s.compile_ns, 0) AS compile_ns,
     coalesce(w.steady_ns, 0) AS steady_ns,

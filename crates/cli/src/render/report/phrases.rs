@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 pub(super) use trace_advisor::advisor::phrases::{
-    confidence_note, extent, gain_share, limit, ms_range, percent_range, related_findings,
-    run_summary, timed_span,
+    confidence_note, extent, fix_effect, gain_share, limit, ms_range, percent_range,
+    related_findings, run_summary, timed_span,
 };
 use trace_advisor::advisor::{
-    AffectedRow, BaselineComparison, Finding, FindingFix, GoneFinding, PlannedFix, Range,
+    AffectedRow, BaselineComparison, Finding, FindingFix, GoneFinding, PlannedFix,
     RecordingInstructions, Rule, Severity, page_name, shipped_rules,
 };
 use trace_advisor::trace_model::command_line::shell_words;
@@ -114,10 +114,7 @@ pub(super) fn plan(report: &Report) -> Vec<String> {
 /// The fixes of a finding: what each saves alone, and its place in the plan.
 pub(super) fn fixes(finding: &Finding) -> Vec<String> {
     let fix = |fix: &FindingFix| {
-        let alone = match fix.alone_pct {
-            Range { high, .. } if high < 0.05 => "nothing".to_owned(),
-            Range { low, high, .. } => percent_range(low, high),
-        };
+        let alone = fix_effect(&fix.alone_pct);
         if fix.plan_position == Some(1) {
             return format!("{} ({} effort): 1 in the plan", fix.title, fix.effort.as_str());
         }
