@@ -30,7 +30,7 @@ pub(crate) enum RuleVerdict {
 }
 
 /// Ranks that are timed again in a run with more of them.
-const MAX_RETIMED_RANKS: usize = 4;
+pub const MAX_RETIMED_RANKS: usize = 4;
 
 /// Step time by rank.
 #[derive(Debug, Default)]

@@ -93,6 +93,7 @@ pub use baseline_comparison::{BaselineComparison, GoneFinding, StillUnknown, Unk
 pub use breakdown::{Breakdown, BreakdownPart};
 pub use comparison::{Comparison, evaluate_comparison};
 pub use evaluate::{evaluate, evaluate_without};
+pub use evaluate_rule::MAX_RETIMED_RANKS;
 pub use explain::{ViewNotes, explain, index, page_name};
 pub use finding::{
     Affected, AffectedRow, BaselineState, Columns, Evidence, Finding, FindingFix, GainEstimate,

@@ -51,7 +51,7 @@ use std::sync::OnceLock;
 
 use query::{Catalog, ViewSource};
 
-pub use critical::{Retimed, retime, retiming_queries};
+pub use critical::{Retimed, RetimingRanks, retime, retiming_queries};
 pub use roofline::device_peaks::{DEVICES, DTYPES, DeviceTableError, check_devices};
 pub use topics::{START_HERE, TOPICS, Topic};
 

@@ -7,9 +7,11 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
+use std::panic::resume_unwind;
 use std::pin::pin;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use datafusion::catalog::{MemTable, TableProvider};
@@ -283,18 +285,22 @@ impl Session {
         Ok(rows)
     }
 
-    /// Computes something in Rust over the rows of queries, by name, as a [`crate::RustView`] does. The queries are
-    /// limited to some ranks; to none if `ranks` is empty.
+    /// Computes something in Rust over the rows of queries, by name, as a [`crate::RustView`] does. The queries run at the
+    /// same time, and are limited to some ranks; to none if `ranks` is empty.
     pub fn compute<T>(
         &self,
         queries: InputQueries,
         ranks: &[i64],
         compute: impl FnOnce(&ViewInputs<'_>) -> rust_view::Result<T>,
     ) -> Result<T> {
-        let mut batches = BTreeMap::new();
-        for (name, sql) in queries {
-            batches.insert(*name, self.rows_of_ranks(sql, ranks)?);
-        }
+        let batches = thread::scope(|scope| {
+            let rows = |sql| scope.spawn(move || self.rows_of_ranks(sql, ranks));
+            let rows: Vec<_> = queries.iter().map(|(name, sql)| (*name, rows(sql))).collect();
+            let joined = |rows: ScopedJoinHandle<'_, _>| {
+                rows.join().unwrap_or_else(|panic| resume_unwind(panic))
+            };
+            rows.into_iter().map(|(name, rows)| Ok((name, joined(rows)?))).collect::<Result<_>>()
+        })?;
         let inputs = ViewInputs { batches, params: self.engine.run.params() };
         compute(&inputs).map_err(|e| self.error(e.into()))
     }

@@ -21,6 +21,8 @@ pub struct Stage {
 /// A source of the tables that rules need: a run, or its cached answers.
 pub(crate) trait MetricProvider {
     fn metadata(&mut self) -> Result<&RunMetadata, Error>;
+    /// Says that [`MetricProvider::retime`] probably follows, so that its preparation may run beside views.
+    fn expect_retiming(&mut self) -> Result<(), Error>;
     /// Returns the table of each view, or the reason why the view failed.
     fn views(&mut self, views: &[&str]) -> Result<Vec<Computed>, Error>;
     fn rule_query(&mut self, query: &RuleQuery) -> Result<MetricTable, Error>;
@@ -53,6 +55,9 @@ pub(crate) fn evaluate(
     let start = Instant::now();
     let metadata = provider.metadata()?.clone();
     let (mut tables, mut failed) = (Vec::new(), Vec::new());
+    if !rules.fixes().is_empty() {
+        provider.expect_retiming()?;
+    }
     for table in provider.views(&rules.views())? {
         table.map_or_else(|table| failed.push(table), |table| tables.push(table));
     }

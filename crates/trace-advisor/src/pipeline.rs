@@ -1,10 +1,13 @@
 //! An open run: wires reading, views, metrics and rules together.
 
+use std::panic::resume_unwind;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use advisor::{EvidenceQuery, Report, RuleQuery, RuleSet};
+use advisor::{EvidenceQuery, MAX_RETIMED_RANKS, Report, RuleQuery, RuleSet};
+use analyses::{Retimed, RetimingRanks};
 use arrow::array::AsArray;
 use ingest::{CacheEntry, Location, NoProgress, Progress};
 use query::{Cancellation, Params, Session, Tables};
@@ -43,7 +46,9 @@ pub struct Run {
     params: Params,
     memory_bytes: Option<u64>,
     step_time_ns: Option<i64>,
-    session: Session,
+    session: Arc<Session>,
+    /// Ranks that get ready to be timed again while views are computed.
+    retiming_ranks: Mutex<Option<JoinHandle<query::Result<RetimingRanks>>>>,
     stages: Mutex<Vec<Stage>>,
     /// Temporary export. Fields are dropped in order: it must stay below `source` and `session`, which read it.
     scratch: Option<TempDir>,
@@ -104,7 +109,8 @@ impl Run {
             params,
             memory_bytes,
             step_time_ns: options.step_time_ns,
-            session,
+            session: Arc::new(session),
+            retiming_ranks: Mutex::default(),
             stages: Mutex::new(vec![read, ready]),
             scratch,
             cache_entry,
@@ -273,11 +279,11 @@ impl Run {
 
     /// Wall time of each stage so far, in order.
     pub fn stages(&self) -> Vec<Stage> {
-        self.stages.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.stages).clone()
     }
 
     fn push(&self, stage: Stage) {
-        self.stages.lock().unwrap_or_else(PoisonError::into_inner).push(stage);
+        lock(&self.stages).push(stage);
     }
 
     fn timed<T>(&self, name: &'static str, work: impl FnOnce() -> T) -> T {
@@ -286,6 +292,10 @@ impl Run {
         self.push(Stage { name, elapsed: start.elapsed() });
         result
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn new_session(
@@ -307,6 +317,17 @@ impl MetricProvider for &Run {
         Ok(&self.metadata)
     }
 
+    fn expect_retiming(&mut self) -> Result<(), Error> {
+        // Of more ranks, the slowest ones are timed again, which views find.
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        if self.is_in_memory() && self.info().ranks.len() <= MAX_RETIMED_RANKS && cores > 1 {
+            let session = Arc::clone(&self.session);
+            let load = move || RetimingRanks::load(&session, &[]);
+            *lock(&self.retiming_ranks) = Some(thread::spawn(load));
+        }
+        Ok(())
+    }
+
     fn views(&mut self, views: &[&str]) -> Result<Vec<Computed>, Error> {
         let tables = views.iter().zip(self.session.metric_tables(views)?);
         let computed = |(view, table): (&&str, query::Result<MetricTable>)| {
@@ -324,7 +345,12 @@ impl MetricProvider for &Run {
     }
 
     fn retime(&mut self, request: &RetimingRequest) -> Result<(Retiming, Vec<String>), Error> {
-        let analyses::Retimed { retiming, left_out } = analyses::retime(&self.session, request)?;
+        let ready = lock(&self.retiming_ranks).take().filter(|_| request.ranks.is_empty());
+        let ranks = || match ready {
+            Some(ranks) => ranks.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            None => RetimingRanks::load(&self.session, &request.ranks),
+        };
+        let Retimed { retiming, left_out } = analyses::retime(&self.session, request, ranks)?;
         let reason = |(fix, error): (String, query::Error)| {
             format!("the fix `{fix}` was left out: {}", error.reason())
         };

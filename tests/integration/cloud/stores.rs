@@ -267,11 +267,12 @@ fn busy_bucket_loses_nothing() {
     server.ask("PUT", "/bucket", "", b"");
     let store = s3(&server.url());
     upload(&store, &sandbox.path("run"), "deep/er/run/");
-    let busy = BusyStore::start(server.port, Duration::from_millis(5), |_, number| match number % 6 {
-        2 => Answer::Refused,
-        4 => Answer::ServedAndRefused,
-        _ => Answer::Served,
-    });
+    let busy =
+        BusyStore::start(server.port, Duration::from_millis(5), |_, number| match number % 6 {
+            2 => Answer::Refused,
+            4 => Answer::ServedAndRefused,
+            _ => Answer::Served,
+        });
     maps_a_run(&sandbox, "s3://bucket/", &aws(&busy.url()));
     assert!(busy.refused() > 10, "{} requests failed", busy.refused());
 

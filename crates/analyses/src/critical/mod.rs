@@ -24,6 +24,7 @@ mod timeline;
 mod what_if;
 
 use std::panic::resume_unwind;
+use std::sync::{Mutex, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
 
 use query::rust_view::Result;
@@ -34,7 +35,7 @@ use self::graph::Graph;
 use self::input::{LoadedRanks, RankTrace};
 use query::rust_view::ViewInputs;
 
-pub use self::retime::{Retimed, retime, retiming_queries};
+pub use self::retime::{Retimed, RetimingRanks, retime, retiming_queries};
 
 /// Inputs of all views of this topic.
 pub(super) const INPUTS: &[(&str, &str)] = &[
@@ -132,24 +133,29 @@ impl RankTrace {
 
 /// Applies `compute` to each rank on all cores; the results are in the order of the ranks.
 fn per_rank<T: Send>(ranks: &[RankTrace], compute: impl Fn(&RankTrace) -> T + Sync) -> Vec<T> {
-    per_item(ranks, compute)
+    per_item(ranks.iter().collect(), compute)
 }
 
 /// Applies `compute` to each item on all cores; the results are in the order of the items. It uses threads of its own:
 /// callers may wait for a view on all threads of rayon's pool, and a task in that pool would then never start.
-fn per_item<I: Sync, T: Send>(items: &[I], compute: impl Fn(&I) -> T + Sync) -> Vec<T> {
+fn per_item<I: Send, T: Send>(items: Vec<I>, compute: impl Fn(I) -> T + Sync) -> Vec<T> {
     let cores = thread::available_parallelism().map_or(1, usize::from).min(items.len());
     if cores <= 1 {
-        return items.iter().map(compute).collect();
+        return items.into_iter().map(compute).collect();
     }
-    let share = items.len().div_ceil(cores);
+    let mut results: Vec<Option<T>> = items.iter().map(|_| None).collect();
+    let work = Mutex::new(items.into_iter().zip(&mut results));
+    let next = || work.lock().unwrap_or_else(PoisonError::into_inner).next();
     thread::scope(|scope| {
-        let workers: Vec<_> = items
-            .chunks(share)
-            .map(|items| scope.spawn(|| items.iter().map(&compute).collect::<Vec<T>>()))
-            .collect();
-        workers.into_iter().flat_map(joined).collect()
-    })
+        let worker = || {
+            while let Some((item, result)) = next() {
+                *result = Some(compute(item));
+            }
+        };
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
+        workers.into_iter().for_each(joined);
+    });
+    results.into_iter().flatten().collect()
 }
 
 /// The result of a thread.

@@ -49,6 +49,7 @@ impl OverheadLevel {
 }
 
 /// The overhead inside each host edge of a graph, in ns, by position in the interval.
+#[derive(Debug)]
 pub(super) struct HostOverhead {
     edges: Vec<(u32, [f64; 3])>,
 }

@@ -12,11 +12,11 @@ use trace_model::retiming::{FixEdits, FixEffect, Interval, PathLimit, Retiming, 
 use super::edits::{EdgeIndex, EffectLevel, RankClaims};
 use super::graph::Graph;
 use super::input::{LoadedRanks, RankTrace};
-use super::model::TimeClass;
+use super::model::{RankEvents, TimeClass};
 use super::overhead::{HostOverhead, OverheadLevel};
 use super::replay::{Weights, path_classes, replay};
 use super::what_if::StepClock;
-use super::{joined, per_item, per_rank};
+use super::{joined, per_item};
 
 /// Time between two kernels of a stream that were both launched in time, if the recording has no shorter one.
 const STREAM_GAP_NS: i64 = 1_000;
@@ -51,29 +51,103 @@ pub fn retiming_queries() -> impl Iterator<Item = &'static str> {
     super::INPUTS.iter().map(|(_, sql)| *sql).chain([WARM_UP])
 }
 
-/// Times the run of `session` again.
+/// Ranks that are ready to be timed again, under any fixes.
+#[derive(Debug)]
+pub struct RetimingRanks {
+    ranks: Vec<RankModel>,
+    /// Rows of [`WARM_UP`].
+    warm_up: RecordBatch,
+}
+
+/// The graph of a rank, as it was recorded and without the profiler.
+#[derive(Debug)]
+struct RankModel {
+    events: RankEvents,
+    graph: Graph,
+    clock: StepClock,
+    overhead: HostOverhead,
+    recorded: Weights,
+    /// Without the profiler: lower end, estimate and upper end of its overhead.
+    unprofiled: [Weights; 3],
+    /// Recorded steps that the clock's mean spans, and steps in the window.
+    step_count: usize,
+}
+
+impl RetimingRanks {
+    /// Reads ranks of the run of `session`; all of them if `ranks` is empty.
+    ///
+    /// # Errors
+    /// If a view fails.
+    pub fn load(session: &Session, ranks: &[i64]) -> query::Result<Self> {
+        let loaded = session.compute(super::INPUTS, ranks, LoadedRanks::new)?;
+        let warm_up = session.rows_of_ranks(WARM_UP, ranks)?;
+        Ok(Self { ranks: per_item(loaded.ranks, RankModel::new), warm_up })
+    }
+}
+
+impl RankModel {
+    fn new(rank: RankTrace) -> Self {
+        let graph = rank.graph();
+        let events = rank.events;
+        let (clock, overhead) = thread::scope(|scope| {
+            let clock = scope.spawn(|| StepClock::new(&graph, &events));
+            let overhead = HostOverhead::new(&graph, &events);
+            (joined(clock), overhead)
+        });
+        let mut recorded = Weights::recorded(&graph);
+        recorded.keep_stream_gaps(&graph, STREAM_GAP_NS);
+        let level = |position| OverheadLevel { position, ..OverheadLevel::EXPECTED };
+        let unprofiled = [0, 1, 2].map(|position| overhead.without(&recorded, level(position)));
+        let step_count = clock.count();
+        Self { events, graph, clock, overhead, recorded, unprofiled, step_count }
+    }
+
+    /// What each fix changes.
+    fn claims(
+        &self,
+        request: &RetimingRequest,
+        rows: &[Vec<Option<RecordBatch>>],
+        warm_up: &RecordBatch,
+    ) -> Result<Vec<RankClaims>> {
+        let index = EdgeIndex::new(&self.graph, &self.events);
+        let warm_up = index.warm_up(&self.events, warm_up)?;
+        let fixes: Vec<_> = request.fixes.iter().zip(rows).collect();
+        let claims = per_item(fixes, |(fix, rows)| {
+            let mut claims = index.claims(&self.events, fix, rows)?;
+            claims.leave_out(&warm_up);
+            Ok(claims)
+        });
+        claims.into_iter().collect()
+    }
+}
+
+/// Times the run of `session` again. `ranks` returns the ranks of the request; it runs beside the queries of edits.
 ///
 /// # Errors
 /// If a view fails, the query of an edit lacks a column, or an edit names an unknown class of host time.
-pub fn retime(session: &Session, request: &RetimingRequest) -> query::Result<Retimed> {
-    let ranks = &request.ranks;
-    let (loaded, rows, warm_up) = thread::scope(|scope| {
+pub fn retime(
+    session: &Session,
+    request: &RetimingRequest,
+    ranks: impl FnOnce() -> query::Result<RetimingRanks>,
+) -> query::Result<Retimed> {
+    let (loaded, rows) = thread::scope(|scope| {
         let rows = scope.spawn(|| {
             let fix_rows = |fix: &FixEdits| {
                 let edits = fix.edits.iter();
                 edits
                     .map(|edit| {
                         let sql = edit.target.query();
-                        sql.map(|sql| session.rule_rows_of_ranks(sql, ranks)).transpose()
+                        let rows = |sql| session.rule_rows_of_ranks(sql, &request.ranks);
+                        sql.map(rows).transpose()
                     })
                     .collect::<query::Result<Vec<_>>>()
             };
-            request.fixes.iter().map(fix_rows).collect::<Vec<_>>()
+            per_item(request.fixes.iter().collect(), fix_rows)
         });
-        let loaded = session.compute(super::INPUTS, ranks, LoadedRanks::new);
-        let warm_up = session.rows_of_ranks(WARM_UP, ranks);
-        Ok::<_, query::Error>((loaded?, joined(rows), warm_up?))
-    })?;
+        let loaded = ranks();
+        (loaded, joined(rows))
+    });
+    let loaded = loaded?;
     let mut request = request.clone();
     let (mut kept, mut left_out) = (Vec::new(), Vec::new());
     for (fix, rows) in std::mem::take(&mut request.fixes).into_iter().zip(rows) {
@@ -86,22 +160,14 @@ pub fn retime(session: &Session, request: &RetimingRequest) -> query::Result<Ret
             Err(error) => left_out.push((fix.name, error)),
         }
     }
-    let retimed =
-        session.compute(&[], &[], |_| retime_ranks(&loaded.ranks, &request, &kept, &warm_up));
+    let retimed = session.compute(&[], &[], |_| retime_ranks(loaded, &request, &kept));
     Ok(Retimed { retiming: retimed?, left_out })
 }
 
-/// A rank that is ready to be timed again.
+/// A rank, and what each fix changes of it.
 struct RankReplay {
-    graph: Graph,
-    clock: StepClock,
-    overhead: HostOverhead,
-    recorded: Weights,
-    /// Without the profiler: lower end, estimate and upper end of its overhead.
-    unprofiled: [Weights; 3],
+    model: RankModel,
     claims: Vec<RankClaims>,
-    /// Recorded steps that the clock's mean spans, and steps in the window.
-    step_count: usize,
 }
 
 /// One assumption about the profiler's overhead and the effect of fixes.
@@ -128,49 +194,17 @@ impl Assumption {
 }
 
 impl RankReplay {
-    fn new(
-        rank: &RankTrace,
-        request: &RetimingRequest,
-        rows: &[Vec<Option<RecordBatch>>],
-        warm_up: &RecordBatch,
-    ) -> Result<Self> {
-        let graph = rank.graph();
-        let events = &rank.events;
-        let (claims, (clock, overhead, recorded, unprofiled)) = thread::scope(|scope| {
-            let claims = scope.spawn(|| {
-                let index = EdgeIndex::new(&graph, events);
-                let warm_up = index.warm_up(events, warm_up)?;
-                let fixes: Vec<_> = request.fixes.iter().zip(rows).collect();
-                let claims = per_item(&fixes, |&(fix, rows)| {
-                    let mut claims = index.claims(events, fix, rows)?;
-                    claims.leave_out(&warm_up);
-                    Ok(claims)
-                });
-                claims.into_iter().collect::<Result<Vec<_>>>()
-            });
-            let clock = StepClock::new(&graph, events);
-            let overhead = HostOverhead::new(&graph, events);
-            let mut recorded = Weights::recorded(&graph);
-            recorded.keep_stream_gaps(&graph, STREAM_GAP_NS);
-            let level = |position| OverheadLevel { position, ..OverheadLevel::EXPECTED };
-            let unprofiled = [0, 1, 2].map(|position| overhead.without(&recorded, level(position)));
-            (joined(claims), (clock, overhead, recorded, unprofiled))
-        });
-        let claims = claims?;
-        let step_count = clock.count();
-        Ok(Self { graph, clock, overhead, recorded, unprofiled, claims, step_count })
-    }
-
     /// Mean step, or the window without steps.
     fn step_ns(&self, weights: &Weights) -> f64 {
-        let replay = replay(&self.graph, weights);
-        self.clock
+        let replay = replay(&self.model.graph, weights);
+        self.model
+            .clock
             .mean(|node| replay.times[node as usize])
-            .unwrap_or((replay.end_ns - self.graph.window.begin_ns) as f64)
+            .unwrap_or((replay.end_ns - self.model.graph.window.begin_ns) as f64)
     }
 
     fn weights(&self, fixes: &[usize], assumption: Assumption) -> Weights {
-        let base = &self.unprofiled[assumption.overhead];
+        let base = &self.model.unprofiled[assumption.overhead];
         let mut weights = base.clone();
         for &fix in fixes {
             self.claims[fix].apply(base, &mut weights, assumption.effect);
@@ -182,7 +216,7 @@ impl RankReplay {
     fn floor_ns(&self, fixes: &[usize]) -> f64 {
         let most = Assumption { effect: EffectLevel::Most, overhead: 1 };
         let mut weights = self.weights(fixes, most);
-        for (at, edge) in self.graph.edges.iter().enumerate() {
+        for (at, edge) in self.model.graph.edges.iter().enumerate() {
             if edge.class.host_kind().is_some() || edge.class == TimeClass::DataLoading {
                 weights.set_edge(at, 0);
             }
@@ -193,13 +227,13 @@ impl RankReplay {
     /// Time that the threads to which fixes move host time need for a step.
     fn workers_ns(&self, fixes: &[usize]) -> f64 {
         let all: f64 = fixes.iter().map(|&fix| self.claims[fix].workers_ns()).fold(0.0, f64::max);
-        all / self.step_count.max(1) as f64
+        all / self.model.step_count.max(1) as f64
     }
 
     fn limit(&self, fixes: &[usize]) -> PathLimit {
         let weights = self.weights(fixes, Assumption::EXPECTED);
-        let replay = replay(&self.graph, &weights);
-        let classes = path_classes(&self.graph, &weights, &replay);
+        let replay = replay(&self.model.graph, &weights);
+        let classes = path_classes(&self.model.graph, &weights, &replay);
         let mut by_limit: Vec<(&str, i64)> = Vec::new();
         for class in TimeClass::ALL {
             let name = class.bound_by();
@@ -268,7 +302,7 @@ impl RunReplay {
         let assumptions = [&[Assumption::EXPECTED], Assumption::ENDS.as_flattened()].concat();
         thread::scope(|scope| {
             let limit = scope.spawn(|| self.limit(fixes));
-            per_item(&assumptions, |&assumption| self.step_ns(fixes, assumption));
+            per_item(assumptions, |assumption| self.step_ns(fixes, assumption));
             joined(limit)
         })
     }
@@ -335,15 +369,19 @@ impl RunReplay {
 }
 
 fn retime_ranks(
-    ranks: &[RankTrace],
+    loaded: RetimingRanks,
     request: &RetimingRequest,
     rows: &[Vec<Option<RecordBatch>>],
-    warm_up: &RecordBatch,
 ) -> Result<Retiming> {
+    let RetimingRanks { ranks, warm_up } = loaded;
     if ranks.is_empty() {
         return Ok(Retiming::default());
     }
-    let replays = per_rank(ranks, |rank| RankReplay::new(rank, request, rows, warm_up));
+    let numbers = ranks.iter().map(|model| i64::from(model.events.rank)).collect();
+    let replays = per_item(ranks, |model| {
+        let claims = model.claims(request, rows, &warm_up)?;
+        Ok(RankReplay { model, claims })
+    });
     let mut run = RunReplay {
         ranks: replays.into_iter().collect::<Result<_>>()?,
         known: Mutex::default(),
@@ -352,27 +390,38 @@ fn retime_ranks(
     if let Some(step_ns) = request.step_time_ns {
         run.fit_overhead(step_ns as f64)?;
     }
-    let recorded_ns = run.ranks.iter().map(|rank| rank.step_ns(&rank.recorded)).fold(0.0, f64::max);
+    let recorded_ns =
+        run.ranks.iter().map(|rank| rank.step_ns(&rank.model.recorded)).fold(0.0, f64::max);
     let limit = run.time_in_advance(&[]);
     let unprofiled_ns = run.step_interval(&[]);
-    let step_count = run.ranks.iter().map(|rank| rank.step_count).min().unwrap_or(0);
-    let overhead_ns =
-        run.slowest(&[]).map_or(0.0, |rank| rank.overhead.sum_ns() / rank.step_count.max(1) as f64);
+    let step_count = run.ranks.iter().map(|rank| rank.model.step_count).min().unwrap_or(0);
+    let overhead_ns = run
+        .slowest(&[])
+        .map_or(0.0, |rank| rank.model.overhead.sum_ns() / rank.model.step_count.max(1) as f64);
     let fixes = run.effects(request);
-    let ranks = ranks.iter().map(|rank| i64::from(rank.events.rank)).collect();
-    Ok(Retiming { ranks, step_count, recorded_ns, unprofiled_ns, overhead_ns, limit, fixes })
+    Ok(Retiming {
+        ranks: numbers,
+        step_count,
+        recorded_ns,
+        unprofiled_ns,
+        overhead_ns,
+        limit,
+        fixes,
+    })
 }
 
 impl RunReplay {
     /// Scales the overhead of recording so that a step takes what the user says that it takes without the profiler.
     fn fit_overhead(&mut self, step_ns: f64) -> Result<()> {
-        let recorded_ns = self.ranks.iter().map(|r| r.step_ns(&r.recorded)).fold(0.0, f64::max);
+        let recorded_ns =
+            self.ranks.iter().map(|r| r.step_ns(&r.model.recorded)).fold(0.0, f64::max);
         if step_ns <= 0.0 {
             return Err(view_error!("the step time must be positive"));
         }
         let at = |scale: f64, ranks: &[RankReplay]| {
             let level = OverheadLevel { position: 1, scale };
-            let step = |r: &RankReplay| r.step_ns(&r.overhead.without(&r.recorded, level));
+            let step =
+                |r: &RankReplay| r.step_ns(&r.model.overhead.without(&r.model.recorded, level));
             ranks.iter().map(step).fold(0.0, f64::max)
         };
         let (mut low, mut high) = (0.0, 16.0);
@@ -386,8 +435,8 @@ impl RunReplay {
         }
         let level = OverheadLevel { position: 1, scale: f64::midpoint(low, high) };
         for rank in &mut self.ranks {
-            let weights = rank.overhead.without(&rank.recorded, level);
-            rank.unprofiled = [weights.clone(), weights.clone(), weights];
+            let weights = rank.model.overhead.without(&rank.model.recorded, level);
+            rank.model.unprofiled = [weights.clone(), weights.clone(), weights];
         }
         Ok(())
     }
@@ -415,7 +464,7 @@ impl RunReplay {
             Interval { high: interval.high.min(most_pct.max(interval.mid)), ..interval }
         };
         let claims_anything = |fix: usize| self.ranks.iter().any(|r| !r.claims[fix].is_empty());
-        let alone: Vec<Interval> = per_item(&fixes, |&fix| {
+        let alone: Vec<Interval> = per_item(fixes.clone(), |fix| {
             if claims_anything(fix) { saved_pct(&[], &[fix]) } else { Interval::default() }
         });
         let mut left: Vec<usize> = fixes;
@@ -427,7 +476,7 @@ impl RunReplay {
         while !left.is_empty() {
             // The next fix is the one that surely saves most after those before it, by weight.
             let before_ns = self.step_ns(&planned, least);
-            let scores: Vec<f64> = per_item(&left, |&fix| {
+            let scores: Vec<f64> = per_item(left.clone(), |fix| {
                 let with: Vec<usize> = planned.iter().copied().chain([fix]).collect();
                 let saved_ns = before_ns - self.step_ns(&with, least);
                 saved_ns / now_ns.max(1.0) * request.fixes[fix].weight

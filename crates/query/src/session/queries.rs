@@ -143,9 +143,10 @@ impl Session {
         rows?.map_err(|e| self.query_error(query, e))
     }
 
-    /// The rows of a query that returns `rank`, limited to some ranks; to none if `ranks` is empty. In one batch.
+    /// The rows of a query that comes with the program and returns `rank`, limited to some ranks; to none if `ranks` is
+    /// empty. In one batch.
     pub fn rows_of_ranks(&self, sql: &str, ranks: &[i64]) -> Result<RecordBatch> {
-        let batches = self.sql(&limited_to_ranks(sql, ranks))?;
+        let batches = self.program_sql(&limited_to_ranks(sql, ranks))?;
         let schema = batches[0].schema();
         concat_batches(&schema, &batches).map_err(|e| self.error(e.into()))
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::process::{Command, ExitStatus};
 
 use super::injection::Injection;
-use super::signals;
+use super::signals::Signals;
 use crate::exit::Exit;
 
 /// Exit codes of shells for programs that cannot be started.
@@ -45,9 +45,10 @@ pub(super) fn run(command: &[OsString], injection: &Injection) -> Result<Exit, N
     let variables = injection.variables().map_err(|error| not_run(io::Error::other(error)))?;
     let mut program = Command::new(&command[0]);
     program.args(&command[1..]).envs(variables);
+    // Signals that arrive while the program starts must not end this one, which would leave the other running.
+    let signals = Signals::hold().map_err(not_run)?;
     let mut child = program.spawn().map_err(not_run)?;
-    // Only now: what this program ignores, such as hangups under `nohup`, the child ignores as well.
-    let signals = signals::pass_to(&child).map_err(not_run)?;
+    let signals = signals.pass_to(&child).map_err(not_run)?;
     let status = child.wait();
     signals.stop();
     status.map(exit_of).map_err(not_run)

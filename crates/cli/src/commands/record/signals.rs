@@ -5,6 +5,18 @@ use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+#[cfg(unix)]
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+#[cfg(unix)]
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2},
+    iterator::{SignalsInfo, exfiltrator::WithOrigin},
+    low_level::{emulate_default_handler, siginfo::Cause},
+};
+
 /// The passing of signals to a program.
 pub(super) struct Passing {
     has_ended: Arc<AtomicBool>,
@@ -17,39 +29,60 @@ impl Passing {
     }
 }
 
-/// Passes signals that ask this program to end, or to do something, to a child, except those that come from the
-/// terminal: the child gets them as well.
+/// Signals for a program that is not there yet.
 #[cfg(unix)]
-pub(super) fn pass_to(child: &Child) -> io::Result<Passing> {
-    use nix::sys::signal::{Signal, kill};
-    use nix::unistd::Pid;
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
-    use signal_hook::iterator::SignalsInfo;
-    use signal_hook::iterator::exfiltrator::WithOrigin;
-    use signal_hook::low_level::emulate_default_handler;
-    use signal_hook::low_level::siginfo::Cause;
+pub(super) struct Signals(SignalsInfo<WithOrigin>);
 
-    let mut signals =
-        SignalsInfo::<WithOrigin>::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2])?;
-    let has_ended = Arc::new(AtomicBool::new(false));
-    let passing = Passing { has_ended: Arc::clone(&has_ended) };
-    let pid = i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)?;
-    std::thread::spawn(move || {
-        for origin in &mut signals {
-            // A child that has just ended, and a signal without a default, are no error.
-            if has_ended.load(Ordering::SeqCst) {
-                let _ = emulate_default_handler(origin.signal);
-            } else if !matches!(origin.cause, Cause::Kernel) {
-                let _ = Signal::try_from(origin.signal).map(|signal| kill(pid, signal));
-            }
+#[cfg(unix)]
+impl Signals {
+    /// Holds back signals that would end this program before the other one has started.
+    pub(super) fn hold() -> io::Result<Self> {
+        Ok(Self(SignalsInfo::new([SIGTERM, SIGUSR1, SIGUSR2])?))
+    }
+
+    /// Passes signals that ask this program to end, or to do something, to a child, except those that come from the
+    /// terminal: the child gets them as well.
+    pub(super) fn pass_to(self, child: &Child) -> io::Result<Passing> {
+        let Self(mut signals) = self;
+        // Only now: what this program ignores, such as hangups under `nohup`, the child ignores as well.
+        for signal in [SIGHUP, SIGINT, SIGQUIT] {
+            signals.handle().add_signal(signal)?;
         }
-    });
-    Ok(passing)
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let passing = Passing { has_ended: Arc::clone(&has_ended) };
+        let pid = i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)?;
+        std::thread::spawn(move || {
+            for origin in &mut signals {
+                // A child that has just ended, and a signal without a default, are no error.
+                if has_ended.load(Ordering::SeqCst) {
+                    let _ = emulate_default_handler(origin.signal);
+                } else if !matches!(origin.cause, Cause::Kernel) {
+                    let _ = Signal::try_from(origin.signal).map(|signal| kill(pid, signal));
+                }
+            }
+        });
+        Ok(passing)
+    }
+}
+
+#[cfg(not(unix))]
+pub(super) struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    #[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
+    pub(super) fn hold() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    pub(super) fn pass_to(self, child: &Child) -> io::Result<Passing> {
+        pass_to(child)
+    }
 }
 
 /// Ctrl-C reaches all programs of a console; this one outlives it.
 #[cfg(not(unix))]
-pub(super) fn pass_to(_: &Child) -> io::Result<Passing> {
+fn pass_to(_: &Child) -> io::Result<Passing> {
     let has_ended = Arc::new(AtomicBool::new(false));
     let passing = Passing { has_ended: Arc::clone(&has_ended) };
     let end = move || {
