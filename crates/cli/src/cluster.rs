@@ -7,20 +7,20 @@ use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 
-use crate::args::CheckArgs;
+use crate::args::ReadArgs;
 use crate::diagnostics::with_help;
 
 const PROGRAM: &str = "advisor-cluster";
 
 /// Maps the run to the directory of `--from`, if a cluster is given. What is there already stays.
-pub(crate) fn map_run(run: &Path, args: &CheckArgs) -> anyhow::Result<()> {
-    let (Some(scheduler), Some(to)) = (&args.cluster, &args.read.from) else { return Ok(()) };
+pub(crate) fn map_run(run: &Path, args: &ReadArgs) -> anyhow::Result<()> {
+    let (Some(scheduler), Some(to)) = (&args.cluster, &args.from) else { return Ok(()) };
     let mut command = Command::new(installed_program());
     command.arg("map").arg(run).arg("--to").arg(to).args(["--scheduler", scheduler]);
-    if let Some(bytes) = args.read.input.max_json_bytes {
+    if let Some(bytes) = args.input.max_json_bytes {
         command.arg(format!("--max-json-bytes={bytes}"));
     }
-    if let Some(timeout) = args.read.input.timeout {
+    if let Some(timeout) = args.input.timeout {
         command.arg(format!("--timeout={}", timeout.as_secs_f64()));
     }
     // Its result is the directory; messages go where ours go.

@@ -11,6 +11,7 @@ use trace_advisor::trace_model::command_line::CommandOptions;
 use trace_advisor::{OpenOptions, Run};
 
 use crate::args::{CacheDirArg, InputArgs, ReadArgs, SelectionArgs};
+use crate::cluster;
 use crate::console::Console;
 use crate::diagnostics::{FileProblems, with_help};
 use crate::memory;
@@ -54,6 +55,7 @@ pub(crate) fn open_with_progress(
         view_progress: Some(progress.views()),
         ..open_options(args)?
     };
+    progress.suspend(|| cluster::map_run(path, args))?;
     let run = Run::open_with(path, &options, progress.files())?;
     progress.suspend(|| note_if_exported(&run, args, console))?;
     Ok(run)
@@ -66,6 +68,7 @@ pub(crate) fn open_in_memory(
     progress: &ProgressLine,
 ) -> anyhow::Result<Run> {
     let options = OpenOptions { memory_bytes: None, ..open_options(args)? };
+    progress.suspend(|| cluster::map_run(path, args))?;
     Ok(Run::open_with(path, &options, progress.files())?)
 }
 

@@ -7,20 +7,16 @@ use std::process::Output;
 use super::{check, with_ranks};
 use crate::support::sandbox::Sandbox;
 
-const CLUSTER: [&str; 9] = [
-    "check",
-    "run",
-    "--exit-zero",
-    "--format",
-    "json",
-    "--from",
-    "mapped",
-    "--cluster",
-    "df://scheduler:50050",
-];
+const CLUSTER: [&str; 4] = ["--from", "mapped", "--cluster", "df://scheduler:50050"];
 
 /// Checks the run with a script as `advisor-cluster` on the PATH.
 fn check_on_cluster(sandbox: &Sandbox, script: Option<&str>, more: &[&str]) -> Output {
+    let check = ["check", "run", "--exit-zero", "--format", "json"];
+    on_cluster(sandbox, script, &[&check[..], &CLUSTER, more].concat())
+}
+
+/// Runs `advisor` with a script as `advisor-cluster` on the PATH.
+fn on_cluster(sandbox: &Sandbox, script: Option<&str>, args: &[&str]) -> Output {
     let folder = sandbox.path("programs");
     fs::create_dir_all(&folder).unwrap();
     let program = folder.join("advisor-cluster");
@@ -28,7 +24,7 @@ fn check_on_cluster(sandbox: &Sandbox, script: Option<&str>, more: &[&str]) -> O
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let mut command = sandbox.command(&[&CLUSTER, more].concat());
+    let mut command = sandbox.command(args);
     command.env("PATH", format!("{}:/usr/bin:/bin", folder.display()));
     command.output().unwrap()
 }
@@ -50,6 +46,22 @@ fn run_is_mapped_on_the_cluster_before_it_is_put_together() {
     assert!(String::from_utf8(output.stdout).unwrap() == report, "the reports differ");
     let arguments = fs::read_to_string(sandbox.path("arguments")).unwrap();
     assert_eq!(arguments, "map run --to mapped --scheduler df://scheduler:50050 --timeout=7\n");
+}
+
+#[test]
+fn queries_map_the_run_on_the_cluster_first() {
+    let sandbox = with_ranks(2);
+    let query = ["sql", "run", "SELECT rank, count(*) FROM kernels GROUP BY rank ORDER BY rank"];
+    let expected = sandbox.run(&query);
+    let script = format!("exec {} map run --to mapped", env!("CARGO_BIN_EXE_advisor"));
+    let mapped = on_cluster(&sandbox, Some(&script), &[&query[..], &CLUSTER].concat());
+    assert!(mapped.status.success(), "{}", stderr(&mapped));
+    assert_eq!(String::from_utf8(mapped.stdout), String::from_utf8(expected.stdout));
+    assert!(sandbox.path("mapped").exists());
+    // Without the directory, there is nowhere to map to.
+    let refused = on_cluster(&sandbox, None, &[&query[..], &CLUSTER[2..]].concat());
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("--from"), "{}", stderr(&refused));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 use trace_advisor::advisor::FailOn;
 
 use super::groups::{Audience, DamageArg, EachArg, OutputArgs, ReadArgs, RuleArgs};
-use super::headings::{INPUT, OUTPUT, RULES};
+use super::headings::{OUTPUT, RULES};
 use super::values::{duration_ns, percent};
 
 /// `advisor check`.
@@ -54,9 +54,6 @@ pub(crate) struct CheckArgs {
     pub(crate) baseline: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
-    /// First map what is missing in the directory of --from on a cluster, with the program `advisor-cluster`
-    #[arg(long, value_name = "df://HOST:PORT", requires = "from", hide_short_help = true, help_heading = INPUT)]
-    pub(crate) cluster: Option<String>,
     #[command(flatten)]
     pub(crate) damage: DamageArg,
     #[command(flatten)]

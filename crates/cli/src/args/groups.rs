@@ -104,6 +104,9 @@ pub(crate) struct ReadArgs {
     /// Read mapped ranks from DIR, a directory or an address that `advisor map` wrote to, instead of the traces
     #[arg(long, value_name = "DIR", hide_short_help = true, help_heading = INPUT)]
     pub(crate) from: Option<PathBuf>,
+    /// First map what is missing in the directory of --from on a cluster, with the program `advisor-cluster`
+    #[arg(long, value_name = "df://HOST:PORT", requires = "from", hide_short_help = true, help_heading = INPUT)]
+    pub(crate) cluster: Option<String>,
     #[command(flatten)]
     pub(crate) cache: CacheArgs,
     /// Set a parameter of the analyses, such as `short_kernel_us=10`

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
         let mut opened = PathBuf::new();
         let open = |path: &Path, _: &mut Console| {
             path.clone_into(&mut opened);
-            progress.suspend(|| cluster::map_run(path, args))?;
+            progress.suspend(|| cluster::map_run(path, &args.read))?;
             Ok(trace_advisor::open_check(path, &options, progress.files())?)
         };
         let note = |text: &str, console: &mut Console| progress.suspend(|| note(text, console));

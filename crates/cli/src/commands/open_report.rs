@@ -12,6 +12,7 @@ use trace_advisor::{OpenOptions, RuleSet, Run};
 
 use super::open::{PERFETTO_PORT, cannot_listen, open_browser, refuse_selections, token};
 use crate::args::OpenArgs;
+use crate::cluster;
 use crate::console::Console;
 use crate::diagnostics::print_error;
 use crate::exit::Exit;
@@ -77,6 +78,7 @@ fn html(args: &OpenArgs, rules: &RuleSet, console: &mut Console) -> anyhow::Resu
         view_progress: Some(progress.views()),
         ..open_options(&args.read)?
     };
+    progress.suspend(|| cluster::map_run(&args.run.path, &args.read))?;
     let run = Run::open_with(&args.run.path, &options, progress.files())?;
     progress.suspend(|| note_if_exported(&run, &args.read, console))?;
     let report = run.check(rules)?;

@@ -42,7 +42,7 @@ impl CheckOptions {
     /// # Errors
     /// If it cannot be read.
     pub fn open(&self, progress: &WorkProgress) -> anyhow::Result<Run> {
-        cluster::map_run(&self.0.paths[0], &self.0)?;
+        cluster::map_run(&self.0.paths[0], &self.0.read)?;
         let options = OpenOptions {
             step_time_ns: self.0.step_time,
             view_progress: Some(progress.views()),

@@ -11,6 +11,7 @@ use super::output::{Style, buffered};
 use super::work_progress::WorkProgress;
 use super::{parse, with_format};
 use crate::args::{Command, DiffArgs, DiffFormat};
+use crate::cluster;
 use crate::commands::diff::Compared;
 use crate::rule_files;
 use crate::run::open_options;
@@ -45,6 +46,9 @@ impl DiffOptions {
             view_progress: Some(progress.views()),
             ..open_options(&self.0.read)?
         };
+        for run in [&self.0.before, &self.0.after] {
+            cluster::map_run(run, &self.0.read)?;
+        }
         let before = Run::open_with(&self.0.before, &options, progress.files())?;
         let after = Run::open_with(&self.0.after, &options, progress.files())?;
         Ok((before, after))

@@ -247,6 +247,18 @@ impl SinglePartitionRule {
     }
 }
 
+/// A plan whose aggregates take one pass where their input is one partition, however many rows it has.
+pub(crate) fn aggregate_once(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let aggregate_once = |plan: Arc<dyn ExecutionPlan>| {
+        let children: Vec<_> = plan.children().into_iter().map(Arc::clone).collect();
+        let are_whole =
+            children.iter().all(|child| child.output_partitioning().partition_count() == 1);
+        let aggregate = if are_whole { in_one_pass(plan.as_ref(), &children)? } else { None };
+        Ok(aggregate.map_or_else(|| Transformed::no(plan), Transformed::yes))
+    };
+    Ok(plan.transform_up(aggregate_once)?.data)
+}
+
 /// The planner aggregates each partition and then their results. Over one partition, one pass does both.
 fn in_one_pass(
     plan: &dyn ExecutionPlan,

@@ -1,7 +1,8 @@
 //! Physical plans that are made once and come with the program. Making the plan of a view takes milliseconds, which is
 //! most of the time of a check of a small trace; reading it takes a small part of that.
 //!
-//! A plan is kept as the planner makes it, before the physical optimizer rules, because those look at the number of rows.
+//! A plan is kept before the physical optimizer rules that look at the number of rows; what is superfluous however many
+//! there are is left out.
 //! Its leaves name tables and views, whose rows a session adds.
 
 mod recording;

@@ -16,9 +16,11 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column};
-use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::projection::{
+    ProjectionExec, ProjectionExpr, remove_unnecessary_projections,
+};
 use datafusion::physical_plan::union::UnionExec;
-use datafusion::physical_plan::{ExecutionPlan, displayable};
+use datafusion::physical_plan::{ExecutionPlan, displayable, replace_children_if_necessary};
 use datafusion_proto::bytes::physical_plan_to_bytes_with_proto_converter;
 use datafusion_proto::physical_plan::to_proto::serialize_physical_expr_with_converter;
 use datafusion_proto::physical_plan::{
@@ -30,6 +32,7 @@ use datafusion_proto::protobuf::{PhysicalExprNode, PhysicalPlanNode, UnionExecNo
 
 use super::relation::{RelationReader, RelationScan, RelationWriter};
 use super::step_name;
+use crate::plan::optimizer::aggregate_once;
 
 /// The plans of a query, while it is planned.
 #[derive(Debug)]
@@ -69,7 +72,18 @@ impl Recording {
     /// # Errors
     /// If it cannot be written, or is another one when it is read.
     pub(crate) async fn add_plan(&mut self, plan: &LogicalPlan) -> Result<()> {
-        let plan = self.state.create_physical_plan(plan).await?;
+        let plan = aggregate_once(self.state.create_physical_plan(plan).await?)?;
+        // Unions may add other projections to their inputs when the plan is read.
+        let bytes = match self.written(without_projections(Arc::clone(&plan))?) {
+            Ok(bytes) => bytes,
+            Err(_) => self.written(plan)?,
+        };
+        self.plans.push(bytes);
+        Ok(())
+    }
+
+    /// The bytes of a plan, if it is the same when it is read.
+    fn written(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Bytes> {
         let recorded = text(&without_names(&plan)?);
         let bytes = physical_plan_to_bytes_with_proto_converter(
             plan,
@@ -82,8 +96,7 @@ impl Recording {
             let (read, recorded) = lines.find(|(a, b)| a != b).unwrap_or_default();
             return plan_err!("a plan has\n{recorded}\nand is read as\n{read}");
         }
-        self.plans.push(bytes);
-        Ok(())
+        Ok(bytes)
     }
 
     pub(crate) fn into_plans(self) -> Vec<Bytes> {
@@ -167,6 +180,20 @@ fn added_projection(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionP
     let are_same =
         columns.len() == schema.fields().len() && columns.iter().enumerate().all(is_same);
     are_same.then_some(projection.input())
+}
+
+/// A plan without projections that other operators can do, except for those that unions add.
+fn without_projections(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let plan = remove_unnecessary_projections(plan)?.data;
+    let is_union = plan.downcast_ref::<UnionExec>().is_some();
+    let input = |plan: Arc<dyn ExecutionPlan>| match added_projection(&plan) {
+        Some(input) if is_union => {
+            let input = without_projections(Arc::clone(input))?;
+            Ok(Transformed::yes(replace_children_if_necessary(plan, vec![input])?))
+        }
+        _ => Ok(Transformed::yes(without_projections(plan)?)),
+    };
+    Ok(plan.map_children(input)?.data)
 }
 
 /// A plan with the scans of tables in place of those that know their names.

@@ -18,6 +18,7 @@ use self::prometheus::Measures;
 use super::check::fail_on;
 use crate::args::{Audience, OutputArgs, ReportFormat, WatchArgs};
 use crate::baseline;
+use crate::cluster;
 use crate::console::Console;
 use crate::diagnostics::{print_error, with_help};
 use crate::exit::Exit;
@@ -168,6 +169,7 @@ impl Watch<'_> {
             trace_advisor::map(&args.run.path, to, rules, &map, progress.files())?;
             options.mapped = Some(to.clone());
         }
+        progress.suspend(|| cluster::map_run(&args.run.path, &args.read))?;
         let run = Run::open_with(&args.run.path, &options, progress.files())?;
         let mut report = run.check(rules)?;
         let measures = if wants_measures { Measures::of(&run)? } else { Measures::default() };
