@@ -8,10 +8,9 @@ use query::view_error;
 use super::argument_text::parse_ranks;
 use super::clocks;
 use super::matches::{CollectiveMatch, CollectiveTraits, RankCall, match_collectives};
-use super::phase_totals;
+use super::phase_totals::CollectiveTotalsColumns;
 use super::wait_attribution::{Attributions, RankClocks, attribute_waits};
-use query::columns::OptIntColumn;
-use query::columns::names as texts;
+use query::columns::{Names, OptIntColumn, names as texts};
 use query::rust_view::ViewInputs;
 
 pub(super) const COLLECTIVES: (&str, &str) = (
@@ -36,14 +35,14 @@ pub(super) struct ProcessGroup {
     pub(super) size: Option<i64>,
 }
 
-/// Collectives of all ranks with their matches and clock offsets.
-#[derive(Debug, Default)]
+/// Collectives of all ranks with their matches and clock offsets. Texts and sizes stay in columns, by call.
+#[derive(Debug)]
 pub(super) struct MatchedCollectives {
     pub(super) calls: Vec<RankCall>,
-    pub(super) names: Vec<String>,
+    names: Names,
     pub(super) groups: Vec<ProcessGroup>,
-    pub(super) message_bytes: Vec<Option<i64>>,
-    pub(super) phases: Vec<Option<String>>,
+    pub(super) message_bytes: OptIntColumn,
+    pub(super) phases: Names,
     pub(super) matches: Vec<CollectiveMatch>,
     pub(super) clocks: RankClocks,
     /// The `clock` column of `ranks`: how the trace relates the clock of each rank to others.
@@ -52,7 +51,7 @@ pub(super) struct MatchedCollectives {
 
 impl MatchedCollectives {
     pub(super) fn name(&self, call: usize) -> &str {
-        self.names.get(self.calls[call].name as usize).map_or("", String::as_str)
+        self.names.get(call).unwrap_or_default()
     }
 
     pub(super) fn group(&self, call: usize) -> &ProcessGroup {
@@ -62,14 +61,10 @@ impl MatchedCollectives {
 
 /// Reads collectives, matches them across ranks, and estimates clock offsets.
 pub(super) fn load_collectives(inputs: &ViewInputs<'_>) -> Result<MatchedCollectives> {
-    let mut collectives = MatchedCollectives::default();
     let ranks = inputs.batch("ranks")?;
     let (rank, clock) = (OptIntColumn::of(ranks, "rank")?, texts(ranks, "clock")?);
-    for row in 0..ranks.num_rows() {
-        collectives
-            .clock_sources
-            .insert(rank.value_or_0(row), clock.get(row).unwrap_or_default().to_owned());
-    }
+    let source = |row| (rank.value_or_0(row), clock.get(row).unwrap_or_default().to_owned());
+    let clock_sources: BTreeMap<i64, String> = (0..ranks.num_rows()).map(source).collect();
 
     let batch = inputs.batch("collectives")?;
     let int = |name| OptIntColumn::of(batch, name);
@@ -82,20 +77,22 @@ pub(super) fn load_collectives(inputs: &ViewInputs<'_>) -> Result<MatchedCollect
     let (name, from, timed_on) = (text("name")?, text("sequence_from")?, text("timed_on")?);
     let (group_name, group_ranks) = (text("group_name")?, text("group_ranks")?);
     let (description, phase) = (text("group_description")?, text("phase")?);
-    let mut groups: HashMap<(u32, u32), u32> = HashMap::new();
+    let mut calls = Vec::with_capacity(batch.num_rows());
+    let mut groups: Vec<ProcessGroup> = Vec::new();
+    let mut group_ids: HashMap<(u32, u32), u32> = HashMap::new();
     for row in 0..batch.num_rows() {
-        let next = collectives.groups.len() as u32;
-        let group = *groups.entry((group_name.ids[row], group_ranks.ids[row])).or_insert(next);
+        let next = groups.len() as u32;
+        let group = *group_ids.entry((group_name.ids[row], group_ranks.ids[row])).or_insert(next);
         if group == next {
             let own = |text: Option<&str>| text.map(str::to_owned);
-            collectives.groups.push(ProcessGroup {
+            groups.push(ProcessGroup {
                 name: own(group_name.get(row)),
                 description: own(description.get(row)),
                 ranks: own(group_ranks.get(row)),
                 size: size.get(row),
             });
         }
-        collectives.calls.push(RankCall {
+        calls.push(RankCall {
             rank: rank.value_or_0(row),
             number: number.value_or_0(row),
             name: name.ids[row],
@@ -110,22 +107,28 @@ pub(super) fn load_collectives(inputs: &ViewInputs<'_>) -> Result<MatchedCollect
             on_device: timed_on.get(row) == Some("device"),
             is_complete: is_complete.value_or_0(row) == 1,
         });
-        collectives.message_bytes.push(message.get(row));
-        collectives.phases.push(phase.get(row).map(str::to_owned));
     }
-    collectives.names = name.texts;
-    let group_ranks_by_id: BTreeMap<u32, Vec<i64>> = collectives
-        .groups
+    let group_ranks_by_id: BTreeMap<u32, Vec<i64>> = groups
         .iter()
         .enumerate()
         .filter_map(|(at, group)| Some((at as u32, parse_ranks(group.ranks.as_deref()?)?)))
         .collect();
-    collectives.matches = match_collectives(&collectives.calls, &group_ranks_by_id);
-    collectives.clocks = RankClocks {
-        offsets: clocks::estimate_offsets(&collectives.calls, &collectives.matches),
-        is_shared: collectives.clock_sources.values().all(|clock| clock != "relative"),
+    let matches = match_collectives(&calls, &group_ranks_by_id);
+    let clocks = RankClocks {
+        offsets: clocks::estimate_offsets(&calls, &matches),
+        is_shared: clock_sources.values().all(|clock| clock != "relative"),
     };
-    Ok(collectives)
+    let (names, message_bytes, phases) = (name, message, phase);
+    Ok(MatchedCollectives {
+        calls,
+        names,
+        groups,
+        message_bytes,
+        phases,
+        matches,
+        clocks,
+        clock_sources,
+    })
 }
 
 /// Attributes the waiting time of every match; needs the input [`PHASE_TOTALS`].
@@ -133,11 +136,13 @@ pub(super) fn attribute(
     inputs: &ViewInputs<'_>,
     collectives: &MatchedCollectives,
 ) -> Result<Attributions> {
-    let totals = phase_totals::read_totals(inputs.batch("phase_totals")?)?;
-    if totals.len() != collectives.calls.len() {
+    let totals = inputs.batch("phase_totals")?;
+    if totals.num_rows() != collectives.calls.len() {
         return Err(view_error!(
             "comm_phase_totals and comm_collectives list different collectives"
         ));
     }
-    Ok(attribute_waits(&collectives.calls, &collectives.matches, &collectives.clocks, &totals))
+    let totals = CollectiveTotalsColumns::of(totals)?;
+    let between = |then, now| totals.between(then, now);
+    Ok(attribute_waits(&collectives.calls, &collectives.matches, &collectives.clocks, between))
 }

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use query::rust_view::Result;
+use query::view_error;
 use trace_model::RecordBatch;
 
 use super::phases::{PHASE_COUNT, PhaseTimeline, PhaseTotals, TotalsAtCollective, phase_index};
@@ -107,20 +108,27 @@ fn phase_timelines(inputs: &ViewInputs<'_>) -> Result<HashMap<i64, PhaseTimeline
     Ok(of_rank.into_iter().map(timeline).collect())
 }
 
-/// The totals at each collective, in the order of the rows.
-pub(super) fn read_totals(batch: &RecordBatch) -> Result<Vec<TotalsAtCollective>> {
-    let mut totals = vec![TotalsAtCollective::default(); batch.num_rows()];
-    let mut fill = |names: [&str; PHASE_COUNT],
-                    part: fn(&mut TotalsAtCollective) -> &mut PhaseTotals| {
-        for (kind, name) in names.into_iter().enumerate() {
-            let column = OptIntColumn::of(batch, name)?;
-            for (row, at) in totals.iter_mut().enumerate() {
-                part(at)[kind] = column.value_or_0(row);
-            }
-        }
-        Ok::<_, query::ViewError>(())
-    };
-    fill(AT_START, |at| &mut at.start)?;
-    fill(AT_END, |at| &mut at.end)?;
-    Ok(totals)
+/// The rows of [`VIEW`] where they are.
+#[derive(Debug)]
+pub(super) struct CollectiveTotalsColumns {
+    start: [OptIntColumn; PHASE_COUNT],
+    end: [OptIntColumn; PHASE_COUNT],
+}
+
+impl CollectiveTotalsColumns {
+    pub(super) fn of(batch: &RecordBatch) -> Result<Self> {
+        let columns = |names: [&str; PHASE_COUNT]| {
+            let columns = names.map(|name| OptIntColumn::of(batch, name));
+            let columns: Vec<OptIntColumn> = columns.into_iter().collect::<Result<_>>()?;
+            columns.try_into().map_err(|_| view_error!("there is one column per phase"))
+        };
+        Ok(Self { start: columns(AT_START)?, end: columns(AT_END)? })
+    }
+
+    /// Time per phase from the end of the collective in one row to the start of that in another one.
+    pub(super) fn between(&self, then: usize, now: usize) -> PhaseTotals {
+        std::array::from_fn(|kind| {
+            self.start[kind].value_or_0(now) - self.end[kind].value_or_0(then)
+        })
+    }
 }

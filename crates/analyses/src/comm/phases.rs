@@ -17,11 +17,6 @@ pub(super) struct TotalsAtCollective {
     pub(super) end: PhaseTotals,
 }
 
-/// Time per phase between two moments, given the totals at both.
-pub(super) fn difference(until: &PhaseTotals, before: &PhaseTotals) -> PhaseTotals {
-    std::array::from_fn(|kind| until[kind] - before[kind])
-}
-
 /// Index of a host phase in [`PHASES`]; unknown names are other time.
 pub(super) fn phase_index(phase: &str) -> usize {
     PHASES.iter().position(|&name| name == phase).filter(|&kind| kind != DEVICE).unwrap_or(OTHER)
@@ -93,7 +88,8 @@ mod tests {
     use super::*;
 
     fn between(time: &PhaseTimeline, start: i64, end: i64) -> PhaseTotals {
-        difference(&time.totals_until(end), &time.totals_until(start))
+        let (until, before) = (time.totals_until(end), time.totals_until(start));
+        std::array::from_fn(|kind| until[kind] - before[kind])
     }
 
     #[test]

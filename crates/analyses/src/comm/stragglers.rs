@@ -264,7 +264,7 @@ mod tests {
     fn delays_before_overlapping_collectives_count_once() {
         let share = |delay_ns| RankShare {
             delay_ns: Some(delay_ns),
-            excess: std::array::from_fn(|phase| delay_ns * (phase == 0) as i64),
+            excess: std::array::from_fn(|phase| delay_ns * i64::from(phase == 0)),
             ..RankShare::default()
         };
         let sums = |gaps: &[(i64, i64, i64)]| {

@@ -66,7 +66,7 @@ fn matches(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .int("divergent_rank", |r| Some(collectives.calls[r.divergent?].rank))
         .text("divergent_name", |r| Some(collectives.name(r.divergent?)))
         .int("step", |r| collectives.calls[r.first].step)
-        .text("phase", |r| collectives.phases[r.first].as_deref())
+        .text("phase", |r| collectives.phases.get(r.first))
         .int("rank_count", |r| Some(r.found.calls.len() as i64))
         .int("lowest_rank", |r| Some(collectives.calls[r.first].rank))
         .int("highest_rank", |r| Some(collectives.calls[*r.found.calls.last()?].rank))
@@ -86,8 +86,9 @@ fn matches(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
 
 /// The message size, if all ranks agree on it.
 fn message_bytes(collectives: &MatchedCollectives, found: &CollectiveMatch) -> Option<i64> {
-    let first = collectives.message_bytes[found.calls[0]];
-    first.filter(|_| found.calls.iter().all(|&at| collectives.message_bytes[at] == first))
+    let bytes = |at| collectives.message_bytes.get(at);
+    let first = bytes(found.calls[0]);
+    first.filter(|_| found.calls.iter().all(|&at| bytes(at) == first))
 }
 
 /// The call of the lowest rank whose name is not the most frequent one; among equally frequent ones, that of the lowest

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::clocks::ClockOffset;
 use super::matches::{CollectiveMatch, MatchStatus, RankCall};
-use super::phases::{PHASE_COUNT, PhaseTotals, TotalsAtCollective, difference};
+use super::phases::{PHASE_COUNT, PhaseTotals};
 use crate::statistics::int_median;
 
 /// The evidence for the last rank to arrive.
@@ -89,13 +89,13 @@ impl RankClocks {
 /// The attribution of each match, and each rank's share in it.
 pub(super) type Attributions = (Vec<Option<Attribution>>, Vec<Vec<RankShare>>);
 
-/// Attributes the waiting time of each match in which every call has an interval; `None` for others. `totals` holds
-/// the phase totals of the rank at each call.
+/// Attributes the waiting time of each match in which every call has an interval; `None` for others. `phases_between` returns
+/// the time per phase from the end of one call of a rank to the start of another.
 pub(super) fn attribute_waits(
     calls: &[RankCall],
     matches: &[CollectiveMatch],
     clocks: &RankClocks,
-    totals: &[TotalsAtCollective],
+    phases_between: impl Fn(usize, usize) -> PhaseTotals,
 ) -> Attributions {
     let mut shares: Vec<Vec<RankShare>> =
         matches.iter().map(|found| vec![RankShare::default(); found.calls.len()]).collect();
@@ -110,7 +110,7 @@ pub(super) fn attribute_waits(
     let waits = RankWaits::new(calls, matches, &shares);
     for &at in &order {
         let Some(before) = previous[at] else { continue };
-        measure_losses(calls, &matches[at], &matches[before], totals, &mut shares[at]);
+        measure_losses(calls, &matches[at], &matches[before], &phases_between, &mut shares[at]);
         let Some(attribution) = attributions[at] else { continue };
         let found = &matches[at];
         let cause =
@@ -311,7 +311,7 @@ fn measure_losses(
     calls: &[RankCall],
     found: &CollectiveMatch,
     before: &CollectiveMatch,
-    totals: &[TotalsAtCollective],
+    phases_between: impl Fn(usize, usize) -> PhaseTotals,
     shares: &mut [RankShare],
 ) {
     let gaps: Vec<(i64, i64)> = found
@@ -328,7 +328,7 @@ fn measure_losses(
         .calls
         .iter()
         .zip(&before.calls)
-        .map(|(&now, &then)| difference(&totals[now].start, &totals[then].end))
+        .map(|(&now, &then)| phases_between(then, now))
         .collect();
     let more = excess_over_others(&lengths);
     for (share, (&gap, &more)) in shares.iter_mut().zip(lengths.iter().zip(&more)) {
@@ -451,12 +451,8 @@ mod tests {
             offsets: super::super::clocks::estimate_offsets(calls, &found),
             is_shared,
         };
-        let (attributions, shares) = attribute_waits(
-            calls,
-            &found,
-            &clocks,
-            &vec![TotalsAtCollective::default(); calls.len()],
-        );
+        let no_phases = |_, _| PhaseTotals::default();
+        let (attributions, shares) = attribute_waits(calls, &found, &clocks, no_phases);
         (found, attributions, shares)
     }
 
