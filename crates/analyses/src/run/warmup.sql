@@ -13,7 +13,7 @@
 --! first_step_ns = { doc = "length of the first; on the host if its duration does not compare, see step_time.is_anchored; absent with fewer than 2 steps", unit = "ns", metric = "rank" }
 --! median_step_ns = { doc = "median of the others; absent with fewer than 2 steps", unit = "ns", metric = "rank" }
 --! first_step_ratio = { doc = "excess of the first over median_step_ns, divided by median_step_ns; absent with fewer than 3 steps", unit = "ratio", metric = "rank" }
---! warmup_ns = { doc = "any thread compiles, loads code for the device or takes memory from the driver, or a device is idle under a first launch (cause first_launch of idle_gap_causes), within the steps", unit = "ns", metric = "rank" }
+--! warmup_ns = { doc = "any thread compiles, loads code for the device or takes memory from the driver, or a device is idle under a first launch (cause first_launch of idle_gap_causes), within the steps; without taking memory where that recurs, see steady_memory_ns", unit = "ns", metric = "rank" }
 --! warmup_ratio = { doc = "share of steps_ns", unit = "ratio", metric = "rank" }
 --! warmup_name = "name that takes most of warmup_ns"
 --! first_launch_ns = { doc = "a device is idle under a first launch, within the steps", unit = "ns", metric = "rank" }
@@ -93,6 +93,7 @@ sums AS (
     SELECT
         r.rank,
         sum_if!(r.dur_ns, r.compiles > 0 OR r.allocates > 0 OR r.loads > 0) AS warmup_ns,
+        sum_if!(r.dur_ns, r.compiles > 0 OR r.loads > 0) AS warmup_without_memory_ns,
         sum_if!(r.dur_ns, r.loads > 0) AS first_launch_ns,
         sum_if!(r.dur_ns, r.compiles > 0) AS compile_ns,
         sum_if!(r.dur_ns, r.later > 0 AND r.compiles > 0) AS steady_compile_ns,
@@ -124,6 +125,7 @@ totals AS (
     SELECT
         e.rank, e.name,
         sum(e.end_ns - e.ts_ns) AS dur_ns,
+        coalesce(sum(CASE WHEN e.kind <> 'memory' THEN e.end_ns - e.ts_ns END), 0) AS without_memory_ns,
         count_if!(e.kind = 'compile') AS compile_count,
         sum(CASE WHEN e.kind = 'compile' AND e.ts_ns >= w.first_end_ns THEN e.end_ns - e.ts_ns END) AS steady_ns
     FROM events e
@@ -136,6 +138,7 @@ top_names AS (
         rank,
         sum(compile_count) AS compile_count,
         first_value(name ORDER BY dur_ns DESC, name) AS warmup_name,
+        first_value(CASE WHEN without_memory_ns > 0 THEN name END ORDER BY without_memory_ns DESC, name) AS without_memory_name,
         first_value(CASE WHEN steady_ns > 0 THEN name END ORDER BY coalesce(steady_ns, 0) DESC, name) AS steady_name
     FROM totals
     GROUP BY rank
@@ -149,6 +152,17 @@ regions AS (
     )
     WHERE name LIKE 'Torch-Compiled Region%' OR name LIKE 'CompiledFunction%' OR name LIKE '## Call CompiledFxGraph%'
     GROUP BY rank
+),
+-- What each of at least two later steps takes from the driver, the first one would take, too.
+steady_sums AS (
+    SELECT
+        s.rank,
+        w.step_count >= 3 AND s.memory_step_count >= w.step_count - 1 AS memory_recurs,
+        CASE WHEN w.step_count >= 3 AND s.memory_step_count >= w.step_count - 1 THEN s.warmup_without_memory_ns ELSE s.warmup_ns END
+            AS warmup_ns,
+        s.later_memory_ns, s.first_launch_ns, s.compile_ns, s.steady_compile_ns, s.steady_idle_ns, s.steady_step_count
+    FROM sums s
+    JOIN windows w ON w.rank = s.rank
 ),
 ranks_with_host AS (
     SELECT DISTINCT rank FROM cpu_ops
@@ -166,9 +180,9 @@ SELECT
     CASE WHEN w.step_count >= 3 THEN w.first_step_ns / nullif(w.median_step_ns, 0) - 1 END AS first_step_ratio,
     coalesce(s.warmup_ns, 0) AS warmup_ns,
     ratio!(coalesce(s.warmup_ns, 0), w.steps_ns) AS warmup_ratio,
-    t.warmup_name,
+    CASE WHEN s.memory_recurs THEN t.without_memory_name ELSE t.warmup_name END AS warmup_name,
     coalesce(s.first_launch_ns, 0) AS first_launch_ns,
-    CASE WHEN w.step_count >= 3 AND s.memory_step_count >= w.step_count - 1 THEN s.later_memory_ns ELSE 0 END AS steady_memory_ns,
+    CASE WHEN s.memory_recurs THEN s.later_memory_ns ELSE 0 END AS steady_memory_ns,
     coalesce(t.compile_count, 0) AS compile_count,
     coalesce(s.compile_ns, 0) AS compile_ns,
     coalesce(w.steady_ns, 0) AS steady_ns,
@@ -184,7 +198,7 @@ FROM ranks r
 JOIN graph_launches g ON g.rank = r.rank
 LEFT JOIN ranks_with_host h ON h.rank = r.rank
 LEFT JOIN windows w ON w.rank = r.rank
-LEFT JOIN sums s ON s.rank = r.rank
+LEFT JOIN steady_sums s ON s.rank = r.rank
 LEFT JOIN top_names t ON t.rank = r.rank
 LEFT JOIN regions c ON c.rank = r.rank
 WHERE r.vendor IS NOT NULL

@@ -122,7 +122,7 @@ outliers AS (
 ),
 warmups AS (
     SELECT
-        min(ratio!(warmup_ns - coalesce(steady_compile_ns, 0) - steady_memory_ns, steps_ns)) AS warmup_ratio,
+        min(ratio!(warmup_ns - coalesce(steady_compile_ns, 0), steps_ns)) AS warmup_ratio,
         first_value(warmup_name ORDER BY warmup_ns DESC, rank) AS warmup_name
     FROM run_warmup
 )

@@ -130,6 +130,29 @@ fn compilation_after_the_first_step_is_not_warm_up() {
     );
 }
 
+/// `torch.cuda.empty_cache()` in the loop: every step allocates again.
+#[test]
+fn memory_that_every_step_allocates_is_not_warm_up() {
+    let warmup = |calls: &[i64]| {
+        let mut run = Run::default();
+        run.rank(0)
+            .step(0, 1, 0, 100, false)
+            .step(0, 2, 100, 100, false)
+            .step(0, 3, 200, 100, true)
+            .kernel_in_step(0, 1, 10, 80, (5, 1))
+            .kernel_in_step(0, 2, 110, 80, (105, 1))
+            .kernel_in_step(0, 3, 210, 80, (205, 1));
+        for ts_ns in calls {
+            run.call(0, "cudaFree", *ts_ns, 20);
+        }
+        let columns = ["warmup_ns", "warmup_name", "steady_memory_ns"];
+        rows(&run.open(), "run_warmup", &columns).remove(0)
+    };
+    assert_eq!(warmup(&[50, 150, 250]), "0 - 40");
+    assert_eq!(warmup(&[50, 150]), "40 cudaFree 0");
+    assert_eq!(warmup(&[150, 250]), "0 - 40");
+}
+
 #[test]
 fn optimizers_are_recognized_by_their_kernels() {
     let mut run = Run::default();
