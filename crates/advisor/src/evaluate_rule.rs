@@ -328,12 +328,14 @@ fn affected(
             severity: f.violation.severity,
         })
         .collect();
+    // Rows of process groups stand for several ranks each.
+    let are_groups = table.index("highest_rank").is_some();
     Affected {
         fired: fired.len(),
         passed,
         unknown,
         ranks: ranks(&rows).into_iter().collect(),
-        of_ranks: if table.index("highest_rank").is_some() { 0 } else { ranks(&all).len() },
+        of_ranks: if are_groups { 0 } else { ranks(&all).len() },
         steps: steps(&rows),
         of_steps: steps(&all).or_else(over),
         more: fired.len() - worst.len(),

@@ -1,13 +1,15 @@
 //! A store that is busy: a proxy in front of a real server that answers some requests with 503.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// What happens to a request.
+use super::web::read_request;
+
+/// How the proxy answers a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The server's answer is passed on.
@@ -75,27 +77,9 @@ impl BusyStore {
 
 /// The first line of a request, and its bytes, which ask the server to close the connection.
 fn request(stream: &TcpStream) -> Option<(String, Vec<u8>)> {
-    let mut reader = BufReader::new(stream);
-    let (mut head, mut length) = (Vec::new(), 0);
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        if line.trim().is_empty() {
-            break;
-        }
-        let name = line.split(':').next().unwrap_or_default().to_ascii_lowercase();
-        if name == "content-length" {
-            length = line.split_once(':')?.1.trim().parse().ok()?;
-        }
-        if name != "connection" {
-            head.push(line.trim_end().to_owned());
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
+    let (mut head, body) = read_request(&mut BufReader::new(stream))?;
     let first = head.first()?.clone();
+    head.retain(|line| !line.to_ascii_lowercase().starts_with("connection:"));
     let text = format!("{}\r\nConnection: close\r\n\r\n", head.join("\r\n"));
     Some((first, [text.into_bytes(), body].concat()))
 }

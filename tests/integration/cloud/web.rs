@@ -1,7 +1,7 @@
 //! A web server that misbehaves on request.
 
 use std::collections::HashMap;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -96,21 +96,35 @@ impl Web {
     }
 }
 
+/// The lines of a request before its body, and the body; `None` at the end of the connection.
+pub(super) fn read_request(from: &mut impl BufRead) -> Option<(Vec<String>, Vec<u8>)> {
+    let mut head = Vec::new();
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        if from.read_line(&mut line).unwrap_or(0) == 0 {
+            return None;
+        }
+        let line = line.trim();
+        if line.is_empty() {
+            break;
+        }
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            length = value.trim().parse().unwrap();
+        }
+        head.push(line.to_owned());
+    }
+    let mut body = vec![0; length];
+    from.read_exact(&mut body).unwrap();
+    Some((head, body))
+}
+
 fn answer(stream: TcpStream, handler: &Handler, log: &Mutex<Vec<Asked>>) {
     let mut lines = BufReader::new(stream.try_clone().unwrap());
     let mut out = stream;
-    loop {
-        let mut head = Vec::new();
-        loop {
-            let mut line = String::new();
-            if lines.read_line(&mut line).unwrap_or(0) == 0 {
-                return;
-            }
-            if line.trim().is_empty() {
-                break;
-            }
-            head.push(line.trim().to_owned());
-        }
+    while let Some((head, _)) = read_request(&mut lines) {
         let mut words = head[0].split(' ');
         let target = words.nth(1).unwrap();
         let headers: HashMap<String, String> = head[1..]
@@ -118,10 +132,6 @@ fn answer(stream: TcpStream, handler: &Handler, log: &Mutex<Vec<Asked>>) {
             .filter_map(|line| line.split_once(':'))
             .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
             .collect();
-        if let Some(length) = headers.get("content-length") {
-            let mut body = vec![0; length.parse().unwrap()];
-            lines.read_exact(&mut body).unwrap();
-        }
         let asked = Asked { target: target.to_owned(), headers };
         let number = {
             let mut log = log.lock().unwrap();

@@ -118,13 +118,12 @@ pub(super) fn load_collectives(inputs: &ViewInputs<'_>) -> Result<MatchedCollect
         offsets: clocks::estimate_offsets(&calls, &matches),
         is_shared: clock_sources.values().all(|clock| clock != "relative"),
     };
-    let (names, message_bytes, phases) = (name, message, phase);
     Ok(MatchedCollectives {
         calls,
-        names,
+        names: name,
         groups,
-        message_bytes,
-        phases,
+        message_bytes: message,
+        phases: phase,
         matches,
         clocks,
         clock_sources,

@@ -51,8 +51,7 @@ impl RankTotals {
         gaps.sort_unstable_by_key(|&(start, end, _)| (start, end));
         let mut until = i64::MIN;
         for (start, end, share) in gaps {
-            let uncovered = (end - start.max(until)).max(0);
-            until = until.max(end);
+            let uncovered = uncovered_ns(start, end, &mut until);
             let counted = |ns: i64| {
                 // Exact where nothing overlaps.
                 if uncovered == end - start {
@@ -161,9 +160,7 @@ fn sum_by_rank(
         of_rank.sort_unstable();
         let mut until = i64::MIN;
         for (start, end, number) in of_rank {
-            let counted = (end - start.max(until)).max(0);
-            until = until.max(end);
-            of_match[number] += counted as f64;
+            of_match[number] += uncovered_ns(start, end, &mut until) as f64;
         }
     }
     // Groups that share ranks wait for one rank at the same time, so all other ranks of the run count. The last rank's own
@@ -188,6 +185,13 @@ fn sum_by_rank(
         }
     }
     (sums, steps.len() as i64)
+}
+
+/// The part of an interval that earlier ones do not cover. `until` is their end; intervals come by start.
+fn uncovered_ns(start: i64, end: i64, until: &mut i64) -> i64 {
+    let uncovered = (end - start.max(*until)).max(0);
+    *until = (*until).max(end);
+    uncovered
 }
 
 /// Probability that some rank causes most of the waiting in `late` of `steps` steps if each step falls on a random

@@ -72,11 +72,8 @@ impl RankClaims {
             };
             let (before, now) = (base.edge(edge), weights.edge(edge));
             let left = (before as f64 * left).round() as i64;
-            let is_reduced = now < before;
-            weights.set_edge(
-                edge,
-                if left > before && !is_reduced { left.max(now) } else { left.min(now) },
-            );
+            let adds_time = left > before && now >= before;
+            weights.set_edge(edge, if adds_time { left.max(now) } else { left.min(now) });
         }
         for &edge in &self.removed {
             weights.remove_edge(edge as usize);

@@ -24,7 +24,7 @@ mod timeline;
 mod what_if;
 
 use std::panic::resume_unwind;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
 
 use query::rust_view::Result;
@@ -145,7 +145,7 @@ fn per_item<I: Send, T: Send>(items: Vec<I>, compute: impl Fn(I) -> T + Sync) ->
     }
     let mut results: Vec<Option<T>> = items.iter().map(|_| None).collect();
     let work = Mutex::new(items.into_iter().zip(&mut results));
-    let next = || work.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let next = || lock(&work).next();
     thread::scope(|scope| {
         let worker = || {
             while let Some((item, result)) = next() {
@@ -156,6 +156,10 @@ fn per_item<I: Send, T: Send>(items: Vec<I>, compute: impl Fn(I) -> T + Sync) ->
         workers.into_iter().for_each(joined);
     });
     results.into_iter().flatten().collect()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The result of a thread.

@@ -1,6 +1,6 @@
 //! Times runs again under fixes: each fix alone, each after those before it, and all together.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::thread;
 
 use query::rust_view::Result;
@@ -16,7 +16,7 @@ use super::model::{RankEvents, TimeClass};
 use super::overhead::{HostOverhead, OverheadLevel};
 use super::replay::{Weights, path_classes, replay};
 use super::what_if::StepClock;
-use super::{joined, per_item};
+use super::{joined, lock, per_item};
 
 /// Time between two kernels of a stream that were both launched in time, if the recording has no shorter one.
 const STREAM_GAP_NS: i64 = 1_000;
@@ -102,7 +102,7 @@ impl RankModel {
         Self { events, graph, clock, overhead, recorded, unprofiled, step_count }
     }
 
-    /// What each fix changes.
+    /// Returns the edges that each fix changes.
     fn claims(
         &self,
         request: &RetimingRequest,
@@ -164,7 +164,7 @@ pub fn retime(
     Ok(Retimed { retiming: retimed?, left_out })
 }
 
-/// A rank, and what each fix changes of it.
+/// A rank, and the edges that each fix changes.
 struct RankReplay {
     model: RankModel,
     claims: Vec<RankClaims>,
@@ -262,10 +262,6 @@ fn interval(of: impl Fn(Assumption) -> f64, model_error: impl Fn(f64) -> [f64; 2
     below += errors[0].powi(2);
     above += errors[1].powi(2);
     Interval { low: mid - below.sqrt(), mid, high: mid + above.sqrt() }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns true if a plan can contain only one of the two fixes.

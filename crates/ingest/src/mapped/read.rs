@@ -46,7 +46,7 @@ pub(super) struct Group {
     /// Name or address, for messages.
     name: String,
     pub(super) manifest: Manifest,
-    /// Whether the content of each table file has been verified.
+    /// For each table file, whether its content has been verified.
     checked: Vec<AtomicBool>,
 }
 

@@ -75,26 +75,21 @@ impl Signals {
         Ok(Self)
     }
 
-    pub(super) fn pass_to(self, child: &Child) -> io::Result<Passing> {
-        pass_to(child)
+    /// Ctrl-C reaches all programs of a console; this one outlives it.
+    pub(super) fn pass_to(self, _: &Child) -> io::Result<Passing> {
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let passing = Passing { has_ended: Arc::clone(&has_ended) };
+        let end = move || {
+            if has_ended.load(Ordering::SeqCst) {
+                #[expect(
+                    clippy::exit,
+                    clippy::disallowed_methods,
+                    reason = "the handler of a signal that ends the program"
+                )]
+                std::process::exit(crate::interrupt::INTERRUPTED);
+            }
+        };
+        ctrlc::set_handler(end).map_err(io::Error::other)?;
+        Ok(passing)
     }
-}
-
-/// Ctrl-C reaches all programs of a console; this one outlives it.
-#[cfg(not(unix))]
-fn pass_to(_: &Child) -> io::Result<Passing> {
-    let has_ended = Arc::new(AtomicBool::new(false));
-    let passing = Passing { has_ended: Arc::clone(&has_ended) };
-    let end = move || {
-        if has_ended.load(Ordering::SeqCst) {
-            #[expect(
-                clippy::exit,
-                clippy::disallowed_methods,
-                reason = "the handler of a signal that ends the program"
-            )]
-            std::process::exit(crate::interrupt::INTERRUPTED);
-        }
-    };
-    ctrlc::set_handler(end).map_err(io::Error::other)?;
-    Ok(passing)
 }
