@@ -424,7 +424,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "memory_recompute",
         Scope::Rank,
         "rank has_host kernel_ns recompute_ns recompute_count recompute_ratio \
-         recompute_window_ratio reserved_ratio avoidable_ratio",
+         recompute_window_ratio reserved_ratio recompute_host_ratio avoidable_ratio",
     ),
     (
         "memory_balance",

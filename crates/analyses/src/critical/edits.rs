@@ -209,16 +209,15 @@ impl<'g> EdgeIndex<'g> {
         rows: &[Option<RecordBatch>],
     ) -> Result<RankClaims> {
         let mut claims = RankClaims { is_uncertain: !fix.is_certain, ..RankClaims::default() };
+        // Edges that ranges mostly cover: `host_time` does not apply to them.
+        let mut in_ranges: Vec<u32> = Vec::new();
         for (edit, rows) in fix.edits.iter().zip(rows) {
             match (&edit.target, rows) {
-                (EditTarget::HostTime(classes), _) => {
-                    self.claim_host_time(edit, classes, &mut claims)?;
-                }
                 (EditTarget::Device(_), Some(rows)) => {
                     self.claim_activities(events, edit, rows, &mut claims)?;
                 }
                 (EditTarget::Host(_), Some(rows)) => {
-                    self.claim_host_ranges(events, edit, rows, &mut claims)?;
+                    self.claim_host_ranges(events, edit, rows, &mut claims, &mut in_ranges)?;
                 }
                 (EditTarget::Waits(_), Some(rows)) => {
                     for id in ids_of_rank(rows, events.rank, "event_id")? {
@@ -246,7 +245,13 @@ impl<'g> EdgeIndex<'g> {
                 (EditTarget::Ranks(_), Some(rows)) => {
                     claims.is_mended |= !ids_of_rank(rows, events.rank, "rank")?.is_empty();
                 }
-                (_, None) => {}
+                (EditTarget::HostTime(_), _) | (_, None) => {}
+            }
+        }
+        in_ranges.sort_unstable();
+        for edit in &fix.edits {
+            if let EditTarget::HostTime(classes) = &edit.target {
+                self.claim_host_time(edit, classes, &in_ranges, &mut claims)?;
             }
         }
         // Several edits of one fix may claim an edge: the best counts.
@@ -267,6 +272,7 @@ impl<'g> EdgeIndex<'g> {
         &self,
         edit: &Edit,
         classes: &[String],
+        in_ranges: &[u32],
         claims: &mut RankClaims,
     ) -> Result<()> {
         for name in classes {
@@ -282,7 +288,8 @@ impl<'g> EdgeIndex<'g> {
         for spans in &self.host {
             for &(_, _, at) in spans {
                 let edge = &self.graph.edges[at as usize];
-                if edge.weight > 0 && is_claimed(edge) {
+                let is_in_range = || in_ranges.binary_search(&at).is_ok();
+                if edge.weight > 0 && is_claimed(edge) && !is_in_range() {
                     let [left_low, left_high] = edit.left;
                     claims.edges.push(EdgeClaim { edge: at, left_low, left_high });
                 }
@@ -328,6 +335,7 @@ impl<'g> EdgeIndex<'g> {
         edit: &Edit,
         rows: &RecordBatch,
         claims: &mut RankClaims,
+        in_ranges: &mut Vec<u32>,
     ) -> Result<()> {
         let (rank, thread) = (ints(rows, "rank")?, ints(rows, "thread")?);
         let (ts_ns, dur_ns) = (ints(rows, "ts_ns")?, ints(rows, "dur_ns")?);
@@ -376,6 +384,9 @@ impl<'g> EdgeIndex<'g> {
                     moved_ns += inside_ns;
                     let [left_low, left_high] = gone.map(|gone| 1.0 - gone);
                     claims.edges.push(EdgeClaim { edge: at, left_low, left_high });
+                    if 2 * inside_ns > end_ns - begin_ns {
+                        in_ranges.push(at);
+                    }
                 }
             }
         }

@@ -13,7 +13,8 @@
 --! recompute_ratio = { doc = "share of kernel_ns", unit = "ratio", metric = "rank" }
 --! recompute_window_ratio = { doc = "over the analyzed window of the device", unit = "ratio", metric = "rank" }
 --! reserved_ratio = { doc = "peak reservation over memory on the device, the largest of the rank's devices; absent where the trace does not say", unit = "ratio", metric = "rank" }
---! avoidable_ratio = { doc = "recompute_window_ratio times the share of recomputing that free memory up to 90 % of the device could hold instead: (0.9 - reserved_ratio) / 0.9", unit = "ratio", metric = "rank" }
+--! recompute_host_ratio = { doc = "time of host threads that run forward passes again, over the window of the rank's devices", unit = "ratio", metric = "rank" }
+--! avoidable_ratio = { doc = "the larger of recompute_window_ratio and recompute_host_ratio, times the share of recomputing that free memory up to 90 % of the device could hold instead: (0.9 - reserved_ratio) / 0.9", unit = "ratio", metric = "rank" }
 -- Non-reentrant checkpointing runs the forward pass where a backward node first unpacks what it saved. Only
 -- operators that run with gradients on get a number, and gradient formulas call no layers: this distinguishes it from a gradient
 -- that is itself differentiated (create_graph=True).
@@ -59,23 +60,31 @@ boundaries AS (
 ),
 open_intervals AS (
     SELECT
-        rank, turn, dur_ns,
+        rank, ts_ns, turn, dur_ns,
         sum(checkpoint) OVER w AS checkpoints,
-        sum(engine) OVER w AS engines
+        sum(engine) OVER w AS engines,
+        lead(ts_ns) OVER (PARTITION BY rank, thread ORDER BY ts_ns, turn) AS next_ns
     FROM boundaries
     WINDOW w AS running!(PARTITION BY rank, thread ORDER BY ts_ns, turn)
 ),
 recomputed AS (
-    SELECT rank, count(*) AS recompute_count, sum(dur_ns) AS recompute_ns
+    SELECT rank, count_if!(turn = 1) AS recompute_count, sum_if!(dur_ns, turn = 1) AS recompute_ns
     FROM open_intervals
-    WHERE turn = 1 AND checkpoints > 0 AND engines <= 1
+    WHERE checkpoints > 0 AND engines <= 1
     GROUP BY rank
 ),
 totals AS (
     SELECT rank, sum(dur_ns) AS kernel_ns FROM work GROUP BY rank
 ),
 windows_of_rank AS (
-    SELECT rank, sum(window_ns) AS window_ns FROM device_windows GROUP BY rank
+    SELECT rank, sum(window_ns) AS window_ns, min(start_ns) AS start_ns, max(end_ns) AS end_ns FROM device_windows GROUP BY rank
+),
+recomputing_hosts AS (
+    SELECT o.rank, sum(o.next_ns - o.ts_ns) AS host_ns
+    FROM open_intervals o
+    JOIN windows_of_rank w ON w.rank = o.rank
+    WHERE o.checkpoints > 0 AND o.engines <= 1 AND o.ts_ns >= w.start_ns AND o.next_ns <= w.end_ns
+    GROUP BY o.rank
 ),
 peaks AS (
     SELECT rank, max(reserved_ratio) AS reserved_ratio FROM memory_peak GROUP BY rank
@@ -92,11 +101,14 @@ SELECT
     ratio!(coalesce(a.recompute_ns, 0), t.kernel_ns) AS recompute_ratio,
     ratio!(coalesce(a.recompute_ns, 0), s.window_ns) AS recompute_window_ratio,
     p.reserved_ratio,
+    ratio!(coalesce(q.host_ns, 0), s.end_ns - s.start_ns) AS recompute_host_ratio,
     CASE WHEN p.reserved_ratio IS NOT NULL THEN
-        ratio!(coalesce(a.recompute_ns, 0), s.window_ns) * greatest(0.9 - p.reserved_ratio, 0) / 0.9
+        greatest(ratio!(coalesce(a.recompute_ns, 0), s.window_ns), ratio!(coalesce(q.host_ns, 0), s.end_ns - s.start_ns))
+            * greatest(0.9 - p.reserved_ratio, 0) / 0.9
     END AS avoidable_ratio
 FROM totals t
 JOIN windows_of_rank s ON s.rank = t.rank
 LEFT JOIN recomputed a ON a.rank = t.rank
+LEFT JOIN recomputing_hosts q ON q.rank = t.rank
 LEFT JOIN peaks p ON p.rank = t.rank
 LEFT JOIN ranks_with_host h ON h.rank = t.rank
