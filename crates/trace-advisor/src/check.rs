@@ -12,7 +12,7 @@ use trace_model::retiming::{Retiming, RetimingRequest};
 use trace_model::{MetricTable, RunInfo};
 
 use crate::error::Error;
-use crate::evaluate::{Computed, MetricProvider, RunMetadata, Stage, evaluate};
+use crate::evaluate::{Answer, Computed, MetricProvider, RunMetadata, Stage, evaluate};
 use crate::options::OpenOptions;
 use crate::pipeline::Run;
 
@@ -243,8 +243,26 @@ impl MetricProvider for CachedRun<'_> {
         self.get_or_compute(format!("{query:?}"), |run| run.rule_query(query))
     }
 
-    fn evidence_query(&mut self, query: &EvidenceQuery) -> Result<MetricTable, Error> {
-        self.get_or_compute(format!("{query:?}"), |run| run.evidence_query(query))
+    fn evidence_queries(&mut self, queries: &[EvidenceQuery]) -> Result<Vec<Answer>, Error> {
+        let question = |query: &EvidenceQuery| format!("{query:?}");
+        let is_missing =
+            |query: &&EvidenceQuery| !self.answers.tables.contains_key(&question(query));
+        let missing: Vec<EvidenceQuery> = queries.iter().filter(is_missing).cloned().collect();
+        let mut failed = BTreeMap::new();
+        if !missing.is_empty() {
+            let answers = (&mut self.run()?).evidence_queries(&missing)?;
+            for (query, answer) in missing.iter().map(question).zip(answers) {
+                match answer {
+                    Ok(table) => self.insert(query, table),
+                    Err(error) => _ = failed.insert(query, error),
+                }
+            }
+        }
+        let answer = |query: &EvidenceQuery| {
+            let question = question(query);
+            failed.remove(&question).map_or_else(|| Ok(self.answers.tables[&question].clone()), Err)
+        };
+        Ok(queries.iter().map(answer).collect())
     }
 
     fn retime(&mut self, request: &RetimingRequest) -> Result<(Retiming, Vec<String>), Error> {

@@ -26,13 +26,17 @@ pub(crate) trait MetricProvider {
     /// Returns the table of each view, or the reason why the view failed.
     fn views(&mut self, views: &[&str]) -> Result<Vec<Computed>, Error>;
     fn rule_query(&mut self, query: &RuleQuery) -> Result<MetricTable, Error>;
-    fn evidence_query(&mut self, query: &EvidenceQuery) -> Result<MetricTable, Error>;
+    /// Returns the answers in the order of the queries.
+    fn evidence_queries(&mut self, queries: &[EvidenceQuery]) -> Result<Vec<Answer>, Error>;
     /// Also returns the reasons why fixes were left out.
     fn retime(&mut self, request: &RetimingRequest) -> Result<(Retiming, Vec<String>), Error>;
 }
 
 /// The table of a view, or the reason why the view failed.
 pub(crate) type Computed = Result<MetricTable, FailedTable>;
+
+/// The rows of a query of a rule.
+pub(crate) type Answer = Result<MetricTable, Error>;
 
 /// The properties of a run that are not in its tables.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -105,8 +109,8 @@ pub(crate) fn evaluate(
     }
     if !follow_ups.evidence_queries.is_empty() {
         let start = Instant::now();
-        for query in &follow_ups.evidence_queries {
-            match or_reason(provider.evidence_query(query))? {
+        for answer in provider.evidence_queries(&follow_ups.evidence_queries)? {
+            match or_reason(answer)? {
                 Ok(table) => tables.push(table),
                 Err(reason) => report.warnings.push(missing(&reason)),
             }

@@ -18,7 +18,7 @@ use trace_model::{
 };
 
 use crate::error::Error;
-use crate::evaluate::{Computed, MetricProvider, RunMetadata, Stage, evaluate};
+use crate::evaluate::{Answer, Computed, MetricProvider, RunMetadata, Stage, evaluate};
 use crate::loaded_tables::LoadedTables;
 use crate::options::OpenOptions;
 
@@ -340,8 +340,10 @@ impl MetricProvider for &Run {
         rule_query(&self.session, query)
     }
 
-    fn evidence_query(&mut self, query: &EvidenceQuery) -> Result<MetricTable, Error> {
-        evidence_query(&self.session, query)
+    fn evidence_queries(&mut self, queries: &[EvidenceQuery]) -> Result<Vec<Answer>, Error> {
+        let texts: Vec<&str> = queries.iter().map(|query| query.sql.as_str()).collect();
+        let rows = self.session.rule_sql_of_each(&texts).into_iter();
+        Ok(rows.zip(queries).map(|(rows, query)| evidence_table(query, rows)).collect())
     }
 
     fn retime(&mut self, request: &RetimingRequest) -> Result<(Retiming, Vec<String>), Error> {
@@ -367,18 +369,14 @@ fn has_stacks(tables: &TableSet) -> bool {
 }
 
 fn rule_query(session: &Session, query: &RuleQuery) -> Result<MetricTable, Error> {
-    let batches = run_rule_sql(session, &query.name, &query.sql)?;
+    let error = |source| Error::RuleQuery { rule: query.name.clone(), source };
+    let batches = session.rule_sql(&query.sql).map_err(error)?;
     let table = crate::rules::metric_table(query, &batches);
     table.map_err(|message| Error::RuleColumns { rule: query.name.clone(), message })
 }
 
-fn evidence_query(session: &Session, query: &EvidenceQuery) -> Result<MetricTable, Error> {
-    let batches = run_rule_sql(session, &query.rule, &query.sql)?;
-    let table = crate::rules::evidence_table(query, &batches);
+fn evidence_table(query: &EvidenceQuery, rows: query::Result<Vec<RecordBatch>>) -> Answer {
+    let error = |source| Error::RuleQuery { rule: query.rule.clone(), source };
+    let table = crate::rules::evidence_table(query, &rows.map_err(error)?);
     table.map_err(|message| Error::RuleColumns { rule: query.rule.clone(), message })
-}
-
-fn run_rule_sql(session: &Session, rule: &str, sql: &str) -> Result<Vec<RecordBatch>, Error> {
-    let error = |source| Error::RuleQuery { rule: rule.to_owned(), source };
-    session.rule_sql(sql).map_err(error)
 }

@@ -1,9 +1,13 @@
 //! Queries of users, of rules and of this program over a session.
 
 use std::borrow::Cow;
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
+use std::{iter, thread};
 
 use arrow::compute::concat_batches;
 use datafusion::error::DataFusionError;
@@ -72,6 +76,36 @@ impl Session {
             }
             outcome => outcome,
         }
+    }
+
+    /// As [`Session::rule_sql`], for several queries, in their order. Over tables in memory they run at the same time, and
+    /// share the cores within the time that each may take.
+    pub fn rule_sql_of_each(&self, queries: &[&str]) -> Vec<Result<Vec<RecordBatch>>> {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let threads = cores.min(queries.len()).min(self.concurrent_views);
+        if threads < 2 {
+            return queries.iter().map(|query| self.rule_sql(query)).collect();
+        }
+        let next = AtomicUsize::new(0);
+        let take_next = || {
+            let at = next.fetch_add(1, Relaxed);
+            queries.get(at).map(|query| (at, self.rule_sql(query)))
+        };
+        let mut answers: Vec<_> = thread::scope(|scope| {
+            let run = || iter::from_fn(take_next).collect::<Vec<_>>();
+            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
+            let joined = threads.into_iter().map(ScopedJoinHandle::join);
+            joined
+                .flat_map(|answers| answers.unwrap_or_else(|panic| resume_unwind(panic)))
+                .collect()
+        });
+        answers.sort_by_key(|(at, _)| *at);
+        // What did not fit beside others may fit alone.
+        let alone = |(at, answer): (usize, Result<_>)| match answer {
+            Err(error) if error.is_out_of_memory() => self.rule_sql(queries[at]),
+            answer => answer,
+        };
+        answers.into_iter().map(alone).collect()
     }
 
     /// Makes the views ready that a query reads.
