@@ -152,7 +152,7 @@ fn meaning(column: &str, view: &ViewNotes) -> String {
 fn examples(rule: &Rule) -> Vec<Finding> {
     let fired = rule.tests.iter().filter_map(|test| {
         let finding = selftest::finding(rule, test)?;
-        Some((finding.severity > Severity::Info, test.row.columns.len(), finding))
+        Some((finding.severity > Severity::Info, test.columns.len(), finding))
     });
     let mut fired: Vec<_> = fired.collect();
     // Stable: the first of those with equally many columns.

@@ -266,7 +266,7 @@ pub(crate) struct GainTable {
 }
 
 /// A row and its expected verdict. Columns that are not given have no value.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct TestTable {
     /// `critical`, `high`, `medium`, `low`, `info`, `pass` or `unknown`.
     pub(crate) expect: String,
@@ -283,7 +283,7 @@ pub(crate) struct TestTable {
 }
 
 /// A value in a test row.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Cell {
     Bool(bool),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use minijinja::Environment;
+use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use trace_model::retiming::{Edit, EditTarget};
 
@@ -14,7 +15,7 @@ use crate::run_traits::RunTraits;
 use crate::severity::Effort;
 
 /// A checked fix.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fix {
     /// Kebab-case name: `loader-workers`.
     pub name: String,

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// A calendar day. The caller hands in today's: this crate has no clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Date {
     year: u16,
     month: u8,
@@ -58,7 +60,7 @@ impl fmt::Display for Date {
 }
 
 /// An entry that ignores rules.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ignore {
     /// As written: a code, a prefix of codes, a name or a category.
     pub selector: String,

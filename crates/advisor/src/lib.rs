@@ -145,3 +145,14 @@ pub fn shipped_rules() -> Vec<RuleSource> {
     let source = |(name, text): (&str, &str)| RuleSource { name: name.into(), text: text.into() };
     SHIPPED.map(source).into()
 }
+
+/// Whether these are the shipped rule files, and after them only copies of such files, which change nothing.
+pub fn are_shipped_rules(sources: &[RuleSource]) -> bool {
+    let is_shipped = |(source, (name, text)): (&RuleSource, (&str, &str))| {
+        source.name == name && source.text == text
+    };
+    let is_copy = |source: &RuleSource| SHIPPED.iter().any(|(_, text)| source.text == *text);
+    sources.split_at_checked(SHIPPED.len()).is_some_and(|(first, rest)| {
+        first.iter().zip(SHIPPED).all(is_shipped) && rest.iter().all(is_copy)
+    })
+}

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::rule::Rule;
 use crate::severity::FailOn;
 use trace_model::suggest::nearest;
@@ -13,7 +15,7 @@ pub(crate) const ALL: &str = "ALL";
 ///
 /// A selector is a code (`IN001`), a prefix of codes (`IN`), the name of a rule, a category, or `ALL`: the first
 /// of these that matches a rule.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
     /// Only these rules are evaluated; empty for all.
     pub select: Option<Vec<String>>,

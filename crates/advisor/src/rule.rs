@@ -1,8 +1,10 @@
 //! A checked rule, as evaluation, explanation and listing read it.
 
-use trace_model::{COMPARISON_VIEWS, MetricSpec};
+use std::collections::BTreeMap;
 
-use crate::file_schema::TestTable;
+use serde::{Deserialize, Serialize};
+use trace_model::{COMPARISON_VIEWS, MetricSpec, Value};
+
 use crate::severity::{Confidence, GainMethod, Severity};
 use crate::text::{Text, TextPart};
 use crate::threshold::Threshold;
@@ -15,7 +17,7 @@ pub(crate) const STEP_TIME_VIEW: &str = "step_time_summary";
 pub const TRACE_QUALITY: &str = "trace-quality";
 
 /// A valid rule, merged from all files.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Rule {
     /// Stable code: `IN001`.
     pub code: String,
@@ -88,7 +90,7 @@ impl Rule {
 }
 
 /// A column and its thresholds.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Check {
     /// Column of the metric's view.
     pub column: String,
@@ -99,7 +101,7 @@ pub struct Check {
 }
 
 /// An expression and the sentence shown when it decides.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Condition {
     /// Expression over the columns of a row.
     pub expr: String,
@@ -108,7 +110,7 @@ pub struct Condition {
 }
 
 /// A condition that lowers the confidence of a finding.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Caveat {
     /// Expression over the columns of a row.
     pub when: String,
@@ -119,7 +121,7 @@ pub struct Caveat {
 }
 
 /// Step time that a fix could save.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Gain {
     /// Expression giving the ceiling as a share of step time; `None` without estimate.
     pub of: Option<String>,
@@ -134,10 +136,18 @@ pub struct Gain {
 }
 
 /// A row with its expected verdict, and its place in the file.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Test {
     pub(crate) at: String,
-    pub(crate) row: TestTable,
+    /// A severity, `pass` or `unknown`.
+    pub(crate) expect: String,
+    /// Expected gain, in percent of step time.
+    pub(crate) expect_gain_pct: Option<[f64; 2]>,
+    pub(crate) expect_confidence: Option<Confidence>,
+    /// Traits of the run that the test states.
+    pub(crate) run: BTreeMap<String, Value>,
+    /// Columns of the row that the test states.
+    pub(crate) columns: BTreeMap<String, Value>,
 }
 
 /// A query for the time ranges in which a finding occurs. Run it, make a `MetricTable` whose `view` is

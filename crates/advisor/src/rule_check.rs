@@ -1,12 +1,13 @@
 //! Checks the expressions, texts and tests of a rule against the columns of its metric's view.
 
+use std::collections::BTreeMap;
+
 use minijinja::Environment;
 use toml::Spanned;
 use trace_model::{MetricSpec, Scope, Unit};
 
 use crate::expr::{self, EXTRA_NAMES, Formula, RUN, trait_of};
-use crate::file_schema::{CaveatTable, ConditionTable, TestTable};
-
+use crate::file_schema::{CaveatTable, Cell, ConditionTable, TestTable};
 use crate::merge::MergedRule;
 use crate::problem::{Problems, Span, SpannedStr, did_you_mean};
 use crate::rule::{Caveat, Condition, Gain, Test};
@@ -270,6 +271,16 @@ impl<'s> RuleChecker<'_, '_, '_, 's> {
                 .unwrap_or_else(|| "a severity, `pass` or `unknown`".to_owned());
             self.problems.add(&span, format!("cannot expect `{}`", row.expect), Some(help));
         }
-        Test { at: self.problems.place(&span), row: row.clone() }
+        let values = |cells: &BTreeMap<String, Cell>| {
+            cells.iter().map(|(name, cell)| (name.clone(), cell.value())).collect()
+        };
+        Test {
+            at: self.problems.place(&span),
+            expect: row.expect.clone(),
+            expect_gain_pct: row.expect_gain_pct,
+            expect_confidence: row.expect_confidence,
+            run: values(&row.run),
+            columns: values(&row.columns),
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
+use serde::{Deserialize, Serialize};
 use trace_model::MetricSpec;
 
 use crate::compile::compile;
@@ -17,26 +18,36 @@ use crate::rule::{Rule, STEP_TIME_VIEW};
 use crate::rule_files::RuleFiles;
 use crate::run_traits::RUN_TRAITS_VIEW;
 
-/// Rules, merged and checked.
-#[derive(Debug, Clone)]
+/// Rules, merged and checked. They are stored as the files state them: without date, names of files, or another policy.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(from = "CheckedRules", into = "CheckedRules")]
 pub struct RuleSet {
     /// Active rules.
     rules: Vec<Rule>,
     /// Rules that are not selected, but cast doubt on findings of active rules.
     caveat_rules: Vec<Rule>,
-    /// All rules of the files.
-    all: Vec<Rule>,
+    checked: CheckedRules,
     /// Inactive rules by code, with the reason.
     inactive: BTreeMap<String, Inactive>,
+    policy: Policy,
+    today: Option<Date>,
+    /// Names of the files besides the built-in ones.
+    files: Vec<String>,
+}
+
+/// The content of rule files.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct CheckedRules {
+    /// All rules of the files.
+    all: Vec<Rule>,
+    /// Codes of rules that are switched off.
+    disabled: BTreeSet<String>,
     policy: Policy,
     ignores: Vec<Ignore>,
     fixes: Vec<Fix>,
     has_step_time: bool,
     has_traits: bool,
     has_recording: bool,
-    today: Option<Date>,
-    /// Names of the files besides the built-in ones.
-    files: Vec<String>,
 }
 
 /// Reason why a rule is not evaluated.
@@ -108,28 +119,21 @@ impl RuleSet {
             return Err(problems);
         }
         let disabled = all.iter().filter(|r| !files.rules[&r.name].enabled());
-        let inactive = disabled.map(|r| (r.code.clone(), Inactive::Disabled)).collect();
+        let disabled = disabled.map(|r| r.code.clone()).collect();
         let has_view = |view: &str| metrics.iter().any(|m| m.view == view);
         let (has_step_time, has_traits) = (has_view(STEP_TIME_VIEW), has_view(RUN_TRAITS_VIEW));
         let has_recording = has_view(RECORDING_VIEW);
-        let (rules, caveat_rules) = (Vec::new(), Vec::new());
-        let mut set = Self {
-            rules,
-            caveat_rules,
+        let checked = CheckedRules {
             all,
-            inactive,
+            disabled,
             policy,
             ignores,
             fixes,
             has_step_time,
             has_traits,
             has_recording,
-            today: None,
-            files: Vec::new(),
         };
-        // The selectors were checked above.
-        set.apply();
-        Ok(set)
+        Ok(checked.into())
     }
 
     /// Overrides the policy of the files.
@@ -152,7 +156,7 @@ impl RuleSet {
         let mut codes = |selectors: &Option<Vec<String>>| -> BTreeSet<String> {
             let mut codes = BTreeSet::new();
             for selector in selectors.iter().flatten() {
-                match policy::resolve_selector(selector, &self.all) {
+                match policy::resolve_selector(selector, &self.checked.all) {
                     Ok(matches) => codes.extend(matches),
                     Err(error) => unknown.push(error),
                 }
@@ -161,21 +165,21 @@ impl RuleSet {
         };
         let (selected, ignored) = (codes(&self.policy.select), codes(&self.policy.ignore));
         let everything = self.policy.select.as_ref().is_none_or(Vec::is_empty);
-        self.inactive.retain(|_, reason| *reason == Inactive::Disabled);
-        for rule in &self.all {
-            if self.inactive.contains_key(&rule.code) {
-                continue;
-            }
-            if ignored.contains(&rule.code) {
+        let CheckedRules { all, disabled, .. } = &self.checked;
+        self.inactive.clear();
+        for rule in all {
+            if disabled.contains(&rule.code) {
+                self.inactive.insert(rule.code.clone(), Inactive::Disabled);
+            } else if ignored.contains(&rule.code) {
                 self.inactive.insert(rule.code.clone(), Inactive::Ignored);
             } else if !everything && !selected.contains(&rule.code) {
                 self.inactive.insert(rule.code.clone(), Inactive::NotSelected);
             }
         }
         let is_active = |rule: &&Rule| !self.inactive.contains_key(&rule.code);
-        self.rules = self.all.iter().filter(is_active).cloned().collect();
+        self.rules = all.iter().filter(is_active).cloned().collect();
         for rule in &mut self.rules {
-            rule.within = nearest_active(rule.within.as_deref(), &self.all, &self.inactive);
+            rule.within = nearest_active(rule.within.as_deref(), all, &self.inactive);
         }
         // Deselecting a rule about the trace does not remove its caveats; ignoring the rule does.
         let casts_doubt = |rule: &&Rule| {
@@ -183,7 +187,7 @@ impl RuleSet {
             self.inactive.get(&rule.code) == Some(&Inactive::NotSelected)
                 && self.rules.iter().any(weakened)
         };
-        self.caveat_rules = self.all.iter().filter(casts_doubt).cloned().collect();
+        self.caveat_rules = all.iter().filter(casts_doubt).cloned().collect();
         unknown
     }
 
@@ -228,7 +232,7 @@ impl RuleSet {
 
     /// All rules of the files, by code, including inactive ones.
     pub fn all(&self) -> &[Rule] {
-        &self.all
+        &self.checked.all
     }
 
     /// The reason why a rule is not evaluated; `None` if it is.
@@ -248,12 +252,12 @@ impl RuleSet {
 
     /// The fixes, by name.
     pub fn fixes(&self) -> &[Fix] {
-        &self.fixes
+        &self.checked.fixes
     }
 
     /// The ignore entries.
     pub fn ignores(&self) -> &[Ignore] {
-        &self.ignores
+        &self.checked.ignores
     }
 
     pub(crate) fn today(&self) -> Option<Date> {
@@ -262,14 +266,14 @@ impl RuleSet {
 
     /// The views whose rows [`crate::evaluate`] needs, sorted: only those of active rules.
     pub fn views(&self) -> Vec<&str> {
-        let step_time = self.has_step_time.then_some(STEP_TIME_VIEW);
+        let step_time = self.checked.has_step_time.then_some(STEP_TIME_VIEW);
         let rules = || self.run_rules().chain(&self.caveat_rules);
         let is_read_for =
             |fix: &Fix| fix.reads_traits() && rules().any(|r| fix.rules.contains(&r.code));
-        let reads_traits = rules().any(|r| r.reads_traits) || self.fixes.iter().any(is_read_for);
-        let reads_traits = self.has_traits && reads_traits;
+        let reads_traits = rules().any(|r| r.reads_traits) || self.fixes().iter().any(is_read_for);
+        let reads_traits = self.checked.has_traits && reads_traits;
         let traits = reads_traits.then_some(RUN_TRAITS_VIEW);
-        let recording = self.has_recording.then_some(RECORDING_VIEW);
+        let recording = self.checked.has_recording.then_some(RECORDING_VIEW);
         let judged = rules().filter(|r| r.sql.is_none()).map(Rule::table);
         judged
             .chain(step_time)
@@ -295,6 +299,29 @@ impl RuleSet {
         let edits = edits.filter_map(|edit| edit.target.query());
         let queries = sources.map(|metric| metric.view.as_str()).chain(evidence).chain(edits);
         queries.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+}
+
+impl From<CheckedRules> for RuleSet {
+    fn from(checked: CheckedRules) -> Self {
+        let mut set = Self {
+            rules: Vec::new(),
+            caveat_rules: Vec::new(),
+            inactive: BTreeMap::new(),
+            policy: checked.policy.clone(),
+            checked,
+            today: None,
+            files: Vec::new(),
+        };
+        // The selectors of the files have been checked.
+        set.apply();
+        set
+    }
+}
+
+impl From<RuleSet> for CheckedRules {
+    fn from(rules: RuleSet) -> Self {
+        rules.checked
     }
 }
 

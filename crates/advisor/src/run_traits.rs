@@ -10,7 +10,6 @@ use trace_model::command_line::shell_words;
 use trace_model::{MetricTable, RunInfo, Unit, Value};
 
 use crate::expr::{self, Context, RUN};
-use crate::file_schema::Cell;
 
 /// The view whose one row describes the run.
 pub(crate) const RUN_TRAITS_VIEW: &str = "run_traits";
@@ -55,12 +54,12 @@ impl RunTraits {
     }
 
     /// The traits that a test of a rule states.
-    pub(crate) fn of_test(stated: &BTreeMap<String, Cell>, is_comparison: bool) -> Self {
+    pub(crate) fn of_test(stated: &BTreeMap<String, Value>, is_comparison: bool) -> Self {
         let run = |path: &str| RunInfo { path: path.to_owned(), ..RunInfo::default() };
         if is_comparison {
             return Self::of_comparison(&run("before/"), &run("after/"));
         }
-        let stated = stated.iter().map(|(name, cell)| (name.clone(), expr::value(&cell.value())));
+        let stated = stated.iter().map(|(name, value)| (name.clone(), expr::value(value)));
         Self::of(stated.chain(named([PATH, INPUT, WHOLE_INPUT], &run("run/"))).collect())
     }
 

@@ -7,7 +7,6 @@ use trace_model::{MetricTable, Unit, Value};
 
 use crate::evaluate_rule::{RuleVerdict, StepTimes, evaluate_rule};
 use crate::expr;
-use crate::file_schema::Cell;
 use crate::finding::Finding;
 use crate::rule::{Rule, Test};
 use crate::ruleset::{Inactive, RuleSet};
@@ -74,20 +73,20 @@ impl RuleSet {
 fn run(rule: &Rule, test: &Test) -> Result<(), String> {
     let env = expr::environment();
     let table = table(rule, test);
-    let traits = RunTraits::of_test(&test.row.run, rule.is_comparison());
+    let traits = RunTraits::of_test(&test.run, rule.is_comparison());
     let verdict = evaluate_rule(rule, Some(&table), &StepTimes::default(), &traits, &env);
     let got = match &verdict {
         RuleVerdict::Passed => "pass".to_owned(),
         RuleVerdict::Unknown(_) => "unknown".to_owned(),
         RuleVerdict::Fired(finding) => finding.severity.to_string(),
     };
-    if got != test.row.expect {
+    if got != test.expect {
         let because = match &verdict {
             RuleVerdict::Unknown(reason) => format!(" ({reason})"),
             RuleVerdict::Fired(finding) => format!(" ({})", finding.message),
             RuleVerdict::Passed => String::new(),
         };
-        return Err(format!("expected {}, got {got}{because}", test.row.expect));
+        return Err(format!("expected {}, got {got}{because}", test.expect));
     }
     match verdict {
         RuleVerdict::Fired(finding) => check_finding(rule, test, &finding),
@@ -98,7 +97,7 @@ fn run(rule: &Rule, test: &Test) -> Result<(), String> {
 /// The finding of the rule in the row of one of its tests.
 pub(crate) fn finding(rule: &Rule, test: &Test) -> Option<Finding> {
     let (env, table) = (expr::environment(), table(rule, test));
-    let traits = RunTraits::of_test(&test.row.run, rule.is_comparison());
+    let traits = RunTraits::of_test(&test.run, rule.is_comparison());
     match evaluate_rule(rule, Some(&table), &StepTimes::default(), &traits, &env) {
         RuleVerdict::Fired(finding) => Some(*finding),
         _ => None,
@@ -109,21 +108,21 @@ fn check_finding(rule: &Rule, test: &Test, finding: &Finding) -> Result<(), Stri
     // A finding shows the error of its texts in brackets; a test reports it.
     let env = expr::environment();
     let table = table(rule, test);
-    let context = RunTraits::of_test(&test.row.run, rule.is_comparison())
-        .context(&table.columns, &table.rows[0]);
+    let context =
+        RunTraits::of_test(&test.run, rule.is_comparison()).context(&table.columns, &table.rows[0]);
     for text in [&rule.title, &rule.message] {
         text.render(&env, &context).map_err(|e| format!("`{}`: {e}", text.source()))?;
     }
     for part in &rule.advice {
         part.render(&env, &context).map_err(|e| format!("`{}`: {e}", part.source()))?;
     }
-    if let Some(expected) = test.row.expect_gain_pct {
+    if let Some(expected) = test.expect_gain_pct {
         let got = [finding.gain.low_pct, finding.gain.high_pct].map(|g| g.unwrap_or(0.0));
         if expected.iter().zip(got).any(|(e, g)| (e - g).abs() > 0.05) {
             return Err(format!("expected a gain of {expected:?} percent, got {got:.2?}"));
         }
     }
-    match test.row.expect_confidence {
+    match test.expect_confidence {
         Some(expected) if expected != finding.confidence => {
             Err(format!("expected {expected} confidence, got {}", finding.confidence))
         }
@@ -134,11 +133,11 @@ fn check_finding(rule: &Rule, test: &Test, finding: &Finding) -> Result<(), Stri
 /// A table with one row; columns that the test does not give have no value.
 fn table(rule: &Rule, test: &Test) -> MetricTable {
     let columns: Vec<(String, Unit)> = if rule.metric.columns.is_empty() {
-        test.row.columns.keys().map(|name| (name.clone(), Unit::None)).collect()
+        test.columns.keys().map(|name| (name.clone(), Unit::None)).collect()
     } else {
         rule.metric.columns.clone()
     };
-    let cell = |name: &String| test.row.columns.get(name).map_or(Value::Null, Cell::value);
+    let cell = |name: &String| test.columns.get(name).cloned().unwrap_or(Value::Null);
     let row = columns.iter().map(|(name, _)| cell(name));
     let rows = vec![row.collect()];
     MetricTable { view: rule.table().to_owned(), columns, rows, when_empty: String::new() }

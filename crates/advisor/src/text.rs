@@ -3,19 +3,20 @@
 use std::collections::BTreeSet;
 
 use minijinja::Environment;
+use serde::{Deserialize, Serialize};
 
 use crate::expr::{self, Context, Formula};
 use crate::template_syntax::Mistake;
 
 /// A text of a rule: parts that are rendered one by one and joined by spaces.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Text {
     /// At least one part.
     pub parts: Vec<TextPart>,
 }
 
 /// A part of a text, with a condition or without.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TextPart {
     /// Expression over the columns of the row; `None` if the part always applies. A condition on a column
     /// without a value does not hold.
@@ -25,7 +26,7 @@ pub struct TextPart {
 }
 
 /// The content of a part of a text.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TextBody {
     /// A template.
     Template(String),

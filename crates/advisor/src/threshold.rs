@@ -3,10 +3,11 @@
 //! The language is closed on purpose: margins, overrides, documentation and priorities all need the
 //! number and its unit. Anything richer belongs in an analysis.
 
+use serde::{Deserialize, Serialize};
 use trace_model::Unit;
 
 /// A parsed threshold, in the unit of the metric.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Threshold {
     /// As written.
     pub text: String,
@@ -15,7 +16,7 @@ pub struct Threshold {
     pub(crate) limit: Limit,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Limit {
     Compare(Op, f64),
     Outside(f64, f64),
@@ -23,7 +24,7 @@ pub(crate) enum Limit {
     Never,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Op {
     Less,
     LessEqual,

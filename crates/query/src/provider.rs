@@ -475,12 +475,14 @@ impl ViewSchemaProvider {
         query: ViewQuery,
         cpu_time: &mut Duration,
     ) -> Result<Option<Rows>> {
-        let Some(prepared) = self.find_prepared(query) else { return Ok(None) };
+        let candidates = self.find_prepared(query);
+        let Some(&prepared) = candidates.first() else { return Ok(None) };
         if self.lacks_rows(prepared).await?
             && let Some(schema) = self.catalog.known_schema(&query.name())
         {
             return Ok(Some(Rows { schema, batches: Vec::new() }));
         }
+        let Some(prepared) = self.first_fitting(&candidates).await? else { return Ok(None) };
         let state = self.state()?;
         let context = self.context.get_or_init(|| state.task_ctx());
         let mut reader = RelationReader::new(Arc::clone(&state), Arc::clone(context));
@@ -504,17 +506,57 @@ impl ViewSchemaProvider {
                 }
             }
         }
-        Ok(rows)
+        // A plan that leaves out relations may return columns that are not nullable; the known schema holds for all runs.
+        let schema =
+            self.catalog.known_schema(&query.name()).filter(|_| !prepared.empty.is_empty());
+        Ok(match (rows, schema) {
+            (Some(rows), Some(schema)) => rows.with_schema(schema).ok(),
+            (rows, _) => rows,
+        })
+    }
+
+    /// The first of the plans of a query for which the relations that they leave out have no rows.
+    async fn first_fitting(
+        &self,
+        candidates: &[&'static PreparedQuery],
+    ) -> Result<Option<&'static PreparedQuery>> {
+        for prepared in candidates {
+            let is_view = |name: &&String| !self.tables.contains_key(name.as_str());
+            let (views, tables): (Vec<_>, Vec<_>) = prepared.empty.iter().partition(is_view);
+            // Views may have to be computed first.
+            let mut fits = tables.into_iter().all(|table| self.is_empty_table(table));
+            for view in views {
+                fits = fits && self.is_empty_relation(view).await?;
+            }
+            if fits {
+                return Ok(Some(prepared));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns whether a view that becomes part of a plan has no rows because of what it reads.
+    async fn is_empty_inlined(&self, state: &SessionState, view: &'static ViewDef) -> Result<bool> {
+        let query = self.query(state, view)?;
+        Ok(self.schema_if_empty(state, view, &view.name, &query).await?.is_some())
+    }
+
+    /// Returns whether a table or the rows of a view are empty.
+    async fn is_empty_relation(&self, name: &str) -> Result<bool> {
+        match self.catalog.find(name).filter(|_| !self.tables.contains_key(name)) {
+            Some(view) => Ok(Box::pin(self.stored(view)).await?.is_empty()),
+            None => Ok(self.is_empty_table(name)),
+        }
     }
 
     /// Finds the prepared plans of a query that inline only views that this session inlines, too.
-    fn find_prepared(&self, query: ViewQuery) -> Option<&'static PreparedQuery> {
+    fn find_prepared(&self, query: ViewQuery) -> Vec<&'static PreparedQuery> {
         if self.plan_source != PlanSource::Prepared || !self.has_default_params {
-            return None;
+            return Vec::new();
         }
         let candidates = self.catalog.prepared_plans(&query.name());
         if candidates.is_empty() {
-            return None;
+            return Vec::new();
         }
         let digest = query.digest();
         let is_inlined = |inlined: &InlinedView| {
@@ -522,9 +564,10 @@ impl ViewSchemaProvider {
                 !self.is_stored(view) && ViewQuery::of_sql(view).digest() == inlined.digest
             })
         };
-        candidates
-            .iter()
-            .find(|prepared| prepared.digest == digest && prepared.inlined.iter().all(is_inlined))
+        let fits = |prepared: &&PreparedQuery| {
+            prepared.digest == digest && prepared.inlined.iter().all(is_inlined)
+        };
+        candidates.iter().filter(fits).collect()
     }
 
     /// Returns whether a relation that the query needs is empty, so that the query returns no rows.
@@ -565,8 +608,14 @@ impl ViewSchemaProvider {
         Box::pin(self.stored(view)).await?.table(&view.order)
     }
 
-    /// Makes the plans of a query. The views that it reads should have rows, and be computed if they are to be.
-    pub(crate) async fn record(&self, query: ViewQuery) -> Result<PreparedQuery> {
+    /// Makes the plans of a query. The views that it reads should be computed if they are to be, and have rows. With
+    /// `leave_out_empty`, the plans leave out relations without rows; returns `None` if the query then has no rows, or reads
+    /// no such relation.
+    pub(crate) async fn record(
+        &self,
+        query: ViewQuery,
+        leave_out_empty: bool,
+    ) -> Result<Option<PreparedQuery>> {
         let state = self.state()?;
         self.compute_stored_needs(query.view).await?;
         let sql = query.sql();
@@ -574,9 +623,14 @@ impl ViewSchemaProvider {
         let (mut relations, mut inlined) = (BTreeSet::new(), BTreeMap::new());
         let mut names: Vec<String> =
             References::of(&statement).unqualified_relations().map(str::to_owned).collect();
+        // Views that the planner takes for empty because of what they read, see `inline`.
+        let mut empty_views = Vec::new();
         while let Some(name) = names.pop() {
             match self.catalog.find(&name) {
                 Some(view) if !self.is_stored(view) => {
+                    if leave_out_empty && self.is_empty_inlined(&state, view).await? {
+                        empty_views.push(name.clone());
+                    }
                     let digest = ViewQuery::of_sql(view).digest();
                     inlined.insert(name, InlinedView { name: view.name.clone(), digest });
                     names.extend(view.needs.iter().cloned());
@@ -590,8 +644,21 @@ impl ViewSchemaProvider {
             let only = OneEmpty { name: name.as_str(), provider: self, state: &state };
             empty_queries::has_no_rows(&statement, &only)
         };
-        let indispensable = relations.iter().filter(is_indispensable).cloned().collect();
-        let mut recording = Recording::new(Arc::clone(&state));
+        let indispensable: Vec<String> =
+            relations.iter().filter(is_indispensable).cloned().collect();
+        let mut empty = Vec::new();
+        if leave_out_empty {
+            for name in &relations {
+                if self.is_empty_relation(name).await? {
+                    empty.push(name.clone());
+                }
+            }
+            if empty.is_empty() || indispensable.iter().any(|name| empty.contains(name)) {
+                return Ok(None);
+            }
+        }
+        let mut recording =
+            Recording::new(Arc::clone(&state), &[&empty[..], &empty_views].concat());
         for name in &relations {
             recording.add_table(name, self.relation(name).await?);
         }
@@ -600,14 +667,16 @@ impl ViewSchemaProvider {
             .materialize_ctes(&state, statement, &sql, &mut cpu_time, Some(&mut recording))
             .await?;
         recording.add_plan(&sort_plan(plan, query.order())?).await?;
-        Ok(PreparedQuery {
+        relations.retain(|name| !empty.contains(name));
+        Ok(Some(PreparedQuery {
             name: query.name().into_owned(),
             digest: query.digest(),
             relations: relations.into_iter().collect(),
             indispensable,
             inlined: inlined.into_values().collect(),
             plans: recording.into_plans(),
-        })
+            empty,
+        }))
     }
 
     /// Plans a query after computing the common table expressions that it reads more than once. Their rows live as long as

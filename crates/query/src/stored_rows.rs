@@ -24,6 +24,18 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
+    /// The rows with other names, metadata and nullability of columns.
+    ///
+    /// # Errors
+    /// If a column has another type, or nulls that it may not have.
+    pub(crate) fn with_schema(self, schema: SchemaRef) -> Result<Self> {
+        let with_schema = |batch: RecordBatch| {
+            RecordBatch::try_new(Arc::clone(&schema), batch.columns().to_vec())
+        };
+        let batches = self.batches.into_iter().map(with_schema).collect::<Result<_, _>>()?;
+        Ok(Self { schema, batches })
+    }
+
     /// Keeps the rows where rows over tables of this storage are kept.
     pub(crate) fn store(self, storage: TableStorage) -> Result<StoredRows> {
         match storage {

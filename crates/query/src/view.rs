@@ -1,9 +1,10 @@
 //! Definition of a view: its documentation, and the SQL or Rust that computes it.
 
-use datafusion::error::DataFusionError;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use datafusion::error::DataFusionError;
+use serde::{Deserialize, Serialize};
 use trace_model::{MetricSpec, Scope, Unit, tables};
 
 use crate::error::{Error, Result, ViewFailure, similar};
@@ -24,7 +25,7 @@ pub struct ViewSource<'a> {
 }
 
 /// The definition of a view.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ViewDef {
     /// View name: `<folder>_<file>`; files in `base/` go without the folder.
     pub name: String,
@@ -50,14 +51,16 @@ pub struct ViewDef {
     pub params: Vec<Param>,
     /// Columns in order.
     pub columns: Vec<Column>,
-    /// The file as it is; in a SQL file, header lines are comments.
+    /// The file as it is; in a SQL file, header lines are comments. Not stored.
+    #[serde(skip)]
     pub text: String,
-    /// The Rust that computes it, if it is not SQL.
+    /// The Rust that computes it, if it is not SQL. Not stored.
+    #[serde(skip)]
     pub rust: Option<&'static RustView>,
 }
 
 /// A parameter of a view.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Param {
     /// Name, with its unit as suffix where there is one: `short_kernel_us`.
     pub name: String,
@@ -68,7 +71,7 @@ pub struct Param {
 }
 
 /// A column of a view.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
     /// Name, with its unit as suffix.
     pub name: String,

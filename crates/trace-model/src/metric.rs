@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::Unit;
 
 /// Entity that one value of a metric describes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Scope {
     /// The run as a whole.
     Run,
@@ -92,7 +92,7 @@ impl fmt::Display for Scope {
 pub const COMPARISON_VIEWS: [&str; 3] = ["diff_step_time", "diff_operators", "diff_memory"];
 
 /// A metric, as the header of a view declares it. Its public name is `view.column`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricSpec {
     /// Name of the view: `gpu_utilization`.
     pub view: String,

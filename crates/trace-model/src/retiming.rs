@@ -31,7 +31,7 @@ pub struct FixEdits {
 }
 
 /// One change of the recording.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Edit {
     /// The part of the recording that changes.
     pub target: EditTarget,
@@ -51,7 +51,7 @@ impl Edit {
 }
 
 /// The part of a recording that an edit changes. Queries return `rank` and the columns named here.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum EditTarget {
     /// Durations of device activities: `event_id`.
     Device(String),

@@ -185,6 +185,77 @@ pub(crate) fn small_run() -> Run {
     run
 }
 
+/// Runs that lack kinds of data that most runs lack: training on one GPU with and without stacks of Python, training on the
+/// CPU, and a single operator.
+fn sparse_runs() -> Vec<(&'static str, TableSet)> {
+    let mut one_operator = Run::default();
+    one_operator.rank(0).op(0, "aten::add", 1, 5);
+    let mut on_cpu = Run::default();
+    on_cpu.rank(0);
+    add_training_steps(&mut on_cpu, true);
+    vec![
+        ("one GPU", one_gpu_run(true).tables()),
+        ("one GPU without stacks", one_gpu_run(false).tables()),
+        ("training on the CPU", on_cpu.tables()),
+        ("one operator", one_operator.tables()),
+    ]
+}
+
+fn one_gpu_run(has_stacks: bool) -> Run {
+    let mut run = Run::default();
+    run.rank_with_cut(0, 3, 20_000).device(0, 1_000).memory_totals(0, 5, 100, 200);
+    add_training_steps(&mut run, has_stacks);
+    for step in 0..3 {
+        let start = step * 10_000;
+        run.kernel_in_step(0, step, start + 2_000, 500, (start + 1_500, 100))
+            .launched_by_op()
+            .with_occupancy(0.5, 0.25)
+            .memcpy(0, start + 4_000, 100, 64, Some((start + 3_900, 300)))
+            .memset(0, start + 4_200, 100)
+            .memory_event(
+                0,
+                (1, 0),
+                start + 1_450,
+                4_096 + step,
+                100,
+                Some((step * 100 + 200, 900)),
+            )
+            .memory_in_step(step)
+            .memory_in_op(1, "aten::mm");
+        run.call(0, "cudaMalloc", start + 200, 10);
+        for (i, name) in ["mul", "_softmax", "add"].into_iter().enumerate() {
+            let start = start + 7_000 + 100 * i as i64;
+            run.op(0, &format!("aten::{name}"), start, 50)
+                .with_input_dims("[[2, 4, 4], [2, 4, 4]]")
+                .with_input_types(r#"["float", "float"]"#)
+                .kernel_in_step(0, step, start + 20, 50, (start + 5, 10))
+                .launched_by_op()
+                .with_launch_shape("[660, 1, 1]", "[256, 1, 1]", 64, 5.0);
+        }
+    }
+    // A call that is slow the first time.
+    run.call(0, "cudaStreamCreate", 20_000, 200_000);
+    run.call(0, "cudaStreamCreate", 230_000, 10);
+    run
+}
+
+fn add_training_steps(run: &mut Run, has_stacks: bool) {
+    for step in 0..3 {
+        let start = step * 10_000;
+        let loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
+        run.step(0, step, start, 9_000, step == 2)
+            .annotation(0, loader, start, 1_000)
+            .op(0, "autograd::engine::evaluate_function: MmBackward0", start + 5_000, 100)
+            .annotation(0, "Optimizer.step#SGD.step", start + 6_000, 100)
+            .op(0, "aten::mm", start + 1_400, 400)
+            .with_input_dims("[[4, 4], [4, 4]]")
+            .with_input_types(r#"["float", "float"]"#);
+        if has_stacks {
+            run.python_frame(0, "nn.Module: Linear_0", start + 6_900, 700);
+        }
+    }
+}
+
 #[test]
 fn header_columns_are_the_columns_of_the_view() {
     let empty = Session::new(analyses::catalog(), TableSet::default(), &Params::default()).unwrap();
@@ -249,7 +320,9 @@ fn prepared_plans_are_those_of_the_queries() {
     ];
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/prepared_plans.bin");
     let committed = std::fs::read(&path).unwrap();
-    let fresh = prepare_plans(catalog(), &small_run().tables(), &uses, &committed).unwrap();
+    let sparse: Vec<TableSet> = sparse_runs().into_iter().map(|(_, tables)| tables).collect();
+    let fresh =
+        prepare_plans(catalog(), &small_run().tables(), &sparse, &uses, &committed).unwrap();
     if std::env::var("UPDATE").is_ok_and(|v| v == "1") {
         std::fs::write(&path, &fresh).unwrap();
     }
@@ -260,8 +333,6 @@ fn prepared_plans_are_those_of_the_queries() {
 /// Otherwise the program is right, but takes twice the time.
 #[test]
 fn queries_of_rules_are_not_planned() {
-    let mut one_operator = Run::default();
-    one_operator.rank(0).op(0, "aten::add", 1, 5);
     let mut one_kernel = Run::default();
     one_kernel
         .rank(0)
@@ -270,12 +341,14 @@ fn queries_of_rules_are_not_planned() {
         .op_with_kernels(0, "aten::mm", 100, 500, 2);
     let rules = trace_advisor::default_rules();
     let views = rules.views();
-    for (what, session) in [
-        ("no rows", Run::default().open()),
-        ("one operator", one_operator.open()),
-        ("one kernel", one_kernel.open()),
-        ("a few rows", small_run().open()),
-    ] {
+    let mut runs = sparse_runs();
+    runs.extend([
+        ("no rows", TableSet::default()),
+        ("one kernel", one_kernel.tables()),
+        ("a few rows", small_run().tables()),
+    ]);
+    for (what, tables) in runs {
+        let session = Session::new(catalog(), tables, &Params::default()).unwrap();
         session.metric_tables(&views).unwrap();
         assert_eq!(session.planned_queries(), [""; 0], "{what}");
     }
@@ -289,20 +362,23 @@ fn queries_of_rules_are_not_planned() {
 fn prepared_plans_give_the_rows_of_the_planner() {
     let rules = trace_advisor::default_rules();
     let views = rules.views();
-    let tables = small_run().tables();
-    let prepared = Session::new(catalog(), tables.clone(), &Params::default()).unwrap();
     // The same views without the plans of the catalog.
     let without = catalog().clone().with_prepared_plans(&[]).unwrap();
     let without: &'static Catalog = Box::leak(Box::new(without));
-    let planned = Session::new(without, tables, &Params::default()).unwrap();
-    let rows = |session: &Session| {
-        let tables = session.metric_tables(&views).unwrap().into_iter();
-        tables.map(|table| format!("{:?}", table.unwrap())).collect::<Vec<_>>()
-    };
-    for (view, (a, b)) in views.iter().zip(rows(&prepared).iter().zip(&rows(&planned))) {
-        assert_eq!(a, b, "{view}");
+    let mut runs = sparse_runs();
+    runs.push(("a few rows", small_run().tables()));
+    for (what, tables) in runs {
+        let prepared = Session::new(catalog(), tables.clone(), &Params::default()).unwrap();
+        let planned = Session::new(without, tables, &Params::default()).unwrap();
+        let rows = |session: &Session| {
+            let tables = session.metric_tables(&views).unwrap().into_iter();
+            tables.map(|table| format!("{:?}", table.unwrap())).collect::<Vec<_>>()
+        };
+        for (view, (a, b)) in views.iter().zip(rows(&prepared).iter().zip(&rows(&planned))) {
+            assert_eq!(a, b, "{view} of {what}");
+        }
+        assert!(planned.planned_queries().len() > if what == "a few rows" { 100 } else { 10 });
     }
-    assert!(planned.planned_queries().len() > 100);
 }
 
 #[test]

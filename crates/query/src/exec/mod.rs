@@ -1,6 +1,7 @@
 //! Window and sort operators that buffer their whole input. They replace DataFusion's streaming operators in views over
 //! tables in memory, where they are about twice as fast.
 
+pub(crate) mod projection;
 pub(crate) mod sequential_merge;
 mod sort;
 mod window;

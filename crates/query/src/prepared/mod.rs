@@ -1,5 +1,5 @@
-//! Physical plans that are made once and come with the program. Making the plan of a view takes milliseconds, which is
-//! most of the time of a check of a small trace; reading it takes a small part of that.
+//! What is made once of views and comes with the program: their headers, and physical plans. Making the plan of a view takes
+//! milliseconds, which is most of the time of a check of a small trace; reading it takes a small part of that.
 //!
 //! A plan is kept before the physical optimizer rules that look at the number of rows; what is superfluous however many
 //! there are is left out.
@@ -7,6 +7,7 @@
 
 mod recording;
 mod relation;
+pub(crate) mod views;
 
 use std::collections::HashMap;
 
@@ -21,7 +22,8 @@ pub(crate) use recording::Recording;
 pub(crate) use relation::{NamedTable, RelationReader};
 
 /// Prepared plans of queries, by the name of the query: of a view, or of an input of a view in Rust as `view/input`.
-/// There may be several of one query, which differ in the views that became part of the plan.
+/// There may be several of one query, which differ in the views that became part of the plan, and in the relations that
+/// they leave out because they have no rows. Those that leave out most come first.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PreparedPlans {
     by_name: HashMap<String, Vec<PreparedQuery>>,
@@ -58,6 +60,9 @@ pub(crate) struct PreparedQuery {
     /// computed once, and whose rows later plans read as [`step_name`].
     #[prost(bytes = "bytes", repeated, tag = "6")]
     pub(crate) plans: Vec<Bytes>,
+    /// Tables and views that the plans leave out: they are right if none of these has rows.
+    #[prost(string, repeated, tag = "7")]
+    pub(crate) empty: Vec<String>,
 }
 
 /// A view that is part of a plan.

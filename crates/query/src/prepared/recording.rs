@@ -1,7 +1,7 @@
 //! Records the plans of a query.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
@@ -12,8 +12,13 @@ use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::execution_props::ExecutionProps;
+use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
+use datafusion::optimizer::eliminate_filter::EliminateFilter;
+use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::propagate_empty_relation::PropagateEmptyRelation;
+use datafusion::optimizer::simplify_expressions::SimplifyExpressions;
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column};
 use datafusion::physical_plan::projection::{
@@ -41,18 +46,36 @@ pub(crate) struct Recording {
     writer: RelationWriter,
     reader: RelationReader,
     plans: Vec<Bytes>,
+    /// Names of tables, views and steps that have no rows.
+    empty: HashSet<String>,
+    /// Whether the plan that was added last has no rows because of them.
+    is_last_empty: bool,
 }
 
 impl Recording {
-    pub(crate) fn new(state: Arc<SessionState>) -> Self {
-        let unoptimized = SessionStateBuilder::new_from_existing(state.as_ref().clone())
+    /// Begins to record plans that leave out the relations `empty`, which have no rows.
+    pub(crate) fn new(state: Arc<SessionState>, empty: &[String]) -> Self {
+        let mut builder = SessionStateBuilder::new_from_existing(state.as_ref().clone());
+        if !empty.is_empty() {
+            let first: [Arc<dyn OptimizerRule + Send + Sync>; 3] = [
+                Arc::new(SimplifyExpressions::new()),
+                Arc::new(EliminateFilter::new()),
+                Arc::new(PropagateEmpty(PropagateEmptyRelation::new())),
+            ];
+            let rules = first.into_iter().chain(state.optimizers().iter().cloned());
+            let mut config = state.config().clone();
+            config.options_mut().optimizer.max_passes = 3;
+            builder = builder.with_config(config).with_optimizer_rules(rules.collect());
+        }
+        let unoptimized = builder
             .with_physical_optimizer_rules(Vec::new())
             // Counts names that rules make up.
             .with_execution_props(ExecutionProps::new())
             .build();
         let context = state.task_ctx();
         let (writer, reader) = (RelationWriter::default(), RelationReader::new(state, context));
-        Self { state: unoptimized, writer, reader, plans: Vec::new() }
+        let empty = empty.iter().cloned().collect();
+        Self { state: unoptimized, writer, reader, plans: Vec::new(), empty, is_last_empty: false }
     }
 
     /// Adds a table or view that the plans read.
@@ -65,6 +88,9 @@ impl Recording {
         let step = step_name(self.plans.len() - 1);
         self.reader.tables.insert(step.clone(), table);
         self.writer.renamed.insert(name.to_owned(), step);
+        if self.is_last_empty {
+            self.empty.insert(name.to_owned());
+        }
     }
 
     /// Adds a plan.
@@ -72,7 +98,10 @@ impl Recording {
     /// # Errors
     /// If it cannot be written, or is another one when it is read.
     pub(crate) async fn add_plan(&mut self, plan: &LogicalPlan) -> Result<()> {
-        let plan = aggregate_once(self.state.create_physical_plan(plan).await?)?;
+        let plan = self.state.optimize(&self.without_empty_relations(plan)?)?;
+        self.is_last_empty = is_empty(&plan);
+        let plan = self.state.query_planner().create_physical_plan(&plan, &self.state).await?;
+        let plan = aggregate_once(plan)?;
         // Unions may add other projections to their inputs when the plan is read.
         let bytes = match self.written(without_projections(Arc::clone(&plan))?) {
             Ok(bytes) => bytes,
@@ -80,6 +109,20 @@ impl Recording {
         };
         self.plans.push(bytes);
         Ok(())
+    }
+
+    fn without_empty_relations(&self, plan: &LogicalPlan) -> Result<LogicalPlan> {
+        let without = |plan| {
+            Ok(match plan {
+                LogicalPlan::TableScan(scan) if self.empty.contains(scan.table_name.table()) => {
+                    let schema = scan.projected_schema;
+                    let empty = EmptyRelation { produce_one_row: false, schema };
+                    Transformed::yes(LogicalPlan::EmptyRelation(empty))
+                }
+                other => Transformed::no(other),
+            })
+        };
+        Ok(plan.clone().transform_up_with_subqueries(without)?.data)
     }
 
     /// The bytes of a plan, if it is the same when it is read.
@@ -102,6 +145,38 @@ impl Recording {
     pub(crate) fn into_plans(self) -> Vec<Bytes> {
         self.plans
     }
+}
+
+/// As DataFusion's rule, but unions keep empty inputs unless all are empty: without them, columns of a union may become
+/// non-nullable, which later rules reject.
+#[derive(Debug)]
+struct PropagateEmpty(PropagateEmptyRelation);
+
+impl OptimizerRule for PropagateEmpty {
+    fn name(&self) -> &'static str {
+        "propagate_empty"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        match &plan {
+            LogicalPlan::Union(union) if !union.inputs.iter().all(|input| is_empty(input)) => {
+                Ok(Transformed::no(plan))
+            }
+            _ => self.0.rewrite(plan, config),
+        }
+    }
+}
+
+fn is_empty(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::EmptyRelation(relation) if !relation.produce_one_row)
 }
 
 /// Writes plans without the projections that unions add to inputs whose nullability differs: a union that is read adds them

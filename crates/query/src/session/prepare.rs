@@ -26,7 +26,8 @@ pub struct ViewUse<'a> {
 }
 
 /// Plans the queries that these uses of views run, for [`Catalog::with_prepared_plans`]. All views should have rows over
-/// `tables`.
+/// `tables`. Each of `sparse` lacks some kinds of data: runs that lack the same, and maybe more, get plans that leave out what
+/// reads them, which are shorter.
 ///
 /// The planner orders some of the columns that it adds for joins at random. `previous` is an earlier result, or empty:
 /// plans that differ from it only in this are those of the earlier result, so that nothing changes as long as the views
@@ -37,12 +38,16 @@ pub struct ViewUse<'a> {
 pub fn prepare_plans(
     catalog: &'static Catalog,
     tables: &TableSet,
+    sparse: &[TableSet],
     uses: &[ViewUse<'_>],
     previous: &[u8],
 ) -> Result<Vec<u8>> {
     let previous = PreparedFile::read(Bytes::copy_from_slice(previous))?;
     let mut queries: Vec<PreparedQuery> = Vec::new();
-    for ViewUse { views, later } in uses {
+    let runs = std::iter::once((tables, false)).chain(sparse.iter().map(|tables| (tables, true)));
+    let runs =
+        runs.flat_map(|(tables, is_sparse)| uses.iter().map(move |of| (tables, is_sparse, of)));
+    for (tables, is_sparse, ViewUse { views, later }) in runs {
         let tables = Tables::Loaded(tables.clone());
         let params = Params::default();
         let session = Session::open_with(catalog, &tables, None, &params, PlanSource::Recorded)?;
@@ -52,8 +57,8 @@ pub fn prepare_plans(
         };
         let (views, later) = (definitions(views)?, definitions(later)?);
         let engine = Arc::clone(&session.engine);
-        let recorded =
-            session.block_on(async move { engine.record(catalog, &views, &later).await });
+        let recorded = session
+            .block_on(async move { engine.record(catalog, &views, &later, is_sparse).await });
         for query in recorded?.map_err(|e| session.error(e))? {
             if !queries.iter().any(|other| other.is_equivalent(&query)) {
                 let mut earlier = previous.queries.iter();
@@ -62,7 +67,7 @@ pub fn prepare_plans(
             }
         }
     }
-    queries.sort_by(|a, b| a.name.cmp(&b.name));
+    queries.sort_by(|a, b| a.name.cmp(&b.name).then(b.empty.len().cmp(&a.empty.len())));
     Ok(PreparedFile { engine_version: DATAFUSION_VERSION.to_owned(), queries }.encode_to_vec())
 }
 
@@ -72,6 +77,7 @@ impl Engine {
         catalog: &'static Catalog,
         views: &[&'static ViewDef],
         later: &[&'static ViewDef],
+        is_sparse: bool,
     ) -> PlanResult<Vec<PreparedQuery>> {
         self.prepare(views, true).await?;
         for view in views {
@@ -85,8 +91,8 @@ impl Engine {
             let is_wanted = views.iter().any(|wanted| wanted.name == view.name);
             if is_wanted || self.run.is_computed(view) {
                 for query in ViewQuery::of(view) {
-                    let recorded = self.run.record(query).await;
-                    queries.push(recorded.map_err(|e| in_view(view, e))?);
+                    let recorded = self.run.record(query, is_sparse).await;
+                    queries.extend(recorded.map_err(|e| in_view(view, e))?);
                 }
             }
         }

@@ -178,8 +178,8 @@ fn prepared_plans_are_used_as_long_as_nothing_changes() {
     let mut tables = TableSet::default();
     tables.push("steps", steps(&[(0, 2), (0, 3), (1, 5)]));
     let uses = [ViewUse { views: &["t_outer"], later: &[] }];
-    let file = prepare_plans(leak(chain("1")), &tables, &uses, &[]).unwrap();
-    assert_eq!(prepare_plans(leak(chain("1")), &tables, &uses, &file).unwrap(), file);
+    let file = prepare_plans(leak(chain("1")), &tables, &[], &uses, &[]).unwrap();
+    assert_eq!(prepare_plans(leak(chain("1")), &tables, &[], &uses, &file).unwrap(), file);
     let file: &'static [u8] = file.leak();
 
     let run = |number: &str, views: &[&str]| {
