@@ -1,27 +1,43 @@
 //! `--cluster`: the program `advisor-cluster` maps a run on the executors of a cluster.
 
 use std::env;
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 
-use crate::args::ReadArgs;
+use crate::args::{InputArgs, MappedArgs, RuleFileArgs};
 use crate::diagnostics::with_help;
+use crate::rule_files;
 
 const PROGRAM: &str = "advisor-cluster";
 
-/// Maps the run to the directory of `--from`, if a cluster is given. What is there already stays.
-pub(crate) fn map_run(run: &Path, args: &ReadArgs) -> anyhow::Result<()> {
-    let (Some(scheduler), Some(to)) = (&args.cluster, &args.from) else { return Ok(()) };
+/// Maps the run to the directory of `--from`, if a cluster is given, with what these rules need, by default the built-in ones.
+/// What is there already stays.
+pub(crate) fn map_run(
+    run: &Path,
+    mapped: &MappedArgs,
+    input: &InputArgs,
+    rules: Option<&RuleFileArgs>,
+) -> anyhow::Result<()> {
+    let MappedArgs { from: Some(to), cluster: Some(scheduler) } = mapped else { return Ok(()) };
     let mut command = Command::new(installed_program());
     command.arg("map").arg(run).arg("--to").arg(to).args(["--scheduler", scheduler]);
-    if let Some(bytes) = args.input.max_json_bytes {
+    if let Some(bytes) = input.max_json_bytes {
         command.arg(format!("--max-json-bytes={bytes}"));
     }
-    if let Some(timeout) = args.input.timeout {
+    if let Some(timeout) = input.timeout {
         command.arg(format!("--timeout={}", timeout.as_secs_f64()));
+    }
+    if let Some(rules) = rules {
+        command.args(
+            rule_files::files(rules)
+                .iter()
+                .flat_map(|file| [OsStr::new("--rules"), file.as_os_str()]),
+        );
+        command.args(rules.no_default_rules.then_some("--no-default-rules"));
     }
     // Its result is the directory; messages go where ours go.
     let status = match command.stdin(Stdio::null()).stdout(Stdio::null()).status() {

@@ -41,19 +41,29 @@ pub(crate) fn parse(texts: RuleTexts) -> anyhow::Result<RuleSet> {
 /// Reads the built-in rule files, unless they are left out, and the given files or that of the project. The latter is
 /// named on stderr.
 pub(crate) fn read_texts(args: &RuleFileArgs, console: &mut Console) -> anyhow::Result<RuleTexts> {
-    let RuleFileArgs { files, no_config, no_default_rules } = args;
-    let found = if files.is_empty() && !no_config { project_file() } else { None };
-    if let Some(file) = &found {
-        writeln!(console.err, "rules: {}", sanitize(&file.display().to_string()))?;
+    let files = files(args);
+    if args.files.is_empty() {
+        for file in &files {
+            writeln!(console.err, "rules: {}", sanitize(&file.display().to_string()))?;
+        }
     }
-    let mut sources = if *no_default_rules { Vec::new() } else { shipped_rules() };
+    let mut sources = if args.no_default_rules { Vec::new() } else { shipped_rules() };
     let mut names = Vec::new();
-    for file in files.iter().chain(&found) {
+    for file in &files {
         let source = read(file)?;
         names.push(source.name.clone());
         sources.push(source);
     }
     Ok(RuleTexts { sources, names })
+}
+
+/// The given rule files, else that of the project, if there is one.
+pub(crate) fn files(args: &RuleFileArgs) -> Vec<PathBuf> {
+    if args.files.is_empty() && !args.no_config {
+        project_file().into_iter().collect()
+    } else {
+        args.files.clone()
+    }
 }
 
 /// The rule file of the project, as a path from the current directory.

@@ -55,7 +55,7 @@ pub(crate) fn open_with_progress(
         view_progress: Some(progress.views()),
         ..open_options(args)?
     };
-    progress.suspend(|| cluster::map_run(path, args))?;
+    progress.suspend(|| cluster::map_run(path, &args.mapped, &args.input, None))?;
     let run = Run::open_with(path, &options, progress.files())?;
     progress.suspend(|| note_if_exported(&run, args, console))?;
     Ok(run)
@@ -68,7 +68,7 @@ pub(crate) fn open_in_memory(
     progress: &ProgressLine,
 ) -> anyhow::Result<Run> {
     let options = OpenOptions { memory_bytes: None, ..open_options(args)? };
-    progress.suspend(|| cluster::map_run(path, args))?;
+    progress.suspend(|| cluster::map_run(path, &args.mapped, &args.input, None))?;
     Ok(Run::open_with(path, &options, progress.files())?)
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn open_options(args: &ReadArgs) -> anyhow::Result<OpenOptions> {
         selection: selection(&args.selection),
         query_hint: None,
         memory_bytes: memory_limit_bytes(args),
-        mapped: args.from.clone(),
+        mapped: args.mapped.from.clone(),
         step_time_ns: None,
         command_options: command_options(args),
         cache: if args.cache.no_cache { None } else { cache(&args.cache.directory) },

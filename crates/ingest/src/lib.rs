@@ -44,7 +44,7 @@ pub use distinct_run::DistinctRun;
 pub use error::{Error, ExportProblem, StoreKind, StoreProblem};
 pub use input::location::Location;
 pub use input::raw_files::{RawFile, open_raw};
-pub use mapped::{MapSummary, MappedRun, Mapper, Shard, TraceGroup, ViewRows};
+pub use mapped::{MapSummary, MappedRun, Mapper, Shard, TraceGroup, ViewRows, export_mapped};
 pub use options::{FileWork, NoProgress, Options, Progress};
 pub use output::{OutputFile, is_work_name, remove_unfinished_outputs};
 pub use run::discover::stated_rank;

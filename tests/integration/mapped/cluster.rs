@@ -65,6 +65,28 @@ fn queries_map_the_run_on_the_cluster_first() {
 }
 
 #[test]
+fn rules_of_the_command_are_those_that_are_mapped() {
+    let sandbox = with_ranks(2);
+    fs::write(sandbox.path("mine.toml"), "[policy]\nignore = [\"CM\"]\n").unwrap();
+    let script = format!(
+        "echo \"$@\" > arguments; exec {} map run --to mapped",
+        env!("CARGO_BIN_EXE_advisor")
+    );
+    let arguments = |more: &[&str]| {
+        let output = check_on_cluster(&sandbox, Some(&script), more);
+        assert!(output.status.success(), "{}", stderr(&output));
+        fs::read_to_string(sandbox.path("arguments")).unwrap()
+    };
+    let map = "map run --to mapped --scheduler df://scheduler:50050";
+    assert_eq!(arguments(&["--rules", "mine.toml"]), format!("{map} --rules mine.toml\n"));
+    assert_eq!(arguments(&[]), format!("{map}\n"));
+    // The rule file of the project.
+    fs::rename(sandbox.path("mine.toml"), sandbox.path("advisor.toml")).unwrap();
+    assert_eq!(arguments(&[]), format!("{map} --rules advisor.toml\n"));
+    assert_eq!(arguments(&["--no-config"]), format!("{map}\n"));
+}
+
+#[test]
 fn cluster_that_fails_or_is_not_installed_is_an_error() {
     let sandbox = with_ranks(2);
     let missing = check_on_cluster(&sandbox, None, &[]);

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::{check, fails, groups, map, succeeds, with_ranks};
 use crate::support::corpus;
+use crate::support::export::{assert_same, read};
 use crate::support::sandbox::Sandbox;
 
 #[test]
@@ -41,6 +42,32 @@ fn page_and_queries_are_those_of_one_process() {
         let mapped = succeeds(&sandbox, &[args, &["--from", "mapped"]].concat()).stdout;
         assert!(one == mapped, "{args:?}");
     }
+}
+
+#[test]
+fn export_of_a_mapped_run_is_that_of_the_run() {
+    let sandbox = with_ranks(5);
+    // Rows from other files than timelines.
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures");
+    let snapshot = fixtures.join("memory/cpu_profile.pickle.gz");
+    fs::copy(snapshot, sandbox.path("run/snapshot.pickle.gz")).unwrap();
+    for shard in ["2/2", "1/2"] {
+        map(&sandbox, shard);
+    }
+    let traces = succeeds(&sandbox, &["export", "run", "-o", "from-traces"]);
+    let mapped = succeeds(&sandbox, &["export", "run", "-o", "from-mapped", "--from", "mapped"]);
+    assert_eq!(traces.stderr, mapped.stderr);
+    let exports = ["from-traces", "from-mapped"].map(|folder| read(&sandbox.path(folder)).unwrap());
+    assert!(exports[0].tables.rows("snapshots") > 0 && exports[0].tables.rows("kernels") > 0);
+    assert_same(&exports[0], &exports[1], "from the traces and from mapped ranks");
+
+    // An export is complete or absent.
+    let last = groups(&sandbox).pop().unwrap().join("tables/kernels.parquet");
+    let bytes = fs::read(&last).unwrap();
+    fs::write(&last, &bytes[..bytes.len() / 2]).unwrap();
+    let text = fails(&sandbox, &["export", "run", "-o", "damaged", "--from", "mapped"]);
+    assert!(text.contains("tables/kernels.parquet"), "{text}");
+    assert!(!sandbox.path("damaged").exists());
 }
 
 #[test]
@@ -153,6 +180,11 @@ fn reports_of_real_runs_are_those_of_one_process() {
         let from = sandbox.run(&["check", run, "--from", "mapped", "--format", "json"]);
         assert_eq!(from.status, one.status, "{run}");
         assert!(from.stdout == one.stdout, "{run}: the reports differ");
+        sandbox.run(&["export", run, "-o", "from-traces"]);
+        sandbox.run(&["export", run, "-o", "from-mapped", "--from", "mapped"]);
+        let exports =
+            ["from-traces", "from-mapped"].map(|folder| read(&sandbox.path(folder)).unwrap());
+        assert_same(&exports[0], &exports[1], run);
         mapped += 1;
     }
     assert!(mapped > 50, "{mapped} runs");

@@ -85,6 +85,17 @@ pub(crate) struct CacheArgs {
     pub(crate) no_cache: bool,
 }
 
+/// Where the ranks of a run are mapped.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct MappedArgs {
+    /// Read mapped ranks from DIR, a directory or an address that `advisor map` wrote to, instead of the traces
+    #[arg(long, value_name = "DIR", hide_short_help = true, help_heading = INPUT)]
+    pub(crate) from: Option<PathBuf>,
+    /// First map what is missing in the directory of --from on a cluster, with the program `advisor-cluster`
+    #[arg(long, value_name = "df://HOST:PORT", requires = "from", hide_short_help = true, help_heading = INPUT)]
+    pub(crate) cluster: Option<String>,
+}
+
 /// Options for reading a run.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ReadArgs {
@@ -101,12 +112,8 @@ pub(crate) struct ReadArgs {
         hide_short_help = true, help_heading = INPUT
     )]
     pub(crate) memory_limit: Option<u64>,
-    /// Read mapped ranks from DIR, a directory or an address that `advisor map` wrote to, instead of the traces
-    #[arg(long, value_name = "DIR", hide_short_help = true, help_heading = INPUT)]
-    pub(crate) from: Option<PathBuf>,
-    /// First map what is missing in the directory of --from on a cluster, with the program `advisor-cluster`
-    #[arg(long, value_name = "df://HOST:PORT", requires = "from", hide_short_help = true, help_heading = INPUT)]
-    pub(crate) cluster: Option<String>,
+    #[command(flatten)]
+    pub(crate) mapped: MappedArgs,
     #[command(flatten)]
     pub(crate) cache: CacheArgs,
     /// Set a parameter of the analyses, such as `short_kernel_us=10`

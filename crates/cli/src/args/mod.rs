@@ -22,8 +22,8 @@ pub(crate) use check::{CheckArgs, ReportFormat};
 pub(crate) use diff::{DiffArgs, DiffFailOn, DiffFormat, DiffLevel, DiffSort, HtaEvents};
 pub(crate) use global::GlobalArgs;
 pub(crate) use groups::{
-    Audience, CacheDirArg, InputArgs, OutputArgs, ReadArgs, RowFormat, RowOutputArgs, RuleArgs,
-    RuleFileArgs, SelectionArgs,
+    Audience, CacheDirArg, InputArgs, MappedArgs, OutputArgs, ReadArgs, RowFormat, RowOutputArgs,
+    RuleArgs, RuleFileArgs, SelectionArgs,
 };
 pub(crate) use program::{CacheCommand, CacheCommandArgs, CompletionsArgs, ManArgs};
 pub(crate) use query::{AnalyzeArgs, SqlArgs, TablesArgs};

@@ -7,7 +7,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 use trace_advisor::ingest::Shard;
 
 use super::groups::{
-    EachArg, InputArgs, ReadArgs, RuleArgs, RuleFileArgs, RunPathArg, SelectionArgs,
+    EachArg, InputArgs, MappedArgs, ReadArgs, RuleArgs, RuleFileArgs, RunPathArg, SelectionArgs,
     TraceOutputArgs,
 };
 use super::headings::{LOGGING, OUTPUT, SELECTION};
@@ -91,6 +91,8 @@ pub(crate) struct ExportArgs {
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) mapped: MappedArgs,
     #[command(flatten)]
     pub(crate) each: EachArg,
     /// Print the time that the export takes to stderr

@@ -43,7 +43,8 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
         let mut opened = PathBuf::new();
         let open = |path: &Path, _: &mut Console| {
             path.clone_into(&mut opened);
-            progress.suspend(|| cluster::map_run(path, &args.read))?;
+            let (read, rule_files) = (&args.read, Some(&args.rules.files));
+            progress.suspend(|| cluster::map_run(path, &read.mapped, &read.input, rule_files))?;
             Ok(trace_advisor::open_check(path, &options, progress.files())?)
         };
         let note = |text: &str, console: &mut Console| progress.suspend(|| note(text, console));

@@ -3,9 +3,11 @@
 use std::path::Path;
 use std::time::Instant;
 
+use trace_advisor::analyses;
 use trace_advisor::ingest::{self, Location};
 
 use crate::args::ExportArgs;
+use crate::cluster;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::interrupt::remove_output_if_interrupted;
@@ -37,7 +39,16 @@ fn export(path: &Path, to: &Path, args: &ExportArgs, console: &mut Console) -> a
     let progress = console.progress(&[Stage::Convert]);
     remove_output_if_interrupted(console);
     let options = ingest_options(&args.input);
-    let exported = ingest::export(&location, &options, to, args.force, progress.files());
+    progress.suspend(|| cluster::map_run(path, &args.mapped, &args.input, None))?;
+    let exported = match &args.mapped.from {
+        Some(from) => {
+            let from = Location::parse(from).map_err(trace_advisor::Error::from)?;
+            let views = analyses::catalog().fingerprint();
+            let to = (to, args.force);
+            ingest::export_mapped(&location, &from, &options, &views, to, progress.files())
+        }
+        None => ingest::export(&location, &options, to, args.force, progress.files()),
+    };
     drop(progress);
     let exported = exported.map_err(trace_advisor::Error::from)?;
     writeln!(console.out, "{}", to.display())?;

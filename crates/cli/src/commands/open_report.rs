@@ -78,7 +78,8 @@ fn html(args: &OpenArgs, rules: &RuleSet, console: &mut Console) -> anyhow::Resu
         view_progress: Some(progress.views()),
         ..open_options(&args.read)?
     };
-    progress.suspend(|| cluster::map_run(&args.run.path, &args.read))?;
+    let (read, rule_files) = (&args.read, Some(&args.rules.files));
+    progress.suspend(|| cluster::map_run(&args.run.path, &read.mapped, &read.input, rule_files))?;
     let run = Run::open_with(&args.run.path, &options, progress.files())?;
     progress.suspend(|| note_if_exported(&run, &args.read, console))?;
     let report = run.check(rules)?;

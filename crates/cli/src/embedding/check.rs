@@ -42,7 +42,8 @@ impl CheckOptions {
     /// # Errors
     /// If it cannot be read.
     pub fn open(&self, progress: &WorkProgress) -> anyhow::Result<Run> {
-        cluster::map_run(&self.0.paths[0], &self.0.read)?;
+        let (read, rules) = (&self.0.read, Some(&self.0.rules.files));
+        cluster::map_run(&self.0.paths[0], &read.mapped, &read.input, rules)?;
         let options = OpenOptions {
             step_time_ns: self.0.step_time,
             view_progress: Some(progress.views()),

@@ -46,8 +46,9 @@ impl DiffOptions {
             view_progress: Some(progress.views()),
             ..open_options(&self.0.read)?
         };
+        let (read, rules) = (&self.0.read, Some(&self.0.rules.files));
         for run in [&self.0.before, &self.0.after] {
-            cluster::map_run(run, &self.0.read)?;
+            cluster::map_run(run, &read.mapped, &read.input, rules)?;
         }
         let before = Run::open_with(&self.0.before, &options, progress.files())?;
         let after = Run::open_with(&self.0.after, &options, progress.files())?;

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::thread;
 
-use crate::support::{Cluster, RANKS, assert_report_is_that_of_one_process, check, groups, run};
+use crate::support::{
+    Cluster, RANKS, advisor, assert_report_is_that_of_one_process, check, groups, run,
+};
 
 #[test]
 #[ignore = "needs ADVISOR_PROGRAM"]
@@ -44,8 +46,17 @@ fn check_maps_what_is_missing() {
     let (mapped, address) = (cluster.path("mapped"), cluster.address());
     let arguments = ["--from", mapped.to_str().unwrap(), "--cluster", &address];
     let folder = Path::new(env!("CARGO_BIN_EXE_advisor-cluster")).parent().unwrap();
-    let report = check(run().to_str().unwrap(), &arguments, &[("PATH", folder.to_str().unwrap())]);
+    let path = [("PATH", folder.to_str().unwrap())];
+    let report = check(run().to_str().unwrap(), &arguments, &path);
     assert!(report.1.contains(&format!("{RANKS} traces; ")), "{}", report.1);
     assert_report_is_that_of_one_process(&mapped);
     assert_eq!(report.0, check(run().to_str().unwrap(), &[], &[]).0);
+
+    // An export maps what is missing, too: here, nothing.
+    let (traces, tables) = (run(), cluster.path("tables"));
+    let export = ["export", traces.to_str().unwrap(), "-o", tables.to_str().unwrap()];
+    let (_, text) = advisor(&[&export[..], &arguments].concat(), &path);
+    assert!(text.contains(&format!("{RANKS} of which were mapped before")), "{text}");
+    assert!(text.contains(&format!("of {RANKS} ranks")), "{text}");
+    assert!(tables.join("run.json").exists());
 }

@@ -1,5 +1,6 @@
 //! Puts a run together from mapped traces.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::path::PathBuf;
@@ -30,6 +31,7 @@ use crate::parquet::manifest::Partition as StoredPartition;
 use crate::parquet::partition::Change;
 use crate::parquet::partition_file::{PartitionFile, PartitionProblem};
 use crate::parquet::staged::{StagedTrace, file_name};
+use crate::parquet::write::has_files_in_rank_order;
 use crate::run::discover;
 use crate::run::read;
 use crate::run::sink::RankSink;
@@ -199,7 +201,9 @@ pub struct MappedRun {
     /// In order of ranks.
     traces: Vec<PlacedTrace>,
     /// Rows from other files, and of the run as a whole.
-    rest: TableSet,
+    pub(super) rest: TableSet,
+    /// Whether an export of the run has files for the ranks of `rest`.
+    pub(super) splits_by_rank: bool,
     /// The partitions of each table.
     of_table: BTreeMap<&'static str, Vec<Place>>,
     open_files: OpenFiles,
@@ -287,6 +291,22 @@ impl OpenFiles {
     }
 }
 
+/// A table of a trace in a file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StoredTable {
+    pub(super) spec: &'static TableSpec,
+    /// The rank of the trace in the run.
+    pub(super) rank: i32,
+    /// The difference between the rows in the run and those that are stored.
+    pub(super) change: Change,
+    /// Size of its rows in memory.
+    pub(super) memory_bytes: u64,
+    /// Position of the trace.
+    pub(super) trace: usize,
+    /// Position of the table in it.
+    at: usize,
+}
+
 /// Place of the rows of a partition.
 #[derive(Debug, Clone, Copy)]
 enum Place {
@@ -356,6 +376,7 @@ impl MappedRun {
             known.insert(number, timeline.staged(number, rows[&origin.group][at].clone()));
         }
         let scratch = TempDir::new().map_err(|e| Error::write(std::env::temp_dir(), e))?;
+        let splits_by_rank = has_files_in_rank_order(&found.files.traces);
         let mut sink =
             MappedSink { known: Mutex::new(known), mapped_tables, scratch, traces: Vec::new() };
         let dataset = read::read(found, options, progress, &mut sink)?;
@@ -364,6 +385,7 @@ impl MappedRun {
             groups: groups.into(),
             traces,
             rest: dataset.tables.clone(),
+            splits_by_rank,
             of_table: BTreeMap::new(),
             open_files: OpenFiles::default(),
             _scratch: scratch,
@@ -398,6 +420,34 @@ impl MappedRun {
                 self.of_table.entry(spec.name).or_default().push(Place::Rest);
             }
         }
+    }
+
+    /// The tables of traces in files, in the order of an export: by rank, the largest table first.
+    pub(super) fn stored_tables(&self) -> Vec<StoredTable> {
+        let mut stored = Vec::new();
+        for (trace, placed) in self.traces.iter().enumerate() {
+            let mut of_trace: Vec<StoredTable> = (0..placed.table_count())
+                .filter_map(|at| {
+                    let (name, _, memory_bytes) = placed.table(at);
+                    let spec = tables::find(name)?;
+                    let (rank, change) = (placed.rank, placed.change);
+                    Some(StoredTable { spec, rank, change, memory_bytes, trace, at })
+                })
+                .collect();
+            let number = |table: &StoredTable| {
+                tables::TABLES.iter().position(|spec| spec.name == table.spec.name)
+            };
+            of_trace.sort_by_key(|table| (Reverse(table.memory_bytes), number(table)));
+            stored.extend(of_trace);
+        }
+        stored
+    }
+
+    /// The rows of a table of a trace, as they were stored: [`StoredTable::change`] moves them to their place in the run.
+    pub(super) fn stored_rows(&self, table: &StoredTable) -> Result<Vec<RecordBatch>, ScanError> {
+        let columns: Vec<usize> = (0..table.spec.columns.len()).collect();
+        let rows = self.trace_rows(table.trace, table.at, &columns)?;
+        Ok(rows.collect::<Result<_, ArrowError>>()?)
     }
 
     /// Reads columns of a table of a trace.

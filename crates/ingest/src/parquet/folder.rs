@@ -16,7 +16,7 @@ const CONTENT: &str = "export";
 
 /// A folder under construction; removed unless it is completed.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(crate) struct Folder {
     to: PathBuf,
     /// The destination as given, for messages.
     given: PathBuf,
@@ -26,7 +26,7 @@ pub(super) struct Folder {
 
 impl Folder {
     /// Creates a folder beside `to`, which must not exist, be an empty folder or, with `overwrite`, an export.
-    pub(super) fn create(to: &Path, overwrite: bool) -> Result<Self, Error> {
+    pub(crate) fn create(to: &Path, overwrite: bool) -> Result<Self, Error> {
         let given = to.to_owned();
         let write_error = |e| Error::write(&given, e);
         // Without a slash at the end, which would follow a link.
@@ -41,12 +41,12 @@ impl Folder {
     }
 
     /// The folder to write to until the export is complete.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.content
     }
 
     /// Writes the manifest, and gives the folder its name.
-    pub(super) fn complete(self, manifest: &Manifest, overwrite: bool) -> Result<(), Error> {
+    pub(crate) fn complete(self, manifest: &Manifest, overwrite: bool) -> Result<(), Error> {
         let file = self.content.join(manifest::FILE);
         let text = manifest.to_text().map_err(io::Error::other);
         text.and_then(|text| fs::write(&file, text)).map_err(|e| Error::write(&file, e))?;

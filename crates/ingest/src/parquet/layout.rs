@@ -1,7 +1,7 @@
 //! Names of the files of an export.
 
 /// Path of a partition below the folder of the export.
-pub(super) fn partition_path(table: &str, rank: Option<i32>) -> String {
+pub(crate) fn partition_path(table: &str, rank: Option<i32>) -> String {
     match rank {
         Some(rank) => format!("{table}/rank-{rank:05}.parquet"),
         None => format!("{table}/run.parquet"),

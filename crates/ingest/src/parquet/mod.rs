@@ -9,14 +9,14 @@
 //! Times are on the run's clock, whose zero is known only when all ranks are read. So each rank is first written on its
 //! own clock, and its time columns are shifted at the end; all other columns are copied without decoding.
 
-mod folder;
+pub(crate) mod folder;
 pub(crate) mod layout;
 pub(crate) mod manifest;
 pub(crate) mod partition;
 pub(crate) mod partition_file;
 mod read;
 pub(crate) mod staged;
-mod write;
+pub(crate) mod write;
 pub(crate) mod writer;
 
 pub(crate) use manifest::crc32;

@@ -119,12 +119,15 @@ impl Change {
 }
 
 /// Moves a partition to its place. Unchanged columns are copied without decoding.
-pub(super) fn place(
+pub(crate) fn place(
     partition: Partition,
     from: &Path,
     to: &Path,
     change: Change,
 ) -> Result<Partition, Error> {
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder).map_err(|e| Error::write(folder, e))?;
+    }
     let spec = tables::find(&partition.table);
     let changed = spec.filter(|spec| (0..spec.columns.len()).any(|c| change.concerns(spec, c)));
     let Some(spec) = changed else {

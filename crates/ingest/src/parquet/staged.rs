@@ -167,9 +167,6 @@ impl StagedTrace {
         let place = |partition: Partition| {
             let from = from.join(file_name(&partition.table));
             let to = folder.join(partition_path(&partition.table, Some(placement.rank)));
-            if let Some(table) = to.parent() {
-                std::fs::create_dir_all(table).map_err(|e| Error::write(table, e))?;
-            }
             let partition = Partition { rank: Some(placement.rank), ..partition };
             partition::place(partition, &from, &to, change)
         };

@@ -78,7 +78,7 @@ pub fn export_dataset(dataset: &Dataset, to: &Path, overwrite: bool) -> Result<E
 }
 
 /// Subfolder for timelines whose placement is not known yet.
-const STAGING: &str = "staging";
+pub(crate) const STAGING: &str = "staging";
 
 /// Writes each timeline as soon as it is read, and moves it onto the run's clock at the end.
 struct ParquetSink<'a> {
@@ -137,7 +137,7 @@ impl RankSink for ParquetSink<'_> {
 
 /// Returns whether the run has files, besides timelines, whose rows are in order of ranks. Those of memory files may not
 /// be.
-fn has_files_in_rank_order(files: &[InputFile]) -> bool {
+pub(crate) fn has_files_in_rank_order(files: &[InputFile]) -> bool {
     files.iter().any(|file| {
         !matches!(file.format, Format::Kineto | Format::MemorySnapshot | Format::MemoryTimeline)
     })
@@ -145,7 +145,7 @@ fn has_files_in_rank_order(files: &[InputFile]) -> bool {
 
 /// Writes tables that are in memory. With `splits_by_rank`, batches of one rank each go to the file of that rank, as
 /// long as ranks ascend and the file is not among those `written`; everything else goes to one file per table.
-fn write_rest(
+pub(crate) fn write_rest(
     folder: &Folder,
     tables: TableSet,
     splits_by_rank: bool,
@@ -181,7 +181,7 @@ fn write_rest(
         .collect()
 }
 
-fn complete(
+pub(crate) fn complete(
     folder: Folder,
     run: &RunInfo,
     warnings: Vec<Warning>,

@@ -169,7 +169,9 @@ impl Watch<'_> {
             trace_advisor::map(&args.run.path, to, rules, &map, progress.files())?;
             options.mapped = Some(to.clone());
         }
-        progress.suspend(|| cluster::map_run(&args.run.path, &args.read))?;
+        let (read, rule_files) = (&args.read, Some(&args.rules.files));
+        progress
+            .suspend(|| cluster::map_run(&args.run.path, &read.mapped, &read.input, rule_files))?;
         let run = Run::open_with(&args.run.path, &options, progress.files())?;
         let mut report = run.check(rules)?;
         let measures = if wants_measures { Measures::of(&run)? } else { Measures::default() };
