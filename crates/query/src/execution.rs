@@ -80,6 +80,18 @@ pub(crate) async fn collect_within_limit(state: &SessionState, plan: &LogicalPla
     }
 }
 
+/// Counts rows as memory of the query that returned them.
+///
+/// # Errors
+/// If there are too many.
+pub(crate) fn within_limit(context: &TaskContext, rows: Rows) -> Result<Rows> {
+    let memory = MemoryConsumer::new("rows of the query").register(context.memory_pool());
+    for batch in &rows.batches {
+        memory.try_grow(batch.columns().iter().map(slice_bytes).sum())?;
+    }
+    Ok(rows)
+}
+
 async fn limited_with(state: &SessionState, plan: &LogicalPlan) -> Result<Rows> {
     let plan = state.create_physical_plan(plan).await?;
     let context = state.task_ctx();

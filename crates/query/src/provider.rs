@@ -26,7 +26,7 @@ use trace_model::{ColumnSpec, RecordBatch, TableSpec};
 
 use crate::catalog::Catalog;
 use crate::error::{ViewFailure, is_out_of_memory};
-use crate::execution::{run_prepared_plan, sort_batch, sort_plan, store_rows};
+use crate::execution::{run_prepared_plan, sort_batch, sort_plan, store_rows, within_limit};
 use crate::params::ParamValue;
 use crate::plan::references::References;
 use crate::plan::{empty_queries, shared_ctes};
@@ -475,7 +475,7 @@ impl ViewSchemaProvider {
         query: ViewQuery,
         cpu_time: &mut Duration,
     ) -> Result<Option<Rows>> {
-        let candidates = self.find_prepared(query);
+        let candidates = self.find_prepared(&query.name(), || query.digest());
         let Some(&prepared) = candidates.first() else { return Ok(None) };
         if self.lacks_rows(prepared).await?
             && let Some(schema) = self.catalog.known_schema(&query.name())
@@ -485,7 +485,24 @@ impl ViewSchemaProvider {
         let Some(prepared) = self.first_fitting(&candidates).await? else { return Ok(None) };
         let state = self.state()?;
         let context = self.context.get_or_init(|| state.task_ctx());
-        let mut reader = RelationReader::new(Arc::clone(&state), Arc::clone(context));
+        let rows = self.run_plans(prepared, context, cpu_time).await?;
+        // A plan that leaves out relations may return columns that are not nullable; the known schema holds for all runs.
+        let schema =
+            self.catalog.known_schema(&query.name()).filter(|_| !prepared.empty.is_empty());
+        Ok(match (rows, schema) {
+            (Some(rows), Some(schema)) => rows.with_schema(schema).ok(),
+            (rows, _) => rows,
+        })
+    }
+
+    /// Runs the plans of a query. Returns `None` if only the planner knows what to do.
+    async fn run_plans(
+        &self,
+        prepared: &PreparedQuery,
+        context: &Arc<TaskContext>,
+        cpu_time: &mut Duration,
+    ) -> Result<Option<Rows>> {
+        let mut reader = RelationReader::new(self.state()?, Arc::clone(context));
         for name in &prepared.relations {
             reader.tables.insert(name.clone(), self.relation(name).await?);
         }
@@ -494,10 +511,10 @@ impl ViewSchemaProvider {
             let start = Instant::now();
             let plan = reader.read_executable(plan);
             *cpu_time += start.elapsed();
-            // The planner knows what to do about columns of other types.
+            // Columns have other types.
             let Ok(plan) = plan else { return Ok(None) };
             match run_prepared_plan(context, plan, cpu_time).await {
-                // It also knows joins that take less memory.
+                // The planner knows joins that take less memory.
                 Err(error) if is_out_of_memory(&error) => return Ok(None),
                 outcome => {
                     let outcome = StoredRows::Memory(outcome?);
@@ -506,13 +523,32 @@ impl ViewSchemaProvider {
                 }
             }
         }
-        // A plan that leaves out relations may return columns that are not nullable; the known schema holds for all runs.
-        let schema =
-            self.catalog.known_schema(&query.name()).filter(|_| !prepared.empty.is_empty());
-        Ok(match (rows, schema) {
-            (Some(rows), Some(schema)) => rows.with_schema(schema).ok(),
-            (rows, _) => rows,
-        })
+        Ok(rows)
+    }
+
+    /// The prepared plans of a query of this program or of its rules, if this run can use them.
+    pub(crate) fn find_prepared_text(&self, sql: &str) -> Option<&'static PreparedQuery> {
+        self.find_prepared(&prepared::text_name(sql), || text_digest(sql)).first().copied()
+    }
+
+    /// Runs the plans that [`Self::find_prepared_text`] returned, within the memory of a context. Returns `None` if only the
+    /// planner knows what to do.
+    pub(crate) async fn run_prepared_text(
+        &self,
+        prepared: &PreparedQuery,
+        context: &Arc<TaskContext>,
+    ) -> Result<Option<Rows>> {
+        let mut cpu_time = Duration::ZERO;
+        let rows = self.run_plans(prepared, context, &mut cpu_time).await?;
+        rows.map(|rows| within_limit(context, rows)).transpose()
+    }
+
+    /// Computes the rows of views that a prepared query reads.
+    pub(crate) async fn store_relations(&self, prepared: &PreparedQuery) -> Result<()> {
+        for name in &prepared.relations {
+            self.relation(name).await?;
+        }
+        Ok(())
     }
 
     /// The first of the plans of a query for which the relations that they leave out have no rows.
@@ -543,22 +579,26 @@ impl ViewSchemaProvider {
 
     /// Returns whether a table or the rows of a view are empty.
     async fn is_empty_relation(&self, name: &str) -> Result<bool> {
-        match self.catalog.find(name).filter(|_| !self.tables.contains_key(name)) {
+        match self.catalog.find(name) {
             Some(view) => Ok(Box::pin(self.stored(view)).await?.is_empty()),
             None => Ok(self.is_empty_table(name)),
         }
     }
 
     /// Finds the prepared plans of a query that inline only views that this session inlines, too.
-    fn find_prepared(&self, query: ViewQuery) -> Vec<&'static PreparedQuery> {
+    fn find_prepared(
+        &self,
+        name: &str,
+        digest: impl FnOnce() -> Bytes,
+    ) -> Vec<&'static PreparedQuery> {
         if self.plan_source != PlanSource::Prepared || !self.has_default_params {
             return Vec::new();
         }
-        let candidates = self.catalog.prepared_plans(&query.name());
+        let candidates = self.catalog.prepared_plans(name);
         if candidates.is_empty() {
             return Vec::new();
         }
-        let digest = query.digest();
+        let digest = digest();
         let is_inlined = |inlined: &InlinedView| {
             self.catalog.find(&inlined.name).is_some_and(|view| {
                 !self.is_stored(view) && ViewQuery::of_sql(view).digest() == inlined.digest
@@ -608,18 +648,39 @@ impl ViewSchemaProvider {
         Box::pin(self.stored(view)).await?.table(&view.order)
     }
 
-    /// Makes the plans of a query. The views that it reads should be computed if they are to be, and have rows. With
-    /// `leave_out_empty`, the plans leave out relations without rows; returns `None` if the query then has no rows, or reads
-    /// no such relation.
+    /// Makes the plans of a query of a view. The views that it reads should be computed if they are to be, and have rows.
+    /// With `leave_out_empty`, the plans leave out relations without rows; returns `None` if the query then has no rows, or
+    /// reads no such relation.
     pub(crate) async fn record(
         &self,
         query: ViewQuery,
         leave_out_empty: bool,
     ) -> Result<Option<PreparedQuery>> {
-        let state = self.state()?;
         self.compute_stored_needs(query.view).await?;
-        let sql = query.sql();
-        let statement = parse(&state, &sql)?;
+        let name = query.name().into_owned();
+        self.record_sql((name, query.digest()), &query.sql(), query.order(), leave_out_empty).await
+    }
+
+    /// Makes the plans of a query of this program or of its rules, which reads the rows of views: they are computed.
+    pub(crate) async fn record_text(&self, sql: &str) -> Result<Option<PreparedQuery>> {
+        let statement = parse(&*self.state()?, sql)?;
+        let names: Vec<String> =
+            References::of(&statement).unqualified_relations().map(str::to_owned).collect();
+        for view in names.iter().filter_map(|name| self.catalog.find(name)) {
+            self.stored(view).await?;
+        }
+        self.record_sql((prepared::text_name(sql), text_digest(sql)), sql, &[], false).await
+    }
+
+    async fn record_sql(
+        &self,
+        (name, digest): (String, Bytes),
+        sql: &str,
+        order: &[String],
+        leave_out_empty: bool,
+    ) -> Result<Option<PreparedQuery>> {
+        let state = self.state()?;
+        let statement = parse(&state, sql)?;
         let (mut relations, mut inlined) = (BTreeSet::new(), BTreeMap::new());
         let mut names: Vec<String> =
             References::of(&statement).unqualified_relations().map(str::to_owned).collect();
@@ -664,13 +725,13 @@ impl ViewSchemaProvider {
         }
         let mut cpu_time = Duration::ZERO;
         let (plan, _temp_tables) = self
-            .materialize_ctes(&state, statement, &sql, &mut cpu_time, Some(&mut recording))
+            .materialize_ctes(&state, statement, sql, &mut cpu_time, Some(&mut recording))
             .await?;
-        recording.add_plan(&sort_plan(plan, query.order())?).await?;
+        recording.add_plan(&sort_plan(plan, order)?).await?;
         relations.retain(|name| !empty.contains(name));
         Ok(Some(PreparedQuery {
-            name: query.name().into_owned(),
-            digest: query.digest(),
+            name,
+            digest,
             relations: relations.into_iter().collect(),
             indispensable,
             inlined: inlined.into_values().collect(),
@@ -717,12 +778,12 @@ impl ViewSchemaProvider {
         self.cpu_times.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn add_planned_query(&self, name: String) {
+    pub(crate) fn add_planned_query(&self, name: String) {
         self.planned_queries.lock().unwrap_or_else(PoisonError::into_inner).insert(name);
     }
 
-    /// Names of the queries that were planned because there was no prepared plan: views, and inputs of views in Rust as
-    /// `view/input`.
+    /// The queries that were planned because there was no prepared plan: views, inputs of views in Rust as `view/input`, and
+    /// texts of queries of the program and its rules.
     pub(crate) fn planned_queries(&self) -> Vec<String> {
         let planned = self.planned_queries.lock().unwrap_or_else(PoisonError::into_inner);
         planned.iter().cloned().collect()
@@ -749,6 +810,11 @@ pub(crate) fn schema_without_metadata(spec: &TableSpec) -> SchemaRef {
 fn with_nullable_columns(batch: RecordBatch) -> Result<RecordBatch> {
     let schema = nullable(&batch.schema());
     Ok(batch.with_schema(schema)?)
+}
+
+/// Distinguishes queries that are not those of a view.
+fn text_digest(sql: &str) -> Bytes {
+    prepared::digest(sql, &[])
 }
 
 /// Parses a query.

@@ -310,8 +310,8 @@ impl Session {
         self.engine.run.cpu_times()
     }
 
-    /// The queries of views that were planned so far because no prepared plan fits, sorted: names of views, and inputs of
-    /// views in Rust as `view/input`. Views that became part of other queries are not listed.
+    /// The queries of this program and of rules that were planned so far because no prepared plan fits, sorted: names of views,
+    /// inputs of views in Rust as `view/input`, and texts. Views that became part of other queries are not listed.
     pub fn planned_queries(&self) -> Vec<String> {
         self.engine.run.planned_queries()
     }

@@ -201,6 +201,31 @@ impl CachedRun<'_> {
         self.insert(question, answer.clone());
         Ok(answer)
     }
+
+    /// As `get_or_compute`, for several queries, of which the run answers those that are not cached in one call. Failures are
+    /// not cached: the next check tries again.
+    fn get_or_compute_each<Q: Clone, E>(
+        &mut self,
+        queries: &[Q],
+        question: impl Fn(&Q) -> String,
+        compute: impl FnOnce(&mut &Run, &[Q]) -> Result<Vec<Result<MetricTable, E>>, Error>,
+    ) -> Result<Vec<Result<MetricTable, E>>, Error> {
+        let cached = |query: &Q| self.answers.tables.get(&question(query)).cloned().map(Ok);
+        let mut answers: Vec<Option<_>> = queries.iter().map(cached).collect();
+        let missing = queries.iter().zip(&answers).filter(|(_, answer)| answer.is_none());
+        let missing: Vec<Q> = missing.map(|(query, _)| query.clone()).collect();
+        if !missing.is_empty() {
+            let computed = compute(&mut self.run()?, &missing)?;
+            let open = answers.iter_mut().filter(|answer| answer.is_none());
+            for ((query, computed), answer) in missing.iter().zip(computed).zip(open) {
+                if let Ok(table) = &computed {
+                    self.insert(question(query), table.clone());
+                }
+                *answer = Some(computed);
+            }
+        }
+        Ok(answers.into_iter().flatten().collect())
+    }
 }
 
 impl MetricProvider for CachedRun<'_> {
@@ -213,22 +238,11 @@ impl MetricProvider for CachedRun<'_> {
     }
 
     fn views(&mut self, views: &[&str]) -> Result<Vec<Computed>, Error> {
-        let question = |view: &str| format!("view {view}");
-        let is_missing = |view: &&&str| !self.answers.tables.contains_key(&question(view));
-        let missing: Vec<&str> = views.iter().filter(is_missing).copied().collect();
-        let mut failed = Vec::new();
-        if !missing.is_empty() {
-            let answers = (&mut self.run()?).views(&missing)?;
-            for (view, answer) in missing.into_iter().zip(answers) {
-                match answer {
-                    Ok(answer) => self.insert(question(view), answer),
-                    // Failures are not cached: the next check tries again.
-                    Err(answer) => failed.push(answer),
-                }
-            }
-        }
-        let known = views.iter().filter_map(|view| self.answers.tables.get(&question(view)));
-        Ok(known.cloned().map(Ok).chain(failed.into_iter().map(Err)).collect())
+        self.get_or_compute_each(
+            views,
+            |view| format!("view {view}"),
+            |run, views| run.views(views),
+        )
     }
 
     fn expect_retiming(&mut self) -> Result<(), Error> {
@@ -245,24 +259,7 @@ impl MetricProvider for CachedRun<'_> {
 
     fn evidence_queries(&mut self, queries: &[EvidenceQuery]) -> Result<Vec<Answer>, Error> {
         let question = |query: &EvidenceQuery| format!("{query:?}");
-        let is_missing =
-            |query: &&EvidenceQuery| !self.answers.tables.contains_key(&question(query));
-        let missing: Vec<EvidenceQuery> = queries.iter().filter(is_missing).cloned().collect();
-        let mut failed = BTreeMap::new();
-        if !missing.is_empty() {
-            let answers = (&mut self.run()?).evidence_queries(&missing)?;
-            for (query, answer) in missing.iter().map(question).zip(answers) {
-                match answer {
-                    Ok(table) => self.insert(query, table),
-                    Err(error) => _ = failed.insert(query, error),
-                }
-            }
-        }
-        let answer = |query: &EvidenceQuery| {
-            let question = question(query);
-            failed.remove(&question).map_or_else(|| Ok(self.answers.tables[&question].clone()), Err)
-        };
-        Ok(queries.iter().map(answer).collect())
+        self.get_or_compute_each(queries, question, |run, queries| run.evidence_queries(queries))
     }
 
     fn retime(&mut self, request: &RetimingRequest) -> Result<(Retiming, Vec<String>), Error> {

@@ -40,7 +40,7 @@ pub use cut::{CutRank, CutRun, Cutting, cut};
 pub use diff::{compare_traces, diff, evaluate_diff};
 pub use error::Error;
 pub use evaluate::Stage;
-pub use map::{MapOptions, map, map_views, mapped_views};
+pub use map::{MapOptions, map, map_views, mapped_views, queries_of_check};
 pub use options::OpenOptions;
 pub use pages::{explain, rule_pages};
 pub use pipeline::{Cost, Run};

@@ -78,14 +78,21 @@ pub fn map_views(
 pub fn mapped_views(rules: &RuleSet, more: &[&'static str]) -> Result<Vec<&'static str>, Error> {
     let catalog = catalog();
     let mut read: BTreeSet<&str> = rules.views().into_iter().chain(more.iter().copied()).collect();
-    let queries = rules.queries();
-    let queries = queries.iter().map(|query| query.sql.as_str()).chain(rules.follow_up_queries());
     // A query that is not valid fails when the run is checked, and says why.
-    read.extend(queries.filter_map(|query| catalog.views_read_by(query)).flatten());
-    let of_retiming = analyses::retiming_queries();
-    read.extend(of_retiming.filter_map(|query| catalog.views_read_by(query)).flatten());
+    let queries = queries_of_check(rules);
+    read.extend(queries.iter().filter_map(|query| catalog.views_read_by(query)).flatten());
     let read: Vec<&str> = read.into_iter().collect();
     Ok(catalog.mappable_views(&read)?)
+}
+
+/// The queries that a check with these rules runs besides those of views: for rules, and for time ranges and predictions of
+/// findings. Sorted; some may be names of views.
+pub fn queries_of_check(rules: &RuleSet) -> Vec<String> {
+    let of_rules = rules.queries().into_iter().map(|query| query.sql);
+    let follow_ups = rules.follow_up_queries().into_iter().map(str::to_owned);
+    let of_retiming = analyses::retiming_queries().map(str::to_owned);
+    let queries: BTreeSet<String> = of_rules.chain(follow_ups).chain(of_retiming).collect();
+    queries.into_iter().collect()
 }
 
 /// The rows of views over the tables of some ranks. A view that fails is left out: the process that checks the run computes

@@ -209,7 +209,7 @@ mod tests {
         let mut sources = shipped.clone();
         sources.push(copy);
         assert!(are_shipped_rules(&sources));
-        // They take the same way as the shipped files alone.
+        // They are loaded in the same way as the shipped files alone.
         assert!(format!("{:?}", load_only(&sources)) == format!("{:?}", load_only(&shipped)));
         // Places are those of the copy.
         let places = |rules: String| rules.replace("copy.toml:", "rules/default.toml:");

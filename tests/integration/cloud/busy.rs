@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::web::read_request;
 
-/// How the proxy answers a request.
+/// The proxy's answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The server's answer is passed on.

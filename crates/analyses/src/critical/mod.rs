@@ -25,10 +25,10 @@ mod what_if;
 
 use std::panic::resume_unwind;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::{self, ScopedJoinHandle};
+use std::thread::ScopedJoinHandle;
 
 use query::rust_view::Result;
-use query::view_error;
+use query::{per_item, view_error};
 use trace_model::RecordBatch;
 
 use self::graph::Graph;
@@ -134,28 +134,6 @@ impl RankTrace {
 /// Applies `compute` to each rank on all cores; the results are in the order of the ranks.
 fn per_rank<T: Send>(ranks: &[RankTrace], compute: impl Fn(&RankTrace) -> T + Sync) -> Vec<T> {
     per_item(ranks.iter().collect(), compute)
-}
-
-/// Applies `compute` to each item on all cores; the results are in the order of the items. It uses threads of its own:
-/// callers may wait for a view on all threads of rayon's pool, and a task in that pool would then never start.
-fn per_item<I: Send, T: Send>(items: Vec<I>, compute: impl Fn(I) -> T + Sync) -> Vec<T> {
-    let cores = thread::available_parallelism().map_or(1, usize::from).min(items.len());
-    if cores <= 1 {
-        return items.into_iter().map(compute).collect();
-    }
-    let mut results: Vec<Option<T>> = items.iter().map(|_| None).collect();
-    let work = Mutex::new(items.into_iter().zip(&mut results));
-    let next = || lock(&work).next();
-    thread::scope(|scope| {
-        let worker = || {
-            while let Some((item, result)) = next() {
-                *result = Some(compute(item));
-            }
-        };
-        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().for_each(joined);
-    });
-    results.into_iter().flatten().collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

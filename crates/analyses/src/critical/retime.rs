@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use query::rust_view::Result;
-use query::{Session, view_error};
+use query::{Session, per_item, view_error};
 use rustc_hash::FxHashMap;
 use trace_model::RecordBatch;
 use trace_model::retiming::{FixEdits, FixEffect, Interval, PathLimit, Retiming, RetimingRequest};
@@ -16,7 +16,7 @@ use super::model::{RankEvents, TimeClass};
 use super::overhead::{HostOverhead, OverheadLevel};
 use super::replay::{Weights, path_classes, replay};
 use super::what_if::StepClock;
-use super::{joined, lock, per_item};
+use super::{joined, lock};
 
 /// Time between two kernels of a stream that were both launched in time, if the recording has no shorter one.
 const STREAM_GAP_NS: i64 = 1_000;

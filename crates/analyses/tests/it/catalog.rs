@@ -6,7 +6,9 @@ use std::path::Path;
 
 use analyses::catalog;
 use arrow::array::RecordBatch;
+use arrow::util::pretty::pretty_format_batches;
 use query::{Catalog, Params, Session, ViewDef, ViewUse, prepare_plans};
+use trace_advisor::RuleSet;
 use trace_model::TableSet;
 
 use crate::support::Run;
@@ -306,6 +308,13 @@ fn known_schemas_are_those_of_the_queries() {
     assert!(committed == fresh, "src/schemas.txt is stale: run this test with UPDATE=1");
 }
 
+/// The queries of rules and predictions.
+fn queries_besides_views(rules: &RuleSet) -> Vec<String> {
+    let mut texts = trace_advisor::queries_of_check(rules);
+    texts.retain(|text| catalog().find(text).is_none());
+    texts
+}
+
 /// `check`, the page and `map` run the plans in the file. `UPDATE=1` rewrites it.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "UPDATE=1 is the one switch of generated files")]
@@ -318,11 +327,13 @@ fn prepared_plans_are_those_of_the_queries() {
         ViewUse { views: &views, later: page::VIEWS },
         ViewUse { views: &mapped, later: &[] },
     ];
+    let texts = queries_besides_views(&rules);
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/prepared_plans.bin");
     let committed = std::fs::read(&path).unwrap();
     let sparse: Vec<TableSet> = sparse_runs().into_iter().map(|(_, tables)| tables).collect();
-    let fresh =
-        prepare_plans(catalog(), &small_run().tables(), &sparse, &uses, &committed).unwrap();
+    let fresh = prepare_plans(catalog(), &small_run().tables(), &sparse, &uses, &texts, &committed)
+        .unwrap();
     if std::env::var("UPDATE").is_ok_and(|v| v == "1") {
         std::fs::write(&path, &fresh).unwrap();
     }
@@ -341,6 +352,7 @@ fn queries_of_rules_are_not_planned() {
         .op_with_kernels(0, "aten::mm", 100, 500, 2);
     let rules = trace_advisor::default_rules();
     let views = rules.views();
+    let texts = queries_besides_views(&rules);
     let mut runs = sparse_runs();
     runs.extend([
         ("no rows", TableSet::default()),
@@ -350,6 +362,10 @@ fn queries_of_rules_are_not_planned() {
     for (what, tables) in runs {
         let session = Session::new(catalog(), tables, &Params::default()).unwrap();
         session.metric_tables(&views).unwrap();
+        for text in &texts {
+            session.rule_sql(text).unwrap();
+            session.program_sql(text).unwrap();
+        }
         assert_eq!(session.planned_queries(), [""; 0], "{what}");
     }
     let mapped = trace_advisor::mapped_views(&rules, page::VIEWS).unwrap();
@@ -362,6 +378,7 @@ fn queries_of_rules_are_not_planned() {
 fn prepared_plans_give_the_rows_of_the_planner() {
     let rules = trace_advisor::default_rules();
     let views = rules.views();
+    let texts = queries_besides_views(&rules);
     // The same views without the plans of the catalog.
     let without = catalog().clone().with_prepared_plans(&[]).unwrap();
     let without: &'static Catalog = Box::leak(Box::new(without));
@@ -376,6 +393,15 @@ fn prepared_plans_give_the_rows_of_the_planner() {
         };
         for (view, (a, b)) in views.iter().zip(rows(&prepared).iter().zip(&rows(&planned))) {
             assert_eq!(a, b, "{view} of {what}");
+        }
+        for text in &texts {
+            let [a, b] = [&prepared, &planned].map(|session| {
+                let rows = pretty_format_batches(&session.rule_sql(text).unwrap()).unwrap();
+                let mut lines: Vec<String> = rows.to_string().lines().map(str::to_owned).collect();
+                lines.sort_unstable();
+                lines
+            });
+            assert_eq!(a, b, "{text} of {what}");
         }
         assert!(planned.planned_queries().len() > if what == "a few rows" { 100 } else { 10 });
     }

@@ -21,7 +21,8 @@ use crate::error::{Error, Result};
 pub(crate) use recording::Recording;
 pub(crate) use relation::{NamedTable, RelationReader};
 
-/// Prepared plans of queries, by the name of the query: of a view, or of an input of a view in Rust as `view/input`.
+/// Prepared plans of queries, by the name of the query: of a view, of an input of a view in Rust as `view/input`, or of a
+/// query of the program or its rules as [`text_name`].
 /// There may be several of one query, which differ in the views that became part of the plan, and in the relations that
 /// they leave out because they have no rows. Those that leave out most come first.
 #[derive(Debug, Clone, Default)]
@@ -118,9 +119,19 @@ impl PreparedQuery {
     }
 }
 
+/// The name of a query that is not one of a view among prepared plans. No view has such a name.
+pub(crate) fn text_name(sql: &str) -> String {
+    format!("query {:08x}", crc32fast::hash(sql.as_bytes()))
+}
+
 /// The name of the rows of a plan among the relations of later plans. No table or view has such a name.
 pub(crate) fn step_name(step: usize) -> String {
     format!("#{step}")
+}
+
+/// Whether a relation of a plan is a step, see [`step_name`].
+fn is_step(relation: &str) -> bool {
+    relation.starts_with('#')
 }
 
 /// Distinguishes queries: the first half of the SHA-256 of the text and of the columns by which the rows are sorted.

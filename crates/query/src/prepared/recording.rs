@@ -48,7 +48,7 @@ pub(crate) struct Recording {
     plans: Vec<Bytes>,
     /// Names of tables, views and steps that have no rows.
     empty: HashSet<String>,
-    /// Whether the plan that was added last has no rows because of them.
+    /// Whether the last added plan returns no rows because these relations are empty.
     is_last_empty: bool,
 }
 

@@ -32,6 +32,7 @@ use futures::FutureExt as _;
 use prost::Message as _;
 use tokio::task::unconstrained;
 
+use super::is_step;
 use crate::exec::projection::OrderedProjectionExec;
 use crate::exec::sequential_merge::single_partition;
 use crate::plan::optimizer::{SinglePartitionRule, estimate};
@@ -160,8 +161,8 @@ fn signature(schema: &Schema) -> String {
     text
 }
 
-/// Whether signatures differ at most in columns without nulls in place of those that may have some.
-fn is_stricter(signature: &str, other: &str) -> bool {
+/// Returns whether the columns of two signatures are the same, except that some may be nullable in `other` only.
+fn is_at_most_as_nullable(signature: &str, other: &str) -> bool {
     let mut columns = signature.lines().zip(other.lines());
     signature.lines().count() == other.lines().count()
         && columns.all(|(column, other)| other == column || other.strip_suffix('?') == Some(column))
@@ -364,10 +365,14 @@ impl PhysicalExtensionCodec for RelationReader {
         let plan = plan.now_or_never();
         let plan =
             plan.ok_or_else(|| plan_datafusion_err!("`{}` is not in memory", scan.relation))??;
-        // The rows of a plan that leaves out relations may have fewer columns with nulls.
-        let is_step = scan.relation.starts_with('#');
         let actual = signature(&plan.schema());
-        if actual != scan.signature && !(is_step && is_stricter(&actual, &scan.signature)) {
+        let fits = if is_step(&scan.relation) {
+            // A plan that leaves out relations may return columns that are not nullable.
+            is_at_most_as_nullable(&actual, &scan.signature)
+        } else {
+            actual == scan.signature
+        };
+        if !fits {
             return exec_err!("the columns of `{}` have changed", scan.relation);
         }
         Ok(plan)

@@ -26,7 +26,7 @@ pub struct ViewUse<'a> {
 }
 
 /// Plans the queries that these uses of views run, for [`Catalog::with_prepared_plans`]. All views should have rows over
-/// `tables`. Each of `sparse` lacks some kinds of data: runs that lack the same, and maybe more, get plans that leave out what
+/// `tables`. `texts` are other queries of the program and its rules, which read the rows of views. Each of `sparse` lacks some kinds of data: runs that lack the same, and maybe more, get plans that leave out what
 /// reads them, which are shorter.
 ///
 /// The planner orders some of the columns that it adds for joins at random. `previous` is an earlier result, or empty:
@@ -40,17 +40,29 @@ pub fn prepare_plans(
     tables: &TableSet,
     sparse: &[TableSet],
     uses: &[ViewUse<'_>],
+    texts: &[&str],
     previous: &[u8],
 ) -> Result<Vec<u8>> {
     let previous = PreparedFile::read(Bytes::copy_from_slice(previous))?;
     let mut queries: Vec<PreparedQuery> = Vec::new();
+    let mut add = |recorded: Vec<PreparedQuery>| {
+        for query in recorded {
+            if !queries.iter().any(|other| other.is_equivalent(&query)) {
+                let mut earlier = previous.queries.iter();
+                let earlier = earlier.find(|earlier| earlier.is_equivalent(&query)).cloned();
+                queries.push(earlier.unwrap_or(query));
+            }
+        }
+    };
+    let open = |tables: &TableSet| {
+        let (tables, params) = (Tables::Loaded(tables.clone()), Params::default());
+        Session::open_with(catalog, &tables, None, &params, PlanSource::Recorded)
+    };
     let runs = std::iter::once((tables, false)).chain(sparse.iter().map(|tables| (tables, true)));
     let runs =
         runs.flat_map(|(tables, is_sparse)| uses.iter().map(move |of| (tables, is_sparse, of)));
     for (tables, is_sparse, ViewUse { views, later }) in runs {
-        let tables = Tables::Loaded(tables.clone());
-        let params = Params::default();
-        let session = Session::open_with(catalog, &tables, None, &params, PlanSource::Recorded)?;
+        let session = open(tables)?;
         session.expect(later)?;
         let definitions = |names: &[&str]| {
             names.iter().map(|name| catalog.get(name)).collect::<Result<Vec<&'static ViewDef>>>()
@@ -59,14 +71,25 @@ pub fn prepare_plans(
         let engine = Arc::clone(&session.engine);
         let recorded = session
             .block_on(async move { engine.record(catalog, &views, &later, is_sparse).await });
-        for query in recorded?.map_err(|e| session.error(e))? {
-            if !queries.iter().any(|other| other.is_equivalent(&query)) {
-                let mut earlier = previous.queries.iter();
-                let earlier = earlier.find(|earlier| earlier.is_equivalent(&query)).cloned();
-                queries.push(earlier.unwrap_or(query));
-            }
-        }
+        add(recorded?.map_err(|e| session.error(e))?);
     }
+    // Texts come after all views of the first use.
+    let session = open(tables)?;
+    let before = uses.first().map_or(&[][..], |first| first.views);
+    session.metric_tables(before)?;
+    let mut views: Vec<&'static ViewDef> = Vec::new();
+    for text in texts {
+        let (engine, sql) = (Arc::clone(&session.engine), (*text).to_owned());
+        let recorded = session.block_on(async move { engine.run.record_text(&sql).await });
+        add(recorded?.map_err(|e| session.error(e))?.into_iter().collect());
+        views.extend(
+            catalog.views_read_by(text).into_iter().flatten().filter_map(|v| catalog.find(v)),
+        );
+    }
+    let engine = Arc::clone(&session.engine);
+    let recorded =
+        session.block_on(async move { engine.record(catalog, &[], &views, false).await });
+    add(recorded?.map_err(|e| session.error(e))?);
     queries.sort_by(|a, b| a.name.cmp(&b.name).then(b.empty.len().cmp(&a.empty.len())));
     Ok(PreparedFile { engine_version: DATAFUSION_VERSION.to_owned(), queries }.encode_to_vec())
 }

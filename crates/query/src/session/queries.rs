@@ -1,13 +1,9 @@
 //! Queries of users, of rules and of this program over a session.
 
 use std::borrow::Cow;
-use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread::ScopedJoinHandle;
 use std::time::Duration;
-use std::{iter, thread};
 
 use arrow::compute::concat_batches;
 use datafusion::error::DataFusionError;
@@ -18,6 +14,7 @@ use super::{Session, non_empty};
 use crate::cancellation::{Cancellation, Timer};
 use crate::error::{Error, Result, UnknownRelation};
 use crate::execution::{collect_rows, collect_within_limit};
+use crate::per_item::per_item;
 use crate::plan::query_limits::{self, QueryOrigin};
 use crate::plan::references::References;
 use crate::provider::{parse, read_only};
@@ -61,7 +58,10 @@ impl Session {
     /// # Errors
     /// As [`Session::sql`], and [`Error::TimeLimit`].
     pub fn rule_sql(&self, query: &str) -> Result<Vec<RecordBatch>> {
-        query_limits::check(query, QueryOrigin::Rule).map_err(Error::Query)?;
+        // Those that have prepared plans come with the program.
+        if self.engine.run.find_prepared_text(query).is_none() {
+            query_limits::check(query, QueryOrigin::Rule).map_err(Error::Query)?;
+        }
         let limit = self.rule_time_limit;
         if self.slow_rules_left.load(Relaxed) == 0 {
             return Err(Error::TimeLimit(limit));
@@ -81,31 +81,16 @@ impl Session {
     /// As [`Session::rule_sql`], for several queries, in their order. Over tables in memory they run at the same time, and
     /// share the cores within the time that each may take.
     pub fn rule_sql_of_each(&self, queries: &[&str]) -> Vec<Result<Vec<RecordBatch>>> {
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let threads = cores.min(queries.len()).min(self.concurrent_views);
-        if threads < 2 {
+        if self.concurrent_views == 1 {
             return queries.iter().map(|query| self.rule_sql(query)).collect();
         }
-        let next = AtomicUsize::new(0);
-        let take_next = || {
-            let at = next.fetch_add(1, Relaxed);
-            queries.get(at).map(|query| (at, self.rule_sql(query)))
-        };
-        let mut answers: Vec<_> = thread::scope(|scope| {
-            let run = || iter::from_fn(take_next).collect::<Vec<_>>();
-            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
-            let joined = threads.into_iter().map(ScopedJoinHandle::join);
-            joined
-                .flat_map(|answers| answers.unwrap_or_else(|panic| resume_unwind(panic)))
-                .collect()
-        });
-        answers.sort_by_key(|(at, _)| *at);
+        let answers = per_item(queries.to_vec(), |query| self.rule_sql(query));
         // What did not fit beside others may fit alone.
-        let alone = |(at, answer): (usize, Result<_>)| match answer {
-            Err(error) if error.is_out_of_memory() => self.rule_sql(queries[at]),
+        let alone = |(answer, query): (Result<_>, &&str)| match answer {
+            Err(error) if error.is_out_of_memory() => self.rule_sql(query),
             answer => answer,
         };
-        answers.into_iter().map(alone).collect()
+        answers.into_iter().zip(queries).map(alone).collect()
     }
 
     /// Makes the views ready that a query reads.
@@ -117,6 +102,17 @@ impl Session {
     ) -> Result<()> {
         let (engine, sql) = (Arc::clone(&self.engine), query.to_owned());
         let catalog = self.catalog;
+        if origin != QueryOrigin::User
+            && let Some(prepared) = engine.run.find_prepared_text(query)
+        {
+            let ready = self.block_on_unless(cancellation, async move {
+                let names = prepared.relations.iter();
+                let views: Vec<_> = names.filter_map(|name| catalog.find(name)).collect();
+                engine.prepare(&views, false).await?;
+                engine.run.store_relations(prepared).await
+            });
+            return ready?.map_err(|e| self.query_error(query, e));
+        }
         let ready = self.block_on_unless(cancellation, async move {
             let references = References::of(&parse(&engine.state_for(origin), &sql)?);
             let views: Vec<&'static ViewDef> = references
@@ -147,7 +143,15 @@ impl Session {
         query: &str,
         origin: QueryOrigin,
     ) -> Result<Vec<RecordBatch>> {
+        if origin != QueryOrigin::User
+            && let Some(rows) = self.run_prepared(cancellation, query, origin)?
+        {
+            return Ok(rows);
+        }
         let (engine, sql) = (Arc::clone(&self.engine), query.to_owned());
+        if origin != QueryOrigin::User {
+            engine.run.add_planned_query(query.to_owned());
+        }
         let plan = self.block_on_unless(cancellation, async move {
             let state = engine.state_for(origin);
             let statement = parse(&state, &sql)?;
@@ -175,6 +179,23 @@ impl Session {
             rows.map(non_empty)
         });
         rows?.map_err(|e| self.query_error(query, e))
+    }
+
+    /// Runs the prepared plan of a query, if it has one.
+    fn run_prepared(
+        &self,
+        cancellation: &Cancellation,
+        query: &str,
+        origin: QueryOrigin,
+    ) -> Result<Option<Vec<RecordBatch>>> {
+        let engine = Arc::clone(&self.engine);
+        let Some(prepared) = engine.run.find_prepared_text(query) else { return Ok(None) };
+        let rows = self.block_on_unless(cancellation, async move {
+            let context = engine.state_for(origin).task_ctx();
+            engine.run.run_prepared_text(prepared, &context).await
+        });
+        let rows = rows?.map_err(|e| self.query_error(query, e))?;
+        Ok(rows.map(non_empty))
     }
 
     /// The rows of a query that comes with the program and returns `rank`, limited to some ranks; to none if `ranks` is

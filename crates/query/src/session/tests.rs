@@ -178,8 +178,12 @@ fn prepared_plans_are_used_as_long_as_nothing_changes() {
     let mut tables = TableSet::default();
     tables.push("steps", steps(&[(0, 2), (0, 3), (1, 5)]));
     let uses = [ViewUse { views: &["t_outer"], later: &[] }];
-    let file = prepare_plans(leak(chain("1")), &tables, &[], &uses, &[]).unwrap();
-    assert_eq!(prepare_plans(leak(chain("1")), &tables, &[], &uses, &file).unwrap(), file);
+    let text = "SELECT rank, x FROM t_outer WHERE x > 3";
+    let prepare = |previous: &[u8]| {
+        prepare_plans(leak(chain("1")), &tables, &[], &uses, &[text], previous).unwrap()
+    };
+    let file = prepare(&[]);
+    assert_eq!(prepare(&file), file);
     let file: &'static [u8] = file.leak();
 
     let run = |number: &str, views: &[&str]| {
@@ -199,6 +203,18 @@ fn prepared_plans_are_used_as_long_as_nothing_changes() {
     // The inner view is computed for itself, and not part of the plan.
     let both = ["t_inner".to_owned(), "t_outer".to_owned()];
     assert_eq!(run("1", &["t_outer", "t_inner"]), (both.to_vec(), planned("1")));
+
+    // A query besides views reads their rows, whatever their text. One that is limited to some ranks is another text.
+    let ask = |number: &str, ranks: &[i64]| {
+        let catalog = leak(chain(number).with_prepared_plans(file).unwrap());
+        let session = Session::new(catalog, tables.clone(), &Params::default()).unwrap();
+        let rows = session.rule_rows_of_ranks(text, ranks).unwrap().num_rows();
+        let planned = session.planned_queries();
+        (rows, planned.iter().any(|query| query.contains("x > 3")))
+    };
+    assert_eq!(ask("1", &[]), (2, false));
+    assert_eq!(ask("-2", &[]), (0, false));
+    assert_eq!(ask("1", &[1]), (1, true));
 }
 
 #[test]
