@@ -27,7 +27,7 @@ pub(crate) struct BusyStore {
 }
 
 impl BusyStore {
-    /// `answer` decides by the method and the number of requests before. Every request takes `delay` longer.
+    /// `answer` decides by the first line of the request and the number of requests before. Every request takes `delay` longer.
     pub(crate) fn start(
         server: u16,
         delay: Duration,
@@ -44,8 +44,7 @@ impl BusyStore {
                 thread::spawn(move || {
                     let Some((head, request)) = request(&stream) else { return };
                     thread::sleep(delay);
-                    let method = head.split(' ').next().unwrap_or_default();
-                    let said = answer(method, asked.fetch_add(1, Ordering::SeqCst));
+                    let said = answer(&head, asked.fetch_add(1, Ordering::SeqCst));
                     let served = (said != Answer::Refused).then(|| ask(server, &request));
                     let busy = || {
                         count.fetch_add(1, Ordering::SeqCst);

@@ -1,11 +1,12 @@
 //! Real servers: moto for S3, Azurite for Azure; moto and gcp-storage-emulator for Google.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use object_store::ObjectStore;
@@ -267,18 +268,27 @@ fn busy_bucket_loses_nothing() {
     server.ask("PUT", "/bucket", "", b"");
     let store = s3(&server.url());
     upload(&store, &sandbox.path("run"), "deep/er/run/");
-    let busy =
-        BusyStore::start(server.port, Duration::from_millis(5), |_, number| match number % 6 {
+    let refused_in_a_row: Mutex<HashMap<String, usize>> = Mutex::default();
+    let busy = BusyStore::start(server.port, Duration::from_millis(5), move |request, number| {
+        let answer = match number % 6 {
             2 => Answer::Refused,
             4 => Answer::ServedAndRefused,
             _ => Answer::Served,
-        });
+        };
+        // Clients give up after some attempts.
+        let mut refused = refused_in_a_row.lock().unwrap();
+        let refused = refused.entry(request.to_owned()).or_default();
+        let is_served = answer == Answer::Served || *refused == 2;
+        *refused = if is_served { 0 } else { *refused + 1 };
+        if is_served { Answer::Served } else { answer }
+    });
     maps_a_run(&sandbox, "s3://bucket/", &aws(&busy.url()));
     assert!(busy.refused() > 10, "{} requests failed", busy.refused());
 
     // A bucket that can be read and takes no writes.
-    let full = BusyStore::start(server.port, Duration::ZERO, |method, _| {
-        if method == "GET" || method == "HEAD" { Answer::Served } else { Answer::Refused }
+    let full = BusyStore::start(server.port, Duration::ZERO, |request, _| {
+        let is_read = request.starts_with("GET ") || request.starts_with("HEAD ");
+        if is_read { Answer::Served } else { Answer::Refused }
     });
     let map = ["map", "s3://bucket/deep/er/run/", "--to", "s3://bucket/full/", "--timeout", "2"];
     let text = error(&sandbox, &map, &aws(&full.url()));
