@@ -14,8 +14,8 @@ use crate::rule_files;
 
 const PROGRAM: &str = "advisor-cluster";
 
-/// Maps the run to the directory of `--from`, if a cluster is given, with what these rules need, by default the built-in ones.
-/// What is there already stays.
+/// If a cluster is given, maps what these rules need, by default the built-in ones, to the directory of `--from`. Ranks that
+/// are mapped already stay as they are.
 pub(crate) fn map_run(
     run: &Path,
     mapped: &MappedArgs,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use arrow::array::{Array as _, ArrayRef, UInt64Array};
 use arrow::compute::{LexicographicalComparator, SortColumn, SortOptions, take_record_batch};
 use datafusion::error::Result;
-use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
@@ -85,24 +85,30 @@ pub(crate) async fn collect_within_limit(state: &SessionState, plan: &LogicalPla
 /// # Errors
 /// If there are too many.
 pub(crate) fn within_limit(context: &TaskContext, rows: Rows) -> Result<Rows> {
-    let memory = MemoryConsumer::new("rows of the query").register(context.memory_pool());
-    for batch in &rows.batches {
-        memory.try_grow(batch.columns().iter().map(slice_bytes).sum())?;
-    }
+    let memory = memory_of_rows(context);
+    rows.batches.iter().try_for_each(|batch| memory.try_grow(batch_bytes(batch)))?;
     Ok(rows)
+}
+
+fn memory_of_rows(context: &TaskContext) -> MemoryReservation {
+    MemoryConsumer::new("rows of the query").register(context.memory_pool())
 }
 
 async fn limited_with(state: &SessionState, plan: &LogicalPlan) -> Result<Rows> {
     let plan = state.create_physical_plan(plan).await?;
     let context = state.task_ctx();
-    let memory = MemoryConsumer::new("rows of the query").register(context.memory_pool());
+    let memory = memory_of_rows(&context);
     let (schema, mut batches) = (plan.schema(), Vec::new());
     let mut stream = execute_stream(plan, context)?;
     while let Some(batch) = stream.try_next().await? {
-        memory.try_grow(batch.columns().iter().map(slice_bytes).sum())?;
+        memory.try_grow(batch_bytes(&batch))?;
         batches.push(batch);
     }
     Ok(Rows { schema, batches })
+}
+
+fn batch_bytes(batch: &RecordBatch) -> usize {
+    batch.columns().iter().map(slice_bytes).sum()
 }
 
 /// Memory of the rows of an array, which may be a part of a larger one.

@@ -556,13 +556,13 @@ impl ViewSchemaProvider {
         &self,
         candidates: &[&'static PreparedQuery],
     ) -> Result<Option<&'static PreparedQuery>> {
+        let may_be_empty =
+            |name: &String| self.catalog.find(name).is_some() || self.is_empty_table(name);
         for prepared in candidates {
-            let is_view = |name: &&String| !self.tables.contains_key(name.as_str());
-            let (views, tables): (Vec<_>, Vec<_>) = prepared.empty.iter().partition(is_view);
-            // Views may have to be computed first.
-            let mut fits = tables.into_iter().all(|table| self.is_empty_table(table));
-            for view in views {
-                fits = fits && self.is_empty_relation(view).await?;
+            // Tables come first: views may have to be computed.
+            let mut fits = prepared.empty.iter().all(may_be_empty);
+            for name in &prepared.empty {
+                fits = fits && self.is_empty_relation(name).await?;
             }
             if fits {
                 return Ok(Some(prepared));
@@ -615,8 +615,8 @@ impl ViewSchemaProvider {
         if prepared.indispensable.iter().any(|name| self.is_empty_table(name)) {
             return Ok(true);
         }
-        for view in prepared.indispensable.iter().filter_map(|name| self.catalog.find(name)) {
-            if Box::pin(self.stored(view)).await?.is_empty() {
+        for name in &prepared.indispensable {
+            if self.is_empty_relation(name).await? {
                 return Ok(true);
             }
         }

@@ -1,36 +1,21 @@
 //! Work on several files side by side.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use query::per_item;
 
 use crate::error::Error;
 
-/// Applies `work` to all items on all cores. Results are in the order of the items; the first error is returned.
+/// Applies `work` to all items on all cores. Results are in the order of the items; after an error, no further item is begun,
+/// and the first error is returned.
 pub(crate) fn parallel_map<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T) -> Result<R, Error> + Sync,
 ) -> Result<Vec<R>, Error> {
-    let cores = thread::available_parallelism().map_or(1, usize::from).min(items.len());
-    let next = AtomicUsize::new(0);
-    let mut results: Vec<(usize, Result<R, Error>)> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..cores)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut done = Vec::new();
-                    loop {
-                        let at = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(item) = items.get(at) else { return done };
-                        let result = work(item);
-                        if result.is_err() {
-                            next.store(items.len(), Ordering::Relaxed);
-                        }
-                        done.push((at, result));
-                    }
-                })
-            })
-            .collect();
-        workers.into_iter().flat_map(|w| w.join().expect("a worker that does not panic")).collect()
+    let has_failed = AtomicBool::new(false);
+    let results = per_item(items.iter().collect(), |item| {
+        let is_wanted = !has_failed.load(Relaxed);
+        is_wanted.then(|| work(item).inspect_err(|_| has_failed.store(true, Relaxed)))
     });
-    results.sort_by_key(|(at, _)| *at);
-    results.into_iter().map(|(_, result)| result).collect()
+    results.into_iter().flatten().collect()
 }

@@ -85,7 +85,7 @@ pub(crate) struct CacheArgs {
     pub(crate) no_cache: bool,
 }
 
-/// Where the ranks of a run are mapped.
+/// Options for reading mapped ranks.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct MappedArgs {
     /// Read mapped ranks from DIR, a directory or an address that `advisor map` wrote to, instead of the traces

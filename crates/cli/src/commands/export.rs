@@ -44,8 +44,8 @@ fn export(path: &Path, to: &Path, args: &ExportArgs, console: &mut Console) -> a
         Some(from) => {
             let from = Location::parse(from).map_err(trace_advisor::Error::from)?;
             let views = analyses::catalog().fingerprint();
-            let to = (to, args.force);
-            ingest::export_mapped(&location, &from, &options, &views, to, progress.files())
+            let (overwrite, files) = (args.force, progress.files());
+            ingest::export_mapped(&location, &from, &options, &views, to, overwrite, files)
         }
         None => ingest::export(&location, &options, to, args.force, progress.files()),
     };

@@ -26,7 +26,8 @@ pub fn export_mapped(
     from: &Location,
     options: &Options,
     views: &str,
-    (to, overwrite): (&Path, bool),
+    to: &Path,
+    overwrite: bool,
     progress: &dyn Progress,
 ) -> Result<Exported, Error> {
     let folder = Folder::create(to, overwrite)?;
@@ -34,10 +35,9 @@ pub fn export_mapped(
     let staging = folder.path().join(STAGING);
     let write = |table: &StoredTable| {
         let StoredTable { spec, rank, change, memory_bytes, trace, .. } = *table;
-        let damaged = |reason: String| Error::Mapped { path: from.to_string(), reason };
         let rows = mapped.stored_rows(table).map_err(|error| match error.downcast::<Error>() {
             Ok(error) => *error,
-            Err(other) => damaged(other.to_string()),
+            Err(other) => Error::Mapped { path: from.to_string(), reason: other.to_string() },
         })?;
         let staged = staging.join(trace.to_string()).join(file_name(spec.name));
         let partition = partition::write(spec, Some(rank), &rows, &staged)?;

@@ -22,9 +22,9 @@ pub(crate) use recording::Recording;
 pub(crate) use relation::{NamedTable, RelationReader};
 
 /// Prepared plans of queries, by the name of the query: of a view, of an input of a view in Rust as `view/input`, or of a
-/// query of the program or its rules as [`text_name`].
-/// There may be several of one query, which differ in the views that became part of the plan, and in the relations that
-/// they leave out because they have no rows. Those that leave out most come first.
+/// query of the program or its rules as [`text_name`]. There may be several of one query, which differ in the views that became
+/// part of the plan, and in the relations that they leave out because they have no rows. Those that leave out most come
+/// first.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PreparedPlans {
     by_name: HashMap<String, Vec<PreparedQuery>>,

@@ -48,7 +48,7 @@ pub(crate) struct Recording {
     plans: Vec<Bytes>,
     /// Names of tables, views and steps that have no rows.
     empty: HashSet<String>,
-    /// Whether the last added plan returns no rows because these relations are empty.
+    /// True if the last plan added returns no rows, because of these relations.
     is_last_empty: bool,
 }
 

@@ -25,9 +25,9 @@ pub struct ViewUse<'a> {
     pub later: &'a [&'a str],
 }
 
-/// Plans the queries that these uses of views run, for [`Catalog::with_prepared_plans`]. All views should have rows over
-/// `tables`. `texts` are other queries of the program and its rules, which read the rows of views. Each of `sparse` lacks some kinds of data: runs that lack the same, and maybe more, get plans that leave out what
-/// reads them, which are shorter.
+/// Plans the queries that these uses of views run, for [`Catalog::with_prepared_plans`], and `texts`: other queries of the
+/// program and its rules, which read the rows of views. All views should have rows over `tables`. Each of `sparse` lacks some
+/// kinds of data: runs that lack the same, and maybe more, get shorter plans, which leave out what reads them.
 ///
 /// The planner orders some of the columns that it adds for joins at random. `previous` is an earlier result, or empty:
 /// plans that differ from it only in this are those of the earlier result, so that nothing changes as long as the views

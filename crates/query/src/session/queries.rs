@@ -17,6 +17,7 @@ use crate::execution::{collect_rows, collect_within_limit};
 use crate::per_item::per_item;
 use crate::plan::query_limits::{self, QueryOrigin};
 use crate::plan::references::References;
+use crate::prepared::PreparedQuery;
 use crate::provider::{parse, read_only};
 use crate::query_error::{self, KnownNames};
 use crate::view::ViewDef;
@@ -36,8 +37,8 @@ impl Session {
     /// the next batch of rows; a view in Rust is computed to the end.
     pub fn sql_unless(&self, cancellation: &Cancellation, query: &str) -> Result<Vec<RecordBatch>> {
         query_limits::check(query, QueryOrigin::User).map_err(Error::Query)?;
-        self.read_relations(cancellation, query, QueryOrigin::User)?;
-        self.run(cancellation, query, QueryOrigin::User)
+        self.read_relations(cancellation, query, QueryOrigin::User, None)?;
+        self.run(cancellation, query, QueryOrigin::User, None)
     }
 
     /// As [`Session::sql`], for queries that come with the program and are known to run well. They are planned as views
@@ -47,8 +48,9 @@ impl Session {
     /// As [`Session::sql`].
     pub fn program_sql(&self, query: &str) -> Result<Vec<RecordBatch>> {
         let cancellation = Cancellation::new();
-        self.read_relations(&cancellation, query, QueryOrigin::Program)?;
-        self.run(&cancellation, query, QueryOrigin::Program)
+        let prepared = self.engine.run.find_prepared_text(query);
+        self.read_relations(&cancellation, query, QueryOrigin::Program, prepared)?;
+        self.run(&cancellation, query, QueryOrigin::Program, prepared)
     }
 
     /// As [`Session::sql`], for the query of a rule file, which may come from a stranger: functions that make rows from
@@ -58,17 +60,18 @@ impl Session {
     /// # Errors
     /// As [`Session::sql`], and [`Error::TimeLimit`].
     pub fn rule_sql(&self, query: &str) -> Result<Vec<RecordBatch>> {
-        // Those that have prepared plans come with the program.
-        if self.engine.run.find_prepared_text(query).is_none() {
+        let prepared = self.engine.run.find_prepared_text(query);
+        // A query with a prepared plan comes with the program.
+        if prepared.is_none() {
             query_limits::check(query, QueryOrigin::Rule).map_err(Error::Query)?;
         }
         let limit = self.rule_time_limit;
         if self.slow_rules_left.load(Relaxed) == 0 {
             return Err(Error::TimeLimit(limit));
         }
-        self.read_relations(&Cancellation::new(), query, QueryOrigin::Rule)?;
+        self.read_relations(&Cancellation::new(), query, QueryOrigin::Rule, prepared)?;
         let timer = Timer::start(limit)?;
-        match self.run(&timer.expiry, query, QueryOrigin::Rule) {
+        match self.run(&timer.expiry, query, QueryOrigin::Rule, prepared) {
             Err(Error::Canceled) if timer.expiry.is_requested() => {
                 let one_less = |left: usize| left.checked_sub(1);
                 let _ = self.slow_rules_left.fetch_update(Relaxed, Relaxed, one_less);
@@ -99,12 +102,11 @@ impl Session {
         cancellation: &Cancellation,
         query: &str,
         origin: QueryOrigin,
+        prepared: Option<&'static PreparedQuery>,
     ) -> Result<()> {
         let (engine, sql) = (Arc::clone(&self.engine), query.to_owned());
         let catalog = self.catalog;
-        if origin != QueryOrigin::User
-            && let Some(prepared) = engine.run.find_prepared_text(query)
-        {
+        if let Some(prepared) = prepared {
             let ready = self.block_on_unless(cancellation, async move {
                 let names = prepared.relations.iter();
                 let views: Vec<_> = names.filter_map(|name| catalog.find(name)).collect();
@@ -136,15 +138,16 @@ impl Session {
         ready?.map_err(|e| self.query_error(query, e))
     }
 
-    /// Plans and runs a query.
+    /// Plans and runs a query, or runs its prepared plan.
     fn run(
         &self,
         cancellation: &Cancellation,
         query: &str,
         origin: QueryOrigin,
+        prepared: Option<&'static PreparedQuery>,
     ) -> Result<Vec<RecordBatch>> {
-        if origin != QueryOrigin::User
-            && let Some(rows) = self.run_prepared(cancellation, query, origin)?
+        if let Some(prepared) = prepared
+            && let Some(rows) = self.run_prepared(cancellation, query, origin, prepared)?
         {
             return Ok(rows);
         }
@@ -181,15 +184,15 @@ impl Session {
         rows?.map_err(|e| self.query_error(query, e))
     }
 
-    /// Runs the prepared plan of a query, if it has one.
+    /// Runs the prepared plan of a query. Returns `None` if it has to be planned.
     fn run_prepared(
         &self,
         cancellation: &Cancellation,
         query: &str,
         origin: QueryOrigin,
+        prepared: &'static PreparedQuery,
     ) -> Result<Option<Vec<RecordBatch>>> {
         let engine = Arc::clone(&self.engine);
-        let Some(prepared) = engine.run.find_prepared_text(query) else { return Ok(None) };
         let rows = self.block_on_unless(cancellation, async move {
             let context = engine.state_for(origin).task_ctx();
             engine.run.run_prepared_text(prepared, &context).await
