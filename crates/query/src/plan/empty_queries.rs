@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::references::normalized;
+use super::visit::visit;
 
 /// The names that decide whether a query has rows.
 pub(crate) trait Names {
@@ -133,7 +134,7 @@ impl Scope<'_> {
 
 /// Whether a part of a query calls a function that aggregates rows.
 fn is_aggregating(part: &impl Visit, names: &dyn Names) -> bool {
-    part.visit(&mut Aggregates { names }).is_break()
+    visit(part, &mut Aggregates { names }).is_break()
 }
 
 /// Stops at a function that aggregates rows.

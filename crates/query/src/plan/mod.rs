@@ -1,5 +1,5 @@
 //! Planning: names that queries mention, limits on their text, queries without rows, shared common table expressions,
-//! patterns over dictionaries, and the optimizer rules in use.
+//! patterns over dictionaries, walks over syntax trees, and the optimizer rules in use.
 
 pub(crate) mod empty_queries;
 pub(crate) mod match_dictionaries;
@@ -9,3 +9,4 @@ pub(crate) mod references;
 pub(crate) mod shared_ctes;
 #[cfg(test)]
 mod tests;
+pub(crate) mod visit;

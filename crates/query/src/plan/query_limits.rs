@@ -6,12 +6,13 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::{DFParser, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, Query, Select, SetExpr, TableFactor, Visit, Visitor,
+    Expr, Ident, ObjectName, Query, Select, SetExpr, TableFactor, Visitor,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, Tokenizer};
 
+use crate::plan::visit::visit;
 use crate::query_diagnostic::{QueryDiagnostic, QueryHelp, bytes_of};
 
 /// Bytes of a query. The longest view with all that it needs, as `advisor tables VIEW --sql` prints it, has 50 KB.
@@ -124,12 +125,12 @@ fn syntax_refused(sql: &str, origin: QueryOrigin) -> Option<Refused> {
 }
 
 fn statement_refused(statement: &Parsed, origin: QueryOrigin) -> Option<Refused> {
-    let mut limits = Limits { origin, depth: 0, relations: Relations::default() };
     match statement {
-        Parsed::Statement(statement) => match statement.visit(&mut limits) {
-            ControlFlow::Break(refused) => Some(refused),
-            ControlFlow::Continue(()) => limits.relations.refused(origin),
-        },
+        Parsed::Statement(statement) => {
+            let mut limits = Limits::new(origin);
+            let _ = visit(statement, &mut limits);
+            limits.refused.or_else(|| limits.relations.refused(origin))
+        }
         Parsed::Explain(explain) => statement_refused(&explain.statement, origin),
         _ => None,
     }
@@ -138,9 +139,8 @@ fn statement_refused(statement: &Parsed, origin: QueryOrigin) -> Option<Refused>
 /// The number of tables that a query reads once its common table expressions are inlined.
 pub(crate) fn inlined_relations(statement: &Parsed) -> u64 {
     let Parsed::Statement(statement) = statement else { return 0 };
-    let mut limits =
-        Limits { origin: QueryOrigin::User, depth: 0, relations: Relations::default() };
-    let _ = statement.visit(&mut limits);
+    let mut limits = Limits::new(QueryOrigin::User);
+    let _ = visit(statement, &mut limits);
     limits.relations.most
 }
 
@@ -149,36 +149,47 @@ struct Limits {
     /// Of the node that is visited.
     depth: usize,
     relations: Relations,
+    /// Why the walk stopped.
+    refused: Option<Refused>,
 }
 
 impl Limits {
-    fn enter(&mut self, levels: usize, span: Option<Span>) -> ControlFlow<Refused> {
+    fn new(origin: QueryOrigin) -> Self {
+        Self { origin, depth: 0, relations: Relations::default(), refused: None }
+    }
+
+    fn refuse(&mut self, refused: Refused) -> ControlFlow<()> {
+        self.refused = Some(refused);
+        ControlFlow::Break(())
+    }
+
+    fn enter(&mut self, levels: usize, span: Option<Span>) -> ControlFlow<()> {
         self.depth += levels;
         if self.depth > MAX_DEPTH {
-            return ControlFlow::Break(Refused::too_deep(span));
+            return self.refuse(Refused::too_deep(span));
         }
         ControlFlow::Continue(())
     }
 
-    fn leave(&mut self, levels: usize) -> ControlFlow<Refused> {
+    fn leave(&mut self, levels: usize) -> ControlFlow<()> {
         self.depth -= levels;
         ControlFlow::Continue(())
     }
 
-    fn refuse_in_rules(&self, what: &str, span: Span) -> ControlFlow<Refused> {
+    fn refuse_in_rules(&mut self, what: &str, span: Span) -> ControlFlow<()> {
         if self.origin != QueryOrigin::Rule {
             return ControlFlow::Continue(());
         }
         let help = Some("queries of rules read the tables and views of the run");
         let message = format!("{what} is not allowed in the query of a rule");
-        ControlFlow::Break(Refused { message, help, span: Some(span) })
+        self.refuse(Refused { message, help, span: Some(span) })
     }
 }
 
 impl Visitor for Limits {
-    type Break = Refused;
+    type Break = ();
 
-    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Refused> {
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
         if let Some(with) = query.with.as_ref().filter(|with| with.recursive) {
             self.refuse_in_rules("a recursive query", with.with_token.0.span)?;
         }
@@ -186,25 +197,25 @@ impl Visitor for Limits {
         self.enter(1 + set_operations(&query.body), None)
     }
 
-    fn post_visit_query(&mut self, query: &Query) -> ControlFlow<Refused> {
+    fn post_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
         self.relations.leave(query);
         self.leave(1 + set_operations(&query.body))
     }
 
-    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Refused> {
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
         self.enter(joins(select), None)
     }
 
-    fn post_visit_select(&mut self, select: &Select) -> ControlFlow<Refused> {
+    fn post_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
         self.leave(joins(select))
     }
 
-    fn pre_visit_relation(&mut self, name: &ObjectName) -> ControlFlow<Refused> {
+    fn pre_visit_relation(&mut self, name: &ObjectName) -> ControlFlow<()> {
         self.relations.mention(name);
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Refused> {
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
         let function = match factor {
             TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } => {
                 last_part(name)
@@ -217,7 +228,7 @@ impl Visitor for Limits {
         }
     }
 
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Refused> {
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         if let Expr::Function(function) = expr
             && let Some(name) = last_part(&function.name)
             && NOT_IN_RULES.contains(&name.value.to_lowercase().as_str())
@@ -227,7 +238,7 @@ impl Visitor for Limits {
         self.enter(levels(expr), None)
     }
 
-    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Refused> {
+    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         self.leave(levels(expr))
     }
 }

@@ -7,10 +7,12 @@ use datafusion::error::Result;
 use datafusion::sql::parser::{DFParser, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
-    TableFactor, Visit, Visitor,
+    TableFactor, Visitor,
 };
 use datafusion::sql::sqlparser::tokenizer::Span;
 use trace_model::tables;
+
+use crate::plan::visit::visit;
 
 /// Positions of columns by base table.
 pub(crate) type TableColumns = BTreeMap<&'static str, BTreeSet<usize>>;
@@ -40,7 +42,7 @@ impl References {
         let mut found = Self::default();
         match statement {
             Parsed::Statement(statement) => {
-                let _ = statement.visit(&mut found);
+                let _ = visit(statement, &mut found);
             }
             Parsed::Explain(explain) => return Self::of(&explain.statement),
             _ => {}

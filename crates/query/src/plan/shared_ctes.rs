@@ -7,9 +7,11 @@ use std::ops::ControlFlow;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    Cte, Ident, ObjectName, Query, Statement, TableAlias, TableFactor, Visit, VisitMut, Visitor,
+    Cte, Ident, ObjectName, Query, Statement, TableAlias, TableFactor, VisitMut, Visitor,
     VisitorMut, With,
 };
+
+use crate::plan::visit::visit;
 
 /// A query split at its repeated common table expressions, in the order of computation.
 pub(crate) struct MaterializedCtes {
@@ -68,7 +70,7 @@ fn repeated(query: &Query) -> HashSet<String> {
         return HashSet::new();
     };
     let mut mentions = Mentions::default();
-    if query.visit(&mut mentions).is_break() {
+    if visit(query, &mut mentions).is_break() {
         return HashSet::new();
     }
     let is_defined_again = |cte: &Cte| mentions.definitions.get(&cte.alias.name.value) != Some(&1);
@@ -87,11 +89,11 @@ fn repeated(query: &Query) -> HashSet<String> {
 /// `query` with those of `ctes` that it needs.
 fn with_needed(token: &AttachedToken, ctes: &[Cte], mut query: Box<Query>) -> Box<Query> {
     let mut mentions = Mentions::default();
-    let _ = query.visit(&mut mentions);
+    let _ = visit(&query, &mut mentions);
     let mut needed: Vec<Cte> = Vec::new();
     for cte in ctes.iter().rev() {
         if mentions.counts.contains_key(&cte.alias.name.value) {
-            let _ = cte.query.visit(&mut mentions);
+            let _ = visit(&cte.query, &mut mentions);
             needed.push(cte.clone());
         }
     }
