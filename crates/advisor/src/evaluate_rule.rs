@@ -102,10 +102,17 @@ impl StepTimes {
 /// A row that a rule fires for.
 struct FiredRow<'t> {
     row: &'t [Value],
-    context: Context,
     violation: Violation,
     ceiling: Option<f64>,
     keys: Columns,
+}
+
+/// The verdicts on the rows of a table.
+#[derive(Default)]
+struct RowVerdicts<'t> {
+    fired: Vec<FiredRow<'t>>,
+    passed: usize,
+    unknown: usize,
 }
 
 /// Evaluates every row of the rule's table.
@@ -121,40 +128,35 @@ pub(crate) fn evaluate_rule<'s>(
         return RuleVerdict::Unknown(reason);
     };
     let evaluator = RuleEvaluator::new(rule, env);
-    let mut fired = Vec::new();
-    let mut passed = 0;
-    let mut reasons: Vec<String> = Vec::new();
+    let mut verdicts = RowVerdicts::default();
+    let mut first_unknown = None;
     for row in &table.rows {
-        let context = traits.context(&table.columns, row);
-        let row_ceiling = evaluator.ceiling(&context);
-        match evaluator.verdict(table, row, &context) {
-            RowVerdict::Pass => passed += 1,
-            RowVerdict::Unknown(reason) => reasons.push(reason),
+        let names = traits.names(&table.columns, row);
+        match evaluator.verdict(table, row, &names) {
+            RowVerdict::Pass => verdicts.passed += 1,
+            RowVerdict::Unknown(reason) => {
+                verdicts.unknown += 1;
+                first_unknown.get_or_insert((row, reason));
+            }
             RowVerdict::Violation(violation) => {
-                let keys = keys(rule, table, row);
-                fired.push(FiredRow { row, context, violation, ceiling: row_ceiling, keys });
+                let (ceiling, keys) = (evaluator.ceiling(&names), keys(rule, table, row));
+                verdicts.fired.push(FiredRow { row, violation, ceiling, keys });
             }
         }
     }
-    if !fired.is_empty() {
-        fired.sort_by(worse);
-        RuleVerdict::Fired(Box::new(finding(
-            rule,
-            table,
-            steps,
-            env,
-            &fired,
-            passed,
-            reasons.len(),
-        )))
-    } else if let Some(reason) = reasons.first() {
+    if !verdicts.fired.is_empty() {
+        verdicts.fired.sort_by(worse);
+        let context = traits.context(&table.columns, verdicts.fired[0].row);
+        RuleVerdict::Fired(Box::new(finding(rule, table, steps, env, &verdicts, &context)))
+    } else if let Some((row, reason)) = first_unknown {
         let rows = table.rows.len();
-        RuleVerdict::Unknown(if reasons.len() < rows {
-            format!("{reason} ({} of {rows} {}s)", reasons.len(), rule.metric.scope)
+        let reason = reason.render(env, &traits.context(&table.columns, row));
+        RuleVerdict::Unknown(if verdicts.unknown < rows {
+            format!("{reason} ({} of {rows} {}s)", verdicts.unknown, rule.metric.scope)
         } else {
-            reason.clone()
+            reason
         })
-    } else if passed == 0 {
+    } else if verdicts.passed == 0 {
         RuleVerdict::Unknown(if table.when_empty.is_empty() {
             format!("`{}` has no rows", table.view)
         } else {
@@ -180,10 +182,10 @@ fn finding<'s>(
     table: &MetricTable,
     steps: &StepTimes,
     env: &Environment<'s>,
-    fired: &[FiredRow<'_>],
-    passed: usize,
-    unknown: usize,
+    verdicts: &RowVerdicts<'_>,
+    row_context: &Context,
 ) -> Finding {
+    let fired = &verdicts.fired;
     let worst = &fired[0];
     let check = &rule.checks[worst.violation.check];
     let largest = largest_gain(fired);
@@ -194,11 +196,11 @@ fn finding<'s>(
     let is_cheap = gain.high_pct.is_some_and(|high| high < floor_pct);
     let severity = if is_cheap { Severity::Info } else { worst.violation.severity };
 
-    let mut context = worst.context.clone();
+    let mut context = row_context.clone();
     context.insert("value".to_owned(), expr::in_words(worst.violation.value, check.unit).into());
     context.insert("threshold".to_owned(), worst.violation.threshold.text.clone().into());
     context.insert("severity".to_owned(), severity.as_str().into());
-    let (confidence, caveats) = confidence(rule, env, &worst.context);
+    let (confidence, caveats) = confidence(rule, env, row_context);
     let gain_of = rule.gain.of.as_deref().and_then(|of| expr::Formula::new(env, of).ok());
     let mut shown = vec![worst.row];
     shown.extend(largest.map(|(_, row)| row).filter(|row| !std::ptr::eq(*row, worst.row)));
@@ -214,7 +216,7 @@ fn finding<'s>(
     key_texts.sort();
     let parts = std::iter::once(rule.code.as_str()).chain(key_texts.iter().map(String::as_str));
 
-    let affected = affected(rule, table, fired, passed, unknown);
+    let affected = affected(rule, table, verdicts);
     let evidence_query = rule.evidence.as_deref();
     let occurrences =
         evidence_query.map(|query| sql::longest_ranges(query, &affected.ranks, MAX_EVIDENCE));
@@ -300,13 +302,8 @@ fn confidence<'s>(
     (confidence, caveats)
 }
 
-fn affected(
-    rule: &Rule,
-    table: &MetricTable,
-    fired: &[FiredRow<'_>],
-    passed: usize,
-    unknown: usize,
-) -> Affected {
+fn affected(rule: &Rule, table: &MetricTable, verdicts: &RowVerdicts<'_>) -> Affected {
+    let RowVerdicts { fired, passed, unknown } = verdicts;
     let rows: Vec<&[Value]> = fired.iter().map(|f| f.row).collect();
     let all: Vec<&[Value]> = table.rows.iter().map(Vec::as_slice).collect();
     let by_step = rule.metric.scope == Scope::Step;
@@ -332,8 +329,8 @@ fn affected(
     let are_groups = table.index("highest_rank").is_some();
     Affected {
         fired: fired.len(),
-        passed,
-        unknown,
+        passed: *passed,
+        unknown: *unknown,
         ranks: ranks(&rows).into_iter().collect(),
         of_ranks: if are_groups { 0 } else { ranks(&all).len() },
         steps: steps(&rows),

@@ -136,8 +136,36 @@ pub(crate) fn in_words(value: f64, unit: Unit) -> String {
     }
 }
 
-/// The names an expression or template sees.
+/// The names that an expression sees.
+pub(crate) trait Names {
+    fn lookup(&self, name: &str) -> Option<Jinja>;
+}
+
+/// The names that a template sees.
 pub(crate) type Context = BTreeMap<String, Jinja>;
+
+impl Names for Context {
+    fn lookup(&self, name: &str) -> Option<Jinja> {
+        self.get(name).cloned()
+    }
+}
+
+/// The columns of a row, and the traits of the run. Most rows are only looked at, so that no map of their columns is made.
+pub(crate) struct RowNames<'r> {
+    pub(crate) columns: &'r [(String, Unit)],
+    pub(crate) row: &'r [Value],
+    pub(crate) run: &'r Jinja,
+}
+
+impl Names for RowNames<'_> {
+    fn lookup(&self, name: &str) -> Option<Jinja> {
+        if name == RUN {
+            return Some(self.run.clone());
+        }
+        let at = self.columns.iter().position(|(column, _)| column == name)?;
+        self.row.get(at).map(value)
+    }
+}
 
 /// The context as a minijinja value.
 fn values(context: &Context) -> Jinja {
@@ -161,22 +189,22 @@ pub(crate) fn value(value: &Value) -> Jinja {
 }
 
 /// Returns the value of a column or of a trait such as `run.vendor`.
-fn value_of(context: &Context, name: &str) -> Option<Jinja> {
+fn value_of(names: &dyn Names, name: &str) -> Option<Jinja> {
     match trait_of(name) {
-        Some(name) => context.get(RUN).and_then(|run| run.get_attr(name).ok()),
-        None => context.get(name).cloned(),
+        Some(name) => names.lookup(RUN).and_then(|run| run.get_attr(name).ok()),
+        None => names.lookup(name),
     }
 }
 
 /// Returns whether a column or trait has a value.
-fn has_value(context: &Context, name: &str) -> bool {
-    value_of(context, name).is_some_and(|v| !v.is_none() && !v.is_undefined())
+fn has_value(names: &dyn Names, name: &str) -> bool {
+    value_of(names, name).is_some_and(|v| !v.is_none() && !v.is_undefined())
 }
 
 /// Fails if any factor is text, because minijinja multiplies text by repeating it.
-fn check_factors(factors: &[String], context: &Context) -> Result<(), String> {
+fn check_factors(factors: &[String], names: &dyn Names) -> Result<(), String> {
     let is_text =
-        |name: &&String| value_of(context, name).is_some_and(|v| v.kind() == ValueKind::String);
+        |name: &&String| value_of(names, name).is_some_and(|v| v.kind() == ValueKind::String);
     match factors.iter().find(is_text) {
         Some(name) => Err(format!("`{name}` is text, which cannot be multiplied")),
         None => Ok(()),
@@ -227,24 +255,29 @@ impl<'e, 's> Formula<'e, 's> {
 
     /// Its value. An expression that reads a column without a value has none, unless it handles that
     /// (`is none`, `default`): a comparison with a missing value must not decide anything.
-    fn eval(&self, context: &Context) -> Result<Jinja, NoValue> {
+    fn eval(&self, names: &dyn Names) -> Result<Jinja, NoValue> {
         if !self.handles_null {
-            let null = self.reads.iter().find(|name| !has_value(context, name));
+            let null = self.reads.iter().find(|name| !has_value(names, name));
             if let Some(name) = null {
                 return Err(NoValue::Null(name.clone()));
             }
         }
-        check_factors(&self.factors, context).map_err(NoValue::Failed)?;
-        self.expression.eval(values(context)).map_err(|e| NoValue::Failed(describe(&e)))
+        check_factors(&self.factors, names).map_err(NoValue::Failed)?;
+        let read = |name: &String| {
+            let name = if trait_of(name).is_some() { RUN } else { name };
+            Some((name.to_owned(), names.lookup(name)?))
+        };
+        let values = Jinja::from_pairs(self.reads.iter().filter_map(read));
+        self.expression.eval(values).map_err(|e| NoValue::Failed(describe(&e)))
     }
 
-    pub(crate) fn truth(&self, context: &Context) -> Result<bool, NoValue> {
-        self.eval(context).map(|v| v.is_true())
+    pub(crate) fn truth(&self, names: &dyn Names) -> Result<bool, NoValue> {
+        self.eval(names).map(|v| v.is_true())
     }
 
     /// Its number; infinite and undefined results are failures.
-    pub(crate) fn number(&self, context: &Context) -> Result<f64, NoValue> {
-        let value = self.eval(context)?;
+    pub(crate) fn number(&self, names: &dyn Names) -> Result<f64, NoValue> {
+        let value = self.eval(names)?;
         f64::try_from(value)
             .ok()
             .filter(|v| v.is_finite())

@@ -9,7 +9,7 @@ use minijinja::value::Object;
 use trace_model::command_line::shell_words;
 use trace_model::{MetricTable, RunInfo, Unit, Value};
 
-use crate::expr::{self, Context, RUN};
+use crate::expr::{self, Context, RUN, RowNames};
 
 /// The view whose one row describes the run.
 pub(crate) const RUN_TRAITS_VIEW: &str = "run_traits";
@@ -67,7 +67,16 @@ impl RunTraits {
         Self(Jinja::from_object(Traits(traits)))
     }
 
-    /// The names that texts and expressions see for a row.
+    /// The names that expressions see for a row.
+    pub(crate) fn names<'r>(
+        &'r self,
+        columns: &'r [(String, Unit)],
+        row: &'r [Value],
+    ) -> RowNames<'r> {
+        RowNames { columns, row, run: &self.0 }
+    }
+
+    /// The names that texts see for a row.
     pub(crate) fn context(&self, columns: &[(String, Unit)], row: &[Value]) -> Context {
         let mut context = expr::context(columns, row);
         context.insert(RUN.to_owned(), self.0.clone());

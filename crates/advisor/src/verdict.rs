@@ -3,21 +3,41 @@
 use minijinja::Environment;
 use trace_model::{MetricTable, Value};
 
-use crate::expr::{Context, Formula, NoValue};
+use crate::expr::{Context, Formula, Names, NoValue};
 use crate::rule::Rule;
 use crate::severity::Severity;
 use crate::text::Text;
 use crate::threshold::Threshold;
 
 /// The verdict of a rule on a row.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum RowVerdict {
+#[derive(Debug, Clone)]
+pub(crate) enum RowVerdict<'s> {
     /// No threshold is met.
     Pass,
     /// A threshold is met.
     Violation(Violation),
     /// No verdict, for this reason.
-    Unknown(String),
+    Unknown(UnknownReason<'s>),
+}
+
+/// Why there is no verdict on a row. It becomes a text only where it is shown.
+#[derive(Debug, Clone)]
+pub(crate) struct UnknownReason<'s> {
+    text: Option<&'s Text>,
+    missing: Option<NoValue>,
+}
+
+impl UnknownReason<'_> {
+    /// The reason in words, for the names of the row.
+    pub(crate) fn render(&self, env: &Environment<'_>, context: &Context) -> String {
+        let text =
+            self.text.map(|text| text.render(env, context).unwrap_or_else(|_| text.source()));
+        match (text, self.missing.as_ref().map(NoValue::reason)) {
+            (Some(text), Some(missing)) => format!("{text} ({missing})"),
+            (Some(reason), None) | (None, Some(reason)) => reason,
+            (None, None) => String::new(),
+        }
+    }
 }
 
 /// A threshold that is met.
@@ -38,7 +58,6 @@ pub(crate) struct Violation {
 /// A rule with its expressions compiled.
 pub(crate) struct RuleEvaluator<'e, 's> {
     rule: &'s Rule,
-    env: &'e Environment<'s>,
     requires: Vec<(Formula<'e, 's>, &'s Text)>,
     only_if: Option<Formula<'e, 's>>,
     doubts: Vec<(Formula<'e, 's>, &'s Text)>,
@@ -54,7 +73,6 @@ impl<'e, 's> RuleEvaluator<'e, 's> {
         };
         Self {
             rule,
-            env,
             requires: all(&rule.requires),
             only_if: rule.only_if.as_deref().and_then(compile),
             doubts: all(&rule.doubts),
@@ -67,30 +85,28 @@ impl<'e, 's> RuleEvaluator<'e, 's> {
         &self,
         table: &MetricTable,
         row: &[Value],
-        context: &Context,
-    ) -> RowVerdict {
-        for (formula, reason) in &self.requires {
-            match formula.truth(context) {
+        names: &dyn Names,
+    ) -> RowVerdict<'s> {
+        let unknown = |text, missing| RowVerdict::Unknown(UnknownReason { text, missing });
+        for &(ref formula, reason) in &self.requires {
+            match formula.truth(names) {
                 Ok(true) => {}
-                Ok(false) => return RowVerdict::Unknown(self.reason(reason, context)),
-                Err(missing) => {
-                    let reason = self.reason(reason, context);
-                    return RowVerdict::Unknown(format!("{reason} ({})", missing.reason()));
-                }
+                Ok(false) => return unknown(Some(reason), None),
+                Err(missing) => return unknown(Some(reason), Some(missing)),
             }
         }
         if let Some(formula) = &self.only_if {
-            match formula.truth(context) {
+            match formula.truth(names) {
                 Ok(true) => {}
                 Ok(false) => return RowVerdict::Pass,
-                Err(missing) => return RowVerdict::Unknown(missing.reason()),
+                Err(missing) => return unknown(None, Some(missing)),
             }
         }
         let mut worst: Option<Violation> = None;
         let mut missing = None;
         for (check, c) in self.rule.checks.iter().enumerate() {
             let Some(value) = table.index(&c.column).and_then(|i| row.get(i)?.as_f64()) else {
-                missing.get_or_insert_with(|| NoValue::Null(c.column.clone()).reason());
+                missing.get_or_insert_with(|| NoValue::Null(c.column.clone()));
                 continue;
             };
             let met = c.thresholds.iter().find_map(|(severity, threshold)| {
@@ -109,22 +125,18 @@ impl<'e, 's> RuleEvaluator<'e, 's> {
             }
         }
         let Some(violation) = worst else {
-            return missing.map_or(RowVerdict::Pass, RowVerdict::Unknown);
+            return missing.map_or(RowVerdict::Pass, |missing| unknown(None, Some(missing)));
         };
         // A doubt that cannot be computed is not established: the measured value stands.
-        let doubt = self.doubts.iter().find(|(formula, _)| formula.truth(context) == Ok(true));
+        let doubt = self.doubts.iter().find(|(formula, _)| formula.truth(names) == Ok(true));
         match doubt {
-            Some((_, reason)) => RowVerdict::Unknown(self.reason(reason, context)),
+            Some(&(_, reason)) => unknown(Some(reason), None),
             None => RowVerdict::Violation(violation),
         }
     }
 
     /// The share of step time that the row's loss amounts to at most, 0 to 1.
-    pub(crate) fn ceiling(&self, context: &Context) -> Option<f64> {
-        self.gain.as_ref()?.number(context).ok().map(|share| share.clamp(0.0, 1.0))
-    }
-
-    fn reason(&self, text: &Text, context: &Context) -> String {
-        text.render(self.env, context).unwrap_or_else(|_| text.source())
+    pub(crate) fn ceiling(&self, names: &dyn Names) -> Option<f64> {
+        self.gain.as_ref()?.number(names).ok().map(|share| share.clamp(0.0, 1.0))
     }
 }
