@@ -1,0 +1,74 @@
+"""How the instructions and cache misses of views grow with events: where time grows faster than instructions, memory is
+what takes longer.
+
+    python benches/instructions.py [--program target/release/advisor] [--steps 12,48,192] [VIEW...]
+
+Runs of `advisor demo` are exported to Parquet and counted by `valgrind --tool=cachegrind`, whose instruction counts do not
+depend on the machine; its last-level cache is that of the machine. Each view is computed alone, with all that it reads. What
+an almost empty run takes is subtracted. Linux only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+VIEWS = ["critical_path", "critical_edges", "hta_critical_path", "op_calls", "module_calls", "roofline_calls", "op_device_time"]
+COUNTS = {"instructions": "I +refs", "last-level misses": "LL misses"}
+
+
+def export(program: str, folder: Path, steps: int) -> tuple[Path, int]:
+    """A run with so many steps as Parquet, and its number of events."""
+    run, exported = folder / f"run-{steps}", folder / f"export-{steps}"
+    demo = f"demo --bottleneck none --ranks 1 --layers 8 --json --steps {steps} -o"
+    subprocess.run([program, *demo.split(), run], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([program, "export", run, "-o", exported], check=True, capture_output=True)
+    query = [program, "sql", exported, "SELECT count(*) FROM events", "--format", "csv"]
+    rows = subprocess.run(query, check=True, capture_output=True, text=True).stdout.split()
+    return exported, int(rows[-1])
+
+
+def count(program: str, run: Path, view: str) -> dict[str, int]:
+    """Instructions and cache misses of all rows of a view."""
+    tool = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"]
+    query = [program, "sql", run, f"SELECT count(*) FROM {view}", "--no-cache"]
+    text = subprocess.run([*tool, *query], check=True, capture_output=True, text=True).stderr
+    found = {name: re.search(rf"{label}: +([\d,]+)", text) for name, label in COUNTS.items()}
+    return {name: int(match[1].replace(",", "")) for name, match in found.items() if match}
+
+
+def exponent(sizes: list[int], values: list[int]) -> float:
+    """Slope in a log-log plot, by least squares."""
+    x, y = [math.log(size) for size in sizes], [math.log(max(value, 1)) for value in values]
+    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
+    return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y)) / sum((a - mean_x) ** 2 for a in x)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("views", nargs="*", metavar="VIEW")
+    parser.add_argument("--program", default="target/release/advisor")
+    parser.add_argument("--steps", default="12,48,192")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        steps = [2, *(int(number) for number in options.steps.split(","))]
+        runs = [export(options.program, Path(folder), number) for number in steps]
+        sizes = [events for _, events in runs]
+        print("| | | " + " | ".join(f"{events:,} events" for events in sizes[1:]) + " | exponent |")
+        print("|---|---|" + "--:|" * len(sizes))
+        for view in options.views or VIEWS:
+            fixed, *counts = (count(options.program, run, view) for run, _ in runs)
+            for name in COUNTS:
+                values = [of_run[name] - fixed[name] for of_run in counts]
+                # What the smallest run takes is subtracted, with its events.
+                slope = exponent([size - sizes[0] for size in sizes[1:]], values)
+                cells = " | ".join(f"{value / 1e6:,.1f}e6" for value in values)
+                print(f"| `{view}` | {name} | {cells} | {slope:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
