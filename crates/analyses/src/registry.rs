@@ -11,10 +11,10 @@ use crate::{
 pub(crate) static VIEWS: &[RustView] = &[
     comm::collectives::VIEW,
     comm::phase_totals::VIEW,
-    comm::stragglers::VIEW,
     comm::views::ARRIVALS,
     comm::views::CLOCKS,
     comm::views::MATCHES,
+    comm::views::STRAGGLERS,
     RustView::new("critical_edges", critical::INPUTS, critical::edges),
     RustView::new("critical_path", critical::INPUTS, critical::path),
     RustView::new("critical_what_if", critical::INPUTS, critical::what_if),

@@ -37,7 +37,25 @@ impl Catalog {
     pub fn new(sources: &[ViewSource<'_>], rust_views: &'static [RustView]) -> Result<Self> {
         let parsed: Vec<Result<ViewDef>> =
             sources.par_iter().map(|source| ViewDef::parse(*source, rust_views)).collect();
-        Self::of(topological_sort(parsed.into_iter().collect::<Result<_>>()?)?)
+        let catalog = Self::of(topological_sort(parsed.into_iter().collect::<Result<_>>()?)?)?;
+        catalog.views.iter().try_for_each(|view| catalog.check_shared_computation(view))?;
+        Ok(catalog)
+    }
+
+    /// Checks that a view is not built on another one that is computed together with it.
+    fn check_shared_computation(&self, view: &ViewDef) -> Result<()> {
+        let Some(shared) = view.shared_computation() else { return Ok(()) };
+        let is_together = |other: &&&ViewDef| {
+            other.name != view.name
+                && other.shared_computation().is_some_and(|of_other| of_other.name == shared.name)
+        };
+        match self.dependency_closure(&[view]).iter().find(is_together) {
+            Some(other) => {
+                let message = format!("is computed together with `{}`, which it needs", other.name);
+                Err(header::error_at(&view.path, &view.text, "needs", message))
+            }
+            None => Ok(()),
+        }
     }
 
     /// As [`Catalog::new`], with the headers that [`Catalog::prepared_views`] has parsed, unless the sources have changed.

@@ -5,12 +5,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow::array::{Array as _, ArrayRef, UInt64Array};
-use arrow::compute::{LexicographicalComparator, SortColumn, SortOptions, take_record_batch};
+use arrow::array::{Array as _, ArrayRef};
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SessionState, TaskContext};
-use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use futures::TryStreamExt as _;
 use trace_model::RecordBatch;
@@ -18,7 +17,7 @@ use trace_model::RecordBatch;
 use crate::error::is_out_of_memory;
 use crate::plan::optimizer;
 use crate::storage::TableStorage;
-use crate::stored_rows::{Rows, SpillWriter, StoredRows, ascending};
+use crate::stored_rows::{Rows, SpillWriter, StoredRows};
 
 /// The rows of `plan`. Adds to `cpu_time` the time for which this thread worked on them.
 pub(crate) async fn collect_rows(
@@ -34,19 +33,20 @@ pub(crate) async fn collect_rows(
     }
 }
 
-/// As [`collect_rows`], to be read several times.
+/// As [`collect_rows`], to be read several times. The plan sorts by `order`.
 pub(crate) async fn store_rows(
     state: &SessionState,
     plan: &LogicalPlan,
+    order: &[String],
     storage: TableStorage,
     cpu_time: &mut Duration,
 ) -> Result<StoredRows> {
     if storage == TableStorage::Memory {
         return Ok(StoredRows::Memory(collect_rows(state, plan, cpu_time).await?));
     }
-    match timed(spill_with(state, plan), cpu_time).await {
+    match timed(spill_with(state, plan, order), cpu_time).await {
         Err(error) if is_out_of_memory(&error) => {
-            timed(spill_with(&optimizer::sorted_join_state(state), plan), cpu_time).await
+            timed(spill_with(&optimizer::sorted_join_state(state), plan, order), cpu_time).await
         }
         outcome => outcome,
     }
@@ -116,9 +116,13 @@ fn slice_bytes(array: &ArrayRef) -> usize {
     array.to_data().get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size())
 }
 
-async fn spill_with(state: &SessionState, plan: &LogicalPlan) -> Result<StoredRows> {
+async fn spill_with(
+    state: &SessionState,
+    plan: &LogicalPlan,
+    order: &[String],
+) -> Result<StoredRows> {
     let plan = state.create_physical_plan(plan).await?;
-    let mut writer = SpillWriter::new(&plan.schema())?;
+    let mut writer = SpillWriter::new(&plan.schema(), order)?;
     let mut batches = execute_stream(Arc::clone(&plan), state.task_ctx())?;
     while let Some(batch) = batches.try_next().await? {
         writer.write(&batch)?;
@@ -136,35 +140,4 @@ async fn timed<T>(future: impl Future<Output = T>, cpu_time: &mut Duration) -> T
         polled
     })
     .await
-}
-
-/// `plan` sorted by these columns.
-pub(crate) fn sort_plan(plan: LogicalPlan, order: &[String]) -> Result<LogicalPlan> {
-    if order.is_empty() {
-        return Ok(plan);
-    }
-    LogicalPlanBuilder::from(plan).sort(ascending(order))?.build()
-}
-
-/// Rows sorted by these columns as [`sort_plan`] sorts them.
-pub(crate) fn sort_batch(batch: RecordBatch, order: &[String]) -> Result<RecordBatch> {
-    let columns: Vec<SortColumn> = order
-        .iter()
-        .filter_map(|name| batch.column_by_name(name))
-        .map(|values| SortColumn {
-            values: Arc::clone(values),
-            options: Some(SortOptions { descending: false, nulls_first: false }),
-        })
-        .collect();
-    if columns.is_empty() || batch.num_rows() < 2 {
-        return Ok(batch);
-    }
-    let by = LexicographicalComparator::try_new(&columns)?;
-    let mut rows: Vec<usize> = (0..batch.num_rows()).collect();
-    if rows.is_sorted_by(|&a, &b| by.compare(a, b).is_le()) {
-        return Ok(batch);
-    }
-    rows.sort_by(|&a, &b| by.compare(a, b));
-    let rows: UInt64Array = rows.into_iter().map(|row| Some(row as u64)).collect();
-    Ok(take_record_batch(&batch, &rows)?)
 }

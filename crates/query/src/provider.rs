@@ -12,7 +12,7 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use bytes::Bytes;
 use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
-use datafusion::common::{ParamValues, plan_datafusion_err};
+use datafusion::common::{ParamValues, exec_datafusion_err, plan_datafusion_err};
 use datafusion::datasource::{TableType, ViewTable};
 use datafusion::error::Result;
 use datafusion::execution::context::SQLOptions;
@@ -26,19 +26,23 @@ use trace_model::{ColumnSpec, RecordBatch, TableSpec};
 
 use crate::catalog::Catalog;
 use crate::error::{ViewFailure, is_out_of_memory};
-use crate::execution::{run_prepared_plan, sort_batch, sort_plan, store_rows, within_limit};
+use crate::execution::{run_prepared_plan, store_rows, within_limit};
 use crate::params::ParamValue;
 use crate::plan::references::References;
 use crate::plan::{empty_queries, shared_ctes};
 use crate::prepared::{self, InlinedView, NamedTable, PreparedQuery, Recording, RelationReader};
 use crate::progress::ViewProgress;
-use crate::rust_view::{RustView, ViewInputs};
+use crate::row_order::{sort_batch, sort_plan};
+use crate::rust_view::{Computation, ComputeFn, SharedComputation, ViewInputs, ViewOutputs};
 use crate::storage::TableStorage;
 use crate::stored_rows::{Rows, StoredRows, nullable};
 use crate::view::{ViewDef, failure_of, in_view};
 
 /// CPU time per view, without the views that it reads.
 pub(crate) type CpuTimes = Vec<(&'static str, Duration)>;
+
+/// Rows by view.
+type SharedRows = BTreeMap<&'static str, StoredRows>;
 
 /// The tables of some ranks, with the views of a catalog over them.
 pub(crate) struct ViewSchemaProvider {
@@ -49,6 +53,8 @@ pub(crate) struct ViewSchemaProvider {
     filled_tables: BTreeSet<&'static str>,
     plan_source: PlanSource,
     cells: BTreeMap<&'static str, ViewCell>,
+    /// Rows of views that were computed together with others, by computation, until they are read.
+    shared_rows: BTreeMap<&'static str, tokio::sync::Mutex<SharedRows>>,
     params: HashMap<String, ParamValue>,
     /// Whether no parameter was given: prepared plans contain the defaults.
     has_default_params: bool,
@@ -115,6 +121,11 @@ impl ViewQuery {
         }
     }
 
+    /// Its name among the inputs of a view in Rust.
+    fn input_name(self) -> &'static str {
+        self.input.map_or("", |(name, _)| name)
+    }
+
     /// The columns by which its rows are sorted.
     fn order(self) -> &'static [String] {
         match self.input {
@@ -159,6 +170,7 @@ impl ViewSchemaProvider {
         params: HashMap<String, ParamValue>,
     ) -> Self {
         let cells = catalog.views().iter().map(|v| (v.name.as_str(), ViewCell::default()));
+        let shared = catalog.views().iter().filter_map(ViewDef::shared_computation);
         Self {
             catalog,
             storage,
@@ -166,6 +178,9 @@ impl ViewSchemaProvider {
             filled_tables,
             plan_source,
             cells: cells.collect(),
+            shared_rows: shared
+                .map(|shared| (shared.name, tokio::sync::Mutex::default()))
+                .collect(),
             has_default_params: catalog.are_defaults(&params),
             params,
             temp_tables: Mutex::default(),
@@ -404,10 +419,15 @@ impl ViewSchemaProvider {
 
     async fn compute(&self, view: &'static ViewDef, storage: TableStorage) -> Result<StoredRows> {
         let mut cpu_time = Duration::ZERO;
-        let rows = if let Some(rust) = view.rust {
-            self.compute_rust(view, rust, &mut cpu_time).await?.store(storage)?
-        } else {
-            self.run_query(ViewQuery::of_sql(view), storage, &mut cpu_time).await?
+        let rows = match view.rust.map(|rust| rust.computation) {
+            Some(Computation::Own(compute)) => self
+                .compute_rust(view, compute, &mut cpu_time)
+                .await?
+                .store(storage, &view.order)?,
+            Some(Computation::Shared(shared)) => {
+                self.compute_shared(view, shared, storage, &mut cpu_time).await?
+            }
+            None => self.run_query(ViewQuery::of_sql(view), storage, &mut cpu_time).await?,
         };
         self.add_cpu_times([(view.name.as_str(), cpu_time)]);
         if self.cell(view).is_planned.swap(false, Relaxed)
@@ -421,20 +441,55 @@ impl ViewSchemaProvider {
     async fn compute_rust(
         &self,
         view: &'static ViewDef,
-        rust: &'static RustView,
+        compute: ComputeFn,
         cpu_time: &mut Duration,
     ) -> Result<Rows> {
         let mut batches = BTreeMap::new();
-        for input in rust.inputs {
-            let query = ViewQuery { view, input: Some(input) };
+        for query in ViewQuery::of(view) {
             let rows = self.run_query(query, TableStorage::Memory, cpu_time).await?.collect()?;
-            batches.insert(input.0, concat_batches(&rows.schema, &rows.batches)?);
+            batches.insert(query.input_name(), concat_batches(&rows.schema, &rows.batches)?);
         }
         let start = Instant::now();
-        let batch = (rust.compute)(&ViewInputs { batches, params: &self.params })?;
+        let batch = compute(&ViewInputs::new(batches, &self.params))?;
         let batch = with_nullable_columns(sort_batch(batch, &view.order)?)?;
         *cpu_time += start.elapsed();
         Ok(Rows { schema: batch.schema(), batches: vec![batch] })
+    }
+
+    /// The rows of a view, computed together with those of other views that queries are about to read.
+    async fn compute_shared(
+        &self,
+        view: &'static ViewDef,
+        shared: &SharedComputation,
+        storage: TableStorage,
+        cpu_time: &mut Duration,
+    ) -> Result<StoredRows> {
+        let mut computed = self.shared_rows[shared.name].lock().await;
+        if let Some(rows) = computed.remove(view.name.as_str()) {
+            return Ok(rows);
+        }
+        let is_wanted = |other: &&'static ViewDef| {
+            let is_read = || self.cell(other).readers.load(Relaxed) > 0 && !self.is_computed(other);
+            other.shared_computation().is_some_and(|of_other| of_other.name == shared.name)
+                && (other.name == view.name
+                    || !computed.contains_key(other.name.as_str()) && is_read())
+        };
+        let views: Vec<_> = self.catalog.views().iter().filter(is_wanted).collect();
+        let mut inputs = BTreeMap::new();
+        for query in views.iter().copied().flat_map(ViewQuery::of) {
+            let name = query.input_name();
+            if !inputs.contains_key(name) {
+                inputs.insert(name, self.run_query(query, storage, cpu_time).await?);
+            }
+        }
+        let start = Instant::now();
+        let orders = views.iter().map(|view| (view.name.as_str(), view.order.as_slice()));
+        let mut outputs = ViewOutputs::new(orders, storage);
+        (shared.compute)(&ViewInputs::stored(inputs, &self.params), &mut outputs)?;
+        computed.extend(outputs.finish()?);
+        *cpu_time += start.elapsed();
+        let rows = computed.remove(view.name.as_str());
+        rows.ok_or_else(|| exec_datafusion_err!("`{}` was not computed", view.name))
     }
 
     /// The rows of a query of a view.
@@ -445,7 +500,7 @@ impl ViewSchemaProvider {
         cpu_time: &mut Duration,
     ) -> Result<StoredRows> {
         if let Some(rows) = self.run_prepared(query, cpu_time).await? {
-            return rows.store(storage);
+            return rows.store(storage, query.order());
         }
         let state = self.state()?;
         let sql = query.sql();
@@ -456,7 +511,7 @@ impl ViewSchemaProvider {
         if let Some(schema) =
             self.schema_if_empty(&state, query.view, &query.name(), &statement).await?
         {
-            return Rows { schema, batches: Vec::new() }.store(storage);
+            return Rows { schema, batches: Vec::new() }.store(storage, query.order());
         }
         self.add_planned_query(query.name().into_owned());
         let statement = match query.input {
@@ -466,7 +521,7 @@ impl ViewSchemaProvider {
         let (plan, _temp_tables) =
             self.materialize_ctes(&state, statement, &sql, cpu_time, None).await?;
         let plan = sort_plan(plan, query.order())?;
-        store_rows(&state, &plan, storage, cpu_time).await
+        store_rows(&state, &plan, query.order(), storage, cpu_time).await
     }
 
     /// Runs the prepared plans of a query. Returns `None` if the catalog has no plans that fit this run.
@@ -758,7 +813,7 @@ impl ViewSchemaProvider {
             let (plan, _own_tables) =
                 Box::pin(self.materialize_ctes(state, query, sql, cpu_time, own)).await?;
             read_only().verify_plan(&plan)?;
-            let table = store_rows(state, &plan, self.storage, cpu_time).await?.table(&[])?;
+            let table = store_rows(state, &plan, &[], self.storage, cpu_time).await?.table(&[])?;
             if let Some(recording) = &mut recording {
                 recording.add_plan(&plan).await?;
                 recording.add_step(&name, Arc::clone(&table));

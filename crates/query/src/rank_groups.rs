@@ -152,13 +152,13 @@ impl RankGroups {
                 let batch = batch.map_err(DataFusionError::External)?;
                 let writer = match &mut writer {
                     Some(writer) => writer,
-                    None => writer.insert(SpillWriter::new(&batch.schema())?),
+                    None => writer.insert(SpillWriter::new(&batch.schema(), &view.order)?),
                 };
                 writer.write(&batch)?;
             }
             let writer = match (writer, catalog.known_schema(&view.name)) {
                 (Some(writer), _) => writer,
-                (None, Some(schema)) => SpillWriter::new(&schema)?,
+                (None, Some(schema)) => SpillWriter::new(&schema, &view.order)?,
                 (None, None) => return Ok(None),
             };
             writer.finish().map(Some)
@@ -208,7 +208,7 @@ impl RankGroups {
                 };
                 let writer = match &mut writers[at] {
                     Some(writer) => writer,
-                    None => writers[at].insert(SpillWriter::new(&rows.schema)?),
+                    None => writers[at].insert(SpillWriter::new(&rows.schema, &views[at].order)?),
                 };
                 rows.batches.iter().try_for_each(|batch| writer.write(batch))?;
             }

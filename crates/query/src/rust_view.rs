@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use arrow::compute::concat_batches;
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 use trace_model::RecordBatch;
 
 use crate::params::ParamValue;
+use crate::storage::TableStorage;
+use crate::stored_rows::{Rows, SpillWriter, StoredRows, nullable};
 
 /// A view computed in Rust. Its documentation is the header of the same name in the catalog.
 #[derive(Debug)]
@@ -15,9 +18,26 @@ pub struct RustView {
     pub name: &'static str,
     /// Names and queries of the inputs; queries may mention `$parameters`.
     pub inputs: InputQueries,
-    /// From the rows of the inputs to the rows of the view, with the columns that the header declares.
-    /// The engine sorts them by the header's `order`.
-    pub compute: ComputeFn,
+    /// How its rows are computed.
+    pub computation: Computation,
+}
+
+/// From the rows of inputs to the rows of a view, with the columns that its header declares.
+#[derive(Debug, Clone, Copy)]
+pub enum Computation {
+    /// Of all rows at once. The engine sorts what it returns by the header's `order`.
+    Own(ComputeFn),
+    /// Together with other views, batch by batch. Each view of it has its own inputs.
+    Shared(&'static SharedComputation),
+}
+
+/// Computes several views from the same rows. Those that queries are known to read are computed together.
+#[derive(Debug)]
+pub struct SharedComputation {
+    /// Distinguishes it from others.
+    pub name: &'static str,
+    /// From the inputs of the views that are wanted to their rows, which come in the order of their headers.
+    pub compute: SharedComputeFn,
 }
 
 /// Names and queries of the inputs of a view.
@@ -25,6 +45,9 @@ pub type InputQueries = &'static [(&'static str, &'static str)];
 
 /// Computes the rows of a view.
 pub type ComputeFn = fn(&ViewInputs<'_>) -> Result<RecordBatch>;
+
+/// Computes the rows of several views.
+pub type SharedComputeFn = fn(&ViewInputs<'_>, &mut ViewOutputs) -> Result<()>;
 
 /// The outcome of computing a view.
 pub type Result<T, E = ViewError> = std::result::Result<T, E>;
@@ -48,6 +71,9 @@ pub enum ViewError {
     /// An Arrow kernel failed.
     #[error(transparent)]
     Arrow(#[from] ArrowError),
+    /// Rows could not be read or kept.
+    #[error(transparent)]
+    Rows(#[from] DataFusionError),
 }
 
 /// Formats a [`ViewError::Invalid`].
@@ -74,6 +100,7 @@ impl From<ViewError> for DataFusionError {
     fn from(error: ViewError) -> Self {
         match error {
             ViewError::Arrow(error) => error.into(),
+            ViewError::Rows(error) => error,
             error => Self::External(Box::new(error)),
         }
     }
@@ -82,21 +109,78 @@ impl From<ViewError> for DataFusionError {
 impl RustView {
     /// A view computed from these inputs.
     pub const fn new(name: &'static str, inputs: InputQueries, compute: ComputeFn) -> Self {
-        Self { name, inputs, compute }
+        Self { name, inputs, computation: Computation::Own(compute) }
+    }
+
+    /// A view computed together with others.
+    pub const fn shared(
+        name: &'static str,
+        inputs: InputQueries,
+        computation: &'static SharedComputation,
+    ) -> Self {
+        Self { name, inputs, computation: Computation::Shared(computation) }
+    }
+
+    /// What computes it together with other views.
+    pub(crate) fn shared_computation(&self) -> Option<&'static SharedComputation> {
+        match self.computation {
+            Computation::Own(_) => None,
+            Computation::Shared(shared) => Some(shared),
+        }
     }
 }
 
 /// Input rows and parameters of a view.
 #[derive(Debug)]
 pub struct ViewInputs<'a> {
-    pub(crate) batches: BTreeMap<&'static str, RecordBatch>,
-    pub(crate) params: &'a HashMap<String, ParamValue>,
+    batches: BTreeMap<&'static str, RecordBatch>,
+    stored: BTreeMap<&'static str, StoredRows>,
+    params: &'a HashMap<String, ParamValue>,
+}
+
+impl<'a> ViewInputs<'a> {
+    /// Inputs of which all rows are in memory.
+    pub(crate) fn new(
+        batches: BTreeMap<&'static str, RecordBatch>,
+        params: &'a HashMap<String, ParamValue>,
+    ) -> Self {
+        Self { batches, stored: BTreeMap::new(), params }
+    }
+
+    /// Inputs that are read batch by batch.
+    pub(crate) fn stored(
+        stored: BTreeMap<&'static str, StoredRows>,
+        params: &'a HashMap<String, ParamValue>,
+    ) -> Self {
+        Self { batches: BTreeMap::new(), stored, params }
+    }
 }
 
 impl ViewInputs<'_> {
     /// All rows of an input, in the order of its query.
     pub fn batch(&self, name: &str) -> Result<&RecordBatch> {
         self.batches.get(name).ok_or_else(|| view_error!("the view has no input `{name}`"))
+    }
+
+    /// The rows of an input of a [`SharedComputation`], in the order of its query.
+    pub fn batches(&self, name: &str) -> Result<impl Iterator<Item = Result<RecordBatch>>> {
+        let batches = self.stored_rows(name)?.batches()?;
+        Ok(batches.map(|batch| batch.map_err(ViewError::from)))
+    }
+
+    /// All rows of a small input of a [`SharedComputation`], in the order of its query.
+    pub fn read(&self, name: &str) -> Result<RecordBatch> {
+        let rows = self.stored_rows(name)?.collect()?;
+        Ok(concat_batches(&rows.schema, &rows.batches)?)
+    }
+
+    /// Number of rows of an input of a [`SharedComputation`].
+    pub fn row_count(&self, name: &str) -> Result<usize> {
+        Ok(self.stored_rows(name)?.row_count())
+    }
+
+    fn stored_rows(&self, name: &str) -> Result<&StoredRows> {
+        self.stored.get(name).ok_or_else(|| view_error!("the view has no input `{name}`"))
     }
 
     /// An integer parameter.
@@ -125,5 +209,114 @@ impl ViewInputs<'_> {
 
     fn param(&self, name: &str) -> Result<&ParamValue> {
         self.params.get(name).ok_or_else(|| view_error!("no view declares the parameter `{name}`"))
+    }
+}
+
+/// Takes the rows of views that are computed together.
+pub struct ViewOutputs {
+    storage: TableStorage,
+    writers: BTreeMap<&'static str, (Order, Option<RowWriter>)>,
+}
+
+/// The columns by which the rows of a view are sorted.
+type Order = &'static [String];
+
+/// Rows of a view of which more may come.
+enum RowWriter {
+    Memory(Rows),
+    Spilled(SpillWriter),
+}
+
+impl ViewOutputs {
+    /// Rows of a batch.
+    const BATCH_ROWS: usize = 1 << 16;
+
+    /// For views of these names and orders.
+    pub(crate) fn new(
+        views: impl IntoIterator<Item = (&'static str, Order)>,
+        storage: TableStorage,
+    ) -> Self {
+        let writers = views.into_iter().map(|(view, order)| (view, (order, None))).collect();
+        Self { storage, writers }
+    }
+
+    /// Returns whether somebody wants the rows of a view.
+    pub fn is_wanted(&self, view: &str) -> bool {
+        self.writers.contains_key(view)
+    }
+
+    /// Adds rows to those of a view that is wanted. A view without rows gets one batch, which tells its columns.
+    pub fn write(&mut self, view: &str, batch: &RecordBatch) -> Result<()> {
+        let Some((order, writer)) = self.writers.get_mut(view) else {
+            return Err(view_error!("nobody wants the rows of `{view}`"));
+        };
+        let writer = match writer {
+            Some(writer) => writer,
+            None => writer.insert(RowWriter::new(self.storage, order, batch)?),
+        };
+        writer.write(batch)
+    }
+
+    /// Adds the rows of a view that is wanted, in batches of a limited size.
+    pub fn write_rows<T>(
+        &mut self,
+        view: &str,
+        rows: impl IntoIterator<Item = T>,
+        batch: impl Fn(&[T]) -> Result<RecordBatch>,
+    ) -> Result<()> {
+        let (mut rows, mut of_batch) = (rows.into_iter().peekable(), Vec::new());
+        loop {
+            of_batch.clear();
+            of_batch.extend(rows.by_ref().take(Self::BATCH_ROWS));
+            self.write(view, &batch(&of_batch)?)?;
+            if rows.peek().is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The rows of each view.
+    pub(crate) fn finish(self) -> Result<BTreeMap<&'static str, StoredRows>> {
+        let rows = |(name, (_, writer)): (&'static str, (_, Option<RowWriter>))| {
+            let writer = writer.ok_or_else(|| view_error!("`{name}` was not computed"))?;
+            Ok((name, writer.finish()?))
+        };
+        self.writers.into_iter().map(rows).collect()
+    }
+}
+
+impl std::fmt::Debug for ViewOutputs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ViewOutputs").field("views", &self.writers.keys()).finish_non_exhaustive()
+    }
+}
+
+impl RowWriter {
+    /// For rows with the columns of `batch`, sorted by `order`.
+    fn new(storage: TableStorage, order: Order, batch: &RecordBatch) -> Result<Self> {
+        // Whether a column has nulls depends on the rows of the batch.
+        let schema = nullable(&batch.schema());
+        Ok(match storage {
+            TableStorage::Memory => Self::Memory(Rows { schema, batches: Vec::new() }),
+            TableStorage::Streamed => Self::Spilled(SpillWriter::new(&schema, order)?),
+        })
+    }
+
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        match self {
+            Self::Memory(rows) => {
+                let columns = batch.columns().to_vec();
+                rows.batches.push(RecordBatch::try_new(rows.schema.clone(), columns)?);
+                Ok(())
+            }
+            Self::Spilled(writer) => Ok(writer.write(batch)?),
+        }
+    }
+
+    fn finish(self) -> Result<StoredRows> {
+        match self {
+            Self::Memory(rows) => Ok(StoredRows::Memory(rows)),
+            Self::Spilled(writer) => Ok(writer.finish()?),
+        }
     }
 }

@@ -15,7 +15,8 @@ use datafusion::datasource::TableType;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
@@ -24,6 +25,8 @@ use datafusion::physical_plan::{
 };
 use datafusion::scalar::ScalarValue;
 use trace_model::{Partition, RecordBatch, TableSource};
+
+use crate::row_order::ASCENDING;
 
 /// Batches that are read ahead of the query.
 const AHEAD: usize = 2;
@@ -36,6 +39,8 @@ pub(crate) struct ScannedTable {
     schema: SchemaRef,
     /// Maximum number of streams.
     streams: usize,
+    /// Columns by which the rows are sorted, if there is one stream.
+    order: Vec<String>,
 }
 
 impl ScannedTable {
@@ -45,7 +50,24 @@ impl ScannedTable {
         schema: SchemaRef,
         streams: usize,
     ) -> Self {
-        Self { source, table: table.into(), schema, streams }
+        Self { source, table: table.into(), schema, streams, order: Vec::new() }
+    }
+
+    /// The rows are sorted by these columns, ascending, nulls last.
+    pub(crate) fn with_sort_order(self, order: &[String]) -> Self {
+        Self { order: order.to_vec(), ..self }
+    }
+
+    /// What is known about the rows if they are read in one stream.
+    fn equivalences(&self, schema: &SchemaRef) -> EquivalenceProperties {
+        let column = |name: &String| {
+            let column = Column::new(name, schema.index_of(name).ok()?);
+            Some(PhysicalSortExpr { expr: Arc::new(column), options: ASCENDING })
+        };
+        // Without a column, the ones after it tell nothing.
+        let order: Vec<_> = self.order.iter().map_while(column).collect();
+        let orders = (!order.is_empty()).then_some(order);
+        EquivalenceProperties::new_with_orderings(Arc::clone(schema), orders)
     }
 }
 
@@ -91,7 +113,11 @@ impl TableProvider for ScannedTable {
         let rows: Vec<(usize, usize)> = partitions.map(|(at, p)| (at, p.rows)).collect();
         let streams = streams(&rows, self.streams);
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema),
+            if streams.len() == 1 {
+                self.equivalences(&schema)
+            } else {
+                EquivalenceProperties::new(schema)
+            },
             Partitioning::UnknownPartitioning(streams.len()),
             EmissionType::Incremental,
             Boundedness::Bounded,

@@ -301,7 +301,7 @@ impl Session {
             };
             rows.into_iter().map(|(name, rows)| Ok((name, joined(rows)?))).collect::<Result<_>>()
         })?;
-        let inputs = ViewInputs { batches, params: self.engine.run.params() };
+        let inputs = ViewInputs::new(batches, self.engine.run.params());
         compute(&inputs).map_err(|e| self.error(e.into()))
     }
 

@@ -9,10 +9,10 @@ use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::{SortExpr, ident};
 use tempfile::{NamedTempFile, TempPath};
 use trace_model::{Batches, Partition, RecordBatch, ScanError, TableSource};
 
+use crate::row_order::{OrderCheck, ascending};
 use crate::scan::ScannedTable;
 use crate::storage::TableStorage;
 
@@ -36,12 +36,12 @@ impl Rows {
         Ok(Self { schema, batches })
     }
 
-    /// Keeps the rows where rows over tables of this storage are kept.
-    pub(crate) fn store(self, storage: TableStorage) -> Result<StoredRows> {
+    /// Keeps the rows, which are sorted by `order`, where rows over tables of this storage are kept.
+    pub(crate) fn store(self, storage: TableStorage, order: &[String]) -> Result<StoredRows> {
         match storage {
             TableStorage::Memory => Ok(StoredRows::Memory(self)),
             TableStorage::Streamed => {
-                let mut writer = SpillWriter::new(&self.schema)?;
+                let mut writer = SpillWriter::new(&self.schema, order)?;
                 self.batches.iter().try_for_each(|batch| writer.write(batch))?;
                 writer.finish()
             }
@@ -64,6 +64,13 @@ impl StoredRows {
         }
     }
 
+    pub(crate) fn row_count(&self) -> usize {
+        match self {
+            Self::Memory(rows) => rows.batches.iter().map(RecordBatch::num_rows).sum(),
+            Self::Spilled(rows) => rows.partition.rows,
+        }
+    }
+
     /// A table over the rows, which are sorted by `order`.
     pub(crate) fn table(&self, order: &[String]) -> Result<Arc<dyn TableProvider>> {
         Ok(match self {
@@ -78,23 +85,32 @@ impl StoredRows {
             }
             // One stream: views that compare ranks have few rows per rank.
             Self::Spilled(rows) => {
-                Arc::new(ScannedTable::new(Arc::clone(rows) as _, "", Arc::clone(&rows.schema), 1))
+                let table =
+                    ScannedTable::new(Arc::clone(rows) as _, "", Arc::clone(&rows.schema), 1);
+                Arc::new(if rows.is_sorted { table.with_sort_order(order) } else { table })
             }
         })
     }
 
-    /// All rows, in the order in which they were stored.
-    pub(crate) fn collect(&self) -> Result<Rows> {
-        match self {
-            Self::Memory(rows) => Ok(rows.clone()),
+    /// The rows batch by batch, in the order in which they were stored.
+    pub(crate) fn batches(&self) -> Result<impl Iterator<Item = Result<RecordBatch>>> {
+        let batches: Batches = match self {
+            Self::Memory(rows) => Box::new(rows.batches.clone().into_iter().map(Ok)),
             Self::Spilled(rows) => {
                 let all: Vec<usize> = (0..rows.schema.fields().len()).collect();
-                let batches = rows.scan("", 0, &all).map_err(DataFusionError::External)?;
-                let batches: Result<_, ScanError> = batches.collect();
-                let batches = batches.map_err(DataFusionError::External)?;
-                Ok(Rows { schema: Arc::clone(&rows.schema), batches })
+                rows.scan("", 0, &all).map_err(DataFusionError::External)?
             }
-        }
+        };
+        Ok(batches.map(|batch| batch.map_err(DataFusionError::External)))
+    }
+
+    /// All rows, in the order in which they were stored.
+    pub(crate) fn collect(&self) -> Result<Rows> {
+        let schema = match self {
+            Self::Memory(rows) => &rows.schema,
+            Self::Spilled(rows) => &rows.schema,
+        };
+        Ok(Rows { schema: Arc::clone(schema), batches: self.batches()?.collect::<Result<_>>()? })
     }
 }
 
@@ -104,17 +120,14 @@ pub(crate) fn nullable(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new(schema.fields().iter().map(nullable).collect::<Fields>()))
 }
 
-/// Sort by these columns, ascending, nulls last.
-pub(crate) fn ascending(order: &[String]) -> Vec<SortExpr> {
-    order.iter().map(|column| ident(column).sort(true, false)).collect()
-}
-
 /// Rows in a temporary file that lives as long as this value.
 #[derive(Debug)]
 pub(crate) struct SpilledRows {
     schema: SchemaRef,
     path: TempPath,
     partition: Partition,
+    /// Whether rows are sorted by the order that was stated. Those of several groups, or from a store, may not be.
+    is_sorted: bool,
 }
 
 /// Writes rows to a temporary file.
@@ -122,21 +135,25 @@ pub(crate) struct SpillWriter {
     schema: SchemaRef,
     file: StreamWriter<BufWriter<NamedTempFile>>,
     partition: Partition,
+    order: OrderCheck,
 }
 
 impl SpillWriter {
-    pub(crate) fn new(schema: &SchemaRef) -> Result<Self> {
+    /// For rows that should be sorted by `order`.
+    pub(crate) fn new(schema: &SchemaRef, order: &[String]) -> Result<Self> {
         // Rank groups may differ in whether a column has nulls: Rust views derive that from their rows.
         let schema = nullable(schema);
         let file = BufWriter::new(NamedTempFile::with_prefix("advisor-")?);
         let partition = Partition { rank: None, rows: 0, bytes: 0 };
-        Ok(Self { file: StreamWriter::try_new(file, &schema)?, schema, partition })
+        let order = OrderCheck::new(&schema, order);
+        Ok(Self { file: StreamWriter::try_new(file, &schema)?, schema, partition, order })
     }
 
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), batch.columns().to_vec())?;
         self.partition.rows += batch.num_rows();
         self.partition.bytes += batch.get_array_memory_size() as u64;
+        self.order.add(&batch)?;
         Ok(self.file.write(&batch)?)
     }
 
@@ -146,7 +163,8 @@ impl SpillWriter {
         file.flush()?;
         let file = file.into_inner().map_err(std::io::IntoInnerError::into_error)?;
         let path = file.into_temp_path();
-        let rows = SpilledRows { schema: self.schema, path, partition: self.partition };
+        let is_sorted = self.order.is_sorted();
+        let rows = SpilledRows { schema: self.schema, path, partition: self.partition, is_sorted };
         Ok(StoredRows::Spilled(Arc::new(rows)))
     }
 }
@@ -160,5 +178,42 @@ impl TableSource for SpilledRows {
         let file = BufReader::new(File::open(&self.path)?);
         let rows = StreamReader::try_new(file, Some(columns.to_vec()))?;
         Ok(Box::new(rows.map(|batch| batch.map_err(ScanError::from))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{ArrayRef, Int64Array};
+    use arrow::datatypes::{DataType, Field};
+
+    use super::*;
+
+    fn is_sorted_in_file(batches: &[&[(i64, Option<i64>)]], order: &[&str]) -> bool {
+        let field = |name| Field::new(name, DataType::Int64, true);
+        let schema = Arc::new(Schema::new(vec![field("rank"), field("x")]));
+        let order: Vec<String> = order.iter().map(ToString::to_string).collect();
+        let mut writer = SpillWriter::new(&schema, &order).unwrap();
+        for rows in batches {
+            let ranks: Int64Array = rows.iter().map(|(rank, _)| Some(*rank)).collect();
+            let values: Int64Array = rows.iter().map(|(_, x)| *x).collect();
+            let columns: Vec<ArrayRef> = vec![Arc::new(ranks), Arc::new(values)];
+            writer.write(&RecordBatch::try_new(Arc::clone(&schema), columns).unwrap()).unwrap();
+        }
+        let StoredRows::Spilled(rows) = writer.finish().unwrap() else { unreachable!() };
+        rows.is_sorted
+    }
+
+    #[test]
+    fn spilled_rows_are_sorted_only_if_all_batches_are() {
+        let by_both = ["rank", "x"];
+        let (a, b) = (&[(0, Some(1)), (0, None)][..], &[(1, Some(0)), (1, Some(0))][..]);
+        assert!(is_sorted_in_file(&[a, &[], b], &by_both));
+        assert!(is_sorted_in_file(&[b, b], &["rank"]));
+        // Within a batch, between batches, nulls first, without an order, by a column that is missing.
+        assert!(!is_sorted_in_file(&[&[(1, Some(2)), (1, Some(1))]], &by_both));
+        assert!(!is_sorted_in_file(&[b, a], &by_both));
+        assert!(!is_sorted_in_file(&[&[(0, None), (0, Some(1))]], &by_both));
+        assert!(!is_sorted_in_file(&[a, b], &[]));
+        assert!(!is_sorted_in_file(&[a, b], &["rank", "y"]));
     }
 }

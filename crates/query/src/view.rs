@@ -13,7 +13,7 @@ use crate::header::{self, Header};
 pub use crate::header::{ViewScope, Window};
 use crate::params::ParamValue;
 use crate::plan::references::References;
-use crate::rust_view::RustView;
+use crate::rust_view::{RustView, SharedComputation};
 
 /// A file that declares a view, before it is parsed.
 #[derive(Debug, Clone, Copy)]
@@ -219,6 +219,11 @@ impl ViewDef {
             Some(rust) => rust.inputs.iter().map(|(_, sql)| *sql).collect(),
             None => vec![&self.text],
         }
+    }
+
+    /// What computes it together with other views.
+    pub(crate) fn shared_computation(&self) -> Option<&'static SharedComputation> {
+        self.rust?.shared_computation()
     }
 
     /// The text of a SQL view with empty lines in place of the header, so that places in it stay what they are.

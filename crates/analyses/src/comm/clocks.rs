@@ -36,8 +36,8 @@ impl ClockOffset {
     }
 }
 
-/// How much later a collective ended than on the reference, and the tolerance; `None` for collectives on the host.
-type EndDifference = (i64, Option<i64>);
+/// How much later a collective ended than on the reference, and the tolerance, which is -1 for collectives on the host.
+type EndDifference = (i64, i64);
 
 /// End times of one collective differ by at most 50 us or 5 % of its duration.
 fn tolerance_ns(dur_ns: i64) -> i64 {
@@ -54,7 +54,7 @@ pub(super) fn estimate_offsets(
     for found in matches.iter().filter(|found| is_comparable(calls, found)) {
         let of_group = groups.entry(found.group).or_default();
         of_group.push(found);
-        for &at in &found.calls {
+        for at in found.calls() {
             let known = groups_by_rank.entry(calls[at].rank).or_default();
             if !known.contains(&found.group) {
                 known.push(found.group);
@@ -80,9 +80,8 @@ pub(super) fn estimate_offsets(
                     continue;
                 }
                 count = count.max(differences.len());
-                kernels = kernels.max(
-                    differences.iter().filter(|(_, tolerance_ns)| tolerance_ns.is_some()).count(),
-                );
+                kernels = kernels
+                    .max(differences.iter().filter(|(_, tolerance_ns)| *tolerance_ns >= 0).count());
                 if let std::collections::btree_map::Entry::Vacant(unknown) = clocks.entry(rank) {
                     unknown.insert(offset_from(base, &differences));
                     next.push_back(rank);
@@ -100,10 +99,7 @@ pub(super) fn estimate_offsets(
 /// Returns whether end times of a collective can be compared.
 fn is_comparable(calls: &[RankCall], found: &CollectiveMatch) -> bool {
     found.status == MatchStatus::Matched
-        && found
-            .calls
-            .iter()
-            .all(|&at| calls[at].traits.ends_together && calls[at].interval.is_some())
+        && found.calls().all(|at| calls[at].traits.ends_together && calls[at].interval.is_some())
 }
 
 /// For each other rank of a group, the differences of its end times from those of the reference.
@@ -114,13 +110,15 @@ fn differences(
 ) -> BTreeMap<i64, Vec<EndDifference>> {
     let mut differences: BTreeMap<i64, Vec<EndDifference>> = BTreeMap::new();
     for found in of_group {
-        let own = found.calls.iter().find(|&&at| calls[at].rank == reference);
-        let Some((_, own_end)) = own.and_then(|&at| calls[at].interval) else { continue };
-        let least = found.calls.iter().filter_map(|&at| calls[at].dur_ns()).min().unwrap_or(0);
-        for &at in &found.calls {
+        let own = found.calls().find(|&at| calls[at].rank == reference);
+        let Some((_, own_end)) = own.and_then(|at| calls[at].interval) else { continue };
+        let least = found.calls().filter_map(|at| calls[at].dur_ns()).min().unwrap_or(0);
+        for at in found.calls() {
             if let Some((_, end)) = calls[at].interval.filter(|_| calls[at].rank != reference) {
-                let of_rank = differences.entry(calls[at].rank).or_default();
-                let tolerance_ns = calls[at].on_device.then(|| tolerance_ns(least));
+                let of_rank = differences
+                    .entry(calls[at].rank)
+                    .or_insert_with(|| Vec::with_capacity(of_group.len()));
+                let tolerance_ns = if calls[at].on_device { tolerance_ns(least) } else { -1 };
                 of_rank.push((end.saturating_sub(own_end), tolerance_ns));
             }
         }
@@ -133,7 +131,7 @@ fn offset_from(base: ClockOffset, differences: &[EndDifference]) -> ClockOffset 
     let ahead_ns = int_median(&mut values);
     let apart_by = |offset: i64| {
         let is_apart = |&&(value, tolerance_ns): &&EndDifference| {
-            tolerance_ns.is_some_and(|tolerance_ns| (value - offset).abs() > tolerance_ns)
+            tolerance_ns >= 0 && (value - offset).abs() > tolerance_ns
         };
         differences.iter().filter(is_apart).count()
     };
@@ -144,7 +142,7 @@ fn offset_from(base: ClockOffset, differences: &[EndDifference]) -> ClockOffset 
         ahead_ns: base.ahead_ns.saturating_add(ahead_ns),
         error_ns: base.error_ns.saturating_add(int_median(&mut values)),
         count: differences.len(),
-        kernel_count: differences.iter().filter(|(_, tolerance_ns)| tolerance_ns.is_some()).count(),
+        kernel_count: differences.iter().filter(|(_, tolerance_ns)| *tolerance_ns >= 0).count(),
         recorded_apart_count: apart_by(0),
         apart_count: apart_by(ahead_ns),
     }

@@ -2,21 +2,22 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use query::columns::{Names, OptIntColumn, names as texts};
 use query::rust_view::Result;
-use query::view_error;
+use query::{ViewInputs, view_error};
+use trace_model::RecordBatch;
 
 use super::argument_text::parse_ranks;
 use super::clocks;
-use super::matches::{CollectiveMatch, CollectiveTraits, RankCall, match_collectives};
+use super::matches::{CollectiveMatch, CollectiveTraits, Counting, RankCall, match_collectives};
 use super::phase_totals::CollectiveTotalsColumns;
-use super::wait_attribution::{Attributions, RankClocks, attribute_waits};
-use query::columns::{Names, OptIntColumn, names as texts};
-use query::rust_view::ViewInputs;
+use super::phases::{PhaseTotals, TotalsAtCollective};
+use super::wait_attribution::{Attributions, RankClocks};
 
 pub(super) const COLLECTIVES: (&str, &str) = (
     "collectives",
     "SELECT rank, collective, name, group_name, group_description, group_ranks, group_size, sequence,
-        sequence_from, input_elements, message_bytes, host_ts_ns, ts_ns, dur_ns, timed_on, step, phase,
+        sequence_from, input_elements, message_bytes, ts_ns, dur_ns, timed_on, step, phase,
         CAST(is_complete AS BIGINT) AS is_complete
      FROM comm_collectives
      ORDER BY rank, collective",
@@ -35,113 +36,238 @@ pub(super) struct ProcessGroup {
     pub(super) size: Option<i64>,
 }
 
-/// Collectives of all ranks with their matches and clock offsets. Texts and sizes stay in columns, by call.
+/// Collectives of all ranks with their matches and clock offsets.
 #[derive(Debug)]
 pub(super) struct MatchedCollectives {
+    /// In order of ranks.
     pub(super) calls: Vec<RankCall>,
-    names: Names,
+    texts: Texts,
     pub(super) groups: Vec<ProcessGroup>,
-    pub(super) message_bytes: OptIntColumn,
-    pub(super) phases: Names,
     pub(super) matches: Vec<CollectiveMatch>,
+    /// What [`CallDetails`] say about each match, if they were asked for.
+    pub(super) details: Vec<MatchDetails>,
     pub(super) clocks: RankClocks,
     /// The `clock` column of `ranks`: how the trace relates the clock of each rank to others.
     pub(super) clock_sources: BTreeMap<i64, String>,
 }
 
+/// Properties of a match that are not needed to compare ranks.
+#[derive(Debug)]
+pub(super) struct MatchDetails {
+    /// The message size, if all ranks agree on it.
+    pub(super) message_bytes: Option<i64>,
+    /// Index of the phase in which the host of the lowest rank called.
+    phase: u32,
+}
+
 impl MatchedCollectives {
     pub(super) fn name(&self, call: usize) -> &str {
-        self.names.get(call).unwrap_or_default()
+        self.texts.get(self.calls[call].name).unwrap_or_default()
     }
 
     pub(super) fn group(&self, call: usize) -> &ProcessGroup {
         &self.groups[self.calls[call].group as usize]
     }
+
+    pub(super) fn phase(&self, details: &MatchDetails) -> Option<&str> {
+        self.texts.get(details.phase)
+    }
+}
+
+/// Texts of several batches: equal texts have equal indices.
+#[derive(Debug, Default)]
+struct Texts {
+    texts: Vec<String>,
+    known: HashMap<String, u32>,
+}
+
+impl Texts {
+    /// Replaces the indices of a column.
+    fn add(&mut self, names: Names) -> Vec<u32> {
+        let mut known = |text: String| {
+            *self.known.entry(text).or_insert_with_key(|text| {
+                self.texts.push(text.clone());
+                self.texts.len() as u32 - 1
+            })
+        };
+        let indices: Vec<u32> = names.texts.into_iter().map(&mut known).collect();
+        let index = |id: &u32| indices.get(*id as usize).copied().unwrap_or(Names::NONE);
+        names.ids.iter().map(index).collect()
+    }
+
+    fn get(&self, index: u32) -> Option<&str> {
+        self.texts.get(index as usize).map(String::as_str)
+    }
+}
+
+/// Properties of calls by call, until they are matched.
+#[derive(Debug, Default)]
+struct CallDetails {
+    message_bytes: Vec<Option<i64>>,
+    phases: Vec<u32>,
+}
+
+impl CallDetails {
+    fn of_match(&self, found: &CollectiveMatch) -> MatchDetails {
+        let bytes = self.message_bytes[found.call(0)];
+        let message_bytes =
+            bytes.filter(|_| found.calls().all(|at| self.message_bytes[at] == bytes));
+        MatchDetails { message_bytes, phase: self.phases[found.call(0)] }
+    }
+}
+
+/// Collectives as they are read.
+#[derive(Debug, Default)]
+struct CallReader {
+    calls: Vec<RankCall>,
+    texts: Texts,
+    groups: Vec<ProcessGroup>,
+    /// By the indices of the name and of the ranks.
+    group_ids: HashMap<(u32, u32), u32>,
+    details: Option<CallDetails>,
+}
+
+impl CallReader {
+    /// Adds the rows of a batch of [`COLLECTIVES`].
+    fn read(&mut self, batch: &RecordBatch) -> Result<()> {
+        let int = |name| OptIntColumn::of(batch, name);
+        let text = |name| texts(batch, name);
+        let (rank, number, size) = (int("rank")?, int("collective")?, int("group_size")?);
+        let (sequence, elements) = (int("sequence")?, int("input_elements")?);
+        let (ts, dur) = (int("ts_ns")?, int("dur_ns")?);
+        let (step, is_complete) = (int("step")?, int("is_complete")?);
+        let (from, timed_on) = (text("sequence_from")?, text("timed_on")?);
+        let description = text("group_description")?;
+        let names = self.texts.add(text("name")?);
+        let group_names = self.texts.add(text("group_name")?);
+        let group_ranks = self.texts.add(text("group_ranks")?);
+        self.calls.reserve(batch.num_rows());
+        for row in 0..batch.num_rows() {
+            let next = self.groups.len() as u32;
+            let (group_name, group_ranks) = (group_names[row], group_ranks[row]);
+            let group = *self.group_ids.entry((group_name, group_ranks)).or_insert(next);
+            if group == next {
+                let own = |text: Option<&str>| text.map(str::to_owned);
+                self.groups.push(ProcessGroup {
+                    name: own(self.texts.get(group_name)),
+                    description: own(description.get(row)),
+                    ranks: own(self.texts.get(group_ranks)),
+                    size: size.get(row),
+                });
+            }
+            let counting = match sequence.get(row).filter(|_| from.get(row) == Some("metadata")) {
+                Some(sequence) => Counting::BySequence(sequence),
+                None => Counting::ByName { elements: elements.get(row) },
+            };
+            self.calls.push(RankCall {
+                rank: rank.value_or_0(row),
+                number: number.value_or_0(row),
+                name: names[row],
+                group,
+                counting,
+                step: step.get(row),
+                interval: ts
+                    .get(row)
+                    .zip(dur.get(row))
+                    .map(|(ts, dur)| (ts, ts.saturating_add(dur))),
+                traits: CollectiveTraits::of(self.texts.get(names[row]).unwrap_or_default()),
+                has_group: group_name != Names::NONE || group_ranks != Names::NONE,
+                on_device: timed_on.get(row) == Some("device"),
+                is_complete: is_complete.value_or_0(row) == 1,
+            });
+        }
+        if let Some(details) = &mut self.details {
+            let message_bytes = int("message_bytes")?;
+            details.message_bytes.extend((0..batch.num_rows()).map(|row| message_bytes.get(row)));
+            details.phases.extend(self.texts.add(text("phase")?));
+        }
+        Ok(())
+    }
 }
 
 /// Reads collectives, matches them across ranks, and estimates clock offsets.
-pub(super) fn load_collectives(inputs: &ViewInputs<'_>) -> Result<MatchedCollectives> {
-    let ranks = inputs.batch("ranks")?;
-    let (rank, clock) = (OptIntColumn::of(ranks, "rank")?, texts(ranks, "clock")?);
+pub(super) fn load_collectives(
+    inputs: &ViewInputs<'_>,
+    with_details: bool,
+) -> Result<MatchedCollectives> {
+    let ranks = inputs.read("ranks")?;
+    let (rank, clock) = (OptIntColumn::of(&ranks, "rank")?, texts(&ranks, "clock")?);
     let source = |row| (rank.value_or_0(row), clock.get(row).unwrap_or_default().to_owned());
     let clock_sources: BTreeMap<i64, String> = (0..ranks.num_rows()).map(source).collect();
 
-    let batch = inputs.batch("collectives")?;
-    let int = |name| OptIntColumn::of(batch, name);
-    let text = |name| texts(batch, name);
-    let (rank, number, size) = (int("rank")?, int("collective")?, int("group_size")?);
-    let (sequence, elements, message) =
-        (int("sequence")?, int("input_elements")?, int("message_bytes")?);
-    let (host, ts, dur) = (int("host_ts_ns")?, int("ts_ns")?, int("dur_ns")?);
-    let (step, is_complete) = (int("step")?, int("is_complete")?);
-    let (name, from, timed_on) = (text("name")?, text("sequence_from")?, text("timed_on")?);
-    let (group_name, group_ranks) = (text("group_name")?, text("group_ranks")?);
-    let (description, phase) = (text("group_description")?, text("phase")?);
-    let mut calls = Vec::with_capacity(batch.num_rows());
-    let mut groups: Vec<ProcessGroup> = Vec::new();
-    let mut group_ids: HashMap<(u32, u32), u32> = HashMap::new();
-    for row in 0..batch.num_rows() {
-        let next = groups.len() as u32;
-        let group = *group_ids.entry((group_name.ids[row], group_ranks.ids[row])).or_insert(next);
-        if group == next {
-            let own = |text: Option<&str>| text.map(str::to_owned);
-            groups.push(ProcessGroup {
-                name: own(group_name.get(row)),
-                description: own(description.get(row)),
-                ranks: own(group_ranks.get(row)),
-                size: size.get(row),
-            });
-        }
-        calls.push(RankCall {
-            rank: rank.value_or_0(row),
-            number: number.value_or_0(row),
-            name: name.ids[row],
-            traits: CollectiveTraits::of(name.get(row).unwrap_or_default()),
-            group,
-            has_group: group_name.get(row).is_some() || group_ranks.get(row).is_some(),
-            sequence: sequence.get(row).filter(|_| from.get(row) == Some("metadata")),
-            elements: elements.get(row),
-            step: step.get(row),
-            start_ns: host.get(row).or(ts.get(row)).unwrap_or_default(),
-            interval: ts.get(row).zip(dur.get(row)).map(|(ts, dur)| (ts, ts.saturating_add(dur))),
-            on_device: timed_on.get(row) == Some("device"),
-            is_complete: is_complete.value_or_0(row) == 1,
-        });
+    let count = inputs.row_count("collectives")?;
+    if u32::try_from(count).is_err() {
+        return Err(view_error!(
+            "the run has {count} collectives; at most {} can be matched",
+            u32::MAX
+        ));
     }
+    let mut reader = CallReader {
+        calls: Vec::with_capacity(count),
+        details: with_details.then(CallDetails::default),
+        ..CallReader::default()
+    };
+    for batch in inputs.batches("collectives")? {
+        reader.read(&batch?)?;
+    }
+    let CallReader { calls, texts, groups, details, .. } = reader;
     let group_ranks_by_id: BTreeMap<u32, Vec<i64>> = groups
         .iter()
         .enumerate()
         .filter_map(|(at, group)| Some((at as u32, parse_ranks(group.ranks.as_deref()?)?)))
         .collect();
     let matches = match_collectives(&calls, &group_ranks_by_id);
+    let details = details.map_or_else(Vec::new, |details| {
+        matches.iter().map(|found| details.of_match(found)).collect()
+    });
     let clocks = RankClocks {
         offsets: clocks::estimate_offsets(&calls, &matches),
         is_shared: clock_sources.values().all(|clock| clock != "relative"),
     };
-    Ok(MatchedCollectives {
-        calls,
-        names: name,
-        groups,
-        message_bytes: message,
-        phases: phase,
-        matches,
-        clocks,
-        clock_sources,
-    })
+    Ok(MatchedCollectives { calls, texts, groups, matches, details, clocks, clock_sources })
 }
 
-/// Attributes the waiting time of every match; needs the input [`PHASE_TOTALS`].
-pub(super) fn attribute(
+/// Time of each rank per phase since the previous collective, by call. Reads the input [`PHASE_TOTALS`] rank by rank.
+pub(super) fn totals_since_previous(
     inputs: &ViewInputs<'_>,
     collectives: &MatchedCollectives,
-) -> Result<Attributions> {
-    let totals = inputs.batch("phase_totals")?;
-    if totals.num_rows() != collectives.calls.len() {
+    attributions: &Attributions,
+) -> Result<Vec<PhaseTotals>> {
+    let calls = &collectives.calls;
+    if inputs.row_count("phase_totals")? != calls.len() {
         return Err(view_error!(
             "comm_phase_totals and comm_collectives list different collectives"
         ));
     }
-    let totals = CollectiveTotalsColumns::of(totals)?;
-    let between = |then, now| totals.between(then, now);
-    Ok(attribute_waits(&collectives.calls, &collectives.matches, &collectives.clocks, between))
+    let previous = attributions.previous_calls(calls.len(), &collectives.matches);
+    let mut since = vec![PhaseTotals::default(); calls.len()];
+    // Totals of the rank that is read, and the index of its first call.
+    let (mut of_rank, mut first) = (Vec::<TotalsAtCollective>::new(), 0);
+    let mut finish_rank = |of_rank: &mut Vec<TotalsAtCollective>, first: usize| {
+        for (place, now) in of_rank.iter().enumerate() {
+            let Some(then) = previous[first + place] else { continue };
+            // A collective comes before another one of the same rank.
+            let Some(then) = (then as usize).checked_sub(first).and_then(|at| of_rank.get(at))
+            else {
+                continue;
+            };
+            since[first + place] = std::array::from_fn(|phase| now.start[phase] - then.end[phase]);
+        }
+        of_rank.clear();
+    };
+    let mut at = 0;
+    for batch in inputs.batches("phase_totals")? {
+        let batch = batch?;
+        let totals = CollectiveTotalsColumns::of(&batch)?;
+        for row in 0..batch.num_rows() {
+            if calls[at].rank != calls[first].rank {
+                finish_rank(&mut of_rank, first);
+                first = at;
+            }
+            of_rank.push(totals.at(row));
+            at += 1;
+        }
+    }
+    finish_rank(&mut of_rank, first);
+    Ok(since)
 }

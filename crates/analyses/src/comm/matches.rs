@@ -4,33 +4,47 @@
 //! must have the same: the nth call of one rank matches the nth of another if all ranks have equally many. Otherwise
 //! counting restarts in each step, and steps in which ranks have different counts are ambiguous.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::vocabulary;
 
-/// The collective call of one rank, reduced to what matching needs.
+/// The collective call of one rank, reduced to what comparing ranks needs. Runs of thousands of ranks have 10^8 calls, so
+/// that its size decides how much memory they take.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct RankCall {
     pub(super) rank: i64,
-    /// Position among the collectives of its rank.
+    /// Position among the collectives of its rank, which are in order of their starts.
     pub(super) number: i64,
     /// Index of its name; equal names have equal indices.
     pub(super) name: u32,
-    pub(super) traits: CollectiveTraits,
     /// Index of its group; equal groups have equal indices.
     pub(super) group: u32,
-    /// The trace identifies the group.
-    pub(super) has_group: bool,
-    /// Sequence number, if the trace records it.
-    pub(super) sequence: Option<i64>,
-    pub(super) elements: Option<i64>,
+    pub(super) counting: Counting,
     pub(super) step: Option<i64>,
-    /// Start of the host call, or of the device work.
-    pub(super) start_ns: i64,
     /// Start and end, if known.
     pub(super) interval: Option<(i64, i64)>,
+    pub(super) traits: CollectiveTraits,
+    /// The trace identifies the group.
+    pub(super) has_group: bool,
     pub(super) on_device: bool,
     pub(super) is_complete: bool,
+}
+
+/// The way in which the calls of a group are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counting {
+    /// The trace records the sequence number.
+    BySequence(i64),
+    /// The position among calls of the same name and, where all ranks must have the same, of as many elements.
+    ByName { elements: Option<i64> },
+}
+
+impl Default for Counting {
+    fn default() -> Self {
+        Self::ByName { elements: None }
+    }
 }
 
 /// Properties of a kind of collective.
@@ -95,130 +109,155 @@ pub(super) struct CollectiveMatch {
     pub(super) from_metadata: bool,
     pub(super) status: MatchStatus,
     /// Indices of the calls, one per rank, in order of ranks.
-    pub(super) calls: Vec<usize>,
+    pub(super) calls: Vec<u32>,
     /// Number of recorded ranks of the group that lack it.
     pub(super) missing_count: usize,
     /// The first of these ranks.
     pub(super) missing: Vec<i64>,
 }
 
-/// Matches all collectives except point-to-point messages. `group_ranks` holds the ranks that a group lists.
+impl CollectiveMatch {
+    /// Index of the call in a place.
+    pub(super) fn call(&self, place: usize) -> usize {
+        self.calls[place] as usize
+    }
+
+    /// Indices of the calls, in order of ranks.
+    pub(super) fn calls(&self) -> impl ExactSizeIterator<Item = usize> + Clone {
+        self.calls.iter().map(|&at| at as usize)
+    }
+}
+
+/// Matches all collectives except point-to-point messages. `calls` are in order of ranks; `group_ranks` holds the ranks that
+/// a group lists.
 pub(super) fn match_collectives(
     calls: &[RankCall],
     group_ranks: &BTreeMap<u32, Vec<i64>>,
 ) -> Vec<CollectiveMatch> {
     let members = group_members(calls, group_ranks);
-    let mut keyed: Vec<(MatchKey, i64, usize)> = match_keys(calls)
-        .into_iter()
-        .enumerate()
-        .filter_map(|(at, key)| Some((key?, calls[at].rank, at)))
-        .collect();
-    keyed.sort_unstable();
     let mut found = Vec::new();
-    for same in keyed.chunk_by(|a, b| a.0 == b.0) {
-        let key = same[0].0;
-        let mut of_rank: Vec<usize> = same.iter().map(|&(_, _, at)| at).collect();
-        // If a rank has a number twice, the first call counts.
-        of_rank.dedup_by_key(|at| calls[*at].rank);
-        // The members of a group without a name are unknown: only ranks with such a call are expected.
-        let is_known = calls[of_rank[0]].has_group || key.kind.is_none();
-        let expected = members.get(&key.group).filter(|_| is_known);
-        let missing_count = expected.map_or(0, |all| all.len().saturating_sub(of_rank.len()));
-        let has_call =
-            |rank: &i64| of_rank.binary_search_by_key(rank, |&at| calls[at].rank).is_ok();
-        let missing: Vec<i64> = expected
-            .filter(|_| missing_count > 0)
-            .map(|all| {
-                all.iter().filter(|rank| !has_call(rank)).take(MAX_NAMED_RANKS).copied().collect()
-            })
-            .unwrap_or_default();
-        let name = calls[of_rank[0]].name;
-        let status = if key.is_ambiguous {
-            MatchStatus::Ambiguous
-        } else if of_rank.iter().any(|&at| calls[at].name != name) {
-            MatchStatus::NameMismatch
-        } else if missing_count > 0 {
-            MatchStatus::MissingRanks
-        } else if of_rank.len() < 2 {
-            MatchStatus::SingleRank
-        } else {
-            MatchStatus::Matched
+    for (kind, of_kind) in calls_by_kind(calls) {
+        let (mut positions, ambiguous_steps) = match kind.name {
+            None => (sequence_positions(calls, &of_kind), FxHashSet::default()),
+            Some(_) => counted_positions(calls, of_kind),
         };
-        found.push(CollectiveMatch {
-            group: key.group,
-            sequence: key.sequence,
-            from_metadata: key.kind.is_none(),
-            status,
-            calls: of_rank,
-            missing_count,
-            missing,
-        });
+        positions.sort_unstable();
+        // The members of a group without a name are unknown: only ranks with such a call are expected.
+        let is_known = kind.name.is_none() || calls[positions[0].call as usize].has_group;
+        let expected = members.get(&kind.group).filter(|_| is_known).map_or(&[][..], Vec::as_slice);
+        let is_same = |a: &Position, b: &Position| (a.step, a.sequence) == (b.step, b.sequence);
+        for same in positions.chunk_by(is_same) {
+            let mut of_rank: Vec<u32> = same.iter().map(|position| position.call).collect();
+            // If a rank has a number twice, the first call counts.
+            of_rank.dedup_by_key(|at| calls[*at as usize].rank);
+            let missing_count = expected.len().saturating_sub(of_rank.len());
+            let has_call = |rank: &i64| {
+                of_rank.binary_search_by_key(rank, |&at| calls[at as usize].rank).is_ok()
+            };
+            let missing: Vec<i64> = match missing_count {
+                0 => Vec::new(),
+                _ => {
+                    let missing = expected.iter().filter(|rank| !has_call(rank));
+                    missing.take(MAX_NAMED_RANKS).copied().collect()
+                }
+            };
+            let name = calls[of_rank[0] as usize].name;
+            let status = if ambiguous_steps.contains(&same[0].step) {
+                MatchStatus::Ambiguous
+            } else if of_rank.iter().any(|&at| calls[at as usize].name != name) {
+                MatchStatus::NameMismatch
+            } else if missing_count > 0 {
+                MatchStatus::MissingRanks
+            } else if of_rank.len() < 2 {
+                MatchStatus::SingleRank
+            } else {
+                MatchStatus::Matched
+            };
+            found.push(CollectiveMatch {
+                group: kind.group,
+                sequence: same[0].sequence,
+                from_metadata: kind.name.is_none(),
+                status,
+                calls: of_rank,
+                missing_count,
+                missing,
+            });
+        }
     }
     found
 }
 
-/// The properties that matching calls share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct MatchKey {
+/// Calls that are counted together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct CallKind {
     group: u32,
     /// Name and elements; `None` if the trace numbers collectives.
-    kind: Option<(u32, Option<i64>)>,
-    step: Option<i64>,
-    sequence: i64,
-    is_ambiguous: bool,
+    name: Option<(u32, Option<i64>)>,
 }
 
-/// Indices of calls by rank.
-type CallsByRank = BTreeMap<i64, Vec<usize>>;
+/// The place of a call among those of its kind. Calls of different ranks in the same place are the same collective.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Position {
+    /// Where counting restarts in each step.
+    step: Option<i64>,
+    sequence: i64,
+    /// Index of the call: in order of ranks.
+    call: u32,
+}
 
-/// The key of each call; `None` for point-to-point messages.
-fn match_keys(calls: &[RankCall]) -> Vec<Option<MatchKey>> {
-    let mut keys = vec![None; calls.len()];
-    let mut unnumbered: BTreeMap<(u32, u32, Option<i64>), CallsByRank> = BTreeMap::new();
+/// Indices of the calls of each kind, without point-to-point messages.
+fn calls_by_kind(calls: &[RankCall]) -> BTreeMap<CallKind, Vec<u32>> {
+    let mut kinds: FxHashMap<CallKind, Vec<u32>> = FxHashMap::default();
     for (at, call) in calls.iter().enumerate().filter(|(_, call)| !call.traits.is_point_to_point) {
-        if let Some(sequence) = call.sequence {
-            let (kind, step, is_ambiguous) = (None, None, false);
-            keys[at] = Some(MatchKey { group: call.group, kind, step, sequence, is_ambiguous });
-        } else {
-            let elements = call.elements.filter(|_| call.traits.same_size_everywhere);
-            let kind = (call.group, call.name, elements);
-            unnumbered.entry(kind).or_default().entry(call.rank).or_default().push(at);
-        }
-    }
-    for ((group, name, elements), mut ranks) in unnumbered {
-        for of_rank in ranks.values_mut() {
-            of_rank.sort_by_key(|&at| (calls[at].start_ns, calls[at].number));
-        }
-        let key = |sequence, step, is_ambiguous| {
-            Some(MatchKey { group, kind: Some((name, elements)), step, sequence, is_ambiguous })
+        let name = match call.counting {
+            Counting::BySequence(_) => None,
+            Counting::ByName { elements } => {
+                Some((call.name, elements.filter(|_| call.traits.same_size_everywhere)))
+            }
         };
-        if all_equal(ranks.values().map(Vec::len)) {
-            for of_rank in ranks.values() {
-                for (nth, &at) in of_rank.iter().enumerate() {
-                    keys[at] = key(nth as i64, None, false);
-                }
-            }
-            continue;
-        }
-        let mut steps: BTreeMap<Option<i64>, CallsByRank> = BTreeMap::new();
-        for (&rank, of_rank) in &ranks {
-            for &at in of_rank {
-                let of_step = steps.entry(calls[at].step).or_default();
-                of_step.entry(rank).or_default().push(at);
-            }
-        }
-        for (step, of_step) in steps {
-            // Outside of steps, and where counts differ, the first call of one rank may not match that of another.
-            let is_ambiguous = step.is_none() || !all_equal(of_step.values().map(Vec::len));
-            for of_rank in of_step.values() {
-                for (nth, &at) in of_rank.iter().enumerate() {
-                    let step = Some(step.unwrap_or(-1));
-                    keys[at] = key(nth as i64, step, is_ambiguous);
-                }
-            }
-        }
+        kinds.entry(CallKind { group: call.group, name }).or_default().push(at as u32);
     }
-    keys
+    kinds.into_iter().collect()
+}
+
+fn sequence_positions(calls: &[RankCall], of_kind: &[u32]) -> Vec<Position> {
+    let position = |&at: &u32| match calls[at as usize].counting {
+        Counting::BySequence(sequence) => Some(Position { step: None, sequence, call: at }),
+        Counting::ByName { .. } => None,
+    };
+    of_kind.iter().filter_map(position).collect()
+}
+
+/// Counts calls per rank, or per rank and step if ranks have different numbers of them. Also returns the steps in which the
+/// order says nothing.
+fn counted_positions(
+    calls: &[RankCall],
+    mut of_kind: Vec<u32>,
+) -> (Vec<Position>, FxHashSet<Option<i64>>) {
+    let call = |at: u32| &calls[at as usize];
+    of_kind.sort_unstable_by_key(|&at| (call(at).rank, call(at).number));
+    let is_one_rank = |a: &u32, b: &u32| call(*a).rank == call(*b).rank;
+    let mut positions = Vec::with_capacity(of_kind.len());
+    let mut count = |calls: &[u32], step| {
+        let numbered = (0..).zip(calls);
+        positions.extend(numbered.map(|(sequence, &call)| Position { step, sequence, call }));
+    };
+    let mut ambiguous_steps = FxHashSet::default();
+    if all_equal(of_kind.chunk_by(is_one_rank).map(<[u32]>::len)) {
+        of_kind.chunk_by(is_one_rank).for_each(|of_rank| count(of_rank, None));
+        return (positions, ambiguous_steps);
+    }
+    of_kind.sort_unstable_by_key(|&at| (call(at).step, call(at).rank, call(at).number));
+    for of_step in of_kind.chunk_by(|&a, &b| call(a).step == call(b).step) {
+        // Outside of steps, and where counts differ, the first call of one rank may not match that of another.
+        let step = call(of_step[0]).step;
+        let counted_step = Some(step.unwrap_or(-1));
+        if step.is_none() || !all_equal(of_step.chunk_by(is_one_rank).map(<[u32]>::len)) {
+            ambiguous_steps.insert(counted_step);
+        }
+        of_step.chunk_by(is_one_rank).for_each(|of_rank| count(of_rank, counted_step));
+    }
+    (positions, ambiguous_steps)
 }
 
 fn all_equal(mut counts: impl Iterator<Item = usize>) -> bool {
@@ -226,20 +265,29 @@ fn all_equal(mut counts: impl Iterator<Item = usize>) -> bool {
     counts.all(|count| Some(count) == first)
 }
 
-/// Recorded ranks of each group: those that it lists and those that use it.
+/// Recorded ranks of each group, sorted: those that it lists and those that use it.
 fn group_members(
     calls: &[RankCall],
     group_ranks: &BTreeMap<u32, Vec<i64>>,
-) -> HashMap<u32, BTreeSet<i64>> {
-    let recorded: BTreeSet<i64> = calls.iter().map(|call| call.rank).collect();
-    let mut members: HashMap<u32, BTreeSet<i64>> = HashMap::new();
+) -> FxHashMap<u32, Vec<i64>> {
+    let mut recorded: Vec<i64> = Vec::new();
+    let mut members: FxHashMap<u32, Vec<i64>> = FxHashMap::default();
     for call in calls {
-        members.entry(call.group).or_default().insert(call.rank);
+        for ranks in [&mut recorded, members.entry(call.group).or_default()] {
+            if ranks.last() != Some(&call.rank) {
+                ranks.push(call.rank);
+            }
+        }
     }
+    recorded.sort_unstable();
     for (group, ranks) in group_ranks {
         if let Some(known) = members.get_mut(group) {
-            known.extend(ranks.iter().filter(|rank| recorded.contains(rank)));
+            known.extend(ranks.iter().filter(|rank| recorded.binary_search(rank).is_ok()));
         }
+    }
+    for known in members.values_mut() {
+        known.sort_unstable();
+        known.dedup();
     }
     members
 }

@@ -12,7 +12,7 @@ mod load;
 mod matches;
 pub(crate) mod phase_totals;
 mod phases;
-pub(crate) mod stragglers;
+mod stragglers;
 pub(crate) mod views;
 mod wait_attribution;
 

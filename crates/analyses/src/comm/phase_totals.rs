@@ -7,7 +7,7 @@ use query::rust_view::Result;
 use query::view_error;
 use trace_model::RecordBatch;
 
-use super::phases::{PHASE_COUNT, PhaseTimeline, PhaseTotals, TotalsAtCollective, phase_index};
+use super::phases::{PHASE_COUNT, PhaseTimeline, TotalsAtCollective, phase_index};
 use query::BatchBuilder;
 use query::columns::names as texts;
 use query::columns::{OptIntColumn, rank_ranges};
@@ -125,10 +125,11 @@ impl CollectiveTotalsColumns {
         Ok(Self { start: columns(AT_START)?, end: columns(AT_END)? })
     }
 
-    /// Time per phase from the end of the collective in one row to the start of that in another one.
-    pub(super) fn between(&self, then: usize, now: usize) -> PhaseTotals {
-        std::array::from_fn(|kind| {
-            self.start[kind].value_or_0(now) - self.end[kind].value_or_0(then)
-        })
+    /// The totals of a row; 0 where they are unknown.
+    pub(super) fn at(&self, row: usize) -> TotalsAtCollective {
+        let totals = |columns: &[OptIntColumn; PHASE_COUNT]| {
+            std::array::from_fn(|kind| columns[kind].value_or_0(row))
+        };
+        TotalsAtCollective { start: totals(&self.start), end: totals(&self.end) }
     }
 }

@@ -5,30 +5,24 @@ use std::collections::BTreeMap;
 use query::rust_view::Result;
 use trace_model::RecordBatch;
 
-use super::load::{
-    COLLECTIVES, MatchedCollectives, PHASE_TOTALS, RANKS, attribute, load_collectives,
-};
+use super::load::MatchedCollectives;
 use super::matches::CollectiveMatch;
 use super::phases::{PHASES, PhaseTotals};
-use super::wait_attribution::{Attribution, LastRankEvidence, RankShare, largest_excess};
-use query::BatchBuilder;
+use super::wait_attribution::{
+    Attribution, Attributions, LastRankEvidence, RankShare, largest_excess,
+};
 use query::columns::OptIntColumn;
-use query::rust_view::{RustView, ViewInputs};
+use query::{BatchBuilder, ViewInputs};
 
-pub(crate) const VIEW: RustView = RustView::new(
-    "comm_stragglers",
-    &[
-        COLLECTIVES,
-        RANKS,
-        PHASE_TOTALS,
-        ("overlap", "SELECT rank, exposed_ns, window_ns FROM comm_overlap ORDER BY rank"),
-        (
-            "windows",
-            "SELECT rank, max(end_ns) - min(ts_ns) AS window_ns FROM device_steps GROUP BY rank ORDER BY rank",
-        ),
-    ],
-    compute,
-);
+/// What the ranks lost that a collective waited for.
+#[derive(Debug, Clone, Copy)]
+struct Loss {
+    /// The gap before the collective.
+    start_ns: i64,
+    end_ns: i64,
+    delay_ns: i64,
+    excess: PhaseTotals,
+}
 
 #[derive(Debug, Default, Clone)]
 struct RankTotals {
@@ -45,33 +39,36 @@ struct RankTotals {
 }
 
 impl RankTotals {
-    /// Adds what the rank lost in gaps between collectives: start, end, and the delay. Gaps before collectives of different
-    /// groups overlap, and then measure one loss: of a later one, only the share of the gap counts that no earlier one covers.
-    fn add_delays(&mut self, mut gaps: Vec<(i64, i64, RankShare)>) {
-        gaps.sort_unstable_by_key(|&(start, end, _)| (start, end));
+    /// Adds what the rank lost in gaps between collectives. Gaps before collectives of different groups overlap, and then
+    /// measure one loss: of a later one, only the share of the gap counts that no earlier one covers.
+    fn add_losses(&mut self, mut losses: Vec<Loss>) {
+        losses.sort_unstable_by_key(|loss| (loss.start_ns, loss.end_ns));
         let mut until = i64::MIN;
-        for (start, end, share) in gaps {
-            let uncovered = uncovered_ns(start, end, &mut until);
+        for Loss { start_ns, end_ns, delay_ns, excess } in losses {
+            let uncovered = uncovered_ns(start_ns, end_ns, &mut until);
             let counted = |ns: i64| {
                 // Exact where nothing overlaps.
-                if uncovered == end - start {
+                if uncovered == end_ns - start_ns {
                     ns
                 } else {
-                    (ns as f64 * uncovered as f64 / (end - start) as f64).round() as i64
+                    (ns as f64 * uncovered as f64 / (end_ns - start_ns) as f64).round() as i64
                 }
             };
-            self.delay_ns += counted(share.delay_ns.unwrap_or(0));
-            for (sum, excess) in self.excess.iter_mut().zip(share.excess) {
+            self.delay_ns += counted(delay_ns);
+            for (sum, excess) in self.excess.iter_mut().zip(excess) {
                 *sum += counted(excess);
             }
         }
     }
 }
 
-fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
-    let collectives = load_collectives(inputs)?;
-    let (attributions, shares) = attribute(inputs, &collectives)?;
-    let (sums, step_count) = sum_by_rank(&collectives, &attributions, &shares);
+/// The rows of the view. Reads the inputs `overlap` and `windows`.
+pub(super) fn straggler_rows(
+    inputs: &ViewInputs<'_>,
+    collectives: &MatchedCollectives,
+    attributions: &Attributions,
+) -> Result<RecordBatch> {
+    let (sums, step_count) = sum_by_rank(collectives, attributions);
     let total: f64 = sums.values().map(|sum| sum.caused_wait_ns).sum();
     let ranks = sums.len() as i64;
     let windows = WaitWindows::from_inputs(inputs)?;
@@ -108,22 +105,21 @@ fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
 /// Sums over complete matches per rank; also returns the number of steps that contain them.
 fn sum_by_rank(
     collectives: &MatchedCollectives,
-    attributions: &[Option<Attribution>],
-    shares: &[Vec<RankShare>],
+    attributions: &Attributions,
 ) -> (BTreeMap<i64, RankTotals>, i64) {
     let complete: Vec<(&CollectiveMatch, &Attribution, &[RankShare])> = collectives
         .matches
         .iter()
-        .zip(attributions.iter().zip(shares))
+        .zip(attributions.matches.iter().zip(&attributions.shares))
         .filter_map(|(found, (attribution, shares))| {
             Some((found, attribution.as_ref()?, shares.as_slice()))
         })
-        .filter(|(found, ..)| found.calls.iter().all(|&at| collectives.calls[at].is_complete))
+        .filter(|(found, ..)| found.calls().all(|at| collectives.calls[at].is_complete))
         .collect();
     let mut sums: BTreeMap<i64, RankTotals> = BTreeMap::new();
-    let mut lost: BTreeMap<i64, Vec<(i64, i64, RankShare)>> = BTreeMap::new();
+    let mut losses: BTreeMap<i64, Vec<Loss>> = BTreeMap::new();
     for &(found, attribution, shares) in &complete {
-        for (place, (&at, share)) in found.calls.iter().zip(shares).enumerate() {
+        for (place, (at, share)) in found.calls().zip(shares).enumerate() {
             let call = &collectives.calls[at];
             let sum = sums.entry(call.rank).or_default();
             sum.collective_count += 1;
@@ -133,22 +129,27 @@ fn sum_by_rank(
             sum.by_duration |= attribution.evidence == LastRankEvidence::Duration;
             if call.rank == attribution.cause {
                 sum.cause_count += 1;
-                if let (Some(gap_ns), Some((start, _))) = (share.gap_ns, call.interval) {
-                    lost.entry(call.rank).or_default().push((start - gap_ns, start, *share));
+                if let (Some(since), Some((start, _))) = (share.since_previous, call.interval) {
+                    losses.entry(call.rank).or_default().push(Loss {
+                        start_ns: start - since.gap_ns,
+                        end_ns: start,
+                        delay_ns: since.delay_ns,
+                        excess: attribution.cause_excess,
+                    });
                 }
             }
         }
     }
-    for (rank, gaps) in lost {
+    for (rank, losses) in losses {
         if let Some(sum) = sums.get_mut(&rank) {
-            sum.add_delays(gaps);
+            sum.add_losses(losses);
         }
     }
     // Waits of a rank overlap if it runs several collectives at once: each moment counts for the wait that began
     // first.
     let mut waits: BTreeMap<i64, Vec<(i64, i64, usize)>> = BTreeMap::new();
     for (number, (found, _, shares)) in complete.iter().enumerate() {
-        for (&at, share) in found.calls.iter().zip(*shares) {
+        for (at, share) in found.calls().zip(*shares) {
             let call = &collectives.calls[at];
             if let Some((start, _)) = call.interval {
                 waits.entry(call.rank).or_default().push((start, start + share.waited_ns, number));
@@ -172,7 +173,7 @@ fn sum_by_rank(
         if let Some(cause) = sums.get_mut(&attribution.cause) {
             cause.caused_wait_ns += wait;
         }
-        let step = collectives.calls[found.calls[0]].step;
+        let step = collectives.calls[found.call(0)].step;
         let of_step = steps.entry((step.is_none(), step.unwrap_or(number as i64))).or_default();
         *of_step.entry(attribution.cause).or_default() += wait;
     }
@@ -222,16 +223,16 @@ struct WaitWindows {
 
 impl WaitWindows {
     fn from_inputs(inputs: &ViewInputs<'_>) -> Result<Self> {
-        let overlap = inputs.batch("overlap")?;
+        let overlap = inputs.read("overlap")?;
         let (rank, exposed) =
-            (OptIntColumn::of(overlap, "rank")?, OptIntColumn::of(overlap, "exposed_ns")?);
-        let window = OptIntColumn::of(overlap, "window_ns")?;
+            (OptIntColumn::of(&overlap, "rank")?, OptIntColumn::of(&overlap, "exposed_ns")?);
+        let window = OptIntColumn::of(&overlap, "window_ns")?;
         let exposed: BTreeMap<i64, (i64, i64)> = (0..overlap.num_rows())
             .map(|row| (rank.value_or_0(row), (exposed.value_or_0(row), window.value_or_0(row))))
             .collect();
-        let windows = inputs.batch("windows")?;
+        let windows = inputs.read("windows")?;
         let (rank, window) =
-            (OptIntColumn::of(windows, "rank")?, OptIntColumn::of(windows, "window_ns")?);
+            (OptIntColumn::of(&windows, "rank")?, OptIntColumn::of(&windows, "window_ns")?);
         let host = (0..windows.num_rows())
             .map(|row| (rank.value_or_0(row), window.value_or_0(row)))
             .collect();
@@ -262,19 +263,17 @@ impl WaitWindows {
 
 #[cfg(test)]
 mod tests {
-    use super::{RankShare, RankTotals, chance_probability};
+    use super::{Loss, RankTotals, chance_probability};
 
     #[test]
     fn delays_before_overlapping_collectives_count_once() {
-        let share = |delay_ns| RankShare {
-            delay_ns: Some(delay_ns),
-            excess: std::array::from_fn(|phase| delay_ns * i64::from(phase == 0)),
-            ..RankShare::default()
+        let loss = |&(start_ns, end_ns, delay_ns): &(i64, i64, i64)| {
+            let excess = std::array::from_fn(|phase| delay_ns * i64::from(phase == 0));
+            Loss { start_ns, end_ns, delay_ns, excess }
         };
         let sums = |gaps: &[(i64, i64, i64)]| {
             let mut totals = RankTotals::default();
-            totals
-                .add_delays(gaps.iter().map(|&(start, end, ns)| (start, end, share(ns))).collect());
+            totals.add_losses(gaps.iter().map(loss).collect());
             (totals.delay_ns, totals.excess[0])
         };
         assert_eq!(sums(&[(0, 100, 60), (200, 300, 50)]), (110, 110));

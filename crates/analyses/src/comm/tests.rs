@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::clocks::estimate_offsets;
-use super::matches::{CollectiveMatch, CollectiveTraits, MatchStatus, RankCall, match_collectives};
+use super::matches::{
+    CollectiveMatch, CollectiveTraits, Counting, MatchStatus, RankCall, match_collectives,
+};
 
 pub(super) struct Random(pub(super) u64);
 
@@ -21,8 +23,7 @@ fn call(rank: i64, number: i64, end: i64, dur: i64) -> RankCall {
         number,
         traits: CollectiveTraits::of("all_reduce"),
         has_group: true,
-        elements: Some(16),
-        start_ns: end - dur,
+        counting: Counting::ByName { elements: Some(16) },
         interval: Some((end - dur, end)),
         on_device: true,
         is_complete: true,
@@ -39,8 +40,9 @@ fn naive(calls: &[RankCall]) -> Vec<(u32, i64, Vec<i64>, MatchStatus)> {
         members.sort_unstable();
         members.dedup();
         for sequence in 0..64 {
+            let numbered = Counting::BySequence(sequence);
             let same: Vec<&RankCall> =
-                calls.iter().filter(|c| c.group == group && c.sequence == Some(sequence)).collect();
+                calls.iter().filter(|c| c.group == group && c.counting == numbered).collect();
             let mut ranks: Vec<i64> = same.iter().map(|c| c.rank).collect();
             ranks.sort_unstable();
             if ranks.is_empty() {
@@ -65,7 +67,7 @@ fn summary(
     calls: &[RankCall],
     found: &[CollectiveMatch],
 ) -> Vec<(u32, i64, Vec<i64>, MatchStatus)> {
-    let ranks = |m: &CollectiveMatch| m.calls.iter().map(|&at| calls[at].rank).collect();
+    let ranks = |m: &CollectiveMatch| m.calls().map(|at| calls[at].rank).collect();
     found.iter().map(|m| (m.group, m.sequence, ranks(m), m.status)).collect()
 }
 
@@ -80,8 +82,8 @@ fn match_collectives_finds_shuffled_and_dropped_calls_by_number() {
             for i in 0..=random.below(40) {
                 let name = u32::from(random.below(30) == 0);
                 if random.below(8) > 0 {
-                    let (group, sequence) = ((i % 4) as u32, Some(i / 4));
-                    of_rank.push(RankCall { name, group, sequence, ..call(rank, i, 100 * i, 10) });
+                    let (group, counting) = ((i % 4) as u32, Counting::BySequence(i / 4));
+                    of_rank.push(RankCall { name, group, counting, ..call(rank, i, 100 * i, 10) });
                 }
             }
             for i in (1..of_rank.len()).rev() {
@@ -99,13 +101,13 @@ fn match_collectives_uses_sizes_when_numbers_are_missing() {
     let mut calls: Vec<RankCall> = (0..2).map(|i| call(0, i, 100 * (i + 1), 10)).collect();
     calls.extend((0..2).map(|i| call(1, i, 100 * (i + 1), 10)));
     for (at, elements) in [672, 9, 9, 672].into_iter().enumerate() {
-        calls[at].elements = Some(elements);
+        calls[at].counting = Counting::ByName { elements: Some(elements) };
     }
     let found = match_collectives(&calls, &BTreeMap::new());
     assert_eq!(found.len(), 2);
     for m in found {
         assert_eq!(m.status, MatchStatus::Matched);
-        assert_eq!(calls[m.calls[0]].elements, calls[m.calls[1]].elements);
+        assert_eq!(calls[m.call(0)].counting, calls[m.call(1)].counting);
     }
 }
 
@@ -123,7 +125,7 @@ fn match_collectives_limits_ambiguity_to_the_step_of_a_missing_call() {
     for m in match_collectives(&calls, &BTreeMap::new()) {
         *counts.entry(m.status).or_default() += 1;
         if m.status == MatchStatus::Matched {
-            assert_eq!(calls[m.calls[0]].start_ns, calls[m.calls[1]].start_ns);
+            assert_eq!(calls[m.call(0)].interval, calls[m.call(1)].interval);
         }
     }
     assert_eq!(counts, BTreeMap::from([(MatchStatus::Matched, 6), (MatchStatus::Ambiguous, 3)]));
@@ -147,7 +149,7 @@ fn match_collectives_without_groups_expects_only_ranks_with_the_same_size() {
     let mut calls: Vec<RankCall> = (0..4).map(|rank| call(rank, 0, 10, 5)).collect();
     for call in &mut calls {
         call.has_group = false;
-        call.elements = Some(call.rank / 2);
+        call.counting = Counting::ByName { elements: Some(call.rank / 2) };
     }
     let found = match_collectives(&calls, &BTreeMap::new());
     assert!(
@@ -180,7 +182,7 @@ fn estimate_offsets_recovers_skewed_clocks() {
                     let end = 1_000_000 * (2 * i + i64::from(group >= rows));
                     calls.push(RankCall {
                         group: group as u32,
-                        sequence: Some(i),
+                        counting: Counting::BySequence(i),
                         ..call(rank, i, end + skew[rank as usize] + noise, 100_000)
                     });
                 }

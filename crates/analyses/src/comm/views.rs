@@ -1,59 +1,113 @@
-//! `comm_matches`, `comm_arrivals` and `comm_clocks`.
+//! Views that compare ranks: `comm_matches`, `comm_arrivals`, `comm_stragglers` and `comm_clocks`. They are computed together:
+//! matching holds all collectives of the run.
 
 use std::collections::BTreeMap;
 
 use query::rust_view::Result;
+use query::{BatchBuilder, RustView, SharedComputation, ViewInputs, ViewOutputs};
 use trace_model::RecordBatch;
 
 use super::load::{
-    COLLECTIVES, MatchedCollectives, PHASE_TOTALS, RANKS, attribute, load_collectives,
+    COLLECTIVES, MatchDetails, MatchedCollectives, PHASE_TOTALS, RANKS, load_collectives,
+    totals_since_previous,
 };
 use super::matches::{CollectiveMatch, MatchStatus, RankCall};
 use super::phases;
-use super::wait_attribution::{Attribution, LastRankEvidence, RankShare, largest_excess};
-use query::BatchBuilder;
-use query::rust_view::{RustView, ViewInputs};
+use super::stragglers;
+use super::wait_attribution::{
+    Attribution, Attributions, LastRankEvidence, RankShare, attribute_waits,
+};
+
+static MATCHED_COLLECTIVES: SharedComputation =
+    SharedComputation { name: "matched_collectives", compute };
 
 pub(crate) const MATCHES: RustView =
-    RustView::new("comm_matches", &[COLLECTIVES, RANKS, PHASE_TOTALS], matches);
+    RustView::shared("comm_matches", &[COLLECTIVES, RANKS], &MATCHED_COLLECTIVES);
 pub(crate) const ARRIVALS: RustView =
-    RustView::new("comm_arrivals", &[COLLECTIVES, RANKS, PHASE_TOTALS], arrivals);
-pub(crate) const CLOCKS: RustView = RustView::new("comm_clocks", &[COLLECTIVES, RANKS], clocks);
+    RustView::shared("comm_arrivals", &[COLLECTIVES, RANKS, PHASE_TOTALS], &MATCHED_COLLECTIVES);
+pub(crate) const STRAGGLERS: RustView = RustView::shared(
+    "comm_stragglers",
+    &[
+        COLLECTIVES,
+        RANKS,
+        PHASE_TOTALS,
+        ("overlap", "SELECT rank, exposed_ns, window_ns FROM comm_overlap ORDER BY rank"),
+        (
+            "windows",
+            "SELECT rank, max(end_ns) - min(ts_ns) AS window_ns FROM device_steps GROUP BY rank ORDER BY rank",
+        ),
+    ],
+    &MATCHED_COLLECTIVES,
+);
+pub(crate) const CLOCKS: RustView =
+    RustView::shared("comm_clocks", &[COLLECTIVES, RANKS], &MATCHED_COLLECTIVES);
+
+fn compute(inputs: &ViewInputs<'_>, outputs: &mut ViewOutputs) -> Result<()> {
+    let [matches, arrivals, stragglers, clocks] =
+        [MATCHES, ARRIVALS, STRAGGLERS, CLOCKS].map(|view| outputs.is_wanted(view.name));
+    let collectives = load_collectives(inputs, matches)?;
+    if clocks {
+        outputs.write(CLOCKS.name, &clock_rows(&collectives)?)?;
+    }
+    if !(matches || arrivals || stragglers) {
+        return Ok(());
+    }
+    let mut attributions =
+        attribute_waits(&collectives.calls, &collectives.matches, &collectives.clocks);
+    if arrivals || stragglers {
+        let totals = totals_since_previous(inputs, &collectives, &attributions)?;
+        attributions.add_phases(&collectives.calls, &collectives.matches, &totals);
+    }
+    if matches {
+        write_matches(&collectives, &attributions, outputs)?;
+    }
+    if arrivals {
+        write_arrivals(&collectives, &attributions, outputs)?;
+    }
+    if stragglers {
+        let rows = stragglers::straggler_rows(inputs, &collectives, &attributions)?;
+        outputs.write(STRAGGLERS.name, &rows)?;
+    }
+    Ok(())
+}
 
 struct MatchRow<'a> {
     number: i64,
     found: &'a CollectiveMatch,
     first: usize,
     attribution: Option<&'a Attribution>,
-    message_bytes: Option<i64>,
+    details: &'a MatchDetails,
     missing: Option<String>,
     /// The first call whose name differs from that of most.
     divergent: Option<usize>,
     last_rank: Option<i64>,
 }
 
-fn matches(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
-    let collectives = load_collectives(inputs)?;
-    let (attributions, _) = attribute(inputs, &collectives)?;
-    let rows: Vec<MatchRow<'_>> = collectives
-        .matches
-        .iter()
-        .zip(&attributions)
-        .enumerate()
-        .map(|(number, (found, attribution))| MatchRow {
+fn write_matches(
+    collectives: &MatchedCollectives,
+    attributions: &Attributions,
+    outputs: &mut ViewOutputs,
+) -> Result<()> {
+    let found = collectives.matches.iter().zip(&attributions.matches);
+    let rows = found.zip(&collectives.details).enumerate().map(
+        |(number, ((found, attribution), details))| MatchRow {
             number: number as i64,
             found,
-            first: found.calls[0],
+            first: found.call(0),
             attribution: attribution.as_ref(),
-            message_bytes: message_bytes(&collectives, found),
+            details,
             missing: missing(found),
             divergent: divergent_call(&collectives.calls, found),
             last_rank: attribution
-                .map(|attribution| collectives.calls[found.calls[attribution.last]].rank),
-        })
-        .collect();
+                .map(|attribution| collectives.calls[found.call(attribution.last)].rank),
+        },
+    );
+    outputs.write_rows(MATCHES.name, rows, |rows| match_rows(collectives, rows))
+}
+
+fn match_rows(collectives: &MatchedCollectives, rows: &[MatchRow<'_>]) -> Result<RecordBatch> {
     let group = |row: &MatchRow<'_>| collectives.group(row.first);
-    BatchBuilder::of(&rows)
+    BatchBuilder::of(rows)
         .int("match", |r| Some(r.number))
         .text("name", |r| Some(collectives.name(r.first)))
         .text("group_name", |r| collectives.group(r.first).name.as_deref())
@@ -66,13 +120,13 @@ fn matches(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .int("divergent_rank", |r| Some(collectives.calls[r.divergent?].rank))
         .text("divergent_name", |r| Some(collectives.name(r.divergent?)))
         .int("step", |r| collectives.calls[r.first].step)
-        .text("phase", |r| collectives.phases.get(r.first))
+        .text("phase", |r| collectives.phase(r.details))
         .int("rank_count", |r| Some(r.found.calls.len() as i64))
         .int("lowest_rank", |r| Some(collectives.calls[r.first].rank))
-        .int("highest_rank", |r| Some(collectives.calls[*r.found.calls.last()?].rank))
+        .int("highest_rank", |r| Some(collectives.calls[r.found.calls().last()?].rank))
         .int("missing_count", |r| Some(r.found.missing_count as i64))
         .text("missing_ranks", |r| r.missing.as_deref())
-        .int("message_bytes", |r| r.message_bytes)
+        .int("message_bytes", |r| r.details.message_bytes)
         .int("first_arrival_ns", |r| Some(r.attribution?.arrivals_ns?.0))
         .int("last_arrival_ns", |r| Some(r.attribution?.arrivals_ns?.1))
         .int("spread_ns", |r| r.attribution?.arrivals_ns.map(|(first, last)| last - first))
@@ -84,13 +138,6 @@ fn matches(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .finish()
 }
 
-/// The message size, if all ranks agree on it.
-fn message_bytes(collectives: &MatchedCollectives, found: &CollectiveMatch) -> Option<i64> {
-    let bytes = |at| collectives.message_bytes.get(at);
-    let first = bytes(found.calls[0]);
-    first.filter(|_| found.calls.iter().all(|&at| bytes(at) == first))
-}
-
 /// The call of the lowest rank whose name is not the most frequent one; among equally frequent ones, that of the lowest
 /// rank counts as such.
 fn divergent_call(calls: &[RankCall], found: &CollectiveMatch) -> Option<usize> {
@@ -98,12 +145,12 @@ fn divergent_call(calls: &[RankCall], found: &CollectiveMatch) -> Option<usize> 
         return None;
     }
     let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
-    for &at in &found.calls {
+    for at in found.calls() {
         *counts.entry(calls[at].name).or_default() += 1;
     }
     let most = counts.values().max()?;
-    let usual = found.calls.iter().map(|&at| calls[at].name).find(|name| counts[name] == *most)?;
-    found.calls.iter().copied().find(|&at| calls[at].name != usual)
+    let usual = found.calls().map(|at| calls[at].name).find(|name| counts[name] == *most)?;
+    found.calls().find(|&at| calls[at].name != usual)
 }
 
 fn missing(found: &CollectiveMatch) -> Option<String> {
@@ -131,23 +178,36 @@ struct ArrivalRow<'a> {
     is_complete: bool,
 }
 
-fn arrivals(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
-    let collectives = load_collectives(inputs)?;
-    let (attributions, shares) = attribute(inputs, &collectives)?;
-    let mut rows: Vec<ArrivalRow<'_>> = Vec::new();
-    for (number, (found, (attribution, shares))) in
-        collectives.matches.iter().zip(attributions.iter().zip(&shares)).enumerate()
-    {
-        let Some(attribution) = attribution else { continue };
-        let is_complete = found.calls.iter().all(|&at| collectives.calls[at].is_complete);
-        rows.extend(found.calls.iter().zip(shares).enumerate().map(|(at, (&call, share))| {
-            let (number, is_last) = (number as i64, at == attribution.last);
-            ArrivalRow { number, call, attribution, share, is_last, is_complete }
-        }));
-    }
+fn write_arrivals(
+    collectives: &MatchedCollectives,
+    attributions: &Attributions,
+    outputs: &mut ViewOutputs,
+) -> Result<()> {
+    let found = attributions.matches.iter().zip(&attributions.shares).enumerate();
+    let rows = found.flat_map(|(number, (attribution, shares))| {
+        let found = attribution.as_ref().map(|attribution| {
+            let found = &collectives.matches[number];
+            let is_complete = found.calls().all(|at| collectives.calls[at].is_complete);
+            let of_ranks = found.calls().zip(shares).enumerate();
+            of_ranks.map(move |(place, (call, share))| ArrivalRow {
+                number: number as i64,
+                call,
+                attribution,
+                share,
+                is_last: place == attribution.last,
+                is_complete,
+            })
+        });
+        found.into_iter().flatten()
+    });
+    outputs.write_rows(ARRIVALS.name, rows, |rows| arrival_rows(collectives, rows))
+}
+
+fn arrival_rows(collectives: &MatchedCollectives, rows: &[ArrivalRow<'_>]) -> Result<RecordBatch> {
     let call = |row: &ArrivalRow<'_>| &collectives.calls[row.call];
     let interval = |row: &ArrivalRow<'_>| call(row).interval;
-    BatchBuilder::of(&rows)
+    let arrival_ns = |row: &ArrivalRow<'_>| collectives.clocks.arrival_ns(call(row));
+    BatchBuilder::of(rows)
         .int("rank", |r| Some(call(r).rank))
         .int("collective", |r| Some(call(r).number))
         .int("match", |r| Some(r.number))
@@ -156,8 +216,8 @@ fn arrivals(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .int("step", |r| call(r).step)
         .int("ts_ns", |r| Some(interval(r)?.0))
         .int("dur_ns", |r| call(r).dur_ns())
-        .int("arrival_ns", |r| r.share.arrival_ns)
-        .int("late_ns", |r| r.share.late_ns)
+        .int("arrival_ns", arrival_ns)
+        .int("late_ns", |r| Some(arrival_ns(r)? - r.attribution.arrivals_ns?.0))
         .int("transfer_ns", |r| Some(r.attribution.transfer_ns))
         .int("wait_ns", |r| Some(call(r).dur_ns()? - r.attribution.transfer_ns))
         .int("waited_ns", |r| Some(r.share.waited_ns))
@@ -165,11 +225,11 @@ fn arrivals(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .text("last_by", |r| Some(evidence_name(r.attribution.evidence)))
         .flag("is_cause", |r| call(r).rank == r.attribution.cause)
         .int("cause_rank", |r| Some(r.attribution.cause))
-        .int("gap_ns", |r| r.share.gap_ns)
-        .int("delay_ns", |r| r.share.delay_ns)
+        .int("gap_ns", |r| Some(r.share.since_previous?.gap_ns))
+        .int("delay_ns", |r| Some(r.share.since_previous?.delay_ns))
         .text("delay_phase", |r| {
-            r.share.delay_ns.filter(|&lost| lost > 0)?;
-            largest_excess(&r.share.excess).map(|kind| phases::PHASES[kind])
+            let since = r.share.since_previous.filter(|since| since.delay_ns > 0)?;
+            since.delay_phase.map(|phase| phases::PHASES[usize::from(phase)])
         })
         .flag("is_complete", |r| r.is_complete)
         .finish()
@@ -180,8 +240,7 @@ struct ClockRow<'a> {
     clock_source: &'a str,
 }
 
-fn clocks(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
-    let collectives = load_collectives(inputs)?;
+fn clock_rows(collectives: &MatchedCollectives) -> Result<RecordBatch> {
     // Without a second rank there is nothing to compare.
     let rows: Vec<ClockRow<'_>> = collectives
         .clock_sources

@@ -37,23 +37,27 @@ pub(super) struct Attribution {
     pub(super) cause: i64,
     /// Mean wait of the ranks that did not arrive last.
     pub(super) others_wait_ns: i64,
+    /// Time that the cause lost more than the median of the other ranks, per phase; 0 if it does not belong to the group.
+    pub(super) cause_excess: PhaseTotals,
 }
 
 /// One rank's share in a collective.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct RankShare {
-    /// Start on the reference clock.
-    pub(super) arrival_ns: Option<i64>,
-    /// Time from the first arrival to this one.
-    pub(super) late_ns: Option<i64>,
-    /// Time from this arrival to the last one, at most its own duration.
+    /// Time from its arrival to the last one, at most its own duration.
     pub(super) waited_ns: i64,
-    /// Time since the last collective that all ranks finished.
-    pub(super) gap_ns: Option<i64>,
+    /// `None` for the first collective of these ranks.
+    pub(super) since_previous: Option<SincePrevious>,
+}
+
+/// A rank's time since the last collective that all ranks finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SincePrevious {
+    pub(super) gap_ns: i64,
     /// How much longer that is than the median of the other ranks, at least 0.
-    pub(super) delay_ns: Option<i64>,
-    /// Difference from the median of the other ranks, per phase.
-    pub(super) excess: PhaseTotals,
+    pub(super) delay_ns: i64,
+    /// The phase in which the rank lost most, compared with the median of the other ranks; `None` if it lost nothing.
+    pub(super) delay_phase: Option<u8>,
 }
 
 /// Clock offsets of the ranks.
@@ -80,22 +84,33 @@ impl RankClocks {
         }
     }
 
+    /// When a rank arrives at a collective, on the reference clock.
+    pub(super) fn arrival_ns(&self, call: &RankCall) -> Option<i64> {
+        Some(call.interval?.0 - self.offset(call.rank)?)
+    }
+
     /// Returns whether the offset was measured with enough collectives.
     pub(super) fn is_measured(&self, rank: i64) -> bool {
         self.offsets.get(&rank).is_some_and(ClockOffset::is_reliable)
     }
 }
 
-/// The attribution of each match, and each rank's share in it.
-pub(super) type Attributions = (Vec<Option<Attribution>>, Vec<Vec<RankShare>>);
+/// The attribution of waiting time in all matches.
+#[derive(Debug, Default)]
+pub(super) struct Attributions {
+    /// Of each match in which every call has an interval; `None` for others.
+    pub(super) matches: Vec<Option<Attribution>>,
+    /// Each rank's share in each match.
+    pub(super) shares: Vec<Vec<RankShare>>,
+    /// For each match, the latest earlier one of the same ranks that all of them had finished.
+    previous: Vec<Option<usize>>,
+}
 
-/// Attributes the waiting time of each match in which every call has an interval; `None` for others. `phases_between` returns
-/// the time per phase from the end of one call of a rank to the start of another.
+/// Attributes the waiting time of each match, without phases.
 pub(super) fn attribute_waits(
     calls: &[RankCall],
     matches: &[CollectiveMatch],
     clocks: &RankClocks,
-    phases_between: impl Fn(usize, usize) -> PhaseTotals,
 ) -> Attributions {
     let mut shares: Vec<Vec<RankShare>> =
         matches.iter().map(|found| vec![RankShare::default(); found.calls.len()]).collect();
@@ -110,20 +125,72 @@ pub(super) fn attribute_waits(
     let waits = RankWaits::new(calls, matches, &shares);
     for &at in &order {
         let Some(before) = previous[at] else { continue };
-        measure_losses(calls, &matches[at], &matches[before], &phases_between, &mut shares[at]);
+        measure_delays(calls, &matches[at], &matches[before], &mut shares[at]);
         let Some(attribution) = attributions[at] else { continue };
-        let found = &matches[at];
-        let cause =
-            match late_because(calls, found, &matches[before], &attribution, &shares[at], &waits) {
-                LateBecause::Itself => None,
-                LateBecause::Before => attributions[before].map(|before| before.cause),
-                LateBecause::Waited(waits) => most_waited_for(waits, &attributions),
-            };
+        let pair = MatchPair { calls, found: &matches[at], before: &matches[before] };
+        let cause = match pair.late_because(clocks, &attribution, &shares[at], &waits) {
+            LateBecause::Itself => None,
+            LateBecause::Before => attributions[before].map(|before| before.cause),
+            LateBecause::Waited(waits) => most_waited_for(waits, &attributions),
+        };
         if let (Some(cause), Some(attribution)) = (cause, &mut attributions[at]) {
             attribution.cause = cause;
         }
     }
-    (attributions, shares)
+    Attributions { matches: attributions, shares, previous }
+}
+
+impl Attributions {
+    /// For each call, the call of its rank in the previous collective of the same ranks, if delays were measured.
+    pub(super) fn previous_calls(
+        &self,
+        call_count: usize,
+        matches: &[CollectiveMatch],
+    ) -> Vec<Option<u32>> {
+        let mut previous = vec![None; call_count];
+        for (found, (before, shares)) in matches.iter().zip(self.previous.iter().zip(&self.shares))
+        {
+            let Some(before) = before.filter(|_| shares[0].since_previous.is_some()) else {
+                continue;
+            };
+            for (now, &then) in found.calls().zip(&matches[before].calls) {
+                previous[now] = Some(then);
+            }
+        }
+        previous
+    }
+
+    /// Finds the phases in which ranks lost time. `totals` is the time per phase since the end of the previous call, by call.
+    pub(super) fn add_phases(
+        &mut self,
+        calls: &[RankCall],
+        matches: &[CollectiveMatch],
+        totals: &[PhaseTotals],
+    ) {
+        let of_matches = self.matches.iter_mut().zip(&mut self.shares);
+        for (found, (attribution, shares)) in matches.iter().zip(of_matches) {
+            if shares.iter().any(|share| share.since_previous.is_none()) {
+                continue;
+            }
+            let mut excess = vec![PhaseTotals::default(); shares.len()];
+            for phase in 0..PHASE_COUNT {
+                let of_phase: Vec<i64> = found.calls().map(|at| totals[at][phase]).collect();
+                for (excess, more) in excess.iter_mut().zip(excess_over_others(&of_phase)) {
+                    excess[phase] = more;
+                }
+            }
+            for ((share, excess), call) in shares.iter_mut().zip(&excess).zip(found.calls()) {
+                if let Some(since) = &mut share.since_previous {
+                    since.delay_phase = largest_excess(excess).map(|phase| phase as u8);
+                }
+                if let Some(attribution) = attribution
+                    && attribution.cause == calls[call].rank
+                {
+                    attribution.cause_excess = *excess;
+                }
+            }
+        }
+    }
 }
 
 /// The wait of a rank in a collective that it has finished.
@@ -134,7 +201,7 @@ struct FinishedWait {
     /// Sum of the waits of the rank up to and with this one.
     sum_ns: i64,
     /// Index of the match.
-    found: usize,
+    found: u32,
 }
 
 /// The waits of each rank, by end.
@@ -144,11 +211,14 @@ struct RankWaits(BTreeMap<i64, Vec<FinishedWait>>);
 impl RankWaits {
     fn new(calls: &[RankCall], matches: &[CollectiveMatch], shares: &[Vec<RankShare>]) -> Self {
         let mut of_ranks: BTreeMap<i64, Vec<FinishedWait>> = BTreeMap::new();
+        for of_rank in calls.chunk_by(|a, b| a.rank == b.rank) {
+            of_ranks.entry(of_rank[0].rank).or_default().reserve_exact(of_rank.len());
+        }
         for (at, (found, shares)) in matches.iter().zip(shares).enumerate() {
-            for (&call, share) in found.calls.iter().zip(shares) {
+            for (call, share) in found.calls().zip(shares) {
                 let Some((_, end_ns)) = calls[call].interval else { continue };
                 let waited_ns = share.waited_ns;
-                let wait = FinishedWait { end_ns, waited_ns, sum_ns: 0, found: at };
+                let wait = FinishedWait { end_ns, waited_ns, sum_ns: 0, found: at as u32 };
                 of_ranks.entry(calls[call].rank).or_default().push(wait);
             }
         }
@@ -181,7 +251,7 @@ fn waited_ns(waits: &[FinishedWait]) -> i64 {
 fn most_waited_for(waits: &[FinishedWait], attributions: &[Option<Attribution>]) -> Option<i64> {
     let mut by_cause: BTreeMap<i64, i64> = BTreeMap::new();
     for wait in waits {
-        if let Some(attribution) = attributions[wait.found] {
+        if let Some(attribution) = attributions[wait.found as usize] {
             *by_cause.entry(attribution.cause).or_default() += wait.waited_ns;
         }
     }
@@ -197,23 +267,21 @@ fn measure_waits(
     shares: &mut [RankShare],
 ) -> Option<Attribution> {
     let intervals: Vec<(i64, i64)> =
-        found.calls.iter().map(|&at| calls[at].interval).collect::<Option<_>>()?;
+        found.calls().map(|at| calls[at].interval).collect::<Option<_>>()?;
     if intervals.len() < 2 || found.status != MatchStatus::Matched {
         return None;
     }
     let durations = intervals.iter().map(|(start, end)| end - start);
     let transfer_ns = durations.clone().min()?;
     let shortest = durations.clone().position(|dur| dur == transfer_ns)?;
-    for (share, (&at, &(start, _))) in shares.iter_mut().zip(found.calls.iter().zip(&intervals)) {
-        share.arrival_ns = clocks.offset(calls[at].rank).map(|offset| start - offset);
-    }
-    let arrivals: Option<Vec<i64>> = shares.iter().map(|share| share.arrival_ns).collect();
+    let arrivals: Option<Vec<i64>> =
+        found.calls().map(|at| clocks.arrival_ns(&calls[at])).collect();
     let arrivals_ns =
         arrivals.as_ref().and_then(|all| Some((*all.iter().min()?, *all.iter().max()?)));
     // On the device, durations are exact, while clocks may only be stated as shared. On the host, the root of a
     // broadcast does not wait, and all ranks share a clock.
-    let on_host = found.calls.iter().all(|&at| !calls[at].on_device);
-    let measured = found.calls.iter().all(|&at| clocks.is_measured(calls[at].rank));
+    let on_host = found.calls().all(|at| !calls[at].on_device);
+    let measured = found.calls().all(|at| clocks.is_measured(calls[at].rank));
     let by_arrival = arrivals_ns.filter(|_| on_host || measured);
     let (evidence, last) = match (by_arrival, &arrivals) {
         (Some((_, last)), Some(all)) => {
@@ -221,12 +289,10 @@ fn measure_waits(
         }
         _ => (LastRankEvidence::Duration, shortest),
     };
-    for (share, dur) in shares.iter_mut().zip(durations) {
-        share.late_ns =
-            share.arrival_ns.zip(arrivals_ns).map(|(arrival, (first, _))| arrival - first);
-        share.waited_ns = match (evidence, share.arrival_ns, arrivals_ns) {
-            (LastRankEvidence::Arrival, Some(arrival), Some((_, last))) => {
-                (last - arrival).clamp(0, dur)
+    for (place, (share, dur)) in shares.iter_mut().zip(durations).enumerate() {
+        share.waited_ns = match (evidence, &arrivals, arrivals_ns) {
+            (LastRankEvidence::Arrival, Some(arrivals), Some((_, last))) => {
+                (last - arrivals[place]).clamp(0, dur)
             }
             _ => dur - transfer_ns,
         };
@@ -234,8 +300,17 @@ fn measure_waits(
     let others = shares.len() as i64 - 1;
     let sum: i64 = shares.iter().map(|share| share.waited_ns).sum();
     let others_wait_ns = (sum - shares[last].waited_ns) / others;
-    let cause = calls[found.calls[last]].rank;
-    Some(Attribution { transfer_ns, arrivals_ns, evidence, last, cause, others_wait_ns })
+    let cause = calls[found.call(last)].rank;
+    let cause_excess = PhaseTotals::default();
+    Some(Attribution {
+        transfer_ns,
+        arrivals_ns,
+        evidence,
+        last,
+        cause,
+        others_wait_ns,
+        cause_excess,
+    })
 }
 
 /// Attributed matches in chronological order.
@@ -248,7 +323,7 @@ fn chronological_order(
         .iter()
         .enumerate()
         .filter_map(|(at, attribution)| {
-            let first = calls[matches[at].calls[0]].interval?.0;
+            let first = calls[matches[at].call(0)].interval?.0;
             Some((attribution.as_ref()?.arrivals_ns.map_or(first, |(_, last)| last), at))
         })
         .collect();
@@ -266,7 +341,7 @@ fn previous_matches(
     let mut sets: HashMap<Vec<i64>, usize> = HashMap::new();
     let mut of_set: Vec<Vec<usize>> = Vec::new();
     for &at in order {
-        let ranks: Vec<i64> = matches[at].calls.iter().map(|&call| calls[call].rank).collect();
+        let ranks: Vec<i64> = matches[at].calls().map(|call| calls[call].rank).collect();
         let next = of_set.len();
         let set = *sets.entry(ranks).or_insert(next);
         if set == next {
@@ -279,7 +354,7 @@ fn previous_matches(
         // For each match, the latest match that each rank had finished before it; the minimum over ranks counts.
         let mut finished: Vec<Option<Option<usize>>> = vec![None; of_set.len()];
         for rank in 0..matches[of_set[0]].calls.len() {
-            let interval = |place: usize| calls[matches[of_set[place]].calls[rank]].interval;
+            let interval = |place: usize| calls[matches[of_set[place]].call(rank)].interval;
             let mut starts: Vec<(i64, usize)> =
                 (0..of_set.len()).filter_map(|p| Some((interval(p)?.0, p))).collect();
             let mut ends: Vec<(i64, usize)> =
@@ -307,39 +382,25 @@ fn previous_matches(
 }
 
 /// Compares the time of each rank since the previous collective with that of the others.
-fn measure_losses(
+fn measure_delays(
     calls: &[RankCall],
     found: &CollectiveMatch,
     before: &CollectiveMatch,
-    phases_between: impl Fn(usize, usize) -> PhaseTotals,
     shares: &mut [RankShare],
 ) {
     let gaps: Vec<(i64, i64)> = found
-        .calls
-        .iter()
-        .zip(&before.calls)
-        .filter_map(|(&now, &then)| Some((calls[then].interval?.1, calls[now].interval?.0)))
+        .calls()
+        .zip(before.calls())
+        .filter_map(|(now, then)| Some((calls[then].interval?.1, calls[now].interval?.0)))
         .collect();
     if gaps.len() != shares.len() || gaps.iter().any(|(from, to)| from > to) {
         return;
     }
     let lengths: Vec<i64> = gaps.iter().map(|(from, to)| to - from).collect();
-    let totals: Vec<PhaseTotals> = found
-        .calls
-        .iter()
-        .zip(&before.calls)
-        .map(|(&now, &then)| phases_between(then, now))
-        .collect();
     let more = excess_over_others(&lengths);
-    for (share, (&gap, &more)) in shares.iter_mut().zip(lengths.iter().zip(&more)) {
-        share.gap_ns = Some(gap);
-        share.delay_ns = Some(more.max(0));
-    }
-    for phase in 0..PHASE_COUNT {
-        let of_phase: Vec<i64> = totals.iter().map(|totals| totals[phase]).collect();
-        for (share, more) in shares.iter_mut().zip(excess_over_others(&of_phase)) {
-            share.excess[phase] = more;
-        }
+    for (share, (&gap_ns, &more)) in shares.iter_mut().zip(lengths.iter().zip(&more)) {
+        let delay_ns = more.max(0);
+        share.since_previous = Some(SincePrevious { gap_ns, delay_ns, delay_phase: None });
     }
 }
 
@@ -372,37 +433,47 @@ enum LateBecause<'a> {
     Before,
 }
 
-fn late_because<'a>(
-    calls: &[RankCall],
-    found: &CollectiveMatch,
-    before: &CollectiveMatch,
-    attribution: &Attribution,
-    shares: &[RankShare],
-    waits: &'a RankWaits,
-) -> LateBecause<'a> {
-    let last = attribution.last;
-    let Some(delay_ns) = shares[last].delay_ns else { return LateBecause::Itself };
-    let others = || shares.iter().enumerate().filter(|(at, _)| *at != last);
-    let mut late: Vec<i64> = match (attribution.evidence, shares[last].arrival_ns) {
-        (LastRankEvidence::Arrival, Some(arrival)) => {
-            others().filter_map(|(_, share)| Some(arrival - share.arrival_ns?)).collect()
+/// A match and the previous one of the same ranks.
+struct MatchPair<'a> {
+    calls: &'a [RankCall],
+    found: &'a CollectiveMatch,
+    before: &'a CollectiveMatch,
+}
+
+impl MatchPair<'_> {
+    fn late_because<'w>(
+        &self,
+        clocks: &RankClocks,
+        attribution: &Attribution,
+        shares: &[RankShare],
+        waits: &'w RankWaits,
+    ) -> LateBecause<'w> {
+        let last = attribution.last;
+        let Some(since) = shares[last].since_previous else { return LateBecause::Itself };
+        let others = || (0..shares.len()).filter(|&at| at != last);
+        let arrival_ns = |at| clocks.arrival_ns(&self.calls[self.found.call(at)]);
+        let mut late: Vec<i64> = match (attribution.evidence, arrival_ns(last)) {
+            (LastRankEvidence::Arrival, Some(arrival)) => {
+                others().filter_map(|at| Some(arrival - arrival_ns(at)?)).collect()
+            }
+            _ => others().map(|at| shares[at].waited_ns).collect(),
+        };
+        let half = int_median(&mut late) / 2;
+        if since.delay_ns < half {
+            return LateBecause::Before;
         }
-        _ => others().map(|(_, share)| share.waited_ns).collect(),
-    };
-    let half = int_median(&mut late) / 2;
-    if delay_ns < half {
-        return LateBecause::Before;
+        let waits_since = |at: usize| {
+            let then = &self.calls[self.before.call(at)];
+            let now = &self.calls[self.found.call(at)];
+            let gap = then.interval.zip(now.interval).map(|((_, from), (until, _))| (from, until));
+            gap.map_or(&[][..], |gap| waits.between(now.rank, gap))
+        };
+        let waited: Vec<i64> = (0..shares.len()).map(|at| waited_ns(waits_since(at))).collect();
+        if waited[last] == 0 || since.delay_ns - excess_over_others(&waited)[last] >= half {
+            return LateBecause::Itself;
+        }
+        LateBecause::Waited(waits_since(last))
     }
-    let since = |at: usize| {
-        let (then, now) = (&calls[before.calls[at]], &calls[found.calls[at]]);
-        let gap = then.interval.zip(now.interval).map(|((_, from), (until, _))| (from, until));
-        gap.map_or(&[][..], |gap| waits.between(now.rank, gap))
-    };
-    let waited: Vec<i64> = (0..shares.len()).map(|at| waited_ns(since(at))).collect();
-    if waited[last] == 0 || delay_ns - excess_over_others(&waited)[last] >= half {
-        return LateBecause::Itself;
-    }
-    LateBecause::Waited(since(last))
 }
 
 /// The phase in which a rank lost most; `None` if it lost nothing.
@@ -413,7 +484,7 @@ pub(super) fn largest_excess(excess: &PhaseTotals) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::matches::{CollectiveTraits, match_collectives};
+    use super::super::matches::{CollectiveTraits, Counting, match_collectives};
     use super::super::tests::Random;
     use super::*;
 
@@ -429,7 +500,7 @@ mod tests {
                 calls.push(RankCall {
                     rank: rank as i64,
                     number: step as i64,
-                    sequence: Some(step as i64),
+                    counting: Counting::BySequence(step as i64),
                     traits: CollectiveTraits::of("all_reduce"),
                     interval: Some((start + offsets[rank], end + offsets[rank])),
                     on_device: true,
@@ -442,18 +513,14 @@ mod tests {
         calls
     }
 
-    fn attribute(
-        calls: &[RankCall],
-        is_shared: bool,
-    ) -> (Vec<CollectiveMatch>, Vec<Option<Attribution>>, Vec<Vec<RankShare>>) {
+    fn attribute(calls: &[RankCall], is_shared: bool) -> (Vec<CollectiveMatch>, Attributions) {
         let found = match_collectives(calls, &BTreeMap::new());
         let clocks = RankClocks {
             offsets: super::super::clocks::estimate_offsets(calls, &found),
             is_shared,
         };
-        let no_phases = |_, _| PhaseTotals::default();
-        let (attributions, shares) = attribute_waits(calls, &found, &clocks, no_phases);
-        (found, attributions, shares)
+        let attributions = attribute_waits(calls, &found, &clocks);
+        (found, attributions)
     }
 
     #[test]
@@ -468,33 +535,29 @@ mod tests {
         ];
         for (offsets, shared) in [([0, 0, 0], true), ([0, 9_000_000, -77_000_000], false)] {
             let calls = simulate(&work, &offsets);
-            let (_, attributions, shares) = attribute(&calls, shared);
+            let (_, Attributions { matches: attributions, shares, .. }) = attribute(&calls, shared);
             let last: Vec<usize> = attributions.iter().map(|v| v.unwrap().last).collect();
             assert_eq!(last, [2, 2, 2, 0, 2, 2]);
             assert!(attributions.iter().all(|v| v.unwrap().evidence == LastRankEvidence::Arrival));
             let waits: Vec<i64> = attributions.iter().map(|v| v.unwrap().others_wait_ns).collect();
             assert_eq!(waits, [300_000, 300_000, 300_000, 400_000, 300_000, 300_000]);
-            assert_eq!(shares[3][0].delay_ns, Some(400_000));
-            assert_eq!(shares[3][1].delay_ns, Some(0));
+            let delays: Vec<i64> =
+                shares[3].iter().map(|share| share.since_previous.unwrap().delay_ns).collect();
+            assert_eq!(delays, [400_000, 0, 0]);
         }
     }
 
     #[test]
     fn attribute_waits_uses_durations_without_a_clock() {
         let work: [&[i64]; 2] = [&[100, 900], &[100, 900]];
-        let (_, attributions, shares) = attribute(&simulate(&work, &[0, -5_000]), false);
+        let (_, Attributions { matches: attributions, shares, .. }) =
+            attribute(&simulate(&work, &[0, -5_000]), false);
         assert!(
             attributions
                 .iter()
                 .all(|v| v.unwrap().evidence == LastRankEvidence::Duration && v.unwrap().last == 1)
         );
-        assert!(
-            shares
-                .iter()
-                .flatten()
-                .all(|share| share.late_ns.is_none() || share.arrival_ns.is_some())
-        );
-        assert_eq!(shares[0][1].arrival_ns, None);
+        assert!(attributions.iter().all(|v| v.unwrap().arrivals_ns.is_none()));
         assert_eq!(shares[0][0].waited_ns, 800);
     }
 
@@ -504,7 +567,7 @@ mod tests {
         // the second, rank 0 is last although it lost no time itself.
         let call = |rank, sequence, start, end| RankCall {
             rank,
-            sequence: Some(sequence),
+            counting: Counting::BySequence(sequence),
             interval: Some((start, end)),
             is_complete: true,
             ..RankCall::default()
@@ -517,10 +580,12 @@ mod tests {
             call(1, 1, 1_100, 1_130),
             call(2, 1, 200, 1_130),
         ];
-        let (_, attributions, shares) = attribute(&calls, true);
+        let (_, Attributions { matches: attributions, shares, .. }) = attribute(&calls, true);
         let attribution = attributions[1].unwrap();
         assert_eq!((attribution.last, attribution.cause), (0, 1));
-        assert_eq!(shares[1].iter().map(|p| p.gap_ns.unwrap()).collect::<Vec<_>>(), [105, 95, 90]);
+        let gaps: Vec<i64> =
+            shares[1].iter().map(|share| share.since_previous.unwrap().gap_ns).collect();
+        assert_eq!(gaps, [105, 95, 90]);
     }
 
     #[test]
@@ -537,7 +602,7 @@ mod tests {
                         number: 2 * step,
                         group,
                         has_group: true,
-                        sequence: Some(step),
+                        counting: Counting::BySequence(step),
                         interval: Some((from + start, from + end)),
                         on_device: true,
                         is_complete: true,
@@ -550,10 +615,10 @@ mod tests {
             meet(2, [0, 2], [120, 1_020], 1_030);
             meet(3, [1, 3], [120, 1_020], 1_030);
         }
-        let (found, attributions, _) = attribute(&calls, true);
+        let (found, attributions) = attribute(&calls, true);
         let causes = |group: u32| -> Vec<i64> {
             let of_group =
-                found.iter().zip(&attributions).filter(|(found, _)| found.group == group);
+                found.iter().zip(&attributions.matches).filter(|(found, _)| found.group == group);
             of_group.map(|(_, attribution)| attribution.unwrap().cause).collect()
         };
         assert_eq!(causes(1), [3, 3, 3]);

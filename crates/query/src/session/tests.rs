@@ -1,6 +1,6 @@
 //! Tests of what happens when a view fails or a query takes too long, on a catalog of their own.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use arrow::array::{ArrayRef, Int32Array};
@@ -12,6 +12,7 @@ use super::{Session, Tables, ViewUse, prepare_plans};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::params::Params;
+use crate::rust_view::{self, RustView, SharedComputation, ViewInputs, ViewOutputs};
 use crate::view::ViewSource;
 
 /// A view of single ranks.
@@ -113,6 +114,17 @@ fn view_that_fails_takes_only_what_is_built_on_it() {
         // A view that does not exist is a mistake of who asks.
         assert!(matches!(session.metric_tables(&["nothing"]), Err(Error::UnknownView { .. })));
     }
+}
+
+#[test]
+fn rows_in_files_are_not_sorted_again() {
+    let session = grouped();
+    let plan = |order: &str| {
+        let query = format!("EXPLAIN SELECT rank, x FROM t_on_good ORDER BY {order}");
+        format!("{:?}", session.sql(&query).unwrap())
+    };
+    assert!(!plan("rank").contains("SortExec"), "{}", plan("rank"));
+    assert!(plan("x").contains("SortExec"), "{}", plan("x"));
 }
 
 #[test]
@@ -220,4 +232,79 @@ fn prepared_plans_are_used_as_long_as_nothing_changes() {
 #[test]
 fn a_file_of_another_format_is_refused() {
     assert!(matches!(chain("1").with_prepared_plans(b"no plans"), Err(Error::PreparedPlans(_))));
+}
+
+/// The views that each call of [`step_views`] computed.
+static COMPUTED: Mutex<Vec<Vec<&str>>> = Mutex::new(Vec::new());
+
+static STEP_VIEWS: SharedComputation =
+    SharedComputation { name: "step_views", compute: step_views };
+
+const STEPS: rust_view::InputQueries = &[("steps", "SELECT rank, x FROM t_step ORDER BY rank, x")];
+
+static STEP_VIEW_LIST: [RustView; 2] = [
+    RustView::shared("t_first", STEPS, &STEP_VIEWS),
+    RustView::shared("t_second", STEPS, &STEP_VIEWS),
+];
+
+fn step_views(inputs: &ViewInputs<'_>, outputs: &mut ViewOutputs) -> rust_view::Result<()> {
+    let wanted = ["t_first", "t_second"].into_iter().filter(|view| outputs.is_wanted(view));
+    let wanted: Vec<&str> = wanted.collect();
+    for batch in inputs.batches("steps")? {
+        let batch = batch?;
+        wanted.iter().try_for_each(|view| outputs.write(view, &batch))?;
+    }
+    COMPUTED.lock().unwrap().push(wanted);
+    Ok(())
+}
+
+fn shared_catalog(needs_of_second: &str) -> Result<Catalog> {
+    let x = "--! x = \"a number\"";
+    let step = rank_view(x, "\"steps\"", "SELECT rank, step AS x FROM steps");
+    let header = |needs: &str| {
+        format!(
+            "row = \"x\"\nscope = \"run\"\nneeds = [{needs}]\norder = [\"rank\", \"x\"]\n\
+             when_empty = \"none\"\n[columns]\nrank = \"rank\"\nx = \"a number\"\n"
+        )
+    };
+    let (first, second) = (header("\"t_step\""), header(needs_of_second));
+    let sources = [
+        ViewSource { path: "src/t/step.sql", text: &step },
+        ViewSource { path: "src/t/first.toml", text: &first },
+        ViewSource { path: "src/t/second.toml", text: &second },
+    ];
+    Catalog::new(&sources, &STEP_VIEW_LIST)
+}
+
+#[test]
+fn views_of_a_shared_computation_are_computed_together_if_they_are_read() {
+    let catalog = leak(shared_catalog("\"t_step\"").unwrap());
+    let open = |memory_bytes| {
+        let tables = Tables::Scanned(Arc::new(TwoRanks));
+        Session::open(catalog, &tables, memory_bytes, &Params::default()).unwrap()
+    };
+    let count = |session: &Session, view: &str| {
+        let rows = session.sql(&format!("SELECT rank, x FROM {view} ORDER BY rank")).unwrap();
+        rows.iter().map(RecordBatch::num_rows).sum::<usize>()
+    };
+    // In memory, and in temporary files.
+    for memory_bytes in [None, Some(1 << 30)] {
+        COMPUTED.lock().unwrap().clear();
+        let session = open(memory_bytes);
+        let tables = session.metric_tables(&["t_first", "t_second"]).unwrap();
+        assert_eq!(tables.iter().map(outcome).collect::<Vec<_>>(), ["2 rows", "2 rows"]);
+        assert_eq!((count(&session, "t_first"), count(&session, "t_second")), (2, 2));
+        assert_eq!(*COMPUTED.lock().unwrap(), [vec!["t_first", "t_second"]]);
+
+        COMPUTED.lock().unwrap().clear();
+        let session = open(memory_bytes);
+        assert_eq!((count(&session, "t_second"), count(&session, "t_first")), (2, 2));
+        assert_eq!(*COMPUTED.lock().unwrap(), [vec!["t_second"], vec!["t_first"]]);
+    }
+}
+
+#[test]
+fn views_of_a_shared_computation_are_not_built_on_each_other() {
+    let error = shared_catalog("\"t_step\", \"t_first\"").unwrap_err().to_string();
+    assert!(error.contains("is computed together with `t_first`, which it needs"), "{error}");
 }
